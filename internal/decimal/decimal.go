@@ -1,0 +1,140 @@
+// Package decimal reads decimal numbers into float64 as the reference does,
+// which is not always to the nearest one (harness.md 2.3).
+package decimal
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Number is a decimal number taken apart: Digits·10^Exponent, and digits that
+// did not fit. Its digits are appended in the order in which they are written.
+type Number struct {
+	Digits   uint64 // the first digits, as many as fit in 64 bits
+	Exponent int
+	Negative bool
+	Cut      bool // digits were left out of Digits
+
+	full bool // no digit after the point is taken any more
+}
+
+// Whole appends a digit before the point. When one does not fit, those after it
+// count by their place only.
+func (n *Number) Whole(c byte) {
+	if n.Cut || !fits(n.Digits, c) {
+		n.Cut = true
+		n.Exponent++
+		return
+	}
+	n.Digits = n.Digits*10 + uint64(c-'0')
+}
+
+// Fraction appends a digit after the point. When one does not fit, those after
+// it are left out.
+func (n *Number) Fraction(c byte) {
+	if n.full || !fits(n.Digits, c) {
+		n.full, n.Cut = true, true
+		return
+	}
+	n.Digits = n.Digits*10 + uint64(c-'0')
+	n.Exponent--
+}
+
+// Scale multiplies the number by 10^e.
+func (n *Number) Scale(e int) {
+	n.Exponent += min(max(e, -maxExponent), maxExponent)
+}
+
+// maxExponent bounds written exponents so that sums of them do not overflow:
+// every number is 0 or infinite long before.
+const maxExponent = 1 << 40
+
+// fits says whether digit c can be appended to digits without overflow.
+func fits(digits uint64, c byte) bool {
+	const most = math.MaxUint64 / 10
+	return digits < most || digits == most && uint64(c-'0') <= math.MaxUint64%10
+}
+
+// Float converts n with the roundings of the reference: the digits, the power
+// of ten and their product are rounded one after the other. It reports false
+// for numbers beyond the range of float64.
+func (n *Number) Float() (float64, bool) {
+	f, e := float64(n.Digits), n.Exponent
+	for e < -308 && f != 0 {
+		f /= 1e308
+		e += 308
+	}
+	switch {
+	case f == 0:
+	case e > 308:
+		return 0, false
+	case e > 0:
+		f *= powerOfTen(e)
+	case e < 0:
+		f /= powerOfTen(-e)
+	}
+	if n.Negative {
+		f = -f
+	}
+	return f, !math.IsInf(f, 0)
+}
+
+// Nearest says that Float is the float64 nearest to n, because it rounds once
+// at most.
+func (n *Number) Nearest() bool {
+	if n.Cut {
+		return false
+	}
+	return n.Exponent == 0 || n.Digits < 1<<53 && -22 <= n.Exponent && n.Exponent <= 22
+}
+
+// powerOfTen is the float64 nearest to 10^n, 0 <= n <= 308; math.Pow10 can be
+// one bit off.
+func powerOfTen(n int) float64 {
+	if n <= 22 {
+		p := 1.0
+		for range n {
+			p *= 10 // exact up to 1e22
+		}
+		return p
+	}
+	f, err := strconv.ParseFloat("1e"+strconv.Itoa(n), 64)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+// Parse is Float of a JSON number. It reports false for other JSON values too.
+func Parse(text string) (float64, bool) {
+	var n Number
+	text, n.Negative = strings.CutPrefix(text, "-")
+	if text == "" || text[0] < '0' || text[0] > '9' {
+		return 0, false
+	}
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		n.Scale(exponent(text[at+1:]))
+		text = text[:at]
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	for i := range len(whole) {
+		n.Whole(whole[i])
+	}
+	for i := range len(fraction) {
+		n.Fraction(fraction[i])
+	}
+	return n.Float()
+}
+
+// exponent is the value of a written exponent, of any length.
+func exponent(text string) int {
+	v, err := strconv.Atoi(text)
+	if err == nil {
+		return v
+	}
+	if strings.HasPrefix(text, "-") { // all digits, so it is too long
+		return -maxExponent
+	}
+	return maxExponent
+}

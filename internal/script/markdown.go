@@ -1,0 +1,95 @@
+package script
+
+import (
+	"strings"
+)
+
+// Block is a fenced block of shell commands in a Markdown text.
+type Block struct {
+	Line  int // of the first line after the fence
+	Cases []Case
+}
+
+// Blocks finds the blocks of text fenced as sh, shell, bash or console. A block
+// with a "$ " in it is a transcript; all lines of another are commands.
+func Blocks(text string) []Block {
+	var blocks []Block
+	lines := strings.SplitAfter(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		indent := len(lines[i]) - len(strings.TrimLeft(lines[i], " "))
+		language, fenced := strings.CutPrefix(strings.TrimSpace(lines[i]), "```")
+		if !fenced {
+			continue
+		}
+		start := i + 1
+		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
+			lines[i] = lines[i][min(indent, len(lines[i])-1):]
+		}
+		switch language {
+		case "sh", "shell", "bash", "console":
+			blocks = append(blocks, Block{start + 1, blockCases(lines[start:min(i, len(lines))], start+1)})
+		}
+	}
+	return blocks
+}
+
+func blockCases(lines []string, first int) []Case {
+	transcript := false
+	for _, line := range lines {
+		transcript = transcript || strings.HasPrefix(line, "$ ")
+	}
+	var cases []Case
+	for i := 0; i < len(lines); {
+		switch line := lines[i]; {
+		case strings.HasPrefix(line, "$ ") || (!transcript && strings.TrimSpace(line) != "" && line[0] != '#'):
+			c := Case{Line: first + i}
+			c.Command, i = command(lines, i)
+			cases = append(cases, c)
+		default:
+			if transcript && len(cases) > 0 {
+				cases[len(cases)-1].Output += line
+			}
+			i++
+		}
+	}
+	return cases
+}
+
+// Matches says whether got is want, in which a line "..." stands for any number
+// of lines and "..." within a line for any text.
+func Matches(want, got string) bool {
+	return matchLines(strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n"))
+}
+
+func matchLines(want, got []string) bool {
+	switch {
+	case len(want) == 0:
+		return len(got) == 0
+	case strings.TrimSpace(want[0]) == "...":
+		for skip := 0; skip <= len(got); skip++ {
+			if matchLines(want[1:], got[skip:]) {
+				return true
+			}
+		}
+		return false
+	case len(got) == 0 || !matchText(strings.Split(strings.TrimRight(want[0], " "), "..."), strings.TrimRight(got[0], " ")):
+		return false
+	}
+	return matchLines(want[1:], got[1:])
+}
+
+// matchText says whether got is the parts with any text between them.
+func matchText(parts []string, got string) bool {
+	rest, ok := strings.CutPrefix(got, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}

@@ -1,0 +1,163 @@
+// Package script runs transcripts: commands, and what each of them printed.
+//
+// A transcript is read by people and kept up to date by the -rewrite flag of
+// the tests that use it. Read script.go, then words.go; markdown.go takes
+// commands out of documentation.
+package script
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Program is a command run in this process. It returns its exit code.
+type Program func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
+
+// Options say how transcripts are run.
+type Options struct {
+	Name    string // the first word of every command
+	Program Program
+	Rewrite bool                // put what commands print into the file, instead of comparing
+	Clean   func(string) string // takes out of a line what differs between runs; nil: nothing
+}
+
+// Case is one command of a transcript.
+type Case struct {
+	Line    int    // of the command in the file
+	Remarks string // lines before it: empty, or starting with #
+	Command string // without the $
+	// Output is what it prints: standard output as it is, then standard error
+	// with "! " before each line, then "exit N" unless N is 0.
+	Output string
+}
+
+// Parse reads a transcript: remarks, "$ command" (a line that ends in \ goes
+// on), and output up to the next remark or command.
+func Parse(text string) ([]Case, error) {
+	var cases []Case
+	lines := strings.SplitAfter(text, "\n")
+	remarks := ""
+	for i := 0; i < len(lines); {
+		line := lines[i]
+		switch {
+		case strings.HasPrefix(line, "$ "):
+			c := Case{Line: i + 1, Remarks: remarks}
+			c.Command, i = command(lines, i)
+			for ; i < len(lines) && !strings.HasPrefix(lines[i], "$ ") && !strings.HasPrefix(lines[i], "#"); i++ {
+				c.Output += lines[i]
+			}
+			c.Output = strings.TrimRight(c.Output, "\n")
+			cases = append(cases, c)
+			remarks = "\n"
+		case strings.TrimSpace(line) == "" || line[0] == '#':
+			remarks += line
+			i++
+		default:
+			return nil, fmt.Errorf("line %d: %q, want a remark or a command", i+1, line)
+		}
+	}
+	return cases, nil
+}
+
+// command joins the lines of the command that starts at line i and says where
+// what follows starts.
+func command(lines []string, i int) (string, int) {
+	text := strings.TrimPrefix(lines[i], "$ ")
+	for i++; strings.HasSuffix(text, "\\\n") && i < len(lines); i++ {
+		text += lines[i]
+	}
+	return strings.TrimSuffix(text, "\n"), i
+}
+
+// Run runs the transcript at path, one subtest per command.
+func Run(t *testing.T, path string, o Options) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := Parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if len(cases) == 0 {
+		t.Fatalf("%s: no command", path)
+	}
+	var out strings.Builder
+	for _, c := range cases {
+		got := o.run(t, path, c)
+		fmt.Fprintf(&out, "%s$ %s\n", c.Remarks, c.Command)
+		if got != "" {
+			out.WriteString(got + "\n")
+		}
+		if got != c.Output && !o.Rewrite {
+			t.Errorf("%s:%d: $ %s\n%s", path, c.Line, c.Command, diff(c.Output, got))
+		}
+	}
+	if o.Rewrite {
+		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// run is the output of c.
+func (o Options) run(t *testing.T, path string, c Case) string {
+	words, err := Words(c.Command)
+	if err != nil {
+		t.Fatalf("%s:%d: %v", path, c.Line, err)
+	}
+	if words.Args[0] != o.Name {
+		t.Fatalf("%s:%d: %s, want %s", path, c.Line, words.Args[0], o.Name)
+	}
+	var stdin io.Reader = strings.NewReader("")
+	if words.Stdin != "" {
+		f, err := os.Open(words.Stdin)
+		if err != nil {
+			t.Fatalf("%s:%d: %v", path, c.Line, err)
+		}
+		defer f.Close()
+		stdin = f
+	}
+	var stdout, stderr bytes.Buffer
+	code := o.Program(words.Args[1:], stdin, &stdout, &stderr)
+	text := o.clean(stdout.String(), "") + o.clean(stderr.String(), "! ")
+	if code != 0 {
+		text += fmt.Sprintf("exit %d\n", code)
+	}
+	return strings.TrimRight(text, "\n")
+}
+
+// clean puts prefix before each line of text.
+func (o Options) clean(text, prefix string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if o.Clean != nil {
+			line = o.Clean(line)
+		}
+		b.WriteString(prefix + line + "\n")
+	}
+	return b.String()
+}
+
+// diff shows where two outputs part.
+func diff(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := 0; i < max(len(a), len(b)); i++ {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y || i >= len(a) || i >= len(b) {
+			return fmt.Sprintf("line %d of the output:\n got %q\nwant %q\nall of it:\n%s", i+1, y, x, got)
+		}
+	}
+	return ""
+}
