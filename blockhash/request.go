@@ -1,0 +1,82 @@
+package blockhash
+
+import (
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Options are what else, beside its tokens, tells one block from another.
+type Options struct {
+	LoRA  string // adapter name; "" is none
+	Eagle bool   // a block's window reaches one token into the next block
+	// Multimodal lists, per block, the hashes of the objects that overlap it. A
+	// shorter list leaves the later blocks plain.
+	Multimodal [][]uint64
+}
+
+// Request returns the local hashes of the full blocks of a token sequence;
+// trailing tokens that fill no block are left out. blockTokens <= 0 gives none.
+func Request(seq []uint32, blockTokens int, o Options) []uint64 {
+	if blockTokens <= 0 {
+		return nil
+	}
+	seed := uint64(Seed)
+	if o.LoRA != "" {
+		seed += xxh3.HashString(o.LoRA)
+	}
+	window := blockTokens
+	if o.Eagle {
+		window++
+	}
+	var out []uint64
+	for k := 0; k*blockTokens+window <= len(seq); k++ {
+		var extra []uint64
+		if k < len(o.Multimodal) {
+			extra = slices.Clone(o.Multimodal[k])
+			slices.Sort(extra)
+		}
+		out = append(out, tokens(seq[k*blockTokens:k*blockTokens+window], extra, seed))
+	}
+	return out
+}
+
+// Sequence returns the sequence hashes of consecutive blocks from their local
+// hashes.
+func Sequence(local []uint64) []uint64 {
+	out := make([]uint64, len(local))
+	for i, h := range local {
+		if i == 0 {
+			out[i] = h
+		} else {
+			out[i] = Chain(out[i-1], h)
+		}
+	}
+	return out
+}
+
+// Object is a multimodal object of a request: its hash and the token ranges
+// [from, to) it stands for.
+type Object struct {
+	Hash   uint64
+	Ranges [][2]int
+}
+
+// PerBlock spreads the objects of a request over its blocks: block k lists the
+// hash of every object that overlaps it once.
+func PerBlock(objects []Object, tokens, blockTokens int) [][]uint64 {
+	n := (tokens + blockTokens - 1) / blockTokens
+	out := make([][]uint64, n)
+	for _, o := range objects {
+		for _, r := range o.Ranges {
+			last := min(max(r[1]-1, 0)/blockTokens, n-1)
+			for k := r[0] / blockTokens; k <= last; k++ {
+				from, to := max(r[0], k*blockTokens), min(r[1], (k+1)*blockTokens, tokens)
+				if from < to && !slices.Contains(out[k], o.Hash) {
+					out[k] = append(out[k], o.Hash)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,34 @@
+// Package prompt describes prompts by what they share.
+//
+// A trace says of a prompt only which blocks of tokens it is made of (its hash
+// ids) and how long it is. Nothing in a simulation needs the tokens: caches and
+// routers ask whether two prompts begin alike. So prompts become paths in one
+// prefix tree per block size, and a path costs a word per trace block instead
+// of a word per token.
+//
+// Read prompt.go, then tree.go, then hash.go.
+package prompt
+
+// NodeID names a node of a Tree: a piece of prompt together with everything
+// before it. Ids are dense, count up from 0, and a child's is larger than its
+// parent's.
+type NodeID int32
+
+// None is no node: the parent of a first node.
+const None NodeID = -1
+
+// Prompt is a prompt as a path in a Tree.
+type Prompt struct {
+	// Nodes covers the tokens from the first to the last; the last node may be
+	// covered in part only. It is empty for a unique prompt.
+	Nodes []NodeID
+	// Blocks is the number of full engine blocks; the tokens after them fill no
+	// block. Node i holds blocks i·PerNode up to (i+1)·PerNode.
+	Blocks int32
+	// Seed, when > 0, says that the prompt is unique: it shares no block with
+	// any other. Seed - 1 is then the index its tokens are drawn from.
+	Seed int32
+}
+
+// Unique says that the prompt shares no block with any other.
+func (p *Prompt) Unique() bool { return p.Seed > 0 }

@@ -1,0 +1,159 @@
+package prompt
+
+import "encoding/binary"
+
+// run is tokens of one hash id in a row.
+type run struct {
+	id     uint64
+	tokens int32
+}
+
+// straddle interns engine blocks that do not line up with trace blocks: the
+// content of a node is then a list of runs.
+type straddle struct {
+	number map[string]int32 // by the runs, written out
+	runs   [][]run          // by number
+	key    []byte
+	block  []run
+}
+
+func newStraddle() *straddle { return &straddle{number: make(map[string]int32)} }
+
+// addStraddling interns a prompt block by block; a tail that fills no block is
+// a node of its own.
+func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
+	s := t.straddle
+	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
+	at := None
+	for from := 0; from < tokens; from += t.blockTokens {
+		to := min(from+t.blockTokens, tokens)
+		s.block = s.block[:0]
+		for pos := from; pos < to; {
+			i := pos / t.traceTokens
+			end := min((i+1)*t.traceTokens, to)
+			id := ids[i]
+			if t.wrap {
+				id = uint64(uint32(id))
+			}
+			if n := len(s.block); n > 0 && s.block[n-1].id == id {
+				s.block[n-1].tokens += int32(end - pos)
+			} else {
+				s.block = append(s.block, run{id, int32(end - pos)})
+			}
+			pos = end
+		}
+		at = t.child(at, s.intern())
+		nodes = append(nodes, at)
+	}
+	return nodes
+}
+
+// intern is the number of the content in s.block.
+func (s *straddle) intern() int32 {
+	s.key = s.key[:0]
+	for _, r := range s.block {
+		s.key = binary.LittleEndian.AppendUint64(s.key, r.id)
+		s.key = binary.LittleEndian.AppendUint32(s.key, uint32(r.tokens))
+	}
+	if n, ok := s.number[string(s.key)]; ok {
+		return n
+	}
+	n := int32(len(s.runs))
+	s.number[string(s.key)] = n
+	s.runs = append(s.runs, append([]run(nil), s.block...))
+	return n
+}
+
+// AddSynthetic interns the prompts of count synthetic requests of the given
+// length, whose tokens SyntheticToken draws. Their blocks differ, but for the
+// rare pair that begins alike where a block is a token or two: only those get
+// nodes, all others are unique.
+func (t *Tree) AddSynthetic(count, tokens int) []Prompt {
+	prompts := make([]Prompt, count)
+	for i := range prompts {
+		prompts[i] = Prompt{Blocks: int32(tokens / t.blockTokens), Seed: int32(i) + 1}
+	}
+	if t.blockTokens > 2 || tokens < t.blockTokens {
+		return prompts
+	}
+	if t.straddle == nil {
+		t.straddle, t.perNode = newStraddle(), 1
+	}
+	seen := make(map[[2]uint32]int32, count)
+	for i := range prompts {
+		var key [2]uint32
+		for k := range t.blockTokens {
+			key[k] = SyntheticToken(i, k)
+		}
+		first, twin := seen[key]
+		if !twin {
+			seen[key] = int32(i)
+			continue
+		}
+		for _, j := range []int32{first, int32(i)} {
+			if prompts[j].Unique() {
+				prompts[j] = Prompt{Blocks: prompts[j].Blocks, Nodes: t.addSynthetic(int(j), tokens)}
+			}
+		}
+	}
+	return prompts
+}
+
+func (t *Tree) addSynthetic(index, tokens int) []NodeID {
+	s := t.straddle
+	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
+	at := None
+	for from := 0; from < tokens; from += t.blockTokens {
+		s.block = s.block[:0]
+		for pos := from; pos < min(from+t.blockTokens, tokens); pos++ {
+			s.block = append(s.block, run{uint64(SyntheticToken(index, pos)), 1})
+		}
+		at = t.child(at, s.intern())
+		nodes = append(nodes, at)
+	}
+	return nodes
+}
+
+// SyntheticToken is token t of the prompt of synthetic request i (harness.md
+// 2.7: a SplitMix64 step over the pair).
+func SyntheticToken(i, t int) uint32 {
+	v := (uint64(i)<<32 ^ uint64(t)) + 0x9E3779B97F4A7C15
+	v ^= v >> 30
+	v *= 0xBF58476D1CE4E5B9
+	v ^= v >> 27
+	v *= 0x94D049BB133111EB
+	v ^= v >> 31
+	if uint32(v) == 0 {
+		return 1
+	}
+	return uint32(v)
+}
+
+// Common is the number of tokens that the prompts a and b, aTokens and bTokens
+// long, have in common from the start.
+func (t *Tree) Common(a, b Prompt, aTokens, bTokens int) int {
+	if a.Unique() || b.Unique() {
+		if a.Seed == b.Seed {
+			return min(aTokens, bTokens)
+		}
+		return 0
+	}
+	limit := min(aTokens, bTokens)
+	span := t.blockTokens * t.perNode
+	i := 0
+	for i < len(a.Nodes) && i < len(b.Nodes) && a.Nodes[i] == b.Nodes[i] {
+		i++
+	}
+	common := i * span
+	if t.straddle == nil || i == len(a.Nodes) || i == len(b.Nodes) {
+		return min(common, limit)
+	}
+	x, y := t.straddle.runs[t.content[a.Nodes[i]]], t.straddle.runs[t.content[b.Nodes[i]]]
+	for k := 0; k < len(x) && k < len(y) && x[k].id == y[k].id; k++ {
+		common += int(min(x[k].tokens, y[k].tokens))
+		if x[k].tokens != y[k].tokens {
+			break
+		}
+	}
+	return min(common, limit)
+}

@@ -1,0 +1,23 @@
+package sim
+
+import "math/rand/v2"
+
+// NewRand returns the stream of random numbers that seed and name stand for.
+// The same pair always gives the same numbers, and streams of one seed under
+// different names have nothing to do with each other.
+func NewRand(seed uint64, stream string) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, fnv64(seed, stream)))
+}
+
+// fnv64 is FNV-1a over the eight bytes of seed and the bytes of stream.
+func fnv64(seed uint64, stream string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range 8 {
+		h = (h ^ seed>>(8*i)&0xff) * prime
+	}
+	for i := range len(stream) {
+		h = (h ^ uint64(stream[i])) * prime
+	}
+	return h
+}

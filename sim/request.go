@@ -1,0 +1,24 @@
+package sim
+
+import "github.com/replay-llm/replay/prompt"
+
+// RequestID is a request's place in the order of arrivals, counted from 0.
+// Ids are dense, so they index slices.
+type RequestID int32
+
+// WorkerID names a worker of one pool. Ids count up from 0 and are never
+// used again after a worker has left.
+type WorkerID int32
+
+// Request is one turn as it enters a cluster.
+//
+// A feed owns the requests it hands out; nobody else writes to them.
+type Request struct {
+	ID           RequestID
+	InputTokens  int // prompt length, > 0
+	OutputTokens int // answer length asked for
+	Prompt       prompt.Prompt
+	Session      int32 // index of the session in the workload
+	Turn         int32 // index of the turn in its session
+	Line         int32 // line of the trace file, 0 when there is none
+}
