@@ -1,0 +1,60 @@
+// Package scheduler is the contract between a simulated engine's scheduler (a
+// core) and the harness that gives it time.
+//
+// A core is stepped one forward pass at a time and returns what the pass did;
+// it holds no clock, goroutine, logger or report. Read core.go, pass.go,
+// kv.go, role.go, then the timing package; vllm and sglang are the cores.
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Core is one engine's scheduler.
+//
+// The same calls always fill the same passes.
+type Core interface {
+	// Submit queues r. No time passes.
+	Submit(r *sim.Request)
+	// Step plans and runs the pass that starts at now and replaces *p with what
+	// it did. When the passes after it are all alike and start before until, the
+	// core may take them too: p.Count says how many it took. It always takes at
+	// least one pass; until <= now asks for exactly one.
+	//
+	// The harness steps only a core with Load() > 0 whose last pass has ended.
+	// A *StallError says that nothing can run and nothing that is still to come
+	// could change that.
+	Step(now, until sim.Time, p *Pass) error
+	// Cut gives back the passes of the run p after the first keep, as if Step
+	// had been given an earlier until; 1 <= keep <= p.Count. Only the run of the
+	// latest Step can be cut, and only when nothing was submitted since.
+	Cut(p *Pass, keep int)
+	// Load is the number of requests submitted and not finished.
+	Load() int
+}
+
+// StallError reports a core in which nothing can run although requests wait.
+type StallError struct {
+	Request sim.RequestID // the request at the head of the line
+	Reason  string        // what it needs and what there is, with numbers
+}
+
+func (e *StallError) Error() string {
+	return fmt.Sprintf("request %d: %s", e.Request, e.Reason)
+}
+
+// OversizeError reports a request that can never run on an engine, however
+// idle it is.
+type OversizeError struct {
+	Input, Output int    // tokens
+	Reason        string // what it needs and what there is, with numbers
+	// Blocks is the smallest number of blocks that would admit the request; 0
+	// when a larger pool would not help.
+	Blocks int
+}
+
+func (e *OversizeError) Error() string {
+	return fmt.Sprintf("input_length %d, output_length %d: %s", e.Input, e.Output, e.Reason)
+}

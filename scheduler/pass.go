@@ -1,0 +1,101 @@
+package scheduler
+
+import "github.com/replay-llm/replay/sim"
+
+// Pass is everything one forward pass did, or a run of Count passes that are
+// all alike: the same requests gain one token each, every pass takes Gap, and
+// nothing is admitted, finished, preempted, stored or evicted.
+//
+// Every token of a pass appears at its end. The slices belong to the core and
+// are valid until its next Step with the same Pass.
+type Pass struct {
+	Start sim.Time
+	End   sim.Time // of the last pass of the run
+	Count int      // passes in the run, at least 1
+
+	// Gap is the float64 difference between the end and the start of each pass;
+	// pass i of a run ends at exactly Start + (i+1)·Gap.
+	Gap sim.Time
+	// Decoding is the number of requests that gained a token in each pass and
+	// had gained one in the pass before: for them Gap is an inter-token latency.
+	Decoding int
+	// Gaps are the inter-token latencies of the requests that gained a token in
+	// this pass but not in the one before (resumed after a preemption). Runs of
+	// more than one pass have none.
+	Gaps []sim.Time
+
+	// Tokens is the number of tokens gained in each pass.
+	Tokens int
+	// Admitted lists the requests that were given a place in this pass, in order;
+	// the same request may come again in a later pass. Runs have none.
+	Admitted []Admission
+	// Second lists the requests that gained their second token in the first pass
+	// of the run, at FirstEnd.
+	Second []sim.RequestID
+	// Marks lists first and last tokens at End, in the order in which the engine
+	// signals them. Runs have none.
+	Marks []Mark
+
+	// KV lists what became cached or was evicted, for the router's index, in
+	// order; empty unless the core was built to capture it.
+	KV []KVChange
+	// Events is the same as the engine would publish it; empty unless captured.
+	Events []KVEvent
+	// KVAtEnd says that KV and Events become visible at End instead of Start.
+	KVAtEnd bool
+
+	// Preempted is the number of requests that lost their place in this pass.
+	Preempted int
+	// PrefillTokens is the number of prompt tokens computed in this pass.
+	PrefillTokens int
+
+	// Detail, when not nil, is filled with what the pass did to single requests.
+	Detail *Detail
+}
+
+// FirstEnd is the end of the first pass of the run.
+func (p *Pass) FirstEnd() sim.Time {
+	if p.Count == 1 {
+		return p.End
+	}
+	return p.Start + p.Gap
+}
+
+// Begins is when pass i of the run begins, 0 <= i < Count.
+func (p *Pass) Begins(i int) sim.Time {
+	return p.Start + sim.Time(float64(i)*float64(p.Gap))
+}
+
+// Reset empties p for a pass that starts at now, keeping its memory.
+func (p *Pass) Reset(now sim.Time) {
+	*p = Pass{
+		Start: now, End: now, Count: 1,
+		Gaps: p.Gaps[:0], Admitted: p.Admitted[:0], Second: p.Second[:0],
+		Marks: p.Marks[:0], KV: p.KV[:0], Events: p.Events[:0],
+		Detail: p.Detail,
+	}
+	if p.Detail != nil {
+		p.Detail.Reset()
+	}
+}
+
+// Admission is a request's entry into a pass's batch.
+type Admission struct {
+	Request sim.RequestID
+	Reused  int // prompt tokens found in the prefix cache
+	// FromHost is the number of prompt tokens of Reused that came from host
+	// memory, fetched for this request.
+	FromHost int
+}
+
+// Mark is a token of note: a request's first, its last, or both at once.
+type Mark struct {
+	Request sim.RequestID
+	First   bool
+	Last    bool
+	// Tokens is the number of tokens the request has gained with this one.
+	Tokens int
+	// Handoff is the time the KV cache takes to reach the decode worker, for the
+	// last token on a prefill worker; 0 when it takes none.
+	Handoff sim.Time
+}

@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Repeat is the closed form of a run of passes that take d each: starting with
+// t = start, up to n times t = t + d, rounded to float64 each time, while
+// t < until. The first pass is always taken.
+//
+// It returns the number of passes taken, the end of the last and the difference
+// between end and start that they all have. It takes fewer than it might where
+// the difference changes: within one binade the float64s are evenly spaced by
+// u, so that t + d rounds to t + g with one g (spec/performance.md, idea 1);
+// past its end, or where d lies halfway between two multiples of u, the caller
+// comes again.
+func Repeat(start, d sim.Time, n int, until sim.Time) (count int, end, gap sim.Time) {
+	end = start + d
+	gap = end - start
+	if n <= 1 || !(end < until) {
+		return 1, end, gap
+	}
+	if gap == 0 {
+		return n, end, 0
+	}
+	if start <= 0 {
+		return 1, end, gap
+	}
+	_, exp := math.Frexp(float64(start))
+	top := sim.Time(math.Ldexp(1, exp)) // the binade's end: start < top
+	u := sim.Time(math.Ldexp(1, exp-53))
+	if end >= top || 2*math.Abs(float64(gap-d)) >= float64(u) {
+		return 1, end, gap
+	}
+	if room := int64((top - start) / gap); int64(n) > room {
+		n = int(room)
+	}
+	if stop := float64((until - start) / gap); stop < float64(n) {
+		n = int(stop) + 1
+	}
+	for n > 1 && (start+sim.Time(float64(n)*float64(gap)) > top || start+sim.Time(float64(n-1)*float64(gap)) >= until) {
+		n--
+	}
+	return n, start + sim.Time(float64(n)*float64(gap)), gap
+}

@@ -1,0 +1,33 @@
+package scheduler
+
+import "github.com/replay-llm/replay/sim"
+
+// Role is the part an engine plays in a cluster.
+type Role uint8
+
+const (
+	Aggregated Role = iota // prefill and decode
+	Prefill                // prefill only; hands the KV cache over
+	Decode                 // decode only; its prefill costs no time
+)
+
+func (r Role) String() string {
+	return [...]string{"aggregated", "prefill", "decode"}[r]
+}
+
+// Transfer is the link over which a prefill worker hands a KV cache over.
+type Transfer struct {
+	GBPerSecond   float64 // 10^9 bytes per second; 0: the transfer takes no time
+	BytesPerToken int     // KV cache bytes per prompt token; 0: unknown, no time
+}
+
+// Delay is the time the KV cache of a prompt takes, in the reference's order of
+// operations (vllm-scheduler.md 3.3); it is not rounded to nanoseconds.
+func (t Transfer) Delay(promptTokens int) sim.Time {
+	if t.GBPerSecond <= 0 || t.BytesPerToken == 0 {
+		return 0
+	}
+	bytes := float64(promptTokens) * float64(t.BytesPerToken)
+	seconds := bytes / float64(t.GBPerSecond*1e9)
+	return sim.Time(seconds * 1000.0)
+}

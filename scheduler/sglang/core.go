@@ -1,0 +1,246 @@
+// Package sglang is the scheduler core of a simulated SGLang engine.
+//
+// It follows sglang-scheduler.md, the reference simulator, or sglang-default.md,
+// the real scheduler, as its Rules choose. What costs time is what happens:
+// a pass in which every running request gains a token and nothing else occurs
+// touches none of them.
+//
+// Read config.go and rules.go, then core.go, prefill.go, decode.go, retract.go,
+// policy.go; sequence.go and radix.go for the cache; residency.go and events.go
+// for what a router is told.
+package sglang
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Core is one simulated SGLang engine's scheduler. It implements
+// scheduler.Core.
+type Core struct {
+	Config
+	rules   Rules
+	pool    int // tokens
+	caching bool
+	ratio   ratio
+
+	waiting queue
+	partial *request   // prefilled in part and kept aside (Rules.PartialSlot)
+	running []*request // in the order that decides everything
+	totals  totals
+	step    int64 // decode steps taken
+	agenda  agenda
+	due     []*request // finishing in this step
+	spare   []*request
+
+	free      int // tokens in the pool; a plain count, for slots can be freed twice
+	tree      *tree
+	record    recorder
+	tokenwise bool // record is told of each generated token
+
+	batch   []chunk
+	joined  []*request // began to run in this pass
+	fresh   []*request // gained their first token in the last pass
+	retired []*request // retracted in this pass
+	starved bool       // running, but without a token in the last pass
+	lastEnd sim.Time   // of the last pass with tokens
+	blocked blocked
+	sorted  sorted
+	view    scheduler.Snapshot // of the pass under way, for planners
+}
+
+// totals are sums over the running requests.
+type totals struct {
+	length  int     // tokens
+	slack   int     // places of their last pages that hold no token yet
+	reserve int     // outputs still to come, each clipped
+	clipped int     // requests with more to come than is reserved for
+	phase   []int32 // by (decode step mod page): requests whose next token needs a page
+}
+
+// ratio is the share of the reserved tokens that is believed to be needed.
+type ratio struct{ now, first, least, step float64 }
+
+// New returns an idle core.
+func New(c Config) (*Core, error) {
+	if err := Check(c); err != nil {
+		return nil, err
+	}
+	if c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens {
+		return nil, fmt.Errorf("the prompts' tree is not made for pages of %d tokens", c.PageTokens)
+	}
+	if c.Clock.Model == nil {
+		return nil, errors.New("the clock has no timing model")
+	}
+	core := &Core{
+		Config: c, rules: c.Rules, pool: c.Pages * c.PageTokens,
+		caching: c.PrefixCaching || !c.Rules.CacheOff,
+		tree:    newTree(c.Tree.PerNode(), c.Rules.Evictable),
+	}
+	core.ratio = newRatio(c.Conservativeness, c.Rules.Ratio)
+	core.free = core.pool
+	core.totals.phase = make([]int32, c.PageTokens)
+	return core, core.startRecord()
+}
+
+func newRatio(conservativeness float64, capped bool) ratio {
+	var r ratio
+	r.first = float64(0.7 * conservativeness)
+	if capped {
+		r.first = min(r.first, 1.0)
+	}
+	r.least = float64(r.first * 0.14)
+	if capped {
+		r.least = min(r.least, 1.0)
+	}
+	r.step = float64(r.first-r.least) / 600.0
+	r.now = r.first
+	return r
+}
+
+func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
+
+// Submit queues r at the back.
+func (c *Core) Submit(r *sim.Request) {
+	q := c.allocate()
+	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, hit: -1, place: notRunning}
+	if c.Role == scheduler.Prefill {
+		q.maxOut = 1
+	}
+	c.waiting.pushBack(q)
+	c.sorted.valid = false
+}
+
+func (c *Core) allocate() *request {
+	if last := len(c.spare) - 1; last >= 0 {
+		r := c.spare[last]
+		c.spare = c.spare[:last]
+		return r
+	}
+	return new(request)
+}
+
+// Load is the number of requests submitted and not finished.
+func (c *Core) Load() int {
+	n := c.waiting.len() + len(c.running)
+	if c.partial != nil {
+		n++
+	}
+	return n
+}
+
+// Cut gives back the passes of the run p after the first keep. A run here is a
+// single pass: each has a duration of its own.
+func (c *Core) Cut(p *scheduler.Pass, keep int) {
+	if keep < 1 || keep > p.Count {
+		panic(fmt.Sprintf("cut of a run of %d passes after pass %d", p.Count, keep))
+	}
+}
+
+// Step takes the pass that starts at now.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	p.Reset(now)
+	p.KVAtEnd = true
+	c.record.begin(p)
+	c.order()
+	c.admit(p)
+	prefill, err := c.prefillTime()
+	if err != nil {
+		return err
+	}
+	c.join()
+	c.observe()
+	decode, err := c.decodeTime()
+	if err != nil {
+		return err
+	}
+	p.End = now + sim.Time(prefill) + sim.Time(decode)
+	p.Gap = p.End - now
+	c.describeBatch(p.Detail)
+	c.retract(p)
+	c.decode(p)
+	c.requeue()
+	if c.rules.Ratio && c.Load() == 0 {
+		c.ratio.now = c.ratio.first
+	}
+	c.check()
+	c.detail(p, now+sim.Time(prefill))
+	if len(p.Admitted) == 0 && p.Tokens == 0 && p.Preempted == 0 {
+		return c.stall()
+	}
+	return nil
+}
+
+// stall says why nothing can run.
+func (c *Core) stall() error {
+	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictable(), c.pool)
+	head := c.partial
+	if head == nil && c.waiting.len() > 0 {
+		head = c.waiting.front()
+	}
+	if head == nil {
+		r := c.running[0]
+		return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
+			"input_length %d, output_length %d: runs alone, holds %d tokens and has outgrown the pool (%s)",
+			r.InputTokens, r.OutputTokens, c.lengthOf(r), pool)}
+	}
+	b := c.open()
+	need, mem := c.need(head, head.length()-head.stored), c.mem(&b)
+	why := fmt.Sprintf("needs %d tokens, want less than %v (%s)", need, mem, pool)
+	if float64(need) < mem {
+		why = fmt.Sprintf("no chunk of it is within max_prefill_tokens %d and chunked_prefill_size %d (needs %d tokens of %v; %s)",
+			c.MaxPrefillTokens, c.ChunkTokens, need, mem, pool)
+	}
+	return &scheduler.StallError{Request: head.ID, Reason: fmt.Sprintf(
+		"input_length %d, output_length %d: %s", head.InputTokens, head.OutputTokens, why)}
+}
+
+// evictable is the number of tokens that count as evictable.
+func (c *Core) evictable() int { return c.tree.evictable() * c.PageTokens }
+
+// evict frees at least n tokens if there are as many to evict.
+func (c *Core) evict(n int) {
+	if n > 0 {
+		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
+		c.record.evicted()
+	}
+}
+
+// size is what n tokens take from the pool.
+func (c *Core) size(n int) int {
+	if c.rules.Pages {
+		return ceilTo(n, c.PageTokens)
+	}
+	return n
+}
+
+// pagesOf is the number of whole pages of n tokens.
+func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
+
+// since is the number of tokens a running request has gained after base.
+func (c *Core) since(r *request) int { return int(c.step - r.base) }
+
+// lengthOf is the number of tokens of a running request's prompt and output.
+func (c *Core) lengthOf(r *request) int { return r.stored + c.since(r) }
+
+// settle writes down what a running request has gained.
+func (c *Core) settle(r *request) {
+	n := c.since(r)
+	r.out += n
+	r.stored += n
+	r.base = c.step
+}
+
+// check holds the accounts against each other.
+func (c *Core) check() {
+	if !invariant.Enabled {
+		return
+	}
+	c.checkTotals()
+	c.tree.check()
+	c.checkPool()
+}

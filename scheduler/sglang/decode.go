@@ -1,0 +1,318 @@
+package sglang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// begin lets r run.
+func (c *Core) begin(r *request) {
+	r.base, r.joined = c.step, c.step
+	r.growing, r.gone = false, false
+	r.place = len(c.running)
+	c.running = append(c.running, r)
+	c.joined = append(c.joined, r)
+	t := &c.totals
+	t.length += r.stored
+	t.slack += c.slackOf(r.stored)
+	t.phase[c.phaseOf(r)]++
+	left := max(1, r.maxOut) - r.out
+	next := c.step + int64(left)
+	r.clipped = left > c.ClipNewTokens
+	if r.clipped {
+		t.clipped++
+		if c.ClipNewTokens > 0 {
+			next -= int64(c.ClipNewTokens)
+		}
+	}
+	t.reserve += min(left, c.ClipNewTokens)
+	r.epoch++
+	c.agenda.add(event{next, r, r.epoch})
+}
+
+// leave takes r, which is settled, out of the sums over running requests; the
+// caller takes it out of the line.
+func (c *Core) leave(r *request) {
+	t := &c.totals
+	t.length -= r.stored
+	t.slack -= c.slackOf(r.stored)
+	t.phase[c.phaseOf(r)]--
+	if r.clipped {
+		t.clipped--
+		t.reserve -= c.ClipNewTokens
+	} else {
+		t.reserve -= max(1, r.maxOut) - r.out
+	}
+	r.gone = true
+	r.epoch++
+}
+
+// slackOf is what the last page of n tokens keeps free and the pool still
+// counts.
+func (c *Core) slackOf(n int) int {
+	if c.rules.Pages {
+		return 0
+	}
+	return ceilTo(n, c.PageTokens) - n
+}
+
+// phaseOf is the place of r in totals.phase, which it keeps while it runs.
+func (c *Core) phaseOf(r *request) int {
+	n := int64(c.PageTokens)
+	return int(((r.base-int64(r.stored))%n + n) % n)
+}
+
+// crossing is the number of running requests whose next token needs a page.
+func (c *Core) crossing() int {
+	return int(c.totals.phase[c.step%int64(c.PageTokens)])
+}
+
+// decodeTime is the duration of the decode step, in ms, over all that run
+// before memory is looked at.
+func (c *Core) decodeTime() (float64, error) {
+	n := len(c.running)
+	if n == 0 {
+		return 0, nil
+	}
+	length := c.totals.length
+	return c.Clock.Decode(n, min(length, c.pool), length/n, c.pool)
+}
+
+// decode gives each running request a token. There is room for all of them, or
+// there is only one.
+func (c *Core) decode(p *scheduler.Pass) {
+	n := len(c.running)
+	if n == 0 {
+		c.fresh = c.fresh[:0]
+		return
+	}
+	crossing := c.crossing()
+	places := n
+	if c.rules.Pages {
+		places = crossing * c.PageTokens
+	}
+	if places > c.free {
+		c.starved = true
+		return
+	}
+	c.free -= places
+	c.step++
+	t := &c.totals
+	t.length += n
+	t.reserve -= n - t.clipped
+	if !c.rules.Pages {
+		t.slack += crossing*c.PageTokens - n
+	}
+	p.Tokens = n
+	c.gaps(p)
+	c.collectDue()
+	c.signal(p)
+	c.starved = false
+	c.lastEnd = p.End
+}
+
+// gaps says for which requests the pass is an inter-token latency, and lists
+// those that gained their second token.
+func (c *Core) gaps(p *scheduler.Pass) {
+	p.Decoding = len(c.running) - len(c.joined)
+	if c.starved {
+		for range p.Decoding {
+			p.Gaps = append(p.Gaps, p.End-c.lastEnd)
+		}
+		p.Decoding = 0
+	}
+	for _, r := range c.fresh {
+		p.Second = append(p.Second, r.ID)
+	}
+	c.fresh = c.fresh[:0]
+	for _, r := range c.joined {
+		if r.out > 0 {
+			p.Gaps = append(p.Gaps, p.End-r.lastToken)
+		}
+		if r.out == 1 {
+			p.Second = append(p.Second, r.ID)
+		}
+	}
+}
+
+// collectDue lists, in line, the requests to which more happens in this step
+// than a token: the first since they joined, or the last.
+func (c *Core) collectDue() {
+	c.due = c.due[:0]
+	for len(c.agenda) > 0 && c.agenda[0].step <= c.step {
+		e := c.agenda.pop()
+		r := e.request
+		if e.epoch != r.epoch {
+			continue
+		}
+		if left := max(1, r.maxOut) - r.out - c.since(r); left > 0 {
+			r.clipped = false
+			c.totals.clipped--
+			c.agenda.add(event{c.step + int64(left), r, r.epoch})
+			continue
+		}
+		if r.joined < c.step-1 {
+			c.due = append(c.due, r)
+		}
+	}
+	c.due = append(c.due, c.joined...)
+	c.joined = c.joined[:0]
+	if len(c.due) > 1 {
+		slices.SortFunc(c.due, func(a, b *request) int { return cmp.Compare(a.place, b.place) })
+	}
+}
+
+// signal goes through the requests that are due, in line.
+func (c *Core) signal(p *scheduler.Pass) {
+	told, finished := 0, 0
+	for _, r := range c.due {
+		if c.tokenwise {
+			told = c.recordTokens(told, r.place+1)
+		}
+		c.tree.clock = walkTick(c.step, r.place)
+		c.settle(r)
+		mark := scheduler.Mark{Request: r.ID, First: r.out == 1, Last: r.out >= r.maxOut, Tokens: r.out}
+		switch {
+		case mark.Last:
+			if c.Role == scheduler.Prefill {
+				mark.Handoff = c.Transfer.Delay(r.InputTokens)
+			}
+			c.finish(r)
+			c.due[finished] = r
+			finished++
+		case mark.First:
+			c.fresh = append(c.fresh, r)
+		}
+		if mark.First || mark.Last {
+			p.Marks = append(p.Marks, mark)
+		}
+		if !mark.Last && !c.rules.CommitPoints && c.caching {
+			c.grow(r)
+		}
+	}
+	if c.tokenwise {
+		c.recordTokens(told, len(c.running))
+	}
+	c.tree.clock = walkTick(c.step, 1<<28)
+	c.remove(c.due[:finished])
+}
+
+// recordTokens tells of the tokens of the requests from place from to place to.
+func (c *Core) recordTokens(from, to int) int {
+	for ; from < to; from++ {
+		c.record.generated(c.running[from], c.lengthOf(c.running[from]))
+	}
+	return from
+}
+
+// walkTick is the tick before the walks that the request at a place does in
+// decode step step. They are later than all of earlier steps and places, and
+// there are fewer than eight.
+func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
+
+// lastWalk is the tick of the last walk over the tree of a request that caches
+// each page as it fills up.
+func (c *Core) lastWalk(r *request) int64 {
+	filled := c.step - int64(c.lengthOf(r)%c.PageTokens)
+	if filled > r.stampedAt {
+		return walkTick(filled, r.place) + 7
+	}
+	return r.stamped
+}
+
+// grow caches what r holds at its first token since it joined; from here on its
+// pages count as cached one by one.
+func (c *Core) grow(r *request) {
+	r.stamped, r.stampedAt = 0, c.step
+	c.commit(r)
+	r.growing = true
+}
+
+// graftGrown puts into the tree what a growing request has cached of its first
+// tokens tokens.
+func (c *Core) graftGrown(r *request, tokens int) {
+	k := floorTo(tokens, c.PageTokens)
+	if !r.growing {
+		return
+	}
+	if k > r.prot {
+		r.node = c.tree.graft(r.node, &r.seq, c.pagesOf(r.prot), c.pagesOf(k))
+		r.prot, r.cached = k, k
+	}
+	r.growing = false
+}
+
+// finish caches all that r, which is settled, holds and lets it go.
+func (c *Core) finish(r *request) {
+	c.leave(r)
+	k := 0
+	if c.caching {
+		k = floorTo(r.stored, c.PageTokens)
+		c.graftGrown(r, r.stored-1)
+	}
+	c.free += c.size(r.stored) - k
+	c.record.released(r, k)
+	if c.caching {
+		m, _ := c.tree.insert(&r.seq, c.pagesOf(k))
+		if c.rules.Dedupe {
+			c.free += int(m)*c.PageTokens - r.prot
+		}
+		c.tree.unlock(r.node)
+	}
+	c.record.forgotten(r)
+}
+
+// remove takes finished requests, listed in line, out of the line.
+func (c *Core) remove(finished []*request) {
+	if len(finished) == 0 {
+		return
+	}
+	if c.rules.Victims {
+		c.close(finished[0].place)
+	} else {
+		for i := len(finished) - 1; i >= 0; i-- {
+			c.fill(finished[i].place)
+		}
+	}
+	for _, r := range finished {
+		r.place = notRunning
+		r.Request = nil
+		c.spare = append(c.spare, r)
+	}
+}
+
+// close closes the gaps that finished requests left from a place on.
+func (c *Core) close(from int) {
+	kept := from
+	for _, r := range c.running[from:] {
+		if !r.gone {
+			c.move(r, kept)
+			c.running[kept] = r
+			kept++
+		}
+	}
+	clear(c.running[kept:])
+	c.running = c.running[:kept]
+}
+
+// fill puts the last request of the line into a place that became empty.
+func (c *Core) fill(place int) {
+	last := len(c.running) - 1
+	moved := c.running[last]
+	c.running[last] = nil
+	c.running = c.running[:last]
+	if place < last {
+		c.running[place] = moved
+		c.move(moved, place)
+	}
+}
+
+// move gives a running request another place.
+func (c *Core) move(r *request, place int) {
+	if r.growing {
+		r.stamped, r.stampedAt = c.lastWalk(r), c.step
+	}
+	r.place = place
+}

@@ -1,0 +1,212 @@
+package sglang
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/replay-llm/replay/blockhash"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// ledger records single tokens under hashes of its own, as the reference does.
+// Those depend on the numbers of the pool's slots, so it keeps them all: a stack
+// of free ones, and the slots of every request and of every node of the tree.
+//
+// A slot may be on the stack twice: the rules that need a ledger free slots
+// that the tree owns.
+type ledger struct {
+	rank   int32
+	tokens func(*sim.Request, []uint64) []uint64
+	pass   *scheduler.Pass
+
+	freed []int32 // free slots that have been in use, last freed on top
+	fresh int32   // slots from here up were never in use; they lie below freed, lowest on top
+	total int32
+
+	requests map[sim.RequestID][]int32 // slots, by place in the sequence
+	nodes    [][]int32                 // slots, by node of the tree
+	gone     []int32                   // of the eviction in progress
+
+	slotHash map[int32]uint64
+	refs     map[uint64]int // slots by hash
+
+	values []uint64 // scratch
+	page   int32    // tokens
+	tree   *tree
+}
+
+func newLedger(c Config, t *tree) (*ledger, error) {
+	if c.Tokens == nil {
+		return nil, errors.New("events of single tokens need the token values of prompts: Tokens is nil")
+	}
+	return &ledger{
+		rank: c.Rank, tokens: c.Tokens, total: int32(c.Pages * c.PageTokens), page: int32(c.PageTokens), tree: t,
+		requests: make(map[sim.RequestID][]int32),
+		slotHash: make(map[int32]uint64), refs: make(map[uint64]int),
+	}, nil
+}
+
+func (l *ledger) begin(p *scheduler.Pass) { l.pass = p }
+
+// allocate appends the top n slots of the stack to dst, the lowest first.
+func (l *ledger) allocate(dst []int32, n int) []int32 {
+	old := min(n, len(l.freed))
+	untouched := int32(n - old)
+	for i := l.fresh + untouched - 1; i >= l.fresh; i-- {
+		dst = append(dst, i)
+	}
+	l.fresh += untouched
+	dst = append(dst, l.freed[len(l.freed)-old:]...)
+	l.freed = l.freed[:len(l.freed)-old]
+	return dst
+}
+
+// prefilled gives r's tokens from before to after slots; those before them are
+// the tree's, on r's first chunk.
+func (l *ledger) prefilled(r *request, before, after int) {
+	slots := l.requests[r.ID]
+	if len(slots) < before {
+		slots = l.pathSlots(r, slots[:0])
+	}
+	slots = l.allocate(slots, after-before)
+	l.requests[r.ID] = slots
+	l.values = l.values[:0]
+	if before < r.InputTokens {
+		l.values = l.tokens(r.Request, l.values)
+		l.values = l.values[before:min(after, r.InputTokens)]
+	}
+	for i := before + len(l.values); i < after; i++ {
+		l.values = append(l.values, generatedToken(&r.seq, i-r.InputTokens))
+	}
+	l.store(slots[:before], slots[before:after])
+}
+
+// pathSlots appends the slots of the path that r has locked.
+func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
+	var path []int32
+	for n := r.node; n != root; n = l.tree.nodes[n].parent {
+		path = append(path, n)
+	}
+	for i := len(path) - 1; i >= 0; i-- {
+		dst = append(dst, l.nodes[path[i]]...)
+	}
+	return dst
+}
+
+// generated gives r's last token a slot. In decode a token's value is its
+// slot's number.
+func (l *ledger) generated(r *request, length int) {
+	slots := l.allocate(l.requests[r.ID], 1)
+	l.requests[r.ID] = slots
+	l.values = append(l.values[:0], uint64(slots[length-1]))
+	l.store(slots[:length-1], slots[length-1:])
+}
+
+// store announces the tokens in l.values, in slots, after those in before.
+func (l *ledger) store(before, slots []int32) {
+	var parent uint64
+	hasParent := false
+	if len(before) > 0 {
+		parent, hasParent = l.slotHash[before[len(before)-1]]
+	}
+	blocks := make([]scheduler.KVBlock, len(slots))
+	last := parent
+	for i, slot := range slots {
+		blocks[i].Tokens = tokenHash(l.values[i])
+		last = sipChain(last, blocks[i].Tokens)
+		blocks[i].Seq = last
+		l.slotHash[slot] = last
+		l.refs[last]++
+	}
+	for i := range blocks {
+		if l.refs[blocks[i].Seq] != 1 {
+			continue
+		}
+		if i > 0 {
+			parent, hasParent = blocks[i-1].Seq, true
+		}
+		l.pass.Events = append(l.pass.Events, scheduler.KVEvent{
+			Parent: parent, HasParent: hasParent, Stored: blocks[i:], Rank: l.rank,
+		})
+		return
+	}
+}
+
+// released puts r's slots from kept on back onto the stack.
+func (l *ledger) released(r *request, kept int) {
+	slots := l.requests[r.ID]
+	l.freed = append(l.freed, slots[kept:]...)
+	l.remove(slots[kept:])
+	l.requests[r.ID] = slots[:kept]
+}
+
+func (l *ledger) forgotten(r *request) { delete(l.requests, r.ID) }
+
+// remove announces that slots have lost their tokens.
+func (l *ledger) remove(slots []int32) {
+	var hashes []uint64
+	for _, slot := range slots {
+		h, ok := l.slotHash[slot]
+		if !ok {
+			continue
+		}
+		delete(l.slotHash, slot)
+		switch n := l.refs[h]; {
+		case n > 1:
+			l.refs[h]--
+		case n == 1:
+			delete(l.refs, h)
+			hashes = append(hashes, h)
+		}
+	}
+	if len(hashes) > 0 {
+		l.pass.Events = append(l.pass.Events, scheduler.KVEvent{Removed: hashes, Rank: l.rank})
+	}
+}
+
+func (l *ledger) stored(t *tree, n int32) {
+	for int(n) >= len(l.nodes) {
+		l.nodes = append(l.nodes, nil)
+	}
+	x := &t.nodes[n]
+	slots := l.requests[x.seq.owner][x.from*l.page : x.to*l.page]
+	l.nodes[n] = append([]int32(nil), slots...)
+}
+
+func (l *ledger) split(t *tree, upper, lower int32) {
+	for int(upper) >= len(l.nodes) {
+		l.nodes = append(l.nodes, nil)
+	}
+	all, at := l.nodes[lower], t.nodes[upper].size()*int(l.page)
+	l.nodes[upper], l.nodes[lower] = all[:at:at], all[at:]
+}
+
+// removed frees the slots of a node; those of a grain go page by page, the last
+// first.
+func (l *ledger) removed(t *tree, n int32, from int32) {
+	x := &t.nodes[n]
+	keep := int(from-x.from) * int(l.page)
+	slots := l.nodes[n][keep:]
+	l.nodes[n] = l.nodes[n][:keep]
+	if !x.grain {
+		l.gone = append(l.gone, slots...)
+		return
+	}
+	for end := len(slots); end > 0; end -= int(l.page) {
+		l.gone = append(l.gone, slots[end-int(l.page):end]...)
+	}
+}
+
+func (l *ledger) evicted() {
+	l.freed = append(l.freed, l.gone...)
+	l.remove(l.gone)
+	l.gone = l.gone[:0]
+}
+
+// tokenHash is the reference's hash of one token.
+func tokenHash(v uint64) uint64 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	return blockhash.Bytes(b[:])
+}

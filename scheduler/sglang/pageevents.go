@@ -1,0 +1,96 @@
+package sglang
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/replay-llm/replay/blockhash"
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// pageEvents records pages under the hashes that routers use themselves.
+type pageEvents struct {
+	silent
+	prompts *prompt.Tree
+	pass    *scheduler.Pass
+	hashes  [][]uint64 // by node of the radix tree: sequence hashes of its pages
+	gone    []uint64   // of the eviction in progress
+}
+
+func newPageEvents(prompts *prompt.Tree) *pageEvents { return &pageEvents{prompts: prompts} }
+
+func (e *pageEvents) begin(p *scheduler.Pass) { e.pass = p }
+
+func (e *pageEvents) stored(t *tree, n int32) {
+	x := &t.nodes[n]
+	e.reach(max(n, x.parent))
+	event := scheduler.KVEvent{Stored: make([]scheduler.KVBlock, 0, x.size())}
+	if x.parent != root {
+		before := e.hashes[x.parent]
+		event.Parent, event.HasParent = before[len(before)-1], true
+	}
+	own := make([]uint64, 0, x.size())
+	last, chained := event.Parent, event.HasParent
+	for i := x.from; i < x.to; i++ {
+		local := e.local(t, &x.seq, i)
+		if chained {
+			last = blockhash.Chain(last, local)
+		} else {
+			last, chained = local, true
+		}
+		own = append(own, last)
+		event.Stored = append(event.Stored, scheduler.KVBlock{Seq: last, Tokens: local})
+	}
+	e.hashes[n] = own
+	e.pass.Events = append(e.pass.Events, event)
+}
+
+// reach makes room for node n.
+func (e *pageEvents) reach(n int32) {
+	for int(n) >= len(e.hashes) {
+		e.hashes = append(e.hashes, nil)
+	}
+}
+
+// local is the hash of the tokens of page i of s.
+func (e *pageEvents) local(t *tree, s *sequence, i int32) uint64 {
+	switch {
+	case i >= s.full:
+		tokens := int32(e.prompts.BlockTokens())
+		return generatedHash(s, max(0, i*tokens-s.prompt))
+	case s.seed > 0:
+		return e.prompts.UniqueHash(prompt.Prompt{Seed: s.seed}, int(i))
+	}
+	return e.prompts.LocalHash(s.nodes[i/t.perNode])
+}
+
+// generatedHash names a page by the first generated token in it, output i of
+// its request, in a way that no page of a query hashes to.
+func generatedHash(s *sequence, i int32) uint64 {
+	return blockhash.Bytes(binary.LittleEndian.AppendUint64([]byte("gen"), generatedToken(s, int(i))))
+}
+
+// generatedToken is the value of output i of a request.
+func generatedToken(s *sequence, i int) uint64 {
+	return 1<<63 | uint64(s.owner)<<32 | uint64(i)
+}
+
+func (e *pageEvents) split(t *tree, upper, lower int32) {
+	e.reach(upper)
+	all, at := e.hashes[lower], t.nodes[upper].size()
+	e.hashes[upper], e.hashes[lower] = all[:at:at], all[at:]
+}
+
+func (e *pageEvents) removed(t *tree, n int32, from int32) {
+	keep := int(from - t.nodes[n].from)
+	e.gone = append(e.gone, e.hashes[n][keep:]...)
+	e.hashes[n] = e.hashes[n][:keep]
+}
+
+func (e *pageEvents) evicted() {
+	if len(e.gone) > 0 {
+		e.pass.Events = append(e.pass.Events, scheduler.KVEvent{Removed: slices.Clone(e.gone)})
+		e.gone = e.gone[:0]
+	}
+}

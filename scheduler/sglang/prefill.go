@@ -1,0 +1,374 @@
+package sglang
+
+import "github.com/replay-llm/replay/scheduler"
+
+// chunk is a request's share of a pass's prefill.
+type chunk struct {
+	request *request
+	held    int // tokens it held before the pass
+	before  int // tokens it had before, those found in the cache among them
+	tokens  int // tokens computed
+}
+
+// budget is what a pass may still admit.
+type budget struct {
+	reserve float64 // outputs that the running requests are believed to need
+	mem     float64 // tokens left, where nothing admitted changes what is evictable
+	taken   int     // tokens charged so far
+	input   int     // prompt tokens left
+	chunk   int     // prompt tokens left to this pass's chunks
+}
+
+// blocked remembers the lookup of a request that was refused for memory. While
+// the tree stays as it is, the next lookup would find the same and leave every
+// stamp in the order it has.
+type blocked struct {
+	request   *request
+	changes   int64
+	need      int
+	evictable int // tokens, with the request's path locked
+}
+
+// open is the budget at the start of a pass.
+func (c *Core) open() budget {
+	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens}
+	if c.rules.CutAny {
+		b.chunk = floorTo(b.chunk, c.PageTokens)
+	}
+	for _, r := range c.running {
+		left := max(0, r.maxOut-r.out-c.since(r))
+		b.reserve += float64(float64(min(left, c.ClipNewTokens)) * c.ratio.now)
+	}
+	b.mem = float64(c.spareTokens(c.evictable())) - b.reserve
+	return b
+}
+
+// spareTokens is the room in the pool, with the places counted out that the
+// running requests' last pages keep for themselves.
+func (c *Core) spareTokens(evictable int) int {
+	return max(0, c.free+evictable-c.totals.slack)
+}
+
+// mem is the room that is left, in tokens.
+func (c *Core) mem(b *budget) float64 {
+	if !c.rules.LockFirst {
+		return b.mem
+	}
+	return float64(c.spareTokens(c.evictable())) - b.reserve - float64(b.taken)
+}
+
+// charge takes a chunk and the answer after it from the budget.
+func (c *Core) charge(b *budget, tokens, answer int) {
+	pages := ceilTo(tokens, c.PageTokens)
+	all := pages + answer
+	if c.rules.Reserve {
+		all += c.PageTokens
+	}
+	b.taken += all
+	b.mem -= float64(all)
+	b.input -= pages
+	b.chunk -= pages
+}
+
+// room says whether more can be admitted behind what has been.
+func (c *Core) room(b *budget) bool {
+	if !c.rules.CutAny {
+		return b.chunk > 0
+	}
+	return c.mem(b) > 0 && b.input > 0 && b.chunk > 0
+}
+
+// need is the room a request asks for, of whose prompt rest tokens are missing.
+func (c *Core) need(r *request, rest int) int {
+	n := rest + c.answer(r)
+	if c.rules.Reserve {
+		n += c.PageTokens
+	}
+	return n
+}
+
+// answer is the output of a waiting request that memory is reserved for.
+func (c *Core) answer(r *request) int { return min(r.left(), c.ClipNewTokens) }
+
+// idle says that nothing runs and nothing is about to.
+func (c *Core) idle() bool {
+	return len(c.running) == 0 && len(c.batch) == 0 && c.partial == nil
+}
+
+// admit fills the batch of the pass and finds its memory.
+func (c *Core) admit(p *scheduler.Pass) {
+	c.batch = c.batch[:0]
+	if c.partial == nil && (c.waiting.len() == 0 || c.headBlocked()) {
+		return
+	}
+	b := c.open()
+	if c.partial == nil || c.resume(&b) {
+		for c.waiting.len() > 0 && (len(c.batch) == 0 || c.room(&b)) {
+			if !c.admitHead(&b) {
+				break
+			}
+		}
+	}
+	if c.rules.LockFirst {
+		c.allot()
+	}
+	for _, e := range c.batch {
+		reused := e.before
+		if c.rules.FirstReuse {
+			reused = e.request.hit
+		}
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: e.request.ID, Reused: reused})
+		p.PrefillTokens += e.tokens
+	}
+}
+
+// headBlocked says that the head of the queue is refused for memory beyond any
+// doubt, without the exact reserve, which takes a sum in order.
+func (c *Core) headBlocked() bool {
+	if len(c.running) == 0 || c.starved {
+		return false
+	}
+	r := c.waiting.front()
+	var need, evictable int
+	switch {
+	case !c.rules.LockFirst:
+		need, evictable = c.need(r, r.length()-r.stored), c.evictable()
+	case c.blocked.request == r && c.blocked.changes == c.tree.changes:
+		need, evictable = c.blocked.need, c.blocked.evictable
+	default:
+		return false
+	}
+	// The reserve is a sum of rounded products: it is off by at most a rounding
+	// per request and one more for the product.
+	spare := float64(c.spareTokens(evictable))
+	reserve := float64(float64(c.totals.reserve) * c.ratio.now)
+	doubt := float64((float64(max(reserve, -reserve)*float64(len(c.running)+4)) + spare) * 0x1p-51)
+	return float64(need) >= spare-reserve+doubt
+}
+
+// resume continues the request kept aside. It reports false when that takes the
+// whole pass.
+func (c *Core) resume(b *budget) bool {
+	r := c.partial
+	rest := r.length() - r.stored
+	width := min(b.chunk, floorTo(int(max(0, c.mem(b))), c.PageTokens))
+	n, answer := rest, c.answer(r)
+	if ceilTo(rest, c.PageTokens) > width {
+		n, answer = floorTo(width, c.PageTokens), 0
+	}
+	if n == 0 {
+		return false
+	}
+	c.partial = nil
+	e := chunk{request: r, held: r.stored, before: r.stored, tokens: n}
+	if !c.rules.LockFirst && !c.take(&e) {
+		c.partial = r
+		return false
+	}
+	c.batch = append(c.batch, e)
+	c.charge(b, n, answer)
+	return true
+}
+
+// admitHead admits the request at the head of the queue, or a chunk of it.
+func (c *Core) admitHead(b *budget) bool {
+	r := c.waiting.front()
+	e := chunk{request: r, held: r.stored, before: r.stored}
+	missing := r.length() - r.stored
+	if missing == 0 {
+		return false
+	}
+	found := c.rules.LockFirst && r.stored == 0
+	if found {
+		e.before = c.find(r, r.length())
+	}
+	rest := r.length() - e.before
+	asked := rest
+	if !c.rules.Discount {
+		asked = missing
+	}
+	ok := !c.refused(b, r, asked)
+	if ok {
+		e.tokens, ok = c.cut(b, rest)
+	}
+	charged := e.tokens + asked - rest
+	if ok && !c.rules.LockFirst {
+		ok = c.take(&e)
+	}
+	if !ok {
+		c.giveUp(r, found, c.need(r, asked))
+		return false
+	}
+	answer := c.answer(r)
+	if e.before+e.tokens < r.length() {
+		answer = 0
+	}
+	c.waiting.popFront()
+	c.sorted.valid = false
+	if r.hit < 0 {
+		r.hit = e.before
+	}
+	c.batch = append(c.batch, e)
+	c.charge(b, charged, answer)
+	return true
+}
+
+// refused says whether there is too little memory for a request of which asked
+// tokens are to be computed.
+func (c *Core) refused(b *budget, r *request, asked int) bool {
+	if c.rules.Reserve && c.idle() {
+		return false
+	}
+	return float64(c.need(r, asked)) >= c.mem(b)
+}
+
+// giveUp leaves the head of the queue where it is.
+func (c *Core) giveUp(r *request, found bool, need int) {
+	if !found {
+		return
+	}
+	evictable := c.evictable()
+	c.letGo(r)
+	if len(c.batch) == 0 {
+		c.blocked = blocked{r, c.tree.changes, need, evictable}
+	}
+}
+
+// cut is the size of the chunk for rest missing tokens; false when there is
+// nothing left for it.
+func (c *Core) cut(b *budget, rest int) (int, bool) {
+	if c.rules.CutAny {
+		if ceilTo(rest, c.PageTokens) <= b.chunk {
+			return rest, true
+		}
+		return b.chunk, b.chunk > 0
+	}
+	n := rest
+	if rest > c.ChunkTokens {
+		if n = min(floorTo(b.chunk, c.PageTokens), rest); n == 0 {
+			return 0, false
+		}
+	}
+	pages := ceilTo(n, c.PageTokens)
+	return n, pages <= b.input && pages <= b.chunk
+}
+
+// find looks up the first limit tokens of r, locks what is cached of them, and
+// returns how many that are.
+func (c *Core) find(r *request, limit int) int {
+	if !c.caching {
+		return 0
+	}
+	if c.rules.PrefixCap {
+		limit = min(limit, r.length()-1)
+	}
+	pages, n := c.tree.match(&r.seq, c.pagesOf(limit))
+	c.tree.lock(n)
+	r.node, r.prot = n, int(pages)*c.PageTokens
+	return r.prot
+}
+
+// letGo takes back find.
+func (c *Core) letGo(r *request) {
+	c.tree.unlock(r.node)
+	r.node, r.prot = root, 0
+}
+
+// take makes room for e and then looks up what of it is cached after all.
+func (c *Core) take(e *chunk) bool {
+	r := e.request
+	end := r.stored + e.tokens
+	c.evict(c.size(e.tokens) - c.free)
+	first := r.stored == 0
+	if first {
+		e.before = c.find(r, end)
+	}
+	places := c.size(end) - c.size(e.before)
+	if places > c.free {
+		if first {
+			c.letGo(r)
+		}
+		c.ratio.now = c.ratio.first
+		return false
+	}
+	e.tokens = end - e.before
+	c.place(e, places)
+	return true
+}
+
+// allot makes room for the whole batch at once.
+func (c *Core) allot() {
+	sum := 0
+	for i := range c.batch {
+		sum += c.size(c.batch[i].tokens)
+	}
+	c.evict(sum - c.free)
+	for i := range c.batch {
+		c.place(&c.batch[i], c.size(c.batch[i].tokens))
+	}
+}
+
+// place gives a chunk its places in the pool.
+func (c *Core) place(e *chunk, places int) {
+	c.free -= places
+	e.request.stored = e.before + e.tokens
+	c.record.prefilled(e.request, e.before, e.request.stored)
+}
+
+// prefillTime is the duration of the batch's prefill, in ms.
+func (c *Core) prefillTime() (float64, error) {
+	n := len(c.batch)
+	if n == 0 || c.Role == scheduler.Decode {
+		return 0, nil
+	}
+	reached, before := 0, 0
+	for i := range c.batch {
+		reached += c.batch[i].before + c.batch[i].tokens
+		before += c.batch[i].before
+	}
+	return c.Clock.Prefill(n, reached/n, before/n)
+}
+
+// join lets the batch's requests run whose prompts are complete. At most one is
+// not: it is the last.
+func (c *Core) join() {
+	for _, e := range c.batch {
+		r := e.request
+		cut := r.stored < r.length()
+		if c.caching && (cut || c.rules.CommitPoints) {
+			c.commit(r)
+		}
+		switch {
+		case !cut:
+			c.begin(r)
+		case c.rules.PartialSlot:
+			c.partial = r
+		default:
+			c.waiting.pushFront(r)
+			c.sorted.valid = false
+		}
+	}
+}
+
+// commit caches the whole pages of what r holds.
+func (c *Core) commit(r *request) {
+	k := floorTo(r.stored, c.PageTokens)
+	own := r.cached
+	if c.rules.Release {
+		own = r.prot
+	}
+	if k <= own {
+		return
+	}
+	m, n := c.tree.insert(&r.seq, c.pagesOf(k))
+	if c.rules.Dedupe {
+		c.free += int(m)*c.PageTokens - r.prot
+	}
+	if !c.rules.CommitPoints {
+		r.stamped = c.tree.tick() // the reference looks up what it has just put there
+		c.tree.stampPath(n, r.stamped)
+	}
+	c.tree.lock(n)
+	c.tree.unlock(r.node)
+	r.node, r.prot, r.cached = n, k, k
+}

@@ -1,0 +1,306 @@
+package sglang
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+)
+
+// tree is the radix tree of cached pages.
+//
+// A node is a stretch of pages of some sequence. Walks compare the keys of
+// pages, and of a stretch usually only the last, so a walk costs the nodes it
+// passes, not their pages.
+type tree struct {
+	perNode  int32 // pages of a prompt node
+	interior bool  // every unlocked page is evictable (Rules.Evictable)
+
+	nodes    []node
+	free     []int32 // nodes not in use
+	children children
+	leaves   leaves
+
+	pages         int   // in the tree
+	unlockedPages int   // in nodes without locks
+	leafPages     int   // in unlocked nodes without children
+	clock         int64 // the latest tick
+	changes       int64 // counts whatever can change a lookup, a stamp or a sum
+	content       int64 // counts what can change a lookup
+	watch         watcher
+}
+
+// node is a stretch of pages [from, to) of a sequence.
+type node struct {
+	seq      sequence
+	from, to int32
+	parent   int32
+	children int32
+	locks    int32
+	place    int32 // in the heap of leaves, or notLeaf
+	stamp    int64 // the tick of the last walk over it
+	// grain says that each page is a node of its own to whoever splits or evicts:
+	// what a request has cached token by token.
+	grain bool
+}
+
+// watcher is told what happens to the pages of a tree.
+type watcher interface {
+	stored(t *tree, n int32)              // node n is new
+	split(t *tree, upper, lower int32)    // lower was cut, its first part is upper now
+	removed(t *tree, n int32, from int32) // the pages of n from page from on are about to go
+}
+
+const root = int32(0)
+
+func newTree(perNode int, interior bool) *tree {
+	return &tree{
+		perNode: int32(perNode), interior: interior,
+		nodes: []node{{place: notLeaf}}, children: newChildren(),
+	}
+}
+
+func (n *node) size() int { return int(n.to - n.from) }
+
+// evictPages is what evicting the node as a leaf frees.
+func (n *node) evictPages() int {
+	if n.grain {
+		return 1
+	}
+	return n.size()
+}
+
+// evictable is the number of pages that count as evictable.
+func (t *tree) evictable() int {
+	if t.interior {
+		return t.unlockedPages
+	}
+	return t.leafPages
+}
+
+func (t *tree) tick() int64 {
+	t.clock++
+	return t.clock
+}
+
+// match walks down the first pages pages of s, which it stamps, and returns how
+// many of them are cached and the node that ends there.
+func (t *tree) match(s *sequence, pages int32) (int32, int32) {
+	t.changes++
+	return t.walk(s, pages, t.tick())
+}
+
+// walk is match at the given tick. A node in which the walk ends is split.
+func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
+	at, m := root, int32(0)
+	for m < pages {
+		child := t.children.get(at, s.key(m, t.perNode))
+		if child == 0 {
+			break
+		}
+		n := &t.nodes[child]
+		end := common(&n.seq, s, m, min(n.to, pages), t.perNode)
+		if end < n.to {
+			return end, t.split(child, end, now)
+		}
+		t.stamp(child, now)
+		at, m = child, end
+	}
+	return m, at
+}
+
+// lookup is the number of the first pages pages of s that are cached.
+func (t *tree) lookup(s *sequence, pages int32) int32 {
+	at, m := root, int32(0)
+	for m < pages {
+		child := t.children.get(at, s.key(m, t.perNode))
+		if child == 0 {
+			break
+		}
+		n := &t.nodes[child]
+		m = common(&n.seq, s, m, min(n.to, pages), t.perNode)
+		if m < n.to {
+			break
+		}
+		at = child
+	}
+	return m
+}
+
+// insert caches the first pages pages of s and returns how many were cached
+// before, and the node that ends there.
+func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
+	if pages == 0 {
+		return 0, root
+	}
+	t.changes++
+	m, at := t.walk(s, pages, t.tick())
+	if m < pages {
+		at = t.create(at, s, m, pages)
+		t.nodes[at].stamp = t.tick()
+		t.nodes[at].place = notLeaf
+		t.addLeaf(at)
+		if t.watch != nil {
+			t.watch.stored(t, at)
+		}
+	}
+	return m, at
+}
+
+// graft caches pages [from, to) of s below node at, each as a node of its own,
+// with one lock.
+func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
+	t.changes++
+	n := t.create(at, s, from, to)
+	t.nodes[n].grain, t.nodes[n].locks = true, 1
+	t.unlockedPages -= int(to - from)
+	if t.watch != nil {
+		t.watch.stored(t, n)
+	}
+	return n
+}
+
+// create adds an unlocked node that is not in the set of leaves yet.
+func (t *tree) create(parent int32, s *sequence, from, to int32) int32 {
+	n := t.fresh()
+	t.nodes[n] = node{seq: *s, from: from, to: to, parent: parent, place: notLeaf}
+	up := &t.nodes[parent]
+	if up.place != notLeaf {
+		t.removeLeaf(parent)
+	}
+	up.children++
+	t.children.put(parent, s.key(from, t.perNode), n)
+	t.pages += int(to - from)
+	t.unlockedPages += int(to - from)
+	t.content++
+	return n
+}
+
+func (t *tree) fresh() int32 {
+	if last := len(t.free) - 1; last >= 0 {
+		n := t.free[last]
+		t.free = t.free[:last]
+		return n
+	}
+	t.nodes = append(t.nodes, node{})
+	return int32(len(t.nodes) - 1)
+}
+
+// split cuts node low before page at and returns the new node that holds its
+// first part; low keeps its locks, children and holders.
+func (t *tree) split(low, at int32, now int64) int32 {
+	up := t.fresh()
+	n := &t.nodes[low]
+	key := n.seq.key(n.from, t.perNode)
+	t.nodes[up] = node{
+		seq: n.seq, from: n.from, to: at, parent: n.parent, children: 1,
+		locks: n.locks, place: notLeaf, stamp: n.stamp, grain: n.grain,
+	}
+	if n.place != notLeaf && !n.grain {
+		t.leafPages -= int(at - n.from)
+	}
+	t.children.put(n.parent, key, up)
+	n.from, n.parent = at, up
+	t.children.put(up, n.seq.key(at, t.perNode), low)
+	switch {
+	case n.grain:
+		t.nodes[up].stamp = now // its pages were passed whole
+	case t.interior:
+		t.stamp(low, now)
+		t.nodes[up].stamp = t.tick()
+	}
+	if t.watch != nil {
+		t.watch.split(t, up, low)
+	}
+	return up
+}
+
+// stamp marks n as walked over at now, unless it has been later.
+func (t *tree) stamp(n int32, now int64) {
+	if t.nodes[n].stamp >= now {
+		return
+	}
+	t.nodes[n].stamp = now
+	if i := t.nodes[n].place; i != notLeaf {
+		t.leafDown(int(i))
+	}
+}
+
+// stampPath marks n and all before it.
+func (t *tree) stampPath(n int32, now int64) {
+	for ; n != root; n = t.nodes[n].parent {
+		t.stamp(n, now)
+	}
+}
+
+// lock keeps n and all before it from eviction.
+func (t *tree) lock(n int32) {
+	t.changes++
+	for ; n != root; n = t.nodes[n].parent {
+		x := &t.nodes[n]
+		if x.locks++; x.locks == 1 {
+			t.unlockedPages -= x.size()
+			if x.place != notLeaf {
+				t.removeLeaf(n)
+			}
+		}
+	}
+}
+
+// unlock takes a lock back.
+func (t *tree) unlock(n int32) {
+	t.changes++
+	for ; n != root; n = t.nodes[n].parent {
+		x := &t.nodes[n]
+		if invariant.Enabled && x.locks == 0 {
+			panic(fmt.Sprintf("radix tree: unlock of node %d, which has no lock", n))
+		}
+		if x.locks--; x.locks == 0 {
+			t.unlockedPages += x.size()
+			if x.children == 0 {
+				t.addLeaf(n)
+			}
+		}
+	}
+}
+
+// evict frees at least want pages, oldest leaf first and leaf by leaf, and
+// returns how many it freed; fewer than want only when there are no more.
+func (t *tree) evict(want int) int {
+	freed := 0
+	for freed < want && len(t.leaves.heap) > 0 {
+		t.changes++
+		t.content++
+		n := t.leaves.heap[0]
+		x := &t.nodes[n]
+		cut := x.size()
+		if x.grain {
+			cut = min(cut, want-freed)
+		}
+		freed += cut
+		t.prune(n, cut)
+	}
+	return freed
+}
+
+// prune removes the last cut pages of leaf n; all of it where it is no grain.
+func (t *tree) prune(n int32, cut int) {
+	x := &t.nodes[n]
+	if t.watch != nil {
+		t.watch.removed(t, n, x.to-int32(cut))
+	}
+	t.pages -= cut
+	t.unlockedPages -= cut
+	if cut < x.size() {
+		x.to -= int32(cut)
+		return
+	}
+	t.removeLeaf(n)
+	t.children.remove(x.parent, x.seq.key(x.from, t.perNode))
+	parent := x.parent
+	x.seq = sequence{}
+	t.free = append(t.free, n)
+	up := &t.nodes[parent]
+	if up.children--; up.children == 0 && up.locks == 0 && parent != root {
+		t.addLeaf(parent)
+	}
+}

@@ -1,0 +1,166 @@
+package sglang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// retract takes requests out of running until the others' next tokens have
+// room, and moves the ratio.
+func (c *Core) retract(p *scheduler.Pass) {
+	c.retired = c.retired[:0]
+	if len(c.running) == 0 {
+		c.moveRatio(false)
+		return
+	}
+	short := c.short()
+	if short {
+		c.makeRoom()
+		p.Preempted = len(c.retired)
+		if len(c.retired) > 0 {
+			c.joined = slices.DeleteFunc(c.joined, notInLine)
+			c.fresh = slices.DeleteFunc(c.fresh, notInLine)
+		}
+	}
+	c.moveRatio(short)
+	if !c.rules.Pages {
+		c.evict(len(c.running) - c.free)
+	}
+}
+
+func notInLine(r *request) bool { return r.place == notRunning }
+
+// short says whether the pool lacks room for the next tokens of all running
+// requests, having evicted what helps where that is how it is found out.
+func (c *Core) short() bool {
+	growth := c.crossing() * c.PageTokens
+	if c.rules.Pages {
+		c.evict(growth - c.free)
+		return c.free < growth
+	}
+	all := c.free + c.evictable()
+	return all < len(c.running) || max(0, all-c.totals.slack)-growth <= 0
+}
+
+// makeRoom retracts victims while the pool is short and more than one request
+// is left.
+func (c *Core) makeRoom() {
+	if c.rules.Victims {
+		c.sortForRetraction()
+	}
+	for len(c.running) > 1 {
+		c.drop(c.victim())
+		if !c.short() {
+			return
+		}
+	}
+	if c.rules.PartialYields && c.partial != nil && c.short() {
+		r := c.partial
+		c.partial = nil
+		c.release(r)
+		c.waiting.pushFront(r)
+		c.sorted.valid = false
+		c.short() // evicts what r has let go
+	}
+}
+
+// sortForRetraction brings the running requests into the order in which they
+// stay longest: most outputs, then shortest prompt.
+func (c *Core) sortForRetraction() {
+	slices.SortStableFunc(c.running, func(a, b *request) int {
+		return cmp.Or(
+			cmp.Compare(b.out+c.since(b), a.out+c.since(a)),
+			cmp.Compare(a.InputTokens, b.InputTokens),
+		)
+	})
+	for i, r := range c.running {
+		c.move(r, i)
+	}
+}
+
+// victim is the running request to retract.
+func (c *Core) victim() *request {
+	if c.rules.Victims {
+		return c.running[len(c.running)-1]
+	}
+	v, least := c.running[0], c.running[0].out+c.since(c.running[0])
+	for _, r := range c.running[1:] {
+		if n := r.out + c.since(r); n < least {
+			v, least = r, n
+		}
+	}
+	return v
+}
+
+// drop retracts a running request. Its outputs it keeps.
+func (c *Core) drop(r *request) {
+	if c.step > r.joined {
+		r.lastToken = c.lastEnd
+	}
+	c.settle(r)
+	c.leave(r)
+	if r.growing {
+		last := c.lastWalk(r)
+		c.graftGrown(r, r.stored)
+		c.tree.stampPath(r.node, last)
+	}
+	c.fill(r.place)
+	r.place = notRunning
+	c.release(r)
+	c.retired = append(c.retired, r)
+}
+
+// release gives back what r, which does not run, holds of the pool and the
+// tree.
+func (c *Core) release(r *request) {
+	kept := r.cached
+	if c.rules.Release {
+		kept = r.prot
+	}
+	c.free += c.size(r.stored) - kept
+	c.record.released(r, kept)
+	c.record.forgotten(r)
+	if c.caching {
+		c.tree.unlock(r.node)
+	}
+	r.node, r.stored, r.prot, r.cached = root, 0, 0, 0
+}
+
+// moveRatio follows the pass in the ratio.
+func (c *Core) moveRatio(short bool) {
+	switch {
+	case !c.rules.Ratio:
+		if len(c.retired) > 0 {
+			c.ratio.now = c.ratio.first
+		}
+		c.ratio.decay()
+	case short:
+		outputs, asked := 0, 0
+		for _, r := range c.running {
+			outputs += r.out + c.since(r)
+			asked += max(1, r.maxOut)
+		}
+		c.ratio.now = min(1.0, float64(outputs+20*len(c.running))/float64(asked+1))
+	case len(c.running) > 0:
+		c.ratio.decay()
+	}
+}
+
+// requeue puts the retracted requests back into the queue.
+func (c *Core) requeue() {
+	if len(c.retired) == 0 {
+		return
+	}
+	c.sorted.valid = false
+	if c.rules.Victims {
+		for _, r := range c.retired {
+			c.waiting.pushBack(r)
+		}
+		return
+	}
+	for i := len(c.retired) - 1; i >= 0; i-- {
+		c.waiting.pushFront(c.retired[i])
+	}
+}

@@ -1,0 +1,125 @@
+package timing
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// Parameters is a model of a forward pass as a GPU runs it: reading the weights
+// or multiplying by them, whichever takes longer; reading the KV cache; what
+// attention costs inside prompts; and what the host takes.
+type Parameters struct {
+	Base      float64 `json:"base_s"`          // s per pass, whatever it computes
+	Weights   float64 `json:"weights_s"`       // s to read the weights once
+	Token     float64 `json:"token_s"`         // s per token computed
+	Pair      float64 `json:"pair_s"`          // s per (new token, earlier token) pair of prompts
+	Request   float64 `json:"request_s"`       // s per request in the pass
+	Context   float64 `json:"context_s"`       // s per token of KV cache read, in passes that only decode
+	Mixed     float64 `json:"mixed_context_s"` // s per token of KV cache read, in passes that also compute prompts
+	MixedBase float64 `json:"mixed_base_s"`    // s more per pass that also computes prompts
+	// Knee is how sharply the larger of reading and multiplying rules: the
+	// exponent 1, 2 or 4 of the sum; 0 counts as 4.
+	Knee   int   `json:"knee"`
+	Graphs []int `json:"graph_sizes_tokens"` // token counts of captured graphs, rising; a pass is padded to the next
+}
+
+// ByContext is true: time depends on the KV cache that is read.
+func (*Parameters) ByContext() bool { return true }
+
+// Step is the time of a whole pass.
+func (p *Parameters) Step(s *Step) float64 {
+	t := p.Base + p.dense(float64(p.Token*float64(p.padded(s.Tokens))))
+	t += float64(p.Request * float64(s.Requests))
+	if !s.Mixed() {
+		return 1000 * (t + float64(p.Context*float64(s.Context)))
+	}
+	t += p.MixedBase + float64(p.Pair*s.Pairs)
+	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
+}
+
+// dense is a smooth maximum of the times to read the weights and to multiply by
+// them.
+func (p *Parameters) dense(multiply float64) float64 {
+	if p.Knee == 1 {
+		return p.Weights + multiply
+	}
+	w, m := float64(p.Weights*p.Weights), float64(multiply*multiply)
+	if p.Knee == 2 {
+		return math.Sqrt(w + m)
+	}
+	return math.Sqrt(math.Sqrt(float64(w*w) + float64(m*m)))
+}
+
+// padded is tokens, or the size of the graph they are run in.
+func (p *Parameters) padded(tokens int) int {
+	n := len(p.Graphs)
+	if n == 0 || tokens > p.Graphs[n-1] {
+		return tokens
+	}
+	return p.Graphs[sort.SearchInts(p.Graphs, tokens)]
+}
+
+// Prefill is the time of a pass that computes prompts alone.
+func (p *Parameters) Prefill(batch, isl, prefix int) float64 {
+	each := max(isl-prefix, 0)
+	pairs := float64(batch*each) * (float64(prefix) + float64(float64(each)/2))
+	return p.Step(&Step{Tokens: batch * each, Requests: batch, Pairs: pairs})
+}
+
+// Decode is the time of a pass that only decodes.
+func (p *Parameters) Decode(batch, _, context, _ int) float64 {
+	return p.Step(&Step{Tokens: batch, Requests: batch, Context: int64(batch) * int64(context)})
+}
+
+// check refuses parameters that give no time.
+func (p *Parameters) check() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"base_s", p.Base}, {"weights_s", p.Weights}, {"token_s", p.Token}, {"pair_s", p.Pair},
+		{"request_s", p.Request}, {"context_s", p.Context}, {"mixed_context_s", p.Mixed}, {"mixed_base_s", p.MixedBase},
+	} {
+		if !(f.value >= 0) || math.IsInf(f.value, 0) {
+			return fmt.Errorf("%s is %v, want a finite number >= 0", f.name, f.value)
+		}
+	}
+	if p.Base+p.Weights == 0 {
+		return fmt.Errorf("base_s and weights_s are 0, want one of them above 0")
+	}
+	if k := p.Knee; k != 0 && k != 1 && k != 2 && k != 4 {
+		return fmt.Errorf("knee is %d, want 1, 2 or 4", k)
+	}
+	for i, n := range p.Graphs {
+		if n < 1 || i > 0 && n <= p.Graphs[i-1] {
+			return fmt.Errorf("graph_sizes_tokens[%d] is %d, want rising values from 1 on", i, n)
+		}
+	}
+	return nil
+}
+
+// DefaultGraphs are the graph sizes that vLLM captures for a limit of requests
+// at once: 1, 2, 4, then steps of 8 below 256 and of 16 above, up to twice the
+// limit and at most 512 tokens.
+func DefaultGraphs(maxSeqs int) []int {
+	largest := 512
+	if maxSeqs > 0 {
+		largest = min(2*maxSeqs, largest)
+	}
+	var sizes []int
+	for n := 1; n <= largest; {
+		sizes = append(sizes, n)
+		switch {
+		case n < 4:
+			n *= 2
+		case n < 8:
+			n = 8
+		case n < 256:
+			n += 8
+		default:
+			n += 16
+		}
+	}
+	return sizes
+}

@@ -1,0 +1,131 @@
+package timing
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Profile is a fitted model with what it was fitted to, as a file holds it.
+type Profile struct {
+	Form       string     `json:"form"`    // names the shape of the model
+	Version    int        `json:"version"` // of the file, ProfileVersion
+	Source     string     `json:"source"`  // what the parameters come from
+	Parameters Parameters `json:"parameters"`
+	Engine     *Engine    `json:"engine,omitempty"` // it was measured on
+	// Trusted, when not nil, are the passes the parameters were fitted to.
+	Trusted *Trusted `json:"trusted,omitempty"`
+	// Spreads are the standard deviations of fitted parameters, as shares of them,
+	// in the order of the parameters.
+	Spreads []Spread `json:"spreads,omitempty"`
+}
+
+// ProfileVersion is the version of the files that are written and read.
+const ProfileVersion = 1
+
+// Engine is the server that a profile was measured on.
+type Engine struct {
+	Model            string `json:"model,omitempty"`
+	GPU              string `json:"gpu,omitempty"`
+	Version          string `json:"vllm_version,omitempty"`
+	TensorParallel   int    `json:"tensor_parallel_size"`
+	Blocks           int    `json:"num_gpu_blocks"` // 0: unknown, and never full
+	BlockTokens      int    `json:"block_size"`
+	MaxSeqs          int    `json:"max_num_seqs"`
+	MaxBatchedTokens int    `json:"max_num_batched_tokens"`
+	Async            bool   `json:"async_scheduling"`
+}
+
+// Trusted is the range of passes in which a model can be trusted: the 1st to the
+// 99th percentile, by time, of those it was fitted to.
+type Trusted struct {
+	Tokens    Range `json:"tokens_per_pass"`
+	Requests  Range `json:"requests_per_pass"`
+	Context   Range `json:"kv_tokens"`             // tokens of KV cache in use
+	PerSeq    Range `json:"kv_tokens_per_request"` // tokens of KV cache in use per running request
+	Waiting   Range `json:"waiting_requests"`
+	Preempted bool  `json:"preemptions"` // there were preemptions
+}
+
+// Range is an interval, both ends included.
+type Range struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+// Holds says that x is in the range, give or take a twentieth.
+func (r Range) Holds(x float64) bool {
+	const slack = 0.05
+	return x >= r.Least-slack*r.Least && x <= r.Most+slack*r.Most
+}
+
+// Spread says how well a parameter is known.
+type Spread struct {
+	Name  string  `json:"parameter"`
+	Share float64 `json:"spread"` // standard deviation over value
+}
+
+// Load is the model that a path names: a profile as JSON, a table of the
+// reference (.npz), or roofline:GPU/MODEL, with /tpN for N GPUs.
+func Load(path string) (Model, error) {
+	if name, ok := strings.CutPrefix(path, rooflinePrefix); ok {
+		p, err := roofline(name)
+		if err != nil {
+			return nil, err
+		}
+		return &p.Parameters, nil
+	}
+	zip, err := startsWith(path, "PK")
+	if err != nil {
+		return nil, err
+	}
+	if zip || strings.HasSuffix(path, ".npz") {
+		return LoadNPZ(path)
+	}
+	p, err := LoadProfile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &p.Parameters, nil
+}
+
+// startsWith says whether a file begins with text.
+func startsWith(path, text string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	defer f.Close()
+	begin := make([]byte, len(text))
+	n, _ := f.Read(begin) // an empty file begins with nothing
+	return string(begin[:n]) == text, nil
+}
+
+// LoadProfile reads a profile.
+func LoadProfile(path string) (*Profile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &Profile{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("%s: %w, want a timing profile as JSON, or an .npz file", path, err)
+	}
+	if p.Version != ProfileVersion {
+		return nil, fmt.Errorf("%s: version is %d, want %d", path, p.Version, ProfileVersion)
+	}
+	if err := p.Parameters.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// Write writes p to a file.
+func (p *Profile) Write(path string) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

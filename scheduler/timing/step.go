@@ -1,0 +1,59 @@
+package timing
+
+// Step is the work of one forward pass that computes prompt chunks and answer
+// tokens together. The first group of fields is what a Stepper reads, the second
+// what a Model needs that times prefill and decode apart.
+type Step struct {
+	Tokens   int     // computed, over all requests
+	Requests int     // that compute any
+	Context  int64   // tokens of KV cache that requests read which compute one answer token each
+	Pairs    float64 // (new token, earlier token) pairs of all other requests
+
+	Prompts       int // requests with prompt tokens to compute
+	PromptReached int // tokens, over Prompts: reached by this pass
+	PromptBefore  int // tokens, over Prompts: there before this pass
+	Decodes       int // requests that decode
+	DecodeLength  int // tokens, over Decodes: their lengths
+	Active        int // tokens of KV cache in use
+	Capacity      int // tokens of KV cache there is room for
+}
+
+// Mixed says that the pass computes more than one answer token per request.
+func (s *Step) Mixed() bool { return s.Pairs > 0 }
+
+// Stepper predicts how long a whole forward pass takes, in ms.
+type Stepper interface {
+	Step(s *Step) float64
+}
+
+// Step is the duration of a whole pass in ms. Models that are no Stepper time
+// its prefill and its decode part, one after the other. It fails when the time
+// does not fit in 2^64 seconds.
+func (c *Clock) Step(s *Step) (float64, error) {
+	m, ok := c.Model.(Stepper)
+	if !ok {
+		prefill, decode, err := c.Apart(s)
+		return prefill + decode, err
+	}
+	factor := c.Speedup
+	if !s.Mixed() {
+		factor = float64(c.Speedup * c.DecodeSpeedup)
+	}
+	return scaled(m.Step(s), factor)
+}
+
+// Apart is the duration of a pass in ms that computes prompts first and then
+// decodes. It fails like Step.
+func (c *Clock) Apart(s *Step) (prefill, decode float64, err error) {
+	if n := s.Prompts; n > 0 {
+		if prefill, err = c.Prefill(n, s.PromptReached/n, s.PromptBefore/n); err != nil {
+			return 0, 0, err
+		}
+	}
+	if n := s.Decodes; n > 0 {
+		if decode, err = c.Decode(n, s.Active, s.DecodeLength/n, s.Capacity); err != nil {
+			return 0, 0, err
+		}
+	}
+	return prefill, decode, nil
+}

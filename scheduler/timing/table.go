@@ -1,0 +1,108 @@
+package timing
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// Table is a measured profile: times at grid points, linear between them and
+// carried on from the outermost cells beyond them.
+type Table struct {
+	// PrefillTokens is strictly rising, with at least two points.
+	PrefillTokens []float64
+	PrefillMS     []float64 // time at each of PrefillTokens
+	// ActiveTokens and ContextTokens are the axes of DecodeMS, like PrefillTokens.
+	ActiveTokens  []float64
+	ContextTokens []float64
+	DecodeMS      []float64 // row by row: ActiveTokens outside, ContextTokens inside
+}
+
+// ByContext is true: the decode grid has the mean context as its second axis.
+func (*Table) ByContext() bool { return true }
+
+// Prefill reads the profile at the tokens to compute.
+func (t *Table) Prefill(batch, isl, prefix int) float64 {
+	x := float64(batch * max(isl-prefix, 0))
+	i := cell(t.PrefillTokens, x)
+	ms := line(t.PrefillTokens[i], t.PrefillMS[i], t.PrefillTokens[i+1], t.PrefillMS[i+1], x)
+	return max(ms, 0)
+}
+
+// Decode reads the profile at the tokens in the KV cache and the mean context,
+// first along the former, and is at least 1 ms.
+func (t *Table) Decode(_, active, context, _ int) float64 {
+	x, y := float64(active), float64(context)
+	i, j := cell(t.ActiveTokens, x), cell(t.ContextTokens, y)
+	z1, z2 := t.column(i, j, x), t.column(i, j+1, x)
+	return max(line(t.ContextTokens[j], z1, t.ContextTokens[j+1], z2, y), 1)
+}
+
+// column is the time at x in cell i of context column j.
+func (t *Table) column(i, j int, x float64) float64 {
+	width := len(t.ContextTokens)
+	return line(t.ActiveTokens[i], t.DecodeMS[i*width+j], t.ActiveTokens[i+1], t.DecodeMS[(i+1)*width+j], x)
+}
+
+// cell is the index i of the cell [axis[i], axis[i+1]) that holds x; the
+// outermost cells also stand for what lies beyond them.
+func cell(axis []float64, x float64) int {
+	i := sort.Search(len(axis), func(k int) bool { return axis[k] > x }) - 1
+	return min(max(i, 0), len(axis)-2)
+}
+
+// line is the straight line through two points, at x. The order of operations
+// is the reference's.
+func line(x1, y1, x2, y2, x float64) float64 {
+	return float64((y2-y1)/(x2-x1)*(x-x1)) + y1
+}
+
+// check complains about the first array that is no grid, naming it as the
+// profile files do.
+func (t *Table) check() error {
+	for _, a := range []struct {
+		name   string
+		values []float64
+	}{
+		{namePrefillTokens, t.PrefillTokens}, {nameActiveTokens, t.ActiveTokens}, {nameContextTokens, t.ContextTokens},
+	} {
+		if err := checkAxis(a.name, a.values); err != nil {
+			return err
+		}
+	}
+	if len(t.PrefillMS) != len(t.PrefillTokens) {
+		return fmt.Errorf("%s has %d values, want %d as in %s",
+			namePrefillMS, len(t.PrefillMS), len(t.PrefillTokens), namePrefillTokens)
+	}
+	if want := len(t.ActiveTokens) * len(t.ContextTokens); len(t.DecodeMS) != want {
+		return fmt.Errorf("%s has %d values, want %d", nameDecodeMS, len(t.DecodeMS), want)
+	}
+	if err := checkFinite(namePrefillMS, t.PrefillMS); err != nil {
+		return err
+	}
+	return checkFinite(nameDecodeMS, t.DecodeMS)
+}
+
+func checkAxis(name string, axis []float64) error {
+	if err := checkFinite(name, axis); err != nil {
+		return err
+	}
+	if len(axis) < 2 {
+		return fmt.Errorf("%s has %d points, want at least 2", name, len(axis))
+	}
+	for i := 1; i < len(axis); i++ {
+		if axis[i-1] >= axis[i] {
+			return fmt.Errorf("%s[%d] is %v after %v, want strictly rising values", name, i, axis[i], axis[i-1])
+		}
+	}
+	return nil
+}
+
+func checkFinite(name string, values []float64) error {
+	for i, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%s[%d] is %v, want a finite number", name, i, v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+// Package actual is the scheduler core of a simulated vLLM engine as vLLM has
+// it (calibration.md part 1), rule by rule where vllm.Rules says so: prompts and
+// answers in one pass, a pass planned while the one before it runs, blocks taken
+// when tokens are scheduled, one queue of blocks to take from.
+//
+// A request has no prefill and no decode state. Its target is the number of its
+// tokens that are known or in flight; a pass computes some of what is missing up
+// to there, and a request that reaches its target gains a token.
+//
+// Read core.go, request.go, plan.go, admit.go, deliver.go and calm.go, then
+// blocks.go for the KV blocks, measure.go for what a pass costs, and events.go and view.go for
+// what others are told.
+package actual
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Core is one vLLM engine's scheduler.
+type Core struct {
+	cfg   vllm.Config
+	rules vllm.Rules
+	shift uint // BlockTokens = 1 << shift
+	mask  int  // BlockTokens - 1
+
+	requests []request
+	unused   []slot
+	live     int
+	waiting  line
+	running  []slot // in order of admission
+	admitted uint64 // admissions so far
+	blocks   blocks
+	events   events
+	calm     calm
+
+	// Passes that are planned: the one that runs next, and with two in flight the
+	// one after it.
+	next, after *flight
+	passes      int64 // passes run so far
+	plans       int64 // passes planned so far
+	barren      int   // passes in a row without a token or a request further on
+	further     bool  // a pass without its token got a request further than ever before
+}
+
+// New returns an idle engine. Requests that Config.Fits refuses must not reach
+// it.
+func New(cfg vllm.Config) (*Core, error) {
+	switch {
+	case cfg.Offload.Blocks > 0:
+		return nil, errors.New("num_g2_blocks with a scheduler profile: want no host memory, which vLLM's own rules do not know here")
+	case cfg.Capture == scheduler.CaptureResidency:
+		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it")
+	}
+	c := &Core{
+		cfg: cfg, rules: cfg.Rules,
+		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
+		next: new(flight), after: new(flight),
+	}
+	c.blocks.init(&c.cfg)
+	c.events.init(&c.cfg)
+	c.calm.init(&c.cfg)
+	return c, nil
+}
+
+// Load is the number of requests submitted and not finished.
+func (c *Core) Load() int { return c.live }
+
+// Submit queues r, which Config.Fits, behind all others.
+func (c *Core) Submit(r *sim.Request) {
+	s := c.take()
+	c.requests[s].init(r, &c.cfg)
+	c.waiting.pushBack(s)
+	c.live++
+	c.events.submitted(r)
+}
+
+// Step runs the pass that starts at now, always a single one. With two passes in
+// flight it also plans the pass that follows, by what is known now.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	p.Reset(now)
+	c.events.begin(p)
+	c.further = false
+	if c.next.empty() {
+		c.plan(c.next, p)
+	}
+	if c.next.empty() {
+		return c.stall()
+	}
+	f := c.next
+	c.after.clear()
+	if c.rules.TwoInFlight {
+		c.plan(c.after, p)
+	}
+	c.next, c.after = c.after, f
+	if err := c.last(&f.step, p); err != nil {
+		return err
+	}
+	p.Gap = p.End - p.Start
+	c.deliver(f, p)
+	c.passes++
+	c.view(f, p)
+	c.check()
+	return c.progress(p)
+}
+
+// Cut has nothing to give back: every run is one pass.
+func (c *Core) Cut(*scheduler.Pass, int) {}
+
+// budget is the number of tokens a pass may compute.
+func (c *Core) budget() int {
+	if c.cfg.MaxBatchedTokens == vllm.Unlimited {
+		return math.MaxInt
+	}
+	return c.cfg.MaxBatchedTokens
+}
+
+// crowded says that no more requests may run.
+func (c *Core) crowded() bool {
+	return c.cfg.MaxSeqs != vllm.Unlimited && len(c.running) >= c.cfg.MaxSeqs
+}
+
+// barrenLimit is the number of passes in a row without a token and without a
+// request further on that counts as a stall.
+const barrenLimit = 100_000
+
+// progress complains about requests that keep preempting each other.
+func (c *Core) progress(p *scheduler.Pass) error {
+	if p.Tokens > 0 || c.further {
+		c.barren = 0
+		return nil
+	}
+	if c.barren++; c.barren < barrenLimit || c.live == 0 {
+		return nil
+	}
+	return &scheduler.StallError{Request: c.requests[c.head()].id, Reason: fmt.Sprintf(
+		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.barren, c.cfg.Blocks)}
+}
+
+// head is the request that should go on next.
+func (c *Core) head() slot {
+	if c.waiting.len() > 0 {
+		return c.waiting.front()
+	}
+	return c.running[0]
+}
+
+// stall explains why nothing can run.
+func (c *Core) stall() error {
+	r := &c.requests[c.head()]
+	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
+		r.computed, r.target, c.blocks.free, c.cfg.Blocks)
+	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.budget() {
+		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
+			left, c.cfg.MaxBatchedTokens)
+	}
+	return &scheduler.StallError{Request: r.id, Reason: reason}
+}

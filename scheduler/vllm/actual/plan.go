@@ -1,0 +1,212 @@
+package actual
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// share is what a pass computes for one request.
+type share struct {
+	slot    slot
+	before  int32 // tokens computed before
+	tokens  int32 // computed by the pass
+	target  int32 // of the request when it was planned
+	samples bool  // the request gains a token
+	dropped bool  // it lost its place in the same pass
+}
+
+// flight is a pass that is planned and has not ended.
+type flight struct {
+	plan   int64 // its number
+	shares []share
+	live   int    // shares that are not dropped
+	steady int    // requests that gain a token without a share
+	extra  []slot // as well, but they are steady no more
+	step   timing.Step
+}
+
+func (f *flight) empty() bool { return f.live+f.steady == 0 }
+
+func (f *flight) clear() {
+	f.shares, f.extra, f.live, f.steady = f.shares[:0], f.extra[:0], 0, 0
+}
+
+// pass is what planning keeps in mind.
+type pass struct {
+	flight *flight
+	out    *scheduler.Pass
+	budget int // tokens left
+	lost   int // requests preempted
+}
+
+// plan decides what the next pass computes. What it admits and preempts is told
+// through out, the pass that starts now.
+func (c *Core) plan(f *flight, out *scheduler.Pass) {
+	f.clear()
+	c.plans++
+	f.plan = c.plans
+	p := pass{flight: f, out: out, budget: c.budget()}
+	c.wake()
+	c.reserve(&p)
+	c.planRunning(&p)
+	if p.lost == 0 {
+		c.planWaiting(&p)
+	}
+	f.steady = c.calm.count
+	f.step = c.measure(f)
+	c.settleDown(f)
+	out.Preempted += p.lost
+}
+
+// planRunning gives running requests their tokens, in order of admission, but
+// for the steady ones, which have theirs.
+func (c *Core) planRunning(p *pass) {
+	limit := c.rules.LongPrefillTokens
+	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
+		s := c.calm.lively[i]
+		r := &c.requests[s]
+		if r.target == r.end { // all its tokens are known or in flight
+			continue
+		}
+		want := min(r.target-r.computed, p.budget)
+		if limit > 0 {
+			want = min(want, limit)
+		}
+		if want == 1 && r.computed&c.mask != 0 && c.rules.WholeAllocation {
+			c.schedule(p, s, 1) // there is room in its last block
+			continue
+		}
+		for !c.cover(r, r.computed+want) {
+			if v := c.preempt(p); v == s {
+				return
+			}
+			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
+				i-- // a victim stood in front
+			}
+		}
+		c.schedule(p, s, want)
+	}
+}
+
+// schedule enters tokens of s into the pass.
+func (c *Core) schedule(p *pass, s slot, tokens int) {
+	r := &c.requests[s]
+	f := p.flight
+	r.plan, r.planned = c.plans, int32(len(f.shares))
+	x := share{slot: s, before: int32(r.computed), tokens: int32(tokens), target: int32(r.target)}
+	r.computed += tokens
+	p.budget -= tokens
+	if r.computed == r.target {
+		x.samples = true
+		r.target++
+	} else if r.computed > r.furthest {
+		r.furthest, c.further = r.computed, true
+	}
+	f.shares = append(f.shares, x)
+	f.live++
+}
+
+// cover gives r blocks for the given number of its tokens and reports whether
+// there were enough.
+func (c *Core) cover(r *request, tokens int) bool {
+	n := c.need(r, tokens) - len(r.held)
+	if n <= 0 {
+		if tokens&c.mask == 0 {
+			c.name(r, min(tokens, c.known(r)))
+		}
+		return true
+	}
+	enough := n <= c.blocks.free
+	if !enough {
+		if c.rules.WholeAllocation {
+			return false
+		}
+		n = c.blocks.free
+	}
+	for range n {
+		r.held = append(r.held, c.blocks.take(&c.events))
+	}
+	c.name(r, min(tokens, c.known(r)))
+	return enough
+}
+
+// need is the number of blocks r holds once the given number of its tokens is
+// computed. Where a token's block is taken with the pass that samples it, that
+// token counts too.
+func (c *Core) need(r *request, tokens int) int {
+	if !c.rules.WholeAllocation && tokens == r.target {
+		tokens++
+	}
+	return (tokens + c.mask) >> c.shift
+}
+
+// known is the number of tokens of r whose value is known now.
+func (c *Core) known(r *request) int { return r.input + r.given }
+
+// name makes the full blocks of r's first tokens ones that can be found.
+func (c *Core) name(r *request, tokens int) {
+	if !c.cfg.PrefixCaching {
+		return
+	}
+	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
+		if c.blocks.name(r, r.named) {
+			c.events.stored(r, r.named)
+		}
+	}
+}
+
+// preempt takes its place from a running request and returns it.
+func (c *Core) preempt(p *pass) slot {
+	i := len(c.running) - 1
+	if !c.rules.LastVictim && c.cfg.Preemption != 0 {
+		i = 0
+	}
+	s := c.running[i]
+	r := &c.requests[s]
+	if r.state == steady {
+		c.settle(s)
+	} else {
+		c.calm.leave(s)
+	}
+	if invariant.Enabled && r.state != running {
+		panic(fmt.Sprintf("preempt: request %d is in state %d, want %d", r.id, r.state, running))
+	}
+	if r.plan == c.plans {
+		c.drop(p, r)
+	}
+	c.running = append(c.running[:i], c.running[i+1:]...)
+	c.name(r, min(r.computed, c.known(r)))
+	r.former = append(r.former[:0], r.held[:r.named]...)
+	c.release(r)
+	r.computed, r.state = 0, preempted
+	c.waiting.pushFront(s)
+	p.lost++
+	if d := p.out.Detail; d != nil {
+		d.Lost = append(d.Lost, r.id)
+	}
+	return s
+}
+
+// drop takes r out of the pass that is being planned.
+func (c *Core) drop(p *pass, r *request) {
+	x := &p.flight.shares[r.planned]
+	x.dropped = true
+	p.flight.live--
+	p.budget += int(x.tokens)
+	r.computed -= int(x.tokens)
+	if x.samples {
+		r.target--
+	}
+	r.plan = -1
+}
+
+// release gives back all blocks of r, last to first.
+func (c *Core) release(r *request) {
+	for i := len(r.held) - 1; i >= 0; i-- {
+		c.blocks.letGo(r.held[i])
+	}
+	r.held, r.named = r.held[:0], 0
+}

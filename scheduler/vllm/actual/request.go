@@ -1,0 +1,124 @@
+package actual
+
+import (
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// slot is a request's place in Core.requests. Slots are used again.
+type slot int32
+
+// state is where a request stands.
+type state uint8
+
+const (
+	gone      state = iota
+	waiting         // not admitted yet
+	preempted       // lost its place; waiting again
+	running         // and to be looked at in every plan
+	steady          // running, and gains a token in every plan from since on
+)
+
+// request is a request with its blocks. What every pass looks at comes first.
+// While it is steady, target, computed and given stand for what they were before
+// plan since.
+type request struct {
+	// target is the number of tokens whose value is known or will be when the
+	// passes in flight have ended; computed of them are computed by these passes.
+	target   int
+	computed int
+	input    int // prompt tokens
+	end      int // target once every token is sampled
+	given    int // tokens delivered
+
+	pass    int64    // of the latest token; -1 before the first
+	lastAt  sim.Time // its time
+	plan    int64    // the plan that planned speaks of
+	planned int32    // place in its shares
+	id      sim.RequestID
+	state   state
+	since   int64  // first plan in which it is steady
+	wake    int64  // plan in which it opens a block or samples its last token
+	order   uint64 // of admission; running is sorted by it
+
+	// held are the blocks of the request, in order. A preempted request keeps the
+	// list in former, to find what is left of it.
+	held, former []blockID
+	path         []prompt.NodeID // names the first shared blocks by content
+	shared       int             // full prompt blocks named by content
+	named        int             // of held, those that can be found
+	furthest     int             // largest computed that passes with prompts got to
+}
+
+func (r *request) init(q *sim.Request, cfg *vllm.Config) {
+	*r = request{
+		id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
+		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1,
+	}
+	if cfg.PrefixCaching && !q.Prompt.Unique() {
+		per := cfg.Tree.PerNode()
+		r.shared = int(q.Prompt.Blocks)
+		r.path = q.Prompt.Nodes[:(r.shared+per-1)/per]
+	}
+}
+
+// take is a free slot.
+func (c *Core) take() slot {
+	if n := len(c.unused); n > 0 {
+		s := c.unused[n-1]
+		c.unused = c.unused[:n-1]
+		return s
+	}
+	c.requests = append(c.requests, request{})
+	return slot(len(c.requests) - 1)
+}
+
+// line is a double-ended queue of requests.
+type line struct {
+	slots []slot // from first on
+	first int
+}
+
+// slack is the room that is made in front of a line when there is none.
+const slack = 64
+
+func (l *line) len() int    { return len(l.slots) - l.first }
+func (l *line) front() slot { return l.slots[l.first] }
+
+func (l *line) pushBack(s slot) {
+	if l.first > slack && l.first > len(l.slots)/2 {
+		n := copy(l.slots[slack:], l.slots[l.first:])
+		l.slots, l.first = l.slots[:slack+n], slack
+	}
+	l.slots = append(l.slots, s)
+}
+
+func (l *line) pushFront(s slot) {
+	if l.first == 0 {
+		n := len(l.slots)
+		l.slots = append(l.slots, make([]slot, slack)...)
+		copy(l.slots[slack:], l.slots[:n])
+		l.first = slack
+	}
+	l.first--
+	l.slots[l.first] = s
+}
+
+func (l *line) popFront() {
+	l.first++
+	if l.first == len(l.slots) {
+		l.slots, l.first = l.slots[:0], 0
+	}
+}
+
+// remove takes s out, wherever it stands.
+func (l *line) remove(s slot) {
+	for i := l.first; i < len(l.slots); i++ {
+		if l.slots[i] == s {
+			copy(l.slots[l.first+1:], l.slots[l.first:i])
+			l.popFront()
+			return
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package vllm
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Unlimited lifts a limit of Config.
+const Unlimited = 0
+
+// Preemption says which running request loses its place when KV blocks run out.
+type Preemption uint8
+
+const (
+	LIFO Preemption = iota // the one admitted last
+	FIFO                   // the one admitted first
+)
+
+// Config is what one simulated vLLM engine is made with. It has no defaults:
+// every field counts as it is.
+type Config struct {
+	Blocks           int  // KV blocks of the pool, > 0
+	BlockTokens      int  // tokens per KV block, 2 to 1024, a power of two
+	MaxSeqs          int  // requests running at once; Unlimited lifts the limit
+	MaxBatchedTokens int  // tokens computed per pass; Unlimited lifts the limit
+	PrefixCaching    bool // reuse cached blocks across requests
+	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens
+	Preemption       Preemption
+	Role             scheduler.Role
+	Transfer         scheduler.Transfer // read on prefill workers only
+	Clock            timing.Clock
+	Tree             *prompt.Tree // the tree of the requests' prompts, for BlockTokens
+	Capture          scheduler.Capture
+	Planner          bool    // keep what Snapshot tells, and take one pass at a time
+	Offload          Offload // host memory behind the KV blocks
+	Rules            Rules   // all as in the reference, for New
+}
+
+// TakesWhole says why the prompt of a request that finds nothing cached could
+// never be computed, because it exceeds a pass and may not be cut; nil when it
+// can.
+func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
+	if c.ChunkedPrefill || c.MaxBatchedTokens == Unlimited || input <= c.MaxBatchedTokens {
+		return nil
+	}
+	return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
+		"with chunked prefill off a prompt is computed whole, want at most max_num_batched_tokens %d", c.MaxBatchedTokens)}
+}
+
+// Fits says why an idle engine cannot run a request of the given lengths to
+// its end; nil when it can.
+func (c *Config) Fits(input, output int) *scheduler.OversizeError {
+	if output < 1 {
+		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, want output_length > 0"}
+	}
+	need := (input + output - 1 + c.lastToken() + c.BlockTokens - 1) / c.BlockTokens
+	if usable := c.usable(); need > usable {
+		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need + c.Blocks - usable, Reason: fmt.Sprintf(
+			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, c.BlockTokens, usable)}
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+package vllm
+
+// NewWithoutHost returns an engine that keeps its KV blocks as one with host
+// memory does, block by block, while nothing is ever sent there: it must do
+// what New's engine does.
+func NewWithoutHost(cfg Config) *Core {
+	c := New(cfg)
+	c.cfg.Offload = Offload{BatchBlocks: 1}
+	c.offload = newOffload(c)
+	return c
+}

@@ -1,0 +1,114 @@
+package vllm
+
+import "github.com/replay-llm/replay/prompt"
+
+// segment is a run of cached blocks that nobody holds: blocks lo..hi-1 of a path
+// or, where path is nil, of what is a request's own, released one after the
+// other from hi-1 down.
+//
+// All segments form one list by age. Evicting takes from the oldest segment its
+// highest block. That is the lineage order of vllm-scheduler.md 5.4 (the oldest
+// leaf first): whoever holds a block holds its parent and releases the parent
+// later, so a cached parent is always younger than its cached children, and the
+// oldest block is a leaf.
+type segment struct {
+	older, younger int32
+	// above is the segment that goes on, in the node where this one ends (or
+	// among the request's own blocks), from hi; noSeg when there is none.
+	above  int32
+	lo, hi int32
+	path   []prompt.NodeID
+	owner  slot  // of own blocks; none when it is gone, and for paths
+	uid    int64 // the request, for events
+}
+
+const noSeg int32 = -1
+
+// span is the account of the blocks of a node, or of a request's own: the first
+// resident are cached, the first active of these are held by a request.
+type span struct {
+	resident int32
+	active   int32
+	seg      int32 // segment of block active; means nothing while resident = active
+}
+
+// lru is the list of segments.
+type lru struct {
+	segments []segment
+	unused   []int32
+	oldest   int32
+	youngest int32
+}
+
+func newLRU() lru { return lru{oldest: noSeg, youngest: noSeg} }
+
+// add makes a segment the youngest.
+func (l *lru) add(s segment) int32 {
+	var i int32
+	if n := len(l.unused); n > 0 {
+		i = l.unused[n-1]
+		l.unused = l.unused[:n-1]
+	} else {
+		i = int32(len(l.segments))
+		l.segments = append(l.segments, segment{})
+	}
+	s.older, s.younger = l.youngest, noSeg
+	if l.youngest == noSeg {
+		l.oldest = i
+	} else {
+		l.segments[l.youngest].younger = i
+	}
+	l.youngest = i
+	l.segments[i] = s
+	return i
+}
+
+// drop takes an emptied segment out of the list.
+func (l *lru) drop(i int32) {
+	s := &l.segments[i]
+	if s.older == noSeg {
+		l.oldest = s.younger
+	} else {
+		l.segments[s.older].younger = s.younger
+	}
+	if s.younger == noSeg {
+		l.youngest = s.older
+	} else {
+		l.segments[s.younger].older = s.older
+	}
+	s.path = nil
+	l.unused = append(l.unused, i)
+}
+
+// revive takes the blocks of a node (or of a request's own) below hi out of
+// their segments, the lowest of which is first. It returns the lowest one that
+// is left.
+func (l *lru) revive(first, hi int32) int32 {
+	for first != noSeg {
+		s := &l.segments[first]
+		if s.lo >= hi {
+			break
+		}
+		if s.hi > hi {
+			s.lo = hi
+			break
+		}
+		next := s.above
+		l.drop(first)
+		first = next
+	}
+	return first
+}
+
+// unlink takes the emptied segment i, the last of those that start with first,
+// out of their chain.
+func (l *lru) unlink(first, i int32) {
+	if first == i {
+		return
+	}
+	at := first
+	for l.segments[at].above != i {
+		at = l.segments[at].above
+	}
+	l.segments[at].above = noSeg
+}

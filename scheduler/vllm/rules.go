@@ -1,0 +1,90 @@
+package vllm
+
+import "fmt"
+
+// Rules chooses, rule by rule, between the reference simulator (false, 0) and
+// the scheduler of vLLM 0.19 as it is. The fields are the rows of calibration.md
+// part 1, in its order.
+//
+// The package vllm is the reference's scheduler. Any other choice is made by the
+// package actual, which follows each rule as it is set here.
+type Rules struct {
+	// MixedStep runs prompt chunks and decodes in one forward pass of one
+	// duration; otherwise prefill comes first, then decode, each with its own.
+	MixedStep bool
+	// BudgetGate admits requests only while there are tokens left to compute;
+	// otherwise the head of the line is looked at with none left, and gets in
+	// when it needs none.
+	BudgetGate bool
+	// RecomputeLast computes at least one token of a prompt that is cached as a
+	// whole; otherwise such a prompt costs nothing.
+	RecomputeLast bool
+	// AdmitIdle admits the head of the line into blocks that nobody holds and
+	// lets it wait otherwise; otherwise running requests are preempted for it.
+	AdmitIdle bool
+	// ReserveWhole admits a request only when all of its known tokens would fit;
+	// otherwise when its first chunk does. Read with AdmitIdle only.
+	ReserveWhole bool
+	// WholeAllocation takes all blocks of a chunk or none, and the block of a
+	// token when it is fed back; otherwise what blocks there are serve a part of
+	// the chunk, and a token's block is taken with the pass that samples it.
+	WholeAllocation bool
+	// OneQueue evicts by time of release, cached or not; otherwise blocks that
+	// were never cached go first.
+	OneQueue bool
+	// NullBlock keeps one block of the pool out of use.
+	NullBlock bool
+	// LastVictim preempts the last of the running requests; otherwise the one
+	// that Config.Preemption names.
+	LastVictim bool
+	// TwoInFlight plans a pass while the one before it runs; otherwise when that
+	// has ended.
+	TwoInFlight bool
+	// LongPrefillTokens is the most a pass computes of one request; 0: no limit.
+	LongPrefillTokens int
+	// FirstTokenFree makes a prompt's first token part of the pass that covers
+	// it; otherwise it counts as a decode in that pass too.
+	FirstTokenFree bool
+}
+
+// Rules019 are the scheduler of vLLM 0.19 with asynchronous scheduling.
+func Rules019() Rules {
+	return Rules{
+		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
+		WholeAllocation: true, OneQueue: true, NullBlock: true, LastVictim: true, TwoInFlight: true,
+		FirstTokenFree: true,
+	}
+}
+
+// Reference says that every choice is the reference's.
+func (r Rules) Reference() bool { return r == Rules{} }
+
+// Profiles names the sets of rules that users may ask for.
+func Profiles() []string { return []string{"reference", "vllm-0.19"} }
+
+// ParseProfile is the set of rules of the given name.
+func ParseProfile(name string) (Rules, error) {
+	switch name {
+	case "reference", "":
+		return Rules{}, nil
+	case "vllm-0.19":
+		return Rules019(), nil
+	}
+	return Rules{}, fmt.Errorf("scheduler_profile is %q, want reference or vllm-0.19", name)
+}
+
+// usable is the number of blocks of the pool that requests can have.
+func (c *Config) usable() int {
+	if c.Rules.NullBlock {
+		return c.Blocks - 1
+	}
+	return c.Blocks
+}
+
+// lastToken is 1 when the last token of an answer needs a place in a block.
+func (c *Config) lastToken() int {
+	if c.Rules.WholeAllocation {
+		return 0
+	}
+	return 1
+}
