@@ -1,0 +1,136 @@
+package loadgen
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func readAgents(text string, o AgenticOptions) (*Workload, error) {
+	if o.TraceBlock == 0 {
+		o.TraceBlock = 64
+	}
+	return ReadAgentic(strings.NewReader(text), "agents.jsonl", o)
+}
+
+const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`
+
+func TestReadsAgents(t *testing.T) {
+	const single = `{"num_turns":0,"input_prompt_length":300,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":0,"more":{}}`
+	for _, c := range []struct {
+		name, text string
+		o          AgenticOptions
+		want       string
+	}{
+		{"a worked example", agent, AgenticOptions{}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[1 2]
+1 applied_compute_agentic_session_1/1 in=140 out=20 ids=[1 2 3] delay=500
+1 applied_compute_agentic_session_1/2 in=200 out=5 ids=[1 2 3 4] delay=1250
+`},
+		{"no tools is one turn; ids count on over the file", "\n" + single + "\n" + agent, AgenticOptions{}, `2 applied_compute_agentic_session_2/0 in=300 out=0 ids=[1 2 3 4 5]
+3 applied_compute_agentic_session_3/0 in=100 out=10 ids=[6 7]
+3 applied_compute_agentic_session_3/1 in=140 out=20 ids=[6 7 8] delay=500
+3 applied_compute_agentic_session_3/2 in=200 out=5 ids=[6 7 8 9] delay=1250
+`},
+		// Groups go by line, blank ones too; 2.5 of 5 blocks rounds away from 0.
+		{"groups share", single + "\n\n" + single + "\n" + single, AgenticOptions{SharedRatio: 0.5, Groups: 2}, `1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 1 2]
+3 applied_compute_agentic_session_3/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 3 4]
+4 applied_compute_agentic_session_4/0 in=300 out=0 ids=[11979012063147065344 11979012063147065345 11979012063147065346 5 6]
+`},
+		{"without groups nothing is shared", single, AgenticOptions{SharedRatio: 1}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
+		{"without a ratio nothing is shared", single, AgenticOptions{Groups: 3}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
+		{"all is shared, but only of the first prompt", agent, AgenticOptions{SharedRatio: 1, Groups: 1}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[11979012058852098048 11979012058852098049]
+1 applied_compute_agentic_session_1/1 in=140 out=20 ids=[11979012058852098048 11979012058852098049 1] delay=500
+1 applied_compute_agentic_session_1/2 in=200 out=5 ids=[11979012058852098048 11979012058852098049 1 2] delay=1250
+`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, err := readAgents(c.text, c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := dump(w); got != c.want {
+				t.Errorf("got\n%swant\n%s", got, c.want)
+			}
+			checkLinks(t, w)
+			if _, err := NewFeed(w, Intern(w, newTree(64)), Admission{Speedup: 1}); err == nil {
+				t.Error("trace mode takes a format without times")
+			}
+		})
+	}
+}
+
+func TestAgentsArriveInClosedLoop(t *testing.T) {
+	w, err := readAgents(agent, AgenticOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newTestFeed(t, w, Admission{Mode: Concurrency, MaxInFlight: 1})
+	const want = `take 0 0: 0 line 1/0@0
+next 75.489904 0: 575.489904
+take 575.489904 0: 1 line 1/1@575.489904
+next 708.145477 0: 1958.145477
+`
+	got := transcript(t, f, `take 0 0
+		end 0 75.489904
+		next 75.489904 0
+		take 575.489904 0
+		end 1 708.145477
+		next 708.145477 0`)
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestRefusesAgents(t *testing.T) {
+	swap := func(old, new string) string {
+		s := strings.Replace(agent, old, new, 1)
+		if s == agent {
+			t.Fatalf("%q is not in the record", old)
+		}
+		return s
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "agents.jsonl: the file is empty, want at least one agent"},
+		{"[]", `agents.jsonl:1: invalid JSON: '[' at byte 1, want "{"`},
+		{swap(`"num_turns":2,`, ``), "agents.jsonl:1: num_turns is missing"},
+		{swap(`"final_assistant_response_length":5`, `"x":5`), "agents.jsonl:1: final_assistant_response_length is missing"},
+		{swap(`"num_turns":2`, `"num_turns":null`), "agents.jsonl:1: num_turns is null, want a whole number >= 0"},
+		{swap(`"num_turns":2`, `"num_turns":2.0`), "agents.jsonl:1: num_turns is 2.0, want a whole number >= 0"},
+		{swap(`"num_turns":2`, `"num_turns":2,"num_turns":2`), "agents.jsonl:1: num_turns is given twice"},
+		{swap(`[10,20]`, `[10]`), "agents.jsonl:1: assistant_response_length has 1 numbers, want num_turns = 2"},
+		{swap(`[30,40]`, `[]`), "agents.jsonl:1: tool_call_output_length has 0 numbers, want num_turns = 2"},
+		{swap(`[0.5,1.25]`, `[1,2,3]`), "agents.jsonl:1: tool_call_latency has 3 numbers, want num_turns = 2"},
+		{swap(`[0.5,1.25]`, `[1,-2]`), "agents.jsonl:1: tool_call_latency is -2 at place 2, want finite milliseconds >= 0"},
+		{swap(`[0.5,1.25]`, `[1e307,2]`), "agents.jsonl:1: tool_call_latency is 1e+307 at place 1, want finite milliseconds >= 0"},
+		{swap(`[0.5,1.25]`, `[1,"2"]`), `agents.jsonl:1: tool_call_latency is "2", want a number`},
+		{swap(`[0.5,1.25]`, `null`), `agents.jsonl:1: tool_call_latency is null, want a list of numbers`},
+		{swap(`[10,20]`, `[10,2.5]`), `agents.jsonl:1: assistant_response_length is […, 2.5, …] at place 2, want whole numbers >= 0`},
+		{swap(`:100`, `:0`), "agents.jsonl:1: input_prompt_length is 0, want > 0"},
+		{swap(`[30,40]`, `[30,18446744073709551615]`), "agents.jsonl:1: the prompt grows by 18446744073709551615 tokens in turn 2, want at most 2147483647 in all"},
+		{swap(`:100`, `:2147483640`), "agents.jsonl:1: the prompt grows by 10 tokens in turn 1, want at most 2147483647 in all"},
+		{swap(`:100`, `:2147480000`), "agents.jsonl:1: the prompt is 33554375 blocks of 64 tokens, want at most 16777216"},
+		{swap(`:5}`, `:2147483648}`), "agents.jsonl:1: an answer's length is 2147483648, want at most 2147483647"},
+		{"\n" + agent + "x", `agents.jsonl:2: invalid JSON: 'x' at byte 180, want the end of the line`},
+	} {
+		_, err := readAgents(c.text, AgenticOptions{})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s\n got %v\nwant %s", c.text, err, c.want)
+		}
+		if syntax := (*SyntaxError)(nil); !errors.As(err, &syntax) {
+			t.Errorf("%s: error is a %T, want a *SyntaxError", c.text, err)
+		}
+	}
+	for _, c := range []struct {
+		o    AgenticOptions
+		want string
+	}{
+		{AgenticOptions{ReadOptions: ReadOptions{TraceBlock: -1}}, "trace block size is -1, want > 0"},
+		{AgenticOptions{SharedRatio: 1.5}, "shared prefix ratio is 1.5, want 0 to 1"},
+		{AgenticOptions{SharedRatio: -0.5}, "shared prefix ratio is -0.5, want 0 to 1"},
+		{AgenticOptions{Groups: -1}, "prefix groups are -1, want >= 0"},
+	} {
+		if _, err := readAgents(agent, c.o); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}

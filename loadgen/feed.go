@@ -1,0 +1,191 @@
+package loadgen
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Feed says when requests arrive.
+type Feed interface {
+	// Next is the earliest instant, not before now, at which Take would give a
+	// request, when that is known now. inFlight is the number of requests in the
+	// cluster.
+	Next(now sim.Time, inFlight int) (sim.Time, bool)
+	// Take appends the requests that arrive at or before now, in order, and
+	// numbers them.
+	Take(now sim.Time, inFlight int, dst []Arrival) []Arrival
+	// Finish tells that a request completed at now.
+	Finish(id sim.RequestID, now sim.Time) error
+	// Done says that no request is left to come. Where completions bring new
+	// requests, it also says that none that was taken is unfinished.
+	Done() bool
+	// Independent says that what comes, and when, does not depend on when
+	// requests finish, so that workers may be let run ahead.
+	Independent() bool
+}
+
+// Arrival is a request that enters the cluster.
+type Arrival struct {
+	Request *sim.Request
+	At      sim.Time // the scheduled instant in trace mode, the instant of Take in concurrency mode
+}
+
+// Mode is what drives arrivals.
+type Mode uint8
+
+const (
+	// Trace lets requests arrive at the times of the trace (open loop).
+	Trace Mode = iota
+	// Concurrency ignores times and keeps a number of requests in flight (closed
+	// loop).
+	Concurrency
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Trace:
+		return "trace"
+	case Concurrency:
+		return "concurrency"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Admission says how requests are let into the cluster.
+type Admission struct {
+	Mode Mode
+	// MaxInFlight is the number of requests in flight in concurrency mode, at
+	// least 1; trace mode ignores it.
+	MaxInFlight int
+	// Speedup divides all times in trace mode, finite and > 0; concurrency mode
+	// ignores it.
+	Speedup float64
+	// Disaggregated says that prefill and decode have workers of their own.
+	// Multi-turn and closed-loop workloads are then taken as they are: a missing
+	// timestamp is 0, and prompts may be empty.
+	Disaggregated bool
+}
+
+// NewFeed returns the feed for w: a flat queue where no request waits for
+// another, a driver of sessions otherwise. prompts are those of w.Turns.
+func NewFeed(w *Workload, prompts []prompt.Prompt, a Admission) (Feed, error) {
+	if len(prompts) != len(w.Turns) {
+		panic(fmt.Sprintf("new feed: %d prompts for %d turns", len(prompts), len(w.Turns)))
+	}
+	if err := a.check(w); err != nil {
+		return nil, err
+	}
+	times := newTimes(w, a)
+	if err := validate(w, a, times); err != nil {
+		return nil, err
+	}
+	requests := requests{w: w, prompts: prompts}
+	flat := a.Mode == Trace && !w.MultiTurn()
+	if flat || w.Synthetic {
+		return newFlatQueue(requests, times, a), nil
+	}
+	return newSessionDriver(requests, times, a), nil
+}
+
+func (a Admission) check(w *Workload) error {
+	switch a.Mode {
+	case Trace:
+		if w.Untimed {
+			return &SyntaxError{Name: w.Name, Msg: "the format has no timestamps: only concurrency mode can replay it"}
+		}
+		if err := checkSpeedup(a.Speedup); err != nil {
+			return err
+		}
+	case Concurrency:
+		if a.MaxInFlight < 1 {
+			return fmt.Errorf("requests in flight are %d, want at least 1", a.MaxInFlight)
+		}
+	default:
+		return fmt.Errorf("admission mode is %v, want trace or concurrency", a.Mode)
+	}
+	return nil
+}
+
+func checkSpeedup(ratio float64) error {
+	if !(ratio > 0) || math.IsInf(ratio, 0) {
+		return fmt.Errorf("arrival speed-up ratio is %v, want a finite number > 0", ratio)
+	}
+	return nil
+}
+
+// times turns the times of a trace into those of the simulation.
+type times struct {
+	w       *Workload
+	closed  bool     // concurrency mode: all sessions are ready at 0, delays as they are
+	origin  sim.Time // the trace's instant that becomes 0
+	speedup sim.Time
+}
+
+func newTimes(w *Workload, a Admission) times {
+	t := times{w: w, closed: a.Mode == Concurrency, speedup: 1}
+	if t.closed {
+		return t
+	}
+	t.speedup = sim.Time(a.Speedup)
+	if w.Sessional {
+		return t
+	}
+	first := true
+	for i := range w.Sessions {
+		s := &w.Sessions[i]
+		if s.HasArrival && (first || s.Arrival < t.origin) {
+			t.origin, first = s.Arrival, false
+		}
+	}
+	return t
+}
+
+// start is the instant at which session i is ready for its first turn.
+func (t *times) start(i int32) sim.Time {
+	s := &t.w.Sessions[i]
+	if t.closed || !s.HasArrival {
+		return 0
+	}
+	return (s.Arrival - t.origin) / t.speedup
+}
+
+// delay is the wait before the given turn, from the completion of the one
+// before.
+func (t *times) delay(turn int32) sim.Time {
+	if t.closed {
+		return t.w.Turns[turn].Delay
+	}
+	return t.w.Turns[turn].Delay / t.speedup
+}
+
+// requests makes the requests of a feed, in order of arrival.
+//
+// It keeps none of them: a request lives as long as someone in the cluster
+// holds it.
+type requests struct {
+	w       *Workload
+	prompts []prompt.Prompt
+	next    sim.RequestID
+	free    []sim.Request // memory for requests to come
+}
+
+// requestChunk bounds how many requests are allocated at once.
+const requestChunk = 4096
+
+func (q *requests) make(turn int32) *sim.Request {
+	if len(q.free) == 0 {
+		q.free = make([]sim.Request, min(len(q.w.Turns)-int(q.next), requestChunk))
+	}
+	r := &q.free[0]
+	q.free = q.free[1:]
+	t := &q.w.Turns[turn]
+	*r = sim.Request{
+		ID: q.next, InputTokens: t.Input, OutputTokens: t.Output, Prompt: q.prompts[turn],
+		Session: t.Session, Turn: t.Index, Line: t.Line,
+	}
+	q.next++
+	return r
+}

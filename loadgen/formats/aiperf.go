@@ -1,0 +1,253 @@
+package formats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+func isExport(o *object) bool {
+	var meta object
+	meta.reparse(o.find("metadata"))
+	return meta.has("request_start_ns") && o.has("metrics")
+}
+
+// exportRows reads the records that AIPerf writes of a run.
+type exportRows struct {
+	s    *Stream
+	f    fields
+	ends map[string]stamp // by session: when its last turn ended
+}
+
+func openExport(s *Stream) (rows, error) {
+	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	s.Chained = s.o.Sessions != "flat"
+	return &exportRows{s: s, ends: make(map[string]stamp)}, nil
+}
+
+func (x *exportRows) next(r *Record) error {
+	for {
+		line, err := x.s.lines.next()
+		if err != nil {
+			return err
+		}
+		r.reset(x.s.lines.line)
+		if err := x.f.open(line); err != nil {
+			return x.s.lines.errorf("%v", err)
+		}
+		keep := x.row(r)
+		if x.f.err != nil {
+			return x.s.lines.errorf("%v", x.f.err)
+		}
+		if keep {
+			return nil
+		}
+		x.s.dropped++
+	}
+}
+
+func (x *exportRows) row(r *Record) (keep bool) {
+	f := &x.f
+	meta := f.sub("metadata")
+	phase := meta.text("benchmark_phase")
+	cancelled := string(meta.value("was_cancelled")) == "true"
+	failed := !blankValue(f.value("error"))
+	r.arrives(meta.needStamp("request_start_ns", 0))
+	end, ends := meta.stamp("request_end_ns", 0)
+	session := meta.name("x_correlation_id")
+	f.adopt(&meta)
+	if f.err != nil || failed || cancelled || phase != nil && string(phase) != "profiling" {
+		return false
+	}
+	metrics := f.sub("metrics")
+	r.Input = metrics.metric("input_sequence_length")
+	r.Output = metrics.metric("output_sequence_length")
+	f.adopt(&metrics)
+	if session == nil || f.err != nil {
+		return true
+	}
+	r.Group = session
+	if !x.s.Chained {
+		return true
+	}
+	r.Session = session
+	if before, ok := x.ends[string(session)]; ok {
+		r.HasDelay, r.Delay = true, max(0, r.when.since(before))
+	}
+	if !ends {
+		end = r.when
+	}
+	x.ends[string(session)] = end
+	return true
+}
+
+// metric is the value of a metric, a number or an object with a value.
+func (f *fields) metric(name string) int {
+	if v := f.value(name); v != nil && v[0] == '{' {
+		m := f.sub(name)
+		n, ok := m.count("value")
+		if !ok {
+			m.missing("value", "a number of tokens")
+		}
+		f.adopt(&m)
+		return n
+	}
+	return f.needCount(name)
+}
+
+func isInputs(o *object) bool {
+	parts, ok := elements(o.find("data"), nil)
+	if !ok || len(parts) == 0 {
+		return false
+	}
+	var first object
+	first.reparse(parts[0])
+	return first.hasAll("session_id", "payloads")
+}
+
+// openInputs reads the bodies that AIPerf is to send.
+func openInputs(s *Stream) (rows, error) {
+	g := &gathered{s: s}
+	t := s.newTexts()
+	s.Chained = s.o.Sessions != "flat"
+	s.pace()
+	return g, g.eachObject(func(value []byte, line int) error {
+		var f fields
+		f.within(value, "")
+		for i, v := range f.list("data") {
+			var d fields
+			d.within(v, place("data", i))
+			if err := g.conversation(&d, t, line); err != nil {
+				return err
+			}
+		}
+		return f.err
+	})
+}
+
+// conversation reads the payloads of one session.
+func (g *gathered) conversation(d *fields, t *texts, line int) error {
+	session := d.name("session_id")
+	for k, v := range d.list("payloads") {
+		var r Record
+		r.reset(line)
+		var body fields
+		body.within(v, d.place+place("payloads", k))
+		body.outputOf(g.s, &r, "max_completion_tokens", "max_tokens", "min_tokens")
+		r.Session, r.Group = session, session
+		if k == 0 {
+			g.s.paced(&r)
+		}
+		if err := t.fill(&r, t.prompt(v)); err != nil {
+			return fmt.Errorf("%s%w", body.place, err)
+		}
+		d.adopt(&body)
+		g.keep(&r)
+	}
+	return d.err
+}
+
+func isGenAI(o *object) bool {
+	parts, ok := elements(o.find("experiments"), nil)
+	if !ok || len(parts) == 0 {
+		return false
+	}
+	var first object
+	first.reparse(parts[0])
+	return first.has("requests")
+}
+
+// openGenAI reads the profile export of genai-perf.
+func openGenAI(s *Stream) (rows, error) {
+	g := &gathered{s: s}
+	t := s.newTexts()
+	s.Measured, s.Chained = true, s.o.Sessions != "flat"
+	ends := make(map[string]stamp)
+	return g, g.eachObject(func(value []byte, line int) error {
+		var f fields
+		f.within(value, "")
+		list := f.list("experiments")
+		if want := max(s.o.Run, 1); len(list) < want || s.o.Run == 0 && len(list) > 1 {
+			return fmt.Errorf("%d runs in the file, want --run=1 to %d", len(list), len(list))
+		}
+		var e fields
+		e.within(list[max(s.o.Run, 1)-1], place("experiments", max(s.o.Run, 1)-1))
+		for i, v := range e.list("requests") {
+			var q fields
+			q.within(v, e.place+place("requests", i))
+			var r Record
+			r.reset(line)
+			if err := q.genAI(s, t, &r); err != nil {
+				return fmt.Errorf("%s%w", q.place, err)
+			}
+			if q.err != nil {
+				return q.err
+			}
+			g.linkAfter(&r, ends)
+		}
+		return e.err
+	})
+}
+
+func (f *fields) genAI(s *Stream, t *texts, r *Record) error {
+	r.arrives(f.needStamp("timestamp", 0))
+	stamps := f.list("response_timestamps")
+	r.ended, r.ends = r.when, true
+	if n := len(stamps); n > 0 {
+		if end, ok := decimalStamp(stamps[n-1], 0); ok {
+			r.ended = end
+		}
+	}
+	if id := f.name("sequence_id"); id != nil && string(id) != "0" {
+		r.Session, r.Group = id, id
+	}
+	if r.Output = s.o.OutputTokens; r.Output == 0 {
+		r.Output = len(stamps) // pieces of the answer
+	}
+	inputs := f.sub("request_inputs")
+	return t.fill(r, t.prompt(payloads(&inputs)...))
+}
+
+// payloads are the values of the members, parsed where they are JSON in a
+// string.
+func payloads(f *fields) [][]byte {
+	var all [][]byte
+	for _, m := range f.members {
+		v := m.value
+		if len(v) > 0 && v[0] == '"' {
+			if inner := unquote(v); len(inner) > 0 && inner[0] == '{' {
+				c := cursor{text: inner}
+				if c.skip(0) == nil {
+					v = inner
+				}
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// linkAfter keeps r, waiting for the turn of its session before.
+func (g *gathered) linkAfter(r *Record, ends map[string]stamp) {
+	if r.Session != nil {
+		if before, ok := ends[string(r.Session)]; ok {
+			r.HasDelay, r.Delay = true, max(0, r.when.since(before))
+		}
+		ends[string(r.Session)] = r.ended
+		if !g.s.Chained {
+			r.Session, r.HasDelay, r.Delay = nil, false, 0
+		}
+	}
+	g.keep(r)
+}
+
+// inOrder sorts what was gathered by arrival.
+func (g *gathered) inOrder() {
+	slices.SortStableFunc(g.all, func(a, b Record) int { return cmp.Compare(a.when.since(b.when), 0) })
+}
+
+func (g *gathered) empty() error {
+	return &loadgen.SyntaxError{Name: g.s.Name, Msg: "summary only, no requests; want a file with one entry per request"}
+}

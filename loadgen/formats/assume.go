@@ -1,0 +1,99 @@
+package formats
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// assumption makes up what prompts share, for files that do not say.
+type assumption struct {
+	system  int // tokens that all prompts begin with
+	groups  int // of requests that begin alike; 0: none
+	ratio   float64
+	session bool // a turn's prompt begins with the one before
+
+	block  int
+	random *rand.Rand
+	unique uint64
+	turns  map[string][]uint64 // ids of the last turn by conversation
+}
+
+// parseAssumption is nil for none.
+func parseAssumption(text string) (*assumption, error) {
+	if text == "" || text == "none" {
+		return nil, nil
+	}
+	a := &assumption{}
+	for part := range strings.SplitSeq(text, ",") {
+		kind, rest, _ := strings.Cut(part, ":")
+		var err error
+		switch kind {
+		case "system":
+			a.system, err = strconv.Atoi(rest)
+			if err == nil && (a.system < 1 || a.system > maxTokens) {
+				err = strconv.ErrRange
+			}
+		case "groups":
+			n, ratio, _ := strings.Cut(rest, ":")
+			if a.groups, err = strconv.Atoi(n); err == nil {
+				a.ratio, err = strconv.ParseFloat(ratio, 64)
+			}
+			if err == nil && (a.groups < 1 || !(a.ratio >= 0 && a.ratio <= 1)) {
+				err = strconv.ErrRange
+			}
+		case "session":
+			a.session = true
+		default:
+			err = strconv.ErrSyntax
+		}
+		if err != nil || a.groups > 0 && (a.system > 0 || a.session) {
+			return nil, fmt.Errorf("assumed prefix is %q, want none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session", text)
+		}
+	}
+	return a, nil
+}
+
+func (a *assumption) start(s *Stream) {
+	a.block, a.random = s.Block, sim.NewRand(s.o.Seed, "formats/prefix")
+	a.turns = make(map[string][]uint64)
+	s.Private = false
+}
+
+// Ids of what is made up: the place in the high bits keeps them apart.
+const (
+	uniqueIDs = 1 << 62
+	groupBits = 32
+)
+
+// fill gives r ids.
+func (a *assumption) fill(r *Record) {
+	r.Private = false
+	full := r.Input / a.block
+	r.IDs = r.IDs[:0]
+	if a.session && r.Group != nil {
+		// What an answer adds is not known from the prompt: its blocks are new.
+		last := a.turns[string(r.Group)]
+		r.IDs = append(r.IDs, last[:min(len(last), full)]...)
+	}
+	group, shared := uint64(0), min(a.system/a.block, full)
+	if a.groups > 0 {
+		group = 1 + a.random.Uint64N(uint64(a.groups))
+		shared = int(a.ratio * float64(full))
+	}
+	for b := len(r.IDs); b < full; b++ {
+		if b < shared {
+			r.IDs = append(r.IDs, group<<groupBits|uint64(b))
+			continue
+		}
+		a.unique++
+		r.IDs = append(r.IDs, uniqueIDs|a.unique)
+	}
+	r.Full = r.Input%a.block > 0
+	if a.session && r.Group != nil {
+		a.turns[string(r.Group)] = append([]uint64(nil), r.IDs...)
+	}
+}

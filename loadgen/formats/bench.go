@@ -1,0 +1,121 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// benchRows reads the results of vllm bench serve and of sglang's bench_serving,
+// where they hold a list of requests.
+type benchRows struct {
+	gathered
+	f    fields
+	runs int
+	// found is the lists of the run that was asked for.
+	inputs, outputs, starts, queues, failures [][]byte
+	line                                      int
+}
+
+func openBench(s *Stream) (rows, error) {
+	b := &benchRows{gathered: gathered{s: s}}
+	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	err := b.eachObject(b.run)
+	if err != nil || len(b.bad) > 0 {
+		return b, err
+	}
+	if want := max(s.o.Run, 1); b.runs < want || s.o.Run == 0 && b.runs > 1 {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d runs in the file, want --run=1 to %d", b.runs, b.runs)}
+	}
+	if b.starts == nil {
+		s.pace()
+	}
+	for i := range b.inputs {
+		var r Record
+		r.reset(b.line)
+		keep, err := b.request(i, &r)
+		switch {
+		case err != nil:
+			b.bad = append(b.bad, rowAt(s.Name, b.line, err))
+		case keep:
+			b.keep(&r)
+		default:
+			s.dropped++
+		}
+	}
+	return b, nil
+}
+
+func (b *benchRows) run(value []byte, line int) error {
+	b.runs++
+	if b.runs != max(b.s.o.Run, 1) {
+		return nil
+	}
+	f := &b.f
+	f.within(value, "")
+	b.line = line
+	if !f.hasAll("input_lens", "output_lens") {
+		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
+	}
+	b.inputs, b.outputs = f.list("input_lens"), f.list("output_lens")
+	b.starts, b.queues, b.failures = f.list("start_times"), f.list("queue_times"), f.list("errors")
+	for _, l := range []struct {
+		name string
+		list [][]byte
+	}{{"output_lens", b.outputs}, {"start_times", b.starts}, {"queue_times", b.queues}, {"errors", b.failures}} {
+		if l.list != nil && len(l.list) != len(b.inputs) {
+			f.complain("input_lens has %d, %s has %d; want as many", len(b.inputs), l.name, len(l.list))
+		}
+	}
+	return f.err
+}
+
+// request reads entry i of the lists. Failed requests are not kept.
+func (b *benchRows) request(i int, r *Record) (keep bool, err error) {
+	if b.failures != nil && !blankValue(b.failures[i]) {
+		return false, nil
+	}
+	for _, l := range []struct {
+		name string
+		list [][]byte
+		to   *int
+	}{{"input_lens", b.inputs, &r.Input}, {"output_lens", b.outputs, &r.Output}} {
+		n, ok := wholeNumber(l.list[i])
+		if !ok || n > maxTokens {
+			return false, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", l.name, i, excerpt(l.list[i]), maxTokens)
+		}
+		*l.to = int(n)
+	}
+	if b.starts == nil {
+		b.s.paced(r)
+		return true, nil
+	}
+	at, ok := decimalStamp(b.starts[i], 9)
+	if !ok || !numeric(b.starts[i]) {
+		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, excerpt(b.starts[i]))
+	}
+	if b.queues != nil {
+		wait, ok := decimalStamp(b.queues[i], 9)
+		if !ok || wait.ms < 0 {
+			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, excerpt(b.queues[i]))
+		}
+		at = at.minus(wait)
+	}
+	r.arrives(at)
+	return true, nil
+}
+
+// blankValue says that a value stands for no error.
+func blankValue(v []byte) bool {
+	switch string(bytes.TrimSpace(v)) {
+	case "", `""`, "null", "false", "[]", "{}":
+		return true
+	}
+	return false
+}
+
+func (s stamp) minus(o stamp) stamp {
+	o.ns, o.ms = -o.ns, -o.ms
+	return s.plus(o)
+}

@@ -1,0 +1,174 @@
+package formats
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+const dynamoSchema = `"dynamo.request.trace.v1"`
+
+func isDynamo(o *object) bool {
+	if string(o.find("schema")) == dynamoSchema {
+		return true
+	}
+	var event object
+	event.reparse(o.find("event"))
+	return string(event.find("schema")) == dynamoSchema
+}
+
+// dynamoRows reads the request traces that a Dynamo deployment writes.
+type dynamoRows struct {
+	gathered
+	f      fields
+	calls  []call
+	seen   map[string]int // line by request id
+	agents int            // requests with an agent's context
+	spawns int
+	block  int
+}
+
+// call is one request with what orders it.
+type call struct {
+	rec Record
+	id  string
+}
+
+func openDynamo(s *Stream) (rows, error) {
+	d := &dynamoRows{gathered: gathered{s: s}, seen: make(map[string]int)}
+	if err := d.eachLine(d.line); err != nil {
+		return nil, err
+	}
+	if n := len(d.calls); d.agents > 0 && d.agents < n {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("agent_context on %d of %d requests, want all or none", d.agents, n)}
+	}
+	if err := s.refuseDAG(d.spawns); err != nil {
+		return nil, err
+	}
+	if b := s.o.TraceBlock; b != 0 && b != d.block && d.block != 0 {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want the %d of the file", b, d.block)}
+	}
+	s.Block, s.Chained = d.block, d.agents > 0 && s.o.Sessions != "flat"
+	d.order()
+	return d, nil
+}
+
+func (d *dynamoRows) line(line []byte) error {
+	f := &d.f
+	if err := f.open(line); err != nil {
+		return err
+	}
+	event := *f
+	if f.has("event") {
+		event = f.sub("event")
+	}
+	if string(event.find("schema")) != dynamoSchema {
+		event.mismatch("schema", append([]byte(nil), event.find("schema")...), dynamoSchema)
+	}
+	kind := string(event.text("event_type"))
+	switch kind {
+	case "request_end":
+		var r Record
+		r.reset(d.s.lines.line)
+		id := d.request(&event, &r)
+		if event.err == nil {
+			d.calls = append(d.calls, call{r, id})
+		}
+	case "tool_end", "tool_error", "request_payload", "tool_start":
+	default:
+		event.complain("event_type is %q, want request_end, request_payload, tool_start, tool_end or tool_error", kind)
+	}
+	return event.err
+}
+
+func (d *dynamoRows) request(event *fields, r *Record) string {
+	q := event.sub("request")
+	p := q.sub("replay")
+	id := string(q.text("request_id"))
+	if line, twice := d.seen[id]; twice {
+		q.complain("request_id %s was on line %d, want each once", id, line)
+	}
+	d.seen[id] = r.Line
+	r.arrives(q.needStamp("request_received_ms", 6))
+	r.Output = q.needCount("output_tokens")
+	if total, ok := q.stamp("total_time_ms", 6); ok {
+		r.ended = r.when.plus(total)
+	} else {
+		r.ended = event.needStamp("event_time_unix_ms", 6)
+	}
+	r.Input = p.needCount("input_length")
+	block := p.needCount("trace_block_size")
+	var has bool
+	if r.IDs, has = p.ids("input_sequence_hashes", nil); !has {
+		p.missing("input_sequence_hashes", "one per block")
+	}
+	d.checkBlock(&p, block, r)
+	d.context(event, &q, r)
+	q.adopt(&p)
+	event.adopt(&q)
+	return id
+}
+
+func (d *dynamoRows) checkBlock(p *fields, block int, r *Record) {
+	switch {
+	case p.err != nil:
+	case block == 0:
+		p.complain("%strace_block_size is 0, want > 0", p.place)
+	case d.block != 0 && block != d.block:
+		p.complain("%strace_block_size is %d, was %d before; want one size", p.place, block, d.block)
+	case len(r.IDs) != (r.Input+block-1)/block:
+		p.complain("%d hashes for %d tokens of %d, want %d", len(r.IDs), r.Input, block, (r.Input+block-1)/block)
+	default:
+		d.block = block
+	}
+}
+
+// context reads which agent a request is of.
+func (d *dynamoRows) context(event, q *fields, r *Record) {
+	a := event.sub("agent_context")
+	if len(a.members) == 0 {
+		a = q.sub("agent_context")
+	}
+	if len(a.members) == 0 {
+		return
+	}
+	d.agents++
+	id := a.text("session_id")
+	if id == nil {
+		a.missing("session_id", "a string")
+	}
+	if a.text("parent_session_id") != nil {
+		d.spawns++
+	}
+	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
+	q.adopt(&a)
+}
+
+// order sorts the requests by start, end and id, and links those of a session.
+func (d *dynamoRows) order() {
+	slices.SortStableFunc(d.calls, func(a, b call) int {
+		switch {
+		case a.rec.when.before(b.rec.when):
+			return -1
+		case b.rec.when.before(a.rec.when):
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.rec.ended.since(b.rec.ended), 0), strings.Compare(a.id, b.id))
+	})
+	ends := make(map[string]stamp)
+	for i := range d.calls {
+		r := &d.calls[i].rec
+		if r.Session != nil {
+			if end, ok := ends[string(r.Session)]; ok {
+				r.HasDelay, r.Delay = true, max(0, r.when.since(end))
+			}
+			ends[string(r.Session)] = r.ended
+		}
+		d.all = append(d.all, *r)
+	}
+	d.calls = nil
+}

@@ -1,0 +1,53 @@
+package edit
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// Anonymize says what to take out of a trace.
+type Anonymize struct {
+	// RoundMS makes times multiples of so many ms; 0: they stay.
+	RoundMS float64
+	// First is the earliest arrival, which becomes 0.
+	First float64
+}
+
+// Run writes the trace with other names and ids. Lengths, times and what prompts
+// share stay: they can identify, too.
+func (p Anonymize) Run(from Source, to Sink) error {
+	names := make(map[string]int)
+	var ids *formats.Dense
+	var name []byte
+	delays := newDelays(true)
+	return each(from, func(s *formats.Stream, r *formats.Record) error {
+		if ids == nil {
+			ids = formats.NewDense(s.Block)
+		}
+		ids.Apply(r)
+		delays.fix(r)
+		if r.HasAt {
+			r.At = p.round(r.At - p.First)
+		}
+		r.Delay = p.round(r.Delay)
+		if r.Session != nil {
+			n, ok := names[string(r.Session)]
+			if !ok {
+				n = len(names)
+				names[string(r.Session)] = n
+			}
+			name = strconv.AppendInt(append(name[:0], 's'), int64(n), 10)
+			r.Session, r.Group = name, name
+		}
+		return to.Write(r)
+	})
+}
+
+func (p *Anonymize) round(ms float64) float64 {
+	if p.RoundMS <= 0 {
+		return ms
+	}
+	return math.Round(ms/p.RoundMS) * p.RoundMS
+}

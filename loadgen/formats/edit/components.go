@@ -1,0 +1,99 @@
+package edit
+
+import "github.com/replay-llm/replay/loadgen/formats"
+
+// connect gives sessions that share leading blocks one key, so that chance keeps
+// or drops them together.
+func (p *Sample) connect(from Source, units map[string]*unit) error {
+	common, err := p.common(from, units)
+	if err != nil {
+		return err
+	}
+	parent := make([]int, len(units))
+	for i := range parent {
+		parent[i] = i
+	}
+	first := make(map[uint64]int) // session by the beginning it has
+	var name []byte
+	err = each(from, func(_ *formats.Stream, r *formats.Record) error {
+		name = unitName(r, name)
+		u := units[string(name)]
+		beginning, ok := p.beginning(r, common)
+		if !ok {
+			return nil
+		}
+		if other, found := first[beginning]; found {
+			join(parent, other, u.number)
+		} else {
+			first[beginning] = u.number
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	keys := make([]uint64, len(units))
+	for _, u := range units {
+		keys[u.number] = u.key
+	}
+	for _, u := range units {
+		u.key = keys[root(parent, u.number)]
+	}
+	return nil
+}
+
+// beginning is a number for the leading blocks of r up to MinShared that are not
+// common.
+func (p *Sample) beginning(r *formats.Record, common map[uint64]bool) (uint64, bool) {
+	chain, own := uint64(0), 0
+	for _, id := range r.IDs {
+		chain = (chain^id)*0xd6e8feb86659fd93 + 1
+		chain ^= chain >> 29
+		if own > 0 || !common[id] {
+			own++
+		}
+		if own == p.MinShared {
+			return chain, true
+		}
+	}
+	return 0, false
+}
+
+// common finds the ids that more than the share Common of all sessions have.
+func (p *Sample) common(from Source, units map[string]*unit) (map[uint64]bool, error) {
+	type count struct{ sessions, last int32 }
+	counts := make(map[uint64]count)
+	var name []byte
+	err := each(from, func(_ *formats.Stream, r *formats.Record) error {
+		name = unitName(r, name)
+		number := int32(units[string(name)].number)
+		for _, id := range r.IDs {
+			c := counts[id]
+			if c.sessions == 0 || c.last != number {
+				counts[id] = count{c.sessions + 1, number}
+			}
+		}
+		return nil
+	})
+	common := make(map[uint64]bool)
+	for id, c := range counts {
+		if float64(c.sessions) > p.Common*float64(len(units)) {
+			common[id] = true
+		}
+	}
+	return common, err
+}
+
+// join makes one of two sets; the smaller number is its root.
+func join(parent []int, a, b int) {
+	a, b = root(parent, a), root(parent, b)
+	parent[max(a, b)] = min(a, b)
+}
+
+func root(parent []int, i int) int {
+	for parent[i] != i {
+		parent[i] = parent[parent[i]]
+		i = parent[i]
+	}
+	return i
+}

@@ -1,0 +1,45 @@
+// Package edit makes traces of traces: a part of one, several in one, scaled or
+// anonymous ones. Sessions stay whole, and prompts that began alike still do.
+//
+// Read edit.go for what all have in common, then sample.go (with components.go),
+// merge.go, scale.go and anonymize.go.
+package edit
+
+import (
+	"io"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// Source gives a trace as often as it is read.
+type Source interface {
+	// Open starts reading from the beginning. The stream is to be closed.
+	Open() (*formats.Stream, error)
+}
+
+// Sink takes records.
+type Sink interface {
+	Write(*formats.Record) error
+}
+
+// each calls do with every record of the source.
+func each(from Source, do func(*formats.Stream, *formats.Record) error) error {
+	s, err := from.Open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var r formats.Record
+	for {
+		err := s.Next(&r)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = do(s, &r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

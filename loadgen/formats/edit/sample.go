@@ -1,0 +1,222 @@
+package edit
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/inspect"
+)
+
+// Sample says which sessions to keep. All conditions hold together.
+type Sample struct {
+	// Fraction keeps sessions by chance, 0 to 1; samples of one seed nest as it
+	// grows. 0: all.
+	Fraction float64
+	// Sessions keeps so many by chance; 0: all.
+	Sessions int
+	// Head keeps the first so many sessions of the file; 0: all.
+	Head int
+	// From and To bound the first arrival of a session in ms; To 0: no bound.
+	From, To float64
+	// Rescale divides the rate of the sample back up: arrivals are multiplied by
+	// the part of sessions that was kept.
+	Rescale bool
+	// KeepPrefixes keeps or drops sessions together that share at least
+	// MinShared leading blocks, but for blocks that more than the share Common of
+	// all sessions have.
+	KeepPrefixes bool
+	MinShared    int
+	Common       float64
+	Seed         uint64
+}
+
+// Kept sums up what a sample kept.
+type Kept struct {
+	Sessions, OfSessions    inspect.Figure
+	Requests, OfRequests    int64
+	Reuse, OfReuse          float64 // shares of prompt tokens that an infinite cache would have had
+	ReuseKnown, Approximate bool
+}
+
+func (p *Sample) check() error {
+	switch {
+	case !(p.Fraction >= 0 && p.Fraction <= 1):
+		return fmt.Errorf("fraction is %v, want 0 to 1", p.Fraction)
+	case p.Sessions < 0 || p.Head < 0:
+		return fmt.Errorf("sessions are %d and head is %d, want >= 0", p.Sessions, p.Head)
+	case p.KeepPrefixes && (p.MinShared < 1 || !(p.Common > 0 && p.Common <= 1)):
+		return fmt.Errorf("shared blocks are %d and common is %v, want at least 1 and above 0, up to 1", p.MinShared, p.Common)
+	}
+	return nil
+}
+
+// unit is a session as a sample sees it.
+type unit struct {
+	number int
+	key    uint64 // by which chance decides
+	chosen bool
+}
+
+// Run writes the sample of a trace. It reads the trace once when chance alone
+// decides, and keeps nothing of it; otherwise it keeps the sessions' names and
+// reads the trace twice, four times to keep prefixes.
+func (p Sample) Run(from Source, to Sink) (*Kept, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if p.Sessions == 0 && p.Head == 0 && !p.KeepPrefixes && !p.Rescale && p.From == 0 && p.To == 0 {
+		return p.write(from, to, nil)
+	}
+	units, err := p.units(from)
+	if err != nil {
+		return nil, err
+	}
+	if p.KeepPrefixes {
+		if err := p.connect(from, units); err != nil {
+			return nil, err
+		}
+	}
+	p.choose(units)
+	return p.write(from, to, units)
+}
+
+// units lists the sessions.
+func (p *Sample) units(from Source) (map[string]*unit, error) {
+	units := make(map[string]*unit)
+	var name []byte
+	err := each(from, func(_ *formats.Stream, r *formats.Record) error {
+		name = unitName(r, name)
+		if units[string(name)] != nil {
+			return nil
+		}
+		u := &unit{number: len(units), key: hash(p.Seed, name), chosen: true}
+		if p.From != 0 || p.To != 0 {
+			u.chosen = r.HasAt && r.At >= p.From && (p.To == 0 || r.At < p.To)
+		}
+		units[string(name)] = u
+		return nil
+	})
+	return units, err
+}
+
+// unitName is the name of the conversation of r, of the row when it has none.
+func unitName(r *formats.Record, dst []byte) []byte {
+	if r.Group != nil {
+		return append(append(dst[:0], 'g'), r.Group...)
+	}
+	return strconv.AppendInt(append(dst[:0], 'l'), int64(r.Line), 10)
+}
+
+// hash is a number by chance for a name.
+func hash(seed uint64, name []byte) uint64 {
+	h := uint64(14695981039346656037) ^ seed*0x9e3779b97f4a7c15
+	for _, c := range name {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h ^= h >> 32
+	h *= 0xd6e8feb86659fd93
+	h ^= h >> 32
+	h *= 0xd6e8feb86659fd93
+	return h ^ h>>32
+}
+
+// choose applies the rules of chance and number.
+func (p *Sample) choose(units map[string]*unit) {
+	var all []*unit
+	for _, u := range units {
+		if u.chosen {
+			all = append(all, u)
+		}
+	}
+	slices.SortFunc(all, func(a, b *unit) int { return cmp.Compare(a.number, b.number) })
+	if p.Head > 0 {
+		drop(all[min(p.Head, len(all)):])
+		all = all[:min(p.Head, len(all))]
+	}
+	if p.Fraction > 0 && p.Fraction < 1 {
+		for _, u := range all {
+			u.chosen = p.chance(u.key)
+		}
+		all = slices.DeleteFunc(all, func(u *unit) bool { return !u.chosen })
+	}
+	if p.Sessions > 0 && p.Sessions < len(all) {
+		slices.SortFunc(all, func(a, b *unit) int {
+			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.number, b.number))
+		})
+		drop(all[p.Sessions:])
+	}
+}
+
+// chance decides on a session by its key.
+func (p *Sample) chance(key uint64) bool {
+	return p.Fraction == 0 || p.Fraction == 1 || key < uint64(math.Ldexp(p.Fraction, 64))
+}
+
+// chosen says whether a request is kept; units is nil when chance alone decides.
+func (p *Sample) chosen(name []byte, units map[string]*unit) bool {
+	if units == nil {
+		return p.chance(hash(p.Seed, name))
+	}
+	return units[string(name)].chosen
+}
+
+func drop(units []*unit) {
+	for _, u := range units {
+		u.chosen = false
+	}
+}
+
+func (p *Sample) write(from Source, to Sink, units map[string]*unit) (*Kept, error) {
+	factor := 1.0
+	if p.Rescale && len(units) > 0 {
+		factor = float64(countChosen(units)) / float64(len(units))
+	}
+	s, err := from.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	whole, part := inspect.New(s), inspect.New(s)
+	delays := newDelays(p.Rescale)
+	var r formats.Record
+	var name []byte
+	for {
+		err := s.Next(&r)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		whole.Add(&r)
+		if name = unitName(&r, name); !p.chosen(name, units) {
+			continue
+		}
+		part.Add(&r)
+		delays.fix(&r)
+		r.At *= factor
+		if err := to.Write(&r); err != nil {
+			return nil, err
+		}
+	}
+	whole.Finish()
+	part.Finish()
+	return &Kept{
+		Sessions: part.Sessions, OfSessions: whole.Sessions, Requests: part.Requests, OfRequests: whole.Requests,
+		Reuse: part.Reuse(), OfReuse: whole.Reuse(), ReuseKnown: !s.Private, Approximate: whole.Reused.Approximate,
+	}, nil
+}
+
+func countChosen(units map[string]*unit) (n int) {
+	for _, u := range units {
+		if u.chosen {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,336 @@
+package formats
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the examples become into the golden file")
+
+const examples = "../../testdata/traces/formats"
+
+// exampleOptions are what some examples cannot be read without.
+func exampleOptions(name string) Options {
+	o := Options{TokensPerByte: 0.25}
+	switch name {
+	case "delta.jsonl":
+		o.Format = "mooncake-delta"
+	case "azure_mm.csv":
+		o.ImageTokens = 300
+	}
+	return o
+}
+
+// exampleNames are the files of testdata/traces/formats, and the directory of
+// ServeGen.
+func exampleNames(t testing.TB) []string {
+	t.Helper()
+	entries, err := os.ReadDir(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != "converted.txt" && e.Name() != "README.md" {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) < 28 {
+		t.Fatalf("%d examples, want one of every format", len(names))
+	}
+	return names
+}
+
+// convert reads a trace and writes it as Mooncake, in one pass after that which
+// finds the earliest arrival.
+func convert(t testing.TB, path string, o Options) (text string, s *Stream) {
+	t.Helper()
+	s, err := OpenPath(path, nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Raw() {
+		if o.Earliest, err = s.Earliest(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	if s, err = OpenPath(path, nil, o); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var b bytes.Buffer
+	w, err := NewWriter(&b, "mooncake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense := NewDense(s.Block)
+	var r Record
+	for {
+		err := s.Next(&r)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.Raw() {
+			dense.Apply(&r)
+		}
+		if err := w.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), s
+}
+
+// Every example is told for what it is and becomes the rows in converted.txt.
+func TestExamples(t *testing.T) {
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, name := range exampleNames(t) {
+		text, s := convert(t, filepath.Join(examples, name), exampleOptions(name))
+		seen[s.Format] = true
+		fmt.Fprintf(&b, "%s: %s, blocks of %d tokens\n%s\n", name, s.Format, s.Block, text)
+	}
+	for _, name := range Names() {
+		if !seen[name] {
+			t.Errorf("no example of %s", name)
+		}
+	}
+	golden := filepath.Join(examples, "converted.txt")
+	if *rewrite {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("the examples become\n%s\nwant\n%s", got, want)
+	}
+}
+
+// same compares what two workloads replay: everything but names and lines.
+func same(t *testing.T, name string, got, want *loadgen.Workload) {
+	t.Helper()
+	if len(got.Sessions) != len(want.Sessions) || len(got.Turns) != len(want.Turns) || len(got.Turns) == 0 {
+		t.Fatalf("%s: %d sessions of %d turns, want %d of %d", name, len(got.Sessions), len(got.Turns), len(want.Sessions), len(want.Turns))
+	}
+	for i, g := range got.Sessions {
+		w := want.Sessions[i]
+		if g.First != w.First || g.Turns != w.Turns || g.Arrival != w.Arrival || g.HasArrival != w.HasArrival {
+			t.Errorf("%s: session %d is %+v, want %+v", name, i, g, w)
+		}
+	}
+	for i, g := range got.Turns {
+		w := want.Turns[i]
+		if !slices.Equal(g.IDs, w.IDs) {
+			t.Errorf("%s: ids of turn %d are %v, want %v", name, i, g.IDs, w.IDs)
+		}
+		g.IDs, w.IDs, g.Line, w.Line = nil, nil, 0, 0
+		if g.Session != w.Session || g.Index != w.Index || g.Next != w.Next || g.Input != w.Input || g.Output != w.Output || g.Delay != w.Delay {
+			t.Errorf("%s: turn %d is %+v, want %+v", name, i, g, w)
+		}
+	}
+}
+
+// A trace that was converted to Mooncake is the same workload, bit for bit.
+func TestConversionIsExact(t *testing.T) {
+	paths := []string{}
+	for _, name := range exampleNames(t) {
+		paths = append(paths, filepath.Join(examples, name))
+	}
+	for _, name := range []string{"azure_2023_conv.csv", "azure_2023_code.csv", "mooncake_trace_1000.jsonl"} {
+		path := filepath.Join("../../../shared/traces", name)
+		if _, err := os.Stat(path); err != nil {
+			t.Logf("%s is not there: not checked", path)
+			continue
+		}
+		paths = append(paths, path)
+	}
+	for _, path := range paths {
+		o := exampleOptions(filepath.Base(path))
+		direct, err := ReadPath(path, nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, s := convert(t, path, o)
+		again, err := loadgen.ReadMooncake(strings.NewReader(text), path, loadgen.ReadOptions{TraceBlock: s.Block})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, path, again, direct)
+		if direct.TraceBlock != s.Block {
+			t.Errorf("%s: blocks of %d tokens, want %d", path, direct.TraceBlock, s.Block)
+		}
+	}
+}
+
+// The reader of rows and that of workloads agree on Mooncake files.
+func TestRowsAreThoseOfTheWorkload(t *testing.T) {
+	for _, path := range []string{"../../testdata/traces/sessions.jsonl", "../../testdata/traces/burst.jsonl", "../../testdata/traces/prefix_tree.jsonl", "../../testdata/traces/agentic.jsonl"} {
+		want, err := ReadPath(path, nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadPath(path, nil, Options{SkipBad: -1}) // row by row
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, path, got, want)
+		if got.Untimed != want.Untimed {
+			t.Errorf("%s: untimed is %v, want %v", path, got.Untimed, want.Untimed)
+		}
+	}
+}
+
+// Published facts about the public traces.
+func TestPublicTraces(t *testing.T) {
+	for _, c := range []struct {
+		name, format                string
+		rows, least, most, outLeast int
+	}{
+		{"azure_2023_code.csv", "azure", 8819, 3, 7437, 6},
+		{"azure_2023_conv.csv", "azure", 19366, 2, 14050, 7},
+		{"mooncake_conversation.jsonl", "mooncake", 12031, 891, 126195, 1},
+		{"mooncake_trace_1000.jsonl", "mooncake", 1000, 0, 0, 0},
+	} {
+		s, err := OpenPath(filepath.Join("../../../shared/traces", c.name), nil, Options{})
+		if errors.Is(err, os.ErrNotExist) {
+			t.Skip("the public traces are not there")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, least, most, out := 0, 1<<30, 0, 1<<30
+		var r Record
+		for ; ; rows++ {
+			if err := s.Next(&r); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			least, most, out = min(least, r.Input), max(most, r.Input), min(out, r.Output)
+		}
+		s.Close()
+		if s.Format != c.format || rows != c.rows || c.most > 0 && (least != c.least || most != c.most || out != c.outLeast) {
+			t.Errorf("%s: %s, %d rows, input %d to %d, output from %d; want %+v", c.name, s.Format, rows, least, most, out, c)
+		}
+	}
+}
+
+// A day has the seconds that the calendar gives it.
+func TestCalendar(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		ns   int64
+	}{
+		{"1970-01-01 00:00:00", 0},
+		{"2023-11-16 18:15:46.6805900", 1700158546680590000},
+		{"2024-02-29T23:59:59.999999999Z", 1709251199999999999},
+		{"2024-05-10 00:00:01.25+02:00", 1715292001250000000},
+		{"1999-12-31 19:00:00-05:00", 946684800000000000},
+	} {
+		s, _, ok := calendarStamp([]byte(c.text))
+		if !ok || s.ns != c.ns {
+			t.Errorf("%s is %d ns, %v; want %d", c.text, s.ns, ok, c.ns)
+		}
+	}
+	for _, text := range []string{"2023-02-29 00:00:00", "2023-11-31 00:00:00", "2023-11-16 24:00:00", "2023-11-16 18:15", "2023-11-16 18:15:46.", "2023-11-16 18:15:46.1234567890", "2023-11-16 18:15:46+25:00", "2023/11/16 18:15:46"} {
+		if _, _, ok := calendarStamp([]byte(text)); ok {
+			t.Errorf("%s is taken for a time", text)
+		}
+	}
+}
+
+// Blocks of another size share what the old ones shared, in whole blocks.
+func TestReblock(t *testing.T) {
+	for _, c := range []struct {
+		from, to, input int
+		ids             [][]uint64
+		want            [][]uint64
+	}{
+		{16, 64, 150, [][]uint64{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {1, 2, 3, 4, 5, 6, 7, 9, 9, 9}}, [][]uint64{{0, 1, 2}, {0, 3, 4}}},
+		{64, 16, 100, [][]uint64{{1, 2}, {1, 3}}, [][]uint64{{4, 5, 6, 7, 8, 9, 10}, {4, 5, 6, 7, 12, 13, 14}}},
+		{48, 32, 96, [][]uint64{{1, 2}, {1, 3}}, [][]uint64{{0, 1, 2}, {0, 3, 4}}},
+		{512, 512, 600, [][]uint64{{9, 8}}, [][]uint64{{9, 8}}},
+	} {
+		b := NewReblock(c.from, c.to)
+		for i, ids := range c.ids {
+			r := Record{Input: c.input, IDs: slices.Clone(ids)}
+			b.Apply(&r)
+			if !slices.Equal(r.IDs, c.want[i]) {
+				t.Errorf("%d to %d tokens: %v becomes %v, want %v", c.from, c.to, ids, r.IDs, c.want[i])
+			}
+		}
+	}
+}
+
+// Prompts that are half alike are half alike when they are longer, or shorter.
+func TestStretch(t *testing.T) {
+	for _, c := range []struct {
+		factor       float64
+		input, alike int
+	}{{1, 1600, 8}, {2, 3200, 16}, {2.5, 4000, 20}, {0.5, 800, 4}, {0.25, 400, 2}} {
+		s := NewStretch(100, c.factor)
+		var a, b Record
+		for i := range uint64(16) {
+			a.IDs = append(a.IDs, i)
+			b.IDs = append(b.IDs, i+100*(i/8))
+		}
+		a.Input, b.Input = 1600, 1600
+		s.Apply(&a)
+		s.Apply(&b)
+		alike := 0
+		for alike < len(a.IDs) && a.IDs[alike] == b.IDs[alike] {
+			alike++
+		}
+		if a.Input != c.input || alike != c.alike || len(a.IDs) != c.input/100 {
+			t.Errorf("factor %v: %d tokens in %d blocks, %d alike; want %d in %d, %d", c.factor, a.Input, len(a.IDs), alike, c.input, c.input/100, c.alike)
+		}
+	}
+}
+
+// What is made up is shared as it was asked for.
+func TestAssumedPrefix(t *testing.T) {
+	const rows = "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
+		"1,a,1,G,100,5,105,Conversation log\n2,b,1,G,100,5,105,Conversation log\n9,a,1,G,200,5,205,Conversation log\n"
+	for _, c := range []struct{ assume, want string }{
+		{"none", "[0 1 2 3] [4 5 6 7] [8 9 10 11 12 13 14]"},
+		{"system:64", "[0 1 2 3] [0 1 4 5] [0 1 6 7 8 9 10]"},
+		{"session", "[0 1 2 3] [4 5 6 7] [0 1 2 8 9 10 11]"},
+		{"system:32,session", "[0 1 2 3] [0 4 5 6] [0 1 2 7 8 9 10]"},
+		{"groups:1:0.5", "[0 1 2 3] [0 4 5 6] [0 7 8 9 10 11 12]"},
+	} {
+		w, err := Read(strings.NewReader(rows), "a.csv", Options{TraceBlock: 32, AssumePrefix: c.assume})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range w.Turns {
+			got = append(got, fmt.Sprint(w.Turns[i].IDs))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.assume, text, c.want)
+		}
+	}
+	if _, err := Read(strings.NewReader(`{"timestamp":0,"output_length":1,"hash_ids":[1]}`), "a", Options{AssumePrefix: "session"}); err == nil {
+		t.Error("a prefix is assumed where the file has ids")
+	}
+}

@@ -1,0 +1,160 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// gathered is a file that has to be read to its end before its first request is
+// known, because of its order or of what waits for what.
+type gathered struct {
+	s   *Stream
+	bad []error // rows that were bad
+	all []Record
+}
+
+func (g *gathered) next(r *Record) error {
+	if len(g.bad) > 0 {
+		err := g.bad[0]
+		g.bad = g.bad[1:]
+		return err
+	}
+	if len(g.all) == 0 {
+		return io.EOF
+	}
+	*r = g.all[0]
+	g.all = g.all[1:]
+	return nil
+}
+
+// eachLine calls do with every line and keeps the complaints about them.
+func (g *gathered) eachLine(do func(line []byte) error) error {
+	for {
+		line, err := g.s.lines.next()
+		if err == io.EOF {
+			return nil
+		}
+		fine := err == nil
+		if fine {
+			if err = do(line); err == nil {
+				continue
+			}
+		}
+		if _, fatal := err.(*fatalError); fatal {
+			return err
+		}
+		if fine {
+			err = g.s.lines.errorf("%v", err)
+		}
+		g.bad = append(g.bad, err)
+		if g.s.o.SkipBad == 0 {
+			return nil // nobody reads on
+		}
+	}
+}
+
+// eachObject calls do with every object of the file, and its line: one over
+// several lines, those of a list, or one per line.
+func (g *gathered) eachObject(do func(value []byte, line int) error) error {
+	head, _ := g.s.lines.in.Peek(window)
+	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
+	var o object
+	if o.parse(first) == nil || len(head) == 0 {
+		return g.eachLine(func(line []byte) error {
+			if err := o.parse(line); err != nil {
+				return err
+			}
+			return do(line, g.s.lines.line)
+		})
+	}
+	text, err := g.s.lines.rest()
+	if err != nil {
+		return err
+	}
+	c := cursor{text: text}
+	if c.space(); c.peek() == '{' {
+		return g.eachValue(text, do)
+	}
+	err = c.skip(0)
+	if err == nil {
+		err = c.end()
+	}
+	if err != nil {
+		return g.s.lines.errorAt(text, c.pos, "%v", err)
+	}
+	parts, ok := elements(text, nil)
+	if !ok {
+		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt(bytes.TrimSpace(text)))
+	}
+	for _, p := range parts {
+		g.one(text, p, do)
+	}
+	return nil
+}
+
+// eachValue is eachObject for objects that follow each other, over any number of
+// lines.
+func (g *gathered) eachValue(text []byte, do func(value []byte, line int) error) error {
+	c := cursor{text: text}
+	for c.space(); c.pos < len(text); c.space() {
+		from := c.pos
+		if err := c.skip(0); err != nil {
+			return g.s.lines.errorAt(text, min(c.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
+		}
+		g.one(text, text[from:c.pos], do)
+	}
+	return nil
+}
+
+func (g *gathered) one(text, value []byte, do func([]byte, int) error) {
+	line := lineOf(text, within(text, value))
+	if err := do(value, line); err != nil {
+		g.bad = append(g.bad, &loadgen.SyntaxError{Name: g.s.Name, Line: line, Msg: err.Error()})
+	}
+}
+
+// within is the offset of part, which is a slice of text.
+func within(text, part []byte) int { return cap(text) - cap(part) }
+
+// keep adds a copy of r.
+func (g *gathered) keep(r *Record) {
+	k := *r
+	k.IDs, k.Session, k.Group = slices.Clone(r.IDs), bytes.Clone(r.Session), bytes.Clone(r.Group)
+	g.all = append(g.all, k)
+}
+
+// refuseDAG says no to requests that are not chains, unless they are to be made
+// chains.
+func (s *Stream) refuseDAG(edges int) error {
+	if edges == 0 {
+		return nil
+	}
+	if s.o.DAG == "" {
+		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d edges are not a chain, want --dag=chain", edges)}
+	}
+	s.o.warn(fmt.Sprintf("%s: %d edges are not a chain and were left out", s.Name, edges))
+	return nil
+}
+
+// adopt takes over the complaint of a member's fields.
+func (f *fields) adopt(sub *fields) {
+	if f.err == nil {
+		f.err = sub.err
+	}
+}
+
+// sub is the fields of a member that is an object; it is empty when there is
+// none.
+func (f *fields) sub(key string) fields {
+	var g fields
+	v := f.value(key)
+	if v != nil && v[0] != '{' {
+		f.mismatch(key, v, "an object")
+	}
+	g.within(v, f.place+key+".")
+	return g
+}

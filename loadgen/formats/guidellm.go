@@ -1,0 +1,131 @@
+package formats
+
+import "fmt"
+
+func isGuide(o *object) bool {
+	parts, ok := elements(o.find("benchmarks"), nil)
+	if !ok {
+		return false
+	}
+	var meta, first, requests object
+	meta.reparse(o.find("metadata"))
+	if meta.has("guidellm_version") {
+		return true
+	}
+	if len(parts) > 0 {
+		first.reparse(parts[0])
+		requests.reparse(first.find("requests"))
+	}
+	return requests.has("successful")
+}
+
+// openGuide reads the report of GuideLLM.
+func openGuide(s *Stream) (rows, error) {
+	g := &gathered{s: s}
+	s.Private, s.Measured, s.shape.zero = true, true, "skip"
+	s.Chained = s.o.Sessions != "flat"
+	joins := 0
+	err := g.eachObject(func(value []byte, line int) error {
+		var f fields
+		f.within(value, "")
+		list := f.list("benchmarks")
+		n := max(s.o.Run, 1)
+		if len(list) < n || s.o.Run == 0 && len(list) > 1 {
+			return fmt.Errorf("%d runs in the file, want --run=1 to %d", len(list), len(list))
+		}
+		var run fields
+		run.within(list[n-1], place("benchmarks", n-1))
+		requests := run.sub("requests")
+		if !requests.has("successful") {
+			return g.empty()
+		}
+		for i, v := range requests.list("successful") {
+			var q fields
+			q.within(v, requests.place+place("successful", i))
+			var r Record
+			r.reset(line)
+			joins += q.guide(&r)
+			if q.err != nil {
+				return q.err
+			}
+			g.keep(&r)
+		}
+		return requests.err
+	})
+	if err == nil {
+		err = s.refuseDAG(joins)
+	}
+	g.inOrder()
+	ends := make(map[string]stamp)
+	all := g.all
+	g.all = nil
+	for i := range all {
+		g.linkAfter(&all[i], ends)
+	}
+	return g, err
+}
+
+// guide reads a request and counts the parents it has beyond one.
+func (f *fields) guide(r *Record) (joins int) {
+	in, out := f.sub("input_metrics"), f.sub("output_metrics")
+	r.Input, r.Output = in.needCount("text_tokens"), out.needCount("text_tokens")
+	f.adopt(&in)
+	f.adopt(&out)
+	about := f.sub("info")
+	times := about.sub("timings")
+	r.arrives(times.needStamp("request_start", 9))
+	var ok bool
+	if r.ended, ok = times.stamp("request_end", 9); !ok {
+		r.ended = r.when
+	}
+	if id := about.name("conversation_id"); id != nil {
+		r.Session, r.Group = id, id
+	}
+	joins = max(0, len(about.list("parent_node_ids"))-1)
+	f.adopt(&about)
+	f.adopt(&times)
+	return joins
+}
+
+// openLifecycle reads the per-request report of inference-perf.
+func openLifecycle(s *Stream) (rows, error) {
+	g := &gathered{s: s}
+	t := s.newTexts()
+	s.Measured, s.shape.zero = true, "skip"
+	err := g.eachObject(func(value []byte, line int) error {
+		var f fields
+		f.within(value, "")
+		var r Record
+		r.reset(line)
+		r.arrives(f.needStamp("start_time", 9))
+		if !blankValue(f.value("error")) {
+			s.dropped++
+			return f.err
+		}
+		about := f.sub("info")
+		metrics := about.sub("response_metrics")
+		if n, ok := metrics.count("output_tokens"); ok {
+			r.Output = n
+		} else {
+			r.Output = about.needCount("output_tokens")
+		}
+		f.adopt(&about)
+		f.adopt(&metrics)
+		if f.err != nil {
+			return f.err
+		}
+		if n, ok := about.count("input_tokens"); ok && s.o.TokensPerByte == 0 {
+			r.Input, r.Private = n, true
+			g.keep(&r)
+			return nil
+		}
+		var body fields
+		body.members = append(body.members, member{[]byte("request"), f.value("request")})
+		if err := t.fill(&r, t.prompt(payloads(&body)...)); err != nil {
+			return err
+		}
+		g.keep(&r)
+		return nil
+	})
+	return g, err
+}

@@ -1,0 +1,161 @@
+// Package inspect sums up a trace of any length in bounded memory: lengths,
+// rate over time, and how much of the prompts an infinite cache would hold.
+//
+// Figures are exact while what they need fits; beyond that they are estimates
+// and say so. Read inspect.go, then lengths.go, timeline.go, prefixes.go and
+// text.go.
+package inspect
+
+import (
+	"io"
+	"math"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// Summary is what is known of a trace.
+type Summary struct {
+	Name, Format string
+	Also         []string // formats that the file could be, too
+	Block        int      // tokens of an id
+	Private      bool     // the file says nothing of what prompts share
+	Untimed      bool
+	Measured     bool // times are those of a client that waited for answers
+	Estimated    bool // lengths were estimated from bytes
+	Requests     int64
+	Skipped      int   // bad rows
+	Dropped      int   // requests left out by a rule of the format
+	Waiting      int64 // requests that wait for another to complete
+	InputTokens  int64
+	OutputTokens int64
+	Input        Lengths
+	Output       Lengths
+	Delays       Lengths // ms
+	Turns        Lengths // per conversation
+	Sessions     Figure  // conversations, requests of none counting as one each
+	Arrivals     Timeline
+	Unsorted     int64 // requests that arrive before the one above them
+	Blocks       int64 // of all prompts
+	Distinct     Figure
+	Reused       Figure // blocks that an infinite cache would have had
+	ReusedTokens Figure // tokens of those
+	WithReuse    Figure // requests of which it would have had some
+
+	last   float64
+	timed  bool
+	shared seen
+	groups counter
+	single int64 // requests of no conversation
+}
+
+// Figure is a number that may be an estimate.
+type Figure struct {
+	Value       float64
+	Approximate bool
+}
+
+// New starts a summary of what a stream gives.
+func New(s *formats.Stream) *Summary {
+	return &Summary{
+		Name: s.Name, Format: s.Format, Also: s.Also, Block: s.Block, Private: s.Private,
+		Untimed: s.Untimed, Measured: s.Measured, Estimated: s.Approximate,
+		Arrivals: newTimeline(), shared: newSeen(), groups: newCounter(groupEntries),
+	}
+}
+
+// Read sums up the rest of a stream.
+func Read(s *formats.Stream) (*Summary, error) {
+	sum := New(s)
+	var r formats.Record
+	for {
+		err := s.Next(&r)
+		if err == io.EOF {
+			sum.Skipped, sum.Dropped = s.Skipped(), s.Dropped()
+			sum.Finish()
+			return sum, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		sum.Add(&r)
+	}
+}
+
+// Add counts a request.
+func (s *Summary) Add(r *formats.Record) {
+	s.Requests++
+	s.InputTokens += int64(r.Input)
+	s.OutputTokens += int64(r.Output)
+	s.Input.add(r.Input)
+	s.Output.add(r.Output)
+	if r.HasDelay {
+		s.Waiting++
+		s.Delays.add(int(math.Round(min(r.Delay, math.MaxInt32))))
+	}
+	if r.Group == nil {
+		s.single++
+	} else {
+		s.groups.add(hashBytes(r.Group))
+	}
+	if r.HasAt {
+		s.arrive(r.At)
+	}
+	s.prefix(r)
+}
+
+func (s *Summary) arrive(at float64) {
+	if s.timed && at < s.last {
+		s.Unsorted++
+	}
+	s.last, s.timed = at, true
+	s.Arrivals.add(at)
+}
+
+func (s *Summary) prefix(r *formats.Record) {
+	blocks := (r.Input + s.Block - 1) / s.Block
+	s.Blocks += int64(blocks)
+	if r.Private {
+		s.Distinct.Value += float64(blocks)
+		return
+	}
+	if r.Full {
+		s.Distinct.Value++ // a rest that nobody shares
+	}
+	hits, tokens := 0.0, 0.0
+	chain := uint64(0)
+	for i, id := range r.IDs[:min(blocks, len(r.IDs))] {
+		chain = link(chain, id)
+		weight, known := s.shared.visit(id, chain)
+		switch {
+		case known:
+			hits += weight
+			tokens += weight * float64(min(s.Block, r.Input-i*s.Block))
+		default:
+			s.Distinct.Value += weight
+		}
+	}
+	s.Reused.Value += hits
+	s.ReusedTokens.Value += tokens
+	if hits > 0 {
+		s.WithReuse.Value++
+	}
+}
+
+// Finish brings the figures together.
+func (s *Summary) Finish() {
+	approximate := s.shared.sampled()
+	s.Distinct.Approximate, s.Reused.Approximate = approximate, approximate
+	s.ReusedTokens.Approximate, s.WithReuse.Approximate = approximate, approximate
+	weight := s.groups.weight()
+	s.Sessions = Figure{float64(s.single) + float64(s.groups.held)*weight, weight > 1}
+	s.groups.each(func(n uint32) { s.Turns.add(int(n)) })
+	s.Turns.Approximate = s.Turns.Approximate || weight > 1
+}
+
+// Reuse is the share of prompt tokens that an infinite cache would have had.
+func (s *Summary) Reuse() float64 {
+	if s.InputTokens == 0 {
+		return 0
+	}
+	return s.ReusedTokens.Value / float64(s.InputTokens)
+}

@@ -1,0 +1,162 @@
+package inspect
+
+import (
+	"math"
+	"math/bits"
+)
+
+// seen remembers blocks by what they hold and all that comes before them.
+//
+// A prefix of blocks is one number, chained from its ids. Small ids, which most
+// traces have, index a table that keeps half of that number, as long as an id
+// always has the same beginning before it; the rest goes to a set that is thinned
+// out when it is full: what is left of it stands for weight times as many.
+type seen struct {
+	pages [][]uint32 // of halves of chains, by id; 0: not seen
+	rest  counter
+}
+
+const (
+	pageBits   = 16
+	pagedIDs   = 1 << 25 // ids below it are in pages, 128 MiB in all
+	setEntries = 1 << 21 // 2 Mi entries, 48 MiB
+	// groupEntries is for conversations: 1 Mi entries, 24 MiB.
+	groupEntries = 1 << 20
+)
+
+func newSeen() seen { return seen{rest: newCounter(setEntries)} }
+
+// link is the number of a beginning that is one id longer.
+func link(chain, id uint64) uint64 { return mix(chain ^ mix(id+1)) }
+
+func mix(x uint64) uint64 {
+	hi, lo := bits.Mul64(x^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
+	return hi ^ lo
+}
+
+// visit says whether the block was there before, and for how many blocks the
+// answer stands: 0 for one that is not looked at.
+func (s *seen) visit(id, chain uint64) (weight float64, known bool) {
+	if id < pagedIDs {
+		page := int(id >> pageBits)
+		for page >= len(s.pages) {
+			s.pages = append(s.pages, nil)
+		}
+		if s.pages[page] == nil {
+			s.pages[page] = make([]uint32, 1<<pageBits)
+		}
+		half := uint32(chain>>32) | 1
+		slot := &s.pages[page][id&(1<<pageBits-1)]
+		switch *slot {
+		case 0:
+			*slot = half
+			return 1, false
+		case half:
+			return 1, true
+		}
+	}
+	return s.rest.visit(chain)
+}
+
+// sampled says that not all blocks were looked at.
+func (s *seen) sampled() bool { return s.rest.weight() > 1 }
+
+// counter counts how often keys come, each a hash. When there are too many, it
+// keeps only every second, fourth, … of them.
+type counter struct {
+	keys   []uint64 // 0: free
+	counts []uint32
+	held   int
+	most   int // entries
+	thin   int // keys whose lowest thin bits are 0 are kept
+}
+
+func newCounter(most int) counter { return counter{most: most} }
+
+// weight is for how many keys each that is held stands.
+func (c *counter) weight() float64 { return math.Ldexp(1, c.thin) }
+
+func (c *counter) add(key uint64) { c.visit(key) }
+
+// visit counts key, and says whether it came before and for how many keys it
+// stands: 0 when it is not kept.
+func (c *counter) visit(key uint64) (weight float64, known bool) {
+	if key == 0 {
+		key = 1 << 63
+	}
+	if key&(1<<c.thin-1) != 0 {
+		return 0, false
+	}
+	if c.keys == nil {
+		c.keys, c.counts = make([]uint64, 1024), make([]uint32, 1024)
+	}
+	at := c.find(key)
+	weight = c.weight()
+	if c.keys[at] == key {
+		if c.counts[at] < math.MaxUint32 {
+			c.counts[at]++
+		}
+		return weight, true
+	}
+	c.keys[at], c.counts[at] = key, 1
+	if c.held++; 2*c.held > len(c.keys) {
+		c.makeRoom()
+	}
+	return weight, false
+}
+
+func (c *counter) find(key uint64) int {
+	mask := len(c.keys) - 1
+	for at := int(key>>20) & mask; ; at = (at + 1) & mask {
+		if c.keys[at] == 0 || c.keys[at] == key {
+			return at
+		}
+	}
+}
+
+// makeRoom doubles the table, or keeps half of the keys.
+func (c *counter) makeRoom() {
+	size := 2 * len(c.keys)
+	for c.held > c.most {
+		c.thin++
+		size = len(c.keys)
+		left := 0
+		for _, key := range c.keys {
+			if key != 0 && key&(1<<c.thin-1) == 0 {
+				left++
+			}
+		}
+		c.held = left
+	}
+	keys, counts := c.keys, c.counts
+	c.keys, c.counts = make([]uint64, size), make([]uint32, size)
+	for i, key := range keys {
+		if key != 0 && key&(1<<c.thin-1) == 0 {
+			at := c.find(key)
+			c.keys[at], c.counts[at] = key, counts[i]
+		}
+	}
+}
+
+// each calls do with every count.
+func (c *counter) each(do func(uint32)) {
+	for i, key := range c.keys {
+		if key != 0 {
+			do(c.counts[i])
+		}
+	}
+}
+
+// hashBytes is a number for a name.
+func hashBytes(name []byte) uint64 {
+	h := uint64(len(name))
+	for len(name) >= 8 {
+		h = mix(h ^ (uint64(name[0]) | uint64(name[1])<<8 | uint64(name[2])<<16 | uint64(name[3])<<24 |
+			uint64(name[4])<<32 | uint64(name[5])<<40 | uint64(name[6])<<48 | uint64(name[7])<<56))
+		name = name[8:]
+	}
+	for _, c := range name {
+		h = h<<8 | uint64(c)
+	}
+	return mix(h)
+}

@@ -1,0 +1,165 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	rows     = 20 // of the timeline
+	barWidth = 40
+)
+
+// WriteText writes the summary for people. A ~ stands before estimates.
+func (s *Summary) WriteText(w io.Writer) error {
+	var b strings.Builder
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "%-16s%s\n", label, fmt.Sprintf(format, args...))
+	}
+	line("Trace", "%s", s.Name)
+	line("Format", "%s", strings.Join(append([]string{s.Format}, also(s.Also)...), ""))
+	line("Requests", "%d", s.Requests)
+	line("Conversations", "%s, %s requests each at the median, %d at most", s.Sessions, s.turns(), max(s.Turns.Max, 1))
+	if s.Waiting > 0 {
+		line("Waiting", "%d requests wait for the one before them; delay %s s on average", s.Waiting, decimal(s.Delays.Mean()/1000))
+	}
+	if s.Skipped+s.Dropped > 0 {
+		line("Left out", "%d bad rows, %d failed or empty requests", s.Skipped, s.Dropped)
+	}
+	if s.Measured {
+		line("Beware", "start times are those of a client that waited for this server")
+	}
+	fmt.Fprintf(&b, "\n%-16s%12s%10s%10s%10s%10s%10s%10s%14s\n", "Tokens", "mean", "min", "p50", "p90", "p95", "p99", "max", "total")
+	s.lengths(&b, "  input", &s.Input)
+	s.lengths(&b, "  output", &s.Output)
+	b.WriteByte('\n')
+	s.arrivals(&b)
+	s.prefixes(line)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func also(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{" (also reads as " + strings.Join(names, ", ") + ")"}
+}
+
+// turns is the median number of requests of a conversation.
+func (s *Summary) turns() string {
+	if s.Turns.N == 0 || s.single > s.Turns.N {
+		return "1"
+	}
+	return strconv.Itoa(s.Turns.Quantile(0.5))
+}
+
+func (s *Summary) lengths(b *strings.Builder, label string, l *Lengths) {
+	mark := ""
+	if l.Approximate || s.Estimated {
+		mark = "~"
+	}
+	fmt.Fprintf(b, "%-16s%12s", label, mark+decimal(l.Mean()))
+	for _, n := range []int{l.Min, l.Quantile(0.5), l.Quantile(0.9), l.Quantile(0.95), l.Quantile(0.99), l.Max} {
+		fmt.Fprintf(b, "%10s", mark+strconv.Itoa(n))
+	}
+	fmt.Fprintf(b, "%14s\n", mark+strconv.FormatFloat(l.Sum, 'f', -1, 64))
+}
+
+func (s *Summary) arrivals(b *strings.Builder) {
+	t := &s.Arrivals
+	if t.N == 0 {
+		fmt.Fprintf(b, "%-16snone in trace\n", "Arrivals")
+		return
+	}
+	peak := t.Peak()
+	fmt.Fprintf(b, "%-16s%s s, %s requests/s; gaps vary by %s (Poisson: 1); most in %s s: %d, at %s s\n", "Arrivals",
+		decimal(t.Duration()/1000), decimal(t.Rate()), decimal(t.Burstiness()), decimal(peak.Width/1000), peak.Arrivals, decimal(peak.Start/1000))
+	if s.Unsorted > 0 {
+		fmt.Fprintf(b, "%-16s%d requests arrive before the one above them\n", "", s.Unsorted)
+	}
+	all := t.Spans(rows)
+	most := 0.0
+	for _, span := range all {
+		most = max(most, span.Rate())
+	}
+	for _, span := range all {
+		bar := 0
+		if most > 0 {
+			bar = int(math.Round(span.Rate() / most * barWidth))
+		}
+		line := fmt.Sprintf("%14s s%10s/s  %s", decimal(span.Start/1000), decimal(span.Rate()), strings.Repeat("#", bar))
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+func (s *Summary) prefixes(line func(string, string, ...any)) {
+	if s.Private {
+		line("\nPrefixes", " none in trace: nothing is known to be shared (%d blocks of %d tokens)", s.Blocks, s.Block)
+		return
+	}
+	line("\nPrefixes", " %d blocks of %d tokens, %s of them distinct", s.Blocks, s.Block, s.Distinct)
+	mark := ""
+	if s.Reused.Approximate {
+		mark = "~"
+	}
+	line("Infinite cache", "%s%s %% of prompt tokens reused, in %s requests", mark, decimal(s.Reuse()*100), s.WithReuse)
+}
+
+func (f Figure) String() string {
+	text := strconv.FormatFloat(math.Round(f.Value), 'f', -1, 64)
+	if f.Approximate {
+		return "~" + text
+	}
+	return text
+}
+
+// decimal has three digits, or all of a whole number.
+func decimal(x float64) string {
+	if a := math.Abs(x); a >= 1000 || a == math.Trunc(a) {
+		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+// WriteJSON writes the summary as one object. Keys ending in _approximate say
+// which figures are estimates.
+func (s *Summary) WriteJSON(w io.Writer) error {
+	timeline := []map[string]any{}
+	for _, span := range s.Arrivals.Spans(rows) {
+		timeline = append(timeline, map[string]any{"start_s": span.Start / 1000, "width_s": span.Width / 1000, "arrivals": span.Arrivals, "rate_rps": span.Rate()})
+	}
+	peak := s.Arrivals.Peak()
+	text, err := json.MarshalIndent(map[string]any{
+		"trace": s.Name, "format": s.Format, "also": s.Also, "requests": s.Requests,
+		"bad_rows": s.Skipped, "left_out_requests": s.Dropped,
+		"conversations": math.Round(s.Sessions.Value), "conversations_approximate": s.Sessions.Approximate,
+		"waiting_requests": s.Waiting, "mean_delay_ms": s.Delays.Mean(),
+		"input_tokens": s.Input.values(s.Estimated), "output_tokens": s.Output.values(s.Estimated),
+		"arrivals": s.Arrivals.N, "duration_s": s.Arrivals.Duration() / 1000, "rate_rps": s.Arrivals.Rate(),
+		"burstiness": s.Arrivals.Burstiness(), "unsorted_requests": s.Unsorted,
+		"peak_arrivals": peak.Arrivals, "peak_start_s": peak.Start / 1000, "peak_width_s": peak.Width / 1000,
+		"timeline":   timeline,
+		"block_size": s.Block, "blocks": s.Blocks, "prefix_known": !s.Private,
+		"distinct_blocks": math.Round(s.Distinct.Value), "reused_blocks": math.Round(s.Reused.Value),
+		"reused_tokens": math.Round(s.ReusedTokens.Value), "reuse_ratio": s.Reuse(),
+		"requests_with_reuse": s.WithReuse.Value, "prefix_approximate": s.Reused.Approximate,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// values is the distribution for JSON.
+func (l *Lengths) values(estimated bool) map[string]any {
+	return map[string]any{
+		"mean": l.Mean(), "min": l.Min, "p50": l.Quantile(0.5), "p90": l.Quantile(0.9), "p95": l.Quantile(0.95),
+		"p99": l.Quantile(0.99), "max": l.Max, "total": l.Sum, "approximate": l.Approximate || estimated,
+	}
+}

@@ -1,0 +1,179 @@
+package formats
+
+// trie numbers paths of edges, from 1 up: equal paths have equal numbers. The
+// root, of no edge, is 0.
+type trie struct {
+	nodes map[step]uint32
+}
+
+const trieRoot = uint32(0)
+
+type step struct {
+	parent uint32
+	edge   edge
+}
+
+// edge is what one block, or a part of one, holds.
+type edge struct {
+	id           uint64
+	from, tokens int32
+	own          bool // id is of another count than those of the file
+}
+
+// child is the node one edge further than parent, made if it is new.
+func (t *trie) child(parent uint32, e edge) uint32 {
+	n, _ := t.walk(parent, e)
+	return n
+}
+
+// walk is child, and says whether the node is new.
+func (t *trie) walk(parent uint32, e edge) (node uint32, fresh bool) {
+	if t.nodes == nil {
+		t.nodes = make(map[step]uint32)
+	}
+	s := step{parent, e}
+	if n, ok := t.nodes[s]; ok {
+		return n, false
+	}
+	n := uint32(len(t.nodes) + 1)
+	t.nodes[s] = n
+	return n, true
+}
+
+// Reblock gives prompts ids of blocks of another size. Prompts that shared
+// whole new blocks before share them after, and no others.
+type Reblock struct {
+	from, to int // tokens
+	common   int // tokens of the parts that both are made of
+	paths    trie
+	ids      map[uint32]uint64 // by node of the last part of a block
+	parts    []uint64
+}
+
+// NewReblock goes from blocks of one size to blocks of another, both > 0.
+func NewReblock(from, to int) *Reblock {
+	a, b := from, to
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return &Reblock{from: from, to: to, common: a, ids: make(map[uint32]uint64)}
+}
+
+// Apply replaces the ids of r.
+func (b *Reblock) Apply(r *Record) {
+	if b.from == b.to || r.Private {
+		return
+	}
+	split := uint64(b.from / b.common)
+	b.parts = b.parts[:0]
+	for i, id := range r.IDs {
+		for k := range split {
+			if i*b.from+int(k)*b.common >= r.Input {
+				break // of a last block that is not full
+			}
+			b.parts = append(b.parts, id*split+k)
+		}
+	}
+	if b.common == b.to {
+		r.IDs = append(r.IDs[:0], b.parts...)
+		return
+	}
+	group := b.to / b.common
+	r.IDs = r.IDs[:0]
+	node := trieRoot
+	for i, p := range b.parts {
+		node = b.paths.child(node, edge{id: p})
+		if (i+1)%group == 0 || i+1 == len(b.parts) {
+			r.IDs = append(r.IDs, b.id(node))
+		}
+	}
+	// A part of a block left out, which nobody shares, is of the last group now.
+	if r.Full && len(b.parts)%group != 0 {
+		r.IDs = r.IDs[:len(r.IDs)-1]
+	}
+}
+
+func (b *Reblock) id(node uint32) uint64 {
+	id, ok := b.ids[node]
+	if !ok {
+		id = uint64(len(b.ids))
+		b.ids[node] = id
+	}
+	return id
+}
+
+// Stretch makes prompts factor times as long. Where two began alike for some
+// part, they begin alike for the same part after.
+type Stretch struct {
+	block  int
+	factor float64
+	paths  trie
+	ids    map[stretched]uint64
+	nodes  []uint32
+}
+
+// stretched is a new block: its place, and the beginning it was made of.
+type stretched struct {
+	node  uint32
+	place int32
+}
+
+// NewStretch is for prompts in blocks of the given size; factor is > 0.
+func NewStretch(block int, factor float64) *Stretch {
+	return &Stretch{block: block, factor: factor, ids: make(map[stretched]uint64)}
+}
+
+// Scale is a length times the factor, at least 1 where it was.
+func (s *Stretch) Scale(tokens int) int {
+	if tokens == 0 {
+		return 0
+	}
+	return int(min(max(float64(tokens)*s.factor+0.5, 1), maxTokens))
+}
+
+// Apply changes the prompt of r.
+func (s *Stretch) Apply(r *Record) {
+	old := r.Input
+	r.Input = s.Scale(r.Input)
+	if r.Private || old == 0 {
+		return
+	}
+	s.nodes = s.nodes[:0]
+	node := trieRoot
+	for _, id := range r.IDs {
+		node = s.paths.child(node, edge{id: id})
+		s.nodes = append(s.nodes, node)
+	}
+	blocks := (r.Input + s.block - 1) / s.block
+	r.IDs = r.IDs[:0]
+	for j := range blocks {
+		last := float64((j+1)*s.block-1) / s.factor // the token of old that the block ends with
+		at := min(int(last)/s.block, (old-1)/s.block)
+		if at >= len(s.nodes) { // of the rest that nobody shares
+			r.Full = true
+			if j < r.Input/s.block {
+				r.IDs = append(r.IDs, s.fresh(j))
+			}
+			continue
+		}
+		r.IDs = append(r.IDs, s.id(stretched{s.nodes[at], int32(j)}))
+	}
+	if len(r.IDs)*s.block >= r.Input {
+		r.Full = false
+	}
+}
+
+func (s *Stretch) id(k stretched) uint64 {
+	id, ok := s.ids[k]
+	if !ok {
+		id = uint64(len(s.ids))
+		s.ids[k] = id
+	}
+	return id
+}
+
+// fresh is an id that nobody has.
+func (s *Stretch) fresh(place int) uint64 {
+	node, _ := s.paths.walk(trieRoot, edge{id: uint64(len(s.ids)), own: true})
+	return s.id(stretched{node, int32(place)})
+}

@@ -1,0 +1,130 @@
+// Package formats reads traces of every public format, tells them apart by
+// looking at them, and writes them.
+//
+// A Stream gives the requests of a file one after the other, in bounded memory
+// where the format allows it; Read makes a workload of them. A format is read
+// by mapping it onto one model: a Record per request, with ids for the blocks of
+// its prompt where the file has some. Nothing is sorted, shifted or made up
+// without being asked for.
+//
+// Read record.go and stream.go, then detect.go; text.go of bytes: lines.go,
+// json.go, fields.go, stamp.go; then one format, such as tables.go or bailian.go;
+// what comes after reading: dense.go, prefix.go, workload.go, write.go.
+package formats
+
+// Record is one request of a trace. A reader fills the same Record again and
+// again: its slices are valid until the next.
+type Record struct {
+	Line int // in the file, from 1; of its beginning, where a request takes several
+	// Session names the conversation of which the request waits for its
+	// predecessor; nil: it waits for nobody.
+	Session []byte
+	// Group names what belongs together when a part of the trace is taken. It is
+	// Session where that is not nil.
+	Group []byte
+	// At is the arrival in ms from the origin of the stream. Turns that wait for
+	// others may have one too, as it was recorded.
+	At    float64
+	HasAt bool
+	// Delay is the time in ms from the completion of the turn before.
+	Delay    float64
+	HasDelay bool
+	Input    int // prompt tokens
+	Output   int // answer tokens
+	// IDs names the blocks of the prompt; equal ids at equal places after equal
+	// ids are equal text.
+	IDs []uint64
+	// Full says that IDs leaves out a last block that is not full, which nobody
+	// shares.
+	Full bool
+	// Private says that the file knows nothing of the prompt but its length.
+	Private bool
+
+	when  stamp // the arrival as the file has it; Stream makes At of it
+	stamp bool  // when is set
+	ended stamp // the recorded completion
+	ends  bool  // ended is set
+}
+
+// reset empties r but keeps the memory of its ids.
+func (r *Record) reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0]} }
+
+// arrives sets the arrival from an instant of the file.
+func (r *Record) arrives(at stamp) { r.when, r.stamp, r.HasAt = at, true, true }
+
+// Reader gives records.
+type Reader interface {
+	// Next fills r with the next request; io.EOF comes after the last. After a
+	// *loadgen.SyntaxError about a row, reading may go on.
+	Next(r *Record) error
+}
+
+// Options say how a trace is read. The zero value finds out the format and
+// refuses whatever is not right.
+type Options struct {
+	// Format is the name of the format; "" and "auto" look at the file.
+	Format string
+	// TraceBlock is the number of tokens of a hash id, where the file does not
+	// say it and the format does not fix it; 0: 512.
+	TraceBlock int
+	// Compat reads the decimals of Mooncake files as the reference does.
+	Compat bool
+	// SkipBad is the number of bad rows to skip; negative: any number.
+	SkipBad int
+	// Bad, when not nil, is told of every skipped row.
+	Bad func(error)
+	// ZeroOutput says what to do with requests for 0 tokens: error, skip or one
+	// (make it 1). "": as the format wants it.
+	ZeroOutput string
+	// Sessions is auto, flat (no request waits for another) or chain (requests
+	// of one conversation wait for each other). "": auto.
+	Sessions string
+	// DAG is "" to refuse requests that wait for several others or start others,
+	// or chain to keep what of them is a chain.
+	DAG string
+	// AssumePrefix makes up what prompts share, where the file does not say:
+	// none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session.
+	AssumePrefix string
+	// TokensPerByte counts the tokens of texts, approximately; 0: refuse them.
+	TokensPerByte float64
+	// OutputTokens is the answer of requests that do not say theirs; 0: refuse
+	// them.
+	OutputTokens int
+	// Model keeps only requests to that model; "": all.
+	Model string
+	// Run is the number, from 1, of the run in files with several; 0: the only
+	// one.
+	Run int
+	// ImageTokens is the number of prompt tokens of an image.
+	ImageTokens int
+	// Rate makes arrivals, requests per second, where the file has none, and
+	// scales those of ServeGen; 0: none are made.
+	Rate float64
+	// From and To bound the seconds of ServeGen clients; To 0: up to their end.
+	From, To float64
+	// Seed of whatever is drawn.
+	Seed uint64
+	// SharedRatio and Groups are those of loadgen.AgenticOptions.
+	SharedRatio float64
+	Groups      int
+	// Key makes the ids of texts, at least 32 bytes; nil: a fixed one.
+	Key []byte
+	// Earliest is the earliest arrival of the file, from Stream.Earliest; nil:
+	// that of the first row.
+	Earliest *Instant
+	// Stop, when not nil, is asked now and then whether to stop reading.
+	Stop func() error
+	// Warn, when not nil, is told once of whatever is remarkable.
+	Warn func(string)
+}
+
+const (
+	defaultBlock = 512
+	maxTokens    = 1<<31 - 1
+)
+
+func (o *Options) warn(text string) {
+	if o.Warn != nil {
+		o.Warn(text)
+	}
+}

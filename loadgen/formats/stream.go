@@ -1,0 +1,291 @@
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// Stream gives the requests of a trace in the order of the file.
+type Stream struct {
+	Name    string // of the file, for messages
+	Format  string // as it was told or found out
+	Also    []string
+	Block   int  // tokens of an id
+	Private bool // the file says nothing of what prompts share
+	// Chained says that requests wait for others, Untimed that none has an
+	// arrival, Measured that the times are those of a client that waited.
+	Chained, Untimed, Measured bool
+	Approximate                bool // lengths were estimated from bytes
+
+	lines *lines
+	o     Options
+	rows  rows
+	shape shape
+
+	origin  stamp
+	started bool
+	read    int         // records asked for
+	skipped int         // bad rows
+	dropped int         // rows left out by a rule of the format, such as failures
+	zeroes  int         // requests for no output, skipped
+	assume  *assumption // nil unless prefixes are made up
+	pacer   *pacer      // nil unless arrivals are made up
+	close   func() error
+}
+
+// rows reads one format.
+type rows interface {
+	// next fills r, which is empty but for its memory.
+	next(r *Record) error
+}
+
+// shape is what sets a format apart after reading.
+type shape struct {
+	raw     bool   // times and ids are as they are to be: no origin, no new numbers
+	zero    string // what to do with 0 output tokens; "": refuse
+	inexact bool   // the number of ids need not fit the length
+}
+
+// NewStream starts reading a trace from r, which is unpacked already; name
+// stands for it in messages.
+func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
+	s := &Stream{Name: name, lines: newLines(r, name), o: o}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	k, err := s.detect()
+	if err != nil {
+		return nil, err
+	}
+	s.Format = k.name
+	if s.rows, err = k.open(s); err != nil {
+		return nil, err
+	}
+	return s, s.ready()
+}
+
+func (s *Stream) check() error {
+	o := &s.o
+	if o.TraceBlock < 0 {
+		return fmt.Errorf("trace block size is %d, want > 0", o.TraceBlock)
+	}
+	for _, c := range []struct{ name, value, names string }{
+		{"zero output", o.ZeroOutput, "error skip one"},
+		{"sessions", o.Sessions, "auto flat chain"},
+		{"DAG", o.DAG, "chain"},
+	} {
+		if c.value != "" && !strings.Contains(" "+c.names+" ", " "+c.value+" ") {
+			return fmt.Errorf("%s is %q, want %s", c.name, c.value, strings.ReplaceAll(c.names, " ", ", "))
+		}
+	}
+	if !(o.TokensPerByte >= 0 && o.TokensPerByte <= 16) {
+		return fmt.Errorf("tokens per byte are %v, want 0 to 16", o.TokensPerByte)
+	}
+	if o.Key != nil && len(o.Key) < 32 {
+		return fmt.Errorf("the key has %d bytes, want at least 32", len(o.Key))
+	}
+	return nil
+}
+
+// ready settles what the format left open.
+func (s *Stream) ready() error {
+	if s.Block == 0 {
+		s.Block = s.o.TraceBlock
+	}
+	if s.Block == 0 {
+		s.Block = defaultBlock
+	}
+	if e := s.o.Earliest; e != nil {
+		s.origin, s.started = e.stamp, true
+	}
+	a, err := parseAssumption(s.o.AssumePrefix)
+	if err != nil || a == nil {
+		return err
+	}
+	if !s.Private {
+		return fmt.Errorf("%s: %s says what prompts share, want no assumption of a prefix", s.Name, s.Format)
+	}
+	a.start(s)
+	s.assume = a
+	return nil
+}
+
+// fixedBlock is for formats whose block size is fixed.
+func (s *Stream) fixedBlock(tokens int) error {
+	if b := s.o.TraceBlock; b != 0 && b != tokens {
+		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want %d for %s", b, tokens, s.Format)}
+	}
+	s.Block = tokens
+	return nil
+}
+
+// Next fills r with the next request.
+func (s *Stream) Next(r *Record) error {
+	if s.read++; s.read&1023 == 0 && s.o.Stop != nil {
+		if err := s.o.Stop(); err != nil {
+			return err
+		}
+	}
+	for {
+		r.reset(0)
+		err := s.rows.next(r)
+		if err == nil {
+			var keep bool
+			if keep, err = s.finish(r); err == nil && !keep {
+				continue
+			}
+		}
+		if err == nil || err == io.EOF {
+			return err
+		}
+		if err = s.bad(err); err != nil {
+			return err
+		}
+	}
+}
+
+// bad counts err as a bad row, or gives it back when it is one too many.
+func (s *Stream) bad(err error) error {
+	var row *loadgen.SyntaxError
+	var fatal *fatalError
+	if !errors.As(err, &row) || errors.As(err, &fatal) || s.o.SkipBad == 0 {
+		return err
+	}
+	if s.o.SkipBad > 0 && s.skipped >= s.o.SkipBad {
+		return &fatalError{fmt.Errorf("%w (%d bad rows skipped before, want at most %d)", err, s.skipped, s.o.SkipBad)}
+	}
+	s.skipped++
+	if s.o.Bad != nil {
+		s.o.Bad(err)
+	}
+	return nil
+}
+
+// Raw says that times and ids are to stay as the file has them.
+func (s *Stream) Raw() bool { return s.shape.raw }
+
+// Skipped is the number of bad rows skipped so far.
+func (s *Stream) Skipped() int { return s.skipped }
+
+// Dropped is the number of requests left out so far: failed ones, those for no
+// output, those of other models.
+func (s *Stream) Dropped() int { return s.dropped + s.zeroes }
+
+// finish brings a record from the form of its format into that of all.
+func (s *Stream) finish(r *Record) (keep bool, err error) {
+	if r.Session != nil && s.o.Sessions == "flat" && r.HasAt {
+		r.Session, r.HasDelay, r.Delay = nil, false, 0
+	}
+	if !s.shape.raw {
+		if keep, err := s.output(r); !keep {
+			return false, err
+		}
+		if r.Input <= 0 {
+			return false, s.rowError(r, "input is %d, want > 0", r.Input)
+		}
+		if err := s.countIDs(r); err != nil {
+			return false, err
+		}
+		s.arrival(r)
+	}
+	if s.assume != nil {
+		s.assume.fill(r)
+	}
+	return true, nil
+}
+
+// output applies the rule for requests of no output.
+func (s *Stream) output(r *Record) (keep bool, err error) {
+	if r.Output > 0 {
+		return true, nil
+	}
+	rule := s.o.ZeroOutput
+	if rule == "" {
+		rule = s.shape.zero
+	}
+	switch rule {
+	case "one":
+		r.Output = 1
+		return true, nil
+	case "skip":
+		s.zeroes++
+		return false, nil
+	}
+	return false, s.rowError(r, "output is 0, want > 0 (or --zero-output)")
+}
+
+// maxBlocks bounds the blocks of one prompt, since a short row can ask for any
+// number of them.
+const maxBlocks = 1 << 24
+
+// countIDs checks that there are ids for all full blocks, and perhaps one more
+// for the rest.
+func (s *Stream) countIDs(r *Record) error {
+	if blocks := r.Input / s.Block; blocks > maxBlocks {
+		return s.rowError(r, "the prompt is %d blocks of %d tokens, want at most %d", blocks, s.Block, maxBlocks)
+	}
+	if r.Private || s.Private || s.assume != nil {
+		r.Private = true
+		return nil
+	}
+	full, rest := r.Input/s.Block, r.Input%s.Block
+	n := len(r.IDs)
+	switch {
+	case n == full && rest == 0, n == full+1 && rest > 0:
+		return nil
+	case n == full:
+		r.Full = true
+		return nil
+	case s.shape.inexact && n > full:
+		r.IDs, r.Full = r.IDs[:full], rest > 0
+		return nil
+	case rest == 0:
+		return s.rowError(r, "%d ids of %d tokens for %d tokens, want %d", n, s.Block, r.Input, full)
+	}
+	return s.rowError(r, "%d ids of %d tokens for %d tokens, want %d or %d", n, s.Block, r.Input, full, full+1)
+}
+
+// arrival counts the arrival from the origin.
+func (s *Stream) arrival(r *Record) {
+	if !r.stamp {
+		return
+	}
+	if !s.started {
+		s.origin, s.started = r.when, true
+	}
+	r.At = r.when.since(s.origin)
+}
+
+func (s *Stream) rowError(r *Record, format string, args ...any) error {
+	return &loadgen.SyntaxError{Name: s.Name, Line: r.Line, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Earliest reads the stream to its end and gives the earliest arrival in it,
+// for the Options of another pass; nil when there is none to count from.
+func (s *Stream) Earliest() (*Instant, error) {
+	var r Record
+	var first *Instant
+	for {
+		err := s.Next(&r)
+		switch {
+		case err == io.EOF:
+			return first, nil
+		case err != nil:
+			return nil, err
+		case r.stamp && (first == nil || r.when.before(first.stamp)):
+			first = &Instant{r.when}
+		}
+	}
+}
+
+// Close closes the file that OpenPath opened.
+func (s *Stream) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}

@@ -1,0 +1,217 @@
+package formats
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"math"
+	"strconv"
+)
+
+// texts makes lengths and ids of prompts that are given as text. Without a
+// tokenizer the length is estimated, and blocks are runs of bytes.
+type texts struct {
+	s   *Stream
+	mac hash.Hash
+	sum []byte
+	all []byte // the prompt at hand
+}
+
+const textDomain = "replay text blocks"
+
+func (s *Stream) newTexts() *texts {
+	key := s.o.Key
+	if key == nil {
+		key = []byte(textDomain)
+	}
+	s.Approximate = true
+	return &texts{s: s, mac: hmac.New(sha256.New, key)}
+}
+
+// fill gives r length and ids of the prompt text.
+func (t *texts) fill(r *Record, text []byte) error {
+	rate := t.s.o.TokensPerByte
+	if rate == 0 {
+		return fmt.Errorf("prompt has text, no token count; want --tokens-per-byte")
+	}
+	tokens := math.Ceil(float64(len(text)) * rate)
+	if tokens > maxTokens {
+		return fmt.Errorf("prompt has %d bytes, want at most %d tokens", len(text), maxTokens)
+	}
+	r.Input = int(tokens)
+	block := t.s.o.TraceBlock
+	if block == 0 {
+		block = defaultBlock
+	}
+	var before [16]byte
+	for i := range r.Input / block {
+		from, to := byteOf(i*block, rate, len(text)), byteOf((i+1)*block, rate, len(text))
+		t.mac.Reset()
+		t.mac.Write([]byte(textDomain))
+		t.mac.Write(before[:])
+		t.mac.Write(binary.LittleEndian.AppendUint32(nil, uint32(to-from)))
+		t.mac.Write(text[from:to])
+		t.sum = t.mac.Sum(t.sum[:0])
+		copy(before[:], t.sum)
+		r.IDs = append(r.IDs, binary.LittleEndian.Uint64(t.sum))
+	}
+	return nil
+}
+
+// byteOf is where a token starts.
+func byteOf(token int, rate float64, most int) int {
+	return min(int(float64(token)/rate), most)
+}
+
+// prompt collects what is text in an OpenAI body, a list of messages, a list of
+// strings or a string.
+func (t *texts) prompt(values ...[]byte) []byte {
+	t.all = t.all[:0]
+	for _, v := range values {
+		t.collect(v, 0)
+	}
+	return t.all
+}
+
+func (t *texts) collect(v []byte, depth int) {
+	switch {
+	case len(v) == 0 || depth > maxDepth:
+	case v[0] == '"':
+		t.all = append(t.all, unquote(v)...)
+	case v[0] == '[':
+		parts, _ := elements(v, nil)
+		for _, p := range parts {
+			t.collect(p, depth+1)
+		}
+	case v[0] == '{':
+		var o object
+		o.reparse(v)
+		for _, key := range []string{"tools", "system", "messages", "role", "content", "text", "prompt", "input"} {
+			if key == "content" && o.has("role") {
+				t.all = append(t.all, '\n')
+			}
+			t.collect(o.find(key), depth+1)
+		}
+	}
+}
+
+// outputOf reads the answer length that a request asks for.
+func (f *fields) outputOf(s *Stream, r *Record, keys ...string) {
+	for _, key := range keys {
+		if n, ok := f.count(key); ok {
+			r.Output = n
+			return
+		}
+	}
+	if r.Output = s.o.OutputTokens; r.Output == 0 {
+		f.missing(keys[0], "it or --output-len")
+	}
+}
+
+// textRows reads prompts that are given as text, one or several per line.
+type textRows struct {
+	s     *Stream
+	f     fields
+	t     *texts
+	queue pending
+	turns map[string]int // turns so far of a session
+}
+
+func openText(s *Stream) (rows, error) {
+	s.Chained = s.o.Sessions != "flat"
+	if s.Format == "vllm-custom" || s.o.Rate > 0 {
+		s.pace()
+	}
+	return &textRows{s: s, t: s.newTexts(), turns: make(map[string]int)}, nil
+}
+
+func (p *textRows) next(r *Record) error {
+	for !p.queue.take(r) {
+		line, err := p.s.lines.next()
+		if err != nil {
+			return err
+		}
+		err = p.f.open(line)
+		if err == nil {
+			if err = p.line(); err == nil {
+				err = p.f.err
+			}
+		}
+		if err != nil {
+			p.queue.all = p.queue.all[:0]
+			return p.s.lines.errorf("%v", err)
+		}
+	}
+	return nil
+}
+
+func (p *textRows) line() error {
+	f := &p.f
+	session := f.name("session_id")
+	if mode := f.text("message_mode"); mode != nil && string(mode) != "history" {
+		f.complain("message_mode is %q, want history", mode)
+	}
+	if !f.has("turns") {
+		return p.turn(f, session)
+	}
+	if session == nil {
+		session = fmt.Appendf(nil, "line_%d", p.s.lines.line)
+	}
+	for i, v := range f.list("turns") {
+		var turn fields
+		turn.within(v, fmt.Sprintf("turns[%d].", i))
+		if err := p.turn(&turn, session); err != nil {
+			return err
+		}
+		f.adopt(&turn)
+	}
+	return nil
+}
+
+// turn reads one request.
+func (p *textRows) turn(f *fields, session []byte) error {
+	r := p.queue.add(p.s.lines.line)
+	at, timed := f.stamp("timestamp", 6)
+	delay, waits := f.float("delay", "delay_ms")
+	if timed && waits && p.s.Format == "aiperf-turns" {
+		f.complain("%stimestamp and delay are both given, want one", f.place)
+	}
+	if delay < 0 {
+		f.complain("%sdelay is %v, want >= 0", f.place, delay)
+	}
+	switch {
+	case timed:
+		r.arrives(at)
+	case session == nil || p.turns[string(session)] == 0:
+		p.s.paced(r)
+	}
+	if session != nil {
+		r.Session, r.Group = session, session
+		r.HasDelay, r.Delay = waits && p.turns[string(session)] > 0, delay
+		p.turns[string(session)]++
+	}
+	if n, ok := f.count("input_length"); ok && !f.has("text_input", "messages", "payload") {
+		r.Input, r.Private = n, true
+		f.outputOf(p.s, r, "output_length", "output_tokens")
+		return nil
+	}
+	body := f.value("payload")
+	text := p.t.prompt(f.value("text_input"), f.value("text"), f.value("texts"), f.value("prompt"), f.value("messages"), body)
+	if len(text) == 0 {
+		f.complain("%sno text of a prompt, want text_input, messages, payload, text, texts or prompt", f.place)
+	}
+	var inner fields
+	inner.within(body, f.place+"payload.")
+	if n, ok := inner.count("max_completion_tokens", "max_tokens"); ok && !f.has("output_length") {
+		r.Output = n
+	} else {
+		f.outputOf(p.s, r, "output_length", "output_tokens")
+	}
+	f.adopt(&inner)
+	return p.t.fill(r, text)
+}
+
+// place is the name of an element of a list.
+func place(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]." }

@@ -1,0 +1,204 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+func isWeka(o *object) bool {
+	v := o.find("requests")
+	return v != nil && v[0] == '[' && o.has("block_size")
+}
+
+// wekaRows reads conversations of coding agents, each an object.
+type wekaRows struct {
+	gathered
+	block    int
+	spawned  int // agents started by others
+	relative bool
+	ids      map[scoped]uint64
+	scope    string
+	chains   []wekaChain
+}
+
+// wekaChain is one agent's requests.
+type wekaChain struct {
+	name   string
+	root   int     // of the conversation, among the chains
+	marker float64 // ms from the conversation's start at which the agent was started
+	start  float64 // ms of its first request, as written
+	all    []Record
+}
+
+func openWeka(s *Stream) (rows, error) {
+	w := newWeka(s)
+	if err := w.eachObject(w.conversation); err != nil {
+		return nil, err
+	}
+	return w, w.finish()
+}
+
+func newWeka(s *Stream) *wekaRows {
+	s.Chained, s.shape.inexact = true, true
+	s.pace()
+	return &wekaRows{gathered: gathered{s: s}, ids: make(map[scoped]uint64)}
+}
+
+func (w *wekaRows) conversation(value []byte, line int) error {
+	var f fields
+	f.within(value, "")
+	block, ok := f.count("block_size")
+	switch {
+	case f.err == nil && (!ok || block == 0):
+		f.complain("block_size is %d, want > 0", block)
+	case w.block != 0 && block != w.block:
+		f.complain("block_size is %d, was %d before; want one size", block, w.block)
+	}
+	id := string(f.name("id"))
+	if id == "" {
+		id = "line_" + strconv.Itoa(line)
+	}
+	if w.scope = id; string(f.text("hash_id_scope")) == "global" {
+		w.scope = ""
+	}
+	if f.err != nil {
+		return f.err
+	}
+	w.block = block
+	kept := len(w.chains)
+	if err := w.agent(&f, wekaChain{name: id, root: kept}, line); err != nil {
+		w.chains = w.chains[:kept]
+		return err
+	}
+	return nil
+}
+
+// agent reads the requests of one agent and of those it started.
+func (w *wekaRows) agent(f *fields, c wekaChain, line int) error {
+	at := len(w.chains)
+	w.chains = append(w.chains, c)
+	end := 0.0
+	for i, v := range f.list("requests") {
+		var q fields
+		q.within(v, f.place+place("requests", i))
+		t, ok := q.float("t")
+		if !ok {
+			q.missing("t", "seconds")
+		}
+		switch kind := string(q.text("type")); kind {
+		case "n", "s":
+			r := w.request(&q, line)
+			w.delay(&q, &r, t, end, len(c.all) > 0)
+			wait, _ := q.float("api_time")
+			end = float64(t*1000) + float64(wait*1000)
+			if len(c.all) == 0 {
+				c.start = t * 1000
+			}
+			c.all = append(c.all, r)
+		case "subagent":
+			child := wekaChain{name: fmt.Sprintf("%s/%d", c.name, i), root: c.root, marker: t * 1000}
+			if err := w.agent(&q, child, line); err != nil {
+				return err
+			}
+		default:
+			q.complain("%stype is %q, want n, s or subagent", q.place, kind)
+		}
+		if f.adopt(&q); f.err != nil {
+			return f.err
+		}
+	}
+	w.chains[at].all, w.chains[at].start = c.all, c.start
+	return f.err
+}
+
+func (w *wekaRows) request(q *fields, line int) Record {
+	var r Record
+	r.reset(line)
+	r.Input, r.Output = q.needCount("in"), q.needCount("out")
+	ids, has := q.ids("hash_ids", nil)
+	if !has {
+		q.missing("hash_ids", "one per block")
+	}
+	for i, id := range ids {
+		k := scoped{w.scope, id}
+		n, ok := w.ids[k]
+		if !ok {
+			n = uint64(len(w.ids))
+			w.ids[k] = n
+		}
+		ids[i] = n
+	}
+	r.IDs = ids
+	return r
+}
+
+// delay is the time to think, or what lies between the recorded times.
+func (w *wekaRows) delay(q *fields, r *Record, t, end float64, later bool) {
+	think, ok := q.float("think_time")
+	if think < 0 {
+		q.complain("%sthink_time is %v, want >= 0", q.place, think)
+	}
+	if !later {
+		return
+	}
+	r.HasDelay, r.Delay = true, think*1000
+	if !ok {
+		r.Delay = max(0, float64(t*1000)-end)
+	}
+}
+
+// finish makes records of the chains.
+func (w *wekaRows) finish() error {
+	w.s.Block = w.block
+	for i := range w.chains {
+		c := &w.chains[i]
+		if c.root != i && len(c.all) > 0 {
+			w.spawned++
+			w.relative = w.relative || c.start < c.marker
+		}
+	}
+	if err := w.s.refuseDAG(w.spawned); err != nil {
+		return err
+	}
+	starts := make([]stamp, len(w.chains))
+	for i := range w.chains {
+		c := &w.chains[i]
+		for k := range c.all {
+			r := &c.all[k]
+			r.Session, r.Group = []byte(c.name), []byte(w.chains[c.root].name)
+			switch {
+			case k > 0:
+			case c.root == i:
+				w.s.paced(r)
+				starts[i] = r.when
+			case w.s.pacer != nil:
+				at := c.start
+				if w.relative {
+					at += c.marker
+				}
+				r.arrives(starts[c.root].plus(stamp{ms: at}))
+			}
+			w.all = append(w.all, *r)
+		}
+	}
+	w.chains = nil
+	return nil
+}
+
+// files reads conversations from several files, one object or one per line
+// each.
+func (w *wekaRows) files(names []string, read func(string) ([]byte, error)) error {
+	for _, name := range names {
+		text, err := read(name)
+		if err != nil {
+			return err
+		}
+		part := &gathered{s: &Stream{Name: name, lines: newLines(bytes.NewReader(text), name), o: w.s.o}}
+		if err := part.eachObject(w.conversation); err != nil {
+			return err
+		}
+		w.bad = append(w.bad, part.bad...)
+	}
+	return w.finish()
+}

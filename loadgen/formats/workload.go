@@ -1,0 +1,245 @@
+package formats
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Read makes a workload of a trace of any format. Mooncake and
+// applied_compute_agentic are read by loadgen, as the reference reads them.
+func Read(r io.Reader, name string, o Options) (*loadgen.Workload, error) {
+	s, err := NewStream(r, name, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.workload()
+}
+
+// ReadPath is Read of what OpenPath opens.
+func ReadPath(path string, stdin io.Reader, o Options) (*loadgen.Workload, error) {
+	s, err := OpenPath(path, stdin, o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.workload()
+}
+
+func (s *Stream) workload() (*loadgen.Workload, error) {
+	o := loadgen.ReadOptions{TraceBlock: s.Block, Compat: s.o.Compat}
+	switch {
+	case s.o.SkipBad != 0:
+	case s.Format == "mooncake":
+		return loadgen.ReadMooncake(s.lines.in, s.Name, o)
+	case s.Format == "applied_compute_agentic":
+		return loadgen.ReadAgentic(s.lines.in, s.Name, loadgen.AgenticOptions{ReadOptions: o, SharedRatio: s.o.SharedRatio, Groups: s.o.Groups})
+	}
+	return Collect(s)
+}
+
+// Collect makes a workload of the rest of a stream.
+func Collect(s *Stream) (*loadgen.Workload, error) {
+	c := collector{w: &loadgen.Workload{Name: s.Name, TraceBlock: s.Block, Untimed: s.Untimed}, order: NewOrder(s.Name)}
+	var renumber *Dense
+	if !s.shape.raw {
+		renumber = NewDense(s.Block)
+	}
+	var r Record
+	for {
+		err := s.Next(&r)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if renumber != nil {
+			renumber.Apply(&r)
+		}
+		if err = c.add(&r); err != nil {
+			if err = s.bad(err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(c.w.Turns) == 0 {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+	}
+	c.settle()
+	return c.w, nil
+}
+
+// CollectRecords makes a workload of records that were made, not read; block is
+// the number of tokens of their ids, which stay as they are.
+func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, error) {
+	c := collector{w: &loadgen.Workload{Name: name, TraceBlock: block}, order: NewOrder(name)}
+	var r Record
+	for {
+		err := from.Next(&r)
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = c.add(&r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(c.w.Turns) == 0 {
+		return nil, &loadgen.SyntaxError{Name: name, Msg: "no requests, want at least one"}
+	}
+	c.settle()
+	return c.w, nil
+}
+
+// collector builds a workload.
+type collector struct {
+	w      *loadgen.Workload
+	order  *Order
+	last   []int32 // by session: its last turn
+	stamps []stamp // by session: when it starts; of ns 0 and not exact where At says it
+	ids    []uint64
+}
+
+func (c *collector) add(r *Record) error {
+	place, err := c.order.Place(r)
+	if err != nil {
+		return err
+	}
+	w := c.w
+	turn := int32(len(w.Turns))
+	if place.First {
+		s := loadgen.Session{First: turn, Arrival: sim.Time(r.At), HasArrival: r.HasAt, Automatic: r.Session == nil}
+		if !s.Automatic {
+			s.ID = string(r.Session)
+		}
+		w.Sessions = append(w.Sessions, s)
+		c.last = append(c.last, -1)
+		if r.stamp {
+			c.stamps = append(c.stamps, make([]stamp, len(w.Sessions)-1-len(c.stamps))...)
+			c.stamps = append(c.stamps, r.when)
+		}
+	}
+	session := &w.Sessions[place.Session]
+	if before := c.last[place.Session]; before >= 0 {
+		w.Turns[before].Next = turn
+	}
+	w.Turns = append(w.Turns, loadgen.Turn{
+		Session: int32(place.Session), Index: session.Turns, Next: -1, Line: int32(r.Line),
+		Input: r.Input, Output: r.Output, IDs: c.keep(r.IDs), Delay: sim.Time(place.Delay),
+	})
+	session.Turns++
+	c.last[place.Session] = turn
+	return nil
+}
+
+// keep copies ids into memory of many.
+func (c *collector) keep(ids []uint64) []uint64 {
+	const piece = 1 << 16
+	if cap(c.ids)-len(c.ids) < len(ids) {
+		c.ids = make([]uint64, 0, max(piece, len(ids)))
+	}
+	from := len(c.ids)
+	c.ids = append(c.ids, ids...)
+	return c.ids[from:len(c.ids):len(c.ids)]
+}
+
+// settle counts arrivals from the earliest.
+func (c *collector) settle() {
+	if len(c.stamps) == 0 {
+		return
+	}
+	c.stamps = append(c.stamps, make([]stamp, len(c.w.Sessions)-len(c.stamps))...)
+	first, found := stamp{}, false
+	for i, s := range c.stamps {
+		if c.w.Sessions[i].HasArrival && (!found || s.before(first)) {
+			first, found = s, true
+		}
+	}
+	for i, s := range c.stamps {
+		if c.w.Sessions[i].HasArrival {
+			c.w.Sessions[i].Arrival = sim.Time(s.since(first))
+		}
+	}
+}
+
+// Order tells the place of requests in their sessions, and the delays that
+// recorded times imply.
+type Order struct {
+	name     string
+	sessions int
+	named    map[string]int
+	ends     []sessionEnd // of the named ones
+}
+
+type sessionEnd struct {
+	session int
+	at      float64
+	has     bool
+}
+
+// Place is where a request stands.
+type Place struct {
+	Session int // number of its session, from 0
+	First   bool
+	Delay   float64 // ms after the turn before; 0 on the first
+}
+
+// NewOrder starts with no session; name stands for the file in messages.
+func NewOrder(name string) *Order { return &Order{name: name, named: make(map[string]int)} }
+
+// Place finds the place of r, which comes after all that were asked for before.
+func (o *Order) Place(r *Record) (Place, error) {
+	if bad := math.IsNaN(r.At) || math.IsInf(r.At, 0) || math.IsNaN(r.Delay) || math.IsInf(r.Delay, 0); bad {
+		return Place{}, o.errorf(r, "arrival is %v and delay %v, want finite numbers", r.At, r.Delay)
+	}
+	i, known := -1, false
+	if r.Session != nil {
+		i, known = o.named[string(r.Session)]
+	}
+	if !known {
+		if r.HasDelay && r.Delay != 0 {
+			return Place{}, o.errorf(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
+		}
+		p := Place{Session: o.sessions, First: true}
+		o.sessions++
+		if r.Session != nil {
+			o.named[string(r.Session)] = len(o.ends)
+			o.ends = append(o.ends, sessionEnd{p.Session, r.At, r.HasAt})
+		}
+		return p, nil
+	}
+	end := &o.ends[i]
+	p := Place{Session: end.session, Delay: r.Delay}
+	switch {
+	case r.HasDelay:
+	case r.HasAt && !end.has:
+		return p, o.errorf(r, "timestamp is given, but session %s had none before; want a delay", excerpt(r.Session))
+	case r.HasAt:
+		p.Delay = r.At - end.at
+	}
+	if p.Delay < 0 {
+		return p, o.errorf(r, "session %s: delay is %v, want >= 0", excerpt(r.Session), p.Delay)
+	}
+	if r.HasAt {
+		end.at, end.has = r.At, true
+	}
+	return p, nil
+}
+
+func (o *Order) errorf(r *Record, format string, args ...any) error {
+	return &loadgen.SyntaxError{Name: o.name, Line: r.Line, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Clone is a copy of r that does not change with the next.
+func (r *Record) Clone() Record {
+	c := *r
+	c.IDs, c.Session, c.Group = slices.Clone(r.IDs), slices.Clone(r.Session), slices.Clone(r.Group)
+	return c
+}

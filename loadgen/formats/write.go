@@ -1,0 +1,151 @@
+package formats
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Writer writes records as a trace.
+type Writer struct {
+	w       *bufio.Writer
+	to      string
+	line    []byte
+	started bool
+	count   int
+}
+
+// Targets are the formats that can be written, the lossy ones after the first.
+func Targets() []string { return []string{"mooncake", "vidur", "azure"} }
+
+// NewWriter writes the named format to w.
+func NewWriter(w io.Writer, to string) (*Writer, error) {
+	switch to {
+	case "mooncake", "vidur", "azure":
+		return &Writer{w: bufio.NewWriterSize(w, readBuffer), to: to}, nil
+	}
+	return nil, fmt.Errorf("format to write is %q, want mooncake, vidur or azure", to)
+}
+
+// Write writes r. Ids are written as they are.
+func (w *Writer) Write(r *Record) error {
+	w.line = w.line[:0]
+	var err error
+	switch w.to {
+	case "mooncake":
+		w.mooncake(r)
+	case "vidur":
+		err = w.vidur(r)
+	case "azure":
+		err = w.azure(r)
+	}
+	if err != nil {
+		return err
+	}
+	w.started = true
+	w.count++
+	_, err = w.w.Write(append(w.line, '\n'))
+	return err
+}
+
+// Count is the number of requests written.
+func (w *Writer) Count() int { return w.count }
+
+// Flush writes out what is held back.
+func (w *Writer) Flush() error { return w.w.Flush() }
+
+func (w *Writer) mooncake(r *Record) {
+	b := append(w.line, '{')
+	if r.Session != nil {
+		b = append(appendString(append(b, `"session_id":`...), r.Session), ',')
+	}
+	if r.HasAt && (!r.HasDelay || !r.stamp) {
+		b = append(appendNumber(append(b, `"timestamp":`...), r.At), ',')
+	}
+	if r.HasDelay {
+		b = append(appendNumber(append(b, `"delay":`...), r.Delay), ',')
+	}
+	b = strconv.AppendInt(append(b, `"input_length":`...), int64(r.Input), 10)
+	b = strconv.AppendInt(append(b, `,"output_length":`...), int64(r.Output), 10)
+	b = append(b, `,"hash_ids":[`...)
+	for i, id := range r.IDs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, id, 10)
+	}
+	w.line = append(b, "]}"...)
+}
+
+// appendNumber appends x with the fewest digits that read back the same.
+func appendNumber(b []byte, x float64) []byte {
+	if a := math.Abs(x); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(b, x, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(b, x, 'f', -1, 64)
+}
+
+// appendString appends text as a JSON string.
+func appendString(b, text []byte) []byte {
+	b = append(b, '"')
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < ' ':
+			b = append(b, fmt.Sprintf(`\u%04x`, r)...)
+		case r == utf8.RuneError && n == 1:
+			b = utf8.AppendRune(b, r)
+		default:
+			b = append(b, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return append(b, '"')
+}
+
+func (w *Writer) vidur(r *Record) error {
+	if err := w.timed(r); err != nil {
+		return err
+	}
+	if !w.started {
+		w.line = append(w.line, "arrived_at,num_prefill_tokens,num_decode_tokens\n"...)
+	}
+	w.line = appendNumber(w.line, r.At/1000)
+	w.lengths(r)
+	return nil
+}
+
+func (w *Writer) azure(r *Record) error {
+	if err := w.timed(r); err != nil {
+		return err
+	}
+	if !w.started {
+		w.line = append(w.line, "TIMESTAMP,ContextTokens,GeneratedTokens\n"...)
+	}
+	if !(math.Abs(r.At) < 1e12) {
+		return fmt.Errorf("arrival is %v ms, want one within 31 years of the start", r.At)
+	}
+	at := time.Unix(0, int64(math.Round(r.At*1e4))*100).UTC()
+	w.line = at.AppendFormat(w.line, "2006-01-02 15:04:05.0000000")
+	w.lengths(r)
+	return nil
+}
+
+// timed refuses what a format of arrivals and lengths cannot hold.
+func (w *Writer) timed(r *Record) error {
+	if !r.HasAt {
+		return fmt.Errorf("line %d has no arrival, want one for %s", r.Line, w.to)
+	}
+	return nil
+}
+
+func (w *Writer) lengths(r *Record) {
+	w.line = strconv.AppendInt(append(w.line, ','), int64(r.Input), 10)
+	w.line = strconv.AppendInt(append(w.line, ','), int64(r.Output), 10)
+}

@@ -1,0 +1,165 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// process says when requests, or conversations, arrive.
+//
+// Gaps of mean 1 are drawn by a law, and their sum is the number of arrivals
+// that the rate has brought about: the instant is found from it.
+type process struct {
+	gap      Law
+	rate     profile
+	random   *rand.Rand
+	sum      float64
+	first    bool // an even beat starts at once
+	last     float64
+	duration float64 // ms; 0: for ever
+
+	users, begun int // closed loop: so many conversations, one per user
+	spread       float64
+}
+
+// profile is a rate over time: its integral and the inverse of that.
+type profile interface {
+	// when is the ms at which so many arrivals have come; last is the answer
+	// before.
+	when(arrivals, last float64) float64
+}
+
+// ParseArrivals checks a law of arrivals:
+//
+//	poisson                         gaps independent of each other
+//	gamma:cv=2                      in bursts; cv: standard deviation of gaps by their mean
+//	constant                        an even beat
+//	ramp:to=20                      from the rate to another within the duration
+//	diurnal:amplitude=0.8,period=24h,peak=14h
+//	                                the rate plus and minus a part of it, as a cosine
+//	users:count=50,start=10s        that many conversations, started within a time;
+//	                                each goes on when its user has thought
+//
+// ramp and diurnal take cv, too; without it their gaps are those of poisson.
+func ParseArrivals(text string, c Config) error {
+	c.Arrivals = text
+	_, err := newProcess(c)
+	return err
+}
+
+func newProcess(c Config) (*process, error) {
+	p := parseParams(c.Arrivals)
+	a := &process{random: sim.NewRand(c.Seed, "generate/arrivals"), duration: float64(c.Duration)}
+	if p.name == "users" {
+		a.users = p.whole("count", 0, 1, math.MaxInt32)
+		a.spread = p.milliseconds("start", 0)
+		return a, p.end()
+	}
+	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) {
+		return nil, fmt.Errorf("rate is %v requests/s, want a finite number > 0", c.Rate)
+	}
+	if c.Duration == 0 && c.Requests == 0 {
+		return nil, fmt.Errorf("neither duration nor requests are given, want an end")
+	}
+	perMS := c.Rate / 1000
+	a.rate = steady(perMS)
+	a.gap = exponential(1)
+	switch p.name {
+	case "poisson":
+	case "constant":
+		a.gap, a.first = fixed(1), true
+	case "gamma":
+		a.gap = gammaOf(1, p.number("cv", math.NaN(), 0))
+	case "ramp":
+		if c.Duration == 0 {
+			p.complain("the duration is 0, want the time that the ramp takes")
+		}
+		a.rate = ramp{perMS, p.number("to", math.NaN(), 0) / 1000, float64(c.Duration)}
+		a.gap = gammaOf(1, p.number("cv", 1, 0))
+	case "diurnal":
+		d := diurnal{rate: perMS, amplitude: p.number("amplitude", 0.5, 0), period: p.milliseconds("period", 86400e3), peak: p.milliseconds("peak", 0)}
+		if d.amplitude > 1 || !(d.period > 0) {
+			p.complain("amplitude is %v and period %v ms, want 0 to 1 and > 0", d.amplitude, d.period)
+		}
+		a.rate, a.gap = d, gammaOf(1, p.number("cv", 1, 0))
+	default:
+		return nil, fmt.Errorf("arrivals are %q, want poisson, gamma, constant, ramp, diurnal or users", c.Arrivals)
+	}
+	return a, p.end()
+}
+
+// next is the next arrival in ms.
+func (a *process) next() (at float64, ok bool) {
+	if a.users > 0 {
+		a.begun++
+		return a.spread * float64(a.begun-1) / float64(a.users), a.begun <= a.users
+	}
+	if a.first {
+		a.first = false
+	} else {
+		a.sum += a.gap.Draw(a.random)
+	}
+	a.last = a.rate.when(a.sum, a.last)
+	return a.last, (a.duration == 0 || a.last < a.duration) && !math.IsInf(a.last, 0) && !math.IsNaN(a.last)
+}
+
+// turns is how many requests a conversation has: users share what was asked
+// for, others have what was drawn.
+func (a *process) turns(user, drawn, requests int) int {
+	if a.users == 0 || requests == 0 {
+		return drawn
+	}
+	n := requests / a.users
+	if user < requests%a.users {
+		n++
+	}
+	return n
+}
+
+// steady is a rate per ms that stays.
+type steady float64
+
+func (s steady) when(arrivals, _ float64) float64 { return arrivals / float64(s) }
+
+// ramp goes from one rate per ms to another within a time, and stays there.
+type ramp struct{ from, to, ms float64 }
+
+func (r ramp) when(arrivals, _ float64) float64 {
+	if all := float64((r.from + r.to) / 2 * r.ms); arrivals > all {
+		return r.ms + (arrivals-all)/r.to
+	}
+	slope := (r.to - r.from) / r.ms
+	root := math.Sqrt(max(0, float64(r.from*r.from)+float64(2*slope*arrivals)))
+	return 2 * arrivals / (r.from + root)
+}
+
+// diurnal is a rate per ms that goes up and down by a part of it.
+type diurnal struct{ rate, amplitude, period, peak float64 }
+
+// arrived is the number of arrivals up to an instant.
+func (d diurnal) arrived(at float64) float64 {
+	turn := 2 * math.Pi / d.period
+	waves := math.Sin(turn*(at-d.peak)) + math.Sin(turn*d.peak)
+	return d.rate * (at + float64(d.amplitude/turn*waves))
+}
+
+func (d diurnal) when(arrivals, last float64) float64 {
+	low, high := last, last+1
+	for d.arrived(high) < arrivals {
+		high += 2 * (high - low)
+	}
+	for {
+		mid := low + float64((high-low)/2)
+		if mid <= low || mid >= high || high-low < 1e-6 {
+			return mid
+		}
+		if d.arrived(mid) < arrivals {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+}

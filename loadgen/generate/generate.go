@@ -1,0 +1,247 @@
+// Package generate makes workloads: arrivals by a law or by users who think,
+// lengths by a law or from a trace, prompts that begin alike, conversations, and
+// mixes of all that. The same configuration always makes the same requests.
+//
+// Read generate.go, then law.go, arrivals.go and prefix.go; params.go reads the
+// texts that say which law is meant.
+package generate
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Config says what to make. Laws are texts such as lognormal:mean=1000,sigma=0.8;
+// see ParseLaw, ParseArrivals and ParsePrefix.
+type Config struct {
+	// Arrivals is the law of arrivals of requests, or of conversations.
+	Arrivals string
+	// Rate is arrivals per second; laws of users need none.
+	Rate float64
+	// Duration ends arrivals, in ms; 0: Requests does.
+	Duration sim.Time
+	// Requests ends the workload; 0: Duration does. The last conversation is
+	// whole.
+	Requests int
+	// Classes are the kinds of requests, at least one.
+	Classes []Class
+	// Block is the number of tokens of a hash id, > 0.
+	Block int
+	Seed  uint64
+}
+
+// Class is one kind of requests.
+type Class struct {
+	Name   string
+	Weight float64 // share among the classes, > 0
+	Input  string  // law of the tokens of a prompt, what it shares included
+	Output string  // law of the tokens of an answer
+	// LengthsFrom is a trace from which pairs of prompt and answer are drawn,
+	// instead of Input and Output.
+	LengthsFrom string
+	Prefix      string // what prompts share; "": nothing
+	Turns       string // law of the requests of a conversation; "": 1
+	Think       string // law of the seconds from an answer to the next turn; "": 0
+	// TurnInput is the law of the tokens that a later turn adds to the prompt
+	// and the answer before it; "": Input.
+	TurnInput string
+}
+
+// Generator makes the requests, one after the other.
+type Generator struct {
+	config   Config
+	arrivals *process
+	classes  []*class
+	weights  []float64 // cumulated
+	pick     *rand.Rand
+
+	made  int    // requests
+	begun int    // conversations
+	next  uint64 // the next id that nobody has
+	turns int    // left of the conversation at hand
+	of    *class // the conversation's
+	at    float64
+	name  []byte
+	ids   []uint64 // of its last prompt
+	input int      // tokens of its last prompt and the answer
+}
+
+// class is a Class with its laws read.
+type class struct {
+	input, output, turns, think, more Law
+	pairs                             *pairs
+	prefix                            *plan
+	lengths, talk                     *rand.Rand
+}
+
+// New reads a configuration.
+func New(c Config) (*Generator, error) {
+	switch {
+	case c.Block < 1:
+		return nil, fmt.Errorf("block is %d tokens, want at least 1", c.Block)
+	case len(c.Classes) == 0:
+		return nil, fmt.Errorf("no class of requests, want at least one")
+	case c.Requests < 0 || c.Requests > math.MaxInt32:
+		return nil, fmt.Errorf("requests are %d, want 0 to %d", c.Requests, math.MaxInt32)
+	case !(c.Duration >= 0) || math.IsInf(float64(c.Duration), 0):
+		return nil, fmt.Errorf("duration is %v ms, want finite and >= 0", float64(c.Duration))
+	}
+	g := &Generator{config: c, pick: sim.NewRand(c.Seed, "generate/class")}
+	sum := 0.0
+	for i, k := range c.Classes {
+		read, err := newClass(k, i, c)
+		if err != nil {
+			return nil, fmt.Errorf("class %s: %w", k.Name, err)
+		}
+		if !(k.Weight > 0) || math.IsInf(k.Weight, 0) {
+			return nil, fmt.Errorf("class %s: weight is %v, want a finite number > 0", k.Name, k.Weight)
+		}
+		sum += k.Weight
+		g.classes, g.weights = append(g.classes, read), append(g.weights, sum)
+	}
+	var err error
+	g.arrivals, err = newProcess(c)
+	return g, err
+}
+
+func newClass(k Class, place int, c Config) (*class, error) {
+	stream := func(name string) *rand.Rand {
+		return sim.NewRand(c.Seed, "generate/"+strconv.Itoa(place)+"/"+name)
+	}
+	r := &class{lengths: stream("lengths"), talk: stream("conversations")}
+	var err error
+	if k.LengthsFrom != "" {
+		if k.Input != "" || k.Output != "" {
+			return nil, fmt.Errorf("lengths come from %s, want no law of input and output", k.LengthsFrom)
+		}
+		if r.pairs, err = readPairs(k.LengthsFrom); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range []struct {
+		name, text, none string
+		to               *Law
+	}{
+		{"input", k.Input, "", &r.input}, {"output", k.Output, "", &r.output},
+		{"turns", k.Turns, "1", &r.turns}, {"think", k.Think, "0", &r.think}, {"turn input", k.TurnInput, k.Input, &r.more},
+	} {
+		text := l.text
+		if text == "" {
+			text = l.none
+		}
+		if text == "" && r.pairs != nil {
+			continue
+		}
+		if *l.to, err = ParseLaw(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+	}
+	r.prefix, err = newPlan(k.Prefix, stream("prefix"))
+	return r, err
+}
+
+// Next fills r with the next request; io.EOF comes after the last. The requests
+// of a conversation follow each other.
+func (g *Generator) Next(r *formats.Record) error {
+	first := g.turns == 0
+	if first && !g.begin() {
+		return io.EOF
+	}
+	c := g.of
+	*r = formats.Record{IDs: r.IDs[:0], Line: g.made + 1}
+	input, output := c.draw(first)
+	if first {
+		r.At, r.HasAt = g.at, true
+		g.input = 0
+		c.prefix.draw()
+	} else {
+		r.Delay, r.HasDelay = max(0, c.think.Draw(c.talk)*1000), true
+	}
+	g.input = min(g.input+input, maxTokens)
+	r.Input, r.Output = g.input, output
+	g.extend(c)
+	r.IDs = append(r.IDs, g.ids...)
+	if g.name != nil {
+		r.Session, r.Group = g.name, g.name
+	}
+	g.input = min(g.input+output, maxTokens)
+	g.made++
+	g.turns--
+	return nil
+}
+
+const maxTokens = math.MaxInt32
+
+// draw is the lengths of a request.
+func (c *class) draw(first bool) (input, output int) {
+	if c.pairs != nil {
+		input, output = c.pairs.draw(c.lengths)
+	} else {
+		input, output = count(c.input.Draw(c.lengths)), count(c.output.Draw(c.lengths))
+	}
+	if !first && c.more != nil {
+		input = count(c.more.Draw(c.lengths))
+	}
+	return input, output
+}
+
+// count makes a number of tokens of a draw.
+func count(x float64) int { return int(min(max(math.Round(x), 1), maxTokens)) }
+
+// begin starts a conversation, if there is to be another.
+func (g *Generator) begin() bool {
+	if g.config.Requests > 0 && g.made >= g.config.Requests {
+		return false
+	}
+	at, ok := g.arrivals.next()
+	if !ok {
+		return false
+	}
+	u := g.pick.Float64() * g.weights[len(g.weights)-1]
+	i := 0
+	for i < len(g.weights)-1 && u >= g.weights[i] {
+		i++
+	}
+	c := g.classes[i]
+	g.of, g.at = c, at
+	g.turns = g.arrivals.turns(g.begun, count(c.turns.Draw(c.talk)), g.config.Requests)
+	if g.config.Requests > 0 && g.arrivals.users == 0 {
+		g.turns = min(g.turns, g.config.Requests-g.made)
+	}
+	g.name = nil
+	if g.turns > 1 {
+		g.name = strconv.AppendInt([]byte{'s'}, int64(g.begun), 10)
+	}
+	g.ids = g.ids[:0]
+	g.begun++
+	return true
+}
+
+// extend gives the prompt an id for each of its blocks. Those it had stay.
+func (g *Generator) extend(c *class) {
+	blocks := (g.input + g.config.Block - 1) / g.config.Block
+	for b := len(g.ids); b < blocks; b++ {
+		id, shared := c.prefix.id(b, g.config.Block, &g.next)
+		if !shared {
+			id = g.next
+			g.next++
+		}
+		g.ids = append(g.ids, id)
+	}
+}
+
+// Workload makes all requests at once.
+func Workload(c Config) (*loadgen.Workload, error) {
+	g, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	return formats.CollectRecords(g, "generated workload", c.Block)
+}

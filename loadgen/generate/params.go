@@ -1,0 +1,115 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// params are the settings of a law: name:key=value,key=value.
+type params struct {
+	text string
+	name string
+	keys []string
+	vals []string
+	used []string
+	err  error
+}
+
+func parseParams(text string) *params {
+	p := &params{text: text}
+	name, rest, _ := strings.Cut(text, ":")
+	p.name = strings.TrimSpace(name)
+	if rest == "" {
+		return p
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		k, v, ok := strings.Cut(part, "=")
+		if !ok {
+			p.complain("%q is no key=value", part)
+		}
+		p.keys, p.vals = append(p.keys, strings.TrimSpace(k)), append(p.vals, strings.TrimSpace(v))
+	}
+	return p
+}
+
+func (p *params) complain(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%q: %s", p.text, fmt.Sprintf(format, args...))
+	}
+}
+
+func (p *params) has(key string) bool { return slices.Contains(p.keys, key) }
+
+// text is a setting as it is, or what stands for it.
+func (p *params) value(key, none string) string {
+	p.used = append(p.used, key)
+	if i := slices.Index(p.keys, key); i >= 0 {
+		return p.vals[i]
+	}
+	return none
+}
+
+// number is a setting of at least least; NaN as none: it has to be given.
+func (p *params) number(key string, none, least float64) float64 {
+	text := p.value(key, "")
+	if text == "" {
+		if math.IsNaN(none) {
+			p.complain("%s is missing, want a number", key)
+		}
+		return none
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || x < least {
+		p.complain("%s is %s, want a finite number >= %v", key, text, least)
+	}
+	return x
+}
+
+// whole is a setting that is a whole number.
+func (p *params) whole(key string, none, least, most int) int {
+	text := p.value(key, "")
+	if text == "" {
+		if none < least {
+			p.complain("%s is missing, want an integer", key)
+		}
+		return none
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		p.complain("%s is %s, want an integer from %d to %d", key, text, least, most)
+	}
+	return n
+}
+
+// milliseconds is a setting such as 90s or 1.5h; a bare number is seconds.
+func (p *params) milliseconds(key string, none float64) float64 {
+	text := p.value(key, "")
+	if text == "" {
+		return none
+	}
+	if x, err := strconv.ParseFloat(text, 64); err == nil && x >= 0 && !math.IsInf(x, 0) {
+		return x * 1000
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		p.complain("%s is %s, want a time such as 90s", key, text)
+	}
+	return float64(d) / 1e6
+}
+
+// end complains about settings that nobody asked for.
+func (p *params) end() error {
+	for i, k := range p.keys {
+		if !slices.Contains(p.used, k) {
+			p.complain("%s is no setting of %s, want %s", k, p.name, strings.Join(p.used, ", "))
+		}
+		if slices.Index(p.keys, k) < i {
+			p.complain("%s is given twice, want it once", k)
+		}
+	}
+	return p.err
+}

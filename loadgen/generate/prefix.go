@@ -1,0 +1,112 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// plan says what prompts begin with: the way down a tree, whose every node
+// stands for so many tokens.
+type plan struct {
+	depth, branch, tokens int
+	upTo                  []float64 // cumulated share of each branch
+	random                *rand.Rand
+	path                  []uint64 // numbers of the nodes of the prompt at hand
+	ids                   map[place]uint64
+}
+
+// place is a block of what a node's prompts have in common.
+type place struct {
+	node  uint64
+	depth int32
+	block int32
+}
+
+// ParsePrefix checks what prompts share:
+//
+//	none
+//	system:tokens=1000              all begin with the same tokens
+//	groups:count=10,tokens=2000     one of so many beginnings each
+//	tree:depth=3,branch=4,tokens=500
+//	                                a beginning, one of four next parts, …; tokens of each
+//
+// groups and tree take zipf: with 0 all are as likely, with 1 the second half
+// as likely as the first, the third a third as likely, …
+func ParsePrefix(text string) error {
+	_, err := newPlan(text, nil)
+	return err
+}
+
+const maxBranch = 1 << 20
+
+func newPlan(text string, random *rand.Rand) (*plan, error) {
+	if text == "" || text == "none" {
+		return &plan{}, nil
+	}
+	p := parseParams(text)
+	t := &plan{depth: 1, branch: 1, random: random, ids: make(map[place]uint64)}
+	skew := 0.0
+	switch p.name {
+	case "system":
+	case "groups":
+		t.branch = p.whole("count", 0, 1, maxBranch)
+		skew = p.number("zipf", 0, 0)
+	case "tree":
+		t.depth = p.whole("depth", 0, 1, 64)
+		t.branch = p.whole("branch", 0, 1, maxBranch)
+		skew = p.number("zipf", 0, 0)
+	default:
+		return nil, fmt.Errorf("prefix is %q, want none, system, groups or tree", text)
+	}
+	t.tokens = p.whole("tokens", 0, 1, maxTokens)
+	if err := p.end(); err != nil {
+		return nil, err
+	}
+	if math.Pow(float64(t.branch), float64(t.depth)) > 1<<62 {
+		return nil, fmt.Errorf("%q: %d parts with %d choices each, want fewer", text, t.depth, t.branch)
+	}
+	sum := 0.0
+	for i := range t.branch {
+		sum += math.Pow(float64(i+1), -skew)
+		t.upTo = append(t.upTo, sum)
+	}
+	t.path = make([]uint64, t.depth)
+	return t, nil
+}
+
+// draw chooses the way of the next prompt. The first part of a tree is the same
+// for all.
+func (t *plan) draw() {
+	node := uint64(0)
+	for level := range t.path {
+		branch := 0
+		if t.branch > 1 && (level > 0 || t.depth == 1) {
+			u := t.random.Float64() * t.upTo[t.branch-1]
+			branch, _ = slices.BinarySearch(t.upTo, u)
+			branch = min(branch, t.branch-1)
+		}
+		node = node*uint64(t.branch) + uint64(branch)
+		t.path[level] = node
+	}
+}
+
+// id is that of a block which lies in what is shared.
+func (t *plan) id(block, size int, next *uint64) (uint64, bool) {
+	if t.depth == 0 {
+		return 0, false
+	}
+	level := ((block+1)*size - 1) / t.tokens // that of the block's last token
+	if level >= t.depth {
+		return 0, false
+	}
+	k := place{t.path[level], int32(level), int32(block)}
+	id, ok := t.ids[k]
+	if !ok {
+		id = *next
+		*next++
+		t.ids[k] = id
+	}
+	return id, true
+}

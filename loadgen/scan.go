@@ -1,0 +1,316 @@
+package loadgen
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// scanner reads one line of JSON, valid UTF-8, byte by byte.
+//
+// It knows what the trace formats need and no more: no values are built but
+// those asked for.
+type scanner struct {
+	data   []byte
+	pos    int
+	compat bool // convert decimals as the reference does
+	text   []byte
+	nest   []byte // brackets open in the value being skipped
+	lax    bool   // nobody reads the string at hand: half a surrogate pair may pass
+}
+
+func (s *scanner) reset(line []byte) { s.data, s.pos = line, 0 }
+
+// peek is the byte at hand, 0 at the end. A NUL byte is valid nowhere, so that
+// the two need no telling apart.
+func (s *scanner) peek() byte {
+	if s.pos < len(s.data) {
+		return s.data[s.pos]
+	}
+	return 0
+}
+
+func (s *scanner) space() byte {
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) end() error {
+	s.space()
+	if s.pos < len(s.data) {
+		return s.unexpected("the end of the line")
+	}
+	return nil
+}
+
+func (s *scanner) unexpected(want string) error {
+	if s.pos >= len(s.data) {
+		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.pos+1, want)
+	}
+	r, _ := utf8.DecodeRune(s.data[s.pos:])
+	return fmt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
+}
+
+// open enters an object or a list and says whether it has a first member.
+func (s *scanner) open(left, right byte) (bool, error) {
+	if s.space() != left {
+		return false, s.unexpected(strconv.Quote(string(rune(left))))
+	}
+	s.pos++
+	if s.space() == right {
+		s.pos++
+		return false, nil
+	}
+	return true, nil
+}
+
+// more says, after a member, whether another follows.
+func (s *scanner) more(right byte) (bool, error) {
+	switch s.space() {
+	case ',':
+		s.pos++
+		s.space()
+		return true, nil
+	case right:
+		s.pos++
+		return false, nil
+	}
+	return false, s.unexpected(fmt.Sprintf("%q or %q", ",", string(rune(right))))
+}
+
+// key reads the name of a member up to its value. It is valid until the next
+// string is read.
+func (s *scanner) key() ([]byte, error) {
+	k, err := s.string()
+	if err != nil {
+		return nil, err
+	}
+	if s.space() != ':' {
+		return nil, s.unexpected(`":"`)
+	}
+	s.pos++
+	s.space()
+	return k, nil
+}
+
+// null takes a null if there is one.
+func (s *scanner) null() bool {
+	if s.peek() == 'n' && s.word("null") == nil {
+		return true
+	}
+	return false
+}
+
+func (s *scanner) word(w string) error {
+	if len(s.data)-s.pos < len(w) || string(s.data[s.pos:s.pos+len(w)]) != w {
+		return s.unexpected("a JSON value")
+	}
+	s.pos += len(w)
+	return nil
+}
+
+// string reads a string; the result is valid until the next is read.
+func (s *scanner) string() ([]byte, error) {
+	if s.peek() != '"' {
+		return nil, s.unexpected("a string")
+	}
+	s.pos++
+	for i := s.pos; i < len(s.data); i++ {
+		switch c := s.data[i]; {
+		case c == '"':
+			text := s.data[s.pos:i]
+			s.pos = i + 1
+			return text, nil
+		case c == '\\':
+			return s.escaped(i)
+		case c < ' ':
+			s.pos = i
+			return nil, s.unexpected("no control character in a string")
+		}
+	}
+	s.pos = len(s.data)
+	return nil, s.unexpected("the end of a string")
+}
+
+// escaped reads a string whose first escape is at first.
+func (s *scanner) escaped(first int) ([]byte, error) {
+	s.text = append(s.text[:0], s.data[s.pos:first]...)
+	s.pos = first
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; {
+		case c == '"':
+			s.pos++
+			return s.text, nil
+		case c == '\\':
+			if err := s.escape(); err != nil {
+				return nil, err
+			}
+		case c < ' ':
+			return nil, s.unexpected("no control character in a string")
+		default:
+			s.text = append(s.text, c)
+			s.pos++
+		}
+	}
+	return nil, s.unexpected("the end of a string")
+}
+
+// escape appends what the escape at hand stands for.
+func (s *scanner) escape() error {
+	s.pos++ // the backslash
+	c := s.peek()
+	switch c {
+	case '"', '\\', '/':
+	case 'b':
+		c = '\b'
+	case 'f':
+		c = '\f'
+	case 'n':
+		c = '\n'
+	case 'r':
+		c = '\r'
+	case 't':
+		c = '\t'
+	case 'u':
+		return s.unicode()
+	default:
+		return s.unexpected("an escape")
+	}
+	s.text = append(s.text, c)
+	s.pos++
+	return nil
+}
+
+func (s *scanner) unicode() error {
+	r, err := s.hex()
+	if err != nil {
+		return err
+	}
+	if utf16.IsSurrogate(r) {
+		var low rune
+		if s.peek() == '\\' && s.pos+1 < len(s.data) && s.data[s.pos+1] == 'u' {
+			s.pos++
+			if low, err = s.hex(); err != nil {
+				return err
+			}
+		}
+		if r = utf16.DecodeRune(r, low); r == utf8.RuneError && !s.lax {
+			return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.pos+1)
+		}
+	}
+	s.text = utf8.AppendRune(s.text, r)
+	return nil
+}
+
+// hex reads the u and the four digits of an escape.
+func (s *scanner) hex() (rune, error) {
+	s.pos++
+	var r rune
+	for range 4 {
+		c := s.peek()
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, s.unexpected("four hexadecimal digits")
+		}
+		r = r<<4 | rune(c)
+		s.pos++
+	}
+	return r, nil
+}
+
+// skip reads any value, however deeply nested, and forgets it.
+func (s *scanner) skip() error {
+	s.nest = s.nest[:0]
+	for {
+		opened, err := s.skipValueOrOpen()
+		if err != nil {
+			return err
+		}
+		if opened {
+			continue
+		}
+		if done, err := s.skipEnds(); done || err != nil {
+			return err
+		}
+	}
+}
+
+// skipValueOrOpen reads a scalar, an empty bracket pair, or an opening bracket
+// that a value must follow.
+func (s *scanner) skipValueOrOpen() (opened bool, err error) {
+	switch c := s.space(); {
+	case c == '{':
+		more, err := s.open('{', '}')
+		if err != nil || !more {
+			return false, err
+		}
+		s.nest = append(s.nest, '}')
+		return true, s.skipKey()
+	case c == '[':
+		more, err := s.open('[', ']')
+		if err != nil || !more {
+			return false, err
+		}
+		s.nest = append(s.nest, ']')
+		return true, nil
+	case c == '"':
+		return false, s.skipString()
+	case c == 't':
+		return false, s.word("true")
+	case c == 'f':
+		return false, s.word("false")
+	case c == 'n':
+		return false, s.word("null")
+	case c == '-' || '0' <= c && c <= '9':
+		_, err := s.number()
+		return false, err
+	}
+	return false, s.unexpected("a JSON value")
+}
+
+func (s *scanner) skipKey() error {
+	s.lax = true
+	_, err := s.key()
+	s.lax = false
+	return err
+}
+
+func (s *scanner) skipString() error {
+	s.lax = true
+	_, err := s.string()
+	s.lax = false
+	return err
+}
+
+// skipEnds closes brackets after a value, up to a comma and the key after it.
+func (s *scanner) skipEnds() (done bool, err error) {
+	for len(s.nest) > 0 {
+		right := s.nest[len(s.nest)-1]
+		more, err := s.more(right)
+		if err != nil {
+			return false, err
+		}
+		if more {
+			if right == '}' {
+				return false, s.skipKey()
+			}
+			return false, nil
+		}
+		s.nest = s.nest[:len(s.nest)-1]
+	}
+	return true, nil
+}

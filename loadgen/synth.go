@@ -1,0 +1,171 @@
+package loadgen
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Synthetic is a recipe for a workload without a file.
+type Synthetic struct {
+	Requests int // number of requests, or of sessions; at least 1
+	Input    int // prompt tokens of every request, at least 1
+	Output   int // answer tokens of every request, at least 1
+	// Interval is the time between first arrivals, finite and >= 0.
+	Interval sim.Time
+	// Turns is the number of turns of a session; 0 and 1 mean one. With
+	// sessions (see Sessional) 0 is refused.
+	Turns int
+	// Delay is the time from the end of a turn to the next, finite and >= 0.
+	Delay sim.Time
+	// SharedRatio is the part of a prompt's blocks that its group shares, 0 to 1.
+	SharedRatio float64
+	// Groups is the number of groups that share a beginning; with 0 nothing is
+	// shared.
+	Groups int
+	// Block is the number of tokens of an engine block, > 0, which is what a hash
+	// id of a session's prompt stands for.
+	Block int
+	// Seed deals sessions to groups.
+	Seed uint64
+	// Compat gives all groups the same blocks, as the reference does.
+	Compat bool
+}
+
+// Sessional says whether the recipe is one of sessions, so that prompts can
+// share blocks and turns follow each other.
+func (r *Synthetic) Sessional() bool {
+	return r.Turns > 1 || r.SharedRatio > 0 || r.Groups > 0 || r.Delay > 0
+}
+
+// NewSynthetic makes the workload of the recipe.
+func NewSynthetic(r Synthetic) (*Workload, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if r.Sessional() {
+		return r.sessions(), nil
+	}
+	return r.plain(), nil
+}
+
+const (
+	maxTurns = math.MaxInt32
+	maxIDs   = 1 << 28 // hash ids of all prompts that are made, not read: 2 GiB
+)
+
+func (r *Synthetic) check() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"input tokens", r.Input}, {"output tokens", r.Output}, {"requests", r.Requests}} {
+		if f.value < 1 || f.value > math.MaxInt32 {
+			return fmt.Errorf("%s are %d, want 1 to %d", f.name, f.value, math.MaxInt32)
+		}
+	}
+	if !finite(r.Interval) || r.Interval < 0 {
+		return fmt.Errorf("arrival interval is %v ms, want finite and >= 0", float64(r.Interval))
+	}
+	if !finite(sim.Time(float64(r.Requests-1) * float64(r.Interval))) {
+		return fmt.Errorf("arrival interval is %v ms, so that request %d arrives beyond all numbers", float64(r.Interval), r.Requests)
+	}
+	if r.Sessional() {
+		return r.checkSessions()
+	}
+	return nil
+}
+
+func (r *Synthetic) checkSessions() error {
+	if r.Turns < 1 {
+		return fmt.Errorf("turns per session are %d, want at least 1", r.Turns)
+	}
+	if !finite(r.Delay) || r.Delay < 0 {
+		return fmt.Errorf("inter-turn delay is %v ms, want finite and >= 0", float64(r.Delay))
+	}
+	if err := checkRatio(r.SharedRatio); err != nil {
+		return err
+	}
+	if r.Groups < 0 || r.Groups > math.MaxInt32 {
+		return fmt.Errorf("prefix groups are %d, want 0 to %d", r.Groups, math.MaxInt32)
+	}
+	if r.Interval > 0 && !finite(1000/r.Interval) {
+		return fmt.Errorf("arrival interval is %v ms, so small that the rate is no number", float64(r.Interval))
+	}
+	if r.Block < 1 {
+		return fmt.Errorf("block size is %d tokens, want at least 1", r.Block)
+	}
+	if r.Turns > maxTurns/r.Requests {
+		return fmt.Errorf("%d sessions of %d turns, want at most %d turns in all", r.Requests, r.Turns, maxTurns)
+	}
+	if blocks := r.blocks(); blocks > maxIDs/r.Requests/r.Turns {
+		return fmt.Errorf("%d prompts of %d blocks, want at most %d blocks in all", r.Requests*r.Turns, blocks, maxIDs)
+	}
+	return nil
+}
+
+func (r *Synthetic) blocks() int { return (r.Input-1)/r.Block + 1 }
+
+const syntheticName = "synthetic workload"
+
+// plain has requests that share nothing.
+func (r *Synthetic) plain() *Workload {
+	w := &Workload{
+		Name: syntheticName, Synthetic: true, sessionPrefix: syntheticPrefix,
+		Sessions: make([]Session, r.Requests), Turns: make([]Turn, r.Requests),
+	}
+	for i := range w.Sessions {
+		at := sim.Time(float64(i) * float64(r.Interval))
+		w.Sessions[i] = Session{First: int32(i), Turns: 1, Arrival: at, HasArrival: true, Automatic: true}
+		w.Turns[i] = Turn{Session: int32(i), Next: -1, Input: r.Input, Output: r.Output}
+	}
+	return w
+}
+
+// sessions has sessions that begin alike within their group.
+func (r *Synthetic) sessions() *Workload {
+	blocks := r.blocks()
+	w := &Workload{
+		Name: syntheticName, TraceBlock: r.Block, Sessional: true, sessionPrefix: syntheticPrefix,
+		Sessions: make([]Session, r.Requests), Turns: make([]Turn, 0, r.Requests*r.Turns),
+	}
+	var gap, start sim.Time
+	if r.Interval > 0 {
+		gap = 1000.0 / (1000.0 / r.Interval) // by way of the rate, roundings included
+	}
+	shared := uint64(0)
+	if r.Groups > 0 {
+		shared = sharedBlocks(uint64(blocks), r.SharedRatio)
+	}
+	random := sim.NewRand(r.Seed, "loadgen/groups")
+	ids, unique := make([]uint64, 0, blocks*r.Turns*r.Requests), uint64(1)
+	for i := range w.Sessions {
+		w.Sessions[i] = Session{First: int32(len(w.Turns)), Turns: int32(r.Turns), Arrival: start, HasArrival: true, Automatic: true}
+		start += gap
+		group := uint64(0)
+		if shared > 0 {
+			group = random.Uint64N(uint64(r.Groups))
+		}
+		for k := range r.Turns {
+			from := len(ids)
+			for b := range uint64(blocks) {
+				switch {
+				case b >= shared:
+					ids = append(ids, unique)
+					unique++
+				case r.Compat:
+					ids = append(ids, b)
+				default:
+					ids = append(ids, sharedID(group, b))
+				}
+			}
+			t := Turn{Session: int32(i), Index: int32(k), Next: int32(len(w.Turns) + 1), Input: r.Input, Output: r.Output, IDs: ids[from:len(ids):len(ids)]}
+			if k > 0 {
+				t.Delay = r.Delay
+			}
+			w.Turns = append(w.Turns, t)
+		}
+		w.Turns[len(w.Turns)-1].Next = -1
+	}
+	return w
+}

@@ -1,0 +1,254 @@
+package loadgen
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+func newTree(block int) *prompt.Tree { return prompt.NewTree(block, block, prompt.Options{}) }
+
+func mustMake(t *testing.T, r Synthetic) *Workload {
+	t.Helper()
+	w, err := NewSynthetic(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLinks(t, w)
+	return w
+}
+
+func TestPlainSynthetic(t *testing.T) {
+	// Turns 0 and negative ratios and delays do not select sessions.
+	w := mustMake(t, Synthetic{Requests: 3, Input: 100, Output: 3, Interval: 10, SharedRatio: -1, Delay: -5})
+	if !w.Synthetic || w.SessionID(2) != "session_2" {
+		t.Errorf("synthetic is %v, session %q", w.Synthetic, w.SessionID(2))
+	}
+	prompts := Intern(w, newTree(64))
+	for i, p := range prompts {
+		if !p.Unique() || p.Blocks != 1 || int(p.Seed) != i+1 {
+			t.Errorf("prompt %d is %+v", i, p)
+		}
+	}
+	for _, c := range []struct {
+		a            Admission
+		script, want string
+	}{
+		{Admission{Speedup: 1}, "take 1e9 0\ndone", "take 1e9 0: 0 line 0/0@0 1 line 0/0@10 2 line 0/0@20\ndone: true\n"},
+		{Admission{Speedup: 4}, "take 1e9 0", "take 1e9 0: 0 line 0/0@0 1 line 0/0@2.5 2 line 0/0@5\n"},
+		{Admission{Mode: Concurrency, MaxInFlight: 2}, "next 0 0\ntake 0 0\nnext 0 2\ntake 7 1\ndone",
+			"next 0 0: none\ntake 0 0: 0 line 0/0@0 1 line 0/0@0\nnext 0 2: none\ntake 7 1: 2 line 0/0@7\ndone: true\n"},
+	} {
+		f, err := NewFeed(w, prompts, c.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := transcript(t, f, c.script); got != c.want {
+			t.Errorf("%+v: got\n%swant\n%s", c.a, got, c.want)
+		}
+	}
+	if _, err := NewFeed(w, prompts, Admission{}); err == nil {
+		t.Error("speed-up 0 passes in trace mode")
+	}
+}
+
+func TestSessionSynthetic(t *testing.T) {
+	r := Synthetic{Requests: 2, Input: 200, Output: 2, Interval: 30, Turns: 2, Delay: 15, SharedRatio: 0.5, Groups: 2, Block: 64, Compat: true}
+	w := mustMake(t, r)
+	const want = `0 session_0/0 in=200 out=2 ids=[0 1 1 2] at=0
+0 session_0/1 in=200 out=2 ids=[0 1 3 4] delay=15
+0 session_1/0 in=200 out=2 ids=[0 1 5 6] at=29.999999999999996
+0 session_1/1 in=200 out=2 ids=[0 1 7 8] delay=15
+`
+	if got := dump(w); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	f := newTestFeed(t, w, Admission{Speedup: 2})
+	const arrivals = `take 1e9 0: 0 line 0/0@0 1 line 0/0@14.999999999999998
+next 25.308133 1: 32.808133
+`
+	if got := transcript(t, f, "take 1e9 0\nend 0 25.308133\nnext 25.308133 1"); got != arrivals {
+		t.Errorf("got\n%swant\n%s", got, arrivals)
+	}
+	g := newTestFeed(t, w, Admission{Mode: Concurrency, MaxInFlight: 5})
+	if got, want := transcript(t, g, "take 0 0"), "take 0 0: 0 line 0/0@0 1 line 0/0@0\n"; got != want {
+		t.Errorf("closed loop: got %swant %s", got, want)
+	}
+}
+
+// By way of the rate: two divisions.
+func TestSessionGap(t *testing.T) {
+	for _, c := range []struct{ interval, want sim.Time }{
+		{0, 0}, {1, 1}, {30, 29.999999999999996}, {7.7, 7.700000000000001},
+	} {
+		w := mustMake(t, Synthetic{Requests: 3, Input: 1, Output: 1, Interval: c.interval, Turns: 2, Block: 64})
+		if got := w.Sessions[1].Arrival; got != c.want {
+			t.Errorf("interval %v: second session at %v, want %v", c.interval, got, c.want)
+		}
+		if got := w.Sessions[2].Arrival; got != c.want+c.want {
+			t.Errorf("interval %v: third session at %v, want %v", c.interval, got, c.want+c.want)
+		}
+	}
+}
+
+// Groups have blocks of their own, and every session of a group begins alike.
+func TestGroups(t *testing.T) {
+	r := Synthetic{Requests: 200, Input: 640, Output: 1, Turns: 1, SharedRatio: 0.25, Groups: 4, Block: 64}
+	w := mustMake(t, r)
+	count := make(map[uint64]int)
+	for _, turn := range w.Turns {
+		ids := turn.IDs
+		group := ids[0] &^ 0xFFFFFFFF
+		if group>>48 != 0xA63E || group>>32&0xFFFF >= 4 || len(ids) != 10 {
+			t.Fatalf("ids are %x", ids)
+		}
+		// 2.5 of 10 blocks rounds away from 0.
+		for b := range 3 {
+			if ids[b] != group|uint64(b) {
+				t.Fatalf("ids are %x", ids)
+			}
+		}
+		if ids[3]>>32 != 0 {
+			t.Fatalf("ids are %x, want 3 shared", ids)
+		}
+		count[group]++
+	}
+	if len(count) != 4 {
+		t.Errorf("%d groups drawn, want 4", len(count))
+	}
+	if again := mustMake(t, r); dump(again) != dump(w) {
+		t.Error("the same recipe gives another workload")
+	}
+	r.Seed = 1
+	if other := mustMake(t, r); dump(other) == dump(w) {
+		t.Error("another seed gives the same groups")
+	}
+	for _, r := range []Synthetic{
+		{Requests: 2, Input: 128, Output: 1, Turns: 2, SharedRatio: 1, Block: 64},
+		{Requests: 2, Input: 128, Output: 1, Turns: 2, Groups: 2, Block: 64},
+	} {
+		if got := fmt.Sprint(mustMake(t, r).Turns[3].IDs); got != "[7 8]" {
+			t.Errorf("%+v: last ids are %s, want [7 8]: nothing is shared", r, got)
+		}
+	}
+}
+
+func TestRefusesRecipes(t *testing.T) {
+	plain := Synthetic{Requests: 3, Input: 100, Output: 3, Interval: 10, Turns: 1, Block: 64}
+	sessions := plain
+	sessions.Turns = 2
+	for _, c := range []struct {
+		base Synthetic
+		set  func(*Synthetic)
+		want string
+	}{
+		{plain, func(r *Synthetic) { r.Input = 0 }, "input tokens are 0, want 1 to 2147483647"},
+		{plain, func(r *Synthetic) { r.Output = 0 }, "output tokens are 0, want 1 to 2147483647"},
+		{plain, func(r *Synthetic) { r.Requests = 0 }, "requests are 0, want 1 to 2147483647"},
+		{plain, func(r *Synthetic) { r.Interval = -1 }, "arrival interval is -1 ms, want finite and >= 0"},
+		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.NaN()) }, "arrival interval is NaN ms, want finite and >= 0"},
+		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.Inf(1)) }, "arrival interval is +Inf ms, want finite and >= 0"},
+		{plain, func(r *Synthetic) { r.Interval = 1e308 }, "arrival interval is 1e+308 ms, so that request 3 arrives beyond all numbers"},
+		{sessions, func(r *Synthetic) { r.Turns = 0; r.Groups = 1 }, "turns per session are 0, want at least 1"},
+		{sessions, func(r *Synthetic) { r.Delay = -1 }, "inter-turn delay is -1 ms, want finite and >= 0"},
+		{sessions, func(r *Synthetic) { r.Delay = sim.Time(math.Inf(1)) }, "inter-turn delay is +Inf ms, want finite and >= 0"},
+		{sessions, func(r *Synthetic) { r.SharedRatio = 1.01 }, "shared prefix ratio is 1.01, want 0 to 1"},
+		{sessions, func(r *Synthetic) { r.SharedRatio = math.NaN() }, "shared prefix ratio is NaN, want 0 to 1"},
+		{sessions, func(r *Synthetic) { r.Groups = -1 }, "prefix groups are -1, want 0 to 2147483647"},
+		{sessions, func(r *Synthetic) { r.Interval = 1e-306 }, "arrival interval is 1e-306 ms, so small that the rate is no number"},
+		{sessions, func(r *Synthetic) { r.Block = 0 }, "block size is 0 tokens, want at least 1"},
+		{sessions, func(r *Synthetic) { r.Turns = math.MaxInt32 }, "3 sessions of 2147483647 turns, want at most 2147483647 turns in all"},
+		{sessions, func(r *Synthetic) { r.Input = math.MaxInt32; r.Block = 1 }, "6 prompts of 2147483647 blocks, want at most 268435456 blocks in all"},
+	} {
+		r := c.base
+		c.set(&r)
+		if _, err := NewSynthetic(r); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestTransforms(t *testing.T) {
+	w := mustRead(t, twoSessions)
+	before := dump(w)
+	check := func(name string, got *Workload, err error, want string) {
+		t.Helper()
+		if err != nil || dump(got) != want {
+			t.Errorf("%s: %v, got\n%swant\n%s", name, err, dump(got), want)
+		}
+		checkLinks(t, got)
+		if dump(w) != before {
+			t.Fatalf("%s changed its workload", name)
+		}
+	}
+	starts, err := w.RescaleStarts(4)
+	check("starts", starts, err, `1 a/0 in=64 out=2 ids=[1] at=0
+2 b/0 in=64 out=2 ids=[7] at=4
+3 a/1 in=128 out=2 ids=[1 2] delay=20
+4 b/1 in=128 out=1 ids=[7 8] delay=15
+`)
+	// The last turn is b's: 110 + 15 - 100 = 25 ms.
+	ready, err := w.RescaleReady(50)
+	check("ready", ready, err, `1 a/0 in=64 out=2 ids=[1] at=0
+2 b/0 in=64 out=2 ids=[7] at=20
+3 a/1 in=128 out=2 ids=[1 2] delay=40
+4 b/1 in=128 out=1 ids=[7 8] delay=30
+`)
+	deep, err := w.Deepen(2)
+	deep.TraceBlock = 64
+	check("deep", deep, err, `1 a/0 in=128 out=2 ids=[2 3] at=100
+2 b/0 in=128 out=2 ids=[14 15] at=110
+3 a/1 in=256 out=2 ids=[2 3 4 5] delay=20
+4 b/1 in=256 out=1 ids=[14 15 16 17] delay=15
+`)
+	copies, err := w.Copies(2)
+	check("copies", copies, err, `1 a:copy_0/0 in=64 out=2 ids=[1] at=100
+2 b:copy_0/0 in=64 out=2 ids=[7] at=110
+3 a:copy_0/1 in=128 out=2 ids=[1 2] delay=20
+4 b:copy_0/1 in=128 out=1 ids=[7 8] delay=15
+1 a:copy_1/0 in=64 out=2 ids=[10] at=100
+2 b:copy_1/0 in=64 out=2 ids=[16] at=110
+3 a:copy_1/1 in=128 out=2 ids=[10 11] delay=20
+4 b:copy_1/1 in=128 out=1 ids=[16 17] delay=15
+`)
+	parts, err := w.Partition(2)
+	check("part 0", parts[0], err, "1 a/0 in=64 out=2 ids=[1] at=100\n3 a/1 in=128 out=2 ids=[1 2] delay=20\n")
+	check("part 1", parts[1], err, "2 b/0 in=64 out=2 ids=[7] at=110\n4 b/1 in=128 out=1 ids=[7 8] delay=15\n")
+
+	// A span of 0 stays one.
+	same, err := mustRead(t, strings.ReplaceAll(twoSessions, "110", "100")).RescaleStarts(4)
+	if err != nil || same.Sessions[0].Arrival != 0 || same.Sessions[1].Arrival != 0 {
+		t.Errorf("equal starts: %v, %v", err, same.Sessions)
+	}
+	var errs []string
+	note := func(_ any, err error) { errs = append(errs, fmt.Sprint(err)) }
+	wide := mustRead(t, strings.ReplaceAll(twoSessions, "[7", "[18446744073709551615"))
+	note(w.RescaleStarts(-1))
+	note(w.RescaleReady(sim.Time(math.NaN())))
+	note(w.Deepen(0))
+	note(w.Deepen(1 << 30))
+	note(w.Deepen(1 << 25))
+	note(wide.Deepen(2))
+	note(w.Copies(0))
+	note(wide.Copies(2))
+	note(w.Partition(0))
+	want := []string{
+		"span is -1 ms, want finite and >= 0",
+		"span is NaN ms, want finite and >= 0",
+		"prefix depth factor is 0, want at least 1",
+		"day.jsonl: 6 hash ids times 1073741824, want at most 268435456",
+		"day.jsonl:1: input_length 64 times 33554432, want at most 2147483647",
+		"day.jsonl:2: hash id 18446744073709551615 times 2 does not fit 64 bits",
+		"copies are 0, want 1 to 44739242",
+		"day.jsonl: 2 copies of hash ids up to 18446744073709551615 do not fit 64 bits",
+		"partitions are 0, want at least 1",
+	}
+	if !slices.Equal(errs, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(errs, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,288 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// ReadMooncake reads a trace in the Mooncake format: one request per line, with
+// the hash id of every block of its prompt. name stands for the file in errors.
+func ReadMooncake(r io.Reader, name string, o ReadOptions) (*Workload, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	m := &mooncake{
+		lines:   newLineReader(r, name, o),
+		scanner: scanner{compat: o.Compat},
+		w:       &Workload{Name: name, TraceBlock: o.TraceBlock, sessionPrefix: requestPrefix},
+		named:   make(map[string]int32),
+	}
+	for {
+		line, err := m.lines.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.scanner.reset(line)
+		if err := m.record(); err != nil {
+			return nil, m.lines.errorf("%v", err)
+		}
+	}
+	if len(m.w.Turns) == 0 {
+		return nil, &SyntaxError{Name: name, Msg: "the file is empty, want at least one request"}
+	}
+	return m.w, nil
+}
+
+// mooncake is the state of reading a Mooncake file.
+type mooncake struct {
+	lines   *lineReader
+	scanner scanner
+	arena   arena
+	w       *Workload
+	fields  mooncakeFields
+
+	tails []tail           // by session
+	named map[string]int32 // session by explicit id
+	// lineNamed has the sessions whose explicit id is the automatic one of a
+	// line.
+	lineNamed map[int]int32
+}
+
+// tail is the end of a session as read so far.
+type tail struct {
+	turn int32
+	has  bool    // time is known
+	time float64 // the last timestamp
+}
+
+// mooncakeFields is one record.
+type mooncakeFields struct {
+	seen, set  mooncakeField // bits; set are those that are not null
+	session    []byte        // in the line
+	times      [4]float64    // timestamp, created_time, delay, delay_ms
+	input, out uint64
+	ids        []uint64
+}
+
+type mooncakeField uint8
+
+// The fields, in the order in which a list gives them.
+const (
+	fieldSession mooncakeField = 1 << iota
+	fieldTimestamp
+	fieldCreated
+	fieldInput
+	fieldOutput
+	fieldIDs
+	fieldDelay
+	fieldDelayMS
+)
+
+func mooncakeKey(key []byte) mooncakeField {
+	switch string(key) {
+	case "session_id":
+		return fieldSession
+	case "timestamp":
+		return fieldTimestamp
+	case "created_time":
+		return fieldCreated
+	case "input_length", "input_tokens":
+		return fieldInput
+	case "output_length", "output_tokens":
+		return fieldOutput
+	case "hash_ids":
+		return fieldIDs
+	case "delay":
+		return fieldDelay
+	case "delay_ms":
+		return fieldDelayMS
+	}
+	return 0
+}
+
+func (f mooncakeField) String() string {
+	switch f {
+	case fieldSession:
+		return "session_id"
+	case fieldTimestamp:
+		return "timestamp"
+	case fieldCreated:
+		return "created_time"
+	case fieldInput:
+		return "input_length"
+	case fieldOutput:
+		return "output_length"
+	case fieldIDs:
+		return "hash_ids"
+	case fieldDelay:
+		return "delay"
+	case fieldDelayMS:
+		return "delay_ms"
+	}
+	return "field " + strconv.Itoa(int(f))
+}
+
+// record reads the line in the scanner and adds its turn.
+func (m *mooncake) record() error {
+	m.fields.seen, m.fields.set = 0, 0
+	var err error
+	if m.scanner.space() == '[' {
+		err = m.list()
+	} else {
+		err = m.object()
+	}
+	if err == nil {
+		err = m.scanner.end()
+	}
+	if err != nil {
+		return err
+	}
+	return m.add()
+}
+
+// object reads a record given as an object.
+func (m *mooncake) object() error {
+	s := &m.scanner
+	more, err := s.open('{', '}')
+	for more && err == nil {
+		var key []byte
+		if key, err = s.key(); err != nil {
+			return err
+		}
+		f := mooncakeKey(key)
+		if f == 0 {
+			err = s.skip()
+		} else if m.fields.seen&f != 0 {
+			return fmt.Errorf("%s is given twice", key)
+		} else {
+			err = m.value(f)
+		}
+		if err != nil {
+			return err
+		}
+		more, err = s.more('}')
+	}
+	return err
+}
+
+// list reads a record given as the list of its fields.
+func (m *mooncake) list() error {
+	s := &m.scanner
+	more, err := s.open('[', ']')
+	for f := fieldSession; more && err == nil; f <<= 1 {
+		if f == 0 {
+			return fmt.Errorf("a list of more than 8 fields")
+		}
+		if err = m.value(f); err != nil {
+			return err
+		}
+		more, err = s.more(']')
+	}
+	return err
+}
+
+// value reads the value of f.
+func (m *mooncake) value(f mooncakeField) error {
+	m.fields.seen |= f
+	s := &m.scanner
+	if s.null() {
+		return nil
+	}
+	m.fields.set |= f
+	var err error
+	switch f {
+	case fieldSession:
+		if s.peek() != '"' {
+			err = s.mismatch("a string")
+		} else {
+			err = m.sessionID()
+		}
+	case fieldTimestamp:
+		m.fields.times[0], err = s.float()
+	case fieldCreated:
+		m.fields.times[1], err = s.float()
+	case fieldDelay:
+		m.fields.times[2], err = s.float()
+	case fieldDelayMS:
+		m.fields.times[3], err = s.float()
+	case fieldInput:
+		m.fields.input, err = s.integer()
+	case fieldOutput:
+		m.fields.out, err = s.integer()
+	case fieldIDs:
+		m.fields.ids, err = s.idList(&m.arena)
+	}
+	return about(f, err)
+}
+
+// about puts the name of the field before a complaint about its value.
+func about(f fmt.Stringer, err error) error {
+	if err == nil {
+		return nil
+	}
+	if m := (*mismatchError)(nil); errors.As(err, &m) {
+		return fmt.Errorf("%v %w", f, err)
+	}
+	return err // names a byte of the line
+}
+
+// sessionID reads the id and keeps it beyond the strings that follow.
+func (m *mooncake) sessionID() error {
+	id, err := m.scanner.string()
+	m.fields.session = append(m.fields.session[:0], id...)
+	return err
+}
+
+func (f *mooncakeFields) has(field mooncakeField) bool { return f.set&field != 0 }
+
+// either is the first of two times that is given.
+func (f *mooncakeFields) either(a, b mooncakeField, i int) (float64, bool) {
+	if f.has(a) {
+		return f.times[i], true
+	}
+	return f.times[i+1], f.has(b)
+}
+
+// add appends the turn of the record just read.
+func (m *mooncake) add() error {
+	f := &m.fields
+	if !f.has(fieldIDs) {
+		return fmt.Errorf("hash_ids is missing")
+	}
+	input, err := m.inputTokens()
+	if err != nil {
+		return err
+	}
+	if !f.has(fieldOutput) {
+		return fmt.Errorf("output_length is missing")
+	}
+	output, err := tokens(f.out, "output_length")
+	if err != nil {
+		return err
+	}
+	at, timed := f.either(fieldTimestamp, fieldCreated, 0)
+	session := m.session()
+	if int(session) == len(m.tails) {
+		return m.addFirst(Turn{Input: input, Output: output, IDs: f.ids}, at, timed)
+	}
+	return m.addNext(session, Turn{Input: input, Output: output, IDs: f.ids}, at, timed)
+}
+
+// inputTokens is the length of the prompt: what the ids hold, or less.
+func (m *mooncake) inputTokens() (int, error) {
+	f := &m.fields
+	ids, block := uint64(len(f.ids)), uint64(m.w.TraceBlock)
+	held := ids * block
+	if ids > 0 && held/ids != block {
+		return 0, fmt.Errorf("hash_ids has %d ids of %d tokens, more tokens than can be counted", ids, block)
+	}
+	if f.has(fieldInput) {
+		held = min(held, f.input)
+	}
+	return tokens(held, "input_length")
+}

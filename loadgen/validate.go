@@ -1,0 +1,74 @@
+package loadgen
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// validate checks that w can be replayed as a says, sessions in order.
+//
+// Multi-turn and closed-loop workloads on disaggregated workers are only
+// checked for times that are no numbers: the reference takes everything else
+// as it is.
+func validate(w *Workload, a Admission, t times) error {
+	if len(w.Sessions) == 0 {
+		return &SyntaxError{Name: w.Name, Msg: "no requests"}
+	}
+	full := !a.Disaggregated || (a.Mode == Trace && !w.MultiTurn())
+	for i := range w.Sessions {
+		if err := validateStart(w, a, t, int32(i), full); err != nil {
+			return err
+		}
+		for n := w.Sessions[i].First; n >= 0; n = w.Turns[n].Next {
+			if err := validateTurn(w, t, n, full); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func validateStart(w *Workload, a Admission, t times, i int32, full bool) error {
+	s := &w.Sessions[i]
+	if !s.HasArrival {
+		if full && a.Mode == Trace {
+			return w.complain(s.First, "session %q has no timestamp, which trace mode needs", w.SessionID(int(i)))
+		}
+		return nil
+	}
+	if a.Mode == Concurrency {
+		if full && !(finite(s.Arrival) && s.Arrival >= 0) {
+			return w.complain(s.First, "timestamp is %v, want >= 0 in concurrency mode", float64(s.Arrival))
+		}
+		return nil
+	}
+	if at := t.start(i); !finite(at) {
+		return w.complain(s.First, "timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(s.Arrival), float64(at))
+	}
+	return nil
+}
+
+func validateTurn(w *Workload, t times, n int32, full bool) error {
+	turn := &w.Turns[n]
+	if d := t.delay(n); !finite(d) || d < 0 {
+		return w.complain(n, "delay is %v, want finite and >= 0", float64(d))
+	}
+	if !full {
+		return nil
+	}
+	if turn.Input <= 0 {
+		if len(turn.IDs) == 0 && !w.Synthetic {
+			return w.complain(n, "input_length is 0 because hash_ids is empty, want > 0")
+		}
+		return w.complain(n, "input_length is %d, want > 0", turn.Input)
+	}
+	if turn.Index == 0 && turn.Delay != 0 {
+		return w.complain(n, "delay is %v on the first turn of a session, want 0", float64(turn.Delay))
+	}
+	return nil
+}
+
+func finite(t sim.Time) bool {
+	return !math.IsInf(float64(t), 0) && !math.IsNaN(float64(t))
+}

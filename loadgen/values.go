@@ -1,0 +1,163 @@
+package loadgen
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// integer reads a whole number >= 0 without fraction and exponent.
+func (s *scanner) integer() (uint64, error) {
+	var n uint64
+	i := s.pos
+	for ; i < len(s.data) && i < s.pos+19; i++ {
+		c := s.data[i] - '0'
+		if c > 9 {
+			break
+		}
+		n = n*10 + uint64(c)
+	}
+	if i < len(s.data) && i > s.pos {
+		// The end of nearly every integer.
+		if c := s.data[i]; (c == ',' || c == ']' || c == '}' || c == ' ') && (s.data[s.pos] != '0' || i == s.pos+1) {
+			s.pos = i
+			return n, nil
+		}
+	}
+	return s.integerSlowly()
+}
+
+func (s *scanner) integerSlowly() (uint64, error) {
+	const want = "a whole number >= 0"
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		return 0, s.mismatch(want)
+	}
+	d, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	if !d.whole || d.Cut || d.Negative {
+		return 0, &mismatchError{text: excerpt(d.text), want: want}
+	}
+	return d.Digits, nil
+}
+
+// float reads any number.
+func (s *scanner) float() (float64, error) {
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		return 0, s.mismatch("a number")
+	}
+	d, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	if s.compat {
+		return d.compat()
+	}
+	return d.float()
+}
+
+// mismatchError reports a valid value of a wrong type.
+type mismatchError struct{ text, want string }
+
+func (e *mismatchError) Error() string { return fmt.Sprintf("is %s, want %s", e.text, e.want) }
+
+// mismatch reads the value at hand and complains about it.
+func (s *scanner) mismatch(want string) error {
+	from := s.pos
+	if err := s.skip(); err != nil {
+		return err
+	}
+	return &mismatchError{excerpt(s.data[from:s.pos]), want}
+}
+
+// excerpt is text cut to a length that fits a message.
+func excerpt(text []byte) string {
+	const most = 40
+	if len(text) <= most {
+		return string(text)
+	}
+	n := most
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return string(text[:n]) + "…"
+}
+
+// idList reads a list of integers into a.
+func (s *scanner) idList(a *arena) ([]uint64, error) {
+	a.begin()
+	if s.peek() != '[' {
+		return nil, s.mismatch("a list of whole numbers")
+	}
+	more, err := s.open('[', ']')
+	for more && err == nil {
+		s.plainIDs(a)
+		s.space()
+		var id uint64
+		if id, err = s.integer(); err != nil {
+			break
+		}
+		a.add(id)
+		more, err = s.more(']')
+	}
+	if err == nil {
+		return a.list(), nil
+	}
+	if m := (*mismatchError)(nil); errors.As(err, &m) {
+		return nil, &mismatchError{fmt.Sprintf("[…, %s, …] at place %d", m.text, len(a.list())+1), "whole numbers >= 0"}
+	}
+	return nil, err
+}
+
+// plainIDs reads the numbers of a list as nearly every list has them: up to 18
+// digits, no zero in front, a comma and at most one blank after. It stops before
+// the first that is not so, such as the last.
+func (s *scanner) plainIDs(a *arena) {
+	data, i := s.data, s.pos
+	for {
+		n, from := uint64(0), i
+		for ; i < len(data); i++ {
+			c := data[i] - '0'
+			if c > 9 {
+				break
+			}
+			n = n*10 + uint64(c)
+		}
+		digits := i - from
+		if digits == 0 || digits > 18 || i+2 >= len(data) || data[i] != ',' || digits > 1 && data[from] == '0' {
+			return
+		}
+		if i++; data[i] == ' ' {
+			i++
+		}
+		a.add(n)
+		s.pos = i
+	}
+}
+
+// floatList reads a list of numbers onto dst.
+func (s *scanner) floatList(dst []float64) ([]float64, error) {
+	if s.peek() != '[' {
+		return nil, s.mismatch("a list of numbers")
+	}
+	more, err := s.open('[', ']')
+	for more && err == nil {
+		var f float64
+		if f, err = s.float(); err != nil {
+			break
+		}
+		dst = append(dst, f)
+		more, err = s.more(']')
+	}
+	return dst, err
+}
+
+// tokens checks a length.
+func tokens(n uint64, name string) (int, error) {
+	if n > math.MaxInt32 {
+		return 0, fmt.Errorf("%s is %d, want at most %d", name, n, math.MaxInt32)
+	}
+	return int(n), nil
+}

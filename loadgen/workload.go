@@ -1,0 +1,130 @@
+// Package loadgen makes workloads and says when their requests arrive.
+//
+// A Workload is what a trace file or a synthetic recipe holds: sessions of
+// turns. A Feed hands the turns out as requests, in open loop (by the times of
+// the trace) or in closed loop (at most so many in flight).
+//
+// Read workload.go, feed.go (with validate.go), flat.go, session.go; then
+// input.go and trace.go (with lines.go, scan.go, values.go, number.go, arena.go
+// and join.go), agentic.go, synth.go and transform.go.
+package loadgen
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+//go:generate go run ./tracegen ../testdata/traces
+
+// Workload is what is to be replayed: sessions of turns.
+//
+// Nothing in it changes once it is made, so that one workload can be replayed
+// many times at once.
+type Workload struct {
+	Name       string    // the file, or what stands for it in messages
+	TraceBlock int       // tokens per hash id; 0 when Synthetic
+	Sessions   []Session // in order of first appearance
+	Turns      []Turn    // in file order; the turns of a session need not be adjacent
+	// Synthetic says that no two prompts share anything; turns have no ids then.
+	Synthetic bool
+	// Untimed says that the format knows no arrivals, so that only closed loop
+	// can replay it.
+	Untimed bool
+	// Sessional says that the file or recipe speaks of sessions with starts that
+	// are not to be shifted to 0 (session synthetic).
+	Sessional bool
+
+	sessionPrefix string // of the names of sessions without ID
+}
+
+// Session is a conversation: turns of which each waits for the one before.
+type Session struct {
+	ID         string   // as the trace has it; see Workload.SessionID for automatic ones
+	First      int32    // index of the first turn
+	Turns      int32    // number of turns, at least 1
+	Arrival    sim.Time // of the first turn, as the trace has it
+	HasArrival bool
+	Automatic  bool // the trace gives no ID
+}
+
+// Turn is one request of a session.
+type Turn struct {
+	Session int32 // index of the session
+	Index   int32 // place in the session, from 0
+	Next    int32 // index of the session's next turn, -1 after the last
+	Line    int32 // in the file, from 1; 0 when there is none
+	Input   int   // prompt tokens
+	Output  int   // answer tokens asked for
+	IDs     []uint64
+	Delay   sim.Time // after the previous turn's completion
+}
+
+// MultiTurn says whether some session has two turns or more.
+func (w *Workload) MultiTurn() bool { return len(w.Turns) > len(w.Sessions) }
+
+// SessionID is the name of session i, made up as request_<line> where the trace
+// gives none.
+func (w *Workload) SessionID(i int) string {
+	s := &w.Sessions[i]
+	if !s.Automatic {
+		return s.ID
+	}
+	if w.sessionPrefix == requestPrefix || w.sessionPrefix == agenticPrefix {
+		return w.sessionPrefix + strconv.Itoa(int(w.Turns[s.First].Line))
+	}
+	return w.sessionPrefix + strconv.Itoa(i)
+}
+
+const (
+	requestPrefix   = "request_"
+	agenticPrefix   = "applied_compute_agentic_session_"
+	syntheticPrefix = "session_"
+)
+
+// Intern adds all prompts of w to t and returns them by turn.
+func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
+	if w.Synthetic {
+		tokens := 0
+		if len(w.Turns) > 0 {
+			tokens = w.Turns[0].Input // all are alike
+		}
+		return t.AddSynthetic(len(w.Turns), tokens)
+	}
+	prompts := make([]prompt.Prompt, len(w.Turns))
+	ids := 0
+	for i := range w.Turns {
+		ids += len(w.Turns[i].IDs)
+	}
+	t.Grow(ids)
+	for i := range w.Turns {
+		prompts[i] = t.Add(w.Turns[i].IDs, w.Turns[i].Input)
+	}
+	return prompts
+}
+
+// SyntaxError reports what makes a trace unusable, with its place.
+type SyntaxError struct {
+	Name string
+	Line int // from 1; 0 when it is not about a line
+	Msg  string
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return e.Name + ": " + e.Msg
+	}
+	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Msg)
+}
+
+// complain is a SyntaxError about the given turn.
+func (w *Workload) complain(turn int32, format string, args ...any) error {
+	msg := fmt.Sprintf(format, args...)
+	t := &w.Turns[turn]
+	if t.Line == 0 {
+		msg = fmt.Sprintf("%s, turn %d: %s", w.SessionID(int(t.Session)), t.Index, msg)
+	}
+	return &SyntaxError{Name: w.Name, Line: int(t.Line), Msg: msg}
+}
