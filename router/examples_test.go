@@ -1,0 +1,372 @@
+package router
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+// A prompt goes where its prefix is cached (router.md 9.1).
+func TestCacheAffinity(t *testing.T) {
+	both(t, func(t *testing.T, exact bool) {
+		s := newStand(t, `{}`, Options{Exact: exact})
+		s.serve(43, s.arrive(0, 1, 2, 3, 4))
+		s.serve(243, s.arrive(200, 1, 2, 3, 5))
+		if s.last.Overlap != 3 || s.last.Blocks != 4 || s.last.Second != 1 || s.last.SecondCost != 8 {
+			t.Errorf("placement %+v, want overlap 3 of 4 blocks, worker 1 second at 8", s.last)
+		}
+		s.serve(443, s.arrive(400, 1, 2))
+		s.want("A w0 8", "B w0 5", "C w0 2")
+	})
+}
+
+// Load against cache, with and without each part of the cost (router.md 9.2,
+// 9.3).
+func TestCostSwitches(t *testing.T) {
+	for _, c := range []struct {
+		config string
+		costs  [3]float64
+	}{
+		{`{}`, [3]float64{8, 8, 8}},
+		{`{"router_track_active_blocks":false}`, [3]float64{4, 4, 4}},
+		{`{"router_assume_kv_reuse":false}`, [3]float64{8, 8, 12}},
+		{`{"router_track_prefill_tokens":false}`, [3]float64{4, 4, 4}},
+		{`{"overlap_score_credit":0.5}`, [3]float64{8, 8, 10}},
+		{`{"prefill_load_scale":0}`, [3]float64{4, 4, 4}},
+		{`{"overlap_score_weight":0}`, [3]float64{4, 4, 4}},
+		{`{"overlap_score_weight":2}`, [3]float64{12, 12, 12}},
+	} {
+		t.Run(c.config, func(t *testing.T) {
+			both(t, func(t *testing.T, exact bool) {
+				s := newStand(t, c.config, Options{Exact: exact})
+				s.cache(s.arrive(0, 1, 2, 3, 4))
+				s.cache(s.arrive(1, 1, 2, 3, 5))
+				s.arrive(2, 1, 2, 3, 4)
+				s.want(
+					fmt.Sprintf("A w0 %v", c.costs[0]),
+					fmt.Sprintf("B w1 %v", c.costs[1]),
+					fmt.Sprintf("C w0 %v", c.costs[2]),
+				)
+			})
+		})
+	}
+}
+
+// A part of the credit, twice the prefill (router.md 9.4).
+func TestWeights(t *testing.T) {
+	both(t, func(t *testing.T, exact bool) {
+		s := newStand(t, `{"overlap_score_credit":0.25,"prefill_load_scale":2.0}`, Options{Exact: exact})
+		s.serve(50, s.arrive(0, 1, 2, 3, 4, 5, 6, 7, 8))
+		s.cache(s.arrive(200, 1, 2, 3, 4, 5, 6, 7, 8))
+		s.cache(s.arrive(201, 1, 2, 3, 4, 9, 10, 11, 12))
+		if s.last.SecondCost != 26 {
+			t.Errorf("C costs %v on worker 0, want 26", s.last.SecondCost)
+		}
+		s.arrive(202, 1, 2, 3, 4, 5, 6, 7, 8)
+		if s.last.SecondCost != 42 {
+			t.Errorf("D costs %v on worker 1, want 42", s.last.SecondCost)
+		}
+		s.want("A w0 24", "B w0 20", "C w1 24", "D w0 20")
+	})
+}
+
+// Requests wait while both workers have more than the limit to compute, and the
+// policy orders them (router.md 9.5).
+func TestQueue(t *testing.T) {
+	for _, c := range []struct {
+		config        string
+		arrival       []string // placements while A to E arrive
+		atA, atB, atD []string // at the first tokens of these
+		queued        int      // after the arrivals
+	}{
+		{
+			config: `{"router_queue_threshold":0.5}`, arrival: []string{"A w0 8", "B w1 8"}, queued: 3,
+			atA: []string{"C w0 20"}, atB: []string{"D w1 8", "E w1 16"},
+		}, {
+			config: `{"router_queue_threshold":0.5,"router_queue_policy":"lcfs"}`, arrival: []string{"A w0 8", "B w1 8"}, queued: 3,
+			atA: []string{"E w0 12"}, atB: []string{"D w1 8", "C w1 24"},
+		}, {
+			config: `{"router_queue_threshold":0.5,"router_queue_policy":"wspt"}`, arrival: []string{"A w0 8", "B w1 8"}, queued: 3,
+			atA: []string{"D w0 8", "E w0 16"}, atB: []string{"C w1 20"},
+		}, {
+			config:  `{"router_queue_threshold":null}`,
+			arrival: []string{"A w0 8", "B w1 8", "C w0 24", "D w1 12", "E w1 20"},
+		}, {
+			config: `{"router_queue_threshold":0}`, arrival: []string{"A w0 8", "B w1 8"}, queued: 3,
+			atA: []string{"C w0 20"}, atB: []string{"D w1 8"}, atD: []string{"E w1 14"},
+		},
+	} {
+		t.Run(c.config, func(t *testing.T) {
+			s := newStand(t, c.config, Options{MaxBatchedTokens: 256})
+			a := s.arrive(0, 1, 2, 3, 4)
+			b := s.arrive(1, 5, 6, 7, 8)
+			s.arrive(2, 11, 12, 13, 14, 15, 16, 17, 18)
+			d := s.arrive(3, 21, 22)
+			s.arrive(4, 31, 32, 33, 34)
+			s.want(c.arrival...)
+			if s.kv.Queued() != c.queued {
+				t.Errorf("%d requests wait, want %d", s.kv.Queued(), c.queued)
+			}
+			s.prefillDone(26, a)
+			s.want(c.atA...)
+			s.prefillDone(30, b)
+			s.want(c.atB...)
+			s.prefillDone(48, d)
+			s.want(c.atD...)
+			if s.kv.Queued() != 0 {
+				t.Errorf("requests %v still wait", s.kv.Waiting(nil))
+			}
+		})
+	}
+}
+
+// The policy of the engine's arguments wins (router.md 9.5).
+func TestWithPolicy(t *testing.T) {
+	c, err := ParseConfig([]byte(`{"router_queue_policy":"wspt"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.WithPolicy(LCFS).QueuePolicy; got != LCFS || c.QueuePolicy != WSPT {
+		t.Errorf("policies %v and, overridden, %v; want wspt and lcfs", c.QueuePolicy, got)
+	}
+}
+
+// Overlap is what it was at arrival, active blocks are what they are at
+// admission (router.md 9.6).
+func TestFrozenOverlap(t *testing.T) {
+	both(t, func(t *testing.T, exact bool) {
+		s := newStand(t, `{"router_queue_threshold":0.5}`, Options{Exact: exact, MaxBatchedTokens: 256})
+		a := s.arrive(0, 1, 2, 3, 4)
+		s.arrive(0, 5, 6, 7, 8)
+		s.arrive(0, 1, 2, 3, 4)
+		s.cache(a)
+		s.want("A w0 8", "B w1 8")
+		s.prefillDone(26.169156, a)
+		s.want("C w0 8")
+		if s.last.Overlap != 0 || s.last.SecondCost != 16 {
+			t.Errorf("placement %+v, want overlap 0 and worker 1 at 16", s.last)
+		}
+	})
+	// The first free worker is the other one.
+	s := newStand(t, `{"router_queue_threshold":0.5}`, Options{MaxBatchedTokens: 256})
+	s.arrive(0, 1, 2, 3, 4)
+	b := s.arrive(0, 5, 6, 7, 8)
+	s.arrive(0, 1, 2, 3, 4)
+	s.want("A w0 8", "B w1 8")
+	s.prefillDone(26.169156, b)
+	s.want("C w0 12")
+	if s.last.SecondCost != 12 {
+		t.Errorf("C costs %v on worker 1, want a tie at 12", s.last.SecondCost)
+	}
+}
+
+// Evicted blocks earn no credit; the decode router counts blocks alone
+// (router.md 9.7).
+func TestEvictionDisaggregated(t *testing.T) {
+	both(t, func(t *testing.T, exact bool) {
+		s := newStand(t, `{}`, Options{Exact: exact, Workers: 1, Stage: Prefill})
+		d := newStand(t, `{}`, Options{Exact: exact, Workers: 1, Stage: Decode, Tree: s.tree})
+		short, long := []uint64{1, 2, 3, 4}, []uint64{5, 6, 7, 8, 9, 10}
+		for i, step := range []struct {
+			ids     []uint64
+			evicted []uint64
+			from    int
+			overlap int32
+		}{
+			{ids: short},
+			{ids: short, overlap: 4},
+			{ids: long, evicted: short, from: 1},
+			{ids: short, evicted: long, from: 3, overlap: 1},
+			{ids: long, overlap: 3},
+		} {
+			q := s.arrive(sim.Time(100*i), step.ids...)
+			if s.last.Overlap != step.overlap {
+				t.Errorf("request %d: overlap %d, want %d", i, s.last.Overlap, step.overlap)
+			}
+			s.serve(sim.Time(100*i+30), q)
+			if step.evicted != nil {
+				s.evict(0, &sim.Request{Prompt: s.tree.Add(step.evicted, traceTokens*len(step.evicted))}, step.from)
+			}
+			d.finish(sim.Time(100*i+50), d.arrive(sim.Time(100*i+30), step.ids...))
+		}
+		s.want("A w0 4", "B w0 0", "C w0 6", "D w0 3", "E w0 3")
+		d.want("A w0 4", "B w0 4", "C w0 6", "D w0 4", "E w0 6")
+	})
+}
+
+// Held prefills go by their uncached tokens (router.md 9.8).
+func TestPrefillQueueDisaggregated(t *testing.T) {
+	config := `{"router_queue_threshold":1,"router_queue_policy":"wspt"}`
+	s := newStand(t, config, Options{Workers: 1, Stage: Prefill, MaxBatchedTokens: 128})
+	d := newStand(t, config, Options{Workers: 1, Stage: Decode, MaxBatchedTokens: 128, Tree: s.tree})
+	a := s.arrive(0, 1, 2, 3, 4)
+	b := s.arrive(1, 5, 6)
+	c := s.arrive(2, 7)
+	e := s.arrive(3, 8, 9, 10, 11)
+	s.want("A w0 4")
+	if got := fmt.Sprint(s.kv.Waiting(nil)); got != "[2 1 3]" {
+		t.Errorf("waiting %v, want [2 1 3]", got)
+	}
+	done := func(now float64, q *sim.Request) {
+		s.prefillDone(sim.Time(now), q)
+		s.finish(sim.Time(now), q)
+		d.note(d.kv.Route(sim.Time(now), q, nil))
+	}
+	done(26, a)
+	s.want("C w0 1", "B w0 3")
+	done(40, c)
+	s.want("D w0 6")
+	d.finish(41, a)
+	done(41, b)
+	d.finish(60, c)
+	d.finish(60, b)
+	done(70, e)
+	d.want("A w0 4", "C w0 5", "B w0 3", "D w0 4")
+}
+
+// Engines that cache nothing announce blocks under names of their own; their
+// tokens still match (router.md 9.9 a).
+func TestCachingOff(t *testing.T) {
+	s := newStand(t, `{}`, Options{Exact: true})
+	for i := range 3 {
+		q := s.arrive(sim.Time(100*i), 1, 2, 3, 4)
+		if want := int32(4 * min(i, 1)); s.last.Overlap != want {
+			t.Errorf("request %d: overlap %d, want %d", i, s.last.Overlap, want)
+		}
+		s.observe(s.worker(q), s.stored(q, uint64(i+1)<<40))
+		s.prefillDone(sim.Time(100*i+30), q)
+		s.finish(sim.Time(100*i+50), q)
+	}
+	s.want("A w0 8", "B w0 4", "C w0 4")
+}
+
+// Tokens that fill no block are computed but not cached (router.md 9.9 b).
+func TestPartialBlocks(t *testing.T) {
+	both(t, func(t *testing.T, exact bool) {
+		s := newStand(t, `{}`, Options{Exact: exact})
+		s.serve(50, s.arriveCut(0, 150, 1, 2, 3))
+		if s.last.Blocks != 3 {
+			t.Errorf("150 tokens are %d blocks, want 3", s.last.Blocks)
+		}
+		s.serve(150, s.arriveCut(100, 190, 1, 2, 3))
+		s.arriveCut(200, 30, 1)
+		s.want("A w0 4.34375", "B w0 2.96875", "C w0 0.46875")
+	})
+}
+
+// SGLang announces tokens, which match no block of 64 (router.md 9.9 c).
+func TestSGLangLoadOnly(t *testing.T) {
+	s := newStand(t, `{}`, Options{Exact: true})
+	s.arrive(0, 1, 2, 3, 4)
+	s.observe(0, storedTokens(1, 256, 0))
+	s.arrive(1, 1, 2, 3, 5)
+	if s.last.SecondCost != 13 {
+		t.Errorf("B costs %v on worker 0, want 13", s.last.SecondCost)
+	}
+	s.prefillDone(50, s.sent[0])
+	s.finish(60, s.sent[0])
+	s.prefillDone(50, s.sent[1])
+	s.finish(60, s.sent[1])
+	s.arrive(100, 1, 2, 3, 4)
+	s.want("A w0 8", "B w1 8", "C w0 8")
+}
+
+// At two tokens per block an announced token 0 looks like a block of zeros, but
+// only worker 0 is looked up under the rank it announces (router.md 9.9 d).
+func TestSGLangZeros(t *testing.T) {
+	zeros := func(t *testing.T) *stand {
+		tree := prompt.NewTree(traceTokens, 2, prompt.Options{Wrap: true})
+		return newStand(t, `{}`, Options{Exact: true, Tree: tree})
+	}
+	serve := func(s *stand, now float64, token uint64, ids ...uint64) {
+		q := s.arrive(sim.Time(now), ids...)
+		w := s.worker(q)
+		s.observe(w, storedTokens(token, q.InputTokens, int32(w)))
+		s.prefillDone(sim.Time(now+30), q)
+		s.finish(sim.Time(now+40), q)
+	}
+	t.Run("alone", func(t *testing.T) {
+		s := zeros(t)
+		for _, now := range []float64{0, 500, 1000} {
+			serve(s, now, 0, 0)
+		}
+		s.want("A w0 64", "B w0 32", "C w0 32")
+	})
+	t.Run("beside a long one", func(t *testing.T) {
+		s := zeros(t)
+		long := s.arrive(0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7)
+		serve(s, 1, 0, 0)
+		if s.last.SecondCost != 704 {
+			t.Errorf("B costs %v on worker 0, want 704", s.last.SecondCost)
+		}
+		s.prefillDone(400, long)
+		s.finish(410, long)
+		serve(s, 500, 0, 0)
+		serve(s, 1000, 0, 0)
+		s.want("A w0 640", "B w1 64", "C w0 64", "D w0 32")
+	})
+	t.Run("other tokens", func(t *testing.T) {
+		s := zeros(t)
+		serve(s, 0, 5, 5)
+		serve(s, 500, 5, 5)
+		s.want("A w0 64", "B w0 64")
+	})
+}
+
+// Workers come and go; what they cache stays known (router.md 9.10).
+func TestScaling(t *testing.T) {
+	both(t, func(t *testing.T, exact bool) {
+		s := newStand(t, `{"router_queue_threshold":0.5}`, Options{Exact: exact, Workers: 1, MaxBatchedTokens: 256})
+		a := s.arrive(0, 1, 2, 3, 4)
+		s.cache(a)
+		b := s.arrive(1, 5, 6, 7, 8)
+		c := s.arrive(2, 1, 2, 3, 4)
+		s.want("A w0 8")
+		s.add(1)
+		s.note(s.kv.Drain(2, nil))
+		s.want("B w1 8")
+		s.cache(b)
+		if s.last.SecondCost != 16 {
+			t.Errorf("B costs %v on worker 0, want 16", s.last.SecondCost)
+		}
+		s.prefillDone(26, a)
+		s.want("C w0 4")
+		if s.last.Overlap != 4 || s.last.SecondCost != 16 {
+			t.Errorf("placement %+v, want overlap 4 and worker 1 at 16", s.last)
+		}
+		s.prefillDone(31, b)
+		s.prefillDone(32, c)
+		for _, q := range []*sim.Request{a, b, c} {
+			s.finish(60, q)
+		}
+		d := s.arrive(100, 1, 2, 3, 4)
+		s.want("D w0 4")
+		if s.last.SecondCost != 8 {
+			t.Errorf("D costs %v on worker 1, want 8", s.last.SecondCost)
+		}
+		s.finish(123, d)
+		s.remove(1)
+		s.note(s.kv.Drain(150, nil))
+		s.finish(250, s.arrive(200, 1, 2, 3, 4))
+		s.want("E w0 4")
+		s.remove(0)
+		s.note(s.kv.Drain(260, nil))
+		s.arrive(300, 1, 2, 3, 4)
+		s.want("no endpoints available to route work")
+	})
+}
+
+// With no worker left a held request stays held until something drains.
+func TestNoWorkersWhileHeld(t *testing.T) {
+	s := newStand(t, `{"router_queue_threshold":0}`, Options{Workers: 1})
+	a := s.arrive(0, 1)
+	s.arrive(1, 2)
+	s.want("A w0 2")
+	s.remove(0)
+	s.note(s.kv.Drain(2, nil))
+	s.want()
+	s.finish(3, a)
+	s.want("no endpoints available to route work")
+}

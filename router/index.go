@@ -1,0 +1,246 @@
+package router
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Index is the block index of a KV router, fed by what engines announce: a tree
+// of blocks, each with the members that cache it.
+//
+// Queries find a block from the root, by the tokens of the blocks before it;
+// events find it by the member's own name for it. After removals the two can
+// disagree. The index keeps to the reference in that, odd as some of it is.
+type Index struct {
+	root    *block
+	number  map[Member]int32
+	members []Member
+	lookup  []map[uint64]*block // by member number, then by sequence hash
+
+	active memberSet // of the query in progress
+}
+
+// Member is what caches blocks: a data-parallel rank of a worker.
+type Member struct {
+	Worker sim.WorkerID
+	Rank   int32
+}
+
+func (m Member) String() string { return fmt.Sprintf("worker %d rank %d", m.Worker, m.Rank) }
+
+// block is a node of the tree.
+type block struct {
+	children map[uint64]*block // by local hash; nil while there are none
+	seq      uint64            // the sequence hash it was first stored under
+	members  memberSet         // empty at the root
+}
+
+// Match is the number of leading blocks of a query that a member caches.
+type Match struct {
+	Member Member
+	Blocks int32
+}
+
+// IndexError says that an event does not fit what the index knows.
+type IndexError struct {
+	Member Member
+	Block  uint64 // sequence hash
+	Reason string
+}
+
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("%s: %v, block %d", e.Reason, e.Member, e.Block)
+}
+
+// NewIndex returns an empty index.
+func NewIndex() *Index {
+	return &Index{root: &block{}, number: make(map[Member]int32)}
+}
+
+// Apply takes in one event of a worker.
+func (x *Index) Apply(w sim.WorkerID, e scheduler.KVEvent) error {
+	m := Member{Worker: w, Rank: e.Rank}
+	if len(e.Stored) > 0 {
+		var parent *uint64
+		if e.HasParent {
+			parent = &e.Parent
+		}
+		if err := x.Store(m, parent, e.Stored); err != nil {
+			return err
+		}
+	}
+	return x.Remove(m, e.Removed)
+}
+
+// Store adds blocks that follow each other after parent, or at the root where
+// parent is nil. After an error the blocks before the one at fault are stored.
+func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) error {
+	n := x.numberOf(m)
+	at := x.root
+	if parent != nil {
+		if at = x.lookup[n][*parent]; at == nil {
+			return &IndexError{Member: m, Block: *parent, Reason: "Failed to find parent block"}
+		}
+	}
+	for i, b := range blocks {
+		if i > 0 {
+			at.members.add(n)
+		}
+		child := at.children[b.Tokens]
+		if child == nil {
+			// A block the member knows by this name comes with all that hangs on it.
+			if child = x.lookup[n][b.Seq]; child == nil {
+				child = &block{seq: b.Seq}
+			}
+			if at.children == nil {
+				at.children = make(map[uint64]*block, 1)
+			}
+			at.children[b.Tokens] = child
+		}
+		if child == at {
+			return &IndexError{Member: m, Block: b.Seq, Reason: "Invalid block sequence"}
+		}
+		x.lookup[n][b.Seq] = child
+		at = child
+	}
+	if len(blocks) > 0 {
+		at.members.add(n)
+	}
+	return nil
+}
+
+// Remove takes the named blocks from a member. Blocks it does not know are
+// passed over, and the first of them is the error.
+func (x *Index) Remove(m Member, blocks []uint64) error {
+	n := x.numberOf(m)
+	var first error
+	for _, seq := range blocks {
+		b := x.lookup[n][seq]
+		if b == nil {
+			if first == nil {
+				first = &IndexError{Member: m, Block: seq, Reason: "Failed to find block"}
+			}
+			continue
+		}
+		b.leave(n)
+		delete(x.lookup[n], seq)
+	}
+	return first
+}
+
+// Clear takes all blocks from all ranks of a worker.
+func (x *Index) Clear(w sim.WorkerID) {
+	for n, m := range x.members {
+		if m.Worker != w {
+			continue
+		}
+		for _, b := range x.lookup[n] { // in any order: the outcome is the same
+			b.leave(int32(n))
+		}
+		clear(x.lookup[n])
+	}
+}
+
+// leave takes a member from a block. A block without members loses what hangs
+// on it, but stays where it is.
+func (b *block) leave(n int32) {
+	b.members.remove(n)
+	if b.members.count == 0 {
+		b.children = nil
+	}
+}
+
+func (x *Index) numberOf(m Member) int32 {
+	n, ok := x.number[m]
+	if !ok {
+		n = int32(len(x.members))
+		x.number[m] = n
+		x.members = append(x.members, m)
+		x.lookup = append(x.lookup, make(map[uint64]*block))
+	}
+	return n
+}
+
+// Match appends, for each member that caches any, how many of the blocks with
+// the given local hashes it caches from the first, ordered by worker and rank.
+// With earlyExit it stops where a single member is left.
+//
+// A member that has lost a block in the middle may be credited with more, where
+// as many members have the next block as are still in the running.
+func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
+	if len(query) == 0 {
+		return dst
+	}
+	at := x.root.children[query[0]]
+	if at == nil || at.members.count == 0 {
+		return dst
+	}
+	from := len(dst)
+	active := &x.active
+	active.copy(&at.members)
+	depth := int32(1)
+	for i := 1; i < len(query) && !(earlyExit && active.count == 1); i++ {
+		next := at.children[query[i]]
+		if next == nil {
+			break
+		}
+		if next.members.count != active.count {
+			active.each(func(n int32) {
+				if !next.members.has(n) {
+					dst = append(dst, Match{x.members[n], depth})
+				}
+			})
+			active.intersect(&next.members)
+		}
+		if active.count == 0 {
+			break
+		}
+		at, depth = next, int32(i+1)
+	}
+	active.each(func(n int32) { dst = append(dst, Match{x.members[n], depth}) })
+	slices.SortFunc(dst[from:], func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.Member.Worker, b.Member.Worker), cmp.Compare(a.Member.Rank, b.Member.Rank))
+	})
+	return dst
+}
+
+// Size is the number of names by which members know blocks.
+func (x *Index) Size() int {
+	size := 0
+	for _, names := range x.lookup {
+		size += len(names)
+	}
+	return size
+}
+
+// Reachable counts, for each worker and rank, the blocks that queries can find,
+// in order of worker and rank.
+func (x *Index) Reachable() []Match {
+	counts := make([]int32, len(x.members))
+	seen := map[*block]bool{x.root: true}
+	for stack := []*block{x.root}; len(stack) > 0; {
+		b := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		b.members.each(func(n int32) { counts[n]++ })
+		for _, c := range b.children { // in any order: these are sums
+			if !seen[c] {
+				seen[c] = true
+				stack = append(stack, c)
+			}
+		}
+	}
+	var found []Match
+	for n, c := range counts {
+		if c > 0 {
+			found = append(found, Match{x.members[n], c})
+		}
+	}
+	slices.SortFunc(found, func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.Member.Worker, b.Member.Worker), cmp.Compare(a.Member.Rank, b.Member.Rank))
+	})
+	return found
+}

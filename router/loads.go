@@ -1,0 +1,158 @@
+package router
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+// loads counts the distinct prompt blocks of the running requests of each
+// worker.
+//
+// A running prompt makes its path active, and paths share what they have in
+// common. A node is held once for each active child on the worker and for each
+// prompt that ends there, so that a prompt touches only the nodes that it makes
+// active and the one it branches off from.
+type loads struct {
+	holdings *holdings
+	more     tally   // full holders of a node on a worker beyond the first
+	blocks   []int64 // by worker: active blocks
+}
+
+func newLoads(tree *prompt.Tree, workers int) *loads {
+	l := &loads{holdings: newHoldings(tree, workers)}
+	l.grow(workers)
+	return l
+}
+
+func (l *loads) grow(workers int) {
+	l.holdings.grow(workers)
+	for len(l.blocks) < workers {
+		l.blocks = append(l.blocks, 0)
+	}
+}
+
+// match finds how many of the prompt's leading blocks are active on each worker.
+func (l *loads) match(q *prompt.Prompt, s *scores) { l.holdings.match(q, s) }
+
+// add makes the full blocks of q active on w.
+func (l *loads) add(w sim.WorkerID, q *prompt.Prompt) {
+	h := l.holdings
+	fulls, tail := int(q.Blocks/h.perNode), q.Blocks%h.perNode
+	if tail > 0 {
+		n := q.Nodes[fulls]
+		p := h.settle(n)
+		before := h.held(p, n, w)
+		h.addPart(p, n, w, tail)
+		l.blocks[w] += int64(max(tail-before, 0))
+		if before > 0 {
+			return // the path to it is held already
+		}
+	}
+	l.hold(w, q.Nodes[:fulls])
+}
+
+// hold counts one more holder of the last node of a path, making the nodes
+// active that are not. Of those, only the first may be held in part.
+func (l *loads) hold(w sim.WorkerID, path []prompt.NodeID) {
+	h := l.holdings
+	for len(path) > 0 {
+		n := path[len(path)-1]
+		nodes, before := lastStretch(path)
+		p := h.settle(n)
+		known := nodes & p.full[w]
+		if known != 0 {
+			known = highest(known)
+			nodes &= -(known << 1)
+		}
+		if nodes != 0 {
+			part := h.partly(p, lowest(n, nodes), w)
+			p.setFull(w, nodes)
+			l.blocks[w] += int64(bits.OnesCount64(nodes))*int64(h.perNode) - int64(part)
+			if part > 0 {
+				return
+			}
+		}
+		if known != 0 {
+			p.branched |= known
+			l.more.add(lowest(n, known), w)
+			return
+		}
+		path = before
+	}
+}
+
+// remove ends what add began.
+func (l *loads) remove(w sim.WorkerID, q *prompt.Prompt) {
+	h := l.holdings
+	fulls, tail := int(q.Blocks/h.perNode), q.Blocks%h.perNode
+	if tail > 0 {
+		n := q.Nodes[fulls]
+		p := h.at(n)
+		if p == nil || !h.dropPart(p, n, w, tail) {
+			panic(fmt.Sprintf("router: worker %d has no running prompt that ends after %d blocks of node %d", w, tail, n))
+		}
+		after := h.held(p, n, w)
+		l.blocks[w] -= int64(max(tail-after, 0))
+		if after > 0 {
+			return
+		}
+		h.vacate(n, p)
+	}
+	l.release(w, q.Nodes[:fulls])
+}
+
+// release counts one holder less of the last node of a path.
+func (l *loads) release(w sim.WorkerID, path []prompt.NodeID) {
+	h := l.holdings
+	for len(path) > 0 {
+		n := path[len(path)-1]
+		nodes, before := lastStretch(path)
+		p := h.at(n)
+		if p == nil || !p.isFull(w, highest(nodes)) {
+			panic(fmt.Sprintf("router: node %d is not active on worker %d", n, w))
+		}
+		done := l.leave(p, n, w, nodes)
+		h.vacate(n, p)
+		if done {
+			return
+		}
+		path = before
+	}
+}
+
+// leave takes the nodes of a stretch from w, last to first, until one is held
+// by others too; it reports whether one is. The stretch ends with n.
+func (l *loads) leave(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bool {
+	h := l.holdings
+	for nodes != 0 {
+		gone := nodes // all, or down to the first node that others may hold
+		if shared := nodes & (p.branched | p.parted); shared != 0 {
+			last := highest(shared)
+			gone &= -last
+			m := lowest(n, last)
+			if p.branched&last != 0 && l.more.drop(m, w) {
+				l.inactive(p, w, gone&^last)
+				return true
+			}
+			if part := h.partly(p, m, w); part > 0 {
+				l.inactive(p, w, gone)
+				l.blocks[w] += int64(part)
+				return true
+			}
+		}
+		l.inactive(p, w, gone)
+		nodes &^= gone
+	}
+	return false
+}
+
+// inactive takes whole nodes from w.
+func (l *loads) inactive(p *page, w sim.WorkerID, nodes uint64) {
+	if nodes != 0 {
+		p.clearFull(w, nodes)
+		l.blocks[w] -= int64(bits.OnesCount64(nodes)) * int64(l.holdings.perNode)
+	}
+}

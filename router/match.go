@@ -1,0 +1,99 @@
+package router
+
+import (
+	"math/bits"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+// match finds how many of the prompt's full blocks each worker holds from the
+// first, and adds the workers that hold any to s.
+func (h *holdings) match(q *prompt.Prompt, s *scores) {
+	if q.Blocks == 0 {
+		return
+	}
+	for i := range h.active {
+		h.active[i] = ^uint64(0)
+	}
+	path := q.Nodes[:(q.Blocks+h.perNode-1)/h.perNode]
+	depth := int32(0) // blocks that the active workers hold
+	for len(path) > 0 {
+		p := h.at(path[0])
+		if p == nil {
+			break
+		}
+		nodes, rest := stretch(path)
+		k := walk{h: h, page: p, first: path[0], nodes: nodes, depth: depth, blocks: q.Blocks}
+		if p.parted&bit(path[0]) != 0 {
+			k.outsiders(s)
+		}
+		if !k.along(s) {
+			return
+		}
+		depth, path = depth+int32(len(path)-len(rest))*h.perNode, rest
+	}
+	if depth == 0 {
+		return
+	}
+	for i, word := range h.active {
+		s.raiseAll(i, word, min(depth, q.Blocks))
+	}
+}
+
+// walk is one stretch of a prompt's path, which comes after depth blocks of a
+// prompt of blocks.
+type walk struct {
+	h             *holdings
+	page          *page
+	first         prompt.NodeID // of nodes
+	nodes         uint64
+	depth, blocks int32
+}
+
+// along scores the active workers for which the path ends in the stretch; they
+// are active no longer. It reports whether any are left.
+func (k *walk) along(s *scores) bool {
+	left := uint64(0)
+	nodes, full := k.nodes, k.page.full
+	for i, word := range k.h.active {
+		in := word & k.page.who[i]
+		if gone := word &^ in; gone != 0 && k.depth > 0 {
+			s.raiseAll(i, gone, k.depth)
+		}
+		for set := in; set != 0; set &= set - 1 {
+			w := i*64 + bits.TrailingZeros64(set)
+			if missing := nodes &^ full[w]; missing != 0 {
+				in &^= set & -set
+				k.end(sim.WorkerID(w), missing&-missing, s)
+			}
+		}
+		k.h.active[i] = in
+		left |= in
+	}
+	return left != 0
+}
+
+// end scores a worker for which a node of the stretch is the first that it does
+// not hold in full.
+func (k *walk) end(w sim.WorkerID, missing uint64, s *scores) {
+	blocks := k.depth + int32(bits.OnesCount64(k.nodes&(missing-1)))*k.h.perNode
+	if k.page.parted&missing != 0 {
+		blocks += k.h.partly(k.page, lowest(k.first, missing), w)
+	}
+	if blocks > 0 {
+		s.raise(w, min(blocks, k.blocks))
+	}
+}
+
+// outsiders scores active workers that hold a part of the first node of the
+// stretch and nothing on its page in full.
+func (k *walk) outsiders(s *scores) {
+	for i := k.page.parts[uint32(k.first)%pageNodes]; i != noPart; i = k.h.parts[i].next {
+		x := &k.h.parts[i]
+		word, worker := uint32(x.worker)/64, uint64(1)<<(uint32(x.worker)%64)
+		if k.h.active[word]&^k.page.who[word]&worker != 0 {
+			s.raise(x.worker, min(k.depth+x.blocks, k.blocks))
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/replay-llm/replay/internal/decimal"
+)
+
+// ParseConfig reads a configuration from a JSON object: missing keys keep their
+// defaults, unknown keys are ignored. Its errors are *ConfigError.
+func ParseConfig(text []byte) (Config, error) {
+	c, err := readConfig(text)
+	if err != nil {
+		return Config{}, &ConfigError{Faults: []Fault{*err}}
+	}
+	if faults := c.check(); len(faults) > 0 {
+		return Config{}, &ConfigError{Faults: faults}
+	}
+	return c, nil
+}
+
+// ConfigError is everything that is wrong with a configuration.
+type ConfigError struct{ Faults []Fault }
+
+func (e *ConfigError) Error() string {
+	s := "Failed to parse KvRouterConfig JSON: "
+	for i, f := range e.Faults {
+		if i > 0 {
+			s += "\n"
+		}
+		s += f.String()
+	}
+	return s
+}
+
+// Fault is one thing wrong with a configuration.
+type Fault struct {
+	Key   string // "" when it is about several keys, or about none
+	Value string // as it was read
+	Want  string // what would do; all there is to say without a key
+	Range bool   // the value is of the right type, but out of range
+}
+
+func (f Fault) String() string {
+	switch {
+	case f.Key == "":
+		return f.Want
+	case f.Range:
+		return fmt.Sprintf("%s: Validation error: range [%s, want %s]", f.Key, f.Value, f.Want)
+	case f.Value == "":
+		return fmt.Sprintf("%s: %s", f.Key, f.Want)
+	}
+	return fmt.Sprintf("%s is %s, want %s", f.Key, f.Value, f.Want)
+}
+
+func readConfig(text []byte) (Config, *Fault) {
+	c := DefaultConfig()
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil {
+		return c, syntax(err)
+	} else if t != json.Delim('{') {
+		return c, &Fault{Want: "a JSON object is wanted"}
+	}
+	var seen []string
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return c, syntax(err)
+		}
+		key, _ := t.(string)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return c, syntax(err)
+		}
+		set := c.setter(key)
+		if set == nil {
+			continue
+		}
+		if slices.Contains(seen, key) {
+			return c, &Fault{Key: key, Want: "given twice, want once"}
+		}
+		seen = append(seen, key)
+		if want := set(string(value)); want != "" {
+			return c, &Fault{Key: key, Value: string(value), Want: want}
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return c, syntax(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return c, &Fault{Want: "nothing is wanted after the JSON object"}
+	}
+	return c.withWeight(), nil
+}
+
+func syntax(err error) *Fault {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return &Fault{Want: "the text ends too early, a JSON object is wanted"}
+	}
+	return &Fault{Want: err.Error()}
+}
+
+// setter reads the value of a key; it returns what was wanted instead, "" when
+// all is well. It is nil for unknown keys.
+func (c *Config) setter(key string) func(raw string) (want string) {
+	switch key {
+	case "overlap_score_credit":
+		return number(&c.OverlapScoreCredit)
+	case "prefill_load_scale":
+		return number(&c.PrefillLoadScale)
+	case "overlap_score_weight":
+		return orNull(&c.weight, parseNumber)
+	case "router_temperature":
+		return number(&c.Temperature)
+	case "router_track_active_blocks":
+		return boolean(&c.TrackActiveBlocks)
+	case "router_assume_kv_reuse":
+		return boolean(&c.AssumeKVReuse)
+	case "router_track_prefill_tokens":
+		return boolean(&c.TrackPrefillTokens)
+	case "router_prefill_load_model":
+		return oneOf(&c.PrefillLoadModel, LoadNone, LoadAIC)
+	case "router_queue_threshold":
+		return orNull(&c.QueueThreshold, parseNumber)
+	case "router_queue_policy":
+		return oneOf(&c.QueuePolicy, FCFS, LCFS, WSPT)
+	}
+	return c.Live.setter(key)
+}
+
+func (c *LiveConfig) setter(key string) func(raw string) (want string) {
+	switch key {
+	case "host_cache_hit_weight":
+		return number(&c.HostCacheHitWeight)
+	case "disk_cache_hit_weight":
+		return number(&c.DiskCacheHitWeight)
+	case "shared_cache_multiplier":
+		return number(&c.SharedCacheMultiplier)
+	case "shared_cache_type":
+		return oneOf(&c.SharedCacheType, "none", "hicache")
+	case "use_kv_events":
+		return boolean(&c.UseKVEvents)
+	case "durable_kv_events":
+		return boolean(&c.DurableKVEvents)
+	case "router_replica_sync":
+		return boolean(&c.ReplicaSync)
+	case "router_reset_states":
+		return boolean(&c.ResetStates)
+	case "router_track_output_blocks":
+		return boolean(&c.TrackOutputBlocks)
+	case "skip_initial_worker_wait":
+		return boolean(&c.SkipInitialWorkerWait)
+	case "use_remote_indexer":
+		return boolean(&c.UseRemoteIndexer)
+	case "serve_indexer":
+		return boolean(&c.ServeIndexer)
+	case "router_snapshot_threshold":
+		return orNull(&c.SnapshotThreshold, parseUint32)
+	case "router_ttl_secs":
+		return number(&c.TTLSeconds)
+	case "router_event_threads":
+		return integer(&c.EventThreads)
+	}
+	return nil
+}
+
+// The functions below read one value each. A parser returns what it wants, ""
+// when the value is that.
+
+func number(to *float64) func(string) string {
+	return func(raw string) (want string) {
+		*to, want = parseNumber(raw)
+		return want
+	}
+}
+
+func integer(to *uint32) func(string) string {
+	return func(raw string) (want string) {
+		*to, want = parseUint32(raw)
+		return want
+	}
+}
+
+func boolean(to *bool) func(string) string {
+	return func(raw string) string {
+		if raw != "true" && raw != "false" {
+			return "true or false"
+		}
+		*to = raw == "true"
+		return ""
+	}
+}
+
+func orNull[T any](to **T, parse func(string) (T, string)) func(string) string {
+	return func(raw string) string {
+		*to = nil
+		if raw == "null" {
+			return ""
+		}
+		v, want := parse(raw)
+		if want != "" {
+			return want + " or null"
+		}
+		*to = &v
+		return ""
+	}
+}
+
+// oneOf reads a string that names one of the given values.
+func oneOf[T any](to *T, values ...T) func(string) string {
+	return func(raw string) string {
+		want := ""
+		var name string
+		isString := json.Unmarshal([]byte(raw), &name) == nil && raw != "null"
+		for i, v := range values {
+			if isString && fmt.Sprint(v) == name {
+				*to = v
+				return ""
+			}
+			switch {
+			case i == 0:
+			case i == len(values)-1:
+				want += " or "
+			default:
+				want += ", "
+			}
+			want += fmt.Sprintf("%q", fmt.Sprint(v))
+		}
+		return want
+	}
+}
+
+func parseUint32(raw string) (uint32, string) {
+	v, err := strconv.ParseUint(raw, 10, 32)
+	if err != nil {
+		return 0, "an integer from 0 to 4294967295"
+	}
+	return uint32(v), ""
+}
+
+func parseNumber(raw string) (float64, string) {
+	v, ok := decimal.Parse(raw)
+	if !ok {
+		return 0, "a number that fits in 64 bits"
+	}
+	return v, ""
+}

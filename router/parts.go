@@ -1,0 +1,79 @@
+package router
+
+import (
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+// part is the largest part of a node that a worker holds, noPart if it holds
+// none.
+func (h *holdings) part(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
+	if p.parted&bit(n) == 0 {
+		return noPart
+	}
+	largest := int32(noPart)
+	for i := p.parts[uint32(n)%pageNodes]; i != noPart; i = h.parts[i].next {
+		if x := &h.parts[i]; x.worker == w && x.blocks > h.parts[largest].blocks {
+			largest = i
+		}
+	}
+	return largest
+}
+
+// partly is the number of blocks of the largest part of a worker, 0 if it has
+// none.
+func (h *holdings) partly(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
+	return h.parts[h.part(p, n, w)].blocks
+}
+
+// held is the number of blocks of a node that a worker holds.
+func (h *holdings) held(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
+	if p.isFull(w, bit(n)) {
+		return h.perNode
+	}
+	return h.partly(p, n, w)
+}
+
+// addPart counts one more holder of so many blocks of a node.
+func (h *holdings) addPart(p *page, n prompt.NodeID, w sim.WorkerID, blocks int32) {
+	first := &p.parts[uint32(n)%pageNodes]
+	for i := *first; i != noPart; i = h.parts[i].next {
+		if x := &h.parts[i]; x.worker == w && x.blocks == blocks {
+			x.holders++
+			return
+		}
+	}
+	i := h.vacant
+	if i == noPart {
+		i = int32(len(h.parts))
+		h.parts = append(h.parts, part{})
+	} else {
+		h.vacant = h.parts[i].next
+	}
+	h.parts[i] = part{worker: w, blocks: blocks, holders: 1, next: *first}
+	*first = i
+	p.parted |= bit(n)
+	p.live++
+}
+
+// dropPart counts one holder less; it reports false if there is none.
+func (h *holdings) dropPart(p *page, n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
+	first := &p.parts[uint32(n)%pageNodes]
+	for link := first; *link != noPart; link = &h.parts[*link].next {
+		i := *link
+		x := &h.parts[i]
+		if x.worker != w || x.blocks != blocks {
+			continue
+		}
+		if x.holders--; x.holders > 0 {
+			return true
+		}
+		*link, x.next, h.vacant = x.next, h.vacant, i
+		p.live--
+		if *first == noPart {
+			p.parted &^= bit(n)
+		}
+		return true
+	}
+	return false
+}

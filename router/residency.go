@@ -1,0 +1,151 @@
+package router
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// residency is the block index for caches in which a block's parent is always
+// cached too: the tree of Index cannot get into its odd states there, and bits
+// per prompt node say it all.
+type residency struct {
+	holdings *holdings
+	cached   []int64 // by worker: blocks of prompts cached
+}
+
+func newResidency(tree *prompt.Tree, workers int) *residency {
+	r := &residency{holdings: newHoldings(tree, workers)}
+	r.grow(workers)
+	return r
+}
+
+func (r *residency) grow(workers int) {
+	r.holdings.grow(workers)
+	for len(r.cached) < workers {
+		r.cached = append(r.cached, 0)
+	}
+}
+
+func (r *residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
+	if invariant.Enabled {
+		r.check(w, p)
+	}
+	if r.holdings.perNode == 1 {
+		r.flip(w, p.KV)
+		return nil
+	}
+	for i, c := range p.KV {
+		if i+1 == len(p.KV) || p.KV[i+1].Node != c.Node {
+			r.change(w, c) // the last word on the node
+		}
+	}
+	return nil
+}
+
+func (r *residency) check(w sim.WorkerID, p *scheduler.Pass) {
+	per := r.holdings.perNode
+	for _, c := range p.KV {
+		if c.Blocks < 0 || c.Blocks > per {
+			panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, want 0 to %d", w, c.Blocks, c.Node, per))
+		}
+	}
+}
+
+// flip takes in changes of nodes of one block each.
+func (r *residency) flip(w sim.WorkerID, kv []scheduler.KVChange) {
+	h := r.holdings
+	for len(kv) > 0 {
+		c := kv[0]
+		nodes, rest := alike(kv)
+		kv = rest
+		if c.Blocks > 0 {
+			p := h.settle(c.Node)
+			if nodes &^= p.full[w]; nodes != 0 {
+				p.setFull(w, nodes)
+				r.cached[w] += int64(bits.OnesCount64(nodes))
+			}
+			continue
+		}
+		p := h.at(c.Node)
+		if p == nil {
+			continue
+		}
+		if nodes &= p.full[w]; nodes != 0 {
+			p.clearFull(w, nodes)
+			h.vacate(c.Node, p)
+			r.cached[w] -= int64(bits.OnesCount64(nodes))
+		}
+	}
+}
+
+// alike is the set of the nodes of the first changes, as far as they are on one
+// page and end the same, and the other changes.
+func alike(kv []scheduler.KVChange) (nodes uint64, rest []scheduler.KVChange) {
+	number, blocks := kv[0].Node/pageNodes, kv[0].Blocks
+	for i, c := range kv {
+		if c.Blocks != blocks || c.Node/pageNodes != number {
+			return nodes, kv[i:]
+		}
+		nodes |= bit(c.Node)
+	}
+	return nodes, nil
+}
+
+// change makes the first c.Blocks blocks of a node the ones w holds.
+func (r *residency) change(w sim.WorkerID, c scheduler.KVChange) {
+	h := r.holdings
+	n := c.Node
+	p := h.at(n)
+	if p == nil {
+		if c.Blocks == 0 {
+			return
+		}
+		p = h.settle(n)
+	}
+	part := int32(noPart)
+	before := h.perNode
+	if !p.isFull(w, bit(n)) {
+		part = h.part(p, n, w)
+		before = h.parts[part].blocks
+	}
+	r.cached[w] += int64(c.Blocks - before)
+	switch {
+	case c.Blocks == before:
+	case part != noPart && c.Blocks > 0 && c.Blocks < h.perNode:
+		h.parts[part].blocks = c.Blocks
+	default:
+		r.replace(w, c, before)
+	}
+}
+
+// replace makes w hold c.Blocks blocks of a node instead of before.
+func (r *residency) replace(w sim.WorkerID, c scheduler.KVChange, before int32) {
+	h := r.holdings
+	p := h.at(c.Node)
+	switch before {
+	case 0:
+	case h.perNode:
+		p.clearFull(w, bit(c.Node))
+	default:
+		h.dropPart(p, c.Node, w, before)
+	}
+	switch c.Blocks {
+	case 0:
+		h.vacate(c.Node, p)
+	case h.perNode:
+		p.setFull(w, bit(c.Node))
+	default:
+		h.addPart(p, c.Node, w, c.Blocks)
+	}
+}
+
+func (r *residency) match(q *prompt.Prompt, s *scores) {
+	if !q.Unique() {
+		r.holdings.match(q, s)
+	}
+}

@@ -1,0 +1,137 @@
+package router
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// load is a router in the middle of a trace: requests of 25 nodes, which share
+// their first 5, run and leave again, and workers cache what they serve.
+type load struct {
+	kv      *KV
+	sent    []*sim.Request
+	next    int
+	running []sim.RequestID
+	placed  []Placement
+	pass    scheduler.Pass
+	perNode int
+}
+
+const flights = 4 // requests in flight per worker
+
+func newLoad(tb testing.TB, workers, perNode int) *load {
+	tb.Helper()
+	const nodes = 25
+	tree := prompt.NewTree(64*perNode, 64, prompt.Options{})
+	l := &load{perNode: perNode}
+	for i := range 4000 {
+		ids := make([]uint64, nodes)
+		for k := range ids {
+			ids[k] = uint64(k)
+			if k >= 5 {
+				ids[k] = uint64(1000 + i/4*nodes + k) // each suffix comes four times
+			}
+		}
+		tokens := nodes*64*perNode - 70
+		l.sent = append(l.sent, &sim.Request{ID: sim.RequestID(i), InputTokens: tokens, Prompt: tree.Add(ids, tokens)})
+	}
+	var err error
+	if l.kv, err = NewKV(Options{Config: DefaultConfig(), Workers: workers, Tree: tree}); err != nil {
+		tb.Fatal(err)
+	}
+	for range 2 * len(l.sent) {
+		l.step(tb)
+	}
+	return l
+}
+
+// step lets one request arrive and, in the long run, one finish.
+func (l *load) step(tb testing.TB) {
+	q := l.sent[l.next%len(l.sent)]
+	l.next++
+	var err error
+	if l.placed, err = l.kv.Route(0, q, l.placed[:0]); err != nil || len(l.placed) != 1 {
+		tb.Fatalf("placed %v, error %v", l.placed, err)
+	}
+	l.running = append(l.running, q.ID)
+	l.pass.KV = l.pass.KV[:0]
+	for k, n := range q.Prompt.Nodes {
+		l.pass.KV = append(l.pass.KV, scheduler.KVChange{Node: n, Blocks: min(int32(l.perNode), q.Prompt.Blocks-int32(k*l.perNode))})
+	}
+	if err := l.kv.Observe(l.placed[0].Worker, &l.pass); err != nil {
+		tb.Fatal(err)
+	}
+	if len(l.running) < flights*len(l.kv.workers.ids) {
+		return
+	}
+	id := l.running[0]
+	copy(l.running, l.running[1:])
+	l.running = l.running[:len(l.running)-1]
+	if l.placed, err = l.kv.PrefillDone(0, id, l.placed[:0]); err == nil {
+		l.placed, err = l.kv.Finished(0, id, l.placed[:0])
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// A warm router allocates nothing.
+func TestAllocations(t *testing.T) {
+	for _, perNode := range []int{1, 8} {
+		l := newLoad(t, 8, perNode)
+		if got := testing.AllocsPerRun(500, func() { l.step(t) }); got != 0 {
+			t.Errorf("%d blocks per node: %v allocations per request, want 0", perNode, got)
+		}
+	}
+}
+
+// A request's whole way through the router: Route, Observe, PrefillDone,
+// Finished.
+func BenchmarkRequest(b *testing.B) {
+	for _, workers := range []int{8, 64, 512} {
+		for _, perNode := range []int{1, 8} {
+			b.Run(fmt.Sprintf("workers=%d/perNode=%d", workers, perNode), func(b *testing.B) {
+				l := newLoad(b, workers, perNode)
+				b.ReportAllocs()
+				for b.Loop() {
+					l.step(b)
+				}
+			})
+		}
+	}
+}
+
+// Route alone: the request is taken back untimed, which costs some noise.
+func BenchmarkRoute(b *testing.B) {
+	for _, workers := range []int{8, 64, 512} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			l := newLoad(b, workers, 1)
+			for l.next%len(l.sent) != 0 {
+				l.step(b)
+			}
+			for _, id := range l.running[1:] {
+				if _, err := l.kv.Finished(0, id, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			batch := l.sent[:min(flights*workers, len(l.sent))]
+			for i := 0; i < b.N; {
+				b.StartTimer()
+				for _, q := range batch {
+					l.placed, _ = l.kv.Route(0, q, l.placed[:0])
+				}
+				i += len(batch)
+				b.StopTimer()
+				for _, q := range batch {
+					if _, err := l.kv.Finished(0, q.ID, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

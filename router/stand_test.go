@@ -1,0 +1,188 @@
+package router
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/blockhash"
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// stand drives a KV router by hand: a hash id is 64 tokens, and the test says
+// what the engines would have done.
+type stand struct {
+	t    *testing.T
+	tree *prompt.Tree
+	kv   *KV
+	sent []*sim.Request
+	on   map[sim.RequestID]sim.WorkerID
+	last Placement
+	log  []string // what happened since the last want
+}
+
+const traceTokens = 64
+
+// newStand has two workers, blocks of 64 tokens and a budget of 8192, unless o
+// says otherwise.
+func newStand(t *testing.T, config string, o Options) *stand {
+	t.Helper()
+	var err error
+	if o.Config, err = ParseConfig([]byte(config)); err != nil {
+		t.Fatal(err)
+	}
+	if o.Tree == nil {
+		o.Tree = prompt.NewTree(traceTokens, 64, prompt.Options{Wrap: true})
+	}
+	if o.MaxBatchedTokens == 0 {
+		o.MaxBatchedTokens = 8192
+	}
+	if o.Workers == 0 {
+		o.Workers = 2
+	}
+	s := &stand{t: t, tree: o.Tree, on: make(map[sim.RequestID]sim.WorkerID)}
+	if s.kv, err = NewKV(o); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// arrive routes a new request whose prompt is the given ids in full.
+func (s *stand) arrive(now sim.Time, ids ...uint64) *sim.Request {
+	s.t.Helper()
+	return s.arriveCut(now, traceTokens*len(ids), ids...)
+}
+
+func (s *stand) arriveCut(now sim.Time, tokens int, ids ...uint64) *sim.Request {
+	s.t.Helper()
+	q := &sim.Request{ID: sim.RequestID(len(s.sent)), InputTokens: tokens, OutputTokens: 4, Prompt: s.tree.Add(ids, tokens)}
+	s.sent = append(s.sent, q)
+	s.note(s.kv.Route(now, q, nil))
+	return q
+}
+
+func (s *stand) note(placed []Placement, err error) {
+	for _, p := range placed {
+		s.on[p.Request.ID], s.last = p.Worker, p
+		s.log = append(s.log, fmt.Sprintf("%c w%d %v", 'A'+rune(p.Request.ID), p.Worker, p.Cost))
+	}
+	if err != nil {
+		s.log = append(s.log, err.Error())
+	}
+}
+
+func (s *stand) prefillDone(now sim.Time, q *sim.Request) {
+	s.t.Helper()
+	s.note(s.kv.PrefillDone(now, q.ID, nil))
+}
+
+func (s *stand) finish(now sim.Time, q *sim.Request) {
+	s.t.Helper()
+	s.note(s.kv.Finished(now, q.ID, nil))
+}
+
+// serve lets a placed request live from its pass to its end.
+func (s *stand) serve(now sim.Time, q *sim.Request) {
+	s.t.Helper()
+	s.cache(q)
+	s.prefillDone(now, q)
+	s.finish(now, q)
+}
+
+// cache makes the worker of a placed request cache its prompt.
+func (s *stand) cache(q *sim.Request) {
+	s.t.Helper()
+	s.observe(s.worker(q), s.stored(q, 0))
+}
+
+func (s *stand) worker(q *sim.Request) sim.WorkerID {
+	s.t.Helper()
+	w, ok := s.on[q.ID]
+	if !ok {
+		s.t.Fatalf("request %d is not placed", q.ID)
+	}
+	return w
+}
+
+// evict makes a worker drop the blocks of a prompt from block number from on.
+func (s *stand) evict(w sim.WorkerID, q *sim.Request, from int) {
+	s.t.Helper()
+	_, seq := s.tree.Hashes(q.Prompt)
+	p := &scheduler.Pass{Count: 1}
+	for k := len(seq) - 1; k >= from; k-- {
+		p.KV = append(p.KV, s.change(q, k, 0))
+		p.Events = append(p.Events, scheduler.KVEvent{Removed: []uint64{seq[k]}})
+	}
+	s.observe(w, p)
+}
+
+func (s *stand) observe(w sim.WorkerID, p *scheduler.Pass) {
+	s.t.Helper()
+	if err := s.kv.Observe(w, p); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// stored is a pass that caches a prompt; salt changes the names of its blocks.
+func (s *stand) stored(q *sim.Request, salt uint64) *scheduler.Pass {
+	local, seq := s.tree.Hashes(q.Prompt)
+	p := &scheduler.Pass{Count: 1}
+	e := scheduler.KVEvent{}
+	for k := range local {
+		p.KV = append(p.KV, s.change(q, k, 1))
+		e.Stored = append(e.Stored, scheduler.KVBlock{Seq: seq[k] ^ salt, Tokens: local[k]})
+	}
+	p.Events = []scheduler.KVEvent{e}
+	return p
+}
+
+// change says that block k of a prompt is the last of its node that is cached,
+// or the first that is not.
+func (s *stand) change(q *sim.Request, k, cached int) scheduler.KVChange {
+	per := s.tree.PerNode()
+	return scheduler.KVChange{Node: q.Prompt.Nodes[k/per], Blocks: int32(k%per + cached)}
+}
+
+// storedTokens is a pass that announces a prompt of equal tokens one by one, as
+// SGLang does.
+func storedTokens(token uint64, count int, rank int32) *scheduler.Pass {
+	b := binary.LittleEndian.AppendUint64(nil, token)
+	e := scheduler.KVEvent{Rank: rank}
+	for k := range count {
+		e.Stored = append(e.Stored, scheduler.KVBlock{Seq: token<<32 + uint64(k) + 1, Tokens: blockhash.Bytes(b)})
+	}
+	return &scheduler.Pass{Count: 1, Events: []scheduler.KVEvent{e}, KVAtEnd: true}
+}
+
+// want compares what happened since the last want.
+func (s *stand) want(lines ...string) {
+	s.t.Helper()
+	if got, want := strings.Join(s.log, "\n"), strings.Join(lines, "\n"); got != want {
+		s.t.Errorf("placements:\n%s\nwant:\n%s", got, want)
+	}
+	s.log = nil
+}
+
+// both runs a test with either block index.
+func both(t *testing.T, f func(t *testing.T, exact bool)) {
+	for _, exact := range []bool{false, true} {
+		t.Run(fmt.Sprintf("exact=%t", exact), func(t *testing.T) { f(t, exact) })
+	}
+}
+
+func (s *stand) add(w sim.WorkerID) {
+	s.t.Helper()
+	if err := s.kv.AddWorker(w); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stand) remove(w sim.WorkerID) {
+	s.t.Helper()
+	if err := s.kv.RemoveWorker(w); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,252 @@
+package router
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// shape is a kind of prompt tree.
+type shape struct{ trace, block int }
+
+func (s shape) String() string { return fmt.Sprintf("trace=%d,block=%d", s.trace, s.block) }
+
+// One engine block per trace block, many, and straddling ones.
+var shapes = []shape{{4, 4}, {8, 1}, {12, 3}, {6, 4}, {4, 6}}
+
+// prompts makes prompts of few ids, so that they share much, of any length.
+// What nobody asks for stands between them, so that paths lead over many pages.
+func prompts(r *rand.Rand, tree *prompt.Tree, s shape, count int) []prompt.Prompt {
+	var all []prompt.Prompt
+	for range count {
+		ids := make([]uint64, 1+r.IntN(6))
+		for i := range ids {
+			ids[i] = uint64(r.IntN(2))
+		}
+		all = append(all, tree.Add(ids, 1+r.IntN(len(ids)*s.trace)))
+		gap := make([]uint64, 1+r.IntN(40))
+		for i := range gap {
+			gap[i] = uint64(1000*len(all) + i)
+		}
+		tree.Add(gap, len(gap)*s.trace)
+	}
+	return all
+}
+
+// cache is a worker's cache: which blocks, by sequence hash, with their place.
+type cache map[uint64]place
+
+type place struct {
+	node     prompt.NodeID
+	k        int // of the block in the node
+	parent   uint64
+	children int
+}
+
+// fill caches a prompt's first blocks, evict drops a block without cached
+// children; both tell what they did as an engine would.
+func (c cache) fill(tree *prompt.Tree, q prompt.Prompt, blocks int, p *scheduler.Pass) {
+	local, seq := tree.Hashes(q)
+	for k := range blocks {
+		if _, ok := c[seq[k]]; ok {
+			continue
+		}
+		at := place{node: q.Nodes[k/tree.PerNode()], k: k % tree.PerNode()}
+		e := scheduler.KVEvent{Stored: []scheduler.KVBlock{{Seq: seq[k], Tokens: local[k]}}}
+		if k > 0 {
+			at.parent = seq[k-1]
+			e.HasParent, e.Parent = true, at.parent
+			up := c[at.parent]
+			up.children++
+			c[at.parent] = up
+		}
+		c[seq[k]] = at
+		p.KV = append(p.KV, scheduler.KVChange{Node: at.node, Blocks: int32(at.k + 1)})
+		p.Events = append(p.Events, e)
+	}
+}
+
+func (c cache) evict(r *rand.Rand, p *scheduler.Pass) {
+	var leaves []uint64
+	for seq, at := range c {
+		if at.children == 0 {
+			leaves = append(leaves, seq)
+		}
+	}
+	if len(leaves) == 0 {
+		return
+	}
+	slices.Sort(leaves)
+	seq := leaves[r.IntN(len(leaves))]
+	at := c[seq]
+	if up, ok := c[at.parent]; ok {
+		up.children--
+		c[at.parent] = up
+	}
+	delete(c, seq)
+	p.KV = append(p.KV, scheduler.KVChange{Node: at.node, Blocks: int32(at.k)})
+	p.Events = append(p.Events, scheduler.KVEvent{Removed: []uint64{seq}})
+}
+
+// For caches that never drop a block before what hangs on it, bits per node
+// answer as the tree of blocks does.
+func TestResidencyTwin(t *testing.T) {
+	for _, shape := range shapes {
+		for _, workers := range []int{3, 70} {
+			t.Run(fmt.Sprintf("%v,workers=%d", shape, workers), func(t *testing.T) {
+				residencyTwin(t, shape, workers)
+			})
+		}
+	}
+}
+
+func residencyTwin(t *testing.T, shape shape, workers int) {
+	r := sim.NewRand(1, "residency")
+	tree := prompt.NewTree(shape.trace, shape.block, prompt.Options{})
+	all := prompts(r, tree, shape, 60)
+	fast, plain := newResidency(tree, workers), newTreeIndex(tree)
+	caches := make([]cache, workers)
+	for w := range caches {
+		caches[w] = cache{}
+	}
+	var a, b scores
+	a.grow(workers)
+	b.grow(workers)
+	credited := 0
+	for range 3000 {
+		w := r.IntN(workers)
+		p := &scheduler.Pass{Count: 1}
+		for range 1 + r.IntN(8) {
+			if q := all[r.IntN(len(all))]; r.IntN(5) < 2 && q.Blocks > 0 {
+				caches[w].fill(tree, q, 1+r.IntN(int(q.Blocks)), p)
+			} else {
+				caches[w].evict(r, p)
+			}
+		}
+		if err := plain.observe(sim.WorkerID(w), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := fast.observe(sim.WorkerID(w), p); err != nil {
+			t.Fatal(err)
+		}
+		q := all[r.IntN(len(all))]
+		fast.match(&q, &a)
+		plain.match(&q, &b)
+		if !slices.Equal(a.by, b.by) || a.max != b.max {
+			t.Fatalf("blocks %d of nodes %v: %v (max %d), want %v (max %d)", q.Blocks, q.Nodes, a.by, a.max, b.by, b.max)
+		}
+		for _, blocks := range a.by {
+			credited += min(int(blocks), 1)
+		}
+		a.clear()
+		b.clear()
+	}
+	if got, want := fmt.Sprint(fast.counts()), fmt.Sprint(plain.counts()); got != want {
+		t.Errorf("counts %s, want %s", got, want)
+	}
+	if credited < 300 {
+		t.Errorf("only %d credits in 3000 queries", credited)
+	}
+}
+
+// refs counts the holders of each active block of a worker, as router.md 4
+// puts it.
+type refs map[uint64]int
+
+func (f refs) add(seq []uint64, by int) {
+	for _, h := range seq {
+		if f[h] += by; f[h] == 0 {
+			delete(f, h)
+		}
+	}
+}
+
+func (f refs) depth(seq []uint64) int32 {
+	for i, h := range seq {
+		if f[h] == 0 {
+			return int32(i)
+		}
+	}
+	return int32(len(seq))
+}
+
+// Active blocks by path are those counted one by one.
+func TestLoadsTwin(t *testing.T) {
+	for _, shape := range shapes {
+		for _, workers := range []int{3, 70} {
+			t.Run(fmt.Sprintf("%v,workers=%d", shape, workers), func(t *testing.T) {
+				loadsTwin(t, shape, workers)
+			})
+		}
+	}
+}
+
+func loadsTwin(t *testing.T, shape shape, workers int) {
+	type run struct {
+		w sim.WorkerID
+		q prompt.Prompt
+	}
+	r := sim.NewRand(1, "loads")
+	tree := prompt.NewTree(shape.trace, shape.block, prompt.Options{})
+	all := prompts(r, tree, shape, 60)
+	fast := newLoads(tree, workers)
+	plain := make([]refs, workers)
+	for w := range plain {
+		plain[w] = refs{}
+	}
+	var running []run
+	var s scores
+	s.grow(workers)
+	for step := range 6000 {
+		// Waves: the running requests grow to many and shrink to none.
+		if grow := step/500%2 == 0; len(running) == 0 || r.IntN(10) < 3+4*asInt(grow) {
+			x := run{sim.WorkerID(r.IntN(workers)), all[r.IntN(len(all))]}
+			_, seq := tree.Hashes(x.q)
+			fast.add(x.w, &x.q)
+			plain[x.w].add(seq, 1)
+			running = append(running, x)
+		} else {
+			i := r.IntN(len(running))
+			x := running[i]
+			_, seq := tree.Hashes(x.q)
+			fast.remove(x.w, &x.q)
+			plain[x.w].add(seq, -1)
+			running = slices.Delete(running, i, i+1)
+		}
+		q := all[r.IntN(len(all))]
+		_, seq := tree.Hashes(q)
+		fast.match(&q, &s)
+		for w, f := range plain {
+			if got, want := fast.blocks[w], int64(len(f)); got != want {
+				t.Fatalf("step %d: worker %d has %d active blocks, want %d", step, w, got, want)
+			}
+			if got, want := s.by[w], f.depth(seq); got != want {
+				t.Fatalf("step %d: %d blocks of nodes %v are active on worker %d, want %d", step, got, q.Nodes, w, want)
+			}
+		}
+		s.clear()
+	}
+	for _, x := range running {
+		fast.remove(x.w, &x.q)
+	}
+	for i, p := range fast.holdings.pages {
+		if p != nil {
+			t.Errorf("page %d has %d holdings although nothing runs", i, p.live)
+		}
+	}
+	if fast.more.used != 0 {
+		t.Errorf("%d nodes have more holders although nothing runs", fast.more.used)
+	}
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
