@@ -1,0 +1,89 @@
+// Package golden compares what a replay gave with what the reference gave, and
+// knows the files the reference's results are kept in.
+//
+// Read golden.go (reports), requests.go (single requests), cases.go (files).
+package golden
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// tolerance is how far a mean or deviation may be off, relative or absolute:
+// the reference adds samples up in an order of its own.
+const tolerance = 1e-9
+
+// Diff is one place in which two results differ.
+type Diff struct {
+	Place     string // key of a report, or request and field
+	Ref, Ours string
+}
+
+func (d Diff) String() string {
+	return fmt.Sprintf("%s: reference %s, ours %s", d.Place, d.Ref, d.Ours)
+}
+
+// Compare lists the entries of ref that ours does not share. Counts, durations,
+// rates, extremes and percentiles must be the same float64; means and standard
+// deviations may differ by 1e-9; what is measured in real time is passed over,
+// and so is what only ours has.
+func Compare(ref, ours *collector.Report) []Diff {
+	have := map[string]any{}
+	for _, f := range ours.Fields() {
+		have[f.Key] = f.Value
+	}
+	var diffs []Diff
+	for _, f := range ref.Fields() {
+		if wallClock(f.Key) {
+			continue
+		}
+		value, ok := have[f.Key]
+		switch {
+		case !ok:
+			diffs = append(diffs, Diff{f.Key, format(f.Value), "missing"})
+		case !same(f.Key, f.Value, value):
+			diffs = append(diffs, Diff{f.Key, format(f.Value), format(value)})
+		}
+	}
+	return diffs
+}
+
+func wallClock(key string) bool {
+	switch key {
+	case "wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s":
+		return true
+	}
+	return false
+}
+
+func same(key string, ref, ours any) bool {
+	a, aok := number(ref)
+	b, bok := number(ours)
+	if !aok || !bok {
+		return ref == ours
+	}
+	if strings.HasPrefix(key, "mean_") || strings.HasPrefix(key, "std_") {
+		return math.Abs(a-b) <= tolerance*max(1, math.Abs(a), math.Abs(b))
+	}
+	return a == b
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func format(v any) string {
+	if f, ok := v.(float64); ok {
+		return string(collector.AppendFloat(nil, f))
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,156 @@
+package golden
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Request is what happened to one request; instants in ms of the logical clock,
+// nil where nothing happened.
+type Request struct {
+	ArrivalMS     float64  `json:"arrival_ms"`
+	AdmitMS       *float64 `json:"admit_ms"`
+	Reused        int      `json:"reused_input_tokens"`
+	InputTokens   int      `json:"input_length"`
+	OutputTokens  int      `json:"output_length"`
+	Tokens        int      `json:"n_tokens"`
+	FirstMS       *float64 `json:"first_token_ms"`
+	SecondMS      *float64 `json:"second_token_ms"`
+	LastMS        *float64 `json:"last_token_ms"`
+	Worker        *int     `json:"worker"`
+	PrefillWorker *int     `json:"prefill_worker"` // only when disaggregated
+	Session       int      `json:"session"`
+	Turn          int      `json:"turn"`
+	ArrivalOrder  int      `json:"arrival_order"`
+}
+
+// Requests lists what c knows, in order of arrival.
+func Requests(c *collector.Collector) []Request {
+	requests := make([]Request, 0, c.Len())
+	for id, r := range c.Requests() {
+		requests = append(requests, Request{
+			ArrivalMS: float64(r.Arrival),
+			AdmitMS:   instant(r.Admit, r.Admitted()),
+			Reused:    r.Reused, InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
+			Tokens:        r.Tokens,
+			FirstMS:       instant(r.First, r.Tokens >= 1),
+			SecondMS:      instant(r.Second, r.Tokens >= 2),
+			LastMS:        instant(r.Last, r.Tokens >= 1),
+			Worker:        worker(r.Worker),
+			PrefillWorker: worker(r.PrefillWorker),
+			Session:       int(r.Session), Turn: int(r.Turn), ArrivalOrder: int(id),
+		})
+	}
+	return requests
+}
+
+func instant(t sim.Time, happened bool) *float64 {
+	if !happened {
+		return nil
+	}
+	ms := float64(t)
+	return &ms
+}
+
+func worker(w sim.WorkerID) *int {
+	if w == collector.Nowhere {
+		return nil
+	}
+	id := int(w)
+	return &id
+}
+
+// CompareRequests lists the fields in which the requests differ, in the order
+// of ref. Requests are the same when session and turn are.
+func CompareRequests(ref, ours []Request) []Diff {
+	type turn struct{ session, turn int }
+	have := make(map[turn]*Request, len(ours))
+	var diffs []Diff
+	for i := range ours {
+		at := turn{ours[i].Session, ours[i].Turn}
+		if have[at] != nil {
+			diffs = append(diffs, Diff{place(&ours[i]), "once", "twice"})
+		}
+		have[at] = &ours[i]
+	}
+	for i := range ref {
+		at := turn{ref[i].Session, ref[i].Turn}
+		if have[at] == nil {
+			diffs = append(diffs, Diff{place(&ref[i]), "a request", "missing"})
+			continue
+		}
+		diffs = compareRequest(diffs, &ref[i], have[at])
+		delete(have, at)
+	}
+	for i := range ours {
+		if have[turn{ours[i].Session, ours[i].Turn}] == &ours[i] {
+			diffs = append(diffs, Diff{place(&ours[i]), "missing", "a request"})
+		}
+	}
+	return diffs
+}
+
+func place(r *Request) string { return fmt.Sprintf("session %d turn %d", r.Session, r.Turn) }
+
+func compareRequest(diffs []Diff, ref, ours *Request) []Diff {
+	a, b := reflect.ValueOf(ref).Elem(), reflect.ValueOf(ours).Elem()
+	for i := range a.NumField() {
+		x, y := present(a.Field(i)), present(b.Field(i))
+		if x != y {
+			key := a.Type().Field(i).Tag.Get("json")
+			diffs = append(diffs, Diff{place(ref) + ": " + key, format(x), format(y)})
+		}
+	}
+	return diffs
+}
+
+// present is the value of v or what v points to, or "null".
+func present(v reflect.Value) any {
+	if v.Kind() != reflect.Pointer {
+		return v.Interface()
+	}
+	if v.IsNil() {
+		return "null"
+	}
+	return v.Elem().Interface()
+}
+
+// ReadRequests reads a file of one JSON request per line, compressed by gzip
+// when its name ends in .gz.
+func ReadRequests(path string) ([]Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var in io.Reader = bufio.NewReader(f)
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(in); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	dec := json.NewDecoder(in)
+	dec.DisallowUnknownFields()
+	var requests []Request
+	for {
+		var r Request
+		err := dec.Decode(&r)
+		if errors.Is(err, io.EOF) {
+			return requests, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: request %d: %w", path, len(requests), err)
+		}
+		requests = append(requests, r)
+	}
+}

@@ -1,0 +1,195 @@
+// Package collector remembers facts of a replay (when each request arrived, was
+// admitted and gained its tokens) and derives the report from them at the end.
+//
+// Read collector.go (the facts), gaps.go (inter-token latencies as weighted
+// values), report.go (what is derived), quantile.go with pick.go and radix.go
+// (how), json.go and text.go (how it is written), file.go (where).
+package collector
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Nowhere is the worker of a request that was never placed.
+const Nowhere sim.WorkerID = -1
+
+// never is the admission time of a request that was not admitted.
+const never sim.Time = -1
+
+// Collector holds one Record per request and the inter-token latencies of all
+// of them together. It keeps no list of token times.
+type Collector struct {
+	records []Record // by RequestID, which is the order of arrivals
+	gaps    gaps
+}
+
+// Record is what is known of one request. Instants are on the logical clock.
+type Record struct {
+	Arrival sim.Time
+	Admit   sim.Time // first admission; negative: never admitted
+	First   sim.Time // first token, when Tokens >= 1
+	Second  sim.Time // second token, when Tokens >= 2
+	Last    sim.Time // latest token known, when Tokens >= 1
+
+	Tokens       int // tokens known to have been gained
+	InputTokens  int
+	OutputTokens int // asked for, not gained
+	Reused       int // prompt tokens found in a cache, the most of any admission
+	FromHost     int // of these, fetched from host memory, the most of any admission
+
+	Worker        sim.WorkerID // of the decode or only stage, or Nowhere
+	PrefillWorker sim.WorkerID // of the prefill stage, or Nowhere
+	Session       int32
+	Turn          int32
+}
+
+// Admitted reports whether the request was ever given a place.
+func (r *Record) Admitted() bool { return r.Admit >= 0 }
+
+// Counted reports whether the request enters the statistics: it does with an
+// admission and a token, even if it has not finished.
+func (r *Record) Counted() bool { return r.Admitted() && r.Tokens > 0 }
+
+// TTFT is the time from arrival to the first token of a counted request.
+func (r *Record) TTFT() sim.Time { return (r.First - r.Arrival).Max0() }
+
+// E2E is the time from arrival to the latest token of a counted request.
+func (r *Record) E2E() sim.Time { return (r.Last - r.Arrival).Max0() }
+
+// TTST is the time from the first to the second token, when there are two.
+func (r *Record) TTST() sim.Time { return (r.Second - r.First).Max0() }
+
+// TPOT is the mean time per token after the first, when there are two or more.
+func (r *Record) TPOT() sim.Time {
+	return (r.Last - r.First).Max0() / sim.Time(r.Tokens-1)
+}
+
+// New returns a collector with room for the given number of requests; it grows
+// when more arrive.
+func New(requests int) *Collector {
+	return &Collector{records: make([]Record, 0, max(requests, 0))}
+}
+
+// Arrive opens the record of r. Requests arrive in the order of their ids.
+func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
+	if int(r.ID) != len(c.records) {
+		panic(fmt.Sprintf("collector: request %d arrives, want %d", r.ID, len(c.records)))
+	}
+	c.records = append(c.records, Record{
+		Arrival: at, Admit: never,
+		InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
+		Worker: Nowhere, PrefillWorker: Nowhere,
+		Session: r.Session, Turn: r.Turn,
+	})
+}
+
+// Place notes the worker of the decode or only stage.
+func (c *Collector) Place(id sim.RequestID, w sim.WorkerID) { c.records[id].Worker = w }
+
+// PlacePrefill notes the worker of the prefill stage.
+func (c *Collector) PlacePrefill(id sim.RequestID, w sim.WorkerID) {
+	c.records[id].PrefillWorker = w
+}
+
+// Admit notes admissions at an instant. Of several admissions of one request
+// the first time and the largest reuse are kept. Passes of a prefill stage,
+// whose tokens do not count, are noted by this alone.
+func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
+	for _, a := range admitted {
+		r := &c.records[a.Request]
+		if !r.Admitted() {
+			r.Admit = at
+		}
+		r.Reused = max(r.Reused, a.Reused)
+		r.FromHost = max(r.FromHost, a.FromHost)
+	}
+}
+
+// Pass notes a pass, or a run of them, of a decode or only stage.
+func (c *Collector) Pass(p *scheduler.Pass) {
+	c.Admit(p.Start, p.Admitted)
+	if len(p.Second) > 0 {
+		c.second(p.FirstEnd(), p.Second)
+	}
+	for i := range p.Marks {
+		c.mark(p.End, &p.Marks[i])
+	}
+	c.gaps.add(p.Gap, int64(p.Count)*int64(p.Decoding))
+	for _, gap := range p.Gaps {
+		c.gaps.add(gap, 1)
+	}
+}
+
+func (c *Collector) second(at sim.Time, ids []sim.RequestID) {
+	for _, id := range ids {
+		r := &c.records[id]
+		if invariant.Enabled && r.Tokens != 1 {
+			panic(fmt.Sprintf("collector: second token of request %d, which has %d", id, r.Tokens))
+		}
+		r.Second, r.Last, r.Tokens = at, at, 2
+	}
+}
+
+func (c *Collector) mark(at sim.Time, m *scheduler.Mark) {
+	r := &c.records[m.Request]
+	if m.First {
+		if invariant.Enabled && r.Tokens != 0 {
+			panic(fmt.Sprintf("collector: first token of request %d, which has %d", m.Request, r.Tokens))
+		}
+		r.First, r.Last, r.Tokens = at, at, 1
+	}
+	if m.Last {
+		if invariant.Enabled && (m.Tokens < r.Tokens || at < r.Last) {
+			panic(fmt.Sprintf("collector: last token %d of request %d at %v ms, which has %d at %v ms",
+				m.Tokens, m.Request, at, r.Tokens, r.Last))
+		}
+		r.Last, r.Tokens = at, m.Tokens
+	}
+}
+
+// Progress notes how far an unfinished request has come: it has gained tokens
+// tokens, the latest of them at last. Between a request's second and last token
+// no pass says so; a report of a run that is not over needs it.
+func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
+	r := &c.records[id]
+	if invariant.Enabled && (tokens < r.Tokens || tokens > 0 && r.Tokens == 0) {
+		panic(fmt.Sprintf("collector: progress of request %d to %d tokens, which has %d", id, tokens, r.Tokens))
+	}
+	if tokens > 0 {
+		r.Tokens, r.Last = tokens, last
+	}
+}
+
+// Latencies is the time to the first token of a request and its mean time per
+// token after that, 0 while there are fewer than two. It reports false while
+// the request has no token.
+func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
+	if int(id) >= len(c.records) || c.records[id].Tokens == 0 {
+		return 0, 0, false
+	}
+	r := &c.records[id]
+	if r.Tokens >= 2 {
+		tpot = r.TPOT()
+	}
+	return r.TTFT(), tpot, true
+}
+
+// Len is the number of requests that have arrived.
+func (c *Collector) Len() int { return len(c.records) }
+
+// Requests yields the records in order of arrival. They are the collector's
+// own: not to be changed, and valid until the next call of another method.
+func (c *Collector) Requests() iter.Seq2[sim.RequestID, *Record] {
+	return func(yield func(sim.RequestID, *Record) bool) {
+		for i := range c.records {
+			if !yield(sim.RequestID(i), &c.records[i]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package collector_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// An engine of sorts: random requests, random batches, preemptions, runs of
+// passes. Its times are multiples of 1/1024 ms, so that sums of them are exact.
+type engine struct {
+	rng      *rand.Rand
+	c        *collector.Collector
+	n        naive
+	now      sim.Time
+	open     []sim.RequestID // arrived and not finished
+	before   []sim.RequestID // gained a token in the pass before
+	want     []int           // tokens, by id
+	maxGap   int             // longest pass in 1/1024 ms
+	runs     int             // passes noted as part of a run
+	resumed  int             // gaps after a preemption
+	finished int
+}
+
+func (e *engine) arrive() {
+	r := &sim.Request{
+		ID:          sim.RequestID(len(e.want)),
+		InputTokens: 1 + e.rng.IntN(2000), OutputTokens: 1 + e.rng.IntN(40),
+	}
+	at := e.now - sim.Time(e.rng.IntN(4000))/1024
+	e.c.Arrive(r, at.Max0())
+	e.n.records = append(e.n.records, naiveRecord{arrival: float64(at.Max0()), in: r.InputTokens, out: r.OutputTokens})
+	e.want = append(e.want, r.OutputTokens)
+	e.open = append(e.open, r.ID)
+}
+
+func (e *engine) tokens(id sim.RequestID) []float64 { return e.n.records[id].tokens }
+
+// step runs a pass over a random choice of the open requests, or a run of
+// passes over those of the pass before.
+func (e *engine) step() {
+	p := scheduler.Pass{Start: e.now, Count: 1, Gap: sim.Time(e.rng.IntN(e.maxGap)) / 1024}
+	var batch []sim.RequestID
+	for _, id := range e.open {
+		if e.rng.IntN(8) > 0 {
+			batch = append(batch, id)
+		}
+	}
+	if room := e.room(); room > 1 && e.rng.IntN(2) == 0 {
+		batch = slices.Clone(e.before)
+		p.Count = 2 + e.rng.IntN(room-1)
+		e.runs += p.Count
+	}
+	p.End = p.Start + sim.Time(float64(p.Count)*float64(p.Gap))
+	for _, id := range batch {
+		e.token(&p, id)
+	}
+	e.c.Pass(&p)
+	e.n.pass(&p, batch)
+	e.now, e.before = p.End, batch
+	e.open = slices.DeleteFunc(e.open, e.done)
+	e.before = slices.DeleteFunc(e.before, e.done)
+}
+
+func (e *engine) done(id sim.RequestID) bool { return len(e.tokens(id)) == e.want[id] }
+
+// room is how many passes the batch of the pass before can go on alike.
+func (e *engine) room() int {
+	if len(e.before) == 0 {
+		return 0
+	}
+	room := 20
+	for _, id := range e.before {
+		room = min(room, e.want[id]-1-len(e.tokens(id)))
+	}
+	return room
+}
+
+// token notes in p what the token of one request means.
+func (e *engine) token(p *scheduler.Pass, id sim.RequestID) {
+	had := e.tokens(id)
+	resumed := !slices.Contains(e.before, id)
+	if resumed {
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: id, Reused: e.rng.IntN(500)})
+	}
+	switch {
+	case len(had) == 0:
+	case resumed:
+		e.resumed++
+		p.Gaps = append(p.Gaps, p.End-sim.Time(had[len(had)-1]))
+	default:
+		p.Decoding++
+	}
+	if len(had) == 1 {
+		p.Second = append(p.Second, id)
+	}
+	m := scheduler.Mark{Request: id, Tokens: len(had) + 1, First: len(had) == 0, Last: len(had)+1 == e.want[id]}
+	if m.First || m.Last {
+		p.Marks = append(p.Marks, m)
+	}
+	if m.Last {
+		e.finished++
+	}
+}
+
+// The collector derives from gaps and a few instants per request exactly what
+// follows from the times of all tokens.
+func TestReportIsThatOfAllTokenTimes(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			e := &engine{rng: rand.New(rand.NewPCG(seed, 1)), c: collector.New(3), maxGap: 1 << (seed % 18)}
+			for range 300 {
+				if e.rng.IntN(3) == 0 {
+					e.arrive()
+				}
+				e.step()
+			}
+			e.arrive()
+			for _, id := range e.open {
+				if times := e.tokens(id); len(times) > 0 {
+					e.c.Progress(id, len(times), sim.Time(times[len(times)-1]))
+				}
+			}
+			if e.finished == 0 || e.runs == 0 || e.resumed == 0 || len(e.open) == 0 {
+				t.Fatalf("nothing tested: %d finished, %d open, %d in runs, %d resumed", e.finished, len(e.open), e.runs, e.resumed)
+			}
+			got, want := e.c.Report(0), e.n.report()
+			for _, d := range golden.Compare(want, got) {
+				t.Error(d)
+			}
+			if again := e.c.Report(0); len(golden.Compare(got, again)) > 0 {
+				t.Error("a second report differs from the first")
+			}
+			exactMeans(t, got, want)
+			e.checkLatencies(t)
+		})
+	}
+}
+
+// exactMeans wants the sums of per-request values to run in order of arrival.
+func exactMeans(t *testing.T, got, want *collector.Report) {
+	t.Helper()
+	pairs := [][2]collector.Distribution{
+		{got.TTFT, want.TTFT}, {got.TTST, want.TTST}, {got.TPOT, want.TPOT}, {got.E2E, want.E2E},
+	}
+	for i, p := range pairs {
+		if p[0] != p[1] {
+			t.Errorf("distribution %d: got %+v, want %+v", i, p[0], p[1])
+		}
+	}
+}
+
+func (e *engine) checkLatencies(t *testing.T) {
+	t.Helper()
+	for i := range e.want {
+		id := sim.RequestID(i)
+		ttft, tpot, ok := e.c.Latencies(id)
+		times := e.tokens(id)
+		if ok != (len(times) > 0) {
+			t.Fatalf("request %d with %d tokens: latencies known is %v", id, len(times), ok)
+		}
+		if !ok {
+			continue
+		}
+		wantTPOT := 0.0
+		if m := len(times); m > 1 {
+			wantTPOT = (times[m-1] - times[0]) / float64(m-1)
+		}
+		if want := times[0] - e.n.records[i].arrival; float64(ttft) != want || float64(tpot) != wantTPOT {
+			t.Errorf("request %d: latencies %v, %v, want %v, %v", id, ttft, tpot, want, wantTPOT)
+		}
+	}
+}
+
+// One request on one worker: E1 of the specification, to the last digit.
+func TestOneRequest(t *testing.T) {
+	c := collector.New(1)
+	c.Arrive(&sim.Request{InputTokens: 1000, OutputTokens: 5}, 0)
+	c.Place(0, 0)
+	const first, gap = sim.Time(37.852452), sim.Time(5.746593000000004)
+	c.Pass(&scheduler.Pass{
+		Start: 0, End: first, Gap: first, Count: 1,
+		Admitted: []scheduler.Admission{{Request: 0}},
+		Marks:    []scheduler.Mark{{Request: 0, First: true, Tokens: 1}},
+	})
+	c.Pass(&scheduler.Pass{
+		Start: first, End: 55.09223100000001, Gap: gap, Count: 3, Decoding: 1, Second: []sim.RequestID{0},
+	})
+	c.Pass(&scheduler.Pass{
+		Start: 55.09223100000001, End: 60.83882400000002, Gap: gap, Count: 1, Decoding: 1,
+		Marks: []scheduler.Mark{{Request: 0, Last: true, Tokens: 5}},
+	})
+	all := func(v float64) collector.Distribution {
+		return collector.Distribution{Mean: v, Min: v, Max: v, Median: v, P75: v, P90: v, P95: v, P99: v}
+	}
+	got := c.Report(0)
+	want := &collector.Report{
+		Requests: 1, Completed: 1, InputTokens: 1000, OutputTokens: 5, ProcessedTokens: 1005,
+		DurationMS: 60.83882400000002, RequestsPerS: 16.436872612790804, InputTokensPerS: 16436.8726127908,
+		OutputTokensPerS: 82.18436306395401, TotalTokensPerS: 16519.056975854757,
+		TTFT: all(37.852452), TTST: all(5.746593000000004), TPOT: all(5.746593000000004), ITL: all(5.746593000000004),
+		E2E: all(60.83882400000002), UserThroughput: all(174.01615183118054),
+	}
+	for _, d := range golden.Compare(want, got) {
+		t.Error(d)
+	}
+}
+
+// Only requests with an admission and a token count, whatever else is known.
+func TestInclusion(t *testing.T) {
+	c := collector.New(0)
+	for id := range sim.RequestID(4) {
+		c.Arrive(&sim.Request{ID: id, InputTokens: 10, OutputTokens: 7, Session: int32(id) + 5, Turn: 2}, sim.Time(id))
+	}
+	c.PlacePrefill(1, 3)
+	c.Place(1, 4)
+	c.Admit(9, []scheduler.Admission{{Request: 1, Reused: 4}, {Request: 2, Reused: 2}})
+	c.Pass(&scheduler.Pass{
+		Start: 10, End: 12, Gap: 2, Count: 1,
+		Admitted: []scheduler.Admission{{Request: 1, Reused: 3}},
+		Marks:    []scheduler.Mark{{Request: 1, First: true, Tokens: 1}, {Request: 3, First: true, Tokens: 1}},
+	})
+	c.Progress(0, 0, 0)
+	r := c.Report(0)
+	if r.Requests != 4 || r.Completed != 1 || r.InputTokens != 10 || r.OutputTokens != 7 || r.DurationMS != 12 {
+		t.Errorf("got %+v", r)
+	}
+	if r.PrefixCacheReusedRatio != 0.4 || r.TTFT.Max != 11 || r.ITL != (collector.Distribution{}) {
+		t.Errorf("reuse %v, ttft %v, itl %+v", r.PrefixCacheReusedRatio, r.TTFT.Max, r.ITL)
+	}
+	want := collector.Record{
+		Arrival: 1, Admit: 9, First: 12, Last: 12, Tokens: 1, InputTokens: 10, OutputTokens: 7, Reused: 4,
+		Worker: 4, PrefillWorker: 3, Session: 6, Turn: 2,
+	}
+	for id, rec := range c.Requests() {
+		if id == 1 && *rec != want {
+			t.Errorf("record %d is %+v, want %+v", id, *rec, want)
+		}
+		if id != 1 && (rec.Counted() || rec.Worker != collector.Nowhere || rec.PrefillWorker != collector.Nowhere) {
+			t.Errorf("record %d is %+v, want one that was never placed or counted", id, *rec)
+		}
+	}
+	if c.Len() != 4 {
+		t.Errorf("%d requests, want 4", c.Len())
+	}
+}
+
+// Without requests, tokens or time every statistic is 0 and nothing divides by 0.
+func TestNothing(t *testing.T) {
+	if got := collector.New(5).Report(0); len(golden.Compare(&collector.Report{}, got)) > 0 {
+		t.Errorf("no requests: %+v", got)
+	}
+	c := collector.New(0)
+	c.Arrive(&sim.Request{InputTokens: 3, OutputTokens: 2}, 0)
+	c.Pass(&scheduler.Pass{
+		Count: 1, Admitted: []scheduler.Admission{{Request: 0}}, Marks: []scheduler.Mark{{Request: 0, First: true, Tokens: 1}},
+	})
+	c.Pass(&scheduler.Pass{
+		Count: 1, Decoding: 1, Second: []sim.RequestID{0}, Marks: []scheduler.Mark{{Request: 0, Last: true, Tokens: 2}},
+	})
+	got := c.Report(0)
+	second := 1e-9 // stands in for no time at all
+	if got.RequestsPerS != 1/second || got.DurationMS != 0 || got.UserThroughput != (collector.Distribution{}) {
+		t.Errorf("all at instant 0: %+v", got)
+	}
+}
+
+func TestArrivalOutOfOrder(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("request 1 arrived first and nobody minded")
+		}
+	}()
+	collector.New(0).Arrive(&sim.Request{ID: 1}, 0)
+}
+
+// A pass costs no memory once the list of gaps has grown.
+func TestPassDoesNotAllocate(t *testing.T) {
+	c := collector.New(1)
+	c.Arrive(&sim.Request{InputTokens: 3, OutputTokens: 1 << 30}, 0)
+	p := &scheduler.Pass{
+		Count: 2, Decoding: 3, Gaps: []sim.Time{1, 2, 3},
+		Admitted: []scheduler.Admission{{Request: 0}},
+	}
+	step := func() {
+		p.Gap++
+		p.Start, p.End = p.End, p.End+2*p.Gap
+		c.Pass(p)
+	}
+	for range 50_000 {
+		step()
+	}
+	if n := testing.AllocsPerRun(1000, step); n != 0 {
+		t.Errorf("%v allocations per pass, want 0", n)
+	}
+}

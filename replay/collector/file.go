@@ -1,0 +1,128 @@
+package collector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// DefaultName is the name of a report file in a directory, by local time.
+func DefaultName(at time.Time) string {
+	return "replay_report_" + at.Format("20060102_150405") + ".json"
+}
+
+// ResolvePath is the file meant by path: path itself, or a file named after at
+// inside it when path is a directory or ends like one. No path means the current directory, and
+// gives an absolute path.
+func ResolvePath(path string, at time.Time) (string, error) {
+	if path == "" {
+		return filepath.Abs(DefaultName(at))
+	}
+	st, err := os.Stat(path)
+	if err == nil && st.IsDir() || os.IsPathSeparator(path[len(path)-1]) {
+		return filepath.Join(path, DefaultName(at)), nil
+	}
+	return path, nil
+}
+
+// WriteFile makes write fill the file at path, creating the directories above
+// it. What was there stays until the new file is complete: readers see the old
+// file or the new one, never a part, whatever fails and whenever the process is
+// killed. Devices, pipes and the process's own streams are written to directly.
+func WriteFile(path string, write func(io.Writer) error) error {
+	switch path {
+	case "/dev/stdout":
+		return write(os.Stdout)
+	case "/dev/stderr":
+		return write(os.Stderr)
+	}
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && st.IsDir():
+		return fmt.Errorf("%s: is a directory, want a file", path)
+	case err == nil && (!st.Mode().IsRegular() || ownStream(path)):
+		return writeDirect(path, write)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	target, err := followLink(path)
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o666)
+	if st != nil {
+		mode = st.Mode().Perm()
+	}
+	return replaceFile(target, mode, write)
+}
+
+// ownStream reports whether path is a name of an open file, such as /dev/fd/3.
+// To rename a file over it would take it away from whoever opened it.
+func ownStream(path string) bool {
+	clean := filepath.Clean(path)
+	return strings.HasPrefix(clean, "/dev/fd/") || strings.HasPrefix(clean, "/proc/")
+}
+
+func writeDirect(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// followLink is the file that path leads to, so that a rename replaces the file
+// and not a link to it.
+func followLink(path string) (string, error) {
+	st, err := os.Lstat(path)
+	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+		return path, nil
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: is a link to nothing, want a file", path)
+	}
+	return target, err
+}
+
+func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	f, err := createTemp(dir, mode)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	renamed := false // from then on the name may be another file's
+	defer func() {
+		if !renamed {
+			os.Remove(f.Name())
+		}
+	}()
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return err
+	}
+	err = os.Rename(f.Name(), path)
+	renamed = err == nil
+	return err
+}
+
+// createTemp opens a new file in dir. Unlike os.CreateTemp it lets the process's
+// umask decide who may read it, as for any other file.
+func createTemp(dir string, mode fs.FileMode) (*os.File, error) {
+	const tries = 10_000
+	for i := range tries {
+		name := fmt.Sprintf(".replay-%d-%d.tmp", os.Getpid(), i)
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("%s: %d temporary files are in the way", dir, tries)
+}

@@ -1,0 +1,215 @@
+package collector
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Field is one entry of a report file.
+type Field struct {
+	Key   string
+	Value any // int, float64, bool or string
+}
+
+// named is a distribution and the end of its keys.
+type named struct {
+	suffix string
+	of     *Distribution
+}
+
+func (r *Report) distributions() []named {
+	return []named{
+		{"ttft_ms", &r.TTFT},
+		{"ttst_ms", &r.TTST},
+		{"tpot_ms", &r.TPOT},
+		{"itl_ms", &r.ITL},
+		{"e2e_latency_ms", &r.E2E},
+		{"output_token_throughput_per_user", &r.UserThroughput},
+	}
+}
+
+// places are the keys every report has and where in r their values are: an *int
+// or a *float64.
+func (r *Report) places() []Field {
+	fields := []Field{
+		{"num_requests", &r.Requests},
+		{"completed_requests", &r.Completed},
+		{"total_input_tokens", &r.InputTokens},
+		{"total_output_tokens", &r.OutputTokens},
+		{"processed_tokens", &r.ProcessedTokens},
+		{"duration_ms", &r.DurationMS},
+		{"wall_time_ms", &r.WallMS},
+		{"request_throughput_rps", &r.RequestsPerS},
+		{"input_throughput_tok_s", &r.InputTokensPerS},
+		{"output_throughput_tok_s", &r.OutputTokensPerS},
+		{"total_throughput_tok_s", &r.TotalTokensPerS},
+		{"processed_tokens_per_s", &r.ProcessedTokensPerS},
+		{"processed_output_tokens_per_s", &r.ProcessedOutputPerS},
+		{"prefix_cache_reused_ratio", &r.PrefixCacheReusedRatio},
+	}
+	for _, d := range r.distributions() {
+		fields = append(fields,
+			Field{"mean_" + d.suffix, &d.of.Mean},
+			Field{"min_" + d.suffix, &d.of.Min},
+			Field{"max_" + d.suffix, &d.of.Max},
+			Field{"median_" + d.suffix, &d.of.Median},
+			Field{"p75_" + d.suffix, &d.of.P75},
+			Field{"p90_" + d.suffix, &d.of.P90},
+			Field{"p95_" + d.suffix, &d.of.P95},
+			Field{"p99_" + d.suffix, &d.of.P99},
+			Field{"std_" + d.suffix, &d.of.Std},
+		)
+	}
+	return fields
+}
+
+// Fields lists the report's entries in the order of their keys, bytewise.
+func (r *Report) Fields() []Field {
+	fields := r.places()
+	for i := range fields {
+		switch at := fields[i].Value.(type) {
+		case *int:
+			fields[i].Value = *at
+		case *float64:
+			fields[i].Value = *at
+		}
+	}
+	fields = append(fields, r.Extra...)
+	slices.SortStableFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	return fields
+}
+
+// WriteJSON writes the report file: one entry per line, sorted by key.
+//
+// It formats by itself because Go's JSON packages write other floats than the
+// file form asks for (10 instead of 10.0, 1e-9 instead of 1e-09).
+func (r *Report) WriteJSON(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	sep := "{\n"
+	var buf []byte
+	for _, f := range r.Fields() {
+		buf = append(buf[:0], sep...)
+		buf = append(buf, "  "...)
+		buf = appendString(buf, f.Key)
+		buf = append(buf, ": "...)
+		var err error
+		if buf, err = appendValue(buf, f.Value); err != nil {
+			return fmt.Errorf("report: %s: %w", f.Key, err)
+		}
+		out.Write(buf) // Flush reports the error
+		sep = ",\n"
+	}
+	out.WriteString("\n}\n")
+	return out.Flush()
+}
+
+func appendValue(dst []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return dst, fmt.Errorf("%v, want a finite number", v)
+		}
+		return AppendFloat(dst, v), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case string:
+		return appendString(dst, v), nil
+	}
+	return dst, fmt.Errorf("a value of type %T, want int, float64, bool or string", value)
+}
+
+func appendString(dst []byte, s string) []byte {
+	quoted, _ := json.Marshal(s) // a string cannot fail
+	return append(dst, quoted...)
+}
+
+// AppendFloat appends the shortest digits that read back as v: with a decimal
+// point for 1e-4 <= |v| < 1e16 and for 0, else with an exponent.
+func AppendFloat(dst []byte, v float64) []byte {
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, v, 'e', -1, 64)
+	e := slices.Index(dst[start:], 'e')
+	if e < 0 {
+		return dst // infinite or not a number
+	}
+	exp, _ := strconv.Atoi(string(dst[start+e+1:]))
+	if exp < -4 || exp >= 16 {
+		return dst
+	}
+	dst = strconv.AppendFloat(dst[:start], v, 'f', -1, 64)
+	if !slices.Contains(dst[start:], '.') {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// ReadJSON reads a report file. Every key of a report must be there; keys it
+// does not know become Extra, in the order of their names.
+func ReadJSON(in io.Reader) (*Report, error) {
+	var entries map[string]any
+	dec := json.NewDecoder(in)
+	dec.UseNumber()
+	if err := dec.Decode(&entries); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("report: more than one JSON value, want one object")
+	}
+	r := &Report{}
+	for _, f := range r.places() {
+		value, ok := entries[f.Key]
+		if !ok {
+			return nil, fmt.Errorf("report: no %s", f.Key)
+		}
+		if err := readInto(f.Value, value); err != nil {
+			return nil, fmt.Errorf("report: %s: %w", f.Key, err)
+		}
+		delete(entries, f.Key)
+	}
+	for key, value := range entries {
+		value, err := readExtra(value)
+		if err != nil {
+			return nil, fmt.Errorf("report: %s: %w", key, err)
+		}
+		r.Extra = append(r.Extra, Field{key, value})
+	}
+	slices.SortFunc(r.Extra, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	return r, nil
+}
+
+func readInto(place, value any) error {
+	number, ok := value.(json.Number)
+	if !ok {
+		return fmt.Errorf("%v, want a number", value)
+	}
+	var err error
+	switch at := place.(type) {
+	case *int:
+		*at, err = strconv.Atoi(number.String())
+	case *float64:
+		*at, err = number.Float64()
+	}
+	return err
+}
+
+func readExtra(value any) (any, error) {
+	switch v := value.(type) {
+	case json.Number:
+		if n, err := strconv.Atoi(v.String()); err == nil {
+			return n, nil
+		}
+		return v.Float64()
+	case bool, string:
+		return v, nil
+	}
+	return nil, fmt.Errorf("%v, want a number, a boolean or a string", value)
+}

@@ -1,0 +1,96 @@
+package collector
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// sortBelow is the length from which on counting digits beats sorting.
+const sortBelow = 256
+
+// pick puts into out[i] the value that is at index ranks[i] once values, which
+// are >= 0, are sorted. The ranks ascend. buf is memory for as many values,
+// overwritten; values stay in their order.
+//
+// It counts values by the leading digit in which they differ and goes on with
+// those buckets only that hold a rank.
+func pick(values []float64, ranks []int, out, buf []float64) {
+	high := bits.Len64(differing(values))
+	if len(values) < sortBelow || high == 0 {
+		buf = append(buf[:0], values...)
+		slices.Sort(buf)
+		for i, r := range ranks {
+			out[i] = buf[r]
+		}
+		return
+	}
+	shift := max(0, high-digitBits)
+	var next [1 << digitBits]int32
+	for _, v := range values {
+		next[math.Float64bits(v)>>shift&digitMask]++
+	}
+	chosen := choose(&next, ranks)
+	buf = buf[:len(values)]
+	for _, v := range values {
+		if to := &next[math.Float64bits(v)>>shift&digitMask]; *to >= 0 {
+			buf[*to] = v
+			*to++
+		}
+	}
+	for _, b := range chosen {
+		inside := buf[b.from:b.to]
+		if b.ranks == 0 {
+			break
+		}
+		var relative [maxRanks]int
+		for i, r := range ranks[:b.ranks] {
+			relative[i] = r - b.below
+		}
+		pick(inside, relative[:b.ranks], out, make([]float64, len(inside)))
+		ranks, out = ranks[b.ranks:], out[b.ranks:]
+	}
+}
+
+// maxRanks is the most ranks pick looks for at once.
+const maxRanks = 5
+
+// bucket is the place of the values with one digit among those with a chosen
+// digit.
+type bucket struct {
+	from, to int
+	below    int // values of smaller digits, chosen or not
+	ranks    int // ranks among these values
+}
+
+// choose finds the buckets that hold a rank. counts, the number of values of
+// each digit, becomes the place of the bucket's first value, -1 for a bucket
+// that is not chosen.
+func choose(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks]bucket) {
+	below, at, found := 0, 0, 0
+	for digit, count := range counts {
+		n := 0
+		for n < len(ranks) && ranks[n] < below+int(count) {
+			n++
+		}
+		counts[digit] = -1
+		if n > 0 {
+			counts[digit] = int32(at)
+			chosen[found] = bucket{from: at, to: at + int(count), below: below, ranks: n}
+			at += int(count)
+			ranks = ranks[n:]
+			found++
+		}
+		below += int(count)
+	}
+	return chosen
+}
+
+// differing are the bits in which the values are not all alike.
+func differing(values []float64) (differ uint64) {
+	first := math.Float64bits(values[0])
+	for _, v := range values {
+		differ |= math.Float64bits(v) ^ first
+	}
+	return differ
+}

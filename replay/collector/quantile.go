@@ -1,0 +1,97 @@
+package collector
+
+import "math"
+
+// Distribution describes a list of samples; all of it is 0 for an empty list.
+type Distribution struct {
+	Mean, Min, Max             float64
+	Median, P75, P90, P95, P99 float64
+	Std                        float64 // of the population: the squares are divided by n
+}
+
+// percentiles are the ones a Distribution has, ascending.
+func percentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
+
+// rank is the index of percentile p in an ascending list of n samples: the
+// nearest one, the upper of two equally near, without interpolation.
+func rank(n int64, p float64) int64 {
+	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
+}
+
+// distribution describes samples, which are >= 0. The sums run in the order of
+// the list, which is left as it is; buf is memory for as many.
+func distribution(samples, buf []float64) Distribution {
+	if len(samples) == 0 {
+		return Distribution{}
+	}
+	var d Distribution
+	d.Mean, d.Std = moments(samples)
+	d.Min, d.Max = extremes(samples)
+	var ranks [maxRanks]int
+	for i, p := range percentiles() {
+		ranks[i] = int(rank(int64(len(samples)), p))
+	}
+	var at [maxRanks]float64
+	pick(samples, ranks[:], at[:], buf)
+	d.Median, d.P75, d.P90, d.P95, d.P99 = at[0], at[1], at[2], at[3], at[4]
+	return d
+}
+
+func moments(samples []float64) (mean, std float64) {
+	n := float64(len(samples))
+	sum := 0.0
+	for _, v := range samples {
+		sum += v
+	}
+	mean = sum / n
+	squares := 0.0
+	for _, v := range samples {
+		squares += float64((v - mean) * (v - mean))
+	}
+	return mean, math.Sqrt(squares / n)
+}
+
+func extremes(samples []float64) (least, most float64) {
+	least, most = samples[0], samples[0]
+	for _, v := range samples {
+		if v < least {
+			least = v
+		}
+		if v > most {
+			most = v
+		}
+	}
+	return least, most
+}
+
+// weightedDistribution describes ascending values, each of which counts as
+// often as the entry of counts beside it says.
+func weightedDistribution(values []float64, counts []int64) Distribution {
+	if len(values) == 0 {
+		return Distribution{}
+	}
+	d := Distribution{Min: values[0], Max: values[len(values)-1]}
+	var n int64
+	sum := 0.0
+	for i, v := range values {
+		n += counts[i]
+		sum += float64(v * float64(counts[i]))
+	}
+	d.Mean = sum / float64(n)
+	squares := 0.0
+	for i, v := range values {
+		squares += float64(float64((v-d.Mean)*(v-d.Mean)) * float64(counts[i]))
+	}
+	d.Std = math.Sqrt(squares / float64(n))
+
+	var at [maxRanks]float64
+	i, below := 0, int64(0) // below: samples before values[i]
+	for j, p := range percentiles() {
+		for r := rank(n, p); below+counts[i] <= r; i++ {
+			below += counts[i]
+		}
+		at[j] = values[i]
+	}
+	d.Median, d.P75, d.P90, d.P95, d.P99 = at[0], at[1], at[2], at[3], at[4]
+	return d
+}

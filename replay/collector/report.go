@@ -1,0 +1,119 @@
+package collector
+
+import "time"
+
+// Report is what a replay comes to. Times are in ms of the logical clock unless
+// they say wall.
+type Report struct {
+	Requests        int // that arrived
+	Completed       int // with an admission and a token: all that follows is about these
+	InputTokens     int
+	OutputTokens    int // asked for
+	ProcessedTokens int // input and output
+
+	DurationMS float64 // instant of the last token
+	WallMS     float64 // real time of the simulation
+
+	RequestsPerS           float64
+	InputTokensPerS        float64
+	OutputTokensPerS       float64
+	TotalTokensPerS        float64
+	ProcessedTokensPerS    float64 // per second of real time
+	ProcessedOutputPerS    float64 // per second of real time
+	PrefixCacheReusedRatio float64 // reused share of the input tokens
+
+	TTFT           Distribution // time to first token
+	TTST           Distribution // first to second token
+	TPOT           Distribution // mean time per token after the first
+	ITL            Distribution // time between two tokens, all requests pooled
+	E2E            Distribution // arrival to last token
+	UserThroughput Distribution // 1000/ITL where ITL > 0, tokens per second
+
+	// Extra are further keys, written only when there are any. A value is an
+	// int, a float64, a bool or a string.
+	Extra []Field
+}
+
+// Report derives the report of a simulation that took wall of real time.
+func (c *Collector) Report(wall time.Duration) *Report {
+	r := &Report{WallMS: float64(wall) / 1e6}
+	c.count(r)
+	values, buf := make([]float64, 0, r.Completed), make([]float64, 0, r.Completed)
+	of := func(tokens int, value func(*Record) float64) Distribution {
+		return distribution(c.samples(values, tokens, value), buf)
+	}
+	r.TTFT = of(1, func(r *Record) float64 { return float64(r.TTFT()) })
+	r.TTST = of(2, func(r *Record) float64 { return float64(r.TTST()) })
+	r.TPOT = of(2, func(r *Record) float64 { return float64(r.TPOT()) })
+	r.E2E = of(1, func(r *Record) float64 { return float64(r.E2E()) })
+	r.ITL = c.gaps.latencies()
+	r.UserThroughput = c.gaps.rates()
+	return r
+}
+
+// count fills in the totals and what is divided out of them.
+func (c *Collector) count(r *Report) {
+	r.Requests = len(c.records)
+	reused := 0
+	for i := range c.records {
+		rec := &c.records[i]
+		if !rec.Counted() {
+			continue
+		}
+		r.Completed++
+		r.InputTokens += rec.InputTokens
+		r.OutputTokens += rec.OutputTokens
+		reused += rec.Reused
+		r.DurationMS = max(r.DurationMS, float64(rec.Last))
+	}
+	r.ProcessedTokens = r.InputTokens + r.OutputTokens
+	seconds := max(r.DurationMS/1000.0, 1e-9)
+	r.RequestsPerS = float64(r.Completed) / seconds
+	r.InputTokensPerS = float64(r.InputTokens) / seconds
+	r.OutputTokensPerS = float64(r.OutputTokens) / seconds
+	r.TotalTokensPerS = float64(r.ProcessedTokens) / seconds
+	if r.InputTokens > 0 {
+		r.PrefixCacheReusedRatio = float64(reused) / float64(r.InputTokens)
+	}
+	r.rates()
+}
+
+// SetWall states the real time of the simulation, and what is divided by it.
+func (r *Report) SetWall(wall time.Duration) {
+	r.WallMS = float64(wall) / 1e6
+	r.rates()
+}
+
+func (r *Report) rates() {
+	if r.WallMS > 0 {
+		r.ProcessedTokensPerS = float64(float64(r.ProcessedTokens)/r.WallMS) * 1000.0
+		r.ProcessedOutputPerS = float64(float64(r.OutputTokens)/r.WallMS) * 1000.0
+	}
+}
+
+// HostReusedRatio is the share of the input tokens that was fetched from host
+// memory.
+func (c *Collector) HostReusedRatio() float64 {
+	input, fetched := 0, 0
+	for i := range c.records {
+		if r := &c.records[i]; r.Counted() {
+			input += r.InputTokens
+			fetched += r.FromHost
+		}
+	}
+	if input == 0 {
+		return 0
+	}
+	return float64(fetched) / float64(input)
+}
+
+// samples appends one value per counted request with at least tokens tokens to
+// dst, in order of arrival.
+func (c *Collector) samples(dst []float64, tokens int, value func(*Record) float64) []float64 {
+	for i := range c.records {
+		if r := &c.records[i]; r.Counted() && r.Tokens >= tokens {
+			dst = append(dst, value(r))
+		}
+	}
+	return dst
+}

@@ -1,0 +1,155 @@
+// Package engineargs holds the arguments of a simulated engine and reads them
+// from the JSON object the reference takes.
+//
+// Read args.go, then parse.go, fields.go, check.go; reader.go, object.go and
+// number.go hold the rules of the text.
+package engineargs
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// Engine is the kind of engine a worker runs.
+type Engine uint8
+
+const (
+	VLLM Engine = iota
+	SGLang
+)
+
+func (e Engine) String() string {
+	return [...]string{"vllm", "sglang"}[e]
+}
+
+// Preemption says which running request of a vLLM engine loses its place when
+// KV blocks run out.
+type Preemption uint8
+
+const (
+	LIFO Preemption = iota // the one admitted last
+	FIFO                   // the one admitted first
+)
+
+func (p Preemption) String() string {
+	return [...]string{"lifo", "fifo"}[p]
+}
+
+// Unlimited lifts Args.MaxSeqs and Args.MaxBatchedTokens.
+const Unlimited = 0
+
+// Args are the arguments of the engines of one pool. Parse fills in every
+// default; Default is what an empty object gives.
+//
+// Arguments that are absent and have no default are zero.
+type Args struct {
+	Engine           Engine
+	Role             scheduler.Role
+	Blocks           int  // KV blocks of a worker's pool, ≥ 1; default 16384
+	BlockTokens      int  // tokens per KV block; default 64 for vLLM, 1 for SGLang
+	MaxSeqs          int  // requests a vLLM engine runs at once; default 256; Unlimited lifts the limit
+	MaxBatchedTokens int  // tokens a vLLM engine computes per pass; default 8192; Unlimited lifts the limit
+	PrefixCaching    bool // reuse cached blocks across requests; default true
+	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
+	Preemption       Preemption
+	Speedup          float64 // divides all pass times; default 1; 0 leaves them
+	DecodeSpeedup    float64 // divides decode times once more; default 1; 0 leaves decode unscaled
+	DPSize           int     // data-parallel ranks; default 1, the only size a replay runs
+	StartupSeconds   float64 // how long a worker added later takes to start; 0: none
+
+	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
+	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
+
+	QueuePolicy string // "fcfs", "lcfs" or "wspt" replaces the router's policy; "": the router's own
+	ProfilePath string // a model of pass times, as timing.Load names it; "": the polynomial model
+	AIC         AIC
+	G2          G2
+	SGLang      SGLangArgs
+	Rules       vllm.Rules // of vLLM's scheduler; default those of the reference
+
+	// Of no effect on a replay in logical time.
+	LocalIndexer  bool
+	Reasoning     *Reasoning // nil: none
+	BootstrapPort uint16
+	KVEventsPort  uint16 // zmq_kv_events_port
+	ReplayPort    uint16 // zmq_replay_port
+}
+
+// SGLangArgs are read by SGLang engines only.
+type SGLangArgs struct {
+	Policy           string  // "fifo", its other name "fcfs", or "lpm"; any other string counts as fifo
+	PageTokens       int     // another name of BlockTokens, as written; 0: not given
+	MaxPrefillTokens int     // prompt tokens per pass; default 16384
+	ChunkTokens      int     // chunked_prefill_size, prompt tokens of one request per pass; default 8192
+	ClipNewTokens    int     // answer tokens counted at most when memory is reserved; default 4096
+	Conservativeness float64 // scales the share of answers that memory is reserved for; default 1
+	PageGiven        bool    // page_size was written
+	ChunkGiven       bool    // chunked_prefill_size was written
+}
+
+// LPM says that the longest cached prefix goes first.
+func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
+
+// AIC names the external estimator of pass times.
+type AIC struct {
+	Backend, System, BackendVersion, ModelPath  string
+	TPSize, MoETPSize, MoEEPSize, AttentionSize int // 0: not given
+}
+
+// G2 are the settings of KV offload to host memory, for vLLM engines. There is
+// none when Blocks or Args.KVBytesPerToken is 0. The reference's released build
+// ignores them.
+type G2 struct {
+	Blocks         int     // KV blocks in host memory; 0: no offload
+	BatchBlocks    int     // blocks per transfer to the host, ≥ 1; default 32
+	ToHostGBPerSec float64 // 10^9 bytes per second; default 14; 0: transfers take no time
+	ToGPUGBPerSec  float64 // 10^9 bytes per second; default 14; 0: transfers take no time
+}
+
+// Reasoning shapes answers that think first.
+type Reasoning struct {
+	StartToken, EndToken uint32
+	Ratio                float64 // share of the answer spent thinking
+}
+
+// Default is the meaning of an empty object.
+func Default() Args {
+	return Args{
+		Blocks:           16384,
+		BlockTokens:      64,
+		MaxSeqs:          256,
+		MaxBatchedTokens: 8192,
+		PrefixCaching:    true,
+		ChunkedPrefill:   true,
+		Speedup:          1,
+		DecodeSpeedup:    1,
+		DPSize:           1,
+		G2:               G2{BatchBlocks: 32, ToHostGBPerSec: 14, ToGPUGBPerSec: 14},
+		SGLang: SGLangArgs{
+			Policy:           "fifo",
+			MaxPrefillTokens: 16384,
+			ChunkTokens:      8192,
+			ClipNewTokens:    4096,
+			Conservativeness: 1,
+		},
+	}
+}
+
+// Transfer is the link over which a prefill worker hands a KV cache over.
+func (a *Args) Transfer() scheduler.Transfer {
+	return scheduler.Transfer{GBPerSecond: a.TransferGBPerSecond, BytesPerToken: a.KVBytesPerToken}
+}
+
+// Warnings names arguments that were read and do not mean what they seem to.
+func (a *Args) Warnings() []string {
+	var w []string
+	if s := a.SGLang.Policy; a.Engine == SGLang && s != "fifo" && s != "fcfs" && s != "lpm" {
+		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs or lpm", s))
+	}
+	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
+		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))
+	}
+	return w
+}

@@ -1,0 +1,326 @@
+package engineargs
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+func TestEmptyTextAndEmptyObjectAreTheDefaults(t *testing.T) {
+	for _, text := range []string{"", "{}", " {\n} "} {
+		got, err := Parse([]byte(text), Options{})
+		if err != nil || !reflect.DeepEqual(got, Default()) {
+			t.Errorf("%q: %+v, %v; want the defaults", text, got, err)
+		}
+	}
+}
+
+// Every key changes the field it names and no other.
+func TestEveryKey(t *testing.T) {
+	set := func(change func(*Args)) Args { a := Default(); change(&a); return a }
+	cases := []struct {
+		key, value string
+		want       Args
+	}{
+		{"engine_type", `"sglang"`, set(func(a *Args) { a.Engine, a.BlockTokens = SGLang, 1 })},
+		{"num_gpu_blocks", `7`, set(func(a *Args) { a.Blocks = 7 })},
+		{"block_size", `128`, set(func(a *Args) { a.BlockTokens = 128 })},
+		{"max_num_seqs", `null`, set(func(a *Args) { a.MaxSeqs = Unlimited })},
+		{"max_num_batched_tokens", `5`, set(func(a *Args) { a.MaxBatchedTokens = 5 })},
+		{"enable_prefix_caching", `false`, set(func(a *Args) { a.PrefixCaching = false })},
+		{"enable_chunked_prefill", `false`, set(func(a *Args) { a.ChunkedPrefill = false })},
+		{"speedup_ratio", `2`, set(func(a *Args) { a.Speedup = 2 })},
+		{"decode_speedup_ratio", `0.0`, set(func(a *Args) { a.DecodeSpeedup = 0 })},
+		{"dp_size", `2`, set(func(a *Args) { a.DPSize = 2 })},
+		{"startup_time", `1.5e1`, set(func(a *Args) { a.StartupSeconds = 15 })},
+		{"worker_type", `"prefill"`, set(func(a *Args) { a.Role = scheduler.Prefill })},
+		{"is_prefill", `true`, set(func(a *Args) { a.Role = scheduler.Prefill })},
+		{"is_decode", `true`, set(func(a *Args) { a.Role = scheduler.Decode })},
+		{"planner_profile_data", `"p.npz"`, set(func(a *Args) { a.ProfilePath = "p.npz" })},
+		{"aic_backend", `"b"`, set(func(a *Args) { a.AIC.Backend = "b" })},
+		{"aic_system", `"s"`, set(func(a *Args) { a.AIC.System = "s" })},
+		{"aic_backend_version", `"v"`, set(func(a *Args) { a.AIC.BackendVersion = "v" })},
+		{"aic_model_path", `"m"`, set(func(a *Args) { a.AIC.ModelPath = "m" })},
+		{"aic_tp_size", `1`, set(func(a *Args) { a.AIC.TPSize = 1 })},
+		{"aic_moe_tp_size", `2`, set(func(a *Args) { a.AIC.MoETPSize = 2 })},
+		{"aic_moe_ep_size", `3`, set(func(a *Args) { a.AIC.MoEEPSize = 3 })},
+		{"aic_attention_dp_size", `4`, set(func(a *Args) { a.AIC.AttentionSize = 4 })},
+		{"kv_bytes_per_token", `1000`, set(func(a *Args) { a.KVBytesPerToken = 1000 })},
+		{"kv_transfer_bandwidth", `64.5`, set(func(a *Args) { a.TransferGBPerSecond = 64.5 })},
+		{"preemption_mode", `"fifo"`, set(func(a *Args) { a.Preemption = FIFO })},
+		{"router_queue_policy", `"wspt"`, set(func(a *Args) { a.QueuePolicy = "wspt" })},
+		{"num_g2_blocks", `9`, set(func(a *Args) { a.G2.Blocks = 9 })},
+		{"offload_batch_size", `8`, set(func(a *Args) { a.G2.BatchBlocks = 8 })},
+		{"bandwidth_g1_to_g2_gbps", `1`, set(func(a *Args) { a.G2.ToHostGBPerSec = 1 })},
+		{"bandwidth_g2_to_g1_gbps", `2`, set(func(a *Args) { a.G2.ToGPUGBPerSec = 2 })},
+		{"enable_local_indexer", `true`, set(func(a *Args) { a.LocalIndexer = true })},
+		{"bootstrap_port", `80`, set(func(a *Args) { a.BootstrapPort = 80 })},
+		{"zmq_kv_events_port", `81`, set(func(a *Args) { a.KVEventsPort = 81 })},
+		{"zmq_replay_port", `82`, set(func(a *Args) { a.ReplayPort = 82 })},
+		{"reasoning", `{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}`,
+			set(func(a *Args) { a.Reasoning = &Reasoning{1, 2, 0.5} })},
+		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2}`,
+			set(func(a *Args) {
+				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, ChunkGiven: true}
+			})},
+		{"has_perf_model", `[{}]`, Default()},
+		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules = vllm.Rules019() })},
+		{"scheduler_rules", `{"null_block":true,"long_prefill_tokens":9}`, set(func(a *Args) { a.Rules.NullBlock, a.Rules.LongPrefillTokens = true, 9 })},
+	}
+	seen := map[string]bool{}
+	for _, c := range cases {
+		seen[c.key] = true
+		got, err := Parse([]byte(`{"`+c.key+`":`+c.value+`}`), Options{})
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s = %s: got %+v, %v\nwant %+v", c.key, c.value, got, err, c.want)
+		}
+	}
+	for _, key := range Keys() {
+		if !seen[key] {
+			t.Errorf("no case for %s", key)
+		}
+	}
+	if !slices.IsSorted(Keys()) {
+		t.Error("Keys is not sorted")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	cases := []struct{ text, want string }{
+		{`[1]`, `want a JSON object, got [1]`},
+		{`5 6`, `want a JSON object, got 5 6`},
+		{`{"block_size":1`, `byte 15: the JSON object ends too early`},
+		{`{} x`, `after the JSON object`},
+		{`{"scheduler_profile":"vllm-0.19","num_g2_blocks":5}`, `num_g2_blocks is 5, want none with rules of vLLM's own`},
+		{`{"scheduler_profile":"vllm-0.19","engine_type":"sglang"}`, `an engine of type vllm with it`},
+		{`{"scheduler_rules":{"null":true}}`, `scheduler_rules.null is true, want one of long_prefill_tokens, mixed_step`},
+		{`{"block_size":}`, `not JSON`},
+		{`{"b":1,"a":2}`, `unknown keys: a, b; the keys are aic_`},
+		{`{"worker_type":5}`, `worker_type is 5, want "aggregated", "prefill" or "decode"`},
+		{`{"worker_type":"x"}`, `worker_type is "x", want`},
+		{`{"worker_type":"decode","is_prefill":null}`, `is_prefill is null, want none beside worker_type`},
+		{`{"is_prefill":true,"is_decode":true}`, `is_decode is true, want not both`},
+		{`{"engine_type":"VLLM"}`, `engine_type is "VLLM", want "vllm" or "sglang"`},
+		{`{"preemption_mode":"FIFO"}`, `preemption_mode is "FIFO", want "lifo" or "fifo"`},
+		{`{"router_queue_policy":"x"}`, `want "fcfs", "lcfs" or "wspt"`},
+		{`{"num_gpu_blocks":0}`, `num_gpu_blocks is 0, want at least 1`},
+		{`{"num_gpu_blocks":-0}`, `num_gpu_blocks is 0, want at least 1`},
+		{`{"num_gpu_blocks":10000000000000}`, `num_gpu_blocks is 10000000000000, want at most 2147483647`},
+		{`{"max_num_seqs":0}`, `max_num_seqs is 0, want at least 1`},
+		{`{"max_num_batched_tokens":0}`, `want at least 1`},
+		{`{"dp_size":0}`, `want at least 1`},
+		{`{"num_g2_blocks":0}`, `want at least 1`},
+		{`{"offload_batch_size":0}`, `want at least 1`},
+		{`{"speedup_ratio":-1}`, `speedup_ratio is -1, want at least 0`},
+		{`{"decode_speedup_ratio":-0.5}`, `want at least 0`},
+		{`{"startup_time":-1}`, `want at least 0`},
+		{`{"kv_transfer_bandwidth":-1}`, `want at least 0`},
+		{`{"bandwidth_g1_to_g2_gbps":-1}`, `want at least 0`},
+		{`{"bandwidth_g2_to_g1_gbps":-1}`, `want at least 0`},
+		{`{"speedup_ratio":1e400}`, `speedup_ratio is 1e400, want a number that a float64 can hold`},
+		{`{"reasoning":5}`, `reasoning is 5, want an object or null`},
+		{`{"reasoning":{}}`, `reasoning.start_thinking_token_id is missing, want a number`},
+		{`{"sglang":[1]}`, `sglang is [1], want an object or null`},
+		{`{"sglang":{"page_size":64.0}}`, `sglang.page_size is 64.0, want an integer`},
+		{`{"sglang":{"schedule_policy":1}}`, `sglang.schedule_policy is 1, want a string`},
+		{`{"engine_type":"sglang","block_size":4,"sglang":{"page_size":8}}`, `sglang.page_size is 8, want block_size, which is 4`},
+		{`{"engine_type":"sglang","block_size":4,"sglang":{"chunked_prefill_size":6}}`, `a multiple of block_size, which is 4`},
+		{`{"engine_type":"sglang","sglang":{"page_size":0}}`, `sglang.page_size is 0, want at least 1`},
+		{`{"engine_type":"sglang","sglang":{"chunked_prefill_size":0}}`, `sglang.chunked_prefill_size is 0, want at least`},
+		{`{"engine_type":"sglang","sglang":{"max_prefill_tokens":0}}`, `sglang.max_prefill_tokens is 0, want at least 1`},
+		{`{"engine_type":"sglang","block_size":10000}`, `sglang.chunked_prefill_size is 8192, want at least block_size, which is 10000`},
+		{`{"planner_profile_data":5}`, `planner_profile_data is 5, want a string`},
+	}
+	for _, c := range cases {
+		for _, compat := range []bool{false, true} {
+			_, err := Parse([]byte(c.text), Options{Compat: compat})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s (compat %v): %v, want %s", c.text, compat, err, c.want)
+			}
+		}
+	}
+}
+
+// Values of the wrong type are refused, and ignored where the reference
+// ignores them.
+func TestWrongTypes(t *testing.T) {
+	cases := []struct{ text, want string }{
+		{`{"block_size":"16"}`, `block_size is "16", want an integer`},
+		{`{"block_size":16.0}`, `block_size is 16.0, want an integer`},
+		{`{"block_size":1e3}`, `block_size is 1e3, want an integer`},
+		{`{"block_size":-1}`, `block_size is -1, want an integer`},
+		{`{"block_size":null}`, `block_size is null, want an integer`},
+		{`{"num_gpu_blocks":18446744073709551616}`, `num_gpu_blocks is 18446744073709551616, want an integer`},
+		{`{"enable_prefix_caching":"false"}`, `enable_prefix_caching is "false", want true or false`},
+		{`{"enable_prefix_caching":0}`, `want true or false`},
+		{`{"speedup_ratio":"2"}`, `speedup_ratio is "2", want a number`},
+		{`{"preemption_mode":null}`, `preemption_mode is null, want "lifo" or "fifo"`},
+		{`{"engine_type":7}`, `engine_type is 7, want "vllm" or "sglang"`},
+		{`{"is_prefill":null}`, `is_prefill is null, want true or false`},
+		{`{"aic_system":5}`, `aic_system is 5, want a string`},
+		{`{"num_gpu_blocks":100,"num_gpu_blocks":"x"}`, `num_gpu_blocks is "x", want an integer`},
+	}
+	for _, c := range cases {
+		_, err := Parse([]byte(c.text), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.text, err, c.want)
+		}
+		var key *KeyError
+		if !errors.As(err, &key) {
+			t.Errorf("%s: %T, want a *KeyError", c.text, err)
+		}
+		got, err := Parse([]byte(c.text), Options{Compat: true})
+		if err != nil || !reflect.DeepEqual(got, Default()) {
+			t.Errorf("%s with compat: %+v, %v; want the defaults", c.text, got, err)
+		}
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	cases := []struct {
+		text  string
+		holds func(Args) bool
+	}{
+		{`{"block_size":0}`, func(a Args) bool { return a.BlockTokens == 64 }},
+		{`{"num_gpu_blocks":5,"num_gpu_blocks":6}`, func(a Args) bool { return a.Blocks == 6 }},
+		{`{"worker_type":null,"is_decode":true}`, func(a Args) bool { return a.Role == scheduler.Decode }},
+		{`{"worker_type":"aggregated"}`, func(a Args) bool { return a.Role == scheduler.Aggregated }},
+		{`{"max_num_seqs":18446744073709551615}`, func(a Args) bool { return a.MaxSeqs == 1<<62 }},
+		{`{"planner_profile_data":null,"sglang":null,"reasoning":null}`, func(a Args) bool { return a.ProfilePath == "" && a.Reasoning == nil }},
+		{`{"engine_type":"sglang","sglang":{"page_size":16,"other":{}}}`, func(a Args) bool { return a.BlockTokens == 16 }},
+		{`{"engine_type":"sglang","block_size":16,"sglang":{"page_size":0}}`, func(a Args) bool { return a.BlockTokens == 16 }},
+		{`{"engine_type":"sglang","block_size":48,"sglang":{"chunked_prefill_size":null}}`, func(a Args) bool { return a.BlockTokens == 48 && a.SGLang.ChunkTokens == 8192 }},
+		{`{"engine_type":"sglang","sglang":{"clip_max_new_tokens":0,"schedule_conservativeness":2}}`, func(a Args) bool { return a.SGLang.ClipNewTokens == 0 }},
+	}
+	for _, c := range cases {
+		for _, compat := range []bool{false, true} {
+			a, err := Parse([]byte(c.text), Options{Compat: compat})
+			if err != nil || !c.holds(a) {
+				t.Errorf("%s (compat %v): %+v, %v", c.text, compat, a, err)
+			}
+		}
+	}
+}
+
+func TestCompatCutsNumbersToTheirFields(t *testing.T) {
+	text := []byte(`{"bootstrap_port":70000,"dp_size":4294967297}`)
+	a, err := Parse(text, Options{Compat: true})
+	if err != nil || a.BootstrapPort != 4464 || a.DPSize != 1 {
+		t.Errorf("port %d, dp_size %d, %v; want 4464, 1", a.BootstrapPort, a.DPSize, err)
+	}
+	if _, err := Parse(text, Options{}); err == nil || !strings.Contains(err.Error(), "bootstrap_port is 70000, want at most 65535") {
+		t.Errorf("without compat: %v", err)
+	}
+}
+
+// The significand of the second number does not fit in 53 bits, so that the
+// reference rounds twice.
+func TestCompatRoundsDecimalsTwice(t *testing.T) {
+	for _, text := range []string{"2.5", "1e3", "0.1", "1e-320", "123456789.125", "5e-324", "1.7976931348623157e308"} {
+		got, err := parseNumber(text, true)
+		want, _ := parseNumber(text, false)
+		if err != nil || math.Abs(got-want) > math.Abs(want)*3e-16+5e-324 {
+			t.Errorf("%s: %v, %v; want about %v", text, got, err, want)
+		}
+	}
+	got, _ := parseNumber("1928.4445845629277", true)
+	if want := 1928.4445845629275; got != want {
+		t.Errorf("1928.4445845629277 with compat: %v, want %v", got, want)
+	}
+	for f, want := range map[float64]string{1e16: "1e+16", 1e15: "1000000000000000.0", 1e-4: "0.0001", 1e-5: "1e-05", 0.5: "0.5"} {
+		if got := writeFloat(f); got != want {
+			t.Errorf("writeFloat(%g) = %s, want %s", f, got, want)
+		}
+	}
+}
+
+func TestSettingsWin(t *testing.T) {
+	set := []Setting{{"block_size", "32"}, {"sglang.schedule_policy", `"lpm"`}}
+	text := `{"engine_type":"sglang","block_size":16,"sglang":{"max_prefill_tokens":99}}`
+	a, err := Parse([]byte(text), Options{Set: set})
+	if err != nil || a.BlockTokens != 32 || !a.SGLang.LPM() || a.SGLang.MaxPrefillTokens != 99 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err = Parse(nil, Options{Set: set[1:]}); err != nil || !a.SGLang.LPM() {
+		t.Errorf("without an object: %+v, %v", a, err)
+	}
+}
+
+// Arguments that name no role leave it to the pool.
+func TestPool(t *testing.T) {
+	for text, want := range map[string]scheduler.Role{
+		``: scheduler.Decode, `{"worker_type":null}`: scheduler.Decode, `{"is_prefill":false}`: scheduler.Decode,
+		`{"worker_type":"aggregated"}`: scheduler.Aggregated, `{"is_prefill":true}`: scheduler.Prefill,
+	} {
+		if a, err := Parse([]byte(text), Options{Pool: scheduler.Decode}); err != nil || a.Role != want {
+			t.Errorf("%s in a decode pool: %v, %v; want %v", text, a.Role, err, want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	a, err := Parse([]byte(`{"engine_type":"sglang","num_g2_blocks":5,"sglang":{"schedule_policy":"lof"}}`), Options{})
+	if err != nil || len(a.Warnings()) != 2 || !strings.Contains(a.Warnings()[0], `"lof"`) || !strings.Contains(a.Warnings()[1], "num_g2_blocks is 5") {
+		t.Errorf("%q, %v", a.Warnings(), err)
+	}
+	if d := Default(); len(d.Warnings()) != 0 {
+		t.Errorf("the defaults warn: %q", d.Warnings())
+	}
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "args.json")
+	if err := os.WriteFile(path, []byte(`{"dp_size":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, argument := range []string{`{"dp_size":1}`, "@" + path} {
+		if text, err := Load(argument); err != nil || string(text) != `{"dp_size":1}` {
+			t.Errorf("Load(%q) = %q, %v", argument, text, err)
+		}
+	}
+	if _, err := Load("@" + path + ".none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if err := os.WriteFile(path, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load("@" + path); err == nil || !strings.Contains(err.Error(), "longer than 1048576 bytes") {
+		t.Errorf("a large file: %v", err)
+	}
+}
+
+// Whatever the text, Parse refuses it or gives arguments within their ranges.
+func FuzzEngineArgs(f *testing.F) {
+	for _, text := range []string{``, `{}`, `{"block_size":16,"sglang":{"page_size":16}}`, `{"speedup_ratio":1e-320}`,
+		`{"engine_type":"sglang","block_size":4611686018427387904,"num_gpu_blocks":3}`, `{"worker_type":null}`, `{"a":{"b":[1,2]}}`} {
+		f.Add([]byte(text), true)
+		f.Add([]byte(text), false)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, compat bool) {
+		a, err := Parse(text, Options{Compat: compat})
+		if err != nil {
+			if !reflect.DeepEqual(a, Args{}) {
+				t.Errorf("refused with %v, and gave %+v", err, a)
+			}
+			return
+		}
+		again, err := Parse(text, Options{Compat: compat})
+		if err != nil || !reflect.DeepEqual(a, again) {
+			t.Errorf("second reading: %+v, %v", again, err)
+		}
+		switch {
+		case a.Blocks < 1 || a.Blocks > maxBlocks, a.BlockTokens < 1, a.DPSize < 1, a.MaxSeqs < 0, a.MaxBatchedTokens < 0:
+			t.Errorf("out of range: %+v", a)
+		case !(a.Speedup >= 0) || !(a.DecodeSpeedup >= 0) || !(a.StartupSeconds >= 0) || math.IsInf(a.Speedup, 0):
+			t.Errorf("out of range: %+v", a)
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package engineargs
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// Keys are the keys of the object, sorted.
+func Keys() []string {
+	return []string{
+		"aic_attention_dp_size", "aic_backend", "aic_backend_version", "aic_model_path", "aic_moe_ep_size",
+		"aic_moe_tp_size", "aic_system", "aic_tp_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
+		"block_size", "bootstrap_port", "decode_speedup_ratio", "dp_size", "enable_chunked_prefill",
+		"enable_local_indexer", "enable_prefix_caching", "engine_type", "has_perf_model", "is_decode", "is_prefill",
+		"kv_bytes_per_token", "kv_transfer_bandwidth", "max_num_batched_tokens", "max_num_seqs", "num_g2_blocks",
+		"num_gpu_blocks", "offload_batch_size", "planner_profile_data", "preemption_mode", "reasoning",
+		"router_queue_policy", "scheduler_profile", "scheduler_rules", "sglang", "speedup_ratio", "startup_time", "worker_type", "zmq_kv_events_port",
+		"zmq_replay_port",
+	}
+}
+
+// read takes the keys in the order in which the reference complains.
+func (r *reader) read(a *Args) {
+	if engine := r.choice("engine_type", "vllm", "sglang"); engine == "sglang" {
+		a.Engine = SGLang
+	}
+	a.Role = r.role()
+	r.count("num_gpu_blocks", &a.Blocks)
+	a.BlockTokens = 0
+	r.size("block_size", &a.BlockTokens)
+	r.limit("max_num_seqs", &a.MaxSeqs)
+	r.limit("max_num_batched_tokens", &a.MaxBatchedTokens)
+	r.flag("enable_prefix_caching", &a.PrefixCaching)
+	r.flag("enable_chunked_prefill", &a.ChunkedPrefill)
+	r.ratio("speedup_ratio", &a.Speedup)
+	r.ratio("decode_speedup_ratio", &a.DecodeSpeedup)
+	r.dpSize(&a.DPSize)
+	r.ratio("startup_time", &a.StartupSeconds)
+	r.size("kv_bytes_per_token", &a.KVBytesPerToken)
+	r.ratio("kv_transfer_bandwidth", &a.TransferGBPerSecond)
+	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
+		a.Preemption = FIFO
+	}
+	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt")
+	r.path("planner_profile_data", &a.ProfilePath)
+	r.aic(&a.AIC)
+	r.g2(&a.G2)
+	r.flag("enable_local_indexer", &a.LocalIndexer)
+	r.port("bootstrap_port", &a.BootstrapPort)
+	r.port("zmq_kv_events_port", &a.KVEventsPort)
+	r.port("zmq_replay_port", &a.ReplayPort)
+	a.Reasoning = r.reasoning()
+	r.sglang(&a.SGLang)
+	r.rules(a)
+}
+
+// rules reads the rules of vLLM's scheduler: a set of them by name, then single
+// ones.
+func (r *reader) rules(a *Args) {
+	name := r.choice("scheduler_profile", vllm.Profiles()...)
+	if rules, err := vllm.ParseProfile(name); err == nil {
+		a.Rules = rules
+	}
+	m := r.members("scheduler_rules")
+	if m == nil {
+		r.checkRules(a)
+		return
+	}
+	x := &a.Rules
+	known := []string{"long_prefill_tokens"}
+	for _, f := range []struct {
+		key string
+		on  *bool
+	}{
+		{"mixed_step", &x.MixedStep}, {"budget_gate", &x.BudgetGate}, {"recompute_last", &x.RecomputeLast},
+		{"admit_idle", &x.AdmitIdle}, {"reserve_whole", &x.ReserveWhole}, {"whole_allocation", &x.WholeAllocation},
+		{"one_queue", &x.OneQueue}, {"null_block", &x.NullBlock}, {"last_victim", &x.LastVictim},
+		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
+	} {
+		m.flag(f.key, f.on)
+		known = append(known, f.key)
+	}
+	m.size("long_prefill_tokens", &x.LongPrefillTokens)
+	for _, key := range slices.Sorted(maps.Keys(m.values)) {
+		if !slices.Contains(known, key) {
+			m.fail(key, shorten(m.values[key]), "one of "+strings.Join(known, ", "))
+		}
+	}
+	r.err = m.err
+	r.checkRules(a)
+}
+
+// checkRules refuses rules where nothing follows them.
+func (r *reader) checkRules(a *Args) {
+	if a.Rules.Reference() || r.err != nil {
+		return
+	}
+	switch {
+	case a.Engine == SGLang:
+		r.fail("scheduler_profile", "that of a vllm engine", "an engine of type vllm with it")
+	case a.G2.Blocks > 0:
+		r.fail("num_g2_blocks", strconv.Itoa(a.G2.Blocks), "none with rules of vLLM's own")
+	case r.compat:
+		r.fail("scheduler_profile", "vLLM's own", `"reference" with compat`)
+	}
+}
+
+func (r *reader) role() scheduler.Role {
+	switch string(r.values["worker_type"]) {
+	case `"prefill"`:
+		return scheduler.Prefill
+	case `"decode"`:
+		return scheduler.Decode
+	}
+	var prefill, decode bool
+	r.flag("is_prefill", &prefill)
+	r.flag("is_decode", &decode)
+	switch {
+	case prefill && decode:
+		r.fail("is_decode", "true", "not both is_prefill and is_decode")
+	case prefill:
+		return scheduler.Prefill
+	case decode:
+		return scheduler.Decode
+	}
+	if _, named := r.values["worker_type"]; named {
+		return scheduler.Aggregated
+	}
+	return r.pool
+}
+
+func (r *reader) aic(a *AIC) {
+	r.text("aic_backend", &a.Backend)
+	r.text("aic_system", &a.System)
+	r.text("aic_backend_version", &a.BackendVersion)
+	r.text("aic_model_path", &a.ModelPath)
+	r.size("aic_tp_size", &a.TPSize)
+	r.size("aic_moe_tp_size", &a.MoETPSize)
+	r.size("aic_moe_ep_size", &a.MoEEPSize)
+	r.size("aic_attention_dp_size", &a.AttentionSize)
+}
+
+func (r *reader) g2(g *G2) {
+	r.count("num_g2_blocks", &g.Blocks)
+	r.count("offload_batch_size", &g.BatchBlocks)
+	r.ratio("bandwidth_g1_to_g2_gbps", &g.ToHostGBPerSec)
+	r.ratio("bandwidth_g2_to_g1_gbps", &g.ToGPUGBPerSec)
+}
+
+// members is the reader of a nested object, or nil when there is none.
+func (r *reader) members(key string) *reader {
+	text, ok := r.values[key]
+	if !ok || string(text) == "null" || r.err != nil {
+		return nil
+	}
+	values, err := readObject(text)
+	if err != nil {
+		r.fail(key, shorten(text), "an object or null")
+		return nil
+	}
+	return &reader{values: values, prefix: key + ".", compat: r.compat, strict: true}
+}
+
+func (r *reader) reasoning() *Reasoning {
+	m := r.members("reasoning")
+	if m == nil {
+		return nil
+	}
+	for _, key := range []string{"start_thinking_token_id", "end_thinking_token_id", "thinking_ratio"} {
+		if value, ok := m.values[key]; !ok || string(value) == "null" {
+			m.fail(key, "missing", "a number")
+		}
+	}
+	var start, end int
+	out := &Reasoning{}
+	m.size("start_thinking_token_id", &start)
+	m.size("end_thinking_token_id", &end)
+	m.number("thinking_ratio", &out.Ratio)
+	if max(start, end) > math.MaxUint32 {
+		m.fail("start_thinking_token_id", strconv.Itoa(max(start, end)), "at most 4294967295")
+	}
+	out.StartToken, out.EndToken = uint32(start), uint32(end)
+	r.err = m.err
+	return out
+}
+
+func (r *reader) sglang(s *SGLangArgs) {
+	m := r.members("sglang")
+	if m == nil {
+		return
+	}
+	m.text("schedule_policy", &s.Policy)
+	s.PageGiven = m.size("page_size", &s.PageTokens)
+	m.size("max_prefill_tokens", &s.MaxPrefillTokens)
+	s.ChunkGiven = m.size("chunked_prefill_size", &s.ChunkTokens)
+	m.size("clip_max_new_tokens", &s.ClipNewTokens)
+	m.number("schedule_conservativeness", &s.Conservativeness)
+	r.err = m.err
+}

@@ -1,0 +1,116 @@
+package engineargs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// Options say how arguments are read.
+type Options struct {
+	// Compat repeats the reference: a value of the wrong JSON type is ignored
+	// and decimals are converted with its roundings.
+	Compat bool
+	// Set holds values that win over the text, in order.
+	Set []Setting
+	// Pool is the role of engines whose arguments name none.
+	Pool scheduler.Role
+}
+
+// Setting is one value, as JSON text, from somewhere other than the object.
+type Setting struct {
+	Key   string // as in the object; "sglang.page_size" is a member of the object sglang
+	Value string
+}
+
+// KeyError reports a value that cannot be used.
+type KeyError struct {
+	Key   string // "sglang.page_size" for members of the object sglang
+	Value string // as written, or as it is after defaults
+	Want  string
+}
+
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("%s is %s, want %s", e.Key, e.Value, e.Want)
+}
+
+// Parse reads the JSON object of engine arguments; empty text stands for the
+// empty object. Of a key that occurs twice the last value counts.
+func Parse(text []byte, o Options) (Args, error) {
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	values, err := readObject(text)
+	if err != nil {
+		return Args{}, err
+	}
+	for _, s := range o.Set {
+		if err := values.put(s); err != nil {
+			return Args{}, err
+		}
+	}
+	if err := checkRole(values); err != nil {
+		return Args{}, err
+	}
+	if keys := values.unknown(Keys()); len(keys) > 0 {
+		return Args{}, fmt.Errorf("unknown keys: %s; the keys are %s",
+			strings.Join(keys, ", "), strings.Join(Keys(), ", "))
+	}
+	a := Default()
+	r := reader{values: values, compat: o.Compat, pool: o.Pool}
+	r.read(&a)
+	if r.err == nil {
+		r.err = a.check(o.Compat)
+	}
+	if r.err != nil {
+		return Args{}, r.err
+	}
+	return a, nil
+}
+
+// Load gives the text an argument stands for: itself, or the contents of the
+// file it names as @file.
+func Load(argument string) ([]byte, error) {
+	path, isFile := strings.CutPrefix(argument, "@")
+	if !isFile {
+		return []byte(argument), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const limit = 1 << 20
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > limit {
+		return nil, fmt.Errorf("%s: longer than %d bytes", path, limit)
+	}
+	return text, nil
+}
+
+// checkRole holds what is checked before any other key is looked at.
+func checkRole(o object) error {
+	if string(o["worker_type"]) == "null" {
+		delete(o, "worker_type")
+	}
+	role, given := o["worker_type"]
+	if !given {
+		return nil
+	}
+	for _, key := range []string{"is_prefill", "is_decode"} {
+		if value, ok := o[key]; ok {
+			return &KeyError{key, shorten(value), "none beside worker_type"}
+		}
+	}
+	switch string(role) {
+	case `"aggregated"`, `"prefill"`, `"decode"`:
+		return nil
+	}
+	return &KeyError{"worker_type", shorten(role), `"aggregated", "prefill" or "decode"`}
+}

@@ -1,0 +1,184 @@
+package engineargs
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// reader takes values out of an object. It keeps the first error and reads
+// nothing after it.
+type reader struct {
+	values object
+	prefix string // of the keys in messages
+	compat bool
+	pool   scheduler.Role // of engines whose arguments name none
+	// strict refuses wrong types even with compat, and takes null as absent.
+	strict bool
+	err    error
+}
+
+func (r *reader) fail(key, value, want string) {
+	if r.err == nil {
+		r.err = &KeyError{r.prefix + key, value, want}
+	}
+}
+
+// value is the text of a key that counts, of the wanted kind; kinds are named
+// by their first byte as in isKind.
+func (r *reader) value(key string, kind byte, want string) (string, bool) {
+	text, ok := r.values[key]
+	if !ok || r.err != nil || (r.strict && string(text) == "null") {
+		return "", false
+	}
+	if !isKind(text, kind) {
+		if !r.compat || r.strict {
+			r.fail(key, shorten(text), want)
+		}
+		return "", false
+	}
+	return string(text), true
+}
+
+// isKind tells strings ('"'), booleans ('t'), numbers ('0') and integers from 0
+// to 2^64-1 ('1').
+func isKind(text json.RawMessage, kind byte) bool {
+	s := string(text)
+	switch kind {
+	case '"':
+		return s[0] == '"'
+	case 't':
+		return s == "true" || s == "false"
+	case '0':
+		return s[0] == '-' || ('0' <= s[0] && s[0] <= '9')
+	}
+	_, err := strconv.ParseUint(s, 10, 64)
+	return err == nil || s == "-0"
+}
+
+func (r *reader) flag(key string, dst *bool) {
+	if text, ok := r.value(key, 't', "true or false"); ok {
+		*dst = text == "true"
+	}
+}
+
+func (r *reader) text(key string, dst *string) {
+	if text, ok := r.value(key, '"', "a string"); ok {
+		if err := json.Unmarshal([]byte(text), dst); err != nil {
+			r.fail(key, shorten([]byte(text)), "a string")
+		}
+	}
+}
+
+// path takes null as absent and refuses other types even with compat, as the
+// reference does.
+func (r *reader) path(key string, dst *string) {
+	strict := reader{values: r.values, strict: true, err: r.err}
+	strict.text(key, dst)
+	r.err = strict.err
+}
+
+// choice is one of names, or "" when the key is absent.
+func (r *reader) choice(key string, names ...string) string {
+	var s string
+	want := quoted(names)
+	text, ok := r.value(key, '"', want)
+	if !ok {
+		return ""
+	}
+	if err := json.Unmarshal([]byte(text), &s); err == nil {
+		for _, name := range names {
+			if s == name {
+				return s
+			}
+		}
+	}
+	r.fail(key, shorten([]byte(text)), want)
+	return ""
+}
+
+func quoted(names []string) string {
+	last := len(names) - 1
+	return `"` + strings.Join(names[:last], `", "`) + fmt.Sprintf(`" or %q`, names[last])
+}
+
+// size reads an integer ≥ 0 and says whether there was one. Beyond 2^62 all are
+// alike, so that sums do not overflow.
+func (r *reader) size(key string, dst *int) bool {
+	text, ok := r.value(key, '1', "an integer from 0 to 2^64-1")
+	if !ok {
+		return false
+	}
+	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "-"), 10, 64)
+	*dst = int(min(n, 1<<62))
+	return true
+}
+
+// count reads an integer ≥ 1.
+func (r *reader) count(key string, dst *int) {
+	if r.size(key, dst) && *dst < 1 {
+		r.fail(key, strconv.Itoa(*dst), "at least 1")
+	}
+}
+
+// limit reads an integer ≥ 1, or null for none.
+func (r *reader) limit(key string, dst *int) {
+	if string(r.values[key]) == "null" {
+		*dst = Unlimited
+		return
+	}
+	r.count(key, dst)
+}
+
+// dpSize keeps the low 32 bits, as the reference does.
+func (r *reader) dpSize(dst *int) {
+	text, ok := r.value("dp_size", '1', "an integer of at least 1")
+	if !ok {
+		return
+	}
+	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "-"), 10, 64)
+	if r.compat {
+		n = uint64(uint32(n))
+	}
+	*dst = int(min(n, 1<<62))
+	if *dst < 1 {
+		r.fail("dp_size", text, "at least 1")
+	}
+}
+
+func (r *reader) number(key string, dst *float64) bool {
+	text, ok := r.value(key, '0', "a number")
+	if !ok {
+		return false
+	}
+	f, err := parseNumber(text, r.compat)
+	if err != nil {
+		r.fail(key, shorten([]byte(text)), "a number that a float64 can hold")
+		return false
+	}
+	*dst = f
+	return true
+}
+
+// ratio reads a number ≥ 0.
+func (r *reader) ratio(key string, dst *float64) {
+	if r.number(key, dst) && *dst < 0 {
+		r.fail(key, string(r.values[key]), "at least 0")
+	}
+}
+
+// port keeps the low 16 bits with compat, as the reference does.
+func (r *reader) port(key string, dst *uint16) {
+	var n int
+	if !r.size(key, &n) {
+		return
+	}
+	if n > math.MaxUint16 && !r.compat {
+		r.fail(key, strconv.Itoa(n), "at most 65535")
+	}
+	*dst = uint16(n)
+}

@@ -1,0 +1,99 @@
+package offline
+
+import (
+	"context"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// alone drives workers that cannot tell of each other: in open loop round robin
+// places requests without looking, so each worker is replayed to its end before
+// the next.
+type alone struct {
+	*run
+	stage *stage
+	pass  scheduler.Pass
+}
+
+func (a *alone) drive(ctx context.Context) error {
+	a.watch(&a.pass)
+	queues, err := a.deal()
+	if err != nil {
+		return err
+	}
+	for w, queue := range queues {
+		core, err := a.stage.core(sim.WorkerID(w))
+		if err != nil {
+			return err
+		}
+		if err := a.replay(ctx, sim.WorkerID(w), core, queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deal takes all requests from the feed and deals them out in turn.
+func (a *alone) deal() ([][]loadgen.Arrival, error) {
+	n, end := a.stage.pool.Count, a.until()
+	queues := make([][]loadgen.Arrival, n)
+	var batch []loadgen.Arrival
+	turn := 0
+	for at, ok := a.feed.Next(0, 0); ok && at < end; at, ok = a.feed.Next(at, 0) {
+		batch = a.feed.Take(at, 0, batch[:0])
+		for _, x := range batch {
+			if ok, err := a.arrived(x); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+			a.routed(a.stage, x.At, &router.Placement{
+				Request: x.Request, Worker: sim.WorkerID(turn % n), Second: router.None,
+			}, true)
+			queues[turn%n] = append(queues[turn%n], x)
+			turn++
+		}
+	}
+	a.partial = !a.feed.Done()
+	return queues, nil
+}
+
+// replay runs one worker's requests to the end.
+func (a *alone) replay(ctx context.Context, w sim.WorkerID, core scheduler.Core, queue []loadgen.Arrival) error {
+	now, end := sim.Time(0), a.until()
+	for now < end && (len(queue) > 0 || core.Load() > 0) {
+		for len(queue) > 0 && queue[0].At <= now {
+			core.Submit(queue[0].Request)
+			queue = queue[1:]
+		}
+		if core.Load() == 0 {
+			now = queue[0].At
+			continue
+		}
+		if err := a.interrupted(ctx); err != nil {
+			return err
+		}
+		until := end
+		if len(queue) > 0 {
+			until = min(until, queue[0].At)
+		}
+		if err := core.Step(now, until, &a.pass); err != nil {
+			return a.failed(w, now, err)
+		}
+		now = a.pass.End
+		a.passed(a.stage, w, &a.pass, true)
+		for i := range a.pass.Marks {
+			if a.pass.Marks[i].Last {
+				a.done++
+			}
+		}
+	}
+	if core.Load() > 0 {
+		a.partial = true
+		a.unfinished(core)
+	}
+	return nil
+}

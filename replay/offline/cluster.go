@@ -1,0 +1,343 @@
+package offline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// cluster is the event loop over any number of workers, in one pool or in two
+// (harness.md parts 6 and 7).
+type cluster struct {
+	*run
+	now    sim.Time
+	events events
+	pools  []*pool // the entry first, then decode if there is one
+
+	inFlight int // requests on workers, until the pass that ended them is over
+	arrivals []loadgen.Arrival
+	placed   []router.Placement
+
+	instant instant // see instant.go
+	transit int     // KV caches on their way to a decode worker
+	pending int     // events that are not the end of a pass, these among them
+	window  window
+	scaling []ScaleEvent // still to come
+}
+
+func newCluster(r *run, stages []*stage) (*cluster, error) {
+	c := &cluster{run: r, scaling: r.cfg.Scale}
+	c.instant.at = -1
+	for i, s := range stages {
+		p := &pool{stage: s, first: uint64(i) << 31, visible: i == len(stages)-1}
+		var err error
+		if p.router, err = s.newRouter(r.cfg); err != nil {
+			return nil, err
+		}
+		for range s.pool.Count {
+			if err := p.add(); err != nil {
+				return nil, err
+			}
+		}
+		c.pools = append(c.pools, p)
+	}
+	return c, nil
+}
+
+func (c *cluster) drive(ctx context.Context) error {
+	until := never
+	if c.cfg.Until > 0 {
+		until = c.cfg.Until
+	}
+	if err := c.advance(ctx, until); err != nil {
+		return err
+	}
+	return c.over()
+}
+
+// over ends a replay whose time has come, or in which nothing is to come.
+func (c *cluster) over() error {
+	if c.cfg.Until > 0 && !c.idle() {
+		c.partial = true
+		c.record(c.cfg.Until)
+		return nil
+	}
+	return c.end()
+}
+
+// record notes the passes that have begun by now, when the replay is ended while
+// they are in progress.
+func (c *cluster) record(now sim.Time) {
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if !p.visible || w.state == gone {
+				continue
+			}
+			if w.busy {
+				if keep := w.begun(now, true); keep < w.pass.Count {
+					c.trim(w, keep)
+				}
+				c.passed(p.stage, w.id, &w.pass, true)
+			}
+			c.unfinished(w.core)
+		}
+	}
+}
+
+// advance lets everything happen that is due at or before until.
+func (c *cluster) advance(ctx context.Context, until sim.Time) error {
+	for {
+		if err := c.settle(); err != nil {
+			return err
+		}
+		if err := c.rescale(); err != nil {
+			return err
+		}
+		next, ok := c.next()
+		if !ok || next > until {
+			return nil
+		}
+		if err := c.interrupted(ctx); err != nil {
+			return err
+		}
+		c.now = next
+	}
+}
+
+// next is the next instant at which something happens.
+func (c *cluster) next() (sim.Time, bool) {
+	next, ok := c.feed.Next(c.now, c.flying())
+	if len(c.events) > 0 && (!ok || c.events[0].at < next) {
+		next, ok = c.events[0].at, true
+	}
+	if len(c.scaling) > 0 && ok && c.scaling[0].At < next {
+		next = c.scaling[0].At
+	}
+	return next, ok
+}
+
+// rescale carries out what is planned for this instant, after everything else.
+func (c *cluster) rescale() error {
+	for len(c.scaling) > 0 && c.scaling[0].At <= c.now {
+		e := c.scaling[0]
+		c.scaling = c.scaling[1:]
+		if err := c.scale([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {
+			return err
+		}
+		if err := c.settle(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end checks that nothing is left when nothing is to come.
+func (c *cluster) end() error {
+	if c.idle() {
+		return nil
+	}
+	for _, p := range c.pools {
+		if waiting := p.router.Waiting(nil); len(waiting) > 0 {
+			return fmt.Errorf("stalled at %v ms: the router holds %d requests and nothing is to come, the first is %s",
+				float64(c.now), len(waiting), c.name(waiting[0]))
+		}
+	}
+	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.flying())
+}
+
+// idle says that no request is left.
+func (c *cluster) idle() bool { return c.feed.Done() && c.flying() == 0 && c.transit == 0 }
+
+// flying is the number of requests that closed loop counts: on workers or held
+// by a router. One whose KV cache is on its way to a decode worker is neither.
+func (c *cluster) flying() int {
+	n := c.inFlight
+	for _, p := range c.pools {
+		n += p.router.Queued()
+	}
+	return n
+}
+
+// settle carries out everything that happens at the current instant, in the
+// order of harness.md 6.3 and 7.3, until nothing changes any more.
+func (c *cluster) settle() error {
+	if c.instant.at == c.now {
+		c.instant.irregular = true
+	} else {
+		c.instant = instant{at: c.now}
+		c.separate()
+	}
+	return c.goOn(false)
+}
+
+// goOn carries out rounds until one changes nothing. The first may have been
+// carried out already.
+func (c *cluster) goOn(changed bool) (err error) {
+	for {
+		if !changed {
+			if changed, err = c.round(); err != nil || !changed {
+				return err
+			}
+		}
+		if !c.instant.irregular && !c.dueAny() {
+			return nil // what has been started ends later
+		}
+		c.instant.irregular, changed = true, false
+	}
+}
+
+// round carries out once what can happen at the current instant.
+func (c *cluster) round() (changed bool, err error) {
+	for _, kind := range [...]kind{passEnds, workerReady, handoffDone} {
+		did, err := c.happen(kind)
+		if err != nil {
+			return true, err
+		}
+		changed = changed || did
+	}
+	arrived, err := c.arrive()
+	if err != nil {
+		return true, err
+	}
+	started, err := c.startPasses()
+	return changed || arrived || started, err
+}
+
+// happen carries out the events of a kind that are due, up to one of another
+// kind.
+func (c *cluster) happen(k kind) (changed bool, err error) {
+	for c.due(k) {
+		e := c.events.pop()
+		did := true
+		switch k {
+		case passEnds:
+			err = c.endPass(e.worker)
+		case workerReady:
+			did, err = c.makeReady(e.worker)
+		case handoffDone:
+			err = c.handOver(e.request)
+		}
+		if err != nil {
+			return true, err
+		}
+		changed = changed || did
+	}
+	return changed, nil
+}
+
+// due says whether the earliest event is of the given kind and due.
+func (c *cluster) due(k kind) bool { return c.dueAny() && c.events[0].kind == k }
+
+func (c *cluster) dueAny() bool { return len(c.events) > 0 && c.events[0].at == c.now }
+
+// endPass applies the pass of w, which ends now.
+func (c *cluster) endPass(w *worker) error {
+	w.pool.rest(w)
+	w.leave()
+	return c.apply(w)
+}
+
+// handOver lets a request whose KV cache has arrived enter decode.
+func (c *cluster) handOver(id sim.RequestID) error {
+	c.transit--
+	c.pending--
+	return c.enter(c.pools[1], c.requests[id])
+}
+
+// arrive takes in the requests that arrive now.
+func (c *cluster) arrive() (changed bool, err error) {
+	for again := true; again; {
+		again = false
+		c.arrivals = c.feed.Take(c.now, c.flying(), c.arrivals[:0])
+		for _, a := range c.arrivals {
+			changed = true
+			ok, err := c.arrived(a)
+			if err != nil {
+				return true, err
+			}
+			if !ok {
+				again = true // its place is free for another
+				continue
+			}
+			if err := c.enter(c.pools[0], a.Request); err != nil {
+				return true, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+// startPasses starts a pass on every worker that can, lowest first.
+func (c *cluster) startPasses() (changed bool, err error) {
+	for {
+		w := c.nextReady()
+		if w == nil {
+			return changed, nil
+		}
+		changed = true
+		if err := c.start(w); err != nil {
+			return true, err
+		}
+	}
+}
+
+func (c *cluster) nextReady() *worker {
+	for _, p := range c.pools {
+		if i := p.ready.min(); i >= 0 {
+			return p.workers[i]
+		}
+	}
+	return nil
+}
+
+// start runs a pass on w. One that takes no time is over at once.
+func (c *cluster) start(w *worker) error {
+	if err := c.step(w, c.horizon()); err != nil {
+		return err
+	}
+	p := &w.pass
+	if p.End == c.now {
+		c.turnIrregular(w)
+		return c.endPass(w)
+	}
+	w.busy, w.began = true, c.passOrder(w)
+	c.events.push(event{at: p.End, order: w.order(), kind: passEnds, worker: w})
+	return nil
+}
+
+// step lets w's core take a pass, or a run of them up to until, and shows the
+// router what is visible from its start.
+func (c *cluster) step(w *worker, until sim.Time) error {
+	w.pool.ready.clear(int(w.id))
+	c.watch(&w.pass)
+	if err := w.core.Step(c.now, until, &w.pass); err != nil {
+		return c.failed(w.id, c.now, err)
+	}
+	w.pool.look(w)
+	if !w.pool.visible {
+		c.col.Admit(w.pass.Start, w.pass.Admitted)
+	}
+	if w.pass.KVAtEnd {
+		return nil
+	}
+	return c.observe(w)
+}
+
+// horizon is the instant up to which a core may take passes at once.
+func (c *cluster) horizon() sim.Time {
+	if c.cfg.steps {
+		return c.now
+	}
+	return never
+}
+
+// observe shows the router what a pass did to w's cache.
+func (c *cluster) observe(w *worker) error {
+	if len(w.pass.KV) == 0 && len(w.pass.Events) == 0 {
+		return nil
+	}
+	return w.pool.router.Observe(w.id, &w.pass)
+}

@@ -1,0 +1,155 @@
+package offline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/router"
+)
+
+// example is a replay whose numbers the reference printed.
+type example struct {
+	name  string
+	trace string // Mooncake unless agentic
+	block int    // tokens per hash id; 0: 64
+
+	agentic   bool
+	synthetic *loadgen.Synthetic
+
+	engine          string // arguments; "": blocks of 64
+	prefill, decode string // of a disaggregated replay, one worker each
+	workers         int    // 0: 1
+	concurrency     int    // 0: trace mode
+	speedup         float64
+	router          string // configuration of the KV router; "": round robin
+
+	want   string // lines "line: worker arrival|admit|reused|first token, second token, last token", in order of arrival
+	report string // lines "key value"
+	placed string // placements by a KV router, see TestRoutedExamples
+}
+
+// config is the replay of an example.
+func (e *example) config(t *testing.T) Config {
+	t.Helper()
+	block := e.block
+	if block == 0 {
+		block = 64
+	}
+	c := Config{Compat: true, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}
+	if e.speedup > 0 {
+		c.Admission.Speedup = e.speedup
+	}
+	if e.concurrency > 0 {
+		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: e.concurrency}
+	}
+	var err error
+	switch {
+	case e.synthetic != nil:
+		recipe := *e.synthetic
+		recipe.Block, recipe.Compat = 64, true
+		c.Workload, err = loadgen.NewSynthetic(recipe)
+	case e.agentic:
+		c.Workload, err = loadgen.ReadAgentic(strings.NewReader(e.trace), "agentic.jsonl",
+			loadgen.AgenticOptions{ReadOptions: loadgen.ReadOptions{TraceBlock: block, Compat: true}})
+	default:
+		c.Workload = mooncake(t, e.trace, block)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.prefill != "" {
+		c.Prefill = &Pool{Engine: engine(t, e.prefill), Count: 1}
+		c.Decode = &Pool{Engine: engine(t, e.decode), Count: 1}
+	} else {
+		text := e.engine
+		if text == "" {
+			text = `{"block_size":64}`
+		}
+		c.Workers = Pool{Engine: engine(t, text), Count: max(e.workers, 1)}
+	}
+	if e.router != "" {
+		c.Router = router.ModeKV
+		if c.RouterConfig, err = router.ParseConfig([]byte(e.router)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func (e *example) run(t *testing.T) {
+	t.Helper()
+	c := e.config(t)
+	result, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := timelines(&c, result.Collector), lines(e.want); e.want != "" && !slices.Equal(got, want) {
+		t.Errorf("requests:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	checkReport(t, result.Report, e.report)
+}
+
+// timelines is what happened to the requests, in order of arrival.
+func timelines(cfg *Config, c *collector.Collector) []string {
+	var out []string
+	number := func(v float64) string { return string(collector.AppendFloat(nil, v)) }
+	for _, r := range c.Requests() {
+		w := cfg.Workload
+		turn := w.Sessions[r.Session].First
+		for range r.Turn {
+			turn = w.Turns[turn].Next
+		}
+		name := fmt.Sprintf("s%dt%d", r.Session, r.Turn)
+		if line := w.Turns[turn].Line; line > 0 && !w.Untimed {
+			name = strconv.Itoa(int(line))
+		}
+		admit := number(float64(r.Admit))
+		if r.Admit == r.Arrival {
+			admit = "same"
+		}
+		tokens := number(float64(r.First))
+		if r.Tokens > 1 {
+			tokens += ", " + number(float64(r.Second))
+		}
+		if r.Tokens > 2 {
+			tokens += ", " + number(float64(r.Last))
+		}
+		out = append(out, fmt.Sprintf("%s: w%d %s|%s|%d|%s", name, r.Worker, number(float64(r.Arrival)), admit, r.Reused, tokens))
+	}
+	return out
+}
+
+// checkReport holds a report against lines "key value".
+func checkReport(t *testing.T, r *collector.Report, want string) {
+	t.Helper()
+	have := map[string]string{}
+	for _, f := range r.Fields() {
+		have[f.Key] = fmt.Sprint(f.Value)
+		if v, ok := f.Value.(float64); ok {
+			have[f.Key] = string(collector.AppendFloat(nil, v))
+		}
+	}
+	for _, line := range lines(want) {
+		key, value, _ := strings.Cut(line, " ")
+		if have[key] != value {
+			t.Errorf("%s is %s, want %s", key, have[key], value)
+		}
+	}
+}
+
+// lines are the lines of text that are not blank, without white space around.
+func lines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package offline
+
+import "github.com/replay-llm/replay/sim"
+
+// instant is how far the effects of the current instant have gone, as far as it
+// matters for the order of events.
+//
+// A run of passes hides where one ends and the next begins. That is safe while
+// an instant goes its usual way: all passes that end are applied, requests
+// arrive, then workers start passes in the order of their ids. It is not when a
+// pass takes no time, or when an event of another kind is due; then the runs
+// that have a boundary at this instant are cut there, and everything that
+// happens from then on is counted as it happens.
+type instant struct {
+	at        sim.Time
+	irregular bool
+	made      uint64 // events ranked so far
+}
+
+// separate makes the boundaries of runs that fall on this instant events, when
+// one of another kind is due: which comes first matters then.
+func (c *cluster) separate() {
+	if c.pending == 0 || !c.dueOther() {
+		return
+	}
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if keep, ok := w.boundary(c.now); ok {
+				c.trim(w, keep)
+			}
+		}
+	}
+}
+
+// dueOther says whether an event is due that is not the end of a pass.
+func (c *cluster) dueOther() bool {
+	for i := range c.events {
+		if e := &c.events[i]; e.at == c.now && e.kind != passEnds {
+			return true
+		}
+	}
+	return false
+}
+
+// turnIrregular begins to count, because w has run a pass that took no time.
+// Workers after w have not started passes at this instant yet, so runs of theirs
+// that go on here must not have.
+func (c *cluster) turnIrregular(w *worker) {
+	if c.instant.irregular {
+		return
+	}
+	for _, p := range c.pools {
+		for _, other := range p.workers {
+			if other.rank() <= w.rank() {
+				continue
+			}
+			if keep, ok := other.boundary(c.now); ok {
+				c.cut(other, keep)
+			}
+		}
+	}
+	c.instant.irregular = true
+}
+
+// boundary says whether a pass of w's run ends now and the next one begins, and
+// how many passes there are up to then.
+func (w *worker) boundary(now sim.Time) (keep int, ok bool) {
+	if !w.busy || w.pass.Count == 1 || now <= w.pass.Start || now >= w.pass.End {
+		return 0, false
+	}
+	keep = w.begun(now, false)
+	return keep, keep < w.pass.Count && w.pass.Begins(keep) == now
+}
+
+// cut ends the run in progress on w after keep passes. One that is over now was
+// over before anything else happened at this instant, and has no effects.
+func (c *cluster) cut(w *worker, keep int) {
+	if keep == w.pass.Count {
+		return
+	}
+	c.trim(w, keep)
+	if w.pass.End == c.now {
+		c.events.remove(w.at)
+		c.passed(w.pool.stage, w.id, &w.pass, w.pool.visible)
+		w.pool.rest(w)
+	}
+}
+
+// trim ends the run in progress on w after keep passes and moves its end among
+// the events.
+func (c *cluster) trim(w *worker, keep int) {
+	w.core.Cut(&w.pass, keep)
+	e := &c.events[w.at]
+	e.at, e.order = w.pass.End, w.order()
+	c.events.moved(w.at)
+}
+
+// passOrder is the place of the end of the pass that w starts now.
+func (c *cluster) passOrder(w *worker) order {
+	if c.instant.irregular {
+		return c.order()
+	}
+	return order{made: c.now, rank: rankPass + w.rank()}
+}
+
+// order is the place of an event that is made now and is not the end of a pass
+// started in the usual way.
+func (c *cluster) order() order {
+	c.instant.made++
+	if c.instant.irregular {
+		return order{made: c.now, rank: rankCounted + c.instant.made}
+	}
+	return order{made: c.now, rank: c.instant.made}
+}

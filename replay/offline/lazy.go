@@ -1,0 +1,110 @@
+package offline
+
+import (
+	"context"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
+)
+
+// driveLazily is the event loop without events, for one pool in open loop: a
+// router looks at its workers when a request arrives, and between two arrivals
+// no worker can tell what another does. So each is brought to the next arrival
+// on its own. While the router holds requests back that is not so, since any
+// first or last token may let one go: then the events take over.
+func (c *cluster) driveLazily(ctx context.Context) error {
+	p, end := c.pools[0], c.until()
+	for {
+		next, ok := c.feed.Next(c.now, 0)
+		if !ok || next >= end {
+			next, ok = end, false
+		}
+		for _, w := range p.workers {
+			if err := c.bring(ctx, w, next); err != nil {
+				return err
+			}
+		}
+		if !ok {
+			return c.over()
+		}
+		c.now, c.instant = next, instant{at: next}
+		if _, err := c.arrive(); err != nil {
+			return err
+		}
+		if p.router.Queued() > 0 {
+			if err := c.driveHeld(ctx, end); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// bring lets w do what it does before limit, and end what ends then.
+func (c *cluster) bring(ctx context.Context, w *worker, limit sim.Time) error {
+	for {
+		if w.busy {
+			if w.pass.End > limit {
+				return nil
+			}
+			c.now = w.pass.End
+			w.since = c.now
+			if err := c.endPass(w); err != nil {
+				return err
+			}
+		}
+		if w.core.Load() == 0 || w.since >= limit {
+			return nil
+		}
+		if err := c.interrupted(ctx); err != nil {
+			return err
+		}
+		c.now = w.since
+		if err := c.step(w, limit); err != nil {
+			return err
+		}
+		w.busy, w.began = true, order{made: c.now, rank: rankPass + w.rank()}
+	}
+}
+
+// driveHeld goes on event by event until the router holds nothing back.
+func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
+	p := c.pools[0]
+	c.events = c.events[:0]
+	for _, w := range p.workers {
+		if w.busy {
+			c.events.push(event{at: w.pass.End, order: w.order(), kind: passEnds, worker: w})
+		}
+	}
+	if _, err := c.startPasses(); err != nil {
+		return err
+	}
+	if err := c.goOn(true); err != nil {
+		return err
+	}
+	for p.router.Queued() > 0 {
+		next, ok := c.next()
+		if !ok || next >= end {
+			break
+		}
+		if err := c.interrupted(ctx); err != nil {
+			return err
+		}
+		c.now = next
+		if err := c.settle(); err != nil {
+			return err
+		}
+	}
+	c.events = c.events[:0]
+	for _, w := range p.workers {
+		if keep := w.begun(c.now, true); w.busy && keep < w.pass.Count {
+			w.core.Cut(&w.pass, keep)
+		}
+	}
+	return nil
+}
+
+// lazy says whether driveLazily will do.
+func (c *cluster) lazy() bool {
+	return len(c.pools) == 1 && c.feed.Independent() && c.cfg.Admission.Mode == loadgen.Trace &&
+		len(c.scaling) == 0 && !c.cfg.steps
+}

@@ -1,0 +1,71 @@
+package offline
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/router"
+)
+
+// Workers brought to each arrival on their own, event by event only while the
+// router holds requests back, are the cluster. Calls of the router between two
+// arrivals come worker by worker, so only what comes of them is compared, and
+// of several workers that stall another may be named.
+func TestLazilyEqualsCluster(t *testing.T) {
+	held := 0
+	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
+		if x.cfg.Disaggregated() {
+			x.cfg.Workers = *x.cfg.Prefill
+			x.cfg.Workers.Engine.Role = 0
+			x.cfg.Prefill, x.cfg.Decode = nil, nil
+		}
+		if x.cfg.Router != router.ModeKV {
+			x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, router.DefaultConfig()
+			threshold := 0.3
+			x.cfg.RouterConfig.QueueThreshold = &threshold
+		}
+		if x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() {
+			return false
+		}
+		a, b := x.run(byLazily(&held)), x.run(byCluster)
+		if a.err != nil && b.err != nil {
+			return false
+		}
+		a.calls, b.calls = nil, nil
+		if d := difference(b, a); d != "" {
+			t.Fatalf("the cluster, and workers brought on one by one: %s\n%s", d, x.show(text))
+		}
+		return true
+	})
+	if held < 30 {
+		t.Errorf("requests were held back in %d trials, want at least 30", held)
+	}
+}
+
+// byLazily counts in held the trials in which a request was held back.
+func byLazily(held *int) maker {
+	return func(r *run, stages []*stage, j *journal) (driver, error) {
+		c, err := newCluster(r, stages)
+		if err != nil {
+			return nil, err
+		}
+		c.pools[0].router = &holder{Router: c.pools[0].router, held: held}
+		return c.driveLazily, nil
+	}
+}
+
+// holder notes whether its router ever held a request back.
+type holder struct {
+	router.Router
+	held *int
+	seen bool
+}
+
+func (h *holder) Queued() int {
+	n := h.Router.Queued()
+	if n > 0 && !h.seen {
+		h.seen = true
+		*h.held++
+	}
+	return n
+}

@@ -1,0 +1,388 @@
+package offline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// literal is harness.md parts 6 to 8 word for word: one list of numbered
+// events, one pass at a time, every worker looked at in every round. It is slow
+// and easy to believe, and the twin of the cluster.
+type literal struct {
+	*run
+	now    sim.Time
+	seq    int
+	events []literalEvent
+	pools  []*literalPool
+	scales []ScaleEvent // still to come
+
+	traffic literalTraffic
+}
+
+type literalPool struct {
+	stage   *stage
+	router  router.Router
+	workers []*literalWorker
+	hidden  bool // a prefill pool, whose tokens are not recorded
+}
+
+type literalWorker struct {
+	id       sim.WorkerID
+	pool     *literalPool
+	core     scheduler.Core
+	busy     bool
+	inFlight int
+	pass     scheduler.Pass
+
+	starting, removing, deleted bool // see literalscale_test.go
+}
+
+type literalEvent struct {
+	at      sim.Time
+	seq     int
+	kind    kind
+	worker  *literalWorker // WorkerCompletion, WorkerReady
+	request *sim.Request   // DecodeHandoff
+}
+
+func byLiteral(r *run, stages []*stage, j *journal) (driver, error) {
+	l, err := newLiteral(r, stages, j)
+	return l.drive, err
+}
+
+func newLiteral(r *run, stages []*stage, j *journal) (*literal, error) {
+	l := &literal{run: r, scales: r.cfg.Scale}
+	for i, s := range stages {
+		route, err := s.newRouter(r.cfg)
+		if err != nil {
+			return nil, err
+		}
+		p := &literalPool{stage: s, router: &listener{route, i, j}, hidden: i == 0 && len(stages) == 2}
+		for range s.pool.Count {
+			w, err := p.create()
+			if err != nil {
+				return nil, err
+			}
+			j.cores = append(j.cores, w.core)
+		}
+		l.pools = append(l.pools, p)
+	}
+	return l, nil
+}
+
+// create makes a worker with the next id.
+func (p *literalPool) create() (*literalWorker, error) {
+	w := &literalWorker{id: sim.WorkerID(len(p.workers)), pool: p}
+	p.workers = append(p.workers, w)
+	var err error
+	w.core, err = p.stage.core(w.id)
+	return w, err
+}
+
+var errDeadEnd = errors.New("dead end: requests are left and nothing is to come")
+
+// drive is the main loop of 6.2.
+func (l *literal) drive(context.Context) error {
+	if err := l.advance(never); err != nil {
+		return err
+	}
+	if !l.over() {
+		return errDeadEnd
+	}
+	return nil
+}
+
+// advance is advance_to of 8.2, with what is planned for an instant after
+// everything else that happens then.
+func (l *literal) advance(until sim.Time) error {
+	for {
+		if err := l.drain(); err != nil {
+			return err
+		}
+		for len(l.scales) > 0 && l.scales[0].At <= l.now {
+			e := l.scales[0]
+			l.scales = l.scales[1:]
+			if err := l.scale(e.Workers, e.Decode); err != nil {
+				return err
+			}
+			if err := l.drain(); err != nil {
+				return err
+			}
+		}
+		next, ok := l.next()
+		if !ok || next > until {
+			return nil
+		}
+		l.now = next
+	}
+}
+
+func (l *literal) next() (sim.Time, bool) {
+	next, ok := l.feed.Next(l.now, l.clusterInFlight())
+	if len(l.events) > 0 {
+		if head := l.events[l.head()].at; !ok || head < next {
+			next, ok = head, true
+		}
+	}
+	if ok && len(l.scales) > 0 && l.scales[0].At < next {
+		next = l.scales[0].At
+	}
+	return next, ok
+}
+
+func (l *literal) over() bool {
+	if len(l.events) > 0 || l.clusterInFlight() > 0 || !l.feed.Done() {
+		return false
+	}
+	for _, p := range l.pools {
+		for _, w := range p.workers {
+			if !w.deleted && (w.busy || w.core.Load() > 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// clusterInFlight counts requests on workers and in routers, but not those whose
+// KV cache is under way.
+func (l *literal) clusterInFlight() int {
+	n := 0
+	for _, p := range l.pools {
+		n += p.router.Queued()
+		for _, w := range p.workers {
+			n += w.inFlight
+		}
+	}
+	return n
+}
+
+// head is the index of the first event: the earliest, then the one made first.
+func (l *literal) head() int {
+	best := 0
+	for i, e := range l.events {
+		if b := l.events[best]; e.at < b.at || e.at == b.at && e.seq < b.seq {
+			best = i
+		}
+	}
+	return best
+}
+
+func (l *literal) push(e literalEvent) {
+	e.seq = l.seq
+	l.seq++
+	l.events = append(l.events, e)
+}
+
+// due takes the head out when it is due and of the kind asked for.
+func (l *literal) due(k kind) (literalEvent, bool) {
+	if len(l.events) == 0 {
+		return literalEvent{}, false
+	}
+	i := l.head()
+	e := l.events[i]
+	if e.at != l.now || e.kind != k {
+		return literalEvent{}, false
+	}
+	l.events = append(l.events[:i], l.events[i+1:]...)
+	return e, true
+}
+
+// drain is 6.3 and 7.3: the steps in order, until a full round changes nothing.
+func (l *literal) drain() error {
+	for {
+		changed := false
+		steps := []func() (bool, error){l.completions, l.ready, l.handoffs, l.arrivals, l.passes}
+		for _, step := range steps {
+			did, err := step()
+			if err != nil {
+				return err
+			}
+			changed = changed || did
+		}
+		if !changed {
+			return nil
+		}
+	}
+}
+
+// completions is step A.
+func (l *literal) completions() (changed bool, err error) {
+	for {
+		e, ok := l.due(passEnds)
+		if !ok {
+			return changed, nil
+		}
+		changed = true
+		if err := l.release(e.worker); err != nil {
+			return true, err
+		}
+	}
+}
+
+// handoffs is step H.
+func (l *literal) handoffs() (changed bool, err error) {
+	for {
+		e, ok := l.due(handoffDone)
+		if !ok {
+			return changed, nil
+		}
+		changed = true
+		if err := l.assign(l.pools[1], e.request); err != nil {
+			return true, err
+		}
+	}
+}
+
+// arrivals is step C.
+func (l *literal) arrivals() (bool, error) {
+	batch := l.feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
+	for _, a := range batch {
+		l.arrived(a)
+		if err := l.assign(l.pools[0], a.Request); err != nil {
+			return true, err
+		}
+	}
+	return len(batch) > 0, nil
+}
+
+// passes is step D, or D1 and D2: pools in order, the lowest worker first.
+func (l *literal) passes() (changed bool, err error) {
+	for _, p := range l.pools {
+		for {
+			w := p.idle()
+			if w == nil {
+				break
+			}
+			changed = true
+			if err := l.pass(w); err != nil {
+				return true, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+func (p *literalPool) idle() *literalWorker {
+	for _, w := range p.workers {
+		if !w.deleted && !w.busy && w.core.Load() > 0 {
+			return w
+		}
+	}
+	return nil
+}
+
+// pass starts a pass on w.
+func (l *literal) pass(w *literalWorker) error {
+	if err := w.core.Step(l.now, l.now, &w.pass); err != nil {
+		return l.failed(w.id, l.now, err)
+	}
+	if w.pool.hidden {
+		l.col.Admit(l.now, w.pass.Admitted)
+	} else {
+		l.col.Pass(&w.pass)
+	}
+	if !w.pass.KVAtEnd {
+		if err := w.pool.router.Observe(w.id, &w.pass); err != nil {
+			return err
+		}
+	}
+	if w.pass.End == l.now {
+		return l.release(w)
+	}
+	w.busy = true
+	l.push(literalEvent{at: w.pass.End, kind: passEnds, worker: w})
+	return nil
+}
+
+// release frees w after its pass and applies what came of it: 6.4 and 7.2.
+func (l *literal) release(w *literalWorker) error {
+	w.busy = false
+	for _, m := range w.pass.Marks {
+		if m.Last {
+			w.inFlight--
+		}
+	}
+	w.cleanUp()
+	if w.pass.KVAtEnd {
+		if err := w.pool.router.Observe(w.id, &w.pass); err != nil {
+			return err
+		}
+	}
+	for _, m := range w.pass.Marks {
+		if err := l.signal(w.pool, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *literal) signal(p *literalPool, m scheduler.Mark) error {
+	switch {
+	case p.hidden && m.Last:
+		return l.prefillCompleted(p, m)
+	case p.hidden:
+		return nil
+	case m.Last:
+		placed, err := p.router.Finished(l.now, m.Request, nil)
+		if err != nil {
+			return err
+		}
+		l.traffic.request(l, m.Request)
+		if err := l.finished(m.Request, l.now); err != nil {
+			return err
+		}
+		return l.dispatch(p, placed, nil)
+	case len(l.pools) == 2:
+		return nil
+	}
+	placed, err := p.router.PrefillDone(l.now, m.Request, nil)
+	return l.dispatch(p, placed, err)
+}
+
+func (l *literal) prefillCompleted(p *literalPool, m scheduler.Mark) error {
+	placed, err := p.router.PrefillDone(l.now, m.Request, nil)
+	if err := l.dispatch(p, placed, err); err != nil {
+		return err
+	}
+	placed, err = p.router.Finished(l.now, m.Request, nil)
+	if err := l.dispatch(p, placed, err); err != nil {
+		return err
+	}
+	request := l.requests[m.Request]
+	if m.Handoff > 0 {
+		l.push(literalEvent{at: l.now + m.Handoff, kind: handoffDone, request: request})
+		return nil
+	}
+	return l.assign(l.pools[1], request)
+}
+
+// assign is 6.5.
+func (l *literal) assign(p *literalPool, q *sim.Request) error {
+	placed, err := p.router.Route(l.now, q, nil)
+	return l.dispatch(p, placed, err)
+}
+
+func (l *literal) dispatch(p *literalPool, placed []router.Placement, err error) error {
+	for _, a := range placed {
+		w := p.workers[a.Worker]
+		w.inFlight++
+		if p == l.pools[0] && l.cfg.Router == router.ModeKV && a.Blocks > 0 {
+			l.traffic.reuse = append(l.traffic.reuse, float64(a.Overlap)/float64(a.Blocks))
+		}
+		request := *a.Request
+		if p.hidden {
+			l.col.PlacePrefill(request.ID, w.id)
+			request.OutputTokens = 1
+		} else {
+			l.col.Place(request.ID, w.id)
+		}
+		w.core.Submit(&request)
+	}
+	return err
+}

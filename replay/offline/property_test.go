@@ -1,0 +1,244 @@
+package offline
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// each runs a property of trials under their seeds, n of them that it accepts.
+func each(t *testing.T, n int, property func(t *testing.T, d draw, x *trial, text string) (accepted bool)) {
+	n = trials(t, n)
+	accepted, ran := 0, 0
+	for seed := 0; accepted < n; seed++ {
+		if seed > 100*n {
+			if ran > 1 {
+				t.Errorf("%d of %d trials were of use, want %d", accepted, seed, n)
+			}
+			return
+		}
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			ran++
+			d := newDraw(seed)
+			x, text := d.trial(t)
+			if property(t, d, x, text) {
+				accepted++
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// roundRobin makes x an aggregated replay under round robin.
+func (x *trial) roundRobin() {
+	if x.cfg.Disaggregated() {
+		x.cfg.Workers = *x.cfg.Prefill
+		x.cfg.Workers.Engine.Role = scheduler.Aggregated
+		x.cfg.Prefill, x.cfg.Decode = nil, nil
+	}
+	x.cfg.Router = router.ModeRoundRobin
+}
+
+// timeless says that passes may take no time.
+func (x *trial) timeless() bool {
+	m, ok := x.model.(coarse)
+	return ok && (m.free > 0 || slices.Contains(m.decode, 0)) || x.pools()[0].Engine.Speedup > 1e6
+}
+
+// One worker stepped by itself is a cluster of one, with two exceptions. In
+// closed loop sessions are let in only between two passes there. And when a
+// pass takes no time, the cluster starts the next before it looks for requests
+// that the end of the pass has brought.
+func TestSingleEqualsCluster(t *testing.T) {
+	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
+		x.roundRobin()
+		x.cfg.Workers.Count, x.cfg.Workers.Engine.Engine = 1, engineargs.VLLM
+		closed, sessions := x.cfg.Admission.Mode == loadgen.Concurrency, x.cfg.Workload.MultiTurn()
+		if closed && sessions || (closed || sessions) && x.timeless() {
+			return false
+		}
+		a, b := x.run(bySingle), x.run(byCluster)
+		a.calls = nil
+		if d := difference(a, b); d != "" {
+			t.Fatalf("a single worker and a cluster: %s\n%s", d, x.show(text))
+		}
+		if d := x.broken(a); d != "" {
+			t.Fatalf("%s\n%s", d, x.show(text))
+		}
+		return a.err == nil
+	})
+}
+
+// Workers replayed one after the other are a cluster under round robin in open
+// loop. Which of several workers that stall is named may differ.
+func TestAloneEqualsCluster(t *testing.T) {
+	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
+		x.roundRobin()
+		if x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() {
+			return false
+		}
+		a, b := x.run(byAlone), x.run(byCluster)
+		if a.err != nil && b.err != nil {
+			return false
+		}
+		if d := difference(a, b); d != "" {
+			t.Fatalf("workers alone and a cluster: %s\n%s", d, x.show(text))
+		}
+		if d := x.broken(a); d != "" {
+			t.Fatalf("%s\n%s", d, x.show(text))
+		}
+		return true
+	})
+}
+
+// slower is a timing model times a power of two.
+type slower struct {
+	timing.Model
+	factor float64
+}
+
+func (m slower) Prefill(batch, isl, prefix int) float64 {
+	return float64(m.factor * m.Model.Prefill(batch, isl, prefix))
+}
+
+func (m slower) Decode(batch, active, context, capacity int) float64 {
+	return float64(m.factor * m.Model.Decode(batch, active, context, capacity))
+}
+
+// When everything takes twice as long, everything happens at exactly twice the
+// time: nothing but the rounding to nanoseconds has a unit of its own, and all
+// coarse times are whole there. (Host memory is left out: its transfers start at
+// whole microseconds.)
+func TestTwiceAsSlow(t *testing.T) {
+	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
+		for _, p := range x.pools() {
+			p.Engine.G2.Blocks = 0
+		}
+		if _, ok := x.model.(coarse); !ok {
+			return false
+		}
+		a := x.run(byCluster)
+		y := x.slower(t, text)
+		b := y.run(byCluster)
+		if a.err != nil || b.err != nil {
+			if (a.err == nil) != (b.err == nil) {
+				t.Fatalf("errors %v and, twice as slow, %v\n%s", a.err, b.err, x.show(text))
+			}
+			return false
+		}
+		for i := range a.records {
+			if want := twiceRecord(a.records[i]); b.records[i] != want {
+				t.Fatalf("request %d twice as slow:\n  %+v\nwant\n  %+v\n%s", i, b.records[i], want, x.show(text))
+			}
+		}
+		return true
+	})
+}
+
+// slower is x with all times doubled.
+func (x *trial) slower(t *testing.T, text string) *trial {
+	y := &trial{cfg: x.cfg, model: slower{x.model, 2}}
+	w := *mooncake(t, text, x.cfg.Workload.TraceBlock)
+	for i := range w.Sessions {
+		w.Sessions[i].Arrival *= 2
+	}
+	for i := range w.Turns {
+		w.Turns[i].Delay *= 2
+	}
+	y.cfg.Workload = &w
+	if x.cfg.Disaggregated() {
+		p := *x.cfg.Prefill
+		p.Engine.KVBytesPerToken *= 2
+		y.cfg.Prefill = &p
+	}
+	return y
+}
+
+func twiceRecord(r collector.Record) collector.Record {
+	for _, at := range []*sim.Time{&r.Arrival, &r.First, &r.Second, &r.Last} {
+		*at *= 2
+	}
+	if r.Admitted() {
+		r.Admit *= 2
+	}
+	return r
+}
+
+// Under round robin nobody looks at the caches, so that it changes nothing
+// whether the cores report what becomes of them.
+func TestCaptureChangesNothing(t *testing.T) {
+	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.roundRobin()
+		capture := pick(d, scheduler.CaptureResidency, scheduler.CaptureEvents)
+		if !x.cfg.Workers.Engine.PrefixCaching {
+			capture = scheduler.CaptureEvents
+		}
+		a := x.run(byPasses)
+		b := x.run(func(r *run, stages []*stage, j *journal) (driver, error) {
+			stages[0].capture = capture
+			return byPasses(r, stages, j)
+		})
+		a.calls, b.calls = nil, nil
+		if d := difference(a, b); d != "" {
+			t.Fatalf("without and with capture: %s\n%s", d, x.show(text))
+		}
+		return a.err == nil
+	})
+}
+
+// A router that is told which prompts are cached on a worker places requests as
+// one that follows every block the engines announce.
+func TestResidencyIsEnough(t *testing.T) {
+	each(t, 500, func(t *testing.T, _ draw, x *trial, text string) bool {
+		if x.cfg.Router != router.ModeKV {
+			return false
+		}
+		residency := false
+		a := x.run(byCluster)
+		b := x.run(func(r *run, stages []*stage, j *journal) (driver, error) {
+			if residency = stages[0].capture == scheduler.CaptureResidency; residency {
+				stages[0].capture = scheduler.CaptureEvents
+			}
+			return byCluster(r, stages, j)
+		})
+		told := func(c call) bool { return c.what == "cached" || c.what == "stored" || c.what == "removed" }
+		a.calls, b.calls = slices.DeleteFunc(a.calls, told), slices.DeleteFunc(b.calls, told)
+		if d := difference(a, b); d != "" {
+			t.Fatalf("by residency and by events: %s\n%s", d, x.show(text))
+		}
+		return residency && a.err == nil
+	})
+}
+
+// The same input gives the same bytes, on one processor and on eight.
+func TestSameInputSameBytes(t *testing.T) {
+	each(t, 200, func(t *testing.T, _ draw, x *trial, text string) bool {
+		var first string
+		for _, procs := range []int{1, 8, 8} {
+			before := runtime.GOMAXPROCS(procs)
+			result, err := Run(context.Background(), x.cfg)
+			runtime.GOMAXPROCS(before)
+			if err != nil {
+				return false
+			}
+			if got := jsonOf(result.Collector.Report(0)); first == "" {
+				first = got
+			} else if d := differentLines(first, got); d != "" {
+				t.Fatalf("with GOMAXPROCS %d: %s\n%s", procs, d, x.show(text))
+			}
+		}
+		return true
+	})
+}

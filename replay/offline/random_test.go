@@ -1,0 +1,232 @@
+package offline
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// coarse is a timing model of few different durations, so that passes of
+// different workers begin and end at the same instants.
+type coarse struct {
+	prefill, decode []float64 // ms, by the size of the batch; the last for all above
+	perPage         float64   // ms more for every page of tokens in use
+	free            int       // decoding takes no time when the pages in use divide by it; 0: always some
+}
+
+const page = 16 // tokens
+
+func (m coarse) Prefill(batch, _, _ int) float64 { return m.prefill[min(batch, len(m.prefill))-1] }
+
+func (m coarse) Decode(batch, active, _, _ int) float64 {
+	pages := active / page
+	if m.free > 0 && pages%m.free == 0 {
+		return 0
+	}
+	return m.decode[min(batch, len(m.decode))-1] + float64(m.perPage*float64(pages))
+}
+
+func (m coarse) ByContext() bool { return false }
+
+// draw makes random trials.
+type draw struct {
+	*rand.Rand
+	block int // tokens per KV block; larger ones make longer runs of passes
+	// crowded makes the most of coincidences: long answers, arrivals at every
+	// millisecond, many workers, passes that take 1 ms or nothing.
+	crowded bool
+}
+
+func newDraw(seed int) draw {
+	d := draw{Rand: rand.New(rand.NewPCG(uint64(seed), 1))}
+	d.block, d.crowded = pick(d, 4, 4, 32, 32, 2), d.oneIn(2)
+	return d
+}
+
+func pick[T any](d draw, choices ...T) T { return choices[d.IntN(len(choices))] }
+
+// oneIn is true once in n times.
+func (d draw) oneIn(n int) bool { return d.IntN(n) == 0 }
+
+// trial is a random replay and its trace.
+func (d draw) trial(t testing.TB) (*trial, string) {
+	text := d.trace()
+	x := &trial{cfg: Config{Workload: mooncake(t, text, pick(d, d.block, d.block, d.block, 2*d.block, d.block+2)), Compat: !d.oneIn(3)}}
+	d.admission(x)
+	d.pools(x)
+	d.router(x)
+	x.model = d.model()
+	if d.oneIn(10) {
+		for _, p := range x.pools() {
+			p.Engine.Speedup = 1e12 // all passes take no time
+		}
+	}
+	return x, text
+}
+
+func (x *trial) pools() []*Pool {
+	if x.cfg.Disaggregated() {
+		return []*Pool{x.cfg.Prefill, x.cfg.Decode}
+	}
+	return []*Pool{&x.cfg.Workers}
+}
+
+func (d draw) admission(x *trial) {
+	x.cfg.Admission = loadgen.Admission{Mode: loadgen.Trace, Speedup: pick(d, 1.0, 1, 2, 0.5, 3)}
+	if d.oneIn(3) {
+		x.cfg.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: 1 + d.IntN(8)}
+	}
+}
+
+// trace is up to 20 requests at few instants, with prompts of few blocks.
+func (d draw) trace() string {
+	var text strings.Builder
+	n := 1 + d.IntN(pick(d, 3, 8, 20))
+	gaps := pick(d, []float64{0}, []float64{0, 0, 1, 2}, []float64{0, 2, 4, 6}, []float64{0, 0.5, 7.25, 30}, []float64{10, 23.218181})
+	sessions := 0
+	if d.oneIn(2) {
+		sessions = 1 + d.IntN(4)
+	}
+	long := d.oneIn(3)
+	if d.crowded {
+		n, gaps, long = 4+d.IntN(20), pick(d, []float64{0, 1}, []float64{0, 0, 1, 3}), true
+	}
+	now := 0.0
+	for range n {
+		now += pick(d, gaps...)
+		blocks := 1 + d.IntN(pick(d, 2, 6))
+		ids := make([]string, blocks)
+		for i := range ids {
+			ids[i] = fmt.Sprint(i*10 + d.IntN(pick(d, 1, 2, 4)))
+		}
+		output := 1 + d.IntN(6)
+		if long {
+			output = 1 + d.IntN(60)
+		}
+		fmt.Fprintf(&text, `{"timestamp":%v,"input_length":%d,"output_length":%d,"hash_ids":[%s]`,
+			now, max(1, d.block*blocks-pick(d, 0, 0, 1, 3)), output, strings.Join(ids, ","))
+		if sessions > 0 {
+			fmt.Fprintf(&text, `,"session_id":"s%d"`, d.IntN(sessions))
+		}
+		text.WriteString("}\n")
+	}
+	return text.String()
+}
+
+func (d draw) pools(x *trial) {
+	most := 0
+	for _, t := range x.cfg.Workload.Turns {
+		most = max(most, (t.Input+t.Output+d.block-1)/d.block)
+	}
+	most += pick(d, 0, 1, 3, 10, 200)
+	if d.crowded {
+		most = 10_000
+	}
+	one := Pool{Engine: d.engine(most), Count: 1 + d.IntN(4)}
+	if d.oneIn(3) || !d.crowded && d.oneIn(2) {
+		x.cfg.Workers = one
+		return
+	}
+	two := Pool{Engine: d.engine(most), Count: 1 + d.IntN(3)}
+	one.Engine.Role, two.Engine.Role = scheduler.Prefill, scheduler.Decode
+	if d.oneIn(2) {
+		one.Engine.KVBytesPerToken = pick(d, 1_000_000/d.block, 2_000_000/d.block, 333) // 1 or 2 ms per block
+		one.Engine.TransferGBPerSecond = pick(d, 1.0, 0.5, 2)
+	}
+	x.cfg.Prefill, x.cfg.Decode = &one, &two
+}
+
+// engine has a pool of the given number of blocks.
+func (d draw) engine(blocks int) engineargs.Args {
+	a := engineargs.Default()
+	a.BlockTokens = d.block
+	a.Blocks = blocks
+	a.MaxSeqs = pick(d, 1, 2, 3, 256, 256)
+	a.MaxBatchedTokens = pick(d, 4, 7, 16, 64, 8192, 8192, engineargs.Unlimited)
+	a.PrefixCaching = !d.oneIn(5)
+	a.ChunkedPrefill = !d.oneIn(8)
+	a.Preemption = pick(d, engineargs.LIFO, engineargs.FIFO)
+	a.QueuePolicy = pick(d, "", "", "lcfs")
+	if d.oneIn(6) {
+		a.G2 = engineargs.G2{Blocks: 1 + d.IntN(20), BatchBlocks: 1 + d.IntN(4), ToHostGBPerSec: pick(d, 0.5, 14), ToGPUGBPerSec: pick(d, 0.5, 14)}
+		a.KVBytesPerToken = 1_000_000 / d.block
+	}
+	if d.oneIn(5) {
+		a.Engine = engineargs.SGLang
+		a.SGLang.Policy = pick(d, "fifo", "lpm")
+		a.SGLang.MaxPrefillTokens = pick(d, 32, 64, 16384)
+		a.SGLang.ChunkTokens = d.block * pick(d, 1, 2, 64)
+	}
+	return a
+}
+
+func (d draw) router(x *trial) {
+	if d.oneIn(2) {
+		return
+	}
+	c := router.DefaultConfig()
+	threshold := pick(d, 0.0, 0.25, 1, 4)
+	c.QueueThreshold = &threshold
+	if d.oneIn(4) {
+		c.QueueThreshold = nil
+	}
+	c.QueuePolicy = pick(d, router.FCFS, router.LCFS, router.WSPT)
+	c.OverlapScoreCredit = pick(d, 1.0, 0.5, 0)
+	c.AssumeKVReuse = !d.oneIn(4)
+	c.TrackActiveBlocks = !d.oneIn(4)
+	c.TrackPrefillTokens = !d.oneIn(4)
+	c.Temperature = pick(d, 0.0, 0, 0, 0.5)
+	x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, c
+}
+
+// model gives pass times that often coincide, now and then none at all, or nil
+// for the engines' own.
+func (d draw) model() timing.Model {
+	if d.crowded {
+		return coarse{prefill: pick(d, []float64{1}, []float64{0}, []float64{1, 0}), decode: []float64{1}, free: pick(d, 0, 2, 3, 5)}
+	}
+	switch d.IntN(10) {
+	case 0:
+		return nil
+	case 1:
+		return coarse{prefill: []float64{1}, decode: []float64{1}, perPage: 1}
+	case 2:
+		return coarse{prefill: []float64{2, 0}, decode: []float64{1, 0, 1}}
+	case 3:
+		return coarse{prefill: []float64{0}, decode: []float64{2}}
+	case 4:
+		return coarse{prefill: []float64{3, 2}, decode: []float64{0}}
+	case 5:
+		return coarse{prefill: []float64{0.1, 0.3}, decode: []float64{0.1}} // rounded when added up
+	case 6:
+		return coarse{prefill: []float64{0}, decode: []float64{1}, free: 2}
+	case 7:
+		return coarse{prefill: []float64{1, 0}, decode: []float64{1}, free: 3}
+	}
+	return coarse{prefill: []float64{2, 4}, decode: []float64{1, 2}}
+}
+
+// show is a trial as a person reads it.
+func (x *trial) show(text string) string {
+	var b strings.Builder
+	c := &x.cfg
+	fmt.Fprintf(&b, "%strace blocks of %d tokens, %v, %+v\n", text, c.Workload.TraceBlock, c.Router, c.Admission)
+	for _, p := range x.pools() {
+		fmt.Fprintf(&b, "%d workers: %+v\n", p.Count, p.Engine)
+	}
+	if c.Router == router.ModeKV {
+		fmt.Fprintf(&b, "router: %+v\n", c.RouterConfig)
+		if c.RouterConfig.QueueThreshold != nil {
+			fmt.Fprintf(&b, "threshold: %v\n", *c.RouterConfig.QueueThreshold)
+		}
+	}
+	fmt.Fprintf(&b, "model: %+v\n", x.model)
+	return b.String()
+}

@@ -1,0 +1,327 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// trial is a replay in small that any driver can be given. It can be run any
+// number of times.
+type trial struct {
+	cfg   Config
+	model timing.Model // nil: the engines' own
+}
+
+// outcome is all that a replay leaves, to be compared.
+type outcome struct {
+	err      error
+	report   *collector.Report // real time left out
+	records  []collector.Record
+	calls    []call // of the routers; empty unless the driver has them
+	inFlight int    // requests that the workers hold at the end
+}
+
+// maker makes a driver for what is prepared. It may note calls of routers.
+type maker func(r *run, stages []*stage, j *journal) (driver, error)
+
+// run replays x with one driver.
+func (x *trial) run(make maker) outcome {
+	j := &journal{}
+	r, drive, err := x.prepare(make, j)
+	if err == nil {
+		err = drive(context.Background())
+	}
+	out := outcome{err: err, calls: j.calls}
+	if r != nil {
+		for _, q := range r.col.Requests() {
+			out.records = append(out.records, *q)
+		}
+		out.report = r.col.Report(0)
+	}
+	for _, c := range j.cores {
+		out.inFlight += c.Load()
+	}
+	return out
+}
+
+// prepare does what the function of that name does, with a driver and a timing
+// model of the test's choice.
+func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
+	cfg := x.cfg
+	cfg.Admission.Disaggregated = cfg.Disaggregated()
+	block := cfg.entry().Engine.BlockTokens
+	traceBlock := cfg.Workload.TraceBlock
+	if traceBlock == 0 {
+		traceBlock = block
+	}
+	tree := prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat})
+	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, tree), cfg.Admission)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &run{cfg: &cfg, feed: feed, col: collector.New(len(cfg.Workload.Turns))}
+	stages, err := newStages(&cfg, tree)
+	r.stages = stages
+	if err != nil {
+		return nil, nil, err
+	}
+	if x.model != nil {
+		for _, s := range stages {
+			s.clock.Model = x.model
+		}
+	}
+	if err := r.checkSizes(stages); err != nil {
+		return nil, nil, err
+	}
+	drive, err := make(r, stages, j)
+	return r, drive, err
+}
+
+func bySingle(r *run, stages []*stage, j *journal) (driver, error) {
+	core, err := stages[0].core(0)
+	j.cores = append(j.cores, core)
+	return (&single{run: r, core: core}).drive, err
+}
+
+func byAlone(r *run, stages []*stage, _ *journal) (driver, error) {
+	return (&alone{run: r, stage: stages[0]}).drive, nil
+}
+
+func byCluster(r *run, stages []*stage, j *journal) (driver, error) {
+	c, err := newCluster(r, stages)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range c.pools {
+		p.router = &listener{p.router, i, j}
+		for _, w := range p.workers {
+			j.cores = append(j.cores, w.core)
+		}
+	}
+	return c.drive, nil
+}
+
+// byPasses is the cluster without runs: every pass is an event.
+func byPasses(r *run, stages []*stage, j *journal) (driver, error) {
+	c, err := newCluster(r, stages)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range c.pools {
+		p.router = &listener{p.router, i, j}
+		for _, w := range p.workers {
+			j.cores = append(j.cores, w.core)
+			w.core = onePass{w.core}
+		}
+	}
+	return c.drive, nil
+}
+
+// onePass is a core that never takes more than one pass at a time.
+type onePass struct{ scheduler.Core }
+
+func (c onePass) Step(now, _ sim.Time, p *scheduler.Pass) error { return c.Core.Step(now, now, p) }
+
+func (c onePass) Cut(*scheduler.Pass, int) { panic("cut: a single pass has nothing to cut") }
+
+// journal is what the routers were told and answered, in order, and the cores
+// they were in front of.
+type journal struct {
+	calls []call
+	cores []scheduler.Core
+}
+
+// call is a call of a router, or one of the placements or changes of a cache
+// that belong to the call before it.
+type call struct {
+	pool    int
+	at      sim.Time
+	what    string
+	request sim.RequestID
+	worker  sim.WorkerID
+	overlap int32
+	cost    float64
+	node    scheduler.KVChange
+	block   uint64
+}
+
+// listener notes the calls of a router.
+type listener struct {
+	router.Router
+	pool int
+	j    *journal
+}
+
+func (l *listener) Route(now sim.Time, q *sim.Request, dst []router.Placement) ([]router.Placement, error) {
+	placed, err := l.Router.Route(now, q, dst)
+	return l.note(call{at: now, what: "route", request: q.ID}, placed, err)
+}
+
+func (l *listener) PrefillDone(now sim.Time, id sim.RequestID, dst []router.Placement) ([]router.Placement, error) {
+	placed, err := l.Router.PrefillDone(now, id, dst)
+	return l.note(call{at: now, what: "prefill done", request: id}, placed, err)
+}
+
+func (l *listener) Finished(now sim.Time, id sim.RequestID, dst []router.Placement) ([]router.Placement, error) {
+	placed, err := l.Router.Finished(now, id, dst)
+	return l.note(call{at: now, what: "finished", request: id}, placed, err)
+}
+
+func (l *listener) Drain(now sim.Time, dst []router.Placement) ([]router.Placement, error) {
+	placed, err := l.Router.Drain(now, dst)
+	return l.note(call{at: now, what: "drain"}, placed, err)
+}
+
+func (l *listener) Observe(w sim.WorkerID, p *scheduler.Pass) error {
+	for _, change := range p.KV {
+		l.add(call{at: p.Start, what: "cached", worker: w, node: change})
+	}
+	for _, e := range p.Events {
+		for _, b := range e.Stored {
+			l.add(call{at: p.Start, what: "stored", worker: w, block: b.Seq})
+		}
+		for _, seq := range e.Removed {
+			l.add(call{at: p.Start, what: "removed", worker: w, block: seq})
+		}
+	}
+	return l.Router.Observe(w, p)
+}
+
+func (l *listener) note(c call, placed []router.Placement, err error) ([]router.Placement, error) {
+	l.add(c)
+	for _, p := range placed {
+		l.add(call{at: c.at, what: "placed", request: p.Request.ID, worker: p.Worker, overlap: p.Overlap, cost: p.Cost})
+	}
+	return placed, err
+}
+
+func (l *listener) add(c call) {
+	c.pool = l.pool
+	l.j.calls = append(l.j.calls, c)
+}
+
+// difference says where two outcomes first differ, "" when nowhere.
+func difference(a, b outcome) string {
+	for i := range min(len(a.calls), len(b.calls)) {
+		if a.calls[i] != b.calls[i] {
+			return fmt.Sprintf("call %d of the routers:\n  %+v\n  %+v", i, a.calls[i], b.calls[i])
+		}
+	}
+	if len(a.calls) > 0 && len(b.calls) > 0 && len(a.calls) != len(b.calls) {
+		return fmt.Sprintf("%d and %d calls of the routers", len(a.calls), len(b.calls))
+	}
+	if text := differentErrors(a.err, b.err); text != "" || a.err != nil {
+		return text
+	}
+	if len(a.records) != len(b.records) {
+		return fmt.Sprintf("%d and %d requests", len(a.records), len(b.records))
+	}
+	for i := range a.records {
+		if a.records[i] != b.records[i] {
+			return fmt.Sprintf("request %d:\n  %+v\n  %+v", i, a.records[i], b.records[i])
+		}
+	}
+	if reflect.DeepEqual(a.report, b.report) {
+		return ""
+	}
+	return differentLines(jsonOf(a.report), jsonOf(b.report))
+}
+
+func jsonOf(r *collector.Report) string {
+	var text bytes.Buffer
+	if err := r.WriteJSON(&text); err != nil {
+		return err.Error()
+	}
+	return text.String()
+}
+
+func differentErrors(a, b error) string {
+	var stallA, stallB *StalledError
+	if errors.As(a, &stallA) && errors.As(b, &stallB) && *stallA.Err == *stallB.Err && stallA.At == stallB.At {
+		return ""
+	}
+	if fmt.Sprint(a) == fmt.Sprint(b) {
+		return ""
+	}
+	return fmt.Sprintf("errors:\n  %v\n  %v", a, b)
+}
+
+func differentLines(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return fmt.Sprintf("report:\n  %s\n  %s", x[i], y[i])
+		}
+	}
+	if len(x) != len(y) {
+		return fmt.Sprintf("reports of %d and %d lines", len(x), len(y))
+	}
+	return ""
+}
+
+// broken says what is wrong with an outcome in itself, "" when nothing is.
+func (x *trial) broken(out outcome) string {
+	if out.err != nil {
+		return ""
+	}
+	if want := len(x.cfg.Workload.Turns); len(out.records) != want {
+		return fmt.Sprintf("%d of %d requests arrived", len(out.records), want)
+	}
+	if out.inFlight != 0 {
+		return fmt.Sprintf("the workers still hold %d requests", out.inFlight)
+	}
+	for i := range out.records {
+		r := &out.records[i]
+		times := []sim.Time{r.Arrival, r.Admit, r.First}
+		if r.Tokens >= 2 {
+			times = append(times, r.Second)
+		}
+		times = append(times, r.Last)
+		switch {
+		case r.Tokens != r.OutputTokens:
+			return fmt.Sprintf("request %d has %d of %d tokens", i, r.Tokens, r.OutputTokens)
+		case !slices.IsSorted(times):
+			return fmt.Sprintf("request %d: arrival, admission and tokens at %v", i, times)
+		case r.Reused > r.InputTokens+r.OutputTokens:
+			return fmt.Sprintf("request %d reuses %d of %d tokens", i, r.Reused, r.InputTokens)
+		case r.Worker == collector.Nowhere, x.cfg.Disaggregated() != (r.PrefillWorker != collector.Nowhere):
+			return fmt.Sprintf("request %d was on worker %d, its prefill on %d", i, r.Worker, r.PrefillWorker)
+		}
+	}
+	return ""
+}
+
+// mooncake reads a trace from its text.
+func mooncake(t testing.TB, text string, traceBlock int) *loadgen.Workload {
+	t.Helper()
+	w, err := loadgen.ReadMooncake(strings.NewReader(strings.TrimSpace(text)), "trace.jsonl", loadgen.ReadOptions{TraceBlock: traceBlock, Compat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// engine reads engine arguments.
+func engine(t testing.TB, text string) engineargs.Args {
+	t.Helper()
+	a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

@@ -1,0 +1,168 @@
+package offline
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// ScaleEvent changes the size of the pools at an instant.
+type ScaleEvent struct {
+	At sim.Time
+	// Workers is the size wanted of the entry pool (aggregated or prefill) and of
+	// the decode pool; KeepSize leaves a pool as it is.
+	Workers, Decode int
+}
+
+// KeepSize leaves a pool as it is.
+const KeepSize = -1
+
+// scale brings every pool to its target, and lets held requests go where there
+// is room now (harness.md 8.1).
+func (c *cluster) scale(targets []int) error {
+	if c.instant.at == c.now {
+		c.instant.irregular = true // what this instant brought has begun already
+	}
+	drained := make([][]router.Placement, len(c.pools))
+	for i, p := range c.pools {
+		if targets[i] == KeepSize {
+			continue
+		}
+		if err := c.resize(p, targets[i]); err != nil {
+			return err
+		}
+		var err error
+		if drained[i], err = p.router.Drain(c.now, nil); err != nil {
+			return err
+		}
+	}
+	for i, p := range c.pools {
+		if err := c.place(p, drained[i], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resize adds workers, or lets the latest go: those that are still starting at
+// once, the others when they have finished what they have.
+func (c *cluster) resize(p *pool, target int) error {
+	have := 0
+	for _, w := range p.workers {
+		if w.state == active || w.state == starting {
+			have++
+		}
+	}
+	for ; have < target; have++ {
+		if err := c.launch(p); err != nil {
+			return err
+		}
+	}
+	for _, s := range [...]workerState{starting, active} {
+		for i := len(p.workers) - 1; i >= 0 && have > target; i-- {
+			w := p.workers[i]
+			if w.state != s {
+				continue
+			}
+			have--
+			if err := c.dismiss(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// launch makes a worker, which is active when its startup time has passed.
+func (c *cluster) launch(p *pool) error {
+	if err := p.add(); err != nil {
+		return err
+	}
+	w := p.workers[len(p.workers)-1]
+	if s := p.stage.pool.Engine.StartupSeconds; s > 0 {
+		w.state = starting
+		c.pending++
+		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.order(), kind: workerReady, worker: w})
+		return nil
+	}
+	return p.router.AddWorker(w.id)
+}
+
+// dismiss lets a worker go.
+func (c *cluster) dismiss(w *worker) error {
+	if w.state == starting {
+		w.state = gone // its event stays and finds nobody
+		return nil
+	}
+	w.state = leaving
+	w.leave()
+	return w.pool.router.RemoveWorker(w.id)
+}
+
+// makeReady brings in w, whose startup ends now. It reports false when w was let
+// go meanwhile.
+func (c *cluster) makeReady(w *worker) (bool, error) {
+	c.pending--
+	if w.state != starting {
+		return false, nil
+	}
+	w.state = active
+	if err := w.pool.router.AddWorker(w.id); err != nil {
+		return true, err
+	}
+	placed, err := w.pool.router.Drain(c.now, c.placed[:0])
+	return true, c.place(w.pool, placed, err)
+}
+
+// workerState is a worker's part in its pool.
+type workerState uint8
+
+const (
+	active   workerState = iota
+	starting             // gets no requests yet
+	leaving              // gets no requests any more
+	gone
+)
+
+func (s workerState) String() string {
+	return [...]string{"active", "starting", "leaving", "gone"}[s]
+}
+
+// leave makes a leaving worker that has nothing left to do go, and frees it.
+func (w *worker) leave() {
+	if w.state == leaving && !w.busy && w.core.Load() == 0 {
+		w.state, w.core = gone, nil
+	}
+}
+
+// sizes counts a pool's workers: those that get requests, and all that are not
+// gone.
+func (p *pool) sizes() (activeCount, total int) {
+	for _, w := range p.workers {
+		if w.state == active {
+			activeCount++
+		}
+		if w.state != gone {
+			total++
+		}
+	}
+	return activeCount, total
+}
+
+// checkScale refuses events that make no sense.
+func (c *Config) checkScale() error {
+	last := sim.Time(0)
+	for _, e := range c.Scale {
+		switch {
+		case !(e.At >= last) || e.At >= never:
+			return fmt.Errorf("scaling at %v ms: want instants >= 0 in order", float64(e.At))
+		case e.Workers < KeepSize || e.Workers == 0 || e.Decode < KeepSize || e.Decode == 0:
+			return fmt.Errorf("scaling at %v ms: to %d and %d workers, want at least 1", float64(e.At), e.Workers, e.Decode)
+		case e.Decode != KeepSize && !c.Disaggregated():
+			return fmt.Errorf("scaling at %v ms: decode workers only with prefill and decode pools", float64(e.At))
+		}
+		last = e.At
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package offline
+
+import (
+	"context"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// single steps one worker (harness.md part 5). In closed loop a request is let
+// in only between two passes, unlike in a cluster.
+type single struct {
+	*run
+	core     scheduler.Core
+	pass     scheduler.Pass
+	now      sim.Time
+	arrivals []loadgen.Arrival
+}
+
+func (s *single) drive(ctx context.Context) error {
+	s.watch(&s.pass)
+	for end := s.until(); s.now < end; {
+		if err := s.arrive(); err != nil {
+			return err
+		}
+		if s.core.Load() == 0 {
+			next, ok := s.feed.Next(s.now, 0)
+			if !ok {
+				return nil
+			}
+			s.now = next
+			continue
+		}
+		if err := s.interrupted(ctx); err != nil {
+			return err
+		}
+		if err := s.step(end); err != nil {
+			return err
+		}
+	}
+	s.partial = s.core.Load() > 0 || !s.feed.Done()
+	s.unfinished(s.core)
+	return nil
+}
+
+// arrive hands the core what has arrived by now.
+func (s *single) arrive() error {
+	for again := true; again; {
+		again = false
+		s.arrivals = s.feed.Take(s.now, s.core.Load(), s.arrivals[:0])
+		for _, a := range s.arrivals {
+			ok, err := s.arrived(a)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				again = true // its place is free for another
+				continue
+			}
+			s.routed(s.stages[0], s.now, &router.Placement{Request: a.Request, Second: router.None}, true)
+			s.core.Submit(a.Request)
+		}
+	}
+	return nil
+}
+
+// step takes passes up to the next arrival or the next request that ends.
+func (s *single) step(end sim.Time) error {
+	until := end
+	if next, ok := s.feed.Next(s.now, s.core.Load()); ok {
+		until = min(until, next)
+	}
+	if err := s.core.Step(s.now, until, &s.pass); err != nil {
+		return s.failed(0, s.now, err)
+	}
+	s.now = s.pass.End
+	s.passed(s.stages[0], 0, &s.pass, true)
+	for i := range s.pass.Marks {
+		if m := &s.pass.Marks[i]; m.Last {
+			if err := s.finished(m.Request, s.now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

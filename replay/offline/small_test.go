@@ -1,0 +1,119 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// smallTraces yields every trace of at most three requests out of few kinds:
+// prompts of one to three blocks that share beginnings, short and long answers,
+// arriving together, when a pass ends, or within one.
+func smallTraces(yield func(text string)) {
+	var kinds []string
+	for _, prompt := range []string{`4,"hash_ids":[1]`, `8,"hash_ids":[1,2]`, `11,"hash_ids":[1,2,3]`, `7,"hash_ids":[4,2]`} {
+		for _, output := range []int{1, 6} {
+			kinds = append(kinds, fmt.Sprintf(`"output_length":%d,"input_length":%s}`+"\n", output, prompt))
+		}
+	}
+	var extend func(text string, requests int, at float64)
+	extend = func(text string, requests int, at float64) {
+		for _, kind := range kinds {
+			next := fmt.Sprintf(`{"timestamp":%v,%s`, at, kind)
+			yield(text + next)
+			if requests == 2 {
+				continue
+			}
+			for _, gap := range []float64{0, 3, 1.5} {
+				extend(text+next, requests+1, at+gap)
+			}
+		}
+	}
+	extend("", 0, 0)
+}
+
+// Every small trace on every small pool ends in a report, or in an error that
+// says which request cannot run or go on; one worker by itself and a cluster
+// agree, and so do two workers one after the other and side by side. Small
+// budgets make requests push each other out for ever (100,000 passes are called
+// that), so only pairs on 4 blocks have them.
+func TestSmallTraces(t *testing.T) {
+	var met tally
+	smallTraces(func(text string) {
+		if t.Failed() || testing.Short() && len(text)%5 > 0 {
+			return
+		}
+		w := mooncake(t, text, 4)
+		for blocks := 2; blocks <= 6; blocks++ {
+			budgets := []int{16}
+			if blocks == 4 && strings.Count(text, "\n") < 3 {
+				budgets = []int{16, 5}
+			}
+			for _, preemption := range []engineargs.Preemption{engineargs.LIFO, engineargs.FIFO} {
+				for _, budget := range budgets {
+					x := smallTrial(w, blocks, budget, preemption)
+					if d := met.check(x); d != "" {
+						t.Fatalf("%s\n%s", d, x.show(text))
+					}
+				}
+			}
+		}
+	})
+	if !testing.Short() && (met.finished < 20_000 || met.oversize == 0 || met.stalled == 0) {
+		t.Errorf("%+v, want 20,000 replays that finish, and of the others some", met)
+	}
+}
+
+// tally counts how replays end.
+type tally struct{ finished, oversize, stalled int }
+
+// check says what is wrong with a replay, "" when nothing is.
+func (n *tally) check(x *trial) string {
+	a, b := x.run(bySingle), x.run(byCluster)
+	a.calls = nil
+	if d := difference(a, b); d != "" {
+		return "a single worker and a cluster: " + d
+	}
+	switch {
+	case a.err == nil:
+		n.finished++
+	case isA[*OversizeError](a.err):
+		n.oversize++
+		return ""
+	case isA[*StalledError](a.err):
+		n.stalled++
+		return ""
+	default:
+		return "error " + a.err.Error()
+	}
+	if d := x.broken(a); d != "" {
+		return d
+	}
+	two := *x
+	two.cfg.Workers.Count = 2
+	if d := difference(two.run(byAlone), two.run(byCluster)); d != "" {
+		return "two workers alone and in a cluster: " + d
+	}
+	return ""
+}
+
+func isA[E error](err error) bool {
+	var want E
+	return errors.As(err, &want)
+}
+
+func smallTrial(w *loadgen.Workload, blocks, budget int, preemption engineargs.Preemption) *trial {
+	a := engineargs.Default()
+	a.BlockTokens, a.Blocks, a.MaxBatchedTokens, a.Preemption = 4, blocks, budget, preemption
+	return &trial{
+		cfg: Config{
+			Workload: w, Compat: true, Workers: Pool{Engine: a, Count: 1},
+			Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
+		},
+		model: coarse{prefill: []float64{2}, decode: []float64{1}},
+	}
+}

@@ -1,0 +1,112 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Stepper replays a trace in steps, so that a planner can look at the cluster
+// and change the size of its pools in between (harness.md 8.2).
+type Stepper struct {
+	cluster *cluster
+	started time.Time
+	closed  bool
+}
+
+// NewStepper prepares a replay in trace mode. A KV router may serve one worker.
+func NewStepper(cfg Config) (*Stepper, error) {
+	started := time.Now()
+	if cfg.Admission.Mode != loadgen.Trace {
+		return nil, errors.New("a replay in steps: want trace mode")
+	}
+	cfg.steps = true
+	r, stages, err := prepare(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCluster(r, stages)
+	if err != nil {
+		return nil, err
+	}
+	return &Stepper{cluster: c, started: started}, nil
+}
+
+// State is a cluster between two steps. Without a prefill pool the only pool is
+// Decode.
+type State struct {
+	Now             sim.Time // of the last thing that happened
+	Done            bool     // every request has finished
+	Prefill, Decode PoolState
+}
+
+// PoolState is a pool between two steps.
+type PoolState struct {
+	Active int // workers that get requests
+	Total  int // with those that are starting or leaving
+	// Passes are the passes begun since the last step, in order.
+	Passes []scheduler.Snapshot
+}
+
+var errClosed = errors.New("the replay has been closed by its report")
+
+// AdvanceTo lets everything happen that is due at or before until. The clock
+// stays at the last of it.
+func (s *Stepper) AdvanceTo(ctx context.Context, until sim.Time) (State, error) {
+	if s.closed {
+		return State{}, errClosed
+	}
+	if err := s.cluster.advance(ctx, until); err != nil {
+		return State{}, err
+	}
+	return s.state(), nil
+}
+
+func (s *Stepper) state() State {
+	c := s.cluster
+	st := State{Now: c.now, Done: c.idle()}
+	last := len(c.pools) - 1
+	st.Decode = c.pools[last].state()
+	if last > 0 {
+		st.Prefill = c.pools[0].state()
+	}
+	return st
+}
+
+func (p *pool) state() PoolState {
+	var st PoolState
+	st.Active, st.Total = p.sizes()
+	st.Passes, p.snapshots = p.snapshots, nil
+	return st
+}
+
+// Traffic is what went through since the last call, or since the start.
+func (s *Stepper) Traffic() Traffic { return s.cluster.window.drain(s.cluster.now) }
+
+// Scale changes the pools to the given sizes; prefill is not read without a
+// prefill pool.
+func (s *Stepper) Scale(prefill, decode int) error {
+	switch {
+	case s.closed:
+		return errClosed
+	case len(s.cluster.pools) == 1:
+		return s.cluster.scale([]int{decode})
+	}
+	return s.cluster.scale([]int{prefill, decode})
+}
+
+// Finish reports what has happened so far and closes the replay. Tokens of
+// passes that have begun count, though they appear after the last instant.
+func (s *Stepper) Finish() (*Result, error) {
+	if s.closed {
+		return nil, errClosed
+	}
+	s.closed = true
+	s.cluster.partial = !s.cluster.idle()
+	s.cluster.record(s.cluster.now)
+	return s.cluster.result(s.started), nil
+}

@@ -1,0 +1,82 @@
+package offline
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// trials is how many random trials a test of twins makes.
+func trials(t *testing.T, n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+// The cluster takes runs of passes, cuts them short and orders what coincides
+// without numbering every pass; the literal model does none of it. Reports,
+// requests and every call of a router are the same, with runs and without. A
+// failure names its seed; to see it alone:
+//
+//	go test ./replay/offline -run 'TestClusterEqualsLiteral/^1234$'
+func TestClusterEqualsLiteral(t *testing.T) {
+	met, ran := map[string]int{}, 0
+	n := trials(t, 6000)
+	for seed := range n {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			ran++
+			x, text := newDraw(seed).trial(t)
+			want := x.run(byLiteral)
+			got := x.run(byCluster)
+			if d := difference(want, got); d != "" {
+				t.Fatalf("the literal model and the cluster: %s\n%s", d, x.show(text))
+			}
+			if seed%4 == 0 {
+				if d := difference(want, x.run(byPasses)); d != "" {
+					t.Fatalf("the literal model and the cluster without runs: %s\n%s", d, x.show(text))
+				}
+			}
+			if d := x.broken(got); d != "" {
+				t.Fatalf("%s\n%s", d, x.show(text))
+			}
+			x.count(met, got)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	if ran < n {
+		return // one seed alone
+	}
+	for _, what := range []string{"kv", "disaggregated", "transfer", "closed loop", "sessions", "no time", "sglang", "host memory", "finished", "stalled"} {
+		if met[what] < n/200 {
+			t.Errorf("%q was met in %d of %d trials, want at least one in 200: %v", what, met[what], n, met)
+		}
+	}
+}
+
+// count notes what a trial was about.
+func (x *trial) count(met map[string]int, out outcome) {
+	c := &x.cfg
+	for what, is := range map[string]bool{
+		"kv":            c.Router == router.ModeKV,
+		"disaggregated": c.Disaggregated(),
+		"transfer":      c.Disaggregated() && c.Prefill.Engine.Transfer() != scheduler.Transfer{},
+		"closed loop":   c.Admission.Mode == loadgen.Concurrency,
+		"sessions":      c.Workload.MultiTurn(),
+		"no time":       len(out.records) > 0 && out.records[0].First == out.records[0].Arrival,
+		"sglang":        x.pools()[0].Engine.Engine == engineargs.SGLang,
+		"host memory":   !c.Compat && x.pools()[0].Engine.G2.Blocks > 0,
+		"finished":      out.err == nil,
+		"stalled":       out.err != nil,
+	} {
+		if is {
+			met[what]++
+		}
+	}
+}

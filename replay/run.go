@@ -1,0 +1,76 @@
+package replay
+
+import (
+	"context"
+	"io"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router"
+)
+
+// Streams are what a run reads and tells besides its result.
+type Streams struct {
+	Stdin io.Reader // read when the trace is "-"
+	// Warn, when not nil, is told once of whatever is remarkable in the trace.
+	Warn func(string)
+	// Progress, when not nil, is told now and then how many of the requests have
+	// finished.
+	Progress func(finished, requests int)
+	// Opened, when not nil, is shown the workload before it is replayed.
+	Opened func(*loadgen.Workload)
+	// Observer, when not nil, is shown everything that happens.
+	Observer offline.Observer
+}
+
+// Run replays s to its end. It stops early, with ctx's error, when ctx is done.
+func (s *Spec) Run(ctx context.Context, streams Streams) (*offline.Result, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	result, err := s.run(ctx, streams)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return result, err
+}
+
+func (s *Spec) run(ctx context.Context, streams Streams) (*offline.Result, error) {
+	workload, err := s.open(ctx, streams)
+	if err != nil {
+		return nil, err
+	}
+	if streams.Opened != nil {
+		streams.Opened(workload)
+	}
+	c := s.config(workload)
+	c.Observer = streams.Observer
+	if streams.Progress != nil {
+		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
+	}
+	return offline.Run(ctx, c)
+}
+
+// config is the replay of a workload.
+func (s *Spec) config(workload *loadgen.Workload) offline.Config {
+	c := offline.Config{
+		Workload: workload,
+		Admission: loadgen.Admission{
+			Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup, Disaggregated: s.Disaggregated(),
+		},
+		Router: s.Router, RouterConfig: router.DefaultConfig(),
+		Seed: s.Seed, Compat: s.Compat,
+		Scale: s.Scale, Until: s.Until, Reject: s.Reject,
+	}
+	if s.RouterConfig != nil {
+		c.RouterConfig = *s.RouterConfig
+	}
+	pools := s.Pools()
+	if s.Disaggregated() {
+		c.Prefill = &offline.Pool{Engine: pools[0], Count: s.PrefillWorkers}
+		c.Decode = &offline.Pool{Engine: pools[1], Count: s.DecodeWorkers}
+	} else {
+		c.Workers = offline.Pool{Engine: pools[0], Count: s.Workers}
+	}
+	return c
+}

@@ -1,0 +1,236 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// twoRequests is a spec that runs.
+func twoRequests() Spec {
+	return Spec{
+		Synthetic: loadgen.Synthetic{Requests: 2, Input: 100, Output: 3, Interval: 10, Turns: 1},
+		Speedup:   1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
+	}
+}
+
+// args are engine arguments with some of them changed.
+func args(change func(*engineargs.Args)) *engineargs.Args {
+	a := engineargs.Default()
+	change(&a)
+	return &a
+}
+
+func role(r scheduler.Role) *engineargs.Args {
+	return args(func(a *engineargs.Args) { a.Role = r })
+}
+
+// Checks come in the order of the reference: each spec breaks the rule named
+// and those after it.
+func TestValidate(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(*Spec)
+		want   string
+	}{
+		{"T0", func(s *Spec) { s.Workers, s.Decode = -1, role(scheduler.Decode) }, "workers are -1"},
+		{"T1", func(s *Spec) { s.Aggregated, s.Prefill, s.PrefillWorkers = role(0), role(scheduler.Prefill), 2 }, "one or the other"},
+		{"T2", func(s *Spec) { s.PrefillWorkers, s.MaxInFlight, s.Mode = 2, 0, loadgen.Concurrency }, "2 prefill and 1 decode workers"},
+		{"T3", func(s *Spec) {
+			s.Prefill, s.Decode, s.Workers = role(scheduler.Prefill), role(scheduler.Decode), 2
+		}, "workers are 2 beside"},
+		{"T4", func(s *Spec) { s.Prefill = role(scheduler.Prefill) }, "without decode engine arguments"},
+		{"T4", func(s *Spec) { s.Decode = role(scheduler.Decode) }, "without prefill engine arguments"},
+		{"R1", func(s *Spec) { s.PrefillLoad.Backend, s.Workers = "vllm", 0 }, "want the KV router with it"},
+		{"M1", func(s *Spec) { s.Mode, s.Router = loadgen.Concurrency, router.ModeKV }, "requests in flight are 0"},
+		{"V1", func(s *Spec) { s.Router, s.Workers = router.ModeKV, 1; s.Aggregated = role(scheduler.Decode) }, "at least 2 with the KV router"},
+		{"V2", func(s *Spec) { s.Workers = 0; s.Aggregated = role(scheduler.Decode) }, "workers are 0"},
+		{"V2", func(s *Spec) {
+			s.Aggregated = args(func(a *engineargs.Args) { a.Role, a.DPSize = scheduler.Decode, 2 })
+		}, "worker_type is \"decode\""},
+		{"V2", func(s *Spec) { s.Aggregated = args(func(a *engineargs.Args) { a.DPSize, a.BlockTokens = 2, 48 }) }, "dp_size is 2"},
+		{"V4", func(s *Spec) { s.Prefill, s.Decode, s.PrefillWorkers = role(0), role(0), 0 }, "prefill workers are 0"},
+		{"V4", func(s *Spec) { s.Prefill, s.Decode = role(0), role(0) }, "prefill engine arguments: worker_type"},
+		{"V5", func(s *Spec) { s.Aggregated = args(func(a *engineargs.Args) { a.BlockTokens = 48 }) }, "power of two"},
+		{"AIC", func(s *Spec) { s.Aggregated = args(func(a *engineargs.Args) { a.AIC.Backend = "x" }) }, "no AIC estimator"},
+		{"C4", func(s *Spec) { s.Trace = &Trace{Format: Agentic} }, "no timestamps"},
+		{"until", func(s *Spec) { s.Until = -1 }, "the end is at -1 ms"},
+		{"many", func(s *Spec) { s.Workers = maxWorkers + 1 }, "1 to 1000000"},
+	}
+	for _, c := range cases {
+		s := twoRequests()
+		c.change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if _, err := s.Run(t.Context(), Streams{}); err == nil {
+			t.Errorf("%s: it runs", c.name)
+		}
+	}
+	s := twoRequests()
+	s.Router, s.Scale = router.ModeKV, []offline.ScaleEvent{{At: 5, Workers: 2, Decode: offline.KeepSize}}
+	if err := s.Validate(); err != nil {
+		t.Errorf("one worker with the KV router, and more later: %v", err)
+	}
+	s = twoRequests()
+	s.Prefill, s.Decode, s.PrefillWorkers = role(scheduler.Prefill), role(scheduler.Decode), 3
+	if err := s.Validate(); err != nil {
+		t.Errorf("3 prefill and 1 decode workers: %v", err)
+	}
+	s = twoRequests()
+	s.Aggregated = args(func(a *engineargs.Args) { a.Engine, a.BlockTokens = engineargs.SGLang, 48 })
+	if err := s.Validate(); err != nil {
+		t.Errorf("sglang with pages of 48 tokens: %v", err)
+	}
+}
+
+// The numbers are those of harness.md, E8, for its first two requests.
+func TestRunSynthetic(t *testing.T) {
+	s := twoRequests()
+	steps := 0
+	result, err := s.Run(t.Context(), Streams{Progress: func(finished, requests int) {
+		if steps++; finished > requests || requests != 2 {
+			t.Errorf("%d of %d requests finished", finished, requests)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := result.Report.TTFT.Min, 23.770567000000003; got != want {
+		t.Errorf("first token after %v ms, want %v", got, want)
+	}
+	if result.Report.Completed != 2 {
+		t.Errorf("%d requests completed, want 2", result.Report.Completed)
+	}
+}
+
+// One spec runs as often as it is asked to, with equal results.
+func TestRunTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	text := `{"timestamp":0,"input_length":1000,"output_length":5,"hash_ids":[0,1]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := twoRequests()
+	s.Trace = &Trace{Path: path, BlockTokens: 512}
+	s.Aggregated = args(func(a *engineargs.Args) { a.BlockTokens = 512 })
+	for _, input := range []string{path, "-", path} {
+		s.Trace.Path = input
+		result, err := s.Run(t.Context(), Streams{Stdin: strings.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := result.Report.DurationMS, 60.83882400000002; got != want {
+			t.Errorf("%s: duration %v ms, want %v", input, got, want)
+		}
+	}
+}
+
+// A file shows its format, also one that cannot be read twice.
+func TestDetect(t *testing.T) {
+	const agent = `{"num_turns":0,"input_prompt_length":100,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":5}`
+	const request = `{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[0]}`
+	for _, c := range []struct {
+		text  string
+		mode  loadgen.Mode
+		trace Trace
+		want  string // in the error; "": it runs
+	}{
+		{agent, loadgen.Concurrency, Trace{}, ""},
+		{agent, loadgen.Concurrency, Trace{Groups: 2, SharedRatio: 0.5}, ""},
+		{request, loadgen.Concurrency, Trace{}, ""},
+		{request, loadgen.Trace, Trace{Format: Agentic}, ""},
+		{agent, loadgen.Trace, Trace{}, "<stdin>: looks like the applied_compute_agentic format"},
+		{request, loadgen.Trace, Trace{Groups: 2}, "<stdin>: looks like the mooncake format"},
+		{`{"what":1}`, loadgen.Trace, Trace{}, "<stdin>:1: no known format; keys seen: what"},
+	} {
+		s := twoRequests()
+		s.Mode, s.MaxInFlight, s.Trace = c.mode, 1, &c.trace
+		s.Trace.Path, s.Trace.BlockTokens, s.Trace.Detect = "-", 512, true
+		_, err := s.Run(t.Context(), Streams{Stdin: strings.NewReader(c.text)})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s in mode %v: %v, want %q", c.text, c.mode, err, c.want)
+		}
+	}
+}
+
+// What changes, ends or leaves out is handed on.
+func TestRunPartly(t *testing.T) {
+	s := twoRequests()
+	s.Until = 25
+	requests := 0
+	result, err := s.Run(t.Context(), Streams{Opened: func(w *loadgen.Workload) { requests = len(w.Turns) }})
+	if err != nil || !result.Partial || requests != 2 {
+		t.Errorf("until 25 ms: %+v, %v, %d requests", result, err, requests)
+	}
+	s = twoRequests()
+	s.Aggregated = args(func(a *engineargs.Args) { a.Blocks = 1 })
+	if _, err = s.Run(t.Context(), Streams{}); !errors.As(err, new(*offline.OversizeError)) {
+		t.Errorf("one block: %v", err)
+	}
+	s.Reject = true
+	if result, err = s.Run(t.Context(), Streams{}); err != nil || len(result.Rejected) != 2 {
+		t.Errorf("one block, rejecting: %+v, %v", result, err)
+	}
+	s = twoRequests()
+	slow, err := s.Run(t.Context(), Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Scale = []offline.ScaleEvent{{At: 1, Workers: 2, Decode: offline.KeepSize}}
+	fast, err := s.Run(t.Context(), Streams{})
+	if err != nil || fast.Report.DurationMS >= slow.Report.DurationMS {
+		t.Errorf("with a second worker: %v ms, %v; want less than %v ms", fast.Report.DurationMS, err, slow.Report.DurationMS)
+	}
+}
+
+func TestRunStopsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := twoRequests()
+	s.Trace = &Trace{Path: "-", BlockTokens: 512}
+	if _, err := s.Run(ctx, Streams{Stdin: strings.NewReader("{}")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	s := twoRequests()
+	s.Aggregated = args(func(a *engineargs.Args) { a.Engine, a.SGLang.Policy = engineargs.SGLang, "lof" })
+	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "lof") {
+		t.Errorf("%q", w)
+	}
+	s.Aggregated = args(func(a *engineargs.Args) { a.G2.Blocks, a.KVBytesPerToken = 5, 1000 })
+	if w := s.Warnings(); len(w) != 0 {
+		t.Errorf("offload: %q", w)
+	}
+	s.Compat = true
+	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "num_g2_blocks is 5") {
+		t.Errorf("offload with compat: %q", w)
+	}
+	s.Prefill, s.Decode, s.Aggregated = role(scheduler.Prefill), role(scheduler.Decode), nil
+	s.Decode.G2.Blocks = 5
+	if w := s.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "decode workers: num_g2_blocks is 5") {
+		t.Errorf("two pools: %q", w)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, f := range []Format{Mooncake, Agentic, "bailian", "azure", "servegen"} {
+		if got, err := ParseFormat(string(f)); err != nil || got != f {
+			t.Errorf("%v: %v, %v", f, got, err)
+		}
+	}
+	if _, err := ParseFormat("csv"); err == nil {
+		t.Error("csv is a format")
+	}
+}
