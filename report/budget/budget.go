@@ -1,0 +1,108 @@
+// Package budget holds a run to a baseline: how far each of its values may move,
+// for continuous integration.
+//
+// Read budget.go (one budget), file.go (the file they are in, which cmd/replay reads), judge.go (a run
+// against it), update.go, then text.go, which says the
+// outcome.
+package budget
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Budget is how far a value may move from its baseline, or where it must stay.
+type Budget struct {
+	Key  string // of the report
+	Text string // as written
+	Line int    // in the file
+
+	kind     kind
+	up, down float64 // how far it may rise and fall; infinite: as far as it likes
+	percent  bool    // up and down are shares of the baseline, in percent
+	limit    float64 // of an absolute budget
+}
+
+type kind uint8
+
+const (
+	relative kind = iota // to the baseline
+	atMost               // an absolute limit
+	atLeast              // an absolute limit
+)
+
+// want is what a budget may look like, for messages.
+const want = `exact, a change as +2%, -3%, +-1% or +0.5, or a limit as max 2000 or min 10`
+
+// Parse reads a budget: exact; +2% (may rise by so much), -3% (may fall by so
+// much), +-1% (both), the same without % in the value's own unit; max 2000, min
+// 10 (limits that need no baseline).
+func Parse(key, text string) (Budget, error) {
+	b := Budget{Key: key, Text: text}
+	bad := fmt.Errorf("budget of %s is %q, want %s", key, text, want)
+	words := strings.Fields(text)
+	if len(words) == 2 {
+		limit, err := strconv.ParseFloat(words[1], 64)
+		b.limit, b.kind = limit, map[string]kind{"max": atMost, "min": atLeast}[words[0]]
+		if err != nil || math.IsNaN(limit) || b.kind == relative {
+			return b, bad
+		}
+		return b, nil
+	}
+	if len(words) != 1 {
+		return b, bad
+	}
+	if words[0] == "exact" {
+		return b, nil
+	}
+	return b, b.parseChange(words[0], bad)
+}
+
+func (b *Budget) parseChange(text string, bad error) error {
+	sign := strings.TrimRight(text, "0123456789.eE%")
+	number, percent := strings.CutSuffix(text[len(sign):], "%")
+	by, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsInf(by, 0) {
+		return bad
+	}
+	b.percent = percent
+	switch sign {
+	case "+":
+		b.up, b.down = by, math.Inf(1)
+	case "-":
+		b.up, b.down = math.Inf(1), by
+	case "+-", "±":
+		b.up, b.down = by, by
+	default:
+		return bad
+	}
+	return nil
+}
+
+// needsBaseline says that the budget is about a change.
+func (b *Budget) needsBaseline() bool { return b.kind == relative }
+
+// allowed is the least and the largest value that the budget lets pass.
+func (b *Budget) allowed(baseline float64) (least, most float64) {
+	switch b.kind {
+	case atMost:
+		return math.Inf(-1), b.limit
+	case atLeast:
+		return b.limit, math.Inf(1)
+	}
+	unit := 1.0
+	if b.percent {
+		unit = math.Abs(baseline) / 100
+	}
+	return baseline - scale(b.down, unit), baseline + scale(b.up, unit)
+}
+
+// scale is by·unit; as far as it likes stays so, even from 0.
+func scale(by, unit float64) float64 {
+	if math.IsInf(by, 1) {
+		return by
+	}
+	return by * unit
+}

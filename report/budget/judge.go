@@ -1,0 +1,115 @@
+package budget
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/diff"
+	"github.com/replay-llm/replay/report/rundir"
+)
+
+// Run is the run that is checked.
+type Run struct {
+	Name       string
+	Lifecycles string // "" when there is a report alone
+	Values     map[string]float64
+}
+
+// Load reads a run directory or a report file.
+func Load(path string) (*Run, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		report, err := rundir.ReadReport(path)
+		if err != nil {
+			return nil, err
+		}
+		return &Run{Name: path, Values: numbers(report)}, nil
+	}
+	run, err := rundir.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	report, err := run.Report()
+	if err != nil {
+		return nil, err
+	}
+	return &Run{Name: path, Lifecycles: run.Lifecycles, Values: numbers(report)}, nil
+}
+
+func numbers(r *collector.Report) map[string]float64 { return diff.Numbers(r.Fields()) }
+
+// Outcome is what a check came to.
+type Outcome struct {
+	File    *File
+	Run     *Run
+	Lines   []Line
+	Changed Change
+}
+
+// Line is one budget and how it went.
+type Line struct {
+	Budget
+	Baseline    float64
+	HasBaseline bool
+	Value       float64
+	Least, Most float64 // allowed; infinite: no limit
+	Exceeded    bool
+}
+
+// Change says whether requests went other ways than in the baseline.
+type Change uint8
+
+const (
+	Unknown   Change = iota // one of the sides has a report alone
+	Unchanged               // every request to the last bit
+	Changed
+)
+
+func (c Change) String() string { return [...]string{"not known", "unchanged", "changed"}[c] }
+
+// Judge holds run to the budgets of f. An error says that it cannot be: a value
+// or the baseline is missing.
+func (f *File) Judge(run *Run) (*Outcome, error) {
+	o := &Outcome{File: f, Run: run}
+	for _, b := range f.Budgets {
+		l := Line{Budget: b}
+		var ok bool
+		if l.Value, ok = run.Values[b.Key]; !ok {
+			return nil, fmt.Errorf("%s:%d: %s: no such number in the report of %s", f.Path, b.Line, b.Key, run.Name)
+		}
+		if f.Baseline != nil {
+			l.Baseline, l.HasBaseline = f.Baseline.Values[b.Key]
+		}
+		if b.needsBaseline() && !l.HasBaseline {
+			return nil, fmt.Errorf("%s:%d: %s: no baseline, want replay check --update first", f.Path, b.Line, b.Key)
+		}
+		l.Least, l.Most = b.allowed(l.Baseline)
+		l.Exceeded = !(l.Value >= l.Least && l.Value <= l.Most)
+		o.Lines = append(o.Lines, l)
+	}
+	if f.Baseline != nil && f.Baseline.Lifecycles != "" && run.Lifecycles != "" {
+		o.Changed = Unchanged
+		if f.Baseline.Lifecycles != run.Lifecycles {
+			o.Changed = Changed
+		}
+	}
+	return o, nil
+}
+
+// Exceeded is the number of budgets that are.
+func (o *Outcome) Exceeded() int {
+	n := 0
+	for i := range o.Lines {
+		if o.Lines[i].Exceeded {
+			n++
+		}
+	}
+	return n
+}
+
+// Behaves says that requests went the ways they must.
+func (o *Outcome) Behaves() bool { return !o.File.Exact || o.Changed != Changed }

@@ -1,0 +1,71 @@
+package budget
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/summary"
+)
+
+// Update writes the values of run into the file as the baseline. All else in the
+// file, remarks too, stays as it is.
+func (f *File) Update(run *Run) error {
+	if f.Baseline != nil && f.Baseline.From != "" {
+		return fmt.Errorf("%s: the baseline is %s, want values in the file, or no baseline, to write one", f.Path, f.Baseline.From)
+	}
+	for _, b := range f.Budgets {
+		if _, ok := run.Values[b.Key]; !ok {
+			return fmt.Errorf("%s:%d: %s: no such number in the report of %s", f.Path, b.Line, b.Key, run.Name)
+		}
+	}
+	text := replaceEntry(string(f.Text), baselineText(run))
+	return collector.WriteFile(f.Path, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// baselineText is the entry of the baseline.
+func baselineText(run *Run) string {
+	var b bytes.Buffer
+	b.WriteString("baseline: # by replay check --update\n")
+	if run.Lifecycles != "" {
+		fmt.Fprintf(&b, "  lifecycles: %s\n", run.Lifecycles)
+	}
+	b.WriteString("  values:\n")
+	for _, key := range slices.Sorted(maps.Keys(run.Values)) {
+		if !summary.IsWall(key) {
+			fmt.Fprintf(&b, "    %s: %s\n", key, number(run.Values[key]))
+		}
+	}
+	return b.String()
+}
+
+// number writes v so that it reads back the same; whole numbers without a point.
+func number(v float64) string {
+	return strings.TrimSuffix(string(collector.AppendFloat(nil, v)), ".0")
+}
+
+// replaceEntry replaces the entry named baseline of a YAML text, which is
+// everything up to the next line that begins at the margin; without one it comes
+// last.
+func replaceEntry(text, entry string) string {
+	lines := strings.SplitAfter(text, "\n")
+	from := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "baseline:") })
+	if from < 0 {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return text + "\n" + entry
+	}
+	to := from + 1
+	for to < len(lines) && (lines[to] == "" || strings.ContainsRune(" \t", rune(lines[to][0]))) {
+		to++
+	}
+	return strings.Join(lines[:from], "") + entry + strings.Join(lines[to:], "")
+}

@@ -1,0 +1,92 @@
+package diff
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/report/summary"
+)
+
+// Options say what counts as a difference and how much is shown.
+type Options struct {
+	// Tolerance is how much two values may differ, as a share of the larger, to
+	// count as the same; 0: not at all. It is about values of the report alone.
+	Tolerance float64
+	Top       int // requests to list
+}
+
+// Diff is in what two runs differ.
+type Diff struct {
+	A        string    `json:"a"`
+	B        string    `json:"b"`
+	Same     bool      `json:"same"`
+	Settings []Setting `json:"settings"` // that differ
+	Compared int       `json:"metrics_compared"`
+	Metrics  []Metric  `json:"metrics"`  // that differ
+	Requests *Requests `json:"requests"` // nil unless both sides have them
+}
+
+// Setting is one that differs; "" stands for one that is not there.
+type Setting struct {
+	Key string `json:"key"`
+	A   string `json:"a"`
+	B   string `json:"b"`
+}
+
+// Metric is a value of the report that differs.
+type Metric struct {
+	Key    string  `json:"key"`
+	A      float64 `json:"a"`
+	B      float64 `json:"b"`
+	Change float64 `json:"change"`  // B - A
+	Share  float64 `json:"percent"` // of A; 0 when A is 0
+}
+
+// Compare says in what b differs from a.
+func Compare(a, b *Side, o Options) *Diff {
+	d := &Diff{A: a.Name, B: b.Name, Settings: []Setting{}, Metrics: []Metric{}}
+	if a.Run != nil && b.Run != nil {
+		d.settings(a, b)
+	}
+	d.metrics(a, b, o.Tolerance)
+	if a.HasFiles && b.HasFiles {
+		d.Requests = compareRequests(a.Rows, b.Rows, o.Top)
+	}
+	d.Same = len(d.Metrics) == 0 && (d.Requests == nil || d.Requests.same())
+	return d
+}
+
+func (d *Diff) settings(a, b *Side) {
+	inA, inB := a.settings(), b.settings()
+	all := maps.Clone(inA)
+	maps.Copy(all, inB)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if inA[key] != inB[key] {
+			d.Settings = append(d.Settings, Setting{key, inA[key], inB[key]})
+		}
+	}
+}
+
+// metrics compares the numbers that both reports have. Real times are left out:
+// they differ from run to run.
+func (d *Diff) metrics(a, b *Side, tolerance float64) {
+	inA, inB := Numbers(a.Report.Fields()), Numbers(b.Report.Fields())
+	for _, key := range slices.SortedFunc(maps.Keys(inA), strings.Compare) {
+		y, ok := inB[key]
+		if !ok || summary.IsWall(key) {
+			continue
+		}
+		x := inA[key]
+		d.Compared++
+		if x == y || math.Abs(x-y) <= tolerance*max(math.Abs(x), math.Abs(y)) {
+			continue
+		}
+		m := Metric{Key: key, A: x, B: y, Change: y - x}
+		if x != 0 {
+			m.Share = 100 * (y - x) / math.Abs(x)
+		}
+		d.Metrics = append(d.Metrics, m)
+	}
+}

@@ -1,0 +1,213 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// Requests says how the requests of two runs differ. They are joined by session
+// and turn.
+type Requests struct {
+	Joined  int      `json:"joined"`
+	OnlyA   int      `json:"only_a"`
+	OnlyB   int      `json:"only_b"`
+	Moved   int      `json:"moved"` // joined ones to which something else happened
+	Parting *Parting `json:"first_difference"`
+	Most    []Moved  `json:"moved_most"` // by end-to-end latency, largest first
+}
+
+func (r *Requests) same() bool { return r.Moved == 0 && r.OnlyA == 0 && r.OnlyB == 0 }
+
+// Parting is the earliest instant at which the runs differ.
+type Parting struct {
+	AtMS    float64 `json:"at_ms"`
+	Request Name    `json:"request"`
+	What    string  `json:"what"` // as in "admission"
+	A       string  `json:"a"`
+	B       string  `json:"b"`
+}
+
+// Name says which request is meant.
+type Name struct {
+	ID      int    `json:"id"` // in A, or in B when it is not there
+	Session string `json:"session"`
+	Turn    int    `json:"turn"`
+	Line    int    `json:"line,omitempty"`
+}
+
+func (n Name) String() string {
+	text := fmt.Sprintf("request %d (%s", n.ID, n.Session)
+	if n.Turn > 0 {
+		text += fmt.Sprintf(" turn %d", n.Turn)
+	}
+	if n.Line > 0 {
+		text += fmt.Sprintf(", line %d", n.Line)
+	}
+	return text + ")"
+}
+
+func nameOf(r *requests.Row) Name {
+	return Name{ID: r.ID, Session: r.Session, Turn: r.Turn, Line: max(int(r.Line), 0)}
+}
+
+// Moved is a request to which something else happened. Times are nil where there
+// is none.
+type Moved struct {
+	Request Name     `json:"request"`
+	E2EA    *float64 `json:"e2e_ms_a"`
+	E2EB    *float64 `json:"e2e_ms_b"`
+	TTFTA   *float64 `json:"ttft_ms_a"`
+	TTFTB   *float64 `json:"ttft_ms_b"`
+	WorkerA int      `json:"worker_a"`
+	WorkerB int      `json:"worker_b"`
+
+	change float64
+}
+
+type key struct {
+	session string
+	turn    int
+}
+
+func compareRequests(a, b []requests.Row, top int) *Requests {
+	d := &Requests{Most: []Moved{}}
+	inB := make(map[key]int32, len(b))
+	for i := range b {
+		inB[key{b[i].Session, b[i].Turn}] = int32(i)
+	}
+	for i := range a {
+		k := key{a[i].Session, a[i].Turn}
+		j, ok := inB[k]
+		if !ok {
+			d.OnlyA++
+			d.part(float64(a[i].Arrival), Parting{Request: nameOf(&a[i]), What: "arrival", A: "arrives", B: "is not there"})
+			continue
+		}
+		delete(inB, k)
+		d.Joined++
+		d.compare(&a[i], &b[j])
+	}
+	d.OnlyB = len(inB)
+	for i := range b { // in order, not as the map has it
+		if j, ok := inB[key{b[i].Session, b[i].Turn}]; ok && int(j) == i {
+			d.part(float64(b[i].Arrival), Parting{Request: nameOf(&b[i]), What: "arrival", A: "is not there", B: "arrives"})
+		}
+	}
+	slices.SortStableFunc(d.Most, func(x, y Moved) int { return cmp.Compare(y.change, x.change) })
+	d.Most = d.Most[:min(len(d.Most), top)]
+	return d
+}
+
+// part notes a difference if it is the earliest.
+func (d *Requests) part(at float64, p Parting) {
+	if d.Parting == nil || at < d.Parting.AtMS {
+		p.AtMS = at
+		d.Parting = &p
+	}
+}
+
+// compare looks for the first thing that happened otherwise to a request.
+func (d *Requests) compare(a, b *requests.Row) {
+	if alike(a, b) {
+		return
+	}
+	for _, s := range steps() {
+		x, y := s.value(a), s.value(b)
+		if x == y {
+			continue
+		}
+		d.Moved++
+		d.part(earlier(s.at(a), s.at(b)), Parting{Request: nameOf(a), What: s.what, A: x, B: y})
+		d.Most = append(d.Most, moved(a, b))
+		return
+	}
+}
+
+// alike says that the same happened to both, without putting it into words.
+func alike(a, b *requests.Row) bool {
+	same := func(x, y requests.MS) bool { return x == y || !x.Known() && !y.Known() }
+	return same(a.Arrival, b.Arrival) && same(a.Admit, b.Admit) && same(a.First, b.First) &&
+		same(a.Second, b.Second) && same(a.Last, b.Last) &&
+		a.Worker == b.Worker && a.PrefillWorker == b.PrefillWorker &&
+		a.Input == b.Input && a.Output == b.Output && a.Tokens == b.Tokens && a.Reused == b.Reused
+}
+
+func moved(a, b *requests.Row) Moved {
+	m := Moved{
+		Request: nameOf(a), WorkerA: int(a.Worker), WorkerB: int(b.Worker),
+		E2EA: known(a.E2E), E2EB: known(b.E2E), TTFTA: known(a.TTFT), TTFTB: known(b.TTFT),
+	}
+	m.change = math.Inf(1) // only one of them has an end
+	switch {
+	case a.E2E.Known() && b.E2E.Known():
+		m.change = math.Abs(float64(b.E2E - a.E2E))
+	case !a.E2E.Known() && !b.E2E.Known():
+		m.change = 0
+	}
+	return m
+}
+
+func known(t requests.MS) *float64 {
+	if !t.Known() {
+		return nil
+	}
+	v := float64(t)
+	return &v
+}
+
+// step is something that happens to a request, when, and how it is said.
+type step struct {
+	what  string
+	at    func(*requests.Row) requests.MS
+	value func(*requests.Row) string
+}
+
+// steps are what happens to a request, in order.
+func steps() []step {
+	instant := func(what string, at func(*requests.Row) requests.MS) step {
+		return step{what, at, func(r *requests.Row) string { return ms(at(r)) }}
+	}
+	arrival := func(r *requests.Row) requests.MS { return r.Arrival }
+	admit := func(r *requests.Row) requests.MS { return r.Admit }
+	placed := func(r *requests.Row) requests.MS {
+		if r.Routed.Known() {
+			return r.Routed
+		}
+		return r.Arrival
+	}
+	return []step{
+		instant("arrival", arrival),
+		{"size", arrival, func(r *requests.Row) string { return fmt.Sprintf("%d tokens in, %d out", r.Input, r.Output) }},
+		{"prefill worker", placed, func(r *requests.Row) string { return worker(r.PrefillWorker) }},
+		{"worker", placed, func(r *requests.Row) string { return worker(r.Worker) }},
+		instant("admission", admit),
+		{"reuse", admit, func(r *requests.Row) string { return fmt.Sprintf("%d tokens", r.Reused) }},
+		instant("first token", func(r *requests.Row) requests.MS { return r.First }),
+		instant("second token", func(r *requests.Row) requests.MS { return r.Second }),
+		instant("last token", func(r *requests.Row) requests.MS { return r.Last }),
+		{"answer", func(r *requests.Row) requests.MS { return r.Last }, func(r *requests.Row) string { return fmt.Sprintf("%d tokens", r.Tokens) }},
+	}
+}
+
+func earlier(a, b requests.MS) float64 {
+	switch {
+	case !a.Known() && !b.Known():
+		return math.MaxFloat64
+	case !a.Known():
+		return float64(b)
+	case !b.Known():
+		return float64(a)
+	}
+	return float64(min(a, b))
+}
+
+func worker(w requests.Count) string {
+	if !w.Known() {
+		return "none"
+	}
+	return fmt.Sprintf("worker %d", w)
+}

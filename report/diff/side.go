@@ -1,0 +1,63 @@
+// Package diff says in what two runs differ: their values, their requests, and
+// where the ways of the requests part.
+//
+// Read side.go (what is compared), diff.go, requests.go, text.go.
+package diff
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+)
+
+// Side is one of the runs.
+type Side struct {
+	Name     string
+	Report   *collector.Report
+	Run      *rundir.Run    // nil when there is a report alone
+	Rows     []requests.Row // nil when there is a report alone
+	HasFiles bool           // it is a run directory
+}
+
+// Load reads a run directory, or a report file, which may be one that the
+// reference wrote.
+func Load(path string) (*Side, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		report, err := rundir.ReadReport(path)
+		return &Side{Name: path, Report: report}, err
+	}
+	s := &Side{Name: filepath.Clean(path), HasFiles: true}
+	if s.Run, err = rundir.Open(path); err != nil {
+		return nil, err
+	}
+	if s.Report, err = s.Run.Report(); err != nil {
+		return nil, err
+	}
+	if s.Rows, err = s.Run.Rows(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// settings are those of the run, by key.
+func (s *Side) settings() map[string]string {
+	all := map[string]string{}
+	if s.Run == nil {
+		return all
+	}
+	for _, x := range s.Run.Settings() {
+		all[x.Key] = x.Value
+	}
+	for i, in := range s.Run.Inputs {
+		all[fmt.Sprintf("input.%d.%s", i, in.Role)] = fmt.Sprintf("%q", in.SHA256[:min(12, len(in.SHA256))])
+	}
+	return all
+}

@@ -1,0 +1,159 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// Hold is how long one request held up another, in ms.
+type Hold struct {
+	Request int     // index of the one that held up
+	Prefill float64 // computing its own prompt while the other waited
+	Ahead   float64 // having a place while the other was in the queue, prompts aside
+	Beside  float64 // decoding in the same passes
+}
+
+// Total is the sum of all kinds of holding up, in ms.
+func (h *Hold) Total() float64 { return h.Prefill + h.Ahead + h.Beside }
+
+// span is a stretch of time on a worker, in ms.
+type span struct {
+	worker   int32
+	decode   bool // the worker is of the decode stage
+	from, to float64
+}
+
+// overlap is the ms that two spans of one worker share.
+func (s span) overlap(o span) float64 {
+	if s.worker != o.worker || s.decode != o.decode {
+		return 0
+	}
+	return max(0, min(s.to, o.to)-max(s.from, o.from))
+}
+
+// Blame says who held up a request how long, the worst first.
+func (r *Run) Blame(id int) []Hold {
+	me := &r.Rows[id]
+	if !me.Finished() {
+		return nil
+	}
+	holds := make([]Hold, len(r.Rows))
+	for i := range holds {
+		holds[i].Request = i
+	}
+	waits, seats := queues(me), places(me)
+	queued := 0.0
+	for _, w := range waits {
+		queued += w.to - w.from
+	}
+	if r.Log != nil {
+		queued -= r.blamePrompts(id, waits, holds)
+		r.blamePrompts(id, seats, holds)
+	}
+	ahead := share(r.Rows, id, queued, func(o *requests.Row) float64 { return overlaps(waits, places(o)) })
+	mine := decoding(me)
+	beside := share(r.Rows, id, float64(me.Parts[ledger.Stretched]), func(o *requests.Row) float64 {
+		return mine.overlap(decoding(o)) * (float64(o.Input) + float64(o.Tokens)/2)
+	})
+	for i := range holds {
+		holds[i].Ahead, holds[i].Beside = ahead[i], beside[i]
+	}
+	holds = slices.DeleteFunc(holds, func(h Hold) bool { return h.Total() == 0 })
+	slices.SortStableFunc(holds, func(a, b Hold) int { return cmp.Compare(b.Total(), a.Total()) })
+	return holds
+}
+
+// blamePrompts shares the prefill parts of passes that fall into spans among
+// those whose prompts they computed, and returns the sum. Passes with tokens of
+// request id are its own prefill.
+func (r *Run) blamePrompts(id int, spans []span, holds []Hold) float64 {
+	sum := 0.0
+	work := r.Log.Work
+	for first := 0; first < len(work); {
+		last := first + 1
+		own := int(work[first].Request) == id
+		for last < len(work) && samePass(&work[first], &work[last]) {
+			own = own || int(work[last].Request) == id
+			last++
+		}
+		pass := span{work[first].Worker, work[first].Decode, work[first].Start, work[first].End}
+		ms := overlaps(spans, []span{pass})
+		for i := first; i < last && ms > 0 && !own; i++ {
+			part := ms * float64(work[i].Tokens) / float64(work[i].All)
+			holds[work[i].Request].Prefill += part
+			sum += part
+		}
+		first = last
+	}
+	return sum
+}
+
+func samePass(a, b *ledger.Work) bool {
+	return a.Start == b.Start && a.Worker == b.Worker && a.Decode == b.Decode
+}
+
+// share divides ms among all requests but id in proportion to their weight.
+func share(rows []requests.Row, id int, ms float64, weight func(*requests.Row) float64) []float64 {
+	parts, all := make([]float64, len(rows)), 0.0
+	for i := range rows {
+		if i != id && rows[i].Counted() {
+			parts[i] = weight(&rows[i])
+			all += parts[i]
+		}
+	}
+	for i := range parts {
+		if all == 0 || ms <= 0 {
+			parts[i] = 0
+			continue
+		}
+		parts[i] = ms * parts[i] / all
+	}
+	return parts
+}
+
+func overlaps(a, b []span) float64 {
+	ms := 0.0
+	for _, x := range a {
+		for _, y := range b {
+			ms += x.overlap(y)
+		}
+	}
+	return ms
+}
+
+// queues is when a request was in engines' queues.
+func queues(r *requests.Row) []span {
+	from := r.Arrival
+	if r.Parts[ledger.Router] > 0 {
+		from = r.Routed
+	}
+	if !r.PrefillWorker.Known() {
+		return []span{{int32(r.Worker), false, float64(from), float64(r.Admit)}}
+	}
+	return []span{
+		{int32(r.PrefillWorker), false, float64(from), float64(r.Admit)},
+		{int32(r.Worker), true, float64(r.DecodeStart), float64(r.DecodeAdmit)},
+	}
+}
+
+// places is when a request had a place in an engine.
+func places(r *requests.Row) []span {
+	if !r.PrefillWorker.Known() {
+		return []span{{int32(r.Worker), false, float64(r.Admit), float64(r.Last)}}
+	}
+	return []span{
+		{int32(r.PrefillWorker), false, float64(r.Admit), float64(r.PrefillEnd)},
+		{int32(r.Worker), true, float64(r.DecodeAdmit), float64(r.Last)},
+	}
+}
+
+// decoding is when a request decoded.
+func decoding(r *requests.Row) span {
+	if !r.PrefillWorker.Known() {
+		return span{int32(r.Worker), false, float64(r.First), float64(r.Last)}
+	}
+	return span{int32(r.Worker), true, float64(r.DecodeAdmit), float64(r.Last)}
+}

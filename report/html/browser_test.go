@@ -1,0 +1,144 @@
+package html
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/report/requests"
+)
+
+var (
+	browser = flag.Bool("browser", false, "draw pages in a real browser")
+	shots   = flag.String("screenshots", "", "directory for pictures of them")
+)
+
+// A real browser draws every chart, light and dark, wide and narrow, and nothing
+// sticks out of the page.
+func TestBrowser(t *testing.T) {
+	if !*browser {
+		t.Skip("skipped: only with -browser")
+	}
+	chromium := find(t)
+	many := made(3000, 40)
+	many.Name = "many workers"
+	pages := map[string]string{
+		"one":  written(t, made(2000, 4)),
+		"two":  written(t, made(2000, 4), many),
+		"bare": written(t, bare()),
+	}
+	for name, text := range pages {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int{1400, 390} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, scheme, width), func(t *testing.T) {
+					t.Parallel()
+					p := chromium.open(t, text, scheme, width)
+					if p.over > 0 {
+						t.Errorf("the page is %d pixels wider than the window", p.over)
+					}
+					if dark := p.ink == "#e8eaec"; dark != (scheme == "dark") {
+						t.Errorf("text is drawn in %q", p.ink)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A page of a million requests opens within three seconds.
+func TestBrowserOpensSoon(t *testing.T) {
+	if !*browser {
+		t.Skip("skipped: only with -browser")
+	}
+	p := find(t).open(t, written(t, made(1_000_000, 64)), "light", 1400)
+	if p.ms > 3000 {
+		t.Errorf("drawn after %d ms, want 3000 at most", p.ms)
+	}
+	t.Logf("drawn after %d ms", p.ms)
+}
+
+// bare is a run without anything but its report and one request.
+func bare() Run {
+	r := made(1, 1)
+	r.Series, r.Facts, r.Rows[0].Parts[0] = nil, nil, requests.Unknown()
+	return r
+}
+
+// program is a browser.
+type program string
+
+func find(t *testing.T) program {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return program(path)
+		}
+	}
+	t.Skip("skipped: there is no chromium")
+	return ""
+}
+
+// drawn is what a page says of itself.
+type drawn struct {
+	ms, over int
+	ink      string
+}
+
+// open lets the browser draw a page, and wants all of its charts.
+func (p program) open(t *testing.T, text, scheme string, width int) drawn {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "page.html")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	args := []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--user-data-dir=" + filepath.Join(dir, "profile"), "--hide-scrollbars",
+		"--virtual-time-budget=3000", fmt.Sprintf("--window-size=%d,6000", width),
+	}
+	if scheme == "dark" {
+		args = append(args, "--blink-settings=preferredColorScheme=0")
+	}
+	address := url.URL{Scheme: "file", Path: filepath.ToSlash(file)}
+	if *shots != "" {
+		name := regexp.MustCompile(`\W+`).ReplaceAllString(t.Name(), "-") + ".png"
+		picture := append(args[:len(args):len(args)], "--screenshot="+filepath.Join(*shots, name), address.String())
+		if err := exec.CommandContext(ctx, string(p), picture...).Run(); err != nil {
+			t.Fatalf("%s: %v", p, err)
+		}
+	}
+	dom, err := exec.CommandContext(ctx, string(p), append(args, "--dump-dom", address.String())...).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", p, err)
+	}
+	said := func(key string) string {
+		m := regexp.MustCompile(`<body[^>]* data-` + key + `="([^"]*)"`).FindSubmatch(dom)
+		if m == nil {
+			t.Fatalf("the page does not say data-%s: its script has stopped", key)
+		}
+		return string(m[1])
+	}
+	count := func(key string) int {
+		n, err := strconv.Atoi(said(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var charts, all int
+	if _, err := fmt.Sscanf(said("drawn"), "%d of %d", &charts, &all); err != nil || charts != all || all < 6 {
+		t.Errorf("%q charts are drawn, want all of at least 6", said("drawn"))
+	}
+	return drawn{count("ms"), count("over"), said("ink")}
+}

@@ -1,0 +1,95 @@
+package html
+
+import (
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/series"
+)
+
+// curve is the distribution of a latency in ms.
+type curve struct {
+	Quantiles []float64 `json:"q"`     // at the page's shares
+	Edges     []float64 `json:"edges"` // of bins of equal ratio; one more than Shares
+	Shares    []float64 `json:"share"` // of all values, by bin
+	N         int       `json:"n"`
+}
+
+// quantiles are the shares at which curves are given: dense where tails are.
+func quantiles() []float64 {
+	var all []float64
+	for i := range 180 {
+		all = append(all, float64(i)/200)
+	}
+	for i := range 90 {
+		all = append(all, 0.9+float64(i)/1000)
+	}
+	for i := range 90 {
+		all = append(all, 0.99+float64(i)/10000)
+	}
+	all = append(all, 0.999, 0.9995, 0.9999, 1)
+	for i := range all {
+		all[i] = math.Round(all[i]*1e5) / 1e5
+	}
+	return all
+}
+
+func curves(r *Run) map[string]*curve {
+	all := map[string]*curve{
+		"ttft": ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.TTFT }),
+		"e2e":  ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.E2E }),
+	}
+	if r.Series != nil && r.Series.Gaps.Total > 0 {
+		all["itl"] = ofHistogram(&r.Series.Gaps)
+	} else {
+		all["itl"] = ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.ITLMean })
+	}
+	return all
+}
+
+func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
+	var values []float64
+	for i := range rows {
+		if v := value(&rows[i]); v.Known() {
+			values = append(values, float64(v))
+		}
+	}
+	slices.Sort(values)
+	var h series.Histogram
+	for _, v := range values {
+		h.Add(v, 1)
+	}
+	c := ofHistogram(&h)
+	for i, q := range quantiles() {
+		if len(values) > 0 {
+			rank := min(max(int(math.Ceil(q*float64(len(values))))-1, 0), len(values)-1)
+			c.Quantiles[i] = round(values[rank])
+		}
+	}
+	return c
+}
+
+// perBin is how many bins of a histogram make one of a page.
+const perBin = 4
+
+func ofHistogram(h *series.Histogram) *curve {
+	c := &curve{N: h.Total, Quantiles: make([]float64, 0, len(quantiles()))}
+	for _, q := range quantiles() {
+		c.Quantiles = append(c.Quantiles, round(h.Quantile(q)))
+	}
+	if h.Total == 0 {
+		return c
+	}
+	first := slices.IndexFunc(h.Counts, func(n int) bool { return n > 0 }) / perBin * perBin
+	for i := first; i < len(h.Counts); i += perBin {
+		n := 0
+		for _, k := range h.Counts[i:min(i+perBin, len(h.Counts))] {
+			n += k
+		}
+		c.Edges = append(c.Edges, round(series.Edge(i)))
+		c.Shares = append(c.Shares, round(float64(n)/float64(h.Total)))
+	}
+	c.Edges = append(c.Edges, round(series.Edge(first+perBin*len(c.Shares))))
+	return c
+}

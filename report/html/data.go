@@ -1,0 +1,135 @@
+package html
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/report/explain"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// page is the data of a page, as its script reads it.
+type page struct {
+	Title string    `json:"title"`
+	Made  string    `json:"made"`
+	Parts []string  `json:"parts"` // of a ledger
+	Curve []float64 `json:"curve"` // the shares at which quantiles are given
+	Runs  []run     `json:"runs"`
+}
+
+type run struct {
+	Name    string            `json:"name"`
+	Facts   [][2]string       `json:"facts"`
+	Report  map[string]any    `json:"report"`
+	Curves  map[string]*curve `json:"curves"`
+	Mean    []float64         `json:"mean"` // ledger of the mean request, ms; empty: none was kept
+	Slowest []slow            `json:"slowest"`
+	Time    *overTime         `json:"time"` // nil: not recorded
+}
+
+// slow is one of the slowest requests.
+type slow struct {
+	Title string    `json:"title"`
+	Where string    `json:"where"`
+	Input int       `json:"input"`
+	Out   int       `json:"output"`
+	Reuse int       `json:"reused"`
+	TTFT  float64   `json:"ttft"`
+	E2E   float64   `json:"e2e"`
+	Parts []float64 `json:"parts"` // empty: no ledger was kept
+	Holds []held    `json:"holds"`
+}
+
+// held is a request that held up another.
+type held struct {
+	Title string  `json:"title"`
+	MS    float64 `json:"ms"`
+}
+
+const (
+	slowest = 12 // requests on the page
+	holders = 3  // of each of them
+)
+
+func parts() []string {
+	var all []string
+	for _, p := range ledger.Parts() {
+		all = append(all, p.String())
+	}
+	return all
+}
+
+func newRun(r *Run) run {
+	out := run{Name: r.Name, Facts: r.Facts, Report: map[string]any{}, Curves: curves(r), Mean: meanLedger(r.Rows)}
+	for _, f := range r.Report.Fields() {
+		out.Report[f.Key] = f.Value
+	}
+	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
+	for _, id := range x.Slowest(slowest) {
+		out.Slowest = append(out.Slowest, newSlow(&x, id))
+	}
+	if r.Series != nil {
+		out.Time = newOverTime(r.Series)
+	}
+	return out
+}
+
+func newSlow(x *explain.Run, id int) slow {
+	r := &x.Rows[id]
+	s := slow{
+		Title: title(r), Where: fmt.Sprint(int(r.Worker)), Input: r.Input, Out: r.Tokens, Reuse: r.Reused,
+		TTFT: round(float64(r.TTFT)), E2E: round(float64(r.E2E)),
+	}
+	if r.PrefillWorker.Known() {
+		s.Where = fmt.Sprintf("%d → %d", r.PrefillWorker, r.Worker)
+	}
+	if !r.Explained() {
+		return s
+	}
+	for _, ms := range r.Parts {
+		s.Parts = append(s.Parts, round(float64(ms)))
+	}
+	holds := x.Blame(id)
+	for i := range holds[:min(holders, len(holds))] {
+		s.Holds = append(s.Holds, held{fmt.Sprint(x.Rows[holds[i].Request].ID), round(holds[i].Total())})
+	}
+	return s
+}
+
+func title(r *requests.Row) string {
+	if r.Line > 0 {
+		return fmt.Sprintf("%d (line %d)", r.ID, r.Line)
+	}
+	return fmt.Sprint(r.ID)
+}
+
+// meanLedger is where the time of all finished requests went, on average.
+func meanLedger(rows []requests.Row) []float64 {
+	sums, n := make([]float64, len(ledger.Parts())), 0
+	for i := range rows {
+		if !rows[i].Explained() {
+			continue
+		}
+		n++
+		for p, ms := range rows[i].Parts {
+			sums[p] += float64(ms)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	for p := range sums {
+		sums[p] = round(sums[p] / float64(n))
+	}
+	return sums
+}
+
+// round keeps five digits, and all before the point.
+func round(v float64) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	scale := math.Pow(10, max(0, 4-math.Floor(math.Log10(math.Abs(v)))))
+	return math.Round(v*scale) / scale
+}

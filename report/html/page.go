@@ -1,0 +1,94 @@
+// Package html draws recorded runs on one page that needs no network: all of
+// its data, its script and the chart library are inside.
+//
+// The library is uPlot (assets/uPlot.LICENSE): it draws thousands of points in
+// milliseconds, is kept up to date and takes 50 KB; larger ones would be most
+// of the page.
+//
+// Read page.go, then data.go (what is on the page), curves.go (distributions),
+// overtime.go; assets/page.js draws it.
+package html
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	htmltext "html"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/series"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Run is a recorded run to be drawn.
+type Run struct {
+	Name   string
+	Facts  [][2]string // what it was made of, to be read by people
+	Trace  string
+	Report *collector.Report
+	Rows   []requests.Row
+	Series *series.File // nil: nothing is drawn over time
+	Log    *ledger.Log  // nil: who computed prompts when is not known
+}
+
+// Page is what goes onto the page beside the runs.
+type Page struct {
+	Title string
+	Made  time.Time // zero: not said
+}
+
+// Write writes the page.
+func Write(w io.Writer, p Page, runs []Run) error {
+	data := page{Title: p.Title, Parts: parts(), Curve: quantiles()}
+	if !p.Made.IsZero() {
+		data.Made = p.Made.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	for i := range runs {
+		data.Runs = append(data.Runs, newRun(&runs[i]))
+	}
+	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
+	if err != nil {
+		return err
+	}
+	frame, err := assets.ReadFile("assets/page.html")
+	if err != nil {
+		return err
+	}
+	inside := map[string]string{"TITLE": htmltext.EscapeString(p.Title), "DATA": string(text)}
+	for mark, name := range map[string]string{
+		"LICENSE": "uPlot.LICENSE", "UPLOT": "uPlot.iife.min.js", "UPLOTCSS": "uPlot.min.css", "CSS": "page.css", "JS": "page.js",
+	} {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			return err
+		}
+		inside[mark] = string(text)
+	}
+	return fill(w, string(frame), inside)
+}
+
+// fill writes frame with what stands for {{MARK}} in the place of each mark.
+func fill(w io.Writer, frame string, inside map[string]string) error {
+	for {
+		before, rest, found := strings.Cut(frame, "{{")
+		if _, err := io.WriteString(w, before); err != nil || !found {
+			return err
+		}
+		mark, after, _ := strings.Cut(rest, "}}")
+		text, ok := inside[mark]
+		if !ok {
+			return fmt.Errorf("the page has a mark %q that nothing stands for", mark)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+		frame = after
+	}
+}

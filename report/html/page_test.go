@@ -1,0 +1,108 @@
+package html
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// made is a run with some number of requests on some number of workers.
+func made(n, workers int) Run {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	s, rows := series.New(n), make([]requests.Row, n)
+	for i := range rows {
+		q := &sim.Request{ID: sim.RequestID(i), InputTokens: 1000, OutputTokens: 20}
+		at := sim.Time(i) * 3
+		s.Arrived(q, at)
+		first := at + sim.Time(30+200*rng.Float64())
+		s.Pass(scheduler.Aggregated, sim.WorkerID(i%workers), &scheduler.Pass{
+			Start: at, End: first, Count: 1, Gap: first - at, Tokens: 1, PrefillTokens: 1000,
+			Admitted: []scheduler.Admission{{Request: q.ID, Reused: 300}},
+			Detail:   &scheduler.Detail{PrefillEnd: first - 5, Blocks: 1000, Held: rng.IntN(1000)},
+		})
+		last := first + sim.Time(400*rng.Float64())
+		s.Pass(scheduler.Aggregated, sim.WorkerID(i%workers), &scheduler.Pass{
+			Start: first, End: last, Count: 19, Gap: (last - first) / 19, Tokens: 1, Decoding: 1,
+			Marks: []scheduler.Mark{{Request: q.ID, Last: true, Tokens: 20}},
+		})
+		rows[i] = requests.Row{
+			ID: i, Line: requests.Count(i + 1), Worker: requests.Count(i % workers), PrefillWorker: requests.None,
+			Arrival: requests.MS(at), Admit: requests.MS(at), First: requests.MS(first), Last: requests.MS(last),
+			Input: 1000, Output: 20, Tokens: 20, TTFT: requests.MS(first - at), E2E: requests.MS(last - at), ITLMean: requests.MS((last - first) / 19),
+		}
+		rows[i].Parts[2] = rows[i].TTFT
+		rows[i].Parts[6] = rows[i].E2E - rows[i].TTFT
+	}
+	return Run{Name: "a </script><b>", Facts: [][2]string{{"seed", "42"}}, Trace: "t.jsonl", Rows: rows, Series: s.File(), Report: &collector.Report{Requests: n, Completed: n, DurationMS: 3 * float64(n)}}
+}
+
+func written(t *testing.T, runs ...Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, Page{Title: `<"runs">`}, runs); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A page needs nothing from elsewhere, and names cannot break out of their place.
+func TestPageIsSelfContained(t *testing.T) {
+	text := written(t, made(200, 3), made(200, 3))
+	for _, bad := range []string{`src=`, `href=`, `@import`, `url(`, `fetch(`, `XMLHttpRequest`, `{{`, `<b>`, `<"runs">`} {
+		if strings.Contains(strings.ReplaceAll(text, "https://github.com/leeoniya/uPlot", ""), bad) {
+			t.Errorf("the page holds %q", bad)
+		}
+	}
+	if n := strings.Count(text, "</script>"); n != 3 {
+		t.Errorf("%d scripts end, want 3", n)
+	}
+	if !strings.Contains(text, "The MIT License") || !strings.Contains(text, "Leon Sorokin") {
+		t.Error("the library's licence is not on the page")
+	}
+	data := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(text)
+	var p page
+	if data == nil || json.Unmarshal([]byte(data[1]), &p) != nil || len(p.Runs) != 2 || p.Runs[0].Name != "a </script><b>" {
+		t.Errorf("the page's data do not read back: %.200v", data)
+	}
+}
+
+// A million requests on very many workers fit in 5 MB.
+func TestPageStaysSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: a page of a million requests takes a while")
+	}
+	const most = 5_000_000
+	if n := len(written(t, made(1_000_000, 8))); n > most {
+		t.Errorf("a page of a million requests takes %d bytes, want at most %d", n, most)
+	}
+	if n := len(written(t, made(20_000, 1000), made(20_000, 1000))); n > most {
+		t.Errorf("a page of two runs on a thousand workers takes %d bytes, want at most %d", n, most)
+	}
+}
+
+func TestQuantilesRise(t *testing.T) {
+	r := made(5000, 2)
+	for name, c := range curves(&r) {
+		for i := 1; i < len(c.Quantiles); i++ {
+			if c.Quantiles[i] < c.Quantiles[i-1] {
+				t.Errorf("%s: quantile %v is %v ms, below the one before", name, quantiles()[i], c.Quantiles[i])
+			}
+		}
+		sum := 0.0
+		for _, share := range c.Shares {
+			sum += share
+		}
+		if c.N < 5000 || sum < 0.999 || sum > 1.001 || len(c.Edges) != len(c.Shares)+1 {
+			t.Errorf("%s: %d values in %d bins with %d edges sum to %v", name, c.N, len(c.Shares), len(c.Edges), sum)
+		}
+	}
+}

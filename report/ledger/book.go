@@ -1,0 +1,196 @@
+package ledger
+
+import (
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Book follows the passes of a run and keeps the ledger of every request. It
+// observes a replay.
+//
+// What a pass costs whom is not written down request by request: each worker
+// counts the ms of prefill it has done, and what a request waited is what was
+// added while it had a place. So a pass costs as much as it has admissions,
+// prompts and first and last tokens.
+type Book struct {
+	engines  []*Engine // of the stages: one, or prefill and decode
+	stages   [2][]track
+	accounts []account
+	work     *Log
+}
+
+// track is what a worker has done so far.
+type track struct {
+	prefill sim.Time // ms of prefill parts
+}
+
+// phase is where a request is.
+type phase uint8
+
+const (
+	coming  phase = iota // not placed on a worker
+	queued               // in an engine's queue for the first time
+	seated               // has a place in an engine
+	lost                 // had a place
+	handed               // its KV cache is on its way
+	settled              // has its last token
+)
+
+// account is the ledger of one request in the making.
+type account struct {
+	entry  Entry
+	since  sim.Time // up to here the parts are known
+	before sim.Time // the worker's ms of prefill at since, while seated
+	own    sim.Time // ms of prefill of passes with its tokens, since then
+	decode sim.Time // ms of decode parts on this stage
+	input  int32
+	phase  phase
+	ever   bool // it has lost its place before
+}
+
+// NewBook returns a book for a cluster of the given stages: one engine, or that
+// of prefill and that of decode. With a log, it notes there who computed
+// prompts when.
+func NewBook(requests int, work *Log, engines ...*Engine) *Book {
+	return &Book{engines: engines, accounts: make([]account, 0, requests), work: work}
+}
+
+// Entry is the ledger of a request. It reports false when the request has not
+// finished.
+func (b *Book) Entry(id sim.RequestID) (Entry, bool) {
+	if int(id) >= len(b.accounts) {
+		return Entry{}, false
+	}
+	a := &b.accounts[id]
+	return a.entry, a.phase == settled
+}
+
+// Arrived opens the account of q.
+func (b *Book) Arrived(q *sim.Request, at sim.Time) {
+	b.accounts = append(b.accounts, account{since: at, input: int32(q.InputTokens)})
+}
+
+// Routed counts the time up to a placement. Round robin places at once: what
+// seems to pass before it is a wait for the engine.
+func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
+	a := &b.accounts[p.Request.ID]
+	if p.Blocks > 0 {
+		a.add(Router, at-a.since)
+		a.since = at
+	}
+	a.phase = queued
+}
+
+// Handoff counts the way of a KV cache from prefill to decode.
+func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
+	a := &b.accounts[id]
+	a.add(Transfer, to-from)
+	a.since = to
+}
+
+// Pass counts a pass. Who is admitted sits down at its start, before the
+// worker's prefill of this pass; who loses the place has lost it from the start.
+func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	t := b.track(stage, w)
+	for i := range p.Admitted {
+		b.accounts[p.Admitted[i].Request].sit(p.Start, t)
+	}
+	if d := p.Detail; d != nil {
+		for _, id := range d.Lost {
+			b.accounts[id].lose(p.Start, t)
+		}
+		if ms := min(d.PrefillEnd, p.FirstEnd()) - p.Start; ms > 0 {
+			b.prefill(stage, w, p, ms)
+			t.prefill += ms
+		}
+	}
+	for i := range p.Marks {
+		if m := &p.Marks[i]; m.Last {
+			b.finish(stage, m, p.End, t)
+		}
+	}
+}
+
+// prefill counts the prefill part of a pass for those whose tokens it computed.
+func (b *Book) prefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, ms sim.Time) {
+	for i := range p.Detail.Work {
+		a := &b.accounts[p.Detail.Work[i].Request]
+		if a.phase != seated {
+			continue // it has lost its place in this very pass
+		}
+		a.own += ms
+		if a.ever {
+			a.add(Recompute, ms)
+		} else {
+			a.add(Prefill, ms)
+		}
+	}
+	if b.work != nil {
+		b.work.add(stage, w, p.Start, ms, p.Detail.Work)
+	}
+}
+
+// finish closes the account of a stage, and of the request when it is the last.
+func (b *Book) finish(stage scheduler.Role, m *scheduler.Mark, at sim.Time, t *track) {
+	a := &b.accounts[m.Request]
+	a.rise(at, t)
+	alone := sim.Time(b.engines[index(stage)].Alone(int(a.input), m.Tokens))
+	alone = min(alone, a.decode)
+	a.add(Alone, alone)
+	a.add(Stretched, a.decode-alone)
+	a.decode = 0
+	a.phase = settled
+	if stage == scheduler.Prefill {
+		a.phase = handed
+	}
+}
+
+// sit begins a time with a place on a worker.
+func (a *account) sit(at sim.Time, t *track) {
+	switch a.phase {
+	case queued:
+		a.add(Queue, at-a.since)
+	case lost:
+		a.add(Recompute, at-a.since)
+	default:
+		return // the next chunk of a prompt
+	}
+	a.since, a.before, a.own, a.phase = at, t.prefill, 0, seated
+}
+
+// rise ends a time with a place: what others' prefill and the decode parts took
+// of it.
+func (a *account) rise(at sim.Time, t *track) {
+	others := (t.prefill - a.before - a.own).Max0()
+	decode := (at - a.since - a.own - others).Max0()
+	a.add(Others, others)
+	a.decode += decode
+	a.since = at
+}
+
+// lose takes the place away.
+func (a *account) lose(at sim.Time, t *track) {
+	if a.phase == seated {
+		a.rise(at, t)
+		a.phase, a.ever = lost, true
+	}
+}
+
+func (a *account) add(p Part, ms sim.Time) { a.entry[p] += float64(ms) }
+
+// index is the place of a stage in the order of stages.
+func index(stage scheduler.Role) int {
+	if stage == scheduler.Decode {
+		return 1
+	}
+	return 0
+}
+
+func (b *Book) track(stage scheduler.Role, w sim.WorkerID) *track {
+	all := &b.stages[index(stage)]
+	for len(*all) <= int(w) {
+		*all = append(*all, track{})
+	}
+	return &(*all)[w]
+}

@@ -1,0 +1,96 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/report/ledger"
+)
+
+// The parts of every request of every golden case sum to its end-to-end
+// latency, and none is negative.
+func TestGoldenLedgersSum(t *testing.T) {
+	for _, dir := range []string{"../../../shared/golden", "../../testdata/reference"} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Logf("%s: skipped, there are no reference results", dir)
+			continue
+		}
+		cases, err := golden.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := 0
+		for i := range cases {
+			requests += checkCase(t, &cases[i], true) + checkCase(t, &cases[i], false)
+		}
+		t.Logf("%s: %d ledgers of %d cases", dir, requests, len(cases))
+		if requests < 1000 {
+			t.Errorf("%s: %d ledgers, want at least 1000", dir, requests)
+		}
+	}
+}
+
+// checkCase replays c, as the reference does or as we do, and returns the number of ledgers that were checked.
+func checkCase(t *testing.T, c *golden.Case, compat bool) (checked int) {
+	t.Helper()
+	spec, err := specOf(c)
+	if err != nil {
+		t.Errorf("%s: %v", c.Name, err)
+		return 0
+	}
+	spec.Compat = compat
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if c.Outcome != golden.OK {
+		return 0
+	}
+	book := ledger.NewBook(0, nil, engines(t, &spec)...)
+	result, err := spec.Run(ctx, replay.Streams{Observer: book})
+	if err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+		return 0
+	}
+	bad := 0
+	for id, r := range result.Collector.Requests() {
+		entry, ok := book.Entry(id)
+		if !ok {
+			t.Errorf("%s: request %d has finished and has no ledger", c.Name, id)
+			return checked
+		}
+		checked++
+		if e2e := float64(r.Last - r.Arrival); math.Abs(entry.Sum()-e2e) > 1e-6 {
+			t.Errorf("%s: request %d: parts %v sum to %v ms, want %v", c.Name, id, entry, entry.Sum(), e2e)
+			bad++
+		}
+		for part, ms := range entry {
+			if ms < 0 {
+				t.Errorf("%s: request %d: %v is %v ms, want at least 0", c.Name, id, ledger.Part(part), ms)
+				bad++
+			}
+		}
+		if bad > 3 {
+			return checked
+		}
+	}
+	return checked
+}
+
+func engines(t *testing.T, spec *replay.Spec) (all []*ledger.Engine) {
+	t.Helper()
+	for _, a := range spec.Pools() {
+		e, err := ledger.NewEngine(&a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}

@@ -1,0 +1,69 @@
+// Package ledger says where the time of a request went. Every ms from its
+// arrival to its last token is in exactly one of eight parts, so that the parts
+// sum to its end-to-end latency; docs/explain.md defines them.
+//
+// Read parts.go, then book.go (which follows the passes of a run), alone.go
+// (what a token would take in an engine of its own), work.go (who computed
+// prompts when), blame.go (who held up whom) and text.go.
+package ledger
+
+// Part is a use of a request's time.
+type Part uint8
+
+const (
+	// Router is the time before a router that holds requests back placed it.
+	Router Part = iota
+	// Queue is the time in an engine's queue.
+	Queue
+	// Prefill is the prefill part of passes that computed tokens of its prompt,
+	// before it ever lost its place.
+	Prefill
+	// Others is the prefill part of passes that computed prompts of other
+	// requests alone, while it had a place.
+	Others
+	// Recompute is the time without a place after it had one, and the prefill part
+	// of passes that computed its tokens once more.
+	Recompute
+	// Transfer is the time its KV cache took from prefill to decode.
+	Transfer
+	// Alone is what its tokens would have taken to decode with nobody beside it.
+	Alone
+	// Stretched is the rest of the decode parts of passes while it had a place.
+	Stretched
+
+	parts = int(Stretched) + 1
+)
+
+// Parts are all parts, in the order of a request's life.
+func Parts() []Part {
+	all := make([]Part, parts)
+	for i := range all {
+		all[i] = Part(i)
+	}
+	return all
+}
+
+// Key is the name of a part in files.
+func (p Part) Key() string {
+	return [...]string{"router", "queue", "prefill", "others_prefill", "recompute", "transfer", "decode_alone", "decode_stretched"}[p]
+}
+
+// String is the name of a part for people.
+func (p Part) String() string {
+	return [...]string{
+		"router wait", "engine queue", "own prefill", "others' prefill", "recomputation",
+		"KV transfer", "decode alone", "decode stretched",
+	}[p]
+}
+
+// Entry is a request's ledger: the ms of every part, none below 0.
+type Entry [parts]float64
+
+// Sum is the end-to-end latency that the parts add up to, in ms.
+func (e *Entry) Sum() float64 {
+	sum := 0.0
+	for _, ms := range e {
+		sum += ms
+	}
+	return sum
+}

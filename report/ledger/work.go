@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// WorkFile is the name of a log in a run directory.
+const WorkFile = "work.parquet"
+
+// Work is one request's share in the prefill part of one pass.
+type Work struct {
+	Decode  bool    `parquet:"decode_stage"` // on a worker of the decode stage
+	Worker  int32   `parquet:"worker"`
+	Request int32   `parquet:"request"`
+	Start   float64 `parquet:"start_ms"` // of the pass
+	End     float64 `parquet:"end_ms"`   // of its prefill part
+	Tokens  int32   `parquet:"tokens"`   // computed for the request
+	All     int32   `parquet:"all_tokens"`
+}
+
+// Log notes who computed prompts when, pass by pass. The passes of a worker are
+// in the order of time.
+type Log struct{ Work []Work }
+
+// add shares the prefill part of a pass, which takes ms, among those whose
+// tokens it computed.
+func (l *Log) add(stage scheduler.Role, w sim.WorkerID, start, ms sim.Time, work []scheduler.Work) {
+	all := 0
+	for i := range work {
+		all += work[i].Prompt + work[i].Recomputed
+	}
+	for i := range work {
+		if n := work[i].Prompt + work[i].Recomputed; n > 0 {
+			l.Work = append(l.Work, Work{
+				Decode: stage == scheduler.Decode, Worker: int32(w), Request: int32(work[i].Request),
+				Start: float64(start), End: float64(start + ms), Tokens: int32(n), All: int32(all),
+			})
+		}
+	}
+}
+
+// Write writes the log as a Parquet file.
+func (l *Log) Write(w io.Writer) error {
+	out := parquet.NewGenericWriter[Work](w, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("replay", "1", "parquet-go"))
+	_, err := out.Write(l.Work)
+	return errors.Join(err, out.Close())
+}
+
+// ReadLog reads what Write wrote.
+func ReadLog(path string) (*Log, error) {
+	work, err := parquet.ReadFile[Work](path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, errors.Join(errors.New(path), err)
+	}
+	return &Log{Work: work}, nil
+}

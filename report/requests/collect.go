@@ -1,0 +1,85 @@
+package requests
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Place is where a request stands in its workload.
+type Place struct {
+	Session string
+	Line    int // of the trace file; 0 when there is none
+}
+
+// Collect makes the rows of all requests that arrived, in order of arrival.
+// where, when not nil, names a turn of a session; seen, when not nil, adds what
+// an observer saw.
+func Collect(c *collector.Collector, where func(session, turn int32) Place, seen *Recorder) []Row {
+	rows := make([]Row, 0, c.Len())
+	for id, rec := range c.Requests() {
+		rows = append(rows, empty())
+		r := &rows[len(rows)-1]
+		r.collect(id, rec)
+		if where != nil {
+			p := where(rec.Session, rec.Turn)
+			r.Session = p.Session
+			if p.Line > 0 {
+				r.Line = Count(p.Line)
+			}
+		}
+		if seen != nil {
+			seen.fill(r)
+		}
+	}
+	return rows
+}
+
+// SetLedger notes where the time of the request went.
+func (r *Row) SetLedger(e *ledger.Entry) {
+	for i, ms := range e {
+		r.Parts[i] = MS(ms)
+	}
+}
+
+// collect takes over what the collector knows.
+func (r *Row) collect(id sim.RequestID, rec *collector.Record) {
+	r.ID, r.Turn = int(id), int(rec.Turn)
+	r.Session = strconv.Itoa(int(rec.Session))
+	if rec.Worker != collector.Nowhere {
+		r.Worker = Count(rec.Worker)
+	}
+	if rec.PrefillWorker != collector.Nowhere {
+		r.PrefillWorker = Count(rec.PrefillWorker)
+	}
+	r.Arrival = MS(rec.Arrival)
+	r.Input, r.Output, r.Tokens, r.Reused = rec.InputTokens, rec.OutputTokens, rec.Tokens, rec.Reused
+	if rec.Admitted() {
+		r.Admit = MS(rec.Admit)
+		r.Queue = MS((rec.Admit - rec.Arrival).Max0())
+	}
+	if rec.Tokens >= 1 {
+		r.First, r.Last = MS(rec.First), MS(rec.Last)
+	}
+	if rec.Tokens >= 2 {
+		r.Second = MS(rec.Second)
+	}
+	r.derive(rec)
+}
+
+// derive fills in the spans, which only requests that count have.
+func (r *Row) derive(rec *collector.Record) {
+	if !rec.Counted() {
+		return
+	}
+	r.TTFT, r.E2E = MS(rec.TTFT()), MS(rec.E2E())
+	if !r.PrefillWorker.Known() {
+		r.Prefill = MS((rec.First - rec.Admit).Max0())
+	}
+	if rec.Tokens >= 2 {
+		r.TTST, r.TPOT = MS(rec.TTST()), MS(rec.TPOT())
+		r.ITLMean = r.TPOT
+	}
+}

@@ -1,0 +1,99 @@
+package requests
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// writeCSV writes a line of names and a line per row; what is unknown is empty.
+// It formats by itself, since numbers need no quoting and there are many.
+func writeCSV(w io.Writer, rows []Row) error {
+	columns := Columns()
+	out := bufio.NewWriterSize(w, writeBuffer)
+	for i := range columns {
+		if i > 0 {
+			out.WriteByte(',') // Flush reports the error
+		}
+		out.WriteString(columns[i].Name)
+	}
+	out.WriteByte('\n')
+	var buf []byte
+	for i := range rows {
+		buf = buf[:0]
+		for j := range columns {
+			buf = append(appendText(buf, &columns[j], &rows[i], appendCSVString), ',')
+		}
+		buf[len(buf)-1] = '\n'
+		if _, err := out.Write(buf); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+func appendCSVString(dst []byte, s string) []byte {
+	if !strings.ContainsAny(s, ",\"\r\n") && s[0] != ' ' {
+		return append(dst, s...)
+	}
+	dst = append(dst, '"')
+	dst = append(dst, strings.ReplaceAll(s, `"`, `""`)...)
+	return append(dst, '"')
+}
+
+// readCSV reads what writeCSV writes.
+func readCSV(in io.Reader) ([]Row, error) {
+	records := csv.NewReader(bufio.NewReaderSize(in, writeBuffer))
+	records.ReuseRecord = true
+	names, err := records.Read()
+	if err != nil {
+		return nil, fmt.Errorf("no line of names: %w", err)
+	}
+	byPlace, err := arrange(names)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for line := 2; ; line++ {
+		values, err := records.Read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		r := empty()
+		for i, c := range byPlace {
+			if c == nil || (values[i] == "" && !c.Required) {
+				continue
+			}
+			if err := c.parse(&r, strings.Clone(values[i])); err != nil {
+				return nil, fmt.Errorf("line %d: %s: %w", line, c.Name, err)
+			}
+		}
+		rows = append(rows, r)
+	}
+}
+
+// arrange finds the column of each name, nil for a name it does not know.
+func arrange(names []string) ([]*Column, error) {
+	columns := Columns()
+	byName := make(map[string]*Column, len(columns))
+	for i := range columns {
+		byName[columns[i].Name] = &columns[i]
+	}
+	byPlace := make([]*Column, len(names))
+	for i, name := range names {
+		byPlace[i] = byName[name]
+		delete(byName, name)
+	}
+	for i := range columns {
+		if _, missing := byName[columns[i].Name]; missing && columns[i].Required {
+			return nil, fmt.Errorf("no column %s", columns[i].Name)
+		}
+	}
+	return byPlace, nil
+}

@@ -1,0 +1,184 @@
+package requests
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// random makes rows in which anything may be unknown.
+func random(n int) []Row {
+	r := rand.New(rand.NewPCG(1, 1))
+	columns := Columns()
+	rows := make([]Row, n)
+	for i := range rows {
+		rows[i] = empty()
+		for j := range columns {
+			c := &columns[j]
+			if !c.Required && r.IntN(3) == 0 {
+				continue
+			}
+			switch c.Kind {
+			case Int:
+				c.setInt(&rows[i], int64(r.IntN(1<<40)))
+			case Float:
+				c.setFloat(&rows[i], r.Float64()*math.Pow(10, float64(r.IntN(40)-20)))
+			case Text:
+				c.setText(&rows[i], []string{"a", "x,y", `say "no"`, " b", "zwölf\n", "<&>"}[r.IntN(6)])
+			case Bool:
+				c.setBool(&rows[i], r.IntN(2) == 0)
+			}
+		}
+	}
+	return rows
+}
+
+// same compares rows to the last bit.
+func same(a, b []Row) bool {
+	return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) && reflect.DeepEqual(bitsOf(a), bitsOf(b))
+}
+
+func bitsOf(rows []Row) []uint64 {
+	var all []uint64
+	columns := Columns()
+	for i := range rows {
+		for j := range columns {
+			if v, ok := columns[j].Float(&rows[i]); ok {
+				all = append(all, math.Float64bits(v))
+			}
+		}
+	}
+	return all
+}
+
+// Rows come back from a file as they were, in all formats.
+func TestReadBack(t *testing.T) {
+	for _, n := range []int{0, 1, 3000} {
+		rows := random(n)
+		for f := Parquet; f <= CSV; f++ {
+			path := filepath.Join(t.TempDir(), "r."+f.String())
+			if err := WriteFile(path, rows); err != nil {
+				t.Fatal(err)
+			}
+			got, err := ReadFile(path)
+			if err != nil || len(got) != n || n > 0 && !same(got, rows) {
+				t.Errorf("%v, %d rows: %d read, %v", f, n, len(got), err)
+			}
+		}
+	}
+}
+
+// The same rows give the same bytes.
+func TestSameBytes(t *testing.T) {
+	for f := Parquet; f <= CSV; f++ {
+		var a, b bytes.Buffer
+		if err := Write(&a, f, random(100)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(&b, f, random(100)); err != nil {
+			t.Fatal(err)
+		}
+		if a.Len() == 0 || !bytes.Equal(a.Bytes(), b.Bytes()) {
+			t.Errorf("%v: %d and %d bytes, want the same", f, a.Len(), b.Len())
+		}
+	}
+}
+
+// Files that are none are refused with the place.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"a.txt", "", "want .parquet, .jsonl or .csv"},
+		{"a.jsonl", "{\"id\":0,\"turn\":-1}\n", "turn"},
+		{"a.jsonl", "{\"id\":\"x\"}\n", "row 1: id: \"\\\"x\\\"\", want an integer"},
+		{"a.jsonl", "{", "row 1"},
+		{"a.csv", "", "no line of names"},
+		{"a.csv", "id,turn\n0,0\n", "no column input_tokens"},
+		{"a.parquet", "PAR1", "a.parquet"},
+	} {
+		path := filepath.Join(t.TempDir(), c.name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %q: %v, want %q in it", c.name, c.text, err, c.want)
+		}
+	}
+}
+
+// Columns have names of their own and are documented.
+func TestColumns(t *testing.T) {
+	text, err := os.ReadFile("../../docs/outputs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, c := range Columns() {
+		if names[c.Name] || c.Meaning == "" {
+			t.Errorf("%s: twice, or without a meaning", c.Name)
+		}
+		names[c.Name] = true
+		null := "yes"
+		if c.Required {
+			null = ""
+		}
+		if line := fmt.Sprintf("| `%s` | %v | %s | %s |", c.Name, c.Kind, null, c.Meaning); !strings.Contains(string(text), line) {
+			t.Errorf("docs/outputs.md has no line\n%s", line)
+		}
+	}
+}
+
+// Parquet files open in the usual reader with the right types.
+func TestPyArrow(t *testing.T) {
+	if err := exec.Command("python3", "-c", "import pyarrow").Run(); err != nil {
+		t.Skip("python3 with pyarrow is not here")
+	}
+	path := filepath.Join(t.TempDir(), "r.parquet")
+	rows := random(5000)
+	if err := WriteFile(path, rows); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("python3", "-c", `
+import sys, pyarrow.parquet as pq
+t = pq.read_table(sys.argv[1])
+print(t.num_rows)
+for f in t.schema: print(f.name, f.type, f.nullable)
+print(sum(v for v in t["input_tokens"].to_pylist()))
+`, path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := "5000\n"
+	sum := 0
+	for _, c := range Columns() {
+		kind := strings.Replace(c.Kind.String(), "boolean", "bool", 1)
+		want += fmt.Sprintf("%s %s %s\n", c.Name, kind, map[bool]string{true: "False", false: "True"}[c.Required])
+	}
+	for i := range rows {
+		sum += rows[i].Input
+	}
+	if want += fmt.Sprintln(sum); string(out) != want {
+		t.Errorf("pyarrow reads\n%s\nwant\n%s", out, want)
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	rows := random(10_000)
+	for f := Parquet; f <= CSV; f++ {
+		b.Run(f.String(), func(b *testing.B) {
+			for b.Loop() {
+				var out bytes.Buffer
+				if err := Write(&out, f, rows); err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(int64(out.Len()))
+			}
+		})
+	}
+}

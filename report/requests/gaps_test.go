@@ -1,0 +1,151 @@
+package requests
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// engine makes passes in which requests gain tokens, lose their place and are
+// left out, and knows each request's longest gap.
+type engine struct {
+	r       *rand.Rand
+	rec     *Recorder
+	now     sim.Time
+	running []*asked
+	waiting []*asked // without a place
+	all     []*asked
+	unclear int // passes that left some out and not others
+}
+
+type asked struct {
+	id      sim.RequestID
+	left    int
+	tokens  int
+	latest  sim.Time
+	recent  bool // it gained a token in the latest pass
+	longest sim.Time
+}
+
+func (e *engine) arrive(q *asked) {
+	q.id = sim.RequestID(len(e.all))
+	e.all = append(e.all, q)
+	e.waiting = append(e.waiting, q)
+	e.rec.Arrived(&sim.Request{ID: q.id}, e.now)
+}
+
+// step makes one pass; partly lets it leave out single requests.
+func (e *engine) step(partly bool) {
+	gap := sim.Time(1 + e.r.IntN(50))
+	p := &scheduler.Pass{Start: e.now, Count: 1, Gap: gap, Detail: &scheduler.Detail{}}
+	var after []*asked // lose their place with a token of this pass
+	if len(e.running) > 0 && e.r.IntN(6) == 0 {
+		for range 1 + e.r.IntN(min(3, len(e.running))) {
+			i := e.r.IntN(len(e.running))
+			v := e.running[i]
+			if v.left > 1 && v.recent && v.tokens > 0 && e.r.IntN(3) == 0 && !slices.Contains(after, v) {
+				after = append(after, v)
+			} else if !slices.Contains(after, v) {
+				e.lose(p, v)
+			}
+		}
+	} else if len(e.waiting) > 0 && e.r.IntN(2) == 0 {
+		v := e.waiting[0]
+		e.waiting = e.waiting[1:]
+		e.running = append(e.running, v)
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: v.id})
+	} else if e.r.IntN(4) == 0 {
+		p.Count = 1 + e.r.IntN(5)
+		for _, q := range e.running {
+			if !q.recent || q.left <= p.Count || q.tokens < 2 {
+				p.Count = 1
+			}
+		}
+	}
+	p.End = p.Start + gap*sim.Time(p.Count)
+	e.tokens(p, partly)
+	for _, v := range after {
+		e.lose(p, v)
+	}
+	e.rec.Pass(scheduler.Aggregated, 0, p)
+	e.now = p.End
+}
+
+func (e *engine) lose(p *scheduler.Pass, v *asked) {
+	e.running = slices.DeleteFunc(e.running, func(o *asked) bool { return o == v })
+	e.waiting = append(e.waiting, v)
+	p.Detail.Lost = append(p.Detail.Lost, v.id)
+	p.Preempted++
+	v.recent = false
+}
+
+func (e *engine) tokens(p *scheduler.Pass, partly bool) {
+	none := p.Count == 1 && e.r.IntN(8) == 0
+	left := 0
+	for _, q := range slices.Clone(e.running) {
+		if none || (partly && p.Count == 1 && e.r.IntN(20) == 0) {
+			left++
+			q.recent = false
+			continue
+		}
+		switch {
+		case q.tokens == 0:
+		case q.recent:
+			p.Decoding++
+			q.longest = max(q.longest, p.Gap)
+		default:
+			p.Gaps = append(p.Gaps, p.End-q.latest)
+			p.Detail.Work = append(p.Detail.Work, scheduler.Work{Request: q.id})
+			q.longest = max(q.longest, p.End-q.latest)
+		}
+		q.tokens += p.Count
+		q.left -= p.Count
+		q.latest, q.recent = p.End, true
+		if q.tokens == 1 || q.left == 0 {
+			p.Marks = append(p.Marks, scheduler.Mark{Request: q.id, First: q.tokens == 1, Last: q.left == 0, Tokens: q.tokens})
+		}
+		if q.left == 0 {
+			e.running = slices.DeleteFunc(e.running, func(o *asked) bool { return o == q })
+		}
+	}
+	if left > 0 && !none {
+		e.unclear++
+	}
+}
+
+// Longest gaps are those the engine counted, or unknown; unknown only after a
+// pass has left out some requests and not others.
+func TestLongestGaps(t *testing.T) {
+	for _, partly := range []bool{false, true} {
+		known, unknown := 0, 0
+		for seed := range uint64(200) {
+			e := &engine{r: rand.New(rand.NewPCG(seed, 2)), rec: NewRecorder(0)}
+			for len(e.all) < 40 || len(e.running)+len(e.waiting) > 0 {
+				if len(e.all) < 40 && e.r.IntN(3) == 0 {
+					e.arrive(&asked{left: 1 + e.r.IntN(12)})
+				}
+				e.step(partly)
+			}
+			for _, q := range e.all {
+				longest, ok := e.rec.seen[q.id].tokens.known()
+				switch {
+				case q.tokens == 1 && ok:
+					t.Fatalf("seed %d: request %d has one token and a gap of %v", seed, q.id, longest)
+				case ok && longest != q.longest:
+					t.Fatalf("seed %d: longest gap of request %d is %v, want %v", seed, q.id, longest, q.longest)
+				case q.tokens > 1 && ok:
+					known++
+				case q.tokens > 1:
+					unknown++
+				}
+			}
+		}
+		if known < 1000 || !partly && unknown > known/10 {
+			t.Errorf("partly %v: %d gaps known, %d unknown", partly, known, unknown)
+		}
+		t.Logf("partly %v: %d known, %d unknown", partly, known, unknown)
+	}
+}

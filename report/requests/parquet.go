@@ -1,0 +1,236 @@
+package requests
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"runtime"
+	"sync"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// A file has so many groups of rows, as long as they have at least and at most
+// so many; batch is how many rows are converted at once.
+const (
+	groups     = 8
+	leastGroup = 1 << 11
+	mostGroup  = 1 << 17
+	batch      = 1 << 10
+)
+
+// schema has the columns in their order; parquet.Group would sort them.
+func schema(columns []Column) *parquet.Schema {
+	types := map[Kind]reflect.Type{
+		Int: reflect.TypeFor[int64](), Float: reflect.TypeFor[float64](),
+		Text: reflect.TypeFor[string](), Bool: reflect.TypeFor[bool](),
+	}
+	fields := make([]reflect.StructField, len(columns))
+	for i, c := range columns {
+		tag := c.Name
+		if !c.Required {
+			tag += ",optional"
+		}
+		fields[i] = reflect.StructField{
+			Name: fmt.Sprintf("F%d", i), Type: types[c.Kind], Tag: reflect.StructTag(fmt.Sprintf("parquet:%q", tag)),
+		}
+	}
+	model := reflect.New(reflect.StructOf(fields)).Elem().Interface()
+	return parquet.NewSchema("requests", parquet.SchemaOf(model))
+}
+
+// writeParquet writes rows in groups, some of them at once. The file does not
+// depend on how many.
+func writeParquet(w io.Writer, rows []Row) error {
+	columns := Columns()
+	out := parquet.NewGenericWriter[any](w, schema(columns),
+		parquet.Compression(&parquet.Snappy), parquet.CreatedBy("replay", "1", "parquet-go"))
+	size := groupSize(len(rows))
+	atOnce := runtime.GOMAXPROCS(0)
+	for len(rows) > 0 {
+		var begun []*parquet.ConcurrentRowGroupWriter
+		var filled errgroup
+		for len(rows) > 0 && len(begun) < atOnce {
+			n := min(size, len(rows))
+			group, part := out.BeginRowGroup(), rows[:n]
+			filled.start(func() error { return fillGroup(group, columns, part) })
+			begun, rows = append(begun, group), rows[n:]
+		}
+		if err := filled.wait(); err != nil {
+			return err
+		}
+		for _, group := range begun {
+			if _, err := group.Commit(); err != nil {
+				return err
+			}
+		}
+	}
+	return out.Close()
+}
+
+// groupSize is the number of rows in a group of n rows in all.
+func groupSize(n int) int { return min(max((n+groups-1)/groups, leastGroup), mostGroup) }
+
+// fillGroup writes rows column by column.
+func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, rows []Row) error {
+	values := make([]parquet.Value, 0, batch)
+	writers := group.ColumnWriters()
+	for i := range columns {
+		for from := 0; from < len(rows); from += batch {
+			part := rows[from:min(from+batch, len(rows))]
+			values = appendValues(values[:0], &columns[i], i, part)
+			if _, err := writers[i].WriteRowValues(values); err != nil {
+				return err
+			}
+		}
+	}
+	return group.Flush()
+}
+
+// appendValues appends the values of column c, which is the i-th.
+func appendValues(dst []parquet.Value, c *Column, i int, rows []Row) []parquet.Value {
+	known := 1 // definition level
+	if c.Required {
+		known = 0
+	}
+	null := parquet.NullValue().Level(0, 0, i)
+	for j := range rows {
+		v, ok := value(c, &rows[j])
+		if !ok {
+			dst = append(dst, null)
+			continue
+		}
+		dst = append(dst, v.Level(0, known, i))
+	}
+	return dst
+}
+
+func value(c *Column, r *Row) (parquet.Value, bool) {
+	switch c.Kind {
+	case Float: // most are
+		v := *c.time(r)
+		return parquet.DoubleValue(float64(v)), v.Known()
+	case Int:
+		v, ok := c.Int(r)
+		return parquet.Int64Value(v), ok
+	case Text:
+		v, ok := c.Text(r)
+		return parquet.ByteArrayValue([]byte(v)), ok
+	}
+	v, ok := c.Bool(r)
+	return parquet.BooleanValue(v), ok
+}
+
+// errgroup is work under way, and its first error.
+type errgroup struct {
+	under sync.WaitGroup
+	once  sync.Once
+	err   error
+}
+
+func (g *errgroup) start(work func() error) {
+	g.under.Go(func() {
+		if err := work(); err != nil {
+			g.once.Do(func() { g.err = err })
+		}
+	})
+}
+
+func (g *errgroup) wait() error {
+	g.under.Wait()
+	return g.err
+}
+
+// readParquet reads what writeParquet writes.
+func readParquet(in *os.File) ([]Row, error) {
+	stat, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(in, stat.Size())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, path := range file.Schema().Columns() {
+		names = append(names, path[0])
+	}
+	byPlace, err := arrange(names)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, file.NumRows())
+	for i := range rows {
+		rows[i] = empty()
+	}
+	first := 0
+	for _, group := range file.RowGroups() {
+		inside := rows[first : first+int(group.NumRows())]
+		for i, chunk := range group.ColumnChunks() {
+			if byPlace[i] == nil {
+				continue
+			}
+			if err := readChunk(chunk, byPlace[i], inside); err != nil {
+				return nil, fmt.Errorf("%s: %w", names[i], err)
+			}
+		}
+		first += len(inside)
+	}
+	return rows, nil
+}
+
+// readChunk puts the values of a column chunk into rows.
+func readChunk(chunk parquet.ColumnChunk, c *Column, rows []Row) error {
+	want := map[Kind]parquet.Kind{Int: parquet.Int64, Float: parquet.Double, Text: parquet.ByteArray, Bool: parquet.Boolean}[c.Kind]
+	if got := chunk.Type().Kind(); got != want {
+		return fmt.Errorf("is of type %v, want %v", got, want)
+	}
+	pages := chunk.Pages()
+	defer pages.Close()
+	var values [batch]parquet.Value
+	at := 0
+	for {
+		page, err := pages.ReadPage()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for in := page.Values(); ; {
+			n, err := in.ReadValues(values[:])
+			if at+n > len(rows) {
+				return fmt.Errorf("more than %d values", len(rows))
+			}
+			for i := range n {
+				c.take(&rows[at+i], &values[i])
+			}
+			at += n
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+		parquet.Release(page)
+	}
+}
+
+func (c *Column) take(r *Row, v *parquet.Value) {
+	if v.IsNull() {
+		return
+	}
+	switch c.Kind {
+	case Int:
+		c.setInt(r, v.Int64())
+	case Float:
+		c.setFloat(r, v.Double())
+	case Text:
+		c.setText(r, string(v.ByteArray()))
+	case Bool:
+		c.setBool(r, v.Boolean())
+	}
+}

@@ -1,0 +1,137 @@
+package requests
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Recorder watches a replay and keeps, of every request, what the collector
+// does not: the router's decision, preemptions, the stages of a disaggregated
+// replay, and the longest time between two tokens (see gaps.go).
+//
+// It is an observer of a replay (offline.Observer).
+type Recorder struct {
+	seen  []sight // by request
+	gaps  map[place]*decoding
+	blind bool // some engine does not say whom it preempts
+}
+
+// sight is what was seen of one request.
+type sight struct {
+	line      int32
+	preempted int32
+
+	routed         sim.Time
+	cost, nextCost float64
+	overlap        int32
+	blocks         int32
+	next           sim.WorkerID
+	placed, scored bool
+
+	prefillEnd, decodeStart, decodeAdmit MS
+
+	tokens interval
+}
+
+// place is a worker of a stage.
+type place struct {
+	stage  scheduler.Role
+	worker sim.WorkerID
+}
+
+// NewRecorder returns a recorder with room for the given number of requests.
+func NewRecorder(requests int) *Recorder {
+	return &Recorder{seen: make([]sight, 0, max(requests, 0)), gaps: map[place]*decoding{}}
+}
+
+// Grow makes room for so many requests.
+func (rec *Recorder) Grow(requests int) { rec.seen = slices.Grow(rec.seen, requests) }
+
+// Arrived notes a request.
+func (rec *Recorder) Arrived(q *sim.Request, _ sim.Time) {
+	rec.seen = append(rec.seen, sight{
+		line: int32(q.Line), prefillEnd: Unknown(), decodeStart: Unknown(), decodeAdmit: Unknown(),
+		tokens: interval{longest: -1},
+	})
+}
+
+// Routed notes the decision of the first stage's router.
+func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
+	if stage == scheduler.Decode {
+		return
+	}
+	s := &rec.seen[p.Request.ID]
+	s.routed, s.placed = at, true
+	s.scored = p.Blocks > 0 || p.Cost != 0 || p.Second != router.None
+	s.cost, s.nextCost, s.overlap, s.blocks, s.next = p.Cost, p.SecondCost, p.Overlap, p.Blocks, p.Second
+}
+
+// Handoff notes the way of a KV cache.
+func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
+	s := &rec.seen[id]
+	s.prefillEnd, s.decodeStart = MS(from), MS(to)
+}
+
+// Pass notes who lost its place, who came to decode, and the times between
+// tokens.
+func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	lost := []sim.RequestID(nil)
+	if p.Detail != nil {
+		lost = p.Detail.Lost
+	}
+	for _, id := range lost {
+		rec.seen[id].preempted++
+	}
+	rec.blind = rec.blind || len(lost) != p.Preempted
+	if stage == scheduler.Prefill {
+		return
+	}
+	if stage == scheduler.Decode {
+		for _, a := range p.Admitted {
+			if s := &rec.seen[a.Request]; !s.decodeAdmit.Known() {
+				s.decodeAdmit = MS(p.Start)
+			}
+		}
+	}
+	at := place{stage, w}
+	d := rec.gaps[at]
+	if d == nil {
+		d = &decoding{seen: &rec.seen}
+		rec.gaps[at] = d
+	}
+	d.pass(p, lost)
+}
+
+// fill adds to r what was seen.
+func (rec *Recorder) fill(r *Row) {
+	if r.ID >= len(rec.seen) {
+		return
+	}
+	s := &rec.seen[r.ID]
+	if s.line > 0 {
+		r.Line = Count(s.line)
+	}
+	if !rec.blind {
+		r.Preemptions = Count(s.preempted)
+	}
+	if s.placed {
+		r.Routed = MS(s.routed)
+	}
+	if s.scored {
+		r.Overlap, r.PromptBlocks, r.Cost = Count(s.overlap), Count(s.blocks), MS(s.cost)
+		if s.next != router.None {
+			r.RunnerUp, r.RunnerUpCost = Count(s.next), MS(s.nextCost)
+		}
+	}
+	r.PrefillEnd, r.DecodeStart, r.DecodeAdmit = s.prefillEnd, s.decodeStart, s.decodeAdmit
+	if s.prefillEnd.Known() {
+		r.Transfer = s.decodeStart - s.prefillEnd
+		r.Prefill = MS(sim.Time(s.prefillEnd - r.Admit).Max0())
+	}
+	if longest, ok := s.tokens.known(); ok && r.Finished() && r.Tokens >= 2 {
+		r.ITLMax = MS(longest)
+	}
+}

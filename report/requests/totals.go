@@ -1,0 +1,76 @@
+package requests
+
+import "github.com/replay-llm/replay/replay/collector"
+
+// Totals derives from rows, which are in order of arrival, entries of the report
+// that can be had from them to the last bit: its counts, and means, least and
+// largest values of what is measured once per request.
+func Totals(rows []Row) []collector.Field {
+	var completed, input, output, reused int
+	duration := MS(0)
+	for i := range rows {
+		if r := &rows[i]; r.Counted() {
+			completed++
+			input += r.Input
+			output += r.Output
+			reused += r.Reused
+			duration = max(duration, r.Last)
+		}
+	}
+	ratio := 0.0
+	if input > 0 {
+		ratio = float64(reused) / float64(input)
+	}
+	fields := []collector.Field{
+		{Key: "num_requests", Value: len(rows)},
+		{Key: "completed_requests", Value: completed},
+		{Key: "total_input_tokens", Value: input},
+		{Key: "total_output_tokens", Value: output},
+		{Key: "duration_ms", Value: float64(duration)},
+		{Key: "prefix_cache_reused_ratio", Value: ratio},
+	}
+	for _, m := range Metrics() {
+		fields = append(fields, spread(m, rows)...)
+	}
+	return fields
+}
+
+// Metric is a time that every request has, or every one of two tokens or more.
+type Metric struct {
+	Name string // as in ttft
+	Key  string // of the report's entries, as in p99_ttft_ms without p99_
+	At   func(*Row) MS
+}
+
+// Metrics are the times measured once per request.
+func Metrics() []Metric {
+	return []Metric{
+		{"ttft", "ttft_ms", func(r *Row) MS { return r.TTFT }},
+		{"ttst", "ttst_ms", func(r *Row) MS { return r.TTST }},
+		{"tpot", "tpot_ms", func(r *Row) MS { return r.TPOT }},
+		{"e2e", "e2e_latency_ms", func(r *Row) MS { return r.E2E }},
+	}
+}
+
+func spread(m Metric, rows []Row) []collector.Field {
+	var sum, least, most float64
+	n := 0
+	for i := range rows {
+		at := m.At(&rows[i])
+		if !at.Known() {
+			continue
+		}
+		v := float64(at)
+		if n == 0 || v < least {
+			least = v
+		}
+		most = max(most, v)
+		sum += v
+		n++
+	}
+	mean := 0.0
+	if n > 0 {
+		mean = sum / float64(n)
+	}
+	return []collector.Field{{Key: "mean_" + m.Key, Value: mean}, {Key: "min_" + m.Key, Value: least}, {Key: "max_" + m.Key, Value: most}}
+}

@@ -1,0 +1,111 @@
+package rundir
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// digestFormat is the version of what goes into a digest, and in which order.
+const digestFormat = "v1"
+
+// Input is a file that a run read.
+type Input struct {
+	Role   string `json:"role"` // "trace" or "profile"
+	Path   string `json:"path"` // as it was named; not part of a digest
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // of the bytes as they are, packed or not
+}
+
+// HashInput is the input of the given role that in holds.
+func HashInput(role, path string, in io.Reader) (Input, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, in)
+	return Input{Role: role, Path: path, Bytes: n, SHA256: sum(h)}, err
+}
+
+// HashFile is the input of the given role at path.
+func HashFile(role, path string) (Input, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Input{}, err
+	}
+	defer f.Close()
+	return HashInput(role, path, f)
+}
+
+// Digest says in short what a run was made of and what came of it. It does not
+// depend on machine, system, threads or names of files.
+type Digest struct {
+	Configuration string `json:"configuration"` // inputs and settings
+	Lifecycles    string `json:"lifecycles"`    // what happened to each request
+	Run           string `json:"digest"`        // both, and the format
+}
+
+// NewDigest is the digest of a run.
+func NewDigest(inputs []Input, settings []Setting, rows []requests.Row) Digest {
+	d := Digest{Configuration: configuration(inputs, settings), Lifecycles: Lifecycles(rows)}
+	h := sha256.New()
+	fmt.Fprintf(h, "replay digest %s\nconfiguration %s\nlifecycles %s\n", digestFormat, d.Configuration, d.Lifecycles)
+	d.Run = digestFormat + ":" + sum(h)
+	return d
+}
+
+func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// configuration hashes inputs by content and settings by value. A file's path
+// counts by what is in the file.
+func configuration(inputs []Input, settings []Setting) string {
+	h := sha256.New()
+	for _, in := range inputs {
+		fmt.Fprintf(h, "input %s %s\n", in.Role, in.SHA256)
+	}
+	for _, s := range settings {
+		if !s.zero() && !isPath(s.Key) {
+			fmt.Fprintf(h, "%s=%s\n", s.Key, s.Value)
+		}
+	}
+	return sum(h)
+}
+
+// isPath says that a setting names an input.
+func isPath(key string) bool {
+	return key == "trace.path" || strings.HasSuffix(key, ".profile_path")
+}
+
+// Lifecycles hashes what happened to each request, in order of arrival: the bits
+// of its instants, where it ran and its tokens. What is derived from these, and
+// what only some runs record, is left out.
+func Lifecycles(rows []requests.Row) string {
+	h := sha256.New()
+	out := bufio.NewWriterSize(h, 1<<16)
+	var buf []byte
+	for i := range rows {
+		r := &rows[i]
+		buf = buf[:0]
+		for _, n := range [...]int{
+			r.ID, r.Turn, int(r.Worker), int(r.PrefillWorker), r.Input, r.Output, r.Tokens, r.Reused,
+		} {
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(int64(n)))
+		}
+		for _, at := range [...]requests.MS{r.Arrival, r.Admit, r.First, r.Second, r.Last} {
+			bits := uint64(math.MaxUint64)
+			if at.Known() {
+				bits = math.Float64bits(float64(at))
+			}
+			buf = binary.LittleEndian.AppendUint64(buf, bits)
+		}
+		out.Write(buf) // a hash takes everything
+	}
+	out.Flush()
+	return sum(h)
+}

@@ -1,0 +1,150 @@
+// Package rundir is the directory that a run leaves: its report, its requests,
+// and what it was made of.
+//
+// Read run.go (what is in it), settings.go and digest.go (what identifies a
+// run), write.go (how it appears as a whole), verify.go (how it is checked).
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// Names of the files in a run directory.
+const (
+	RunFile    = "run.json"
+	ReportFile = "report.json"
+)
+
+// layout is the version of the directory's layout.
+const layout = 1
+
+// Run is what run.json says.
+type Run struct {
+	Layout   int               `json:"layout"`
+	Version  string            `json:"version"` // of the program
+	Command  []string          `json:"command"` // its arguments
+	Seed     uint64            `json:"seed"`
+	Compat   bool              `json:"compat"`
+	Partial  bool              `json:"partial"` // ended while requests were left
+	Requests string            `json:"requests_file"`
+	Inputs   []Input           `json:"inputs"`
+	Config   map[string]Scalar `json:"config"` // settings by key
+	Digest
+	Files []Stored `json:"files"`
+
+	dir string // where it was read from
+}
+
+// Stored is a file of the directory other than run.json.
+type Stored struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Scalar is a JSON value that is kept as it is written.
+type Scalar = json.RawMessage
+
+// SetConfig takes over settings.
+func (r *Run) SetConfig(settings []Setting) {
+	r.Config = make(map[string]Scalar, len(settings))
+	for _, s := range settings {
+		r.Config[s.Key] = Scalar(s.Value)
+	}
+}
+
+// Settings are the settings of the run, by key.
+func (r *Run) Settings() []Setting {
+	all := make([]Setting, 0, len(r.Config))
+	for _, key := range slices.Sorted(maps.Keys(r.Config)) {
+		all = append(all, Setting{Key: key, Value: string(r.Config[key])})
+	}
+	return all
+}
+
+// Open reads the run.json of a directory.
+func Open(dir string) (*Run, error) {
+	path := filepath.Join(dir, RunFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: is no run directory, want %s in it", dir, RunFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{dir: dir}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Layout != layout {
+		return nil, fmt.Errorf("%s: layout is %d, want %d", path, r.Layout, layout)
+	}
+	return r, nil
+}
+
+// IsRun says that dir is a run directory.
+func IsRun(dir string) bool {
+	_, err := Open(dir)
+	return err == nil
+}
+
+// Report reads the run's report.
+func (r *Run) Report() (*collector.Report, error) {
+	return ReadReport(filepath.Join(r.dir, ReportFile))
+}
+
+// Rows reads the run's requests.
+func (r *Run) Rows() ([]requests.Row, error) {
+	if r.Requests == "" || filepath.Base(r.Requests) != r.Requests {
+		return nil, fmt.Errorf("%s: requests_file is %q, want the name of a file beside it", filepath.Join(r.dir, RunFile), r.Requests)
+	}
+	return requests.ReadFile(filepath.Join(r.dir, r.Requests))
+}
+
+// ReadReport reads a report file.
+func ReadReport(path string) (*collector.Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	report, err := collector.ReadJSON(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return report, nil
+}
+
+// marshal is run.json.
+func (r *Run) marshal() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(r)
+	return b.Bytes(), err
+}
+
+// countingWriter tells how much was written.
+type countingWriter struct {
+	io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,202 @@
+package rundir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// ran is the result of a small run.
+func ran(t *testing.T) *offline.Result {
+	t.Helper()
+	spec := spec()
+	result, err := spec.Run(context.Background(), replay.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func spec() replay.Spec {
+	args := engineargs.Default()
+	return replay.Spec{
+		Synthetic: loadgen.Synthetic{Requests: 30, Input: 1000, Output: 7, Interval: 3, Turns: 2, Delay: 5},
+		Speedup:   1, Workers: 2, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &args, Seed: 7,
+	}
+}
+
+// write makes a run directory and returns its path.
+func write(t *testing.T, path string, over Replace) error {
+	t.Helper()
+	result := ran(t)
+	rows := requests.Collect(result.Collector, nil, nil)
+	trace, err := HashInput("trace", "somewhere.jsonl", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Run{Version: "test", Requests: "requests.parquet", Inputs: []Input{trace}}
+	s := spec()
+	r.SetConfig(Settings(&s))
+	r.Digest = NewDigest(r.Inputs, r.Settings(), rows)
+	return r.Write(context.Background(), path, over, []File{
+		{ReportFile, result.Report.WriteJSON},
+		{r.Requests, func(w io.Writer) error { return requests.Write(w, requests.Parquet, rows) }},
+	})
+}
+
+// A directory that was written verifies, and each change to it is found.
+func TestVerify(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(dir string) error
+		want   string // what differs, "" for nothing
+	}{
+		{"nothing", func(string) error { return nil }, ""},
+		{"a request's token", func(dir string) error {
+			path := filepath.Join(dir, "requests.parquet")
+			rows, err := requests.ReadFile(path)
+			rows[3].Last += 0.001
+			return errors.Join(err, requests.WriteFile(path, rows))
+		}, "requests.parquet lifecycles digest"},
+		{"a setting", func(dir string) error { return replaceIn(dir, RunFile, `"workers": 2`, `"workers": 3`) }, "configuration digest"},
+		{"the input", func(dir string) error { return replaceIn(dir, RunFile, `"sha256": "2d71`, `"sha256": "2d72`) }, "configuration digest"},
+		{"the report", func(dir string) error {
+			return replaceIn(dir, ReportFile, `"completed_requests": 60`, `"completed_requests": 61`)
+		}, "report.json completed_requests"},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		if err := write(t, dir, ReplaceNothing); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.change(dir); err != nil {
+			t.Fatal(err)
+		}
+		found, err := Verify(dir)
+		if err != nil || len(found) < 10 {
+			t.Fatalf("%s: %d findings, %v", c.name, len(found), err)
+		}
+		var differs []string
+		for _, f := range found {
+			if f.Differs != "" {
+				differs = append(differs, f.What)
+			}
+		}
+		if got := strings.Join(differs, " "); got != c.want {
+			t.Errorf("%s changed: %q differ, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func replaceIn(dir, name, old, new string) error {
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	if err == nil && !bytes.Contains(text, []byte(old)) {
+		return fmt.Errorf("%s holds no %s", name, old)
+	}
+	return errors.Join(err, os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(new), 1), 0o600))
+}
+
+// What exists is replaced only where that is asked for.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	run, other := filepath.Join(dir, "run"), filepath.Join(dir, "other")
+	if err := write(t, run, ReplaceNothing); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(other, "precious"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		over Replace
+		ok   bool
+	}{
+		{run, ReplaceNothing, false}, {other, ReplaceNothing, false}, {other, ReplaceRun, false},
+		{run, ReplaceRun, true}, {run, ReplaceAnything, true}, {other, ReplaceAnything, true},
+		{filepath.Join(dir, "new", "run"), ReplaceNothing, true},
+	} {
+		if err := write(t, c.path, c.over); (err == nil) != c.ok {
+			t.Errorf("%s, %d: %v", c.path, c.over, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 3 {
+		t.Errorf("%v are left, want run, other and new (%v)", entries, err)
+	}
+}
+
+// A directory that fails on the way leaves nothing, whatever fails.
+func TestNothingIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	for name, fail := range map[string]func(io.Writer) error{
+		"full": func(w io.Writer) error { return errors.New("no space left on device") },
+		"interrupted": func(w io.Writer) error {
+			cancel()
+			_, err := w.Write([]byte("x"))
+			return err
+		},
+	} {
+		r := &Run{}
+		err := r.Write(ctx, filepath.Join(dir, "run"), ReplaceNothing, []File{
+			{"a", func(w io.Writer) error { _, err := w.Write([]byte("x")); return err }}, {"b", fail},
+		})
+		if entries, _ := os.ReadDir(dir); err == nil || len(entries) != 0 {
+			t.Errorf("%s: %v; %v are left", name, err, entries)
+		}
+	}
+}
+
+// Settings are named by their place; zero ones do not count, and neither do the
+// paths of inputs.
+func TestSettings(t *testing.T) {
+	s := spec()
+	s.Trace = &replay.Trace{Path: "a.jsonl", BlockTokens: 512}
+	values := map[string]string{}
+	for _, x := range Settings(&s) {
+		values[x.Key] = x.Value
+	}
+	for key, want := range map[string]string{
+		"workers": "2", "seed": "7", "mode": "0", "router": `"round_robin"`, "trace.path": `"a.jsonl"`,
+		"aggregated.block_tokens": "64", "aggregated.engine": `"vllm"`, "aggregated.sglang.chunk_tokens": "8192",
+		"aggregated.prefix_caching": "true", "synthetic.requests": "30", "aggregated.kv_bytes_per_token": "0",
+	} {
+		if values[key] != want && key != "mode" {
+			t.Errorf("%s is %s, want %s", key, values[key], want)
+		}
+	}
+	before := NewDigest(nil, Settings(&s), nil)
+	s.Trace.Path = "b.jsonl"
+	if after := NewDigest(nil, Settings(&s), nil); after != before {
+		t.Errorf("another path: digest %v, want %v", after, before)
+	}
+	s.Workers = 3
+	if after := NewDigest(nil, Settings(&s), nil); after == before {
+		t.Error("another number of workers has the same digest")
+	}
+	with := append(Settings(&s), Setting{Key: "zzz.new", Value: "false"})
+	if NewDigest(nil, with, nil) != NewDigest(nil, Settings(&s), nil) {
+		t.Error("a setting that nobody made changes the digest")
+	}
+}
+
+// The digest of a run is the same everywhere.
+func TestDigestIsStable(t *testing.T) {
+	rows := requests.Collect(ran(t).Collector, nil, nil)
+	const want = "41c1ccb0d0d2b3883bfef516d7ce0ae626c71af82c076768297c71c95ddb6efb"
+	if got := Lifecycles(rows); got != want {
+		t.Errorf("lifecycles %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,108 @@
+package rundir
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// Finding is one thing that Verify looked at.
+type Finding struct {
+	What string
+	// Differs says what is wrong, "" for nothing.
+	Differs string
+	// Note says why it could not be looked at, or what else is worth knowing.
+	Note string
+}
+
+// Verify derives again from the files in a run directory what run.json says of
+// them. It runs nothing. An error means that the directory cannot be read.
+func Verify(dir string) ([]Finding, error) {
+	r, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Finding
+	for _, f := range r.Files {
+		all = append(all, r.verifyFile(f))
+	}
+	for _, in := range r.Inputs {
+		all = append(all, verifyInput(in))
+	}
+	rows, err := r.Rows()
+	if err != nil {
+		return nil, err
+	}
+	report, err := r.Report()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, verifyReport(report, rows)...)
+	d := NewDigest(r.Inputs, r.Settings(), rows)
+	return append(all,
+		compare("configuration", d.Configuration, r.Configuration),
+		compare("lifecycles", d.Lifecycles, r.Lifecycles),
+		compare("digest", d.Run, r.Digest.Run),
+	), nil
+}
+
+func compare(what, got, want string) Finding {
+	f := Finding{What: what}
+	if got != want {
+		f.Differs = fmt.Sprintf("is %s, %s says %s", got, RunFile, want)
+	}
+	return f
+}
+
+func (r *Run) verifyFile(f Stored) Finding {
+	found := Finding{What: f.Name}
+	if filepath.Base(f.Name) != f.Name {
+		found.Differs = "is no name of a file in the directory"
+		return found
+	}
+	got, err := HashFile("", filepath.Join(r.dir, f.Name))
+	switch {
+	case err != nil:
+		found.Differs = err.Error()
+	case got.SHA256 != f.SHA256:
+		found.Differs = fmt.Sprintf("has sha256 %s (%d bytes), %s says %s (%d bytes)", got.SHA256, got.Bytes, RunFile, f.SHA256, f.Bytes)
+	}
+	return found
+}
+
+// verifyInput compares an input with what the run read, if it is still there.
+func verifyInput(in Input) Finding {
+	found := Finding{What: in.Role + " " + in.Path}
+	if st, err := os.Stat(in.Path); err != nil || !st.Mode().IsRegular() {
+		found.Note = "not there to be compared"
+		return found
+	}
+	got, err := HashFile(in.Role, in.Path)
+	switch {
+	case err != nil:
+		found.Note = err.Error()
+	case got.SHA256 != in.SHA256:
+		found.Differs = fmt.Sprintf("has sha256 %s (%d bytes), the run read %s (%d bytes)", got.SHA256, got.Bytes, in.SHA256, in.Bytes)
+	}
+	return found
+}
+
+// verifyReport derives from the requests what the report says of single ones.
+func verifyReport(report *collector.Report, rows []requests.Row) []Finding {
+	values := map[string]any{}
+	for _, f := range report.Fields() {
+		values[f.Key] = f.Value
+	}
+	var all []Finding
+	for _, f := range requests.Totals(rows) {
+		found := Finding{What: f.Key}
+		if values[f.Key] != f.Value {
+			found.Differs = fmt.Sprintf("%s says %v, the requests give %v", ReportFile, values[f.Key], f.Value)
+		}
+		all = append(all, found)
+	}
+	return all
+}

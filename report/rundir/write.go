@@ -1,0 +1,151 @@
+package rundir
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Replace says what a new run directory may take the place of.
+type Replace uint8
+
+const (
+	ReplaceNothing  Replace = iota
+	ReplaceRun              // another run directory
+	ReplaceAnything         // whatever is there
+)
+
+// Check refuses a path at which no directory may be made.
+func Check(path string, over Replace) error {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case over == ReplaceAnything:
+		return nil
+	case over == ReplaceRun && st.IsDir() && IsRun(path):
+		return nil
+	case over == ReplaceRun:
+		return fmt.Errorf("%s: exists and is no run directory, want a new path or --force", path)
+	}
+	return fmt.Errorf("%s: exists, want a new path, --overwrite for another run directory or --force", path)
+}
+
+// File is a file to be written into a run directory.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// Write makes the directory at path with files and run.json in it. It appears as
+// a whole: it is made beside and renamed, and when that fails, or ctx ends
+// before, nothing is left.
+func (r *Run) Write(ctx context.Context, path string, over Replace, files []File) (err error) {
+	if err := Check(path, over); err != nil {
+		return err
+	}
+	path = filepath.Clean(path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	dir, err := beside(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
+	r.Layout, r.Files = layout, nil
+	for _, f := range files {
+		stored, err := store(ctx, dir, f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(path, f.Name), err)
+		}
+		r.Files = append(r.Files, stored)
+	}
+	text, err := r.marshal()
+	if err != nil {
+		return err
+	}
+	if _, err := store(ctx, dir, File{RunFile, func(w io.Writer) error { _, err := w.Write(text); return err }}); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(path, RunFile), err)
+	}
+	return swap(dir, path, over)
+}
+
+// beside makes a new directory next to path.
+func beside(path string) (string, error) {
+	const tries = 10_000
+	for i := range tries {
+		dir := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d-%d.tmp", filepath.Base(path), os.Getpid(), i))
+		err := os.Mkdir(dir, 0o777)
+		if !errors.Is(err, fs.ErrExist) {
+			return dir, err
+		}
+	}
+	return "", fmt.Errorf("%s: %d temporary directories are in the way", path, tries)
+}
+
+// store writes one file to the end and to the disk.
+func store(ctx context.Context, dir string, file File) (Stored, error) {
+	f, err := os.OpenFile(filepath.Join(dir, file.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return Stored{}, err
+	}
+	h := sha256.New()
+	out := &countingWriter{Writer: io.MultiWriter(UntilDone(ctx, f), h)}
+	err = file.Write(out)
+	if err == nil {
+		err = f.Sync()
+	}
+	return Stored{Name: file.Name, Bytes: out.n, SHA256: sum(h)}, errors.Join(err, f.Close())
+}
+
+// swap gives dir the name path. What was there is put aside first and comes back
+// if that fails.
+func swap(dir, path string, over Replace) error {
+	if err := Check(path, over); err != nil {
+		return err
+	}
+	aside := ""
+	if _, err := os.Lstat(path); err == nil {
+		aside = dir + ".old"
+		if err := os.Rename(path, aside); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(dir, path); err != nil {
+		if aside != "" {
+			err = errors.Join(err, os.Rename(aside, path))
+		}
+		return err
+	}
+	if aside != "" {
+		return os.RemoveAll(aside)
+	}
+	return nil
+}
+
+// UntilDone is out, but fails once ctx has ended.
+func UntilDone(ctx context.Context, out io.Writer) io.Writer { return untilDone{ctx, out} }
+
+type untilDone struct {
+	ctx context.Context
+	out io.Writer
+}
+
+func (u untilDone) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.out.Write(p)
+}

@@ -1,0 +1,176 @@
+package slo
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// Outcome says how far a run met its objectives.
+type Outcome struct {
+	Single  bool // there are objectives of single requests
+	Arrived int
+	Met     int // requests that met all of them
+
+	Attainment  float64 // share of the requests that arrived, 0 to 1
+	Target      float64 // that it was to reach
+	GoodputRPS  float64 // requests that met them, per second of the run
+	GoodputTokS float64 // their answer tokens, per second of the run
+	Objectives  []Judged
+	Overall     bool // all objectives over all requests were met
+}
+
+// Judged is an objective and what came of it.
+type Judged struct {
+	Objective
+	Attainment float64 // of an objective of single requests: share that met it
+	ValueMS    float64 // of a statistic
+	Met        bool    // of a statistic
+}
+
+// unfinished stands for the objectives of a request that has no answer.
+const unfinished = "unfinished"
+
+// Judge holds rows and report to objectives, and writes into each row whether it
+// met them. A request without a second token has no time per token and meets a
+// limit on it; one that was not answered in full meets nothing. The share of
+// requests that must meet their objectives is target.
+func Judge(objectives []Objective, target float64, rows []requests.Row, report *collector.Report) *Outcome {
+	o := &Outcome{Arrived: len(rows), Target: target, Overall: true}
+	values := map[string]float64{}
+	for _, f := range report.Fields() {
+		if v, ok := f.Value.(float64); ok {
+			values[f.Key] = v
+		}
+	}
+	var single []Judged
+	for _, objective := range objectives {
+		j := Judged{Objective: objective}
+		if objective.Statistic == "" {
+			single = append(single, j)
+			continue
+		}
+		j.ValueMS = values[objective.Statistic+"_"+objective.metric().key]
+		j.Met = j.ValueMS <= objective.LimitMS
+		o.Overall = o.Overall && j.Met
+		o.Objectives = append(o.Objectives, j)
+	}
+	if len(single) > 0 {
+		o.judgeRows(single, rows, report.DurationMS)
+		o.Objectives = append(single, o.Objectives...)
+	}
+	return o
+}
+
+func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS float64) {
+	o.Single = true
+	at := make([]func(*requests.Row) requests.MS, len(single))
+	for i := range single {
+		at[i] = single[i].metric().at
+	}
+	met := make([]int, len(single))
+	tokens := 0
+	var missed []string
+	for i := range rows {
+		r := &rows[i]
+		missed = missed[:0]
+		if !r.Finished() {
+			missed = append(missed, unfinished)
+		} else {
+			for k := range single {
+				if v := at[k](r); v.Known() && float64(v) > single[k].LimitMS {
+					missed = append(missed, single[k].Metric)
+				} else {
+					met[k]++
+				}
+			}
+		}
+		r.SLO, r.SLOMissed = requests.Missed, strings.Join(missed, "+")
+		if len(missed) == 0 {
+			r.SLO = requests.Met
+			o.Met++
+			tokens += r.Tokens
+		}
+	}
+	seconds := max(durationMS/1000.0, 1e-9)
+	o.Attainment = share(o.Met, len(rows))
+	o.GoodputRPS, o.GoodputTokS = float64(o.Met)/seconds, float64(tokens)/seconds
+	for k := range single {
+		single[k].Attainment = share(met[k], len(rows))
+	}
+}
+
+// share is a part of a whole; all of nothing is all.
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 1
+	}
+	return float64(part) / float64(whole)
+}
+
+// Holds says that everything was met that was asked for.
+func (o *Outcome) Holds() bool {
+	return o.Overall && (!o.Single || o.Attainment >= o.Target)
+}
+
+// Fields are the entries that a report gets.
+func (o *Outcome) Fields() []collector.Field {
+	fields := []collector.Field{{Key: "slo_met", Value: o.Holds()}}
+	if o.Single {
+		fields = append(fields,
+			collector.Field{Key: "slo_met_requests", Value: o.Met},
+			collector.Field{Key: "slo_attainment", Value: o.Attainment},
+			collector.Field{Key: "slo_attainment_target", Value: o.Target},
+			collector.Field{Key: "goodput_rps", Value: o.GoodputRPS},
+			collector.Field{Key: "goodput_output_tok_s", Value: o.GoodputTokS})
+	}
+	for i := range o.Objectives {
+		j := &o.Objectives[i]
+		key := "slo_" + j.name()
+		fields = append(fields, collector.Field{Key: key + "_ms", Value: j.LimitMS})
+		if j.Statistic == "" {
+			fields = append(fields, collector.Field{Key: key + "_attainment", Value: j.Attainment})
+		} else {
+			fields = append(fields, collector.Field{Key: key + "_met", Value: j.Met})
+		}
+	}
+	return fields
+}
+
+// Lines say the outcome to people.
+func (o *Outcome) Lines() []string {
+	var lines []string
+	if o.Single {
+		lines = append(lines, fmt.Sprintf("SLO: %d of %d requests met it (%.2f%%, wanted %.2f%%)",
+			o.Met, o.Arrived, 100*o.Attainment, 100*o.Target))
+		lines = append(lines, fmt.Sprintf("Goodput: %.2f requests/sec, %.2f output tokens/sec", o.GoodputRPS, o.GoodputTokS))
+	}
+	for i := range o.Objectives {
+		j := &o.Objectives[i]
+		switch {
+		case j.Statistic == "":
+			lines = append(lines, fmt.Sprintf("SLO %v: met by %.2f%%", j.Objective, 100*j.Attainment))
+		case j.Met:
+			lines = append(lines, fmt.Sprintf("SLO %v: met, %.2f ms", j.Objective, j.ValueMS))
+		default:
+			lines = append(lines, fmt.Sprintf("SLO %v: missed, %.2f ms", j.Objective, j.ValueMS))
+		}
+	}
+	return lines
+}
+
+// Missed says in one line what was missed, "" when all was met.
+func (o *Outcome) Missed() string {
+	var parts []string
+	if o.Single && o.Attainment < o.Target {
+		parts = append(parts, fmt.Sprintf("%d of %d requests met their objectives, want %.2f%%", o.Met, o.Arrived, 100*o.Target))
+	}
+	for i := range o.Objectives {
+		if j := &o.Objectives[i]; j.Statistic != "" && !j.Met {
+			parts = append(parts, fmt.Sprintf("%s %s is %.2f ms, want at most %g ms", j.Statistic, j.Metric, j.ValueMS, j.LimitMS))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

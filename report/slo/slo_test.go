@@ -1,0 +1,88 @@
+package slo
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// answered is a request with the given times; tpot < 0: it has one token.
+func answered(ttft, tpot, e2e float64) requests.Row {
+	u := requests.Unknown()
+	r := requests.Row{TTFT: requests.MS(ttft), E2E: requests.MS(e2e), Tokens: 10, Output: 10, TPOT: u, ITLMean: u, TTST: u}
+	if tpot < 0 {
+		r.Tokens, r.Output = 1, 1
+	} else {
+		r.TPOT, r.ITLMean, r.TTST = requests.MS(tpot), requests.MS(tpot), requests.MS(tpot)
+	}
+	return r
+}
+
+func TestJudge(t *testing.T) {
+	unanswered := answered(1, 1, 1)
+	unanswered.Tokens = 3
+	rows := []requests.Row{
+		answered(100, 10, 200), // meets all
+		answered(500, 30, 900), // at the limits
+		answered(501, 10, 200),
+		answered(501, 31, 200),
+		answered(100, -1, 100), // has no time per token
+		unanswered,
+	}
+	report := &collector.Report{DurationMS: 2000}
+	report.TTFT.P99 = 1500
+	report.ITL.Median = 20
+	objectives, err := Parse("ttft=500ms,itl=30ms, p99:ttft=1s,p50:itl=0.02s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Judge(objectives, 0.5, rows, report)
+	if o.Met != 3 || o.Attainment != 0.5 || o.GoodputRPS != 1.5 || o.GoodputTokS != 10.5 || o.Holds() {
+		t.Errorf("%+v, want 3 met: 1.5 requests and 10.5 tokens per second, and the percentile missed", o)
+	}
+	want := []string{"", "", "ttft", "ttft+itl", "", "unfinished"}
+	for i, r := range rows {
+		if r.SLOMissed != want[i] || (r.SLO == requests.Met) != (want[i] == "") {
+			t.Errorf("request %d missed %q (%d), want %q", i, r.SLOMissed, r.SLO, want[i])
+		}
+	}
+	lines := strings.Join(o.Lines(), "\n")
+	for _, line := range []string{
+		"SLO: 3 of 6 requests met it (50.00%, wanted 50.00%)", "Goodput: 1.50 requests/sec, 10.50 output tokens/sec",
+		"SLO ttft <= 500 ms: met by 50.00%", "SLO itl <= 30 ms: met by 66.67%",
+		"SLO p99 ttft <= 1000 ms: missed, 1500.00 ms", "SLO median itl <= 20 ms: met, 20.00 ms",
+	} {
+		if !strings.Contains(lines, line) {
+			t.Errorf("no line %q in\n%s", line, lines)
+		}
+	}
+	if got := o.Missed(); got != "p99 ttft is 1500.00 ms, want at most 1000 ms" {
+		t.Errorf("missed: %q", got)
+	}
+	if o := Judge(objectives[:2], 0.51, rows, report); o.Holds() || !strings.Contains(o.Missed(), "3 of 6") {
+		t.Errorf("%+v holds, want more requests", o)
+	}
+	report.Extra = o.Fields()
+	if err := report.WriteJSON(&strings.Builder{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "want a metric and a limit",
+		"ttft":                "want a metric and a limit",
+		"ttft=500":            "with its unit",
+		"ttft=-1ms":           "above 0",
+		"speed=1s":            "want one of ttft",
+		"p98:ttft=1s":         "statistic is \"p98\"",
+		"ttft=1s,ttft=2s":     "a second limit",
+		"p99:ttft=1s,ttft=2x": "with its unit",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q in it", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package summary
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// Named is a report and what it is called.
+type Named struct {
+	Name   string
+	Report *collector.Report
+}
+
+// WriteMarkdown writes a table with a row per value and a column per report.
+// Real times are left out: they differ from run to run.
+func WriteMarkdown(w io.Writer, reports []Named) error {
+	var b strings.Builder
+	b.WriteString("| Metric |")
+	for _, r := range reports {
+		fmt.Fprintf(&b, " %s |", strings.ReplaceAll(r.Name, "|", `\|`))
+	}
+	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(reports)) + "\n")
+	for _, key := range keys(reports) {
+		fmt.Fprintf(&b, "| `%s` |", key)
+		for _, r := range reports {
+			fmt.Fprintf(&b, " %s |", cell(r.Report, key))
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// keys are those of the first report, then what others have besides.
+func keys(reports []Named) []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, r := range reports {
+		for _, f := range r.Report.Fields() {
+			if !seen[f.Key] && !IsWall(f.Key) {
+				seen[f.Key] = true
+				all = append(all, f.Key)
+			}
+		}
+	}
+	return all
+}
+
+// IsWall says that an entry of a report depends on real time, so that it differs
+// from run to run.
+func IsWall(key string) bool {
+	switch key {
+	case "wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s":
+		return true
+	}
+	return false
+}
+
+func cell(r *collector.Report, key string) string {
+	for _, f := range r.Fields() {
+		if f.Key != key {
+			continue
+		}
+		if v, ok := f.Value.(float64); ok {
+			return strconv.FormatFloat(v, 'f', 2, 64)
+		}
+		return fmt.Sprint(f.Value)
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+// Package summary writes a report in the forms of others: as the result files
+// of load generators, and as a table in Markdown.
+//
+// Read summary.go, then the tools: aiperf.go, vllm.go, sglang.go; markdown.go.
+package summary
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// Format is whose names a summary has.
+type Format uint8
+
+const (
+	Native Format = iota
+	AIPerf        // aiperf profile: profile_export_aiperf.json
+	VLLM          // vllm bench serve --save-result
+	SGLang        // python -m sglang.bench_serving --output-file
+)
+
+func (f Format) String() string { return [...]string{"native", "aiperf", "vllm", "sglang"}[f] }
+
+// Names are the names of all formats.
+func Names() []string {
+	var all []string
+	for f := Native; f <= SGLang; f++ {
+		all = append(all, f.String())
+	}
+	return all
+}
+
+// ParseFormat is the format of the given name.
+func ParseFormat(name string) (Format, error) {
+	for f := Native; f <= SGLang; f++ {
+		if f.String() == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("report format is %q, want native, aiperf, vllm or sglang", name)
+}
+
+// Write writes r as JSON under the names of f.
+func Write(w io.Writer, f Format, r *collector.Report) error {
+	switch f {
+	case AIPerf:
+		return writeObject(w, aiperf(r))
+	case VLLM:
+		return writeObject(w, vllm(r))
+	case SGLang:
+		return writeObject(w, sglang(r))
+	}
+	return r.WriteJSON(w)
+}
+
+// entry is a key and its value, which keep their order in the file.
+type entry struct {
+	key   string
+	value any // what encoding/json takes, or []entry
+}
+
+func writeObject(w io.Writer, entries []entry) error {
+	text, err := appendObject(nil, entries)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+func appendObject(dst []byte, entries []entry) ([]byte, error) {
+	dst = append(dst, '{')
+	for i, e := range entries {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"`+e.key+`":`...)
+		var err error
+		switch v := e.value.(type) {
+		case []entry:
+			dst, err = appendObject(dst, v)
+		case float64:
+			dst = collector.AppendFloat(dst, v)
+		default:
+			var text []byte
+			text, err = json.Marshal(v)
+			dst = append(dst, text...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.key, err)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// extra is an entry that not every report has.
+func extra(r *collector.Report, key string) (any, bool) {
+	for _, f := range r.Extra {
+		if f.Key == key {
+			return f.Value, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,120 @@
+package timeline
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// lane is a request's own line, and how far its arrows have come.
+type lane struct {
+	arrival sim.Time
+	stays   [2]stay
+	hidden  bool // the cut leaves it out
+	handed  bool // its KV cache has left the prefill worker
+	begun   bool // its first arrow has begun
+}
+
+// stay is a request's time at a stage.
+type stay struct {
+	routed, admit, first sim.Time
+	admitted, token      bool
+}
+
+func (l *lane) stage(s scheduler.Role) *stay { return &l.stays[index(s)] }
+
+// follow takes the requests of a pass further.
+func (w *Writer) follow(stage scheduler.Role, pid int64, k *worker, p *scheduler.Pass) {
+	for i := range p.Admitted {
+		w.admit(stage, pid, p.Admitted[i].Request, p.Start)
+	}
+	if p.Detail != nil {
+		for _, id := range p.Detail.Lost {
+			if !w.lanes[id].hidden && w.shown(p.Start, p.Start) {
+				w.out.mark(id, "loses its place", p.Start)
+			}
+		}
+	}
+	for i := range p.Marks {
+		m := &p.Marks[i]
+		l := &w.lanes[m.Request]
+		if l.hidden {
+			continue
+		}
+		if m.First {
+			w.first(stage, m.Request, p.End)
+		}
+		if m.Last {
+			k.watched--
+			w.last(stage, pid, m.Request, p)
+		}
+	}
+}
+
+// admit ends a request's wait; the arrow goes on to its first pass.
+func (w *Writer) admit(stage scheduler.Role, pid int64, id sim.RequestID, at sim.Time) {
+	l := &w.lanes[id]
+	s := l.stage(stage)
+	if l.hidden || s.admitted {
+		return
+	}
+	s.admit, s.admitted = at, true
+	if stage == scheduler.Decode {
+		w.phase(id, "wait for decode", s.routed, at)
+	} else {
+		w.phase(id, "wait", l.arrival, at)
+	}
+	w.step(id, at, pid)
+	if l.handed && w.shown(at, at) {
+		w.out.flow('f', "handoff", id, at, pid)
+	}
+}
+
+// first ends a request's prefill.
+func (w *Writer) first(stage scheduler.Role, id sim.RequestID, at sim.Time) {
+	s := w.lanes[id].stage(stage)
+	s.first, s.token = at, true
+	w.phase(id, "prefill", s.admit, at)
+}
+
+// last ends a request's time at a stage. Arrows lead from the start of the pass
+// that gave the last token.
+func (w *Writer) last(stage scheduler.Role, pid int64, id sim.RequestID, p *scheduler.Pass) {
+	l := &w.lanes[id]
+	s := l.stage(stage)
+	if s.token && p.End > s.first {
+		w.phase(id, "decode", s.first, p.End)
+	}
+	if stage == scheduler.Prefill {
+		w.step(id, p.Start, pid)
+		if w.shown(p.Start, p.Start) {
+			w.out.flow('s', "handoff", id, p.Start, pid)
+		}
+		return
+	}
+	if w.shown(l.arrival, p.End) {
+		w.out.lane(id, "request", l.arrival, p.End)
+	}
+	if l.begun && w.shown(p.Start, p.Start) {
+		w.out.flow('f', "request", id, p.Start, pid)
+	}
+}
+
+// phase writes a part of a request's lane.
+func (w *Writer) phase(id sim.RequestID, name string, from, to sim.Time) {
+	if w.shown(from, to) {
+		w.out.lane(id, name, from, to)
+	}
+}
+
+// step leads a request's arrow to a slice that begins at an instant.
+func (w *Writer) step(id sim.RequestID, at sim.Time, pid int64) {
+	if !w.shown(at, at) {
+		return
+	}
+	l := &w.lanes[id]
+	kind := byte('t')
+	if !l.begun {
+		kind, l.begun = 's', true
+	}
+	w.out.flow(kind, "request", id, at, pid)
+}

@@ -1,0 +1,291 @@
+// Package timeline writes what happens in a replay as a trace of events that
+// Perfetto and Chrome open (the JSON trace event format), while it happens.
+// docs/timeline.md says what is where.
+//
+// Read timeline.go (what is shown), lane.go (the requests' own lanes and the
+// arrows), then json.go (how events are written).
+package timeline
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Options cut a timeline.
+type Options struct {
+	From sim.Time // what ends before is left out
+	To   sim.Time // what begins at or after it is left out; 0: nothing is
+	// Request, when not nil, names the request to show: alone, with the passes of
+	// its workers while it is in the cluster.
+	Request *Choice
+}
+
+// Choice names a request by its id, or by its line in the trace file.
+type Choice struct {
+	ID   sim.RequestID
+	Line int32 // 0: by id
+}
+
+// Counts are what a timeline shows.
+type Counts struct {
+	Passes       int // forward passes; a run counts as many as it has
+	PromptTokens int // computed
+	OutputTokens int // gained
+	Decisions    int // placements
+}
+
+// Writer writes a timeline. It observes a replay; Close completes the file.
+type Writer struct {
+	out    encoder
+	cut    Options
+	stages [2][]worker
+	lanes  []lane // by request
+	counts Counts
+	met    bool // the chosen request has arrived
+}
+
+// worker is what is kept of a worker.
+type worker struct {
+	watched int   // chosen requests on it
+	open    slice // of passes that are alike, not written yet
+
+	// What its counters showed last.
+	known                          bool
+	held, cached, running, waiting int
+}
+
+// slice is passes that are all alike and follow each other; none when passes is
+// 0.
+type slice struct {
+	from, to        sim.Time
+	passes          int
+	prompt, tokens  int // of each of them
+	admitted, lost  int
+	prefill         sim.Time
+	held, cached    int // after the last
+	running, queued int
+	detailed        bool
+}
+
+// The processes of the trace: the router, the requests, then the workers, those
+// of the decode stage in a range of their own.
+const (
+	pidRouter   = 1
+	pidRequests = 2
+	pidWorkers  = 100
+	pidDecode   = 2_000_000
+	tidPasses   = 1
+)
+
+// New begins a timeline on out. requests is how many are expected.
+func New(out io.Writer, requests int, cut Options) *Writer {
+	if cut.To == 0 {
+		cut.To = sim.Time(math.Inf(1))
+	}
+	w := &Writer{out: newEncoder(out), cut: cut, lanes: make([]lane, 0, requests)}
+	w.out.process(pidRouter, 0, "router")
+	w.out.thread(pidRouter, tidPasses, "decisions")
+	w.out.process(pidRequests, 1, "requests")
+	return w
+}
+
+// Close completes the trace and reports the first error of writing it, or that
+// the chosen request was not there.
+func (w *Writer) Close() error {
+	switch c := w.cut.Request; {
+	case c == nil || w.met:
+	case c.Line > 0:
+		return fmt.Errorf("no request from line %d, want one of the %d requests of the run", c.Line, len(w.lanes))
+	default:
+		return fmt.Errorf("no request %d, want one of the %d requests of the run", c.ID, len(w.lanes))
+	}
+	for i, all := range w.stages {
+		for id := range all {
+			w.put(pidOf([...]scheduler.Role{scheduler.Aggregated, scheduler.Decode}[i], sim.WorkerID(id)), &all[id])
+		}
+	}
+	return w.out.close()
+}
+
+// Counts are what has been shown so far.
+func (w *Writer) Counts() Counts { return w.counts }
+
+// Arrived opens the lane of q.
+func (w *Writer) Arrived(q *sim.Request, at sim.Time) {
+	l := lane{arrival: at, hidden: true}
+	switch c := w.cut.Request; {
+	case c == nil:
+		l.hidden = false
+	case c.Line > 0:
+		l.hidden = q.Line != c.Line
+	default:
+		l.hidden = q.ID != c.ID
+	}
+	w.met = w.met || !l.hidden
+	w.lanes = append(w.lanes, l)
+}
+
+// Routed shows a decision, and whose passes are of interest from now on.
+func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
+	l := &w.lanes[p.Request.ID]
+	if l.hidden {
+		return
+	}
+	w.worker(stage, p.Worker).watched++
+	l.stage(stage).routed = at
+	if !w.shown(at, at) {
+		return
+	}
+	w.counts.Decisions++
+	e := &w.out
+	e.slice(pidRouter, at, at)
+	e.text("name", "request ").number(int64(p.Request.ID)).more(" to ").more(name(stage)).number(int64(p.Worker)).quote()
+	e.args()
+	e.integer("request", int64(p.Request.ID)).integer("worker", int64(p.Worker))
+	e.integer("prompt_tokens", int64(p.Request.InputTokens))
+	if p.Blocks > 0 {
+		e.integer("prompt_blocks", int64(p.Blocks)).integer("overlap_blocks", int64(p.Overlap)).float("cost_blocks", p.Cost)
+		if p.Second != router.None {
+			e.integer("runner_up", int64(p.Second)).float("runner_up_cost_blocks", p.SecondCost)
+		}
+	}
+	e.end()
+	w.step(p.Request.ID, at, pidRouter)
+}
+
+// Handoff shows a KV cache on its way.
+func (w *Writer) Handoff(id sim.RequestID, from, to sim.Time) {
+	l := &w.lanes[id]
+	if l.hidden {
+		return
+	}
+	w.phase(id, "KV transfer", from, to)
+	l.handed = true
+}
+
+// Pass shows a pass or a run of passes, and the counters after it.
+func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
+	k, pid := w.worker(stage, id), pidOf(stage, id)
+	if w.shown(p.Start, p.End) && (w.cut.Request == nil || k.watched > 0) {
+		w.counts.Passes += p.Count
+		w.counts.PromptTokens += p.Count * p.PrefillTokens
+		w.counts.OutputTokens += p.Count * p.Tokens
+		if !k.open.takes(p) {
+			w.put(pid, k)
+		}
+		k.open.add(p)
+	}
+	w.follow(stage, pid, k, p)
+}
+
+// takes says whether p goes on as the slice does: the same requests gain a token
+// each, and nothing else happens.
+func (s *slice) takes(p *scheduler.Pass) bool {
+	return s.passes > 0 && s.to == p.Start && s.tokens == p.Tokens && s.quiet() &&
+		p.PrefillTokens == 0 && p.Preempted == 0 && len(p.Admitted) == 0 && len(p.Marks) == 0
+}
+
+// quiet says that a slice begins with nothing but tokens.
+func (s *slice) quiet() bool { return s.prompt == 0 && s.admitted == 0 && s.lost == 0 }
+
+// add begins the slice with p, or goes on with it.
+func (s *slice) add(p *scheduler.Pass) {
+	if s.passes == 0 {
+		*s = slice{from: p.Start, prompt: p.PrefillTokens, tokens: p.Tokens, admitted: len(p.Admitted), lost: p.Preempted}
+	}
+	s.to = p.End
+	s.passes += p.Count
+	d := p.Detail
+	if d == nil {
+		return
+	}
+	s.prefill = (d.PrefillEnd - s.from).Max0()
+	s.held, s.cached, s.running, s.queued, s.detailed = d.Held, d.Cached, d.Running, d.Waiting, true
+	if s.prompt == 0 {
+		s.prefill = 0
+	}
+}
+
+// put writes the open slice of a worker and what its counters show after it.
+func (w *Writer) put(pid int64, k *worker) {
+	s := &k.open
+	if s.passes == 0 {
+		return
+	}
+	e := &w.out
+	e.slice(pid, s.from, s.to)
+	e.title(s)
+	e.args()
+	e.integer("passes", int64(s.passes)).integer("prompt_tokens", int64(s.prompt)).integer("tokens", int64(s.tokens))
+	if s.admitted > 0 {
+		e.integer("admitted", int64(s.admitted))
+	}
+	if s.lost > 0 {
+		e.integer("preempted", int64(s.lost))
+	}
+	if s.prefill > 0 {
+		e.float("prefill_ms", float64(s.prefill))
+	}
+	e.end()
+	w.counters(pid, k)
+	s.passes = 0
+}
+
+// counters writes what has changed of them.
+func (w *Writer) counters(pid int64, k *worker) {
+	s := &k.open
+	if !s.detailed {
+		return
+	}
+	e := &w.out
+	if !k.known || k.held != s.held || k.cached != s.cached {
+		e.counter(pid, s.to, "KV blocks")
+		e.integer("held", int64(s.held)).integer("cached", int64(s.cached)).end()
+	}
+	if !k.known || k.running != s.running || k.waiting != s.queued {
+		e.counter(pid, s.to, "requests")
+		e.integer("running", int64(s.running)).integer("waiting", int64(s.queued)).end()
+	}
+	k.known = true
+	k.held, k.cached, k.running, k.waiting = s.held, s.cached, s.running, s.queued
+}
+
+// shown says whether the cut leaves what goes from one instant to another.
+func (w *Writer) shown(from, to sim.Time) bool { return to >= w.cut.From && from < w.cut.To }
+
+// worker is the worker's state; its track gets a name when it is met first.
+func (w *Writer) worker(stage scheduler.Role, id sim.WorkerID) *worker {
+	all := &w.stages[index(stage)]
+	for len(*all) <= int(id) {
+		next := sim.WorkerID(len(*all))
+		pid := pidOf(stage, next)
+		w.out.process(pid, pid, name(stage)+strconv.Itoa(int(next)))
+		w.out.thread(pid, tidPasses, "passes")
+		*all = append(*all, worker{})
+	}
+	return &(*all)[id]
+}
+
+func pidOf(stage scheduler.Role, id sim.WorkerID) int64 {
+	if stage == scheduler.Decode {
+		return pidDecode + int64(id)
+	}
+	return pidWorkers + int64(id)
+}
+
+func name(stage scheduler.Role) string {
+	return [...]string{"worker ", "prefill worker ", "decode worker "}[stage]
+}
+
+func index(stage scheduler.Role) int {
+	if stage == scheduler.Decode {
+		return 1
+	}
+	return 0
+}

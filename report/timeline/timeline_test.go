@@ -1,0 +1,293 @@
+package timeline_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/timeline"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// aggregated is a crowded pool behind a KV router.
+func aggregated(engine engineargs.Engine) replay.Spec {
+	a := engineargs.Default()
+	a.Engine, a.Blocks, a.BlockTokens = engine, 40, 16
+	if engine == engineargs.SGLang {
+		a.SGLang.MaxPrefillTokens, a.SGLang.ChunkTokens = 16384, 8192
+		a.SGLang.ClipNewTokens, a.SGLang.Conservativeness = 4096, 1
+	}
+	return replay.Spec{
+		Synthetic: loadgen.Synthetic{Requests: 60, Input: 120, Output: 40, Interval: 15, Turns: 2, Delay: 50},
+		Mode:      loadgen.Trace, Speedup: 1, Workers: 2, PrefillWorkers: 1, DecodeWorkers: 1,
+		Aggregated: &a, Router: router.ModeKV, Seed: 1,
+	}
+}
+
+// disaggregated has two pools and a slow link between them.
+func disaggregated() replay.Spec {
+	s := aggregated(engineargs.VLLM)
+	p, d := *s.Aggregated, *s.Aggregated
+	p.Role, p.KVBytesPerToken, p.TransferGBPerSecond = scheduler.Prefill, 100_000, 1
+	d.Role = scheduler.Decode
+	s.Aggregated, s.Prefill, s.Decode = nil, &p, &d
+	s.Workers, s.PrefillWorkers, s.DecodeWorkers = 1, 2, 2
+	return s
+}
+
+// draw runs spec with a timeline of it.
+func draw(t *testing.T, spec replay.Spec, cut timeline.Options) (*trace, timeline.Counts, *offline.Result) {
+	t.Helper()
+	var out bytes.Buffer
+	w := timeline.New(&out, 0, cut)
+	result, err := spec.Run(context.Background(), replay.Streams{Observer: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr := &trace{raw: out.Bytes()}
+	if err := tr.read(); err != nil {
+		t.Fatal(err)
+	}
+	return tr, w.Counts(), result
+}
+
+// What the timeline shows is what the report counts.
+func TestCountsAreTheReports(t *testing.T) {
+	for name, spec := range map[string]replay.Spec{
+		"vllm": aggregated(engineargs.VLLM), "sglang": aggregated(engineargs.SGLang), "disaggregated": disaggregated(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, counts, result := draw(t, spec, timeline.Options{})
+			passes, tokens, decisions := 0, 0, 0
+			for _, e := range tr.Events {
+				switch {
+				case e.Phase != "X":
+				case e.PID == 1:
+					decisions++
+				default:
+					passes += int(e.Args["passes"].(float64))
+					tokens += int(e.Args["passes"].(float64) * e.Args["tokens"].(float64))
+				}
+			}
+			want := result.Report.OutputTokens
+			stages := 1
+			if spec.Disaggregated() {
+				want += result.Report.Completed // a first token on each prefill worker
+				stages = 2
+			}
+			if tokens != want || counts.OutputTokens != want {
+				t.Errorf("%d tokens in slices, %d counted, want %d", tokens, counts.OutputTokens, want)
+			}
+			if passes != counts.Passes || passes < 100 {
+				t.Errorf("%d passes in slices, %d counted, want the same and many", passes, counts.Passes)
+			}
+			if want := stages * result.Report.Requests; decisions != want || counts.Decisions != want {
+				t.Errorf("%d decisions in slices, %d counted, want %d", decisions, counts.Decisions, want)
+			}
+		})
+	}
+}
+
+// Every request's arrow leads from its decision over its passes to its last.
+func TestArrows(t *testing.T) {
+	tr, _, result := draw(t, disaggregated(), timeline.Options{})
+	for id := range result.Report.Requests {
+		request, handoff := tr.flow("request", id), tr.flow("handoff", id)
+		if !strings.HasPrefix(request, "st") || !strings.HasSuffix(request, "tf") {
+			t.Errorf("request %d: arrow %q, want it to start, to pass through and to end", id, request)
+		}
+		if handoff != "sf" {
+			t.Errorf("request %d: handoff %q, want one arrow", id, handoff)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	spec := aggregated(engineargs.VLLM)
+	whole, all, _ := draw(t, spec, timeline.Options{})
+	part, some, _ := draw(t, spec, timeline.Options{From: 200, To: 400})
+	if some.Passes == 0 || some.Passes >= all.Passes || len(part.Events) >= len(whole.Events) {
+		t.Errorf("%d of %d passes, %d of %d events, want some", some.Passes, all.Passes, len(part.Events), len(whole.Events))
+	}
+	for _, e := range part.Events {
+		if e.Phase == "X" && (e.TS+e.Dur < 200_000 || e.TS >= 400_000) {
+			t.Errorf("a slice from %v for %v µs, want what touches 200 to 400 ms", e.TS, e.Dur)
+		}
+	}
+	for _, choice := range []timeline.Choice{{ID: 7}, {ID: -1, Line: 7}} {
+		one, _, result := draw(t, onTrace(t, spec), timeline.Options{Request: &choice})
+		lanes := 0
+		for _, e := range one.Events {
+			if e.Phase == "b" && strings.HasPrefix(e.Name, "request ") {
+				lanes++
+			}
+		}
+		if lanes != 1 || result.Report.Requests < 10 {
+			t.Errorf("%+v: %d lanes of %d requests, want 1 of many", choice, lanes, result.Report.Requests)
+		}
+	}
+}
+
+// onTrace is spec with requests that come from lines of a file.
+func onTrace(t *testing.T, spec replay.Spec) replay.Spec {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	var b strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":100,"output_length":10,"hash_ids":[%d]}`+"\n", 10*i, i)
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec.Trace = &replay.Trace{Path: path, BlockTokens: 512}
+	return spec
+}
+
+// trace is a file in the trace event format.
+type trace struct {
+	Unit   string  `json:"displayTimeUnit"`
+	Events []event `json:"traceEvents"`
+	raw    []byte
+}
+
+type event struct {
+	Phase string         `json:"ph"`
+	PID   int64          `json:"pid"`
+	TID   int64          `json:"tid"`
+	TS    float64        `json:"ts"`
+	Dur   float64        `json:"dur"`
+	ID    int64          `json:"id"`
+	Name  string         `json:"name"`
+	Cat   string         `json:"cat"`
+	Bind  string         `json:"bp"`
+	Args  map[string]any `json:"args"`
+}
+
+// read holds the trace to the documented format.
+func (tr *trace) read() error {
+	d := json.NewDecoder(bytes.NewReader(tr.raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(tr); err != nil {
+		return err
+	}
+	for _, check := range []func() error{tr.checkEvents, tr.checkSlices, tr.checkLanes} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tr *trace) checkEvents() error {
+	for i, e := range tr.Events {
+		if !strings.Contains("X M C b e n s t f", e.Phase) || e.PID == 0 || e.Name == "" || e.TS < 0 || e.Dur < 0 {
+			return fmt.Errorf("event %d: %+v", i, e)
+		}
+		if strings.Contains("bens tf", e.Phase) && (e.ID == 0 || e.Cat == "") {
+			return fmt.Errorf("event %d: %+v: want an id and a category", i, e)
+		}
+		if strings.Contains("MC", e.Phase) && len(e.Args) == 0 {
+			return fmt.Errorf("event %d: %+v: want arguments", i, e)
+		}
+	}
+	return nil
+}
+
+// checkSlices wants slices of a track side by side, and arrows at slices.
+func (tr *trace) checkSlices() error {
+	tracks := map[int64][]event{}
+	for _, e := range tr.Events {
+		if e.Phase == "X" {
+			tracks[e.PID] = append(tracks[e.PID], e)
+		}
+	}
+	for pid, slice := range tracks {
+		slices.SortStableFunc(slice, func(a, b event) int { return int(math.Round((a.TS - b.TS) * 1000)) })
+		for i := 1; i < len(slice); i++ {
+			if end := slice[i-1].TS + slice[i-1].Dur; slice[i].TS < end-0.0005 {
+				return fmt.Errorf("track %d: a slice begins at %v µs, the one before ends at %v", pid, slice[i].TS, end)
+			}
+		}
+	}
+	for _, e := range tr.Events {
+		if !strings.Contains("stf", e.Phase) || e.Cat == "" {
+			continue
+		}
+		if !slices.ContainsFunc(tracks[e.PID], func(s event) bool { return s.TS <= e.TS && e.TS <= s.TS+s.Dur }) {
+			return fmt.Errorf("an arrow of request %d at %v µs meets no slice of track %d", e.ID-1, e.TS, e.PID)
+		}
+	}
+	return nil
+}
+
+// checkLanes wants the parts of a lane to begin before they end, and all to end.
+func (tr *trace) checkLanes() error {
+	open := map[string]float64{}
+	for _, e := range tr.Events {
+		key := fmt.Sprint(e.ID, e.Name)
+		switch at, ok := open[key]; {
+		case e.Phase == "b" && ok:
+			return fmt.Errorf("%s begins twice", key)
+		case e.Phase == "b":
+			open[key] = e.TS
+		case e.Phase == "e" && (!ok || e.TS < at):
+			return fmt.Errorf("%s ends at %v µs, before it begins", key, e.TS)
+		case e.Phase == "e":
+			delete(open, key)
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("%d parts of lanes do not end", len(open))
+	}
+	return nil
+}
+
+// flow is the kinds of a request's arrow, in order.
+func (tr *trace) flow(cat string, id int) (kinds string) {
+	for _, e := range tr.Events {
+		if e.Cat == cat && e.ID == int64(id)+1 && strings.Contains("stf", e.Phase) {
+			kinds += e.Phase
+		}
+	}
+	return kinds
+}
+
+// Perfetto's own reader finds what was written.
+func TestPerfettoReadsIt(t *testing.T) {
+	tr, counts, result := draw(t, disaggregated(), timeline.Options{})
+	path := filepath.Join(t.TempDir(), "timeline.json")
+	if err := os.WriteFile(path, tr.raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ready := exec.Command("python3", "-c", "from perfetto.trace_processor import TraceProcessor\nTraceProcessor()")
+	if err := ready.Run(); err != nil {
+		t.Skip("skipped: Perfetto's trace processor is not there (PyPI package perfetto, which fetches it)")
+	}
+	out, err := exec.Command("python3", "testdata/count.py", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("passes %d tokens %d decisions %d lanes %d errors 0\n",
+		counts.Passes, counts.OutputTokens, counts.Decisions, result.Report.Requests)
+	if string(out) != want {
+		t.Errorf("Perfetto finds %q, want %q", out, want)
+	}
+}
+
+var _ offline.Observer = (*timeline.Writer)(nil)
