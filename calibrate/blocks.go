@@ -1,0 +1,117 @@
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+)
+
+// fullShare is the share of the blocks that is in use, on average, while
+// requests wait for some.
+const fullShare = 0.985
+
+// estimateBlocks is the number of KV blocks of a server that requests waited for
+// although there were seats: what those that ran had in use then. It is 0 when
+// that was never seen.
+func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
+	var used []float64
+	for _, x := range load {
+		if x.waiting > 3 && x.running < maxSeqs*9/10 && x.running > 0 {
+			used = append(used, inUse(blockTokens, requests, x))
+		}
+	}
+	if len(used) < 3 {
+		return 0
+	}
+	return int(quantile(used, 0.5) / fullShare)
+}
+
+// inUse is the number of blocks that the running requests of a sample hold, if
+// each gains its tokens evenly. Those that lost their place came last.
+func inUse(blockTokens int, requests []Request, x sample) float64 {
+	var active []*Request
+	for i := range requests {
+		r := &requests[i]
+		admitted := r.Scheduled
+		if math.IsNaN(admitted) {
+			admitted = r.First
+		}
+		if admitted <= x.at && x.at < r.Last {
+			active = append(active, r)
+		}
+	}
+	slices.SortStableFunc(active, func(a, b *Request) int { return cmp.Compare(a.Scheduled, b.Scheduled) })
+	blocks := 0.0
+	for _, r := range active[:min(len(active), x.running)] {
+		tokens := float64(r.Input)
+		if x.at > r.First && r.Last > r.First {
+			tokens += 1 + float64(r.Output-1)*(x.at-r.First)/(r.Last-r.First)
+		}
+		blocks += math.Ceil(tokens / float64(blockTokens))
+	}
+	return blocks
+}
+
+// withBlocks is m on a server with so many blocks.
+func (m *Measured) withBlocks(blocks int) *Measured {
+	if blocks == m.Settings.Blocks {
+		return m
+	}
+	other := *m
+	other.Settings.Notes = slices.Clone(m.Settings.Notes)
+	other.Settings.Blocks = blocks
+	return &other
+}
+
+// findBlocks is the number of blocks with which the run can be fitted best, where
+// it is only estimated: first in steps of 4 % around the estimate, then of 1 %.
+func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
+	if !m.Settings.estimated {
+		return m.Settings.Blocks, nil
+	}
+	best, least := m.Settings.Blocks, math.Inf(1)
+	for _, step := range []float64{0.04, 0.01} {
+		var tried [7]int
+		var losses [7]float64
+		var errs [7]error
+		var wg sync.WaitGroup
+		for k := range tried {
+			tried[k] = int(math.Round(float64(best) * (1 + step*float64(k-len(tried)/2))))
+			wg.Go(func() { losses[k], errs[k] = lossWith(ctx, m.withBlocks(tried[k]), o) })
+		}
+		wg.Wait()
+		for k := range tried {
+			switch {
+			case errors.As(errs[k], new(*NotModelledError)): // a request does not fit
+			case errs[k] != nil:
+				return 0, errs[k]
+			case losses[k] < least:
+				best, least = tried[k], losses[k]
+			}
+		}
+	}
+	m.Settings.note("num_gpu_blocks is not told: %d, with which the run can be fitted best", best)
+	return best, nil
+}
+
+// scanRuns is the number of simulations that a number of blocks is tried with.
+const scanRuns = 40
+
+// lossWith is the loss of a short fit to all requests.
+func lossWith(ctx context.Context, m *Measured, o Options) (float64, error) {
+	sim, err := NewSimulation(m, o.Prompts, o.Reference)
+	if err != nil {
+		return 0, err
+	}
+	all, _ := parts(m, 0)
+	shapes := forms()
+	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].warm(m)), start: start(&m.Settings), form: shapes[len(shapes)-1]}
+	p, err := s.scale()
+	if err == nil {
+		p, err = s.descend(p, wideEdge, scanRuns)
+	}
+	return p.loss, err
+}

@@ -1,0 +1,384 @@
+package calibrate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// truth is a server that exists only here.
+func truth() timing.Parameters {
+	return timing.Parameters{Weights: 9e-3, Token: 60e-6, Context: 0.05e-6, Mixed: 0.08e-6, Knee: 2}
+}
+
+// meta is the settings of that server, with some text in place of other.
+func meta(replace ...string) string {
+	text := `{"model":"nobody/Nothing-9B","vllm_version":"0.19.0",
+ "engine_kwargs":{"max_num_seqs":16,"max_num_batched_tokens":512,"data_parallel_size":1},
+ "kv_cache":{"num_gpu_blocks":400,"block_size":16},
+ "resolved_config":{"scheduler_config":{"async_scheduling":true,"policy":"fcfs"}}}`
+	return strings.NewReplacer(replace...).Replace(text)
+}
+
+// measure lets the server that exists only here answer requests, and writes down
+// what a real one would.
+func measure(t *testing.T, count int) string {
+	t.Helper()
+	dir := t.TempDir()
+	m := &Measured{}
+	if err := json.Unmarshal([]byte(meta()), new(tree)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "meta.json"), meta())
+	var err error
+	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range count {
+		m.Requests = append(m.Requests, Request{
+			Input: 50 + i*37%400, Output: 20 + i*53%90, Place: i,
+			Arrival: float64(i)*0.11 + 0.05*math.Sin(float64(i)),
+		})
+	}
+	s, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := truth()
+	p.Graphs = m.Settings.Graphs
+	var out Outcome
+	if err := s.Run(&p, &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	for i, r := range m.Requests {
+		fmt.Fprintf(&lines, `{"request_id":"r%d","input_toks":%d,"output_toks":%d,"arrival_time":%v,"queued_ts":%v,"scheduled_ts":%v,"first_token_ts":%v,"last_token_ts":%v}`+"\n",
+			i, r.Input, r.Output, 1.7e9+r.Arrival, 100+r.Arrival, 100+out.Scheduled[i], 100+out.First[i], 100+out.Last[i])
+	}
+	write(t, filepath.Join(dir, "requests.jsonl"), lines.String())
+	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a simulated server did is found again, from another start, and twice the
+// same.
+func TestFindsTheServer(t *testing.T) {
+	m, err := Read(measure(t, 80), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts [2]string
+	for i := range texts {
+		r, err := Run(context.Background(), m, Options{Holdout: 0.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = b.String()
+		if !r.Holds() || len(r.Checks) < 6 {
+			t.Errorf("%d checks, held-out means within 5 %%: %v\n%s", len(r.Checks), r.Holds(), &b)
+		}
+		for _, c := range r.Checks[:1] {
+			for _, e := range c.Errors {
+				// A wait is as long as what is left of a pass: single ones scatter.
+				if math.Abs(e.Mean) > 0.01 || e.Each > 0.01 && e.Metric != "TTFT" {
+					t.Errorf("fitted to all: %+v", e)
+				}
+			}
+		}
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("two fits differ:\n%s\n%s", texts[0], texts[1])
+	}
+}
+
+// A replay of the same requests with the same model is the simulation that was
+// fitted.
+func TestReplayIsTheSimulation(t *testing.T) {
+	m, err := Read(measure(t, 60), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := timing.Profile{Version: timing.ProfileVersion, Parameters: truth()}
+	p.Parameters.Graphs = m.Settings.Graphs
+	path := filepath.Join(t.TempDir(), "p.json")
+	if err := p.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	var out Outcome
+	if err := s.Run(&p.Parameters, &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	var trace bytes.Buffer
+	id := 0
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		ids := []int{}
+		for range (r.Input + 15) / 16 {
+			ids = append(ids, id)
+			id++
+		}
+		list, _ := json.Marshal(ids)
+		fmt.Fprintf(&trace, `{"timestamp":%v,"input_length":%d,"output_length":%d,"hash_ids":%s}`+"\n", 1000*r.Arrival, r.Input, r.Output, list)
+	}
+	w, err := loadgen.ReadMooncake(&trace, "trace", loadgen.ReadOptions{TraceBlock: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := engineargs.Default()
+	engine.Blocks, engine.BlockTokens, engine.MaxSeqs, engine.MaxBatchedTokens = 400, 16, 16, 512
+	engine.Rules, engine.ProfilePath = Rules(&m.Settings), path
+	result, err := offline.Run(t.Context(), offline.Config{
+		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}, Workers: offline.Pool{Engine: engine, Count: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range result.Collector.Requests() {
+		first, last := float64(q.First)/1000, float64(q.Last)/1000
+		if math.Abs(first-out.First[i]) > 1e-9 || math.Abs(last-out.Last[i]) > 1e-9 {
+			t.Fatalf("request %d: tokens from %v to %v s, want %v to %v", i, first, last, out.First[i], out.Last[i])
+		}
+	}
+}
+
+// What cannot be simulated is refused, with what stands in the way.
+func TestRefused(t *testing.T) {
+	dir := measure(t, 40)
+	for _, c := range []struct{ from, to, want string }{
+		{`"data_parallel_size":1`, `"data_parallel_size":2`, "data_parallel_size is 2, want 1"},
+		{`"data_parallel_size":1`, `"data_parallel_size":2,"enable_expert_parallel":true`, "lockstep"},
+		{`"policy":"fcfs"`, `"policy":"priority"`, `policy is "priority"`},
+		{`"max_num_seqs":16`, `"max_num_seqs":null`, "max_num_seqs is missing"},
+		{`"num_gpu_blocks":400`, `"num_gpu_blocks":null`, "no timeseries.csv"},
+		{`"policy"`, `"speculative_config":{"method":"eagle"},"policy"`, "speculative_config is set"},
+		{`"num_gpu_blocks":400`, `"num_gpu_blocks":20`, "it needs"},
+		{`"block_size":16`, `"block_size":48`, "block_size is 48"},
+	} {
+		write(t, filepath.Join(dir, "meta.json"), meta(c.from, c.to))
+		m, err := Read(dir, 0)
+		if err == nil {
+			_, err = NewSimulation(m, nil, false)
+		}
+		if !errors.As(err, new(*NotModelledError)) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.to, err, c.want)
+		}
+	}
+	write(t, filepath.Join(dir, "meta.json"), meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":null`))
+	if m, err := Read(dir, 300); err != nil || m.Settings.Blocks != 300 {
+		t.Errorf("blocks given: %v", err)
+	}
+}
+
+// Broken rows are told by file and line.
+func TestBrokenRequests(t *testing.T) {
+	dir := measure(t, 40)
+	text, err := os.ReadFile(filepath.Join(dir, "requests.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{`"input_toks":50`, `"input_toks":0`, "requests.jsonl:1: input_toks"},
+		{`"first_token_ts"`, `"other"`, "requests.jsonl:1: first_token_ts is missing"},
+		{`"queued_ts":100`, `"queued_ts":900`, "requests.jsonl:1: queued, first and last token"},
+		{`{"request_id":"r0"`, `{"request_id":`, "requests.jsonl:1: "},
+	} {
+		write(t, filepath.Join(dir, "requests.jsonl"), strings.Replace(string(text), c.from, c.to, 1))
+		if _, err := Read(dir, 0); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.to, err, c.want)
+		}
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	write(t, filepath.Join(dir, "requests.jsonl"), strings.Join(lines[:5], ""))
+	if _, err := Read(dir, 0); err == nil || !strings.Contains(err.Error(), "5 requests, want at least 20") {
+		t.Errorf("5 requests: %v", err)
+	}
+}
+
+// Prompts must be those of the run.
+func TestPrompts(t *testing.T) {
+	m, err := Read(measure(t, 40), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "prompts.jsonl")
+	var good bytes.Buffer
+	for range m.Requests {
+		good.WriteString(`{"input_length":50,"hash_ids":[1,2,3,4]}` + "\n")
+	}
+	for _, c := range []struct{ text, want string }{
+		{good.String(), "input_length is 50, want "},
+		{`{"input_length":50,"hash_ids":[1,2,3,4]}`, "1 prompts, want one for each of the 40 requests"},
+		{`{"input_length":500,"hash_ids":[1,2,3,4]}`, "prompts.jsonl:1: 4 hash_ids of 16 tokens for input_length 500"},
+	} {
+		write(t, path, c.text)
+		p, err := ReadPrompts(path, 16)
+		if err == nil {
+			_, err = NewSimulation(m, p, false)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// Results of load generators are read as what a client sees.
+func TestClients(t *testing.T) {
+	var aiperf, inputs, outputs, ttfts, itls, starts []string
+	for i := range 30 {
+		aiperf = append(aiperf, fmt.Sprintf(`{"metadata":{"request_start_ns":%d,"benchmark_phase":"profiling"},"metrics":{"time_to_first_token":{"value":50,"unit":"ms"},"request_latency":{"value":150,"unit":"ms"},"input_sequence_length":{"value":100,"unit":"tokens"},"output_sequence_length":{"value":3,"unit":"tokens"}}}`, int64(i)*1e9))
+		inputs, outputs = append(inputs, "100"), append(outputs, "3")
+		ttfts, itls, starts = append(ttfts, "0.05"), append(itls, "[0.04,0.06]"), append(starts, fmt.Sprint(i))
+	}
+	list := func(all []string) string { return "[" + strings.Join(all, ",") + "]" }
+	bench := `{"input_lens":` + list(inputs) + `,"output_lens":` + list(outputs) + `,"ttfts":` + list(ttfts) + `,"itls":` + list(itls)
+	for _, c := range []struct{ file, text, want string }{
+		{"profile_export.jsonl", strings.Join(aiperf, "\n"), ""},
+		{"result.json", bench + `,"start_times":` + list(starts) + "}", ""},
+		{"result.json", bench + "}", "0 start_times for 30 requests"},
+		{"other.json", "{}", "no requests.jsonl"},
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "meta.json"), meta())
+		write(t, filepath.Join(dir, c.file), c.text)
+		m, err := Read(dir, 0)
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", c.file, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.file, err)
+			continue
+		}
+		r := &m.Requests[7]
+		if math.Abs(r.TTFT()-0.05) > 1e-9 || math.Abs(r.E2E()-0.15) > 1e-9 || r.Arrival != 7 || r.Input != 100 || r.Output != 3 {
+			t.Errorf("%s: request 7 is %+v", c.file, r)
+		}
+	}
+}
+
+// The clocks of front end and engine differ by the smallest difference; arrivals
+// that waited for the end of a pass do not count.
+func TestAlign(t *testing.T) {
+	m := &Measured{Requests: []Request{
+		{Arrival: 1000, Queued: 5.010, First: 6, Last: 7},
+		{Arrival: 1001, Queued: 6.002, First: 7, Last: 8},
+		{Arrival: 1002, Queued: 7.200, First: 8, Last: 9},
+	}}
+	m.align()
+	for i, want := range []float64{0, 1, 2} {
+		if r := m.Requests[i]; math.Abs(r.Arrival-want) > 1e-9 || math.Abs(r.First-r.Arrival-0.998) > 1e-9 {
+			t.Errorf("request %d arrives at %v, %v before its first token", i, r.Arrival, r.First-r.Arrival)
+		}
+	}
+}
+
+// measuredRun is a run of a real server, which not every checkout has.
+func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
+	t.Helper()
+	const place = "../../shared/vllm-runs"
+	if _, err := os.Stat(filepath.Join(place, name)); err != nil {
+		t.Skipf("%s is not here", filepath.Join(place, name))
+	}
+	m, err := Read(filepath.Join(place, name), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := ReadPrompts(filepath.Join(place, "prompts_llama-3.1-8b.jsonl"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, p
+}
+
+// Real servers: means within 1 %, p50 and p90 within 5 % of what was fitted to,
+// and means within 2 % of the half that was not, both ways.
+func TestRealServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
+		m, p := measuredRun(t, name)
+		r, err := Run(t.Context(), m, Options{Holdout: 0.5, Prompts: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := 0
+		for _, c := range r.Checks {
+			for _, e := range c.Errors {
+				switch {
+				case c.HeldOut:
+					held++
+					if math.Abs(e.Mean) > 0.02 {
+						t.Errorf("%s, %s judged on %s: %+v", name, c.Fitted, c.Judged, e)
+					}
+				case c.Fitted == "all" && c.Judged == "all":
+					if math.Abs(e.Mean) > 0.01 || math.Abs(e.P50) > 0.05 || math.Abs(e.P90) > 0.05 {
+						t.Errorf("%s: %+v", name, e)
+					}
+				}
+			}
+		}
+		if held != 6 {
+			t.Errorf("%s: %d held-out errors, want 6", name, held)
+		}
+	}
+}
+
+// The number of blocks of a server that does not tell is found.
+func TestFindsBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	m, p := measuredRun(t, "RTX4090_Llama-3.1-8B")
+	want := m.Settings.Blocks
+	load, err := readSeries("../../shared/vllm-runs/RTX4090_Llama-3.1-8B/timeseries.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Settings.Blocks = 0
+	m.Settings.resolve(m.Name, m.Requests, load)
+	got, err := findBlocks(t.Context(), m, Options{Prompts: p})
+	if err != nil || math.Abs(float64(got)/float64(want)-1) > 0.015 {
+		t.Errorf("%d blocks, %v; want %d", got, err, want)
+	}
+}
+
+// A range holds what lies in it, and the share of time outside is counted.
+func TestCoverage(t *testing.T) {
+	all := make([]pass, 0, 200)
+	for i := range 200 {
+		all = append(all, pass{ms: 1, tokens: float64(i), requests: 5, context: 100, perSeq: 20})
+	}
+	r := trusted(all)
+	if r.Tokens.Least != 2 || r.Tokens.Most != 198 || r.Requests != (timing.Range{Least: 5, Most: 5}) {
+		t.Errorf("%+v", r)
+	}
+}

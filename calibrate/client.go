@@ -1,0 +1,174 @@
+package calibrate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// readMeasured reads the requests of a run: what the server wrote itself, or
+// what a load generator saw of it.
+func readMeasured(dir string) (all []Request, client bool, err error) {
+	all, err = readRequests(filepath.Join(dir, "requests.jsonl"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return all, false, err
+	}
+	if all, err = readAIPerf(filepath.Join(dir, "profile_export.jsonl")); !errors.Is(err, fs.ErrNotExist) {
+		return all, true, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, true, err
+	}
+	for _, path := range files {
+		if filepath.Base(path) == "meta.json" {
+			continue
+		}
+		if all, found, err := readBench(path); found || err != nil {
+			return all, true, err
+		}
+	}
+	return nil, true, fmt.Errorf("%s: no requests.jsonl, no profile_export.jsonl of AIPerf and no result of vllm bench serve --save-detailed, want one of them", dir)
+}
+
+// bench is the result of vllm bench serve, with a value per request in each list.
+type bench struct {
+	Inputs  []int       `json:"input_lens"`
+	Outputs []int       `json:"output_lens"`
+	TTFTs   []float64   `json:"ttfts"` // s
+	ITLs    [][]float64 `json:"itls"`  // s
+	Starts  []float64   `json:"start_times"`
+	Errors  []any       `json:"errors"`
+}
+
+// readBench reads a result of vllm bench serve. It reports false when the file
+// has no lists of requests.
+func readBench(path string) (all []Request, found bool, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false, err
+	}
+	var b bench
+	if err := json.Unmarshal(text, &b); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", path, err)
+	}
+	n := len(b.Inputs)
+	switch {
+	case n == 0:
+		return nil, false, nil
+	case len(b.Outputs) != n || len(b.TTFTs) != n || len(b.ITLs) != n:
+		return nil, true, fmt.Errorf("%s: %d input_lens, %d output_lens, %d ttfts and %d itls, want as many of each", path, n, len(b.Outputs), len(b.TTFTs), len(b.ITLs))
+	case len(b.Starts) != n:
+		return nil, true, fmt.Errorf("%s: %d start_times for %d requests: without them nobody knows when a request arrived", path, len(b.Starts), n)
+	}
+	for i := range n {
+		if i < len(b.Errors) && b.Errors[i] != nil && b.Errors[i] != "" {
+			continue
+		}
+		if b.Inputs[i] < 1 || b.Outputs[i] < 1 {
+			return nil, true, fmt.Errorf("%s: request %d has %d input and %d output tokens, want at least 1", path, i, b.Inputs[i], b.Outputs[i])
+		}
+		all = append(all, b.request(i))
+	}
+	all, err = enough(path, all)
+	return all, true, err
+}
+
+// request is entry i of the lists.
+func (b *bench) request(i int) Request {
+	r := Request{
+		ID: fmt.Sprint(i), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
+		Arrival: b.Starts[i], First: b.Starts[i] + b.TTFTs[i], Queued: math.NaN(), Scheduled: math.NaN(),
+	}
+	r.Last = r.First
+	for _, gap := range b.ITLs[i] {
+		r.Last += gap
+	}
+	return r
+}
+
+// record is a line of AIPerf's profile_export.jsonl.
+type record struct {
+	Metadata struct {
+		Start     *float64 `json:"request_start_ns"`
+		Phase     string   `json:"benchmark_phase"`
+		Cancelled bool     `json:"was_cancelled"`
+	} `json:"metadata"`
+	Metrics map[string]struct {
+		Value any    `json:"value"`
+		Unit  string `json:"unit"`
+	} `json:"metrics"`
+	Error any `json:"error"`
+}
+
+// number is a metric in its unit, NaN when there is none.
+func (x *record) number(name string) float64 {
+	if v, ok := x.Metrics[name].Value.(float64); ok {
+		return v
+	}
+	return math.NaN()
+}
+
+// seconds is a metric that is a time.
+func (x *record) seconds(name string) float64 {
+	switch x.Metrics[name].Unit {
+	case "ns":
+		return x.number(name) / 1e9
+	case "us":
+		return x.number(name) / 1e6
+	case "s", "sec":
+		return x.number(name)
+	}
+	return x.number(name) / 1e3
+}
+
+func readAIPerf(path string) ([]Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []Request
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<26)
+	for line := 1; lines.Scan(); line++ {
+		var x record
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+		if x.Error != nil || x.Metadata.Cancelled || x.Metadata.Phase != "" && x.Metadata.Phase != "profiling" {
+			continue
+		}
+		ttft, latency := x.seconds("time_to_first_token"), x.seconds("request_latency")
+		in, out := x.number("input_sequence_length"), x.number("output_sequence_length")
+		if x.Metadata.Start == nil || !(ttft >= 0 && latency >= ttft && in >= 1 && out >= 1) {
+			return nil, fmt.Errorf("%s:%d: want request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length", path, line)
+		}
+		at := *x.Metadata.Start / 1e9
+		all = append(all, Request{
+			ID: fmt.Sprint(line), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
+			First: at + ttft, Last: at + latency, Queued: math.NaN(), Scheduled: math.NaN(),
+		})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return enough(path, all)
+}
+
+// enough refuses runs of too few requests.
+func enough(path string, all []Request) ([]Request, error) {
+	if len(all) < fewest {
+		return nil, fmt.Errorf("%s: %d requests, want at least %d", path, len(all), fewest)
+	}
+	return all, nil
+}

@@ -1,0 +1,81 @@
+package calibrate
+
+import "math"
+
+// Errors are those of one metric over a set of requests: relative, simulated to
+// measured.
+type Errors struct {
+	Metric   string  `json:"metric"`
+	Requests int     `json:"requests"`
+	Measured float64 `json:"measured_mean_s"`
+	Mean     float64 `json:"mean"`
+	P50      float64 `json:"p50"`
+	P90      float64 `json:"p90"`
+	P99      float64 `json:"p99"`
+	Each     float64 `json:"median_of_requests"` // median of the size of the errors of single requests
+}
+
+// judge compares an outcome with what was measured of the chosen requests.
+func judge(m *Measured, chosen []int, out *Outcome) []Errors {
+	t := newTarget(m, chosen)
+	var all []Errors
+	for k, x := range metrics() {
+		simulated := t.simulated(k, out, nil)
+		e := Errors{Metric: x.name, Measured: t.mean[k], Mean: mean(simulated)/t.mean[k] - 1}
+		each := make([]float64, 0, len(chosen))
+		for i := range simulated {
+			if !math.IsNaN(t.measured[k][i]) {
+				e.Requests++
+				each = append(each, math.Abs(simulated[i]/t.measured[k][i]-1))
+			}
+		}
+		of := func(q float64) float64 { return quantile(simulated, q)/quantile(t.measured[k], q) - 1 }
+		e.P50, e.P90, e.P99, e.Each = of(0.5), of(0.9), of(0.99), quantile(each, 0.5)
+		all = append(all, e)
+	}
+	return all
+}
+
+// shortWait is the time in s from arrival to admission below which a request
+// found the server with room.
+const shortWait = 0.25
+
+// first is the number of requests of a run that are left out where waits are
+// short: the server is warming up.
+const first = 10
+
+// saturation divides requests into those that were admitted at once, without the
+// first, and those that were not.
+func saturation(m *Measured) (quick, slow []int) {
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		switch {
+		case math.IsNaN(r.Scheduled) || r.Scheduled-r.Arrival >= shortWait:
+			slow = append(slow, i)
+		case i >= first:
+			quick = append(quick, i)
+		}
+	}
+	return quick, slow
+}
+
+// bound is the error of held-out means below which a profile is good enough.
+const bound = 0.05
+
+// Holds says whether the means of all metrics of all held-out sets are within
+// the bound. There must be such a set.
+func (r *Result) Holds() bool {
+	held := false
+	for _, c := range r.Checks {
+		for _, e := range c.Errors {
+			if !c.HeldOut {
+				continue
+			}
+			held = true
+			if !(math.Abs(e.Mean) <= bound) {
+				return false
+			}
+		}
+	}
+	return held
+}

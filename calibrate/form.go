@@ -1,0 +1,77 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Form is a choice of the parameters that are fitted, the others are 0, and of
+// how sharply the larger of reading and multiplying weights rules.
+type Form struct {
+	Name   string
+	Knee   int
+	Fields []Field
+}
+
+// Field is one parameter of a form.
+type Field struct {
+	Name string
+	at   func(*timing.Parameters) *float64
+}
+
+// forms are the shapes that are tried for a run. Which knee a server has depends
+// on how well its GPU does both at once, and the run shows it.
+func forms() []Form {
+	fields := []Field{
+		{"weights_s", func(p *timing.Parameters) *float64 { return &p.Weights }},
+		{"token_s", func(p *timing.Parameters) *float64 { return &p.Token }},
+		{"context_s", func(p *timing.Parameters) *float64 { return &p.Context }},
+		{"mixed_context_s", func(p *timing.Parameters) *float64 { return &p.Mixed }},
+	}
+	var all []Form
+	for _, knee := range []int{1, 2, 4} {
+		all = append(all, Form{fmt.Sprintf("roofline4-knee%d", knee), knee, fields})
+	}
+	return all
+}
+
+// extended are the form with one more parameter: attention inside prompts, which
+// long prompts show, or what a pass with prompts takes more in any case.
+func (f Form) extended() []Form {
+	with := func(name string, more Field) Form {
+		return Form{fmt.Sprintf("roofline5-%s-knee%d", name, f.Knee), f.Knee, append(append([]Field{}, f.Fields...), more)}
+	}
+	return []Form{
+		with("pair", Field{"pair_s", func(p *timing.Parameters) *float64 { return &p.Pair }}),
+		with("mixed", Field{"mixed_base_s", func(p *timing.Parameters) *float64 { return &p.MixedBase }}),
+	}
+}
+
+// set is the start with the form's parameters multiplied by e^u.
+func (f *Form) set(start *timing.Parameters, u []float64) timing.Parameters {
+	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee}
+	from := *start
+	for i, x := range f.Fields {
+		*x.at(&p) = *x.at(&from) * math.Exp(u[i])
+	}
+	return p
+}
+
+// start is where a search begins: what data sheets say of the server, or of a
+// common one when it is not known. The scale is found by simulation.
+func start(s *Settings) timing.Parameters {
+	gpu, err := timing.FindGPU(s.GPU)
+	if err != nil {
+		gpu, _ = timing.FindGPU("h100")
+	}
+	llm, err := timing.FindLLM(s.Model)
+	if err != nil {
+		llm, _ = timing.FindLLM("llama-3.1-8b")
+	}
+	p := timing.Roofline(gpu, llm, max(s.TensorParallel, 1)).Parameters
+	p.Graphs = s.Graphs
+	p.MixedBase = 0.1 * p.Weights
+	return p
+}

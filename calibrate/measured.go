@@ -1,0 +1,219 @@
+// Package calibrate fits a model of pass times to what a real vLLM server was
+// measured to do (calibration.md).
+//
+// A Measured run holds the requests with their instants and the server's
+// settings. The scheduler of vLLM 0.19 is simulated on the same arrivals, again
+// and again, and the parameters of timing.Parameters are chosen so that the
+// simulated requests come out as the measured ones. What was fitted to one half
+// is judged on the other.
+//
+// Read measured.go, client.go, settings.go and prompts.go for what comes in, simulate.go
+// for a run, form.go, loss.go, search.go and fit.go for the fit, then errors.go,
+// trusted.go and report.go for what is told.
+package calibrate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Measured is one run of a real server.
+type Measured struct {
+	Name     string
+	Settings Settings
+	Requests []Request // by arrival
+}
+
+// Request is what was measured of one request. Instants are seconds on the clock
+// of the server; the first arrival is at 0.
+type Request struct {
+	ID            string
+	Input, Output int     // tokens
+	Arrival       float64 // when the server was handed the request
+	Queued        float64 // when the scheduler took it in; NaN when not known
+	Scheduled     float64 // when it was first admitted; NaN when not known
+	First, Last   float64 // ends of the passes of the first and the last token
+	Place         int     // in the file, from 0
+}
+
+// TTFT is the time to the first token in s.
+func (r *Request) TTFT() float64 { return r.First - r.Arrival }
+
+// E2E is the time to the last token in s.
+func (r *Request) E2E() float64 { return r.Last - r.Arrival }
+
+// TPOT is the time per token after the first in s, NaN when there is none.
+func (r *Request) TPOT() float64 {
+	if r.Output < 2 {
+		return math.NaN()
+	}
+	return (r.Last - r.First) / float64(r.Output-1)
+}
+
+// fewest is the smallest number of requests that say something about a server.
+const fewest = 20
+
+// Read reads a run from a directory with meta.json, with requests.jsonl or what
+// AIPerf or vllm bench serve wrote, and timeseries.csv if there is one. blocks, when not 0, is the number of KV blocks
+// of a server that does not tell.
+func Read(dir string, blocks int) (*Measured, error) {
+	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
+	requests, client, err := readMeasured(dir)
+	if err != nil {
+		return nil, err
+	}
+	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json")); err != nil {
+		return nil, err
+	}
+	if m.Settings.Blocks == 0 {
+		m.Settings.Blocks = blocks
+	}
+	m.Requests = requests
+	m.align()
+	if client {
+		m.Settings.note("times are those of a client: the way to the server and back counts as the server's")
+	}
+	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
+	if err != nil {
+		return nil, err
+	}
+	m.Settings.resolve(m.Name, m.Requests, load)
+	if err := m.Settings.modelled(); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// row is a line of requests.jsonl.
+type row struct {
+	ID        string   `json:"request_id"`
+	Input     *int     `json:"input_toks"`
+	Output    *int     `json:"output_toks"`
+	Arrival   *float64 `json:"arrival_time"`
+	Queued    *float64 `json:"queued_ts"`
+	Scheduled *float64 `json:"scheduled_ts"`
+	First     *float64 `json:"first_token_ts"`
+	Last      *float64 `json:"last_token_ts"`
+}
+
+func readRequests(path string) ([]Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []Request
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<22)
+	for line := 1; lines.Scan(); line++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		r, err := readRequest(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+		r.Place = len(all)
+		all = append(all, r)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return enough(path, all)
+}
+
+func readRequest(text []byte) (Request, error) {
+	var x row
+	if err := json.Unmarshal(text, &x); err != nil {
+		return Request{}, err
+	}
+	for _, f := range []struct {
+		name string
+		v    *float64
+	}{{"queued_ts", x.Queued}, {"first_token_ts", x.First}, {"last_token_ts", x.Last}} {
+		if f.v == nil {
+			return Request{}, fmt.Errorf("%s is missing, want an instant in s: without it nothing can be fitted", f.name)
+		}
+	}
+	if x.Input == nil || x.Output == nil || *x.Input < 1 || *x.Output < 1 {
+		return Request{}, errors.New("input_toks or output_toks is missing or below 1, want two lengths of at least 1 token")
+	}
+	r := Request{ID: x.ID, Input: *x.Input, Output: *x.Output, Queued: *x.Queued, First: *x.First, Last: *x.Last, Scheduled: math.NaN(), Arrival: math.NaN()}
+	if x.Scheduled != nil {
+		r.Scheduled = *x.Scheduled
+	}
+	if x.Arrival != nil {
+		r.Arrival = *x.Arrival
+	}
+	if !(r.First >= r.Queued && r.Last >= r.First) {
+		return Request{}, fmt.Errorf("queued, first and last token at %v, %v and %v s, want them in this order", r.Queued, r.First, r.Last)
+	}
+	return r, nil
+}
+
+// driftWindow is the length in s of the windows over which two clocks count as
+// running alike.
+const driftWindow = 60
+
+// align puts arrivals, which the front end stamps by a clock of its own, on the
+// clock of the engine, and 0 where the first request arrives. The engine takes
+// an idle server's request in at once, any other at the end of a pass: so the
+// smallest difference is that of the clocks. Over long runs clocks drift, and
+// each window has its own.
+func (m *Measured) align() {
+	all := m.Requests
+	for i := range all {
+		if math.IsNaN(all[i].Arrival) {
+			for j := range all {
+				all[j].Arrival = all[j].Queued
+			}
+			break
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Request) int {
+		switch {
+		case a.Arrival < b.Arrival:
+			return -1
+		case a.Arrival > b.Arrival:
+			return 1
+		}
+		return 0
+	})
+	begin := all[0].Arrival
+	window := func(r *Request) int {
+		if all[len(all)-1].Arrival-begin <= 2*driftWindow {
+			return 0
+		}
+		return int((r.Arrival - begin) / driftWindow)
+	}
+	offsets := make([]float64, window(&all[len(all)-1])+1)
+	for i := range offsets {
+		offsets[i] = math.Inf(1)
+	}
+	for i := range all {
+		w := window(&all[i])
+		if q := all[i].Queued; !math.IsNaN(q) {
+			offsets[w] = min(offsets[w], q-all[i].Arrival)
+		}
+	}
+	for i := range all {
+		if o := offsets[window(&all[i])]; !math.IsInf(o, 1) {
+			all[i].Arrival += o
+		}
+	}
+	zero := all[0].Arrival
+	for i := range all {
+		r := &all[i]
+		r.Arrival -= zero
+		r.Queued -= zero
+		r.Scheduled -= zero
+		r.First -= zero
+		r.Last -= zero
+	}
+}

@@ -1,0 +1,83 @@
+package calibrate
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Prompts says which prompts of a run begin alike.
+type Prompts struct {
+	BlockTokens int // tokens per id
+	ids         [][]uint64
+	lengths     []int
+	path        string
+}
+
+// promptTokens is the number of tokens an id of a file of prompts stands for,
+// unless it says otherwise.
+const promptTokens = 16
+
+// ReadPrompts reads a file with a line per request, in the order of
+// requests.jsonl: input_length and hash_ids.
+func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if blockTokens == 0 {
+		blockTokens = promptTokens
+	}
+	p := &Prompts{BlockTokens: blockTokens, path: path}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<26)
+	for line := 1; lines.Scan(); line++ {
+		var x struct {
+			Input int      `json:"input_length"`
+			IDs   []uint64 `json:"hash_ids"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+		if len(x.IDs)*blockTokens < x.Input || x.Input < 1 {
+			return nil, fmt.Errorf("%s:%d: %d hash_ids of %d tokens for input_length %d, want enough of them", path, line, len(x.IDs), blockTokens, x.Input)
+		}
+		p.ids, p.lengths = append(p.ids, x.IDs), append(p.lengths, x.Input)
+	}
+	return p, lines.Err()
+}
+
+// requests are the run's requests as the scheduler sees them, by arrival.
+// Without prompts none begins like another.
+func (m *Measured) requests(p *Prompts) (all []sim.Request, t *prompt.Tree, err error) {
+	size := m.Settings.BlockTokens
+	tokens := size
+	if p != nil {
+		tokens = p.BlockTokens
+		if len(p.ids) != len(m.Requests) {
+			return nil, nil, fmt.Errorf("%s: %d prompts, want one for each of the %d requests", p.path, len(p.ids), len(m.Requests))
+		}
+	}
+	t = prompt.NewTree(tokens, size, prompt.Options{})
+	all = make([]sim.Request, len(m.Requests))
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		all[i] = sim.Request{ID: sim.RequestID(i), InputTokens: r.Input, OutputTokens: r.Output}
+		if p == nil {
+			all[i].Prompt = prompt.Prompt{Blocks: int32(r.Input / size), Seed: int32(i + 1)}
+			continue
+		}
+		// Lines are in the order of the file, requests in that of arrival.
+		k := r.Place
+		if p.lengths[k] != r.Input {
+			return nil, nil, fmt.Errorf("%s:%d: input_length is %d, want %d as measured", p.path, k+1, p.lengths[k], r.Input)
+		}
+		all[i].Prompt = t.Add(p.ids[k], r.Input)
+	}
+	return all, t, nil
+}

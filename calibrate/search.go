@@ -1,0 +1,166 @@
+package calibrate
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/optimize"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// point is a place in the space of a form's parameters: logarithms of their
+// ratio to the start.
+type point struct {
+	u    []float64
+	loss float64
+}
+
+// fitted is the outcome of a search.
+type fitted struct {
+	form       Form
+	parameters timing.Parameters
+	loss       float64
+	at         []float64 // of the form's parameters, as a point has it
+	start      timing.Parameters
+	runs       int // simulations
+}
+
+// search is the hunt for the parameters of one form on one target.
+type search struct {
+	ctx    context.Context
+	sim    *Simulation
+	target *target
+	form   Form
+	start  timing.Parameters
+
+	out   Outcome
+	space []float64
+	runs  int   // simulations so far
+	err   error // of the first that failed
+}
+
+// spreadWeight draws parameters that the run says nothing about to the start.
+const spreadWeight = 0.001
+
+// loss is that of the simulation at u.
+func (s *search) loss(u []float64) float64 {
+	pull := 0.0
+	for _, x := range u {
+		if math.Abs(x) > 5 {
+			return math.MaxFloat64
+		}
+		pull += float64(spreadWeight * square(x))
+	}
+	if s.err == nil {
+		s.err = s.ctx.Err()
+	}
+	if s.err != nil {
+		return math.MaxFloat64
+	}
+	p := s.form.set(&s.start, u)
+	s.runs++
+	if s.err = s.sim.Run(&p, &s.out, nil); s.err != nil {
+		return math.MaxFloat64
+	}
+	return s.target.loss(&s.out, s.space) + pull
+}
+
+// descend moves a simplex with edges of the given length from a point, and
+// returns the best it finds within a number of simulations.
+func (s *search) descend(from point, edge float64, runs int) (point, error) {
+	settings := &optimize.Settings{FuncEvaluations: runs, Converger: optimize.NeverTerminate{}}
+	r, err := optimize.Minimize(optimize.Problem{Func: s.loss}, from.u, settings, &optimize.NelderMead{SimplexSize: edge})
+	if s.err != nil {
+		return from, s.err
+	}
+	if err != nil {
+		return from, err
+	}
+	if r.F < from.loss {
+		return point{append([]float64(nil), r.X...), r.F}, nil
+	}
+	return from, nil
+}
+
+// scale multiplies all parameters alike until requests take as long per token as
+// they did, so that what was measured on another scale is no worse a start.
+func (s *search) scale() (point, error) {
+	u := make([]float64, len(s.form.Fields))
+	for range 6 {
+		p := s.form.set(&s.start, u)
+		s.runs++
+		if err := s.sim.Run(&p, &s.out, nil); err != nil {
+			return point{}, err
+		}
+		ratio := 0.0
+		for k := range s.target.measured {
+			ratio += math.Log(s.target.mean[k] / mean(s.target.simulated(k, &s.out, s.space)))
+		}
+		ratio /= 3
+		if math.Abs(ratio) < 0.01 {
+			break
+		}
+		for i := range u {
+			u[i] += 0.8 * ratio
+		}
+	}
+	return point{u, s.loss(u)}, nil
+}
+
+// How many simulations the stages of a search take, and the edges of their
+// simplexes.
+const (
+	wideEdge, wideRuns     = 0.2, 130
+	middleEdge, middleRuns = 0.06, 60
+	fineEdge, fineRuns     = 0.1, 100
+	lastEdge, lastRuns     = 0.03, 80
+	moreRuns               = 90
+	// worth is by how much a further parameter must lower the loss to be kept.
+	worth = 0.05
+)
+
+// fit finds the parameters with which the simulated requests come out most like
+// the chosen measured ones.
+func fit(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
+	s := &search{ctx: ctx, sim: sim, target: t, start: start(&sim.settings)}
+	var best point
+	var form Form
+	for i, f := range forms() {
+		s.form = f
+		p, err := s.scale()
+		if err == nil {
+			p, err = s.descend(p, wideEdge, wideRuns)
+		}
+		if err == nil {
+			p, err = s.descend(p, middleEdge, middleRuns)
+		}
+		if err != nil {
+			return fitted{}, err
+		}
+		if i == 0 || p.loss < best.loss {
+			best, form = p, f
+		}
+	}
+	s.form = form
+	best, err := s.descend(best, fineEdge, fineRuns)
+	if err == nil {
+		best, err = s.descend(best, lastEdge, lastRuns)
+	}
+	if err != nil {
+		return fitted{}, err
+	}
+	plain := best
+	for _, f := range form.extended() {
+		s.form = f
+		u := append(append([]float64(nil), plain.u...), 0)
+		more, err := s.descend(point{u, s.loss(u)}, fineEdge, moreRuns)
+		if err != nil {
+			return fitted{}, err
+		}
+		if more.loss < (1-worth)*plain.loss && more.loss < best.loss {
+			best, form = more, f
+		}
+	}
+	return fitted{form, form.set(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
+}

@@ -1,0 +1,96 @@
+package calibrate
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+)
+
+// sample is a line of timeseries.csv: what a server told of itself once a
+// second.
+type sample struct {
+	at               float64 // s
+	running, waiting int     // requests
+	kvShare          float64 // of the KV cache in use, 0 to 1; NaN when not told
+}
+
+// readSeries reads a file of samples; there need not be one.
+func readSeries(path string) ([]sample, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	column := map[string]int{}
+	for i, name := range lines[0] {
+		column[name] = i
+	}
+	field := func(line []string, name string) float64 {
+		if i, ok := column[name]; ok {
+			if v, err := strconv.ParseFloat(line[i], 64); err == nil {
+				return v
+			}
+		}
+		return math.NaN()
+	}
+	var all []sample
+	for _, line := range lines[1:] {
+		x := sample{at: field(line, "t"), kvShare: field(line, "kv_cache_pct") / 100}
+		r, w := field(line, "running"), field(line, "waiting")
+		if math.IsNaN(r) || math.IsNaN(w) {
+			continue
+		}
+		x.running, x.waiting = int(r), int(w)
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// resolve settles what the settings leave open, by what the server was seen to
+// do.
+func (s *Settings) resolve(name string, requests []Request, load []sample) {
+	if s.GPU == "" {
+		s.GPU = gpuOf(name)
+	}
+	if s.Blocks > 0 || len(s.missing) > 0 {
+		return
+	}
+	need := 0
+	for i := range requests {
+		need = max(need, (requests[i].Input+requests[i].Output)/s.BlockTokens+2)
+	}
+	most, queued := 0, false
+	for _, x := range load {
+		most = max(most, x.running)
+		// A queue while there is a seat: it waits for blocks. One sample of few may
+		// have been taken between two passes.
+		queued = queued || x.waiting > 3 && x.running < s.MaxSeqs*9/10
+	}
+	switch {
+	case len(load) == 0:
+		s.missing = append(s.missing, "num_gpu_blocks is missing, and there is no timeseries.csv to tell whether it mattered: want it in kv_cache")
+	case queued && most < s.MaxSeqs:
+		if s.Blocks = estimateBlocks(s.BlockTokens, s.MaxSeqs, requests, load); s.Blocks < need {
+			s.missing = append(s.missing, fmt.Sprintf(
+				"num_gpu_blocks is missing and requests waited while %d of %d ran: want it in kv_cache, or --num-gpu-blocks", most, s.MaxSeqs))
+		}
+		s.estimated = true
+	default:
+		s.Blocks = max(s.MaxSeqs, 1)*need + 1
+		s.note("num_gpu_blocks is not told: enough for all that ran, which the queue shows")
+	}
+}

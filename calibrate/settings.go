@@ -1,0 +1,219 @@
+package calibrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Settings are a server's, as far as they matter to its scheduler.
+type Settings struct {
+	timing.Engine
+	PrefixCaching     bool
+	ChunkedPrefill    bool
+	ReserveWhole      bool
+	LongPrefillTokens int
+	Graphs            []int
+	KVTokens          int // of the pool; 0: not known
+
+	Notes []string // what was assumed
+	// estimated says that Blocks is a guess from what was in use, to be fitted.
+	estimated bool
+	missing   []string // what is not there and cannot be assumed
+	refusals  []string // what is not modelled
+}
+
+// NotModelledError says that a run cannot be simulated.
+type NotModelledError struct{ Reasons []string }
+
+func (e *NotModelledError) Error() string {
+	return "not modelled: " + strings.Join(e.Reasons, "; ")
+}
+
+// modelled is the error of a server that cannot be simulated.
+func (s *Settings) modelled() error {
+	if all := append(s.missing, s.refusals...); len(all) > 0 {
+		return &NotModelledError{all}
+	}
+	return nil
+}
+
+// tree is a JSON object of which nothing is certain.
+type tree map[string]any
+
+// at is the value at a path, nil when there is none.
+func (t tree) at(path ...string) any {
+	var v any = map[string]any(t)
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+// places are the objects in which a setting may stand, the one that counts most
+// first: what the server resolved comes before what it was asked for.
+func places() [][]string {
+	return [][]string{
+		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},
+		{"resolved_config", "model_config"}, {"resolved_config", "compilation_config"}, {"resolved_config"},
+		{"kv_cache"}, {"engine_kwargs"}, {"engine_args"}, {},
+	}
+}
+
+// find is the first value of a key that is not null.
+func (t tree) find(key string) any {
+	for _, p := range places() {
+		if v := t.at(append(p, key)...); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (t tree) number(key string) (int, bool) {
+	v, ok := t.find(key).(float64)
+	return int(v), ok
+}
+
+func (t tree) truth(key string, unset bool) bool {
+	if v, ok := t.find(key).(bool); ok {
+		return v
+	}
+	return unset
+}
+
+func (t tree) text(key string) string {
+	s, _ := t.find(key).(string)
+	return s
+}
+
+func readSettings(path string) (Settings, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Settings{}, err
+	}
+	var t tree
+	if err := json.Unmarshal(text, &t); err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	var s Settings
+	s.Model, s.Version = t.text("model"), t.text("vllm_version")
+	s.GPU, _ = t.at("hardware", "device_name").(string)
+	s.read(t)
+	s.refuse(t)
+	return s, nil
+}
+
+// read takes what can be modelled.
+func (s *Settings) read(t tree) {
+	s.TensorParallel = 1
+	if n, ok := t.number("tensor_parallel_size"); ok {
+		s.TensorParallel = n
+	}
+	s.MaxSeqs = s.need(t, "max_num_seqs")
+	s.MaxBatchedTokens = s.need(t, "max_num_batched_tokens")
+	if n, ok := t.number("max_num_scheduled_tokens"); ok && n > 0 {
+		s.MaxBatchedTokens = n
+	}
+	s.BlockTokens = 16
+	if n, ok := t.number("block_size"); ok && n > 0 {
+		s.BlockTokens = n
+	}
+	if s.BlockTokens < 2 || s.BlockTokens&(s.BlockTokens-1) != 0 {
+		s.refusals = append(s.refusals, fmt.Sprintf("block_size is %d, want a power of two", s.BlockTokens))
+	}
+	s.Blocks, _ = t.number("num_gpu_blocks")
+	if n, ok := t.number("num_gpu_blocks_override"); ok && n > 0 {
+		s.Blocks = n
+	}
+	if n, ok := t.number("num_kv_tokens"); ok && s.Blocks == 0 {
+		s.Blocks = n / s.BlockTokens
+	}
+	s.PrefixCaching = t.truth("enable_prefix_caching", true)
+	s.ChunkedPrefill = t.truth("enable_chunked_prefill", true)
+	s.ReserveWhole = t.truth("scheduler_reserve_full_isl", true)
+	s.LongPrefillTokens, _ = t.number("long_prefill_token_threshold")
+	if v, ok := t.find("async_scheduling").(bool); ok {
+		s.Async = v
+	} else {
+		s.Async = true
+		s.note("async_scheduling is not told: on, as is vLLM's default")
+	}
+	s.graphs(t)
+}
+
+func (s *Settings) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+func (s *Settings) need(t tree, key string) int {
+	n, ok := t.number(key)
+	if !ok || n < 1 {
+		s.missing = append(s.missing, key+" is missing, want it in engine_kwargs or resolved_config")
+	}
+	return n
+}
+
+func (s *Settings) graphs(t tree) {
+	if t.truth("enforce_eager", false) {
+		return
+	}
+	if sizes, ok := t.find("cudagraph_capture_sizes").([]any); ok {
+		for _, v := range sizes {
+			if n, ok := v.(float64); ok && (len(s.Graphs) == 0 || int(n) > s.Graphs[len(s.Graphs)-1]) {
+				s.Graphs = append(s.Graphs, int(n))
+			}
+		}
+	}
+	if len(s.Graphs) == 0 {
+		s.Graphs = timing.DefaultGraphs(s.MaxSeqs)
+	}
+}
+
+// refuse names what the simulated scheduler does not do.
+func (s *Settings) refuse(t tree) {
+	for _, one := range []string{
+		"data_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size",
+	} {
+		if n, ok := t.number(one); ok && n > 1 {
+			what := ""
+			if one == "data_parallel_size" {
+				what = "the file does not say which engine took which request"
+				if t.truth("enable_expert_parallel", false) {
+					what += ", and with expert parallelism they run in lockstep"
+				}
+			} else {
+				what = "one engine's passes overlap"
+			}
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %d, want 1: %s", one, n, what))
+		}
+	}
+	for _, key := range []string{"speculative_config", "kv_transfer_config", "kv_offloading_size", "sliding_window"} {
+		if v := t.find(key); v != nil && v != false {
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is set, want none", key))
+		}
+	}
+	if p := t.text("policy"); p != "" && p != "fcfs" {
+		s.refusals = append(s.refusals, fmt.Sprintf("policy is %q, want fcfs", p))
+	}
+	if t.truth("enable_dbo", false) {
+		s.refusals = append(s.refusals, "enable_dbo is true, want passes that are not cut in two")
+	}
+}
+
+// gpuOf is the GPU that the name of a run begins with, as GPU_MODEL; "" when
+// there is none.
+func gpuOf(name string) string {
+	gpu, _, _ := strings.Cut(name, "_")
+	if _, err := timing.FindGPU(gpu); err == nil {
+		return gpu
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+package calibrate
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/actual"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Simulation replays the requests of a measured run on one simulated server,
+// over and over with other parameters.
+type Simulation struct {
+	settings Settings
+	rules    vllm.Rules
+	requests []sim.Request
+	arrivals []sim.Time
+	tree     *prompt.Tree
+}
+
+// NewSimulation prepares for replays of m, under the rules of the reference or
+// of vLLM 0.19. p may be nil.
+func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error) {
+	s := &Simulation{settings: m.Settings, rules: Rules(&m.Settings)}
+	if reference {
+		s.rules = vllm.Rules{}
+	}
+	var err error
+	if s.requests, s.tree, err = m.requests(p); err != nil {
+		return nil, err
+	}
+	for i := range m.Requests {
+		s.arrivals = append(s.arrivals, sim.Time(1000*m.Requests[i].Arrival))
+	}
+	c := s.config(nil)
+	for i := range s.requests {
+		if err := c.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
+			return nil, &NotModelledError{[]string{"request " + m.Requests[i].ID + ": " + err.Error()}}
+		}
+	}
+	return s, nil
+}
+
+// Rules are those that a server's scheduler follows.
+func Rules(s *Settings) vllm.Rules {
+	r := vllm.Rules019()
+	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
+	return r
+}
+
+func (s *Simulation) config(model timing.Model) vllm.Config {
+	return vllm.Config{
+		Blocks: s.settings.Blocks, BlockTokens: s.settings.BlockTokens,
+		MaxSeqs: s.settings.MaxSeqs, MaxBatchedTokens: s.settings.MaxBatchedTokens,
+		PrefixCaching: s.settings.PrefixCaching, ChunkedPrefill: s.settings.ChunkedPrefill,
+		Clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1},
+		Tree:  s.tree, Rules: s.rules,
+	}
+}
+
+// Outcome is what a simulated server did to each request, by arrival: the ends
+// of the passes of the first and of the last token, in s.
+type Outcome struct {
+	First, Last, Scheduled []float64
+	Preemptions            int
+	Passes                 int
+}
+
+// Run replays the requests with passes that take as long as model says, and lets
+// watch, which may be nil, see each of them.
+func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
+	core, err := s.core(model)
+	if err != nil {
+		return err
+	}
+	out.reset(len(s.requests))
+	var p scheduler.Pass
+	if watch != nil {
+		p.Detail = new(scheduler.Detail)
+	}
+	now := sim.Time(0)
+	for next := 0; next < len(s.requests) || core.Load() > 0; {
+		if core.Load() == 0 && s.arrivals[next] > now {
+			now = s.arrivals[next]
+		}
+		for ; next < len(s.requests) && s.arrivals[next] <= now; next++ {
+			core.Submit(&s.requests[next])
+		}
+		if err := core.Step(now, now, &p); err != nil {
+			return err
+		}
+		out.note(&p)
+		if watch != nil {
+			watch(&p)
+		}
+		now = p.End
+	}
+	return nil
+}
+
+// core is an idle server.
+func (s *Simulation) core(model timing.Model) (scheduler.Core, error) {
+	if s.rules.Reference() {
+		return vllm.New(s.config(model)), nil
+	}
+	return actual.New(s.config(model))
+}
+
+func (out *Outcome) reset(n int) {
+	if len(out.First) != n {
+		*out = Outcome{First: make([]float64, n), Last: make([]float64, n), Scheduled: make([]float64, n)}
+	}
+	for i := range out.Scheduled {
+		out.Scheduled[i] = math.NaN()
+	}
+	out.Preemptions, out.Passes = 0, 0
+}
+
+// note takes over what a pass did.
+func (out *Outcome) note(p *scheduler.Pass) {
+	out.Passes++
+	out.Preemptions += p.Preempted
+	for _, a := range p.Admitted {
+		if at := &out.Scheduled[a.Request]; math.IsNaN(*at) {
+			*at = float64(p.Start) / 1000
+		}
+	}
+	for i := range p.Marks {
+		m := &p.Marks[i]
+		if m.First {
+			out.First[m.Request] = float64(p.End) / 1000
+		}
+		if m.Last {
+			out.Last[m.Request] = float64(p.End) / 1000
+		}
+	}
+}

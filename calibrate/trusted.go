@@ -1,0 +1,121 @@
+package calibrate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// pass is what a trusted range looks at, of a pass or a run of them.
+type pass struct {
+	ms                                         float64
+	tokens, requests, context, perSeq, waiting float64
+}
+
+// look reads a pass that has Detail.
+func look(p *scheduler.Pass, blockTokens int) pass {
+	d := p.Detail
+	tokens := p.Tokens
+	for _, w := range d.Work {
+		tokens += w.Prompt + w.Recomputed
+	}
+	x := pass{
+		ms: float64(p.End - p.Start), tokens: float64(tokens), requests: float64(d.Running),
+		context: float64(d.Held * blockTokens), waiting: float64(d.Waiting),
+	}
+	x.perSeq = x.context / max(x.requests, 1)
+	return x
+}
+
+// quantities are those of a pass that have a range.
+func quantities(t *timing.Trusted) []struct {
+	name string
+	in   *timing.Range
+	of   func(*pass) float64
+} {
+	return []struct {
+		name string
+		in   *timing.Range
+		of   func(*pass) float64
+	}{
+		{"tokens per pass", &t.Tokens, func(p *pass) float64 { return p.tokens }},
+		{"running requests", &t.Requests, func(p *pass) float64 { return p.requests }},
+		{"tokens of KV cache", &t.Context, func(p *pass) float64 { return p.context }},
+		{"tokens of KV cache per request", &t.PerSeq, func(p *pass) float64 { return p.perSeq }},
+		{"waiting requests", &t.Waiting, func(p *pass) float64 { return p.waiting }},
+	}
+}
+
+// trusted is the range of passes, by the time they take.
+func trusted(all []pass) *timing.Trusted {
+	t := &timing.Trusted{}
+	total := 0.0
+	for i := range all {
+		total += all[i].ms
+	}
+	for _, q := range quantities(t) {
+		slices.SortStableFunc(all, func(a, b pass) int { return cmp.Compare(q.of(&a), q.of(&b)) })
+		below := 0.0
+		q.in.Least = q.of(&all[0])
+		for i := range all {
+			if below <= 0.01*total {
+				q.in.Least = q.of(&all[i])
+			}
+			if below <= 0.99*total {
+				q.in.Most = q.of(&all[i])
+			}
+			below += all[i].ms
+		}
+	}
+	return t
+}
+
+// Coverage counts how much of a replay lies where a profile can be trusted.
+type Coverage struct {
+	trusted     timing.Trusted
+	blockTokens int
+	total       float64
+	outside     [5]float64 // by quantity, ms
+	any         float64    // ms in which one of them is outside
+}
+
+// NewCoverage prepares for passes of engines with blocks of blockTokens.
+func NewCoverage(t timing.Trusted, blockTokens int) *Coverage {
+	return &Coverage{trusted: t, blockTokens: blockTokens}
+}
+
+// Pass takes in a pass, which must have Detail.
+func (c *Coverage) Pass(p *scheduler.Pass) {
+	x := look(p, c.blockTokens)
+	if p.Count > 1 {
+		x.tokens = float64(p.Tokens)
+	}
+	c.total += x.ms
+	out := false
+	for i, q := range quantities(&c.trusted) {
+		if !q.in.Holds(q.of(&x)) {
+			c.outside[i] += x.ms
+			out = true
+		}
+	}
+	if out {
+		c.any += x.ms
+	}
+}
+
+// Outside is the share of the passes' time that lies outside the trusted range,
+// and the quantity that is most often the cause.
+func (c *Coverage) Outside() (share float64, name string) {
+	if c.total == 0 {
+		return 0, ""
+	}
+	most := 0
+	for i := range c.outside {
+		if c.outside[i] > c.outside[most] {
+			most = i
+		}
+	}
+	return c.any / c.total, quantities(&c.trusted)[most].name
+}
