@@ -1,0 +1,197 @@
+package plan
+
+import (
+	"context"
+	"slices"
+)
+
+// Bars say how certain an answer is: what other workloads would have given that
+// could as well have been recorded.
+type Bars struct {
+	Resamples int
+	Met       int     // resamples in which the answer's cluster meets
+	Values    []Range // of each objective, with the answer's cluster
+	// SmallerMet is in how many resamples each of Answer.Smaller meets.
+	SmallerMet []int
+	// Workers is the size of the smallest cluster, of one pool; nil for two, or
+	// when the cluster is given.
+	Workers *Range
+	// Load is the highest load of the answer's cluster; nil when no resample has
+	// any.
+	Load *Range
+}
+
+// Range is where the middle 90 % of resamples lie.
+type Range struct {
+	P5, Median, P95 float64
+}
+
+// newRange sorts values, of which there is at least one.
+func newRange(values []float64) Range {
+	slices.Sort(values)
+	at := func(share float64) float64 { return values[int(share*float64(len(values)-1)+0.5)] }
+	return Range{P5: at(0.05), Median: at(0.5), P95: at(0.95)}
+}
+
+// barPrecision is that of the highest load of a resample.
+const barPrecision = 0.05
+
+// bars measures resamples on the answer's cluster, and searches each of them
+// for its own smallest cluster and highest load.
+func (c *Config) bars(ctx context.Context, b *bench, a *Answer) (*Bars, error) {
+	bars := &Bars{Resamples: c.Resamples, SmallerMet: make([]int, len(a.Smaller))}
+	if err := c.sameCluster(ctx, b, a, bars); err != nil {
+		return nil, err
+	}
+	rooms := make([]*bench, c.Resamples) // searches of their own, one after the other within
+	var workers, loads []float64
+	sizes, highest := make([]int, c.Resamples), make([]*Measure, c.Resamples)
+	err := Each(ctx, c.Resamples, b.cores, func(ctx context.Context, i int) (err error) {
+		own := b.room(i + 1)
+		rooms[i] = own
+		at := Point{Variant: a.Variant, Shape: a.Shape, Load: 1, Sample: i + 1}
+		if c.Variants[a.Variant].Fixed.Size() == 0 && !a.Shape.Split() {
+			if sizes[i], err = nearest(ctx, &search{bench: own, at: at}, a.Shape.Workers, c.Most); err != nil {
+				return err
+			}
+		}
+		if a.Highest != nil {
+			at.Load = a.Highest.Load
+		}
+		highest[i], err = own.sustained(ctx, at, barPrecision)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, room := range rooms {
+		b.adopt(room)
+		if sizes[i] > 0 {
+			workers = append(workers, float64(sizes[i]))
+		}
+		if highest[i] != nil {
+			loads = append(loads, highest[i].Load)
+		}
+	}
+	bars.Workers, bars.Load = optional(workers), optional(loads)
+	return bars, nil
+}
+
+func optional(values []float64) *Range {
+	if len(values) == 0 {
+		return nil
+	}
+	r := newRange(values)
+	return &r
+}
+
+// sameCluster runs the answer's cluster, and those smaller by one worker, on
+// all resamples.
+func (c *Config) sameCluster(ctx context.Context, b *bench, a *Answer, bars *Bars) error {
+	clusters := []Shape{a.Shape}
+	for i := range a.Smaller {
+		clusters = append(clusters, a.Smaller[i].Shape)
+	}
+	var points []Point
+	for sample := 1; sample <= c.Resamples; sample++ {
+		for _, shape := range clusters {
+			points = append(points, Point{Variant: a.Variant, Shape: shape, Load: 1, Sample: sample})
+		}
+	}
+	all, err := b.measure(ctx, points...)
+	if err != nil {
+		return err
+	}
+	values := make([][]float64, len(a.At.Values))
+	for i, m := range all {
+		cluster := i % len(clusters)
+		if cluster > 0 {
+			if m.Met {
+				bars.SmallerMet[cluster-1]++
+			}
+			continue
+		}
+		if m.Met {
+			bars.Met++
+		}
+		for k := range m.Values {
+			values[k] = append(values[k], m.Values[k].Value)
+		}
+	}
+	for _, v := range values {
+		bars.Values = append(bars.Values, newRange(v))
+	}
+	return nil
+}
+
+// room is a bench for one goroutine, which knows what b has measured of a
+// sample.
+func (b *bench) room(sample int) *bench {
+	own := newBench(b.run, 1)
+	for _, p := range b.order {
+		if p.Sample == sample {
+			own.measures[p] = b.measures[p]
+		}
+	}
+	return own
+}
+
+// adopt takes over what another bench has measured.
+func (b *bench) adopt(other *bench) {
+	for _, p := range other.order {
+		if _, seen := b.measures[p]; !seen {
+			b.order = append(b.order, p)
+			b.measures[p] = other.measures[p]
+		}
+	}
+}
+
+// nearest is the smallest number of workers that meets, as a search in growing
+// steps from guess finds it; most when none does.
+func nearest(ctx context.Context, s *search, guess, most int) (int, error) {
+	low, high, err := s.gallop(ctx, guess, most)
+	for err == nil && high-low > 1 {
+		var ok bool
+		middle := (low + high) / 2
+		if ok, err = s.one(ctx, middle); ok {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, err
+}
+
+// gallop goes from guess, in steps that double, until low misses, or is 0, and
+// high meets, or is most.
+func (s *search) gallop(ctx context.Context, guess, most int) (low, high int, err error) {
+	down, err := s.one(ctx, guess)
+	low, high = guess, guess
+	for step := 1; err == nil; step *= 2 {
+		var ok bool
+		if down {
+			if low = max(0, high-step); low == 0 {
+				return low, high, nil
+			}
+			if ok, err = s.one(ctx, low); !ok {
+				return low, high, err
+			}
+			high = low
+			continue
+		}
+		if high = min(low+step, most); high == most {
+			return low, high, nil
+		}
+		if ok, err = s.one(ctx, high); ok {
+			return low, high, nil
+		}
+		low = high
+	}
+	return low, high, err
+}
+
+// one says whether a pool of n workers meets.
+func (s *search) one(ctx context.Context, n int) (bool, error) {
+	ok, err := s.met(ctx, []int{n}, One)
+	return err == nil && ok[0], err
+}

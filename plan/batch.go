@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// bench runs points on a number of cores, each of them once. What is asked of it
+// does not depend on that number, nor do its answers.
+type bench struct {
+	run   Run
+	cores int
+
+	measures map[Point]*Measure
+	order    []Point // in which points were asked for first
+}
+
+func newBench(run Run, cores int) *bench {
+	return &bench{run: run, cores: max(1, cores), measures: map[Point]*Measure{}}
+}
+
+// measure returns the measures of points, in their order.
+func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error) {
+	var fresh []Point
+	for _, p := range points {
+		if _, seen := b.measures[p]; !seen {
+			b.measures[p] = &Measure{Point: p}
+			fresh = append(fresh, p)
+		}
+	}
+	b.order = append(b.order, fresh...)
+	err := Each(ctx, len(fresh), b.cores, func(ctx context.Context, i int) error {
+		m, err := b.run(ctx, fresh[i])
+		if err != nil {
+			return err
+		}
+		m.Point = fresh[i]
+		*b.measures[fresh[i]] = m
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*Measure, len(points))
+	for i, p := range points {
+		all[i] = b.measures[p]
+	}
+	return all, nil
+}
+
+// Each calls work(i) for all i below n, in order, on at most cores goroutines.
+// After an error it begins no more, and returns that of the least i that failed.
+func Each(ctx context.Context, n, cores int, work func(ctx context.Context, i int) error) error {
+	var (
+		next   atomic.Int64
+		failed atomic.Bool
+		wait   sync.WaitGroup
+	)
+	errs := make([]error, n)
+	for range min(n, max(cores, 1)) {
+		wait.Go(func() {
+			for !failed.Load() && ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if errs[i] = work(ctx, i); errs[i] != nil {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

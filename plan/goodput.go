@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"context"
+	"math"
+)
+
+// mostDoublings bounds how far from the workload's own load the highest is
+// looked for, both ways.
+const mostDoublings = 12
+
+// highest finds the highest load at which a cluster meets, to a relative
+// precision, and the lowest one above it that was tried and misses. Met is nil
+// when the cluster misses at any load, missed when it meets at any.
+func (b *bench) highest(ctx context.Context, at Point, precision float64) (met, missed *Measure, err error) {
+	all, err := b.measure(ctx, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all[0].Met {
+		met, missed, err = b.climb(ctx, all[0])
+	} else {
+		met, missed, err = b.ease(ctx, all[0])
+	}
+	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
+		met, missed, err = b.narrow(ctx, met, missed)
+	}
+	return met, missed, err
+}
+
+// climb doubles the load from one that is met until it is missed.
+func (b *bench) climb(ctx context.Context, from *Measure) (met, missed *Measure, err error) {
+	for met = from; met.Load < from.Load*(1<<mostDoublings); {
+		all, err := b.at(ctx, met.Point, met.Load*2, met.Load*4)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range all {
+			if !m.Met {
+				return met, m, nil
+			}
+			met = m
+		}
+	}
+	return met, nil, nil
+}
+
+// ease halves the load from one that is missed until it is met.
+func (b *bench) ease(ctx context.Context, from *Measure) (met, missed *Measure, err error) {
+	for missed = from; missed.Load > from.Load/(1<<mostDoublings); {
+		all, err := b.at(ctx, missed.Point, missed.Load/2, missed.Load/4)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range all {
+			if m.Met {
+				return m, missed, nil
+			}
+			missed = m
+		}
+	}
+	return nil, missed, nil
+}
+
+// narrow tries three loads between two, in equal ratios.
+func (b *bench) narrow(ctx context.Context, met, missed *Measure) (*Measure, *Measure, error) {
+	step := math.Sqrt(math.Sqrt(missed.Load / met.Load))
+	all, err := b.at(ctx, met.Point, met.Load*step, float64(met.Load*step)*step, missed.Load/step)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range all {
+		if !m.Met {
+			return met, m, nil
+		}
+		met = m
+	}
+	return met, missed, nil
+}
+
+// at measures a point at other loads.
+func (b *bench) at(ctx context.Context, p Point, loads ...float64) ([]*Measure, error) {
+	points := make([]Point, len(loads))
+	for i, load := range loads {
+		points[i] = p
+		points[i].Load = load
+	}
+	return b.measure(ctx, points...)
+}
+
+// sustained finds the highest load at which a cluster meets, as a search from
+// the load of from finds it one replay at a time; nil when there is none near.
+func (b *bench) sustained(ctx context.Context, from Point, precision float64) (*Measure, error) {
+	met, missed, err := b.reach(ctx, from)
+	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
+		var all []*Measure
+		if all, err = b.at(ctx, from, math.Sqrt(float64(met.Load*missed.Load))); err != nil {
+			break
+		}
+		if all[0].Met {
+			met = all[0]
+		} else {
+			missed = all[0]
+		}
+	}
+	return met, err
+}
+
+// firstReach is the first step of reach; each further one is the square of the
+// one before.
+const (
+	firstReach = 1.25
+	mostReach  = 6
+)
+
+// reach goes from a load, in steps that grow, until one is met and one missed.
+func (b *bench) reach(ctx context.Context, from Point) (met, missed *Measure, err error) {
+	all, err := b.measure(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	up := all[0].Met
+	last, factor := all[0], firstReach
+	for range mostReach {
+		load := last.Load / factor
+		if up {
+			load = float64(last.Load * factor)
+		}
+		if all, err = b.at(ctx, from, load); err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case up && !all[0].Met:
+			return last, all[0], nil
+		case !up && all[0].Met:
+			return all[0], last, nil
+		}
+		last, factor = all[0], float64(factor*factor)
+	}
+	if up {
+		return last, nil, nil
+	}
+	return nil, last, nil
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/replay"
+)
+
+// Setting is a flag of a replay and its value.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Axis is a setting and the values it takes in turn, at least 1.
+type Axis struct {
+	Name   string
+	Values []string
+}
+
+// Grid is settings of many replays: those that all have, and axes whose values
+// are combined each with each.
+type Grid struct {
+	Common []Setting
+	Axes   []Axis
+}
+
+// Cell is one replay of a grid.
+type Cell struct {
+	Index    int // in grid order: the last axis runs fastest
+	Settings []Setting
+}
+
+// maxCells bounds a grid.
+const maxCells = 10_000_000
+
+// Check refuses grids of no cells, of too many, and with a setting said twice.
+func (g *Grid) Check() error {
+	var seen []string
+	for _, s := range g.Common {
+		if slices.Contains(seen, s.Name) {
+			return fmt.Errorf("%s: said twice, want it once", s.Name)
+		}
+		seen = append(seen, s.Name)
+	}
+	cells := 1
+	for _, a := range g.Axes {
+		switch {
+		case slices.Contains(seen, a.Name):
+			return fmt.Errorf("%s: said twice, want it once", a.Name)
+		case len(a.Values) == 0:
+			return fmt.Errorf("%s: no values, want at least 1", a.Name)
+		case cells > maxCells/len(a.Values):
+			return fmt.Errorf("%s: more than %d cells, want fewer", a.Name, maxCells)
+		}
+		cells *= len(a.Values)
+		seen = append(seen, a.Name)
+	}
+	return nil
+}
+
+// Size is the number of cells.
+func (g *Grid) Size() int {
+	n := 1
+	for _, a := range g.Axes {
+		n *= len(a.Values)
+	}
+	return n
+}
+
+// Cells are all cells, in grid order.
+func (g *Grid) Cells() []Cell {
+	cells := make([]Cell, g.Size())
+	for i := range cells {
+		cells[i] = Cell{Index: i, Settings: append(slices.Clone(g.Common), g.at(i)...)}
+	}
+	return cells
+}
+
+// at are the values of the axes in cell i.
+func (g *Grid) at(i int) []Setting {
+	all := make([]Setting, len(g.Axes))
+	for k, a := range slices.Backward(g.Axes) {
+		all[k] = Setting{Name: a.Name, Value: a.Values[i%len(a.Values)]}
+		i /= len(a.Values)
+	}
+	return all
+}
+
+// Of is what a cell has on an axis.
+func (c *Cell) Of(name string) string {
+	for _, s := range c.Settings {
+		if s.Name == name {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Task is a cell as it is queued and remembered: all its result depends on. Its
+// key stands for it wherever results are kept.
+type Task struct {
+	Settings []Setting `json:"settings"` // by name
+	// Files are the digests of the files that settings name, by setting.
+	Files   []File `json:"files,omitempty"`
+	Version string `json:"version"` // of the program
+}
+
+// File is a file that a cell reads.
+type File struct {
+	Setting string `json:"setting"` // that names it
+	SHA256  string `json:"sha256"`
+}
+
+// NewTask is the task of a cell; digest says of a setting which file it names,
+// if it names one.
+func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
+	t := Task{Settings: slices.Clone(c.Settings), Version: version}
+	slices.SortFunc(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	for i, s := range t.Settings {
+		hash, err := digest(s)
+		if err != nil {
+			return t, err
+		}
+		if hash != "" {
+			t.Files = append(t.Files, File{Setting: s.Name, SHA256: hash})
+			t.Settings[i].Value = marked(s.Value) // what is in the file counts, not where it lies
+		}
+	}
+	return t, nil
+}
+
+// marked is what is left of a value that names a file.
+func marked(value string) string {
+	if strings.HasPrefix(value, "@") {
+		return "@"
+	}
+	return ""
+}
+
+// Key is the SHA-256 of the task's JSON, in hexadecimal.
+func (t *Task) Key() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		panic(fmt.Sprintf("task: %v", err)) // strings are always JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// WorkloadKey tells workloads apart: specs of the same key open the same one.
+func WorkloadKey(s *replay.Spec) string {
+	trace := "none"
+	if s.Trace != nil {
+		trace = fmt.Sprintf("%+v", *s.Trace)
+	}
+	// A synthetic workload is made in blocks of the first pool.
+	return fmt.Sprintf("%s %+v %v %d %v %d", trace, s.Synthetic, s.Mode, s.Pools()[0].BlockTokens, s.Compat, s.Seed)
+}

@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// Row is a cluster at a load, in the front.
+type Row struct {
+	Measure
+	GPUs int
+}
+
+// loads are the shares of a cluster's highest load that the front shows.
+func loads() []float64 { return []float64{0.5, 0.75, 1} }
+
+// frontPrecision is that of the highest loads in the front.
+const frontPrecision = 0.02
+
+// surround measures clusters around the answers: half to twice as large, each
+// at several shares of the highest load it sustains.
+func (c *Config) surround(ctx context.Context, b *bench, p *Plan) ([]Row, error) {
+	var starts []Point
+	for i := range p.Answers {
+		a := &p.Answers[i]
+		if !a.Found && c.Variants[i].Fixed.Size() == 0 {
+			continue
+		}
+		for _, shape := range around(a.Shape, c.Variants[i].Fixed.Size() > 0, c.Most) {
+			guess := 1.0
+			if a.Highest != nil {
+				guess = a.Highest.Load * float64(shape.Size()) / float64(a.Shape.Size())
+			}
+			starts = append(starts, Point{Variant: i, Shape: shape, Load: guess})
+		}
+	}
+	rooms := make([]*bench, len(starts))
+	tops := make([][]*Measure, len(starts))
+	err := Each(ctx, len(starts), b.cores, func(ctx context.Context, i int) error {
+		rooms[i] = b.room(0)
+		top, err := rooms[i].sustained(ctx, starts[i], frontPrecision)
+		if err != nil || top == nil {
+			return err
+		}
+		at := make([]float64, 0, len(loads()))
+		for _, share := range loads() {
+			at = append(at, top.Load*share)
+		}
+		tops[i], err = rooms[i].at(ctx, top.Point, at...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	add := func(m *Measure) {
+		if m.Met {
+			rows = append(rows, Row{Measure: *m, GPUs: m.Shape.Size() * p.GPUs})
+		}
+	}
+	for i := range starts {
+		b.adopt(rooms[i])
+		for _, m := range tops[i] {
+			add(m)
+		}
+	}
+	for i := range p.Answers {
+		add(&p.Answers[i].At)
+	}
+	return rows, nil
+}
+
+// around are the sizes that the front shows.
+func around(s Shape, fixed bool, most int) []Shape {
+	all := []Shape{s}
+	if fixed {
+		return all
+	}
+	for _, share := range []float64{0.5, 0.75, 1.5, 2} {
+		scaled := func(n int) int { return max(1, int(float64(n)*share+0.5)) }
+		other := Two(scaled(s.Prefill), scaled(s.Decode))
+		if !s.Split() {
+			other = One(scaled(s.Workers))
+		}
+		if other.Size() <= most && !slices.Contains(all, other) {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// front are the rows that no other beats: with as few GPUs, as many answer
+// tokens per second and no objective nearer to its limit.
+func front(rows []Row) []Row {
+	var best []Row
+	for i := range rows {
+		beaten := slices.ContainsFunc(rows, func(r Row) bool { return r.beats(&rows[i]) })
+		same := slices.ContainsFunc(best, func(r Row) bool { return r.Point == rows[i].Point })
+		if !beaten && !same {
+			best = append(best, rows[i])
+		}
+	}
+	slices.SortStableFunc(best, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Variant, b.Variant),
+			cmp.Compare(a.Shape.Prefill, b.Shape.Prefill), cmp.Compare(a.Load, b.Load))
+	})
+	return best
+}
+
+// beats says that r is nowhere worse than o and somewhere better.
+func (r *Row) beats(o *Row) bool {
+	if r.GPUs > o.GPUs || r.OutputTokensPerS < o.OutputTokensPerS {
+		return false
+	}
+	better := r.GPUs < o.GPUs || r.OutputTokensPerS > o.OutputTokensPerS
+	for i := range r.Values {
+		mine, other := r.Values[i].Excess(), o.Values[i].Excess()
+		if mine > other {
+			return false
+		}
+		better = better || mine < other
+	}
+	return better
+}
+
+// CostPerMillion is what a million tokens cost in the currency of perGPUHour,
+// at tokens per second.
+func CostPerMillion(gpus int, perGPUHour, tokensPerS float64) float64 {
+	if tokensPerS <= 0 {
+		return 0
+	}
+	return float64(float64(gpus)*perGPUHour) / 3600 / tokensPerS * 1e6
+}

@@ -1,0 +1,210 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Config says what is to be planned.
+type Config struct {
+	Run      Run
+	Variants []Variant // the settings to choose from, at least 1
+	// Most is the largest number of workers considered, at least 1 (2 for two
+	// pools).
+	Most int
+	// GPUs is the number of GPUs of a worker of the pool or pools, at least 1.
+	GPUs      int
+	Precision float64 // of the highest load, relative, > 0
+	Resamples int     // workloads that error bars come from; 0: none
+	Front     bool    // measure clusters of other sizes and at other loads too
+	Cores     int     // replays at once, at least 1; no result depends on it
+}
+
+// Variant is one choice of settings.
+type Variant struct {
+	Name  string // says what differs between variants; "" when there is one
+	Split bool   // prefill and decode have pools of their own
+	Fixed Shape  // the cluster, when it is given; zero: it is searched for
+}
+
+// Plan is what has been found.
+type Plan struct {
+	Answers  []Answer // one per variant, in order
+	Best     int      // index of the answer with the fewest workers; -1: no cluster meets
+	Front    []Row    // no measured cluster beats one of these in everything; by workers, then load
+	Replays  int
+	Variants []Variant
+	GPUs     int
+}
+
+// Answer is what has been found for one variant.
+type Answer struct {
+	Variant int
+	// Found says that a cluster meets at the workload's load.
+	Found bool
+	Shape Shape // the smallest that does, or the given one; the largest tried when none does
+	At    Measure
+	// Smaller are the clusters with one worker less, which miss.
+	Smaller []Measure
+	// Checked counts the smaller clusters that were run, all of which miss;
+	// EverySmaller says that there are no others.
+	Checked      int
+	EverySmaller bool
+	// Highest is the highest load at which Shape meets and Beyond the next one
+	// tried, which misses; nil when there is none.
+	Highest, Beyond *Measure
+	// Bars say how certain this is; nil without resamples.
+	Bars *Bars
+}
+
+// Find plans.
+func Find(ctx context.Context, c Config) (*Plan, error) {
+	if len(c.Variants) == 0 || c.Most < 1 || !(c.Precision > 0) {
+		return nil, fmt.Errorf("%d variants of up to %d workers to a precision of %v, want at least 1 of each and a precision above 0",
+			len(c.Variants), c.Most, c.Precision)
+	}
+	b := newBench(c.Run, c.Cores)
+	p := &Plan{Best: -1, Variants: c.Variants, GPUs: max(1, c.GPUs)}
+	for i := range c.Variants {
+		a, err := c.answer(ctx, b, i)
+		if err != nil {
+			return nil, err
+		}
+		p.Answers = append(p.Answers, a)
+	}
+	p.choose()
+	if err := c.refine(ctx, b, p); err != nil {
+		return nil, err
+	}
+	p.Replays = len(b.order)
+	return p, nil
+}
+
+// answer finds the smallest cluster of a variant and its highest load.
+func (c *Config) answer(ctx context.Context, b *bench, variant int) (Answer, error) {
+	v := c.Variants[variant]
+	a := Answer{Variant: variant, Shape: v.Fixed}
+	s := &search{bench: b, at: Point{Variant: variant, Load: 1}}
+	if a.Shape.Size() == 0 {
+		if err := c.size(ctx, s, &a); err != nil {
+			return a, err
+		}
+	}
+	all, err := s.measure(ctx, a.Shape)
+	if err != nil {
+		return a, err
+	}
+	a.At, a.Found = *all[0], all[0].Met
+	if !a.Found && v.Fixed.Size() == 0 {
+		return a, nil
+	}
+	if err := s.neighbours(ctx, &a); err != nil {
+		return a, err
+	}
+	a.Highest, a.Beyond, err = b.highest(ctx, all[0].Point, c.Precision)
+	return a, err
+}
+
+// size finds the smallest cluster that meets, or the largest one tried.
+func (c *Config) size(ctx context.Context, s *search, a *Answer) (err error) {
+	if !c.Variants[a.Variant].Split {
+		if a.Shape, err = s.smallestPool(ctx, c.Most); a.Shape.Size() == 0 {
+			a.Shape = One(c.Most)
+		}
+		return err
+	}
+	if c.Most < 2 {
+		return errors.New("at most 1 worker for two pools, want at least 2")
+	}
+	if a.Shape, err = s.smallestSplit(ctx, c.Most); a.Shape.Size() == 0 {
+		a.Shape = Two(c.Most/2, c.Most-c.Most/2)
+	}
+	return err
+}
+
+// neighbours measures the clusters that have one worker less, and counts all
+// smaller ones that have been run.
+func (s *search) neighbours(ctx context.Context, a *Answer) error {
+	var shapes []Shape
+	switch size := a.Shape; {
+	case !size.Split() && size.Workers > 1:
+		shapes = []Shape{One(size.Workers - 1)}
+	case size.Split():
+		if size.Prefill > 1 {
+			shapes = append(shapes, Two(size.Prefill-1, size.Decode))
+		}
+		if size.Decode > 1 {
+			shapes = append(shapes, Two(size.Prefill, size.Decode-1))
+		}
+	}
+	all, err := s.measure(ctx, shapes...)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		a.Smaller = append(a.Smaller, *m)
+	}
+	a.Checked, a.EverySmaller = s.bench.smaller(s.at, a.Shape)
+	return nil
+}
+
+// smaller counts the clusters of fewer workers that have been run at p's load
+// and miss. every says that there are no others.
+func (b *bench) smaller(p Point, than Shape) (missed int, every bool) {
+	for _, q := range b.order {
+		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
+		if same && q.Shape.Size() < than.Size() && !b.measures[q].Met {
+			missed++
+		}
+	}
+	n := than.Size() - 1
+	if than.Split() {
+		n = n * (n - 1) / 2 // splits of 2, 3, … workers
+	}
+	return missed, missed == n
+}
+
+// choose picks the best answer: the fewest workers, then the highest load, then
+// the first.
+func (p *Plan) choose() {
+	for i := range p.Answers {
+		a := &p.Answers[i]
+		if a.Found && (p.Best < 0 || a.better(&p.Answers[p.Best])) {
+			p.Best = i
+		}
+	}
+}
+
+func (a *Answer) better(b *Answer) bool {
+	if a.Shape.Size() != b.Shape.Size() {
+		return a.Shape.Size() < b.Shape.Size()
+	}
+	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
+}
+
+// refine measures what surrounds the answers: error bars of the best one, or of
+// a given cluster, and the front.
+func (c *Config) refine(ctx context.Context, b *bench, p *Plan) error {
+	i := p.Best
+	if i < 0 {
+		i = slices.IndexFunc(c.Variants, func(v Variant) bool { return v.Fixed.Size() > 0 })
+	}
+	if i >= 0 && c.Resamples > 0 {
+		bars, err := c.bars(ctx, b, &p.Answers[i])
+		if err != nil {
+			return err
+		}
+		p.Answers[i].Bars = bars
+	}
+	if !c.Front {
+		return nil
+	}
+	rows, err := c.surround(ctx, b, p)
+	if err != nil {
+		return err
+	}
+	p.Front = front(rows)
+	return nil
+}

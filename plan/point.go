@@ -1,0 +1,93 @@
+// Package plan runs many replays for one answer: the smallest cluster that
+// meets objectives, the highest load that a cluster sustains, or a whole grid
+// of settings.
+//
+// A planner knows neither flags nor reports: it is given a function that runs
+// one Point. Read point.go (what is run), batch.go (on all cores), search.go
+// (the smallest of one pool), split.go (of two), goodput.go (the highest load),
+// resample.go (error bars), pareto.go, plan.go (all of it together). For grids
+// read grid.go, sweep.go, journal.go, table.go; the package queue spreads them
+// over processes and machines. workload.go runs replays that share a workload.
+package plan
+
+import (
+	"context"
+	"fmt"
+)
+
+// Shape is how many workers a cluster has: Workers in one pool, or Prefill and
+// Decode in two.
+type Shape struct {
+	Workers         int // 0 with two pools
+	Prefill, Decode int // 0 with one pool
+}
+
+// One is a cluster of one pool.
+func One(workers int) Shape { return Shape{Workers: workers} }
+
+// Two is a cluster of two pools.
+func Two(prefill, decode int) Shape { return Shape{Prefill: prefill, Decode: decode} }
+
+// Split says that prefill and decode have pools of their own.
+func (s Shape) Split() bool { return s.Workers == 0 }
+
+// Size is the number of workers of all pools.
+func (s Shape) Size() int { return s.Workers + s.Prefill + s.Decode }
+
+func (s Shape) String() string {
+	if s.Split() {
+		return fmt.Sprintf("%d prefill + %d decode workers", s.Prefill, s.Decode)
+	}
+	if s.Workers == 1 {
+		return "1 worker"
+	}
+	return fmt.Sprintf("%d workers", s.Workers)
+}
+
+// Point is one replay to be run.
+type Point struct {
+	Variant int // index of the settings
+	Shape   Shape
+	// Load is how much faster than in the workload requests come, or by how much
+	// more of them are in flight in closed loop; 1: as they are.
+	Load float64
+	// Sample is 0 for the workload itself and k for the k-th of its resamples.
+	Sample int
+}
+
+// Measure is what a replay came to.
+type Measure struct {
+	Point
+	Met    bool    // all objectives
+	Values []Value // one per objective, in their order
+	Missed string  // says what was missed, "" when Met
+
+	RequestsPerS      float64
+	OutputTokensPerS  float64
+	TotalTokensPerS   float64 // prompts and answers
+	PrefixReusedRatio float64 // share of the prompt tokens found in a cache
+}
+
+// Value is what became of one objective.
+type Value struct {
+	Name  string  // as p99 ttft
+	Unit  string  // "ms", or "share" of the requests
+	Value float64 // in Unit
+	Limit float64 // in Unit
+	Met   bool
+}
+
+// Excess is how far beyond its limit a value is, as a factor: above 1 it misses.
+func (v *Value) Excess() float64 {
+	switch {
+	case v.Unit == "share" && v.Value <= 0:
+		return 1e9
+	case v.Unit == "share":
+		return v.Limit / v.Value
+	}
+	return v.Value / v.Limit
+}
+
+// Run carries out one point. It is called from several goroutines at once, and
+// the same point gives the same measure.
+type Run func(context.Context, Point) (Measure, error)

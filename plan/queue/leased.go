@@ -1,0 +1,221 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/replay-llm/replay/plan"
+)
+
+// take sees to one message. An error leaves it to be delivered again.
+func (s *slot) take(ctx context.Context, msg jetstream.Msg) error {
+	var t plan.Task
+	if err := json.Unmarshal(msg.Data(), &t); err != nil {
+		return errors.Join(fmt.Errorf("%s: not a cell: %w", msg.Subject(), err), msg.Term())
+	}
+	if t.Version != s.Version {
+		return s.leave(ctx, msg)
+	}
+	key := t.Key()
+	for _, bucket := range []jetstream.KeyValue{s.Queue.results, s.Queue.dead} {
+		if _, settled, err := get(ctx, bucket, key); err != nil {
+			return err
+		} else if settled {
+			return s.acknowledge(ctx, msg)
+		}
+	}
+	defer s.Queue.hold(msg)()
+	started := time.Now()
+	report, err := s.replay(ctx, &t)
+	if err != nil {
+		return s.failed(ctx, msg, key, err)
+	}
+	r := Result{Report: report, Version: s.Version, Host: s.host, WallMS: float64(time.Since(started)) / 1e6}
+	if err := s.Queue.store(ctx, key, &r); err != nil {
+		return errors.Join(err, msg.Nak())
+	}
+	return s.acknowledge(ctx, msg)
+}
+
+// leave gives a message back for a program of its version, for longer each time.
+// When no other message waits, the slot then stays away until this one has been
+// offered again, so that somebody else gets it.
+func (s *slot) leave(ctx context.Context, msg jetstream.Msg) error {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return err
+	}
+	wait := min(wrongWait*time.Duration(meta.NumDelivered), mostWrong)
+	err = msg.NakWithDelay(wait)
+	if meta.NumPending == 0 {
+		nap(ctx, wait+wrongWait/2)
+	}
+	return err
+}
+
+// acknowledge takes a message off the queue, and waits until it is.
+func (s *slot) acknowledge(ctx context.Context, msg jetstream.Msg) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptLimit)
+	defer cancel()
+	return msg.DoubleAck(ctx)
+}
+
+// hold renews the lease on a message until it is called off.
+func (q *Queue) hold(msg jetstream.Msg) (release func()) {
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(q.lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				// Without it the cell goes to another worker too, which is no harm.
+				_ = msg.InProgress()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// replay has a cell run, with the files it names taken from the cache.
+func (s *slot) replay(ctx context.Context, t *plan.Task) (rawJSON, error) {
+	settings, err := s.filled(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if s.child == nil {
+		if s.child, err = s.Program.start(); err != nil {
+			s.child = nil
+			return nil, err
+		}
+	}
+	report, err := s.child.do(ctx, Request{Settings: settings}, s.Program.Timeout)
+	if err != nil && !errors.As(err, new(*refusedError)) {
+		s.child = nil
+	}
+	return report, err
+}
+
+// filled are the settings of a task with the paths of its files.
+func (s *slot) filled(ctx context.Context, t *plan.Task) ([]plan.Setting, error) {
+	settings := append([]plan.Setting(nil), t.Settings...)
+	for _, f := range t.Files {
+		path, err := s.Cache.path(ctx, s.Queue, f.SHA256, s.Notify)
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			return nil, &refusedError{fmt.Sprintf("%s: file %s is not on the server", f.Setting, f.SHA256)}
+		} else if err != nil {
+			return nil, err
+		}
+		for i := range settings {
+			if settings[i].Name == f.Setting {
+				settings[i].Value += path // after the @ of a file of JSON
+			}
+		}
+	}
+	return settings, nil
+}
+
+// failed decides what becomes of a cell that could not be run.
+func (s *slot) failed(ctx context.Context, msg jetstream.Msg, key string, err error) error {
+	if ctx.Err() != nil {
+		return msg.Nak() // we end, not the cell
+	}
+	if errors.As(err, new(*refusedError)) || errors.As(err, new(*timeoutError)) {
+		return s.giveUp(ctx, msg, key, Dead{Reason: err.Error(), Tries: 1})
+	}
+	if !errors.As(err, new(*crashError)) {
+		return errors.Join(err, msg.NakWithDelay(wrongWait))
+	}
+	tries, counted := s.Queue.try(ctx, key)
+	if counted != nil {
+		return errors.Join(counted, msg.Nak())
+	}
+	s.Notify(fmt.Sprintf("cell %s, try %d: %v", name(msg), tries, err))
+	if tries < mostTries {
+		return msg.Nak()
+	}
+	return s.giveUp(ctx, msg, key, Dead{Reason: err.Error(), Tries: tries})
+}
+
+// name is the number of a message's cell.
+func name(msg jetstream.Msg) string {
+	subject := msg.Subject()
+	return subject[strings.LastIndexByte(subject, '.')+1:]
+}
+
+// try counts another try of a cell.
+func (q *Queue) try(ctx context.Context, key string) (int, error) {
+	entry, ok, err := get(ctx, q.tries, key)
+	if err != nil {
+		return 0, err
+	}
+	tries := 1
+	if ok {
+		before, err := strconv.Atoi(string(entry.Value()))
+		if err != nil {
+			return 0, fmt.Errorf("%s: %s: %w", triesBucket, key, err)
+		}
+		tries += before
+	}
+	return tries, insist(ctx, func(ctx context.Context) error {
+		_, err := q.tries.Put(ctx, key, []byte(strconv.Itoa(tries)))
+		return err
+	})
+}
+
+// giveUp lists a cell as dead.
+func (s *slot) giveUp(ctx context.Context, msg jetstream.Msg, key string, d Dead) error {
+	if err := s.Queue.bury(ctx, key, d); err != nil {
+		return errors.Join(err, msg.Nak())
+	}
+	return s.acknowledge(ctx, msg)
+}
+
+func (q *Queue) bury(ctx context.Context, key string, d Dead) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return insist(ctx, func(ctx context.Context) error {
+		_, err := q.dead.Put(ctx, key, text)
+		return err
+	})
+}
+
+// store stores a result. When there is one, as after a lease that ran out, both
+// must say the same.
+func (q *Queue) store(ctx context.Context, key string, r *Result) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	err = insist(ctx, func(ctx context.Context) error {
+		_, err := q.results.Create(ctx, key, text)
+		return err
+	})
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return err
+	}
+	entry, ok, err := get(ctx, q.results, key)
+	if err != nil || !ok || bytes.Equal(entry.Value(), text) {
+		return err
+	}
+	var other Result
+	if err := json.Unmarshal(entry.Value(), &other); err != nil {
+		return err
+	}
+	if same, err := plan.SameReport(r.Report, other.Report); err != nil || same {
+		return err
+	}
+	return q.bury(ctx, key, Dead{Reason: fmt.Sprintf("nondeterministic: %s and %s got different reports", other.Host, r.Host), Tries: 2})
+}

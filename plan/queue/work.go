@@ -1,0 +1,136 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Worker takes cells from the queue and has them run.
+type Worker struct {
+	Queue   *Queue
+	Version string // of the program; cells of others are left to others
+	Slots   int    // cells at once, at least 1
+	Program Program
+	Cache   *Cache
+	// Drain ends the worker when the queue is empty.
+	Drain bool
+	// Notify is told what people may want to know.
+	Notify func(text string)
+}
+
+const (
+	fetchWait = 2 * time.Second        // that a request for a cell stays open
+	fetchNap  = time.Second            // after a request that failed
+	drainLook = 100 * time.Millisecond // between two looks at whether the queue is empty
+	wrongWait = time.Second            // until a cell of another version is offered again, times the tries
+	mostWrong = 5 * time.Second        // the longest such wait
+	mostTries = 5                      // of a cell that takes its process down
+)
+
+// Run works until ctx ends, or with Drain until nothing is left. Cells that are
+// being run when ctx ends go back to the queue.
+func (w *Worker) Run(ctx context.Context) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if w.Drain {
+		working, stop := context.WithCancel(ctx)
+		defer stop()
+		go w.untilEmpty(working, stop)
+		ctx = working
+	}
+	errs := make([]error, w.Slots)
+	var wait sync.WaitGroup
+	for i := range w.Slots {
+		wait.Go(func() {
+			s := slot{Worker: w, host: host}
+			errs[i] = s.run(ctx)
+			s.end()
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// untilEmpty stops the worker when no message is left.
+func (w *Worker) untilEmpty(ctx context.Context, stop func()) {
+	for ctx.Err() == nil {
+		if empty, err := w.Queue.empty(ctx); err == nil && empty {
+			stop()
+		}
+		nap(ctx, drainLook)
+	}
+}
+
+// slot runs one cell after another, in a process of its own.
+type slot struct {
+	*Worker
+	host  string
+	child *child // nil until a cell needs it, and after a crash
+}
+
+func (s *slot) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		msg, err := s.Queue.next(ctx)
+		switch {
+		case ctx.Err() != nil && msg == nil:
+			return nil
+		case err != nil:
+			nap(ctx, fetchNap)
+		case msg != nil:
+			if err := s.take(ctx, msg); err != nil && ctx.Err() == nil {
+				s.Notify(err.Error())
+			}
+		}
+	}
+	return nil
+}
+
+func nap(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func (s *slot) end() {
+	if s.child != nil {
+		s.child.stop()
+		s.child = nil
+	}
+}
+
+// next is the next message, nil when there is none for a while.
+func (q *Queue) next(ctx context.Context) (jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchWait)
+	defer cancel()
+	batch, err := q.messages.Fetch(1, jetstream.FetchContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	for msg := range batch.Messages() {
+		return msg, nil
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, jetstream.ErrNoMessages) {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// empty says that no message is left, not even one that is being worked on.
+func (q *Queue) empty(ctx context.Context) (empty bool, err error) {
+	err = insist(ctx, func(ctx context.Context) error {
+		info, err := q.stream.Info(ctx)
+		if err == nil {
+			empty = info.State.Msgs == 0
+		}
+		return err
+	})
+	return empty, err
+}

@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Resampler makes workloads that could as well have been recorded: as many
+// sessions as there are, drawn from them with replacement, in order (a
+// bootstrap). They arrive with the gaps of the workload, drawn with replacement
+// too, in stretches, so that bursts stay bursts and even arrivals even.
+//
+// A session keeps its turns. When it is drawn again, the hash ids that no other
+// session has are replaced by new ones, so that a second conversation shares
+// what conversations share and not all it says.
+type Resampler struct {
+	w       *loadgen.Workload
+	order   []int32         // sessions in order of arrival
+	private map[uint64]bool // ids of one session only
+	top     uint64          // the largest id
+	seed    uint64
+}
+
+// NewResampler prepares resamples of w, which are drawn with seed.
+func NewResampler(w *loadgen.Workload, seed uint64) *Resampler {
+	r := &Resampler{w: w, seed: seed, private: map[uint64]bool{}}
+	owner := map[uint64]int32{}
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		for _, id := range t.IDs {
+			r.top = max(r.top, id)
+			first, seen := owner[id]
+			if !seen {
+				owner[id], r.private[id] = t.Session, true
+			} else if first != t.Session {
+				delete(r.private, id)
+			}
+		}
+	}
+	r.order = make([]int32, len(w.Sessions))
+	for i := range r.order {
+		r.order[i] = int32(i)
+	}
+	slices.SortStableFunc(r.order, func(a, b int32) int { return cmp.Compare(w.Sessions[a].Arrival, w.Sessions[b].Arrival) })
+	return r
+}
+
+// Sample is the k-th resample, k ≥ 1; the 0-th is the workload itself.
+func (r *Resampler) Sample(k int) *loadgen.Workload {
+	if k == 0 {
+		return r.w
+	}
+	rand := sim.NewRand(r.seed, "resample "+strconv.Itoa(k))
+	drawn := make([]int, len(r.order)) // places in the order
+	for i := range drawn {
+		drawn[i] = rand.IntN(len(drawn))
+	}
+	slices.Sort(drawn)
+	starts := r.starts(rand)
+	o := *r.w
+	o.Sessions = make([]loadgen.Session, 0, len(drawn))
+	o.Turns = make([]loadgen.Turn, 0, len(r.w.Turns))
+	fresh := copies{next: r.top, of: r.private}
+	for i, place := range drawn {
+		again := i > 0 && drawn[i-1] == place && r.top < math.MaxUint64/2
+		r.add(&o, r.order[place], again, &fresh)
+		o.Sessions[i].Arrival = starts[i]
+	}
+	return &o
+}
+
+// starts are instants of arrival: the gaps of the workload in stretches of about
+// the root of their number.
+func (r *Resampler) starts(rand *rand.Rand) []sim.Time {
+	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
+	n := len(r.order)
+	starts := make([]sim.Time, n)
+	if n > 0 {
+		starts[0] = at(0)
+	}
+	stretch := max(1, int(math.Sqrt(float64(n))))
+	from := 0
+	for i := 1; i < n; i++ {
+		if (i-1)%stretch == 0 {
+			from = rand.IntN(n - 1)
+		}
+		gap := (from + (i-1)%stretch) % (n - 1)
+		starts[i] = starts[i-1] + (at(gap+1) - at(gap))
+	}
+	return starts
+}
+
+// add appends a session to o.
+func (r *Resampler) add(o *loadgen.Workload, session int32, again bool, fresh *copies) {
+	s := r.w.Sessions[session]
+	turn := s.First
+	s.First = int32(len(o.Turns))
+	fresh.names = nil
+	for n := range s.Turns {
+		t := r.w.Turns[turn]
+		turn = t.Next
+		t.Session = int32(len(o.Sessions))
+		if t.Next = -1; n+1 < s.Turns {
+			t.Next = int32(len(o.Turns)) + 1
+		}
+		if again {
+			t.IDs = fresh.rename(t.IDs)
+		}
+		o.Turns = append(o.Turns, t)
+	}
+	o.Sessions = append(o.Sessions, s)
+}
+
+// copies gives the private ids of a session new names.
+type copies struct {
+	of    map[uint64]bool
+	next  uint64            // the last name given
+	names map[uint64]uint64 // of the session at hand
+}
+
+func (c *copies) rename(ids []uint64) []uint64 {
+	out := slices.Clone(ids)
+	for i, id := range out {
+		if !c.of[id] {
+			continue
+		}
+		name, ok := c.names[id]
+		if !ok {
+			if c.names == nil {
+				c.names = map[uint64]uint64{}
+			}
+			c.next++
+			name = c.next
+			c.names[id] = name
+		}
+		out[i] = name
+	}
+	return out
+}

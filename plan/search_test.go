@@ -1,0 +1,222 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+)
+
+// judged is a run whose points meet as the function says.
+func judged(meets func(Point) bool) Run {
+	return func(_ context.Context, p Point) (Measure, error) {
+		m := Measure{Met: meets(p), RequestsPerS: p.Load, OutputTokensPerS: 100 * p.Load}
+		m.Values = []Value{{Name: "p99 ttft", Unit: "ms", Value: 1000 * p.Load / float64(p.Shape.Size()), Limit: 100, Met: m.Met}}
+		if !m.Met {
+			m.Missed = "p99 ttft is too long"
+		}
+		return m, nil
+	}
+}
+
+// The smallest cluster is found wherever it is, also where more workers may be
+// worse, as long as all smaller ones are run.
+func TestSmallest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for trial := range 500 {
+		most := 1 + rng.IntN(60)
+		meets := make([]bool, most+1)
+		at := 1 + rng.IntN(most+5)
+		for n := range meets {
+			meets[n] = n >= at
+			if trial%2 == 1 && n > 0 && rng.IntN(8) == 0 {
+				meets[n] = !meets[n]
+			}
+		}
+		want := 0
+		for n := most; n > 0; n-- {
+			if meets[n] {
+				want = n
+			}
+		}
+		runs := map[int]int{}
+		got, err := smallest(t.Context(), most, func(_ context.Context, sizes []int) ([]bool, error) {
+			ok := make([]bool, len(sizes))
+			for i, n := range sizes {
+				if n < 1 || n > most {
+					t.Fatalf("asked for %d workers of 1 to %d", n, most)
+				}
+				runs[n]++
+				ok[i] = meets[n]
+			}
+			return ok, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What lies between two probes is seen only once something meets.
+		if got != want && !(trial%2 == 1 && got == 0) {
+			t.Fatalf("trial %d: %d workers, want %d of %v", trial, got, want, meets)
+		}
+	}
+}
+
+// Two pools: the fewest workers of all splits, when more never hurt.
+func TestSmallestSplit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for trial := range 300 {
+		p, d := 1+rng.IntN(12), 1+rng.IntN(12)
+		bend := rng.IntN(4) // prefill workers may be had for decode workers
+		meets := func(pt Point) bool {
+			s := pt.Shape
+			return s.Prefill >= p && s.Decode >= d || bend > 0 && s.Prefill >= p+2*bend && s.Decode >= max(1, d-bend-2)
+		}
+		want := 0
+		for size := 2; want == 0; size++ {
+			if slices.ContainsFunc(splits(size, size), func(s Shape) bool { return meets(Point{Shape: s}) }) {
+				want = size
+			}
+		}
+		s := search{bench: newBench(judged(meets), 2), at: Point{Load: 1}}
+		got, err := s.smallestSplit(t.Context(), 64)
+		if err != nil || got.Size() != want || !meets(Point{Shape: got}) {
+			t.Fatalf("trial %d: %v, %v; want %d workers", trial, got, err, want)
+		}
+	}
+	s := search{bench: newBench(judged(func(Point) bool { return false }), 2), at: Point{Load: 1}}
+	if got, err := s.smallestSplit(t.Context(), 16); err != nil || got.Size() != 0 {
+		t.Errorf("%v, %v; want none", got, err)
+	}
+}
+
+func TestHighest(t *testing.T) {
+	for _, limit := range []float64{0.0009, 0.3, 0.999, 1, 1.5, 7.3, 1000} {
+		b := newBench(judged(func(p Point) bool { return p.Load <= limit }), 2)
+		met, missed, err := b.highest(t.Context(), Point{Shape: One(3), Load: 1}, 0.01)
+		if err != nil || met == nil || missed == nil {
+			t.Fatalf("limit %v: %v, %v, %v", limit, met, missed, err)
+		}
+		if met.Load > limit || missed.Load <= limit || missed.Load/met.Load > 1.01 {
+			t.Errorf("limit %v: met at %v, missed at %v", limit, met.Load, missed.Load)
+		}
+	}
+	for _, limit := range []float64{0.02, 0.9, 1, 1.3, 40} {
+		b := newBench(judged(func(p Point) bool { return p.Load <= limit }), 1)
+		met, err := b.sustained(t.Context(), Point{Shape: One(3), Load: 1}, 0.05)
+		if err != nil || met == nil || met.Load > limit || met.Load < limit/1.05 || len(b.order) > 14 {
+			t.Errorf("limit %v: %v, %v in %d replays", limit, met, err, len(b.order))
+		}
+	}
+	never := newBench(judged(func(Point) bool { return false }), 1)
+	if met, missed, err := never.highest(t.Context(), Point{Shape: One(1), Load: 1}, 0.01); err != nil || met != nil || missed == nil {
+		t.Errorf("%v, %v, %v; want a miss only", met, missed, err)
+	}
+	always := newBench(judged(func(Point) bool { return true }), 1)
+	if met, missed, err := always.highest(t.Context(), Point{Shape: One(1), Load: 1}, 0.01); err != nil || met == nil || missed != nil {
+		t.Errorf("%v, %v, %v; want a load that meets only", met, missed, err)
+	}
+}
+
+// cfg is a plan over one pool and two, where each worker bears a tenth of the
+// load and resamples differ.
+func cfg(cores int) Config {
+	return Config{
+		Run: judged(func(p Point) bool {
+			each := 1.0 + 0.02*float64(p.Sample%5)
+			return p.Load*each <= float64(p.Shape.Size())/10
+		}),
+		Variants: []Variant{{Name: "one"}, {Name: "two", Split: true}, {Name: "given", Fixed: One(5)}},
+		Most:     40, GPUs: 8, Precision: 0.01, Resamples: 10, Front: true, Cores: cores,
+	}
+}
+
+func TestFind(t *testing.T) {
+	p, err := Find(t.Context(), cfg(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, given := &p.Answers[0], &p.Answers[1], &p.Answers[2]
+	if !one.Found || one.Shape != One(10) || one.Checked != 9 || !one.EverySmaller || one.Smaller[0].Shape != One(9) || one.Smaller[0].Missed == "" {
+		t.Errorf("one pool: %+v, want 10 workers after all 9 smaller ones", one)
+	}
+	if !two.Found || two.Shape.Size() != 10 {
+		t.Errorf("two pools: %+v, want 10 workers", two)
+	}
+	if given.Found || given.Highest == nil || given.Highest.Load > 0.5 || given.Highest.Load < 0.49 {
+		t.Errorf("given cluster: %+v, want half the load", given)
+	}
+	if p.Best != 0 {
+		t.Errorf("best is %d, want the first of equals", p.Best)
+	}
+	bars := one.Bars
+	if bars == nil || bars.Met != 2 || bars.Workers == nil || bars.Workers.P5 != 10 || bars.Workers.P95 != 11 || bars.SmallerMet[0] != 0 {
+		t.Errorf("bars: %+v, want a fifth of the resamples to meet and 10 to 11 workers", bars)
+	}
+	for i, r := range p.Front {
+		if r.GPUs != 8*r.Shape.Size() || !r.Met {
+			t.Errorf("row %d: %+v", i, r)
+		}
+		for k := range p.Front {
+			if p.Front[k].beats(&p.Front[i]) {
+				t.Errorf("row %d is beaten by row %d", i, k)
+			}
+		}
+	}
+	if len(p.Front) < 6 || p.Front[0].Shape.Size() >= 10 {
+		t.Errorf("front has %d rows, want some of every size", len(p.Front))
+	}
+}
+
+// The plan does not depend on the number of cores.
+func TestCores(t *testing.T) {
+	a, err := Find(t.Context(), cfg(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cores := 2; cores <= 5; cores++ {
+		if b, err := Find(t.Context(), cfg(cores)); err != nil || !reflect.DeepEqual(a, b) {
+			t.Fatalf("%d cores: %v; another plan", cores, err)
+		}
+	}
+}
+
+// The error that is reported is that of the least index, on any number of cores.
+func TestEach(t *testing.T) {
+	for cores := 1; cores <= 8; cores++ {
+		var ran atomic.Int64
+		err := Each(t.Context(), 100, cores, func(_ context.Context, i int) error {
+			ran.Add(1)
+			if i >= 17 {
+				return fmt.Errorf("%d", i)
+			}
+			return nil
+		})
+		if err == nil || err.Error() != "17" || ran.Load() < 18 || ran.Load() > 18+int64(cores) {
+			t.Errorf("%d cores: %v after %d", cores, err, ran.Load())
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := Each(ctx, 100, 2, func(_ context.Context, i int) error {
+		if i == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was canceled", err)
+	}
+}
+
+func TestCost(t *testing.T) {
+	// 8 GPUs at 2.50 an hour are 20 an hour; 1000 tokens/s are 3.6 million.
+	if got := CostPerMillion(8, 2.5, 1000); got < 5.5555 || got > 5.5556 {
+		t.Errorf("%v, want 20/3.6", got)
+	}
+	if got := CostPerMillion(8, 2.5, 0); got != 0 {
+		t.Errorf("%v for no tokens, want 0", got)
+	}
+}

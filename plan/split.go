@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"context"
+	"slices"
+)
+
+// splits are the shapes of size workers in two pools; of a large size as many as
+// are worth a look, evenly spread.
+func splits(size, count int) []Shape {
+	var all []Shape
+	for _, prefill := range between(0, size, count) {
+		all = append(all, Two(prefill, size-prefill))
+	}
+	return all
+}
+
+// coarse and fine are how many splits of one size are tried while it is being
+// bracketed and when the answer is checked.
+const (
+	coarse = 7
+	fine   = exhaustive
+)
+
+// smallestSplit finds the two pools of the least size that meet, a zero Shape
+// when none up to most does.
+func (s *search) smallestSplit(ctx context.Context, most int) (Shape, error) {
+	found, err := s.someSplit(ctx, most)
+	if err != nil || found.Size() == 0 {
+		return Shape{}, err
+	}
+	for {
+		if found, err = s.descend(ctx, found); err != nil {
+			return Shape{}, err
+		}
+		smaller, err := s.firstMet(ctx, splits(found.Size()-1, fine))
+		if err != nil {
+			return Shape{}, err
+		}
+		if smaller.Size() == 0 {
+			return found, nil
+		}
+		found = smaller
+	}
+}
+
+// someSplit doubles the size until a split of it meets.
+func (s *search) someSplit(ctx context.Context, most int) (Shape, error) {
+	for size := 2; ; size *= 2 {
+		size = min(size, most)
+		found, err := s.firstMet(ctx, splits(size, coarse))
+		if err != nil || found.Size() > 0 || size >= most {
+			return found, err
+		}
+	}
+}
+
+// descend takes workers from a pool as long as the rest meets, first from the
+// larger pool.
+func (s *search) descend(ctx context.Context, from Shape) (Shape, error) {
+	for _, prefill := range []bool{from.Prefill >= from.Decode, from.Prefill < from.Decode} {
+		with := func(n int) Shape {
+			if prefill {
+				return Two(n, from.Decode)
+			}
+			return Two(from.Prefill, n)
+		}
+		low, high := 0, from.Decode
+		if prefill {
+			high = from.Prefill
+		}
+		for high-low > 1 {
+			var err error
+			if low, high, err = narrow(ctx, low, high, func(ctx context.Context, sizes []int) ([]bool, error) {
+				return s.met(ctx, sizes, with)
+			}); err != nil {
+				return from, err
+			}
+		}
+		from = with(high)
+	}
+	return from, nil
+}
+
+// firstMet is the first of shapes that meets, a zero Shape when none does.
+func (s *search) firstMet(ctx context.Context, shapes []Shape) (Shape, error) {
+	all, err := s.measure(ctx, shapes...)
+	if err != nil {
+		return Shape{}, err
+	}
+	if i := slices.IndexFunc(all, func(m *Measure) bool { return m.Met }); i >= 0 {
+		return shapes[i], nil
+	}
+	return Shape{}, nil
+}
+
+// search looks for a shape at one load of one variant.
+type search struct {
+	bench *bench
+	at    Point // but for its shape
+}
+
+func (s *search) measure(ctx context.Context, shapes ...Shape) ([]*Measure, error) {
+	points := make([]Point, len(shapes))
+	for i, shape := range shapes {
+		points[i] = s.at
+		points[i].Shape = shape
+	}
+	return s.bench.measure(ctx, points...)
+}
+
+// met says of clusters of several sizes whether they meet.
+func (s *search) met(ctx context.Context, sizes []int, with func(int) Shape) ([]bool, error) {
+	shapes := make([]Shape, len(sizes))
+	for i, n := range sizes {
+		shapes[i] = with(n)
+	}
+	all, err := s.measure(ctx, shapes...)
+	ok := make([]bool, len(all))
+	for i, m := range all {
+		ok[i] = m.Met
+	}
+	return ok, err
+}
+
+// smallestPool finds the least number of workers in one pool that meets, a zero
+// Shape when none up to most does.
+func (s *search) smallestPool(ctx context.Context, most int) (Shape, error) {
+	n, err := smallest(ctx, most, func(ctx context.Context, sizes []int) ([]bool, error) {
+		return s.met(ctx, sizes, One)
+	})
+	return One(n), err
+}

@@ -1,0 +1,185 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table is the outcome of a sweep, a row per cell in grid order.
+type Table struct {
+	Axes []string
+	Keys []string // of the reports, bytewise
+	rows []row
+}
+
+type row struct {
+	cell   Cell
+	values map[string]json.RawMessage
+	report json.RawMessage
+	reason string
+}
+
+// wallKeys are the keys that differ from run to run.
+func wallKeys() []string {
+	return []string{"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
+}
+
+// NewTable is the table of outcomes. Without wall it leaves out what depends on
+// the time a replay takes, and is then the same from run to run.
+func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
+	t := &Table{}
+	for _, a := range g.Axes {
+		t.Axes = append(t.Axes, a.Name)
+	}
+	keys := map[string]bool{}
+	for i, cell := range g.Cells() {
+		r := row{cell: cell, reason: outcomes[i].Reason, report: outcomes[i].Report}
+		if r.report != nil {
+			if err := json.Unmarshal(r.report, &r.values); err != nil {
+				return nil, fmt.Errorf("cell %d: its report is no JSON object: %w", i, err)
+			}
+		}
+		for _, key := range wallKeys() {
+			if !wall {
+				delete(r.values, key)
+			}
+		}
+		for key := range r.values {
+			keys[key] = true
+		}
+		t.rows = append(t.rows, r)
+	}
+	t.Keys = slices.Sorted(maps.Keys(keys))
+	return t, nil
+}
+
+// WriteCSV writes all of the table.
+func (t *Table) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	head := slices.Concat([]string{"cell"}, t.Axes, t.Keys, []string{"reason"})
+	if err := c.Write(head); err != nil {
+		return err
+	}
+	for i := range t.rows {
+		if err := c.Write(t.line(&t.rows[i], t.Keys)); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func (t *Table) line(r *row, keys []string) []string {
+	line := []string{strconv.Itoa(r.cell.Index)}
+	for _, axis := range t.Axes {
+		line = append(line, r.cell.Of(axis))
+	}
+	for _, key := range keys {
+		line = append(line, strings.Trim(string(r.values[key]), `"`))
+	}
+	return append(line, r.reason)
+}
+
+// WriteJSON writes a list of objects: cell, its settings, and its report or the
+// reason why it has none.
+func (t *Table) WriteJSON(w io.Writer) error {
+	var b bytes.Buffer
+	b.WriteString("[")
+	for i := range t.rows {
+		r := &t.rows[i]
+		settings := map[string]string{}
+		for _, s := range r.cell.Settings {
+			settings[s.Name] = s.Value
+		}
+		object := map[string]any{"cell": r.cell.Index, "settings": settings}
+		if r.values != nil {
+			object["report"] = r.values
+		} else {
+			object["reason"] = r.reason
+		}
+		text, err := json.Marshal(object) // keys in bytewise order
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString("\n" + string(text))
+	}
+	b.WriteString("\n]\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// headlines are the keys that people see first.
+func headlines() []string {
+	return []string{"completed_requests", "duration_ms", "output_throughput_tok_s", "prefix_cache_reused_ratio",
+		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
+}
+
+// WriteText writes the axes and a few values.
+func (t *Table) WriteText(w io.Writer) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, headlines()), "\t")+"\t")
+	for i := range t.rows {
+		r := &t.rows[i]
+		line := t.line(r, headlines())
+		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
+			line[k] = shortened(line[k])
+		}
+		last := len(line) - 1
+		if line[last] != "" {
+			line[last] = "  " + line[last]
+		}
+		fmt.Fprintln(out, strings.Join(line, "\t"))
+	}
+	return out.Flush()
+}
+
+// shortened is a number with two digits after the point, if it is one, and a
+// dash for nothing.
+func shortened(text string) string {
+	if text == "" {
+		return "-"
+	}
+	if v, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, ".e") {
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return text
+}
+
+// Incomplete counts the cells without a report.
+func (t *Table) Incomplete() int {
+	n := 0
+	for i := range t.rows {
+		if t.rows[i].report == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// SameReport says that two reports are the same but for what depends on the time
+// a replay takes.
+func SameReport(a, b json.RawMessage) (bool, error) {
+	var x, y map[string]json.RawMessage
+	if err := json.Unmarshal(a, &x); err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(b, &y); err != nil {
+		return false, err
+	}
+	for _, key := range wallKeys() {
+		delete(x, key)
+		delete(y, key)
+	}
+	return maps.EqualFunc(x, y, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), nil
+}

@@ -1,0 +1,179 @@
+package plan
+
+import (
+	"bytes"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+const sessions = "../cmd/replay/testdata/files/sessions.jsonl"
+
+func engine(role scheduler.Role) *engineargs.Args {
+	a := engineargs.Default()
+	a.Role, a.BlockTokens = role, 64
+	return &a
+}
+
+// specs are replays of all kinds of one file.
+func specs() map[string]replay.Spec {
+	base := replay.Spec{
+		Trace:   &replay.Trace{Path: sessions, Format: replay.Mooncake, BlockTokens: 64},
+		Speedup: 1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1, Seed: 42,
+	}
+	all := map[string]replay.Spec{"one worker": base}
+	kv := base
+	kv.Workers, kv.Router, kv.Speedup = 3, router.ModeKV, 2
+	all["kv"] = kv
+	closed := base
+	closed.Mode, closed.MaxInFlight, closed.Workers = loadgen.Concurrency, 2, 2
+	all["closed loop"] = closed
+	two := base
+	two.Prefill, two.Decode, two.DecodeWorkers = engine(scheduler.Prefill), engine(scheduler.Decode), 2
+	all["two pools"] = two
+	made := base
+	made.Trace, made.Synthetic = nil, loadgen.Synthetic{Requests: 20, Input: 300, Output: 9, Interval: 10, Turns: 1}
+	all["synthetic"] = made
+	return all
+}
+
+// report is the report without what differs from run to run.
+func report(t *testing.T, r *offline.Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	r.Report.SetWall(1)
+	if err := r.Report.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A replay on a workload that was opened before is the replay.
+func TestReplayIsRun(t *testing.T) {
+	for name, spec := range specs() {
+		direct, err := spec.Run(t.Context(), replay.Streams{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		w, err := Open(t.Context(), spec, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for range 2 {
+			shared, err := Replay(t.Context(), &spec, w)
+			if err != nil || report(t, shared) != report(t, direct) {
+				t.Errorf("%s: %v; another report than that of Spec.Run", name, err)
+			}
+		}
+	}
+}
+
+// config copies what a spec says field by field. Whoever adds a field to one of
+// these says here that it is taken along.
+func TestFieldsAreTakenAlong(t *testing.T) {
+	for _, c := range []struct {
+		of   any
+		want string
+	}{
+		{replay.Spec{}, "Trace Synthetic Mode MaxInFlight Speedup Aggregated Prefill Decode Workers PrefillWorkers DecodeWorkers " +
+			"Scale Until Reject Router RouterConfig PrefillLoad Compat Seed"},
+		{offline.Config{}, "Workload Admission Workers Prefill Decode Router RouterConfig Seed Scale Reject Until Compat Progress Observer"},
+		{loadgen.Admission{}, "Mode MaxInFlight Speedup Disaggregated"},
+	} {
+		var names []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(c.of)) {
+			if f.IsExported() {
+				names = append(names, f.Name)
+			}
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%T has fields\n%s\nand workload.go takes along\n%s", c.of, got, c.want)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	spec := specs()["kv"]
+	spec.Trace = &replay.Trace{Path: "nowhere.jsonl", BlockTokens: 64}
+	if _, err := Open(t.Context(), spec, nil); !os.IsNotExist(err) {
+		t.Errorf("%v, want that there is no file", err)
+	}
+}
+
+// A resample has as many sessions, whole, in order and with gaps that the
+// workload has; only ids of one session are renamed, and only in copies.
+func TestResample(t *testing.T) {
+	w := &loadgen.Workload{Name: "made", TraceBlock: 64}
+	for s := range int32(50) {
+		w.Sessions = append(w.Sessions, loadgen.Session{First: 2 * s, Turns: 2, HasArrival: true})
+		w.Sessions[s].Arrival = sim.Time(s*s) * 10
+		shared := uint64(s % 7)
+		own := 100 + uint64(s)
+		w.Turns = append(w.Turns,
+			loadgen.Turn{Session: s, Index: 0, Next: 2*s + 1, Input: 100, Output: int(s) + 1, IDs: []uint64{shared, own}},
+			loadgen.Turn{Session: s, Index: 1, Next: -1, Input: 160, Output: 3, IDs: []uint64{shared, own, 1000 + uint64(s)}})
+	}
+	r := NewResampler(w, 7)
+	if r.Sample(0) != w {
+		t.Error("the 0-th resample is another workload")
+	}
+	a, again, b := r.Sample(1), NewResampler(w, 7).Sample(1), r.Sample(2)
+	if !reflect.DeepEqual(a, again) || reflect.DeepEqual(a, b) {
+		t.Error("resamples of one number differ, or of two are the same")
+	}
+	seen, copies := map[int]int{}, 0
+	for i := range a.Sessions {
+		s := &a.Sessions[i]
+		if i > 0 {
+			// The gaps are 10, 30, 50, … 970 ms.
+			if gap := s.Arrival - a.Sessions[i-1].Arrival; gap < 10 || gap > 970 || int(gap)%20 != 10 {
+				t.Errorf("session %d comes %v ms after the one before", i, gap)
+			}
+		}
+		first, second := &a.Turns[s.First], &a.Turns[a.Turns[s.First].Next]
+		if s.Turns != 2 || first.Session != int32(i) || second.Session != int32(i) || second.Next != -1 || !slices.Equal(first.IDs, second.IDs[:2]) {
+			t.Fatalf("session %d is not whole: %+v %+v", i, first, second)
+		}
+		from := first.Output - 1 // tells which one it was
+		if first.IDs[0] != uint64(from%7) {
+			t.Errorf("session %d: shared id became %d", i, first.IDs[0])
+		}
+		renamed := first.IDs[1] != 100+uint64(from)
+		if renamed != (seen[from] > 0) || renamed && first.IDs[1] <= 1049 {
+			t.Errorf("session %d, copy %d: own id is %d", i, seen[from], first.IDs[1])
+		}
+		if seen[from]++; seen[from] > 1 {
+			copies++
+		}
+	}
+	if len(a.Sessions) != 50 || copies < 5 {
+		t.Errorf("%d sessions with %d copies, want 50 with some", len(a.Sessions), copies)
+	}
+}
+
+// What cannot be seen in a report is equal, and what can is not.
+func TestSameReport(t *testing.T) {
+	a := []byte(`{"wall_time_ms":1,"processed_tokens_per_s":2,"processed_output_tokens_per_s":3,"duration_ms":5}`)
+	for text, want := range map[string]bool{
+		`{"duration_ms":5,"wall_time_ms":9}`: true,
+		`{"duration_ms":6}`:                  false,
+		`{}`:                                 false,
+	} {
+		if got, err := SameReport(a, []byte(text)); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if _, err := SameReport(a, []byte("x")); err == nil {
+		t.Error("no JSON is no error")
+	}
+}
