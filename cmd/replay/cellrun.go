@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// cellRunner replays cells. Those that replay the same workload share it.
+type cellRunner struct {
+	mutex sync.Mutex
+	open  []*openWorkload // the one used last is the last
+}
+
+// openWorkload is a workload that is opened once.
+type openWorkload struct {
+	key  string
+	load func() (*loadgen.Workload, error)
+}
+
+// mostOpen is how many workloads are kept.
+const mostOpen = 4
+
+// run replays a cell and returns its report.
+func (r *cellRunner) run(ctx context.Context, settings []plan.Setting) (json.RawMessage, error) {
+	o, file, mode, err := optionsOf(settings)
+	if err != nil {
+		return nil, err
+	}
+	if file == "-" {
+		return nil, usagef("trace=-: want the name of a file")
+	}
+	spec, err := o.spec(file, mode)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.workload(spec)
+	if err != nil {
+		return nil, err
+	}
+	result, err := plan.Replay(ctx, &spec, w)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return o.cellReport(result)
+}
+
+// cellReport is the report as one line, with what came of the objectives.
+func (o *options) cellReport(result *offline.Result) (json.RawMessage, error) {
+	if objectives := o.outputs.slo.all; len(objectives) > 0 {
+		rows := requests.Collect(result.Collector, nil, nil)
+		outcome := slo.Judge(objectives, o.outputs.attainment, rows, result.Report)
+		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
+	}
+	var long, short bytes.Buffer
+	if err := result.Report.WriteJSON(&long); err != nil {
+		return nil, err
+	}
+	if err := json.Compact(&short, long.Bytes()); err != nil {
+		return nil, err
+	}
+	return short.Bytes(), nil
+}
+
+// workload is that of spec. It is opened by the first who asks.
+func (r *cellRunner) workload(spec replay.Spec) (*loadgen.Workload, error) {
+	key := plan.WorkloadKey(&spec)
+	r.mutex.Lock()
+	i := slices.IndexFunc(r.open, func(w *openWorkload) bool { return w.key == key })
+	if i < 0 {
+		r.open = append(r.open, &openWorkload{key, sync.OnceValues(func() (*loadgen.Workload, error) {
+			return plan.Open(context.Background(), spec, strings.NewReader(""))
+		})})
+		i = len(r.open) - 1
+	}
+	w := r.open[i]
+	r.open = append(slices.Delete(r.open, i, i+1), w)
+	if len(r.open) > mostOpen {
+		r.open = r.open[1:]
+	}
+	r.mutex.Unlock()
+	return w.load()
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The steps of the workflow in docs/ci.md pass on the example, fail when a budget
+// is exceeded, and then say so where GitHub looks.
+func TestWorkflow(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../docs/ci.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := workflowSteps(string(text))
+	if len(steps) != 3 {
+		t.Fatalf("%d steps that replay runs, want 3: %q", len(steps), steps)
+	}
+	dir := enterRepository(t, here, filepath.Join(here, "..", ".."))
+	t.Setenv("GITHUB_ACTIONS", "true")
+	t.Setenv("GITHUB_STEP_SUMMARY", filepath.Join(dir, "summary.md"))
+	shell(t, dir, "replay check budgets.yaml --update", 0)
+	for _, step := range steps {
+		shell(t, dir, step, 0)
+	}
+	if summary, err := os.ReadFile("summary.md"); err != nil || !bytes.Contains(summary, []byte("| `p99_ttft_ms` | 24.20 |")) {
+		t.Errorf("%v; the summary is\n%s", err, summary)
+	}
+	if junit, err := os.ReadFile("out/junit.xml"); err != nil || !bytes.Contains(junit, []byte(`tests="6" failures="0"`)) {
+		t.Errorf("%v; junit.xml is\n%s", err, junit)
+	}
+
+	shell(t, dir, "replay trace requests.jsonl --trace-block-size 64 --out out/run --overwrite", 0)
+	out := shell(t, dir, steps[1], exitBudget)
+	if !strings.Contains(out, "::error file=budgets.yaml,line=4,title=budget of p99_ttft_ms exceeded::") {
+		t.Errorf("no annotation in\n%s", out)
+	}
+}
+
+// workflowSteps are the commands of a workflow that run replay, one by one.
+func workflowSteps(text string) []string {
+	_, text, _ = strings.Cut(text, "## A workflow")
+	var steps []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "run: ")
+		if strings.HasPrefix(line, "replay ") {
+			steps = append(steps, line)
+		}
+	}
+	return steps
+}
+
+// shell runs a command line, which must end with the given code, and returns its
+// standard output.
+func shell(t *testing.T, dir, line string, want int) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir = dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // the exit code tells
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Fatalf("$ %s: exit code %d, want %d\n%s%s", line, got, want, &out, &errs)
+	}
+	return out.String()
+}

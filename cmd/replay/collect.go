@@ -1,0 +1,19 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+)
+
+// delayCollection lets the heap grow to some 40 MiB before garbage is looked
+// for, since most replays are over by then. After the first collection Go's own
+// pace is back. Whoever sets GOGC has the say.
+func delayCollection() {
+	if _, set := os.LookupEnv("GOGC"); set {
+		return
+	}
+	const usual, patient = 100, 1000 // percent; the heap's minimum is 4 MiB for the usual
+	debug.SetGCPercent(patient)
+	runtime.SetFinalizer(new([64]byte), func(*[64]byte) { debug.SetGCPercent(usual) })
+}

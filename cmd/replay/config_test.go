@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Whatever a config file holds, it is applied or refused as wrong usage, with
+// its name.
+func FuzzConfig(f *testing.F) {
+	for _, text := range []string{
+		"", "workers: 2\n", "engine-args: {block_size: 16}\nrouter: kv", "workers: [1\n", "- a", "a: &x 1\nb: *x",
+		"seed: |\n  5\n", "speedup: 1e3", "enable-prefix-caching: no", "? a\n: b", "workers: !!str 2", "<<: 5", "---\n---\nworkers: 1",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o := &options{}
+		o.bind(&cobra.Command{})
+		o.config.path = "c.yaml"
+		err := o.config.applyText(o, []byte(text))
+		if err != nil && (!isUsage(err) || !strings.HasPrefix(err.Error(), "c.yaml:")) {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/script"
+)
+
+// asProgram makes this test binary the program itself.
+const asProgram = "REPLAY_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(os.Args[1:], cellInput(os.Args[1:], os.Stdin), os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// TestDocs runs every command of README.md and docs/*.md that starts replay,
+// in the root of the repository as it were, and compares what it prints with
+// what the text shows. Files that commands name are those of testdata/files.
+func TestDocs(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(here, "..", "..")
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no documentation: %v", err)
+	}
+	if readme := filepath.Join(root, "README.md"); exists(readme) {
+		pages = append(pages, readme)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			dir := enterRepository(t, here, root)
+			for _, block := range script.Blocks(string(text)) {
+				for _, c := range block.Cases {
+					runDoc(t, dir, filepath.Base(page), c)
+				}
+			}
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// enterRepository makes a directory the current one that has links to all that
+// is in the root, the files of testdata/files, and the program in bin.
+func enterRepository(t *testing.T, here, root string) string {
+	t.Helper()
+	dir := enterFiles(t, here)
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(binary, filepath.Join(bin, "replay")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv(asProgram, "1")
+	return dir
+}
+
+// runDoc runs one command with the shell, if it is about replay.
+func runDoc(t *testing.T, dir, page string, c script.Case) {
+	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
+	first, _, _ := strings.Cut(command, " ")
+	if first != "replay" && !strings.Contains(command, "| replay ") {
+		return
+	}
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%s:%d: $ %s: %v\n%s", page, c.Line, c.Command, err, &errs)
+		return
+	}
+	if strings.TrimSpace(c.Output) == "" {
+		return
+	}
+	if got := cleanText(out.String()); !script.Matches(cleanText(c.Output), got) {
+		t.Errorf("%s:%d: $ %s prints\n%s\nand the text shows\n%s", page, c.Line, c.Command, got, c.Output)
+	}
+}
+
+// cleanText cleans every line.
+func cleanText(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(clean(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/sim"
+)
+
+// facts are what is kept of a run for explanations and for the page: where each
+// request's time went, who computed prompts when, and the run over time.
+type facts struct {
+	book   *ledger.Book
+	work   *ledger.Log    // nil without a run directory
+	series *series.Series // nil without a run directory
+}
+
+// newFacts prepares for a run; dir says that it leaves a directory.
+func newFacts(spec *replay.Spec, dir bool) (*facts, error) {
+	var engines []*ledger.Engine
+	for _, a := range spec.Pools() {
+		e, err := ledger.NewEngine(&a)
+		if err != nil {
+			return nil, err
+		}
+		engines = append(engines, e)
+	}
+	f := &facts{}
+	if dir {
+		f.work, f.series = new(ledger.Log), series.New(0)
+	}
+	f.book = ledger.NewBook(0, f.work, engines...)
+	return f, nil
+}
+
+func (f *facts) observers() observers {
+	if f.series == nil {
+		return observers{f.book}
+	}
+	return observers{f.book, f.series}
+}
+
+// explain adds their ledgers to rows.
+func (f *facts) explain(rows []requests.Row) {
+	if f == nil {
+		return
+	}
+	for i := range rows {
+		if entry, ok := f.book.Entry(sim.RequestID(rows[i].ID)); ok {
+			rows[i].SetLedger(&entry)
+		}
+	}
+}
+
+// files are what a run directory holds of it.
+func (f *facts) files() []rundir.File {
+	return []rundir.File{{Name: series.FileName, Write: f.series.Write}, {Name: ledger.WorkFile, Write: f.work.Write}}
+}

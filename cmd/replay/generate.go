@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/generate"
+	"github.com/replay-llm/replay/sim"
+)
+
+// generating holds the flags that describe a generated workload, for every
+// command that can run one.
+type generating struct {
+	config   generate.Config
+	duration time.Duration
+	class    generate.Class // what the flags say, without --class
+	classes  []string
+	prefix   string // of the flags' names
+}
+
+// bind adds the flags, with prefix before their names.
+func (f *generating) bind(fs *pflag.FlagSet, prefix string) {
+	f.prefix = prefix
+	c, k := &f.config, &f.class
+	fs.StringVar(&c.Arrivals, prefix+"arrivals", "poisson", "`law` of arrivals: poisson, gamma:cv=2, constant, ramp:to=20, diurnal:period=24h, users:count=50")
+	fs.Float64Var(&c.Rate, prefix+"rate", 0, "arrivals per second, a `number`; ramps start with it")
+	fs.DurationVar(&f.duration, prefix+"duration", 0, "`time` in which requests arrive, such as 10m")
+	fs.IntVar(&c.Requests, prefix+"requests", 0, "`number` of requests")
+	fs.StringVar(&k.Input, prefix+"input", "", "`law` of prompt tokens: 1000, uniform:min=10,max=90, normal:mean=1000,sd=200, lognormal:mean=1000,sigma=0.8, exponential:mean=500, gamma:mean=500,cv=2, empirical:file=a.jsonl")
+	fs.StringVar(&k.Output, prefix+"output", "", "`law` of answer tokens")
+	fs.StringVar(&k.LengthsFrom, prefix+"lengths-from", "", "draw prompt and answer together from the trace `FILE`")
+	fs.StringVar(&k.Prefix, prefix+"prefix", "", "`what` prompts share: system:tokens=1000, groups:count=10,tokens=2000, tree:depth=3,branch=4,tokens=500")
+	fs.StringVar(&k.Turns, prefix+"turns", "", "`law` of the requests of a conversation; a prompt holds all before it")
+	fs.StringVar(&k.TurnInput, prefix+"turn-input", "", "`law` of the tokens that a later turn adds; as the first prompt without it")
+	fs.StringVar(&k.Think, prefix+"think", "", "`law` of the seconds from an answer to the next turn")
+	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;prefix=…;turns=LAW;think=LAW")
+}
+
+// build is the configuration that the flags describe, with ids of so many
+// tokens.
+func (f *generating) build(block int, seed uint64) (generate.Config, error) {
+	c := f.config
+	c.Duration, c.Block, c.Seed = sim.Time(float64(f.duration)/1e6), block, seed
+	if len(f.classes) == 0 {
+		k := f.class
+		k.Name, k.Weight = "requests", 1
+		c.Classes = []generate.Class{k}
+		return c, nil
+	}
+	if f.class != (generate.Class{}) {
+		return c, usagef("--%sclass: lengths, prefix, turns and think belong into the class, want none of these flags with it", f.prefix)
+	}
+	for _, text := range f.classes {
+		k, err := parseClass(text)
+		if err != nil {
+			return c, err
+		}
+		c.Classes = append(c.Classes, k)
+	}
+	return c, nil
+}
+
+// parseClass reads NAME:key=value;key=value.
+func parseClass(text string) (generate.Class, error) {
+	name, rest, _ := strings.Cut(text, ":")
+	k := generate.Class{Name: name, Weight: 1}
+	for part := range strings.SplitSeq(rest, ";") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch key {
+		case "weight":
+			w, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return k, usagef("--class=%s: weight is %s, want a number", text, value)
+			}
+			k.Weight = w
+		case "input":
+			k.Input = value
+		case "output":
+			k.Output = value
+		case "lengths-from":
+			k.LengthsFrom = value
+		case "prefix":
+			k.Prefix = value
+		case "turns":
+			k.Turns = value
+		case "turn-input":
+			k.TurnInput = value
+		case "think":
+			k.Think = value
+		default:
+			return k, usagef("--class=%s: %q is no setting, want weight, input, output, lengths-from, prefix, turns, turn-input or think", text, key)
+		}
+	}
+	return k, nil
+}
+
+// newGenerateCommand writes a generated trace.
+func newGenerateCommand(s streams) *cobra.Command {
+	var f generating
+	var write writing
+	var seed uint64
+	return newSubcommand(&cobra.Command{
+		Use:   "generate --out FILE",
+		Short: "Make a trace by laws of arrivals, lengths and prefixes",
+		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from a
+trace, prompts that begin alike, conversations, and mixes of all that. The same
+flags make the same trace, to the last byte. docs/traces.md tells the laws.`,
+		Example: `  replay generate --arrivals poisson --rate 5 --duration 10m \
+    --input lognormal:mean=1000,sigma=0.8 --output uniform:min=10,max=300 --out a.jsonl
+  replay generate --arrivals users:count=50 --requests 5000 --think exponential:mean=5 \
+    --input 500 --output 200 --prefix system:tokens=512 --out users.jsonl
+  replay generate --rate 10 --requests 1000 --out mix.jsonl \
+    --class 'chat:weight=0.8;input=lognormal:mean=800,sigma=1;output=250;turns=uniform:min=1,max=6' \
+    --class 'rag:weight=0.2;input=6000;output=100;prefix=groups:count=20,tokens=4096'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("%s: want no argument; --out names the file to write", strings.Join(args, " "))
+			}
+			return generateTrace(cmd.Context(), s, &f, &write, seed)
+		},
+	}, group{"Workload", func(fs *pflag.FlagSet) { f.bind(fs, "") }}, group{"What is written", func(fs *pflag.FlagSet) {
+		write.bind(fs)
+		fs.Uint64Var(&seed, "seed", 42, "seed of whatever is drawn, a `number`")
+	}})
+}
+
+func generateTrace(ctx context.Context, s streams, f *generating, write *writing, seed uint64) error {
+	block := write.block
+	if block == 0 {
+		block = defaultTraceBlock
+	}
+	if block < 0 {
+		return usagef("--block-size=%d: want at least 1", block)
+	}
+	config, err := f.build(block, seed)
+	if err != nil {
+		return err
+	}
+	g, err := generate.New(config)
+	if err != nil {
+		return &usageError{err.Error()}
+	}
+	to, err := write.open(s, block, true)
+	if err != nil {
+		return err
+	}
+	err = to.end(copyRecords(ctx, g, to))
+	if err == nil {
+		to.tellBlock(s.err)
+	}
+	return err
+}
+
+// copyRecords writes all that is made, as long as ctx lasts.
+func copyRecords(ctx context.Context, from formats.Reader, to *target) error {
+	var r formats.Record
+	for n := 0; ; n++ {
+		if n&1023 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch err := from.Next(&r); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("request %d: %w", n+1, err)
+		}
+		if err := to.Write(&r); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/generate"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/sim"
+)
+
+// input holds the flags that say what is replayed and how it is let in.
+type input struct {
+	speedup     float64
+	maxInFlight int
+
+	format      choice
+	blockTokens int
+	traceRatio  float64
+	traceGroups int
+
+	inputTokens, outputTokens, requests int
+	intervalMS                          float64
+	turns                               int
+	delayMS                             float64
+	ratio                               float64
+	groups                              int
+
+	generating    generating
+	generateFlags []string // names of its flags
+}
+
+func (in *input) bind(fs *pflag.FlagSet) {
+	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times of the workload by `R`")
+	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
+
+	in.format = choice{names: formats.Names(), value: string(replay.Mooncake)}
+	fs.Var(&in.format, "trace-format", "`format` of the trace, by a name of docs/traces.md: mooncake, bailian, azure, ...")
+	fs.Lookup("trace-format").DefValue = "as the file looks"
+	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")
+	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
+	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: `groups` of agents with a common first prompt")
+
+	fs.IntVar(&in.inputTokens, "input-tokens", 0, "synthetic: prompt `tokens` of a request")
+	fs.IntVar(&in.outputTokens, "output-tokens", 0, "synthetic: answer `tokens` of a request")
+	fs.IntVar(&in.requests, "request-count", 0, "synthetic: `number` of requests, of sessions if there are any")
+	fs.Float64Var(&in.intervalMS, "arrival-interval-ms", 1, "synthetic: `ms` between first arrivals")
+	fs.IntVar(&in.turns, "turns-per-session", 1, "synthetic: `number` of requests in a session")
+	fs.Float64Var(&in.delayMS, "inter-turn-delay-ms", 0, "synthetic: `ms` from an answer to the next request of its session")
+	fs.Float64Var(&in.ratio, "shared-prefix-ratio", 0, "synthetic: `share` of the prompt's blocks common to a group, 0 to 1")
+	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic: `groups` of sessions with a common prompt prefix")
+
+	laws := pflag.NewFlagSet("laws", pflag.ContinueOnError)
+	in.generating.bind(laws, "generate-")
+	laws.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = true // the help names those of replay generate
+		in.generateFlags = append(in.generateFlags, f.Name)
+	})
+	fs.AddFlagSet(laws)
+}
+
+func countFlags() []string { return []string{"input-tokens", "output-tokens", "request-count"} }
+
+func syntheticFlags() []string {
+	return append(countFlags(), "arrival-interval-ms", "turns-per-session", "inter-turn-delay-ms",
+		"shared-prefix-ratio", "num-prefix-groups")
+}
+
+// synthetic says that flags describe a workload.
+func (o *options) synthetic() bool {
+	if !o.reference {
+		return o.firstChanged(syntheticFlags()...) != ""
+	}
+	in := &o.input
+	return o.firstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
+}
+
+// fillInput says in spec what is replayed; file is "" when none is named.
+func (o *options) fillInput(spec *replay.Spec, file string) error {
+	in := &o.input
+	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
+	if err := o.checkSource(file); err != nil {
+		return err
+	}
+	if o.firstChanged(in.generateFlags...) != "" {
+		return o.fillGenerated(spec)
+	}
+	if file == "" {
+		spec.Synthetic = loadgen.Synthetic{
+			Requests: in.requests, Input: in.inputTokens, Output: in.outputTokens,
+			Interval: sim.Time(in.intervalMS), Turns: in.turns, Delay: sim.Time(in.delayMS),
+			SharedRatio: in.ratio, Groups: in.groups,
+		}
+		return nil
+	}
+	format := replay.Format(in.format.value)
+	if o.reference && format != replay.Mooncake && format != replay.Agentic {
+		return o.refuse("trace-format", "mooncake or applied_compute_agentic")
+	}
+	if format == replay.Agentic && spec.Mode == loadgen.Trace {
+		return usagef("--trace-format=%s: only with replay concurrency: the format has no timestamps", format)
+	}
+	spec.Trace = &replay.Trace{
+		Path: file, Format: format, Detect: !o.reference && !o.changed("trace-format"), BlockTokens: in.blockTokens,
+		SharedRatio: in.traceRatio, Groups: in.traceGroups,
+	}
+	own := format == replay.Mooncake || format == replay.Agentic
+	if (spec.Trace.Detect || !own) && !o.changed("trace-block-size") {
+		spec.Trace.BlockTokens = 0 // the file may say it
+	}
+	return nil
+}
+
+// fillGenerated says in spec that a trace is made by laws, as replay generate
+// makes it.
+func (o *options) fillGenerated(spec *replay.Spec) error {
+	config, err := o.input.generating.build(o.input.blockTokens, spec.Seed)
+	if err != nil {
+		return err
+	}
+	if _, err := generate.New(config); err != nil {
+		return &usageError{err.Error()}
+	}
+	spec.Trace = &replay.Trace{Made: config}
+	return nil
+}
+
+// checkSource refuses command lines with no workload, half a one, or two.
+func (o *options) checkSource(file string) error {
+	if name := o.firstChanged(o.input.generateFlags...); name != "" {
+		return o.checkGenerated(name, file)
+	}
+	switch {
+	case file == "" && !o.synthetic():
+		return usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
+	case file != "" && o.synthetic():
+		name := o.firstChanged(syntheticFlags()...)
+		return o.only(name, "without a trace file")
+	case file != "":
+		return nil
+	}
+	for _, name := range countFlags() {
+		if !o.changed(name) {
+			return usagef("--%s: missing, want it with a synthetic workload", name)
+		}
+	}
+	return nil
+}
+
+// checkGenerated refuses a second workload beside the one that the flag of the
+// given name describes.
+func (o *options) checkGenerated(name, file string) error {
+	switch other := o.firstChanged(syntheticFlags()...); {
+	case o.reference:
+		return usagef("--%s: no such flag", name)
+	case file != "":
+		return o.only(name, "without a trace file")
+	case other != "":
+		return o.only(name, "without --"+other)
+	}
+	return nil
+}
+
+// checkInput refuses flags of our commands that are out of range or of no
+// effect on the chosen workload.
+func (o *options) checkInput(file string, mode loadgen.Mode) error {
+	in := &o.input
+	if err := o.checkBounds(
+		bound{"max-in-flight", float64(in.maxInFlight), 1}, bound{"trace-block-size", float64(in.blockTokens), 1},
+		bound{"trace-num-prefix-groups", float64(in.traceGroups), 0}, bound{"input-tokens", float64(in.inputTokens), 1},
+		bound{"output-tokens", float64(in.outputTokens), 1}, bound{"request-count", float64(in.requests), 1},
+		bound{"arrival-interval-ms", in.intervalMS, 0}, bound{"turns-per-session", float64(in.turns), 1},
+		bound{"inter-turn-delay-ms", in.delayMS, 0}, bound{"num-prefix-groups", float64(in.groups), 0},
+	); err != nil {
+		return err
+	}
+	switch {
+	case !(in.ratio >= 0 && in.ratio <= 1):
+		return o.refuse("shared-prefix-ratio", "0 to 1")
+	case !(in.traceRatio >= 0 && in.traceRatio <= 1):
+		return o.refuse("trace-shared-prefix-ratio", "0 to 1")
+	case !(in.speedup > 0) || math.IsInf(in.speedup, 0):
+		return o.refuse("speedup", "a finite number above 0")
+	}
+	return o.checkEffect(file, mode)
+}
+
+// checkEffect refuses flags that change nothing here.
+func (o *options) checkEffect(file string, mode loadgen.Mode) error {
+	in := &o.input
+	rules := []struct {
+		holds bool
+		where string
+		flags []string
+	}{
+		{mode == loadgen.Concurrency, "with replay concurrency", []string{"max-in-flight"}},
+		{mode == loadgen.Trace, "with replay trace", []string{"speedup", "arrival-interval-ms"}},
+		{file != "" || o.firstChanged(in.generateFlags...) != "", "with a trace file", []string{"trace-block-size"}},
+		{file != "", "with a trace file", []string{"trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"}},
+		{in.format.value == string(replay.Agentic) || !o.changed("trace-format"), "with --trace-format applied_compute_agentic", []string{"trace-shared-prefix-ratio", "trace-num-prefix-groups"}},
+		{in.traceGroups > 0, "with --trace-num-prefix-groups", []string{"trace-shared-prefix-ratio"}},
+		{in.groups > 0, "with --num-prefix-groups", []string{"shared-prefix-ratio"}},
+		{in.turns > 1, "with --turns-per-session of at least 2", []string{"inter-turn-delay-ms"}},
+	}
+	for _, r := range rules {
+		if name := o.firstChanged(r.flags...); name != "" && !r.holds {
+			return o.only(name, r.where)
+		}
+	}
+	if mode == loadgen.Concurrency && !o.changed("max-in-flight") {
+		return usagef("--max-in-flight: missing, want how many requests to keep in flight")
+	}
+	return nil
+}
+
+// checkUnsigned refuses negative counts on the reference's command line, as
+// input and not as wrong usage.
+func (o *options) checkUnsigned() error {
+	in, c := &o.input, &o.cluster
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"trace-block-size", in.blockTokens}, {"trace-num-prefix-groups", in.traceGroups}, {"input-tokens", in.inputTokens},
+		{"output-tokens", in.outputTokens}, {"request-count", in.requests}, {"turns-per-session", in.turns},
+		{"num-prefix-groups", in.groups}, {"max-in-flight", in.maxInFlight}, {"workers", c.workers},
+		{"prefill-workers", c.prefillWorkers}, {"decode-workers", c.decodeWorkers},
+	} {
+		if f.value < 0 {
+			return refusedInput(o.refuse(f.name, "at least 0"))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/script"
+)
+
+var rewrite = flag.Bool("rewrite", false, "put what commands print into the transcripts")
+
+// TestScripts runs testdata/*.script among copies of the files of
+// testdata/files.
+func TestScripts(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(here, "testdata", "*.script"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
+			enterFiles(t, here)
+			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clean})
+		})
+	}
+}
+
+// enterFiles makes a directory with the files of testdata/files the current one.
+func enterFiles(t *testing.T, here string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(here, "testdata", "files"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	return dir
+}
+
+// clean takes out what differs between runs: real time, and the build.
+func clean(line string) string {
+	for _, c := range []struct{ pattern, stable string }{
+		{`^(Wall Time \(ms\): ).*`, "${1}..."},
+		{`^(  "(wall_time_ms|processed_tokens_per_s|processed_output_tokens_per_s)": )[^,]*`, "${1}..."},
+		{`replay_report_[0-9_]*\.json`, "replay_report_....json"},
+		{`^replay \S+ go1\S*`, "replay ..."},
+	} {
+		line = regexp.MustCompile(c.pattern).ReplaceAllString(line, c.stable)
+	}
+	return line
+}
+
+// Standard output holds the report and nothing else.
+func TestJSONForPipes(t *testing.T) {
+	here, _ := os.Getwd()
+	dir := enterFiles(t, here)
+	var out, errs bytes.Buffer
+	if code := run([]string{"trace", "requests.jsonl", "--trace-block-size=64", "--output=json", "--report-json", "r.json"}, nil, &out, &errs); code != 0 || errs.Len() > 0 {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	file, err := os.ReadFile(filepath.Join(dir, "r.json"))
+	if err != nil || !bytes.Equal(file, out.Bytes()) || !bytes.HasPrefix(file, []byte("{\n")) {
+		t.Errorf("%v; standard output:\n%s\nfile:\n%s", err, &out, file)
+	}
+}
+
+// A report that cannot be written is an error, and so is a full standard output.
+func TestFullDevice(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("no device that is always full: %v", err)
+	}
+	defer full.Close()
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	var out, errs bytes.Buffer
+	args := []string{"trace", "requests.jsonl", "--trace-block-size=64"}
+	if code := run(append(args, "--report-json=/dev/full"), nil, &out, &errs); code != exitRefused || out.Len() > 0 {
+		t.Errorf("report: exit %d, standard output %q", code, &out)
+	}
+	if want := "replay: --report-json: write /dev/full: no space left on device\n"; errs.String() != want {
+		t.Errorf("report: %q, want %q", &errs, want)
+	}
+	errs.Reset()
+	if code := run(args, nil, full, &errs); code != exitRefused || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("standard output: exit %d, %q", code, &errs)
+	}
+}
+
+// Whatever is refused leaves no file behind.
+func TestNothingIsWrittenOnFailure(t *testing.T) {
+	here, _ := os.Getwd()
+	dir := enterFiles(t, here)
+	before, _ := os.ReadDir(dir)
+	for _, args := range [][]string{
+		{"trace", "truncated.jsonl.gz", "--report-json=new/r.json"},
+		{"trace", "requests.jsonl", "--report-json=r.json", "--workers=0"},
+		{"trace", "long.jsonl", "--num-gpu-blocks=2", "--report-json=r.json"},
+		{"requests.jsonl", "--router-mode=kv_router", "--report-json=r.json"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(args, nil, &out, &errs); code == 0 || out.Len() > 0 || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%q: exit %d\n%s%s", args, code, &out, &errs)
+		}
+	}
+	if after, _ := os.ReadDir(dir); len(after) != len(before) {
+		t.Errorf("%d files before, %d after", len(before), len(after))
+	}
+}
+
+// Every flag of the reference is taken, and none of its names is in the help.
+func TestReferenceFlags(t *testing.T) {
+	list, err := os.ReadFile("../../docs/reference-cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"trace", "--help"}, nil, &out, &errs); code != 0 {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	for _, name := range []string{
+		"extra-engine-args", "prefill-engine-args", "decode-engine-args", "router-config", "aic-backend", "aic-system",
+		"aic-backend-version", "aic-tp-size", "aic-model-path", "input-tokens", "output-tokens", "request-count",
+		"arrival-interval-ms", "turns-per-session", "shared-prefix-ratio", "num-prefix-groups", "inter-turn-delay-ms",
+		"num-workers", "num-prefill-workers", "num-decode-workers", "replay-concurrency", "replay-mode", "router-mode",
+		"arrival-speedup-ratio", "trace-format", "trace-block-size", "trace-shared-prefix-ratio",
+		"trace-num-prefix-groups", "report-json", "planner-config", "benchmark-granularity",
+	} {
+		if !bytes.Contains(list, []byte("`--"+name)) {
+			t.Errorf("docs/reference-cli.md does not list --%s", name)
+		}
+		root := newRootCommand(streams{})
+		flag := root.Flags().Lookup(name)
+		if flag == nil {
+			t.Errorf("--%s is not taken", name)
+		} else if flag.Name != name && bytes.Contains(out.Bytes(), []byte("--"+name+" ")) {
+			t.Errorf("the help offers --%s", name)
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/router"
+)
+
+// planFlags are those of replay plan beside what says a replay.
+type planFlags struct {
+	slo        objectives
+	attainment float64
+	try        []string
+	topology   choice
+	most       int
+	gpus       int
+	cost       float64
+	precision  float64
+	resamples  int
+	front      bool
+	cores      int
+	json       bool
+}
+
+func (f *planFlags) bind(fs *pflag.FlagSet) {
+	f.topology = choice{names: []string{"aggregated", "disaggregated", "both"}, value: "aggregated"}
+	fs.Var(&f.slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
+	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
+	fs.StringArrayVar(&f.try, "try", nil, "also choose among values of a flag, as `router=round_robin,kv`; may be repeated")
+	fs.Var(&f.topology, "topology", "`pools` to choose from: aggregated (one), disaggregated (prefill and decode) or both")
+	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers considered")
+	fs.IntVar(&f.gpus, "gpus-per-worker", 1, "`GPUs` of a worker")
+	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
+	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
+	fs.IntVar(&f.resamples, "resamples", 20, "`number` of resampled workloads that error bars come from; 0: none")
+	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
+	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
+	fs.BoolVar(&f.json, "json", false, "print JSON instead of text")
+}
+
+// newPlanCommand finds the smallest cluster that meets objectives.
+func newPlanCommand(s streams) *cobra.Command {
+	o, f := &options{}, &planFlags{}
+	cmd := &cobra.Command{
+		Use:   "plan [FILE] --slo OBJECTIVES",
+		Short: "Find the smallest cluster that meets objectives, and the highest load it sustains",
+		Long: `Find by search the smallest cluster that meets objectives on a workload, what
+keeps a smaller one from it, and the highest load the cluster sustains. With
+--workers, or --prefill-workers and --decode-workers, the cluster is given and
+the highest load is searched for.
+
+--max-in-flight makes it a closed loop; the load is then the number of requests
+in flight.`,
+		Example: `  replay plan requests.jsonl --slo p99:ttft=2s,p99:itl=50ms
+  replay plan requests.jsonl --slo ttft=1s,tpot=30ms --slo-attainment 0.99 --gpu-cost 2.50
+  replay plan requests.jsonl --slo p99:ttft=2s --try router=round_robin,kv --topology both
+  replay plan requests.jsonl --slo p99:ttft=2s --workers 8 --router kv`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := trace(args)
+			if err != nil {
+				return err
+			}
+			return o.plan(cmd.Context(), s, f, file)
+		},
+	}
+	o.bindReplay(cmd, group{"Plan", f.bind})
+	return cmd
+}
+
+// bindReplay adds the flags that say what a replay is, and none that say what it
+// is to leave.
+func (o *options) bindReplay(cmd *cobra.Command, own ...group) {
+	o.fs = cmd.Flags()
+	o.fs.SortFlags = false
+	o.spelled = map[string]string{}
+	o.fs.SetNormalizeFunc(o.ourName)
+	setUsage(cmd, sections(o.fs, append(own, o.replayGroups()...)))
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return o.flagError(err) })
+}
+
+func (o *options) replayGroups() []group {
+	return []group{
+		{"Workload", o.input.bind},
+		{"Cluster", o.cluster.bind},
+		{"Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.engine.bind},
+		{"KV router (these win over --router-config)", o.router.bind},
+		{"Run", o.bindRun},
+	}
+}
+
+// plan searches and prints what it finds.
+func (o *options) plan(ctx context.Context, s streams, f *planFlags, file string) error {
+	if err := o.checkPlan(f); err != nil {
+		return err
+	}
+	manyReplays()
+	choices, err := o.choices(f, file)
+	if err != nil {
+		return err
+	}
+	runner, err := newPlanRunner(ctx, s, f, choices, o.seed)
+	if err != nil {
+		return explain(err)
+	}
+	c := plan.Config{
+		Run: runner.run, Most: f.most, GPUs: f.gpus, Precision: f.precision,
+		Resamples: f.resamples, Front: f.front, Cores: f.cores,
+	}
+	for _, choice := range choices {
+		c.Variants = append(c.Variants, choice.variant)
+	}
+	found, err := plan.Find(ctx, c)
+	runner.progress.clear()
+	if err != nil {
+		return explain(err)
+	}
+	sheet := planSheet{plan: found, flags: f, runner: runner}
+	if f.json {
+		return sheet.writeJSON(s.out)
+	}
+	return sheet.writeText(s.out)
+}
+
+func (o *options) checkPlan(f *planFlags) error {
+	if err := o.config.apply(o); err != nil {
+		return err
+	}
+	if len(f.slo.all) == 0 {
+		return usagef("--slo: missing, want what the cluster is to meet, as --slo p99:ttft=2s,p99:itl=50ms")
+	}
+	if err := o.checkBounds(
+		bound{"max-workers", float64(f.most), 1}, bound{"gpus-per-worker", float64(f.gpus), 1},
+		bound{"gpu-cost", f.cost, 0}, bound{"precision", f.precision, 1e-6},
+		bound{"resamples", float64(f.resamples), 0}, bound{"jobs", float64(f.cores), 1},
+	); err != nil {
+		return err
+	}
+	switch {
+	case !(f.attainment >= 0 && f.attainment <= 1):
+		return o.refuse("slo-attainment", "0 to 1")
+	case o.changed("scale"):
+		return o.only("scale", "with replay trace: the plan looks for a cluster that stays as it is")
+	case o.changed("topology") && o.firstChanged("workers", "prefill-workers", "decode-workers") != "":
+		return o.only("topology", "where the number of workers is searched for")
+	case f.topology.value == "aggregated" && f.most < 2 && o.changed("topology"):
+		return nil
+	case f.topology.value != "aggregated" && f.most < 2:
+		return o.refuse("max-workers", "at least 2 with --topology "+f.topology.value)
+	}
+	return nil
+}
+
+// chosen is one variant of a plan.
+type chosen struct {
+	variant plan.Variant
+	spec    replay.Spec // but for the numbers of workers and the load
+}
+
+// choices are all variants.
+func (o *options) choices(f *planFlags, file string) ([]chosen, error) {
+	axes := make([]plan.Axis, 0, len(f.try))
+	for _, text := range f.try {
+		axis, err := parseAxis("try", text)
+		if err != nil {
+			return nil, err
+		}
+		axes = append(axes, axis)
+	}
+	var splits []bool
+	switch {
+	case f.topology.value == "both":
+		splits = []bool{false, true}
+	default:
+		splits = []bool{f.topology.value == "disaggregated" || o.twoPools()}
+	}
+	var all []chosen
+	for _, cell := range (&plan.Grid{Axes: axes}).Cells() {
+		for _, split := range splits {
+			c, err := o.choice(file, cell.Settings, split)
+			if err != nil {
+				return nil, err
+			}
+			c.variant.Name = variantName(cell.Settings, split, len(splits) > 1)
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// variantName says what differs between variants.
+func variantName(settings []plan.Setting, split, both bool) string {
+	var parts []string
+	if both && split {
+		parts = append(parts, "disaggregated")
+	} else if both {
+		parts = append(parts, "aggregated")
+	}
+	for _, s := range settings {
+		parts = append(parts, s.Name+"="+s.Value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// choice is the variant with the given settings beside those of the command
+// line.
+func (o *options) choice(file string, settings []plan.Setting, split bool) (chosen, error) {
+	var c chosen
+	all := o.settings()
+	if o.firstChanged("workers", "prefill-workers", "decode-workers") != "" {
+		c.variant.Fixed = plan.One(o.cluster.workers)
+		if o.twoPools() {
+			c.variant.Fixed = plan.Two(o.cluster.prefillWorkers, o.cluster.decodeWorkers)
+		}
+	}
+	c.variant.Split = split
+	all = append(all, settings...)
+	switch {
+	case c.variant.Fixed.Size() > 0:
+	case split:
+		all = append(all, plan.Setting{Name: "prefill-workers", Value: "1"}, plan.Setting{Name: "decode-workers", Value: "1"})
+	default:
+		all = append(all, plan.Setting{Name: "workers", Value: "2"}) // what a router takes
+	}
+	own, _, mode, err := optionsOf(all)
+	if err != nil {
+		return c, err
+	}
+	c.spec, err = own.spec(file, mode)
+	return c, err
+}
+
+// planRunner runs points of a plan. Resamples are made when they are first
+// asked for.
+type planRunner struct {
+	flags    *planFlags
+	choices  []chosen
+	opened   []*planWorkload // by variant; variants of one workload share it
+	progress *countdown
+	done     atomic.Int64
+}
+
+// planWorkload is a workload with its resamples.
+type planWorkload struct {
+	*plan.Resampler
+	base    *loadgen.Workload
+	samples []func() *loadgen.Workload
+}
+
+func newPlanRunner(ctx context.Context, s streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
+	r := &planRunner{flags: f, choices: choices, progress: newCountdown(s.err, "replays")}
+	seen := map[string]*planWorkload{}
+	for _, c := range choices {
+		key := plan.WorkloadKey(&c.spec)
+		if seen[key] == nil {
+			w, err := plan.Open(ctx, c.spec, s.in)
+			if err != nil {
+				return nil, err
+			}
+			seen[key] = newPlanWorkload(w, f.resamples, seed)
+		}
+		r.opened = append(r.opened, seen[key])
+	}
+	return r, nil
+}
+
+func newPlanWorkload(w *loadgen.Workload, resamples int, seed uint64) *planWorkload {
+	p := &planWorkload{base: w, Resampler: plan.NewResampler(w, seed)}
+	for k := range resamples + 1 {
+		p.samples = append(p.samples, sync.OnceValue(func() *loadgen.Workload { return p.Sample(k) }))
+	}
+	return p
+}
+
+// run replays a point and holds it to the objectives.
+func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error) {
+	spec := r.choices[p.Variant].spec
+	spec.Workers, spec.PrefillWorkers, spec.DecodeWorkers = max(1, p.Shape.Workers), max(1, p.Shape.Prefill), max(1, p.Shape.Decode)
+	if p.Shape.Workers == 1 {
+		spec.Router = router.ModeRoundRobin // there is nothing to route
+	}
+	if spec.Mode == loadgen.Concurrency {
+		spec.MaxInFlight = max(1, int(float64(spec.MaxInFlight)*p.Load+0.5))
+	} else {
+		spec.Speedup *= p.Load
+	}
+	result, err := plan.Replay(ctx, &spec, r.opened[p.Variant].samples[p.Sample]())
+	if err != nil {
+		return plan.Measure{}, err
+	}
+	r.progress.count(int(r.done.Add(1)))
+	return measureOf(result, &r.flags.slo, r.flags.attainment), nil
+}
+
+// measureOf says of a replay what a plan wants to know.
+func measureOf(result *offline.Result, objectives *objectives, attainment float64) plan.Measure {
+	report := result.Report
+	single := false
+	for i := range objectives.all {
+		single = single || objectives.all[i].Statistic == ""
+	}
+	var rows []requests.Row
+	if single {
+		rows = requests.Collect(result.Collector, nil, nil)
+	}
+	outcome := slo.Judge(objectives.all, attainment, rows, report)
+	m := plan.Measure{
+		Met: outcome.Holds(), Missed: outcome.Missed(),
+		RequestsPerS: report.RequestsPerS, OutputTokensPerS: report.OutputTokensPerS,
+		TotalTokensPerS: report.TotalTokensPerS, PrefixReusedRatio: report.PrefixCacheReusedRatio,
+	}
+	if single {
+		m.Values = append(m.Values, plan.Value{
+			Name: "requests that meet theirs", Unit: "share", Value: outcome.Attainment, Limit: outcome.Target,
+			Met: outcome.Attainment >= outcome.Target,
+		})
+	}
+	for _, j := range outcome.Objectives {
+		if j.Statistic != "" {
+			m.Values = append(m.Values, plan.Value{
+				Name: j.Statistic + " " + j.Metric, Unit: "ms", Value: j.ValueMS, Limit: j.LimitMS, Met: j.Met,
+			})
+		}
+	}
+	return m
+}

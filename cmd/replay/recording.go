@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/router"
+)
+
+// recording is what a run is to leave besides its report.
+type recording struct {
+	out    *outputs
+	spec   replay.Spec
+	inputs []rundir.Input
+	stdin  *hashed // the trace, when it is standard input and somebody asks for a hash
+
+	workload *loadgen.Workload
+	seen     *requests.Recorder // nil when nobody asks for rows
+	facts    *facts             // nil when nobody asks for rows
+
+	rows    []requests.Row
+	outcome *slo.Outcome // nil without objectives
+	run     rundir.Run
+	lines   []string // for people, below the report
+}
+
+// record prepares for what the flags ask for. It is nil when they ask for
+// nothing.
+func (o *options) record(spec *replay.Spec, streams *replay.Streams) (*recording, error) {
+	out := &o.outputs
+	if err := o.checkOutputs(spec); err != nil {
+		return nil, err
+	}
+	if out.requests == "" && out.dir == "" && !out.digest && len(out.slo.all) == 0 {
+		return nil, nil
+	}
+	rec := &recording{out: out, spec: *spec}
+	if out.dir != "" || out.digest {
+		if err := rec.hashInputs(streams); err != nil {
+			return nil, err
+		}
+	}
+	if out.requests != "" || out.dir != "" {
+		rec.seen = requests.NewRecorder(0)
+		var err error
+		if rec.facts, err = newFacts(spec, out.dir != ""); err != nil {
+			return nil, err
+		}
+	}
+	opened := streams.Opened
+	streams.Opened = func(w *loadgen.Workload) {
+		rec.workload = w
+		if rec.seen != nil {
+			rec.seen.Grow(len(w.Turns))
+		}
+		if opened != nil {
+			opened(w)
+		}
+	}
+	return rec, nil
+}
+
+// observers are those that the recording needs.
+func (rec *recording) observers() observers {
+	if rec == nil || rec.seen == nil {
+		return nil
+	}
+	return append(observers{rec.seen}, rec.facts.observers()...)
+}
+
+// hashInputs hashes the files the run will read. Standard input is hashed while
+// it is read.
+func (rec *recording) hashInputs(streams *replay.Streams) error {
+	if t := rec.spec.Trace; t != nil && t.Path == "-" {
+		rec.stdin = &hashed{in: streams.Stdin, hash: sha256.New()}
+		streams.Stdin = rec.stdin
+	} else if t != nil {
+		if err := rec.hashTrace(t); err != nil {
+			return err
+		}
+	}
+	for _, pool := range rec.spec.Pools() {
+		if pool.ProfilePath != "" {
+			if err := rec.hashFile("profile", pool.ProfilePath); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hashTrace hashes a trace, the files of one that is a directory, or those that
+// laws draw from.
+func (rec *recording) hashTrace(t *replay.Trace) error {
+	paths := []string{t.Path}
+	if entries, err := os.ReadDir(t.Path); err == nil { // sorted by name
+		for _, e := range entries {
+			paths = append(paths, filepath.Join(t.Path, e.Name()))
+		}
+	}
+	for _, path := range paths {
+		if err := rec.hashFile("trace", path); err != nil {
+			return err
+		}
+	}
+	for _, class := range t.Made.Classes {
+		if err := rec.hashFile("lengths", class.LengthsFrom); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (rec *recording) hashFile(role, path string) error {
+	if st, err := os.Stat(path); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
+		return fmt.Errorf("%s: can be read once only, want a regular file, or - for standard input, with --out or --digest", path)
+	} else if err != nil || st.IsDir() {
+		return nil // the run says it better
+	}
+	in, err := rundir.HashFile(role, path)
+	rec.inputs = append(rec.inputs, in)
+	return err
+}
+
+// judge makes the rows and holds them to the objectives, which adds to the
+// report.
+func (rec *recording) judge(result *offline.Result) {
+	if rec == nil {
+		return
+	}
+	rec.rows = requests.Collect(result.Collector, places(rec.workload), rec.seen)
+	rec.facts.explain(rec.rows)
+	r := result.Report
+	if objectives := rec.out.slo.all; len(objectives) > 0 {
+		rec.outcome = slo.Judge(objectives, rec.out.attainment, rec.rows, r)
+		r.Extra = append(r.Extra, rec.outcome.Fields()...)
+		rec.lines = append(rec.lines, rec.outcome.Lines()...)
+	}
+	if rec.out.dir == "" && !rec.out.digest {
+		return
+	}
+	if rec.stdin != nil {
+		rec.inputs = slices.Insert(rec.inputs, 0, rec.stdin.input())
+	}
+	rec.run.Inputs = rec.inputs
+	settings := rundir.Settings(resolved(rec.spec))
+	rec.run.SetConfig(settings)
+	rec.run.Digest = rundir.NewDigest(rec.inputs, settings, rec.rows)
+	if rec.out.digest {
+		r.Extra = append(r.Extra, collector.Field{Key: "digest", Value: rec.run.Digest.Run})
+		rec.lines = append(rec.lines, "Digest: "+rec.run.Digest.Run)
+	}
+}
+
+// write writes the files.
+func (rec *recording) write(ctx context.Context, s streams, result *offline.Result) error {
+	if rec == nil {
+		return nil
+	}
+	if path := rec.out.requests; path != "" {
+		f, err := requests.FormatOf(path)
+		if err == nil {
+			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, rec.rows) })
+		}
+		if err != nil {
+			return fmt.Errorf("--requests: %w", err)
+		}
+		rec.lines = append(rec.lines, "Saved requests to: "+path)
+	}
+	if rec.out.dir == "" {
+		return nil
+	}
+	form, err := requests.ParseFormat(rec.out.form.value)
+	if err != nil {
+		return err
+	}
+	run := &rec.run
+	run.Command = s.args
+	run.Version, run.Seed, run.Compat, run.Partial = version(), rec.spec.Seed, rec.spec.Compat, result.Partial
+	run.Requests = "requests." + form.String()
+	files := []rundir.File{
+		{Name: rundir.ReportFile, Write: result.Report.WriteJSON},
+		{Name: run.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, rec.rows) }},
+	}
+	files = append(files, rec.facts.files()...)
+	if err := run.Write(ctx, rec.out.dir, rec.out.replace(), files); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	rec.lines = append(rec.lines, "Saved run to: "+rec.out.dir)
+	return nil
+}
+
+// end is the error of a run that missed its objectives, when that is one.
+func (rec *recording) end() error {
+	if rec == nil || rec.outcome == nil || !rec.out.sloExit || rec.outcome.Holds() {
+		return nil
+	}
+	return coded(exitObjective, "%s", rec.outcome.Missed())
+}
+
+// resolved is spec with what it leaves to defaults written out.
+func resolved(spec replay.Spec) replay.Spec {
+	if !spec.Disaggregated() && spec.Aggregated == nil {
+		spec.Aggregated = &spec.Pools()[0]
+	}
+	if spec.Router == router.ModeKV && spec.RouterConfig == nil {
+		config := router.DefaultConfig()
+		spec.RouterConfig = &config
+	}
+	return spec
+}
+
+// places finds the place of a request in w.
+func places(w *loadgen.Workload) func(session, turn int32) requests.Place {
+	if w == nil {
+		return nil
+	}
+	first := make([]int32, len(w.Sessions)+1)
+	for i := range w.Sessions {
+		first[i+1] = first[i] + w.Sessions[i].Turns
+	}
+	lines := make([]int32, len(w.Turns))
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		lines[first[t.Session]+t.Index] = t.Line
+	}
+	return func(session, turn int32) requests.Place {
+		return requests.Place{Session: w.SessionID(int(session)), Line: int(lines[first[session]+turn])}
+	}
+}
+
+// hashed is a reader that hashes what goes through it.
+type hashed struct {
+	in   io.Reader
+	hash hash.Hash
+	n    int64
+}
+
+func (h *hashed) Read(p []byte) (int, error) {
+	n, err := h.in.Read(p)
+	h.hash.Write(p[:n])
+	h.n += int64(n)
+	return n, err
+}
+
+// input is what has been read.
+func (h *hashed) input() rundir.Input {
+	return rundir.Input{Role: "trace", Path: "-", Bytes: h.n, SHA256: hex.EncodeToString(h.hash.Sum(nil))}
+}

@@ -1,0 +1,39 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// blockingInput tells when it is read and then gives nothing.
+type blockingInput struct{ reading chan struct{} }
+
+func (b blockingInput) Read([]byte) (int, error) {
+	close(b.reading)
+	select {}
+}
+
+// A signal ends a command within a second, even one that waits for input.
+func TestSignals(t *testing.T) {
+	for sent, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitTerminated} {
+		in := blockingInput{make(chan struct{})}
+		go func() {
+			<-in.reading
+			if err := syscall.Kill(os.Getpid(), sent); err != nil {
+				t.Error(err)
+			}
+		}()
+		var out, errs bytes.Buffer
+		started := time.Now()
+		code := run([]string{"trace", "-"}, in, &out, &errs)
+		if took := time.Since(started); code != want || took > time.Second || out.Len() > 0 || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%v: exit %d after %v: %s%s; want exit %d", sent, code, took, &out, &errs, want)
+		}
+	}
+}

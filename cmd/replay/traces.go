@@ -1,0 +1,334 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// newTracesCommand is everything about trace files.
+func newTracesCommand(s streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "traces",
+		Short: "Look at trace files and make others of them",
+		Long: `Look at trace files of any public format, check them, and make others of them.
+The format is found out by looking at the file; docs/traces.md lists them.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return usagef("%s: want inspect, validate, convert, sample, merge, scale or anonymize", strings.Join(append([]string{"traces"}, args...), " "))
+		},
+	}
+	cmd.AddCommand(newInspectCommand(s), newValidateCommand(s), newConvertCommand(s), newSampleCommand(s),
+		newMergeCommand(s), newScaleCommand(s), newAnonymizeCommand(s))
+	return cmd
+}
+
+// reading holds the flags that say how a trace of any format is read.
+type reading struct {
+	format, zero, sessions, dag choice
+	options                     formats.Options
+	skipBad                     string
+	span                        string
+	keyFile                     string
+}
+
+func (f *reading) bind(fs *pflag.FlagSet) {
+	o := &f.options
+	f.format = choice{names: append([]string{"auto"}, formats.Names()...), value: "auto"}
+	f.zero = choice{names: []string{"auto", "error", "skip", "one"}, value: "auto"}
+	f.sessions = choice{names: []string{"auto", "flat", "chain"}, value: "auto"}
+	f.dag = choice{names: []string{"refuse", "chain"}, value: "refuse"}
+	fs.Var(&f.format, "trace-format", "`format` of the trace: auto looks at it; docs/traces.md lists the others")
+	fs.IntVar(&o.TraceBlock, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
+	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them")
+	fs.Lookup("skip-bad").NoOptDefVal = "all"
+	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
+	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
+	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")
+	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
+	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
+	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
+	fs.StringVar(&o.Model, "model", "", "only requests to the model of this `name` (burstgpt)")
+	fs.IntVar(&o.Run, "run", 0, "`number` of the run in files with several, from 1")
+	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "prompt `tokens` of an image (azure-mm)")
+	fs.Float64Var(&o.Rate, "arrival-rate", 0, "`requests/s` for files without arrivals; a factor for servegen")
+	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
+}
+
+// reader is a Source of the flags' options.
+type reader struct {
+	ctx     context.Context
+	s       streams
+	path    string
+	options formats.Options
+	opened  *formats.Stream // standard input, opened already
+	block   int             // tokens of an id; with raw set by settle
+	raw     bool            // times and ids stay as they are
+
+	told   map[string]bool // bad rows and warnings that were listed
+	listed int             // bad rows listed
+	bad    int             // bad rows in a reading
+}
+
+// mostBadRows bounds how many bad rows are listed.
+const mostBadRows = 100
+
+// source is the trace at path as the flags say, or why it cannot be.
+func (f *reading) source(ctx context.Context, s streams, path string) (*reader, error) {
+	o := f.options
+	o.Format = f.format.value
+	for _, c := range []struct {
+		choice *choice
+		to     *string
+	}{{&f.zero, &o.ZeroOutput}, {&f.sessions, &o.Sessions}, {&f.dag, &o.DAG}} {
+		if *c.to = c.choice.value; *c.to == "auto" || *c.to == "refuse" {
+			*c.to = ""
+		}
+	}
+	switch n, err := strconv.Atoi(f.skipBad); {
+	case f.skipBad == "all":
+		o.SkipBad = -1
+	case err != nil || n < 0:
+		return nil, usagef("--skip-bad=%s: want a number of rows, or all", f.skipBad)
+	default:
+		o.SkipBad = n
+	}
+	if err := f.seconds(&o); err != nil {
+		return nil, err
+	}
+	if o.TraceBlock < 0 {
+		return nil, usagef("--trace-block-size=%d: want at least 1", o.TraceBlock)
+	}
+	if f.keyFile != "" {
+		key, err := readKey(f.keyFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Key = key
+	}
+	r := &reader{ctx: ctx, s: s, path: path, options: o, told: make(map[string]bool)}
+	r.options.Stop = ctx.Err
+	return r, nil
+}
+
+// seconds reads --servegen-span.
+func (f *reading) seconds(o *formats.Options) error {
+	if f.span == "" {
+		return nil
+	}
+	from, to, ok := strings.Cut(f.span, ":")
+	var err1, err2 error
+	o.From, err1 = strconv.ParseFloat(from, 64)
+	o.To, err2 = strconv.ParseFloat(to, 64)
+	if !ok || err1 != nil || err2 != nil || !(o.From >= 0) || !(o.To > o.From) {
+		return usagef("--servegen-span=%s: want FROM:TO in seconds", f.span)
+	}
+	return nil
+}
+
+// readKey reads a secret that nobody else may read.
+func readKey(path string) ([]byte, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode := stat.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s: mode is %o, want 600 or stricter", path, mode)
+	}
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) < 32 {
+		err = fmt.Errorf("%s: has %d bytes, want at least 32", path, len(key))
+	}
+	return key, err
+}
+
+// Open starts reading from the beginning. Bad rows are listed once, however
+// often the file is read.
+func (r *reader) Open() (*formats.Stream, error) {
+	if s := r.opened; s != nil {
+		r.opened = nil
+		return s, nil
+	}
+	o, bad := r.options, 0
+	if o.Bad == nil {
+		o.Bad = func(err error) {
+			bad++
+			r.bad = max(r.bad, bad)
+			if r.listed < mostBadRows && r.tell("skipped "+err.Error()) {
+				r.listed++
+			}
+		}
+	}
+	o.Warn = func(text string) { r.tell("warning: " + text) }
+	return formats.OpenPath(r.path, r.s.in, o)
+}
+
+// tell prints a remark unless it was printed when the file was read before.
+func (r *reader) tell(text string) bool {
+	if r.told[text] {
+		return false
+	}
+	r.told[text] = true
+	fmt.Fprintf(r.s.err, "replay: %s\n", text)
+	return true
+}
+
+// sum says how many bad rows were skipped.
+func (r *reader) sum() {
+	if r.bad > 0 {
+		fmt.Fprintf(r.s.err, "replay: %s: %d bad rows skipped\n", r.path, r.bad)
+	}
+}
+
+// settle finds out what has to be known before the first request is written:
+// the size of blocks, and the origin of times that are counted from the
+// earliest. Standard input can be read only once and is counted from its first
+// row.
+func (r *reader) settle() error {
+	s, err := r.Open()
+	if err != nil {
+		return err
+	}
+	r.block, r.raw = s.Block, s.Raw()
+	if r.path == "-" {
+		r.opened = s
+		return nil
+	}
+	defer s.Close()
+	if !s.Raw() && !s.Untimed {
+		r.options.Earliest, err = s.Earliest()
+	}
+	return err
+}
+
+// twice refuses to read standard input again.
+func (r *reader) twice() error {
+	if r.path == "-" {
+		return usagef("-: the trace is read more than once, want a file")
+	}
+	return nil
+}
+
+// writing holds the flags that say where a trace goes and how it is written.
+type writing struct {
+	to    choice
+	lossy bool
+	out   string
+	block int
+}
+
+func (f *writing) bind(fs *pflag.FlagSet) {
+	f.to = choice{names: formats.Targets(), value: "mooncake"}
+	fs.Var(&f.to, "to", "`format` to write: mooncake, or with --lossy vidur or azure")
+	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
+	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed where it ends in .gz; without it, or with -, standard output")
+	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
+}
+
+// target writes a trace. It is a Sink.
+type target struct {
+	file    *formats.Output
+	writer  *formats.Writer
+	reblock *formats.Reblock
+	dense   *formats.Dense // nil: ids stay as they are
+	block   int            // tokens of an id
+	ids     bool           // the format has ids
+}
+
+// open starts writing what is read with blocks of the given size. Without raw,
+// ids get new numbers.
+func (f *writing) open(s streams, block int, raw bool) (*target, error) {
+	if f.to.value != "mooncake" && !f.lossy {
+		return nil, usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.value)
+	}
+	if f.block < 0 {
+		return nil, usagef("--block-size=%d: want at least 1", f.block)
+	}
+	to := f.block
+	if to == 0 {
+		to = block
+	}
+	file, err := formats.Create(f.out, s.out)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := formats.NewWriter(file, f.to.value)
+	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.value == "mooncake"}
+	if !raw {
+		t.dense = formats.NewDense(to)
+	}
+	return t, err
+}
+
+func (t *target) Write(r *formats.Record) error {
+	t.reblock.Apply(r)
+	if t.dense != nil {
+		t.dense.Apply(r)
+	}
+	return t.writer.Write(r)
+}
+
+// tellBlock says what whoever replays the file has to know and cannot see in
+// it.
+func (t *target) tellBlock(w io.Writer) {
+	if t.ids && t.block != defaultTraceBlock {
+		fmt.Fprintf(w, "replay: its hash ids stand for %d tokens each: replay it with --trace-block-size %d\n", t.block, t.block)
+	}
+}
+
+// defaultTraceBlock is the number of tokens of a hash id when nobody says it.
+const defaultTraceBlock = 512
+
+// end completes the file, or leaves none after an error.
+func (t *target) end(err error) error {
+	if err == nil {
+		err = t.writer.Flush()
+	}
+	if err == nil && t.writer.Count() == 0 {
+		err = errors.New("no requests are left, want at least one")
+	}
+	if err != nil {
+		t.file.Abort()
+		return err
+	}
+	return t.file.Commit()
+}
+
+// inOut takes the arguments IN [OUT].
+func (f *writing) inOut(args []string) (string, error) {
+	switch {
+	case len(args) == 0 || len(args) > 2 || args[0] == "":
+		return "", usagef("want one trace file, and at most one file to write")
+	case len(args) == 2 && f.out != "":
+		return "", usagef("%s: --out names another file to write", args[1])
+	case len(args) == 2:
+		f.out = args[1]
+	}
+	if f.out != "" && f.out != "-" && filepath.Clean(f.out) == filepath.Clean(args[0]) {
+		return "", usagef("%s: would be written over while it is read, want another file", f.out)
+	}
+	return args[0], nil
+}
+
+// newSubcommand makes a command whose flags are in groups.
+func newSubcommand(cmd *cobra.Command, groups ...group) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	all := sections(fs, append(groups, group{"Help", func(fs *pflag.FlagSet) { fs.BoolP("help", "h", false, "print this help") }}))
+	setUsage(cmd, all)
+	o := &options{fs: fs}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return o.flagError(err) })
+	fs.VisitAll(func(f *pflag.Flag) { complete(cmd, f) })
+	return cmd
+}

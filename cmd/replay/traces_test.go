@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// command runs a command line and returns what it prints.
+func command(stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+const threeRows = `{"timestamp":10,"input_length":600,"output_length":3,"hash_ids":[5,6]}
+{"timestamp":20,"input_length":600,"output_length":-3,"hash_ids":[5,7]}
+{"timestamp":30,"input_length":600,"output_length":3,"hash_ids":[5,8]}
+`
+
+func traceFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Every command stops at a bad row, and lists it once when it is to be skipped,
+// however often the command reads the file.
+func TestSkipBad(t *testing.T) {
+	path := traceFile(t, "a.jsonl", threeRows)
+	for _, args := range [][]string{
+		{"inspect", path}, {"validate", path}, {"convert", path}, {"sample", path, "--head=5"}, {"scale", path, "--rate=2"},
+		{"anonymize", path}, {"merge", path, path},
+	} {
+		args = append([]string{"traces"}, args...)
+		code, out, errs := command("", args...)
+		if code != exitRefused || !strings.Contains(out+errs, path+":2: output_length is -3, want an integer >= 0") {
+			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
+		}
+		code, out, errs = command("", append(args, "--skip-bad")...)
+		times := strings.Count(out+errs, "output_length is -3")
+		want := 1
+		if args[1] == "merge" { // both of its files have the row
+			want = 2
+		}
+		if code != exitDone || times != want || !strings.Contains(out+errs, "1 bad rows") {
+			t.Errorf("%q --skip-bad: exit %d, listed %d times, want %d\n%s%s", args, code, times, want, out, errs)
+		}
+	}
+	if code, _, errs := command("", "traces", "inspect", path, "--skip-bad=0"); code != exitRefused {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// A file is there when it is complete, and only then; one that is read is not
+// written over.
+func TestTraceOutput(t *testing.T) {
+	path := traceFile(t, "a.jsonl", strings.ReplaceAll(threeRows, "-3", "3"))
+	out := filepath.Join(filepath.Dir(path), "b.jsonl.gz")
+	if code, _, errs := command("", "traces", "convert", path, out, "--block-size=64"); code != exitDone || !strings.Contains(errs, "--trace-block-size 64") {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	code, text, errs := command("", "traces", "convert", out, "--trace-block-size=64", "--block-size=512")
+	if code != exitDone || !strings.HasSuffix(text, `{"timestamp":30,"input_length":600,"output_length":3,"hash_ids":[0,3]}`+"\n") {
+		t.Errorf("exit %d: %s\n%s", code, errs, text)
+	}
+	before, _ := os.ReadDir(filepath.Dir(path))
+	for _, args := range [][]string{
+		{"convert", path, path}, {"convert", path, filepath.Join(path, "no", "b.jsonl")}, {"convert", path, "x", "y"}, {"convert"},
+		{"convert", path, filepath.Join(filepath.Dir(path), "c.csv"), "--to=azure"},
+		{"sample", path, filepath.Join(filepath.Dir(path), "c.jsonl"), "--from=1000"}, {"merge", path}, {"nothing"}, {},
+	} {
+		if code, out, errs := command("", append([]string{"traces"}, args...)...); code == exitDone || out != "" || strings.Count(errs, "\n") == 0 {
+			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if after, _ := os.ReadDir(filepath.Dir(path)); len(after) != len(before) {
+		t.Errorf("%d files before, %d after", len(before), len(after))
+	}
+}
+
+// Standard input is as good as a file where it has to be read only once.
+func TestTraceFromStdin(t *testing.T) {
+	rows := strings.ReplaceAll(threeRows, "-3", "3")
+	for _, args := range [][]string{{"inspect", "-"}, {"validate", "-"}, {"convert", "-"}, {"scale", "-", "--rate=2"}} {
+		if code, out, errs := command(rows, append([]string{"traces"}, args...)...); code != exitDone || out == "" {
+			t.Errorf("%q: exit %d: %s", args, code, errs)
+		}
+	}
+	if code, _, _ := command(rows, "traces", "sample", "-", "--head=1"); code != exitUsage {
+		t.Errorf("sample of standard input: exit %d, want %d", code, exitUsage)
+	}
+}
+
+// The same flags make the same bytes, and what makes no sense is wrong usage.
+func TestGenerateCommand(t *testing.T) {
+	args := []string{"generate", "--arrivals=gamma:cv=2", "--rate=5", "--duration=1m", "--input=lognormal:mean=1000,sigma=0.8",
+		"--output=uniform:min=10,max=90", "--turns=uniform:min=1,max=3", "--think=exponential:mean=2", "--prefix=tree:depth=2,branch=3,tokens=512"}
+	code, first, errs := command("", args...)
+	if code != exitDone || strings.Count(first, "\n") < 200 {
+		t.Fatalf("exit %d, %d rows: %s", code, strings.Count(first, "\n"), errs)
+	}
+	if _, again, _ := command("", args...); again != first {
+		t.Error("the same flags make another trace")
+	}
+	if _, other, _ := command("", append(args, "--seed=7")...); other == first {
+		t.Error("another seed makes the same trace")
+	}
+	if code, out, errs := command(first, "traces", "validate", "-"); code != exitDone || !strings.Contains(out, " 0 bad rows") {
+		t.Errorf("what is generated is not valid: exit %d\n%s%s", code, out, errs)
+	}
+	for _, wrong := range [][]string{
+		{"--rate=5"}, {"--rate=5", "--requests=5", "--input=x", "--output=5"}, {"--requests=5", "--input=5", "--output=5"},
+		{"--rate=5", "--requests=5", "--input=5", "--output=5", "more"}, {"--rate=5", "--requests=5", "--class=a:colour=2"},
+		{"--rate=5", "--requests=5", "--input=5", "--class=a:input=5;output=5"},
+	} {
+		if code, out, errs := command("", append([]string{"generate"}, wrong...)...); code != exitUsage || out != "" {
+			t.Errorf("%q: exit %d\n%s%s", wrong, code, out, errs)
+		}
+	}
+	mix := []string{"generate", "--rate=5", "--requests=50", "--class=a:weight=3;input=9;output=1", "--class=b:input=7;output=2"}
+	if code, out, errs := command("", mix...); code != exitDone || strings.Count(out, `"input_length":9`) < 25 || strings.Count(out, `"input_length":7`) < 4 {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+}

@@ -1,0 +1,203 @@
+// Package docs holds the documentation to the program: what it lists is what
+// there is. That its commands print what it shows is tested in cmd/replay.
+package docs
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// part is what stands between two lines of text that start with from and to;
+// to "" is the end.
+func part(t *testing.T, text, from, to string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut("\n"+text, "\n"+from)
+	if !ok {
+		t.Fatalf("no line %q", from)
+	}
+	if to == "" {
+		return rest
+	}
+	body, _, ok := strings.Cut(rest, "\n"+to)
+	if !ok {
+		t.Fatalf("no line %q after %q", to, from)
+	}
+	return body
+}
+
+// column is what is quoted in column n, from 0, of the tables in text.
+func column(text string, n int) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		if len(cells) < n+3 {
+			continue
+		}
+		if name, ok := strings.CutPrefix(strings.TrimSpace(cells[n+1]), "`"); ok {
+			all = append(all, strings.TrimSuffix(name, "`"))
+		}
+	}
+	return all
+}
+
+// same complains about what is in one list only.
+func same(t *testing.T, page string, listed, there []string) {
+	t.Helper()
+	if len(there) == 0 {
+		t.Fatalf("%s: nothing to compare with", page)
+	}
+	for _, name := range there {
+		if !slices.Contains(listed, name) {
+			t.Errorf("%s does not list %s", page, name)
+		}
+	}
+	for i, name := range listed {
+		if !slices.Contains(there, name) {
+			t.Errorf("%s lists %s, which there is not", page, name)
+		}
+		if slices.Contains(listed[:i], name) {
+			t.Errorf("%s lists %s twice", page, name)
+		}
+	}
+}
+
+func TestReportKeys(t *testing.T) {
+	text := read(t, "report.md")
+	listed := column(part(t, text, "## Single values", "## Distributions"), 0)
+	distributions := part(t, text, "## Distributions", "")
+	quantities, statistics, ok := strings.Cut(distributions, "| Statistic |")
+	if !ok {
+		t.Fatal("no table of statistics")
+	}
+	for _, quantity := range column(quantities, 0) {
+		for _, statistic := range column(statistics, 0) {
+			listed = append(listed, statistic+"_"+quantity)
+		}
+	}
+	var there []string
+	for _, f := range new(collector.Report).Fields() {
+		there = append(there, f.Key)
+	}
+	same(t, "report.md", listed, there)
+}
+
+// flags are those of a section of the help.
+func flags(t *testing.T, section string) []string {
+	t.Helper()
+	help := read(t, filepath.Join("..", "cmd", "replay", "testdata", "help.script"))
+	body, _, _ := strings.Cut(part(t, help, section, ""), "\n\n")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+)`).FindAllStringSubmatch(body, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+func TestEngineArguments(t *testing.T) {
+	text := read(t, "engine-args.md")
+	tables := part(t, text, "## Both engines", "## Without effect")
+	same(t, "engine-args.md", column(tables, 1), flags(t, "Engines ("))
+
+	// Keys without effect are in a paragraph. The object sglang and the key that
+	// refuses a run are the only others.
+	var listed []string
+	for _, key := range column(tables, 0) {
+		if !strings.HasPrefix(key, "sglang.") {
+			listed = append(listed, key)
+		}
+	}
+	rest := part(t, text, "## Without effect", "## Pass times")
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(rest, -1) {
+		listed = append(listed, m[1])
+	}
+	same(t, "engine-args.md", append(listed, "sglang"), engineargs.Keys())
+}
+
+// Flags of the router are all listed, and every key is one that the router
+// knows: it refuses a value that nothing can be.
+func TestRouterSettings(t *testing.T) {
+	settings := part(t, read(t, "router.md"), "## Settings", "")
+	there := slices.DeleteFunc(flags(t, "KV router ("), func(name string) bool { return name == "--router-config" })
+	same(t, "router.md", column(settings, 1), there)
+
+	_, rest, ok := strings.Cut(settings, "These are checked")
+	if !ok {
+		t.Fatal("no list of settings without effect")
+	}
+	keys := column(settings, 0)
+	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(rest, -1) {
+		keys = append(keys, m[1])
+	}
+	if len(keys) < 20 {
+		t.Fatalf("%d keys, want all", len(keys))
+	}
+	for _, key := range keys {
+		if _, err := router.ParseConfig([]byte(`{"` + key + `":[]}`)); err == nil {
+			t.Errorf("router.md lists %s, which the router does not know", key)
+		}
+	}
+}
+
+// tests are the names of all tests, as package.Test.
+func tests(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		dir, err := filepath.Rel("..", filepath.Dir(path))
+		for _, m := range declared.FindAllStringSubmatch(read(t, path), -1) {
+			all[filepath.ToSlash(dir)+"."+m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Every test that differences.md names exists, and every rule of SGLang is in
+// it.
+func TestDifferences(t *testing.T) {
+	text := read(t, "differences.md")
+	there := tests(t)
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z/]+\\.Test\\w+)`").FindAllStringSubmatch(text, -1) {
+		named[m[1]] = true
+	}
+	if len(named) < 30 {
+		t.Errorf("differences.md names %d tests, want more", len(named))
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !there[name] {
+			t.Errorf("differences.md names %s, which there is not", name)
+		}
+	}
+	rules := part(t, read(t, filepath.Join("..", "scheduler", "sglang", "rules.go")), "type Rules struct {", "}")
+	var fields []string
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) bool$`).FindAllStringSubmatch(rules, -1) {
+		fields = append(fields, m[1])
+	}
+	same(t, "differences.md", column(part(t, text, "## 2.", "## 3."), 1), fields)
+}
