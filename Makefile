@@ -1,0 +1,82 @@
+# Targets for working on replay. `make` lists them.
+
+.DEFAULT_GOAL := help
+GO ?= go
+N ?= 200
+SEED ?= 1
+FUZZTIME ?= 30s
+COUNT ?= 10
+ROW ?=
+PROFILES ?= bin/profiles
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/replay
+	$(GO) build -o bin/replay ./cmd/replay
+
+test: ## run the tests, with the invariants checked
+	$(GO) test -tags invariants ./...
+
+race: ## run the tests of what runs concurrently under the race detector
+	.ci/run race
+
+fuzz: ## fuzz every target for FUZZTIME each
+	FUZZTIME=$(FUZZTIME) .ci/run fuzz
+
+golden: ## replay all cases of ../shared/golden, and those of testdata/reference
+	$(GO) run ./tools/golden
+	$(GO) run ./tools/golden -dir testdata/reference
+
+golden-arm64: ## replay them here and in an arm64 build under qemu: the same bytes
+	$(GO) run ./tools/golden -arch arm64
+	$(GO) run ./tools/golden -arch arm64 -dir testdata/reference
+
+parity: ## replay N random workloads from SEED, here and with the reference
+	$(GO) run ./tools/parity -n $(N) -seed $(SEED)
+
+liveness: ## run N random replays on tiny engines from SEED: each must end soon
+	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED)
+	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
+
+ledger: ## check that the parts of every request of every golden case sum to its latency
+	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
+
+browser: ## draw the pages of replay report --html in a real browser
+	$(GO) test -count=1 -run 'Browser' ./report/html -browser -v
+
+traces-bad: ## show what every reader of traces says of bad rows and bad files
+	$(GO) test ./loadgen/formats -run 'TestBadRows|TestBadFiles|TestSkipBadHasABound' -v
+
+bench-traces: ## measure how fast traces are inspected and generated
+	$(GO) test ./loadgen/formats/inspect ./loadgen/generate -run '^$$' -bench . -benchmem
+
+sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
+	$(GO) test ./cmd/replay -run TestSweep -count 1 -timeout 30m -v -full-sweep
+
+bench: ## run the benchmarks COUNT times, as benchstat likes them
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./bench/...
+
+bench-peer: ## measure speed and memory against the reference; takes hours (docs/performance.md)
+	$(GO) run ./tools/benchpeer
+
+profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
+	$(GO) test ./bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
+
+lint: ## check format, vet and staticcheck
+	.ci/run lint
+
+generate: ## make generated files again and complain when they were out of date
+	.ci/run generated
+
+cover: ## show the coverage of the tests by function
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./... > /dev/null
+	$(GO) tool cover -func=cover.out
+
+ci: ## everything that continuous integration runs
+	.ci/run
+
+clean: ## remove what the targets above leave behind
+	rm -rf bin cover.out
+
+.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults bench bench-peer profile lint generate cover ci clean

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/benchpeer/tile"
+)
+
+// workload reads or makes the requests of a row.
+func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
+	tb.Helper()
+	if r.Source == row.Synthetic {
+		w, err := loadgen.NewSynthetic(loadgen.Synthetic{
+			Requests: r.Requests, Input: r.Input, Output: r.Output, Interval: 1, Turns: 1,
+			Block: r.BlockTokens, Seed: seed, Compat: true,
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return w
+	}
+	path := filepath.Join("..", filepath.FromSlash(r.Source.Path()))
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		tb.Skipf("there is no trace at %s", path)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if r.Requests > 0 {
+		text = tiled(tb, path, text, r.Requests)
+	}
+	w, err := loadgen.ReadMooncake(bytes.NewReader(text), path, loadgen.ReadOptions{TraceBlock: row.TraceBlock, Compat: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// seed is the command's own default.
+const seed = 42
+
+func tiled(tb testing.TB, path string, text []byte, requests int) []byte {
+	tb.Helper()
+	trace, err := tile.Read(bytes.NewReader(text), path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var long bytes.Buffer
+	if err := trace.Write(&long, requests); err != nil {
+		tb.Fatal(err)
+	}
+	return long.Bytes()
+}
+
+// config is the replay of a row, as the command makes it of the row's arguments.
+func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
+	tb.Helper()
+	c := offline.Config{
+		Workload: w, Admission: loadgen.Admission{Speedup: 1, MaxInFlight: r.InFlight, Disaggregated: r.Disaggregated()},
+		RouterConfig: router.DefaultConfig(), Seed: seed, Compat: true,
+	}
+	if r.InFlight > 0 {
+		c.Admission.Mode = loadgen.Concurrency
+	}
+	if r.KV {
+		c.Router = router.ModeKV
+	}
+	if r.Disaggregated() {
+		c.Prefill, c.Decode = pool(tb, r, "prefill", r.Prefill), pool(tb, r, "decode", r.Decode)
+	} else {
+		c.Workers = *pool(tb, r, "", r.Workers)
+	}
+	return c
+}
+
+func pool(tb testing.TB, r *row.Row, role string, workers int) *offline.Pool {
+	tb.Helper()
+	args, err := engineargs.Parse([]byte(r.EngineArgs(role)), engineargs.Options{Compat: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &offline.Pool{Engine: args, Count: workers}
+}
+
+// replay runs c once.
+func replay(tb testing.TB, c offline.Config) *collector.Report {
+	tb.Helper()
+	result, err := offline.Run(context.Background(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return result.Report
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program takes the command lines of the reference.
+type program struct {
+	name    string
+	argv    []string // the command, by its whole path, and its first arguments
+	tail    []string // its last arguments
+	env     []string // beside our own
+	timeout time.Duration
+}
+
+// outcome is what one run took.
+type outcome struct {
+	simulation time.Duration // as the report says
+	command    time.Duration // from start to exit
+	peakMiB    float64       // resident memory, that of the command's children included
+	completed  int           // requests
+	// unfinished says why the run was ended before its time, "" when it was not.
+	// The numbers are lower bounds then.
+	unfinished string
+}
+
+// reading is the time that a run gets for starting and for reading its input
+// before the rest counts as simulation, when it does not live to tell.
+const reading = 10 * time.Second
+
+// grace is the time in which a run that has timed out ends by itself.
+const grace = 15 * time.Second
+
+// place is where runs happen.
+type place struct {
+	dir    string // of traces and reports, removed in the end
+	launch string // the program in launch
+}
+
+func (l *place) report() string { return filepath.Join(l.dir, "report.json") }
+func (l *place) result() string { return filepath.Join(l.dir, "result") }
+
+// clear removes what the last run left, so that nobody takes it for the next.
+func (l *place) clear() error {
+	for _, path := range []string{l.report(), l.result()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the program once. That it does not finish is no error.
+func (p *program) run(ctx context.Context, l *place, args []string) (outcome, error) {
+	if err := l.clear(); err != nil {
+		return outcome{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, p.timeout+grace)
+	defer cancel()
+	all := []string{l.result()}
+	for _, some := range [][]string{p.argv, args, p.tail, {"--report-json", l.report()}} {
+		all = append(all, some...)
+	}
+	cmd := exec.CommandContext(bounded, l.launch, all...)
+	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), p.env...)
+	// A signal that can be passed on, down to the reference.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return outcome{}, ctx.Err()
+	}
+	if err != nil && bounded.Err() == nil {
+		return outcome{}, fmt.Errorf("%s: %w: %s", p.name, err, lastLine(said.String()))
+	}
+	return p.outcome(l, said.String())
+}
+
+// timedOut is the exit code by which timeout(1) says that time was up.
+const timedOut = 124
+
+// outcome reads what the launcher and the program wrote.
+func (p *program) outcome(l *place, said string) (outcome, error) {
+	text, err := os.ReadFile(l.result())
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s: %w", p.name, err)
+	}
+	var o outcome
+	var peak int64
+	var code int
+	if _, err := fmt.Sscan(string(text), &o.command, &peak, &code); err != nil {
+		return o, fmt.Errorf("%s: result %q: %w", p.name, text, err)
+	}
+	o.peakMiB = toMiB(peak)
+	switch {
+	case code == timedOut || o.command > p.timeout:
+		o.unfinished = "time was up"
+	case code != 0:
+		o.unfinished = fmt.Sprintf("exit %d: %s", code, lastLine(said))
+	default:
+		return o, o.read(l.report())
+	}
+	o.command = min(o.command, p.timeout)
+	o.simulation = max(0, o.command-reading)
+	return o, nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// read takes from the report what a program says of itself.
+func (o *outcome) read(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var report struct {
+		WallMS    *float64 `json:"wall_time_ms"`
+		Completed *int     `json:"completed_requests"`
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if report.WallMS == nil || report.Completed == nil || *report.WallMS <= 0 {
+		return fmt.Errorf("%s: want wall_time_ms above 0 and completed_requests", path)
+	}
+	o.simulation = time.Duration(*report.WallMS * 1e6)
+	o.completed = *report.Completed
+	return nil
+}

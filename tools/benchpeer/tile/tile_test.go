@@ -1,0 +1,106 @@
+package tile_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/tools/benchpeer/tile"
+)
+
+const short = `{"timestamp": 1.5, "input_length": 600, "output_length": 7, "hash_ids": [0, 2]}
+{"session_id": "a", "timestamp": 10, "input_length": 3, "output_length": 1, "hash_ids": []}
+
+{"session_id": "a", "delay": 2.50, "input_length": 512, "output_length": 4, "hash_ids": [4]}
+`
+
+func read(t *testing.T, text string) *tile.Trace {
+	t.Helper()
+	trace, err := tile.Read(strings.NewReader(text), "short.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+func write(t *testing.T, trace *tile.Trace, requests int) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := trace.Write(&out, requests); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// A copy has times, ids and sessions of its own; the last one is cut short. The
+// period is the last arrival and a mean gap, 10 + 10/1.
+func TestWrite(t *testing.T) {
+	want := `{"timestamp": 1.5, "input_length": 600, "output_length": 7, "hash_ids": [0, 2]}
+{"session_id": "a", "timestamp": 10, "input_length": 3, "output_length": 1, "hash_ids": []}
+{"session_id": "a", "delay": 2.50, "input_length": 512, "output_length": 4, "hash_ids": [4]}
+{"timestamp": 21.5, "input_length": 600, "output_length": 7, "hash_ids": [5, 7]}
+{"session_id": "a+1", "timestamp": 30, "input_length": 3, "output_length": 1, "hash_ids": []}
+{"session_id": "a+1", "delay": 2.50, "input_length": 512, "output_length": 4, "hash_ids": [9]}
+{"timestamp": 41.5, "input_length": 600, "output_length": 7, "hash_ids": [10, 12]}
+`
+	trace := read(t, short)
+	if got := write(t, trace, 7); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if write(t, trace, 1000) != write(t, read(t, short), 1000) {
+		t.Error("two traces from the same lines, want the same bytes")
+	}
+}
+
+// The program reads a long trace as the short one, copy by copy.
+func TestWriteRepeatsSessions(t *testing.T) {
+	text, err := os.ReadFile("../../../testdata/traces/sessions.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := read(t, string(text))
+	load := func(requests int) *loadgen.Workload {
+		in := strings.NewReader(write(t, trace, requests))
+		w, err := loadgen.ReadMooncake(in, "tiled", loadgen.ReadOptions{TraceBlock: 512})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	one, three := load(trace.Len()), load(3*trace.Len())
+	if len(one.Turns) != 913 || len(three.Turns) != 3*913 || len(three.Sessions) != 3*len(one.Sessions) {
+		t.Fatalf("%d turns of %d sessions, three times as much has %d of %d",
+			len(one.Turns), len(one.Sessions), len(three.Turns), len(three.Sessions))
+	}
+	for i := range three.Turns {
+		a, b := &one.Turns[i%913], &three.Turns[i]
+		if a.Input != b.Input || a.Output != b.Output || a.Delay != b.Delay || a.Index != b.Index || len(a.IDs) != len(b.IDs) {
+			t.Fatalf("turn %d is %+v, want it like %+v", i, b, a)
+		}
+	}
+	for i := len(one.Sessions); i < len(three.Sessions); i++ {
+		before, s := &three.Sessions[i-len(one.Sessions)], &three.Sessions[i]
+		if period := s.Arrival - before.Arrival; math.Abs(float64(period-(three.Sessions[len(one.Sessions)].Arrival-one.Sessions[0].Arrival))) > 1e-6 {
+			t.Fatalf("session %q comes %v ms after %q", s.ID, period, before.ID)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "short.jsonl: no requests",
+		"{\"input_length\":":  "short.jsonl:1: unexpected EOF",
+		"\n{\"priority\": 1}": `short.jsonl:2: json: unknown field "priority"`,
+	} {
+		if _, err := tile.Read(strings.NewReader(text), "short.jsonl"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	trace := read(t, `{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [4000000000]}`)
+	if err := trace.Write(&bytes.Buffer{}, 2); err == nil || !strings.Contains(err.Error(), "want at most 4294967296 ids") {
+		t.Errorf("ids beyond 32 bits: %v", err)
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/replay"
+)
+
+// outcome is what a case comes to under one of the two sets of rules, in full.
+type outcome struct {
+	Case   string `json:"case"`
+	Compat bool   `json:"compat"`
+	Text   string `json:"text"` // the report and all requests, or the error
+}
+
+// outcomes replays every case under both sets of rules.
+func outcomes(ctx context.Context, cases []golden.Case, yield func(outcome) error) error {
+	for i := range cases {
+		for _, compat := range []bool{true, false} {
+			o := outcome{Case: cases[i].Name, Compat: compat}
+			var err error
+			if o.Text, err = replayText(ctx, &cases[i], compat); err != nil {
+				o.Text = err.Error()
+			}
+			if err := yield(o); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+func replayText(ctx context.Context, c *golden.Case, compat bool) (string, error) {
+	spec, err := specOf(c)
+	if err != nil {
+		return "", err
+	}
+	spec.Compat = compat
+	result, err := spec.Run(ctx, replay.Streams{})
+	if err != nil {
+		return "", err
+	}
+	return text(result)
+}
+
+// writeOutcomes is what this program does as a guest of compareArch.
+func writeOutcomes(ctx context.Context, cases []golden.Case, out io.Writer) error {
+	w := json.NewEncoder(out)
+	return outcomes(ctx, cases, func(o outcome) error { return w.Encode(o) })
+}
+
+// guest is this program, built for another architecture.
+type guest struct {
+	arch     string
+	emulator string
+	binary   string
+}
+
+// errNoEmulator says that programs of the architecture cannot be run here.
+var errNoEmulator = errors.New("no emulator")
+
+// newGuest builds this program for an architecture, of which there is only
+// arm64: there the compiler fuses products and sums.
+func newGuest(arch, dir string) (*guest, error) {
+	if arch != "arm64" {
+		return nil, fmt.Errorf("-arch is %q, want arm64", arch)
+	}
+	g := &guest{arch: arch, binary: filepath.Join(dir, "golden-"+arch)}
+	for _, name := range []string{"qemu-aarch64-static", "qemu-aarch64"} {
+		if path, err := exec.LookPath(name); err == nil {
+			g.emulator = path
+			break
+		}
+	}
+	if g.emulator == "" {
+		return nil, fmt.Errorf("%w: want qemu-aarch64 (Debian package qemu-user-static)", errNoEmulator)
+	}
+	build := exec.Command("go", "build", "-o", g.binary, "./tools/golden")
+	build.Env = append(os.Environ(), "GOARCH="+arch, "GOOS=linux", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build for %s: %w\n%s", arch, err, out)
+	}
+	return g, nil
+}
+
+// compare replays the cases here and in the guest, and tells t of both.
+func (g *guest) compare(ctx context.Context, cases []golden.Case, args []string, t *tally) error {
+	cmd := exec.CommandContext(ctx, g.emulator, append([]string{g.binary, "-outcomes"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	theirs := json.NewDecoder(bufio.NewReader(out))
+	byName := make(map[string]*golden.Case, len(cases))
+	for i := range cases {
+		byName[cases[i].Name] = &cases[i]
+	}
+	err = outcomes(ctx, cases, func(ours outcome) error {
+		var o outcome
+		if err := theirs.Decode(&o); err != nil {
+			return fmt.Errorf("case %s on %s: %w", ours.Case, g.arch, err)
+		}
+		t.add(byName[ours.Case], true, g.differences(ours, o))
+		return nil
+	})
+	if err != nil {
+		_ = cmd.Process.Kill() // the first error counts
+	}
+	return errors.Join(err, cmd.Wait())
+}
+
+// differences names the first lines in which two outcomes differ.
+func (g *guest) differences(ours, theirs outcome) []string {
+	if ours == theirs {
+		return nil
+	}
+	a, b := strings.Split(ours.Text, "\n"), strings.Split(theirs.Text, "\n")
+	lines := []string{fmt.Sprintf("compat %v here, case %s, compat %v on %s", ours.Compat, theirs.Case, theirs.Compat, g.arch)}
+	for i := range max(len(a), len(b)) {
+		x, y := lineAt(a, i), lineAt(b, i)
+		if x != y {
+			lines = append(lines, fmt.Sprintf("line %d is %q here and %q on %s", i+1, x, y, g.arch))
+		}
+	}
+	return lines
+}
+
+func lineAt(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// fused lists the places of the project where the guest's compiler made one
+// operation, rounded once, of a product and a sum.
+func (g *guest) fused() ([]string, error) {
+	out, err := exec.Command("go", "tool", "objdump", g.binary).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go tool objdump: %w", err)
+	}
+	return fusedIn(string(out))
+}
+
+func fusedIn(listing string) ([]string, error) {
+	operation := regexp.MustCompile(`^\s+(\S+:\d+)\s.*\bFN?M(?:ADD|SUB)[SD]\b`)
+	var places []string
+	function, ours := "", 0
+	for line := range strings.SplitSeq(listing, "\n") {
+		if name, ok := strings.CutPrefix(line, "TEXT "); ok {
+			function = ""
+			if strings.HasPrefix(name, "github.com/replay-llm/replay/") {
+				function, _, _ = strings.Cut(name, "(SB)")
+				ours++
+			}
+			continue
+		}
+		if m := operation.FindStringSubmatch(line); m != nil && function != "" {
+			places = append(places, fmt.Sprintf("%s in %s", m[1], function))
+		}
+	}
+	if ours == 0 {
+		return nil, errors.New("go tool objdump: no function of the project in its listing")
+	}
+	slices.Sort(places)
+	return slices.Compact(places), nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/offline"
+)
+
+// patience is how long a replay may take that the reference does not finish.
+const patience = 10 * time.Second
+
+// checkInProcess replays c on one processor and on eight, and says where the
+// results are not the reference's or not the same.
+func checkInProcess(ctx context.Context, c *golden.Case) []string {
+	spec, err := specOf(c)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if c.Outcome != golden.OK {
+		return checkEnds(ctx, &spec)
+	}
+	var texts [2]string
+	var complaints []string
+	for i, processors := range []int{1, 8} {
+		before := runtime.GOMAXPROCS(processors)
+		result, err := spec.Run(ctx, replay.Streams{})
+		runtime.GOMAXPROCS(before)
+		if err != nil {
+			return append(complaints, err.Error())
+		}
+		if i == 0 {
+			complaints = append(compareReport(c, result.Report), compareRequests(c, result)...)
+		}
+		if texts[i], err = text(result); err != nil {
+			return append(complaints, err.Error())
+		}
+	}
+	if texts[0] != texts[1] {
+		complaints = append(complaints, "one processor and eight give different reports")
+	}
+	return complaints
+}
+
+// checkEnds wants a report or an error, and soon.
+func checkEnds(ctx context.Context, spec *replay.Spec) []string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := spec.Run(ctx, replay.Streams{})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return []string{fmt.Sprintf("no end in %v", patience)}
+	}
+	return nil
+}
+
+// text is a report as a file without what was measured in real time, and all
+// requests.
+func text(r *offline.Result) (string, error) {
+	report := *r.Report
+	report.WallMS, report.ProcessedTokensPerS, report.ProcessedOutputPerS = 0, 0, 0
+	var b bytes.Buffer
+	if err := report.WriteJSON(&b); err != nil {
+		return "", err
+	}
+	for id, request := range r.Collector.Requests() {
+		fmt.Fprintf(&b, "%d %+v\n", id, *request)
+	}
+	return b.String(), nil
+}
+
+func compareReport(c *golden.Case, ours *collector.Report) []string {
+	theirs, err := c.Report()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return lines(golden.Compare(theirs, ours))
+}
+
+func compareRequests(c *golden.Case, r *offline.Result) []string {
+	theirs, kept, err := c.Requests()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if !kept {
+		return nil
+	}
+	return lines(golden.CompareRequests(theirs, golden.Requests(r.Collector)))
+}
+
+func lines(diffs []golden.Diff) []string {
+	var out []string
+	for _, d := range diffs {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+// checkBinary gives the reference's command line to the binary and compares
+// the report it writes.
+func checkBinary(ctx context.Context, binary, dir string, c *golden.Case) []string {
+	trace, err := c.TracePath()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var args []string
+	if trace != "" {
+		args = append(args, trace)
+	}
+	report := filepath.Join(dir, "report.json")
+	args = append(append(args, c.Args...), "--compat", "dynamo-1.2", "--report-json", report)
+	if c.Outcome != golden.OK {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return []string{fmt.Sprintf("binary: no end in %v", patience)}
+	case c.Outcome != golden.OK:
+		return nil
+	case err != nil:
+		return []string{fmt.Sprintf("binary: %v: %s", err, strings.TrimSpace(string(out)))}
+	}
+	f, err := os.Open(report)
+	if err != nil {
+		return []string{fmt.Sprintf("binary: %v", err)}
+	}
+	defer f.Close()
+	ours, err := collector.ReadJSON(f)
+	if err != nil {
+		return []string{fmt.Sprintf("binary: %v", err)}
+	}
+	var complaints []string
+	for _, line := range compareReport(c, ours) {
+		complaints = append(complaints, "binary: "+line)
+	}
+	return complaints
+}

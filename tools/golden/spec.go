@@ -1,0 +1,92 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+)
+
+// specOf is the replay that the reference's arguments of c ask for.
+func specOf(c *golden.Case) (replay.Spec, error) {
+	s := replay.Spec{Speedup: 1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1, Compat: true, Seed: 42}
+	trace, err := c.TracePath()
+	if err != nil {
+		return s, err
+	}
+	file := replay.Trace{Path: trace}
+	fs := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	bindWorkload(fs, &s, &file)
+	bindCluster(fs, &s)
+	if err := fs.Parse(c.Args); err != nil {
+		return s, fmt.Errorf("arguments %q: %w", c.Args, err)
+	}
+	if fs.NArg() > 0 {
+		return s, fmt.Errorf("argument %q, want flags only", fs.Arg(0))
+	}
+	if trace != "" {
+		s.Trace = &file
+	}
+	return s, nil
+}
+
+func bindWorkload(fs *flag.FlagSet, s *replay.Spec, file *replay.Trace) {
+	fs.IntVar(&file.BlockTokens, "trace-block-size", 512, "")
+	fs.Float64Var(&file.SharedRatio, "trace-shared-prefix-ratio", 0, "")
+	fs.IntVar(&file.Groups, "trace-num-prefix-groups", 0, "")
+	fs.Func("trace-format", "", func(name string) (err error) {
+		file.Format, err = replay.ParseFormat(name)
+		return err
+	})
+	fs.Float64Var(&s.Speedup, "arrival-speedup-ratio", 1, "")
+	fs.Func("replay-concurrency", "", func(text string) error {
+		s.Mode = loadgen.Concurrency
+		_, err := fmt.Sscan(text, &s.MaxInFlight)
+		return err
+	})
+	made := &s.Synthetic
+	fs.IntVar(&made.Input, "input-tokens", 0, "")
+	fs.IntVar(&made.Output, "output-tokens", 0, "")
+	fs.IntVar(&made.Requests, "request-count", 0, "")
+	fs.Float64Var((*float64)(&made.Interval), "arrival-interval-ms", 1, "")
+	fs.IntVar(&made.Turns, "turns-per-session", 1, "")
+	fs.Float64Var((*float64)(&made.Delay), "inter-turn-delay-ms", 0, "")
+	fs.Float64Var(&made.SharedRatio, "shared-prefix-ratio", 0, "")
+	fs.IntVar(&made.Groups, "num-prefix-groups", 0, "")
+}
+
+func bindCluster(fs *flag.FlagSet, s *replay.Spec) {
+	fs.IntVar(&s.Workers, "num-workers", 1, "")
+	fs.IntVar(&s.PrefillWorkers, "num-prefill-workers", 1, "")
+	fs.IntVar(&s.DecodeWorkers, "num-decode-workers", 1, "")
+	for name, into := range map[string]**engineargs.Args{
+		"extra-engine-args": &s.Aggregated, "prefill-engine-args": &s.Prefill, "decode-engine-args": &s.Decode,
+	} {
+		fs.Func(name, "", func(text string) error {
+			a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: true})
+			*into = &a
+			return err
+		})
+	}
+	fs.Func("router-mode", "", func(name string) error {
+		switch name {
+		case router.ModeRoundRobin.String():
+		case router.ModeKV.String():
+			s.Router = router.ModeKV
+		default:
+			return fmt.Errorf("want %v or %v", router.ModeRoundRobin, router.ModeKV)
+		}
+		return nil
+	})
+	fs.Func("router-config", "", func(text string) error {
+		c, err := router.ParseConfig([]byte(text))
+		s.RouterConfig = &c
+		return err
+	})
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// trial is one random replay.
+type trial struct {
+	seed uint64
+	tags []string
+
+	trace     string // text of the trace file; "" with synthetic
+	tokens    int    // of a hash id
+	synthetic *loadgen.Synthetic
+	inFlight  int // 0: by the times of the trace
+	speedup   float64
+
+	pools        []offline.Pool // one, or prefill and decode
+	engines      []string       // their arguments
+	router       router.Mode
+	routerConfig router.Config
+	routerText   string
+
+	scale  []offline.ScaleEvent
+	steps  int // by which a planner goes; 0: none does
+	reject bool
+	until  sim.Time
+	compat bool
+}
+
+// allTags lists what a trial can be.
+func allTags() []string {
+	return []string{
+		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
+		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "starts",
+	}
+}
+
+func (x *trial) tag(t string) {
+	if !x.is(t) {
+		x.tags = append(x.tags, t)
+	}
+}
+
+func (x *trial) is(t string) bool { return slices.Contains(x.tags, t) }
+
+// String is x as a person reads it.
+func (x *trial) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%strace blocks of %d tokens, in flight %d, speedup %v, compat %v\n", x.trace, x.tokens, x.inFlight, x.speedup, x.compat)
+	if x.synthetic != nil {
+		fmt.Fprintf(&b, "synthetic %+v\n", *x.synthetic)
+	}
+	for i, p := range x.pools {
+		fmt.Fprintf(&b, "%d workers: %s\n", p.Count, x.engines[i])
+	}
+	fmt.Fprintf(&b, "router %v %s\n", x.router, x.routerText)
+	fmt.Fprintf(&b, "scale %v, steps %d, reject %v, until %v\n", x.scale, x.steps, x.reject, float64(x.until))
+	return b.String()
+}
+
+// pick is one of the choices.
+func pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
+
+// chance is true once in n times.
+func chance(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
+
+// draw makes the trial of a seed.
+func draw(seed uint64) *trial {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	x := &trial{seed: seed, speedup: pick(rng, 1., 1, 0.5, 3)}
+	x.tag(pick(rng, "vllm", "sglang"))
+	x.tag(pick(rng, "alone", "pool", "kv", "disagg", "disagg"))
+	x.tag(pick(rng, "flat", "flat", "flat", "sessions", "synthetic", "agentic"))
+	if x.compat = chance(rng, 3); x.compat {
+		x.tag("compat")
+	}
+	x.drawMode(rng)
+	block, blocks := x.drawBlock(rng), 1+rng.IntN(50)
+	x.drawRequests(rng, block, block*blocks)
+	x.drawPools(rng, block, blocks)
+	x.drawRouter(rng)
+	x.drawEnd(rng)
+	return x
+}
+
+func (x *trial) drawMode(rng *rand.Rand) {
+	if x.is("agentic") || chance(rng, 3) {
+		x.tag("concurrency")
+		x.inFlight = pick(rng, 1, 2, 5, 20)
+		return
+	}
+	x.tag("trace")
+}
+
+func (x *trial) drawBlock(rng *rand.Rand) int {
+	if x.is("sglang") {
+		return pick(rng, 1, 1, 2, 3, 16, 64)
+	}
+	return pick(rng, 2, 4, 8, 16, 64)
+}
+
+// drawEnd draws what ends a replay early, and what changes its pools.
+func (x *trial) drawEnd(rng *rand.Rand) {
+	if chance(rng, 2) {
+		x.reject = true
+		x.tag("reject")
+	}
+	switch {
+	case x.is("trace") && chance(rng, 6):
+		x.steps = 1 + rng.IntN(8)
+		x.tag("steps")
+		return
+	case chance(rng, 3):
+		x.tag("scale")
+		at := 0
+		for range 1 + rng.IntN(5) {
+			at += rng.IntN(100)
+			e := offline.ScaleEvent{At: sim.Time(at), Workers: 1 + rng.IntN(4), Decode: offline.KeepSize}
+			if len(x.pools) == 2 && chance(rng, 2) {
+				e.Workers, e.Decode = pick(rng, e.Workers, offline.KeepSize), 1+rng.IntN(3)
+			}
+			x.scale = append(x.scale, e)
+		}
+	}
+	if chance(rng, 5) {
+		x.until = sim.Time(1 + rng.IntN(500))
+		x.tag("until")
+	}
+}
+
+// drawRouter draws what the KV router weighs and when it holds requests back.
+func (x *trial) drawRouter(rng *rand.Rand) {
+	x.routerConfig = router.DefaultConfig()
+	if !x.is("kv") && !(x.is("disagg") && chance(rng, 2)) {
+		return
+	}
+	x.tag("kv")
+	x.router = router.ModeKV
+	config := map[string]any{}
+	if chance(rng, 2) {
+		x.tag("queue")
+		config["router_queue_threshold"] = pick[any](rng, 0, 0.01, 0.5, 1, nil)
+		config["router_queue_policy"] = pick(rng, "fcfs", "lcfs", "wspt")
+	}
+	if chance(rng, 3) {
+		config["overlap_score_credit"] = pick(rng, 0, 0.5)
+		config["router_temperature"] = pick(rng, 0, 0.7)
+	}
+	for _, key := range []string{"router_assume_kv_reuse", "router_track_active_blocks", "router_track_prefill_tokens"} {
+		if chance(rng, 5) {
+			config[key] = false
+		}
+	}
+	x.routerText = object(config)
+	var err error
+	if x.routerConfig, err = router.ParseConfig([]byte(x.routerText)); err != nil {
+		panic(fmt.Sprintf("seed %d draws the router %s: %v", x.seed, x.routerText, err))
+	}
+}
+
+// drawPools draws the engines, of about the given number of blocks.
+func (x *trial) drawPools(rng *rand.Rand, block, blocks int) {
+	count := 1
+	if !x.is("alone") {
+		count = 2 + rng.IntN(3)
+	}
+	if !x.is("disagg") {
+		x.addPool(rng, count, block, blocks, scheduler.Aggregated)
+		return
+	}
+	x.addPool(rng, 1+rng.IntN(3), block, blocks, scheduler.Prefill)
+	x.addPool(rng, 1+rng.IntN(3), block, min(50, blocks+rng.IntN(20)), scheduler.Decode)
+}
+
+func (x *trial) addPool(rng *rand.Rand, count, block, blocks int, role scheduler.Role) {
+	text := object(x.engine(rng, block, blocks, role))
+	a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: x.compat})
+	if err != nil {
+		panic(fmt.Sprintf("seed %d draws the engine %s: %v", x.seed, text, err))
+	}
+	x.engines = append(x.engines, text)
+	x.pools = append(x.pools, offline.Pool{Engine: a, Count: count})
+}
+
+// object writes a JSON object with sorted keys.
+func object(m map[string]any) string {
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("arguments %v: %v", m, err))
+	}
+	return string(text)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/replay/offline"
+)
+
+// Every trial ends soon, in a report or in a known error; the default rules of
+// SGLang never get stuck.
+func TestTrialsEnd(t *testing.T) {
+	n := uint64(1000)
+	if testing.Short() {
+		n = 200
+	}
+	met := make(map[string]int)
+	for seed := range n {
+		e := watch(draw(seed), 20*time.Second) // the machine may be busy
+		if e.failed() {
+			t.Fatal(e.describe())
+		}
+		if e.name == "stalled" && e.trial.is("sglang") && !e.trial.compat {
+			t.Error(e.describe(), e.trial)
+		}
+		met[e.kind.String()+e.name]++
+		if strings.Contains(e.why, " partial true") {
+			met["partial"]++
+		}
+		if e.kind == reported && !strings.Contains(e.why, " 0 rejected") {
+			met["rejected"]++
+		}
+	}
+	for _, what := range []string{"report", "erroroversize", "errorstalled", "partial", "rejected"} {
+		if met[what] < int(n)/200 {
+			t.Errorf("%q was met %d times in %d, want more: %v", what, met[what], n, met)
+		}
+	}
+}
+
+// A seed is a trial, and trials are of every kind.
+func TestDraw(t *testing.T) {
+	met := make(map[string]int)
+	for seed := range uint64(2000) {
+		x := draw(seed)
+		if !reflect.DeepEqual(x, draw(seed)) {
+			t.Fatalf("seed %d draws two trials", seed)
+		}
+		for _, tag := range x.tags {
+			met[tag]++
+		}
+	}
+	for _, tag := range allTags() {
+		if met[tag] < 100 {
+			t.Errorf("%q is met %d times in 2000, want at least 100", tag, met[tag])
+		}
+		delete(met, tag)
+	}
+	if len(met) > 0 {
+		t.Errorf("tags that are not listed: %v", met)
+	}
+}
+
+// What is no end is told from what is one.
+func TestWatch(t *testing.T) {
+	broken := draw(1)
+	broken.pools = nil
+	if e := watch(broken, time.Minute); e.kind != panicked || !e.failed() || !strings.Contains(e.describe(), "-seed 1\n") {
+		t.Errorf("a trial without pools: %v", e.describe())
+	}
+	unnamed := draw(1)
+	unnamed.steps, unnamed.inFlight = 1, 1
+	if e := watch(unnamed, time.Minute); e.kind != wrong || !e.failed() {
+		t.Errorf("steps in closed loop: %v", e.describe())
+	}
+	if e := watch(draw(1), 0); e.kind != late || !e.failed() {
+		t.Errorf("a trial without time: %v", e.describe())
+	}
+}
+
+// A report that leaves requests out is no end.
+func TestJudge(t *testing.T) {
+	for seed := uint64(1); ; seed++ {
+		x := draw(seed)
+		x.until = 0
+		c, err := x.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := offline.Run(t.Context(), c)
+		if err != nil || len(r.Rejected) > 0 {
+			continue
+		}
+		e := ending{trial: x}
+		if e.judge(c.Workload, r, nil); e.failed() {
+			t.Errorf("seed %d: %s", seed, e.describe())
+		}
+		for _, record := range r.Collector.Requests() {
+			record.Tokens--
+			break
+		}
+		if e.judge(c.Workload, r, nil); !e.failed() {
+			t.Errorf("seed %d, a token less: %s", seed, e.describe())
+		}
+		return
+	}
+}
+
+func TestRun(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"-n", "20", "-v"}, &out, &errs); code != 0 {
+		t.Errorf("exit code %d: %s%s", code, &out, &errs)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if last := lines[len(lines)-1]; len(lines) < 21 || !strings.HasPrefix(last, "runs 20, reports ") || !strings.HasSuffix(last, "slow 0, panics 0, other 0") {
+		t.Errorf("%d lines, the last %q", len(lines), last)
+	}
+}

@@ -1,0 +1,137 @@
+// Command liveness runs random replays on engines with hardly any memory and
+// hardly any budget. Each has to end soon: in a report that accounts for every
+// request, or in an error that says what is wrong.
+//
+//	go run -tags invariants ./tools/liveness -n 2000
+//	go run -tags invariants ./tools/liveness -n 1 -seed 77 -v    one run, as a failure prints it
+//
+// Read main.go, then draw.go and engine.go (what is run), watch.go (how) and
+// outcome.go (what counts as an end).
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// settings are the flags.
+type settings struct {
+	n        int
+	seed     uint64
+	jobs     int
+	patience time.Duration
+	verbose  bool
+}
+
+func (s *settings) bind(fs *flag.FlagSet) {
+	fs.IntVar(&s.n, "n", 2000, "number of runs")
+	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
+	fs.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "runs at once")
+	fs.DurationVar(&s.patience, "patience", 2*time.Second, "time a run may take")
+	fs.BoolVar(&s.verbose, "v", false, "print every run")
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("liveness", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	var s settings
+	s.bind(fs)
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	t := totals{errors: make(map[string]int)}
+	for e := range s.all() {
+		t.add(e)
+		if e.failed() || s.verbose {
+			fmt.Fprint(stdout, e.describe())
+		}
+	}
+	fmt.Fprintln(stdout, t.String())
+	if t.slow+t.panics+t.wrong > 0 || t.runs < s.n {
+		return 1
+	}
+	return 0
+}
+
+// hopeless is the number of runs without an end after which no more are
+// started: each of them still takes its part of the machine.
+const hopeless = 4
+
+// all makes the runs.
+func (s *settings) all() <-chan ending {
+	seeds, endings := make(chan uint64), make(chan ending)
+	stop := make(chan struct{})
+	go func() {
+		defer close(seeds)
+		for i := range uint64(max(s.n, 0)) {
+			select {
+			case seeds <- s.seed + i:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	stuck := 0
+	for range max(s.jobs, 1) {
+		wg.Go(func() {
+			for seed := range seeds {
+				e := watch(draw(seed), s.patience)
+				if e.kind == endless {
+					mu.Lock()
+					if stuck++; stuck == hopeless {
+						close(stop)
+					}
+					mu.Unlock()
+				}
+				endings <- e
+			}
+		})
+	}
+	go func() { wg.Wait(); close(endings) }()
+	return endings
+}
+
+// totals counts runs by how they ended.
+type totals struct {
+	runs, reports       int
+	errors              map[string]int // by name
+	slow, panics, wrong int
+}
+
+func (t *totals) add(e ending) {
+	t.runs++
+	switch e.kind {
+	case reported:
+		t.reports++
+	case refused:
+		t.errors[e.name]++
+	case panicked:
+		t.panics++
+	case wrong:
+		t.wrong++
+	case late, endless:
+		t.slow++
+	}
+}
+
+func (t *totals) String() string {
+	sum, names := 0, make([]string, 0, len(t.errors))
+	for name, n := range t.errors {
+		sum += n
+		names = append(names, fmt.Sprintf("%s %d", name, n))
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("runs %d, reports %d, errors %d (%s), slow %d, panics %d, other %d",
+		t.runs, t.reports, sum, strings.Join(names, ", "), t.slow, t.panics, t.wrong)
+}

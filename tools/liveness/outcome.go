@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/offline"
+)
+
+// kind is how a run ended.
+type kind int
+
+const (
+	reported kind = iota // with a report
+	refused              // with an error that is one of the known ones
+	wrong                // with another error, or a report that leaves requests out
+	panicked
+	late    // when its time was over, by being told to
+	endless // it had to be left alone
+)
+
+func (k kind) String() string {
+	return [...]string{"report", "error", "WRONG", "PANIC", "SLOW", "ENDLESS"}[k]
+}
+
+// ending is the end of one run.
+type ending struct {
+	trial *trial
+	kind  kind
+	name  string // of an error
+	why   string
+	took  time.Duration
+}
+
+func (e *ending) failed() bool { return e.kind > refused }
+
+func (e *ending) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v seed %d [%s] %v: %s\n", e.kind, e.trial.seed, strings.Join(e.trial.tags, " "), e.took.Round(time.Microsecond), e.why)
+	if e.failed() {
+		fmt.Fprintf(&b, "  reproduce: go run -tags invariants ./tools/liveness -n 1 -v -seed %d\n%s", e.trial.seed, e.trial)
+	}
+	return b.String()
+}
+
+// judge says what a result or an error comes to.
+func (e *ending) judge(w *loadgen.Workload, r *offline.Result, err error) {
+	if err != nil {
+		e.name, e.why = errorName(err), err.Error()
+		e.kind = refused
+		if e.name == "" {
+			e.kind = wrong
+		}
+		return
+	}
+	finished, want := finishedBy(r), len(w.Turns)
+	e.why = fmt.Sprintf("%d of %d requests, %d rejected, partial %v, %.6g ms",
+		finished, want, len(r.Rejected), r.Partial, r.Report.DurationMS)
+	switch rejected := len(r.Rejected); {
+	case rejected > 0 && !e.trial.reject:
+		e.kind, e.why = wrong, e.why+": nothing was to be rejected"
+	case r.Partial && e.trial.until == 0:
+		e.kind, e.why = wrong, e.why+": partial without an end"
+	case !r.Partial && finished+rejected != want || finished+rejected > want:
+		e.kind, e.why = wrong, e.why+": requests are missing"
+	}
+}
+
+// finishedBy is the number of requests that got every token they asked for.
+func finishedBy(r *offline.Result) int {
+	n := 0
+	for _, record := range r.Collector.Requests() {
+		if record.Admitted() && record.Tokens == record.OutputTokens {
+			n++
+		}
+	}
+	return n
+}
+
+// errorName is the kind of an error, "" for one that should not occur.
+func errorName(err error) string {
+	var oversize *offline.OversizeError
+	var stalled *offline.StalledError
+	var syntax *loadgen.SyntaxError
+	switch {
+	case errors.As(err, &oversize):
+		return "oversize"
+	case errors.As(err, &stalled):
+		return "stalled"
+	case errors.As(err, &syntax):
+		return "workload"
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/sim"
+)
+
+// grace is how much longer than its time a run may take to notice that it was
+// told to end.
+const grace = 2 * time.Second
+
+// watch runs x, for the given time at most.
+func watch(x *trial, patience time.Duration) ending {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	done := make(chan ending, 1)
+	started := time.Now()
+	go func() { done <- x.run(ctx) }()
+	select {
+	case e := <-done:
+		e.took = time.Since(started)
+		if e.kind <= refused && e.took > patience || ctx.Err() != nil && e.kind == wrong {
+			e.kind = late
+		}
+		return e
+	case <-time.After(patience + grace):
+		return ending{trial: x, kind: endless, took: time.Since(started), why: "it cannot be stopped"}
+	}
+}
+
+// run runs x to its end and catches panics.
+func (x *trial) run(ctx context.Context) (e ending) {
+	e.trial = x
+	defer func() {
+		if p := recover(); p != nil {
+			e.kind, e.why = panicked, fmt.Sprintf("%v\n%s", p, debug.Stack())
+		}
+	}()
+	c, err := x.config()
+	if err != nil {
+		e.judge(nil, nil, err)
+		return e
+	}
+	var r *offline.Result
+	if x.steps > 0 {
+		r, err = x.step(ctx, c)
+	} else {
+		r, err = offline.Run(ctx, c)
+	}
+	e.judge(c.Workload, r, err)
+	return e
+}
+
+// config is x as a replay takes it.
+func (x *trial) config() (offline.Config, error) {
+	w, err := x.workload()
+	if err != nil {
+		return offline.Config{}, err
+	}
+	c := offline.Config{
+		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: x.speedup},
+		Router: x.router, RouterConfig: x.routerConfig, Seed: x.seed,
+		Scale: x.scale, Reject: x.reject, Until: x.until, Compat: x.compat,
+	}
+	if x.inFlight > 0 {
+		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: x.inFlight}
+	}
+	if len(x.pools) == 1 {
+		c.Workers = x.pools[0]
+	} else {
+		c.Prefill, c.Decode = &x.pools[0], &x.pools[1]
+	}
+	return c, nil
+}
+
+func (x *trial) workload() (*loadgen.Workload, error) {
+	o := loadgen.ReadOptions{TraceBlock: x.tokens, Compat: x.compat}
+	switch {
+	case x.synthetic != nil:
+		return loadgen.NewSynthetic(*x.synthetic)
+	case x.is("agentic"):
+		return loadgen.ReadAgentic(strings.NewReader(x.trace), "trace", loadgen.AgenticOptions{ReadOptions: o, SharedRatio: 0.5, Groups: 2})
+	}
+	return loadgen.ReadMooncake(strings.NewReader(x.trace), "trace", o)
+}
+
+// step replays c as a planner does, x.steps looks in all before it lets go.
+func (x *trial) step(ctx context.Context, c offline.Config) (*offline.Result, error) {
+	s, err := offline.NewStepper(c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range x.steps {
+		if _, err := s.AdvanceTo(ctx, sim.Time(20*i)); err != nil {
+			return nil, err
+		}
+		if err := s.Scale(1+(i+1)%2, 1+i%3); err != nil {
+			return nil, err
+		}
+		s.Traffic()
+	}
+	if _, err := s.AdvanceTo(ctx, forever); err != nil {
+		return nil, err
+	}
+	return s.Finish()
+}
+
+// forever is later than any replay of a trial.
+const forever = 1e15

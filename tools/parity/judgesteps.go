@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/golden"
+)
+
+// decideScaling runs w's schedule in both programs.
+func (j *judge) decideScaling(ctx context.Context, w *workload, base string) (kind, string) {
+	p := *w.plan
+	p.Trace, p.Out = base+".jsonl", base+".json"
+	p.Engines = slices.Clone(p.Engines)
+	for i := range p.Engines {
+		p.Engines[i] = strings.ReplaceAll(p.Engines[i], profilePlace, base+".npz")
+	}
+	limited, cancel := context.WithTimeout(ctx, ourPatience)
+	defer cancel()
+	mine := p.here(limited)
+	if limited.Err() != nil {
+		return differing, errOursEndless.Error()
+	}
+	if j.alone {
+		return equal, fmt.Sprintf("ends with %v", mine.err)
+	}
+	return j.compareScaling(ctx, &p, w, mine)
+}
+
+// compareScaling runs the reference until what it shows is what ours shows.
+func (j *judge) compareScaling(ctx context.Context, p *schedule, w *workload, mine *steps) (kind, string) {
+	times := 1
+	if w.ties {
+		times = draws
+	}
+	seen := make(map[string]int)
+	var diffs []golden.Diff
+	for range times {
+		a, err := j.peer.run(ctx, p)
+		switch {
+		case errors.Is(err, errEndless):
+			return skipped, fmt.Sprintf("%v; ours ends with %v", err, mine.err)
+		case err != nil:
+			return differing, err.Error()
+		case a.Code != 0 && mine.err != nil:
+			return equal, "both refuse: " + mine.err.Error()
+		case a.Code != 0:
+			return differing, fmt.Sprintf("the reference fails, ours does not: %s", a.Said)
+		case mine.err != nil:
+			continue
+		}
+		theirs, err := readSteps(p.Out)
+		if err != nil {
+			return differing, err.Error()
+		}
+		if w.is("vllm") {
+			forgive(theirs.seen, mine.seen)
+		}
+		if diffs = compareSteps(theirs, mine); len(diffs) == 0 {
+			return equal, fmt.Sprintf("%d calls, %d requests, %.6g ms", len(p.Calls), mine.report.Requests, mine.report.DurationMS)
+		}
+		seen[fmt.Sprint(theirs.seen, fingerprint(theirs.report))]++
+	}
+	switch rare := once(seen); {
+	case mine.err != nil:
+		return differing, fmt.Sprintf("ours fails, the reference does not: %v", mine.err)
+	case rare > 0 && w.ties:
+		return skipped, fmt.Sprintf("%d outcomes of the reference, %d met only once, so there are more", len(seen), rare)
+	}
+	return differing, describe(diffs)
+}
+
+// saveSchedule keeps what a planner did.
+func (j *judge) saveSchedule(w *workload) string {
+	text, err := json.MarshalIndent(w.plan, "", " ")
+	path := filepath.Join(j.keep, fmt.Sprintf("parity-%d.json", w.seed))
+	if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+		return "\n  " + err.Error()
+	}
+	return "\n  schedule: " + path
+}
+
+// compareSteps lists where ours is not the reference's.
+func compareSteps(ref, ours *steps) []golden.Diff {
+	diffs := differences("", ref.seen, ours.seen)
+	return append(diffs, golden.Compare(ref.report, ours.report)...)
+}
+
+// forgive gives ref what ours has where the reference's vLLM engine cannot be
+// met: it adds up variances in an order drawn by lot, and counts a request
+// again that lost its place while another was let in.
+func forgive(ref, ours []any) {
+	for i := range min(len(ref), len(ours)) {
+		r, ok := ref[i].(map[string]any)
+		o, also := ours[i].(map[string]any)
+		if !ok || !also {
+			continue
+		}
+		for _, key := range []string{"prefill_fpm_snapshots", "decode_fpm_snapshots"} {
+			theirs, _ := r[key].([]any)
+			mine, _ := o[key].([]any)
+			for k := range min(len(theirs), len(mine)) {
+				forgivePass(theirs[k].(map[string]any), mine[k].(map[string]any))
+			}
+		}
+	}
+}
+
+func forgivePass(ref, ours map[string]any) {
+	for _, key := range []string{"var_prefill_length", "var_decode_kv_tokens"} {
+		r, o := ref[key].(float64), ours[key].(float64)
+		if math.Abs(r-o) <= 1e-9*max(r, o) {
+			ref[key] = o
+		}
+	}
+	const count = "num_queued_decode"
+	if ours[count].(float64) > 0 && ref[count].(float64) > ours[count].(float64) {
+		for _, key := range []string{count, "sum_queued_decode_kv_tokens", "var_queued_decode_kv_tokens"} {
+			ref[key] = ours[key]
+		}
+	}
+}
+
+// differences compares two JSON values. What only ours has differs as well.
+func differences(place string, ref, ours any) []golden.Diff {
+	switch r := ref.(type) {
+	case []any:
+		if o, ok := ours.([]any); ok && len(o) == len(r) {
+			var all []golden.Diff
+			for i := range r {
+				all = append(all, differences(fmt.Sprintf("%s[%d]", place, i), r[i], o[i])...)
+			}
+			return all
+		}
+	case map[string]any:
+		if o, ok := ours.(map[string]any); ok && len(o) == len(r) {
+			return memberDifferences(place, r, o)
+		}
+	default:
+		if ref == ours {
+			return nil
+		}
+	}
+	return []golden.Diff{{Place: place, Ref: fmt.Sprint(ref), Ours: fmt.Sprint(ours)}}
+}
+
+func memberDifferences(place string, ref, ours map[string]any) []golden.Diff {
+	keys := slices.Sorted(maps.Keys(ref))
+	var all []golden.Diff
+	for _, key := range keys {
+		all = append(all, differences(place+"."+key, ref[key], ours[key])...)
+	}
+	return all
+}

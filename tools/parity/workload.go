@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// shape is how large a workload is.
+type shape struct {
+	requests int // lines, sessions or synthetic requests
+	turns    int // at most, in a session
+	tokens   int // of a hash id
+	prompt   int // at most, in hash ids
+	answer   int // at most, in tokens
+	gap      float64
+	variety  int // prompts that share their beginnings
+}
+
+func (w *workload) drawShape(rng *rand.Rand, block int) shape {
+	if (w.is("flat") || w.is("sessions")) && chance(rng, 6) {
+		w.tag("digits")
+	}
+	s := shape{
+		requests: 1 + rng.IntN(pick(rng, 4, 20, 60)),
+		turns:    1 + rng.IntN(4),
+		tokens:   pick(rng, block, block, 2*block, 4*block, 64, 512),
+		prompt:   1 + rng.IntN(pick(rng, 2, 6, 12)),
+		answer:   pick(rng, 1, 4, 30, 150),
+		gap:      pick(rng, 1., 10, 60, 400),
+		variety:  pick(rng, 1, 2, 6),
+	}
+	if chance(rng, 4) {
+		s.tokens = max(1, block*pick(rng, 1, 3)/2+rng.IntN(block))
+	}
+	if s.tokens%block != 0 {
+		w.tag("straddle")
+	}
+	if chance(rng, 8) {
+		w.tag("long")
+		s.requests, s.answer = s.requests+rng.IntN(400), pick(rng, 50, 300, 2000)
+	}
+	if w.is("kv") { // few ties to win
+		s.requests, s.turns = min(s.requests, 5), min(s.turns, 2)
+	}
+	for s.tokens*s.prompt > 6000 && s.prompt > 1 {
+		s.prompt--
+	}
+	return s
+}
+
+// drawRequests draws the trace, or the flags of a synthetic one, and returns
+// the tokens of the largest request.
+func (w *workload) drawRequests(rng *rand.Rand, block int) int {
+	s := w.drawShape(rng, block)
+	switch {
+	case w.is("synthetic"):
+		return w.synthetic(rng, s, block)
+	case w.is("agentic"):
+		w.add("--trace-format", "applied_compute_agentic", "--trace-block-size", s.tokens)
+		if chance(rng, 2) {
+			w.add("--trace-shared-prefix-ratio", pick(rng, "0.25", "0.5", "1"), "--trace-num-prefix-groups", 1+rng.IntN(3))
+		}
+		return w.agentic(rng, s)
+	case w.is("sessions"):
+		w.add("--trace-block-size", s.tokens)
+		return w.sessions(rng, s)
+	}
+	w.add("--trace-block-size", s.tokens)
+	return w.flat(rng, s)
+}
+
+// ids draws hash ids that begin like those of other requests.
+func (s *shape) ids(rng *rand.Rand) []uint64 {
+	ids := make([]uint64, 1+rng.IntN(s.prompt))
+	branch := uint64(0)
+	for i := range ids {
+		if chance(rng, 3) {
+			branch = uint64(rng.IntN(s.variety))
+		}
+		ids[i] = uint64(i)*100 + branch
+	}
+	return ids
+}
+
+func (s *shape) input(rng *rand.Rand, ids []uint64) int {
+	whole := len(ids) * s.tokens
+	if chance(rng, 3) {
+		return whole
+	}
+	return whole - rng.IntN(s.tokens)
+}
+
+// line writes one record of a trace.
+func line(b *strings.Builder, record map[string]any) {
+	b.WriteString(object(record))
+	b.WriteByte('\n')
+}
+
+// flat draws requests that come one by one or together, not always in order.
+func (w *workload) flat(rng *rand.Rand, s shape) (largest int) {
+	var b strings.Builder
+	at := 0.0
+	for range s.requests {
+		if !chance(rng, 3) {
+			at += rng.Float64() * s.gap
+		}
+		ids := s.ids(rng)
+		in, out := s.input(rng, ids), 1+rng.IntN(s.answer)
+		stamp := at
+		if chance(rng, 10) {
+			stamp = max(0, at-rng.Float64()*s.gap)
+		}
+		line(&b, map[string]any{"timestamp": w.number(stamp), "input_length": in, "output_length": out, "hash_ids": ids})
+		largest = max(largest, in+out)
+	}
+	w.trace = b.String()
+	return largest
+}
+
+// sessions draws conversations: each turn's prompt begins with the one before.
+func (w *workload) sessions(rng *rand.Rand, s shape) (largest int) {
+	var b strings.Builder
+	at := 0.0
+	for n := range max(1, s.requests/2) {
+		at += rng.Float64() * s.gap
+		ids, stamp := s.ids(rng), at
+		for turn := range 1 + rng.IntN(s.turns) {
+			record := map[string]any{"session_id": fmt.Sprintf("s%d", n), "hash_ids": ids}
+			in, out := s.input(rng, ids), 1+rng.IntN(s.answer)
+			record["input_length"], record["output_length"] = in, out
+			switch {
+			case turn == 0:
+				record["timestamp"] = w.number(stamp)
+			case chance(rng, 2):
+				record["delay"] = w.number(rng.Float64() * s.gap)
+			case chance(rng, 2):
+				stamp += rng.Float64() * s.gap
+				record["timestamp"] = w.number(stamp)
+			}
+			line(&b, record)
+			largest = max(largest, in+out)
+			ids = append(append([]uint64(nil), ids...), uint64(10000+100*n+turn))
+		}
+	}
+	w.trace = b.String()
+	return largest
+}
+
+// agentic draws agents that call tools.
+func (w *workload) agentic(rng *rand.Rand, s shape) (largest int) {
+	var b strings.Builder
+	for range max(1, s.requests/3) {
+		turns := rng.IntN(s.turns)
+		prompt := 1 + rng.IntN(s.prompt*s.tokens)
+		answers, outputs, latencies := make([]int, turns), make([]int, turns), make([]json.Number, turns)
+		total := prompt
+		for i := range turns {
+			answers[i], outputs[i] = 1+rng.IntN(s.answer), rng.IntN(s.tokens+1)
+			latencies[i] = w.number(rng.Float64() * s.gap / 100)
+			total += answers[i] + outputs[i]
+		}
+		final := 1 + rng.IntN(s.answer)
+		line(&b, map[string]any{
+			"num_turns": turns, "input_prompt_length": prompt, "assistant_response_length": answers,
+			"tool_call_output_length": outputs, "tool_call_latency": latencies, "final_assistant_response_length": final,
+		})
+		largest = max(largest, total+final, prompt+s.answer)
+	}
+	w.trace = b.String()
+	return largest
+}
+
+// synthetic draws the flags of a made-up workload, with turns or without.
+func (w *workload) synthetic(rng *rand.Rand, s shape, block int) (largest int) {
+	in, out := 1+rng.IntN(min(s.prompt*s.tokens, 3000)), 1+rng.IntN(s.answer)
+	w.add("--input-tokens", in, "--output-tokens", out, "--request-count", s.requests)
+	w.add("--arrival-interval-ms", decimal(rng.Float64()*s.gap))
+	if chance(rng, 2) {
+		w.tag("sessions")
+		w.add("--turns-per-session", s.turns)
+		if chance(rng, 2) {
+			w.add("--shared-prefix-ratio", pick(rng, "0.3", "0.5", "1"), "--num-prefix-groups", 1+rng.IntN(3))
+		}
+		if chance(rng, 2) {
+			w.add("--inter-turn-delay-ms", decimal(rng.Float64()*s.gap))
+		}
+	}
+	return in + out
+}
+
+// number writes v so that every reader reads it alike, or, under the tag
+// digits, with so many that the reference rounds in its own way.
+func (w *workload) number(v float64) json.Number {
+	if w.is("digits") {
+		return json.Number(strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	return json.Number(decimal(v))
+}
