@@ -94,7 +94,7 @@ func layers() [][]string {
 		{"scheduler"},
 		{"scheduler/vllm", "scheduler/sglang", "scheduler/schedulertest"},
 		{"router", "loadgen", "replay/collector", "replay/engineargs"},
-		{"router/routertest", "internal/golden"},
+		{"router/routertest", "internal/golden", "replay/engines"},
 		{"engine", "kvevents", "drt"},
 		{"replay/offline", "replay/online"},
 		{"replay"},

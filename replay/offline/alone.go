@@ -25,7 +25,7 @@ func (a *alone) drive(ctx context.Context) error {
 		return err
 	}
 	for w, queue := range queues {
-		core, err := a.stage.core(sim.WorkerID(w))
+		core, err := a.stage.Core(sim.WorkerID(w))
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (a *alone) drive(ctx context.Context) error {
 
 // deal takes all requests from the feed and deals them out in turn.
 func (a *alone) deal() ([][]loadgen.Arrival, error) {
-	n, end := a.stage.pool.Count, a.until()
+	n, end := a.stage.Pool.Count, a.until()
 	queues := make([][]loadgen.Arrival, n)
 	var batch []loadgen.Arrival
 	turn := 0

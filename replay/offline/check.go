@@ -54,7 +54,7 @@ func (r *run) checkSizes(stages []*stage) error {
 // fits says why a request can run nowhere, nil when it can run.
 func fits(stages []*stage, input, output int) *scheduler.OversizeError {
 	for _, s := range stages {
-		if err := s.fits(input, output); err != nil {
+		if err := s.Fits(input, output); err != nil {
 			return err
 		}
 	}

@@ -34,10 +34,10 @@ func newCluster(r *run, stages []*stage) (*cluster, error) {
 	for i, s := range stages {
 		p := &pool{stage: s, first: uint64(i) << 31, visible: i == len(stages)-1}
 		var err error
-		if p.router, err = s.newRouter(r.cfg); err != nil {
+		if p.router, err = s.NewRouter(); err != nil {
 			return nil, err
 		}
-		for range s.pool.Count {
+		for range s.Pool.Count {
 			if err := p.add(); err != nil {
 				return nil, err
 			}

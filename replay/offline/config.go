@@ -11,7 +11,7 @@ package offline
 
 import (
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
@@ -55,10 +55,7 @@ type Config struct {
 }
 
 // Pool is a number of workers that run the same engine.
-type Pool struct {
-	Engine engineargs.Args
-	Count  int // workers at the start, at least 1
-}
+type Pool = engines.Pool
 
 // Disaggregated says that prefill and decode have workers of their own.
 func (c *Config) Disaggregated() bool { return c.Prefill != nil && c.Decode != nil }

@@ -58,12 +58,12 @@ func byLiteral(r *run, stages []*stage, j *journal) (driver, error) {
 func newLiteral(r *run, stages []*stage, j *journal) (*literal, error) {
 	l := &literal{run: r, scales: r.cfg.Scale}
 	for i, s := range stages {
-		route, err := s.newRouter(r.cfg)
+		route, err := s.NewRouter()
 		if err != nil {
 			return nil, err
 		}
 		p := &literalPool{stage: s, router: &listener{route, i, j}, hidden: i == 0 && len(stages) == 2}
-		for range s.pool.Count {
+		for range s.Pool.Count {
 			w, err := p.create()
 			if err != nil {
 				return nil, err
@@ -80,7 +80,7 @@ func (p *literalPool) create() (*literalWorker, error) {
 	w := &literalWorker{id: sim.WorkerID(len(p.workers)), pool: p}
 	p.workers = append(p.workers, w)
 	var err error
-	w.core, err = p.stage.core(w.id)
+	w.core, err = p.stage.Core(w.id)
 	return w, err
 }
 

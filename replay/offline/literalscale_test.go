@@ -84,7 +84,7 @@ func (l *literal) setTarget(p *literalPool, target int) error {
 		if err != nil {
 			return err
 		}
-		if s := p.stage.pool.Engine.StartupSeconds; s > 0 {
+		if s := p.stage.Pool.Engine.StartupSeconds; s > 0 {
 			w.starting = true
 			l.push(literalEvent{at: l.now + sim.Time(s*1000.0), kind: workerReady, worker: w})
 		} else if err := p.router.AddWorker(w.id); err != nil {

@@ -38,7 +38,7 @@ func (r *run) passed(s *stage, w sim.WorkerID, p *scheduler.Pass, visible bool) 
 		r.col.Pass(p)
 	}
 	if o := r.cfg.Observer; o != nil {
-		o.Pass(s.role, w, p)
+		o.Pass(s.Role, w, p)
 	}
 }
 
@@ -50,6 +50,6 @@ func (r *run) routed(s *stage, at sim.Time, p *router.Placement, visible bool) {
 		r.col.PlacePrefill(p.Request.ID, p.Worker)
 	}
 	if o := r.cfg.Observer; o != nil {
-		o.Routed(s.role, at, p)
+		o.Routed(s.Role, at, p)
 	}
 }

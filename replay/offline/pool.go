@@ -23,7 +23,7 @@ type pool struct {
 // add makes a worker.
 func (p *pool) add() error {
 	id := sim.WorkerID(len(p.workers))
-	core, err := p.stage.core(id)
+	core, err := p.stage.Core(id)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (p *pool) rest(w *worker) {
 
 // look keeps what a planner sees of the pass w has begun.
 func (p *pool) look(w *worker) {
-	if s, ok := w.core.(scheduler.Snapshotter); ok && p.stage.steps {
+	if s, ok := w.core.(scheduler.Snapshotter); ok && p.stage.Steps {
 		snap := s.Snapshot(&w.pass)
 		snap.Worker, snap.Seconds = int(w.id), float64(w.pass.End-w.pass.Start)/1000.0
 		p.snapshots = append(p.snapshots, snap)

@@ -187,7 +187,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 		}
 		a := x.run(byPasses)
 		b := x.run(func(r *run, stages []*stage, j *journal) (driver, error) {
-			stages[0].capture = capture
+			stages[0].Capture = capture
 			return byPasses(r, stages, j)
 		})
 		a.calls, b.calls = nil, nil
@@ -208,8 +208,8 @@ func TestResidencyIsEnough(t *testing.T) {
 		residency := false
 		a := x.run(byCluster)
 		b := x.run(func(r *run, stages []*stage, j *journal) (driver, error) {
-			if residency = stages[0].capture == scheduler.CaptureResidency; residency {
-				stages[0].capture = scheduler.CaptureEvents
+			if residency = stages[0].Capture == scheduler.CaptureResidency; residency {
+				stages[0].Capture = scheduler.CaptureEvents
 			}
 			return byCluster(r, stages, j)
 		})

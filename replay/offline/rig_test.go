@@ -82,7 +82,7 @@ func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 	}
 	if x.model != nil {
 		for _, s := range stages {
-			s.clock.Model = x.model
+			s.Clock.Model = x.model
 		}
 	}
 	if err := r.checkSizes(stages); err != nil {
@@ -93,7 +93,7 @@ func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 }
 
 func bySingle(r *run, stages []*stage, j *journal) (driver, error) {
-	core, err := stages[0].core(0)
+	core, err := stages[0].Core(0)
 	j.cores = append(j.cores, core)
 	return (&single{run: r, core: core}).drive, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -116,28 +117,35 @@ func prepare(cfg *Config) (*run, []*stage, error) {
 	return r, stages, nil
 }
 
+// stage is a pool's place in the topology, with what its workers are made of.
+type stage = engines.Stage
+
 // newStages is the pools of the topology, the entry first.
 func newStages(cfg *Config, tree *prompt.Tree) ([]*stage, error) {
+	settings := engines.Settings{
+		Tree: tree, Router: cfg.Router, RouterConfig: cfg.RouterConfig, Seed: cfg.Seed,
+		Requests: len(cfg.Workload.Turns), Compat: cfg.Compat, Steps: cfg.steps, Whole: cfg.Reject,
+	}
 	if !cfg.Disaggregated() {
-		s, err := newStage(cfg, &cfg.Workers, scheduler.Aggregated, tree)
+		s, err := engines.NewStage(settings, &cfg.Workers, scheduler.Aggregated)
 		return []*stage{s}, err
 	}
-	p, err := newStage(cfg, cfg.Prefill, scheduler.Prefill, tree)
+	p, err := engines.NewStage(settings, cfg.Prefill, scheduler.Prefill)
 	if err != nil {
 		return nil, err
 	}
-	d, err := newStage(cfg, cfg.Decode, scheduler.Decode, tree)
+	d, err := engines.NewStage(settings, cfg.Decode, scheduler.Decode)
 	return []*stage{p, d}, err
 }
 
 // choose is the driver for the topology, harness.md 2.1.
 func (r *run) choose(stages []*stage) (driver, error) {
 	entry := stages[0]
-	one := entry.pool.Count == 1 && entry.pool.Engine.Engine == engineargs.VLLM
+	one := entry.Pool.Count == 1 && entry.Pool.Engine.Engine == engineargs.VLLM
 	switch {
 	case len(r.cfg.Scale) > 0:
 	case len(stages) == 1 && one && r.cfg.Router == router.ModeRoundRobin:
-		core, err := entry.core(0)
+		core, err := entry.Core(0)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +186,7 @@ func (r *run) arrived(a loadgen.Arrival) (ok bool, err error) {
 // offloads says whether an engine has host memory behind its KV blocks.
 func (r *run) offloads() bool {
 	for _, s := range r.stages {
-		if s.pool.Engine.Engine == engineargs.VLLM && s.offload().Blocks > 0 {
+		if s.Offloads() {
 			return true
 		}
 	}

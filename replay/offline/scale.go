@@ -80,7 +80,7 @@ func (c *cluster) launch(p *pool) error {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
-	if s := p.stage.pool.Engine.StartupSeconds; s > 0 {
+	if s := p.stage.Pool.Engine.StartupSeconds; s > 0 {
 		w.state = starting
 		c.pending++
 		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.order(), kind: workerReady, worker: w})

@@ -1,0 +1,201 @@
+// Package engines makes the simulated engines of a cluster's pools, and the
+// router in front of each, for whoever gives them time: a logical clock or a
+// real one.
+//
+// All of it is in stage.go.
+package engines
+
+import (
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/actual"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Pool is a number of workers that run the same engine.
+type Pool struct {
+	Engine engineargs.Args
+	Count  int // workers at the start, at least 1
+}
+
+// Settings are what the stages of one run share.
+type Settings struct {
+	Tree         *prompt.Tree // of the prompts to come, cut by the engines' blocks
+	Router       router.Mode
+	RouterConfig router.Config // read by ModeKV only
+	Seed         uint64        // of the router's draws at a temperature above 0
+	Requests     int           // how many may come; 0 where it is unknown
+	Compat       bool          // reproduce the reference where it is wrong
+	Steps        bool          // a planner looks at every pass
+	Events       bool          // cores tell their KV events, whatever the router needs
+	// Whole turns away requests that fit only thanks to what is cached.
+	Whole bool
+}
+
+// Stage is a pool's place in the topology, with what its workers are made of.
+type Stage struct {
+	Settings
+	Pool    *Pool
+	Role    scheduler.Role
+	Clock   timing.Clock // how long passes take
+	Capture scheduler.Capture
+}
+
+// NewStage prepares a pool: it reads the timing profile, once for all workers.
+func NewStage(settings Settings, p *Pool, role scheduler.Role) (*Stage, error) {
+	s := &Stage{Settings: settings, Pool: p, Role: role}
+	s.Clock = timing.Clock{Model: timing.Polynomial{}, Speedup: p.Engine.Speedup, DecodeSpeedup: p.Engine.DecodeSpeedup}
+	if path := p.Engine.ProfilePath; path != "" {
+		model, err := timing.Load(path)
+		if err != nil {
+			return nil, err
+		}
+		s.Clock.Model = model
+	}
+	switch {
+	case settings.Events:
+		s.Capture = scheduler.CaptureEvents
+	case settings.Router == router.ModeKV && role != scheduler.Decode:
+		s.Capture = s.captured()
+	}
+	return s, nil
+}
+
+// captured is what a KV router needs to see of the engine's cache. Residency of
+// prompt nodes is enough where engines name blocks as the router does and never
+// cache one without its parent. Without a prefix cache vLLM announces blocks
+// under names that nobody finds again, and the reference's SGLang announces
+// tokens, which can pass for blocks of two.
+func (s *Stage) captured() scheduler.Capture {
+	a := &s.Pool.Engine
+	switch {
+	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offload().Blocks == 0 && a.Rules.Reference():
+		return scheduler.CaptureResidency
+	case a.Engine == engineargs.VLLM:
+		return scheduler.CaptureEvents
+	case !s.Compat:
+		return scheduler.CaptureResidency
+	case a.BlockTokens == 2:
+		return scheduler.CaptureEvents
+	}
+	return scheduler.CaptureNone
+}
+
+// Core is a new engine for the given worker.
+func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
+	if s.Pool.Engine.Engine == engineargs.SGLang {
+		return sglang.New(s.sglang(id))
+	}
+	if !s.Pool.Engine.Rules.Reference() {
+		return actual.New(s.vllm())
+	}
+	return vllm.New(s.vllm()), nil
+}
+
+func (s *Stage) vllm() vllm.Config {
+	a := &s.Pool.Engine
+	preemption := vllm.LIFO
+	if a.Preemption == engineargs.FIFO {
+		preemption = vllm.FIFO
+	}
+	return vllm.Config{
+		Blocks: a.Blocks, BlockTokens: a.BlockTokens,
+		MaxSeqs: a.MaxSeqs, MaxBatchedTokens: a.MaxBatchedTokens,
+		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
+		Preemption: preemption, Role: s.Role, Transfer: a.Transfer(),
+		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
+		Planner: s.Steps, Offload: s.offload(), Rules: a.Rules,
+	}
+}
+
+// offload is the host memory behind an engine's KV blocks. The reference reads
+// its settings and has none.
+func (s *Stage) offload() vllm.Offload {
+	a := &s.Pool.Engine
+	if s.Compat || a.G2.Blocks == 0 || a.KVBytesPerToken == 0 {
+		return vllm.Offload{}
+	}
+	return vllm.Offload{
+		Blocks: a.G2.Blocks, BytesPerToken: a.KVBytesPerToken, BatchBlocks: a.G2.BatchBlocks,
+		ToHostGBPerSecond: a.G2.ToHostGBPerSec, ToGPUGBPerSecond: a.G2.ToGPUGBPerSec,
+	}
+}
+
+func (s *Stage) sglang(id sim.WorkerID) sglang.Config {
+	a := &s.Pool.Engine
+	policy := sglang.FIFO
+	if a.SGLang.LPM() {
+		policy = sglang.LPM
+	}
+	rules := sglang.DefaultRules()
+	if s.Compat {
+		rules = sglang.CompatRules()
+	}
+	return sglang.Config{
+		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy,
+		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, ChunkTokens: a.SGLang.ChunkTokens,
+		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness,
+		PrefixCaching: a.PrefixCaching, Role: s.Role, Transfer: a.Transfer(),
+		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Rules: rules, Planner: s.Steps,
+		Rank: int32(id),
+		Tokens: func(r *sim.Request, dst []uint64) []uint64 {
+			return s.Tree.AppendTokens(&r.Prompt, r.InputTokens, dst)
+		},
+	}
+}
+
+// NewRouter is the router of the pool.
+func (s *Stage) NewRouter() (router.Router, error) {
+	if s.Router == router.ModeRoundRobin {
+		return router.NewRoundRobin(s.Pool.Count), nil
+	}
+	rc := s.RouterConfig
+	if name := s.Pool.Engine.QueuePolicy; name != "" {
+		policy, err := router.ParsePolicy(name)
+		if err != nil {
+			return nil, err
+		}
+		rc = rc.WithPolicy(policy)
+	}
+	return router.NewKV(router.Options{
+		Config: rc, Stage: s.place(), Workers: s.Pool.Count,
+		MaxBatchedTokens: s.Pool.Engine.MaxBatchedTokens, Requests: s.Requests,
+		Tree: s.Tree, Seed: s.Seed, Exact: s.Capture == scheduler.CaptureEvents,
+	})
+}
+
+// place is the pool's stage as its router calls it.
+func (s *Stage) place() router.Stage {
+	switch s.Role {
+	case scheduler.Prefill:
+		return router.Prefill
+	case scheduler.Decode:
+		return router.Decode
+	}
+	return router.Aggregated
+}
+
+// Offloads says that the engines have host memory behind their KV blocks.
+func (s *Stage) Offloads() bool {
+	return s.Pool.Engine.Engine == engineargs.VLLM && s.offload().Blocks > 0
+}
+
+// Fits says whether a request can run on the pool's idle engine.
+func (s *Stage) Fits(input, output int) *scheduler.OversizeError {
+	if s.Role == scheduler.Prefill {
+		output = 1
+	}
+	if s.Pool.Engine.Engine == engineargs.SGLang {
+		return sglang.Fits(s.sglang(0), input, output)
+	}
+	c := s.vllm()
+	if err := c.Fits(input, output); err != nil || !s.Whole {
+		return err
+	}
+	return c.TakesWhole(input, output) // a server does not count on its cache
+}
