@@ -88,6 +88,7 @@ func files(t *testing.T) []string {
 func layers() [][]string {
 	return [][]string{
 		{"internal/invariant", "internal/decimal", "internal/script", "blockhash", "cancel"},
+		{"engine/fault"},
 		{"prompt"},
 		{"sim"},
 		{"scheduler/timing"},
@@ -95,7 +96,8 @@ func layers() [][]string {
 		{"scheduler/vllm", "scheduler/sglang", "scheduler/schedulertest"},
 		{"router", "loadgen", "replay/collector", "replay/engineargs"},
 		{"router/routertest", "internal/golden", "replay/engines"},
-		{"engine", "kvevents", "drt"},
+		{"kvevents", "drt"},
+		{"engine"},
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"frontend", "plan", "calibrate", "report", "engine/mocker"},
@@ -174,6 +176,7 @@ func doors() map[string][]string {
 		"github.com/parquet-go/parquet-go": {"report"},
 		"golang.org/x/term":                {"cmd"},
 		"github.com/nats-io/":              {"plan/queue", "plan/broker"},
+		"github.com/google/uuid":           {"cancel"},
 	}
 }
 

@@ -1,0 +1,191 @@
+// Package cancel is how one request is told to end.
+//
+// A Context belongs to a request and goes where the request goes. It knows two
+// wishes: stop, which means finish early and tell what there is, and kill,
+// which means do not bother, usually because nobody listens any more. A wish
+// goes to the children, which are the calls made on behalf of the request, and
+// is never taken back.
+//
+// Both are wishes of somebody. That the consumer of a result is gone is
+// another matter, and what Go's context.Context is for; go.go leads from the
+// one to the other.
+//
+// Read context.go, then go.go.
+package cancel
+
+import (
+	"container/list"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+)
+
+// Context tells a request to stop. It is safe for concurrent use, and saying a
+// thing twice is the same as saying it once.
+//
+// Its state only rises: live, stopped, killed. Killed includes stopped.
+type Context interface {
+	// ID is the request's. Calls made on behalf of a request have its id.
+	ID() string
+	// IsStopped tells whether somebody asked the request to finish early.
+	IsStopped() bool
+	// IsKilled tells whether somebody asked the request to end at once.
+	IsKilled() bool
+	// Stopped is closed when the request is stopped or killed.
+	Stopped() <-chan struct{}
+	// Killed is closed when the request is killed.
+	Killed() <-chan struct{}
+	// StopGenerating asks the request to finish early. What is in its stream
+	// stays valid, and a last item says that it was cancelled.
+	StopGenerating()
+	// Stop is StopGenerating.
+	Stop()
+	// Kill asks the request to end without another word.
+	Kill()
+	// LinkChild makes child follow: it is stopped when this context is, and
+	// killed when this context is, at once if this is so already.
+	LinkChild(child Context)
+	// Unlink ends that. A long-lived context whose children come and go does
+	// not grow if they are unlinked when they end.
+	Unlink(child Context)
+}
+
+// The states of a context.
+const (
+	live int32 = iota
+	stopped
+	killed
+)
+
+// node is the only Context there is.
+type node struct {
+	id string
+
+	// target is the highest state that anybody asked for. Whoever raises it
+	// tells the children; whoever finds it raised turns round, which is what
+	// ends a cycle of links.
+	target atomic.Int32
+	// state is what the world sees: target, once the children know.
+	state atomic.Int32
+
+	mu       sync.Mutex // guards what follows; never held while another context is called
+	stop     chan struct{}
+	kill     chan struct{}
+	children *list.List // of Context, in the order they were linked; nil without any
+	places   map[Context]*list.Element
+}
+
+// New is a live context for the request with this id, or with a fresh random
+// UUID if id is empty.
+func New(id string) Context {
+	if id == "" {
+		id = NewID()
+	}
+	return &node{id: id, stop: make(chan struct{}), kill: make(chan struct{})}
+}
+
+// NewID is a random UUID.
+func NewID() string {
+	return uuid.NewString()
+}
+
+// IsID tells whether id is a UUID in its usual form of 36 characters.
+func IsID(id string) bool {
+	return len(id) == 36 && uuid.Validate(id) == nil
+}
+
+func (n *node) ID() string               { return n.id }
+func (n *node) IsStopped() bool          { return n.state.Load() >= stopped }
+func (n *node) IsKilled() bool           { return n.state.Load() >= killed }
+func (n *node) Stopped() <-chan struct{} { return n.stop }
+func (n *node) Killed() <-chan struct{}  { return n.kill }
+func (n *node) StopGenerating()          { n.rise(stopped) }
+func (n *node) Stop()                    { n.rise(stopped) }
+func (n *node) Kill()                    { n.rise(killed) }
+
+// rise takes n and all below it to a state. It claims the state first, then
+// tells the children in the order they were linked, then shows it.
+func (n *node) rise(to int32) {
+	for {
+		at := n.target.Load()
+		if at >= to {
+			return
+		}
+		if n.target.CompareAndSwap(at, to) {
+			break
+		}
+	}
+	for _, child := range n.linked() {
+		apply(child, to)
+	}
+	n.show(to)
+}
+
+// apply asks child for a state.
+func apply(child Context, state int32) {
+	switch state {
+	case stopped:
+		child.StopGenerating()
+	case killed:
+		child.Kill()
+	}
+}
+
+// linked copies the list of children, so that they can be called without the lock.
+func (n *node) linked() []Context {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.children == nil || n.children.Len() == 0 {
+		return nil
+	}
+	all := make([]Context, 0, n.children.Len())
+	for e := n.children.Front(); e != nil; e = e.Next() {
+		all = append(all, e.Value.(Context))
+	}
+	return all
+}
+
+// show makes a state visible. A stop that took longer to reach its children
+// than the kill that overtook it changes nothing.
+func (n *node) show(state int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.state.Load()
+	if before >= state {
+		return
+	}
+	n.state.Store(state)
+	if before < stopped {
+		close(n.stop)
+	}
+	if state == killed {
+		close(n.kill)
+	}
+}
+
+func (n *node) LinkChild(child Context) {
+	if child == nil {
+		return
+	}
+	n.mu.Lock()
+	if _, known := n.places[child]; !known {
+		if n.children == nil {
+			n.children, n.places = list.New(), make(map[Context]*list.Element)
+		}
+		n.places[child] = n.children.PushBack(child)
+	}
+	n.mu.Unlock()
+	// Whoever raised the target before the child was in the list may have
+	// copied the list without it.
+	apply(child, n.target.Load())
+}
+
+func (n *node) Unlink(child Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e, known := n.places[child]; known {
+		n.children.Remove(e)
+		delete(n.places, child)
+	}
+}
