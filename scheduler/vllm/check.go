@@ -44,7 +44,7 @@ func (c *Core) checkQueues() {
 	}
 	parked := 0
 	if c.offload != nil {
-		parked = len(c.offload.swapIns)
+		parked = c.offload.parked()
 	}
 	if n+c.waiting.len+parked != c.live {
 		panic(fmt.Sprintf("%d running + %d waiting + %d parked != %d submitted and not finished",

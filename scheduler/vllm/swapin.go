@@ -5,7 +5,7 @@ import "slices"
 // swapIn is a request that waits for blocks from host memory.
 type swapIn struct {
 	id     transferID
-	slot   slot
+	slot   slot      // none once it was cancelled
 	pins   []blockID // its first blocks, cached on the GPU and held for it
 	blocks []blockID // those after them, read from host memory
 	done   bool
@@ -115,7 +115,7 @@ func (o *offload) finishSwapIns(done []transferID) {
 		}
 	}
 	for _, in := range slices.Backward(o.swapIns) {
-		if in.done {
+		if in.done && in.slot != none {
 			o.core.pushFront(&o.core.waiting, in.slot)
 		}
 	}

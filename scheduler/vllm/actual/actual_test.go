@@ -198,3 +198,12 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// Requests can be taken out under every choice, also of a pass that is planned.
+func TestCancel(t *testing.T) {
+	for name, rules := range flips() {
+		t.Run(name, func(t *testing.T) {
+			schedulertest.RunCancel(t, true, func(s schedulertest.Setup) scheduler.Core { return build(t, config(s, rules)) })
+		})
+	}
+}

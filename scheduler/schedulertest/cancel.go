@@ -1,0 +1,149 @@
+package schedulertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// RunCancel tests the core that build makes, a scheduler.Canceler: requests go
+// between passes, wherever they stand; the others get all their tokens; and
+// nothing of the pool is lost. Where evictions take time, exact is false.
+func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
+	const cases = 40
+	canceled := 0
+	for seed := range uint64(cases) {
+		w := newWorkload(seed)
+		c := canceler{w: w, core: build(w.setup), rng: rand.New(rand.NewPCG(seed, 3)), lives: make([]life, len(w.arrivals))}
+		if err := c.run(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, w)
+		}
+		canceled += c.canceled
+		if err := c.emptied(build(w.setup), exact); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, w)
+		}
+	}
+	if canceled < cases {
+		t.Errorf("%d requests canceled in %d cases, want more", canceled, cases)
+	}
+}
+
+// canceler drives a core pass by pass and takes requests out at random.
+type canceler struct {
+	w        *workload
+	core     scheduler.Core
+	rng      *rand.Rand
+	lives    []life
+	here     []sim.RequestID // submitted and not ended
+	canceled int
+	now      sim.Time
+	pass     scheduler.Pass
+}
+
+func (c *canceler) run() error {
+	arrivals := c.w.arrivals
+	for passes := 0; ; passes++ {
+		for len(arrivals) > 0 && arrivals[0].At <= c.now {
+			c.core.Submit(arrivals[0].Request)
+			c.here = append(c.here, arrivals[0].Request.ID)
+			arrivals = arrivals[1:]
+		}
+		if err := c.cancel(); err != nil {
+			return err
+		}
+		if c.core.Load() != len(c.here) {
+			return fmt.Errorf("load is %d, want %d", c.core.Load(), len(c.here))
+		}
+		if len(c.here) == 0 {
+			if len(arrivals) == 0 {
+				return c.complete()
+			}
+			c.now = arrivals[0].At
+			continue
+		}
+		if err := c.step(); err != nil {
+			return err
+		}
+		if passes > maxPasses {
+			return fmt.Errorf("more than %d passes", maxPasses)
+		}
+	}
+}
+
+// step takes a pass and follows it.
+func (c *canceler) step() error {
+	if err := c.core.Step(c.now, c.now, &c.pass); err != nil {
+		return err
+	}
+	s := Single(&c.pass, 0)
+	for _, m := range s.Marks {
+		if !slices.Contains(c.here, m.Request) {
+			return fmt.Errorf("%+v of a request that is not on the core", m)
+		}
+		if m.Last {
+			c.here = slices.DeleteFunc(c.here, func(id sim.RequestID) bool { return id == m.Request })
+		}
+	}
+	c.now = c.pass.End
+	return c.w.follow(c.lives, s)
+}
+
+// cancel takes out a request now and then, and tries one that is not there.
+func (c *canceler) cancel() error {
+	from := c.core.(scheduler.Canceler)
+	for len(c.here) > 0 && c.rng.IntN(8) == 0 {
+		i := c.rng.IntN(len(c.here))
+		id := c.here[i]
+		c.here = slices.Delete(c.here, i, i+1)
+		if !from.Cancel(c.now, id, &c.pass) {
+			return fmt.Errorf("cancel of request %d finds nothing", id)
+		}
+		if from.Cancel(c.now, id, &c.pass) {
+			return fmt.Errorf("second cancel of request %d finds something", id)
+		}
+		c.lives[id].lasts = -1 // canceled
+		c.canceled++
+	}
+	return nil
+}
+
+// complete checks that the others have got their tokens.
+func (c *canceler) complete() error {
+	for id, l := range c.lives {
+		if l.lasts != -1 && (l.firsts != 1 || l.lasts != 1) {
+			return fmt.Errorf("request %d, which was not canceled: %+v", id, l)
+		}
+	}
+	return nil
+}
+
+// emptied checks that a prompt nobody has seen takes most of the pool, exactly
+// as on a core that has done nothing unless exact is false.
+func (c *canceler) emptied(fresh scheduler.Core, exact bool) error {
+	s := &c.w.setup
+	tokens := (s.Blocks - 3) * s.BlockTokens * 3 / 4
+	ids := make([]uint64, tokens/s.BlockTokens+1)
+	for i := range ids {
+		ids[i] = uint64(1_000_000 + i)
+	}
+	big := &sim.Request{ID: sim.RequestID(len(c.w.arrivals)), InputTokens: tokens, OutputTokens: s.BlockTokens + 1}
+	big.Prompt = s.Tree.Add(ids, tokens)
+	var gaps [2][]float64
+	for i, core := range []scheduler.Core{fresh, c.core} {
+		core.Submit(big)
+		for at := sim.Time(1 << 30); core.Load() > 0; at = c.pass.End {
+			if err := core.Step(at, at, &c.pass); err != nil {
+				return err
+			}
+			gaps[i] = append(gaps[i], float64(c.pass.PrefillTokens), float64(c.pass.Tokens), float64(c.pass.Gap))
+		}
+	}
+	if exact && !slices.Equal(gaps[0], gaps[1]) {
+		return fmt.Errorf("a large request runs as %v after cancellations, want %v", gaps[1], gaps[0])
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package sglang
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+var _ scheduler.Canceler = (*Core)(nil)
+
+// Cancel takes a request out, wherever it stands. What it has put into the tree
+// stays there.
+func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	p.Reset(now)
+	p.KVAtEnd = true
+	c.record.begin(p)
+	r := c.whose(id)
+	if r == nil {
+		return false
+	}
+	switch {
+	case r.place != notRunning:
+		c.halt(r)
+	case r == c.partial:
+		c.partial = nil
+	default:
+		c.waiting.remove(r)
+	}
+	if r.stored > 0 {
+		c.release(r)
+	}
+	if c.blocked.request == r {
+		c.blocked = blocked{}
+	}
+	c.sorted.valid = false
+	r.Request = nil
+	c.spare = append(c.spare, r)
+	if c.rules.Ratio && c.Load() == 0 {
+		c.ratio.now = c.ratio.first
+	}
+	c.check()
+	return true
+}
+
+// whose is a request by its id, nil when it is not here.
+func (c *Core) whose(id sim.RequestID) *request {
+	is := func(r *request) bool { return r.ID == id }
+	if c.partial != nil && is(c.partial) {
+		return c.partial
+	}
+	for _, all := range [][]*request{c.running, c.waiting.all()} {
+		if i := slices.IndexFunc(all, is); i >= 0 {
+			return all[i]
+		}
+	}
+	return nil
+}
+
+// halt takes a running request out of the line, as drop does with a victim.
+func (c *Core) halt(r *request) {
+	c.settle(r)
+	c.leave(r)
+	if r.growing {
+		last := c.lastWalk(r)
+		c.graftGrown(r, r.stored)
+		c.tree.stampPath(r.node, last)
+	}
+	if c.rules.Victims {
+		c.close(r.place)
+	} else {
+		c.fill(r.place)
+	}
+	r.place = notRunning
+	c.joined = slices.DeleteFunc(c.joined, notInLine)
+	c.fresh = slices.DeleteFunc(c.fresh, notInLine)
+}
+
+// remove takes r out of the line of waiting requests.
+func (q *queue) remove(r *request) {
+	if i := slices.Index(q.all(), r); i >= 0 {
+		q.items = slices.Delete(q.items, q.head+i, q.head+i+1)
+	}
+}

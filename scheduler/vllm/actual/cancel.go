@@ -1,0 +1,58 @@
+package actual
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+var _ scheduler.Canceler = (*Core)(nil)
+
+// Cancel takes a request out, wherever it stands, and out of the pass that is
+// already planned, which takes as long as it would have with it.
+func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	p.Reset(now)
+	s, ok := c.find(id)
+	if !ok {
+		return false
+	}
+	c.events.begin(p)
+	r := &c.requests[s]
+	switch r.state {
+	case steady:
+		c.plans++ // as if the next plan had begun, which is when requests settle
+		c.settle(s)
+		c.plans--
+	case running:
+		c.calm.leave(s)
+	default:
+		c.waiting.remove(s)
+	}
+	c.next.forget(s)
+	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })
+	c.release(r)
+	r.state = gone
+	c.live--
+	c.unused = append(c.unused, s)
+	c.events.finished(r.id)
+	c.check()
+	return true
+}
+
+// find is the slot of a request, when it is here.
+func (c *Core) find(id sim.RequestID) (slot, bool) {
+	i := slices.IndexFunc(c.requests, func(r request) bool { return r.id == id && r.state != gone })
+	return slot(i), i >= 0
+}
+
+// forget takes s out of a planned pass.
+func (f *flight) forget(s slot) {
+	for i := range f.shares {
+		if x := &f.shares[i]; x.slot == s && !x.dropped {
+			x.dropped = true
+			f.live--
+		}
+	}
+	f.extra = slices.DeleteFunc(f.extra, func(x slot) bool { return x == s })
+}
