@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/offline"
@@ -323,6 +324,9 @@ func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
 func TestRealServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
+	}
+	if invariant.Enabled {
+		t.Skip("skipped: thousands of runs take minutes with every pass checked; the other fits here are checked")
 	}
 	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
 		m, p := measuredRun(t, name)
