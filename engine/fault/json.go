@@ -1,0 +1,91 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// maxDepth bounds the causes of an error that is read or written. A chain
+// longer than that is cut.
+const maxDepth = 32
+
+// MarshalJSON writes a bare string, or {"Backend":"variant"}.
+func (t Type) MarshalJSON() ([]byte, error) {
+	if v, ok := t.Variant(); ok {
+		return json.Marshal(map[string]string{"Backend": v})
+	}
+	return json.Marshal(string(t))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A type nobody here knows, from a
+// newer program, is Unknown or BackendUnknown.
+func (t *Type) UnmarshalJSON(b []byte) error {
+	var name string
+	if err := json.Unmarshal(b, &name); err == nil {
+		*t = known(Type(name), Unknown)
+		return nil
+	}
+	var nested map[string]json.RawMessage
+	if err := json.Unmarshal(b, &nested); err != nil {
+		return fmt.Errorf(`error_type is %.80s, want a name or {"Backend":name}`, b)
+	}
+	inner, ok := nested["Backend"]
+	if !ok {
+		*t = Unknown
+		return nil
+	}
+	*t = BackendUnknown
+	if json.Unmarshal(inner, &name) == nil {
+		*t = known(Type("Backend("+name+")"), BackendUnknown)
+	}
+	return nil
+}
+
+func known(t, other Type) Type {
+	if slices.Contains(Types(), t) {
+		return t
+	}
+	return other
+}
+
+// wire is an Error in JSON.
+type wire struct {
+	Type     Type   `json:"error_type"`
+	Message  string `json:"message"`
+	CausedBy *wire  `json:"caused_by,omitempty"`
+}
+
+// MarshalJSON writes {"error_type":…,"message":…,"caused_by":…}.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	return json.Marshal(e.wire(maxDepth))
+}
+
+func (e *Error) wire(depth int) *wire {
+	w := &wire{Type: e.Type, Message: e.Message}
+	if e.Cause != nil && depth > 1 {
+		w.CausedBy = From(e.Cause).wire(depth - 1)
+	}
+	return w
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Without an error_type it is Unknown.
+func (e *Error) UnmarshalJSON(b []byte) error {
+	var w wire
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*e = *w.error(maxDepth)
+	return nil
+}
+
+func (w *wire) error(depth int) *Error {
+	e := &Error{Type: w.Type, Message: w.Message}
+	if e.Type == "" {
+		e.Type = Unknown
+	}
+	if w.CausedBy != nil && depth > 1 {
+		e.Cause = w.CausedBy.error(depth - 1)
+	}
+	return e
+}
