@@ -322,8 +322,8 @@ func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
 // Real servers: means within 1 %, p50 and p90 within 5 % of what was fitted to,
 // and means within 2 % of the half that was not, both ways.
 func TestRealServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
+	if testing.Short() || invariant.Enabled {
+		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
 	}
 	if invariant.Enabled {
 		t.Skip("skipped: thousands of runs take minutes with every pass checked; the other fits here are checked")
@@ -358,8 +358,8 @@ func TestRealServers(t *testing.T) {
 
 // The number of blocks of a server that does not tell is found.
 func TestFindsBlocks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
+	if testing.Short() || invariant.Enabled {
+		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
 	}
 	m, p := measuredRun(t, "RTX4090_Llama-3.1-8B")
 	want := m.Settings.Blocks

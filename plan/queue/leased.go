@@ -45,19 +45,21 @@ func (s *slot) take(ctx context.Context, msg jetstream.Msg) error {
 	return s.acknowledge(ctx, msg)
 }
 
-// leave gives a message back for a program of its version, for longer each time.
-// When no other message waits, the slot then stays away until this one has been
-// offered again, so that somebody else gets it.
+// leave gives a message back for a program of its version. While others wait
+// behind it, it stays away for a while, longer each time, so that the slot comes
+// to what it can run. Otherwise it is offered again almost at once, and it is
+// the slot that stays away, so that somebody else gets it.
 func (s *slot) leave(ctx context.Context, msg jetstream.Msg) error {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return err
 	}
 	wait := min(wrongWait*time.Duration(meta.NumDelivered), mostWrong)
-	err = msg.NakWithDelay(wait)
-	if meta.NumPending == 0 {
-		nap(ctx, wait+wrongWait/2)
+	if meta.NumPending > 0 {
+		return msg.NakWithDelay(wait)
 	}
+	err = msg.NakWithDelay(wrongNap)
+	nap(ctx, wait)
 	return err
 }
 

@@ -29,6 +29,7 @@ const (
 	drainLook = 100 * time.Millisecond // between two looks at whether the queue is empty
 	wrongWait = time.Second            // until a cell of another version is offered again, times the tries
 	mostWrong = 5 * time.Second        // the longest such wait
+	wrongNap  = 100 * time.Millisecond // that wait when the slot stays away
 	mostTries = 5                      // of a cell that takes its process down
 )
 
