@@ -93,16 +93,7 @@ func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
 		}
 		return t.AddSynthetic(len(w.Turns), tokens)
 	}
-	prompts := make([]prompt.Prompt, len(w.Turns))
-	ids := 0
-	for i := range w.Turns {
-		ids += len(w.Turns[i].IDs)
-	}
-	t.Grow(ids)
-	for i := range w.Turns {
-		prompts[i] = t.Add(w.Turns[i].IDs, w.Turns[i].Input)
-	}
-	return prompts
+	return t.AddAll(len(w.Turns), func(i int) ([]uint64, int) { return w.Turns[i].IDs, w.Turns[i].Input })
 }
 
 // SyntaxError reports what makes a trace unusable, with its place.

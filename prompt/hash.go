@@ -8,15 +8,15 @@ import (
 
 // hashes remembers the hashes of nodes, computed when first asked for.
 type hashes struct {
-	local []uint64 // by content number; all engine blocks of a node are alike
+	local []uint64 // by content number
 	have  []bool
 	last  []uint64 // by node: sequence hash of the node's last block
 	known []bool
 }
 
-// LocalHash is the hash of the tokens of any engine block of n.
-func (t *Tree) LocalHash(n NodeID) uint64 {
-	c := t.content[n]
+// LocalHash is the hash of the tokens of engine block k of n.
+func (t *Tree) LocalHash(n NodeID, k int) uint64 {
+	c := t.contentOf(n, k)
 	for int(c) >= len(t.hashes.have) {
 		t.hashes.local = append(t.hashes.local, 0)
 		t.hashes.have = append(t.hashes.have, false)
@@ -25,6 +25,19 @@ func (t *Tree) LocalHash(n NodeID) uint64 {
 		t.hashes.local[c], t.hashes.have[c] = t.hashContent(c), true
 	}
 	return t.hashes.local[c]
+}
+
+// contentOf is the number of what engine block k of n holds.
+func (t *Tree) contentOf(n NodeID, k int) int32 {
+	if t.perNode > 0 {
+		return t.content[n] // all blocks of a node are alike
+	}
+	ids, _ := t.source(int(t.owner[n]))
+	id := ids[(int(t.extents[n].start)+k)/(t.traceTokens/t.blockTokens)]
+	if t.wrap {
+		id = uint64(uint32(id))
+	}
+	return t.contents.intern(id)
 }
 
 func (t *Tree) hashContent(c int32) uint64 {
@@ -53,13 +66,13 @@ func appendTokens(b []byte, id uint64, count int) []byte {
 
 // SequenceHash is the hash of engine block k of n and everything before it.
 func (t *Tree) SequenceHash(n NodeID, k int) uint64 {
-	local := t.LocalHash(n)
 	var h uint64
 	first := true
 	if p := t.parent[n]; p != None {
 		h, first = t.lastHash(p), false
 	}
-	for range k + 1 {
+	for i := range k + 1 {
+		local := t.LocalHash(n, i)
 		if first {
 			h, first = local, false
 		} else {
@@ -82,7 +95,7 @@ func (t *Tree) lastHash(n NodeID) uint64 {
 			path = append(path, m)
 		}
 		for i := len(path) - 1; i >= 0; i-- {
-			t.hashes.last[path[i]] = t.SequenceHash(path[i], t.perNode-1)
+			t.hashes.last[path[i]] = t.SequenceHash(path[i], int(t.Size(path[i]))-1)
 			t.hashes.known[path[i]] = true
 		}
 	}
@@ -101,13 +114,24 @@ func (t *Tree) UniqueHash(p Prompt, k int) uint64 {
 // Hashes returns the local and the sequence hashes of the full engine blocks of
 // p.
 func (t *Tree) Hashes(p Prompt) (local, sequence []uint64) {
-	local = make([]uint64, p.Blocks)
-	for i := range local {
-		if p.Unique() {
+	if p.Unique() {
+		local = make([]uint64, p.Blocks)
+		for i := range local {
 			local[i] = t.UniqueHash(p, i)
-		} else {
-			local[i] = t.LocalHash(p.Nodes[i/t.perNode])
 		}
+	} else {
+		local = t.AppendLocal(make([]uint64, 0, p.Blocks), &p)
 	}
 	return local, blockhash.Sequence(local)
+}
+
+// AppendLocal appends to dst the local hashes of the full engine blocks of p,
+// which is not unique.
+func (t *Tree) AppendLocal(dst []uint64, p *Prompt) []uint64 {
+	for _, n := range t.Full(p) {
+		for k := range min(t.Size(n), p.Blocks-t.Start(n)) {
+			dst = append(dst, t.LocalHash(n, int(k)))
+		}
+	}
+	return dst
 }

@@ -6,7 +6,7 @@
 // prefix tree per block size, and a path costs a word per trace block instead
 // of a word per token.
 //
-// Read prompt.go, then tree.go, then hash.go.
+// Read prompt.go, then tree.go, join.go and hash.go.
 package prompt
 
 // NodeID names a node of a Tree: a piece of prompt together with everything
@@ -20,10 +20,11 @@ const None NodeID = -1
 // Prompt is a prompt as a path in a Tree.
 type Prompt struct {
 	// Nodes covers the tokens from the first to the last; the last node may be
-	// covered in part only. It is empty for a unique prompt.
+	// covered in part only. In a joined tree Nodes covers the full engine blocks
+	// alone, and all nodes in full. It is empty for a unique prompt.
 	Nodes []NodeID
 	// Blocks is the number of full engine blocks; the tokens after them fill no
-	// block. Node i holds blocks i·PerNode up to (i+1)·PerNode.
+	// block. Node n holds those from Tree.Start(n) up to Tree.End(n).
 	Blocks int32
 	// Seed, when > 0, says that the prompt is unique: it shares no block with
 	// any other. Seed - 1 is then the index its tokens are drawn from.

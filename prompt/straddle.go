@@ -130,7 +130,7 @@ func SyntheticToken(i, t int) uint32 {
 }
 
 // Common is the number of tokens that the prompts a and b, aTokens and bTokens
-// long, have in common from the start.
+// long, have in common from the start. A joined tree must not be asked.
 func (t *Tree) Common(a, b Prompt, aTokens, bTokens int) int {
 	if a.Unique() || b.Unique() {
 		if a.Seed == b.Seed {

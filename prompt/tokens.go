@@ -1,7 +1,8 @@
 package prompt
 
 // AppendTokens appends the tokens of p, tokens long, to dst: every token of a
-// trace block is its hash id.
+// trace block is its hash id. A joined tree does not know those after the last
+// full block: it must not be asked.
 func (t *Tree) AppendTokens(p *Prompt, tokens int, dst []uint64) []uint64 {
 	if p.Unique() {
 		for i := range tokens {

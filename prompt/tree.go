@@ -11,14 +11,22 @@ import (
 // When the engine's block divides the trace's block, a node is one trace block
 // and holds PerNode engine blocks. Otherwise engine blocks straddle trace
 // blocks, and a node is one engine block.
+//
+// In a joined tree nodes are as long as can be: a node is a longest run of full
+// engine blocks of which every prompt that has one has all. Most prompts are
+// one or two nodes there.
 type Tree struct {
-	traceTokens int // tokens per hash id
-	blockTokens int // tokens per engine block
-	perNode     int
+	traceTokens int  // tokens per hash id
+	blockTokens int  // tokens per engine block
+	perNode     int  // 0 in a joined tree
 	wrap        bool // only the low 32 bits of a hash id count
 
 	contents contents
 	parent   []NodeID
+	extents  []extent
+	owner    []int32 // in a joined tree: a prompt that has the node
+	source   func(i int) (ids []uint64, tokens int)
+
 	content  []int32  // what the node's piece holds
 	first    []NodeID // by content: the node made last for it, usually the only one
 	rest     map[edge]NodeID
@@ -26,6 +34,9 @@ type Tree struct {
 	straddle *straddle // nil when a node is a trace block
 	hashes   hashes
 }
+
+// extent is the engine blocks of a node, as they count along its path.
+type extent struct{ start, end int32 }
 
 type edge struct {
 	parent  NodeID
@@ -36,6 +47,9 @@ type edge struct {
 type Options struct {
 	// Wrap makes only the low 32 bits of a hash id count, as in the reference.
 	Wrap bool
+	// Joined makes the tree a joined one, whose prompts all come with one call of
+	// AddAll. It changes nothing where engine blocks straddle trace blocks.
+	Joined bool
 }
 
 // NewTree returns an empty tree for prompts given as hash ids of traceTokens
@@ -47,26 +61,84 @@ func NewTree(traceTokens, blockTokens int, o Options) *Tree {
 	t := &Tree{traceTokens: traceTokens, blockTokens: blockTokens, perNode: 1, wrap: o.Wrap}
 	if traceTokens%blockTokens == 0 {
 		t.perNode = traceTokens / blockTokens
+		if o.Joined {
+			t.perNode = 0
+		}
 	} else {
 		t.straddle = newStraddle()
 	}
 	return t
 }
 
-// Grow makes room for prompts of ids hash ids in all.
-func (t *Tree) Grow(ids int) {
+// AddAll interns count prompts, given as Add wants them, and returns them. A
+// joined tree keeps source to name its blocks.
+func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) []Prompt {
+	if t.perNode == 0 {
+		return t.addJoined(count, source)
+	}
+	total := 0
+	for i := range count {
+		ids, _ := source(i)
+		total += len(ids)
+	}
+	t.grow(total)
+	prompts := make([]Prompt, count)
+	for i := range prompts {
+		prompts[i] = t.Add(source(i))
+	}
+	return prompts
+}
+
+// grow makes room for prompts of ids hash ids in all.
+func (t *Tree) grow(ids int) {
 	if t.contents.dense == nil {
 		t.contents.dense = make([]int32, ids)
 	}
 	t.parent = slices.Grow(t.parent, ids)
+	t.extents = slices.Grow(t.extents, ids)
 	t.content = slices.Grow(t.content, ids)
 	t.contents.ids = slices.Grow(t.contents.ids, ids)
 	t.first = slices.Grow(t.first, ids)
 	t.paths = slices.Grow(t.paths, ids)
 }
 
-// PerNode is the number of engine blocks of a node.
+// PerNode is the number of engine blocks of every node; 0 in a joined tree,
+// where it varies.
 func (t *Tree) PerNode() int { return t.perNode }
+
+// Start is the number of engine blocks before those of n.
+func (t *Tree) Start(n NodeID) int32 { return t.extents[n].start }
+
+// End is the number of engine blocks up to the last of n.
+func (t *Tree) End(n NodeID) int32 { return t.extents[n].end }
+
+// Size is the number of engine blocks of n.
+func (t *Tree) Size(n NodeID) int32 { return t.extents[n].end - t.extents[n].start }
+
+// Full is the part of p's path that holds its full blocks.
+func (t *Tree) Full(p *Prompt) []NodeID {
+	if t.perNode == 0 {
+		return p.Nodes
+	}
+	return p.Nodes[:(int(p.Blocks)+t.perNode-1)/t.perNode]
+}
+
+// Index is the place in path of the node that holds the given block of it.
+func (t *Tree) Index(path []NodeID, block int) int {
+	if t.perNode > 0 {
+		return block / t.perNode
+	}
+	lo, hi := 0, len(path)-1
+	for lo < hi {
+		mid := int(uint(lo+hi+1) / 2)
+		if int(t.extents[path[mid]].start) <= block {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
 
 // BlockTokens is the number of tokens of an engine block.
 func (t *Tree) BlockTokens() int { return t.blockTokens }
@@ -78,8 +150,11 @@ func (t *Tree) Len() int { return len(t.parent) }
 func (t *Tree) Parent(n NodeID) NodeID { return t.parent[n] }
 
 // Add interns the prompt of the given hash ids cut to tokens, which the ids
-// cover.
+// cover. A joined tree takes no prompts one by one.
 func (t *Tree) Add(ids []uint64, tokens int) Prompt {
+	if t.perNode == 0 {
+		panic("prompt tree: Add to a joined tree, want AddAll")
+	}
 	p := Prompt{Blocks: int32(tokens / t.blockTokens)}
 	if t.straddle != nil {
 		p.Nodes = t.addStraddling(ids, tokens)
@@ -116,7 +191,12 @@ func (t *Tree) child(parent NodeID, content int32) NodeID {
 		}
 	}
 	n := NodeID(len(t.parent))
+	start := int32(0)
+	if parent != None {
+		start = t.extents[parent].end
+	}
 	t.parent = append(t.parent, parent)
+	t.extents = append(t.extents, extent{start, start + int32(t.perNode)})
 	t.content = append(t.content, content)
 	if last == None {
 		t.first[content] = n

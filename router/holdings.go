@@ -16,7 +16,7 @@ import (
 // per node tells of the others. A page on which nothing is held is used again,
 // so that memory follows what is held.
 type holdings struct {
-	perNode int32
+	tree    *prompt.Tree
 	workers int
 	pages   []*page // by node / pageNodes; nil where nothing is held
 	unused  []*page
@@ -52,12 +52,21 @@ const noPart = 0
 
 func newHoldings(tree *prompt.Tree, workers int) *holdings {
 	h := &holdings{
-		perNode: int32(tree.PerNode()),
-		pages:   make([]*page, (tree.Len()+pageNodes-1)/pageNodes),
-		parts:   make([]part, 1),
+		tree:  tree,
+		pages: make([]*page, (tree.Len()+pageNodes-1)/pageNodes),
+		parts: make([]part, 1),
 	}
 	h.grow(workers)
 	return h
+}
+
+// undivided says that all nodes have but one block.
+func (h *holdings) undivided() bool { return h.tree.PerNode() == 1 }
+
+// blocks is the number of blocks of a set of nodes of one path, which follow
+// each other there; first is some node on their page.
+func (h *holdings) blocks(first prompt.NodeID, nodes uint64) int64 {
+	return int64(h.tree.End(lowest(first, highest(nodes))) - h.tree.Start(lowest(first, nodes)))
 }
 
 // grow makes room for worker ids below workers.
@@ -126,7 +135,7 @@ func (h *holdings) print() {
 		p.who, sets = sets[:words:words], sets[words:]
 		p.full, sets = sets[:h.workers:h.workers], sets[h.workers:]
 	}
-	if h.perNode == 1 {
+	if h.undivided() {
 		return
 	}
 	parts := make([]int32, batch*pageNodes)

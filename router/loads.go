@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
@@ -40,9 +39,8 @@ func (l *loads) match(q *prompt.Prompt, s *scores) { l.holdings.match(q, s) }
 // add makes the full blocks of q active on w.
 func (l *loads) add(w sim.WorkerID, q *prompt.Prompt) {
 	h := l.holdings
-	fulls, tail := int(q.Blocks/h.perNode), q.Blocks%h.perNode
+	path, n, tail := h.tail(q)
 	if tail > 0 {
-		n := q.Nodes[fulls]
 		p := h.settle(n)
 		before := h.held(p, n, w)
 		h.addPart(p, n, w, tail)
@@ -51,7 +49,7 @@ func (l *loads) add(w sim.WorkerID, q *prompt.Prompt) {
 			return // the path to it is held already
 		}
 	}
-	l.hold(w, q.Nodes[:fulls])
+	l.hold(w, path)
 }
 
 // hold counts one more holder of the last node of a path, making the nodes
@@ -70,7 +68,7 @@ func (l *loads) hold(w sim.WorkerID, path []prompt.NodeID) {
 		if nodes != 0 {
 			part := h.partly(p, lowest(n, nodes), w)
 			p.setFull(w, nodes)
-			l.blocks[w] += int64(bits.OnesCount64(nodes))*int64(h.perNode) - int64(part)
+			l.blocks[w] += h.blocks(n, nodes) - int64(part)
 			if part > 0 {
 				return
 			}
@@ -87,9 +85,8 @@ func (l *loads) hold(w sim.WorkerID, path []prompt.NodeID) {
 // remove ends what add began.
 func (l *loads) remove(w sim.WorkerID, q *prompt.Prompt) {
 	h := l.holdings
-	fulls, tail := int(q.Blocks/h.perNode), q.Blocks%h.perNode
+	path, n, tail := h.tail(q)
 	if tail > 0 {
-		n := q.Nodes[fulls]
 		p := h.at(n)
 		if p == nil || !h.dropPart(p, n, w, tail) {
 			panic(fmt.Sprintf("router: worker %d has no running prompt that ends after %d blocks of node %d", w, tail, n))
@@ -101,7 +98,7 @@ func (l *loads) remove(w sim.WorkerID, q *prompt.Prompt) {
 		}
 		h.vacate(n, p)
 	}
-	l.release(w, q.Nodes[:fulls])
+	l.release(w, path)
 }
 
 // release counts one holder less of the last node of a path.
@@ -134,25 +131,25 @@ func (l *loads) leave(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bo
 			gone &= -last
 			m := lowest(n, last)
 			if p.branched&last != 0 && l.more.drop(m, w) {
-				l.inactive(p, w, gone&^last)
+				l.inactive(p, n, w, gone&^last)
 				return true
 			}
 			if part := h.partly(p, m, w); part > 0 {
-				l.inactive(p, w, gone)
+				l.inactive(p, n, w, gone)
 				l.blocks[w] += int64(part)
 				return true
 			}
 		}
-		l.inactive(p, w, gone)
+		l.inactive(p, n, w, gone)
 		nodes &^= gone
 	}
 	return false
 }
 
-// inactive takes whole nodes from w.
-func (l *loads) inactive(p *page, w sim.WorkerID, nodes uint64) {
+// inactive takes whole nodes, which follow each other on the page of n, from w.
+func (l *loads) inactive(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) {
 	if nodes != 0 {
 		p.clearFull(w, nodes)
-		l.blocks[w] -= int64(bits.OnesCount64(nodes)) * int64(l.holdings.perNode)
+		l.blocks[w] -= l.holdings.blocks(n, nodes)
 	}
 }

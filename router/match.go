@@ -16,7 +16,7 @@ func (h *holdings) match(q *prompt.Prompt, s *scores) {
 	for i := range h.active {
 		h.active[i] = ^uint64(0)
 	}
-	path := q.Nodes[:(q.Blocks+h.perNode-1)/h.perNode]
+	path := h.tree.Full(q)
 	depth := int32(0) // blocks that the active workers hold
 	for len(path) > 0 {
 		p := h.at(path[0])
@@ -31,7 +31,7 @@ func (h *holdings) match(q *prompt.Prompt, s *scores) {
 		if !k.along(s) {
 			return
 		}
-		depth, path = depth+int32(len(path)-len(rest))*h.perNode, rest
+		depth, path = h.tree.End(path[len(path)-len(rest)-1]), rest
 	}
 	if depth == 0 {
 		return
@@ -77,9 +77,10 @@ func (k *walk) along(s *scores) bool {
 // end scores a worker for which a node of the stretch is the first that it does
 // not hold in full.
 func (k *walk) end(w sim.WorkerID, missing uint64, s *scores) {
-	blocks := k.depth + int32(bits.OnesCount64(k.nodes&(missing-1)))*k.h.perNode
+	n := lowest(k.first, missing)
+	blocks := k.h.tree.Start(n)
 	if k.page.parted&missing != 0 {
-		blocks += k.h.partly(k.page, lowest(k.first, missing), w)
+		blocks += k.h.partly(k.page, n, w)
 	}
 	if blocks > 0 {
 		s.raise(w, min(blocks, k.blocks))

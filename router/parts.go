@@ -29,9 +29,23 @@ func (h *holdings) partly(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 // held is the number of blocks of a node that a worker holds.
 func (h *holdings) held(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	if p.isFull(w, bit(n)) {
-		return h.perNode
+		return h.tree.Size(n)
 	}
 	return h.partly(p, n, w)
+}
+
+// tail is the path of the nodes of which q has all blocks and, if its last full
+// blocks are a part of a node, that node and their number.
+func (h *holdings) tail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
+	path = h.tree.Full(q)
+	if len(path) == 0 || h.undivided() {
+		return path, prompt.None, 0
+	}
+	n = path[len(path)-1]
+	if q.Blocks == h.tree.End(n) {
+		return path, n, 0
+	}
+	return path[:len(path)-1], n, q.Blocks - h.tree.Start(n)
 }
 
 // addPart counts one more holder of so many blocks of a node.

@@ -35,7 +35,7 @@ func (r *residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	if invariant.Enabled {
 		r.check(w, p)
 	}
-	if r.holdings.perNode == 1 {
+	if r.holdings.undivided() {
 		r.flip(w, p.KV)
 		return nil
 	}
@@ -48,10 +48,9 @@ func (r *residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
 }
 
 func (r *residency) check(w sim.WorkerID, p *scheduler.Pass) {
-	per := r.holdings.perNode
 	for _, c := range p.KV {
-		if c.Blocks < 0 || c.Blocks > per {
-			panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, want 0 to %d", w, c.Blocks, c.Node, per))
+		if size := r.holdings.tree.Size(c.Node); c.Blocks < 0 || c.Blocks > size {
+			panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, want 0 to %d", w, c.Blocks, c.Node, size))
 		}
 	}
 }
@@ -108,7 +107,8 @@ func (r *residency) change(w sim.WorkerID, c scheduler.KVChange) {
 		p = h.settle(n)
 	}
 	part := int32(noPart)
-	before := h.perNode
+	size := h.tree.Size(n)
+	before := size
 	if !p.isFull(w, bit(n)) {
 		part = h.part(p, n, w)
 		before = h.parts[part].blocks
@@ -116,7 +116,7 @@ func (r *residency) change(w sim.WorkerID, c scheduler.KVChange) {
 	r.cached[w] += int64(c.Blocks - before)
 	switch {
 	case c.Blocks == before:
-	case part != noPart && c.Blocks > 0 && c.Blocks < h.perNode:
+	case part != noPart && c.Blocks > 0 && c.Blocks < size:
 		h.parts[part].blocks = c.Blocks
 	default:
 		r.replace(w, c, before)
@@ -127,9 +127,10 @@ func (r *residency) change(w sim.WorkerID, c scheduler.KVChange) {
 func (r *residency) replace(w sim.WorkerID, c scheduler.KVChange, before int32) {
 	h := r.holdings
 	p := h.at(c.Node)
+	size := h.tree.Size(c.Node)
 	switch before {
 	case 0:
-	case h.perNode:
+	case size:
 		p.clearFull(w, bit(c.Node))
 	default:
 		h.dropPart(p, c.Node, w, before)
@@ -137,7 +138,7 @@ func (r *residency) replace(w sim.WorkerID, c scheduler.KVChange, before int32) 
 	switch c.Blocks {
 	case 0:
 		h.vacate(c.Node, p)
-	case h.perNode:
+	case size:
 		p.setFull(w, bit(c.Node))
 	default:
 		h.addPart(p, c.Node, w, c.Blocks)

@@ -18,7 +18,7 @@ type load struct {
 	running []sim.RequestID
 	placed  []Placement
 	pass    scheduler.Pass
-	perNode int
+	tree    *prompt.Tree
 }
 
 const flights = 4 // requests in flight per worker
@@ -27,7 +27,7 @@ func newLoad(tb testing.TB, workers, perNode int) *load {
 	tb.Helper()
 	const nodes = 25
 	tree := prompt.NewTree(64*perNode, 64, prompt.Options{})
-	l := &load{perNode: perNode}
+	l := &load{tree: tree}
 	for i := range 4000 {
 		ids := make([]uint64, nodes)
 		for k := range ids {
@@ -59,8 +59,8 @@ func (l *load) step(tb testing.TB) {
 	}
 	l.running = append(l.running, q.ID)
 	l.pass.KV = l.pass.KV[:0]
-	for k, n := range q.Prompt.Nodes {
-		l.pass.KV = append(l.pass.KV, scheduler.KVChange{Node: n, Blocks: min(int32(l.perNode), q.Prompt.Blocks-int32(k*l.perNode))})
+	for _, n := range q.Prompt.Nodes {
+		l.pass.KV = append(l.pass.KV, scheduler.KVChange{Node: n, Blocks: min(l.tree.Size(n), q.Prompt.Blocks-l.tree.Start(n))})
 	}
 	if err := l.kv.Observe(l.placed[0].Worker, &l.pass); err != nil {
 		tb.Fatal(err)

@@ -142,8 +142,8 @@ func (s *stand) stored(q *sim.Request, salt uint64) *scheduler.Pass {
 // change says that block k of a prompt is the last of its node that is cached,
 // or the first that is not.
 func (s *stand) change(q *sim.Request, k, cached int) scheduler.KVChange {
-	per := s.tree.PerNode()
-	return scheduler.KVChange{Node: q.Prompt.Nodes[k/per], Blocks: int32(k%per + cached)}
+	n := q.Prompt.Nodes[s.tree.Index(q.Prompt.Nodes, k)]
+	return scheduler.KVChange{Node: n, Blocks: int32(k+cached) - s.tree.Start(n)}
 }
 
 // storedTokens is a pass that announces a prompt of equal tokens one by one, as

@@ -39,11 +39,7 @@ func (x *treeIndex) match(q *prompt.Prompt, s *scores) {
 	if q.Unique() {
 		return
 	}
-	per := x.tree.PerNode()
-	x.query = x.query[:0]
-	for k := range int(q.Blocks) {
-		x.query = append(x.query, x.tree.LocalHash(q.Nodes[k/per]))
-	}
+	x.query = x.tree.AppendLocal(x.query[:0], q)
 	x.found = x.index.Match(x.query, false, x.found[:0])
 	for _, m := range x.found {
 		if m.Member.Rank == 0 {

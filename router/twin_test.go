@@ -12,30 +12,55 @@ import (
 )
 
 // shape is a kind of prompt tree.
-type shape struct{ trace, block int }
+type shape struct {
+	trace, block int
+	joined       bool
+}
 
-func (s shape) String() string { return fmt.Sprintf("trace=%d,block=%d", s.trace, s.block) }
+func (s shape) String() string {
+	return fmt.Sprintf("trace=%d,block=%d,joined=%v", s.trace, s.block, s.joined)
+}
 
-// One engine block per trace block, many, and straddling ones.
-var shapes = []shape{{4, 4}, {8, 1}, {12, 3}, {6, 4}, {4, 6}}
+// One engine block per trace block, many, and straddling ones; nodes of any
+// size.
+var shapes = []shape{{4, 4, false}, {8, 1, false}, {12, 3, false}, {6, 4, false}, {4, 6, false}, {4, 4, true}, {8, 1, true}}
 
 // prompts makes prompts of few ids, so that they share much, of any length.
 // What nobody asks for stands between them, so that paths lead over many pages.
-func prompts(r *rand.Rand, tree *prompt.Tree, s shape, count int) []prompt.Prompt {
-	var all []prompt.Prompt
-	for range count {
+func prompts(r *rand.Rand, s shape, count int) ([]prompt.Prompt, *prompt.Tree) {
+	tree := prompt.NewTree(s.trace, s.block, prompt.Options{Joined: s.joined})
+	var lists [][]uint64
+	var tokens []int
+	for n := range count {
 		ids := make([]uint64, 1+r.IntN(6))
 		for i := range ids {
 			ids[i] = uint64(r.IntN(2))
 		}
-		all = append(all, tree.Add(ids, 1+r.IntN(len(ids)*s.trace)))
+		lists, tokens = append(lists, ids), append(tokens, 1+r.IntN(len(ids)*s.trace))
+		if s.joined {
+			lists, tokens = apart(lists, tokens, n, s)
+			continue
+		}
 		gap := make([]uint64, 1+r.IntN(40))
 		for i := range gap {
-			gap[i] = uint64(1000*len(all) + i)
+			gap[i] = uint64(1000*(n+1) + i)
 		}
-		tree.Add(gap, len(gap)*s.trace)
+		lists, tokens = append(lists, gap), append(tokens, len(gap)*s.trace)
 	}
-	return all
+	all := tree.AddAll(len(lists), func(i int) ([]uint64, int) { return lists[i], tokens[i] })
+	var asked []prompt.Prompt
+	for i := 0; i < len(all); i += len(all) / count {
+		asked = append(asked, all[i])
+	}
+	return asked, tree
+}
+
+// apart adds prompts of a node each.
+func apart(lists [][]uint64, tokens []int, n int, s shape) ([][]uint64, []int) {
+	for k := range 20 {
+		lists, tokens = append(lists, []uint64{uint64(1000*(n+1) + k)}), append(tokens, s.trace)
+	}
+	return lists, tokens
 }
 
 // cache is a worker's cache: which blocks, by sequence hash, with their place.
@@ -56,7 +81,8 @@ func (c cache) fill(tree *prompt.Tree, q prompt.Prompt, blocks int, p *scheduler
 		if _, ok := c[seq[k]]; ok {
 			continue
 		}
-		at := place{node: q.Nodes[k/tree.PerNode()], k: k % tree.PerNode()}
+		n := q.Nodes[tree.Index(q.Nodes, k)]
+		at := place{node: n, k: k - int(tree.Start(n))}
 		e := scheduler.KVEvent{Stored: []scheduler.KVBlock{{Seq: seq[k], Tokens: local[k]}}}
 		if k > 0 {
 			at.parent = seq[k-1]
@@ -107,8 +133,7 @@ func TestResidencyTwin(t *testing.T) {
 
 func residencyTwin(t *testing.T, shape shape, workers int) {
 	r := sim.NewRand(1, "residency")
-	tree := prompt.NewTree(shape.trace, shape.block, prompt.Options{})
-	all := prompts(r, tree, shape, 60)
+	all, tree := prompts(r, shape, 60)
 	fast, plain := newResidency(tree, workers), newTreeIndex(tree)
 	caches := make([]cache, workers)
 	for w := range caches {
@@ -192,8 +217,7 @@ func loadsTwin(t *testing.T, shape shape, workers int) {
 		q prompt.Prompt
 	}
 	r := sim.NewRand(1, "loads")
-	tree := prompt.NewTree(shape.trace, shape.block, prompt.Options{})
-	all := prompts(r, tree, shape, 60)
+	all, tree := prompts(r, shape, 60)
 	fast := newLoads(tree, workers)
 	plain := make([]refs, workers)
 	for w := range plain {

@@ -66,6 +66,21 @@ func NewStage(settings Settings, p *Pool, role scheduler.Role) (*Stage, error) {
 	return s, nil
 }
 
+// Joined says that the engines of all pools, and their routers, can do with a
+// joined tree, in which nobody asks for the name of a block: vLLM's cores, as
+// long as nothing that happens to single blocks is told.
+func Joined(s Settings, pools ...*Pool) bool {
+	for _, p := range pools {
+		stage := Stage{Settings: s, Pool: p}
+		a := &p.Engine
+		if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offload().Blocks > 0 ||
+			s.Router == router.ModeKV && stage.captured() == scheduler.CaptureEvents {
+			return false
+		}
+	}
+	return !s.Events
+}
+
 // captured is what a KV router needs to see of the engine's cache. Residency of
 // prompt nodes is enough where engines name blocks as the router does and never
 // cache one without its parent. Without a prefix cache vLLM announces blocks

@@ -69,13 +69,14 @@ func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 	if traceBlock == 0 {
 		traceBlock = block
 	}
-	tree := prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat})
-	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, tree), cfg.Admission)
+	settings := cfg.settings()
+	settings.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat}) // not joined, unlike that of Run
+	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, settings.Tree), cfg.Admission)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &run{cfg: &cfg, feed: feed, col: collector.New(len(cfg.Workload.Turns))}
-	stages, err := newStages(&cfg, tree)
+	stages, err := newStages(&cfg, settings)
 	r.stages = stages
 	if err != nil {
 		return nil, nil, err

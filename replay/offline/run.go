@@ -98,13 +98,16 @@ func prepare(cfg *Config) (*run, []*stage, error) {
 	if traceBlock == 0 {
 		traceBlock = entry.Engine.BlockTokens
 	}
-	tree := prompt.NewTree(traceBlock, entry.Engine.BlockTokens, prompt.Options{Wrap: cfg.Compat})
-	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, tree), cfg.Admission)
+	settings := cfg.settings()
+	settings.Tree = prompt.NewTree(traceBlock, entry.Engine.BlockTokens, prompt.Options{
+		Wrap: cfg.Compat, Joined: engines.Joined(settings, cfg.pools()...),
+	})
+	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, settings.Tree), cfg.Admission)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &run{cfg: cfg, feed: feed, col: collector.New(len(cfg.Workload.Turns))}
-	stages, err := newStages(cfg, tree)
+	stages, err := newStages(cfg, settings)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,22 +123,37 @@ func prepare(cfg *Config) (*run, []*stage, error) {
 // stage is a pool's place in the topology, with what its workers are made of.
 type stage = engines.Stage
 
-// newStages is the pools of the topology, the entry first.
-func newStages(cfg *Config, tree *prompt.Tree) ([]*stage, error) {
-	settings := engines.Settings{
-		Tree: tree, Router: cfg.Router, RouterConfig: cfg.RouterConfig, Seed: cfg.Seed,
-		Requests: len(cfg.Workload.Turns), Compat: cfg.Compat, Steps: cfg.steps, Whole: cfg.Reject,
+// settings is what the stages of the run share, but for the tree.
+func (c *Config) settings() engines.Settings {
+	return engines.Settings{
+		Router: c.Router, RouterConfig: c.RouterConfig, Seed: c.Seed,
+		Requests: len(c.Workload.Turns), Compat: c.Compat, Steps: c.steps, Whole: c.Reject,
 	}
-	if !cfg.Disaggregated() {
-		s, err := engines.NewStage(settings, &cfg.Workers, scheduler.Aggregated)
-		return []*stage{s}, err
+}
+
+// pools is the pools of the topology, the entry first.
+func (c *Config) pools() []*Pool {
+	if c.Disaggregated() {
+		return []*Pool{c.Prefill, c.Decode}
 	}
-	p, err := engines.NewStage(settings, cfg.Prefill, scheduler.Prefill)
-	if err != nil {
-		return nil, err
+	return []*Pool{&c.Workers}
+}
+
+// newStages is the stages of the topology, the entry first.
+func newStages(cfg *Config, settings engines.Settings) ([]*stage, error) {
+	roles := []scheduler.Role{scheduler.Aggregated}
+	if cfg.Disaggregated() {
+		roles = []scheduler.Role{scheduler.Prefill, scheduler.Decode}
 	}
-	d, err := engines.NewStage(settings, cfg.Decode, scheduler.Decode)
-	return []*stage{p, d}, err
+	var stages []*stage
+	for i, p := range cfg.pools() {
+		s, err := engines.NewStage(settings, p, roles[i])
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, s)
+	}
+	return stages, nil
 }
 
 // choose is the driver for the topology, harness.md 2.1.

@@ -62,7 +62,7 @@ func (e *pageEvents) local(t *tree, s *sequence, i int32) uint64 {
 	case s.seed > 0:
 		return e.prompts.UniqueHash(prompt.Prompt{Seed: s.seed}, int(i))
 	}
-	return e.prompts.LocalHash(s.nodes[i/t.perNode])
+	return e.prompts.LocalHash(s.nodes[i/t.perNode], int(i%t.perNode))
 }
 
 // generatedHash names a page by the first generated token in it, output i of

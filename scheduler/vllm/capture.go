@@ -99,10 +99,9 @@ func (k *capture) evicted(c *Core, s *segment, n int32) {
 	if k.level != scheduler.CaptureEvents {
 		return
 	}
-	per := c.pool.perNode
 	for i := s.hi - 1; i >= s.hi-n; i-- {
 		if s.path != nil {
-			k.gone = append(k.gone, k.tree.SequenceHash(s.path[i/per], int(i%per)))
+			k.gone = append(k.gone, k.shared(s.path, int(i)))
 		} else {
 			k.gone = append(k.gone, k.own(s.uid, int(i)))
 		}
@@ -143,10 +142,15 @@ func (k *capture) promoted(c *Core, r *request) {
 // seq is the name of block i of r's list.
 func (k *capture) seq(c *Core, r *request, i int) uint64 {
 	if i < r.shared {
-		per := int(c.pool.perNode)
-		return k.tree.SequenceHash(r.path[i/per], i%per)
+		return k.shared(r.path, i)
 	}
 	return k.own(int64(r.id), i-r.shared)
+}
+
+// shared is the name of block i of a path.
+func (k *capture) shared(path []prompt.NodeID, i int) uint64 {
+	n := path[k.tree.Index(path, i)]
+	return k.tree.SequenceHash(n, i-int(k.tree.Start(n)))
 }
 
 // own names block i of what only one request can name: a block of a unique
@@ -169,7 +173,8 @@ func (k *capture) local(c *Core, r *request, i int) uint64 {
 	case s.prompt.Unique():
 		return s.local[i]
 	}
-	return k.tree.LocalHash(s.prompt.Nodes[i/int(c.pool.perNode)])
+	n := s.prompt.Nodes[k.tree.Index(s.prompt.Nodes, i)]
+	return k.tree.LocalHash(n, i-int(k.tree.Start(n)))
 }
 
 func ownHash(request int64, i int) uint64 {

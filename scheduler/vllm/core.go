@@ -66,7 +66,7 @@ func New(cfg Config) *Core {
 		decodeActive: -1,
 	}
 	c.waiting, c.running = newQueue(waitingQueue), newQueue(runningQueue)
-	c.pool.init(cfg.Blocks, cfg.Tree.PerNode(), c)
+	c.pool.init(cfg.Blocks, cfg.Tree, c)
 	c.capture.init(cfg)
 	if cfg.Offload.Blocks > 0 && cfg.Offload.BytesPerToken > 0 {
 		c.offload = newOffload(c)

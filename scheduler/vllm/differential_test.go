@@ -49,7 +49,7 @@ func TestCoreEqualsTwin(t *testing.T) {
 	if ran < cases {
 		return
 	}
-	for _, what := range []string{"preempted", "reused", "stalled", "run", "evicted", "unchunked", "fifo", "skipped", "prefill", "decode"} {
+	for _, what := range []string{"preempted", "reused", "stalled", "run", "evicted", "unchunked", "fifo", "skipped", "prefill", "decode", "joined"} {
 		if met[what] < cases/500 {
 			t.Errorf("%q was met in %d cases, want at least %d: %v", what, met[what], cases/500, met)
 		}
@@ -61,6 +61,7 @@ type twinCase struct {
 	config      vllm.Config // without a tree
 	traceTokens int
 	synthetic   bool // unique prompts, all as long as the first line's
+	joined      bool // the prompts are in a joined tree
 	stride      schedulertest.Stride
 	lines       []line
 }
@@ -69,7 +70,7 @@ func (c *twinCase) String() string {
 	var b strings.Builder
 	shown := c.config
 	shown.Tree = nil
-	fmt.Fprintf(&b, "config %+v\ntrace blocks of %d tokens, synthetic %v, stride %d\n", shown, c.traceTokens, c.synthetic, c.stride)
+	fmt.Fprintf(&b, "config %+v\ntrace blocks of %d tokens, synthetic %v, joined %v, stride %d\n", shown, c.traceTokens, c.synthetic, c.joined, c.stride)
 	for i, l := range c.lines {
 		fmt.Fprintf(&b, "  request %d at %v: %d in, %d out, %v\n", i, float64(l.at), l.in, l.out, l.ids)
 	}
@@ -115,6 +116,7 @@ func drawCase(rng *rand.Rand) *twinCase {
 		c.crowd(rng)
 	}
 	c.moveToPassEnds(rng)
+	c.joined = rng.IntN(2) == 0
 	return c
 }
 
@@ -220,7 +222,7 @@ func (c *twinCase) moveToPassEnds(rng *rand.Rand) {
 func (c *twinCase) open() ([]schedulertest.Arrival, vllm.Config) {
 	config := c.config
 	if !c.synthetic {
-		out, tree := arrivals(c.lines, c.traceTokens, config.BlockTokens)
+		out, tree := arrivals(c.lines, c.traceTokens, config.BlockTokens, prompt.Options{Joined: c.joined})
 		config.Tree = tree
 		return out, config
 	}
@@ -269,6 +271,7 @@ func (c *twinCase) run(met map[string]int) (difference string) {
 
 // tally counts what a case was about.
 func (c *twinCase) tally(p *pair, met map[string]int) {
+	p.met["joined"] = p.tree.PerNode() == 0 && p.met["evicted"]
 	p.met["unchunked"] = !c.config.ChunkedPrefill
 	p.met["fifo"] = c.config.Preemption == vllm.FIFO && p.met["preempted"]
 	p.met["prefill"] = c.config.Role == scheduler.Prefill

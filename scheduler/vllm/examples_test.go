@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -183,7 +184,7 @@ func TestExamples(t *testing.T) {
 func (e *example) open() (vllm.Config, []schedulertest.Arrival) {
 	c := plain(e.blockTokens)
 	e.change(&c)
-	arrivals, tree := arrivals(e.lines, e.blockTokens, e.blockTokens)
+	arrivals, tree := arrivals(e.lines, e.blockTokens, e.blockTokens, prompt.Options{})
 	c.Tree = tree
 	return c, arrivals
 }
@@ -251,7 +252,7 @@ func TestHandsOver(t *testing.T) {
 	} {
 		for name, open := range cores() {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
-				whole, tree := arrivals([]line{{0, 16, 3, sequence(1, 4)}}, 4, 4)
+				whole, tree := arrivals([]line{{0, 16, 3, sequence(1, 4)}}, 4, 4, prompt.Options{})
 				prefill := plain(4)
 				prefill.Tree, prefill.Role, prefill.MaxBatchedTokens, prefill.Transfer = tree, scheduler.Prefill, c.prefill, c.transfer
 				first := *whole[0].Request

@@ -177,8 +177,8 @@ func (o *offload) arrived(id transferID) {
 // name is what block i of r's list, a full one, holds.
 func (o *offload) name(r *request, i int) blockName {
 	if i < r.shared {
-		per := int(o.pool.perNode)
-		return blockName{int64(r.path[i/per]), int32(i % per)}
+		n := r.path[o.pool.tree.Index(r.path, i)]
+		return blockName{int64(n), int32(i) - o.pool.tree.Start(n)}
 	}
 	return blockName{^int64(r.id), int32(i)}
 }

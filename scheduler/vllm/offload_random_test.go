@@ -189,7 +189,7 @@ func rounds(n int) ([]schedulertest.Arrival, vllm.Config) {
 		first := uint64(1 + 100*(i%10))
 		lines = append(lines, line{sim.Time(1000 * i), 16 * 32, 4, sequence(first, first+31)})
 	}
-	arrivals, tree := arrivals(lines, 16, 16)
+	arrivals, tree := arrivals(lines, 16, 16, prompt.Options{})
 	config := plain(16)
 	config.Tree, config.Blocks = tree, 100
 	return arrivals, config

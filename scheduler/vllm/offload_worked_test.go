@@ -40,7 +40,7 @@ func TestOffloadWorked(t *testing.T) {
 206-208: admit 2 (16, 12 from host); host stored 5>6; last 2
 `
 	a, b := sequence(1, 4), sequence(5, 8)
-	arrivals, tree := arrivals([]line{{0, 16, 1, a}, {100, 16, 1, b}, {200, 16, 1, a}}, 4, 4)
+	arrivals, tree := arrivals([]line{{0, 16, 1, a}, {100, 16, 1, b}, {200, 16, 1, a}}, 4, 4, prompt.Options{})
 	config := plain(4)
 	config.Tree, config.Blocks, config.Capture = tree, 6, scheduler.CaptureEvents
 	config.Clock = timing.Clock{Model: flat{10, 2}, Speedup: 1, DecodeSpeedup: 1}
@@ -63,7 +63,7 @@ func TestOffloadWorked(t *testing.T) {
 func hashNames(tree *prompt.Tree) map[uint64]int {
 	names := make(map[uint64]int)
 	for n := range prompt.NodeID(tree.Len()) {
-		for k := range tree.PerNode() {
+		for k := range int(tree.Size(n)) {
 			names[tree.SequenceHash(n, k)] = len(names) + 1
 		}
 	}

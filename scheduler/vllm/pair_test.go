@@ -39,10 +39,10 @@ func newPair(c vllm.Config, arrivals []schedulertest.Arrival) *pair {
 		met:       make(map[string]bool),
 	}
 	p.twin.patience = differentialPatience
-	for n := range c.Tree.Len() {
+	for n := range prompt.NodeID(c.Tree.Len()) {
 		var hashes []uint64
-		for k := range c.Tree.PerNode() {
-			hashes = append(hashes, c.Tree.SequenceHash(prompt.NodeID(n), k))
+		for k := range int(c.Tree.Size(n)) {
+			hashes = append(hashes, c.Tree.SequenceHash(n, k))
 		}
 		p.hashes = append(p.hashes, hashes)
 	}

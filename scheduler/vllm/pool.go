@@ -9,13 +9,13 @@ type pool struct {
 	blocks   int
 	free     int
 	inactive int
-	perNode  int32
+	tree     *prompt.Tree
 	nodes    nodes
 	lru      lru
 }
 
-func (p *pool) init(blocks, perNode int, c *Core) {
-	*p = pool{core: c, blocks: blocks, free: blocks, perNode: int32(perNode), lru: newLRU()}
+func (p *pool) init(blocks int, tree *prompt.Tree, c *Core) {
+	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, lru: newLRU()}
 }
 
 // active is the number of blocks held by requests, shared ones counted once.
@@ -55,10 +55,9 @@ func (p *pool) evict(n int) int {
 
 // shrink takes the blocks from end on from the nodes they are in.
 func (p *pool) shrink(s *segment, end int32) {
-	for s.hi > end {
-		i := (s.hi - 1) / p.perNode
-		from := max(end, i*p.perNode)
+	for i := p.tree.Index(s.path, int(s.hi)-1); s.hi > end; i-- {
 		id := s.path[i]
+		from := max(end, p.tree.Start(id))
 		n := p.nodes.find(id)
 		n.resident -= s.hi - from
 		p.core.capture.residency(id, n.resident)
@@ -73,12 +72,15 @@ func (p *pool) shrink(s *segment, end int32) {
 // where it began.
 func (p *pool) empty(i int32) {
 	s := &p.lru.segments[i]
-	switch at := s.lo % p.perNode; {
-	case s.path != nil && at != 0:
-		if n := p.nodes.find(s.path[s.lo/p.perNode]); n.active < at {
-			p.lru.unlink(n.seg, i)
+	switch {
+	case s.path != nil:
+		id := s.path[p.tree.Index(s.path, int(s.lo))]
+		if at := s.lo - p.tree.Start(id); at > 0 {
+			if n := p.nodes.find(id); n.active < at {
+				p.lru.unlink(n.seg, i)
+			}
 		}
-	case s.path == nil && s.owner != none:
+	case s.owner != none:
 		if o := &p.core.requests[s.owner].own; o.active < s.lo {
 			p.lru.unlink(o.seg, i)
 		}
@@ -119,19 +121,20 @@ func (c *Core) use(s slot, from, to int) int {
 // first. It returns the first block that is not.
 func (c *Core) reuse(s slot, at, to int) int {
 	r := &c.requests[s]
-	per := int(c.pool.perNode)
 	from := at
-	for at < to && at < r.shared {
-		i := at / per
-		n := c.pool.nodes.find(r.path[i])
-		lo, hi := int32(at-i*per), int32(min(per, min(to, r.shared)-i*per))
+	end := min(to, r.shared)
+	for i := c.node(r, at); at < end; i++ {
+		id := r.path[i]
+		start := int(c.pool.tree.Start(id))
+		n := c.pool.nodes.find(id)
+		lo, hi := int32(at-start), min(c.pool.tree.Size(id), int32(end-start))
 		if n == nil || n.resident <= lo {
 			break
 		}
 		cached := min(hi, n.resident)
-		c.pool.revive(&n.span, cached, i*per)
-		c.hold(s, n, r.path[i], lo, cached)
-		at = i*per + int(cached)
+		c.pool.revive(&n.span, cached, start)
+		c.hold(s, n, id, lo, cached)
+		at = start + int(cached)
 		if cached < hi {
 			break
 		}
@@ -144,6 +147,14 @@ func (c *Core) reuse(s slot, at, to int) int {
 		c.capture.hit(c, r, at-1)
 	}
 	return at
+}
+
+// node is the place in r's path of the node with block at, if there is one.
+func (c *Core) node(r *request, at int) int {
+	if at == 0 || at >= r.shared {
+		return 0
+	}
+	return c.pool.tree.Index(r.path, at)
 }
 
 // revive makes the first cached blocks of a span, which begins base blocks into
@@ -160,12 +171,12 @@ func (p *pool) revive(s *span, cached int32, base int) {
 // taken blocks.
 func (c *Core) store(s slot, at, end int) {
 	r := &c.requests[s]
-	per := int(c.pool.perNode)
 	c.capture.stored(c, r, at, min(end, r.full))
-	for at < end && at < r.shared {
-		i := at / per
+	named := min(end, r.shared)
+	for i := c.node(r, at); at < named; i++ {
 		id := r.path[i]
-		lo, hi := int32(at-i*per), int32(min(per, min(end, r.shared)-i*per))
+		start := int(c.pool.tree.Start(id))
+		lo, hi := int32(at-start), min(c.pool.tree.Size(id), int32(named-start))
 		n := c.pool.nodes.at(id)
 		if n.empty() {
 			c.pool.nodes.keep(id)
@@ -173,7 +184,7 @@ func (c *Core) store(s slot, at, end int) {
 		n.resident = hi
 		c.capture.residency(id, hi)
 		c.hold(s, n, id, lo, hi)
-		at = i*per + int(hi)
+		at = start + int(hi)
 	}
 	if at < end && at < r.full {
 		r.own.resident = int32(min(end, r.full) - r.shared)
@@ -187,7 +198,7 @@ func (c *Core) hold(s slot, n *node, id prompt.NodeID, lo, hi int32) {
 	if hi > n.active {
 		n.active = hi
 	}
-	if hi == c.pool.perNode {
+	if hi == c.pool.tree.Size(id) {
 		if lo > 0 {
 			c.leaveTail(s, n)
 		}
@@ -264,8 +275,8 @@ func (c *Core) releasePath(s slot, held int) {
 		return
 	}
 	r := &c.requests[s]
-	per := int(c.pool.perNode)
-	last := (held - 1) / per
+	tree := c.pool.tree
+	last := tree.Index(r.path, held-1)
 	lo, id := held, noSeg
 	for i := last; i >= 0; i-- {
 		n := c.pool.nodes.find(r.path[i])
@@ -283,12 +294,12 @@ func (c *Core) releasePath(s slot, held int) {
 		}
 		if id == noSeg {
 			seg := segment{above: noSeg, hi: int32(held), path: r.path, owner: none}
-			if i == last && int(n.resident) > held-i*per {
+			if i == last && n.resident > int32(held)-tree.Start(r.path[i]) {
 				seg.above = n.seg // another prompt goes on from here
 			}
 			id = c.pool.lru.add(seg)
 		}
-		lo = i*per + int(active)
+		lo = int(tree.Start(r.path[i]) + active)
 		n.active, n.seg = active, id
 	}
 	if id != noSeg {
@@ -315,15 +326,14 @@ func (c *Core) cachedPrefix(r *request) int {
 	if c.offload != nil {
 		return min(c.offload.prefix(r)<<c.shift, r.input)
 	}
-	blocks, per := 0, int(c.pool.perNode)
-	for i, id := range r.path {
+	blocks, tree := 0, c.pool.tree
+	for _, id := range r.path {
 		n := c.pool.nodes.find(id)
 		if n == nil || n.resident == 0 {
 			break
 		}
-		size := min(per, r.shared-i*per)
-		blocks += min(int(n.resident), size)
-		if int(n.resident) < size {
+		blocks = min(int(tree.Start(id)+n.resident), r.shared)
+		if n.resident < tree.Size(id) {
 			break
 		}
 	}

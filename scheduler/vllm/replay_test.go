@@ -19,12 +19,13 @@ type line struct {
 }
 
 // arrivals interns the prompts of lines in a tree of their own.
-func arrivals(lines []line, traceTokens, blockTokens int) ([]schedulertest.Arrival, *prompt.Tree) {
-	tree := prompt.NewTree(traceTokens, blockTokens, prompt.Options{})
+func arrivals(lines []line, traceTokens, blockTokens int, o prompt.Options) ([]schedulertest.Arrival, *prompt.Tree) {
+	tree := prompt.NewTree(traceTokens, blockTokens, o)
+	prompts := tree.AddAll(len(lines), func(i int) ([]uint64, int) { return lines[i].ids, lines[i].in })
 	out := make([]schedulertest.Arrival, len(lines))
 	for i, l := range lines {
 		out[i] = schedulertest.Arrival{At: l.at, Request: &sim.Request{
-			ID: sim.RequestID(i), InputTokens: l.in, OutputTokens: l.out, Prompt: tree.Add(l.ids, l.in),
+			ID: sim.RequestID(i), InputTokens: l.in, OutputTokens: l.out, Prompt: prompts[i],
 		}}
 	}
 	return out, tree

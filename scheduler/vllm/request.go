@@ -84,9 +84,8 @@ func (s *request) init(r *sim.Request, cfg *Config) {
 		emitted: -1, planned: -1,
 	}
 	if cfg.PrefixCaching && !r.Prompt.Unique() {
-		per := cfg.Tree.PerNode()
 		s.shared = s.full
-		s.path = r.Prompt.Nodes[:(s.full+per-1)/per]
+		s.path = cfg.Tree.Full(&r.Prompt)
 	}
 }
 

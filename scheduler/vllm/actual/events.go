@@ -140,5 +140,6 @@ func (e *events) local(r *request, i int) uint64 {
 	case s.prompt.Unique():
 		return s.local[i]
 	}
-	return e.tree.LocalHash(s.prompt.Nodes[i/e.tree.PerNode()])
+	per := e.tree.PerNode()
+	return e.tree.LocalHash(s.prompt.Nodes[i/per], i%per)
 }

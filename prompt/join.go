@@ -1,0 +1,157 @@
+package prompt
+
+// joiner builds a joined tree: a node is a longest run of engine blocks of
+// which every prompt that has one has all.
+//
+// It is a radix tree that splits a node where a prompt leaves it or ends in it.
+// The lower half keeps the number, so that a prompt's last node stays its last.
+type joiner struct {
+	per   int    // engine blocks of a hash id
+	mask  uint64 // the bits of a hash id that count
+	nodes []joint
+	table []int32 // 1 + a node, by parent and first hash id; 0 is free
+}
+
+// joint is a node of a tree under construction.
+type joint struct {
+	parent int32 // -1: none
+	extent
+	owner int32    // a prompt that has the node
+	ids   []uint64 // of the owner
+}
+
+const minJoinTable = 1 << 10
+
+func newJoiner(per int, wrap bool) *joiner {
+	j := &joiner{per: per, mask: ^uint64(0), table: make([]int32, minJoinTable)}
+	if wrap {
+		j.mask = 1<<32 - 1
+	}
+	return j
+}
+
+// add adds the first blocks of a prompt and returns its last node, -1 when
+// there are none.
+func (j *joiner) add(owner int32, ids []uint64, blocks int) int32 {
+	at := int32(-1)
+	for from := 0; from < blocks; {
+		slot := j.find(at, ids[from/j.per])
+		n := j.table[slot] - 1
+		if n < 0 {
+			n = j.leaf(joint{at, extent{int32(from), int32(blocks)}, owner, ids})
+			j.table[slot] = n + 1
+			j.grow()
+			return n
+		}
+		from = j.common(&j.nodes[n], ids, blocks)
+		if from < int(j.nodes[n].end) {
+			n = j.split(n, slot, int32(from))
+		}
+		at = n
+	}
+	return at
+}
+
+func (j *joiner) leaf(n joint) int32 {
+	j.nodes = append(j.nodes, n)
+	return int32(len(j.nodes)) - 1
+}
+
+// common is where a prompt ends, leaves n or passes n's end.
+func (j *joiner) common(n *joint, ids []uint64, blocks int) int {
+	end := min(int(n.end), blocks)
+	i, last := int(n.start)/j.per, (end-1)/j.per
+	for i <= last && (n.ids[i]^ids[i])&j.mask == 0 {
+		i++
+	}
+	return min(i*j.per, end)
+}
+
+// split cuts n, which the table has at slot, and returns the new upper half.
+func (j *joiner) split(n int32, slot int, at int32) int32 {
+	upper := j.leaf(j.nodes[n])
+	j.nodes[upper].end = at
+	j.nodes[n].parent, j.nodes[n].start = upper, at
+	j.table[slot] = upper + 1
+	j.table[j.find(upper, j.first(&j.nodes[n]))] = n + 1
+	j.grow()
+	return upper
+}
+
+// first is the hash id of n's first block.
+func (j *joiner) first(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
+
+// find is the place in the table of the child of a node that begins with an
+// id, or the free one where it would be.
+func (j *joiner) find(parent int32, id uint64) int {
+	id &= j.mask
+	mask := len(j.table) - 1
+	h := (id ^ uint64(uint32(parent))<<32) * 0x9e3779b97f4a7c15
+	for i := int(h>>32) & mask; ; i = (i + 1) & mask {
+		n := j.table[i] - 1
+		if n < 0 || j.nodes[n].parent == parent && j.first(&j.nodes[n])&j.mask == id {
+			return i
+		}
+	}
+}
+
+// grow keeps half of the table free.
+func (j *joiner) grow() {
+	if 2*len(j.nodes) <= len(j.table) {
+		return
+	}
+	j.table = make([]int32, 4*len(j.table))
+	for i := range j.nodes {
+		n := &j.nodes[i]
+		j.table[j.find(n.parent, j.first(n))] = int32(i) + 1
+	}
+}
+
+// addJoined interns all prompts of the tree.
+func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int)) []Prompt {
+	if t.source != nil {
+		panic("prompt tree: a joined tree takes its prompts once")
+	}
+	j := newJoiner(t.traceTokens/t.blockTokens, t.wrap)
+	prompts := make([]Prompt, count)
+	last := make([]int32, count)
+	for i := range prompts {
+		ids, tokens := source(i)
+		prompts[i].Blocks = int32(tokens / t.blockTokens)
+		last[i] = j.add(int32(i), ids, tokens/t.blockTokens)
+	}
+	t.number(j, prompts, last)
+	t.source = source
+	return prompts
+}
+
+// number gives nodes their ids in the order in which prompts come by them, and
+// prompts their paths.
+func (t *Tree) number(j *joiner, prompts []Prompt, last []int32) {
+	ids := make([]NodeID, len(j.nodes)) // 1 + the id
+	t.parent = make([]NodeID, 0, len(j.nodes))
+	t.extents = make([]extent, 0, len(j.nodes))
+	t.owner = make([]int32, 0, len(j.nodes))
+	t.paths = make([]NodeID, 0, 4*len(prompts))
+	var path []int32
+	for i := range prompts {
+		path = path[:0]
+		for n := last[i]; n >= 0; n = j.nodes[n].parent {
+			path = append(path, n)
+		}
+		from, at := len(t.paths), None
+		for k := len(path) - 1; k >= 0; k-- {
+			n := &j.nodes[path[k]]
+			id := &ids[path[k]]
+			if *id == 0 {
+				t.parent = append(t.parent, at)
+				t.extents = append(t.extents, n.extent)
+				t.owner = append(t.owner, n.owner)
+				*id = NodeID(len(t.parent))
+			}
+			at = *id - 1
+			t.paths = append(t.paths, at)
+		}
+		prompts[i].Nodes = t.paths[from:len(t.paths):len(t.paths)]
+	}
+}
