@@ -45,11 +45,18 @@ type Match struct {
 	Blocks int32
 }
 
+// Reasons of an IndexError.
+const (
+	NoParent    = "Failed to find parent block"
+	NoBlock     = "Failed to find block"
+	BadSequence = "Invalid block sequence"
+)
+
 // IndexError says that an event does not fit what the index knows.
 type IndexError struct {
 	Member Member
 	Block  uint64 // sequence hash
-	Reason string
+	Reason string // NoParent, NoBlock or BadSequence
 }
 
 func (e *IndexError) Error() string {
@@ -83,7 +90,7 @@ func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) erro
 	at := x.root
 	if parent != nil {
 		if at = x.lookup[n][*parent]; at == nil {
-			return &IndexError{Member: m, Block: *parent, Reason: "Failed to find parent block"}
+			return &IndexError{Member: m, Block: *parent, Reason: NoParent}
 		}
 	}
 	for i, b := range blocks {
@@ -102,7 +109,7 @@ func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) erro
 			at.children[b.Tokens] = child
 		}
 		if child == at {
-			return &IndexError{Member: m, Block: b.Seq, Reason: "Invalid block sequence"}
+			return &IndexError{Member: m, Block: b.Seq, Reason: BadSequence}
 		}
 		x.lookup[n][b.Seq] = child
 		at = child
@@ -122,7 +129,7 @@ func (x *Index) Remove(m Member, blocks []uint64) error {
 		b := x.lookup[n][seq]
 		if b == nil {
 			if first == nil {
-				first = &IndexError{Member: m, Block: seq, Reason: "Failed to find block"}
+				first = &IndexError{Member: m, Block: seq, Reason: NoBlock}
 			}
 			continue
 		}
@@ -135,14 +142,24 @@ func (x *Index) Remove(m Member, blocks []uint64) error {
 // Clear takes all blocks from all ranks of a worker.
 func (x *Index) Clear(w sim.WorkerID) {
 	for n, m := range x.members {
-		if m.Worker != w {
-			continue
+		if m.Worker == w {
+			x.clear(int32(n))
 		}
-		for _, b := range x.lookup[n] { // in any order: the outcome is the same
-			b.leave(int32(n))
-		}
-		clear(x.lookup[n])
 	}
+}
+
+// ClearMember takes all blocks from one rank of a worker.
+func (x *Index) ClearMember(m Member) {
+	if n, ok := x.number[m]; ok {
+		x.clear(n)
+	}
+}
+
+func (x *Index) clear(n int32) {
+	for _, b := range x.lookup[n] { // in any order: the outcome is the same
+		b.leave(n)
+	}
+	clear(x.lookup[n])
 }
 
 // leave takes a member from a block. A block without members loses what hangs

@@ -177,6 +177,9 @@ func doors() map[string][]string {
 		"golang.org/x/term":                {"cmd"},
 		"github.com/nats-io/":              {"plan/queue", "plan/broker"},
 		"github.com/google/uuid":           {"cancel"},
+		"github.com/vmihailenco/msgpack":   {"kvevents"},
+		"go.uber.org/goleak":               {"kvevents"},
+		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
 	}
 }
 

@@ -1,0 +1,226 @@
+package kvevents
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
+
+// Decode reads a batch. Events come as maps or as arrays; one that cannot be
+// read makes the batch unreadable.
+func Decode(payload []byte) (Batch, error) {
+	r := newReader(payload)
+	n, err := r.array()
+	if err != nil {
+		return Batch{}, fmt.Errorf("batch: %w", err)
+	}
+	if n != 3 {
+		return Batch{}, fmt.Errorf("batch of %d elements, want 3", n)
+	}
+	var b Batch
+	if b.Time, err = r.seconds(); err != nil {
+		return Batch{}, fmt.Errorf("time of the batch: %w", err)
+	}
+	if n, err = r.array(); err != nil {
+		return Batch{}, fmt.Errorf("events of the batch: %w", err)
+	}
+	for i := range n {
+		e, err := r.event()
+		if err != nil {
+			return Batch{}, fmt.Errorf("event %d: %w", i, err)
+		}
+		b.Events = append(b.Events, e)
+	}
+	if b.Rank, b.HasRank, err = r.rank(); err != nil {
+		return Batch{}, fmt.Errorf("rank of the batch: %w", err)
+	}
+	if left := r.bytes.Len(); left > 0 {
+		return Batch{}, fmt.Errorf("%d bytes after the batch", left)
+	}
+	return b, nil
+}
+
+// reader reads msgpack without trusting it: lengths make room for no more than
+// the bytes that are there, and nothing nests deeper than maxDepth.
+type reader struct {
+	bytes *bytes.Reader
+	d     *msgpack.Decoder
+}
+
+const maxDepth = 16
+
+func newReader(payload []byte) *reader {
+	b := bytes.NewReader(payload)
+	return &reader{bytes: b, d: msgpack.NewDecoder(b)}
+}
+
+// place is where the next value begins, to return to.
+func (r *reader) place() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
+
+func (r *reader) back(to int64) error {
+	_, err := r.bytes.Seek(to, io.SeekStart)
+	return err
+}
+
+// wrong says what stands where something else was wanted.
+func (r *reader) wrong(want string) error {
+	c, err := r.d.PeekCode()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("msgpack code %#02x, want %s", c, want)
+}
+
+func (r *reader) is(kind func(byte) bool) bool {
+	c, err := r.d.PeekCode()
+	return err == nil && kind(c)
+}
+
+func isNil(c byte) bool { return c == msgpcode.Nil }
+
+func isArray(c byte) bool {
+	return msgpcode.IsFixedArray(c) || c == msgpcode.Array16 || c == msgpcode.Array32
+}
+
+func isMap(c byte) bool {
+	return msgpcode.IsFixedMap(c) || c == msgpcode.Map16 || c == msgpcode.Map32
+}
+
+func isString(c byte) bool {
+	return msgpcode.IsFixedString(c) || c == msgpcode.Str8 || c == msgpcode.Str16 || c == msgpcode.Str32
+}
+
+func isInt(c byte) bool {
+	return msgpcode.IsFixedNum(c) || c >= msgpcode.Uint8 && c <= msgpcode.Uint64 || c >= msgpcode.Int8 && c <= msgpcode.Int64
+}
+
+func isFloat(c byte) bool { return c == msgpcode.Float || c == msgpcode.Double }
+
+// null takes a nil if there is one.
+func (r *reader) null() bool {
+	return r.is(isNil) && r.d.DecodeNil() == nil
+}
+
+// array begins an array, of at most as many elements as bytes are left.
+func (r *reader) array() (int, error) {
+	if !r.is(isArray) {
+		return 0, r.wrong("an array")
+	}
+	n, err := r.d.DecodeArrayLen()
+	return n, r.fits(n, err)
+}
+
+// pairs begins a map.
+func (r *reader) pairs() (int, error) {
+	if !r.is(isMap) {
+		return 0, r.wrong("a map")
+	}
+	n, err := r.d.DecodeMapLen()
+	return n, r.fits(n, err)
+}
+
+func (r *reader) fits(n int, err error) error {
+	if err == nil && n > r.bytes.Len() {
+		return fmt.Errorf("%d elements in %d bytes", n, r.bytes.Len())
+	}
+	return err
+}
+
+func (r *reader) string() (string, error) {
+	if !r.is(isString) {
+		return "", r.wrong("a string")
+	}
+	return r.d.DecodeString()
+}
+
+// optional is a string, or "" for nil.
+func (r *reader) optional() (string, error) {
+	if r.null() {
+		return "", nil
+	}
+	return r.string()
+}
+
+// bits is an integer of up to 64 bits, signed or not, as its bits.
+func (r *reader) bits() (uint64, error) {
+	if !r.is(isInt) {
+		return 0, r.wrong("an integer")
+	}
+	if r.is(func(c byte) bool { return c == msgpcode.Uint64 }) {
+		return r.d.DecodeUint64()
+	}
+	n, err := r.d.DecodeInt64()
+	return uint64(n), err
+}
+
+// number is an integer from lo to hi.
+func (r *reader) number(lo, hi int64) (int64, error) {
+	unsigned := r.is(func(c byte) bool { return c == msgpcode.Uint64 })
+	b, err := r.bits()
+	if err != nil {
+		return 0, err
+	}
+	if n := int64(b); n >= lo && n <= hi && !(unsigned && n < 0) {
+		return n, nil
+	}
+	return 0, fmt.Errorf("integer is %d, want %d to %d", int64(b), lo, hi)
+}
+
+func (r *reader) seconds() (float64, error) {
+	switch {
+	case r.is(isFloat):
+		return r.d.DecodeFloat64()
+	case r.is(isInt):
+		n, err := r.d.DecodeInt64()
+		return float64(n), err
+	}
+	return 0, r.wrong("a number")
+}
+
+func (r *reader) rank() (int32, bool, error) {
+	if r.null() {
+		return 0, false, nil
+	}
+	n, err := r.number(-1<<31, 1<<31-1)
+	return int32(n), true, err
+}
+
+// hashes is a list of hashes.
+func (r *reader) hashes() ([]uint64, error) {
+	n, err := r.array()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]uint64, n)
+	for i := range list {
+		if list[i], err = r.bits(); err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return list, nil
+}
+
+// skip passes over a value.
+func (r *reader) skip(depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("values nested more than %d deep", maxDepth)
+	}
+	var n int
+	var err error
+	switch {
+	case r.is(isArray):
+		n, err = r.array()
+	case r.is(isMap):
+		n, err = r.pairs()
+		n *= 2
+	default:
+		return r.d.Skip()
+	}
+	for i := 0; i < n && err == nil; i++ {
+		err = r.skip(depth - 1)
+	}
+	return err
+}

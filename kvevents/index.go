@@ -1,0 +1,158 @@
+package kvevents
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Index knows which worker caches which blocks, from what the workers publish.
+// Any goroutine may ask and feed it.
+type Index struct {
+	mu    sync.Mutex
+	tiers [tierExternal + 1]*router.Index // by tier; routers ask the device's
+	stats IndexStats
+	warn  func(string)
+}
+
+// IndexStats counts what did not fit what was known.
+type IndexStats struct {
+	Changes       uint64 // taken in
+	OrphanStores  uint64 // blocks stored after one nobody knows
+	UnknownBlocks uint64 // removals of blocks nobody knows, at least one each
+	BadSequences  uint64 // blocks stored after themselves
+}
+
+// NewIndex returns an empty index. warn, if not nil, is told of changes that do
+// not fit; they are not fatal.
+func NewIndex(warn func(string)) *Index {
+	x := &Index{warn: warn}
+	for t := range x.tiers {
+		x.tiers[t] = router.NewIndex()
+	}
+	return x
+}
+
+// Match appends, for each rank of each worker that caches any on its device,
+// how many of the blocks with the given local hashes it caches from the first,
+// ordered by worker and rank.
+func (x *Index) Match(query []uint64, dst []router.Match) []router.Match {
+	return x.MatchTier(scheduler.Device, query, dst)
+}
+
+// MatchTier is Match for blocks in another memory.
+func (x *Index) MatchTier(t scheduler.Tier, query []uint64, dst []router.Match) []router.Match {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tiers[t].Match(query, false, dst)
+}
+
+// Blocks counts, for each rank of each worker, the blocks on its device that a
+// query can find.
+func (x *Index) Blocks() []router.Match {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tiers[scheduler.Device].Reachable()
+}
+
+// Size is the number of blocks known, of all workers on their devices.
+func (x *Index) Size() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tiers[scheduler.Device].Size()
+}
+
+// Stats says what the index has taken in.
+func (x *Index) Stats() IndexStats {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stats
+}
+
+// Feed takes in what one publisher tells of a worker. A worker may have several
+// publishers, one for each of its ranks.
+type Feed struct {
+	index  *Index
+	worker sim.WorkerID
+	fed    map[cache]struct{} // what this publisher has spoken of
+}
+
+var _ Sink = (*Feed)(nil)
+
+// Feed is how a publisher's changes get into the index, as those of worker w.
+func (x *Index) Feed(w sim.WorkerID) *Feed {
+	return &Feed{index: x, worker: w, fed: make(map[cache]struct{})}
+}
+
+// Take takes in changes, in order.
+func (f *Feed) Take(changes []Change) {
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	for i := range changes {
+		f.take(&changes[i])
+	}
+}
+
+// Replace takes in changes in place of all that the publisher has told before.
+// Nobody sees the index in between.
+func (f *Feed) Replace(changes []Change) {
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	f.forget()
+	for i := range changes {
+		if !changes[i].Clear { // a snapshot's, of ranks that it does not speak of too
+			f.take(&changes[i])
+		}
+	}
+}
+
+// Leave takes everything out of the index that the publisher has told.
+func (f *Feed) Leave() {
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	f.forget()
+}
+
+func (f *Feed) forget() {
+	for c := range f.fed { // in any order: the outcome is the same
+		f.index.tiers[c.tier].ClearMember(router.Member{Worker: f.worker, Rank: c.rank})
+	}
+	clear(f.fed)
+}
+
+func (f *Feed) take(c *Change) {
+	x := f.index
+	x.stats.Changes++
+	if c.Clear {
+		for _, tier := range x.tiers {
+			tier.Clear(f.worker)
+		}
+		return
+	}
+	f.fed[cache{c.Event.Rank, c.Event.Tier}] = struct{}{}
+	if err := x.tiers[c.Event.Tier].Apply(f.worker, c.Event); err != nil {
+		x.misfit(err)
+	}
+}
+
+// misfit counts a change that does not fit what is known.
+func (x *Index) misfit(err error) {
+	var e *router.IndexError
+	if errors.As(err, &e) {
+		switch e.Reason {
+		case router.NoParent:
+			x.stats.OrphanStores++
+		case router.NoBlock:
+			x.stats.UnknownBlocks++
+		default:
+			x.stats.BadSequences++
+		}
+	}
+	if x.warn != nil {
+		x.warn(fmt.Sprintf("index of cached blocks: %v", err))
+	}
+}

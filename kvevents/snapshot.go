@@ -1,0 +1,160 @@
+package kvevents
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// cached knows which blocks are cached, from the events published so far.
+//
+// A block costs its name, its parent's and the hash of its tokens.
+type cached struct {
+	blocks []cachedBlock // in the order in which they were stored first
+	at     map[blockName]int32
+	gone   int // blocks that are not there any more
+}
+
+// cache is one of the caches behind a publisher: a rank's memory.
+type cache struct {
+	rank int32
+	tier scheduler.Tier
+}
+
+// blockName names a block in a cache.
+type blockName struct {
+	cache
+	hash uint64
+}
+
+type cachedBlock struct {
+	blockName
+	tokens    uint64
+	parent    uint64
+	hasParent bool
+	gone      bool
+}
+
+func newCached() *cached { return &cached{at: make(map[blockName]int32)} }
+
+// apply takes in a change. A block stored again keeps its place.
+func (k *cached) apply(c *Change) {
+	if c.Clear {
+		clear(k.at)
+		k.blocks, k.gone = k.blocks[:0], 0
+		return
+	}
+	e := &c.Event
+	in := cache{e.Rank, e.Tier}
+	parent, hasParent := e.Parent, e.HasParent
+	for _, b := range e.Stored {
+		k.store(cachedBlock{blockName: blockName{in, b.Seq}, tokens: b.Tokens, parent: parent, hasParent: hasParent})
+		parent, hasParent = b.Seq, true
+	}
+	for _, h := range e.Removed {
+		k.remove(blockName{in, h})
+	}
+}
+
+func (k *cached) store(b cachedBlock) {
+	if i, ok := k.at[b.blockName]; ok {
+		k.blocks[i] = b
+		return
+	}
+	k.at[b.blockName] = int32(len(k.blocks))
+	k.blocks = append(k.blocks, b)
+}
+
+// minGone is the number of gaps that are not worth closing.
+const minGone = 1024
+
+func (k *cached) remove(name blockName) {
+	i, ok := k.at[name]
+	if !ok {
+		return
+	}
+	delete(k.at, name)
+	k.blocks[i].gone = true
+	if k.gone++; k.gone > minGone && 2*k.gone > len(k.blocks) {
+		k.compact()
+	}
+}
+
+// compact closes the gaps.
+func (k *cached) compact() {
+	k.blocks = slices.DeleteFunc(k.blocks, func(b cachedBlock) bool { return b.gone })
+	for i := range k.blocks {
+		k.at[k.blocks[i].blockName] = int32(i)
+	}
+	k.gone = 0
+}
+
+// Depths of blocks that have none.
+const (
+	depthUnknown = -1
+	orphaned     = -2
+)
+
+// ordered lists the blocks that hang on a root, parents before their children:
+// by rank, then by depth, and among equals in the order in which they were
+// stored.
+func (k *cached) ordered() []*cachedBlock {
+	depth := make([]int32, len(k.blocks))
+	for i := range depth {
+		depth[i] = depthUnknown
+	}
+	var path []int32
+	out := make([]*cachedBlock, 0, len(k.at))
+	order := make([]int32, 0, len(k.at))
+	for i := range k.blocks {
+		if k.blocks[i].gone {
+			continue
+		}
+		if path = k.measure(int32(i), depth, path[:0]); depth[i] >= 0 {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(k.blocks[a].rank, k.blocks[b].rank), cmp.Compare(depth[a], depth[b]))
+	})
+	for _, i := range order {
+		out = append(out, &k.blocks[i])
+	}
+	return out
+}
+
+// measure finds the depth of a block and of those before it. A block whose
+// parents lead to a gap, or round in a circle, is orphaned.
+func (k *cached) measure(i int32, depth, path []int32) []int32 {
+	const walking = -3
+	at := int32(orphaned) // the depth of what the walk ends at
+	for {
+		if depth[i] == walking {
+			break
+		}
+		if depth[i] != depthUnknown {
+			at = depth[i]
+			break
+		}
+		depth[i] = walking
+		path = append(path, i)
+		b := &k.blocks[i]
+		if !b.hasParent {
+			at = -1
+			break
+		}
+		parent, ok := k.at[blockName{b.cache, b.parent}]
+		if !ok {
+			break
+		}
+		i = parent
+	}
+	for n := len(path) - 1; n >= 0; n-- {
+		if at != orphaned {
+			at++
+		}
+		depth[path[n]] = at
+	}
+	return path
+}

@@ -1,0 +1,232 @@
+package zmtp
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// ErrClosed says that a connection or socket was closed on this side.
+var ErrClosed = errors.New("zmtp: closed")
+
+// conn is one connection after its handshake. Any goroutine may send; one reads.
+type conn struct {
+	net    net.Conn
+	in     *bufio.Reader
+	minor  byte // of the peer's ZMTP version
+	limit  int  // bytes of a frame from the peer
+	silent time.Duration
+
+	mu     sync.Mutex
+	queue  [][]byte // messages as they go over the wire
+	size   int      // bytes of queue
+	urgent []byte   // commands, which go before them
+	closed bool
+	wake   chan struct{} // of capacity 1: there is something to write
+
+	dead      chan struct{} // closed by close
+	subscribe func(topic string, on bool)
+	ponged    func()
+}
+
+// handshake makes a connection out of a TCP connection, and starts its writer.
+func handshake(n net.Conn, t Type, limit int) (*conn, error) {
+	if err := n.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return nil, err
+	}
+	c := &conn{net: n, limit: limit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
+	c.in = bufio.NewReaderSize(deadlines{c}, 64<<10)
+	if _, err := n.Write(appendGreeting(nil)); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.minor, err = readGreeting(c.in); err != nil {
+		return nil, err
+	}
+	if _, err = n.Write(appendReady(nil, t)); err != nil {
+		return nil, err
+	}
+	if err := readReady(c.in, t); err != nil {
+		return nil, err
+	}
+	if err := n.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	go c.write()
+	return c, nil
+}
+
+// handshakeTime bounds a handshake.
+const handshakeTime = 5 * time.Second
+
+// deadlines reads from a connection that must not be silent for too long.
+type deadlines struct{ c *conn }
+
+func (d deadlines) Read(p []byte) (int, error) {
+	if d.c.silent > 0 {
+		if err := d.c.net.SetReadDeadline(time.Now().Add(d.c.silent)); err != nil {
+			return 0, err
+		}
+	}
+	return d.c.net.Read(p)
+}
+
+// maxQueued bounds the messages that wait for one peer, in bytes.
+const maxQueued = 512 << 20
+
+// send queues a message as it goes over the wire, unless bound are queued.
+func (c *conn) send(wire []byte, bound int) bool {
+	c.mu.Lock()
+	if c.closed || len(c.queue) >= bound || c.size+len(wire) > maxQueued {
+		c.mu.Unlock()
+		return false
+	}
+	c.queue = append(c.queue, wire)
+	c.size += len(wire)
+	c.mu.Unlock()
+	c.notify()
+	return true
+}
+
+// maxUrgent bounds the commands that wait to be written.
+const maxUrgent = 64 << 10
+
+// command queues a command before all messages.
+func (c *conn) command(name string, body []byte) {
+	c.mu.Lock()
+	if len(c.urgent) < maxUrgent {
+		c.urgent = appendCommand(c.urgent, name, body)
+	}
+	c.mu.Unlock()
+	c.notify()
+}
+
+func (c *conn) notify() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// maxWrite is the number of messages handed to the system at once: what is
+// queued behind them counts against the bound of send.
+const maxWrite = 64
+
+// write writes what is queued until the connection is closed.
+func (c *conn) write() {
+	var out net.Buffers
+	for {
+		out = c.take(out[:0])
+		if len(out) == 0 {
+			select {
+			case <-c.wake:
+				continue
+			case <-c.dead:
+				return
+			}
+		}
+		all := out // WriteTo uses up its receiver
+		if _, err := all.WriteTo(c.net); err != nil {
+			c.close()
+			return
+		}
+		clear(out)
+	}
+}
+
+func (c *conn) take(out net.Buffers) net.Buffers {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.urgent) > 0 {
+		out = append(out, c.urgent)
+		c.urgent = nil
+	}
+	n := min(maxWrite, len(c.queue))
+	for _, wire := range c.queue[:n] {
+		out = append(out, wire)
+		c.size -= len(wire)
+	}
+	clear(c.queue[:n])
+	if c.queue = c.queue[n:]; len(c.queue) == 0 {
+		c.queue = nil
+	}
+	return out
+}
+
+// receive reads the next message. Commands are dealt with on the way.
+func (c *conn) receive() (Message, error) {
+	var m Message
+	for {
+		f, err := readFrame(c.in, c.limit)
+		if err != nil {
+			return nil, err
+		}
+		if f.command() {
+			if len(m) > 0 {
+				return nil, errors.New("command in the middle of a message")
+			}
+			if err := c.obey(f.body); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if m = append(m, f.body); !f.more() {
+			return m, nil
+		}
+		if len(m) == maxFrames {
+			return nil, fmt.Errorf("message of more than %d frames", maxFrames)
+		}
+	}
+}
+
+// obey does what a command says. Unknown ones are passed over.
+func (c *conn) obey(body []byte) error {
+	name, rest, err := parseCommand(body)
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "PING":
+		if len(rest) < 2 || len(rest) > 2+16 {
+			return fmt.Errorf("PING of %d bytes, want 2 to 18", len(rest))
+		}
+		if ttl := binary.BigEndian.Uint16(rest); ttl > 0 {
+			c.silent = time.Duration(ttl) * 100 * time.Millisecond
+		}
+		c.command("PONG", rest[2:])
+	case "PONG":
+		if c.ponged != nil {
+			c.ponged()
+		}
+	case "SUBSCRIBE", "CANCEL":
+		if c.subscribe != nil {
+			c.subscribe(string(rest), name == "SUBSCRIBE")
+		}
+	case "ERROR":
+		return fmt.Errorf("peer gave up: %q", rest)
+	}
+	return nil
+}
+
+// ping asks for a sign of life, and lets the peer close the connection when it
+// hears nothing for ttl.
+func (c *conn) ping(ttl time.Duration) {
+	c.command("PING", binary.BigEndian.AppendUint16(nil, uint16(ttl/(100*time.Millisecond))))
+}
+
+// close closes the connection at once; what is queued is lost.
+func (c *conn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.queue, c.size = nil, 0
+	close(c.dead)
+	_ = c.net.Close() // nothing is owed to the peer
+}

@@ -1,0 +1,76 @@
+package zmtp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+)
+
+// maxFromSocket bounds a frame of a socket that was dialled, in bytes.
+const maxFromSocket = 64 << 20
+
+// dial connects to an endpoint and shakes hands.
+func dial(ctx context.Context, endpoint string, t Type) (*conn, error) {
+	at, err := address(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{Timeout: handshakeTime}
+	n, err := d.DialContext(ctx, "tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = n.Close() })
+	c, err := handshake(n, t, maxFromSocket)
+	if err != nil {
+		stop()
+		_ = n.Close()
+		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
+	}
+	if !stop() {
+		c.close()
+		return nil, context.Cause(ctx)
+	}
+	return c, nil
+}
+
+// Dealer is one connection of a DEALER socket: for one question and its answer.
+type Dealer struct {
+	conn *conn
+	stop func() bool
+}
+
+// DialDealer connects to a ROUTER socket. The end of ctx closes the connection.
+// A silence of more than the given time while something is awaited is an error.
+func DialDealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
+	c, err := dial(ctx, endpoint, TypeDealer)
+	if err != nil {
+		return nil, err
+	}
+	c.silent = silence
+	return &Dealer{conn: c, stop: context.AfterFunc(ctx, c.close)}, nil
+}
+
+// Send queues a message.
+func (d *Dealer) Send(m Message) error {
+	if !d.conn.send(appendMessage(nil, m), maxFrames) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Receive waits for the next message.
+func (d *Dealer) Receive() (Message, error) { return d.conn.receive() }
+
+// Close closes the connection at once.
+func (d *Dealer) Close() {
+	d.stop()
+	d.conn.close()
+}
+
+// CheckEndpoint says what is wrong with an endpoint, if anything is.
+func CheckEndpoint(endpoint string) error {
+	_, err := address(endpoint)
+	return err
+}

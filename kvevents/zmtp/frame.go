@@ -1,0 +1,137 @@
+// Package zmtp speaks ZeroMQ's wire protocol (ZMTP 3.1, NULL mechanism, TCP)
+// in the four roles that KV events need: a PUB and a ROUTER socket that listen,
+// a SUB and a DEALER connection that are made.
+//
+// Sends never block: each peer has a queue of its own, and what a full queue
+// does is said of each role. Nothing a peer sends makes this side allocate more
+// than its limits.
+//
+// Read frame.go, greeting.go, conn.go, then listen.go, pub.go, router.go for
+// the side that listens and dial.go, sub.go for the side that dials.
+package zmtp
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Flags of a frame.
+const (
+	flagMore    = 1
+	flagLong    = 2
+	flagCommand = 4
+)
+
+// maxFrames bounds the frames of one message.
+const maxFrames = 64
+
+// Message is the frames of one message.
+type Message [][]byte
+
+// appendMessage appends a message as it goes over the wire.
+func appendMessage(dst []byte, m Message) []byte {
+	for i, body := range m {
+		flags := byte(0)
+		if i < len(m)-1 {
+			flags = flagMore
+		}
+		dst = appendFrame(dst, flags, body)
+	}
+	return dst
+}
+
+func appendFrame(dst []byte, flags byte, body []byte) []byte {
+	if len(body) > 255 {
+		dst = append(dst, flags|flagLong)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(len(body)))
+	} else {
+		dst = append(dst, flags, byte(len(body)))
+	}
+	return append(dst, body...)
+}
+
+// appendCommand appends a command as it goes over the wire.
+func appendCommand(dst []byte, name string, body []byte) []byte {
+	b := make([]byte, 0, 1+len(name)+len(body))
+	b = append(b, byte(len(name)))
+	b = append(b, name...)
+	return appendFrame(dst, flagCommand, append(b, body...))
+}
+
+// frame is one frame as read.
+type frame struct {
+	flags byte
+	body  []byte
+}
+
+func (f *frame) more() bool    { return f.flags&flagMore != 0 }
+func (f *frame) command() bool { return f.flags&flagCommand != 0 }
+
+// readFrame reads one frame of at most limit bytes.
+func readFrame(r *bufio.Reader, limit int) (frame, error) {
+	flags, err := r.ReadByte()
+	if err != nil {
+		return frame{}, err
+	}
+	if flags&^(flagMore|flagLong|flagCommand) != 0 || flags&flagCommand != 0 && flags&flagMore != 0 {
+		return frame{}, fmt.Errorf("flags of a frame are %#02x, want more, long or command", flags)
+	}
+	size, err := readSize(r, flags&flagLong != 0)
+	if err != nil {
+		return frame{}, err
+	}
+	if size > uint64(limit) {
+		return frame{}, fmt.Errorf("frame of %d bytes, want at most %d", size, limit)
+	}
+	body, err := readBody(r, int(size))
+	return frame{flags: flags, body: body}, err
+}
+
+func readSize(r *bufio.Reader, long bool) (uint64, error) {
+	if !long {
+		b, err := r.ReadByte()
+		return uint64(b), unexpected(err)
+	}
+	var b [8]byte
+	_, err := io.ReadFull(r, b[:])
+	return binary.BigEndian.Uint64(b[:]), unexpected(err)
+}
+
+// readStep is how much of a body is made room for before it is there.
+const readStep = 1 << 20
+
+// readBody reads size bytes, making room as they come.
+func readBody(r *bufio.Reader, size int) ([]byte, error) {
+	body := make([]byte, 0, min(size, readStep))
+	for len(body) < size {
+		from := len(body)
+		n := min(size-from, readStep)
+		if cap(body)-from < n {
+			body = append(body, make([]byte, n)...)
+		}
+		body = body[:from+n]
+		if _, err := io.ReadFull(r, body[from:]); err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	return body, nil
+}
+
+// unexpected is err of a read in the middle of something.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// parseCommand splits the body of a command frame.
+func parseCommand(body []byte) (name string, rest []byte, err error) {
+	if len(body) == 0 || int(body[0]) > len(body)-1 || body[0] == 0 {
+		return "", nil, fmt.Errorf("command of %d bytes without a name", len(body))
+	}
+	n := 1 + int(body[0])
+	return string(body[1:n]), body[n:], nil
+}

@@ -1,0 +1,139 @@
+package zmtp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Type is the role of a socket.
+type Type string
+
+// The roles there are, as they are named on the wire.
+const (
+	TypePub    Type = "PUB"
+	TypeSub    Type = "SUB"
+	TypeRouter Type = "ROUTER"
+	TypeDealer Type = "DEALER"
+)
+
+// accepts says whether a socket talks to a peer of the given type.
+func (t Type) accepts(peer string) bool {
+	switch t {
+	case TypePub:
+		return peer == "SUB" || peer == "XSUB"
+	case TypeSub:
+		return peer == "PUB" || peer == "XPUB"
+	case TypeRouter:
+		return peer == "DEALER" || peer == "REQ" || peer == "ROUTER"
+	default:
+		return peer == "ROUTER" || peer == "REP" || peer == "DEALER"
+	}
+}
+
+const (
+	greetingBytes  = 64
+	mechanism      = "NULL"
+	handshakeLimit = 4096 // bytes of a frame before a connection stands
+)
+
+// appendGreeting appends what each side says first.
+func appendGreeting(dst []byte) []byte {
+	var g [greetingBytes]byte
+	g[0], g[8], g[9] = 0xff, 1, 0x7f
+	g[10], g[11] = 3, 1
+	copy(g[12:32], mechanism)
+	return append(dst, g[:]...)
+}
+
+// readGreeting reads the other side's greeting and returns its minor version.
+func readGreeting(r io.Reader) (minor byte, err error) {
+	var g [greetingBytes]byte
+	if _, err := io.ReadFull(r, g[:11]); err != nil {
+		return 0, unexpected(err)
+	}
+	switch {
+	case g[0] != 0xff || g[9] != 0x7f:
+		return 0, fmt.Errorf("greeting begins with % x, want the signature of ZMTP", g[:10])
+	case g[10] < 3:
+		return 0, fmt.Errorf("peer speaks ZMTP %d, want 3", g[10])
+	}
+	if _, err := io.ReadFull(r, g[11:]); err != nil {
+		return 0, unexpected(err)
+	}
+	if m := bytes.TrimRight(g[12:32], "\x00"); string(m) != mechanism {
+		return 0, fmt.Errorf("peer wants the mechanism %q, want %s", m, mechanism)
+	}
+	if g[10] > 3 {
+		return 1, nil
+	}
+	return g[11], nil
+}
+
+// appendReady appends the command that ends the handshake.
+func appendReady(dst []byte, t Type) []byte {
+	var meta []byte
+	meta = appendProperty(meta, "Socket-Type", string(t))
+	if t == TypeDealer {
+		meta = appendProperty(meta, "Identity", "")
+	}
+	return appendCommand(dst, "READY", meta)
+}
+
+func appendProperty(dst []byte, name, value string) []byte {
+	dst = append(dst, byte(len(name)))
+	dst = append(dst, name...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(value)))
+	return append(dst, value...)
+}
+
+// readReady reads the other side's READY and checks that its role fits.
+func readReady(r *bufio.Reader, t Type) error {
+	f, err := readFrame(r, handshakeLimit)
+	if err != nil {
+		return unexpected(err)
+	}
+	if !f.command() {
+		return fmt.Errorf("message of %d bytes before READY", len(f.body))
+	}
+	name, rest, err := parseCommand(f.body)
+	if err != nil {
+		return err
+	}
+	if name == "ERROR" {
+		return fmt.Errorf("peer refused: %q", rest)
+	}
+	if name != "READY" {
+		return fmt.Errorf("command %q, want READY", name)
+	}
+	peer, err := property(rest, "Socket-Type")
+	if err != nil {
+		return err
+	}
+	if !t.accepts(peer) {
+		return fmt.Errorf("peer is a %q socket, which a %s socket does not talk to", peer, t)
+	}
+	return nil
+}
+
+// property is the value of a property among the metadata of READY.
+func property(meta []byte, want string) (string, error) {
+	for rest := meta; len(rest) > 0; {
+		n := int(rest[0])
+		if len(rest) < 1+n+4 {
+			return "", fmt.Errorf("metadata of READY end after %d bytes, in the middle of a property", len(meta))
+		}
+		name, after := rest[1:1+n], rest[1+n:]
+		size := binary.BigEndian.Uint32(after)
+		if after = after[4:]; uint64(size) > uint64(len(after)) {
+			return "", fmt.Errorf("property %q has %d bytes, and %d are left", name, size, len(after))
+		}
+		if bytes.EqualFold(name, []byte(want)) {
+			return string(after[:size]), nil
+		}
+		rest = after[size:]
+	}
+	return "", fmt.Errorf("READY without %s", want)
+}

@@ -1,0 +1,107 @@
+package zmtp
+
+import (
+	"strings"
+	"sync"
+)
+
+// Pub is a PUB socket: every message goes to all peers that have subscribed to
+// a prefix of its first frame.
+type Pub struct {
+	listener *listener
+	bound    int
+
+	mu          sync.Mutex
+	subscribers map[*conn]map[string]int // how often each prefix was subscribed to
+}
+
+// ListenPub listens at an endpoint, tcp://host:port, port 0 for any. A peer for
+// which bound messages are queued misses those that come then.
+func ListenPub(endpoint string, bound int) (*Pub, error) {
+	p := &Pub{bound: bound, subscribers: make(map[*conn]map[string]int)}
+	var err error
+	p.listener, err = listen(endpoint, TypePub, p.serve)
+	return p, err
+}
+
+// Endpoint is where the socket listens.
+func (p *Pub) Endpoint() string { return p.listener.endpoint() }
+
+func (p *Pub) serve(c *conn) {
+	c.subscribe = func(topic string, on bool) { p.subscribe(c, topic, on) }
+	defer func() {
+		p.mu.Lock()
+		delete(p.subscribers, c)
+		p.mu.Unlock()
+	}()
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return
+		}
+		// ZMTP 3.0 subscribes by messages.
+		if len(m) == 1 && len(m[0]) > 0 && m[0][0] <= 1 {
+			p.subscribe(c, string(m[0][1:]), m[0][0] == 1)
+		}
+	}
+}
+
+// maxTopics bounds the prefixes one peer subscribes to.
+const maxTopics = 1024
+
+func (p *Pub) subscribe(c *conn, topic string, on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	topics := p.subscribers[c]
+	switch {
+	case on && topics == nil:
+		p.subscribers[c] = map[string]int{topic: 1}
+	case on && (topics[topic] > 0 || len(topics) < maxTopics):
+		topics[topic]++
+	case !on && topics[topic] > 1:
+		topics[topic]--
+	case !on:
+		if delete(topics, topic); len(topics) == 0 {
+			delete(p.subscribers, c)
+		}
+	}
+}
+
+// Send hands a message to all who want it, without waiting for anyone. It
+// returns the number of peers that miss it because their queue is full.
+func (p *Pub) Send(m Message) (missed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var wire []byte
+	for c, topics := range p.subscribers {
+		if !wanted(topics, m[0]) {
+			continue
+		}
+		if wire == nil {
+			wire = appendMessage(nil, m)
+		}
+		if !c.send(wire, p.bound) {
+			missed++
+		}
+	}
+	return missed
+}
+
+func wanted(topics map[string]int, topic []byte) bool {
+	for prefix := range topics {
+		if strings.HasPrefix(string(topic), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Subscribers is the number of peers that have subscribed to anything.
+func (p *Pub) Subscribers() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.subscribers)
+}
+
+// Close closes the socket at once; what is queued is lost.
+func (p *Pub) Close() { p.listener.close() }

@@ -1,0 +1,73 @@
+package zmtp
+
+// Router is a ROUTER socket: peers ask, and each is answered by itself.
+type Router struct {
+	listener *listener
+	bound    int
+	requests chan Request
+	quit     chan struct{}
+}
+
+// Request is a message of a peer.
+type Request struct {
+	Peer   *Peer
+	Frames Message // as the peer sent them, without the identity of libzmq's sockets
+}
+
+// Peer is who asked.
+type Peer struct {
+	conn  *conn
+	bound int
+}
+
+// maxRequests bounds the requests that wait; peers who ask more are not read.
+const maxRequests = 16
+
+// ListenRouter listens at an endpoint, tcp://host:port, port 0 for any. A peer
+// for which bound messages are queued is cut off when another is sent: an answer
+// with a hole would look like a whole one.
+func ListenRouter(endpoint string, bound int) (*Router, error) {
+	r := &Router{bound: bound, requests: make(chan Request, maxRequests), quit: make(chan struct{})}
+	var err error
+	r.listener, err = listen(endpoint, TypeRouter, r.serve)
+	return r, err
+}
+
+// Endpoint is where the socket listens.
+func (r *Router) Endpoint() string { return r.listener.endpoint() }
+
+// Requests are the messages of all peers.
+func (r *Router) Requests() <-chan Request { return r.requests }
+
+func (r *Router) serve(c *conn) {
+	p := &Peer{conn: c, bound: r.bound}
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return
+		}
+		select {
+		case r.requests <- Request{Peer: p, Frames: m}:
+		case <-c.dead:
+			return
+		case <-r.quit:
+			return
+		}
+	}
+}
+
+// Send queues a message for the peer, without waiting. It reports false if the
+// peer is gone or had to be cut off.
+func (p *Peer) Send(m Message) bool {
+	if p.conn.send(appendMessage(nil, m), p.bound) {
+		return true
+	}
+	p.conn.close()
+	return false
+}
+
+// Close closes the socket at once; what is queued is lost.
+func (r *Router) Close() {
+	close(r.quit)
+	r.listener.close()
+}

@@ -1,0 +1,166 @@
+package zmtp
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// SubOptions says how a Sub keeps its connection.
+type SubOptions struct {
+	// Heartbeat is the time between signs of life asked for, default 5 s.
+	Heartbeat time.Duration
+	// Silence is how long the publisher may be silent before the connection is
+	// made anew, default 15 s.
+	Silence time.Duration
+	// Retry is the pause before the second attempt to connect, default 100 ms. It
+	// doubles up to RetryMost, default 5 s.
+	Retry, RetryMost time.Duration
+}
+
+func (o *SubOptions) defaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&o.Heartbeat, 5*time.Second)
+	set(&o.Silence, 15*time.Second)
+	set(&o.Retry, 100*time.Millisecond)
+	set(&o.RetryMost, 5*time.Second)
+}
+
+// Sub is a SUB socket that follows one publisher, connecting again whenever the
+// connection is lost. What comes in is queued without a bound until it is taken.
+type Sub struct {
+	endpoint string
+	topic    string
+	options  SubOptions
+	done     sync.WaitGroup
+	cancel   context.CancelFunc
+
+	mu    sync.Mutex
+	queue []Delivery
+	wake  chan struct{} // of capacity 1: the queue has grown
+}
+
+// Delivery is a message, or the news that from now on messages are delivered.
+type Delivery struct {
+	Message   Message
+	Connected bool  // a connection stands and the subscription has arrived
+	Err       error // why there is no connection
+}
+
+// NewSub follows the publisher at an endpoint, tcp://host:port, for messages
+// whose first frame begins with topic.
+func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
+	if _, err := address(endpoint); err != nil {
+		return nil, err
+	}
+	o.defaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Sub{endpoint: endpoint, topic: topic, options: o, cancel: cancel, wake: make(chan struct{}, 1)}
+	s.done.Go(func() { s.follow(ctx) })
+	return s, nil
+}
+
+func (s *Sub) follow(ctx context.Context) {
+	pause := s.options.Retry
+	for {
+		began := time.Now()
+		err := s.connection(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.push(Delivery{Err: err})
+		if time.Since(began) > s.options.RetryMost {
+			pause = s.options.Retry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, s.options.RetryMost)
+	}
+}
+
+// subscribed is how long to wait for the publisher's word that it has read the
+// subscription; some never give it.
+const subscribed = time.Second
+
+// connection follows one connection to its end.
+func (s *Sub) connection(ctx context.Context) error {
+	c, err := dial(ctx, s.endpoint, TypeSub)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	defer context.AfterFunc(ctx, c.close)()
+	once := sync.OnceFunc(func() { s.push(Delivery{Connected: true}) })
+	defer time.AfterFunc(subscribed, once).Stop()
+	if c.minor > 0 {
+		c.silent = s.options.Silence
+		c.command("SUBSCRIBE", []byte(s.topic))
+		c.ponged = once // the answer to a ping says that what was sent before it was read
+		s.done.Go(func() { s.beat(c) })
+	} else { // ZMTP 3.0 subscribes by messages and has no heartbeat
+		c.send(appendMessage(nil, Message{append([]byte{1}, s.topic...)}), 1)
+	}
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return err
+		}
+		s.push(Delivery{Message: m})
+	}
+}
+
+// beat asks for a sign of life again and again.
+func (s *Sub) beat(c *conn) {
+	t := time.NewTicker(s.options.Heartbeat)
+	defer t.Stop()
+	for {
+		c.ping(s.options.Silence)
+		select {
+		case <-t.C:
+		case <-c.dead:
+			return
+		}
+	}
+}
+
+func (s *Sub) push(d Delivery) {
+	s.mu.Lock()
+	s.queue = append(s.queue, d)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Receive appends all that has come in to dst, waiting until there is something.
+func (s *Sub) Receive(ctx context.Context, dst []Delivery) ([]Delivery, error) {
+	for {
+		s.mu.Lock()
+		if len(s.queue) > 0 {
+			dst = append(dst, s.queue...)
+			s.queue = nil
+			s.mu.Unlock()
+			return dst, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return dst, ctx.Err()
+		}
+	}
+}
+
+// Close closes the socket and waits until nothing of it runs.
+func (s *Sub) Close() {
+	s.cancel()
+	s.done.Wait()
+}
