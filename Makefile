@@ -60,6 +60,12 @@ bench: ## run the benchmarks COUNT times, as benchstat likes them
 bench-peer: ## measure speed and memory against the reference; takes hours (docs/performance.md)
 	$(GO) run ./tools/benchpeer
 
+bench-outputs: ## measure what the files that a run leaves cost
+	$(GO) run ./tools/benchoutputs
+
+docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
+	$(GO) test -count=1 -v -run 'Documentation|Walk|Workflow|Docs' ./cmd/replay ./docs
+
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
 	$(GO) test ./bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
 
@@ -79,4 +85,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults bench bench-peer profile lint generate cover ci clean
+.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults bench bench-peer bench-outputs docs profile lint generate cover ci clean

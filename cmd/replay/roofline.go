@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -117,10 +118,14 @@ func (t *trust) warn(w io.Writer) {
 	}
 }
 
-// run runs spec, watched by those given and by t.
+// run runs spec, watched by those given and by t, who look at it on another
+// goroutine.
 func (t *trust) run(ctx context.Context, spec *replay.Spec, streams replay.Streams, watching observers) (*offline.Result, error) {
 	if all := append(watching, t.observers()...); len(all) > 0 {
-		streams.Observer = all
+		delayCollectionMore()
+		later := relay.New(all)
+		defer later.Close()
+		streams.Observer = later
 	}
 	return spec.Run(ctx, streams)
 }

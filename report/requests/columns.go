@@ -11,6 +11,8 @@ type Column struct {
 	// Meaning is a sentence for people, with the unit.
 	Meaning string
 
+	repeats bool // many values in a row are the same, so that packing them pays
+
 	// One of them is there, and says where the value is.
 	number  func(*Row) *int
 	count   func(*Row) *Count
@@ -42,6 +44,12 @@ func verdict(name, meaning string, at func(*Row) *Verdict) Column {
 // always is a column of times without which there is no row.
 func always(c Column) Column {
 	c.Required = true
+	return c
+}
+
+// repeating is a column of times of which many are the same.
+func repeating(c Column) Column {
+	c.repeats = true
 	return c
 }
 
@@ -83,9 +91,9 @@ func identity() []Column {
 
 func instants() []Column {
 	return []Column{
-		always(time("arrival_ms", "instant of arrival", func(r *Row) *MS { return &r.Arrival })),
-		time("routed_ms", "instant at which the router placed it", func(r *Row) *MS { return &r.Routed }),
-		time("admit_ms", "instant of the first admission to an engine", func(r *Row) *MS { return &r.Admit }),
+		always(repeating(time("arrival_ms", "instant of arrival", func(r *Row) *MS { return &r.Arrival }))),
+		repeating(time("routed_ms", "instant at which the router placed it", func(r *Row) *MS { return &r.Routed })),
+		repeating(time("admit_ms", "instant of the first admission to an engine", func(r *Row) *MS { return &r.Admit })),
 		time("first_token_ms", "instant of the first token", func(r *Row) *MS { return &r.First }),
 		time("second_token_ms", "instant of the second token", func(r *Row) *MS { return &r.Second }),
 		time("last_token_ms", "instant of the last token", func(r *Row) *MS { return &r.Last }),
@@ -97,14 +105,14 @@ func instants() []Column {
 
 func spans() []Column {
 	return []Column{
-		time("queue_ms", "arrival to admission", func(r *Row) *MS { return &r.Queue }),
+		repeating(time("queue_ms", "arrival to admission", func(r *Row) *MS { return &r.Queue })),
 		time("prefill_ms", "admission to first token; with a prefill stage, to the end of the prompt there", func(r *Row) *MS { return &r.Prefill }),
 		time("transfer_ms", "time the KV cache takes from the prefill worker to the decode stage", func(r *Row) *MS { return &r.Transfer }),
 		time("ttft_ms", "arrival to first token", func(r *Row) *MS { return &r.TTFT }),
-		time("ttst_ms", "first to second token", func(r *Row) *MS { return &r.TTST }),
+		repeating(time("ttst_ms", "first to second token", func(r *Row) *MS { return &r.TTST })),
 		time("tpot_ms", "mean time per token after the first", func(r *Row) *MS { return &r.TPOT }),
 		time("itl_mean_ms", "mean time between two tokens, the same number as tpot_ms", func(r *Row) *MS { return &r.ITLMean }),
-		time("itl_max_ms", "longest time between two tokens", func(r *Row) *MS { return &r.ITLMax }),
+		repeating(time("itl_max_ms", "longest time between two tokens", func(r *Row) *MS { return &r.ITLMax })),
 		time("e2e_ms", "arrival to last token", func(r *Row) *MS { return &r.E2E }),
 		count("preemptions", "times it lost its place in an engine", func(r *Row) *Count { return &r.Preemptions }),
 	}
@@ -114,7 +122,9 @@ func spans() []Column {
 func ledgerParts() []Column {
 	columns := make([]Column, 0, len(ledger.Parts()))
 	for _, p := range ledger.Parts() {
-		columns = append(columns, time("in_"+p.Key()+"_ms", "part of e2e_ms (docs/explain.md): "+p.String(), func(r *Row) *MS { return &r.Parts[p] }))
+		c := time("in_"+p.Key()+"_ms", "part of e2e_ms (docs/explain.md): "+p.String(), func(r *Row) *MS { return &r.Parts[p] })
+		c.repeats = p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched // often 0
+		columns = append(columns, c)
 	}
 	return columns
 }

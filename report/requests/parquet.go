@@ -8,20 +8,22 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// A file has so many groups of rows, as long as they have at least and at most
-// so many; batch is how many rows are converted at once.
+// A file has a group for every so many rows; batch is how many values are
+// converted at once.
 const (
-	groups     = 8
-	leastGroup = 1 << 11
-	mostGroup  = 1 << 17
-	batch      = 1 << 10
+	groupRows = 1 << 17
+	batch     = 1 << 10
 )
 
-// schema has the columns in their order; parquet.Group would sort them.
+// schema has the columns in their order; parquet.Group would sort them. Whole
+// numbers are written as differences, which is small and costs little. Times are
+// hardly ever the same, and compressing them is a waste of it, but for those
+// columns that say so.
 func schema(columns []Column) *parquet.Schema {
 	types := map[Kind]reflect.Type{
 		Int: reflect.TypeFor[int64](), Float: reflect.TypeFor[float64](),
@@ -30,6 +32,12 @@ func schema(columns []Column) *parquet.Schema {
 	fields := make([]reflect.StructField, len(columns))
 	for i, c := range columns {
 		tag := c.Name
+		switch {
+		case c.Kind == Int:
+			tag += ",delta"
+		case c.Kind == Text || c.repeats:
+			tag += ",snappy"
+		}
 		if !c.Required {
 			tag += ",optional"
 		}
@@ -41,77 +49,91 @@ func schema(columns []Column) *parquet.Schema {
 	return parquet.NewSchema("requests", parquet.SchemaOf(model))
 }
 
-// writeParquet writes rows in groups, some of them at once. The file does not
-// depend on how many.
+// writeParquet writes rows in groups.
 func writeParquet(w io.Writer, rows []Row) error {
 	columns := Columns()
 	out := parquet.NewGenericWriter[any](w, schema(columns),
-		parquet.Compression(&parquet.Snappy), parquet.CreatedBy("replay", "1", "parquet-go"))
-	size := groupSize(len(rows))
-	atOnce := runtime.GOMAXPROCS(0)
+		parquet.DataPageStatistics(false), parquet.CreatedBy("replay", "1", "parquet-go"))
 	for len(rows) > 0 {
-		var begun []*parquet.ConcurrentRowGroupWriter
-		var filled errgroup
-		for len(rows) > 0 && len(begun) < atOnce {
-			n := min(size, len(rows))
-			group, part := out.BeginRowGroup(), rows[:n]
-			filled.start(func() error { return fillGroup(group, columns, part) })
-			begun, rows = append(begun, group), rows[n:]
-		}
-		if err := filled.wait(); err != nil {
+		n := min(groupRows, len(rows))
+		group := out.BeginRowGroup()
+		if err := fillGroup(group, columns, rows[:n]); err != nil {
 			return err
 		}
-		for _, group := range begun {
-			if _, err := group.Commit(); err != nil {
-				return err
-			}
+		if _, err := group.Commit(); err != nil {
+			return err
 		}
+		rows = rows[n:]
 	}
 	return out.Close()
 }
 
-// groupSize is the number of rows in a group of n rows in all.
-func groupSize(n int) int { return min(max((n+groups-1)/groups, leastGroup), mostGroup) }
-
-// fillGroup writes rows column by column.
+// fillGroup writes rows column by column, some columns at once. The file does
+// not depend on how many.
 func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, rows []Row) error {
-	values := make([]parquet.Value, 0, batch)
+	var filled errgroup
+	var next atomic.Int32
 	writers := group.ColumnWriters()
-	for i := range columns {
-		for from := 0; from < len(rows); from += batch {
-			part := rows[from:min(from+batch, len(rows))]
-			values = appendValues(values[:0], &columns[i], i, part)
-			if _, err := writers[i].WriteRowValues(values); err != nil {
-				return err
+	for range min(runtime.GOMAXPROCS(0), len(columns)) {
+		filled.start(func() error {
+			values := make([]parquet.Value, 0, batch)
+			for i := int(next.Add(1)) - 1; i < len(columns); i = int(next.Add(1)) - 1 {
+				if err := fillColumn(writers[i], &columns[i], i, rows, values); err != nil {
+					return err
+				}
 			}
-		}
+			return nil
+		})
+	}
+	if err := filled.wait(); err != nil {
+		return err
 	}
 	return group.Flush()
 }
 
-// appendValues appends the values of column c, which is the i-th.
-func appendValues(dst []parquet.Value, c *Column, i int, rows []Row) []parquet.Value {
+// fillColumn writes the values of column c, which is the i-th. values is room to
+// convert them in.
+func fillColumn(out *parquet.ColumnWriter, c *Column, i int, rows []Row, values []parquet.Value) error {
+	for from := 0; from < len(rows); from += batch {
+		part := rows[from:min(from+batch, len(rows))]
+		values = c.appendValues(values[:0], i, part)
+		if _, err := out.WriteRowValues(values); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// appendValues appends the values of c, which is the i-th column.
+func (c *Column) appendValues(dst []parquet.Value, i int, rows []Row) []parquet.Value {
 	known := 1 // definition level
 	if c.Required {
 		known = 0
 	}
 	null := parquet.NullValue().Level(0, 0, i)
-	for j := range rows {
-		v, ok := value(c, &rows[j])
-		if !ok {
-			dst = append(dst, null)
-			continue
+	if c.time != nil { // most are
+		for j := range rows {
+			if v := *c.time(&rows[j]); v.Known() {
+				dst = append(dst, parquet.DoubleValue(float64(v)).Level(0, known, i))
+			} else {
+				dst = append(dst, null)
+			}
 		}
-		dst = append(dst, v.Level(0, known, i))
+		return dst
+	}
+	for j := range rows {
+		if v, ok := c.value(&rows[j]); ok {
+			dst = append(dst, v.Level(0, known, i))
+		} else {
+			dst = append(dst, null)
+		}
 	}
 	return dst
 }
 
-func value(c *Column, r *Row) (parquet.Value, bool) {
+// value is the value of a column that holds no times.
+func (c *Column) value(r *Row) (parquet.Value, bool) {
 	switch c.Kind {
-	case Float: // most are
-		v := *c.time(r)
-		return parquet.DoubleValue(float64(v)), v.Known()
 	case Int:
 		v, ok := c.Int(r)
 		return parquet.Int64Value(v), ok

@@ -23,9 +23,9 @@ type stay struct {
 func (l *lane) stage(s scheduler.Role) *stay { return &l.stays[index(s)] }
 
 // follow takes the requests of a pass further.
-func (w *Writer) follow(stage scheduler.Role, pid int64, k *worker, p *scheduler.Pass) {
+func (w *Writer) follow(stage scheduler.Role, k *worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
-		w.admit(stage, pid, p.Admitted[i].Request, p.Start)
+		w.admit(stage, k, p.Admitted[i].Request, p.Start)
 	}
 	if p.Detail != nil {
 		for _, id := range p.Detail.Lost {
@@ -45,13 +45,13 @@ func (w *Writer) follow(stage scheduler.Role, pid int64, k *worker, p *scheduler
 		}
 		if m.Last {
 			k.watched--
-			w.last(stage, pid, m.Request, p)
+			w.last(stage, k, m.Request, p)
 		}
 	}
 }
 
 // admit ends a request's wait; the arrow goes on to its first pass.
-func (w *Writer) admit(stage scheduler.Role, pid int64, id sim.RequestID, at sim.Time) {
+func (w *Writer) admit(stage scheduler.Role, k *worker, id sim.RequestID, at sim.Time) {
 	l := &w.lanes[id]
 	s := l.stage(stage)
 	if l.hidden || s.admitted {
@@ -63,9 +63,9 @@ func (w *Writer) admit(stage scheduler.Role, pid int64, id sim.RequestID, at sim
 	} else {
 		w.phase(id, "wait", l.arrival, at)
 	}
-	w.step(id, at, pid)
+	w.step(id, at, &k.track)
 	if l.handed && w.shown(at, at) {
-		w.out.flow('f', "handoff", id, at, pid)
+		w.out.flow('f', arrowHandoff, id, at, &k.track)
 	}
 }
 
@@ -78,24 +78,24 @@ func (w *Writer) first(stage scheduler.Role, id sim.RequestID, at sim.Time) {
 
 // last ends a request's time at a stage. Arrows lead from the start of the pass
 // that gave the last token.
-func (w *Writer) last(stage scheduler.Role, pid int64, id sim.RequestID, p *scheduler.Pass) {
+func (w *Writer) last(stage scheduler.Role, k *worker, id sim.RequestID, p *scheduler.Pass) {
 	l := &w.lanes[id]
 	s := l.stage(stage)
 	if s.token && p.End > s.first {
 		w.phase(id, "decode", s.first, p.End)
 	}
 	if stage == scheduler.Prefill {
-		w.step(id, p.Start, pid)
+		w.step(id, p.Start, &k.track)
 		if w.shown(p.Start, p.Start) {
-			w.out.flow('s', "handoff", id, p.Start, pid)
+			w.out.flow('s', arrowHandoff, id, p.Start, &k.track)
 		}
 		return
 	}
 	if w.shown(l.arrival, p.End) {
-		w.out.lane(id, "request", l.arrival, p.End)
+		w.out.lane(id, whole, l.arrival, p.End)
 	}
 	if l.begun && w.shown(p.Start, p.Start) {
-		w.out.flow('f', "request", id, p.Start, pid)
+		w.out.flow('f', arrowRequest, id, p.Start, &k.track)
 	}
 }
 
@@ -107,7 +107,7 @@ func (w *Writer) phase(id sim.RequestID, name string, from, to sim.Time) {
 }
 
 // step leads a request's arrow to a slice that begins at an instant.
-func (w *Writer) step(id sim.RequestID, at sim.Time, pid int64) {
+func (w *Writer) step(id sim.RequestID, at sim.Time, t *track) {
 	if !w.shown(at, at) {
 		return
 	}
@@ -116,5 +116,5 @@ func (w *Writer) step(id sim.RequestID, at sim.Time, pid int64) {
 	if !l.begun {
 		kind, l.begun = 's', true
 	}
-	w.out.flow(kind, "request", id, at, pid)
+	w.out.flow(kind, arrowRequest, id, at, t)
 }

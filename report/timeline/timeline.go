@@ -44,6 +44,7 @@ type Counts struct {
 type Writer struct {
 	out    encoder
 	cut    Options
+	router track
 	stages [2][]worker
 	lanes  []lane // by request
 	counts Counts
@@ -52,12 +53,26 @@ type Writer struct {
 
 // worker is what is kept of a worker.
 type worker struct {
+	track
 	watched int   // chosen requests on it
 	open    slice // of passes that are alike, not written yet
 
 	// What its counters showed last.
 	known                          bool
 	held, cached, running, waiting int
+}
+
+// track is how the events of a track begin.
+type track struct{ slice, flow, blocks, requests string }
+
+func newTrack(pid int64) track {
+	id := `"pid":` + strconv.FormatInt(pid, 10)
+	return track{
+		slice:    `"ph":"X","tid":1,` + id,
+		flow:     `"tid":1,"bp":"e",` + id,
+		blocks:   `"ph":"C","name":"KV blocks",` + id,
+		requests: `"ph":"C","name":"requests",` + id,
+	}
 }
 
 // slice is passes that are all alike and follow each other; none when passes is
@@ -88,7 +103,7 @@ func New(out io.Writer, requests int, cut Options) *Writer {
 	if cut.To == 0 {
 		cut.To = sim.Time(math.Inf(1))
 	}
-	w := &Writer{out: newEncoder(out), cut: cut, lanes: make([]lane, 0, requests)}
+	w := &Writer{out: newEncoder(out), cut: cut, router: newTrack(pidRouter), lanes: make([]lane, 0, requests)}
 	w.out.process(pidRouter, 0, "router")
 	w.out.thread(pidRouter, tidPasses, "decisions")
 	w.out.process(pidRequests, 1, "requests")
@@ -105,9 +120,9 @@ func (w *Writer) Close() error {
 	default:
 		return fmt.Errorf("no request %d, want one of the %d requests of the run", c.ID, len(w.lanes))
 	}
-	for i, all := range w.stages {
+	for _, all := range w.stages {
 		for id := range all {
-			w.put(pidOf([...]scheduler.Role{scheduler.Aggregated, scheduler.Decode}[i], sim.WorkerID(id)), &all[id])
+			w.put(&all[id])
 		}
 	}
 	return w.out.close()
@@ -144,19 +159,24 @@ func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) 
 	}
 	w.counts.Decisions++
 	e := &w.out
-	e.slice(pidRouter, at, at)
-	e.text("name", "request ").number(int64(p.Request.ID)).more(" to ").more(name(stage)).number(int64(p.Worker)).quote()
-	e.args()
-	e.integer("request", int64(p.Request.ID)).integer("worker", int64(p.Worker))
-	e.integer("prompt_tokens", int64(p.Request.InputTokens))
+	e.slice(&w.router, at, at)
+	e.integer(`,"name":"request `, int64(p.Request.ID))
+	e.text(" to ")
+	e.integer(name(stage), int64(p.Worker))
+	e.integer(`","args":{"request":`, int64(p.Request.ID))
+	e.integer(`,"worker":`, int64(p.Worker))
+	e.integer(`,"prompt_tokens":`, int64(p.Request.InputTokens))
 	if p.Blocks > 0 {
-		e.integer("prompt_blocks", int64(p.Blocks)).integer("overlap_blocks", int64(p.Overlap)).float("cost_blocks", p.Cost)
+		e.integer(`,"prompt_blocks":`, int64(p.Blocks))
+		e.integer(`,"overlap_blocks":`, int64(p.Overlap))
+		e.float(`,"cost_blocks":`, p.Cost)
 		if p.Second != router.None {
-			e.integer("runner_up", int64(p.Second)).float("runner_up_cost_blocks", p.SecondCost)
+			e.integer(`,"runner_up":`, int64(p.Second))
+			e.float(`,"runner_up_cost_blocks":`, p.SecondCost)
 		}
 	}
-	e.end()
-	w.step(p.Request.ID, at, pidRouter)
+	e.end("}}")
+	w.step(p.Request.ID, at, &w.router)
 }
 
 // Handoff shows a KV cache on its way.
@@ -171,17 +191,17 @@ func (w *Writer) Handoff(id sim.RequestID, from, to sim.Time) {
 
 // Pass shows a pass or a run of passes, and the counters after it.
 func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
-	k, pid := w.worker(stage, id), pidOf(stage, id)
+	k := w.worker(stage, id)
 	if w.shown(p.Start, p.End) && (w.cut.Request == nil || k.watched > 0) {
 		w.counts.Passes += p.Count
 		w.counts.PromptTokens += p.Count * p.PrefillTokens
 		w.counts.OutputTokens += p.Count * p.Tokens
 		if !k.open.takes(p) {
-			w.put(pid, k)
+			w.put(k)
 		}
 		k.open.add(p)
 	}
-	w.follow(stage, pid, k, p)
+	w.follow(stage, k, p)
 }
 
 // takes says whether p goes on as the slice does: the same requests gain a token
@@ -213,44 +233,48 @@ func (s *slice) add(p *scheduler.Pass) {
 }
 
 // put writes the open slice of a worker and what its counters show after it.
-func (w *Writer) put(pid int64, k *worker) {
+func (w *Writer) put(k *worker) {
 	s := &k.open
 	if s.passes == 0 {
 		return
 	}
 	e := &w.out
-	e.slice(pid, s.from, s.to)
+	e.slice(&k.track, s.from, s.to)
 	e.title(s)
-	e.args()
-	e.integer("passes", int64(s.passes)).integer("prompt_tokens", int64(s.prompt)).integer("tokens", int64(s.tokens))
+	e.integer(`,"prompt_tokens":`, int64(s.prompt))
+	e.integer(`,"tokens":`, int64(s.tokens))
 	if s.admitted > 0 {
-		e.integer("admitted", int64(s.admitted))
+		e.integer(`,"admitted":`, int64(s.admitted))
 	}
 	if s.lost > 0 {
-		e.integer("preempted", int64(s.lost))
+		e.integer(`,"preempted":`, int64(s.lost))
 	}
 	if s.prefill > 0 {
-		e.float("prefill_ms", float64(s.prefill))
+		e.float(`,"prefill_ms":`, float64(s.prefill))
 	}
-	e.end()
-	w.counters(pid, k)
+	e.end("}}")
+	w.counters(k)
 	s.passes = 0
 }
 
 // counters writes what has changed of them.
-func (w *Writer) counters(pid int64, k *worker) {
+func (w *Writer) counters(k *worker) {
 	s := &k.open
 	if !s.detailed {
 		return
 	}
 	e := &w.out
 	if !k.known || k.held != s.held || k.cached != s.cached {
-		e.counter(pid, s.to, "KV blocks")
-		e.integer("held", int64(s.held)).integer("cached", int64(s.cached)).end()
+		e.counter(k.blocks, s.to)
+		e.integer(`,"args":{"held":`, int64(s.held))
+		e.integer(`,"cached":`, int64(s.cached))
+		e.end("}}")
 	}
 	if !k.known || k.running != s.running || k.waiting != s.queued {
-		e.counter(pid, s.to, "requests")
-		e.integer("running", int64(s.running)).integer("waiting", int64(s.queued)).end()
+		e.counter(k.requests, s.to)
+		e.integer(`,"args":{"running":`, int64(s.running))
+		e.integer(`,"waiting":`, int64(s.queued))
+		e.end("}}")
 	}
 	k.known = true
 	k.held, k.cached, k.running, k.waiting = s.held, s.cached, s.running, s.queued
@@ -267,7 +291,7 @@ func (w *Writer) worker(stage scheduler.Role, id sim.WorkerID) *worker {
 		pid := pidOf(stage, next)
 		w.out.process(pid, pid, name(stage)+strconv.Itoa(int(next)))
 		w.out.thread(pid, tidPasses, "passes")
-		*all = append(*all, worker{})
+		*all = append(*all, worker{track: newTrack(pid)})
 	}
 	return &(*all)[id]
 }

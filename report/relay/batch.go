@@ -1,0 +1,193 @@
+package relay
+
+import (
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// callsPerBatch is how many calls are handed over at once.
+const callsPerBatch = 1 << 9
+
+// kind is which method of an observer is to be called.
+type kind uint8
+
+const (
+	arrival kind = iota
+	placement
+	transfer
+	step
+)
+
+// batch is calls in their order, with copies of what they were given. Nothing in
+// it is a pointer, so that the garbage collector has no work with it.
+type batch struct {
+	order      []kind
+	arrivals   []request
+	placements []routed
+	handoffs   []handoff
+	passes     []pass
+
+	// What belongs to the passes, one after the other.
+	admitted []scheduler.Admission
+	marks    []scheduler.Mark
+	gaps     []sim.Time
+	second   []sim.RequestID
+	lost     []sim.RequestID
+	work     []scheduler.Work
+}
+
+// request is a sim.Request without its prompt.
+type request struct {
+	at            sim.Time
+	input, output int
+	id            sim.RequestID
+	session       int32
+	turn          int32
+	line          int32
+}
+
+type routed struct {
+	request          request
+	cost, secondCost float64
+	overlap, blocks  int32
+	worker, second   sim.WorkerID
+	stage            scheduler.Role
+}
+
+type handoff struct {
+	from, to sim.Time
+	id       sim.RequestID
+}
+
+// pass is a scheduler.Pass and its detail; the rest of it is in the batch.
+type pass struct {
+	start, end, gap                                   sim.Time
+	count, decoding, tokens, preempted, prefillTokens int
+	prefillEnd                                        sim.Time
+	running, waiting, blocks, held, cached            int
+	admitted, marks, gaps, second, lost, work         int32 // how many
+	worker                                            sim.WorkerID
+	stage                                             scheduler.Role
+	kvAtEnd, detailed                                 bool
+}
+
+func (b *batch) complete() bool { return len(b.order) >= callsPerBatch }
+
+func (b *batch) reset() {
+	b.order, b.arrivals, b.placements, b.handoffs, b.passes = b.order[:0], b.arrivals[:0], b.placements[:0], b.handoffs[:0], b.passes[:0]
+	b.admitted, b.marks, b.gaps, b.second, b.lost, b.work = b.admitted[:0], b.marks[:0], b.gaps[:0], b.second[:0], b.lost[:0], b.work[:0]
+}
+
+func keep(q *sim.Request, at sim.Time) request {
+	return request{at: at, input: q.InputTokens, output: q.OutputTokens, id: q.ID, session: q.Session, turn: q.Turn, line: q.Line}
+}
+
+func (r *request) shown() sim.Request {
+	return sim.Request{ID: r.id, InputTokens: r.input, OutputTokens: r.output, Session: r.session, Turn: r.turn, Line: r.line}
+}
+
+func (b *batch) arrived(q *sim.Request, at sim.Time) {
+	b.order = append(b.order, arrival)
+	b.arrivals = append(b.arrivals, keep(q, at))
+}
+
+func (b *batch) routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
+	b.order = append(b.order, placement)
+	b.placements = append(b.placements, routed{
+		request: keep(p.Request, at), stage: stage, worker: p.Worker, overlap: p.Overlap, blocks: p.Blocks,
+		cost: p.Cost, second: p.Second, secondCost: p.SecondCost,
+	})
+}
+
+func (b *batch) handoff(id sim.RequestID, from, to sim.Time) {
+	b.order = append(b.order, transfer)
+	b.handoffs = append(b.handoffs, handoff{from, to, id})
+}
+
+func (b *batch) pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	b.order = append(b.order, step)
+	b.passes = append(b.passes, pass{
+		start: p.Start, end: p.End, gap: p.Gap, count: p.Count, decoding: p.Decoding, tokens: p.Tokens,
+		preempted: p.Preempted, prefillTokens: p.PrefillTokens, kvAtEnd: p.KVAtEnd, worker: w, stage: stage,
+		admitted: int32(len(p.Admitted)), marks: int32(len(p.Marks)), gaps: int32(len(p.Gaps)), second: int32(len(p.Second)),
+	})
+	b.admitted = append(b.admitted, p.Admitted...)
+	b.marks = append(b.marks, p.Marks...)
+	b.gaps = append(b.gaps, p.Gaps...)
+	b.second = append(b.second, p.Second...)
+	if d := p.Detail; d != nil {
+		k := &b.passes[len(b.passes)-1]
+		k.detailed, k.prefillEnd = true, d.PrefillEnd
+		k.running, k.waiting, k.blocks, k.held, k.cached = d.Running, d.Waiting, d.Blocks, d.Held, d.Cached
+		k.lost, k.work = int32(len(d.Lost)), int32(len(d.Work))
+		b.lost = append(b.lost, d.Lost...)
+		b.work = append(b.work, d.Work...)
+	}
+}
+
+// show makes the calls.
+func (b *batch) show(to Observer) {
+	s := shower{batch: *b, to: to}
+	for _, k := range b.order {
+		switch k {
+		case arrival:
+			s.arrival()
+		case placement:
+			s.placement()
+		case transfer:
+			h := take(&s.handoffs, 1)
+			to.Handoff(h[0].id, h[0].from, h[0].to)
+		case step:
+			s.step()
+		}
+	}
+}
+
+// shower is what is left of a batch to be shown.
+type shower struct {
+	batch
+	to     Observer
+	shows  scheduler.Pass
+	detail scheduler.Detail
+}
+
+// take takes the first n of what is left of s.
+func take[T any](s *[]T, n int32) []T {
+	first := (*s)[:n:n]
+	*s = (*s)[n:]
+	return first
+}
+
+func (s *shower) arrival() {
+	r := &take(&s.arrivals, 1)[0]
+	q := r.shown()
+	s.to.Arrived(&q, r.at)
+}
+
+func (s *shower) placement() {
+	r := &take(&s.placements, 1)[0]
+	q := r.request.shown()
+	s.to.Routed(r.stage, r.request.at, &router.Placement{
+		Request: &q, Worker: r.worker, Overlap: r.overlap, Blocks: r.blocks,
+		Cost: r.cost, Second: r.second, SecondCost: r.secondCost,
+	})
+}
+
+func (s *shower) step() {
+	k := &take(&s.passes, 1)[0]
+	s.shows = scheduler.Pass{
+		Start: k.start, End: k.end, Gap: k.gap, Count: k.count, Decoding: k.decoding, Tokens: k.tokens,
+		Preempted: k.preempted, PrefillTokens: k.prefillTokens, KVAtEnd: k.kvAtEnd,
+		Admitted: take(&s.admitted, k.admitted), Marks: take(&s.marks, k.marks),
+		Gaps: take(&s.gaps, k.gaps), Second: take(&s.second, k.second),
+	}
+	if k.detailed {
+		s.detail = scheduler.Detail{
+			PrefillEnd: k.prefillEnd, Running: k.running, Waiting: k.waiting, Blocks: k.blocks, Held: k.held, Cached: k.cached,
+			Lost: take(&s.lost, k.lost), Work: take(&s.work, k.work),
+		}
+		s.shows.Detail = &s.detail
+	}
+	s.to.Pass(k.stage, k.worker, &s.shows)
+}

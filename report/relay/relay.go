@@ -1,0 +1,128 @@
+// Package relay lets observers of a replay work on a goroutine of their own, so
+// that what they write and count does not hold the replay up. The replay itself
+// stays on one.
+//
+// Read relay.go, then batch.go (how what is shown is kept until it is looked
+// at).
+package relay
+
+import (
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Observer is one of a replay (offline.Observer).
+type Observer interface {
+	Arrived(q *sim.Request, at sim.Time)
+	Routed(stage scheduler.Role, at sim.Time, p *router.Placement)
+	Handoff(id sim.RequestID, from, to sim.Time)
+	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
+}
+
+// Relay observes a replay and shows another observer the same, in the same
+// order, a little later.
+//
+// Of requests it shows everything but the prompt. Of passes it shows neither KV
+// nor Events.
+type Relay struct {
+	to     Observer
+	fill   *batch
+	full   chan *batch
+	spare  chan *batch
+	done   chan struct{}
+	broken any // what the observer panicked with
+	closed bool
+}
+
+// waiting is how many full batches may wait for the observer; a replay that is
+// faster than that waits for it in turn.
+const waiting = 4
+
+// New returns a relay to an observer, which is called on another goroutine from
+// now on until Close has returned.
+func New(to Observer) *Relay {
+	r := &Relay{
+		to: to, fill: new(batch),
+		full: make(chan *batch, waiting), spare: make(chan *batch, waiting), done: make(chan struct{}),
+	}
+	go r.show()
+	return r
+}
+
+// Close waits until the observer has seen everything. If it has panicked, Close
+// panics with the same value. To close twice is allowed.
+func (r *Relay) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.full <- r.fill
+	close(r.full)
+	<-r.done
+	if r.broken != nil {
+		panic(r.broken)
+	}
+}
+
+// show takes batches until there are no more.
+func (r *Relay) show() {
+	defer close(r.done)
+	for b := range r.full {
+		if r.broken == nil {
+			r.guard(b)
+		}
+		b.reset()
+		select {
+		case r.spare <- b:
+		default:
+		}
+	}
+}
+
+// guard shows a batch and keeps what the observer panics with.
+func (r *Relay) guard(b *batch) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			r.broken = broken
+		}
+	}()
+	b.show(r.to)
+}
+
+// passOn hands the batch over when it is full.
+func (r *Relay) passOn() {
+	if !r.fill.complete() {
+		return
+	}
+	r.full <- r.fill
+	select {
+	case r.fill = <-r.spare:
+	default:
+		r.fill = new(batch)
+	}
+}
+
+// Arrived keeps an arrival.
+func (r *Relay) Arrived(q *sim.Request, at sim.Time) {
+	r.fill.arrived(q, at)
+	r.passOn()
+}
+
+// Routed keeps a placement.
+func (r *Relay) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
+	r.fill.routed(stage, at, p)
+	r.passOn()
+}
+
+// Handoff keeps the way of a KV cache.
+func (r *Relay) Handoff(id sim.RequestID, from, to sim.Time) {
+	r.fill.handoff(id, from, to)
+	r.passOn()
+}
+
+// Pass keeps a pass.
+func (r *Relay) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	r.fill.pass(stage, w, p)
+	r.passOn()
+}

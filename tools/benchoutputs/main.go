@@ -1,0 +1,188 @@
+// Command benchoutputs measures what the files that a run leaves cost: it runs
+// one replay plain and with them, in turn, and compares whole commands.
+//
+//	go run ./tools/benchoutputs
+//	go run ./tools/benchoutputs -pairs 41 -binary bin/replay
+//
+// It ends with exit code 1 when per-request file and timeline together take more
+// than the bound. Times are real time, so it wants a machine with nothing else
+// to do.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// settings are the flags.
+type settings struct {
+	pairs  int
+	bound  float64
+	trace  string
+	binary string
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("benchoutputs", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	var s settings
+	fs.IntVar(&s.pairs, "pairs", 21, "pairs of runs per row")
+	fs.Float64Var(&s.bound, "bound", 1.5, "most that a run with per-request file and timeline may take, in runs without")
+	fs.StringVar(&s.trace, "trace", "../shared/traces/mooncake_conversation.jsonl", "the trace to replay")
+	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	if s.pairs < 1 || fs.NArg() > 0 {
+		fmt.Fprintln(stderr, "benchoutputs: want flags only, and at least one pair")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	held, err := s.measure(ctx, stdout)
+	if err != nil {
+		fmt.Fprintf(stderr, "benchoutputs: %v\n", err)
+		return 1
+	}
+	if !held {
+		return 1
+	}
+	return 0
+}
+
+// row is outputs whose cost is measured.
+type row struct {
+	name   string
+	judged bool
+	args   func(dir string) []string
+}
+
+func rows() []row {
+	at := filepath.Join
+	return []row{
+		{"--requests .parquet", false, func(dir string) []string { return []string{"--requests", at(dir, "r.parquet")} }},
+		{"--requests .jsonl", false, func(dir string) []string { return []string{"--requests", at(dir, "r.jsonl")} }},
+		{"--timeline", false, func(dir string) []string { return []string{"--timeline", at(dir, "t.json")} }},
+		{"--out", false, func(dir string) []string { return []string{"--out", at(dir, "run")} }},
+		{"--requests .parquet --timeline", true, func(dir string) []string {
+			return []string{"--requests", at(dir, "r.parquet"), "--timeline", at(dir, "t.json")}
+		}},
+	}
+}
+
+// measure prints the table and says whether the bound holds.
+func (s *settings) measure(ctx context.Context, out io.Writer) (held bool, err error) {
+	if _, err := os.Stat(s.trace); err != nil {
+		fmt.Fprintf(out, "benchoutputs: skipped, there is no trace at %s\n", s.trace)
+		return true, nil
+	}
+	dir, err := os.MkdirTemp("", "benchoutputs")
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if s.binary == "" {
+		s.binary = filepath.Join(dir, "replay")
+		if text, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "./cmd/replay").CombinedOutput(); err != nil {
+			return false, fmt.Errorf("go build ./cmd/replay: %w\n%s", err, text)
+		}
+	}
+	fmt.Fprintf(out, "%s, 8 workers, KV router; %d pairs of whole commands on %d cores, medians\n", filepath.Base(s.trace), s.pairs, runtime.NumCPU())
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, "with\tplain ms\tms\tratio\tCPU plain ms\tCPU ms\t\n")
+	held = true
+	for _, r := range rows() {
+		p, err := s.row(ctx, dir, r)
+		if err != nil {
+			return false, err
+		}
+		verdict := ""
+		if r.judged {
+			verdict = fmt.Sprintf("at most %.2f: ok", s.bound)
+			if p.ratio > s.bound {
+				held, verdict = false, fmt.Sprintf("at most %.2f: MISSED", s.bound)
+			}
+		}
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\n", r.name, p.plain.wall, p.with.wall, p.ratio, p.plain.cpu, p.with.cpu, verdict)
+	}
+	return held, table.Flush()
+}
+
+// cost is what a command took, in ms.
+type cost struct{ wall, cpu float64 }
+
+// pairs are the medians of a row; ratio is that of the ratios pair by pair.
+type pairs struct {
+	plain, with cost
+	ratio       float64
+}
+
+// row runs the pairs of a row; the first pair is not counted. No file is there
+// yet when it is written.
+func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
+	var plain, with []cost
+	var ratios []float64
+	for i := range s.pairs + 1 {
+		files, err := os.MkdirTemp(dir, "files")
+		if err != nil {
+			return pairs{}, err
+		}
+		a, err := s.once(ctx)
+		if err != nil {
+			return pairs{}, err
+		}
+		b, err := s.once(ctx, r.args(files)...)
+		if err != nil {
+			return pairs{}, err
+		}
+		if err := os.RemoveAll(files); err != nil {
+			return pairs{}, err
+		}
+		if i > 0 {
+			plain, with, ratios = append(plain, a), append(with, b), append(ratios, b.wall/a.wall)
+		}
+	}
+	return pairs{middle(plain), middle(with), median(ratios)}, nil
+}
+
+// once runs the replay.
+func (s *settings) once(ctx context.Context, outputs ...string) (cost, error) {
+	args := append([]string{"trace", s.trace, "--workers", "8", "--router", "kv", "--block-size", "512"}, outputs...)
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	started := time.Now()
+	text, err := cmd.CombinedOutput()
+	wall := time.Since(started)
+	if err != nil {
+		return cost{}, fmt.Errorf("replay %v: %w\n%s", args, err, text)
+	}
+	state := cmd.ProcessState
+	return cost{ms(wall), ms(state.UserTime() + state.SystemTime())}, nil
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func middle(all []cost) cost {
+	var wall, cpu []float64
+	for _, c := range all {
+		wall, cpu = append(wall, c.wall), append(cpu, c.cpu)
+	}
+	return cost{median(wall), median(cpu)}
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
