@@ -84,6 +84,25 @@ const (
 	syntheticPrefix = "session_"
 )
 
+// Place says where a turn of a session stands: the line of the trace, or the
+// number of the turn where there is none.
+func (w *Workload) Place(session, index int32) string {
+	turn := w.Sessions[session].First
+	for range index {
+		turn = w.Turns[turn].Next
+	}
+	return w.PlaceOf(turn)
+}
+
+// PlaceOf is Place of the turn with that index in w.Turns.
+func (w *Workload) PlaceOf(turn int32) string {
+	t := &w.Turns[turn]
+	if t.Line > 0 {
+		return fmt.Sprintf("%s:%d", w.Name, t.Line)
+	}
+	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
+}
+
 // Intern adds all prompts of w to t and returns them by turn.
 func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
 	if w.Synthetic {

@@ -175,6 +175,7 @@ func doors() map[string][]string {
 		"gonum.org/v1/gonum":               {"scheduler/timing", "loadgen", "calibrate"},
 		"github.com/parquet-go/parquet-go": {"report"},
 		"golang.org/x/term":                {"cmd"},
+		"golang.org/x/sys":                 {"replay/online"},
 		"github.com/nats-io/":              {"plan/queue", "plan/broker"},
 		"github.com/google/uuid":           {"cancel"},
 		"github.com/vmihailenco/msgpack":   {"kvevents"},

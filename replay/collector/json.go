@@ -15,7 +15,7 @@ import (
 // Field is one entry of a report file.
 type Field struct {
 	Key   string
-	Value any // int, float64, bool or string
+	Value any // int, float64, bool, string, or []Field for an object
 }
 
 // named is a distribution and the end of its keys.
@@ -123,8 +123,25 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 		return strconv.AppendBool(dst, v), nil
 	case string:
 		return appendString(dst, v), nil
+	case []Field:
+		return appendObject(dst, v)
 	}
-	return dst, fmt.Errorf("a value of type %T, want int, float64, bool or string", value)
+	return dst, fmt.Errorf("a value of type %T, want int, float64, bool, string or fields", value)
+}
+
+// appendObject appends fields on one line, in their order.
+func appendObject(dst []byte, fields []Field) (_ []byte, err error) {
+	dst = append(dst, '{')
+	for i, f := range fields {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(appendString(dst, f.Key), ": "...)
+		if dst, err = appendValue(dst, f.Value); err != nil {
+			return dst, fmt.Errorf("%s: %w", f.Key, err)
+		}
+	}
+	return append(dst, '}'), nil
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -210,6 +227,22 @@ func readExtra(value any) (any, error) {
 		return v.Float64()
 	case bool, string:
 		return v, nil
+	case map[string]any:
+		return readObject(v)
 	}
-	return nil, fmt.Errorf("%v, want a number, a boolean or a string", value)
+	return nil, fmt.Errorf("%v, want a number, a boolean, a string or an object of these", value)
+}
+
+// readObject reads an object of further keys, in the order of their names.
+func readObject(entries map[string]any) ([]Field, error) {
+	fields := make([]Field, 0, len(entries))
+	for key, value := range entries {
+		value, err := readExtra(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		fields = append(fields, Field{key, value})
+	}
+	slices.SortFunc(fields, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	return fields, nil
 }

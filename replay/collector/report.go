@@ -30,7 +30,7 @@ type Report struct {
 	UserThroughput Distribution // 1000/ITL where ITL > 0, tokens per second
 
 	// Extra are further keys, written only when there are any. A value is an
-	// int, a float64, a bool or a string.
+	// int, a float64, a bool, a string, or []Field for an object.
 	Extra []Field
 }
 

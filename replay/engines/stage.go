@@ -2,7 +2,7 @@
 // router in front of each, for whoever gives them time: a logical clock or a
 // real one.
 //
-// All of it is in stage.go.
+// Read stage.go, then fits.go.
 package engines
 
 import (

@@ -6,7 +6,7 @@
 // lazy.go brings workers behind a KV router from arrival to arrival; cluster.go
 // is the event loop for everything else, and the twin of the others in the
 // tests. Read config.go, run.go, single.go, then cluster.go with events.go,
-// worker.go and pool.go; check.go refuses what could never end.
+// worker.go and pool.go.
 package offline
 
 import (
@@ -56,6 +56,9 @@ type Config struct {
 
 // Pool is a number of workers that run the same engine.
 type Pool = engines.Pool
+
+// OversizeError reports requests that can never run on the engines of a replay.
+type OversizeError = engines.OversizeError
 
 // Disaggregated says that prefill and decode have workers of their own.
 func (c *Config) Disaggregated() bool { return c.Prefill != nil && c.Decode != nil }

@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -86,7 +87,7 @@ func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 			s.Clock.Model = x.model
 		}
 	}
-	if err := r.checkSizes(stages); err != nil {
+	if err := engines.CheckSizes(cfg.Workload, stages); err != nil {
 		return nil, nil, err
 	}
 	drive, err := make(r, stages, j)

@@ -113,7 +113,7 @@ func prepare(cfg *Config) (*run, []*stage, error) {
 	}
 	r.stages = stages
 	if !cfg.Reject {
-		if err := r.checkSizes(stages); err != nil {
+		if err := engines.CheckSizes(cfg.Workload, stages); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -193,7 +193,7 @@ func (r *run) arrived(a loadgen.Arrival) (ok bool, err error) {
 	if !r.cfg.Reject {
 		return true, nil
 	}
-	reason := fits(r.stages, q.InputTokens, q.OutputTokens)
+	reason := engines.Fits(r.stages, q.InputTokens, q.OutputTokens)
 	if reason == nil {
 		return true, nil
 	}
@@ -273,20 +273,5 @@ func (e *StalledError) Unwrap() error { return e.Err }
 // name is a request's place in the trace.
 func (r *run) name(id sim.RequestID) string {
 	q := r.requests[id]
-	w := r.cfg.Workload
-	turn := w.Sessions[q.Session].First
-	for range q.Turn {
-		turn = w.Turns[turn].Next
-	}
-	return r.nameTurn(turn)
-}
-
-// nameTurn is a turn's place in the trace.
-func (r *run) nameTurn(turn int32) string {
-	w := r.cfg.Workload
-	t := &w.Turns[turn]
-	if t.Line > 0 {
-		return fmt.Sprintf("%s:%d", w.Name, t.Line)
-	}
-	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
+	return r.cfg.Workload.Place(q.Session, q.Turn)
 }

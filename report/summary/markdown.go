@@ -41,7 +41,8 @@ func keys(reports []Named) []string {
 	seen := map[string]bool{}
 	for _, r := range reports {
 		for _, f := range r.Report.Fields() {
-			if !seen[f.Key] && !IsWall(f.Key) {
+			_, object := f.Value.([]collector.Field)
+			if !seen[f.Key] && !IsWall(f.Key) && !object {
 				seen[f.Key] = true
 				all = append(all, f.Key)
 			}

@@ -1,8 +1,9 @@
-package offline
+package engines
 
 import (
 	"fmt"
 
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -25,18 +26,17 @@ func (e *OversizeError) Error() string {
 
 func (e *OversizeError) Unwrap() error { return e.Err }
 
-// checkSizes refuses, before any pass, requests that no idle engine can run.
-func (r *run) checkSizes(stages []*stage) error {
+// CheckSizes refuses, before any pass, requests that no idle engine can run.
+func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	var found OversizeError
 	hopeless := false
-	turns := r.cfg.Workload.Turns
-	for i := range turns {
-		err := fits(stages, turns[i].Input, turns[i].Output)
+	for i := range w.Turns {
+		err := Fits(stages, w.Turns[i].Input, w.Turns[i].Output)
 		if err == nil {
 			continue
 		}
 		if found.Count++; found.Count == 1 {
-			found.First, found.Err = r.nameTurn(int32(i)), err
+			found.First, found.Err = w.PlaceOf(int32(i)), err
 		}
 		found.Blocks = max(found.Blocks, err.Blocks)
 		hopeless = hopeless || err.Blocks == 0
@@ -47,12 +47,12 @@ func (r *run) checkSizes(stages []*stage) error {
 	if hopeless {
 		found.Blocks = 0
 	}
-	found.Of = len(turns)
+	found.Of = len(w.Turns)
 	return &found
 }
 
-// fits says why a request can run nowhere, nil when it can run.
-func fits(stages []*stage, input, output int) *scheduler.OversizeError {
+// Fits says why a request can run nowhere, nil when it can run.
+func Fits(stages []*Stage, input, output int) *scheduler.OversizeError {
 	for _, s := range stages {
 		if err := s.Fits(input, output); err != nil {
 			return err

@@ -1,0 +1,225 @@
+package online
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Recorder takes in what happens in a run, from any goroutine and without ever
+// making it wait. One goroutine, the demux, brings it before the collector:
+// of all that is there arrivals first, then placements, then admissions, then
+// tokens. Whoever tells of a request's token has told of its admission before,
+// and the driver of its arrival before that.
+type Recorder struct {
+	col      *collector.Collector
+	observer Observer
+
+	mu     sync.Mutex
+	next   news
+	closed bool
+	wake   chan struct{} // of capacity 1
+
+	tokens []tally // by request; what Token has told
+}
+
+// news is what has happened since the demux last looked.
+type news struct {
+	arrivals   []arrival
+	places     []place
+	admissions []admission
+	outputs    []output
+}
+
+type arrival struct {
+	q          *sim.Request
+	at, really sim.Time
+}
+
+type place struct {
+	at     sim.Time
+	role   scheduler.Role
+	hidden bool // of the prefill stage
+	placed router.Placement
+}
+
+type admission struct {
+	at sim.Time
+	a  []scheduler.Admission
+}
+
+// output is a pass, or a token of Recorder.Token.
+type output struct {
+	from   *worker // nil for a single token
+	pass   scheduler.Pass
+	falls  *Barrier
+	single sim.RequestID
+	last   bool
+}
+
+// tally is what is known of the tokens of a request told one by one.
+type tally struct {
+	tokens int
+	last   sim.Time
+}
+
+func newRecorder(col *collector.Collector, o Observer) *Recorder {
+	return &Recorder{col: col, observer: o, wake: make(chan struct{}, 1)}
+}
+
+// Admitted says that a request was given a place at an instant and found so many
+// tokens of its prompt cached.
+func (r *Recorder) Admitted(at sim.Time, id sim.RequestID, reused int) {
+	r.admitted(at, []scheduler.Admission{{Request: id, Reused: reused}})
+}
+
+// Token says that a request gained a token at an instant, for targets that are
+// not workers of this process. last says that no other follows.
+func (r *Recorder) Token(at sim.Time, id sim.RequestID, last bool) {
+	r.tell(func(n *news) {
+		n.outputs = append(n.outputs, output{pass: scheduler.Pass{Start: at, End: at}, single: id, last: last})
+	})
+}
+
+func (r *Recorder) admitted(at sim.Time, a []scheduler.Admission) {
+	a = slices.Clone(a)
+	r.tell(func(n *news) { n.admissions = append(n.admissions, admission{at, a}) })
+}
+
+// tell adds to the news.
+func (r *Recorder) tell(add func(*news)) {
+	r.mu.Lock()
+	add(&r.next)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close says that no news will come.
+func (r *Recorder) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.tell(func(*news) {})
+}
+
+// take is the news, and whether none will follow.
+func (r *Recorder) take(old news) (n news, last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = r.next
+	clear(old.arrivals)
+	clear(old.places)
+	clear(old.admissions)
+	clear(old.outputs)
+	r.next = news{old.arrivals[:0], old.places[:0], old.admissions[:0], old.outputs[:0]}
+	return n, r.closed
+}
+
+// demux is the one goroutine that brings news before the collector and tells
+// routers and tasks what follows from tokens.
+func (x *run) demux() {
+	r := x.rec
+	var n news
+	for last := false; !last; {
+		<-r.wake
+		n, last = r.take(n)
+		for i := range n.arrivals {
+			x.arrived(&n.arrivals[i])
+		}
+		for i := range n.places {
+			x.placed(&n.places[i])
+		}
+		for i := range n.admissions {
+			r.col.Admit(n.admissions[i].at, n.admissions[i].a)
+		}
+		for i := range n.outputs {
+			x.output(&n.outputs[i])
+		}
+	}
+}
+
+func (x *run) arrived(a *arrival) {
+	x.rec.col.Arrive(a.q, a.at)
+	x.rec.tokens = append(x.rec.tokens, tally{})
+	if o := x.rec.observer; o != nil {
+		o.Arrived(a.q, a.at)
+	}
+	if h := x.cfg.hooks.arrived; h != nil {
+		h(a.q, a.at, a.really)
+	}
+}
+
+func (x *run) placed(p *place) {
+	if id := p.placed.Request.ID; p.hidden {
+		x.rec.col.PlacePrefill(id, p.placed.Worker)
+	} else {
+		x.rec.col.Place(id, p.placed.Worker)
+	}
+	if o := x.rec.observer; o != nil {
+		o.Routed(p.role, p.at, &p.placed)
+	}
+}
+
+func (x *run) output(out *output) {
+	if out.from == nil {
+		x.single(out)
+		return
+	}
+	w := out.from
+	if w.pool.visible {
+		x.rec.col.Pass(&out.pass)
+	}
+	if o := x.rec.observer; o != nil {
+		o.Pass(w.pool.stage.Role, w.id, &out.pass)
+	}
+	for i := range out.pass.Marks {
+		w.pool.mark(&out.pass.Marks[i], out.pass.End, out.falls)
+	}
+	if releases(&out.pass) {
+		x.driver.poke()
+	}
+	out.falls.Done()
+}
+
+// single is a token that came alone: the same facts as of a pass with one
+// request.
+func (x *run) single(out *output) {
+	t := &x.rec.tokens[out.single]
+	t.tokens++
+	p := &out.pass
+	switch t.tokens {
+	case 1:
+	case 2:
+		p.Second = append(p.Second, out.single)
+		fallthrough
+	default:
+		p.Gaps = append(p.Gaps, p.End-t.last)
+	}
+	p.Count, p.Tokens = 1, 1
+	if first := t.tokens == 1; first || out.last {
+		p.Marks = append(p.Marks, scheduler.Mark{Request: out.single, First: first, Last: out.last, Tokens: t.tokens})
+	}
+	t.last = p.End
+	x.rec.col.Pass(p)
+}
+
+// keep is a copy of a pass that outlives the call it was handed to, without what
+// happened to the cache.
+func keep(p *scheduler.Pass) scheduler.Pass {
+	k := *p
+	k.Gaps, k.Admitted, k.Second, k.Marks = slices.Clone(p.Gaps), slices.Clone(p.Admitted), slices.Clone(p.Second), slices.Clone(p.Marks)
+	k.KV, k.Events = nil, nil
+	if p.Detail != nil {
+		d := *p.Detail
+		d.Work, d.Lost = slices.Clone(d.Work), slices.Clone(d.Lost)
+		k.Detail = &d
+	}
+	return k
+}

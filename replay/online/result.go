@@ -1,0 +1,96 @@
+package online
+
+import (
+	"time"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// unfinished notes how far requests have come when a run ended early.
+func (x *run) unfinished(cause error) {
+	if cause == nil {
+		return
+	}
+	var known []int
+	for _, r := range x.rec.col.Requests() {
+		known = append(known, r.Tokens)
+	}
+	for _, p := range x.pools {
+		if !p.visible {
+			continue
+		}
+		for _, w := range p.workers {
+			w.progress(func(id sim.RequestID, tokens int, last sim.Time) {
+				if known[id] > 0 && tokens > known[id] {
+					x.rec.col.Progress(id, tokens, last)
+				}
+			})
+		}
+	}
+}
+
+// progress yields what requests on the core have gained in passes that have
+// ended, with the real instant of the latest token. The loop must be over.
+func (w *Worker) progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	p, ok := w.cfg.Core.(scheduler.Progresser)
+	if !ok || len(w.ends.real) == 0 {
+		return
+	}
+	p.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
+		if w.open && last == w.pass.End {
+			yield(id, tokens-1, w.ends.real[len(w.ends.real)-1])
+			return
+		}
+		yield(id, tokens, w.ends.at(last))
+	})
+}
+
+// timerBound is the mean length of a pass in ms below which a run measures the
+// machine's timers.
+const timerBound = 2.0
+
+// result derives the report of what has been collected.
+func (x *run) result(cause error, wall time.Duration) *Result {
+	r := &Result{Collector: x.rec.col, Stats: x.stats, Cause: cause, Failed: x.failed}
+	r.Cancelled = x.cancelled
+	r.Report = x.rec.col.Report(0)
+	r.Report.SetWall(wall)
+	fields := []collector.Field{
+		{Key: "partial", Value: cause != nil},
+		{Key: "cancelled", Value: r.Cancelled},
+		{Key: "late_arrival_p50_ms", Value: quantile([]*sampler{&x.driver.late}, 0.5)},
+		{Key: "late_arrival_p99_ms", Value: quantile([]*sampler{&x.driver.late}, 0.99)},
+	}
+	if len(x.pools) > 0 {
+		fields = append(fields, x.passFields()...)
+	}
+	r.Report.Extra = append(r.Report.Extra, collector.Field{Key: "online", Value: fields})
+	return r
+}
+
+// passFields say how well the workers kept time.
+func (x *run) passFields() []collector.Field {
+	var overshoot []*sampler
+	var passes, length float64
+	late := 0
+	for _, p := range x.pools {
+		for _, w := range p.workers {
+			overshoot = append(overshoot, &w.overshoot)
+			passes += float64(w.lengths.seen)
+			length += w.lengths.sum
+			late += w.late
+		}
+	}
+	bound := passes > 0 && length/passes < timerBound
+	if bound {
+		x.warn("passes take %.3f ms on average, want at least %g for latencies that say more than the machine's timers", length/passes, timerBound)
+	}
+	return []collector.Field{
+		{Key: "pass_overshoot_p50_ms", Value: quantile(overshoot, 0.5)},
+		{Key: "pass_overshoot_p99_ms", Value: quantile(overshoot, 0.99)},
+		{Key: "barrier_timeouts", Value: late},
+		{Key: "timer_bound", Value: bound},
+	}
+}

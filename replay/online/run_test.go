@@ -1,0 +1,145 @@
+package online
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
+)
+
+// config is a run of a trace on vLLM engines with blocks of 64 tokens.
+func config(t testing.TB, workers int, trace string) Config {
+	t.Helper()
+	a := engineargs.Default()
+	a.BlockTokens = 64
+	w, err := loadgen.ReadMooncake(strings.NewReader(trace), "trace.jsonl", loadgen.ReadOptions{TraceBlock: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{
+		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
+		Workers: engines.Pool{Engine: a, Count: workers}, RouterConfig: router.DefaultConfig(),
+	}
+}
+
+// closed keeps so many requests in flight.
+func (c *Config) closed(inFlight int) {
+	c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: inFlight}
+}
+
+// kv routes by cache and load.
+func (c *Config) kv() { c.Router = router.ModeKV }
+
+// line is a request of a trace.
+func line(at, input, output int, ids string) string {
+	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output, ids)
+}
+
+func mustRun(t testing.TB, c Config) *Result {
+	t.Helper()
+	c.Warn = func(text string) { t.Logf("warning: %s", text) }
+	r, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Partial() || r.Cancelled > 0 {
+		t.Fatalf("the run ended early: %v, %d cancelled", r.Cause, r.Cancelled)
+	}
+	return r
+}
+
+// Two requests on one worker get all their tokens.
+func TestTwoRequests(t *testing.T) {
+	r := mustRun(t, config(t, 1, line(0, 64, 3, "1")+line(1, 64, 2, "2")))
+	if r.Report.Completed != 2 || r.Report.OutputTokens != 5 || r.Report.WallMS <= 0 {
+		t.Errorf("%d completed, %d tokens, %v ms of real time", r.Report.Completed, r.Report.OutputTokens, r.Report.WallMS)
+	}
+	for id, q := range r.Collector.Requests() {
+		if q.Tokens != q.OutputTokens {
+			t.Errorf("request %d: %d tokens, want %d", id, q.Tokens, q.OutputTokens)
+		}
+	}
+}
+
+// Round robin takes the workers in turn.
+func TestRoundRobin(t *testing.T) {
+	var trace string
+	for i := range 5 {
+		trace += line(10*i, 64, 1, fmt.Sprint(i))
+	}
+	r := mustRun(t, config(t, 3, trace))
+	if got := fmt.Sprint(r.Stats.Dispatched); got != "[0 1 2 0 1]" {
+		t.Errorf("dispatched to %v", got)
+	}
+}
+
+// A prompt goes where the same one is cached. SGLang's overlap is none in the
+// reference's rules; the tie goes to the lowest id.
+func TestSamePromptSameWorker(t *testing.T) {
+	for _, engine := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		ids := "1,2,3,4,5,6,7,8"
+		c := config(t, 2, line(0, 512, 2, ids)+line(500, 512, 2, ids))
+		c.kv()
+		c.Workers.Engine.Engine = engine
+		c.Compat = engine == engineargs.SGLang
+		r := mustRun(t, c)
+		if d := r.Stats.Dispatched; len(d) != 2 || d[0] != d[1] || r.Report.PrefixCacheReusedRatio <= 0 {
+			t.Errorf("engine %v: dispatched to %v, reuse %v", engine, d, r.Report.PrefixCacheReusedRatio)
+		}
+	}
+}
+
+// A request of one token is marked and freed, each once.
+func TestOneTokenIsMarkedAndFreed(t *testing.T) {
+	c := config(t, 1, line(0, 64, 1, "1"))
+	c.kv()
+	if s := mustRun(t, c).Stats; s.PrefillMarked != 1 || s.Freed != 1 {
+		t.Errorf("marked %d times and freed %d times, want once", s.PrefillMarked, s.Freed)
+	}
+}
+
+// In closed loop no more requests are in flight than allowed.
+func TestInFlight(t *testing.T) {
+	c := config(t, 2, line(0, 64, 2, "1")+line(0, 64, 3, "2")+line(0, 64, 2, "3")+line(0, 64, 1, "4"))
+	c.closed(2)
+	if r := mustRun(t, c); r.Stats.MaxInFlight > 2 || r.Report.Completed != 4 {
+		t.Errorf("%d in flight at once, %d completed", r.Stats.MaxInFlight, r.Report.Completed)
+	}
+	turn := `{"session_id":"a","timestamp":%d,"input_length":64,"output_length":2,"hash_ids":[%d]}` + "\n"
+	c = config(t, 2, fmt.Sprintf(turn+turn+turn, 0, 1, 5, 2, 9, 3))
+	c.closed(1)
+	if r := mustRun(t, c); r.Stats.MaxInFlight != 1 || r.Report.Completed != 3 {
+		t.Errorf("%d in flight at once, %d completed", r.Stats.MaxInFlight, r.Report.Completed)
+	}
+}
+
+// Turns come in order, each after the one before, on the real clock.
+func TestSessions(t *testing.T) {
+	var trace string
+	for s := range 3 {
+		for turn := range 3 {
+			trace += fmt.Sprintf(`{"session_id":"%d","timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[%d,%d,%d]}`+"\n",
+				s, 3*s+20*turn, 64*(turn+1), 10*s+1, 10*s+2, 10*s+3)
+		}
+	}
+	r := mustRun(t, config(t, 2, trace))
+	last := map[int32]float64{}
+	var turns []int32
+	for _, q := range r.Collector.Requests() {
+		if q.Turn > 0 && float64(q.Arrival) < last[q.Session]+19.999 {
+			t.Errorf("turn %d of session %d arrives at %v ms, %v ms after the one before ended", q.Turn, q.Session, q.Arrival, float64(q.Arrival)-last[q.Session])
+		}
+		last[q.Session] = float64(q.Last)
+		turns = append(turns, q.Turn)
+	}
+	slices.Sort(turns)
+	if fmt.Sprint(turns) != "[0 0 0 1 1 1 2 2 2]" || r.Report.Completed != 9 {
+		t.Errorf("turns %v, %d completed", turns, r.Report.Completed)
+	}
+}

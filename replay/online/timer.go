@@ -1,0 +1,106 @@
+package online
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Timer lets one goroutine sleep until an instant of a clock, or until another
+// goroutine wakes it.
+//
+// Go's own timers are up to a millisecond late when nothing else runs, which is
+// a good part of a pass. On Linux a Timer is a timer of the kernel, read like a
+// file.
+type Timer struct {
+	clock *Clock
+	spin  bool // look at the clock before the end
+	woken atomic.Bool
+	alarm alarm
+
+	mu     sync.Mutex // between Wake and Close
+	closed bool
+}
+
+// alarm is what a Timer sleeps on.
+type alarm interface {
+	// set makes a wait of now or later end after d, which is > 0.
+	set(d time.Duration)
+	// wait returns once the alarm goes off; now and then it returns too early.
+	wait()
+	close()
+}
+
+// NewTimer returns a timer of the clock. A precise one spends the end of each
+// sleep looking at the clock, which takes a processor.
+func NewTimer(c *Clock, precise bool) *Timer {
+	return &Timer{clock: c, spin: precise, alarm: newAlarm()}
+}
+
+// Sleep returns once the clock shows at, or once Wake was called since the last
+// Sleep returned. It says which it was.
+func (t *Timer) Sleep(at sim.Time) (woken bool) {
+	end := at
+	if t.spin {
+		end -= spin
+	}
+	for {
+		if t.woken.Swap(false) {
+			return true
+		}
+		d := t.clock.until(end)
+		if d <= 0 {
+			break
+		}
+		t.alarm.set(d)
+		if t.woken.Load() {
+			continue
+		}
+		t.alarm.wait()
+	}
+	for t.clock.Now() < at {
+		if t.woken.Swap(false) {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+// Wake ends the Sleep under way, or the next one. On a closed timer it does
+// nothing.
+func (t *Timer) Wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.woken.Store(true)
+	t.alarm.set(1)
+}
+
+// Close frees what the timer holds. Nobody may sleep any more.
+func (t *Timer) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		t.alarm.close()
+	}
+}
+
+// sleeper is an alarm made of Go's timers.
+type sleeper struct{ timer *time.Timer }
+
+func newSleeper() alarm {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return sleeper{t}
+}
+
+func (s sleeper) set(d time.Duration) { s.timer.Reset(d) }
+func (s sleeper) wait()               { <-s.timer.C }
+func (s sleeper) close()              { s.timer.Stop() }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package online
+
+func newAlarm() alarm { return newSleeper() }

@@ -1,0 +1,283 @@
+package online
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Sinks are told of changes of a worker's cache, in the order of its passes, at
+// the instant at which they become visible. What they are handed is valid
+// during the call; a sink must not block, for the pass waits.
+type Sinks struct {
+	// Router takes what a router's index follows.
+	Router func(w sim.WorkerID, p *scheduler.Pass)
+	// Raw takes the same, for whoever publishes it. The core must have been
+	// built to capture events, which are in p.Events then.
+	Raw func(w sim.WorkerID, p *scheduler.Pass)
+}
+
+// tell hands a pass with changes to the sinks.
+func (s *Sinks) tell(w sim.WorkerID, p *scheduler.Pass) {
+	if len(p.KV) == 0 && len(p.Events) == 0 {
+		return
+	}
+	if s.Router != nil {
+		s.Router(w, p)
+	}
+	if s.Raw != nil {
+		s.Raw(w, p)
+	}
+}
+
+// WorkerConfig is what a live worker is made of.
+type WorkerConfig struct {
+	ID      sim.WorkerID
+	Core    scheduler.Core
+	Clock   *Clock
+	Precise bool // spend the end of each sleep looking at the clock
+	Sinks   Sinks
+
+	// Admitted, when not nil, is told who was given a place by the pass that has
+	// just begun, at a real instant. The slice is valid during the call.
+	Admitted func(at sim.Time, a []scheduler.Admission)
+	// Output is told of each pass that has ended, once, with the real instants
+	// of its begin and its end; every token of it has the time of the end. p is
+	// valid during the call. When the worker should not begin its next pass at
+	// once, Output returns what to wait for.
+	Output func(p *scheduler.Pass) *Barrier
+	// Passed, when not nil, is called after Output with the core between two
+	// passes.
+	Passed func(core scheduler.Core)
+	// Canceled, when not nil, is told of a request that was taken out by Cancel.
+	Canceled func(id sim.RequestID)
+	// Detail asks for details of passes.
+	Detail bool
+}
+
+// Worker is a scheduler core on a real clock: it really waits as long as a pass
+// takes. Run is its loop; requests are given to it at any time.
+type Worker struct {
+	cfg   WorkerConfig
+	timer *Timer
+
+	mu      sync.Mutex
+	inbox   []*sim.Request
+	cancels []sim.RequestID
+	wake    chan struct{} // of capacity 1: the inbox has something
+
+	pass    scheduler.Pass // as the core filled it, in planned instants
+	real    scheduler.Pass // the same, in real ones
+	ends    ends
+	chained bool     // the planned end of the pass before is where the next begins
+	planned sim.Time // end of the pass before
+	open    bool     // a pass has begun and not ended
+
+	overshoot, lengths sampler
+	late               int // barriers that took too long
+}
+
+// NewWorker returns a worker that does nothing yet.
+func NewWorker(cfg WorkerConfig) *Worker {
+	w := &Worker{cfg: cfg, timer: NewTimer(cfg.Clock, cfg.Precise), wake: make(chan struct{}, 1)}
+	if cfg.Detail {
+		w.pass.Detail = new(scheduler.Detail)
+	}
+	return w
+}
+
+// Submit gives the worker a request, which its next pass sees.
+func (w *Worker) Submit(q *sim.Request) {
+	w.mu.Lock()
+	w.inbox = append(w.inbox, q)
+	w.mu.Unlock()
+	w.poke()
+}
+
+// Cancel takes a request out before its next pass, and frees its blocks. The
+// core must be a scheduler.Canceler.
+func (w *Worker) Cancel(id sim.RequestID) {
+	w.mu.Lock()
+	w.cancels = append(w.cancels, id)
+	w.mu.Unlock()
+	w.poke()
+}
+
+func (w *Worker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// PanicError is a core or a sink that panicked.
+type PanicError struct {
+	Worker sim.WorkerID
+	Value  any
+	Stack  []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("worker %d: panic: %v", e.Worker, e.Value) }
+
+// Run is the worker's loop. It returns nil once ctx is done, whatever is left
+// to do, and an error when the core stalls or something panics.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	stop := context.AfterFunc(ctx, w.timer.Wake)
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{w.cfg.ID, value, debug.Stack()}
+		}
+		stop()
+	}()
+	for ctx.Err() == nil {
+		w.drain()
+		if w.cfg.Core.Load() == 0 {
+			w.chained = false
+			select {
+			case <-w.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if err := w.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain takes in what has come since the pass before.
+func (w *Worker) drain() {
+	w.mu.Lock()
+	inbox, cancels := w.inbox, w.cancels
+	w.inbox, w.cancels = nil, nil
+	w.mu.Unlock()
+	for _, q := range inbox {
+		w.cfg.Core.Submit(q)
+	}
+	for _, id := range cancels {
+		w.cancel(id)
+	}
+}
+
+func (w *Worker) cancel(id sim.RequestID) {
+	c, ok := w.cfg.Core.(scheduler.Canceler)
+	if !ok {
+		panic(fmt.Sprintf("cancel of request %d: a %T cannot cancel", id, w.cfg.Core))
+	}
+	if c.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
+		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
+		if w.cfg.Canceled != nil {
+			w.cfg.Canceled(id)
+		}
+	}
+}
+
+// chainable is how long ago the planned end of a pass may be for the next one to
+// begin there. Without that the small delays of all passes would add up.
+const chainable = sim.Time(5)
+
+// step runs one pass in real time.
+func (w *Worker) step(ctx context.Context) error {
+	begun := w.cfg.Clock.Now()
+	at := begun
+	if w.chained && begun-w.planned < chainable {
+		at = w.planned
+	}
+	if err := w.cfg.Core.Step(at, at, &w.pass); err != nil {
+		return err
+	}
+	w.open = true
+	if len(w.pass.Admitted) > 0 && w.cfg.Admitted != nil {
+		w.cfg.Admitted(begun, w.pass.Admitted)
+	}
+	if !w.pass.KVAtEnd {
+		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
+	}
+	for w.timer.Sleep(w.pass.End) && ctx.Err() == nil {
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if w.pass.KVAtEnd {
+		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
+	}
+	w.open = false
+	w.flush(begun)
+	w.chained, w.planned = true, w.pass.End
+	return nil
+}
+
+// flush hands out the pass, and waits for what must come before the next.
+func (w *Worker) flush(begun sim.Time) {
+	ended := w.cfg.Clock.Now()
+	w.overshoot.add(float64(ended - w.pass.End))
+	w.lengths.add(float64(w.pass.End - w.pass.Start))
+	w.ends.realize(&w.pass, &w.real, begun, ended)
+	barrier := w.cfg.Output(&w.real)
+	if w.cfg.Passed != nil {
+		w.cfg.Passed(w.cfg.Core)
+	}
+	if barrier != nil && !barrier.wait() {
+		w.late++
+	}
+}
+
+// Close frees the worker's timer, once Run has returned.
+func (w *Worker) Close() { w.timer.Close() }
+
+// Barrier lets a worker wait until what its pass released has found its place.
+type Barrier struct {
+	mu   sync.Mutex
+	left int
+	done chan struct{}
+}
+
+// NewBarrier is a barrier that falls after n calls of Done.
+func NewBarrier(n int) *Barrier { return &Barrier{left: n, done: make(chan struct{})} }
+
+// Add makes the barrier wait for n more calls of Done; it must not have fallen.
+func (b *Barrier) Add(n int) {
+	b.mu.Lock()
+	b.left += n
+	b.mu.Unlock()
+}
+
+// Done takes away one of what the barrier waits for. A nil barrier ignores it.
+func (b *Barrier) Done() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.left--
+	fallen := b.left == 0
+	b.mu.Unlock()
+	if fallen {
+		close(b.done)
+	}
+}
+
+// patience is how long a worker waits at a barrier.
+const patience = 2 * time.Millisecond
+
+// wait reports whether the barrier fell in time.
+func (b *Barrier) wait() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-b.done:
+		return true
+	case <-limit.C:
+		return false
+	}
+}
