@@ -176,10 +176,12 @@ func doors() map[string][]string {
 		"github.com/parquet-go/parquet-go": {"report"},
 		"golang.org/x/term":                {"cmd"},
 		"golang.org/x/sys":                 {"replay/online"},
-		"github.com/nats-io/":              {"plan/queue", "plan/broker"},
+		"github.com/nats-io/":              {"plan/queue", "plan/broker", "drt"},
+		"go.etcd.io/etcd/":                 {"drt"},
+		"go.uber.org/zap":                  {"drt"}, // etcd wants one, silent
 		"github.com/google/uuid":           {"cancel"},
 		"github.com/vmihailenco/msgpack":   {"kvevents"},
-		"go.uber.org/goleak":               {"kvevents"},
+		"go.uber.org/goleak":               {"kvevents", "drt"},
 		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
 	}
 }

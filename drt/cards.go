@@ -1,0 +1,113 @@
+package drt
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// cardPrefix is where model cards are.
+const cardPrefix = "v1/mdc/"
+
+// Card tells callers about the model that an instance serves.
+type Card struct {
+	Instance Name
+	ID       uint64
+	// JSON is the card itself: name, context length, block size and so on.
+	JSON json.RawMessage
+}
+
+// cardRecord is the value of the key of a model card.
+type cardRecord struct {
+	Type       string          `json:"type"`
+	Namespace  string          `json:"namespace"`
+	Component  string          `json:"component"`
+	Endpoint   string          `json:"endpoint"`
+	InstanceID uint64          `json:"instance_id"`
+	Card       json.RawMessage `json:"card_json"`
+}
+
+// PutCard registers the card of the model that this runtime serves at the
+// endpoint. Without discovery it does nothing.
+func (e *Endpoint) PutCard(ctx context.Context, card json.RawMessage) error {
+	if !json.Valid(card) {
+		return fmt.Errorf("model card of %v: not JSON: %.60q", e.name, card)
+	}
+	e.rt.mu.Lock()
+	e.rt.cards[e.name] = card
+	e.rt.mu.Unlock()
+	return e.rt.writeCard(ctx, e.name, card)
+}
+
+// RemoveCard ends that.
+func (e *Endpoint) RemoveCard(ctx context.Context) error {
+	e.rt.mu.Lock()
+	delete(e.rt.cards, e.name)
+	e.rt.mu.Unlock()
+	return e.rt.unregister(ctx, []pair{{key: cardKey(e.name, e.rt.ID())}})
+}
+
+func cardKey(n Name, id uint64) string {
+	return cardPrefix + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" + hex(id)
+}
+
+func (rt *Runtime) writeCard(ctx context.Context, name Name, card json.RawMessage) error {
+	id := rt.ID()
+	value, err := json.Marshal(cardRecord{"Model", name.Namespace, name.Component, name.Endpoint, id, card})
+	if err != nil {
+		return fmt.Errorf("model card of %v: %w", name, err)
+	}
+	return rt.register(ctx, []pair{{cardKey(name, id), value}})
+}
+
+// Cards are the model cards that discovery knows.
+type Cards struct {
+	mu      sync.Mutex
+	byKey   map[string]Card
+	changed chan struct{}
+}
+
+// Cards looks at all model cards from now on, as long as the runtime lives.
+// Without discovery there are none.
+func (rt *Runtime) Cards(context.Context) (*Cards, error) {
+	c := &Cards{byKey: make(map[string]Card), changed: make(chan struct{})}
+	if rt.store == nil {
+		return c, nil
+	}
+	return c, rt.store.watch(rt.ctx, cardPrefix, func(changes []change) { c.apply(rt, changes) })
+}
+
+func (c *Cards) apply(rt *Runtime, changes []change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range changes {
+		if one.gone {
+			delete(c.byKey, one.key)
+			continue
+		}
+		var r cardRecord
+		if err := json.Unmarshal(one.value, &r); err != nil {
+			rt.log.Warn("key skipped", "key", one.key, "reason", err)
+			continue
+		}
+		c.byKey[one.key] = Card{Name{r.Namespace, r.Component, r.Endpoint}, r.InstanceID, r.Card}
+	}
+	if len(changes) > 0 {
+		close(c.changed)
+		c.changed = make(chan struct{})
+	}
+}
+
+// List is what is known now, by name of the endpoint and id, and a channel that
+// is closed when that changes.
+func (c *Cards) List() ([]Card, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Values(c.byKey), func(a, b Card) int {
+		return cmp.Or(cmp.Compare(a.Instance.String(), b.Instance.String()), cmp.Compare(a.ID, b.ID))
+	}), c.changed
+}

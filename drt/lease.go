@@ -1,0 +1,271 @@
+package drt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// lease takes the first lease and keeps it in the background.
+func (rt *Runtime) lease(ctx context.Context) error {
+	began := time.Now()
+	id, ttl, err := rt.store.grant(ctx, rt.config.Lease)
+	if err != nil {
+		return err
+	}
+	rt.mu.Lock()
+	rt.id = id
+	rt.mu.Unlock()
+	rt.behind.Go(func() { rt.keep(id, began, ttl) })
+	return nil
+}
+
+// keep renews leases until the runtime is closed or one is lost for good.
+func (rt *Runtime) keep(id uint64, began time.Time, ttl time.Duration) {
+	for {
+		err := rt.hold(id, began, ttl)
+		if rt.ctx.Err() != nil {
+			return
+		}
+		err = fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hex(id), err)
+		rt.log.Error("lease lost", "instance", hex(id), "reason", err)
+		if rt.config.LeaseLoss == Exit {
+			rt.lose(err)
+			return
+		}
+		if id, began, ttl, err = rt.again(); err != nil {
+			return // closed meanwhile
+		}
+	}
+}
+
+// hold renews one lease at half of what is left of it, and more often when that
+// does not work. It returns when the lease is gone, or may be.
+func (rt *Runtime) hold(id uint64, began time.Time, ttl time.Duration) error {
+	deadline := began.Add(ttl)
+	var wait, backoff time.Duration
+	wait = ttl / 2
+	for {
+		if err := rt.pause(wait, deadline); err != nil {
+			return err
+		}
+		began := time.Now()
+		left, err := rt.renew(id, deadline)
+		switch {
+		case err == nil:
+			deadline, backoff = began.Add(left), 0
+			wait = left / 2
+			continue
+		case errors.Is(err, errLeaseGone):
+			return err
+		case rt.ctx.Err() != nil:
+			return rt.ctx.Err()
+		}
+		rt.log.Warn("lease not renewed", "instance", hex(id), "left", time.Until(deadline).Round(time.Millisecond).String(), "reason", err)
+		wait = backoff
+		backoff = min(max(2*backoff, 500*time.Millisecond), 5*time.Second)
+	}
+}
+
+// pause waits, not beyond the deadline. It ends early when somebody saw a reason
+// to look, and when the wall clock says that this host was suspended: its
+// monotonic clock stood still meanwhile.
+func (rt *Runtime) pause(wait time.Duration, deadline time.Time) error {
+	const look = time.Second
+	until := time.Now().Add(wait)
+	wall := time.Now().Round(0)
+	for {
+		if !time.Now().Before(deadline) {
+			return fmt.Errorf("not renewed in time")
+		}
+		left := min(time.Until(until), time.Until(deadline), look)
+		if left <= 0 {
+			return nil
+		}
+		t := time.NewTimer(left)
+		select {
+		case <-t.C:
+		case <-rt.poke:
+			t.Stop()
+			return nil
+		case <-rt.ctx.Done():
+			t.Stop()
+			return rt.ctx.Err()
+		}
+		now := time.Now().Round(0)
+		if now.Sub(wall) > 2*look+left {
+			return nil
+		}
+		wall = now
+	}
+}
+
+// renew tries once, with as much time as makes sense.
+func (rt *Runtime) renew(id uint64, deadline time.Time) (time.Duration, error) {
+	limit := min(time.Until(deadline), max(rt.config.Lease/4, time.Second))
+	ctx, release := context.WithTimeout(rt.ctx, limit)
+	defer release()
+	return rt.store.renew(ctx, id)
+}
+
+// suspect has the lease looked at now.
+func (rt *Runtime) suspect() {
+	select {
+	case rt.poke <- struct{}{}:
+	default:
+	}
+}
+
+// lose ends what depends on the lease: endpoints refuse from now on.
+func (rt *Runtime) lose(err error) {
+	rt.mu.Lock()
+	rt.lost = err
+	all := slices.Clone(rt.servings)
+	rt.mu.Unlock()
+	for _, s := range all {
+		s.Refuse()
+	}
+	close(rt.done)
+}
+
+// again takes another lease and serves and registers everything under it.
+func (rt *Runtime) again() (id uint64, began time.Time, ttl time.Duration, err error) {
+	for backoff := 100 * time.Millisecond; ; backoff = min(2*backoff, 5*time.Second) {
+		began = time.Now()
+		id, ttl, err = rt.reregister()
+		if err == nil {
+			return id, began, ttl, nil
+		}
+		rt.log.Warn("no new lease", "reason", err)
+		select {
+		case <-time.After(backoff):
+		case <-rt.ctx.Done():
+			return 0, began, 0, rt.ctx.Err()
+		}
+	}
+}
+
+func (rt *Runtime) reregister() (uint64, time.Duration, error) {
+	ctx, release := context.WithTimeout(rt.ctx, rt.config.Connect)
+	defer release()
+	id, ttl, err := rt.store.grant(ctx, rt.config.Lease)
+	if err != nil {
+		return 0, 0, err
+	}
+	rt.mu.Lock()
+	rt.id = id
+	all := slices.Clone(rt.servings)
+	cards := maps.Clone(rt.cards)
+	rt.mu.Unlock()
+	for name, card := range cards {
+		if err := rt.writeCard(ctx, name, card); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, s := range all {
+		if err := s.move(ctx); err != nil {
+			return 0, 0, err
+		}
+	}
+	rt.log.Info("registered again", "instance", hex(id))
+	return id, ttl, nil
+}
+
+// move serves under the runtime's new id, too, and registers there if it was
+// registered. Who still knows the old subject is answered there.
+func (s *Serving) move(ctx context.Context) error {
+	if err := s.subscribe(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	registered := s.registered
+	s.mu.Unlock()
+	if !registered {
+		return nil
+	}
+	return s.endpoint.rt.register(ctx, s.pairs())
+}
+
+// register writes keys under the lease.
+func (rt *Runtime) register(ctx context.Context, pairs []pair) error {
+	if rt.store == nil {
+		return nil
+	}
+	return rt.store.create(ctx, rt.ID(), pairs)
+}
+
+// unregister removes them.
+func (rt *Runtime) unregister(ctx context.Context, pairs []pair) error {
+	if rt.store == nil {
+		return nil
+	}
+	keys := make([]string, len(pairs))
+	for i, p := range pairs {
+		keys[i] = p.key
+	}
+	return rt.store.remove(ctx, keys)
+}
+
+// adopt remembers what is served.
+func (rt *Runtime) adopt(s *Serving) error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		return errors.New("the runtime is closed")
+	}
+	rt.servings = append(rt.servings, s)
+	if rt.lost != nil {
+		return rt.lost
+	}
+	return nil
+}
+
+func (rt *Runtime) forget(s *Serving) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.servings = slices.DeleteFunc(rt.servings, func(one *Serving) bool { return one == s })
+}
+
+// Close closes what is still served (Serving.Close), gives the lease back and
+// ends all connections. Streams of calls made here go on until they end.
+func (rt *Runtime) Close(ctx context.Context) error {
+	rt.mu.Lock()
+	if rt.closed {
+		rt.mu.Unlock()
+		return nil
+	}
+	rt.closed = true
+	all := slices.Clone(rt.servings)
+	id, lost := rt.id, rt.lost
+	rt.mu.Unlock()
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.Close(ctx))
+	}
+	if rt.store != nil && lost == nil {
+		// The keys go at once, and not when the lease runs out.
+		ctx, release := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		errs = append(errs, rt.store.revoke(ctx, id))
+		release()
+	}
+	rt.disconnect()
+	return errors.Join(errs...)
+}
+
+// disconnect ends everything in the background.
+func (rt *Runtime) disconnect() {
+	rt.cancel()
+	rt.behind.Wait()
+	if homes := rt.listening(); homes != nil {
+		homes.close()
+	}
+	if rt.plane != nil {
+		rt.plane.close()
+	}
+	if rt.store != nil {
+		_ = rt.store.close() // nothing depends on it any more
+	}
+}

@@ -1,0 +1,288 @@
+// Package drt is the distributed runtime: names for what is served
+// (Namespace, Component, Endpoint), instances that are found while their lease
+// lives, and calls that come back as streams.
+//
+// A worker serves an endpoint and registers it:
+//
+//	rt, err := drt.Connect(ctx, config)
+//	ep, err := rt.Endpoint("dynamo", "backend", "generate")
+//	serving, err := ep.Serve(handler, drt.ServeOptions{})
+//	err = serving.Register(ctx)
+//
+// A caller asks for a client and calls:
+//
+//	client, err := ep.Client(ctx, drt.ClientOptions{})
+//	stream, err := client.Generate(ctx, cancel.New(""), &drt.Request{Payload: json}, drt.RoundRobin())
+//	for item, err := range stream.Items() { … }
+//
+// A request goes over the request plane (NATS), and its worker calls home over a
+// TCP connection of its own for the response. Payloads and items are JSON that
+// this package does not look into.
+//
+// Read runtime.go, config.go and item.go (what there is), instance.go (keys and
+// subjects), store.go with hub.go, etcd.go and nats.go (what carries them),
+// lease.go, then serve.go and respond.go (the worker), client.go, callers.go and
+// stream.go (the caller).
+package drt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+)
+
+// Runtime is one process's part in a cluster. A process may have several.
+type Runtime struct {
+	config Config
+	log    *slog.Logger
+	store  store // nil with static discovery
+	plane  plane
+
+	ctx    context.Context // of everything in the background
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the lease is lost
+	behind sync.WaitGroup
+
+	mu       sync.Mutex
+	id       uint64
+	lost     error
+	closed   bool
+	servings []*Serving
+	known    map[Name]*instances
+	homes    *callers
+	cards    map[Name]json.RawMessage // by endpoint, as they were put
+	poke     chan struct{}            // a lease is to be looked at now
+}
+
+// Connect reaches what the configuration names, and takes a lease there. Errors
+// say what could not be reached (CannotConnect).
+func Connect(ctx context.Context, config Config) (*Runtime, error) {
+	config, err := config.complete()
+	if err != nil {
+		return nil, err
+	}
+	rt := &Runtime{
+		config: config, log: config.Log, done: make(chan struct{}), poke: make(chan struct{}, 1),
+		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage),
+	}
+	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	reach, release := context.WithTimeoutCause(ctx, config.Connect, fmt.Errorf("not within %v", config.Connect))
+	defer release()
+	if err := rt.connect(reach); err != nil {
+		rt.disconnect()
+		return nil, err
+	}
+	return rt, nil
+}
+
+func (rt *Runtime) connect(ctx context.Context) (err error) {
+	if rt.config.Discovery == Mem {
+		if rt.config.Hub == nil {
+			rt.config.Hub = NewHub()
+		}
+		rt.store, rt.plane = hubStore{rt.config.Hub}, hubPlane{rt.config.Hub}
+	} else {
+		if rt.plane, err = connectNATS(ctx, &rt.config); err != nil {
+			return err
+		}
+		if rt.config.Discovery == Etcd {
+			if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
+				return err
+			}
+		}
+	}
+	if rt.store == nil {
+		rt.id = rt.config.WorkerID
+		if rt.id == 0 {
+			rt.id = max(1, rand.Uint64()>>1)
+		}
+		return nil
+	}
+	return rt.lease(ctx)
+}
+
+// ID is the id of this runtime's instances: that of its lease. After a lost lease
+// it may be another (LeaseLoss).
+func (rt *Runtime) ID() uint64 {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.id
+}
+
+// Done is closed when the lease is lost and the process should end: endpoints
+// refuse new requests from then on.
+func (rt *Runtime) Done() <-chan struct{} { return rt.done }
+
+// Err is why Done is closed, an ErrLeaseLost; nil while it is not.
+func (rt *Runtime) Err() error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.lost
+}
+
+// Namespace is a group of components.
+type Namespace struct {
+	rt   *Runtime
+	name string
+}
+
+// Component is a group of endpoints that one kind of worker serves.
+type Component struct {
+	rt              *Runtime
+	namespace, name string
+}
+
+// Endpoint is what is served, by any number of instances.
+type Endpoint struct {
+	rt   *Runtime
+	name Name
+}
+
+// Namespace names a namespace: letters a-z, digits, - and _.
+func (rt *Runtime) Namespace(name string) (*Namespace, error) {
+	return &Namespace{rt, name}, checkName("namespace", name)
+}
+
+// Component names a component of n.
+func (n *Namespace) Component(name string) (*Component, error) {
+	return &Component{n.rt, n.name, name}, checkName("component", name)
+}
+
+// Endpoint names an endpoint of c.
+func (c *Component) Endpoint(name string) (*Endpoint, error) {
+	return &Endpoint{c.rt, Name{c.namespace, c.name, name}}, checkName("endpoint", name)
+}
+
+// Endpoint names an endpoint in one go.
+func (rt *Runtime) Endpoint(namespace, component, endpoint string) (*Endpoint, error) {
+	n, err1 := rt.Namespace(namespace)
+	c, err2 := n.Component(component)
+	e, err3 := c.Endpoint(endpoint)
+	return e, errors.Join(err1, err2, err3)
+}
+
+// ParseEndpoint names the endpoint of "namespace.component.endpoint".
+func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return nil, fmt.Errorf("endpoint %q: want namespace.component.endpoint", text)
+	}
+	return rt.Endpoint(parts[0], parts[1], parts[2])
+}
+
+// Name is the full name of the endpoint.
+func (e *Endpoint) Name() Name { return e.name }
+
+// Publish sends payload to whoever has subscribed to subject now.
+func (rt *Runtime) Publish(subject string, payload []byte) error {
+	return rt.plane.publish(subject, payload)
+}
+
+// Subscribe calls see, in order, for what is published on subject until stop is
+// called.
+func (rt *Runtime) Subscribe(subject string, see func(subject string, payload []byte)) (stop func(), err error) {
+	return rt.plane.subscribe(subject, see)
+}
+
+// transport is how layout l says the instance is reached.
+func (rt *Runtime) transport(l layout, name Name, id uint64) Transport {
+	return Transport{Subject: l.subject(name, id)}
+}
+
+// reaches tells whether this runtime can send to an instance.
+func (rt *Runtime) reaches(i Instance) bool { return i.Transport.Subject != "" }
+
+// serving is what the request plane has to know to serve an instance.
+func (rt *Runtime) serving(name Name, id uint64, take func(message)) serving {
+	s := serving{name: name, id: id, take: take}
+	if rt.config.Discovery != Static {
+		s.layouts = rt.config.Layout.written()
+		for _, l := range s.layouts {
+			s.subjects = append(s.subjects, l.subject(name, id))
+		}
+		return s
+	}
+	s.shared = true
+	for _, one := range rt.config.Static[name.String()] {
+		if one.ID == id || one.ID == 0 {
+			s.subjects = append(s.subjects, one.Subject)
+		}
+	}
+	if len(s.subjects) == 0 {
+		s.subjects = []string{name.String()}
+	}
+	return s
+}
+
+// given lists the instances of an endpoint without discovery.
+func (rt *Runtime) given(name Name) []Instance {
+	var all []Instance
+	for _, one := range rt.config.Static[name.String()] {
+		all = append(all, Instance{Name: name, ID: one.ID, Transport: Transport{Subject: one.Subject}})
+	}
+	if len(all) == 0 {
+		all = []Instance{{Name: name, Transport: Transport{Subject: name.String()}}}
+	}
+	sortByID(all)
+	return all
+}
+
+// instances is the shared view of an endpoint.
+func (rt *Runtime) instances(ctx context.Context, name Name) (*instances, error) {
+	rt.mu.Lock()
+	in := rt.known[name]
+	rt.mu.Unlock()
+	if in != nil {
+		return in, nil
+	}
+	fresh, err := rt.see(rt.ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if in := rt.known[name]; in != nil {
+		return in, ctx.Err() // two looked at the same time; the first one stays
+	}
+	rt.known[name] = fresh
+	return fresh, nil
+}
+
+// callers is where workers call home; made with the first client.
+func (rt *Runtime) callers() (*callers, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		return nil, errors.New("the runtime is closed")
+	}
+	if rt.homes != nil {
+		return rt.homes, nil
+	}
+	var err error
+	rt.homes, err = newCallers(&rt.config)
+	return rt.homes, err
+}
+
+// bury and revive tell those who wait for an instance that it has gone or come.
+func (rt *Runtime) bury(p place) {
+	if homes := rt.listening(); homes != nil {
+		homes.bury(p)
+	}
+}
+
+func (rt *Runtime) revive(p place) {
+	if homes := rt.listening(); homes != nil {
+		homes.revive(p)
+	}
+}
+
+func (rt *Runtime) listening() *callers {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.homes
+}

@@ -1,0 +1,38 @@
+package drt
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// clientTLS is given, or what the files say, or nil when there are none.
+func clientTLS(given *tls.Config, ca, cert, key string) (*tls.Config, error) {
+	if given != nil || ca == "" && cert == "" && key == "" {
+		return given, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate, want some in PEM", ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, errors.New("a client certificate and its key: want both or neither")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,200 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// RequestHeader is the header of a request frame.
+type RequestHeader struct {
+	ID           string         `json:"id"` // a UUID, the id of the request's context
+	RequestType  string         `json:"request_type"`
+	ResponseType string         `json:"response_type"`
+	Connection   ConnectionInfo `json:"connection_info"`
+	SentNS       *uint64        `json:"frontend_send_ts_ns,omitempty"` // Unix time in ns
+}
+
+// ConnectionInfo says how the worker reaches the caller. Info is CallHome, as a
+// string of JSON.
+type ConnectionInfo struct {
+	Transport string `json:"transport"`
+	Info      string `json:"info"`
+}
+
+// CallHome is where a worker sends the response stream to.
+type CallHome struct {
+	Address    string `json:"address"` // host:port
+	Subject    string `json:"subject"` // a UUID, used once
+	Context    string `json:"context"` // the id of the request
+	StreamType string `json:"stream_type"`
+}
+
+// Names in headers of requests.
+const (
+	singleIn    = "single_in"
+	manyOut     = "many_out"
+	tcpServer   = "tcp_server"
+	responseFor = "response"
+)
+
+// NewRequest is the frame of a request whose response is to come home.
+func NewRequest(home CallHome, sentNS uint64, payload []byte) (Frame, error) {
+	home.StreamType = responseFor
+	info, err := json.Marshal(home)
+	if err != nil {
+		return Frame{}, err
+	}
+	h := RequestHeader{
+		ID: home.Context, RequestType: singleIn, ResponseType: manyOut,
+		Connection: ConnectionInfo{tcpServer, string(info)},
+	}
+	if sentNS != 0 {
+		h.SentNS = &sentNS
+	}
+	header, err := json.Marshal(h)
+	return Frame{header, payload}, err
+}
+
+// ParseRequest takes a request frame apart. It refuses a header that is not JSON,
+// another transport, and a context that is not the request's id.
+func ParseRequest(f Frame) (RequestHeader, CallHome, error) {
+	var h RequestHeader
+	var home CallHome
+	if f.Kind() != Request {
+		return h, home, fmt.Errorf("%v, want header and body", f.Kind())
+	}
+	if err := json.Unmarshal(f.Header, &h); err != nil {
+		return h, home, fmt.Errorf("header: %w", err)
+	}
+	if h.Connection.Transport != tcpServer {
+		return h, home, fmt.Errorf("connection_info.transport is %q, want %q", h.Connection.Transport, tcpServer)
+	}
+	if err := json.Unmarshal([]byte(h.Connection.Info), &home); err != nil {
+		return h, home, fmt.Errorf("connection_info.info: %w", err)
+	}
+	switch {
+	case h.ID == "" || home.Context != h.ID:
+		return h, home, fmt.Errorf("context is %q, want the id %q", home.Context, h.ID)
+	case home.StreamType != responseFor:
+		return h, home, fmt.Errorf("stream_type is %q, want %q", home.StreamType, responseFor)
+	case home.Address == "" || home.Subject == "":
+		return h, home, fmt.Errorf("address is %q and subject %q, want both", home.Address, home.Subject)
+	}
+	return h, home, nil
+}
+
+// Hello is the first control frame of a worker that calls home.
+type Hello struct {
+	Subject    string `json:"subject"`
+	StreamType string `json:"stream_type"`
+}
+
+// NewHello is the frame of a worker that calls home for subject.
+func NewHello(subject string) Frame { return control(Hello{subject, responseFor}) }
+
+// ParseHello reads the first frame of a connection.
+func ParseHello(f Frame) (Hello, error) {
+	var h Hello
+	if err := parseControl(f, &h); err != nil {
+		return h, err
+	}
+	if h.Subject == "" || h.StreamType != responseFor {
+		return h, fmt.Errorf("hello: subject is %q and stream_type %q, want one and %q", h.Subject, h.StreamType, responseFor)
+	}
+	return h, nil
+}
+
+// Prologue is the second control frame of a worker: the request was taken, or
+// why not.
+type Prologue struct {
+	Error *string `json:"error"`
+	// Fault is the typed form of Error, between programs that know it.
+	Fault json.RawMessage `json:"fault,omitempty"`
+}
+
+// NewPrologue is the frame that says p.
+func NewPrologue(p Prologue) Frame { return control(p) }
+
+// ParsePrologue reads the second frame of a connection.
+func ParsePrologue(f Frame) (Prologue, error) {
+	var p Prologue
+	err := parseControl(f, &p)
+	return p, err
+}
+
+// Part is the body of a data frame: an item of the stream, or that none follows.
+type Part struct {
+	Data  json.RawMessage `json:"data,omitempty"`
+	Final bool            `json:"complete_final"`
+}
+
+// NewPart is the frame of an item.
+func NewPart(item json.RawMessage) Frame {
+	b := make([]byte, 0, len(item)+len(`{"data":,"complete_final":false}`))
+	b = append(b, `{"data":`...)
+	b = append(b, item...)
+	return Frame{Body: append(b, `,"complete_final":false}`...)}
+}
+
+// NewFinal is the frame after the last item.
+func NewFinal() Frame { return Frame{Body: []byte(`{"complete_final":true}`)} }
+
+// ParsePart reads a data frame.
+func ParsePart(f Frame) (Part, error) {
+	var p Part
+	if f.Kind() != Data {
+		return p, fmt.Errorf("%v, want a body alone", f.Kind())
+	}
+	if err := json.Unmarshal(f.Body, &p); err != nil {
+		return p, fmt.Errorf("data: %w", err)
+	}
+	if !p.Final && len(p.Data) == 0 {
+		return p, fmt.Errorf("data: neither an item nor complete_final in %.60q", f.Body)
+	}
+	return p, nil
+}
+
+// Signal is a control frame that is one word.
+type Signal string
+
+// The signals.
+const (
+	Stop     Signal = "stop"     // caller: finish early
+	Kill     Signal = "kill"     // caller: end at once
+	Sentinel Signal = "sentinel" // worker: nothing follows
+)
+
+// NewSignal is the frame of s.
+func NewSignal(s Signal) Frame { return control(s) }
+
+// ParseSignal reads a control frame that is one word.
+func ParseSignal(f Frame) (Signal, error) {
+	var s Signal
+	if err := parseControl(f, &s); err != nil {
+		return s, err
+	}
+	if s != Stop && s != Kill && s != Sentinel {
+		return s, fmt.Errorf("control %q, want %q, %q or %q", string(s), Stop, Kill, Sentinel)
+	}
+	return s, nil
+}
+
+// control is a frame with v, which always has a JSON form, in its header.
+func control(v any) Frame {
+	header, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("control %+v: %v", v, err))
+	}
+	return Frame{Header: header}
+}
+
+func parseControl(f Frame, v any) error {
+	if f.Kind() != Control {
+		return fmt.Errorf("%v, want a header alone", f.Kind())
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(f.Header), v); err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
+	return nil
+}
