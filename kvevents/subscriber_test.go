@@ -192,7 +192,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // Closing publishes what is queued and leaves nothing behind.
 func TestClose(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	tee, err := NewTee(TeeOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0", BlockTokens: 4})
 	if err != nil {
 		t.Fatal(err)
