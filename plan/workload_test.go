@@ -2,10 +2,8 @@ package plan
 
 import (
 	"bytes"
-	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -65,48 +63,16 @@ func TestReplayIsRun(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		w, err := Open(t.Context(), spec, nil)
+		w, err := spec.Open(t.Context(), replay.Streams{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for range 2 {
-			shared, err := Replay(t.Context(), &spec, w)
+			shared, err := spec.RunOn(t.Context(), w, replay.Streams{})
 			if err != nil || report(t, shared) != report(t, direct) {
 				t.Errorf("%s: %v; another report than that of Spec.Run", name, err)
 			}
 		}
-	}
-}
-
-// config copies what a spec says field by field. Whoever adds a field to one of
-// these says here that it is taken along.
-func TestFieldsAreTakenAlong(t *testing.T) {
-	for _, c := range []struct {
-		of   any
-		want string
-	}{
-		{replay.Spec{}, "Trace Synthetic Mode MaxInFlight Speedup Aggregated Prefill Decode Workers PrefillWorkers DecodeWorkers " +
-			"Scale Until Reject Router RouterConfig PrefillLoad Compat Seed"},
-		{offline.Config{}, "Workload Admission Workers Prefill Decode Router RouterConfig Seed Scale Reject Until Compat Progress Observer"},
-		{loadgen.Admission{}, "Mode MaxInFlight Speedup Disaggregated"},
-	} {
-		var names []string
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(c.of)) {
-			if f.IsExported() {
-				names = append(names, f.Name)
-			}
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("%T has fields\n%s\nand workload.go takes along\n%s", c.of, got, c.want)
-		}
-	}
-}
-
-func TestOpenRefuses(t *testing.T) {
-	spec := specs()["kv"]
-	spec.Trace = &replay.Trace{Path: "nowhere.jsonl", BlockTokens: 64}
-	if _, err := Open(t.Context(), spec, nil); !os.IsNotExist(err) {
-		t.Errorf("%v, want that there is no file", err)
 	}
 }
 

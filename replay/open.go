@@ -12,7 +12,16 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
-// open reads or makes the workload.
+// Open reads or makes the workload. The cluster does not matter, but that a
+// synthetic workload is made of blocks of its first pool.
+func (s *Spec) Open(ctx context.Context, streams Streams) (*loadgen.Workload, error) {
+	w, err := s.open(ctx, streams)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return w, err
+}
+
 func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, error) {
 	t := s.Trace
 	if t == nil {
@@ -58,7 +67,7 @@ func (s *Spec) read(in io.Reader, name string, o formats.Options) (*loadgen.Work
 		return nil, fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", name, Agentic)
 	case agentic:
 		return loadgen.ReadAgentic(in, name, loadgen.AgenticOptions{ReadOptions: s.readOptions(), SharedRatio: t.SharedRatio, Groups: t.Groups})
-	case !t.Detect && t.Format.own():
+	case !t.Detect && t.Format.own() && t.LeftOpen == (formats.LeftOpen{}):
 		return loadgen.ReadMooncake(in, name, s.readOptions())
 	case t.Groups != 0 || t.SharedRatio != 0:
 		return nil, groupless(in, name, o)
@@ -81,8 +90,11 @@ const defaultBlockTokens = 512
 // formatOptions are those of all other formats.
 func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Options {
 	o := formats.Options{
-		TraceBlock: s.Trace.BlockTokens, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio, Groups: s.Trace.Groups,
-		Seed: s.Seed, Stop: ctx.Err, Warn: warn,
+		TraceBlock: s.Trace.BlockTokens, LeftOpen: s.Trace.LeftOpen, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio,
+		Groups: s.Trace.Groups, Seed: s.Seed, Stop: ctx.Err, Warn: warn, Strict: true,
+	}
+	if warn != nil {
+		o.Bad = func(err error) { warn("skipped " + err.Error()) }
 	}
 	if !s.Trace.Detect {
 		o.Format = string(s.Trace.Format)

@@ -28,31 +28,40 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*offline.Result, error
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	result, err := s.run(ctx, streams)
+	workload, err := s.Open(ctx, streams)
+	if err != nil {
+		return nil, err
+	}
+	return s.replay(ctx, workload, streams)
+}
+
+// RunOn is Run on a workload that Open has read before. Many replays may share
+// one: nothing in it changes.
+func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (*offline.Result, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return s.replay(ctx, workload, streams)
+}
+
+func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams Streams) (*offline.Result, error) {
+	if streams.Opened != nil {
+		streams.Opened(workload)
+	}
+	c := s.Config(workload)
+	c.Observer = streams.Observer
+	if streams.Progress != nil {
+		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
+	}
+	result, err := offline.Run(ctx, c)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	return result, err
 }
 
-func (s *Spec) run(ctx context.Context, streams Streams) (*offline.Result, error) {
-	workload, err := s.open(ctx, streams)
-	if err != nil {
-		return nil, err
-	}
-	if streams.Opened != nil {
-		streams.Opened(workload)
-	}
-	c := s.config(workload)
-	c.Observer = streams.Observer
-	if streams.Progress != nil {
-		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
-	}
-	return offline.Run(ctx, c)
-}
-
-// config is the replay of a workload.
-func (s *Spec) config(workload *loadgen.Workload) offline.Config {
+// Config is the replay of a workload that s asks for, with nobody watching.
+func (s *Spec) Config(workload *loadgen.Workload) offline.Config {
 	c := offline.Config{
 		Workload: workload,
 		Admission: loadgen.Admission{

@@ -68,6 +68,8 @@ type Trace struct {
 	BlockTokens int
 	SharedRatio float64 // share of the first prompt common to agents of a group, 0 to 1; Agentic only
 	Groups      int     // groups of agents that share it; 0: none do; Agentic only
+	// LeftOpen says what the file leaves open; the zero value makes nothing up.
+	LeftOpen formats.LeftOpen
 }
 
 // Format is the format of a trace, by a name of loadgen/formats.

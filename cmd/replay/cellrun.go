@@ -48,7 +48,7 @@ func (r *cellRunner) run(ctx context.Context, settings []plan.Setting) (json.Raw
 	if err != nil {
 		return nil, err
 	}
-	result, err := plan.Replay(ctx, &spec, w)
+	result, err := spec.RunOn(ctx, w, replay.Streams{})
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -79,7 +79,7 @@ func (r *cellRunner) workload(spec replay.Spec) (*loadgen.Workload, error) {
 	i := slices.IndexFunc(r.open, func(w *openWorkload) bool { return w.key == key })
 	if i < 0 {
 		r.open = append(r.open, &openWorkload{key, sync.OnceValues(func() (*loadgen.Workload, error) {
-			return plan.Open(context.Background(), spec, strings.NewReader(""))
+			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader("")})
 		})})
 		i = len(r.open) - 1
 	}

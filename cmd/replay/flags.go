@@ -40,6 +40,7 @@ func (o *options) bind(cmd *cobra.Command) {
 	o.fs.SetNormalizeFunc(o.ourName)
 	groups := sections(o.fs, []group{
 		{"Workload", o.input.bind},
+		{leftOpenTitle, o.input.bindOpen},
 		{"Cluster", o.cluster.bind},
 		{"Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.engine.bind},
 		{"KV router (these win over --router-config)", o.router.bind},
@@ -58,12 +59,15 @@ func (o *options) bind(cmd *cobra.Command) {
 
 func (o *options) bindRun(fs *pflag.FlagSet) {
 	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+compatRelease)
-	fs.Uint64Var(&o.seed, "seed", 42, "seed of whatever is drawn, a `number`")
+	fs.Uint64Var(&o.seed, "seed", defaultSeed, "seed of whatever is drawn, a `number`")
 	o.limits.bind(fs)
 	o.config.bind(fs)
 	bindReferenceOnly(fs)
 	fs.BoolP("help", "h", false, "print this help")
 }
+
+// defaultSeed is that of everything drawn, unless one is given.
+const defaultSeed = 42
 
 // compatRelease is the only release of the reference that can be repeated.
 const compatRelease = "dynamo-1.2"

@@ -39,6 +39,87 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 	}
 }
 
+// What a file leaves open is settled by the same flags, to the same workload, on
+// the way to a replay and on the way to a Mooncake trace.
+func TestLeftOpenAsConverted(t *testing.T) {
+	here, _ := os.Getwd()
+	examples := filepath.Join(here, "..", "..", "testdata", "traces", "formats")
+	for _, c := range []struct{ name, flags string }{
+		{"servegen", "--arrival-rate=2 --seed=7"}, {"servegen", "--servegen-span=600:1200"},
+		{"vllm_custom.jsonl", "--tokens-per-byte=0.5 --output-len=20 --arrival-rate=3"},
+		{"burstgpt.csv", "--jitter=second --zero-output=one"}, {"burstgpt.csv", "--session-mode=flat"},
+		{"weka.json", "--arrival-rate=0.1"}, {"azure_2023.csv", "--assume-prefix=groups:2:0.5"},
+		{"azure_mm.csv", "--image-tokens=300"}, {"bailian.jsonl", "--session-mode=chain"},
+		{"mooncake.jsonl", "--skip-bad=1"},
+	} {
+		path, flags := filepath.Join(examples, c.name), strings.Fields(c.flags)
+		code, rows, errs := command("", append([]string{"traces", "convert", "--block-size=16", path}, flags...)...)
+		if code != exitDone {
+			t.Errorf("%s %s: exit %d: %s", c.name, c.flags, code, errs)
+			continue
+		}
+		code, got, errs := command("", append([]string{"trace", "--output=json", path}, flags...)...)
+		_, want, wantErrs := command(rows, "trace", "--output=json", "-", "--trace-block-size=16")
+		if code != exitDone || cleanText(got) != cleanText(want) {
+			t.Errorf("%s %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, c.flags, code, got, errs, want, wantErrs)
+		}
+	}
+}
+
+// A trace that was written as agentic_mooncake is the same workload as before.
+func TestAgenticTarget(t *testing.T) {
+	here, _ := os.Getwd()
+	for _, name := range []string{"mooncake.jsonl", "azure_2023.csv", "servingsim.jsonl", "burstgpt.csv", "agentic_v2.jsonl"} {
+		path := filepath.Join(here, "..", "..", "testdata", "traces", "formats", name)
+		_, want, _ := command("", "traces", "convert", "--block-size=64", path)
+		code, rows, errs := command("", "traces", "convert", "--block-size=64", "--to=agentic_mooncake", path)
+		if code != exitDone {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
+			continue
+		}
+		replays := [2]string{}
+		for i, text := range []string{want, rows} {
+			args := []string{"trace", "--output=json", "-"}
+			if i == 0 {
+				args = append(args, "--trace-block-size=64")
+			}
+			code, replays[i], errs = command(text, args...)
+			if code != exitDone {
+				t.Errorf("%s: exit %d: %s", name, code, errs)
+			}
+		}
+		if cleanText(replays[0]) != cleanText(replays[1]) {
+			t.Errorf("%s: as agentic_mooncake\n%s\nis replayed as\n%s, not as\n%s", name, rows, replays[1], replays[0])
+		}
+	}
+}
+
+// Parts of a trace that are anonymized one after the other agree on ids when they
+// share a map.
+func TestIDMap(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	part := `{"timestamp":0,"input_length":600,"output_length":1,"hash_ids":[%]}` + "\n"
+	var parts []string
+	for _, ids := range []string{"900,901", "900,902"} {
+		code, out, errs := command(strings.Replace(part, "%", ids, 1), "traces", "anonymize", "-", "--id-map=ids.csv")
+		if code != exitDone {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		parts = append(parts, out)
+	}
+	if !strings.Contains(parts[0], "[0,1]") || !strings.Contains(parts[1], "[0,2]") {
+		t.Errorf("%q, want ids 0,1 and then 0,2", parts)
+	}
+	if err := os.WriteFile("ids.csv", []byte("a,b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := command(strings.Replace(part, "%", "1,2", 1), "traces", "anonymize", "-", "--id-map=ids.csv")
+	if code != exitRefused || !strings.Contains(errs, "ids.csv:1:") {
+		t.Errorf("exit %d: %s, want that the map is none", code, errs)
+	}
+}
+
 // A generated workload is replayed as the trace that replay generate makes by
 // the same flags.
 func TestGeneratedReplaysAsWritten(t *testing.T) {

@@ -29,6 +29,7 @@ type input struct {
 	ratio                               float64
 	groups                              int
 
+	open          leftOpen
 	generating    generating
 	generateFlags []string // names of its flags
 }
@@ -61,6 +62,9 @@ func (in *input) bind(fs *pflag.FlagSet) {
 	})
 	fs.AddFlagSet(laws)
 }
+
+// bindOpen adds the flags that say what a trace file leaves open.
+func (in *input) bindOpen(fs *pflag.FlagSet) { in.open.bind(fs, "trace-") }
 
 func countFlags() []string { return []string{"input-tokens", "output-tokens", "request-count"} }
 
@@ -107,6 +111,10 @@ func (o *options) fillInput(spec *replay.Spec, file string) error {
 		Path: file, Format: format, Detect: !o.reference && !o.changed("trace-format"), BlockTokens: in.blockTokens,
 		SharedRatio: in.traceRatio, Groups: in.traceGroups,
 	}
+	var err error
+	if spec.Trace.LeftOpen, err = in.open.said(); err != nil {
+		return err
+	}
 	own := format == replay.Mooncake || format == replay.Agentic
 	if (spec.Trace.Detect || !own) && !o.changed("trace-block-size") {
 		spec.Trace.BlockTokens = 0 // the file may say it
@@ -130,6 +138,9 @@ func (o *options) fillGenerated(spec *replay.Spec) error {
 
 // checkSource refuses command lines with no workload, half a one, or two.
 func (o *options) checkSource(file string) error {
+	if name := o.firstChanged(o.input.open.names()...); name != "" && o.reference {
+		return usagef("--%s: no such flag", name)
+	}
 	if name := o.firstChanged(o.input.generateFlags...); name != "" {
 		return o.checkGenerated(name, file)
 	}
@@ -199,6 +210,7 @@ func (o *options) checkEffect(file string, mode loadgen.Mode) error {
 		{mode == loadgen.Concurrency, "with replay concurrency", []string{"max-in-flight"}},
 		{mode == loadgen.Trace, "with replay trace", []string{"speedup", "arrival-interval-ms"}},
 		{file != "" || o.firstChanged(in.generateFlags...) != "", "with a trace file", []string{"trace-block-size"}},
+		{file != "", "with a trace file", in.open.names()},
 		{file != "", "with a trace file", []string{"trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"}},
 		{in.format.value == string(replay.Agentic) || !o.changed("trace-format"), "with --trace-format applied_compute_agentic", []string{"trace-shared-prefix-ratio", "trace-num-prefix-groups"}},
 		{in.traceGroups > 0, "with --trace-num-prefix-groups", []string{"trace-shared-prefix-ratio"}},

@@ -95,6 +95,7 @@ func (o *options) bindReplay(cmd *cobra.Command, own ...group) {
 func (o *options) replayGroups() []group {
 	return []group{
 		{"Workload", o.input.bind},
+		{leftOpenTitle, o.input.bindOpen},
 		{"Cluster", o.cluster.bind},
 		{"Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.engine.bind},
 		{"KV router (these win over --router-config)", o.router.bind},
@@ -266,7 +267,7 @@ func newPlanRunner(ctx context.Context, s streams, f *planFlags, choices []chose
 	for _, c := range choices {
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
-			w, err := plan.Open(ctx, c.spec, s.in)
+			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.in})
 			if err != nil {
 				return nil, err
 			}
@@ -297,7 +298,7 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 	} else {
 		spec.Speedup *= p.Load
 	}
-	result, err := plan.Replay(ctx, &spec, r.opened[p.Variant].samples[p.Sample]())
+	result, err := spec.RunOn(ctx, r.opened[p.Variant].samples[p.Sample](), replay.Streams{})
 	if err != nil {
 		return plan.Measure{}, err
 	}

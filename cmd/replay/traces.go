@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,36 +32,25 @@ The format is found out by looking at the file; docs/traces.md lists them.`,
 	return cmd
 }
 
-// reading holds the flags that say how a trace of any format is read.
+// reading holds the flags of commands about traces that say how one of any
+// format is read.
 type reading struct {
-	format, zero, sessions, dag choice
-	options                     formats.Options
-	skipBad                     string
-	span                        string
-	keyFile                     string
+	format  choice
+	open    leftOpen
+	block   int
+	seed    uint64
+	seeded  bool // another group has the seed
+	keyFile string
 }
 
 func (f *reading) bind(fs *pflag.FlagSet) {
-	o := &f.options
 	f.format = choice{names: append([]string{"auto"}, formats.Names()...), value: "auto"}
-	f.zero = choice{names: []string{"auto", "error", "skip", "one"}, value: "auto"}
-	f.sessions = choice{names: []string{"auto", "flat", "chain"}, value: "auto"}
-	f.dag = choice{names: []string{"refuse", "chain"}, value: "refuse"}
 	fs.Var(&f.format, "trace-format", "`format` of the trace: auto looks at it; docs/traces.md lists the others")
-	fs.IntVar(&o.TraceBlock, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
-	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them")
-	fs.Lookup("skip-bad").NoOptDefVal = "all"
-	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
-	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
-	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")
-	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
-	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
-	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
-	fs.StringVar(&o.Model, "model", "", "only requests to the model of this `name` (burstgpt)")
-	fs.IntVar(&o.Run, "run", 0, "`number` of the run in files with several, from 1")
-	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "prompt `tokens` of an image (azure-mm)")
-	fs.Float64Var(&o.Rate, "arrival-rate", 0, "`requests/s` for files without arrivals; a factor for servegen")
-	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
+	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
+	f.open.bind(fs, "")
+	if !f.seeded {
+		fs.Uint64Var(&f.seed, "seed", defaultSeed, "seed of whatever is made up, a `number`")
+	}
 }
 
 // reader is a Source of the flags' options.
@@ -85,27 +73,11 @@ const mostBadRows = 100
 
 // source is the trace at path as the flags say, or why it cannot be.
 func (f *reading) source(ctx context.Context, s streams, path string) (*reader, error) {
-	o := f.options
-	o.Format = f.format.value
-	for _, c := range []struct {
-		choice *choice
-		to     *string
-	}{{&f.zero, &o.ZeroOutput}, {&f.sessions, &o.Sessions}, {&f.dag, &o.DAG}} {
-		if *c.to = c.choice.value; *c.to == "auto" || *c.to == "refuse" {
-			*c.to = ""
-		}
-	}
-	switch n, err := strconv.Atoi(f.skipBad); {
-	case f.skipBad == "all":
-		o.SkipBad = -1
-	case err != nil || n < 0:
-		return nil, usagef("--skip-bad=%s: want a number of rows, or all", f.skipBad)
-	default:
-		o.SkipBad = n
-	}
-	if err := f.seconds(&o); err != nil {
+	said, err := f.open.said()
+	if err != nil {
 		return nil, err
 	}
+	o := formats.Options{Format: f.format.value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true}
 	if o.TraceBlock < 0 {
 		return nil, usagef("--trace-block-size=%d: want at least 1", o.TraceBlock)
 	}
@@ -119,21 +91,6 @@ func (f *reading) source(ctx context.Context, s streams, path string) (*reader, 
 	r := &reader{ctx: ctx, s: s, path: path, options: o, told: make(map[string]bool)}
 	r.options.Stop = ctx.Err
 	return r, nil
-}
-
-// seconds reads --servegen-span.
-func (f *reading) seconds(o *formats.Options) error {
-	if f.span == "" {
-		return nil
-	}
-	from, to, ok := strings.Cut(f.span, ":")
-	var err1, err2 error
-	o.From, err1 = strconv.ParseFloat(from, 64)
-	o.To, err2 = strconv.ParseFloat(to, 64)
-	if !ok || err1 != nil || err2 != nil || !(o.From >= 0) || !(o.To > o.From) {
-		return usagef("--servegen-span=%s: want FROM:TO in seconds", f.span)
-	}
-	return nil
 }
 
 // readKey reads a secret that nobody else may read.
@@ -229,7 +186,7 @@ type writing struct {
 
 func (f *writing) bind(fs *pflag.FlagSet) {
 	f.to = choice{names: formats.Targets(), value: "mooncake"}
-	fs.Var(&f.to, "to", "`format` to write: mooncake, or with --lossy vidur or azure")
+	fs.Var(&f.to, "to", "`format` to write: mooncake or agentic_mooncake, or with --lossy vidur or azure")
 	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
 	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed where it ends in .gz; without it, or with -, standard output")
 	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
@@ -248,7 +205,7 @@ type target struct {
 // open starts writing what is read with blocks of the given size. Without raw,
 // ids get new numbers.
 func (f *writing) open(s streams, block int, raw bool) (*target, error) {
-	if f.to.value != "mooncake" && !f.lossy {
+	if formats.Lossy(f.to.value) && !f.lossy {
 		return nil, usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.value)
 	}
 	if f.block < 0 {
@@ -262,7 +219,7 @@ func (f *writing) open(s streams, block int, raw bool) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	writer, err := formats.NewWriter(file, f.to.value)
+	writer, err := formats.NewWriter(file, f.to.value, to)
 	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.value == "mooncake"}
 	if !raw {
 		t.dense = formats.NewDense(to)

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/formats/edit"
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // newConvertCommand writes a trace in another format.
@@ -67,6 +71,7 @@ func (e *editing) one(ctx context.Context, args []string, do func(*reader, *targ
 // newSampleCommand keeps a part of a trace.
 func newSampleCommand(s streams) *cobra.Command {
 	e := editing{s: s}
+	e.read.seeded = true
 	var p edit.Sample
 	var from, to float64
 	return newSubcommand(&cobra.Command{
@@ -78,7 +83,7 @@ the fraction grows.`,
 		Example: `  replay traces sample requests.jsonl part.jsonl --fraction 0.1
   replay traces sample requests.jsonl part.jsonl --sessions 500 --keep-prefixes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.From, p.To = from*1000, to*1000
+			p.From, p.To, e.read.seed = from*1000, to*1000, p.Seed
 			return e.one(cmd.Context(), args, func(in *reader, out *target) error {
 				if err := in.twice(); err != nil {
 					return err
@@ -100,7 +105,7 @@ the fraction grows.`,
 		fs.IntVar(&p.MinShared, "min-shared-blocks", 1, "leading `blocks` alike that connect conversations")
 		fs.Float64Var(&p.Common, "common", 0.5, "blocks that more than this `share` of conversations have do not connect")
 		fs.BoolVar(&p.Rescale, "rescale", false, "bring arrivals together, so that the rate stays")
-		fs.Uint64Var(&p.Seed, "seed", 42, "seed of the draw, a `number`")
+		fs.Uint64Var(&p.Seed, "seed", defaultSeed, "seed of the draw, a `number`")
 	}}, group{"Trace", e.read.bind}, group{"What is written", e.write.bind})
 }
 
@@ -142,6 +147,7 @@ length are alike for the same part after.`,
 func newAnonymizeCommand(s streams) *cobra.Command {
 	e := editing{s: s}
 	var p edit.Anonymize
+	var ids string
 	return newSubcommand(&cobra.Command{
 		Use:   "anonymize IN [OUT]",
 		Short: "Replace names, ids and texts of a trace",
@@ -152,20 +158,53 @@ counted from the first arrival. Whatever is not known is left out.
 Lengths, times and what prompts share stay, and can identify who asked.`,
 		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.one(cmd.Context(), args, func(in *reader, out *target) error {
-				first, err := in.first()
-				if err != nil {
+			return e.one(cmd.Context(), args, func(in *reader, out *target) (err error) {
+				if p.First, err = in.first(); err != nil {
 					return err
 				}
-				p.First = first
 				out.dense = nil // the edit gives numbers itself
-				return p.Run(in, out)
+				if ids == "" {
+					return p.Run(in, out)
+				}
+				if p.IDs, err = readIDMap(ids, in.block); err != nil {
+					return err
+				}
+				if err := p.Run(in, out); err != nil {
+					return err
+				}
+				return writeIDMap(ids, p.IDs)
 			})
 		},
 	}, group{"Anonymize", func(fs *pflag.FlagSet) {
 		fs.Float64Var(&p.RoundMS, "round-ms", 0, "make times multiples of so many `ms`")
+		fs.StringVar(&ids, "id-map", "", "`FILE` that holds which id has which number, so that parts of one trace agree; it tells the original ids")
 		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
 	}}, group{"Trace", e.read.bind}, group{"What is written", e.write.bind})
+}
+
+// readIDMap reads the numbers of ids at path; there need not be a file.
+func readIDMap(path string, block int) (*formats.Dense, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return formats.NewDense(block), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return formats.ReadIDMap(f, path, block)
+}
+
+// writeIDMap writes the numbers of ids to path, which only its owner may read.
+func writeIDMap(path string, ids *formats.Dense) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return collector.WriteFile(path, ids.WriteMap)
 }
 
 // newMergeCommand makes one trace of several.

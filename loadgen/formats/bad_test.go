@@ -89,8 +89,8 @@ func badRows() []badRow {
 		{"token ids", `{"input_toks":10,"output_toks":5,"arrival_time_ns":1,"input_tok_ids":[1,2,3,4,5,6,7,8,9]}`, "f:1: input_toks is 10, input_tok_ids has 9", -1, no},
 		{"arrays", `{"request_throughput":1,"input_lens":[1,2],"output_lens":[1],"start_times":[0,1]}`, "f:1: input_lens has 2, output_lens has 1", -1, no},
 		{"summary", `{"request_throughput":1,"mean_ttft_ms":4}`, "f: summary only, no requests", -1, no},
-		{"text", `{"prompt":"three rivers"}`, "f:1: output_length is missing, want it or --output-len", -1, Options{TokensPerByte: 1}},
-		{"no tokenizer", `{"prompt":"three rivers"}`, "f:1: prompt has text, no token count; want --tokens-per-byte", -1, Options{OutputTokens: 3}},
+		{"text", `{"prompt":"three rivers"}`, "f:1: output_length is missing, want it or --output-len", -1, Options{LeftOpen: LeftOpen{TokensPerByte: 1}}},
+		{"no tokenizer", `{"prompt":"three rivers"}`, "f:1: prompt has text, no token count; want --tokens-per-byte", -1, Options{LeftOpen: LeftOpen{OutputTokens: 3}}},
 		{"agent's lists", `{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[1],"tool_call_output_length":[1,1],"tool_call_latency":[1,1],"final_assistant_response_length":1}`, "f:1: assistant_response_length has 1 numbers, want num_turns = 2", -1, no},
 		{"told otherwise", moon, "f:1: chat_id is missing", -1, format("bailian")},
 		{"no such format", moon, `trace format is "csv", want auto, dynamo`, -1, format("csv")},
@@ -141,11 +141,11 @@ func collected(text string, o Options) (int, error) {
 // More bad rows than are allowed are an error.
 func TestSkipBadHasABound(t *testing.T) {
 	text := moon + "\n{}\n{}\n" + moon + "\n{}\n"
-	n, err := collected(text, Options{SkipBad: 3})
+	n, err := collected(text, Options{LeftOpen: LeftOpen{SkipBad: 3}})
 	if err != nil || n != 2 {
 		t.Errorf("%d requests, %v; want 2", n, err)
 	}
-	_, err = collected(text, Options{SkipBad: 2})
+	_, err = collected(text, Options{LeftOpen: LeftOpen{SkipBad: 2}})
 	if want := "f:5: hash_ids is missing, want one per 512 tokens (2 bad rows skipped before, want at most 2)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

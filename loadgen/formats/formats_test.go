@@ -21,7 +21,7 @@ const examples = "../../testdata/traces/formats"
 
 // exampleOptions are what some examples cannot be read without.
 func exampleOptions(name string) Options {
-	o := Options{TokensPerByte: 0.25}
+	o := Options{LeftOpen: LeftOpen{TokensPerByte: 0.25}}
 	switch name {
 	case "delta.jsonl":
 		o.Format = "mooncake-delta"
@@ -70,7 +70,7 @@ func convert(t testing.TB, path string, o Options) (text string, s *Stream) {
 	}
 	defer s.Close()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, "mooncake")
+	w, err := NewWriter(&b, "mooncake", 512)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadPath(path, nil, Options{SkipBad: -1}) // row by row
+		got, err := ReadPath(path, nil, Options{LeftOpen: LeftOpen{SkipBad: -1}}) // row by row
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestAssumedPrefix(t *testing.T) {
 		{"system:32,session", "[0 1 2 3] [0 4 5 6] [0 1 2 7 8 9 10]"},
 		{"groups:1:0.5", "[0 1 2 3] [0 4 5 6] [0 7 8 9 10 11 12]"},
 	} {
-		w, err := Read(strings.NewReader(rows), "a.csv", Options{TraceBlock: 32, AssumePrefix: c.assume})
+		w, err := Read(strings.NewReader(rows), "a.csv", Options{TraceBlock: 32, LeftOpen: LeftOpen{AssumePrefix: c.assume}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +330,7 @@ func TestAssumedPrefix(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.assume, text, c.want)
 		}
 	}
-	if _, err := Read(strings.NewReader(`{"timestamp":0,"output_length":1,"hash_ids":[1]}`), "a", Options{AssumePrefix: "session"}); err == nil {
+	if _, err := Read(strings.NewReader(`{"timestamp":0,"output_length":1,"hash_ids":[1]}`), "a", Options{LeftOpen: LeftOpen{AssumePrefix: "session"}}); err == nil {
 		t.Error("a prefix is assumed where the file has ids")
 	}
 }

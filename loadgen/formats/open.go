@@ -53,6 +53,9 @@ func openDirectory(dir string, o Options) (*Stream, error) {
 		return nil, err
 	case len(numbers) > 0 && (o.Format == "" || o.Format == "auto" || o.Format == "servegen"):
 		s.Format = "servegen"
+		if err := s.strict(); err != nil {
+			return nil, err
+		}
 		clients, err := readClients(dir, numbers)
 		if err != nil {
 			return nil, err
@@ -60,6 +63,9 @@ func openDirectory(dir string, o Options) (*Stream, error) {
 		s.rows = openServeGen(s, clients)
 	case len(conversations) > 0 && (o.Format == "" || o.Format == "auto" || o.Format == "weka"):
 		s.Format = "weka"
+		if err := s.strict(); err != nil {
+			return nil, err
+		}
 		w := newWeka(s)
 		s.rows = w
 		if err := w.files(conversations, os.ReadFile); err != nil {

@@ -67,12 +67,34 @@ type Options struct {
 	// TraceBlock is the number of tokens of a hash id, where the file does not
 	// say it and the format does not fix it; 0: 512.
 	TraceBlock int
+	LeftOpen
 	// Compat reads the decimals of Mooncake files as the reference does.
 	Compat bool
-	// SkipBad is the number of bad rows to skip; negative: any number.
-	SkipBad int
 	// Bad, when not nil, is told of every skipped row.
 	Bad func(error)
+	// Seed of whatever is drawn.
+	Seed uint64
+	// SharedRatio and Groups are those of loadgen.AgenticOptions.
+	SharedRatio float64
+	Groups      int
+	// Key makes the ids of texts, at least 32 bytes; nil: a fixed one.
+	Key []byte
+	// Earliest is the earliest arrival of the file, from Stream.Earliest; nil:
+	// that of the first row.
+	Earliest *Instant
+	// Strict refuses options for which the format found has no use.
+	Strict bool
+	// Stop, when not nil, is asked now and then whether to stop reading.
+	Stop func() error
+	// Warn, when not nil, is told once of whatever is remarkable.
+	Warn func(string)
+}
+
+// LeftOpen says what files leave open, and what is to become of rows that are
+// not right. The zero value makes nothing up and refuses them.
+type LeftOpen struct {
+	// SkipBad is the number of bad rows to skip; negative: any number.
+	SkipBad int
 	// ZeroOutput says what to do with requests for 0 tokens: error, skip or one
 	// (make it 1). "": as the format wants it.
 	ZeroOutput string
@@ -92,6 +114,9 @@ type Options struct {
 	OutputTokens int
 	// Model keeps only requests to that model; "": all.
 	Model string
+	// Jitter is "" for arrivals as they are, or second to spread those of the same
+	// whole second evenly over it; BurstGPT only.
+	Jitter string
 	// Run is the number, from 1, of the run in files with several; 0: the only
 	// one.
 	Run int
@@ -102,20 +127,6 @@ type Options struct {
 	Rate float64
 	// From and To bound the seconds of ServeGen clients; To 0: up to their end.
 	From, To float64
-	// Seed of whatever is drawn.
-	Seed uint64
-	// SharedRatio and Groups are those of loadgen.AgenticOptions.
-	SharedRatio float64
-	Groups      int
-	// Key makes the ids of texts, at least 32 bytes; nil: a fixed one.
-	Key []byte
-	// Earliest is the earliest arrival of the file, from Stream.Earliest; nil:
-	// that of the first row.
-	Earliest *Instant
-	// Stop, when not nil, is asked now and then whether to stop reading.
-	Stop func() error
-	// Warn, when not nil, is told once of whatever is remarkable.
-	Warn func(string)
 }
 
 const (

@@ -62,8 +62,14 @@ func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
 		return nil, err
 	}
 	s.Format = k.name
+	if err := s.strict(); err != nil {
+		return nil, err
+	}
 	if s.rows, err = k.open(s); err != nil {
 		return nil, err
+	}
+	if o.Jitter != "" {
+		s.rows = &jitter{rows: s.rows}
 	}
 	return s, s.ready()
 }
@@ -77,6 +83,7 @@ func (s *Stream) check() error {
 		{"zero output", o.ZeroOutput, "error skip one"},
 		{"sessions", o.Sessions, "auto flat chain"},
 		{"DAG", o.DAG, "chain"},
+		{"jitter", o.Jitter, "second"},
 	} {
 		if c.value != "" && !strings.Contains(" "+c.names+" ", " "+c.value+" ") {
 			return fmt.Errorf("%s is %q, want %s", c.name, c.value, strings.ReplaceAll(c.names, " ", ", "))

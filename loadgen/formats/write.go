@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -17,18 +19,25 @@ type Writer struct {
 	line    []byte
 	started bool
 	count   int
+	chains  *chains // of agentic_mooncake
 }
 
-// Targets are the formats that can be written, the lossy ones after the first.
-func Targets() []string { return []string{"mooncake", "vidur", "azure"} }
+// Targets are the formats that can be written.
+func Targets() []string { return []string{"mooncake", "agentic_mooncake", "vidur", "azure"} }
 
-// NewWriter writes the named format to w.
-func NewWriter(w io.Writer, to string) (*Writer, error) {
-	switch to {
-	case "mooncake", "vidur", "azure":
-		return &Writer{w: bufio.NewWriterSize(w, readBuffer), to: to}, nil
+// Lossy says that a target holds neither ids nor sessions.
+func Lossy(to string) bool { return to == "vidur" || to == "azure" }
+
+// NewWriter writes the named format to w, with ids of so many tokens.
+func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
+	if !slices.Contains(Targets(), to) {
+		return nil, fmt.Errorf("format to write is %q, want %s", to, strings.Join(Targets(), ", "))
 	}
-	return nil, fmt.Errorf("format to write is %q, want mooncake, vidur or azure", to)
+	out := &Writer{w: bufio.NewWriterSize(w, readBuffer), to: to}
+	if to == "agentic_mooncake" {
+		out.chains = &chains{block: block, order: NewOrder("what is written"), sessions: make(map[string]turnBefore)}
+	}
+	return out, nil
 }
 
 // Write writes r. Ids are written as they are.
@@ -38,6 +47,8 @@ func (w *Writer) Write(r *Record) error {
 	switch w.to {
 	case "mooncake":
 		w.mooncake(r)
+	case "agentic_mooncake":
+		err = w.agentic(r)
 	case "vidur":
 		err = w.vidur(r)
 	case "azure":
@@ -69,6 +80,12 @@ func (w *Writer) mooncake(r *Record) {
 	if r.HasDelay {
 		b = append(appendNumber(append(b, `"delay":`...), r.Delay), ',')
 	}
+	w.line = append(appendPrompt(b, r), '}')
+}
+
+// appendPrompt appends lengths and ids, the same members in all targets that
+// have ids.
+func appendPrompt(b []byte, r *Record) []byte {
 	b = strconv.AppendInt(append(b, `"input_length":`...), int64(r.Input), 10)
 	b = strconv.AppendInt(append(b, `,"output_length":`...), int64(r.Output), 10)
 	b = append(b, `,"hash_ids":[`...)
@@ -78,7 +95,7 @@ func (w *Writer) mooncake(r *Record) {
 		}
 		b = strconv.AppendUint(b, id, 10)
 	}
-	w.line = append(b, "]}"...)
+	return append(b, ']')
 }
 
 // appendNumber appends x with the fewest digits that read back the same.

@@ -13,13 +13,16 @@ type Anonymize struct {
 	RoundMS float64
 	// First is the earliest arrival, which becomes 0.
 	First float64
+	// IDs has the numbers that ids were given before and gets the new ones; nil:
+	// it begins at 0 and is forgotten.
+	IDs *formats.Dense
 }
 
 // Run writes the trace with other names and ids. Lengths, times and what prompts
 // share stay: they can identify, too.
 func (p Anonymize) Run(from Source, to Sink) error {
 	names := make(map[string]int)
-	var ids *formats.Dense
+	ids := p.IDs
 	var name []byte
 	delays := newDelays(true)
 	return each(from, func(s *formats.Stream, r *formats.Record) error {

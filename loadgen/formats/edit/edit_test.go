@@ -25,7 +25,7 @@ type list struct {
 func newList(t *testing.T) *list {
 	t.Helper()
 	l := &list{}
-	w, err := formats.NewWriter(l, "mooncake")
+	w, err := formats.NewWriter(l, "mooncake", 512)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// leftOpenTitle is the title of the flags of leftOpen in the help.
+const leftOpenTitle = "What a trace file leaves open (docs/traces.md)"
+
+// leftOpen holds the flags that say of a trace what its file leaves open.
+type leftOpen struct {
+	zero, sessions, dag, jitter choice
+	read                        formats.LeftOpen
+	skipBad                     string
+	span                        string
+	prefix                      string // of names that mean something else to a replay
+}
+
+// bind adds the flags; prefix goes before the names that commands which replay
+// have for something else.
+func (f *leftOpen) bind(fs *pflag.FlagSet, prefix string) {
+	o := &f.read
+	f.prefix = prefix
+	f.zero = choice{names: []string{"auto", "error", "skip", "one"}, value: "auto"}
+	f.sessions = choice{names: []string{"auto", "flat", "chain"}, value: "auto"}
+	f.dag = choice{names: []string{"refuse", "chain"}, value: "refuse"}
+	f.jitter = choice{names: []string{"none", "second"}, value: "none"}
+	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them")
+	fs.Lookup("skip-bad").NoOptDefVal = "all"
+	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
+	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
+	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")
+	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
+	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
+	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
+	fs.StringVar(&o.Model, prefix+"model", "", "only requests to the model of this `name` (burstgpt)")
+	fs.Var(&f.jitter, "jitter", "second: spread requests of the same `second` evenly over it (burstgpt)")
+	fs.IntVar(&o.Run, prefix+"run", 0, "`number` of the run in files with several, from 1")
+	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "prompt `tokens` of an image (azure-mm)")
+	fs.Float64Var(&o.Rate, "arrival-rate", 0, "`requests/s` for files without arrivals; a factor for servegen")
+	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
+}
+
+// names are the names of the flags.
+func (f *leftOpen) names() []string {
+	return []string{"skip-bad", "zero-output", "session-mode", "dag", "assume-prefix", "tokens-per-byte", "output-len",
+		f.prefix + "model", "jitter", f.prefix + "run", "image-tokens", "arrival-rate", "servegen-span"}
+}
+
+// said is what the flags say, or why that makes no sense.
+func (f *leftOpen) said() (formats.LeftOpen, error) {
+	o := f.read
+	for _, c := range []struct {
+		choice *choice
+		to     *string
+		unset  string
+	}{{&f.zero, &o.ZeroOutput, "auto"}, {&f.sessions, &o.Sessions, "auto"}, {&f.dag, &o.DAG, "refuse"}, {&f.jitter, &o.Jitter, "none"}} {
+		if *c.to = c.choice.value; *c.to == c.unset {
+			*c.to = ""
+		}
+	}
+	if o.AssumePrefix == "none" {
+		o.AssumePrefix = ""
+	}
+	switch n, err := strconv.Atoi(f.skipBad); {
+	case f.skipBad == "all":
+		o.SkipBad = -1
+	case err != nil || n < 0:
+		return o, usagef("--skip-bad=%s: want a number of rows, or all", f.skipBad)
+	default:
+		o.SkipBad = n
+	}
+	for _, b := range []struct {
+		name  string
+		value float64
+	}{
+		{"output-len", float64(o.OutputTokens)}, {f.prefix + "run", float64(o.Run)},
+		{"image-tokens", float64(o.ImageTokens)}, {"arrival-rate", o.Rate}, {"tokens-per-byte", o.TokensPerByte},
+	} {
+		if !(b.value >= 0 && b.value <= 1e18) {
+			return o, usagef("--%s=%v: want at least 0", b.name, b.value)
+		}
+	}
+	return o, f.seconds(&o)
+}
+
+// seconds reads --servegen-span.
+func (f *leftOpen) seconds(o *formats.LeftOpen) error {
+	if f.span == "" {
+		return nil
+	}
+	from, to, ok := strings.Cut(f.span, ":")
+	var err1, err2 error
+	o.From, err1 = strconv.ParseFloat(from, 64)
+	o.To, err2 = strconv.ParseFloat(to, 64)
+	if !ok || err1 != nil || err2 != nil || !(o.From >= 0) || !(o.To > o.From) {
+		return usagef("--servegen-span=%s: want FROM:TO in seconds", f.span)
+	}
+	return nil
+}

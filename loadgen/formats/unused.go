@@ -1,0 +1,41 @@
+package formats
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// strict refuses options without a use, if that is asked for.
+func (s *Stream) strict() error {
+	if !s.o.Strict {
+		return nil
+	}
+	return s.unused()
+}
+
+// unused is the error of an option for which the format has no use.
+func (s *Stream) unused() error {
+	o := &s.o
+	texts := []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "vllm-custom"}
+	for _, c := range []struct {
+		set     bool
+		what    string
+		formats []string
+	}{
+		{o.Model != "", "a model", []string{"burstgpt"}},
+		{o.Jitter != "", "jitter", []string{"burstgpt"}},
+		{o.Run != 0, "the number of a run", []string{"vllm-bench", "sglang-bench", "genai-perf", "guidellm"}},
+		{o.ImageTokens != 0, "the size of images", []string{"azure-mm"}},
+		{o.Rate != 0, "a rate of arrivals", append([]string{"vidur-lengths", "weka", "servegen", "vllm-bench", "sglang-bench"}, texts...)},
+		{o.From != 0 || o.To != 0, "a span", []string{"servegen"}},
+		{o.TokensPerByte != 0, "the length of texts", append([]string{"genai-perf", "inference-perf", "guidellm"}, texts...)},
+		{o.OutputTokens != 0, "the length of answers", texts},
+		{o.DAG != "", "what to do with a DAG", []string{"agentic_mooncake", "dynamo", "weka", "guidellm"}},
+	} {
+		if c.set && !slices.Contains(c.formats, s.Format) {
+			return fmt.Errorf("%s: is %s, in which %s changes nothing; want it with %s", s.Name, s.Format, c.what, strings.Join(c.formats, ", "))
+		}
+	}
+	return nil
+}
