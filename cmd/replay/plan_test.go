@@ -16,6 +16,9 @@ func TestPlanIsRight(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("skipped: hundreds of replays of an hour take minutes with every pass checked")
 	}
+	if testing.Short() {
+		t.Skip("skipped: takes many seconds")
+	}
 	const trace = "../../../shared/traces/mooncake_conversation.jsonl"
 	if _, err := os.Stat(trace); err != nil {
 		t.Skipf("no recorded trace: %v", err)
