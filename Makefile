@@ -54,6 +54,14 @@ bench-traces: ## measure how fast traces are inspected and generated
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
 	$(GO) test ./cmd/replay -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
+kv-snapshot: ## measure a snapshot of 89,700 KV blocks, and kill 50 subscribers under load
+	$(GO) test ./kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
+
+kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs into bin/pyzmq
+	test -x bin/pyzmq/bin/python || python3 -m venv bin/pyzmq
+	bin/pyzmq/bin/python -c 'import zmq' 2> /dev/null || bin/pyzmq/bin/python -m pip install -q pyzmq
+	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./kvevents/... -run 'Libzmq|Other' -count 1 -v
+
 bench: ## run the benchmarks COUNT times, as benchstat likes them
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./bench/...
 
@@ -85,4 +93,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean

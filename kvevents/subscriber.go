@@ -115,7 +115,7 @@ func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 		return nil, err
 	}
 	if o.Replay != "" {
-		if err := zmtp.CheckEndpoint(o.Replay); err != nil {
+		if err := CheckEndpoint(o.Replay); err != nil {
 			sub.Close()
 			return nil, err
 		}
@@ -267,3 +267,7 @@ func (s *Subscriber) apply(from Source, n uint64, payload []byte) bool {
 	s.count(func(c *SubscriberStats) { c.Next = n + 1 })
 	return true
 }
+
+// CheckEndpoint says what is wrong with an endpoint, tcp://host:port, if
+// anything is.
+func CheckEndpoint(endpoint string) error { return zmtp.CheckEndpoint(endpoint) }

@@ -1,0 +1,237 @@
+package kvevents
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+var (
+	measure = flag.Bool("kv-snapshot", false, "measure snapshots of 89,700 blocks and kill subscribers 50 times")
+	rounds  = flag.Int("kv-rounds", 50, "how often subscribers are killed")
+)
+
+// followerVariable makes the test binary a subscriber in a process of its own.
+const followerVariable = "KVEVENTS_TEST_FOLLOWER"
+
+func TestMain(m *testing.M) {
+	if ends := os.Getenv(followerVariable); ends != "" {
+		if err := beFollower(strings.Fields(ends)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// beFollower follows a publisher. For each line "NEXT SEED" it waits until all
+// batches below NEXT are in its index, and prints what that answers.
+func beFollower(ends []string) error {
+	x := NewIndex(nil)
+	s, err := Subscribe(SubscriberOptions{Events: ends[0], Replay: ends[1], BlockTokens: blockTokens, Sink: x.Feed(0)})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var next, seed uint64
+		if _, err := fmt.Sscan(in.Text(), &next, &seed); err != nil {
+			return err
+		}
+		for s.Stats().Next < next {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Printf("%s; %d snapshots, %d orphans\n", answers(x, seed, followed), s.Stats().Snapshots, x.Stats().OrphanStores)
+	}
+	return in.Err()
+}
+
+// followed is the longest prompt of the load that followers know of, in blocks.
+const followed = 20
+
+// answers is a digest of an index's answers to 10,000 queries, and its size.
+func answers(x *Index, seed uint64, length int) string {
+	l := newLoad(0, 1, length)
+	h := fnv.New64a()
+	hits := 0
+	for _, q := range l.queries(seed, 10_000) {
+		for _, m := range x.Match(q, nil) {
+			hits++
+			fmt.Fprintln(h, m)
+		}
+		fmt.Fprintln(h, "-")
+	}
+	return fmt.Sprintf("%016x of %d hits in %d blocks, %d to be found", h.Sum64(), hits, x.Size(), blocksOf(x))
+}
+
+// follower is a subscriber in a process of its own.
+type follower struct {
+	*exec.Cmd
+	in  *os.File
+	out *bufio.Scanner
+}
+
+func startFollower(t *testing.T, tee *Tee) *follower {
+	t.Helper()
+	f := &follower{Cmd: exec.Command(os.Args[0])}
+	f.Env = append(os.Environ(), followerVariable+"="+tee.Events()+" "+tee.Replay())
+	f.Stderr = os.Stderr
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Stdin, f.in = read, write
+	out, err := f.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.out = bufio.NewScanner(out)
+	if err := f.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = read.Close()
+	return f
+}
+
+func (f *follower) kill() {
+	_ = f.Process.Kill()
+	_ = f.Wait()
+	_ = f.in.Close()
+}
+
+// killed publishes a load while a subscriber is killed at random moments and
+// started again, and compares its index with the publisher's own in the end.
+func killed(t *testing.T, seed uint64, passes int) {
+	t.Helper()
+	tee := open(t, TeeOptions{BufferSteps: 64})
+	own := NewIndex(nil)
+	feed := own.Feed(0)
+	l := newLoad(seed, 2000, followed)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	f := startFollower(t, tee)
+	defer func() { f.kill() }()
+	next := uint64(0)
+	deaths := 0
+	dies := rng.IntN(passes / 2)
+	for pass := range passes {
+		events := l.step(t)
+		if n := tee.Enqueue(events); n > 0 {
+			t.Fatalf("%d events dropped", n)
+		}
+		feed.Take(changesOf(events))
+		next += uint64(len(events))
+		if pass == dies && deaths < 3 {
+			f.kill()
+			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond) // the load goes on meanwhile where it has begun
+			f = startFollower(t, tee)
+			deaths++
+			dies = pass + 1 + rng.IntN(passes/3)
+		}
+		if pass%8 == 0 {
+			time.Sleep(time.Duration(rng.IntN(400)) * time.Microsecond)
+		}
+	}
+	published(t, tee, next)
+	if _, err := fmt.Fprintln(f.in, next, seed+1); err != nil {
+		t.Fatal(err)
+	}
+	if !f.out.Scan() {
+		t.Fatalf("the subscriber has ended: %v", f.out.Err())
+	}
+	got, want := f.out.Text(), answers(own, seed+1, followed)
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, ", 0 orphans") {
+		t.Errorf("seed %d, %d events, killed %d times: %s, want %s and no orphan", seed, next, deaths, got, want)
+	}
+	if testing.Verbose() {
+		t.Logf("seed %d: %d events, killed %d times: %s", seed, next, deaths, got)
+	}
+}
+
+// A subscriber in a process of its own, killed and started again under load,
+// ends with the publisher's index.
+func TestKilledSubscriber(t *testing.T) {
+	if !*measure {
+		killed(t, 1, 1000)
+		return
+	}
+	good := 0
+	for seed := range *rounds {
+		if t.Run(fmt.Sprint(seed), func(t *testing.T) { killed(t, uint64(seed), 6000) }) {
+			good++
+		}
+	}
+	t.Logf("%d of %d subscribers, killed and started again under load, ended with the publisher's index", good, *rounds)
+}
+
+// wide fills a cache with n blocks, trees of prompts of 100 blocks.
+func wide(t *testing.T, n int, enqueue func([]scheduler.KVEvent)) *load {
+	t.Helper()
+	l := newLoad(9, n+2000, 150)
+	l.most = 64
+	for l.detail.Cached+l.detail.Held < n {
+		enqueue(l.step(t))
+	}
+	l.drain(t, enqueue)
+	return l
+}
+
+// A cold subscriber of 89,700 blocks, while events go on: snapshot, transfer
+// over loopback and rebuild in less than a second, no orphan, and the answers of
+// the publisher's own index.
+func TestLargeSnapshot(t *testing.T) {
+	blocks := 9_000
+	if *measure {
+		blocks = 89_700
+	}
+	tee := open(t, TeeOptions{BufferSteps: 16})
+	own := NewIndex(nil)
+	feed := own.Feed(0)
+	next := uint64(0)
+	publish := func(events []scheduler.KVEvent) {
+		if n := tee.Enqueue(events); n > 0 {
+			t.Fatalf("%d events dropped", n)
+		}
+		feed.Take(changesOf(events))
+		next += uint64(len(events))
+	}
+	l := wide(t, blocks, publish)
+	published(t, tee, next)
+	for name, live := range map[string]int{"quiet": 0, "live": 3250} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			x := NewIndex(nil)
+			s := follow(t, tee, x)
+			until := next + uint64(live)
+			for next < until {
+				publish(l.step(t))
+			}
+			if err := s.Applied(within(t), max(next, 1)); err != nil {
+				t.Fatal(err)
+			}
+			took := time.Since(began)
+			if st := x.Stats(); st.OrphanStores+st.UnknownBlocks+st.BadSequences > 0 {
+				t.Errorf("changes that did not fit: %+v", st)
+			}
+			hits := sameAnswers(t, x, own, l.queries(11, 10_000))
+			if x.Size() != own.Size() || x.Size() < blocks || s.Stats().Snapshots < 1 {
+				t.Errorf("%d blocks, want %d and at least %d; %+v", x.Size(), own.Size(), blocks, s.Stats())
+			}
+			t.Logf("%s: %d blocks in %d ms, 0 orphans, 10,000 queries answered as by the publisher, %d with blocks; %d live batches", name, x.Size(), took.Milliseconds(), hits, s.Stats().Live)
+			if *measure && took > time.Second {
+				t.Errorf("it took %v, want less than 1 s", took)
+			}
+		})
+	}
+}
