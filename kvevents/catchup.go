@@ -128,8 +128,9 @@ func (s *Subscriber) heal(ctx context.Context) {
 // answer is what a publisher answers: batches, or a snapshot.
 type answer struct {
 	snapshot bool
-	state    uint64 // of a snapshot: the sequence number of the batch it is the state after
 	steps    []step
+	state    uint64     // of a snapshot: the sequence number of the batch it is the state after
+	batches  []Received // of a snapshot
 }
 
 // takeIn takes in an answer that was complete.
@@ -152,17 +153,11 @@ func (s *Subscriber) takeIn(a answer) {
 // takeSnapshot puts a snapshot in the place of everything.
 func (s *Subscriber) takeSnapshot(a answer) {
 	var all []Change
-	for _, t := range a.steps {
-		b, err := Decode(t.payload)
-		if err != nil {
-			s.count(func(c *SubscriberStats) { c.Undecodable++ })
-			s.warn("snapshot after %d: %v", a.state, err)
-			continue
-		}
+	for i := range a.batches {
 		if s.options.Observe != nil {
-			s.options.Observe(Received{Source: Snapshot, Sequence: a.state, Batch: b, Bytes: len(t.payload)})
+			s.options.Observe(a.batches[i])
 		}
-		all = s.normal.changes(&b, all)
+		all = s.normal.changes(&a.batches[i].Batch, all)
 	}
 	if s.options.Sink != nil {
 		s.options.Sink.Replace(all)
@@ -222,7 +217,7 @@ func (s *Subscriber) converse(ctx context.Context, from uint64) (answer, error) 
 	for size := 0; ; {
 		m, err := d.Receive()
 		if err != nil {
-			return answer{}, fmt.Errorf("after %d batches: %w", len(a.steps), err)
+			return answer{}, fmt.Errorf("after %d batches: %w", len(a.steps)+len(a.batches), err)
 		}
 		if len(m) < 3 || len(m[1]) != 8 {
 			return answer{}, fmt.Errorf("answer of %d frames, want an empty one, a sequence number of 8 bytes and a batch", len(m))
@@ -236,8 +231,21 @@ func (s *Subscriber) converse(ctx context.Context, from uint64) (answer, error) 
 			return a, nil
 		case n == snapshotSequence && len(payload) == 8:
 			a = answer{snapshot: true, state: binary.BigEndian.Uint64(payload)}
+		case a.snapshot:
+			s.add(&a, payload)
 		default:
 			a.steps = append(a.steps, step{n, payload})
 		}
 	}
+}
+
+// add reads a batch of a snapshot while the publisher makes the next one.
+func (s *Subscriber) add(a *answer, payload []byte) {
+	b, err := Decode(payload)
+	if err != nil {
+		s.count(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warn("snapshot after %d: %v", a.state, err)
+		return
+	}
+	a.batches = append(a.batches, Received{Source: Snapshot, Sequence: a.state, Batch: b, Bytes: len(payload)})
 }

@@ -48,6 +48,7 @@ func Decode(payload []byte) (Batch, error) {
 type reader struct {
 	bytes *bytes.Reader
 	d     *msgpack.Decoder
+	name  []byte // memory of key
 }
 
 const maxDepth = 16

@@ -3,6 +3,7 @@ package kvevents
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/replay-llm/replay/blockhash"
@@ -33,12 +34,12 @@ func (r *reader) event() (Event, error) {
 }
 
 func (r *reader) kind() (Kind, error) {
-	name, err := r.string()
+	name, err := r.key()
 	if err != nil {
 		return 0, fmt.Errorf("type: %w", err)
 	}
 	for k := Stored; k <= Ignored; k++ {
-		if k.String() == name {
+		if k.String() == string(name) {
 			return k, nil
 		}
 	}
@@ -47,29 +48,16 @@ func (r *reader) kind() (Kind, error) {
 
 // mapEvent reads a map, of which the type may come last.
 func (r *reader) mapEvent() (Event, error) {
-	begin := r.place()
-	var e Event
-	typed := false
-	_, err := r.each(func(key string) error {
-		if key != "type" {
-			return r.skip(maxDepth)
-		}
-		var err error
-		e.Kind, err = r.kind()
-		typed = true
-		return err
-	})
+	n, err := r.pairs()
 	if err != nil {
 		return Event{}, err
 	}
-	if !typed {
-		return Event{}, errors.New("event without a type")
-	}
-	if err := r.back(begin); err != nil {
+	var e Event
+	if e.Kind, err = r.typeAmong(n); err != nil {
 		return Event{}, err
 	}
 	seen := 0
-	_, err = r.each(func(key string) error {
+	err = r.each(n, func(key []byte) error {
 		at := position(e.Kind, key)
 		if at == 0 {
 			return r.skip(maxDepth)
@@ -83,22 +71,62 @@ func (r *reader) mapEvent() (Event, error) {
 	return e, e.present(seen)
 }
 
-// each calls f for every key of a map; f reads the value.
-func (r *reader) each(f func(key string) error) (int, error) {
-	n, err := r.pairs()
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		key, err := r.string()
+// typeAmong looks ahead for the type among n pairs of a map. It comes first as a
+// rule.
+func (r *reader) typeAmong(n int) (kind Kind, err error) {
+	begin := r.place()
+	typed := false
+	for i := 0; i < n && !typed; i++ {
+		err = r.each(1, func(key []byte) (err error) {
+			if typed = string(key) == "type"; !typed {
+				return r.skip(maxDepth)
+			}
+			kind, err = r.kind()
+			return err
+		})
 		if err != nil {
-			return 0, fmt.Errorf("key: %w", err)
-		}
-		if err := f(key); err != nil {
-			return 0, fmt.Errorf("%s: %w", key, err)
+			return 0, err
 		}
 	}
-	return n, nil
+	if !typed {
+		return 0, errors.New("event without a type")
+	}
+	return kind, r.back(begin)
+}
+
+// each calls f for the keys of n pairs of a map; f reads the value.
+func (r *reader) each(n int, f func(key []byte) error) error {
+	for range n {
+		key, err := r.key()
+		if err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+		var name [maxKey]byte // keys within the value take the place of this one
+		size := copy(name[:], key)
+		if err := f(key); err != nil {
+			return fmt.Errorf("%s: %w", string(name[:size]), err)
+		}
+	}
+	return nil
+}
+
+// maxKey bounds the length of a key.
+const maxKey = 256
+
+// key reads a key, which stays where it is until the next one is read.
+func (r *reader) key() ([]byte, error) {
+	if !r.is(isString) {
+		return nil, r.wrong("a string")
+	}
+	n, err := r.d.DecodeBytesLen()
+	if err != nil {
+		return nil, err
+	}
+	if n > maxKey {
+		return nil, fmt.Errorf("%d bytes, want at most %d", n, maxKey)
+	}
+	r.name = slices.Grow(r.name[:0], n)[:n]
+	return r.name, r.d.ReadFull(r.name)
 }
 
 // Fields of events; the first ones are at these places in arrays.
@@ -119,11 +147,11 @@ const (
 )
 
 // position is the field of a map's key, 0 for keys nobody knows.
-func position(k Kind, key string) int {
+func position(k Kind, key []byte) int {
 	if k > Removed {
 		return 0
 	}
-	switch key {
+	switch string(key) {
 	case "block_hashes":
 		return fieldBlocks
 	case "medium":
@@ -138,7 +166,7 @@ func position(k Kind, key string) int {
 	if k == Removed {
 		return 0
 	}
-	switch key {
+	switch string(key) {
 	case "parent_block_hash":
 		return fieldParent
 	case "token_ids":
@@ -321,8 +349,12 @@ func (r *reader) objects(e *Event) error {
 		if r.null() {
 			continue
 		}
-		_, err := r.each(func(key string) error {
-			if key != "mm_objects" {
+		n, err := r.pairs()
+		if err != nil {
+			return fmt.Errorf("block %d: %w", i, err)
+		}
+		err = r.each(n, func(key []byte) error {
+			if string(key) != "mm_objects" {
 				return r.skip(maxDepth)
 			}
 			return r.objectList(&e.Objects[i])
@@ -341,8 +373,12 @@ func (r *reader) objectList(dst *[]blockhash.Object) error {
 	}
 	list := make([]blockhash.Object, n)
 	for i := range list {
-		_, err := r.each(func(key string) (err error) {
-			switch key {
+		n, err := r.pairs()
+		if err != nil {
+			return err
+		}
+		err = r.each(n, func(key []byte) (err error) {
+			switch string(key) {
 			case "mm_hash":
 				list[i].Hash, err = r.bits()
 			case "offsets":
