@@ -15,7 +15,7 @@ import (
 
 // notInCells are flags of a replay that make no sense in many at once.
 func notInCells() []string {
-	return []string{"config", "help", "planner-config", "benchmark-granularity", "mode"}
+	return append(liveFlags(), "config", "help", "planner-config", "benchmark-granularity", "mode")
 }
 
 // newCellOptions are options with the flags that a cell may set, none of which

@@ -22,7 +22,7 @@ type cluster struct {
 }
 
 func (c *cluster) bind(fs *pflag.FlagSet) {
-	c.mode = choice{names: []string{"offline"}, value: "offline"}
+	c.mode = choice{names: []string{"offline", "online"}, value: "offline"}
 	c.router = choice{names: []string{"round_robin", "kv"}, hidden: []string{"rr", "kv_router"}, value: "round_robin"}
 	fs.IntVar(&c.workers, "workers", 1, "`number` of workers that prefill and decode")
 	fs.IntVar(&c.prefillWorkers, "prefill-workers", 1, "`number` of workers that prefill only")
@@ -32,13 +32,13 @@ func (c *cluster) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.prefillArgs, "prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.StringVar(&c.decodeArgs, "decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
-	fs.Var(&c.mode, "mode", "clock: offline, by `name`")
+	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one, or online,\nthe real one: workers really wait as long as passes take")
 	fs.StringVar(&c.aic.Backend, "aic-backend", "", "")
 	fs.StringVar(&c.aic.System, "aic-system", "", "")
 	fs.StringVar(&c.aic.BackendVersion, "aic-backend-version", "", "")
 	fs.IntVar(&c.aic.TPSize, "aic-tp-size", 1, "")
 	fs.StringVar(&c.aic.ModelPath, "aic-model-path", "", "")
-	for _, name := range append(aicFlags(), "mode") {
+	for _, name := range aicFlags() {
 		fs.Lookup(name).Hidden = true
 	}
 }
@@ -91,7 +91,7 @@ func (o *options) checkCluster() error {
 	if o.changed("workers") && o.twoPools() {
 		return o.only("workers", "where workers both prefill and decode")
 	}
-	if c.router.value == "kv" && c.workers < 2 && c.scale == "" && !o.twoPools() {
+	if c.router.value == "kv" && c.workers < 2 && c.scale == "" && !o.twoPools() && !o.isLive() {
 		return o.refuse("router", "at least 2 workers with it: --workers 2")
 	}
 	if name := o.firstChanged("startup-time", "prefill-startup-time", "decode-startup-time"); name != "" && c.scale == "" {

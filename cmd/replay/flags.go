@@ -30,6 +30,7 @@ type options struct {
 	output    output
 	limits    limits
 	outputs   outputs
+	live      live
 }
 
 // bind adds all flags to cmd.
@@ -46,6 +47,7 @@ func (o *options) bind(cmd *cobra.Command) {
 		{"KV router (these win over --router-config)", o.router.bind},
 		{"Report", o.output.bind},
 		{"Requests, objectives and records of the run", o.outputs.bind},
+		{"Real time (with --mode online)", o.live.bind},
 		{"Run", o.bindRun},
 	})
 	if o.reference {

@@ -31,8 +31,9 @@ type streams struct {
 	args     []string // the command line without the program
 }
 
-// patience is how long a command may take to notice that it is to end.
-const patience = 500 * time.Millisecond
+// patience is how long a command may take to notice that it is to end, and to
+// write what there is of a run in real time.
+const patience = 900 * time.Millisecond
 
 // run carries out one command line and returns its exit code. A first signal
 // ends the command in good order, a second one at once.

@@ -62,7 +62,9 @@ func (o *options) missing(result *offline.Result, total int) []string {
 	if n := len(result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}
-	if result.Partial {
+	if result.Partial && o.isLive() {
+		lines = append(lines, fmt.Sprintf("Ended early: %d of %d requests unfinished", unfinished(result, total), total))
+	} else if result.Partial {
 		at := strconv.FormatFloat(float64(o.limits.until.at), 'f', -1, 64)
 		lines = append(lines, fmt.Sprintf("Ended at %s ms: %d of %d requests unfinished", at, unfinished(result, total), total))
 	}

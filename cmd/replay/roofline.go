@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -120,14 +119,14 @@ func (t *trust) warn(w io.Writer) {
 
 // run runs spec, watched by those given and by t, who look at it on another
 // goroutine.
-func (t *trust) run(ctx context.Context, spec *replay.Spec, streams replay.Streams, watching observers) (*offline.Result, error) {
+func (t *trust) run(streams replay.Streams, watching observers, run func(replay.Streams) (*offline.Result, error)) (*offline.Result, error) {
 	if all := append(watching, t.observers()...); len(all) > 0 {
 		delayCollectionMore()
 		later := relay.New(all)
 		defer later.Close()
 		streams.Observer = later
 	}
-	return spec.Run(ctx, streams)
+	return run(streams)
 }
 
 // Arrived has nothing to count.

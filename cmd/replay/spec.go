@@ -42,7 +42,10 @@ func (o *options) spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 			return spec, err
 		}
 	}
-	return spec, o.checkPlanner()
+	if err := o.checkPlanner(); err != nil {
+		return spec, err
+	}
+	return spec, o.checkLive()
 }
 
 // checkOurs refuses what the reference would overlook.
@@ -73,8 +76,14 @@ func (o *options) replay(ctx context.Context, s streams, spec replay.Spec) error
 	if err != nil {
 		return err
 	}
+	var real liveRun
 	result, err := o.draw(rec.observers(), func(watching observers) (*offline.Result, error) {
-		return trust.run(ctx, &spec, streams, watching)
+		return trust.run(streams, watching, func(streams replay.Streams) (*offline.Result, error) {
+			if o.isLive() {
+				return real.run(ctx, o, &spec, streams)
+			}
+			return spec.Run(ctx, streams)
+		})
 	})
 	p.clear()
 	trust.warn(s.err)
@@ -83,13 +92,19 @@ func (o *options) replay(ctx context.Context, s streams, spec replay.Spec) error
 	}
 	listRejected(s.err, result.Rejected)
 	rec.judge(result)
+	if real.ended != nil {
+		ctx = context.WithoutCancel(ctx) // what there is gets written
+	}
 	if err := rec.write(ctx, s, result); err != nil {
 		return err
 	}
 	if err := o.write(s, result, total); err != nil {
 		return err
 	}
-	return o.close(s, rec)
+	if err := o.close(s, rec); err != nil {
+		return err
+	}
+	return real.end(total)
 }
 
 // trace is the one file named in args, or "".

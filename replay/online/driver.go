@@ -164,13 +164,16 @@ func (d *driver) complete(e *entry, at sim.Time, falls *Barrier) {
 // end ends a request whose task is over, unless it has ended.
 func (d *driver) end(e *entry, at sim.Time, err error) {
 	d.mu.Lock()
-	if !e.over {
+	ends := !e.over
+	if ends {
 		e.over, e.completed, e.at, e.err = true, err == nil, at, err
 		d.ended = append(d.ended, e)
 		close(e.done)
 	}
 	d.mu.Unlock()
-	d.poke()
+	if ends {
+		d.poke()
+	}
 }
 
 // poke wakes the driver.

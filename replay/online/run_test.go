@@ -83,8 +83,8 @@ func TestRoundRobin(t *testing.T) {
 // reference's rules; the tie goes to the lowest id.
 func TestSamePromptSameWorker(t *testing.T) {
 	for _, engine := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
-		ids := "1,2,3,4,5,6,7,8"
-		c := config(t, 2, line(0, 512, 2, ids)+line(500, 512, 2, ids))
+		turn := `{"session_id":"a","timestamp":%d,"input_length":512,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8]}` + "\n"
+		c := config(t, 2, fmt.Sprintf(turn+turn, 0, 20)) // the second comes 20 ms after the first has ended
 		c.kv()
 		c.Workers.Engine.Engine = engine
 		c.Compat = engine == engineargs.SGLang

@@ -29,14 +29,6 @@ func (s *sampler) add(v float64) {
 	s.values, s.stride = s.values[:maxSamples/2], 2*max(s.stride, 1)
 }
 
-// mean is that of all values, 0 without any.
-func (s *sampler) mean() float64 {
-	if s.seen == 0 {
-		return 0
-	}
-	return s.sum / float64(s.seen)
-}
-
 // quantile is the nearest-rank quantile q of the values of all samplers, 0
 // without any. A sampler with a stride counts as much as what it keeps.
 func quantile(all []*sampler, q float64) float64 {

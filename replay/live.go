@@ -1,0 +1,92 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/router"
+)
+
+// Live says how a replay runs in real time.
+type Live struct {
+	// TwoPools lets prefill and decode have workers of their own, which the
+	// reference does on a logical clock only.
+	TwoPools bool
+	// NoBarrier lets a worker begin its next pass before what a completion
+	// released has found its place, as the reference does.
+	NoBarrier bool
+	// Precise spends the end of each wait looking at the clock, which takes a
+	// processor per worker.
+	Precise bool
+	// Deadline ends the replay after so much real time; 0: never.
+	Deadline time.Duration
+}
+
+// RunLive replays s in real time, on live workers of this process. When ctx ends
+// while requests are under way, the result says what there was by then.
+func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*online.Result, error) {
+	if err := s.validateLive(&live); err != nil {
+		return nil, err
+	}
+	workload, err := s.open(ctx, streams)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	if streams.Opened != nil {
+		streams.Opened(workload)
+	}
+	c := s.liveConfig(workload, &live)
+	c.Warn, c.Observer = streams.Warn, streams.Observer
+	if streams.Progress != nil {
+		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
+	}
+	return online.Run(ctx, c)
+}
+
+// liveConfig is the replay of a workload in real time.
+func (s *Spec) liveConfig(w *loadgen.Workload, live *Live) online.Config {
+	logical := s.config(w)
+	return online.Config{
+		Workload: w, Admission: logical.Admission,
+		Workers: logical.Workers, Prefill: logical.Prefill, Decode: logical.Decode,
+		Router: logical.Router, RouterConfig: logical.RouterConfig, Seed: s.Seed, Compat: s.Compat,
+		NoBarrier: live.NoBarrier, Precise: live.Precise, Deadline: live.Deadline,
+	}
+}
+
+// validateLive refuses what cannot be replayed in real time. A KV router may
+// have a single worker here.
+func (s *Spec) validateLive(live *Live) error {
+	logical := *s
+	if s.Router == router.ModeKV && s.Workers == 1 {
+		logical.Workers = 2
+	}
+	if s.Disaggregated() {
+		logical.Workers = s.Workers
+	}
+	if err := logical.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case s.Disaggregated() && !live.TwoPools:
+		return errors.New("prefill and decode workers in real time, want one pool unless two are asked for")
+	case !s.Disaggregated() && live.TwoPools:
+		return errors.New("two pools in real time, want prefill and decode engine arguments")
+	case len(s.Scale) > 0:
+		return errors.New("workers that come and go in real time, want a fixed number")
+	case s.Until > 0:
+		return fmt.Errorf("an end at %v ms of the logical clock in real time, want a deadline", float64(s.Until))
+	case s.Reject:
+		return errors.New("requests turned away in real time, want an error where they do not fit")
+	case live.Deadline < 0:
+		return fmt.Errorf("the deadline is %v, want more than 0", live.Deadline)
+	}
+	return nil
+}
