@@ -32,27 +32,47 @@ func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*online
 	if err := s.validateLive(&live); err != nil {
 		return nil, err
 	}
-	workload, err := s.open(ctx, streams)
+	c, err := s.openLive(ctx, streams, &live)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		return nil, err
-	}
-	if streams.Opened != nil {
-		streams.Opened(workload)
-	}
-	c := s.liveConfig(workload, &live)
-	c.Warn, c.Observer = streams.Warn, streams.Observer
-	if streams.Progress != nil {
-		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
 	}
 	return online.Run(ctx, c)
 }
 
+// Drive replays s in real time through a target that newTarget makes, in place
+// of workers of this process. What s says of workers and routers is the
+// target's business.
+func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget func(*online.Recorder, *online.Clock) (online.Target, error)) (*online.Result, error) {
+	c, err := s.openLive(ctx, streams, &live)
+	if err != nil {
+		return nil, err
+	}
+	return online.Drive(ctx, c, newTarget)
+}
+
+// openLive opens the workload and says how to replay it.
+func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (c online.Config, err error) {
+	workload, err := s.open(ctx, streams)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return c, err
+	}
+	if streams.Opened != nil {
+		streams.Opened(workload)
+	}
+	c = s.liveConfig(workload, live)
+	c.Warn, c.Observer = streams.Warn, streams.Observer
+	if streams.Progress != nil {
+		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
+	}
+	return c, nil
+}
+
 // liveConfig is the replay of a workload in real time.
 func (s *Spec) liveConfig(w *loadgen.Workload, live *Live) online.Config {
-	logical := s.config(w)
+	logical := s.Config(w)
 	return online.Config{
 		Workload: w, Admission: logical.Admission,
 		Workers: logical.Workers, Prefill: logical.Prefill, Decode: logical.Decode,
