@@ -33,17 +33,6 @@ func ParseMode(text string) (Mode, error) {
 	return "", fault.New(fault.BackendInvalidArgument, "disaggregation mode is %q, want agg, prefill or decode", text)
 }
 
-// peer is the kind of worker that a worker of this mode needs; empty for none.
-func (m Mode) peer() string {
-	switch m {
-	case Prefill:
-		return string(Decode)
-	case Decode:
-		return string(Prefill)
-	}
-	return ""
-}
-
 // EndpointType is a kind of request that a worker answers.
 type EndpointType string
 
