@@ -12,9 +12,10 @@ import (
 type flatQueue struct {
 	requests requests
 	times    times
-	limit    int     // requests in flight in concurrency mode, 0 in trace mode
-	order    []int32 // sessions by arrival; nil when they are in order as they are
-	taken    int     // sessions
+	limit    int      // requests in flight in concurrency mode, 0 in trace mode
+	order    []int32  // sessions by arrival; nil when they are in order as they are
+	taken    int      // sessions
+	next     sim.Time // trace mode: start of the session after those; not read when there is none
 }
 
 func newFlatQueue(r requests, t times, a Admission) *flatQueue {
@@ -24,7 +25,15 @@ func newFlatQueue(r requests, t times, a Admission) *flatQueue {
 		return f
 	}
 	f.order = t.sorted()
+	f.advance()
 	return f
+}
+
+// advance finds the start of the next session.
+func (f *flatQueue) advance() {
+	if !f.Done() {
+		f.next = f.times.start(at(f.order, f.taken))
+	}
 }
 
 // sorted lists the sessions by start, equal ones in order of appearance; nil
@@ -62,24 +71,28 @@ func (f *flatQueue) Next(now sim.Time, _ int) (sim.Time, bool) {
 	if f.limit > 0 || f.Done() {
 		return 0, false // in closed loop only a completion makes room
 	}
-	return max(now, f.times.start(at(f.order, f.taken))), true
+	return max(now, f.next), true
 }
 
 func (f *flatQueue) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
-	for from := f.taken; f.taken < len(f.times.w.Sessions); f.taken++ {
-		session := at(f.order, f.taken)
-		arrives := now
-		if f.limit == 0 {
-			arrives = f.times.start(session)
+	if f.limit == 0 {
+		for !f.Done() && f.next <= now {
+			dst = append(dst, Arrival{f.take(), f.next})
+			f.advance()
 		}
-		full := f.limit > 0 && inFlight+f.taken-from >= f.limit
-		if full || arrives > now {
-			return dst
-		}
-		turn := f.times.w.Sessions[session].First
-		dst = append(dst, Arrival{f.requests.make(turn), arrives})
+		return dst
+	}
+	for room := f.limit - inFlight; room > 0 && !f.Done(); room-- {
+		dst = append(dst, Arrival{f.take(), now})
 	}
 	return dst
+}
+
+// take makes the request of the next session.
+func (f *flatQueue) take() *sim.Request {
+	session := at(f.order, f.taken)
+	f.taken++
+	return f.requests.make(f.times.w.Sessions[session].First)
 }
 
 // Finish changes nothing: nobody waits for the request.

@@ -20,6 +20,7 @@ type Input struct {
 	file   *os.File      // nil for standard input
 	zstd   *zstd.Decoder // nil unless packed so
 	packed string        // the way it is packed, "" for none
+	size   int64         // see Size
 }
 
 // Open opens the trace at path; "-" is stdin. Files packed with gzip or zstd,
@@ -41,6 +42,9 @@ func Open(path string, stdin io.Reader) (*Input, error) {
 	if err == nil {
 		err = f.unpack(file)
 	}
+	if err == nil && f.packed == "" && stat.Mode().IsRegular() {
+		f.size = stat.Size()
+	}
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -50,7 +54,7 @@ func Open(path string, stdin io.Reader) (*Input, error) {
 
 // unpack looks at the first bytes of r and puts the right reader over it.
 func (f *Input) unpack(r io.Reader) error {
-	in := bufio.NewReaderSize(r, readBuffer)
+	in := bufio.NewReaderSize(r, headBuffer)
 	head, err := in.Peek(len(lfsHead))
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", f.Name, err)
@@ -76,6 +80,10 @@ func (f *Input) unpack(r io.Reader) error {
 }
 
 const (
+	// headBuffer is small enough for the buffers of readers above it to be filled
+	// without it.
+	headBuffer = readBuffer / 4
+
 	lfsHead   = "version https://git-lfs"
 	maxWindow = 512 << 20 // bytes of memory a zstd file may ask for
 )
@@ -96,6 +104,10 @@ func foreign(head []byte) string {
 	}
 	return ""
 }
+
+// Size is the number of bytes to come from a plain file; 0 where it is not
+// known.
+func (f *Input) Size() int64 { return f.size }
 
 func (f *Input) Read(p []byte) (int, error) {
 	n, err := f.in.Read(p)

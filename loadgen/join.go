@@ -48,8 +48,8 @@ func (m *mooncake) addFirst(t Turn, at float64, timed bool) error {
 			m.lineNamed[line] = index
 		}
 	}
-	m.w.Sessions = append(m.w.Sessions, s)
-	m.tails = append(m.tails, tail{turn: -1})
+	m.w.Sessions = appendIn(m.lines, m.w.Sessions, s)
+	m.tails = appendIn(m.lines, m.tails, tail{turn: -1})
 	m.append(index, t, at, timed)
 	return nil
 }
@@ -80,12 +80,20 @@ func (m *mooncake) addNext(session int32, t Turn, at float64, timed bool) error 
 	return nil
 }
 
+// appendIn appends v to what is read from l.
+func appendIn[T any](l *lineReader, list []T, v T) []T {
+	if len(list) == cap(list) {
+		list = append(make([]T, 0, l.room(len(list))), list...)
+	}
+	return append(list, v)
+}
+
 // append links the turn to the end of its session.
 func (m *mooncake) append(session int32, t Turn, at float64, timed bool) {
 	index := int32(len(m.w.Turns))
 	end, s := &m.tails[session], &m.w.Sessions[session]
 	t.Session, t.Index, t.Next, t.Line = session, s.Turns, -1, int32(m.lines.line)
-	m.w.Turns = append(m.w.Turns, t)
+	m.w.Turns = appendIn(m.lines, m.w.Turns, t)
 	if end.turn >= 0 {
 		m.w.Turns[end.turn].Next = index
 	}

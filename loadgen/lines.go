@@ -18,6 +18,9 @@ type ReadOptions struct {
 	// Compat reads decimals as the reference does, off by one in the last place
 	// now and then, instead of correctly rounded.
 	Compat bool
+	// Size is the number of bytes to come, for the memory to set aside; 0 when it
+	// is not known.
+	Size int64
 	// MaxLine is the longest line accepted, in bytes; 0 means 64 MiB.
 	MaxLine int
 }
@@ -39,12 +42,14 @@ type lineReader struct {
 	name  string
 	in    *bufio.Reader
 	limit int
+	size  int64  // bytes to come in all, 0 if not known
+	taken int64  // of these, in lines so far
 	line  int    // number of the line last returned, blank ones counted
 	long  []byte // a line that does not fit the buffer
 }
 
 func newLineReader(r io.Reader, name string, o ReadOptions) *lineReader {
-	l := &lineReader{name: name, limit: o.MaxLine, in: bufio.NewReaderSize(r, readBuffer)}
+	l := &lineReader{name: name, limit: o.MaxLine, size: o.Size, in: bufio.NewReaderSize(r, readBuffer)}
 	if l.limit <= 0 {
 		l.limit = defaultMaxLine
 	}
@@ -80,6 +85,7 @@ func (l *lineReader) read() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", l.name, err)
 	}
 	l.line++
+	l.taken += int64(len(line))
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s:%d: %w", l.name, l.line, err)
 	}
@@ -108,6 +114,17 @@ func (l *lineReader) readLong(start []byte) ([]byte, error) {
 			return l.long, err
 		}
 	}
+}
+
+// room is the number of records to make room for when n do not suffice: as many
+// as there will be if they go on as they began, but not many times n, and twice
+// n where the size of the file is not known.
+func (l *lineReader) room(n int) int {
+	if n < 64 || l.size <= l.taken {
+		return max(2*n, 64)
+	}
+	factor := float64(l.size) / float64(l.taken) * 1.02
+	return max(n+n/8, int(float64(n)*min(factor, 8)))
 }
 
 func (l *lineReader) errorf(format string, args ...any) error {

@@ -1,5 +1,10 @@
 package prompt
 
+import (
+	"math/bits"
+	"slices"
+)
+
 // joiner builds a joined tree: a node is a longest run of engine blocks of
 // which every prompt that has one has all.
 //
@@ -9,7 +14,7 @@ type joiner struct {
 	per   int    // engine blocks of a hash id
 	mask  uint64 // the bits of a hash id that count
 	nodes []joint
-	table []int32 // 1 + a node, by parent and first hash id; 0 is free
+	table []child // by parent and first hash id; half of it is free
 }
 
 // joint is a node of a tree under construction.
@@ -20,10 +25,20 @@ type joint struct {
 	ids   []uint64 // of the owner
 }
 
-const minJoinTable = 1 << 10
+// child is a place in the table. A tag that differs says that the node is
+// another without a look at it.
+type child struct {
+	tag  uint32
+	node int32 // 1 + the node; 0: free
+}
 
-func newJoiner(per int, wrap bool) *joiner {
-	j := &joiner{per: per, mask: ^uint64(0), table: make([]int32, minJoinTable)}
+// newJoiner returns a joiner with room for some more nodes than prompts.
+func newJoiner(per int, wrap bool, prompts int) *joiner {
+	room := prompts + prompts/4 + 16
+	j := &joiner{
+		per: per, mask: ^uint64(0),
+		nodes: make([]joint, 0, room), table: make([]child, 1<<bits.Len(uint(2*room))),
+	}
 	if wrap {
 		j.mask = 1<<32 - 1
 	}
@@ -35,11 +50,11 @@ func newJoiner(per int, wrap bool) *joiner {
 func (j *joiner) add(owner int32, ids []uint64, blocks int) int32 {
 	at := int32(-1)
 	for from := 0; from < blocks; {
-		slot := j.find(at, ids[from/j.per])
-		n := j.table[slot] - 1
+		slot, tag := j.find(at, ids[from/j.per])
+		n := j.table[slot].node - 1
 		if n < 0 {
 			n = j.leaf(joint{at, extent{int32(from), int32(blocks)}, owner, ids})
-			j.table[slot] = n + 1
+			j.table[slot] = child{tag, n + 1}
 			j.grow()
 			return n
 		}
@@ -53,6 +68,9 @@ func (j *joiner) add(owner int32, ids []uint64, blocks int) int32 {
 }
 
 func (j *joiner) leaf(n joint) int32 {
+	if len(j.nodes) == cap(j.nodes) {
+		j.nodes = slices.Grow(j.nodes, len(j.nodes))
+	}
 	j.nodes = append(j.nodes, n)
 	return int32(len(j.nodes)) - 1
 }
@@ -72,8 +90,8 @@ func (j *joiner) split(n int32, slot int, at int32) int32 {
 	upper := j.leaf(j.nodes[n])
 	j.nodes[upper].end = at
 	j.nodes[n].parent, j.nodes[n].start = upper, at
-	j.table[slot] = upper + 1
-	j.table[j.find(upper, j.first(&j.nodes[n]))] = n + 1
+	j.table[slot].node = upper + 1
+	j.list(n)
 	j.grow()
 	return upper
 }
@@ -82,17 +100,29 @@ func (j *joiner) split(n int32, slot int, at int32) int32 {
 func (j *joiner) first(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
 
 // find is the place in the table of the child of a node that begins with an
-// id, or the free one where it would be.
-func (j *joiner) find(parent int32, id uint64) int {
+// id, or the free one where it would be, with the tag it has there.
+func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
 	mask := len(j.table) - 1
 	h := (id ^ uint64(uint32(parent))<<32) * 0x9e3779b97f4a7c15
-	for i := int(h>>32) & mask; ; i = (i + 1) & mask {
-		n := j.table[i] - 1
-		if n < 0 || j.nodes[n].parent == parent && j.first(&j.nodes[n])&j.mask == id {
-			return i
+	tag = uint32(h >> 32)
+	for i := int(h>>36) & mask; ; i = (i + 1) & mask {
+		c := j.table[i]
+		if c.node == 0 {
+			return i, tag
+		}
+		if c.tag == tag {
+			if n := &j.nodes[c.node-1]; n.parent == parent && j.first(n)&j.mask == id {
+				return i, tag
+			}
 		}
 	}
+}
+
+// list puts n into the table.
+func (j *joiner) list(n int32) {
+	slot, tag := j.find(j.nodes[n].parent, j.first(&j.nodes[n]))
+	j.table[slot] = child{tag, n + 1}
 }
 
 // grow keeps half of the table free.
@@ -100,10 +130,9 @@ func (j *joiner) grow() {
 	if 2*len(j.nodes) <= len(j.table) {
 		return
 	}
-	j.table = make([]int32, 4*len(j.table))
-	for i := range j.nodes {
-		n := &j.nodes[i]
-		j.table[j.find(n.parent, j.first(n))] = int32(i) + 1
+	j.table = make([]child, 2*len(j.table))
+	for n := range j.nodes {
+		j.list(int32(n))
 	}
 }
 
@@ -112,7 +141,7 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 	if t.source != nil {
 		panic("prompt tree: a joined tree takes its prompts once")
 	}
-	j := newJoiner(t.traceTokens/t.blockTokens, t.wrap)
+	j := newJoiner(t.traceTokens/t.blockTokens, t.wrap, count)
 	prompts := make([]Prompt, count)
 	last := make([]int32, count)
 	for i := range prompts {

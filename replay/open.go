@@ -42,7 +42,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.read(untilDone{ctx, f}, f.Name, s.formatOptions(ctx, streams.Warn))
+	w, err := s.read(untilDone{ctx, f}, f, s.formatOptions(ctx, streams.Warn))
 	return w, errors.Join(err, f.Close())
 }
 
@@ -55,9 +55,9 @@ func made(ctx context.Context, c generate.Config) (*loadgen.Workload, error) {
 	return formats.CollectRecords(recordsUntilDone{ctx, g}, "generated workload", c.Block)
 }
 
-// read reads the trace in its format, with o where the reference does not know it.
-func (s *Spec) read(in io.Reader, name string, o formats.Options) (*loadgen.Workload, error) {
-	t := s.Trace
+// read reads the trace f by way of in, in its format, with o where the reference does not know it.
+func (s *Spec) read(in io.Reader, f *loadgen.Input, o formats.Options) (*loadgen.Workload, error) {
+	t, name := s.Trace, f.Name
 	agentic := t.Format == Agentic
 	if t.Detect {
 		agentic, in = loadgen.LooksAgentic(in)
@@ -66,9 +66,9 @@ func (s *Spec) read(in io.Reader, name string, o formats.Options) (*loadgen.Work
 	case agentic && s.Mode == loadgen.Trace:
 		return nil, fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", name, Agentic)
 	case agentic:
-		return loadgen.ReadAgentic(in, name, loadgen.AgenticOptions{ReadOptions: s.readOptions(), SharedRatio: t.SharedRatio, Groups: t.Groups})
+		return loadgen.ReadAgentic(in, name, loadgen.AgenticOptions{ReadOptions: s.readOptions(f), SharedRatio: t.SharedRatio, Groups: t.Groups})
 	case !t.Detect && t.Format.own() && t.LeftOpen == (formats.LeftOpen{}):
-		return loadgen.ReadMooncake(in, name, s.readOptions())
+		return loadgen.ReadMooncake(in, name, s.readOptions(f))
 	case t.Groups != 0 || t.SharedRatio != 0:
 		return nil, groupless(in, name, o)
 	}
@@ -76,12 +76,12 @@ func (s *Spec) read(in io.Reader, name string, o formats.Options) (*loadgen.Work
 }
 
 // readOptions are those of the formats that the reference reads.
-func (s *Spec) readOptions() loadgen.ReadOptions {
+func (s *Spec) readOptions(f *loadgen.Input) loadgen.ReadOptions {
 	block := s.Trace.BlockTokens
 	if block == 0 {
 		block = defaultBlockTokens
 	}
-	return loadgen.ReadOptions{TraceBlock: block, Compat: s.Compat}
+	return loadgen.ReadOptions{TraceBlock: block, Compat: s.Compat, Size: f.Size()}
 }
 
 // defaultBlockTokens is the size of a hash id's block, as the reference has it.

@@ -68,12 +68,12 @@ func (p *Pass) Begins(i int) sim.Time {
 
 // Reset empties p for a pass that starts at now, keeping its memory.
 func (p *Pass) Reset(now sim.Time) {
-	*p = Pass{
-		Start: now, End: now, Count: 1,
-		Gaps: p.Gaps[:0], Admitted: p.Admitted[:0], Second: p.Second[:0],
-		Marks: p.Marks[:0], KV: p.KV[:0], Events: p.Events[:0],
-		Detail: p.Detail,
-	}
+	// Field by field: most are a word, and the slices keep their memory.
+	p.Start, p.End, p.Count = now, now, 1
+	p.Gap, p.Decoding, p.Tokens = 0, 0, 0
+	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
+	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
+	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

@@ -37,7 +37,7 @@ func BenchmarkReport(b *testing.B) {
 	for _, size := range []struct{ requests, gaps int }{{12_000, 30_000}, {12_000, 100_000}, {1_000_000, 1_000_000}} {
 		b.Run(fmt.Sprintf("requests=%d/gaps=%d", size.requests, size.gaps), func(b *testing.B) {
 			c := filled(size.requests, size.gaps)
-			kept := gaps{bits: append([]uint64(nil), c.gaps.bits...), counts: append([]int64(nil), c.gaps.counts...)}
+			kept := weighted{append([]uint64(nil), c.gaps.bits...), append([]int64(nil), c.gaps.counts...)}
 			b.ReportAllocs()
 			for b.Loop() {
 				b.StopTimer()

@@ -72,7 +72,9 @@ func (r *Record) TPOT() sim.Time {
 // New returns a collector with room for the given number of requests; it grows
 // when more arrive.
 func New(requests int) *Collector {
-	return &Collector{records: make([]Record, 0, max(requests, 0))}
+	c := &Collector{records: make([]Record, 0, max(requests, 0))}
+	c.gaps.grow(max(64, min(gapsPerRequest*requests, compactAt)))
+	return c
 }
 
 // Arrive opens the record of r. Requests arrive in the order of their ids.

@@ -17,10 +17,36 @@ const compactAt = 1 << 17
 // so there are far fewer entries than tokens. The values are >= 0 and kept as
 // their bits, whose order is the order of the values.
 type gaps struct {
-	bits   []uint64
-	counts []int64 // as long as bits, each > 0
-	limit  int     // length at which to compact next; 0: compactAt
+	weighted
+	spare weighted // memory
+	limit int      // length at which to compact next; 0: compactAt
 }
+
+// weighted is a list of values as their bits, each with the number of times it
+// occurred, which is > 0.
+type weighted struct {
+	bits   []uint64
+	counts []int64
+}
+
+// grow makes room for n values in all, of which nothing is touched: the runtime
+// clears what slices.Grow adds.
+func (w *weighted) grow(n int) {
+	w.bits = append(make([]uint64, 0, n), w.bits...)
+	w.counts = append(make([]int64, 0, n), w.counts...)
+}
+
+// of is the first n values of the memory of w, grown to hold them.
+func (w *weighted) of(n int) weighted {
+	if cap(w.bits) < n || cap(w.counts) < n {
+		*w = weighted{make([]uint64, n), make([]int64, n)}
+	}
+	return weighted{w.bits[:n], w.counts[:n]}
+}
+
+// gapsPerRequest is the number of gaps to make room for: little is touched of
+// what is not needed.
+const gapsPerRequest = 4
 
 // add notes n latencies of one gap; a negative gap counts as 0.
 func (g *gaps) add(gap sim.Time, n int64) {
@@ -36,6 +62,9 @@ func (g *gaps) add(gap sim.Time, n int64) {
 		g.compact()
 		g.limit = 2 * len(g.bits)
 	}
+	if len(g.bits) == cap(g.bits) {
+		g.grow(2 * len(g.bits))
+	}
 	g.bits = append(g.bits, bits)
 	g.counts = append(g.counts, n)
 }
@@ -45,7 +74,7 @@ func (g *gaps) compact() {
 	if slices.IsSorted(g.bits) {
 		return
 	}
-	g.bits, g.counts = radixSort(g.bits, g.counts)
+	g.weighted, g.spare = radixSort(g.weighted, g.spare.of(len(g.bits)))
 	end := 0
 	for i := 1; i < len(g.bits); i++ {
 		if g.bits[i] == g.bits[end] {
@@ -61,22 +90,23 @@ func (g *gaps) compact() {
 // latencies is the distribution of the gaps, in ms.
 func (g *gaps) latencies() Distribution {
 	g.compact()
-	values := make([]float64, len(g.bits))
-	for i, b := range g.bits {
-		values[i] = math.Float64frombits(b)
-	}
-	return weightedDistribution(values, g.counts)
+	return weightedDistribution(g.weighted)
 }
 
 // rates is the distribution of tokens per second and user, 1000/gap for every
 // gap that is not 0.
 func (g *gaps) rates() Distribution {
 	g.compact()
-	values := make([]float64, 0, len(g.bits))
-	counts := make([]int64, 0, len(g.bits))
-	for i := len(g.bits) - 1; i >= 0 && g.bits[i] != 0; i-- {
-		values = append(values, 1000.0/math.Float64frombits(g.bits[i]))
-		counts = append(counts, g.counts[i])
+	first := 0
+	for first < len(g.bits) && g.bits[first] == 0 {
+		first++
 	}
-	return weightedDistribution(values, counts)
+	n := len(g.bits) - first
+	rates := g.spare.of(n)
+	for i := range n {
+		last := len(g.bits) - 1 - i
+		rates.bits[i] = math.Float64bits(1000.0 / math.Float64frombits(g.bits[last]))
+		rates.counts[i] = g.counts[last]
+	}
+	return weightedDistribution(rates)
 }

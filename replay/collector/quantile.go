@@ -66,31 +66,35 @@ func extremes(samples []float64) (least, most float64) {
 
 // weightedDistribution describes ascending values, each of which counts as
 // often as the entry of counts beside it says.
-func weightedDistribution(values []float64, counts []int64) Distribution {
-	if len(values) == 0 {
+func weightedDistribution(w weighted) Distribution {
+	if len(w.bits) == 0 {
 		return Distribution{}
 	}
-	d := Distribution{Min: values[0], Max: values[len(values)-1]}
+	value := func(i int) float64 { return math.Float64frombits(w.bits[i]) }
+	counts := w.counts[:len(w.bits)]
+	d := Distribution{Min: value(0), Max: value(len(w.bits) - 1)}
 	var n int64
 	sum := 0.0
-	for i, v := range values {
+	for i, b := range w.bits {
+		v := math.Float64frombits(b)
 		n += counts[i]
 		sum += float64(v * float64(counts[i]))
 	}
 	d.Mean = sum / float64(n)
 	squares := 0.0
-	for i, v := range values {
+	for i, b := range w.bits {
+		v := math.Float64frombits(b)
 		squares += float64(float64((v-d.Mean)*(v-d.Mean)) * float64(counts[i]))
 	}
 	d.Std = math.Sqrt(squares / float64(n))
 
 	var at [maxRanks]float64
-	i, below := 0, int64(0) // below: samples before values[i]
+	i, below := 0, int64(0) // below: samples before value i
 	for j, p := range percentiles() {
 		for r := rank(n, p); below+counts[i] <= r; i++ {
 			below += counts[i]
 		}
-		at[j] = values[i]
+		at[j] = value(i)
 	}
 	d.Median, d.P75, d.P90, d.P95, d.P99 = at[0], at[1], at[2], at[3], at[4]
 	return d

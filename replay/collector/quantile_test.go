@@ -62,10 +62,10 @@ func TestRadixSort(t *testing.T) {
 					}
 					return min(1, int(min(a.key-b.key, 1)))
 				})
-				list, weights = radixSort(list, weights)
+				sorted, _ := radixSort(weighted{list, weights}, weighted{make([]uint64, n), make([]int64, n)})
 				for i, p := range want {
-					if list[i] != p.key || weights[i] != p.weight {
-						t.Fatalf("at %d: %d with %d, want %d with %d", i, list[i], weights[i], p.key, p.weight)
+					if sorted.bits[i] != p.key || sorted.counts[i] != p.weight {
+						t.Fatalf("at %d: %d with %d, want %d with %d", i, sorted.bits[i], sorted.counts[i], p.key, p.weight)
 					}
 				}
 			})
@@ -113,18 +113,18 @@ func TestPick(t *testing.T) {
 func TestWeightedDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := 1; n < 200; n++ {
-		var values, all []float64
-		var counts []int64
+		var all []float64
+		var list weighted
 		v := 0.0
 		for range n {
 			v += rng.ExpFloat64()
-			values = append(values, v)
-			counts = append(counts, 1+rng.Int64N(1+rng.Int64N(50)))
-			for range counts[len(counts)-1] {
+			list.bits = append(list.bits, math.Float64bits(v))
+			list.counts = append(list.counts, 1+rng.Int64N(1+rng.Int64N(50)))
+			for range list.counts[len(list.counts)-1] {
 				all = append(all, v)
 			}
 		}
-		got, want := weightedDistribution(values, counts), distribution(all, make([]float64, len(all)))
+		got, want := weightedDistribution(list), distribution(all, make([]float64, len(all)))
 		if !near(got.Mean, want.Mean) || !near(got.Std, want.Std) {
 			t.Errorf("%d values: mean %v, std %v, want %v, %v", n, got.Mean, got.Std, want.Mean, want.Std)
 		}

@@ -9,31 +9,29 @@ const (
 	digitMask = 1<<digitBits - 1
 )
 
-// radixSort sorts keys ascending and moves the weight of each along with it. It
-// returns the sorted lists, in the memory given or in new memory.
+// radixSort sorts values ascending by their bits. It returns the sorted list,
+// which is in the memory of the one given or in the spare list, as long, and
+// the other list.
 //
 // It looks only at the bits in which the keys differ: latencies share most of
 // their leading bits, and as multiples of the clock's resolution their trailing
 // ones.
-func radixSort(keys []uint64, weights []int64) ([]uint64, []int64) {
+func radixSort(list, spare weighted) (sorted, other weighted) {
 	var differ uint64
-	for _, k := range keys {
-		differ |= k ^ keys[0]
+	for _, k := range list.bits {
+		differ |= k ^ list.bits[0]
 	}
-	if differ == 0 {
-		return keys, weights
-	}
-	keysTo, weightsTo := make([]uint64, len(keys)), make([]int64, len(keys))
 	for shift := bits.TrailingZeros64(differ); shift < bits.Len64(differ); shift += digitBits {
-		radixPass(keys, keysTo, weights, weightsTo, shift)
-		keys, keysTo = keysTo, keys
-		weights, weightsTo = weightsTo, weights
+		radixPass(list, spare, shift)
+		list, spare = spare, list
 	}
-	return keys, weights
+	return list, spare
 }
 
-// radixPass moves keys and weights into the order of the digit at shift.
-func radixPass(keys, keysTo []uint64, weights, weightsTo []int64, shift int) {
+// radixPass moves values into the order of the digit at shift.
+func radixPass(from, to weighted, shift int) {
+	keys, weights := from.bits, from.counts[:len(from.bits)]
+	keysTo, weightsTo := to.bits, to.counts
 	var next [1 << digitBits]int32
 	for _, k := range keys {
 		next[k>>shift&digitMask]++
@@ -43,7 +41,6 @@ func radixPass(keys, keysTo []uint64, weights, weightsTo []int64, shift int) {
 		next[i] = at
 		at += n
 	}
-	weights = weights[:len(keys)]
 	for i, k := range keys {
 		to := &next[k>>shift&digitMask]
 		keysTo[*to], weightsTo[*to] = k, weights[i]

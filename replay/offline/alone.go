@@ -41,6 +41,7 @@ func (a *alone) deal() ([][]loadgen.Arrival, error) {
 	n, end := a.stage.Pool.Count, a.until()
 	queues := make([][]loadgen.Arrival, n)
 	var batch []loadgen.Arrival
+	var placed router.Placement
 	turn := 0
 	for at, ok := a.feed.Next(0, 0); ok && at < end; at, ok = a.feed.Next(at, 0) {
 		batch = a.feed.Take(at, 0, batch[:0])
@@ -50,9 +51,8 @@ func (a *alone) deal() ([][]loadgen.Arrival, error) {
 			} else if !ok {
 				continue
 			}
-			a.routed(a.stage, x.At, &router.Placement{
-				Request: x.Request, Worker: sim.WorkerID(turn % n), Second: router.None,
-			}, true)
+			placed = router.Placement{Request: x.Request, Worker: sim.WorkerID(turn % n), Second: router.None}
+			a.routed(a.stage, x.At, &placed, true)
 			queues[turn%n] = append(queues[turn%n], x)
 			turn++
 		}

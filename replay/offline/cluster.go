@@ -20,6 +20,7 @@ type cluster struct {
 	inFlight int // requests on workers, until the pass that ended them is over
 	arrivals []loadgen.Arrival
 	placed   []router.Placement
+	firsts   firsts // of prefill workers
 
 	instant instant // see instant.go
 	transit int     // KV caches on their way to a decode worker

@@ -34,9 +34,7 @@ func (c *cluster) submit(p *pool, placed *router.Placement) {
 	c.inFlight++
 	c.routed(p.stage, c.now, placed, p.visible)
 	if !p.visible {
-		first := *q
-		first.OutputTokens = 1
-		q = &first
+		q = c.firsts.of(q)
 	}
 	if w.busy && w.pass.Count > 1 {
 		c.cut(w, w.begun(c.now, c.instant.irregular))
@@ -116,4 +114,21 @@ func (c *cluster) prefilled(p *pool, m scheduler.Mark) error {
 	c.pending++
 	c.events.push(event{at: c.now + m.Handoff, order: c.order(), kind: handoffDone, request: m.Request})
 	return nil
+}
+
+// firsts makes copies of requests that end with their first token.
+type firsts struct{ free []sim.Request }
+
+// firstsChunk is the number of copies allocated at a time.
+const firstsChunk = 256
+
+func (f *firsts) of(q *sim.Request) *sim.Request {
+	if len(f.free) == 0 {
+		f.free = make([]sim.Request, firstsChunk)
+	}
+	first := &f.free[0]
+	f.free = f.free[1:]
+	*first = *q
+	first.OutputTokens = 1
+	return first
 }

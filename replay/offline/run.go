@@ -106,7 +106,8 @@ func prepare(cfg *Config) (*run, []*stage, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &run{cfg: cfg, feed: feed, col: collector.New(len(cfg.Workload.Turns))}
+	turns := len(cfg.Workload.Turns)
+	r := &run{cfg: cfg, feed: feed, col: collector.New(turns), requests: make([]*sim.Request, 0, turns)}
 	stages, err := newStages(cfg, settings)
 	if err != nil {
 		return nil, nil, err

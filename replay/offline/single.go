@@ -17,6 +17,7 @@ type single struct {
 	pass     scheduler.Pass
 	now      sim.Time
 	arrivals []loadgen.Arrival
+	placed   router.Placement // of the latest request
 }
 
 func (s *single) drive(ctx context.Context) error {
@@ -59,7 +60,8 @@ func (s *single) arrive() error {
 				again = true // its place is free for another
 				continue
 			}
-			s.routed(s.stages[0], s.now, &router.Placement{Request: a.Request, Second: router.None}, true)
+			s.placed = router.Placement{Request: a.Request, Second: router.None}
+			s.routed(s.stages[0], s.now, &s.placed, true)
 			s.core.Submit(a.Request)
 		}
 	}

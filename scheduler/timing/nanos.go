@@ -18,6 +18,32 @@ const nanosPerSecond = 1_000_000_000
 // of the exact binary value of x times 10^9. It fails for NaN, negative values
 // and 2^64 seconds or more.
 func FromSeconds(x float64) (Nanos, error) {
+	if x >= 0 && x < shortSeconds {
+		// The product is off by 2^-14 at most: that matters near ties only.
+		product := float64(x * nanosPerSecond)
+		n := int64(product)
+		if rest := product - float64(n); rest < 0.49 {
+			return nanos(uint64(n)), nil
+		} else if rest > 0.51 {
+			return nanos(uint64(n) + 1), nil
+		}
+	}
+	return fromSeconds(x)
+}
+
+// shortSeconds is a duration whose nanoseconds fit in 40 bits.
+const shortSeconds = 1000
+
+// nanos is n nanoseconds.
+func nanos(n uint64) Nanos {
+	if n < nanosPerSecond {
+		return Nanos{Nano: uint32(n)}
+	}
+	return Nanos{Sec: n / nanosPerSecond, Nano: uint32(n % nanosPerSecond)}
+}
+
+// fromSeconds is FromSeconds for any x, in whole numbers.
+func fromSeconds(x float64) (Nanos, error) {
 	if !(x >= 0 && x < 0x1p64) {
 		return Nanos{}, fmt.Errorf("a duration of %v s, want one from 0 to below 2^64 s", x)
 	}

@@ -74,6 +74,34 @@ func TestFromSecondsIsExact(t *testing.T) {
 	}
 }
 
+// Short durations are what whole numbers make of them, near ties too.
+func TestFromSecondsOfShortTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200_000 {
+		half := float64(rng.Uint64N(2<<uint(rng.IntN(40)))) / 2 // nanoseconds
+		x := half / 1e9
+		for range rng.IntN(3) {
+			x = math.Nextafter(x, float64(rng.IntN(2))*2000)
+		}
+		got, err := FromSeconds(x)
+		want, err2 := fromSeconds(x)
+		if err != nil || err2 != nil || got != want {
+			t.Fatalf("FromSeconds(%v) = %v, %v, want %v, %v", x, got, err, want, err2)
+		}
+	}
+}
+
+// A speed-up of 1 leaves durations as they are, however it is applied.
+func TestSpeedupOfOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 200_000 {
+		d := Nanos{rng.Uint64N(1 << uint(rng.IntN(21))), uint32(rng.IntN(nanosPerSecond))}
+		if got, err := FromSeconds(d.Seconds()); err != nil || got != d {
+			t.Fatalf("%v is %v again, %v", d, got, err)
+		}
+	}
+}
+
 // roundedNanos is x·10^9 to nearest, ties to even, and whether it was a tie.
 func roundedNanos(x float64) (*big.Int, bool) {
 	exact := new(big.Rat).SetFloat64(x)

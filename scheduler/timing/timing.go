@@ -36,12 +36,16 @@ func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
 	return scaled(c.Model.Decode(batch, active, context, capacity), float64(c.Speedup*c.DecodeSpeedup))
 }
 
+// exactSeconds bounds the durations that come back from Seconds as they were:
+// the sum is off by less than 2^-32 s, a quarter of a nanosecond.
+const exactSeconds = 1 << 20
+
 func scaled(ms, factor float64) (float64, error) {
 	t, err := FromSeconds(ms / 1000.0)
 	if err != nil {
 		return 0, err
 	}
-	if factor > 0 && t != (Nanos{}) {
+	if factor > 0 && !(factor == 1 && t.Sec < exactSeconds) && t != (Nanos{}) {
 		if t, err = FromSeconds(t.Seconds() / factor); err != nil {
 			return 0, err
 		}

@@ -55,8 +55,8 @@ func (c *Core) checkQueues() {
 func (c *Core) checkPool() {
 	p := &c.pool
 	idle := 0
-	for i := p.lru.oldest; i != noSeg; i = p.lru.segments[i].younger {
-		s := &p.lru.segments[i]
+	for i := p.lru.oldest; i != noSeg; i = p.lru.at(i).younger {
+		s := p.lru.at(i)
 		if s.lo >= s.hi {
 			panic(fmt.Sprintf("block pool: segment of blocks %d to %d", s.lo, s.hi))
 		}

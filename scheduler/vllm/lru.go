@@ -32,9 +32,9 @@ type span struct {
 	seg      int32 // segment of block active; means nothing while resident = active
 }
 
-// lru is the list of segments.
+// lru is the list of segments. They lie on sheets that stay where they are.
 type lru struct {
-	segments []segment
+	sheets   [][]segment // all full but the last
 	unused   []int32
 	oldest   int32
 	youngest int32
@@ -49,32 +49,51 @@ func (l *lru) add(s segment) int32 {
 		i = l.unused[n-1]
 		l.unused = l.unused[:n-1]
 	} else {
-		i = int32(len(l.segments))
-		l.segments = append(l.segments, segment{})
+		i = l.fresh()
 	}
 	s.older, s.younger = l.youngest, noSeg
 	if l.youngest == noSeg {
 		l.oldest = i
 	} else {
-		l.segments[l.youngest].younger = i
+		l.at(l.youngest).younger = i
 	}
 	l.youngest = i
-	l.segments[i] = s
+	*l.at(i) = s
 	return i
+}
+
+// sheetSegments is the number of segments of a sheet.
+const sheetSegments = 128
+
+// at is segment i.
+func (l *lru) at(i int32) *segment {
+	return &l.sheets[uint32(i)/sheetSegments][uint32(i)%sheetSegments]
+}
+
+// fresh is the number of a segment never used before.
+func (l *lru) fresh() int32 {
+	n := len(l.sheets)
+	if n == 0 || len(l.sheets[n-1]) == sheetSegments {
+		l.sheets = append(l.sheets, make([]segment, 0, sheetSegments))
+		n++
+	}
+	last := &l.sheets[n-1]
+	*last = append(*last, segment{})
+	return int32((n-1)*sheetSegments + len(*last) - 1)
 }
 
 // drop takes an emptied segment out of the list.
 func (l *lru) drop(i int32) {
-	s := &l.segments[i]
+	s := l.at(i)
 	if s.older == noSeg {
 		l.oldest = s.younger
 	} else {
-		l.segments[s.older].younger = s.younger
+		l.at(s.older).younger = s.younger
 	}
 	if s.younger == noSeg {
 		l.youngest = s.older
 	} else {
-		l.segments[s.younger].older = s.older
+		l.at(s.younger).older = s.older
 	}
 	s.path = nil
 	l.unused = append(l.unused, i)
@@ -85,7 +104,7 @@ func (l *lru) drop(i int32) {
 // is left.
 func (l *lru) revive(first, hi int32) int32 {
 	for first != noSeg {
-		s := &l.segments[first]
+		s := l.at(first)
 		if s.lo >= hi {
 			break
 		}
@@ -107,8 +126,8 @@ func (l *lru) unlink(first, i int32) {
 		return
 	}
 	at := first
-	for l.segments[at].above != i {
-		at = l.segments[at].above
+	for l.at(at).above != i {
+		at = l.at(at).above
 	}
-	l.segments[at].above = noSeg
+	l.at(at).above = noSeg
 }

@@ -26,6 +26,15 @@ type page struct {
 type nodes struct {
 	pages  []*page
 	unused []*page
+	blank  []page // never used yet
+}
+
+// printedPages is the number of pages made at a time.
+const printedPages = 16
+
+// newNodes returns an empty map for so many nodes, or more.
+func newNodes(count int) nodes {
+	return nodes{pages: make([]*page, 0, (count+pageNodes-1)/pageNodes)}
 }
 
 // at is the state of n, made when there is none; keep or forget it afterwards.
@@ -57,7 +66,11 @@ func (t *nodes) fresh() *page {
 		t.unused = t.unused[:k-1]
 		return p
 	}
-	p := new(page)
+	if len(t.blank) == 0 {
+		t.blank = make([]page, printedPages)
+	}
+	p := &t.blank[0]
+	t.blank = t.blank[1:]
 	for i := range p.nodes {
 		p.nodes[i] = node{span: span{seg: noSeg}, partial: none}
 	}

@@ -15,7 +15,7 @@ type pool struct {
 }
 
 func (p *pool) init(blocks int, tree *prompt.Tree, c *Core) {
-	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, lru: newLRU()}
+	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, nodes: newNodes(tree.Len()), lru: newLRU()}
 }
 
 // active is the number of blocks held by requests, shared ones counted once.
@@ -34,7 +34,7 @@ func (p *pool) take(n int) int {
 // evict takes up to n blocks from the oldest segment.
 func (p *pool) evict(n int) int {
 	i := p.lru.oldest
-	s := &p.lru.segments[i]
+	s := p.lru.at(i)
 	k := min(int32(n), s.hi-s.lo)
 	p.core.capture.evicted(p.core, s, k)
 	p.inactive -= int(k)
@@ -71,7 +71,7 @@ func (p *pool) shrink(s *segment, end int32) {
 // empty ends the segment i, which has no block left. A younger one may go on
 // where it began.
 func (p *pool) empty(i int32) {
-	s := &p.lru.segments[i]
+	s := p.lru.at(i)
 	switch {
 	case s.path != nil:
 		id := s.path[p.tree.Index(s.path, int(s.lo))]
@@ -93,7 +93,7 @@ func (p *pool) empty(i int32) {
 func (p *pool) disown(r *request) {
 	if r.own.resident > r.own.active {
 		for i := r.own.seg; i != noSeg; {
-			s := &p.lru.segments[i]
+			s := p.lru.at(i)
 			i, s.above, s.owner = s.above, noSeg, none
 		}
 	}
@@ -303,7 +303,7 @@ func (c *Core) releasePath(s slot, held int) {
 		n.active, n.seg = active, id
 	}
 	if id != noSeg {
-		c.pool.lru.segments[id].lo = int32(lo)
+		c.pool.lru.at(id).lo = int32(lo)
 		c.pool.inactive += held - lo
 	}
 }

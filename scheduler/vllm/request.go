@@ -1,6 +1,8 @@
 package vllm
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
 )
@@ -106,6 +108,9 @@ func (c *Core) take() slot {
 		s := c.unused[n-1]
 		c.unused = c.unused[:n-1]
 		return s
+	}
+	if len(c.requests) == cap(c.requests) {
+		c.requests = slices.Grow(c.requests, 16+len(c.requests))
 	}
 	c.requests = append(c.requests, request{})
 	return slot(len(c.requests) - 1)
