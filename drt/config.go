@@ -116,6 +116,12 @@ type StaticInstance struct {
 	Subject string
 }
 
+// Check is what is wrong with c, before anything is reached.
+func (c Config) Check() error {
+	_, err := c.complete()
+	return err
+}
+
 // complete is c with its defaults, or what is wrong with it.
 func (c Config) complete() (Config, error) {
 	def(&c.Discovery, Etcd)

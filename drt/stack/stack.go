@@ -1,0 +1,166 @@
+// Package stack is etcd and NATS inside this process, real servers on real ports:
+// for one machine, where nothing is to be installed, and for tests.
+//
+// Nobody imports it but programs and tests. With the build tag nostack the servers
+// are left out, and Start says so.
+//
+// Read stack.go (both), then etcd.go and nats.go.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Options say where the servers listen and what they keep.
+type Options struct {
+	// Dir is where they keep their data, written through to the disk, so that
+	// later servers go on with it; "": a directory that is removed at the end,
+	// and nothing is waited for.
+	Dir                string
+	Host               string // "": 127.0.0.1
+	EtcdPort, NATSPort int    // 0: any that is free
+	MaxPayload         int    // largest NATS message, in bytes; 0: 16 MiB
+
+	// Cert and Key are PEM files: with them both servers want TLS. With CA, too,
+	// they want certificates of clients that it has signed.
+	Cert, Key, CA string
+	// Username and Password are wanted by NATS, if they are set.
+	Username, Password string
+}
+
+// defaultMaxPayload is the largest NATS message when nothing else is said.
+const defaultMaxPayload = 16 << 20
+
+// Stack is a running etcd and a running NATS.
+type Stack struct {
+	options Options
+	remove  string // the directory to be removed, or ""
+
+	mu   sync.Mutex
+	etcd *etcdServer // nil while it is killed
+	nats *NATS       // nil while it is killed
+}
+
+// Start starts both servers and waits until they are ready, as long as ctx lasts.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	if o.Host == "" {
+		o.Host = "127.0.0.1"
+	}
+	if o.MaxPayload == 0 {
+		o.MaxPayload = defaultMaxPayload
+	}
+	if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
+		return nil, errors.New("a certificate and its key: want both, and neither without the other; a CA only with them")
+	}
+	s := &Stack{options: o}
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "replay-stack-")
+		if err != nil {
+			return nil, err
+		}
+		s.options.Dir, s.remove = dir, dir
+	}
+	// Later starts use the ports of the first.
+	err := s.RestartEtcd(ctx)
+	if err == nil {
+		err = s.RestartNATS(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// EtcdURL is where clients reach etcd.
+func (s *Stack) EtcdURL() string { return s.url("http", "https", s.options.EtcdPort) }
+
+// NATSURL is where clients reach NATS.
+func (s *Stack) NATSURL() string { return s.url("nats", "tls", s.options.NATSPort) }
+
+func (s *Stack) url(plain, secure string, port int) string {
+	if s.options.Cert != "" {
+		plain = secure
+	}
+	return fmt.Sprintf("%s://%s:%d", plain, s.options.Host, port)
+}
+
+// KillEtcd ends etcd without a word to its clients.
+func (s *Stack) KillEtcd() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.etcd != nil {
+		s.etcd.stop()
+		s.etcd = nil
+	}
+}
+
+// RestartEtcd starts etcd again, with its data and at its port.
+func (s *Stack) RestartEtcd(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.etcd != nil {
+		return errors.New("etcd is running")
+	}
+	e, port, err := startEtcd(ctx, s.options, filepath.Join(s.options.Dir, "etcd"), s.remove == "")
+	if err != nil {
+		return err
+	}
+	s.etcd, s.options.EtcdPort = e, port
+	return nil
+}
+
+// KillNATS ends NATS without a word to its clients.
+func (s *Stack) KillNATS() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nats != nil {
+		s.nats.Stop()
+		s.nats = nil
+	}
+}
+
+// RestartNATS starts NATS again, with its data and at its port.
+func (s *Stack) RestartNATS(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nats != nil {
+		return errors.New("nats is running")
+	}
+	o := s.options
+	n, err := StartNATS(ctx, NATSOptions{
+		Dir: filepath.Join(o.Dir, "nats"), Host: o.Host, Port: o.NATSPort, MaxPayload: o.MaxPayload, Sync: s.remove == "",
+		Cert: o.Cert, Key: o.Key, CA: o.CA, Username: o.Username, Password: o.Password,
+	})
+	if err != nil {
+		return err
+	}
+	s.nats, s.options.NATSPort = n, n.Port()
+	return nil
+}
+
+// Stop ends both servers and removes what is not to be kept.
+func (s *Stack) Stop() error {
+	s.KillNATS()
+	s.KillEtcd()
+	if s.remove == "" {
+		return nil
+	}
+	return os.RemoveAll(s.remove)
+}
+
+// NATSOptions say where a NATS server listens and what it keeps.
+type NATSOptions struct {
+	Dir        string // where streams are kept
+	Host       string // "": 127.0.0.1
+	Port       int    // 0: any that is free
+	MaxPayload int    // largest message, in bytes; 0: 16 MiB
+	Sync       bool   // streams are written through to the disk
+
+	Cert, Key, CA      string // as those of Options
+	Username, Password string
+}
