@@ -66,6 +66,7 @@ func (o *options) record(spec *replay.Spec, streams *replay.Streams) (*recording
 		rec.workload = w
 		if rec.seen != nil {
 			rec.seen.Grow(len(w.Turns))
+			rec.facts.book.Grow(len(w.Turns))
 		}
 		if opened != nil {
 			opened(w)

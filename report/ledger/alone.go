@@ -14,9 +14,6 @@ type Engine struct {
 
 	// sums[n] is what the tokens after a context of 0 to n-1 tokens take together, ms.
 	sums []float64
-	// The latest step: what it takes often depends on the blocks alone.
-	active int
-	ms     float64
 }
 
 // NewEngine is the engine of the given arguments.
@@ -39,13 +36,32 @@ func NewEngine(a *engineargs.Args) (*Engine, error) {
 // Alone is what it takes to decode tokens after a context of input tokens, one
 // by one and with nobody else on the engine, in ms.
 func (e *Engine) Alone(input, tokens int) float64 {
+	if len(e.sums) <= input+tokens {
+		e.extend(input + tokens)
+	}
+	return e.sums[input+tokens] - e.sums[input]
+}
+
+// extend makes sums that go up to a context of n tokens. Where a step depends on
+// the blocks alone, one is looked at for each number of blocks.
+func (e *Engine) extend(n int) {
 	if len(e.sums) == 0 {
 		e.sums = append(e.sums, 0)
 	}
-	for n := len(e.sums); n <= input+tokens; n++ {
-		e.sums = append(e.sums, e.sums[n-1]+e.step(n-1))
+	same := 1 // how many steps in a row take the same
+	if e.Whole && !e.Clock.Model.ByContext() {
+		same = e.Block
 	}
-	return e.sums[input+tokens] - e.sums[input]
+	sum := e.sums[len(e.sums)-1]
+	for next := len(e.sums) - 1; next < n; {
+		ms := e.step(next)
+		last := (next + same - 1) / same * same // the context that fills the blocks
+		for ok := true; ok; ok = next <= last {
+			sum += ms
+			e.sums = append(e.sums, sum)
+			next++
+		}
+	}
 }
 
 // step is the time of the token after a context of n tokens, in ms.
@@ -55,14 +71,9 @@ func (e *Engine) step(n int) float64 {
 		active = (n + e.Block - 1) / e.Block * e.Block
 	}
 	capacity := e.Blocks * e.Block
-	active = min(active, capacity)
-	if n > 0 && active == e.active && !e.Clock.Model.ByContext() {
-		return e.ms
-	}
-	ms, err := e.Clock.Decode(1, active, n, capacity)
+	ms, err := e.Clock.Decode(1, min(active, capacity), n, capacity)
 	if err != nil {
-		ms = 0 // longer than any clock can count; the run has failed of it before
+		return 0 // longer than any clock can count; the run has failed of it before
 	}
-	e.active, e.ms = active, ms
 	return ms
 }

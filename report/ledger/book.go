@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -55,6 +57,9 @@ type account struct {
 func NewBook(requests int, work *Log, engines ...*Engine) *Book {
 	return &Book{engines: engines, accounts: make([]account, 0, requests), work: work}
 }
+
+// Grow makes room for so many requests.
+func (b *Book) Grow(requests int) { b.accounts = slices.Grow(b.accounts, requests) }
 
 // Entry is the ledger of a request. It reports false when the request has not
 // finished.

@@ -13,10 +13,12 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A file has a group for every so many rows; batch is how many values are
-// converted at once.
+// A file has a group for every so many rows, and its columns have pages of so
+// many bytes: small ones, since all columns of a group have one in memory. batch
+// is how many values are converted at once.
 const (
 	groupRows = 1 << 17
+	pageBytes = 1 << 15
 	batch     = 1 << 10
 )
 
@@ -53,7 +55,7 @@ func schema(columns []Column) *parquet.Schema {
 func writeParquet(w io.Writer, rows []Row) error {
 	columns := Columns()
 	out := parquet.NewGenericWriter[any](w, schema(columns),
-		parquet.DataPageStatistics(false), parquet.CreatedBy("replay", "1", "parquet-go"))
+		parquet.DataPageStatistics(false), parquet.PageBufferSize(pageBytes), parquet.CreatedBy("replay", "1", "parquet-go"))
 	for len(rows) > 0 {
 		n := min(groupRows, len(rows))
 		group := out.BeginRowGroup()
