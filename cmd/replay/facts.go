@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/series"
@@ -15,10 +16,11 @@ type facts struct {
 	book   *ledger.Book
 	work   *ledger.Log    // nil without a run directory
 	series *series.Series // nil without a run directory
+	passes *passes.Log    // nil unless asked for
 }
 
-// newFacts prepares for a run; dir says that it leaves a directory.
-func newFacts(spec *replay.Spec, dir bool) (*facts, error) {
+// newFacts prepares for a run that leaves what out says.
+func newFacts(spec *replay.Spec, out *outputs) (*facts, error) {
 	var engines []*ledger.Engine
 	for _, a := range spec.Pools() {
 		e, err := ledger.NewEngine(&a)
@@ -28,18 +30,25 @@ func newFacts(spec *replay.Spec, dir bool) (*facts, error) {
 		engines = append(engines, e)
 	}
 	f := &facts{}
-	if dir {
+	if out.dir != "" {
 		f.work, f.series = new(ledger.Log), series.New(0)
+	}
+	if out.passes {
+		f.passes = new(passes.Log)
 	}
 	f.book = ledger.NewBook(0, f.work, engines...)
 	return f, nil
 }
 
 func (f *facts) observers() observers {
-	if f.series == nil {
-		return observers{f.book}
+	all := observers{f.book}
+	if f.series != nil {
+		all = append(all, f.series)
 	}
-	return observers{f.book, f.series}
+	if f.passes != nil {
+		all = append(all, f.passes)
+	}
+	return all
 }
 
 // explain adds their ledgers to rows.
@@ -56,5 +65,13 @@ func (f *facts) explain(rows []requests.Row) {
 
 // files are what a run directory holds of it.
 func (f *facts) files() []rundir.File {
-	return []rundir.File{{Name: series.FileName, Write: f.series.Write}, {Name: ledger.WorkFile, Write: f.work.Write}}
+	all := []rundir.File{
+		{Name: series.WorkersFile, Write: f.series.WriteWorkers},
+		{Name: series.FileName, Write: f.series.Write},
+		{Name: ledger.WorkFile, Write: f.work.Write},
+	}
+	if f.passes != nil {
+		all = append(all, rundir.File{Name: passes.FileName, Write: f.passes.Write})
+	}
+	return all
 }

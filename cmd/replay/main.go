@@ -29,6 +29,7 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	args     []string // the command line without the program
+	again    string   // where to record a run that was run before, and nothing else; usually ""
 }
 
 // patience is how long a command may take to notice that it is to end, and to

@@ -21,7 +21,7 @@ type outputs struct {
 	dir              string
 	form             choice
 	overwrite, force bool
-	digest           bool
+	digest, passes   bool
 	slo              objectives
 	attainment       float64
 	sloExit          bool
@@ -37,6 +37,7 @@ func (out *outputs) bind(fs *pflag.FlagSet) {
 	fs.Var(&out.form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
 	fs.BoolVar(&out.force, "force", false, "let --out replace whatever is there")
+	fs.BoolVar(&out.passes, "passes", false, "also write every pass to --out")
 	fs.BoolVar(&out.digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
 	fs.Var(&out.slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
 	fs.Float64Var(&out.attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
@@ -69,7 +70,7 @@ func (o *options) checkOutputs(spec *replay.Spec) error {
 		where string
 		flags []string
 	}{
-		{out.dir != "", "with --out", []string{"requests-format", "overwrite", "force"}},
+		{out.dir != "", "with --out", []string{"requests-format", "overwrite", "force", "passes"}},
 		{len(out.slo.all) > 0, "with --slo", []string{"slo-attainment", "slo-exit"}},
 		{o.changed("report-json") || o.output.form.value == "json", "with --report-json or --output json", []string{"report-format"}},
 	} {

@@ -57,7 +57,7 @@ func (o *options) record(spec *replay.Spec, streams *replay.Streams) (*recording
 	if out.requests != "" || out.dir != "" {
 		rec.seen = requests.NewRecorder(0)
 		var err error
-		if rec.facts, err = newFacts(spec, out.dir != ""); err != nil {
+		if rec.facts, err = newFacts(spec, out); err != nil {
 			return nil, err
 		}
 	}

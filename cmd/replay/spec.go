@@ -61,6 +61,9 @@ func (o *options) checkOurs(file string, mode loadgen.Mode) error {
 
 // replay runs spec and writes its report.
 func (o *options) replay(ctx context.Context, s streams, spec replay.Spec) error {
+	if s.again != "" {
+		o.recordOnly(s.again)
+	}
 	for _, warning := range spec.Warnings() {
 		fmt.Fprintf(s.err, "replay: warning: %s\n", warning)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/summary"
 )
 
@@ -26,6 +27,9 @@ type Diff struct {
 	Compared int       `json:"metrics_compared"`
 	Metrics  []Metric  `json:"metrics"`  // that differ
 	Requests *Requests `json:"requests"` // nil unless both sides have them
+	// FirstPass is where the schedules part, once FindPass was told of the passes.
+	FirstPass *passes.Parting `json:"first_pass"`
+	NoPass    string          `json:"first_pass_unknown,omitempty"` // why that is not known
 }
 
 // Setting is one that differs; "" stands for one that is not there.
@@ -56,6 +60,31 @@ func Compare(a, b *Side, o Options) *Diff {
 	}
 	d.Same = len(d.Metrics) == 0 && (d.Requests == nil || d.Requests.same())
 	return d
+}
+
+// Parts says that something else happened to requests, so that there is a first
+// pass that differs.
+func (d *Diff) Parts() bool { return d.Requests != nil && !d.Requests.same() }
+
+// FindPass looks for the first pass at which the schedules of a and b part, in
+// the passes of both.
+func (d *Diff) FindPass(a, b *Side, passesA, passesB []passes.Pass) {
+	ids := make(map[key]int32, len(a.Rows))
+	for i := range a.Rows {
+		ids[key{a.Rows[i].Session, a.Rows[i].Turn}] = int32(a.Rows[i].ID)
+	}
+	d.FirstPass = passes.Part(passesA, passesB, func(id int32) int32 {
+		if int(id) >= len(b.Rows) {
+			return -1
+		}
+		if inA, ok := ids[key{b.Rows[id].Session, b.Rows[id].Turn}]; ok {
+			return inA
+		}
+		return -1
+	})
+	if d.FirstPass == nil {
+		d.NoPass = "all passes are alike"
+	}
 }
 
 func (d *Diff) settings(a, b *Side) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 )
@@ -45,6 +46,12 @@ func Load(path string) (*Side, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Passes reads the passes that were recorded with the run. An error wraps
+// fs.ErrNotExist when there are none.
+func (s *Side) Passes() ([]passes.Pass, error) {
+	return passes.ReadFile(filepath.Join(s.Name, passes.FileName))
 }
 
 // settings are those of the run, by key.

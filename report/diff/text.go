@@ -54,7 +54,7 @@ func (d *Diff) WriteText(w io.Writer) error {
 		t.Flush()
 	}
 	if d.Requests != nil {
-		d.Requests.write(&b)
+		d.Requests.write(&b, d.pass())
 	}
 	if d.Same {
 		b.WriteString("\nThe runs are the same.\n")
@@ -102,11 +102,26 @@ func folded(settings []Setting) []Setting {
 	return all
 }
 
-func (r *Requests) write(b *bytes.Buffer) {
+// pass says where the schedules part.
+func (d *Diff) pass() string {
+	switch {
+	case d.FirstPass != nil:
+		return "First pass to differ: " + d.FirstPass.String()
+	case d.NoPass != "":
+		return "First pass to differ: not known: " + d.NoPass
+	}
+	return ""
+}
+
+// write writes r; pass is a line about the first pass that differs, or "".
+func (r *Requests) write(b *bytes.Buffer, pass string) {
 	fmt.Fprintf(b, "\nRequests: %d in both, %d of them moved; %d only in A, %d only in B\n", r.Joined, r.Moved, r.OnlyA, r.OnlyB)
 	if p := r.Parting; p != nil {
 		fmt.Fprintf(b, "First difference at %s ms: %s of %v: A %s, B %s\n",
 			strconv.FormatFloat(p.AtMS, 'f', -1, 64), p.What, p.Request, p.A, p.B)
+	}
+	if pass != "" {
+		fmt.Fprintln(b, pass)
 	}
 	if len(r.Most) == 0 {
 		return

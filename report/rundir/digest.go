@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // digestFormat is the version of what goes into a digest, and in which order.
@@ -70,16 +71,23 @@ func configuration(inputs []Input, settings []Setting) string {
 		fmt.Fprintf(h, "input %s %s\n", in.Role, in.SHA256)
 	}
 	for _, s := range settings {
-		if !s.zero() && !isPath(s.Key) {
+		if !s.zero() && !s.isPath() {
 			fmt.Fprintf(h, "%s=%s\n", s.Key, s.Value)
 		}
 	}
 	return sum(h)
 }
 
-// isPath says that a setting names an input.
-func isPath(key string) bool {
-	return key == "trace.path" || strings.HasSuffix(key, ".profile_path")
+// isPath says that a setting names a file, whose content is an input. A profile
+// of pass times may be named that no file holds.
+func (s *Setting) isPath() bool {
+	switch {
+	case s.Key == "trace.path" || strings.HasSuffix(s.Key, ".lengths_from"):
+		return true
+	case strings.HasSuffix(s.Key, ".profile_path"):
+		return !strings.HasPrefix(s.Value, `"`+timing.RooflinePrefix)
+	}
+	return false
 }
 
 // Lifecycles hashes what happened to each request, in order of arrival: the bits

@@ -200,3 +200,27 @@ func TestDigestIsStable(t *testing.T) {
 		t.Errorf("lifecycles %s, want %s", got, want)
 	}
 }
+
+// What is in a file counts for the configuration and its name does not; a model
+// of pass times that no file holds counts by its name.
+func TestConfigurationOfFiles(t *testing.T) {
+	digest := func(content, key, value string) string {
+		in, err := HashInput("profile", "somewhere", strings.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return NewDigest([]Input{in}, []Setting{{"seed", "1"}, {key, value}}, nil).Configuration
+	}
+	for _, key := range []string{"trace.path", "aggregated.profile_path", "trace.made.classes.0.lengths_from"} {
+		if digest("x", key, `"a"`) != digest("x", key, `"b"`) {
+			t.Errorf("%s: the name of a file counts", key)
+		}
+		if digest("x", key, `"a"`) == digest("y", key, `"a"`) {
+			t.Errorf("%s: the content of a file does not count", key)
+		}
+	}
+	key := "aggregated.profile_path"
+	if digest("x", key, `"roofline:h100/a"`) == digest("x", key, `"roofline:h100/b"`) {
+		t.Error("which roofline does not count")
+	}
+}

@@ -73,6 +73,20 @@ func (r *Run) verifyFile(f Stored) Finding {
 	return found
 }
 
+// CheckInputs is an error that names the first input that is not there any more
+// as the run read it.
+func (r *Run) CheckInputs() error {
+	for _, in := range r.Inputs {
+		switch f := verifyInput(in); {
+		case f.Differs != "":
+			return fmt.Errorf("%s has changed since", f.What)
+		case f.Note != "":
+			return fmt.Errorf("%s: %s", f.What, f.Note)
+		}
+	}
+	return nil
+}
+
 // verifyInput compares an input with what the run read, if it is still there.
 func verifyInput(in Input) Finding {
 	found := Finding{What: in.Role + " " + in.Path}

@@ -92,6 +92,14 @@ func TestPasses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, sum, c.want)
 		}
 	}
+	total := s.Totals()[1]
+	want := Total{
+		Stage: "aggregated", Worker: 1, Requests: 1, Passes: 10, BusyMS: 120, PrefillMS: 20, Computed: 60, Prompts: 100, Reused: 40,
+		Output: 10, Blocks: 10, MeanHeld: 1.25, MeanCached: 3.75, MeanBatch: 1,
+	}
+	if total != want {
+		t.Errorf("total %+v, want %+v", total, want)
+	}
 	if w.Passes != 10 || w.Tokens != 10 || w.Requests != 1 {
 		t.Errorf("%d passes, %d tokens, %d requests, want 10, 10, 1", w.Passes, w.Tokens, w.Requests)
 	}

@@ -69,7 +69,7 @@ type Spread struct {
 // Load is the model that a path names: a profile as JSON, a table of the
 // reference (.npz), or roofline:GPU/MODEL, with /tpN for N GPUs.
 func Load(path string) (Model, error) {
-	if name, ok := strings.CutPrefix(path, rooflinePrefix); ok {
+	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
 		p, err := roofline(name)
 		if err != nil {
 			return nil, err

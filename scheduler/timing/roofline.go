@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// rooflinePrefix begins the path of a model that no file holds.
-const rooflinePrefix = "roofline:"
+// RooflinePrefix begins the path of a model that no file holds.
+const RooflinePrefix = "roofline:"
 
 // RooflinePath is what Load knows the model of that GPU and model by.
 func RooflinePath(gpu, model string, tensorParallel int) string {
-	path := rooflinePrefix + gpu + "/" + model
+	path := RooflinePrefix + gpu + "/" + model
 	if tensorParallel > 1 {
 		path += "/tp" + strconv.Itoa(tensorParallel)
 	}
@@ -111,13 +111,13 @@ func Roofline(g GPU, m LLM, tensorParallel int) Profile {
 func roofline(path string) (Profile, error) {
 	gpu, model, ok := strings.Cut(path, "/")
 	if !ok {
-		return Profile{}, fmt.Errorf("%s%s: want %sGPU/MODEL", rooflinePrefix, path, rooflinePrefix)
+		return Profile{}, fmt.Errorf("%s%s: want %sGPU/MODEL", RooflinePrefix, path, RooflinePrefix)
 	}
 	n := 1
 	if i := strings.LastIndex(model, "/tp"); i >= 0 {
 		var err error
 		if n, err = strconv.Atoi(model[i+3:]); err != nil || n < 1 || n > 1024 {
-			return Profile{}, fmt.Errorf("%s%s: %s, want tp and a number of GPUs", rooflinePrefix, path, model[i+1:])
+			return Profile{}, fmt.Errorf("%s%s: %s, want tp and a number of GPUs", RooflinePrefix, path, model[i+1:])
 		}
 		model = model[:i]
 	}

@@ -1,0 +1,28 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// byContext is a model that says that it looks at the context, and does not.
+type byContext struct{ timing.Polynomial }
+
+func (byContext) ByContext() bool { return true }
+
+// A block's steps looked at once take what they take looked at one by one.
+func TestAloneByBlocks(t *testing.T) {
+	for _, block := range []int{1, 2, 16, 512} {
+		fast := &Engine{Clock: timing.Clock{Model: timing.Polynomial{}}, Blocks: 64, Block: block, Whole: true}
+		plain := &Engine{Clock: timing.Clock{Model: byContext{}}, Blocks: 64, Block: block, Whole: true}
+		for _, tokens := range []int{0, 1, 2, block, block + 1, 3 * block, 5, 70 * block, 71*block + 3} {
+			for _, input := range []int{0, 1, block - 1, block, 2*block + 1} {
+				got, want := fast.Alone(input, tokens), plain.Alone(input, tokens)
+				if got != want || want <= 0 && tokens > 0 {
+					t.Errorf("blocks of %d, %d tokens after %d: %v ms, one by one %v", block, tokens, input, got, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package passes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Log gathers the passes of a run, those of a worker in the order of time. It
+// observes the replay.
+type Log struct{ Passes []Pass }
+
+// Arrived has nothing to note.
+func (l *Log) Arrived(*sim.Request, sim.Time) {}
+
+// Routed has nothing to note.
+func (l *Log) Routed(scheduler.Role, sim.Time, *router.Placement) {}
+
+// Handoff has nothing to note.
+func (l *Log) Handoff(sim.RequestID, sim.Time, sim.Time) {}
+
+// Pass notes a pass or a run of passes.
+func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	kept := Pass{
+		Decode: stage == scheduler.Decode, Worker: int32(w),
+		Start: float64(p.Start), End: float64(p.End), Gap: float64(p.Gap), Count: int32(p.Count),
+		Prompt: int32(p.PrefillTokens), Tokens: int32(p.Tokens),
+	}
+	for i := range p.Admitted {
+		kept.Admitted = append(kept.Admitted, int32(p.Admitted[i].Request))
+	}
+	if d := p.Detail; d != nil {
+		kept.Running, kept.Waiting, kept.Held, kept.Cached = int32(d.Running), int32(d.Waiting), int32(d.Held), int32(d.Cached)
+		for i := range d.Work {
+			if n := d.Work[i].Prompt + d.Work[i].Recomputed; n > 0 {
+				kept.Computed = append(kept.Computed, int32(d.Work[i].Request))
+				kept.Chunks = append(kept.Chunks, int32(n))
+			}
+		}
+		for _, id := range d.Lost {
+			kept.Lost = append(kept.Lost, int32(id))
+		}
+	}
+	l.Passes = append(l.Passes, kept)
+}
+
+// Write writes the passes as a Parquet file.
+func (l *Log) Write(w io.Writer) error {
+	out := parquet.NewGenericWriter[Pass](w, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("replay", "1", "parquet-go"))
+	_, err := out.Write(l.Passes)
+	return errors.Join(err, out.Close())
+}
+
+// ReadFile reads what Write wrote. An error wraps fs.ErrNotExist when there is no
+// such file.
+func ReadFile(path string) ([]Pass, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	all, err := parquet.ReadFile[Pass](path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range all {
+		if p := &all[i]; p.Count < 1 || len(p.Computed) != len(p.Chunks) || p.Worker < 0 {
+			return nil, fmt.Errorf("%s: pass %d makes no sense: %+v", path, i, *p)
+		}
+	}
+	return all, nil
+}
