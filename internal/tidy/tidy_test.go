@@ -185,7 +185,7 @@ func doors() map[string][]string {
 		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
 		"go.opentelemetry.io/":             {"engine/telemetry"},
 		"github.com/prometheus/":           {"engine/telemetry"},
-		"google.golang.org/grpc":           {"engine/telemetry"},
+		"google.golang.org/grpc":           {"drt", "engine/telemetry"},
 	}
 }
 
