@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/internal/golden/command"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/ledger"
 )
@@ -39,7 +40,7 @@ func TestGoldenLedgersSum(t *testing.T) {
 // checkCase replays c, as the reference does or as we do, and returns the number of ledgers that were checked.
 func checkCase(t *testing.T, c *golden.Case, compat bool) (checked int) {
 	t.Helper()
-	spec, err := specOf(c)
+	spec, err := command.Spec(c)
 	if err != nil {
 		t.Errorf("%s: %v", c.Name, err)
 		return 0

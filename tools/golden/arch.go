@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/internal/golden/command"
 	"github.com/replay-llm/replay/replay"
 )
 
@@ -43,7 +44,7 @@ func outcomes(ctx context.Context, cases []golden.Case, yield func(outcome) erro
 }
 
 func replayText(ctx context.Context, c *golden.Case, compat bool) (string, error) {
-	spec, err := specOf(c)
+	spec, err := command.Spec(c)
 	if err != nil {
 		return "", err
 	}

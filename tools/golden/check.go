@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/internal/golden/command"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/offline"
@@ -24,7 +25,7 @@ const patience = 10 * time.Second
 // checkInProcess replays c on one processor and on eight, and says where the
 // results are not the reference's or not the same.
 func checkInProcess(ctx context.Context, c *golden.Case) []string {
-	spec, err := specOf(c)
+	spec, err := command.Spec(c)
 	if err != nil {
 		return []string{err.Error()}
 	}

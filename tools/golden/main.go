@@ -6,7 +6,7 @@
 //	go run ./tools/golden -only vllm-4w-kv         some of them
 //	go run ./tools/golden -arch arm64              here and on another architecture
 //
-// Read main.go, then check.go, arch.go and spec.go. The test beside them holds the
+// Read main.go, then check.go and arch.go. The test beside them holds the
 // project to testdata/reference.
 package main
 

@@ -1,4 +1,6 @@
-package main
+// Package command reads the command lines of golden cases, which are those of
+// the reference.
+package command
 
 import (
 	"flag"
@@ -12,8 +14,9 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// specOf is the replay that the reference's arguments of c ask for.
-func specOf(c *golden.Case) (replay.Spec, error) {
+// Spec is the replay that the reference's arguments of c ask for. An error names
+// the arguments.
+func Spec(c *golden.Case) (replay.Spec, error) {
 	s := replay.Spec{Speedup: 1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1, Compat: true, Seed: 42}
 	trace, err := c.TracePath()
 	if err != nil {
