@@ -128,6 +128,7 @@ func (c *Config) sameCluster(ctx context.Context, b *bench, a *Answer, bars *Bar
 // sample.
 func (b *bench) room(sample int) *bench {
 	own := newBench(b.run, 1)
+	own.meter = b.meter
 	for _, p := range b.order {
 		if p.Sample == sample {
 			own.measures[p] = b.measures[p]

@@ -11,13 +11,14 @@ import (
 type bench struct {
 	run   Run
 	cores int
+	meter *meter // of all replays, those of rooms too
 
 	measures map[Point]*Measure
 	order    []Point // in which points were asked for first
 }
 
 func newBench(run Run, cores int) *bench {
-	return &bench{run: run, cores: max(1, cores), measures: map[Point]*Measure{}}
+	return &bench{run: run, cores: max(1, cores), measures: map[Point]*Measure{}, meter: &meter{}}
 }
 
 // measure returns the measures of points, in their order.
@@ -37,6 +38,7 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 		}
 		m.Point = fresh[i]
 		*b.measures[fresh[i]] = m
+		b.meter.add()
 		return nil
 	})
 	if err != nil {
@@ -48,6 +50,21 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 	}
 	return all, nil
 }
+
+// meter counts replays, and guesses how many there will be.
+type meter struct {
+	done, expected atomic.Int64
+	tell           func(done, expected int) // nil: nobody asks
+}
+
+func (m *meter) add() {
+	if n := m.done.Add(1); m.tell != nil {
+		m.tell(int(n), int(max(n, m.expected.Load())))
+	}
+}
+
+// expect guesses that so many replays are to come.
+func (m *meter) expect(more int) { m.expected.Store(m.done.Load() + int64(more)) }
 
 // Each calls work(i) for all i below n, in order, on at most cores goroutines.
 // After an error it begins no more, and returns that of the least i that failed.

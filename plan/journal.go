@@ -55,7 +55,8 @@ func (j *Journal) read(path string) error {
 	return err
 }
 
-func (j *Journal) report(key string) (json.RawMessage, bool) {
+// Report is the report of a task that the journal had when it was opened.
+func (j *Journal) Report(key string) (json.RawMessage, bool) {
 	if j == nil {
 		return nil, false
 	}
@@ -63,9 +64,9 @@ func (j *Journal) report(key string) (json.RawMessage, bool) {
 	return r, ok
 }
 
-// add writes an outcome; those without a report are to be tried again, and are
-// not written.
-func (j *Journal) add(o *Outcome) error {
+// Add writes an outcome; those without a report are to be tried again, and are
+// not written. Several goroutines may call it.
+func (j *Journal) Add(o *Outcome) error {
 	if j == nil || o.Report == nil {
 		return nil
 	}

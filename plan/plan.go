@@ -20,6 +20,29 @@ type Config struct {
 	Resamples int     // workloads that error bars come from; 0: none
 	Front     bool    // measure clusters of other sizes and at other loads too
 	Cores     int     // replays at once, at least 1; no result depends on it
+	// Progress, when not nil, is called with the number of replays done and a
+	// guess at how many there will be, from several goroutines.
+	Progress func(done, expected int)
+}
+
+// Replays that a search takes, as a first guess: of the smallest cluster and its
+// highest load, of a resample, and of a cluster in the front.
+const (
+	guessVariant = 20
+	guessSample  = 10
+	guessFront   = 6
+)
+
+// later guesses how many replays come after the answers.
+func (c *Config) later(front bool) int {
+	n := 0
+	if !front {
+		n = guessSample * c.Resamples
+	}
+	if c.Front {
+		n += len(c.Variants) * len(around(One(8), false, 64)) * guessFront
+	}
+	return n
 }
 
 // Variant is one choice of settings.
@@ -31,10 +54,10 @@ type Variant struct {
 
 // Plan is what has been found.
 type Plan struct {
-	Answers  []Answer // one per variant, in order
-	Best     int      // index of the answer with the fewest workers; -1: no cluster meets
-	Front    []Row    // no measured cluster beats one of these in everything; by workers, then load
-	Replays  int
+	Answers  []Answer  // one per variant, in order
+	Best     int       // index of the answer with the fewest workers; -1: no cluster meets
+	Front    []Row     // no measured cluster beats one of these in everything; by workers, then load
+	Measures []Measure // all replays, in an order that does not depend on the number of cores
 	Variants []Variant
 	GPUs     int
 }
@@ -66,6 +89,8 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 			len(c.Variants), c.Most, c.Precision)
 	}
 	b := newBench(c.Run, c.Cores)
+	b.meter.tell = c.Progress
+	b.meter.expect(guessVariant*len(c.Variants) + c.later(false))
 	p := &Plan{Best: -1, Variants: c.Variants, GPUs: max(1, c.GPUs)}
 	for i := range c.Variants {
 		a, err := c.answer(ctx, b, i)
@@ -73,12 +98,15 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 			return nil, err
 		}
 		p.Answers = append(p.Answers, a)
+		b.meter.expect(len(b.order)/(i+1)*(len(c.Variants)-i-1) + c.later(false))
 	}
 	p.choose()
 	if err := c.refine(ctx, b, p); err != nil {
 		return nil, err
 	}
-	p.Replays = len(b.order)
+	for _, point := range b.order {
+		p.Measures = append(p.Measures, *b.measures[point])
+	}
 	return p, nil
 }
 
@@ -201,6 +229,7 @@ func (c *Config) refine(ctx context.Context, b *bench, p *Plan) error {
 	if !c.Front {
 		return nil
 	}
+	b.meter.expect(c.later(true))
 	rows, err := c.surround(ctx, b, p)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@
 // (the smallest of one pool), split.go (of two), goodput.go (the highest load),
 // resample.go (error bars), pareto.go, plan.go (all of it together). For grids
 // read grid.go, sweep.go, journal.go, table.go; the package queue spreads them
-// over processes and machines. workload.go runs replays that share a workload.
+// over processes and machines.
 package plan
 
 import (

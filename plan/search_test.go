@@ -184,6 +184,22 @@ func TestCores(t *testing.T) {
 	}
 }
 
+// Progress counts every replay once, and never expects fewer than are done.
+func TestProgress(t *testing.T) {
+	c := cfg(3)
+	var told, least atomic.Int64
+	c.Progress = func(done, expected int) {
+		told.Add(1)
+		if expected < done {
+			least.Add(1)
+		}
+	}
+	p, err := Find(t.Context(), c)
+	if err != nil || int(told.Load()) < len(p.Measures) || least.Load() > 0 {
+		t.Errorf("%v; told %d times of %d replays, %d times with fewer expected", err, told.Load(), len(p.Measures), least.Load())
+	}
+}
+
 // The error that is reported is that of the least index, on any number of cores.
 func TestEach(t *testing.T) {
 	for cores := 1; cores <= 8; cores++ {

@@ -37,7 +37,7 @@ func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error)
 	outcomes = make([]Outcome, len(s.Cells))
 	var left []int
 	for i, key := range s.Keys {
-		if report, ok := s.Journal.report(key); ok {
+		if report, ok := s.Journal.Report(key); ok {
 			outcomes[i] = Outcome{Key: key, Report: report}
 		} else {
 			left = append(left, i)
@@ -58,7 +58,7 @@ func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error)
 		}
 		outcomes[i] = o
 		done.add()
-		return s.Journal.add(&o)
+		return s.Journal.Add(&o)
 	})
 	return outcomes, len(left), err
 }

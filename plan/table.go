@@ -77,6 +77,16 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
+// Lines are all of the table as WriteCSV writes it, without the head: cell, axes,
+// keys and reason.
+func (t *Table) Lines() [][]string {
+	all := make([][]string, len(t.rows))
+	for i := range t.rows {
+		all[i] = t.line(&t.rows[i], t.Keys)
+	}
+	return all
+}
+
 func (t *Table) line(r *row, keys []string) []string {
 	line := []string{strconv.Itoa(r.cell.Index)}
 	for _, axis := range t.Axes {
@@ -119,8 +129,8 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// headlines are the keys that people see first.
-func headlines() []string {
+// Headlines are the keys that people see first.
+func Headlines() []string {
 	return []string{"completed_requests", "duration_ms", "output_throughput_tok_s", "prefix_cache_reused_ratio",
 		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
 }
@@ -128,10 +138,10 @@ func headlines() []string {
 // WriteText writes the axes and a few values.
 func (t *Table) WriteText(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, headlines()), "\t")+"\t")
+	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, Headlines()), "\t")+"\t")
 	for i := range t.rows {
 		r := &t.rows[i]
-		line := t.line(r, headlines())
+		line := t.line(r, Headlines())
 		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
 			line[k] = shortened(line[k])
 		}

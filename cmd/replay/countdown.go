@@ -16,9 +16,6 @@ type countdown struct {
 	most  int
 }
 
-// newCountdown is of no known end.
-func newCountdown(w io.Writer, what string) *countdown { return newCountdownTo(w, what, -1) }
-
 // newCountdownTo goes to an end, and says when that will be.
 func newCountdownTo(w io.Writer, what string, end int) *countdown {
 	c := &countdown{}
@@ -42,6 +39,16 @@ func (c *countdown) count(done int) {
 	c.most = done
 	// A terminal that cannot be drawn on is no reason to end.
 	_ = c.bar.Set(done)
+}
+
+// countOf shows that so many are done of those that are expected now.
+func (c *countdown) countOf(done, expected int) {
+	c.mutex.Lock()
+	if c.bar != nil && expected != c.bar.GetMax() {
+		c.bar.ChangeMax(expected)
+	}
+	c.mutex.Unlock()
+	c.count(done)
 }
 
 // clear takes it off the screen.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,6 +33,8 @@ type planFlags struct {
 	front      bool
 	cores      int
 	json       bool
+	journal    string
+	files      tableFiles
 }
 
 func (f *planFlags) bind(fs *pflag.FlagSet) {
@@ -49,6 +51,8 @@ func (f *planFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of text")
+	f.files.bind(fs)
+	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
 }
 
 // newPlanCommand finds the smallest cluster that meets objectives.
@@ -104,9 +108,12 @@ func (o *options) replayGroups() []group {
 }
 
 // plan searches and prints what it finds.
-func (o *options) plan(ctx context.Context, s streams, f *planFlags, file string) error {
+func (o *options) plan(ctx context.Context, s streams, f *planFlags, file string) (err error) {
 	if err := o.checkPlan(f); err != nil {
 		return err
+	}
+	if f.journal != "" && file == "-" {
+		return usagef("--journal: only with the name of a trace file, whose contents can be told again")
 	}
 	manyReplays()
 	choices, err := o.choices(f, file)
@@ -117,9 +124,15 @@ func (o *options) plan(ctx context.Context, s streams, f *planFlags, file string
 	if err != nil {
 		return explain(err)
 	}
+	if f.journal != "" {
+		if runner.journal, err = newPlanJournal(f, choices, o.seed); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
+	}
 	c := plan.Config{
 		Run: runner.run, Most: f.most, GPUs: f.gpus, Precision: f.precision,
-		Resamples: f.resamples, Front: f.front, Cores: f.cores,
+		Resamples: f.resamples, Front: f.front, Cores: f.cores, Progress: runner.progress.countOf,
 	}
 	for _, choice := range choices {
 		c.Variants = append(c.Variants, choice.variant)
@@ -130,6 +143,9 @@ func (o *options) plan(ctx context.Context, s streams, f *planFlags, file string
 		return explain(err)
 	}
 	sheet := planSheet{plan: found, flags: f, runner: runner}
+	if err := f.files.write(sheet.forms()); err != nil {
+		return err
+	}
 	if f.json {
 		return sheet.writeJSON(s.out)
 	}
@@ -138,6 +154,9 @@ func (o *options) plan(ctx context.Context, s streams, f *planFlags, file string
 
 func (o *options) checkPlan(f *planFlags) error {
 	if err := o.config.apply(o); err != nil {
+		return err
+	}
+	if err := f.files.check(); err != nil {
 		return err
 	}
 	if len(f.slo.all) == 0 {
@@ -167,8 +186,9 @@ func (o *options) checkPlan(f *planFlags) error {
 
 // chosen is one variant of a plan.
 type chosen struct {
-	variant plan.Variant
-	spec    replay.Spec // but for the numbers of workers and the load
+	variant  plan.Variant
+	spec     replay.Spec // but for the numbers of workers and the load
+	settings []plan.Setting
 }
 
 // choices are all variants.
@@ -240,6 +260,10 @@ func (o *options) choice(file string, settings []plan.Setting, split bool) (chos
 	if err != nil {
 		return c, err
 	}
+	c.settings = all
+	if file != "" {
+		c.settings = append(c.settings, plan.Setting{Name: traceSetting, Value: file})
+	}
 	c.spec, err = own.spec(file, mode)
 	return c, err
 }
@@ -251,7 +275,7 @@ type planRunner struct {
 	choices  []chosen
 	opened   []*planWorkload // by variant; variants of one workload share it
 	progress *countdown
-	done     atomic.Int64
+	journal  *planJournal // nil: nothing is remembered
 }
 
 // planWorkload is a workload with its resamples.
@@ -262,7 +286,7 @@ type planWorkload struct {
 }
 
 func newPlanRunner(ctx context.Context, s streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
-	r := &planRunner{flags: f, choices: choices, progress: newCountdown(s.err, "replays")}
+	r := &planRunner{flags: f, choices: choices, progress: newCountdownTo(s.err, "replays", 1)}
 	seen := map[string]*planWorkload{}
 	for _, c := range choices {
 		key := plan.WorkloadKey(&c.spec)
@@ -286,8 +310,20 @@ func newPlanWorkload(w *loadgen.Workload, resamples int, seed uint64) *planWorkl
 	return p
 }
 
-// run replays a point and holds it to the objectives.
+// run is the measure of a point, from the journal if it is there.
 func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error) {
+	if m, ok := r.journal.measure(p); ok {
+		return m, nil
+	}
+	m, err := r.replay(ctx, p)
+	if err != nil {
+		return m, err
+	}
+	return m, r.journal.add(p, &m)
+}
+
+// replay replays a point and holds it to the objectives.
+func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
 	spec.Workers, spec.PrefillWorkers, spec.DecodeWorkers = max(1, p.Shape.Workers), max(1, p.Shape.Prefill), max(1, p.Shape.Decode)
 	if p.Shape.Workers == 1 {
@@ -302,7 +338,6 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 	if err != nil {
 		return plan.Measure{}, err
 	}
-	r.progress.count(int(r.done.Add(1)))
 	return measureOf(result, &r.flags.slo, r.flags.attainment), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -70,6 +71,91 @@ func TestPlanIsRight(t *testing.T) {
 	}
 	if !bytes.Equal(quick[0], quick[1]) {
 		t.Error("another number of jobs, another plan")
+	}
+}
+
+// A plan that is run again takes what the journal has, even when it asks for
+// more, and says the same; another trace is not taken for the one before.
+func TestPlanGoesOn(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	plan := func(file string, more ...string) string {
+		args := []string{"plan", file, "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=8", "--journal=done.jsonl"}
+		return string(program(t, append(args, more...)))
+	}
+	lines := func() int {
+		text, err := os.ReadFile("done.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(text, []byte{'\n'})
+	}
+	plan("requests.jsonl", "--front=false", "--resamples=0")
+	first := lines()
+	whole := plan("requests.jsonl", "--resamples=3")
+	second := lines()
+	if first == 0 || second <= first {
+		t.Errorf("%d replays noted, and then %d, want more", first, second)
+	}
+	if again := plan("requests.jsonl", "--resamples=3", "--jobs=1"); again != whole || lines() != second {
+		t.Errorf("%d replays noted, want %d as before; the plan was\n%s\nand is\n%s", lines(), second, whole, again)
+	}
+	if err := os.Remove("done.jsonl"); err != nil {
+		t.Fatal(err)
+	}
+	if fresh := plan("requests.jsonl", "--resamples=3"); fresh != whole {
+		t.Errorf("without the journal the plan is\n%s\nwant\n%s", fresh, whole)
+	}
+	second = lines()
+	if plan("sessions.jsonl", "--resamples=0", "--front=false"); lines() == second {
+		t.Error("another trace takes what was noted of the first")
+	}
+}
+
+// The files of a plan and of a sweep hold a row for each replay.
+func TestTableFiles(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	files := []string{"--out=t.csv", "--out=t.json", "--out=t.parquet", "--out=t.html"}
+	program(t, append([]string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2,3", "--grid=router=round_robin"}, files...))
+	checkTableFiles(t, 3, "p99_ttft_ms")
+	var document planDocument
+	text := program(t, append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=4", "--resamples=2", "--json", "--gpu-cost=2"}, files...))
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	checkTableFiles(t, document.Replays, "p99_ttft_ms")
+}
+
+// checkTableFiles looks into files of so many rows.
+func checkTableFiles(t *testing.T, rows int, column string) {
+	t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	csv, page := read("t.csv"), read("t.html")
+	if strings.Count(csv, "\n") != rows+1 || !strings.Contains(csv[:strings.IndexByte(csv, '\n')], column) {
+		t.Errorf("CSV has %d lines, want %d and %s:\n%s", strings.Count(csv, "\n"), rows+1, column, csv)
+	}
+	var objects []map[string]any
+	if err := json.Unmarshal([]byte(read("t.json")), &objects); err != nil || len(objects) != rows {
+		t.Errorf("JSON: %v, %d objects, want %d", err, len(objects), rows)
+	}
+	if !strings.Contains(page, `"name":"`+column+`"`) {
+		t.Errorf("the page does not have %s", column)
+	}
+	if table := read("t.parquet"); !strings.HasPrefix(table, "PAR1") || !strings.Contains(table, column) {
+		t.Errorf("Parquet: %.20q", table)
 	}
 }
 

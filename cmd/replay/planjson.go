@@ -61,7 +61,7 @@ type rangeDocument struct {
 }
 
 func (p *planSheet) document() *planDocument {
-	d := &planDocument{Found: p.plan.Best >= 0, Replays: p.plan.Replays, Front: []measureDocument{}}
+	d := &planDocument{Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answer(&p.plan.Answers[i]))
 	}

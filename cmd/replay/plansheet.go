@@ -21,6 +21,14 @@ type planSheet struct {
 
 // writeText prints a plan for people.
 func (p *planSheet) writeText(w io.Writer) error {
+	if _, err := io.WriteString(w, p.text()); err != nil {
+		return err
+	}
+	return p.end()
+}
+
+// text is a plan for people.
+func (p *planSheet) text() string {
 	var b strings.Builder
 	if len(p.plan.Answers) > 1 {
 		p.writeVariants(&b)
@@ -29,11 +37,8 @@ func (p *planSheet) writeText(w io.Writer) error {
 		p.writeAnswer(&b, best)
 	}
 	p.writeFront(&b)
-	fmt.Fprintf(&b, "Replays: %d\n", p.plan.Replays)
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	return p.end()
+	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
+	return b.String()
 }
 
 // end is the error of a plan that found nothing.

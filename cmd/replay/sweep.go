@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/plan"
-	"github.com/replay-llm/replay/replay/collector"
 )
 
 // newSweepCommand replays every cell of a grid.
@@ -86,50 +85,6 @@ func (f *gridFlags) of(args []string) (*plan.Grid, error) {
 	return f.grid(strings.Join(args, ""))
 }
 
-// tableFlags say how outcomes are printed.
-type tableFlags struct {
-	form choice
-	path string
-	wall bool
-}
-
-func (f *tableFlags) bind(fs *pflag.FlagSet) {
-	f.form = choice{names: []string{"table", "csv", "json"}, value: "table"}
-	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
-	fs.StringVar(&f.path, "out", "", "also write all values to `FILE`, as its name ends: .csv or .json")
-	fs.BoolVar(&f.wall, "wall-time", false, "do not leave out the values that depend on how fast this machine is")
-}
-
-// check refuses a file that cannot be written before any cell is run.
-func (f *tableFlags) check() error {
-	if f.path != "" && !strings.HasSuffix(f.path, ".csv") && !strings.HasSuffix(f.path, ".json") {
-		return usagef("--out=%s: want a name that ends in .csv or .json", f.path)
-	}
-	return nil
-}
-
-// write prints a table; cells without a report are an error of their own.
-func (f *tableFlags) write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) error {
-	t, err := plan.NewTable(g, outcomes, f.wall)
-	if err != nil {
-		return err
-	}
-	forms := map[string]func(io.Writer) error{"table": t.WriteText, "csv": t.WriteCSV, "json": t.WriteJSON}
-	if f.path != "" {
-		form := f.path[strings.LastIndex(f.path, ".")+1:]
-		if err := collector.WriteFile(f.path, forms[form]); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-	}
-	if err := forms[f.form.value](w); err != nil {
-		return err
-	}
-	if n := t.Incomplete(); n > 0 {
-		return coded(exitIncomplete, "%d of %d cells have no report", n, len(outcomes))
-	}
-	return nil
-}
-
 // localSweep is a sweep in this process.
 type localSweep struct {
 	grid    *plan.Grid
@@ -139,7 +94,7 @@ type localSweep struct {
 }
 
 func sweepHere(ctx context.Context, s streams, l localSweep) (err error) {
-	if err := l.table.check(); err != nil {
+	if err := l.table.files.check(); err != nil {
 		return err
 	}
 	manyReplays()

@@ -176,7 +176,7 @@ type queuedSweep struct {
 }
 
 func runQueued(ctx context.Context, s streams, q *queue.Queue, r queuedSweep) error {
-	if err := r.table.check(); err != nil {
+	if err := r.table.files.check(); err != nil {
 		return err
 	}
 	worker, err := r.work.worker(s, q)
@@ -350,7 +350,7 @@ func newSweepCollectCommand(s streams) *cobra.Command {
 		Short:   "Print what the cells of a sweep came to",
 		Example: "  replay sweep collect 0123456789ab --nats nats://host:4222 --output csv",
 	}, func(ctx context.Context, q *queue.Queue, m *queue.Manifest) error {
-		if err := table.check(); err != nil {
+		if err := table.files.check(); err != nil {
 			return err
 		}
 		if wait {

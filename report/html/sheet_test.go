@@ -1,0 +1,55 @@
+package html
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/report/sheet"
+)
+
+// sheetText is a page of one table of so many rows.
+func sheetText(t *testing.T, rows int) string {
+	t.Helper()
+	made := &sheet.Table{Columns: []sheet.Column{
+		{Name: "router", Setting: true}, {Name: "workers", Number: true, Setting: true}, {Name: "p99_ttft_ms", Number: true},
+	}}
+	for i := range rows {
+		made.Rows = append(made.Rows, []any{[]string{"kv", "</script>"}[i%2], float64(i / 2), 100 / float64(1+i)})
+	}
+	if rows > 0 {
+		made.Rows[0][2] = nil
+	}
+	var b strings.Builder
+	if err := WriteSheet(&b, &SheetPage{Title: "a & b", Text: "1 < 2", Tables: []SheetTable{{
+		Title: "cells", Table: made, X: "workers", Y: "no such column", By: "router", Few: []string{"p99_ttft_ms"},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A page holds its rows, no matter what is in them, and needs nothing else.
+func TestSheet(t *testing.T) {
+	text := sheetText(t, 6)
+	_, data, _ := strings.Cut(text, `id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	var page struct {
+		Text   string
+		Tables []sheetData
+	}
+	if err := json.Unmarshal([]byte(data), &page); err != nil {
+		t.Fatal(err)
+	}
+	got := page.Tables[0]
+	if page.Text != "1 < 2" || len(got.Rows) != 6 || got.Rows[1][0] != "</script>" || got.Rows[0][2] != nil || got.X != "workers" || got.Y != "p99_ttft_ms" {
+		t.Errorf("%+v", page)
+	}
+	if strings.Contains(text, "http://") && strings.Count(text, "http://") != strings.Count(text, "http://www.w3.org/") || strings.Contains(text, "{{") {
+		t.Error("the page asks for something else, or has marks left")
+	}
+	if !strings.Contains(text, "<title>a &amp; b</title>") {
+		t.Error("the title is not escaped")
+	}
+	sheetText(t, 0)
+}

@@ -1,0 +1,105 @@
+// Package sheet writes tables whose columns are not known before: what the cells
+// of a sweep or the replays of a plan came to.
+//
+// Read sheet.go, then parquet.go; report/html draws a table on a page.
+package sheet
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"strconv"
+)
+
+// Table is columns and rows of values.
+type Table struct {
+	Columns []Column
+	// Rows have a value per column: a float64 in columns of numbers, a string in
+	// all others, nil where there is none.
+	Rows [][]any
+}
+
+// Column is one of a table.
+type Column struct {
+	Name   string
+	Number bool
+	// Setting says that it was chosen and not measured.
+	Setting bool
+}
+
+// Value is text as a column has it: a number where that is wanted and it is
+// one, nil for "".
+func (c *Column) Value(text string) any {
+	if text == "" {
+		return nil
+	}
+	if !c.Number {
+		return text
+	}
+	if x, err := strconv.ParseFloat(text, 64); err == nil {
+		return x
+	}
+	return nil
+}
+
+// WriteCSV writes a line per row, after one with the names.
+func (t *Table) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	line := make([]string, len(t.Columns))
+	for i := range t.Columns {
+		line[i] = t.Columns[i].Name
+	}
+	if err := c.Write(line); err != nil {
+		return err
+	}
+	for _, row := range t.Rows {
+		for i, v := range row {
+			line[i] = text(v)
+		}
+		if err := c.Write(line); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// text is a value in a cell of CSV.
+func text(v any) string {
+	switch v := v.(type) {
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case string:
+		return v
+	}
+	return ""
+}
+
+// WriteJSON writes a list of objects, one per line, without what is nil.
+func (t *Table) WriteJSON(w io.Writer) error {
+	for n, row := range t.Rows {
+		object := map[string]any{}
+		for i, v := range row {
+			if v != nil {
+				object[t.Columns[i].Name] = v
+			}
+		}
+		line, err := json.Marshal(object) // keys in bytewise order
+		if err != nil {
+			return err
+		}
+		start := ",\n"
+		if n == 0 {
+			start = "[\n"
+		}
+		if _, err := io.WriteString(w, start+string(line)); err != nil {
+			return err
+		}
+	}
+	end := "\n]\n"
+	if len(t.Rows) == 0 {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(w, end)
+	return err
+}
