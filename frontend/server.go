@@ -35,7 +35,7 @@ type Config struct {
 	Expose  http.Handler // serves /metrics; nil: there is none
 
 	MaxBody        int           // bytes of one request's body; default 8 MiB
-	MaxPending     int           // bytes of bodies of all requests under way; default 128 MiB
+	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
 	MaxHeader      int           // bytes of one request's headers; default 64 KiB
 	MaxConnections int           // more wait to be accepted; default 16384
 	ReadHeader     time.Duration // for a client to send its headers; default 10 s
@@ -86,7 +86,7 @@ func New(c Config) (*Server, error) {
 	s.http = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: c.ReadHeader, IdleTimeout: c.Idle, WriteTimeout: c.Write,
 		MaxHeaderBytes: c.MaxHeader,
-		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }
@@ -98,7 +98,7 @@ func (c *Config) complete() error {
 		value *int
 		use   int
 	}{
-		{"MaxBody", &c.MaxBody, 8 << 20}, {"MaxPending", &c.MaxPending, 128 << 20},
+		{"MaxBody", &c.MaxBody, 8 << 20}, {"MaxPending", &c.MaxPending, 64 << 20},
 		{"MaxHeader", &c.MaxHeader, 64 << 10}, {"MaxConnections", &c.MaxConnections, 16384},
 	} {
 		if *one.value < 0 {

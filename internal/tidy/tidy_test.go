@@ -182,7 +182,8 @@ func doors() map[string][]string {
 		"go.uber.org/zap":                  {"drt"}, // etcd wants one, silent
 		"github.com/google/uuid":           {"cancel"},
 		"github.com/vmihailenco/msgpack":   {"kvevents"},
-		"go.uber.org/goleak":               {"cancel", "drt", "engine", "frontend", "kvevents", "replay"},
+		"golang.org/x/net/netutil":         {"frontend"},
+		"go.uber.org/goleak":               {"frontend", "cancel", "drt", "engine", "frontend", "kvevents", "replay"},
 		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
 		"go.opentelemetry.io/":             {"engine/telemetry"},
 		"github.com/prometheus/":           {"engine/telemetry"},
