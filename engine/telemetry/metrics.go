@@ -1,0 +1,315 @@
+package telemetry
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are the metrics of one process.
+type Metrics struct{ registry *prometheus.Registry }
+
+// NewMetrics is metrics without any.
+func NewMetrics() *Metrics { return &Metrics{prometheus.NewRegistry()} }
+
+// Handler serves them as text.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Register adds a collector of an engine's own, a prometheus.Collector.
+func (m *Metrics) Register(collector any) error {
+	c, ok := collector.(prometheus.Collector)
+	if !ok {
+		return fmt.Errorf("collector is a %T, want a prometheus.Collector", collector)
+	}
+	return m.registry.Register(c)
+}
+
+// Name is whose metrics they are.
+type Name struct {
+	Namespace, Component, Endpoint string
+	// WorkerID, if not 0, is a label worker_id more.
+	WorkerID uint64
+}
+
+func (n Name) labels() prometheus.Labels {
+	l := prometheus.Labels{
+		"dynamo_namespace": sanitized(n.Namespace), "dynamo_component": sanitized(n.Component), "dynamo_endpoint": sanitized(n.Endpoint),
+	}
+	if n.WorkerID != 0 {
+		l["worker_id"] = strconv.FormatUint(n.WorkerID, 16)
+	}
+	return l
+}
+
+// sanitized has _ for what is neither a letter nor a digit.
+func sanitized(text string) string {
+	return strings.Map(func(r rune) rune {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
+			return '_'
+		}
+		return r
+	}, text)
+}
+
+// maker makes and registers metrics with the same labels.
+type maker struct {
+	registry *prometheus.Registry
+	labels   prometheus.Labels
+}
+
+// add registers c, or gives back what was registered as c before.
+func add[C prometheus.Collector](m maker, c C) C {
+	err := m.registry.Register(c)
+	if err == nil {
+		return c
+	}
+	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
+		if same, ok := already.ExistingCollector.(C); ok {
+			return same
+		}
+	}
+	panic("metrics: " + err.Error()) // two metrics of this file have one name
+}
+
+func (m maker) counter(name, help string) prometheus.Counter {
+	return add(m, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}))
+}
+
+func (m maker) counters(name, help, label string) *prometheus.CounterVec {
+	return add(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
+}
+
+func (m maker) gauge(name, help string) prometheus.Gauge {
+	return add(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}))
+}
+
+func (m maker) gauges(name, help, label string) *prometheus.GaugeVec {
+	return add(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
+}
+
+func (m maker) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}))
+}
+
+// durations are the buckets of what takes as long as a request, in seconds.
+func durations() []float64 {
+	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
+}
+
+// transits are the buckets of what takes as long as a message, in seconds.
+func transits() []float64 {
+	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+}
+
+// Endpoint counts what happens to the requests of one endpoint of a worker. It
+// is what package drt calls EndpointMetrics.
+type Endpoint struct {
+	requests, requestBytes, responseBytes, cancellations prometheus.Counter
+	inflight                                             prometheus.Gauge
+	duration, transit, first                             prometheus.Histogram
+	errors                                               *prometheus.CounterVec
+}
+
+// errorTypes are how errors of requests are counted.
+func errorTypes() []string {
+	return []string{"deserialization", "invalid_message", "response_stream", "generate", "publish_response", "publish_final"}
+}
+
+// Endpoint makes the metrics of an endpoint, all at 0.
+func (m *Metrics) Endpoint(n Name) *Endpoint {
+	k := maker{m.registry, n.labels()}
+	e := &Endpoint{
+		requests:      k.counter("dynamo_component_requests_total", "Requests that reached the endpoint."),
+		requestBytes:  k.counter("dynamo_component_request_bytes_total", "Bytes of requests."),
+		responseBytes: k.counter("dynamo_component_response_bytes_total", "Bytes of responses."),
+		cancellations: k.counter("dynamo_component_cancellation_total", "Requests that received a signal to end."),
+		inflight:      k.gauge("dynamo_component_inflight_requests", "Requests that are being answered."),
+		duration:      k.histogram("dynamo_component_request_duration_seconds", "Time from request to end of response.", durations()),
+		transit:       k.histogram("dynamo_work_handler_network_transit_seconds", "Time from caller to worker.", transits()),
+		first:         k.histogram("dynamo_work_handler_time_to_first_response_seconds", "Time from request to first item.", durations()),
+		errors:        k.counters("dynamo_component_errors_total", "Requests that failed, by what failed.", "error_type"),
+	}
+	for _, t := range errorTypes() {
+		e.errors.WithLabelValues(t)
+	}
+	return e
+}
+
+// Received counts a request of so many bytes; transit 0 is unknown.
+func (e *Endpoint) Received(bytes int, transit time.Duration) {
+	e.requests.Inc()
+	e.requestBytes.Add(float64(bytes))
+	if transit > 0 {
+		e.transit.Observe(transit.Seconds())
+	}
+}
+
+// Started counts a request in flight.
+func (e *Endpoint) Started() { e.inflight.Inc() }
+
+// Finished ends that.
+func (e *Endpoint) Finished(took time.Duration) {
+	e.inflight.Dec()
+	e.duration.Observe(took.Seconds())
+}
+
+// First notes the time to the first item.
+func (e *Endpoint) First(took time.Duration) { e.first.Observe(took.Seconds()) }
+
+// Sent counts bytes of items.
+func (e *Endpoint) Sent(bytes int) { e.responseBytes.Add(float64(bytes)) }
+
+// Failed counts an error of one of the known kinds.
+func (e *Endpoint) Failed(kind string) { e.errors.WithLabelValues(kind).Inc() }
+
+// Cancelled counts a request that received a signal to end.
+func (e *Endpoint) Cancelled() { e.cancellations.Inc() }
+
+// Worker are the metrics of a worker's life and of the ranks of its engine.
+type Worker struct {
+	load, drain, cleanup   prometheus.Gauge
+	blocks, usage, hitRate *prometheus.GaugeVec
+}
+
+// Worker makes the metrics of a worker that started now.
+func (m *Metrics) Worker(n Name) *Worker {
+	k := maker{m.registry, n.labels()}
+	started := time.Now()
+	add(k, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dynamo_component_uptime_seconds", Help: "Time since the worker started.", ConstLabels: k.labels,
+	}, func() float64 { return time.Since(started).Seconds() }))
+	return &Worker{
+		load:    k.gauge("dynamo_component_model_load_time_seconds", "How long the engine took to start."),
+		drain:   k.gauge("dynamo_component_drain_time_seconds", "How long the engine took to drain."),
+		cleanup: k.gauge("dynamo_component_cleanup_time_seconds", "How long the engine took to clean up."),
+		blocks:  k.gauges("dynamo_component_total_blocks", "KV blocks of a rank.", "dp_rank"),
+		usage:   k.gauges("dynamo_component_gpu_cache_usage_percent", "Share of KV blocks in use, 0 to 1.", "dp_rank"),
+		hitRate: k.gauges("dynamo_component_kv_cache_hit_rate", "Share of prompt tokens found in the cache, 0 to 1.", "dp_rank"),
+	}
+}
+
+// Loaded notes how long the engine took to start.
+func (w *Worker) Loaded(took time.Duration) { w.load.Set(took.Seconds()) }
+
+// Drained notes how long the engine took to drain.
+func (w *Worker) Drained(took time.Duration) { w.drain.Set(took.Seconds()) }
+
+// CleanedUp notes how long the engine took to clean up.
+func (w *Worker) CleanedUp(took time.Duration) { w.cleanup.Set(took.Seconds()) }
+
+// Rank notes how full a rank is. A negative hit rate is unknown.
+func (w *Worker) Rank(rank, active, total int, hitRate float64) {
+	label := strconv.Itoa(rank)
+	w.blocks.WithLabelValues(label).Set(float64(total))
+	if total > 0 {
+		w.usage.WithLabelValues(label).Set(float64(active) / float64(total))
+	}
+	if hitRate >= 0 {
+		w.hitRate.WithLabelValues(label).Set(hitRate)
+	}
+}
+
+// Client counts calls to an endpoint. It is what package drt calls ClientMetrics.
+type Client struct {
+	queue, send, first prometheus.Histogram
+	inflight           prometheus.Gauge
+}
+
+// Client makes the metrics of calls to an endpoint.
+func (m *Metrics) Client(n Name) *Client {
+	k := maker{m.registry, n.labels()}
+	return &Client{
+		queue:    k.histogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", transits()),
+		send:     k.histogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", transits()),
+		first:    k.histogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", durations()),
+		inflight: k.gauge("dynamo_request_plane_inflight_requests", "Calls whose response has not ended."),
+	}
+}
+
+// Started counts a call in flight.
+func (c *Client) Started() { c.inflight.Inc() }
+
+// Finished ends that.
+func (c *Client) Finished() { c.inflight.Dec() }
+
+// Queued notes the time until the request was sent.
+func (c *Client) Queued(took time.Duration) { c.queue.Observe(took.Seconds()) }
+
+// Sent notes the time until it was acknowledged.
+func (c *Client) Sent(took time.Duration) { c.send.Observe(took.Seconds()) }
+
+// First notes the time until the first item.
+func (c *Client) First(took time.Duration) { c.first.Observe(took.Seconds()) }
+
+// Frontend counts what happens to the requests of users.
+type Frontend struct {
+	cancellations *prometheus.CounterVec
+}
+
+// The kinds of requests that a frontend counts.
+const (
+	Unary  = "unary"
+	Stream = "stream"
+)
+
+// Frontend makes the metrics of a frontend, at 0 for these models and endpoints
+// (completions, chat_completions).
+func (m *Metrics) Frontend(models, endpoints []string) *Frontend {
+	f := &Frontend{add(maker{registry: m.registry}, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dynamo_frontend_model_cancellation_total",
+		Help: "Requests whose client left before the answer was written.",
+	}, []string{"model", "endpoint", "request_type"}))}
+	for _, model := range models {
+		f.Known(model, endpoints...)
+	}
+	return f
+}
+
+// Known puts a model that was discovered at 0.
+func (f *Frontend) Known(model string, endpoints ...string) {
+	for _, e := range endpoints {
+		for _, kind := range []string{Unary, Stream} {
+			f.cancellations.WithLabelValues(model, e, kind)
+		}
+	}
+}
+
+// Cancelled counts a request whose client left.
+func (f *Frontend) Cancelled(model, endpoint, requestType string) {
+	f.cancellations.WithLabelValues(model, endpoint, requestType).Inc()
+}
+
+// Value is the value of a counter or gauge, or the count of a histogram, by name
+// and labels; all labels given must be equal, others are summed over.
+func (m *Metrics) Value(name string, labels map[string]string) float64 {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return 0
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, one := range f.GetMetric() {
+			have := make(map[string]string)
+			for _, l := range one.GetLabel() {
+				have[l.GetName()] = l.GetValue()
+			}
+			if slices.ContainsFunc(slices.Collect(maps.Keys(labels)), func(k string) bool { return have[k] != labels[k] }) {
+				continue
+			}
+			sum += one.GetCounter().GetValue() + one.GetGauge().GetValue() + float64(one.GetHistogram().GetSampleCount())
+		}
+	}
+	return sum
+}
