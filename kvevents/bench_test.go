@@ -53,13 +53,13 @@ func beFollower(ends []string) error {
 		for s.Stats().Next < next {
 			time.Sleep(time.Millisecond)
 		}
-		fmt.Printf("%s; %d snapshots, %d orphans\n", answers(x, seed, followed), s.Stats().Snapshots, x.Stats().OrphanStores)
+		fmt.Printf("%s; %d snapshots, %d orphans\n", answers(x, seed, followedLength), s.Stats().Snapshots, x.Stats().OrphanStores)
 	}
 	return in.Err()
 }
 
-// followed is the longest prompt of the load that followers know of, in blocks.
-const followed = 20
+// followedLength is the longest prompt of the load that followers know of, in blocks.
+const followedLength = 20
 
 // answers is a digest of an index's answers to 10,000 queries, and its size.
 func answers(x *Index, seed uint64, length int) string {
@@ -118,7 +118,7 @@ func killed(t *testing.T, seed uint64, passes int) {
 	tee := open(t, TeeOptions{BufferSteps: 64})
 	own := NewIndex(nil)
 	feed := own.Feed(0)
-	l := newLoad(seed, 2000, followed)
+	l := newLoad(seed, 2000, followedLength)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	f := startFollower(t, tee)
 	defer func() { f.kill() }()
@@ -150,7 +150,7 @@ func killed(t *testing.T, seed uint64, passes int) {
 	if !f.out.Scan() {
 		t.Fatalf("the subscriber has ended: %v", f.out.Err())
 	}
-	got, want := f.out.Text(), answers(own, seed+1, followed)
+	got, want := f.out.Text(), answers(own, seed+1, followedLength)
 	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, ", 0 orphans") {
 		t.Errorf("seed %d, %d events, killed %d times: %s, want %s and no orphan", seed, next, deaths, got, want)
 	}

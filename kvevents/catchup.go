@@ -247,5 +247,5 @@ func (s *Subscriber) add(a *answer, payload []byte) {
 		s.warn("snapshot after %d: %v", a.state, err)
 		return
 	}
-	a.batches = append(a.batches, Received{Source: Snapshot, Sequence: a.state, Batch: b, Bytes: len(payload)})
+	a.batches = append(a.batches, Received{Origin: Snapshot, Sequence: a.state, Batch: b, Bytes: len(payload)})
 }

@@ -20,21 +20,21 @@ type Sink interface {
 	Replace(changes []Change)
 }
 
-// Source is how a batch came.
-type Source uint8
+// Origin is how a batch came.
+type Origin uint8
 
-// The sources there are.
+// The origins there are.
 const (
-	Live     Source = iota // as it was published
+	Live     Origin = iota // as it was published
 	Replayed               // out of the batches the publisher keeps
 	Snapshot               // part of a snapshot
 )
 
-func (s Source) String() string { return [...]string{"live", "replay", "snapshot"}[s] }
+func (o Origin) String() string { return [...]string{"live", "replay", "snapshot"}[o] }
 
 // Received is a batch as a subscriber got it.
 type Received struct {
-	Source   Source
+	Origin   Origin
 	Sequence uint64 // of a snapshot: of the batch it is the state after
 	Batch    Batch
 	Bytes    int // of the payload
@@ -249,7 +249,7 @@ func (s *Subscriber) message(ctx context.Context, m zmtp.Message) {
 }
 
 // apply takes in a batch. One that cannot be read leaves everything as it is.
-func (s *Subscriber) apply(from Source, n uint64, payload []byte) bool {
+func (s *Subscriber) apply(from Origin, n uint64, payload []byte) bool {
 	b, err := Decode(payload)
 	if err != nil {
 		s.count(func(c *SubscriberStats) { c.Undecodable++ })
@@ -257,7 +257,7 @@ func (s *Subscriber) apply(from Source, n uint64, payload []byte) bool {
 		return false
 	}
 	if s.options.Observe != nil {
-		s.options.Observe(Received{Source: from, Sequence: n, Batch: b, Bytes: len(payload)})
+		s.options.Observe(Received{Origin: from, Sequence: n, Batch: b, Bytes: len(payload)})
 	}
 	if s.changes = s.normal.changes(&b, s.changes[:0]); s.options.Sink != nil {
 		s.options.Sink.Take(s.changes)

@@ -3,9 +3,10 @@
 // never holds up the engine and answers late comers with a snapshot, and a
 // subscriber that notices what it missed and catches up.
 //
-// Read wire.go, decode.go, normalise.go for the events; ring.go, snapshot.go,
+// Read wire.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
 // tee.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for
-// the subscriber; zmtp is the wire below.
+// the subscriber; picker.go, which follows many workers to choose among them.
+// zmtp is the wire below.
 package kvevents
 
 import (

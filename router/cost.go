@@ -24,21 +24,24 @@ type state struct {
 	depth   int32 // blocks of the job that are active
 }
 
+// cost is what a job costs on a worker.
+func (r *KV) cost(j job, x state) float64 { return r.config.cost(r.blockTokens, j, x) }
+
 // cost is what a job costs on a worker: the prompt tokens it would have to
 // compute, less a credit for those it has cached, in blocks, plus the blocks its
 // requests would hold.
-func (r *KV) cost(j job, x state) float64 {
-	cached := int64(x.overlap) * r.blockTokens
+func (c *Config) cost(blockTokens int64, j job, x state) float64 {
+	cached := int64(x.overlap) * blockTokens
 	raw := x.tokens + max(j.tokens-cached, 0) + cached
-	if !r.config.TrackPrefillTokens {
+	if !c.TrackPrefillTokens {
 		raw = 0
 	}
-	adjusted := float64(raw)/float64(r.blockTokens) - float64(r.config.OverlapScoreCredit*float64(x.overlap))
+	adjusted := float64(raw)/float64(blockTokens) - float64(c.OverlapScoreCredit*float64(x.overlap))
 	if adjusted < 0 {
 		adjusted = 0
 	}
 	active := x.blocks + j.blocks - int64(x.depth)
-	return float64(r.config.PrefillLoadScale*adjusted) + float64(active)
+	return float64(c.PrefillLoadScale*adjusted) + float64(active)
 }
 
 // state is that of w for the job in hand.
@@ -78,25 +81,8 @@ func (r *KV) drawn(j job, tokens []int64) choice {
 	for i, w := range r.workers.ids {
 		r.costs[i] = r.cost(j, r.state(w, tokens))
 	}
-	lo, hi := r.costs[0], r.costs[0]
-	for _, c := range r.costs {
-		lo, hi = min(lo, c), max(hi, c)
-	}
 	p := r.odds[:len(r.costs)]
-	sum := 0.0
-	if lo == hi {
-		for i := range p {
-			p[i] = 1 / float64(len(p))
-			sum += p[i]
-		}
-	} else {
-		scale := -1 / float64((hi-lo)*r.config.Temperature)
-		m := float64(lo * scale)
-		for i, c := range r.costs {
-			p[i] = exp(float64(c*scale) - m)
-			sum += p[i]
-		}
-	}
+	sum := odds(r.costs, r.config.Temperature, p)
 	best := pick(p, sum, r.rand.Float64())
 	second := -1
 	for i, c := range r.costs {
@@ -105,6 +91,28 @@ func (r *KV) drawn(j job, tokens []int64) choice {
 		}
 	}
 	return r.chosen(best, second)
+}
+
+// odds fills p with what each cost is worth in a draw, and returns the sum.
+func odds(costs []float64, temperature float64, p []float64) (sum float64) {
+	lo, hi := costs[0], costs[0]
+	for _, c := range costs {
+		lo, hi = min(lo, c), max(hi, c)
+	}
+	if lo == hi {
+		for i := range p {
+			p[i] = 1 / float64(len(p))
+			sum += p[i]
+		}
+		return sum
+	}
+	scale := -1 / float64((hi-lo)*temperature)
+	m := float64(lo * scale)
+	for i, c := range costs {
+		p[i] = exp(float64(c*scale) - m)
+		sum += p[i]
+	}
+	return sum
 }
 
 func (r *KV) chosen(best, second int) choice {

@@ -10,7 +10,8 @@
 // Read router.go, roundrobin.go, kv.go, place.go, cost.go, queue.go; then what
 // KV knows of caches, holdings.go, parts.go, match.go, scores.go, residency.go,
 // index.go, treeindex.go, and of work, loads.go, tally.go, prefill.go;
-// config.go, parse.go and check.go are the configuration.
+// config.go, parse.go and check.go are the configuration. live.go and
+// liveload.go are KV for requests that nobody knew before.
 package router
 
 import (

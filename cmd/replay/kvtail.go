@@ -184,7 +184,7 @@ func (t *tail) event(r *kvevents.Received, e *kvevents.Event) error {
 	if r.Batch.HasRank {
 		rank = fmt.Sprint(r.Batch.Rank)
 	}
-	if _, err := fmt.Fprintf(t.out, "%d %v rank %s %v", r.Sequence, r.Source, rank, e.Kind); err != nil {
+	if _, err := fmt.Fprintf(t.out, "%d %v rank %s %v", r.Sequence, r.Origin, rank, e.Kind); err != nil {
 		return err
 	}
 	if e.HasParent {
@@ -201,7 +201,7 @@ func (t *tail) event(r *kvevents.Received, e *kvevents.Event) error {
 
 func (t *tail) line(r *kvevents.Received, e *kvevents.Event) error {
 	l := tailLine{
-		Sequence: r.Sequence, Source: r.Source.String(), Time: r.Batch.Time, Type: e.Kind.String(),
+		Sequence: r.Sequence, Source: r.Origin.String(), Time: r.Batch.Time, Type: e.Kind.String(),
 		Blocks: hexadecimal(e.Blocks), TokensHashes: hexadecimal(e.TokensHashes), Tokens: e.Tokens,
 		BlockSize: e.BlockTokens, Medium: e.Medium, LoRA: e.LoRA,
 	}
