@@ -41,6 +41,9 @@ func (t *Tree) contentOf(n NodeID, k int) int32 {
 }
 
 func (t *Tree) hashContent(c int32) uint64 {
+	if t.hashed {
+		return t.contents.ids[c]
+	}
 	if t.straddle != nil {
 		var b []byte
 		for _, r := range t.straddle.runs[c] {

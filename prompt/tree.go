@@ -20,6 +20,7 @@ type Tree struct {
 	blockTokens int  // tokens per engine block
 	perNode     int  // 0 in a joined tree
 	wrap        bool // only the low 32 bits of a hash id count
+	hashed      bool // an id is the hash of its block
 
 	contents contents
 	parent   []NodeID
@@ -50,6 +51,10 @@ type Options struct {
 	// Joined makes the tree a joined one, whose prompts all come with one call of
 	// AddAll. It changes nothing where engine blocks straddle trace blocks.
 	Joined bool
+	// Hashed says that a hash id is the hash of its block's tokens, as LocalHash
+	// tells it: what real prompts are given by. Trace and engine blocks are the
+	// same then.
+	Hashed bool
 }
 
 // NewTree returns an empty tree for prompts given as hash ids of traceTokens
@@ -58,7 +63,7 @@ func NewTree(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 {
 		panic(fmt.Sprintf("prompt tree: blocks of %d and %d tokens, want > 0", traceTokens, blockTokens))
 	}
-	t := &Tree{traceTokens: traceTokens, blockTokens: blockTokens, perNode: 1, wrap: o.Wrap}
+	t := &Tree{traceTokens: traceTokens, blockTokens: blockTokens, perNode: 1, wrap: o.Wrap, hashed: o.Hashed}
 	if traceTokens%blockTokens == 0 {
 		t.perNode = traceTokens / blockTokens
 		if o.Joined {

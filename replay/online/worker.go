@@ -43,6 +43,9 @@ type WorkerConfig struct {
 	Precise bool // spend the end of each sleep looking at the clock
 	Sinks   Sinks
 
+	// Prepare, when not nil, is called with each request before the core gets it,
+	// on the goroutine that runs the core.
+	Prepare func(q *sim.Request)
 	// Admitted, when not nil, is told who was given a place by the pass that has
 	// just begun, at a real instant. The slice is valid during the call.
 	Admitted func(at sim.Time, a []scheduler.Admission)
@@ -54,8 +57,9 @@ type WorkerConfig struct {
 	// Passed, when not nil, is called after Output with the core between two
 	// passes.
 	Passed func(core scheduler.Core)
-	// Canceled, when not nil, is told of a request that was taken out by Cancel.
-	Canceled func(id sim.RequestID)
+	// Canceled, when not nil, is told of a request that was taken out by Cancel,
+	// with a pass of no length that says what the engine is like without it.
+	Canceled func(id sim.RequestID, p *scheduler.Pass)
 	// Detail asks for details of passes.
 	Detail bool
 }
@@ -158,6 +162,9 @@ func (w *Worker) drain() {
 	w.inbox, w.cancels = nil, nil
 	w.mu.Unlock()
 	for _, q := range inbox {
+		if w.cfg.Prepare != nil {
+			w.cfg.Prepare(q)
+		}
 		w.cfg.Core.Submit(q)
 	}
 	for _, id := range cancels {
@@ -173,7 +180,7 @@ func (w *Worker) cancel(id sim.RequestID) {
 	if c.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
 		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
 		if w.cfg.Canceled != nil {
-			w.cfg.Canceled(id)
+			w.cfg.Canceled(id, &w.pass)
 		}
 	}
 }

@@ -39,7 +39,9 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	if c.rules.Ratio && c.Load() == 0 {
 		c.ratio.now = c.ratio.first
 	}
+	c.retired = c.retired[:0]
 	c.check()
+	c.detail(p, now)
 	return true
 }
 

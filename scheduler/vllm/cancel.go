@@ -40,7 +40,9 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	c.live--
 	c.unused = append(c.unused, s)
 	c.blocked = false
+	c.notes = c.notes[:0]
 	c.check()
+	c.detail(p, now)
 	return true
 }
 

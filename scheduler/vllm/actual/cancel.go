@@ -37,6 +37,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	c.unused = append(c.unused, s)
 	c.events.finished(r.id)
 	c.check()
+	c.view(new(flight), p)
 	return true
 }
 
