@@ -37,7 +37,20 @@ type Report struct {
 // Report derives the report of a simulation that took wall of real time.
 func (c *Collector) Report(wall time.Duration) *Report {
 	r := &Report{WallMS: float64(wall) / 1e6}
+	pooled := make(chan struct{})
+	go func() { // half of the work, and nothing of the other half
+		r.ITL = c.gaps.latencies()
+		r.UserThroughput = c.gaps.rates()
+		close(pooled)
+	}()
 	c.count(r)
+	c.perRequest(r)
+	<-pooled
+	return r
+}
+
+// perRequest fills in the distributions of what there is one of per request.
+func (c *Collector) perRequest(r *Report) {
 	values, buf := make([]float64, 0, r.Completed), make([]float64, 0, r.Completed)
 	of := func(tokens int, value func(*Record) float64) Distribution {
 		return distribution(c.samples(values, tokens, value), buf)
@@ -46,9 +59,6 @@ func (c *Collector) Report(wall time.Duration) *Report {
 	r.TTST = of(2, func(r *Record) float64 { return float64(r.TTST()) })
 	r.TPOT = of(2, func(r *Record) float64 { return float64(r.TPOT()) })
 	r.E2E = of(1, func(r *Record) float64 { return float64(r.E2E()) })
-	r.ITL = c.gaps.latencies()
-	r.UserThroughput = c.gaps.rates()
-	return r
 }
 
 // count fills in the totals and what is divided out of them.

@@ -30,8 +30,15 @@ func (e *OversizeError) Unwrap() error { return e.Err }
 func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	var found OversizeError
 	hopeless := false
+	var sizes []func(input, output int) *scheduler.OversizeError
+	for _, s := range stages {
+		sizes = append(sizes, s.sizes())
+	}
 	for i := range w.Turns {
-		err := Fits(stages, w.Turns[i].Input, w.Turns[i].Output)
+		var err *scheduler.OversizeError
+		for k := 0; k < len(sizes) && err == nil; k++ {
+			err = sizes[k](w.Turns[i].Input, w.Turns[i].Output)
+		}
 		if err == nil {
 			continue
 		}

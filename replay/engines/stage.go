@@ -201,16 +201,22 @@ func (s *Stage) Offloads() bool {
 }
 
 // Fits says whether a request can run on the pool's idle engine.
-func (s *Stage) Fits(input, output int) *scheduler.OversizeError {
-	if s.Role == scheduler.Prefill {
-		output = 1
-	}
+func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.sizes()(input, output) }
+
+// sizes is Fits for many requests.
+func (s *Stage) sizes() func(input, output int) *scheduler.OversizeError {
 	if s.Pool.Engine.Engine == engineargs.SGLang {
-		return sglang.Fits(s.sglang(0), input, output)
+		c := s.sglang(0)
+		return func(input, output int) *scheduler.OversizeError { return sglang.Fits(c, input, output) }
 	}
 	c := s.vllm()
-	if err := c.Fits(input, output); err != nil || !s.Whole {
-		return err
+	return func(input, output int) *scheduler.OversizeError {
+		if s.Role == scheduler.Prefill {
+			output = 1
+		}
+		if err := c.Fits(input, output); err != nil || !s.Whole {
+			return err
+		}
+		return c.TakesWhole(input, output) // a server does not count on its cache
 	}
-	return c.TakesWhole(input, output) // a server does not count on its cache
 }

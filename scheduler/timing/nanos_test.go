@@ -91,6 +91,32 @@ func TestFromSecondsOfShortTimes(t *testing.T) {
 	}
 }
 
+// Without a speed-up the duration of a pass is its time in whole nanoseconds.
+func TestScaledByOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 200_000 {
+		ms := math.Ldexp(rng.Float64(), rng.IntN(30)-14)
+		if rng.IntN(2) == 0 {
+			ms = float64(rng.IntN(1<<20)) / 1024 / 1024 * 1000 // ties of nanoseconds, often
+		}
+		whole, err := fromSeconds(ms / 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := float64(whole.Seconds() * 1000)
+		for _, factor := range []float64{0, 1} {
+			if got, err := scaled(ms, factor); got != want || err != nil {
+				t.Fatalf("%v ms by %v: %v, %v, want %v", ms, factor, got, err, want)
+			}
+		}
+	}
+	for _, bad := range []float64{-1, math.NaN(), math.Inf(1), 0x1p80} {
+		if got, err := scaled(bad, 1); err == nil {
+			t.Errorf("%v ms: %v, want an error", bad, got)
+		}
+	}
+}
+
 // A speed-up of 1 leaves durations as they are, however it is applied.
 func TestSpeedupOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -5,6 +5,8 @@
 // nanos.go, polynomial.go, table.go, npz.go, estimated.go.
 package timing
 
+import "math"
+
 // Model predicts how long the two parts of a forward pass take, in ms.
 type Model interface {
 	// Prefill is the time for batch prompts of isl tokens each, prefix of which
@@ -41,6 +43,13 @@ func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
 const exactSeconds = 1 << 20
 
 func scaled(ms, factor float64) (float64, error) {
+	if factor == 1 || factor <= 0 {
+		// FromSeconds and Seconds of a time below 1 s, away from ties.
+		product := float64(float64(ms/1000.0) * nanosPerSecond)
+		if n := int64(product + 0.5); product >= 0 && n < nanosPerSecond && math.Abs(product-float64(n)) < 0.49 {
+			return float64(float64(float64(n)/1e9) * 1000.0), nil
+		}
+	}
 	t, err := FromSeconds(ms / 1000.0)
 	if err != nil {
 		return 0, err

@@ -113,7 +113,7 @@ func (c *Core) token(s slot, p *scheduler.Pass) (ended bool) {
 		if opens && r.part {
 			c.promote(s)
 		}
-		if !opens || c.use(s, r.full, r.full+1) == 1 {
+		if !opens || c.open(s) {
 			break
 		}
 		r.part = false

@@ -17,6 +17,7 @@ type segment struct {
 	// among the request's own blocks), from hi; noSeg when there is none.
 	above  int32
 	lo, hi int32
+	top    int32 // place in path of the node with block hi-1
 	path   []prompt.NodeID
 	owner  slot  // of own blocks; none when it is gone, and for paths
 	uid    int64 // the request, for events

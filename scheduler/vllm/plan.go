@@ -142,6 +142,9 @@ func (c *Core) schedule(s slot, admit bool) outcome {
 	r := &c.requests[s]
 	cached := 0
 	if r.computed == 0 {
+		if c.pass.budget == 0 && (r.length > r.input || r.input&(c.cfg.BlockTokens-1) != 0) {
+			return blocked // cached are full blocks of the prompt, so a token is left
+		}
 		cached = c.cachedPrefix(r)
 	}
 	before := r.computed + cached

@@ -1,6 +1,9 @@
 package vllm
 
-import "github.com/replay-llm/replay/prompt"
+import (
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/scheduler"
+)
 
 // pool is the engine's KV blocks. Every block is free, held by requests
 // (active), or cached without a holder (inactive) and then evictable.
@@ -55,9 +58,10 @@ func (p *pool) evict(n int) int {
 
 // shrink takes the blocks from end on from the nodes they are in.
 func (p *pool) shrink(s *segment, end int32) {
-	for i := p.tree.Index(s.path, int(s.hi)-1); s.hi > end; i-- {
-		id := s.path[i]
-		from := max(end, p.tree.Start(id))
+	for {
+		id := s.path[s.top]
+		start := p.tree.Start(id)
+		from := max(end, start)
 		n := p.nodes.find(id)
 		n.resident -= s.hi - from
 		p.core.capture.residency(id, n.resident)
@@ -65,6 +69,12 @@ func (p *pool) shrink(s *segment, end int32) {
 			p.nodes.forget(id)
 		}
 		s.hi = from
+		if from == start {
+			s.top--
+		}
+		if from == end {
+			return
+		}
 	}
 }
 
@@ -115,6 +125,16 @@ func (c *Core) use(s slot, from, to int) int {
 	}
 	c.capture.publish()
 	return at - from
+}
+
+// open gives s a block for the tokens after its full ones, which nobody can have
+// cached, and reports whether there was one.
+func (c *Core) open(s slot) bool {
+	if c.offload != nil || c.capture.level == scheduler.CaptureEvents {
+		full := c.requests[s].full
+		return c.use(s, full, full+1) == 1
+	}
+	return c.pool.take(1) == 1
 }
 
 // reuse gives s those of blocks at..to-1 of its list that are cached. They come
@@ -293,7 +313,7 @@ func (c *Core) releasePath(s slot, held int) {
 			continue
 		}
 		if id == noSeg {
-			seg := segment{above: noSeg, hi: int32(held), path: r.path, owner: none}
+			seg := segment{above: noSeg, hi: int32(held), top: int32(last), path: r.path, owner: none}
 			if i == last && n.resident > int32(held)-tree.Start(r.path[i]) {
 				seg.above = n.seg // another prompt goes on from here
 			}
