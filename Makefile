@@ -54,8 +54,9 @@ bench-traces: ## measure how fast traces are inspected and generated
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
 	$(GO) test ./cmd/replay -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
-kv-snapshot: ## measure a snapshot of 89,700 KV blocks, and kill 50 subscribers under load
+kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers under load, publish to one that never reads
 	$(GO) test ./kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
+	$(GO) test ./replay/online -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
 
 kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs into bin/pyzmq
 	test -x bin/pyzmq/bin/python || python3 -m venv bin/pyzmq

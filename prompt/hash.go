@@ -114,6 +114,14 @@ func (t *Tree) UniqueHash(p Prompt, k int) uint64 {
 	return blockhash.Bytes(b)
 }
 
+// HashAll computes the hashes of all nodes. From then on, as long as nothing is
+// added, any number of goroutines may ask for hashes at once.
+func (t *Tree) HashAll() {
+	for n := range t.parent {
+		t.lastHash(NodeID(n))
+	}
+}
+
 // Hashes returns the local and the sequence hashes of the full engine blocks of
 // p.
 func (t *Tree) Hashes(p Prompt) (local, sequence []uint64) {

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -107,6 +108,9 @@ func prepare(cfg *Config) (*run, error) {
 
 // newStages is the pools of the topology, the entry first.
 func newStages(cfg *Config, tree *prompt.Tree) ([]*engines.Stage, error) {
+	if cfg.Raw != nil || cfg.Router == router.ModeKV {
+		tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
+	}
 	settings := engines.Settings{
 		Tree: tree, Router: cfg.Router, RouterConfig: cfg.RouterConfig, Seed: cfg.Seed,
 		Requests: len(cfg.Workload.Turns), Compat: cfg.Compat, Events: cfg.Raw != nil,

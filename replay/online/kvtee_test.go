@@ -1,0 +1,191 @@
+package online
+
+import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/kvevents"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+var measureTee = flag.Bool("kv-tee", false, "measure what publishing KV events to a consumer that never reads costs")
+
+// tees publishes the KV events of workers, each by a tee of its own.
+type tees struct {
+	all []*kvevents.Tee
+	own *kvevents.Index // fed without a wire in between
+
+	mu     sync.Mutex
+	feeds  []*kvevents.Feed
+	events []uint64
+	cached []int // blocks in the engine's cache after its latest pass
+}
+
+func newTees(t *testing.T, workers int, o kvevents.TeeOptions) *tees {
+	t.Helper()
+	x := &tees{own: kvevents.NewIndex(func(s string) { t.Error(s) }), events: make([]uint64, workers), cached: make([]int, workers)}
+	for w := range workers {
+		o.Events, o.Replay = "tcp://127.0.0.1:0", "tcp://127.0.0.1:0"
+		tee, err := kvevents.NewTee(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tee.Close() })
+		x.all = append(x.all, tee)
+		x.feeds = append(x.feeds, x.own.Feed(sim.WorkerID(w)))
+	}
+	return x
+}
+
+// raw is what Config.Raw wants.
+func (x *tees) raw(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	x.all[w].Enqueue(p.Events)
+	var changes []kvevents.Change
+	for _, e := range p.Events {
+		e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
+		changes = append(changes, kvevents.Change{Event: e})
+	}
+	x.feeds[w].Take(changes)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.events[w] += uint64(len(p.Events))
+}
+
+// cachedBlocks notes what each engine says of its cache.
+type cachedBlocks struct{ x *tees }
+
+func (c cachedBlocks) Arrived(*sim.Request, sim.Time)                     {}
+func (c cachedBlocks) Routed(scheduler.Role, sim.Time, *router.Placement) {}
+func (c cachedBlocks) Handoff(sim.RequestID, sim.Time, sim.Time)          {}
+func (c cachedBlocks) Pass(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	c.x.cached[w] = p.Detail.Held + p.Detail.Cached
+}
+
+// Subscribers attached before the first request rebuild exactly what the
+// workers cache, while requests arrive in real time.
+func TestSubscribersRebuildWhatWorkersCache(t *testing.T) {
+	var trace string
+	for i := range 40 {
+		ids := make([]string, 4+i%5)
+		for k := range ids {
+			if ids[k] = fmt.Sprint(k); k > i%4 {
+				ids[k] = fmt.Sprint(100*i + k)
+			}
+		}
+		trace += line(2*i, 64*len(ids), 1+i%7, strings.Join(ids, ","))
+	}
+	c := config(t, 2, trace)
+	c.Workers.Engine.Blocks = 64
+	c.Workers.Engine.Speedup, c.Workers.Engine.DecodeSpeedup = 10, 1
+	x := newTees(t, 2, kvevents.TeeOptions{BlockTokens: 64})
+	c.Raw, c.Observer = x.raw, cachedBlocks{x}
+	got := kvevents.NewIndex(func(s string) { t.Error(s) })
+	var following []*kvevents.Subscriber
+	for w, tee := range x.all {
+		s, err := kvevents.Subscribe(kvevents.SubscriberOptions{Events: tee.Events(), Replay: tee.Replay(), BlockTokens: 64, Sink: got.Feed(sim.WorkerID(w))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		following = append(following, s)
+	}
+	mustRun(t, c)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for w, s := range following {
+		if err := s.Applied(ctx, x.events[w]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocks, want := got.Blocks(), x.own.Blocks()
+	if !slices.Equal(blocks, want) || len(blocks) != 2 {
+		t.Fatalf("blocks by worker %v, want %v", blocks, want)
+	}
+	for w, b := range blocks {
+		if int(b.Blocks) != x.cached[w] || x.events[w] == 0 {
+			t.Errorf("worker %d: %d blocks rebuilt, %d cached in the engine; %d events", w, b.Blocks, x.cached[w], x.events[w])
+		}
+	}
+}
+
+// stalled subscribes to a tee and never reads.
+func stalled(t *testing.T, tee *kvevents.Tee) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(tee.Events(), "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	hello, err := hex.DecodeString("ff00000000000000017f" + "0300" + "4e554c4c" + strings.Repeat("00", 48) + // greeting
+		"0419" + "055245414459" + "0b536f636b65742d54797065" + "00000003" + "535542" + // READY, a SUB socket
+		"000101") // subscribes to everything
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(hello); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); tee.Stats().Subscribers == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no subscriber")
+		}
+	}
+}
+
+// A consumer that never reads does not change how long a run takes by more than
+// 1 %, although it misses messages.
+func TestStalledConsumerCostsNothing(t *testing.T) {
+	if !*measureTee {
+		t.Skip("measures real time; make kv-snapshot runs it")
+	}
+	var trace string
+	for i := range 120 {
+		ids := make([]string, 60)
+		for k := range ids {
+			ids[k] = fmt.Sprint(1000*i + k)
+		}
+		trace += line(5*i, 64*len(ids), 4, strings.Join(ids, ","))
+	}
+	run := func(publish bool) (ms float64, dropped uint64) {
+		c := config(t, 1, trace)
+		c.closed(4) // the passes make up the run
+		c.Workers.Engine.BlockTokens = 2
+		c.Workers.Engine.Blocks = 30_000
+		c.Workers.Engine.Speedup, c.Workers.Engine.DecodeSpeedup = 10, 1
+		x := newTees(t, 1, kvevents.TeeOptions{BlockTokens: 2, HighWater: 16})
+		c.Raw = func(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {}
+		if publish {
+			stalled(t, x.all[0])
+			c.Raw = func(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) { x.all[w].Enqueue(p.Events) }
+		}
+		r := mustRun(t, c)
+		return r.Report.DurationMS, x.all[0].Stats().SendDropped
+	}
+	var with, without []float64
+	for range 5 {
+		ms, _ := run(false)
+		without = append(without, ms)
+		ms, dropped := run(true)
+		with = append(with, ms)
+		if dropped == 0 {
+			t.Error("the consumer has missed nothing")
+		}
+	}
+	slices.Sort(with)
+	slices.Sort(without)
+	change := with[2]/without[2] - 1
+	t.Logf("duration %.1f ms with a consumer that never reads, %.1f ms without (medians of 5): %+.2f %%", with[2], without[2], 100*change)
+	if change > 0.01 || change < -0.01 {
+		t.Errorf("the run takes %+.2f %%, want at most 1 %%", 100*change)
+	}
+}
