@@ -55,6 +55,13 @@ sweep-faults: ## run sweeps of 200 cells while workers and server are killed, an
 	$(GO) test ./cmd/replay -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
 kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers under load, publish to one that never reads
+online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
+	$(GO) run ./tools/onlineaccuracy
+
+online-runs: ## make 1,000 short replays in real time under the race detector
+	$(GO) test -race ./replay/online -run TestManyRuns -count 1 -v -runs 1000
+
+kv-snapshot: ## measure a snapshot of 89,700 KV blocks, and kill 50 subscribers under load
 	$(GO) test ./kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
 	$(GO) test ./replay/online -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
 

@@ -1,0 +1,198 @@
+// Command onlineaccuracy replays workloads on the logical clock and in real
+// time, several times each, and holds the medians to the bounds of online.md
+// 1.10. It wants a machine with nothing else to do.
+//
+//	go run ./tools/onlineaccuracy [-runs 5] [-only TEXT] [-precise]
+//
+// Read main.go, then cases.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+func main() {
+	runs := flag.Int("runs", 5, "runs in real time per case")
+	only := flag.String("only", "", "only cases whose name has this in it")
+	precise := flag.Bool("precise", false, "let workers look at the clock at the end of each wait")
+	flag.Parse()
+	missed, err := run(os.Stdout, *runs, *only, *precise)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "onlineaccuracy:", err)
+		os.Exit(1)
+	}
+	if missed > 0 {
+		fmt.Fprintf(os.Stderr, "onlineaccuracy: %d cases are out of bounds\n", missed)
+		os.Exit(3)
+	}
+}
+
+// run prints the table and counts the cases out of bounds.
+func run(out io.Writer, runs int, only string, precise bool) (missed int, err error) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "real time against logical time\tcounts\tduration\tmean TTFT\tmedian ITL\tmean e2e\treuse\tovershoot p99\tverdict")
+	for _, t := range trials() {
+		if !strings.Contains(t.name, only) {
+			continue
+		}
+		t.live.Precise = precise
+		row, ok, err := t.measure(runs)
+		if err != nil {
+			return missed, fmt.Errorf("%s: %w", t.name, err)
+		}
+		if !ok {
+			missed++
+		}
+		fmt.Fprintln(w, row)
+	}
+	return missed, w.Flush()
+}
+
+// measure is a row of the table and whether it is within bounds.
+func (t *trial) measure(runs int) (row string, ok bool, err error) {
+	logical, err := t.spec.Run(context.Background(), replay.Streams{})
+	if err != nil {
+		return "", false, err
+	}
+	var live []*collector.Report
+	for range runs {
+		r, err := t.spec.RunLive(context.Background(), replay.Streams{}, t.live)
+		if err != nil {
+			return "", false, err
+		}
+		live = append(live, r.Report)
+	}
+	v := verdict{want: logical.Report, got: live, ok: true}
+	cells := []string{t.name, v.counts()}
+	if t.atLeast {
+		cells = append(cells, v.lag(t.bounds.duration), v.plain(ttft), v.plain(itl), v.plain(e2e), v.plain(reuse))
+	} else {
+		cells = append(cells, v.duration(&t.bounds))
+		cells = append(cells, v.rest(&t.bounds)...)
+	}
+	overshoot := v.extra("pass_overshoot_p99_ms")
+	word := "ok"
+	switch {
+	case !v.ok && overshoot > noisy:
+		word = "MISSED, and the machine was busy"
+	case !v.ok:
+		word = "MISSED"
+	}
+	return strings.Join(append(cells, fmt.Sprintf("%.2f ms", overshoot), word), "\t"), v.ok, nil
+}
+
+// noisy is the overshoot in ms of one pass in a hundred above which a machine has
+// other things to do.
+const noisy = 1.0
+
+// A value of a report.
+func ttft(r *collector.Report) float64     { return r.TTFT.Mean }
+func itl(r *collector.Report) float64      { return r.ITL.Median }
+func e2e(r *collector.Report) float64      { return r.E2E.Mean }
+func reuse(r *collector.Report) float64    { return r.PrefixCacheReusedRatio }
+func duration(r *collector.Report) float64 { return r.DurationMS }
+
+// verdict compares the runs of one case with their twin.
+type verdict struct {
+	want *collector.Report
+	got  []*collector.Report
+	ok   bool
+}
+
+// median is the median of a value over the runs.
+func (v *verdict) median(of func(*collector.Report) float64) float64 {
+	var values []float64
+	for _, r := range v.got {
+		values = append(values, of(r))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func (v *verdict) judge(ok bool) string {
+	if ok {
+		return ""
+	}
+	v.ok = false
+	return " !"
+}
+
+// counts compares what must be equal in every run.
+func (v *verdict) counts() string {
+	for _, r := range v.got {
+		if r.Requests != v.want.Requests || r.Completed != v.want.Completed ||
+			r.InputTokens != v.want.InputTokens || r.OutputTokens != v.want.OutputTokens {
+			return fmt.Sprintf("%d of %d", r.Completed, v.want.Completed) + v.judge(false)
+		}
+	}
+	return "equal"
+}
+
+// share is how much a value is above its twin's, as a share of that.
+func (v *verdict) share(of func(*collector.Report) float64) float64 {
+	return v.median(of)/of(v.want) - 1
+}
+
+// fastest is how much a run in open loop may be faster than its twin.
+const fastest = 0.01
+
+func (v *verdict) duration(b *bounds) string {
+	s := v.share(duration)
+	return fmt.Sprintf("%+.2f %% (%.1f)", 100*s, 100*b.duration) + v.judge(s <= b.duration && s >= -max(fastest, b.duration))
+}
+
+// lag is a duration that must be longer by a share.
+func (v *verdict) lag(least float64) string {
+	s := v.share(duration)
+	return fmt.Sprintf("%+.2f %% (at least %.0f)", 100*s, 100*least) + v.judge(s >= least)
+}
+
+func (v *verdict) plain(of func(*collector.Report) float64) string {
+	return fmt.Sprintf("%+.2f %%", 100*v.share(of))
+}
+
+// within compares a time with bounds of a share and, where that is more, of ms.
+func (v *verdict) within(of func(*collector.Report) float64, share, ms float64) string {
+	d := v.median(of) - of(v.want)
+	limit := max(ms, share*of(v.want))
+	return fmt.Sprintf("%+.2f ms (%.2f)", d, limit) + v.judge(math.Abs(d) <= limit)
+}
+
+func (v *verdict) rest(b *bounds) []string {
+	if b.countsAndDuration {
+		return []string{v.plain(ttft), v.plain(itl), v.plain(e2e), v.plain(reuse)}
+	}
+	s, r := v.share(e2e), v.median(reuse)-reuse(v.want)
+	return []string{
+		v.within(ttft, b.ttft, b.ttftMS), v.within(itl, b.itl, b.itlMS),
+		fmt.Sprintf("%+.2f %% (%.0f)", 100*s, 100*b.e2e) + v.judge(math.Abs(s) <= b.e2e),
+		fmt.Sprintf("%+.3f (%.2f)", r, b.reuse) + v.judge(math.Abs(r) <= b.reuse),
+	}
+}
+
+// extra is the median of a value under the key online.
+func (v *verdict) extra(key string) float64 {
+	return v.median(func(r *collector.Report) float64 {
+		for _, f := range r.Extra {
+			fields, _ := f.Value.([]collector.Field)
+			for _, f := range fields {
+				if f.Key == key {
+					n, _ := f.Value.(float64)
+					return n
+				}
+			}
+		}
+		return 0
+	})
+}
