@@ -13,6 +13,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
+// SourcesKey is the key of an engine's runtime data under which it lists the
+// Sources of its KV events.
+const SourcesKey = "kv_events"
+
 // Source is where a rank of a worker publishes its KV events. Workers tell it
 // when they register.
 type Source struct {

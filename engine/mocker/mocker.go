@@ -43,6 +43,10 @@ type Options struct {
 	// Engine.KVEventsPort they go to a socket of the mocker's own, with snapshots
 	// at Engine.ReplayPort.
 	KVEvents bool
+	// KVHost, if not "", is an address of this machine at which the mocker
+	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
+	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
+	KVHost string
 	// Bootstrap lets prefill and decode workers meet; nil: requests that want to
 	// are served without.
 	Bootstrap Bootstrap
@@ -65,7 +69,7 @@ type Engine struct {
 	options Options
 	stage   *engines.Stage
 	prompts *prompts
-	tee     *kvevents.Tee // nil without a port of its own
+	tee     *kvevents.Tee // nil without sockets of its own
 	ids     atomic.Int32  // the latest sim.RequestID
 	load    fullness
 
@@ -141,7 +145,7 @@ func (e *Engine) prepare() error {
 	a.Role = role
 	e.prompts = newPrompts(prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}))
 	s, err := engines.NewStage(engines.Settings{
-		Tree: e.prompts.tree, Compat: e.options.Compat, Events: e.options.KVEvents || a.KVEventsPort != 0,
+		Tree: e.prompts.tree, Compat: e.options.Compat, Events: e.options.KVEvents || e.hasTee(),
 	}, &engines.Pool{Engine: *a, Count: 1}, role)
 	e.stage = s
 	return err
@@ -184,6 +188,9 @@ func (e *Engine) config() engine.EngineConfig {
 	}
 	if b := e.options.Bootstrap; b != nil && e.options.Mode == engine.Prefill {
 		c.BootstrapHost, c.BootstrapPort = b.Address()
+	}
+	if e.tee != nil {
+		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.source()}}
 	}
 	return c
 }

@@ -1,7 +1,8 @@
 package mocker
 
 import (
-	"fmt"
+	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -30,22 +31,43 @@ func (e *Engine) publish(_ sim.WorkerID, p *scheduler.Pass) {
 	sink(events)
 }
 
-// openTee opens the socket for KV events, if the arguments have a port for it,
-// before there is anything to tell.
+// hasTee says that the mocker publishes on sockets of its own.
+func (e *Engine) hasTee() bool { return e.options.Engine.KVEventsPort != 0 || e.options.KVHost != "" }
+
+// openTee opens the sockets for KV events, if there are to be any, before there
+// is anything to tell.
 func (e *Engine) openTee() (err error) {
-	a := &e.options.Engine
-	if a.KVEventsPort == 0 {
+	if !e.hasTee() {
 		return nil
 	}
-	o := kvevents.TeeOptions{Events: endpoint(a.KVEventsPort), BlockTokens: a.BlockTokens, Warn: e.options.Warn}
-	if a.ReplayPort != 0 {
-		o.Replay = endpoint(a.ReplayPort)
+	a, host := &e.options.Engine, e.options.KVHost
+	if host == "" {
+		host = "*"
+	}
+	o := kvevents.TeeOptions{Events: endpoint(host, a.KVEventsPort), BlockTokens: a.BlockTokens, Warn: e.options.Warn}
+	if a.ReplayPort != 0 || e.options.KVHost != "" {
+		o.Replay = endpoint(host, a.ReplayPort)
 	}
 	e.tee, err = kvevents.NewTee(o)
 	return err
 }
 
-func endpoint(port uint16) string { return fmt.Sprintf("tcp://*:%d", port) }
+func endpoint(host string, port uint16) string {
+	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// source is where others find the sockets. Those that listen everywhere are
+// found on this machine alone.
+func (e *Engine) source() kvevents.Source {
+	if e.options.KVHost != "" {
+		return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay()}
+	}
+	s := kvevents.Source{Events: endpoint("127.0.0.1", e.options.Engine.KVEventsPort)}
+	if port := e.options.Engine.ReplayPort; port != 0 {
+		s.Replay = endpoint("127.0.0.1", port)
+	}
+	return s
+}
 
 func (e *Engine) closeTee() error {
 	if e.tee == nil {
@@ -58,9 +80,8 @@ func (e *Engine) closeTee() error {
 // scheduler.KVEvents; none unless KV events are asked for.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	switch {
-	case e.options.Engine.KVEventsPort != 0:
-		at := fmt.Sprintf("tcp://127.0.0.1:%d", e.options.Engine.KVEventsPort)
-		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: at}}}, nil
+	case e.tee != nil:
+		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: e.source().Events}}}, nil
 	case e.options.KVEvents:
 		return []engine.KVEventSource{{OnReady: e.push}}, nil
 	}
