@@ -70,9 +70,12 @@ func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 	return w.Item, fault.New(fault.Unknown, "%s", text), nil
 }
 
+// errUnsettled says that an error is the request plane's, and no instance's.
+var errUnsettled = errors.New("the request plane is away, or was until just now")
+
 // inhibits tells whether err says that the instance it came from is in trouble.
 func inhibits(err error) bool {
-	return fault.MatchChain(err, []fault.Type{
+	return !errors.Is(err, errUnsettled) && fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout, fault.BackendEngineShutdown,
 	}, nil)
 }

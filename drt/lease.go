@@ -194,7 +194,28 @@ func (rt *Runtime) register(ctx context.Context, pairs []pair) error {
 	if rt.store == nil {
 		return nil
 	}
-	return rt.store.create(ctx, rt.ID(), pairs)
+	if err := rt.store.create(ctx, rt.ID(), pairs); err != nil {
+		return err
+	}
+	return rt.guard(pairs[0].key)
+}
+
+// guard looks at a key of our own: that it goes may mean that the lease has.
+func (rt *Runtime) guard(key string) error {
+	rt.mu.Lock()
+	known := rt.guarded[key]
+	rt.guarded[key] = true
+	rt.mu.Unlock()
+	if known {
+		return nil
+	}
+	return rt.store.watch(rt.ctx, key, func(changes []change) {
+		for _, c := range changes {
+			if c.gone {
+				rt.suspect()
+			}
+		}
+	})
 }
 
 // unregister removes them.

@@ -243,3 +243,21 @@ func TestStopAndKill(t *testing.T) {
 		})
 	}
 }
+
+// one answers with one item: text if it is a number, else as a string.
+func one(text func(context.Context, cancel.Context, *drt.Request) string) drt.Handler {
+	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
+		data := json.RawMessage(text(ctx, rc, rq))
+		if !json.Valid(data) {
+			data, _ = json.Marshal(string(data))
+		}
+		return func(yield func(drt.Item, error) bool) { yield(drt.Item{Data: data, Last: true}, nil) }, nil
+	}
+}
+
+func isType(err error, t fault.Type) bool { return errors.Is(err, t) }
+
+// pull reads a stream item by item.
+func pull(s *drt.Stream) (next func() (drt.Item, error, bool), stop func()) {
+	return iter.Pull2(s.Items())
+}

@@ -24,6 +24,9 @@ type natsPlane struct {
 
 	mu       sync.Mutex
 	services map[string]*natsService // by name
+	back     time.Time               // when the connection was last made again
+	up       context.Context         // ends with the connection
+	down     context.CancelFunc
 }
 
 // natsService is the micro service that the endpoints of a component share.
@@ -41,7 +44,7 @@ func connectNATS(ctx context.Context, config *Config) (plane, error) {
 	for {
 		conn, err := nats.Connect(config.NATS.URL, options...)
 		if err == nil {
-			return &natsPlane{conn: conn, config: config, services: make(map[string]*natsService)}, nil
+			return newNATSPlane(conn, config), nil
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -54,6 +57,43 @@ func connectNATS(ctx context.Context, config *Config) (plane, error) {
 	}
 }
 
+func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
+	p := &natsPlane{conn: conn, config: config, services: make(map[string]*natsService)}
+	p.up, p.down = context.WithCancel(context.Background())
+	conn.SetReconnectHandler(func(*nats.Conn) {
+		config.Log.Info("nats connected again")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.down() // it may be told before
+		p.back = time.Now()
+		p.up, p.down = context.WithCancel(context.Background())
+	})
+	conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
+		config.Log.Warn("nats disconnected", "reason", err)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.down()
+	})
+	return p
+}
+
+// whileUp is ctx, ending with the present connection.
+func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
+	p.mu.Lock()
+	up := p.up
+	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	forget := context.AfterFunc(up, cancel)
+	return ctx, func() { forget(); cancel() }
+}
+
+// unsettled tells whether others may not be connected again either.
+func (p *natsPlane) unsettled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.conn.IsConnected() || !p.back.IsZero() && time.Since(p.back) < p.config.Inhibit
+}
+
 func natsOptions(config *Config) ([]nats.Option, error) {
 	c := &config.NATS
 	options := []nats.Option{
@@ -63,8 +103,6 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(min(config.Connect, 2*time.Second)), nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { config.Log.Warn("nats", "reason", err) }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { config.Log.Warn("nats disconnected", "reason", err) }),
-		nats.ReconnectHandler(func(*nats.Conn) { config.Log.Info("nats connected again") }),
 	}
 	switch {
 	case c.Username != "":
@@ -96,6 +134,9 @@ func (p *natsPlane) close() {
 	// What was said last is to arrive; what is not sent in a second never will.
 	_ = p.conn.FlushTimeout(time.Second)
 	p.conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down()
 }
 
 func (p *natsPlane) serve(s serving) (func(), error) {
@@ -219,22 +260,29 @@ func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {
 		msg.Header.Set(k, v)
 	}
 	if !p.conn.IsConnected() {
-		return fault.New(fault.CannotConnect, "%v: nats at %q is not connected", to.Name, p.config.NATS.URL)
+		return p.unreached(to, nats.ErrConnectionClosed)
 	}
-	answer, err := p.conn.RequestMsgWithContext(ctx, msg)
+	waiting, release := p.whileUp(ctx)
+	defer release()
+	answer, err := p.conn.RequestMsgWithContext(waiting, msg)
 	switch {
 	case err == nil:
 		return refused(refusalOf(answer))
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: want at most %d", to.Name, len(m.frame), p.conn.MaxPayload())
-	case errors.Is(err, context.Canceled):
+	case errors.Is(ctx.Err(), context.Canceled):
 		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hex(to.ID))
-	case errors.Is(err, context.DeadlineExceeded):
-		if p.conn.IsConnected() {
-			return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
-		}
-	case errors.Is(err, nats.ErrNoResponders):
-		return fault.New(fault.CannotConnect, "%v: nobody serves %s: %w", to.Name, to.Transport.Subject, err)
+	case errors.Is(err, context.DeadlineExceeded) && p.conn.IsConnected():
+		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
+	}
+	return p.unreached(to, err)
+}
+
+// unreached is a CannotConnect. That NATS is away, or was until just now, is not
+// the instance's fault.
+func (p *natsPlane) unreached(to Instance, err error) error {
+	if p.unsettled() {
+		err = fmt.Errorf("%w: %w", errUnsettled, err)
 	}
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, to.Transport.Subject, err)
 }

@@ -241,6 +241,9 @@ func (r *respondent) send(queue <-chan wirePart, w *frameWriter, received time.T
 	for {
 		select {
 		case p, more := <-queue:
+			if r.rc.IsKilled() {
+				return false // whatever the engine has said to that
+			}
 			if !more {
 				return true
 			}

@@ -56,6 +56,7 @@ type Runtime struct {
 	known    map[Name]*instances
 	homes    *callers
 	cards    map[Name]json.RawMessage // by endpoint, as they were put
+	guarded  map[string]bool          // keys of our own that are looked at
 	poke     chan struct{}            // a lease is to be looked at now
 }
 
@@ -68,7 +69,7 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	}
 	rt := &Runtime{
 		config: config, log: config.Log, done: make(chan struct{}), poke: make(chan struct{}, 1),
-		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage),
+		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage), guarded: make(map[string]bool),
 	}
 	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	reach, release := context.WithTimeoutCause(ctx, config.Connect, fmt.Errorf("not within %v", config.Connect))

@@ -37,15 +37,16 @@ type Stream struct {
 	from       *wire.Reader
 	inactivity time.Duration
 
-	writing sync.Mutex // of signals
-	final   atomic.Bool
-	closed  chan struct{}
-	once    sync.Once
-	onEnd   []func(error) // called last first
-	onFirst func()        // may be nil
-	began   bool          // there was an item
-	sent    time.Time
-	metrics ClientMetrics
+	writing  sync.Mutex  // of signals
+	final    atomic.Bool // the worker has sent all it will
+	unwanted atomic.Bool // the caller has gone away
+	closed   chan struct{}
+	once     sync.Once
+	onEnd    []func(error) // called last first
+	onFirst  func()        // may be nil
+	began    bool          // there was an item
+	sent     time.Time
+	metrics  ClientMetrics
 }
 
 // open reads the worker's prologue and starts to pass signals on.
@@ -88,20 +89,19 @@ func (s *Stream) relay(ctx context.Context) {
 	case <-s.closed:
 		return
 	case <-ctx.Done():
-		s.abandon()
-		return
 	case <-s.rc.Stopped():
+		if !s.rc.IsKilled() {
+			s.signal(wire.Stop)
+		}
+		select {
+		case <-s.closed:
+			return
+		case <-ctx.Done():
+		case <-s.rc.Killed():
+		}
 	}
-	if !s.rc.IsKilled() {
-		s.signal(wire.Stop)
-	}
-	select {
-	case <-s.closed:
-	case <-ctx.Done():
-		s.abandon()
-	case <-s.rc.Killed():
-		s.abandon()
-	}
+	s.unwanted.Store(true)
+	s.abandon()
 }
 
 // signal tells the worker; that it cannot be told shows when it is read from.
@@ -115,7 +115,6 @@ func (s *Stream) signal(w wire.Signal) {
 // abandon ends the call at once: whoever reads gets an end.
 func (s *Stream) abandon() {
 	if !s.final.Load() {
-		s.rc.Kill()
 		s.signal(wire.Kill)
 	}
 	s.conn.Close()
@@ -157,6 +156,7 @@ func (s *Stream) leave() {
 	select {
 	case <-s.closed:
 	default:
+		s.unwanted.Store(true)
 		s.abandon()
 	}
 }
@@ -246,7 +246,7 @@ func (s *Stream) lost(err error) error {
 // cut is what the end of a connection before the end of the items means: an
 // error, unless this caller wanted an end.
 func (s *Stream) cut(err error) error {
-	if s.rc.IsStopped() && !errors.Is(err, fault.ResponseTimeout) {
+	if (s.unwanted.Load() || s.rc.IsStopped()) && !errors.Is(err, fault.ResponseTimeout) {
 		return nil
 	}
 	return err
