@@ -137,7 +137,7 @@ func TestColumns(t *testing.T) {
 // Parquet files open in the usual reader with the right types.
 func TestPyArrow(t *testing.T) {
 	if err := exec.Command("python3", "-c", "import pyarrow").Run(); err != nil {
-		t.Skip("python3 with pyarrow is not here")
+		t.Skip("skipped: there is no python3 with pyarrow (PyPI)")
 	}
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	rows := random(5000)
@@ -165,6 +165,44 @@ print(sum(v for v in t["input_tokens"].to_pylist()))
 	}
 	if want += fmt.Sprintln(sum); string(out) != want {
 		t.Errorf("pyarrow reads\n%s\nwant\n%s", out, want)
+	}
+}
+
+// So does the database that people ask such files with.
+func TestDuckDB(t *testing.T) {
+	if err := exec.Command("python3", "-c", "import duckdb").Run(); err != nil {
+		t.Skip("skipped: there is no python3 with duckdb (PyPI)")
+	}
+	path := filepath.Join(t.TempDir(), "r.parquet")
+	rows := random(5000)
+	if err := WriteFile(path, rows); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("python3", "-c", `
+import sys, duckdb
+for name, kind, *_ in duckdb.sql(f"describe select * from '{sys.argv[1]}'").fetchall(): print(name, kind)
+print(*duckdb.sql(f"select count(*), sum(input_tokens), count(ttft_ms), count(session), count(slo_met) from '{sys.argv[1]}'").fetchall()[0])
+`, path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := ""
+	kinds := map[Kind]string{Int: "BIGINT", Float: "DOUBLE", Text: "VARCHAR", Bool: "BOOLEAN"}
+	for _, c := range Columns() {
+		want += c.Name + " " + kinds[c.Kind] + "\n"
+	}
+	sum, known, named, judged := 0, 0, 0, 0
+	for i := range rows {
+		r := &rows[i]
+		sum += r.Input
+		for n, is := range map[*int]bool{&known: r.TTFT.Known(), &named: r.Session != "", &judged: r.SLO != Unjudged} {
+			if is {
+				*n++
+			}
+		}
+	}
+	if want += fmt.Sprintln(len(rows), sum, known, named, judged); string(out) != want {
+		t.Errorf("duckdb reads\n%s\nwant\n%s", out, want)
 	}
 }
 
