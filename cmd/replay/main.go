@@ -39,9 +39,9 @@ const patience = 900 * time.Millisecond
 // run carries out one command line and returns its exit code. A first signal
 // ends the command in good order, a second one at once.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := streams{in: stdin, out: stdout, err: stderr, args: args}
 	ctx, stop := untilSignal()
 	defer stop()
+	s := streams{in: newStdin(ctx, stdin), out: stdout, err: stderr, args: args}
 	ended := make(chan error, 1)
 	go func() { ended <- guard(s, func() error { return execute(ctx, s, args) }) }()
 
@@ -93,7 +93,7 @@ func (e *signalError) exit() int {
 }
 
 // wait is the error of a command, or that of ctx when the command does not end
-// although ctx has; it may wait for input then.
+// although ctx has.
 func wait(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
