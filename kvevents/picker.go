@@ -375,3 +375,6 @@ func (p *Picker) Close() {
 	}
 	p.done.Wait()
 }
+
+// BlockTokens is the number of tokens of a block.
+func (p *Picker) BlockTokens() int { return p.options.Router.BlockTokens }
