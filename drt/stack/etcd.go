@@ -16,7 +16,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
+
+	"github.com/replay-llm/replay/drt/stack/unregistered"
 )
+
+func init() { unregistered.Restore() }
 
 // etcdServer is a running etcd, of one member.
 type etcdServer struct {
