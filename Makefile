@@ -54,14 +54,13 @@ bench-traces: ## measure how fast traces are inspected and generated
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
 	$(GO) test ./cmd/replay -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
-kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers under load, publish to one that never reads
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy
 
 online-runs: ## make 1,000 short replays in real time under the race detector
 	$(GO) test -race ./replay/online -run TestManyRuns -count 1 -v -runs 1000
 
-kv-snapshot: ## measure a snapshot of 89,700 KV blocks, and kill 50 subscribers under load
+kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers under load, publish to one that never reads
 	$(GO) test ./kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
 	$(GO) test ./replay/online -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
 
@@ -101,4 +100,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/cancel"
 	"github.com/replay-llm/replay/engine"
 	"github.com/replay-llm/replay/engine/fault"
+	"github.com/replay-llm/replay/engine/rendezvous"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -101,8 +102,8 @@ func (g *generation) chunks(yield func(*engine.Chunk, error) bool) {
 
 // meet waits for the prefill worker of a request that is to.
 func (g *generation) meet() error {
-	b := g.engine.options.Bootstrap
-	if g.engine.stage.Role != scheduler.Decode || g.rq.BootstrapInfo == nil || b == nil {
+	at := g.rq.BootstrapInfo
+	if g.engine.stage.Role != scheduler.Decode || at == nil {
 		return nil
 	}
 	ctx, end := context.WithCancel(g.ctx)
@@ -116,7 +117,7 @@ func (g *generation) meet() error {
 		case <-stop:
 		}
 	}()
-	return b.Meet(ctx, *g.rq.BootstrapInfo)
+	return rendezvous.Await(ctx, at.Host, at.Port, at.Room, g.engine.options.Rendezvous)
 }
 
 // enter puts the request on the scheduler, and returns what takes it off.
@@ -124,8 +125,8 @@ func (g *generation) enter() (leave func(), err error) {
 	e := g.engine
 	q := &sim.Request{ID: sim.RequestID(e.ids.Add(1)), InputTokens: len(g.rq.TokenIDs), OutputTokens: g.max}
 	g.stream = &stream{rc: g.rc, notify: make(chan struct{}, 1)}
-	if e.stage.Role == scheduler.Prefill {
-		g.stream.room = g.rq.BootstrapInfo
+	if e.rooms != nil && g.rq.BootstrapInfo != nil {
+		g.stream.room = &g.rq.BootstrapInfo.Room
 	}
 	e.prompts.add(q.ID, g.rq.TokenIDs)
 	e.mu.Lock()
@@ -137,7 +138,7 @@ func (g *generation) enter() (leave func(), err error) {
 		}
 		return nil, fault.New(fault.BackendEngineShutdown, "mocker is not running")
 	}
-	e.streams[q.ID] = g.stream
+	e.keep(q.ID, g.stream)
 	e.worker.Submit(q)
 	return func() {
 		e.mu.Lock()

@@ -13,12 +13,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/replay-llm/replay/cancel"
 	"github.com/replay-llm/replay/engine"
 	"github.com/replay-llm/replay/engine/fault"
+	"github.com/replay-llm/replay/engine/rendezvous"
 	"github.com/replay-llm/replay/kvevents"
 	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -47,21 +51,13 @@ type Options struct {
 	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
 	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
 	KVHost string
-	// Bootstrap lets prefill and decode workers meet; nil: requests that want to
-	// are served without.
-	Bootstrap Bootstrap
+	// BootstrapHost is the host at which decode workers find a prefill worker over
+	// a request; the port is Engine.BootstrapPort, 0 for any. "": they do not meet,
+	// and the terminal of a prefill waits until the KV cache has got there.
+	BootstrapHost string
+	Rendezvous    rendezvous.Limits // how long the two wait
 	// Warn, when not nil, is told of what went wrong without ending a request.
 	Warn func(string)
-}
-
-// Bootstrap is where a prefill worker and a decode worker meet over a request.
-type Bootstrap interface {
-	// Address is where decode workers find the prefill worker.
-	Address() (host string, port int)
-	// Complete says that the prefill of a room is done.
-	Complete(room uint64)
-	// Meet waits until the prefill worker at an address has completed a room.
-	Meet(ctx context.Context, at engine.BootstrapInfo) error
 }
 
 // Engine is a mocker. It is an engine.Engine.
@@ -69,8 +65,9 @@ type Engine struct {
 	options Options
 	stage   *engines.Stage
 	prompts *prompts
-	tee     *kvevents.Tee // nil without sockets of its own
-	ids     atomic.Int32  // the latest sim.RequestID
+	tee     *kvevents.Tee      // nil without sockets of its own
+	rooms   *rendezvous.Server // nil where decode workers do not meet this one
+	ids     atomic.Int32       // the latest sim.RequestID
 	load    fullness
 
 	life sync.Mutex // one Start, one Cleanup
@@ -79,10 +76,11 @@ type Engine struct {
 	mu      sync.Mutex
 	worker  *online.Worker // nil unless running
 	halt    context.CancelFunc
-	ended   chan struct{}             // closed when the worker's loop is over
-	broken  error                     // why it is over, when nobody asked for it
-	streams map[sim.RequestID]*stream // of requests on the scheduler
-	idle    []chan struct{}           // closed when there are none
+	ended   chan struct{}              // closed when the worker's loop is over
+	broken  error                      // why it is over, when nobody asked for it
+	streams map[sim.RequestID]*stream  // of requests on the scheduler
+	named   map[string][]sim.RequestID // the same, by the id of their context
+	idle    []chan struct{}            // closed when there are none
 	sink    engine.KVEventSink
 }
 
@@ -117,7 +115,7 @@ func New(o Options) (*Engine, error) {
 	if o.Mode == "" {
 		o.Mode = engine.Aggregated
 	}
-	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream)}
+	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream), named: make(map[string][]sim.RequestID)}
 	if err := e.prepare(); err != nil {
 		return nil, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
@@ -162,7 +160,11 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	if err == nil {
 		err = e.openTee()
 	}
+	if err == nil {
+		err = e.openRooms()
+	}
 	if err != nil {
+		err = errors.Join(err, e.close())
 		return engine.EngineConfig{}, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
 	e.was = running
@@ -186,13 +188,34 @@ func (e *Engine) config() engine.EngineConfig {
 		KVCacheBlockSize: a.BlockTokens, TotalKVBlocks: a.Blocks, MaxNumSeqs: a.MaxSeqs,
 		MaxNumBatchedTokens: a.MaxBatchedTokens, DataParallelSize: 1,
 	}
-	if b := e.options.Bootstrap; b != nil && e.options.Mode == engine.Prefill {
-		c.BootstrapHost, c.BootstrapPort = b.Address()
+	if e.rooms != nil {
+		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()
 	}
 	if e.tee != nil {
 		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.source()}}
 	}
 	return c
+}
+
+// openRooms opens what decode workers find this prefill worker at.
+func (e *Engine) openRooms() (err error) {
+	if e.options.BootstrapHost == "" || e.options.Mode != engine.Prefill {
+		return nil
+	}
+	at := net.JoinHostPort("0.0.0.0", strconv.Itoa(int(e.options.Engine.BootstrapPort)))
+	e.rooms, err = rendezvous.Listen(at, e.options.Rendezvous)
+	return err
+}
+
+// close closes the sockets.
+func (e *Engine) close() (err error) {
+	if e.tee != nil {
+		err = e.tee.Close()
+	}
+	if e.rooms != nil {
+		err = errors.Join(err, e.rooms.Close())
+	}
+	return err
 }
 
 // run is the worker's loop and, when it ends by itself, the end of all streams.
@@ -216,9 +239,22 @@ func (e *Engine) run(ctx context.Context, w *online.Worker) {
 	}
 }
 
+// keep puts a request on the books. e.mu is held.
+func (e *Engine) keep(id sim.RequestID, s *stream) {
+	e.streams[id] = s
+	e.named[s.rc.ID()] = append(e.named[s.rc.ID()], id)
+}
+
 // forget takes a request off the books. e.mu is held.
 func (e *Engine) forget(id sim.RequestID) {
-	delete(e.streams, id)
+	if s := e.streams[id]; s != nil {
+		delete(e.streams, id)
+		name := s.rc.ID()
+		left := slices.DeleteFunc(e.named[name], func(x sim.RequestID) bool { return x == id })
+		if e.named[name] = left; len(left) == 0 {
+			delete(e.named, name)
+		}
+	}
 	if len(e.streams) > 0 {
 		return
 	}
@@ -239,10 +275,11 @@ func (e *Engine) ActiveRequests() int {
 func (e *Engine) Abort(rc cancel.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for id, s := range e.streams {
-		if s.rc.ID() == rc.ID() && e.worker != nil {
-			e.worker.Cancel(id)
-		}
+	if e.worker == nil {
+		return
+	}
+	for _, id := range e.named[rc.ID()] {
+		e.worker.Cancel(id)
 	}
 }
 
@@ -290,7 +327,7 @@ func (e *Engine) Cleanup(ctx context.Context) error {
 	case <-ctx.Done():
 		late = fault.New(fault.BackendCancelled, "mocker: the scheduler still runs: %w", ctx.Err())
 	}
-	return errors.Join(late, e.closeTee())
+	return errors.Join(late, e.close())
 }
 
 func (e *Engine) warn(format string, args ...any) {

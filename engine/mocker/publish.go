@@ -69,13 +69,6 @@ func (e *Engine) source() kvevents.Source {
 	return s
 }
 
-func (e *Engine) closeTee() error {
-	if e.tee == nil {
-		return nil
-	}
-	return e.tee.Close()
-}
-
 // KVEventSources is the mocker's socket, or what takes a sink of
 // scheduler.KVEvents; none unless KV events are asked for.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {

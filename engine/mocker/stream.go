@@ -14,8 +14,8 @@ import (
 // never waits for whoever reads it: tokens are a number until somebody does.
 type stream struct {
 	rc     engine.GenContext
-	room   *engine.BootstrapInfo // where its prefill is awaited, nil: nowhere
-	notify chan struct{}         // of capacity 1: something has changed
+	room   *uint64       // where its prefill is awaited; nil: nowhere
+	notify chan struct{} // of capacity 1: something has changed
 
 	mu     sync.Mutex
 	tokens int // that have come
@@ -95,20 +95,20 @@ func (e *Engine) output(p *scheduler.Pass) *online.Barrier {
 	return nil
 }
 
-// finish ends a stream whose tokens are all there: at once, or on a prefill
-// worker when the KV cache has got to the decode worker.
+// finish ends a stream whose tokens are all there. When a decode worker awaits a
+// prefill, it is told once the KV cache has got there; when none does, the
+// stream ends only then.
 func (e *Engine) finish(s *stream, handoff sim.Time) {
-	done := func() {
-		if s.room != nil && e.options.Bootstrap != nil {
-			e.options.Bootstrap.Complete(s.room.Room)
-		}
+	there := func() { s.end(nil) }
+	if rooms := e.rooms; s.room != nil {
 		s.end(nil)
+		there = func() { rooms.Complete(*s.room) }
 	}
 	if handoff <= 0 {
-		done()
+		there()
 		return
 	}
-	time.AfterFunc(time.Duration(handoff*1e6), done)
+	time.AfterFunc(time.Duration(handoff*1e6), there)
 }
 
 // passed gives their tokens to the streams that go on.

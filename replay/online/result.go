@@ -66,8 +66,23 @@ func (x *run) result(cause error, wall time.Duration) *Result {
 	if len(x.pools) > 0 {
 		fields = append(fields, x.passFields()...)
 	}
+	if len(r.Failed) > 0 {
+		fields = append(fields, collector.Field{Key: "errors", Value: listed(r.Failed)})
+	}
 	r.Report.Extra = append(r.Report.Extra, collector.Field{Key: "online", Value: fields})
 	return r
+}
+
+// mostListed is how many failures a report lists.
+const mostListed = 100
+
+// listed are failures by the place of the request.
+func listed(all []Failure) []collector.Field {
+	fields := make([]collector.Field, 0, min(len(all), mostListed))
+	for _, f := range all[:cap(fields)] {
+		fields = append(fields, collector.Field{Key: f.Place, Value: f.Err.Error()})
+	}
+	return fields
 }
 
 // passFields say how well the workers kept time.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// partialReport reads a report that must be of a run that ended early.
+func partialReport(t *testing.T, text []byte) *collector.Report {
+	t.Helper()
+	r, err := collector.ReadJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	i := slices.IndexFunc(r.Extra, func(f collector.Field) bool { return f.Key == "online" })
+	if i < 0 || !slices.Contains(r.Extra[i].Value.([]collector.Field), collector.Field{Key: "partial", Value: true}) {
+		t.Errorf("extra keys are %v, want online with partial", r.Extra)
+	}
+	return r
+}
+
+// An hour's workload in real time.
+func hour() []string {
+	return []string{
+		"trace", "--input-tokens", "64", "--output-tokens", "4", "--request-count", "3600",
+		"--arrival-interval-ms", "1000", "--mode", "online", "--output", "json",
+	}
+}
+
+// The deadline ends a run with the report of what there is and code 3.
+func TestDeadline(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := run(append(hour(), "--deadline", "300ms"), strings.NewReader(""), &out, &errs)
+	if code != exitDiffer || !strings.Contains(errs.String(), "the deadline passed") {
+		t.Errorf("exit %d: %s", code, &errs)
+	}
+	if r := partialReport(t, out.Bytes()); r.Requests < 1 {
+		t.Errorf("%d requests in the report", r.Requests)
+	}
+}
+
+// A signal ends a run with the report of what there is and the code of the
+// signal. One that comes before the run has begun leaves no report: then it is
+// tried again, later.
+func TestSignalInRealTime(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitTerminated} {
+		for after := 300 * time.Millisecond; ; after *= 2 {
+			cmd := exec.Command(program, hour()...)
+			cmd.Env = append(os.Environ(), asProgram+"=1")
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(after)
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if out.Len() == 0 && after < 10*time.Second {
+				continue
+			}
+			if code := cmd.ProcessState.ExitCode(); code != want {
+				t.Errorf("%v: exit %d, want %d: %s", signal, code, want, &errs)
+			}
+			partialReport(t, out.Bytes())
+			break
+		}
+	}
+}
