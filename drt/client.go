@@ -25,12 +25,12 @@ type ClientOptions struct {
 
 // Client calls the instances of an endpoint.
 type Client struct {
-	rt      *Runtime
-	name    Name
-	in      *instances
-	metrics ClientMetrics
-	retries int
-	turn    atomic.Uint64
+	rt         *Runtime
+	name       Name
+	in         *instances
+	metrics    ClientMetrics
+	migrations int
+	turn       atomic.Uint64
 
 	mu        sync.Mutex
 	inhibited map[uint64]bool
@@ -50,7 +50,7 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 		return nil, err
 	}
 	c := &Client{
-		rt: e.rt, name: e.name, in: in, metrics: o.Metrics, retries: o.Migrations,
+		rt: e.rt, name: e.name, in: in, metrics: o.Metrics, migrations: o.Migrations,
 		inhibited: make(map[uint64]bool), busy: make(map[uint64]bool),
 	}
 	if c.metrics == nil {
@@ -238,7 +238,10 @@ func (c *Client) call(ctx context.Context, rc cancel.Context, rq *Request, route
 	}
 	s.onEnd = append(s.onEnd, end)
 	s.onFirst = choice.First
-	return s, s.open(ctx)
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // connect sends the request and waits for the worker to call home.
@@ -307,5 +310,9 @@ func (c *Client) send(ctx context.Context, to Instance, rq *Request, home wire.C
 // instance, or one in trouble, is CannotConnect, Disconnected or
 // ConnectionTimeout; what the worker returned has the worker's type.
 func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
-	return c.call(ctx, rc, rq, route)
+	if c.migrations == 0 {
+		return c.call(ctx, rc, rq, route)
+	}
+	j := &journey{client: c, ctx: ctx, rc: rc, rq: rq, route: route, left: c.migrations}
+	return j.start()
 }

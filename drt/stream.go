@@ -37,6 +37,9 @@ type Stream struct {
 	from       *wire.Reader
 	inactivity time.Duration
 
+	journey *journey               // nil: it does not migrate
+	after   atomic.Pointer[Stream] // what it went on with
+
 	writing  sync.Mutex  // of signals
 	final    atomic.Bool // the worker has sent all it will
 	unwanted atomic.Bool // the caller has gone away
@@ -130,6 +133,13 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 		defer func() { s.end(failed) }()
 		for {
 			item, more, err := s.next()
+			if err != nil && s.journey != nil {
+				s.end(err) // the instance is avoided from now on
+				if next := s.journey.move(err); next != nil {
+					s = s.follow(next)
+					continue
+				}
+			}
 			if err != nil {
 				failed = err
 				yield(item, err)
@@ -137,6 +147,9 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 			}
 			if !more {
 				return
+			}
+			if s.journey != nil {
+				s.journey.note(&item)
 			}
 			if !yield(item, nil) {
 				s.leave()
@@ -146,8 +159,19 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 	}
 }
 
+// follow makes next what s goes on with.
+func (s *Stream) follow(next *Stream) *Stream {
+	next.journey = s.journey
+	s.after.Store(next)
+	return next
+}
+
 // Close ends the stream; a request that is not over is killed.
 func (s *Stream) Close() {
+	if next := s.after.Load(); next != nil {
+		next.Close()
+		return
+	}
 	s.leave()
 	s.end(nil)
 }
