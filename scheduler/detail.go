@@ -9,6 +9,7 @@ type Detail struct {
 	PrefillEnd sim.Time        // when the decode part of the first pass begins
 	Work       []Work          // who computed prompt tokens, in order
 	Lost       []sim.RequestID // who lost their place, in order
+	Resumed    []sim.RequestID // whose inter-token latencies Pass.Gaps are
 
 	// After the pass.
 	Running, Waiting int // requests
@@ -25,4 +26,4 @@ type Work struct {
 }
 
 // Reset empties d, keeping its memory.
-func (d *Detail) Reset() { *d = Detail{Work: d.Work[:0], Lost: d.Lost[:0]} }
+func (d *Detail) Reset() { *d = Detail{Work: d.Work[:0], Lost: d.Lost[:0], Resumed: d.Resumed[:0]} }

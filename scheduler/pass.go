@@ -20,8 +20,8 @@ type Pass struct {
 	// had gained one in the pass before: for them Gap is an inter-token latency.
 	Decoding int
 	// Gaps are the inter-token latencies of the requests that gained a token in
-	// this pass but not in the one before (resumed after a preemption). Runs of
-	// more than one pass have none.
+	// this pass but not in the one before (resumed after a preemption); Detail
+	// names them. Runs of more than one pass have none.
 	Gaps []sim.Time
 
 	// Tokens is the number of tokens gained in each pass.

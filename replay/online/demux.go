@@ -218,7 +218,7 @@ func keep(p *scheduler.Pass) scheduler.Pass {
 	k.KV, k.Events = nil, nil
 	if p.Detail != nil {
 		d := *p.Detail
-		d.Work, d.Lost = slices.Clone(d.Work), slices.Clone(d.Lost)
+		d.Work, d.Lost, d.Resumed = slices.Clone(d.Work), slices.Clone(d.Lost), slices.Clone(d.Resumed)
 		k.Detail = &d
 	}
 	return k

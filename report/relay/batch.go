@@ -34,6 +34,7 @@ type batch struct {
 	gaps     []sim.Time
 	second   []sim.RequestID
 	lost     []sim.RequestID
+	resumed  []sim.RequestID
 	work     []scheduler.Work
 }
 
@@ -62,21 +63,21 @@ type handoff struct {
 
 // pass is a scheduler.Pass and its detail; the rest of it is in the batch.
 type pass struct {
-	start, end, gap                                   sim.Time
-	count, decoding, tokens, preempted, prefillTokens int
-	prefillEnd                                        sim.Time
-	running, waiting, blocks, held, cached            int
-	admitted, marks, gaps, second, lost, work         int32 // how many
-	worker                                            sim.WorkerID
-	stage                                             scheduler.Role
-	kvAtEnd, detailed                                 bool
+	start, end, gap                                    sim.Time
+	count, decoding, tokens, preempted, prefillTokens  int
+	prefillEnd                                         sim.Time
+	running, waiting, blocks, held, cached             int
+	admitted, marks, gaps, second, lost, resumed, work int32 // how many
+	worker                                             sim.WorkerID
+	stage                                              scheduler.Role
+	kvAtEnd, detailed                                  bool
 }
 
 func (b *batch) complete() bool { return len(b.order) >= callsPerBatch }
 
 func (b *batch) reset() {
 	b.order, b.arrivals, b.placements, b.handoffs, b.passes = b.order[:0], b.arrivals[:0], b.placements[:0], b.handoffs[:0], b.passes[:0]
-	b.admitted, b.marks, b.gaps, b.second, b.lost, b.work = b.admitted[:0], b.marks[:0], b.gaps[:0], b.second[:0], b.lost[:0], b.work[:0]
+	b.admitted, b.marks, b.gaps, b.second, b.lost, b.resumed, b.work = b.admitted[:0], b.marks[:0], b.gaps[:0], b.second[:0], b.lost[:0], b.resumed[:0], b.work[:0]
 }
 
 func keep(q *sim.Request, at sim.Time) request {
@@ -120,8 +121,9 @@ func (b *batch) pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 		k := &b.passes[len(b.passes)-1]
 		k.detailed, k.prefillEnd = true, d.PrefillEnd
 		k.running, k.waiting, k.blocks, k.held, k.cached = d.Running, d.Waiting, d.Blocks, d.Held, d.Cached
-		k.lost, k.work = int32(len(d.Lost)), int32(len(d.Work))
+		k.lost, k.resumed, k.work = int32(len(d.Lost)), int32(len(d.Resumed)), int32(len(d.Work))
 		b.lost = append(b.lost, d.Lost...)
+		b.resumed = append(b.resumed, d.Resumed...)
 		b.work = append(b.work, d.Work...)
 	}
 }
@@ -185,7 +187,7 @@ func (s *shower) step() {
 	if k.detailed {
 		s.detail = scheduler.Detail{
 			PrefillEnd: k.prefillEnd, Running: k.running, Waiting: k.waiting, Blocks: k.blocks, Held: k.held, Cached: k.cached,
-			Lost: take(&s.lost, k.lost), Work: take(&s.work, k.work),
+			Lost: take(&s.lost, k.lost), Resumed: take(&s.resumed, k.resumed), Work: take(&s.work, k.work),
 		}
 		s.shows.Detail = &s.detail
 	}

@@ -54,7 +54,6 @@ func (rec *Recorder) Grow(requests int) { rec.seen = slices.Grow(rec.seen, reque
 func (rec *Recorder) Arrived(q *sim.Request, _ sim.Time) {
 	rec.seen = append(rec.seen, sight{
 		line: int32(q.Line), prefillEnd: Unknown(), decodeStart: Unknown(), decodeAdmit: Unknown(),
-		tokens: interval{longest: -1},
 	})
 }
 
@@ -102,7 +101,7 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 		d = &decoding{seen: &rec.seen}
 		rec.gaps[at] = d
 	}
-	d.pass(p, lost)
+	d.pass(p)
 }
 
 // fill adds to r what was seen.

@@ -122,6 +122,7 @@ func (c *Core) gaps(p *scheduler.Pass) {
 			p.Gaps = append(p.Gaps, p.End-c.lastEnd)
 		}
 		p.Decoding = 0
+		c.starvedOnes(p.Detail)
 	}
 	for _, r := range c.fresh {
 		p.Second = append(p.Second, r.ID)
@@ -130,9 +131,25 @@ func (c *Core) gaps(p *scheduler.Pass) {
 	for _, r := range c.joined {
 		if r.out > 0 {
 			p.Gaps = append(p.Gaps, p.End-r.lastToken)
+			if p.Detail != nil {
+				p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
+			}
 		}
 		if r.out == 1 {
 			p.Second = append(p.Second, r.ID)
+		}
+	}
+}
+
+// starvedOnes names the running requests that have not joined in this pass, all
+// of which were without a token in the one before.
+func (c *Core) starvedOnes(d *scheduler.Detail) {
+	if d == nil {
+		return
+	}
+	for _, r := range c.running {
+		if !slices.Contains(c.joined, r) {
+			d.Resumed = append(d.Resumed, r.ID)
 		}
 	}
 }

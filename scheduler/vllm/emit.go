@@ -142,6 +142,9 @@ func (c *Core) account(r *request, p *scheduler.Pass) {
 		p.Decoding++
 	default:
 		p.Gaps = append(p.Gaps, (p.End - r.emittedAt).Max0())
+		if p.Detail != nil {
+			p.Detail.Resumed = append(p.Detail.Resumed, r.id)
+		}
 	}
 	r.emitted, r.emittedAt = c.passes, p.End
 	if n == 2 {

@@ -44,6 +44,9 @@ func (c *Core) token(s slot, p *scheduler.Pass) (last bool) {
 		p.Decoding++
 	default:
 		p.Gaps = append(p.Gaps, (p.End - r.lastAt).Max0())
+		if p.Detail != nil {
+			p.Detail.Resumed = append(p.Detail.Resumed, r.id)
+		}
 	}
 	r.pass, r.lastAt = c.passes, p.End
 	last = r.input+r.given == r.end
