@@ -96,7 +96,7 @@ func TestPick(t *testing.T) {
 			sorted := slices.Sorted(slices.Values(list))
 			ranks := []int{0, n / 2, n / 2, n - 1 - n/7, n - 1}
 			got := make([]float64, len(ranks))
-			pick(list, ranks, got, make([]float64, n))
+			pick(list, ranks, got, make([]float64, n), make([]float64, n))
 			for i, r := range ranks {
 				if got[i] != sorted[r] {
 					t.Errorf("%s, %d values: rank %d is %v, want %v", name, n, r, got[i], sorted[r])
@@ -124,7 +124,7 @@ func TestWeightedDistribution(t *testing.T) {
 				all = append(all, v)
 			}
 		}
-		got, want := weightedDistribution(list), distribution(all, make([]float64, len(all)))
+		got, want := weightedDistribution(list), distribution(all, make([]float64, len(all)), make([]float64, len(all)))
 		if !near(got.Mean, want.Mean) || !near(got.Std, want.Std) {
 			t.Errorf("%d values: mean %v, std %v, want %v, %v", n, got.Mean, got.Std, want.Mean, want.Std)
 		}

@@ -181,6 +181,9 @@ func (t *tree) fresh() int32 {
 		t.free = t.free[:last]
 		return n
 	}
+	if len(t.nodes) == cap(t.nodes) { // append adds a quarter: five times as much is touched in the end
+		t.nodes = append(make([]node, 0, 2*len(t.nodes)), t.nodes...)
+	}
 	t.nodes = append(t.nodes, node{})
 	return int32(len(t.nodes) - 1)
 }
