@@ -59,10 +59,11 @@ func (t *Tee) snapshot(p *zmtp.Peer) bool {
 		return false
 	}
 	blocks := t.cached.ordered()
+	var buffer packed
 	for from := 0; from < len(blocks); {
-		events, rank, to := t.pack(blocks, from)
-		b := t.batch(rank, events...)
-		if !send(p, last, b.Append(nil)) {
+		rank, to := t.pack(blocks, from, &buffer)
+		b := t.batch(rank, buffer.events...)
+		if !send(p, last, b.Append(make([]byte, 0, eventBytes*len(b.Events)))) {
 			return false
 		}
 		from = to
@@ -70,15 +71,27 @@ func (t *Tee) snapshot(p *zmtp.Peer) bool {
 	return true
 }
 
+// eventBytes is about what an event of a snapshot takes on the wire.
+const eventBytes = 128
+
+// packed is a batch of a snapshot under way.
+type packed struct {
+	events []Event
+	hashes [2 * snapshotBatch]uint64 // of each event: its block, and the block's tokens
+}
+
 // pack makes events of blocks from the given one on, of one rank.
-func (t *Tee) pack(blocks []*cachedBlock, from int) (events []Event, rank int32, to int) {
+func (t *Tee) pack(blocks []*cachedBlock, from int, into *packed) (rank int32, to int) {
 	rank = blocks[from].rank
+	into.events = into.events[:0]
 	for to = from; to < len(blocks) && to-from < snapshotBatch && blocks[to].rank == rank; to++ {
 		b := blocks[to]
-		events = append(events, Event{
-			Kind: Stored, Blocks: []uint64{b.hash}, Parent: b.parent, HasParent: b.hasParent,
-			TokensHashes: []uint64{b.tokens}, BlockTokens: t.options.BlockTokens, Medium: medium(b.tier),
+		h := into.hashes[2*(to-from):]
+		h[0], h[1] = b.hash, b.tokens
+		into.events = append(into.events, Event{
+			Kind: Stored, Blocks: h[:1], Parent: b.parent, HasParent: b.hasParent,
+			TokensHashes: h[1:2], BlockTokens: t.options.BlockTokens, Medium: medium(b.tier),
 		})
 	}
-	return events, rank, to
+	return rank, to
 }

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beFollower follows a publisher. For each line "NEXT SEED" it waits until all
-// batches below NEXT are in its index, and prints what that answers.
+// beFollower follows a publisher. For each line "NEXT SEED QUERIES" it waits
+// until all batches below NEXT are in its index, and prints what that answers.
 func beFollower(ends []string) error {
 	x := NewIndex(nil)
 	s, err := Subscribe(SubscriberOptions{Events: ends[0], Replay: ends[1], BlockTokens: blockTokens, Sink: x.Feed(0)})
@@ -47,13 +47,14 @@ func beFollower(ends []string) error {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var next, seed uint64
-		if _, err := fmt.Sscan(in.Text(), &next, &seed); err != nil {
+		var queries int
+		if _, err := fmt.Sscan(in.Text(), &next, &seed, &queries); err != nil {
 			return err
 		}
 		for s.Stats().Next < next {
 			time.Sleep(time.Millisecond)
 		}
-		fmt.Printf("%s; %d snapshots, %d orphans\n", answers(x, seed, followedLength), s.Stats().Snapshots, x.Stats().OrphanStores)
+		fmt.Printf("%s; %d snapshots, %d orphans\n", answers(x, seed, queries), s.Stats().Snapshots, x.Stats().OrphanStores)
 	}
 	return in.Err()
 }
@@ -61,12 +62,20 @@ func beFollower(ends []string) error {
 // followedLength is the longest prompt of the load that followers know of, in blocks.
 const followedLength = 20
 
-// answers is a digest of an index's answers to 10,000 queries, and its size.
-func answers(x *Index, seed uint64, length int) string {
-	l := newLoad(0, 1, length)
+// asked is the number of queries of a comparison.
+func asked() int {
+	if *measure {
+		return 10_000
+	}
+	return 1000
+}
+
+// answers is a digest of an index's answers to n queries, and its size.
+func answers(x *Index, seed uint64, n int) string {
+	l := newLoad(0, 1, followedLength)
 	h := fnv.New64a()
 	hits := 0
-	for _, q := range l.queries(seed, 10_000) {
+	for _, q := range l.queries(seed, n) {
 		for _, m := range x.Match(q, nil) {
 			hits++
 			fmt.Fprintln(h, m)
@@ -144,13 +153,13 @@ func killed(t *testing.T, seed uint64, passes int) {
 		}
 	}
 	published(t, tee, next)
-	if _, err := fmt.Fprintln(f.in, next, seed+1); err != nil {
+	if _, err := fmt.Fprintln(f.in, next, seed+1, asked()); err != nil {
 		t.Fatal(err)
 	}
 	if !f.out.Scan() {
 		t.Fatalf("the subscriber has ended: %v", f.out.Err())
 	}
-	got, want := f.out.Text(), answers(own, seed+1, followedLength)
+	got, want := f.out.Text(), answers(own, seed+1, asked())
 	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, ", 0 orphans") {
 		t.Errorf("seed %d, %d events, killed %d times: %s, want %s and no orphan", seed, next, deaths, got, want)
 	}
@@ -191,7 +200,7 @@ func wide(t *testing.T, n int, enqueue func([]scheduler.KVEvent)) *load {
 // over loopback and rebuild in less than a second, no orphan, and the answers of
 // the publisher's own index.
 func TestLargeSnapshot(t *testing.T) {
-	blocks := 9_000
+	blocks := 4_000
 	if *measure {
 		blocks = 89_700
 	}
@@ -208,27 +217,40 @@ func TestLargeSnapshot(t *testing.T) {
 	}
 	l := wide(t, blocks, publish)
 	published(t, tee, next)
-	for name, live := range map[string]int{"quiet": 0, "live": 3250} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		joining, live int
+	}{{"one, nothing else going on", 1, 0}, {"one, 3,250 live events", 1, 3250}, {"three at once, 3,250 live events", 3, 3250}} {
+		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
-			x := NewIndex(nil)
-			s := follow(t, tee, x)
-			until := next + uint64(live)
+			indexes, subscribers := make([]*Index, c.joining), make([]*Subscriber, c.joining)
+			for i := range indexes {
+				indexes[i] = NewIndex(nil)
+				subscribers[i] = follow(t, tee, indexes[i])
+			}
+			until := next + uint64(c.live)
 			for next < until {
 				publish(l.step(t))
 			}
-			if err := s.Applied(within(t), max(next, 1)); err != nil {
-				t.Fatal(err)
+			for _, s := range subscribers {
+				if err := s.Applied(within(t), next); err != nil {
+					t.Fatal(err)
+				}
 			}
 			took := time.Since(began)
-			if st := x.Stats(); st.OrphanStores+st.UnknownBlocks+st.BadSequences > 0 {
-				t.Errorf("changes that did not fit: %+v", st)
+			queries := l.queries(11, asked())
+			for i, x := range indexes {
+				if st := x.Stats(); st.OrphanStores+st.UnknownBlocks+st.BadSequences > 0 {
+					t.Errorf("changes that did not fit: %+v", st)
+				}
+				hits := sameAnswers(t, x, own, queries)
+				s := subscribers[i].Stats()
+				if x.Size() != own.Size() || x.Size() < blocks || s.Snapshots < 1 {
+					t.Errorf("%d blocks, want %d and at least %d; %+v", x.Size(), own.Size(), blocks, s)
+				}
+				t.Logf("%s: %d blocks after %d ms, 0 orphans, %d queries answered as by the publisher, %d with blocks; %d live batches",
+					c.name, x.Size(), took.Milliseconds(), len(queries), hits, s.Live)
 			}
-			hits := sameAnswers(t, x, own, l.queries(11, 10_000))
-			if x.Size() != own.Size() || x.Size() < blocks || s.Stats().Snapshots < 1 {
-				t.Errorf("%d blocks, want %d and at least %d; %+v", x.Size(), own.Size(), blocks, s.Stats())
-			}
-			t.Logf("%s: %d blocks in %d ms, 0 orphans, 10,000 queries answered as by the publisher, %d with blocks; %d live batches", name, x.Size(), took.Milliseconds(), hits, s.Stats().Live)
 			if *measure && took > time.Second {
 				t.Errorf("it took %v, want less than 1 s", took)
 			}

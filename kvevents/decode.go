@@ -27,6 +27,7 @@ func Decode(payload []byte) (Batch, error) {
 	if n, err = r.array(); err != nil {
 		return Batch{}, fmt.Errorf("events of the batch: %w", err)
 	}
+	b.Events = make([]Event, 0, min(n, r.bytes.Len()/leastEvent))
 	for i := range n {
 		e, err := r.event()
 		if err != nil {
@@ -46,16 +47,21 @@ func Decode(payload []byte) (Batch, error) {
 // reader reads msgpack without trusting it: lengths make room for no more than
 // the bytes that are there, and nothing nests deeper than maxDepth.
 type reader struct {
-	bytes *bytes.Reader
-	d     *msgpack.Decoder
-	name  []byte // memory of key
+	payload []byte
+	bytes   *bytes.Reader
+	d       *msgpack.Decoder
+	name    []byte   // memory of key
+	spare   []uint64 // memory of hashes
 }
 
 const maxDepth = 16
 
+// leastEvent is fewer bytes than an event that tells of anything takes.
+const leastEvent = 16
+
 func newReader(payload []byte) *reader {
 	b := bytes.NewReader(payload)
-	return &reader{bytes: b, d: msgpack.NewDecoder(b)}
+	return &reader{payload: payload, bytes: b, d: msgpack.NewDecoder(b)}
 }
 
 // place is where the next value begins, to return to.
@@ -68,16 +74,15 @@ func (r *reader) back(to int64) error {
 
 // wrong says what stands where something else was wanted.
 func (r *reader) wrong(want string) error {
-	c, err := r.d.PeekCode()
-	if err != nil {
-		return err
+	if r.bytes.Len() == 0 {
+		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("msgpack code %#02x, want %s", c, want)
+	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.place()], want)
 }
 
+// is says whether the next value is of a kind, by its code.
 func (r *reader) is(kind func(byte) bool) bool {
-	c, err := r.d.PeekCode()
-	return err == nil && kind(c)
+	return r.bytes.Len() > 0 && kind(r.payload[r.place()])
 }
 
 func isNil(c byte) bool { return c == msgpcode.Nil }
@@ -195,13 +200,27 @@ func (r *reader) hashes() ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]uint64, n)
+	list := r.room(n)
 	for i := range list {
 		if list[i], err = r.bits(); err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
 	return list, nil
+}
+
+// room is n hashes of memory, out of a larger piece where n is small.
+func (r *reader) room(n int) []uint64 {
+	const piece = 256
+	if n > piece/8 {
+		return make([]uint64, n)
+	}
+	if n > len(r.spare) {
+		r.spare = make([]uint64, piece)
+	}
+	list := r.spare[:n:n]
+	r.spare = r.spare[n:]
+	return list
 }
 
 // skip passes over a value.

@@ -20,6 +20,7 @@ type normaliser struct {
 	rank        int32 // of batches that name none
 	blockTokens int   // 0: whatever the events say
 	kinds       map[group]string
+	spare       []scheduler.KVBlock // memory of events
 }
 
 // group is a group of caches of a rank.
@@ -92,7 +93,7 @@ func (n *normaliser) stored(rank int32, e *Event) scheduler.KVEvent {
 	if n.blockTokens > 0 && e.BlockTokens != n.blockTokens {
 		return out
 	}
-	out.Stored = make([]scheduler.KVBlock, 0, len(e.Blocks))
+	out.Stored = n.room(len(e.Blocks))
 	for i, b := range e.Blocks {
 		h, ok := e.tokensHash(i)
 		if !ok {
@@ -101,6 +102,20 @@ func (n *normaliser) stored(rank int32, e *Event) scheduler.KVEvent {
 		out.Stored = append(out.Stored, scheduler.KVBlock{Seq: b, Tokens: h})
 	}
 	return out
+}
+
+// room is memory for up to size blocks, out of a larger piece where they are few.
+func (n *normaliser) room(size int) []scheduler.KVBlock {
+	const piece = 256
+	if size > piece/8 {
+		return make([]scheduler.KVBlock, 0, size)
+	}
+	if size > len(n.spare) {
+		n.spare = make([]scheduler.KVBlock, piece)
+	}
+	list := n.spare[:0:size]
+	n.spare = n.spare[size:]
+	return list
 }
 
 // distinct says whether the blocks of an event differ, from its parent too.

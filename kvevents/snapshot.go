@@ -1,7 +1,7 @@
 package kvevents
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
@@ -105,23 +105,54 @@ func (k *cached) ordered() []*cachedBlock {
 		depth[i] = depthUnknown
 	}
 	var path []int32
-	out := make([]*cachedBlock, 0, len(k.at))
-	order := make([]int32, 0, len(k.at))
+	byRank := make(map[int32]*levels)
 	for i := range k.blocks {
-		if k.blocks[i].gone {
+		b := &k.blocks[i]
+		if b.gone {
 			continue
 		}
 		if path = k.measure(int32(i), depth, path[:0]); depth[i] >= 0 {
-			order = append(order, int32(i))
+			if byRank[b.rank] == nil {
+				byRank[b.rank] = new(levels)
+			}
+			byRank[b.rank].add(depth[i])
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(k.blocks[a].rank, k.blocks[b].rank), cmp.Compare(depth[a], depth[b]))
-	})
-	for _, i := range order {
-		out = append(out, &k.blocks[i])
+	at := int32(0)
+	for _, rank := range slices.Sorted(maps.Keys(byRank)) {
+		at = byRank[rank].begin(at)
+	}
+	out := make([]*cachedBlock, at)
+	for i := range k.blocks {
+		if b := &k.blocks[i]; !b.gone && depth[i] >= 0 {
+			out[byRank[b.rank].place(depth[i])] = b
+		}
 	}
 	return out
+}
+
+// levels counts the blocks of each depth, and then says where the next of them
+// goes.
+type levels []int32
+
+func (l *levels) add(depth int32) {
+	for int(depth) >= len(*l) {
+		*l = append(*l, 0)
+	}
+	(*l)[depth]++
+}
+
+// begin puts the levels one after the other from at, and returns where they end.
+func (l levels) begin(at int32) int32 {
+	for d, n := range l {
+		l[d], at = at, at+n
+	}
+	return at
+}
+
+func (l levels) place(depth int32) int32 {
+	l[depth]++
+	return l[depth] - 1
 }
 
 // measure finds the depth of a block and of those before it. A block whose
