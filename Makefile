@@ -8,6 +8,7 @@ FUZZTIME ?= 30s
 COUNT ?= 10
 ROW ?=
 PROFILES ?= bin/profiles
+PEERS ?= 1.2.1 1.6.1
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +69,9 @@ kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs
 	test -x bin/pyzmq/bin/python || python3 -m venv bin/pyzmq
 	bin/pyzmq/bin/python -c 'import zmq' 2> /dev/null || bin/pyzmq/bin/python -m pip install -q pyzmq
 	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./kvevents/... -run 'Libzmq|Other' -count 1 -v
+
+interop: ## talk with the published Python package, as its caller and its worker
+	.ci/interop $(PEERS)
 
 bench: ## run the benchmarks COUNT times, as benchstat likes them
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./bench/...

@@ -1,0 +1,41 @@
+"""A caller of the peer: runs the calls that standard input lists, a line of JSON
+each, and prints what comes; see interop_test.go."""
+
+import asyncio
+import json
+import sys
+
+from dynamo.runtime import Context, DistributedRuntime
+
+
+def say(**kind):
+    print(json.dumps(kind), flush=True)
+
+
+async def call(client, line):
+    context = Context()
+    items = []
+    try:
+        stream = await client.round_robin(line["request"], context=context)
+        async for item in stream:
+            items.append(item.data())
+            if item.is_error():
+                items.append({"error": str(item.comments())})
+            if len(items) == line.get("stop_after"):
+                context.stop_generating()
+        say(items=items)
+    except Exception as e:
+        say(items=items, error=type(e).__name__ + ": " + str(e))
+
+
+async def main():
+    runtime = DistributedRuntime(asyncio.get_running_loop(), "etcd", "nats")
+    client = await runtime.endpoint(sys.argv[1]).client()
+    await client.wait_for_instances()
+    say(instances=client.instance_ids())
+    for line in sys.stdin:
+        await call(client, json.loads(line))
+    runtime.shutdown()
+
+
+asyncio.run(main())
