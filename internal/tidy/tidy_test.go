@@ -68,7 +68,7 @@ func files(t *testing.T) []string {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); base == ".git" || base == "testdata" {
+			if base := d.Name(); base == ".git" || base == "testdata" || base == "bin" {
 				return filepath.SkipDir
 			}
 			return nil
