@@ -34,9 +34,46 @@ func (m Member) String() string { return fmt.Sprintf("worker %d rank %d", m.Work
 
 // block is a node of the tree.
 type block struct {
-	children map[uint64]*block // by local hash; nil while there are none
-	seq      uint64            // the sequence hash it was first stored under
-	members  memberSet         // empty at the root
+	children children
+	seq      uint64    // the sequence hash it was first stored under
+	members  memberSet // empty at the root
+}
+
+// children are the blocks after a block, by local hash. Most have one, which
+// takes no map.
+type children struct {
+	first *block
+	local uint64 // of first
+	more  map[uint64]*block
+}
+
+func (c *children) get(local uint64) *block {
+	if c.first != nil && c.local == local {
+		return c.first
+	}
+	return c.more[local]
+}
+
+// put adds a block that is not there.
+func (c *children) put(local uint64, b *block) {
+	switch {
+	case c.first == nil:
+		c.first, c.local = b, local
+	case c.more == nil:
+		c.more = map[uint64]*block{local: b}
+	default:
+		c.more[local] = b
+	}
+}
+
+// each calls f for all, in any order.
+func (c *children) each(f func(*block)) {
+	if c.first != nil {
+		f(c.first)
+	}
+	for _, b := range c.more {
+		f(b)
+	}
 }
 
 // Match is the number of leading blocks of a query that a member caches.
@@ -97,16 +134,13 @@ func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) erro
 		if i > 0 {
 			at.members.add(n)
 		}
-		child := at.children[b.Tokens]
+		child := at.children.get(b.Tokens)
 		if child == nil {
 			// A block the member knows by this name comes with all that hangs on it.
 			if child = x.lookup[n][b.Seq]; child == nil {
 				child = &block{seq: b.Seq}
 			}
-			if at.children == nil {
-				at.children = make(map[uint64]*block, 1)
-			}
-			at.children[b.Tokens] = child
+			at.children.put(b.Tokens, child)
 		}
 		if child == at {
 			return &IndexError{Member: m, Block: b.Seq, Reason: BadSequence}
@@ -167,7 +201,7 @@ func (x *Index) clear(n int32) {
 func (b *block) leave(n int32) {
 	b.members.remove(n)
 	if b.members.count == 0 {
-		b.children = nil
+		b.children = children{}
 	}
 }
 
@@ -192,7 +226,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	if len(query) == 0 {
 		return dst
 	}
-	at := x.root.children[query[0]]
+	at := x.root.children.get(query[0])
 	if at == nil || at.members.count == 0 {
 		return dst
 	}
@@ -201,7 +235,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	active.copy(&at.members)
 	depth := int32(1)
 	for i := 1; i < len(query) && !(earlyExit && active.count == 1); i++ {
-		next := at.children[query[i]]
+		next := at.children.get(query[i])
 		if next == nil {
 			break
 		}
@@ -243,12 +277,12 @@ func (x *Index) Reachable() []Match {
 		b := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		b.members.each(func(n int32) { counts[n]++ })
-		for _, c := range b.children { // in any order: these are sums
+		b.children.each(func(c *block) { // in any order: these are sums
 			if !seen[c] {
 				seen[c] = true
 				stack = append(stack, c)
 			}
-		}
+		})
 	}
 	var found []Match
 	for n, c := range counts {
