@@ -61,16 +61,16 @@ func (t *tree) check() {
 		dead[n] = true
 	}
 	pages, unlocked, leaf := 0, 0, 0
-	for i := range t.nodes {
-		n := &t.nodes[i]
+	for i := range int32(t.len) {
+		n := t.at(i)
 		if int32(i) == root || dead[int32(i)] {
 			continue
 		}
-		if n.from >= n.to || t.nodes[n.parent].to != n.from && n.parent != root {
-			panic(fmt.Sprintf("radix tree: node %d holds pages %d to %d below one that ends at %d", i, n.from, n.to, t.nodes[n.parent].to))
+		if n.from >= n.to || t.at(n.parent).to != n.from && n.parent != root {
+			panic(fmt.Sprintf("radix tree: node %d holds pages %d to %d below one that ends at %d", i, n.from, n.to, t.at(n.parent).to))
 		}
-		if n.parent != root && t.nodes[n.parent].locks < n.locks {
-			panic(fmt.Sprintf("radix tree: node %d has %d locks, its parent %d", i, n.locks, t.nodes[n.parent].locks))
+		if n.parent != root && t.at(n.parent).locks < n.locks {
+			panic(fmt.Sprintf("radix tree: node %d has %d locks, its parent %d", i, n.locks, t.at(n.parent).locks))
 		}
 		pages += n.size()
 		if n.locks == 0 {

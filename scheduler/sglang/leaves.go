@@ -10,63 +10,63 @@ const notLeaf = -1 // the place of a node outside the set
 
 func (t *tree) addLeaf(n int32) {
 	t.leaves.heap = append(t.leaves.heap, n)
-	t.nodes[n].place = int32(len(t.leaves.heap) - 1)
+	t.at(n).place = int32(len(t.leaves.heap) - 1)
 	t.leafUp(len(t.leaves.heap) - 1)
-	t.leafPages += t.nodes[n].evictPages()
+	t.leafPages += t.at(n).evictPages()
 }
 
 func (t *tree) removeLeaf(n int32) {
 	h := t.leaves.heap
-	i, last := int(t.nodes[n].place), len(h)-1
-	t.leafPages -= t.nodes[n].evictPages()
-	t.nodes[n].place = notLeaf
+	i, last := int(t.at(n).place), len(h)-1
+	t.leafPages -= t.at(n).evictPages()
+	t.at(n).place = notLeaf
 	moved := h[last]
 	t.leaves.heap = h[:last]
 	if i == last {
 		return
 	}
 	h[i] = moved
-	t.nodes[moved].place = int32(i)
+	t.at(moved).place = int32(i)
 	t.leafUp(i)
-	t.leafDown(int(t.nodes[moved].place))
+	t.leafDown(int(t.at(moved).place))
 }
 
 func (t *tree) leafUp(i int) {
 	h := t.leaves.heap
 	n := h[i]
-	stamp := t.nodes[n].stamp
+	stamp := t.at(n).stamp
 	for i > 0 {
 		up := (i - 1) / 2
-		if t.nodes[h[up]].stamp <= stamp {
+		if t.at(h[up]).stamp <= stamp {
 			break
 		}
 		h[i] = h[up]
-		t.nodes[h[i]].place = int32(i)
+		t.at(h[i]).place = int32(i)
 		i = up
 	}
 	h[i] = n
-	t.nodes[n].place = int32(i)
+	t.at(n).place = int32(i)
 }
 
 func (t *tree) leafDown(i int) {
 	h := t.leaves.heap
 	n := h[i]
-	stamp := t.nodes[n].stamp
+	stamp := t.at(n).stamp
 	for {
 		down := 2*i + 1
 		if down >= len(h) {
 			break
 		}
-		if down+1 < len(h) && t.nodes[h[down+1]].stamp < t.nodes[h[down]].stamp {
+		if down+1 < len(h) && t.at(h[down+1]).stamp < t.at(h[down]).stamp {
 			down++
 		}
-		if t.nodes[h[down]].stamp >= stamp {
+		if t.at(h[down]).stamp >= stamp {
 			break
 		}
 		h[i] = h[down]
-		t.nodes[h[i]].place = int32(i)
+		t.at(h[i]).place = int32(i)
 		i = down
 	}
 	h[i] = n
-	t.nodes[n].place = int32(i)
+	t.at(n).place = int32(i)
 }

@@ -85,7 +85,7 @@ func (l *ledger) prefilled(r *request, before, after int) {
 // pathSlots appends the slots of the path that r has locked.
 func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
 	var path []int32
-	for n := r.node; n != root; n = l.tree.nodes[n].parent {
+	for n := r.node; n != root; n = l.tree.at(n).parent {
 		path = append(path, n)
 	}
 	for i := len(path) - 1; i >= 0; i-- {
@@ -169,7 +169,7 @@ func (l *ledger) stored(t *tree, n int32) {
 	for int(n) >= len(l.nodes) {
 		l.nodes = append(l.nodes, nil)
 	}
-	x := &t.nodes[n]
+	x := t.at(n)
 	slots := l.requests[x.seq.owner][x.from*l.page : x.to*l.page]
 	l.nodes[n] = append([]int32(nil), slots...)
 }
@@ -178,14 +178,14 @@ func (l *ledger) split(t *tree, upper, lower int32) {
 	for int(upper) >= len(l.nodes) {
 		l.nodes = append(l.nodes, nil)
 	}
-	all, at := l.nodes[lower], t.nodes[upper].size()*int(l.page)
+	all, at := l.nodes[lower], t.at(upper).size()*int(l.page)
 	l.nodes[upper], l.nodes[lower] = all[:at:at], all[at:]
 }
 
 // removed frees the slots of a node; those of a grain go page by page, the last
 // first.
 func (l *ledger) removed(t *tree, n int32, from int32) {
-	x := &t.nodes[n]
+	x := t.at(n)
 	keep := int(from-x.from) * int(l.page)
 	slots := l.nodes[n][keep:]
 	l.nodes[n] = l.nodes[n][:keep]

@@ -23,7 +23,7 @@ func newPageEvents(prompts *prompt.Tree) *pageEvents { return &pageEvents{prompt
 func (e *pageEvents) begin(p *scheduler.Pass) { e.pass = p }
 
 func (e *pageEvents) stored(t *tree, n int32) {
-	x := &t.nodes[n]
+	x := t.at(n)
 	e.reach(max(n, x.parent))
 	event := scheduler.KVEvent{Stored: make([]scheduler.KVBlock, 0, x.size())}
 	if x.parent != root {
@@ -78,12 +78,12 @@ func generatedToken(s *sequence, i int) uint64 {
 
 func (e *pageEvents) split(t *tree, upper, lower int32) {
 	e.reach(upper)
-	all, at := e.hashes[lower], t.nodes[upper].size()
+	all, at := e.hashes[lower], t.at(upper).size()
 	e.hashes[upper], e.hashes[lower] = all[:at:at], all[at:]
 }
 
 func (e *pageEvents) removed(t *tree, n int32, from int32) {
-	keep := int(from - t.nodes[n].from)
+	keep := int(from - t.at(n).from)
 	e.gone = append(e.gone, e.hashes[n][keep:]...)
 	e.hashes[n] = e.hashes[n][:keep]
 }

@@ -15,8 +15,9 @@ type tree struct {
 	perNode  int32 // pages of a prompt node
 	interior bool  // every unlocked page is evictable (Rules.Evictable)
 
-	nodes    []node
-	free     []int32 // nodes not in use
+	sheets   []*[sheetNodes]node // nodes stay where they are
+	len      int                 // nodes, those not in use among them
+	free     []int32             // nodes not in use
 	children children
 	leaves   leaves
 
@@ -53,11 +54,16 @@ type watcher interface {
 const root = int32(0)
 
 func newTree(perNode int, interior bool) *tree {
-	return &tree{
-		perNode: int32(perNode), interior: interior,
-		nodes: []node{{place: notLeaf}}, children: newChildren(),
-	}
+	t := &tree{perNode: int32(perNode), interior: interior, children: newChildren()}
+	t.at(t.fresh()).place = notLeaf // the root
+	return t
 }
+
+// sheetNodes is the number of nodes made at a time.
+const sheetNodes = 64
+
+// at is node n.
+func (t *tree) at(n int32) *node { return &t.sheets[uint32(n)/sheetNodes][uint32(n)%sheetNodes] }
 
 func (n *node) size() int { return int(n.to - n.from) }
 
@@ -97,7 +103,7 @@ func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 		if child == 0 {
 			break
 		}
-		n := &t.nodes[child]
+		n := t.at(child)
 		end := common(&n.seq, s, m, min(n.to, pages), t.perNode)
 		if end < n.to {
 			return end, t.split(child, end, now)
@@ -116,7 +122,7 @@ func (t *tree) lookup(s *sequence, pages int32) int32 {
 		if child == 0 {
 			break
 		}
-		n := &t.nodes[child]
+		n := t.at(child)
 		m = common(&n.seq, s, m, min(n.to, pages), t.perNode)
 		if m < n.to {
 			break
@@ -136,8 +142,8 @@ func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 	m, at := t.walk(s, pages, t.tick())
 	if m < pages {
 		at = t.create(at, s, m, pages)
-		t.nodes[at].stamp = t.tick()
-		t.nodes[at].place = notLeaf
+		t.at(at).stamp = t.tick()
+		t.at(at).place = notLeaf
 		t.addLeaf(at)
 		if t.watch != nil {
 			t.watch.stored(t, at)
@@ -151,7 +157,7 @@ func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
 	t.changes++
 	n := t.create(at, s, from, to)
-	t.nodes[n].grain, t.nodes[n].locks = true, 1
+	t.at(n).grain, t.at(n).locks = true, 1
 	t.unlockedPages -= int(to - from)
 	if t.watch != nil {
 		t.watch.stored(t, n)
@@ -162,8 +168,8 @@ func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
 // create adds an unlocked node that is not in the set of leaves yet.
 func (t *tree) create(parent int32, s *sequence, from, to int32) int32 {
 	n := t.fresh()
-	t.nodes[n] = node{seq: *s, from: from, to: to, parent: parent, place: notLeaf}
-	up := &t.nodes[parent]
+	*t.at(n) = node{seq: *s, from: from, to: to, parent: parent, place: notLeaf}
+	up := t.at(parent)
 	if up.place != notLeaf {
 		t.removeLeaf(parent)
 	}
@@ -181,20 +187,20 @@ func (t *tree) fresh() int32 {
 		t.free = t.free[:last]
 		return n
 	}
-	if len(t.nodes) == cap(t.nodes) { // append adds a quarter: five times as much is touched in the end
-		t.nodes = append(make([]node, 0, 2*len(t.nodes)), t.nodes...)
+	if t.len%sheetNodes == 0 {
+		t.sheets = append(t.sheets, new([sheetNodes]node))
 	}
-	t.nodes = append(t.nodes, node{})
-	return int32(len(t.nodes) - 1)
+	t.len++
+	return int32(t.len - 1)
 }
 
 // split cuts node low before page at and returns the new node that holds its
 // first part; low keeps its locks, children and holders.
 func (t *tree) split(low, at int32, now int64) int32 {
 	up := t.fresh()
-	n := &t.nodes[low]
+	n := t.at(low)
 	key := n.seq.key(n.from, t.perNode)
-	t.nodes[up] = node{
+	*t.at(up) = node{
 		seq: n.seq, from: n.from, to: at, parent: n.parent, children: 1,
 		locks: n.locks, place: notLeaf, stamp: n.stamp, grain: n.grain,
 	}
@@ -206,10 +212,10 @@ func (t *tree) split(low, at int32, now int64) int32 {
 	t.children.put(up, n.seq.key(at, t.perNode), low)
 	switch {
 	case n.grain:
-		t.nodes[up].stamp = now // its pages were passed whole
+		t.at(up).stamp = now // its pages were passed whole
 	case t.interior:
 		t.stamp(low, now)
-		t.nodes[up].stamp = t.tick()
+		t.at(up).stamp = t.tick()
 	}
 	if t.watch != nil {
 		t.watch.split(t, up, low)
@@ -219,18 +225,18 @@ func (t *tree) split(low, at int32, now int64) int32 {
 
 // stamp marks n as walked over at now, unless it has been later.
 func (t *tree) stamp(n int32, now int64) {
-	if t.nodes[n].stamp >= now {
+	if t.at(n).stamp >= now {
 		return
 	}
-	t.nodes[n].stamp = now
-	if i := t.nodes[n].place; i != notLeaf {
+	t.at(n).stamp = now
+	if i := t.at(n).place; i != notLeaf {
 		t.leafDown(int(i))
 	}
 }
 
 // stampPath marks n and all before it.
 func (t *tree) stampPath(n int32, now int64) {
-	for ; n != root; n = t.nodes[n].parent {
+	for ; n != root; n = t.at(n).parent {
 		t.stamp(n, now)
 	}
 }
@@ -238,8 +244,8 @@ func (t *tree) stampPath(n int32, now int64) {
 // lock keeps n and all before it from eviction.
 func (t *tree) lock(n int32) {
 	t.changes++
-	for ; n != root; n = t.nodes[n].parent {
-		x := &t.nodes[n]
+	for ; n != root; n = t.at(n).parent {
+		x := t.at(n)
 		if x.locks++; x.locks == 1 {
 			t.unlockedPages -= x.size()
 			if x.place != notLeaf {
@@ -252,8 +258,8 @@ func (t *tree) lock(n int32) {
 // unlock takes a lock back.
 func (t *tree) unlock(n int32) {
 	t.changes++
-	for ; n != root; n = t.nodes[n].parent {
-		x := &t.nodes[n]
+	for ; n != root; n = t.at(n).parent {
+		x := t.at(n)
 		if invariant.Enabled && x.locks == 0 {
 			panic(fmt.Sprintf("radix tree: unlock of node %d, which has no lock", n))
 		}
@@ -274,7 +280,7 @@ func (t *tree) evict(want int) int {
 		t.changes++
 		t.content++
 		n := t.leaves.heap[0]
-		x := &t.nodes[n]
+		x := t.at(n)
 		cut := x.size()
 		if x.grain {
 			cut = min(cut, want-freed)
@@ -287,7 +293,7 @@ func (t *tree) evict(want int) int {
 
 // prune removes the last cut pages of leaf n; all of it where it is no grain.
 func (t *tree) prune(n int32, cut int) {
-	x := &t.nodes[n]
+	x := t.at(n)
 	if t.watch != nil {
 		t.watch.removed(t, n, x.to-int32(cut))
 	}
@@ -302,7 +308,7 @@ func (t *tree) prune(n int32, cut int) {
 	parent := x.parent
 	x.seq = sequence{}
 	t.free = append(t.free, n)
-	up := &t.nodes[parent]
+	up := t.at(parent)
 	if up.children--; up.children == 0 && up.locks == 0 && parent != root {
 		t.addLeaf(parent)
 	}

@@ -61,7 +61,7 @@ type residency struct {
 func (s *residency) begin(p *scheduler.Pass) { s.pass = p }
 
 func (s *residency) stored(t *tree, n int32) {
-	x := &t.nodes[n]
+	x := t.at(n)
 	for at := x.from; at < x.promptEnd(); {
 		i := at / t.perNode
 		at = min(x.promptEnd(), (i+1)*t.perNode)
@@ -70,7 +70,7 @@ func (s *residency) stored(t *tree, n int32) {
 }
 
 func (s *residency) removed(t *tree, n int32, from int32) {
-	x := &t.nodes[n]
+	x := t.at(n)
 	for at := x.promptEnd(); at > from; {
 		i := (at - 1) / t.perNode
 		at = max(from, i*t.perNode)

@@ -61,8 +61,8 @@ func (c *Core) residentNodes() map[prompt.NodeID]int32 {
 	for _, n := range c.tree.free {
 		dead[n] = true
 	}
-	for i := range c.tree.nodes {
-		n := &c.tree.nodes[i]
+	for i := range int32(c.tree.len) {
+		n := c.tree.at(i)
 		if int32(i) == root || dead[int32(i)] || n.seq.seed > 0 {
 			continue
 		}
