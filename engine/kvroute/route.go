@@ -50,14 +50,14 @@ type Route struct {
 
 var _ drt.Picker = (*Route)(nil)
 
-// card is what a router needs to know of a model card.
+// card is what a router needs to know of an engine.ModelCard.
 type card struct {
-	BlockTokens      int `json:"kv_cache_block_size"`
-	MaxBatchedTokens int `json:"max_num_batched_tokens"`
-	Runtime          struct {
-		BlockTokens      int               `json:"kv_cache_block_size"`
-		MaxBatchedTokens int               `json:"max_num_batched_tokens"`
-		Sources          []kvevents.Source `json:"kv_events"` // kvevents.SourcesKey
+	BlockTokens int `json:"kv_cache_block_size"`
+	Runtime     struct {
+		MaxBatchedTokens int `json:"max_num_batched_tokens"`
+		Data             struct {
+			Sources []kvevents.Source `json:"kv_events"` // kvevents.SourcesKey
+		} `json:"runtime_data"`
 	} `json:"runtime_config"`
 }
 
@@ -128,14 +128,14 @@ func (r *Route) take(c drt.Card) error {
 	if err := json.Unmarshal(c.JSON, &got); err != nil {
 		return err
 	}
-	block := max(got.BlockTokens, got.Runtime.BlockTokens)
+	block := got.BlockTokens
 	if block <= 0 {
 		return nil // it does not say
 	}
 	if r.picker == nil {
 		p, err := kvevents.NewPicker(kvevents.PickerOptions{Warn: r.options.Warn, Router: router.LiveOptions{
 			Config: r.options.Config, Stage: r.options.Stage, Estimator: r.options.Estimator, Seed: r.options.Seed,
-			BlockTokens: block, MaxBatchedTokens: max(got.MaxBatchedTokens, got.Runtime.MaxBatchedTokens),
+			BlockTokens: block, MaxBatchedTokens: got.Runtime.MaxBatchedTokens,
 		}})
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (r *Route) take(c drt.Card) error {
 	if want := r.picker.BlockTokens(); block != want {
 		return fmt.Errorf("blocks of %d tokens, want %d as of the others", block, want)
 	}
-	return r.picker.Follow(c.ID, got.Runtime.Sources)
+	return r.picker.Follow(c.ID, got.Runtime.Data.Sources)
 }
 
 // Known waits until the cards of so many workers are there.

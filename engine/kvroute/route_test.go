@@ -76,7 +76,10 @@ func serve(t *testing.T, hub *drt.Hub) *worker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Cleanup(context.Background()) })
-	card, err := json.Marshal(map[string]any{"kv_cache_block_size": config.KVCacheBlockSize, "runtime_config": config.RuntimeData})
+	card, err := json.Marshal(engine.ModelCard{
+		KVCacheBlockSize: config.KVCacheBlockSize,
+		RuntimeConfig:    engine.RuntimeConfig{MaxNumBatchedTokens: config.MaxNumBatchedTokens, RuntimeData: config.RuntimeData},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
