@@ -12,8 +12,9 @@ type Engine struct {
 	Block  int  // tokens of a block
 	Whole  bool // blocks count as a whole, however few of their tokens are taken
 
-	// sums[n] is what the tokens after a context of 0 to n-1 tokens take together, ms.
-	sums []float64
+	// sums[n] is what the tokens after a context of 0 to n-1 tokens take together,
+	// ms; or of 0 to n·Block tokens, where each after the n-th block takes steps[n].
+	sums, steps []float64
 }
 
 // NewEngine is the engine of the given arguments.
@@ -36,32 +37,36 @@ func NewEngine(a *engineargs.Args) (*Engine, error) {
 // Alone is what it takes to decode tokens after a context of input tokens, one
 // by one and with nobody else on the engine, in ms.
 func (e *Engine) Alone(input, tokens int) float64 {
-	if len(e.sums) <= input+tokens {
-		e.extend(input + tokens)
+	if e.Whole && !e.Clock.Model.ByContext() {
+		return max(0, e.blockwise(input+tokens)-e.blockwise(input))
+	}
+	if len(e.sums) == 0 {
+		e.sums = append(e.sums, 0)
+	}
+	for n := len(e.sums); n <= input+tokens; n++ {
+		e.sums = append(e.sums, e.sums[n-1]+e.step(n-1))
 	}
 	return e.sums[input+tokens] - e.sums[input]
 }
 
-// extend makes sums that go up to a context of n tokens. Where a step depends on
-// the blocks alone, one is looked at for each number of blocks.
-func (e *Engine) extend(n int) {
+// blockwise is what the tokens after a context of 0 to n-1 tokens take together,
+// when a step depends on the number of blocks alone. The step after a context of
+// none is by itself; those after 1 to Block tokens are alike, and so on.
+func (e *Engine) blockwise(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	blocks := (n - 1) / e.Block // that are full before the last step
 	if len(e.sums) == 0 {
-		e.sums = append(e.sums, 0)
+		e.sums = append(e.sums, e.step(0))
+		e.steps = append(e.steps, e.step(1))
 	}
-	same := 1 // how many steps in a row take the same
-	if e.Whole && !e.Clock.Model.ByContext() {
-		same = e.Block
+	for len(e.sums) <= blocks {
+		last := len(e.sums) - 1
+		e.sums = append(e.sums, e.sums[last]+float64(float64(e.Block)*e.steps[last]))
+		e.steps = append(e.steps, e.step((last+1)*e.Block+1))
 	}
-	sum := e.sums[len(e.sums)-1]
-	for next := len(e.sums) - 1; next < n; {
-		ms := e.step(next)
-		last := (next + same - 1) / same * same // the context that fills the blocks
-		for ok := true; ok; ok = next <= last {
-			sum += ms
-			e.sums = append(e.sums, sum)
-			next++
-		}
-	}
+	return e.sums[blocks] + float64(float64(n-1-blocks*e.Block)*e.steps[blocks])
 }
 
 // step is the time of the token after a context of n tokens, in ms.

@@ -7,7 +7,7 @@ import (
 )
 
 // callsPerBatch is how many calls are handed over at once.
-const callsPerBatch = 1 << 9
+const callsPerBatch = 1 << 8
 
 // kind is which method of an observer is to be called.
 type kind uint8
@@ -71,6 +71,10 @@ type pass struct {
 	worker                                             sim.WorkerID
 	stage                                              scheduler.Role
 	kvAtEnd, detailed                                  bool
+}
+
+func newBatch() *batch {
+	return &batch{order: make([]kind, 0, callsPerBatch), passes: make([]pass, 0, callsPerBatch)}
 }
 
 func (b *batch) complete() bool { return len(b.order) >= callsPerBatch }

@@ -37,13 +37,13 @@ type Relay struct {
 
 // waiting is how many full batches may wait for the observer; a replay that is
 // faster than that waits for it in turn.
-const waiting = 4
+const waiting = 3
 
 // New returns a relay to an observer, which is called on another goroutine from
 // now on until Close has returned.
 func New(to Observer) *Relay {
 	r := &Relay{
-		to: to, fill: new(batch),
+		to: to, fill: newBatch(),
 		full: make(chan *batch, waiting), spare: make(chan *batch, waiting), done: make(chan struct{}),
 	}
 	go r.show()
@@ -99,7 +99,7 @@ func (r *Relay) passOn() {
 	select {
 	case r.fill = <-r.spare:
 	default:
-		r.fill = new(batch)
+		r.fill = newBatch()
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -19,7 +18,7 @@ import (
 const (
 	groupRows = 1 << 17
 	pageBytes = 1 << 15
-	batch     = 1 << 10
+	batch     = 1 << 9
 )
 
 // schema has the columns in their order; parquet.Group would sort them. Whole
@@ -74,13 +73,22 @@ func writeParquet(w io.Writer, rows []Row) error {
 // not depend on how many.
 func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, rows []Row) error {
 	var filled errgroup
-	var next atomic.Int32
 	writers := group.ColumnWriters()
-	for range min(runtime.GOMAXPROCS(0), len(columns)) {
+	atOnce := min(runtime.GOMAXPROCS(0), len(columns))
+	for first := range atOnce {
 		filled.start(func() error {
 			values := make([]parquet.Value, 0, batch)
-			for i := int(next.Add(1)) - 1; i < len(columns); i = int(next.Add(1)) - 1 {
-				if err := fillColumn(writers[i], &columns[i], i, rows, values); err != nil {
+			for from := 0; from < len(rows); from += batch { // few rows, so that they stay near
+				part := rows[from:min(from+batch, len(rows))]
+				for i := first; i < len(columns); i += atOnce {
+					values = columns[i].appendValues(values[:0], i, part)
+					if _, err := writers[i].WriteRowValues(values); err != nil {
+						return err
+					}
+				}
+			}
+			for i := first; i < len(columns); i += atOnce {
+				if err := writers[i].Flush(); err != nil {
 					return err
 				}
 			}
@@ -91,19 +99,6 @@ func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, rows [
 		return err
 	}
 	return group.Flush()
-}
-
-// fillColumn writes the values of column c, which is the i-th. values is room to
-// convert them in.
-func fillColumn(out *parquet.ColumnWriter, c *Column, i int, rows []Row, values []parquet.Value) error {
-	for from := 0; from < len(rows); from += batch {
-		part := rows[from:min(from+batch, len(rows))]
-		values = c.appendValues(values[:0], i, part)
-		if _, err := out.WriteRowValues(values); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
 }
 
 // appendValues appends the values of c, which is the i-th column.
