@@ -70,6 +70,9 @@ kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs
 	bin/pyzmq/bin/python -c 'import zmq' 2> /dev/null || bin/pyzmq/bin/python -m pip install -q pyzmq
 	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./kvevents/... -run 'Libzmq|Other' -count 1 -v
 
+cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
+	$(GO) test ./drt -run Fault -count 1 -timeout 10m -v -faults
+
 interop: ## talk with the published Python package, as its caller and its worker
 	.ci/interop $(PEERS)
 

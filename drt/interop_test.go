@@ -171,9 +171,15 @@ func ticking(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2
 	var in struct {
 		N          int
 		Slow, Fail bool
+		Stop       struct {
+			Max *int `json:"max_tokens"`
+		} `json:"stop_conditions"`
 	}
 	if err := json.Unmarshal(rq.Payload, &in); err != nil {
 		return nil, err
+	}
+	if in.Stop.Max != nil {
+		in.N = *in.Stop.Max // what is left after a migration
 	}
 	return func(yield func(drt.Item, error) bool) {
 		for i := range in.N {
