@@ -6,29 +6,52 @@ type step struct {
 	payload  []byte
 }
 
-// ring keeps the steps published last, oldest first. Their sequence numbers
-// follow each other.
+// ring keeps the steps published last. Their sequence numbers follow each other.
 type ring struct {
+	most  int // steps
+	bytes int // of the payloads kept
 	steps []step
-	head  int // of the oldest, once all places are taken
-	size  int
+	head  int // of the oldest
+	n     int
 }
 
-func newRing(size int) *ring { return &ring{size: size} }
+// maxRing bounds the payloads kept, in bytes; the latest step is always kept.
+const maxRing = 256 << 20
 
-// add puts a step in, over the oldest if there is no place left.
+func newRing(most int) *ring { return &ring{most: most} }
+
+// add puts a step in, and takes out the oldest where there is no room for it.
 func (r *ring) add(s step) {
-	if len(r.steps) < r.size {
-		r.steps = append(r.steps, s)
-		return
+	r.bytes += len(s.payload)
+	for r.n == r.most || r.n > 0 && r.bytes > maxRing {
+		r.drop()
 	}
-	r.steps[r.head] = s
-	r.head = (r.head + 1) % r.size
+	if r.n == len(r.steps) {
+		r.grow()
+	}
+	r.steps[(r.head+r.n)%len(r.steps)] = s
+	r.n++
+}
+
+// drop takes the oldest step out.
+func (r *ring) drop() {
+	r.bytes -= len(r.steps[r.head].payload)
+	r.steps[r.head] = step{}
+	r.head = (r.head + 1) % len(r.steps)
+	r.n--
+}
+
+// grow makes room for more steps.
+func (r *ring) grow() {
+	wide := make([]step, min(r.most, max(16, 2*len(r.steps))))
+	n := copy(wide, r.steps[r.head:])
+	copy(wide[n:], r.steps[:r.head])
+	r.steps, r.head = wide, 0
 }
 
 // oldest is the first sequence number kept.
 func (r *ring) oldest() (uint64, bool) {
-	if len(r.steps) == 0 {
+	if r.n == 0 {
 		return 0, false
 	}
 	return r.steps[r.head].sequence, true
@@ -38,10 +61,10 @@ func (r *ring) oldest() (uint64, bool) {
 // reports false.
 func (r *ring) from(sequence uint64, f func(step) bool) {
 	oldest, ok := r.oldest()
-	if !ok || sequence > oldest+uint64(len(r.steps)) {
+	if !ok || sequence > oldest+uint64(r.n) {
 		return
 	}
-	for i := int(max(sequence, oldest) - oldest); i < len(r.steps); i++ {
+	for i := int(max(sequence, oldest) - oldest); i < r.n; i++ {
 		if !f(r.steps[(r.head+i)%len(r.steps)]) {
 			return
 		}

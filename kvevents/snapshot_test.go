@@ -105,6 +105,34 @@ func TestEvictionBoundary(t *testing.T) {
 	}
 }
 
+// A ring keeps the latest steps, fewer where they are large.
+func TestRing(t *testing.T) {
+	small, large := make([]byte, 10), make([]byte, maxRing/3+1)
+	r, plain := newRing(7), []uint64{}
+	for i := range uint64(200) {
+		payload := small
+		if i > 100 && i%5 == 0 || i > 150 && i < 160 {
+			payload = large
+		}
+		r.add(step{i, payload})
+		plain = append(plain, i)
+		if len(plain) > 7 {
+			plain = plain[1:]
+		}
+		var kept []uint64
+		bytes := 0
+		r.from(0, func(s step) bool {
+			kept = append(kept, s.sequence)
+			bytes += len(s.payload)
+			return true
+		})
+		tail := plain[len(plain)-len(kept):]
+		if !slices.Equal(kept, tail) || bytes != r.bytes || bytes > maxRing || len(kept) < 2 && i > 0 || i < 100 && len(kept) != len(plain) {
+			t.Fatalf("after %d: kept %v of %v, %d bytes of %d", i, kept, plain, bytes, r.bytes)
+		}
+	}
+}
+
 // literal is the snapshot by the letter of router.md 13.3 and 13.4, with depths
 // found anew by walking to the root.
 type literal struct {

@@ -169,7 +169,8 @@ func TestNoReplay(t *testing.T) {
 // Events beyond what may wait are dropped and counted; whoever feeds the tee
 // does not wait.
 func TestQueueIsBounded(t *testing.T) {
-	tee := open(t, TeeOptions{QueueEvents: 5})
+	said := make(chan string, 10)
+	tee := open(t, TeeOptions{QueueEvents: 5, Warn: func(s string) { said <- s }})
 	events := make([]scheduler.KVEvent, 2000)
 	for i := range events {
 		events[i] = scheduler.KVEvent{Removed: []uint64{uint64(i)}}
@@ -179,6 +180,9 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("%d dropped, want 1995", dropped)
 	}
 	published(t, tee, 5)
+	if got, want := <-said, "events dropped, 1 in all: more than 5 wait to be published"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
 	if got := tee.Stats(); got.QueueDropped != 1995 || got.Published != 5 {
 		t.Errorf("%+v", got)
 	}

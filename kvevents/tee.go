@@ -24,8 +24,9 @@ type TeeOptions struct {
 	Topic string
 	// BlockTokens is the number of tokens of a block, told in every event.
 	BlockTokens int
-	// BufferSteps is the number of batches kept for subscribers, default 10,000.
-	// Who asks for older ones gets a snapshot.
+	// BufferSteps is the number of batches kept for subscribers, default 10,000;
+	// fewer where they come to more than 256 MiB. Who asks for older ones gets a
+	// snapshot.
 	BufferSteps int
 	// QueueEvents is the number of events that may wait to be published, default
 	// 100,000. More are lost, without a trace in the sequence numbers.
@@ -77,11 +78,12 @@ type Tee struct {
 	done    chan struct{}
 	quit    chan struct{}
 
-	mu      sync.Mutex
-	queue   []Change
-	closing bool
-	stats   TeeStats
-	wake    chan struct{} // of capacity 1: the queue has grown
+	mu       sync.Mutex
+	queue    []Change
+	closing  bool
+	stats    TeeStats
+	warnings []string
+	wake     chan struct{} // of capacity 1: there is something to do
 
 	// Of the goroutine alone.
 	next   uint64 // sequence number of the batch published next
@@ -176,12 +178,13 @@ func (t *Tee) push(c Change) bool {
 // warnEvery is how many losses make another warning.
 const warnEvery = 10_000
 
-// lost counts losses and warns of the first and of every warnEvery-th.
+// lost counts losses, and leaves a warning of the first and of every warnEvery-th
+// to the goroutine, since whoever is warned must not hold up the engine.
 func (t *Tee) lost(count *uint64, n int, format string, bound int) {
 	before := *count
 	*count += uint64(n)
 	if before == 0 || before/warnEvery != *count/warnEvery {
-		go t.options.Warn(fmt.Sprintf(format, *count, bound)) // whoever listens must not hold up the engine
+		t.warnings = append(t.warnings, fmt.Sprintf(format, *count, bound))
 	}
 }
 
@@ -212,6 +215,7 @@ func (t *Tee) run(requests <-chan zmtp.Request) {
 			return
 		default:
 		}
+		t.warn()
 		c, ok, closing := t.take()
 		switch {
 		case ok:
@@ -227,6 +231,17 @@ func (t *Tee) run(requests <-chan zmtp.Request) {
 				return
 			}
 		}
+	}
+}
+
+// warn hands on what was left to be said.
+func (t *Tee) warn() {
+	t.mu.Lock()
+	said := t.warnings
+	t.warnings = nil
+	t.mu.Unlock()
+	for _, text := range said {
+		t.options.Warn(text)
 	}
 }
 
