@@ -108,6 +108,12 @@ func (b *bench) run(t *testing.T, e Engine) <-chan error {
 // client calls the worker's endpoint.
 func (b *bench) client(t *testing.T) *Remote {
 	t.Helper()
+	return b.remote(t, "backend")
+}
+
+// remote calls the endpoint of a component.
+func (b *bench) remote(t *testing.T, component string) *Remote {
+	t.Helper()
 	rt, err := drt.Connect(t.Context(), drt.Config{Discovery: drt.Mem, Hub: b.hub, ResponseHost: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +123,7 @@ func (b *bench) client(t *testing.T) *Remote {
 			t.Error(err)
 		}
 	})
-	ep, err := rt.Endpoint("dynamo", "backend", "generate")
+	ep, err := rt.Endpoint("dynamo", component, "generate")
 	if err != nil {
 		t.Fatal(err)
 	}

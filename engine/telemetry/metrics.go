@@ -36,7 +36,8 @@ func (m *Metrics) Register(collector any) error {
 // Name is whose metrics they are.
 type Name struct {
 	Namespace, Component, Endpoint string
-	// WorkerID, if not 0, is a label worker_id more.
+	// WorkerID, if not 0, is a label worker_id more. The same Metrics have it
+	// everywhere or nowhere.
 	WorkerID uint64
 }
 

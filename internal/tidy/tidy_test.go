@@ -186,6 +186,7 @@ func doors() map[string][]string {
 		"go.uber.org/goleak":               {"frontend", "cancel", "drt", "engine", "frontend", "kvevents", "replay"},
 		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
 		"go.opentelemetry.io/":             {"engine/telemetry"},
+		"go.opentelemetry.io/otel/sdk/":    {"engine"},                        // tests look at its spans
 		"github.com/prometheus/":           {"engine/telemetry", "drt/stack"}, // there to keep etcd's metrics out
 		"google.golang.org/grpc":           {"drt", "engine/telemetry"},
 	}
