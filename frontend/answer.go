@@ -135,7 +135,7 @@ func (a *reply) ask(ctx context.Context, headers map[string]string) {
 	rq := a.question.request()
 	at := float64(a.began.UnixNano()) / 1e6
 	rq.RequestTimestampMS = &at
-	chunks, err := a.model.Service.Generate(ctx, a.rc, Call{rq, headers})
+	chunks, err := a.model.Service.Generate(ctx, a.rc, rq, headers)
 	switch {
 	case err != nil:
 		a.refuse(err)

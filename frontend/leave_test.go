@@ -9,7 +9,6 @@ import (
 
 	"github.com/replay-llm/replay/cancel"
 	"github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/frontend"
 )
 
 // A client that leaves before the first byte, or in the middle of a stream, stops
@@ -30,7 +29,7 @@ func TestClientLeaves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			began := make(chan struct{})
 			f := &fake{ended: make(chan cancel.Context, 1)}
-			f.answer = func(_ context.Context, rc cancel.Context, _ frontend.Call, yield func(*engine.Chunk, error) bool) {
+			f.answer = func(_ context.Context, rc cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
 				for range test.tokens {
 					yield(&engine.Chunk{TokenIDs: []uint32{400}}, nil)
 				}

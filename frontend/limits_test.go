@@ -50,7 +50,7 @@ func TestSlowSenders(t *testing.T) {
 // A client that does not read its answer has left.
 func TestSlowReader(t *testing.T) {
 	f := &fake{ended: make(chan cancel.Context, 1)}
-	f.answer = func(_ context.Context, rc cancel.Context, _ frontend.Call, yield func(*engine.Chunk, error) bool) {
+	f.answer = func(_ context.Context, rc cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
 		text := strings.Repeat("x", 1<<20)
 		for !rc.IsStopped() {
 			if !yield(&engine.Chunk{TokenIDs: []uint32{1}, Text: &text}, nil) {
@@ -70,7 +70,7 @@ func TestSlowReader(t *testing.T) {
 // What requests under way hold is bounded: who would exceed it may come again.
 func TestPending(t *testing.T) {
 	hold := make(chan struct{})
-	f := &fake{answer: func(_ context.Context, _ cancel.Context, c frontend.Call, yield func(*engine.Chunk, error) bool) {
+	f := &fake{answer: func(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
 		<-hold
 		yield(&engine.Chunk{FinishReason: engine.FinishStop}, nil)
 	}}
@@ -141,11 +141,11 @@ func FuzzBody(f *testing.F) {
 }
 
 // bounded repeats at most 100 tokens.
-func bounded(ctx context.Context, rc cancel.Context, c frontend.Call, yield func(*engine.Chunk, error) bool) {
-	if c.Request.MaxTokens(16) > 100 {
-		c.Request.SetMaxTokens(100)
+func bounded(ctx context.Context, rc cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
+	if rq.MaxTokens(16) > 100 {
+		rq.SetMaxTokens(100)
 	}
-	repeat(ctx, rc, c, yield)
+	repeat(ctx, rc, rq, yield)
 }
 
 // asServer makes this test binary a frontend of its own.

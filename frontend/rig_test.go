@@ -24,14 +24,14 @@ const timeLimit = time.Minute
 
 // fake is a model whose answers are a function.
 type fake struct {
-	answer func(ctx context.Context, rc cancel.Context, c frontend.Call, yield func(*engine.Chunk, error) bool)
-	setup  func(c frontend.Call) error
+	answer func(ctx context.Context, rc cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool)
+	setup  func(*engine.Request) error
 	ended  chan cancel.Context // gets one when an answer is over
 }
 
-func (f *fake) Generate(ctx context.Context, rc cancel.Context, c frontend.Call) (iter.Seq2[*engine.Chunk, error], error) {
+func (f *fake) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, _ map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	if f.setup != nil {
-		if err := f.setup(c); err != nil {
+		if err := f.setup(rq); err != nil {
 			return nil, err
 		}
 	}
@@ -39,16 +39,16 @@ func (f *fake) Generate(ctx context.Context, rc cancel.Context, c frontend.Call)
 		if f.ended != nil {
 			defer func() { f.ended <- rc }()
 		}
-		f.answer(ctx, rc, c, yield)
+		f.answer(ctx, rc, rq, yield)
 	}, nil
 }
 
 // repeat answers with the prompt's own tokens, as many as are asked for, one in
 // a chunk.
-func repeat(_ context.Context, _ cancel.Context, c frontend.Call, yield func(*engine.Chunk, error) bool) {
-	n := int(c.Request.MaxTokens(16))
+func repeat(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
+	n := int(rq.MaxTokens(16))
 	for i := range n {
-		t := c.Request.TokenIDs[i%len(c.Request.TokenIDs)]
+		t := rq.TokenIDs[i%len(rq.TokenIDs)]
 		chunk := &engine.Chunk{TokenIDs: []uint32{t}}
 		if i == n-1 {
 			chunk.FinishReason = engine.FinishLength

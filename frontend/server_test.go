@@ -188,8 +188,8 @@ func TestErrors(t *testing.T) {
 	} {
 		// As the error of the call, and as that of the first element.
 		for _, f := range []*fake{
-			{setup: func(frontend.Call) error { return test.err }},
-			{answer: func(_ context.Context, _ cancel.Context, _ frontend.Call, yield func(*engine.Chunk, error) bool) {
+			{setup: func(*engine.Request) error { return test.err }},
+			{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
 				yield(nil, test.err)
 			}},
 		} {
@@ -213,7 +213,7 @@ func TestErrorInStream(t *testing.T) {
 		},
 		"no other": func(func(*engine.Chunk, error) bool) {},
 	} {
-		s := open(t, &fake{answer: func(_ context.Context, _ cancel.Context, _ frontend.Call, yield func(*engine.Chunk, error) bool) {
+		s := open(t, &fake{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
 			yield(&engine.Chunk{TokenIDs: []uint32{400}}, nil)
 			last(yield)
 		}}, nil)
@@ -255,7 +255,7 @@ func TestModelsAndHealth(t *testing.T) {
 // Shutdown kills what does not end in time, and that is no client's doing.
 func TestShutdownKills(t *testing.T) {
 	began := make(chan struct{})
-	s := open(t, &fake{answer: func(_ context.Context, rc cancel.Context, _ frontend.Call, _ func(*engine.Chunk, error) bool) {
+	s := open(t, &fake{answer: func(_ context.Context, rc cancel.Context, _ *engine.Request, _ func(*engine.Chunk, error) bool) {
 		close(began)
 		<-rc.Killed()
 	}}, nil)

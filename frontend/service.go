@@ -9,18 +9,13 @@ import (
 	"github.com/replay-llm/replay/engine"
 )
 
-// Call is a request on its way to a model.
-type Call struct {
-	Request *engine.Request
-	Headers map[string]string // that go with it, by lower-case name
-}
-
-// Service answers the requests to one model.
+// Service answers the requests to one model: an engine.Target.
 type Service interface {
-	// Generate asks for an answer. An error means that nothing was begun. The
-	// sequence ends with a terminal chunk or an error. The end of ctx kills the
-	// request; stopping rc makes it end early.
-	Generate(ctx context.Context, rc cancel.Context, c Call) (iter.Seq2[*engine.Chunk, error], error)
+	// Generate asks for an answer; headers go with the request, by lower-case
+	// name. An error means that nothing was begun. The sequence ends with a
+	// terminal chunk or an error. The end of ctx kills the request; stopping rc
+	// makes it end early.
+	Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error)
 }
 
 // Model is a model that can be asked.

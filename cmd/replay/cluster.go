@@ -18,6 +18,7 @@ type cluster struct {
 	router                                 choice
 	engineArgs, prefillArgs, decodeArgs    string
 	scale                                  string
+	half                                   bool // it is a worker of one of two pools
 	aic                                    engineargs.AIC
 }
 

@@ -28,8 +28,18 @@ func main() {
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	args     []string // the command line without the program
-	again    string   // where to record a run that was run before, and nothing else; usually ""
+	args     []string      // the command line without the program
+	calm     chan struct{} // gets one from a command that ends in its own time after a signal; may be nil
+	again    string        // where to record a run that was run before, and nothing else; usually ""
+}
+
+// endInOwnTime says that the command needs longer than patience to end in good
+// order. A second signal still ends it at once.
+func (s streams) endInOwnTime() {
+	select {
+	case s.calm <- struct{}{}:
+	default:
+	}
 }
 
 // patience is how long a command may take to notice that it is to end, and to
@@ -41,11 +51,11 @@ const patience = 900 * time.Millisecond
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := untilSignal()
 	defer stop()
-	s := streams{in: newStdin(ctx, stdin), out: stdout, err: stderr, args: args}
+	s := streams{in: newStdin(ctx, stdin), out: stdout, err: stderr, args: args, calm: make(chan struct{}, 1)}
 	ended := make(chan error, 1)
 	go func() { ended <- guard(s, func() error { return execute(ctx, s, args) }) }()
 
-	err := wait(ctx, ended)
+	err := wait(ctx, s, ended)
 	var signal *signalError
 	switch {
 	case err == nil:
@@ -94,7 +104,7 @@ func (e *signalError) exit() int {
 
 // wait is the error of a command, or that of ctx when the command does not end
 // although ctx has.
-func wait(ctx context.Context, ended <-chan error) error {
+func wait(ctx context.Context, s streams, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
@@ -104,6 +114,11 @@ func wait(ctx context.Context, ended <-chan error) error {
 	case err := <-ended:
 		return err
 	case <-time.After(patience):
+	}
+	select {
+	case <-s.calm:
+		return <-ended
+	default:
 		return ctx.Err()
 	}
 }

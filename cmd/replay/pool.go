@@ -22,7 +22,7 @@ type pool struct {
 // twoPools says that prefill and decode have workers of their own. On the
 // reference's command line the numbers of workers alone do not say so.
 func (o *options) twoPools() bool {
-	return o.firstChanged("prefill-engine-args", "decode-engine-args") != "" || o.ownSettings() ||
+	return o.cluster.half || o.firstChanged("prefill-engine-args", "decode-engine-args") != "" || o.ownSettings() ||
 		!o.reference && o.firstChanged("prefill-workers", "decode-workers") != ""
 }
 

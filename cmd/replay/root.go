@@ -51,7 +51,7 @@ Without a subcommand, replay takes the command lines of the reference it repeats
 	o.bind(cmd)
 	cmd.SetVersionTemplate("replay {{.Version}}\n")
 	cmd.AddCommand(newTraceCommand(s), newConcurrencyCommand(s), newPlanCommand(s), newSweepCommand(s), newReportCommand(s), newDiffCommand(s), newCheckCommand(s), newVerifyCommand(s), newExplainCommand(s), newBoundsCommand(s))
-	cmd.AddCommand(newTracesCommand(s), newGenerateCommand(s), newCalibrateCommand(s), newStackCommand(s))
+	cmd.AddCommand(newTracesCommand(s), newGenerateCommand(s), newCalibrateCommand(s), newStackCommand(s), newWorkerCommand(s), newFrontendCommand(s))
 	cmd.AddCommand(newKVTailCommand(s), newConformanceCommand(s))
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/replay-llm/replay/cancel"
 	"github.com/replay-llm/replay/drt"
@@ -40,6 +41,7 @@ type Route struct {
 	name    drt.Name
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+	asked   atomic.Uint64
 
 	mu      sync.Mutex
 	picker  *kvevents.Picker // nil before the first card
@@ -179,8 +181,13 @@ func (r *Route) Pick(ctx context.Context, rc cancel.Context, rq *drt.Request, av
 	if err := json.Unmarshal(rq.Payload, &in); err != nil {
 		return drt.Choice{}, fault.New(fault.InvalidArgument, "request: %w", err)
 	}
+	return r.PickFor(ctx, rc, in.TokenIDs, available)
+}
+
+// PickFor is Pick for who knows the tokens of the prompt.
+func (r *Route) PickFor(ctx context.Context, rc cancel.Context, tokens []uint32, available []uint64) (drt.Choice, error) {
 	p := r.Picker()
-	if p == nil || len(in.TokenIDs) == 0 {
+	if p == nil || len(tokens) == 0 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.turn++
@@ -195,7 +202,9 @@ func (r *Route) Pick(ctx context.Context, rc cancel.Context, rq *drt.Request, av
 		case <-waiting.Done():
 		}
 	}()
-	got, err := p.Pick(waiting, kvevents.Ask{ID: rc.ID(), Tokens: in.TokenIDs}, available)
+	// Callers choose the ids of requests; two may have the same.
+	id := fmt.Sprintf("%s/%d", rc.ID(), r.asked.Add(1))
+	got, err := p.Pick(waiting, kvevents.Ask{ID: id, Tokens: tokens}, available)
 	switch {
 	case err == nil:
 		return drt.Choice{Instance: got.Worker, First: got.First, Done: got.Done}, nil

@@ -100,6 +100,7 @@ func layers() [][]string {
 		{"engine"},
 		{"replay/offline", "replay/online"},
 		{"replay"},
+		{"replay/cluster"},
 		{"internal/golden/command"},
 		{"frontend", "plan", "calibrate", "report", "engine/mocker"},
 		{"cmd", "tools", "bench", "docs", "internal/tidy"},

@@ -15,6 +15,9 @@ func NewClock() *Clock { return &Clock{time.Now()} }
 // Now is the time on the clock.
 func (c *Clock) Now() sim.Time { return sim.Time(time.Since(c.start).Nanoseconds()) / 1e6 }
 
+// At is the time on the clock at an instant.
+func (c *Clock) At(t time.Time) sim.Time { return sim.Time(t.Sub(c.start).Nanoseconds()) / 1e6 }
+
 // until is how long it takes until the clock shows at.
 func (c *Clock) until(at sim.Time) time.Duration {
 	ms := float64(at - c.Now())

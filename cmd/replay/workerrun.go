@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strconv"
+
+	served "github.com/replay-llm/replay/engine"
+	"github.com/replay-llm/replay/engine/mocker"
+	"github.com/replay-llm/replay/engine/rendezvous"
+	"github.com/replay-llm/replay/engine/telemetry"
+)
+
+// run serves until ctx ends, or standard input if that was asked for.
+func (w *worker) run(ctx context.Context, s streams) error {
+	s.endInOwnTime()
+	if w.flags.untilEOF {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() {
+			_, _ = io.Copy(io.Discard, s.in)
+			end()
+		}()
+	}
+	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	w.config.Log = log
+	w.mock.Warn = func(text string) { log.Warn(text) }
+	w.openEvents()
+	w.openMeeting()
+	mock, err := mocker.New(w.mock)
+	if err != nil {
+		return err
+	}
+	w.config.Ready = func(r served.Ready) { _ = json.NewEncoder(s.out).Encode(w.line(r)) }
+	worker, err := served.NewWorker(mock, w.config)
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx)
+}
+
+// openEvents says where the mocker publishes KV events.
+func (w *worker) openEvents() {
+	f, a := w.flags, &w.mock.Engine
+	if !f.events(w.config.Mode) {
+		a.KVEventsPort, a.ReplayPort = 0, 0
+		return
+	}
+	w.mock.KVHost = f.kvHost
+	if f.kvPort != 0 {
+		a.KVEventsPort = uint16(f.kvPort)
+	}
+	if f.kvReplay != 0 {
+		a.ReplayPort = uint16(f.kvReplay)
+	}
+}
+
+// openMeeting says where decode workers meet a prefill worker.
+func (w *worker) openMeeting() {
+	f := w.flags
+	w.mock.Rendezvous = rendezvous.Limits{Wait: f.meetLimit}
+	if w.config.Mode != served.Prefill || !f.bootstrap {
+		return
+	}
+	w.mock.BootstrapHost = f.bootstrapHost
+	if f.bootstrapPort != 0 {
+		w.mock.Engine.BootstrapPort = uint16(f.bootstrapPort)
+	}
+}
+
+// workerLine is what a worker prints when it can be found.
+type workerLine struct {
+	Endpoint string `json:"endpoint"`
+	Instance string `json:"instance"`
+	Mode     string `json:"mode"`
+	Model    string `json:"model"`
+	System   string `json:"system,omitempty"` // where /metrics, /health and /live are
+}
+
+func (w *worker) line(r served.Ready) workerLine {
+	return workerLine{
+		Endpoint: r.Endpoint.String(), Instance: strconv.FormatUint(r.WorkerID, 16), Mode: string(w.mock.Mode),
+		Model: w.mock.Model, System: r.System,
+	}
+}

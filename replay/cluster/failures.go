@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/online"
+)
+
+// listed is how many errors a report tells one by one.
+const listed = 100
+
+// List puts the requests that did not complete into the report, as errors of the
+// key online: their number, how many there are of each type, and what the first
+// ones were, by place in the trace.
+func List(r *online.Result) {
+	for i := range r.Report.Extra {
+		if f := &r.Report.Extra[i]; f.Key == "online" {
+			fields, _ := f.Value.([]collector.Field)
+			f.Value = append(fields, collector.Field{Key: "errors", Value: errorFields(r.Failed)})
+		}
+	}
+}
+
+func errorFields(failed []online.Failure) []collector.Field {
+	var types, requests []collector.Field
+	for i := range failed {
+		f := &failed[i]
+		types = count(types, string(typeOf(f.Err)))
+		if i < listed {
+			requests = append(requests, collector.Field{Key: f.Place, Value: f.Err.Error()})
+		}
+	}
+	return []collector.Field{
+		{Key: "count", Value: len(failed)}, {Key: "types", Value: types}, {Key: "requests", Value: requests},
+	}
+}
+
+// count adds one to the field with the key.
+func count(fields []collector.Field, key string) []collector.Field {
+	for i := range fields {
+		if fields[i].Key == key {
+			fields[i].Value = fields[i].Value.(int) + 1
+			return fields
+		}
+	}
+	return append(fields, collector.Field{Key: key, Value: 1})
+}
+
+// Summary is what a person is told of requests that did not complete; "" without
+// any.
+func Summary(failed []online.Failure) string {
+	if len(failed) == 0 {
+		return ""
+	}
+	f := &failed[0]
+	text := fmt.Sprintf("%s: %v", f.Place, f.Err)
+	if n := len(failed) - 1; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return fmt.Sprintf("%d requests did not complete: %s", len(failed), text)
+}
