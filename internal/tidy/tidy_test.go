@@ -178,7 +178,7 @@ func doors() map[string][]string {
 		"github.com/parquet-go/parquet-go": {"report"},
 		"golang.org/x/term":                {"cmd"},
 		"golang.org/x/sys":                 {"replay/online"},
-		"github.com/nats-io/":              {"plan/queue", "plan/broker", "drt"},
+		"github.com/nats-io/":              {"plan/queue", "drt"},
 		"go.etcd.io/etcd/":                 {"drt"},
 		"go.uber.org/zap":                  {"drt"}, // etcd wants one, silent
 		"github.com/google/uuid":           {"cancel"},

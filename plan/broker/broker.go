@@ -1,14 +1,13 @@
 // Package broker is a NATS server with JetStream inside this process, for sweeps
-// that need no other.
+// that need no other. It is that of drt/stack, with a directory of its own.
 package broker
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"os"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	"github.com/replay-llm/replay/drt/stack"
 )
 
 // Options say where a server listens and what it keeps.
@@ -22,16 +21,9 @@ type Options struct {
 
 // Broker is a running server.
 type Broker struct {
-	server *server.Server
+	server *stack.NATS
 	remove string // the directory to be removed, or ""
 }
-
-// maxPayload is the largest message, in bytes.
-const maxPayload = 16 << 20
-
-// startLimit is how long a server may take to be ready; it recovers its streams
-// meanwhile.
-const startLimit = time.Minute
 
 // Start starts a server.
 func Start(o Options) (*Broker, error) {
@@ -43,35 +35,19 @@ func Start(o Options) (*Broker, error) {
 		}
 		o.Dir, b.remove = dir, dir
 	}
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
-	if o.Port == 0 {
-		o.Port = server.RANDOM_PORT
-	}
-	s, err := server.NewServer(&server.Options{
-		Host: o.Host, Port: o.Port, JetStream: true, StoreDir: o.Dir, MaxPayload: maxPayload,
-		NoLog: true, NoSigs: true, DontListen: false,
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("nats server: %w", err), b.clean())
-	}
-	b.server = s
-	s.Start()
-	if !s.ReadyForConnections(startLimit) {
-		b.Stop()
-		return nil, fmt.Errorf("nats server on %s: not ready after %v; is port %d taken?", o.Host, startLimit, o.Port)
+	var err error
+	if b.server, err = stack.StartNATS(context.Background(), stack.NATSOptions{Host: o.Host, Port: o.Port, Dir: o.Dir}); err != nil {
+		return nil, errors.Join(err, b.clean())
 	}
 	return b, nil
 }
 
 // URL is where clients reach the server.
-func (b *Broker) URL() string { return b.server.ClientURL() }
+func (b *Broker) URL() string { return b.server.URL() }
 
 // Stop ends the server and waits until it has.
 func (b *Broker) Stop() {
-	b.server.Shutdown()
-	b.server.WaitForShutdown()
+	b.server.Stop()
 	// What is left in a directory for temporary files hurts nobody.
 	_ = b.clean()
 }
