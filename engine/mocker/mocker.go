@@ -28,7 +28,6 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/online"
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -125,12 +124,10 @@ func New(o Options) (*Engine, error) {
 // prepare reads what the scheduler will be made of.
 func (e *Engine) prepare() error {
 	a := &e.options.Engine
-	role, ok := map[engine.Mode]scheduler.Role{
-		engine.Aggregated: scheduler.Aggregated, engine.Prefill: scheduler.Prefill, engine.Decode: scheduler.Decode,
-	}[e.options.Mode]
+	role, err := roleOf(e.options.Mode)
 	switch {
-	case !ok:
-		return fmt.Errorf("mode is %q, want agg, prefill or decode", e.options.Mode)
+	case err != nil:
+		return err
 	case a.DPSize != 1:
 		return fmt.Errorf("dp_size is %d, want 1", a.DPSize)
 	case e.options.ContextLength < 1:
@@ -142,10 +139,9 @@ func (e *Engine) prepare() error {
 	}
 	a.Role = role
 	e.prompts = newPrompts(prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}))
-	s, err := engines.NewStage(engines.Settings{
+	e.stage, err = engines.NewStage(engines.Settings{
 		Tree: e.prompts.tree, Compat: e.options.Compat, Events: e.options.KVEvents || e.hasTee(),
 	}, &engines.Pool{Engine: *a, Count: 1}, role)
-	e.stage = s
 	return err
 }
 
