@@ -108,15 +108,12 @@ func (s *Subscriber) catchUp(ctx context.Context, from uint64) {
 	s.takeIn(a)
 }
 
-// healTime is how often what could not be asked for is asked for again.
-const healTime = 5 * time.Second
-
 // heal begins from the beginning where the publisher did not answer before.
 func (s *Subscriber) heal(ctx context.Context) {
 	if !s.holes || time.Now().Before(s.retryAt) {
 		return
 	}
-	s.retryAt = time.Now().Add(healTime)
+	s.retryAt = time.Now().Add(healPauses * s.options.Retry)
 	a, err := s.request(ctx, 0)
 	if err != nil {
 		return
@@ -167,16 +164,14 @@ func (s *Subscriber) takeSnapshot(a answer) {
 	s.count(func(c *SubscriberStats) { c.Snapshots++; c.Next = a.state + 1 })
 }
 
-// How often a request is made before something counts as lost, and the pause
-// after the first time, which doubles.
 const (
-	attempts   = 5
-	firstPause = 100 * time.Millisecond
+	attempts   = 5  // of a request, before something counts as lost
+	healPauses = 50 // between attempts to begin from the beginning, then
 )
 
 // ask asks for all batches from a number on, more than once if need be.
 func (s *Subscriber) ask(ctx context.Context, from uint64) (answer, error) {
-	pause := firstPause
+	pause := s.options.Retry
 	for n := 1; ; n++ {
 		a, err := s.request(ctx, from)
 		if err == nil || n == attempts || ctx.Err() != nil {

@@ -63,6 +63,10 @@ type SubscriberOptions struct {
 	// Silence is how long the publisher may be silent in the middle of an answer,
 	// default 5 s.
 	Silence time.Duration
+	// Retry is the pause before a request is made again, default 100 ms; it
+	// doubles. Where five attempts have failed, another one is made when a batch
+	// comes 50 times as long after it.
+	Retry time.Duration
 	// Connection says how the connection to the PUB socket is kept.
 	Connection zmtp.SubOptions
 }
@@ -109,6 +113,9 @@ type SubscriberStats struct {
 func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 	if o.Silence <= 0 {
 		o.Silence = 5 * time.Second
+	}
+	if o.Retry <= 0 {
+		o.Retry = 100 * time.Millisecond
 	}
 	sub, err := zmtp.NewSub(o.Events, o.Topic, o.Connection)
 	if err != nil {
