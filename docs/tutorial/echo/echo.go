@@ -1,0 +1,147 @@
+// Command echo is the engine of docs/engine.md: it answers with the tokens of the
+// prompt, one after the other.
+package main
+
+import (
+	"context"
+	"flag"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/engine"
+	"github.com/replay-llm/replay/engine/fault"
+)
+
+// Echo answers with the tokens of the prompt.
+type Echo struct {
+	engine.Defaults
+
+	model string
+	pace  time.Duration // between two tokens
+
+	mu     sync.Mutex
+	up     bool
+	active int
+	quiet  sync.Cond // active has become 0
+}
+
+// New is an engine that has not started.
+func New(model string, pace time.Duration) *Echo {
+	e := &Echo{model: model, pace: pace}
+	e.quiet.L = &e.mu
+	return e
+}
+
+// FromArgs makes the engine that a command line describes.
+func FromArgs(args []string) (*Echo, engine.WorkerConfig, error) {
+	var c engine.WorkerConfig
+	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
+	model := flags.String("model", "echo", "name of the model")
+	pace := flags.Duration("pace", 5*time.Millisecond, "time between two tokens")
+	flags.StringVar(&c.Namespace, "namespace", "", "namespace of the worker")
+	if err := flags.Parse(args); err != nil {
+		return nil, c, err
+	}
+	return New(*model, *pace), c, nil
+}
+
+// Start makes the engine ready.
+func (e *Echo) Start(context.Context, uint64) (engine.EngineConfig, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.up {
+		return engine.EngineConfig{}, fault.New(fault.BackendEngineShutdown, "echo: it has started already")
+	}
+	e.up = true
+	return engine.EngineConfig{Model: e.model, ContextLength: 4096}, nil
+}
+
+// Generate answers one request.
+func (e *Echo) Generate(ctx context.Context, rq *engine.Request, rc engine.GenContext) (iter.Seq2[*engine.Chunk, error], error) {
+	if len(rq.TokenIDs) == 0 {
+		return nil, fault.New(fault.BackendInvalidArgument, "echo: the prompt is empty, want at least one token")
+	}
+	return func(yield func(*engine.Chunk, error) bool) {
+		if !e.enter() {
+			yield(nil, fault.New(fault.BackendEngineShutdown, "echo: it is not running"))
+			return
+		}
+		defer e.leave()
+		e.answer(ctx, rq, rc, yield)
+	}, nil
+}
+
+// answer yields token after token, and then why there are no more.
+func (e *Echo) answer(ctx context.Context, rq *engine.Request, rc engine.GenContext, yield func(*engine.Chunk, error) bool) {
+	reason, sent := engine.FinishLength, uint32(0)
+	for limit := rq.MaxTokens(16); sent < limit; sent++ {
+		select {
+		case <-ctx.Done():
+			return // nobody listens
+		case <-time.After(e.pace):
+		case <-rc.Stopped():
+		}
+		if rc.IsStopped() {
+			reason = engine.FinishCancelled
+			break
+		}
+		token := rq.TokenIDs[int(sent)%len(rq.TokenIDs)]
+		if !yield(&engine.Chunk{TokenIDs: []uint32{token}}, nil) {
+			return
+		}
+	}
+	yield(&engine.Chunk{
+		FinishReason:    reason,
+		CompletionUsage: engine.NewUsage(uint32(len(rq.TokenIDs)), sent),
+	}, nil)
+}
+
+// enter counts a request in; it reports false when the engine is not running.
+func (e *Echo) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.up {
+		e.active++
+	}
+	return e.up
+}
+
+// leave counts a request out.
+func (e *Echo) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.active--; e.active == 0 {
+		e.quiet.Broadcast()
+	}
+}
+
+// ActiveRequests is the number of requests that are being answered.
+func (e *Echo) ActiveRequests() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.active
+}
+
+// Drain waits for the requests that are being answered.
+func (e *Echo) Drain(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.quiet.Broadcast()
+	})()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.active > 0 && ctx.Err() == nil {
+		e.quiet.Wait()
+	}
+	return ctx.Err()
+}
+
+// Cleanup ends the engine. Calling it again, or without a Start, does nothing.
+func (e *Echo) Cleanup(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.up = false
+	return nil
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/engine"
+	"github.com/replay-llm/replay/engine/conformance"
+)
+
+func TestConformance(t *testing.T) {
+	fresh := func() engine.Engine { return New("echo", time.Millisecond) }
+	if err := conformance.Run(t, fresh); err != nil {
+		t.Fatal(err)
+	}
+}

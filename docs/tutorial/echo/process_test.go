@@ -1,0 +1,144 @@
+//go:build !nostack
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/replay-llm/replay/cancel"
+	"github.com/replay-llm/replay/drt"
+	"github.com/replay-llm/replay/drt/stack"
+	"github.com/replay-llm/replay/engine"
+	"github.com/replay-llm/replay/engine/fault"
+)
+
+// asProgram makes this test binary the program itself.
+const asProgram = "ECHO_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The blocks of Go in docs/engine.md are the files of this directory, or parts of
+// them as they stand.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "engine.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []string
+	for _, name := range []string{"echo.go", "main.go", "echo_test.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, string(text))
+	}
+	blocks := strings.Split(string(page), "```go\n")[1:]
+	if len(blocks) < 5 {
+		t.Errorf("%d blocks of Go, want the whole engine", len(blocks))
+	}
+	for _, b := range blocks {
+		code, _, _ := strings.Cut(b, "```")
+		if !slices.ContainsFunc(sources, func(s string) bool { return strings.Contains(s, code) }) {
+			t.Errorf("docs/engine.md shows what no file has:\n%s", code)
+		}
+	}
+	for _, part := range []string{"type Echo struct", "func FromArgs", "func (e *Echo) Generate", "func (e *Echo) answer", "func main()", "conformance.Run"} {
+		if !strings.Contains(string(page), part) {
+			t.Errorf("docs/engine.md does not show %s", part)
+		}
+	}
+}
+
+// The program serves over etcd and NATS, in a process of its own, and a SIGTERM in
+// the middle of an answer lets it end.
+func TestProgram(t *testing.T) {
+	s, err := stack.Start(t.Context(), stack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop() }()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	program := exec.Command(self, "-namespace", "tutorial", "-pace", "1ms")
+	program.Env = append(os.Environ(), asProgram+"=1", "ETCD_ENDPOINTS="+s.EtcdURL(), "NATS_SERVER="+s.NATSURL(),
+		"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=0", "DYN_TCP_RESPONSE_STREAM_HOST=127.0.0.1")
+	program.Stderr = &log
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Process.Kill() }()
+
+	rt, err := drt.Connect(t.Context(), drt.Config{
+		Etcd: drt.EtcdConfig{Endpoints: []string{s.EtcdURL()}}, NATS: drt.NATSConfig{URL: s.NATSURL()}, ResponseHost: "127.0.0.1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rt.Close(context.Background()) }()
+	ep, err := rt.Endpoint("tutorial", "backend", "generate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ep.Client(t.Context(), drt.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.WaitForInstances(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	echo := engine.NewRemote(client, drt.RoundRobin())
+	if _, err := echo.Generate(t.Context(), cancel.New(""), &engine.Request{TokenIDs: []uint32{}}, nil); !errors.Is(err, fault.BackendInvalidArgument) {
+		t.Errorf("an empty prompt: %v", err)
+	}
+	rq := &engine.Request{TokenIDs: []uint32{7, 8, 9}}
+	rq.SetMaxTokens(200)
+	chunks, err := echo.Generate(t.Context(), cancel.New(""), rq, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, reason := 0, engine.FinishReason("")
+	for c, err := range chunks {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tokens == 0 {
+			if err := program.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range c.TokenIDs {
+			if id != rq.TokenIDs[tokens%3] {
+				t.Errorf("token %d is %d", tokens, id)
+			}
+			tokens++
+		}
+		reason = c.FinishReason
+	}
+	if tokens != 200 || reason != engine.FinishLength {
+		t.Errorf("%d tokens and %q, want 200 and length", tokens, reason)
+	}
+	if err := program.Wait(); err != nil {
+		t.Errorf("the program ended with %v\n%s", err, log.String())
+	}
+	if got := client.Instances(); len(got) > 0 {
+		t.Logf("discovery still knows %s", fmt.Sprint(got))
+	}
+}
