@@ -34,7 +34,7 @@ func (w *worker) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	w.config.Ready = func(r served.Ready) { _ = json.NewEncoder(s.out).Encode(w.line(r)) }
+	w.config.Ready = func(r served.Ready) { _ = json.NewEncoder(s.out).Encode(w.line(r, mock)) }
 	worker, err := served.NewWorker(mock, w.config)
 	if err != nil {
 		return err
@@ -78,11 +78,15 @@ type workerLine struct {
 	Mode     string `json:"mode"`
 	Model    string `json:"model"`
 	System   string `json:"system,omitempty"` // where /metrics, /health and /live are
+	// Where KV events are published, and where to ask for what was missed.
+	KVEvents string `json:"kv_events,omitempty"`
+	KVReplay string `json:"kv_replay,omitempty"`
 }
 
-func (w *worker) line(r served.Ready) workerLine {
+func (w *worker) line(r served.Ready, mock *mocker.Engine) workerLine {
+	events, _ := mock.Source()
 	return workerLine{
 		Endpoint: r.Endpoint.String(), Instance: strconv.FormatUint(r.WorkerID, 16), Mode: string(w.mock.Mode),
-		Model: w.mock.Model, System: r.System,
+		Model: w.mock.Model, System: r.System, KVEvents: events.Events, KVReplay: events.Replay,
 	}
 }

@@ -56,6 +56,15 @@ func endpoint(host string, port uint16) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
+// Source is where subscribers find the sockets of a mocker that has started and
+// has any.
+func (e *Engine) Source() (s kvevents.Source, ok bool) {
+	if e.tee == nil {
+		return s, false
+	}
+	return e.source(), true
+}
+
 // source is where others find the sockets. Those that listen everywhere are
 // found on this machine alone.
 func (e *Engine) source() kvevents.Source {
