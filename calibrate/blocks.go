@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -95,6 +96,48 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	}
 	m.Settings.note("num_gpu_blocks is not told: %d, with which the run can be fitted best", best)
 	return best, nil
+}
+
+// decide settles what the settings leave open: a choice is replaced by the other
+// one where that can be fitted clearly better.
+func decide(ctx context.Context, m *Measured, o Options) (*Measured, error) {
+	for _, open := range m.Settings.open {
+		other := *m
+		other.Settings.Notes = slices.Clone(m.Settings.Notes)
+		open.other(&other.Settings)
+		var losses [2]float64
+		var errs [2]error
+		var wg sync.WaitGroup
+		for k, run := range []*Measured{m, &other} {
+			wg.Go(func() { losses[k], errs[k] = lossWith(ctx, run, o) })
+		}
+		wg.Wait()
+		fits := [2]bool{true, true}
+		for k, err := range errs {
+			if errors.As(err, new(*NotModelledError)) { // a request does not fit
+				fits[k] = false
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if fits[1] && (!fits[0] || losses[1] < (1-clearly)*losses[0]) {
+			m = &other
+			m.Settings.note("%s: %s", open.what, open.instead)
+			continue
+		}
+		m = m.noted(fmt.Sprintf("%s: %s", open.what, open.chosen))
+	}
+	return m, nil
+}
+
+// clearly is by how much a loss must be lower to speak for another setting.
+const clearly = 0.2
+
+// noted is m with a further note.
+func (m *Measured) noted(text string) *Measured {
+	other := *m
+	other.Settings.Notes = append(slices.Clone(m.Settings.Notes), text)
+	return &other
 }
 
 // scanRuns is the number of simulations that a number of blocks is tried with.

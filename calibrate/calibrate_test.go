@@ -172,8 +172,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := measure(t, 40)
 	for _, c := range []struct{ from, to, want string }{
-		{`"data_parallel_size":1`, `"data_parallel_size":2`, "data_parallel_size is 2, want 1"},
-		{`"data_parallel_size":1`, `"data_parallel_size":2,"enable_expert_parallel":true`, "lockstep"},
+		{`"data_parallel_size":1`, `"pipeline_parallel_size":2`, "pipeline_parallel_size is 2, want 1"},
 		{`"policy":"fcfs"`, `"policy":"priority"`, `policy is "priority"`},
 		{`"max_num_seqs":16`, `"max_num_seqs":null`, "max_num_seqs is missing"},
 		{`"num_gpu_blocks":400`, `"num_gpu_blocks":null`, "no timeseries.csv"},

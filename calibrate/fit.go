@@ -91,6 +91,10 @@ func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 			return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", o.Holdout, len(m.Requests), fewest/2)
 		}
 	}
+	m, err := decide(ctx, m, o)
+	if err != nil {
+		return nil, err
+	}
 	blocks, err := findBlocks(ctx, m, o)
 	if err != nil {
 		return nil, err

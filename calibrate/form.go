@@ -3,6 +3,8 @@ package calibrate
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -13,6 +15,7 @@ type Form struct {
 	Name   string
 	Knee   int
 	Fields []Field
+	with   []string // names of what was added
 }
 
 // Field is one parameter of a form.
@@ -32,7 +35,7 @@ func forms() []Form {
 	}
 	var all []Form
 	for _, knee := range []int{1, 2, 4} {
-		all = append(all, Form{fmt.Sprintf("roofline4-knee%d", knee), knee, fields})
+		all = append(all, Form{formName(knee, len(fields), nil), knee, fields, nil})
 	}
 	return all
 }
@@ -40,13 +43,27 @@ func forms() []Form {
 // extended are the form with one more parameter: attention inside prompts, which
 // long prompts show, or what a pass with prompts takes more in any case.
 func (f Form) extended() []Form {
-	with := func(name string, more Field) Form {
-		return Form{fmt.Sprintf("roofline5-%s-knee%d", name, f.Knee), f.Knee, append(append([]Field{}, f.Fields...), more)}
+	var all []Form
+	for _, more := range []struct {
+		name  string
+		field Field
+	}{
+		{"pair", Field{"pair_s", func(p *timing.Parameters) *float64 { return &p.Pair }}},
+		{"mixed", Field{"mixed_base_s", func(p *timing.Parameters) *float64 { return &p.MixedBase }}},
+	} {
+		if slices.ContainsFunc(f.Fields, func(has Field) bool { return has.Name == more.field.Name }) {
+			continue
+		}
+		fields := append(slices.Clone(f.Fields), more.field)
+		with := append(slices.Clone(f.with), more.name)
+		all = append(all, Form{formName(f.Knee, len(fields), with), f.Knee, fields, with})
 	}
-	return []Form{
-		with("pair", Field{"pair_s", func(p *timing.Parameters) *float64 { return &p.Pair }}),
-		with("mixed", Field{"mixed_base_s", func(p *timing.Parameters) *float64 { return &p.MixedBase }}),
-	}
+	return all
+}
+
+// formName tells forms apart.
+func formName(knee, parameters int, with []string) string {
+	return fmt.Sprintf("roofline%d-%sknee%d", parameters, strings.Join(append(with, ""), "-"), knee)
 }
 
 // set is the start with the form's parameters multiplied by e^u.

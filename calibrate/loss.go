@@ -27,10 +27,12 @@ type target struct {
 	// short, in s, is added to measured waits that errors are relative to, so that
 	// short ones do not count by their share alone.
 	short float64
+	// weight is that of the errors of means.
+	weight float64
 }
 
 func newTarget(m *Measured, chosen []int) *target {
-	t := &target{run: m, chosen: chosen}
+	t := &target{run: m, chosen: chosen, weight: meanWeight}
 	for k, x := range metrics() {
 		for _, i := range chosen {
 			t.measured[k] = append(t.measured[k], x.measured(&m.Requests[i]))
@@ -48,6 +50,7 @@ const (
 	tolerance  = 0.05
 	mostShort  = 0.15 // s, see target.short
 	meanWeight = 0.05 // of a mean's error of meanScale, squared
+	lastWeight = 0.3  // the same where a fit is as good as done
 	meanScale  = 0.01
 )
 
@@ -78,7 +81,7 @@ func (t *target) loss(out *Outcome, space []float64) float64 {
 			n++
 		}
 		total += sum / float64(n)
-		total += meanWeight * square((simulated/float64(n)/t.mean[k]-1)/meanScale)
+		total += t.weight * square((simulated/float64(n)/t.mean[k]-1)/meanScale)
 	}
 	return total
 }

@@ -34,10 +34,11 @@ type search struct {
 	form   Form
 	start  timing.Parameters
 
-	out   Outcome
-	space []float64
-	runs  int   // simulations so far
-	err   error // of the first that failed
+	out    Outcome
+	record *ledger // nil: what passes compute is not remembered
+	space  []float64
+	runs   int   // simulations so far
+	err    error // of the first that failed
 }
 
 // spreadWeight draws parameters that the run says nothing about to the start.
@@ -60,7 +61,7 @@ func (s *search) loss(u []float64) float64 {
 	}
 	p := s.form.set(&s.start, u)
 	s.runs++
-	if s.err = s.sim.Run(&p, &s.out, nil); s.err != nil {
+	if s.err = s.sim.run(&p, &s.out, s.record); s.err != nil {
 		return math.MaxFloat64
 	}
 	return s.target.loss(&s.out, s.space) + pull
@@ -111,56 +112,98 @@ func (s *search) scale() (point, error) {
 // How many simulations the stages of a search take, and the edges of their
 // simplexes.
 const (
-	wideEdge, wideRuns     = 0.2, 130
-	middleEdge, middleRuns = 0.06, 60
-	fineEdge, fineRuns     = 0.1, 100
-	lastEdge, lastRuns     = 0.03, 80
-	moreRuns               = 90
+	wideEdge, wideRuns = 0.2, 40
+	fineEdge, fineRuns = 0.1, 120
+	lastEdge, lastRuns = 0.03, 100
+	moreRuns           = 30
 	// worth is by how much a further parameter must lower the loss to be kept.
-	worth = 0.05
+	worth = 0.15
 )
 
 // fit finds the parameters with which the simulated requests come out most like
-// the chosen measured ones.
+// the chosen measured ones: for each form by the effects of its parameters, from
+// the best of them by trial.
 func fit(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
 	s := &search{ctx: ctx, sim: sim, target: t, start: start(&sim.settings)}
-	var best point
-	var form Form
-	for i, f := range forms() {
-		s.form = f
-		p, err := s.scale()
-		if err == nil {
-			p, err = s.descend(p, wideEdge, wideRuns)
-		}
-		if err == nil {
-			p, err = s.descend(p, middleEdge, middleRuns)
-		}
-		if err != nil {
-			return fitted{}, err
-		}
-		if i == 0 || p.loss < best.loss {
-			best, form = p, f
-		}
-	}
-	s.form = form
-	best, err := s.descend(best, fineEdge, fineRuns)
-	if err == nil {
-		best, err = s.descend(best, lastEdge, lastRuns)
-	}
+	best, err := s.candidates()
 	if err != nil {
 		return fitted{}, err
 	}
-	plain := best
-	for _, f := range form.extended() {
-		s.form = f
-		u := append(append([]float64(nil), plain.u...), 0)
-		more, err := s.descend(point{u, s.loss(u)}, fineEdge, moreRuns)
-		if err != nil {
+	s.form = best.form
+	for _, stage := range []struct {
+		edge   float64
+		runs   int
+		weight float64
+	}{{fineEdge, fineRuns, meanWeight}, {lastEdge, lastRuns, lastWeight}} {
+		t.weight = stage.weight
+		best.loss = s.loss(best.u)
+		if best.point, err = s.descend(best.point, stage.edge, stage.runs); err != nil {
 			return fitted{}, err
 		}
-		if more.loss < (1-worth)*plain.loss && more.loss < best.loss {
-			best, form = more, f
+	}
+	return fitted{s.form, s.form.set(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
+}
+
+// candidate is a point in the space of a form.
+type candidate struct {
+	point
+	form Form
+}
+
+// candidates is the best of all forms. A form with more parameters has to be
+// clearly better than one with fewer.
+func (s *search) candidates() (candidate, error) {
+	var plain []candidate
+	for _, f := range forms() {
+		s.form = f
+		p, err := s.scale()
+		if err == nil {
+			p, err = s.newton(p)
+		}
+		if err == nil {
+			p, err = s.descend(p, wideEdge, wideRuns)
+		}
+		if err != nil {
+			return candidate{}, err
+		}
+		plain = append(plain, candidate{p, f})
+	}
+	best := least(plain)
+	for more := plain; len(more) > 0; {
+		var wider []candidate
+		for _, c := range more {
+			for _, f := range c.form.extended() {
+				s.form = f
+				p := point{u: append(append([]float64(nil), c.u...), 0)}
+				p, err := s.newton(p)
+				if err == nil {
+					p, err = s.descend(p, fineEdge, moreRuns)
+				}
+				if err != nil {
+					return candidate{}, err
+				}
+				wider = append(wider, candidate{p, f})
+			}
+		}
+		if len(wider) == 0 {
+			break
+		}
+		next := least(wider)
+		if next.loss >= (1-worth)*best.loss {
+			break
+		}
+		best, more = next, []candidate{next}
+	}
+	return best, nil
+}
+
+// least is the candidate of the least loss, the first of several.
+func least(all []candidate) candidate {
+	best := all[0]
+	for _, c := range all[1:] {
+		if c.loss < best.loss {
+			best = c
 		}
 	}
-	return fitted{form, form.set(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
+	return best
 }

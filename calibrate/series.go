@@ -73,20 +73,21 @@ func (s *Settings) resolve(name string, requests []Request, load []sample) {
 	for i := range requests {
 		need = max(need, (requests[i].Input+requests[i].Output)/s.BlockTokens+2)
 	}
+	seats := s.MaxSeqs * s.DataParallel
 	most, queued := 0, false
 	for _, x := range load {
 		most = max(most, x.running)
 		// A queue while there is a seat: it waits for blocks. One sample of few may
 		// have been taken between two passes.
-		queued = queued || x.waiting > 3 && x.running < s.MaxSeqs*9/10
+		queued = queued || x.waiting > 3 && x.running < seats*9/10
 	}
 	switch {
 	case len(load) == 0:
 		s.missing = append(s.missing, "num_gpu_blocks is missing, and there is no timeseries.csv to tell whether it mattered: want it in kv_cache")
-	case queued && most < s.MaxSeqs:
-		if s.Blocks = estimateBlocks(s.BlockTokens, s.MaxSeqs, requests, load); s.Blocks < need {
+	case queued && most < seats:
+		if s.Blocks = estimateBlocks(s.BlockTokens, seats, requests, load) / s.DataParallel; s.Blocks < need {
 			s.missing = append(s.missing, fmt.Sprintf(
-				"num_gpu_blocks is missing and requests waited while %d of %d ran: want it in kv_cache, or --num-gpu-blocks", most, s.MaxSeqs))
+				"num_gpu_blocks is missing and requests waited while %d of %d ran: want it in kv_cache, or --num-gpu-blocks", most, seats))
 		}
 		s.estimated = true
 	default:

@@ -18,12 +18,19 @@ type Settings struct {
 	LongPrefillTokens int
 	Graphs            []int
 	KVTokens          int // of the pool; 0: not known
+	// DataParallel is the number of engines, each with a scheduler and a KV cache
+	// of its own, at least 1. In Lockstep all passes begin and end together, as
+	// the layers of experts make them.
+	DataParallel int
+	Lockstep     bool
 
 	Notes []string // what was assumed
 	// estimated says that Blocks is a guess from what was in use, to be fitted.
 	estimated bool
-	missing   []string // what is not there and cannot be assumed
-	refusals  []string // what is not modelled
+	// open are settings that the file leaves open: the run is to tell.
+	open     []opening
+	missing  []string // what is not there and cannot be assumed
+	refusals []string // what is not modelled
 }
 
 // NotModelledError says that a run cannot be simulated.
@@ -144,9 +151,44 @@ func (s *Settings) read(t tree) {
 		s.Async = v
 	} else {
 		s.Async = true
-		s.note("async_scheduling is not told: on, as is vLLM's default")
+		s.leave("async_scheduling is not told", "on, as is vLLM's default", "off, with which the run can be fitted better",
+			func(s *Settings) { s.Async = false })
 	}
+	s.parallel(t)
 	s.graphs(t)
+}
+
+// parallel reads how many engines there are. What is told of blocks is the sum
+// over all of them, where the front end told it.
+func (s *Settings) parallel(t tree) {
+	s.DataParallel = 1
+	n, ok := t.number("data_parallel_size")
+	if !ok || n < 2 {
+		return
+	}
+	s.DataParallel = n
+	s.Lockstep = t.truth("enable_expert_parallel", false) || t.truth("is_moe_model", false)
+	how := "each at its own pace"
+	if s.Lockstep {
+		how = "in lockstep"
+	}
+	s.note("%d engines %s; which took which request is not told: the least 4·waiting + running, as vLLM's front end has it", n, how)
+	if total := s.Blocks; total > 0 {
+		s.Blocks = total / n
+		s.leave(fmt.Sprintf("num_gpu_blocks is %d", total), fmt.Sprintf("of all %d engines", n),
+			"of each engine, with which the run can be fitted better", func(s *Settings) { s.Blocks = total })
+	}
+}
+
+// opening is a setting with another choice than the one that was made.
+type opening struct {
+	what, chosen, instead string // in words
+	other                 func(*Settings)
+}
+
+// leave leaves it to the run whether other is the better choice.
+func (s *Settings) leave(what, chosen, instead string, other func(*Settings)) {
+	s.open = append(s.open, opening{what, chosen, instead, other})
 }
 
 func (s *Settings) note(format string, args ...any) {
@@ -180,19 +222,10 @@ func (s *Settings) graphs(t tree) {
 // refuse names what the simulated scheduler does not do.
 func (s *Settings) refuse(t tree) {
 	for _, one := range []string{
-		"data_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size",
+		"pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size",
 	} {
 		if n, ok := t.number(one); ok && n > 1 {
-			what := ""
-			if one == "data_parallel_size" {
-				what = "the file does not say which engine took which request"
-				if t.truth("enable_expert_parallel", false) {
-					what += ", and with expert parallelism they run in lockstep"
-				}
-			} else {
-				what = "one engine's passes overlap"
-			}
-			s.refusals = append(s.refusals, fmt.Sprintf("%s is %d, want 1: %s", one, n, what))
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %d, want 1: one engine's passes overlap", one, n))
 		}
 	}
 	for _, key := range []string{"speculative_config", "kv_transfer_config", "kv_offloading_size", "sliding_window"} {

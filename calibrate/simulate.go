@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/replay-llm/replay/prompt"
@@ -26,6 +27,10 @@ type Simulation struct {
 func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error) {
 	s := &Simulation{settings: m.Settings, rules: Rules(&m.Settings)}
 	if reference {
+		if m.Settings.DataParallel > 1 {
+			return nil, &NotModelledError{[]string{fmt.Sprintf(
+				"data_parallel_size is %d, want 1 with the rules of the reference", m.Settings.DataParallel)}}
+		}
 		s.rules = vllm.Rules{}
 	}
 	var err error
@@ -67,16 +72,28 @@ type Outcome struct {
 	First, Last, Scheduled []float64
 	Preemptions            int
 	Passes                 int
+
+	record *ledger // nil: what passes compute is not remembered
 }
 
 // Run replays the requests with passes that take as long as model says, and lets
 // watch, which may be nil, see each of them.
 func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
+	out.reset(len(s.requests))
+	if s.settings.DataParallel > 1 {
+		r, err := s.parallel(model, out, watch)
+		if err != nil {
+			return err
+		}
+		if s.settings.Lockstep {
+			return r.lockstep()
+		}
+		return r.apart()
+	}
 	core, err := s.core(model)
 	if err != nil {
 		return err
 	}
-	out.reset(len(s.requests))
 	var p scheduler.Pass
 	if watch != nil {
 		p.Detail = new(scheduler.Detail)
@@ -101,6 +118,17 @@ func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler
 	return nil
 }
 
+// run is Run with what passes compute put on record, unless that is nil.
+func (s *Simulation) run(p *timing.Parameters, out *Outcome, record *ledger) error {
+	if record == nil {
+		return s.Run(p, out, nil)
+	}
+	record.reset(max(s.settings.DataParallel, 1), len(s.requests))
+	out.record = record
+	defer func() { out.record = nil }()
+	return s.Run(&recorder{p, p, record}, out, nil)
+}
+
 // core is an idle server.
 func (s *Simulation) core(model timing.Model) (scheduler.Core, error) {
 	if s.rules.Reference() {
@@ -111,7 +139,7 @@ func (s *Simulation) core(model timing.Model) (scheduler.Core, error) {
 
 func (out *Outcome) reset(n int) {
 	if len(out.First) != n {
-		*out = Outcome{First: make([]float64, n), Last: make([]float64, n), Scheduled: make([]float64, n)}
+		*out = Outcome{First: make([]float64, n), Last: make([]float64, n), Scheduled: make([]float64, n), record: out.record}
 	}
 	for i := range out.Scheduled {
 		out.Scheduled[i] = math.NaN()
@@ -122,6 +150,9 @@ func (out *Outcome) reset(n int) {
 // note takes over what a pass did.
 func (out *Outcome) note(p *scheduler.Pass) {
 	out.Passes++
+	if out.record != nil {
+		out.record.note(p)
+	}
 	out.Preemptions += p.Preempted
 	for _, a := range p.Admitted {
 		if at := &out.Scheduled[a.Request]; math.IsNaN(*at) {

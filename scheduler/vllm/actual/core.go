@@ -19,6 +19,7 @@ import (
 	"math/bits"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -84,6 +85,21 @@ func (c *Core) Submit(r *sim.Request) {
 // Step runs the pass that starts at now, always a single one. With two passes in
 // flight it also plans the pass that follows, by what is known now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	step, err := c.Begin(now, p)
+	if err != nil {
+		return err
+	}
+	if err := c.last(step, p); err != nil {
+		return err
+	}
+	return c.End(p)
+}
+
+// Begin is the first half of Step, for a pass whose duration is not the core's to
+// tell, as when several engines run in lockstep: it plans the pass that starts at
+// now and returns its work, which is valid until the next Begin. The caller sets
+// p.End and then calls End.
+func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.begin(p)
 	c.further = false
@@ -91,17 +107,19 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		c.plan(c.next, p)
 	}
 	if c.next.empty() {
-		return c.stall()
+		return nil, c.stall()
 	}
-	f := c.next
 	c.after.clear()
 	if c.rules.TwoInFlight {
 		c.plan(c.after, p)
 	}
+	return &c.next.step, nil
+}
+
+// End is the second half of Step: the pass that Begin planned ends at p.End.
+func (c *Core) End(p *scheduler.Pass) error {
+	f := c.next
 	c.next, c.after = c.after, f
-	if err := c.last(&f.step, p); err != nil {
-		return err
-	}
 	p.Gap = p.End - p.Start
 	c.deliver(f, p)
 	c.passes++
@@ -109,6 +127,10 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	c.check()
 	return c.progress(p)
 }
+
+// Line is the number of requests that wait and that run, as the server tells its
+// front end.
+func (c *Core) Line() (waiting, running int) { return c.waiting.len(), len(c.running) }
 
 // Cut has nothing to give back: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}

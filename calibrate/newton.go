@@ -1,0 +1,137 @@
+package calibrate
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Limits of a descent by Gauss and Newton.
+const (
+	newtonSteps = 20
+	newtonTries = 5    // of one step, each with more damping
+	longest     = 0.7  // change of a parameter's logarithm in one step
+	worthwhile  = 2e-3 // of the loss, that a step must take away
+)
+
+// newton moves a point downhill by the effect that each parameter has while all
+// passes compute the same, which is smooth where the loss itself is not. What a
+// changed schedule does to that is seen by the next step.
+func (s *search) newton(from point) (point, error) {
+	if s.sim.rules.Reference() { // it asks for no whole passes
+		return from, s.err
+	}
+	s.record = new(ledger)
+	defer func() { s.record = nil }()
+	at := point{append([]float64(nil), from.u...), s.loss(from.u)}
+	damp := 1e-3
+	for range newtonSteps {
+		hessian, slope := s.slopes(at.u)
+		better := false
+		for range newtonTries {
+			u := stepped(at.u, hessian, slope, damp)
+			if u == nil {
+				break
+			}
+			if l := s.loss(u); l < at.loss {
+				better = at.loss-l > worthwhile*at.loss
+				at = point{u, l}
+				damp /= 5
+				break
+			}
+			damp *= 6
+		}
+		if !better {
+			break
+		}
+	}
+	return at, s.err
+}
+
+// slopes are the second and first derivatives of the loss at u, which was the
+// last to be simulated, or nearly so.
+func (s *search) slopes(u []float64) (hessian *mat.SymDense, slope []float64) {
+	p := s.form.set(&s.start, u)
+	n := len(s.form.Fields)
+	engines := make([]*effects, len(s.record.engines))
+	for i, passes := range s.record.engines {
+		engines[i] = newEffects(passes, &p, s.form.Fields)
+	}
+	hessian, slope = mat.NewSymDense(n, nil), make([]float64, n)
+	row := make([]float64, n)
+	for k := range s.target.measured {
+		for j, i := range s.target.chosen {
+			s.target.row(k, j, &s.out, engines[s.record.of[i]], row)
+			measured := s.target.measured[k][j]
+			if math.IsNaN(measured) {
+				continue
+			}
+			r := s.target.residual(k, s.target.value(k, i, &s.out), measured)
+			w := 1 / math.Sqrt(1+float64(r*r)) / float64(len(s.target.chosen))
+			scale := s.target.residual(k, 1, measured) - s.target.residual(k, 0, measured)
+			for a := range n {
+				slope[a] += w * r * scale * row[a]
+				for b := a; b < n; b++ {
+					hessian.SetSym(a, b, hessian.At(a, b)+float64(w*scale*scale*row[a]*row[b]))
+				}
+			}
+		}
+	}
+	for a := range n {
+		hessian.SetSym(a, a, hessian.At(a, a)+spreadWeight)
+		slope[a] += spreadWeight * u[a]
+	}
+	return hessian, slope
+}
+
+// value is metric k of a request in an outcome.
+func (t *target) value(k, request int, out *Outcome) float64 {
+	r := &t.run.Requests[request]
+	s := Request{Arrival: r.Arrival, First: out.First[request], Last: out.Last[request], Output: r.Output}
+	return metrics()[k].measured(&s)
+}
+
+// row fills row with the effect of each parameter on metric k of the j-th chosen
+// request.
+func (t *target) row(k, j int, out *Outcome, e *effects, row []float64) {
+	i := t.chosen[j]
+	r := &t.run.Requests[i]
+	from, to, over := r.Arrival, out.First[i], 1.0
+	switch k {
+	case 1:
+		from, to, over = out.First[i], out.Last[i], float64(max(r.Output-1, 1))
+	case 2:
+		to = out.Last[i]
+	}
+	for a := range row {
+		row[a] = (e.at(a, to) - e.at(a, from)) / over
+	}
+}
+
+// stepped is the point one damped step further, nil when there is none.
+func stepped(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
+	n := len(u)
+	damped := mat.NewSymDense(n, nil)
+	damped.CopySym(hessian)
+	for a := range n {
+		damped.SetSym(a, a, hessian.At(a, a)*(1+damp)+1e-12)
+	}
+	var c mat.Cholesky
+	if !c.Factorize(damped) {
+		return nil
+	}
+	var step mat.VecDense
+	if c.SolveVecTo(&step, mat.NewVecDense(n, append([]float64(nil), slope...))) != nil {
+		return nil
+	}
+	most := 0.0
+	for a := range n {
+		most = max(most, math.Abs(step.AtVec(a)))
+	}
+	short := min(1, longest/max(most, 1e-12))
+	next := make([]float64, n)
+	for a := range n {
+		next[a] = u[a] - short*step.AtVec(a)
+	}
+	return next
+}
