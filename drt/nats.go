@@ -69,7 +69,9 @@ func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
 		p.up, p.down = context.WithCancel(context.Background())
 	})
 	conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
-		config.Log.Warn("nats disconnected", "reason", err)
+		if err != nil { // nil: we have closed it
+			config.Log.Warn("nats disconnected", "reason", err)
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.down()

@@ -50,7 +50,7 @@ func (o *options) boundsSpec(args []string) (replay.Spec, error) {
 	if err != nil {
 		return replay.Spec{}, err
 	}
-	for _, name := range append(liveFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "output", "scale", "until") {
+	for _, name := range append(o.modeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "output", "scale", "until") {
 		if o.fs.Lookup(name) != nil && o.changed(name) {
 			return replay.Spec{}, o.only(name, "with replay trace and replay concurrency")
 		}

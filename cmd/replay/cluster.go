@@ -23,17 +23,17 @@ type cluster struct {
 }
 
 func (c *cluster) bind(fs *pflag.FlagSet) {
-	c.mode = choice{names: []string{"offline", "online"}, value: "offline"}
-	c.router = choice{names: []string{"round_robin", "kv"}, hidden: []string{"rr", "kv_router"}, value: "round_robin"}
+	c.mode = choice{names: []string{"offline", "online", "cluster"}, value: "offline"}
+	c.router = routerMode()
 	fs.IntVar(&c.workers, "workers", 1, "`number` of workers that prefill and decode")
 	fs.IntVar(&c.prefillWorkers, "prefill-workers", 1, "`number` of workers that prefill only")
 	fs.IntVar(&c.decodeWorkers, "decode-workers", 1, "`number` of workers that decode only")
-	fs.Var(&c.router, "router", "how requests find workers: round_robin or kv, by `name`")
+	fs.Var(&c.router, "router", "how requests find workers, by `name`: round_robin or kv;\nwith --mode cluster also random")
 	fs.StringVar(&c.engineArgs, "engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.StringVar(&c.prefillArgs, "prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.StringVar(&c.decodeArgs, "decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
-	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one, or online,\nthe real one: workers really wait as long as passes take")
+	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers\nreally wait as long as passes take; cluster, that with workers that are processes")
 	fs.StringVar(&c.aic.Backend, "aic-backend", "", "")
 	fs.StringVar(&c.aic.System, "aic-system", "", "")
 	fs.StringVar(&c.aic.BackendVersion, "aic-backend-version", "", "")
@@ -92,7 +92,7 @@ func (o *options) checkCluster() error {
 	if o.changed("workers") && o.twoPools() {
 		return o.only("workers", "where workers both prefill and decode")
 	}
-	if c.router.value == "kv" && c.workers < 2 && c.scale == "" && !o.twoPools() && !o.isLive() {
+	if c.router.value == "kv" && c.workers < 2 && c.scale == "" && !o.twoPools() && !o.isLive() && !o.isCluster() {
 		return o.refuse("router", "at least 2 workers with it: --workers 2")
 	}
 	if name := o.firstChanged("startup-time", "prefill-startup-time", "decode-startup-time"); name != "" && c.scale == "" {

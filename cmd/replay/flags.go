@@ -31,6 +31,7 @@ type options struct {
 	limits    limits
 	outputs   outputs
 	live      live
+	processes processes
 }
 
 // bind adds all flags to cmd.
@@ -47,7 +48,8 @@ func (o *options) bind(cmd *cobra.Command) {
 		{"KV router (these win over --router-config)", o.router.bind},
 		{"Report", o.output.bind},
 		{"Requests, objectives and records of the run", o.outputs.bind},
-		{"Real time (with --mode online)", o.live.bind},
+		{"Real time (with --mode online; the last two with --mode cluster, too)", o.live.bind},
+		{"Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.processes.bind},
 		{"Run", o.bindRun},
 	})
 	if o.reference {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/replay"
+	remotes "github.com/replay-llm/replay/replay/cluster"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/replay/online"
 )
@@ -28,6 +29,11 @@ func (l *live) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&l.deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")
 }
 
+// modeFlags are those that only some mode knows but that of the logical clock.
+func (o *options) modeFlags() []string {
+	return append(liveFlags(), append(processFlags(), o.processes.runtimeNames()...)...)
+}
+
 // liveFlags are those that only a replay in real time knows.
 func liveFlags() []string {
 	return []string{"online-barrier", "online-disagg", "precise", "deadline"}
@@ -38,6 +44,9 @@ func (o *options) isLive() bool { return o.cluster.mode.value == "online" }
 
 // checkLive refuses flags of no effect in the chosen mode.
 func (o *options) checkLive() error {
+	if err := o.checkProcesses(); err != nil || o.isCluster() {
+		return err
+	}
 	if !o.isLive() {
 		if name := o.firstChanged(liveFlags()...); name != "" {
 			return o.only(name, "with --mode online")
@@ -94,7 +103,12 @@ func (l *liveRun) run(ctx context.Context, o *options, spec *replay.Spec, stream
 
 // end is the error of a run that ended early, once its report is written.
 func (l *liveRun) end(total int) error {
-	if l.ended == nil || !l.ended.Partial() {
+	switch {
+	case l.ended == nil:
+		return nil
+	case !l.ended.Partial() && len(l.ended.Failed) > 0:
+		return coded(exitIncomplete, "%s", remotes.Summary(l.ended.Failed))
+	case !l.ended.Partial():
 		return nil
 	}
 	code := exitInterrupted

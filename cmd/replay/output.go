@@ -62,7 +62,7 @@ func (o *options) missing(result *offline.Result, total int) []string {
 	if n := len(result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}
-	if result.Partial && o.isLive() {
+	if result.Partial && (o.isLive() || o.isCluster()) {
 		lines = append(lines, fmt.Sprintf("Ended early: %d of %d requests unfinished", unfinished(result, total), total))
 	} else if result.Partial {
 		at := strconv.FormatFloat(float64(o.limits.until.at), 'f', -1, 64)

@@ -82,6 +82,9 @@ func (o *options) replay(ctx context.Context, s streams, spec replay.Spec) error
 	var real liveRun
 	result, err := o.draw(rec.observers(), func(watching observers) (*offline.Result, error) {
 		return trust.run(streams, watching, func(streams replay.Streams) (*offline.Result, error) {
+			if o.isCluster() {
+				return real.runProcesses(ctx, o, s, &spec, streams)
+			}
 			if o.isLive() {
 				return real.run(ctx, o, &spec, streams)
 			}

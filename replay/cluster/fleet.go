@@ -20,17 +20,18 @@ type Command struct {
 
 // Fleet is worker processes of one's own.
 type Fleet struct {
-	log io.Writer // gets what they say
+	out, log io.Writer // get what they say
 
 	mu    sync.Mutex
 	procs []*Process
 	ended chan struct{} // closed when the first of them has ended unasked
 }
 
-// NewFleet is one without workers. What workers say on standard output and
-// standard error goes to log, which is written to by one goroutine at a time.
-func NewFleet(log io.Writer) *Fleet {
-	return &Fleet{log: &shared{w: log}, ended: make(chan struct{})}
+// NewFleet is one without workers. What workers say on standard output goes to out,
+// what they say on standard error to log; each is written to by one goroutine at
+// a time.
+func NewFleet(out, log io.Writer) *Fleet {
+	return &Fleet{out: &shared{w: out}, log: &shared{w: log}, ended: make(chan struct{})}
 }
 
 // shared is a writer for several goroutines.
@@ -60,7 +61,7 @@ type Process struct {
 // Start starts a worker.
 func (f *Fleet) Start(c Command) (*Process, error) {
 	p := &Process{fleet: f, command: exec.Command(c.Path, c.Args...), done: make(chan struct{})}
-	p.command.Env, p.command.Stdout, p.command.Stderr = c.Env, f.log, f.log
+	p.command.Env, p.command.Stdout, p.command.Stderr = c.Env, f.out, f.log
 	p.command.WaitDelay = time.Second // somebody else may hold its output
 	var err error
 	if p.input, err = p.command.StdinPipe(); err != nil {

@@ -4,7 +4,7 @@
 //
 // Read target.go (a request of the workload as a call), call.go (when what was
 // read), tokens.go (its prompt), failures.go (what became of those that did
-// not complete), then fleet.go (worker processes of one's own).
+// not complete), then session.go (who is asked) and fleet.go (worker processes of one's own).
 package cluster
 
 import (
