@@ -58,6 +58,9 @@ sweep-faults: ## run sweeps of 200 cells while workers and server are killed, an
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy
 
+online-soak: ## have 10,000 requests in the mocker at once, three in ten cancelled at random moments
+	$(GO) test ./engine/mocker -run TestCrowd -count 1 -v -soak
+
 online-runs: ## make 1,000 short replays in real time under the race detector
 	$(GO) test -race ./replay/online -run TestManyRuns -count 1 -v -runs 1000
 
@@ -107,4 +110,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-soak online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
