@@ -15,8 +15,32 @@ import (
 type Index struct {
 	mu    sync.Mutex
 	tiers [tierExternal + 1]*router.Index // by tier; routers ask the device's
+	gone  int                             // blocks removed since the trees were pruned
 	stats IndexStats
 	warn  func(string)
+}
+
+// size is the number of blocks known in all memories.
+func (x *Index) size() (n int) {
+	for _, tier := range x.tiers {
+		n += tier.Size()
+	}
+	return n
+}
+
+// minGonePrune is the number of blocks gone that are not worth a look at the
+// trees.
+const minGonePrune = 10_000
+
+// prune keeps memory in step with what is cached, after n more blocks are gone.
+func (x *Index) prune(n int) {
+	if x.gone += n; x.gone < minGonePrune || x.gone < x.size() {
+		return
+	}
+	x.gone = 0
+	for _, tier := range x.tiers {
+		tier.Prune()
+	}
 }
 
 // IndexStats counts what did not fit what was known.
@@ -92,9 +116,12 @@ func (x *Index) Feed(w sim.WorkerID) *Feed {
 func (f *Feed) Take(changes []Change) {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
+	gone := 0
 	for i := range changes {
 		f.take(&changes[i])
+		gone += len(changes[i].Event.Removed)
 	}
+	f.index.prune(gone)
 }
 
 // Replace takes in changes in place of all that the publisher has told before.
@@ -118,19 +145,24 @@ func (f *Feed) Leave() {
 }
 
 func (f *Feed) forget() {
+	x := f.index
+	before := x.size()
 	for c := range f.fed { // in any order: the outcome is the same
-		f.index.tiers[c.tier].ClearMember(router.Member{Worker: f.worker, Rank: c.rank})
+		x.tiers[c.tier].ClearMember(router.Member{Worker: f.worker, Rank: c.rank})
 	}
 	clear(f.fed)
+	x.prune(before - x.size())
 }
 
 func (f *Feed) take(c *Change) {
 	x := f.index
 	x.stats.Changes++
 	if c.Clear {
+		before := x.size()
 		for _, tier := range x.tiers {
 			tier.Clear(f.worker)
 		}
+		x.gone += before - x.size()
 		return
 	}
 	f.fed[cache{c.Event.Rank, c.Event.Tier}] = struct{}{}

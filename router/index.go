@@ -47,6 +47,8 @@ type children struct {
 	more  map[uint64]*block
 }
 
+func (c *children) none() bool { return c.first == nil && len(c.more) == 0 }
+
 func (c *children) get(local uint64) *block {
 	if c.first != nil && c.local == local {
 		return c.first
@@ -63,6 +65,18 @@ func (c *children) put(local uint64, b *block) {
 		c.more = map[uint64]*block{local: b}
 	default:
 		c.more[local] = b
+	}
+}
+
+// keep drops the blocks for which f is false.
+func (c *children) keep(f func(*block) bool) {
+	if c.first != nil && !f(c.first) {
+		c.first = nil
+	}
+	for local, b := range c.more {
+		if !f(b) {
+			delete(c.more, local)
+		}
 	}
 }
 
@@ -266,6 +280,23 @@ func (x *Index) Size() int {
 		size += len(names)
 	}
 	return size
+}
+
+// Prune forgets blocks that nobody caches any more. They change no answer, but
+// stay in the tree otherwise, which matters to an index that lives long.
+func (x *Index) Prune() {
+	seen := map[*block]bool{x.root: true}
+	for stack := []*block{x.root}; len(stack) > 0; {
+		b := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		b.children.keep(func(c *block) bool { return c.members.count > 0 || !c.children.none() })
+		b.children.each(func(c *block) {
+			if !seen[c] {
+				seen[c] = true
+				stack = append(stack, c)
+			}
+		})
+	}
 }
 
 // Reachable counts, for each worker and rank, the blocks that queries can find,

@@ -3,9 +3,11 @@ package router
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/blockhash"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -258,4 +260,80 @@ func TestIndexRanks(t *testing.T) {
 	if m := got[3].Member; m != (Member{3, 0}) {
 		t.Errorf("fourth match is %v, want worker 3 rank 0", m)
 	}
+}
+
+// Pruning changes no answer where a block's name stands for one place, whatever
+// is removed in whatever order; engines that name blocks by chance included.
+func TestIndexPrune(t *testing.T) {
+	pruned := 0
+	for seed := range uint64(200) {
+		r := sim.NewRand(seed, "prune")
+		a, b := NewIndex(), NewIndex()
+		names := []uint64{0} // of all blocks ever, and the root
+		for step := range 400 {
+			m := Member{Worker: sim.WorkerID(r.IntN(3)), Rank: int32(r.IntN(2))}
+			name := func() uint64 { return names[max(0, len(names)-1-r.IntN(40))] }
+			var first, second error
+			switch r.IntN(10) {
+			case 0:
+				a.Clear(m.Worker)
+				b.Clear(m.Worker)
+			case 1, 2, 3, 4:
+				gone := []uint64{name(), name()}
+				first, second = a.Remove(m, gone), b.Remove(m, gone)
+			default:
+				var parent *uint64
+				at := uint64(0)
+				if p := name(); p != 0 && r.IntN(2) == 0 {
+					parent, at = &p, p
+				}
+				var blocks []scheduler.KVBlock
+				for range 1 + r.IntN(4) {
+					local := uint64(r.IntN(3))
+					if at = blockhash.Chain(at, local); r.IntN(8) == 0 {
+						at = r.Uint64()
+					}
+					names = append(names, at)
+					blocks = append(blocks, scheduler.KVBlock{Seq: at, Tokens: local})
+				}
+				first, second = a.Store(m, parent, blocks), b.Store(m, parent, blocks)
+			}
+			if fmt.Sprint(first) != fmt.Sprint(second) {
+				t.Fatalf("seed %d, step %d: %v, want %v", seed, step, second, first)
+			}
+			if r.IntN(3) == 0 {
+				b.Prune()
+			}
+			query := make([]uint64, 1+r.IntN(6))
+			for i := range query {
+				query[i] = uint64(r.IntN(3))
+			}
+			if got, want := b.Match(query, false, nil), a.Match(query, false, nil); !slices.Equal(got, want) {
+				t.Fatalf("seed %d, step %d: query %v: %v, want %v", seed, step, query, got, want)
+			}
+		}
+		pruned += countBlocks(a) - countBlocks(b)
+		if got, want := b.Reachable(), a.Reachable(); !slices.Equal(got, want) || a.Size() != b.Size() {
+			t.Fatalf("seed %d: %v, want %v", seed, got, want)
+		}
+	}
+	if pruned < 100 {
+		t.Errorf("%d blocks pruned", pruned)
+	}
+}
+
+// countBlocks counts the blocks of the tree.
+func countBlocks(x *Index) int {
+	seen := map[*block]bool{x.root: true}
+	for stack := []*block{x.root}; len(stack) > 0; {
+		b := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		b.children.each(func(c *block) {
+			if !seen[c] {
+				seen[c] = true
+				stack = append(stack, c)
+			}
+		})
+	}
+	return len(seen)
 }
