@@ -200,9 +200,12 @@ type wirePart struct {
 }
 
 // pull takes items from the handler's sequence into queue until nobody wants
-// them. A panic ends the sequence with an error.
+// them. A panic ends the sequence with an error, unless the last item is out: what
+// a handler does after that is in the log alone.
 func (r *respondent) pull(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
+	over := false
 	put := func(p wirePart) bool {
+		over = over || p.last
 		select {
 		case queue <- p:
 			return !p.last
@@ -228,7 +231,7 @@ func (r *respondent) pull(ctx context.Context, items iter.Seq2[Item, error], que
 			}
 		}
 	}()
-	if err != nil {
+	if err != nil && !over {
 		put(wirePart{errorItem(err), true, true})
 	}
 }

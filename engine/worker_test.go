@@ -440,6 +440,9 @@ func TestOverTheRuntime(t *testing.T) {
 			yield(nil, fmt.Errorf("pass 3: %w", fault.New(fault.BackendResponseTimeout, "GPU asleep")))
 		case "panic":
 			panic("boo")
+		case "more":
+			_ = yield(finish(FinishStop), nil) && yield(token(2), nil)
+			yield(nil, fault.BackendUnknown)
 		case "wait":
 			<-rc.Stopped()
 			yield(&Chunk{FinishReason: FinishCancelled, CompletionUsage: NewUsage(3, 1)}, nil)
@@ -470,6 +473,7 @@ func TestOverTheRuntime(t *testing.T) {
 		"fail":   {"[1]", "Backend(ResponseTimeout)"},
 		"panic":  {"[1]", "Backend(Unknown)"},
 		"short":  {"[1]", "Backend(StreamIncomplete)"},
+		"more":   {"[1]", "stop"},
 		"wait":   {"[1]", "cancelled"},
 	} {
 		if got := call(model, model == "wait"); !slices.Equal(got, want) {
