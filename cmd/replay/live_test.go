@@ -80,3 +80,26 @@ func TestSignalInRealTime(t *testing.T) {
 		}
 	}
 }
+
+// Whoever watches a run watches one in real time too.
+func TestRecordsInRealTime(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, pools := range [][]string{{"--workers", "2"}, {"--prefill-workers", "1", "--decode-workers", "2", "--online-disagg"}} {
+		var out, errs bytes.Buffer
+		args := append([]string{
+			"concurrency", "--max-in-flight", "4", "--input-tokens", "300", "--output-tokens", "5", "--request-count", "12", "--turns-per-session", "2",
+			"--shared-prefix-ratio", "0.5", "--num-prefix-groups", "2", "--router", "kv", "--mode", "online", "--speedup-ratio", "10",
+			"--requests", "rows.csv", "--timeline", "timeline.json", "--slo", "ttft=1h",
+		}, pools...)
+		if code := run(args, strings.NewReader(""), &out, &errs); code != exitDone {
+			t.Fatalf("exit %d: %s", code, &errs)
+		}
+		rows, err := os.ReadFile("rows.csv")
+		if err != nil || bytes.Count(rows, []byte("\n")) != 25 {
+			t.Errorf("%d lines of requests, error %v, want 25", bytes.Count(rows, []byte("\n")), err)
+		}
+		if st, err := os.Stat("timeline.json"); err != nil || st.Size() == 0 {
+			t.Errorf("timeline: %v", err)
+		}
+	}
+}

@@ -93,6 +93,9 @@ func (o *options) replay(ctx context.Context, s streams, spec replay.Spec) error
 	})
 	p.clear()
 	trust.warn(s.err)
+	if err != nil && o.isLive() {
+		return err
+	}
 	if err != nil {
 		return explain(err)
 	}
