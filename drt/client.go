@@ -285,7 +285,7 @@ func (c *Client) send(ctx context.Context, to Instance, rq *Request, home wire.C
 		return err
 	}
 	most := c.rt.config.MaxMessage
-	if l := c.rt.plane.limit(); l > 0 {
+	if l := c.rt.plane.limit(to); l > 0 {
 		most = min(most, l)
 	}
 	if f.Size() > most {

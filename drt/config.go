@@ -169,6 +169,9 @@ func (c *Config) check() error {
 	if err := oneOf("lease loss", c.LeaseLoss, Exit, Reregister); err != nil {
 		return err
 	}
+	if c.Plane == TCP && c.Discovery != Etcd {
+		return fmt.Errorf("request plane %q: only with discovery %q, which tells addresses, not %q", TCP, Etcd, c.Discovery)
+	}
 	if c.Discovery != Static && len(c.Static) > 0 {
 		return fmt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
 	}

@@ -221,8 +221,8 @@ func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
 	}
 }
 
-func (p hubPlane) limit() int { return 0 }
-func (p hubPlane) close()     {}
+func (p hubPlane) limit(Instance) int { return 0 }
+func (p hubPlane) close()             {}
 
 func (p hubPlane) publish(subject string, payload []byte) error {
 	p.hub.mu.Lock()

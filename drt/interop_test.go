@@ -45,7 +45,7 @@ func startPeer(t *testing.T, config drt.Config, script string, args ...string) *
 	cmd := exec.CommandContext(limited(t), *peerPython, append([]string{filepath.Join("testdata", "peer", script)}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"ETCD_ENDPOINTS="+config.Etcd.Endpoints[0], "NATS_SERVER="+config.NATS.URL,
-		"DYN_REQUEST_PLANE=nats", "DYN_LOG=error")
+		"DYN_LOG=error")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -91,11 +91,18 @@ func (p *peer) until(want ...string) string {
 
 // Our caller calls the peer's worker, and stops it (DR-15).
 func TestInteropPeerWorker(t *testing.T) {
+	for _, plane := range []drt.RequestPlane{drt.NATS, drt.TCP} {
+		t.Run(string(plane), func(t *testing.T) { peerWorker(t, plane) })
+	}
+}
+
+func peerWorker(t *testing.T, plane drt.RequestPlane) {
+	t.Helper()
 	_, config := servers(t, stack.Options{})
-	p := startPeer(t, config, "worker.py", "test.backend.generate")
+	p := startPeer(t, config, "worker.py", "test.backend.generate", string(plane))
 	p.until("serving")
 	c := client(t, join(t, config), "generate", 1)
-	t.Logf("instance %+v", c.Instances()[0])
+	t.Logf("instance %+v", c.Instances()[0].Transport)
 
 	got, err := call(t, c, `{"n":3}`, drt.RoundRobin())
 	if want := `{"token_ids":[0]} {"token_ids":[1]} {"token_ids":[2]} {"finish_reason":"length","token_ids":[]}`; err != nil || sorted(got) != want {
@@ -208,11 +215,19 @@ func ticking(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2
 
 // The peer's caller calls our worker, and stops it (DR-15).
 func TestInteropPeerCaller(t *testing.T) {
+	for _, plane := range []drt.RequestPlane{drt.NATS, drt.TCP} {
+		t.Run(string(plane), func(t *testing.T) { peerCaller(t, plane) })
+	}
+}
+
+func peerCaller(t *testing.T, plane drt.RequestPlane) {
+	t.Helper()
 	_, config := servers(t, stack.Options{})
+	config.Plane = plane
 	rt := join(t, config)
 	m := new(counts)
 	serving := serve(t, rt, "generate", ticking, drt.ServeOptions{Metrics: m})
-	p := startPeer(t, config, "caller.py", "test.backend.generate")
+	p := startPeer(t, config, "caller.py", "test.backend.generate", string(plane))
 	if line := p.line(); line != fmt.Sprintf(`{"instances": [%d]}`, rt.ID()) {
 		t.Errorf("the peer sees %s, want instance %d", line, rt.ID())
 	}

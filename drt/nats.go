@@ -130,7 +130,7 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 	return options, nil
 }
 
-func (p *natsPlane) limit() int { return int(p.conn.MaxPayload()) }
+func (p *natsPlane) limit(Instance) int { return int(p.conn.MaxPayload()) }
 
 func (p *natsPlane) close() {
 	// What was said last is to arrive; what is not sent in a second never will.

@@ -42,6 +42,7 @@ type Runtime struct {
 	log    *slog.Logger
 	store  store // nil with static discovery
 	plane  plane
+	direct *tcpPlane // the same, if it carries requests over TCP, too
 
 	ctx    context.Context // of everything in the background
 	cancel context.CancelFunc
@@ -88,9 +89,12 @@ func (rt *Runtime) connect(ctx context.Context) (err error) {
 		}
 		rt.store, rt.plane = hubStore{rt.config.Hub}, hubPlane{rt.config.Hub}
 	} else {
-		if rt.plane, err = connectNATS(ctx, &rt.config); err != nil {
+		nats, err := connectNATS(ctx, &rt.config)
+		if err != nil {
 			return err
 		}
+		rt.direct = newTCPPlane(&rt.config, nats)
+		rt.plane = rt.direct
 		if rt.config.Discovery == Etcd {
 			if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
 				return err
@@ -192,11 +196,16 @@ func (rt *Runtime) Subscribe(subject string, see func(subject string, payload []
 
 // transport is how layout l says the instance is reached.
 func (rt *Runtime) transport(l layout, name Name, id uint64) Transport {
+	if rt.config.Plane == TCP && rt.direct != nil {
+		return Transport{Address: rt.direct.served() + "/" + tcpPath(name, id)}
+	}
 	return Transport{Subject: l.subject(name, id)}
 }
 
 // reaches tells whether this runtime can send to an instance.
-func (rt *Runtime) reaches(i Instance) bool { return i.Transport.Subject != "" }
+func (rt *Runtime) reaches(i Instance) bool {
+	return i.Transport.Subject != "" || i.Transport.Address != "" && rt.direct != nil
+}
 
 // serving is what the request plane has to know to serve an instance.
 func (rt *Runtime) serving(name Name, id uint64, take func(message)) serving {

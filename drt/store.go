@@ -70,8 +70,9 @@ type plane interface {
 	// send delivers a request; it returns when the worker has acknowledged it.
 	// Errors are typed: CannotConnect, InvalidArgument, ConnectionTimeout.
 	send(ctx context.Context, to Instance, m message) error
-	// limit is the largest frame, in bytes; 0: none but the wire's.
-	limit() int
+	// limit is the largest frame that goes to an instance, in bytes; 0: none but
+	// the wire's.
+	limit(to Instance) int
 	// publish and subscribe are for messages to whoever listens.
 	publish(subject string, payload []byte) error
 	subscribe(subject string, see func(subject string, payload []byte)) (stop func(), err error)

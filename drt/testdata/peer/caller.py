@@ -29,7 +29,7 @@ async def call(client, line):
 
 
 async def main():
-    runtime = DistributedRuntime(asyncio.get_running_loop(), "etcd", "nats")
+    runtime = DistributedRuntime(asyncio.get_running_loop(), "etcd", sys.argv[2])
     client = await runtime.endpoint(sys.argv[1]).client()
     await client.wait_for_instances()
     say(instances=client.instance_ids())

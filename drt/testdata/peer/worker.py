@@ -30,7 +30,7 @@ async def generate(request, context):
 
 
 async def main():
-    runtime = DistributedRuntime(asyncio.get_running_loop(), "etcd", "nats")
+    runtime = DistributedRuntime(asyncio.get_running_loop(), "etcd", sys.argv[2])
     endpoint = runtime.endpoint(sys.argv[1])
     say("serving")
     await endpoint.serve_endpoint(generate)
