@@ -7,7 +7,7 @@ import (
 )
 
 // callsPerBatch is how many calls are handed over at once.
-const callsPerBatch = 1 << 8
+const callsPerBatch = 1 << 10
 
 // kind is which method of an observer is to be called.
 type kind uint8

@@ -37,7 +37,7 @@ type Relay struct {
 
 // waiting is how many full batches may wait for the observer; a replay that is
 // faster than that waits for it in turn.
-const waiting = 3
+const waiting = 2
 
 // New returns a relay to an observer, which is called on another goroutine from
 // now on until Close has returned.
