@@ -89,7 +89,8 @@ bench-outputs: ## measure what the files that a run leaves cost
 	$(GO) run ./tools/benchoutputs
 
 docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
-	$(GO) test -count=1 -v -run 'Documentation|Walk|Workflow|Docs' ./cmd/replay ./docs
+	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay
+	$(GO) test -count=1 -v ./docs
 
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
 	$(GO) test ./bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
