@@ -122,7 +122,7 @@ func (f *follower) kill() {
 
 // killed publishes a load while a subscriber is killed at random moments and
 // started again, and compares its index with the publisher's own in the end.
-func killed(t *testing.T, seed uint64, passes int) {
+func killed(t *testing.T, seed uint64, most int) {
 	t.Helper()
 	tee := open(t, TeeOptions{BufferSteps: 64})
 	own := NewIndex(nil)
@@ -133,8 +133,8 @@ func killed(t *testing.T, seed uint64, passes int) {
 	defer func() { f.kill() }()
 	next := uint64(0)
 	deaths := 0
-	dies := rng.IntN(passes / 2)
-	for pass := range passes {
+	dies := rng.IntN(most / 2)
+	for pass := range most {
 		events := l.step(t)
 		if n := tee.Enqueue(events); n > 0 {
 			t.Fatalf("%d events dropped", n)
@@ -146,7 +146,7 @@ func killed(t *testing.T, seed uint64, passes int) {
 			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond) // the load goes on meanwhile where it has begun
 			f = startFollower(t, tee)
 			deaths++
-			dies = pass + 1 + rng.IntN(passes/3)
+			dies = pass + 1 + rng.IntN(most/3)
 		}
 		if pass%8 == 0 {
 			time.Sleep(time.Duration(rng.IntN(400)) * time.Microsecond)
@@ -172,7 +172,7 @@ func killed(t *testing.T, seed uint64, passes int) {
 // ends with the publisher's index.
 func TestKilledSubscriber(t *testing.T) {
 	if !*measure {
-		killed(t, 1, 1000)
+		killed(t, 1, passes(1000))
 		return
 	}
 	good := 0
@@ -200,7 +200,7 @@ func wide(t *testing.T, n int, enqueue func([]scheduler.KVEvent)) *load {
 // over loopback and rebuild in less than a second, no orphan, and the answers of
 // the publisher's own index.
 func TestLargeSnapshot(t *testing.T) {
-	blocks := 4_000
+	blocks := passes(4_000)
 	if *measure {
 		blocks = 89_700
 	}

@@ -9,6 +9,9 @@ import (
 
 // An index that lives long keeps nothing of blocks that came and went.
 func TestIndexForgets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long life takes long")
+	}
 	x := NewIndex(func(s string) { t.Error(s) })
 	f := x.Feed(0)
 	heap := func() uint64 {

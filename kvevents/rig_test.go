@@ -19,6 +19,14 @@ const blockTokens = 16
 // hang is far more than anything here takes.
 const hang = 2 * time.Minute
 
+// passes is n, or fewer with -short.
+func passes(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // within is a context that ends only when something hangs.
 func within(t testing.TB) context.Context {
 	t.Helper()

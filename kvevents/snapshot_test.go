@@ -186,7 +186,7 @@ func (l *literal) ordered() []cachedBlock {
 // Whatever comes, roots that vanish and circles included, the snapshot is what
 // the literal one is, and parents come before their children.
 func TestSnapshotOrder(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(passes(300)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		k, l := newCached(), &literal{blocks: map[uint64]cachedBlock{}}
 		name := func() uint64 { return 1 + rng.Uint64N(12) }
@@ -248,7 +248,7 @@ func TestSnapshotIsTheLiveStream(t *testing.T) {
 			t.Errorf("%d blocks, want %d, of %d in the snapshot", got.Size(), want.Size(), len(k.at))
 		}
 	}
-	for pass := range 2000 {
+	for pass := range passes(2000) {
 		take(l.step(t))
 		if pass%200 == 199 {
 			check()

@@ -29,7 +29,7 @@ func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 				feed.Take(changesOf(events))
 				total += uint64(len(events))
 			}
-			for range 1500 {
+			for range passes(1500) {
 				publish(l.step(t))
 			}
 			l.drain(t, publish)
@@ -65,7 +65,7 @@ func TestSubscribersUnderLoad(t *testing.T) {
 	var following []*Subscriber
 	var indexes []*Index
 	total := uint64(0)
-	for pass := range 2000 {
+	for pass := range passes(2000) {
 		events := l.step(t)
 		tee.Enqueue(events)
 		feed.Take(changesOf(events))

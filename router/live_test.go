@@ -90,8 +90,11 @@ func (slope) PrefillSeconds(_, newTokens, prefix int) (float64, bool) {
 // On the same requests the live router makes the placements of the other one,
 // with every setting.
 func TestLiveTwin(t *testing.T) {
-	held := 0
-	for seed := range uint64(200) {
+	held, seeds := 0, uint64(200)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
 		rng := sim.NewRand(seed, "live")
 		workers := 1 + rng.IntN(5)
 		config := DefaultConfig()
