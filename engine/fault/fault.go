@@ -119,7 +119,11 @@ func (e *Error) Error() string {
 	if e.Cause == nil {
 		return text
 	}
-	if cause := e.Cause.Error(); !strings.Contains(e.Message, cause) {
+	cause := e.Cause.Error()
+	if inner, ok := e.Cause.(*Error); ok && inner.Message != "" && strings.Contains(e.Message, inner.Message) {
+		return text
+	}
+	if !strings.Contains(e.Message, cause) {
 		text += ": " + cause
 	}
 	return text

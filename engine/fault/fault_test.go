@@ -37,6 +37,26 @@ func TestWire(t *testing.T) {
 	}
 }
 
+// A text says everything once, also after it has crossed the wire.
+func TestText(t *testing.T) {
+	for want, err := range map[string]*Error{
+		"Unknown: x":                       New(Unknown, "x"),
+		"Cancelled":                        {Type: Cancelled},
+		"Disconnected: stream: EOF":        New(Disconnected, "stream: %w", io.EOF),
+		"Disconnected: stream: Unknown: y": {Type: Disconnected, Message: "stream", Cause: New(Unknown, "y")},
+		"Disconnected: stream: EOF ":       {Type: Disconnected, Message: "stream: EOF ", Cause: io.EOF},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		b, jerr := json.Marshal(err)
+		var back Error
+		if jerr != nil || json.Unmarshal(b, &back) != nil || back.Error() != want {
+			t.Errorf("over the wire %q, want %q", back.Error(), want)
+		}
+	}
+}
+
 // Every type is written and read, and has the levels of the table: eight at the
 // top, seven of them and two more inside Backend.
 func TestTypes(t *testing.T) {
