@@ -125,8 +125,9 @@ func (s *Stream) abandon() {
 
 // Items are the items of the response, to be ranged over once. A stream that
 // breaks ends with an error, which is the last element. After the caller's own
-// stop, what the worker still sends comes, and then a clean end. Breaking out of
-// the loop kills the request unless the worker has sent its end.
+// stop, what the worker still sends comes, and then a clean end; after its kill
+// nothing more. Breaking out of the loop kills the request unless the worker has
+// sent its end.
 func (s *Stream) Items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		var failed error
@@ -146,6 +147,10 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 				return
 			}
 			if !more {
+				return
+			}
+			if s.rc.IsKilled() {
+				s.leave() // what was on its way is not wanted
 				return
 			}
 			if s.journey != nil {
