@@ -89,6 +89,7 @@ func runStack(ctx context.Context, s streams, o stack.Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, servers.Stop()) }()
+	s.endInOwnTime()
 	if err := json.NewEncoder(s.out).Encode(stackAddresses{servers.EtcdURL(), servers.NATSURL()}); err != nil {
 		return err
 	}
