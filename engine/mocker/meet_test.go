@@ -76,6 +76,7 @@ func TestNobodyToMeet(t *testing.T) {
 	if _, last, err := answer(decode, meet(ask(words(0, 10), 5)), rc, nil); err != nil || last == nil || last.FinishReason != engine.FinishCancelled {
 		t.Errorf("stopped: last %+v, error %v", last, err)
 	}
+	_, _, meet = pair(t) // a room that nobody has just left
 	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Limits{Wait: 50 * time.Millisecond}})
 	rq := meet(ask(words(0, 10), 5))
 	rq.BootstrapInfo.Room = 8 // the server may not know yet that nobody waits in the other
