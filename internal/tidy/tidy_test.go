@@ -184,7 +184,7 @@ func doors() map[string][]string {
 		"github.com/google/uuid":           {"cancel"},
 		"github.com/vmihailenco/msgpack":   {"kvevents"},
 		"golang.org/x/net/netutil":         {"frontend"},
-		"go.uber.org/goleak":               {"frontend", "cancel", "drt", "engine", "frontend", "kvevents", "replay"},
+		"go.uber.org/goleak":               {"cancel", "drt", "engine", "frontend", "kvevents", "replay"},
 		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
 		"go.opentelemetry.io/":             {"engine/telemetry"},
 		"go.opentelemetry.io/otel/sdk/":    {"engine"},                        // tests look at its spans

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/online"
@@ -17,6 +18,7 @@ func List(r *online.Result) {
 	for i := range r.Report.Extra {
 		if f := &r.Report.Extra[i]; f.Key == "online" {
 			fields, _ := f.Value.([]collector.Field)
+			fields = slices.DeleteFunc(fields, func(f collector.Field) bool { return f.Key == "errors" })
 			f.Value = append(fields, collector.Field{Key: "errors", Value: errorFields(r.Failed)})
 		}
 	}

@@ -137,7 +137,10 @@ func (f *facts) take(c *engine.Chunk, at sim.Time) {
 
 // check is why an answer that has ended is not complete.
 func (f *facts) check(q *sim.Request) error {
+	message, bad := f.reason.ErrorMessage()
 	switch {
+	case bad:
+		return fault.New(fault.Unknown, "%s", message)
 	case f.reason == "":
 		return fault.New(fault.BackendStreamIncomplete, "the answer ended without a last chunk")
 	case f.reason == engine.FinishCancelled:
