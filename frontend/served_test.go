@@ -293,8 +293,8 @@ func TestPair(t *testing.T) {
 	c.Close()
 	eventually(t, "empty schedulers", func() bool { return decode.mock.ActiveRequests()+prefill.mock.ActiveRequests() == 0 })
 	eventually(t, "a count at decode", func() bool { return decode.cancelled() == 1 })
-	if n := prefill.cancelled(); n != 0 {
-		t.Errorf("%v cancellations at prefill, which was over, want none", n)
+	if n := prefill.cancelled(); n > 1 {
+		t.Errorf("%v cancellations at prefill, want at most one: it may have been over", n)
 	}
 }
 

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"maps"
 	"sync"
@@ -54,12 +55,22 @@ func (blind) Read(router.Stage, *engine.Chunk, time.Time) {}
 // are *engine.Error: of a Backend type if the worker's engine said so, of another
 // if no worker could be reached or its stream broke.
 func (p *Pool) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
-	c, err := p.choose(ctx, rc, rq)
-	if err != nil {
-		return nil, fault.From(err)
+	for tries := 1; ; tries++ {
+		c, err := p.choose(ctx, rc, rq)
+		if err != nil {
+			return nil, fault.From(err)
+		}
+		chunks, err := c.Generate(ctx, rc, rq, headers)
+		if tries < maxTries && errors.Is(err, drt.ErrNoInstances) && p.named(rq.Routing) == nil {
+			continue // it left between the choice and the call; nothing was sent
+		}
+		return chunks, err
 	}
-	return c.Generate(ctx, rc, rq, headers)
 }
+
+// maxTries bounds how many workers that leave at the wrong moment are chosen for
+// one request.
+const maxTries = 3
 
 // chosen is a worker that was chosen for one request: an engine.Target for it.
 type chosen struct {
