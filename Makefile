@@ -61,6 +61,9 @@ online-accuracy: ## hold replays in real time to bounds around their twins on th
 online-soak: ## have 10,000 requests in the mocker at once, three in ten cancelled at random moments
 	$(GO) test ./engine/mocker -run TestCrowd -count 1 -v -soak
 
+worker-signals: ## hold the shutdown of a worker to its limits by the clock; wants an idle machine
+	$(GO) test ./engine -run TestSignalsToProcesses -count 1 -v -clocked
+
 online-runs: ## make 1,000 short replays in real time under the race detector
 	$(GO) test -race ./replay/online -run TestManyRuns -count 1 -v -runs 1000
 
@@ -111,4 +114,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-soak online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean

@@ -12,13 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/replay-llm/replay/cancel"
 	"github.com/replay-llm/replay/engine/fault"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is an engine whose every side is a function.
 type fake struct {
