@@ -46,7 +46,10 @@ func New(to Observer) *Relay {
 		to: to, fill: newBatch(),
 		full: make(chan *batch, waiting), spare: make(chan *batch, waiting), done: make(chan struct{}),
 	}
-	go r.show()
+	go func() {
+		defer close(r.done)
+		r.show()
+	}()
 	return r
 }
 
@@ -67,7 +70,6 @@ func (r *Relay) Close() {
 
 // show takes batches until there are no more.
 func (r *Relay) show() {
-	defer close(r.done)
 	for b := range r.full {
 		if r.broken == nil {
 			r.guard(b)
