@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/replay-llm/replay/engine/fault"
 )
@@ -29,6 +31,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: config.Etcd.Endpoints, Username: config.Etcd.Username, Password: config.Etcd.Password,
 		TLS: secure, Context: lifetime, Logger: zap.NewNop(), RejectOldCluster: false,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(again())},
 		DialTimeout: config.Connect, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 	})
 	if err == nil {
@@ -42,6 +45,15 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
 		return nil, fault.New(fault.CannotConnect, "etcd at %q: %w", config.Etcd.Endpoints, err)
 	}
 	return &etcdStore{client, lifetime, config}, nil
+}
+
+// again is how often a lost connection is tried again: a lease does not wait for
+// long.
+func again() grpc.ConnectParams {
+	return grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: 2 * time.Second,
+	}
 }
 
 func (s *etcdStore) close() error { return s.client.Close() }

@@ -144,7 +144,7 @@ func (h *Hub) tell(all []change) {
 }
 
 func (h *Hub) watch(ctx context.Context, prefix string, see func([]change)) error {
-	w := &hubWatcher{prefix, make(chan []change, 1<<16)}
+	w := &hubWatcher{prefix, make(chan []change, 1<<12)}
 	h.mu.Lock()
 	var there []change
 	for _, k := range slices.Sorted(maps.Keys(h.keys)) {

@@ -42,12 +42,13 @@ func (rt *Runtime) keep(id uint64, began time.Time, ttl time.Duration) {
 	}
 }
 
-// hold renews one lease at half of what is left of it, and more often when that
-// does not work. It returns when the lease is gone, or may be.
+// hold renews one lease when a third of it is over, so that a server may be away
+// for half of it at any moment, and more often when that does not work. It returns
+// when the lease is gone, or may be.
 func (rt *Runtime) hold(id uint64, began time.Time, ttl time.Duration) error {
 	deadline := began.Add(ttl)
 	var wait, backoff time.Duration
-	wait = ttl / 2
+	wait = ttl / 3
 	for {
 		if err := rt.pause(wait, deadline); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (rt *Runtime) hold(id uint64, began time.Time, ttl time.Duration) error {
 		switch {
 		case err == nil:
 			deadline, backoff = began.Add(left), 0
-			wait = left / 2
+			wait = left / 3
 			continue
 		case errors.Is(err, errLeaseGone):
 			return err
