@@ -24,6 +24,9 @@ type Field struct {
 	at   func(*timing.Parameters) *float64
 }
 
+// tokenField is the place of token_s in all forms.
+const tokenField = 1
+
 // forms are the shapes that are tried for a run. Which knee a server has depends
 // on how well its GPU does both at once, and the run shows it.
 func forms() []Form {

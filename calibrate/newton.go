@@ -14,6 +14,26 @@ const (
 	worthwhile  = 2e-3 // of the loss, that a step must take away
 )
 
+// newtons is the best of newton from a point and from two others, in which what a
+// token takes is another share of a pass.
+func (s *search) newtons(from point) (best point, err error) {
+	for i, change := range []float64{0, 0.7, -0.7} {
+		u := append([]float64(nil), from.u...)
+		u[tokenField] += change
+		p, err := s.newton(point{u, from.loss})
+		if err != nil {
+			return p, err
+		}
+		if i == 0 || p.loss < best.loss {
+			best = p
+		}
+		if s.sim.rules.Reference() {
+			break
+		}
+	}
+	return best, nil
+}
+
 // newton moves a point downhill by the effect that each parameter has while all
 // passes compute the same, which is smooth where the loss itself is not. What a
 // changed schedule does to that is seen by the next step.

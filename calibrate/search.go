@@ -158,7 +158,7 @@ func (s *search) candidates() (candidate, error) {
 		s.form = f
 		p, err := s.scale()
 		if err == nil {
-			p, err = s.newton(p)
+			p, err = s.newtons(p)
 		}
 		if err == nil {
 			p, err = s.descend(p, wideEdge, wideRuns)

@@ -21,7 +21,7 @@ func patient(collections int) {
 		return
 	}
 	runtime.SetFinalizer(new([64]byte), func(*[64]byte) {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(800)
 		patient(collections - 1)
 	})
 }
