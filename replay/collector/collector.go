@@ -167,6 +167,11 @@ func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	}
 }
 
+// Exclude keeps a request that was cancelled or failed out of the statistics of
+// single requests, as if it had not been admitted. Times between its tokens
+// stay among those of all requests.
+func (c *Collector) Exclude(id sim.RequestID) { c.records[id].Admit = never }
+
 // Latencies is the time to the first token of a request and its mean time per
 // token after that, 0 while there are fewer than two. It reports false while
 // the request has no token.

@@ -177,6 +177,9 @@ func TestInterrupt(t *testing.T) {
 						done++
 					}
 				}
+				if r.Report.Completed != done || r.Report.Completed+r.Cancelled > r.Report.Requests {
+					t.Errorf("%d completed, %d with all their tokens, %d cancelled of %d", r.Report.Completed, done, r.Cancelled, r.Report.Requests)
+				}
 				if r.Cause != why || done < 10 || r.Cancelled == 0 || done+r.Cancelled > r.Report.Requests || finished > done {
 					t.Errorf("cause %v, %d done and %d cancelled of %d", r.Cause, done, r.Cancelled, r.Report.Requests)
 				}

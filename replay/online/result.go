@@ -8,11 +8,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// unfinished notes how far requests have come when a run ended early.
-func (x *run) unfinished(cause error) {
-	if cause == nil {
-		return
-	}
+// unfinished notes how far requests have come that did not complete, and that
+// they are not among those the report is about.
+func (x *run) unfinished() {
 	var known []int
 	for _, r := range x.rec.col.Requests() {
 		known = append(known, r.Tokens)
@@ -27,6 +25,11 @@ func (x *run) unfinished(cause error) {
 					x.rec.col.Progress(id, tokens, last)
 				}
 			})
+		}
+	}
+	for id, e := range x.entries {
+		if !e.completed {
+			x.rec.col.Exclude(sim.RequestID(id))
 		}
 	}
 }

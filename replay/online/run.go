@@ -164,7 +164,9 @@ func (x *run) play(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.unfinished(cause)
+	if cause != nil || len(x.failed) > 0 {
+		x.unfinished()
+	}
 	return x.result(cause, wall), nil
 }
 
