@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -222,22 +223,29 @@ func TestLargeSnapshot(t *testing.T) {
 		joining, live int
 	}{{"one, nothing else going on", 1, 0}, {"one, 3,250 live events", 1, 3250}, {"three at once, 3,250 live events", 3, 3250}} {
 		t.Run(c.name, func(t *testing.T) {
-			began := time.Now()
+			began, state := time.Now(), next
 			indexes, subscribers := make([]*Index, c.joining), make([]*Subscriber, c.joining)
+			rebuilt := make([]time.Duration, c.joining)
+			var waiting sync.WaitGroup
 			for i := range indexes {
 				indexes[i] = NewIndex(nil)
 				subscribers[i] = follow(t, tee, indexes[i])
+				waiting.Go(func() {
+					if err := subscribers[i].Applied(within(t), state); err != nil {
+						t.Error(err)
+					}
+					rebuilt[i] = time.Since(began)
+				})
 			}
-			until := next + uint64(c.live)
-			for next < until {
+			for next < state+uint64(c.live) {
 				publish(l.step(t))
 			}
+			waiting.Wait()
 			for _, s := range subscribers {
 				if err := s.Applied(within(t), next); err != nil {
 					t.Fatal(err)
 				}
 			}
-			took := time.Since(began)
 			queries := l.queries(11, asked())
 			for i, x := range indexes {
 				if st := x.Stats(); st.OrphanStores+st.UnknownBlocks+st.BadSequences > 0 {
@@ -248,11 +256,11 @@ func TestLargeSnapshot(t *testing.T) {
 				if x.Size() != own.Size() || x.Size() < blocks || s.Snapshots < 1 {
 					t.Errorf("%d blocks, want %d and at least %d; %+v", x.Size(), own.Size(), blocks, s)
 				}
-				t.Logf("%s: %d blocks after %d ms, 0 orphans, %d queries answered as by the publisher, %d with blocks; %d live batches",
-					c.name, x.Size(), took.Milliseconds(), len(queries), hits, s.Live)
-			}
-			if *measure && c.joining == 1 && took > time.Second {
-				t.Errorf("it took %v, want less than 1 s", took)
+				t.Logf("%s: %d blocks in the end, rebuilt after %d ms, 0 orphans, %d queries answered as by the publisher, %d with blocks; %d live batches",
+					c.name, x.Size(), rebuilt[i].Milliseconds(), len(queries), hits, s.Live)
+				if *measure && c.joining == 1 && rebuilt[i] > time.Second {
+					t.Errorf("it took %v, want less than 1 s", rebuilt[i])
+				}
 			}
 		})
 	}
