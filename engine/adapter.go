@@ -32,6 +32,7 @@ type Adapter struct {
 	tracing  *telemetry.Tracing
 	log      *slog.Logger
 	validate bool
+	good     func() // hears of every request that ended well; may be nil
 }
 
 // AdapterOptions say how an engine is served. The zero value is a good one.

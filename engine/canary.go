@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/cancel"
-	"github.com/replay-llm/replay/drt"
 	"github.com/replay-llm/replay/engine/fault"
 )
 
@@ -104,29 +102,6 @@ func (c *canary) reason() string {
 	return ""
 }
 
-// watched is h, whose good responses the canary hears of.
-func (c *canary) watched(h drt.Handler) drt.Handler {
-	if c.payload == nil {
-		return h
-	}
-	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
-		items, err := h(ctx, rc, rq)
-		if err != nil {
-			return nil, err
-		}
-		return func(yield func(drt.Item, error) bool) {
-			for item, err := range items {
-				if err == nil && item.Last {
-					c.good()
-				}
-				if !yield(item, err) {
-					return
-				}
-			}
-		}, nil
-	}
-}
-
 // start begins to watch.
 func (c *canary) start() {
 	if c.payload != nil {
@@ -176,8 +151,7 @@ func (c *canary) probe() {
 		return
 	}
 	if err == nil {
-		c.good()
-		return
+		return // the adapter has told
 	}
 	reason := err.Error()
 	c.sick.Store(&reason)

@@ -256,6 +256,9 @@ func (f *forwarder) report() {
 	case f.last != nil:
 		_, failed := f.last.FinishReason.ErrorMessage()
 		f.span.Finished(f.last.FinishReason.Name(), f.IsStopped(), failed)
+		if f.adapter.good != nil && !failed && !f.IsStopped() {
+			f.adapter.good()
+		}
 	default:
 		f.span.Dropped()
 	}

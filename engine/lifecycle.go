@@ -62,6 +62,7 @@ func (w *Worker) publish(ctx context.Context) error {
 	}
 	w.adapter = NewAdapter(w.engine, AdapterOptions{Mode: w.config.Mode, Tracing: w.tracing, Log: w.log})
 	w.canary = w.newCanary()
+	w.adapter.good = w.canary.good
 	if err := w.openSystem(); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (w *Worker) register(ctx context.Context) error {
 	if err := w.endpoint.PutCard(ctx, card); err != nil {
 		return fault.New(fault.BackendCannotConnect, "model card: %w", err)
 	}
-	handler := w.canary.watched(w.adapter.Handler(w.endpoint.Name(), w.rt.ID))
+	handler := w.adapter.Handler(w.endpoint.Name(), w.rt.ID)
 	if w.serving, err = w.endpoint.Serve(handler, drt.ServeOptions{Metrics: w.requests, Device: "cpu"}); err != nil {
 		return fault.New(fault.BackendUnknown, "serve: %w", err)
 	}
