@@ -38,6 +38,8 @@ type expected struct {
 	subject string
 	place   place
 	arrival chan arrival // of capacity 1; gets one
+	alive   context.Context
+	fail    context.CancelCauseFunc // ends alive: none will arrive
 }
 
 // arrival is a worker that has called home, or why none will.
@@ -145,7 +147,8 @@ func (c *callers) take(subject string) *expected {
 // expect registers a call to an instance. It fails at once when discovery has
 // just removed that.
 func (c *callers) expect(p place) (*expected, error) {
-	e := &expected{cancel.NewID(), p, make(chan arrival, 1)}
+	e := &expected{subject: cancel.NewID(), place: p, arrival: make(chan arrival, 1)}
+	e.alive, e.fail = context.WithCancelCause(context.Background())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -192,6 +195,7 @@ func (c *callers) bury(p place) {
 	for subject, e := range c.waiting {
 		if e.place == p {
 			delete(c.waiting, subject)
+			e.fail(removed(p))
 			e.arrival <- arrival{err: removed(p)}
 		}
 	}

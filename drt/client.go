@@ -262,7 +262,7 @@ func (c *Client) connect(ctx context.Context, own cancel.Context, rq *Request, i
 	}
 	sent := time.Now()
 	home := wire.CallHome{Address: homes.address, Subject: e.subject, Context: own.ID()}
-	if err := c.send(ctx, to, rq, home, sent); err != nil {
+	if err := c.whileWanted(ctx, own, e, func(ctx context.Context) error { return c.send(ctx, to, rq, home, sent) }); err != nil {
 		homes.withdraw(e)
 		return nil, err
 	}
@@ -276,6 +276,24 @@ func (c *Client) connect(ctx context.Context, own cancel.Context, rq *Request, i
 		Instance: id, place: p, rc: own, conn: a.conn, from: a.from,
 		inactivity: c.rt.config.Inactivity, sent: sent, metrics: c.metrics,
 	}, nil
+}
+
+// whileWanted sends a request. It ends when the request is not wanted any more, or
+// its instance is gone.
+func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expected, send func(context.Context) error) error {
+	defer e.fail(nil)
+	ctx, give := context.WithCancel(ctx)
+	defer give()
+	defer context.AfterFunc(e.alive, give)()
+	defer context.AfterFunc(cancel.WithGoStop(own), give)()
+	err := send(ctx)
+	switch gone := context.Cause(e.alive); {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case gone != nil:
+		return gone
+	}
+	return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", c.name, hex(e.place.id))
 }
 
 // send makes a frame of the request and gives it to the request plane.

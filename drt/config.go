@@ -85,7 +85,7 @@ type Config struct {
 	Inactivity   time.Duration // between two items before ResponseTimeout; 0: no limit
 	Inhibit      time.Duration // before an instance that failed is tried again; default 5 s
 	Tombstone    time.Duration // during which calls to a removed instance fail at once; default 5 s
-	Acknowledge  time.Duration // for a worker's acknowledgement; default 2 s
+	Acknowledge  time.Duration // for a worker's acknowledgement; default 5 s
 	ProgramLabel string        // version in $SRV.INFO, as 1.2.3; default 0.0.0
 
 	Log *slog.Logger // nil: none
@@ -137,7 +137,7 @@ func (c Config) complete() (Config, error) {
 	def(&c.StopDrain, 2*time.Second)
 	def(&c.Inhibit, 5*time.Second)
 	def(&c.Tombstone, 5*time.Second)
-	def(&c.Acknowledge, 2*time.Second)
+	def(&c.Acknowledge, 5*time.Second)
 	def(&c.ProgramLabel, "0.0.0")
 	if len(c.Etcd.Endpoints) == 0 {
 		c.Etcd.Endpoints = []string{"http://127.0.0.1:2379"}

@@ -172,8 +172,9 @@ func TestNATSKilled(t *testing.T) {
 	}
 }
 
-// mute registers an instance that acknowledges requests and never calls home.
-func mute(t *testing.T, s *stack.Stack, id uint64) (asked <-chan struct{}) {
+// mute registers an instance that acknowledges requests, or does not, and never
+// calls home.
+func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-chan struct{}) {
 	t.Helper()
 	conn, err := nats.Connect(s.NATSURL())
 	if err != nil {
@@ -183,7 +184,9 @@ func mute(t *testing.T, s *stack.Stack, id uint64) (asked <-chan struct{}) {
 	subject := fmt.Sprintf("test_backend.generate-%x", id)
 	requests := make(chan struct{}, 100)
 	if _, err := conn.Subscribe(subject, func(m *nats.Msg) {
-		_ = m.Respond(nil)
+		if acknowledges {
+			_ = m.Respond(nil)
+		}
 		requests <- struct{}{}
 	}); err != nil {
 		t.Fatal(err)
@@ -201,15 +204,22 @@ func mute(t *testing.T, s *stack.Stack, id uint64) (asked <-chan struct{}) {
 // A worker that takes a request and never calls home is given up, at once when
 // its key goes (DR-9). Calls to it fail for a while then, until it is back.
 func TestNeverCallsHome(t *testing.T) {
+	for _, acknowledges := range []bool{true, false} {
+		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { neverCallsHome(t, acknowledges) })
+	}
+}
+
+func neverCallsHome(t *testing.T, acknowledges bool) {
+	t.Helper()
 	s, config := servers(t, stack.Options{})
-	asked := mute(t, s, 5)
-	config.CallHome = 50 * time.Millisecond
+	asked := mute(t, s, 5, acknowledges)
+	config.CallHome, config.Acknowledge = 50*time.Millisecond, 50*time.Millisecond
 	if _, err := call(t, client(t, join(t, config), "generate", 1), `{}`, drt.RoundRobin()); !errors.Is(err, fault.ConnectionTimeout) {
 		t.Errorf("%v, want ConnectionTimeout", err)
 	}
 	<-asked
 
-	config.CallHome = timeLimit
+	config.CallHome, config.Acknowledge = timeLimit, timeLimit
 	c := client(t, join(t, config), "generate", 1)
 	failed := make(chan error, 1)
 	go func() {
@@ -227,8 +237,16 @@ func TestNeverCallsHome(t *testing.T) {
 
 // Giving up before the worker calls home ends the call.
 func TestCancelledBeforeCallHome(t *testing.T) {
+	for _, acknowledges := range []bool{true, false} {
+		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { cancelledBeforeCallHome(t, acknowledges) })
+	}
+}
+
+func cancelledBeforeCallHome(t *testing.T, acknowledges bool) {
+	t.Helper()
 	s, config := servers(t, stack.Options{})
-	asked := mute(t, s, 5)
+	config.CallHome, config.Acknowledge = timeLimit, timeLimit
+	asked := mute(t, s, 5, acknowledges)
 	c := client(t, join(t, config), "generate", 1)
 	for _, end := range []func(cancel.Context, context.CancelFunc){
 		func(rc cancel.Context, _ context.CancelFunc) { rc.Stop() },

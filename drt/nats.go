@@ -17,6 +17,9 @@ import (
 // queueGroup is that of all endpoints.
 const queueGroup = "q"
 
+// drainLimit is how long the server may take to give a subject to others.
+const drainLimit = time.Second
+
 // natsPlane carries requests over NATS.
 type natsPlane struct {
 	conn   *nats.Conn
@@ -223,7 +226,14 @@ func (p *natsPlane) serveShared(s serving) (func(), error) {
 	var all []*nats.Subscription
 	stop := func() {
 		for _, sub := range all {
-			_ = sub.Unsubscribe()
+			drained := sub.StatusChanged(nats.SubscriptionClosed)
+			if sub.Drain() != nil {
+				continue // the connection is gone
+			}
+			select {
+			case <-drained:
+			case <-time.After(drainLimit):
+			}
 		}
 	}
 	for _, subject := range s.subjects {

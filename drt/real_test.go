@@ -263,9 +263,10 @@ func TestStatic(t *testing.T) {
 	config.Etcd.Endpoints = []string{"http://127.0.0.1:1"} // nobody connects there
 	t.Run("shared subject", func(t *testing.T) {
 		seen := make(map[string]bool)
+		var leaving *drt.Serving
 		for range 2 {
 			rt := join(t, config)
-			serve(t, rt, "generate", who(rt), drt.ServeOptions{})
+			leaving = serve(t, rt, "generate", who(rt), drt.ServeOptions{})
 		}
 		c := client(t, join(t, config), "generate", 1)
 		for range 200 {
@@ -277,6 +278,12 @@ func TestStatic(t *testing.T) {
 		}
 		if len(seen) != 2 {
 			t.Errorf("%d workers answered 200 calls, want 2", len(seen))
+		}
+		leaving.Refuse()
+		for range 50 {
+			if _, err := call(t, c, `{}`, drt.Random()); err != nil {
+				t.Fatalf("one of two workers has left: %v", err)
+			}
 		}
 	})
 	t.Run("addresses", func(t *testing.T) {

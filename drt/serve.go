@@ -96,8 +96,18 @@ func (s *Serving) pairs() []pair {
 }
 
 // Refuse makes the endpoint answer new requests with an error. Those that are
-// being answered go on.
+// being answered go on. Without discovery it leaves requests to others who serve
+// the same subject.
 func (s *Serving) Refuse() {
+	var unsubs []func()
+	s.mu.Lock()
+	if s.endpoint.rt.config.Discovery == Static {
+		unsubs, s.unsubs = s.unsubs, nil
+	}
+	s.mu.Unlock()
+	for _, stop := range unsubs {
+		stop() // what the server has given us already is still taken
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing = true
