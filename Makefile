@@ -78,6 +78,16 @@ kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs
 
 cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
 	$(GO) test ./drt -run Fault -count 1 -timeout 10m -v -faults
+	$(GO) test ./cmd/replay -run TestClusterFault -count 1 -timeout 10m -v -full-cluster
+
+cluster-soak: ## have 2,000 streams on 4 worker processes at once, and kill one of them every 10 s for a minute
+	$(GO) test ./cmd/replay -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
+
+cluster-accuracy: ## replay on worker processes, and compare with the same replay on the logical clock
+	$(GO) test ./cmd/replay -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
+
+frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders and great bodies
+	$(GO) test ./frontend -run TestCrowd -count 1 -v -crowd
 
 interop: ## talk with the published Python package, as its caller and its worker
 	.ci/interop $(PEERS)
@@ -114,4 +124,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help cluster-faults cluster-soak cluster-accuracy frontend-crowd build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
