@@ -57,6 +57,9 @@ with exit code 0.`,
   replay frontend --http-port 0 --router kv --migration-limit 3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := onlyCalls(cmd.Flags()); err != nil {
+				return err
+			}
 			runtime, o, err := f.config()
 			if err != nil {
 				return err

@@ -98,6 +98,16 @@ func (f *runtimeFlags) config() (drt.Config, error) {
 	return c, nil
 }
 
+// onlyCalls refuses the flags that say how requests are served.
+func onlyCalls(fs *pflag.FlagSet) error {
+	for _, name := range []string{"request-plane", "wire", "slow-client-timeout"} {
+		if fs.Changed(name) {
+			return usagef("--%s: only for workers", name)
+		}
+	}
+	return nil
+}
+
 // instances are the addresses that are given.
 func (f *runtimeFlags) instances(d drt.Discovery) (map[string][]drt.StaticInstance, error) {
 	if f.static == "" {

@@ -108,6 +108,9 @@ func newStackInstancesCommand(s streams) *cobra.Command {
 		Example: `  replay stack instances dynamo.backend.generate --etcd http://127.0.0.1:2379`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyCalls(cmd.Flags()); err != nil {
+				return err
+			}
 			config, err := f.config()
 			if err != nil {
 				return err
