@@ -124,4 +124,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help cluster-faults cluster-soak cluster-accuracy frontend-crowd build test race fuzz golden golden-arm64 parity ledger browser liveness traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help help build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
