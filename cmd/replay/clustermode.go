@@ -104,6 +104,9 @@ func (o *options) checkProcesses() error {
 
 // checkOthers refuses what cannot be said of workers that are there already.
 func (o *options) checkOthers() error {
+	if err := onlyCalls(o.fs); err != nil {
+		return err
+	}
 	names := []string{"engine-args", "prefill-engine-args", "decode-engine-args", "prefill-workers", "decode-workers"}
 	for _, all := range [][]setting{o.engine.settings, o.engine.own[0], o.engine.own[1]} {
 		for _, s := range all {

@@ -269,12 +269,6 @@ func TestSpawnFails(t *testing.T) {
 	}
 }
 
-// online is the key online of a report.
-func (r replayed) online(key string) any {
-	o, _ := r.report["online"].(map[string]any)
-	return o[key]
-}
-
 func sumOf(all []*member, name string) (sum float64) {
 	for _, m := range all {
 		sum += m.metric(name, "")
