@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/drt"
 	"github.com/replay-llm/replay/engine"
 	"github.com/replay-llm/replay/engine/fault"
+	"github.com/replay-llm/replay/engine/telemetry"
 )
 
 // parting is how long a request may take to end in good order after its client
@@ -84,9 +85,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
 
 	ctx, release := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer release()
+	headers := headersOf(r)
+	ctx, span := s.config.Tracing.StartHTTP(telemetry.Extract(ctx, headers), r.Method, r.URL.Path)
+	defer span.End()
 	over := make(chan struct{})
 	stay := context.AfterFunc(r.Context(), func() { a.part(over) })
-	a.ask(cancel.With(ctx, a.rc), headersOf(r))
+	a.ask(cancel.With(ctx, a.rc), headers)
 	close(over)
 	// What the client does after it has all is no matter.
 	left := !stay() || r.Context().Err() != nil || a.failed != nil

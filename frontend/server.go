@@ -25,14 +25,16 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/replay-llm/replay/cancel"
+	"github.com/replay-llm/replay/engine/telemetry"
 )
 
 // Config is what a Server depends on. The zero value of each field but Models
 // means its default.
 type Config struct {
-	Models  Models       // required
-	Metrics Metrics      // nil: none
-	Expose  http.Handler // serves /metrics; nil: there is none
+	Models  Models             // required
+	Metrics Metrics            // nil: none
+	Expose  http.Handler       // serves /metrics; nil: there is none
+	Tracing *telemetry.Tracing // nil: spans that nobody sees
 
 	MaxBody        int           // bytes of one request's body; default 8 MiB
 	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
@@ -121,6 +123,9 @@ func (c *Config) complete() error {
 	}
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}
+	}
+	if c.Tracing == nil {
+		c.Tracing = telemetry.New(nil, "")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

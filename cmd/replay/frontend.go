@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"time"
 
@@ -170,6 +171,16 @@ func (f *frontendFlags) run(ctx context.Context, s streams, config drt.Config, o
 		return err
 	}
 	defer func() { err = errors.Join(err, closeRuntime(rt)) }()
+	tracing, err := telemetry.Open(ctx, os.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		sent, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer release()
+		err = errors.Join(err, tracing.Close(sent))
+	}()
+	o.Tracing, f.limits.Tracing = tracing, tracing
 	metrics := telemetry.NewMetrics()
 	requests := metrics.Requests()
 	o.Warn = func(text string) { log.Warn(text) }

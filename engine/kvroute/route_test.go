@@ -12,7 +12,6 @@ import (
 	"github.com/replay-llm/replay/engine"
 	"github.com/replay-llm/replay/engine/kvroute"
 	"github.com/replay-llm/replay/engine/mocker"
-	"github.com/replay-llm/replay/engine/remote"
 	"github.com/replay-llm/replay/kvevents"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
@@ -129,7 +128,7 @@ func TestRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "three instances", func() bool { return len(client.Instances()) == 3 })
-	to := remote.Endpoint{Client: client, Route: drt.By(route)}
+	to := askedEndpoint{Client: client, Route: drt.By(route)}
 	requests := 0
 	// ask returns who answered and how much of the prompt was cached there.
 	ask := func(tokens []uint32) (uint64, int) {

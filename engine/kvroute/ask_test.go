@@ -1,9 +1,4 @@
-// Package remote asks engines that are served elsewhere: requests and chunks
-// instead of the JSON that package drt carries.
-//
-//	answer, err := remote.Endpoint{Client: client, Route: drt.RoundRobin()}.Ask(ctx, rc, rq, nil)
-//	for piece, err := range answer.Pieces() { … }
-package remote
+package kvroute_test
 
 import (
 	"context"
@@ -17,23 +12,15 @@ import (
 	"github.com/replay-llm/replay/engine/fault"
 )
 
-// Asker asks some engine.
-type Asker interface {
-	// Ask returns once an engine has taken the request. headers go with it, by
-	// lower-case name. Errors are *engine.Error. Stopping or killing rc stops or
-	// kills the request; the end of ctx kills it.
-	Ask(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (*Answer, error)
-}
-
-// Piece is a chunk, and when it was read.
-type Piece struct {
+// piece is a chunk, and when it was read.
+type piece struct {
 	*engine.Chunk
 	At time.Time
 }
 
-// Answer is what an engine says to a request. Its pieces are to be read to the
+// answer is what an engine says to a request. Its pieces are to be read to the
 // end, or it is to be closed.
-type Answer struct {
+type answer struct {
 	// Instance is the worker that answers.
 	Instance uint64
 	// Admitted is when the worker had taken the request.
@@ -43,21 +30,21 @@ type Answer struct {
 	close func()
 }
 
-// NewAnswer is the answer that comes over a stream.
-func NewAnswer(s *drt.Stream) *Answer {
-	return &Answer{Instance: s.Instance, Admitted: s.Admitted, items: s.Items(), close: s.Close}
+// newAnswer is the answer that comes over a stream.
+func newAnswer(s *drt.Stream) *answer {
+	return &answer{Instance: s.Instance, Admitted: s.Admitted, items: s.Items(), close: s.Close}
 }
 
 // Close ends an answer that is not read to its end; its request is killed.
-func (a *Answer) Close() { a.close() }
+func (a *answer) Close() { a.close() }
 
 // Pieces are the chunks, to be ranged over once. The last one has a finish
 // reason, or is an error: an answer that ends without either was cut off by its
 // own caller's stop.
-func (a *Answer) Pieces() iter.Seq2[Piece, error] {
-	return func(yield func(Piece, error) bool) {
+func (a *answer) Pieces() iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
 		for item, err := range a.items {
-			p := Piece{At: item.At}
+			p := piece{At: item.At}
 			if err == nil {
 				p.Chunk, err = chunk(&item)
 			}
@@ -90,14 +77,14 @@ func chunk(item *drt.Item) (*engine.Chunk, error) {
 	return c, nil
 }
 
-// Endpoint asks the instances of an endpoint.
-type Endpoint struct {
+// askedEndpoint asks the instances of an endpoint.
+type askedEndpoint struct {
 	Client *drt.Client
 	Route  drt.Route // nil: round robin
 }
 
 // Ask asks the instance that the route chooses.
-func (e Endpoint) Ask(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (*Answer, error) {
+func (e askedEndpoint) Ask(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (*answer, error) {
 	payload, err := json.Marshal(rq)
 	if err != nil {
 		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
@@ -110,5 +97,5 @@ func (e Endpoint) Ask(ctx context.Context, rc cancel.Context, rq *engine.Request
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	return NewAnswer(s), nil
+	return newAnswer(s), nil
 }
