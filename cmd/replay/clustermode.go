@@ -31,7 +31,7 @@ type processes struct {
 }
 
 func (p *processes) bind(fs *pflag.FlagSet) {
-	fs.IntVar(&p.spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell\nwhere they are), and stop them at the end; 0: workers are there")
+	fs.IntVar(&p.spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there")
 	fs.StringVar(&p.endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
 	fs.StringVar(&p.prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; the others decode then")
 	fs.IntVar(&p.migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")

@@ -107,7 +107,7 @@ func (f *workerFlags) bindWorker(fs *pflag.FlagSet) {
 	fs.Var(&f.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister under another id")
 	fs.BoolVar(&f.workerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
-	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end\nand takes a processor")
+	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
 }
 
 // bindEngine adds the engine's flags, but for those that only clusters on a
