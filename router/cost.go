@@ -57,7 +57,8 @@ func (r *KV) cheapest(j job, tokens []int64) choice {
 	x := r.state(ids[0], tokens)
 	cost := r.cost(j, x)
 	c := choice{worker: ids[0], cost: cost, second: None}
-	blocks, overlap, depth := r.loads.blocks, r.overlap.by, r.depth.by
+	n := len(tokens) // of all four: one check of w's bounds is enough
+	blocks, overlap, depth := r.loads.blocks[:n], r.overlap.by[:n], r.depth.by[:n]
 	for _, w := range ids[1:] {
 		if tokens[w] != x.tokens || blocks[w] != x.blocks || overlap[w] != x.overlap || depth[w] != x.depth {
 			x = state{tokens: tokens[w], blocks: blocks[w], overlap: overlap[w], depth: depth[w]}

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"context"
+	"math"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
@@ -14,15 +15,21 @@ import (
 // first or last token may let one go: then the events take over.
 func (c *cluster) driveLazily(ctx context.Context) error {
 	p, end := c.pools[0], c.until()
+	p.due = make([]sim.Time, len(p.workers))
 	for {
 		next, ok := c.feed.Next(c.now, 0)
 		if !ok || next >= end {
 			next, ok = end, false
 		}
-		for _, w := range p.workers {
+		for id, due := range p.due {
+			if due > next {
+				continue
+			}
+			w := p.workers[id]
 			if err := c.bring(ctx, w, next); err != nil {
 				return err
 			}
+			p.due[id] = w.due()
 		}
 		if !ok {
 			return c.over()
@@ -35,8 +42,21 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 			if err := c.driveHeld(ctx, end); err != nil {
 				return err
 			}
+			clear(p.due)
 		}
 	}
+}
+
+// due is the instant before which w does nothing by itself, when it has been
+// brought as far as it goes.
+func (w *worker) due() sim.Time {
+	switch {
+	case w.busy:
+		return w.pass.End
+	case w.core.Load() == 0:
+		return sim.Time(math.Inf(1))
+	}
+	return w.since
 }
 
 // bring lets w do what it does before limit, and end what ends then.

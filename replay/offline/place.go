@@ -40,6 +40,9 @@ func (c *cluster) submit(p *pool, placed *router.Placement) {
 		c.cut(w, w.begun(c.now, c.instant.irregular))
 	}
 	w.core.Submit(q)
+	if p.due != nil {
+		p.due[w.id] = 0
+	}
 	if !w.busy {
 		w.since = c.now
 		w.pool.rest(w)

@@ -12,10 +12,11 @@ import (
 type pool struct {
 	stage   *stage
 	router  router.Router
-	workers []*worker // by id
-	ready   bitset    // workers that could start a pass
-	first   uint64    // rank of worker 0 among all workers
-	visible bool      // the tokens of its passes count
+	workers []*worker  // by id
+	ready   bitset     // workers that could start a pass
+	due     []sim.Time // by worker: not to be looked at before (driveLazily)
+	first   uint64     // rank of worker 0 among all workers
+	visible bool       // the tokens of its passes count
 
 	snapshots []scheduler.Snapshot // kept for a Stepper
 }
