@@ -324,9 +324,6 @@ func TestRealServers(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
 	}
-	if invariant.Enabled {
-		t.Skip("skipped: thousands of runs take minutes with every pass checked; the other fits here are checked")
-	}
 	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
 		m, p := measuredRun(t, name)
 		r, err := Run(t.Context(), m, Options{Holdout: 0.5, Prompts: p})
