@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,7 +77,7 @@ case $version in
 1.2.1) sleep 0.5; say 900 7 ;;
 1.4.2) sleep 0.1; say 100 7 ;;
 esac`, "-pairs", "2")
-	if want := "1.2.1 1.4.2 ours ours 1.4.2 ours 1.4.2"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.4.2 ours 1.4.2"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if want := "| 2 ms / 900 ms / 100 ms | 50x [50x–50x] (1.4.2) | ≥ 40x |"; !strings.Contains(line, want) {
@@ -95,7 +96,7 @@ case $version in
 1.2.1) say 900 7 ;;
 1.4.2) sleep 0.5; say 100 7 ;;
 esac`, "-pairs", "1")
-	if want := "1.2.1 1.4.2 ours ours 1.2.1 ours 1.4.2"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.2.1 ours 1.4.2"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if !regexp.MustCompile(`50x \[50x–50x\] \(1.4.2\).* \(1.2.1\)`).MatchString(line) {
@@ -111,10 +112,10 @@ case $version in
 1.2.1) exit 124 ;;
 1.4.2) sleep 0.1; say 100 7 ;;
 esac`, "-pairs", "1")
-	if want := "1.2.1 1.4.2 ours ours 1.4.2"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.4.2"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
-	if want := "1.2.1 did not finish: time was up |"; !strings.HasSuffix(line, want) {
+	if want := "1.2.1 did not finish: stopped after 1m0s |"; !strings.HasSuffix(line, want) {
 		t.Errorf("row %s, want %s", line, want)
 	}
 }
@@ -134,8 +135,24 @@ func TestNoneFinishes(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	started := time.Now()
 	_, line, _ := table(t, `say 2 7`, `exec timeout $PEER_S sleep 20`, "-pairs", "1", "-timeout", "1s", "-versions", "1.2.1")
-	if took := time.Since(started); took > 15*time.Second || !strings.Contains(line, "1.2.1 did not finish: time was up") {
+	if took := time.Since(started); took > 15*time.Second || !strings.Contains(line, "1.2.1 did not finish: stopped after 1s") {
 		t.Errorf("after %v: %s", took, line)
+	}
+}
+
+// A release gets no longer than it takes to be the slower one for certain.
+func TestEnough(t *testing.T) {
+	for _, c := range []struct {
+		first outcome
+		want  time.Duration
+	}{
+		{outcome{command: 2 * time.Second}, time.Minute},
+		{outcome{command: 20 * time.Second}, 70 * time.Second},
+		{outcome{command: 20 * time.Second, unfinished: "exit 1"}, math.MaxInt64},
+	} {
+		if got := c.first.enough(); got != c.want {
+			t.Errorf("after %+v: %v, want %v", c.first, got, c.want)
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command benchpeer measures how much faster this program is than the published
 // reference, and whether its time and memory grow with the work alone.
 //
-//	go run ./tools/benchpeer                    the whole table; takes hours
+//	go run ./tools/benchpeer                    the whole table; takes half an hour
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
 //	go run ./tools/benchpeer -quick             one pair of runs, smaller workloads
 //	go run ./tools/benchpeer -scale             a million requests, 512 workers
@@ -48,7 +48,7 @@ func (s *settings) bind(fs *flag.FlagSet) {
 	fs.IntVar(&s.pairs, "pairs", 5, "pairs of runs per row, in turn; with -scale: rounds")
 	fs.BoolVar(&s.quick, "quick", false, "one pair, and a sixteenth of the requests where the row says how many: to try the tools")
 	fs.BoolVar(&s.scale, "scale", false, "measure how time and memory grow, without the reference")
-	fs.DurationVar(&s.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished")
+	fs.DurationVar(&s.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished; a release of the reference gets less when another has long finished")
 	fs.StringVar(&s.peer, "peer", "../shared/tools/peer", "script that installs and runs the reference")
 	fs.StringVar(&s.version, "versions", "1.2.1,1.4.2", "releases of the reference, by comma; each row is measured against the fastest")
 	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
@@ -188,8 +188,6 @@ func (s *settings) peerProgram(ctx context.Context, version string) (program, er
 	if out, err := exec.CommandContext(ctx, script, version, "--help").CombinedOutput(); err != nil {
 		return program{}, fmt.Errorf("%s %s --help: %w\n%s", s.peer, version, err, out)
 	}
-	return program{
-		name: version, argv: []string{script, version}, timeout: s.timeout,
-		env: []string{fmt.Sprintf("PEER_S=%g", s.timeout.Seconds())},
-	}, nil
+	p := program{name: version, argv: []string{script, version}}
+	return p.within(s.timeout), nil
 }

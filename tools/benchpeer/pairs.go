@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -29,13 +30,17 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 		return nil, err
 	}
 	args := r.Args(trace)
-	m := &measured{row: r, peers: b.peers, pairs: make([][]pair, len(b.peers))}
-	for i := range b.peers {
-		o, err := b.one(ctx, &b.peers[i], &r, args)
-		if err != nil {
+	m := &measured{
+		row: r, peers: b.peers,
+		first: make([]outcome, len(b.peers)), pairs: make([][]pair, len(b.peers)),
+	}
+	limit := b.timeout
+	for i := len(b.peers) - 1; i >= 0; i-- { // the last named is most likely the fastest
+		p := b.peers[i].within(limit)
+		if m.first[i], err = b.one(ctx, &p, &r, args); err != nil {
 			return nil, err
 		}
-		m.first = append(m.first, o)
+		limit = min(limit, m.first[i].enough())
 	}
 	m.choose()
 	if _, err := b.one(ctx, &b.ours, &r, args); err != nil { // not counted: files get into memory
@@ -54,6 +59,20 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 		}
 	}
 	return m, nil
+}
+
+// hopeless is the least time after which a release that is not done is given up
+// as slower than one that is.
+const hopeless = time.Minute
+
+// enough is the time after which another release can no longer be the fastest in
+// anything: it would have taken three times the whole command in its simulation
+// alone. That of a run which did not finish says nothing.
+func (o *outcome) enough() time.Duration {
+	if o.unfinished != "" {
+		return math.MaxInt64
+	}
+	return max(hopeless, 3*o.command+reading)
 }
 
 // one runs a program once and says so.

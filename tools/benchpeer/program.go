@@ -23,6 +23,14 @@ type program struct {
 	timeout time.Duration
 }
 
+// within is a release of the reference that gets some time. Its script is told,
+// since it has a limit of its own.
+func (p program) within(limit time.Duration) program {
+	p.timeout = limit
+	p.env = []string{fmt.Sprintf("PEER_S=%g", limit.Seconds())}
+	return p
+}
+
 // outcome is what one run took.
 type outcome struct {
 	simulation time.Duration // as the report says
@@ -106,7 +114,7 @@ func (p *program) outcome(l *place, said string) (outcome, error) {
 	o.peakMiB = toMiB(peak)
 	switch {
 	case code == timedOut || o.command > p.timeout:
-		o.unfinished = "time was up"
+		o.unfinished = fmt.Sprintf("stopped after %v", p.timeout.Round(time.Second))
 	case code != 0:
 		o.unfinished = fmt.Sprintf("exit %d: %s", code, lastLine(said))
 	default:
