@@ -24,8 +24,8 @@ const (
 // schema has the columns in their order; parquet.Group would sort them. Whole
 // numbers are written as differences, which is small and costs little. Times are
 // hardly ever the same, and compressing them is a waste of it, but for those
-// columns that say so.
-func schema(columns []Column) *parquet.Schema {
+// columns that say so. Columns of numbers take them from the queues.
+func schema(columns []Column, queues []queue) *parquet.Schema {
 	types := map[Kind]reflect.Type{
 		Int: reflect.TypeFor[int64](), Float: reflect.TypeFor[float64](),
 		Text: reflect.TypeFor[string](), Bool: reflect.TypeFor[bool](),
@@ -47,18 +47,19 @@ func schema(columns []Column) *parquet.Schema {
 		}
 	}
 	model := reflect.New(reflect.StructOf(fields)).Elem().Interface()
-	return parquet.NewSchema("requests", parquet.SchemaOf(model))
+	return parquet.NewSchema("requests", queued(parquet.SchemaOf(model), columns, queues))
 }
 
 // writeParquet writes rows in groups.
 func writeParquet(w io.Writer, rows []Row) error {
 	columns := Columns()
-	out := parquet.NewGenericWriter[any](w, schema(columns),
+	queues := make([]queue, len(columns))
+	out := parquet.NewGenericWriter[any](w, schema(columns, queues),
 		parquet.DataPageStatistics(false), parquet.PageBufferSize(pageBytes), parquet.CreatedBy("replay", "1", "parquet-go"))
 	for len(rows) > 0 {
 		n := min(groupRows, len(rows))
 		group := out.BeginRowGroup()
-		if err := fillGroup(group, columns, rows[:n]); err != nil {
+		if err := fillGroup(group, columns, queues, rows[:n]); err != nil {
 			return err
 		}
 		if _, err := group.Commit(); err != nil {
@@ -71,18 +72,17 @@ func writeParquet(w io.Writer, rows []Row) error {
 
 // fillGroup writes rows column by column, some columns at once. The file does
 // not depend on how many.
-func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, rows []Row) error {
+func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues []queue, rows []Row) error {
 	var filled errgroup
 	writers := group.ColumnWriters()
 	atOnce := min(runtime.GOMAXPROCS(0), len(columns))
 	for first := range atOnce {
 		filled.start(func() error {
-			values := make([]parquet.Value, 0, batch)
+			f := newFiller()
 			for from := 0; from < len(rows); from += batch { // few rows, so that they stay near
 				part := rows[from:min(from+batch, len(rows))]
 				for i := first; i < len(columns); i += atOnce {
-					values = columns[i].appendValues(values[:0], i, part)
-					if _, err := writers[i].WriteRowValues(values); err != nil {
+					if _, err := writers[i].WriteRowValues(f.values(&columns[i], &queues[i], part)); err != nil {
 						return err
 					}
 				}
@@ -99,47 +99,6 @@ func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, rows [
 		return err
 	}
 	return group.Flush()
-}
-
-// appendValues appends the values of c, which is the i-th column.
-func (c *Column) appendValues(dst []parquet.Value, i int, rows []Row) []parquet.Value {
-	known := 1 // definition level
-	if c.Required {
-		known = 0
-	}
-	null := parquet.NullValue().Level(0, 0, i)
-	if c.time != nil { // most are
-		for j := range rows {
-			if v := *c.time(&rows[j]); v.Known() {
-				dst = append(dst, parquet.DoubleValue(float64(v)).Level(0, known, i))
-			} else {
-				dst = append(dst, null)
-			}
-		}
-		return dst
-	}
-	for j := range rows {
-		if v, ok := c.value(&rows[j]); ok {
-			dst = append(dst, v.Level(0, known, i))
-		} else {
-			dst = append(dst, null)
-		}
-	}
-	return dst
-}
-
-// value is the value of a column that holds no times.
-func (c *Column) value(r *Row) (parquet.Value, bool) {
-	switch c.Kind {
-	case Int:
-		v, ok := c.Int(r)
-		return parquet.Int64Value(v), ok
-	case Text:
-		v, ok := c.Text(r)
-		return parquet.ByteArrayValue([]byte(v)), ok
-	}
-	v, ok := c.Bool(r)
-	return parquet.BooleanValue(v), ok
 }
 
 // errgroup is work under way, and its first error.
