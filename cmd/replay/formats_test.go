@@ -50,7 +50,7 @@ func TestLeftOpenAsConverted(t *testing.T) {
 		{"burstgpt.csv", "--jitter=second --zero-output=one"}, {"burstgpt.csv", "--session-mode=flat"},
 		{"weka.json", "--arrival-rate=0.1"}, {"azure_2023.csv", "--assume-prefix=groups:2:0.5"},
 		{"azure_mm.csv", "--image-tokens=300"}, {"bailian.jsonl", "--session-mode=chain"},
-		{"mooncake.jsonl", "--skip-bad=1"},
+		{"azure_2024.csv", "--skip-bad=1"},
 	} {
 		path, flags := filepath.Join(examples, c.name), strings.Fields(c.flags)
 		code, rows, errs := command("", append([]string{"traces", "convert", "--block-size=16", path}, flags...)...)

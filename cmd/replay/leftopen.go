@@ -30,12 +30,13 @@ func (f *leftOpen) bind(fs *pflag.FlagSet, prefix string) {
 	f.sessions = choice{names: []string{"auto", "flat", "chain"}, value: "auto"}
 	f.dag = choice{names: []string{"refuse", "chain"}, value: "refuse"}
 	f.jitter = choice{names: []string{"none", "second"}, value: "none"}
-	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them")
+	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them (not of mooncake)")
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
 	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
 	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
 	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")
 	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
+	fs.StringVar(&o.Tokenizer, "tokenizer", "", "count the tokens of texts with this tokenizer.json, a `FILE` (BPE)")
 	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
 	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
 	fs.StringVar(&o.Model, prefix+"model", "", "only requests to the model of this `name` (burstgpt)")
@@ -48,7 +49,7 @@ func (f *leftOpen) bind(fs *pflag.FlagSet, prefix string) {
 
 // names are the names of the flags.
 func (f *leftOpen) names() []string {
-	return []string{"skip-bad", "zero-output", "session-mode", "dag", "assume-prefix", "tokens-per-byte", "output-len",
+	return []string{"skip-bad", "zero-output", "session-mode", "dag", "assume-prefix", "tokenizer", "tokens-per-byte", "output-len",
 		f.prefix + "model", "jitter", f.prefix + "run", "image-tokens", "arrival-rate", "servegen-span"}
 }
 
@@ -85,6 +86,9 @@ func (f *leftOpen) said() (formats.LeftOpen, error) {
 		if !(b.value >= 0 && b.value <= 1e18) {
 			return o, usagef("--%s=%v: want at least 0", b.name, b.value)
 		}
+	}
+	if o.Tokenizer != "" && o.TokensPerByte != 0 {
+		return o, usagef("--tokenizer: counts tokens, want it without --tokens-per-byte")
 	}
 	return o, f.seconds(&o)
 }

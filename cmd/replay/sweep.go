@@ -195,13 +195,13 @@ func (d *digests) path(digest string) string {
 	return first
 }
 
-// fileOf is the file that a setting names, or "": a trace, a profile, or JSON
-// that begins with @.
+// fileOf is the file that a setting names, or "": a trace, a tokenizer, a
+// profile, or JSON that begins with @.
 func fileOf(s plan.Setting) string {
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
 		return path
 	}
-	if s.Name == traceSetting {
+	if s.Name == traceSetting || s.Name == "tokenizer" || s.Name == "generate-lengths-from" {
 		return s.Value
 	}
 	for _, e := range engineSettings() {

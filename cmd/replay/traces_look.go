@@ -95,7 +95,7 @@ func validateTrace(ctx context.Context, s streams, read *reading, args []string)
 		return err
 	}
 	allowed, bad := source.options.SkipBad, 0
-	source.options.SkipBad = -1
+	source.options.KeepGoing = true
 	source.options.Bad = func(err error) {
 		if bad++; bad <= mostBadRows {
 			fmt.Fprintln(s.out, err)

@@ -32,7 +32,10 @@ func traceFile(t *testing.T, name, text string) string {
 // Every command stops at a bad row, and lists it once when it is to be skipped,
 // however often the command reads the file.
 func TestSkipBad(t *testing.T) {
-	path := traceFile(t, "a.jsonl", threeRows)
+	path := traceFile(t, "a.jsonl", `{"chat_id":1,"parent_chat_id":-1,"timestamp":1,"input_length":20,"output_length":3,"hash_ids":[5,6]}
+{"chat_id":2,"parent_chat_id":-1,"timestamp":2,"input_length":20,"output_length":-3,"hash_ids":[5,7]}
+{"chat_id":3,"parent_chat_id":-1,"timestamp":3,"input_length":20,"output_length":3,"hash_ids":[5,8]}
+`)
 	for _, args := range [][]string{
 		{"inspect", path}, {"validate", path}, {"convert", path}, {"sample", path, "--head=5"}, {"scale", path, "--rate=2"},
 		{"anonymize", path}, {"merge", path, path},
@@ -54,6 +57,17 @@ func TestSkipBad(t *testing.T) {
 	}
 	if code, _, errs := command("", "traces", "inspect", path, "--skip-bad=0"); code != exitRefused {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+	plain := traceFile(t, "b.jsonl", threeRows)
+	for _, args := range [][]string{{"traces", "inspect"}, {"traces", "validate"}, {"traces", "convert"}, {"trace"}, {"concurrency", "--max-in-flight=2"}} {
+		code, _, errs := command("", append(args, plain, "--skip-bad=3")...)
+		if code != exitRefused || !strings.Contains(errs, plain+": is mooncake, of which no row is skipped") {
+			t.Errorf("%q: exit %d: %s", args, code, errs)
+		}
+	}
+	code, out, errs := command("", "traces", "validate", plain)
+	if code != exitRefused || !strings.Contains(out, plain+":2: output_length is -3") || !strings.Contains(out, "2 requests, 1 bad rows") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
 

@@ -177,6 +177,7 @@ func doors() map[string][]string {
 		"gonum.org/v1/gonum":               {"scheduler/timing", "loadgen", "calibrate"},
 		"github.com/parquet-go/parquet-go": {"report"},
 		"golang.org/x/term":                {"cmd"},
+		"golang.org/x/text":                {"loadgen"},
 		"golang.org/x/sys":                 {"replay/online"},
 		"github.com/nats-io/":              {"plan/queue", "drt"},
 		"go.etcd.io/etcd/":                 {"drt"},

@@ -110,7 +110,10 @@ func isInputs(o *object) bool {
 // openInputs reads the bodies that AIPerf is to send.
 func openInputs(s *Stream) (rows, error) {
 	g := &gathered{s: s}
-	t := s.newTexts()
+	t, err := s.newTexts()
+	if err != nil {
+		return nil, err
+	}
 	s.Chained = s.o.Sessions != "flat"
 	s.pace()
 	return g, g.eachObject(func(value []byte, line int) error {
@@ -147,86 +150,6 @@ func (g *gathered) conversation(d *fields, t *texts, line int) error {
 		g.keep(&r)
 	}
 	return d.err
-}
-
-func isGenAI(o *object) bool {
-	parts, ok := elements(o.find("experiments"), nil)
-	if !ok || len(parts) == 0 {
-		return false
-	}
-	var first object
-	first.reparse(parts[0])
-	return first.has("requests")
-}
-
-// openGenAI reads the profile export of genai-perf.
-func openGenAI(s *Stream) (rows, error) {
-	g := &gathered{s: s}
-	t := s.newTexts()
-	s.Measured, s.Chained = true, s.o.Sessions != "flat"
-	ends := make(map[string]stamp)
-	return g, g.eachObject(func(value []byte, line int) error {
-		var f fields
-		f.within(value, "")
-		list := f.list("experiments")
-		if want := max(s.o.Run, 1); len(list) < want || s.o.Run == 0 && len(list) > 1 {
-			return fmt.Errorf("%d runs in the file, want --run=1 to %d", len(list), len(list))
-		}
-		var e fields
-		e.within(list[max(s.o.Run, 1)-1], place("experiments", max(s.o.Run, 1)-1))
-		for i, v := range e.list("requests") {
-			var q fields
-			q.within(v, e.place+place("requests", i))
-			var r Record
-			r.reset(line)
-			if err := q.genAI(s, t, &r); err != nil {
-				return fmt.Errorf("%s%w", q.place, err)
-			}
-			if q.err != nil {
-				return q.err
-			}
-			g.linkAfter(&r, ends)
-		}
-		return e.err
-	})
-}
-
-func (f *fields) genAI(s *Stream, t *texts, r *Record) error {
-	r.arrives(f.needStamp("timestamp", 0))
-	stamps := f.list("response_timestamps")
-	r.ended, r.ends = r.when, true
-	if n := len(stamps); n > 0 {
-		if end, ok := decimalStamp(stamps[n-1], 0); ok {
-			r.ended = end
-		}
-	}
-	if id := f.name("sequence_id"); id != nil && string(id) != "0" {
-		r.Session, r.Group = id, id
-	}
-	if r.Output = s.o.OutputTokens; r.Output == 0 {
-		r.Output = len(stamps) // pieces of the answer
-	}
-	inputs := f.sub("request_inputs")
-	return t.fill(r, t.prompt(payloads(&inputs)...))
-}
-
-// payloads are the values of the members, parsed where they are JSON in a
-// string.
-func payloads(f *fields) [][]byte {
-	var all [][]byte
-	for _, m := range f.members {
-		v := m.value
-		if len(v) > 0 && v[0] == '"' {
-			if inner := unquote(v); len(inner) > 0 && inner[0] == '{' {
-				c := cursor{text: inner}
-				if c.skip(0) == nil {
-					v = inner
-				}
-			}
-		}
-		all = append(all, v)
-	}
-	return all
 }
 
 // linkAfter keeps r, waiting for the turn of its session before.

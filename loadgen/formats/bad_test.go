@@ -90,7 +90,7 @@ func badRows() []badRow {
 		{"arrays", `{"request_throughput":1,"input_lens":[1,2],"output_lens":[1],"start_times":[0,1]}`, "f:1: input_lens has 2, output_lens has 1", -1, no},
 		{"summary", `{"request_throughput":1,"mean_ttft_ms":4}`, "f: summary only, no requests", -1, no},
 		{"text", `{"prompt":"three rivers"}`, "f:1: output_length is missing, want it or --output-len", -1, Options{LeftOpen: LeftOpen{TokensPerByte: 1}}},
-		{"no tokenizer", `{"prompt":"three rivers"}`, "f:1: prompt has text, no token count; want --tokens-per-byte", -1, Options{LeftOpen: LeftOpen{OutputTokens: 3}}},
+		{"no tokenizer", `{"prompt":"three rivers"}`, "f:1: prompt has text, no token count; want --tokenizer or --tokens-per-byte", -1, Options{LeftOpen: LeftOpen{OutputTokens: 3}}},
 		{"agent's lists", `{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[1],"tool_call_output_length":[1,1],"tool_call_latency":[1,1],"final_assistant_response_length":1}`, "f:1: assistant_response_length has 1 numbers, want num_turns = 2", -1, no},
 		{"told otherwise", moon, "f:1: chat_id is missing", -1, format("bailian")},
 		{"no such format", moon, `trace format is "csv", want auto, dynamo`, -1, format("csv")},
@@ -113,8 +113,12 @@ func TestBadRows(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 			continue
 		}
+		t.Logf("%s: %v", c.name, err)
 		var told []error
 		o.SkipBad, o.Bad = -1, func(err error) { told = append(told, err) }
+		if strings.HasPrefix(c.text, moon+"\n") {
+			o.SkipBad, o.KeepGoing = 0, true
+		}
 		left, err := collected(c.text, o)
 		switch {
 		case c.left < 0 && err == nil:
@@ -140,14 +144,24 @@ func collected(text string, o Options) (int, error) {
 
 // More bad rows than are allowed are an error.
 func TestSkipBadHasABound(t *testing.T) {
-	text := moon + "\n{}\n{}\n" + moon + "\n{}\n"
+	text := chatRow + "\n{}\n{}\n" + strings.Replace(chatRow, ":7", ":8", 1) + "\n{}\n"
 	n, err := collected(text, Options{LeftOpen: LeftOpen{SkipBad: 3}})
 	if err != nil || n != 2 {
 		t.Errorf("%d requests, %v; want 2", n, err)
 	}
 	_, err = collected(text, Options{LeftOpen: LeftOpen{SkipBad: 2}})
-	if want := "f:5: hash_ids is missing, want one per 512 tokens (2 bad rows skipped before, want at most 2)"; err == nil || err.Error() != want {
+	if want := "f:5: timestamp is missing, want a time (2 bad rows skipped before, want at most 2)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// The format that is taken as it is has no bad rows to skip.
+func TestMooncakeSkipsNothing(t *testing.T) {
+	for _, n := range []int{1, -1} {
+		_, err := collected(moon, Options{LeftOpen: LeftOpen{SkipBad: n}})
+		if err == nil || !strings.Contains(err.Error(), "f: is mooncake, of which no row is skipped") {
+			t.Errorf("%d: %v", n, err)
+		}
 	}
 }
 
@@ -166,8 +180,11 @@ func TestBadFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadPath(path, nil, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := ReadPath(path, nil, Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		} else {
+			t.Log(strings.ReplaceAll(err.Error(), dir+"/", ""))
 		}
 	}
 	for _, c := range []struct{ trace, data, want string }{
@@ -187,8 +204,11 @@ func TestBadFiles(t *testing.T) {
 		if c.data != "" {
 			write("chunk-7-dataset.json", c.data)
 		}
-		if _, err := ReadPath(pair, nil, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := ReadPath(pair, nil, Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
+		} else {
+			t.Log(strings.ReplaceAll(err.Error(), pair+"/", ""))
 		}
 	}
 }

@@ -187,14 +187,14 @@ func (s *Stream) detectJSON(samples []sample) (kind, error) {
 		switch {
 		case err != nil:
 			continue // the reader has a word on it
-		case len(all) == 0 && firstLine == 0 && s.o.SkipBad == 0:
+		case len(all) == 0 && firstLine == 0 && s.o.stops():
 			return kind{}, unknown(s.Name, p.line, keys)
 		case len(all) == 0:
 			continue
 		case firstLine == 0:
 			first, firstLine = all[0], p.line
 			s.Also = namesOf(all[1:])
-		case s.o.SkipBad == 0 && !mayFollow(first.name, all[0].name):
+		case s.o.stops() && !mayFollow(first.name, all[0].name):
 			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: p.line, Msg: fmt.Sprintf("line %d is %s, line %d was %s; want one format", p.line, all[0].name, firstLine, first.name)}
 		}
 	}

@@ -189,7 +189,7 @@ func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadPath(path, nil, Options{LeftOpen: LeftOpen{SkipBad: -1}}) // row by row
+		got, err := rowByRow(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,6 +198,15 @@ func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 			t.Errorf("%s: untimed is %v, want %v", path, got.Untimed, want.Untimed)
 		}
 	}
+}
+
+func rowByRow(path string) (*loadgen.Workload, error) {
+	s, err := OpenPath(path, nil, Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return Collect(s)
 }
 
 // Published facts about the public traces.

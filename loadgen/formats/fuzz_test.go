@@ -25,7 +25,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, skip bool) {
 		o := Options{LeftOpen: LeftOpen{TokensPerByte: 0.25, DAG: "chain", OutputTokens: 3, ZeroOutput: "one"}}
 		if skip {
-			o.SkipBad = -1
+			o.KeepGoing = true
 		}
 		if len(text) > 1<<14 {
 			return
@@ -65,7 +65,7 @@ func checkWorkload(t *testing.T, w *loadgen.Workload) {
 // Rows after a fatal error are not read.
 func TestFatalErrors(t *testing.T) {
 	long := append(bytes.Repeat([]byte(" "), maxLine+9), '\n')
-	_, err := collected(moon+"\n"+string(long)+moon, Options{LeftOpen: LeftOpen{SkipBad: -1}})
+	_, err := collected(moon+"\n"+string(long)+moon, Options{KeepGoing: true})
 	var fatal *fatalError
 	if !errors.As(err, &fatal) {
 		t.Errorf("%v, want a fatal error", err)

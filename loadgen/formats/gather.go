@@ -51,7 +51,7 @@ func (g *gathered) eachLine(do func(line []byte) error) error {
 			err = g.s.lines.errorf("%v", err)
 		}
 		g.bad = append(g.bad, err)
-		if g.s.o.SkipBad == 0 {
+		if g.s.o.stops() {
 			return nil // nobody reads on
 		}
 	}

@@ -62,7 +62,7 @@ func openGraph(s *Stream) (rows, error) {
 		g.node()
 		return g.f.err
 	})
-	if err != nil || len(g.bad) > 0 && s.o.SkipBad == 0 {
+	if err != nil || len(g.bad) > 0 && s.o.stops() {
 		return g, err
 	}
 	s.Chained = true

@@ -90,9 +90,12 @@ func (f *fields) guide(r *Record) (joins int) {
 // openLifecycle reads the per-request report of inference-perf.
 func openLifecycle(s *Stream) (rows, error) {
 	g := &gathered{s: s}
-	t := s.newTexts()
+	t, err := s.newTexts()
+	if err != nil {
+		return nil, err
+	}
 	s.Measured, s.shape.zero = true, "skip"
-	err := g.eachObject(func(value []byte, line int) error {
+	err = g.eachObject(func(value []byte, line int) error {
 		var f fields
 		f.within(value, "")
 		var r Record
@@ -114,7 +117,7 @@ func openLifecycle(s *Stream) (rows, error) {
 		if f.err != nil {
 			return f.err
 		}
-		if n, ok := about.count("input_tokens"); ok && s.o.TokensPerByte == 0 {
+		if n, ok := about.count("input_tokens"); ok && s.o.TokensPerByte == 0 && s.o.Tokenizer == "" {
 			r.Input, r.Private = n, true
 			g.keep(&r)
 			return nil

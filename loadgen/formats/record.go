@@ -70,6 +70,9 @@ type Options struct {
 	LeftOpen
 	// Compat reads the decimals of Mooncake files as the reference does.
 	Compat bool
+	// KeepGoing goes on after bad rows of any format and any number of them, for
+	// those who only look at a file.
+	KeepGoing bool
 	// Bad, when not nil, is told of every skipped row.
 	Bad func(error)
 	// Seed of whatever is drawn.
@@ -93,7 +96,8 @@ type Options struct {
 // LeftOpen says what files leave open, and what is to become of rows that are
 // not right. The zero value makes nothing up and refuses them.
 type LeftOpen struct {
-	// SkipBad is the number of bad rows to skip; negative: any number.
+	// SkipBad is the number of bad rows to skip, in all formats but mooncake;
+	// negative: any number.
 	SkipBad int
 	// ZeroOutput says what to do with requests for 0 tokens: error, skip or one
 	// (make it 1). "": as the format wants it.
@@ -109,6 +113,8 @@ type LeftOpen struct {
 	AssumePrefix string
 	// TokensPerByte counts the tokens of texts, approximately; 0: refuse them.
 	TokensPerByte float64
+	// Tokenizer is the path of a tokenizer.json that counts them exactly; "": none.
+	Tokenizer string
 	// OutputTokens is the answer of requests that do not say theirs; 0: refuse
 	// them.
 	OutputTokens int
@@ -128,6 +134,9 @@ type LeftOpen struct {
 	// From and To bound the seconds of ServeGen clients; To 0: up to their end.
 	From, To float64
 }
+
+// stops says that the first bad row is the end.
+func (o *Options) stops() bool { return o.SkipBad == 0 && !o.KeepGoing }
 
 const (
 	defaultBlock = 512

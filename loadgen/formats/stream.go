@@ -34,6 +34,7 @@ type Stream struct {
 	zeroes  int         // requests for no output, skipped
 	assume  *assumption // nil unless prefixes are made up
 	pacer   *pacer      // nil unless arrivals are made up
+	counted bool        // answers were counted by pieces, and that was told
 	close   func() error
 }
 
@@ -65,6 +66,9 @@ func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
 	if err := s.strict(); err != nil {
 		return nil, err
 	}
+	if s.Format == "mooncake" && o.SkipBad != 0 {
+		return nil, fmt.Errorf("%s: is mooncake, of which no row is skipped; want the file without bad rows (replay traces validate lists them)", name)
+	}
 	if s.rows, err = k.open(s); err != nil {
 		return nil, err
 	}
@@ -91,6 +95,9 @@ func (s *Stream) check() error {
 	}
 	if !(o.TokensPerByte >= 0 && o.TokensPerByte <= 16) {
 		return fmt.Errorf("tokens per byte are %v, want 0 to 16", o.TokensPerByte)
+	}
+	if o.TokensPerByte != 0 && o.Tokenizer != "" {
+		return errors.New("tokens per byte and a tokenizer are given, want one of them")
 	}
 	if o.Key != nil && len(o.Key) < 32 {
 		return fmt.Errorf("the key has %d bytes, want at least 32", len(o.Key))
@@ -159,10 +166,10 @@ func (s *Stream) Next(r *Record) error {
 func (s *Stream) bad(err error) error {
 	var row *loadgen.SyntaxError
 	var fatal *fatalError
-	if !errors.As(err, &row) || errors.As(err, &fatal) || s.o.SkipBad == 0 {
+	if !errors.As(err, &row) || errors.As(err, &fatal) || s.o.stops() {
 		return err
 	}
-	if s.o.SkipBad > 0 && s.skipped >= s.o.SkipBad {
+	if s.o.SkipBad > 0 && !s.o.KeepGoing && s.skipped >= s.o.SkipBad {
 		return &fatalError{fmt.Errorf("%w (%d bad rows skipped before, want at most %d)", err, s.skipped, s.o.SkipBad)}
 	}
 	s.skipped++

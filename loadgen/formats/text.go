@@ -8,56 +8,97 @@ import (
 	"hash"
 	"math"
 	"strconv"
+
+	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
 // texts makes lengths and ids of prompts that are given as text. Without a
 // tokenizer the length is estimated, and blocks are runs of bytes.
 type texts struct {
-	s   *Stream
-	mac hash.Hash
-	sum []byte
-	all []byte // the prompt at hand
+	s      *Stream
+	tokens *tokenizer.Tokenizer // nil: none
+	ids    []uint32             // tokens of the text at hand
+	mac    hash.Hash
+	sum    []byte
+	all    []byte // the prompt at hand
 }
 
 const textDomain = "replay text blocks"
 
-func (s *Stream) newTexts() *texts {
+func (s *Stream) newTexts() (*texts, error) {
 	key := s.o.Key
 	if key == nil {
 		key = []byte(textDomain)
 	}
+	t := &texts{s: s, mac: hmac.New(sha256.New, key)}
+	if path := s.o.Tokenizer; path != "" {
+		var err error
+		t.tokens, err = tokenizer.Load(path)
+		return t, err
+	}
 	s.Approximate = true
-	return &texts{s: s, mac: hmac.New(sha256.New, key)}
+	return t, nil
 }
 
 // fill gives r length and ids of the prompt text.
 func (t *texts) fill(r *Record, text []byte) error {
+	if t.tokens != nil {
+		return t.exactly(r, text)
+	}
 	rate := t.s.o.TokensPerByte
 	if rate == 0 {
-		return fmt.Errorf("prompt has text, no token count; want --tokens-per-byte")
+		return fmt.Errorf("prompt has text, no token count; want --tokenizer or --tokens-per-byte")
 	}
 	tokens := math.Ceil(float64(len(text)) * rate)
 	if tokens > maxTokens {
 		return fmt.Errorf("prompt has %d bytes, want at most %d tokens", len(text), maxTokens)
 	}
 	r.Input = int(tokens)
-	block := t.s.o.TraceBlock
-	if block == 0 {
-		block = defaultBlock
-	}
-	var before [16]byte
+	block, chain := t.block(), [16]byte{}
 	for i := range r.Input / block {
 		from, to := byteOf(i*block, rate, len(text)), byteOf((i+1)*block, rate, len(text))
-		t.mac.Reset()
-		t.mac.Write([]byte(textDomain))
-		t.mac.Write(before[:])
-		t.mac.Write(binary.LittleEndian.AppendUint32(nil, uint32(to-from)))
-		t.mac.Write(text[from:to])
-		t.sum = t.mac.Sum(t.sum[:0])
-		copy(before[:], t.sum)
-		r.IDs = append(r.IDs, binary.LittleEndian.Uint64(t.sum))
+		r.IDs = append(r.IDs, t.link(&chain, to-from, text[from:to]))
 	}
 	return nil
+}
+
+// exactly gives r length and ids of the tokens of text.
+func (t *texts) exactly(r *Record, text []byte) error {
+	t.ids = t.tokens.Append(t.ids[:0], string(text))
+	if len(t.ids) > maxTokens {
+		return fmt.Errorf("prompt has %d tokens, want at most %d", len(t.ids), maxTokens)
+	}
+	r.Input = len(t.ids)
+	block, chain := t.block(), [16]byte{}
+	var content []byte
+	for i := range r.Input / block {
+		content = content[:0]
+		for _, id := range t.ids[i*block : (i+1)*block] {
+			content = binary.LittleEndian.AppendUint32(content, id)
+		}
+		r.IDs = append(r.IDs, t.link(&chain, block, content))
+	}
+	return nil
+}
+
+func (t *texts) block() int {
+	if b := t.s.o.TraceBlock; b != 0 {
+		return b
+	}
+	return defaultBlock
+}
+
+// link is the id of a block of so many units after the blocks of chain, to which
+// it adds the block.
+func (t *texts) link(chain *[16]byte, units int, content []byte) uint64 {
+	t.mac.Reset()
+	t.mac.Write([]byte(textDomain))
+	t.mac.Write(chain[:])
+	t.mac.Write(binary.LittleEndian.AppendUint32(nil, uint32(units)))
+	t.mac.Write(content)
+	t.sum = t.mac.Sum(t.sum[:0])
+	copy(chain[:], t.sum)
+	return binary.LittleEndian.Uint64(t.sum)
 }
 
 // byteOf is where a token starts.
@@ -124,7 +165,8 @@ func openText(s *Stream) (rows, error) {
 	if s.Format == "vllm-custom" || s.o.Rate > 0 {
 		s.pace()
 	}
-	return &textRows{s: s, t: s.newTexts(), turns: make(map[string]int)}, nil
+	t, err := s.newTexts()
+	return &textRows{s: s, t: t, turns: make(map[string]int)}, err
 }
 
 func (p *textRows) next(r *Record) error {

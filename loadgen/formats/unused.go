@@ -29,7 +29,8 @@ func (s *Stream) unused() error {
 		{o.ImageTokens != 0, "the size of images", []string{"azure-mm"}},
 		{o.Rate != 0, "a rate of arrivals", append([]string{"vidur-lengths", "weka", "servegen", "vllm-bench", "sglang-bench"}, texts...)},
 		{o.From != 0 || o.To != 0, "a span", []string{"servegen"}},
-		{o.TokensPerByte != 0, "the length of texts", append([]string{"genai-perf", "inference-perf", "guidellm"}, texts...)},
+		{o.TokensPerByte != 0, "the length of texts", append([]string{"genai-perf", "inference-perf"}, texts...)},
+		{o.Tokenizer != "", "a tokenizer", append([]string{"genai-perf", "inference-perf"}, texts...)},
 		{o.OutputTokens != 0, "the length of answers", texts},
 		{o.DAG != "", "what to do with a DAG", []string{"agentic_mooncake", "dynamo", "weka", "guidellm"}},
 	} {

@@ -1,0 +1,149 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+)
+
+func isGenAI(o *object) bool {
+	parts, ok := elements(o.find("experiments"), nil)
+	if !ok || len(parts) == 0 {
+		return false
+	}
+	var first object
+	first.reparse(parts[0])
+	return first.has("requests")
+}
+
+// openGenAI reads the profile export of genai-perf.
+func openGenAI(s *Stream) (rows, error) {
+	g := &gathered{s: s}
+	t, err := s.newTexts()
+	if err != nil {
+		return nil, err
+	}
+	s.Measured, s.Chained = true, s.o.Sessions != "flat"
+	ends := make(map[string]stamp)
+	return g, g.eachObject(func(value []byte, line int) error {
+		var f fields
+		f.within(value, "")
+		list := f.list("experiments")
+		if want := max(s.o.Run, 1); len(list) < want || s.o.Run == 0 && len(list) > 1 {
+			return fmt.Errorf("%d runs in the file, want --run=1 to %d", len(list), len(list))
+		}
+		var e fields
+		e.within(list[max(s.o.Run, 1)-1], place("experiments", max(s.o.Run, 1)-1))
+		for i, v := range e.list("requests") {
+			var q fields
+			q.within(v, e.place+place("requests", i))
+			var r Record
+			r.reset(line)
+			if err := q.genAI(s, t, &r); err != nil {
+				return fmt.Errorf("%s%w", q.place, err)
+			}
+			if q.err != nil {
+				return q.err
+			}
+			g.linkAfter(&r, ends)
+		}
+		return e.err
+	})
+}
+
+func (f *fields) genAI(s *Stream, t *texts, r *Record) error {
+	r.arrives(f.needStamp("timestamp", 0))
+	stamps := f.list("response_timestamps")
+	r.ended, r.ends = r.when, true
+	if n := len(stamps); n > 0 {
+		if end, ok := decimalStamp(stamps[n-1], 0); ok {
+			r.ended = end
+		}
+	}
+	if id := f.name("sequence_id"); id != nil && string(id) != "0" {
+		r.Session, r.Group = id, id
+	}
+	switch answer := t.answer(f.list("response_outputs")); {
+	case s.o.OutputTokens > 0:
+		r.Output = s.o.OutputTokens
+	case answer > 0:
+		r.Output = answer
+	default:
+		r.Output = len(stamps)
+		s.inPieces()
+	}
+	inputs := f.sub("request_inputs")
+	return t.fill(r, t.prompt(payloads(&inputs)...))
+}
+
+// payloads are the values of the members, parsed where they are JSON in a
+// string.
+func payloads(f *fields) [][]byte {
+	var all [][]byte
+	for _, m := range f.members {
+		v := m.value
+		if len(v) > 0 && v[0] == '"' {
+			if inner := unquote(v); len(inner) > 0 && inner[0] == '{' {
+				c := cursor{text: inner}
+				if c.skip(0) == nil {
+					v = inner
+				}
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// answer is the number of tokens of an answer that came in pieces: bodies, or
+// the events of a stream. It is 0 without a tokenizer, or without a text.
+func (t *texts) answer(pieces [][]byte) int {
+	if t.tokens == nil {
+		return 0
+	}
+	var said []byte
+	for _, p := range pieces {
+		var o object
+		o.reparse(p)
+		v := o.find("response")
+		if len(v) == 0 || v[0] != '"' {
+			continue
+		}
+		for line := range bytes.Lines(unquote(v)) {
+			said = append(said, choiceText(bytes.TrimPrefix(bytes.TrimSpace(line), []byte("data:")))...)
+		}
+	}
+	return len(t.tokens.AppendBare(nil, string(said)))
+}
+
+// choiceText is the text of the first choice in a body of OpenAI's, whole or a
+// piece; nil where there is none.
+func choiceText(body []byte) []byte {
+	var o, choice object
+	if o.parse(body) != nil {
+		return nil
+	}
+	choices, _ := elements(o.find("choices"), nil)
+	if len(choices) == 0 {
+		return nil
+	}
+	choice.reparse(choices[0])
+	for _, key := range []string{"delta", "message"} {
+		var inner object
+		inner.reparse(choice.find(key))
+		if v := inner.find("content"); len(v) > 0 && v[0] == '"' {
+			return unquote(v)
+		}
+	}
+	if v := choice.find("text"); len(v) > 0 && v[0] == '"' {
+		return unquote(v)
+	}
+	return nil
+}
+
+// inPieces says, once, that answers were counted by the pieces they came in.
+func (s *Stream) inPieces() {
+	if !s.counted {
+		s.counted = true
+		s.o.warn(s.Name + ": answers are counted by the pieces they came in, not by tokens; want --tokenizer or --output-len")
+	}
+}

@@ -1,0 +1,78 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// normalizer changes a text before it is cut.
+type normalizer func(string) string
+
+// normalizers reads the member normalizer.
+func normalizers(c *part) ([]normalizer, error) {
+	if c == nil {
+		return nil, nil
+	}
+	one := func(n normalizer) ([]normalizer, error) { return []normalizer{n}, nil }
+	switch c.Type {
+	case "Sequence":
+		var all []normalizer
+		for i := range c.Normalizers {
+			some, err := normalizers(&c.Normalizers[i])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	case "NFC":
+		return one(norm.NFC.String)
+	case "NFD":
+		return one(norm.NFD.String)
+	case "NFKC":
+		return one(norm.NFKC.String)
+	case "NFKD":
+		return one(norm.NFKD.String)
+	case "Lowercase":
+		return one(lower)
+	case "Prepend":
+		return one(func(s string) string { return c.Prepend + s })
+	case "Replace":
+		p, err := c.pattern()
+		if err != nil {
+			return nil, err
+		}
+		return one(func(s string) string { return p.replace(s, c.Content) })
+	case "Strip":
+		return one(c.strip)
+	}
+	return nil, fmt.Errorf("normalizer is %q, want NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
+}
+
+// lower lowers every letter; that of one becomes two characters, which Go makes
+// one of.
+func lower(s string) string { return strings.ToLower(strings.ReplaceAll(s, "İ", "i\u0307")) }
+
+func (p *pattern) replace(text, by string) string {
+	var out strings.Builder
+	p.each(text, func(part string, match bool) {
+		if match {
+			part = by
+		}
+		out.WriteString(part)
+	})
+	return out.String()
+}
+
+func (c *part) strip(s string) string {
+	if c.StripLeft {
+		s = strings.TrimLeftFunc(s, unicode.IsSpace)
+	}
+	if c.StripRight {
+		s = strings.TrimRightFunc(s, unicode.IsSpace)
+	}
+	return s
+}

@@ -1,0 +1,206 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// splitter appends the pieces that it cuts a piece into; first says that the
+// piece is the beginning of the text.
+type splitter func(dst []string, piece string, first bool) []string
+
+// gptPattern cuts as GPT-2 did; pieces of ByteLevel are cut by it unless the
+// file says otherwise.
+const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+
+// splitters reads the member pre_tokenizer.
+func splitters(c *part) ([]splitter, error) {
+	if c == nil {
+		return nil, nil
+	}
+	switch c.Type {
+	case "Sequence":
+		var all []splitter
+		for i := range c.PreTokenizers {
+			some, err := splitters(&c.PreTokenizers[i])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	case "ByteLevel":
+		return c.byteLevel()
+	case "Split":
+		p, err := c.pattern()
+		if err != nil {
+			return nil, err
+		}
+		return c.cutting(p, c.Behavior)
+	case "Digits":
+		p, err := parsePattern(`\p{N}`)
+		if err != nil {
+			return nil, err
+		}
+		behavior := "Contiguous"
+		if c.IndividualDigits {
+			behavior = "Isolated"
+		}
+		return c.cutting(p, behavior)
+	case "Metaspace":
+		return c.metaspace()
+	}
+	return nil, fmt.Errorf("pre_tokenizer is %q, want ByteLevel, Split, Digits, Metaspace or Sequence", c.Type)
+}
+
+// cutting cuts at the matches of p.
+func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
+	var put func(dst []string, part string, match, before bool) []string
+	join := func(dst []string, part string) []string {
+		dst[len(dst)-1] += part
+		return dst
+	}
+	switch behavior {
+	case "Isolated":
+		put = func(dst []string, part string, _, _ bool) []string { return append(dst, part) }
+	case "Removed":
+		put = func(dst []string, part string, match, _ bool) []string {
+			if match {
+				return dst
+			}
+			return append(dst, part)
+		}
+	case "MergedWithPrevious":
+		put = func(dst []string, part string, match, before bool) []string {
+			if match && !before && part != "" {
+				return join(dst, part)
+			}
+			return append(dst, part)
+		}
+	case "Contiguous":
+		put = func(dst []string, part string, match, before bool) []string {
+			if match == before {
+				return join(dst, part)
+			}
+			return append(dst, part)
+		}
+	case "MergedWithNext":
+		return []splitter{func(dst []string, piece string, _ bool) []string { return mergeNext(p, c.Invert, dst, piece) }}, nil
+	default:
+		return nil, fmt.Errorf("behavior is %q, want Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", behavior)
+	}
+	return []splitter{func(dst []string, piece string, _ bool) []string {
+		from, before := len(dst), false
+		p.each(piece, func(part string, match bool) {
+			match = match != c.Invert
+			if len(dst) == from { // nothing to join it with
+				if match && behavior == "Removed" {
+					return
+				}
+				dst, before = append(dst, part), match
+				return
+			}
+			dst = put(dst, part, match, before)
+			before = match
+		})
+		return dst
+	}}, nil
+}
+
+// mergeNext cuts before matches; of several in a row, the last goes with what
+// follows.
+func mergeNext(p *pattern, invert bool, dst []string, piece string) []string {
+	held := ""
+	p.each(piece, func(part string, match bool) {
+		switch {
+		case match == invert:
+			dst = append(dst, held+part)
+			held = ""
+		case held != "":
+			dst = append(dst, held)
+			held = part
+		default:
+			held = part
+		}
+	})
+	if held != "" {
+		dst = append(dst, held)
+	}
+	return dst
+}
+
+// metaspace makes blanks visible and cuts before them.
+func (c *part) metaspace() ([]splitter, error) {
+	scheme := c.PrependScheme
+	if scheme == "" {
+		if scheme = "always"; c.AddPrefixSpace != nil && !*c.AddPrefixSpace {
+			scheme = "never"
+		}
+	}
+	if scheme != "always" && scheme != "first" && scheme != "never" || c.Replacement == "" {
+		return nil, fmt.Errorf("prepend_scheme is %q and replacement %q, want always, first or never, and a character", scheme, c.Replacement)
+	}
+	mark := c.Replacement
+	at, err := literal(mark)
+	if err != nil {
+		return nil, err
+	}
+	return []splitter{func(dst []string, piece string, first bool) []string {
+		piece = strings.ReplaceAll(piece, " ", mark)
+		if (scheme == "always" || scheme == "first" && first) && !strings.HasPrefix(piece, mark) {
+			piece = mark + piece
+		}
+		if c.Split != nil && !*c.Split {
+			return append(dst, piece)
+		}
+		return mergeNext(at, false, dst, piece)
+	}}, nil
+}
+
+// byteLevel writes every byte as a character that can be seen.
+func (c *part) byteLevel() ([]splitter, error) {
+	var all []splitter
+	if c.AddPrefixSpace == nil || *c.AddPrefixSpace {
+		all = append(all, func(dst []string, piece string, _ bool) []string {
+			if !strings.HasPrefix(piece, " ") {
+				piece = " " + piece
+			}
+			return append(dst, piece)
+		})
+	}
+	if c.UseRegex == nil || *c.UseRegex {
+		p, err := parsePattern(gptPattern)
+		if err != nil {
+			return nil, err
+		}
+		cut, err := c.cutting(p, "Isolated")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cut...)
+	}
+	letters := byteLetters()
+	return append(all, func(dst []string, piece string, _ bool) []string {
+		out := make([]byte, 0, 2*len(piece))
+		for i := range len(piece) {
+			out = utf8.AppendRune(out, letters[piece[i]])
+		}
+		return append(dst, string(out))
+	}), nil
+}
+
+// byteLetters are the characters that stand for bytes: themselves, if they can
+// be seen, and those from 256 on in turn.
+func byteLetters() (letters [256]rune) {
+	next := rune(256)
+	for b := range letters {
+		if r := rune(b); r >= '!' && r <= '~' || r >= '¡' && r <= '¬' || r >= '®' && r <= 'ÿ' {
+			letters[b] = r
+			continue
+		}
+		letters[b] = next
+		next++
+	}
+	return letters
+}

@@ -1,0 +1,79 @@
+// Package tokenizer counts and numbers the tokens of texts as the model would
+// that a tokenizer.json of Hugging Face belongs to.
+//
+// It knows byte-pair encoding and what the files of today's language models do
+// around it. What a file asks for beyond that is refused, never passed over, so
+// that the tokens are those of the model or none.
+//
+// Read tokenizer.go, config.go, then in the order in which a text goes through
+// them: added.go, normalize.go, split.go (with pattern.go), bpe.go.
+package tokenizer
+
+// Tokenizer makes tokens of texts. It remembers words, so that it is not to be
+// used by two goroutines at once.
+type Tokenizer struct {
+	exact      addedTokens // found in the text as it is
+	normal     addedTokens // found in the normalized text
+	normalize  []normalizer
+	split      []splitter
+	model      *bpe
+	head, tail []uint32 // tokens that every text begins and ends with
+	pieces     []string
+}
+
+// Append appends the tokens of text, with those that the model wants before and
+// after it. Templates of chats are not applied.
+func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
+	dst = t.AppendBare(append(dst, t.head...), text)
+	return append(dst, t.tail...)
+}
+
+// AppendBare appends the tokens of text alone, as those of an answer.
+func (t *Tokenizer) AppendBare(dst []uint32, text string) []uint32 {
+	first := true
+	t.exact.cut(text, func(part string, id uint32, added bool) {
+		if added {
+			dst = append(dst, id)
+		} else {
+			dst = t.section(dst, part, first)
+		}
+		first = false
+	})
+	return dst
+}
+
+// section appends the tokens of a part of the text without added tokens; first
+// says that it is its beginning.
+func (t *Tokenizer) section(dst []uint32, part string, first bool) []uint32 {
+	for _, n := range t.normalize {
+		part = n(part)
+	}
+	t.normal.cut(part, func(part string, id uint32, added bool) {
+		if added {
+			dst = append(dst, id)
+		} else {
+			dst = t.words(dst, part, first)
+		}
+		first = false
+	})
+	return dst
+}
+
+// words appends the tokens of normalized text.
+func (t *Tokenizer) words(dst []uint32, text string, first bool) []uint32 {
+	pieces := append(t.pieces[:0], text)
+	for _, s := range t.split {
+		var next []string
+		for i, p := range pieces {
+			next = s(next, p, first && i == 0)
+		}
+		pieces = next
+	}
+	for _, p := range pieces {
+		if p != "" {
+			dst = t.model.append(dst, p)
+		}
+	}
+	t.pieces = pieces
+	return dst
+}
