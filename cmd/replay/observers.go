@@ -10,6 +10,15 @@ import (
 // observers are shown a run one after the other.
 type observers []offline.Observer
 
+// grow makes room in those that remember requests for so many of them.
+func (all observers) grow(requests int) {
+	for _, o := range all {
+		if o, ok := o.(interface{ Grow(requests int) }); ok {
+			o.Grow(requests)
+		}
+	}
+}
+
 func (all observers) Arrived(q *sim.Request, at sim.Time) {
 	for _, o := range all {
 		o.Arrived(q, at)

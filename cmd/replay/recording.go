@@ -64,10 +64,6 @@ func (o *options) record(spec *replay.Spec, streams *replay.Streams) (*recording
 	opened := streams.Opened
 	streams.Opened = func(w *loadgen.Workload) {
 		rec.workload = w
-		if rec.seen != nil {
-			rec.seen.Grow(len(w.Turns))
-			rec.facts.book.Grow(len(w.Turns))
-		}
 		if opened != nil {
 			opened(w)
 		}

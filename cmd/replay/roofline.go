@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/report/relay"
@@ -122,6 +123,11 @@ func (t *trust) warn(w io.Writer) {
 func (t *trust) run(streams replay.Streams, watching observers, run func(replay.Streams) (*offline.Result, error)) (*offline.Result, error) {
 	if all := append(watching, t.observers()...); len(all) > 0 {
 		delayCollectionMore()
+		opened := streams.Opened
+		streams.Opened = func(w *loadgen.Workload) {
+			all.grow(len(w.Turns))
+			opened(w)
+		}
 		later := relay.New(all)
 		defer later.Close()
 		streams.Observer = later

@@ -88,10 +88,6 @@ func keep(q *sim.Request, at sim.Time) request {
 	return request{at: at, input: q.InputTokens, output: q.OutputTokens, id: q.ID, session: q.Session, turn: q.Turn, line: q.Line}
 }
 
-func (r *request) shown() sim.Request {
-	return sim.Request{ID: r.id, InputTokens: r.input, OutputTokens: r.output, Session: r.session, Turn: r.turn, Line: r.line}
-}
-
 func (b *batch) arrived(q *sim.Request, at sim.Time) {
 	b.order = append(b.order, arrival)
 	b.arrivals = append(b.arrivals, keep(q, at))
@@ -112,24 +108,26 @@ func (b *batch) handoff(id sim.RequestID, from, to sim.Time) {
 
 func (b *batch) pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	b.order = append(b.order, step)
-	b.passes = append(b.passes, pass{
-		start: p.Start, end: p.End, gap: p.Gap, count: p.Count, decoding: p.Decoding, tokens: p.Tokens,
-		preempted: p.Preempted, prefillTokens: p.PrefillTokens, kvAtEnd: p.KVAtEnd, worker: w, stage: stage,
-		admitted: int32(len(p.Admitted)), marks: int32(len(p.Marks)), gaps: int32(len(p.Gaps)), second: int32(len(p.Second)),
-	})
+	b.passes = b.passes[:len(b.passes)+1] // there is room for as many as there are calls
+	k := &b.passes[len(b.passes)-1]       // with what was there before
+	k.start, k.end, k.gap, k.count, k.decoding, k.tokens = p.Start, p.End, p.Gap, p.Count, p.Decoding, p.Tokens
+	k.preempted, k.prefillTokens, k.kvAtEnd, k.worker, k.stage = p.Preempted, p.PrefillTokens, p.KVAtEnd, w, stage
+	k.admitted, k.marks = int32(len(p.Admitted)), int32(len(p.Marks))
+	k.gaps, k.second = int32(len(p.Gaps)), int32(len(p.Second))
 	b.admitted = append(b.admitted, p.Admitted...)
 	b.marks = append(b.marks, p.Marks...)
 	b.gaps = append(b.gaps, p.Gaps...)
 	b.second = append(b.second, p.Second...)
-	if d := p.Detail; d != nil {
-		k := &b.passes[len(b.passes)-1]
-		k.detailed, k.prefillEnd = true, d.PrefillEnd
-		k.running, k.waiting, k.blocks, k.held, k.cached = d.Running, d.Waiting, d.Blocks, d.Held, d.Cached
-		k.lost, k.resumed, k.work = int32(len(d.Lost)), int32(len(d.Resumed)), int32(len(d.Work))
-		b.lost = append(b.lost, d.Lost...)
-		b.resumed = append(b.resumed, d.Resumed...)
-		b.work = append(b.work, d.Work...)
+	d := p.Detail
+	if k.detailed = d != nil; !k.detailed {
+		return
 	}
+	k.prefillEnd = d.PrefillEnd
+	k.running, k.waiting, k.blocks, k.held, k.cached = d.Running, d.Waiting, d.Blocks, d.Held, d.Cached
+	k.lost, k.resumed, k.work = int32(len(d.Lost)), int32(len(d.Resumed)), int32(len(d.Work))
+	b.lost = append(b.lost, d.Lost...)
+	b.resumed = append(b.resumed, d.Resumed...)
+	b.work = append(b.work, d.Work...)
 }
 
 // show makes the calls.
@@ -153,7 +151,10 @@ func (b *batch) show(to Observer) {
 // shower is what is left of a batch to be shown.
 type shower struct {
 	batch
-	to     Observer
+	to Observer
+	// What is shown is made here, one at a time.
+	asked  sim.Request
+	placed router.Placement
 	shows  scheduler.Pass
 	detail scheduler.Detail
 }
@@ -167,33 +168,36 @@ func take[T any](s *[]T, n int32) []T {
 
 func (s *shower) arrival() {
 	r := &take(&s.arrivals, 1)[0]
-	q := r.shown()
-	s.to.Arrived(&q, r.at)
+	s.to.Arrived(s.ask(r), r.at)
+}
+
+func (s *shower) ask(r *request) *sim.Request {
+	q := &s.asked
+	q.ID, q.InputTokens, q.OutputTokens, q.Session, q.Turn, q.Line = r.id, r.input, r.output, r.session, r.turn, r.line
+	return q
 }
 
 func (s *shower) placement() {
 	r := &take(&s.placements, 1)[0]
-	q := r.request.shown()
-	s.to.Routed(r.stage, r.request.at, &router.Placement{
-		Request: &q, Worker: r.worker, Overlap: r.overlap, Blocks: r.blocks,
-		Cost: r.cost, Second: r.second, SecondCost: r.secondCost,
-	})
+	p := &s.placed
+	p.Request, p.Worker, p.Overlap, p.Blocks = s.ask(&r.request), r.worker, r.overlap, r.blocks
+	p.Cost, p.Second, p.SecondCost = r.cost, r.second, r.secondCost
+	s.to.Routed(r.stage, r.request.at, p)
 }
 
 func (s *shower) step() {
 	k := &take(&s.passes, 1)[0]
-	s.shows = scheduler.Pass{
-		Start: k.start, End: k.end, Gap: k.gap, Count: k.count, Decoding: k.decoding, Tokens: k.tokens,
-		Preempted: k.preempted, PrefillTokens: k.prefillTokens, KVAtEnd: k.kvAtEnd,
-		Admitted: take(&s.admitted, k.admitted), Marks: take(&s.marks, k.marks),
-		Gaps: take(&s.gaps, k.gaps), Second: take(&s.second, k.second),
-	}
+	p := &s.shows // field by field: the rest stays empty
+	p.Start, p.End, p.Gap, p.Count, p.Decoding, p.Tokens = k.start, k.end, k.gap, k.count, k.decoding, k.tokens
+	p.Preempted, p.PrefillTokens, p.KVAtEnd = k.preempted, k.prefillTokens, k.kvAtEnd
+	p.Admitted, p.Marks = take(&s.admitted, k.admitted), take(&s.marks, k.marks)
+	p.Gaps, p.Second = take(&s.gaps, k.gaps), take(&s.second, k.second)
+	p.Detail = nil
 	if k.detailed {
-		s.detail = scheduler.Detail{
-			PrefillEnd: k.prefillEnd, Running: k.running, Waiting: k.waiting, Blocks: k.blocks, Held: k.held, Cached: k.cached,
-			Lost: take(&s.lost, k.lost), Resumed: take(&s.resumed, k.resumed), Work: take(&s.work, k.work),
-		}
-		s.shows.Detail = &s.detail
+		d := &s.detail
+		d.PrefillEnd, d.Running, d.Waiting, d.Blocks, d.Held, d.Cached = k.prefillEnd, k.running, k.waiting, k.blocks, k.held, k.cached
+		d.Lost, d.Resumed, d.Work = take(&s.lost, k.lost), take(&s.resumed, k.resumed), take(&s.work, k.work)
+		p.Detail = d
 	}
-	s.to.Pass(k.stage, k.worker, &s.shows)
+	s.to.Pass(k.stage, k.worker, p)
 }

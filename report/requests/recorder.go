@@ -14,9 +14,9 @@ import (
 //
 // It is an observer of a replay (offline.Observer).
 type Recorder struct {
-	seen  []sight // by request
-	gaps  map[place]*decoding
-	blind bool // some engine does not say whom it preempts
+	seen  []sight       // by request
+	gaps  [2][]decoding // of the only stage and of that of decoding, by worker
+	blind bool          // some engine does not say whom it preempts
 }
 
 // sight is what was seen of one request.
@@ -36,15 +36,9 @@ type sight struct {
 	tokens interval
 }
 
-// place is a worker of a stage.
-type place struct {
-	stage  scheduler.Role
-	worker sim.WorkerID
-}
-
 // NewRecorder returns a recorder with room for the given number of requests.
 func NewRecorder(requests int) *Recorder {
-	return &Recorder{seen: make([]sight, 0, max(requests, 0)), gaps: map[place]*decoding{}}
+	return &Recorder{seen: make([]sight, 0, max(requests, 0))}
 }
 
 // Grow makes room for so many requests.
@@ -95,13 +89,18 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 			}
 		}
 	}
-	at := place{stage, w}
-	d := rec.gaps[at]
-	if d == nil {
-		d = &decoding{seen: &rec.seen}
-		rec.gaps[at] = d
+	rec.decoding(stage, w).pass(p)
+}
+
+func (rec *Recorder) decoding(stage scheduler.Role, w sim.WorkerID) *decoding {
+	all := &rec.gaps[0]
+	if stage == scheduler.Decode {
+		all = &rec.gaps[1]
 	}
-	d.pass(p)
+	for len(*all) <= int(w) {
+		*all = append(*all, decoding{seen: &rec.seen})
+	}
+	return &(*all)[w]
 }
 
 // fill adds to r what was seen.

@@ -8,6 +8,8 @@
 package series
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -54,6 +56,9 @@ type request struct {
 func New(requests int) *Series {
 	return &Series{grid: grid{width: 1}, requests: make([]request, 0, requests)}
 }
+
+// Grow makes room for so many requests.
+func (s *Series) Grow(requests int) { s.requests = slices.Grow(s.requests, requests) }
 
 // Arrived counts a request.
 func (s *Series) Arrived(q *sim.Request, at sim.Time) {

@@ -8,21 +8,41 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// encoder writes trace events as JSON, one per line. There are many events, so
-// their texts are in as few pieces as can be. All texts are of this package:
-// nothing needs escapes.
+// encoder writes trace events as JSON, one per line. All texts are of this
+// package: nothing needs escapes.
+//
+// There are many events, so what is always the same in them is put together
+// once, in pieces that reach up to the next number.
 type encoder struct {
 	out   io.Writer
-	buf   []byte
+	buf   []byte // has room for an event
 	err   error
 	first bool // nothing has been written to the list yet
+
+	lanes  [3][7]piece // ends of a lane's events, by moment and part
+	arrows [2][3]piece // ends of an arrow's events, by kind and end
+	fixed
 }
 
-// flushBytes is how much is gathered before it is written.
-const flushBytes = 1 << 18
+// flushBytes is how much is gathered before it is written, eventBytes more than
+// any event takes.
+const (
+	flushBytes = 1 << 18
+	eventBytes = 1 << 12
+)
 
 func newEncoder(out io.Writer) encoder {
-	e := encoder{out: out, buf: make([]byte, 0, flushBytes+4096), first: true}
+	e := encoder{out: out, buf: make([]byte, 0, flushBytes+eventBytes), first: true, fixed: newFixed()}
+	for m := range e.lanes {
+		for p := range e.lanes[m] {
+			e.lanes[m][p] = laneEnd(moment(m), part(p))
+		}
+	}
+	for a := range e.arrows {
+		for m := range e.arrows[a] {
+			e.arrows[a][m] = arrowEnd(arrow(a), end(m))
+		}
+	}
 	e.text(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return e
 }
@@ -40,188 +60,100 @@ func (e *encoder) flush() {
 	e.buf = e.buf[:0]
 }
 
-// begin starts an event with its first members.
-func (e *encoder) begin(head string) {
-	switch {
-	case e.first:
-		e.text("\n{")
-	default:
-		e.text(",\n{")
-	}
-	e.first = false
-	e.text(head)
-}
-
-// end completes an event with its last characters.
-func (e *encoder) end(tail string) {
-	e.text(tail)
-	if len(e.buf) >= flushBytes {
+// done takes the buffer back after an event.
+func (e *encoder) done(b []byte) {
+	e.buf = b
+	if len(b) >= flushBytes {
 		e.flush()
 	}
 }
 
 func (e *encoder) text(s string) { e.buf = append(e.buf, s...) }
 
-// integer writes a number behind its key, which has its punctuation.
-func (e *encoder) integer(key string, n int64) {
-	e.buf = append(e.buf, key...)
-	if n >= 0 {
-		e.digits(uint64(n))
-		return
-	}
-	e.buf = strconv.AppendInt(e.buf, n, 10)
-}
-
-// digits writes a number.
-func (e *encoder) digits(n uint64) {
-	if n < 10 {
-		e.buf = append(e.buf, byte('0'+n))
-		return
-	}
-	var d [20]byte
-	at := len(d)
-	for n >= 100 {
-		pair := n % 100 * 2
-		n /= 100
-		at -= 2
-		d[at], d[at+1] = pairs[pair], pairs[pair+1]
-	}
-	at -= 2
-	d[at], d[at+1] = pairs[n*2], pairs[n*2+1]
-	if n < 10 {
-		at++
-	}
-	e.buf = append(e.buf, d[at:]...)
-}
-
-// pairs are the numbers from 00 to 99.
-const pairs = "00010203040506070809" + "10111213141516171819" + "20212223242526272829" + "30313233343536373839" + "40414243444546474849" +
-	"50515253545556575859" + "60616263646566676869" + "70717273747576777879" + "80818283848586878889" + "90919293949596979899"
-
-// float writes a number behind its key.
-func (e *encoder) float(key string, v float64) {
-	e.buf = append(e.buf, key...)
-	if whole := uint64(v); v >= 0 && v < 1<<53 && float64(whole) == v {
-		e.digits(whole)
-		return
-	}
-	e.buf = strconv.AppendFloat(e.buf, v, 'g', -1, 64)
-}
-
-// at writes an instant behind its key: microseconds with three digits, which is
-// whole ns.
-func (e *encoder) at(key string, ns int64) {
-	e.buf = append(e.buf, key...)
-	us := uint64(ns) / 1000
-	rest := uint64(ns) - us*1000
-	e.digits(us)
-	pair := rest % 100 * 2
-	e.buf = append(e.buf, '.', byte('0'+rest/100), pairs[pair], pairs[pair+1])
-}
-
 // nanos is an instant in whole ns, so that a slice ends where the next begins.
 func nanos(t sim.Time) int64 { return int64(math.RoundToEven(float64(t) * 1e6)) }
 
 // slice begins a slice of a track; its name and arguments follow.
-func (e *encoder) slice(t *track, from, to sim.Time) {
-	e.begin(t.slice)
+func (e *encoder) slice(b []byte, t *track, from, to sim.Time) []byte {
 	start := nanos(from)
-	e.at(`,"ts":`, start)
-	e.at(`,"dur":`, nanos(to)-start)
+	b = instant(put(b, &t.slice), start)
+	return instant(put(b, &e.dur), nanos(to)-start)
 }
 
 // title names a slice of passes, and begins its arguments.
-func (e *encoder) title(s *slice) {
+func (e *encoder) title(b []byte, s *slice) []byte {
 	switch {
 	case s.prompt > 0:
-		e.integer(`,"name":"prefill `, int64(s.prompt))
+		b = integer(put(b, &e.prefill), s.prompt)
 		if s.tokens > 0 {
-			e.integer(", decode ", int64(s.tokens))
+			b = integer(put(b, &e.alsoDecode), s.tokens)
 		}
 	default:
-		e.integer(`,"name":"decode `, int64(s.tokens))
+		b = integer(put(b, &e.decode), s.tokens)
 	}
 	if s.passes > 1 {
-		e.integer(" x", int64(s.passes))
+		b = integer(put(b, &e.times), s.passes)
 	}
-	e.integer(`","args":{"passes":`, int64(s.passes))
+	return integer(put(b, &e.passes), s.passes)
 }
 
-// counter begins a point of a counter whose event begins with head; its values
-// follow.
-func (e *encoder) counter(head string, at sim.Time) {
-	e.begin(head)
-	e.at(`,"ts":`, nanos(at))
+// counter writes a point of a counter whose event begins with head, and its two
+// values.
+func (e *encoder) counter(head *piece, keys *[2]piece, at sim.Time, x, y int) {
+	b := instant(put(e.buf, head), nanos(at))
+	b = integer(put(b, &keys[0]), x)
+	b = integer(put(b, &keys[1]), y)
+	e.done(put(b, &e.end))
 }
 
-// flow writes the start ('s'), a step ('t') or the end ('f') of an arrow, at
-// the slice that begins at an instant.
-func (e *encoder) flow(kind byte, what string, id sim.RequestID, at sim.Time, t *track) {
-	e.begin(t.flow)
-	e.at(`,"ts":`, nanos(at))
-	e.integer(`,"id":`, int64(id)+1)
-	e.text(`,"ph":"`)
-	e.buf = append(e.buf, kind)
-	e.text(what)
-	e.end("}")
+// flow writes an end of an arrow, or a step of it, at the slice that begins at
+// an instant.
+func (e *encoder) flow(m end, a arrow, id sim.RequestID, at sim.Time, t *track) {
+	b := instant(put(e.buf, &t.flow), nanos(at))
+	b = integer(put(b, &e.id), int(id)+1)
+	e.done(put(b, &e.arrows[a][m]))
 }
-
-// What arrows are called, behind the letter of their kind.
-const (
-	arrowRequest = `","cat":"request","name":"request"`
-	arrowHandoff = `","cat":"handoff","name":"handoff"`
-)
 
 // lane writes a part of a request's lane.
-func (e *encoder) lane(id sim.RequestID, name string, from, to sim.Time) {
-	e.asynchronous('b', id, name, from)
-	e.asynchronous('e', id, name, to)
+func (e *encoder) lane(id sim.RequestID, p part, from, to sim.Time) {
+	e.asynchronous(begins, id, p, from)
+	e.asynchronous(ends, id, p, to)
 }
 
 // mark writes an instant on a request's lane.
-func (e *encoder) mark(id sim.RequestID, name string, at sim.Time) {
-	e.asynchronous('n', id, name, at)
-}
+func (e *encoder) mark(id sim.RequestID, p part, at sim.Time) { e.asynchronous(happens, id, p, at) }
 
-func (e *encoder) asynchronous(kind byte, id sim.RequestID, name string, at sim.Time) {
-	e.begin(`"tid":1,"cat":"request","pid":2`)
-	e.at(`,"ts":`, nanos(at))
-	e.integer(`,"id":`, int64(id)+1)
-	e.text(`,"ph":"`)
-	e.buf = append(e.buf, kind)
-	e.text(`","name":"`)
-	e.text(name)
-	if name == whole {
-		e.buf = append(e.buf, ' ')
-		e.digits(uint64(id))
+func (e *encoder) asynchronous(m moment, id sim.RequestID, p part, at sim.Time) {
+	b := instant(put(e.buf, &e.request), nanos(at))
+	b = integer(put(b, &e.id), int(id)+1)
+	b = put(b, &e.lanes[m][p])
+	if p == whole {
+		b = put(integer(b, int(id)), &e.quote)
 	}
-	e.end(`"}`)
+	e.done(b)
 }
-
-// whole is the name of a lane's part from arrival to last token.
-const whole = "request"
 
 // process names a group of tracks and says where it stands.
 func (e *encoder) process(pid, order int64, name string) {
 	e.metadata("process_name", pid, 0)
-	e.text(`"name":"` + name)
-	e.end(`"}}`)
+	e.text(`"name":"` + name + `"}}`)
 	e.metadata("process_sort_index", pid, 0)
-	e.integer(`"sort_index":`, order)
-	e.end("}}")
+	e.text(`"sort_index":` + strconv.FormatInt(order, 10) + "}}")
 }
 
 // thread names a track.
 func (e *encoder) thread(pid, tid int64, name string) {
 	e.metadata("thread_name", pid, tid)
-	e.text(`"name":"` + name)
-	e.end(`"}}`)
+	e.text(`"name":"` + name + `"}}`)
 }
 
-// metadata begins an event that tells of a track, up to what is told.
+// metadata begins an event that tells of a track, up to what is told. The first
+// event of all is one of these.
 func (e *encoder) metadata(name string, pid, tid int64) {
-	e.begin(`"ph":"M"`)
-	e.integer(`,"pid":`, pid)
-	e.integer(`,"tid":`, tid)
-	e.text(`,"name":"` + name + `","args":{`)
+	e.done(e.buf)
+	if !e.first {
+		e.text(",")
+	}
+	e.first = false
+	e.text("\n{" + `"ph":"M","pid":` + strconv.FormatInt(pid, 10) + `,"tid":` + strconv.FormatInt(tid, 10) + `,"name":"` + name + `","args":{`)
 }

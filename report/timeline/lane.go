@@ -30,7 +30,7 @@ func (w *Writer) follow(stage scheduler.Role, k *worker, p *scheduler.Pass) {
 	if p.Detail != nil {
 		for _, id := range p.Detail.Lost {
 			if !w.lanes[id].hidden && w.shown(p.Start, p.Start) {
-				w.out.mark(id, "loses its place", p.Start)
+				w.out.mark(id, losesPlace, p.Start)
 			}
 		}
 	}
@@ -59,13 +59,13 @@ func (w *Writer) admit(stage scheduler.Role, k *worker, id sim.RequestID, at sim
 	}
 	s.admit, s.admitted = at, true
 	if stage == scheduler.Decode {
-		w.phase(id, "wait for decode", s.routed, at)
+		w.phase(id, waitForDecode, s.routed, at)
 	} else {
-		w.phase(id, "wait", l.arrival, at)
+		w.phase(id, wait, l.arrival, at)
 	}
 	w.step(id, at, &k.track)
 	if l.handed && w.shown(at, at) {
-		w.out.flow('f', arrowHandoff, id, at, &k.track)
+		w.out.flow(finishes, arrowHandoff, id, at, &k.track)
 	}
 }
 
@@ -73,7 +73,7 @@ func (w *Writer) admit(stage scheduler.Role, k *worker, id sim.RequestID, at sim
 func (w *Writer) first(stage scheduler.Role, id sim.RequestID, at sim.Time) {
 	s := w.lanes[id].stage(stage)
 	s.first, s.token = at, true
-	w.phase(id, "prefill", s.admit, at)
+	w.phase(id, prefill, s.admit, at)
 }
 
 // last ends a request's time at a stage. Arrows lead from the start of the pass
@@ -82,12 +82,12 @@ func (w *Writer) last(stage scheduler.Role, k *worker, id sim.RequestID, p *sche
 	l := &w.lanes[id]
 	s := l.stage(stage)
 	if s.token && p.End > s.first {
-		w.phase(id, "decode", s.first, p.End)
+		w.phase(id, decode, s.first, p.End)
 	}
 	if stage == scheduler.Prefill {
 		w.step(id, p.Start, &k.track)
 		if w.shown(p.Start, p.Start) {
-			w.out.flow('s', arrowHandoff, id, p.Start, &k.track)
+			w.out.flow(starts, arrowHandoff, id, p.Start, &k.track)
 		}
 		return
 	}
@@ -95,12 +95,12 @@ func (w *Writer) last(stage scheduler.Role, k *worker, id sim.RequestID, p *sche
 		w.out.lane(id, whole, l.arrival, p.End)
 	}
 	if l.begun && w.shown(p.Start, p.Start) {
-		w.out.flow('f', arrowRequest, id, p.Start, &k.track)
+		w.out.flow(finishes, arrowRequest, id, p.Start, &k.track)
 	}
 }
 
 // phase writes a part of a request's lane.
-func (w *Writer) phase(id sim.RequestID, name string, from, to sim.Time) {
+func (w *Writer) phase(id sim.RequestID, name part, from, to sim.Time) {
 	if w.shown(from, to) {
 		w.out.lane(id, name, from, to)
 	}
@@ -112,9 +112,9 @@ func (w *Writer) step(id sim.RequestID, at sim.Time, t *track) {
 		return
 	}
 	l := &w.lanes[id]
-	kind := byte('t')
+	kind := steps
 	if !l.begun {
-		kind, l.begun = 's', true
+		kind, l.begun = starts, true
 	}
 	w.out.flow(kind, arrowRequest, id, at, t)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/replay-llm/replay/router"
@@ -63,15 +64,15 @@ type worker struct {
 }
 
 // track is how the events of a track begin.
-type track struct{ slice, flow, blocks, requests string }
+type track struct{ slice, flow, blocks, requests piece }
 
 func newTrack(pid int64) track {
-	id := `"pid":` + strconv.FormatInt(pid, 10)
+	id := `"pid":` + strconv.FormatInt(pid, 10) + `,"ts":`
 	return track{
-		slice:    `"ph":"X","tid":1,` + id,
-		flow:     `"tid":1,"bp":"e",` + id,
-		blocks:   `"ph":"C","name":"KV blocks",` + id,
-		requests: `"ph":"C","name":"requests",` + id,
+		slice:    newPiece(",\n{" + `"ph":"X","tid":1,` + id),
+		flow:     newPiece(",\n{" + `"tid":1,"bp":"e",` + id),
+		blocks:   newPiece(",\n{" + `"ph":"C","name":"KV blocks",` + id),
+		requests: newPiece(",\n{" + `"ph":"C","name":"requests",` + id),
 	}
 }
 
@@ -109,6 +110,9 @@ func New(out io.Writer, requests int, cut Options) *Writer {
 	w.out.process(pidRequests, 1, "requests")
 	return w
 }
+
+// Grow makes room for so many requests.
+func (w *Writer) Grow(requests int) { w.lanes = slices.Grow(w.lanes, requests) }
 
 // Close completes the trace and reports the first error of writing it, or that
 // the chosen request was not there.
@@ -159,23 +163,22 @@ func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) 
 	}
 	w.counts.Decisions++
 	e := &w.out
-	e.slice(&w.router, at, at)
-	e.integer(`,"name":"request `, int64(p.Request.ID))
-	e.text(" to ")
-	e.integer(name(stage), int64(p.Worker))
-	e.integer(`","args":{"request":`, int64(p.Request.ID))
-	e.integer(`,"worker":`, int64(p.Worker))
-	e.integer(`,"prompt_tokens":`, int64(p.Request.InputTokens))
+	b := e.slice(e.buf, &w.router, at, at)
+	b = integer(put(b, &e.placed), int(p.Request.ID))
+	b = integer(put(b, &e.to[stage]), int(p.Worker))
+	b = integer(put(b, &e.asked), int(p.Request.ID))
+	b = integer(put(b, &e.chosen), int(p.Worker))
+	b = integer(put(b, &e.ofPrompt), p.Request.InputTokens)
 	if p.Blocks > 0 {
-		e.integer(`,"prompt_blocks":`, int64(p.Blocks))
-		e.integer(`,"overlap_blocks":`, int64(p.Overlap))
-		e.float(`,"cost_blocks":`, p.Cost)
+		b = integer(put(b, &e.blocks), int(p.Blocks))
+		b = integer(put(b, &e.overlap), int(p.Overlap))
+		b = float(put(b, &e.cost), p.Cost)
 		if p.Second != router.None {
-			e.integer(`,"runner_up":`, int64(p.Second))
-			e.float(`,"runner_up_cost_blocks":`, p.SecondCost)
+			b = integer(put(b, &e.runnerUp), int(p.Second))
+			b = float(put(b, &e.runnerUpCost), p.SecondCost)
 		}
 	}
-	e.end("}}")
+	e.done(put(b, &e.end))
 	w.step(p.Request.ID, at, &w.router)
 }
 
@@ -185,7 +188,7 @@ func (w *Writer) Handoff(id sim.RequestID, from, to sim.Time) {
 	if l.hidden {
 		return
 	}
-	w.phase(id, "KV transfer", from, to)
+	w.phase(id, transfer, from, to)
 	l.handed = true
 }
 
@@ -239,20 +242,19 @@ func (w *Writer) put(k *worker) {
 		return
 	}
 	e := &w.out
-	e.slice(&k.track, s.from, s.to)
-	e.title(s)
-	e.integer(`,"prompt_tokens":`, int64(s.prompt))
-	e.integer(`,"tokens":`, int64(s.tokens))
+	b := e.title(e.slice(e.buf, &k.track, s.from, s.to), s)
+	b = integer(put(b, &e.prompt), s.prompt)
+	b = integer(put(b, &e.tokens), s.tokens)
 	if s.admitted > 0 {
-		e.integer(`,"admitted":`, int64(s.admitted))
+		b = integer(put(b, &e.admitted), s.admitted)
 	}
 	if s.lost > 0 {
-		e.integer(`,"preempted":`, int64(s.lost))
+		b = integer(put(b, &e.preempted), s.lost)
 	}
 	if s.prefill > 0 {
-		e.float(`,"prefill_ms":`, float64(s.prefill))
+		b = float(put(b, &e.prefillMS), float64(s.prefill))
 	}
-	e.end("}}")
+	e.done(put(b, &e.end))
 	w.counters(k)
 	s.passes = 0
 }
@@ -265,16 +267,10 @@ func (w *Writer) counters(k *worker) {
 	}
 	e := &w.out
 	if !k.known || k.held != s.held || k.cached != s.cached {
-		e.counter(k.blocks, s.to)
-		e.integer(`,"args":{"held":`, int64(s.held))
-		e.integer(`,"cached":`, int64(s.cached))
-		e.end("}}")
+		e.counter(&k.blocks, &e.blocksShown, s.to, s.held, s.cached)
 	}
 	if !k.known || k.running != s.running || k.waiting != s.queued {
-		e.counter(k.requests, s.to)
-		e.integer(`,"args":{"running":`, int64(s.running))
-		e.integer(`,"waiting":`, int64(s.queued))
-		e.end("}}")
+		e.counter(&k.requests, &e.requestsShown, s.to, s.running, s.queued)
 	}
 	k.known = true
 	k.held, k.cached, k.running, k.waiting = s.held, s.cached, s.running, s.queued
