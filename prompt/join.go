@@ -10,11 +10,18 @@ import (
 //
 // It is a radix tree that splits a node where a prompt leaves it or ends in it.
 // The lower half keeps the number, so that a prompt's last node stays its last.
+//
+// Traces number their blocks as they come, and prompts that share some are not
+// far from each other. So nodes lie in the table in the order of their first
+// hash ids, as far as there is room: a line of the processor's cache for each
+// range of ids. What finds its line full goes anywhere.
 type joiner struct {
 	per   int    // engine blocks of a hash id
 	mask  uint64 // the bits of a hash id that count
+	span  uint64 // most hash ids are below
 	nodes []joint
-	table []child // by parent and first hash id; half of it is free
+	table []child // by parent and first hash id; at least half of it is free
+	shift int     // of a hash id to its line, see find
 }
 
 // joint is a node of a tree under construction.
@@ -33,16 +40,26 @@ type child struct {
 }
 
 // newJoiner returns a joiner with room for some more nodes than prompts.
-func newJoiner(per int, wrap bool, prompts int) *joiner {
-	room := prompts + prompts/4 + 16
-	j := &joiner{
-		per: per, mask: ^uint64(0),
-		nodes: make([]joint, 0, room), table: make([]child, 1<<bits.Len(uint(2*room))),
-	}
+func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, tokens int)) *joiner {
+	room := count + count/4 + 16
+	j := &joiner{per: per, mask: ^uint64(0), nodes: make([]joint, 0, room)}
 	if wrap {
 		j.mask = 1<<32 - 1
 	}
+	const samples = 16
+	for i := range min(samples, count) {
+		if ids, _ := source(count - 1 - i*count/samples); len(ids) > 0 {
+			j.span = max(j.span, ids[len(ids)-1]&j.mask)
+		}
+	}
+	j.lay(1 << bits.Len(uint(2*room)))
 	return j
+}
+
+// lay makes an empty table of size places, a power of two of at least a line.
+func (j *joiner) lay(size int) {
+	j.table = make([]child, size)
+	j.shift = max(0, bits.Len64(j.span)-bits.Len(uint(size/lineChildren-1)))
 }
 
 // add adds the first blocks of a prompt and returns its last node, -1 when
@@ -99,24 +116,38 @@ func (j *joiner) split(n int32, slot int, at int32) int32 {
 // first is the hash id of n's first block.
 func (j *joiner) first(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
 
+// lineChildren is the number of places of a line of the table.
+const lineChildren = 8
+
 // find is the place in the table of the child of a node that begins with an
-// id, or the free one where it would be, with the tag it has there.
+// id, or the free one where it would be, with the tag it has there: in the line
+// of the id unless that is full.
 func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
 	mask := len(j.table) - 1
 	h := (id ^ uint64(uint32(parent))<<32) * 0x9e3779b97f4a7c15
 	tag = uint32(h >> 32)
-	for i := int(h>>36) & mask; ; i = (i + 1) & mask {
-		c := j.table[i]
-		if c.node == 0 {
-			return i, tag
-		}
-		if c.tag == tag {
-			if n := &j.nodes[c.node-1]; n.parent == parent && j.first(n)&j.mask == id {
-				return i, tag
-			}
+	at := int(id>>j.shift) * lineChildren & mask
+	for i := range j.table[at : at+lineChildren] {
+		if j.found(at+i, tag, parent, id) {
+			return at + i, tag
 		}
 	}
+	for i := int(h>>36) & mask; ; i = (i + 1) & mask {
+		if j.found(i, tag, parent, id) {
+			return i, tag
+		}
+	}
+}
+
+// found says whether a place in the table is that child's, or free.
+func (j *joiner) found(i int, tag uint32, parent int32, id uint64) bool {
+	c := j.table[i]
+	if c.node == 0 || c.tag != tag {
+		return c.node == 0
+	}
+	n := &j.nodes[c.node-1]
+	return n.parent == parent && j.first(n)&j.mask == id
 }
 
 // list puts n into the table.
@@ -130,7 +161,7 @@ func (j *joiner) grow() {
 	if 2*len(j.nodes) <= len(j.table) {
 		return
 	}
-	j.table = make([]child, 2*len(j.table))
+	j.lay(2 * len(j.table))
 	for n := range j.nodes {
 		j.list(int32(n))
 	}
@@ -141,7 +172,7 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 	if t.source != nil {
 		panic("prompt tree: a joined tree takes its prompts once")
 	}
-	j := newJoiner(t.traceTokens/t.blockTokens, t.wrap, count)
+	j := newJoiner(t.traceTokens/t.blockTokens, t.wrap, count, source)
 	prompts := make([]Prompt, count)
 	last := make([]int32, count)
 	for i := range prompts {
