@@ -21,7 +21,7 @@ type joiner struct {
 	span  uint64 // most hash ids are below
 	nodes []joint
 	table []child // by parent and first hash id; at least half of it is free
-	shift int     // of a hash id to its line, see find
+	shift uint8   // of a hash id to its place, see find
 }
 
 // joint is a node of a tree under construction.
@@ -56,10 +56,10 @@ func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, 
 	return j
 }
 
-// lay makes an empty table of size places, a power of two of at least a line.
+// lay makes an empty table of size places, a power of two.
 func (j *joiner) lay(size int) {
 	j.table = make([]child, size)
-	j.shift = max(0, bits.Len64(j.span)-bits.Len(uint(size/lineChildren-1)))
+	j.shift = uint8(max(0, bits.Len64(j.span)-bits.Len(uint(size-1))))
 }
 
 // add adds the first blocks of a prompt and returns its last node, -1 when
@@ -116,37 +116,32 @@ func (j *joiner) split(n int32, slot int, at int32) int32 {
 // first is the hash id of n's first block.
 func (j *joiner) first(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
 
-// lineChildren is the number of places of a line of the table.
-const lineChildren = 8
+// nearby is the number of places of the table around a hash id: a line of the
+// processor's cache.
+const nearby = 8
 
 // find is the place in the table of the child of a node that begins with an
-// id, or the free one where it would be, with the tag it has there: in the line
-// of the id unless that is full.
+// id, or the free one where it would be, with the tag it has there.
 func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
 	mask := len(j.table) - 1
 	h := (id ^ uint64(uint32(parent))<<32) * 0x9e3779b97f4a7c15
 	tag = uint32(h >> 32)
-	at := int(id>>j.shift) * lineChildren & mask
-	for i := range j.table[at : at+lineChildren] {
-		if j.found(at+i, tag, parent, id) {
-			return at + i, tag
-		}
-	}
-	for i := int(h>>36) & mask; ; i = (i + 1) & mask {
-		if j.found(i, tag, parent, id) {
+	i := int(id>>j.shift) & mask
+	for left := nearby - 1; ; left-- {
+		c := j.table[i]
+		if c.node == 0 || c.tag == tag && j.is(c.node-1, parent, id) {
 			return i, tag
+		}
+		if i = (i + 1) & mask; left == 0 {
+			i = int(h>>36) & mask
 		}
 	}
 }
 
-// found says whether a place in the table is that child's, or free.
-func (j *joiner) found(i int, tag uint32, parent int32, id uint64) bool {
-	c := j.table[i]
-	if c.node == 0 || c.tag != tag {
-		return c.node == 0
-	}
-	n := &j.nodes[c.node-1]
+// is says whether a node is that child of a parent.
+func (j *joiner) is(node, parent int32, id uint64) bool {
+	n := &j.nodes[node]
 	return n.parent == parent && j.first(n)&j.mask == id
 }
 

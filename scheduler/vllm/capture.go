@@ -99,15 +99,19 @@ func (k *capture) evicted(c *Core, s *segment, n int32) {
 	if k.level != scheduler.CaptureEvents {
 		return
 	}
+	node := s.node
 	for i := s.hi - 1; i >= s.hi-n; i-- {
-		if s.path != nil {
-			k.gone = append(k.gone, k.shared(s.path, int(i)))
-		} else {
-			k.gone = append(k.gone, k.own(s.uid, int(i)))
+		if node == prompt.None {
+			k.gone = append(k.gone, k.own(int64(s.uid), int(i)))
+			continue
 		}
+		if i < k.tree.Start(node) {
+			node = k.tree.Parent(node)
+		}
+		k.gone = append(k.gone, k.tree.SequenceHash(node, int(i-k.tree.Start(node))))
 	}
-	if s.path == nil && s.owner == none && k.chains && s.hi == n {
-		delete(k.source, s.uid) // its first block goes last
+	if node == prompt.None && s.owner == none && k.chains && s.hi == n {
+		delete(k.source, int64(s.uid)) // its first block goes last
 	}
 }
 

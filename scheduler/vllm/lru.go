@@ -1,10 +1,13 @@
 package vllm
 
-import "github.com/replay-llm/replay/prompt"
+import (
+	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim"
+)
 
-// segment is a run of cached blocks that nobody holds: blocks lo..hi-1 of a path
-// or, where path is nil, of what is a request's own, released one after the
-// other from hi-1 down.
+// segment is a run of cached blocks that nobody holds: blocks lo..hi-1 of the
+// path to a node or, where that is prompt.None, of what is a request's own,
+// released one after the other from hi-1 down.
 //
 // All segments form one list by age. Evicting takes from the oldest segment its
 // highest block. That is the lineage order of vllm-scheduler.md 5.4 (the oldest
@@ -17,10 +20,9 @@ type segment struct {
 	// among the request's own blocks), from hi; noSeg when there is none.
 	above  int32
 	lo, hi int32
-	top    int32 // place in path of the node with block hi-1
-	path   []prompt.NodeID
-	owner  slot  // of own blocks; none when it is gone, and for paths
-	uid    int64 // the request, for events
+	node   prompt.NodeID // with block hi-1 of a path
+	owner  slot          // of own blocks; none when it is gone, and for paths
+	uid    sim.RequestID // of own blocks, for events
 }
 
 const noSeg int32 = -1
@@ -96,7 +98,6 @@ func (l *lru) drop(i int32) {
 	} else {
 		l.at(s.younger).older = s.older
 	}
-	s.path = nil
 	l.unused = append(l.unused, i)
 }
 

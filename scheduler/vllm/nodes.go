@@ -1,93 +1,100 @@
 package vllm
 
-import "github.com/replay-llm/replay/prompt"
+import (
+	"math/bits"
+
+	"github.com/replay-llm/replay/prompt"
+)
 
 // node is what one engine knows of one prompt node: which of its blocks are
 // cached and who holds them. Holders hold the first blocks of a node, mostly
 // all of them.
 type node struct {
+	id prompt.NodeID // prompt.None where the place is free
 	span
 	holders int32 // requests that hold the whole node
 	partial slot  // requests that hold only a part of it, linked by tailNext
 }
 
-// pageNodes is the number of nodes of a page: paths are made of neighbours.
-const pageNodes = 16
-
-// page holds the state of neighbouring nodes. It lives as long as one of them
-// has a cached block or a holder.
-type page struct {
-	live  int
-	nodes [pageNodes]node
-}
-
-// nodes maps node ids to states, a page at a time: an engine knows few of a
-// long trace's nodes at once.
+// nodes maps node ids to states. It is a hash table with linear probing that
+// closes the gap where a node leaves: an engine knows few of a long trace's
+// nodes at once, and they had better lie close together. Neighbours, of which
+// paths are made, have neighbouring places.
+//
+// Nodes move when others come or leave.
 type nodes struct {
-	pages  []*page
-	unused []*page
-	blank  []page // never used yet
+	table []node // a power of two of them, at least twice as many as used
+	shift uint8  // leaves of 64 bits as many as number the places
+	used  int
 }
 
-// printedPages is the number of pages made at a time.
-const printedPages = 16
+// minNodes is the least number of places of a table.
+const minNodes = 16
 
-// newNodes returns an empty map for so many nodes, or more.
-func newNodes(count int) nodes {
-	return nodes{pages: make([]*page, 0, (count+pageNodes-1)/pageNodes)}
+func newNodes(places int) nodes {
+	t := nodes{table: make([]node, places), shift: uint8(65 - bits.Len(uint(places)))}
+	for i := range t.table {
+		t.table[i].id = prompt.None
+	}
+	return t
 }
 
-// at is the state of n, made when there is none; keep or forget it afterwards.
+// home is where the search for n begins.
+func (t *nodes) home(n prompt.NodeID) int {
+	const together = 8
+	h := uint64(uint32(n)/together) * 0x9e3779b97f4a7c15 >> (t.shift & 63)
+	return int(h) ^ int(uint32(n)%together)
+}
+
+// find is the state of n; one without blocks and holders, which is not to be
+// changed, when the engine knows nothing of n.
+func (t *nodes) find(n prompt.NodeID) *node { return &t.table[t.place(n)] }
+
+// place is where n is, or the free place where it would be.
+func (t *nodes) place(n prompt.NodeID) int {
+	mask := len(t.table) - 1
+	i := t.home(n)
+	for t.table[i].id != n && t.table[i].id != prompt.None {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// at is the state of n, made when there is none.
 func (t *nodes) at(n prompt.NodeID) *node {
-	i := int(n) / pageNodes
-	for i >= len(t.pages) {
-		t.pages = append(t.pages, nil)
+	if 2*(t.used+1) > len(t.table) {
+		t.grow()
 	}
-	p := t.pages[i]
-	if p == nil {
-		p = t.fresh()
-		t.pages[i] = p
+	s := t.find(n)
+	if s.id == prompt.None {
+		*s = node{id: n, span: span{seg: noSeg}, partial: none}
+		t.used++
 	}
-	return &p.nodes[int(n)%pageNodes]
+	return s
 }
 
-// find is the state of n, nil when the engine knows nothing of it.
-func (t *nodes) find(n prompt.NodeID) *node {
-	i := int(n) / pageNodes
-	if i >= len(t.pages) || t.pages[i] == nil {
-		return nil
+// forget takes out the node at a place, which is empty.
+func (t *nodes) forget(place int) {
+	t.used--
+	table, mask := t.table, len(t.table)-1
+	for i := (place + 1) & mask; table[i].id != prompt.None; i = (i + 1) & mask {
+		if way := i - t.home(table[i].id); way&mask >= (i-place)&mask {
+			table[place] = table[i]
+			place = i
+		}
 	}
-	return &t.pages[i].nodes[int(n)%pageNodes]
+	table[place] = node{id: prompt.None}
 }
 
-func (t *nodes) fresh() *page {
-	if k := len(t.unused); k > 0 {
-		p := t.unused[k-1]
-		t.unused = t.unused[:k-1]
-		return p
+func (t *nodes) grow() {
+	wide := newNodes(2 * len(t.table))
+	wide.used = t.used
+	for i := range t.table {
+		if n := &t.table[i]; n.id != prompt.None {
+			*wide.find(n.id) = *n
+		}
 	}
-	if len(t.blank) == 0 {
-		t.blank = make([]page, printedPages)
-	}
-	p := &t.blank[0]
-	t.blank = t.blank[1:]
-	for i := range p.nodes {
-		p.nodes[i] = node{span: span{seg: noSeg}, partial: none}
-	}
-	return p
-}
-
-// keep counts n among the nodes in use.
-func (t *nodes) keep(n prompt.NodeID) { t.pages[int(n)/pageNodes].live++ }
-
-// forget takes n, empty again, from the nodes in use.
-func (t *nodes) forget(n prompt.NodeID) {
-	i := int(n) / pageNodes
-	p := t.pages[i]
-	if p.live--; p.live == 0 {
-		t.pages[i] = nil
-		t.unused = append(t.unused, p)
-	}
+	*t = wide
 }
 
 // empty says that the engine need not remember the node.

@@ -18,7 +18,7 @@ type pool struct {
 }
 
 func (p *pool) init(blocks int, tree *prompt.Tree, c *Core) {
-	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, nodes: newNodes(tree.Len()), lru: newLRU()}
+	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, nodes: newNodes(minNodes), lru: newLRU()}
 }
 
 // active is the number of blocks held by requests, shared ones counted once.
@@ -42,7 +42,7 @@ func (p *pool) evict(n int) int {
 	p.core.capture.evicted(p.core, s, k)
 	p.inactive -= int(k)
 	switch end := s.hi - k; {
-	case s.path != nil:
+	case s.node != prompt.None:
 		p.shrink(s, end)
 	case s.owner != none:
 		p.core.requests[s.owner].own.resident -= k
@@ -59,19 +59,20 @@ func (p *pool) evict(n int) int {
 // shrink takes the blocks from end on from the nodes they are in.
 func (p *pool) shrink(s *segment, end int32) {
 	for {
-		id := s.path[s.top]
-		start := p.tree.Start(id)
+		start := p.tree.Start(s.node)
 		from := max(end, start)
-		n := p.nodes.find(id)
+		place := p.nodes.place(s.node)
+		n := &p.nodes.table[place]
 		n.resident -= s.hi - from
-		p.core.capture.residency(id, n.resident)
+		p.core.capture.residency(s.node, n.resident)
 		if n.empty() {
-			p.nodes.forget(id)
+			p.nodes.forget(place)
 		}
 		s.hi = from
-		if from == start {
-			s.top--
+		if from == end && (from > start || from == s.lo) {
+			return
 		}
+		s.node = p.tree.Parent(s.node)
 		if from == end {
 			return
 		}
@@ -83,10 +84,9 @@ func (p *pool) shrink(s *segment, end int32) {
 func (p *pool) empty(i int32) {
 	s := p.lru.at(i)
 	switch {
-	case s.path != nil:
-		id := s.path[p.tree.Index(s.path, int(s.lo))]
-		if at := s.lo - p.tree.Start(id); at > 0 {
-			if n := p.nodes.find(id); n.active < at {
+	case s.node != prompt.None:
+		if at := s.lo - p.tree.Start(s.node); at > 0 {
+			if n := p.nodes.find(s.node); n.active < at {
 				p.lru.unlink(n.seg, i)
 			}
 		}
@@ -148,7 +148,7 @@ func (c *Core) reuse(s slot, at, to int) int {
 		start := int(c.pool.tree.Start(id))
 		n := c.pool.nodes.find(id)
 		lo, hi := int32(at-start), min(c.pool.tree.Size(id), int32(end-start))
-		if n == nil || n.resident <= lo {
+		if n.resident <= lo {
 			break
 		}
 		cached := min(hi, n.resident)
@@ -198,9 +198,6 @@ func (c *Core) store(s slot, at, end int) {
 		start := int(c.pool.tree.Start(id))
 		lo, hi := int32(at-start), min(c.pool.tree.Size(id), int32(named-start))
 		n := c.pool.nodes.at(id)
-		if n.empty() {
-			c.pool.nodes.keep(id)
-		}
 		n.resident = hi
 		c.capture.residency(id, hi)
 		c.hold(s, n, id, lo, hi)
@@ -277,7 +274,7 @@ func (c *Core) release(s slot) {
 		held = r.full
 	}
 	if own := int32(held - r.shared); own > 0 {
-		seg := segment{above: noSeg, hi: own, owner: s, uid: int64(r.id)}
+		seg := segment{above: noSeg, hi: own, node: prompt.None, owner: s, uid: r.id}
 		if r.own.resident > own {
 			seg.above = r.own.seg
 		}
@@ -313,7 +310,7 @@ func (c *Core) releasePath(s slot, held int) {
 			continue
 		}
 		if id == noSeg {
-			seg := segment{above: noSeg, hi: int32(held), top: int32(last), path: r.path, owner: none}
+			seg := segment{above: noSeg, hi: int32(held), node: r.path[last], owner: none}
 			if i == last && n.resident > int32(held)-tree.Start(r.path[i]) {
 				seg.above = n.seg // another prompt goes on from here
 			}
@@ -349,7 +346,7 @@ func (c *Core) cachedPrefix(r *request) int {
 	blocks, tree := 0, c.pool.tree
 	for _, id := range r.path {
 		n := c.pool.nodes.find(id)
-		if n == nil || n.resident == 0 {
+		if n.resident == 0 {
 			break
 		}
 		blocks = min(int(tree.Start(id)+n.resident), r.shared)
