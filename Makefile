@@ -16,6 +16,9 @@ help: ## list the targets
 build: ## build bin/replay
 	$(GO) build -o bin/replay ./cmd/replay
 
+offline: ## build bin/replay-offline: small, simulates, and talks to no network (docs/performance.md)
+	CGO_ENABLED=0 $(GO) build -tags offline -trimpath -ldflags '-s -w' -o bin/replay-offline ./cmd/replay
+
 test: ## run the tests, with the invariants checked
 	$(GO) test -tags invariants ./...
 
@@ -124,4 +127,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help help build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help build offline test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs docs profile lint generate cover ci clean

@@ -44,6 +44,11 @@ func (c *cluster) bind(fs *pflag.FlagSet) {
 	}
 }
 
+// routerMode is a flag for how workers of a cluster are chosen.
+func routerMode() choice {
+	return choice{names: []string{"round_robin", "kv", "random"}, hidden: []string{"rr", "kv_router"}, value: "round_robin"}
+}
+
 func aicFlags() []string {
 	return []string{"aic-backend", "aic-system", "aic-backend-version", "aic-tp-size", "aic-model-path"}
 }

@@ -1,3 +1,5 @@
+//go:build !offline
+
 package main
 
 import (
@@ -101,11 +103,6 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "`time` a connection may be without a request")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
-}
-
-// routerMode is a flag for how workers of a cluster are chosen.
-func routerMode() choice {
-	return choice{names: []string{"round_robin", "kv", "random"}, hidden: []string{"rr", "kv_router"}, value: "round_robin"}
 }
 
 // config turns flags into a configuration. All complaints about them are here.

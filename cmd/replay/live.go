@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/replay"
-	remotes "github.com/replay-llm/replay/replay/cluster"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/replay/online"
 )
@@ -107,7 +106,7 @@ func (l *liveRun) end(total int) error {
 	case l.ended == nil:
 		return nil
 	case !l.ended.Partial() && len(l.ended.Failed) > 0:
-		return coded(exitIncomplete, "%s", remotes.Summary(l.ended.Failed))
+		return coded(exitIncomplete, "%s", online.Summary(l.ended.Failed))
 	case !l.ended.Partial():
 		return nil
 	}

@@ -33,15 +33,6 @@ type streams struct {
 	again    string        // where to record a run that was run before, and nothing else; usually ""
 }
 
-// endInOwnTime says that the command needs longer than patience to end in good
-// order. A second signal still ends it at once.
-func (s streams) endInOwnTime() {
-	select {
-	case s.calm <- struct{}{}:
-	default:
-	}
-}
-
 // patience is how long a command may take to notice that it is to end, and to
 // write what there is of a run in real time.
 const patience = 900 * time.Millisecond
@@ -53,7 +44,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	s := streams{in: newStdin(ctx, stdin), out: stdout, err: stderr, args: args, calm: make(chan struct{}, 1)}
 	ended := make(chan error, 1)
-	go func() { ended <- guard(s, func() error { return execute(ctx, s, args) }) }()
+	go func() {
+		roomOnStack(0)
+		ended <- guard(s, func() error { return execute(ctx, s, args) })
+	}()
 
 	err := wait(ctx, s, ended)
 	var signal *signalError
@@ -66,6 +60,16 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return codeOf(err)
 	}
 	return report(s, err, codeOf(err))
+}
+
+// roomOnStack lets the stack of this goroutine grow once, now that nothing is on
+// it. A stack that grows is walked, and to walk it the tables of all functions
+// on it are read: 0.8 MiB of the program's file by the end of a short replay.
+//
+//go:noinline
+func roomOnStack(i byte) byte {
+	var room [24 << 10]byte
+	return room[i]
 }
 
 // untilSignal is a context that ends with the first signal to stop. The next
@@ -124,7 +128,7 @@ func wait(ctx context.Context, s streams, ended <-chan error) error {
 }
 
 func execute(ctx context.Context, s streams, args []string) error {
-	root := newRootCommand(s)
+	root := newRootCommand(s, args)
 	root.SetArgs(args)
 	root.SetIn(s.in)
 	root.SetOut(s.out)

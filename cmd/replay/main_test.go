@@ -136,7 +136,7 @@ func TestReferenceFlags(t *testing.T) {
 		if !bytes.Contains(list, []byte("`--"+name)) {
 			t.Errorf("docs/reference-cli.md does not list --%s", name)
 		}
-		root := newRootCommand(streams{})
+		root := newRootCommand(streams{}, nil)
 		flag := root.Flags().Lookup(name)
 		if flag == nil {
 			t.Errorf("--%s is not taken", name)

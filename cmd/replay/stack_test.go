@@ -1,4 +1,4 @@
-//go:build unix && !nostack
+//go:build unix && !nostack && !offline
 
 package main
 

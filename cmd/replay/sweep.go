@@ -62,8 +62,7 @@ processes and machines.`,
 		fs.IntVar(&jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
 		fs.StringVar(&journal, "journal", "", "note finished cells in `FILE`, and take those that are there")
 	}})
-	cmd.AddCommand(newSweepRunCommand(s), newSweepSubmitCommand(s), newSweepWorkCommand(s),
-		newSweepStatusCommand(s), newSweepCollectCommand(s), newSweepCellCommand(s))
+	cmd.AddCommand(queueCommands(s)...)
 	return cmd
 }
 
@@ -180,19 +179,6 @@ func (d *digests) of(s plan.Setting) (string, error) {
 	}
 	d.sums[path] = sum
 	return sum, nil
-}
-
-// path is where a file with the given digest lies.
-func (d *digests) path(digest string) string {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	first := ""
-	for path, sum := range d.sums {
-		if sum == digest && (first == "" || path < first) {
-			first = path
-		}
-	}
-	return first
 }
 
 // fileOf is the file that a setting names, or "": a trace, a tokenizer, a

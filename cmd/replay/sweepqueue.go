@@ -1,3 +1,5 @@
+//go:build !offline
+
 package main
 
 import (
@@ -214,6 +216,19 @@ func submit(ctx context.Context, q *queue.Queue, g *plan.Grid) (*queue.Manifest,
 	}
 	m, err := q.Manifest(ctx, submitted.ID)
 	return m, submitted, err
+}
+
+// path is where a file with the given digest lies.
+func (d *digests) path(digest string) string {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	first := ""
+	for path, sum := range d.sums {
+		if sum == digest && (first == "" || path < first) {
+			first = path
+		}
+	}
+	return first
 }
 
 func collect(ctx context.Context, s streams, q *queue.Queue, m *queue.Manifest, table *tableFlags) error {

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -47,18 +46,4 @@ func count(fields []collector.Field, key string) []collector.Field {
 		}
 	}
 	return append(fields, collector.Field{Key: key, Value: 1})
-}
-
-// Summary is what a person is told of requests that did not complete; "" without
-// any.
-func Summary(failed []online.Failure) string {
-	if len(failed) == 0 {
-		return ""
-	}
-	f := &failed[0]
-	text := fmt.Sprintf("%s: %v", f.Place, f.Err)
-	if n := len(failed) - 1; n > 0 {
-		text += fmt.Sprintf("; and %d more", n)
-	}
-	return fmt.Sprintf("%d requests did not complete: %s", len(failed), text)
 }

@@ -240,7 +240,7 @@ func TestFailures(t *testing.T) {
 			if got["count"] != 1 || types[string(test.kind)] != 1 || !strings.Contains(text, test.word) {
 				t.Errorf("errors %v, want one of type %s for t.jsonl:2 with %q", got, test.kind, test.word)
 			}
-			if s := cluster.Summary(r.Failed); !strings.HasPrefix(s, "1 requests did not complete: t.jsonl:2: worker ") {
+			if s := online.Summary(r.Failed); !strings.HasPrefix(s, "1 requests did not complete: t.jsonl:2: worker ") {
 				t.Errorf("summary %q", s)
 			}
 		})

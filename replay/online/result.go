@@ -1,6 +1,7 @@
 package online
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -86,6 +87,20 @@ func listed(all []Failure) []collector.Field {
 		fields = append(fields, collector.Field{Key: f.Place, Value: f.Err.Error()})
 	}
 	return fields
+}
+
+// Summary is what a person is told of requests that did not complete; "" without
+// any.
+func Summary(failed []Failure) string {
+	if len(failed) == 0 {
+		return ""
+	}
+	f := &failed[0]
+	text := fmt.Sprintf("%s: %v", f.Place, f.Err)
+	if n := len(failed) - 1; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return fmt.Sprintf("%d requests did not complete: %s", len(failed), text)
 }
 
 // passFields say how well the workers kept time.
