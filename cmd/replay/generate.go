@@ -154,7 +154,7 @@ func generateTrace(ctx context.Context, s streams, f *generating, write *writing
 	}
 	err = to.end(copyRecords(ctx, g, to))
 	if err == nil {
-		to.tellBlock(s.err)
+		to.tell(s.err)
 	}
 	return err
 }

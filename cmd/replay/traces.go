@@ -192,6 +192,9 @@ func (f *writing) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
 }
 
+// graph says that what is written holds what requests wait for, whatever that is.
+func (f *writing) graph() bool { return f.to.value == "agentic_mooncake" }
+
 // target writes a trace. It is a Sink.
 type target struct {
 	file    *formats.Output
@@ -235,9 +238,11 @@ func (t *target) Write(r *formats.Record) error {
 	return t.writer.Write(r)
 }
 
-// tellBlock says what whoever replays the file has to know and cannot see in
-// it.
-func (t *target) tellBlock(w io.Writer) {
+// tell says what whoever replays the file has to know and cannot see in it.
+func (t *target) tell(w io.Writer) {
+	if n := t.writer.Lost(); n > 0 {
+		fmt.Fprintf(w, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
+	}
 	if t.ids && t.block != defaultTraceBlock {
 		fmt.Fprintf(w, "replay: its hash ids stand for %d tokens each: replay it with --trace-block-size %d\n", t.block, t.block)
 	}

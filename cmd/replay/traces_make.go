@@ -53,6 +53,7 @@ func (e *editing) one(ctx context.Context, args []string, do func(*reader, *targ
 	if err != nil {
 		return err
 	}
+	from.options.Graph = write.graph()
 	if err := from.settle(); err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (e *editing) one(ctx context.Context, args []string, do func(*reader, *targ
 	err = to.end(do(from, to))
 	if err == nil {
 		from.sum()
-		to.tellBlock(s.err)
+		to.tell(s.err)
 	}
 	return err
 }
@@ -239,6 +240,7 @@ func (e *editing) merge(ctx context.Context, p edit.Merge, paths []string) error
 	for _, path := range paths {
 		r, err := read.source(ctx, s, path)
 		if err == nil {
+			r.options.Graph = write.graph()
 			err = r.twice()
 		}
 		if err == nil {
@@ -268,7 +270,7 @@ func (e *editing) merge(ctx context.Context, p edit.Merge, paths []string) error
 	for _, r := range sources {
 		r.sum()
 	}
-	to.tellBlock(s.err)
+	to.tell(s.err)
 	return nil
 }
 

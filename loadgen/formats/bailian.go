@@ -8,14 +8,16 @@ type bailianRows struct {
 	s     *Stream
 	f     fields
 	chats map[int64]chat
-	ends  map[int64]stamp // by root: when the last turn came; only for chains
-	group []byte
+	came  map[int64]stamp // by chat: when it came; only for chains and graphs
+	graph bool
+	names []byte // of the conversation, then of the chain
 }
 
 // chat is what is kept of a row.
 type chat struct {
-	root int64
-	line int32
+	root, chain int64
+	line        int32
+	heir        bool // another goes on from it
 }
 
 func openBailian(s *Stream) (rows, error) {
@@ -23,7 +25,7 @@ func openBailian(s *Stream) (rows, error) {
 	if s.Chained {
 		s.o.warn(s.Name + ": bailian knows when requests came, not when they were answered; delays are from start to start")
 	}
-	return &bailianRows{s: s, chats: make(map[int64]chat), ends: make(map[int64]stamp)}, s.fixedBlock(16)
+	return &bailianRows{s: s, chats: make(map[int64]chat), came: make(map[int64]stamp), graph: s.o.graph()}, s.fixedBlock(16)
 }
 
 func (b *bailianRows) next(r *Record) error {
@@ -74,21 +76,47 @@ func (b *bailianRows) row(r *Record) {
 }
 
 // join finds the conversation of a row: that of its parent, or its own when the
-// parent is not in the file before it.
+// parent is not in the file before it. The first chat that goes on from another
+// is of its chain; others begin one of their own.
 func (b *bailianRows) join(r *Record, id, parent int64) {
-	root := id
-	if p, ok := b.chats[parent]; ok && parent >= 0 {
-		root = p.root
+	root, chain := id, id
+	before, known := b.chats[parent]
+	known = known && parent >= 0
+	later := known && !before.heir
+	if known {
+		root = before.root
+		if later {
+			chain, before.heir = before.chain, true
+			b.chats[parent] = before
+		}
 	}
-	b.chats[id] = chat{root, int32(r.Line)}
-	b.group = strconv.AppendInt(b.group[:0], root, 10)
-	r.Group = b.group
-	if !b.s.Chained {
+	b.chats[id] = chat{root: root, chain: chain, line: int32(r.Line)}
+	b.names = strconv.AppendInt(b.names[:0], root, 10)
+	n := len(b.names)
+	r.Group = b.names[:n:n]
+	if !b.s.Chained && !b.graph {
 		return
 	}
-	r.Session = b.group
-	if before, ok := b.ends[root]; ok {
-		r.HasDelay, r.Delay = true, max(0, r.when.since(before))
+	b.names = strconv.AppendInt(b.names, chain, 10)
+	gap := 0.0
+	if known {
+		gap = max(0, r.when.since(b.came[parent]))
 	}
-	b.ends[root] = r.when
+	b.came[id] = r.when
+	if !b.graph {
+		r.Group, r.Session = b.names[:n:n], b.names[n:]
+		if later {
+			r.HasDelay, r.Delay = true, gap
+		}
+		return
+	}
+	r.Group, r.Agent, r.Name = b.names[:n:n], string(b.names[n:]), strconv.FormatInt(id, 10)
+	if known {
+		// What is known is when the parent came, unless chains are asked for.
+		e := Edge{Name: strconv.FormatInt(parent, 10), Dispatch: !b.s.Chained, Relation: "sequence", Delay: gap}
+		if !later {
+			e.Relation = "spawn"
+		}
+		r.After = append(r.After, e)
+	}
 }

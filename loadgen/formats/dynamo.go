@@ -24,12 +24,12 @@ func isDynamo(o *object) bool {
 // dynamoRows reads the request traces that a Dynamo deployment writes.
 type dynamoRows struct {
 	gathered
-	f      fields
-	calls  []call
-	seen   map[string]int // line by request id
-	agents int            // requests with an agent's context
-	spawns int
-	block  int
+	f       fields
+	calls   []call
+	seen    map[string]int    // line by request id
+	agents  int               // requests with an agent's context
+	parents map[string]string // by session: the one that started it
+	block   int
 }
 
 // call is one request with what orders it.
@@ -39,21 +39,30 @@ type call struct {
 }
 
 func openDynamo(s *Stream) (rows, error) {
-	d := &dynamoRows{gathered: gathered{s: s}, seen: make(map[string]int)}
+	d := &dynamoRows{gathered: gathered{s: s}, seen: make(map[string]int), parents: make(map[string]string)}
 	if err := d.eachLine(d.line); err != nil {
 		return nil, err
 	}
 	if n := len(d.calls); d.agents > 0 && d.agents < n {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("agent_context on %d of %d requests, want all or none", d.agents, n)}
 	}
-	if err := s.refuseDAG(d.spawns); err != nil {
-		return nil, err
-	}
 	if b := s.o.TraceBlock; b != 0 && b != d.block && d.block != 0 {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want the %d of the file", b, d.block)}
 	}
 	s.Block, s.Chained = d.block, d.agents > 0 && s.o.Sessions != "flat"
 	d.order()
+	if len(d.parents) > 0 {
+		spawns, joins := d.agentsOfAgents()
+		if !s.o.graph() {
+			if err := s.refuseDAG(spawns, joins); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range d.calls {
+		d.all = append(d.all, d.calls[i].rec)
+	}
+	d.calls = nil
 	return d, nil
 }
 
@@ -141,8 +150,8 @@ func (d *dynamoRows) context(event, q *fields, r *Record) {
 	if id == nil {
 		a.missing("session_id", "a string")
 	}
-	if a.text("parent_session_id") != nil {
-		d.spawns++
+	if parent := a.text("parent_session_id"); parent != nil && id != nil {
+		d.parents[string(id)] = string(parent)
 	}
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
 	q.adopt(&a)
@@ -168,7 +177,5 @@ func (d *dynamoRows) order() {
 			}
 			ends[string(r.Session)] = r.ended
 		}
-		d.all = append(d.all, *r)
 	}
-	d.calls = nil
 }

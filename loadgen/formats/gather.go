@@ -127,16 +127,17 @@ func (g *gathered) keep(r *Record) {
 	g.all = append(g.all, k)
 }
 
-// refuseDAG says no to requests that are not chains, unless they are to be made
-// chains.
-func (s *Stream) refuseDAG(edges int) error {
+// refuseDAG says no to requests that start others, or wait for several, unless
+// they are to be made chains.
+func (s *Stream) refuseDAG(spawns, joins int) error {
+	edges := spawns + joins
 	if edges == 0 {
 		return nil
 	}
 	if s.o.DAG == "" {
 		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d edges are not a chain, want --dag=chain", edges)}
 	}
-	s.o.warn(fmt.Sprintf("%s: %d edges are not a chain and were left out", s.Name, edges))
+	s.o.warn(fmt.Sprintf("%s: %d edges are not a chain and were left out: %d start another session, %d join", s.Name, edges, spawns, joins))
 	return nil
 }
 

@@ -1,12 +1,6 @@
 package formats
 
-import (
-	"bytes"
-	"fmt"
-	"strings"
-
-	"github.com/replay-llm/replay/loadgen"
-)
+import "fmt"
 
 func isGraph(o *object) bool { return string(o.find("schema")) == `"dynamo.agentic_mooncake"` }
 
@@ -28,17 +22,12 @@ type graphRows struct {
 type graphNode struct {
 	rec     Record
 	id      string
-	group   string // play and session
-	waits   []wait
-	next    int // the node that follows in its chain, -1
+	play    string
+	session string
+	waits   []Edge
+	starts  []string // requests that it spawns; version 1 only
+	next    int      // the node that follows in its chain, -1
 	chained bool
-}
-
-// wait is one edge.
-type wait struct {
-	id       string
-	sequence bool
-	delay    float64 // ms
 }
 
 type scoped struct {
@@ -67,6 +56,12 @@ func openGraph(s *Stream) (rows, error) {
 	}
 	s.Chained = true
 	g.s.shape.inexact = true
+	if err := g.branches(); err != nil {
+		return g, err
+	}
+	if s.o.graph() {
+		return g, g.whole()
+	}
 	return g, g.link()
 }
 
@@ -96,8 +91,7 @@ func (g *graphRows) node() {
 	if !f.has("request_id") {
 		f.missing("request_id", "a string")
 	}
-	session, play := f.name("session_id"), f.text("play_id")
-	n.group = string(play) + "/" + string(session)
+	n.session, n.play = string(f.name("session_id")), string(f.text("play_id"))
 	if at, twice := g.named[n.id]; twice {
 		f.complain("request_id %s was on line %d, want each once", n.id, g.nodes[at].rec.Line)
 	}
@@ -107,7 +101,7 @@ func (g *graphRows) node() {
 	if !has {
 		f.missing("hash_ids", "one per block")
 	}
-	n.rec.IDs = g.scope(ids, string(play))
+	n.rec.IDs = g.scope(ids, n.play)
 	if g.v2 {
 		g.waitsV2(&n)
 	} else {
@@ -151,7 +145,14 @@ func (g *graphRows) waitsV1(n *graphNode) {
 			f.mismatch(fmt.Sprintf("wait_for[%d]", i), v, "a request id")
 			return
 		}
-		n.waits = append(n.waits, wait{string(unquote(v)), true, delay + tool})
+		n.waits = append(n.waits, Edge{Name: string(unquote(v)), Relation: "sequence", Delay: delay + tool})
+	}
+	for i, v := range f.list("branches") {
+		if v[0] != '"' {
+			f.mismatch(fmt.Sprintf("branches[%d]", i), v, "a request id")
+			return
+		}
+		n.starts = append(n.starts, string(unquote(v)))
 	}
 }
 
@@ -170,34 +171,84 @@ func (g *graphRows) waitsV2(n *graphNode) {
 		if trigger != "completion" && trigger != "dispatch" {
 			d.complain("%strigger is %q, want dispatch or completion", d.place, trigger)
 		}
-		n.waits = append(n.waits, wait{string(id), trigger == "completion" && relation == "sequence", delay})
+		if relation != "sequence" && relation != "spawn" && relation != "join" && relation != "replay_barrier" {
+			d.complain("%srelation is %q, want sequence, spawn, join or replay_barrier", d.place, relation)
+		}
+		n.waits = append(n.waits, Edge{string(id), trigger == "dispatch", relation, delay})
 		f.adopt(&d)
 	}
 }
 
-// link makes chains of the requests, or says why they are none.
-func (g *graphRows) link() error {
-	strays := 0
+func (n *graphNode) group() string { return n.play + "/" + n.session }
+
+// branches checks the names of others and turns branches into waits of those
+// that are started.
+func (g *graphRows) branches() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		for _, w := range n.waits {
-			at, ok := g.named[w.id]
+		for _, id := range n.starts {
+			at, ok := g.named[id]
 			if !ok {
-				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("wait_for names %s, which is not in the file", w.id))
+				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("branches names %s, which is not in the file", id))
 			}
-			before := &g.nodes[at]
-			if !w.sequence || n.chained || before.next >= 0 || g.s.o.DAG == "chain" && n.group != before.group {
-				strays++
-				continue
+			g.nodes[at].startedBy(n)
+		}
+	}
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		for k := range n.waits {
+			w := &n.waits[k]
+			at, ok := g.named[w.Name]
+			if !ok {
+				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("wait_for names %s, which is not in the file", w.Name))
 			}
-			n.chained, before.next = true, i
-			n.rec.HasDelay, n.rec.Delay = true, w.delay
+			if !g.v2 && len(n.waits) > 1 && w.Relation == "sequence" && g.nodes[at].session != n.session {
+				w.Relation = "join"
+			}
+		}
+	}
+	return nil
+}
+
+// startedBy makes n wait for its parent: for its completion where n says so,
+// otherwise for its start.
+func (n *graphNode) startedBy(parent *graphNode) {
+	for k := range n.waits {
+		if w := &n.waits[k]; w.Name == parent.id {
+			w.Relation = "spawn"
+			return
+		}
+	}
+	gap := 0.0
+	if n.rec.HasAt && parent.rec.HasAt {
+		gap = max(0, n.rec.when.since(parent.rec.when))
+	}
+	n.waits = append(n.waits, Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: gap})
+}
+
+// link makes chains of the requests, or says why they are none.
+func (g *graphRows) link() error {
+	spawns, joins := 0, 0
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		for k := range n.waits {
+			w := &n.waits[k]
+			before := &g.nodes[g.named[w.Name]]
+			switch {
+			case w.Relation == "spawn":
+				spawns++
+			case !w.sequence() || n.chained || before.next >= 0 || g.s.o.DAG == "chain" && (n.play != before.play || n.session != before.session):
+				joins++
+			default:
+				n.chained, before.next = true, i
+				n.rec.HasDelay, n.rec.Delay = true, w.Delay
+			}
 		}
 	}
 	if err := g.cycle(); err != nil {
 		return err
 	}
-	if err := g.s.refuseDAG(strays); err != nil {
+	if err := g.s.refuseDAG(spawns, joins); err != nil {
 		return err
 	}
 	for i := range g.nodes {
@@ -214,48 +265,7 @@ func (g *graphRows) chain(i int) {
 	name := []byte(g.nodes[i].id)
 	for ; i >= 0; i = g.nodes[i].next {
 		n := &g.nodes[i]
-		n.rec.Session, n.rec.Group = name, bytes.Clone([]byte(n.group))
+		n.rec.Session, n.rec.Group = name, []byte(n.group())
 		g.all = append(g.all, n.rec)
 	}
-}
-
-// cycle looks for requests that wait for each other: those left when all that
-// wait for nobody have been taken away again and again.
-func (g *graphRows) cycle() error {
-	open := make([]int, len(g.nodes)) // waits left
-	heirs := make([][]int, len(g.nodes))
-	var ready []int
-	for i := range g.nodes {
-		open[i] = len(g.nodes[i].waits)
-		if open[i] == 0 {
-			ready = append(ready, i)
-		}
-		for _, w := range g.nodes[i].waits {
-			heirs[g.named[w.id]] = append(heirs[g.named[w.id]], i)
-		}
-	}
-	done := 0
-	for ; len(ready) > 0; done++ {
-		last := ready[len(ready)-1]
-		ready = ready[:len(ready)-1]
-		for _, h := range heirs[last] {
-			if open[h]--; open[h] == 0 {
-				ready = append(ready, h)
-			}
-		}
-	}
-	if done == len(g.nodes) {
-		return nil
-	}
-	var names []string
-	line := 0
-	for i := range g.nodes {
-		if open[i] > 0 && len(names) < 5 {
-			if line == 0 {
-				line = g.nodes[i].rec.Line
-			}
-			names = append(names, g.nodes[i].id)
-		}
-	}
-	return &loadgen.SyntaxError{Name: g.s.Name, Line: line, Msg: fmt.Sprintf("requests %s wait for each other, want no cycle", strings.Join(names, ", "))}
 }

@@ -53,7 +53,7 @@ func openGuide(s *Stream) (rows, error) {
 		return requests.err
 	})
 	if err == nil {
-		err = s.refuseDAG(joins)
+		err = s.refuseDAG(0, joins)
 	}
 	g.inOrder()
 	ends := make(map[string]stamp)

@@ -39,6 +39,12 @@ type Record struct {
 	Full bool
 	// Private says that the file knows nothing of the prompt but its length.
 	Private bool
+	// Name, Agent and After are given instead of Session and Delay to those who
+	// ask for a graph: the request's name, the session within Group that it is
+	// of, and what it waits for.
+	Name  string
+	Agent string
+	After []Edge
 
 	when  stamp // the arrival as the file has it; Stream makes At of it
 	stamp bool  // when is set
@@ -46,8 +52,33 @@ type Record struct {
 	ends  bool  // ended is set
 }
 
+// Edge says that a request waits for another.
+type Edge struct {
+	Name     string // of the other
+	Dispatch bool   // for its start; otherwise for its completion
+	Relation string // sequence, spawn, join or replay_barrier
+	Delay    float64
+}
+
+// sequence says that e is one of a chain.
+func (e *Edge) sequence() bool { return !e.Dispatch && e.Relation == "sequence" }
+
+// Quicken divides the times at which things came, which dispatches are, too, and
+// multiplies waits after completions.
+func (r *Record) Quicken(rate, delays float64) {
+	r.At /= rate
+	r.Delay *= delays
+	for i := range r.After {
+		if e := &r.After[i]; e.Dispatch {
+			e.Delay /= rate
+		} else {
+			e.Delay *= delays
+		}
+	}
+}
+
 // reset empties r but keeps the memory of its ids.
-func (r *Record) reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0]} }
+func (r *Record) reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0], After: r.After[:0]} }
 
 // arrives sets the arrival from an instant of the file.
 func (r *Record) arrives(at stamp) { r.when, r.stamp, r.HasAt = at, true, true }
@@ -73,6 +104,9 @@ type Options struct {
 	// KeepGoing goes on after bad rows of any format and any number of them, for
 	// those who only look at a file.
 	KeepGoing bool
+	// Graph asks for what requests wait for as the file has it, where it has more
+	// than chains. Requests come after those they wait for.
+	Graph bool
 	// Bad, when not nil, is told of every skipped row.
 	Bad func(error)
 	// Seed of whatever is drawn.
@@ -134,6 +168,9 @@ type LeftOpen struct {
 	// From and To bound the seconds of ServeGen clients; To 0: up to their end.
 	From, To float64
 }
+
+// graph says that the file is to be given as a graph.
+func (o *Options) graph() bool { return o.Graph && o.DAG == "" && o.Sessions != "flat" }
 
 // stops says that the first bad row is the end.
 func (o *Options) stops() bool { return o.SkipBad == 0 && !o.KeepGoing }

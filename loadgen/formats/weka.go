@@ -16,6 +16,7 @@ type wekaRows struct {
 	gathered
 	block    int
 	spawned  int // agents started by others
+	joined   int // of them, those that others waited for
 	relative bool
 	ids      map[scoped]uint64
 	scope    string
@@ -29,6 +30,12 @@ type wekaChain struct {
 	marker float64 // ms from the conversation's start at which the agent was started
 	start  float64 // ms of its first request, as written
 	all    []Record
+
+	parent  int     // who started it, among the chains
+	after   int     // the parent's request before that; -1: none
+	ended   float64 // ms of that one's end
+	waiting int     // the parent's request that waited for its end; -1: none
+	wait    float64 // ms from its end to that request
 }
 
 func openWeka(s *Stream) (rows, error) {
@@ -79,6 +86,7 @@ func (w *wekaRows) agent(f *fields, c wekaChain, line int) error {
 	at := len(w.chains)
 	w.chains = append(w.chains, c)
 	end := 0.0
+	var started []startedAgent
 	for i, v := range f.list("requests") {
 		var q fields
 		q.within(v, f.place+place("requests", i))
@@ -92,12 +100,19 @@ func (w *wekaRows) agent(f *fields, c wekaChain, line int) error {
 			w.delay(&q, &r, t, end, len(c.all) > 0)
 			wait, _ := q.float("api_time")
 			end = float64(t*1000) + float64(wait*1000)
+			started = w.join(started, len(c.all), t*1000)
 			if len(c.all) == 0 {
 				c.start = t * 1000
 			}
 			c.all = append(c.all, r)
 		case "subagent":
-			child := wekaChain{name: fmt.Sprintf("%s/%d", c.name, i), root: c.root, marker: t * 1000}
+			child := wekaChain{
+				name: fmt.Sprintf("%s/%d", c.name, i), root: c.root, marker: t * 1000,
+				parent: at, after: len(c.all) - 1, ended: end, waiting: -1,
+			}
+			if took, ok := q.float("duration_ms"); ok {
+				started = append(started, startedAgent{len(w.chains), t*1000 + took})
+			}
 			if err := w.agent(&q, child, line); err != nil {
 				return err
 			}
@@ -110,6 +125,26 @@ func (w *wekaRows) agent(f *fields, c wekaChain, line int) error {
 	}
 	w.chains[at].all, w.chains[at].start = c.all, c.start
 	return f.err
+}
+
+// startedAgent is an agent that ended, and when, in ms.
+type startedAgent struct {
+	chain int
+	ended float64
+}
+
+// join notes which of the agents a request at an instant had waited for, and
+// keeps the others: those that ran on are waited for by a later request.
+func (w *wekaRows) join(started []startedAgent, request int, at float64) (left []startedAgent) {
+	for _, a := range started {
+		if a.ended > at {
+			left = append(left, a)
+			continue
+		}
+		c := &w.chains[a.chain]
+		c.waiting, c.wait = request, at-a.ended
+	}
+	return left
 }
 
 func (w *wekaRows) request(q *fields, line int) Record {
@@ -155,10 +190,16 @@ func (w *wekaRows) finish() error {
 		c := &w.chains[i]
 		if c.root != i && len(c.all) > 0 {
 			w.spawned++
+			if c.waiting >= 0 {
+				w.joined++
+			}
 			w.relative = w.relative || c.start < c.marker
 		}
 	}
-	if err := w.s.refuseDAG(w.spawned); err != nil {
+	graph := w.s.o.graph() && w.spawned > 0
+	if graph {
+		w.edges()
+	} else if err := w.s.refuseDAG(w.spawned, w.joined); err != nil {
 		return err
 	}
 	starts := make([]stamp, len(w.chains))
@@ -166,7 +207,9 @@ func (w *wekaRows) finish() error {
 		c := &w.chains[i]
 		for k := range c.all {
 			r := &c.all[k]
-			r.Session, r.Group = []byte(c.name), []byte(w.chains[c.root].name)
+			if r.Group = []byte(w.chains[c.root].name); !graph {
+				r.Session = []byte(c.name)
+			}
 			switch {
 			case k > 0:
 			case c.root == i:
@@ -183,6 +226,9 @@ func (w *wekaRows) finish() error {
 		}
 	}
 	w.chains = nil
+	if graph {
+		w.all = afterOthers(w.all)
+	}
 	return nil
 }
 

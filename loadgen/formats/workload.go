@@ -241,5 +241,6 @@ func (o *Order) errorf(r *Record, format string, args ...any) error {
 func (r *Record) Clone() Record {
 	c := *r
 	c.IDs, c.Session, c.Group = slices.Clone(r.IDs), slices.Clone(r.Session), slices.Clone(r.Group)
+	c.After = slices.Clone(r.After)
 	return c
 }

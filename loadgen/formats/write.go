@@ -35,7 +35,7 @@ func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	}
 	out := &Writer{w: bufio.NewWriterSize(w, readBuffer), to: to}
 	if to == "agentic_mooncake" {
-		out.chains = &chains{block: block, order: NewOrder("what is written"), sessions: make(map[string]turnBefore)}
+		out.chains = &chains{block: block, order: NewOrder("what is written"), sessions: make(map[string]turnBefore), named: make(map[string]turnBefore)}
 	}
 	return out, nil
 }
@@ -157,7 +157,7 @@ func (w *Writer) azure(r *Record) error {
 // timed refuses what a format of arrivals and lengths cannot hold.
 func (w *Writer) timed(r *Record) error {
 	if !r.HasAt {
-		return fmt.Errorf("line %d has no arrival, want one for %s", r.Line, w.to)
+		return fmt.Errorf("line %d has no arrival, want one for %s (or --arrival-rate)", r.Line, w.to)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type Anonymize struct {
 // Run writes the trace with other names and ids. Lengths, times and what prompts
 // share stay: they can identify, too.
 func (p Anonymize) Run(from Source, to Sink) error {
-	names := make(map[string]int)
+	names, agents := make(map[string]int), make(map[string]int)
 	ids := p.IDs
 	var name []byte
 	delays := newDelays(true)
@@ -36,16 +36,29 @@ func (p Anonymize) Run(from Source, to Sink) error {
 		}
 		r.Delay = p.round(r.Delay)
 		if r.Session != nil {
-			n, ok := names[string(r.Session)]
-			if !ok {
-				n = len(names)
-				names[string(r.Session)] = n
-			}
-			name = strconv.AppendInt(append(name[:0], 's'), int64(n), 10)
+			name = numbered(names, r.Session, append(name[:0], 's'))
 			r.Session, r.Group = name, name
+		}
+		if r.Name != "" { // requests get their numbers when they are written
+			group := string(r.Group)
+			name = numbered(names, r.Group, append(name[:0], 'p'))
+			r.Group, r.Agent = name, string(numbered(agents, []byte(group+"/"+r.Agent), []byte{'s'}))
+			for i := range r.After {
+				r.After[i].Delay = p.round(r.After[i].Delay)
+			}
 		}
 		return to.Write(r)
 	})
+}
+
+// numbered appends the number of a name, in the order in which they came.
+func numbered(names map[string]int, name, dst []byte) []byte {
+	n, ok := names[string(name)]
+	if !ok {
+		n = len(names)
+		names[string(name)] = n
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
 }
 
 func (p *Anonymize) round(ms float64) float64 {

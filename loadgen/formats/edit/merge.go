@@ -95,6 +95,13 @@ func (p *Merge) write(h *head, files int, to Sink) error {
 			r.IDs[i] = id*uint64(files) + uint64(h.number)
 		}
 	}
+	if r.Name != "" && !p.SharedIDs {
+		prefix := fmt.Sprintf("%d:", h.number)
+		r.Name, r.Group = prefix+r.Name, append([]byte(prefix), r.Group...)
+		for i := range r.After {
+			r.After[i].Name = prefix + r.After[i].Name
+		}
+	}
 	if r.Session != nil && !p.SharedIDs {
 		h.name = append(fmt.Appendf(h.name[:0], "%d:", h.number), r.Session...)
 		r.Session = h.name

@@ -199,7 +199,9 @@ func (p *Sample) write(from Source, to Sink, units map[string]*unit) (*Kept, err
 		}
 		part.Add(&r)
 		delays.fix(&r)
-		r.At *= factor
+		at := r.At * factor
+		r.Quicken(1/factor, 1)
+		r.At = at
 		if err := to.Write(&r); err != nil {
 			return nil, err
 		}

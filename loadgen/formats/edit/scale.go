@@ -35,8 +35,7 @@ func (p Scale) Run(from Source, to Sink) error {
 			in, out = formats.NewStretch(s.Block, p.Input), formats.NewStretch(s.Block, p.Output)
 		}
 		delays.fix(r)
-		r.At /= p.Rate
-		r.Delay *= p.Delays
+		r.Quicken(p.Rate, p.Delays)
 		if math.IsInf(r.At, 0) || math.IsInf(r.Delay, 0) {
 			return fmt.Errorf("%s:%d: the arrival or delay becomes infinite, want a smaller factor", s.Name, r.Line)
 		}
