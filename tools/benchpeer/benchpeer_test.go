@@ -37,7 +37,8 @@ func table(t *testing.T, ours, theirs string, flags ...string) (code int, line s
 	t.Helper()
 	dir := t.TempDir()
 	args := append([]string{
-		"-only", "4,096", "-binary", script(t, dir, "ours", ours), "-peer", script(t, dir, "peer", theirs),
+		"-only", "4,096", "-binary", script(t, dir, "ours", ours), "-offline-binary", script(t, dir, "offline", ours),
+		"-peer", script(t, dir, "peer", theirs),
 	}, flags...)
 	t.Chdir("../..")
 	var out, errs bytes.Buffer
@@ -60,7 +61,7 @@ func table(t *testing.T, ours, theirs string, flags ...string) (code int, line s
 		if strings.HasSuffix(call, "--help") {
 			continue
 		}
-		if name := filepath.Base(fields[0]); name == "ours" {
+		if name := filepath.Base(fields[0]); name != "peer" {
 			calls = append(calls, name)
 		} else {
 			calls = append(calls, fields[1])
@@ -77,7 +78,7 @@ case $version in
 1.2.1) sleep 0.5; say 900 7 ;;
 1.4.2) sleep 0.1; say 100 7 ;;
 esac`, "-pairs", "2")
-	if want := "1.4.2 1.2.1 ours ours 1.4.2 ours 1.4.2"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.4.2 ours 1.4.2 offline offline"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if want := "| 2 ms / 900 ms / 100 ms | 50x [50x–50x] (1.4.2) | ≥ 40x |"; !strings.Contains(line, want) {
@@ -96,7 +97,7 @@ case $version in
 1.2.1) say 900 7 ;;
 1.4.2) sleep 0.5; say 100 7 ;;
 esac`, "-pairs", "1")
-	if want := "1.4.2 1.2.1 ours ours 1.2.1 ours 1.4.2"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.2.1 ours 1.4.2 offline"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if !regexp.MustCompile(`50x \[50x–50x\] \(1.4.2\).* \(1.2.1\)`).MatchString(line) {
@@ -112,7 +113,7 @@ case $version in
 1.2.1) exit 124 ;;
 1.4.2) sleep 0.1; say 100 7 ;;
 esac`, "-pairs", "1")
-	if want := "1.4.2 1.2.1 ours ours 1.4.2"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.4.2 offline"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if want := "1.2.1 did not finish: stopped after 1m0s |"; !strings.HasSuffix(line, want) {
@@ -122,7 +123,7 @@ esac`, "-pairs", "1")
 
 func TestNoneFinishes(t *testing.T) {
 	_, line, calls := table(t, `say 2 7`, `echo out of memory >&2; exit 3`, "-pairs", "2", "-versions", "1.4.2")
-	if want := "1.4.2 ours ours ours"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 ours ours ours offline offline"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	for _, want := range []string{"| > 0.0x (", "open: simulation, command, memory", "1.4.2 did not finish: exit 3: out of memory |"} {

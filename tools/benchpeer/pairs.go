@@ -19,11 +19,14 @@ type measured struct {
 	peers []program
 	first []outcome // of each peer, once, to find the fastest
 	pairs [][]pair  // of each peer that is the fastest in something
+	// Runs of the program without what talks to a cluster, for their memory.
+	offline []outcome
 	// The fastest peers, by the simulation and by the whole command.
 	simulation, command int
 }
 
-// measure runs a row: every peer once, then ours and the fastest peers in turn.
+// measure runs a row: every peer once, then ours and the fastest peers in turn,
+// then the offline program.
 func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 	trace, err := b.trace(r.Source, r.Requests)
 	if err != nil {
@@ -58,6 +61,13 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 			m.pairs[i] = append(m.pairs[i], p)
 		}
 	}
+	for range b.pairs {
+		o, err := b.one(ctx, &b.offline, &r, args)
+		if err != nil {
+			return nil, err
+		}
+		m.offline = append(m.offline, o)
+	}
 	return m, nil
 }
 
@@ -86,8 +96,8 @@ func (b *bench) one(ctx context.Context, p *program, r *row.Row, args []string) 
 		fmt.Fprintf(b.status, ", unfinished: %s", o.unfinished)
 	}
 	fmt.Fprintln(b.status)
-	if p == &b.ours && o.unfinished != "" {
-		return o, fmt.Errorf("%s: ours did not finish: %s", r.Title, o.unfinished)
+	if (p == &b.ours || p == &b.offline) && o.unfinished != "" {
+		return o, fmt.Errorf("%s: %s did not finish: %s", r.Title, p.name, o.unfinished)
 	}
 	return o, nil
 }
@@ -172,6 +182,15 @@ func (m *measured) peak() (ours, theirs float64, atLeast bool) {
 		}
 	}
 	return ours, theirs, atLeast
+}
+
+// offlinePeak is the most memory that a run of the offline program took.
+func (m *measured) offlinePeak() float64 {
+	peak := 0.0
+	for i := range m.offline {
+		peak = max(peak, m.offline[i].peakMiB)
+	}
+	return peak
 }
 
 // median is the middle one, or the mean of the two in the middle.
