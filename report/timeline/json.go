@@ -125,7 +125,7 @@ func (e *encoder) mark(id sim.RequestID, p part, at sim.Time) { e.asynchronous(h
 
 func (e *encoder) asynchronous(m moment, id sim.RequestID, p part, at sim.Time) {
 	b := instant(put(e.buf, &e.request), nanos(at))
-	b = integer(put(b, &e.id), int(id)+1)
+	b = integer(put(b, &e.local), int(id)+1)
 	b = put(b, &e.lanes[m][p])
 	if p == whole {
 		b = put(integer(b, int(id)), &e.quote)

@@ -12,6 +12,7 @@ type lane struct {
 	hidden  bool // the cut leaves it out
 	handed  bool // its KV cache has left the prefill worker
 	begun   bool // its first arrow has begun
+	open    bool // the event that begins it is written
 }
 
 // stay is a request's time at a stage.
@@ -30,6 +31,7 @@ func (w *Writer) follow(stage scheduler.Role, k *worker, p *scheduler.Pass) {
 	if p.Detail != nil {
 		for _, id := range p.Detail.Lost {
 			if !w.lanes[id].hidden && w.shown(p.Start, p.Start) {
+				w.open(id)
 				w.out.mark(id, losesPlace, p.Start)
 			}
 		}
@@ -92,7 +94,8 @@ func (w *Writer) last(stage scheduler.Role, k *worker, id sim.RequestID, p *sche
 		return
 	}
 	if w.shown(l.arrival, p.End) {
-		w.out.lane(id, whole, l.arrival, p.End)
+		w.open(id)
+		w.out.asynchronous(ends, id, whole, p.End)
 	}
 	if l.begun && w.shown(p.Start, p.Start) {
 		w.out.flow(finishes, arrowRequest, id, p.Start, &k.track)
@@ -102,7 +105,18 @@ func (w *Writer) last(stage scheduler.Role, k *worker, id sim.RequestID, p *sche
 // phase writes a part of a request's lane.
 func (w *Writer) phase(id sim.RequestID, name part, from, to sim.Time) {
 	if w.shown(from, to) {
+		w.open(id)
 		w.out.lane(id, name, from, to)
+	}
+}
+
+// open begins a request's lane. That is written before all that is inside it:
+// readers take events of one instant in the order of the file, and what begins
+// first is around the others.
+func (w *Writer) open(id sim.RequestID) {
+	if l := &w.lanes[id]; !l.open {
+		l.open = true
+		w.out.asynchronous(begins, id, whole, l.arrival)
 	}
 }
 

@@ -29,7 +29,7 @@ func put(b []byte, p *piece) []byte {
 
 // fixed are the pieces of which there is one.
 type fixed struct {
-	request, id, dur, end, quote                   piece
+	request, local, id, dur, end, quote            piece
 	prefill, alsoDecode, decode, times, passes     piece
 	prompt, tokens, admitted, preempted, prefillMS piece
 	placed, asked, chosen, ofPrompt, blocks        piece
@@ -40,7 +40,8 @@ type fixed struct {
 
 func newFixed() fixed {
 	return fixed{
-		request: newPiece(`,` + "\n" + `{"tid":1,"cat":"request","pid":2,"ts":`), id: newPiece(`,"id":`),
+		request: newPiece(`,` + "\n" + `{"tid":1,"cat":"request","pid":2,"ts":`),
+		local:   newPiece(`,"id2":{"local":"`), id: newPiece(`,"id":`),
 		dur: newPiece(`,"dur":`), end: newPiece(`}}`), quote: newPiece(`"}`),
 
 		prefill: newPiece(`,"name":"prefill `), alsoDecode: newPiece(`, decode `), decode: newPiece(`,"name":"decode `),
@@ -83,7 +84,7 @@ const (
 
 func laneEnd(m moment, p part) piece {
 	name := [...]string{"request ", "wait", "prefill", "decode", "wait for decode", "KV transfer", "loses its place"}[p]
-	text := `,"ph":"` + "ben"[m:m+1] + `","name":"` + name
+	text := `"},"ph":"` + "ben"[m:m+1] + `","name":"` + name
 	if p != whole { // which is followed by a number
 		text += `"}`
 	}

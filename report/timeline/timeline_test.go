@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -167,16 +168,19 @@ type trace struct {
 }
 
 type event struct {
-	Phase string         `json:"ph"`
-	PID   int64          `json:"pid"`
-	TID   int64          `json:"tid"`
-	TS    float64        `json:"ts"`
-	Dur   float64        `json:"dur"`
-	ID    int64          `json:"id"`
-	Name  string         `json:"name"`
-	Cat   string         `json:"cat"`
-	Bind  string         `json:"bp"`
-	Args  map[string]any `json:"args"`
+	Phase string   `json:"ph"`
+	PID   int64    `json:"pid"`
+	TID   int64    `json:"tid"`
+	TS    float64  `json:"ts"`
+	Dur   float64  `json:"dur"`
+	ID    int64    `json:"id"`
+	Lane  struct { // its id, of an event of a lane
+		Local int64 `json:"local,string"`
+	} `json:"id2"`
+	Name string         `json:"name"`
+	Cat  string         `json:"cat"`
+	Bind string         `json:"bp"`
+	Args map[string]any `json:"args"`
 }
 
 // read holds the trace to the documented format.
@@ -199,7 +203,8 @@ func (tr *trace) checkEvents() error {
 		if !strings.Contains("X M C b e n s t f", e.Phase) || e.PID == 0 || e.Name == "" || e.TS < 0 || e.Dur < 0 {
 			return fmt.Errorf("event %d: %+v", i, e)
 		}
-		if strings.Contains("bens tf", e.Phase) && (e.ID == 0 || e.Cat == "") {
+		lane, arrow := strings.Contains("ben", e.Phase), strings.Contains("stf", e.Phase)
+		if lane != (e.Lane.Local != 0) || arrow != (e.ID != 0) || (lane || arrow) && e.Cat == "" {
 			return fmt.Errorf("event %d: %+v: want an id and a category", i, e)
 		}
 		if strings.Contains("MC", e.Phase) && len(e.Args) == 0 {
@@ -236,24 +241,31 @@ func (tr *trace) checkSlices() error {
 	return nil
 }
 
-// checkLanes wants the parts of a lane to begin before they end, and all to end.
+// checkLanes reads the events of each lane as Perfetto does: by time, those of
+// one instant in the order of the file. What begins is inside what is open; only
+// the innermost may end. The outermost is the request.
 func (tr *trace) checkLanes() error {
-	open := map[string]float64{}
-	for _, e := range tr.Events {
-		key := fmt.Sprint(e.ID, e.Name)
-		switch at, ok := open[key]; {
-		case e.Phase == "b" && ok:
-			return fmt.Errorf("%s begins twice", key)
+	events := slices.DeleteFunc(slices.Clone(tr.Events), func(e event) bool { return e.Lane.Local == 0 })
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.TS, b.TS) })
+	open := map[int64][]string{}
+	for _, e := range events {
+		id := e.Lane.Local
+		in := open[id]
+		switch {
+		case e.Phase == "b" && (len(in) == 0) != (e.Name == fmt.Sprint("request ", id-1)):
+			return fmt.Errorf("%s begins at %v µs in %q of lane %d, want the request around all else", e.Name, e.TS, in, id)
 		case e.Phase == "b":
-			open[key] = e.TS
-		case e.Phase == "e" && (!ok || e.TS < at):
-			return fmt.Errorf("%s ends at %v µs, before it begins", key, e.TS)
+			open[id] = append(in, e.Name)
+		case e.Phase == "e" && (len(in) == 0 || in[len(in)-1] != e.Name):
+			return fmt.Errorf("%s ends at %v µs in %q of lane %d, want it innermost", e.Name, e.TS, in, id)
 		case e.Phase == "e":
-			delete(open, key)
+			open[id] = in[:len(in)-1]
 		}
 	}
-	if len(open) > 0 {
-		return fmt.Errorf("%d parts of lanes do not end", len(open))
+	for id, in := range open {
+		if len(in) > 0 {
+			return fmt.Errorf("%q of lane %d do not end", in, id)
+		}
 	}
 	return nil
 }
@@ -270,23 +282,36 @@ func (tr *trace) flow(cat string, id int) (kinds string) {
 
 // Perfetto's own reader finds what was written.
 func TestPerfettoReadsIt(t *testing.T) {
-	tr, counts, result := draw(t, disaggregated(), timeline.Options{})
-	path := filepath.Join(t.TempDir(), "timeline.json")
-	if err := os.WriteFile(path, tr.raw, 0o600); err != nil {
-		t.Fatal(err)
+	const at = "PERFETTO_TRACE_PROCESSOR"
+	switch out, err := exec.Command("python3", "testdata/count.py").CombinedOutput(); {
+	case err != nil && os.Getenv(at) != "":
+		t.Fatalf("%s=%s: %v\n%s", at, os.Getenv(at), err, out)
+	case err != nil:
+		t.Skipf("skipped: Perfetto's trace processor is not there: want the PyPI package perfetto, which fetches it, or takes the one %s names", at)
 	}
-	ready := exec.Command("python3", "-c", "from perfetto.trace_processor import TraceProcessor\nTraceProcessor()")
-	if err := ready.Run(); err != nil {
-		t.Skip("skipped: Perfetto's trace processor is not there (PyPI package perfetto, which fetches it)")
-	}
-	out, err := exec.Command("python3", "testdata/count.py", path).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf("passes %d tokens %d decisions %d lanes %d errors 0\n",
-		counts.Passes, counts.OutputTokens, counts.Decisions, result.Report.Requests)
-	if string(out) != want {
-		t.Errorf("Perfetto finds %q, want %q", out, want)
+	for name, spec := range map[string]replay.Spec{"aggregated": aggregated(engineargs.VLLM), "disaggregated": disaggregated()} {
+		t.Run(name, func(t *testing.T) {
+			tr, counts, result := draw(t, spec, timeline.Options{})
+			path := filepath.Join(t.TempDir(), "timeline.json")
+			if err := os.WriteFile(path, tr.raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command("python3", "testdata/count.py", path).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrows := 0 // from a step or an end to what was before it
+			for _, e := range tr.Events {
+				if e.Phase == "t" || e.Phase == "f" {
+					arrows++
+				}
+			}
+			want := fmt.Sprintf("passes %d tokens %d decisions %d lanes %d arrows %d errors 0\n",
+				counts.Passes, counts.OutputTokens, counts.Decisions, result.Report.Requests, arrows)
+			if string(out) != want {
+				t.Errorf("Perfetto finds %q, want %q", out, want)
+			}
+		})
 	}
 }
 

@@ -1,21 +1,33 @@
-"""Counts what Perfetto's trace processor finds in a timeline."""
+"""Counts what Perfetto's trace processor finds in a timeline; without one, says whether the processor is there.
+
+PERFETTO_TRACE_PROCESSOR names the processor; without it the package fetches one.
+"""
+import os
 import sys
 
-from perfetto.trace_processor import TraceProcessor
+from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
 
+PASSES = "extract_arg(arg_set_id, 'args.passes')"
+TOKENS = "extract_arg(arg_set_id, 'args.tokens')"
+PROMPT = "extract_arg(arg_set_id, 'args.prompt_tokens')"
 
-def one(tp, sql):
-    """The value of a query with one row and one column named v."""
-    return next(iter(tp.query(sql))).v or 0
+# A lane is in the group of the requests; what is inside it covers it from end to end.
+LANES = """
+select count(*) v from slice lane join process_track t on t.id = lane.track_id join process using (upid)
+where process.name = 'requests' and lane.name glob 'request [0-9]*' and lane.depth = 0
+  and lane.dur = (select sum(dur) from slice inside where inside.parent_id = lane.id)
+"""
 
+COUNTS = {
+    "passes": f"select sum({PASSES}) v from slice",
+    "tokens": f"select sum({PASSES} * {TOKENS}) v from slice",
+    "decisions": f"select count(*) v from slice where {PROMPT} is not null and {PASSES} is null",
+    "lanes": LANES,
+    "arrows": "select count(*) v from flow",
+    "errors": "select count(*) v from stats where severity in ('error', 'data_loss') and value > 0",
+}
 
-with TraceProcessor(trace=sys.argv[1]) as tp:
-    arg = "extract_arg(arg_set_id, 'args.%s')"
-    passes, tokens = arg % "passes", arg % "tokens"
-    print(
-        "passes", int(one(tp, f"select sum({passes}) v from slice")),
-        "tokens", int(one(tp, f"select sum({passes} * {tokens}) v from slice")),
-        "decisions", one(tp, f"select count(*) v from slice where {arg % 'prompt_tokens'} is not null and {passes} is null"),
-        "lanes", one(tp, "select count(*) v from slice where name glob 'request [0-9]*' and cat = 'request'"),
-        "errors", one(tp, "select count(*) v from stats where severity = 'error' and value > 0"),
-    )
+config = TraceProcessorConfig(bin_path=os.environ.get("PERFETTO_TRACE_PROCESSOR") or None)
+with TraceProcessor(trace=sys.argv[1] if sys.argv[1:] else None, config=config) as tp:
+    if sys.argv[1:]:
+        print(*(f"{name} {int(next(iter(tp.query(sql))).v or 0)}" for name, sql in COUNTS.items()))
