@@ -58,7 +58,7 @@ func (r *cellRunner) run(ctx context.Context, settings []plan.Setting) (json.Raw
 // cellReport is the report as one line, with what came of the objectives.
 func (o *options) cellReport(result *offline.Result) (json.RawMessage, error) {
 	if objectives := o.outputs.slo.all; len(objectives) > 0 {
-		rows := requests.Collect(result.Collector, nil, nil)
+		rows := requests.Collect(result.Collector, nil, nil, nil)
 		outcome := slo.Judge(objectives, o.outputs.attainment, rows, result.Report)
 		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
 	}

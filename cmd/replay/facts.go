@@ -4,10 +4,8 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/passes"
-	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/series"
-	"github.com/replay-llm/replay/sim"
 )
 
 // facts are what is kept of a run for explanations and for the page: where each
@@ -51,16 +49,12 @@ func (f *facts) observers() observers {
 	return all
 }
 
-// explain adds their ledgers to rows.
-func (f *facts) explain(rows []requests.Row) {
+// ledgers are those of the requests; nil when none are kept.
+func (f *facts) ledgers() *ledger.Book {
 	if f == nil {
-		return
+		return nil
 	}
-	for i := range rows {
-		if entry, ok := f.book.Entry(sim.RequestID(rows[i].ID)); ok {
-			rows[i].SetLedger(&entry)
-		}
-	}
+	return f.book
 }
 
 // files are what a run directory holds of it.

@@ -350,7 +350,7 @@ func measureOf(result *offline.Result, objectives *objectives, attainment float6
 	}
 	var rows []requests.Row
 	if single {
-		rows = requests.Collect(result.Collector, nil, nil)
+		rows = requests.Collect(result.Collector, nil, nil, nil)
 	}
 	outcome := slo.Judge(objectives.all, attainment, rows, report)
 	m := plan.Measure{

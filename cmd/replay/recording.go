@@ -139,8 +139,7 @@ func (rec *recording) judge(result *offline.Result) {
 	if rec == nil {
 		return
 	}
-	rec.rows = requests.Collect(result.Collector, places(rec.workload), rec.seen)
-	rec.facts.explain(rec.rows)
+	rec.rows = requests.Collect(result.Collector, places(rec.workload), rec.seen, rec.facts.ledgers())
 	r := result.Report
 	if objectives := rec.out.slo.all; len(objectives) > 0 {
 		rec.outcome = slo.Judge(objectives, rec.out.attainment, rec.rows, r)

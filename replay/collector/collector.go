@@ -189,6 +189,10 @@ func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
 // Len is the number of requests that have arrived.
 func (c *Collector) Len() int { return len(c.records) }
 
+// Records are the records in order of arrival. They are the collector's own: not
+// to be changed, and valid until the next call of another method.
+func (c *Collector) Records() []Record { return c.records }
+
 // Requests yields the records in order of arrival. They are the collector's
 // own: not to be changed, and valid until the next call of another method.
 func (c *Collector) Requests() iter.Seq2[sim.RequestID, *Record] {

@@ -152,17 +152,15 @@ func appendString(dst []byte, s string) []byte {
 // AppendFloat appends the shortest digits that read back as v: with a decimal
 // point for 1e-4 <= |v| < 1e16 and for 0, else with an exponent.
 func AppendFloat(dst []byte, v float64) []byte {
+	a := math.Abs(v)
+	if a != 0 && !(a >= 1e-4 && a < 1e16) { // or infinite, or not a number
+		return strconv.AppendFloat(dst, v, 'e', -1, 64)
+	}
+	if a != 0 && a < 1<<53 && float64(int64(v)) == v {
+		return append(strconv.AppendInt(dst, int64(v), 10), ".0"...)
+	}
 	start := len(dst)
-	dst = strconv.AppendFloat(dst, v, 'e', -1, 64)
-	e := slices.Index(dst[start:], 'e')
-	if e < 0 {
-		return dst // infinite or not a number
-	}
-	exp, _ := strconv.Atoi(string(dst[start+e+1:]))
-	if exp < -4 || exp >= 16 {
-		return dst
-	}
-	dst = strconv.AppendFloat(dst[:start], v, 'f', -1, 64)
+	dst = strconv.AppendFloat(dst, v, 'f', -1, 64)
 	if !slices.Contains(dst[start:], '.') {
 		dst = append(dst, ".0"...)
 	}

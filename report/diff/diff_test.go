@@ -30,7 +30,7 @@ func side(t *testing.T, change func(*replay.Spec)) *Side {
 	}
 	run := &rundir.Run{}
 	run.SetConfig(rundir.Settings(&spec))
-	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil), HasFiles: true}
+	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil, nil), HasFiles: true}
 }
 
 // Two runs of one spec are the same, though their real times differ.

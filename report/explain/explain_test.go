@@ -40,13 +40,11 @@ func recorded(t *testing.T) *explain.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.Rows = requests.Collect(result.Collector, nil, seen)
+	run.Rows = requests.Collect(result.Collector, nil, seen, book)
 	for i := range run.Rows {
-		entry, ok := book.Entry(sim.RequestID(i))
-		if !ok {
+		if !run.Rows[i].Explained() {
 			t.Fatalf("request %d has no ledger", i)
 		}
-		run.Rows[i].SetLedger(&entry)
 		run.Rows[i].Line = requests.Count(i + 1)
 	}
 	return run

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"slices"
-
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -59,7 +57,9 @@ func NewBook(requests int, work *Log, engines ...*Engine) *Book {
 }
 
 // Grow makes room for so many requests.
-func (b *Book) Grow(requests int) { b.accounts = slices.Grow(b.accounts, requests) }
+func (b *Book) Grow(requests int) {
+	b.accounts = append(make([]account, 0, len(b.accounts)+requests), b.accounts...)
+}
 
 // Entry is the ledger of a request. It reports false when the request has not
 // finished.

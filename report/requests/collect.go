@@ -15,30 +15,48 @@ type Place struct {
 }
 
 // Collect makes the rows of all requests that arrived, in order of arrival.
-// where, when not nil, names a turn of a session; seen, when not nil, adds what
-// an observer saw.
-func Collect(c *collector.Collector, where func(session, turn int32) Place, seen *Recorder) []Row {
-	rows := make([]Row, 0, c.Len())
-	for id, rec := range c.Requests() {
-		rows = append(rows, empty())
-		r := &rows[len(rows)-1]
-		r.collect(id, rec)
-		if where != nil {
-			p := where(rec.Session, rec.Turn)
-			r.Session = p.Session
-			if p.Line > 0 {
-				r.Line = Count(p.Line)
+// where, when not nil, names a turn of a session, for several callers at once;
+// seen and book, when not nil, add what these observers saw.
+func Collect(c *collector.Collector, where func(session, turn int32) Place, seen *Recorder, book *ledger.Book) []Row {
+	records := c.Records()
+	rows := make([]Row, len(records))
+	unknown := empty()
+	inParts(len(rows), func(from, to int) {
+		for i := from; i < to; i++ {
+			r, rec := &rows[i], &records[i]
+			*r = unknown
+			r.collect(sim.RequestID(i), rec)
+			r.locate(rec, where)
+			if seen != nil {
+				seen.fill(r)
+			}
+			if book != nil {
+				r.explain(book)
 			}
 		}
-		if seen != nil {
-			seen.fill(r)
-		}
-	}
+	})
 	return rows
 }
 
-// SetLedger notes where the time of the request went.
-func (r *Row) SetLedger(e *ledger.Entry) {
+// locate says where the request stands in its workload.
+func (r *Row) locate(rec *collector.Record, where func(session, turn int32) Place) {
+	if where == nil {
+		r.Session = strconv.Itoa(int(rec.Session))
+		return
+	}
+	p := where(rec.Session, rec.Turn)
+	r.Session = p.Session
+	if p.Line > 0 {
+		r.Line = Count(p.Line)
+	}
+}
+
+// explain notes where the time of the request went.
+func (r *Row) explain(book *ledger.Book) {
+	e, ok := book.Entry(sim.RequestID(r.ID))
+	if !ok {
+		return
+	}
 	for i, ms := range e {
 		r.Parts[i] = MS(ms)
 	}
@@ -47,7 +65,6 @@ func (r *Row) SetLedger(e *ledger.Entry) {
 // collect takes over what the collector knows.
 func (r *Row) collect(id sim.RequestID, rec *collector.Record) {
 	r.ID, r.Turn = int(id), int(rec.Turn)
-	r.Session = strconv.Itoa(int(rec.Session))
 	if rec.Worker != collector.Nowhere {
 		r.Worker = Count(rec.Worker)
 	}

@@ -13,26 +13,20 @@ import (
 // It formats by itself, since numbers need no quoting and there are many.
 func writeCSV(w io.Writer, rows []Row) error {
 	columns := Columns()
-	out := bufio.NewWriterSize(w, writeBuffer)
+	names := make([]string, len(columns))
 	for i := range columns {
-		if i > 0 {
-			out.WriteByte(',') // Flush reports the error
-		}
-		out.WriteString(columns[i].Name)
+		names[i] = columns[i].Name
 	}
-	out.WriteByte('\n')
-	var buf []byte
-	for i := range rows {
-		buf = buf[:0]
+	if _, err := io.WriteString(w, strings.Join(names, ",")+"\n"); err != nil {
+		return err
+	}
+	return writeText(w, rows, func(buf []byte, r *Row) []byte {
 		for j := range columns {
-			buf = append(appendText(buf, &columns[j], &rows[i], appendCSVString), ',')
+			buf = append(appendText(buf, &columns[j], r, appendCSVString), ',')
 		}
 		buf[len(buf)-1] = '\n'
-		if _, err := out.Write(buf); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
+		return buf
+	})
 }
 
 func appendCSVString(dst []byte, s string) []byte {
@@ -46,7 +40,7 @@ func appendCSVString(dst []byte, s string) []byte {
 
 // readCSV reads what writeCSV writes.
 func readCSV(in io.Reader) ([]Row, error) {
-	records := csv.NewReader(bufio.NewReaderSize(in, writeBuffer))
+	records := csv.NewReader(bufio.NewReaderSize(in, readBuffer))
 	records.ReuseRecord = true
 	names, err := records.Read()
 	if err != nil {

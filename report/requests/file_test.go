@@ -2,13 +2,16 @@ package requests
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -42,7 +45,20 @@ func random(n int) []Row {
 
 // same compares rows to the last bit.
 func same(a, b []Row) bool {
-	return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) && reflect.DeepEqual(bitsOf(a), bitsOf(b))
+	return slices.Equal(linesOf(a), linesOf(b)) && slices.Equal(bitsOf(a), bitsOf(b))
+}
+
+// linesOf are rows as text.
+func linesOf(rows []Row) []string {
+	var all []string
+	for i := range rows {
+		line := ""
+		for _, c := range Columns() {
+			line += " " + strconv.Quote(string(appendText(nil, &c, &rows[i], func(dst []byte, s string) []byte { return append(dst, s...) })))
+		}
+		all = append(all, line)
+	}
+	return all
 }
 
 func bitsOf(rows []Row) []uint64 {
@@ -75,18 +91,67 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// The same rows give the same bytes.
+// The same rows give the same bytes, on any number of cores.
 func TestSameBytes(t *testing.T) {
+	rows := random(700)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for f := Parquet; f <= CSV; f++ {
-		var a, b bytes.Buffer
-		if err := Write(&a, f, random(100)); err != nil {
-			t.Fatal(err)
+		var want []byte
+		for _, cores := range []int{1, 2, 3, 8} {
+			runtime.GOMAXPROCS(cores)
+			var got bytes.Buffer
+			if err := Write(&got, f, rows); err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = got.Bytes()
+			}
+			if got.Len() == 0 || !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("%v, %d cores: %d bytes, %d on one core, want the same", f, cores, got.Len(), len(want))
+			}
 		}
-		if err := Write(&b, f, random(100)); err != nil {
-			t.Fatal(err)
+	}
+}
+
+// full is a disk with room for so many bytes.
+type full struct{ left int }
+
+var errFull = errors.New("no space left")
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// Writing ends with the first error, wherever it comes.
+func TestFullDisk(t *testing.T) {
+	rows := random(1000)
+	for f := Parquet; f <= CSV; f++ {
+		for _, room := range []int{0, 100, 5_000, 100_000} {
+			if err := Write(&full{room}, f, rows); !errors.Is(err, errFull) {
+				t.Errorf("%v, room for %d bytes: %v, want that there is none left", f, room, err)
+			}
 		}
-		if a.Len() == 0 || !bytes.Equal(a.Bytes(), b.Bytes()) {
-			t.Errorf("%v: %d and %d bytes, want the same", f, a.Len(), b.Len())
+	}
+}
+
+// Rows are collected in parts, each once.
+func TestInParts(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, cores := range []int{1, 2, 7} {
+		runtime.GOMAXPROCS(cores)
+		for _, n := range []int{0, 1, rowsPerPart, 3*rowsPerPart - 1, 20*rowsPerPart + 13} {
+			times := make([]int, n)
+			inParts(n, func(from, to int) {
+				for i := from; i < to; i++ {
+					times[i]++
+				}
+			})
+			if slices.ContainsFunc(times, func(k int) bool { return k != 1 }) {
+				t.Errorf("%d cores, %d rows: not each of them once", cores, n)
+			}
 		}
 	}
 }

@@ -19,28 +19,22 @@ func writeJSONL(w io.Writer, rows []Row) error {
 	for i := range columns {
 		keys[i] = `,"` + columns[i].Name + `":`
 	}
-	out := bufio.NewWriterSize(w, writeBuffer)
-	var buf []byte
-	for i := range rows {
-		buf = buf[:0]
+	return writeText(w, rows, func(buf []byte, r *Row) []byte {
+		begin := len(buf)
 		for j := range columns {
 			buf = append(buf, keys[j]...)
 			start := len(buf)
-			if buf = appendText(buf, &columns[j], &rows[i], appendJSONString); len(buf) == start {
+			if buf = appendText(buf, &columns[j], r, appendJSONString); len(buf) == start {
 				buf = append(buf, "null"...)
 			}
 		}
-		buf[0] = '{'
-		buf = append(buf, "}\n"...)
-		if _, err := out.Write(buf); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
+		buf[begin] = '{'
+		return append(buf, "}\n"...)
+	})
 }
 
-// writeBuffer is how many bytes are written at once.
-const writeBuffer = 1 << 16
+// readBuffer is how many bytes are read at once.
+const readBuffer = 1 << 16
 
 // appendText appends a value as text, nothing when there is none.
 func appendText(dst []byte, c *Column, r *Row, quote func([]byte, string) []byte) []byte {
@@ -82,7 +76,7 @@ func appendJSONString(dst []byte, s string) []byte {
 func readJSONL(in io.Reader) ([]Row, error) {
 	columns := Columns()
 	var rows []Row
-	dec := json.NewDecoder(bufio.NewReaderSize(in, writeBuffer))
+	dec := json.NewDecoder(bufio.NewReaderSize(in, readBuffer))
 	for line := 1; ; line++ {
 		var values map[string]json.RawMessage
 		err := dec.Decode(&values)

@@ -103,13 +103,13 @@ func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues
 
 // errgroup is work under way, and its first error.
 type errgroup struct {
-	under sync.WaitGroup
-	once  sync.Once
-	err   error
+	wg   sync.WaitGroup
+	once sync.Once
+	err  error
 }
 
 func (g *errgroup) start(work func() error) {
-	g.under.Go(func() {
+	g.wg.Go(func() {
 		if err := work(); err != nil {
 			g.once.Do(func() { g.err = err })
 		}
@@ -117,7 +117,7 @@ func (g *errgroup) start(work func() error) {
 }
 
 func (g *errgroup) wait() error {
-	g.under.Wait()
+	g.wg.Wait()
 	return g.err
 }
 

@@ -1,8 +1,6 @@
 package requests
 
 import (
-	"slices"
-
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -42,7 +40,9 @@ func NewRecorder(requests int) *Recorder {
 }
 
 // Grow makes room for so many requests.
-func (rec *Recorder) Grow(requests int) { rec.seen = slices.Grow(rec.seen, requests) }
+func (rec *Recorder) Grow(requests int) {
+	rec.seen = append(make([]sight, 0, len(rec.seen)+requests), rec.seen...)
+}
 
 // Arrived notes a request.
 func (rec *Recorder) Arrived(q *sim.Request, _ sim.Time) {

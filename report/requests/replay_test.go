@@ -23,7 +23,7 @@ func recorded(t *testing.T, spec replay.Spec) (*offline.Result, []requests.Row) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return result, requests.Collect(result.Collector, nil, seen)
+	return result, requests.Collect(result.Collector, nil, seen, nil)
 }
 
 // specs are runs in small caches, so that engines preempt, of all topologies.

@@ -41,7 +41,7 @@ func spec() replay.Spec {
 func write(t *testing.T, path string, over Replace) error {
 	t.Helper()
 	result := ran(t)
-	rows := requests.Collect(result.Collector, nil, nil)
+	rows := requests.Collect(result.Collector, nil, nil, nil)
 	trace, err := HashInput("trace", "somewhere.jsonl", strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestSettings(t *testing.T) {
 
 // The digest of a run is the same everywhere.
 func TestDigestIsStable(t *testing.T) {
-	rows := requests.Collect(ran(t).Collector, nil, nil)
+	rows := requests.Collect(ran(t).Collector, nil, nil, nil)
 	const want = "41c1ccb0d0d2b3883bfef516d7ce0ae626c71af82c076768297c71c95ddb6efb"
 	if got := Lifecycles(rows); got != want {
 		t.Errorf("lifecycles %s, want %s", got, want)

@@ -8,8 +8,6 @@
 package series
 
 import (
-	"slices"
-
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -58,7 +56,9 @@ func New(requests int) *Series {
 }
 
 // Grow makes room for so many requests.
-func (s *Series) Grow(requests int) { s.requests = slices.Grow(s.requests, requests) }
+func (s *Series) Grow(requests int) {
+	s.requests = append(make([]request, 0, len(s.requests)+requests), s.requests...)
+}
 
 // Arrived counts a request.
 func (s *Series) Arrived(q *sim.Request, at sim.Time) {

@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"fmt"
-	"math/bits"
 	"strconv"
 )
 
@@ -145,16 +144,19 @@ func digits(b []byte, n uint64) []byte {
 
 // decimals is how many digits n has.
 func decimals(n uint64) int {
-	guess := bits.Len64(n) * 1233 >> 12 // by log10(2), too small by at most 1
-	if n >= powers[guess] {
-		guess++
+	for d := 1; ; d += 4 {
+		switch {
+		case n < 10:
+			return d
+		case n < 100:
+			return d + 1
+		case n < 1000:
+			return d + 2
+		case n < 10000:
+			return d + 3
+		}
+		n /= 10000
 	}
-	return guess
-}
-
-// powers are those of 10.
-var powers = [...]uint64{
-	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
 
 // pairs are the numbers from 00 to 99.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/replay-llm/replay/router"
@@ -112,7 +111,9 @@ func New(out io.Writer, requests int, cut Options) *Writer {
 }
 
 // Grow makes room for so many requests.
-func (w *Writer) Grow(requests int) { w.lanes = slices.Grow(w.lanes, requests) }
+func (w *Writer) Grow(requests int) {
+	w.lanes = append(make([]lane, 0, len(w.lanes)+requests), w.lanes...)
+}
 
 // Close completes the trace and reports the first error of writing it, or that
 // the chosen request was not there.
