@@ -44,9 +44,10 @@ func (w *weighted) of(n int) weighted {
 	return weighted{w.bits[:n], w.counts[:n]}
 }
 
-// gapsPerRequest is the number of gaps to make room for: little is touched of
-// what is not needed.
-const gapsPerRequest = 4
+// gapsPerRequest is the number of gaps to make room for, more than most replays
+// have: nothing is touched of what is not needed, and what a list leaves behind
+// when it grows has been.
+const gapsPerRequest = 32
 
 // add notes n latencies of one gap; a negative gap counts as 0.
 func (g *gaps) add(gap sim.Time, n int64) {
