@@ -104,6 +104,9 @@ bench-peer: ## measure speed and memory against the reference; takes hours (docs
 bench-outputs: ## measure what the files that a run leaves cost
 	$(GO) run ./tools/benchoutputs
 
+bench-sweep: ## measure sweeps of 200 cells on one core and on two, and what a cell costs; wants an idle machine
+	$(GO) run ./tools/benchsweep
+
 docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
 	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay
 	$(GO) test -count=1 -v ./docs
@@ -127,4 +130,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build offline test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs docs profile lint generate cover ci clean
+.PHONY: help build offline test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean

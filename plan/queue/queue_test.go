@@ -321,6 +321,31 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// Two results of one cell may differ in how long they took and in nothing else;
+// otherwise the cell is given up, and says so.
+func TestNondeterministic(t *testing.T) {
+	s := newSite(t)
+	m, _ := s.submit("v1", doing("answer"), numbers(0, 2))
+	reports := [][2]string{{`{"n":1,"wall_time_ms":5}`, `{"n":1,"wall_time_ms":7}`}, {`{"n":1,"wall_time_ms":5}`, `{"n":2,"wall_time_ms":5}`}}
+	for i, both := range reports {
+		for k, text := range both {
+			if err := s.queue.store(s.ctx, m.Keys[i], &Result{Report: rawJSON(text), Host: fmt.Sprintf("host%d", k)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all := s.outcomes(m)
+	if all[0].Reason != "" || string(all[0].Report) != reports[0][0] {
+		t.Errorf("%+v, want the first report", all[0])
+	}
+	if want := "nondeterministic: host0 and host1 got different reports"; all[1].Reason != want || all[1].Report != nil {
+		t.Errorf("%+v, want no report and %q", all[1], want)
+	}
+	if st, err := s.queue.Status(s.ctx, m); err != nil || st.Done != 1 || st.Dead != 1 {
+		t.Errorf("%v, %+v; want 1 done and 1 dead", err, st)
+	}
+}
+
 // Files come from the server; one that was damaged on the way to a worker's
 // cells is fetched again.
 func TestDamagedFile(t *testing.T) {
