@@ -37,7 +37,8 @@ type span struct {
 
 // lru is the list of segments. They lie on sheets that stay where they are.
 type lru struct {
-	sheets   [][]segment // all full but the last
+	sheets   []*[sheetSegments]segment
+	used     int32 // segments of the sheets that have been in the list
 	unused   []int32
 	oldest   int32
 	youngest int32
@@ -75,14 +76,11 @@ func (l *lru) at(i int32) *segment {
 
 // fresh is the number of a segment never used before.
 func (l *lru) fresh() int32 {
-	n := len(l.sheets)
-	if n == 0 || len(l.sheets[n-1]) == sheetSegments {
-		l.sheets = append(l.sheets, make([]segment, 0, sheetSegments))
-		n++
+	if l.used%sheetSegments == 0 {
+		l.sheets = append(l.sheets, new([sheetSegments]segment))
 	}
-	last := &l.sheets[n-1]
-	*last = append(*last, segment{})
-	return int32((n-1)*sheetSegments + len(*last) - 1)
+	l.used++
+	return l.used - 1
 }
 
 // drop takes an emptied segment out of the list.
