@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"hash"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -25,7 +21,7 @@ import (
 type recording struct {
 	out    *outputs
 	spec   replay.Spec
-	inputs []rundir.Input
+	inputs *inputs // nil when nobody asks for a hash
 	stdin  *hashed // the trace, when it is standard input and somebody asks for a hash
 
 	workload *loadgen.Workload
@@ -52,6 +48,9 @@ func (o *options) record(spec *replay.Spec, streams *replay.Streams) (*recording
 	if out.dir != "" || out.digest {
 		if err := rec.hashInputs(streams); err != nil {
 			return nil, err
+		}
+		if o.isLive() || o.isCluster() {
+			<-rec.inputs.ended // a run in real time wants the cores for itself
 		}
 	}
 	if out.requests != "" || out.dir != "" {
@@ -82,62 +81,31 @@ func (rec *recording) observers() observers {
 // hashInputs hashes the files the run will read. Standard input is hashed while
 // it is read.
 func (rec *recording) hashInputs(streams *replay.Streams) error {
+	rec.inputs = &inputs{}
 	if t := rec.spec.Trace; t != nil && t.Path == "-" {
 		rec.stdin = &hashed{in: streams.Stdin, hash: sha256.New()}
 		streams.Stdin = rec.stdin
 	} else if t != nil {
-		if err := rec.hashTrace(t); err != nil {
+		if err := rec.inputs.addTrace(t); err != nil {
 			return err
 		}
 	}
 	for _, pool := range rec.spec.Pools() {
 		if pool.ProfilePath != "" {
-			if err := rec.hashFile("profile", pool.ProfilePath); err != nil {
+			if err := rec.inputs.add("profile", pool.ProfilePath); err != nil {
 				return err
 			}
 		}
 	}
+	rec.inputs.hash()
 	return nil
-}
-
-// hashTrace hashes a trace, the files of one that is a directory, or those that
-// laws draw from.
-func (rec *recording) hashTrace(t *replay.Trace) error {
-	paths := []string{t.Path}
-	if entries, err := os.ReadDir(t.Path); err == nil { // sorted by name
-		for _, e := range entries {
-			paths = append(paths, filepath.Join(t.Path, e.Name()))
-		}
-	}
-	for _, path := range paths {
-		if err := rec.hashFile("trace", path); err != nil {
-			return err
-		}
-	}
-	for _, class := range t.Made.Classes {
-		if err := rec.hashFile("lengths", class.LengthsFrom); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (rec *recording) hashFile(role, path string) error {
-	if st, err := os.Stat(path); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
-		return fmt.Errorf("%s: can be read once only, want a regular file, or - for standard input, with --out or --digest", path)
-	} else if err != nil || st.IsDir() {
-		return nil // the run says it better
-	}
-	in, err := rundir.HashFile(role, path)
-	rec.inputs = append(rec.inputs, in)
-	return err
 }
 
 // judge makes the rows and holds them to the objectives, which adds to the
 // report.
-func (rec *recording) judge(result *offline.Result) {
+func (rec *recording) judge(result *offline.Result) error {
 	if rec == nil {
-		return
+		return nil
 	}
 	rec.rows = requests.Collect(result.Collector, places(rec.workload), rec.seen, rec.facts.ledgers())
 	r := result.Report
@@ -146,20 +114,25 @@ func (rec *recording) judge(result *offline.Result) {
 		r.Extra = append(r.Extra, rec.outcome.Fields()...)
 		rec.lines = append(rec.lines, rec.outcome.Lines()...)
 	}
-	if rec.out.dir == "" && !rec.out.digest {
-		return
+	if rec.inputs == nil {
+		return nil
+	}
+	inputs, err := rec.inputs.hashed()
+	if err != nil {
+		return err
 	}
 	if rec.stdin != nil {
-		rec.inputs = slices.Insert(rec.inputs, 0, rec.stdin.input())
+		inputs = slices.Insert(inputs, 0, rec.stdin.input())
 	}
-	rec.run.Inputs = rec.inputs
+	rec.run.Inputs = inputs
 	settings := rundir.Settings(resolved(rec.spec))
 	rec.run.SetConfig(settings)
-	rec.run.Digest = rundir.NewDigest(rec.inputs, settings, rec.rows)
+	rec.run.Digest = rundir.NewDigest(inputs, settings, rec.rows)
 	if rec.out.digest {
 		r.Extra = append(r.Extra, collector.Field{Key: "digest", Value: rec.run.Digest.Run})
 		rec.lines = append(rec.lines, "Digest: "+rec.run.Digest.Run)
 	}
+	return nil
 }
 
 // write writes the files.
@@ -237,23 +210,4 @@ func places(w *loadgen.Workload) func(session, turn int32) requests.Place {
 	return func(session, turn int32) requests.Place {
 		return requests.Place{Session: w.SessionID(int(session)), Line: int(lines[first[session]+turn])}
 	}
-}
-
-// hashed is a reader that hashes what goes through it.
-type hashed struct {
-	in   io.Reader
-	hash hash.Hash
-	n    int64
-}
-
-func (h *hashed) Read(p []byte) (int, error) {
-	n, err := h.in.Read(p)
-	h.hash.Write(p[:n])
-	h.n += int64(n)
-	return n, err
-}
-
-// input is what has been read.
-func (h *hashed) input() rundir.Input {
-	return rundir.Input{Role: "trace", Path: "-", Bytes: h.n, SHA256: hex.EncodeToString(h.hash.Sum(nil))}
 }

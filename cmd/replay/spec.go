@@ -100,7 +100,9 @@ func (o *options) replay(ctx context.Context, s streams, spec replay.Spec) error
 		return explain(err)
 	}
 	listRejected(s.err, result.Rejected)
-	rec.judge(result)
+	if err := rec.judge(result); err != nil {
+		return err
+	}
 	if real.ended != nil {
 		ctx = context.WithoutCancel(ctx) // what there is gets written
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // Replace says what a new run directory may take the place of.
@@ -38,7 +39,7 @@ func Check(path string, over Replace) error {
 	return fmt.Errorf("%s: exists, want a new path, --overwrite for another run directory or --force", path)
 }
 
-// File is a file to be written into a run directory.
+// File is a file to be written into a run directory, beside the others.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
@@ -64,13 +65,9 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 			os.RemoveAll(dir)
 		}
 	}()
-	r.Layout, r.Files = layout, nil
-	for _, f := range files {
-		stored, err := store(ctx, dir, f)
-		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(path, f.Name), err)
-		}
-		r.Files = append(r.Files, stored)
+	r.Layout = layout
+	if r.Files, err = storeAll(ctx, dir, path, files); err != nil {
+		return err
 	}
 	text, err := r.marshal()
 	if err != nil {
@@ -80,6 +77,28 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 		return fmt.Errorf("%s: %w", filepath.Join(path, RunFile), err)
 	}
 	return swap(dir, path, over)
+}
+
+// storeAll writes files into dir, which will be at path, beside each other: to
+// wait for the disk takes as long as to make them.
+func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, error) {
+	all, errs := make([]Stored, len(files)), make([]error, len(files))
+	var wg sync.WaitGroup
+	for i, f := range files {
+		wg.Go(func() {
+			var err error
+			if all[i], err = store(ctx, dir, f); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", filepath.Join(path, f.Name), err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err // the first in the order of files
+		}
+	}
+	return all, nil
 }
 
 // beside makes a new directory next to path.
