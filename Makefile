@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/replay
-	$(GO) build -o bin/replay ./cmd/replay
+	CGO_ENABLED=0 $(GO) build -o bin/replay ./cmd/replay
 
 offline: ## build bin/replay-offline: small, simulates, and talks to no network (docs/performance.md)
 	CGO_ENABLED=0 $(GO) build -tags offline -trimpath -ldflags '-s -w' -o bin/replay-offline ./cmd/replay

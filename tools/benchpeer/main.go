@@ -152,7 +152,7 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 		fmt.Fprintf(out, "benchpeer: skipped, there is no reference at %s\n", s.peer)
 		return 0, nil
 	}
-	if b.offline, err = s.ourProgram(ctx, "offline", s.lean, filepath.Join(dir, "replay-offline"), "-tags", "offline,netgo"); err != nil {
+	if b.offline, err = s.ourProgram(ctx, "offline", s.lean, filepath.Join(dir, "replay-offline"), "-tags", "offline"); err != nil {
 		return 0, err
 	}
 	for _, version := range strings.Split(s.version, ",") {
@@ -177,13 +177,15 @@ func (s *settings) ourProgram(ctx context.Context, name, binary, path string, fl
 	return program{name: name, argv: []string{binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: s.timeout}, err
 }
 
-// build builds a program. The binary is a copy, which lies in memory as one that
+// build builds a program as make does. The binary is a copy, which lies in memory as one that
 // is read from a disk. What the linker wrote lies there in larger pieces, and a
 // process counts all of a piece that it touches: up to 7 MiB more.
 func build(ctx context.Context, binary, path string, flags ...string) error {
 	linked := binary + ".linked"
 	args := append(append([]string{"build", "-o", linked}, flags...), path)
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", path, err, out)
 	}
 	return errors.Join(copyProgram(binary, linked), os.Remove(linked))
