@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ type Answer struct {
 	// EverySmaller says that there are no others.
 	Checked      int
 	EverySmaller bool
+	// Larger are larger clusters that were run on the way and miss all the same,
+	// by size: more workers need not be better.
+	Larger []Measure
 	// Highest is the highest load at which Shape meets and Beyond the next one
 	// tried, which misses; nil when there is none.
 	Highest, Beyond *Measure
@@ -175,7 +179,21 @@ func (s *search) neighbours(ctx context.Context, a *Answer) error {
 		a.Smaller = append(a.Smaller, *m)
 	}
 	a.Checked, a.EverySmaller = s.bench.smaller(s.at, a.Shape)
+	a.Larger = s.bench.larger(s.at, a.Shape)
 	return nil
+}
+
+// larger are the clusters of more workers that have been run at p's load and
+// miss.
+func (b *bench) larger(p Point, than Shape) (all []Measure) {
+	for _, q := range b.order {
+		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
+		if same && q.Shape.Size() > than.Size() && !b.measures[q].Met {
+			all = append(all, *b.measures[q])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Measure) int { return cmp.Compare(a.Shape.Size(), b.Shape.Size()) })
+	return all
 }
 
 // smaller counts the clusters of fewer workers that have been run at p's load

@@ -171,6 +171,27 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Where larger clusters miss, the answer says so, with those that were run.
+func TestLargerMayMiss(t *testing.T) {
+	c := Config{
+		Run:      judged(func(p Point) bool { return p.Shape.Size() == 7 || p.Shape.Size() >= 14 }),
+		Variants: []Variant{{}}, Most: 40, Precision: 0.01, Cores: 2,
+	}
+	p, err := Find(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &p.Answers[0]
+	if a.Shape != One(7) || a.Checked != 6 || !a.EverySmaller || len(a.Larger) == 0 || a.Larger[0].Shape != One(8) || a.Larger[0].Missed == "" {
+		t.Errorf("%+v, want 7 workers after all 6 smaller ones, and 8 as one that misses", a)
+	}
+	for i := range a.Larger {
+		if n := a.Larger[i].Shape.Size(); n <= 7 || n >= 14 || i > 0 && n <= a.Larger[i-1].Shape.Size() {
+			t.Errorf("%v among those that are larger and miss", a.Larger[i].Shape)
+		}
+	}
+}
+
 // The plan does not depend on the number of cores.
 func TestCores(t *testing.T) {
 	a, err := Find(t.Context(), cfg(1))

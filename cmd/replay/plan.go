@@ -199,6 +199,10 @@ func (o *options) choices(f *planFlags, file string) ([]chosen, error) {
 		if err != nil {
 			return nil, err
 		}
+		switch axis.Name {
+		case "workers", "prefill-workers", "decode-workers":
+			return nil, usagef("--try=%s: the number of workers is searched for, or given by --%s", text, axis.Name)
+		}
 		axes = append(axes, axis)
 	}
 	var splits []bool

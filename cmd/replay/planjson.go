@@ -18,6 +18,7 @@ type answerDocument struct {
 	Smaller           []measureDocument `json:"one_worker_less"`
 	SmallerRun        int               `json:"smaller_clusters_run"`
 	EverySmallerRun   bool              `json:"every_smaller_cluster_run"`
+	Larger            []measureDocument `json:"larger_clusters_that_miss"`
 	Highest           *measureDocument  `json:"highest_load"`
 	Beyond            *measureDocument  `json:"next_load_misses"`
 	Resamples         int               `json:"resamples"`
@@ -77,12 +78,15 @@ func (p *planSheet) document() *planDocument {
 func (p *planSheet) answer(a *plan.Answer) answerDocument {
 	d := answerDocument{
 		Settings: p.variant(a.Variant), Found: a.Found, At: p.measure(&a.At),
-		Smaller: []measureDocument{}, SmallerRun: a.Checked, EverySmallerRun: a.EverySmaller,
+		Smaller: []measureDocument{}, Larger: []measureDocument{}, SmallerRun: a.Checked, EverySmallerRun: a.EverySmaller,
 		Highest: p.optional(a.Highest), Beyond: p.optional(a.Beyond),
 		SmallerResampled: []int{}, ValuesOfResamples: []rangeDocument{},
 	}
 	for i := range a.Smaller {
 		d.Smaller = append(d.Smaller, p.measure(&a.Smaller[i]))
+	}
+	for i := range a.Larger {
+		d.Larger = append(d.Larger, p.measure(&a.Larger[i]))
 	}
 	if bars := a.Bars; bars != nil {
 		d.Resamples, d.ResamplesMet = bars.Resamples, bars.Met

@@ -149,10 +149,16 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	}
 	switch {
 	case p.plan.Variants[a.Variant].Fixed.Size() > 0:
+	case a.Checked == 1 && a.EverySmaller:
+		fmt.Fprintln(b, "There is no other smaller cluster")
 	case a.EverySmaller && a.Checked > 0:
 		fmt.Fprintf(b, "All %d smaller clusters were run, and miss\n", a.Checked)
-	case a.Checked > 0:
+	case a.Checked > 1:
 		fmt.Fprintf(b, "%d smaller clusters were run, and miss\n", a.Checked)
+	}
+	if len(a.Larger) > 0 && p.plan.Variants[a.Variant].Fixed.Size() == 0 {
+		m := &a.Larger[0]
+		fmt.Fprintf(b, "More is not always better here: with %v, %s\n", m.Shape, m.Missed)
 	}
 }
 
@@ -165,6 +171,9 @@ func (p *planSheet) writeHighest(b *strings.Builder, a *plan.Answer) {
 	}
 	if a.Highest != nil && a.Beyond != nil {
 		fmt.Fprintf(b, "At %s: %s\n", p.load(a.Beyond), a.Beyond.Missed)
+	}
+	if a.Highest != nil && a.Beyond == nil {
+		fmt.Fprintln(b, "No higher load was tried: the objectives do not bound it")
 	}
 }
 
@@ -195,7 +204,7 @@ func (p *planSheet) load(m *plan.Measure) string {
 	if spec.Mode == loadgen.Concurrency {
 		return fmt.Sprintf("%d requests in flight", max(1, int(float64(spec.MaxInFlight)*m.Load+0.5)))
 	}
-	return fmt.Sprintf("%.3g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
+	return fmt.Sprintf("%.4g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
 }
 
 // cost is what tokens cost at a load, "" without a price.
