@@ -51,7 +51,7 @@ func (f *generating) build(block int, seed uint64) (generate.Config, error) {
 	c.Duration, c.Block, c.Seed = sim.Time(float64(f.duration)/1e6), block, seed
 	if len(f.classes) == 0 {
 		k := f.class
-		k.Name, k.Weight = "requests", 1
+		k.Weight = 1
 		c.Classes = []generate.Class{k}
 		return c, nil
 	}

@@ -56,13 +56,16 @@ func newProcess(c Config) (*process, error) {
 	if p.name == "users" {
 		a.users = p.whole("count", 0, 1, math.MaxInt32)
 		a.spread = p.milliseconds("start", 0)
+		if c.Rate != 0 || c.Duration != 0 {
+			p.complain("users come when they have thought, want neither rate nor duration")
+		}
 		return a, p.end()
 	}
 	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) {
 		return nil, fmt.Errorf("rate is %v requests/s, want a finite number > 0", c.Rate)
 	}
 	if c.Duration == 0 && c.Requests == 0 {
-		return nil, fmt.Errorf("neither duration nor requests are given, want an end")
+		return nil, fmt.Errorf("neither duration nor requests are given, want one of them")
 	}
 	perMS := c.Rate / 1000
 	a.rate = steady(perMS)
@@ -75,7 +78,7 @@ func newProcess(c Config) (*process, error) {
 		a.gap = gammaOf(1, p.number("cv", math.NaN(), 0))
 	case "ramp":
 		if c.Duration == 0 {
-			p.complain("the duration is 0, want the time that the ramp takes")
+			p.complain("the duration is 0, want the time that the ramp takes (--duration)")
 		}
 		a.rate = ramp{perMS, p.number("to", math.NaN(), 0) / 1000, float64(c.Duration)}
 		a.gap = gammaOf(1, p.number("cv", 1, 0))

@@ -98,10 +98,10 @@ func New(c Config) (*Generator, error) {
 	for i, k := range c.Classes {
 		read, err := newClass(k, i, c)
 		if err != nil {
-			return nil, fmt.Errorf("class %s: %w", k.Name, err)
+			return nil, k.about(err)
 		}
 		if !(k.Weight > 0) || math.IsInf(k.Weight, 0) {
-			return nil, fmt.Errorf("class %s: weight is %v, want a finite number > 0", k.Name, k.Weight)
+			return nil, k.about(fmt.Errorf("weight is %v, want a finite number > 0", k.Weight))
 		}
 		sum += k.Weight
 		g.classes, g.weights = append(g.classes, read), append(g.weights, sum)
@@ -111,16 +111,38 @@ func New(c Config) (*Generator, error) {
 	return g, err
 }
 
+// about says which class an error is about, if it has a name.
+func (k *Class) about(err error) error {
+	if k.Name == "" {
+		return err
+	}
+	return fmt.Errorf("class %s: %w", k.Name, err)
+}
+
+// check refuses what would change nothing.
+func (k *Class) check(users bool) error {
+	one := k.Turns == "" && !users
+	switch {
+	case k.LengthsFrom != "" && (k.Input != "" || k.Output != ""):
+		return fmt.Errorf("lengths come from %s, want no law of input and output", k.LengthsFrom)
+	case one && k.Think != "":
+		return fmt.Errorf("think: conversations have one request, want turns or users with it")
+	case one && k.TurnInput != "":
+		return fmt.Errorf("turn input: conversations have one request, want turns or users with it")
+	}
+	return nil
+}
+
 func newClass(k Class, place int, c Config) (*class, error) {
 	stream := func(name string) *rand.Rand {
 		return sim.NewRand(c.Seed, "generate/"+strconv.Itoa(place)+"/"+name)
 	}
 	r := &class{lengths: stream("lengths"), talk: stream("conversations")}
 	var err error
+	if err := k.check(parseParams(c.Arrivals).name == "users"); err != nil {
+		return nil, err
+	}
 	if k.LengthsFrom != "" {
-		if k.Input != "" || k.Output != "" {
-			return nil, fmt.Errorf("lengths come from %s, want no law of input and output", k.LengthsFrom)
-		}
 		if r.pairs, err = readPairs(k.LengthsFrom); err != nil {
 			return nil, err
 		}
@@ -139,8 +161,14 @@ func newClass(k Class, place int, c Config) (*class, error) {
 		if text == "" && r.pairs != nil {
 			continue
 		}
+		if text == "" {
+			return nil, fmt.Errorf("%s is missing, want a number of tokens or a law, such as 1000 or lognormal:mean=1000,sigma=0.8", l.name)
+		}
 		if *l.to, err = ParseLaw(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+		if x, always := (*l.to).(fixed); always && l.name != "think" && !(x >= 1 && x <= maxTokens) {
+			return nil, fmt.Errorf("%s is %v, want 1 to %d", l.name, float64(x), maxTokens)
 		}
 	}
 	r.prefix, err = newPlan(k.Prefix, stream("prefix"))

@@ -105,7 +105,11 @@ func (p *params) milliseconds(key string, none float64) float64 {
 func (p *params) end() error {
 	for i, k := range p.keys {
 		if !slices.Contains(p.used, k) {
-			p.complain("%s is no setting of %s, want %s", k, p.name, strings.Join(p.used, ", "))
+			known := strings.Join(p.used, ", ")
+			if known == "" {
+				known = "none"
+			}
+			p.complain("%s is no setting of %s, want %s", k, p.name, known)
 		}
 		if slices.Index(p.keys, k) < i {
 			p.complain("%s is given twice, want it once", k)
