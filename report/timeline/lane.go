@@ -87,7 +87,9 @@ func (w *Writer) last(stage scheduler.Role, k *worker, id sim.RequestID, p *sche
 		w.phase(id, decode, s.first, p.End)
 	}
 	if stage == scheduler.Prefill {
-		w.step(id, p.Start, &k.track)
+		if p.Start != s.admit { // else the arrow is there, and would lead to where it is
+			w.step(id, p.Start, &k.track)
+		}
 		if w.shown(p.Start, p.Start) {
 			w.out.flow(starts, arrowHandoff, id, p.Start, &k.track)
 		}

@@ -117,6 +117,11 @@ func TestArrows(t *testing.T) {
 			t.Errorf("request %d: handoff %q, want one arrow", id, handoff)
 		}
 	}
+	for key, n := range tr.stops() {
+		if n > 1 {
+			t.Errorf("request %d: %d steps of its arrow at %v µs of track %d, want one", key.id-1, n, key.ts, key.pid)
+		}
+	}
 }
 
 func TestCut(t *testing.T) {
@@ -278,6 +283,23 @@ func (tr *trace) flow(cat string, id int) (kinds string) {
 		}
 	}
 	return kinds
+}
+
+// stop is where an arrow passes.
+type stop struct {
+	id, pid int64
+	ts      float64
+}
+
+// stops counts how often requests' arrows pass where.
+func (tr *trace) stops() map[stop]int {
+	n := map[stop]int{}
+	for _, e := range tr.Events {
+		if e.Cat == "request" && e.Phase == "t" {
+			n[stop{e.ID, e.PID, e.TS}]++
+		}
+	}
+	return n
 }
 
 // Perfetto's own reader finds what was written.
