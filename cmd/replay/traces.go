@@ -211,6 +211,9 @@ func (f *writing) open(s streams, block int, raw bool) (*target, error) {
 	if formats.Lossy(f.to.value) && !f.lossy {
 		return nil, usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.value)
 	}
+	if !formats.Lossy(f.to.value) && f.lossy {
+		return nil, usagef("--lossy: %s loses nothing, want it with --to vidur or azure", f.to.value)
+	}
 	if f.block < 0 {
 		return nil, usagef("--block-size=%d: want at least 1", f.block)
 	}

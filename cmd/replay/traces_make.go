@@ -84,6 +84,9 @@ the fraction grows.`,
 		Example: `  replay traces sample requests.jsonl part.jsonl --fraction 0.1
   replay traces sample requests.jsonl part.jsonl --sessions 500 --keep-prefixes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSample(cmd.Flags(), from, to, p.Fraction, p.Common); err != nil {
+				return err
+			}
 			p.From, p.To, e.read.seed = from*1000, to*1000, p.Seed
 			return e.one(cmd.Context(), args, func(in *reader, out *target) error {
 				if err := in.twice(); err != nil {
@@ -134,6 +137,13 @@ length are alike for the same part after.`,
 		Example: `  replay traces scale requests.jsonl fast.jsonl --rate 2
   replay traces scale requests.jsonl long.jsonl --input 1.5 --output 0.5`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			factors := []string{"rate", "delays", "input", "output"}
+			if err := wantOne(cmd.Flags(), "what to scale", factors...); err != nil {
+				return err
+			}
+			if err := wantAbove(cmd.Flags(), 0, false, factors...); err != nil {
+				return err
+			}
 			return e.one(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
 		},
 	}, group{"Scale", func(fs *pflag.FlagSet) {
@@ -159,6 +169,9 @@ counted from the first arrival. Whatever is not known is left out.
 Lengths, times and what prompts share stay, and can identify who asked.`,
 		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := wantAbove(cmd.Flags(), 0, true, "round-ms"); err != nil {
+				return err
+			}
 			return e.one(cmd.Context(), args, func(in *reader, out *target) (err error) {
 				if p.First, err = in.first(); err != nil {
 					return err

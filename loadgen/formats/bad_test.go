@@ -32,6 +32,7 @@ func badRows() []badRow {
 		{"blank lines", "\n \n", "f: no requests in the file", -1, no},
 		{"not UTF-8", moon + "\n{\"a\":\"\xff\"}\n" + moon, "f:2: byte offset 74 is not UTF-8 text", 2, no},
 		{"NUL", moon + "\n\x00\n" + moon, "f:2: byte offset 68 is not UTF-8 text", 2, no},
+		{"no text at all", "\x7fELF\x02\x01\x00\x00,\xf0\n", "f:1: byte 6 of the line is not UTF-8 text, want UTF-8 without NUL", -1, no},
 		{"unknown rows", `{"colour":"red","size":4}`, "f:1: no known format; keys seen: colour, size; accepted: dynamo", -1, no},
 		{"unknown columns", "a,b,c\n1,2,3", "f:1: no known format; keys seen: a, b, c", -1, no},
 		{"two formats", moon + "\n" + moon + "\n" + `{"num_turns":1,"input_prompt_length":4}`, "f:3: line 3 is applied_compute_agentic, line 1 was mooncake; want one format", 2, no},
@@ -140,6 +141,16 @@ func collected(text string, o Options) (int, error) {
 		return 0, err
 	}
 	return len(w.Turns), nil
+}
+
+// A line that is longer than what is looked at may be cut in a character.
+func TestLongFirstLine(t *testing.T) {
+	for k := range 3 {
+		row := `{"prompt":"` + strings.Repeat("x", k) + strings.Repeat("日", window) + `"}`
+		if n, err := collected(row, Options{LeftOpen: LeftOpen{TokensPerByte: 1, OutputTokens: 3}}); err != nil || n != 1 {
+			t.Errorf("%d requests, %v; want 1", n, err)
+		}
+	}
 }
 
 // More bad rows than are allowed are an error.

@@ -91,8 +91,9 @@ const (
 
 // sample is a record looked at.
 type sample struct {
-	line int
-	text []byte
+	line  int
+	text  []byte
+	whole bool // not cut off by the window
 }
 
 // detect finds out the format, or takes the one it was told.
@@ -113,6 +114,9 @@ func (s *Stream) detect() (kind, error) {
 	}
 	if len(samples) == 0 {
 		return kind{}, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+	}
+	if bad := notText(samples[0].text); bad >= 0 && samples[0].whole {
+		return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: samples[0].line, Msg: fmt.Sprintf("byte %d of the line is not UTF-8 text, want UTF-8 without NUL", bad)}
 	}
 	switch bytes.TrimSpace(samples[0].text)[0] {
 	case '{', '[':
@@ -163,7 +167,7 @@ func (s *Stream) samples() ([]sample, error) {
 		text, rest, ended := bytes.Cut(head, []byte{'\n'})
 		line++
 		if len(bytes.TrimSpace(text)) > 0 && (ended || err == io.EOF || len(all) == 0) {
-			all = append(all, sample{line, text})
+			all = append(all, sample{line, text, ended || err == io.EOF})
 		}
 		head = rest
 	}
