@@ -15,7 +15,6 @@ type pool struct {
 	tree     *prompt.Tree
 	nodes    nodes
 	lru      lru
-	ahead    int32 // see lookAhead
 }
 
 func (p *pool) init(blocks int, tree *prompt.Tree, c *Core) {
@@ -53,20 +52,8 @@ func (p *pool) evict(n int) int {
 	}
 	if s.hi == s.lo {
 		p.empty(i)
-		p.lookAhead()
 	}
 	return int(k)
-}
-
-// lookAhead touches what the next eviction will look at, which is long out of
-// the processor's caches: nobody waits for it here.
-func (p *pool) lookAhead() {
-	if p.lru.oldest == noSeg {
-		return
-	}
-	if n := p.lru.at(p.lru.oldest).node; n != prompt.None {
-		p.ahead = p.tree.Start(n) + p.nodes.find(n).resident
-	}
 }
 
 // shrink takes the blocks from end on from the nodes they are in.
