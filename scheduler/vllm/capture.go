@@ -94,11 +94,9 @@ func (k *capture) stored(c *Core, r *request, from, to int) {
 	}
 }
 
-// evicted notes that the n highest blocks of a segment go.
-func (k *capture) evicted(c *Core, s *segment, n int32) {
-	if k.level != scheduler.CaptureEvents {
-		return
-	}
+// evicted notes that the n highest blocks of a segment go. It is called for
+// CaptureEvents alone.
+func (k *capture) evicted(s *segment, n int32) {
 	node := s.node
 	for i := s.hi - 1; i >= s.hi-n; i-- {
 		if node == prompt.None {

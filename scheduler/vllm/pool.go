@@ -39,7 +39,9 @@ func (p *pool) evict(n int) int {
 	i := p.lru.oldest
 	s := p.lru.at(i)
 	k := min(int32(n), s.hi-s.lo)
-	p.core.capture.evicted(p.core, s, k)
+	if p.core.capture.level == scheduler.CaptureEvents {
+		p.core.capture.evicted(s, k)
+	}
 	p.inactive -= int(k)
 	switch end := s.hi - k; {
 	case s.node != prompt.None:
