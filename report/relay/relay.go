@@ -39,12 +39,17 @@ type Relay struct {
 // faster than that waits for it in turn.
 const waiting = 2
 
+// batches is how many there are at most: those that wait, one that is filled and
+// one that is shown. None is given up, since memory that has been used is faster
+// than new memory.
+const batches = waiting + 2
+
 // New returns a relay to an observer, which is called on another goroutine from
 // now on until Close has returned.
 func New(to Observer) *Relay {
 	r := &Relay{
 		to: to, fill: newBatch(),
-		full: make(chan *batch, waiting), spare: make(chan *batch, waiting), done: make(chan struct{}),
+		full: make(chan *batch, waiting), spare: make(chan *batch, batches), done: make(chan struct{}),
 	}
 	go func() {
 		defer close(r.done)
@@ -75,10 +80,7 @@ func (r *Relay) show() {
 			r.guard(b)
 		}
 		b.reset()
-		select {
-		case r.spare <- b:
-		default:
-		}
+		r.spare <- b // there is room for all
 	}
 }
 

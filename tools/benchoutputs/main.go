@@ -111,9 +111,9 @@ func (s *settings) measure(ctx context.Context, out io.Writer) (held bool, err e
 		}
 		verdict := ""
 		if r.judged {
-			verdict = fmt.Sprintf("at most %.2f: ok", s.bound)
+			verdict = fmt.Sprintf("  at most %.2f: ok", s.bound)
 			if p.ratio > s.bound {
-				held, verdict = false, fmt.Sprintf("at most %.2f: MISSED", s.bound)
+				held, verdict = false, fmt.Sprintf("  at most %.2f: MISSED", s.bound)
 			}
 		}
 		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\n", r.name, p.plain.wall, p.with.wall, p.ratio, p.plain.cpu, p.with.cpu, verdict)
