@@ -125,7 +125,7 @@ func (f *Input) explain(err error) error {
 	case f.packed == "":
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF:
-		return fmt.Errorf("the %s data ends in the middle", f.packed)
+		return fmt.Errorf("the %s data ends in the middle, want the whole file", f.packed)
 	}
 	return fmt.Errorf("the %s data is damaged: %w", f.packed, err)
 }

@@ -83,11 +83,11 @@ func TestOpenRefuses(t *testing.T) {
 		bytes []byte
 		want  string
 	}{
-		{"gzip cut in its data", zipped[:len(zipped)-20], "the gzip data ends in the middle"},
-		{"gzip cut in its head", zipped[:5], "DAY: the gzip data ends in the middle"},
+		{"gzip cut in its data", zipped[:len(zipped)-20], "the gzip data ends in the middle, want the whole file"},
+		{"gzip cut in its head", zipped[:5], "DAY: the gzip data ends in the middle, want the whole file"},
 		{"gzip damaged", flipped, "the gzip data is damaged: gzip: invalid checksum"},
 		{"gzip and junk", append(bytes.Clone(zipped), "junk, no second member"...), "the gzip data is damaged: gzip: invalid header"},
-		{"zstd cut", squeezed[:len(squeezed)-10], "the zstd data ends in the middle"},
+		{"zstd cut", squeezed[:len(squeezed)-10], "the zstd data ends in the middle, want the whole file"},
 		{"a pointer", []byte("version https://git-lfs.github.com/spec/v1\noid"), "DAY: is a Git LFS pointer; fetch the real file, want JSON lines, plain or packed with gzip or zstd"},
 		{"zip", []byte("PK\x03\x04"), "DAY: is a zip archive, want JSON lines, plain or packed with gzip or zstd"},
 		{"parquet", []byte("PAR1..."), "DAY: is a Parquet file, want JSON lines, plain or packed with gzip or zstd"},

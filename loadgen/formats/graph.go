@@ -189,7 +189,7 @@ func (g *graphRows) branches() error {
 		for _, id := range n.starts {
 			at, ok := g.named[id]
 			if !ok {
-				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("branches names %s, which is not in the file", id))
+				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("branches names %s, which is not in the file; want a request of it", id))
 			}
 			g.nodes[at].startedBy(n)
 		}
@@ -200,7 +200,7 @@ func (g *graphRows) branches() error {
 			w := &n.waits[k]
 			at, ok := g.named[w.Name]
 			if !ok {
-				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("wait_for names %s, which is not in the file", w.Name))
+				return rowAt(g.s.Name, n.rec.Line, fmt.Errorf("wait_for names %s, which is not in the file; want a request of it", w.Name))
 			}
 			if !g.v2 && len(n.waits) > 1 && w.Relation == "sequence" && g.nodes[at].session != n.session {
 				w.Relation = "join"
