@@ -3,7 +3,7 @@
 // docs/timeline.md says what is where.
 //
 // Read timeline.go (what is shown), lane.go (the requests' own lanes and the
-// arrows), then json.go (how events are written).
+// arrows), then json.go and piece.go (how events are written).
 package timeline
 
 import (
