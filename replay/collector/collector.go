@@ -26,6 +26,7 @@ const never sim.Time = -1
 type Collector struct {
 	records []Record // by RequestID, which is the order of arrivals
 	gaps    gaps
+	early   bool // see EndedEarly
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -166,6 +167,10 @@ func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 		r.Tokens, r.Last = tokens, last
 	}
 }
+
+// EndedEarly says that the replay was ended before its requests were. The report
+// then counts the tokens that were gained, not those that were asked for.
+func (c *Collector) EndedEarly() { c.early = true }
 
 // Exclude keeps a request that was cancelled or failed out of the statistics of
 // single requests, as if it had not been admitted. Times between its tokens

@@ -249,6 +249,10 @@ func TestInclusion(t *testing.T) {
 	if c.Len() != 4 {
 		t.Errorf("%d requests, want 4", c.Len())
 	}
+	c.EndedEarly()
+	if early := c.Report(0); early.OutputTokens != 1 || early.Completed != 1 {
+		t.Errorf("ended early: %d output tokens of %d requests, want 1 of 1", early.OutputTokens, early.Completed)
+	}
 }
 
 // Without requests, tokens or time every statistic is 0 and nothing divides by 0.

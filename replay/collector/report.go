@@ -8,7 +8,7 @@ type Report struct {
 	Requests        int // that arrived
 	Completed       int // with an admission and a token: all that follows is about these
 	InputTokens     int
-	OutputTokens    int // asked for
+	OutputTokens    int // asked for; gained, when the replay was ended early
 	ProcessedTokens int // input and output
 
 	DurationMS float64 // instant of the last token
@@ -73,7 +73,7 @@ func (c *Collector) count(r *Report) {
 		}
 		r.Completed++
 		r.InputTokens += rec.InputTokens
-		r.OutputTokens += rec.OutputTokens
+		r.OutputTokens += c.answered(rec)
 		reused += rec.Reused
 		r.DurationMS = max(r.DurationMS, float64(rec.Last))
 	}
@@ -87,6 +87,14 @@ func (c *Collector) count(r *Report) {
 		r.PrefixCacheReusedRatio = float64(reused) / float64(r.InputTokens)
 	}
 	r.rates()
+}
+
+// answered is the number of output tokens that count for a request.
+func (c *Collector) answered(r *Record) int {
+	if c.early {
+		return min(r.Tokens, r.OutputTokens)
+	}
+	return r.OutputTokens
 }
 
 // SetWall states the real time of the simulation, and what is divided by it.

@@ -54,6 +54,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 // result derives the report of what has been collected.
 func (r *run) result(started time.Time) *Result {
+	if r.partial {
+		r.col.EndedEarly()
+	}
 	report := r.col.Report(0)
 	report.SetWall(time.Since(started))
 	if r.cfg.Reject {

@@ -59,6 +59,9 @@ const timerBound = 2.0
 func (x *run) result(cause error, wall time.Duration) *Result {
 	r := &Result{Collector: x.rec.col, Stats: x.stats, Cause: cause, Failed: x.failed}
 	r.Cancelled = x.cancelled
+	if cause != nil {
+		x.rec.col.EndedEarly()
+	}
 	r.Report = x.rec.col.Report(0)
 	r.Report.SetWall(wall)
 	fields := []collector.Field{
