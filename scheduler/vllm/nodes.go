@@ -18,8 +18,7 @@ type node struct {
 
 // nodes maps node ids to states. It is a hash table with linear probing that
 // closes the gap where a node leaves: an engine knows few of a long trace's
-// nodes at once, and they had better lie close together. Neighbours, of which
-// paths are made, have neighbouring places.
+// nodes at once, and they had better lie close together.
 //
 // Nodes move when others come or leave.
 type nodes struct {
@@ -39,11 +38,11 @@ func newNodes(places int) nodes {
 	return t
 }
 
-// home is where the search for n begins.
+// home is where the search for n begins. The factor is that of the golden
+// section, which keeps nodes that follow each other, all of them or every so
+// many, out of each other's way.
 func (t *nodes) home(n prompt.NodeID) int {
-	const together = 8
-	h := uint64(uint32(n)/together) * 0x9e3779b97f4a7c15 >> (t.shift & 63)
-	return int(h) ^ int(uint32(n)%together)
+	return int(uint64(uint32(n)) * 0x9e3779b97f4a7c15 >> (t.shift & 63))
 }
 
 // find is the state of n; one without blocks and holders, which is not to be
