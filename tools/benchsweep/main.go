@@ -135,6 +135,7 @@ func (s *settings) cores(ctx context.Context, out io.Writer) (held bool, err err
 	held = ratio >= s.speedup
 	fmt.Fprintf(out, "1 core   %v (processor %v)\n", ms(one.wall), ms(one.cpu))
 	fmt.Fprintf(out, "2 cores  %v (processor %v): %.2f times as fast, at least %.2f: %s\n", ms(two.wall), ms(two.cpu), ratio, s.speedup, verdict(held))
+	fmt.Fprintf(out, "by processor time, two idle cores are %.2f times as fast at most\n", 2*one.cpu.Seconds()/two.cpu.Seconds())
 	return held, nil
 }
 
