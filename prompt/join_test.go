@@ -162,3 +162,27 @@ func TestJoinedMany(t *testing.T) {
 		}
 	}
 }
+
+// Hash ids that all want the same places of the table while the tree is made
+// are told apart all the same: first ids far apart, and one id after many
+// others.
+func TestJoinedCrowds(t *testing.T) {
+	const count = 3000
+	for _, shift := range []int{0, 12, 40} {
+		var ids [][]uint64
+		for i := range uint64(count) {
+			ids = append(ids, []uint64{i << shift}, []uint64{i << shift, 7}, []uint64{i << shift, 9})
+		}
+		tree := prompt.NewTree(4, 4, prompt.Options{Joined: true})
+		prompts := tree.AddAll(len(ids), func(i int) ([]uint64, int) { return ids[i], 4 * len(ids[i]) })
+		if tree.Len() != len(ids) {
+			t.Fatalf("shift %d: %d nodes, want %d", shift, tree.Len(), len(ids))
+		}
+		for i := range prompts {
+			path, first := prompts[i].Nodes, prompts[i/3*3].Nodes[0]
+			if len(path) != len(ids[i]) || path[0] != first || i%3 > 0 && tree.Parent(path[1]) != first {
+				t.Fatalf("shift %d: prompt %d is %v after %v", shift, i, path, first)
+			}
+		}
+	}
+}
