@@ -97,4 +97,19 @@ func (t *target) simulated(k int, out *Outcome, space []float64) []float64 {
 	return space
 }
 
+// misses are the relative errors of the means.
+func (t *target) misses(out *Outcome, space []float64) (all [3]float64) {
+	for k := range all {
+		sum, n := 0.0, 0
+		for j, s := range t.simulated(k, out, space) {
+			if !math.IsNaN(t.measured[k][j]) {
+				sum += s
+				n++
+			}
+		}
+		all[k] = sum/float64(n)/t.mean[k] - 1
+	}
+	return all
+}
+
 func square(x float64) float64 { return x * x }

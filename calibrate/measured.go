@@ -8,7 +8,7 @@
 // is judged on the other.
 //
 // Read measured.go, client.go, settings.go and prompts.go for what comes in, simulate.go
-// for a run, form.go, loss.go, search.go and fit.go for the fit, then errors.go,
+// for a run, form.go, loss.go, search.go, polish.go and fit.go for the fit, then errors.go,
 // trusted.go and report.go for what is told.
 package calibrate
 

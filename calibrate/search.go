@@ -122,7 +122,7 @@ const (
 
 // fit finds the parameters with which the simulated requests come out most like
 // the chosen measured ones: for each form by the effects of its parameters, from
-// the best of them by trial.
+// the best of them by trial, and at last the means by themselves.
 func fit(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
 	s := &search{ctx: ctx, sim: sim, target: t, start: start(&sim.settings)}
 	best, err := s.candidates()
@@ -140,6 +140,9 @@ func fit(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
 		if best.point, err = s.descend(best.point, stage.edge, stage.runs); err != nil {
 			return fitted{}, err
 		}
+	}
+	if best.point, err = s.polish(best.point); err != nil {
+		return fitted{}, err
 	}
 	return fitted{s.form, s.form.set(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
 }

@@ -1,0 +1,67 @@
+package calibrate
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// A polish brings means closer to those measured where it can, and never further off.
+func TestPolish(t *testing.T) {
+	m, err := Read(measure(t, 200), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := parts(m, 0)
+	target := newTarget(m, all[0].warm(m))
+	s := &search{ctx: t.Context(), sim: sim, target: target, start: truth(), form: forms()[1]}
+	s.start.Graphs = m.Settings.Graphs
+	far, near := 0.0, 0.0
+	for i := range 4 {
+		from := point{u: make([]float64, 4)}
+		from.u[i] = 0.02
+		from.loss = s.loss(from.u)
+		before := target.misses(&s.out, nil)
+		to, err := s.polish(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.loss(to.u)
+		after := target.misses(&s.out, nil)
+		if size(after) > size(before) {
+			t.Errorf("parameter %d: means are off by %v after a polish, %v before", i, after, before)
+		}
+		far, near = far+size(before), near+size(after)
+	}
+	if near >= far {
+		t.Errorf("means are off by %v after four polishes as before", near)
+	}
+	// Exact means are left alone.
+	exact := point{u: make([]float64, 4)}
+	exact.loss = s.loss(exact.u)
+	if to, err := s.polish(exact); err != nil || to.u[0] != 0 || to.u[3] != 0 {
+		t.Errorf("the server's own parameters moved to %v, %v", to.u, err)
+	}
+}
+
+// The cheapest step undoes the misses, with the parameter that costs least where
+// two have the same effects.
+func TestCheapest(t *testing.T) {
+	curvature := mat.NewSymDense(4, []float64{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 100})
+	effects := mat.NewDense(3, 4, []float64{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 2, 0})
+	step := cheapest(curvature, effects, [3]float64{0.01, -0.02, 0.03})
+	want := []float64{0.01, -0.02, 0.015, 0.0001}
+	for a := range want {
+		if len(step) != len(want) || math.Abs(step[a]-want[a]) > 0.02*math.Abs(want[a]) {
+			t.Fatalf("step %v, want %v, give or take 2 %%", step, want)
+		}
+	}
+	if step := cheapest(curvature, effects, [3]float64{0, 5, 0}); step != nil {
+		t.Errorf("step %v, want none where it would be so long", step)
+	}
+}
