@@ -12,8 +12,8 @@ import (
 // ErrLeaseLost says that the lease a runtime was registered under is gone.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// ErrNoInstances says that nobody serves the endpoint that was called. It comes
-// as the cause of a CannotConnect.
+// ErrNoInstances says that nobody serves the endpoint, or the instance of it, that
+// was called: nothing was sent to anybody. It comes as the cause of a CannotConnect.
 var ErrNoInstances = errors.New("no instances")
 
 // refused is the error that a caller gets for a worker's refusal.
@@ -23,6 +23,9 @@ func refused(r *refusal) error {
 		return nil
 	case r.code == "400":
 		return fault.New(fault.InvalidArgument, "%s", r.text)
+	}
+	if r.code == "503" {
+		return fault.New(fault.CannotConnect, "%s: %w", r.text, ErrNoInstances)
 	}
 	return fault.New(fault.CannotConnect, "%s", r.text)
 }

@@ -207,7 +207,7 @@ func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
 	}
 	h.mu.Unlock()
 	if taker == nil {
-		return fault.New(fault.CannotConnect, "nobody serves %s", to.Transport.Subject)
+		return fault.New(fault.CannotConnect, "nobody serves %s: %w", to.Transport.Subject, ErrNoInstances)
 	}
 	answer := make(chan *refusal, 1)
 	m.at = time.Now()

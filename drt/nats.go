@@ -286,6 +286,8 @@ func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {
 		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hex(to.ID))
 	case errors.Is(err, context.DeadlineExceeded) && p.conn.IsConnected():
 		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
+	case errors.Is(err, nats.ErrNoResponders) && !p.unsettled():
+		err = fmt.Errorf("%w: %w", ErrNoInstances, err)
 	}
 	return p.unreached(to, err)
 }

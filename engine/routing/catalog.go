@@ -30,6 +30,7 @@ type Catalog struct {
 	options Options
 	quit    context.CancelFunc
 	done    sync.WaitGroup
+	workers chan struct{} // gets one when those of a pool have changed
 
 	mu      sync.Mutex
 	pools   map[drt.Name]*Pool
@@ -48,7 +49,8 @@ func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model str
 	ctx, quit := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Catalog{
 		rt: rt, cards: cards, options: o, quit: quit, seen: seen,
-		pools: make(map[drt.Name]*Pool), models: make(map[string]*Served), changed: make(chan struct{}),
+		workers: make(chan struct{}, 1),
+		pools:   make(map[drt.Name]*Pool), models: make(map[string]*Served), changed: make(chan struct{}),
 	}
 	c.done.Go(func() { c.follow(ctx) })
 	return c, nil
@@ -71,6 +73,7 @@ func (c *Catalog) follow(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-c.workers:
 		case <-ctx.Done():
 			return
 		}
@@ -84,7 +87,8 @@ type kind struct {
 	cards int
 }
 
-// note takes in the cards that there are now.
+// note takes in the cards that there are now. A worker shows its card before it
+// can be called, so that those are counted that can be.
 func (c *Catalog) note(ctx context.Context, cards []drt.Card) error {
 	var errs error
 	kinds := make(map[string][]kind)
@@ -111,6 +115,9 @@ func (c *Catalog) note(ctx context.Context, cards []drt.Card) error {
 			continue
 		}
 		m := c.models[name]
+		if m == nil && n == 0 {
+			continue
+		}
 		if m == nil {
 			m = &Served{Name: name, Since: time.Now()}
 			c.models[name] = m
@@ -136,8 +143,8 @@ func addKind(all []kind, k kind) []kind {
 	return append(all, k)
 }
 
-// target is who answers for a model: workers that do all of a request, or a pair;
-// nil if there is only one half of a pair. Of several endpoints, the one with most
+// target is who answers for a model, and how many there are: workers that do all
+// of a request, or a pair; nil if there is only one half of a pair. Of several endpoints, the one with most
 // workers is taken, then the first by name.
 func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int, error) {
 	slices.SortFunc(kinds, func(a, b kind) int {
@@ -155,7 +162,7 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 		if err != nil {
 			return nil, 0, err
 		}
-		return p, k.cards, nil
+		return p, len(p.Workers()), nil
 	}
 	first, second := of(engine.Prefill), of(engine.Decode)
 	if first == nil || second == nil {
@@ -166,7 +173,7 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, 0, err
 	}
-	return &Pair{Prefill: prefill, Decode: decode}, min(first.cards, second.cards), nil
+	return &Pair{Prefill: prefill, Decode: decode}, min(len(prefill.Workers()), len(decode.Workers())), nil
 }
 
 // pool is that of an endpoint. c.mu is held.
@@ -176,7 +183,12 @@ func (c *Catalog) pool(ctx context.Context, name drt.Name, stage router.Stage) (
 	}
 	o := c.options
 	o.Stage = stage
-	p, err := Open(ctx, c.rt, c.cards, name, o)
+	p, err := open(ctx, c.rt, c.cards, name, o, func() {
+		select {
+		case c.workers <- struct{}{}:
+		default:
+		}
+	})
 	if err == nil {
 		c.pools[name] = p
 	}

@@ -58,6 +58,7 @@ type Pool struct {
 	kv      *kvroute.Route // nil without KV
 	quit    context.CancelFunc
 	done    sync.WaitGroup
+	noted   func() // called when known has changed; may be nil
 
 	mu      sync.Mutex
 	known   map[uint64]engine.ModelCard // of workers that serve now
@@ -66,6 +67,11 @@ type Pool struct {
 
 // Open begins to follow the workers of an endpoint. The pool lives until Close.
 func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name, o Options) (*Pool, error) {
+	return open(ctx, rt, cards, name, o, nil)
+}
+
+// open is Open, with somebody who is told when workers have come or gone.
+func open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name, o Options, noted func()) (*Pool, error) {
 	endpoint, err := rt.Endpoint(name.Namespace, name.Component, name.Endpoint)
 	if err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	}
 	follow, quit := context.WithCancel(context.Background())
 	p := &Pool{
-		name: name, client: client, cards: cards, options: o, quit: quit,
+		name: name, client: client, cards: cards, options: o, quit: quit, noted: noted,
 		known: make(map[uint64]engine.ModelCard), changed: make(chan struct{}),
 	}
 	if o.Mode == KV {
@@ -152,10 +158,13 @@ func (p *Pool) note(instances []drt.Instance, cards []drt.Card) {
 		known[c.ID] = card
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.known = known
 	close(p.changed)
 	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	if p.noted != nil {
+		p.noted()
+	}
 }
 
 func readCard(text json.RawMessage) (engine.ModelCard, error) {
