@@ -183,12 +183,13 @@ func (c *Catalog) pool(ctx context.Context, name drt.Name, stage router.Stage) (
 	}
 	o := c.options
 	o.Stage = stage
-	p, err := open(ctx, c.rt, c.cards, name, o, func() {
+	o.noted = func() {
 		select {
 		case c.workers <- struct{}{}:
 		default:
 		}
-	})
+	}
+	p, err := Open(ctx, c.rt, c.cards, name, o)
 	if err == nil {
 		c.pools[name] = p
 	}

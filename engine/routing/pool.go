@@ -47,6 +47,8 @@ type Options struct {
 	Metrics    func(drt.Name) drt.ClientMetrics // of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans that nobody sees
 	Warn       func(string)                     // nil: nobody is warned
+
+	noted func() // called when workers have come or gone; may be nil
 }
 
 // Pool is the workers of an endpoint. Any goroutine may use it.
@@ -58,7 +60,6 @@ type Pool struct {
 	kv      *kvroute.Route // nil without KV
 	quit    context.CancelFunc
 	done    sync.WaitGroup
-	noted   func() // called when known has changed; may be nil
 
 	mu      sync.Mutex
 	known   map[uint64]engine.ModelCard // of workers that serve now
@@ -67,11 +68,6 @@ type Pool struct {
 
 // Open begins to follow the workers of an endpoint. The pool lives until Close.
 func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name, o Options) (*Pool, error) {
-	return open(ctx, rt, cards, name, o, nil)
-}
-
-// open is Open, with somebody who is told when workers have come or gone.
-func open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name, o Options, noted func()) (*Pool, error) {
 	endpoint, err := rt.Endpoint(name.Namespace, name.Component, name.Endpoint)
 	if err != nil {
 		return nil, err
@@ -96,7 +92,7 @@ func open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	}
 	follow, quit := context.WithCancel(context.Background())
 	p := &Pool{
-		name: name, client: client, cards: cards, options: o, quit: quit, noted: noted,
+		name: name, client: client, cards: cards, options: o, quit: quit,
 		known: make(map[uint64]engine.ModelCard), changed: make(chan struct{}),
 	}
 	if o.Mode == KV {
@@ -162,8 +158,8 @@ func (p *Pool) note(instances []drt.Instance, cards []drt.Card) {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	if p.noted != nil {
-		p.noted()
+	if p.options.noted != nil {
+		p.options.noted()
 	}
 }
 
