@@ -83,6 +83,8 @@ func (e *encoder) slice(b []byte, t *track, from, to sim.Time) []byte {
 // title names a slice of passes, and begins its arguments.
 func (e *encoder) title(b []byte, s *slice) []byte {
 	switch {
+	case s.prompt > 0 && s.received:
+		b = integer(put(b, &e.receive), s.prompt)
 	case s.prompt > 0:
 		b = integer(put(b, &e.prefill), s.prompt)
 		if s.tokens > 0 {

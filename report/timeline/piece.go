@@ -29,7 +29,8 @@ func put(b []byte, p *piece) []byte {
 // fixed are the pieces of which there is one.
 type fixed struct {
 	request, local, id, dur, end, quote            piece
-	prefill, alsoDecode, decode, times, passes     piece
+	prefill, receive, alsoDecode, decode           piece
+	times, passes                                  piece
 	prompt, tokens, admitted, preempted, prefillMS piece
 	placed, asked, chosen, ofPrompt, blocks        piece
 	to                                             [3]piece // by stage
@@ -43,7 +44,7 @@ func newFixed() fixed {
 		local:   newPiece(`,"id2":{"local":"`), id: newPiece(`,"id":`),
 		dur: newPiece(`,"dur":`), end: newPiece(`}}`), quote: newPiece(`"}`),
 
-		prefill: newPiece(`,"name":"prefill `), alsoDecode: newPiece(`, decode `), decode: newPiece(`,"name":"decode `),
+		prefill: newPiece(`,"name":"prefill `), receive: newPiece(`,"name":"receive `), alsoDecode: newPiece(`, decode `), decode: newPiece(`,"name":"decode `),
 		times: newPiece(` x`), passes: newPiece(`","args":{"passes":`),
 		prompt: newPiece(`,"prompt_tokens":`), tokens: newPiece(`,"tokens":`), admitted: newPiece(`,"admitted":`),
 		preempted: newPiece(`,"preempted":`), prefillMS: newPiece(`,"prefill_ms":`),

@@ -86,6 +86,7 @@ type slice struct {
 	held, cached    int // after the last
 	running, queued int
 	detailed        bool
+	received        bool // prompt tokens come with a KV cache that was handed over, and cost no time
 }
 
 // The processes of the trace: the router, the requests, then the workers, those
@@ -204,6 +205,7 @@ func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 			w.put(k)
 		}
 		k.open.add(p)
+		k.open.received = stage == scheduler.Decode
 	}
 	w.follow(stage, k, p)
 }

@@ -84,6 +84,9 @@ func TestCountsAreTheReports(t *testing.T) {
 				default:
 					passes += int(e.Args["passes"].(float64))
 					tokens += int(e.Args["passes"].(float64) * e.Args["tokens"].(float64))
+					if verb, _, _ := strings.Cut(e.Name, " "); verb != "decode" && (verb == "receive") != (e.PID >= 2_000_000) {
+						t.Errorf("process %d has a pass %q, want prompts received on decode workers, from 2,000,000, and nowhere else", e.PID, e.Name)
+					}
 				}
 			}
 			want := result.Report.OutputTokens
