@@ -14,6 +14,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -128,7 +129,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	p := timing.Profile{Version: timing.ProfileVersion, Parameters: truth()}
 	p.Parameters.Graphs = m.Settings.Graphs
 	path := filepath.Join(t.TempDir(), "p.json")
-	if err := p.Write(path); err != nil {
+	if err := collector.WriteFile(path, p.Write); err != nil {
 		t.Fatal(err)
 	}
 	var out Outcome

@@ -39,7 +39,7 @@ const crowdMemory = 512
 // memory.
 func TestCrowd(t *testing.T) {
 	if !*crowd {
-		t.Skip("only with -crowd (make frontend-crowd)")
+		t.Skip("skipped: only with -crowd (make frontend-crowd)")
 	}
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), asServer+"=1")

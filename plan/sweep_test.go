@@ -109,7 +109,7 @@ func sweepOf(t *testing.T, journal string, ran *atomic.Int64) (*Sweep, *Grid) {
 // A sweep goes on where it was interrupted, even in the middle of a line, and
 // tries again what failed.
 func TestJournal(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "done.jsonl")
+	path := filepath.Join(t.TempDir(), "made", "done.jsonl")
 	var ran atomic.Int64
 	s, g := sweepOf(t, path, &ran)
 	outcomes, n, err := s.Do(t.Context())

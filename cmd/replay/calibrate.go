@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // calibration holds the flags of replay calibrate.
@@ -85,7 +86,7 @@ func (f *calibration) run(ctx context.Context, s streams, dir string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if f.profile != "" {
-		if err := r.Profile.Write(f.profile); err != nil {
+		if err := collector.WriteFile(f.profile, r.Profile.Write); err != nil {
 			return fmt.Errorf("--profile: %w", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // says what it lacks, and has nothing in it that talks to a cluster.
 func TestOfflineProgram(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a program")
+		t.Skip("skipped: builds a program, which takes seconds")
 	}
 	here, _ := os.Getwd()
 	program := filepath.Join(t.TempDir(), "replay")

@@ -18,7 +18,8 @@ type Output struct {
 	gzip *gzip.Writer
 }
 
-// Create starts the file at path; "" and "-" are stdout. It is to end with
+// Create starts the file at path, and the directories above it; "" and "-" are
+// stdout. It is to end with
 // Commit or Abort.
 func Create(path string, stdout io.Writer) (*Output, error) {
 	if path == "" || path == "-" {
@@ -27,6 +28,9 @@ func Create(path string, stdout io.Writer) (*Output, error) {
 	if stat, err := os.Stat(path); err == nil && !stat.Mode().IsRegular() && !stat.IsDir() {
 		file, err := os.OpenFile(path, os.O_WRONLY, 0) // a device or a pipe
 		return &Output{w: file, file: file}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -3,6 +3,7 @@ package timing
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 )
@@ -121,11 +122,12 @@ func LoadProfile(path string) (*Profile, error) {
 	return p, nil
 }
 
-// Write writes p to a file.
-func (p *Profile) Write(path string) error {
+// Write writes p as JSON, for Load.
+func (p *Profile) Write(w io.Writer) error {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	_, err = w.Write(append(text, '\n'))
+	return err
 }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// The profile is written whole, into a directory that is not there yet, and is
+// read again.
+func TestCalibrateCommand(t *testing.T) {
+	measured := filepath.Join("..", "..", "..", "shared", "vllm-runs", "RTXPRO6000_Llama-3.1-8B")
+	switch _, err := os.Stat(measured); {
+	case err != nil:
+		t.Skip("skipped: the measured runs are not there")
+	case testing.Short():
+		t.Skip("skipped: fits for seconds")
+	case invariant.Enabled:
+		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
+	}
+	profile := filepath.Join(t.TempDir(), "deep", "er", "p.json")
+	var out, errs bytes.Buffer
+	if code := run([]string{"calibrate", measured, "--profile", profile}, nil, &out, &errs); code != exitDone || errs.Len() > 0 {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	if _, err := timing.Load(profile); err != nil {
+		t.Error(err)
+	}
+	if files, err := os.ReadDir(filepath.Dir(profile)); err != nil || len(files) != 1 {
+		t.Errorf("%v beside the profile, %v", files, err)
+	}
+}
