@@ -11,56 +11,35 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(newSettings().tool.Run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // settings are the flags.
 type settings struct {
-	pairs  int
-	bound  float64
-	trace  string
-	binary string
+	tool  stopwatch.Tool
+	bound float64
 }
 
-func run(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("benchoutputs", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	var s settings
-	fs.IntVar(&s.pairs, "pairs", 21, "pairs of runs per row")
+func newSettings() *settings {
+	s := new(settings)
+	s.tool = stopwatch.Tool{Name: "benchoutputs", Pairs: 21, Unit: "pairs of runs per row", Bind: s.bind, Measure: s.measure}
+	return s
+}
+
+func (s *settings) bind(fs *flag.FlagSet) {
 	fs.Float64Var(&s.bound, "bound", 1.5, "most that a run with per-request file and timeline may take, in runs without")
-	fs.StringVar(&s.trace, "trace", "../shared/traces/mooncake_conversation.jsonl", "the trace to replay")
-	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
-	if err := fs.Parse(args); err != nil {
-		return 2
-	}
-	if s.pairs < 1 || fs.NArg() > 0 {
-		fmt.Fprintln(stderr, "benchoutputs: want flags only, and at least one pair")
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	held, err := s.measure(ctx, stdout)
-	if err != nil {
-		fmt.Fprintf(stderr, "benchoutputs: %v\n", err)
-		return 1
-	}
-	if !held {
-		return 1
-	}
-	return 0
 }
 
 // row is outputs whose cost is measured.
@@ -84,23 +63,8 @@ func rows() []row {
 }
 
 // measure prints the table and says whether the bound holds.
-func (s *settings) measure(ctx context.Context, out io.Writer) (held bool, err error) {
-	if _, err := os.Stat(s.trace); err != nil {
-		fmt.Fprintf(out, "benchoutputs: skipped, there is no trace at %s\n", s.trace)
-		return true, nil
-	}
-	dir, err := os.MkdirTemp("", "benchoutputs")
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if s.binary == "" {
-		s.binary = filepath.Join(dir, "replay")
-		if text, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "./cmd/replay").CombinedOutput(); err != nil {
-			return false, fmt.Errorf("go build ./cmd/replay: %w\n%s", err, text)
-		}
-	}
-	fmt.Fprintf(out, "%s, 8 workers, KV router; %d pairs of whole commands on %d cores, medians\n", filepath.Base(s.trace), s.pairs, runtime.NumCPU())
+func (s *settings) measure(ctx context.Context, dir string, out io.Writer) (held bool, err error) {
+	fmt.Fprintf(out, "%s, 8 workers, KV router; %d pairs of whole commands on %d cores, medians\n", filepath.Base(s.tool.Trace), s.tool.Pairs, runtime.NumCPU())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "with\tplain ms\tms\tratio\tCPU plain ms\tCPU ms\t\n")
 	held = true
@@ -135,7 +99,7 @@ type pairs struct {
 func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
 	var plain, with []cost
 	var ratios []float64
-	for i := range s.pairs + 1 {
+	for i := range s.tool.Pairs + 1 {
 		files, err := os.MkdirTemp(dir, "files")
 		if err != nil {
 			return pairs{}, err
@@ -160,16 +124,9 @@ func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
 
 // once runs the replay.
 func (s *settings) once(ctx context.Context, outputs ...string) (cost, error) {
-	args := append([]string{"trace", s.trace, "--workers", "8", "--router", "kv", "--block-size", "512"}, outputs...)
-	cmd := exec.CommandContext(ctx, s.binary, args...)
-	started := time.Now()
-	text, err := cmd.CombinedOutput()
-	wall := time.Since(started)
-	if err != nil {
-		return cost{}, fmt.Errorf("replay %v: %w\n%s", args, err, text)
-	}
-	state := cmd.ProcessState
-	return cost{ms(wall), ms(state.UserTime() + state.SystemTime())}, nil
+	args := append([]string{"trace", s.tool.Trace, "--workers", "8", "--router", "kv", "--block-size", "512"}, outputs...)
+	c, err := s.tool.Once(ctx, args...)
+	return cost{ms(c.Wall), ms(c.CPU)}, err
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

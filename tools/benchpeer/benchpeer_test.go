@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 // script is a shell script that writes a report wherever it is told to.
@@ -239,7 +240,7 @@ func TestPeakIsTheCommandsOwn(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir("../..")
 	l := &place{dir, filepath.Join(dir, "launch")}
-	if err := build(t.Context(), l.launch, "./tools/benchpeer/launch"); err != nil {
+	if err := stopwatch.Build(t.Context(), l.launch, "./tools/benchpeer/launch"); err != nil {
 		t.Fatal(err)
 	}
 	p := program{name: "small", argv: []string{script(t, dir, "small", "say 2 7")}, timeout: time.Minute}

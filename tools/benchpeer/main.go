@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -139,7 +140,7 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b := &bench{settings: *s, place: place{dir, filepath.Join(dir, "launch")}, out: out, status: status}
-	if err := build(ctx, b.place.launch, "./tools/benchpeer/launch"); err != nil {
+	if err := stopwatch.Build(ctx, b.place.launch, "./tools/benchpeer/launch"); err != nil {
 		return 0, err
 	}
 	if b.ours, err = s.ourProgram(ctx, "ours", s.binary, filepath.Join(dir, "replay")); err != nil {
@@ -169,41 +170,12 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 func (s *settings) ourProgram(ctx context.Context, name, binary, path string, flags ...string) (program, error) {
 	if binary == "" {
 		binary = path
-		if err := build(ctx, binary, "./cmd/replay", flags...); err != nil {
+		if err := stopwatch.Build(ctx, binary, "./cmd/replay", flags...); err != nil {
 			return program{}, err
 		}
 	}
 	binary, err := filepath.Abs(binary)
 	return program{name: name, argv: []string{binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: s.timeout}, err
-}
-
-// build builds a program as make does. The binary is a copy, which lies in memory as one that
-// is read from a disk. What the linker wrote lies there in larger pieces, and a
-// process counts all of a piece that it touches: up to 7 MiB more.
-func build(ctx context.Context, binary, path string, flags ...string) error {
-	linked := binary + ".linked"
-	args := append(append([]string{"build", "-o", linked}, flags...), path)
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s: %w\n%s", path, err, out)
-	}
-	return errors.Join(copyProgram(binary, linked), os.Remove(linked))
-}
-
-// copyProgram copies in small pieces.
-func copyProgram(to, from string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // peerProgram is a release of the reference, installed when it is not yet.
