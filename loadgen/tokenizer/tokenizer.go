@@ -17,8 +17,8 @@ type Tokenizer struct {
 	normalize  []normalizer
 	split      []splitter
 	model      *bpe
-	head, tail []uint32 // tokens that every text begins and ends with
-	pieces     []string
+	head, tail []uint32    // tokens that every text begins and ends with
+	pieces     [2][]string // of the text in hand, and room for what they are cut into
 }
 
 // Append appends the tokens of text, with those that the model wants before and
@@ -30,16 +30,7 @@ func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
 
 // AppendBare appends the tokens of text alone, as those of an answer.
 func (t *Tokenizer) AppendBare(dst []uint32, text string) []uint32 {
-	first := true
-	t.exact.cut(text, func(part string, id uint32, added bool) {
-		if added {
-			dst = append(dst, id)
-		} else {
-			dst = t.section(dst, part, first)
-		}
-		first = false
-	})
-	return dst
+	return t.exact.around(dst, text, true, t.section)
 }
 
 // section appends the tokens of a part of the text without added tokens; first
@@ -48,11 +39,17 @@ func (t *Tokenizer) section(dst []uint32, part string, first bool) []uint32 {
 	for _, n := range t.normalize {
 		part = n(part)
 	}
-	t.normal.cut(part, func(part string, id uint32, added bool) {
+	return t.normal.around(dst, part, first, t.words)
+}
+
+// around appends the tokens of text: those that were added to the model's own as
+// they are, those of what is between them by way of rest.
+func (a *addedTokens) around(dst []uint32, text string, first bool, rest func(dst []uint32, part string, first bool) []uint32) []uint32 {
+	a.cut(text, func(part string, id uint32, added bool) {
 		if added {
 			dst = append(dst, id)
 		} else {
-			dst = t.words(dst, part, first)
+			dst = rest(dst, part, first)
 		}
 		first = false
 	})
@@ -61,19 +58,19 @@ func (t *Tokenizer) section(dst []uint32, part string, first bool) []uint32 {
 
 // words appends the tokens of normalized text.
 func (t *Tokenizer) words(dst []uint32, text string, first bool) []uint32 {
-	pieces := append(t.pieces[:0], text)
+	pieces, next := append(t.pieces[0][:0], text), t.pieces[1]
 	for _, s := range t.split {
-		var next []string
+		next = next[:0]
 		for i, p := range pieces {
 			next = s(next, p, first && i == 0)
 		}
-		pieces = next
+		pieces, next = next, pieces
 	}
 	for _, p := range pieces {
 		if p != "" {
 			dst = t.model.append(dst, p)
 		}
 	}
-	t.pieces = pieces
+	t.pieces = [2][]string{pieces, next}
 	return dst
 }
