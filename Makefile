@@ -98,7 +98,7 @@ interop: ## talk with the published Python package, as its caller and its worker
 bench: ## run the benchmarks COUNT times, as benchstat likes them
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./bench/...
 
-bench-peer: ## measure speed and memory against the reference; takes hours (docs/performance.md)
+bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
 	$(GO) run ./tools/benchpeer
 
 bench-outputs: ## measure what the files that a run leaves cost

@@ -1,7 +1,7 @@
 // Command benchpeer measures how much faster this program is than the published
 // reference, and whether its time and memory grow with the work alone.
 //
-//	go run ./tools/benchpeer                    the whole table; takes half an hour
+//	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
 //	go run ./tools/benchpeer -quick             one pair of runs, smaller workloads
 //	go run ./tools/benchpeer -scale             a million requests, 512 workers
