@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,8 @@ func exists(path string) bool {
 }
 
 // enterRepository makes a directory the current one that has links to all that
-// is in the root, the files of testdata/files, and the program in bin.
+// is in the root but what commands have left there (.gitignore), the files of
+// testdata/files, and the program in bin.
 func enterRepository(t *testing.T, here, root string) string {
 	t.Helper()
 	dir := enterFiles(t, here)
@@ -67,7 +69,15 @@ func enterRepository(t *testing.T, here, root string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ignored, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := strings.Fields(string(ignored))
 	for _, e := range entries {
+		if slices.Contains(left, "/"+e.Name()+"/") {
+			continue
+		}
 		if err := os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())); err != nil {
 			t.Fatal(err)
 		}
