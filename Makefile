@@ -62,25 +62,25 @@ online-accuracy: ## hold replays in real time to bounds around their twins on th
 	$(GO) run ./tools/onlineaccuracy
 
 online-soak: ## have 10,000 requests in the mocker at once, three in ten cancelled at random moments
-	$(GO) test ./engine/mocker -run TestCrowd -count 1 -v -soak
+	$(GO) test ./live/mocker -run TestCrowd -count 1 -v -soak
 
 worker-signals: ## hold the shutdown of a worker to its limits by the clock; wants an idle machine
-	$(GO) test ./engine -run TestSignalsToProcesses -count 1 -v -clocked
+	$(GO) test ./live/engine -run TestSignalsToProcesses -count 1 -v -clocked
 
 online-runs: ## make 1,000 short replays in real time under the race detector
 	$(GO) test -race ./replay/online -run TestManyRuns -count 1 -v -runs 1000
 
 kv-snapshot: ## measure a snapshot of 89,700 KV blocks, kill 50 subscribers under load, publish to one that never reads
-	$(GO) test ./kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
+	$(GO) test ./live/kvevents -run 'TestLargeSnapshot|TestKilledSubscriber' -count 1 -timeout 30m -v -kv-snapshot
 	$(GO) test ./replay/online -run TestStalledConsumerCostsNothing -count 1 -v -kv-tee
 
 kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs into bin/pyzmq
 	test -x bin/pyzmq/bin/python || python3 -m venv bin/pyzmq
 	bin/pyzmq/bin/python -c 'import zmq' 2> /dev/null || bin/pyzmq/bin/python -m pip install -q pyzmq
-	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./kvevents/... -run 'Libzmq|Other' -count 1 -v
+	REPLAY_PYTHON=$(abspath bin/pyzmq/bin/python) $(GO) test ./live/kvevents/... -run 'Libzmq|Other' -count 1 -v
 
 cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
-	$(GO) test ./drt -run Fault -count 1 -timeout 10m -v -faults
+	$(GO) test ./live/drt -run Fault -count 1 -timeout 10m -v -faults
 	$(GO) test ./cmd/replay -run TestClusterFault -count 1 -timeout 10m -v -full-cluster
 
 cluster-soak: ## have 2,000 streams on 4 worker processes at once, and kill one of them every 10 s for a minute
@@ -90,13 +90,13 @@ cluster-accuracy: ## replay on worker processes, and compare with the same repla
 	$(GO) test ./cmd/replay -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
 frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders and great bodies
-	$(GO) test ./frontend -run TestCrowd -count 1 -v -crowd
+	$(GO) test ./live/frontend -run TestCrowd -count 1 -v -crowd
 
 interop: ## talk with the published Python package, as its caller and its worker
 	.ci/interop $(PEERS)
 
 bench: ## run the benchmarks COUNT times, as benchstat likes them
-	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./bench/...
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./tools/bench/...
 
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
 	$(GO) run ./tools/benchpeer
@@ -112,7 +112,7 @@ docs: ## run every command of README and docs, the walk and the workflow among t
 	$(GO) test -count=1 -v ./docs
 
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
-	$(GO) test ./bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
+	$(GO) test ./tools/bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
 
 lint: ## check format, vet and staticcheck
 	.ci/run lint

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Prompts says which prompts of a run begin alike.

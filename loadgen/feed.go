@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Feed says when requests arrive.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 func newTestFeed(t testing.TB, w *Workload, a Admission) Feed {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // No input makes the reader panic; what it refuses it names the place of; what

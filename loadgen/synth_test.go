@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 func newTree(block int) *prompt.Tree { return prompt.NewTree(block, block, prompt.Options{}) }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The driver against a plain one: a list of ready turns, sorted anew each time.

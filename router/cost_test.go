@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The cheapest candidate is the first of all in order of cost, then id, and the

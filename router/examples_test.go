@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // A prompt goes where its prefix is cached (router.md 9.1).

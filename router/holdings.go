@@ -3,8 +3,8 @@ package router
 import (
 	"math/bits"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // holdings says which workers hold how many blocks of which prompt nodes. A

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/blockhash"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
 )
 
 // story is a block index and what happens to it, written as lines:

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // liveTwin drives a KV router and a live one with the same requests.

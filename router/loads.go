@@ -3,8 +3,8 @@ package router
 import (
 	"fmt"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // loads counts the distinct prompt blocks of the running requests of each

@@ -3,8 +3,8 @@ package router
 import (
 	"math/bits"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // match finds how many of the prompt's full blocks each worker holds from the

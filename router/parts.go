@@ -1,8 +1,8 @@
 package router
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // part is the largest part of a node that a worker holds, noPart if it holds

@@ -3,8 +3,8 @@ package router
 import (
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // predicted takes a tenth of a second per token.

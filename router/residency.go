@@ -5,9 +5,9 @@ import (
 	"math/bits"
 
 	"github.com/replay-llm/replay/internal/invariant"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // residency is the block index for caches in which a block's parent is always

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // load is a router in the middle of a trace: requests of 25 nodes, which share

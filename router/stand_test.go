@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/blockhash"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // stand drives a KV router by hand: a hash id is 64 tokens, and the test says

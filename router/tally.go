@@ -3,8 +3,8 @@ package router
 import (
 	"math/bits"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // tally counts by node and worker. What is at 0 takes no room.

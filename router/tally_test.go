@@ -3,8 +3,8 @@ package router
 import (
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // A tally counts as a map does, while it grows and shrinks and gaps close.

@@ -1,9 +1,9 @@
 package router
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // treeIndex puts an Index behind a KV router.

@@ -1,6 +1,6 @@
 package scheduler
 
-import "github.com/replay-llm/replay/prompt"
+import "github.com/replay-llm/replay/sim/prompt"
 
 // Capture says how much of the KV cache's history a core reports.
 type Capture uint8

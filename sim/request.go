@@ -1,6 +1,6 @@
 package sim
 
-import "github.com/replay-llm/replay/prompt"
+import "github.com/replay-llm/replay/sim/prompt"
 
 // RequestID is a request's place in the order of arrivals, counted from 0.
 // Ids are dense, so they index slices.

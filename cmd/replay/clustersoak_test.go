@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/cancel"
-	"github.com/replay-llm/replay/drt"
-	served "github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/engine/fault"
-	routes "github.com/replay-llm/replay/engine/routing"
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	served "github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	routes "github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/router"
 )
 

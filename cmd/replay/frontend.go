@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/drt"
-	routes "github.com/replay-llm/replay/engine/routing"
-	"github.com/replay-llm/replay/engine/telemetry"
-	"github.com/replay-llm/replay/frontend"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/frontend"
+	routes "github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/kvevents"
+	"github.com/replay-llm/replay/live/kvevents"
 )
 
 // tailFlags hold the flags of kv-tail.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/kvevents"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/scheduler"
 )
 

@@ -59,7 +59,7 @@ func TestOfflineProgram(t *testing.T) {
 	for name := range strings.Lines(string(linked)) {
 		for _, network := range []string{
 			"github.com/nats-io/", "go.etcd.io/", "google.golang.org/grpc", "go.opentelemetry.io/", "github.com/prometheus/",
-			"github.com/replay-llm/replay/drt", "github.com/replay-llm/replay/engine",
+			"github.com/replay-llm/replay/live/drt", "github.com/replay-llm/replay/live/engine",
 		} {
 			if strings.HasPrefix(name, network) {
 				t.Errorf("the program has %s in it", name)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/drt/stack"
+	"github.com/replay-llm/replay/live/drt/stack"
 )
 
 var fullCluster = flag.Bool("full-cluster", false, "run clusters of processes that are killed, paused and cut off, and measure them")

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/replay-llm/replay/drt"
+	"github.com/replay-llm/replay/live/drt"
 )
 
 // config is what flags and environment say.

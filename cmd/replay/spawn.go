@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
+	remotes "github.com/replay-llm/replay/live/cluster"
 	"github.com/replay-llm/replay/loadgen"
-	remotes "github.com/replay-llm/replay/replay/cluster"
 	"github.com/replay-llm/replay/replay/online"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/drt"
-	"github.com/replay-llm/replay/drt/stack"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/stack"
 )
 
 func newStackCommand(s streams) *cobra.Command {

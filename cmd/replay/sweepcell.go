@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/replay-llm/replay/plan/queue"
+	"github.com/replay-llm/replay/live/queue"
 )
 
 // newSweepCellCommand is the process in which a worker has cells run.

@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/live/queue"
+	"github.com/replay-llm/replay/live/queue/broker"
 	"github.com/replay-llm/replay/plan"
-	"github.com/replay-llm/replay/plan/broker"
-	"github.com/replay-llm/replay/plan/queue"
 )
 
 // serverFlags say where the server of sweeps is.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/plan/broker"
+	"github.com/replay-llm/replay/live/queue/broker"
 )
 
 // The processes of these tests are real, and so are the server and the signals

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/drt"
-	served "github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/engine/mocker"
+	"github.com/replay-llm/replay/live/drt"
+	served "github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/scheduler"
 )
 

@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"strconv"
 
-	served "github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/engine/mocker"
-	"github.com/replay-llm/replay/engine/rendezvous"
-	"github.com/replay-llm/replay/engine/telemetry"
+	served "github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/live/rendezvous"
+	"github.com/replay-llm/replay/live/telemetry"
 )
 
 // run serves until ctx ends, or standard input if that was asked for.

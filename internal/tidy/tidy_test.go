@@ -87,23 +87,26 @@ func files(t *testing.T) []string {
 // own only; the deepest path that matches names its room.
 func layers() [][]string {
 	return [][]string{
-		{"internal/invariant", "internal/decimal", "internal/script", "blockhash", "cancel"},
-		{"engine/fault"},
-		{"prompt"},
+		{"internal/invariant", "internal/decimal", "internal/script", "sim/blockhash", "live/cancel"},
+		{"live/fault"},
+		{"sim/prompt"},
 		{"sim"},
 		{"scheduler/timing"},
 		{"scheduler"},
 		{"scheduler/vllm", "scheduler/sglang", "scheduler/schedulertest"},
 		{"router", "loadgen", "replay/collector", "replay/engineargs"},
-		{"router/routertest", "internal/golden", "replay/engines"},
-		{"kvevents", "drt"},
-		{"engine"},
+		{"internal/golden", "replay/engines"},
+		{"live/kvevents", "live/drt", "live/rendezvous", "live/telemetry"},
+		{"live/engine"},
+		{"live/kvroute", "live/conformance"},
+		{"live/route"},
 		{"replay/offline", "replay/online"},
 		{"replay"},
-		{"replay/cluster"},
+		{"live/cluster", "live/frontend", "live/mocker"},
 		{"internal/golden/command"},
-		{"frontend", "plan", "calibrate", "report", "engine/mocker"},
-		{"cmd", "tools", "bench", "docs", "internal/tidy"},
+		{"plan", "calibrate", "report"},
+		{"live/queue"},
+		{"cmd", "tools", "docs", "internal/tidy"},
 	}
 }
 
@@ -171,7 +174,7 @@ func doors() map[string][]string {
 		"github.com/spf13/":                {"cmd"},
 		"github.com/schollz/progressbar":   {"cmd"},
 		"github.com/goccy/go-yaml":         {"cmd"},
-		"github.com/zeebo/xxh3":            {"blockhash"},
+		"github.com/zeebo/xxh3":            {"sim/blockhash"},
 		"github.com/klauspost/compress":    {"loadgen", "replay/collector", "internal/golden"},
 		"github.com/goccy/go-json":         {"loadgen", "replay/collector"},
 		"gonum.org/v1/gonum":               {"scheduler/timing", "loadgen", "calibrate"},
@@ -179,18 +182,18 @@ func doors() map[string][]string {
 		"golang.org/x/term":                {"cmd"},
 		"golang.org/x/text":                {"loadgen"},
 		"golang.org/x/sys":                 {"replay/online"},
-		"github.com/nats-io/":              {"plan/queue", "drt"},
-		"go.etcd.io/etcd/":                 {"drt"},
-		"go.uber.org/zap":                  {"drt"}, // etcd wants one, silent
-		"github.com/google/uuid":           {"cancel"},
-		"github.com/vmihailenco/msgpack":   {"kvevents"},
-		"golang.org/x/net/netutil":         {"frontend"},
-		"go.uber.org/goleak":               {"cancel", "drt", "engine", "frontend", "kvevents", "replay"},
-		"github.com/go-zeromq/zmq4":        {"kvevents"}, // another implementation to test against
-		"go.opentelemetry.io/":             {"engine/telemetry"},
-		"go.opentelemetry.io/otel/sdk/":    {"engine"},                        // tests look at its spans
-		"github.com/prometheus/":           {"engine/telemetry", "drt/stack"}, // there to keep etcd's metrics out
-		"google.golang.org/grpc":           {"drt", "engine/telemetry"},
+		"github.com/nats-io/":              {"live/queue", "live/drt"},
+		"go.etcd.io/etcd/":                 {"live/drt"},
+		"go.uber.org/zap":                  {"live/drt"}, // etcd wants one, silent
+		"github.com/google/uuid":           {"live/cancel"},
+		"github.com/vmihailenco/msgpack":   {"live/kvevents"},
+		"golang.org/x/net/netutil":         {"live/frontend"},
+		"go.uber.org/goleak":               {"live", "replay"},
+		"github.com/go-zeromq/zmq4":        {"live/kvevents"}, // another implementation to test against
+		"go.opentelemetry.io/":             {"live/telemetry"},
+		"go.opentelemetry.io/otel/sdk/":    {"live/engine"},                      // tests look at its spans
+		"github.com/prometheus/":           {"live/telemetry", "live/drt/stack"}, // there to keep etcd's metrics out
+		"google.golang.org/grpc":           {"live/drt", "live/telemetry"},
 	}
 }
 
@@ -254,7 +257,7 @@ func TestLengths(t *testing.T) {
 
 // beforeMain lists the files that change what others do before main.
 func beforeMain() []string {
-	return []string{"drt/stack/etcd.go", "drt/stack/unregistered/unregistered.go"}
+	return []string{"live/drt/stack/etcd.go", "live/drt/stack/unregistered/unregistered.go"}
 }
 
 // Nothing happens before main, and no state outlives a run.

@@ -6,7 +6,6 @@
 package engines
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -15,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/actual"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Pool is a number of workers that run the same engine.

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -19,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // trial is a replay in small that any driver can be given. It can be run any

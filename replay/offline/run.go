@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Result is what a replay leaves.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/kvevents"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"

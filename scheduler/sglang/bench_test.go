@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/invariant"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // closedLoop keeps inFlight of requests on core until all are done, and counts

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Policy is the order in which waiting requests are tried.

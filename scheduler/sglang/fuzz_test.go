@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // FuzzTree does to a radix tree what bytes say, and the same to the tree of the

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/replay-llm/replay/blockhash"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
 )
 
 // ledger records single tokens under hashes of its own, as the reference does.

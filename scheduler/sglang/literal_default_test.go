@@ -6,9 +6,9 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/replay-llm/replay/blockhash"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
 )
 
 // literalDefault is sglang-default.md, line by line.

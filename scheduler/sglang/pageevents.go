@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/replay-llm/replay/blockhash"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/blockhash"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // pageEvents records pages under the hashes that routers use themselves.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Limits of the longest-prefix-match policy.

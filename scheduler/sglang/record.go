@@ -1,8 +1,8 @@
 package sglang
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // recorder keeps the record of the cache that a router is shown.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The record of residency says at every moment which pages of which prompt

@@ -1,8 +1,8 @@
 package sglang
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // sequence says which pages a request's tokens make: first the full pages of

@@ -1,10 +1,10 @@
 package vllm
 
 import (
-	"github.com/replay-llm/replay/blockhash"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // capture writes down what happens to the cache, as far as anybody looks.

@@ -1,6 +1,6 @@
 package vllm
 
-import "github.com/replay-llm/replay/prompt"
+import "github.com/replay-llm/replay/sim/prompt"
 
 // blockID is a block's place in a catalog. Places are used again.
 type blockID int32

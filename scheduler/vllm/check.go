@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/invariant"
-	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // check holds the core's accounts against each other.

@@ -3,9 +3,9 @@ package vllm
 import (
 	"fmt"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Unlimited lifts a limit of Config.

@@ -3,8 +3,8 @@ package vllm
 import (
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Three blocks of a chain in a host for two: they come tail first, as the GPU

@@ -1,8 +1,8 @@
 package vllm
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // segment is a run of cached blocks that nobody holds: blocks lo..hi-1 of the

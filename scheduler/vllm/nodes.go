@@ -3,7 +3,7 @@ package vllm
 import (
 	"math/bits"
 
-	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // node is what one engine knows of one prompt node: which of its blocks are

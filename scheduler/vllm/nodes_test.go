@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The table of nodes is a map: whatever comes and leaves, in dense ranges of ids

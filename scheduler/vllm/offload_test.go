@@ -6,10 +6,10 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The exact lineage of blocks against the nodes and segments of the plain pool,

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // flat is a model of parts that always take as long.

@@ -1,8 +1,8 @@
 package vllm
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // pool is the engine's KV blocks. Every block is free, held by requests

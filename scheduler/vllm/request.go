@@ -3,8 +3,8 @@ package vllm
 import (
 	"slices"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // slot is a request's place in Core.requests. Slots are used again.

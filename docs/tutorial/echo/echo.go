@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/engine/fault"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
 )
 
 // Echo answers with the tokens of the prompt.

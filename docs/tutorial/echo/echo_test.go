@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/engine/conformance"
+	"github.com/replay-llm/replay/live/conformance"
+	"github.com/replay-llm/replay/live/engine"
 )
 
 func TestConformance(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/replay-llm/replay/engine"
+	"github.com/replay-llm/replay/live/engine"
 )
 
 func main() {

@@ -14,11 +14,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/replay-llm/replay/cancel"
-	"github.com/replay-llm/replay/drt"
-	"github.com/replay-llm/replay/drt/stack"
-	"github.com/replay-llm/replay/engine"
-	"github.com/replay-llm/replay/engine/fault"
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/stack"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
 )
 
 // asProgram makes this test binary the program itself.

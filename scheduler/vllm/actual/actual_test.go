@@ -5,13 +5,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/actual"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 func config(s schedulertest.Setup, rules vllm.Rules) vllm.Config {

@@ -1,11 +1,11 @@
 package actual
 
 import (
-	"github.com/replay-llm/replay/blockhash"
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // events writes down what becomes cached and what is evicted, when anybody

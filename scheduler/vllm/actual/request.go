@@ -1,9 +1,9 @@
 package actual
 
 import (
-	"github.com/replay-llm/replay/prompt"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // slot is a request's place in Core.requests. Slots are used again.

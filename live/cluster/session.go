@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/router"
+)
+
+// Options say who serves.
+type Options struct {
+	Workers drt.Name  // that do all of a request, or decode
+	Prefill *drt.Name // nil: there are no prefill workers
+	// Count and PrefillCount are how many workers there must be, at least 1.
+	Count, PrefillCount int
+	Routing             routing.Options
+	Fleet               *Fleet // that they belong to; nil: others'
+}
+
+// Session is the workers that a replay asks.
+type Session struct {
+	pools   []*routing.Pool
+	engines engine.Target
+	model   string
+}
+
+// Open waits until the workers are there, as long as ctx lasts and none of the
+// fleet's ends.
+func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if o.Fleet != nil {
+		go func() {
+			select {
+			case <-o.Fleet.Lost():
+				end(o.Fleet.Err())
+			case <-ctx.Done():
+			}
+		}()
+	}
+	s := &Session{}
+	defer func() {
+		if err != nil {
+			s.Close()
+			err = because(ctx, err)
+		}
+	}()
+	cards, err := rt.Cards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stage := router.Aggregated
+	if o.Prefill != nil {
+		stage = router.Decode
+	}
+	workers, err := s.open(ctx, rt, cards, poolOptions{o.Workers, stage, o.Count, o.Routing})
+	if err != nil {
+		return nil, err
+	}
+	s.engines = workers
+	if o.Prefill != nil {
+		prefill, err := s.open(ctx, rt, cards, poolOptions{*o.Prefill, router.Prefill, o.PrefillCount, o.Routing})
+		if err != nil {
+			return nil, err
+		}
+		s.engines = &routing.Pair{Prefill: prefill, Decode: workers}
+	}
+	if all := workers.Workers(); len(all) > 0 {
+		card, _ := workers.Card(all[0])
+		s.model = card.Name
+	}
+	return s, nil
+}
+
+// because is err, or why ctx was ended if it was.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// poolOptions are those of one pool.
+type poolOptions struct {
+	name    drt.Name
+	stage   router.Stage
+	count   int
+	routing routing.Options
+}
+
+func (s *Session) open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, o poolOptions) (*routing.Pool, error) {
+	o.routing.Stage = o.stage
+	p, err := routing.Open(ctx, rt, cards, o.name, o.routing)
+	if err != nil {
+		return nil, err
+	}
+	s.pools = append(s.pools, p)
+	return p, p.Await(ctx, max(1, o.count))
+}
+
+// Engines is who answers.
+func (s *Session) Engines() engine.Target { return s.engines }
+
+// Model is the name of the model that they serve.
+func (s *Session) Model() string { return s.model }
+
+// Close stops looking at the workers.
+func (s *Session) Close() {
+	for _, p := range s.pools {
+		p.Close()
+	}
+}

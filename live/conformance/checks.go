@@ -1,0 +1,314 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/engine"
+)
+
+const (
+	manyRequests  = 8               // at once
+	cancelTokens  = 10_000          // asked for by a request that is to be cancelled
+	cancelPatient = 2 * time.Second // until it must have ended
+	dropPatience  = time.Second     // until a dropped request must be released
+)
+
+// start starts the engine.
+func (k *kit) start(ctx context.Context) error {
+	k.engine = k.factory()
+	config, err := k.begun(ctx, k.engine)
+	switch {
+	case err != nil:
+		return failed(StartFailed, err, "")
+	case config.Model == "":
+		return failed(EmptyModelInConfig, nil, "Start gave a config without Model")
+	}
+	return nil
+}
+
+// begun starts an engine.
+func (k *kit) begun(ctx context.Context, e engine.Engine) (engine.EngineConfig, error) {
+	return guarded(ctx, k.patience, func(ctx context.Context) (engine.EngineConfig, error) {
+		return e.Start(ctx, 0)
+	})
+}
+
+// descriptors asks twice for what does not change.
+func (k *kit) descriptors(ctx context.Context) error {
+	events, isEvents := k.engine.(engine.KVEventsEngine)
+	metrics, isMetrics := k.engine.(engine.MetricsEngine)
+	if !isEvents && !isMetrics {
+		return &Skipped{"the engine has neither KV events nor metrics"}
+	}
+	if isEvents {
+		if err := k.twice(ctx, KvEventSourcesFailed, KvEventSourcesNotIdempotent, eventRanks(events)); err != nil {
+			return err
+		}
+	}
+	if isMetrics {
+		if err := k.twice(ctx, SetupMetricsFailed, ComponentMetricsNotIdempotent, metricRanks(metrics)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eventRanks(e engine.KVEventsEngine) func() ([]int, error) {
+	return func() ([]int, error) {
+		sources, err := e.KVEventSources()
+		var ranks []int
+		for _, s := range sources {
+			ranks = append(ranks, s.DPRank)
+		}
+		return ranks, err
+	}
+}
+
+func metricRanks(e engine.MetricsEngine) func() ([]int, error) {
+	return func() ([]int, error) {
+		b, err := e.SetupMetrics(engine.MetricsContext{Register: func(any) error { return nil }})
+		return b.DPRanks, err
+	}
+}
+
+// twice asks for ranks two times and compares.
+func (k *kit) twice(ctx context.Context, wrong, unstable Name, ask func() ([]int, error)) error {
+	var answers [2][]int
+	for i := range answers {
+		ranks, err := guarded(ctx, k.patience, func(context.Context) ([]int, error) { return ask() })
+		if err != nil {
+			return failed(wrong, err, "call %d", i+1)
+		}
+		answers[i] = ranks
+	}
+	if !slices.Equal(answers[0], answers[1]) {
+		return failed(unstable, nil, "ranks %v, then %v", answers[0], answers[1])
+	}
+	return nil
+}
+
+// single drains one request that sets no limit.
+func (k *kit) single(ctx context.Context) error {
+	s, err := k.begin(ctx, k.request())
+	if err != nil {
+		return failed(GenerateFailed, err, "")
+	}
+	var ended bool
+	k.chunks, ended = s.drain(k.patience)
+	if f := judge(k.chunks, ended, k.patience); f != nil {
+		return f
+	}
+	return nil
+}
+
+// bookkeeping compares the tokens of that request with its usage.
+func (k *kit) bookkeeping(context.Context) error {
+	var chunked uint64
+	var usage *engine.Usage
+	for _, e := range k.chunks {
+		chunked += uint64(len(e.chunk.TokenIDs))
+		if e.chunk.CompletionUsage != nil {
+			usage = e.chunk.CompletionUsage
+		}
+	}
+	switch {
+	case usage == nil:
+		return &Skipped{"the engine reports no usage"}
+	case uint64(usage.CompletionTokens) != chunked:
+		return &Failure{Name: CompletionTokensMismatch, Chunked: chunked, Reported: uint64(usage.CompletionTokens)}
+	}
+	return nil
+}
+
+// concurrent has several requests in the engine, taken from in turn and then all
+// at the same time.
+func (k *kit) concurrent(ctx context.Context) error {
+	err := k.guard(ctx, k.interleaved)
+	if err == nil {
+		err = k.guard(ctx, k.parallel)
+	}
+	if err != nil {
+		return failed(ConcurrentGenerateFailed, err, "")
+	}
+	return nil
+}
+
+// interleaved takes one element of each request after the other until all end.
+func (k *kit) interleaved(ctx context.Context) error {
+	type open struct {
+		next func() (element, bool)
+		seen int
+	}
+	all := make([]*open, manyRequests)
+	for i := range all {
+		s, err := k.begin(ctx, k.request())
+		if err != nil {
+			return fmt.Errorf("request %d of %d: %w", i+1, manyRequests, err)
+		}
+		defer s.release()
+		next, stop := iter.Pull(s.elements())
+		defer stop()
+		all[i] = &open{next: next}
+	}
+	for running := manyRequests; running > 0; {
+		running = 0
+		for i, o := range all {
+			e, more := o.next()
+			switch {
+			case more && e.err != nil:
+				return fmt.Errorf("request %d of %d: %w", i+1, manyRequests, e.err)
+			case more:
+				o.seen++
+				running++
+			case o.seen == 0:
+				return fmt.Errorf("request %d of %d yielded nothing", i+1, manyRequests)
+			}
+		}
+	}
+	return nil
+}
+
+// parallel takes from all requests at the same time.
+func (k *kit) parallel(ctx context.Context) error {
+	results := make([]error, manyRequests)
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() {
+			s, err := k.begin(ctx, k.request())
+			if err != nil {
+				results[i] = fmt.Errorf("parallel request %d of %d: %w", i+1, manyRequests, err)
+				return
+			}
+			all, ended := s.drain(k.patience)
+			if f := judge(all, ended, k.patience); f != nil {
+				f.Check = fmt.Sprintf("parallel request %d of %d", i+1, manyRequests)
+				results[i] = f
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range results {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelInTime stops a long request as soon as it is begun.
+func (k *kit) cancelInTime(ctx context.Context) error {
+	rq := k.request()
+	rq.SetMaxTokens(cancelTokens)
+	s, err := k.begin(ctx, rq)
+	if err != nil {
+		return failed(GenerateFailed, err, "")
+	}
+	s.rc.Stop()
+	all, ended := s.drain(cancelPatient)
+	if !ended {
+		return &Failure{Name: CancellationNotObserved, After: cancelPatient,
+			Detail: fmt.Sprintf("the stream had %d elements and was not over", len(all))}
+	}
+	k.last = all
+	return nil
+}
+
+// cancelReason looks at how that request ended.
+func (k *kit) cancelReason(context.Context) error {
+	f := judge(k.last, true, cancelPatient)
+	if f != nil && (f.Name == NoChunksYielded || f.Name == StreamYieldedError) {
+		return f
+	}
+	last := k.last[len(k.last)-1].chunk
+	if last == nil || last.FinishReason != engine.FinishCancelled {
+		return failed(CancellationIgnored, nil, "the last of %d elements is %s, want a chunk with finish_reason %q",
+			len(k.last), describe(k.last[len(k.last)-1]), engine.FinishCancelled)
+	}
+	return nil
+}
+
+func describe(e element) string {
+	switch {
+	case e.err != nil:
+		return "the error " + e.err.Error()
+	case e.chunk.FinishReason == "":
+		return "a chunk without finish_reason"
+	}
+	return fmt.Sprintf("a chunk with finish_reason %q", string(e.chunk.FinishReason))
+}
+
+// cleanup cleans up two times.
+func (k *kit) cleanup(ctx context.Context) error {
+	if err := k.guard(ctx, k.engine.Cleanup); err != nil {
+		return failed(CleanupFailed, err, "")
+	}
+	if err := k.guard(ctx, k.engine.Cleanup); err != nil {
+		return failed(SecondCleanupFailed, err, "")
+	}
+	k.engine = nil
+	return nil
+}
+
+// dropRelease walks away from a request after its first chunk.
+func (k *kit) dropRelease(ctx context.Context) error {
+	k.engine = k.factory()
+	active, counts := k.engine.(engine.ActiveEngine)
+	if !counts {
+		return &Skipped{"the engine does not tell how many requests are active"}
+	}
+	if _, err := k.begun(ctx, k.engine); err != nil {
+		return failed(StartFailed, err, "a second engine")
+	}
+	rq := k.request()
+	rq.SetMaxTokens(cancelTokens)
+	s, err := k.begin(ctx, rq)
+	if err != nil {
+		return failed(GenerateFailed, err, "")
+	}
+	if f := k.dropped(ctx, s); f != nil {
+		return f
+	}
+	for limit := time.Now().Add(dropPatience); active.ActiveRequests() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			return failed(DropNotReleased, nil, "%d requests are active %v after their consumer left", active.ActiveRequests(), dropPatience)
+		}
+	}
+	if err := k.guard(ctx, k.engine.Cleanup); err != nil {
+		return failed(CleanupFailed, err, "")
+	}
+	return nil
+}
+
+// dropped takes one element and leaves.
+func (k *kit) dropped(ctx context.Context, s stream) *Failure {
+	seen := 0
+	err := k.guard(ctx, func(context.Context) error {
+		defer s.release()
+		for e := range s.elements() {
+			seen++
+			return e.err
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return failed(StreamYieldedError, err, "")
+	case seen == 0:
+		return failed(NoChunksYielded, nil, "the stream ended with nothing in it")
+	}
+	return nil
+}
+
+// cleanupUnstarted cleans up an engine that was never started.
+func (k *kit) cleanupUnstarted(ctx context.Context) error {
+	k.engine = nil
+	if err := k.guard(ctx, k.factory().Cleanup); err != nil {
+		return failed(CleanupWithoutStartFailed, err, "")
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+// Package conformance checks what every served engine owes. Any engine calls it
+// from its tests:
+//
+//	func TestConformance(t *testing.T) {
+//		if err := conformance.Run(t, func() engine.Engine { return New() }); err != nil {
+//			t.Fatal(err)
+//		}
+//	}
+//
+// Run it with -race: the check of concurrency is only half as good without.
+//
+// Read kit.go, then checks.go and stream.go; failure.go has the names of what can
+// be wrong.
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/replay-llm/replay/live/engine"
+)
+
+// T is what the kit needs of a *testing.T.
+type T interface {
+	Helper()
+	Logf(format string, args ...any)
+}
+
+// Option changes how engines are checked.
+type Option func(*kit)
+
+// WithRequest changes the requests that the kit makes, as for decode workers,
+// which want a prefill result.
+func WithRequest(change func(*engine.Request)) Option {
+	return func(k *kit) { k.change = change }
+}
+
+// WithPatience is how long an engine may take for anything that has no limit of
+// its own; one minute without it.
+func WithPatience(d time.Duration) Option {
+	return func(k *kit) { k.patience = d }
+}
+
+// kit is one run of the checks.
+type kit struct {
+	factory  func() engine.Engine
+	change   func(*engine.Request)
+	patience time.Duration
+
+	engine engine.Engine // the one that most checks share
+	chunks []element     // of the check single
+	last   []element     // of the check cancel in time
+}
+
+// check is one of the checks.
+type check struct {
+	name string
+	run  func(*kit, context.Context) error
+}
+
+// checks lists the checks in their order.
+func checks() []check {
+	return []check{
+		{"start", (*kit).start},
+		{"descriptors", (*kit).descriptors},
+		{"single", (*kit).single},
+		{"bookkeeping", (*kit).bookkeeping},
+		{"concurrent", (*kit).concurrent},
+		{"cancel in time", (*kit).cancelInTime},
+		{"cancel reason", (*kit).cancelReason},
+		{"cleanup", (*kit).cleanup},
+		{"drop release", (*kit).dropRelease},
+		{"cleanup unstarted", (*kit).cleanupUnstarted},
+	}
+}
+
+// Names lists the checks in their order.
+func Names() []string {
+	var names []string
+	for _, c := range checks() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Run checks the engines that factory makes, which are fresh and not started. It
+// returns the first failure as a *Failure, nil if there is none.
+func Run(t T, factory func() engine.Engine, options ...Option) error {
+	t.Helper()
+	return Each(context.Background(), factory, func(name string, err error) {
+		if err == nil {
+			t.Logf("%s: ok", name)
+		} else {
+			t.Logf("%v", err)
+		}
+	}, options...)
+}
+
+// Each is Run for those who are no test. It shows every check as it is done; a
+// check that does not apply is shown with an error of type *Skipped, which is no
+// failure.
+func Each(ctx context.Context, factory func() engine.Engine, show func(name string, err error), options ...Option) error {
+	k := &kit{factory: factory, change: func(*engine.Request) {}, patience: time.Minute}
+	for _, o := range options {
+		o(k)
+	}
+	for _, c := range checks() {
+		err := c.run(k, ctx)
+		if f, ok := err.(*Failure); ok {
+			f.Check = c.name
+			show(c.name, f)
+			k.abandon(ctx)
+			return f
+		}
+		show(c.name, err)
+	}
+	return nil
+}
+
+// abandon cleans up after a failure, whatever that gives.
+func (k *kit) abandon(ctx context.Context) {
+	if k.engine != nil {
+		_ = k.guard(ctx, k.engine.Cleanup)
+	}
+}
+
+// guard calls a side of an engine. A panic is an error, and so is one that does
+// not return within the kit's patience.
+func (k *kit) guard(ctx context.Context, call func(context.Context) error) error {
+	_, err := guarded(ctx, k.patience, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, call(ctx)
+	})
+	return err
+}
+
+// guarded is guard for a side that gives something.
+func guarded[V any](ctx context.Context, patience time.Duration, call func(context.Context) (V, error)) (V, error) {
+	type result struct {
+		value V
+		err   error
+	}
+	ctx, release := context.WithTimeout(ctx, patience)
+	defer release()
+	results := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("panic: %v", p)
+			}
+			results <- r
+		}()
+		r.value, r.err = call(ctx)
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none V
+		return none, fmt.Errorf("did not return within %v: %w", patience, context.Cause(ctx))
+	}
+}
+
+// request is a request of the kit.
+func (k *kit) request() *engine.Request {
+	rq := &engine.Request{TokenIDs: []uint32{1, 2, 3}}
+	k.change(rq)
+	return rq
+}

@@ -1,0 +1,164 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
+)
+
+// mockContext is a request's context outside of any worker.
+type mockContext struct{ cancel.Context }
+
+func (mockContext) NotifyFirstToken()           {}
+func (mockContext) Metadata() map[string]string { return map[string]string{} }
+
+// MockContext is a context for a request, for tests of engines that call Generate
+// themselves. Stop it and kill it as the test needs it.
+func MockContext() engine.GenContext { return mockContext{cancel.New("")} }
+
+// CancellingContext is a MockContext that is stopped after a while.
+func CancellingContext(after time.Duration) engine.GenContext {
+	rc := MockContext()
+	time.AfterFunc(after, rc.Stop)
+	return rc
+}
+
+// element is one element of a stream.
+type element struct {
+	chunk *engine.Chunk
+	err   error
+}
+
+func (e element) terminal() bool {
+	return e.err != nil || e.chunk == nil || e.chunk.FinishReason != ""
+}
+
+// stream is a request in an engine.
+type stream struct {
+	rc      engine.GenContext
+	chunks  iter.Seq2[*engine.Chunk, error]
+	release func() // ends ctx, and the watch on rc
+}
+
+// begin calls Generate as a worker does: with a ctx that ends with the stream, and
+// with an Abort when the request is stopped.
+func (k *kit) begin(ctx context.Context, rq *engine.Request) (s stream, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	rc := MockContext()
+	ctx, end := context.WithCancel(cancel.With(ctx, rc))
+	chunks, err := k.engine.Generate(ctx, rq, rc)
+	if err == nil && chunks == nil {
+		err = fmt.Errorf("neither a sequence nor an error")
+	}
+	if err != nil {
+		end()
+		return stream{}, err
+	}
+	watched := make(chan struct{})
+	go watch(ctx, k.engine, rc, watched)
+	return stream{rc, chunks, func() {
+		end()
+		select {
+		case <-watched:
+		case <-time.After(abortPatience):
+		}
+	}}, nil
+}
+
+// abortPatience is how long an Abort is waited for, which must not block.
+const abortPatience = time.Second
+
+// watch tells the engine of a stop.
+func watch(ctx context.Context, e engine.Engine, rc cancel.Context, done chan<- struct{}) {
+	defer close(done)
+	defer func() { _ = recover() }() // its stream shows whether it works
+	select {
+	case <-rc.Stopped():
+		e.Abort(rc)
+	case <-ctx.Done():
+	}
+}
+
+// drain takes all there is, past any terminal. It reports false if that takes
+// longer than patience; what there was until then is returned.
+func (s stream) drain(patience time.Duration) ([]element, bool) {
+	var mu sync.Mutex
+	var all []element
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer s.release()
+		for e := range s.elements() {
+			mu.Lock()
+			all = append(all, e)
+			mu.Unlock()
+		}
+	}()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	ended := true
+	select {
+	case <-done:
+	case <-limit.C:
+		ended = false
+		s.rc.Kill()
+		s.release()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return append([]element(nil), all...), ended
+}
+
+// elements is the stream, with a panic of the engine as its last element.
+func (s stream) elements() iter.Seq[element] {
+	return func(yield func(element) bool) {
+		taken := true
+		defer func() {
+			if p := recover(); p != nil && taken {
+				yield(element{err: fmt.Errorf("panic: %v", p)})
+			}
+		}()
+		for c, err := range s.chunks {
+			if taken = yield(element{c, err}); !taken {
+				return
+			}
+		}
+	}
+}
+
+// judge says what is wrong with a stream that was drained.
+func judge(all []element, ended bool, patience time.Duration) *Failure {
+	if len(all) == 0 && ended {
+		return failed(NoChunksYielded, nil, "the stream ended with nothing in it")
+	}
+	for i, e := range all {
+		switch {
+		case e.err != nil && i > 0 && all[i-1].terminal():
+			return failed(ChunkAfterTerminal, e.err, "an error after the terminal, which was element %d", i)
+		case e.err != nil:
+			return failed(StreamYieldedError, e.err, "element %d", i+1)
+		case e.chunk == nil:
+			return failed(StreamYieldedError, nil, "element %d is neither a chunk nor an error", i+1)
+		case e.terminal() && i+1 < len(all):
+			if next := all[i+1]; next.err == nil {
+				return failed(ChunkAfterTerminal, nil, "%d elements after the terminal, which was element %d", len(all)-i-1, i+1)
+			}
+		}
+	}
+	if len(all) > 0 && all[len(all)-1].terminal() {
+		return nil
+	}
+	if !ended {
+		return failed(NoTerminalChunk, nil, "none within %v, after %d chunks", patience, len(all))
+	}
+	return failed(NoTerminalChunk, nil, "the stream ended after %d chunks, none with a finish_reason", len(all))
+}

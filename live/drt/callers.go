@@ -1,0 +1,244 @@
+package drt
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// place is one instance of one endpoint.
+type place struct {
+	name Name
+	id   uint64
+}
+
+// callers is where workers call home: a listener, and the calls that wait for
+// their workers.
+type callers struct {
+	config   *Config
+	listener net.Listener
+	address  string // that workers are told
+
+	mu      sync.Mutex
+	closed  bool
+	waiting map[string]*expected  // by subject
+	gone    map[place]time.Time   // tombstones, until when
+	conns   map[net.Conn]struct{} // that have not said hello yet
+	done    sync.WaitGroup        // goroutines of connections
+}
+
+// expected is a call whose worker has not called home.
+type expected struct {
+	subject string
+	place   place
+	arrival chan arrival // of capacity 1; gets one
+	alive   context.Context
+	fail    context.CancelCauseFunc // ends alive: none will arrive
+}
+
+// arrival is a worker that has called home, or why none will.
+type arrival struct {
+	conn net.Conn
+	from *wire.Reader
+	err  error
+}
+
+func newCallers(config *Config) (*callers, error) {
+	l, err := net.Listen("tcp", config.responseAddress())
+	if err != nil {
+		return nil, fmt.Errorf("response streams: %w", err)
+	}
+	c := &callers{
+		config: config, listener: l, address: l.Addr().String(),
+		waiting: make(map[string]*expected), gone: make(map[place]time.Time), conns: make(map[net.Conn]struct{}),
+	}
+	if host, port, err := net.SplitHostPort(c.address); err == nil && net.ParseIP(host).IsUnspecified() {
+		c.address = net.JoinHostPort(routable(), port)
+	}
+	c.done.Go(c.accept)
+	return c, nil
+}
+
+func (c *callers) accept() {
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			if c.isClosed() {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // out of files, say: others will close
+			continue
+		}
+		c.done.Go(func() { c.greet(conn) })
+	}
+}
+
+func (c *callers) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// greet reads which call a connection is for and hands it over. A connection
+// that is for none is closed, which nobody else notices.
+func (c *callers) greet(conn net.Conn) {
+	if !c.hold(conn) {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
+	from := wire.NewReader(conn, c.config.MaxMessage)
+	hello, err := readHello(from)
+	c.release(conn)
+	if err != nil {
+		c.config.Log.Warn("connection for response streams closed", "from", conn.RemoteAddr().String(), "reason", err)
+		conn.Close()
+		return
+	}
+	e := c.take(hello.Subject)
+	if e == nil {
+		conn.Close()
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	e.arrival <- arrival{conn: conn, from: from}
+}
+
+func readHello(from *wire.Reader) (wire.Hello, error) {
+	f, err := from.Read()
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	return wire.ParseHello(f)
+}
+
+// hold remembers a connection, so that close ends it.
+func (c *callers) hold(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		conn.Close()
+		return false
+	}
+	c.conns[conn] = struct{}{}
+	return true
+}
+
+func (c *callers) release(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, conn)
+}
+
+// take removes the call that waits for subject; a subject is used once.
+func (c *callers) take(subject string) *expected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.waiting[subject]
+	delete(c.waiting, subject)
+	return e
+}
+
+// expect registers a call to an instance. It fails at once when discovery has
+// just removed that.
+func (c *callers) expect(p place) (*expected, error) {
+	e := &expected{subject: cancel.NewID(), place: p, arrival: make(chan arrival, 1)}
+	e.alive, e.fail = context.WithCancelCause(context.Background())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fault.New(fault.CannotConnect, "the runtime is closed")
+	}
+	if until, ok := c.gone[p]; ok {
+		if time.Now().Before(until) {
+			return nil, removed(p)
+		}
+		delete(c.gone, p)
+	}
+	c.waiting[e.subject] = e
+	return e, nil
+}
+
+func removed(p place) error {
+	return fault.New(fault.Disconnected, "%v: instance %s is gone", p.name, hex(p.id))
+}
+
+// withdraw ends the wait of a call; a worker that arrives nevertheless is turned
+// away.
+func (c *callers) withdraw(e *expected) {
+	if c.take(e.subject) != nil {
+		return
+	}
+	// It arrives just now.
+	if a := <-e.arrival; a.conn != nil {
+		a.conn.Close()
+	}
+}
+
+// bury fails the calls that wait for an instance, and those made to it in the
+// next time.
+func (c *callers) bury(p place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for other, until := range c.gone {
+		if now.After(until) {
+			delete(c.gone, other)
+		}
+	}
+	c.gone[p] = now.Add(c.config.Tombstone)
+	for subject, e := range c.waiting {
+		if e.place == p {
+			delete(c.waiting, subject)
+			e.fail(removed(p))
+			e.arrival <- arrival{err: removed(p)}
+		}
+	}
+}
+
+// revive ends that.
+func (c *callers) revive(p place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.gone, p)
+}
+
+// await waits for the worker of e, as long as it may take and the call is wanted.
+func (c *callers) await(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
+	limit := time.NewTimer(c.config.CallHome)
+	defer limit.Stop()
+	var err error
+	select {
+	case a := <-e.arrival:
+		return a, a.err
+	case <-limit.C:
+		err = fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hex(e.place.id), c.config.CallHome)
+	case <-rc.Stopped():
+		err = fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", e.place.name, hex(e.place.id))
+	case <-ctx.Done():
+		err = fault.New(fault.Cancelled, "%v: given up before instance %s called home: %w", e.place.name, hex(e.place.id), context.Cause(ctx))
+	}
+	c.withdraw(e)
+	return arrival{}, err
+}
+
+// close turns everybody away. Streams that flow go on.
+func (c *callers) close() {
+	c.mu.Lock()
+	c.closed = true
+	for subject, e := range c.waiting {
+		delete(c.waiting, subject)
+		e.arrival <- arrival{err: fault.New(fault.Disconnected, "the runtime is closed")}
+	}
+	for conn := range c.conns {
+		conn.Close()
+	}
+	c.mu.Unlock()
+	c.listener.Close()
+	c.done.Wait()
+}

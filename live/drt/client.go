@@ -1,0 +1,336 @@
+package drt
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// ClientOptions are what else a client may be made with.
+type ClientOptions struct {
+	Metrics ClientMetrics // nil: none
+	// Migrations is how often a request may go on at another instance after its
+	// own failed; 0: never. Requests must be those of engines (online.md 2.2).
+	Migrations int
+}
+
+// Client calls the instances of an endpoint.
+type Client struct {
+	rt         *Runtime
+	name       Name
+	in         *instances
+	metrics    ClientMetrics
+	migrations int
+	turn       atomic.Uint64
+
+	mu        sync.Mutex
+	inhibited map[uint64]bool
+	since     time.Time // when the first of them was
+	seen      <-chan struct{}
+	busy      map[uint64]bool
+}
+
+// Client makes a client. Its knowledge of instances is shared with the endpoint's
+// other clients and lives as long as the runtime.
+func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error) {
+	in, err := e.rt.instances(ctx, e.name)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", e.name, err)
+	}
+	if _, err := e.rt.callers(); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		rt: e.rt, name: e.name, in: in, metrics: o.Metrics, migrations: o.Migrations,
+		inhibited: make(map[uint64]bool), busy: make(map[uint64]bool),
+	}
+	if c.metrics == nil {
+		c.metrics = noClientMetrics{}
+	}
+	return c, nil
+}
+
+// Instances are those that discovery knows, sorted by id.
+func (c *Client) Instances() []Instance {
+	all, _ := c.in.list()
+	return slices.Clone(all)
+}
+
+// Changed is closed when what Instances says changes.
+func (c *Client) Changed() <-chan struct{} {
+	_, changed := c.in.list()
+	return changed
+}
+
+// WaitForInstances waits until there is an instance, or ctx ends.
+func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
+	for {
+		all, changed := c.in.list()
+		if len(all) > 0 {
+			return slices.Clone(all), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fault.New(fault.CannotConnect, "%v: %w: %w", c.name, ErrNoInstances, context.Cause(ctx))
+		}
+	}
+}
+
+// Available are the ids of instances that calls may go to, sorted: those that
+// discovery knows, without those that failed of late.
+func (c *Client) Available() []uint64 {
+	all, changed := c.in.list()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inhibited) > 0 && (c.seen != changed || time.Since(c.since) >= c.rt.config.Inhibit) {
+		clear(c.inhibited)
+	}
+	ids := make([]uint64, 0, len(all))
+	for _, one := range all {
+		if !c.inhibited[one.ID] {
+			ids = append(ids, one.ID)
+		}
+	}
+	return ids
+}
+
+// inhibit takes an instance out of those available if err says that it is in
+// trouble.
+func (c *Client) inhibit(id uint64, err error) {
+	if id == 0 || err == nil || !inhibits(err) {
+		return
+	}
+	_, changed := c.in.list()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inhibited) == 0 {
+		c.since = time.Now()
+	}
+	c.inhibited[id], c.seen = true, changed
+}
+
+// SetBusy replaces the set of instances that take no more requests at present.
+func (c *Client) SetBusy(ids ...uint64) {
+	busy := make(map[uint64]bool, len(ids))
+	for _, id := range ids {
+		busy[id] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy = busy
+}
+
+// free is available without those that are busy.
+func (c *Client) free() ([]uint64, error) {
+	ids := c.Available()
+	if len(ids) == 0 {
+		return nil, fault.New(fault.CannotConnect, "%v: %w", c.name, ErrNoInstances)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	free := slices.DeleteFunc(ids, func(id uint64) bool { return c.busy[id] })
+	if len(free) == 0 {
+		return nil, fault.New(fault.ResourceExhausted, "%v: all instances are busy: %x", c.name, slices.Sorted(maps.Keys(c.busy)))
+	}
+	return free, nil
+}
+
+// Choice is where a request goes.
+type Choice struct {
+	Instance uint64
+	// First is called at the first item of the response, Done when the call has
+	// ended, however that was; once each. Either may be nil.
+	First, Done func()
+}
+
+// Route chooses an instance for a request.
+type Route interface {
+	Pick(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error)
+}
+
+// Picker chooses one of the instances available, sorted by id: a router of one's
+// own.
+type Picker interface {
+	Pick(ctx context.Context, rc cancel.Context, rq *Request, available []uint64) (Choice, error)
+}
+
+type routeFunc func(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error)
+
+func (f routeFunc) Pick(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error) {
+	return f(ctx, rc, rq, c)
+}
+
+// Random chooses any instance, all alike.
+func Random() Route {
+	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
+		ids, err := c.free()
+		if err != nil {
+			return Choice{}, err
+		}
+		return Choice{Instance: ids[rand.IntN(len(ids))]}, nil
+	})
+}
+
+// RoundRobin chooses one after the other, in the order of their ids.
+func RoundRobin() Route {
+	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
+		ids, err := c.free()
+		if err != nil {
+			return Choice{}, err
+		}
+		return Choice{Instance: ids[(c.turn.Add(1)-1)%uint64(len(ids))]}, nil
+	})
+}
+
+// Direct chooses the instance id and no other.
+func Direct(id uint64) Route {
+	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
+		if !slices.Contains(c.Available(), id) {
+			return Choice{}, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hex(id), ErrNoInstances)
+		}
+		return Choice{Instance: id}, nil
+	})
+}
+
+// By lets p choose.
+func By(p Picker) Route {
+	return routeFunc(func(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error) {
+		ids, err := c.free()
+		if err != nil {
+			return Choice{}, err
+		}
+		return p.Pick(ctx, rc, rq, ids)
+	})
+}
+
+// call sends rq to one instance and waits for it to be taken.
+func (c *Client) call(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
+	began := time.Now()
+	choice, err := route.Pick(ctx, rc, rq, c)
+	if err != nil {
+		return nil, err
+	}
+	own := cancel.New(rc.ID())
+	rc.LinkChild(own)
+	c.metrics.Started()
+	end := func(err error) {
+		rc.Unlink(own)
+		c.inhibit(choice.Instance, err)
+		if choice.Done != nil {
+			choice.Done()
+		}
+		c.metrics.Finished()
+	}
+	s, err := c.connect(ctx, own, rq, choice.Instance, began)
+	if err != nil {
+		end(err)
+		return nil, err
+	}
+	s.onEnd = append(s.onEnd, end)
+	s.onFirst = choice.First
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect sends the request and waits for the worker to call home.
+func (c *Client) connect(ctx context.Context, own cancel.Context, rq *Request, id uint64, began time.Time) (*Stream, error) {
+	all, _ := c.in.list()
+	to, ok := find(all, id)
+	if !ok {
+		return nil, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hex(id), ErrNoInstances)
+	}
+	homes, err := c.rt.callers()
+	if err != nil {
+		return nil, err
+	}
+	p := place{c.name, id}
+	e, err := homes.expect(p)
+	if err != nil {
+		return nil, err
+	}
+	sent := time.Now()
+	home := wire.CallHome{Address: homes.address, Subject: e.subject, Context: own.ID()}
+	if err := c.whileWanted(ctx, own, e, func(ctx context.Context) error { return c.send(ctx, to, rq, home, sent) }); err != nil {
+		homes.withdraw(e)
+		return nil, err
+	}
+	c.metrics.Queued(sent.Sub(began))
+	c.metrics.Sent(time.Since(sent))
+	a, err := homes.await(ctx, own, e)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{
+		Instance: id, place: p, rc: own, conn: a.conn, from: a.from,
+		inactivity: c.rt.config.Inactivity, sent: sent, metrics: c.metrics,
+	}, nil
+}
+
+// whileWanted sends a request. It ends when the request is not wanted any more, or
+// its instance is gone.
+func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expected, send func(context.Context) error) error {
+	defer e.fail(nil)
+	ctx, give := context.WithCancel(ctx)
+	defer give()
+	defer context.AfterFunc(e.alive, give)()
+	defer context.AfterFunc(cancel.WithGoStop(own), give)()
+	err := send(ctx)
+	switch gone := context.Cause(e.alive); {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case gone != nil:
+		return gone
+	}
+	return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", c.name, hex(e.place.id))
+}
+
+// send makes a frame of the request and gives it to the request plane.
+func (c *Client) send(ctx context.Context, to Instance, rq *Request, home wire.CallHome, sent time.Time) error {
+	f, err := wire.NewRequest(home, uint64(sent.UnixNano()), rq.Payload)
+	if err != nil {
+		return err
+	}
+	most := c.rt.config.MaxMessage
+	if l := c.rt.plane.limit(to); l > 0 {
+		most = min(most, l)
+	}
+	if f.Size() > most {
+		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: want at most %d", c.name, f.Size(), most)
+	}
+	headers := maps.Clone(rq.Headers)
+	if headers == nil {
+		headers = make(map[string]string)
+	}
+	if headers["request-id"] == "" {
+		headers["request-id"] = home.Context
+	}
+	headers["x-frontend-send-ts-ns"] = fmt.Sprint(sent.UnixNano())
+	ctx, release := context.WithTimeoutCause(ctx, c.rt.config.Acknowledge, fmt.Errorf("none in %v", c.rt.config.Acknowledge))
+	defer release()
+	return c.rt.plane.send(ctx, to, message{headers: headers, frame: f.Append(nil)})
+}
+
+// Generate sends rq to the instance that route chooses and returns the response
+// once it was taken there. Stopping or killing rc stops or kills the request, and
+// what it calls; the end of ctx kills it, too. Errors are *fault.Error: no
+// instance, or one in trouble, is CannotConnect, Disconnected or
+// ConnectionTimeout; what the worker returned has the worker's type.
+func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
+	if c.migrations == 0 {
+		return c.call(ctx, rc, rq, route)
+	}
+	j := &journey{client: c, ctx: ctx, rc: rc, rq: rq, route: route, left: c.migrations}
+	return j.start()
+}

@@ -1,0 +1,298 @@
+package drt
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/live/drt/wire"
+)
+
+// Discovery is how callers find instances.
+type Discovery string
+
+// The ways of discovery.
+const (
+	Etcd   Discovery = "etcd"   // keys under leases
+	Static Discovery = "static" // addresses that are given; no etcd, no lease
+	Mem    Discovery = "mem"    // inside this process, for tests
+)
+
+// RequestPlane is how requests reach workers.
+type RequestPlane string
+
+// The request planes.
+const (
+	NATS RequestPlane = "nats"
+	TCP  RequestPlane = "tcp" // straight to the worker; for peers that do the same
+)
+
+// Layout is which form of keys and subjects instances are registered under. Both
+// are always read.
+type Layout string
+
+// The layouts.
+const (
+	Both Layout = "both"
+	Seed Layout = "seed" // /services/{ns}/{component}/{endpoint}-{id}
+	V1   Layout = "v1"   // v1/instances/{ns}/{component}/{endpoint}/{id}
+)
+
+// LeaseLoss is what a runtime does when its lease is gone.
+type LeaseLoss string
+
+// The reactions to a lost lease.
+const (
+	Exit       LeaseLoss = "exit"       // Done is closed, endpoints refuse new requests
+	Reregister LeaseLoss = "reregister" // a new lease, a new id, the same endpoints
+)
+
+// Config is everything a runtime depends on. The zero value of each field means
+// its default; FromEnv fills in what the environment says.
+type Config struct {
+	Discovery Discovery // default Etcd
+	Plane     RequestPlane
+	Layout    Layout    // default Both
+	LeaseLoss LeaseLoss // default Exit
+
+	Etcd EtcdConfig
+	NATS NATSConfig
+	Hub  *Hub // with Discovery Mem: what its runtimes share; nil: one of its own
+
+	// Static lists, with Discovery Static, the instances of endpoints by
+	// "namespace.component.endpoint". One that is not listed has the subject of
+	// that very name and serves there in a queue group.
+	Static map[string][]StaticInstance
+	// WorkerID is the instance id without a lease; 0: random.
+	WorkerID uint64
+
+	// ResponseHost and ResponsePort are where workers call home. Host "": the
+	// first routable address, or loopback; port 0: any.
+	ResponseHost string
+	ResponsePort int
+
+	MaxMessage int // largest frame, in bytes; default 32 MiB
+
+	Lease        time.Duration // TTL of the lease; default 10 s, at least 2 s
+	Connect      time.Duration // to reach etcd and NATS at the start; default 10 s
+	CallHome     time.Duration // from acknowledgement to call-home; default 10 s
+	SlowClient   time.Duration // a blocked write of a response before it is killed; default 30 s
+	StopDrain    time.Duration // for an engine's terminal item after stop; default 2 s
+	Inactivity   time.Duration // between two items before ResponseTimeout; 0: no limit
+	Inhibit      time.Duration // before an instance that failed is tried again; default 5 s
+	Tombstone    time.Duration // during which calls to a removed instance fail at once; default 5 s
+	Acknowledge  time.Duration // for a worker's acknowledgement; default 5 s
+	ProgramLabel string        // version in $SRV.INFO, as 1.2.3; default 0.0.0
+
+	Log *slog.Logger // nil: none
+}
+
+// EtcdConfig says where etcd is and who we are there.
+type EtcdConfig struct {
+	Endpoints          []string // default http://127.0.0.1:2379
+	Username, Password string
+	CA, Cert, Key      string // PEM files; any of them turns TLS on
+	TLS                *tls.Config
+}
+
+// NATSConfig says where NATS is and who we are there.
+type NATSConfig struct {
+	URL                string // comma list; default nats://127.0.0.1:4222
+	Username, Password string
+	Token              string
+	NKey               string // file with a seed
+	Credentials        string // file of a user's JWT and seed
+	CA, Cert, Key      string // PEM files; any of them turns TLS on
+	TLS                *tls.Config
+}
+
+// StaticInstance is an instance that is given and not discovered.
+type StaticInstance struct {
+	ID      uint64 // 0: any worker of the queue group
+	Subject string
+}
+
+// Check is what is wrong with c, before anything is reached.
+func (c Config) Check() error {
+	_, err := c.complete()
+	return err
+}
+
+// complete is c with its defaults, or what is wrong with it.
+func (c Config) complete() (Config, error) {
+	def(&c.Discovery, Etcd)
+	def(&c.Plane, NATS)
+	def(&c.Layout, Both)
+	def(&c.LeaseLoss, Exit)
+	def(&c.NATS.URL, "nats://127.0.0.1:4222")
+	def(&c.MaxMessage, wire.DefaultLimit)
+	def(&c.Lease, 10*time.Second)
+	def(&c.Connect, 10*time.Second)
+	def(&c.CallHome, 10*time.Second)
+	def(&c.SlowClient, 30*time.Second)
+	def(&c.StopDrain, 2*time.Second)
+	def(&c.Inhibit, 5*time.Second)
+	def(&c.Tombstone, 5*time.Second)
+	def(&c.Acknowledge, 5*time.Second)
+	def(&c.ProgramLabel, "0.0.0")
+	if len(c.Etcd.Endpoints) == 0 {
+		c.Etcd.Endpoints = []string{"http://127.0.0.1:2379"}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, c.check()
+}
+
+// def sets a field that is zero to its default.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *Config) check() error {
+	if err := oneOf("discovery", c.Discovery, Etcd, Static, Mem); err != nil {
+		return err
+	}
+	if err := oneOf("request plane", c.Plane, NATS, TCP); err != nil {
+		return err
+	}
+	if err := oneOf("layout", c.Layout, Both, Seed, V1); err != nil {
+		return err
+	}
+	if err := oneOf("lease loss", c.LeaseLoss, Exit, Reregister); err != nil {
+		return err
+	}
+	if c.Plane == TCP && c.Discovery != Etcd {
+		return fmt.Errorf("request plane %q: only with discovery %q, which tells addresses, not %q", TCP, Etcd, c.Discovery)
+	}
+	if c.Discovery != Static && len(c.Static) > 0 {
+		return fmt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
+	}
+	if c.Lease < 2*time.Second && c.Discovery == Etcd {
+		return fmt.Errorf("lease of %v: want at least 2s, the least etcd grants", c.Lease)
+	}
+	if c.MaxMessage <= wire.PreludeSize {
+		return fmt.Errorf("largest message of %d bytes: want more than %d", c.MaxMessage, wire.PreludeSize)
+	}
+	if c.WorkerID>>63 != 0 {
+		return fmt.Errorf("worker id %d: want at most 63 bits", c.WorkerID)
+	}
+	return nil
+}
+
+func oneOf[T ~string](what string, got T, want ...T) error {
+	for _, w := range want {
+		if got == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q: want one of %q", what, got, want)
+}
+
+// FromEnv is the configuration that the environment describes, as getenv (in a
+// program, os.Getenv) tells it. Errors name the variable.
+func FromEnv(getenv func(string) string) (Config, error) {
+	c := Config{
+		Discovery: Discovery(getenv("DYN_DISCOVERY_BACKEND")),
+		Plane:     RequestPlane(getenv("DYN_REQUEST_PLANE")),
+		Etcd: EtcdConfig{
+			Endpoints: list(getenv("ETCD_ENDPOINTS")),
+			Username:  getenv("ETCD_AUTH_USERNAME"), Password: getenv("ETCD_AUTH_PASSWORD"),
+			CA: getenv("ETCD_AUTH_CA"), Cert: getenv("ETCD_AUTH_CLIENT_CERT"), Key: getenv("ETCD_AUTH_CLIENT_KEY"),
+		},
+		NATS: NATSConfig{
+			URL:      getenv("NATS_SERVER"),
+			Username: getenv("NATS_AUTH_USERNAME"), Password: getenv("NATS_AUTH_PASSWORD"),
+			Token: getenv("NATS_AUTH_TOKEN"), NKey: getenv("NATS_AUTH_NKEY"), Credentials: getenv("NATS_AUTH_CREDENTIALS_FILE"),
+			CA: getenv("NATS_AUTH_CA"), Cert: getenv("NATS_AUTH_CLIENT_CERT"), Key: getenv("NATS_AUTH_CLIENT_KEY"),
+		},
+		ResponseHost: getenv("DYN_TCP_RESPONSE_STREAM_HOST"),
+	}
+	var seconds int
+	for _, n := range []struct {
+		name string
+		to   *int
+	}{
+		{"DYN_TCP_RESPONSE_STREAM_PORT", &c.ResponsePort},
+		{"DYN_TCP_MAX_MESSAGE_SIZE", &c.MaxMessage},
+		{"DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS", &seconds},
+	} {
+		text := getenv(n.name)
+		if text == "" {
+			continue
+		}
+		v, err := strconv.Atoi(text)
+		if err != nil || v < 0 {
+			return c, fmt.Errorf("%s is %q, want a whole number, 0 or more", n.name, text)
+		}
+		*n.to = v
+	}
+	c.Inactivity = time.Duration(seconds) * time.Second
+	_, err := c.complete()
+	return c, err
+}
+
+// list splits at commas and leaves nothing empty.
+func list(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// ParseStatic reads addresses of endpoints, as in
+// "ns.component.endpoint=subject@1f,ns.component.endpoint=subject": the id behind
+// the @ is hexadecimal and may be left out.
+func ParseStatic(text string) (map[string][]StaticInstance, error) {
+	all := make(map[string][]StaticInstance)
+	for _, entry := range list(text) {
+		name, address, ok := strings.Cut(entry, "=")
+		if !ok || strings.Count(name, ".") != 2 || address == "" {
+			return nil, fmt.Errorf("static instance %q: want namespace.component.endpoint=subject, or =subject@id", entry)
+		}
+		for _, part := range strings.Split(name, ".") {
+			if err := checkName("static instance", part); err != nil {
+				return nil, err
+			}
+		}
+		subject, hex, hasID := strings.Cut(address, "@")
+		one := StaticInstance{Subject: subject}
+		if hasID {
+			id, err := strconv.ParseUint(hex, 16, 63)
+			if err != nil || id == 0 {
+				return nil, fmt.Errorf("static instance %q: id is %q, want hexadecimal, above 0 and below 2^63", entry, hex)
+			}
+			one.ID = id
+		}
+		all[name] = append(all[name], one)
+	}
+	return all, nil
+}
+
+// responseAddress is where to listen for response streams.
+func (c *Config) responseAddress() string {
+	host := c.ResponseHost
+	if host == "" {
+		host = routable()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(c.ResponsePort))
+}
+
+// routable is the first address of this machine that others may reach, or
+// loopback.
+func routable() string {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "127.0.0.1"
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
+			return n.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}

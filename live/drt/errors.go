@@ -1,0 +1,84 @@
+package drt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// ErrLeaseLost says that the lease a runtime was registered under is gone.
+var ErrLeaseLost = errors.New("the lease is lost")
+
+// ErrNoInstances says that nobody serves the endpoint, or the instance of it, that
+// was called: nothing was sent to anybody. It comes as the cause of a CannotConnect.
+var ErrNoInstances = errors.New("no instances")
+
+// refused is the error that a caller gets for a worker's refusal.
+func refused(r *refusal) error {
+	switch {
+	case r == nil:
+		return nil
+	case r.code == "400":
+		return fault.New(fault.InvalidArgument, "%s", r.text)
+	}
+	if r.code == "503" {
+		return fault.New(fault.CannotConnect, "%s: %w", r.text, ErrNoInstances)
+	}
+	return fault.New(fault.CannotConnect, "%s", r.text)
+}
+
+// eventError is the event of an item that is an error.
+const eventError = "error"
+
+// wireItem is an item, or an error in its place, as JSON.
+type wireItem struct {
+	Item
+	Error json.RawMessage `json:"error,omitempty"`
+}
+
+// errorItem is err as the last item of a stream.
+func errorItem(err error) json.RawMessage {
+	b, bad := json.Marshal(fault.From(err))
+	if bad != nil {
+		b = []byte(`{"error_type":"Unknown","message":""}`)
+	}
+	item, bad := json.Marshal(wireItem{Item{Event: eventError}, b})
+	if bad != nil {
+		panic("an error is no JSON: " + bad.Error())
+	}
+	return item
+}
+
+// parseItem reads an item. failed is the error that stands in its place, bad why
+// it is none.
+func parseItem(b json.RawMessage) (item Item, failed, bad error) {
+	var w wireItem
+	if err := json.Unmarshal(b, &w); err != nil {
+		return Item{}, nil, fmt.Errorf("item %.60q: %w", b, err)
+	}
+	if w.Event != eventError && len(w.Error) == 0 {
+		return w.Item, nil, nil
+	}
+	var typed fault.Error
+	if len(w.Error) > 0 && json.Unmarshal(w.Error, &typed) == nil {
+		return w.Item, &typed, nil
+	}
+	var text string
+	if json.Unmarshal(w.Error, &text) != nil {
+		text = strings.Join(w.Comment, ": ")
+	}
+	return w.Item, fault.New(fault.Unknown, "%s", text), nil
+}
+
+// errUnsettled says that an error is the request plane's, and no instance's.
+var errUnsettled = errors.New("the request plane is away, or was until just now")
+
+// inhibits tells whether err says that the instance it came from is in trouble.
+func inhibits(err error) bool {
+	return !errors.Is(err, errUnsettled) && fault.MatchChain(err, []fault.Type{
+		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout, fault.BackendEngineShutdown,
+	}, nil)
+}

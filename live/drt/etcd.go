@@ -1,0 +1,218 @@
+package drt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// etcdStore is keys under leases in etcd.
+type etcdStore struct {
+	client *clientv3.Client
+	ctx    context.Context // of the runtime
+	config *Config
+}
+
+// connectEtcd waits for etcd as long as ctx lasts.
+func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
+	secure, err := clientTLS(config.Etcd.TLS, config.Etcd.CA, config.Etcd.Cert, config.Etcd.Key)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: config.Etcd.Endpoints, Username: config.Etcd.Username, Password: config.Etcd.Password,
+		TLS: secure, Context: lifetime, Logger: zap.NewNop(), RejectOldCluster: false,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(again())},
+		DialTimeout: config.Connect, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
+	})
+	if err == nil {
+		// Any answer will do; the key need not be there.
+		_, err = client.Get(ctx, "v1/instances/", clientv3.WithCountOnly())
+	}
+	if err != nil {
+		if client != nil {
+			_ = client.Close()
+		}
+		return nil, fault.New(fault.CannotConnect, "etcd at %q: %w", config.Etcd.Endpoints, err)
+	}
+	return &etcdStore{client, lifetime, config}, nil
+}
+
+// again is how often a lost connection is tried again: a lease does not wait for
+// long.
+func again() grpc.ConnectParams {
+	return grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: 2 * time.Second,
+	}
+}
+
+func (s *etcdStore) close() error { return s.client.Close() }
+
+func (s *etcdStore) grant(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
+	r, err := s.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
+	if err != nil {
+		return 0, 0, fmt.Errorf("lease of %v: %w", ttl, err)
+	}
+	return uint64(r.ID), time.Duration(r.TTL) * time.Second, nil
+}
+
+func (s *etcdStore) renew(ctx context.Context, id uint64) (time.Duration, error) {
+	r, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return 0, errLeaseGone
+	}
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(r.TTL) * time.Second, nil
+}
+
+func (s *etcdStore) revoke(ctx context.Context, id uint64) error {
+	_, err := s.client.Revoke(ctx, clientv3.LeaseID(id))
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (s *etcdStore) create(ctx context.Context, lease uint64, pairs []pair) error {
+	var absent []clientv3.Cmp
+	var puts, gets []clientv3.Op
+	for _, p := range pairs {
+		absent = append(absent, clientv3.Compare(clientv3.Version(p.key), "=", 0))
+		puts = append(puts, clientv3.OpPut(p.key, string(p.value), clientv3.WithLease(clientv3.LeaseID(lease))))
+		gets = append(gets, clientv3.OpGet(p.key))
+	}
+	r, err := s.client.Txn(ctx).If(absent...).Then(puts...).Else(gets...).Commit()
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return errLeaseGone
+	}
+	if err != nil || r.Succeeded {
+		return err
+	}
+	for _, found := range r.Responses {
+		for _, kv := range found.GetResponseRange().Kvs {
+			if kv.Lease != int64(lease) {
+				return fmt.Errorf("%s: belongs to instance %s", kv.Key, hex(uint64(kv.Lease)))
+			}
+		}
+	}
+	// Some of them are there, and ours.
+	_, err = s.client.Txn(ctx).Then(puts...).Commit()
+	return err
+}
+
+func (s *etcdStore) remove(ctx context.Context, keys []string) error {
+	var deletes []clientv3.Op
+	for _, k := range keys {
+		deletes = append(deletes, clientv3.OpDelete(k))
+	}
+	_, err := s.client.Txn(ctx).Then(deletes...).Commit()
+	return err
+}
+
+func (s *etcdStore) watch(ctx context.Context, prefix string, see func([]change)) error {
+	w := &etcdWatch{store: s, prefix: prefix, see: see}
+	first, release := context.WithTimeout(ctx, s.config.Connect)
+	defer release()
+	from, err := w.list(first)
+	if err != nil {
+		return fmt.Errorf("keys under %s: %w", prefix, err)
+	}
+	go w.follow(ctx, from)
+	return nil
+}
+
+// etcdWatch follows the keys under a prefix.
+type etcdWatch struct {
+	store  *etcdStore
+	prefix string
+	see    func([]change)
+	known  map[string]bool // keys that were shown and not yet removed
+}
+
+// list shows what is there now, and what of the known is not any more. It returns
+// the revision to follow from.
+func (w *etcdWatch) list(ctx context.Context) (int64, error) {
+	r, err := w.store.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
+	if err != nil {
+		return 0, err
+	}
+	var all []change
+	now := make(map[string]bool, len(r.Kvs))
+	for _, kv := range r.Kvs {
+		now[string(kv.Key)] = true
+		all = append(all, change{pair: pair{string(kv.Key), kv.Value}})
+	}
+	for k := range w.known {
+		if !now[k] {
+			all = append(all, change{pair{key: k}, true})
+		}
+	}
+	w.known = now
+	w.see(all)
+	return r.Header.Revision + 1, nil
+}
+
+// follow shows changes until ctx ends. When the history it needs is gone
+// (compaction), or the watch breaks, it lists again.
+func (w *etcdWatch) follow(ctx context.Context, from int64) {
+	for backoff := 100 * time.Millisecond; ; {
+		if w.stream(ctx, from) {
+			backoff = 100 * time.Millisecond
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(backoff):
+			}
+			backoff = min(2*backoff, 5*time.Second)
+			// An etcd that is down must not hold this up for ever.
+			again, release := context.WithTimeout(ctx, 5*time.Second)
+			next, err := w.list(again)
+			release()
+			if err == nil {
+				from = next
+				break
+			}
+		}
+	}
+}
+
+// stream shows changes from a revision on. It reports whether there were any.
+func (w *etcdWatch) stream(ctx context.Context, from int64) bool {
+	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer release()
+	some := false
+	for r := range w.store.client.Watch(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithRev(from)) {
+		if r.Err() != nil {
+			return some
+		}
+		changes := make([]change, 0, len(r.Events))
+		for _, e := range r.Events {
+			c := change{pair{string(e.Kv.Key), e.Kv.Value}, e.Type == clientv3.EventTypeDelete}
+			if c.gone {
+				delete(w.known, c.key)
+			} else {
+				w.known[c.key] = true
+			}
+			changes = append(changes, c)
+		}
+		if len(changes) > 0 {
+			some = true
+			w.see(changes)
+		}
+	}
+	return some
+}

@@ -1,0 +1,273 @@
+//go:build !nostack
+
+package drt_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/stack"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// open starts a call whose worker has sent one item and waits.
+func open(t *testing.T, c *drt.Client, rc cancel.Context) (next func() (drt.Item, error, bool)) {
+	t.Helper()
+	s, err := c.Generate(limited(t), rc, &drt.Request{Payload: json.RawMessage(`{"n":1,"block":true}`)}, drt.RoundRobin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, stop := pull(s)
+	t.Cleanup(stop)
+	if item, err, ok := next(); !ok || err != nil || string(item.Data) != "0" {
+		t.Fatalf("first item %q, %v", item.Data, err)
+	}
+	return next
+}
+
+// finish stops an open call and expects its end.
+func finish(t *testing.T, rc cancel.Context, next func() (drt.Item, error, bool)) {
+	t.Helper()
+	rc.Stop()
+	if item, err, ok := next(); !ok || err != nil || string(item.Data) != `"cancelled"` {
+		t.Fatalf("after stop: %q, %v", item.Data, err)
+	}
+	if item, err, ok := next(); ok {
+		t.Fatalf("after the end: %q, %v", item.Data, err)
+	}
+}
+
+// A runtime that is closed is gone for others (DR-4), and what it was answering
+// ends.
+func TestClose(t *testing.T) {
+	_, config := servers(t, stack.Options{})
+	rt, err := drt.Connect(limited(t), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, rt, "generate", counter, drt.ServeOptions{})
+	c := client(t, join(t, config), "generate", 1)
+	rc := cancel.New("")
+	next := open(t, c, rc)
+	closed := make(chan error, 1)
+	go func() { closed <- rt.Close(limited(t)) }()
+	await(t, c, 0) // it is gone before it has ended
+	if _, err := call(t, c, `{}`, drt.RoundRobin()); !errors.Is(err, drt.ErrNoInstances) {
+		t.Errorf("a new call: %v, want no instances", err)
+	}
+	finish(t, rc, next)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// A lease that is revoked from outside ends a worker, or makes it another one
+// (DR-5).
+func TestLeaseRevoked(t *testing.T) {
+	s, config := servers(t, stack.Options{})
+	c := etcd(t, s)
+	for _, reaction := range []drt.LeaseLoss{drt.Exit, drt.Reregister} {
+		t.Run(string(reaction), func(t *testing.T) {
+			config := config
+			config.LeaseLoss = reaction
+			rt := join(t, config)
+			serving := serve(t, rt, "generate", counter, drt.ServeOptions{})
+			caller := client(t, join(t, config), "generate", 1)
+			rc := cancel.New("")
+			next := open(t, caller, rc)
+			id := rt.ID()
+			if _, err := c.Revoke(limited(t), clientv3.LeaseID(id)); err != nil {
+				t.Fatal(err)
+			}
+			if reaction == drt.Exit {
+				awaitDone(t, rt.Done())
+				if err := rt.Err(); !errors.Is(err, drt.ErrLeaseLost) {
+					t.Errorf("%v, want a lost lease", err)
+				}
+				await(t, caller, 0)
+			} else {
+				awaitOther(t, caller, id)
+				if rt.ID() == id || rt.Err() != nil {
+					t.Errorf("id %x, %v, want another one and no error", rt.ID(), rt.Err())
+				}
+				if got, err := call(t, caller, `{"n":1}`, drt.Direct(rt.ID())); err != nil || got != `0 "done"` {
+					t.Errorf("a new call: %q, %v", got, err)
+				}
+			}
+			for ctx := limited(t); serving.Active() != 1; { // the new call may still be ending
+				if ctx.Err() != nil {
+					t.Fatalf("%d requests are being answered, want the one that was", serving.Active())
+				}
+				runtime.Gosched()
+			}
+			finish(t, rc, next)
+		})
+	}
+}
+
+func awaitDone(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-limited(t).Done():
+		t.Fatal("nothing happened")
+	}
+}
+
+// awaitOther waits until the only instance is another than id.
+func awaitOther(t *testing.T, c *drt.Client, id uint64) {
+	t.Helper()
+	for ctx := limited(t); ; {
+		changed := c.Changed()
+		if all := c.Instances(); len(all) == 1 && all[0].ID != id {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("%v, want another one than %x", c.Instances(), id)
+		}
+	}
+}
+
+// Without NATS streams go on, new calls fail soon, and after it is back they work
+// (DR-7).
+func TestNATSKilled(t *testing.T) {
+	s, config := servers(t, stack.Options{})
+	rt := join(t, config)
+	serve(t, rt, "generate", counter, drt.ServeOptions{})
+	c := client(t, join(t, config), "generate", 1)
+	rc := cancel.New("")
+	next := open(t, c, rc)
+	s.KillNATS()
+	if _, err := call(t, c, `{}`, drt.Direct(rt.ID())); !errors.Is(err, fault.CannotConnect) {
+		t.Errorf("a new call: %v, want CannotConnect", err)
+	}
+	finish(t, rc, next)
+	if err := s.RestartNATS(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := limited(t); ; {
+		got, err := call(t, c, `{"n":1}`, drt.RoundRobin())
+		if err == nil && got == `0 "done"` {
+			break
+		}
+		if err == nil || ctx.Err() != nil {
+			t.Fatalf("after it is back: %q, %v", got, err)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// mute registers an instance that acknowledges requests, or does not, and never
+// calls home.
+func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-chan struct{}) {
+	t.Helper()
+	conn, err := nats.Connect(s.NATSURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	subject := fmt.Sprintf("test_backend.generate-%x", id)
+	requests := make(chan struct{}, 100)
+	if _, err := conn.Subscribe(subject, func(m *nats.Msg) {
+		if acknowledges {
+			_ = m.Respond(nil)
+		}
+		requests <- struct{}{}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	value := fmt.Sprintf(`{"type":"Endpoint","namespace":"test","component":"backend","endpoint":"generate","instance_id":%d,"transport":{"nats_tcp":%q}}`, id, subject)
+	if _, err := etcd(t, s).Put(limited(t), fmt.Sprintf("v1/instances/test/backend/generate/%x", id), value); err != nil {
+		t.Fatal(err)
+	}
+	return requests
+}
+
+// A worker that takes a request and never calls home is given up, at once when
+// its key goes (DR-9). Calls to it fail for a while then, until it is back.
+func TestNeverCallsHome(t *testing.T) {
+	for _, acknowledges := range []bool{true, false} {
+		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { neverCallsHome(t, acknowledges) })
+	}
+}
+
+func neverCallsHome(t *testing.T, acknowledges bool) {
+	t.Helper()
+	s, config := servers(t, stack.Options{})
+	asked := mute(t, s, 5, acknowledges)
+	config.CallHome, config.Acknowledge = 50*time.Millisecond, 50*time.Millisecond
+	if _, err := call(t, client(t, join(t, config), "generate", 1), `{}`, drt.RoundRobin()); !errors.Is(err, fault.ConnectionTimeout) {
+		t.Errorf("%v, want ConnectionTimeout", err)
+	}
+	<-asked
+
+	config.CallHome, config.Acknowledge = timeLimit, timeLimit
+	c := client(t, join(t, config), "generate", 1)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(t, c, `{}`, drt.RoundRobin())
+		failed <- err
+	}()
+	<-asked
+	if _, err := etcd(t, s).Delete(limited(t), "v1/instances/test/backend/generate/5"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !errors.Is(err, fault.Disconnected) {
+		t.Errorf("its key is gone: %v, want Disconnected", err)
+	}
+}
+
+// Giving up before the worker calls home ends the call.
+func TestCancelledBeforeCallHome(t *testing.T) {
+	for _, acknowledges := range []bool{true, false} {
+		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { cancelledBeforeCallHome(t, acknowledges) })
+	}
+}
+
+func cancelledBeforeCallHome(t *testing.T, acknowledges bool) {
+	t.Helper()
+	s, config := servers(t, stack.Options{})
+	config.CallHome, config.Acknowledge = timeLimit, timeLimit
+	asked := mute(t, s, 5, acknowledges)
+	c := client(t, join(t, config), "generate", 1)
+	for _, end := range []func(cancel.Context, context.CancelFunc){
+		func(rc cancel.Context, _ context.CancelFunc) { rc.Stop() },
+		func(rc cancel.Context, _ context.CancelFunc) { rc.Kill() },
+		func(_ cancel.Context, give context.CancelFunc) { give() },
+	} {
+		ctx, give := context.WithCancel(limited(t))
+		defer give()
+		rc := cancel.New("")
+		failed := make(chan error, 1)
+		go func() {
+			_, err := c.Generate(ctx, rc, &drt.Request{Payload: json.RawMessage(`{}`)}, drt.RoundRobin())
+			failed <- err
+		}()
+		<-asked
+		end(rc, give)
+		if err := <-failed; !errors.Is(err, fault.Cancelled) {
+			t.Errorf("%v, want Cancelled", err)
+		}
+	}
+	if got := c.Available(); len(got) != 1 {
+		t.Errorf("available %v, want the instance: nothing is wrong with it", got)
+	}
+}

@@ -1,0 +1,252 @@
+package drt
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// Hub is discovery and request plane inside one process, for tests: what etcd and
+// NATS are to runtimes elsewhere. Its leases end only when they are revoked.
+type Hub struct {
+	mu       sync.Mutex
+	nextID   uint64
+	leases   map[uint64]map[string]bool // keys of each
+	keys     map[string]hubValue
+	watchers map[*hubWatcher]bool
+	handlers map[string][]*serving // by subject
+	turn     int
+	topics   map[*hubTopic]bool
+}
+
+type hubValue struct {
+	value []byte
+	lease uint64
+}
+
+type hubWatcher struct {
+	prefix string
+	queue  chan []change
+}
+
+type hubTopic struct {
+	subject string
+	see     func(string, []byte)
+}
+
+// NewHub is an empty hub.
+func NewHub() *Hub {
+	return &Hub{
+		nextID: 0x5eed0000, leases: make(map[uint64]map[string]bool), keys: make(map[string]hubValue),
+		watchers: make(map[*hubWatcher]bool), handlers: make(map[string][]*serving), topics: make(map[*hubTopic]bool),
+	}
+}
+
+// Revoke ends the lease of an instance, as if it had expired.
+func (h *Hub) Revoke(id uint64) { _ = h.revoke(context.Background(), id) }
+
+// Keys lists all keys, sorted.
+func (h *Hub) Keys() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.keys))
+}
+
+func (h *Hub) grant(_ context.Context, ttl time.Duration) (uint64, time.Duration, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nextID++
+	h.leases[h.nextID] = make(map[string]bool)
+	return h.nextID, ttl, nil
+}
+
+func (h *Hub) renew(_ context.Context, id uint64) (time.Duration, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases[id] == nil {
+		return 0, errLeaseGone
+	}
+	return time.Hour, nil
+}
+
+func (h *Hub) revoke(_ context.Context, id uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	keys := slices.Sorted(maps.Keys(h.leases[id]))
+	delete(h.leases, id)
+	h.drop(keys)
+	return nil
+}
+
+// drop removes keys; the lock is held.
+func (h *Hub) drop(keys []string) {
+	var gone []change
+	for _, k := range keys {
+		v, ok := h.keys[k]
+		if !ok {
+			continue
+		}
+		delete(h.keys, k)
+		delete(h.leases[v.lease], k)
+		gone = append(gone, change{pair{key: k}, true})
+	}
+	h.tell(gone)
+}
+
+func (h *Hub) create(_ context.Context, lease uint64, pairs []pair) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases[lease] == nil {
+		return errLeaseGone
+	}
+	for _, p := range pairs {
+		if v, ok := h.keys[p.key]; ok && v.lease != lease {
+			return fmt.Errorf("%s: belongs to instance %s", p.key, hex(v.lease))
+		}
+	}
+	var made []change
+	for _, p := range pairs {
+		h.keys[p.key] = hubValue{p.value, lease}
+		h.leases[lease][p.key] = true
+		made = append(made, change{pair: p})
+	}
+	h.tell(made)
+	return nil
+}
+
+func (h *Hub) remove(_ context.Context, keys []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(keys)
+	return nil
+}
+
+// tell shows changes to those who watch; the lock is held, which keeps them in
+// order.
+func (h *Hub) tell(all []change) {
+	for w := range h.watchers {
+		var some []change
+		for _, c := range all {
+			if strings.HasPrefix(c.key, w.prefix) {
+				some = append(some, c)
+			}
+		}
+		if len(some) > 0 {
+			w.queue <- some
+		}
+	}
+}
+
+func (h *Hub) watch(ctx context.Context, prefix string, see func([]change)) error {
+	w := &hubWatcher{prefix, make(chan []change, 1<<12)}
+	h.mu.Lock()
+	var there []change
+	for _, k := range slices.Sorted(maps.Keys(h.keys)) {
+		if strings.HasPrefix(k, prefix) {
+			there = append(there, change{pair: pair{k, h.keys[k].value}})
+		}
+	}
+	h.watchers[w] = true
+	h.mu.Unlock()
+	see(there)
+	go func() {
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			delete(h.watchers, w)
+		}()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case some := <-w.queue:
+				see(some)
+			}
+		}
+	}()
+	return nil
+}
+
+// hubStore is a runtime's connection to a hub.
+type hubStore struct{ *Hub }
+
+func (hubStore) close() error { return nil }
+
+// hubPlane is a hub as a request plane.
+type hubPlane struct{ hub *Hub }
+
+func (p hubPlane) serve(s serving) (func(), error) {
+	h := p.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, subject := range s.subjects {
+		h.handlers[subject] = append(h.handlers[subject], &s)
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, subject := range s.subjects {
+			h.handlers[subject] = slices.DeleteFunc(h.handlers[subject], func(one *serving) bool { return one == &s })
+		}
+	}, nil
+}
+
+func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
+	h := p.hub
+	h.mu.Lock()
+	var taker *serving
+	if all := h.handlers[to.Transport.Subject]; len(all) > 0 {
+		h.turn++
+		taker = all[h.turn%len(all)]
+	}
+	h.mu.Unlock()
+	if taker == nil {
+		return fault.New(fault.CannotConnect, "nobody serves %s: %w", to.Transport.Subject, ErrNoInstances)
+	}
+	answer := make(chan *refusal, 1)
+	m.at = time.Now()
+	m.reply = func(r *refusal) { answer <- r }
+	go taker.take(m)
+	select {
+	case r := <-answer:
+		return refused(r)
+	case <-ctx.Done():
+		return fault.New(fault.ConnectionTimeout, "%v: no acknowledgement: %v", to.Name, context.Cause(ctx))
+	}
+}
+
+func (p hubPlane) limit(Instance) int { return 0 }
+func (p hubPlane) close()             {}
+
+func (p hubPlane) publish(subject string, payload []byte) error {
+	p.hub.mu.Lock()
+	var listening []*hubTopic
+	for t := range p.hub.topics {
+		if t.subject == subject {
+			listening = append(listening, t)
+		}
+	}
+	p.hub.mu.Unlock()
+	for _, t := range listening {
+		t.see(subject, payload)
+	}
+	return nil
+}
+
+func (p hubPlane) subscribe(subject string, see func(string, []byte)) (func(), error) {
+	t := &hubTopic{subject, see}
+	p.hub.mu.Lock()
+	defer p.hub.mu.Unlock()
+	p.hub.topics[t] = true
+	return func() {
+		p.hub.mu.Lock()
+		defer p.hub.mu.Unlock()
+		delete(p.hub.topics, t)
+	}, nil
+}

@@ -1,0 +1,323 @@
+package drt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// queueGroup is that of all endpoints.
+const queueGroup = "q"
+
+// drainLimit is how long the server may take to give a subject to others.
+const drainLimit = time.Second
+
+// natsPlane carries requests over NATS.
+type natsPlane struct {
+	conn   *nats.Conn
+	config *Config
+
+	mu       sync.Mutex
+	services map[string]*natsService // by name
+	back     time.Time               // when the connection was last made again
+	up       context.Context         // ends with the connection
+	down     context.CancelFunc
+}
+
+// natsService is the micro service that the endpoints of a component share.
+type natsService struct {
+	service micro.Service
+	uses    int
+}
+
+// connectNATS waits for a server as long as ctx lasts.
+func connectNATS(ctx context.Context, config *Config) (plane, error) {
+	options, err := natsOptions(config)
+	if err != nil {
+		return nil, fmt.Errorf("nats: %w", err)
+	}
+	for {
+		conn, err := nats.Connect(config.NATS.URL, options...)
+		if err == nil {
+			return newNATSPlane(conn, config), nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+			if !errors.Is(err, nats.ErrAuthorization) {
+				continue
+			}
+		case <-ctx.Done():
+		}
+		return nil, fault.New(fault.CannotConnect, "nats at %q: %w", config.NATS.URL, err)
+	}
+}
+
+func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
+	p := &natsPlane{conn: conn, config: config, services: make(map[string]*natsService)}
+	p.up, p.down = context.WithCancel(context.Background())
+	conn.SetReconnectHandler(func(*nats.Conn) {
+		config.Log.Info("nats connected again")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.down() // it may be told before
+		p.back = time.Now()
+		p.up, p.down = context.WithCancel(context.Background())
+	})
+	conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
+		if err != nil { // nil: we have closed it
+			config.Log.Warn("nats disconnected", "reason", err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.down()
+	})
+	return p
+}
+
+// whileUp is ctx, ending with the present connection.
+func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
+	p.mu.Lock()
+	up := p.up
+	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	forget := context.AfterFunc(up, cancel)
+	return ctx, func() { forget(); cancel() }
+}
+
+// unsettled tells whether others may not be connected again either.
+func (p *natsPlane) unsettled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.conn.IsConnected() || !p.back.IsZero() && time.Since(p.back) < p.config.Inhibit
+}
+
+func natsOptions(config *Config) ([]nats.Option, error) {
+	c := &config.NATS
+	options := []nats.Option{
+		nats.Name("replay"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(false),
+		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(1750*time.Millisecond, 1750*time.Millisecond),
+		// A request fails now rather than being sent late.
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(min(config.Connect, 2*time.Second)), nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { config.Log.Warn("nats", "reason", err) }),
+	}
+	switch {
+	case c.Username != "":
+		options = append(options, nats.UserInfo(c.Username, c.Password))
+	case c.Token != "":
+		options = append(options, nats.Token(c.Token))
+	case c.Credentials != "":
+		options = append(options, nats.UserCredentials(c.Credentials))
+	case c.NKey != "":
+		o, err := nats.NkeyOptionFromSeed(c.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("nkey: %w", err)
+		}
+		options = append(options, o)
+	}
+	secure, err := clientTLS(c.TLS, c.CA, c.Cert, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		options = append(options, nats.Secure(secure))
+	}
+	return options, nil
+}
+
+func (p *natsPlane) limit(Instance) int { return int(p.conn.MaxPayload()) }
+
+func (p *natsPlane) close() {
+	// What was said last is to arrive; what is not sent in a second never will.
+	_ = p.conn.FlushTimeout(time.Second)
+	p.conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down()
+}
+
+func (p *natsPlane) serve(s serving) (func(), error) {
+	if s.shared {
+		return p.serveShared(s)
+	}
+	service, release, err := p.service(s.name)
+	if err != nil {
+		return nil, err
+	}
+	answer := micro.HandlerFunc(func(r micro.Request) { go s.take(natsMessage(r)) })
+	for i, l := range s.layouts {
+		name := s.name.Endpoint + "-" + hex(s.id)
+		if err := service.AddGroup(l.group(s.name)).AddEndpoint(name, answer, micro.WithEndpointQueueGroup(queueGroup)); err != nil {
+			release()
+			return nil, fmt.Errorf("subject %s: %w", s.subjects[i], err)
+		}
+	}
+	// Whoever calls after this is answered: the server knows.
+	if err := p.conn.FlushTimeout(p.config.Connect); err != nil {
+		release()
+		return nil, fault.New(fault.CannotConnect, "nats: %w", err)
+	}
+	return release, nil
+}
+
+// service is that of a component, shared by its endpoints.
+func (p *natsPlane) service(n Name) (micro.Service, func(), error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := slug(n.Namespace + "_" + n.Component)
+	s := p.services[name]
+	if s == nil {
+		service, err := micro.AddService(p.conn, micro.Config{
+			Name: name, Version: p.config.ProgramLabel, QueueGroup: queueGroup,
+			Description: "instances of " + n.Namespace + "." + n.Component,
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("service %s: %w", name, err)
+		}
+		s = &natsService{service: service}
+		p.services[name] = s
+	}
+	s.uses++
+	return s.service, sync.OnceFunc(func() { p.drop(name) }), nil
+}
+
+// drop ends a service when none of its endpoints is served any more. Until then
+// those that are not answer that they refuse.
+func (p *natsPlane) drop(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.services[name]
+	if s.uses--; s.uses == 0 {
+		delete(p.services, name)
+		_ = s.service.Stop() // it unsubscribes, or the connection is gone
+	}
+}
+
+// natsMessage is a micro request as the worker takes it.
+func natsMessage(r micro.Request) message {
+	m := message{frame: r.Data(), at: time.Now(), headers: make(map[string]string)}
+	for k, v := range r.Headers() {
+		if len(v) > 0 {
+			m.headers[strings.ToLower(k)] = v[0]
+		}
+	}
+	m.reply = func(no *refusal) {
+		// That an answer cannot be sent is the caller's to notice.
+		if no == nil {
+			_ = r.Respond(nil)
+			return
+		}
+		_ = r.Error(no.code, no.text, nil)
+	}
+	return m
+}
+
+// serveShared takes requests of a subject that others serve, too: it ends when
+// this one refuses, which a micro service cannot do alone.
+func (p *natsPlane) serveShared(s serving) (func(), error) {
+	var all []*nats.Subscription
+	stop := func() {
+		for _, sub := range all {
+			drained := sub.StatusChanged(nats.SubscriptionClosed)
+			if sub.Drain() != nil {
+				continue // the connection is gone
+			}
+			select {
+			case <-drained:
+			case <-time.After(drainLimit):
+			}
+		}
+	}
+	for _, subject := range s.subjects {
+		sub, err := p.conn.QueueSubscribe(subject, queueGroup, func(m *nats.Msg) { go s.take(plainMessage(m)) })
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("subject %s: %w", subject, err)
+		}
+		all = append(all, sub)
+	}
+	return sync.OnceFunc(stop), p.conn.FlushTimeout(p.config.Connect)
+}
+
+func plainMessage(r *nats.Msg) message {
+	m := message{frame: r.Data, at: time.Now(), headers: make(map[string]string)}
+	for k, v := range r.Header {
+		if len(v) > 0 {
+			m.headers[strings.ToLower(k)] = v[0]
+		}
+	}
+	m.reply = func(no *refusal) {
+		answer := nats.NewMsg(r.Reply)
+		if no != nil {
+			answer.Header.Set(micro.ErrorCodeHeader, no.code)
+			answer.Header.Set(micro.ErrorHeader, no.text)
+		}
+		_ = r.RespondMsg(answer) // that it cannot be sent is the caller's to notice
+	}
+	return m
+}
+
+func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {
+	msg := nats.NewMsg(to.Transport.Subject)
+	msg.Data = m.frame
+	for k, v := range m.headers {
+		msg.Header.Set(k, v)
+	}
+	if !p.conn.IsConnected() {
+		return p.unreached(to, nats.ErrConnectionClosed)
+	}
+	waiting, release := p.whileUp(ctx)
+	defer release()
+	answer, err := p.conn.RequestMsgWithContext(waiting, msg)
+	switch {
+	case err == nil:
+		return refused(refusalOf(answer))
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: want at most %d", to.Name, len(m.frame), p.conn.MaxPayload())
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hex(to.ID))
+	case errors.Is(err, context.DeadlineExceeded) && p.conn.IsConnected():
+		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
+	case errors.Is(err, nats.ErrNoResponders) && !p.unsettled():
+		err = fmt.Errorf("%w: %w", ErrNoInstances, err)
+	}
+	return p.unreached(to, err)
+}
+
+// unreached is a CannotConnect. That NATS is away, or was until just now, is not
+// the instance's fault.
+func (p *natsPlane) unreached(to Instance, err error) error {
+	if p.unsettled() {
+		err = fmt.Errorf("%w: %w", errUnsettled, err)
+	}
+	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, to.Transport.Subject, err)
+}
+
+// refusalOf is what a micro answer refuses, or nil.
+func refusalOf(answer *nats.Msg) *refusal {
+	code := answer.Header.Get(micro.ErrorCodeHeader)
+	if code == "" {
+		return nil
+	}
+	return &refusal{code, answer.Header.Get(micro.ErrorHeader)}
+}
+
+func (p *natsPlane) publish(subject string, payload []byte) error {
+	return p.conn.Publish(subject, payload)
+}
+
+func (p *natsPlane) subscribe(subject string, see func(string, []byte)) (func(), error) {
+	sub, err := p.conn.Subscribe(subject, func(m *nats.Msg) { see(m.Subject, m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("subject %s: %w", subject, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, p.conn.FlushTimeout(p.config.Connect)
+}

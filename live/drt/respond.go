@@ -1,0 +1,323 @@
+package drt
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// buffered is how many items wait for a slow caller before the engine's sequence
+// is not pulled any more.
+const buffered = 64
+
+// finWait is how long a worker waits for the caller to close, after its last
+// frame.
+const finWait = 10 * time.Second
+
+// endMark says that the last item is on its way: what the caller says after it
+// is no cancellation.
+type endMark struct{ atomic.Bool }
+
+// run answers the request: it calls home, calls the handler and sends its items.
+func (r *respondent) run(received time.Time) {
+	m := r.serving.metrics
+	m.Started()
+	defer func() { m.Finished(time.Since(received)) }()
+	ctx, release := context.WithCancel(cancel.WithGo(r.rc))
+	defer release()
+
+	conn, err := r.dial(ctx)
+	if err != nil {
+		m.Failed("response_stream")
+		r.serving.endpoint.rt.log.Warn("no response stream", "request", r.rc.ID(), "reason", err)
+		return
+	}
+	defer conn.Close()
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		r.listen(wire.NewReader(conn, r.serving.endpoint.rt.config.MaxMessage))
+	}()
+	w := &frameWriter{conn: conn, buf: bufio.NewWriter(conn), limit: r.serving.endpoint.rt.config.SlowClient, max: r.serving.endpoint.rt.config.MaxMessage}
+	r.answer(ctx, w, received)
+	if w.err == nil && r.ended.Load() && !r.rc.IsKilled() {
+		// The caller closes when it has seen the end.
+		_ = conn.SetReadDeadline(time.Now().Add(finWait))
+		<-reading
+	}
+	release()
+	conn.Close()
+	<-reading
+	// The caller has what it gets. The request is over when the engine has let
+	// go of it.
+	r.pulling.Wait()
+}
+
+// dial connects to the caller and says which request this is about.
+func (r *respondent) dial(ctx context.Context) (net.Conn, error) {
+	ctx, release := context.WithTimeout(ctx, r.serving.endpoint.rt.config.CallHome)
+	defer release()
+	var d net.Dialer // sets TCP_NODELAY
+	for {
+		conn, err := d.DialContext(ctx, "tcp", r.home.Address)
+		if err == nil {
+			return conn, nil
+		}
+		if !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return nil, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// listen reads what the caller says until it says no more.
+func (r *respondent) listen(from *wire.Reader) {
+	for {
+		f, err := from.Read()
+		if err != nil {
+			r.hear(wire.Kill)
+			return
+		}
+		if f.Kind() == wire.Empty {
+			continue
+		}
+		s, err := wire.ParseSignal(f)
+		if err != nil || s != wire.Stop {
+			r.hear(wire.Kill)
+			return
+		}
+		r.hear(wire.Stop)
+	}
+}
+
+// hear acts on a signal, unless the last item is on its way.
+func (r *respondent) hear(s wire.Signal) {
+	if r.ended.Load() {
+		return
+	}
+	r.signal.Do(r.serving.metrics.Cancelled)
+	if s == wire.Stop {
+		r.rc.Stop()
+		return
+	}
+	r.rc.Kill()
+}
+
+// answer sends hello, prologue, items and the end.
+func (r *respondent) answer(ctx context.Context, w *frameWriter, received time.Time) {
+	m := r.serving.metrics
+	w.write(wire.NewHello(r.home.Subject))
+	if w.flush() != nil {
+		m.Failed("response_stream")
+		return
+	}
+	items, err := r.call(ctx)
+	if err != nil {
+		m.Failed("generate")
+		r.ended.Store(true)
+		w.write(prologueOf(err))
+		if w.flush() != nil {
+			m.Failed("publish_response")
+		}
+		return
+	}
+	w.write(wire.NewPrologue(wire.Prologue{}))
+	if w.flush() != nil {
+		m.Failed("publish_response")
+		r.rc.Kill()
+		return
+	}
+	if !r.forward(ctx, items, w, received) {
+		return
+	}
+	r.ended.Store(true)
+	w.write(wire.NewFinal())
+	w.write(wire.NewSignal(wire.Sentinel))
+	if w.flush() != nil {
+		m.Failed("publish_final")
+	}
+}
+
+// prologueOf tells the caller of a call's error.
+func prologueOf(err error) wire.Frame {
+	text := err.Error()
+	typed, bad := json.Marshal(fault.From(err))
+	if bad != nil {
+		typed = nil // the text is told in any case
+	}
+	return wire.NewPrologue(wire.Prologue{Error: &text, Fault: typed})
+}
+
+// call calls the handler; a panic is an error of this request alone.
+func (r *respondent) call(ctx context.Context) (items iter.Seq2[Item, error], err error) {
+	defer r.caught(&err)
+	return r.serving.handler(ctx, r.rc, r.rq)
+}
+
+func (r *respondent) caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fault.New(fault.Unknown, "the handler of %v panicked: %v", r.serving.endpoint.name, p)
+		r.serving.endpoint.rt.log.Error("panic in a handler", "endpoint", r.serving.endpoint.name.String(), "request", r.rc.ID(), "panic", p)
+	}
+}
+
+// forward sends the items until the sequence ends, or the request is killed or
+// stopped for longer than a terminal item may take. It reports whether an end is
+// to be sent.
+func (r *respondent) forward(ctx context.Context, items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
+	ctx, gone := context.WithCancel(ctx)
+	queue := make(chan wirePart, buffered)
+	r.pulling.Go(func() {
+		defer close(queue)
+		r.pull(ctx, items, queue)
+	})
+	whole := r.send(queue, w, received)
+	gone()
+	return whole || w.err == nil && !r.rc.IsKilled()
+}
+
+// wirePart is an item as it goes over the wire.
+type wirePart struct {
+	item  json.RawMessage
+	last  bool
+	fault bool
+}
+
+// pull takes items from the handler's sequence into queue until nobody wants
+// them. A panic ends the sequence with an error, unless the last item is out: what
+// a handler does after that is in the log alone.
+func (r *respondent) pull(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
+	over := false
+	put := func(p wirePart) bool {
+		over = over || p.last
+		select {
+		case queue <- p:
+			return !p.last
+		case <-ctx.Done():
+			return false
+		}
+	}
+	var err error
+	func() {
+		defer r.caught(&err)
+		for item, failed := range items {
+			if failed != nil {
+				put(wirePart{errorItem(failed), true, true})
+				return
+			}
+			b, bad := json.Marshal(item)
+			if bad != nil {
+				put(wirePart{errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), true, true})
+				return
+			}
+			if !put(wirePart{b, item.Last, false}) {
+				return
+			}
+		}
+	}()
+	if err != nil && !over {
+		put(wirePart{errorItem(err), true, true})
+	}
+}
+
+// send writes parts as they come. It reports whether it wrote all there were.
+func (r *respondent) send(queue <-chan wirePart, w *frameWriter, received time.Time) bool {
+	m := r.serving.metrics
+	var drained <-chan time.Time
+	stopped, first := r.rc.Stopped(), true
+	for {
+		select {
+		case p, more := <-queue:
+			if r.rc.IsKilled() {
+				return false // whatever the engine has said to that
+			}
+			if !more {
+				return true
+			}
+			if first {
+				m.First(time.Since(received))
+				first = false
+			}
+			if p.last {
+				r.ended.Store(true)
+			}
+			w.write(wire.NewPart(p.item))
+			m.Sent(len(p.item))
+			if len(queue) == 0 || p.last {
+				_ = w.flush()
+			}
+			if w.err != nil {
+				r.broken(w.err)
+				return false
+			}
+		case <-stopped:
+			stopped = nil
+			t := time.NewTimer(r.serving.endpoint.rt.config.StopDrain)
+			defer t.Stop()
+			drained = t.C
+		case <-drained:
+			return false
+		case <-r.rc.Killed():
+			return false
+		}
+	}
+}
+
+// broken ends a request whose items cannot be written.
+func (r *respondent) broken(err error) {
+	r.serving.metrics.Failed("publish_response")
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		r.serving.endpoint.rt.log.Warn("slow caller killed", "request", r.rc.ID(), "blocked", r.serving.endpoint.rt.config.SlowClient)
+	}
+	r.ended.Store(false)
+	r.hear(wire.Kill)
+}
+
+// frameWriter writes frames and keeps the first error.
+type frameWriter struct {
+	conn  net.Conn
+	buf   *bufio.Writer
+	limit time.Duration // for one blocked write
+	max   int
+	bytes []byte
+	err   error
+}
+
+func (w *frameWriter) write(f wire.Frame) {
+	if w.err != nil {
+		return
+	}
+	if f.Size() > w.max {
+		w.err = fmt.Errorf("a frame of %d bytes: want at most %d", f.Size(), w.max)
+		return
+	}
+	w.bytes = f.Append(w.bytes[:0])
+	if len(w.bytes) > w.buf.Available() {
+		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
+	}
+	_, w.err = w.buf.Write(w.bytes)
+}
+
+func (w *frameWriter) flush() error {
+	if w.err == nil {
+		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
+		w.err = w.buf.Flush()
+	}
+	return w.err
+}

@@ -1,0 +1,252 @@
+package drt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt/wire"
+)
+
+// ServeOptions are what else an endpoint may be served with.
+type ServeOptions struct {
+	Metrics EndpointMetrics // nil: none
+	Device  string          // what the worker computes on, told to discovery; "": not told
+}
+
+// Serving is an endpoint that is served by this runtime. It is discoverable
+// between Register and Unregister, and takes requests from Serve to Refuse.
+type Serving struct {
+	endpoint *Endpoint
+	handler  Handler
+	metrics  EndpointMetrics
+	device   string
+
+	mu         sync.Mutex
+	id         uint64 // that it is served under
+	unsubs     []func()
+	registered bool
+	refusing   bool
+	active     map[*respondent]struct{}
+	idle       chan struct{} // closed while none is active
+}
+
+// Serve starts to take requests for the endpoint, which is not discoverable yet.
+func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
+	s := &Serving{
+		endpoint: e, handler: handler, metrics: o.Metrics, device: o.Device,
+		active: make(map[*respondent]struct{}), idle: make(chan struct{}),
+	}
+	close(s.idle)
+	if s.metrics == nil {
+		s.metrics = noMetrics{}
+	}
+	if err := s.subscribe(); err != nil {
+		return nil, err
+	}
+	return s, e.rt.adopt(s)
+}
+
+// subscribe takes requests under the runtime's present id.
+func (s *Serving) subscribe() error {
+	rt := s.endpoint.rt
+	id := rt.ID()
+	stop, err := rt.plane.serve(rt.serving(s.endpoint.name, id, s.take))
+	if err != nil {
+		return fmt.Errorf("%v: %w", s.endpoint.name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id = id
+	s.unsubs = append(s.unsubs, stop)
+	return nil
+}
+
+// Register makes the endpoint discoverable. Without discovery it does nothing.
+func (s *Serving) Register(ctx context.Context) error {
+	s.mu.Lock()
+	s.registered = true
+	s.mu.Unlock()
+	return s.endpoint.rt.register(ctx, s.pairs())
+}
+
+// Unregister ends that; requests are still taken.
+func (s *Serving) Unregister(ctx context.Context) error {
+	s.mu.Lock()
+	s.registered = false
+	s.mu.Unlock()
+	return s.endpoint.rt.unregister(ctx, s.pairs())
+}
+
+// pairs is what discovery has of the instance.
+func (s *Serving) pairs() []pair {
+	s.mu.Lock()
+	id := s.id
+	s.mu.Unlock()
+	rt := s.endpoint.rt
+	var all []pair
+	for _, l := range rt.config.Layout.written() {
+		i := Instance{s.endpoint.name, id, rt.transport(l, s.endpoint.name, id), s.device}
+		all = append(all, pair{l.key(i.Name, id), l.value(i)})
+	}
+	return all
+}
+
+// Refuse makes the endpoint answer new requests with an error. Those that are
+// being answered go on. Without discovery it leaves requests to others who serve
+// the same subject.
+func (s *Serving) Refuse() {
+	var unsubs []func()
+	s.mu.Lock()
+	if s.endpoint.rt.config.Discovery == Static {
+		unsubs, s.unsubs = s.unsubs, nil
+	}
+	s.mu.Unlock()
+	for _, stop := range unsubs {
+		stop() // what the server has given us already is still taken
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing = true
+}
+
+// Active is the number of requests that are being answered.
+func (s *Serving) Active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.active)
+}
+
+// Wait waits until no request is being answered, or ctx ends.
+func (s *Serving) Wait(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		idle := s.idle
+		n := len(s.active)
+		s.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return fmt.Errorf("%v: %d requests are still being answered: %w", s.endpoint.name, n, context.Cause(ctx))
+		}
+	}
+}
+
+// Close unregisters the endpoint, refuses what comes, waits for what is being
+// answered until ctx ends and then kills it.
+func (s *Serving) Close(ctx context.Context) error {
+	err := s.Unregister(ctx)
+	s.Refuse()
+	if waited := s.Wait(ctx); waited != nil {
+		err = waited
+		s.killAll()
+	}
+	s.mu.Lock()
+	unsubs := s.unsubs
+	s.unsubs = nil
+	s.mu.Unlock()
+	for _, stop := range unsubs {
+		stop()
+	}
+	s.endpoint.rt.forget(s)
+	return err
+}
+
+func (s *Serving) killAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.active {
+		r.rc.Kill()
+	}
+}
+
+// take answers one request. It runs in a goroutine of its own.
+func (s *Serving) take(m message) {
+	rq, home, kind, err := s.open(m)
+	var transit time.Duration
+	if err == nil && rq.SentNS != 0 {
+		transit = max(0, m.at.Sub(time.Unix(0, int64(rq.SentNS))))
+	}
+	s.metrics.Received(len(m.frame), transit)
+	if err != nil {
+		s.metrics.Failed(kind)
+		s.endpoint.rt.log.Warn("request refused", "endpoint", s.endpoint.name.String(), "reason", err)
+		m.reply(&refusal{"400", err.Error()})
+		return
+	}
+	r := newRespondent(s, rq, home)
+	if !s.begin(r) {
+		m.reply(&refusal{"503", fmt.Sprintf("%v: instance %s takes no requests any more", s.endpoint.name, hex(s.id))})
+		return
+	}
+	defer s.end(r)
+	m.reply(nil)
+	r.run(m.at)
+}
+
+// open decodes a request. kind is how its error is counted.
+func (s *Serving) open(m message) (rq *Request, home wire.CallHome, kind string, err error) {
+	const undecodable, invalid = "deserialization", "invalid_message"
+	f, err := wire.Decode(m.frame, s.endpoint.rt.config.MaxMessage)
+	if err != nil {
+		return nil, home, undecodable, err
+	}
+	if f.Kind() == wire.Request && !json.Valid(f.Header) {
+		return nil, home, undecodable, fmt.Errorf("header of %d bytes: not JSON", len(f.Header))
+	}
+	header, home, err := wire.ParseRequest(f)
+	if err != nil {
+		return nil, home, invalid, err
+	}
+	if !json.Valid(f.Body) {
+		return nil, home, undecodable, fmt.Errorf("payload of %d bytes: not JSON", len(f.Body))
+	}
+	rq = &Request{Payload: f.Body, Headers: m.headers, Size: len(m.frame)}
+	if header.SentNS != nil {
+		rq.SentNS = *header.SentNS
+	}
+	return rq, home, "", nil
+}
+
+func (s *Serving) begin(r *respondent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusing {
+		return false
+	}
+	if len(s.active) == 0 {
+		s.idle = make(chan struct{})
+	}
+	s.active[r] = struct{}{}
+	return true
+}
+
+func (s *Serving) end(r *respondent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.active, r)
+	if len(s.active) == 0 {
+		close(s.idle)
+	}
+}
+
+// respondent answers one request.
+type respondent struct {
+	serving *Serving
+	rq      *Request
+	home    wire.CallHome
+	rc      cancel.Context
+	signal  sync.Once // a cancellation is counted once
+	ended   endMark
+	pulling sync.WaitGroup // who pulls the handler's sequence
+}
+
+func newRespondent(s *Serving, rq *Request, home wire.CallHome) *respondent {
+	return &respondent{serving: s, rq: rq, home: home, rc: cancel.New(home.Context)}
+}

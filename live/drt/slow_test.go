@@ -1,0 +1,120 @@
+package drt_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+)
+
+// flood answers with items of 4 KiB until it is told to end.
+func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[drt.Item, error], error) {
+	data := json.RawMessage(`"` + strings.Repeat("x", 4096) + `"`)
+	return func(yield func(drt.Item, error) bool) {
+		for ctx.Err() == nil && !rc.IsStopped() {
+			if !yield(drt.Item{Data: data}, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+// A caller that does not read is killed at the limit, costs bounded memory, and
+// holds up nobody (DR-10).
+func TestSlowCaller(t *testing.T) {
+	hub := drt.NewHub()
+	worker := join(t, drt.Config{Discovery: drt.Mem, Hub: hub, SlowClient: 300 * time.Millisecond})
+	m := new(counts)
+	slow := serve(t, worker, "flood", flood, drt.ServeOptions{Metrics: m})
+	serve(t, worker, "generate", counter, drt.ServeOptions{})
+	caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+	c, quick := client(t, caller, "flood", 1), client(t, caller, "generate", 1)
+
+	s, err := c.Generate(limited(t), cancel.New(""), &drt.Request{Payload: json.RawMessage(`{}`)}, drt.RoundRobin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	for range 50 {
+		others.Go(func() {
+			if got, err := call(t, quick, `{"n":200}`, drt.RoundRobin()); err != nil || got != numbers(200)+` "done"` {
+				t.Errorf("beside a slow caller: %.40q, %v", got, err)
+			}
+		})
+	}
+	others.Wait()
+	if err := slow.Wait(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	if m.failures("publish_response") != 1 || m.cancelled.Load() != 1 {
+		t.Errorf("%d publish_response, %d cancelled, want 1 and 1", m.failures("publish_response"), m.cancelled.Load())
+	}
+	// What was sent sits in buffers: ours, and the sockets'.
+	if sent := m.sent.Load(); sent > 64<<20 {
+		t.Errorf("%d bytes were taken for a caller that reads nothing, want at most 64 MiB", sent)
+	}
+	if _, err := collect(s); err == nil {
+		t.Error("the stream ended well, want an error: it was cut")
+	}
+}
+
+// Streams leave nothing behind.
+func TestNothingIsLeft(t *testing.T) {
+	hub := drt.NewHub()
+	worker, caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+	s := serve(t, worker, "generate", counter, drt.ServeOptions{})
+	c := client(t, caller, "generate", 1)
+	if _, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			rc := cancel.New("")
+			stream, err := c.Generate(limited(t), rc, &drt.Request{Payload: json.RawMessage(`{"n":5,"block":true}`)}, drt.RoundRobin())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			switch i % 4 {
+			case 0:
+				stream.Close()
+				return
+			case 1:
+				rc.Kill()
+			case 2:
+				for range stream.Items() {
+					break
+				}
+				return
+			case 3:
+				rc.Stop()
+			}
+			for range stream.Items() {
+				continue
+			}
+		})
+	}
+	all.Wait()
+	if err := s.Wait(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	// Goroutines end a moment after what they worked for.
+	for ctx := limited(t); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if ctx.Err() != nil {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}

@@ -1,0 +1,114 @@
+//go:build !nostack
+
+package stack
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
+
+	"github.com/replay-llm/replay/live/drt/stack/unregistered"
+)
+
+func init() { unregistered.Restore() }
+
+// etcdServer is a running etcd, of one member.
+type etcdServer struct {
+	server *embed.Etcd
+	mu     sync.Mutex
+	serve  []*grpc.Server // what clients are connected to
+}
+
+// startEtcd starts etcd and returns the port it listens on.
+func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdServer, int, error) {
+	e := new(etcdServer)
+	config := etcdConfig(o, dir, durable)
+	config.ServiceRegister = e.serving
+	server, err := embed.StartEtcd(config)
+	if err != nil {
+		return nil, 0, fmt.Errorf("etcd server on %s: %w", config.ListenClientUrls[0].Host, err)
+	}
+	e.server = server
+	select {
+	case <-server.Server.ReadyNotify():
+	case err := <-server.Err():
+		e.stop()
+		return nil, 0, fmt.Errorf("etcd server: %w", err)
+	case <-time.After(startLimit):
+		e.stop()
+		return nil, 0, fmt.Errorf("etcd server: not ready after %v", startLimit)
+	case <-ctx.Done():
+		e.stop()
+		return nil, 0, fmt.Errorf("etcd server: not ready: %w", context.Cause(ctx))
+	}
+	// With port 0 the advertised URL says 0, too; the listener knows.
+	a, ok := server.Clients[0].Addr().(*net.TCPAddr)
+	if !ok {
+		e.stop()
+		return nil, 0, fmt.Errorf("etcd server listens on %v, want a TCP address", server.Clients[0].Addr())
+	}
+	return e, a.Port, nil
+}
+
+func etcdConfig(o Options, dir string, durable bool) *embed.Config {
+	c := embed.NewConfig()
+	c.Dir, c.Name = dir, "replay"
+	scheme := "http"
+	if o.Cert != "" {
+		scheme = "https"
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: o.Cert, KeyFile: o.Key, TrustedCAFile: o.CA, ClientCertAuth: o.CA != ""}
+	}
+	client := url.URL{Scheme: scheme, Host: net.JoinHostPort(o.Host, strconv.Itoa(o.EtcdPort))}
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"} // nobody joins
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.UnsafeNoFsync = !durable
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quiet())
+	if !durable {
+		// Nobody else votes: no need to wait for them.
+		c.TickMs, c.ElectionMs = 20, 200
+	}
+	return c
+}
+
+// quiet writes to standard error what ends the process. Errors are returned by
+// whatever they belong to; others etcd tells when it starts and stops, and they
+// are none.
+func quiet() *zap.Logger {
+	c := zap.NewProductionConfig()
+	c.Level = zap.NewAtomicLevelAt(zapcore.FatalLevel)
+	l, err := c.Build()
+	if err != nil {
+		return zap.NewNop()
+	}
+	return l
+}
+
+// serving notes what clients are connected to.
+func (e *etcdServer) serving(s *grpc.Server) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.serve = append(e.serve, s)
+}
+
+// stop ends the server. It cuts its clients off: closing alone would wait for
+// seconds that they end their streams.
+func (e *etcdServer) stop() {
+	e.mu.Lock()
+	for _, s := range e.serve {
+		s.Stop()
+	}
+	e.mu.Unlock()
+	e.server.Close()
+}

@@ -1,0 +1,353 @@
+package drt
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// pooled is how many idle connections to one worker are kept.
+const pooled = 16
+
+// tcpPlane carries requests straight to workers: a path that names the endpoint,
+// headers, and the frame; the worker answers each with nothing, or with the text
+// of an error. What is published goes over NATS, and so do requests to workers
+// that are there.
+type tcpPlane struct {
+	config *Config
+	other  plane // NATS, for what TCP does not carry
+
+	mu       sync.Mutex
+	closed   bool
+	idle     map[string][]net.Conn // of callers, by address
+	serving  map[string]*serving   // by path
+	listener net.Listener          // of a worker; nil without anything served
+	address  string
+	conns    map[net.Conn]struct{} // of a worker
+}
+
+func newTCPPlane(config *Config, other plane) *tcpPlane {
+	return &tcpPlane{
+		config: config, other: other, idle: make(map[string][]net.Conn),
+		serving: make(map[string]*serving), conns: make(map[net.Conn]struct{}),
+	}
+}
+
+// listen starts to take requests, once.
+func (p *tcpPlane) listen() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil || p.closed {
+		return nil
+	}
+	host := p.config.ResponseHost
+	if host == "" {
+		host = routable()
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return fmt.Errorf("requests: %w", err)
+	}
+	p.listener, p.address = l, l.Addr().String()
+	go p.accept(l)
+	return nil
+}
+
+// path is where an instance takes requests.
+func tcpPath(n Name, id uint64) string { return hex(id) + "/" + n.Endpoint }
+
+// served is the address that callers are told.
+func (p *tcpPlane) served() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.address
+}
+
+// serve takes requests over the plane that is configured.
+func (p *tcpPlane) serve(s serving) (func(), error) {
+	if p.config.Plane != TCP {
+		return p.other.serve(s)
+	}
+	if err := p.listen(); err != nil {
+		return nil, err
+	}
+	path := tcpPath(s.name, s.id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.serving[path] != nil {
+		return nil, fmt.Errorf("%s: is served already, by an endpoint of that name", path)
+	}
+	p.serving[path] = &s
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.serving, path)
+	}, nil
+}
+
+func (p *tcpPlane) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of files, say: others will close
+			continue
+		}
+		p.mu.Lock()
+		if p.closed {
+			conn.Close()
+		} else {
+			p.conns[conn] = struct{}{}
+			go p.take(conn)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// take answers the requests of a connection, in order.
+func (p *tcpPlane) take(conn net.Conn) {
+	defer func() {
+		conn.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, conn)
+	}()
+	from := bufio.NewReader(conn)
+	for {
+		path, m, err := readTCPRequest(from, p.config.MaxMessage)
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				p.config.Log.Warn("connection for requests closed", "from", conn.RemoteAddr().String(), "reason", err)
+			}
+			return
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(p.config.SlowClient))
+		if _, err := conn.Write(tcpAnswer(p.ask(path, m))); err != nil {
+			return
+		}
+	}
+}
+
+// ask gives a request to whoever serves path and waits for its answer.
+func (p *tcpPlane) ask(path string, m message) *refusal {
+	p.mu.Lock()
+	s := p.serving[path]
+	p.mu.Unlock()
+	if s == nil {
+		return &refusal{"503", "nobody serves " + path}
+	}
+	answer := make(chan *refusal, 1)
+	m.at = time.Now()
+	m.reply = func(r *refusal) { answer <- r }
+	go s.take(m)
+	return <-answer
+}
+
+// appendTCPRequest writes a request behind dst.
+func appendTCPRequest(dst []byte, path string, m message) ([]byte, error) {
+	headers, err := json.Marshal(m.headers)
+	if err != nil {
+		return nil, err
+	}
+	if len(path) > 1<<16-1 || len(headers) > 1<<16-1 {
+		return nil, fault.New(fault.InvalidArgument, "a path of %d bytes and headers of %d: want at most %d each", len(path), len(headers), 1<<16-1)
+	}
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(path)))
+	dst = append(dst, path...)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(headers)))
+	dst = append(dst, headers...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(m.frame)))
+	return append(dst, m.frame...), nil
+}
+
+func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err error) {
+	var size [4]byte
+	short := func() ([]byte, error) {
+		if _, err := io.ReadFull(from, size[:2]); err != nil {
+			return nil, err
+		}
+		return take(from, int64(binary.BigEndian.Uint16(size[:2])))
+	}
+	text, err := short()
+	if err != nil {
+		return "", m, err
+	}
+	headers, err := short()
+	if err != nil {
+		return "", m, err
+	}
+	if len(headers) > 0 {
+		if err := json.Unmarshal(headers, &m.headers); err != nil {
+			return "", m, fmt.Errorf("headers: %w", err)
+		}
+	}
+	if _, err := io.ReadFull(from, size[:]); err != nil {
+		return "", m, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if int64(n) > int64(limit) {
+		return "", m, fmt.Errorf("a request of %d bytes: want at most %d", n, limit)
+	}
+	m.frame, err = take(from, int64(n))
+	return string(text), m, err
+}
+
+// take reads n bytes; memory is taken as they come.
+func take(from io.Reader, n int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(from, n))
+	if err == nil && int64(len(b)) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+// tcpAnswer is what a worker answers: nothing if it takes the request.
+func tcpAnswer(r *refusal) []byte {
+	if r == nil {
+		return make([]byte, 4)
+	}
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(r.text)))
+	return append(b, r.text...)
+}
+
+// longestAnswer bounds the text of an error, in bytes.
+const longestAnswer = 64 << 10
+
+func (p *tcpPlane) send(ctx context.Context, to Instance, m message) error {
+	if to.Transport.Address == "" {
+		return p.other.send(ctx, to, m)
+	}
+	address, path, _ := strings.Cut(to.Transport.Address, "/")
+	b, err := appendTCPRequest(nil, path, m)
+	if err != nil {
+		return err
+	}
+	conn, kept, err := p.conn(ctx, address)
+	if err == nil {
+		err = p.exchange(ctx, conn, address, b)
+		var answered *fault.Error
+		if kept && err != nil && !errors.As(err, &answered) && ctx.Err() == nil {
+			// An idle connection may have ended without our knowing.
+			if conn, err = dialTCP(ctx, address); err == nil {
+				err = p.exchange(ctx, conn, address, b)
+			}
+		}
+	}
+	var answered *fault.Error
+	switch {
+	case err == nil || errors.As(err, &answered):
+		return err
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hex(to.ID))
+	case ctx.Err() != nil:
+		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
+	}
+	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, address, err)
+}
+
+// conn is an idle connection (kept) or a new one.
+func (p *tcpPlane) conn(ctx context.Context, address string) (conn net.Conn, kept bool, err error) {
+	p.mu.Lock()
+	if idle := p.idle[address]; len(idle) > 0 {
+		conn = idle[len(idle)-1]
+		p.idle[address] = idle[:len(idle)-1]
+	}
+	p.mu.Unlock()
+	if conn != nil {
+		return conn, true, nil
+	}
+	conn, err = dialTCP(ctx, address)
+	return conn, false, err
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// exchange sends a request and reads its answer. A connection on which that went
+// well is kept.
+func (p *tcpPlane) exchange(ctx context.Context, conn net.Conn, address string, request []byte) error {
+	cut := context.AfterFunc(ctx, func() { conn.Close() })
+	defer cut()
+	var size [4]byte
+	_, err := conn.Write(request)
+	if err == nil {
+		_, err = io.ReadFull(conn, size[:])
+	}
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > longestAnswer {
+		conn.Close()
+		return fmt.Errorf("an answer of %d bytes: want at most %d", n, longestAnswer)
+	}
+	text, err := take(conn, int64(n))
+	if err != nil || !cut() {
+		conn.Close()
+		return err
+	}
+	p.keep(conn, address)
+	if n > 0 {
+		return fault.New(fault.CannotConnect, "%s: %s", address, text)
+	}
+	return nil
+}
+
+func (p *tcpPlane) keep(conn net.Conn, address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle[address]) >= pooled {
+		conn.Close()
+		return
+	}
+	p.idle[address] = append(p.idle[address], conn)
+}
+
+func (p *tcpPlane) limit(to Instance) int {
+	if to.Transport.Address == "" {
+		return p.other.limit(to)
+	}
+	return 0
+}
+
+func (p *tcpPlane) publish(subject string, payload []byte) error {
+	return p.other.publish(subject, payload)
+}
+
+func (p *tcpPlane) subscribe(subject string, see func(string, []byte)) (func(), error) {
+	return p.other.subscribe(subject, see)
+}
+
+func (p *tcpPlane) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.listener != nil {
+		p.listener.Close()
+	}
+	for conn := range p.conns {
+		conn.Close()
+	}
+	for _, idle := range p.idle {
+		for _, conn := range idle {
+			conn.Close()
+		}
+	}
+	clear(p.idle)
+	p.mu.Unlock()
+	p.other.close()
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// Adapter stands between an engine and those who call it. It holds the engine
+// to the contract: exactly one terminal, last; an Abort for a stop and for
+// nothing else; everything released on every way out; an engine that panics
+// harms no request but its own.
+//
+// What happens to a request if the engine or its consumer misbehaves:
+//
+//	engine panics                    an error fault.BackendUnknown; the others go on
+//	engine ends without a terminal   an error fault.BackendStreamIncomplete, or a quiet end if stopped
+//	engine yields after its terminal it is cut off and the log says so; where validated, a panic
+//	engine ignores a stop            its chunks go on to its own terminal; a kill ends the stream at its next chunk
+//	consumer walks away              ctx ends, the engine's yield returns false
+//	consumer is slow                 the engine is not pulled
+type Adapter struct {
+	engine   Engine
+	mode     Mode
+	tracing  *telemetry.Tracing
+	log      *slog.Logger
+	validate bool
+	good     func() // hears of every request that ended well; may be nil
+}
+
+// AdapterOptions say how an engine is served. The zero value is a good one.
+type AdapterOptions struct {
+	Mode    Mode               // default Aggregated
+	Tracing *telemetry.Tracing // nil: spans that nobody sees
+	Log     *slog.Logger       // nil: none
+	// Validate makes a chunk after the terminal a panic. It is always so in
+	// builds with the tag debug and in tests.
+	Validate bool
+}
+
+// NewAdapter is an adapter for a started engine.
+func NewAdapter(e Engine, o AdapterOptions) *Adapter {
+	a := &Adapter{engine: e, mode: o.Mode, tracing: o.Tracing, log: o.Log, validate: o.Validate || validating()}
+	if a.mode == "" {
+		a.mode = Aggregated
+	}
+	if a.tracing == nil {
+		a.tracing = telemetry.New(nil, "")
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	return a
+}
+
+// Generate serves a request. Errors, returned or yielded, are *Error of a Backend
+// type; one that is yielded is the last element, as is a chunk with a finish
+// reason. The sequence is ranged over once. Whoever does not range over it ends
+// ctx.
+//
+// Metadata is the request's headers. Abort is called when rc is stopped or
+// killed; the engine's ctx ends with the sequence, with ctx, and when rc is
+// killed.
+func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, metadata map[string]string) (iter.Seq2[*Chunk, error], error) {
+	rq, err := a.prepare(rq)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{Context: rc, adapter: a, metadata: metadata, first: make(chan struct{}), done: make(chan struct{}), quiet: make(chan struct{})}
+	ctx, g.release = context.WithCancel(cancel.With(ctx, rc))
+	g.ctx, g.span = a.tracing.StartGeneration(ctx, entry(rq, a.mode))
+	g.chunks, err = a.call(g, rq)
+	if err != nil {
+		g.release()
+		typed := fault.FromEngine(err)
+		g.span.SetupFailed(string(typed.Type), typed)
+		return nil, typed
+	}
+	g.span.Begun()
+	go g.monitor()
+	return g.forward, nil
+}
+
+// prepare holds a request to the mode: one token on prefill workers, a prefill
+// result on decode workers.
+func (a *Adapter) prepare(rq *Request) (*Request, error) {
+	switch {
+	case a.mode == Prefill:
+		one := *rq
+		one.SetMaxTokens(1)
+		return &one, nil
+	case a.mode == Decode && rq.PrefillResult == nil && !rq.HealthCheck:
+		return nil, fault.New(fault.BackendInvalidArgument, "request: prefill_result is missing, want one on a decode worker")
+	}
+	return rq, nil
+}
+
+// entry is what the span tells of a request from the start.
+func entry(rq *Request, mode Mode) telemetry.Start {
+	s := telemetry.Start{Model: rq.Model, InputTokens: len(rq.TokenIDs), Role: string(mode)}
+	if rq.MigrationLink != nil {
+		s.MigrationTraceID, s.MigrationSpanID = rq.MigrationLink.TraceID, rq.MigrationLink.SpanID
+	}
+	return s
+}
+
+// call calls the engine. A panic is an error of this request.
+func (a *Adapter) call(g *generation, rq *Request) (chunks iter.Seq2[*Chunk, error], err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			chunks, err = nil, a.panicked(g, p)
+		}
+	}()
+	chunks, err = a.engine.Generate(g.ctx, rq, g)
+	if err == nil && chunks == nil {
+		err = fault.New(fault.BackendUnknown, "engine: Generate returned neither a sequence nor an error")
+	}
+	return chunks, err
+}
+
+// panicked logs a panic of the engine and makes an error of it.
+func (a *Adapter) panicked(g *generation, p any) error {
+	a.log.ErrorContext(g.ctx, "engine panicked", "request", g.ID(), "panic", p, "stack", string(debug.Stack()))
+	if cause, ok := p.(error); ok {
+		return fault.New(fault.BackendUnknown, "engine panicked: %w", cause)
+	}
+	return fault.New(fault.BackendUnknown, "engine panicked: %v", p)
+}
+
+// violation is what a validated engine panics with.
+type violation struct{ word string }
+
+func (v violation) Error() string { return "engine contract: " + v.word }
+
+// IsViolation tells whether a recovered panic says that an engine broke the
+// contract.
+func IsViolation(p any) bool {
+	err, ok := p.(error)
+	var v violation
+	return ok && errors.As(err, &v)
+}
+
+// terminal tells whether an element is the last.
+func terminal(c *Chunk, err error) bool {
+	return err != nil || c == nil || c.FinishReason != ""
+}
+
+// validated is chunks, with a panic on an element after the terminal. After the
+// terminal it goes on pulling, whatever yield said, or it could not see one.
+func validated(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
+	return func(yield func(*Chunk, error) bool) {
+		ended := false
+		chunks(func(c *Chunk, err error) bool {
+			if ended {
+				panic(violation{fmt.Sprintf("an element after the terminal: %s", describe(c, err))})
+			}
+			ended = terminal(c, err)
+			return yield(c, err) || ended
+		})
+	}
+}
+
+// describe shows an element in a message.
+func describe(c *Chunk, err error) string {
+	switch {
+	case err != nil:
+		return "error " + err.Error()
+	case c == nil:
+		return "neither chunk nor error"
+	case c.FinishReason != "":
+		return fmt.Sprintf("a chunk with finish_reason %q", string(c.FinishReason))
+	}
+	return fmt.Sprintf("a chunk with %d tokens", len(c.TokenIDs))
+}

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// canary sends a request of its own to the engine when no other has been answered
+// well for a while. Its worker is ready as long as it or others are answered.
+type canary struct {
+	worker  *Worker
+	payload []byte // nil: there is none, and the worker is always ready
+	after   time.Duration
+	limit   time.Duration
+
+	lastGood atomic.Int64 // Unix ns
+	sick     atomic.Pointer[string]
+
+	once     sync.Once
+	quit     chan struct{}
+	watching sync.WaitGroup
+}
+
+// newCanary finds the payload: of the config, of the environment, of the engine.
+func (w *Worker) newCanary() *canary {
+	c := &canary{worker: w, after: w.config.CanaryAfter, limit: w.config.CanaryLimit, quit: make(chan struct{})}
+	c.good()
+	payload, err := w.healthPayload()
+	switch {
+	case err != nil:
+		w.log.Warn("no health canary", "reason", err)
+	case payload != nil:
+		payload["_HEALTH_CHECK"] = true
+		if c.payload, err = json.Marshal(payload); err != nil {
+			w.log.Warn("no health canary", "reason", err)
+		}
+	}
+	return c
+}
+
+func (w *Worker) healthPayload() (map[string]any, error) {
+	if w.config.HealthCheck != nil {
+		return copied(w.config.HealthCheck), nil
+	}
+	if text := w.config.Getenv("DYN_HEALTH_CHECK_PAYLOAD"); text != "" {
+		return parsePayload(text)
+	}
+	if h, ok := w.engine.(HealthEngine); ok {
+		payload, err := h.HealthCheckPayload()
+		return copied(payload), err
+	}
+	return nil, nil
+}
+
+func copied(payload map[string]any) map[string]any {
+	if payload == nil {
+		return nil
+	}
+	c := make(map[string]any, len(payload)+1)
+	for k, v := range payload {
+		c[k] = v
+	}
+	return c
+}
+
+// parsePayload reads a JSON object, or @ and the name of a file with one.
+func parsePayload(text string) (map[string]any, error) {
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("DYN_HEALTH_CHECK_PAYLOAD: %w", err)
+		}
+		text = string(b)
+	}
+	var payload map[string]any
+	if err := json.Unmarshal([]byte(text), &payload); err != nil || payload == nil {
+		return nil, fmt.Errorf("DYN_HEALTH_CHECK_PAYLOAD is %.60q, want a JSON object or @file", text)
+	}
+	return payload, nil
+}
+
+func (c *canary) good() {
+	c.lastGood.Store(time.Now().UnixNano())
+	c.sick.Store(nil)
+}
+
+// reason is why the worker is not ready; empty if it is.
+func (c *canary) reason() string {
+	if r := c.sick.Load(); r != nil {
+		return *r
+	}
+	return ""
+}
+
+// start begins to watch.
+func (c *canary) start() {
+	if c.payload != nil {
+		c.watching.Go(c.watch)
+	}
+}
+
+// stop ends that; it may be called again, and before start.
+func (c *canary) stop() {
+	if c == nil {
+		return
+	}
+	c.once.Do(func() { close(c.quit) })
+	c.watching.Wait()
+}
+
+func (c *canary) watch() {
+	for {
+		idle := time.Since(time.Unix(0, c.lastGood.Load()))
+		wait := c.after - idle
+		if wait <= 0 {
+			c.probe()
+			if wait = c.after; c.reason() == "" {
+				continue
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+// probe sends the payload through the adapter, as any request.
+func (c *canary) probe() {
+	ctx, release := context.WithTimeoutCause(context.Background(), c.limit, fmt.Errorf("no answer within %v", c.limit))
+	defer release()
+	result := make(chan error, 1)
+	go func() { result <- c.ask(ctx) }()
+	var err error
+	select {
+	case err = <-result:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-c.quit:
+		return
+	}
+	if err == nil {
+		return // the adapter has told
+	}
+	reason := err.Error()
+	c.sick.Store(&reason)
+	c.worker.log.Warn("health canary", "reason", err)
+}
+
+// ask is one probe. Only a terminal without an error is a good answer.
+func (c *canary) ask(ctx context.Context) error {
+	rq, err := DecodeRequest(c.payload)
+	if err != nil {
+		return err
+	}
+	rc, release := cancel.FromGo(ctx, "")
+	defer release()
+	chunks, err := c.worker.adapter.Generate(ctx, rc, rq, nil)
+	if err != nil {
+		return err
+	}
+	good := false
+	for chunk, err := range chunks {
+		if err != nil {
+			return err
+		}
+		if message, failed := chunk.FinishReason.ErrorMessage(); failed {
+			return fault.New(fault.Unknown, "%s", message)
+		}
+		good = chunk.FinishReason != "" && !rc.IsStopped()
+	}
+	if !good {
+		return errors.Join(errors.New("the stream ended without a terminal"), context.Cause(ctx))
+	}
+	return nil
+}

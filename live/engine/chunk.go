@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// Chunk is one step of an answer. The one with a FinishReason is the last.
+type Chunk struct {
+	TokenIDs            []uint32        `json:"token_ids"` // new tokens; [] if none
+	Tokens              []*string       `json:"tokens,omitempty"`
+	Text                *string         `json:"text,omitempty"`
+	CumLogProbs         *float64        `json:"cum_log_probs,omitempty"`
+	LogProbs            []float64       `json:"log_probs,omitempty"`
+	TopLogProbs         json.RawMessage `json:"top_logprobs,omitempty"`
+	FinishReason        FinishReason    `json:"finish_reason,omitempty"` // empty but on the last
+	StopReason          json.RawMessage `json:"stop_reason,omitempty"`   // the stop string or token that was met
+	Index               *uint32         `json:"index,omitempty"`         // which of several answers
+	DisaggregatedParams json.RawMessage `json:"disaggregated_params,omitempty"`
+	WorkerTraceLink     *TraceLink      `json:"worker_trace_link,omitempty"`
+	ExtraArgs           json.RawMessage `json:"extra_args,omitempty"`
+	EngineData          json.RawMessage `json:"engine_data,omitempty"`
+	CompletionUsage     *Usage          `json:"completion_usage,omitempty"`
+}
+
+// MarshalJSON writes token_ids as [] if there are none.
+func (c *Chunk) MarshalJSON() ([]byte, error) {
+	type plain Chunk
+	if c.TokenIDs != nil {
+		return json.Marshal((*plain)(c))
+	}
+	filled := *c
+	filled.TokenIDs = []uint32{}
+	return json.Marshal((*plain)(&filled))
+}
+
+// Usage counts the tokens of a request.
+type Usage struct {
+	PromptTokens        uint32               `json:"prompt_tokens"`
+	CompletionTokens    uint32               `json:"completion_tokens"`
+	TotalTokens         uint32               `json:"total_tokens"`
+	PromptTokensDetails *PromptTokensDetails `json:"prompt_tokens_details,omitempty"`
+}
+
+// PromptTokensDetails tells how many tokens of the prompt came out of a cache.
+type PromptTokensDetails struct {
+	CachedTokens uint32 `json:"cached_tokens"`
+}
+
+// NewUsage counts a prompt and its answer. The total saturates.
+func NewUsage(prompt, completion uint32) *Usage {
+	total := min(uint64(prompt)+uint64(completion), math.MaxUint32)
+	return &Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: uint32(total)}
+}
+
+// FinishReason is why an answer ended. Empty, it has not.
+type FinishReason string
+
+// The reasons; FinishError makes the others.
+const (
+	FinishStop          FinishReason = "stop"
+	FinishLength        FinishReason = "length"
+	FinishCancelled     FinishReason = "cancelled"
+	FinishEOS           FinishReason = "eos"
+	FinishContentFilter FinishReason = "content_filter"
+)
+
+// errorReason begins a reason that is an error.
+const errorReason = "error: "
+
+// FinishError is the reason of an answer that ended with an error. An engine
+// that has a type for it yields an *Error instead.
+func FinishError(message string) FinishReason {
+	return FinishReason(errorReason + message)
+}
+
+// ErrorMessage is the message of a FinishError, and whether it is one.
+func (f FinishReason) ErrorMessage() (string, bool) {
+	return strings.CutPrefix(string(f), errorReason)
+}
+
+// Name is the reason as spans tell it: Stop, Length, Cancelled, EoS,
+// ContentFilter, Error(message).
+func (f FinishReason) Name() string {
+	if message, ok := f.ErrorMessage(); ok {
+		return "Error(" + message + ")"
+	}
+	switch f {
+	case FinishStop:
+		return "Stop"
+	case FinishLength:
+		return "Length"
+	case FinishCancelled:
+		return "Cancelled"
+	case FinishEOS:
+		return "EoS"
+	case FinishContentFilter:
+		return "ContentFilter"
+	}
+	return string(f)
+}
+
+// MarshalJSON writes a word, or {"error":message}.
+func (f FinishReason) MarshalJSON() ([]byte, error) {
+	if message, ok := f.ErrorMessage(); ok {
+		return json.Marshal(map[string]string{"error": message})
+	}
+	if f == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(f))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, null as no reason, and abort as
+// cancelled.
+func (f *FinishReason) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*f = ""
+		return nil
+	}
+	if bytes.HasPrefix(b, []byte("{")) {
+		var object struct {
+			Error *string `json:"error"`
+		}
+		if err := json.Unmarshal(b, &object); err != nil || object.Error == nil {
+			return fmt.Errorf(`finish_reason is %.80s, want a word or {"error":message}`, b)
+		}
+		*f = FinishError(*object.Error)
+		return nil
+	}
+	var word string
+	if err := json.Unmarshal(b, &word); err != nil {
+		return fmt.Errorf(`finish_reason is %.80s, want a word or {"error":message}`, b)
+	}
+	if word == "abort" {
+		word = string(FinishCancelled)
+	}
+	words := []FinishReason{FinishStop, FinishLength, FinishCancelled, FinishEOS, FinishContentFilter}
+	if !slices.Contains(words, FinishReason(word)) {
+		return fmt.Errorf("finish_reason is %.80q, want one of %q", word, words)
+	}
+	*f = FinishReason(word)
+	return nil
+}
+
+// Item is one element of a stream on the wire: a chunk, or an error.
+type Item struct {
+	Data    *Chunk   `json:"data,omitempty"`
+	ID      string   `json:"id,omitempty"`
+	Event   string   `json:"event,omitempty"` // "error" with Error
+	Comment []string `json:"comment,omitempty"`
+	Error   *Error   `json:"error,omitempty"`
+}
+
+// errorEvent is the event of an item with an error.
+const errorEvent = "error"
+
+// ErrorItem is err as an element of a stream, as an engine reports it.
+func ErrorItem(err error) Item {
+	return Item{Event: errorEvent, Error: fault.FromEngine(err)}
+}
+
+// Terminal tells whether nothing may follow: the item has a finish reason or an
+// error.
+func (i *Item) Terminal() bool {
+	return i.Error != nil || i.Event == errorEvent || i.Data != nil && i.Data.FinishReason != ""
+}
+
+// Err is the item's error: the one it has, or of type fault.Unknown with the
+// message of a chunk that finished with an error; nil without one.
+func (i *Item) Err() error {
+	if i.Error != nil {
+		return i.Error
+	}
+	if i.Data != nil {
+		if message, ok := i.Data.FinishReason.ErrorMessage(); ok {
+			return fault.New(fault.Unknown, "%s", message)
+		}
+	}
+	if i.Event == errorEvent {
+		return fault.New(fault.Unknown, "%s", strings.Join(i.Comment, "; "))
+	}
+	return nil
+}
+
+// DecodeItem reads an element of a stream. Its errors are fault.Unknown.
+func DecodeItem(payload []byte) (Item, error) {
+	var i Item
+	if err := json.Unmarshal(payload, &i); err != nil {
+		return Item{}, fault.New(fault.Unknown, "stream item: %w", err)
+	}
+	if i.Data == nil && i.Error == nil && i.Event == "" && len(i.Comment) == 0 {
+		return Item{}, fault.New(fault.Unknown, "stream item is %.80s, want data, event, error or comment", payload)
+	}
+	return i, nil
+}

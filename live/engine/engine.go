@@ -1,0 +1,173 @@
+// Package engine is the contract of a served engine, and what stands between
+// one and those who call it.
+//
+// An Engine knows inference: it takes a request and yields chunks of tokens. A
+// Worker knows the runtime: it registers the engine, serves it, and takes it
+// down in order. Nothing is in between but the adapter, which holds engines to
+// the rule of terminals and carries cancellation. The main of a backend is
+//
+//	e, cfg, err := FromArgs(os.Args[1:])
+//	…
+//	err = engine.Run(e, cfg)
+//
+// Read engine.go, request.go, chunk.go, adapter.go, worker.go, in that order;
+// docs/engine.md builds a small engine step by step. Package conformance checks
+// an engine against all of this.
+package engine
+
+import (
+	"context"
+	"iter"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// Error is an error that crosses the wire. What an engine returns or yields and
+// is none becomes one, of type fault.BackendUnknown.
+type Error = fault.Error
+
+// Engine serves requests. Embed Defaults for an Abort and a Drain that do
+// nothing. How one is made is its own affair; a package with an engine has a
+// function FromArgs(argv) (Engine, WorkerConfig, error).
+type Engine interface {
+	// Start makes the engine ready for Generate. The id of the worker is
+	// opaque. A signal does not interrupt it; ctx does, when all is lost.
+	Start(ctx context.Context, workerID uint64) (EngineConfig, error)
+
+	// Generate serves one request; many at once are served concurrently. An
+	// error here means that nothing was begun. Everything later goes through
+	// the sequence, which ends with exactly one terminal: a chunk with a finish
+	// reason, or an error. The sequence is pulled once.
+	//
+	// Two signals reach it, and they differ. rc stopped or killed: somebody
+	// asked; yield a terminal chunk with FinishCancelled. ctx done: the consumer
+	// is gone; release and return, nobody reads on. ctx ends on every way out of
+	// the sequence, so what a request holds is released by a defer inside the
+	// sequence, and never in Abort.
+	Generate(ctx context.Context, rq *Request, rc GenContext) (iter.Seq2[*Chunk, error], error)
+
+	// Abort tells that a request was stopped or killed, and is not called for
+	// any other end. It must not block, and the sequence may still be running.
+	Abort(rc cancel.Context)
+
+	// Drain waits for the requests in flight, before Cleanup, while the runtime
+	// is still up.
+	Drain(ctx context.Context) error
+
+	// Cleanup releases everything. It is called once after Start was attempted,
+	// whether that went well or not, and must stand being called again, or
+	// without a Start.
+	Cleanup(ctx context.Context) error
+}
+
+// Defaults are an Abort and a Drain that do nothing.
+type Defaults struct{}
+
+// Abort does nothing: the sequence watches its GenContext.
+func (Defaults) Abort(cancel.Context) {}
+
+// Drain does nothing: requests in flight are cut off by Cleanup.
+func (Defaults) Drain(context.Context) error { return nil }
+
+// GenContext is what an engine knows of a request besides its content.
+type GenContext interface {
+	cancel.Context
+	// NotifyFirstToken tells that the first token is there, in case the engine
+	// knows before it yields it. On a decode worker, aborts wait for it. Saying
+	// it twice is saying it once.
+	NotifyFirstToken()
+	// Metadata is the headers that came with the request, by lower-case name.
+	// It is not to be changed.
+	Metadata() map[string]string
+}
+
+// EngineConfig is what a started engine tells about itself. All but Model is
+// optional; a zero is not advertised.
+type EngineConfig struct {
+	Model                 string         // name by which it is asked for; required
+	ServedModelName       string         // name shown to users; Model if empty
+	ContextLength         int            // tokens of prompt and answer together
+	KVCacheBlockSize      int            // tokens per block; without it routers go round robin
+	TotalKVBlocks         int            // blocks on the device
+	MaxNumSeqs            int            // requests in one pass
+	MaxNumBatchedTokens   int            // tokens in one pass
+	DataParallelSize      int            // ranks; 1 if zero
+	DataParallelStartRank int            // the first rank
+	BootstrapHost         string         // where decode workers meet a prefill worker (package rendezvous)
+	BootstrapPort         int            // both, or neither is advertised
+	RuntimeData           map[string]any // anything else, for the model card
+}
+
+// KVEventSource is where the KV events of one data-parallel rank come from:
+// either the engine pushes them, or it publishes them on a socket.
+type KVEventSource struct {
+	DPRank int
+	// OnReady is handed the sink once the worker has one; nil if Zmq is given.
+	OnReady func(KVEventSink)
+	// Zmq is the engine's own publisher.
+	Zmq *ZmqSource
+}
+
+// ZmqSource is a socket with KV events.
+type ZmqSource struct {
+	Endpoint string // as tcp://host:port
+	Topic    string
+}
+
+// KVEventSink takes batches of KV events in order, one event per element, in
+// the type the publisher agreed on with the engine. It does not block.
+type KVEventSink func(events []any)
+
+// KVEventsEngine is an Engine that has KV events.
+type KVEventsEngine interface {
+	// KVEventSources lists one source per rank, the same at every call.
+	KVEventSources() ([]KVEventSource, error)
+}
+
+// MetricsContext is where an engine puts its own metrics.
+type MetricsContext struct {
+	WorkerID uint64
+	Model    string
+	// Register takes collectors of the metrics library (prometheus.Collector).
+	Register func(collector any) error
+}
+
+// MetricsBindings is which ranks an engine reports on, and how.
+type MetricsBindings struct {
+	DPRanks []int
+	// OnPublisherReady is handed, per rank, what to report snapshots to.
+	OnPublisherReady func(rank int, publish func(RankSnapshot))
+}
+
+// RankSnapshot is how full one rank is.
+type RankSnapshot struct {
+	ActiveBlocks int
+	TotalBlocks  int
+	// HitRate is the share of prompt tokens found in the cache, 0 to 1;
+	// negative while none was measured.
+	HitRate float64
+}
+
+// MetricsEngine is an Engine that reports how full it is.
+type MetricsEngine interface {
+	SetupMetrics(MetricsContext) (MetricsBindings, error)
+}
+
+// HealthEngine is an Engine that knows a request that shows whether it works.
+type HealthEngine interface {
+	HealthCheckPayload() (map[string]any, error)
+}
+
+// ControlledEngine is an Engine that can be told things besides requests, such
+// as to sleep.
+type ControlledEngine interface {
+	// Controls lists the names that Control takes.
+	Controls() []string
+	Control(ctx context.Context, name string, body []byte) ([]byte, error)
+}
+
+// ActiveEngine is an Engine that tells how many requests it is working on.
+type ActiveEngine interface {
+	ActiveRequests() int
+}

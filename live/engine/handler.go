@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// Target takes requests: an engine in this process (Adapter, Local), or the
+// workers of an endpoint (Remote). The rules are those of Adapter.Generate.
+type Target interface {
+	Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error)
+}
+
+// Handler serves the engine to an endpoint of the distributed runtime. id is the
+// worker's, for its spans.
+func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
+	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
+		ctx, span := a.tracing.StartPayload(ctx, telemetry.Payload{
+			Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint,
+			InstanceID: id(), RequestID: rc.ID(), Headers: rq.Headers,
+		})
+		chunks, err := a.open(ctx, rc, rq)
+		if err != nil {
+			span.Fail(err)
+			span.End()
+			return nil, err
+		}
+		return func(yield func(drt.Item, error) bool) {
+			defer span.End()
+			for c, err := range chunks {
+				item, err := wireItem(c, err)
+				if err != nil {
+					span.Fail(err)
+				}
+				if !yield(item, err) {
+					return
+				}
+			}
+		}, nil
+	}
+}
+
+func (a *Adapter) open(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[*Chunk, error], error) {
+	decoded, err := DecodeRequest(rq.Payload)
+	if err != nil {
+		return nil, fault.FromEngine(err)
+	}
+	return a.Generate(ctx, rc, decoded, rq.Headers)
+}
+
+// wireItem is an element as the runtime sends it.
+func wireItem(c *Chunk, err error) (drt.Item, error) {
+	if err != nil {
+		return drt.Item{}, err
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return drt.Item{}, fault.New(fault.BackendUnknown, "chunk: %w", err)
+	}
+	return drt.Item{Data: data, Last: c.FinishReason != ""}, nil
+}
+
+// Remote is the workers of an endpoint, as a Target.
+type Remote struct {
+	client *drt.Client
+	route  drt.Route
+}
+
+// NewRemote calls what client knows, where route says.
+func NewRemote(client *drt.Client, route drt.Route) *Remote {
+	return &Remote{client, route}
+}
+
+// Generate sends the request to a worker. Errors, returned and yielded, are
+// *Error: of a Backend type if the worker's engine said so, of another if the
+// worker could not be reached or its stream broke.
+func (r *Remote) Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error) {
+	payload, err := json.Marshal(rq)
+	if err != nil {
+		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
+	}
+	sent := make(map[string]string, len(headers)+2)
+	for k, v := range headers {
+		sent[k] = v
+	}
+	telemetry.Inject(ctx, sent)
+	stream, err := r.client.Generate(ctx, rc, &drt.Request{Payload: payload, Headers: sent}, r.route)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return func(yield func(*Chunk, error) bool) {
+		for item, err := range stream.Items() {
+			c, err := chunkOf(item, err)
+			if c == nil && err == nil {
+				continue // a comment
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+// chunkOf reads an element of a stream.
+func chunkOf(item drt.Item, err error) (*Chunk, error) {
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	if len(item.Data) == 0 {
+		return nil, nil
+	}
+	var c Chunk
+	if err := json.Unmarshal(item.Data, &c); err != nil {
+		return nil, fault.New(fault.Unknown, "stream item: %w", err)
+	}
+	return &c, nil
+}

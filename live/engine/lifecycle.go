@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// start starts the engine, whatever signals come meanwhile.
+func (w *Worker) start() error {
+	began := time.Now()
+	config, err := w.started()
+	if err != nil {
+		w.state = startFailed
+		return fault.FromEngine(fmt.Errorf("start: %w", err))
+	}
+	w.state = running
+	w.engineCfg = config
+	name := w.endpoint.Name()
+	labels := telemetry.Name{Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint}
+	if w.config.WorkerLabel {
+		labels.WorkerID = w.rt.ID()
+	}
+	w.gauges = w.metrics.Worker(labels)
+	w.gauges.Loaded(time.Since(began))
+	w.requests = w.metrics.Endpoint(labels)
+	w.card = newCard(&w.config, w.types, config)
+	return nil
+}
+
+// started calls the engine. A panic is an error.
+func (w *Worker) started() (config EngineConfig, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.New(fault.BackendUnknown, "engine panicked: %v", p)
+		}
+	}()
+	config, err = w.engine.Start(context.Background(), w.rt.ID())
+	if err == nil && config.Model == "" {
+		err = fault.New(fault.BackendInvalidArgument, "the engine's config has no Model")
+	}
+	return config, err
+}
+
+// publish binds metrics and KV events, and then makes the worker discoverable: its
+// card, its endpoint, its instance.
+func (w *Worker) publish(ctx context.Context) error {
+	if err := w.bind(); err != nil {
+		return fault.FromEngine(err)
+	}
+	if w.tracing = w.config.Tracing; w.tracing == nil {
+		t, err := telemetry.Open(ctx, w.config.Getenv)
+		if err != nil {
+			return fault.New(fault.BackendInvalidArgument, "%w", err)
+		}
+		w.tracing, w.ownTraces = t, true
+	}
+	w.adapter = NewAdapter(w.engine, AdapterOptions{Mode: w.config.Mode, Tracing: w.tracing, Log: w.log})
+	w.canary = w.newCanary()
+	w.adapter.good = w.canary.good
+	if err := w.openSystem(); err != nil {
+		return err
+	}
+	// A signal does not interrupt this: what is half registered is hard to undo.
+	return w.register(context.WithoutCancel(ctx))
+}
+
+func (w *Worker) register(ctx context.Context) error {
+	card, err := w.card.json()
+	if err != nil {
+		return fault.New(fault.BackendInvalidArgument, "model card: %w", err)
+	}
+	if err := w.endpoint.PutCard(ctx, card); err != nil {
+		return fault.New(fault.BackendCannotConnect, "model card: %w", err)
+	}
+	handler := w.adapter.Handler(w.endpoint.Name(), w.rt.ID)
+	if w.serving, err = w.endpoint.Serve(handler, drt.ServeOptions{Metrics: w.requests, Device: "cpu"}); err != nil {
+		return fault.New(fault.BackendUnknown, "serve: %w", err)
+	}
+	w.controls.Lock()
+	defer w.controls.Unlock()
+	if err := w.serving.Register(ctx); err != nil {
+		return fault.New(fault.BackendCannotConnect, "register: %w", err)
+	}
+	w.registered = true
+	return nil
+}
+
+// bind connects the engine's metrics and KV events.
+func (w *Worker) bind() error {
+	if m, ok := w.engine.(MetricsEngine); ok {
+		b, err := m.SetupMetrics(MetricsContext{WorkerID: w.rt.ID(), Model: w.card.Name, Register: w.metrics.Register})
+		if err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+		for _, rank := range b.DPRanks {
+			if b.OnPublisherReady != nil {
+				b.OnPublisherReady(rank, func(s RankSnapshot) { w.gauges.Rank(rank, s.ActiveBlocks, s.TotalBlocks, s.HitRate) })
+			}
+		}
+	}
+	events, ok := w.engine.(KVEventsEngine)
+	if !ok || w.config.NoKVRouting || w.config.Publish == nil {
+		return nil
+	}
+	sources, err := events.KVEventSources()
+	if err != nil {
+		return fmt.Errorf("KV events: %w", err)
+	}
+	for _, s := range sources {
+		sink, undo, err := w.config.Publish(PublisherContext{w.rt, w.endpoint, w.rt.ID(), s, w.engineCfg})
+		if err != nil {
+			return fmt.Errorf("KV events of rank %d: %w", s.DPRank, err)
+		}
+		if undo != nil {
+			w.undo = append(w.undo, undo)
+		}
+		if s.OnReady != nil && sink != nil {
+			s.OnReady(sink)
+		}
+	}
+	return nil
+}
+
+// serve waits for the end: a signal, which is no error, or the loss of the runtime.
+func (w *Worker) serve(signals context.Context) error {
+	w.canary.start()
+	if w.config.Ready != nil {
+		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system.address()})
+	}
+	w.log.Info("serving", "endpoint", w.endpoint.Name().String(), "instance", fmt.Sprintf("%x", w.rt.ID()), "model", w.card.Name)
+	select {
+	case <-signals.Done():
+		return nil
+	case <-w.rt.Done():
+		return fault.New(fault.BackendDisconnected, "runtime: %w", w.rt.Err())
+	}
+}
+
+// shutDown takes the worker down: out of discovery first, then no new requests,
+// then the engine.
+func (w *Worker) shutDown(watchdog *watchdog) {
+	watchdog.begin(w.limits.shutdown + w.limits.grace)
+	w.canary.stop()
+	ctx := context.Background()
+	if w.serving != nil {
+		w.unregister(ctx)
+		w.log.Info("unregistered; still serving", "grace", w.limits.grace)
+		time.Sleep(w.limits.grace)
+		w.serving.Refuse()
+	}
+	w.drain(ctx, watchdog)
+	w.cleanUp(watchdog)
+}
+
+// unregister takes the worker out of discovery.
+func (w *Worker) unregister(ctx context.Context) {
+	w.controls.Lock()
+	defer w.controls.Unlock()
+	w.closing, w.registered = true, false
+	ctx, release := context.WithTimeout(ctx, 2*time.Second) // etcd may be gone
+	defer release()
+	if err := w.serving.Unregister(ctx); err != nil {
+		w.log.Warn("unregister", "reason", err)
+	}
+	if err := w.endpoint.RemoveCard(ctx); err != nil {
+		w.log.Warn("remove model card", "reason", err)
+	}
+}
+
+// drain waits for the requests in flight: as the engine does it, then for those
+// that are still being answered, in half of the time that is left.
+func (w *Worker) drain(ctx context.Context, watchdog *watchdog) {
+	began := time.Now()
+	ctx, release := context.WithDeadline(ctx, watchdog.until)
+	defer release()
+	if err := w.guard("drain", func() error { return w.engine.Drain(ctx) }); err != nil {
+		w.log.Error("drain", "reason", err)
+	}
+	if w.serving != nil {
+		ctx, release := context.WithTimeout(ctx, time.Until(watchdog.until)/2)
+		defer release()
+		if err := w.serving.Wait(ctx); err != nil {
+			w.log.Warn("drain", "reason", err)
+		}
+	}
+	w.gauges.Drained(time.Since(began))
+}
+
+// cleanUp cleans up after the engine, once in a worker's life, unless it was never
+// started.
+func (w *Worker) cleanUp(watchdog *watchdog) {
+	if w.state != running && w.state != startFailed {
+		return
+	}
+	was := w.state
+	w.state = stopped
+	watchdog.begin(w.limits.shutdown)
+	w.canary.stop()
+	began := time.Now()
+	if err := w.guard("cleanup", func() error { return w.engine.Cleanup(context.Background()) }); err != nil {
+		w.log.Error("cleanup", "reason", err)
+	}
+	if was == running {
+		w.gauges.CleanedUp(time.Since(began))
+	}
+	for i := len(w.undo) - 1; i >= 0; i-- {
+		w.undo[i]()
+	}
+	w.system.close()
+}
+
+// guard calls a side of the engine. A panic is an error.
+func (w *Worker) guard(what string, call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s panicked: %v", what, p)
+		}
+	}()
+	return call()
+}
+
+// watchdog ends the process when its shutdown takes too long.
+type watchdog struct {
+	exit  func(int)
+	log   *slog.Logger
+	timer *time.Timer
+	until time.Time
+}
+
+// begin sets the limit, unless it was set before.
+func (d *watchdog) begin(limit time.Duration) {
+	if d.timer != nil {
+		return
+	}
+	d.until = time.Now().Add(limit)
+	d.timer = time.AfterFunc(limit, func() {
+		d.log.Error("shutdown takes too long", "limit", limit, "exit", ExitTimeout)
+		d.exit(ExitTimeout)
+	})
+}
+
+// end calls it off.
+func (d *watchdog) end() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/fault"
+)
+
+var clocked = flag.Bool("clocked", false, "hold a worker's shutdown to its limits by the clock; wants an idle machine")
+
+// asWorker makes this test binary a worker, of the kind that it names.
+const asWorker = "ENGINE_TEST_AS_WORKER"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(asWorker); kind != "" {
+		os.Exit(workerProcess(kind))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// told prints its calls, so that another process sees them.
+type told struct {
+	Defaults
+	kind    string
+	release chan struct{} // closed by Drain: the answer may end
+	fake
+}
+
+func (o *told) Start(context.Context, uint64) (EngineConfig, error) {
+	fmt.Println("start")
+	switch o.kind {
+	case "start":
+		time.Sleep(300 * time.Millisecond) // the signal comes now
+		fmt.Println("started")
+	case "fail":
+		return EngineConfig{}, fault.New(fault.BackendInvalidArgument, "no such model")
+	}
+	return EngineConfig{Model: "told"}, nil
+}
+
+func (o *told) Drain(context.Context) error {
+	fmt.Println("drain")
+	if o.kind == "hang" {
+		select {}
+	}
+	close(o.release)
+	return nil
+}
+
+func (o *told) Abort(cancel.Context) { fmt.Println("abort") }
+
+func (o *told) Cleanup(context.Context) error {
+	fmt.Println("cleanup")
+	return nil
+}
+
+// workerProcess is a worker with a hub of its own, and in the kind stream with a
+// caller that is in the middle of an answer.
+func workerProcess(kind string) int {
+	hub := drt.NewHub()
+	config := drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"}
+	e := &told{kind: kind, release: make(chan struct{})}
+	e.generate = func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
+		yield(token(1), nil)
+		<-e.release
+		yield(finish(FinishStop), nil)
+	}
+	called := make(chan struct{})
+	close(called)
+	err := Run(e, WorkerConfig{
+		Runtime: &config,
+		Ready: func(Ready) {
+			if kind == "stream" {
+				called = make(chan struct{})
+				go func() { defer close(called); callOnce(config) }()
+				return
+			}
+			fmt.Println("ready")
+		},
+	})
+	<-called
+	fmt.Println("keys", len(hub.Keys()))
+	if err != nil {
+		fmt.Println("error", errors.Is(err, fault.BackendInvalidArgument))
+		return 1
+	}
+	return 0
+}
+
+// callOnce calls the worker, whose answer ends while that drains.
+func callOnce(config drt.Config) {
+	rt, err := drt.Connect(context.Background(), config)
+	if err != nil {
+		panic(err)
+	}
+	ep, err := rt.Endpoint("dynamo", "backend", "generate")
+	if err != nil {
+		panic(err)
+	}
+	client, err := ep.Client(context.Background(), drt.ClientOptions{})
+	if err != nil {
+		panic(err)
+	}
+	chunks, err := NewRemote(client, drt.RoundRobin()).Generate(context.Background(), cancel.New(""), request(), nil)
+	if err != nil {
+		panic(err)
+	}
+	for c, err := range chunks {
+		if err != nil {
+			panic(err)
+		}
+		if len(c.TokenIDs) > 0 {
+			fmt.Println("ready") // the signal comes now
+			continue
+		}
+		fmt.Println(string(c.FinishReason))
+	}
+	if err := rt.Close(context.Background()); err != nil {
+		panic(err)
+	}
+}
+
+// Real processes get a real SIGTERM: while they start, while they serve, in the
+// middle of an answer, and while they fail or hang.
+func TestSignalsToProcesses(t *testing.T) {
+	tests := []struct {
+		kind  string
+		at    string // the line at which the signal is sent; empty: never
+		want  string
+		code  int
+		after time.Duration // that the end comes after the signal, with -clocked
+	}{
+		{"start", "start", "start started drain cleanup keys 0", 0, 300 * time.Millisecond},
+		{"serve", "ready", "start ready drain cleanup keys 0", 0, time.Second},
+		{"stream", "ready", "start ready drain stop cleanup keys 0", 0, time.Second},
+		{"fail", "", "start cleanup keys 0 error true", 1, 0},
+		{"hang", "ready", "start ready drain", 143, 3 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.kind, func(t *testing.T) {
+			t.Parallel()
+			got, code, after := runProcess(t, test.kind, test.at)
+			if got != test.want || code != test.code {
+				t.Errorf("%q, exit %d, want %q, exit %d", got, code, test.want, test.code)
+			}
+			if test.at == "" {
+				return
+			}
+			t.Logf("ended %v after the signal", after.Round(time.Millisecond))
+			if d := after - test.after; *clocked && (d < -time.Second || d > time.Second) {
+				t.Errorf("ended %v after the signal, want %v ± 1s", after, test.after)
+			}
+		})
+	}
+}
+
+// runProcess runs a worker of a kind, with a grace period of one second and two
+// more for the rest, and sends it SIGTERM when it prints at.
+func runProcess(t *testing.T, kind, at string) (lines string, code int, after time.Duration) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self)
+	c.Env = append(os.Environ(), asWorker+"="+kind, "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=1", "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=2")
+	if kind != "hang" {
+		c.Env = append(c.Env, "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=60") // no limit for a machine that is busy
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Process.Kill() }()
+	var all []string
+	var sent time.Time
+	for s := bufio.NewScanner(out); s.Scan(); {
+		all = append(all, s.Text())
+		if s.Text() == at {
+			sent = time.Now()
+			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err = c.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " "), c.ProcessState.ExitCode(), time.Since(sent)
+}

@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// WorkerConfig says how an engine is served. The zero value is a good one for a
+// process that has its settings in the environment.
+type WorkerConfig struct {
+	Namespace     string // default dynamo
+	Component     string // default backend
+	Endpoint      string // default generate
+	EndpointTypes string // comma list of EndpointType; default chat,completions
+	Mode          Mode   // default Aggregated
+	ModelName     string // that users ask for; default: what the engine says
+
+	NoLocalIndexer bool // do not offer an index of the worker's own KV events
+	NoKVRouting    bool // do not publish KV events
+
+	// HealthCheck is the canary's request; nil: DYN_HEALTH_CHECK_PAYLOAD, or what
+	// the engine says.
+	HealthCheck map[string]any
+	// CanaryAfter is how long without a good response the canary is sent;
+	// default 10 s.
+	CanaryAfter time.Duration
+	// CanaryLimit is how long its answer may take; default 3 s.
+	CanaryLimit time.Duration
+
+	// Runtime is how to reach the runtime; nil: what the environment says.
+	Runtime *drt.Config
+	// Publish takes the KV events of a rank; nil: nobody does. The function it
+	// returns is called when the worker has cleaned up.
+	Publish func(PublisherContext) (KVEventSink, func(), error)
+	// WorkerLabel adds the label worker_id to the metrics.
+	WorkerLabel bool
+	// Ready is called when the worker is discoverable.
+	Ready func(Ready)
+
+	Tracing *telemetry.Tracing       // nil: what the environment says
+	Metrics *telemetry.Metrics       // nil: the worker's own
+	Log     *slog.Logger             // nil: text on stderr
+	Getenv  func(name string) string // nil: os.Getenv
+	Signals <-chan os.Signal         // nil: SIGTERM and SIGINT of the process
+	Exit    func(code int)           // ends the process when shutdown takes too long; nil: os.Exit
+}
+
+// PublisherContext is for whom KV events are published.
+type PublisherContext struct {
+	Runtime  *drt.Runtime
+	Endpoint *drt.Endpoint
+	WorkerID uint64
+	Source   KVEventSource
+	Config   EngineConfig
+}
+
+// Ready describes a worker that is discoverable.
+type Ready struct {
+	WorkerID uint64
+	Endpoint drt.Name
+	System   string // address of /metrics, /health and /live; empty if there is none
+}
+
+// ExitTimeout is the exit code of a worker whose shutdown took too long.
+const ExitTimeout = 143
+
+// limits are the times of a worker's life, from the environment.
+type limits struct {
+	grace    time.Duration // in which an unregistered worker still takes requests
+	shutdown time.Duration // for all after that, before the process is ended
+	runtime  time.Duration // for streams that are still being answered at the end
+	system   int           // port of the system server; negative: none
+}
+
+// Worker serves one engine, once.
+type Worker struct {
+	engine  Engine
+	config  WorkerConfig
+	limits  limits
+	types   []EndpointType
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+
+	state     state
+	rt        *drt.Runtime
+	endpoint  *drt.Endpoint
+	serving   *drt.Serving
+	adapter   *Adapter
+	tracing   *telemetry.Tracing
+	gauges    *telemetry.Worker
+	requests  *telemetry.Endpoint
+	canary    *canary
+	system    *system
+	card      ModelCard
+	engineCfg EngineConfig
+	ownTraces bool
+	undo      []func() // closes publishers, last first
+
+	controls   sync.Mutex // one control at a time; guards registered
+	registered bool
+	closing    bool // under controls: shutting down, nobody registers again
+}
+
+// state is where an engine is in its life.
+type state string
+
+// The states of an engine. Cleanup is called once, on the way to stopped.
+const (
+	initial     state = "init"
+	running     state = "running"
+	startFailed state = "start failed"
+	stopped     state = "stopped"
+)
+
+// Run serves an engine until a signal, and takes it down in order. It returns nil
+// after a signal, and an *Error if the worker could not start or lost its
+// runtime; then the process should end with a code that is not 0.
+func Run(e Engine, c WorkerConfig) error {
+	w, err := NewWorker(e, c)
+	if err != nil {
+		return err
+	}
+	return w.Run(context.Background())
+}
+
+// NewWorker checks the configuration. Errors are fault.BackendInvalidArgument.
+func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
+	if c.Getenv == nil {
+		c.Getenv = os.Getenv
+	}
+	if c.Exit == nil {
+		c.Exit = os.Exit
+	}
+	if c.Log == nil {
+		c.Log = slog.New(telemetry.LogHandler(slog.NewTextHandler(os.Stderr, nil)))
+	}
+	c.Namespace, c.Component, c.Endpoint = cmp.Or(c.Namespace, "dynamo"), cmp.Or(c.Component, "backend"), cmp.Or(c.Endpoint, "generate")
+	c.EndpointTypes = cmp.Or(c.EndpointTypes, "chat,completions")
+	c.CanaryAfter, c.CanaryLimit = cmp.Or(c.CanaryAfter, 10*time.Second), cmp.Or(c.CanaryLimit, 3*time.Second)
+	mode, err := ParseMode(string(cmp.Or(c.Mode, Aggregated)))
+	if err != nil {
+		return nil, err
+	}
+	c.Mode = mode
+	types, err := ParseEndpointTypes(c.EndpointTypes)
+	if err != nil {
+		return nil, err
+	}
+	l, err := limitsOf(c.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if c.Metrics == nil {
+		c.Metrics = telemetry.NewMetrics()
+	}
+	return &Worker{engine: e, config: c, limits: l, types: types, log: c.Log, metrics: c.Metrics, state: initial}, nil
+}
+
+// limitsOf reads the times from the environment, in seconds.
+func limitsOf(getenv func(string) string) (limits, error) {
+	l := limits{grace: 5 * time.Second, shutdown: defaultShutdown, runtime: 900 * time.Second, system: -1}
+	for _, v := range []struct {
+		name string
+		to   *time.Duration
+	}{
+		{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS", &l.grace},
+		{"DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT", &l.shutdown},
+		{"DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", &l.runtime},
+	} {
+		text := getenv(v.name)
+		if text == "" {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil || seconds != seconds || seconds > 1e9 {
+			return l, fault.New(fault.BackendInvalidArgument, "%s is %q, want seconds", v.name, text)
+		}
+		*v.to = time.Duration(max(0, seconds) * float64(time.Second))
+	}
+	if text := getenv("DYN_SYSTEM_PORT"); text != "" {
+		port, err := strconv.Atoi(text)
+		if err != nil || port > 65535 {
+			return l, fault.New(fault.BackendInvalidArgument, "DYN_SYSTEM_PORT is %q, want a port, 0 for any, or -1 for none", text)
+		}
+		l.system = port
+	}
+	return l, nil
+}
+
+// Run is the worker's life. It can be called once. It ends with a signal, with
+// ctx, or when the runtime is lost.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	if w.state != initial || w.rt != nil {
+		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, want a new one")
+	}
+	signals, ignore := w.signals(ctx)
+	defer ignore()
+	if err := w.connect(signals); err != nil || w.rt == nil {
+		return err
+	}
+	watchdog := &watchdog{exit: w.config.Exit, log: w.log}
+	defer watchdog.end()
+	defer w.disconnect()
+	if signals.Err() != nil {
+		return nil // the engine was never started
+	}
+	defer w.cleanUp(watchdog) // the safety net: does nothing after a shutdown
+	if err := w.start(); err != nil {
+		return err
+	}
+	if signals.Err() == nil {
+		if err := w.publish(signals); err != nil {
+			return err
+		}
+		err = w.serve(signals)
+	}
+	w.shutDown(watchdog)
+	return err
+}
+
+// signals is a context that ends with the first signal.
+func (w *Worker) signals(ctx context.Context) (context.Context, func()) {
+	arrived := w.config.Signals
+	ignore := func() {}
+	if arrived == nil {
+		own := make(chan os.Signal, 1)
+		signal.Notify(own, syscall.SIGTERM, syscall.SIGINT)
+		arrived, ignore = own, func() { signal.Stop(own) }
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case s := <-arrived:
+			w.log.Info("signal", "signal", fmt.Sprint(s))
+			end(fmt.Errorf("signal %v", s))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { ignore(); end(nil); <-done }
+}
+
+// connect reaches the runtime. A signal ends the attempt, and is no error.
+func (w *Worker) connect(signals context.Context) error {
+	config := w.config.Runtime
+	if config == nil {
+		c, err := drt.FromEnv(w.config.Getenv)
+		if err != nil {
+			return fault.New(fault.BackendInvalidArgument, "%w", err)
+		}
+		config = &c
+	}
+	if config.Log == nil {
+		copied := *config
+		copied.Log = w.log
+		config = &copied
+	}
+	rt, err := drt.Connect(signals, *config)
+	switch {
+	case err != nil && signals.Err() != nil:
+		return nil
+	case err != nil:
+		return fault.New(fault.BackendCannotConnect, "runtime: %w", err)
+	}
+	w.rt = rt
+	w.endpoint, err = rt.Endpoint(w.config.Namespace, w.config.Component, w.config.Endpoint)
+	if err != nil {
+		return errors.Join(fault.New(fault.BackendInvalidArgument, "%w", err), rt.Close(context.Background()))
+	}
+	return nil
+}
+
+// disconnect ends what was connected: streams that are still being answered first.
+func (w *Worker) disconnect() {
+	ctx, release := context.WithTimeout(context.Background(), w.limits.runtime)
+	defer release()
+	if err := w.rt.Close(ctx); err != nil {
+		w.log.Warn("runtime", "reason", err)
+	}
+	if w.ownTraces {
+		ctx, release := context.WithTimeout(context.Background(), time.Second)
+		defer release()
+		if err := w.tracing.Close(ctx); err != nil {
+			w.log.Warn("spans were lost", "reason", err)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// diary notes what happens, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.lines, " ")
+}
+
+// probeEngine notes the calls of its worker.
+type probeEngine struct {
+	diary
+	fake
+	start   func() error
+	drain   func(context.Context) error
+	cleanup error
+}
+
+func (p *probeEngine) Start(context.Context, uint64) (EngineConfig, error) {
+	p.note("start")
+	if p.start != nil {
+		if err := p.start(); err != nil {
+			return EngineConfig{}, err
+		}
+	}
+	return EngineConfig{Model: "probe", KVCacheBlockSize: 16, ContextLength: 4096, BootstrapHost: "h", BootstrapPort: 7}, nil
+}
+
+func (p *probeEngine) Drain(ctx context.Context) error {
+	p.note("drain")
+	if p.drain != nil {
+		return p.drain(ctx)
+	}
+	return nil
+}
+
+func (p *probeEngine) Cleanup(context.Context) error {
+	p.note("cleanup")
+	return p.cleanup
+}
+
+// bench is a worker on a hub, with its signals and its exit in hand.
+type bench struct {
+	hub     *drt.Hub
+	signals chan os.Signal
+	exited  chan int
+	ready   chan Ready
+	metrics *telemetry.Metrics
+	config  WorkerConfig
+}
+
+func newBench(environment ...string) *bench {
+	b := &bench{
+		hub: drt.NewHub(), signals: make(chan os.Signal, 1), exited: make(chan int, 1), ready: make(chan Ready, 1),
+		metrics: telemetry.NewMetrics(),
+	}
+	env := map[string]string{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}
+	for _, e := range environment {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
+	}
+	b.config = WorkerConfig{
+		Runtime: &drt.Config{Discovery: drt.Mem, Hub: b.hub, ResponseHost: "127.0.0.1"},
+		Ready:   func(r Ready) { b.ready <- r }, Metrics: b.metrics, Log: slog.New(slog.DiscardHandler),
+		Getenv: func(name string) string { return env[name] }, Signals: b.signals, Exit: func(code int) { b.exited <- code },
+	}
+	return b
+}
+
+// run runs a worker in the background.
+func (b *bench) run(t *testing.T, e Engine) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- Run(e, b.config) }()
+	return done
+}
+
+// client calls the worker's endpoint.
+func (b *bench) client(t *testing.T) *Remote {
+	t.Helper()
+	return b.remote(t, "backend")
+}
+
+// remote calls the endpoint of a component.
+func (b *bench) remote(t *testing.T, component string) *Remote {
+	t.Helper()
+	rt, err := drt.Connect(t.Context(), drt.Config{Discovery: drt.Mem, Hub: b.hub, ResponseHost: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	ep, err := rt.Endpoint("dynamo", component, "generate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ep.Client(t.Context(), drt.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.WaitForInstances(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return NewRemote(client, drt.RoundRobin())
+}

@@ -1,0 +1,300 @@
+package frontend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// parting is how long a request may take to end in good order after its client
+// has left; then it is killed.
+const parting = 5 * time.Second
+
+// answering is the handler of a flavour.
+func (s *Server) answering(f flavour) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, release, err := s.read(w, r)
+		if err != nil {
+			s.refuse(w, err)
+			return
+		}
+		defer release()
+		q, err := f.parse(body)
+		if err != nil {
+			s.refuse(w, err)
+			return
+		}
+		m, ok := s.config.Models.Find(q.model)
+		if !ok {
+			s.refuse(w, &refusal{http.StatusNotFound, "model_not_found", fmt.Sprintf("model is %.100q, which nobody serves", q.model)})
+			return
+		}
+		if m.ContextLength > 0 && q.prompt() > m.ContextLength {
+			s.refuse(w, invalid("prompt has %d tokens, want at most %d, the context length of %s", q.prompt(), m.ContextLength, m.Name))
+			return
+		}
+		s.answer(w, r, &reply{server: s, flavour: f, question: q, model: m, w: w})
+	}
+}
+
+// reply is one answer in the making.
+type reply struct {
+	server   *Server
+	flavour  flavour
+	question *question
+	model    Model
+	w        http.ResponseWriter
+
+	rc      cancel.Context
+	began   time.Time
+	voice   voice
+	speaker speaker
+	tokens  int
+	usage   *engine.Usage
+	status  int
+	whole   bool // the client has all of it
+	failed  error
+}
+
+// answer asks the model and writes what comes. A client that leaves stops the
+// request.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
+	id := r.Header.Get("X-Request-Id")
+	if !cancel.IsID(id) {
+		id = ""
+	}
+	a.rc = cancel.New(id)
+	defer s.begin(a.rc)()
+	w.Header().Set("X-Request-Id", a.rc.ID())
+	a.began, a.voice, a.status = time.Now(), a.flavour.voice(), http.StatusOK
+	a.voice.begin(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
+	name, kind, m := a.flavour.name, a.kind(), s.config.Metrics
+	m.Started(a.model.Name, name, kind)
+	defer func() { m.Finished(a.model.Name, name, kind, a.status, time.Since(a.began)) }()
+
+	ctx, release := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer release()
+	headers := headersOf(r)
+	ctx, span := s.config.Tracing.StartHTTP(telemetry.Extract(ctx, headers), r.Method, r.URL.Path)
+	defer span.End()
+	over := make(chan struct{})
+	stay := context.AfterFunc(r.Context(), func() { a.part(over) })
+	a.ask(cancel.With(ctx, a.rc), headers)
+	close(over)
+	// What the client does after it has all is no matter.
+	left := !stay() || r.Context().Err() != nil || a.failed != nil
+	if left && !a.whole && !s.killed() {
+		a.status = statusLeft
+		m.Cancelled(a.model.Name, name, kind)
+	}
+	m.Tokens(a.model.Name, a.question.prompt(), a.tokens)
+}
+
+// statusLeft is the status that metrics have of a request whose client left.
+const statusLeft = 499
+
+// part ends a request whose client has left.
+func (a *reply) part(over <-chan struct{}) {
+	a.rc.Stop()
+	t := time.NewTimer(parting)
+	defer t.Stop()
+	select {
+	case <-over:
+	case <-t.C:
+		a.rc.Kill()
+	}
+}
+
+func (a *reply) kind() string {
+	if a.question.stream {
+		return "stream"
+	}
+	return "unary"
+}
+
+// headersOf are the headers that go on to the worker.
+func headersOf(r *http.Request) map[string]string {
+	headers := make(map[string]string)
+	for _, name := range []string{"traceparent", "tracestate", "x-request-id"} {
+		if v := r.Header.Get(name); v != "" {
+			headers[name] = v
+		}
+	}
+	return headers
+}
+
+// ask gets the answer and writes it.
+func (a *reply) ask(ctx context.Context, headers map[string]string) {
+	rq := a.question.request()
+	at := float64(a.began.UnixNano()) / 1e6
+	rq.RequestTimestampMS = &at
+	chunks, err := a.model.Service.Generate(ctx, a.rc, rq, headers)
+	switch {
+	case err != nil:
+		a.refuse(err)
+	case a.question.stream:
+		a.stream(chunks)
+	default:
+		a.unary(chunks)
+	}
+}
+
+// refuse answers with an error, unless there is nobody to get one.
+func (a *reply) refuse(err error) {
+	if a.rc.IsStopped() {
+		return
+	}
+	a.status = statusOf(err)
+	a.failed = a.server.refuse(a.w, err)
+	a.whole = a.failed == nil
+}
+
+// take notes a chunk and returns its text, and the error that it is.
+func (a *reply) take(c *engine.Chunk) (text string, err error) {
+	if a.tokens == 0 && len(c.TokenIDs) > 0 {
+		a.server.config.Metrics.First(a.model.Name, time.Since(a.began))
+	}
+	a.tokens += len(c.TokenIDs)
+	if c.CompletionUsage != nil {
+		a.usage = c.CompletionUsage
+	}
+	if c.Text != nil {
+		text = *c.Text
+	} else {
+		text = a.speaker.say(c.TokenIDs)
+	}
+	if c.FinishReason == "" {
+		return text, nil
+	}
+	if message, bad := c.FinishReason.ErrorMessage(); bad {
+		return "", fault.New(fault.Unknown, "%s", message)
+	}
+	if a.usage == nil {
+		a.usage = engine.NewUsage(uint32(a.question.prompt()), uint32(a.tokens))
+	}
+	return text + a.speaker.rest(), nil
+}
+
+// errIncomplete is the error of an answer that just ends.
+var errIncomplete = fault.New(fault.BackendStreamIncomplete, "the answer ended without a last chunk")
+
+// unary writes the whole answer once it is there.
+func (a *reply) unary(chunks iter.Seq2[*engine.Chunk, error]) {
+	var all strings.Builder
+	if a.question.echo {
+		all.WriteString(a.question.echoed())
+	}
+	for c, err := range chunks {
+		text := ""
+		if err == nil {
+			text, err = a.take(c)
+		}
+		if err != nil {
+			a.refuse(err)
+			return
+		}
+		all.WriteString(text)
+		if c.FinishReason != "" {
+			if a.rc.IsStopped() {
+				return // nobody is there
+			}
+			a.failed = a.server.write(a.w, http.StatusOK, a.voice.answer(all.String(), reason(c.FinishReason), a.usage))
+			a.whole = a.failed == nil
+			return
+		}
+	}
+	a.refuse(errIncomplete)
+}
+
+// echoed is the prompt as text.
+func (q *question) echoed() string {
+	if q.tokens == nil {
+		return q.text
+	}
+	var s speaker
+	return s.say(q.tokens) + s.rest()
+}
+
+// reason is why an answer ended, in the words of clients.
+func reason(f engine.FinishReason) string {
+	if f == engine.FinishEOS {
+		return string(engine.FinishStop)
+	}
+	return string(f)
+}
+
+// statusOf is the status of an answer that is an error.
+func statusOf(err error) int {
+	var r *refusal
+	is := func(types ...fault.Type) bool { return fault.MatchChain(err, types, nil) }
+	switch {
+	case errors.As(err, &r):
+		return r.status
+	case errors.Is(err, drt.ErrNoInstances), errors.Is(err, errBusy), is(fault.ResourceExhausted):
+		return http.StatusServiceUnavailable
+	case is(fault.InvalidArgument, fault.BackendInvalidArgument):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+// errorBody is an error as clients get it.
+type errorBody struct {
+	Error errorObject `json:"error"`
+}
+
+type errorObject struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Code    int    `json:"code"`
+}
+
+func bodyOf(err error) errorBody {
+	status := statusOf(err)
+	kind := "internal_error"
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		kind = r.kind
+	case status == http.StatusServiceUnavailable:
+		kind = "service_unavailable"
+	case status == http.StatusBadRequest:
+		kind = "invalid_request_error"
+	}
+	return errorBody{errorObject{err.Error(), kind, status}}
+}
+
+// refuse answers with an error.
+func (s *Server) refuse(w http.ResponseWriter, err error) error {
+	if errors.Is(err, errBusy) || fault.MatchChain(err, []fault.Type{fault.ResourceExhausted}, nil) {
+		w.Header().Set("Retry-After", "1")
+	}
+	return s.write(w, statusOf(err), bodyOf(err))
+}
+
+// write answers with JSON.
+func (s *Server) write(w http.ResponseWriter, status int, answer any) error {
+	b, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(s.config.Write))
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	return control.Flush()
+}

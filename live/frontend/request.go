@@ -1,0 +1,255 @@
+package frontend
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/replay-llm/replay/live/engine"
+)
+
+// flavour is one of the ways to ask for tokens.
+type flavour struct {
+	name  string // as metrics have it
+	parse func(body []byte) (*question, error)
+	voice func() voice
+}
+
+func completions() flavour { return flavour{"completions", parseCompletion, completionVoice} }
+func chat() flavour        { return flavour{"chat_completions", parseChat, chatVoice} }
+
+// question is a request as it was understood.
+type question struct {
+	model  string
+	text   string   // the prompt, unless there are tokens
+	tokens []uint32 // the prompt, as tokens
+	stream bool
+	usage  bool // the stream is to end with what was used
+	echo   bool // the answer is to begin with the prompt
+	stop   engine.StopConditions
+	sample json.RawMessage // sampling options
+}
+
+// prompt is the number of tokens of the prompt.
+func (q *question) prompt() int {
+	if q.tokens != nil {
+		return len(q.tokens)
+	}
+	return len(q.text)
+}
+
+// request is the question as engines take it.
+func (q *question) request() *engine.Request {
+	tokens := q.tokens
+	if tokens == nil {
+		tokens = tokenize(q.text)
+	}
+	return &engine.Request{Model: q.model, TokenIDs: tokens, StopConditions: q.stop, SamplingOptions: q.sample}
+}
+
+// asked holds the keys that both flavours have. Others are ignored.
+type asked struct {
+	Model         *string         `json:"model"`
+	Stream        *bool           `json:"stream"`
+	StreamOptions *streamOptions  `json:"stream_options"`
+	MaxTokens     *json.Number    `json:"max_tokens"`
+	MinTokens     *json.Number    `json:"min_tokens"`
+	N             *json.Number    `json:"n"`
+	Stop          json.RawMessage `json:"stop"`
+	StopTokenIDs  []uint32        `json:"stop_token_ids"`
+	IgnoreEOS     *bool           `json:"ignore_eos"`
+	sampling
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// sampling is passed through to the engine.
+type sampling struct {
+	Temperature       *float64 `json:"temperature,omitempty"`
+	TopP              *float64 `json:"top_p,omitempty"`
+	TopK              *int     `json:"top_k,omitempty"`
+	MinP              *float64 `json:"min_p,omitempty"`
+	Seed              *int64   `json:"seed,omitempty"`
+	FrequencyPenalty  *float64 `json:"frequency_penalty,omitempty"`
+	PresencePenalty   *float64 `json:"presence_penalty,omitempty"`
+	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
+}
+
+// invalid is the error of a request that makes no sense.
+func invalid(format string, args ...any) error {
+	return &refusal{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf(format, args...)}
+}
+
+// decode reads a body into one of the structs below.
+func decode(body []byte, into any) error {
+	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return invalid("body is %.40q, want a JSON object", first)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return invalid("body: %v", err)
+	}
+	return nil
+}
+
+// question takes over the keys that both flavours have.
+func (a *asked) question() (*question, error) {
+	q := &question{}
+	if a.Model == nil || *a.Model == "" {
+		return nil, invalid("model is missing, want the name of one")
+	}
+	q.model = *a.Model
+	q.stream = a.Stream != nil && *a.Stream
+	if a.StreamOptions != nil {
+		if !q.stream {
+			return nil, invalid("stream_options: only with stream")
+		}
+		q.usage = a.StreamOptions.IncludeUsage
+	}
+	n, err := whole("n", a.N)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil && *n != 1 {
+		return nil, invalid("n is %d, want 1", *n)
+	}
+	if q.stop.MaxTokens, err = whole("max_tokens", a.MaxTokens); err != nil {
+		return nil, err
+	}
+	if q.stop.MinTokens, err = whole("min_tokens", a.MinTokens); err != nil {
+		return nil, err
+	}
+	if q.stop.Stop, err = words(a.Stop); err != nil {
+		return nil, err
+	}
+	q.stop.StopTokenIDs, q.stop.IgnoreEOS = a.StopTokenIDs, a.IgnoreEOS
+	if a.sampling != (sampling{}) {
+		if q.sample, err = json.Marshal(a.sampling); err != nil {
+			return nil, invalid("sampling: %v", err)
+		}
+	}
+	return q, nil
+}
+
+// whole is a number of tokens.
+func whole(key string, n *json.Number) (*uint32, error) {
+	if n == nil {
+		return nil, nil
+	}
+	v, err := n.Int64()
+	if err != nil || v < 0 || v > math.MaxUint32 {
+		return nil, invalid("%s is %.40s, want a whole number from 0 to %d", key, n.String(), uint32(math.MaxUint32))
+	}
+	u := uint32(v)
+	return &u, nil
+}
+
+// words is one string or a list of them.
+func words(raw json.RawMessage) ([]string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return []string{one}, nil
+	}
+	var many []string
+	if err := json.Unmarshal(raw, &many); err != nil {
+		return nil, invalid("stop is %.40s, want a string or a list of strings", raw)
+	}
+	return many, nil
+}
+
+// parseCompletion reads the body of /v1/completions.
+func parseCompletion(body []byte) (*question, error) {
+	var a struct {
+		asked
+		Prompt json.RawMessage `json:"prompt"`
+		Echo   *bool           `json:"echo"`
+		BestOf *json.Number    `json:"best_of"`
+	}
+	if err := decode(body, &a); err != nil {
+		return nil, err
+	}
+	q, err := a.question()
+	if err != nil {
+		return nil, err
+	}
+	if best, err := whole("best_of", a.BestOf); err != nil || best != nil && *best != 1 {
+		return nil, invalid("best_of is %s, want 1", a.BestOf)
+	}
+	q.echo = a.Echo != nil && *a.Echo
+	return q, q.setPrompt(a.Prompt)
+}
+
+// setPrompt reads a prompt: a text, a list of token ids, or a list of one of
+// either.
+func (q *question) setPrompt(raw json.RawMessage) error {
+	const want = "want a string, a list of token ids, or a list with one of either"
+	if len(raw) == 0 || string(raw) == "null" {
+		return invalid("prompt is missing, %s", want)
+	}
+	if raw[0] == '"' {
+		if err := json.Unmarshal(raw, &q.text); err != nil {
+			return invalid("prompt: %v", err)
+		}
+		return q.notEmpty()
+	}
+	if json.Unmarshal(raw, &q.tokens) == nil && q.tokens != nil {
+		return q.notEmpty()
+	}
+	q.tokens = nil
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return invalid("prompt is %.40s, %s", raw, want)
+	}
+	if len(list) != 1 {
+		return invalid("prompt is a list of %d, %s; token ids are whole numbers from 0 to %d", len(list), want, uint32(math.MaxUint32))
+	}
+	if inner := list[0]; inner[0] != '"' && (json.Unmarshal(inner, &q.tokens) != nil || q.tokens == nil) {
+		return invalid("prompt is [%.40s], %s", inner, want)
+	}
+	if q.tokens == nil {
+		if err := json.Unmarshal(list[0], &q.text); err != nil {
+			return invalid("prompt: %v", err)
+		}
+	}
+	return q.notEmpty()
+}
+
+func (q *question) notEmpty() error {
+	if q.prompt() == 0 {
+		return invalid("prompt is empty, want at least one token")
+	}
+	return nil
+}
+
+// parseChat reads the body of /v1/chat/completions.
+func parseChat(body []byte) (*question, error) {
+	var a struct {
+		asked
+		Messages            []message    `json:"messages"`
+		MaxCompletionTokens *json.Number `json:"max_completion_tokens"`
+	}
+	if err := decode(body, &a); err != nil {
+		return nil, err
+	}
+	if a.MaxCompletionTokens != nil {
+		if a.MaxTokens != nil && *a.MaxTokens != *a.MaxCompletionTokens {
+			return nil, invalid("max_completion_tokens is %.40s and max_tokens is %.40s, want one of them", *a.MaxCompletionTokens, *a.MaxTokens)
+		}
+		a.MaxTokens = a.MaxCompletionTokens
+	}
+	q, err := a.question()
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Messages) == 0 {
+		return nil, invalid("messages are missing, want at least one")
+	}
+	q.text, err = conversation(a.Messages)
+	return q, err
+}

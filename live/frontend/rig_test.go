@@ -1,0 +1,266 @@
+package frontend_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/frontend"
+)
+
+// timeLimit is when a test has hung.
+const timeLimit = time.Minute
+
+// fake is a model whose answers are a function.
+type fake struct {
+	answer func(ctx context.Context, rc cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool)
+	setup  func(*engine.Request) error
+	ended  chan cancel.Context // gets one when an answer is over
+}
+
+func (f *fake) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, _ map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
+	if f.setup != nil {
+		if err := f.setup(rq); err != nil {
+			return nil, err
+		}
+	}
+	return func(yield func(*engine.Chunk, error) bool) {
+		if f.ended != nil {
+			defer func() { f.ended <- rc }()
+		}
+		f.answer(ctx, rc, rq, yield)
+	}, nil
+}
+
+// repeat answers with the prompt's own tokens, as many as are asked for, one in
+// a chunk.
+func repeat(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
+	n := int(rq.MaxTokens(16))
+	for i := range n {
+		t := rq.TokenIDs[i%len(rq.TokenIDs)]
+		chunk := &engine.Chunk{TokenIDs: []uint32{t}}
+		if i == n-1 {
+			chunk.FinishReason = engine.FinishLength
+		}
+		if !yield(chunk, nil) {
+			return
+		}
+	}
+	if n == 0 {
+		yield(&engine.Chunk{FinishReason: engine.FinishLength}, nil)
+	}
+}
+
+// models is a fixed list.
+type models []frontend.Model
+
+func (m models) List() []frontend.Model { return m }
+
+func (m models) Find(name string) (frontend.Model, bool) {
+	for _, one := range m {
+		if one.Name == name {
+			return one, true
+		}
+	}
+	return frontend.Model{}, false
+}
+
+// counts are metrics as a test looks at them.
+type counts struct {
+	mu                       sync.Mutex
+	started, finished, first int
+	input, output            int
+	statuses                 map[int]int
+	cancelled                map[string]int
+	changed                  chan struct{} // closed at the next change
+}
+
+func newCounts() *counts {
+	return &counts{statuses: map[int]int{}, cancelled: map[string]int{}, changed: make(chan struct{})}
+}
+
+func (c *counts) count(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *counts) Started(string, string, string) { c.count(func() { c.started++ }) }
+func (c *counts) Finished(_, _, _ string, status int, _ time.Duration) {
+	c.count(func() { c.finished++; c.statuses[status]++ })
+}
+func (c *counts) First(string, time.Duration) { c.count(func() { c.first++ }) }
+func (c *counts) Tokens(_ string, in, out int) {
+	c.count(func() { c.input += in; c.output += out })
+}
+func (c *counts) Cancelled(model, endpoint, kind string) {
+	c.count(func() { c.cancelled[model+" "+endpoint+" "+kind]++ })
+}
+
+// await waits until f is true.
+func (c *counts) await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	limit := time.After(timeLimit)
+	for {
+		c.mu.Lock()
+		ok, changed := f(), c.changed
+		c.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// site is a frontend that listens.
+type site struct {
+	*frontend.Server
+	address string
+	counts  *counts
+	client  *http.Client
+}
+
+// open serves a model "m" that f answers for.
+func open(t *testing.T, f *fake, change func(*frontend.Config)) *site {
+	t.Helper()
+	s := &site{counts: newCounts()}
+	c := frontend.Config{
+		Models:  models{{Name: "m", ContextLength: 1000, Since: time.Unix(1700000000, 0), Instances: 2, Service: f}},
+		Metrics: s.counts, Now: func() time.Time { return time.Unix(1700000001, 0) },
+	}
+	if change != nil {
+		change(&c)
+	}
+	var err error
+	if s.Server, err = frontend.New(c); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	transport := &http.Transport{}
+	s.client = &http.Client{Transport: transport, Timeout: timeLimit}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		ctx, release := context.WithTimeout(context.Background(), timeLimit)
+		defer release()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return s
+}
+
+// post sends a body and returns status and answer.
+func (s *site) post(t *testing.T, path, body string) (*http.Response, string) {
+	t.Helper()
+	return s.do(t, http.MethodPost, path, strings.NewReader(body))
+}
+
+func (s *site) do(t *testing.T, method, path string, body io.Reader) (*http.Response, string) {
+	t.Helper()
+	rq, err := http.NewRequest(method, "http://"+s.address+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.client.Do(rq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v after %q", method, path, err, b)
+	}
+	return r, string(b)
+}
+
+// dial is a connection of which a test writes every byte.
+func (s *site) dial(t *testing.T, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(timeLimit))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// raw is a request as it is on the wire.
+func raw(path, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+}
+
+// status reads the status of the next answer on c.
+func status(t *testing.T, c net.Conn) int {
+	t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	return r.StatusCode
+}
+
+// text is what an answer says: the text of its choice.
+func text(t *testing.T, body string) (said, reason string) {
+	t.Helper()
+	var a struct {
+		Choices []struct {
+			Text    string
+			Message struct{ Role, Content string }
+			Delta   struct{ Role, Content string }
+			Reason  string `json:"finish_reason"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	for _, c := range a.Choices {
+		said += c.Text + c.Message.Content + c.Delta.Content
+		reason += c.Reason
+	}
+	return said, reason
+}
+
+// events are the data of a stream of events.
+func events(t *testing.T, body string) []string {
+	t.Helper()
+	var all []string
+	for event := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		data, ok := strings.CutPrefix(event, "data: ")
+		if !ok {
+			t.Fatalf("event %q, want data", event)
+		}
+		all = append(all, data)
+	}
+	return all
+}

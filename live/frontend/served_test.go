@@ -1,0 +1,340 @@
+package frontend_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/frontend"
+	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+)
+
+// within is a context that ends when a test has hung.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, release := context.WithTimeout(context.Background(), timeLimit)
+	t.Cleanup(release)
+	return ctx
+}
+
+// party is a worker with a mocker, found over a hub.
+type party struct {
+	mock    *mocker.Engine
+	metrics *telemetry.Metrics
+	quit    func()
+}
+
+// work runs a worker until quit or the end of the test.
+func work(t *testing.T, hub *drt.Hub, mode engine.Mode) *party {
+	t.Helper()
+	args := engineargs.Default()
+	args.Speedup, args.BlockTokens = 20, 16
+	o := mocker.Options{Engine: args, Mode: mode}
+	component := "backend"
+	if mode == engine.Prefill {
+		component, o.BootstrapHost = "prefill", "127.0.0.1"
+	}
+	if mode != engine.Decode {
+		o.KVHost = "127.0.0.1"
+	}
+	mock, err := mocker.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &party{mock: mock, metrics: telemetry.NewMetrics()}
+	ready := make(chan struct{})
+	w, err := engine.NewWorker(mock, engine.WorkerConfig{
+		Component: component, Mode: mode, Metrics: p.metrics, Log: slog.New(slog.DiscardHandler),
+		Runtime: &drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"},
+		Ready:   func(engine.Ready) { close(ready) },
+		Signals: make(chan os.Signal),
+		Getenv: func(name string) string {
+			return map[string]string{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}[name]
+		},
+		Exit: func(int) { t.Error("shutdown took too long") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	stopped := false
+	p.quit = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		end()
+		if err := <-ended; err != nil {
+			t.Errorf("worker: %v", err)
+		}
+	}
+	t.Cleanup(p.quit)
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatalf("worker: %v", err)
+	case <-within(t).Done():
+		t.Fatal("the worker is not ready")
+	}
+	return p
+}
+
+// cancelled is how many cancellations the worker has counted.
+func (p *party) cancelled() float64 {
+	return p.metrics.Value("dynamo_component_cancellation_total", nil)
+}
+
+// found is a frontend for what a hub's workers serve.
+type found struct {
+	*site
+	catalog *routing.Catalog
+	metrics *telemetry.Metrics
+}
+
+func discover(t *testing.T, hub *drt.Hub, o routing.Options) *found {
+	t.Helper()
+	rt, err := drt.Connect(within(t), drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(within(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &found{metrics: telemetry.NewMetrics()}
+	requests := f.metrics.Requests()
+	f.catalog, err = routing.Follow(within(t), rt, o, func(m string) { requests.Known(m, "completions", "chat_completions") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.catalog.Close)
+	f.site = open(t, nil, func(c *frontend.Config) {
+		c.Models, c.Metrics, c.Expose = frontend.Discover(f.catalog), requests, f.metrics.Handler()
+	})
+	return f
+}
+
+// await waits until the model has so many instances.
+func (f *found) await(t *testing.T, instances int) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		served, changed := f.catalog.Models()
+		if instances == 0 && len(served) == 0 || len(served) == 1 && served[0].Instances == instances {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("models %+v, want one with %d instances", served, instances)
+		}
+	}
+}
+
+// eventually waits until what others do without telling has come true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for ctx := within(t); !is(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func ask(tokens, most int, stream bool) string {
+	prompt := make([]int, tokens)
+	for i := range prompt {
+		prompt[i] = i / 100
+	}
+	b, err := json.Marshal(map[string]any{"model": mocker.DefaultModel, "prompt": prompt, "max_tokens": most, "stream": stream})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// Requests reach workers, whichever way they are chosen, and the usage is told.
+// When the workers have gone, there is nobody to ask.
+func TestServed(t *testing.T) {
+	for _, mode := range []routing.Mode{routing.RoundRobin, routing.Random, routing.KV} {
+		t.Run(string(mode), func(t *testing.T) {
+			hub := drt.NewHub()
+			workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
+			f := discover(t, hub, routing.Options{Mode: mode, Router: router.DefaultConfig()})
+			f.await(t, 2)
+			for range 4 {
+				r, body := f.post(t, "/v1/completions", ask(40, 6, false))
+				if r.StatusCode != http.StatusOK || !strings.Contains(body, `"prompt_tokens":40,"completion_tokens":6,"total_tokens":46`) {
+					t.Errorf("%d %s", r.StatusCode, body)
+				}
+			}
+			total := workers[0].requests() + workers[1].requests()
+			if total != 4 || mode == routing.RoundRobin && workers[0].requests() != 2 {
+				t.Errorf("workers got %v and %v requests, want 4 in all", workers[0].requests(), workers[1].requests())
+			}
+			if r, body := f.post(t, "/v1/completions", ask(9000, 1, false)); r.StatusCode != http.StatusBadRequest {
+				t.Errorf("a prompt that is too long: %d %s", r.StatusCode, body)
+			}
+			workers[0].quit()
+			f.await(t, 1)
+			if r, body := f.post(t, "/v1/completions", ask(40, 6, true)); r.StatusCode != http.StatusOK {
+				t.Errorf("with one worker: %d %s", r.StatusCode, body)
+			}
+			workers[1].quit()
+			f.await(t, 0)
+			if r, body := f.post(t, "/v1/completions", ask(40, 6, true)); r.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("without workers: %d %s", r.StatusCode, body)
+			}
+			if _, body := f.do(t, "GET", "/v1/models", nil); body != `{"object":"list","data":[]}`+"\n" {
+				t.Errorf("models %s, want none", body)
+			}
+		})
+	}
+}
+
+// newContext is one for a request.
+func newContext() cancel.Context { return cancel.New("") }
+
+// requests is how many the worker has got.
+func (p *party) requests() float64 { return p.metrics.Value("dynamo_component_requests_total", nil) }
+
+// A client that leaves, before the first byte or in the middle of a stream, is
+// counted once by the frontend and once by the worker, whose scheduler is empty
+// then.
+func TestClientLeavesCluster(t *testing.T) {
+	hub := drt.NewHub()
+	w := work(t, hub, engine.Aggregated)
+	f := discover(t, hub, routing.Options{})
+	f.await(t, 1)
+	for i, test := range []struct {
+		name   string
+		stream bool
+		kind   string
+	}{{"before the first byte", false, "unary"}, {"in the middle of the stream", true, "stream"}} {
+		c := f.dial(t, raw("/v1/completions", ask(200, 7000, test.stream)))
+		if test.stream {
+			in := bufio.NewScanner(c)
+			for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
+			}
+		} else {
+			eventually(t, "request on the scheduler", func() bool { return w.mock.ActiveRequests() == 1 })
+		}
+		c.Close()
+		eventually(t, "empty scheduler", func() bool { return w.mock.ActiveRequests() == 0 && w.mock.Fullness().ActiveBlocks == 0 })
+		labels := map[string]string{"model": mocker.DefaultModel, "endpoint": "completions", "request_type": test.kind}
+		eventually(t, "counts", func() bool {
+			return f.metrics.Value("dynamo_frontend_model_cancellation_total", labels) == 1 && w.cancelled() == float64(i+1)
+		})
+	}
+	// One that has everything counts for nothing.
+	for _, stream := range []bool{false, true} {
+		if r, body := f.post(t, "/v1/completions", ask(20, 3, stream)); r.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", r.StatusCode, body)
+		}
+	}
+	eventually(t, "an end", func() bool { return w.metrics.Value("dynamo_component_inflight_requests", nil) == 0 && f.Active() == 0 })
+	if all := f.metrics.Value("dynamo_frontend_model_cancellation_total", nil); all != 2 || w.cancelled() != 2 {
+		t.Errorf("%v cancellations at the frontend and %v at the worker, want 2 and 2", all, w.cancelled())
+	}
+	_, text := f.do(t, "GET", "/metrics", nil)
+	for _, line := range []string{
+		`dynamo_frontend_model_cancellation_total{endpoint="completions",model="mocker-model",request_type="unary"} 1`,
+		`dynamo_frontend_model_cancellation_total{endpoint="chat_completions",model="mocker-model",request_type="stream"} 0`,
+		`dynamo_frontend_requests_total{endpoint="completions",model="mocker-model",request_type="stream",status="499"} 1`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("metrics without %s:\n%s", line, text)
+		}
+	}
+}
+
+// Prefill and decode workers serve a model together, which is there when both are.
+func TestPair(t *testing.T) {
+	hub := drt.NewHub()
+	decode := work(t, hub, engine.Decode)
+	f := discover(t, hub, routing.Options{Mode: routing.KV, Router: router.DefaultConfig()})
+	if r, _ := f.post(t, "/v1/completions", ask(40, 6, false)); r.StatusCode != http.StatusNotFound {
+		t.Errorf("half a pair: %d, want 404", r.StatusCode)
+	}
+	prefill := work(t, hub, engine.Prefill)
+	f.await(t, 1)
+	for range 3 {
+		r, body := f.post(t, "/v1/completions", ask(40, 6, false))
+		if r.StatusCode != http.StatusOK || !strings.Contains(body, `"completion_tokens":6`) {
+			t.Errorf("%d %s", r.StatusCode, body)
+		}
+	}
+	if p, d := prefill.requests(), decode.requests(); p != 3 || d != 3 {
+		t.Errorf("%v requests for prefill, %v for decode, want 3 each", p, d)
+	}
+	// A client that leaves stops both.
+	c := f.dial(t, raw("/v1/completions", ask(200, 7000, true)))
+	in := bufio.NewScanner(c)
+	for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
+	}
+	c.Close()
+	eventually(t, "empty schedulers", func() bool { return decode.mock.ActiveRequests()+prefill.mock.ActiveRequests() == 0 })
+	eventually(t, "a count at decode", func() bool { return decode.cancelled() == 1 })
+	if n := prefill.cancelled(); n > 1 {
+		t.Errorf("%v cancellations at prefill, want at most one: it may have been over", n)
+	}
+}
+
+// A request that names its worker goes there, or nowhere.
+func TestNamedWorker(t *testing.T) {
+	hub := drt.NewHub()
+	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
+	f := discover(t, hub, routing.Options{})
+	f.await(t, 2)
+	served, _ := f.catalog.Models()
+	pool := served[0].Target.(*routing.Pool)
+	if err := pool.Await(within(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	ids := pool.Workers()
+	call := func(id uint64) error {
+		rq := &engine.Request{TokenIDs: []uint32{1}, Routing: &engine.Routing{BackendInstanceID: &id}}
+		chunks, err := pool.Generate(within(t), newContext(), rq, nil)
+		if err != nil {
+			return err
+		}
+		for _, err := range chunks {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for range 3 {
+		if err := call(ids[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	if a, b := workers[0].requests(), workers[1].requests(); a+b != 3 || a != 0 && b != 0 {
+		t.Errorf("workers got %v and %v requests, want 3 for one", a, b)
+	}
+	if err := call(12345); !errors.Is(err, drt.ErrNoInstances) {
+		t.Errorf("a worker that is not there: %v", err)
+	}
+	if got := fmt.Sprint(pool.Name()); got != "dynamo.backend.generate" {
+		t.Errorf("pool of %s", got)
+	}
+}

@@ -1,0 +1,271 @@
+// Package frontend serves models over HTTP, as many clients know it: completions
+// and chat completions, whole or as a stream of events, the list of models,
+// health and metrics.
+//
+// It has no tokenizer. A prompt of token ids is used as it is; of a text, each
+// byte is a token, and back.
+//
+// Who is asked is a Service; Discover finds those of a cluster. A client that
+// goes away stops its request, which is counted.
+//
+// Read server.go, service.go, request.go, text.go, answer.go, stream.go,
+// limits.go, then discover.go.
+package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/telemetry"
+)
+
+// Config is what a Server depends on. The zero value of each field but Models
+// means its default.
+type Config struct {
+	Models  Models             // required
+	Metrics Metrics            // nil: none
+	Expose  http.Handler       // serves /metrics; nil: there is none
+	Tracing *telemetry.Tracing // nil: spans that nobody sees
+
+	MaxBody        int           // bytes of one request's body; default 8 MiB
+	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
+	MaxHeader      int           // bytes of one request's headers; default 64 KiB
+	MaxConnections int           // more wait to be accepted; default 16384
+	ReadHeader     time.Duration // for a client to send its headers; default 10 s
+	ReadBody       time.Duration // for a client to send its body; default 30 s
+	Write          time.Duration // for a client to take one piece of its answer; default 30 s
+	Idle           time.Duration // of a connection between requests; default 60 s
+
+	Now func() time.Time // stamps answers; default time.Now
+	Log *slog.Logger     // nil: none
+}
+
+// Metrics is told of requests. Methods are called concurrently and must not
+// block. endpoint is completions or chat_completions, kind unary or stream.
+type Metrics interface {
+	// Started and Finished surround a request; status is that of the answer.
+	Started(model, endpoint, kind string)
+	Finished(model, endpoint, kind string, status int, took time.Duration)
+	// First is the time to the first token.
+	First(model string, took time.Duration)
+	// Tokens counts those of a request that has ended.
+	Tokens(model string, input, output int)
+	// Cancelled counts a request whose client left before the whole answer was
+	// written.
+	Cancelled(model, endpoint, kind string)
+}
+
+// Server is a frontend.
+type Server struct {
+	config Config
+	http   *http.Server
+	budget budget
+
+	mu     sync.Mutex
+	closed bool // requests were killed
+	active map[cancel.Context]struct{}
+}
+
+// New makes a server that listens nowhere yet.
+func New(c Config) (*Server, error) {
+	if c.Models == nil {
+		return nil, errors.New("frontend: no models, want a source of them")
+	}
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, active: make(map[cancel.Context]struct{})}
+	s.budget.left = int64(c.MaxPending)
+	s.http = &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: c.ReadHeader, IdleTimeout: c.Idle, WriteTimeout: c.Write,
+		MaxHeaderBytes: c.MaxHeader,
+		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// complete puts in the defaults.
+func (c *Config) complete() error {
+	for _, one := range []struct {
+		name  string
+		value *int
+		use   int
+	}{
+		{"MaxBody", &c.MaxBody, 8 << 20}, {"MaxPending", &c.MaxPending, 64 << 20},
+		{"MaxHeader", &c.MaxHeader, 64 << 10}, {"MaxConnections", &c.MaxConnections, 16384},
+	} {
+		if *one.value < 0 {
+			return fmt.Errorf("frontend: %s is %d, want at least 1, or 0 for %d", one.name, *one.value, one.use)
+		}
+		if *one.value == 0 {
+			*one.value = one.use
+		}
+	}
+	for _, one := range []struct {
+		value *time.Duration
+		use   time.Duration
+	}{{&c.ReadHeader, 10 * time.Second}, {&c.ReadBody, 30 * time.Second}, {&c.Write, 30 * time.Second}, {&c.Idle, time.Minute}} {
+		if *one.value <= 0 {
+			*one.value = one.use
+		}
+	}
+	if c.MaxPending < c.MaxBody {
+		return fmt.Errorf("frontend: MaxPending is %d, want at least MaxBody, %d", c.MaxPending, c.MaxBody)
+	}
+	if c.Metrics == nil {
+		c.Metrics = noMetrics{}
+	}
+	if c.Tracing == nil {
+		c.Tracing = telemetry.New(nil, "")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Handler serves all paths.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/completions", s.only(http.MethodPost, s.answering(completions())))
+	mux.HandleFunc("/v1/chat/completions", s.only(http.MethodPost, s.answering(chat())))
+	mux.HandleFunc("/v1/models", s.only(http.MethodGet, s.models))
+	mux.HandleFunc("/health", s.only(http.MethodGet, s.health))
+	mux.HandleFunc("/live", s.only(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
+		s.write(w, http.StatusOK, map[string]string{"status": "live"})
+	}))
+	if s.config.Expose != nil {
+		mux.Handle("/metrics", s.only(http.MethodGet, s.config.Expose.ServeHTTP))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("%.100q: no such path", r.URL.Path)})
+	})
+	return mux
+}
+
+// only lets one method through; what can be read without a body, can be asked
+// for without one.
+func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+			w.Header().Set("Allow", method)
+			s.refuse(w, &refusal{http.StatusMethodNotAllowed, "method_not_allowed", fmt.Sprintf("%.20s: want %s", r.Method, method)})
+			return
+		}
+		if method == http.MethodGet {
+			r.Body = http.MaxBytesReader(w, r.Body, 0)
+		}
+		next(w, r)
+	}
+}
+
+// Serve answers what comes in at l until Shutdown, and returns nil then.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.http.Serve(netutil.LimitListener(l, s.config.MaxConnections))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown takes no more requests and waits for those under way. When ctx ends
+// before, it kills them.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.closed = true
+	for rc := range s.active {
+		rc.Kill()
+	}
+	n := len(s.active)
+	s.mu.Unlock()
+	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
+}
+
+// killed tells whether requests were killed because the server ends.
+func (s *Server) killed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Active is the number of requests that are being answered.
+func (s *Server) Active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.active)
+}
+
+// begin notes a request under way, and end that it is over.
+func (s *Server) begin(rc cancel.Context) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active[rc] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.active, rc)
+	}
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	type model struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Created int64  `json:"created"`
+		Owner   string `json:"owned_by"`
+		Context int    `json:"context_window,omitempty"`
+	}
+	list := struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{"list", []model{}}
+	for _, m := range s.config.Models.List() {
+		list.Data = append(list.Data, model{m.Name, "model", m.Since.Unix(), "replay", m.ContextLength})
+	}
+	s.write(w, http.StatusOK, list)
+}
+
+// health is well when some model is served.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	type model struct {
+		Name      string `json:"name"`
+		Instances int    `json:"instances"`
+	}
+	report := struct {
+		Status string  `json:"status"`
+		Models []model `json:"models"`
+	}{"unhealthy", []model{}}
+	status := http.StatusServiceUnavailable
+	for _, m := range s.config.Models.List() {
+		report.Models = append(report.Models, model{m.Name, m.Instances})
+		if m.Instances > 0 {
+			report.Status, status = "healthy", http.StatusOK
+		}
+	}
+	s.write(w, status, report)
+}
+
+// noMetrics is for those who do not count.
+type noMetrics struct{}
+
+func (noMetrics) Started(string, string, string)                      {}
+func (noMetrics) Finished(string, string, string, int, time.Duration) {}
+func (noMetrics) First(string, time.Duration)                         {}
+func (noMetrics) Tokens(string, int, int)                             {}
+func (noMetrics) Cancelled(string, string, string)                    {}

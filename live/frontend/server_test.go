@@ -1,0 +1,276 @@
+package frontend_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/frontend"
+)
+
+// A whole answer, byte by byte.
+func TestUnary(t *testing.T) {
+	s := open(t, &fake{answer: repeat}, nil)
+	const id = "0b0f63c6-63e0-4e93-b2a7-5e3f5ac8a8a0"
+	for _, test := range []struct{ path, body, want string }{
+		{
+			"/v1/completions", `{"model":"m","prompt":"ab","max_tokens":3}`,
+			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[{"index":0,"text":"aba","logprobs":null,"finish_reason":"length"}],` +
+				`"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`,
+		},
+		{
+			"/v1/completions", `{"model":"m","prompt":[[7,353]],"max_tokens":2,"echo":true}`,
+			`{"id":"cmpl-` + id + `","object":"text_completion","created":1700000001,"model":"m","choices":[{"index":0,"text":" 7a 7a","logprobs":null,"finish_reason":"length"}],` +
+				`"usage":{"prompt_tokens":2,"completion_tokens":2,"total_tokens":4}}`,
+		},
+		{
+			"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"é"}]}],"max_completion_tokens":11}`,
+			`{"id":"chatcmpl-` + id + `","object":"chat.completion","created":1700000001,"model":"m","choices":[{"index":0,` +
+				`"message":{"role":"assistant","content":"\u003c|user|\u003e\né"},"logprobs":null,"finish_reason":"length"}],` +
+				`"usage":{"prompt_tokens":26,"completion_tokens":11,"total_tokens":37}}`,
+		},
+	} {
+		rq, err := http.NewRequest(http.MethodPost, "http://"+s.address+test.path, strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rq.Header.Set("X-Request-Id", id)
+		r, err := s.client.Do(rq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode != http.StatusOK || string(b) != test.want+"\n" {
+			t.Errorf("%s\ngot  %d %s\nwant 200 %s", test.body, r.StatusCode, b, test.want)
+		}
+		if got := r.Header.Get("X-Request-Id"); got != id {
+			t.Errorf("request id %q, want %q", got, id)
+		}
+	}
+	s.counts.await(t, "three", func() bool { return s.counts.finished == 3 })
+	if s.counts.started != 3 || s.counts.first != 3 || len(s.counts.cancelled) != 0 {
+		t.Errorf("counts %+v", s.counts)
+	}
+}
+
+// A stream says in pieces what a whole answer says at once, with usage and [DONE]
+// at its end.
+func TestStream(t *testing.T) {
+	s := open(t, &fake{answer: repeat}, nil)
+	for _, test := range []struct{ path, body string }{
+		{"/v1/completions", `{"model":"m","prompt":"añb","max_tokens":9`},
+		{"/v1/completions", `{"model":"m","prompt":[1,2,500],"max_tokens":4,"echo":true`},
+		{"/v1/chat/completions", `{"model":"m","messages":[{"role":"system","content":"x"},{"role":"user","content":"y"}],"max_tokens":30`},
+		{"/v1/completions", `{"model":"m","prompt":"a","max_tokens":0`},
+	} {
+		_, whole := s.post(t, test.path, test.body+"}")
+		wantText, wantReason := text(t, whole)
+		r, body := s.post(t, test.path, test.body+`,"stream":true,"stream_options":{"include_usage":true}}`)
+		if got := r.Header.Get("Content-Type"); got != "text/event-stream" {
+			t.Errorf("content type %q", got)
+		}
+		all := events(t, body)
+		if last := all[len(all)-1]; last != "[DONE]" {
+			t.Fatalf("last event %q, want [DONE]", last)
+		}
+		var said, reason string
+		for _, e := range all[:len(all)-1] {
+			a, b := text(t, e)
+			said, reason = said+a, reason+b
+		}
+		if said != wantText || reason != wantReason {
+			t.Errorf("%s: stream says %q, %s, want %q, %s", test.body, said, reason, wantText, wantReason)
+		}
+		var usage struct{ Usage *engine.Usage }
+		if err := json.Unmarshal([]byte(all[len(all)-2]), &usage); err != nil || usage.Usage == nil || !strings.Contains(whole, fmt.Sprintf(`"total_tokens":%d}`, usage.Usage.TotalTokens)) {
+			t.Errorf("usage in %q, want that of %s", all[len(all)-2], whole)
+		}
+	}
+}
+
+// What is wrong with a request is said with its status.
+func TestRefusals(t *testing.T) {
+	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.MaxBody = 20000 })
+	const ok = http.StatusOK
+	const bad = http.StatusBadRequest
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+		word               string
+	}{
+		{"GET", "/v1/completions", "", http.StatusMethodNotAllowed, "want POST"},
+		{"POST", "/v1/models", "", http.StatusMethodNotAllowed, "want GET"},
+		{"GET", "/v2", "", http.StatusNotFound, "no such path"},
+		{"POST", "/v1/completions", ``, bad, "want a JSON object"},
+		{"POST", "/v1/completions", `[]`, bad, "want a JSON object"},
+		{"POST", "/v1/completions", `{`, bad, "body"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a"} x`, bad, "body"},
+		{"POST", "/v1/completions", `{"prompt":"a"}`, bad, "model is missing"},
+		{"POST", "/v1/completions", `{"model":"x","prompt":"a"}`, http.StatusNotFound, "nobody serves"},
+		{"POST", "/v1/completions", `{"model":"m"}`, bad, "prompt is missing"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":""}`, bad, "prompt is empty"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[]}`, bad, "prompt is empty"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[[]]}`, bad, "prompt is empty"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":["a","b"]}`, bad, "list of 2"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[-1]}`, bad, "prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[4294967296]}`, bad, "prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[null]}`, ok, ""}, // null is token 0, as JSON has it
+		{"POST", "/v1/completions", `{"model":"m","prompt":7}`, bad, "prompt is 7"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":{"a":1}}`, bad, "prompt is"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":["a"]}`, ok, ""},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":-1}`, bad, "max_tokens is -1"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":1.5}`, bad, "max_tokens is 1.5"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","n":2}`, bad, "n is 2"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","best_of":2}`, bad, "best_of is 2"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stop":7}`, bad, "stop is 7"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stream_options":{}}`, bad, "only with stream"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 1001) + `"}`, bad, "1001 tokens, want at most 1000"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 20000) + `"}`, http.StatusRequestEntityTooLarge, "at most 20000"},
+		{"POST", "/v1/completions", strings.Repeat("[", 15000), bad, "body"},
+		{"POST", "/v1/chat/completions", `{"model":"m"}`, bad, "messages are missing"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"robot","content":""}]}`, bad, "messages[0].role"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"image"}]}]}`, bad, "image"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":5}]}`, bad, "messages[0].content"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user"}],"max_tokens":1,"max_completion_tokens":2}`, bad, "one of them"},
+	} {
+		r, body := s.do(t, test.method, test.path, strings.NewReader(test.body))
+		if r.StatusCode != test.status || !strings.Contains(body, test.word) {
+			t.Errorf("%s %s %.80s: %d %s, want %d with %q", test.method, test.path, test.body, r.StatusCode, body, test.status, test.word)
+		}
+		var e struct {
+			Error struct{ Message, Type string }
+		}
+		if test.status != ok && (json.Unmarshal([]byte(body), &e) != nil || e.Error.Message == "" || e.Error.Type == "") {
+			t.Errorf("%.80s: %s, want an error with a message and a type", test.body, body)
+		}
+	}
+}
+
+// A body that does not say how long it is, is cut off all the same.
+func TestChunkedBody(t *testing.T) {
+	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.MaxBody = 1000 })
+	body := io.MultiReader(strings.NewReader(`{"model":"m","prompt":"`), strings.NewReader(strings.Repeat("a", 1000)), strings.NewReader(`"}`))
+	if r, _ := s.do(t, "POST", "/v1/completions", body); r.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d, want 413", r.StatusCode)
+	}
+	if r, _ := s.do(t, "POST", "/v1/completions", io.MultiReader(strings.NewReader(`{"model":"m","prompt":"a"}`))); r.StatusCode != http.StatusOK {
+		t.Errorf("status %d, want 200", r.StatusCode)
+	}
+}
+
+// The errors of models have the statuses of the specification.
+func TestErrors(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		status int
+		retry  string
+	}{
+		{fault.New(fault.CannotConnect, "x: %w", drt.ErrNoInstances), 503, ""},
+		{fault.New(fault.ResourceExhausted, "busy"), 503, "1"},
+		{fault.New(fault.BackendInvalidArgument, "bad"), 400, ""},
+		{fault.New(fault.InvalidArgument, "bad"), 400, ""},
+		{fault.New(fault.Disconnected, "gone"), 500, ""},
+		{errors.New("anything"), 500, ""},
+	} {
+		// As the error of the call, and as that of the first element.
+		for _, f := range []*fake{
+			{setup: func(*engine.Request) error { return test.err }},
+			{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
+				yield(nil, test.err)
+			}},
+		} {
+			s := open(t, f, nil)
+			for _, stream := range []string{"", `,"stream":true`} {
+				r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a"`+stream+`}`)
+				if r.StatusCode != test.status || r.Header.Get("Retry-After") != test.retry || !strings.Contains(body, `"error"`) {
+					t.Errorf("%v: %d, retry after %q: %s", test.err, r.StatusCode, r.Header.Get("Retry-After"), body)
+				}
+			}
+		}
+	}
+}
+
+// An error in the middle of a stream is its last event, and [DONE] does not come.
+func TestErrorInStream(t *testing.T) {
+	for name, last := range map[string]func(yield func(*engine.Chunk, error) bool){
+		"error": func(yield func(*engine.Chunk, error) bool) { yield(nil, fault.New(fault.Disconnected, "gone")) },
+		"reason": func(yield func(*engine.Chunk, error) bool) {
+			yield(&engine.Chunk{FinishReason: engine.FinishError("x")}, nil)
+		},
+		"no other": func(func(*engine.Chunk, error) bool) {},
+	} {
+		s := open(t, &fake{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
+			yield(&engine.Chunk{TokenIDs: []uint32{400}}, nil)
+			last(yield)
+		}}, nil)
+		_, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a","stream":true}`)
+		all := events(t, body)
+		if len(all) != 2 || !strings.Contains(all[1], `"error"`) {
+			t.Errorf("%s: events %q, want a token and an error", name, all)
+		}
+		s.counts.await(t, "finished", func() bool { return s.counts.finished == 1 })
+		if s.counts.statuses[500] != 1 || len(s.counts.cancelled) != 0 {
+			t.Errorf("%s: %+v, want a status of 500 and nothing cancelled", name, s.counts)
+		}
+	}
+}
+
+func TestModelsAndHealth(t *testing.T) {
+	s := open(t, &fake{}, func(c *frontend.Config) {
+		c.Expose = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "exposed") })
+	})
+	for path, want := range map[string]string{
+		"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","created":1700000000,"owned_by":"replay","context_window":1000}]}` + "\n",
+		"/health":    `{"status":"healthy","models":[{"name":"m","instances":2}]}` + "\n",
+		"/live":      `{"status":"live"}` + "\n",
+		"/metrics":   "exposed",
+	} {
+		if r, body := s.do(t, "GET", path, nil); r.StatusCode != 200 || body != want {
+			t.Errorf("%s: %d %q, want 200 %q", path, r.StatusCode, body, want)
+		}
+	}
+	empty := open(t, &fake{}, func(c *frontend.Config) { c.Models = models{} })
+	if r, body := empty.do(t, "GET", "/health", nil); r.StatusCode != 503 || body != `{"status":"unhealthy","models":[]}`+"\n" {
+		t.Errorf("%d %s", r.StatusCode, body)
+	}
+	if r, _ := empty.do(t, "GET", "/metrics", nil); r.StatusCode != 404 {
+		t.Errorf("metrics without any: %d, want 404", r.StatusCode)
+	}
+}
+
+// Shutdown kills what does not end in time, and that is no client's doing.
+func TestShutdownKills(t *testing.T) {
+	began := make(chan struct{})
+	s := open(t, &fake{answer: func(_ context.Context, rc cancel.Context, _ *engine.Request, _ func(*engine.Chunk, error) bool) {
+		close(began)
+		<-rc.Killed()
+	}}, nil)
+	c := s.dial(t, raw("/v1/completions", `{"model":"m","prompt":"a"}`))
+	<-began
+	ctx, release := context.WithTimeout(context.Background(), time.Millisecond)
+	defer release()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("shutdown: %v, want the deadline", err)
+	}
+	if b, err := io.ReadAll(c); err != nil && len(b) > 0 {
+		t.Errorf("read %q, %v", b, err)
+	}
+	s.counts.await(t, "finished", func() bool { return s.counts.finished == 1 })
+	if len(s.counts.cancelled) != 0 {
+		t.Errorf("cancelled %v, want none", s.counts.cancelled)
+	}
+}

@@ -1,0 +1,97 @@
+package kvevents
+
+import (
+	"encoding/binary"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+)
+
+// Sequence numbers with a meaning of their own, as they are on the wire.
+const (
+	endSequence      = ^uint64(0) // -1: the answer is complete
+	snapshotSequence = endSequence - 1
+)
+
+// snapshotBatch is the number of events of a batch of a snapshot.
+const snapshotBatch = 1000
+
+// answer answers a request for all batches from a sequence number on.
+func (t *Tee) answer(q zmtp.Request) {
+	if len(q.Frames) != 2 || len(q.Frames[0]) != 0 || len(q.Frames[1]) != 8 {
+		t.mu.Lock()
+		t.lost(&t.stats.Refused, 1, "requests refused, %d in all: want an empty frame and one of %d bytes", 8)
+		t.mu.Unlock()
+		return
+	}
+	start := binary.BigEndian.Uint64(q.Frames[1])
+	oldest, any := t.ring.oldest()
+	kind, alive := &t.stats.Replays, true
+	if any && start < oldest {
+		kind = &t.stats.Snapshots
+		alive = t.snapshot(q.Peer)
+	} else {
+		t.ring.from(start, func(s step) bool {
+			alive = send(q.Peer, s.sequence, s.payload)
+			return alive
+		})
+	}
+	if alive {
+		send(q.Peer, endSequence, nil)
+	}
+	t.mu.Lock()
+	*kind++
+	t.mu.Unlock()
+}
+
+func send(p *zmtp.Peer, n uint64, payload []byte) bool {
+	return p.Send(zmtp.Message{nil, sequence(n), payload})
+}
+
+// snapshot sends what is cached: the sequence number it is the state after, a
+// clear, and every block that hangs on a root after its parent.
+func (t *Tee) snapshot(p *zmtp.Peer) bool {
+	last := t.next - 1
+	if !send(p, snapshotSequence, sequence(last)) {
+		return false
+	}
+	b := t.batch(0, Event{Kind: Cleared})
+	if !send(p, last, b.Append(nil)) {
+		return false
+	}
+	blocks := t.cached.ordered()
+	var buffer packed
+	for from := 0; from < len(blocks); {
+		rank, to := t.pack(blocks, from, &buffer)
+		b := t.batch(rank, buffer.events...)
+		if !send(p, last, b.Append(make([]byte, 0, eventBytes*len(b.Events)))) {
+			return false
+		}
+		from = to
+	}
+	return true
+}
+
+// eventBytes is about what an event of a snapshot takes on the wire.
+const eventBytes = 128
+
+// packed is a batch of a snapshot under way.
+type packed struct {
+	events []Event
+	hashes [2 * snapshotBatch]uint64 // of each event: its block, and the block's tokens
+}
+
+// pack makes events of blocks from the given one on, of one rank.
+func (t *Tee) pack(blocks []*cachedBlock, from int, into *packed) (rank int32, to int) {
+	rank = blocks[from].rank
+	into.events = into.events[:0]
+	for to = from; to < len(blocks) && to-from < snapshotBatch && blocks[to].rank == rank; to++ {
+		b := blocks[to]
+		h := into.hashes[2*(to-from):]
+		h[0], h[1] = b.hash, b.tokens
+		into.events = append(into.events, Event{
+			Kind: Stored, Blocks: h[:1], Parent: b.parent, HasParent: b.hasParent,
+			TokensHashes: h[1:2], BlockTokens: t.options.BlockTokens, Medium: medium(b.tier),
+		})
+	}
+	return rank, to
+}

@@ -1,0 +1,246 @@
+package kvevents
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// reassure makes sure, after a connection was made, that the publisher is still
+// the one that was followed, and takes in what was missed meanwhile.
+//
+// It asks for the batch applied last once more: a publisher that began anew has
+// none with that number, or another one.
+func (s *Subscriber) reassure(ctx context.Context) {
+	if !s.unsure {
+		return
+	}
+	s.unsure = false
+	if s.options.Replay == "" {
+		return // a restart shows in the sequence numbers, or never
+	}
+	next := s.next()
+	if next == 0 || !s.recognise {
+		s.rebuild(ctx)
+		return
+	}
+	a, err := s.ask(ctx, next-1)
+	if err != nil {
+		s.holes = true
+		return
+	}
+	switch {
+	case a.snapshot:
+	case len(a.steps) == 0 || a.steps[0].sequence == next-1 && blockhash.Bytes(a.steps[0].payload) != s.digest:
+		s.warn("%s: the publisher began anew", s.options.Events)
+		s.count(func(c *SubscriberStats) { c.Restarts++ })
+		s.forget()
+		s.rebuild(ctx)
+		return
+	case a.steps[0].sequence == next-1:
+		a.steps = a.steps[1:]
+	}
+	s.takeIn(a)
+}
+
+// forget forgets a publisher that is there no more.
+func (s *Subscriber) forget() {
+	if s.options.Sink != nil {
+		s.options.Sink.Replace(nil)
+	}
+	s.normal.kinds = nil
+	s.recognise = false
+	s.count(func(c *SubscriberStats) { c.Next = 0 })
+}
+
+// rebuild begins from the beginning.
+func (s *Subscriber) rebuild(ctx context.Context) {
+	a, err := s.ask(ctx, 0)
+	if err != nil {
+		s.holes = true
+		return
+	}
+	s.takeAll(a)
+}
+
+// takeAll takes in the answer to a request for everything. If it begins with
+// the first batch, or is a snapshot, it takes the place of what is known.
+func (s *Subscriber) takeAll(a answer) {
+	switch {
+	case a.snapshot:
+	case len(a.steps) > 0 && a.steps[0].sequence == 0:
+		if s.next() > 0 {
+			s.forget()
+		}
+	default: // a publisher without snapshots, or one that has published nothing
+		for len(a.steps) > 0 && a.steps[0].sequence < s.next() {
+			a.steps = a.steps[1:]
+		}
+	}
+	s.takeIn(a)
+}
+
+// fill takes in what is missing before batch n.
+func (s *Subscriber) fill(ctx context.Context, n uint64) {
+	if s.options.Replay == "" {
+		s.warn("batches %d to %d are lost: no replay endpoint", s.next(), n-1)
+	} else {
+		s.catchUp(ctx, s.next())
+	}
+	if s.next() < n && ctx.Err() == nil {
+		s.count(func(c *SubscriberStats) { c.Incomplete++ })
+		s.warn("batches %d to %d are lost", s.next(), n-1)
+		s.count(func(c *SubscriberStats) { c.Next = n })
+	}
+}
+
+// catchUp asks for all batches from a number on and takes them in.
+func (s *Subscriber) catchUp(ctx context.Context, from uint64) {
+	a, err := s.ask(ctx, from)
+	if err != nil {
+		s.holes = true
+		return
+	}
+	s.takeIn(a)
+}
+
+// heal begins from the beginning where the publisher did not answer before.
+func (s *Subscriber) heal(ctx context.Context) {
+	if !s.holes || time.Now().Before(s.retryAt) {
+		return
+	}
+	s.retryAt = time.Now().Add(healPauses * s.options.Retry)
+	a, err := s.request(ctx, 0)
+	if err != nil {
+		return
+	}
+	s.holes = false
+	s.takeAll(a)
+}
+
+// answer is what a publisher answers: batches, or a snapshot.
+type answer struct {
+	snapshot bool
+	steps    []step
+	state    uint64     // of a snapshot: the sequence number of the batch it is the state after
+	batches  []Received // of a snapshot
+}
+
+// takeIn takes in an answer that was complete.
+func (s *Subscriber) takeIn(a answer) {
+	if a.snapshot {
+		s.takeSnapshot(a)
+		return
+	}
+	for _, t := range a.steps {
+		if t.sequence > s.next() {
+			s.count(func(c *SubscriberStats) { c.Incomplete++ })
+			s.warn("batches %d to %d are lost: the publisher keeps them no more", s.next(), t.sequence-1)
+		}
+		if s.apply(Replayed, t.sequence, t.payload) {
+			s.count(func(c *SubscriberStats) { c.Replayed++ })
+		}
+	}
+}
+
+// takeSnapshot puts a snapshot in the place of everything.
+func (s *Subscriber) takeSnapshot(a answer) {
+	var all []Change
+	for i := range a.batches {
+		if s.options.Observe != nil {
+			s.options.Observe(a.batches[i])
+		}
+		all = s.normal.changes(&a.batches[i].Batch, all)
+	}
+	if s.options.Sink != nil {
+		s.options.Sink.Replace(all)
+	}
+	s.recognise = false // the batch it is the state after did not come
+	s.holes = false
+	s.count(func(c *SubscriberStats) { c.Snapshots++; c.Next = a.state + 1 })
+}
+
+const (
+	attempts   = 5  // of a request, before something counts as lost
+	healPauses = 50 // between attempts to begin from the beginning, then
+)
+
+// ask asks for all batches from a number on, more than once if need be.
+func (s *Subscriber) ask(ctx context.Context, from uint64) (answer, error) {
+	pause := s.options.Retry
+	for n := 1; ; n++ {
+		a, err := s.request(ctx, from)
+		if err == nil || n == attempts || ctx.Err() != nil {
+			return a, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		}
+		pause *= 2
+	}
+}
+
+// request asks once. Nothing is taken in before the answer is complete.
+func (s *Subscriber) request(ctx context.Context, from uint64) (answer, error) {
+	a, err := s.converse(ctx, from)
+	if err != nil && ctx.Err() == nil {
+		s.count(func(c *SubscriberStats) { c.Failures++ })
+		s.warn("%s: asked for batches from %d: %v", s.options.Replay, from, err)
+	}
+	return a, err
+}
+
+// maxAnswer bounds the batches of an answer, in bytes.
+const maxAnswer = 4 << 30
+
+func (s *Subscriber) converse(ctx context.Context, from uint64) (answer, error) {
+	d, err := zmtp.DialDealer(ctx, s.options.Replay, s.options.Silence)
+	if err != nil {
+		return answer{}, err
+	}
+	defer d.Close()
+	if err := d.Send(zmtp.Message{nil, sequence(from)}); err != nil {
+		return answer{}, err
+	}
+	var a answer
+	for size := 0; ; {
+		m, err := d.Receive()
+		if err != nil {
+			return answer{}, fmt.Errorf("after %d batches: %w", len(a.steps)+len(a.batches), err)
+		}
+		if len(m) < 3 || len(m[1]) != 8 {
+			return answer{}, fmt.Errorf("answer of %d frames, want an empty one, a sequence number of 8 bytes and a batch", len(m))
+		}
+		n, payload := binary.BigEndian.Uint64(m[1]), m[2]
+		if size += len(payload); size > maxAnswer {
+			return answer{}, fmt.Errorf("answer of more than %d bytes", maxAnswer)
+		}
+		switch {
+		case len(payload) == 0:
+			return a, nil
+		case n == snapshotSequence && len(payload) == 8:
+			a = answer{snapshot: true, state: binary.BigEndian.Uint64(payload)}
+		case a.snapshot:
+			s.add(&a, payload)
+		default:
+			a.steps = append(a.steps, step{n, payload})
+		}
+	}
+}
+
+// add reads a batch of a snapshot while the publisher makes the next one.
+func (s *Subscriber) add(a *answer, payload []byte) {
+	b, err := Decode(payload)
+	if err != nil {
+		s.count(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warn("snapshot after %d: %v", a.state, err)
+		return
+	}
+	a.batches = append(a.batches, Received{Origin: Snapshot, Sequence: a.state, Batch: b, Bytes: len(payload)})
+}

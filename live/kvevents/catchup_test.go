@@ -1,0 +1,198 @@
+package kvevents
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// script is a publisher whose every answer the test gives.
+type script struct {
+	pub    *zmtp.Pub
+	router *zmtp.Router
+}
+
+func newScript(t *testing.T) *script {
+	t.Helper()
+	pub, err := zmtp.ListenPub("tcp://127.0.0.1:0", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pub.Close)
+	router, err := zmtp.ListenRouter("tcp://127.0.0.1:0", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(router.Close)
+	return &script{pub, router}
+}
+
+func (p *script) subscribe(t *testing.T, x *Index) *Subscriber {
+	t.Helper()
+	s, err := Subscribe(SubscriberOptions{
+		Events: p.pub.Endpoint(), Replay: p.router.Endpoint(), Sink: x.Feed(0), Retry: time.Millisecond, Silence: hang,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// asked waits for a request and returns from where it asks.
+func (p *script) asked(t *testing.T) (zmtp.Request, uint64) {
+	t.Helper()
+	select {
+	case q := <-p.router.Requests():
+		return q, binary.BigEndian.Uint64(q.Frames[1])
+	case <-time.After(hang):
+		t.Fatal("nobody asks")
+	}
+	panic("unreachable")
+}
+
+// stored is a batch that stores a block at the root.
+func storedBatch(seq uint64) []byte {
+	b := Batch{Time: 1, HasRank: true, Events: []Event{{Kind: Stored, Blocks: []uint64{seq}, TokensHashes: []uint64{seq}, BlockTokens: 4}}}
+	return b.Append(nil)
+}
+
+func (p *script) live(n uint64, payload []byte) {
+	p.pub.Send(zmtp.Message{nil, sequence(n), payload})
+}
+
+// A snapshot that breaks off changes nothing, and is asked for again.
+func TestTornSnapshot(t *testing.T) {
+	p := newScript(t)
+	x := NewIndex(nil)
+	s := p.subscribe(t, x)
+	q, from := p.asked(t)
+	send(q.Peer, 0, storedBatch(100))
+	send(q.Peer, 1, storedBatch(101))
+	send(q.Peer, endSequence, nil)
+	if err := s.Applied(within(t), 2); err != nil || from != 0 {
+		t.Fatalf("asked from %d: %v", from, err)
+	}
+	p.live(9, storedBatch(109)) // a gap
+	clears := Batch{HasRank: true, Events: []Event{{Kind: Cleared}}}
+	for range 3 {
+		if q, from = p.asked(t); from != 2 {
+			t.Fatalf("asked from %d, want 2", from)
+		}
+		send(q.Peer, snapshotSequence, sequence(8))
+		send(q.Peer, 8, clears.Append(nil))
+		send(q.Peer, 8, storedBatch(1))
+		if x.Size() != 2 {
+			t.Errorf("%d blocks in the middle of a snapshot, want 2 as before", x.Size())
+		}
+		// A frame of a wrong shape breaks it off.
+		q.Peer.Send(zmtp.Message{nil, []byte("short"), []byte("x")})
+	}
+	if q, _ = p.asked(t); x.Size() != 2 {
+		t.Errorf("%d blocks after snapshots that broke off, want 2 as before", x.Size())
+	}
+	send(q.Peer, snapshotSequence, sequence(8))
+	send(q.Peer, 8, clears.Append(nil))
+	for seq := range uint64(5) {
+		send(q.Peer, 8, storedBatch(seq))
+	}
+	send(q.Peer, endSequence, nil)
+	if err := s.Applied(within(t), 10); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); x.Size() != 6 || st.Snapshots != 1 || st.Failures != 3 || st.Incomplete != 0 {
+		t.Errorf("%d blocks, want 5 of the snapshot and the live one; %+v", x.Size(), st)
+	}
+}
+
+// Where nobody answers a subscriber goes on with what comes, and begins from the
+// beginning when somebody does.
+func TestHeals(t *testing.T) {
+	p := newScript(t)
+	x := NewIndex(nil)
+	var answers atomic.Bool
+	go func() {
+		for q := range p.router.Requests() {
+			if !answers.Load() {
+				q.Peer.Send(zmtp.Message{[]byte("no")})
+				continue
+			}
+			for n := range uint64(11) {
+				send(q.Peer, n, storedBatch(100+n))
+			}
+			send(q.Peer, endSequence, nil)
+		}
+	}()
+	s := p.subscribe(t, x)
+	for ctx := within(t); p.pub.Subscribers() == 0 && ctx.Err() == nil; {
+		time.Sleep(time.Millisecond)
+	}
+	p.live(10, storedBatch(110))
+	if err := s.Applied(within(t), 11); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); x.Size() != 1 || st.Incomplete != 1 || st.Failures < attempts {
+		t.Errorf("%d blocks, want the live one; %+v", x.Size(), st)
+	}
+	answers.Store(true)
+	for n, ctx := uint64(11), within(t); x.Size() < 12; n++ { // batches go on
+		if ctx.Err() != nil {
+			t.Fatalf("%d blocks; %+v", x.Size(), s.Stats())
+		}
+		p.live(11, storedBatch(111))
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// An answer that begins later than asked, as of a publisher that keeps no
+// snapshot, is taken in, and what is missing is said to be.
+func TestPublisherWithoutSnapshots(t *testing.T) {
+	p := newScript(t)
+	x := NewIndex(nil)
+	s := p.subscribe(t, x)
+	q, _ := p.asked(t)
+	for n := uint64(5); n < 8; n++ {
+		send(q.Peer, n, storedBatch(100+n))
+	}
+	send(q.Peer, endSequence, nil)
+	if err := s.Applied(within(t), 8); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); x.Size() != 3 || st.Incomplete != 1 || st.Replayed != 3 {
+		t.Errorf("%d blocks; %+v", x.Size(), st)
+	}
+}
+
+// Ranks with a publisher each do not erase one another: a snapshot's clear is
+// about its own publisher.
+func TestSnapshotsOfRanksApart(t *testing.T) {
+	x := NewIndex(func(s string) { t.Error(s) })
+	var tees []*Tee
+	for rank := range int32(2) {
+		tee := open(t, TeeOptions{BufferSteps: 1})
+		for seq := range uint64(3) {
+			e := store(0, scheduler.KVBlock{Seq: seq + 1, Tokens: seq + 1})
+			e.Rank = rank
+			tee.Enqueue([]scheduler.KVEvent{e})
+		}
+		published(t, tee, 3)
+		tees = append(tees, tee)
+		if s := follow(t, tee, x); s.Applied(within(t), 3) != nil || s.Stats().Snapshots != 1 {
+			t.Fatalf("rank %d: %+v", rank, s.Stats())
+		}
+	}
+	if blocks := x.Blocks(); len(blocks) != 2 || blocks[0].Blocks != 3 || blocks[1].Blocks != 3 {
+		t.Errorf("blocks by rank %v, want 3 each", blocks)
+	}
+	tees[1].Clear() // an engine's clear is about the worker
+	for ctx := within(t); x.Size() > 0; {
+		if ctx.Err() != nil {
+			t.Fatalf("%d blocks after a clear", x.Size())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

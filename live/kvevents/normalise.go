@@ -1,0 +1,164 @@
+package kvevents
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// Change is an event as an index takes it in: hashed, filtered, and filed under
+// a rank and a tier.
+type Change struct {
+	// Clear says that all blocks of the worker are gone, of all ranks; Event is
+	// empty then.
+	Clear bool
+	Event scheduler.KVEvent
+}
+
+// normaliser turns the events of one publisher into changes. It learns which
+// groups of a cache count from the events that tell.
+type normaliser struct {
+	rank        int32 // of batches that name none
+	blockTokens int   // 0: whatever the events say
+	kinds       map[group]string
+	spare       []scheduler.KVBlock // memory of events
+}
+
+// group is a group of caches of a rank.
+type group struct {
+	rank  int32
+	index int64
+}
+
+// changes appends what a batch changes.
+func (n *normaliser) changes(b *Batch, dst []Change) []Change {
+	rank := n.rank
+	if b.HasRank {
+		rank = b.Rank
+	}
+	for i := range b.Events {
+		e := &b.Events[i]
+		switch {
+		case e.Kind == Ignored || !n.counts(rank, e):
+		case e.Kind == Cleared:
+			dst = append(dst, Change{Clear: true})
+		case e.Kind == Removed:
+			dst = append(dst, Change{Event: scheduler.KVEvent{Removed: e.Blocks, Rank: rank, Tier: e.tier()}})
+		default:
+			dst = append(dst, Change{Event: n.stored(rank, e)})
+		}
+	}
+	return dst
+}
+
+// counts says whether an event is about a cache whose blocks stand for
+// everything before them.
+func (n *normaliser) counts(rank int32, e *Event) bool {
+	if e.Kind == Cleared {
+		return true
+	}
+	at := group{rank, e.Group}
+	if e.Kind == Stored && e.HasGroup && e.CacheKind != "" {
+		if n.kinds == nil {
+			n.kinds = make(map[group]string)
+		}
+		if len(n.kinds) < maxGroups {
+			n.kinds[at] = e.CacheKind
+		}
+	}
+	kind := e.CacheKind
+	if kind == "" && e.HasGroup {
+		learned, ok := n.kinds[at]
+		if !ok {
+			return e.Group == 0
+		}
+		kind = learned
+	}
+	switch kind {
+	case "", "full_attention", "mla_attention", "sink_full_attention":
+		return true
+	}
+	return false
+}
+
+// maxGroups bounds what a publisher can make us remember.
+const maxGroups = 4096
+
+// stored hashes the blocks of an event, as many as are whole.
+func (n *normaliser) stored(rank int32, e *Event) scheduler.KVEvent {
+	out := scheduler.KVEvent{Rank: rank, Tier: e.tier()}
+	if !distinct(e) {
+		return out
+	}
+	out.Parent, out.HasParent = e.Parent, e.HasParent
+	if n.blockTokens > 0 && e.BlockTokens != n.blockTokens {
+		return out
+	}
+	out.Stored = n.room(len(e.Blocks))
+	for i, b := range e.Blocks {
+		h, ok := e.tokensHash(i)
+		if !ok {
+			break
+		}
+		out.Stored = append(out.Stored, scheduler.KVBlock{Seq: b, Tokens: h})
+	}
+	return out
+}
+
+// room is memory for up to size blocks, out of a larger piece where they are few.
+func (n *normaliser) room(size int) []scheduler.KVBlock {
+	const piece = 256
+	if size > piece/8 {
+		return make([]scheduler.KVBlock, 0, size)
+	}
+	if size > len(n.spare) {
+		n.spare = make([]scheduler.KVBlock, piece)
+	}
+	list := n.spare[:0:size]
+	n.spare = n.spare[size:]
+	return list
+}
+
+// distinct says whether the blocks of an event differ, from its parent too.
+func distinct(e *Event) bool {
+	if len(e.Blocks) == 1 {
+		return !e.HasParent || e.Blocks[0] != e.Parent
+	}
+	seen := make(map[uint64]struct{}, len(e.Blocks)+1)
+	if e.HasParent {
+		seen[e.Parent] = struct{}{}
+	}
+	for _, b := range e.Blocks {
+		if _, again := seen[b]; again {
+			return false
+		}
+		seen[b] = struct{}{}
+	}
+	return true
+}
+
+// tokensHash is the hash of the tokens of block i, if there are enough of them.
+func (e *Event) tokensHash(i int) (uint64, bool) {
+	if e.TokensHashes != nil || e.Tokens == nil {
+		if i < len(e.TokensHashes) {
+			return e.TokensHashes[i], true
+		}
+		return 0, false
+	}
+	window := e.BlockTokens
+	if e.Eagle {
+		window++
+	}
+	from := i * e.BlockTokens
+	if e.BlockTokens <= 0 || from+window > len(e.Tokens) {
+		return 0, false
+	}
+	o := blockhash.Options{LoRA: e.LoRA, Eagle: e.Eagle}
+	if i < len(e.Objects) && len(e.Objects[i]) > 0 {
+		hashes := make([]uint64, len(e.Objects[i]))
+		for k, x := range e.Objects[i] {
+			hashes[k] = x.Hash
+		}
+		o.Multimodal = [][]uint64{hashes}
+	}
+	return blockhash.Request(e.Tokens[from:from+window], e.BlockTokens, o)[0], true
+}

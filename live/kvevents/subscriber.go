@@ -1,0 +1,280 @@
+package kvevents
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// Sink takes in what a subscriber learns, from one goroutine.
+type Sink interface {
+	// Take takes in changes, in order.
+	Take(changes []Change)
+	// Replace takes in changes in place of all that came before.
+	Replace(changes []Change)
+}
+
+// Origin is how a batch came.
+type Origin uint8
+
+// The origins there are.
+const (
+	Live     Origin = iota // as it was published
+	Replayed               // out of the batches the publisher keeps
+	Snapshot               // part of a snapshot
+)
+
+func (o Origin) String() string { return [...]string{"live", "replay", "snapshot"}[o] }
+
+// Received is a batch as a subscriber got it.
+type Received struct {
+	Origin   Origin
+	Sequence uint64 // of a snapshot: of the batch it is the state after
+	Batch    Batch
+	Bytes    int // of the payload
+}
+
+// SubscriberOptions says whom to follow.
+type SubscriberOptions struct {
+	// Events is the endpoint of the publisher's PUB socket, tcp://host:port.
+	Events string
+	// Replay is the endpoint of its ROUTER socket; "" where it has none, and what
+	// is missed stays missed.
+	Replay string
+	// Topic is what topics begin with, default "", which is all.
+	Topic string
+	// Rank is the rank of batches that name none, default 0.
+	Rank int32
+	// BlockTokens is the number of tokens of a block; events with other blocks
+	// count as empty. 0 takes them as they are.
+	BlockTokens int
+	// Sink takes in the changes; nil for none.
+	Sink Sink
+	// Observe, if not nil, is shown every batch before it is taken in.
+	Observe func(Received)
+	// Warn, if not nil, is told of losses and of what cannot be read.
+	Warn func(string)
+	// Silence is how long the publisher may be silent in the middle of an answer,
+	// default 5 s.
+	Silence time.Duration
+	// Retry is the pause before a request is made again, default 100 ms; it
+	// doubles. Where five attempts have failed, another one is made when a batch
+	// comes 50 times as long after it.
+	Retry time.Duration
+	// Connection says how the connection to the PUB socket is kept.
+	Connection zmtp.SubOptions
+}
+
+// Subscriber follows the events of one publisher: it notices what it missed and
+// asks for it, when it begins, whenever it has lost the connection, and whenever
+// sequence numbers leave a gap.
+type Subscriber struct {
+	options SubscriberOptions
+	sub     *zmtp.Sub
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+
+	// Of the goroutine alone.
+	normal    normaliser
+	digest    uint64 // of the batch applied last
+	recognise bool   // digest is that of batch next-1
+	unsure    bool   // who published next-1 may not be who publishes now
+	holes     bool   // something is missing that the publisher may still have
+	retryAt   time.Time
+	changes   []Change
+
+	mu    sync.Mutex
+	moved *sync.Cond
+	stats SubscriberStats
+	ended bool
+}
+
+// SubscriberStats counts what a subscriber has seen.
+type SubscriberStats struct {
+	Next        uint64 // sequence number of the batch to apply next
+	Live        uint64 // batches applied as they were published
+	Replayed    uint64 // batches applied out of what the publisher keeps
+	Snapshots   uint64 // snapshots applied
+	Stale       uint64 // live batches that were known already
+	Gaps        uint64 // jumps of the sequence numbers
+	Incomplete  uint64 // gaps that were not filled
+	Undecodable uint64 // messages and batches that could not be read
+	Failures    uint64 // requests that were not answered to the end
+	Restarts    uint64 // publishers that began anew
+}
+
+// Subscribe begins to follow a publisher, which need not be there yet.
+func Subscribe(o SubscriberOptions) (*Subscriber, error) {
+	if o.Silence <= 0 {
+		o.Silence = 5 * time.Second
+	}
+	if o.Retry <= 0 {
+		o.Retry = 100 * time.Millisecond
+	}
+	sub, err := zmtp.NewSub(o.Events, o.Topic, o.Connection)
+	if err != nil {
+		return nil, err
+	}
+	if o.Replay != "" {
+		if err := CheckEndpoint(o.Replay); err != nil {
+			sub.Close()
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Subscriber{
+		options: o, sub: sub, cancel: cancel, unsure: true,
+		normal: normaliser{rank: o.Rank, blockTokens: o.BlockTokens},
+	}
+	s.moved = sync.NewCond(&s.mu)
+	s.done.Go(func() { s.run(ctx) })
+	return s, nil
+}
+
+// Close stops following and waits until nothing of the subscriber runs.
+func (s *Subscriber) Close() {
+	s.cancel()
+	s.sub.Close()
+	s.done.Wait()
+}
+
+// Stats says what the subscriber has seen so far.
+func (s *Subscriber) Stats() SubscriberStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+// ErrEnded says that a subscriber was closed.
+var ErrEnded = errors.New("kvevents: subscriber closed")
+
+// Applied waits until all batches with sequence numbers below next have been
+// taken in, or are known to be lost.
+func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.moved.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.stats.Next < next && !s.ended && ctx.Err() == nil {
+		s.moved.Wait()
+	}
+	switch {
+	case s.stats.Next >= next:
+		return nil
+	case s.ended:
+		return ErrEnded
+	}
+	return ctx.Err()
+}
+
+func (s *Subscriber) warn(format string, args ...any) {
+	if s.options.Warn != nil {
+		s.options.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// count changes the statistics.
+func (s *Subscriber) count(f func(*SubscriberStats)) {
+	s.mu.Lock()
+	f(&s.stats)
+	s.moved.Broadcast()
+	s.mu.Unlock()
+}
+
+// next is the sequence number of the batch to apply next. Only the goroutine of
+// the subscriber changes it.
+func (s *Subscriber) next() uint64 { return s.stats.Next }
+
+func (s *Subscriber) run(ctx context.Context) {
+	defer func() {
+		s.mu.Lock()
+		s.ended = true
+		s.moved.Broadcast()
+		s.mu.Unlock()
+	}()
+	var in []zmtp.Delivery
+	for {
+		var err error
+		if in, err = s.sub.Receive(ctx, in[:0]); err != nil {
+			return
+		}
+		for i := range in {
+			s.deliver(ctx, &in[i])
+			in[i] = zmtp.Delivery{}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Subscriber) deliver(ctx context.Context, d *zmtp.Delivery) {
+	switch {
+	case d.Err != nil:
+		s.unsure = true
+		s.warn("%s: %v", s.options.Events, d.Err)
+	case d.Connected:
+		s.reassure(ctx)
+	default:
+		s.message(ctx, d.Message)
+	}
+}
+
+// message takes in a live message.
+func (s *Subscriber) message(ctx context.Context, m zmtp.Message) {
+	if len(m) != 3 || len(m[1]) != 8 {
+		s.count(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warn("message of %d frames, want a topic, a sequence number of 8 bytes and a batch", len(m))
+		return
+	}
+	n := binary.BigEndian.Uint64(m[1])
+	s.reassure(ctx)
+	s.heal(ctx)
+	if n > s.next() {
+		s.count(func(c *SubscriberStats) { c.Gaps++ })
+		s.fill(ctx, n)
+	}
+	if n < s.next() {
+		s.count(func(c *SubscriberStats) { c.Stale++ })
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if s.apply(Live, n, m[2]) {
+		s.count(func(c *SubscriberStats) { c.Live++ })
+	}
+}
+
+// apply takes in a batch. One that cannot be read leaves everything as it is.
+func (s *Subscriber) apply(from Origin, n uint64, payload []byte) bool {
+	b, err := Decode(payload)
+	if err != nil {
+		s.count(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warn("batch %d: %v", n, err)
+		return false
+	}
+	if s.options.Observe != nil {
+		s.options.Observe(Received{Origin: from, Sequence: n, Batch: b, Bytes: len(payload)})
+	}
+	if s.changes = s.normal.changes(&b, s.changes[:0]); s.options.Sink != nil {
+		s.options.Sink.Take(s.changes)
+	}
+	clear(s.changes)
+	s.digest, s.recognise = blockhash.Bytes(payload), true
+	s.count(func(c *SubscriberStats) { c.Next = n + 1 })
+	return true
+}
+
+// CheckEndpoint says what is wrong with an endpoint, tcp://host:port, if
+// anything is.
+func CheckEndpoint(endpoint string) error { return zmtp.CheckEndpoint(endpoint) }

@@ -1,0 +1,350 @@
+package kvevents
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/kvevents/zmtp"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// TeeOptions says where a tee publishes and how much it keeps.
+type TeeOptions struct {
+	// Events is the endpoint of the PUB socket, tcp://host:port, port 0 for any;
+	// * is every address. Default tcp://127.0.0.1:5557.
+	Events string
+	// Replay is the endpoint of the ROUTER socket at which subscribers ask for
+	// what they missed; "" opens none and keeps nothing for it.
+	Replay string
+	// Topic is the first frame of every message, default "".
+	Topic string
+	// BlockTokens is the number of tokens of a block, told in every event.
+	BlockTokens int
+	// BufferSteps is the number of batches kept for subscribers, default 10,000;
+	// fewer where they come to more than 256 MiB. Who asks for older ones gets a
+	// snapshot.
+	BufferSteps int
+	// QueueEvents is the number of events that may wait to be published, default
+	// 100,000. More are lost, without a trace in the sequence numbers.
+	QueueEvents int
+	// HighWater is the number of messages that may wait for a subscriber, default
+	// 100,000. It misses those that come then, and can ask for them.
+	HighWater int
+	// Warn, if not nil, is told of losses.
+	Warn func(string)
+	// Now stamps batches, default time.Now.
+	Now func() time.Time
+}
+
+func (o *TeeOptions) defaults() error {
+	if o.Events == "" {
+		o.Events = "tcp://127.0.0.1:5557"
+	}
+	for _, x := range []struct {
+		name  string
+		value *int
+		use   int
+	}{{"BufferSteps", &o.BufferSteps, 10_000}, {"QueueEvents", &o.QueueEvents, 100_000}, {"HighWater", &o.HighWater, 100_000}} {
+		if *x.value < 0 {
+			return fmt.Errorf("%s is %d, want at least 1, or 0 for %d", x.name, *x.value, x.use)
+		}
+		if *x.value == 0 {
+			*x.value = x.use
+		}
+	}
+	if o.BlockTokens <= 0 {
+		return fmt.Errorf("BlockTokens is %d, want at least 1", o.BlockTokens)
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
+
+// Tee publishes the KV events of an engine. Whoever feeds it never waits: one
+// goroutine owns the sockets, the batches kept and what is known to be cached,
+// so that a snapshot is always the state after the batch published last.
+type Tee struct {
+	options TeeOptions
+	pub     *zmtp.Pub
+	router  *zmtp.Router // nil without a replay endpoint
+	done    chan struct{}
+	quit    chan struct{}
+
+	mu       sync.Mutex
+	queue    []Change
+	closing  bool
+	stats    TeeStats
+	warnings []string
+	wake     chan struct{} // of capacity 1: there is something to do
+
+	// Of the goroutine alone.
+	next   uint64 // sequence number of the batch published next
+	ring   *ring  // nil without a replay endpoint, as is cached
+	cached *cached
+}
+
+// TeeStats counts what a tee has done.
+type TeeStats struct {
+	Published    uint64 // batches, which is the next sequence number
+	QueueDropped uint64 // events that came while the queue was full
+	SendDropped  uint64 // copies of batches that subscribers missed
+	Replays      uint64 // answers out of the batches kept
+	Snapshots    uint64 // answers with a snapshot
+	Refused      uint64 // requests that could not be read
+	Subscribers  int    // now
+}
+
+// NewTee opens the sockets and starts to publish.
+func NewTee(o TeeOptions) (*Tee, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	t := &Tee{options: o, done: make(chan struct{}), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
+	var err error
+	if t.pub, err = zmtp.ListenPub(o.Events, o.HighWater); err != nil {
+		return nil, err
+	}
+	var requests <-chan zmtp.Request
+	if o.Replay != "" {
+		if t.router, err = zmtp.ListenRouter(o.Replay, max(o.HighWater, o.BufferSteps)); err != nil {
+			t.pub.Close()
+			return nil, err
+		}
+		requests = t.router.Requests()
+		t.ring, t.cached = newRing(o.BufferSteps), newCached()
+	}
+	go t.run(requests)
+	return t, nil
+}
+
+// Events is the endpoint of the PUB socket.
+func (t *Tee) Events() string { return t.pub.Endpoint() }
+
+// Replay is the endpoint of the ROUTER socket, "" if there is none.
+func (t *Tee) Replay() string {
+	if t.router == nil {
+		return ""
+	}
+	return t.router.Endpoint()
+}
+
+// Enqueue takes in events, in order, without waiting for anyone; it keeps
+// nothing of the slices it is given. It returns how many were dropped because
+// too many wait, or the tee is closed.
+func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
+	if len(events) == 0 {
+		return 0
+	}
+	t.mu.Lock()
+	for i := range events {
+		e := events[i]
+		e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
+		if !t.push(Change{Event: e}) {
+			dropped++
+		}
+	}
+	t.mu.Unlock()
+	t.notify()
+	return dropped
+}
+
+// Clear takes in that all blocks of the worker are gone. It reports false if
+// that was dropped.
+func (t *Tee) Clear() bool {
+	t.mu.Lock()
+	ok := t.push(Change{Clear: true})
+	t.mu.Unlock()
+	t.notify()
+	return ok
+}
+
+func (t *Tee) push(c Change) bool {
+	if t.closing || len(t.queue) >= t.options.QueueEvents {
+		t.lost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
+		return false
+	}
+	t.queue = append(t.queue, c)
+	return true
+}
+
+// warnEvery is how many losses make another warning.
+const warnEvery = 10_000
+
+// lost counts losses, and leaves a warning of the first and of every warnEvery-th
+// to the goroutine, since whoever is warned must not hold up the engine.
+func (t *Tee) lost(count *uint64, n int, format string, bound int) {
+	before := *count
+	*count += uint64(n)
+	if before == 0 || before/warnEvery != *count/warnEvery {
+		t.warnings = append(t.warnings, fmt.Sprintf(format, *count, bound))
+	}
+}
+
+func (t *Tee) notify() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Stats says what the tee has done so far.
+func (t *Tee) Stats() TeeStats {
+	t.mu.Lock()
+	s := t.stats
+	t.mu.Unlock()
+	s.Subscribers = t.pub.Subscribers()
+	return s
+}
+
+// run publishes and answers until the tee is closed.
+func (t *Tee) run(requests <-chan zmtp.Request) {
+	defer close(t.done)
+	for {
+		select {
+		case q := <-requests:
+			t.answer(q)
+		case <-t.quit:
+			return
+		default:
+		}
+		t.warn()
+		c, ok, closing := t.take()
+		switch {
+		case ok:
+			t.publish(c)
+		case closing:
+			return
+		default:
+			select {
+			case q := <-requests:
+				t.answer(q)
+			case <-t.wake:
+			case <-t.quit:
+				return
+			}
+		}
+	}
+}
+
+// warn hands on what was left to be said.
+func (t *Tee) warn() {
+	t.mu.Lock()
+	said := t.warnings
+	t.warnings = nil
+	t.mu.Unlock()
+	for _, text := range said {
+		t.options.Warn(text)
+	}
+}
+
+// take takes the first change off the queue.
+func (t *Tee) take() (c Change, ok, closing bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		return c, false, t.closing
+	}
+	c, t.queue[0] = t.queue[0], Change{}
+	if t.queue = t.queue[1:]; len(t.queue) == 0 {
+		t.queue = nil
+	}
+	return c, true, false
+}
+
+// publish sends a change, one batch for what is stored and one for what is
+// removed.
+func (t *Tee) publish(c Change) {
+	e := &c.Event
+	if !c.Clear && len(e.Stored) > 0 && len(e.Removed) > 0 {
+		first, second := c, c
+		first.Event.Removed, second.Event.Stored = nil, nil
+		t.publish(first)
+		c = second
+		e = &c.Event
+	}
+	b := t.batch(e.Rank, t.event(&c))
+	payload := b.Append(nil)
+	if t.ring != nil {
+		t.cached.apply(&c)
+		t.ring.add(step{t.next, payload})
+	}
+	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), sequence(t.next), payload})
+	t.next++
+	t.mu.Lock()
+	t.stats.Published++
+	if missed > 0 {
+		t.lost(&t.stats.SendDropped, missed, "messages missed by subscribers, %d in all: more than %d wait for them", t.options.HighWater)
+	}
+	t.mu.Unlock()
+}
+
+// event is a change as it is on the wire.
+func (t *Tee) event(c *Change) Event {
+	e := &c.Event
+	switch {
+	case c.Clear:
+		return Event{Kind: Cleared}
+	case len(e.Removed) > 0:
+		return Event{Kind: Removed, Blocks: e.Removed, Medium: medium(e.Tier)}
+	}
+	out := Event{
+		Kind: Stored, Parent: e.Parent, HasParent: e.HasParent,
+		BlockTokens: t.options.BlockTokens, Medium: medium(e.Tier),
+		Blocks: make([]uint64, len(e.Stored)), TokensHashes: make([]uint64, len(e.Stored)),
+	}
+	for i, b := range e.Stored {
+		out.Blocks[i], out.TokensHashes[i] = b.Seq, b.Tokens
+	}
+	return out
+}
+
+func (t *Tee) batch(rank int32, events ...Event) Batch {
+	now := float64(t.options.Now().UnixNano()) / 1e9
+	return Batch{Time: now, Events: events, Rank: rank, HasRank: true}
+}
+
+// sequence is a sequence number as it is on the wire.
+func sequence(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// closeTime bounds how long Close waits for what is queued to be published.
+const closeTime = 2 * time.Second
+
+// ErrUnpublished says that a tee was closed before everything was published.
+var ErrUnpublished = errors.New("kvevents: closed with events unpublished")
+
+// Close publishes what is queued, for at most 2 s, and closes the sockets. It
+// may be called again.
+func (t *Tee) Close() error {
+	t.mu.Lock()
+	again := t.closing
+	t.closing = true
+	t.mu.Unlock()
+	if again {
+		<-t.done
+		return nil
+	}
+	t.notify()
+	var err error
+	late := time.NewTimer(closeTime)
+	defer late.Stop()
+	select {
+	case <-t.done:
+	case <-late.C:
+		close(t.quit)
+		<-t.done
+		err = ErrUnpublished
+	}
+	t.pub.Close()
+	if t.router != nil {
+		t.router.Close()
+	}
+	return err
+}

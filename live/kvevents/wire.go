@@ -1,0 +1,224 @@
+// Package kvevents carries what changes in an engine's KV cache to whoever
+// routes requests (router.md part 2): the events on the wire, a publisher that
+// never holds up the engine and answers late comers with a snapshot, and a
+// subscriber that notices what it missed and catches up.
+//
+// Read wire.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
+// tee.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for
+// the subscriber; picker.go, which follows many workers to choose among them.
+// zmtp is the wire below.
+package kvevents
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// Kind is a kind of event.
+type Kind uint8
+
+// The kinds of events there are.
+const (
+	Stored  Kind = iota // blocks are cached now
+	Removed             // blocks are gone
+	Cleared             // all blocks are gone
+	Ignored             // nothing that matters here
+)
+
+// String is the kind's name on the wire.
+func (k Kind) String() string {
+	return [...]string{"BlockStored", "BlockRemoved", "AllBlocksCleared", "Ignored"}[k]
+}
+
+// Batch is what one message carries.
+type Batch struct {
+	Time    float64 // seconds since the epoch
+	Events  []Event
+	Rank    int32 // data-parallel rank of the events
+	HasRank bool  // false: they are the subscriber's own rank's
+}
+
+// Event is one event as it is on the wire.
+type Event struct {
+	Kind      Kind
+	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored
+	Parent    uint64   // the block before Blocks[0], for Stored
+	HasParent bool
+
+	// Stored carries either the hashes of the blocks' tokens, one per block, or
+	// the tokens themselves.
+	TokensHashes []uint64
+	Tokens       []uint32
+	Eagle        bool // Tokens were pairs: a block's hash reaches one token further
+	BlockTokens  int  // tokens per block
+
+	Medium  string               // the memory the event is about; "" is the device
+	LoRA    string               // adapter name; "" is none
+	Objects [][]blockhash.Object // per block, multimodal objects in it
+
+	Group, Window       int64 // of the cache the event is about
+	HasGroup, HasWindow bool
+	CacheKind           string // full_attention, …; "" where the event does not tell
+}
+
+// tier is the memory an event is about. Names nobody knows are the device.
+func (e *Event) tier() scheduler.Tier {
+	switch e.Medium {
+	case "CPU_PINNED", "CPU_TIER1":
+		return scheduler.HostPinned
+	case "CPU_TIER2", "DISK", "NVME":
+		return tierDisk
+	case "EXTERNAL", "NETWORK", "REMOTE", "SHARED":
+		return tierExternal
+	default:
+		return scheduler.Device
+	}
+}
+
+// Tiers that no simulated engine has.
+const (
+	tierDisk scheduler.Tier = scheduler.HostPinned + 1 + iota
+	tierExternal
+)
+
+// medium is a tier's name in events that are sent.
+func medium(t scheduler.Tier) string {
+	return [...]string{"", "CPU_PINNED", "DISK", "EXTERNAL"}[t]
+}
+
+// Append appends the batch as msgpack. It needs no more than TokensHashes or
+// Tokens of each Stored event.
+func (b *Batch) Append(dst []byte) []byte {
+	buf := bytes.NewBuffer(dst)
+	w := writer{msgpack.NewEncoder(buf)}
+	w.array(3)
+	w.check(w.e.EncodeFloat64(b.Time))
+	w.array(len(b.Events))
+	for i := range b.Events {
+		w.event(&b.Events[i])
+	}
+	if b.HasRank {
+		w.int(int64(b.Rank))
+	} else {
+		w.check(w.e.EncodeNil())
+	}
+	return buf.Bytes()
+}
+
+// writer writes msgpack to memory, which does not fail.
+type writer struct{ e *msgpack.Encoder }
+
+func (w writer) check(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("kvevents: writing to memory: %v", err))
+	}
+}
+
+func (w writer) array(n int)  { w.check(w.e.EncodeArrayLen(n)) }
+func (w writer) int(n int64)  { w.check(w.e.EncodeInt(n)) }
+func (w writer) key(k string) { w.check(w.e.EncodeString(k)) }
+
+// hashes writes hashes as signed numbers of 64 bits.
+func (w writer) hashes(key string, list []uint64) {
+	w.key(key)
+	w.array(len(list))
+	for _, h := range list {
+		w.int(int64(h))
+	}
+}
+
+func (w writer) event(e *Event) {
+	w.check(w.e.EncodeMapLen(e.keys()))
+	w.key("type")
+	w.key(e.Kind.String())
+	switch e.Kind {
+	case Stored:
+		w.stored(e)
+	case Removed:
+		w.hashes("block_hashes", e.Blocks)
+	}
+	if e.Medium != "" && e.Kind <= Removed {
+		w.key("medium")
+		w.key(e.Medium)
+	}
+}
+
+// keys is the number of keys of an event.
+func (e *Event) keys() int {
+	n := 1
+	switch e.Kind {
+	case Stored:
+		n += 4
+		if e.LoRA != "" {
+			n++
+		}
+		if e.Objects != nil {
+			n++
+		}
+	case Removed:
+		n++
+	}
+	if e.Medium != "" && e.Kind <= Removed {
+		n++
+	}
+	return n
+}
+
+func (w writer) stored(e *Event) {
+	w.hashes("block_hashes", e.Blocks)
+	w.key("parent_block_hash")
+	if e.HasParent {
+		w.int(int64(e.Parent))
+	} else {
+		w.check(w.e.EncodeNil())
+	}
+	if e.Tokens != nil && e.TokensHashes == nil {
+		w.key("token_ids")
+		w.array(len(e.Tokens))
+		for _, t := range e.Tokens {
+			w.int(int64(t))
+		}
+	} else {
+		w.hashes("tokens_hashes", e.TokensHashes)
+	}
+	w.key("block_size")
+	w.int(int64(e.BlockTokens))
+	if e.LoRA != "" {
+		w.key("lora_name")
+		w.key(e.LoRA)
+	}
+	if e.Objects != nil {
+		w.objects(e.Objects)
+	}
+}
+
+func (w writer) objects(blocks [][]blockhash.Object) {
+	w.key("block_mm_infos")
+	w.array(len(blocks))
+	for _, list := range blocks {
+		if list == nil {
+			w.check(w.e.EncodeNil())
+			continue
+		}
+		w.check(w.e.EncodeMapLen(1))
+		w.key("mm_objects")
+		w.array(len(list))
+		for _, o := range list {
+			w.check(w.e.EncodeMapLen(2))
+			w.key("mm_hash")
+			w.check(w.e.EncodeUint(o.Hash))
+			w.key("offsets")
+			w.array(len(o.Ranges))
+			for _, r := range o.Ranges {
+				w.array(2)
+				w.int(int64(r[0]))
+				w.int(int64(r[1]))
+			}
+		}
+	}
+}

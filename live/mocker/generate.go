@@ -1,0 +1,222 @@
+package mocker
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"math/rand/v2"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/rendezvous"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// defaultMaxTokens is the length of an answer that nobody limits.
+const defaultMaxTokens = 16
+
+// Generate schedules a request when its sequence is pulled first.
+func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.GenContext) (iter.Seq2[*engine.Chunk, error], error) {
+	g := &generation{engine: e, ctx: ctx, rq: rq, rc: rc, max: int(rq.MaxTokens(defaultMaxTokens))}
+	if e.stage.Role == scheduler.Prefill {
+		g.max = min(g.max, 1)
+	}
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	if g.id = rc.ID(); !cancel.IsID(g.id) {
+		g.id = cancel.NewID()
+	}
+	seed := blockhash.Bytes([]byte(g.id))
+	g.draw = rand.New(rand.NewPCG(seed, seed))
+	return g.chunks, nil
+}
+
+// generation is one request from Generate to its terminal.
+type generation struct {
+	engine *Engine
+	ctx    context.Context
+	rq     *engine.Request
+	rc     engine.GenContext
+	id     string
+	max    int // tokens wanted
+	draw   *rand.Rand
+
+	stream *stream
+	tokens []uint32 // yielded
+	reused int
+}
+
+// check refuses what can never be served.
+func (g *generation) check() error {
+	e, n := g.engine, len(g.rq.TokenIDs)
+	switch {
+	case n == 0:
+		return fault.New(fault.BackendInvalidArgument, "token_ids is empty, want at least one token")
+	case n > e.options.ContextLength:
+		return fault.New(fault.BackendInvalidArgument, "token_ids has %d tokens, want at most %d", n, e.options.ContextLength)
+	case e.stage.Role == scheduler.Decode && g.rq.PrefillResult == nil && !g.rq.HealthCheck:
+		return fault.New(fault.BackendInvalidArgument, "prefill_result is missing, want one on a decode worker")
+	}
+	if err := e.stage.Fits(n, max(g.max, 1)); err != nil {
+		return fault.New(fault.BackendInvalidArgument, "request can never run: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.worker == nil && e.broken == nil {
+		return fault.New(fault.BackendEngineShutdown, "mocker is not running")
+	}
+	return e.broken
+}
+
+// chunks yields a token at a time and the terminal with the last.
+func (g *generation) chunks(yield func(*engine.Chunk, error) bool) {
+	switch {
+	case g.rc.IsStopped():
+		yield(g.terminal(engine.FinishCancelled), nil)
+		return
+	case g.max == 0:
+		yield(g.terminal(engine.FinishLength), nil)
+		return
+	}
+	if err := g.meet(); err != nil {
+		if g.rc.IsStopped() {
+			yield(g.terminal(engine.FinishCancelled), nil)
+		} else if g.ctx.Err() == nil {
+			yield(nil, err)
+		}
+		return
+	}
+	leave, err := g.enter()
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	defer leave()
+	for g.step(yield) {
+	}
+}
+
+// meet waits for the prefill worker of a request that is to.
+func (g *generation) meet() error {
+	at := g.rq.BootstrapInfo
+	if g.engine.stage.Role != scheduler.Decode || at == nil {
+		return nil
+	}
+	ctx, end := context.WithCancel(g.ctx)
+	defer end()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-g.rc.Stopped():
+			end()
+		case <-stop:
+		}
+	}()
+	return rendezvous.Await(ctx, at.Host, at.Port, at.Room, g.engine.options.Rendezvous)
+}
+
+// enter puts the request on the scheduler, and returns what takes it off.
+func (g *generation) enter() (leave func(), err error) {
+	e := g.engine
+	q := &sim.Request{ID: sim.RequestID(e.ids.Add(1)), InputTokens: len(g.rq.TokenIDs), OutputTokens: g.max}
+	g.stream = &stream{rc: g.rc, notify: make(chan struct{}, 1)}
+	if e.rooms != nil && g.rq.BootstrapInfo != nil {
+		g.stream.room = &g.rq.BootstrapInfo.Room
+	}
+	e.prompts.add(q.ID, g.rq.TokenIDs)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.worker == nil {
+		e.prompts.drop(q.ID)
+		if e.broken != nil {
+			return nil, e.broken
+		}
+		return nil, fault.New(fault.BackendEngineShutdown, "mocker is not running")
+	}
+	e.keep(q.ID, g.stream)
+	e.worker.Submit(q)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.streams[q.ID] != nil && e.worker != nil {
+			e.worker.Cancel(q.ID)
+		}
+	}, nil
+}
+
+// step waits for something to happen and yields what there is. It reports
+// whether there is more to come. A stop comes before everything else.
+func (g *generation) step(yield func(*engine.Chunk, error) bool) bool {
+	p := g.stream.look()
+	g.reused = p.reused
+	for len(g.tokens) < p.tokens && !g.rc.IsStopped() {
+		if last := len(g.tokens)+1 == g.max; last {
+			if !p.ended {
+				break // on its way to the decode worker
+			}
+			return g.last(yield)
+		}
+		if !yield(&engine.Chunk{TokenIDs: []uint32{g.token()}}, nil) {
+			return false
+		}
+	}
+	switch {
+	case g.rc.IsStopped():
+		yield(g.terminal(engine.FinishCancelled), nil)
+		return false
+	case p.ended:
+		yield(nil, g.cutOff(p.err))
+		return false
+	}
+	select {
+	case <-g.rc.Stopped():
+	case <-g.stream.notify:
+	case <-g.ctx.Done():
+		return false
+	}
+	return true
+}
+
+// last yields the last token with the terminal.
+func (g *generation) last(yield func(*engine.Chunk, error) bool) bool {
+	token := g.token()
+	c := g.terminal(engine.FinishLength)
+	c.TokenIDs = []uint32{token}
+	if g.engine.stage.Role == scheduler.Prefill {
+		params, err := json.Marshal(map[string]any{"mocker_handle": g.id, "completed_tokens": g.tokens})
+		if err != nil {
+			panic(err) // a string and numbers cannot fail
+		}
+		c.DisaggregatedParams = params
+	}
+	yield(c, nil)
+	return false
+}
+
+// cutOff is the error of a stream that ended before its last token.
+func (g *generation) cutOff(err error) error {
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.BackendUnknown, "mocker: the scheduler ended the request after %d tokens, want %d", len(g.tokens), g.max)
+}
+
+// token draws the next token.
+func (g *generation) token() uint32 {
+	const first, count = 1000, 1000
+	t := first + g.draw.Uint32N(count)
+	g.tokens = append(g.tokens, t)
+	return t
+}
+
+// terminal is a chunk that ends the answer, with what it took.
+func (g *generation) terminal(why engine.FinishReason) *engine.Chunk {
+	u := engine.NewUsage(uint32(len(g.rq.TokenIDs)), uint32(len(g.tokens)))
+	u.PromptTokensDetails = &engine.PromptTokensDetails{CachedTokens: uint32(g.reused)}
+	return &engine.Chunk{FinishReason: why, CompletionUsage: u}
+}

@@ -1,0 +1,333 @@
+// Package mocker is a served engine without a model: a simulated scheduler on a
+// live clock, behind the contract of package engine (online.md 2.11).
+//
+// Requests are scheduled, batched, cached and preempted as the real engine would
+// do it, passes take as long as they would, and the tokens that come out are
+// drawn by the request's id.
+//
+// Read mocker.go, generate.go and stream.go; prompts.go makes prompts of tokens,
+// publish.go tells of KV events and of how full the engine is.
+package mocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/live/rendezvous"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// DefaultModel is the name of the model that a mocker pretends to run.
+const DefaultModel = "mocker-model"
+
+// Options say what a mocker simulates.
+type Options struct {
+	Model         string          // default DefaultModel
+	ContextLength int             // tokens of the longest prompt, default 8192
+	Engine        engineargs.Args // the zero value is engineargs.Default
+	Mode          engine.Mode     // default engine.Aggregated
+	Compat        bool            // repeat the reference where it departs from what it imitates
+	Precise       bool            // look at the clock at the end of each pass; takes a processor
+	// KVEvents publishes KV events to who asks KVEventSources. With
+	// Engine.KVEventsPort they go to a socket of the mocker's own, with snapshots
+	// at Engine.ReplayPort.
+	KVEvents bool
+	// KVHost, if not "", is an address of this machine at which the mocker
+	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
+	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
+	KVHost string
+	// BootstrapHost is the host at which decode workers find a prefill worker over
+	// a request; the port is Engine.BootstrapPort, 0 for any. "": they do not meet,
+	// and the terminal of a prefill waits until the KV cache has got there.
+	BootstrapHost string
+	Rendezvous    rendezvous.Limits // how long the two wait
+	// Warn, when not nil, is told of what went wrong without ending a request.
+	Warn func(string)
+}
+
+// Engine is a mocker. It is an engine.Engine.
+type Engine struct {
+	options Options
+	stage   *engines.Stage
+	prompts *prompts
+	tee     *kvevents.Tee      // nil without sockets of its own
+	rooms   *rendezvous.Server // nil where decode workers do not meet this one
+	ids     atomic.Int32       // the latest sim.RequestID
+	load    fullness
+
+	life sync.Mutex // one Start, one Cleanup
+	was  state
+
+	mu      sync.Mutex
+	worker  *online.Worker // nil unless running
+	halt    context.CancelFunc
+	ended   chan struct{}              // closed when the worker's loop is over
+	broken  error                      // why it is over, when nobody asked for it
+	streams map[sim.RequestID]*stream  // of requests on the scheduler
+	named   map[string][]sim.RequestID // the same, by the id of their context
+	idle    []chan struct{}            // closed when there are none
+	sink    engine.KVEventSink
+}
+
+// state is where a mocker is in its life.
+type state uint8
+
+const (
+	fresh state = iota
+	running
+	over
+)
+
+var (
+	_ engine.Engine         = (*Engine)(nil)
+	_ engine.ActiveEngine   = (*Engine)(nil)
+	_ engine.KVEventsEngine = (*Engine)(nil)
+	_ engine.MetricsEngine  = (*Engine)(nil)
+)
+
+// New is a mocker that has not started. Arguments that cannot be simulated are
+// an error of type fault.BackendInvalidArgument.
+func New(o Options) (*Engine, error) {
+	if o.Model == "" {
+		o.Model = DefaultModel
+	}
+	if o.ContextLength == 0 {
+		o.ContextLength = 8192
+	}
+	if o.Engine == (engineargs.Args{}) {
+		o.Engine = engineargs.Default()
+	}
+	if o.Mode == "" {
+		o.Mode = engine.Aggregated
+	}
+	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream), named: make(map[string][]sim.RequestID)}
+	if err := e.prepare(); err != nil {
+		return nil, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
+	}
+	return e, nil
+}
+
+// prepare reads what the scheduler will be made of.
+func (e *Engine) prepare() error {
+	a := &e.options.Engine
+	role, err := roleOf(e.options.Mode)
+	switch {
+	case err != nil:
+		return err
+	case a.DPSize != 1:
+		return fmt.Errorf("dp_size is %d, want 1", a.DPSize)
+	case e.options.ContextLength < 1:
+		return fmt.Errorf("context length is %d, want at least 1", e.options.ContextLength)
+	case a.Engine == engineargs.VLLM && (a.BlockTokens < 2 || a.BlockTokens > 1024 || a.BlockTokens&(a.BlockTokens-1) != 0):
+		return fmt.Errorf("block_size is %d, want a power of two from 2 to 1024 for vllm", a.BlockTokens)
+	case a.AIC.Backend != "":
+		return fmt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", a.AIC.Backend)
+	}
+	a.Role = role
+	e.prompts = newPrompts(prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}))
+	e.stage, err = engines.NewStage(engines.Settings{
+		Tree: e.prompts.tree, Compat: e.options.Compat, Events: e.options.KVEvents || e.hasTee(),
+	}, &engines.Pool{Engine: *a, Count: 1}, role)
+	return err
+}
+
+// Start makes the mocker serve. A mocker starts once.
+func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
+	e.life.Lock()
+	defer e.life.Unlock()
+	if e.was != fresh {
+		return engine.EngineConfig{}, fault.New(fault.BackendEngineShutdown, "mocker: it was started before, want a new one")
+	}
+	core, err := e.stage.Core(0)
+	if err == nil {
+		err = e.openTee()
+	}
+	if err == nil {
+		err = e.openRooms()
+	}
+	if err != nil {
+		err = errors.Join(err, e.close())
+		return engine.EngineConfig{}, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
+	}
+	e.was = running
+	ctx, halt := context.WithCancel(context.Background())
+	w := online.NewWorker(online.WorkerConfig{
+		Core: core, Clock: online.NewClock(), Precise: e.options.Precise, Detail: true,
+		Sinks: online.Sinks{Raw: e.publish}, Prepare: e.prompts.intern,
+		Admitted: e.admitted, Output: e.output, Passed: e.passed, Canceled: e.canceled,
+	})
+	e.mu.Lock()
+	e.worker, e.halt, e.ended = w, halt, make(chan struct{})
+	e.mu.Unlock()
+	go e.run(ctx, w)
+	return e.config(), nil
+}
+
+func (e *Engine) config() engine.EngineConfig {
+	a := &e.options.Engine
+	c := engine.EngineConfig{
+		Model: e.options.Model, ServedModelName: e.options.Model, ContextLength: e.options.ContextLength,
+		KVCacheBlockSize: a.BlockTokens, TotalKVBlocks: a.Blocks, MaxNumSeqs: a.MaxSeqs,
+		MaxNumBatchedTokens: a.MaxBatchedTokens, DataParallelSize: 1,
+	}
+	if e.rooms != nil {
+		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()
+	}
+	if e.tee != nil {
+		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.source()}}
+	}
+	return c
+}
+
+// openRooms opens what decode workers find this prefill worker at.
+func (e *Engine) openRooms() (err error) {
+	if e.options.BootstrapHost == "" || e.options.Mode != engine.Prefill {
+		return nil
+	}
+	at := net.JoinHostPort("0.0.0.0", strconv.Itoa(int(e.options.Engine.BootstrapPort)))
+	e.rooms, err = rendezvous.Listen(at, e.options.Rendezvous)
+	return err
+}
+
+// close closes the sockets.
+func (e *Engine) close() (err error) {
+	if e.tee != nil {
+		err = e.tee.Close()
+	}
+	if e.rooms != nil {
+		err = errors.Join(err, e.rooms.Close())
+	}
+	return err
+}
+
+// run is the worker's loop and, when it ends by itself, the end of all streams.
+func (e *Engine) run(ctx context.Context, w *online.Worker) {
+	defer close(e.ended)
+	err := w.Run(ctx)
+	w.Close()
+	if err != nil {
+		err = fault.New(fault.BackendEngineShutdown, "mocker: %w", err)
+		e.warn("%v", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.worker, e.broken = nil, err
+	if err == nil {
+		err = fault.New(fault.BackendEngineShutdown, "mocker was shut down")
+	}
+	for id, s := range e.streams {
+		s.end(err)
+		e.forget(id)
+	}
+}
+
+// keep puts a request on the books. e.mu is held.
+func (e *Engine) keep(id sim.RequestID, s *stream) {
+	e.streams[id] = s
+	e.named[s.rc.ID()] = append(e.named[s.rc.ID()], id)
+}
+
+// forget takes a request off the books. e.mu is held.
+func (e *Engine) forget(id sim.RequestID) {
+	if s := e.streams[id]; s != nil {
+		delete(e.streams, id)
+		name := s.rc.ID()
+		left := slices.DeleteFunc(e.named[name], func(x sim.RequestID) bool { return x == id })
+		if e.named[name] = left; len(left) == 0 {
+			delete(e.named, name)
+		}
+	}
+	if len(e.streams) > 0 {
+		return
+	}
+	for _, c := range e.idle {
+		close(c)
+	}
+	e.idle = nil
+}
+
+// ActiveRequests is the number of requests on the scheduler.
+func (e *Engine) ActiveRequests() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.streams)
+}
+
+// Abort takes the request out of the scheduler when the pass under way is over.
+func (e *Engine) Abort(rc cancel.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.worker == nil {
+		return
+	}
+	for _, id := range e.named[rc.ID()] {
+		e.worker.Cancel(id)
+	}
+}
+
+// Drain waits until no request is on the scheduler.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.mu.Lock()
+	if len(e.streams) == 0 {
+		e.mu.Unlock()
+		return nil
+	}
+	empty := make(chan struct{})
+	e.idle = append(e.idle, empty)
+	e.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.BackendCancelled, "mocker: %d requests are left: %w", e.ActiveRequests(), ctx.Err())
+	}
+}
+
+// Cleanup stops what is still being served, so that its streams end as
+// cancelled, and ends the scheduler.
+func (e *Engine) Cleanup(ctx context.Context) error {
+	e.life.Lock()
+	defer e.life.Unlock()
+	if e.was != running {
+		e.was = over
+		return nil
+	}
+	e.was = over
+	e.mu.Lock()
+	var stop []cancel.Context
+	for _, s := range e.streams {
+		stop = append(stop, s.rc)
+	}
+	e.mu.Unlock()
+	for _, rc := range stop {
+		rc.Stop()
+	}
+	e.halt()
+	var late error
+	select {
+	case <-e.ended:
+	case <-ctx.Done():
+		late = fault.New(fault.BackendCancelled, "mocker: the scheduler still runs: %w", ctx.Err())
+	}
+	return errors.Join(late, e.close())
+}
+
+func (e *Engine) warn(format string, args ...any) {
+	if e.options.Warn != nil {
+		e.options.Warn(fmt.Sprintf(format, args...))
+	}
+}

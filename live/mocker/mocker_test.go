@@ -1,0 +1,362 @@
+package mocker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/replay-llm/replay/live/conformance"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hang is how long a test waits for what should take no time.
+const hang = 30 * time.Second
+
+// quick are the arguments of an engine whose passes take a twentieth.
+func quick(kind engineargs.Engine) engineargs.Args {
+	a := engineargs.Default()
+	a.Engine, a.Speedup, a.BlockTokens = kind, 20, 16
+	return a
+}
+
+// start is a running mocker, which ends with the test.
+func start(t *testing.T, o Options) *Engine {
+	t.Helper()
+	e, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Start(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Cleanup(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// drained waits until nothing is on the scheduler.
+func drained(t *testing.T, e *Engine) {
+	t.Helper()
+	ctx, end := context.WithTimeout(context.Background(), hang)
+	defer end()
+	if err := e.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ask(tokens []uint32, maxTokens uint32) *engine.Request {
+	rq := &engine.Request{TokenIDs: tokens}
+	rq.SetMaxTokens(maxTokens)
+	return rq
+}
+
+// words are n tokens from first on.
+func words(first, n int) []uint32 {
+	tokens := make([]uint32, n)
+	for i := range tokens {
+		tokens[i] = uint32(first + i)
+	}
+	return tokens
+}
+
+// answer is everything a request gets.
+func answer(e *Engine, rq *engine.Request, rc engine.GenContext, each func(n int)) (tokens []uint32, last *engine.Chunk, err error) {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	chunks, err := e.Generate(ctx, rq, rc)
+	if err != nil {
+		return nil, nil, err
+	}
+	for c, err := range chunks {
+		if err != nil {
+			return tokens, nil, err
+		}
+		if last != nil {
+			return tokens, last, errors.New("a chunk after the terminal")
+		}
+		tokens = append(tokens, c.TokenIDs...)
+		if c.FinishReason != "" {
+			last = c
+		}
+		if each != nil {
+			each(len(tokens))
+		}
+	}
+	return tokens, last, nil
+}
+
+// The kit is green in all modes, over both schedulers.
+func TestConformance(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		for _, mode := range []engine.Mode{engine.Aggregated, engine.Prefill, engine.Decode} {
+			t.Run(fmt.Sprintf("%v/%s", kind, mode), func(t *testing.T) {
+				err := conformance.Run(t, func() engine.Engine {
+					e, err := New(Options{Engine: quick(kind), Mode: mode, KVEvents: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return e
+				}, conformance.WithRequest(func(rq *engine.Request) {
+					if mode == engine.Decode {
+						rq.PrefillResult = &engine.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
+					}
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// Many requests at once each get exactly their tokens, and nothing is left.
+func TestManyAtOnce(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		e := start(t, Options{Engine: quick(kind)})
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() {
+				tokens, last, err := answer(e, ask(words(1000*i, 40), 64), conformance.MockContext(), nil)
+				if err != nil || len(tokens) != 64 || last == nil || last.FinishReason != engine.FinishLength ||
+					last.CompletionUsage.CompletionTokens != 64 || last.CompletionUsage.PromptTokens != 40 {
+					t.Errorf("%v: request %d: %d tokens, last %+v, error %v", kind, i, len(tokens), last, err)
+				}
+				for _, token := range tokens {
+					if token < 1000 || token > 1999 {
+						t.Errorf("token %d, want 1000 to 1999", token)
+					}
+				}
+			})
+		}
+		all.Wait()
+		drained(t, e)
+		if f := e.Fullness(); f.ActiveBlocks != 0 || e.ActiveRequests() != 0 {
+			t.Errorf("%v: %+v and %d requests in the end", kind, f, e.ActiveRequests())
+		}
+	}
+}
+
+// A stop ends a request early with what it got, and frees its blocks.
+func TestStop(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		e := start(t, Options{Engine: quick(kind)})
+		rc := conformance.MockContext()
+		tokens, last, err := answer(e, ask(words(0, 100), 10_000), rc, func(n int) {
+			if n == 5 {
+				rc.Stop()
+				e.Abort(rc)
+			}
+		})
+		if err != nil || last == nil || last.FinishReason != engine.FinishCancelled || int(last.CompletionUsage.CompletionTokens) != len(tokens) || len(tokens) != 5 {
+			t.Errorf("%v: %d tokens, last %+v, error %v", kind, len(tokens), last, err)
+		}
+		drained(t, e)
+		if f := e.Fullness(); f.ActiveBlocks != 0 {
+			t.Errorf("%v: %d blocks are held in the end", kind, f.ActiveBlocks)
+		}
+	}
+}
+
+// A stop before anything, and an answer of no tokens, need no scheduler.
+func TestNothingToDo(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM)})
+	rc := conformance.MockContext()
+	rc.Stop()
+	if tokens, last, err := answer(e, ask(words(0, 10), 5), rc, nil); err != nil || len(tokens) > 0 || last.FinishReason != engine.FinishCancelled {
+		t.Errorf("stopped: %v, %+v, %v", tokens, last, err)
+	}
+	if tokens, last, err := answer(e, ask(words(0, 10), 0), conformance.MockContext(), nil); err != nil || len(tokens) > 0 || last.FinishReason != engine.FinishLength {
+		t.Errorf("no tokens: %v, %+v, %v", tokens, last, err)
+	}
+}
+
+// The same prompt again is found in the cache, and usage says so.
+func TestCachedTokens(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		e := start(t, Options{Engine: quick(kind)})
+		for i, want := range []uint32{0, 96} {
+			_, last, err := answer(e, ask(words(0, 100), 4), conformance.MockContext(), nil)
+			if err != nil || last.CompletionUsage.PromptTokensDetails.CachedTokens != want {
+				t.Errorf("%v: request %d: last %+v, error %v, want %d cached tokens", kind, i, last, err, want)
+			}
+		}
+		if f := e.Fullness(); f.HitRate <= 0 || f.HitRate >= 1 {
+			t.Errorf("%v: hit rate is %v", kind, f.HitRate)
+		}
+	}
+}
+
+// The same id draws the same tokens.
+func TestTokensFollowTheID(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM)})
+	rc, other := conformance.MockContext(), conformance.MockContext()
+	a, _, _ := answer(e, ask(words(0, 10), 20), rc, nil)
+	b, _, _ := answer(e, ask(words(50, 90), 20), rc, nil)
+	c, _, _ := answer(e, ask(words(0, 10), 20), other, nil)
+	if !slices.Equal(a, b) || slices.Equal(a, c) {
+		t.Errorf("tokens %v and %v of one id, %v of another", a, b, c)
+	}
+}
+
+// What can never be served is refused at once.
+func TestRefuses(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, ContextLength: 100})
+	done := &engine.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
+	for name, rq := range map[string]*engine.Request{
+		"no tokens":        {PrefillResult: done},
+		"long prompt":      {TokenIDs: words(0, 101), PrefillResult: done},
+		"no prefill":       {TokenIDs: words(0, 10)},
+		"beyond the cache": func() *engine.Request { r := ask(words(0, 10), 1<<30); r.PrefillResult = done; return r }(),
+	} {
+		if _, err := e.Generate(t.Context(), rq, conformance.MockContext()); !errors.Is(err, fault.BackendInvalidArgument) {
+			t.Errorf("%s: error %v, want an invalid argument", name, err)
+		}
+	}
+	if _, err := New(Options{Engine: func() engineargs.Args { a := quick(engineargs.VLLM); a.BlockTokens = 3; return a }()}); !errors.Is(err, fault.BackendInvalidArgument) {
+		t.Errorf("blocks of 3 tokens: error %v", err)
+	}
+}
+
+// A mocker starts once, and what runs goes on.
+func TestSecondStart(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM)})
+	if _, err := e.Start(t.Context(), 2); !errors.Is(err, fault.BackendEngineShutdown) {
+		t.Errorf("second start: error %v", err)
+	}
+	if tokens, _, err := answer(e, ask(words(0, 10), 3), conformance.MockContext(), nil); err != nil || len(tokens) != 3 {
+		t.Errorf("after it: %v, %v", tokens, err)
+	}
+	if _, err := (&Engine{stage: e.stage, options: e.options}).Generate(t.Context(), ask(words(0, 10), 3), conformance.MockContext()); !errors.Is(err, fault.BackendEngineShutdown) {
+		t.Errorf("without a start: error %v", err)
+	}
+}
+
+// A cleanup ends what is under way as cancelled.
+func TestCleanupCancels(t *testing.T) {
+	e, err := New(Options{Engine: quick(engineargs.VLLM)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Start(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	once := sync.OnceFunc(func() {
+		if err := e.Cleanup(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	_, last, err := answer(e, ask(words(0, 10), 100_000), conformance.MockContext(), func(int) { once() })
+	if err != nil || last == nil || last.FinishReason != engine.FinishCancelled {
+		t.Errorf("last %+v, error %v", last, err)
+	}
+}
+
+// A consumer that walks away leaves nothing behind.
+func TestConsumerLeaves(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM)})
+	chunks, err := e.Generate(t.Context(), ask(words(0, 10), 10_000), conformance.MockContext())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range chunks {
+		break
+	}
+	drained(t, e)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	if chunks, err = e.Generate(ctx, ask(words(0, 10), 10_000), conformance.MockContext()); err != nil {
+		t.Fatal(err)
+	}
+	for range chunks {
+		end()
+	}
+	drained(t, e)
+}
+
+// A prefill worker tells the decode worker what it needs, once the KV cache has
+// got there.
+func TestPrefill(t *testing.T) {
+	a := quick(engineargs.VLLM)
+	a.TransferGBPerSecond, a.KVBytesPerToken = 1, 500_000 // 50 ms for 100 tokens
+	e := start(t, Options{Engine: a, Mode: engine.Prefill})
+	began := time.Now()
+	tokens, last, err := answer(e, ask(words(0, 100), 7), conformance.MockContext(), nil)
+	if err != nil || len(tokens) != 1 || last == nil {
+		t.Fatalf("%v, %+v, %v", tokens, last, err)
+	}
+	if took := time.Since(began); took < 50*time.Millisecond {
+		t.Errorf("the terminal came after %v, want 50 ms for the transfer", took)
+	}
+	var params struct {
+		Handle string   `json:"mocker_handle"`
+		Tokens []uint32 `json:"completed_tokens"`
+	}
+	if err := json.Unmarshal(last.DisaggregatedParams, &params); err != nil || params.Handle == "" || !slices.Equal(params.Tokens, tokens) {
+		t.Errorf("parameters %s: %v", last.DisaggregatedParams, err)
+	}
+}
+
+// KV events name blocks by the hashes of their tokens, as a router does.
+func TestKVEvents(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		e := start(t, Options{Engine: quick(kind), KVEvents: true})
+		sources, err := e.KVEventSources()
+		if err != nil || len(sources) != 1 {
+			t.Fatalf("sources %v, %v", sources, err)
+		}
+		var mu sync.Mutex
+		stored := map[uint64]uint64{}
+		sources[0].OnReady(func(events []any) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, x := range events {
+				for _, b := range x.(scheduler.KVEvent).Stored {
+					stored[b.Seq] = b.Tokens
+				}
+			}
+		})
+		tokens := words(7, 50)
+		if _, _, err := answer(e, ask(tokens, 2), conformance.MockContext(), nil); err != nil {
+			t.Fatal(err)
+		}
+		local := blockhash.Request(tokens, 16, blockhash.Options{})
+		mu.Lock()
+		for i, seq := range blockhash.Sequence(local) {
+			if stored[seq] != local[i] {
+				t.Errorf("%v: block %d is stored as %x, want %x", kind, i, stored[seq], local[i])
+			}
+		}
+		mu.Unlock()
+	}
+}
+
+// A scheduler that breaks ends all streams with an error, and the mocker serves
+// no more.
+func TestBrokenScheduler(t *testing.T) {
+	e := start(t, Options{Engine: quick(engineargs.VLLM), KVEvents: true})
+	sources, _ := e.KVEventSources()
+	sources[0].OnReady(func([]any) { panic("on purpose") })
+	_, _, err := answer(e, ask(words(0, 100), 1000), conformance.MockContext(), nil)
+	if !errors.Is(err, fault.BackendEngineShutdown) {
+		t.Errorf("error %v, want a shutdown", err)
+	}
+	if _, err := e.Generate(t.Context(), ask(words(0, 10), 1), conformance.MockContext()); !errors.Is(err, fault.BackendEngineShutdown) {
+		t.Errorf("next: error %v, want a shutdown", err)
+	}
+}

@@ -1,0 +1,274 @@
+package mocker
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+var soak = flag.Bool("soak", false, "have 10,000 requests in the mocker at once, and bound the memory")
+
+const (
+	soakTokens = 64      // of each answer
+	soakBytes  = 1 << 30 // that the process may have from the system
+)
+
+// ending is how a consumer ends a request.
+type ending int
+
+const (
+	toTheEnd ending = iota
+	stopping        // stops it and reads on
+	leaving         // walks away
+	killing         // kills it and reads on
+)
+
+// plan is what a consumer does: how it ends the request, and after how many
+// tokens, at a random moment between that one and the next.
+type plan struct {
+	ending ending
+	after  int
+	pause  time.Duration
+	slow   time.Duration // between all others, for a consumer that is slow
+}
+
+// plans are those of n consumers, three in ten of which end their request before
+// its end: eight in ten of these stop, one leaves and one kills.
+func plans(n int, seed int64) []plan {
+	r := rand.New(rand.NewSource(seed))
+	all := make([]plan, n)
+	for i := range all {
+		p := &all[i]
+		p.after, p.pause = r.Intn(soakTokens), time.Duration(r.Intn(2000))*time.Microsecond
+		switch {
+		case i%10 >= 3:
+			p.ending = toTheEnd
+		case i%100 < 10:
+			p.ending = leaving
+		case i%100 < 20:
+			p.ending = killing
+		default:
+			p.ending = stopping
+		}
+		if i%50 == 5 {
+			p.slow = 200 * time.Microsecond
+		}
+	}
+	r.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// crowd is many consumers of one mocker, and what they saw.
+type crowd struct {
+	local *engine.Local
+	front *telemetry.Frontend
+
+	began     sync.WaitGroup // all requests are in the engine
+	start     chan struct{}
+	terminals [4]atomic.Int64 // by ending
+	wrong     atomic.Int64
+	tokens    atomic.Int64
+	report    func(format string, args ...any)
+}
+
+// consume is one consumer.
+func (c *crowd) consume(i int, p plan) {
+	rc := cancel.New("")
+	rq := ask(words(i*7, 48), soakTokens)
+	chunks, err := c.local.Generate(context.Background(), rc, rq, nil)
+	c.began.Done()
+	if err != nil {
+		c.fail("request %d: %v", i, err)
+		return
+	}
+	<-c.start
+	got, terminals := 0, 0
+	if p.ending == stopping && p.after == 0 {
+		c.cancel(rc.Stop, p)
+	}
+	for chunk, err := range chunks {
+		if err != nil {
+			c.fail("request %d: %v", i, err)
+			return
+		}
+		got += len(chunk.TokenIDs)
+		if chunk.FinishReason != "" {
+			terminals++
+			c.judge(i, p, chunk, got)
+			continue
+		}
+		time.Sleep(p.slow)
+		if got != max(p.after, 1) || rc.IsStopped() {
+			continue
+		}
+		switch p.ending {
+		case stopping:
+			c.cancel(rc.Stop, p)
+		case killing:
+			c.cancel(rc.Kill, p)
+		case leaving:
+			c.cancel(func() {}, p)
+		}
+		if p.ending == leaving {
+			break
+		}
+	}
+	c.tokens.Add(int64(got))
+	c.terminals[p.ending].Add(int64(terminals))
+	want := 1
+	if p.ending == leaving || p.ending == killing {
+		want = 0
+	}
+	if terminals != want {
+		c.fail("request %d has %d terminals, want %d", i, terminals, want)
+	}
+}
+
+// cancel ends a request before its end, as a frontend would whose client left.
+func (c *crowd) cancel(how func(), p plan) {
+	time.Sleep(p.pause)
+	c.front.Cancelled(DefaultModel, "completions", telemetry.Stream)
+	how()
+}
+
+// judge looks at a terminal.
+func (c *crowd) judge(i int, p plan, last *engine.Chunk, got int) {
+	want := engine.FinishLength
+	if p.ending == stopping {
+		want = engine.FinishCancelled
+	}
+	switch {
+	case last.FinishReason == engine.FinishLength && p.ending == stopping && got == soakTokens:
+		// The last token was on its way when the request was stopped.
+	case last.FinishReason != want:
+		c.fail("request %d ended with %q, want %q", i, string(last.FinishReason), string(want))
+	case want == engine.FinishLength && got != soakTokens:
+		c.fail("request %d has %d tokens, want %d", i, got, soakTokens)
+	}
+	if u := last.CompletionUsage; u == nil || int(u.CompletionTokens) != got {
+		c.fail("request %d counts %+v, and has %d tokens", i, u, got)
+	}
+}
+
+func (c *crowd) fail(format string, args ...any) {
+	if c.wrong.Add(1) <= 10 {
+		c.report(format, args...)
+	}
+}
+
+// peak is the most of what was seen at any moment.
+type peak struct {
+	bytes    uint64 // that the process has from the system
+	requests int    // on the scheduler
+}
+
+// watch looks every now and then until stop is closed.
+func watch(e *Engine, stop <-chan struct{}) (most peak) {
+	for {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		most.bytes = max(most.bytes, m.Sys-m.HeapReleased)
+		most.requests = max(most.requests, e.ActiveRequests())
+		select {
+		case <-stop:
+			return most
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// A crowd of requests at once, three in ten cancelled at random moments: every
+// stream whose consumer stays ends with exactly one terminal, both counters are
+// exact, no goroutine and no request is left. With -soak there are 10,000, and the
+// memory is bounded.
+func TestCrowd(t *testing.T) {
+	n := 300
+	if *soak {
+		n = 10_000
+	}
+	before := goleak.IgnoreCurrent()
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		options := Options{Engine: quick(kind)}
+		options.Engine.Speedup = 100
+		e, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Start(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		m := telemetry.NewMetrics()
+		c := &crowd{
+			local: engine.NewLocal(engine.NewAdapter(e, engine.AdapterOptions{}), m.Endpoint(telemetry.Name{Namespace: "n", Component: "c", Endpoint: "e"})),
+			front: m.Frontend([]string{DefaultModel}, []string{"completions"}),
+			start: make(chan struct{}), report: t.Errorf,
+		}
+		peaks := make(chan peak, 1)
+		done := make(chan struct{})
+		go func() { peaks <- watch(e, done) }()
+		began := time.Now()
+		c.run(plans(n, 7))
+		took := time.Since(began)
+		close(done)
+		most := <-peaks
+		if left := e.ActiveRequests(); left != 0 {
+			t.Errorf("%v: %d requests are left", kind, left)
+		}
+		if err := e.Cleanup(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c.counted(t, m, n)
+		t.Logf("%v: %d requests, %d cancelled, %d tokens in %v; at most %d on the scheduler at once, %d MiB",
+			kind, n, n*3/10, c.tokens.Load(), took.Round(time.Millisecond), most.requests, most.bytes>>20)
+		if *soak && most.bytes > soakBytes {
+			t.Errorf("%v: %d MiB, want at most %d", kind, most.bytes>>20, soakBytes>>20)
+		}
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+// run has all consumers' requests in the engine before any is read from.
+func (c *crowd) run(all []plan) {
+	var wg sync.WaitGroup
+	c.began.Add(len(all))
+	for i, p := range all {
+		wg.Go(func() { c.consume(i, p) })
+	}
+	c.began.Wait()
+	close(c.start)
+	wg.Wait()
+}
+
+// counted compares the counters with what was planned.
+func (c *crowd) counted(t *testing.T, m *telemetry.Metrics, n int) {
+	t.Helper()
+	for name, want := range map[string]float64{
+		"dynamo_component_requests_total":          float64(n),
+		"dynamo_component_inflight_requests":       0,
+		"dynamo_component_cancellation_total":      float64(n * 3 / 10),
+		"dynamo_frontend_model_cancellation_total": float64(n * 3 / 10),
+	} {
+		if got := m.Value(name, nil); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	got := fmt.Sprint(c.terminals[toTheEnd].Load(), c.terminals[stopping].Load(), c.terminals[leaving].Load(), c.terminals[killing].Load())
+	if want := fmt.Sprint(n*7/10, n*24/100, 0, 0); got != want {
+		t.Errorf("terminals of those who read to the end, stop, leave, kill: %s, want %s", got, want)
+	}
+}

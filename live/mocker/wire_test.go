@@ -1,0 +1,179 @@
+package mocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/replay/engineargs"
+)
+
+// served is a mocker behind a worker, with response streams over TCP.
+type served struct {
+	engine  *Engine
+	remote  *engine.Remote
+	metrics *telemetry.Metrics
+	end     func() // as after a SIGTERM
+}
+
+func onWorker(t *testing.T, kind engineargs.Engine) served {
+	t.Helper()
+	e, err := New(Options{Engine: quick(kind)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := drt.Config{Discovery: drt.Mem, Hub: drt.NewHub(), ResponseHost: "127.0.0.1"}
+	signals, ready, done := make(chan os.Signal, 1), make(chan struct{}), make(chan error, 1)
+	m := telemetry.NewMetrics()
+	go func() {
+		done <- engine.Run(e, engine.WorkerConfig{
+			Runtime: &config, Ready: func(engine.Ready) { close(ready) }, Signals: signals, Metrics: m, Log: slog.New(slog.DiscardHandler),
+			Getenv: func(name string) string {
+				return map[string]string{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}[name]
+			},
+			Exit: func(code int) { panic(fmt.Sprintf("exit %d", code)) },
+		})
+	}()
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	rt, err := drt.Connect(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := rt.Endpoint("dynamo", "backend", "generate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ep.Client(t.Context(), drt.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.WaitForInstances(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() {
+		signals <- syscall.SIGTERM
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := rt.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(end)
+	return served{e, engine.NewRemote(client, drt.RoundRobin()), m, end}
+}
+
+// 200 requests at once over TCP get exactly their tokens, their usage is right,
+// and nothing is left.
+func TestOverTCP(t *testing.T) {
+	const requests, tokens = 200, 64
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		s := onWorker(t, kind)
+		var wg sync.WaitGroup
+		for i := range requests {
+			wg.Go(func() {
+				chunks, err := s.remote.Generate(t.Context(), cancel.New(""), ask(words(50*i, 40), tokens), nil)
+				if err != nil {
+					t.Errorf("%v: request %d: %v", kind, i, err)
+					return
+				}
+				var last *engine.Chunk
+				got := 0
+				for c, err := range chunks {
+					if err != nil {
+						t.Errorf("%v: request %d: %v", kind, i, err)
+						return
+					}
+					got += len(c.TokenIDs)
+					last = c
+				}
+				if got != tokens || last.FinishReason != engine.FinishLength {
+					t.Errorf("%v: request %d has %d tokens and ends with %q", kind, i, got, string(last.FinishReason))
+				}
+				if u := last.CompletionUsage; u == nil || u.PromptTokens != 40 || u.CompletionTokens != tokens || u.TotalTokens != 40+tokens {
+					t.Errorf("%v: request %d counts %+v", kind, i, u)
+				}
+			})
+		}
+		wg.Wait()
+		s.end()
+		if left := s.engine.ActiveRequests(); left != 0 {
+			t.Errorf("%v: %d requests are left", kind, left)
+		}
+		if got := s.metrics.Value("dynamo_component_requests_total", nil); got != requests {
+			t.Errorf("%v: %v requests were counted, want %d", kind, got, requests)
+		}
+		if got := s.metrics.Value("dynamo_component_cancellation_total", nil); got != 0 {
+			t.Errorf("%v: %v cancellations were counted, want none", kind, got)
+		}
+	}
+}
+
+// A stop over TCP: the terminal says cancelled, and how many tokens there were. A
+// kill: nothing more. Each is counted once.
+func TestCancelOverTCP(t *testing.T) {
+	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
+		s := onWorker(t, kind)
+		for _, kill := range []bool{false, true} {
+			rc := cancel.New("")
+			chunks, err := s.remote.Generate(t.Context(), rc, ask(words(0, 40), 8000), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, after := 0, 0
+			var last *engine.Chunk
+			for c, err := range chunks {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += len(c.TokenIDs)
+				if last = c; rc.IsKilled() {
+					after++
+				}
+				switch {
+				case got == 5 && kill:
+					rc.Kill()
+				case got == 5:
+					rc.Stop()
+				}
+			}
+			switch {
+			case kill && after > 0:
+				t.Errorf("%v: %d chunks after a kill", kind, after)
+			case !kill && (last.FinishReason != engine.FinishCancelled || last.CompletionUsage == nil || int(last.CompletionUsage.CompletionTokens) != got):
+				t.Errorf("%v: stopped with %d tokens, the terminal is %+v with usage %+v", kind, got, last, last.CompletionUsage)
+			}
+		}
+		s.end()
+		if left := s.engine.ActiveRequests(); left != 0 {
+			t.Errorf("%v: %d requests are left", kind, left)
+		}
+		if got := s.metrics.Value("dynamo_component_cancellation_total", nil); got != 2 {
+			t.Errorf("%v: %v cancellations were counted, want 2", kind, got)
+		}
+	}
+}
+
+// What the mocker refuses is refused by its type over TCP.
+func TestRefusedOverTCP(t *testing.T) {
+	s := onWorker(t, engineargs.VLLM)
+	_, err := s.remote.Generate(t.Context(), cancel.New(""), ask(words(0, 9000), 4), nil)
+	var typed *engine.Error
+	if !errors.As(err, &typed) || typed.Type != fault.BackendInvalidArgument {
+		t.Errorf("a prompt longer than the context: %v", err)
+	}
+}

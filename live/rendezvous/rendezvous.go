@@ -1,0 +1,268 @@
+// Package rendezvous is where a decode worker waits until a prefill worker has
+// computed the prompt of its request: a room per request, over TCP.
+//
+// The prefill worker listens and calls Complete for a room; the decode worker
+// calls Await. Whoever comes first waits for the other: a completed room leaves
+// a mark.
+//
+// On the wire, the decode worker writes the room as 8 bytes, little-endian, and
+// reads one byte: 1 when the room is complete.
+package rendezvous
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+// The bytes that answer a room.
+const (
+	refused  = 0 // somebody else waits there
+	complete = 1
+)
+
+// Limits say how long to wait. Zero values mean the defaults.
+type Limits struct {
+	Wait time.Duration // for a connection, an answer, a completion; default 30 s
+	Mark time.Duration // for somebody to collect a completed room; default 60 s
+}
+
+func (l Limits) filled() Limits {
+	if l.Wait <= 0 {
+		l.Wait = 30 * time.Second
+	}
+	if l.Mark <= 0 {
+		l.Mark = time.Minute
+	}
+	return l
+}
+
+// Server is the prefill worker's side.
+type Server struct {
+	limits   Limits
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	rooms  map[uint64]*room
+	conns  map[net.Conn]struct{}
+}
+
+// room is a room that one side has come to. It is forgotten when both have.
+type room struct {
+	released chan struct{} // closed when complete; of one who waits
+	mark     *time.Timer   // forgets a completed room nobody asks for; nil while somebody waits
+}
+
+// Listen opens a server at an address, as 0.0.0.0:0.
+func Listen(address string, limits Limits) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fault.New(fault.BackendCannotConnect, "rendezvous: %w", err)
+	}
+	s := &Server{limits: limits.filled(), listener: l, rooms: make(map[uint64]*room), conns: make(map[net.Conn]struct{})}
+	s.serving.Go(s.accept)
+	return s, nil
+}
+
+// Port is where the server listens.
+func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+
+// Complete tells whoever waits for a room, or will within the limit of marks, that
+// the prompt is computed.
+func (s *Server) Complete(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, known := s.rooms[id]
+	switch {
+	case s.closed:
+	case !known:
+		marked := &room{}
+		marked.mark = time.AfterFunc(s.limits.Mark, func() { s.forget(id, marked) })
+		s.rooms[id] = marked
+	case r.mark == nil:
+		close(r.released)
+		delete(s.rooms, id)
+	}
+}
+
+// Rooms is the number of rooms that one side waits in.
+func (s *Server) Rooms() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rooms)
+}
+
+// Close turns everybody away and waits until all are gone.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for _, r := range s.rooms {
+		if r.mark != nil {
+			r.mark.Stop()
+		}
+	}
+	clear(s.rooms)
+	for c := range s.conns {
+		c.Close()
+	}
+	s.mu.Unlock()
+	err := s.listener.Close()
+	s.serving.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			c.Close()
+			return
+		}
+		s.conns[c] = struct{}{}
+		s.mu.Unlock()
+		s.serving.Go(func() { s.serve(c) })
+	}
+}
+
+// serve answers one decode worker.
+func (s *Server) serve(c net.Conn) {
+	defer func() {
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		c.Close()
+	}()
+	_ = c.SetDeadline(time.Now().Add(s.limits.Wait))
+	var b [8]byte
+	if _, err := io.ReadFull(c, b[:]); err != nil {
+		return
+	}
+	id := binary.LittleEndian.Uint64(b[:])
+	r, first := s.enter(id)
+	switch {
+	case !first:
+		_, _ = c.Write([]byte{refused})
+	case r == nil || s.await(c, id, r):
+		_, _ = c.Write([]byte{complete})
+	}
+}
+
+// enter is the room to wait in, nil if it is complete already. It reports false if
+// somebody else waits there.
+func (s *Server) enter(id uint64) (*room, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, known := s.rooms[id]
+	switch {
+	case !known:
+		r = &room{released: make(chan struct{})}
+		s.rooms[id] = r
+		return r, true
+	case r.mark == nil:
+		return nil, false
+	}
+	r.mark.Stop()
+	delete(s.rooms, id)
+	return nil, true
+}
+
+// await waits until a room is complete, the limit is over, or the other side
+// leaves.
+func (s *Server) await(c net.Conn, id uint64, r *room) bool {
+	left := make(chan struct{})
+	s.serving.Go(func() {
+		defer close(left)
+		_, _ = c.Read(make([]byte, 1)) // nothing more is said, so it ends with the connection or its deadline
+	})
+	select {
+	case <-r.released:
+		return true
+	case <-left:
+		s.forget(id, r)
+		return false
+	}
+}
+
+// forget removes a room if it still is this one.
+func (s *Server) forget(id uint64, r *room) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rooms[id] == r {
+		delete(s.rooms, id)
+	}
+}
+
+// Await waits at the prefill worker's server until a room is complete. Errors are
+// *fault.Error of a Backend type.
+func Await(ctx context.Context, host string, port uint16, id uint64, limits Limits) error {
+	limits = limits.filled()
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	dialer := net.Dialer{Timeout: limits.Wait}
+	c, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return fault.New(typeOf(err, fault.BackendCannotConnect, fault.BackendConnectionTimeout), "rendezvous: %w", err)
+	}
+	defer c.Close()
+	// The end of ctx ends what blocks below.
+	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	_ = c.SetDeadline(time.Now().Add(limits.Wait))
+	if ctx.Err() != nil {
+		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
+	}
+	answer, err := ask(c, id)
+	switch {
+	case ctx.Err() != nil:
+		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
+	case err != nil:
+		return fault.New(typeOf(err, fault.BackendDisconnected, fault.BackendResponseTimeout),
+			"rendezvous at %s: room %d was not completed within %v: %w", address, id, limits.Wait, err)
+	case answer == refused:
+		return fault.New(fault.BackendInvalidArgument, "rendezvous at %s: somebody else waits in room %d", address, id)
+	case answer != complete:
+		return fault.New(fault.BackendUnknown, "rendezvous at %s: room %d was answered with %#x, want %#x", address, id, answer, complete)
+	}
+	return nil
+}
+
+// ask writes a room and reads the answer.
+func ask(c net.Conn, id uint64) (byte, error) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], id)
+	if _, err := c.Write(b[:]); err != nil {
+		return 0, err
+	}
+	if _, err := io.ReadFull(c, b[:1]); err != nil {
+		return 0, fmt.Errorf("the prefill worker's answer: %w", err)
+	}
+	return b[0], nil
+}
+
+// typeOf is late for an error that is a timeout, else otherwise.
+func typeOf(err error, otherwise, late fault.Type) fault.Type {
+	var timeout net.Error
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return late
+	}
+	return otherwise
+}

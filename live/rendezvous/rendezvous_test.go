@@ -1,0 +1,191 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/replay-llm/replay/live/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// long is a limit that no test reaches.
+const long = time.Minute
+
+func listen(t *testing.T, limits Limits) *Server {
+	t.Helper()
+	s, err := Listen("127.0.0.1:0", limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *Server) awaitRoom(t *testing.T, id uint64, wait time.Duration) error {
+	return Await(t.Context(), "127.0.0.1", uint16(s.Port()), id, Limits{Wait: wait})
+}
+
+// occupied waits until n rooms are waited in.
+func (s *Server) occupied(t *testing.T, n int) {
+	t.Helper()
+	for limit := time.Now().Add(long); s.Rooms() != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d rooms, want %d", s.Rooms(), n)
+		}
+	}
+}
+
+// Decode waits when it comes first and when it comes last, and rooms are
+// forgotten.
+func TestBothOrders(t *testing.T) {
+	s := listen(t, Limits{Wait: long})
+	s.Complete(1)
+	s.Complete(1)
+	if err := s.awaitRoom(t, 1, long); err != nil {
+		t.Errorf("decode after prefill: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.awaitRoom(t, 1<<63-1, long) }()
+	s.occupied(t, 1)
+	select {
+	case err := <-done:
+		t.Fatalf("decode before prefill did not wait: %v", err)
+	default:
+	}
+	s.Complete(1<<63 - 1)
+	if err := <-done; err != nil {
+		t.Errorf("decode before prefill: %v", err)
+	}
+	s.occupied(t, 0)
+}
+
+// A second one in a room is refused, and the first still gets its answer.
+func TestSecondWaiter(t *testing.T) {
+	s := listen(t, Limits{Wait: long})
+	done := make(chan error, 1)
+	go func() { done <- s.awaitRoom(t, 7, long) }()
+	s.occupied(t, 1)
+	if err := s.awaitRoom(t, 7, long); !errors.Is(err, fault.BackendInvalidArgument) {
+		t.Errorf("a second one in the room: %v", err)
+	}
+	s.Complete(7)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing waits for ever: not for a prefill that is missing, not for a decode that
+// does not come, says nothing, or leaves.
+func TestLimits(t *testing.T) {
+	s := listen(t, Limits{Wait: long, Mark: 20 * time.Millisecond})
+	if err := s.awaitRoom(t, 1, 30*time.Millisecond); !errors.Is(err, fault.BackendResponseTimeout) {
+		t.Errorf("a prefill that is missing: %v", err)
+	}
+	s.occupied(t, 0) // who left is forgotten
+	s.Complete(2)
+	s.occupied(t, 0) // and so is the mark
+
+	short := listen(t, Limits{Wait: 20 * time.Millisecond})
+	if err := short.awaitRoom(t, 1, long); !errors.Is(err, fault.BackendDisconnected) {
+		t.Errorf("a server that gave up: %v", err)
+	}
+	mute, err := net.Dial("tcp", short.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	if n, err := mute.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("who says nothing is answered: %d, %v", n, err)
+	}
+}
+
+// The caller's ctx ends the wait.
+func TestCancelled(t *testing.T) {
+	s := listen(t, Limits{Wait: long})
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Await(ctx, "[127.0.0.1]", uint16(s.Port()), 5, Limits{Wait: long}) }()
+	s.occupied(t, 1)
+	leave()
+	if err := <-done; !errors.Is(err, fault.BackendCancelled) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	s.occupied(t, 0)
+}
+
+// Nobody there, and somebody who answers nonsense.
+func TestBadServers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		b := make([]byte, 8)
+		if _, err := c.Read(b); err != nil || b[0] != 5 || b[7] != 0 {
+			t.Errorf("read %v (%v), want 5 in little-endian", b, err)
+		}
+		_, _ = c.Write([]byte{9})
+	})
+	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	if err := Await(t.Context(), "127.0.0.1", port, 5, Limits{}); !errors.Is(err, fault.BackendUnknown) {
+		t.Errorf("a nonsensical answer: %v", err)
+	}
+	serving.Wait()
+	l.Close()
+	if err := Await(t.Context(), "127.0.0.1", port, 5, Limits{}); !errors.Is(err, fault.BackendCannotConnect) {
+		t.Errorf("nobody there: %v", err)
+	}
+	if _, err := Listen("256.0.0.1:0", Limits{}); !errors.Is(err, fault.BackendCannotConnect) {
+		t.Errorf("a bad address: %v", err)
+	}
+}
+
+// Closing ends those who wait, and forgets marks.
+func TestClose(t *testing.T) {
+	s := listen(t, Limits{Wait: long})
+	s.Complete(9)
+	done := make(chan error, 1)
+	go func() { done <- s.awaitRoom(t, 3, long) }()
+	s.occupied(t, 2)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, fault.BackendDisconnected) {
+		t.Errorf("closed: %v", err)
+	}
+	s.Complete(4)
+	s.occupied(t, 0)
+}
+
+// Many rooms, both orders at random.
+func TestManyRooms(t *testing.T) {
+	s := listen(t, Limits{Wait: long})
+	var wg sync.WaitGroup
+	for i := range uint64(200) {
+		wg.Go(func() { s.Complete(i) })
+		wg.Go(func() {
+			if err := s.awaitRoom(t, i, long); err != nil {
+				t.Errorf("room %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	s.occupied(t, 0)
+}

@@ -1,0 +1,212 @@
+package routing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/kvroute"
+	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/router"
+)
+
+// Observer is told what happens to one request on its way. Of a request that
+// prefill and decode workers serve, it is told of both.
+type Observer interface {
+	// Placed says that the request has found a worker.
+	Placed(stage router.Stage, worker uint64)
+	// Taken says when the worker had taken it.
+	Taken(stage router.Stage, worker uint64, at time.Time)
+	// Read says when a chunk was read, before it is handed on.
+	Read(stage router.Stage, c *engine.Chunk, at time.Time)
+}
+
+// observerKey is under which a context knows its Observer.
+type observerKey struct{}
+
+// Observe lets o look at the request that ctx is for.
+func Observe(ctx context.Context, o Observer) context.Context {
+	return context.WithValue(ctx, observerKey{}, o)
+}
+
+func observerOf(ctx context.Context) Observer {
+	if o, ok := ctx.Value(observerKey{}).(Observer); ok {
+		return o
+	}
+	return blind{}
+}
+
+// blind looks at nothing.
+type blind struct{}
+
+func (blind) Placed(router.Stage, uint64)                 {}
+func (blind) Taken(router.Stage, uint64, time.Time)       {}
+func (blind) Read(router.Stage, *engine.Chunk, time.Time) {}
+
+// Generate sends the request to one of the workers. Errors, returned and yielded,
+// are *engine.Error: of a Backend type if the worker's engine said so, of another
+// if no worker could be reached or its stream broke.
+func (p *Pool) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
+	for tries := 1; ; tries++ {
+		c, err := p.choose(ctx, rc, rq)
+		if err != nil {
+			return nil, fault.From(err)
+		}
+		chunks, err := c.Generate(ctx, rc, rq, headers)
+		if tries < maxTries && errors.Is(err, drt.ErrNoInstances) && p.named(rq.Routing) == nil {
+			continue // it left between the choice and the call; nothing was sent
+		}
+		return chunks, err
+	}
+}
+
+// maxTries bounds how many workers that leave at the wrong moment are chosen for
+// one request.
+const maxTries = 3
+
+// chosen is a worker that was chosen for one request: an engine.Target for it.
+type chosen struct {
+	pool   *Pool
+	choice drt.Choice
+	rq     *engine.Request
+
+	mu   sync.Mutex
+	used bool // the choice belongs to a call
+}
+
+// choose chooses a worker. Whoever does so calls Generate, or drop.
+func (p *Pool) choose(ctx context.Context, rc cancel.Context, rq *engine.Request) (*chosen, error) {
+	choice, err := p.route(rq).Pick(ctx, rc, &drt.Request{}, p.client)
+	if err != nil {
+		return nil, err
+	}
+	observerOf(ctx).Placed(p.options.Stage, choice.Instance)
+	return &chosen{pool: p, choice: choice, rq: rq}, nil
+}
+
+// Pick is the choice that was made, and another one if that did not do.
+func (c *chosen) Pick(ctx context.Context, rc cancel.Context, rq *drt.Request, client *drt.Client) (drt.Choice, error) {
+	if c.use() {
+		return c.choice, nil
+	}
+	return c.pool.route(c.rq).Pick(ctx, rc, rq, client)
+}
+
+// use reports whether the choice was still free.
+func (c *chosen) use() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.used
+	c.used = true
+	return !was
+}
+
+// drop gives the choice back, if no call has it.
+func (c *chosen) drop() {
+	if c.use() && c.choice.Done != nil {
+		c.choice.Done()
+	}
+}
+
+// Generate calls the worker.
+func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
+	p := c.pool
+	defer c.drop()
+	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Mode)})
+	payload, err := json.Marshal(rq)
+	if err != nil {
+		span.Fail(err)
+		span.End()
+		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
+	}
+	sent := maps.Clone(headers)
+	if sent == nil {
+		sent = make(map[string]string)
+	}
+	telemetry.Inject(ctx, sent)
+	s, err := p.client.Generate(ctx, rc, &drt.Request{Payload: payload, Headers: sent}, c)
+	if err != nil {
+		span.Fail(err)
+		span.End()
+		return nil, fault.From(err)
+	}
+	o := observerOf(ctx)
+	o.Taken(p.options.Stage, s.Instance, s.Admitted)
+	return func(yield func(*engine.Chunk, error) bool) {
+		defer span.End()
+		for item, err := range s.Items() {
+			chunk, err := chunkOf(&item, err)
+			if chunk == nil && err == nil {
+				continue // a comment
+			}
+			if err == nil {
+				o.Read(p.options.Stage, chunk, item.At)
+			} else {
+				span.Fail(err)
+			}
+			if !yield(chunk, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+// chunkOf is an item's chunk, nil if it has none.
+func chunkOf(item *drt.Item, err error) (*engine.Chunk, error) {
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	if len(item.Data) == 0 {
+		return nil, nil
+	}
+	c := new(engine.Chunk)
+	if err := json.Unmarshal(item.Data, c); err != nil {
+		return nil, fault.New(fault.Unknown, "stream item: %w", err)
+	}
+	return c, nil
+}
+
+// route is how a worker is chosen for rq: the one it names, or as the pool does.
+func (p *Pool) route(rq *engine.Request) drt.Route {
+	if id := p.named(rq.Routing); id != nil {
+		return drt.Direct(*id)
+	}
+	switch p.options.Mode {
+	case Random:
+		return drt.Random()
+	case KV:
+		return drt.By(asking{p.kv, rq})
+	}
+	return drt.RoundRobin()
+}
+
+// asking asks the KV router for one request.
+type asking struct {
+	route *kvroute.Route
+	rq    *engine.Request
+}
+
+func (a asking) Pick(ctx context.Context, rc cancel.Context, _ *drt.Request, available []uint64) (drt.Choice, error) {
+	return a.route.PickFor(ctx, rc, a.rq.TokenIDs, available)
+}
+
+// named is the worker that a request names for this pool.
+func (p *Pool) named(r *engine.Routing) *uint64 {
+	switch {
+	case r == nil:
+		return nil
+	case p.options.Stage == router.Prefill:
+		return r.PrefillWorkerID
+	case p.options.Stage == router.Decode:
+		return r.DecodeWorkerID
+	}
+	return r.BackendInstanceID
+}
