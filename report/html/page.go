@@ -6,7 +6,8 @@
 // of the page.
 //
 // Read page.go, then data.go (what is on the page), curves.go (distributions),
-// overtime.go; assets/page.js draws it.
+// overtime.go; sheet.go is the page of a sweep or a plan. assets/page.js and
+// assets/sheet.js draw them with what assets/common.js has for both.
 package html
 
 import (
@@ -53,6 +54,11 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	for i := range runs {
 		data.Runs = append(data.Runs, newRun(&runs[i]))
 	}
+	return write(w, p.Title, "page.js", data)
+}
+
+// write writes a page of data with the script that draws it.
+func write(w io.Writer, title, script string, data any) error {
 	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
 	if err != nil {
 		return err
@@ -61,9 +67,9 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	if err != nil {
 		return err
 	}
-	inside := map[string]string{"TITLE": htmltext.EscapeString(p.Title), "DATA": string(text)}
+	inside := map[string]string{"TITLE": htmltext.EscapeString(title), "DATA": string(text)}
 	for mark, name := range map[string]string{
-		"LICENSE": "uPlot.LICENSE", "UPLOT": "uPlot.iife.min.js", "UPLOTCSS": "uPlot.min.css", "CSS": "page.css", "JS": "page.js",
+		"LICENSE": "uPlot.LICENSE", "UPLOT": "uPlot.iife.min.js", "UPLOTCSS": "uPlot.min.css", "CSS": "page.css", "COMMON": "common.js", "JS": script,
 	} {
 		text, err := assets.ReadFile("assets/" + name)
 		if err != nil {

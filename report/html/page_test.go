@@ -62,8 +62,8 @@ func TestPageIsSelfContained(t *testing.T) {
 			t.Errorf("the page holds %q", bad)
 		}
 	}
-	if n := strings.Count(text, "</script>"); n != 3 {
-		t.Errorf("%d scripts end, want 3", n)
+	if n := strings.Count(text, "</script>"); n != 4 {
+		t.Errorf("%d scripts end, want 4", n)
 	}
 	if !strings.Contains(text, "The MIT License") || !strings.Contains(text, "Leon Sorokin") {
 		t.Error("the library's licence is not on the page")

@@ -1,8 +1,6 @@
 package html
 
 import (
-	"encoding/json"
-	htmltext "html"
 	"io"
 	"slices"
 
@@ -53,23 +51,7 @@ func WriteSheet(w io.Writer, p *SheetPage) error {
 	for i := range p.Tables {
 		data.Tables = append(data.Tables, newSheetData(&p.Tables[i]))
 	}
-	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
-	if err != nil {
-		return err
-	}
-	inside := map[string]string{"TITLE": htmltext.EscapeString(p.Title), "DATA": string(text)}
-	for mark, name := range map[string]string{"CSS": "page.css", "JS": "sheet.js"} {
-		text, err := assets.ReadFile("assets/" + name)
-		if err != nil {
-			return err
-		}
-		inside[mark] = string(text)
-	}
-	frame, err := assets.ReadFile("assets/sheet.html")
-	if err != nil {
-		return err
-	}
-	return fill(w, string(frame), inside)
+	return write(w, p.Title, "sheet.js", data)
 }
 
 func newSheetData(t *SheetTable) sheetData {

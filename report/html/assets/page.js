@@ -1,30 +1,7 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
   const runs = data.runs;
-  const main = document.getElementById("main");
   const charts = [];
-
-  // el makes an element: el("td.left", {title: "x"}, "text", child).
-  const el = (what, ...inside) => {
-    const [tag, ...classes] = what.split(".");
-    const e = document.createElement(tag);
-    if (classes.length) e.className = classes.join(" ");
-    for (const x of inside) {
-      if (x && typeof x === "object" && !(x instanceof Node)) Object.assign(e, x);
-      else if (x !== undefined && x !== null) e.append(x);
-    }
-    return e;
-  };
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const swatch = (name) => { const i = el("i"); i.style.background = `var(${name})`; return i; };
-  const ofRun = (i) => `--c${i % 8}`;
-  const number = (v, digits) => v.toLocaleString("en-US", { maximumFractionDigits: digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3) });
-  const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? number(v / 1e6, 2) + "M" : Math.abs(v) >= 1e4 ? number(v / 1e3, 1) + "k" : number(v, Math.abs(v) >= 100 ? 0 : 3);
-  const ms = (v) => v === null || v === undefined ? "" : v >= 3.6e6 ? number(v / 3.6e6, 2) + " h" : v >= 1e5 ? number(v / 6e4, 2) + " min" : v >= 1000 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
-  const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) + " %";
-  const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
-  const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);
 
   const section = (title, text) => {
     const s = el("section", el("h2", title));
@@ -48,10 +25,8 @@
     legend: { show: c.lines.length <= 16, live: true },
     scales: { x: { time: false, range: c.range }, y: { range: (u, lo, hi) => [Math.min(0, lo ?? 0), hi > 0 ? hi * 1.06 : 1] } },
     axes: [
-      { stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "11px system-ui", size: 32,
-        ...(c.xAxis || {}) },
-      { stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "11px system-ui", size: 62,
-        values: (u, v) => v.map((x) => x === null ? "" : c.value(x)) },
+      axis({ size: 32, ...c.xAxis }),
+      axis({ size: 62, values: (u, v) => v.map((x) => x === null ? "" : c.value(x)) }),
     ],
     series: [
       { label: c.xName || "time", value: (u, v) => v === null ? "" : (c.xValue || seconds)(v) },
@@ -70,7 +45,6 @@
     one.width = box.clientWidth;
     one.plot = new uPlot(options(c, box.clientWidth), [c.x, ...c.lines.map((l) => l.y)], box);
   };
-  const drawAll = () => charts.forEach(draw);
 
   // join puts the lines of all runs over one list of x.
   const join = (lists) => {
@@ -93,7 +67,7 @@
       const p = pick(r.time);
       const step = p.worker ? r.time.worker_bin_s : r.time.bin_s;
       const x = p.lines[0].y.map((_, k) => k * step);
-      return { x, lines: p.lines.map((l) => ({ ...l, name: runs.length > 1 ? (l.name ? `${r.name}: ${l.name}` : r.name) : l.name || title, color: ofRun(i) })) };
+      return { x, lines: p.lines.map((l) => ({ ...l, name: runs.length > 1 ? (l.name ? `${r.name}: ${l.name}` : r.name) : l.name || title, color: nth(i) })) };
     });
     chart(parent, { title, ...join(lists), value, xAxis: timeAxis });
   };
@@ -182,7 +156,7 @@
         data.curve.forEach((q, k) => {
           if (q < 1 && c.n && (q <= 0.9 || (1 - q) * c.n >= 0.999)) { x.push(tail(q)); y.push(c.q[k]); }
         });
-        return { x, lines: [{ name: runs.length > 1 ? r.name : name, color: ofRun(i), y }] };
+        return { x, lines: [{ name: runs.length > 1 ? r.name : name, color: nth(i), y }] };
       });
       chart(grid, { title: `${name} by percentile`, ...join(lists), value: ms, xName: "percentile",
         xValue: (v) => number(100 * (1 - Math.pow(10, -v)), 2),
@@ -193,7 +167,7 @@
       const lists = runs.map((r, i) => {
         const c = r.curves[key];
         if (!c.n) return { x: [], lines: [] };
-        return { x: c.edges.map((v) => Math.log10(v)), lines: [{ name: runs.length > 1 ? r.name : name, color: ofRun(i), y: [...c.share, 0], step: true, fill: true }] };
+        return { x: c.edges.map((v) => Math.log10(v)), lines: [{ name: runs.length > 1 ? r.name : name, color: nth(i), y: [...c.share, 0], step: true, fill: true }] };
       });
       chart(grid, { title: `Distribution of ${name}`, ...join(lists), value: percent, xName: "from",
         xValue: (v) => ms(Math.pow(10, v)),
@@ -256,7 +230,7 @@
       const body = el("tbody");
       for (const w of r.time.workers) {
         const share = el("div.bar");
-        const fill = swatch(ofRun(runs.indexOf(r)));
+        const fill = swatch(nth(runs.indexOf(r)));
         fill.style.width = `${(100 * w.tokens) / most}%`;
         share.append(fill);
         body.append(el("tr", el("td", w.name), el("td", number(w.requests)), el("td", number(w.passes)), el("td", number(w.tokens)), el("td.thin", share),
@@ -292,18 +266,12 @@
   };
 
   if (data.made) document.getElementById("made").textContent = data.made;
-  if (runs.length > 1) runs.forEach((r, i) => document.getElementById("legend").append(el("span.key", swatch(ofRun(i)), r.name)));
+  if (runs.length > 1) runs.forEach((r, i) => document.getElementById("legend").append(el("span.key", swatch(nth(i)), r.name)));
   summary();
   latencies();
   time();
   workers();
   slowest();
-  drawAll();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  new ResizeObserver(() => charts.forEach((one) => { if (one.box.clientWidth !== one.width) draw(one); })).observe(main);
-  // For tests: what was drawn, how long that took, and what sticks out of the page.
-  document.body.dataset.ms = String(Math.round(performance.now()));
-  document.body.dataset.over = String(Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth));
-  document.body.dataset.ink = color("--ink");
-  document.body.dataset.drawn = String(charts.filter((one) => one.plot).length) + " of " + charts.length;
+  follow(charts, draw);
+  report(charts.filter((one) => one.plot).length, charts.length);
 })();
