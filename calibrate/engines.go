@@ -3,13 +3,13 @@ package calibrate
 import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm/actual"
+	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
 
 // engine is one of several data-parallel engines.
 type engine struct {
-	core   *actual.Core
+	core   *vllm.Core
 	pass   scheduler.Pass
 	now    sim.Time // when its next pass begins, while it has one to run
 	queue  []int    // requests on their way to it, by arrival
@@ -67,7 +67,7 @@ func (s *Simulation) parallel(model timing.Model, out *Outcome, watch func(*sche
 	r := &parallel{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
 	r.front.at = -refresh
 	for range s.settings.DataParallel {
-		core, err := actual.New(s.config(model))
+		core, err := vllm.New(s.config(model))
 		if err != nil {
 			return nil, err
 		}

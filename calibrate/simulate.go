@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
-	"github.com/replay-llm/replay/scheduler/vllm/actual"
+	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -132,9 +132,9 @@ func (s *Simulation) run(p *timing.Parameters, out *Outcome, record *ledger) err
 // core is an idle server.
 func (s *Simulation) core(model timing.Model) (scheduler.Core, error) {
 	if s.rules.Reference() {
-		return vllm.New(s.config(model)), nil
+		return reference.New(s.config(model)), nil
 	}
-	return actual.New(s.config(model))
+	return vllm.New(s.config(model))
 }
 
 func (out *Outcome) reset(n int) {

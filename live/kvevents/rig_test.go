@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -38,7 +39,7 @@ func within(t testing.TB) context.Context {
 // load is a simulated engine under requests that never end: prompts with
 // beginnings in common, more of them than its cache holds.
 type load struct {
-	core   *vllm.Core
+	core   *reference.Core
 	tree   *prompt.Tree
 	rng    *rand.Rand
 	now    sim.Time
@@ -52,7 +53,7 @@ type load struct {
 func newLoad(seed uint64, blocks, length int) *load {
 	l := &load{rng: rand.New(rand.NewPCG(seed, 7)), most: 8, length: length}
 	l.tree = prompt.NewTree(blockTokens, blockTokens, prompt.Options{})
-	l.core = vllm.New(vllm.Config{
+	l.core = reference.New(vllm.Config{
 		Blocks: blocks, BlockTokens: blockTokens, MaxSeqs: 256, MaxBatchedTokens: 8192,
 		PrefixCaching: true, ChunkedPrefill: true,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
-	"github.com/replay-llm/replay/scheduler/vllm/actual"
+	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -107,9 +107,9 @@ func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
 		return sglang.New(s.sglang(id))
 	}
 	if !s.Pool.Engine.Rules.Reference() {
-		return actual.New(s.vllm())
+		return vllm.New(s.vllm())
 	}
-	return vllm.New(s.vllm()), nil
+	return reference.New(s.vllm()), nil
 }
 
 func (s *Stage) vllm() vllm.Config {

@@ -9,68 +9,51 @@ import (
 
 var _ scheduler.Canceler = (*Core)(nil)
 
-// Cancel takes a request out, wherever it stands.
+// Cancel takes a request out, wherever it stands, and out of the pass that is
+// already planned, which takes as long as it would have with it.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
-	s := c.find(id)
-	if s == none {
+	s, ok := c.find(id)
+	if !ok {
 		return false
 	}
-	c.capture.begin(p)
+	c.events.begin(p)
 	r := &c.requests[s]
-	if r.state == steady {
-		c.settle(s, false)
+	switch r.state {
+	case steady:
+		c.plans++ // as if the next plan had begun, which is when requests settle
+		c.settle(s)
+		c.plans--
+	case running:
+		c.calm.leave(s)
+	default:
+		c.waiting.remove(s)
 	}
-	c.fresh = slices.DeleteFunc(c.fresh, func(f slot) bool { return f == s })
-	c.release(s)
-	if c.offload != nil {
-		c.offload.leave(s)
-		c.offload.abandon(s)
-	}
-	c.capture.finished(r)
-	c.pool.disown(r)
-	switch r.queue {
-	case runningQueue:
-		c.remove(&c.running, s)
-		c.irregular--
-	case waitingQueue:
-		c.remove(&c.waiting, s)
-	}
+	c.next.forget(s)
+	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })
+	c.release(r)
 	r.state = gone
 	c.live--
 	c.unused = append(c.unused, s)
-	c.blocked = false
-	c.notes = c.notes[:0]
+	c.events.finished(r.id)
 	c.check()
-	c.detail(p, now)
+	c.view(new(flight), p)
 	return true
 }
 
-// find is the slot of a request, none when it is not here.
-func (c *Core) find(id sim.RequestID) slot {
-	for s := range c.requests {
-		if r := &c.requests[s]; r.id == id && r.state != gone {
-			return slot(s)
-		}
-	}
-	return none
+// find is the slot of a request, when it is here.
+func (c *Core) find(id sim.RequestID) (slot, bool) {
+	i := slices.IndexFunc(c.requests, func(r request) bool { return r.id == id && r.state != gone })
+	return slot(i), i >= 0
 }
 
-// abandon lets what is being swapped in for s arrive for nobody.
-func (o *offload) abandon(s slot) {
-	for i := range o.swapIns {
-		if in := &o.swapIns[i]; in.slot == s {
-			in.slot = none
+// forget takes s out of a planned pass.
+func (f *flight) forget(s slot) {
+	for i := range f.shares {
+		if x := &f.shares[i]; x.slot == s && !x.dropped {
+			x.dropped = true
+			f.live--
 		}
 	}
-}
-
-// parked is the number of requests that wait for a swap-in.
-func (o *offload) parked() (n int) {
-	for i := range o.swapIns {
-		if o.swapIns[i].slot != none {
-			n++
-		}
-	}
-	return n
+	f.extra = slices.DeleteFunc(f.extra, func(x slot) bool { return x == s })
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/invariant"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // check holds the core's accounts against each other.
@@ -12,94 +11,55 @@ func (c *Core) check() {
 	if !invariant.Enabled {
 		return
 	}
-	c.checkQueues()
-	if c.offload != nil {
-		c.offload.check()
-	} else {
-		c.checkPool()
-	}
-}
-
-func (c *Core) checkQueues() {
-	steadies, irregulars, n := 0, 0, 0
-	last := uint64(0)
-	for s := c.running.front; s != none; s = c.requests[s].next {
+	holders := make([]int32, len(c.blocks.all))
+	steadies, targets, last := 0, int64(0), uint64(0)
+	for _, s := range c.running {
 		r := &c.requests[s]
-		n++
-		switch r.state {
-		case steady:
+		n := 0
+		if r.state == steady {
+			n = int(c.plans - r.since + 1)
 			steadies++
-		case irregular:
-			irregulars++
-		default:
-			panic(fmt.Sprintf("running: request %d is %v", r.id, r.state))
+			targets += int64(r.target) - r.since
 		}
-		if r.order <= last {
-			panic(fmt.Sprintf("running: request %d admitted as %d stands behind %d", r.id, r.order, last))
+		if r.state < running || r.computed > r.target || r.target+n > r.end || len(r.held)<<c.shift < r.computed+n || r.order <= last {
+			panic(fmt.Sprintf("request %d in state %d: %d tokens computed of %d, at most %d, in %d blocks; admitted as %d after %d",
+				r.id, r.state, r.computed+n, r.target+n, r.end, len(r.held), r.order, last))
 		}
 		last = r.order
+		for _, b := range r.held {
+			holders[b]++
+		}
 	}
-	if steadies != c.steady || irregulars != c.irregular || n != c.running.len {
-		panic(fmt.Sprintf("running: %d steady + %d irregular = %d, want %d + %d = %d",
-			steadies, irregulars, n, c.steady, c.irregular, c.running.len))
+	if n := len(c.running) + c.waiting.len(); n != c.live {
+		panic(fmt.Sprintf("%d running + %d waiting != %d submitted and not finished", len(c.running), c.waiting.len(), c.live))
 	}
-	parked := 0
-	if c.offload != nil {
-		parked = c.offload.parked()
+	if k := &c.calm; steadies != k.count || targets != k.targets || len(k.lively)+k.count != len(c.running) {
+		panic(fmt.Sprintf("running: %d steady with targets of %d, %d and %d counted; %d lively of %d",
+			steadies, targets, k.count, k.targets, len(k.lively), len(c.running)))
 	}
-	if n+c.waiting.len+parked != c.live {
-		panic(fmt.Sprintf("%d running + %d waiting + %d parked != %d submitted and not finished",
-			n, c.waiting.len, parked, c.live))
+	held := 0
+	for i, n := range holders {
+		if n != c.blocks.all[i].holders {
+			panic(fmt.Sprintf("block %d has %d holders, %d counted", i, n, c.blocks.all[i].holders))
+		}
+		if n > 0 {
+			held++
+		}
 	}
+	c.checkQueue(held)
 }
 
-func (c *Core) checkPool() {
-	p := &c.pool
-	idle := 0
-	for i := p.lru.oldest; i != noSeg; i = p.lru.at(i).younger {
-		s := p.lru.at(i)
-		if s.lo >= s.hi {
-			panic(fmt.Sprintf("block pool: segment of blocks %d to %d", s.lo, s.hi))
-		}
-		idle += int(s.hi - s.lo)
-	}
-	held := c.partials()
-	for _, q := range []queue{c.waiting, c.running} {
-		for s := q.front; s != none; s = c.requests[s].next {
-			held += int(c.requests[s].own.active)
+func (c *Core) checkQueue(held int) {
+	p := &c.blocks
+	queued, cached := p.fresh+len(p.plain), 0
+	for b := p.first; b != noBlock; b = p.all[b].newer {
+		queued++
+		if p.all[b].key != unnamed {
+			cached++
 		}
 	}
-	used := 0
-	for i := range p.nodes.table {
-		n := &p.nodes.table[i]
-		if n.id == prompt.None {
-			continue
-		}
-		if n.active > n.resident || n.empty() {
-			panic(fmt.Sprintf("block pool: node %d holds %d active of %d cached blocks", n.id, n.active, n.resident))
-		}
-		used++
-		held += int(n.active)
+	if queued != p.free || cached != p.cached || held+queued != p.usable {
+		panic(fmt.Sprintf("block pool: %d held + %d free (%d counted) != %d, %d cached (%d counted)",
+			held, queued, p.free, p.usable, cached, p.cached))
 	}
-	if used != p.nodes.used {
-		panic(fmt.Sprintf("block pool: %d nodes, want %d", used, p.nodes.used))
-	}
-	if idle != p.inactive || p.free < 0 || p.free+idle+held != p.blocks {
-		panic(fmt.Sprintf("block pool: %d free + %d inactive + %d held != %d total (%d inactive counted)",
-			p.free, p.inactive, held, p.blocks, idle))
-	}
-}
-
-// partials is the number of partial blocks held. A request in line holds blocks
-// when it found too few to go on with.
-func (c *Core) partials() (n int) {
-	for _, q := range []queue{c.waiting, c.running} {
-		for s := q.front; s != none; s = c.requests[s].next {
-			r := &c.requests[s]
-			if r.state == steady && r.part || r.state != steady && c.held(r) > r.full {
-				n++
-			}
-		}
-	}
-	return n
 }

@@ -39,6 +39,16 @@ type Config struct {
 	Rules            Rules   // all as in the reference, for New
 }
 
+// Offload is host memory for KV blocks that the GPU evicts. There is none when
+// Blocks or BytesPerToken is 0.
+type Offload struct {
+	Blocks            int     // KV blocks in host memory
+	BytesPerToken     int     // KV cache bytes per token
+	BatchBlocks       int     // KV blocks per transfer to the host, and such transfers at once; > 0
+	ToHostGBPerSecond float64 // 10^9 bytes per second; 0: transfers take no time
+	ToGPUGBPerSecond  float64 // 10^9 bytes per second; 0: transfers take no time
+}
+
 // TakesWhole says why the prompt of a request that finds nothing cached could
 // never be computed, because it exceeds a pass and may not be cut; nil when it
 // can.

@@ -1,77 +1,74 @@
-// Package vllm is the scheduler core of a simulated vLLM engine
-// (vllm-scheduler.md): chunked prefill, a prefix cache with lineage eviction,
-// preemption, and one token per running request and pass.
+// Package vllm is the scheduler core of a simulated vLLM engine, by vLLM's own
+// rules (docs/rules/vllm.md): prompts and answers in one pass, a pass planned
+// while the one before it runs, blocks taken when tokens are scheduled, one
+// queue of blocks to take from. Which release's rules it follows is a value of
+// Rules. The package reference beside it is the core with the rules of the
+// reference simulator, for the same Config.
 //
-// A request that merely decodes is not touched pass by pass: it is steady, its
-// length a base plus the passes since, and it wakes when it opens a block or
-// ends. Everything else is irregular and goes by the letter of the chapter.
+// A request has no prefill and no decode state. Its target is the number of its
+// tokens that are known or in flight; a pass computes some of what is missing up
+// to there, and a request that reaches its target gains a token.
 //
-// Read config.go, request.go, core.go, plan.go, emit.go, preempt.go, then
-// pool.go with nodes.go and lru.go for the KV blocks, and capture.go. For KV
-// blocks with host memory behind them read offload.go, then catalog.go,
-// lineage.go, hostpool.go, link.go, gpublocks.go, swapin.go,
-// offloadstall.go, hostevents.go.
+// Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
+// deliver.go and calm.go, then blocks.go for the KV blocks, measure.go for what
+// a pass costs, and events.go and view.go for what others see.
 package vllm
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
 // Core is one vLLM engine's scheduler.
 type Core struct {
 	cfg   Config
+	rules Rules
 	shift uint // BlockTokens = 1 << shift
+	mask  int  // BlockTokens - 1
 
 	requests []request
 	unused   []slot
 	live     int
-	waiting  queue
-	running  queue
-	pool     pool
+	waiting  line
+	running  []slot // in order of admission
+	admitted uint64 // admissions so far
+	blocks   blocks
+	events   events
+	calm     calm
 
-	// Steady requests gain one token in every pass, step counts the passes.
-	step      int64
-	steady    int
-	steadyLen int64    // Σ (length - base) over steady requests
-	irregular int      // running requests that are not steady
-	wakes     wakes    // when steady requests open a block or end
-	fresh     []slot   // gained their first token in the last pass
-	admitted  uint64   // admissions so far: the order of running
-	passes    int64    // passes so far
-	lastEnd   sim.Time // end of the last pass
-	// blocked says that the head of the line cannot be admitted as long as
-	// nothing but steady decoding happens.
-	blocked bool
-	barren  int // passes in a row without a token or a prompt further on
-
-	pass    planned
-	ready   []slot
-	notes   []entry // see noting
-	capture capture
-	offload *offload // nil without host memory
-
-	decodeActive int     // KV blocks in use that decodeMS was computed for
-	decodeMS     float64 // duration of a decode part
+	// Passes that are planned: the one that runs next, and with two in flight the
+	// one after it.
+	next, after *flight
+	passes      int64 // passes run so far
+	plans       int64 // passes planned so far
+	barren      int   // passes in a row without a token or a request further on
+	further     bool  // a pass without its token got a request further than ever before
 }
 
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
-// it: they take what blocks there are and never end.
-func New(cfg Config) *Core {
+// it.
+func New(cfg Config) (*Core, error) {
+	switch {
+	case cfg.Offload.Blocks > 0:
+		return nil, errors.New("num_g2_blocks with a scheduler profile: want no host memory, which vLLM's own rules do not know here")
+	case cfg.Capture == scheduler.CaptureResidency:
+		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it")
+	}
 	c := &Core{
-		cfg:          cfg,
-		shift:        uint(bits.TrailingZeros(uint(cfg.BlockTokens))),
-		decodeActive: -1,
+		cfg: cfg, rules: cfg.Rules,
+		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
+		next: new(flight), after: new(flight),
 	}
-	c.waiting, c.running = newQueue(waitingQueue), newQueue(runningQueue)
-	c.pool.init(cfg.Blocks, cfg.Tree, c)
-	c.capture.init(cfg)
-	if cfg.Offload.Blocks > 0 && cfg.Offload.BytesPerToken > 0 {
-		c.offload = newOffload(c)
-	}
-	return c
+	c.blocks.init(&c.cfg)
+	c.events.init(&c.cfg)
+	c.calm.init(&c.cfg)
+	return c, nil
 }
 
 // Load is the number of requests submitted and not finished.
@@ -80,98 +77,111 @@ func (c *Core) Load() int { return c.live }
 // Submit queues r, which Config.Fits, behind all others.
 func (c *Core) Submit(r *sim.Request) {
 	s := c.take()
-	q := &c.requests[s]
-	q.init(r, &c.cfg)
-	if c.waiting.len == 0 {
-		c.blocked = false
-	}
-	c.pushBack(&c.waiting, s)
+	c.requests[s].init(r, &c.cfg)
+	c.waiting.pushBack(s)
 	c.live++
-	c.capture.submitted(r)
+	c.events.submitted(r)
 }
 
-// Step runs the pass that starts at now, or a run of passes in which steady
-// requests decode and nothing else happens.
-func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
-	p.Reset(now)
-	if n := c.uneventful(); n > 0 {
-		return c.decode(now, until, n, p)
-	}
-	return c.full(now, p)
-}
-
-// uneventful is the number of passes to come in which nothing happens but one
-// more token for every steady request.
-func (c *Core) uneventful() int {
-	if c.cfg.Planner || c.offload != nil && c.offload.busy() {
-		return 0
-	}
-	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.budget() {
-		return 0
-	}
-	if c.waiting.len > 0 && !c.crowded() && !c.blocked {
-		return 0
-	}
-	return int(c.nextWake() - c.step)
-}
-
-// decode takes up to n uneventful passes.
-func (c *Core) decode(now, until sim.Time, n int, p *scheduler.Pass) error {
-	d, err := c.decodeTime(c.steady, c.steadyLen+int64(c.steady)*c.step)
+// Step runs the pass that starts at now, always a single one. With two passes in
+// flight it also plans the pass that follows, by what is known now.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	step, err := c.Begin(now, p)
 	if err != nil {
 		return err
 	}
-	if c.cfg.Clock.Model.ByContext() {
-		n = 1
+	if err := c.last(step, p); err != nil {
+		return err
 	}
-	p.Count, p.End, p.Gap = scheduler.Repeat(now, sim.Time(d), n, until)
-	p.Decoding, p.Tokens = c.steady, c.steady
-	for _, s := range c.fresh {
-		p.Second = append(p.Second, c.requests[s].id)
-	}
-	c.fresh = c.fresh[:0]
-	c.step += int64(p.Count)
-	c.passes += int64(p.Count)
-	c.lastEnd, c.barren = p.End, 0
-	c.notes = c.notes[:0]
-	c.detail(p, now)
-	return nil
+	return c.End(p)
 }
 
-// Cut gives back the passes of the run p after the first keep.
-func (c *Core) Cut(p *scheduler.Pass, keep int) {
-	back := int64(p.Count - keep)
-	c.step -= back
-	c.passes -= back
-	p.Count, p.End = keep, p.Start+sim.Time(float64(keep)*float64(p.Gap))
-	c.lastEnd = p.End
+// Begin is the first half of Step, for a pass whose duration is not the core's to
+// tell, as when several engines run in lockstep: it plans the pass that starts at
+// now and returns its work, which is valid until the next Begin. The caller sets
+// p.End and then calls End.
+func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
+	p.Reset(now)
+	c.events.begin(p)
+	c.further = false
+	if c.next.empty() {
+		c.plan(c.next, p)
+	}
+	if c.next.empty() {
+		return nil, c.stall()
+	}
+	c.after.clear()
+	if c.rules.TwoInFlight {
+		c.plan(c.after, p)
+	}
+	return &c.next.step, nil
 }
 
-// decodeTime is the duration in ms of a decode part for n requests of length
-// tokens in all.
-func (c *Core) decodeTime(n int, length int64) (float64, error) {
-	clock := &c.cfg.Clock
-	active := c.pool.active()
-	if active == c.decodeActive && !clock.Model.ByContext() {
-		return c.decodeMS, nil
-	}
-	ms, err := clock.Decode(n, active<<c.shift, int(length)/n, c.cfg.Blocks<<c.shift)
-	if err != nil {
-		return 0, err
-	}
-	c.decodeActive, c.decodeMS = active, ms
-	return ms, nil
+// End is the second half of Step: the pass that Begin planned ends at p.End.
+func (c *Core) End(p *scheduler.Pass) error {
+	f := c.next
+	c.next, c.after = c.after, f
+	p.Gap = p.End - p.Start
+	c.deliver(f, p)
+	c.passes++
+	c.view(f, p)
+	c.check()
+	return c.progress(p)
 }
+
+// Line is the number of requests that wait and that run, as the server tells its
+// front end.
+func (c *Core) Line() (waiting, running int) { return c.waiting.len(), len(c.running) }
+
+// Cut has nothing to give back: every run is one pass.
+func (c *Core) Cut(*scheduler.Pass, int) {}
 
 // budget is the number of tokens a pass may compute.
 func (c *Core) budget() int {
 	if c.cfg.MaxBatchedTokens == Unlimited {
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	}
 	return c.cfg.MaxBatchedTokens
 }
 
 // crowded says that no more requests may run.
 func (c *Core) crowded() bool {
-	return c.cfg.MaxSeqs != Unlimited && c.running.len >= c.cfg.MaxSeqs
+	return c.cfg.MaxSeqs != Unlimited && len(c.running) >= c.cfg.MaxSeqs
+}
+
+// barrenLimit is the number of passes in a row without a token and without a
+// request further on that counts as a stall.
+const barrenLimit = 100_000
+
+// progress complains about requests that keep preempting each other.
+func (c *Core) progress(p *scheduler.Pass) error {
+	if p.Tokens > 0 || c.further {
+		c.barren = 0
+		return nil
+	}
+	if c.barren++; c.barren < barrenLimit || c.live == 0 {
+		return nil
+	}
+	return &scheduler.StallError{Request: c.requests[c.head()].id, Reason: fmt.Sprintf(
+		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.barren, c.cfg.Blocks)}
+}
+
+// head is the request that should go on next.
+func (c *Core) head() slot {
+	if c.waiting.len() > 0 {
+		return c.waiting.front()
+	}
+	return c.running[0]
+}
+
+// stall explains why nothing can run.
+func (c *Core) stall() error {
+	r := &c.requests[c.head()]
+	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
+		r.computed, r.target, c.blocks.free, c.cfg.Blocks)
+	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.budget() {
+		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
+			left, c.cfg.MaxBatchedTokens)
+	}
+	return &scheduler.StallError{Request: r.id, Reason: reason}
 }

@@ -2,341 +2,211 @@ package vllm
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// planned is what a pass has decided so far.
-type planned struct {
-	budget  int  // tokens left
-	batch   int  // requests with prompt tokens to compute
-	isl     int  // Σ prompt tokens reached over the batch
-	prefix  int  // Σ prompt tokens there before
-	total   int  // tokens computed
-	lost    int  // requests preempted
-	fronted int  // of these, from the front of running, by the schedule call under way
-	further bool // some prompt got further than ever before
-
-	emitting bool // the pass is in its decode part
-	out      *scheduler.Pass
+// share is what a pass computes for one request.
+type share struct {
+	slot    slot
+	before  int32 // tokens computed before
+	tokens  int32 // computed by the pass
+	target  int32 // of the request when it was planned
+	samples bool  // the request gains a token
+	dropped bool  // it lost its place in the same pass
 }
 
-// outcome is how scheduling a request went.
-type outcome uint8
-
-const (
-	scheduled outcome = iota
-	blocked
-	ousted // it was itself preempted
-)
-
-// barrenLimit is the number of passes in a row without a token and without a
-// prompt further on that counts as a stall: requests that keep preempting each
-// other (vllm-scheduler.md 9.2 b).
-const barrenLimit = 100_000
-
-// full runs one pass by the letter of vllm-scheduler.md part 3.
-func (c *Core) full(now sim.Time, p *scheduler.Pass) error {
-	c.pass = planned{budget: c.budget(), out: p}
-	c.notes = c.notes[:0]
-	c.capture.begin(p)
-	if c.offload != nil {
-		c.offload.begin(now)
-	}
-	c.planRunning()
-	quiet := c.irregular == 0
-	stopped := c.planWaiting()
-	start, err := c.prefillEnd(now)
-	if err != nil {
-		return err
-	}
-	ended, err := c.emit(now, start, p)
-	if err != nil {
-		return err
-	}
-	if c.offload != nil {
-		c.offload.end(p)
-		c.offload.drag(c.pass.lost > 0, ended)
-	}
-	p.Gap = p.End - p.Start
-	p.Preempted = c.pass.lost
-	c.step++
-	c.passes++
-	c.lastEnd = p.End
-	c.rest()
-	c.blocked = stopped && quiet && len(p.Admitted) == 0 && !ended && c.pass.lost == 0
-	c.check()
-	c.detail(p, start)
-	return c.progress(p)
+// flight is a pass that is planned and has not ended.
+type flight struct {
+	plan   int64 // its number
+	shares []share
+	live   int    // shares that are not dropped
+	steady int    // requests that gain a token without a share
+	extra  []slot // as well, but they are steady no more
+	step   timing.Step
 }
 
-// planRunning gives running requests their tokens, in order of admission.
-func (c *Core) planRunning() {
-	s := c.firstIrregular()
-	if s == none && c.irregular > 0 || c.steady > c.pass.budget || c.cfg.Planner {
-		c.settleAll()
-		s = c.running.front
-	} else {
-		c.pass.budget -= c.steady
-		c.pass.total += c.steady
-	}
-	for s != none && c.pass.budget > 0 {
-		next := c.requests[s].next
-		c.pass.fronted = 0
-		o := c.schedule(s, false)
-		if o == blocked || o == ousted && c.cfg.Preemption == LIFO {
-			return // ousted as the last of running: nobody stands behind
-		}
-		if o == scheduled {
-			next = c.requests[s].next
-		}
-		// Victims from the front shift the queue under the index that walks it.
-		for i := c.pass.fronted; i > 0 && next != none; i-- {
-			next = c.requests[next].next
-		}
-		s = next
-	}
+func (f *flight) empty() bool { return f.live+f.steady == 0 }
+
+func (f *flight) clear() {
+	f.shares, f.extra, f.live, f.steady = f.shares[:0], f.extra[:0], 0, 0
 }
 
-// firstIrregular is the first of the irregular requests when they all stand
-// behind the steady ones, or none.
-func (c *Core) firstIrregular() slot {
-	s, first := c.running.back, none
-	for range c.irregular {
-		if c.requests[s].state != irregular {
-			return none
-		}
-		first, s = s, c.requests[s].prev
-	}
-	return first
+// pass is what planning keeps in mind.
+type pass struct {
+	flight *flight
+	out    *scheduler.Pass
+	budget int // tokens left
+	lost   int // requests preempted
 }
 
-// planWaiting admits requests from the head of the line. It reports whether the
-// head was looked at and blocked.
-func (c *Core) planWaiting() bool {
-	for c.pass.lost == 0 && !c.crowded() && c.waiting.len > 0 {
-		s := c.waiting.front
-		if c.offload != nil {
-			switch c.offload.fetch(s) {
-			case parked:
-				continue
-			case stuck:
-				return false // what it waits for may come at any pass
-			}
-		}
-		if c.schedule(s, true) != scheduled {
-			return true
-		}
-		if c.requests[s].plan.total == 0 && c.pass.budget == 0 {
-			return false
-		}
+// plan decides what the next pass computes. What it admits and preempts is told
+// through out, the pass that starts now.
+func (c *Core) plan(f *flight, out *scheduler.Pass) {
+	f.clear()
+	c.plans++
+	f.plan = c.plans
+	p := pass{flight: f, out: out, budget: c.budget()}
+	c.wake()
+	c.reserve(&p)
+	c.planRunning(&p)
+	if p.lost == 0 {
+		c.planWaiting(&p)
 	}
-	return false
+	f.steady = c.calm.count
+	f.step = c.measure(f)
+	c.settleDown(f)
+	out.Preempted += p.lost
 }
 
-// schedule computes as many tokens of s as budget and blocks allow, preempting
-// others for blocks (vllm-scheduler.md 3.2).
-func (c *Core) schedule(s slot, admit bool) outcome {
-	r := &c.requests[s]
-	cached := 0
-	if r.computed == 0 {
-		if c.pass.budget == 0 && (r.length > r.input || r.input&(c.cfg.BlockTokens-1) != 0) {
-			return blocked // cached are full blocks of the prompt, so a token is left
-		}
-		cached = c.cachedPrefix(r)
-	}
-	before := r.computed + cached
-	promptBefore := min(before, r.input)
-	remaining := max(r.length-before, 0)
-	promptLeft := r.input - promptBefore
-	if promptLeft > 0 && !c.cfg.ChunkedPrefill && promptLeft > c.pass.budget {
-		return blocked
-	}
-	want := min(remaining, c.pass.budget)
-	if want == 0 && remaining > 0 {
-		return blocked
-	}
-	after, ok := c.allocate(s, before+want)
-	if !ok {
-		return ousted
-	}
-	used := max(after-before, 0)
-	if used == 0 && after < r.length {
-		return blocked
-	}
-	r.plan = share{total: used, prompt: min(after, r.input) - promptBefore, prefix: promptBefore}
-	r.planned = c.passes
-	c.count(r.plan, 1)
-	c.note(s)
-	c.pass.budget = max(c.pass.budget-used, 0)
-	if after > r.furthest {
-		r.furthest, c.pass.further = after, true
-	}
-	if admit {
-		c.admit(s, promptBefore)
-	}
-	return scheduled
-}
-
-// allocate covers s with blocks up to target tokens and returns how many tokens
-// are computed then; false when s was preempted for it.
-func (c *Core) allocate(s slot, target int) (after int, ok bool) {
-	r := &c.requests[s]
-	after = target
-	for {
-		if target <= r.allocated {
-			r.computed = after
-			return after, true
-		}
-		from, to := c.held(r), min(c.blocksOf(target), r.entries())
-		if to <= from {
-			r.allocated, r.computed = target, after
-			return after, true
-		}
-		got := c.use(s, from, to)
-		if got == to-from {
-			r.allocated, r.computed = target, after
-			return after, true
-		}
-		cover := (from + got) << c.shift
-		r.allocated, r.computed = min(cover, target), min(after, cover)
-		v := c.preempt(s)
-		if v == none {
-			return r.computed, true
-		}
-		if v == s {
-			return 0, false
-		}
-	}
-}
-
-// count adds a share to the pass (sign 1) or takes it back (sign -1).
-func (c *Core) count(x share, sign int) {
-	c.pass.total += sign * x.total
-	if x.prompt > 0 && c.cfg.Role != scheduler.Decode {
-		c.pass.batch += sign
-		c.pass.isl += sign * (x.prefix + x.prompt)
-		c.pass.prefix += sign * x.prefix
-	}
-	c.pass.out.PrefillTokens += sign * x.prompt
-}
-
-// admit moves s, which found the given prompt tokens cached, from the line to
-// the back of running.
-func (c *Core) admit(s slot, reused int) {
-	r := &c.requests[s]
-	c.remove(&c.waiting, s)
-	c.pushBack(&c.running, s)
-	c.admitted++
-	r.order, r.state = c.admitted, irregular
-	c.irregular++
-	a := scheduler.Admission{Request: r.id, Reused: reused}
-	if c.offload != nil {
-		a.FromHost = c.offload.fromHost(s, reused)
-	}
-	c.pass.out.Admitted = append(c.pass.out.Admitted, a)
-}
-
-// prefillEnd is when the prefill part of the pass ends.
-func (c *Core) prefillEnd(now sim.Time) (sim.Time, error) {
-	if c.pass.batch == 0 {
-		return now, nil
-	}
-	n := c.pass.batch
-	ms, err := c.cfg.Clock.Prefill(n, c.pass.isl/n, c.pass.prefix/n)
-	return now + sim.Time(ms), err
-}
-
-// rest makes steady what has just decoded.
-func (c *Core) rest() {
-	for _, s := range c.ready {
+// planRunning gives running requests their tokens, in order of admission, but
+// for the steady ones, which have theirs.
+func (c *Core) planRunning(p *pass) {
+	limit := c.rules.LongPrefillTokens
+	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
+		s := c.calm.lively[i]
 		r := &c.requests[s]
-		if r.state != irregular || r.emitted != c.passes-1 {
+		if r.target == r.end { // all its tokens are known or in flight
 			continue
 		}
-		r.state, r.base = steady, c.step
-		c.irregular--
-		c.steady++
-		c.steadyLen += int64(r.length) - r.base
-		opens := r.length + 1
-		if rest := r.length & (c.cfg.BlockTokens - 1); rest != 0 {
-			opens += c.cfg.BlockTokens - rest
+		want := min(r.target-r.computed, p.budget)
+		if limit > 0 {
+			want = min(want, limit)
 		}
-		r.wake = r.base + int64(min(opens, r.input+r.output)-r.length) - 1
-		c.wakes.push(r.wake, s)
-		if r.generated() == 1 {
-			c.fresh = append(c.fresh, s)
+		if want == 1 && r.computed&c.mask != 0 && c.rules.WholeAllocation {
+			c.schedule(p, s, 1) // there is room in its last block
+			continue
 		}
+		for !c.cover(r, r.computed+want) {
+			if v := c.preempt(p); v == s {
+				return
+			}
+			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
+				i-- // a victim stood in front
+			}
+		}
+		c.schedule(p, s, want)
 	}
 }
 
-// progress reports a pass that led nowhere.
-func (c *Core) progress(p *scheduler.Pass) error {
-	if p.Tokens > 0 || c.pass.further {
-		c.barren = 0
-		return nil
+// schedule enters tokens of s into the pass.
+func (c *Core) schedule(p *pass, s slot, tokens int) {
+	r := &c.requests[s]
+	f := p.flight
+	r.plan, r.planned = c.plans, int32(len(f.shares))
+	x := share{slot: s, before: int32(r.computed), tokens: int32(tokens), target: int32(r.target)}
+	r.computed += tokens
+	p.budget -= tokens
+	if r.computed == r.target {
+		x.samples = true
+		r.target++
+	} else if r.computed > r.furthest {
+		r.furthest, c.further = r.computed, true
 	}
-	idle := c.pass.total == 0 && len(p.Admitted) == 0 && c.pass.lost == 0
-	if c.offload != nil && c.offload.waits() {
-		return nil
-	}
-	c.barren++
-	if c.offload != nil && c.barren < barrenLimit && c.offload.retries(idle) {
-		return nil
-	}
-	if idle {
-		return c.stall()
-	}
-	if c.barren >= barrenLimit {
-		r := c.head()
-		return &scheduler.StallError{Request: r.id, Reason: fmt.Sprintf(
-			"%d passes without a token: running requests keep preempting each other for %d KV blocks with %d tokens per pass (max_num_batched_tokens)",
-			c.barren, c.cfg.Blocks, c.cfg.MaxBatchedTokens)}
-	}
-	return nil
+	f.shares = append(f.shares, x)
+	f.live++
 }
 
-// head is the request that should go on next.
-func (c *Core) head() *request {
-	switch {
-	case c.waiting.len > 0:
-		return &c.requests[c.waiting.front]
-	case c.running.len > 0:
-		return &c.requests[c.running.front]
+// cover gives r blocks for the given number of its tokens and reports whether
+// there were enough.
+func (c *Core) cover(r *request, tokens int) bool {
+	n := c.need(r, tokens) - len(r.held)
+	if n <= 0 {
+		if tokens&c.mask == 0 {
+			c.name(r, min(tokens, c.known(r)))
+		}
+		return true
 	}
-	return &c.requests[c.offload.swapIns[0].slot]
+	enough := n <= c.blocks.free
+	if !enough {
+		if c.rules.WholeAllocation {
+			return false
+		}
+		n = c.blocks.free
+	}
+	for range n {
+		r.held = append(r.held, c.blocks.take(&c.events))
+	}
+	c.name(r, min(tokens, c.known(r)))
+	return enough
 }
 
-// stall explains why nothing can run.
-func (c *Core) stall() error {
-	r := c.head()
-	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d KV blocks free or evictable of %d",
-		r.computed, r.length, c.pool.free+c.pool.inactive, c.cfg.Blocks)
-	left := r.input - min(c.cachedPrefix(r), r.input)
-	if !c.cfg.ChunkedPrefill && c.cfg.MaxBatchedTokens != Unlimited && left > c.cfg.MaxBatchedTokens {
-		reason = fmt.Sprintf("%d prompt tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
-			left, c.cfg.MaxBatchedTokens)
+// need is the number of blocks r holds once the given number of its tokens is
+// computed. Where a token's block is taken with the pass that samples it, that
+// token counts too.
+func (c *Core) need(r *request, tokens int) int {
+	if !c.rules.WholeAllocation && tokens == r.target {
+		tokens++
 	}
-	return &scheduler.StallError{Request: r.id, Reason: reason}
+	return (tokens + c.mask) >> c.shift
 }
 
-// blocksOf is the number of blocks that cover tokens.
-func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1) >> c.shift }
+// known is the number of tokens of r whose value is known now.
+func (c *Core) known(r *request) int { return r.input + r.given }
 
-// held is the number of blocks of its list that r holds: always the first ones.
-func (c *Core) held(r *request) int { return min(c.blocksOf(r.allocated), r.entries()) }
-
-// byOrder sorts slots as running does.
-func (c *Core) byOrder(slots []slot) {
-	if len(slots) < 2 {
+// name makes the full blocks of r's first tokens ones that can be found.
+func (c *Core) name(r *request, tokens int) {
+	if !c.cfg.PrefixCaching {
 		return
 	}
-	slices.SortFunc(slots, func(a, b slot) int {
-		if c.requests[a].order < c.requests[b].order {
-			return -1
+	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
+		if c.blocks.name(r, r.named) {
+			c.events.stored(r, r.named)
 		}
-		return 1
-	})
+	}
+}
+
+// preempt takes its place from a running request and returns it.
+func (c *Core) preempt(p *pass) slot {
+	i := len(c.running) - 1
+	if !c.rules.LastVictim && c.cfg.Preemption != 0 {
+		i = 0
+	}
+	s := c.running[i]
+	r := &c.requests[s]
+	if r.state == steady {
+		c.settle(s)
+	} else {
+		c.calm.leave(s)
+	}
+	if invariant.Enabled && r.state != running {
+		panic(fmt.Sprintf("preempt: request %d is in state %d, want %d", r.id, r.state, running))
+	}
+	if r.plan == c.plans {
+		c.drop(p, r)
+	}
+	c.running = append(c.running[:i], c.running[i+1:]...)
+	c.name(r, min(r.computed, c.known(r)))
+	r.former = append(r.former[:0], r.held[:r.named]...)
+	c.release(r)
+	r.computed, r.state = 0, preempted
+	c.waiting.pushFront(s)
+	p.lost++
+	if d := p.out.Detail; d != nil {
+		d.Lost = append(d.Lost, r.id)
+	}
+	return s
+}
+
+// drop takes r out of the pass that is being planned.
+func (c *Core) drop(p *pass, r *request) {
+	x := &p.flight.shares[r.planned]
+	x.dropped = true
+	p.flight.live--
+	p.budget += int(x.tokens)
+	r.computed -= int(x.tokens)
+	if x.samples {
+		r.target--
+	}
+	r.plan = -1
+}
+
+// release gives back all blocks of r, last to first.
+func (c *Core) release(r *request) {
+	for i := len(r.held) - 1; i >= 0; i-- {
+		c.blocks.letGo(r.held[i])
+	}
+	r.held, r.named = r.held[:0], 0
 }

@@ -1,16 +1,12 @@
 package vllm
 
 import (
-	"slices"
-
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // slot is a request's place in Core.requests. Slots are used again.
 type slot int32
-
-const none slot = -1
 
 // state is where a request stands.
 type state uint8
@@ -19,88 +15,52 @@ const (
 	gone      state = iota
 	waiting         // not admitted yet
 	preempted       // lost its place; waiting again
-	irregular       // running, and to be looked at in every pass
-	steady          // running and decoding: computed = length-1, allocated = length
+	running         // and to be looked at in every plan
+	steady          // running, and gains a token in every plan from since on
 )
 
-func (s state) String() string {
-	return [...]string{"gone", "waiting", "preempted", "irregular", "steady"}[s]
-}
-
-// request is a request and its block list. The list is, in order: the prompt's
-// full blocks (the first shared of them named by content, as nodes of path),
-// then promoted blocks that hold generated tokens, then perhaps a partial one.
+// request is a request with its blocks. What every pass looks at comes first.
+// While it is steady, target, computed and given stand for what they were before
+// plan since.
 type request struct {
-	id            sim.RequestID
-	input, output int // tokens
+	// target is the number of tokens whose value is known or will be when the
+	// passes in flight have ended; computed of them are computed by these passes.
+	target   int
+	computed int
+	input    int // prompt tokens
+	end      int // target once every token is sampled
+	given    int // tokens delivered
 
-	state state
-	queue queueID
-	prev  slot
-	next  slot
-	order uint64 // of admission; running is sorted by it
+	pass    int64    // of the latest token; -1 before the first
+	lastAt  sim.Time // its time
+	plan    int64    // the plan that planned speaks of
+	planned int32    // place in its shares
+	id      sim.RequestID
+	state   state
+	since   int64  // first plan in which it is steady
+	wake    int64  // plan in which it opens a block or samples its last token
+	order   uint64 // of admission; running is sorted by it
 
-	path   []prompt.NodeID
-	shared int // full prompt blocks named by content
-	full   int // full blocks: prompt's and promoted
-	part   bool
-
-	// While steady, length stands for the step base: the request is length +
-	// step - base long, the rest follows from that.
-	base      int64
-	length    int // prompt and generated tokens
-	computed  int // tokens whose KV is there; 0 after a preemption
-	allocated int // tokens covered by the blocks held
-	furthest  int // largest computed so far
-
-	wake int64 // step in which a steady request opens a block or ends
-
-	// own is the account of the full blocks that no other request can name:
-	// blocks shared.. of the list.
-	own span
-	// A request that holds a part of its last node stands in that node's list.
-	tail     prompt.NodeID
-	tailHeld int
-	tailPrev slot
-	tailNext slot
-
-	emitted   int64    // pass of the latest token, -1 before the first
-	emittedAt sim.Time // its time
-	planned   int64    // pass in which plan speaks of it
-	plan      share
+	// held are the blocks of the request, in order. A preempted request keeps the
+	// list in former, to find what is left of it.
+	held, former []blockID
+	path         []prompt.NodeID // names the first shared blocks by content
+	shared       int             // full prompt blocks named by content
+	named        int             // of held, those that can be found
+	furthest     int             // largest computed that passes with prompts got to
 }
 
-// share is what a pass computes for one request.
-type share struct {
-	total, prompt, prefix int // tokens; prefix of the prompt was there before
-}
-
-// init makes s the request r.
-func (s *request) init(r *sim.Request, cfg *Config) {
-	*s = request{
-		id: r.ID, input: r.InputTokens, output: r.OutputTokens,
-		state: waiting, prev: none, next: none,
-		full: int(r.Prompt.Blocks), length: r.InputTokens,
-		part: r.InputTokens%cfg.BlockTokens != 0,
-		own:  span{seg: noSeg}, tail: prompt.None,
-		emitted: -1, planned: -1,
+func (r *request) init(q *sim.Request, cfg *Config) {
+	*r = request{
+		id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
+		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1,
 	}
-	if cfg.PrefixCaching && !r.Prompt.Unique() {
-		s.shared = s.full
-		s.path = cfg.Tree.Full(&r.Prompt)
+	if cfg.PrefixCaching && !q.Prompt.Unique() {
+		per := cfg.Tree.PerNode()
+		r.shared = int(q.Prompt.Blocks)
+		r.path = q.Prompt.Nodes[:(r.shared+per-1)/per]
 	}
 }
-
-// entries is the number of blocks of the list.
-func (s *request) entries() int {
-	if s.part {
-		return s.full + 1
-	}
-	return s.full
-}
-
-// generated is the number of tokens generated so far.
-func (s *request) generated() int { return s.length - s.input }
 
 // take is a free slot.
 func (c *Core) take() slot {
@@ -109,68 +69,55 @@ func (c *Core) take() slot {
 		c.unused = c.unused[:n-1]
 		return s
 	}
-	if len(c.requests) == cap(c.requests) {
-		c.requests = slices.Grow(c.requests, 16+len(c.requests))
-	}
 	c.requests = append(c.requests, request{})
 	return slot(len(c.requests) - 1)
 }
 
-// queueID says which queue a request is in.
-type queueID uint8
-
-const (
-	noQueue queueID = iota
-	waitingQueue
-	runningQueue
-)
-
-// queue is a double-ended queue of requests, linked through them.
-type queue struct {
-	id    queueID
-	front slot
-	back  slot
-	len   int
+// line is a double-ended queue of requests.
+type line struct {
+	slots []slot // from first on
+	first int
 }
 
-func newQueue(id queueID) queue { return queue{id: id, front: none, back: none} }
+// slack is the room that is made in front of a line when there is none.
+const slack = 64
 
-func (c *Core) pushBack(q *queue, s slot) {
-	r := &c.requests[s]
-	r.queue, r.prev, r.next = q.id, q.back, none
-	if q.back == none {
-		q.front = s
-	} else {
-		c.requests[q.back].next = s
+func (l *line) len() int    { return len(l.slots) - l.first }
+func (l *line) front() slot { return l.slots[l.first] }
+
+func (l *line) pushBack(s slot) {
+	if l.first > slack && l.first > len(l.slots)/2 {
+		n := copy(l.slots[slack:], l.slots[l.first:])
+		l.slots, l.first = l.slots[:slack+n], slack
 	}
-	q.back = s
-	q.len++
+	l.slots = append(l.slots, s)
 }
 
-func (c *Core) pushFront(q *queue, s slot) {
-	r := &c.requests[s]
-	r.queue, r.prev, r.next = q.id, none, q.front
-	if q.front == none {
-		q.back = s
-	} else {
-		c.requests[q.front].prev = s
+func (l *line) pushFront(s slot) {
+	if l.first == 0 {
+		n := len(l.slots)
+		l.slots = append(l.slots, make([]slot, slack)...)
+		copy(l.slots[slack:], l.slots[:n])
+		l.first = slack
 	}
-	q.front = s
-	q.len++
+	l.first--
+	l.slots[l.first] = s
 }
 
-func (c *Core) remove(q *queue, s slot) {
-	r := &c.requests[s]
-	if r.prev == none {
-		q.front = r.next
-	} else {
-		c.requests[r.prev].next = r.next
+func (l *line) popFront() {
+	l.first++
+	if l.first == len(l.slots) {
+		l.slots, l.first = l.slots[:0], 0
 	}
-	if r.next == none {
-		q.back = r.prev
-	} else {
-		c.requests[r.next].prev = r.prev
+}
+
+// remove takes s out, wherever it stands.
+func (l *line) remove(s slot) {
+	for i := l.first; i < len(l.slots); i++ {
+		if l.slots[i] == s {
+			copy(l.slots[l.first+1:], l.slots[l.first:i])
+			l.popFront()
+			return
+		}
 	}
-	r.queue, r.prev, r.next = noQueue, none, none
-	q.len--
 }

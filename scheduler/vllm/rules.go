@@ -1,13 +1,16 @@
 package vllm
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// Rules chooses, rule by rule, between the reference simulator (false, 0) and
-// the scheduler of vLLM 0.19 as it is. The fields are the rows of calibration.md
-// part 1, in its order.
+// Rules chooses, rule by rule, between vLLM's own scheduler and the reference
+// simulator (false, 0). The releases of vLLM that are known here are the rows
+// of releases; each is a value of Rules.
 //
-// The package vllm is the reference's scheduler. Any other choice is made by the
-// package actual, which follows each rule as it is set here.
+// Rules that are all as in the reference are followed by the package reference;
+// any other choice is followed by this one, each rule as it is set.
 type Rules struct {
 	// MixedStep runs prompt chunks and decodes in one forward pass of one
 	// duration; otherwise prefill comes first, then decode, each with its own.
@@ -47,7 +50,21 @@ type Rules struct {
 	FirstTokenFree bool
 }
 
-// Rules019 are the scheduler of vLLM 0.19 with asynchronous scheduling.
+// release is a release of vLLM with the rules of its scheduler.
+type release struct {
+	name  string
+	rules Rules
+}
+
+// releases lists the releases that are known, the oldest first. A release that
+// changes one rule starts from the rules of the one before it.
+func releases() []release {
+	return []release{
+		{"vllm-0.19", Rules019()},
+	}
+}
+
+// Rules019 returns the rules of vLLM 0.19 with asynchronous scheduling.
 func Rules019() Rules {
 	return Rules{
 		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
@@ -56,24 +73,33 @@ func Rules019() Rules {
 	}
 }
 
-// Reference says that every choice is the reference's.
+// Reference reports whether every choice is the reference's.
 func (r Rules) Reference() bool { return r == Rules{} }
 
-// Profiles names the sets of rules that users may ask for.
-func Profiles() []string { return []string{"reference", "vllm-0.19"} }
-
-// ParseProfile is the set of rules of the given name.
-func ParseProfile(name string) (Rules, error) {
-	switch name {
-	case "reference", "":
-		return Rules{}, nil
-	case "vllm-0.19":
-		return Rules019(), nil
+// Profiles returns the names of the sets of rules that users may ask for.
+func Profiles() []string {
+	names := []string{"reference"}
+	for _, r := range releases() {
+		names = append(names, r.name)
 	}
-	return Rules{}, fmt.Errorf("scheduler_profile is %q, want reference or vllm-0.19", name)
+	return names
 }
 
-// usable is the number of blocks of the pool that requests can have.
+// ParseProfile returns the set of rules of the given name; "" is the
+// reference's.
+func ParseProfile(name string) (Rules, error) {
+	if name == "reference" || name == "" {
+		return Rules{}, nil
+	}
+	for _, r := range releases() {
+		if r.name == name {
+			return r.rules, nil
+		}
+	}
+	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
+}
+
+// usable returns the number of blocks of the pool that requests can have.
 func (c *Config) usable() int {
 	if c.Rules.NullBlock {
 		return c.Blocks - 1
@@ -81,7 +107,7 @@ func (c *Config) usable() int {
 	return c.Blocks
 }
 
-// lastToken is 1 when the last token of an answer needs a place in a block.
+// lastToken returns 1 when the last token of an answer needs a place in a block.
 func (c *Config) lastToken() int {
 	if c.Rules.WholeAllocation {
 		return 0

@@ -1,0 +1,122 @@
+package vllm
+
+import "github.com/replay-llm/replay/scheduler"
+
+// planWaiting admits requests from the head of the line.
+func (c *Core) planWaiting(p *pass) {
+	for c.waiting.len() > 0 && !c.crowded() && p.lost == 0 {
+		if p.budget == 0 && c.rules.BudgetGate || !c.admit(p) {
+			return
+		}
+	}
+}
+
+// admit lets the head of the line in and gives it its first chunk, if there is
+// room for it. It reports whether there was.
+func (c *Core) admit(p *pass) bool {
+	s := c.waiting.front()
+	r := &c.requests[s]
+	hits := c.lookup(r)
+	cached := min(hits<<c.shift, c.findable(r))
+	want := r.target - cached
+	if limit := c.rules.LongPrefillTokens; limit > 0 {
+		want = min(want, limit)
+	}
+	if want > p.budget && !c.cfg.ChunkedPrefill {
+		return false
+	}
+	want = min(want, p.budget)
+	if want == 0 && cached < r.target {
+		return false
+	}
+	if c.rules.AdmitIdle && !c.roomFor(r, hits, cached+want) {
+		return false
+	}
+	c.claim(r, hits)
+	for !c.cover(r, cached+want) {
+		if len(c.running) == 0 {
+			c.former(r)
+			return false
+		}
+		c.preempt(p)
+	}
+	c.remove(s)
+	r.state, r.computed = running, cached
+	c.running = append(c.running, s)
+	c.calm.lively = append(c.calm.lively, s)
+	c.admitted++
+	r.order = c.admitted
+	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{Request: r.id, Reused: min(cached, r.input)})
+	c.schedule(p, s, want)
+	return !(want == 0 && p.budget == 0)
+}
+
+// remove takes s from the line; those preempted for it stand in front of it.
+func (c *Core) remove(s slot) {
+	if c.waiting.front() == s {
+		c.waiting.popFront()
+		return
+	}
+	c.waiting.remove(s)
+}
+
+// findable is the number of tokens of r that may be found cached at most.
+func (c *Core) findable(r *request) int {
+	if c.rules.RecomputeLast {
+		return r.target - 1
+	}
+	return r.input
+}
+
+// lookup is the number of r's first blocks that are cached.
+func (c *Core) lookup(r *request) int {
+	if !c.cfg.PrefixCaching {
+		return 0
+	}
+	most := c.findable(r)
+	if c.rules.RecomputeLast {
+		most >>= c.shift
+	} else {
+		most = (most + c.mask) >> c.shift
+	}
+	n := 0
+	for n < most && c.blocks.find(r, n) != noBlock {
+		n++
+	}
+	return n
+}
+
+// roomFor says that r, whose first blocks are cached, can be admitted with the
+// given number of its tokens computed, and that all of its tokens would fit.
+func (c *Core) roomFor(r *request, hits, tokens int) bool {
+	need := c.need(r, tokens)
+	if c.rules.ReserveWhole {
+		need = max(need, (r.target+c.mask)>>c.shift)
+	}
+	if need-hits > c.blocks.free {
+		return false
+	}
+	idle := 0
+	for i := range hits {
+		if c.blocks.idle(c.blocks.find(r, i)) {
+			idle++
+		}
+	}
+	return need-hits+idle <= c.blocks.free
+}
+
+// claim makes r a holder of its first blocks, which are cached.
+func (c *Core) claim(r *request, hits int) {
+	for i := range hits {
+		b := c.blocks.find(r, i)
+		c.blocks.hold(b)
+		r.held = append(r.held, b)
+	}
+	r.named = hits
+}
+
+// former gives back what r took in vain.
+func (c *Core) former(r *request) {
+	r.former = append(r.former[:0], r.held[:r.named]...)
+	c.release(r)
+}

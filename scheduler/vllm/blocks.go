@@ -1,0 +1,192 @@
+package vllm
+
+import "slices"
+
+// blockID is a KV block's place in the pool.
+type blockID int32
+
+const noBlock blockID = -1
+
+// unnamed is the key of a block that nobody can find.
+const unnamed int64 = -1
+
+// block is one KV block.
+type block struct {
+	older, newer blockID // in the queue of blocks that nobody holds
+	holders      int32
+	// key says what the block holds: a place in the tree of prompts, or what only
+	// one request can name (below unnamed), or unnamed.
+	key int64
+}
+
+// blocks is the pool: a queue of blocks that nobody holds, the one to be taken
+// next in front.
+type blocks struct {
+	all     []block
+	fresh   int // blocks never used, which stand in front of all others
+	first   blockID
+	last    blockID
+	plain   []blockID // blocks without a name, where these go first
+	split   bool      // they do
+	free    int       // blocks that nobody holds
+	cached  int       // of these, the ones that can be found
+	usable  int
+	perNode int
+	found   [][]blockID // by place in the tree, in pages: 1 + a block that holds it
+}
+
+// leastGrowth is the number of blocks by which a pool grows at least.
+const leastGrowth = 1 << 12
+
+// pageBlocks is the number of places of a page of blocks.found.
+const pageBlocks = 1024
+
+func (p *blocks) init(cfg *Config) {
+	usable := cfg.usable()
+	*p = blocks{fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock, split: !cfg.Rules.OneQueue, perNode: cfg.Tree.PerNode()}
+}
+
+// active is the number of blocks that are held.
+func (p *blocks) active() int { return p.usable - p.free }
+
+// idle says that nobody holds b.
+func (p *blocks) idle(b blockID) bool { return p.all[b].holders == 0 }
+
+// take takes the next block. There must be one.
+func (p *blocks) take(e *events) blockID {
+	p.free--
+	if p.fresh > 0 {
+		p.fresh--
+		if len(p.all) == cap(p.all) {
+			p.all = slices.Grow(p.all, min(p.fresh+1, max(len(p.all), leastGrowth)))
+		}
+		p.all = append(p.all, block{older: noBlock, newer: noBlock, holders: 1, key: unnamed})
+		return blockID(len(p.all) - 1)
+	}
+	if n := len(p.plain); n > 0 {
+		b := p.plain[n-1]
+		p.plain = p.plain[:n-1]
+		p.all[b].holders = 1
+		return b
+	}
+	b := p.first
+	p.unlink(b)
+	k := &p.all[b]
+	k.holders = 1
+	if k.key != unnamed {
+		e.removed(k.key)
+		k.key = unnamed
+		p.cached--
+	}
+	return b
+}
+
+func (p *blocks) unlink(b blockID) {
+	k := &p.all[b]
+	if k.older == noBlock {
+		p.first = k.newer
+	} else {
+		p.all[k.older].newer = k.newer
+	}
+	if k.newer == noBlock {
+		p.last = k.older
+	} else {
+		p.all[k.newer].older = k.older
+	}
+}
+
+// hold adds a holder to b, which can be found.
+func (p *blocks) hold(b blockID) {
+	k := &p.all[b]
+	if k.holders == 0 {
+		p.unlink(b)
+		p.free--
+		p.cached--
+	}
+	k.holders++
+}
+
+// letGo takes a holder from b; without any it joins the queue.
+func (p *blocks) letGo(b blockID) {
+	k := &p.all[b]
+	if k.holders--; k.holders > 0 {
+		return
+	}
+	p.free++
+	if k.key == unnamed && p.split {
+		p.plain = append(p.plain, b)
+		return
+	}
+	if k.key != unnamed {
+		p.cached++
+	}
+	k.older, k.newer = p.last, noBlock
+	if p.last == noBlock {
+		p.first = b
+	} else {
+		p.all[p.last].newer = b
+	}
+	p.last = b
+}
+
+// name makes block i of r one that can be found, and reports it, unless there is
+// one of equal content already.
+func (p *blocks) name(r *request, i int) bool {
+	key := p.key(r, i)
+	if key >= 0 {
+		at := p.place(key)
+		if *at != 0 && p.all[*at-1].key == key {
+			return false
+		}
+		*at = r.held[i] + 1
+	}
+	p.all[r.held[i]].key = key
+	return true
+}
+
+// find is a block that holds block i of r, or noBlock.
+func (p *blocks) find(r *request, i int) blockID {
+	key := p.key(r, i)
+	if key < 0 {
+		if i < len(r.former) && p.all[r.former[i]].key == key {
+			return r.former[i]
+		}
+		return noBlock
+	}
+	page := int(key / pageBlocks)
+	if page >= len(p.found) || p.found[page] == nil {
+		return noBlock
+	}
+	if b := p.found[page][key%pageBlocks] - 1; b >= 0 && p.all[b].key == key {
+		return b
+	}
+	return noBlock
+}
+
+// place is where it is kept which block holds a place in the tree.
+func (p *blocks) place(key int64) *blockID {
+	page := int(key / pageBlocks)
+	for page >= len(p.found) {
+		p.found = append(p.found, nil)
+	}
+	if p.found[page] == nil {
+		p.found[page] = make([]blockID, pageBlocks)
+	}
+	return &p.found[page][key%pageBlocks]
+}
+
+// key says what block i of r holds.
+func (p *blocks) key(r *request, i int) int64 {
+	if i < r.shared {
+		return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
+	}
+	return ownKey(int64(r.id), i)
+}
+
+// ownKey names what only one request can find; content is its inverse.
+func ownKey(request int64, i int) int64 { return -2 - (request<<32 | int64(i)) }
+
+func content(key int64) (request int64, i int) {
+	own := -2 - key
+	return own >> 32, int(own & (1<<32 - 1))
+}

@@ -1,0 +1,179 @@
+package vllm
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// calm is the account of requests that are steady: they gain one token in every
+// pass and nothing else happens to them, so no pass looks at them. They wake when
+// they open a block, sample their last token or lose their place.
+type calm struct {
+	off     bool   // no request is ever steady
+	lively  []slot // running requests that are not steady, in order of admission
+	count   int    // steady requests
+	targets int64  // Σ (target - since) over them: at plan n they have targets + count·n tokens
+	// calendar lists who wakes in a plan, by its number modulo len. An entry is
+	// stale when the request is not steady or wakes in another plan.
+	calendar [][]slot
+
+	delivered int64    // the latest plan whose pass has ended
+	lastEnd   sim.Time // its end
+}
+
+func (k *calm) init(cfg *Config) {
+	r := &cfg.Rules
+	// Where a request can lose its place after it has been given tokens, or a
+	// planner looks at everyone, all are looked at.
+	k.off = cfg.Planner || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
+	k.calendar = make([][]slot, 2*cfg.BlockTokens)
+}
+
+// leave takes s from the lively ones; it stands far back.
+func (k *calm) leave(s slot) {
+	for i := len(k.lively) - 1; i >= 0; i-- {
+		if k.lively[i] == s {
+			k.lively = slices.Delete(k.lively, i, i+1)
+			return
+		}
+	}
+}
+
+// wake makes lively who is due in the plan that begins.
+func (c *Core) wake() {
+	bucket := &c.calm.calendar[int(c.plans)%len(c.calm.calendar)]
+	for _, s := range *bucket {
+		if r := &c.requests[s]; r.state == steady && r.wake == c.plans {
+			c.settle(s)
+			c.enter(s)
+		}
+	}
+	*bucket = (*bucket)[:0]
+}
+
+// enter puts s among the lively ones, in its place.
+func (c *Core) enter(s slot) {
+	all := append(c.calm.lively, s)
+	i := len(all) - 1
+	for ; i > 0 && c.requests[all[i-1]].order > c.requests[s].order; i-- {
+		all[i] = all[i-1]
+	}
+	all[i] = s
+	c.calm.lively = all
+}
+
+// settle writes out the numbers of s, which is steady no more. When the pass
+// before has not ended, its token is still to come.
+func (c *Core) settle(s slot) {
+	r := &c.requests[s]
+	n := c.plans - r.since
+	late := min(n, c.plans-1-c.calm.delivered)
+	c.calm.count--
+	c.calm.targets -= int64(r.target) - r.since
+	r.target += int(n)
+	r.computed += int(n)
+	r.given += int(n - late)
+	if n > late {
+		r.pass, r.lastAt = c.passes-1, c.calm.lastEnd
+	}
+	if late > 0 {
+		c.next.steady--
+		c.next.extra = append(c.next.extra, s)
+	}
+	r.state = running
+}
+
+// reserve takes the tokens of the steady requests from the budget. Where others
+// may have to take precedence over one of them, all become lively.
+func (c *Core) reserve(p *pass) {
+	if c.calm.count == 0 {
+		return
+	}
+	wants, singles := 0, 0
+	ahead := uint64(1) << 63 // order of the first request that wants several tokens
+	for _, s := range c.calm.lively {
+		r := &c.requests[s]
+		switch want := r.target - r.computed; {
+		case r.target == r.end:
+		case want == 1:
+			singles++
+			wants++
+		default:
+			wants += want
+			ahead = min(ahead, r.order)
+		}
+	}
+	if c.calm.count+wants <= p.budget || c.calm.count+singles <= p.budget && ahead > c.lastSteady() {
+		p.budget -= c.calm.count
+		return
+	}
+	for _, s := range c.running {
+		if c.requests[s].state == steady {
+			c.settle(s)
+		}
+	}
+	c.calm.lively = append(c.calm.lively[:0], c.running...)
+}
+
+// lastSteady is the order of the steady request that was admitted last.
+func (c *Core) lastSteady() uint64 {
+	for i := len(c.running) - 1; i >= 0; i-- {
+		if r := &c.requests[c.running[i]]; r.state == steady {
+			return r.order
+		}
+	}
+	return 0
+}
+
+// settleDown makes steady, from the next plan on, who has decoded in f and will
+// do nothing else for a while.
+func (c *Core) settleDown(f *flight) {
+	if c.calm.off {
+		return
+	}
+	found := false
+	for i := range f.shares {
+		x := &f.shares[i]
+		r := &c.requests[x.slot]
+		// Its second token at least, so that all to come are like each other.
+		if !x.samples || x.tokens != 1 || r.target < r.input+2 || r.state != running {
+			continue
+		}
+		calmFor := min(-r.computed&c.mask, r.end-1-r.target)
+		if calmFor < 1 {
+			continue
+		}
+		r.state, r.since = steady, c.plans+1
+		r.wake = r.since + int64(calmFor)
+		bucket := &c.calm.calendar[int(r.wake)%len(c.calm.calendar)]
+		*bucket = append(*bucket, x.slot)
+		c.calm.count++
+		c.calm.targets += int64(r.target) - r.since
+		found = true
+	}
+	if !found {
+		return
+	}
+	kept := c.calm.lively[:0]
+	for _, s := range c.calm.lively {
+		if c.requests[s].state == running {
+			kept = append(kept, s)
+		}
+	}
+	c.calm.lively = kept
+}
+
+// deliverSteady ends the pass f for those who have no share in it.
+func (c *Core) deliverSteady(f *flight, p *scheduler.Pass) {
+	n := f.steady + len(f.extra)
+	p.Tokens += n
+	p.Decoding += n
+	for _, s := range f.extra {
+		r := &c.requests[s]
+		r.given++
+		r.pass, r.lastAt = c.passes, p.End
+	}
+	c.calm.delivered, c.calm.lastEnd = f.plan, p.End
+}

@@ -1,0 +1,89 @@
+package vllm
+
+import "github.com/replay-llm/replay/scheduler"
+
+// deliver ends the pass f: its tokens become known, and requests that have all
+// of theirs leave.
+func (c *Core) deliver(f *flight, p *scheduler.Pass) {
+	c.deliverSteady(f, p)
+	ended := false
+	for i := range f.shares {
+		x := &f.shares[i]
+		if x.samples && !x.dropped {
+			ended = c.token(x.slot, p) || ended
+		}
+	}
+	if !ended {
+		return
+	}
+	c.running = c.present(c.running)
+	c.calm.lively = c.present(c.calm.lively)
+}
+
+// present are those of slots that have not ended.
+func (c *Core) present(slots []slot) []slot {
+	kept := slots[:0]
+	for _, s := range slots {
+		if c.requests[s].state != gone {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// token gives s one token and reports whether that was its last.
+func (c *Core) token(s slot, p *scheduler.Pass) (last bool) {
+	r := &c.requests[s]
+	r.given++
+	p.Tokens++
+	switch {
+	case r.given == 1:
+	case r.pass == c.passes-1:
+		p.Decoding++
+	default:
+		p.Gaps = append(p.Gaps, (p.End - r.lastAt).Max0())
+		if p.Detail != nil {
+			p.Detail.Resumed = append(p.Detail.Resumed, r.id)
+		}
+	}
+	r.pass, r.lastAt = c.passes, p.End
+	last = r.input+r.given == r.end
+	if r.given > 2 && !last {
+		return false
+	}
+	return c.mark(s, p, last)
+}
+
+// mark tells of a first, a second or a last token.
+func (c *Core) mark(s slot, p *scheduler.Pass, last bool) bool {
+	r := &c.requests[s]
+	if r.given == 2 {
+		p.Second = append(p.Second, r.id)
+		if !last {
+			return false
+		}
+	}
+	m := scheduler.Mark{Request: r.id, First: r.given == 1, Last: last, Tokens: r.given}
+	if last && c.cfg.Role == scheduler.Prefill {
+		m.Handoff = c.cfg.Transfer.Delay(r.input)
+	}
+	p.Marks = append(p.Marks, m)
+	if last {
+		c.finish(s)
+	}
+	return last
+}
+
+// finish lets go of a request that has all its tokens. It may have lost its
+// place while the last was in flight.
+func (c *Core) finish(s slot) {
+	r := &c.requests[s]
+	if r.state == preempted {
+		c.waiting.remove(s)
+	}
+	c.release(r)
+	r.state = gone
+	c.live--
+	c.unused = append(c.unused, s)
+	c.events.finished(r.id)
+}

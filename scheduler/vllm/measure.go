@@ -1,0 +1,105 @@
+package vllm
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// last fills p with the end of the pass, and with how much of it prompts are to
+// account for, if anybody wants to know.
+func (c *Core) last(step *timing.Step, p *scheduler.Pass) error {
+	clock := &c.cfg.Clock
+	if !c.rules.MixedStep {
+		prefill, decode, err := clock.Apart(step)
+		end := p.Start + sim.Time(prefill)
+		if p.Detail != nil {
+			p.Detail.PrefillEnd = end
+		}
+		p.End = end + sim.Time(decode)
+		return err
+	}
+	ms, err := clock.Step(step)
+	if err != nil {
+		return err
+	}
+	p.End = p.Start + sim.Time(ms)
+	if p.Detail == nil {
+		return nil
+	}
+	// Prompts account for what the pass takes more than its decodes alone would.
+	p.Detail.PrefillEnd = p.Start
+	if step.Mixed() {
+		alone := timing.Step{
+			Tokens: step.Decodes, Requests: step.Decodes, Context: step.Context,
+			Decodes: step.Decodes, DecodeLength: step.DecodeLength, Active: step.Active, Capacity: step.Capacity,
+		}
+		without := 0.0
+		if step.Decodes > 0 {
+			without, err = clock.Step(&alone)
+		}
+		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
+	}
+	return err
+}
+
+// measure adds up the work of a pass.
+func (c *Core) measure(f *flight) timing.Step {
+	s := timing.Step{Active: c.blocks.active() << c.shift, Capacity: c.cfg.Blocks << c.shift}
+	if n := c.calm.count; n > 0 {
+		context := c.calm.targets + int64(n)*c.plans
+		s.Tokens, s.Requests, s.Decodes = n, n, n
+		s.Context, s.DecodeLength = context, int(context)
+	}
+	decodeRole, counted := c.cfg.Role == scheduler.Decode, !c.rules.FirstTokenFree
+	for i := range f.shares {
+		x := &f.shares[i]
+		if x.dropped {
+			continue
+		}
+		if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
+			s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
+		}
+		input := int32(c.requests[x.slot].input)
+		switch {
+		case x.tokens == 0 || x.tokens == 1 && x.before >= input:
+			decode(&s, x)
+		case decodeRole: // the prompt's cache came over the network
+			if x.samples {
+				decode(&s, x)
+			}
+		default:
+			prefill(&s, x, input)
+			s.Tokens += int(x.tokens)
+			s.Requests++
+			s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
+			if x.samples && counted {
+				s.Decodes++
+				s.DecodeLength += int(x.target)
+				s.Context += int64(x.target)
+			}
+		}
+	}
+	if c.cfg.Role == scheduler.Prefill && !c.rules.MixedStep {
+		s.Decodes, s.DecodeLength = 0, 0
+	}
+	return s
+}
+
+// decode enters a request that computes the last of its tokens.
+func decode(s *timing.Step, x *share) {
+	s.Tokens++
+	s.Requests++
+	s.Context += int64(x.target)
+	s.Decodes++
+	s.DecodeLength += int(x.target)
+}
+
+// prefill enters prompt tokens of a request.
+func prefill(s *timing.Step, x *share, input int32) {
+	if x.before < input {
+		s.Prompts++
+		s.PromptReached += int(min(x.before+x.tokens, input))
+		s.PromptBefore += int(x.before)
+	}
+}

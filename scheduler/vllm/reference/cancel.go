@@ -1,0 +1,76 @@
+package reference
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+var _ scheduler.Canceler = (*Core)(nil)
+
+// Cancel takes a request out, wherever it stands.
+func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	p.Reset(now)
+	s := c.find(id)
+	if s == none {
+		return false
+	}
+	c.capture.begin(p)
+	r := &c.requests[s]
+	if r.state == steady {
+		c.settle(s, false)
+	}
+	c.fresh = slices.DeleteFunc(c.fresh, func(f slot) bool { return f == s })
+	c.release(s)
+	if c.offload != nil {
+		c.offload.leave(s)
+		c.offload.abandon(s)
+	}
+	c.capture.finished(r)
+	c.pool.disown(r)
+	switch r.queue {
+	case runningQueue:
+		c.remove(&c.running, s)
+		c.irregular--
+	case waitingQueue:
+		c.remove(&c.waiting, s)
+	}
+	r.state = gone
+	c.live--
+	c.unused = append(c.unused, s)
+	c.blocked = false
+	c.notes = c.notes[:0]
+	c.check()
+	c.detail(p, now)
+	return true
+}
+
+// find is the slot of a request, none when it is not here.
+func (c *Core) find(id sim.RequestID) slot {
+	for s := range c.requests {
+		if r := &c.requests[s]; r.id == id && r.state != gone {
+			return slot(s)
+		}
+	}
+	return none
+}
+
+// abandon lets what is being swapped in for s arrive for nobody.
+func (o *offload) abandon(s slot) {
+	for i := range o.swapIns {
+		if in := &o.swapIns[i]; in.slot == s {
+			in.slot = none
+		}
+	}
+}
+
+// parked is the number of requests that wait for a swap-in.
+func (o *offload) parked() (n int) {
+	for i := range o.swapIns {
+		if o.swapIns[i].slot != none {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,105 @@
+package reference
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// check holds the core's accounts against each other.
+func (c *Core) check() {
+	if !invariant.Enabled {
+		return
+	}
+	c.checkQueues()
+	if c.offload != nil {
+		c.offload.check()
+	} else {
+		c.checkPool()
+	}
+}
+
+func (c *Core) checkQueues() {
+	steadies, irregulars, n := 0, 0, 0
+	last := uint64(0)
+	for s := c.running.front; s != none; s = c.requests[s].next {
+		r := &c.requests[s]
+		n++
+		switch r.state {
+		case steady:
+			steadies++
+		case irregular:
+			irregulars++
+		default:
+			panic(fmt.Sprintf("running: request %d is %v", r.id, r.state))
+		}
+		if r.order <= last {
+			panic(fmt.Sprintf("running: request %d admitted as %d stands behind %d", r.id, r.order, last))
+		}
+		last = r.order
+	}
+	if steadies != c.steady || irregulars != c.irregular || n != c.running.len {
+		panic(fmt.Sprintf("running: %d steady + %d irregular = %d, want %d + %d = %d",
+			steadies, irregulars, n, c.steady, c.irregular, c.running.len))
+	}
+	parked := 0
+	if c.offload != nil {
+		parked = c.offload.parked()
+	}
+	if n+c.waiting.len+parked != c.live {
+		panic(fmt.Sprintf("%d running + %d waiting + %d parked != %d submitted and not finished",
+			n, c.waiting.len, parked, c.live))
+	}
+}
+
+func (c *Core) checkPool() {
+	p := &c.pool
+	idle := 0
+	for i := p.lru.oldest; i != noSeg; i = p.lru.at(i).younger {
+		s := p.lru.at(i)
+		if s.lo >= s.hi {
+			panic(fmt.Sprintf("block pool: segment of blocks %d to %d", s.lo, s.hi))
+		}
+		idle += int(s.hi - s.lo)
+	}
+	held := c.partials()
+	for _, q := range []queue{c.waiting, c.running} {
+		for s := q.front; s != none; s = c.requests[s].next {
+			held += int(c.requests[s].own.active)
+		}
+	}
+	used := 0
+	for i := range p.nodes.table {
+		n := &p.nodes.table[i]
+		if n.id == prompt.None {
+			continue
+		}
+		if n.active > n.resident || n.empty() {
+			panic(fmt.Sprintf("block pool: node %d holds %d active of %d cached blocks", n.id, n.active, n.resident))
+		}
+		used++
+		held += int(n.active)
+	}
+	if used != p.nodes.used {
+		panic(fmt.Sprintf("block pool: %d nodes, want %d", used, p.nodes.used))
+	}
+	if idle != p.inactive || p.free < 0 || p.free+idle+held != p.blocks {
+		panic(fmt.Sprintf("block pool: %d free + %d inactive + %d held != %d total (%d inactive counted)",
+			p.free, p.inactive, held, p.blocks, idle))
+	}
+}
+
+// partials is the number of partial blocks held. A request in line holds blocks
+// when it found too few to go on with.
+func (c *Core) partials() (n int) {
+	for _, q := range []queue{c.waiting, c.running} {
+		for s := q.front; s != none; s = c.requests[s].next {
+			r := &c.requests[s]
+			if r.state == steady && r.part || r.state != steady && c.held(r) > r.full {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,186 @@
+package reference
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// emit is the decode part of a pass: one token for every request whose tokens
+// are all computed, in order of admission (vllm-scheduler.md 3.3). It reports
+// whether a request ended.
+func (c *Core) emit(now, start sim.Time, p *scheduler.Pass) (ended bool, err error) {
+	p.End = start
+	length := c.steadyLen + int64(c.steady)*c.step
+	n := c.steady
+	c.ready = c.ready[:0]
+	for i, s := c.irregular, c.running.back; i > 0; i, s = i-1, c.requests[s].prev {
+		r := &c.requests[s] // irregular requests stand last
+		if r.computed >= r.length && r.generated() < r.output {
+			c.ready = append(c.ready, s)
+			n, length = n+1, length+int64(r.length)
+		}
+	}
+	if n == 0 {
+		c.fresh = c.fresh[:0]
+		return false, nil
+	}
+	if c.cfg.Role != scheduler.Prefill {
+		ms, err := c.decodeTime(n, length)
+		if err != nil {
+			return false, err
+		}
+		p.End = start + sim.Time(ms)
+	}
+	c.pass.emitting = true
+	c.wakeDue()
+	c.byOrder(c.ready)
+	for _, s := range c.ready {
+		if c.requests[s].state == irregular && c.token(s, p) {
+			ended = true
+		}
+	}
+	p.Tokens += c.steady
+	p.Decoding += c.steady
+	c.seconds(p)
+	if p.Tokens == 0 {
+		p.End = start
+	}
+	return ended, nil
+}
+
+// wakeDue makes irregular the steady requests that open a block or end in this
+// pass, and readies them.
+func (c *Core) wakeDue() {
+	for len(c.wakes) > 0 && c.wakes[0].step() <= c.step {
+		s, at := c.wakes[0].slot(), c.wakes[0].step()
+		c.wakes.pop()
+		r := &c.requests[s]
+		if r.state == steady && r.wake == at {
+			c.settle(s, false)
+			r.computed = r.length // this pass computes it, like every steady one
+			c.ready = append(c.ready, s)
+		}
+	}
+}
+
+// nextWake is the step in which the first steady request opens a block or ends.
+func (c *Core) nextWake() int64 {
+	for len(c.wakes) > 0 {
+		s, at := c.wakes[0].slot(), c.wakes[0].step()
+		if r := &c.requests[s]; r.state == steady && r.wake == at {
+			return at
+		}
+		c.wakes.pop()
+	}
+	return c.step
+}
+
+// settle makes a steady request irregular, with its numbers written out.
+// emitted says whether it has gained this pass's token.
+func (c *Core) settle(s slot, emitted bool) {
+	r := &c.requests[s]
+	c.steady--
+	c.steadyLen -= int64(r.length) - r.base
+	r.length += int(c.step - r.base)
+	r.emitted, r.emittedAt = c.passes-1, c.lastEnd
+	if emitted {
+		r.length++
+		c.account(r, c.pass.out)
+	}
+	r.computed, r.allocated = r.length-1, r.length
+	r.state = irregular
+	r.planned = c.passes
+	r.plan = share{total: 1}
+	c.irregular++
+}
+
+// settleAll makes every steady request irregular and unplanned.
+func (c *Core) settleAll() {
+	for s := c.running.front; s != none; s = c.requests[s].next {
+		if c.requests[s].state == steady {
+			c.settle(s, false)
+			c.requests[s].planned = -1
+		}
+	}
+}
+
+// token gives s one token, preempting others when the token opens a block and
+// none is left; s may be the one to go. It reports whether s ended.
+func (c *Core) token(s slot, p *scheduler.Pass) (ended bool) {
+	r := &c.requests[s]
+	for {
+		opens := r.length&(c.cfg.BlockTokens-1) == 0
+		if opens && r.part {
+			c.promote(s)
+		}
+		if !opens || c.open(s) {
+			break
+		}
+		r.part = false
+		if v := c.preempt(s); v == s || v == none {
+			return false
+		}
+	}
+	r.part = r.length&(c.cfg.BlockTokens-1) == 0 || r.part
+	r.length++
+	r.allocated = r.length
+	c.account(r, p)
+	if r.generated() < r.output {
+		return false
+	}
+	c.finish(s)
+	return true
+}
+
+// account writes s's new token into the pass.
+func (c *Core) account(r *request, p *scheduler.Pass) {
+	p.Tokens++
+	n := r.generated()
+	switch {
+	case n == 1:
+	case r.emitted == c.passes-1:
+		p.Decoding++
+	default:
+		p.Gaps = append(p.Gaps, (p.End - r.emittedAt).Max0())
+		if p.Detail != nil {
+			p.Detail.Resumed = append(p.Detail.Resumed, r.id)
+		}
+	}
+	r.emitted, r.emittedAt = c.passes, p.End
+	if n == 2 {
+		p.Second = append(p.Second, r.id)
+	}
+	if first, last := n == 1, n == r.output; first || last {
+		m := scheduler.Mark{Request: r.id, First: first, Last: last, Tokens: n}
+		if last && c.cfg.Role == scheduler.Prefill {
+			m.Handoff = c.cfg.Transfer.Delay(r.input)
+		}
+		p.Marks = append(p.Marks, m)
+	}
+}
+
+// seconds lists the second tokens of requests that were fresh and are steady.
+func (c *Core) seconds(p *scheduler.Pass) {
+	for _, s := range c.fresh {
+		if r := &c.requests[s]; r.state == steady && r.base <= c.step {
+			p.Second = append(p.Second, r.id)
+		}
+	}
+	c.fresh = c.fresh[:0]
+}
+
+// finish frees everything s holds and forgets it.
+func (c *Core) finish(s slot) {
+	r := &c.requests[s]
+	c.release(s)
+	if c.offload != nil {
+		c.offload.leave(s)
+	}
+	c.capture.finished(r)
+	c.pool.disown(r)
+	c.remove(&c.running, s)
+	r.state = gone
+	c.irregular--
+	c.live--
+	c.unused = append(c.unused, s)
+}

@@ -1,0 +1,112 @@
+package reference
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// entry is what a pass planned for one request, as planners and details tell
+// it.
+type entry struct {
+	slot   slot
+	id     sim.RequestID
+	share  share
+	prompt int // prompt length
+	length int // prompt and generated tokens when it was planned
+}
+
+// noting says that someone wants to know what is planned for each request.
+func (c *Core) noting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
+
+// note keeps what the pass planned for s.
+func (c *Core) note(s slot) {
+	if c.noting() {
+		r := &c.requests[s]
+		c.notes = append(c.notes, entry{s, r.id, r.plan, r.input, r.length})
+	}
+}
+
+// unnote forgets what was planned for s, which lost its place.
+func (c *Core) unnote(s slot) {
+	for i := len(c.notes) - 1; i >= 0; i-- {
+		if c.notes[i].slot == s {
+			c.notes = append(c.notes[:i], c.notes[i+1:]...)
+			return
+		}
+	}
+}
+
+// Snapshot is what a planner sees of the latest pass (vllm-scheduler.md 4.5).
+// The core must have been made with Config.Planner.
+func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
+	var s scheduler.Snapshot
+	var prompts, contexts, queued, lost scheduler.Welford
+	for i := range c.notes {
+		e := &c.notes[i]
+		if e.share.prompt > 0 {
+			s.Prefill.Requests++
+			s.Prefill.Sum += e.share.total
+			s.PrefillCached += e.share.prefix
+			prompts.Add(float64(e.prompt))
+			continue
+		}
+		s.Decode.Requests++
+		s.Decode.Sum += e.length
+		contexts.Add(float64(e.length))
+	}
+	for w := c.waiting.front; w != none; w = c.requests[w].next {
+		r := &c.requests[w]
+		if r.state == preempted {
+			s.QueuedDecode.Requests++
+			s.QueuedDecode.Sum += r.length
+			lost.Add(float64(r.length))
+			continue
+		}
+		s.QueuedPrefill.Requests++
+		s.QueuedPrefill.Sum += r.input
+		queued.Add(float64(r.input))
+	}
+	s.Prefill.Variance, s.Decode.Variance = prompts.Variance(), contexts.Variance()
+	s.QueuedPrefill.Variance, s.QueuedDecode.Variance = queued.Variance(), lost.Variance()
+	return s
+}
+
+// Progress yields the requests that have gained a token and not their last.
+func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	for s := c.running.front; s != none; s = c.requests[s].next {
+		r := &c.requests[s]
+		if r.state == steady {
+			yield(r.id, r.generated()+int(c.step-r.base), c.lastEnd)
+		} else if n := r.generated(); n > 0 {
+			yield(r.id, n, r.emittedAt)
+		}
+	}
+	for s := c.waiting.front; s != none; s = c.requests[s].next {
+		if r := &c.requests[s]; r.generated() > 0 {
+			yield(r.id, r.generated(), r.emittedAt)
+		}
+	}
+}
+
+// detail fills p.Detail, if there is one.
+func (c *Core) detail(p *scheduler.Pass, prefillEnd sim.Time) {
+	d := p.Detail
+	if d == nil {
+		return
+	}
+	d.PrefillEnd = prefillEnd
+	d.Running, d.Waiting = c.running.len, c.live-c.running.len
+	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.pool.active(), c.pool.inactive
+	if p.Count > 1 {
+		return
+	}
+	for i := range c.notes {
+		e := &c.notes[i]
+		again := max(0, e.share.total-e.share.prompt-1) // the latest token was never computed
+		if e.share.prompt > 0 || again > 0 {
+			d.Work = append(d.Work, scheduler.Work{
+				Request: e.id, Prefix: e.share.prefix, Prompt: e.share.prompt, Recomputed: again,
+			})
+		}
+	}
+}

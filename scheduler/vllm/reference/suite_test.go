@@ -1,0 +1,25 @@
+package reference_test
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/reference"
+)
+
+func suiteConfig(s schedulertest.Setup) vllm.Config {
+	c := plain(s.BlockTokens)
+	c.Tree, c.Blocks, c.MaxSeqs, c.MaxBatchedTokens = s.Tree, s.Blocks, s.MaxSeqs, s.MaxBatchedTokens
+	return c
+}
+
+func TestSuite(t *testing.T) {
+	schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return reference.New(suiteConfig(s)) })
+}
+
+// The twin is held to the same rules; its runs are one pass long.
+func TestTwinSuite(t *testing.T) {
+	schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return newNaive(suiteConfig(s)) })
+}
