@@ -15,6 +15,15 @@ func (r Role) String() string {
 	return [...]string{"aggregated", "prefill", "decode"}[r]
 }
 
+// Stage returns the place of the role's pool among those that a request passes
+// through: 0 where it enters the cluster, 1 for decode.
+func (r Role) Stage() int {
+	if r == Decode {
+		return 1
+	}
+	return 0
+}
+
 // Transfer is the link over which a prefill worker hands a KV cache over.
 type Transfer struct {
 	GBPerSecond   float64 // 10^9 bytes per second; 0: the transfer takes no time

@@ -2,7 +2,7 @@
 // for continuous integration.
 //
 // Read budget.go (one budget), file.go (the file they are in, which cmd/replay reads), judge.go (a run
-// against it), update.go, then text.go, which says the
+// against it), update.go, then text.go, which phrases the
 // outcome.
 package budget
 
@@ -81,11 +81,11 @@ func (b *Budget) parseChange(text string, bad error) error {
 	return nil
 }
 
-// needsBaseline says that the budget is about a change.
+// needsBaseline reports whether the budget is about a change.
 func (b *Budget) needsBaseline() bool { return b.kind == relative }
 
-// allowed is the least and the largest value that the budget lets pass.
-func (b *Budget) allowed(baseline float64) (least, most float64) {
+// allowedRange is the least and the largest value that the budget lets pass.
+func (b *Budget) allowedRange(baseline float64) (least, most float64) {
 	switch b.kind {
 	case atMost:
 		return math.Inf(-1), b.limit
@@ -96,11 +96,11 @@ func (b *Budget) allowed(baseline float64) (least, most float64) {
 	if b.percent {
 		unit = math.Abs(baseline) / 100
 	}
-	return baseline - scale(b.down, unit), baseline + scale(b.up, unit)
+	return baseline - scaleUnit(b.down, unit), baseline + scaleUnit(b.up, unit)
 }
 
-// scale is by·unit; as far as it likes stays so, even from 0.
-func scale(by, unit float64) float64 {
+// scaleUnit is by·unit; as far as it likes stays so, even from 0.
+func scaleUnit(by, unit float64) float64 {
 	if math.IsInf(by, 1) {
 		return by
 	}

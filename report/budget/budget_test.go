@@ -27,7 +27,7 @@ func TestBudgets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		least, most := b.allowed(c.baseline)
+		least, most := b.allowedRange(c.baseline)
 		for _, v := range c.pass {
 			if v < least || v > most {
 				t.Errorf("%s of %v: %v exceeds %v to %v", c.text, c.baseline, v, least, most)

@@ -6,7 +6,7 @@ type File struct {
 	// Command is the command line of the run, without the program; empty when
 	// the run is to be given.
 	Command []string
-	// Exact says that requests must go the very ways of the baseline.
+	// Exact reports whether requests must go the very ways of the baseline.
 	Exact    bool
 	Budgets  []Budget
 	Baseline *Baseline // nil before the first update

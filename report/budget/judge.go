@@ -27,7 +27,7 @@ func Load(path string) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Run{Name: path, Values: numbers(report)}, nil
+		return &Run{Name: path, Values: reportNumbers(report)}, nil
 	}
 	run, err := rundir.Open(path)
 	if err != nil {
@@ -37,10 +37,10 @@ func Load(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Run{Name: path, Lifecycles: run.Lifecycles, Values: numbers(report)}, nil
+	return &Run{Name: path, Lifecycles: run.Lifecycles, Values: reportNumbers(report)}, nil
 }
 
-func numbers(r *collector.Report) map[string]float64 { return diff.Numbers(r.Fields()) }
+func reportNumbers(r *collector.Report) map[string]float64 { return diff.Numbers(r.Fields()) }
 
 // Outcome is what a check came to.
 type Outcome struct {
@@ -60,7 +60,7 @@ type Line struct {
 	Exceeded    bool
 }
 
-// Change says whether requests went other ways than in the baseline.
+// Change reports whether requests went other ways than in the baseline.
 type Change uint8
 
 const (
@@ -87,7 +87,7 @@ func (f *File) Judge(run *Run) (*Outcome, error) {
 		if b.needsBaseline() && !l.HasBaseline {
 			return nil, fmt.Errorf("%s:%d: %s: no baseline, want replay check --update first", f.Path, b.Line, b.Key)
 		}
-		l.Least, l.Most = b.allowed(l.Baseline)
+		l.Least, l.Most = b.allowedRange(l.Baseline)
 		l.Exceeded = !(l.Value >= l.Least && l.Value <= l.Most)
 		o.Lines = append(o.Lines, l)
 	}
@@ -111,5 +111,5 @@ func (o *Outcome) Exceeded() int {
 	return n
 }
 
-// Behaves says that requests went the ways they must.
+// Behaves reports whether requests went the ways they must.
 func (o *Outcome) Behaves() bool { return !o.File.Exact || o.Changed != Changed }

@@ -24,9 +24,9 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		}
 		baseline, change := "-", "-"
 		if l.HasBaseline {
-			baseline, change = short(l.Baseline), l.change()
+			baseline, change = shortNumber(l.Baseline), l.changeText()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Key, l.Text, baseline, short(l.Value), change, verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Key, l.Text, baseline, shortNumber(l.Value), change, verdict)
 	}
 	t.Flush() // a buffer takes everything
 	if o.File.Exact || o.Changed != Unknown {
@@ -36,16 +36,16 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return err
 }
 
-// short is a number as people read it.
-func short(v float64) string {
+// shortNumber is a number as people read it.
+func shortNumber(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return number(v)
+		return formatNumber(v)
 	}
 	return strconv.FormatFloat(v, 'g', 7, 64)
 }
 
-// change is how far the value is from its baseline.
-func (l *Line) change() string {
+// changeText is how far the value is from its baseline.
+func (l *Line) changeText() string {
 	d := l.Value - l.Baseline
 	switch {
 	case d == 0:
@@ -56,16 +56,16 @@ func (l *Line) change() string {
 	return fmt.Sprintf("%+.4g (%+.2f%%)", d, 100*d/math.Abs(l.Baseline))
 }
 
-// Message says in one line how a budget is exceeded.
+// Message returns one line on how a budget is exceeded.
 func (l *Line) Message() string {
-	text := fmt.Sprintf("%s is %s", l.Key, number(l.Value))
+	text := fmt.Sprintf("%s is %s", l.Key, formatNumber(l.Value))
 	if l.HasBaseline {
-		text += fmt.Sprintf(", was %s: %s", number(l.Baseline), l.change())
+		text += fmt.Sprintf(", was %s: %s", formatNumber(l.Baseline), l.changeText())
 	}
 	return text + ", budget " + l.Text
 }
 
-// changedMessage says what it means that requests went other ways.
+// changedMessage explains what it means that requests were served otherwise than in the baseline.
 const changedMessage = "requests went other ways than in the baseline; replay diff says which, replay check --update takes them over"
 
 // WriteGitHub writes a workflow command for each budget exceeded, which GitHub
@@ -74,7 +74,7 @@ func (o *Outcome) WriteGitHub(w io.Writer) error {
 	var b bytes.Buffer
 	for i := range o.Lines {
 		if l := &o.Lines[i]; l.Exceeded {
-			fmt.Fprintf(&b, "::error file=%s,line=%d,title=%s::%s\n", property(o.File.Path), l.Line, property("budget of "+l.Key+" exceeded"), data(l.Message()))
+			fmt.Fprintf(&b, "::error file=%s,line=%d,title=%s::%s\n", escapeProperty(o.File.Path), l.Line, escapeProperty("budget of "+l.Key+" exceeded"), escapeData(l.Message()))
 		}
 	}
 	if o.Changed == Changed {
@@ -82,19 +82,19 @@ func (o *Outcome) WriteGitHub(w io.Writer) error {
 		if o.File.Exact {
 			level = "error"
 		}
-		fmt.Fprintf(&b, "::%s file=%s,title=behaviour changed::%s\n", level, property(o.File.Path), data(changedMessage))
+		fmt.Fprintf(&b, "::%s file=%s,title=behaviour changed::%s\n", level, escapeProperty(o.File.Path), escapeData(changedMessage))
 	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-// data and property escape what workflow commands give a meaning to.
-func data(s string) string {
+// escapeData and property escape what workflow commands give a meaning to.
+func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }
 
-func property(s string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(s))
+func escapeProperty(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(s))
 }
 
 type testSuites struct {

@@ -40,14 +40,14 @@ func baselineText(run *Run) string {
 	b.WriteString("  values:\n")
 	for _, key := range slices.Sorted(maps.Keys(run.Values)) {
 		if !summary.IsWall(key) {
-			fmt.Fprintf(&b, "    %s: %s\n", key, number(run.Values[key]))
+			fmt.Fprintf(&b, "    %s: %s\n", key, formatNumber(run.Values[key]))
 		}
 	}
 	return b.String()
 }
 
-// number writes v so that it reads back the same; whole numbers without a point.
-func number(v float64) string {
+// formatNumber writes v so that it reads back the same; whole numbers without a point.
+func formatNumber(v float64) string {
 	return strings.TrimSuffix(string(collector.AppendFloat(nil, v)), ".0")
 }
 

@@ -27,7 +27,7 @@ type Diff struct {
 	Compared int       `json:"metrics_compared"`
 	Metrics  []Metric  `json:"metrics"`  // that differ
 	Requests *Requests `json:"requests"` // nil unless both sides have them
-	// FirstPass is where the schedules part, once FindPass was told of the passes.
+	// FirstPass is where the schedules part, once FindPass has been called.
 	FirstPass *passes.Parting `json:"first_pass"`
 	NoPass    string          `json:"first_pass_unknown,omitempty"` // why that is not known
 }
@@ -48,23 +48,23 @@ type Metric struct {
 	Share  float64 `json:"percent"` // of A; 0 when A is 0
 }
 
-// Compare says in what b differs from a.
+// Compare returns the differences of b from a.
 func Compare(a, b *Side, o Options) *Diff {
 	d := &Diff{A: a.Name, B: b.Name, Settings: []Setting{}, Metrics: []Metric{}}
 	if a.Run != nil && b.Run != nil {
-		d.settings(a, b)
+		d.compareSettings(a, b)
 	}
-	d.metrics(a, b, o.Tolerance)
+	d.compareMetrics(a, b, o.Tolerance)
 	if a.HasFiles && b.HasFiles {
 		d.Requests = compareRequests(a.Rows, b.Rows, o.Top)
 	}
-	d.Same = len(d.Metrics) == 0 && (d.Requests == nil || d.Requests.same())
+	d.Same = len(d.Metrics) == 0 && (d.Requests == nil || d.Requests.areSame())
 	return d
 }
 
-// Parts says that something else happened to requests, so that there is a first
+// Parts reports whether something else happened to requests, so that there is a first
 // pass that differs.
-func (d *Diff) Parts() bool { return d.Requests != nil && !d.Requests.same() }
+func (d *Diff) Parts() bool { return d.Requests != nil && !d.Requests.areSame() }
 
 // FindPass looks for the first pass at which the schedules of a and b part, in
 // the passes of both.
@@ -87,8 +87,8 @@ func (d *Diff) FindPass(a, b *Side, passesA, passesB []passes.Pass) {
 	}
 }
 
-func (d *Diff) settings(a, b *Side) {
-	inA, inB := a.settings(), b.settings()
+func (d *Diff) compareSettings(a, b *Side) {
+	inA, inB := a.settingsByKey(), b.settingsByKey()
 	all := maps.Clone(inA)
 	maps.Copy(all, inB)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -98,9 +98,9 @@ func (d *Diff) settings(a, b *Side) {
 	}
 }
 
-// metrics compares the numbers that both reports have. Real times are left out:
+// compareMetrics compares the numbers that both reports have. Real times are left out:
 // they differ from run to run.
-func (d *Diff) metrics(a, b *Side, tolerance float64) {
+func (d *Diff) compareMetrics(a, b *Side, tolerance float64) {
 	inA, inB := Numbers(a.Report.Fields()), Numbers(b.Report.Fields())
 	for _, key := range slices.SortedFunc(maps.Keys(inA), strings.Compare) {
 		y, ok := inB[key]

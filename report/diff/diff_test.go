@@ -111,7 +111,7 @@ func TestReportAlone(t *testing.T) {
 
 // Settings that one side has alone are one line for each group.
 func TestFolded(t *testing.T) {
-	got := folded([]Setting{
+	got := foldSettings([]Setting{
 		{"router", "1", "2"}, {"router_config.a", "", "1"}, {"router_config.b.c", "", "2"}, {"router_config.d", "1", "2"},
 		{"scale.0.at", "5", ""}, {"scale.0.workers", "2", ""}, {"seed", "", "3"}, {"trace.path", "", "x"},
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Requests says how the requests of two runs differ. They are joined by session
+// Requests is how the requests of two runs differ. They are joined by session
 // and turn.
 type Requests struct {
 	Joined  int      `json:"joined"`
@@ -20,7 +20,7 @@ type Requests struct {
 	Most    []Moved  `json:"moved_most"` // by end-to-end latency, largest first
 }
 
-func (r *Requests) same() bool { return r.Moved == 0 && r.OnlyA == 0 && r.OnlyB == 0 }
+func (r *Requests) areSame() bool { return r.Moved == 0 && r.OnlyA == 0 && r.OnlyB == 0 }
 
 // Parting is the earliest instant at which the runs differ.
 type Parting struct {
@@ -31,7 +31,7 @@ type Parting struct {
 	B       string  `json:"b"`
 }
 
-// Name says which request is meant.
+// Name returns a text that identifies the request.
 type Name struct {
 	ID      int    `json:"id"` // in A, or in B when it is not there
 	Session string `json:"session"`
@@ -84,17 +84,17 @@ func compareRequests(a, b []requests.Row, top int) *Requests {
 		j, ok := inB[k]
 		if !ok {
 			d.OnlyA++
-			d.part(float64(a[i].Arrival), Parting{Request: nameOf(&a[i]), What: "arrival", A: "arrives", B: "is not there"})
+			d.noteFirstDifference(float64(a[i].Arrival), Parting{Request: nameOf(&a[i]), What: "arrival", A: "arrives", B: "is not there"})
 			continue
 		}
 		delete(inB, k)
 		d.Joined++
-		d.compare(&a[i], &b[j])
+		d.compareRows(&a[i], &b[j])
 	}
 	d.OnlyB = len(inB)
 	for i := range b { // in order, not as the map has it
 		if j, ok := inB[key{b[i].Session, b[i].Turn}]; ok && int(j) == i {
-			d.part(float64(b[i].Arrival), Parting{Request: nameOf(&b[i]), What: "arrival", A: "is not there", B: "arrives"})
+			d.noteFirstDifference(float64(b[i].Arrival), Parting{Request: nameOf(&b[i]), What: "arrival", A: "is not there", B: "arrives"})
 		}
 	}
 	slices.SortStableFunc(d.Most, func(x, y Moved) int { return cmp.Compare(y.change, x.change) })
@@ -102,33 +102,33 @@ func compareRequests(a, b []requests.Row, top int) *Requests {
 	return d
 }
 
-// part notes a difference if it is the earliest.
-func (d *Requests) part(at float64, p Parting) {
+// noteFirstDifference notes a difference if it is the earliest.
+func (d *Requests) noteFirstDifference(at float64, p Parting) {
 	if d.Parting == nil || at < d.Parting.AtMS {
 		p.AtMS = at
 		d.Parting = &p
 	}
 }
 
-// compare looks for the first thing that happened otherwise to a request.
-func (d *Requests) compare(a, b *requests.Row) {
-	if alike(a, b) {
+// compareRows looks for the first thing that happened otherwise to a request.
+func (d *Requests) compareRows(a, b *requests.Row) {
+	if haveSameEvents(a, b) {
 		return
 	}
-	for _, s := range steps() {
+	for _, s := range listSteps() {
 		x, y := s.value(a), s.value(b)
 		if x == y {
 			continue
 		}
 		d.Moved++
-		d.part(earlier(s.at(a), s.at(b)), Parting{Request: nameOf(a), What: s.what, A: x, B: y})
-		d.Most = append(d.Most, moved(a, b))
+		d.noteFirstDifference(earlierTime(s.at(a), s.at(b)), Parting{Request: nameOf(a), What: s.what, A: x, B: y})
+		d.Most = append(d.Most, movedText(a, b))
 		return
 	}
 }
 
-// alike says that the same happened to both, without putting it into words.
-func alike(a, b *requests.Row) bool {
+// haveSameEvents reports whether the same happened to both, without putting it into words.
+func haveSameEvents(a, b *requests.Row) bool {
 	same := func(x, y requests.MS) bool { return x == y || !x.Known() && !y.Known() }
 	return same(a.Arrival, b.Arrival) && same(a.Admit, b.Admit) && same(a.First, b.First) &&
 		same(a.Second, b.Second) && same(a.Last, b.Last) &&
@@ -136,10 +136,10 @@ func alike(a, b *requests.Row) bool {
 		a.Input == b.Input && a.Output == b.Output && a.Tokens == b.Tokens && a.Reused == b.Reused
 }
 
-func moved(a, b *requests.Row) Moved {
+func movedText(a, b *requests.Row) Moved {
 	m := Moved{
 		Request: nameOf(a), WorkerA: int(a.Worker), WorkerB: int(b.Worker),
-		E2EA: known(a.E2E), E2EB: known(b.E2E), TTFTA: known(a.TTFT), TTFTB: known(b.TTFT),
+		E2EA: knownText(a.E2E), E2EB: knownText(b.E2E), TTFTA: knownText(a.TTFT), TTFTB: knownText(b.TTFT),
 	}
 	m.change = math.Inf(1) // only one of them has an end
 	switch {
@@ -151,7 +151,7 @@ func moved(a, b *requests.Row) Moved {
 	return m
 }
 
-func known(t requests.MS) *float64 {
+func knownText(t requests.MS) *float64 {
 	if !t.Known() {
 		return nil
 	}
@@ -166,10 +166,10 @@ type step struct {
 	value func(*requests.Row) string
 }
 
-// steps are what happens to a request, in order.
-func steps() []step {
+// listSteps are what happens to a request, in order.
+func listSteps() []step {
 	instant := func(what string, at func(*requests.Row) requests.MS) step {
-		return step{what, at, func(r *requests.Row) string { return ms(at(r)) }}
+		return step{what, at, func(r *requests.Row) string { return msText(at(r)) }}
 	}
 	arrival := func(r *requests.Row) requests.MS { return r.Arrival }
 	admit := func(r *requests.Row) requests.MS { return r.Admit }
@@ -182,8 +182,8 @@ func steps() []step {
 	return []step{
 		instant("arrival", arrival),
 		{"size", arrival, func(r *requests.Row) string { return fmt.Sprintf("%d tokens in, %d out", r.Input, r.Output) }},
-		{"prefill worker", placed, func(r *requests.Row) string { return worker(r.PrefillWorker) }},
-		{"worker", placed, func(r *requests.Row) string { return worker(r.Worker) }},
+		{"prefill worker", placed, func(r *requests.Row) string { return workerText(r.PrefillWorker) }},
+		{"worker", placed, func(r *requests.Row) string { return workerText(r.Worker) }},
 		instant("admission", admit),
 		{"reuse", admit, func(r *requests.Row) string { return fmt.Sprintf("%d tokens", r.Reused) }},
 		instant("first token", func(r *requests.Row) requests.MS { return r.First }),
@@ -193,7 +193,7 @@ func steps() []step {
 	}
 }
 
-func earlier(a, b requests.MS) float64 {
+func earlierTime(a, b requests.MS) float64 {
 	switch {
 	case !a.Known() && !b.Known():
 		return math.MaxFloat64
@@ -205,7 +205,7 @@ func earlier(a, b requests.MS) float64 {
 	return float64(min(a, b))
 }
 
-func worker(w requests.Count) string {
+func workerText(w requests.Count) string {
 	if !w.Known() {
 		return "none"
 	}

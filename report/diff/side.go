@@ -1,4 +1,4 @@
-// Package diff says in what two runs differ: their values, their requests, and
+// Package diff finds the differences between two runs: their values, their requests, and
 // where the ways of the requests part.
 //
 // Read side.go (what is compared), diff.go, requests.go, text.go.
@@ -54,8 +54,8 @@ func (s *Side) Passes() ([]passes.Pass, error) {
 	return passes.ReadFile(filepath.Join(s.Name, passes.FileName))
 }
 
-// settings are those of the run, by key.
-func (s *Side) settings() map[string]string {
+// settingsByKey are those of the run, by key.
+func (s *Side) settingsByKey() map[string]string {
 	all := map[string]string{}
 	if s.Run == nil {
 		return all

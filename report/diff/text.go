@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-func ms(t requests.MS) string {
+func msText(t requests.MS) string {
 	if !t.Known() {
 		return "never"
 	}
@@ -35,7 +35,7 @@ func (d *Diff) WriteText(w io.Writer) error {
 	if len(d.Settings) > 0 {
 		b.WriteString("\nSettings that differ:\n")
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, s := range folded(d.Settings) {
+		for _, s := range foldSettings(d.Settings) {
 			fmt.Fprintf(t, "  %s\t%s\t%s\n", s.Key, orNone(s.A), orNone(s.B))
 		}
 		t.Flush() // a buffer takes everything
@@ -49,12 +49,12 @@ func (d *Diff) WriteText(w io.Writer) error {
 			if m.A != 0 {
 				share = fmt.Sprintf("%+.2f", m.Share)
 			}
-			fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%s\t%s\t\n", m.Key, m.A, m.B, change(m.Change), share)
+			fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%s\t%s\t\n", m.Key, m.A, m.B, changeText(m.Change), share)
 		}
 		t.Flush()
 	}
 	if d.Requests != nil {
-		d.Requests.write(&b, d.pass())
+		d.Requests.writeText(&b, d.passText())
 	}
 	if d.Same {
 		b.WriteString("\nThe runs are the same.\n")
@@ -63,17 +63,17 @@ func (d *Diff) WriteText(w io.Writer) error {
 	return err
 }
 
-// change shows a difference, be it as small as it may.
-func change(by float64) string {
+// changeText shows a difference, be it as small as it may.
+func changeText(by float64) string {
 	if math.Abs(by) < 0.0005 {
 		return fmt.Sprintf("%+.1e", by)
 	}
 	return fmt.Sprintf("%+.3f", by)
 }
 
-// folded puts settings that only one side has, all under one name, on one line:
+// foldSettings puts settings that only one side has, all under one name, on one line:
 // those of a router that the other side does not have, say.
-func folded(settings []Setting) []Setting {
+func foldSettings(settings []Setting) []Setting {
 	var all []Setting
 	for i := 0; i < len(settings); {
 		s := settings[i]
@@ -102,8 +102,8 @@ func folded(settings []Setting) []Setting {
 	return all
 }
 
-// pass says where the schedules part.
-func (d *Diff) pass() string {
+// passText returns a line on where the schedules part.
+func (d *Diff) passText() string {
 	switch {
 	case d.FirstPass != nil:
 		return "First pass to differ: " + d.FirstPass.String()
@@ -113,8 +113,8 @@ func (d *Diff) pass() string {
 	return ""
 }
 
-// write writes r; pass is a line about the first pass that differs, or "".
-func (r *Requests) write(b *bytes.Buffer, pass string) {
+// writeText writes r; pass is a line about the first pass that differs, or "".
+func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 	fmt.Fprintf(b, "\nRequests: %d in both, %d of them moved; %d only in A, %d only in B\n", r.Joined, r.Moved, r.OnlyA, r.OnlyB)
 	if p := r.Parting; p != nil {
 		fmt.Fprintf(b, "First difference at %s ms: %s of %v: A %s, B %s\n",

@@ -26,15 +26,15 @@ type span struct {
 	from, to float64
 }
 
-// overlap is the ms that two spans of one worker share.
-func (s span) overlap(o span) float64 {
+// overlapWith is the ms that two spans of one worker share.
+func (s span) overlapWith(o span) float64 {
 	if s.worker != o.worker || s.decode != o.decode {
 		return 0
 	}
 	return max(0, min(s.to, o.to)-max(s.from, o.from))
 }
 
-// Blame says who held up a request how long, the worst first.
+// Blame returns who held up a request and for how long, the worst first.
 func (r *Run) Blame(id int) []Hold {
 	me := &r.Rows[id]
 	if !me.Finished() {
@@ -44,7 +44,7 @@ func (r *Run) Blame(id int) []Hold {
 	for i := range holds {
 		holds[i].Request = i
 	}
-	waits, seats := queues(me), places(me)
+	waits, seats := queueSpans(me), placeSpans(me)
 	queued := 0.0
 	for _, w := range waits {
 		queued += w.to - w.from
@@ -53,10 +53,10 @@ func (r *Run) Blame(id int) []Hold {
 		queued -= r.blamePrompts(id, waits, holds)
 		r.blamePrompts(id, seats, holds)
 	}
-	ahead := share(r.Rows, id, queued, func(o *requests.Row) float64 { return overlaps(waits, places(o)) })
-	mine := decoding(me)
-	beside := share(r.Rows, id, float64(me.Parts[ledger.Stretched]), func(o *requests.Row) float64 {
-		return mine.overlap(decoding(o)) * (float64(o.Input) + float64(o.Tokens)/2)
+	ahead := shareAmong(r.Rows, id, queued, func(o *requests.Row) float64 { return overlapTotal(waits, placeSpans(o)) })
+	mine := decodeSpans(me)
+	beside := shareAmong(r.Rows, id, float64(me.Parts[ledger.Stretched]), func(o *requests.Row) float64 {
+		return mine.overlapWith(decodeSpans(o)) * (float64(o.Input) + float64(o.Tokens)/2)
 	})
 	for i := range holds {
 		holds[i].Ahead, holds[i].Beside = ahead[i], beside[i]
@@ -80,7 +80,7 @@ func (r *Run) blamePrompts(id int, spans []span, holds []Hold) float64 {
 			last++
 		}
 		pass := span{work[first].Worker, work[first].Decode, work[first].Start, work[first].End}
-		ms := overlaps(spans, []span{pass})
+		ms := overlapTotal(spans, []span{pass})
 		for i := first; i < last && ms > 0 && !own; i++ {
 			part := ms * float64(work[i].Tokens) / float64(work[i].All)
 			holds[work[i].Request].Prefill += part
@@ -95,8 +95,8 @@ func samePass(a, b *ledger.Work) bool {
 	return a.Start == b.Start && a.Worker == b.Worker && a.Decode == b.Decode
 }
 
-// share divides ms among all requests but id in proportion to their weight.
-func share(rows []requests.Row, id int, ms float64, weight func(*requests.Row) float64) []float64 {
+// shareAmong divides ms among all requests but id in proportion to their weight.
+func shareAmong(rows []requests.Row, id int, ms float64, weight func(*requests.Row) float64) []float64 {
 	parts, all := make([]float64, len(rows)), 0.0
 	for i := range rows {
 		if i != id && rows[i].Counted() {
@@ -114,18 +114,18 @@ func share(rows []requests.Row, id int, ms float64, weight func(*requests.Row) f
 	return parts
 }
 
-func overlaps(a, b []span) float64 {
+func overlapTotal(a, b []span) float64 {
 	ms := 0.0
 	for _, x := range a {
 		for _, y := range b {
-			ms += x.overlap(y)
+			ms += x.overlapWith(y)
 		}
 	}
 	return ms
 }
 
-// queues is when a request was in engines' queues.
-func queues(r *requests.Row) []span {
+// queueSpans is when a request was in engines' queues.
+func queueSpans(r *requests.Row) []span {
 	from := r.Arrival
 	if r.Parts[ledger.Router] > 0 {
 		from = r.Routed
@@ -139,8 +139,8 @@ func queues(r *requests.Row) []span {
 	}
 }
 
-// places is when a request had a place in an engine.
-func places(r *requests.Row) []span {
+// placeSpans is when a request had a place in an engine.
+func placeSpans(r *requests.Row) []span {
 	if !r.PrefillWorker.Known() {
 		return []span{{int32(r.Worker), false, float64(r.Admit), float64(r.Last)}}
 	}
@@ -150,8 +150,8 @@ func places(r *requests.Row) []span {
 	}
 }
 
-// decoding is when a request decoded.
-func decoding(r *requests.Row) span {
+// decodeSpans is when a request decoded.
+func decodeSpans(r *requests.Row) span {
 	if !r.PrefillWorker.Known() {
 		return span{int32(r.Worker), false, float64(r.First), float64(r.Last)}
 	}

@@ -1,4 +1,4 @@
-// Package explain says why a request took as long as it did: its ledger, and
+// Package explain shows why a request took as long as it did: its ledger, and
 // the requests that held it up most. docs/explain.md defines both.
 //
 // Read explain.go (which request is meant), blame.go (who held it up), then

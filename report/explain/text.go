@@ -16,8 +16,8 @@ const most = 5
 func (r *Run) WriteText(w io.Writer, id int) error {
 	out := bufio.NewWriter(w)
 	row := &r.Rows[id]
-	fmt.Fprintf(out, "%s\n", r.title(id))
-	fmt.Fprintf(out, "%d prompt tokens (%d reused), %d answer tokens, %s\n\n", row.Input, row.Reused, row.Tokens, where(row))
+	fmt.Fprintf(out, "%s\n", r.requestTitle(id))
+	fmt.Fprintf(out, "%d prompt tokens (%d reused), %d answer tokens, %s\n\n", row.Input, row.Reused, row.Tokens, whereText(row))
 	switch {
 	case !row.Finished():
 		fmt.Fprintf(out, "it has not finished: %d of %d tokens\n", row.Tokens, row.Output)
@@ -30,8 +30,8 @@ func (r *Run) WriteText(w io.Writer, id int) error {
 	return out.Flush()
 }
 
-// title names a request.
-func (r *Run) title(id int) string {
+// requestTitle names a request.
+func (r *Run) requestTitle(id int) string {
 	row := &r.Rows[id]
 	text := fmt.Sprintf("request %d", row.ID)
 	if row.Line.Known() && row.Line > 0 {
@@ -43,7 +43,7 @@ func (r *Run) title(id int) string {
 	return text
 }
 
-func where(row *requests.Row) string {
+func whereText(row *requests.Row) string {
 	text := fmt.Sprintf("worker %d", row.Worker)
 	if row.PrefillWorker.Known() {
 		text = fmt.Sprintf("prefill worker %d, decode worker %d", row.PrefillWorker, row.Worker)
@@ -79,7 +79,7 @@ func (r *Run) writeHolds(out *bufio.Writer, holds []Hold) {
 	fmt.Fprintf(out, "\nheld up most by%26s %12s %12s %12s\n", "ms", "prompt", "ahead", "beside")
 	for i := range holds[:min(most, len(holds))] {
 		h := &holds[i]
-		fmt.Fprintf(out, "%-28s %12.3f %12.3f %12.3f %12.3f\n", r.short(h.Request), h.Total(), h.Prefill, h.Ahead, h.Beside)
+		fmt.Fprintf(out, "%-28s %12.3f %12.3f %12.3f %12.3f\n", r.shortTitle(h.Request), h.Total(), h.Prefill, h.Ahead, h.Beside)
 	}
 	if rest := len(holds) - most; rest > 0 {
 		sum := 0.0
@@ -90,7 +90,7 @@ func (r *Run) writeHolds(out *bufio.Writer, holds []Hold) {
 	}
 }
 
-func (r *Run) short(id int) string {
+func (r *Run) shortTitle(id int) string {
 	row := &r.Rows[id]
 	text := fmt.Sprintf("request %d", row.ID)
 	if row.Line.Known() && row.Line > 0 {

@@ -16,8 +16,8 @@ type curve struct {
 	N         int       `json:"n"`
 }
 
-// quantiles are the shares at which curves are given: dense where tails are.
-func quantiles() []float64 {
+// curveQuantiles are the shares at which curves are given: dense where tails are.
+func curveQuantiles() []float64 {
 	var all []float64
 	for i := range 180 {
 		all = append(all, float64(i)/200)
@@ -35,7 +35,7 @@ func quantiles() []float64 {
 	return all
 }
 
-func curves(r *Run) map[string]*curve {
+func newCurves(r *Run) map[string]*curve {
 	all := map[string]*curve{
 		"ttft": ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.TTFT }),
 		"e2e":  ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.E2E }),
@@ -61,10 +61,10 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 		h.Add(v, 1)
 	}
 	c := ofHistogram(&h)
-	for i, q := range quantiles() {
+	for i, q := range curveQuantiles() {
 		if len(values) > 0 {
 			rank := min(max(int(math.Ceil(q*float64(len(values))))-1, 0), len(values)-1)
-			c.Quantiles[i] = round(values[rank])
+			c.Quantiles[i] = roundDigits(values[rank])
 		}
 	}
 	return c
@@ -74,9 +74,9 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 const perBin = 4
 
 func ofHistogram(h *series.Histogram) *curve {
-	c := &curve{N: h.Total, Quantiles: make([]float64, 0, len(quantiles()))}
-	for _, q := range quantiles() {
-		c.Quantiles = append(c.Quantiles, round(h.Quantile(q)))
+	c := &curve{N: h.Total, Quantiles: make([]float64, 0, len(curveQuantiles()))}
+	for _, q := range curveQuantiles() {
+		c.Quantiles = append(c.Quantiles, roundDigits(h.Quantile(q)))
 	}
 	if h.Total == 0 {
 		return c
@@ -87,9 +87,9 @@ func ofHistogram(h *series.Histogram) *curve {
 		for _, k := range h.Counts[i:min(i+perBin, len(h.Counts))] {
 			n += k
 		}
-		c.Edges = append(c.Edges, round(series.Edge(i)))
-		c.Shares = append(c.Shares, round(float64(n)/float64(h.Total)))
+		c.Edges = append(c.Edges, roundDigits(series.Edge(i)))
+		c.Shares = append(c.Shares, roundDigits(float64(n)/float64(h.Total)))
 	}
-	c.Edges = append(c.Edges, round(series.Edge(first+perBin*len(c.Shares))))
+	c.Edges = append(c.Edges, roundDigits(series.Edge(first+perBin*len(c.Shares))))
 	return c
 }

@@ -52,7 +52,7 @@ const (
 	holders = 3  // of each of them
 )
 
-func parts() []string {
+func partNames() []string {
 	var all []string
 	for _, p := range ledger.Parts() {
 		all = append(all, p.String())
@@ -61,7 +61,7 @@ func parts() []string {
 }
 
 func newRun(r *Run) run {
-	out := run{Name: r.Name, Facts: r.Facts, Report: map[string]any{}, Curves: curves(r), Mean: meanLedger(r.Rows)}
+	out := run{Name: r.Name, Facts: r.Facts, Report: map[string]any{}, Curves: newCurves(r), Mean: meanLedger(r.Rows)}
 	for _, f := range r.Report.Fields() {
 		out.Report[f.Key] = f.Value
 	}
@@ -78,8 +78,8 @@ func newRun(r *Run) run {
 func newSlow(x *explain.Run, id int) slow {
 	r := &x.Rows[id]
 	s := slow{
-		Title: title(r), Where: fmt.Sprint(int(r.Worker)), Input: r.Input, Out: r.Tokens, Reuse: r.Reused,
-		TTFT: round(float64(r.TTFT)), E2E: round(float64(r.E2E)),
+		Title: requestTitle(r), Where: fmt.Sprint(int(r.Worker)), Input: r.Input, Out: r.Tokens, Reuse: r.Reused,
+		TTFT: roundDigits(float64(r.TTFT)), E2E: roundDigits(float64(r.E2E)),
 	}
 	if r.PrefillWorker.Known() {
 		s.Where = fmt.Sprintf("%d → %d", r.PrefillWorker, r.Worker)
@@ -88,16 +88,16 @@ func newSlow(x *explain.Run, id int) slow {
 		return s
 	}
 	for _, ms := range r.Parts {
-		s.Parts = append(s.Parts, round(float64(ms)))
+		s.Parts = append(s.Parts, roundDigits(float64(ms)))
 	}
 	holds := x.Blame(id)
 	for i := range holds[:min(holders, len(holds))] {
-		s.Holds = append(s.Holds, held{fmt.Sprint(x.Rows[holds[i].Request].ID), round(holds[i].Total())})
+		s.Holds = append(s.Holds, held{fmt.Sprint(x.Rows[holds[i].Request].ID), roundDigits(holds[i].Total())})
 	}
 	return s
 }
 
-func title(r *requests.Row) string {
+func requestTitle(r *requests.Row) string {
 	if r.Line > 0 {
 		return fmt.Sprintf("%d (line %d)", r.ID, r.Line)
 	}
@@ -120,13 +120,13 @@ func meanLedger(rows []requests.Row) []float64 {
 		return nil
 	}
 	for p := range sums {
-		sums[p] = round(sums[p] / float64(n))
+		sums[p] = roundDigits(sums[p] / float64(n))
 	}
 	return sums
 }
 
-// round keeps five digits, and all before the point.
-func round(v float64) float64 {
+// roundDigits keeps five digits, and all before the point.
+func roundDigits(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
 	}

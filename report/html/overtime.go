@@ -37,13 +37,13 @@ func newOverTime(f *series.File) *overTime {
 	n := max(len(f.Arrived), len(f.Finished), len(f.Output))
 	flying, waiting := 0.0, 0.0
 	for i := range n {
-		flying += at(f.Arrived, i) - at(f.Finished, i)
-		waiting += at(f.Arrived, i) + at(f.Lost, i) - at(f.Admitted, i)
-		t.Arrived = append(t.Arrived, round(at(f.Arrived, i)/t.BinS))
-		t.Finished = append(t.Finished, round(at(f.Finished, i)/t.BinS))
-		t.Throughput = append(t.Throughput, round(at(f.Output, i)/t.BinS))
-		t.InFlight = append(t.InFlight, round(flying))
-		t.Queue = append(t.Queue, round(waiting))
+		flying += valueAt(f.Arrived, i) - valueAt(f.Finished, i)
+		waiting += valueAt(f.Arrived, i) + valueAt(f.Lost, i) - valueAt(f.Admitted, i)
+		t.Arrived = append(t.Arrived, roundDigits(valueAt(f.Arrived, i)/t.BinS))
+		t.Finished = append(t.Finished, roundDigits(valueAt(f.Finished, i)/t.BinS))
+		t.Throughput = append(t.Throughput, roundDigits(valueAt(f.Output, i)/t.BinS))
+		t.InFlight = append(t.InFlight, roundDigits(flying))
+		t.Queue = append(t.Queue, roundDigits(waiting))
 	}
 	bins := 0
 	for i := range f.Workers {
@@ -52,10 +52,10 @@ func newOverTime(f *series.File) *overTime {
 	for i := range bins {
 		batch, busy := 0.0, 0.0
 		for j := range f.Workers {
-			batch += at(f.Workers[j].Batch, i)
-			busy += at(f.Workers[j].Busy, i)
+			batch += valueAt(f.Workers[j].Batch, i)
+			busy += valueAt(f.Workers[j].Busy, i)
 		}
-		t.Batch = append(t.Batch, ratio(batch, busy))
+		t.Batch = append(t.Batch, ratioOf(batch, busy))
 	}
 	for i := range f.Workers {
 		t.Workers = append(t.Workers, newWorker(f, &f.Workers[i], bins))
@@ -70,27 +70,27 @@ func newWorker(f *series.File, w *series.Worker, bins int) worker {
 	}
 	prompts, reused, busy, prefill := 0.0, 0.0, 0.0, 0.0
 	for i := range bins {
-		prompts += at(w.Prompts, i)
-		reused += at(w.Reused, i)
-		busy += at(w.Busy, i)
-		prefill += at(w.Prefill, i)
+		prompts += valueAt(w.Prompts, i)
+		reused += valueAt(w.Reused, i)
+		busy += valueAt(w.Busy, i)
+		prefill += valueAt(w.Prefill, i)
 		room := float64(w.Blocks) * f.WorkerBinMS
-		out.KV = append(out.KV, ratio(at(w.Held, i), room))
-		out.Reuse = append(out.Reuse, ratio(reused, prompts))
+		out.KV = append(out.KV, ratioOf(valueAt(w.Held, i), room))
+		out.Reuse = append(out.Reuse, ratioOf(reused, prompts))
 	}
 	all := float64(bins) * f.WorkerBinMS
-	out.Busy, out.Prefill, out.Reused = ratio(busy, all), ratio(prefill, all), ratio(reused, prompts)
+	out.Busy, out.Prefill, out.Reused = ratioOf(busy, all), ratioOf(prefill, all), ratioOf(reused, prompts)
 	return out
 }
 
-func ratio(a, b float64) float64 {
+func ratioOf(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}
-	return round(a / b)
+	return roundDigits(a / b)
 }
 
-func at(list []float64, i int) float64 {
+func valueAt(list []float64, i int) float64 {
 	if i < len(list) {
 		return list[i]
 	}

@@ -47,18 +47,18 @@ type Page struct {
 
 // Write writes the page.
 func Write(w io.Writer, p Page, runs []Run) error {
-	data := page{Title: p.Title, Parts: parts(), Curve: quantiles()}
+	data := page{Title: p.Title, Parts: partNames(), Curve: curveQuantiles()}
 	if !p.Made.IsZero() {
 		data.Made = p.Made.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	for i := range runs {
 		data.Runs = append(data.Runs, newRun(&runs[i]))
 	}
-	return write(w, p.Title, "page.js", data)
+	return writePage(w, p.Title, "page.js", data)
 }
 
-// write writes a page of data with the script that draws it.
-func write(w io.Writer, title, script string, data any) error {
+// writePage writes a page of data with the script that draws it.
+func writePage(w io.Writer, title, script string, data any) error {
 	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
 	if err != nil {
 		return err
@@ -77,11 +77,11 @@ func write(w io.Writer, title, script string, data any) error {
 		}
 		inside[mark] = string(text)
 	}
-	return fill(w, string(frame), inside)
+	return fillFrame(w, string(frame), inside)
 }
 
-// fill writes frame with what stands for {{MARK}} in the place of each mark.
-func fill(w io.Writer, frame string, inside map[string]string) error {
+// fillFrame writes frame with what stands for {{MARK}} in the place of each mark.
+func fillFrame(w io.Writer, frame string, inside map[string]string) error {
 	for {
 		before, rest, found := strings.Cut(frame, "{{")
 		if _, err := io.WriteString(w, before); err != nil || !found {

@@ -91,10 +91,10 @@ func TestPageStaysSmall(t *testing.T) {
 
 func TestQuantilesRise(t *testing.T) {
 	r := made(5000, 2)
-	for name, c := range curves(&r) {
+	for name, c := range newCurves(&r) {
 		for i := 1; i < len(c.Quantiles); i++ {
 			if c.Quantiles[i] < c.Quantiles[i-1] {
-				t.Errorf("%s: quantile %v is %v ms, below the one before", name, quantiles()[i], c.Quantiles[i])
+				t.Errorf("%s: quantile %v is %v ms, below the one before", name, curveQuantiles()[i], c.Quantiles[i])
 			}
 		}
 		sum := 0.0

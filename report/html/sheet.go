@@ -51,7 +51,7 @@ func WriteSheet(w io.Writer, p *SheetPage) error {
 	for i := range p.Tables {
 		data.Tables = append(data.Tables, newSheetData(&p.Tables[i]))
 	}
-	return write(w, p.Title, "sheet.js", data)
+	return writePage(w, p.Title, "sheet.js", data)
 }
 
 func newSheetData(t *SheetTable) sheetData {

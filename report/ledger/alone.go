@@ -38,39 +38,39 @@ func NewEngine(a *engineargs.Args) (*Engine, error) {
 // by one and with nobody else on the engine, in ms.
 func (e *Engine) Alone(input, tokens int) float64 {
 	if e.Whole && !e.Clock.Model.ByContext() {
-		return max(0, e.blockwise(input+tokens)-e.blockwise(input))
+		return max(0, e.decodeBlockSums(input+tokens)-e.decodeBlockSums(input))
 	}
 	if len(e.sums) == 0 {
 		e.sums = append(e.sums, 0)
 	}
 	for n := len(e.sums); n <= input+tokens; n++ {
-		e.sums = append(e.sums, e.sums[n-1]+e.step(n-1))
+		e.sums = append(e.sums, e.sums[n-1]+e.decodeStepMS(n-1))
 	}
 	return e.sums[input+tokens] - e.sums[input]
 }
 
-// blockwise is what the tokens after a context of 0 to n-1 tokens take together,
+// decodeBlockSums is what the tokens after a context of 0 to n-1 tokens take together,
 // when a step depends on the number of blocks alone. The step after a context of
 // none is by itself; those after 1 to Block tokens are alike, and so on.
-func (e *Engine) blockwise(n int) float64 {
+func (e *Engine) decodeBlockSums(n int) float64 {
 	if n == 0 {
 		return 0
 	}
 	blocks := (n - 1) / e.Block // that are full before the last step
 	if len(e.sums) == 0 {
-		e.sums = append(e.sums, e.step(0))
-		e.steps = append(e.steps, e.step(1))
+		e.sums = append(e.sums, e.decodeStepMS(0))
+		e.steps = append(e.steps, e.decodeStepMS(1))
 	}
 	for len(e.sums) <= blocks {
 		last := len(e.sums) - 1
 		e.sums = append(e.sums, e.sums[last]+float64(float64(e.Block)*e.steps[last]))
-		e.steps = append(e.steps, e.step((last+1)*e.Block+1))
+		e.steps = append(e.steps, e.decodeStepMS((last+1)*e.Block+1))
 	}
 	return e.sums[blocks] + float64(float64(n-1-blocks*e.Block)*e.steps[blocks])
 }
 
-// step is the time of the token after a context of n tokens, in ms.
-func (e *Engine) step(n int) float64 {
+// decodeStepMS is the time of the token after a context of n tokens, in ms.
+func (e *Engine) decodeStepMS(n int) float64 {
 	active := n
 	if e.Whole {
 		active = (n + e.Block - 1) / e.Block * e.Block

@@ -81,7 +81,7 @@ func (b *Book) Arrived(q *sim.Request, at sim.Time) {
 func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 	a := &b.accounts[p.Request.ID]
 	if p.Blocks > 0 {
-		a.add(Router, at-a.since)
+		a.addPart(Router, at-a.since)
 		a.since = at
 	}
 	a.phase = queued
@@ -90,35 +90,35 @@ func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 // Handoff counts the way of a KV cache from prefill to decode.
 func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 	a := &b.accounts[id]
-	a.add(Transfer, to-from)
+	a.addPart(Transfer, to-from)
 	a.since = to
 }
 
 // Pass counts a pass. Who is admitted sits down at its start, before the
 // worker's prefill of this pass; who loses the place has lost it from the start.
 func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
-	t := b.track(stage, w)
+	t := b.accountOf(stage, w)
 	for i := range p.Admitted {
-		b.accounts[p.Admitted[i].Request].sit(p.Start, t)
+		b.accounts[p.Admitted[i].Request].takePlace(p.Start, t)
 	}
 	if d := p.Detail; d != nil {
 		for _, id := range d.Lost {
-			b.accounts[id].lose(p.Start, t)
+			b.accounts[id].losePlace(p.Start, t)
 		}
 		if ms := min(d.PrefillEnd, p.FirstEnd()) - p.Start; ms > 0 {
-			b.prefill(stage, w, p, ms)
+			b.chargePrefill(stage, w, p, ms)
 			t.prefill += ms
 		}
 	}
 	for i := range p.Marks {
 		if m := &p.Marks[i]; m.Last {
-			b.finish(stage, m, p.End, t)
+			b.closeAccount(stage, m, p.End, t)
 		}
 	}
 }
 
-// prefill counts the prefill part of a pass for those whose tokens it computed.
-func (b *Book) prefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, ms sim.Time) {
+// chargePrefill counts the prefill part of a pass for those whose tokens it computed.
+func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, ms sim.Time) {
 	for i := range p.Detail.Work {
 		a := &b.accounts[p.Detail.Work[i].Request]
 		if a.phase != seated {
@@ -126,24 +126,24 @@ func (b *Book) prefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, 
 		}
 		a.own += ms
 		if a.ever {
-			a.add(Recompute, ms)
+			a.addPart(Recompute, ms)
 		} else {
-			a.add(Prefill, ms)
+			a.addPart(Prefill, ms)
 		}
 	}
 	if b.work != nil {
-		b.work.add(stage, w, p.Start, ms, p.Detail.Work)
+		b.work.addPrefill(stage, w, p.Start, ms, p.Detail.Work)
 	}
 }
 
-// finish closes the account of a stage, and of the request when it is the last.
-func (b *Book) finish(stage scheduler.Role, m *scheduler.Mark, at sim.Time, t *track) {
+// closeAccount closes the account of a stage, and of the request when it is the last.
+func (b *Book) closeAccount(stage scheduler.Role, m *scheduler.Mark, at sim.Time, t *track) {
 	a := &b.accounts[m.Request]
-	a.rise(at, t)
-	alone := sim.Time(b.engines[index(stage)].Alone(int(a.input), m.Tokens))
+	a.leavePlace(at, t)
+	alone := sim.Time(b.engines[stage.Stage()].Alone(int(a.input), m.Tokens))
 	alone = min(alone, a.decode)
-	a.add(Alone, alone)
-	a.add(Stretched, a.decode-alone)
+	a.addPart(Alone, alone)
+	a.addPart(Stretched, a.decode-alone)
 	a.decode = 0
 	a.phase = settled
 	if stage == scheduler.Prefill {
@@ -151,49 +151,41 @@ func (b *Book) finish(stage scheduler.Role, m *scheduler.Mark, at sim.Time, t *t
 	}
 }
 
-// sit begins a time with a place on a worker.
-func (a *account) sit(at sim.Time, t *track) {
+// takePlace begins a time with a place on a worker.
+func (a *account) takePlace(at sim.Time, t *track) {
 	switch a.phase {
 	case queued:
-		a.add(Queue, at-a.since)
+		a.addPart(Queue, at-a.since)
 	case lost:
-		a.add(Recompute, at-a.since)
+		a.addPart(Recompute, at-a.since)
 	default:
 		return // the next chunk of a prompt
 	}
 	a.since, a.before, a.own, a.phase = at, t.prefill, 0, seated
 }
 
-// rise ends a time with a place: what others' prefill and the decode parts took
+// leavePlace ends a time with a place: what others' prefill and the decode parts took
 // of it.
-func (a *account) rise(at sim.Time, t *track) {
+func (a *account) leavePlace(at sim.Time, t *track) {
 	others := (t.prefill - a.before - a.own).Max0()
 	decode := (at - a.since - a.own - others).Max0()
-	a.add(Others, others)
+	a.addPart(Others, others)
 	a.decode += decode
 	a.since = at
 }
 
-// lose takes the place away.
-func (a *account) lose(at sim.Time, t *track) {
+// losePlace takes the place away.
+func (a *account) losePlace(at sim.Time, t *track) {
 	if a.phase == seated {
-		a.rise(at, t)
+		a.leavePlace(at, t)
 		a.phase, a.ever = lost, true
 	}
 }
 
-func (a *account) add(p Part, ms sim.Time) { a.entry[p] += float64(ms) }
+func (a *account) addPart(p Part, ms sim.Time) { a.entry[p] += float64(ms) }
 
-// index is the place of a stage in the order of stages.
-func index(stage scheduler.Role) int {
-	if stage == scheduler.Decode {
-		return 1
-	}
-	return 0
-}
-
-func (b *Book) track(stage scheduler.Role, w sim.WorkerID) *track {
-	all := &b.stages[index(stage)]
+func (b *Book) accountOf(stage scheduler.Role, w sim.WorkerID) *track {
+	all := &b.stages[stage.Stage()]
 	for len(*all) <= int(w) {
 		*all = append(*all, track{})
 	}

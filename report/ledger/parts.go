@@ -1,4 +1,4 @@
-// Package ledger says where the time of a request went. Every ms from its
+// Package ledger accounts for the time of each request. Every ms from its
 // arrival to its last token is in exactly one of eight parts, so that the parts
 // sum to its end-to-end latency; docs/explain.md defines them.
 //

@@ -29,9 +29,9 @@ type Work struct {
 // in the order of time.
 type Log struct{ Work []Work }
 
-// add shares the prefill part of a pass, which takes ms, among those whose
+// addPrefill shares the prefill part of a pass, which takes ms, among those whose
 // tokens it computed.
-func (l *Log) add(stage scheduler.Role, w sim.WorkerID, start, ms sim.Time, work []scheduler.Work) {
+func (l *Log) addPrefill(stage scheduler.Role, w sim.WorkerID, start, ms sim.Time, work []scheduler.Work) {
 	all := 0
 	for i := range work {
 		all += work[i].Prompt + work[i].Recomputed

@@ -20,7 +20,7 @@ type Parting struct {
 }
 
 func (p *Parting) String() string {
-	return fmt.Sprintf("pass %d of %s at %s ms: %s: %s in A; %s in B", p.Index, p.Worker, number(p.AtMS), p.What, p.A, p.B)
+	return fmt.Sprintf("pass %d of %s at %s ms: %s: %s in A; %s in B", p.Index, p.Worker, numberText(p.AtMS), p.What, p.A, p.B)
 }
 
 // track is a worker of a stage.
@@ -47,11 +47,11 @@ func Part(a, b []Pass, requests func(int32) int32) *Parting {
 	var first *Parting
 	for _, t := range slices.SortedFunc(maps.Keys(all), func(x, y track) int {
 		if x.decode != y.decode {
-			return cmp.Compare(rank(x.decode), rank(y.decode))
+			return cmp.Compare(stageRank(x.decode), stageRank(y.decode))
 		}
 		return cmp.Compare(x.worker, y.worker)
 	}) {
-		p := part(&stream{passes: tracksA[t]}, &stream{passes: tracksB[t]}, requests)
+		p := partWorker(&stream{passes: tracksA[t]}, &stream{passes: tracksB[t]}, requests)
 		if p != nil && (first == nil || p.AtMS < first.AtMS) {
 			p.Worker = t.String()
 			first = p
@@ -60,7 +60,7 @@ func Part(a, b []Pass, requests func(int32) int32) *Parting {
 	return first
 }
 
-func rank(decode bool) int {
+func stageRank(decode bool) int {
 	if decode {
 		return 1
 	}
@@ -82,46 +82,46 @@ type stream struct {
 	done   int32 // passes of the first run that are over
 }
 
-// start is when the next pass begins.
-func (s *stream) start() float64 {
+// nextStart is when the next pass begins.
+func (s *stream) nextStart() float64 {
 	p := s.passes[0]
 	return p.Start + float64(float64(s.done)*p.Gap)
 }
 
-// skip leaves n passes of the first run behind.
-func (s *stream) skip(n int32) {
+// skipPasses leaves n passes of the first run behind.
+func (s *stream) skipPasses(n int32) {
 	if s.done += n; s.done >= s.passes[0].Count {
 		s.passes, s.done = s.passes[1:], 0
 	}
 }
 
-// part finds the first pass that differs on one worker.
-func part(a, b *stream, requests func(int32) int32) *Parting {
+// partWorker finds the first pass that differs on one worker.
+func partWorker(a, b *stream, requests func(int32) int32) *Parting {
 	index := 0
 	for len(a.passes) > 0 && len(b.passes) > 0 {
 		p, q := a.passes[0], b.passes[0]
-		if what, x, y := differ(a, b, requests); what != "" {
-			return &Parting{AtMS: min(a.start(), b.start()), Index: index, What: what, A: x, B: y}
+		if what, x, y := findDifference(a, b, requests); what != "" {
+			return &Parting{AtMS: min(a.nextStart(), b.nextStart()), Index: index, What: what, A: x, B: y}
 		}
 		n := min(p.Count-a.done, q.Count-b.done)
-		a.skip(n)
-		b.skip(n)
+		a.skipPasses(n)
+		b.skipPasses(n)
 		index += int(n)
 	}
 	switch {
 	case len(a.passes) > 0:
-		return &Parting{AtMS: a.start(), Index: index, What: "passes", A: "one", B: "none"}
+		return &Parting{AtMS: a.nextStart(), Index: index, What: "passes", A: "one", B: "none"}
 	case len(b.passes) > 0:
-		return &Parting{AtMS: b.start(), Index: index, What: "passes", A: "none", B: "one"}
+		return &Parting{AtMS: b.nextStart(), Index: index, What: "passes", A: "none", B: "one"}
 	}
 	return nil
 }
 
-// differ says in what the next passes differ; what is "" when in nothing.
-func differ(a, b *stream, requests func(int32) int32) (what, x, y string) {
+// findDifference returns what differs between the next passes; what is "" when nothing does.
+func findDifference(a, b *stream, requests func(int32) int32) (what, x, y string) {
 	p, q := a.passes[0], b.passes[0]
-	if s, t := a.start(), b.start(); s != t {
-		return "start", "at " + number(s) + " ms", "at " + number(t) + " ms"
+	if s, t := a.nextStart(), b.nextStart(); s != t {
+		return "start", "at " + numberText(s) + " ms", "at " + numberText(t) + " ms"
 	}
 	for _, list := range []struct {
 		what  string
@@ -133,21 +133,21 @@ func differ(a, b *stream, requests func(int32) int32) (what, x, y string) {
 	} {
 		idsA, tokensA := list.lists(p)
 		idsB, tokensB := list.lists(q)
-		idsB = renamed(idsB, requests)
+		idsB = renameRequests(idsB, requests)
 		if !slices.Equal(idsA, idsB) || !slices.Equal(tokensA, tokensB) {
-			return list.what, told(idsA, tokensA), told(idsB, tokensB)
+			return list.what, requestsText(idsA, tokensA), requestsText(idsB, tokensB)
 		}
 	}
 	if p.Tokens != q.Tokens {
 		return "answer tokens", strconv.Itoa(int(p.Tokens)), strconv.Itoa(int(q.Tokens))
 	}
 	if p.Gap != q.Gap {
-		return "duration", number(p.Gap) + " ms", number(q.Gap) + " ms"
+		return "duration", numberText(p.Gap) + " ms", numberText(q.Gap) + " ms"
 	}
 	return "", "", ""
 }
 
-func renamed(ids []int32, requests func(int32) int32) []int32 {
+func renameRequests(ids []int32, requests func(int32) int32) []int32 {
 	all := make([]int32, len(ids))
 	for i, id := range ids {
 		all[i] = requests(id)
@@ -155,8 +155,8 @@ func renamed(ids []int32, requests func(int32) int32) []int32 {
 	return all
 }
 
-// told puts requests into words, with tokens where there are any.
-func told(ids, tokens []int32) string {
+// requestsText puts requests into words, with tokens where there are any.
+func requestsText(ids, tokens []int32) string {
 	const most = 8
 	if len(ids) == 0 {
 		return "none"
@@ -178,4 +178,4 @@ func told(ids, tokens []int32) string {
 	return strings.Join(words, ", ")
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func numberText(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

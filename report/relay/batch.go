@@ -77,26 +77,26 @@ func newBatch() *batch {
 	return &batch{order: make([]kind, 0, callsPerBatch), passes: make([]pass, 0, callsPerBatch)}
 }
 
-func (b *batch) complete() bool { return len(b.order) >= callsPerBatch }
+func (b *batch) isComplete() bool { return len(b.order) >= callsPerBatch }
 
 func (b *batch) reset() {
 	b.order, b.arrivals, b.placements, b.handoffs, b.passes = b.order[:0], b.arrivals[:0], b.placements[:0], b.handoffs[:0], b.passes[:0]
 	b.admitted, b.marks, b.gaps, b.second, b.lost, b.resumed, b.work = b.admitted[:0], b.marks[:0], b.gaps[:0], b.second[:0], b.lost[:0], b.resumed[:0], b.work[:0]
 }
 
-func keep(q *sim.Request, at sim.Time) request {
+func keepSlice(q *sim.Request, at sim.Time) request {
 	return request{at: at, input: q.InputTokens, output: q.OutputTokens, id: q.ID, session: q.Session, turn: q.Turn, line: q.Line}
 }
 
 func (b *batch) arrived(q *sim.Request, at sim.Time) {
 	b.order = append(b.order, arrival)
-	b.arrivals = append(b.arrivals, keep(q, at))
+	b.arrivals = append(b.arrivals, keepSlice(q, at))
 }
 
 func (b *batch) routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	b.order = append(b.order, placement)
 	b.placements = append(b.placements, routed{
-		request: keep(p.Request, at), stage: stage, worker: p.Worker, overlap: p.Overlap, blocks: p.Blocks,
+		request: keepSlice(p.Request, at), stage: stage, worker: p.Worker, overlap: p.Overlap, blocks: p.Blocks,
 		cost: p.Cost, second: p.Second, secondCost: p.SecondCost,
 	})
 }
@@ -130,8 +130,8 @@ func (b *batch) pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	b.work = append(b.work, d.Work...)
 }
 
-// show makes the calls.
-func (b *batch) show(to Observer) {
+// showAll makes the calls.
+func (b *batch) showAll(to Observer) {
 	s := shower{batch: *b, to: to}
 	for _, k := range b.order {
 		switch k {
@@ -140,7 +140,7 @@ func (b *batch) show(to Observer) {
 		case placement:
 			s.placement()
 		case transfer:
-			h := take(&s.handoffs, 1)
+			h := takeFirst(&s.handoffs, 1)
 			to.Handoff(h[0].id, h[0].from, h[0].to)
 		case step:
 			s.step()
@@ -159,44 +159,44 @@ type shower struct {
 	detail scheduler.Detail
 }
 
-// take takes the first n of what is left of s.
-func take[T any](s *[]T, n int32) []T {
+// takeFirst takes the first n of what is left of s.
+func takeFirst[T any](s *[]T, n int32) []T {
 	first := (*s)[:n:n]
 	*s = (*s)[n:]
 	return first
 }
 
 func (s *shower) arrival() {
-	r := &take(&s.arrivals, 1)[0]
-	s.to.Arrived(s.ask(r), r.at)
+	r := &takeFirst(&s.arrivals, 1)[0]
+	s.to.Arrived(s.askNext(r), r.at)
 }
 
-func (s *shower) ask(r *request) *sim.Request {
+func (s *shower) askNext(r *request) *sim.Request {
 	q := &s.asked
 	q.ID, q.InputTokens, q.OutputTokens, q.Session, q.Turn, q.Line = r.id, r.input, r.output, r.session, r.turn, r.line
 	return q
 }
 
 func (s *shower) placement() {
-	r := &take(&s.placements, 1)[0]
+	r := &takeFirst(&s.placements, 1)[0]
 	p := &s.placed
-	p.Request, p.Worker, p.Overlap, p.Blocks = s.ask(&r.request), r.worker, r.overlap, r.blocks
+	p.Request, p.Worker, p.Overlap, p.Blocks = s.askNext(&r.request), r.worker, r.overlap, r.blocks
 	p.Cost, p.Second, p.SecondCost = r.cost, r.second, r.secondCost
 	s.to.Routed(r.stage, r.request.at, p)
 }
 
 func (s *shower) step() {
-	k := &take(&s.passes, 1)[0]
+	k := &takeFirst(&s.passes, 1)[0]
 	p := &s.shows // field by field: the rest stays empty
 	p.Start, p.End, p.Gap, p.Count, p.Decoding, p.Tokens = k.start, k.end, k.gap, k.count, k.decoding, k.tokens
 	p.Preempted, p.PrefillTokens, p.KVAtEnd = k.preempted, k.prefillTokens, k.kvAtEnd
-	p.Admitted, p.Marks = take(&s.admitted, k.admitted), take(&s.marks, k.marks)
-	p.Gaps, p.Second = take(&s.gaps, k.gaps), take(&s.second, k.second)
+	p.Admitted, p.Marks = takeFirst(&s.admitted, k.admitted), takeFirst(&s.marks, k.marks)
+	p.Gaps, p.Second = takeFirst(&s.gaps, k.gaps), takeFirst(&s.second, k.second)
 	p.Detail = nil
 	if k.detailed {
 		d := &s.detail
 		d.PrefillEnd, d.Running, d.Waiting, d.Blocks, d.Held, d.Cached = k.prefillEnd, k.running, k.waiting, k.blocks, k.held, k.cached
-		d.Lost, d.Resumed, d.Work = take(&s.lost, k.lost), take(&s.resumed, k.resumed), take(&s.work, k.work)
+		d.Lost, d.Resumed, d.Work = takeFirst(&s.lost, k.lost), takeFirst(&s.resumed, k.resumed), takeFirst(&s.work, k.work)
 		p.Detail = d
 	}
 	s.to.Pass(k.stage, k.worker, p)

@@ -53,7 +53,7 @@ func New(to Observer) *Relay {
 	}
 	go func() {
 		defer close(r.done)
-		r.show()
+		r.showBatches()
 	}()
 	return r
 }
@@ -73,30 +73,30 @@ func (r *Relay) Close() {
 	}
 }
 
-// show takes batches until there are no more.
-func (r *Relay) show() {
+// showBatches takes batches until there are no more.
+func (r *Relay) showBatches() {
 	for b := range r.full {
 		if r.broken == nil {
-			r.guard(b)
+			r.showGuarded(b)
 		}
 		b.reset()
 		r.spare <- b // there is room for all
 	}
 }
 
-// guard shows a batch and keeps what the observer panics with.
-func (r *Relay) guard(b *batch) {
+// showGuarded shows a batch and keeps what the observer panics with.
+func (r *Relay) showGuarded(b *batch) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			r.broken = broken
 		}
 	}()
-	b.show(r.to)
+	b.showAll(r.to)
 }
 
 // passOn hands the batch over when it is full.
 func (r *Relay) passOn() {
-	if !r.fill.complete() {
+	if !r.fill.isComplete() {
 		return
 	}
 	r.full <- r.fill

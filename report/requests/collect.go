@@ -20,26 +20,26 @@ type Place struct {
 func Collect(c *collector.Collector, where func(session, turn int32) Place, seen *Recorder, book *ledger.Book) []Row {
 	records := c.Records()
 	rows := make([]Row, len(records))
-	unknown := empty()
+	unknown := newRow()
 	inParts(len(rows), func(from, to int) {
 		for i := from; i < to; i++ {
 			r, rec := &rows[i], &records[i]
 			*r = unknown
-			r.collect(sim.RequestID(i), rec)
-			r.locate(rec, where)
+			r.setFacts(sim.RequestID(i), rec)
+			r.setPlace(rec, where)
 			if seen != nil {
-				seen.fill(r)
+				seen.fillRow(r)
 			}
 			if book != nil {
-				r.explain(book)
+				r.setLedger(book)
 			}
 		}
 	})
 	return rows
 }
 
-// locate says where the request stands in its workload.
-func (r *Row) locate(rec *collector.Record, where func(session, turn int32) Place) {
+// setPlace notes where the request stands in its workload.
+func (r *Row) setPlace(rec *collector.Record, where func(session, turn int32) Place) {
 	if where == nil {
 		r.Session = strconv.Itoa(int(rec.Session))
 		return
@@ -51,8 +51,8 @@ func (r *Row) locate(rec *collector.Record, where func(session, turn int32) Plac
 	}
 }
 
-// explain notes where the time of the request went.
-func (r *Row) explain(book *ledger.Book) {
+// setLedger notes where the time of the request went.
+func (r *Row) setLedger(book *ledger.Book) {
 	e, ok := book.Entry(sim.RequestID(r.ID))
 	if !ok {
 		return
@@ -62,8 +62,8 @@ func (r *Row) explain(book *ledger.Book) {
 	}
 }
 
-// collect takes over what the collector knows.
-func (r *Row) collect(id sim.RequestID, rec *collector.Record) {
+// setFacts takes over what the collector knows.
+func (r *Row) setFacts(id sim.RequestID, rec *collector.Record) {
 	r.ID, r.Turn = int(id), int(rec.Turn)
 	if rec.Worker != collector.Nowhere {
 		r.Worker = Count(rec.Worker)
@@ -83,11 +83,11 @@ func (r *Row) collect(id sim.RequestID, rec *collector.Record) {
 	if rec.Tokens >= 2 {
 		r.Second = MS(rec.Second)
 	}
-	r.derive(rec)
+	r.deriveSpans(rec)
 }
 
-// derive fills in the spans, which only requests that count have.
-func (r *Row) derive(rec *collector.Record) {
+// deriveSpans fills in the spans, which only requests that count have.
+func (r *Row) deriveSpans(rec *collector.Record) {
 	if !rec.Counted() {
 		return
 	}

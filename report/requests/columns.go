@@ -6,7 +6,7 @@ import "github.com/replay-llm/replay/report/ledger"
 type Column struct {
 	Name string
 	Kind Kind
-	// Required says that no row is without a value.
+	// Required reports whether no row is without a value.
 	Required bool
 	// Meaning is a sentence for people, with the unit.
 	Meaning string
@@ -21,34 +21,34 @@ type Column struct {
 	verdict func(*Row) *Verdict
 }
 
-func number(name, meaning string, at func(*Row) *int) Column {
+func numberColumn(name, meaning string, at func(*Row) *int) Column {
 	return Column{Name: name, Kind: Int, Required: true, Meaning: meaning, number: at}
 }
 
-func count(name, meaning string, at func(*Row) *Count) Column {
+func countColumn(name, meaning string, at func(*Row) *Count) Column {
 	return Column{Name: name, Kind: Int, Meaning: meaning, count: at}
 }
 
-func time(name, meaning string, at func(*Row) *MS) Column {
+func timeColumn(name, meaning string, at func(*Row) *MS) Column {
 	return Column{Name: name, Kind: Float, Meaning: meaning, time: at}
 }
 
-func text(name, meaning string, at func(*Row) *string) Column {
+func textColumn(name, meaning string, at func(*Row) *string) Column {
 	return Column{Name: name, Kind: Text, Meaning: meaning, text: at}
 }
 
-func verdict(name, meaning string, at func(*Row) *Verdict) Column {
+func verdictColumn(name, meaning string, at func(*Row) *Verdict) Column {
 	return Column{Name: name, Kind: Bool, Meaning: meaning, verdict: at}
 }
 
-// always is a column of times without which there is no row.
-func always(c Column) Column {
+// requiredTimeColumn is a column of times without which there is no row.
+func requiredTimeColumn(c Column) Column {
 	c.Required = true
 	return c
 }
 
-// repeating is a column of times of which many are the same.
-func repeating(c Column) Column {
+// repeatingTimeColumn is a column of times of which many are the same.
+func repeatingTimeColumn(c Column) Column {
 	c.repeats = true
 	return c
 }
@@ -67,54 +67,54 @@ func (k Kind) String() string { return [...]string{"int64", "double", "string", 
 
 // Columns are the columns of the file, in order.
 func Columns() []Column {
-	columns := append(identity(), instants()...)
-	columns = append(columns, spans()...)
+	columns := append(identityColumns(), instantColumns()...)
+	columns = append(columns, spanColumns()...)
 	columns = append(columns, ledgerParts()...)
-	columns = append(columns, decision()...)
+	columns = append(columns, decisionColumns()...)
 	return columns
 }
 
-func identity() []Column {
+func identityColumns() []Column {
 	return []Column{
-		number("id", "place in the order of arrivals, from 0", func(r *Row) *int { return &r.ID }),
-		text("session", "the session as the trace names it, or its number", func(r *Row) *string { return &r.Session }),
-		number("turn", "index in the session, from 0", func(r *Row) *int { return &r.Turn }),
-		count("line", "line of the trace file, from 1", func(r *Row) *Count { return &r.Line }),
-		count("worker", "worker that decoded it", func(r *Row) *Count { return &r.Worker }),
-		count("prefill_worker", "worker of the prefill stage", func(r *Row) *Count { return &r.PrefillWorker }),
-		number("input_tokens", "prompt tokens", func(r *Row) *int { return &r.Input }),
-		number("output_tokens", "answer tokens asked for", func(r *Row) *int { return &r.Output }),
-		number("generated_tokens", "answer tokens gained", func(r *Row) *int { return &r.Tokens }),
-		number("reused_tokens", "prompt tokens found in a cache, the most of any admission", func(r *Row) *int { return &r.Reused }),
+		numberColumn("id", "place in the order of arrivals, from 0", func(r *Row) *int { return &r.ID }),
+		textColumn("session", "the session as the trace names it, or its number", func(r *Row) *string { return &r.Session }),
+		numberColumn("turn", "index in the session, from 0", func(r *Row) *int { return &r.Turn }),
+		countColumn("line", "line of the trace file, from 1", func(r *Row) *Count { return &r.Line }),
+		countColumn("worker", "worker that decoded it", func(r *Row) *Count { return &r.Worker }),
+		countColumn("prefill_worker", "worker of the prefill stage", func(r *Row) *Count { return &r.PrefillWorker }),
+		numberColumn("input_tokens", "prompt tokens", func(r *Row) *int { return &r.Input }),
+		numberColumn("output_tokens", "answer tokens asked for", func(r *Row) *int { return &r.Output }),
+		numberColumn("generated_tokens", "answer tokens gained", func(r *Row) *int { return &r.Tokens }),
+		numberColumn("reused_tokens", "prompt tokens found in a cache, the most of any admission", func(r *Row) *int { return &r.Reused }),
 	}
 }
 
-func instants() []Column {
+func instantColumns() []Column {
 	return []Column{
-		always(repeating(time("arrival_ms", "instant of arrival", func(r *Row) *MS { return &r.Arrival }))),
-		repeating(time("routed_ms", "instant at which the router placed it", func(r *Row) *MS { return &r.Routed })),
-		repeating(time("admit_ms", "instant of the first admission to an engine", func(r *Row) *MS { return &r.Admit })),
-		time("first_token_ms", "instant of the first token", func(r *Row) *MS { return &r.First }),
-		time("second_token_ms", "instant of the second token", func(r *Row) *MS { return &r.Second }),
-		time("last_token_ms", "instant of the last token", func(r *Row) *MS { return &r.Last }),
-		time("prefill_end_ms", "instant at which the KV cache leaves the prefill worker", func(r *Row) *MS { return &r.PrefillEnd }),
-		time("decode_start_ms", "instant at which the KV cache has reached the decode stage", func(r *Row) *MS { return &r.DecodeStart }),
-		time("decode_admit_ms", "instant of the first admission to a decode engine", func(r *Row) *MS { return &r.DecodeAdmit }),
+		requiredTimeColumn(repeatingTimeColumn(timeColumn("arrival_ms", "instant of arrival", func(r *Row) *MS { return &r.Arrival }))),
+		repeatingTimeColumn(timeColumn("routed_ms", "instant at which the router placed it", func(r *Row) *MS { return &r.Routed })),
+		repeatingTimeColumn(timeColumn("admit_ms", "instant of the first admission to an engine", func(r *Row) *MS { return &r.Admit })),
+		timeColumn("first_token_ms", "instant of the first token", func(r *Row) *MS { return &r.First }),
+		timeColumn("second_token_ms", "instant of the second token", func(r *Row) *MS { return &r.Second }),
+		timeColumn("last_token_ms", "instant of the last token", func(r *Row) *MS { return &r.Last }),
+		timeColumn("prefill_end_ms", "instant at which the KV cache leaves the prefill worker", func(r *Row) *MS { return &r.PrefillEnd }),
+		timeColumn("decode_start_ms", "instant at which the KV cache has reached the decode stage", func(r *Row) *MS { return &r.DecodeStart }),
+		timeColumn("decode_admit_ms", "instant of the first admission to a decode engine", func(r *Row) *MS { return &r.DecodeAdmit }),
 	}
 }
 
-func spans() []Column {
+func spanColumns() []Column {
 	return []Column{
-		repeating(time("queue_ms", "arrival to admission", func(r *Row) *MS { return &r.Queue })),
-		time("prefill_ms", "admission to first token; with a prefill stage, to the end of the prompt there", func(r *Row) *MS { return &r.Prefill }),
-		time("transfer_ms", "time the KV cache takes from the prefill worker to the decode stage", func(r *Row) *MS { return &r.Transfer }),
-		time("ttft_ms", "arrival to first token", func(r *Row) *MS { return &r.TTFT }),
-		repeating(time("ttst_ms", "first to second token", func(r *Row) *MS { return &r.TTST })),
-		time("tpot_ms", "mean time per token after the first", func(r *Row) *MS { return &r.TPOT }),
-		time("itl_mean_ms", "mean time between two tokens, the same number as tpot_ms", func(r *Row) *MS { return &r.ITLMean }),
-		repeating(time("itl_max_ms", "longest time between two tokens", func(r *Row) *MS { return &r.ITLMax })),
-		time("e2e_ms", "arrival to last token", func(r *Row) *MS { return &r.E2E }),
-		count("preemptions", "times it lost its place in an engine", func(r *Row) *Count { return &r.Preemptions }),
+		repeatingTimeColumn(timeColumn("queue_ms", "arrival to admission", func(r *Row) *MS { return &r.Queue })),
+		timeColumn("prefill_ms", "admission to first token; with a prefill stage, to the end of the prompt there", func(r *Row) *MS { return &r.Prefill }),
+		timeColumn("transfer_ms", "time the KV cache takes from the prefill worker to the decode stage", func(r *Row) *MS { return &r.Transfer }),
+		timeColumn("ttft_ms", "arrival to first token", func(r *Row) *MS { return &r.TTFT }),
+		repeatingTimeColumn(timeColumn("ttst_ms", "first to second token", func(r *Row) *MS { return &r.TTST })),
+		timeColumn("tpot_ms", "mean time per token after the first", func(r *Row) *MS { return &r.TPOT }),
+		timeColumn("itl_mean_ms", "mean time between two tokens, the same number as tpot_ms", func(r *Row) *MS { return &r.ITLMean }),
+		repeatingTimeColumn(timeColumn("itl_max_ms", "longest time between two tokens", func(r *Row) *MS { return &r.ITLMax })),
+		timeColumn("e2e_ms", "arrival to last token", func(r *Row) *MS { return &r.E2E }),
+		countColumn("preemptions", "times it lost its place in an engine", func(r *Row) *Count { return &r.Preemptions }),
 	}
 }
 
@@ -122,22 +122,22 @@ func spans() []Column {
 func ledgerParts() []Column {
 	columns := make([]Column, 0, len(ledger.Parts()))
 	for _, p := range ledger.Parts() {
-		c := time("in_"+p.Key()+"_ms", "part of e2e_ms (docs/explain.md): "+p.String(), func(r *Row) *MS { return &r.Parts[p] })
+		c := timeColumn("in_"+p.Key()+"_ms", "part of e2e_ms (docs/explain.md): "+p.String(), func(r *Row) *MS { return &r.Parts[p] })
 		c.repeats = p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched // often 0
 		columns = append(columns, c)
 	}
 	return columns
 }
 
-func decision() []Column {
+func decisionColumns() []Column {
 	return []Column{
-		count("prompt_blocks", "blocks of the prompt, as the KV router counts", func(r *Row) *Count { return &r.PromptBlocks }),
-		count("overlap_blocks", "blocks of it the KV router saw cached on the chosen worker", func(r *Row) *Count { return &r.Overlap }),
-		time("cost_blocks", "cost of the chosen worker", func(r *Row) *MS { return &r.Cost }),
-		count("runner_up", "the cheapest other worker", func(r *Row) *Count { return &r.RunnerUp }),
-		time("runner_up_cost_blocks", "its cost", func(r *Row) *MS { return &r.RunnerUpCost }),
-		verdict("slo_met", "whether it met the objectives", func(r *Row) *Verdict { return &r.SLO }),
-		text("slo_missed", "those it missed, joined with +", func(r *Row) *string { return &r.SLOMissed }),
+		countColumn("prompt_blocks", "blocks of the prompt, as the KV router counts", func(r *Row) *Count { return &r.PromptBlocks }),
+		countColumn("overlap_blocks", "blocks of it the KV router saw cached on the chosen worker", func(r *Row) *Count { return &r.Overlap }),
+		timeColumn("cost_blocks", "cost of the chosen worker", func(r *Row) *MS { return &r.Cost }),
+		countColumn("runner_up", "the cheapest other worker", func(r *Row) *Count { return &r.RunnerUp }),
+		timeColumn("runner_up_cost_blocks", "its cost", func(r *Row) *MS { return &r.RunnerUpCost }),
+		verdictColumn("slo_met", "whether it met the objectives", func(r *Row) *Verdict { return &r.SLO }),
+		textColumn("slo_missed", "those it missed, joined with +", func(r *Row) *string { return &r.SLOMissed }),
 	}
 }
 

@@ -46,7 +46,7 @@ func readCSV(in io.Reader) ([]Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no line of names: %w", err)
 	}
-	byPlace, err := arrange(names)
+	byPlace, err := arrangeColumns(names)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +59,12 @@ func readCSV(in io.Reader) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := empty()
+		r := newRow()
 		for i, c := range byPlace {
 			if c == nil || (values[i] == "" && !c.Required) {
 				continue
 			}
-			if err := c.parse(&r, strings.Clone(values[i])); err != nil {
+			if err := c.parseText(&r, strings.Clone(values[i])); err != nil {
 				return nil, fmt.Errorf("line %d: %s: %w", line, c.Name, err)
 			}
 		}
@@ -72,8 +72,8 @@ func readCSV(in io.Reader) ([]Row, error) {
 	}
 }
 
-// arrange finds the column of each name, nil for a name it does not know.
-func arrange(names []string) ([]*Column, error) {
+// arrangeColumns finds the column of each name, nil for a name it does not know.
+func arrangeColumns(names []string) ([]*Column, error) {
 	columns := Columns()
 	byName := make(map[string]*Column, len(columns))
 	for i := range columns {

@@ -22,7 +22,7 @@ func random(n int) []Row {
 	columns := Columns()
 	rows := make([]Row, n)
 	for i := range rows {
-		rows[i] = empty()
+		rows[i] = newRow()
 		for j := range columns {
 			c := &columns[j]
 			if !c.Required && r.IntN(3) == 0 {

@@ -12,15 +12,15 @@ import (
 //
 // A request gains a token in every pass since its first but for those in which
 // it is left out or has lost its place, and the pass that gives it its next token
-// then says how long it was without one. That is at least as long as each of the
+// then shows how long it was without one. That is at least as long as each of the
 // passes in between. So the longest time of all is that of the longest pass from
 // the first token to the last, which is looked up when the request ends, or one
-// of those the passes tell.
+// of those that passes carry.
 type decoding struct {
 	seen   *[]sight
 	inside int    // requests that have their first token here and not their last
 	passes int    // so far
-	blind  bool   // a pass has not said whose times it told
+	blind  bool   // the times of a pass could not be assigned to requests
 	peaks  []peak // passes longer than all after them, longest first
 }
 
@@ -33,27 +33,27 @@ type peak struct {
 // interval is a request's time of decoding.
 type interval struct {
 	since   int      // first pass whose length is a time between its tokens, perhaps
-	longest sim.Time // time told so far; when it has ended, of all
+	longest sim.Time // longest time seen so far; once the request has ended, of all
 	inside  bool     // it has its first token and not its last
 	ended   bool
 }
 
-// known is the longest time between two tokens of a request that has ended.
-func (i *interval) known() (sim.Time, bool) { return i.longest, i.ended }
+// longestKnown is the longest time between two tokens of a request that has ended.
+func (i *interval) longestKnown() (sim.Time, bool) { return i.longest, i.ended }
 
-func (d *decoding) of(id sim.RequestID) *interval { return &(*d.seen)[id].tokens }
+func (d *decoding) intervalOf(id sim.RequestID) *interval { return &(*d.seen)[id].tokens }
 
-// pass takes in a pass or a run of them.
-func (d *decoding) pass(p *scheduler.Pass) {
-	d.push(p.Gap)
-	d.resume(p)
+// addPass takes in a pass or a run of them.
+func (d *decoding) addPass(p *scheduler.Pass) {
+	d.pushLength(p.Gap)
+	d.resumeRequest(p)
 	for i := range p.Marks {
 		m := &p.Marks[i]
 		switch {
 		case m.Last:
-			d.leave(m.Request)
+			d.leaveRequest(m.Request)
 		case m.First:
-			d.enter(m.Request)
+			d.enterRequest(m.Request)
 		}
 	}
 	d.passes++
@@ -62,8 +62,8 @@ func (d *decoding) pass(p *scheduler.Pass) {
 	}
 }
 
-// push notes the length of the current pass.
-func (d *decoding) push(gap sim.Time) {
+// pushLength notes the length of the current pass.
+func (d *decoding) pushLength(gap sim.Time) {
 	if d.inside == 0 {
 		return
 	}
@@ -73,9 +73,9 @@ func (d *decoding) push(gap sim.Time) {
 	d.peaks = append(d.peaks, peak{d.passes, gap})
 }
 
-// resume takes in for how long those were without a token that had none in the
+// resumeRequest takes in for how long those were without a token that had none in the
 // pass before.
-func (d *decoding) resume(p *scheduler.Pass) {
+func (d *decoding) resumeRequest(p *scheduler.Pass) {
 	if len(p.Gaps) == 0 {
 		return
 	}
@@ -84,21 +84,21 @@ func (d *decoding) resume(p *scheduler.Pass) {
 		return
 	}
 	for k, id := range p.Detail.Resumed {
-		i := d.of(id)
+		i := d.intervalOf(id)
 		i.longest = max(i.longest, p.Gaps[k])
 	}
 }
 
-// enter takes in a request that gained its first token in the current pass.
-func (d *decoding) enter(id sim.RequestID) {
-	i := d.of(id)
+// enterRequest takes in a request that gained its first token in the current pass.
+func (d *decoding) enterRequest(id sim.RequestID) {
+	i := d.intervalOf(id)
 	i.inside, i.since = true, d.passes+1
 	d.inside++
 }
 
-// leave ends a request with the current pass.
-func (d *decoding) leave(id sim.RequestID) {
-	i := d.of(id)
+// leaveRequest ends a request with the current pass.
+func (d *decoding) leaveRequest(id sim.RequestID) {
+	i := d.intervalOf(id)
 	if !i.inside {
 		return // its only token
 	}

@@ -124,7 +124,7 @@ func TestLongestGaps(t *testing.T) {
 				e.step(partly)
 			}
 			for _, q := range e.all {
-				longest, ok := e.rec.seen[q.id].tokens.known()
+				longest, ok := e.rec.seen[q.id].tokens.longestKnown()
 				switch {
 				case q.tokens == 1 && ok:
 					t.Fatalf("seed %d: request %d has one token and a gap of %v", seed, q.id, longest)
@@ -153,7 +153,7 @@ func TestBlind(t *testing.T) {
 	} {
 		p.Count, p.Gap = 1, p.End-p.Start
 		rec.Pass(scheduler.Aggregated, 0, &p)
-		if _, ok := rec.seen[0].tokens.known(); ok {
+		if _, ok := rec.seen[0].tokens.longestKnown(); ok {
 			t.Errorf("known after pass %d", i)
 		}
 	}

@@ -86,13 +86,13 @@ func readJSONL(in io.Reader) ([]Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("row %d: %w", line, err)
 		}
-		r := empty()
+		r := newRow()
 		for i := range columns {
 			value, ok := values[columns[i].Name]
 			if (!ok || string(value) == "null") && !columns[i].Required {
 				continue
 			}
-			if err := columns[i].unmarshal(&r, value); err != nil {
+			if err := columns[i].unmarshalValue(&r, value); err != nil {
 				return nil, fmt.Errorf("row %d: %s: %w", line, columns[i].Name, err)
 			}
 		}
@@ -100,10 +100,10 @@ func readJSONL(in io.Reader) ([]Row, error) {
 	}
 }
 
-func (c *Column) unmarshal(r *Row, value json.RawMessage) error {
+func (c *Column) unmarshalValue(r *Row, value json.RawMessage) error {
 	text := string(value)
 	if c.Kind != Text {
-		return c.parse(r, text)
+		return c.parseText(r, text)
 	}
 	var s string
 	if err := json.Unmarshal(value, &s); err != nil {
@@ -113,8 +113,8 @@ func (c *Column) unmarshal(r *Row, value json.RawMessage) error {
 	return nil
 }
 
-// parse puts a value written as text into r.
-func (c *Column) parse(r *Row, text string) error {
+// parseText puts a value written as text into r.
+func (c *Column) parseText(r *Row, text string) error {
 	switch c.Kind {
 	case Int:
 		v, err := strconv.ParseInt(text, 10, 64)

@@ -21,11 +21,11 @@ const (
 	batch     = 1 << 9
 )
 
-// schema has the columns in their order; parquet.Group would sort them. Whole
+// newSchema has the columns in their order; parquet.Group would sort them. Whole
 // numbers are written as differences, which is small and costs little. Times are
 // hardly ever the same, and compressing them is a waste of it, but for those
 // columns that say so. Columns of numbers take them from the queues.
-func schema(columns []Column, queues []queue) *parquet.Schema {
+func newSchema(columns []Column, queues []queue) *parquet.Schema {
 	types := map[Kind]reflect.Type{
 		Int: reflect.TypeFor[int64](), Float: reflect.TypeFor[float64](),
 		Text: reflect.TypeFor[string](), Bool: reflect.TypeFor[bool](),
@@ -47,14 +47,14 @@ func schema(columns []Column, queues []queue) *parquet.Schema {
 		}
 	}
 	model := reflect.New(reflect.StructOf(fields)).Elem().Interface()
-	return parquet.NewSchema("requests", queued(parquet.SchemaOf(model), columns, queues))
+	return parquet.NewSchema("requests", queueColumns(parquet.SchemaOf(model), columns, queues))
 }
 
 // writeParquet writes rows in groups.
 func writeParquet(w io.Writer, rows []Row) error {
 	columns := Columns()
 	queues := make([]queue, len(columns))
-	out := parquet.NewGenericWriter[any](w, schema(columns, queues),
+	out := parquet.NewGenericWriter[any](w, newSchema(columns, queues),
 		parquet.DataPageStatistics(false), parquet.PageBufferSize(pageBytes), parquet.CreatedBy("replay", "1", "parquet-go"))
 	for len(rows) > 0 {
 		n := min(groupRows, len(rows))
@@ -77,12 +77,12 @@ func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues
 	writers := group.ColumnWriters()
 	atOnce := min(runtime.GOMAXPROCS(0), len(columns))
 	for first := range atOnce {
-		filled.start(func() error {
+		filled.startTask(func() error {
 			f := newFiller()
 			for from := 0; from < len(rows); from += batch { // few rows, so that they stay near
 				part := rows[from:min(from+batch, len(rows))]
 				for i := first; i < len(columns); i += atOnce {
-					if _, err := writers[i].WriteRowValues(f.values(&columns[i], &queues[i], part)); err != nil {
+					if _, err := writers[i].WriteRowValues(f.fillValues(&columns[i], &queues[i], part)); err != nil {
 						return err
 					}
 				}
@@ -95,7 +95,7 @@ func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues
 			return nil
 		})
 	}
-	if err := filled.wait(); err != nil {
+	if err := filled.waitAll(); err != nil {
 		return err
 	}
 	return group.Flush()
@@ -108,7 +108,7 @@ type errgroup struct {
 	err  error
 }
 
-func (g *errgroup) start(work func() error) {
+func (g *errgroup) startTask(work func() error) {
 	g.wg.Go(func() {
 		if err := work(); err != nil {
 			g.once.Do(func() { g.err = err })
@@ -116,7 +116,7 @@ func (g *errgroup) start(work func() error) {
 	})
 }
 
-func (g *errgroup) wait() error {
+func (g *errgroup) waitAll() error {
 	g.wg.Wait()
 	return g.err
 }
@@ -135,13 +135,13 @@ func readParquet(in *os.File) ([]Row, error) {
 	for _, path := range file.Schema().Columns() {
 		names = append(names, path[0])
 	}
-	byPlace, err := arrange(names)
+	byPlace, err := arrangeColumns(names)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]Row, file.NumRows())
 	for i := range rows {
-		rows[i] = empty()
+		rows[i] = newRow()
 	}
 	first := 0
 	for _, group := range file.RowGroups() {
@@ -183,7 +183,7 @@ func readChunk(chunk parquet.ColumnChunk, c *Column, rows []Row) error {
 				return fmt.Errorf("more than %d values", len(rows))
 			}
 			for i := range n {
-				c.take(&rows[at+i], &values[i])
+				c.takeValue(&rows[at+i], &values[i])
 			}
 			at += n
 			if errors.Is(err, io.EOF) {
@@ -197,7 +197,7 @@ func readChunk(chunk parquet.ColumnChunk, c *Column, rows []Row) error {
 	}
 }
 
-func (c *Column) take(r *Row, v *parquet.Value) {
+func (c *Column) takeValue(r *Row, v *parquet.Value) {
 	if v.IsNull() {
 		return
 	}

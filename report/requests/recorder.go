@@ -89,10 +89,10 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 			}
 		}
 	}
-	rec.decoding(stage, w).pass(p)
+	rec.decodingOf(stage, w).addPass(p)
 }
 
-func (rec *Recorder) decoding(stage scheduler.Role, w sim.WorkerID) *decoding {
+func (rec *Recorder) decodingOf(stage scheduler.Role, w sim.WorkerID) *decoding {
 	all := &rec.gaps[0]
 	if stage == scheduler.Decode {
 		all = &rec.gaps[1]
@@ -103,8 +103,8 @@ func (rec *Recorder) decoding(stage scheduler.Role, w sim.WorkerID) *decoding {
 	return &(*all)[w]
 }
 
-// fill adds to r what was seen.
-func (rec *Recorder) fill(r *Row) {
+// fillRow adds to r what was seen.
+func (rec *Recorder) fillRow(r *Row) {
 	if r.ID >= len(rec.seen) {
 		return
 	}
@@ -129,7 +129,7 @@ func (rec *Recorder) fill(r *Row) {
 		r.Transfer = s.decodeStart - s.prefillEnd
 		r.Prefill = MS(sim.Time(s.prefillEnd - r.Admit).Max0())
 	}
-	if longest, ok := s.tokens.known(); ok && r.Finished() && r.Tokens >= 2 {
+	if longest, ok := s.tokens.longestKnown(); ok && r.Finished() && r.Tokens >= 2 {
 		r.ITLMax = MS(longest)
 	}
 }

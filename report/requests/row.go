@@ -17,7 +17,7 @@ type MS float64
 // Unknown is a time that is not known, or that there is none of.
 func Unknown() MS { return MS(math.NaN()) }
 
-// Known says that there is a time.
+// Known reports whether there is a time.
 func (m MS) Known() bool { return m == m }
 
 // Count is a number or a worker's id; negative: unknown, or none.
@@ -26,10 +26,10 @@ type Count int
 // None is a count that is not known, or that there is none of.
 const None Count = -1
 
-// Known says that there is a number.
+// Known reports whether there is a number.
 func (c Count) Known() bool { return c >= 0 }
 
-// Verdict says whether a request met the objectives it was held to.
+// Verdict reports whether a request met the objectives it was held to.
 type Verdict int8
 
 const (
@@ -94,11 +94,11 @@ type Row struct {
 // Parts is where the time of a request went, in the order of ledger.Parts.
 type Parts [8]MS
 
-// Explained says that a ledger was kept of the request.
+// Explained reports whether a ledger was kept of the request.
 func (r *Row) Explained() bool { return r.Parts[0].Known() }
 
-// empty is a row of which nothing is known.
-func empty() Row {
+// newRow is a row of which nothing is known.
+func newRow() Row {
 	u := Unknown()
 	return Row{
 		Line: None, Worker: None, PrefillWorker: None,
@@ -110,9 +110,9 @@ func empty() Row {
 	}
 }
 
-// Counted says that the request enters the statistics of the report: it was
+// Counted reports whether the request enters the statistics of the report: it was
 // admitted and gained a token.
 func (r *Row) Counted() bool { return r.Admit.Known() && r.Tokens > 0 }
 
-// Finished says that the request gained all the tokens it asked for.
+// Finished reports whether the request gained all the tokens it asked for.
 func (r *Row) Finished() bool { return r.Counted() && r.Tokens >= r.Output }

@@ -30,7 +30,7 @@ func Totals(rows []Row) []collector.Field {
 		{Key: "prefix_cache_reused_ratio", Value: ratio},
 	}
 	for _, m := range Metrics() {
-		fields = append(fields, spread(m, rows)...)
+		fields = append(fields, spreadOf(m, rows)...)
 	}
 	return fields
 }
@@ -52,7 +52,7 @@ func Metrics() []Metric {
 	}
 }
 
-func spread(m Metric, rows []Row) []collector.Field {
+func spreadOf(m Metric, rows []Row) []collector.Field {
 	var sum, least, most float64
 	n := 0
 	for i := range rows {

@@ -33,9 +33,9 @@ func newFiller() *filler {
 	}
 }
 
-// values are what the column has of rows, up to batch of them. Its numbers are
+// fillValues are what the column has of rows, up to batch of them. Its numbers are
 // in the queue. They are valid until the next call.
-func (f *filler) values(c *Column, q *queue, rows []Row) []parquet.Value {
+func (f *filler) fillValues(c *Column, q *queue, rows []Row) []parquet.Value {
 	switch c.Kind {
 	case Int:
 		q.ints = f.ints[:0]
@@ -44,7 +44,7 @@ func (f *filler) values(c *Column, q *queue, rows []Row) []parquet.Value {
 			if ok {
 				q.ints = append(q.ints, v)
 			}
-			f.known(i, ok)
+			f.hasValue(i, ok)
 		}
 	case Float:
 		q.floats = f.floats[:0]
@@ -54,10 +54,10 @@ func (f *filler) values(c *Column, q *queue, rows []Row) []parquet.Value {
 			if ok {
 				q.floats = append(q.floats, float64(v))
 			}
-			f.known(i, ok)
+			f.hasValue(i, ok)
 		}
 	case Text:
-		return f.text(c, rows)
+		return f.textOf(c, rows)
 	case Bool:
 		for i := range rows {
 			f.texts[i] = parquet.NullValue()
@@ -70,8 +70,8 @@ func (f *filler) values(c *Column, q *queue, rows []Row) []parquet.Value {
 	return f.levels[:len(rows)]
 }
 
-// known says whether the i-th row has a value.
-func (f *filler) known(i int, known bool) {
+// hasValue reports whether the i-th row has a value.
+func (f *filler) hasValue(i int, known bool) {
 	if known {
 		f.levels[i].SetDefinitionLevel(1)
 	} else {
@@ -79,7 +79,7 @@ func (f *filler) known(i int, known bool) {
 	}
 }
 
-func (f *filler) text(c *Column, rows []Row) []parquet.Value {
+func (f *filler) textOf(c *Column, rows []Row) []parquet.Value {
 	f.bytes = f.bytes[:0]
 	for i := range rows {
 		f.texts[i] = parquet.NullValue()
@@ -101,19 +101,19 @@ type record struct {
 
 func (r *record) Fields() []parquet.Field { return r.columns }
 
-// queued makes the columns of root take numbers from queues, in the order of
+// queueColumns makes the columns of root take numbers from queues, in the order of
 // columns.
-func queued(root parquet.Node, columns []Column, queues []queue) parquet.Node {
+func queueColumns(root parquet.Node, columns []Column, queues []queue) parquet.Node {
 	fields := append([]parquet.Field(nil), root.Fields()...)
 	for i := range columns {
-		if columns[i].numeric() {
+		if columns[i].isNumeric() {
 			fields[i] = &queuedField{fields[i], &queues[i]}
 		}
 	}
 	return &record{root, fields}
 }
 
-func (c *Column) numeric() bool { return c.Kind == Int || c.Kind == Float }
+func (c *Column) isNumeric() bool { return c.Kind == Int || c.Kind == Float }
 
 type queuedField struct {
 	parquet.Field

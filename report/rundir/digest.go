@@ -31,7 +31,7 @@ type Input struct {
 func HashInput(role, path string, in io.Reader) (Input, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, in)
-	return Input{Role: role, Path: path, Bytes: n, SHA256: sum(h)}, err
+	return Input{Role: role, Path: path, Bytes: n, SHA256: sumFile(h)}, err
 }
 
 // HashFile is the input of the given role at path.
@@ -44,7 +44,7 @@ func HashFile(role, path string) (Input, error) {
 	return HashInput(role, path, f)
 }
 
-// Digest says in short what a run was made of and what came of it. It does not
+// Digest returns in short what a run was made of and what came of it. It does not
 // depend on machine, system, threads or names of files.
 type Digest struct {
 	Configuration string `json:"configuration"` // inputs and settings
@@ -54,31 +54,31 @@ type Digest struct {
 
 // NewDigest is the digest of a run.
 func NewDigest(inputs []Input, settings []Setting, rows []requests.Row) Digest {
-	d := Digest{Configuration: configuration(inputs, settings), Lifecycles: Lifecycles(rows)}
+	d := Digest{Configuration: hashConfiguration(inputs, settings), Lifecycles: Lifecycles(rows)}
 	h := sha256.New()
 	fmt.Fprintf(h, "replay digest %s\nconfiguration %s\nlifecycles %s\n", digestFormat, d.Configuration, d.Lifecycles)
-	d.Run = digestFormat + ":" + sum(h)
+	d.Run = digestFormat + ":" + sumFile(h)
 	return d
 }
 
-func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+func sumFile(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// configuration hashes inputs by content and settings by value. A file's path
+// hashConfiguration hashes inputs by content and settings by value. A file's path
 // counts by what is in the file.
-func configuration(inputs []Input, settings []Setting) string {
+func hashConfiguration(inputs []Input, settings []Setting) string {
 	h := sha256.New()
 	for _, in := range inputs {
 		fmt.Fprintf(h, "input %s %s\n", in.Role, in.SHA256)
 	}
 	for _, s := range settings {
-		if !s.zero() && !s.isPath() {
+		if !s.isZero() && !s.isPath() {
 			fmt.Fprintf(h, "%s=%s\n", s.Key, s.Value)
 		}
 	}
-	return sum(h)
+	return sumFile(h)
 }
 
-// isPath says that a setting names a file, whose content is an input. A profile
+// isPath reports whether a setting names a file, whose content is an input. A profile
 // of pass times may be named that no file holds.
 func (s *Setting) isPath() bool {
 	switch {
@@ -115,5 +115,5 @@ func Lifecycles(rows []requests.Row) string {
 		out.Write(buf) // a hash takes everything
 	}
 	out.Flush()
-	return sum(h)
+	return sumFile(h)
 }

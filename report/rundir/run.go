@@ -30,7 +30,7 @@ const (
 // layout is the version of the directory's layout.
 const layout = 1
 
-// Run is what run.json says.
+// Run is the content of run.json.
 type Run struct {
 	Layout   int               `json:"layout"`
 	Version  string            `json:"version"` // of the program
@@ -94,7 +94,7 @@ func Open(dir string) (*Run, error) {
 	return r, nil
 }
 
-// IsRun says that dir is a run directory.
+// IsRun reports whether dir is a run directory.
 func IsRun(dir string) bool {
 	_, err := Open(dir)
 	return err == nil
@@ -127,8 +127,8 @@ func ReadReport(path string) (*collector.Report, error) {
 	return report, nil
 }
 
-// marshal is run.json.
-func (r *Run) marshal() ([]byte, error) {
+// marshalRun is run.json.
+func (r *Run) marshalRun() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -137,7 +137,7 @@ func (r *Run) marshal() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// countingWriter tells how much was written.
+// countingWriter counts the bytes written.
 type countingWriter struct {
 	io.Writer
 	n int64

@@ -12,13 +12,13 @@ import (
 // Finding is one thing that Verify looked at.
 type Finding struct {
 	What string
-	// Differs says what is wrong, "" for nothing.
+	// Differs is what is wrong; "": nothing.
 	Differs string
-	// Note says why it could not be looked at, or what else is worth knowing.
+	// Note is why it could not be checked, or what else is worth knowing.
 	Note string
 }
 
-// Verify derives again from the files in a run directory what run.json says of
+// Verify derives again from the files in a run directory what run.json has of
 // them. It runs nothing. An error means that the directory cannot be read.
 func Verify(dir string) ([]Finding, error) {
 	r, err := Open(dir)
@@ -43,13 +43,13 @@ func Verify(dir string) ([]Finding, error) {
 	all = append(all, verifyReport(report, rows)...)
 	d := NewDigest(r.Inputs, r.Settings(), rows)
 	return append(all,
-		compare("configuration", d.Configuration, r.Configuration),
-		compare("lifecycles", d.Lifecycles, r.Lifecycles),
-		compare("digest", d.Run, r.Digest.Run),
+		compareFile("configuration", d.Configuration, r.Configuration),
+		compareFile("lifecycles", d.Lifecycles, r.Lifecycles),
+		compareFile("digest", d.Run, r.Digest.Run),
 	), nil
 }
 
-func compare(what, got, want string) Finding {
+func compareFile(what, got, want string) Finding {
 	f := Finding{What: what}
 	if got != want {
 		f.Differs = fmt.Sprintf("is %s, %s says %s", got, RunFile, want)
@@ -104,7 +104,7 @@ func verifyInput(in Input) Finding {
 	return found
 }
 
-// verifyReport derives from the requests what the report says of single ones.
+// verifyReport derives from the requests what the report has of single ones.
 func verifyReport(report *collector.Report, rows []requests.Row) []Finding {
 	values := map[string]any{}
 	for _, f := range report.Fields() {

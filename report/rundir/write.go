@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Replace says what a new run directory may take the place of.
+// Replace is what a new run directory may replace.
 type Replace uint8
 
 const (
@@ -56,7 +56,7 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	dir, err := beside(path)
+	dir, err := makeBeside(path)
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 	if r.Files, err = storeAll(ctx, dir, path, files); err != nil {
 		return err
 	}
-	text, err := r.marshal()
+	text, err := r.marshalRun()
 	if err != nil {
 		return err
 	}
-	if _, err := store(ctx, dir, File{RunFile, func(w io.Writer) error { _, err := w.Write(text); return err }}); err != nil {
+	if _, err := storeFile(ctx, dir, File{RunFile, func(w io.Writer) error { _, err := w.Write(text); return err }}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(path, RunFile), err)
 	}
-	return swap(dir, path, over)
+	return swapInto(dir, path, over)
 }
 
 // storeAll writes files into dir, which will be at path, beside each other: to
@@ -87,7 +87,7 @@ func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, er
 	for i, f := range files {
 		wg.Go(func() {
 			var err error
-			if all[i], err = store(ctx, dir, f); err != nil {
+			if all[i], err = storeFile(ctx, dir, f); err != nil {
 				errs[i] = fmt.Errorf("%s: %w", filepath.Join(path, f.Name), err)
 			}
 		})
@@ -101,8 +101,8 @@ func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, er
 	return all, nil
 }
 
-// beside makes a new directory next to path.
-func beside(path string) (string, error) {
+// makeBeside makes a new directory next to path.
+func makeBeside(path string) (string, error) {
 	const tries = 10_000
 	for i := range tries {
 		dir := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d-%d.tmp", filepath.Base(path), os.Getpid(), i))
@@ -114,8 +114,8 @@ func beside(path string) (string, error) {
 	return "", fmt.Errorf("%s: %d temporary directories are in the way", path, tries)
 }
 
-// store writes one file to the end and to the disk.
-func store(ctx context.Context, dir string, file File) (Stored, error) {
+// storeFile writes one file to the end and to the disk.
+func storeFile(ctx context.Context, dir string, file File) (Stored, error) {
 	f, err := os.OpenFile(filepath.Join(dir, file.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return Stored{}, err
@@ -126,12 +126,12 @@ func store(ctx context.Context, dir string, file File) (Stored, error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	return Stored{Name: file.Name, Bytes: out.n, SHA256: sum(h)}, errors.Join(err, f.Close())
+	return Stored{Name: file.Name, Bytes: out.n, SHA256: sumFile(h)}, errors.Join(err, f.Close())
 }
 
-// swap gives dir the name path. What was there is put aside first and comes back
+// swapInto gives dir the name path. What was there is put aside first and comes back
 // if that fails.
-func swap(dir, path string, over Replace) error {
+func swapInto(dir, path string, over Replace) error {
 	if err := Check(path, over); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ const most = 512
 // grid is where bins lie: bin i holds [i·width, (i+1)·width).
 type grid struct{ width sim.Time }
 
-func (g grid) end() sim.Time { return most * g.width }
+func (g grid) binEnd() sim.Time { return most * g.width }
 
 // bins hold one number each, over time; those after the last are 0.
 type bins []float64
@@ -20,8 +20,8 @@ func (b *bins) add(i int, n float64) {
 	(*b)[i] += n
 }
 
-// fold makes bins twice as wide.
-func (b *bins) fold() {
+// foldTwice makes bins twice as wide.
+func (b *bins) foldTwice() {
 	old := *b
 	n := (len(old) + 1) / 2
 	for i := range n {

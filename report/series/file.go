@@ -57,8 +57,8 @@ const (
 func (s *Series) File() *File {
 	f := &File{
 		BinMS:   float64(s.grid.width),
-		Arrived: kept(s.arrived, 0), Admitted: kept(s.admitted, 0), Lost: kept(s.lost, 0),
-		Finished: kept(s.finished, 0), Output: kept(s.output, 0), Gaps: s.gaps,
+		Arrived: keptBins(s.arrived, 0), Admitted: keptBins(s.admitted, 0), Lost: keptBins(s.lost, 0),
+		Finished: keptBins(s.finished, 0), Output: keptBins(s.output, 0), Gaps: s.gaps,
 	}
 	folds, n := 0, len(s.workers[0])+len(s.workers[1])
 	for most>>folds > fewBins || n*most>>folds > workerBins {
@@ -69,20 +69,20 @@ func (s *Series) File() *File {
 		for id, w := range workers {
 			f.Workers = append(f.Workers, Worker{
 				Decode: stage == 1, ID: id, Blocks: w.blocks, Passes: w.passes, Tokens: w.tokens, Requests: w.taken,
-				Busy: kept(w.busy, folds), Held: kept(w.held, folds), Cached: kept(w.cached, folds),
-				Batch: kept(w.batch, folds), Waiting: kept(w.waiting, folds), Prefill: kept(w.prefill, folds),
-				Computed: kept(w.computed, folds), Prompts: kept(w.prompts, folds), Reused: kept(w.reused, folds),
+				Busy: keptBins(w.busy, folds), Held: keptBins(w.held, folds), Cached: keptBins(w.cached, folds),
+				Batch: keptBins(w.batch, folds), Waiting: keptBins(w.waiting, folds), Prefill: keptBins(w.prefill, folds),
+				Computed: keptBins(w.computed, folds), Prompts: keptBins(w.prompts, folds), Reused: keptBins(w.reused, folds),
 			})
 		}
 	}
 	return f
 }
 
-// kept is a copy of b in bins 2^folds times as wide, to three digits.
-func kept(b bins, folds int) []float64 {
+// keptBins is a copy of b in bins 2^folds times as wide, to three digits.
+func keptBins(b bins, folds int) []float64 {
 	b = append(make(bins, 0, len(b)), b...)
 	for range folds {
-		b.fold()
+		b.foldTwice()
 	}
 	for i := range b {
 		b[i] = math.Round(b[i]*1000) / 1000

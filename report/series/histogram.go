@@ -32,8 +32,8 @@ func (h *Histogram) Add(v float64, n int) {
 	h.Total += n
 }
 
-// middle is the value that stands for bin i.
-func middle(i int) float64 { return math.Exp2((float64(i)+0.5)/perOctave + lowest) }
+// binMiddle is the value that stands for bin i.
+func binMiddle(i int) float64 { return math.Exp2((float64(i)+0.5)/perOctave + lowest) }
 
 // Quantile is the value below which a share q of all values lies, off by at
 // most 1.1 %; 0 when there are none.
@@ -42,7 +42,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	for i, n := range h.Counts {
 		seen += n
 		if n > 0 && float64(seen) >= rank {
-			return middle(i)
+			return binMiddle(i)
 		}
 	}
 	return 0

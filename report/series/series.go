@@ -63,12 +63,12 @@ func (s *Series) Grow(requests int) {
 // Arrived counts a request.
 func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 	s.requests = append(s.requests, request{input: int32(q.InputTokens)})
-	s.point(&s.arrived, at, 1)
+	s.addAt(&s.arrived, at, 1)
 }
 
 // Routed counts a placement.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
-	s.worker(stage, p.Worker).taken++
+	s.workerOf(stage, p.Worker).taken++
 }
 
 // Handoff is of no interest here.
@@ -76,9 +76,9 @@ func (s *Series) Handoff(sim.RequestID, sim.Time, sim.Time) {}
 
 // Pass counts a pass or a run of passes.
 func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
-	w := s.worker(stage, id)
-	s.admit(stage, w, p)
-	s.spend(w, p)
+	w := s.workerOf(stage, id)
+	s.countAdmissions(stage, w, p)
+	s.countTime(w, p)
 	w.passes += p.Count
 	w.tokens += p.Count * p.Tokens
 	if stage == scheduler.Prefill {
@@ -88,27 +88,27 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	for _, gap := range p.Gaps {
 		s.gaps.Add(float64(gap), 1)
 	}
-	s.spread(&s.output, p.FirstEnd()-p.Gap, p.End, float64(p.Count*p.Tokens))
+	s.addOver(&s.output, p.FirstEnd()-p.Gap, p.End, float64(p.Count*p.Tokens))
 	for i := range p.Marks {
 		if p.Marks[i].Last {
-			s.point(&s.finished, p.End, 1)
+			s.addAt(&s.finished, p.End, 1)
 		}
 	}
 }
 
-// admit counts who gets and who loses a place.
-func (s *Series) admit(stage scheduler.Role, w *worker, p *scheduler.Pass) {
+// countAdmissions counts who gets and who loses a place.
+func (s *Series) countAdmissions(stage scheduler.Role, w *worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
 		a := &p.Admitted[i]
 		q := &s.requests[a.Request]
 		if stage != scheduler.Decode && (!q.seated[0] || q.lost) {
-			s.point(&s.admitted, p.Start, 1)
+			s.addAt(&s.admitted, p.Start, 1)
 			q.lost = false
 		}
-		if seat := &q.seated[index(stage)]; !*seat {
+		if seat := &q.seated[stage.Stage()]; !*seat {
 			*seat = true
-			s.point(&w.prompts, p.Start, float64(q.input))
-			s.point(&w.reused, p.Start, float64(a.Reused))
+			s.addAt(&w.prompts, p.Start, float64(q.input))
+			s.addAt(&w.reused, p.Start, float64(a.Reused))
 		}
 	}
 	if p.Detail == nil {
@@ -117,43 +117,43 @@ func (s *Series) admit(stage scheduler.Role, w *worker, p *scheduler.Pass) {
 	for _, id := range p.Detail.Lost {
 		if q := &s.requests[id]; stage != scheduler.Decode && !q.lost {
 			q.lost = true
-			s.point(&s.lost, p.Start, 1)
+			s.addAt(&s.lost, p.Start, 1)
 		}
 	}
 }
 
-// spend counts what the time of a pass went to.
-func (s *Series) spend(w *worker, p *scheduler.Pass) {
+// countTime counts what the time of a pass went to.
+func (s *Series) countTime(w *worker, p *scheduler.Pass) {
 	ms := float64(p.End - p.Start)
-	s.spread(&w.busy, p.Start, p.End, ms)
-	s.spread(&w.batch, p.Start, p.End, ms*float64(p.Tokens))
+	s.addOver(&w.busy, p.Start, p.End, ms)
+	s.addOver(&w.batch, p.Start, p.End, ms*float64(p.Tokens))
 	if p.PrefillTokens > 0 {
-		s.spread(&w.computed, p.Start, p.End, float64(p.Count*p.PrefillTokens))
+		s.addOver(&w.computed, p.Start, p.End, float64(p.Count*p.PrefillTokens))
 	}
 	d := p.Detail
 	if d == nil {
 		return
 	}
 	if d.PrefillEnd > p.Start {
-		s.spread(&w.prefill, p.Start, d.PrefillEnd, float64(d.PrefillEnd-p.Start))
+		s.addOver(&w.prefill, p.Start, d.PrefillEnd, float64(d.PrefillEnd-p.Start))
 	}
 	w.blocks = d.Blocks
-	s.spread(&w.held, p.Start, p.End, ms*float64(d.Held))
-	s.spread(&w.cached, p.Start, p.End, ms*float64(d.Cached))
+	s.addOver(&w.held, p.Start, p.End, ms*float64(d.Held))
+	s.addOver(&w.cached, p.Start, p.End, ms*float64(d.Cached))
 	if d.Waiting > 0 {
-		s.spread(&w.waiting, p.Start, p.End, ms*float64(d.Waiting))
+		s.addOver(&w.waiting, p.Start, p.End, ms*float64(d.Waiting))
 	}
 }
 
-// point adds n at an instant.
-func (s *Series) point(b *bins, at sim.Time, n float64) {
-	b.add(s.bin(at), n)
+// addAt adds n at an instant.
+func (s *Series) addAt(b *bins, at sim.Time, n float64) {
+	b.add(s.binOf(at), n)
 }
 
-// spread adds n evenly over a time.
-func (s *Series) spread(b *bins, from, to sim.Time, n float64) {
-	last := s.bin(to) // first, for it may make the bins wider
-	first := s.bin(from)
+// addOver adds n evenly over a time.
+func (s *Series) addOver(b *bins, from, to sim.Time, n float64) {
+	last := s.binOf(to) // first, for it may make the bins wider
+	first := s.binOf(from)
 	if first == last || to <= from {
 		b.add(last, n)
 		return
@@ -168,20 +168,20 @@ func (s *Series) spread(b *bins, from, to sim.Time, n float64) {
 	}
 }
 
-// bin is the place of an instant. When there is none the bins become twice as
+// binOf is the place of an instant. When there is none the bins become twice as
 // wide.
-func (s *Series) bin(at sim.Time) int {
-	for at >= s.grid.end() {
+func (s *Series) binOf(at sim.Time) int {
+	for at >= s.grid.binEnd() {
 		s.grid.width *= 2
-		for _, b := range s.all() {
-			b.fold()
+		for _, b := range s.allBins() {
+			b.foldTwice()
 		}
 	}
 	return int(at / s.grid.width)
 }
 
-// all are all bins there are.
-func (s *Series) all() []*bins {
+// allBins are all bins there are.
+func (s *Series) allBins() []*bins {
 	all := []*bins{&s.arrived, &s.admitted, &s.lost, &s.finished, &s.output}
 	for _, stage := range s.workers {
 		for _, w := range stage {
@@ -191,18 +191,10 @@ func (s *Series) all() []*bins {
 	return all
 }
 
-func (s *Series) worker(stage scheduler.Role, id sim.WorkerID) *worker {
-	all := &s.workers[index(stage)]
+func (s *Series) workerOf(stage scheduler.Role, id sim.WorkerID) *worker {
+	all := &s.workers[stage.Stage()]
 	for len(*all) <= int(id) {
 		*all = append(*all, new(worker))
 	}
 	return (*all)[id]
-}
-
-// index is the place of a stage in the order of stages.
-func index(stage scheduler.Role) int {
-	if stage == scheduler.Decode {
-		return 1
-	}
-	return 0
 }

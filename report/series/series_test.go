@@ -18,7 +18,7 @@ func TestBinsKeepWhatTheyHold(t *testing.T) {
 	for i := range 5000 {
 		from := sim.Time(i) * 20 * sim.Time(rng.Float64())
 		to := from + 500*sim.Time(rng.Float64())
-		s.spread(&s.output, from, to, 3)
+		s.addOver(&s.output, from, to, 3)
 		all += 3
 		if to < 2048 {
 			early += 3

@@ -41,16 +41,16 @@ func (s *Series) Totals() []Total {
 			case len(s.workers[1]) > 0:
 				name = "prefill"
 			}
-			busy := sum(w.busy)
+			busy := sumBins(w.busy)
 			over := func(b bins) float64 {
 				if busy == 0 {
 					return 0
 				}
-				return rounded(sum(b) / busy)
+				return roundDigits(sumBins(b) / busy)
 			}
 			all = append(all, Total{
-				Stage: name, Worker: id, Requests: w.taken, Passes: w.passes, BusyMS: rounded(busy), PrefillMS: rounded(sum(w.prefill)),
-				Computed: whole(w.computed), Prompts: whole(w.prompts), Reused: whole(w.reused), Output: w.tokens,
+				Stage: name, Worker: id, Requests: w.taken, Passes: w.passes, BusyMS: roundDigits(busy), PrefillMS: roundDigits(sumBins(w.prefill)),
+				Computed: sumWhole(w.computed), Prompts: sumWhole(w.prompts), Reused: sumWhole(w.reused), Output: w.tokens,
 				Blocks: w.blocks, MeanHeld: over(w.held), MeanCached: over(w.cached), MeanBatch: over(w.batch), MeanWaiting: over(w.waiting),
 			})
 		}
@@ -65,7 +65,7 @@ func (s *Series) WriteWorkers(w io.Writer) error {
 	return enc.Encode(s.Totals())
 }
 
-func sum(b bins) float64 {
+func sumBins(b bins) float64 {
 	total := 0.0
 	for _, n := range b {
 		total += n
@@ -73,9 +73,9 @@ func sum(b bins) float64 {
 	return total
 }
 
-// whole is the sum of bins among which whole numbers were spread.
-func whole(b bins) int { return int(math.Round(sum(b))) }
+// sumWhole is the sum of bins among which whole numbers were spread.
+func sumWhole(b bins) int { return int(math.Round(sumBins(b))) }
 
-// rounded is v to three digits: bins hold shares of passes, and their last digits
+// roundDigits is v to three digits: bins hold shares of passes, and their last digits
 // mean nothing.
-func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
+func roundDigits(v float64) float64 { return math.Round(v*1000) / 1000 }

@@ -23,7 +23,7 @@ type Table struct {
 type Column struct {
 	Name   string
 	Number bool
-	// Setting says that it was chosen and not measured.
+	// Setting reports whether it was chosen and not measured.
 	Setting bool
 }
 
@@ -54,7 +54,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	}
 	for _, row := range t.Rows {
 		for i, v := range row {
-			line[i] = text(v)
+			line[i] = cellText(v)
 		}
 		if err := c.Write(line); err != nil {
 			return err
@@ -64,8 +64,8 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// text is a value in a cell of CSV.
-func text(v any) string {
+// cellText is a value in a cell of CSV.
+func cellText(v any) string {
 	switch v := v.(type) {
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Outcome says how far a run met its objectives.
+// Outcome is how far a run met its objectives.
 type Outcome struct {
 	Single  bool // there are objectives of single requests
 	Arrived int
@@ -52,7 +52,7 @@ func Judge(objectives []Objective, target float64, rows []requests.Row, report *
 			single = append(single, j)
 			continue
 		}
-		j.ValueMS = values[objective.Statistic+"_"+objective.metric().key]
+		j.ValueMS = values[objective.Statistic+"_"+objective.metricOf().key]
 		j.Met = j.ValueMS <= objective.LimitMS
 		o.Overall = o.Overall && j.Met
 		o.Objectives = append(o.Objectives, j)
@@ -68,7 +68,7 @@ func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS flo
 	o.Single = true
 	at := make([]func(*requests.Row) requests.MS, len(single))
 	for i := range single {
-		at[i] = single[i].metric().at
+		at[i] = single[i].metricOf().at
 	}
 	met := make([]int, len(single))
 	tokens := 0
@@ -95,22 +95,22 @@ func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS flo
 		}
 	}
 	seconds := max(durationMS/1000.0, 1e-9)
-	o.Attainment = share(o.Met, len(rows))
+	o.Attainment = shareOf(o.Met, len(rows))
 	o.GoodputRPS, o.GoodputTokS = float64(o.Met)/seconds, float64(tokens)/seconds
 	for k := range single {
-		single[k].Attainment = share(met[k], len(rows))
+		single[k].Attainment = shareOf(met[k], len(rows))
 	}
 }
 
-// share is a part of a whole; all of nothing is all.
-func share(part, whole int) float64 {
+// shareOf is a part of a whole; all of nothing is all.
+func shareOf(part, whole int) float64 {
 	if whole == 0 {
 		return 1
 	}
 	return float64(part) / float64(whole)
 }
 
-// Holds says that everything was met that was asked for.
+// Holds reports whether everything was met that was asked for.
 func (o *Outcome) Holds() bool {
 	return o.Overall && (!o.Single || o.Attainment >= o.Target)
 }
@@ -128,7 +128,7 @@ func (o *Outcome) Fields() []collector.Field {
 	}
 	for i := range o.Objectives {
 		j := &o.Objectives[i]
-		key := "slo_" + j.name()
+		key := "slo_" + j.keyName()
 		fields = append(fields, collector.Field{Key: key + "_ms", Value: j.LimitMS})
 		if j.Statistic == "" {
 			fields = append(fields, collector.Field{Key: key + "_attainment", Value: j.Attainment})
@@ -161,7 +161,7 @@ func (o *Outcome) Lines() []string {
 	return lines
 }
 
-// Missed says in one line what was missed, "" when all was met.
+// Missed returns one line on what was missed, "" when all was met.
 func (o *Outcome) Missed() string {
 	var parts []string
 	if o.Single && o.Attainment < o.Target {

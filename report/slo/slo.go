@@ -30,9 +30,9 @@ type metric struct {
 	at   func(*requests.Row) requests.MS
 }
 
-// metrics are those of the requests, and itl: of one request it is the mean time
+// requestMetrics are those of the requests, and itl: of one request it is the mean time
 // between two tokens, over all requests the times are pooled.
-func metrics() []metric {
+func requestMetrics() []metric {
 	var all []metric
 	for _, m := range requests.Metrics() {
 		all = append(all, metric{m.Name, m.Key, m.At})
@@ -40,8 +40,8 @@ func metrics() []metric {
 	return append(all, metric{"itl", "itl_ms", func(r *requests.Row) requests.MS { return r.ITLMean }})
 }
 
-// statistics are those of a report's distributions.
-func statistics() []string {
+// statisticNames are those of a report's distributions.
+func statisticNames() []string {
 	return []string{"mean", "min", "median", "p75", "p90", "p95", "p99", "max"}
 }
 
@@ -49,7 +49,7 @@ func statistics() []string {
 func Parse(text string) ([]Objective, error) {
 	var all []Objective
 	for part := range strings.SplitSeq(text, ",") {
-		o, err := parse(strings.TrimSpace(part))
+		o, err := parseObjective(strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func Parse(text string) ([]Objective, error) {
 	return all, nil
 }
 
-func parse(part string) (Objective, error) {
+func parseObjective(part string) (Objective, error) {
 	name, limit, ok := strings.Cut(part, "=")
 	if !ok {
 		return Objective{}, fmt.Errorf("%q, want a metric and a limit, as ttft=500ms", part)
@@ -73,13 +73,13 @@ func parse(part string) (Objective, error) {
 		if o.Statistic == "p50" {
 			o.Statistic = "median"
 		}
-		if !slices.Contains(statistics(), o.Statistic) {
-			return o, fmt.Errorf("%q: statistic is %q, want one of %s", part, statistic, strings.Join(statistics(), ", "))
+		if !slices.Contains(statisticNames(), o.Statistic) {
+			return o, fmt.Errorf("%q: statistic is %q, want one of %s", part, statistic, strings.Join(statisticNames(), ", "))
 		}
 	}
-	if o.metric() == nil {
+	if o.metricOf() == nil {
 		var names []string
-		for _, m := range metrics() {
+		for _, m := range requestMetrics() {
 			names = append(names, m.name)
 		}
 		return o, fmt.Errorf("%q: metric is %q, want one of %s", part, o.Metric, strings.Join(names, ", "))
@@ -92,8 +92,8 @@ func parse(part string) (Objective, error) {
 	return o, nil
 }
 
-func (o *Objective) metric() *metric {
-	for _, m := range metrics() {
+func (o *Objective) metricOf() *metric {
+	for _, m := range requestMetrics() {
 		if m.name == o.Metric {
 			return &m
 		}
@@ -101,8 +101,8 @@ func (o *Objective) metric() *metric {
 	return nil
 }
 
-// name is the objective's in keys: ttft, or p99_ttft.
-func (o *Objective) name() string {
+// keyName is the objective's in keys: ttft, or p99_ttft.
+func (o *Objective) keyName() string {
 	if o.Statistic == "" {
 		return o.Metric
 	}

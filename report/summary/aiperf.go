@@ -2,9 +2,9 @@ package summary
 
 import "github.com/replay-llm/replay/replay/collector"
 
-// aiperf has the keys of profile_export_aiperf.json. Its inter-token latency is
+// aiperfKeys has the keys of profile_export_aiperf.json. Its inter-token latency is
 // one value per request, which is our TPOT.
-func aiperf(r *collector.Report) []entry {
+func aiperfKeys(r *collector.Report) []entry {
 	single := func(tag, unit string, v float64) entry {
 		return entry{tag, []entry{{"unit", unit}, {"avg", v}}}
 	}
@@ -22,11 +22,11 @@ func aiperf(r *collector.Report) []entry {
 		single("total_isl", "tokens", float64(r.InputTokens)),
 		single("total_osl", "tokens", float64(r.OutputTokens)),
 	}
-	if met, ok := extra(r, "slo_met_requests"); ok {
+	if met, ok := extraEntry(r, "slo_met_requests"); ok {
 		if n, ok := met.(int); ok {
 			entries = append(entries, single("good_request_count", "requests", float64(n)))
 		}
-		if goodput, ok := extra(r, "goodput_rps"); ok {
+		if goodput, ok := extraEntry(r, "goodput_rps"); ok {
 			if v, ok := goodput.(float64); ok {
 				entries = append(entries, single("goodput", "requests/sec", v))
 			}

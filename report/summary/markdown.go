@@ -24,10 +24,10 @@ func WriteMarkdown(w io.Writer, reports []Named) error {
 		fmt.Fprintf(&b, " %s |", strings.ReplaceAll(r.Name, "|", `\|`))
 	}
 	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(reports)) + "\n")
-	for _, key := range keys(reports) {
+	for _, key := range reportKeys(reports) {
 		fmt.Fprintf(&b, "| `%s` |", key)
 		for _, r := range reports {
-			fmt.Fprintf(&b, " %s |", cell(r.Report, key))
+			fmt.Fprintf(&b, " %s |", cellText(r.Report, key))
 		}
 		b.WriteByte('\n')
 	}
@@ -35,8 +35,8 @@ func WriteMarkdown(w io.Writer, reports []Named) error {
 	return err
 }
 
-// keys are those of the first report, then what others have besides.
-func keys(reports []Named) []string {
+// reportKeys are those of the first report, then what others have besides.
+func reportKeys(reports []Named) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, r := range reports {
@@ -51,7 +51,7 @@ func keys(reports []Named) []string {
 	return all
 }
 
-// IsWall says that an entry of a report depends on real time, so that it differs
+// IsWall reports whether an entry of a report depends on real time, so that it differs
 // from run to run.
 func IsWall(key string) bool {
 	switch key {
@@ -61,7 +61,7 @@ func IsWall(key string) bool {
 	return false
 }
 
-func cell(r *collector.Report, key string) string {
+func cellText(r *collector.Report, key string) string {
 	for _, f := range r.Fields() {
 		if f.Key != key {
 			continue

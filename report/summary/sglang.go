@@ -2,10 +2,10 @@ package summary
 
 import "github.com/replay-llm/replay/replay/collector"
 
-// sglang has the keys of sglang.bench_serving. Its ITL is that of all requests
+// sglangKeys has the keys of sglang.bench_serving. Its ITL is that of all requests
 // pooled and its TPOT one value per request, as in our report; concurrency is
 // the mean number of requests in flight.
-func sglang(r *collector.Report) []entry {
+func sglangKeys(r *collector.Report) []entry {
 	concurrency := 0.0
 	if r.DurationMS > 0 {
 		concurrency = float64(r.E2E.Mean*float64(r.Completed)) / r.DurationMS
@@ -25,7 +25,7 @@ func sglang(r *collector.Report) []entry {
 		name string
 		of   *collector.Distribution
 	}{{"e2e_latency", &r.E2E}, {"ttft", &r.TTFT}, {"tpot", &r.TPOT}, {"itl", &r.ITL}} {
-		entries = append(entries, spread(m.name+"_ms", m.of)...)
+		entries = append(entries, spreadKeys(m.name+"_ms", m.of)...)
 	}
 	return append(entries,
 		entry{"max_itl_ms", r.ITL.Max},

@@ -48,11 +48,11 @@ func ParseFormat(name string) (Format, error) {
 func Write(w io.Writer, f Format, r *collector.Report) error {
 	switch f {
 	case AIPerf:
-		return writeObject(w, aiperf(r))
+		return writeObject(w, aiperfKeys(r))
 	case VLLM:
-		return writeObject(w, vllm(r))
+		return writeObject(w, vllmKeys(r))
 	case SGLang:
-		return writeObject(w, sglang(r))
+		return writeObject(w, sglangKeys(r))
 	}
 	return r.WriteJSON(w)
 }
@@ -102,8 +102,8 @@ func appendObject(dst []byte, entries []entry) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// extra is an entry that not every report has.
-func extra(r *collector.Report, key string) (any, bool) {
+// extraEntry is an entry that not every report has.
+func extraEntry(r *collector.Report, key string) (any, bool) {
 	for _, f := range r.Extra {
 		if f.Key == key {
 			return f.Value, true

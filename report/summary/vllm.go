@@ -2,9 +2,9 @@ package summary
 
 import "github.com/replay-llm/replay/replay/collector"
 
-// vllm has the keys of vllm bench serve. Its ITL is that of all requests pooled
+// vllmKeys has the keys of vllm bench serve. Its ITL is that of all requests pooled
 // and its TPOT one value per request, as in our report.
-func vllm(r *collector.Report) []entry {
+func vllmKeys(r *collector.Report) []entry {
 	entries := []entry{
 		{"duration", r.DurationMS / 1000},
 		{"completed", r.Completed},
@@ -13,7 +13,7 @@ func vllm(r *collector.Report) []entry {
 		{"total_output_tokens", r.OutputTokens},
 		{"request_throughput", r.RequestsPerS},
 	}
-	if goodput, ok := extra(r, "goodput_rps"); ok {
+	if goodput, ok := extraEntry(r, "goodput_rps"); ok {
 		entries = append(entries, entry{"request_goodput", goodput})
 	}
 	entries = append(entries,
@@ -23,13 +23,13 @@ func vllm(r *collector.Report) []entry {
 		name string
 		of   *collector.Distribution
 	}{{"ttft", &r.TTFT}, {"tpot", &r.TPOT}, {"itl", &r.ITL}, {"e2el", &r.E2E}} {
-		entries = append(entries, spread(m.name+"_ms", m.of)...)
+		entries = append(entries, spreadKeys(m.name+"_ms", m.of)...)
 	}
 	return entries
 }
 
-// spread is the statistics of a distribution as both vLLM and SGLang name them.
-func spread(name string, d *collector.Distribution) []entry {
+// spreadKeys is the statistics of a distribution as both vLLM and SGLang name them.
+func spreadKeys(name string, d *collector.Distribution) []entry {
 	return []entry{
 		{"mean_" + name, d.Mean},
 		{"median_" + name, d.Median},

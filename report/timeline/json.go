@@ -43,119 +43,121 @@ func newEncoder(out io.Writer) encoder {
 			e.arrows[a][m] = arrowEnd(arrow(a), end(m))
 		}
 	}
-	e.text(`{"displayTimeUnit":"ms","traceEvents":[`)
+	e.writeText(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return e
 }
 
-func (e *encoder) close() error {
-	e.text("\n]}\n")
-	e.flush()
+func (e *encoder) closeFile() error {
+	e.writeText("\n]}\n")
+	e.flushBuffer()
 	return e.err
 }
 
-func (e *encoder) flush() {
+func (e *encoder) flushBuffer() {
 	if e.err == nil {
 		_, e.err = e.out.Write(e.buf)
 	}
 	e.buf = e.buf[:0]
 }
 
-// done takes the buffer back after an event.
-func (e *encoder) done(b []byte) {
+// endEvent takes the buffer back after an event.
+func (e *encoder) endEvent(b []byte) {
 	e.buf = b
 	if len(b) >= flushBytes {
-		e.flush()
+		e.flushBuffer()
 	}
 }
 
-func (e *encoder) text(s string) { e.buf = append(e.buf, s...) }
+func (e *encoder) writeText(s string) { e.buf = append(e.buf, s...) }
 
-// nanos is an instant in whole ns, so that a slice ends where the next begins.
-func nanos(t sim.Time) int64 { return int64(math.RoundToEven(float64(t) * 1e6)) }
+// toNanos is an instant in whole ns, so that a slice ends where the next begins.
+func toNanos(t sim.Time) int64 { return int64(math.RoundToEven(float64(t) * 1e6)) }
 
-// slice begins a slice of a track; its name and arguments follow.
-func (e *encoder) slice(b []byte, t *track, from, to sim.Time) []byte {
-	start := nanos(from)
-	b = instant(put(b, &t.slice), start)
-	return instant(put(b, &e.dur), nanos(to)-start)
+// beginSlice begins a slice of a track; its name and arguments follow.
+func (e *encoder) beginSlice(b []byte, t *track, from, to sim.Time) []byte {
+	start := toNanos(from)
+	b = appendInstant(putPiece(b, &t.slice), start)
+	return appendInstant(putPiece(b, &e.dur), toNanos(to)-start)
 }
 
-// title names a slice of passes, and begins its arguments.
-func (e *encoder) title(b []byte, s *slice) []byte {
+// beginPassSlice names a slice of passes, and begins its arguments.
+func (e *encoder) beginPassSlice(b []byte, s *slice) []byte {
 	switch {
 	case s.prompt > 0 && s.received:
-		b = integer(put(b, &e.receive), s.prompt)
+		b = appendInteger(putPiece(b, &e.receive), s.prompt)
 	case s.prompt > 0:
-		b = integer(put(b, &e.prefill), s.prompt)
+		b = appendInteger(putPiece(b, &e.prefill), s.prompt)
 		if s.tokens > 0 {
-			b = integer(put(b, &e.alsoDecode), s.tokens)
+			b = appendInteger(putPiece(b, &e.alsoDecode), s.tokens)
 		}
 	default:
-		b = integer(put(b, &e.decode), s.tokens)
+		b = appendInteger(putPiece(b, &e.decode), s.tokens)
 	}
 	if s.passes > 1 {
-		b = integer(put(b, &e.times), s.passes)
+		b = appendInteger(putPiece(b, &e.times), s.passes)
 	}
-	return integer(put(b, &e.passes), s.passes)
+	return appendInteger(putPiece(b, &e.passes), s.passes)
 }
 
-// counter writes a point of a counter whose event begins with head, and its two
+// writeCounter writes a point of a counter whose event begins with head, and its two
 // values.
-func (e *encoder) counter(head *piece, keys *[2]piece, at sim.Time, x, y int) {
-	b := instant(put(e.buf, head), nanos(at))
-	b = integer(put(b, &keys[0]), x)
-	b = integer(put(b, &keys[1]), y)
-	e.done(put(b, &e.end))
+func (e *encoder) writeCounter(head *piece, keys *[2]piece, at sim.Time, x, y int) {
+	b := appendInstant(putPiece(e.buf, head), toNanos(at))
+	b = appendInteger(putPiece(b, &keys[0]), x)
+	b = appendInteger(putPiece(b, &keys[1]), y)
+	e.endEvent(putPiece(b, &e.end))
 }
 
-// flow writes an end of an arrow, or a step of it, at the slice that begins at
+// writeFlow writes an end of an arrow, or a step of it, at the slice that begins at
 // an instant.
-func (e *encoder) flow(m end, a arrow, id sim.RequestID, at sim.Time, t *track) {
-	b := instant(put(e.buf, &t.flow), nanos(at))
-	b = integer(put(b, &e.id), int(id)+1)
-	e.done(put(b, &e.arrows[a][m]))
+func (e *encoder) writeFlow(m end, a arrow, id sim.RequestID, at sim.Time, t *track) {
+	b := appendInstant(putPiece(e.buf, &t.flow), toNanos(at))
+	b = appendInteger(putPiece(b, &e.id), int(id)+1)
+	e.endEvent(putPiece(b, &e.arrows[a][m]))
 }
 
-// lane writes a part of a request's lane.
-func (e *encoder) lane(id sim.RequestID, p part, from, to sim.Time) {
-	e.asynchronous(begins, id, p, from)
-	e.asynchronous(ends, id, p, to)
+// writeLanePart writes a part of a request's lane.
+func (e *encoder) writeLanePart(id sim.RequestID, p part, from, to sim.Time) {
+	e.beginAsync(begins, id, p, from)
+	e.beginAsync(ends, id, p, to)
 }
 
-// mark writes an instant on a request's lane.
-func (e *encoder) mark(id sim.RequestID, p part, at sim.Time) { e.asynchronous(happens, id, p, at) }
+// writeInstant writes an instant on a request's lane.
+func (e *encoder) writeInstant(id sim.RequestID, p part, at sim.Time) {
+	e.beginAsync(happens, id, p, at)
+}
 
-func (e *encoder) asynchronous(m moment, id sim.RequestID, p part, at sim.Time) {
-	b := instant(put(e.buf, &e.request), nanos(at))
-	b = integer(put(b, &e.local), int(id)+1)
-	b = put(b, &e.lanes[m][p])
+func (e *encoder) beginAsync(m moment, id sim.RequestID, p part, at sim.Time) {
+	b := appendInstant(putPiece(e.buf, &e.request), toNanos(at))
+	b = appendInteger(putPiece(b, &e.local), int(id)+1)
+	b = putPiece(b, &e.lanes[m][p])
 	if p == whole {
-		b = put(integer(b, int(id)), &e.quote)
+		b = putPiece(appendInteger(b, int(id)), &e.quote)
 	}
-	e.done(b)
+	e.endEvent(b)
 }
 
-// process names a group of tracks and says where it stands.
-func (e *encoder) process(pid, order int64, name string) {
-	e.metadata("process_name", pid, 0)
-	e.text(`"name":"` + name + `"}}`)
-	e.metadata("process_sort_index", pid, 0)
-	e.text(`"sort_index":` + strconv.FormatInt(order, 10) + "}}")
+// writeProcess names a group of tracks and gives its position.
+func (e *encoder) writeProcess(pid, order int64, name string) {
+	e.beginMetadata("process_name", pid, 0)
+	e.writeText(`"name":"` + name + `"}}`)
+	e.beginMetadata("process_sort_index", pid, 0)
+	e.writeText(`"sort_index":` + strconv.FormatInt(order, 10) + "}}")
 }
 
-// thread names a track.
-func (e *encoder) thread(pid, tid int64, name string) {
-	e.metadata("thread_name", pid, tid)
-	e.text(`"name":"` + name + `"}}`)
+// writeThread names a track.
+func (e *encoder) writeThread(pid, tid int64, name string) {
+	e.beginMetadata("thread_name", pid, tid)
+	e.writeText(`"name":"` + name + `"}}`)
 }
 
-// metadata begins an event that tells of a track, up to what is told. The first
+// beginMetadata begins an event about a track, up to its value. The first
 // event of all is one of these.
-func (e *encoder) metadata(name string, pid, tid int64) {
-	e.done(e.buf)
+func (e *encoder) beginMetadata(name string, pid, tid int64) {
+	e.endEvent(e.buf)
 	if !e.first {
-		e.text(",")
+		e.writeText(",")
 	}
 	e.first = false
-	e.text("\n{" + `"ph":"M","pid":` + strconv.FormatInt(pid, 10) + `,"tid":` + strconv.FormatInt(tid, 10) + `,"name":"` + name + `","args":{`)
+	e.writeText("\n{" + `"ph":"M","pid":` + strconv.FormatInt(pid, 10) + `,"tid":` + strconv.FormatInt(tid, 10) + `,"name":"` + name + `","args":{`)
 }

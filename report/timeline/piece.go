@@ -19,8 +19,8 @@ func newPiece(text string) (p piece) {
 	return p
 }
 
-// put appends a piece to b, which has room for it.
-func put(b []byte, p *piece) []byte {
+// putPiece appends a piece to b, which has room for it.
+func putPiece(b []byte, p *piece) []byte {
 	n := len(b)
 	*(*[64]byte)(b[n : n+64]) = p.text
 	return b[:n+p.n]
@@ -53,14 +53,14 @@ func newFixed() fixed {
 		ofPrompt: newPiece(`,"prompt_tokens":`), blocks: newPiece(`,"prompt_blocks":`), overlap: newPiece(`,"overlap_blocks":`),
 		cost: newPiece(`,"cost_blocks":`), runnerUp: newPiece(`,"runner_up":`), runnerUpCost: newPiece(`,"runner_up_cost_blocks":`),
 
-		to: [3]piece{newPiece(" to " + name(0)), newPiece(" to " + name(1)), newPiece(" to " + name(2))},
+		to: [3]piece{newPiece(" to " + workerName(0)), newPiece(" to " + workerName(1)), newPiece(" to " + workerName(2))},
 
 		blocksShown:   [2]piece{newPiece(`,"args":{"held":`), newPiece(`,"cached":`)},
 		requestsShown: [2]piece{newPiece(`,"args":{"running":`), newPiece(`,"waiting":`)},
 	}
 }
 
-// moment says what happens to a part of a lane.
+// moment is what happens to a part of a lane.
 type moment uint8
 
 const (
@@ -113,20 +113,20 @@ func arrowEnd(a arrow, m end) piece {
 	return newPiece(`,"ph":"` + "stf"[m:m+1] + `","cat":"` + name + `","name":"` + name + `"}`)
 }
 
-// integer appends a number to b, which has room for it.
-func integer(b []byte, n int) []byte {
+// appendInteger appends a number to b, which has room for it.
+func appendInteger(b []byte, n int) []byte {
 	if n >= 0 {
-		return digits(b, uint64(n))
+		return appendDigits(b, uint64(n))
 	}
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
-// digits appends a number to b, which has room for it.
-func digits(b []byte, n uint64) []byte {
+// appendDigits appends a number to b, which has room for it.
+func appendDigits(b []byte, n uint64) []byte {
 	if n < 10 {
 		return append(b, byte('0'+n))
 	}
-	at := len(b) + decimals(n)
+	at := len(b) + countDecimals(n)
 	b = b[:at]
 	for n >= 100 {
 		q := n / 100
@@ -143,8 +143,8 @@ func digits(b []byte, n uint64) []byte {
 	return b
 }
 
-// decimals is how many digits n has.
-func decimals(n uint64) int {
+// countDecimals is how many digits n has.
+func countDecimals(n uint64) int {
 	for d := 1; ; d += 4 {
 		switch {
 		case n < 10:
@@ -164,22 +164,22 @@ func decimals(n uint64) int {
 const pairs = "00010203040506070809" + "10111213141516171819" + "20212223242526272829" + "30313233343536373839" + "40414243444546474849" +
 	"50515253545556575859" + "60616263646566676869" + "70717273747576777879" + "80818283848586878889" + "90919293949596979899"
 
-// float appends a number as strconv does in its shortest form ('g').
-func float(b []byte, v float64) []byte {
+// appendFloat appends a number as strconv does in its shortest form ('g').
+func appendFloat(b []byte, v float64) []byte {
 	if whole := uint64(v); v >= 0 && v < 1<<53 && float64(whole) == v {
-		return digits(b, whole)
+		return appendDigits(b, whole)
 	}
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
-// instant appends ns as microseconds with three digits.
-func instant(b []byte, ns int64) []byte {
+// appendInstant appends ns as microseconds with three digits.
+func appendInstant(b []byte, ns int64) []byte {
 	if ns < 0 {
 		b, ns = append(b, '-'), -ns
 	}
 	us := uint64(ns) / 1000
 	rest := uint64(ns) - us*1000
-	b = digits(b, us)
+	b = appendDigits(b, us)
 	first := rest / 100
 	pair := (rest - first*100) * 2
 	return append(b, '.', byte('0'+first), pairs[pair], pairs[pair+1])

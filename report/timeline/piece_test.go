@@ -25,19 +25,19 @@ func TestNumbers(t *testing.T) {
 		numbers = append(numbers, rng.Uint64()>>rng.IntN(64))
 	}
 	for _, n := range numbers {
-		check(digits(room(), n), strconv.FormatUint(n, 10))
-		check(integer(room(), int(n)), strconv.Itoa(int(n)))
+		check(appendDigits(room(), n), strconv.FormatUint(n, 10))
+		check(appendInteger(room(), int(n)), strconv.Itoa(int(n)))
 		ns := int64(n >> 12)
-		check(instant(room(), ns), strconv.FormatFloat(float64(ns/1000), 'f', 0, 64)+"."+strconv.Itoa(int(1000 + ns%1000))[1:])
+		check(appendInstant(room(), ns), strconv.FormatFloat(float64(ns/1000), 'f', 0, 64)+"."+strconv.Itoa(int(1000 + ns%1000))[1:])
 		for _, v := range []float64{float64(n), float64(n>>32) / 256, math.Float64frombits(n), rng.Float64() * 300} {
 			if whole := v >= 0 && v < 1<<53 && math.Trunc(v) == v; whole {
-				check(float(room(), v), strconv.FormatFloat(v, 'f', -1, 64))
+				check(appendFloat(room(), v), strconv.FormatFloat(v, 'f', -1, 64))
 			} else if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				check(float(room(), v), strconv.FormatFloat(v, 'g', -1, 64))
+				check(appendFloat(room(), v), strconv.FormatFloat(v, 'g', -1, 64))
 			}
 		}
 	}
-	check(instant(room(), -1_234_567), "-1234.567")
+	check(appendInstant(room(), -1_234_567), "-1234.567")
 }
 
 // A piece is what it was made of, and nothing longer can be made.
@@ -45,7 +45,7 @@ func TestPieces(t *testing.T) {
 	long := string(make([]byte, 64))
 	for _, text := range []string{"", "a", `,"ts":`, long} {
 		p := newPiece(text)
-		if got := string(put(append(make([]byte, 0, 100), '<'), &p)); got != "<"+text {
+		if got := string(putPiece(append(make([]byte, 0, 100), '<'), &p)); got != "<"+text {
 			t.Errorf("%q, want %q", got, "<"+text)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package timeline writes what happens in a replay as a trace of events that
 // Perfetto and Chrome open (the JSON trace event format), while it happens.
-// docs/timeline.md says what is where.
+// docs/timeline.md describes the file.
 //
 // Read timeline.go (what is shown), lane.go (the requests' own lanes and the
 // arrows), then json.go and piece.go (how events are written).
@@ -105,9 +105,9 @@ func New(out io.Writer, requests int, cut Options) *Writer {
 		cut.To = sim.Time(math.Inf(1))
 	}
 	w := &Writer{out: newEncoder(out), cut: cut, router: newTrack(pidRouter), lanes: make([]lane, 0, requests)}
-	w.out.process(pidRouter, 0, "router")
-	w.out.thread(pidRouter, tidPasses, "decisions")
-	w.out.process(pidRequests, 1, "requests")
+	w.out.writeProcess(pidRouter, 0, "router")
+	w.out.writeThread(pidRouter, tidPasses, "decisions")
+	w.out.writeProcess(pidRequests, 1, "requests")
 	return w
 }
 
@@ -128,10 +128,10 @@ func (w *Writer) Close() error {
 	}
 	for _, all := range w.stages {
 		for id := range all {
-			w.put(&all[id])
+			w.writeSlice(&all[id])
 		}
 	}
-	return w.out.close()
+	return w.out.closeFile()
 }
 
 // Counts are what has been shown so far.
@@ -158,30 +158,30 @@ func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) 
 	if l.hidden {
 		return
 	}
-	w.worker(stage, p.Worker).watched++
-	l.stage(stage).routed = at
-	if !w.shown(at, at) {
+	w.workerOf(stage, p.Worker).watched++
+	l.stageOf(stage).routed = at
+	if !w.isShown(at, at) {
 		return
 	}
 	w.counts.Decisions++
 	e := &w.out
-	b := e.slice(e.buf, &w.router, at, at)
-	b = integer(put(b, &e.placed), int(p.Request.ID))
-	b = integer(put(b, &e.to[stage]), int(p.Worker))
-	b = integer(put(b, &e.asked), int(p.Request.ID))
-	b = integer(put(b, &e.chosen), int(p.Worker))
-	b = integer(put(b, &e.ofPrompt), p.Request.InputTokens)
+	b := e.beginSlice(e.buf, &w.router, at, at)
+	b = appendInteger(putPiece(b, &e.placed), int(p.Request.ID))
+	b = appendInteger(putPiece(b, &e.to[stage]), int(p.Worker))
+	b = appendInteger(putPiece(b, &e.asked), int(p.Request.ID))
+	b = appendInteger(putPiece(b, &e.chosen), int(p.Worker))
+	b = appendInteger(putPiece(b, &e.ofPrompt), p.Request.InputTokens)
 	if p.Blocks > 0 {
-		b = integer(put(b, &e.blocks), int(p.Blocks))
-		b = integer(put(b, &e.overlap), int(p.Overlap))
-		b = float(put(b, &e.cost), p.Cost)
+		b = appendInteger(putPiece(b, &e.blocks), int(p.Blocks))
+		b = appendInteger(putPiece(b, &e.overlap), int(p.Overlap))
+		b = appendFloat(putPiece(b, &e.cost), p.Cost)
 		if p.Second != router.None {
-			b = integer(put(b, &e.runnerUp), int(p.Second))
-			b = float(put(b, &e.runnerUpCost), p.SecondCost)
+			b = appendInteger(putPiece(b, &e.runnerUp), int(p.Second))
+			b = appendFloat(putPiece(b, &e.runnerUpCost), p.SecondCost)
 		}
 	}
-	e.done(put(b, &e.end))
-	w.step(p.Request.ID, at, &w.router)
+	e.endEvent(putPiece(b, &e.end))
+	w.stepArrow(p.Request.ID, at, &w.router)
 }
 
 // Handoff shows a KV cache on its way.
@@ -190,38 +190,38 @@ func (w *Writer) Handoff(id sim.RequestID, from, to sim.Time) {
 	if l.hidden {
 		return
 	}
-	w.phase(id, transfer, from, to)
+	w.writePhase(id, transfer, from, to)
 	l.handed = true
 }
 
 // Pass shows a pass or a run of passes, and the counters after it.
 func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
-	k := w.worker(stage, id)
-	if w.shown(p.Start, p.End) && (w.cut.Request == nil || k.watched > 0) {
+	k := w.workerOf(stage, id)
+	if w.isShown(p.Start, p.End) && (w.cut.Request == nil || k.watched > 0) {
 		w.counts.Passes += p.Count
 		w.counts.PromptTokens += p.Count * p.PrefillTokens
 		w.counts.OutputTokens += p.Count * p.Tokens
-		if !k.open.takes(p) {
-			w.put(k)
+		if !k.open.continuesWith(p) {
+			w.writeSlice(k)
 		}
-		k.open.add(p)
+		k.open.addPass(p)
 		k.open.received = stage == scheduler.Decode
 	}
-	w.follow(stage, k, p)
+	w.followRequests(stage, k, p)
 }
 
-// takes says whether p goes on as the slice does: the same requests gain a token
+// continuesWith reports whether p goes on as the slice does: the same requests gain a token
 // each, and nothing else happens.
-func (s *slice) takes(p *scheduler.Pass) bool {
-	return s.passes > 0 && s.to == p.Start && s.tokens == p.Tokens && s.quiet() &&
+func (s *slice) continuesWith(p *scheduler.Pass) bool {
+	return s.passes > 0 && s.to == p.Start && s.tokens == p.Tokens && s.isQuiet() &&
 		p.PrefillTokens == 0 && p.Preempted == 0 && len(p.Admitted) == 0 && len(p.Marks) == 0
 }
 
-// quiet says that a slice begins with nothing but tokens.
-func (s *slice) quiet() bool { return s.prompt == 0 && s.admitted == 0 && s.lost == 0 }
+// isQuiet reports whether a slice begins with nothing but tokens.
+func (s *slice) isQuiet() bool { return s.prompt == 0 && s.admitted == 0 && s.lost == 0 }
 
-// add begins the slice with p, or goes on with it.
-func (s *slice) add(p *scheduler.Pass) {
+// addPass begins the slice with p, or goes on with it.
+func (s *slice) addPass(p *scheduler.Pass) {
 	if s.passes == 0 {
 		*s = slice{from: p.Start, prompt: p.PrefillTokens, tokens: p.Tokens, admitted: len(p.Admitted), lost: p.Preempted}
 	}
@@ -238,58 +238,58 @@ func (s *slice) add(p *scheduler.Pass) {
 	}
 }
 
-// put writes the open slice of a worker and what its counters show after it.
-func (w *Writer) put(k *worker) {
+// writeSlice writes the open slice of a worker and what its counters show after it.
+func (w *Writer) writeSlice(k *worker) {
 	s := &k.open
 	if s.passes == 0 {
 		return
 	}
 	e := &w.out
-	b := e.title(e.slice(e.buf, &k.track, s.from, s.to), s)
-	b = integer(put(b, &e.prompt), s.prompt)
-	b = integer(put(b, &e.tokens), s.tokens)
+	b := e.beginPassSlice(e.beginSlice(e.buf, &k.track, s.from, s.to), s)
+	b = appendInteger(putPiece(b, &e.prompt), s.prompt)
+	b = appendInteger(putPiece(b, &e.tokens), s.tokens)
 	if s.admitted > 0 {
-		b = integer(put(b, &e.admitted), s.admitted)
+		b = appendInteger(putPiece(b, &e.admitted), s.admitted)
 	}
 	if s.lost > 0 {
-		b = integer(put(b, &e.preempted), s.lost)
+		b = appendInteger(putPiece(b, &e.preempted), s.lost)
 	}
 	if s.prefill > 0 {
-		b = float(put(b, &e.prefillMS), float64(s.prefill))
+		b = appendFloat(putPiece(b, &e.prefillMS), float64(s.prefill))
 	}
-	e.done(put(b, &e.end))
-	w.counters(k)
+	e.endEvent(putPiece(b, &e.end))
+	w.writeCounters(k)
 	s.passes = 0
 }
 
-// counters writes what has changed of them.
-func (w *Writer) counters(k *worker) {
+// writeCounters writes what has changed of them.
+func (w *Writer) writeCounters(k *worker) {
 	s := &k.open
 	if !s.detailed {
 		return
 	}
 	e := &w.out
 	if !k.known || k.held != s.held || k.cached != s.cached {
-		e.counter(&k.blocks, &e.blocksShown, s.to, s.held, s.cached)
+		e.writeCounter(&k.blocks, &e.blocksShown, s.to, s.held, s.cached)
 	}
 	if !k.known || k.running != s.running || k.waiting != s.queued {
-		e.counter(&k.requests, &e.requestsShown, s.to, s.running, s.queued)
+		e.writeCounter(&k.requests, &e.requestsShown, s.to, s.running, s.queued)
 	}
 	k.known = true
 	k.held, k.cached, k.running, k.waiting = s.held, s.cached, s.running, s.queued
 }
 
-// shown says whether the cut leaves what goes from one instant to another.
-func (w *Writer) shown(from, to sim.Time) bool { return to >= w.cut.From && from < w.cut.To }
+// isShown reports whether the cut leaves what goes from one instant to another.
+func (w *Writer) isShown(from, to sim.Time) bool { return to >= w.cut.From && from < w.cut.To }
 
-// worker is the worker's state; its track gets a name when it is met first.
-func (w *Writer) worker(stage scheduler.Role, id sim.WorkerID) *worker {
-	all := &w.stages[index(stage)]
+// workerOf is the worker's state; its track gets a name when it is met first.
+func (w *Writer) workerOf(stage scheduler.Role, id sim.WorkerID) *worker {
+	all := &w.stages[stage.Stage()]
 	for len(*all) <= int(id) {
 		next := sim.WorkerID(len(*all))
 		pid := pidOf(stage, next)
-		w.out.process(pid, pid, name(stage)+strconv.Itoa(int(next)))
-		w.out.thread(pid, tidPasses, "passes")
+		w.out.writeProcess(pid, pid, workerName(stage)+strconv.Itoa(int(next)))
+		w.out.writeThread(pid, tidPasses, "passes")
 		*all = append(*all, worker{track: newTrack(pid)})
 	}
 	return &(*all)[id]
@@ -302,13 +302,6 @@ func pidOf(stage scheduler.Role, id sim.WorkerID) int64 {
 	return pidWorkers + int64(id)
 }
 
-func name(stage scheduler.Role) string {
+func workerName(stage scheduler.Role) string {
 	return [...]string{"worker ", "prefill worker ", "decode worker "}[stage]
-}
-
-func index(stage scheduler.Role) int {
-	if stage == scheduler.Decode {
-		return 1
-	}
-	return 0
 }
