@@ -181,6 +181,7 @@ func doors() map[string][]string {
 		"github.com/parquet-go/parquet-go": {"report"},
 		"golang.org/x/term":                {"cmd"},
 		"golang.org/x/text":                {"loadgen"},
+		"golang.org/x/sync":                {"report", "live", "cmd"},
 		"golang.org/x/sys":                 {"replay/online"},
 		"github.com/nats-io/":              {"live/queue", "live/drt"},
 		"go.etcd.io/etcd/":                 {"live/drt"},

@@ -7,9 +7,9 @@ import (
 	"os"
 	"reflect"
 	"runtime"
-	"sync"
 
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sync/errgroup"
 )
 
 // A file has a group for every so many rows, and its columns have pages of so
@@ -73,11 +73,11 @@ func writeParquet(w io.Writer, rows []Row) error {
 // fillGroup writes rows column by column, some columns at once. The file does
 // not depend on how many.
 func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues []queue, rows []Row) error {
-	var filled errgroup
+	var filled errgroup.Group
 	writers := group.ColumnWriters()
 	atOnce := min(runtime.GOMAXPROCS(0), len(columns))
 	for first := range atOnce {
-		filled.startTask(func() error {
+		filled.Go(func() error {
 			f := newFiller()
 			for from := 0; from < len(rows); from += batch { // few rows, so that they stay near
 				part := rows[from:min(from+batch, len(rows))]
@@ -95,30 +95,10 @@ func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues
 			return nil
 		})
 	}
-	if err := filled.waitAll(); err != nil {
+	if err := filled.Wait(); err != nil {
 		return err
 	}
 	return group.Flush()
-}
-
-// errgroup is work under way, and its first error.
-type errgroup struct {
-	wg   sync.WaitGroup
-	once sync.Once
-	err  error
-}
-
-func (g *errgroup) startTask(work func() error) {
-	g.wg.Go(func() {
-		if err := work(); err != nil {
-			g.once.Do(func() { g.err = err })
-		}
-	})
-}
-
-func (g *errgroup) waitAll() error {
-	g.wg.Wait()
-	return g.err
 }
 
 // readParquet reads what writeParquet writes.

@@ -8,7 +8,7 @@ import (
 
 // A parquet.Value costs more to make than the number in it costs to write, and
 // a file is mostly numbers. So a column of numbers has a queue of them, and what
-// goes through parquet.ColumnWriter says only which rows have one: the column's
+// goes through parquet.ColumnWriter marks only which rows have one: the column's
 // buffer takes as many from the queue.
 
 // queue holds numbers that have not been written, of one kind.
@@ -33,8 +33,8 @@ func newFiller() *filler {
 	}
 }
 
-// fillValues are what the column has of rows, up to batch of them. Its numbers are
-// in the queue. They are valid until the next call.
+// fillValues returns what the column has of rows, up to batch of them. Its numbers
+// are in the queue. All are valid until the next call.
 func (f *filler) fillValues(c *Column, q *queue, rows []Row) []parquet.Value {
 	switch c.Kind {
 	case Int:
@@ -44,7 +44,7 @@ func (f *filler) fillValues(c *Column, q *queue, rows []Row) []parquet.Value {
 			if ok {
 				q.ints = append(q.ints, v)
 			}
-			f.hasValue(i, ok)
+			f.setKnown(i, ok)
 		}
 	case Float:
 		q.floats = f.floats[:0]
@@ -54,7 +54,7 @@ func (f *filler) fillValues(c *Column, q *queue, rows []Row) []parquet.Value {
 			if ok {
 				q.floats = append(q.floats, float64(v))
 			}
-			f.hasValue(i, ok)
+			f.setKnown(i, ok)
 		}
 	case Text:
 		return f.textOf(c, rows)
@@ -70,8 +70,8 @@ func (f *filler) fillValues(c *Column, q *queue, rows []Row) []parquet.Value {
 	return f.levels[:len(rows)]
 }
 
-// hasValue reports whether the i-th row has a value.
-func (f *filler) hasValue(i int, known bool) {
+// setKnown notes whether the i-th row has a value.
+func (f *filler) setKnown(i int, known bool) {
 	if known {
 		f.levels[i].SetDefinitionLevel(1)
 	} else {
