@@ -171,30 +171,31 @@ func TestImportsPointDown(t *testing.T) {
 // doors says which room may use a library.
 func doors() map[string][]string {
 	return map[string][]string{
-		"github.com/spf13/":                {"cmd"},
-		"github.com/schollz/progressbar":   {"cmd"},
-		"github.com/goccy/go-yaml":         {"cmd"},
-		"github.com/zeebo/xxh3":            {"sim/blockhash"},
-		"github.com/klauspost/compress":    {"loadgen", "replay/collector", "internal/golden"},
-		"github.com/goccy/go-json":         {"loadgen", "replay/collector"},
-		"gonum.org/v1/gonum":               {"scheduler/timing", "loadgen", "calibrate"},
-		"github.com/parquet-go/parquet-go": {"report"},
-		"golang.org/x/term":                {"cmd"},
-		"golang.org/x/text":                {"loadgen"},
-		"golang.org/x/sync":                {"report", "live", "cmd"},
-		"golang.org/x/sys":                 {"replay/online"},
-		"github.com/nats-io/":              {"live/queue", "live/drt"},
-		"go.etcd.io/etcd/":                 {"live/drt"},
-		"go.uber.org/zap":                  {"live/drt"}, // etcd wants one, silent
-		"github.com/google/uuid":           {"live/cancel"},
-		"github.com/vmihailenco/msgpack":   {"live/kvevents"},
-		"golang.org/x/net/netutil":         {"live/frontend"},
-		"go.uber.org/goleak":               {"live", "replay"},
-		"github.com/go-zeromq/zmq4":        {"live/kvevents"}, // another implementation to test against
-		"go.opentelemetry.io/":             {"live/telemetry"},
-		"go.opentelemetry.io/otel/sdk/":    {"live/engine"},                      // tests look at its spans
-		"github.com/prometheus/":           {"live/telemetry", "live/drt/stack"}, // there to keep etcd's metrics out
-		"google.golang.org/grpc":           {"live/drt", "live/telemetry"},
+		"github.com/spf13/":                 {"cmd"},
+		"github.com/schollz/progressbar":    {"cmd"},
+		"github.com/cockroachdb/datadriven": {"scheduler", "router", "replay"}, // transcripts
+		"github.com/goccy/go-yaml":          {"cmd"},
+		"github.com/zeebo/xxh3":             {"sim/blockhash"},
+		"github.com/klauspost/compress":     {"loadgen", "replay/collector", "internal/golden"},
+		"github.com/goccy/go-json":          {"loadgen", "replay/collector"},
+		"gonum.org/v1/gonum":                {"scheduler/timing", "loadgen", "calibrate"},
+		"github.com/parquet-go/parquet-go":  {"report"},
+		"golang.org/x/term":                 {"cmd"},
+		"golang.org/x/text":                 {"loadgen"},
+		"golang.org/x/sync":                 {"report", "live", "cmd"},
+		"golang.org/x/sys":                  {"replay/online"},
+		"github.com/nats-io/":               {"live/queue", "live/drt"},
+		"go.etcd.io/etcd/":                  {"live/drt"},
+		"go.uber.org/zap":                   {"live/drt"}, // etcd wants one, silent
+		"github.com/google/uuid":            {"live/cancel"},
+		"github.com/vmihailenco/msgpack":    {"live/kvevents"},
+		"golang.org/x/net/netutil":          {"live/frontend"},
+		"go.uber.org/goleak":                {"live", "replay"},
+		"github.com/go-zeromq/zmq4":         {"live/kvevents"}, // another implementation to test against
+		"go.opentelemetry.io/":              {"live/telemetry"},
+		"go.opentelemetry.io/otel/sdk/":     {"live/engine"},                      // tests look at its spans
+		"github.com/prometheus/":            {"live/telemetry", "live/drt/stack"}, // there to keep etcd's metrics out
+		"google.golang.org/grpc":            {"live/drt", "live/telemetry"},
 	}
 }
 

@@ -1,0 +1,302 @@
+package schedulertest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// RunTranscripts replays the transcripts in a folder of the caller, one file
+// after the other, on cores that build makes, and compares what they did with
+// what the files say. go test -rewrite writes what they did into the files
+// instead; read the difference before you commit it.
+//
+// A transcript is prose, commands and what came of them. Each case has a
+// sentence above it and begins with an engine of its own; what its commands
+// print stands below the line.
+//
+//	# The second request waits: one prompt fills all four blocks.
+//	core blocks=4 block=4 seqs=2 budget=32
+//	submit 0 tokens=1x16 out=1
+//	submit 1 tokens=2x8 out=1
+//	step
+//	----
+//	pass 0 to 12
+//	admit 0 reused=0
+//	prefill 0 prompt=16 after=0
+//	tokens=1 only=0
+//	running=0 waiting=1 held=0 cached=4 free=0
+//
+// The commands are
+//
+//	core blocks=N block=N [seqs=N] [budget=N] [prefill=MS] [decode=MS] [capture=events|residency|none] [role=prefill|decode] ...
+//		makes an engine of so many KV blocks of so many tokens, which runs at
+//		most seqs requests (8) and computes at most budget tokens per pass
+//		(64). A pass that computes prompts takes prefill ms (10), one that
+//		decodes takes decode ms (2), one that does both takes both. What
+//		follows are arguments of the engine's own, which build reads.
+//	submit ID tokens=CxN[,CxN...] out=N
+//		queues a request. Its prompt is N tokens of content C, then perhaps
+//		more; prompts that begin with the same contents share their blocks.
+//		Only the last content may end inside a block.
+//	step [at=MS] [until=MS]
+//		runs the next pass or run of passes, from the end of the one before.
+//	run [until=MS]
+//		runs passes until no request is left.
+//	cut keep=N
+//		gives back the passes of the latest run after the first N.
+//	cancel ID
+//		takes a request out.
+//	snapshot, progress
+//		prints what a planner sees of the latest pass, and how far requests are.
+//
+// Blocks are named by content and place in it, as in 1.0 and 1.1; blocks that
+// hold generated tokens are named g1, g2 and so on as they appear.
+func RunTranscripts(t *testing.T, folder string, build func(*Engine) (scheduler.Core, error)) {
+	datadriven.Walk(t, folder, func(t *testing.T, path string) {
+		s := transcript{build: build}
+		datadriven.RunTest(t, path, s.run)
+	})
+}
+
+// Engine is a core line: what a transcript wants an engine to be.
+type Engine struct {
+	Setup
+	Role    scheduler.Role
+	Clock   timing.Clock
+	Capture scheduler.Capture
+	args    map[string]string
+	read    map[string]bool
+	err     error
+}
+
+// Int returns the argument of that name, preset when there is none.
+func (e *Engine) Int(name string, preset int) int {
+	text := e.Text(name, "")
+	if text == "" {
+		return preset
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		e.err = fmt.Errorf("%s=%s, want a whole number", name, text)
+	}
+	return n
+}
+
+// Float returns the argument of that name, preset when there is none.
+func (e *Engine) Float(name string, preset float64) float64 {
+	text := e.Text(name, "")
+	if text == "" {
+		return preset
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		e.err = fmt.Errorf("%s=%s, want a number", name, text)
+	}
+	return x
+}
+
+// Text returns the argument of that name, preset when there is none.
+func (e *Engine) Text(name, preset string) string {
+	e.read[name] = true
+	if text, ok := e.args[name]; ok {
+		return text
+	}
+	return preset
+}
+
+// Has reports whether the argument of that name is given.
+func (e *Engine) Has(name string) bool {
+	e.read[name] = true
+	_, ok := e.args[name]
+	return ok
+}
+
+// constant is a model in which the two parts of a pass always take the same
+// times, in ms.
+type constant struct{ prefill, decode float64 }
+
+func (c constant) Prefill(_, _, _ int) float64   { return c.prefill }
+func (c constant) Decode(_, _, _, _ int) float64 { return c.decode }
+func (c constant) ByContext() bool               { return false }
+
+// transcript is a file under way.
+type transcript struct {
+	build    func(*Engine) (scheduler.Core, error)
+	core     scheduler.Core
+	tree     *prompt.Tree
+	requests map[string]*sim.Request
+	names    blockNames
+	pass     scheduler.Pass
+	now      sim.Time
+}
+
+// run carries out the commands of a case, or of a part of one, and returns what
+// came of them.
+func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
+	var out strings.Builder
+	for _, line := range append([]string{d.FullCmd()}, strings.Split(d.Input, "\n")...) {
+		cmd, args, err := datadriven.ParseLine(line)
+		if err == nil && cmd != "" {
+			var text string
+			text, err = s.command(cmd, args)
+			out.WriteString(text)
+		}
+		if err != nil {
+			d.Fatalf(t, "%s: %v", line, err)
+		}
+	}
+	return out.String()
+}
+
+// command carries out one command.
+func (s *transcript) command(cmd string, list []datadriven.CmdArg) (out string, err error) {
+	args, id := make(map[string]string), ""
+	for _, a := range list {
+		if len(a.Vals) == 0 && id == "" && cmd != "core" {
+			id = a.Key
+		} else {
+			args[a.Key] = strings.Join(a.Vals, ",")
+		}
+	}
+	e := &Engine{args: args, read: make(map[string]bool)}
+	if cmd != "core" && s.core == nil {
+		return "", errors.New("want a core first")
+	}
+	switch cmd {
+	case "core":
+		out = s.start(e)
+	case "submit":
+		out = s.submit(e, id)
+	case "step":
+		s.now = max(s.now, sim.Time(e.Float("at", 0)))
+		out = s.step(sim.Time(e.Float("until", 0)))
+	case "run":
+		out = s.finish(sim.Time(e.Float("until", 1e300)))
+	case "cut":
+		s.core.Cut(&s.pass, e.Int("keep", 1))
+		s.now = s.pass.End
+		out = s.describe()
+	case "cancel":
+		out = s.cancel(id)
+	case "snapshot":
+		out = fmt.Sprintf("%+v", s.core.(scheduler.Snapshotter).Snapshot(&s.pass))
+	case "progress":
+		s.core.(scheduler.Progresser).Progress(func(id sim.RequestID, tokens int, last sim.Time) {
+			out += fmt.Sprintf("request %d has %d tokens, the latest at %v\n", id, tokens, last)
+		})
+	default:
+		e.err = errors.New("unknown command")
+	}
+	for name := range args {
+		if !e.read[name] && e.err == nil {
+			e.err = fmt.Errorf("unknown argument %s", name)
+		}
+	}
+	return out, e.err
+}
+
+// start makes an engine.
+func (s *transcript) start(e *Engine) string {
+	block := e.Int("block", 4)
+	s.tree = prompt.NewTree(block, block, prompt.Options{})
+	e.Setup = Setup{
+		Tree: s.tree, BlockTokens: block, Blocks: e.Int("blocks", 16),
+		MaxSeqs: e.Int("seqs", 8), MaxBatchedTokens: e.Int("budget", 64),
+	}
+	e.Clock = timing.Clock{
+		Model: constant{e.Float("prefill", 10), e.Float("decode", 2)}, Speedup: 1, DecodeSpeedup: 1,
+	}
+	captures := map[string]scheduler.Capture{
+		"events": scheduler.CaptureEvents, "residency": scheduler.CaptureResidency, "none": scheduler.CaptureNone,
+	}
+	roles := map[string]scheduler.Role{"": scheduler.Aggregated, "prefill": scheduler.Prefill, "decode": scheduler.Decode}
+	var ok, known bool
+	e.Capture, ok = captures[e.Text("capture", "none")]
+	e.Role, known = roles[e.Text("role", "")]
+	if !ok || !known {
+		e.err = fmt.Errorf("capture=%s role=%s: want events, residency or none, and prefill, decode or none", e.Text("capture", ""), e.Text("role", ""))
+		return ""
+	}
+	s.requests, s.now, s.names = make(map[string]*sim.Request), 0, newBlockNames()
+	s.pass = scheduler.Pass{Detail: new(scheduler.Detail)}
+	s.core, e.err = s.build(e)
+	return ""
+}
+
+// submit queues a request whose prompt is the contents named by tokens.
+func (s *transcript) submit(e *Engine, id string) string {
+	r := &sim.Request{ID: sim.RequestID(len(s.requests)), OutputTokens: e.Int("out", 1)}
+	if n, err := strconv.Atoi(id); err == nil {
+		r.ID = sim.RequestID(n)
+	}
+	var ids []uint64
+	var names []string
+	block := s.tree.BlockTokens()
+	for _, piece := range strings.Split(e.Text("tokens", ""), ",") {
+		var content, tokens int
+		if _, err := fmt.Sscanf(piece, "%dx%d", &content, &tokens); err != nil || r.InputTokens%block != 0 {
+			e.err = fmt.Errorf("tokens=%s: want contents such as 1x8,2x3, whole blocks of %d but for the last", e.Text("tokens", ""), block)
+			return ""
+		}
+		for k := 0; k*block < tokens; k++ {
+			ids = append(ids, uint64(content)<<20|uint64(k))
+			names = append(names, fmt.Sprintf("%d.%d", content, k))
+		}
+		r.InputTokens += tokens
+	}
+	r.Prompt = s.tree.Add(ids, r.InputTokens)
+	for i, n := range r.Prompt.Nodes {
+		s.names.nodes[n] = names[i]
+		s.names.hashes[s.tree.SequenceHash(n, 0)] = names[i]
+	}
+	s.requests[id] = r
+	s.core.Submit(r)
+	return ""
+}
+
+// step runs a pass, or a run of them that ends by until.
+func (s *transcript) step(until sim.Time) string {
+	if s.core.Load() == 0 {
+		return "idle"
+	}
+	if err := s.core.Step(s.now, until, &s.pass); err != nil {
+		return fmt.Sprintf("error: %v", err)
+	}
+	s.now = s.pass.End
+	return s.describe()
+}
+
+// maxLines bounds what one command prints.
+const maxLines = 500
+
+// finish runs passes until no request is left.
+func (s *transcript) finish(until sim.Time) string {
+	var out strings.Builder
+	for s.core.Load() > 0 && s.now < until && strings.Count(out.String(), "\n") < maxLines {
+		step := s.step(until)
+		out.WriteString(step)
+		if strings.HasPrefix(step, "error") {
+			break
+		}
+	}
+	return out.String()
+}
+
+// cancel takes a request out.
+func (s *transcript) cancel(id string) string {
+	r := s.requests[id]
+	if r == nil || !s.core.(scheduler.Canceler).Cancel(s.now, r.ID, &s.pass) {
+		return "not here"
+	}
+	return s.describe()
+}
