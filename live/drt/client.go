@@ -36,7 +36,6 @@ type Client struct {
 	inhibited map[uint64]bool
 	since     time.Time // when the first of them was
 	seen      <-chan struct{}
-	busy      map[uint64]bool
 }
 
 // Client makes a client. Its knowledge of instances is shared with the endpoint's
@@ -51,7 +50,7 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 	}
 	c := &Client{
 		rt: e.rt, name: e.name, in: in, metrics: o.Metrics, migrations: o.Migrations,
-		inhibited: make(map[uint64]bool), busy: make(map[uint64]bool),
+		inhibited: make(map[uint64]bool),
 	}
 	if c.metrics == nil {
 		c.metrics = noClientMetrics{}
@@ -119,30 +118,14 @@ func (c *Client) inhibit(id uint64, err error) {
 	c.inhibited[id], c.seen = true, changed
 }
 
-// SetBusy replaces the set of instances that take no more requests at present.
-func (c *Client) SetBusy(ids ...uint64) {
-	busy := make(map[uint64]bool, len(ids))
-	for _, id := range ids {
-		busy[id] = true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.busy = busy
-}
-
-// free is available without those that are busy.
-func (c *Client) free() ([]uint64, error) {
+// candidates returns the ids of the available instances, and an error if there are
+// none.
+func (c *Client) candidates() ([]uint64, error) {
 	ids := c.Available()
 	if len(ids) == 0 {
 		return nil, fault.New(fault.CannotConnect, "%v: %w", c.name, ErrNoInstances)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	free := slices.DeleteFunc(ids, func(id uint64) bool { return c.busy[id] })
-	if len(free) == 0 {
-		return nil, fault.New(fault.ResourceExhausted, "%v: all instances are busy: %x", c.name, slices.Sorted(maps.Keys(c.busy)))
-	}
-	return free, nil
+	return ids, nil
 }
 
 // Choice is where a request goes.
@@ -173,7 +156,7 @@ func (f routeFunc) Pick(ctx context.Context, rc cancel.Context, rq *Request, c *
 // Random chooses any instance, all alike.
 func Random() Route {
 	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
-		ids, err := c.free()
+		ids, err := c.candidates()
 		if err != nil {
 			return Choice{}, err
 		}
@@ -184,7 +167,7 @@ func Random() Route {
 // RoundRobin chooses one after the other, in the order of their ids.
 func RoundRobin() Route {
 	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
-		ids, err := c.free()
+		ids, err := c.candidates()
 		if err != nil {
 			return Choice{}, err
 		}
@@ -205,7 +188,7 @@ func Direct(id uint64) Route {
 // By lets p choose.
 func By(p Picker) Route {
 	return routeFunc(func(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error) {
-		ids, err := c.free()
+		ids, err := c.candidates()
 		if err != nil {
 			return Choice{}, err
 		}

@@ -22,7 +22,6 @@ type Hub struct {
 	watchers map[*hubWatcher]bool
 	handlers map[string][]*serving // by subject
 	turn     int
-	topics   map[*hubTopic]bool
 }
 
 type hubValue struct {
@@ -35,16 +34,11 @@ type hubWatcher struct {
 	queue  chan []change
 }
 
-type hubTopic struct {
-	subject string
-	see     func(string, []byte)
-}
-
 // NewHub is an empty hub.
 func NewHub() *Hub {
 	return &Hub{
 		nextID: 0x5eed0000, leases: make(map[uint64]map[string]bool), keys: make(map[string]hubValue),
-		watchers: make(map[*hubWatcher]bool), handlers: make(map[string][]*serving), topics: make(map[*hubTopic]bool),
+		watchers: make(map[*hubWatcher]bool), handlers: make(map[string][]*serving),
 	}
 }
 
@@ -223,30 +217,3 @@ func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
 
 func (p hubPlane) limit(Instance) int { return 0 }
 func (p hubPlane) close()             {}
-
-func (p hubPlane) publish(subject string, payload []byte) error {
-	p.hub.mu.Lock()
-	var listening []*hubTopic
-	for t := range p.hub.topics {
-		if t.subject == subject {
-			listening = append(listening, t)
-		}
-	}
-	p.hub.mu.Unlock()
-	for _, t := range listening {
-		t.see(subject, payload)
-	}
-	return nil
-}
-
-func (p hubPlane) subscribe(subject string, see func(string, []byte)) (func(), error) {
-	t := &hubTopic{subject, see}
-	p.hub.mu.Lock()
-	defer p.hub.mu.Unlock()
-	p.hub.topics[t] = true
-	return func() {
-		p.hub.mu.Lock()
-		defer p.hub.mu.Unlock()
-		delete(p.hub.topics, t)
-	}, nil
-}

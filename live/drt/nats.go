@@ -309,15 +309,3 @@ func refusalOf(answer *nats.Msg) *refusal {
 	}
 	return &refusal{code, answer.Header.Get(micro.ErrorHeader)}
 }
-
-func (p *natsPlane) publish(subject string, payload []byte) error {
-	return p.conn.Publish(subject, payload)
-}
-
-func (p *natsPlane) subscribe(subject string, see func(string, []byte)) (func(), error) {
-	sub, err := p.conn.Subscribe(subject, func(m *nats.Msg) { see(m.Subject, m.Data) })
-	if err != nil {
-		return nil, fmt.Errorf("subject %s: %w", subject, err)
-	}
-	return func() { _ = sub.Unsubscribe() }, p.conn.FlushTimeout(p.config.Connect)
-}

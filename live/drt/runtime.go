@@ -130,45 +130,17 @@ func (rt *Runtime) Err() error {
 	return rt.lost
 }
 
-// Namespace is a group of components.
-type Namespace struct {
-	rt   *Runtime
-	name string
-}
-
-// Component is a group of endpoints that one kind of worker serves.
-type Component struct {
-	rt              *Runtime
-	namespace, name string
-}
-
 // Endpoint is what is served, by any number of instances.
 type Endpoint struct {
 	rt   *Runtime
 	name Name
 }
 
-// Namespace names a namespace: letters a-z, digits, - and _.
-func (rt *Runtime) Namespace(name string) (*Namespace, error) {
-	return &Namespace{rt, name}, checkName("namespace", name)
-}
-
-// Component names a component of n.
-func (n *Namespace) Component(name string) (*Component, error) {
-	return &Component{n.rt, n.name, name}, checkName("component", name)
-}
-
-// Endpoint names an endpoint of c.
-func (c *Component) Endpoint(name string) (*Endpoint, error) {
-	return &Endpoint{c.rt, Name{c.namespace, c.name, name}}, checkName("endpoint", name)
-}
-
-// Endpoint names an endpoint in one go.
+// Endpoint returns the endpoint of a component in a namespace. Names are letters
+// a-z, digits, - and _.
 func (rt *Runtime) Endpoint(namespace, component, endpoint string) (*Endpoint, error) {
-	n, err1 := rt.Namespace(namespace)
-	c, err2 := n.Component(component)
-	e, err3 := c.Endpoint(endpoint)
-	return e, errors.Join(err1, err2, err3)
+	return &Endpoint{rt, Name{namespace, component, endpoint}}, errors.Join(
+		checkName("namespace", namespace), checkName("component", component), checkName("endpoint", endpoint))
 }
 
 // ParseEndpoint names the endpoint of "namespace.component.endpoint".
@@ -182,17 +154,6 @@ func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 
 // Name is the full name of the endpoint.
 func (e *Endpoint) Name() Name { return e.name }
-
-// Publish sends payload to whoever has subscribed to subject now.
-func (rt *Runtime) Publish(subject string, payload []byte) error {
-	return rt.plane.publish(subject, payload)
-}
-
-// Subscribe calls see, in order, for what is published on subject until stop is
-// called.
-func (rt *Runtime) Subscribe(subject string, see func(subject string, payload []byte)) (stop func(), err error) {
-	return rt.plane.subscribe(subject, see)
-}
 
 // transport is how layout l says the instance is reached.
 func (rt *Runtime) transport(l layout, name Name, id uint64) Transport {

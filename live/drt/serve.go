@@ -113,13 +113,6 @@ func (s *Serving) Refuse() {
 	s.refusing = true
 }
 
-// Active is the number of requests that are being answered.
-func (s *Serving) Active() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.active)
-}
-
 // Wait waits until no request is being answered, or ctx ends.
 func (s *Serving) Wait(ctx context.Context) error {
 	for {

@@ -73,9 +73,6 @@ type plane interface {
 	// limit is the largest frame that goes to an instance, in bytes; 0: none but
 	// the wire's.
 	limit(to Instance) int
-	// publish and subscribe are for messages to whoever listens.
-	publish(subject string, payload []byte) error
-	subscribe(subject string, see func(subject string, payload []byte)) (stop func(), err error)
 	close()
 }
 

@@ -21,8 +21,7 @@ const pooled = 16
 
 // tcpPlane carries requests straight to workers: a path that names the endpoint,
 // headers, and the frame; the worker answers each with nothing, or with the text
-// of an error. What is published goes over NATS, and so do requests to workers
-// that are there.
+// of an error. Requests to workers that NATS reaches go over that.
 type tcpPlane struct {
 	config *Config
 	other  plane // NATS, for what TCP does not carry
@@ -323,14 +322,6 @@ func (p *tcpPlane) limit(to Instance) int {
 		return p.other.limit(to)
 	}
 	return 0
-}
-
-func (p *tcpPlane) publish(subject string, payload []byte) error {
-	return p.other.publish(subject, payload)
-}
-
-func (p *tcpPlane) subscribe(subject string, see func(string, []byte)) (func(), error) {
-	return p.other.subscribe(subject, see)
 }
 
 func (p *tcpPlane) close() {

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/replay-llm/replay/live/fault"
 )
 
 // Chunk is one step of an answer. The one with a FinishReason is the last.
@@ -147,56 +145,4 @@ func (f *FinishReason) UnmarshalJSON(b []byte) error {
 	}
 	*f = FinishReason(word)
 	return nil
-}
-
-// Item is one element of a stream on the wire: a chunk, or an error.
-type Item struct {
-	Data    *Chunk   `json:"data,omitempty"`
-	ID      string   `json:"id,omitempty"`
-	Event   string   `json:"event,omitempty"` // "error" with Error
-	Comment []string `json:"comment,omitempty"`
-	Error   *Error   `json:"error,omitempty"`
-}
-
-// errorEvent is the event of an item with an error.
-const errorEvent = "error"
-
-// ErrorItem is err as an element of a stream, as an engine reports it.
-func ErrorItem(err error) Item {
-	return Item{Event: errorEvent, Error: fault.FromEngine(err)}
-}
-
-// Terminal tells whether nothing may follow: the item has a finish reason or an
-// error.
-func (i *Item) Terminal() bool {
-	return i.Error != nil || i.Event == errorEvent || i.Data != nil && i.Data.FinishReason != ""
-}
-
-// Err is the item's error: the one it has, or of type fault.Unknown with the
-// message of a chunk that finished with an error; nil without one.
-func (i *Item) Err() error {
-	if i.Error != nil {
-		return i.Error
-	}
-	if i.Data != nil {
-		if message, ok := i.Data.FinishReason.ErrorMessage(); ok {
-			return fault.New(fault.Unknown, "%s", message)
-		}
-	}
-	if i.Event == errorEvent {
-		return fault.New(fault.Unknown, "%s", strings.Join(i.Comment, "; "))
-	}
-	return nil
-}
-
-// DecodeItem reads an element of a stream. Its errors are fault.Unknown.
-func DecodeItem(payload []byte) (Item, error) {
-	var i Item
-	if err := json.Unmarshal(payload, &i); err != nil {
-		return Item{}, fault.New(fault.Unknown, "stream item: %w", err)
-	}
-	if i.Data == nil && i.Error == nil && i.Event == "" && len(i.Comment) == 0 {
-		return Item{}, fault.New(fault.Unknown, "stream item is %.80s, want data, event, error or comment", payload)
-	}
-	return i, nil
 }

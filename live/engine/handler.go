@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
+	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
@@ -11,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Target takes requests: an engine in this process (Adapter, Local), or the
+// Target takes requests: an engine in this process (Adapter), or the
 // workers of an endpoint (Remote). The rules are those of Adapter.Generate.
 type Target interface {
 	Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error)
@@ -72,7 +74,7 @@ type Remote struct {
 	route  drt.Route
 }
 
-// NewRemote calls what client knows, where route says.
+// NewRemote returns the workers that client knows. route chooses among them.
 func NewRemote(client *drt.Client, route drt.Route) *Remote {
 	return &Remote{client, route}
 }
@@ -81,43 +83,60 @@ func NewRemote(client *drt.Client, route drt.Route) *Remote {
 // *Error: of a Backend type if the worker's engine said so, of another if the
 // worker could not be reached or its stream broke.
 func (r *Remote) Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error) {
+	a, err := r.Ask(ctx, rc, rq, headers)
+	if err != nil {
+		return nil, err
+	}
+	return a.Chunks, nil
+}
+
+// Ask is Generate for callers that want to know who answers, and when.
+func (r *Remote) Ask(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (*Answer, error) {
 	payload, err := json.Marshal(rq)
 	if err != nil {
 		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
 	}
 	sent := make(map[string]string, len(headers)+2)
-	for k, v := range headers {
-		sent[k] = v
-	}
+	maps.Copy(sent, headers)
 	telemetry.Inject(ctx, sent)
 	stream, err := r.client.Generate(ctx, rc, &drt.Request{Payload: payload, Headers: sent}, r.route)
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	return func(yield func(*Chunk, error) bool) {
-		for item, err := range stream.Items() {
-			c, err := chunkOf(item, err)
-			if c == nil && err == nil {
-				continue // a comment
-			}
-			if !yield(c, err) || err != nil {
-				return
-			}
-		}
-	}, nil
+	return &Answer{Stream: stream}, nil
 }
 
-// chunkOf reads an element of a stream.
-func chunkOf(item drt.Item, err error) (*Chunk, error) {
+// Answer is the answer of a worker that has taken a request.
+type Answer struct {
+	*drt.Stream
+	// Observe is called with each chunk and the time at which it was read; nil: nobody is.
+	Observe func(c *Chunk, read time.Time)
+}
+
+// Chunks is the sequence of the answer's chunks, to be ranged over once.
+func (a *Answer) Chunks(yield func(*Chunk, error) bool) {
+	for item, err := range a.Items() {
+		if err == nil && len(item.Data) == 0 {
+			continue // a comment
+		}
+		c, err := parseChunk(item, err)
+		if err == nil && a.Observe != nil {
+			a.Observe(c, item.At)
+		}
+		if !yield(c, err) || err != nil {
+			return
+		}
+	}
+}
+
+// parseChunk reads an element of a stream.
+func parseChunk(item drt.Item, err error) (*Chunk, error) {
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	if len(item.Data) == 0 {
-		return nil, nil
-	}
-	var c Chunk
-	if err := json.Unmarshal(item.Data, &c); err != nil {
+	c := new(Chunk)
+	if err := json.Unmarshal(item.Data, c); err != nil {
 		return nil, fault.New(fault.Unknown, "stream item: %w", err)
 	}
-	return &c, nil
+	return c, nil
 }

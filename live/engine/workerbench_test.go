@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
@@ -107,25 +108,6 @@ func (b *bench) client(t *testing.T) *Remote {
 // remote calls the endpoint of a component.
 func (b *bench) remote(t *testing.T, component string) *Remote {
 	t.Helper()
-	rt, err := drt.Connect(t.Context(), drt.Config{Discovery: drt.Mem, Hub: b.hub, ResponseHost: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := rt.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	ep, err := rt.Endpoint("dynamo", component, "generate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := ep.Client(t.Context(), drt.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.WaitForInstances(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return NewRemote(client, drt.RoundRobin())
+	rt := drttest.Connect(t, drttest.Config(b.hub))
+	return NewRemote(drttest.Client(t, rt, "dynamo."+component+".generate"), drt.RoundRobin())
 }

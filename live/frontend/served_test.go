@@ -11,10 +11,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
 	"github.com/replay-llm/replay/live/mocker"
@@ -25,13 +25,6 @@ import (
 )
 
 // within is a context that ends when a test has hung.
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, release := context.WithTimeout(context.Background(), timeLimit)
-	t.Cleanup(release)
-	return ctx
-}
-
 // party is a worker with a mocker, found over a hub.
 type party struct {
 	mock    *mocker.Engine
@@ -57,10 +50,10 @@ func work(t *testing.T, hub *drt.Hub, mode engine.Mode) *party {
 		t.Fatal(err)
 	}
 	p := &party{mock: mock, metrics: telemetry.NewMetrics()}
-	ready := make(chan struct{})
+	ready, config := make(chan struct{}), drttest.Config(hub)
 	w, err := engine.NewWorker(mock, engine.WorkerConfig{
 		Component: component, Mode: mode, Metrics: p.metrics, Log: slog.New(slog.DiscardHandler),
-		Runtime: &drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"},
+		Runtime: &config,
 		Ready:   func(engine.Ready) { close(ready) },
 		Signals: make(chan os.Signal),
 		Getenv: func(name string) string {
@@ -90,7 +83,7 @@ func work(t *testing.T, hub *drt.Hub, mode engine.Mode) *party {
 	case <-ready:
 	case err := <-ended:
 		t.Fatalf("worker: %v", err)
-	case <-within(t).Done():
+	case <-drttest.Within(t).Done():
 		t.Fatal("the worker is not ready")
 	}
 	return p
@@ -110,18 +103,11 @@ type found struct {
 
 func discover(t *testing.T, hub *drt.Hub, o routing.Options) *found {
 	t.Helper()
-	rt, err := drt.Connect(within(t), drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := rt.Close(within(t)); err != nil {
-			t.Error(err)
-		}
-	})
+	rt := drttest.Connect(t, drttest.Config(hub))
 	f := &found{metrics: telemetry.NewMetrics()}
 	requests := f.metrics.Requests()
-	f.catalog, err = routing.Follow(within(t), rt, o, func(m string) { requests.Known(m, "completions", "chat_completions") })
+	var err error
+	f.catalog, err = routing.Follow(drttest.Within(t), rt, o, func(m string) { requests.Known(m, "completions", "chat_completions") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +121,7 @@ func discover(t *testing.T, hub *drt.Hub, o routing.Options) *found {
 // await waits until the model has so many instances.
 func (f *found) await(t *testing.T, instances int) {
 	t.Helper()
-	ctx := within(t)
+	ctx := drttest.Within(t)
 	for {
 		served, changed := f.catalog.Models()
 		if instances == 0 && len(served) == 0 || len(served) == 1 && served[0].Instances == instances {
@@ -150,15 +136,6 @@ func (f *found) await(t *testing.T, instances int) {
 }
 
 // eventually waits until what others do without telling has come true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for ctx := within(t); !is(); time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func ask(tokens, most int, stream bool) string {
 	prompt := make([]int, tokens)
 	for i := range prompt {
@@ -235,12 +212,12 @@ func TestClientLeavesCluster(t *testing.T) {
 			for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
 			}
 		} else {
-			eventually(t, "request on the scheduler", func() bool { return w.mock.ActiveRequests() == 1 })
+			drttest.Eventually(t, "request on the scheduler", func() bool { return w.mock.ActiveRequests() == 1 })
 		}
 		c.Close()
-		eventually(t, "empty scheduler", func() bool { return w.mock.ActiveRequests() == 0 && w.mock.Fullness().ActiveBlocks == 0 })
+		drttest.Eventually(t, "empty scheduler", func() bool { return w.mock.ActiveRequests() == 0 && w.mock.Fullness().ActiveBlocks == 0 })
 		labels := map[string]string{"model": mocker.DefaultModel, "endpoint": "completions", "request_type": test.kind}
-		eventually(t, "counts", func() bool {
+		drttest.Eventually(t, "counts", func() bool {
 			return f.metrics.Value("dynamo_frontend_model_cancellation_total", labels) == 1 && w.cancelled() == float64(i+1)
 		})
 	}
@@ -250,7 +227,7 @@ func TestClientLeavesCluster(t *testing.T) {
 			t.Errorf("%d %s", r.StatusCode, body)
 		}
 	}
-	eventually(t, "an end", func() bool { return w.metrics.Value("dynamo_component_inflight_requests", nil) == 0 && f.Active() == 0 })
+	drttest.Eventually(t, "an end", func() bool { return w.metrics.Value("dynamo_component_inflight_requests", nil) == 0 && f.Active() == 0 })
 	if all := f.metrics.Value("dynamo_frontend_model_cancellation_total", nil); all != 2 || w.cancelled() != 2 {
 		t.Errorf("%v cancellations at the frontend and %v at the worker, want 2 and 2", all, w.cancelled())
 	}
@@ -291,8 +268,8 @@ func TestPair(t *testing.T) {
 	for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
 	}
 	c.Close()
-	eventually(t, "empty schedulers", func() bool { return decode.mock.ActiveRequests()+prefill.mock.ActiveRequests() == 0 })
-	eventually(t, "a count at decode", func() bool { return decode.cancelled() == 1 })
+	drttest.Eventually(t, "empty schedulers", func() bool { return decode.mock.ActiveRequests()+prefill.mock.ActiveRequests() == 0 })
+	drttest.Eventually(t, "a count at decode", func() bool { return decode.cancelled() == 1 })
 	if n := prefill.cancelled(); n > 1 {
 		t.Errorf("%v cancellations at prefill, want at most one: it may have been over", n)
 	}
@@ -306,13 +283,13 @@ func TestNamedWorker(t *testing.T) {
 	f.await(t, 2)
 	served, _ := f.catalog.Models()
 	pool := served[0].Target.(*routing.Pool)
-	if err := pool.Await(within(t), 2); err != nil {
+	if err := pool.Await(drttest.Within(t), 2); err != nil {
 		t.Fatal(err)
 	}
 	ids := pool.Workers()
 	call := func(id uint64) error {
 		rq := &engine.Request{TokenIDs: []uint32{1}, Routing: &engine.Routing{BackendInstanceID: &id}}
-		chunks, err := pool.Generate(within(t), newContext(), rq, nil)
+		chunks, err := pool.Generate(drttest.Within(t), newContext(), rq, nil)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -330,4 +331,18 @@ func (e *Engine) warn(format string, args ...any) {
 	if e.options.Warn != nil {
 		e.options.Warn(fmt.Sprintf(format, args...))
 	}
+}
+
+// roleOf returns the part of the work that the scheduler of a worker in mode m
+// does.
+func roleOf(m engine.Mode) (scheduler.Role, error) {
+	switch m {
+	case engine.Aggregated:
+		return scheduler.Aggregated, nil
+	case engine.Prefill:
+		return scheduler.Prefill, nil
+	case engine.Decode:
+		return scheduler.Decode, nil
+	}
+	return 0, fmt.Errorf("mode is %q, want agg, prefill or decode", m)
 }

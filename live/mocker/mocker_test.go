@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -211,6 +212,23 @@ func TestTokensFollowTheID(t *testing.T) {
 	c, _, _ := answer(e, ask(words(0, 10), 20), other, nil)
 	if !slices.Equal(a, b) || slices.Equal(a, c) {
 		t.Errorf("tokens %v and %v of one id, %v of another", a, b, c)
+	}
+}
+
+// Options that cannot be simulated are refused with the place.
+func TestRefusesOptions(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"context length": func(o *Options) { o.ContextLength = -1 },
+		"block_size":     func(o *Options) { o.Engine.BlockTokens = 3 },
+		"aic":            func(o *Options) { o.Engine.AIC.Backend = "something" },
+		"dp_size":        func(o *Options) { o.Engine.DPSize = 2 },
+		"mode":           func(o *Options) { o.Mode = "both" },
+	} {
+		o := Options{Engine: engineargs.Default()}
+		change(&o)
+		if _, err := New(o); !errors.Is(err, fault.BackendInvalidArgument) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want an invalid argument about %s", err, want)
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
-	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
@@ -73,8 +72,7 @@ func plans(n int, seed int64) []plan {
 
 // crowd is many consumers of one mocker, and what they saw.
 type crowd struct {
-	local *engine.Local
-	front *telemetry.Frontend
+	adapter *engine.Adapter
 
 	began     sync.WaitGroup // all requests are in the engine
 	start     chan struct{}
@@ -88,7 +86,7 @@ type crowd struct {
 func (c *crowd) consume(i int, p plan) {
 	rc := cancel.New("")
 	rq := ask(words(i*7, 48), soakTokens)
-	chunks, err := c.local.Generate(context.Background(), rc, rq, nil)
+	chunks, err := c.adapter.Generate(context.Background(), rc, rq, nil)
 	c.began.Done()
 	if err != nil {
 		c.fail("request %d: %v", i, err)
@@ -140,7 +138,6 @@ func (c *crowd) consume(i int, p plan) {
 // cancel ends a request before its end, as a frontend would whose client left.
 func (c *crowd) cancel(how func(), p plan) {
 	time.Sleep(p.pause)
-	c.front.Cancelled(DefaultModel, "completions", telemetry.Stream)
 	how()
 }
 
@@ -191,8 +188,7 @@ func watch(e *Engine, stop <-chan struct{}) (most peak) {
 }
 
 // A crowd of requests at once, three in ten cancelled at random moments: every
-// stream whose consumer stays ends with exactly one terminal, both counters are
-// exact, no goroutine and no request is left. With -soak there are 10,000, and the
+// stream whose consumer stays ends with exactly one terminal, no goroutine and no request is left. With -soak there are 10,000, and the
 // memory is bounded.
 func TestCrowd(t *testing.T) {
 	n := 300
@@ -210,11 +206,9 @@ func TestCrowd(t *testing.T) {
 		if _, err := e.Start(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		m := telemetry.NewMetrics()
 		c := &crowd{
-			local: engine.NewLocal(engine.NewAdapter(e, engine.AdapterOptions{}), m.Endpoint(telemetry.Name{Namespace: "n", Component: "c", Endpoint: "e"})),
-			front: m.Frontend([]string{DefaultModel}, []string{"completions"}),
-			start: make(chan struct{}), report: t.Errorf,
+			adapter: engine.NewAdapter(e, engine.AdapterOptions{}),
+			start:   make(chan struct{}), report: t.Errorf,
 		}
 		peaks := make(chan peak, 1)
 		done := make(chan struct{})
@@ -230,7 +224,7 @@ func TestCrowd(t *testing.T) {
 		if err := e.Cleanup(t.Context()); err != nil {
 			t.Error(err)
 		}
-		c.counted(t, m, n)
+		c.counted(t, n)
 		t.Logf("%v: %d requests, %d cancelled, %d tokens in %v; at most %d on the scheduler at once, %d MiB",
 			kind, n, n*3/10, c.tokens.Load(), took.Round(time.Millisecond), most.requests, most.bytes>>20)
 		if *soak && most.bytes > soakBytes {
@@ -254,19 +248,9 @@ func (c *crowd) run(all []plan) {
 	wg.Wait()
 }
 
-// counted compares the counters with what was planned.
-func (c *crowd) counted(t *testing.T, m *telemetry.Metrics, n int) {
+// counted compares the terminals with what was planned.
+func (c *crowd) counted(t *testing.T, n int) {
 	t.Helper()
-	for name, want := range map[string]float64{
-		"dynamo_component_requests_total":          float64(n),
-		"dynamo_component_inflight_requests":       0,
-		"dynamo_component_cancellation_total":      float64(n * 3 / 10),
-		"dynamo_frontend_model_cancellation_total": float64(n * 3 / 10),
-	} {
-		if got := m.Value(name, nil); got != want {
-			t.Errorf("%s is %v, want %v", name, got, want)
-		}
-	}
 	got := fmt.Sprint(c.terminals[toTheEnd].Load(), c.terminals[stopping].Load(), c.terminals[leaving].Load(), c.terminals[killing].Load())
 	if want := fmt.Sprint(n*7/10, n*24/100, 0, 0); got != want {
 		t.Errorf("terminals of those who read to the end, stop, leave, kill: %s, want %s", got, want)

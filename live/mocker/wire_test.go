@@ -1,7 +1,6 @@
 package mocker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -32,7 +32,7 @@ func onWorker(t *testing.T, kind engineargs.Engine) served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := drt.Config{Discovery: drt.Mem, Hub: drt.NewHub(), ResponseHost: "127.0.0.1"}
+	config := drttest.Config(drt.NewHub())
 	signals, ready, done := make(chan os.Signal, 1), make(chan struct{}), make(chan error, 1)
 	m := telemetry.NewMetrics()
 	go func() {
@@ -49,27 +49,10 @@ func onWorker(t *testing.T, kind engineargs.Engine) served {
 	case err := <-done:
 		t.Fatal(err)
 	}
-	rt, err := drt.Connect(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ep, err := rt.Endpoint("dynamo", "backend", "generate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := ep.Client(t.Context(), drt.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.WaitForInstances(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	client := drttest.Client(t, drttest.Connect(t, config), "dynamo.backend.generate")
 	end := sync.OnceFunc(func() {
 		signals <- syscall.SIGTERM
 		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if err := rt.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

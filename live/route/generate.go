@@ -2,10 +2,8 @@ package routing
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
-	"maps"
 	"sync"
 	"time"
 
@@ -121,57 +119,26 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	p := c.pool
 	defer c.drop()
 	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Mode)})
-	payload, err := json.Marshal(rq)
+	answer, err := engine.NewRemote(p.client, c).Ask(ctx, rc, rq, headers)
 	if err != nil {
 		span.Fail(err)
 		span.End()
-		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
-	}
-	sent := maps.Clone(headers)
-	if sent == nil {
-		sent = make(map[string]string)
-	}
-	telemetry.Inject(ctx, sent)
-	s, err := p.client.Generate(ctx, rc, &drt.Request{Payload: payload, Headers: sent}, c)
-	if err != nil {
-		span.Fail(err)
-		span.End()
-		return nil, fault.From(err)
+		return nil, err
 	}
 	o := observerOf(ctx)
-	o.Taken(p.options.Stage, s.Instance, s.Admitted)
+	o.Taken(p.options.Stage, answer.Instance, answer.Admitted)
+	answer.Observe = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Stage, chunk, at) }
 	return func(yield func(*engine.Chunk, error) bool) {
 		defer span.End()
-		for item, err := range s.Items() {
-			chunk, err := chunkOf(&item, err)
-			if chunk == nil && err == nil {
-				continue // a comment
-			}
-			if err == nil {
-				o.Read(p.options.Stage, chunk, item.At)
-			} else {
+		for chunk, err := range answer.Chunks {
+			if err != nil {
 				span.Fail(err)
 			}
-			if !yield(chunk, err) || err != nil {
+			if !yield(chunk, err) {
 				return
 			}
 		}
 	}, nil
-}
-
-// chunkOf is an item's chunk, nil if it has none.
-func chunkOf(item *drt.Item, err error) (*engine.Chunk, error) {
-	if err != nil {
-		return nil, fault.From(err)
-	}
-	if len(item.Data) == 0 {
-		return nil, nil
-	}
-	c := new(engine.Chunk)
-	if err := json.Unmarshal(item.Data, c); err != nil {
-		return nil, fault.New(fault.Unknown, "stream item: %w", err)
-	}
-	return c, nil
 }
 
 // route is how a worker is chosen for rq: the one it names, or as the pool does.

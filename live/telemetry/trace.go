@@ -28,14 +28,6 @@ import (
 // scope is the instrumentation scope of all spans.
 const scope = "github.com/replay-llm/replay"
 
-// Headers of a request that tell whose it is.
-const (
-	RequestIDHeader    = "request-id"
-	OldRequestIDHeader = "x-dynamo-request-id"
-	UserRequestID      = "x-request-id"
-	SentHeader         = "x-frontend-send-ts-ns" // Unix time in ns
-)
-
 // Tracing makes spans. Without an exporter they have ids, which log lines carry
 // and callees get, and nothing is recorded.
 type Tracing struct {
@@ -92,9 +84,6 @@ func truthy(text string) bool {
 	}
 	return false
 }
-
-// Exporting tells whether spans go anywhere.
-func (t *Tracing) Exporting() bool { return t.recording }
 
 // Close sends what was not sent yet.
 func (t *Tracing) Close(ctx context.Context) error {
@@ -158,7 +147,7 @@ func (t *Tracing) StartPayload(ctx context.Context, p Payload) (context.Context,
 		attribute.String("instance_id", strconv.FormatUint(p.InstanceID, 10)),
 		attribute.String("request_id", p.RequestID),
 	}
-	for _, h := range []struct{ key, header string }{{"x_request_id", UserRequestID}, {"tracestate", "tracestate"}} {
+	for _, h := range []struct{ key, header string }{{"x_request_id", "x-request-id"}, {"tracestate", "tracestate"}} {
 		if v := p.Headers[h.header]; v != "" {
 			attributes = append(attributes, attribute.String(h.key, v))
 		}
@@ -183,15 +172,6 @@ func Inject(ctx context.Context, headers map[string]string) {
 // Extract is ctx in the span that headers tell of, if they do.
 func Extract(ctx context.Context, headers map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
-}
-
-// RequestID is the id that headers give the request, in the new or the old
-// spelling; empty without one.
-func RequestID(headers map[string]string) string {
-	if id := headers[RequestIDHeader]; id != "" {
-		return id
-	}
-	return headers[OldRequestIDHeader]
 }
 
 // LogHandler is h, with trace_id and span_id of the span that a line's context is

@@ -129,7 +129,7 @@ func TestTree(t *testing.T) {
 	work, workSpans := memory()
 	ctx, http := front.StartHTTP(t.Context(), "POST", "/v1/completions")
 	ctx, route := front.StartRoute(ctx, Route{RequestID: "r", WorkerID: 7, RouterMode: "kv"})
-	headers := map[string]string{UserRequestID: "u", "tracestate": "k=v"}
+	headers := map[string]string{"x-request-id": "u", "tracestate": "k=v"}
 	Inject(ctx, headers)
 	if !regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`).MatchString(headers["traceparent"]) {
 		t.Errorf("traceparent %q", headers["traceparent"])
@@ -183,7 +183,7 @@ func TestOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, g := tracing.StartGeneration(t.Context(), Start{Model: "m"})
-	if tracing.Exporting() || g.Recording() || g.span.IsRecording() || g.Tokens(3) {
+	if tracing.recording || g.Recording() || g.span.IsRecording() || g.Tokens(3) {
 		t.Error("something is recorded")
 	}
 	if trace, span := g.Link(); trace != "" || span != "" {
@@ -208,16 +208,6 @@ func TestOff(t *testing.T) {
 		t.Error(err)
 	}
 	StartSpan(context.Background(), "alone")
-}
-
-func TestRequestIDs(t *testing.T) {
-	for want, headers := range map[string]map[string]string{
-		"a": {"request-id": "a", "x-dynamo-request-id": "b"}, "b": {"x-dynamo-request-id": "b"}, "": nil,
-	} {
-		if got := RequestID(headers); got != want {
-			t.Errorf("%v: %q, want %q", headers, got, want)
-		}
-	}
 }
 
 func TestTruthy(t *testing.T) {
@@ -274,7 +264,7 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !tracing.Exporting() {
+		if !tracing.recording {
 			t.Error("nothing is exported")
 		}
 		_, g := tracing.StartGeneration(t.Context(), Start{})

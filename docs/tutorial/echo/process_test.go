@@ -1,9 +1,6 @@
-//go:build !nostack
-
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/drt/stack"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
@@ -71,7 +69,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Stop() }()
+	t.Cleanup(func() { _ = s.Stop() })
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -86,24 +84,10 @@ func TestProgram(t *testing.T) {
 	}
 	defer func() { _ = program.Process.Kill() }()
 
-	rt, err := drt.Connect(t.Context(), drt.Config{
+	rt := drttest.Connect(t, drt.Config{
 		Etcd: drt.EtcdConfig{Endpoints: []string{s.EtcdURL()}}, NATS: drt.NATSConfig{URL: s.NATSURL()}, ResponseHost: "127.0.0.1",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rt.Close(context.Background()) }()
-	ep, err := rt.Endpoint("tutorial", "backend", "generate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := ep.Client(t.Context(), drt.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.WaitForInstances(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	client := drttest.Client(t, rt, "tutorial.backend.generate")
 	echo := engine.NewRemote(client, drt.RoundRobin())
 	if _, err := echo.Generate(t.Context(), cancel.New(""), &engine.Request{TokenIDs: []uint32{}}, nil); !errors.Is(err, fault.BackendInvalidArgument) {
 		t.Errorf("an empty prompt: %v", err)

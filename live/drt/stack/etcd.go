@@ -1,5 +1,3 @@
-//go:build !nostack
-
 package stack
 
 import (

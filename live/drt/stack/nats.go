@@ -1,5 +1,3 @@
-//go:build !nostack
-
 package stack
 
 import (
@@ -11,9 +9,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 )
-
-// Embedded tells whether this program has the servers in it.
-const Embedded = true
 
 // startLimit is how long a server may take to be ready; it recovers its streams
 // meanwhile.

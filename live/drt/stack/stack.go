@@ -1,8 +1,7 @@
 // Package stack is etcd and NATS inside this process, real servers on real ports:
 // for one machine, where nothing is to be installed, and for tests.
 //
-// Nobody imports it but programs and tests. With the build tag nostack the servers
-// are left out, and Start says so.
+// Nobody imports it but programs and tests.
 //
 // Read stack.go (both), then etcd.go and nats.go.
 package stack
