@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -156,7 +157,8 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	engine.Blocks, engine.BlockTokens, engine.MaxSeqs, engine.MaxBatchedTokens = 400, 16, 16, 512
 	engine.Rules, engine.ProfilePath = Rules(&m.Settings), path
 	result, err := offline.Run(t.Context(), offline.Config{
-		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}, Workers: offline.Pool{Engine: engine, Count: 1},
+		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
+		Topology: engines.Topology{Pools: engines.OnePool(engine, 1)},
 	})
 	if err != nil {
 		t.Fatal(err)

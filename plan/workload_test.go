@@ -17,27 +17,28 @@ import (
 
 const sessions = "../cmd/replay/testdata/files/sessions.jsonl"
 
-func engine(role scheduler.Role) *engineargs.Args {
+func engine(role scheduler.Role) engineargs.Args {
 	a := engineargs.Default()
 	a.Role, a.BlockTokens = role, 64
-	return &a
+	return a
 }
 
 // specs are replays of all kinds of one file.
 func specs() map[string]replay.Spec {
 	base := replay.Spec{
 		Trace:   &replay.Trace{Path: sessions, Format: replay.Mooncake, BlockTokens: 64},
-		Speedup: 1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1, Seed: 42,
+		Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(engineargs.Default(), 1), Seed: 42},
 	}
 	all := map[string]replay.Spec{"one worker": base}
 	kv := base
-	kv.Workers, kv.Router, kv.Speedup = 3, router.ModeKV, 2
+	kv.Topology, kv.Speedup = kv.Resize(3), 2
+	kv.Router = router.ModeKV
 	all["kv"] = kv
 	closed := base
-	closed.Mode, closed.MaxInFlight, closed.Workers = loadgen.Concurrency, 2, 2
+	closed.Mode, closed.MaxInFlight, closed.Topology = loadgen.Concurrency, 2, closed.Resize(2)
 	all["closed loop"] = closed
 	two := base
-	two.Prefill, two.Decode, two.DecodeWorkers = engine(scheduler.Prefill), engine(scheduler.Decode), 2
+	two.Pools = replay.TwoPools(replay.Pool{Engine: engine(scheduler.Prefill), Count: 1}, replay.Pool{Engine: engine(scheduler.Decode), Count: 2})
 	all["two pools"] = two
 	made := base
 	made.Trace, made.Synthetic = nil, loadgen.Synthetic{Requests: 20, Input: 300, Output: 9, Interval: 10, Turns: 1}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/online"
-	"github.com/replay-llm/replay/router"
 )
 
 // Live says how a replay runs in real time.
@@ -72,11 +71,8 @@ func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (c onl
 
 // liveConfig is the replay of a workload in real time.
 func (s *Spec) liveConfig(w *loadgen.Workload, live *Live) online.Config {
-	logical := s.Config(w)
 	return online.Config{
-		Workload: w, Admission: logical.Admission,
-		Workers: logical.Workers, Prefill: logical.Prefill, Decode: logical.Decode,
-		Router: logical.Router, RouterConfig: logical.RouterConfig, Seed: s.Seed, Compat: s.Compat,
+		Workload: w, Admission: s.admission(), Topology: s.Topology,
 		NoBarrier: live.NoBarrier, Precise: live.Precise, Deadline: live.Deadline,
 	}
 }
@@ -84,14 +80,10 @@ func (s *Spec) liveConfig(w *loadgen.Workload, live *Live) online.Config {
 // validateLive refuses what cannot be replayed in real time. A KV router may
 // have a single worker here.
 func (s *Spec) validateLive(live *Live) error {
-	logical := *s
-	if s.Router == router.ModeKV && s.Workers == 1 {
-		logical.Workers = 2
+	if err := s.checkMode(); err != nil {
+		return err
 	}
-	if s.Disaggregated() {
-		logical.Workers = s.Workers
-	}
-	if err := logical.Validate(); err != nil {
+	if err := s.Topology.Validate(); err != nil {
 		return err
 	}
 	switch {

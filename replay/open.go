@@ -26,7 +26,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	t := s.Trace
 	if t == nil {
 		r := s.Synthetic
-		r.Block, r.Seed, r.Compat = s.Pools()[0].BlockTokens, s.Seed, s.Compat
+		r.Block, r.Seed, r.Compat = s.Entry().Engine.BlockTokens, s.Seed, s.Compat
 		return loadgen.NewSynthetic(r)
 	}
 	if t.Path == "" {

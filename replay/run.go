@@ -6,7 +6,6 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/offline"
-	"github.com/replay-llm/replay/router"
 )
 
 // Streams are what a run reads and tells besides its result.
@@ -62,24 +61,13 @@ func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams S
 
 // Config is the replay of a workload that s asks for, with nobody watching.
 func (s *Spec) Config(workload *loadgen.Workload) offline.Config {
-	c := offline.Config{
-		Workload: workload,
-		Admission: loadgen.Admission{
-			Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup, Disaggregated: s.Disaggregated(),
-		},
-		Router: s.Router, RouterConfig: router.DefaultConfig(),
-		Seed: s.Seed, Compat: s.Compat,
-		Scale: s.Scale, Until: s.Until, Reject: s.Reject,
+	return offline.Config{
+		Workload: workload, Admission: s.admission(), Topology: s.Topology, Until: s.Until, Reject: s.Reject,
 	}
-	if s.RouterConfig != nil {
-		c.RouterConfig = *s.RouterConfig
+}
+
+func (s *Spec) admission() loadgen.Admission {
+	return loadgen.Admission{
+		Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup, Disaggregated: s.Disaggregated(),
 	}
-	pools := s.Pools()
-	if s.Disaggregated() {
-		c.Prefill = &offline.Pool{Engine: pools[0], Count: s.PrefillWorkers}
-		c.Decode = &offline.Pool{Engine: pools[1], Count: s.DecodeWorkers}
-	} else {
-		c.Workers = offline.Pool{Engine: pools[0], Count: s.Workers}
-	}
-	return c
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -30,32 +29,33 @@ type Spec struct {
 	MaxInFlight int     // requests in flight in concurrency mode, at least 1; trace mode ignores it
 	Speedup     float64 // divides the times of the workload in trace mode, finite and > 0; concurrency mode ignores it
 
-	// A cluster is either one pool of Workers with engines as Aggregated says,
-	// nil for the defaults, or two pools with engines as Prefill and Decode say.
-	Aggregated      *engineargs.Args
-	Prefill, Decode *engineargs.Args
-	Workers         int // at least 1; with two pools it is 1
-	PrefillWorkers  int // at least 1; with one pool it is 1
-	DecodeWorkers   int // at least 1; with one pool it is 1
+	Topology // the cluster
 
-	// Scale changes the size of the pools as time goes on, in order of time.
-	Scale []offline.ScaleEvent
 	// Until is the instant after which no request arrives and no pass begins, so
 	// that requests may be left; 0: the replay runs to its end.
 	Until sim.Time
 	// Reject turns away requests that no idle engine could run. Otherwise one of
-	// them fails the replay, with an *offline.OversizeError.
+	// them fails the replay, with an *engines.OversizeError.
 	Reject bool
-
-	Router       router.Mode
-	RouterConfig *router.Config // nil: the defaults; round robin ignores it
-	// PrefillLoad names the external estimator of the KV router's prefill load
-	// model; the zero value: none.
-	PrefillLoad engineargs.AIC
-
-	Compat bool   // repeat the reference where it departs from what it imitates
-	Seed   uint64 // of whatever is drawn
 }
+
+// Topology is the cluster of a replay, Pool one of its pools, ScaleEvent a change
+// of their sizes, and Given what a command line says of them.
+type (
+	Topology   = engines.Topology
+	Pool       = engines.Pool
+	ScaleEvent = engines.ScaleEvent
+	Given      = engines.Given
+)
+
+// KeepSize leaves a pool as it is at a ScaleEvent.
+const KeepSize = engines.KeepSize
+
+// OnePool returns a cluster of workers that prefill and decode.
+func OnePool(engine engineargs.Args, workers int) []Pool { return engines.OnePool(engine, workers) }
+
+// TwoPools returns a cluster of a prefill pool and a decode pool.
+func TwoPools(prefill, decode Pool) []Pool { return engines.TwoPools(prefill, decode) }
 
 // Trace is a file to replay, or a trace made by laws.
 type Trace struct {
@@ -90,39 +90,4 @@ func ParseFormat(name string) (Format, error) {
 		return "", fmt.Errorf("trace format is %q, want %s", name, strings.Join(names, ", "))
 	}
 	return Format(name), nil
-}
-
-// Disaggregated says that prefill and decode have pools of their own.
-func (s *Spec) Disaggregated() bool { return s.Prefill != nil && s.Decode != nil }
-
-// Pools are the arguments of the cluster's engines: those of the one pool, or
-// of the prefill and the decode pool.
-func (s *Spec) Pools() []engineargs.Args {
-	switch {
-	case s.Disaggregated():
-		return []engineargs.Args{*s.Prefill, *s.Decode}
-	case s.Aggregated != nil:
-		return []engineargs.Args{*s.Aggregated}
-	}
-	return []engineargs.Args{engineargs.Default()}
-}
-
-// Warnings names settings that do not mean what they seem to.
-func (s *Spec) Warnings() []string {
-	var all []string
-	names := []string{"prefill workers: ", "decode workers: "}
-	for i, pool := range s.Pools() {
-		name := ""
-		if s.Disaggregated() {
-			name = names[i]
-		}
-		if s.Compat && pool.G2.Blocks > 0 {
-			all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, pool.G2.Blocks))
-			pool.G2.Blocks = 0
-		}
-		for _, w := range pool.Warnings() {
-			all = append(all, name+w)
-		}
-	}
-	return all
 }

@@ -19,19 +19,24 @@ import (
 func twoRequests() Spec {
 	return Spec{
 		Synthetic: loadgen.Synthetic{Requests: 2, Input: 100, Output: 3, Interval: 10, Turns: 1},
-		Speedup:   1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
+		Speedup:   1, Topology: Topology{Pools: OnePool(engineargs.Default(), 1)},
 	}
 }
 
 // args are engine arguments with some of them changed.
-func args(change func(*engineargs.Args)) *engineargs.Args {
+func args(change func(*engineargs.Args)) engineargs.Args {
 	a := engineargs.Default()
 	change(&a)
-	return &a
+	return a
 }
 
-func role(r scheduler.Role) *engineargs.Args {
-	return args(func(a *engineargs.Args) { a.Role = r })
+// one is a pool of one worker with arguments of which some are changed.
+func one(change func(*engineargs.Args)) []Pool { return OnePool(args(change), 1) }
+
+// two are pools of engines that have the given roles.
+func two(prefill, decode scheduler.Role, prefillWorkers int) []Pool {
+	role := func(r scheduler.Role) engineargs.Args { return args(func(a *engineargs.Args) { a.Role = r }) }
+	return TwoPools(Pool{Engine: role(prefill), Count: prefillWorkers}, Pool{Engine: role(decode), Count: 1})
 }
 
 // Checks come in the order of the reference: each spec breaks the rule named
@@ -42,29 +47,22 @@ func TestValidate(t *testing.T) {
 		change func(*Spec)
 		want   string
 	}{
-		{"T0", func(s *Spec) { s.Workers, s.Decode = -1, role(scheduler.Decode) }, "workers are -1"},
-		{"T1", func(s *Spec) { s.Aggregated, s.Prefill, s.PrefillWorkers = role(0), role(scheduler.Prefill), 2 }, "one or the other"},
-		{"T2", func(s *Spec) { s.PrefillWorkers, s.MaxInFlight, s.Mode = 2, 0, loadgen.Concurrency }, "2 prefill and 1 decode workers"},
-		{"T3", func(s *Spec) {
-			s.Prefill, s.Decode, s.Workers = role(scheduler.Prefill), role(scheduler.Decode), 2
-		}, "workers are 2 beside"},
-		{"T4", func(s *Spec) { s.Prefill = role(scheduler.Prefill) }, "without decode engine arguments"},
-		{"T4", func(s *Spec) { s.Decode = role(scheduler.Decode) }, "without prefill engine arguments"},
-		{"R1", func(s *Spec) { s.PrefillLoad.Backend, s.Workers = "vllm", 0 }, "want the KV router with it"},
+		{"R1", func(s *Spec) { s.PrefillLoad.Backend, s.Pools[0].Count = "vllm", 0 }, "want the KV router with it"},
 		{"M1", func(s *Spec) { s.Mode, s.Router = loadgen.Concurrency, router.ModeKV }, "requests in flight are 0"},
-		{"V1", func(s *Spec) { s.Router, s.Workers = router.ModeKV, 1; s.Aggregated = role(scheduler.Decode) }, "at least 2 with the KV router"},
-		{"V2", func(s *Spec) { s.Workers = 0; s.Aggregated = role(scheduler.Decode) }, "workers are 0"},
+		{"V1", func(s *Spec) { s.Router, s.Pools[0].Engine.Role = router.ModeKV, scheduler.Decode }, "at least 2 with the KV router"},
+		{"V2", func(s *Spec) { s.Pools[0].Count, s.Pools[0].Engine.Role = 0, scheduler.Decode }, "workers are 0"},
 		{"V2", func(s *Spec) {
-			s.Aggregated = args(func(a *engineargs.Args) { a.Role, a.DPSize = scheduler.Decode, 2 })
+			s.Pools = one(func(a *engineargs.Args) { a.Role, a.DPSize = scheduler.Decode, 2 })
 		}, "worker_type is \"decode\""},
-		{"V2", func(s *Spec) { s.Aggregated = args(func(a *engineargs.Args) { a.DPSize, a.BlockTokens = 2, 48 }) }, "dp_size is 2"},
-		{"V4", func(s *Spec) { s.Prefill, s.Decode, s.PrefillWorkers = role(0), role(0), 0 }, "prefill workers are 0"},
-		{"V4", func(s *Spec) { s.Prefill, s.Decode = role(0), role(0) }, "prefill engine arguments: worker_type"},
-		{"V5", func(s *Spec) { s.Aggregated = args(func(a *engineargs.Args) { a.BlockTokens = 48 }) }, "power of two"},
-		{"AIC", func(s *Spec) { s.Aggregated = args(func(a *engineargs.Args) { a.AIC.Backend = "x" }) }, "no AIC estimator"},
+		{"V2", func(s *Spec) { s.Pools = one(func(a *engineargs.Args) { a.DPSize, a.BlockTokens = 2, 48 }) }, "dp_size is 2"},
+		{"V4", func(s *Spec) { s.Pools = two(0, 0, 0) }, "prefill workers are 0"},
+		{"V4", func(s *Spec) { s.Pools = two(0, 0, 1) }, "prefill engine arguments: worker_type"},
+		{"V5", func(s *Spec) { s.Pools = one(func(a *engineargs.Args) { a.BlockTokens = 48 }) }, "power of two"},
+		{"AIC", func(s *Spec) { s.Pools = one(func(a *engineargs.Args) { a.AIC.Backend = "x" }) }, "no AIC estimator"},
 		{"C4", func(s *Spec) { s.Trace = &Trace{Format: Agentic} }, "no timestamps"},
 		{"until", func(s *Spec) { s.Until = -1 }, "the end is at -1 ms"},
-		{"many", func(s *Spec) { s.Workers = maxWorkers + 1 }, "1 to 1000000"},
+		{"pools", func(s *Spec) { s.Pools = nil }, "pools are [], want one aggregated"},
+		{"many", func(s *Spec) { s.Pools[0].Count = 1_000_001 }, "1 to 1000000"},
 	}
 	for _, c := range cases {
 		s := twoRequests()
@@ -77,17 +75,17 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	s := twoRequests()
-	s.Router, s.Scale = router.ModeKV, []offline.ScaleEvent{{At: 5, Workers: 2, Decode: offline.KeepSize}}
+	s.Router, s.Scale = router.ModeKV, []ScaleEvent{{At: 5, Workers: 2, Decode: KeepSize}}
 	if err := s.Validate(); err != nil {
 		t.Errorf("one worker with the KV router, and more later: %v", err)
 	}
 	s = twoRequests()
-	s.Prefill, s.Decode, s.PrefillWorkers = role(scheduler.Prefill), role(scheduler.Decode), 3
+	s.Pools = two(scheduler.Prefill, scheduler.Decode, 3)
 	if err := s.Validate(); err != nil {
 		t.Errorf("3 prefill and 1 decode workers: %v", err)
 	}
 	s = twoRequests()
-	s.Aggregated = args(func(a *engineargs.Args) { a.Engine, a.BlockTokens = engineargs.SGLang, 48 })
+	s.Pools = one(func(a *engineargs.Args) { a.Engine, a.BlockTokens = engineargs.SGLang, 48 })
 	if err := s.Validate(); err != nil {
 		t.Errorf("sglang with pages of 48 tokens: %v", err)
 	}
@@ -122,7 +120,7 @@ func TestRunTwice(t *testing.T) {
 	}
 	s := twoRequests()
 	s.Trace = &Trace{Path: path, BlockTokens: 512}
-	s.Aggregated = args(func(a *engineargs.Args) { a.BlockTokens = 512 })
+	s.Pools = one(func(a *engineargs.Args) { a.BlockTokens = 512 })
 	for _, input := range []string{path, "-", path} {
 		s.Trace.Path = input
 		result, err := s.Run(t.Context(), Streams{Stdin: strings.NewReader(text)})
@@ -173,7 +171,7 @@ func TestRunPartly(t *testing.T) {
 		t.Errorf("until 25 ms: %+v, %v, %d requests", result, err, requests)
 	}
 	s = twoRequests()
-	s.Aggregated = args(func(a *engineargs.Args) { a.Blocks = 1 })
+	s.Pools = one(func(a *engineargs.Args) { a.Blocks = 1 })
 	if _, err = s.Run(t.Context(), Streams{}); !errors.As(err, new(*offline.OversizeError)) {
 		t.Errorf("one block: %v", err)
 	}
@@ -186,7 +184,7 @@ func TestRunPartly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Scale = []offline.ScaleEvent{{At: 1, Workers: 2, Decode: offline.KeepSize}}
+	s.Scale = []ScaleEvent{{At: 1, Workers: 2, Decode: KeepSize}}
 	fast, err := s.Run(t.Context(), Streams{})
 	if err != nil || fast.Report.DurationMS >= slow.Report.DurationMS {
 		t.Errorf("with a second worker: %v ms, %v; want less than %v ms", fast.Report.DurationMS, err, slow.Report.DurationMS)
@@ -205,11 +203,11 @@ func TestRunStopsWithItsContext(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	s := twoRequests()
-	s.Aggregated = args(func(a *engineargs.Args) { a.Engine, a.SGLang.Policy = engineargs.SGLang, "lof" })
+	s.Pools = one(func(a *engineargs.Args) { a.Engine, a.SGLang.Policy = engineargs.SGLang, "lof" })
 	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "lof") {
 		t.Errorf("%q", w)
 	}
-	s.Aggregated = args(func(a *engineargs.Args) { a.G2.Blocks, a.KVBytesPerToken = 5, 1000 })
+	s.Pools = one(func(a *engineargs.Args) { a.G2.Blocks, a.KVBytesPerToken = 5, 1000 })
 	if w := s.Warnings(); len(w) != 0 {
 		t.Errorf("offload: %q", w)
 	}
@@ -217,8 +215,8 @@ func TestWarnings(t *testing.T) {
 	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "num_g2_blocks is 5") {
 		t.Errorf("offload with compat: %q", w)
 	}
-	s.Prefill, s.Decode, s.Aggregated = role(scheduler.Prefill), role(scheduler.Decode), nil
-	s.Decode.G2.Blocks = 5
+	s.Pools = two(scheduler.Prefill, scheduler.Decode, 1)
+	s.Pools[1].Engine.G2.Blocks = 5
 	if w := s.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "decode workers: num_g2_blocks is 5") {
 		t.Errorf("two pools: %q", w)
 	}

@@ -92,7 +92,7 @@ func runBounds(ctx context.Context, s streams, spec replay.Spec) error {
 
 // demandOf is the number of KV blocks that hold a whole workload at once.
 func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
-	block, all := spec.Pools()[0].BlockTokens, 1
+	block, all := spec.Entry().Engine.BlockTokens, 1
 	for i := range w.Turns {
 		all += (w.Turns[i].Input+w.Turns[i].Output)/block + 2
 	}
@@ -104,7 +104,7 @@ func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 	var all []bounded
 	for _, mode := range []router.Mode{router.ModeRoundRobin, router.ModeKV} {
-		if mode == router.ModeKV && !spec.Disaggregated() && spec.Workers < 2 {
+		if mode == router.ModeKV && !spec.Disaggregated() && spec.Entry().Count < 2 {
 			continue
 		}
 		policy := spec
@@ -122,16 +122,7 @@ func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 
 // change is spec with other engines.
 func change(spec replay.Spec, to func(*engineargs.Args)) replay.Spec {
-	if !spec.Disaggregated() {
-		a := spec.Pools()[0]
-		to(&a)
-		spec.Aggregated = &a
-		return spec
-	}
-	prefill, decode := *spec.Prefill, *spec.Decode
-	to(&prefill)
-	to(&decode)
-	spec.Prefill, spec.Decode = &prefill, &decode
+	spec.Topology = spec.WithEngines(to)
 	return spec
 }
 
@@ -148,11 +139,7 @@ func instantly(spec replay.Spec) replay.Spec {
 // apart gives every request a worker that nobody else has used.
 func apart(spec replay.Spec, requests int) replay.Spec {
 	spec.Router, spec.RouterConfig, spec.PrefillLoad = router.ModeRoundRobin, nil, engineargs.AIC{}
-	if spec.Disaggregated() {
-		spec.PrefillWorkers, spec.DecodeWorkers = requests, requests
-	} else {
-		spec.Workers = requests
-	}
+	spec.Topology = spec.Resize(requests, requests)
 	return instantly(spec)
 }
 
@@ -160,11 +147,7 @@ func apart(spec replay.Spec, requests int) replay.Spec {
 func ceiling(spec replay.Spec, demand int) replay.Spec {
 	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
 	spec.Router, spec.RouterConfig, spec.PrefillLoad = router.ModeRoundRobin, nil, engineargs.AIC{}
-	if spec.Disaggregated() {
-		spec.PrefillWorkers, spec.DecodeWorkers = 1, 1
-	} else {
-		spec.Workers = 1
-	}
+	spec.Topology = spec.Resize(1, 1)
 	return instantly(endless(spec, demand))
 }
 

@@ -56,7 +56,6 @@ func aicFlags() []string {
 // fillCluster says in spec what the cluster is.
 func (o *options) fillCluster(spec *replay.Spec) error {
 	c := &o.cluster
-	spec.Workers, spec.PrefillWorkers, spec.DecodeWorkers = c.workers, c.prefillWorkers, c.decodeWorkers
 	if c.router.value == "kv" {
 		spec.Router = router.ModeKV
 	}

@@ -20,8 +20,8 @@ type facts struct {
 // newFacts prepares for a run that leaves what out says.
 func newFacts(spec *replay.Spec, out *outputs) (*facts, error) {
 	var engines []*ledger.Engine
-	for _, a := range spec.Pools() {
-		e, err := ledger.NewEngine(&a)
+	for i := range spec.Pools {
+		e, err := ledger.NewEngine(&spec.Pools[i].Engine)
 		if err != nil {
 			return nil, err
 		}

@@ -329,7 +329,11 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 // replay replays a point and holds it to the objectives.
 func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
-	spec.Workers, spec.PrefillWorkers, spec.DecodeWorkers = max(1, p.Shape.Workers), max(1, p.Shape.Prefill), max(1, p.Shape.Decode)
+	if p.Shape.Split() {
+		spec.Topology = spec.Resize(max(1, p.Shape.Prefill), max(1, p.Shape.Decode))
+	} else {
+		spec.Topology = spec.Resize(p.Shape.Workers)
+	}
 	if p.Shape.Workers == 1 {
 		spec.Router = router.ModeRoundRobin // there is nothing to route
 	}

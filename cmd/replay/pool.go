@@ -43,17 +43,23 @@ func (o *options) fillEngines(spec *replay.Spec) error {
 			return err
 		}
 	}
+	c := &o.cluster
+	given := replay.Given{Workers: c.workers, PrefillWorkers: c.prefillWorkers, DecodeWorkers: c.decodeWorkers}
 	for i := range pools {
 		switch p := &pools[i]; p.flag {
 		case "prefill-engine-args":
-			spec.Prefill = p.args
+			given.Prefill = p.args
 		case "decode-engine-args":
-			spec.Decode = p.args
+			given.Decode = p.args
 		default:
-			spec.Aggregated = p.args
+			given.Engine = p.args
 		}
 	}
-	return o.checkEngines(pools)
+	if err := o.checkEngines(pools); err != nil {
+		return err
+	}
+	spec.Pools, err = given.Pools()
+	return err
 }
 
 // pools are those that the command line says something about.

@@ -14,7 +14,6 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/slo"
-	"github.com/replay-llm/replay/router"
 )
 
 // recording is what a run is to leave besides its report.
@@ -90,9 +89,9 @@ func (rec *recording) hashInputs(streams *replay.Streams) error {
 			return err
 		}
 	}
-	for _, pool := range rec.spec.Pools() {
-		if pool.ProfilePath != "" {
-			if err := rec.inputs.add("profile", pool.ProfilePath); err != nil {
+	for _, pool := range rec.spec.Pools {
+		if path := pool.Engine.ProfilePath; path != "" {
+			if err := rec.inputs.add("profile", path); err != nil {
 				return err
 			}
 		}
@@ -125,7 +124,7 @@ func (rec *recording) judge(result *offline.Result) error {
 		inputs = slices.Insert(inputs, 0, rec.stdin.input())
 	}
 	rec.run.Inputs = inputs
-	settings := rundir.Settings(resolved(rec.spec))
+	settings := rundir.Settings(rec.spec.Recorded())
 	rec.run.SetConfig(settings)
 	rec.run.Digest = rundir.NewDigest(inputs, settings, rec.rows)
 	if rec.out.digest {
@@ -179,18 +178,6 @@ func (rec *recording) end() error {
 		return nil
 	}
 	return coded(exitObjective, "%s", rec.outcome.Missed())
-}
-
-// resolved is spec with what it leaves to defaults written out.
-func resolved(spec replay.Spec) replay.Spec {
-	if !spec.Disaggregated() && spec.Aggregated == nil {
-		spec.Aggregated = &spec.Pools()[0]
-	}
-	if spec.Router == router.ModeKV && spec.RouterConfig == nil {
-		config := router.DefaultConfig()
-		spec.RouterConfig = &config
-	}
-	return spec
 }
 
 // places finds the place of a request in w.

@@ -68,7 +68,8 @@ type trust struct {
 // can be trusted.
 func newTrust(spec *replay.Spec, warnings io.Writer) (*trust, error) {
 	t, any := &trust{}, false
-	for _, pool := range spec.Pools() {
+	for i := range spec.Pools {
+		pool := &spec.Pools[i].Engine
 		path := pool.ProfilePath
 		if !strings.HasSuffix(path, ".json") {
 			continue

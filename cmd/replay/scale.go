@@ -11,7 +11,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/offline"
 )
 
 // scaleFile is a file that says when the number of workers changes: a list of
@@ -36,12 +35,12 @@ func (o *options) fillScale(spec *replay.Spec) error {
 }
 
 // events are those of the file.
-func (f *scaleFile) events(text []byte) ([]offline.ScaleEvent, error) {
+func (f *scaleFile) events(text []byte) ([]replay.ScaleEvent, error) {
 	list, err := f.list(text)
 	if err != nil {
 		return nil, err
 	}
-	var all []offline.ScaleEvent
+	var all []replay.ScaleEvent
 	for _, node := range list {
 		e, err := f.event(node)
 		if err != nil {
@@ -85,8 +84,8 @@ func (f *scaleFile) errorf(at ast.Node, format string, args ...any) error {
 }
 
 // event reads one event.
-func (f *scaleFile) event(node ast.Node) (offline.ScaleEvent, error) {
-	e := offline.ScaleEvent{Workers: offline.KeepSize, Decode: offline.KeepSize}
+func (f *scaleFile) event(node ast.Node) (replay.ScaleEvent, error) {
+	e := replay.ScaleEvent{Workers: replay.KeepSize, Decode: replay.KeepSize}
 	var entries []*ast.MappingValueNode
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -121,7 +120,7 @@ func (f *scaleFile) event(node ast.Node) (offline.ScaleEvent, error) {
 }
 
 // set takes in one value of an event.
-func (f *scaleFile) set(e *offline.ScaleEvent, key, text string) (err error) {
+func (f *scaleFile) set(e *replay.ScaleEvent, key, text string) (err error) {
 	switch {
 	case key == "at":
 		if e.At, err = parseInstant(text); err != nil {

@@ -5,20 +5,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/sim"
 )
 
 func TestScaleFile(t *testing.T) {
-	const keep = offline.KeepSize
+	const keep = replay.KeepSize
 	for _, c := range []struct {
 		text string
 		two  bool
-		want []offline.ScaleEvent
+		want []replay.ScaleEvent
 	}{
-		{"- at: 5\n  workers: 2\n- {workers: 1, at: 5}\n", false, []offline.ScaleEvent{{At: 5, Workers: 2, Decode: keep}, {At: 5, Workers: 1, Decode: keep}}},
-		{"# later\n- at: 10m\n  workers: 3 # three\n", false, []offline.ScaleEvent{{At: 600000, Workers: 3, Decode: keep}}},
-		{"- at: 0\n  prefill: 2\n- at: 1.5s\n  decode: 3\n- {at: 1h1m, prefill: 1, decode: 1}\n", true, []offline.ScaleEvent{
+		{"- at: 5\n  workers: 2\n- {workers: 1, at: 5}\n", false, []replay.ScaleEvent{{At: 5, Workers: 2, Decode: keep}, {At: 5, Workers: 1, Decode: keep}}},
+		{"# later\n- at: 10m\n  workers: 3 # three\n", false, []replay.ScaleEvent{{At: 600000, Workers: 3, Decode: keep}}},
+		{"- at: 0\n  prefill: 2\n- at: 1.5s\n  decode: 3\n- {at: 1h1m, prefill: 1, decode: 1}\n", true, []replay.ScaleEvent{
 			{At: 0, Workers: 2, Decode: keep}, {At: 1500, Workers: keep, Decode: 3}, {At: 3660000, Workers: 1, Decode: 1},
 		}},
 	} {
@@ -50,7 +50,7 @@ func FuzzScale(f *testing.F) {
 		}
 		last := sim.Time(0)
 		for _, e := range all {
-			if !(e.At >= last) || e.Workers == 0 || e.Decode == 0 || e.Workers == offline.KeepSize && e.Decode == offline.KeepSize {
+			if !(e.At >= last) || e.Workers == 0 || e.Decode == 0 || e.Workers == replay.KeepSize && e.Decode == replay.KeepSize {
 				t.Errorf("%q: %v", text, all)
 			}
 			last = e.At

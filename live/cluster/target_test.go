@@ -112,7 +112,7 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 	}
 	r, err := online.Drive(ctx, online.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
-		Workers: engines.Pool{Engine: engineargs.Default(), Count: 1},
+		Topology: engines.Topology{Pools: engines.OnePool(engineargs.Default(), 1)},
 	}, cluster.NewTarget(w, s.Model(), s.Engines()))
 	if err != nil {
 		t.Fatal(err)

@@ -140,10 +140,14 @@ func (e *Engine) prepare() error {
 	}
 	a.Role = role
 	e.prompts = newPrompts(prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}))
-	e.stage, err = engines.NewStage(engines.Settings{
-		Tree: e.prompts.tree, Compat: e.options.Compat, Events: e.options.KVEvents || e.hasTee(),
-	}, &engines.Pool{Engine: *a, Count: 1}, role)
-	return err
+	stages, err := engines.NewStages(&engines.Topology{
+		Pools: []engines.Pool{{Role: role, Engine: *a, Count: 1}}, Compat: e.options.Compat,
+	}, engines.Use{Tree: e.prompts.tree, Events: e.options.KVEvents || e.hasTee()})
+	if err != nil {
+		return err
+	}
+	e.stage = stages[0]
+	return nil
 }
 
 // Start makes the mocker serve. A mocker starts once.

@@ -1,8 +1,8 @@
-// Package engines makes the simulated engines of a cluster's pools, and the
-// router in front of each, for whoever gives them time: a logical clock or a
-// real one.
+// Package engines holds the topology of a cluster and makes the simulated
+// engines of its pools, and the router in front of each, for whoever gives them
+// time: a logical clock or a real one.
 //
-// Read stage.go, then fits.go.
+// Read topology.go and given.go, what a cluster is; then stage.go and fits.go.
 package engines
 
 import (
@@ -17,38 +17,41 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Pool is a number of workers that run the same engine.
-type Pool struct {
-	Engine engineargs.Args
-	Count  int // workers at the start, at least 1
-}
-
-// Settings are what the stages of one run share.
-type Settings struct {
-	Tree         *prompt.Tree // of the prompts to come, cut by the engines' blocks
-	Router       router.Mode
-	RouterConfig router.Config // read by ModeKV only
-	Seed         uint64        // of the router's draws at a temperature above 0
-	Requests     int           // how many may come; 0 where it is unknown
-	Compat       bool          // reproduce the reference where it is wrong
-	Steps        bool          // a planner looks at every pass
-	Events       bool          // cores tell their KV events, whatever the router needs
+// Use is what a harness makes of a topology.
+type Use struct {
+	Tree     *prompt.Tree // of the prompts to come, cut by the engines' blocks
+	Requests int          // how many may come; 0 where it is unknown
+	Steps    bool         // a planner looks at every pass
+	Events   bool         // cores tell their KV events, whatever the router needs
 	// Whole turns away requests that fit only thanks to what is cached.
 	Whole bool
 }
 
 // Stage is a pool's place in the topology, with what its workers are made of.
 type Stage struct {
-	Settings
-	Pool    *Pool
-	Role    scheduler.Role
+	*Topology
+	*Pool
+	Use
 	Clock   timing.Clock // how long passes take
 	Capture scheduler.Capture
 }
 
-// NewStage prepares a pool: it reads the timing profile, once for all workers.
-func NewStage(settings Settings, p *Pool, role scheduler.Role) (*Stage, error) {
-	s := &Stage{Settings: settings, Pool: p, Role: role}
+// NewStages prepares the pools of t, the entry first.
+func NewStages(t *Topology, use Use) ([]*Stage, error) {
+	var all []*Stage
+	for i := range t.Pools {
+		s, err := newStage(t, use, &t.Pools[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// newStage prepares a pool: it reads the timing profile, once for all workers.
+func newStage(t *Topology, use Use, p *Pool) (*Stage, error) {
+	s := &Stage{Topology: t, Pool: p, Use: use}
 	s.Clock = timing.Clock{Model: timing.Polynomial{}, Speedup: p.Engine.Speedup, DecodeSpeedup: p.Engine.DecodeSpeedup}
 	if path := p.Engine.ProfilePath; path != "" {
 		model, err := timing.Load(path)
@@ -58,27 +61,27 @@ func NewStage(settings Settings, p *Pool, role scheduler.Role) (*Stage, error) {
 		s.Clock.Model = model
 	}
 	switch {
-	case settings.Events:
+	case use.Events:
 		s.Capture = scheduler.CaptureEvents
-	case settings.Router == router.ModeKV && role != scheduler.Decode:
+	case t.Router == router.ModeKV && p.Role != scheduler.Decode:
 		s.Capture = s.captured()
 	}
 	return s, nil
 }
 
-// Joined says that the engines of all pools, and their routers, can do with a
-// joined tree, in which nobody asks for the name of a block: vLLM's cores, as
+// Joined reports whether the engines of all pools, and their routers, can do with
+// a joined tree, in which nobody asks for the name of a block: vLLM's cores, as
 // long as nothing that happens to single blocks is told.
-func Joined(s Settings, pools ...*Pool) bool {
-	for _, p := range pools {
-		stage := Stage{Settings: s, Pool: p}
-		a := &p.Engine
+func Joined(t *Topology, use Use) bool {
+	for i := range t.Pools {
+		stage := Stage{Topology: t, Pool: &t.Pools[i]}
+		a := &stage.Engine
 		if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offload().Blocks > 0 ||
-			s.Router == router.ModeKV && stage.captured() == scheduler.CaptureEvents {
+			t.Router == router.ModeKV && stage.captured() == scheduler.CaptureEvents {
 			return false
 		}
 	}
-	return !s.Events
+	return !use.Events
 }
 
 // captured is what a KV router needs to see of the engine's cache. Residency of
@@ -87,7 +90,7 @@ func Joined(s Settings, pools ...*Pool) bool {
 // under names that nobody finds again, and the reference's SGLang announces
 // tokens, which can pass for blocks of two.
 func (s *Stage) captured() scheduler.Capture {
-	a := &s.Pool.Engine
+	a := &s.Engine
 	switch {
 	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offload().Blocks == 0 && a.Rules.Reference():
 		return scheduler.CaptureResidency
@@ -103,17 +106,17 @@ func (s *Stage) captured() scheduler.Capture {
 
 // Core is a new engine for the given worker.
 func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
-	if s.Pool.Engine.Engine == engineargs.SGLang {
+	if s.Engine.Engine == engineargs.SGLang {
 		return sglang.New(s.sglang(id))
 	}
-	if !s.Pool.Engine.Rules.Reference() {
+	if !s.Engine.Rules.Reference() {
 		return vllm.New(s.vllm())
 	}
 	return reference.New(s.vllm()), nil
 }
 
 func (s *Stage) vllm() vllm.Config {
-	a := &s.Pool.Engine
+	a := &s.Engine
 	preemption := vllm.LIFO
 	if a.Preemption == engineargs.FIFO {
 		preemption = vllm.FIFO
@@ -131,7 +134,7 @@ func (s *Stage) vllm() vllm.Config {
 // offload is the host memory behind an engine's KV blocks. The reference reads
 // its settings and has none.
 func (s *Stage) offload() vllm.Offload {
-	a := &s.Pool.Engine
+	a := &s.Engine
 	if s.Compat || a.G2.Blocks == 0 || a.KVBytesPerToken == 0 {
 		return vllm.Offload{}
 	}
@@ -142,7 +145,7 @@ func (s *Stage) offload() vllm.Offload {
 }
 
 func (s *Stage) sglang(id sim.WorkerID) sglang.Config {
-	a := &s.Pool.Engine
+	a := &s.Engine
 	policy := sglang.FIFO
 	if a.SGLang.LPM() {
 		policy = sglang.LPM
@@ -167,10 +170,13 @@ func (s *Stage) sglang(id sim.WorkerID) sglang.Config {
 // NewRouter is the router of the pool.
 func (s *Stage) NewRouter() (router.Router, error) {
 	if s.Router == router.ModeRoundRobin {
-		return router.NewRoundRobin(s.Pool.Count), nil
+		return router.NewRoundRobin(s.Count), nil
 	}
-	rc := s.RouterConfig
-	if name := s.Pool.Engine.QueuePolicy; name != "" {
+	rc := router.DefaultConfig()
+	if s.RouterConfig != nil {
+		rc = *s.RouterConfig
+	}
+	if name := s.Engine.QueuePolicy; name != "" {
 		policy, err := router.ParsePolicy(name)
 		if err != nil {
 			return nil, err
@@ -178,8 +184,8 @@ func (s *Stage) NewRouter() (router.Router, error) {
 		rc = rc.WithPolicy(policy)
 	}
 	return router.NewKV(router.Options{
-		Config: rc, Stage: s.place(), Workers: s.Pool.Count,
-		MaxBatchedTokens: s.Pool.Engine.MaxBatchedTokens, Requests: s.Requests,
+		Config: rc, Stage: s.place(), Workers: s.Count,
+		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Requests: s.Requests,
 		Tree: s.Tree, Seed: s.Seed, Exact: s.Capture == scheduler.CaptureEvents,
 	})
 }
@@ -197,7 +203,7 @@ func (s *Stage) place() router.Stage {
 
 // Offloads says that the engines have host memory behind their KV blocks.
 func (s *Stage) Offloads() bool {
-	return s.Pool.Engine.Engine == engineargs.VLLM && s.offload().Blocks > 0
+	return s.Engine.Engine == engineargs.VLLM && s.offload().Blocks > 0
 }
 
 // Fits says whether a request can run on the pool's idle engine.
@@ -205,7 +211,7 @@ func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.size
 
 // sizes is Fits for many requests.
 func (s *Stage) sizes() func(input, output int) *scheduler.OversizeError {
-	if s.Pool.Engine.Engine == engineargs.SGLang {
+	if s.Engine.Engine == engineargs.SGLang {
 		c := s.sglang(0)
 		return func(input, output int) *scheduler.OversizeError { return sglang.Fits(c, input, output) }
 	}

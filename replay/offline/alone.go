@@ -38,7 +38,7 @@ func (a *alone) drive(ctx context.Context) error {
 
 // deal takes all requests from the feed and deals them out in turn.
 func (a *alone) deal() ([][]loadgen.Arrival, error) {
-	n, end := a.stage.Pool.Count, a.until()
+	n, end := a.stage.Count, a.until()
 	queues := make([][]loadgen.Arrival, n)
 	var batch []loadgen.Arrival
 	var placed router.Placement

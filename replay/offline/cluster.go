@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
@@ -26,7 +27,7 @@ type cluster struct {
 	transit int     // KV caches on their way to a decode worker
 	pending int     // events that are not the end of a pass, these among them
 	window  window
-	scaling []ScaleEvent // still to come
+	scaling []engines.ScaleEvent // still to come
 }
 
 func newCluster(r *run, stages []*stage) (*cluster, error) {
@@ -38,7 +39,7 @@ func newCluster(r *run, stages []*stage) (*cluster, error) {
 		if p.router, err = s.NewRouter(); err != nil {
 			return nil, err
 		}
-		for range s.Pool.Count {
+		for range s.Count {
 			if err := p.add(); err != nil {
 				return nil, err
 			}

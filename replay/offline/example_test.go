@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 )
 
@@ -41,7 +42,7 @@ func (e *example) config(t *testing.T) Config {
 	if block == 0 {
 		block = 64
 	}
-	c := Config{Compat: true, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}
+	c := Config{Topology: engines.Topology{Compat: true}, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}
 	if e.speedup > 0 {
 		c.Admission.Speedup = e.speedup
 	}
@@ -64,20 +65,21 @@ func (e *example) config(t *testing.T) Config {
 		t.Fatal(err)
 	}
 	if e.prefill != "" {
-		c.Prefill = &Pool{Engine: engine(t, e.prefill), Count: 1}
-		c.Decode = &Pool{Engine: engine(t, e.decode), Count: 1}
+		c.Pools = engines.TwoPools(engines.Pool{Engine: engine(t, e.prefill), Count: 1}, engines.Pool{Engine: engine(t, e.decode), Count: 1})
 	} else {
 		text := e.engine
 		if text == "" {
 			text = `{"block_size":64}`
 		}
-		c.Workers = Pool{Engine: engine(t, text), Count: max(e.workers, 1)}
+		c.Pools = engines.OnePool(engine(t, text), max(e.workers, 1))
 	}
 	if e.router != "" {
 		c.Router = router.ModeKV
-		if c.RouterConfig, err = router.ParseConfig([]byte(e.router)); err != nil {
+		config, err := router.ParseConfig([]byte(e.router))
+		if err != nil {
 			t.Fatal(err)
 		}
+		c.RouterConfig = &config
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -58,19 +59,19 @@ func (b *entropy) take(n int) int {
 func fromBytes(data []byte) (*trial, string, bool) {
 	b := entropy(data)
 	one, two := b.pool(), b.pool()
-	x := &trial{cfg: Config{Compat: true, Workers: one, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}}
+	x := &trial{cfg: Config{Topology: engines.Topology{Compat: true, Pools: []engines.Pool{one}}, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}}
 	if b.take(3) == 1 {
 		one.Engine.Role, two.Engine.Role = scheduler.Prefill, scheduler.Decode
 		one.Engine.KVBytesPerToken, one.Engine.TransferGBPerSecond = 250_000, float64(b.take(3))
-		x.cfg.Prefill, x.cfg.Decode = &one, &two
+		x.cfg.Pools = engines.TwoPools(one, two)
 	}
 	if limit := b.take(6); limit > 0 {
 		x.cfg.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: limit}
 	}
 	if b.take(2) == 1 {
-		x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, router.DefaultConfig()
-		threshold := float64(b.take(4)) / 2
-		x.cfg.RouterConfig.QueueThreshold = &threshold
+		config, threshold := router.DefaultConfig(), float64(b.take(4))/2
+		config.QueueThreshold = &threshold
+		x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, &config
 	}
 	if b.take(4) > 0 {
 		x.model = coarse{prefill: []float64{float64(b.take(3)), 2}, decode: []float64{1, float64(b.take(3))}, free: b.take(4)}
@@ -92,7 +93,7 @@ func fromBytes(data []byte) (*trial, string, bool) {
 	return x, text.String(), err == nil
 }
 
-func (b *entropy) pool() Pool {
+func (b *entropy) pool() engines.Pool {
 	a := engineargs.Default()
 	a.BlockTokens = 4
 	a.Blocks = 2 + b.take(12)
@@ -102,5 +103,5 @@ func (b *entropy) pool() Pool {
 	a.PrefixCaching = flags&1 == 0
 	a.ChunkedPrefill = flags&2 == 0
 	a.Preemption = [...]engineargs.Preemption{engineargs.LIFO, engineargs.FIFO}[flags>>2&1]
-	return Pool{Engine: a, Count: 1 + b.take(3)}
+	return engines.Pool{Engine: a, Count: 1 + b.take(3)}
 }

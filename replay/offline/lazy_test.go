@@ -14,15 +14,11 @@ import (
 func TestLazilyEqualsCluster(t *testing.T) {
 	held := 0
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
-		if x.cfg.Disaggregated() {
-			x.cfg.Workers = *x.cfg.Prefill
-			x.cfg.Workers.Engine.Role = 0
-			x.cfg.Prefill, x.cfg.Decode = nil, nil
-		}
+		x.aggregate()
 		if x.cfg.Router != router.ModeKV {
-			x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, router.DefaultConfig()
-			threshold := 0.3
-			x.cfg.RouterConfig.QueueThreshold = &threshold
+			config, threshold := router.DefaultConfig(), 0.3
+			config.QueueThreshold = &threshold
+			x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, &config
 		}
 		if x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() {
 			return false

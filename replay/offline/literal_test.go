@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -19,7 +20,7 @@ type literal struct {
 	seq    int
 	events []literalEvent
 	pools  []*literalPool
-	scales []ScaleEvent // still to come
+	scales []engines.ScaleEvent // still to come
 
 	traffic literalTraffic
 }
@@ -63,7 +64,7 @@ func newLiteral(r *run, stages []*stage, j *journal) (*literal, error) {
 			return nil, err
 		}
 		p := &literalPool{stage: s, router: &listener{route, i, j}, hidden: i == 0 && len(stages) == 2}
-		for range s.Pool.Count {
+		for range s.Count {
 			w, err := p.create()
 			if err != nil {
 				return nil, err

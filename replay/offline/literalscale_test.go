@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
@@ -47,7 +48,7 @@ func (w *literalWorker) cleanUp() {
 func (l *literal) scale(entry, decode int) error {
 	placed := make([][]router.Placement, len(l.pools))
 	for i, target := range []int{entry, decode}[:len(l.pools)] {
-		if target == KeepSize {
+		if target == engines.KeepSize {
 			continue
 		}
 		p := l.pools[i]
@@ -161,12 +162,12 @@ func (n *literalTraffic) drain(now sim.Time) Traffic {
 }
 
 // size is a random target for a pool.
-func (d draw) size() int { return pick(d, 1, 1, 2, 3, 4, 5, KeepSize) }
+func (d draw) size() int { return pick(d, 1, 1, 2, 3, 4, 5, engines.KeepSize) }
 
 // elastic gives workers startup times.
 func (d draw) elastic(x *trial) {
-	for _, p := range x.pools() {
-		p.Engine.StartupSeconds = pick(d, 0.0, 0.001, 0.002, 0.0035)
+	for i := range x.cfg.Pools {
+		x.cfg.Pools[i].Engine.StartupSeconds = pick(d, 0.0, 0.001, 0.002, 0.0035)
 	}
 }
 
@@ -178,7 +179,7 @@ func TestPlannedScalingEqualsLiteral(t *testing.T) {
 		at := sim.Time(0)
 		for range 1 + d.IntN(5) {
 			at += pick(d, sim.Time(0), 1, 2, 3.5, 10)
-			e := ScaleEvent{At: at, Workers: d.size(), Decode: KeepSize}
+			e := engines.ScaleEvent{At: at, Workers: d.size(), Decode: engines.KeepSize}
 			if x.cfg.Disaggregated() {
 				e.Decode = d.size()
 			}

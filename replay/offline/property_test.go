@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -41,20 +42,24 @@ func each(t *testing.T, n int, property func(t *testing.T, d draw, x *trial, tex
 	}
 }
 
+// aggregate makes x a replay of one pool, that of its prefill workers if it has
+// two.
+func (x *trial) aggregate() {
+	p := *x.cfg.Entry()
+	p.Engine.Role = scheduler.Aggregated
+	x.cfg.Pools = engines.OnePool(p.Engine, p.Count)
+}
+
 // roundRobin makes x an aggregated replay under round robin.
 func (x *trial) roundRobin() {
-	if x.cfg.Disaggregated() {
-		x.cfg.Workers = *x.cfg.Prefill
-		x.cfg.Workers.Engine.Role = scheduler.Aggregated
-		x.cfg.Prefill, x.cfg.Decode = nil, nil
-	}
+	x.aggregate()
 	x.cfg.Router = router.ModeRoundRobin
 }
 
 // timeless says that passes may take no time.
 func (x *trial) timeless() bool {
 	m, ok := x.model.(coarse)
-	return ok && (m.free > 0 || slices.Contains(m.decode, 0)) || x.pools()[0].Engine.Speedup > 1e6
+	return ok && (m.free > 0 || slices.Contains(m.decode, 0)) || x.cfg.Entry().Engine.Speedup > 1e6
 }
 
 // One worker stepped by itself is a cluster of one, with two exceptions. In
@@ -64,7 +69,7 @@ func (x *trial) timeless() bool {
 func TestSingleEqualsCluster(t *testing.T) {
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		x.roundRobin()
-		x.cfg.Workers.Count, x.cfg.Workers.Engine.Engine = 1, engineargs.VLLM
+		x.cfg.Pools[0].Count, x.cfg.Pools[0].Engine.Engine = 1, engineargs.VLLM
 		closed, sessions := x.cfg.Admission.Mode == loadgen.Concurrency, x.cfg.Workload.MultiTurn()
 		if closed && sessions || (closed || sessions) && x.timeless() {
 			return false
@@ -123,8 +128,8 @@ func (m slower) Decode(batch, active, context, capacity int) float64 {
 // whole microseconds.)
 func TestTwiceAsSlow(t *testing.T) {
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
-		for _, p := range x.pools() {
-			p.Engine.G2.Blocks = 0
+		for i := range x.cfg.Pools {
+			x.cfg.Pools[i].Engine.G2.Blocks = 0
 		}
 		if _, ok := x.model.(coarse); !ok {
 			return false
@@ -159,9 +164,8 @@ func (x *trial) slower(t *testing.T, text string) *trial {
 	}
 	y.cfg.Workload = &w
 	if x.cfg.Disaggregated() {
-		p := *x.cfg.Prefill
-		p.Engine.KVBytesPerToken *= 2
-		y.cfg.Prefill = &p
+		y.cfg.Pools = slices.Clone(x.cfg.Pools)
+		y.cfg.Pools[0].Engine.KVBytesPerToken *= 2
 	}
 	return y
 }
@@ -182,7 +186,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.roundRobin()
 		capture := pick(d, scheduler.CaptureResidency, scheduler.CaptureEvents)
-		if !x.cfg.Workers.Engine.PrefixCaching {
+		if !x.cfg.Pools[0].Engine.PrefixCaching {
 			capture = scheduler.CaptureEvents
 		}
 		a := x.run(byPasses)

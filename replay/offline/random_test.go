@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -58,24 +59,17 @@ func (d draw) oneIn(n int) bool { return d.IntN(n) == 0 }
 // trial is a random replay and its trace.
 func (d draw) trial(t testing.TB) (*trial, string) {
 	text := d.trace()
-	x := &trial{cfg: Config{Workload: mooncake(t, text, pick(d, d.block, d.block, d.block, 2*d.block, d.block+2)), Compat: !d.oneIn(3)}}
+	x := &trial{cfg: Config{Workload: mooncake(t, text, pick(d, d.block, d.block, d.block, 2*d.block, d.block+2)), Topology: engines.Topology{Compat: !d.oneIn(3)}}}
 	d.admission(x)
 	d.pools(x)
 	d.router(x)
 	x.model = d.model()
 	if d.oneIn(10) {
-		for _, p := range x.pools() {
-			p.Engine.Speedup = 1e12 // all passes take no time
+		for i := range x.cfg.Pools {
+			x.cfg.Pools[i].Engine.Speedup = 1e12 // all passes take no time
 		}
 	}
 	return x, text
-}
-
-func (x *trial) pools() []*Pool {
-	if x.cfg.Disaggregated() {
-		return []*Pool{x.cfg.Prefill, x.cfg.Decode}
-	}
-	return []*Pool{&x.cfg.Workers}
 }
 
 func (d draw) admission(x *trial) {
@@ -129,18 +123,18 @@ func (d draw) pools(x *trial) {
 	if d.crowded {
 		most = 10_000
 	}
-	one := Pool{Engine: d.engine(most), Count: 1 + d.IntN(4)}
+	one := engines.Pool{Engine: d.engine(most), Count: 1 + d.IntN(4)}
 	if d.oneIn(3) || !d.crowded && d.oneIn(2) {
-		x.cfg.Workers = one
+		x.cfg.Pools = []engines.Pool{one}
 		return
 	}
-	two := Pool{Engine: d.engine(most), Count: 1 + d.IntN(3)}
+	two := engines.Pool{Engine: d.engine(most), Count: 1 + d.IntN(3)}
 	one.Engine.Role, two.Engine.Role = scheduler.Prefill, scheduler.Decode
 	if d.oneIn(2) {
 		one.Engine.KVBytesPerToken = pick(d, 1_000_000/d.block, 2_000_000/d.block, 333) // 1 or 2 ms per block
 		one.Engine.TransferGBPerSecond = pick(d, 1.0, 0.5, 2)
 	}
-	x.cfg.Prefill, x.cfg.Decode = &one, &two
+	x.cfg.Pools = engines.TwoPools(one, two)
 }
 
 // engine has a pool of the given number of blocks.
@@ -183,7 +177,7 @@ func (d draw) router(x *trial) {
 	c.TrackActiveBlocks = !d.oneIn(4)
 	c.TrackPrefillTokens = !d.oneIn(4)
 	c.Temperature = pick(d, 0.0, 0, 0, 0.5)
-	x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, c
+	x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, &c
 }
 
 // model gives pass times that often coincide, now and then none at all, or nil
@@ -218,11 +212,11 @@ func (x *trial) show(text string) string {
 	var b strings.Builder
 	c := &x.cfg
 	fmt.Fprintf(&b, "%strace blocks of %d tokens, %v, %+v\n", text, c.Workload.TraceBlock, c.Router, c.Admission)
-	for _, p := range x.pools() {
+	for _, p := range c.Pools {
 		fmt.Fprintf(&b, "%d workers: %+v\n", p.Count, p.Engine)
 	}
 	if c.Router == router.ModeKV {
-		fmt.Fprintf(&b, "router: %+v\n", c.RouterConfig)
+		fmt.Fprintf(&b, "router: %+v\n", *c.RouterConfig)
 		if c.RouterConfig.QueueThreshold != nil {
 			fmt.Fprintf(&b, "threshold: %v\n", *c.RouterConfig.QueueThreshold)
 		}

@@ -65,19 +65,19 @@ func (x *trial) run(make maker) outcome {
 func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 	cfg := x.cfg
 	cfg.Admission.Disaggregated = cfg.Disaggregated()
-	block := cfg.entry().Engine.BlockTokens
+	block := cfg.Entry().Engine.BlockTokens
 	traceBlock := cfg.Workload.TraceBlock
 	if traceBlock == 0 {
 		traceBlock = block
 	}
-	settings := cfg.settings()
-	settings.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat}) // not joined, unlike that of Run
-	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, settings.Tree), cfg.Admission)
+	use := cfg.use()
+	use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat}) // not joined, unlike that of Run
+	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, use.Tree), cfg.Admission)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &run{cfg: &cfg, feed: feed, col: collector.New(len(cfg.Workload.Turns))}
-	stages, err := newStages(&cfg, settings)
+	stages, err := engines.NewStages(&cfg.Topology, use)
 	r.stages = stages
 	if err != nil {
 		return nil, nil, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -223,7 +224,7 @@ func TestScalingExample(t *testing.T) {
 	}
 	scale := func(n int) {
 		t.Helper()
-		if err := s.Scale(KeepSize, n); err != nil {
+		if err := s.Scale(engines.KeepSize, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,7 +288,7 @@ func TestScalingBehindRouter(t *testing.T) {
 	p.router = &listener{p.router, 0, j}
 	scale := func(n int) {
 		t.Helper()
-		if err := s.Scale(KeepSize, n); err != nil {
+		if err := s.Scale(engines.KeepSize, n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -92,26 +92,26 @@ type driver func(context.Context) error
 
 // prepare builds everything for a replay but its driver.
 func prepare(cfg *Config) (*run, []*stage, error) {
-	if err := cfg.checkScale(); err != nil {
+	if err := cfg.CheckScale(); err != nil {
 		return nil, nil, err
 	}
 	cfg.Admission.Disaggregated = cfg.Disaggregated()
-	entry := cfg.entry()
+	entry := cfg.Entry()
 	traceBlock := cfg.Workload.TraceBlock
 	if traceBlock == 0 {
 		traceBlock = entry.Engine.BlockTokens
 	}
-	settings := cfg.settings()
-	settings.Tree = prompt.NewTree(traceBlock, entry.Engine.BlockTokens, prompt.Options{
-		Wrap: cfg.Compat, Joined: engines.Joined(settings, cfg.pools()...),
+	use := cfg.use()
+	use.Tree = prompt.NewTree(traceBlock, entry.Engine.BlockTokens, prompt.Options{
+		Wrap: cfg.Compat, Joined: engines.Joined(&cfg.Topology, use),
 	})
-	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, settings.Tree), cfg.Admission)
+	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, use.Tree), cfg.Admission)
 	if err != nil {
 		return nil, nil, err
 	}
 	turns := len(cfg.Workload.Turns)
 	r := &run{cfg: cfg, feed: feed, col: collector.New(turns), requests: make([]*sim.Request, 0, turns)}
-	stages, err := newStages(cfg, settings)
+	stages, err := engines.NewStages(&cfg.Topology, use)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,43 +127,15 @@ func prepare(cfg *Config) (*run, []*stage, error) {
 // stage is a pool's place in the topology, with what its workers are made of.
 type stage = engines.Stage
 
-// settings is what the stages of the run share, but for the tree.
-func (c *Config) settings() engines.Settings {
-	return engines.Settings{
-		Router: c.Router, RouterConfig: c.RouterConfig, Seed: c.Seed,
-		Requests: len(c.Workload.Turns), Compat: c.Compat, Steps: c.steps, Whole: c.Reject,
-	}
-}
-
-// pools is the pools of the topology, the entry first.
-func (c *Config) pools() []*Pool {
-	if c.Disaggregated() {
-		return []*Pool{c.Prefill, c.Decode}
-	}
-	return []*Pool{&c.Workers}
-}
-
-// newStages is the stages of the topology, the entry first.
-func newStages(cfg *Config, settings engines.Settings) ([]*stage, error) {
-	roles := []scheduler.Role{scheduler.Aggregated}
-	if cfg.Disaggregated() {
-		roles = []scheduler.Role{scheduler.Prefill, scheduler.Decode}
-	}
-	var stages []*stage
-	for i, p := range cfg.pools() {
-		s, err := engines.NewStage(settings, p, roles[i])
-		if err != nil {
-			return nil, err
-		}
-		stages = append(stages, s)
-	}
-	return stages, nil
+// use is what the run makes of the topology, but for the tree.
+func (c *Config) use() engines.Use {
+	return engines.Use{Requests: len(c.Workload.Turns), Steps: c.steps, Whole: c.Reject}
 }
 
 // choose is the driver for the topology, harness.md 2.1.
 func (r *run) choose(stages []*stage) (driver, error) {
 	entry := stages[0]
-	one := entry.Pool.Count == 1 && entry.Pool.Engine.Engine == engineargs.VLLM
+	one := entry.Count == 1 && entry.Engine.Engine == engineargs.VLLM
 	switch {
 	case len(r.cfg.Scale) > 0:
 	case len(stages) == 1 && one && r.cfg.Router == router.ModeRoundRobin:

@@ -1,22 +1,10 @@
 package offline
 
 import (
-	"fmt"
-
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
-
-// ScaleEvent changes the size of the pools at an instant.
-type ScaleEvent struct {
-	At sim.Time
-	// Workers is the size wanted of the entry pool (aggregated or prefill) and of
-	// the decode pool; KeepSize leaves a pool as it is.
-	Workers, Decode int
-}
-
-// KeepSize leaves a pool as it is.
-const KeepSize = -1
 
 // scale brings every pool to its target, and lets held requests go where there
 // is room now (harness.md 8.1).
@@ -26,7 +14,7 @@ func (c *cluster) scale(targets []int) error {
 	}
 	drained := make([][]router.Placement, len(c.pools))
 	for i, p := range c.pools {
-		if targets[i] == KeepSize {
+		if targets[i] == engines.KeepSize {
 			continue
 		}
 		if err := c.resize(p, targets[i]); err != nil {
@@ -80,7 +68,7 @@ func (c *cluster) launch(p *pool) error {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
-	if s := p.stage.Pool.Engine.StartupSeconds; s > 0 {
+	if s := p.stage.Engine.StartupSeconds; s > 0 {
 		w.state = starting
 		c.pending++
 		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.order(), kind: workerReady, worker: w})
@@ -148,21 +136,4 @@ func (p *pool) sizes() (activeCount, total int) {
 		}
 	}
 	return activeCount, total
-}
-
-// checkScale refuses events that make no sense.
-func (c *Config) checkScale() error {
-	last := sim.Time(0)
-	for _, e := range c.Scale {
-		switch {
-		case !(e.At >= last) || e.At >= never:
-			return fmt.Errorf("scaling at %v ms: want instants >= 0 in order", float64(e.At))
-		case e.Workers < KeepSize || e.Workers == 0 || e.Decode < KeepSize || e.Decode == 0:
-			return fmt.Errorf("scaling at %v ms: to %d and %d workers, want at least 1", float64(e.At), e.Workers, e.Decode)
-		case e.Decode != KeepSize && !c.Disaggregated():
-			return fmt.Errorf("scaling at %v ms: decode workers only with prefill and decode pools", float64(e.At))
-		}
-		last = e.At
-	}
-	return nil
 }

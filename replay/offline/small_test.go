@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 )
 
 // smallTraces yields every trace of at most three requests out of few kinds:
@@ -94,7 +95,7 @@ func (n *tally) check(x *trial) string {
 		return d
 	}
 	two := *x
-	two.cfg.Workers.Count = 2
+	two.cfg.Topology = two.cfg.Resize(2)
 	if d := difference(two.run(byAlone), two.run(byCluster)); d != "" {
 		return "two workers alone and in a cluster: " + d
 	}
@@ -111,7 +112,7 @@ func smallTrial(w *loadgen.Workload, blocks, budget int, preemption engineargs.P
 	a.BlockTokens, a.Blocks, a.MaxBatchedTokens, a.Preemption = 4, blocks, budget, preemption
 	return &trial{
 		cfg: Config{
-			Workload: w, Compat: true, Workers: Pool{Engine: a, Count: 1},
+			Workload: w, Topology: engines.Topology{Compat: true, Pools: engines.OnePool(a, 1)},
 			Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		},
 		model: coarse{prefill: []float64{2}, decode: []float64{1}},

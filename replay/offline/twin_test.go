@@ -66,12 +66,12 @@ func (x *trial) count(met map[string]int, out outcome) {
 	for what, is := range map[string]bool{
 		"kv":            c.Router == router.ModeKV,
 		"disaggregated": c.Disaggregated(),
-		"transfer":      c.Disaggregated() && c.Prefill.Engine.Transfer() != scheduler.Transfer{},
+		"transfer":      c.Disaggregated() && c.Entry().Engine.Transfer() != scheduler.Transfer{},
 		"closed loop":   c.Admission.Mode == loadgen.Concurrency,
 		"sessions":      c.Workload.MultiTurn(),
 		"no time":       len(out.records) > 0 && out.records[0].First == out.records[0].Arrival,
-		"sglang":        x.pools()[0].Engine.Engine == engineargs.SGLang,
-		"host memory":   !c.Compat && x.pools()[0].Engine.G2.Blocks > 0,
+		"sglang":        c.Entry().Engine.Engine == engineargs.SGLang,
+		"host memory":   !c.Compat && c.Entry().Engine.G2.Blocks > 0,
 		"finished":      out.err == nil,
 		"stalled":       out.err != nil,
 	} {

@@ -30,16 +30,7 @@ type Config struct {
 	Workload  *loadgen.Workload
 	Admission loadgen.Admission
 
-	// Workers is the pool of an aggregated replay. It is not read when Prefill
-	// and Decode are set.
-	Workers engines.Pool
-	Prefill *engines.Pool
-	Decode  *engines.Pool
-
-	Router       router.Mode
-	RouterConfig router.Config // read by ModeKV only
-	Seed         uint64        // of the router's draws at a temperature above 0
-	Compat       bool          // reproduce the reference where it is wrong
+	engines.Topology
 
 	// NoBarrier lets a worker begin its next pass before what a completion
 	// released has found its place, as the reference does.
@@ -72,17 +63,6 @@ type hooks struct {
 	looked  func()                                           // between a look at the feed and the wait for more
 	arrived func(q *sim.Request, scheduled, really sim.Time) // as the demux takes it in
 	pass    func(w sim.WorkerID)                             // as a pass ends, on the worker's goroutine
-}
-
-// Disaggregated says that prefill and decode have workers of their own.
-func (c *Config) Disaggregated() bool { return c.Prefill != nil && c.Decode != nil }
-
-// entry is the pool where requests arrive.
-func (c *Config) entry() *engines.Pool {
-	if c.Disaggregated() {
-		return c.Prefill
-	}
-	return &c.Workers
 }
 
 // Observer is shown what happens. What it is handed is valid during the call.

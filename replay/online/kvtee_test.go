@@ -85,8 +85,8 @@ func TestSubscribersRebuildWhatWorkersCache(t *testing.T) {
 		trace += line(2*i, 64*len(ids), 1+i%7, strings.Join(ids, ","))
 	}
 	c := config(t, 2, trace)
-	c.Workers.Engine.Blocks = 64
-	c.Workers.Engine.Speedup, c.Workers.Engine.DecodeSpeedup = 10, 1
+	c.Pools[0].Engine.Blocks = 64
+	c.Pools[0].Engine.Speedup, c.Pools[0].Engine.DecodeSpeedup = 10, 1
 	x := newTees(t, 2, kvevents.TeeOptions{BlockTokens: 64})
 	c.Raw, c.Observer = x.raw, cachedBlocks{x}
 	got := kvevents.NewIndex(func(s string) { t.Error(s) })
@@ -165,9 +165,9 @@ func TestStalledConsumerCostsNothing(t *testing.T) {
 	run := func(how string) (ms float64, dropped uint64) {
 		c := config(t, 1, trace)
 		c.closed(4) // the passes make up the run
-		c.Workers.Engine.BlockTokens = 2
-		c.Workers.Engine.Blocks = 30_000
-		c.Workers.Engine.Speedup, c.Workers.Engine.DecodeSpeedup = 10, 1
+		c.Pools[0].Engine.BlockTokens = 2
+		c.Pools[0].Engine.Blocks = 30_000
+		c.Pools[0].Engine.Speedup, c.Pools[0].Engine.DecodeSpeedup = 10, 1
 		x := newTees(t, 1, kvevents.TeeOptions{BlockTokens: 2, HighWater: 16})
 		c.Raw = func(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) { x.all[w].Enqueue(p.Events) }
 		switch how {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -41,7 +42,9 @@ func TestHeldRequestsArrive(t *testing.T) {
 	c := config(t, 1, line(0, 640, 1, ids(0, 10))+line(1, 640, 1, ids(100, 10))+line(2, 640, 1, ids(200, 10)))
 	c.kv()
 	threshold := 0.01
-	c.RouterConfig.QueueThreshold = &threshold
+	rc := router.DefaultConfig()
+	rc.QueueThreshold = &threshold
+	c.RouterConfig = &rc
 	var seen []string
 	all := make(chan struct{})
 	c.hooks.arrived = func(q *sim.Request, at, really sim.Time) {
@@ -148,7 +151,7 @@ func TestInterrupt(t *testing.T) {
 		"round robin": func(*Config) {},
 		"kv":          func(c *Config) { c.kv() },
 		"closed loop": func(c *Config) { c.closed(15) },
-		"sglang":      func(c *Config) { c.Workers.Engine.Engine = engineargs.SGLang },
+		"sglang":      func(c *Config) { c.Pools[0].Engine.Engine = engineargs.SGLang },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, 2, trace)
@@ -224,10 +227,10 @@ func TestTwoPools(t *testing.T) {
 	for _, mode := range []router.Mode{router.ModeRoundRobin, router.ModeKV} {
 		c := config(t, 1, line(0, 640, 3, ids(0, 10))+line(1, 640, 1, ids(20, 10))+line(2, 640, 2, ids(0, 10)))
 		c.Router = mode
-		p, d := c.Workers, c.Workers
+		p, d := c.Pools[0], c.Pools[0]
 		p.Engine.Role, d.Engine.Role = scheduler.Prefill, scheduler.Decode
 		p.Engine.TransferGBPerSecond, p.Engine.KVBytesPerToken = 1, 50_000 // 32 ms each
-		c.Prefill, c.Decode = &p, &d
+		c.Pools = engines.TwoPools(p, d)
 		watch := &watcher{}
 		c.Observer = watch
 		r := mustRun(t, c)
@@ -280,7 +283,7 @@ func TestManyRuns(t *testing.T) {
 			trace += line(r, 64+r, 1+r%3, fmt.Sprintf("1,%d", r))
 		}
 		c := config(t, 1+i%2, trace)
-		c.Workers.Engine.Speedup = 50
+		c.Pools[0].Engine.Speedup = 50
 		if i%4 >= 2 {
 			c.kv()
 		}

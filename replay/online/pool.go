@@ -36,7 +36,7 @@ func newPool(x *run, s *engines.Stage) (*pool, error) {
 	if p.router, err = s.NewRouter(); err != nil {
 		return nil, err
 	}
-	for i := range s.Pool.Count {
+	for i := range s.Count {
 		core, err := s.Core(0) // a live worker files its events under rank 0
 		if err != nil {
 			return nil, err

@@ -90,7 +90,7 @@ func Drive(ctx context.Context, cfg Config, newTarget func(*Recorder, *Clock) (T
 
 func prepare(cfg *Config) (*run, error) {
 	cfg.Admission.Disaggregated = cfg.Disaggregated()
-	block := cfg.entry().Engine.BlockTokens
+	block := cfg.Entry().Engine.BlockTokens
 	traceBlock := cfg.Workload.TraceBlock
 	if traceBlock == 0 {
 		traceBlock = block
@@ -111,20 +111,9 @@ func newStages(cfg *Config, tree *prompt.Tree) ([]*engines.Stage, error) {
 	if cfg.Raw != nil || cfg.Router == router.ModeKV {
 		tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
 	}
-	settings := engines.Settings{
-		Tree: tree, Router: cfg.Router, RouterConfig: cfg.RouterConfig, Seed: cfg.Seed,
-		Requests: len(cfg.Workload.Turns), Compat: cfg.Compat, Events: cfg.Raw != nil,
-	}
-	if !cfg.Disaggregated() {
-		s, err := engines.NewStage(settings, &cfg.Workers, scheduler.Aggregated)
-		return []*engines.Stage{s}, err
-	}
-	p, err := engines.NewStage(settings, cfg.Prefill, scheduler.Prefill)
-	if err != nil {
-		return nil, err
-	}
-	d, err := engines.NewStage(settings, cfg.Decode, scheduler.Decode)
-	return []*engines.Stage{p, d}, err
+	return engines.NewStages(&cfg.Topology, engines.Use{
+		Tree: tree, Requests: len(cfg.Workload.Turns), Events: cfg.Raw != nil,
+	})
 }
 
 // play runs everything and takes it down again.

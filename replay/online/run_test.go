@@ -24,7 +24,7 @@ func config(t testing.TB, workers int, trace string) Config {
 	}
 	return Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
-		Workers: engines.Pool{Engine: a, Count: workers}, RouterConfig: router.DefaultConfig(),
+		Topology: engines.Topology{Pools: engines.OnePool(a, workers)},
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSamePromptSameWorker(t *testing.T) {
 		turn := `{"session_id":"a","timestamp":%d,"input_length":512,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8]}` + "\n"
 		c := config(t, 2, fmt.Sprintf(turn+turn, 0, 20)) // the second comes 20 ms after the first has ended
 		c.kv()
-		c.Workers.Engine.Engine = engine
+		c.Pools[0].Engine.Engine = engine
 		c.Compat = engine == engineargs.SGLang
 		r := mustRun(t, c)
 		if d := r.Stats.Dispatched; len(d) != 2 || d[0] != d[1] || r.Report.PrefixCacheReusedRatio <= 0 {

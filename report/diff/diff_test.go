@@ -21,7 +21,7 @@ func side(t *testing.T, change func(*replay.Spec)) *Side {
 	args := engineargs.Default()
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 20, Input: 3000, Output: 12, Interval: 10, Turns: 2, Delay: 5},
-		Speedup:   1, Workers: 3, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &args,
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 3)},
 	}
 	change(&spec)
 	result, err := spec.Run(context.Background(), replay.Streams{})
@@ -29,7 +29,7 @@ func side(t *testing.T, change func(*replay.Spec)) *Side {
 		t.Fatal(err)
 	}
 	run := &rundir.Run{}
-	run.SetConfig(rundir.Settings(&spec))
+	run.SetConfig(rundir.Settings(spec.Recorded()))
 	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil, nil), HasFiles: true}
 }
 
@@ -51,7 +51,7 @@ func TestSame(t *testing.T) {
 // Another number of workers is found, and so is the first request it sends
 // elsewhere: the third goes to the third worker, or to the first again.
 func TestDifferent(t *testing.T) {
-	a, b := side(t, func(*replay.Spec) {}), side(t, func(s *replay.Spec) { s.Workers = 2 })
+	a, b := side(t, func(*replay.Spec) {}), side(t, func(s *replay.Spec) { s.Topology = s.Resize(2) })
 	a.Name, b.Name = "three", "two"
 	d := Compare(a, b, Options{Top: 3})
 	if d.Same || len(d.Settings) != 1 || d.Settings[0] != (Setting{"workers", "3", "2"}) {

@@ -27,7 +27,7 @@ func recorded(t *testing.T) *explain.Run {
 	a.MaxSeqs, a.Blocks = 4, 1000
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 60, Input: 700, Output: 30, Interval: 20},
-		Mode:      loadgen.Trace, Speedup: 1, Workers: 2, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &a, Seed: 1,
+		Mode:      loadgen.Trace, Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(a, 2), Seed: 1},
 	}
 	engine, err := ledger.NewEngine(&a)
 	if err != nil {

@@ -103,7 +103,7 @@ func crowded() map[string]replay.Spec {
 		a.SGLang = engineargs.SGLangArgs{Policy: "fifo", MaxPrefillTokens: 256, ChunkTokens: 128, ClipNewTokens: 8, Conservativeness: 0.1}
 		specs[engine.String()] = replay.Spec{
 			Synthetic: loadgen.Synthetic{Requests: 80, Input: 100, Output: 60, Interval: 10},
-			Mode:      loadgen.Trace, Speedup: 1, Workers: 2, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &a, Seed: 1,
+			Mode:      loadgen.Trace, Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(a, 2), Seed: 1},
 		}
 	}
 	return specs

@@ -86,8 +86,8 @@ func checkCase(t *testing.T, c *golden.Case, compat bool) (checked int) {
 
 func engines(t *testing.T, spec *replay.Spec) (all []*ledger.Engine) {
 	t.Helper()
-	for _, a := range spec.Pools() {
-		e, err := ledger.NewEngine(&a)
+	for i := range spec.Pools {
+		e, err := ledger.NewEngine(&spec.Pools[i].Engine)
 		if err != nil {
 			t.Fatal(err)
 		}

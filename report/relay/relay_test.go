@@ -84,13 +84,13 @@ func small(t *testing.T, engine string, twoPools bool) replay.Spec {
 	}
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 150, Input: 200, Output: 60, Interval: 20, Turns: 2, Delay: 5},
-		Speedup:   1, Workers: 3, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &args, Router: router.ModeKV,
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 3), Router: router.ModeKV},
 	}
 	if twoPools {
 		prefill, decode := args, args
 		prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 		prefill.KVBytesPerToken, prefill.TransferGBPerSecond = 100_000, 10
-		spec.Workers, spec.Aggregated, spec.Prefill, spec.Decode = 1, nil, &prefill, &decode
+		spec.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 1}, replay.Pool{Engine: decode, Count: 1})
 	}
 	return spec
 }

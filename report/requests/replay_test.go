@@ -38,17 +38,17 @@ func specs() map[string]replay.Spec {
 			}
 			base := replay.Spec{
 				Synthetic: loadgen.Synthetic{Requests: 60, Input: 200, Output: 60, Interval: 20, Turns: 2, Delay: 5},
-				Speedup:   1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &args,
+				Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 1)},
 			}
 			all[fmt.Sprintf("%v, %d blocks, 1 worker", engine, blocks)] = base
 			kv := base
-			kv.Workers, kv.Router = 3, router.ModeKV
+			kv.Topology, kv.Router = kv.Resize(3), router.ModeKV
 			all[fmt.Sprintf("%v, %d blocks, 3 workers, kv", engine, blocks)] = kv
 			two := base
 			prefill, decode := args, args
 			prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 			prefill.KVBytesPerToken, prefill.TransferGBPerSecond = 100_000, 10
-			two.Aggregated, two.Prefill, two.Decode = nil, &prefill, &decode
+			two.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 1}, replay.Pool{Engine: decode, Count: 1})
 			all[fmt.Sprintf("%v, %d blocks, prefill and decode", engine, blocks)] = two
 		}
 	}

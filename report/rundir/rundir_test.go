@@ -33,7 +33,7 @@ func spec() replay.Spec {
 	args := engineargs.Default()
 	return replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 30, Input: 1000, Output: 7, Interval: 3, Turns: 2, Delay: 5},
-		Speedup:   1, Workers: 2, PrefillWorkers: 1, DecodeWorkers: 1, Aggregated: &args, Seed: 7,
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 2), Seed: 7},
 	}
 }
 
@@ -48,7 +48,7 @@ func write(t *testing.T, path string, over Replace) error {
 	}
 	r := &Run{Version: "test", Requests: "requests.parquet", Inputs: []Input{trace}}
 	s := spec()
-	r.SetConfig(Settings(&s))
+	r.SetConfig(Settings(s.Recorded()))
 	r.Digest = NewDigest(r.Inputs, r.Settings(), rows)
 	return r.Write(context.Background(), path, over, []File{
 		{ReportFile, result.Report.WriteJSON},
@@ -165,7 +165,7 @@ func TestSettings(t *testing.T) {
 	s := spec()
 	s.Trace = &replay.Trace{Path: "a.jsonl", BlockTokens: 512}
 	values := map[string]string{}
-	for _, x := range Settings(&s) {
+	for _, x := range Settings(s.Recorded()) {
 		values[x.Key] = x.Value
 	}
 	for key, want := range map[string]string{
@@ -177,17 +177,17 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is %s, want %s", key, values[key], want)
 		}
 	}
-	before := NewDigest(nil, Settings(&s), nil)
+	before := NewDigest(nil, Settings(s.Recorded()), nil)
 	s.Trace.Path = "b.jsonl"
-	if after := NewDigest(nil, Settings(&s), nil); after != before {
+	if after := NewDigest(nil, Settings(s.Recorded()), nil); after != before {
 		t.Errorf("another path: digest %v, want %v", after, before)
 	}
-	s.Workers = 3
-	if after := NewDigest(nil, Settings(&s), nil); after == before {
+	s.Topology = s.Resize(3)
+	if after := NewDigest(nil, Settings(s.Recorded()), nil); after == before {
 		t.Error("another number of workers has the same digest")
 	}
-	with := append(Settings(&s), Setting{Key: "zzz.new", Value: "false"})
-	if NewDigest(nil, with, nil) != NewDigest(nil, Settings(&s), nil) {
+	with := append(Settings(s.Recorded()), Setting{Key: "zzz.new", Value: "false"})
+	if NewDigest(nil, with, nil) != NewDigest(nil, Settings(s.Recorded()), nil) {
 		t.Error("a setting that nobody made changes the digest")
 	}
 }

@@ -33,19 +33,18 @@ func aggregated(engine engineargs.Engine) replay.Spec {
 	}
 	return replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 60, Input: 120, Output: 40, Interval: 15, Turns: 2, Delay: 50},
-		Mode:      loadgen.Trace, Speedup: 1, Workers: 2, PrefillWorkers: 1, DecodeWorkers: 1,
-		Aggregated: &a, Router: router.ModeKV, Seed: 1,
+		Mode:      loadgen.Trace, Speedup: 1,
+		Topology: replay.Topology{Pools: replay.OnePool(a, 2), Router: router.ModeKV, Seed: 1},
 	}
 }
 
 // disaggregated has two pools and a slow link between them.
 func disaggregated() replay.Spec {
 	s := aggregated(engineargs.VLLM)
-	p, d := *s.Aggregated, *s.Aggregated
-	p.Role, p.KVBytesPerToken, p.TransferGBPerSecond = scheduler.Prefill, 100_000, 1
-	d.Role = scheduler.Decode
-	s.Aggregated, s.Prefill, s.Decode = nil, &p, &d
-	s.Workers, s.PrefillWorkers, s.DecodeWorkers = 1, 2, 2
+	p, d := s.Pools[0], s.Pools[0]
+	p.Engine.Role, p.Engine.KVBytesPerToken, p.Engine.TransferGBPerSecond = scheduler.Prefill, 100_000, 1
+	d.Engine.Role = scheduler.Decode
+	s.Pools = replay.TwoPools(p, d)
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/tools/benchpeer/row"
@@ -70,7 +71,7 @@ func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
 	tb.Helper()
 	c := offline.Config{
 		Workload: w, Admission: loadgen.Admission{Speedup: 1, MaxInFlight: r.InFlight, Disaggregated: r.Disaggregated()},
-		RouterConfig: router.DefaultConfig(), Seed: seed, Compat: true,
+		Topology: engines.Topology{Seed: seed, Compat: true},
 	}
 	if r.InFlight > 0 {
 		c.Admission.Mode = loadgen.Concurrency
@@ -79,20 +80,20 @@ func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
 		c.Router = router.ModeKV
 	}
 	if r.Disaggregated() {
-		c.Prefill, c.Decode = pool(tb, r, "prefill", r.Prefill), pool(tb, r, "decode", r.Decode)
+		c.Pools = engines.TwoPools(pool(tb, r, "prefill", r.Prefill), pool(tb, r, "decode", r.Decode))
 	} else {
-		c.Workers = *pool(tb, r, "", r.Workers)
+		c.Pools = []engines.Pool{pool(tb, r, "", r.Workers)}
 	}
 	return c
 }
 
-func pool(tb testing.TB, r *row.Row, role string, workers int) *offline.Pool {
+func pool(tb testing.TB, r *row.Row, role string, workers int) engines.Pool {
 	tb.Helper()
 	args, err := engineargs.Parse([]byte(r.EngineArgs(role)), engineargs.Options{Compat: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &offline.Pool{Engine: args, Count: workers}
+	return engines.Pool{Engine: args, Count: workers}
 }
 
 // replay runs c once.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -26,13 +26,13 @@ type trial struct {
 	inFlight  int // 0: by the times of the trace
 	speedup   float64
 
-	pools        []offline.Pool // one, or prefill and decode
+	pools        []engines.Pool // one, or prefill and decode
 	engines      []string       // their arguments
 	router       router.Mode
 	routerConfig router.Config
 	routerText   string
 
-	scale  []offline.ScaleEvent
+	scale  []engines.ScaleEvent
 	steps  int // by which a planner goes; 0: none does
 	reject bool
 	until  sim.Time
@@ -127,9 +127,9 @@ func (x *trial) drawEnd(rng *rand.Rand) {
 		at := 0
 		for range 1 + rng.IntN(5) {
 			at += rng.IntN(100)
-			e := offline.ScaleEvent{At: sim.Time(at), Workers: 1 + rng.IntN(4), Decode: offline.KeepSize}
+			e := engines.ScaleEvent{At: sim.Time(at), Workers: 1 + rng.IntN(4), Decode: engines.KeepSize}
 			if len(x.pools) == 2 && chance(rng, 2) {
-				e.Workers, e.Decode = pick(rng, e.Workers, offline.KeepSize), 1+rng.IntN(3)
+				e.Workers, e.Decode = pick(rng, e.Workers, engines.KeepSize), 1+rng.IntN(3)
 			}
 			x.scale = append(x.scale, e)
 		}
@@ -191,7 +191,7 @@ func (x *trial) addPool(rng *rand.Rand, count, block, blocks int, role scheduler
 		panic(fmt.Sprintf("seed %d draws the engine %s: %v", x.seed, text, err))
 	}
 	x.engines = append(x.engines, text)
-	x.pools = append(x.pools, offline.Pool{Engine: a, Count: count})
+	x.pools = append(x.pools, engines.Pool{Role: role, Engine: a, Count: count})
 }
 
 // object writes a JSON object with sorted keys.

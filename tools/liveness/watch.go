@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/sim"
 )
@@ -66,16 +67,13 @@ func (x *trial) config() (offline.Config, error) {
 	}
 	c := offline.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: x.speedup},
-		Router: x.router, RouterConfig: x.routerConfig, Seed: x.seed,
-		Scale: x.scale, Reject: x.reject, Until: x.until, Compat: x.compat,
+		Topology: engines.Topology{
+			Pools: x.pools, Router: x.router, RouterConfig: &x.routerConfig, Scale: x.scale, Seed: x.seed, Compat: x.compat,
+		},
+		Reject: x.reject, Until: x.until,
 	}
 	if x.inFlight > 0 {
 		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: x.inFlight}
-	}
-	if len(x.pools) == 1 {
-		c.Workers = x.pools[0]
-	} else {
-		c.Prefill, c.Decode = &x.pools[0], &x.pools[1]
 	}
 	return c, nil
 }

@@ -82,8 +82,7 @@ func open(engine engineargs.Engine, w loadgen.Synthetic, workers int) replay.Spe
 	a := engineargs.Default()
 	a.Engine, a.BlockTokens = engine, 64
 	return replay.Spec{
-		Synthetic: w, Mode: loadgen.Trace, Speedup: 1, Aggregated: &a,
-		Workers: workers, PrefillWorkers: 1, DecodeWorkers: 1,
+		Synthetic: w, Mode: loadgen.Trace, Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(a, workers)},
 	}
 }
 
@@ -108,7 +107,7 @@ func kv(s replay.Spec) replay.Spec {
 
 func speedup(s replay.Spec, arrivals, engine float64) replay.Spec {
 	s.Speedup = arrivals
-	s.Aggregated.Speedup = engine
+	s.Entry().Engine.Speedup = engine
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -69,8 +70,8 @@ func (p *schedule) run(ctx context.Context) (*steps, error) {
 
 func (p *schedule) config() (offline.Config, error) {
 	c := offline.Config{
-		Admission:    loadgen.Admission{Mode: loadgen.Trace, Speedup: p.Speedup},
-		RouterConfig: router.DefaultConfig(), Seed: 42, Compat: true,
+		Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: p.Speedup},
+		Topology:  engines.Topology{Seed: 42, Compat: true},
 	}
 	text, err := os.ReadFile(p.Trace)
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *schedule) config() (offline.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	pools := make([]offline.Pool, len(p.Engines))
+	pools := make([]engines.Pool, len(p.Engines))
 	for i, text := range p.Engines {
 		pools[i].Count = p.Workers[i]
 		if pools[i].Engine, err = engineargs.Parse([]byte(text), engineargs.Options{Compat: true}); err != nil {
@@ -88,17 +89,20 @@ func (p *schedule) config() (offline.Config, error) {
 		}
 	}
 	if len(pools) == 2 {
-		c.Prefill, c.Decode = &pools[0], &pools[1]
-	} else {
-		c.Workers = pools[0]
+		pools = engines.TwoPools(pools[0], pools[1])
 	}
+	c.Pools = pools
 	if p.RouterMode == router.ModeKV.String() {
 		c.Router = router.ModeKV
 	}
 	if p.RouterConfig != "" {
-		c.RouterConfig, err = router.ParseConfig([]byte(p.RouterConfig))
+		config, err := router.ParseConfig([]byte(p.RouterConfig))
+		if err != nil {
+			return c, err
+		}
+		c.RouterConfig = &config
 	}
-	return c, err
+	return c, nil
 }
 
 func stateOf(s offline.State) any {

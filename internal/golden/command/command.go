@@ -17,7 +17,7 @@ import (
 // Spec is the replay that the reference's arguments of c ask for. An error names
 // the arguments.
 func Spec(c *golden.Case) (replay.Spec, error) {
-	s := replay.Spec{Speedup: 1, Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1, Compat: true, Seed: 42}
+	s := replay.Spec{Speedup: 1, Topology: replay.Topology{Compat: true, Seed: 42}}
 	trace, err := c.TracePath()
 	if err != nil {
 		return s, err
@@ -26,7 +26,8 @@ func Spec(c *golden.Case) (replay.Spec, error) {
 	fs := flag.NewFlagSet(c.Name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	bindWorkload(fs, &s, &file)
-	bindCluster(fs, &s)
+	var pools replay.Given
+	bindCluster(fs, &s, &pools)
 	if err := fs.Parse(c.Args); err != nil {
 		return s, fmt.Errorf("arguments %q: %w", c.Args, err)
 	}
@@ -36,7 +37,8 @@ func Spec(c *golden.Case) (replay.Spec, error) {
 	if trace != "" {
 		s.Trace = &file
 	}
-	return s, nil
+	s.Pools, err = pools.Pools()
+	return s, err
 }
 
 func bindWorkload(fs *flag.FlagSet, s *replay.Spec, file *replay.Trace) {
@@ -64,12 +66,12 @@ func bindWorkload(fs *flag.FlagSet, s *replay.Spec, file *replay.Trace) {
 	fs.IntVar(&made.Groups, "num-prefix-groups", 0, "")
 }
 
-func bindCluster(fs *flag.FlagSet, s *replay.Spec) {
-	fs.IntVar(&s.Workers, "num-workers", 1, "")
-	fs.IntVar(&s.PrefillWorkers, "num-prefill-workers", 1, "")
-	fs.IntVar(&s.DecodeWorkers, "num-decode-workers", 1, "")
+func bindCluster(fs *flag.FlagSet, s *replay.Spec, pools *replay.Given) {
+	fs.IntVar(&pools.Workers, "num-workers", 1, "")
+	fs.IntVar(&pools.PrefillWorkers, "num-prefill-workers", 1, "")
+	fs.IntVar(&pools.DecodeWorkers, "num-decode-workers", 1, "")
 	for name, into := range map[string]**engineargs.Args{
-		"extra-engine-args": &s.Aggregated, "prefill-engine-args": &s.Prefill, "decode-engine-args": &s.Decode,
+		"extra-engine-args": &pools.Engine, "prefill-engine-args": &pools.Prefill, "decode-engine-args": &pools.Decode,
 	} {
 		fs.Func(name, "", func(text string) error {
 			a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: true})

@@ -1,0 +1,232 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Topology is the cluster of a replay: its pools of workers, and how requests
+// reach them. It goes from the command line to the cores as it is.
+type Topology struct {
+	// Pools are either one pool that prefills and decodes, or a prefill pool and
+	// a decode pool, in this order.
+	Pools []Pool
+
+	Router       router.Mode
+	RouterConfig *router.Config // nil: the defaults; round robin ignores it
+	// PrefillLoad names the external estimator of the KV router's prefill load
+	// model; the zero value: none.
+	PrefillLoad engineargs.AIC
+
+	// Scale changes the size of the pools as time goes on, in order of time.
+	Scale []ScaleEvent
+
+	Compat bool   // reproduce the reference where it is wrong (docs/differences.md)
+	Seed   uint64 // of whatever is drawn
+}
+
+// Pool is a number of workers that run the same engine.
+type Pool struct {
+	Role   scheduler.Role
+	Engine engineargs.Args
+	Count  int // workers at the start, at least 1
+}
+
+// maxWorkers bounds a pool; one worker takes some memory even when idle.
+const maxWorkers = 1_000_000
+
+// ScaleEvent changes the size of the pools at an instant.
+type ScaleEvent struct {
+	At sim.Time
+	// Workers is the size wanted of the entry pool (aggregated or prefill) and of
+	// the decode pool; KeepSize leaves a pool as it is.
+	Workers, Decode int
+}
+
+// KeepSize leaves a pool as it is.
+const KeepSize = -1
+
+// OnePool returns a cluster of workers that prefill and decode.
+func OnePool(engine engineargs.Args, workers int) []Pool {
+	return []Pool{{Role: scheduler.Aggregated, Engine: engine, Count: workers}}
+}
+
+// TwoPools returns a cluster of a prefill pool and a decode pool, whatever roles
+// they had.
+func TwoPools(prefill, decode Pool) []Pool {
+	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
+	return []Pool{prefill, decode}
+}
+
+// Disaggregated reports whether prefill and decode have workers of their own.
+func (t *Topology) Disaggregated() bool { return len(t.Pools) > 1 }
+
+// Entry is the pool where requests arrive.
+func (t *Topology) Entry() *Pool { return &t.Pools[0] }
+
+// Resize returns t with pools of other sizes, one for each pool.
+func (t Topology) Resize(counts ...int) Topology {
+	t.Pools = slices.Clone(t.Pools)
+	for i := range t.Pools {
+		t.Pools[i].Count = counts[i]
+	}
+	return t
+}
+
+// WithEngines returns t with engines that change has changed.
+func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
+	t.Pools = slices.Clone(t.Pools)
+	for i := range t.Pools {
+		change(&t.Pools[i].Engine)
+	}
+	return t
+}
+
+// Validate refuses clusters that cannot be run.
+func (t *Topology) Validate() error {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPrefillLoad refuses an estimator that nobody asks, and questions that
+// nobody answers.
+func (t *Topology) checkPrefillLoad() error {
+	estimator := t.PrefillLoad != engineargs.AIC{}
+	asked := t.Router == router.ModeKV && t.RouterConfig != nil && t.RouterConfig.PrefillLoadModel == router.LoadAIC
+	switch {
+	case estimator && t.Router != router.ModeKV:
+		return errors.New("an AIC estimator of prefill load, want the KV router with it")
+	case estimator && !asked:
+		return errors.New(`an AIC estimator of prefill load, want a router configuration with router_prefill_load_model "aic"`)
+	case asked && !estimator:
+		return errors.New(`router_prefill_load_model is "aic", want the AIC backend, system and model path with it`)
+	case asked:
+		return errors.New(`router_prefill_load_model is "aic": this program holds no AIC estimator, want "none"`)
+	}
+	return nil
+}
+
+// checkPools refuses pools that make no cluster.
+func (t *Topology) checkPools() error {
+	var roles []scheduler.Role
+	for i := range t.Pools {
+		roles = append(roles, t.Pools[i].Role)
+	}
+	if !slices.Equal(roles, []scheduler.Role{scheduler.Aggregated}) && !slices.Equal(roles, []scheduler.Role{scheduler.Prefill, scheduler.Decode}) {
+		return fmt.Errorf("pools are %v, want one aggregated, or prefill and decode", roles)
+	}
+	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, (*Pool).checkDPSize} {
+		for i := range t.Pools {
+			if err := check(&t.Pools[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if t.Disaggregated() && t.Pools[0].Engine.BlockTokens != t.Pools[1].Engine.BlockTokens {
+		return fmt.Errorf("block_size is %d for prefill and %d for decode engines, want the same",
+			t.Pools[0].Engine.BlockTokens, t.Pools[1].Engine.BlockTokens)
+	}
+	for i := range t.Pools {
+		if err := t.Pools[i].checkEngine(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named puts before what is wrong with the pool which of two it is.
+func (p *Pool) named(what string) string {
+	if p.Role == scheduler.Aggregated {
+		return what
+	}
+	return p.Role.String() + " " + what
+}
+
+func (p *Pool) checkCount() error {
+	if name := p.named("workers"); p.Count < 1 {
+		return fmt.Errorf("%s are %d, want at least 1", name, p.Count)
+	} else if p.Count > maxWorkers {
+		return fmt.Errorf("%s are %d, want 1 to %d", name, p.Count, maxWorkers)
+	}
+	return nil
+}
+
+func (p *Pool) checkRole() error {
+	switch {
+	case p.Engine.Role == p.Role:
+		return nil
+	case p.Role == scheduler.Aggregated:
+		return fmt.Errorf("worker_type is %q, want %q in a cluster of one pool", p.Engine.Role, p.Role)
+	}
+	return fmt.Errorf("%s engine arguments: worker_type is %q, want %q", p.Role, p.Engine.Role, p.Role)
+}
+
+func (p *Pool) checkDPSize() error {
+	switch {
+	case p.Engine.DPSize == 1:
+		return nil
+	case p.Role == scheduler.Aggregated:
+		return fmt.Errorf("dp_size is %d, want 1", p.Engine.DPSize)
+	}
+	return fmt.Errorf("%s engine arguments: dp_size is %d, want 1", p.Role, p.Engine.DPSize)
+}
+
+// checkEngine refuses an engine that cannot be built.
+func (p *Pool) checkEngine() error {
+	n := p.Engine.BlockTokens
+	if p.Engine.Engine == engineargs.VLLM && (n < 2 || n > 1024 || n&(n-1) != 0) {
+		return fmt.Errorf("block_size is %d, want a power of two from 2 to 1024 for vllm", n)
+	}
+	if backend := p.Engine.AIC.Backend; backend != "" {
+		return fmt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", backend)
+	}
+	return nil
+}
+
+// CheckScale refuses events that make no sense.
+func (t *Topology) CheckScale() error {
+	last := sim.Time(0)
+	for _, e := range t.Scale {
+		switch {
+		case !(e.At >= last) || e.At >= math.MaxFloat64:
+			return fmt.Errorf("scaling at %v ms: want instants >= 0 in order", float64(e.At))
+		case e.Workers < KeepSize || e.Workers == 0 || e.Decode < KeepSize || e.Decode == 0:
+			return fmt.Errorf("scaling at %v ms: to %d and %d workers, want at least 1", float64(e.At), e.Workers, e.Decode)
+		case e.Decode != KeepSize && !t.Disaggregated():
+			return fmt.Errorf("scaling at %v ms: decode workers only with prefill and decode pools", float64(e.At))
+		}
+		last = e.At
+	}
+	return nil
+}
+
+// Warnings names settings that do not mean what they seem to.
+func (t *Topology) Warnings() []string {
+	var all []string
+	for i := range t.Pools {
+		p := t.Pools[i]
+		name := ""
+		if p.Role != scheduler.Aggregated {
+			name = p.named("workers: ")
+		}
+		if t.Compat && p.Engine.G2.Blocks > 0 {
+			all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, p.Engine.G2.Blocks))
+			p.Engine.G2.Blocks = 0
+		}
+		for _, w := range p.Engine.Warnings() {
+			all = append(all, name+w)
+		}
+	}
+	return all
+}
