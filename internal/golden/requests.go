@@ -41,8 +41,8 @@ func Requests(c *collector.Collector) []Request {
 		requests = append(requests, Request{
 			ArrivalMS: float64(r.Arrival),
 			AdmitMS:   instant(r.Admit, r.Admitted()),
-			Reused:    r.Reused, InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
-			Tokens:        r.Tokens,
+			Reused:    int(r.Reused), InputTokens: int(r.InputTokens), OutputTokens: int(r.OutputTokens),
+			Tokens:        int(r.Tokens),
 			FirstMS:       instant(r.First, r.Tokens >= 1),
 			SecondMS:      instant(r.Second, r.Tokens >= 2),
 			LastMS:        instant(r.Last, r.Tokens >= 1),

@@ -9,6 +9,7 @@ package collector
 import (
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
@@ -26,10 +27,15 @@ const never sim.Time = -1
 type Collector struct {
 	records []Record // by RequestID, which is the order of arrivals
 	gaps    gaps
-	early   bool // see EndedEarly
+	// fromHost is, by RequestID, the number of reused prompt tokens that were
+	// fetched from host memory, the most of any admission; it ends with the last
+	// request that has some.
+	fromHost []int32
+	early    bool // see EndedEarly
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
+// There are as many as requests, so counts of tokens, which fit, have 32 bits.
 type Record struct {
 	Arrival sim.Time
 	Admit   sim.Time // first admission; negative: never admitted
@@ -37,11 +43,10 @@ type Record struct {
 	Second  sim.Time // second token, when Tokens >= 2
 	Last    sim.Time // latest token known, when Tokens >= 1
 
-	Tokens       int // tokens known to have been gained
-	InputTokens  int
-	OutputTokens int // asked for, not gained
-	Reused       int // prompt tokens found in a cache, the most of any admission
-	FromHost     int // of these, fetched from host memory, the most of any admission
+	Tokens       int32 // tokens known to have been gained
+	InputTokens  int32
+	OutputTokens int32 // asked for, not gained
+	Reused       int32 // prompt tokens found in a cache, the most of any admission
 
 	Worker        sim.WorkerID // of the decode or only stage, or Nowhere
 	PrefillWorker sim.WorkerID // of the prefill stage, or Nowhere
@@ -85,7 +90,7 @@ func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
 	}
 	c.records = append(c.records, Record{
 		Arrival: at, Admit: never,
-		InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
+		InputTokens: int32(r.InputTokens), OutputTokens: int32(r.OutputTokens),
 		Worker: Nowhere, PrefillWorker: Nowhere,
 		Session: r.Session, Turn: r.Turn,
 	})
@@ -108,9 +113,20 @@ func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 		if !r.Admitted() {
 			r.Admit = at
 		}
-		r.Reused = max(r.Reused, a.Reused)
-		r.FromHost = max(r.FromHost, a.FromHost)
+		r.Reused = max(r.Reused, int32(min(a.Reused, math.MaxInt32)))
+		if a.FromHost > 0 {
+			c.admitFromHost(a.Request, int32(a.FromHost))
+		}
 	}
+}
+
+// admitFromHost notes the prompt tokens that an admission fetched from host
+// memory.
+func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
+	if missing := int(id) + 1 - len(c.fromHost); missing > 0 {
+		c.fromHost = append(c.fromHost, make([]int32, missing)...)
+	}
+	c.fromHost[id] = max(c.fromHost[id], tokens)
 }
 
 // Pass notes a pass, or a run of them, of a decode or only stage.
@@ -147,11 +163,11 @@ func (c *Collector) mark(at sim.Time, m *scheduler.Mark) {
 		r.First, r.Last, r.Tokens = at, at, 1
 	}
 	if m.Last {
-		if invariant.Enabled && (m.Tokens < r.Tokens || at < r.Last) {
+		if invariant.Enabled && (m.Tokens < int(r.Tokens) || at < r.Last) {
 			panic(fmt.Sprintf("collector: last token %d of request %d at %v ms, which has %d at %v ms",
 				m.Tokens, m.Request, at, r.Tokens, r.Last))
 		}
-		r.Last, r.Tokens = at, m.Tokens
+		r.Last, r.Tokens = at, int32(m.Tokens)
 	}
 }
 
@@ -160,11 +176,11 @@ func (c *Collector) mark(at sim.Time, m *scheduler.Mark) {
 // no pass says so; a report of a run that is not over needs it.
 func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	r := &c.records[id]
-	if invariant.Enabled && (tokens < r.Tokens || tokens > 0 && r.Tokens == 0) {
+	if invariant.Enabled && (tokens < int(r.Tokens) || tokens > 0 && r.Tokens == 0) {
 		panic(fmt.Sprintf("collector: progress of request %d to %d tokens, which has %d", id, tokens, r.Tokens))
 	}
 	if tokens > 0 {
-		r.Tokens, r.Last = tokens, last
+		r.Tokens, r.Last = int32(tokens), last
 	}
 }
 

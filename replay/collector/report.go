@@ -53,7 +53,7 @@ func (c *Collector) Report(wall time.Duration) *Report {
 func (c *Collector) perRequest(r *Report) {
 	values, buf := make([]float64, 0, r.Completed), make([]float64, r.Completed)
 	spare := make([]float64, r.Completed)
-	of := func(tokens int, value func(*Record) float64) Distribution {
+	of := func(tokens int32, value func(*Record) float64) Distribution {
 		return distribution(c.samples(values, tokens, value), buf, spare)
 	}
 	r.TTFT = of(1, func(r *Record) float64 { return float64(r.TTFT()) })
@@ -72,9 +72,9 @@ func (c *Collector) count(r *Report) {
 			continue
 		}
 		r.Completed++
-		r.InputTokens += rec.InputTokens
+		r.InputTokens += int(rec.InputTokens)
 		r.OutputTokens += c.answered(rec)
-		reused += rec.Reused
+		reused += int(rec.Reused)
 		r.DurationMS = max(r.DurationMS, float64(rec.Last))
 	}
 	r.ProcessedTokens = r.InputTokens + r.OutputTokens
@@ -92,9 +92,9 @@ func (c *Collector) count(r *Report) {
 // answered is the number of output tokens that count for a request.
 func (c *Collector) answered(r *Record) int {
 	if c.early {
-		return min(r.Tokens, r.OutputTokens)
+		return int(min(r.Tokens, r.OutputTokens))
 	}
-	return r.OutputTokens
+	return int(r.OutputTokens)
 }
 
 // SetWall states the real time of the simulation, and what is divided by it.
@@ -116,8 +116,10 @@ func (c *Collector) HostReusedRatio() float64 {
 	input, fetched := 0, 0
 	for i := range c.records {
 		if r := &c.records[i]; r.Counted() {
-			input += r.InputTokens
-			fetched += r.FromHost
+			input += int(r.InputTokens)
+			if i < len(c.fromHost) {
+				fetched += int(c.fromHost[i])
+			}
 		}
 	}
 	if input == 0 {
@@ -128,7 +130,7 @@ func (c *Collector) HostReusedRatio() float64 {
 
 // samples appends one value per counted request with at least tokens tokens to
 // dst, in order of arrival.
-func (c *Collector) samples(dst []float64, tokens int, value func(*Record) float64) []float64 {
+func (c *Collector) samples(dst []float64, tokens int32, value func(*Record) float64) []float64 {
 	for i := range c.records {
 		if r := &c.records[i]; r.Counted() && r.Tokens >= tokens {
 			dst = append(dst, value(r))

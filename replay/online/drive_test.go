@@ -52,7 +52,7 @@ func TestDrive(t *testing.T) {
 			if id == 1 {
 				tokens = 1
 			}
-			if id == 1 && q.Admitted() || id != 1 && q.Admit != at+50 || q.First != at+100 || q.Tokens != tokens || q.Reused != 64 || tokens > 1 && (q.Second != at+110 || q.Last != at+140) {
+			if id == 1 && q.Admitted() || id != 1 && q.Admit != at+50 || q.First != at+100 || int(q.Tokens) != tokens || q.Reused != 64 || tokens > 1 && (q.Second != at+110 || q.Last != at+140) {
 				t.Errorf("request %d: %+v", id, *q)
 			}
 		}

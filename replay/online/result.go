@@ -14,7 +14,7 @@ import (
 func (x *run) unfinished() {
 	var known []int
 	for _, r := range x.rec.col.Requests() {
-		known = append(known, r.Tokens)
+		known = append(known, int(r.Tokens))
 	}
 	for _, p := range x.pools {
 		if !p.visible {

@@ -72,7 +72,7 @@ func (r *Row) setFacts(id sim.RequestID, rec *collector.Record) {
 		r.PrefillWorker = Count(rec.PrefillWorker)
 	}
 	r.Arrival = MS(rec.Arrival)
-	r.Input, r.Output, r.Tokens, r.Reused = rec.InputTokens, rec.OutputTokens, rec.Tokens, rec.Reused
+	r.Input, r.Output, r.Tokens, r.Reused = int(rec.InputTokens), int(rec.OutputTokens), int(rec.Tokens), int(rec.Reused)
 	if rec.Admitted() {
 		r.Admit = MS(rec.Admit)
 		r.Queue = MS((rec.Admit - rec.Arrival).Max0())
