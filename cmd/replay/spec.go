@@ -31,16 +31,16 @@ func (o *options) spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	if err := o.fillInput(&spec, file); err != nil {
 		return spec, err
 	}
+	if o.reference {
+		if err := o.checkUnsigned(); err != nil {
+			return spec, err
+		}
+	}
 	if err := o.fillCluster(&spec); err != nil {
 		return spec, err
 	}
 	if err := o.fillLimits(&spec); err != nil {
 		return spec, err
-	}
-	if o.reference {
-		if err := o.checkUnsigned(); err != nil {
-			return spec, err
-		}
 	}
 	if err := o.checkPlanner(); err != nil {
 		return spec, err
