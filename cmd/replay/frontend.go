@@ -189,7 +189,7 @@ func (f *frontendFlags) run(ctx context.Context, s streams, config drt.Config, o
 		return err
 	}
 	defer catalog.Close()
-	f.limits.Models, f.limits.Metrics = frontend.Discover(catalog), requests
+	f.limits.Models, f.limits.Metrics = catalog, requests
 	f.limits.Expose, f.limits.Log = metrics.Handler(), log
 	server, err := frontend.New(f.limits)
 	if err != nil {

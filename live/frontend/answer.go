@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
@@ -53,7 +54,7 @@ type reply struct {
 	server   *Server
 	flavour  flavour
 	question *question
-	model    Model
+	model    routing.Served
 	w        http.ResponseWriter
 
 	rc      cancel.Context
@@ -80,7 +81,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
 	a.began, a.voice, a.status = time.Now(), a.flavour.voice(), http.StatusOK
 	a.voice.begin(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
 	name, kind, m := a.flavour.name, a.kind(), s.config.Metrics
-	m.Started(a.model.Name, name, kind)
+	m.Started(a.model.Name)
 	defer func() { m.Finished(a.model.Name, name, kind, a.status, time.Since(a.began)) }()
 
 	ctx, release := context.WithCancel(context.WithoutCancel(r.Context()))
@@ -118,9 +119,9 @@ func (a *reply) part(over <-chan struct{}) {
 
 func (a *reply) kind() string {
 	if a.question.stream {
-		return "stream"
+		return telemetry.Stream
 	}
-	return "unary"
+	return telemetry.Unary
 }
 
 // headersOf are the headers that go on to the worker.
@@ -139,7 +140,7 @@ func (a *reply) ask(ctx context.Context, headers map[string]string) {
 	rq := a.question.request()
 	at := float64(a.began.UnixNano()) / 1e6
 	rq.RequestTimestampMS = &at
-	chunks, err := a.model.Service.Generate(ctx, a.rc, rq, headers)
+	chunks, err := a.model.Target.Generate(ctx, a.rc, rq, headers)
 	switch {
 	case err != nil:
 		a.refuse(err)

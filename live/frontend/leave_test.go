@@ -18,13 +18,13 @@ func TestClientLeaves(t *testing.T) {
 		name, path, body string
 		tokens           int // before it blocks
 		leave            func(c net.Conn)
-		counted          string
+		counted          []string
 	}{
-		{"unary before all", "/v1/completions", `{"model":"m","prompt":"a"}`, 0, hangUp, "m completions unary"},
-		{"unary half way", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":""}]}`, 3, hangUp, "m chat_completions unary"},
-		{"stream before all", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":""}],"stream":true}`, 0, hangUp, "m chat_completions stream"},
-		{"stream half way", "/v1/completions", `{"model":"m","prompt":"a","stream":true}`, 2, afterFirst, "m completions stream"},
-		{"reset", "/v1/completions", `{"model":"m","prompt":"a","stream":true}`, 2, reset, "m completions stream"},
+		{"unary before all", "/v1/completions", `{"model":"m","prompt":"a"}`, 0, hangUp, []string{"model=m", "endpoint=completions", "request_type=unary"}},
+		{"unary half way", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":""}]}`, 3, hangUp, []string{"model=m", "endpoint=chat_completions", "request_type=unary"}},
+		{"stream before all", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":""}],"stream":true}`, 0, hangUp, []string{"model=m", "endpoint=chat_completions", "request_type=stream"}},
+		{"stream half way", "/v1/completions", `{"model":"m","prompt":"a","stream":true}`, 2, afterFirst, []string{"model=m", "endpoint=completions", "request_type=stream"}},
+		{"reset", "/v1/completions", `{"model":"m","prompt":"a","stream":true}`, 2, reset, []string{"model=m", "endpoint=completions", "request_type=stream"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			began := make(chan struct{})
@@ -45,12 +45,13 @@ func TestClientLeaves(t *testing.T) {
 			if !rc.IsStopped() || rc.IsKilled() {
 				t.Errorf("stopped %v, killed %v, want a stop", rc.IsStopped(), rc.IsKilled())
 			}
-			s.counts.await(t, "finished", func() bool { return s.counts.finished == 1 })
-			if len(s.counts.cancelled) != 1 || s.counts.cancelled[test.counted] != 1 || s.counts.statuses[499] != 1 {
-				t.Errorf("counted %v with statuses %v, want %s once", s.counts.cancelled, s.counts.statuses, test.counted)
+			s.await(t, 1, "requests_total")
+			all, one := s.count("model_cancellation_total"), s.count("model_cancellation_total", test.counted...)
+			if left := s.count("requests_total", "status=499"); all != 1 || one != 1 || left != 1 {
+				t.Errorf("%d cancelled, %d of %v, %d with status 499, want 1 each", all, one, test.counted, left)
 			}
-			if s.counts.output != test.tokens {
-				t.Errorf("%d tokens, want %d", s.counts.output, test.tokens)
+			if n := s.count("output_tokens_total"); n != test.tokens {
+				t.Errorf("%d tokens, want %d", n, test.tokens)
 			}
 		})
 	}
@@ -89,8 +90,8 @@ func TestClientLeavesAfterAll(t *testing.T) {
 		}
 		c.Close()
 	}
-	s.counts.await(t, "finished", func() bool { return s.counts.finished == 20 })
-	if len(s.counts.cancelled) != 0 || s.counts.statuses[200] != 20 {
-		t.Errorf("cancelled %v, statuses %v", s.counts.cancelled, s.counts.statuses)
+	s.await(t, 20, "requests_total")
+	if s.count("model_cancellation_total") != 0 || s.count("requests_total", "status=200") != 20 {
+		t.Errorf("%d cancelled, %d with status 200, want 0 and 20", s.count("model_cancellation_total"), s.count("requests_total", "status=200"))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -18,29 +17,6 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string { return r.text }
-
-// budget is how much may still be held for requests under way.
-type budget struct {
-	mu   sync.Mutex
-	left int64
-}
-
-// take reserves n bytes and reports whether there were so many.
-func (b *budget) take(n int64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n > b.left {
-		return false
-	}
-	b.left -= n
-	return true
-}
-
-func (b *budget) give(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left += n
-}
 
 // errBusy says that the requests under way take all the room there is.
 var errBusy = errors.New("too much is under way")
@@ -56,10 +32,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	if size < 0 {
 		size = most // it does not say
 	}
-	if !s.budget.take(size) {
+	if !s.bodies.TryAcquire(size) {
 		return nil, nil, errBusy
 	}
-	release = func() { s.budget.give(size) }
+	release = func() { s.bodies.Release(size) }
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.config.ReadBody))
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))

@@ -71,7 +71,7 @@ func TestSlowReader(t *testing.T) {
 	if rc := <-f.ended; !rc.IsStopped() {
 		t.Error("not stopped")
 	}
-	s.counts.await(t, "cancelled", func() bool { return s.counts.cancelled["m completions stream"] == 1 })
+	s.await(t, 1, "model_cancellation_total", "model=m", "endpoint=completions", "request_type=stream")
 }
 
 // What requests under way hold is bounded: who would exceed it may come again.
@@ -83,7 +83,7 @@ func TestPending(t *testing.T) {
 	}}
 	s := open(t, f, func(c *frontend.Config) { c.MaxBody, c.MaxPending = 1000, 1500 })
 	first := s.dial(t, raw("/v1/completions", `{"model":"m","prompt":"a"`+strings.Repeat(" ", 900)+`}`))
-	s.counts.await(t, "started", func() bool { return s.counts.started == 1 })
+	s.await(t, 1, "inflight_requests")
 	r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a"`+strings.Repeat(" ", 900)+`}`)
 	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" {
 		t.Errorf("beyond the bound: %d %s", r.StatusCode, body)
@@ -106,7 +106,7 @@ func TestConnections(t *testing.T) {
 		t.Fatalf("statuses %d, %d", a, b)
 	}
 	three := s.dial(t, ask)
-	s.counts.await(t, "two", func() bool { return s.counts.started == 2 }) // the third waits
+	s.await(t, 2, "requests_total") // the third waits
 	one.Close()
 	if got := status(t, three); got != 200 {
 		t.Errorf("status %d", got)
@@ -124,7 +124,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
 	}
-	s, err := frontend.New(frontend.Config{Models: models{{Name: "m", ContextLength: 1000, Service: &fake{answer: bounded}}}, MaxBody: 1 << 16})
+	s, err := frontend.New(frontend.Config{Models: models{{Name: "m", ContextLength: 1000, Target: &fake{answer: bounded}}}, MaxBody: 1 << 16})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -161,7 +161,7 @@ const asServer = "REPLAY_TEST_AS_FRONTEND"
 // serveAlone is a frontend as a process: it tells its address and serves until
 // its input ends.
 func serveAlone() error {
-	s, err := frontend.New(frontend.Config{Models: models{{Name: "m", ContextLength: 8192, Service: &fake{answer: repeat}}}})
+	s, err := frontend.New(frontend.Config{Models: models{{Name: "m", ContextLength: 8192, Target: &fake{answer: repeat}}}})
 	if err != nil {
 		return err
 	}

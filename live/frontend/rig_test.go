@@ -10,13 +10,15 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
+	"github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/live/telemetry"
 )
 
 // timeLimit is when a test has hung.
@@ -63,87 +65,51 @@ func repeat(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(
 }
 
 // models is a fixed list.
-type models []frontend.Model
+type models []routing.Served
 
-func (m models) List() []frontend.Model { return m }
+func (m models) Models() ([]routing.Served, <-chan struct{}) { return m, nil }
 
-func (m models) Find(name string) (frontend.Model, bool) {
+func (m models) Find(name string) (routing.Served, bool) {
 	for _, one := range m {
 		if one.Name == name {
 			return one, true
 		}
 	}
-	return frontend.Model{}, false
-}
-
-// counts are metrics as a test looks at them.
-type counts struct {
-	mu                       sync.Mutex
-	started, finished, first int
-	input, output            int
-	statuses                 map[int]int
-	cancelled                map[string]int
-	changed                  chan struct{} // closed at the next change
-}
-
-func newCounts() *counts {
-	return &counts{statuses: map[int]int{}, cancelled: map[string]int{}, changed: make(chan struct{})}
-}
-
-func (c *counts) count(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-func (c *counts) Started(string, string, string) { c.count(func() { c.started++ }) }
-func (c *counts) Finished(_, _, _ string, status int, _ time.Duration) {
-	c.count(func() { c.finished++; c.statuses[status]++ })
-}
-func (c *counts) First(string, time.Duration) { c.count(func() { c.first++ }) }
-func (c *counts) Tokens(_ string, in, out int) {
-	c.count(func() { c.input += in; c.output += out })
-}
-func (c *counts) Cancelled(model, endpoint, kind string) {
-	c.count(func() { c.cancelled[model+" "+endpoint+" "+kind]++ })
-}
-
-// await waits until f is true.
-func (c *counts) await(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	limit := time.After(timeLimit)
-	for {
-		c.mu.Lock()
-		ok, changed := f(), c.changed
-		c.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-changed:
-		case <-limit:
-			t.Fatalf("never: %s", what)
-		}
-	}
+	return routing.Served{}, false
 }
 
 // site is a frontend that listens.
 type site struct {
 	*frontend.Server
 	address string
-	counts  *counts
+	metrics *telemetry.Metrics
 	client  *http.Client
+}
+
+// count returns the value of one of the frontend's metrics, summed over all labels
+// but those given, as name=value.
+func (s *site) count(name string, labels ...string) int {
+	given := make(map[string]string)
+	for _, l := range labels {
+		key, value, _ := strings.Cut(l, "=")
+		given[key] = value
+	}
+	return int(s.metrics.Value("dynamo_frontend_"+name, given))
+}
+
+// await waits until a metric is n.
+func (s *site) await(t *testing.T, n int, name string, labels ...string) {
+	t.Helper()
+	drttest.Eventually(t, fmt.Sprintf("%d %s", n, name), func() bool { return s.count(name, labels...) == n })
 }
 
 // open serves a model "m" that f answers for.
 func open(t *testing.T, f *fake, change func(*frontend.Config)) *site {
 	t.Helper()
-	s := &site{counts: newCounts()}
+	s := &site{metrics: telemetry.NewMetrics()}
 	c := frontend.Config{
-		Models:  models{{Name: "m", ContextLength: 1000, Since: time.Unix(1700000000, 0), Instances: 2, Service: f}},
-		Metrics: s.counts, Now: func() time.Time { return time.Unix(1700000001, 0) },
+		Models:  models{{Name: "m", ContextLength: 1000, Since: time.Unix(1700000000, 0), Instances: 2, Target: f}},
+		Metrics: s.metrics.Requests(), Now: func() time.Time { return time.Unix(1700000001, 0) },
 	}
 	if change != nil {
 		change(&c)

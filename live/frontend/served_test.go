@@ -113,7 +113,7 @@ func discover(t *testing.T, hub *drt.Hub, o routing.Options) *found {
 	}
 	t.Cleanup(f.catalog.Close)
 	f.site = open(t, nil, func(c *frontend.Config) {
-		c.Models, c.Metrics, c.Expose = frontend.Discover(f.catalog), requests, f.metrics.Handler()
+		c.Models, c.Metrics, c.Expose = f.catalog, requests, f.metrics.Handler()
 	})
 	return f
 }

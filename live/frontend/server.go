@@ -5,14 +5,14 @@
 // It has no tokenizer. A prompt of token ids is used as it is; of a text, each
 // byte is a token, and back.
 //
-// Who is asked is a Service; Discover finds those of a cluster. A client that
-// goes away stops its request, which is counted.
+// Who is asked is a model of a routing.Catalog. A client that goes away stops its request, which is counted.
 //
 // Read server.go, service.go, request.go, text.go, answer.go, stream.go,
-// limits.go, then discover.go.
+// limits.go.
 package frontend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -31,10 +32,10 @@ import (
 // Config is what a Server depends on. The zero value of each field but Models
 // means its default.
 type Config struct {
-	Models  Models             // required
-	Metrics Metrics            // nil: none
-	Expose  http.Handler       // serves /metrics; nil: there is none
-	Tracing *telemetry.Tracing // nil: spans that nobody sees
+	Models  Models              // required
+	Metrics *telemetry.Requests // nil: none
+	Expose  http.Handler        // serves /metrics; nil: there is none
+	Tracing *telemetry.Tracing  // nil: spans that nobody sees
 
 	MaxBody        int           // bytes of one request's body; default 8 MiB
 	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
@@ -49,26 +50,11 @@ type Config struct {
 	Log *slog.Logger     // nil: none
 }
 
-// Metrics is told of requests. Methods are called concurrently and must not
-// block. endpoint is completions or chat_completions, kind unary or stream.
-type Metrics interface {
-	// Started and Finished surround a request; status is that of the answer.
-	Started(model, endpoint, kind string)
-	Finished(model, endpoint, kind string, status int, took time.Duration)
-	// First is the time to the first token.
-	First(model string, took time.Duration)
-	// Tokens counts those of a request that has ended.
-	Tokens(model string, input, output int)
-	// Cancelled counts a request whose client left before the whole answer was
-	// written.
-	Cancelled(model, endpoint, kind string)
-}
-
 // Server is a frontend.
 type Server struct {
 	config Config
 	http   *http.Server
-	budget budget
+	bodies *semaphore.Weighted // bytes that requests under way may hold
 
 	mu     sync.Mutex
 	closed bool // requests were killed
@@ -84,7 +70,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: c, active: make(map[cancel.Context]struct{})}
-	s.budget.left = int64(c.MaxPending)
+	s.bodies = semaphore.NewWeighted(int64(c.MaxPending))
 	s.http = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: c.ReadHeader, IdleTimeout: c.Idle, WriteTimeout: c.Write,
 		MaxHeaderBytes: c.MaxHeader,
@@ -95,34 +81,18 @@ func New(c Config) (*Server, error) {
 
 // complete puts in the defaults.
 func (c *Config) complete() error {
-	for _, one := range []struct {
-		name  string
-		value *int
-		use   int
-	}{
-		{"MaxBody", &c.MaxBody, 8 << 20}, {"MaxPending", &c.MaxPending, 64 << 20},
-		{"MaxHeader", &c.MaxHeader, 64 << 10}, {"MaxConnections", &c.MaxConnections, 16384},
-	} {
-		if *one.value < 0 {
-			return fmt.Errorf("frontend: %s is %d, want at least 1, or 0 for %d", one.name, *one.value, one.use)
-		}
-		if *one.value == 0 {
-			*one.value = one.use
-		}
+	if least := min(c.MaxBody, c.MaxPending, c.MaxHeader, c.MaxConnections); least < 0 {
+		return fmt.Errorf("frontend: a limit of %d, want at least 1, or 0 for the default", least)
 	}
-	for _, one := range []struct {
-		value *time.Duration
-		use   time.Duration
-	}{{&c.ReadHeader, 10 * time.Second}, {&c.ReadBody, 30 * time.Second}, {&c.Write, 30 * time.Second}, {&c.Idle, time.Minute}} {
-		if *one.value <= 0 {
-			*one.value = one.use
-		}
-	}
+	c.MaxBody, c.MaxPending = cmp.Or(c.MaxBody, 8<<20), cmp.Or(c.MaxPending, 64<<20)
+	c.MaxHeader, c.MaxConnections = cmp.Or(c.MaxHeader, 64<<10), cmp.Or(c.MaxConnections, 16384)
+	c.ReadHeader, c.ReadBody = cmp.Or(max(c.ReadHeader, 0), 10*time.Second), cmp.Or(max(c.ReadBody, 0), 30*time.Second)
+	c.Write, c.Idle = cmp.Or(max(c.Write, 0), 30*time.Second), cmp.Or(max(c.Idle, 0), time.Minute)
 	if c.MaxPending < c.MaxBody {
 		return fmt.Errorf("frontend: MaxPending is %d, want at least MaxBody, %d", c.MaxPending, c.MaxBody)
 	}
 	if c.Metrics == nil {
-		c.Metrics = noMetrics{}
+		c.Metrics = telemetry.NewMetrics().Requests()
 	}
 	if c.Tracing == nil {
 		c.Tracing = telemetry.New(nil, "")
@@ -235,7 +205,8 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
 	}{"list", []model{}}
-	for _, m := range s.config.Models.List() {
+	served, _ := s.config.Models.Models()
+	for _, m := range served {
 		list.Data = append(list.Data, model{m.Name, "model", m.Since.Unix(), "replay", m.ContextLength})
 	}
 	s.write(w, http.StatusOK, list)
@@ -252,7 +223,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 		Models []model `json:"models"`
 	}{"unhealthy", []model{}}
 	status := http.StatusServiceUnavailable
-	for _, m := range s.config.Models.List() {
+	served, _ := s.config.Models.Models()
+	for _, m := range served {
 		report.Models = append(report.Models, model{m.Name, m.Instances})
 		if m.Instances > 0 {
 			report.Status, status = "healthy", http.StatusOK
@@ -260,12 +232,3 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	}
 	s.write(w, status, report)
 }
-
-// noMetrics is for those who do not count.
-type noMetrics struct{}
-
-func (noMetrics) Started(string, string, string)                      {}
-func (noMetrics) Finished(string, string, string, int, time.Duration) {}
-func (noMetrics) First(string, time.Duration)                         {}
-func (noMetrics) Tokens(string, int, int)                             {}
-func (noMetrics) Cancelled(string, string, string)                    {}

@@ -61,9 +61,9 @@ func TestUnary(t *testing.T) {
 			t.Errorf("request id %q, want %q", got, id)
 		}
 	}
-	s.counts.await(t, "three", func() bool { return s.counts.finished == 3 })
-	if s.counts.started != 3 || s.counts.first != 3 || len(s.counts.cancelled) != 0 {
-		t.Errorf("counts %+v", s.counts)
+	s.await(t, 3, "requests_total")
+	if s.count("inflight_requests") != 0 || s.count("time_to_first_token_seconds") != 3 || s.count("model_cancellation_total") != 0 {
+		t.Errorf("%d first tokens, %d cancelled, want 3 and 0", s.count("time_to_first_token_seconds"), s.count("model_cancellation_total"))
 	}
 }
 
@@ -222,9 +222,9 @@ func TestErrorInStream(t *testing.T) {
 		if len(all) != 2 || !strings.Contains(all[1], `"error"`) {
 			t.Errorf("%s: events %q, want a token and an error", name, all)
 		}
-		s.counts.await(t, "finished", func() bool { return s.counts.finished == 1 })
-		if s.counts.statuses[500] != 1 || len(s.counts.cancelled) != 0 {
-			t.Errorf("%s: %+v, want a status of 500 and nothing cancelled", name, s.counts)
+		s.await(t, 1, "requests_total")
+		if s.count("requests_total", "status=500") != 1 || s.count("model_cancellation_total") != 0 {
+			t.Errorf("%s: want a status of 500 and nothing cancelled", name)
 		}
 	}
 }
@@ -269,8 +269,8 @@ func TestShutdownKills(t *testing.T) {
 	if b, err := io.ReadAll(c); err != nil && len(b) > 0 {
 		t.Errorf("read %q, %v", b, err)
 	}
-	s.counts.await(t, "finished", func() bool { return s.counts.finished == 1 })
-	if len(s.counts.cancelled) != 0 {
-		t.Errorf("cancelled %v, want none", s.counts.cancelled)
+	s.await(t, 1, "requests_total")
+	if n := s.count("model_cancellation_total"); n != 0 {
+		t.Errorf("%d cancelled, want none", n)
 	}
 }

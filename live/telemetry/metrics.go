@@ -251,44 +251,6 @@ func (c *Client) Sent(took time.Duration) { c.send.Observe(took.Seconds()) }
 // First notes the time until the first item.
 func (c *Client) First(took time.Duration) { c.first.Observe(took.Seconds()) }
 
-// Frontend counts what happens to the requests of users.
-type Frontend struct {
-	cancellations *prometheus.CounterVec
-}
-
-// The kinds of requests that a frontend counts.
-const (
-	Unary  = "unary"
-	Stream = "stream"
-)
-
-// Frontend makes the metrics of a frontend, at 0 for these models and endpoints
-// (completions, chat_completions).
-func (m *Metrics) Frontend(models, endpoints []string) *Frontend {
-	f := &Frontend{add(maker{registry: m.registry}, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "dynamo_frontend_model_cancellation_total",
-		Help: "Requests whose client left before the answer was written.",
-	}, []string{"model", "endpoint", "request_type"}))}
-	for _, model := range models {
-		f.Known(model, endpoints...)
-	}
-	return f
-}
-
-// Known puts a model that was discovered at 0.
-func (f *Frontend) Known(model string, endpoints ...string) {
-	for _, e := range endpoints {
-		for _, kind := range []string{Unary, Stream} {
-			f.cancellations.WithLabelValues(model, e, kind)
-		}
-	}
-}
-
-// Cancelled counts a request whose client left.
-func (f *Frontend) Cancelled(model, endpoint, requestType string) {
-	f.cancellations.WithLabelValues(model, endpoint, requestType).Inc()
-}
-
 // Value is the value of a counter or gauge, or the count of a histogram, by name
 // and labels; all labels given must be equal, others are summed over.
 func (m *Metrics) Value(name string, labels map[string]string) float64 {

@@ -35,7 +35,8 @@ func hasAll(t *testing.T, text string, want ...string) {
 // The lines of the documents, for the events of the documents.
 func TestCancellationLines(t *testing.T) {
 	m := NewMetrics()
-	front := m.Frontend([]string{"m"}, []string{"completions", "chat_completions"})
+	front := m.Requests()
+	front.Known("m", "completions", "chat_completions")
 	e := m.Endpoint(Name{Namespace: "probe-ns", Component: "backend", Endpoint: "generate"})
 	const worker = `dynamo_component_cancellation_total{dynamo_component="backend",dynamo_endpoint="generate",dynamo_namespace="probe_ns"} `
 	hasAll(t, text(t, m), worker+"0\n",
