@@ -1,0 +1,98 @@
+// Package heap is a binary heap of values that are ordered by two keys.
+//
+// Keys are of the language's ordered types, not values with a method that
+// compares them: the compiler puts `<` in place, and a method of a type
+// parameter is an indirect call, which costs more than the rest of a step.
+package heap
+
+import "cmp"
+
+// Item is an element of a heap: Key orders it, and Tie among equal keys.
+type Item[K, T cmp.Ordered, V any] struct {
+	Value V // first, so that a value without size takes no room
+	Key   K
+	Tie   T
+}
+
+func (a *Item[K, T, V]) before(b *Item[K, T, V]) bool {
+	if a.Key != b.Key {
+		return a.Key < b.Key
+	}
+	return a.Tie < b.Tie
+}
+
+// Heap is a binary heap, the least item first. Its zero value is empty.
+//
+// Items with the same Key and Tie leave in an order that depends on the others.
+type Heap[K, T cmp.Ordered, V any] []Item[K, T, V]
+
+// Push adds an item.
+func (h *Heap[K, T, V]) Push(key K, tie T, value V) {
+	item := Item[K, T, V]{Key: key, Tie: tie, Value: value}
+	s := append(*h, item)
+	*h = s
+	i := len(s) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !item.before(&s[parent]) {
+			break
+		}
+		s[i] = s[parent]
+		i = parent
+	}
+	s[i] = item
+}
+
+// Pop removes the least item and returns it.
+func (h *Heap[K, T, V]) Pop() Item[K, T, V] {
+	s := *h
+	last := len(s) - 1
+	first, item := s[0], s[last]
+	s[last] = Item[K, T, V]{}
+	s = s[:last]
+	*h = s
+	if last > 0 {
+		s.sink(0, item)
+	}
+	return first
+}
+
+// SetFirst replaces the keys of the least item.
+func (h Heap[K, T, V]) SetFirst(key K, tie T) {
+	h.sink(0, Item[K, T, V]{Key: key, Tie: tie, Value: h[0].Value})
+}
+
+// Filter removes the items for which keep reports false.
+func (h *Heap[K, T, V]) Filter(keep func(Item[K, T, V]) bool) {
+	s := *h
+	kept := s[:0]
+	for _, item := range s {
+		if keep(item) {
+			kept = append(kept, item)
+		}
+	}
+	clear(s[len(kept):])
+	*h = kept
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		kept.sink(i, kept[i])
+	}
+}
+
+// sink puts item into the tree below place i, whose own item has left.
+func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].before(&h[child]) {
+			child++
+		}
+		if !h[child].before(&item) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = item
+}
