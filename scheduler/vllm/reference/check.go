@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/invariant"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // check holds the core's accounts against each other.
@@ -69,20 +68,11 @@ func (c *Core) checkPool() {
 			held += int(c.requests[s].own.active)
 		}
 	}
-	used := 0
-	for i := range p.nodes.table {
-		n := &p.nodes.table[i]
-		if n.id == prompt.None {
-			continue
-		}
+	for id, n := range p.nodes.All() {
 		if n.active > n.resident || n.empty() {
-			panic(fmt.Sprintf("block pool: node %d holds %d active of %d cached blocks", n.id, n.active, n.resident))
+			panic(fmt.Sprintf("block pool: node %d holds %d active of %d cached blocks", id, n.active, n.resident))
 		}
-		used++
 		held += int(n.active)
-	}
-	if used != p.nodes.used {
-		panic(fmt.Sprintf("block pool: %d nodes, want %d", used, p.nodes.used))
 	}
 	if idle != p.inactive || p.free < 0 || p.free+idle+held != p.blocks {
 		panic(fmt.Sprintf("block pool: %d free + %d inactive + %d held != %d total (%d inactive counted)",

@@ -113,7 +113,7 @@ func (l *lineage) check(where string) {
 		if p.held {
 			held++
 		}
-		if p.held && p.children == 0 && !listed[leaf{p.stamp, blockID(b)}] {
+		if p.held && p.children == 0 && !listed[leaf{Key: p.stamp, Tie: blockID(b)}] {
 			panic(fmt.Sprintf("%s: leaf %v is not listed", where, l.catalog.blocks[b].name))
 		}
 	}

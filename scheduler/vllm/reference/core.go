@@ -18,6 +18,7 @@ package reference
 import (
 	"math/bits"
 
+	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
@@ -38,13 +39,16 @@ type Core struct {
 	// Steady requests gain one token in every pass, step counts the passes.
 	step      int64
 	steady    int
-	steadyLen int64    // Σ (length - base) over steady requests
-	irregular int      // running requests that are not steady
-	wakes     wakes    // when steady requests open a block or end
-	fresh     []slot   // gained their first token in the last pass
-	admitted  uint64   // admissions so far: the order of running
-	passes    int64    // passes so far
-	lastEnd   sim.Time // end of the last pass
+	steadyLen int64 // Σ (length - base) over steady requests
+	irregular int   // running requests that are not steady
+	// wakes has steady requests by the step in which they open a block or end.
+	// Entries of those that are no longer steady stay until they come up and are
+	// passed over then.
+	wakes    heap.Heap[int64, slot, struct{}]
+	fresh    []slot   // gained their first token in the last pass
+	admitted uint64   // admissions so far: the order of running
+	passes   int64    // passes so far
+	lastEnd  sim.Time // end of the last pass
 	// blocked says that the head of the line cannot be admitted as long as
 	// nothing but steady decoding happens.
 	blocked bool

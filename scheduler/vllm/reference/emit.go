@@ -51,9 +51,9 @@ func (c *Core) emit(now, start sim.Time, p *scheduler.Pass) (ended bool, err err
 // wakeDue makes irregular the steady requests that open a block or end in this
 // pass, and readies them.
 func (c *Core) wakeDue() {
-	for len(c.wakes) > 0 && c.wakes[0].step() <= c.step {
-		s, at := c.wakes[0].slot(), c.wakes[0].step()
-		c.wakes.pop()
+	for len(c.wakes) > 0 && c.wakes[0].Key <= c.step {
+		w := c.wakes.Pop()
+		s, at := w.Tie, w.Key
 		r := &c.requests[s]
 		if r.state == steady && r.wake == at {
 			c.settle(s, false)
@@ -66,11 +66,11 @@ func (c *Core) wakeDue() {
 // nextWake is the step in which the first steady request opens a block or ends.
 func (c *Core) nextWake() int64 {
 	for len(c.wakes) > 0 {
-		s, at := c.wakes[0].slot(), c.wakes[0].step()
+		s, at := c.wakes[0].Tie, c.wakes[0].Key
 		if r := &c.requests[s]; r.state == steady && r.wake == at {
 			return at
 		}
-		c.wakes.pop()
+		c.wakes.Pop()
 	}
 	return c.step
 }

@@ -1,5 +1,7 @@
 package reference
 
+import "github.com/replay-llm/replay/internal/heap"
+
 // lineage holds cached blocks that nobody uses and evicts, of those without a
 // cached descendant, the one that came first (vllm-scheduler.md 5.4).
 //
@@ -10,7 +12,9 @@ type lineage struct {
 	tick    int64 // stamp of the next to come
 	len     int   // blocks held
 	places  []place
-	leaves  leaves
+	// leaves has blocks by the stamp they had when they were leaves. Entries that
+	// are no longer true stay until they come up.
+	leaves heap.Heap[int64, blockID, struct{}]
 }
 
 // place is where a block stands in a lineage. A place that holds no block but
@@ -73,20 +77,19 @@ func (l *lineage) list(b blockID) {
 	p := &l.places[b]
 	if p.listed != p.stamp+1 {
 		p.listed = p.stamp + 1
-		l.leaves.push(leaf{p.stamp, b})
+		l.leaves.Push(p.stamp, b, struct{}{})
 	}
 }
 
 // evict takes out the leaf that came first; noBlock when nothing is held.
 func (l *lineage) evict() blockID {
 	for len(l.leaves) > 0 {
-		f := l.leaves[0]
-		l.leaves.pop()
+		f := l.leaves.Pop()
 		stands := l.stands(f)
 		l.unlist(f)
 		if stands {
-			l.remove(f.block)
-			return f.block
+			l.remove(f.Tie)
+			return f.Tie
 		}
 	}
 	return noBlock
@@ -94,76 +97,28 @@ func (l *lineage) evict() blockID {
 
 // stands says that an entry of leaves still speaks of a leaf.
 func (l *lineage) stands(f leaf) bool {
-	p := &l.places[f.block]
-	return p.held && p.children == 0 && p.stamp == f.stamp
+	p := &l.places[f.Tie]
+	return p.held && p.children == 0 && p.stamp == f.Key
 }
 
 // unlist notes that f is no longer in leaves.
 func (l *lineage) unlist(f leaf) {
-	if p := &l.places[f.block]; p.listed == f.stamp+1 {
+	if p := &l.places[f.Tie]; p.listed == f.Key+1 {
 		p.listed = 0
 	}
 }
 
 // prune drops entries that no longer speak of a leaf.
 func (l *lineage) prune() {
-	kept := l.leaves[:0]
-	for _, f := range l.leaves {
-		if l.stands(f) {
-			kept = append(kept, f)
-		} else {
+	l.leaves.Filter(func(f leaf) bool {
+		if !l.stands(f) {
 			l.unlist(f)
+			return false
 		}
-	}
-	l.leaves = kept
-	for i := len(kept)/2 - 1; i >= 0; i-- {
-		l.leaves.down(i)
-	}
+		return true
+	})
 }
 
-// leaf says that a block of that stamp was a leaf when the entry was made.
-type leaf struct {
-	stamp int64
-	block blockID
-}
-
-// leaves is a binary heap by stamp. Entries that are no longer true stay until
-// they come up.
-type leaves []leaf
-
-func (h *leaves) push(f leaf) {
-	*h = append(*h, f)
-	a := *h
-	i := len(a) - 1
-	for i > 0 && a[(i-1)/2].stamp > f.stamp {
-		a[i] = a[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	a[i] = f
-}
-
-func (h *leaves) pop() {
-	a := *h
-	n := len(a) - 1
-	a[0] = a[n]
-	*h = a[:n]
-	h.down(0)
-}
-
-// down sinks entry i to its place.
-func (h leaves) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			return
-		}
-		if child+1 < len(h) && h[child+1].stamp < h[child].stamp {
-			child++
-		}
-		if h[i].stamp <= h[child].stamp {
-			return
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
-}
+// leaf says that a block, its Tie, was a leaf when it had the stamp that is its
+// Key.
+type leaf = heap.Item[int64, blockID, struct{}]

@@ -266,7 +266,7 @@ func (c *Core) rest() {
 			opens += c.cfg.BlockTokens - rest
 		}
 		r.wake = r.base + int64(min(opens, r.input+r.output)-r.length) - 1
-		c.wakes.push(r.wake, s)
+		c.wakes.Push(r.wake, s, struct{}{})
 		if r.generated() == 1 {
 			c.fresh = append(c.fresh, s)
 		}

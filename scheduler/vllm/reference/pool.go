@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"github.com/replay-llm/replay/internal/probe"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -13,12 +14,12 @@ type pool struct {
 	free     int
 	inactive int
 	tree     *prompt.Tree
-	nodes    nodes
+	nodes    probe.Table[prompt.NodeID, node]
 	lru      lru
 }
 
 func (p *pool) init(blocks int, tree *prompt.Tree, c *Core) {
-	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, nodes: newNodes(minNodes), lru: newLRU()}
+	*p = pool{core: c, blocks: blocks, free: blocks, tree: tree, nodes: probe.New[prompt.NodeID, node](prompt.None), lru: newLRU()}
 }
 
 // active is the number of blocks held by requests, shared ones counted once.
@@ -63,12 +64,11 @@ func (p *pool) shrink(s *segment, end int32) {
 	for {
 		start := p.tree.Start(s.node)
 		from := max(end, start)
-		place := p.nodes.place(s.node)
-		n := &p.nodes.table[place]
+		n := p.nodes.Get(s.node)
 		n.resident -= s.hi - from
 		p.core.capture.residency(s.node, n.resident)
 		if n.empty() {
-			p.nodes.forget(place)
+			p.nodes.Delete(s.node)
 		}
 		s.hi = from
 		if from == end && (from > start || from == s.lo) {
@@ -88,7 +88,7 @@ func (p *pool) empty(i int32) {
 	switch {
 	case s.node != prompt.None:
 		if at := s.lo - p.tree.Start(s.node); at > 0 {
-			if n := p.nodes.find(s.node); n.active < at {
+			if n := p.nodes.Get(s.node); n.active < at {
 				p.lru.unlink(n.seg, i)
 			}
 		}
@@ -148,7 +148,7 @@ func (c *Core) reuse(s slot, at, to int) int {
 	for i := c.node(r, at); at < end; i++ {
 		id := r.path[i]
 		start := int(c.pool.tree.Start(id))
-		n := c.pool.nodes.find(id)
+		n := c.pool.nodes.Get(id)
 		lo, hi := int32(at-start), min(c.pool.tree.Size(id), int32(end-start))
 		if n.resident <= lo {
 			break
@@ -199,7 +199,7 @@ func (c *Core) store(s slot, at, end int) {
 		id := r.path[i]
 		start := int(c.pool.tree.Start(id))
 		lo, hi := int32(at-start), min(c.pool.tree.Size(id), int32(named-start))
-		n := c.pool.nodes.at(id)
+		n := c.pool.node(id)
 		n.resident = hi
 		c.capture.residency(id, hi)
 		c.hold(s, n, id, lo, hi)
@@ -298,7 +298,7 @@ func (c *Core) releasePath(s slot, held int) {
 	last := tree.Index(r.path, held-1)
 	lo, id := held, noSeg
 	for i := last; i >= 0; i-- {
-		n := c.pool.nodes.find(r.path[i])
+		n := c.pool.nodes.Get(r.path[i])
 		if r.tail == r.path[i] {
 			c.leaveTail(s, n)
 		} else {
@@ -347,7 +347,7 @@ func (c *Core) cachedPrefix(r *request) int {
 	}
 	blocks, tree := 0, c.pool.tree
 	for _, id := range r.path {
-		n := c.pool.nodes.find(id)
+		n := c.pool.nodes.Get(id)
 		if n.resident == 0 {
 			break
 		}
