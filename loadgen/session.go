@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -17,7 +18,7 @@ type sessionDriver struct {
 
 	order    []int32 // sessions by start; nil when they are in order as they are
 	started  int     // sessions whose first turn was taken
-	ready    readyHeap
+	ready    heap.Heap[sim.Time, int32, int32]
 	turnOf   []int32 // by request: its turn, or -1 once finished
 	inFlight int     // requests taken and not finished
 }
@@ -42,8 +43,8 @@ func (d *sessionDriver) peek() (r readyTurn, fresh, ok bool) {
 		return r, false, ok
 	}
 	session := at(d.order, d.started)
-	start := readyTurn{d.times.start(session), session, d.times.w.Sessions[session].First}
-	if ok && r.before(start) {
+	start := readyTurn{Key: d.times.start(session), Tie: session, Value: d.times.w.Sessions[session].First}
+	if ok && r.Before(start) {
 		return r, false, true
 	}
 	return start, true, true
@@ -54,27 +55,27 @@ func (d *sessionDriver) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 		return 0, false
 	}
 	r, _, ok := d.peek()
-	return max(now, r.at), ok
+	return max(now, r.Key), ok
 }
 
 func (d *sessionDriver) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 	for room := d.limit - inFlight; room > 0; room-- {
 		r, fresh, ok := d.peek()
-		if !ok || r.at > now {
+		if !ok || r.Key > now {
 			return dst
 		}
 		if fresh {
 			d.started++
 		} else {
-			d.ready.pop()
+			d.ready.Pop()
 		}
-		d.turnOf = append(d.turnOf, r.turn)
+		d.turnOf = append(d.turnOf, r.Value)
 		d.inFlight++
-		arrives := r.at
+		arrives := r.Key
 		if d.closed {
 			arrives = now
 		}
-		dst = append(dst, Arrival{d.requests.make(r.turn), arrives})
+		dst = append(dst, Arrival{d.requests.make(r.Value), arrives})
 	}
 	return dst
 }
@@ -88,7 +89,7 @@ func (d *sessionDriver) Finish(id sim.RequestID, now sim.Time) error {
 	d.turnOf[id] = -1
 	d.inFlight--
 	if turn.Next >= 0 {
-		d.ready.push(readyTurn{now + d.times.delay(turn.Next), turn.Session, turn.Next})
+		d.ready.Push(now+d.times.delay(turn.Next), turn.Session, turn.Next)
 	}
 	return nil
 }
@@ -99,63 +100,7 @@ func (d *sessionDriver) Done() bool {
 
 func (d *sessionDriver) Independent() bool { return false }
 
-// readyTurn is a turn that can be taken from an instant on.
-type readyTurn struct {
-	at      sim.Time
-	session int32
-	turn    int32
-}
-
-// before orders by instant, then by session. A session has one ready turn at
-// most, so this is a total order.
-func (r readyTurn) before(o readyTurn) bool {
-	if r.at != o.at {
-		return r.at < o.at
-	}
-	return r.session < o.session
-}
-
-// readyHeap is a binary heap with the earliest turn at its head.
-type readyHeap []readyTurn
-
-func (h *readyHeap) push(r readyTurn) {
-	*h = append(*h, r)
-	s := *h
-	i := len(s) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !r.before(s[parent]) {
-			break
-		}
-		s[i] = s[parent]
-		i = parent
-	}
-	s[i] = r
-}
-
-func (h *readyHeap) pop() {
-	s := *h
-	last := len(s) - 1
-	r := s[last]
-	s = s[:last]
-	*h = s
-	if last == 0 {
-		return
-	}
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && s[child+1].before(s[child]) {
-			child++
-		}
-		if !s[child].before(r) {
-			break
-		}
-		s[i] = s[child]
-		i = child
-	}
-	s[i] = r
-}
+// readyTurn is a turn that can be taken from an instant, its Key, on; of turns
+// of the same instant that of the lowest session, its Tie, comes first. A session
+// has one ready turn at most, so this is a total order.
+type readyTurn = heap.Item[sim.Time, int32, int32]

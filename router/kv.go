@@ -219,8 +219,8 @@ func (r *KV) Queued() int { return len(r.queue.heap) }
 // Waiting appends the requests held back, in the order in which they would be
 // placed.
 func (r *KV) Waiting(dst []sim.RequestID) []sim.RequestID {
-	for _, h := range r.queue.sorted() {
-		dst = append(dst, h.request.ID)
+	for _, h := range r.queue.heap.Sorted() {
+		dst = append(dst, h.Value.request.ID)
 	}
 	return dst
 }

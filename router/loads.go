@@ -21,7 +21,7 @@ type loads struct {
 }
 
 func newLoads(tree *prompt.Tree, workers int) *loads {
-	l := &loads{holdings: newHoldings(tree, workers)}
+	l := &loads{holdings: newHoldings(tree, workers), more: newTally()}
 	l.grow(workers)
 	return l
 }

@@ -160,7 +160,7 @@ func TestQueueOrder(t *testing.T) {
 			next++
 			continue
 		}
-		want := q.sorted()[0].request.ID
+		want := q.heap[0].Value.request.ID
 		for id := range keys {
 			if keys[id] > keys[want] || keys[id] == keys[want] && id < want {
 				t.Fatalf("request %d with key %v is first, but %d has key %v", want, keys[want], id, keys[id])

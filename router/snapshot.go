@@ -42,9 +42,9 @@ func (r *KV) Snapshot(now sim.Time) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	var s Snapshot
-	for _, h := range r.queue.sorted() {
-		p := Pending{Request: h.request.ID}
-		for _, c := range h.overlap {
+	for _, h := range r.queue.heap.Sorted() {
+		p := Pending{Request: h.Value.request.ID}
+		for _, c := range h.Value.overlap {
 			p.Overlap = append(p.Overlap, WorkerCount{c.worker, int64(c.blocks)})
 		}
 		slices.SortFunc(p.Overlap, func(a, b WorkerCount) int { return cmp.Compare(a.Worker, b.Worker) })

@@ -14,7 +14,7 @@ func TestTallyTwin(t *testing.T) {
 		worker sim.WorkerID
 	}
 	r := sim.NewRand(1, "tally")
-	var fast tally
+	fast := newTally()
 	plain := map[key]int{}
 	for step := range 40_000 {
 		k := key{prompt.NodeID(r.IntN(60)), sim.WorkerID(r.IntN(10))}
@@ -29,8 +29,8 @@ func TestTallyTwin(t *testing.T) {
 				delete(plain, k)
 			}
 		}
-		if fast.used != len(plain) {
-			t.Fatalf("step %d: %d counts, want %d", step, fast.used, len(plain))
+		if fast.counts.Len() != len(plain) {
+			t.Fatalf("step %d: %d counts, want %d", step, fast.counts.Len(), len(plain))
 		}
 	}
 	for k, want := range plain {
@@ -40,7 +40,7 @@ func TestTallyTwin(t *testing.T) {
 			}
 		}
 	}
-	if fast.used != 0 {
-		t.Errorf("%d counts are left", fast.used)
+	if fast.counts.Len() != 0 {
+		t.Errorf("%d counts are left", fast.counts.Len())
 	}
 }

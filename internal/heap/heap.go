@@ -5,7 +5,10 @@
 // parameter is an indirect call, which costs more than the rest of a step.
 package heap
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Item is an element of a heap: Key orders it, and Tie among equal keys.
 type Item[K, T cmp.Ordered, V any] struct {
@@ -13,6 +16,9 @@ type Item[K, T cmp.Ordered, V any] struct {
 	Key   K
 	Tie   T
 }
+
+// Before reports whether a leaves a heap before b.
+func (a Item[K, T, V]) Before(b Item[K, T, V]) bool { return a.before(&b) }
 
 func (a *Item[K, T, V]) before(b *Item[K, T, V]) bool {
 	if a.Key != b.Key {
@@ -76,6 +82,15 @@ func (h *Heap[K, T, V]) Filter(keep func(Item[K, T, V]) bool) {
 	for i := len(kept)/2 - 1; i >= 0; i-- {
 		kept.sink(i, kept[i])
 	}
+}
+
+// Sorted returns the items, least first.
+func (h Heap[K, T, V]) Sorted() []Item[K, T, V] {
+	s := slices.Clone(h)
+	slices.SortFunc(s, func(a, b Item[K, T, V]) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Tie, b.Tie))
+	})
+	return s
 }
 
 // sink puts item into the tree below place i, whose own item has left.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/heap"
 )
 
 // bpe joins characters into tokens, pair by pair.
@@ -18,7 +20,9 @@ type bpe struct {
 
 	cache   map[string][]uint32 // of short words
 	symbols []symbol
-	queue   []candidate
+	// queue has the pairs that can be joined, by rank and first symbol, with what
+	// they become.
+	queue heap.Heap[uint32, int32, uint32]
 }
 
 // merge is what a pair becomes.
@@ -29,12 +33,6 @@ type symbol struct {
 	id           uint32
 	before, next int32 // -1: none
 	gone         bool  // part of the one before
-}
-
-// candidate is a pair that can be joined.
-type candidate struct {
-	merge
-	at int32 // its first symbol
 }
 
 const (
@@ -128,23 +126,24 @@ func (b *bpe) join() {
 		b.offer(int32(i))
 	}
 	for len(b.queue) > 0 {
-		c := b.pop()
-		s := &b.symbols[c.at]
+		c := b.queue.Pop()
+		at, id := c.Tie, c.Value
+		s := &b.symbols[at]
 		if s.gone || s.next < 0 {
 			continue
 		}
 		second := &b.symbols[s.next]
-		if m, ok := b.merges[[2]uint32{s.id, second.id}]; !ok || m.id != c.id {
+		if m, ok := b.merges[[2]uint32{s.id, second.id}]; !ok || m.id != id {
 			continue // it was another pair when it was offered
 		}
-		s.id, s.next, second.gone = c.id, second.next, true
+		s.id, s.next, second.gone = id, second.next, true
 		if s.next >= 0 {
-			b.symbols[s.next].before = c.at
+			b.symbols[s.next].before = at
 		}
 		if s.before >= 0 {
 			b.offer(s.before)
 		}
-		b.offer(c.at)
+		b.offer(at)
 	}
 }
 
@@ -155,47 +154,6 @@ func (b *bpe) offer(i int32) {
 		return
 	}
 	if m, ok := b.merges[[2]uint32{s.id, b.symbols[s.next].id}]; ok {
-		b.push(candidate{m, i})
+		b.queue.Push(m.rank, i, m.id)
 	}
-}
-
-func (a candidate) before(b candidate) bool {
-	return a.rank < b.rank || a.rank == b.rank && a.at < b.at
-}
-
-// push adds to the queue, a heap.
-func (b *bpe) push(c candidate) {
-	q := append(b.queue, c)
-	for i := len(q) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !q[i].before(q[up]) {
-			break
-		}
-		q[i], q[up] = q[up], q[i]
-		i = up
-	}
-	b.queue = q
-}
-
-// pop takes the first of the queue.
-func (b *bpe) pop() candidate {
-	q := b.queue
-	first, last := q[0], len(q)-1
-	q[0] = q[last]
-	q = q[:last]
-	for i := 0; ; {
-		least := i
-		for _, down := range [2]int{2*i + 1, 2*i + 2} {
-			if down < len(q) && q[down].before(q[least]) {
-				least = down
-			}
-		}
-		if least == i {
-			break
-		}
-		q[i], q[least] = q[least], q[i]
-		i = least
-	}
-	b.queue = q
-	return first
 }

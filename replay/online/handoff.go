@@ -1,10 +1,10 @@
 package online
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 
+	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -15,15 +15,8 @@ type handoffs struct {
 	clock *Clock
 
 	mu    sync.Mutex
-	queue dues
+	queue heap.Heap[sim.Time, int, func()] // by the instant, then in the order of making
 	made  int
-}
-
-// due is something that is to happen.
-type due struct {
-	at   sim.Time
-	made int
-	do   func()
 }
 
 func newHandoffs(c *Clock, precise bool) *handoffs {
@@ -34,8 +27,8 @@ func newHandoffs(c *Clock, precise bool) *handoffs {
 func (h *handoffs) at(t sim.Time, do func()) {
 	h.mu.Lock()
 	h.made++
-	heap.Push(&h.queue, due{t, h.made, do})
-	first := h.queue[0].made == h.made
+	h.queue.Push(t, h.made, do)
+	first := h.queue[0].Tie == h.made
 	h.mu.Unlock()
 	if first {
 		h.timer.Wake()
@@ -48,36 +41,16 @@ func (h *handoffs) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next := sim.Time(maxSleepMS) + h.clock.Now()
 		h.mu.Lock()
-		for len(h.queue) > 0 && h.queue[0].at <= h.clock.Now() {
-			d := heap.Pop(&h.queue).(due)
+		for len(h.queue) > 0 && h.queue[0].Key <= h.clock.Now() {
+			do := h.queue.Pop().Value
 			h.mu.Unlock()
-			d.do()
+			do()
 			h.mu.Lock()
 		}
 		if len(h.queue) > 0 {
-			next = h.queue[0].at
+			next = h.queue[0].Key
 		}
 		h.mu.Unlock()
 		h.timer.Sleep(next)
 	}
-}
-
-// dues is a heap, earliest first, equal ones in the order of making.
-type dues []due
-
-func (d dues) Len() int { return len(d) }
-func (d dues) Less(i, j int) bool {
-	if d[i].at != d[j].at {
-		return d[i].at < d[j].at
-	}
-	return d[i].made < d[j].made
-}
-func (d dues) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
-func (d *dues) Push(x any)   { *d = append(*d, x.(due)) }
-func (d *dues) Pop() any {
-	old := *d
-	last := old[len(old)-1]
-	old[len(old)-1] = due{}
-	*d = old[:len(old)-1]
-	return last
 }

@@ -77,7 +77,7 @@ func (t *tree) check() {
 			unlocked += n.size()
 		}
 		isLeaf := n.locks == 0 && n.children == 0
-		if isLeaf != (n.place != notLeaf) {
+		if isLeaf != (n.leaf) {
 			panic(fmt.Sprintf("radix tree: node %d with %d locks and %d children is a leaf: %v", i, n.locks, n.children, !isLeaf))
 		}
 		if isLeaf {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -33,9 +34,11 @@ type Core struct {
 	running []*request // in the order that decides everything
 	totals  totals
 	step    int64 // decode steps taken
-	agenda  agenda
-	due     []*request // finishing in this step
-	spare   []*request
+	// agenda has running requests by the decode step in which something other
+	// than one more token happens to them, and by the epoch that was theirs.
+	agenda heap.Heap[int64, int32, *request]
+	due    []*request // finishing in this step
+	spare  []*request
 
 	free      int // tokens in the pool; a plain count, for slots can be freed twice
 	tree      *tree

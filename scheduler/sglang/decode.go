@@ -29,7 +29,7 @@ func (c *Core) begin(r *request) {
 	}
 	t.reserve += min(left, c.ClipNewTokens)
 	r.epoch++
-	c.agenda.add(event{next, r, r.epoch})
+	c.agenda.Push(next, r.epoch, r)
 }
 
 // leave takes r, which is settled, out of the sums over running requests; the
@@ -158,16 +158,16 @@ func (c *Core) starvedOnes(d *scheduler.Detail) {
 // than a token: the first since they joined, or the last.
 func (c *Core) collectDue() {
 	c.due = c.due[:0]
-	for len(c.agenda) > 0 && c.agenda[0].step <= c.step {
-		e := c.agenda.pop()
-		r := e.request
-		if e.epoch != r.epoch {
+	for len(c.agenda) > 0 && c.agenda[0].Key <= c.step {
+		e := c.agenda.Pop()
+		r := e.Value
+		if e.Tie != r.epoch {
 			continue
 		}
 		if left := max(1, r.maxOut) - r.out - c.since(r); left > 0 {
 			r.clipped = false
 			c.totals.clipped--
-			c.agenda.add(event{c.step + int64(left), r, r.epoch})
+			c.agenda.Push(c.step+int64(left), r.epoch, r)
 			continue
 		}
 		if r.joined < c.step-1 {

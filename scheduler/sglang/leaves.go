@@ -1,72 +1,48 @@
 package sglang
 
-// leaves is the set of evictable nodes of a tree, a heap by stamp. A node knows
-// its place in it. No two nodes of the set have the same stamp.
-type leaves struct {
-	heap []int32
-}
+import "github.com/replay-llm/replay/internal/heap"
 
-const notLeaf = -1 // the place of a node outside the set
+// leaves has the evictable nodes of a tree, the Tie of an entry, by a stamp, its
+// Key. No two evictable nodes have the same stamp.
+//
+// A node has one entry at most, which stays when the node is walked over or
+// locked or has a child: stamps only grow, so entries come up in time to be put
+// right.
+type leaves = heap.Heap[int64, int32, struct{}]
 
+// addLeaf makes n evictable.
 func (t *tree) addLeaf(n int32) {
-	t.leaves.heap = append(t.leaves.heap, n)
-	t.at(n).place = int32(len(t.leaves.heap) - 1)
-	t.leafUp(len(t.leaves.heap) - 1)
-	t.leafPages += t.at(n).evictPages()
+	x := t.at(n)
+	x.leaf = true
+	t.leafPages += x.evictPages()
+	if !x.listed {
+		x.listed = true
+		t.leaves.Push(x.stamp, n, struct{}{})
+	}
 }
 
+// removeLeaf makes n not evictable.
 func (t *tree) removeLeaf(n int32) {
-	h := t.leaves.heap
-	i, last := int(t.at(n).place), len(h)-1
-	t.leafPages -= t.at(n).evictPages()
-	t.at(n).place = notLeaf
-	moved := h[last]
-	t.leaves.heap = h[:last]
-	if i == last {
-		return
-	}
-	h[i] = moved
-	t.at(moved).place = int32(i)
-	t.leafUp(i)
-	t.leafDown(int(t.at(moved).place))
+	x := t.at(n)
+	x.leaf = false
+	t.leafPages -= x.evictPages()
 }
 
-func (t *tree) leafUp(i int) {
-	h := t.leaves.heap
-	n := h[i]
-	stamp := t.at(n).stamp
-	for i > 0 {
-		up := (i - 1) / 2
-		if t.at(h[up]).stamp <= stamp {
-			break
+// oldestLeaf returns the evictable node with the lowest stamp, whose entry is
+// then the first of t.leaves; root when nothing is evictable.
+func (t *tree) oldestLeaf() int32 {
+	for len(t.leaves) > 0 {
+		n := t.leaves[0].Tie
+		x := t.at(n)
+		switch {
+		case !x.leaf:
+			x.listed = false
+			t.leaves.Pop()
+		case x.stamp != t.leaves[0].Key:
+			t.leaves.SetFirst(x.stamp, n)
+		default:
+			return n
 		}
-		h[i] = h[up]
-		t.at(h[i]).place = int32(i)
-		i = up
 	}
-	h[i] = n
-	t.at(n).place = int32(i)
-}
-
-func (t *tree) leafDown(i int) {
-	h := t.leaves.heap
-	n := h[i]
-	stamp := t.at(n).stamp
-	for {
-		down := 2*i + 1
-		if down >= len(h) {
-			break
-		}
-		if down+1 < len(h) && t.at(h[down+1]).stamp < t.at(h[down]).stamp {
-			down++
-		}
-		if t.at(h[down]).stamp >= stamp {
-			break
-		}
-		h[i] = h[down]
-		t.at(h[i]).place = int32(i)
-		i = down
-	}
-	h[i] = n
-	t.at(n).place = int32(i)
+	return root
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/probe"
 )
 
 // tree is the radix tree of cached pages.
@@ -15,10 +16,10 @@ type tree struct {
 	perNode  int32 // pages of a prompt node
 	interior bool  // every unlocked page is evictable (Rules.Evictable)
 
-	sheets   []*[sheetNodes]node // nodes stay where they are
-	len      int                 // nodes, those not in use among them
-	free     []int32             // nodes not in use
-	children children
+	sheets   []*[sheetNodes]node        // nodes stay where they are
+	len      int                        // nodes, those not in use among them
+	free     []int32                    // nodes not in use
+	children probe.Table[uint64, int32] // by childKey
 	leaves   leaves
 
 	pages         int   // in the tree
@@ -37,8 +38,9 @@ type node struct {
 	parent   int32
 	children int32
 	locks    int32
-	place    int32 // in the heap of leaves, or notLeaf
 	stamp    int64 // the tick of the last walk over it
+	leaf     bool  // evictable: without locks and children
+	listed   bool  // it has an entry in the heap of leaves
 	// grain says that each page is a node of its own to whoever splits or evicts:
 	// what a request has cached token by token.
 	grain bool
@@ -54,8 +56,8 @@ type watcher interface {
 const root = int32(0)
 
 func newTree(perNode int, interior bool) *tree {
-	t := &tree{perNode: int32(perNode), interior: interior, children: newChildren()}
-	t.at(t.fresh()).place = notLeaf // the root
+	t := &tree{perNode: int32(perNode), interior: interior, children: probe.New[uint64, int32](^uint64(0))}
+	t.fresh() // the root
 	return t
 }
 
@@ -83,6 +85,21 @@ func (t *tree) evictable() int {
 	return t.leafPages
 }
 
+// childKey is the key of the child of a node that begins with a page: a node is
+// numbered in 31 bits, a page in 33.
+func childKey(parent int32, page pageKey) uint64 { return uint64(parent)<<33 | uint64(page) }
+
+// child returns the child of a node that begins with a page; root, which is
+// nobody's child, when there is none.
+func (t *tree) child(parent int32, page pageKey) int32 {
+	return *t.children.Get(childKey(parent, page))
+}
+
+func (t *tree) setChild(parent int32, page pageKey, child int32) {
+	c, _ := t.children.Put(childKey(parent, page))
+	*c = child
+}
+
 func (t *tree) tick() int64 {
 	t.clock++
 	return t.clock
@@ -99,8 +116,8 @@ func (t *tree) match(s *sequence, pages int32) (int32, int32) {
 func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 	at, m := root, int32(0)
 	for m < pages {
-		child := t.children.get(at, s.key(m, t.perNode))
-		if child == 0 {
+		child := t.child(at, s.key(m, t.perNode))
+		if child == root {
 			break
 		}
 		n := t.at(child)
@@ -118,8 +135,8 @@ func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 func (t *tree) lookup(s *sequence, pages int32) int32 {
 	at, m := root, int32(0)
 	for m < pages {
-		child := t.children.get(at, s.key(m, t.perNode))
-		if child == 0 {
+		child := t.child(at, s.key(m, t.perNode))
+		if child == root {
 			break
 		}
 		n := t.at(child)
@@ -143,7 +160,6 @@ func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 	if m < pages {
 		at = t.create(at, s, m, pages)
 		t.at(at).stamp = t.tick()
-		t.at(at).place = notLeaf
 		t.addLeaf(at)
 		if t.watch != nil {
 			t.watch.stored(t, at)
@@ -168,13 +184,13 @@ func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
 // create adds an unlocked node that is not in the set of leaves yet.
 func (t *tree) create(parent int32, s *sequence, from, to int32) int32 {
 	n := t.fresh()
-	*t.at(n) = node{seq: *s, from: from, to: to, parent: parent, place: notLeaf}
+	*t.at(n) = node{seq: *s, from: from, to: to, parent: parent}
 	up := t.at(parent)
-	if up.place != notLeaf {
+	if up.leaf {
 		t.removeLeaf(parent)
 	}
 	up.children++
-	t.children.put(parent, s.key(from, t.perNode), n)
+	t.setChild(parent, s.key(from, t.perNode), n)
 	t.pages += int(to - from)
 	t.unlockedPages += int(to - from)
 	t.content++
@@ -202,14 +218,14 @@ func (t *tree) split(low, at int32, now int64) int32 {
 	key := n.seq.key(n.from, t.perNode)
 	*t.at(up) = node{
 		seq: n.seq, from: n.from, to: at, parent: n.parent, children: 1,
-		locks: n.locks, place: notLeaf, stamp: n.stamp, grain: n.grain,
+		locks: n.locks, stamp: n.stamp, grain: n.grain,
 	}
-	if n.place != notLeaf && !n.grain {
+	if n.leaf && !n.grain {
 		t.leafPages -= int(at - n.from)
 	}
-	t.children.put(n.parent, key, up)
+	t.setChild(n.parent, key, up)
 	n.from, n.parent = at, up
-	t.children.put(up, n.seq.key(at, t.perNode), low)
+	t.setChild(up, n.seq.key(at, t.perNode), low)
 	switch {
 	case n.grain:
 		t.at(up).stamp = now // its pages were passed whole
@@ -225,13 +241,8 @@ func (t *tree) split(low, at int32, now int64) int32 {
 
 // stamp marks n as walked over at now, unless it has been later.
 func (t *tree) stamp(n int32, now int64) {
-	if t.at(n).stamp >= now {
-		return
-	}
-	t.at(n).stamp = now
-	if i := t.at(n).place; i != notLeaf {
-		t.leafDown(int(i))
-	}
+	x := t.at(n)
+	x.stamp = max(x.stamp, now)
 }
 
 // stampPath marks n and all before it.
@@ -248,7 +259,7 @@ func (t *tree) lock(n int32) {
 		x := t.at(n)
 		if x.locks++; x.locks == 1 {
 			t.unlockedPages -= x.size()
-			if x.place != notLeaf {
+			if x.leaf {
 				t.removeLeaf(n)
 			}
 		}
@@ -276,10 +287,13 @@ func (t *tree) unlock(n int32) {
 // returns how many it freed; fewer than want only when there are no more.
 func (t *tree) evict(want int) int {
 	freed := 0
-	for freed < want && len(t.leaves.heap) > 0 {
+	for freed < want {
+		n := t.oldestLeaf()
+		if n == root {
+			break
+		}
 		t.changes++
 		t.content++
-		n := t.leaves.heap[0]
 		x := t.at(n)
 		cut := x.size()
 		if x.grain {
@@ -291,7 +305,8 @@ func (t *tree) evict(want int) int {
 	return freed
 }
 
-// prune removes the last cut pages of leaf n; all of it where it is no grain.
+// prune removes the last cut pages of n, the oldest leaf; all of it where it is
+// no grain.
 func (t *tree) prune(n int32, cut int) {
 	x := t.at(n)
 	if t.watch != nil {
@@ -304,7 +319,8 @@ func (t *tree) prune(n int32, cut int) {
 		return
 	}
 	t.removeLeaf(n)
-	t.children.remove(x.parent, x.seq.key(x.from, t.perNode))
+	t.leaves.Pop()
+	t.children.Delete(childKey(x.parent, x.seq.key(x.from, t.perNode)))
 	parent := x.parent
 	x.seq = sequence{}
 	t.free = append(t.free, n)

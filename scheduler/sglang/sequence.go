@@ -27,12 +27,13 @@ func newSequence(r *sim.Request) sequence {
 }
 
 // pageKey names a page together with those before it, among pages of the same
-// place.
+// place: a kind of page, two bits, and the 31 bits of a number that is not
+// negative.
 type pageKey uint64
 
 const (
-	uniqueKey    pageKey = 1 << 32 // a page of a unique prompt
-	generatedKey pageKey = 2 << 32 // a page that holds a generated token
+	uniqueKey    pageKey = 1 << 31 // a page of a unique prompt
+	generatedKey pageKey = 2 << 31 // a page that holds a generated token
 )
 
 // key is the key of page i; perNode is the number of pages of a prompt node.
