@@ -181,7 +181,7 @@ func (f *frontendFlags) run(ctx context.Context, s streams, config drt.Config, o
 	metrics := telemetry.NewMetrics()
 	requests := metrics.Requests()
 	o.Warn = func(text string) { log.Warn(text) }
-	o.Metrics = func(n drt.Name) drt.ClientMetrics {
+	o.Metrics = func(n drt.Name) *telemetry.Client {
 		return metrics.Client(telemetry.Name{Namespace: n.Namespace, Component: n.Component, Endpoint: n.Endpoint})
 	}
 	catalog, err := routes.Follow(ctx, rt, o, func(model string) { requests.Known(model, "completions", "chat_completions") })

@@ -88,7 +88,7 @@ func files(t *testing.T) []string {
 func layers() [][]string {
 	return [][]string{
 		{"internal/invariant", "internal/decimal", "internal/script", "sim/blockhash", "live/cancel"},
-		{"live/fault"},
+		{"live/fault", "live/telemetry"},
 		{"sim/prompt"},
 		{"sim"},
 		{"scheduler/timing"},
@@ -96,7 +96,7 @@ func layers() [][]string {
 		{"scheduler/vllm", "scheduler/sglang", "scheduler/schedulertest"},
 		{"router", "loadgen", "replay/collector", "replay/engineargs"},
 		{"internal/golden", "replay/engines"},
-		{"live/kvevents", "live/drt", "live/rendezvous", "live/telemetry"},
+		{"live/kvevents", "live/drt", "live/rendezvous"},
 		{"live/engine"},
 		{"live/kvroute", "live/conformance"},
 		{"live/route"},

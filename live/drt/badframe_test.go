@@ -45,8 +45,8 @@ func promise(header, body uint64) []byte {
 func TestBadRequests(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
-	m := new(counts)
-	serve(t, rt, "generate", counter, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	serve(t, rt, "generate", counter, drt.ServeOptions{Metrics: m.Endpoint})
 	c := client(t, join(t, config), "generate", 1)
 	rc := cancel.New("")
 	next := open(t, c, rc)
@@ -92,7 +92,7 @@ func TestBadRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	finish(t, rc, next)
-	if n := m.cancelled.Load(); n != 1 {
+	if n := m.cancelled(); n != 1 {
 		t.Errorf("%d cancellations counted, want that of the good request", n)
 	}
 }
@@ -152,8 +152,8 @@ func (c caller) rest() (all []string) {
 func TestWhatCallersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
-	m := new(counts)
-	serving := serve(t, rt, "generate", counter, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	serving := serve(t, rt, "generate", counter, drt.ServeOptions{Metrics: m.Endpoint})
 	conn := plain(t, s)
 	subject := fmt.Sprintf("test_backend.generate-%x", rt.ID())
 	signal := func(w wire.Signal) []byte { return wire.NewSignal(w).Append(nil) }
@@ -177,7 +177,7 @@ func TestWhatCallersSay(t *testing.T) {
 		{"length", promise(1<<62, 1<<62), false, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := m.cancelled.Load()
+			before := m.cancelled()
 			c := ask(t, conn, subject, `{"block":true}`)
 			if _, err := c.conn.Write(test.say); err != nil {
 				t.Fatal(err)
@@ -194,13 +194,13 @@ func TestWhatCallersSay(t *testing.T) {
 			if err := serving.Wait(limited(t)); err != nil {
 				t.Fatal(err)
 			}
-			if n := m.cancelled.Load() - before; n != 1 {
+			if n := m.cancelled() - before; n != 1 {
 				t.Errorf("%d cancellations counted, want 1", n)
 			}
 		})
 	}
 	t.Run("nothing", func(t *testing.T) {
-		before := m.cancelled.Load()
+		before := m.cancelled()
 		c := ask(t, conn, subject, `{"n":1}`)
 		if got := strings.Join(c.rest3(t), "\n"); got != `{"data":{"data":0},"complete_final":false}`+"\n"+`{"data":{"data":"done"},"complete_final":false}`+"\n"+`{"complete_final":true}` {
 			t.Errorf("got %s", got)
@@ -210,7 +210,7 @@ func TestWhatCallersSay(t *testing.T) {
 		if err := serving.Wait(limited(t)); err != nil {
 			t.Fatal(err)
 		}
-		if n := m.cancelled.Load() - before; n != 0 {
+		if n := m.cancelled() - before; n != 0 {
 			t.Errorf("%d cancellations counted, want none", n)
 		}
 	})

@@ -13,11 +13,12 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
 )
 
 // ClientOptions are what else a client may be made with.
 type ClientOptions struct {
-	Metrics ClientMetrics // nil: none
+	Metrics *telemetry.Client // of calls; nil: none
 	// Migrations is how often a request may go on at another instance after its
 	// own failed; 0: never. Requests must be those of engines (online.md 2.2).
 	Migrations int
@@ -28,7 +29,7 @@ type Client struct {
 	rt         *Runtime
 	name       Name
 	in         *instances
-	metrics    ClientMetrics
+	metrics    *telemetry.Client
 	migrations int
 	turn       atomic.Uint64
 
@@ -53,7 +54,7 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 		inhibited: make(map[uint64]bool),
 	}
 	if c.metrics == nil {
-		c.metrics = noClientMetrics{}
+		c.metrics = telemetry.NewMetrics().Client(telemetry.Name{})
 	}
 	return c, nil
 }

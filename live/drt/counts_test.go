@@ -1,37 +1,29 @@
 package drt_test
 
 import (
-	"sync"
-	"sync/atomic"
-	"time"
+	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// counts are metrics of an endpoint as numbers.
+// counts are the metrics of an endpoint, as a test looks at them.
 type counts struct {
-	received, started, finished, cancelled, sent atomic.Int64
-
-	mu     sync.Mutex
-	failed map[string]int
+	*telemetry.Endpoint
+	metrics *telemetry.Metrics
 }
 
-func (c *counts) Received(int, time.Duration) { c.received.Add(1) }
-func (c *counts) Started()                    { c.started.Add(1) }
-func (c *counts) Finished(time.Duration)      { c.finished.Add(1) }
-func (c *counts) First(time.Duration)         {}
-func (c *counts) Sent(bytes int)              { c.sent.Add(int64(bytes)) }
-func (c *counts) Cancelled()                  { c.cancelled.Add(1) }
-
-func (c *counts) Failed(kind string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed == nil {
-		c.failed = make(map[string]int)
-	}
-	c.failed[kind]++
+func newCounts() *counts {
+	m := telemetry.NewMetrics()
+	return &counts{m.Endpoint(telemetry.Name{}), m}
 }
+
+// count returns the value of a metric of the endpoint.
+func (c *counts) count(name string) int {
+	return int(c.metrics.Value("dynamo_component_"+name, nil))
+}
+
+func (c *counts) received() int  { return c.count("requests_total") }
+func (c *counts) cancelled() int { return c.count("cancellation_total") }
+func (c *counts) sent() int      { return c.count("response_bytes_total") }
 
 func (c *counts) failures(kind string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failed[kind]
+	return int(c.metrics.Value("dynamo_component_errors_total", map[string]string{"error_type": kind}))
 }

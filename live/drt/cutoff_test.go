@@ -157,8 +157,8 @@ func callForEver(text string) error {
 // A caller that is killed with twenty streams is as many cancellations (CA-6).
 func TestFaultCallerKilled(t *testing.T) {
 	_, config, _ := cluster(t, 0)
-	m := new(counts)
-	serving := serve(t, join(t, config), "generate", ticking, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	serving := serve(t, join(t, config), "generate", ticking, drt.ServeOptions{Metrics: m.Endpoint})
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestFaultCallerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, "caller killed: the worker is idle", began, time.Second)
-	if n := m.cancelled.Load(); n != 20 {
+	if n := m.cancelled(); n != 20 {
 		t.Errorf("%d cancellations counted, want 20", n)
 	}
 }

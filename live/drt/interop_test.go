@@ -223,8 +223,8 @@ func peerCaller(t *testing.T, plane drt.RequestPlane) {
 	_, config := servers(t, stack.Options{})
 	config.Plane = plane
 	rt := join(t, config)
-	m := new(counts)
-	serving := serve(t, rt, "generate", ticking, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	serving := serve(t, rt, "generate", ticking, drt.ServeOptions{Metrics: m.Endpoint})
 	p := startPeer(t, config, "caller.py", "test.backend.generate", string(plane))
 	if line := p.line(); line != fmt.Sprintf(`{"instances": [%d]}`, rt.ID()) {
 		t.Errorf("the peer sees %s, want instance %d", line, rt.ID())
@@ -235,7 +235,7 @@ func peerCaller(t *testing.T, plane drt.RequestPlane) {
 	if a := p.ask(`{"request":{"n":1,"fail":true}}`); !strings.Contains(fmt.Sprintf("%s %s", a.Error, a.Items), "on request") {
 		t.Errorf("a handler that fails: %s %s, want its error", a.Error, a.Items)
 	}
-	if n := m.cancelled.Load(); n != 0 {
+	if n := m.cancelled(); n != 0 {
 		t.Errorf("%d cancellations counted, want none", n)
 	}
 	if a := p.ask(`{"request":{"n":5000,"slow":true},"stop_after":3}`); len(a.Items) > 1000 {
@@ -244,7 +244,7 @@ func peerCaller(t *testing.T, plane drt.RequestPlane) {
 	if err := serving.Wait(limited(t)); err != nil {
 		t.Error(err)
 	}
-	if n := m.cancelled.Load(); n != 1 {
+	if n := m.cancelled(); n != 1 {
 		t.Errorf("%d cancellations counted, want 1", n)
 	}
 }

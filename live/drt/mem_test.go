@@ -201,8 +201,8 @@ func numbers(n int) string {
 func TestStopAndKill(t *testing.T) {
 	hub := drt.NewHub()
 	worker, caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
-	m := new(counts)
-	s := serve(t, worker, "generate", counter, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	s := serve(t, worker, "generate", counter, drt.ServeOptions{Metrics: m.Endpoint})
 	c := client(t, caller, "generate", 1)
 	for _, test := range []struct {
 		name string
@@ -214,7 +214,7 @@ func TestStopAndKill(t *testing.T) {
 		{"close", func(_ cancel.Context, s *drt.Stream) { s.Close() }, ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := m.cancelled.Load()
+			before := m.cancelled()
 			rc := cancel.New("")
 			stream, err := c.Generate(limited(t), rc, &drt.Request{Payload: json.RawMessage(`{"n":3,"block":true}`)}, drt.RoundRobin())
 			if err != nil {
@@ -237,7 +237,7 @@ func TestStopAndKill(t *testing.T) {
 			if err := s.Wait(limited(t)); err != nil {
 				t.Error(err)
 			}
-			if n := m.cancelled.Load() - before; n != 1 {
+			if n := m.cancelled() - before; n != 1 {
 				t.Errorf("%d cancellations counted, want 1", n)
 			}
 		})

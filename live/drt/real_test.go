@@ -238,8 +238,8 @@ func TestLayouts(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	_, config := servers(t, stack.Options{MaxPayload: 1 << 20})
 	rt := join(t, config)
-	m := new(counts)
-	serve(t, rt, "generate", counter, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	serve(t, rt, "generate", counter, drt.ServeOptions{Metrics: m.Endpoint})
 	c := client(t, join(t, config), "generate", 1)
 	_, err := call(t, c, `{"pad":"`+strings.Repeat("x", 2<<20)+`"}`, drt.RoundRobin())
 	if !isType(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "2097") || !strings.Contains(err.Error(), "1048576") {
@@ -248,7 +248,7 @@ func TestTooLarge(t *testing.T) {
 	if got, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
 		t.Errorf("%q, %v after it", got, err)
 	}
-	if n := m.received.Load(); n != 1 {
+	if n := m.received(); n != 1 {
 		t.Errorf("%d requests received, want the small one alone", n)
 	}
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/live/telemetry"
 )
 
 // ServeOptions are what else an endpoint may be served with.
 type ServeOptions struct {
-	Metrics EndpointMetrics // nil: none
-	Device  string          // what the worker computes on, told to discovery; "": not told
+	Metrics *telemetry.Endpoint // of its requests; nil: none
+	Device  string              // what the worker computes on, told to discovery; "": not told
 }
 
 // Serving is an endpoint that is served by this runtime. It is discoverable
@@ -22,7 +23,7 @@ type ServeOptions struct {
 type Serving struct {
 	endpoint *Endpoint
 	handler  Handler
-	metrics  EndpointMetrics
+	metrics  *telemetry.Endpoint
 	device   string
 
 	mu         sync.Mutex
@@ -42,7 +43,7 @@ func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 	}
 	close(s.idle)
 	if s.metrics == nil {
-		s.metrics = noMetrics{}
+		s.metrics = telemetry.NewMetrics().Endpoint(telemetry.Name{})
 	}
 	if err := s.subscribe(); err != nil {
 		return nil, err

@@ -31,8 +31,8 @@ func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[dr
 func TestSlowCaller(t *testing.T) {
 	hub := drt.NewHub()
 	worker := join(t, drt.Config{Discovery: drt.Mem, Hub: hub, SlowClient: 300 * time.Millisecond})
-	m := new(counts)
-	slow := serve(t, worker, "flood", flood, drt.ServeOptions{Metrics: m})
+	m := newCounts()
+	slow := serve(t, worker, "flood", flood, drt.ServeOptions{Metrics: m.Endpoint})
 	serve(t, worker, "generate", counter, drt.ServeOptions{})
 	caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
 	c, quick := client(t, caller, "flood", 1), client(t, caller, "generate", 1)
@@ -53,11 +53,11 @@ func TestSlowCaller(t *testing.T) {
 	if err := slow.Wait(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	if m.failures("publish_response") != 1 || m.cancelled.Load() != 1 {
-		t.Errorf("%d publish_response, %d cancelled, want 1 and 1", m.failures("publish_response"), m.cancelled.Load())
+	if m.failures("publish_response") != 1 || m.cancelled() != 1 {
+		t.Errorf("%d publish_response, %d cancelled, want 1 and 1", m.failures("publish_response"), m.cancelled())
 	}
 	// What was sent sits in buffers: ours, and the sockets'.
-	if sent := m.sent.Load(); sent > 64<<20 {
+	if sent := m.sent(); sent > 64<<20 {
 		t.Errorf("%d bytes were taken for a caller that reads nothing, want at most 64 MiB", sent)
 	}
 	if _, err := collect(s); err == nil {

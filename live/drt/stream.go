@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/telemetry"
 )
 
 // controlLimit is how long a signal to a worker may take to be written.
@@ -49,7 +50,7 @@ type Stream struct {
 	onFirst  func()        // may be nil
 	began    bool          // there was an item
 	sent     time.Time
-	metrics  ClientMetrics
+	metrics  *telemetry.Client
 }
 
 // open reads the worker's prologue and starts to pass signals on.

@@ -44,7 +44,7 @@ type Options struct {
 	Seed       uint64                           // of the router's draws
 	Stage      router.Stage                     // what the workers do for a request; default all of it
 	Migrations int                              // how often a request may go on elsewhere
-	Metrics    func(drt.Name) drt.ClientMetrics // of calls to an endpoint; nil: none
+	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans that nobody sees
 	Warn       func(string)                     // nil: nobody is warned
 

@@ -111,8 +111,7 @@ func transits() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
 
-// Endpoint counts what happens to the requests of one endpoint of a worker. It
-// is what package drt calls EndpointMetrics.
+// Endpoint counts what happens to the requests of one endpoint of a worker.
 type Endpoint struct {
 	requests, requestBytes, responseBytes, cancellations prometheus.Counter
 	inflight                                             prometheus.Gauge
@@ -169,10 +168,11 @@ func (e *Endpoint) First(took time.Duration) { e.first.Observe(took.Seconds()) }
 // Sent counts bytes of items.
 func (e *Endpoint) Sent(bytes int) { e.responseBytes.Add(float64(bytes)) }
 
-// Failed counts an error of one of the known kinds.
+// Failed counts an error: deserialization, invalid_message, response_stream,
+// generate, publish_response or publish_final.
 func (e *Endpoint) Failed(kind string) { e.errors.WithLabelValues(kind).Inc() }
 
-// Cancelled counts a request that received a signal to end.
+// Cancelled counts a request that received a signal to end, once for each.
 func (e *Endpoint) Cancelled() { e.cancellations.Inc() }
 
 // Worker are the metrics of a worker's life and of the ranks of its engine.
@@ -219,7 +219,7 @@ func (w *Worker) Rank(rank, active, total int, hitRate float64) {
 	}
 }
 
-// Client counts calls to an endpoint. It is what package drt calls ClientMetrics.
+// Client counts calls to an endpoint.
 type Client struct {
 	queue, send, first prometheus.Histogram
 	inflight           prometheus.Gauge
