@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/live/drt/stack"
 	"github.com/replay-llm/replay/live/queue"
-	"github.com/replay-llm/replay/live/queue/broker"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -128,7 +128,7 @@ work --nats URL. With --data, an interrupted run goes on where it was.`,
 				return usagef("--nats: only without --data and --listen, which are about a server in this process")
 			}
 			if server.url == "" {
-				b, err := startBroker(data, listen)
+				b, err := startBroker(cmd.Context(), data, listen)
 				if err != nil {
 					return err
 				}
@@ -155,8 +155,8 @@ work --nats URL. With --data, an interrupted run goes on where it was.`,
 	return cmd
 }
 
-func startBroker(data, listen string) (*broker.Broker, error) {
-	o := broker.Options{Dir: data}
+func startBroker(ctx context.Context, data, listen string) (*stack.NATS, error) {
+	o := stack.NATSOptions{Dir: data}
 	if listen != "" {
 		host, port, err := net.SplitHostPort(listen)
 		if err == nil {
@@ -167,7 +167,7 @@ func startBroker(data, listen string) (*broker.Broker, error) {
 			return nil, usagef("--listen=%s: want HOST:PORT", listen)
 		}
 	}
-	return broker.Start(o)
+	return stack.StartNATS(ctx, o)
 }
 
 // queuedSweep is a sweep that is submitted, worked on and collected at once.

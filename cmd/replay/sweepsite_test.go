@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/live/queue/broker"
+	"github.com/replay-llm/replay/live/drt/stack"
 )
 
 // The processes of these tests are real, and so are the server and the signals
@@ -90,7 +90,7 @@ func (w *watchedInput) Read(p []byte) (int, error) {
 type site struct {
 	t      *testing.T
 	dir    string // of the server
-	broker *broker.Broker
+	broker *stack.NATS
 	url    string
 	env    []string
 	log    string // of the cells begun
@@ -110,7 +110,7 @@ func newSite(t *testing.T) *site {
 func (s *site) start(port int) {
 	s.t.Helper()
 	var err error
-	if s.broker, err = broker.Start(broker.Options{Dir: s.dir, Port: port}); err != nil {
+	if s.broker, err = stack.StartNATS(s.t.Context(), stack.NATSOptions{Dir: s.dir, Port: port}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.url = s.broker.URL()

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/live/queue/broker"
+	"github.com/replay-llm/replay/live/drt/stack"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -119,7 +119,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	b, err := broker.Start(broker.Options{Dir: t.TempDir()})
+	b, err := stack.StartNATS(t.Context(), stack.NATSOptions{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,10 @@ package stack
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -15,10 +17,28 @@ import (
 const startLimit = time.Minute
 
 // NATS is a running NATS server with JetStream.
-type NATS struct{ server *server.Server }
+type NATS struct {
+	server *server.Server
+	remove string // the directory to be removed, or ""
+}
 
 // StartNATS starts a server and waits until it is ready.
 func StartNATS(ctx context.Context, o NATSOptions) (*NATS, error) {
+	n := new(NATS)
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "replay-nats-")
+		if err != nil {
+			return nil, err
+		}
+		o.Dir, n.remove = dir, dir
+	}
+	if err := n.start(ctx, o); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(n.remove))
+	}
+	return n, nil
+}
+
+func (n *NATS) start(ctx context.Context, o NATSOptions) error {
 	if o.Host == "" {
 		o.Host = "127.0.0.1"
 	}
@@ -36,26 +56,26 @@ func StartNATS(ctx context.Context, o NATSOptions) (*NATS, error) {
 	if o.Cert != "" {
 		secure, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: o.Cert, KeyFile: o.Key, CaFile: o.CA, Verify: o.CA != ""})
 		if err != nil {
-			return nil, fmt.Errorf("nats server: %w", err)
+			return fmt.Errorf("nats server: %w", err)
 		}
 		secure.MinVersion = tls.VersionTLS12
 		options.TLSConfig, options.TLSTimeout = secure, 5
 	}
 	s, err := server.NewServer(options)
 	if err != nil {
-		return nil, fmt.Errorf("nats server: %w", err)
+		return fmt.Errorf("nats server: %w", err)
 	}
 	s.Start()
 	limit := startLimit
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline))
 	}
-	n := &NATS{s}
+	n.server = s
 	if !s.ReadyForConnections(limit) {
 		n.Stop()
-		return nil, fmt.Errorf("nats server on %s: not ready after %v; is port %d taken?", o.Host, limit.Round(time.Millisecond), max(o.Port, 0))
+		return fmt.Errorf("nats server on %s: not ready after %v; is port %d taken?", o.Host, limit.Round(time.Millisecond), max(o.Port, 0))
 	}
-	return n, nil
+	return nil
 }
 
 // URL is where clients reach the server.
@@ -70,8 +90,9 @@ func (n *NATS) Port() int {
 	return a.Port
 }
 
-// Stop ends the server and waits until it has.
+// Stop ends the server, waits until it has, and removes what is not to be kept.
 func (n *NATS) Stop() {
 	n.server.Shutdown()
 	n.server.WaitForShutdown()
+	_ = os.RemoveAll(n.remove) // what is left in a directory for temporary files hurts nobody
 }

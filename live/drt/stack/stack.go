@@ -146,15 +146,12 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 func (s *Stack) Stop() error {
 	s.KillNATS()
 	s.KillEtcd()
-	if s.remove == "" {
-		return nil
-	}
 	return os.RemoveAll(s.remove)
 }
 
 // NATSOptions say where a NATS server listens and what it keeps.
 type NATSOptions struct {
-	Dir        string // where streams are kept
+	Dir        string // where streams are kept; "": a directory that is removed at the end
 	Host       string // "": 127.0.0.1
 	Port       int    // 0: any that is free
 	MaxPayload int    // largest message, in bytes; 0: 16 MiB
