@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/tools/golden/reference"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -131,10 +131,10 @@ func TestReportIsThatOfAllTokenTimes(t *testing.T) {
 				t.Fatalf("nothing tested: %d finished, %d open, %d in runs, %d resumed", e.finished, len(e.open), e.runs, e.resumed)
 			}
 			got, want := e.c.Report(0), e.n.report()
-			for _, d := range golden.Compare(want, got) {
+			for _, d := range reference.Compare(want, got) {
 				t.Error(d)
 			}
-			if again := e.c.Report(0); len(golden.Compare(got, again)) > 0 {
+			if again := e.c.Report(0); len(reference.Compare(got, again)) > 0 {
 				t.Error("a second report differs from the first")
 			}
 			exactMeans(t, got, want)
@@ -207,7 +207,7 @@ func TestOneRequest(t *testing.T) {
 		TTFT: all(37.852452), TTST: all(5.746593000000004), TPOT: all(5.746593000000004), ITL: all(5.746593000000004),
 		E2E: all(60.83882400000002), UserThroughput: all(174.01615183118054),
 	}
-	for _, d := range golden.Compare(want, got) {
+	for _, d := range reference.Compare(want, got) {
 		t.Error(d)
 	}
 }
@@ -257,7 +257,7 @@ func TestInclusion(t *testing.T) {
 
 // Without requests, tokens or time every statistic is 0 and nothing divides by 0.
 func TestNothing(t *testing.T) {
-	if got := collector.New(5).Report(0); len(golden.Compare(&collector.Report{}, got)) > 0 {
+	if got := collector.New(5).Report(0); len(reference.Compare(&collector.Report{}, got)) > 0 {
 		t.Errorf("no requests: %+v", got)
 	}
 	c := collector.New(0)

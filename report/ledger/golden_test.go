@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/internal/golden"
-	"github.com/replay-llm/replay/internal/golden/command"
+	"github.com/replay-llm/replay/tools/golden/reference"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/ledger"
 )
@@ -22,7 +21,7 @@ func TestGoldenLedgersSum(t *testing.T) {
 			t.Logf("%s: skipped, there are no reference results", dir)
 			continue
 		}
-		cases, err := golden.Load(dir)
+		cases, err := reference.Load(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +37,9 @@ func TestGoldenLedgersSum(t *testing.T) {
 }
 
 // checkCase replays c, as the reference does or as we do, and returns the number of ledgers that were checked.
-func checkCase(t *testing.T, c *golden.Case, compat bool) (checked int) {
+func checkCase(t *testing.T, c *reference.Case, compat bool) (checked int) {
 	t.Helper()
-	spec, err := command.Spec(c)
+	spec, err := c.Spec()
 	if err != nil {
 		t.Errorf("%s: %v", c.Name, err)
 		return 0
@@ -48,7 +47,7 @@ func checkCase(t *testing.T, c *golden.Case, compat bool) (checked int) {
 	spec.Compat = compat
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if c.Outcome != golden.OK {
+	if c.Outcome != reference.OK {
 		return 0
 	}
 	book := ledger.NewBook(0, nil, engines(t, &spec)...)

@@ -14,9 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/internal/golden"
-	"github.com/replay-llm/replay/internal/golden/command"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // outcome is what a case comes to under one of the two sets of rules, in full.
@@ -27,7 +26,7 @@ type outcome struct {
 }
 
 // outcomes replays every case under both sets of rules.
-func outcomes(ctx context.Context, cases []golden.Case, yield func(outcome) error) error {
+func outcomes(ctx context.Context, cases []reference.Case, yield func(outcome) error) error {
 	for i := range cases {
 		for _, compat := range []bool{true, false} {
 			o := outcome{Case: cases[i].Name, Compat: compat}
@@ -43,8 +42,8 @@ func outcomes(ctx context.Context, cases []golden.Case, yield func(outcome) erro
 	return ctx.Err()
 }
 
-func replayText(ctx context.Context, c *golden.Case, compat bool) (string, error) {
-	spec, err := command.Spec(c)
+func replayText(ctx context.Context, c *reference.Case, compat bool) (string, error) {
+	spec, err := c.Spec()
 	if err != nil {
 		return "", err
 	}
@@ -57,7 +56,7 @@ func replayText(ctx context.Context, c *golden.Case, compat bool) (string, error
 }
 
 // writeOutcomes is what this program does as a guest of compareArch.
-func writeOutcomes(ctx context.Context, cases []golden.Case, out io.Writer) error {
+func writeOutcomes(ctx context.Context, cases []reference.Case, out io.Writer) error {
 	w := json.NewEncoder(out)
 	return outcomes(ctx, cases, func(o outcome) error { return w.Encode(o) })
 }
@@ -97,7 +96,7 @@ func newGuest(arch, dir string) (*guest, error) {
 }
 
 // compare replays the cases here and in the guest, and tells t of both.
-func (g *guest) compare(ctx context.Context, cases []golden.Case, args []string, t *tally) error {
+func (g *guest) compare(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
 	cmd := exec.CommandContext(ctx, g.emulator, append([]string{g.binary, "-outcomes"}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -108,7 +107,7 @@ func (g *guest) compare(ctx context.Context, cases []golden.Case, args []string,
 		return err
 	}
 	theirs := json.NewDecoder(bufio.NewReader(out))
-	byName := make(map[string]*golden.Case, len(cases))
+	byName := make(map[string]*reference.Case, len(cases))
 	for i := range cases {
 		byName[cases[i].Name] = &cases[i]
 	}

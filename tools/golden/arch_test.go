@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // A few cases come to the same on another architecture. The tool does them all.
@@ -58,7 +58,7 @@ func TestDifferences(t *testing.T) {
 
 // Outcomes are reports with their requests, or errors.
 func TestOutcomes(t *testing.T) {
-	cases, err := golden.Load(reference)
+	cases, err := reference.Load(kept)
 	if err != nil {
 		t.Fatal(err)
 	}

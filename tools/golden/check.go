@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/replay-llm/replay/internal/golden"
-	"github.com/replay-llm/replay/internal/golden/command"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // patience is how long a replay may take that the reference does not finish.
@@ -24,12 +23,12 @@ const patience = 10 * time.Second
 
 // checkInProcess replays c on one processor and on eight, and says where the
 // results are not the reference's or not the same.
-func checkInProcess(ctx context.Context, c *golden.Case) []string {
-	spec, err := command.Spec(c)
+func checkInProcess(ctx context.Context, c *reference.Case) []string {
+	spec, err := c.Spec()
 	if err != nil {
 		return []string{err.Error()}
 	}
-	if c.Outcome != golden.OK {
+	if c.Outcome != reference.OK {
 		return checkEnds(ctx, &spec)
 	}
 	var texts [2]string
@@ -80,15 +79,15 @@ func text(r *offline.Result) (string, error) {
 	return b.String(), nil
 }
 
-func compareReport(c *golden.Case, ours *collector.Report) []string {
+func compareReport(c *reference.Case, ours *collector.Report) []string {
 	theirs, err := c.Report()
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return lines(golden.Compare(theirs, ours))
+	return lines(reference.Compare(theirs, ours))
 }
 
-func compareRequests(c *golden.Case, r *offline.Result) []string {
+func compareRequests(c *reference.Case, r *offline.Result) []string {
 	theirs, kept, err := c.Requests()
 	if err != nil {
 		return []string{err.Error()}
@@ -96,10 +95,10 @@ func compareRequests(c *golden.Case, r *offline.Result) []string {
 	if !kept {
 		return nil
 	}
-	return lines(golden.CompareRequests(theirs, golden.Requests(r.Collector)))
+	return lines(reference.CompareRequests(theirs, reference.Requests(r.Collector)))
 }
 
-func lines(diffs []golden.Diff) []string {
+func lines(diffs []reference.Diff) []string {
 	var out []string
 	for _, d := range diffs {
 		out = append(out, d.String())
@@ -109,7 +108,7 @@ func lines(diffs []golden.Diff) []string {
 
 // checkBinary gives the reference's command line to the binary and compares
 // the report it writes.
-func checkBinary(ctx context.Context, binary, dir string, c *golden.Case) []string {
+func checkBinary(ctx context.Context, binary, dir string, c *reference.Case) []string {
 	trace, err := c.TracePath()
 	if err != nil {
 		return []string{err.Error()}
@@ -120,7 +119,7 @@ func checkBinary(ctx context.Context, binary, dir string, c *golden.Case) []stri
 	}
 	report := filepath.Join(dir, "report.json")
 	args = append(append(args, c.Args...), "--compat", "dynamo-1.2", "--report-json", report)
-	if c.Outcome != golden.OK {
+	if c.Outcome != reference.OK {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -129,7 +128,7 @@ func checkBinary(ctx context.Context, binary, dir string, c *golden.Case) []stri
 	switch {
 	case ctx.Err() != nil:
 		return []string{fmt.Sprintf("binary: no end in %v", patience)}
-	case c.Outcome != golden.OK:
+	case c.Outcome != reference.OK:
 		return nil
 	case err != nil:
 		return []string{fmt.Sprintf("binary: %v: %s", err, strings.TrimSpace(string(out)))}

@@ -22,7 +22,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -71,14 +71,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // load reads the cases whose names contain only.
-func load(dir, only string) ([]golden.Case, error) {
-	cases, err := golden.Load(dir)
-	return slices.DeleteFunc(cases, func(c golden.Case) bool { return !strings.Contains(c.Name, only) }), err
+func load(dir, only string) ([]reference.Case, error) {
+	cases, err := reference.Load(dir)
+	return slices.DeleteFunc(cases, func(c reference.Case) bool { return !strings.Contains(c.Name, only) }), err
 }
 
 // checkAll compares the cases with the reference, in process and through the
 // binary.
-func (t *tally) checkAll(ctx context.Context, binary string, cases []golden.Case) error {
+func (t *tally) checkAll(ctx context.Context, binary string, cases []reference.Case) error {
 	temporary, err := os.MkdirTemp("", "golden")
 	if err != nil {
 		return err
@@ -92,13 +92,13 @@ func (t *tally) checkAll(ctx context.Context, binary string, cases []golden.Case
 	}
 	for i := range cases {
 		c := &cases[i]
-		t.add(c, c.Outcome == golden.OK, append(checkInProcess(ctx, c), checkBinary(ctx, binary, temporary, c)...))
+		t.add(c, c.Outcome == reference.OK, append(checkInProcess(ctx, c), checkBinary(ctx, binary, temporary, c)...))
 	}
 	return nil
 }
 
 // elsewhere compares the cases with those on another architecture.
-func elsewhere(ctx context.Context, arch string, cases []golden.Case, args []string, t *tally) error {
+func elsewhere(ctx context.Context, arch string, cases []reference.Case, args []string, t *tally) error {
 	temporary, err := os.MkdirTemp("", "golden")
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ type family struct {
 
 // add counts a case, whether it was compared with anything, and what is wrong
 // with it.
-func (t *tally) add(c *golden.Case, compared bool, complaints []string) {
+func (t *tally) add(c *reference.Case, compared bool, complaints []string) {
 	name := c.Name
 	if at := strings.LastIndexByte(name, '-'); at > 0 {
 		name = name[:at]

@@ -4,15 +4,15 @@ import (
 	"context"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
-// reference is the directory of the reference's results.
-const reference = "../../testdata/reference"
+// kept is the directory of the reference's results.
+const kept = "../../testdata/reference"
 
 // Every report and every request is the reference's, number for number.
 func TestReference(t *testing.T) {
-	cases, err := golden.Load(reference)
+	cases, err := reference.Load(kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestReference(t *testing.T) {
 
 // A difference is seen: the results of one case are not those of another.
 func TestCheckSeesDifferences(t *testing.T) {
-	cases, err := golden.Load(reference)
+	cases, err := reference.Load(kept)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/replay-llm/replay/internal/golden"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // kind is what a comparison came to.
@@ -109,7 +109,7 @@ func (j *judge) compare(ctx context.Context, w *workload, args []string, base st
 		times = draws
 	}
 	seen := make(map[string]int)
-	var diffs []golden.Diff
+	var diffs []reference.Diff
 	for range times {
 		a, err := j.peer.run(ctx, append(args[:len(args):len(args)], "--report-json", base+".json"))
 		switch {
@@ -128,7 +128,7 @@ func (j *judge) compare(ctx context.Context, w *workload, args []string, base st
 		if err != nil {
 			return differing, err.Error()
 		}
-		if diffs = golden.Compare(theirs, mine); len(diffs) == 0 {
+		if diffs = reference.Compare(theirs, mine); len(diffs) == 0 {
 			return equal, fmt.Sprintf("%d requests, %.6g ms", mine.Requests, mine.DurationMS)
 		}
 		seen[fingerprint(theirs)]++
@@ -168,7 +168,7 @@ func once(seen map[string]int) int {
 }
 
 // describe lists the first differences.
-func describe(diffs []golden.Diff) string {
+func describe(diffs []reference.Diff) string {
 	const most = 4
 	s := fmt.Sprintf("%d fields", len(diffs))
 	for _, d := range diffs[:min(len(diffs), most)] {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // decideScaling runs w's schedule in both programs.
@@ -42,7 +42,7 @@ func (j *judge) compareScaling(ctx context.Context, p *schedule, w *workload, mi
 		times = draws
 	}
 	seen := make(map[string]int)
-	var diffs []golden.Diff
+	var diffs []reference.Diff
 	for range times {
 		a, err := j.peer.run(ctx, p)
 		switch {
@@ -89,9 +89,9 @@ func (j *judge) saveSchedule(w *workload) string {
 }
 
 // compareSteps lists where ours is not the reference's.
-func compareSteps(ref, ours *steps) []golden.Diff {
+func compareSteps(ref, ours *steps) []reference.Diff {
 	diffs := differences("", ref.seen, ours.seen)
-	return append(diffs, golden.Compare(ref.report, ours.report)...)
+	return append(diffs, reference.Compare(ref.report, ours.report)...)
 }
 
 // forgive gives ref what ours has where the reference's vLLM engine cannot be
@@ -130,11 +130,11 @@ func forgivePass(ref, ours map[string]any) {
 }
 
 // differences compares two JSON values. What only ours has differs as well.
-func differences(place string, ref, ours any) []golden.Diff {
+func differences(place string, ref, ours any) []reference.Diff {
 	switch r := ref.(type) {
 	case []any:
 		if o, ok := ours.([]any); ok && len(o) == len(r) {
-			var all []golden.Diff
+			var all []reference.Diff
 			for i := range r {
 				all = append(all, differences(fmt.Sprintf("%s[%d]", place, i), r[i], o[i])...)
 			}
@@ -149,12 +149,12 @@ func differences(place string, ref, ours any) []golden.Diff {
 			return nil
 		}
 	}
-	return []golden.Diff{{Place: place, Ref: fmt.Sprint(ref), Ours: fmt.Sprint(ours)}}
+	return []reference.Diff{{Place: place, Ref: fmt.Sprint(ref), Ours: fmt.Sprint(ours)}}
 }
 
-func memberDifferences(place string, ref, ours map[string]any) []golden.Diff {
+func memberDifferences(place string, ref, ours map[string]any) []reference.Diff {
 	keys := slices.Sorted(maps.Keys(ref))
-	var all []golden.Diff
+	var all []reference.Diff
 	for _, key := range keys {
 		all = append(all, differences(place+"."+key, ref[key], ours[key])...)
 	}

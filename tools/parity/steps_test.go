@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/golden"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // A schedule runs here, and the same schedule shows the same.
@@ -86,7 +86,7 @@ func TestForgive(t *testing.T) {
 		ref := decoded(t, encoded(t, ours)).([]any)
 		ref[0].(map[string]any)["decode_fpm_snapshots"].([]any)[0].(map[string]any)[c.key] = c.value
 		forgive(ref, ours)
-		var d []golden.Diff
+		var d []reference.Diff
 		if d = differences("", ref, ours); len(d) != c.want {
 			t.Errorf("%s is %v: %v, want %d differences", c.key, c.value, d, c.want)
 		}

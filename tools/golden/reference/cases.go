@@ -1,4 +1,4 @@
-package golden
+package reference
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package golden_test
+package reference_test
 
 import (
 	"compress/gzip"
@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/golden"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // results is where the reference's results lie.
-const results = "../../../shared/golden"
+const results = "../../../../shared/golden"
 
 func TestCompare(t *testing.T) {
 	ref := func() *collector.Report {
@@ -51,18 +51,18 @@ func TestCompare(t *testing.T) {
 	for _, test := range tests {
 		ours := ref()
 		test.edit(ours)
-		if got := lines(golden.Compare(ref(), ours)); !slices.Equal(got, test.want) {
+		if got := lines(reference.Compare(ref(), ours)); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 	more := ref()
 	more.Extra = []collector.Field{{Key: "flag", Value: "x"}}
-	if got := lines(golden.Compare(more, ref())); !slices.Equal(got, []string{"flag: reference x, ours missing"}) {
+	if got := lines(reference.Compare(more, ref())); !slices.Equal(got, []string{"flag: reference x, ours missing"}) {
 		t.Errorf("only theirs: got %q", got)
 	}
 }
 
-func lines(diffs []golden.Diff) []string {
+func lines(diffs []reference.Diff) []string {
 	var s []string
 	for _, d := range diffs {
 		s = append(s, d.String())
@@ -87,8 +87,8 @@ func TestCompareRequests(t *testing.T) {
 {"arrival_ms":1.0,"admit_ms":null,"reused_input_tokens":0,"input_length":8,"output_length":2,"n_tokens":0,"first_token_ms":null,"second_token_ms":null,"last_token_ms":null,"worker":null,"session":4,"turn":1,"arrival_order":1}
 `
 	ref := read(t, text)
-	ours := golden.Requests(c)
-	if got := lines(golden.CompareRequests(ref, ours[:2])); got != nil {
+	ours := reference.Requests(c)
+	if got := lines(reference.CompareRequests(ref, ours[:2])); got != nil {
 		t.Errorf("same requests: %q", got)
 	}
 	ref = read(t, strings.NewReplacer(`"worker":1`, `"worker":3`, `"second_token_ms":null`, `"second_token_ms":4.5`).Replace(text))
@@ -100,16 +100,16 @@ func TestCompareRequests(t *testing.T) {
 		"session 4 turn 1: reference missing, ours a request",
 		"session 4 turn 2: reference missing, ours a request",
 	}
-	if got := lines(golden.CompareRequests(ref, ours)); !slices.Equal(got, want) {
+	if got := lines(reference.CompareRequests(ref, ours)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	ours[2].Turn = 1
-	if got := lines(golden.CompareRequests(nil, ours[1:])); len(got) == 0 || !strings.Contains(got[0], "twice") {
+	if got := lines(reference.CompareRequests(nil, ours[1:])); len(got) == 0 || !strings.Contains(got[0], "twice") {
 		t.Errorf("a request twice: got %q", got)
 	}
 }
 
-func read(t *testing.T, text string) []golden.Request {
+func read(t *testing.T, text string) []reference.Request {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.requests.jsonl.gz")
 	f, err := os.Create(path)
@@ -123,7 +123,7 @@ func read(t *testing.T, text string) []golden.Request {
 	if err := errors.Join(z.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	requests, err := golden.ReadRequests(path)
+	requests, err := reference.ReadRequests(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestReadRequestsRefuses(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := golden.ReadRequests(path); err == nil || !strings.Contains(err.Error(), path+": request 1: ") {
+		if _, err := reference.ReadRequests(path); err == nil || !strings.Contains(err.Error(), path+": request 1: ") {
 			t.Errorf("%q: error %v, want one that names the file and request 1", text, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestReadRequestsRefuses(t *testing.T) {
 // From what the reference says of every request, each figure of its report that
 // is about requests alone follows, in every case.
 func TestReferenceAgreesWithItself(t *testing.T) {
-	cases, err := golden.Load(results)
+	cases, err := reference.Load(results)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("no reference results in %s", results)
 	}
@@ -155,7 +155,7 @@ func TestReferenceAgreesWithItself(t *testing.T) {
 	compared := 0
 	for i := range cases {
 		c := &cases[i]
-		if c.Outcome != golden.OK {
+		if c.Outcome != reference.OK {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestReferenceAgreesWithItself(t *testing.T) {
 			compared++
 			ours := replayed(requests)
 			ours.ITL, ours.UserThroughput = ref.ITL, ref.UserThroughput // need every token
-			for _, d := range golden.Compare(ref, ours) {
+			for _, d := range reference.Compare(ref, ours) {
 				t.Error(d)
 			}
 		})
@@ -187,8 +187,8 @@ func TestReferenceAgreesWithItself(t *testing.T) {
 }
 
 // replayed is the report of a collector that sees the requests pass by.
-func replayed(requests []golden.Request) *collector.Report {
-	slices.SortFunc(requests, func(a, b golden.Request) int { return a.ArrivalOrder - b.ArrivalOrder })
+func replayed(requests []reference.Request) *collector.Report {
+	slices.SortFunc(requests, func(a, b reference.Request) int { return a.ArrivalOrder - b.ArrivalOrder })
 	c := collector.New(len(requests))
 	for i, r := range requests {
 		id := sim.RequestID(i)
@@ -205,14 +205,14 @@ func replayed(requests []golden.Request) *collector.Report {
 
 func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := golden.Load(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := reference.Load(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one of a file that is not there", err)
 	}
 	for _, text := range []string{"{", `[{"trace":"x"}]`} {
 		if err := os.WriteFile(filepath.Join(dir, "cases.json"), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := golden.Load(dir); err == nil || !strings.Contains(err.Error(), "cases.json") {
+		if _, err := reference.Load(dir); err == nil || !strings.Contains(err.Error(), "cases.json") {
 			t.Errorf("%q: error %v, want one that names the file", text, err)
 		}
 	}
@@ -220,7 +220,7 @@ func TestLoadRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cases.json"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cases, err := golden.Load(dir)
+	cases, err := reference.Load(dir)
 	if err != nil || len(cases) != 1 || fmt.Sprint(cases[0].Args) != "[--a]" {
 		t.Fatalf("cases %+v, error %v", cases, err)
 	}

@@ -1,8 +1,9 @@
-// Package golden compares what a replay gave with what the reference gave, and
-// knows the files the reference's results are kept in.
+// Package reference reads the results of the reference that are kept as golden cases,
+// and compares what a replay gave with them.
 //
-// Read golden.go (reports), requests.go (single requests), cases.go (files).
-package golden
+// Read cases.go (files), command.go (command lines), compare.go (reports),
+// requests.go (single requests).
+package reference
 
 import (
 	"fmt"
@@ -37,21 +38,21 @@ func Compare(ref, ours *collector.Report) []Diff {
 	}
 	var diffs []Diff
 	for _, f := range ref.Fields() {
-		if wallClock(f.Key) {
+		if isWallClock(f.Key) {
 			continue
 		}
 		value, ok := have[f.Key]
 		switch {
 		case !ok:
 			diffs = append(diffs, Diff{f.Key, format(f.Value), "missing"})
-		case !same(f.Key, f.Value, value):
+		case !equal(f.Key, f.Value, value):
 			diffs = append(diffs, Diff{f.Key, format(f.Value), format(value)})
 		}
 	}
 	return diffs
 }
 
-func wallClock(key string) bool {
+func isWallClock(key string) bool {
 	switch key {
 	case "wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s":
 		return true
@@ -59,9 +60,9 @@ func wallClock(key string) bool {
 	return false
 }
 
-func same(key string, ref, ours any) bool {
-	a, aok := number(ref)
-	b, bok := number(ours)
+func equal(key string, ref, ours any) bool {
+	a, aok := toFloat(ref)
+	b, bok := toFloat(ours)
 	if !aok || !bok {
 		return ref == ours
 	}
@@ -71,7 +72,7 @@ func same(key string, ref, ours any) bool {
 	return a == b
 }
 
-func number(v any) (float64, bool) {
+func toFloat(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int:
 		return float64(v), true

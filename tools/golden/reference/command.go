@@ -1,22 +1,19 @@
-// Package command reads the command lines of golden cases, which are those of
-// the reference.
-package command
+package reference
 
 import (
 	"flag"
 	"fmt"
 	"io"
 
-	"github.com/replay-llm/replay/internal/golden"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 )
 
-// Spec is the replay that the reference's arguments of c ask for. An error names
-// the arguments.
-func Spec(c *golden.Case) (replay.Spec, error) {
+// Spec returns the replay that the reference's arguments of c ask for. An error
+// names the arguments.
+func (c *Case) Spec() (replay.Spec, error) {
 	s := replay.Spec{Speedup: 1, Topology: replay.Topology{Compat: true, Seed: 42}}
 	trace, err := c.TracePath()
 	if err != nil {

@@ -1,0 +1,213 @@
+package tidy
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers returns the rooms from the lowest layer up. A package imports rooms
+// below its own only; of the rooms that hold it, the deepest one counts.
+func layers() [][]string {
+	return [][]string{
+		{"internal/invariant", "internal/decimal", "internal/script", "sim/blockhash", "live/cancel"},
+		{"live/fault", "live/telemetry"},
+		{"sim/prompt"},
+		{"sim"},
+		{"scheduler/timing"},
+		{"scheduler"},
+		{"scheduler/schedulertest", "scheduler/sglang", "scheduler/vllm"},
+		{"router", "loadgen", "replay/collector", "replay/engineargs"},
+		{"replay/engines"},
+		{"live/kvevents", "live/drt", "live/rendezvous"},
+		{"live/engine"},
+		{"live/kvroute", "live/conformance"},
+		{"live/route"},
+		{"replay/offline", "replay/online"},
+		{"replay"},
+		{"live/cluster", "live/frontend", "live/mocker"},
+		{"plan", "calibrate", "report"},
+		{"live/queue"},
+		{"cmd", "tools", "docs"},
+	}
+}
+
+// bystanders returns, by room, the rooms it must not import although they stand
+// below it: those that look at files and at what the collector knows run no
+// simulation.
+func bystanders() map[string][]string {
+	simulations := []string{"replay", "replay/offline", "replay/online"}
+	return map[string][]string{"report": simulations, "calibrate": simulations}
+}
+
+// findRoom returns the layer and the name of the room that holds a package.
+func findRoom(dir string) (int, string) {
+	for d := dir; d != "."; d = path.Dir(d) {
+		for level, names := range layers() {
+			if slices.Contains(names, d) {
+				return level, d
+			}
+		}
+	}
+	return -1, ""
+}
+
+// Imports point down the list of layers and never up; rooms of one layer do not
+// know each other.
+func TestImportsPointDown(t *testing.T) {
+	rooms := make(map[string]bool)
+	homeless := make(map[string]bool)
+	for _, s := range parseAll(t) {
+		if s.dir() == "internal/tidy" {
+			continue
+		}
+		level, name := findRoom(s.dir())
+		rooms[name] = true
+		if level < 0 {
+			homeless[s.dir()] = true
+		}
+		if level < 0 || s.test {
+			continue
+		}
+		for _, target := range s.ours(t) {
+			below, other := findRoom(target)
+			if other != name && below >= level {
+				t.Errorf("%s imports %s, which is not below %s", s.path, target, name)
+			}
+			if slices.Contains(bystanders()[name], other) {
+				t.Errorf("%s imports %s, and %s runs no simulation", s.path, target, name)
+			}
+		}
+	}
+	for dir := range homeless {
+		t.Errorf("%s is in no layer", dir)
+	}
+	for _, names := range layers() {
+		for _, name := range names {
+			if !rooms[name] {
+				t.Errorf("the layers list %s, where no Go file is", name)
+			}
+		}
+	}
+}
+
+// Folders do not go in circles, whatever their depth: of the folders side by
+// side in one folder, and the package of that folder itself, none imports itself
+// by way of the others.
+func TestFoldersHaveNoCircles(t *testing.T) {
+	graphs := make(map[string]map[string]map[string]bool) // folder, entry, entries it imports
+	for _, s := range parseAll(t) {
+		if s.test {
+			continue
+		}
+		for _, target := range s.ours(t) {
+			parent, from, to := splitAt(s.dir(), target)
+			if from == to {
+				continue
+			}
+			if graphs[parent] == nil {
+				graphs[parent] = make(map[string]map[string]bool)
+			}
+			if graphs[parent][from] == nil {
+				graphs[parent][from] = make(map[string]bool)
+			}
+			graphs[parent][from][to] = true
+		}
+	}
+	for parent, graph := range graphs {
+		if circle := findCircle(graph); circle != nil {
+			t.Errorf("in %s: %s", parent, strings.Join(circle, " imports "))
+		}
+	}
+}
+
+// splitAt returns the deepest folder that holds both packages, and by which of
+// its entries each is reached; "." is the folder's own package.
+func splitAt(a, b string) (parent, from, to string) {
+	x, y := strings.Split(a, "/"), strings.Split(b, "/")
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	from, to = ".", "."
+	if n < len(x) {
+		from = x[n]
+	}
+	if n < len(y) {
+		to = y[n]
+	}
+	return path.Join(append([]string{"."}, x[:n]...)...), from, to
+}
+
+// findCircle returns the entries of a circle, the first one again at its end, or
+// nil.
+func findCircle(graph map[string]map[string]bool) []string {
+	done := make(map[string]bool)
+	var trail []string
+	var visit func(string) []string
+	visit = func(at string) []string {
+		if i := slices.Index(trail, at); i >= 0 {
+			return append(slices.Clone(trail[i:]), at)
+		}
+		if done[at] {
+			return nil
+		}
+		done[at] = true
+		trail = append(trail, at)
+		defer func() { trail = trail[:len(trail)-1] }()
+		for to := range graph[at] {
+			if circle := visit(to); circle != nil {
+				return circle
+			}
+		}
+		return nil
+	}
+	for from := range graph {
+		if circle := visit(from); circle != nil {
+			return circle
+		}
+	}
+	return nil
+}
+
+// The checks above find what they are for.
+func TestFindCircle(t *testing.T) {
+	set := func(names ...string) map[string]bool {
+		m := make(map[string]bool)
+		for _, n := range names {
+			m[n] = true
+		}
+		return m
+	}
+	if c := findCircle(map[string]map[string]bool{"a": set("b", "c"), "b": set("c"), "c": set("d")}); c != nil {
+		t.Errorf("%v is no circle", c)
+	}
+	c := findCircle(map[string]map[string]bool{"a": set("b"), "b": set("c"), "c": set("b")})
+	if len(c) != 3 || c[0] != c[2] {
+		t.Errorf("got %v, want b and c", c)
+	}
+	if p, from, to := splitAt("scheduler/vllm/reference", "scheduler/vllm"); p != "scheduler/vllm" || from != "reference" || to != "." {
+		t.Errorf("got %s, %s, %s", p, from, to)
+	}
+}
+
+// maxTop is the number of folders at the top of the tree.
+const maxTop = 14
+
+func TestTopLevelIsShort(t *testing.T) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var top []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && e.Name() != "bin" {
+			top = append(top, e.Name())
+		}
+	}
+	if len(top) > maxTop {
+		t.Errorf("%d folders at the top, want at most %d: %s", len(top), maxTop, strings.Join(top, " "))
+	}
+}

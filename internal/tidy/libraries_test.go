@@ -1,0 +1,93 @@
+package tidy
+
+import (
+	"strings"
+	"testing"
+)
+
+// door is where a library may be used.
+type door struct {
+	library string   // what its import path begins with
+	rooms   []string // folders that may import it
+	tests   bool     // in tests and in packages for tests only
+}
+
+// doors returns the door of every library; of several that fit, the longest
+// counts.
+func doors() []door {
+	return []door{
+		{library: "github.com/spf13/", rooms: []string{"cmd"}},
+		{library: "github.com/schollz/progressbar", rooms: []string{"cmd"}},
+		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd"}},
+		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
+		{library: "github.com/klauspost/compress", rooms: []string{"loadgen"}},
+		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate"}},
+		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report"}},
+		{library: "golang.org/x/term", rooms: []string{"cmd"}},
+		{library: "golang.org/x/text", rooms: []string{"loadgen"}},
+		{library: "golang.org/x/sync", rooms: []string{"report"}},
+		{library: "golang.org/x/sys", rooms: []string{"replay/online"}},
+		{library: "golang.org/x/net/netutil", rooms: []string{"live/frontend"}},
+		{library: "github.com/nats-io/", rooms: []string{"live/queue", "live/drt"}},
+		{library: "go.etcd.io/etcd/", rooms: []string{"live/drt"}},
+		{library: "go.uber.org/zap", rooms: []string{"live/drt"}}, // etcd wants one, silent
+		{library: "github.com/google/uuid", rooms: []string{"live/cancel"}},
+		{library: "github.com/vmihailenco/msgpack", rooms: []string{"live/kvevents"}},
+		{library: "go.opentelemetry.io/", rooms: []string{"live/telemetry"}},
+		{library: "go.opentelemetry.io/otel/sdk/trace", rooms: []string{"live/engine", "live/telemetry"}},
+		{library: "github.com/prometheus/", rooms: []string{"live/telemetry", "live/drt/stack"}}, // in the stack to keep etcd's metrics out
+		{library: "google.golang.org/grpc", rooms: []string{"live/drt", "live/telemetry"}},
+		{library: "go.uber.org/goleak", rooms: []string{"live", "replay"}, tests: true},
+		{library: "github.com/go-zeromq/zmq4", rooms: []string{"live/kvevents"}, tests: true}, // another implementation to test against
+		{library: "github.com/cockroachdb/datadriven", rooms: []string{"."}, tests: true},
+	}
+}
+
+// findDoor returns the place in all of the door of a library, or -1.
+func findDoor(all []door, library string) int {
+	best := -1
+	for i := range all {
+		if strings.HasPrefix(library, all[i].library) && (best < 0 || len(all[i].library) > len(all[best].library)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Every library has its door, every door its library.
+func TestLibrariesHaveDoors(t *testing.T) {
+	all := doors()
+	used := make(map[string]bool) // by library and room
+	for _, s := range parseAll(t) {
+		for _, target := range s.imports(t) {
+			first, _, _ := strings.Cut(target, "/")
+			if !strings.Contains(first, ".") || strings.HasPrefix(target, module) {
+				continue
+			}
+			i := findDoor(all, target)
+			if i < 0 {
+				t.Errorf("%s imports %s, which has no door", s.path, target)
+				continue
+			}
+			if all[i].tests && !s.test && !strings.HasSuffix(s.dir(), "test") {
+				t.Errorf("%s imports %s, which is for tests", s.path, target)
+			}
+			entered := false
+			for _, room := range all[i].rooms {
+				if room == "." || strings.HasPrefix(s.path, room+"/") {
+					entered, used[all[i].library+" "+room] = true, true
+				}
+			}
+			if !entered {
+				t.Errorf("%s imports %s, which has its door elsewhere", s.path, target)
+			}
+		}
+	}
+	for i := range all {
+		for _, room := range all[i].rooms {
+			if !used[all[i].library+" "+room] {
+				t.Errorf("the doors list %s in %s, where nothing imports it", all[i].library, room)
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package tidy
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	longFile     = 400 // lines; worth a word
+	maxFile      = 500
+	maxFunction  = 60
+	maxParameter = 5
+)
+
+func TestLengths(t *testing.T) {
+	for _, s := range parseAll(t) {
+		lines := s.set.File(s.file.FileStart).LineCount()
+		switch {
+		case lines > maxFile:
+			t.Errorf("%s has %d lines, want at most %d", s.path, lines, maxFile)
+		case lines > longFile:
+			t.Logf("%s has %d lines, better at most %d", s.path, lines, longFile)
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || s.test {
+				continue
+			}
+			from, to := s.set.Position(f.Pos()).Line, s.set.Position(f.End()).Line
+			if to-from+1 > maxFunction {
+				t.Errorf("%s:%d: %s has %d lines, want at most %d", s.path, from, f.Name.Name, to-from+1, maxFunction)
+			}
+			if n := f.Type.Params.NumFields(); n > maxParameter {
+				t.Errorf("%s:%d: %s has %d parameters, want at most %d", s.path, from, f.Name.Name, n, maxParameter)
+			}
+		}
+	}
+}
+
+// beforeMain lists the files that change what others do before main.
+func beforeMain() []string {
+	return []string{"live/drt/stack/etcd.go", "live/drt/stack/unregistered/unregistered.go"}
+}
+
+// Nothing happens before main, and no state outlives a run.
+func TestNoPackageState(t *testing.T) {
+	for _, s := range parseAll(t) {
+		if slices.Contains(beforeMain(), s.path) {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil && d.Name.Name == "init" {
+					t.Errorf("%s: init, want no code before main", s.set.Position(d.Pos()))
+				}
+			case *ast.GenDecl:
+				if d.Tok == token.VAR && !s.test && !isEmbedded(d) {
+					checkVariables(t, &s, d)
+				}
+			}
+		}
+	}
+}
+
+// isEmbedded reports whether a variable holds files, which Go has no constants for.
+func isEmbedded(d *ast.GenDecl) bool {
+	return d.Doc != nil && strings.HasPrefix(d.Doc.List[len(d.Doc.List)-1].Text, "//go:embed ")
+}
+
+// checkVariables lets constants of a kind pass that Go has no constants for:
+// errors to compare with and the blank.
+func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
+	t.Helper()
+	for _, spec := range d.Specs {
+		for _, name := range spec.(*ast.ValueSpec).Names {
+			if name.Name != "_" && !strings.HasPrefix(strings.ToLower(name.Name), "err") {
+				t.Errorf("%s: package-level variable %s", s.set.Position(name.Pos()), name.Name)
+			}
+		}
+	}
+}
+
+// Exported names say what they are; methods may leave that to the interface.
+func TestExportedNamesAreDocumented(t *testing.T) {
+	for _, s := range parseAll(t) {
+		if s.test || s.file.Name.Name == "main" {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && d.Recv == nil && d.Doc == nil {
+					t.Errorf("%s: %s has no comment", s.set.Position(d.Pos()), d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if typ, ok := spec.(*ast.TypeSpec); ok && typ.Name.IsExported() && d.Doc == nil && typ.Doc == nil {
+						t.Errorf("%s: %s has no comment", s.set.Position(typ.Pos()), typ.Name.Name)
+					}
+				}
+			}
+		}
+	}
+}
