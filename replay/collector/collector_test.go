@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/replay-llm/replay/tools/golden/reference"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
 // An engine of sorts: random requests, random batches, preemptions, runs of
