@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -164,28 +165,58 @@ func (t *times) delay(turn int32) sim.Time {
 // requests makes the requests of a feed, in order of arrival.
 //
 // It keeps none of them: a request lives as long as someone in the cluster
-// holds it.
+// holds it, or until it is reclaimed.
 type requests struct {
-	w       *Workload
-	prompts []prompt.Prompt
-	next    sim.RequestID
-	free    []sim.Request // memory for requests to come
+	w         *Workload
+	prompts   []prompt.Prompt
+	next      sim.RequestID
+	free      []sim.Request  // memory for requests to come
+	reclaimed []*sim.Request // more of it
 }
 
 // requestChunk bounds how many requests are allocated at once.
 const requestChunk = 4096
 
 func (q *requests) make(turn int32) *sim.Request {
+	r := q.alloc()
+	t := &q.w.Turns[turn]
+	*r = sim.Request{
+		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts[turn],
+		Session: t.Session, Turn: t.Index, Line: t.Line,
+	}
+	q.next++
+	return r
+}
+
+// alloc returns memory for one request.
+func (q *requests) alloc() *sim.Request {
+	if last := len(q.reclaimed) - 1; last >= 0 {
+		r := q.reclaimed[last]
+		q.reclaimed = q.reclaimed[:last]
+		return r
+	}
 	if len(q.free) == 0 {
 		q.free = make([]sim.Request, min(len(q.w.Turns)-int(q.next), requestChunk))
 	}
 	r := &q.free[0]
 	q.free = q.free[1:]
-	t := &q.w.Turns[turn]
-	*r = sim.Request{
-		ID: q.next, InputTokens: t.Input, OutputTokens: t.Output, Prompt: q.prompts[turn],
-		Session: t.Session, Turn: t.Index, Line: t.Line,
-	}
-	q.next++
 	return r
+}
+
+func (q *requests) reclaim(r *sim.Request) {
+	if invariant.Enabled {
+		*r = sim.Request{ID: -1, InputTokens: -1, OutputTokens: -1, Session: -1, Turn: -1, Line: -1}
+	}
+	q.reclaimed = append(q.reclaimed, r)
+}
+
+// Reclaim gives f the memory of a request of its own that has finished and that
+// nobody looks at any more; later requests are made of it.
+func Reclaim(f Feed, r *sim.Request) {
+	switch d := f.(type) {
+	case *sessionDriver:
+		d.requests.reclaim(r)
+	case *flatQueue:
+		d.requests.reclaim(r)
+	}
 }

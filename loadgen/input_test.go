@@ -135,10 +135,12 @@ func TestRoom(t *testing.T) {
 		want        int
 	}{
 		{0, 0, 0, 64}, {10, 1000, 100, 64}, {100, 0, 10_000, 200}, // not known, or too early to say
-		{64, 1_000_000, 640, 512},      // eight times as many, for now
-		{1000, 200_000, 100_000, 2040}, // as many again, and some
-		{1000, 100_500, 100_000, 1125}, // the last few
-		{1000, 100_000, 100_001, 2000}, // longer than it was said to be
+		{64, 1_000_000, 640, 512},        // eight times as many, for now
+		{512, 1_000_000, 10_000, 52_224}, // some hundreds may stand for many
+		{512, 90_000_000, 1000, 131_072}, // but not for any number
+		{1000, 200_000, 100_000, 2040},   // as many again, and some
+		{1000, 100_500, 100_000, 1125},   // the last few
+		{1000, 100_000, 100_001, 2000},   // longer than it was said to be
 	} {
 		l := lineReader{size: c.size, taken: c.taken}
 		if got := l.room(c.n); got != c.want {

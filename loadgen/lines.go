@@ -117,14 +117,20 @@ func (l *lineReader) readLong(start []byte) ([]byte, error) {
 }
 
 // room is the number of records to make room for when n do not suffice: as many
-// as there will be if they go on as they began, but not many times n, and twice
-// n where the size of the file is not known.
+// as there will be if they go on as they began, and twice n where the size of
+// the file is not known. The first lines may be unlike the others, so that a few
+// are trusted for 8 times as many only, and some hundreds for 256 times. Of the
+// room nothing is touched that is not needed.
 func (l *lineReader) room(n int) int {
 	if n < 64 || l.size <= l.taken {
 		return max(2*n, 64)
 	}
+	most := 8.0
+	if n >= 512 {
+		most = 256
+	}
 	factor := float64(l.size) / float64(l.taken) * 1.02
-	return max(n+n/8, int(float64(n)*min(factor, 8)))
+	return max(n+n/8, int(float64(n)*min(factor, most)))
 }
 
 func (l *lineReader) errorf(format string, args ...any) error {

@@ -26,6 +26,7 @@ type sessionDriver struct {
 func newSessionDriver(r requests, t times, a Admission) *sessionDriver {
 	d := &sessionDriver{requests: r, times: t, limit: math.MaxInt, closed: a.Mode == Concurrency}
 	d.turnOf = make([]int32, 0, len(t.w.Turns))
+	d.ready = make(heap.Heap[sim.Time, int32, int32], 0, len(t.w.Sessions)) // all of them, at most
 	if d.closed {
 		d.limit = a.MaxInFlight
 		return d // all sessions start at 0

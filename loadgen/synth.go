@@ -117,7 +117,7 @@ func (r *Synthetic) plain() *Workload {
 	for i := range w.Sessions {
 		at := sim.Time(float64(i) * float64(r.Interval))
 		w.Sessions[i] = Session{First: int32(i), Turns: 1, Arrival: at, HasArrival: true, Automatic: true}
-		w.Turns[i] = Turn{Session: int32(i), Next: -1, Input: r.Input, Output: r.Output}
+		w.Turns[i] = Turn{Session: int32(i), Next: -1, Input: int32(r.Input), Output: int32(r.Output)}
 	}
 	return w
 }
@@ -159,7 +159,7 @@ func (r *Synthetic) sessions() *Workload {
 					ids = append(ids, sharedID(group, b))
 				}
 			}
-			t := Turn{Session: int32(i), Index: int32(k), Next: int32(len(w.Turns) + 1), Input: r.Input, Output: r.Output, IDs: ids[from:len(ids):len(ids)]}
+			t := Turn{Session: int32(i), Index: int32(k), Next: int32(len(w.Turns) + 1), Input: int32(r.Input), Output: int32(r.Output), IDs: ids[from:len(ids):len(ids)]}
 			if k > 0 {
 				t.Delay = r.Delay
 			}

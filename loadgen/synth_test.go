@@ -3,8 +3,6 @@ package loadgen
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/sim"
@@ -170,85 +168,5 @@ func TestRefusesRecipes(t *testing.T) {
 		if _, err := NewSynthetic(r); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
-	}
-}
-
-func TestTransforms(t *testing.T) {
-	w := mustRead(t, twoSessions)
-	before := dump(w)
-	check := func(name string, got *Workload, err error, want string) {
-		t.Helper()
-		if err != nil || dump(got) != want {
-			t.Errorf("%s: %v, got\n%swant\n%s", name, err, dump(got), want)
-		}
-		checkLinks(t, got)
-		if dump(w) != before {
-			t.Fatalf("%s changed its workload", name)
-		}
-	}
-	starts, err := w.RescaleStarts(4)
-	check("starts", starts, err, `1 a/0 in=64 out=2 ids=[1] at=0
-2 b/0 in=64 out=2 ids=[7] at=4
-3 a/1 in=128 out=2 ids=[1 2] delay=20
-4 b/1 in=128 out=1 ids=[7 8] delay=15
-`)
-	// The last turn is b's: 110 + 15 - 100 = 25 ms.
-	ready, err := w.RescaleReady(50)
-	check("ready", ready, err, `1 a/0 in=64 out=2 ids=[1] at=0
-2 b/0 in=64 out=2 ids=[7] at=20
-3 a/1 in=128 out=2 ids=[1 2] delay=40
-4 b/1 in=128 out=1 ids=[7 8] delay=30
-`)
-	deep, err := w.Deepen(2)
-	deep.TraceBlock = 64
-	check("deep", deep, err, `1 a/0 in=128 out=2 ids=[2 3] at=100
-2 b/0 in=128 out=2 ids=[14 15] at=110
-3 a/1 in=256 out=2 ids=[2 3 4 5] delay=20
-4 b/1 in=256 out=1 ids=[14 15 16 17] delay=15
-`)
-	copies, err := w.Copies(2)
-	check("copies", copies, err, `1 a:copy_0/0 in=64 out=2 ids=[1] at=100
-2 b:copy_0/0 in=64 out=2 ids=[7] at=110
-3 a:copy_0/1 in=128 out=2 ids=[1 2] delay=20
-4 b:copy_0/1 in=128 out=1 ids=[7 8] delay=15
-1 a:copy_1/0 in=64 out=2 ids=[10] at=100
-2 b:copy_1/0 in=64 out=2 ids=[16] at=110
-3 a:copy_1/1 in=128 out=2 ids=[10 11] delay=20
-4 b:copy_1/1 in=128 out=1 ids=[16 17] delay=15
-`)
-	parts, err := w.Partition(2)
-	check("part 0", parts[0], err, "1 a/0 in=64 out=2 ids=[1] at=100\n3 a/1 in=128 out=2 ids=[1 2] delay=20\n")
-	check("part 1", parts[1], err, "2 b/0 in=64 out=2 ids=[7] at=110\n4 b/1 in=128 out=1 ids=[7 8] delay=15\n")
-
-	// A span of 0 stays one.
-	same, err := mustRead(t, strings.ReplaceAll(twoSessions, "110", "100")).RescaleStarts(4)
-	if err != nil || same.Sessions[0].Arrival != 0 || same.Sessions[1].Arrival != 0 {
-		t.Errorf("equal starts: %v, %v", err, same.Sessions)
-	}
-	var errs []string
-	note := func(_ any, err error) { errs = append(errs, fmt.Sprint(err)) }
-	wide := mustRead(t, strings.ReplaceAll(twoSessions, "[7", "[18446744073709551615"))
-	note(w.RescaleStarts(-1))
-	note(w.RescaleReady(sim.Time(math.NaN())))
-	note(w.Deepen(0))
-	note(w.Deepen(1 << 30))
-	note(w.Deepen(1 << 25))
-	note(wide.Deepen(2))
-	note(w.Copies(0))
-	note(wide.Copies(2))
-	note(w.Partition(0))
-	want := []string{
-		"span is -1 ms, want finite and >= 0",
-		"span is NaN ms, want finite and >= 0",
-		"prefix depth factor is 0, want at least 1",
-		"day.jsonl: 6 hash ids times 1073741824, want at most 268435456",
-		"day.jsonl:1: input_length 64 times 33554432, want at most 2147483647",
-		"day.jsonl:2: hash id 18446744073709551615 times 2 does not fit 64 bits",
-		"copies are 0, want 1 to 44739242",
-		"day.jsonl: 2 copies of hash ids up to 18446744073709551615 do not fit 64 bits",
-		"partitions are 0, want at least 1",
-	}
-	if !slices.Equal(errs, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(errs, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -274,7 +274,7 @@ func (m *mooncake) add() error {
 }
 
 // inputTokens is the length of the prompt: what the ids hold, or less.
-func (m *mooncake) inputTokens() (int, error) {
+func (m *mooncake) inputTokens() (int32, error) {
 	f := &m.fields
 	ids, block := uint64(len(f.ids)), uint64(m.w.TraceBlock)
 	held := ids * block

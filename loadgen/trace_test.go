@@ -156,7 +156,7 @@ func checkLinks(t testing.TB, w *Workload) {
 			if turn.Session != int32(i) || turn.Index != k {
 				t.Fatalf("turn %d is %d/%d, want %d/%d", n, turn.Session, turn.Index, i, k)
 			}
-			if !w.Synthetic && turn.Input > len(turn.IDs)*w.TraceBlock {
+			if !w.Synthetic && int(turn.Input) > len(turn.IDs)*w.TraceBlock {
 				t.Fatalf("turn %d: %d tokens in %d ids of %d", n, turn.Input, len(turn.IDs), w.TraceBlock)
 			}
 			if turn.Input < 0 || turn.Output < 0 || !finite(turn.Delay) || turn.Delay < 0 || k == 0 && turn.Delay != 0 {

@@ -155,9 +155,9 @@ func (s *scanner) floatList(dst []float64) ([]float64, error) {
 }
 
 // tokens checks a length.
-func tokens(n uint64, name string) (int, error) {
+func tokens(n uint64, name string) (int32, error) {
 	if n > math.MaxInt32 {
 		return 0, fmt.Errorf("%s is %d, want at most %d", name, n, math.MaxInt32)
 	}
-	return int(n), nil
+	return int32(n), nil
 }

@@ -6,7 +6,7 @@
 //
 // Read workload.go, feed.go (with validate.go), flat.go, session.go; then
 // input.go and trace.go (with lines.go, scan.go, values.go, number.go, arena.go
-// and join.go), agentic.go, synth.go and transform.go.
+// and join.go), agentic.go and synth.go.
 package loadgen
 
 import (
@@ -56,8 +56,8 @@ type Turn struct {
 	Index   int32 // place in the session, from 0
 	Next    int32 // index of the session's next turn, -1 after the last
 	Line    int32 // in the file, from 1; 0 when there is none
-	Input   int   // prompt tokens
-	Output  int   // answer tokens asked for
+	Input   int32 // prompt tokens
+	Output  int32 // answer tokens asked for
 	IDs     []uint64
 	Delay   sim.Time // after the previous turn's completion
 }
@@ -108,11 +108,11 @@ func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
 	if w.Synthetic {
 		tokens := 0
 		if len(w.Turns) > 0 {
-			tokens = w.Turns[0].Input // all are alike
+			tokens = int(w.Turns[0].Input) // all are alike
 		}
 		return t.AddSynthetic(len(w.Turns), tokens)
 	}
-	return t.AddAll(len(w.Turns), func(i int) ([]uint64, int) { return w.Turns[i].IDs, w.Turns[i].Input })
+	return t.AddAll(len(w.Turns), func(i int) ([]uint64, int) { return w.Turns[i].IDs, int(w.Turns[i].Input) })
 }
 
 // SyntaxError reports what makes a trace unusable, with its place.

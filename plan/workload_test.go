@@ -87,7 +87,7 @@ func TestResample(t *testing.T) {
 		shared := uint64(s % 7)
 		own := 100 + uint64(s)
 		w.Turns = append(w.Turns,
-			loadgen.Turn{Session: s, Index: 0, Next: 2*s + 1, Input: 100, Output: int(s) + 1, IDs: []uint64{shared, own}},
+			loadgen.Turn{Session: s, Index: 0, Next: 2*s + 1, Input: 100, Output: s + 1, IDs: []uint64{shared, own}},
 			loadgen.Turn{Session: s, Index: 1, Next: -1, Input: 160, Output: 3, IDs: []uint64{shared, own, 1000 + uint64(s)}})
 	}
 	r := NewResampler(w, 7)
@@ -111,7 +111,7 @@ func TestResample(t *testing.T) {
 		if s.Turns != 2 || first.Session != int32(i) || second.Session != int32(i) || second.Next != -1 || !slices.Equal(first.IDs, second.IDs[:2]) {
 			t.Fatalf("session %d is not whole: %+v %+v", i, first, second)
 		}
-		from := first.Output - 1 // tells which one it was
+		from := int(first.Output) - 1 // tells which one it was
 		if first.IDs[0] != uint64(from%7) {
 			t.Errorf("session %d: shared id became %d", i, first.IDs[0])
 		}

@@ -94,7 +94,7 @@ func runBounds(ctx context.Context, s streams, spec replay.Spec) error {
 func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 	block, all := spec.Entry().Engine.BlockTokens, 1
 	for i := range w.Turns {
-		all += (w.Turns[i].Input+w.Turns[i].Output)/block + 2
+		all += (int(w.Turns[i].Input)+int(w.Turns[i].Output))/block + 2
 	}
 	return all
 }

@@ -49,7 +49,7 @@ func (a *agentRows) next(r *Record) error {
 	r.reset(int(t.Line) + a.base)
 	r.Session = fmt.Appendf(nil, "applied_compute_agentic_session_%d", r.Line)
 	r.Group = r.Session
-	r.Input, r.Output = t.Input, t.Output
+	r.Input, r.Output = int(t.Input), int(t.Output)
 	r.Delay, r.HasDelay = float64(t.Delay), t.Index > 0
 	for _, id := range t.IDs {
 		if id < sharedIDs {

@@ -56,7 +56,7 @@ func checkWorkload(t *testing.T, w *loadgen.Workload) {
 	}
 	for i := range w.Turns {
 		u := &w.Turns[i]
-		if u.Input > len(u.IDs)*w.TraceBlock || u.Input < 0 || u.Output < 0 || math.IsNaN(float64(u.Delay)) || u.Delay < 0 {
+		if int(u.Input) > len(u.IDs)*w.TraceBlock || u.Input < 0 || u.Output < 0 || math.IsNaN(float64(u.Delay)) || u.Delay < 0 {
 			t.Errorf("turn %d is %+v with blocks of %d", i, *u, w.TraceBlock)
 		}
 	}

@@ -132,7 +132,7 @@ func (c *collector) add(r *Record) error {
 	}
 	w.Turns = append(w.Turns, loadgen.Turn{
 		Session: int32(place.Session), Index: session.Turns, Next: -1, Line: int32(r.Line),
-		Input: r.Input, Output: r.Output, IDs: c.keep(r.IDs), Delay: sim.Time(place.Delay),
+		Input: int32(r.Input), Output: int32(r.Output), IDs: c.keep(r.IDs), Delay: sim.Time(place.Delay),
 	})
 	session.Turns++
 	c.last[place.Session] = turn

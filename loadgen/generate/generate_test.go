@@ -207,7 +207,7 @@ func TestMix(t *testing.T) {
 	w := workload(t, c)
 	seen := map[[2]int]int{}
 	for i := range w.Turns {
-		seen[[2]int{w.Turns[i].Input, w.Turns[i].Output}]++
+		seen[[2]int{int(w.Turns[i].Input), int(w.Turns[i].Output)}]++
 	}
 	if a := seen[[2]int{1000, 5}]; math.Abs(float64(a)/5000-0.75) > 0.03 || len(seen) != 3 || seen[[2]int{11, 1}] == 0 || seen[[2]int{22, 2}] == 0 {
 		t.Errorf("lengths come %v times", seen)

@@ -35,8 +35,8 @@ func TestChatHour(t *testing.T) {
 	seen, blocks, reused, input, output, perMinute := map[uint64]bool{}, 0, 0, 0, 0, [60]int{}
 	for i, turn := range w.Turns {
 		perMinute[int(w.Sessions[i].Arrival)/60_000]++
-		input += turn.Input
-		output += turn.Output
+		input += int(turn.Input)
+		output += int(turn.Output)
 		for _, id := range turn.IDs {
 			if seen[id] {
 				reused++

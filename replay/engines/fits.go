@@ -37,7 +37,7 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	for i := range w.Turns {
 		var err *scheduler.OversizeError
 		for k := 0; k < len(sizes) && err == nil; k++ {
-			err = sizes[k](w.Turns[i].Input, w.Turns[i].Output)
+			err = sizes[k](int(w.Turns[i].Input), int(w.Turns[i].Output))
 		}
 		if err == nil {
 			continue

@@ -117,7 +117,7 @@ func (d draw) trace() string {
 func (d draw) pools(x *trial) {
 	most := 0
 	for _, t := range x.cfg.Workload.Turns {
-		most = max(most, (t.Input+t.Output+d.block-1)/d.block)
+		most = max(most, (int(t.Input+t.Output)+d.block-1)/d.block)
 	}
 	most += pick(d, 0, 1, 3, 10, 200)
 	if d.crowded {

@@ -77,7 +77,7 @@ type run struct {
 	feed loadgen.Feed
 	col  *collector.Collector
 
-	requests []*sim.Request // by id, that have arrived
+	requests []*sim.Request // by id, that have arrived and not finished
 
 	stages   []*stage
 	rejected []Rejection
@@ -206,7 +206,12 @@ func (r *run) unfinished(core scheduler.Core) {
 // finished notes that a request has ended.
 func (r *run) finished(id sim.RequestID, now sim.Time) error {
 	r.done++
-	return r.feed.Finish(id, now)
+	if err := r.feed.Finish(id, now); err != nil {
+		return err
+	}
+	loadgen.Reclaim(r.feed, r.requests[id])
+	r.requests[id] = nil
+	return nil
 }
 
 // ticksPerCheck is how many steps pass between two looks at the context.
@@ -248,6 +253,6 @@ func (e *StalledError) Unwrap() error { return e.Err }
 
 // name is a request's place in the trace.
 func (r *run) name(id sim.RequestID) string {
-	q := r.requests[id]
+	q := &r.col.Records()[id]
 	return r.cfg.Workload.Place(q.Session, q.Turn)
 }
