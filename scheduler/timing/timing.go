@@ -2,7 +2,7 @@
 //
 // A Model predicts milliseconds; a Clock turns them into the durations a pass
 // really takes: whole nanoseconds, scaled by the speed-up. Read timing.go, then
-// nanos.go, polynomial.go, table.go, npz.go, estimated.go.
+// nanos.go, polynomial.go, table.go, npz.go, step.go, parameters.go, profile.go, roofline.go.
 package timing
 
 import "math"

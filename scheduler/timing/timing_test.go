@@ -117,29 +117,8 @@ func TestClockSpeedup(t *testing.T) {
 	}
 }
 
-// echo returns its arguments as digits.
-type echo struct{ sign float64 }
-
-func (e echo) Prefill(batch, tokens, prefix int) float64 {
-	return e.sign * float64(batch*10000+tokens*100+prefix)
-}
-
-func (e echo) Decode(batch, context, answer int) float64 {
-	return e.sign * float64(batch*10000+context*100+answer)
-}
-
-func TestEstimated(t *testing.T) {
-	m := Estimated{echo{1}}
-	if got := m.Prefill(3, 20, 5); got != 31505 {
-		t.Errorf("Prefill asks for %v, want batch 3, tokens 15, prefix 5", got)
-	}
-	if got := m.Decode(4, 77, 21, 99); got != 42102 {
-		t.Errorf("Decode asks for %v, want batch 4, context 21, answer 2", got)
-	}
-	if m = (Estimated{echo{-1}}); m.Prefill(1, 1, 0) != 0 || m.Decode(1, 1, 1, 1) != 1 {
-		t.Errorf("negative estimates become %v and %v ms, want 0 and 1", m.Prefill(1, 1, 0), m.Decode(1, 1, 1, 1))
-	}
-	if !m.ByContext() || (Polynomial{}).ByContext() || !(&Table{}).ByContext() {
+func TestByContext(t *testing.T) {
+	if (Polynomial{}).ByContext() || !(&Table{}).ByContext() || !(&Parameters{}).ByContext() {
 		t.Error("only the polynomial ignores the context")
 	}
 }

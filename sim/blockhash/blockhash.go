@@ -26,15 +26,6 @@ func Chain(parent, local uint64) uint64 {
 	return xxh3.HashSeed(b[:], Seed)
 }
 
-// Repeated is the local hash of a block of count equal tokens.
-func Repeated(token uint32, count int) uint64 {
-	b := make([]byte, 0, 4*count)
-	for range count {
-		b = binary.LittleEndian.AppendUint32(b, token)
-	}
-	return Bytes(b)
-}
-
 func tokens(block []uint32, extra []uint64, seed uint64) uint64 {
 	b := make([]byte, 0, 4*len(block)+8*len(extra))
 	for _, t := range block {

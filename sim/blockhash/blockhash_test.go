@@ -98,10 +98,10 @@ func TestHashes(t *testing.T) {
 	}{
 		{"bytes", blockhash.Bytes([]byte("test data")), 13226331709069118873},
 		{"tokens", blockhash.Tokens(span(0, 4)), 9143094415614847814},
-		{"64 times 0", blockhash.Repeated(0, 64), 15480293642169978529},
-		{"64 times 1", blockhash.Repeated(1, 64), 16951273711404654616},
-		{"64 times 2", blockhash.Repeated(2, 64), 2439962053643786207},
-		{"4 times 1", blockhash.Repeated(1, 4), 17197628134376687251},
+		{"64 times 0", blockhash.Tokens(repeat(64, 0)), 15480293642169978529},
+		{"64 times 1", blockhash.Tokens(repeat(64, 1)), 16951273711404654616},
+		{"64 times 2", blockhash.Tokens(repeat(64, 2)), 2439962053643786207},
+		{"4 times 1", blockhash.Tokens(repeat(4, 1)), 17197628134376687251},
 		{"chain", blockhash.Chain(16951273711404654616, 2439962053643786207), 11876878950716120354},
 	} {
 		if c.got != c.want {
@@ -116,32 +116,5 @@ func TestRequestKeepsObjects(t *testing.T) {
 	blockhash.Request(span(0, 4), 4, blockhash.Options{Multimodal: objects})
 	if !slices.Equal(objects[0], []uint64{42, 7}) {
 		t.Errorf("objects are %v now", objects[0])
-	}
-}
-
-// Objects go to the blocks their ranges overlap, once each, in order.
-func TestPerBlock(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		objects []blockhash.Object
-		tokens  int
-		want    [][]uint64
-	}{
-		{"within a block", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{1, 3}}}}, 8, [][]uint64{{9}, nil}},
-		{"over a border", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{3, 5}}}}, 8, [][]uint64{{9}, {9}}},
-		{"up to a border", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{0, 4}}}}, 8, [][]uint64{{9}, nil}},
-		{"beyond the end", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{5, 99}}}}, 7, [][]uint64{nil, {9}}},
-		{"after the end", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{7, 9}}}}, 7, [][]uint64{nil, nil}},
-		{"empty", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{2, 2}, {0, 0}}}}, 8, [][]uint64{nil, nil}},
-		{"two ranges in a block", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{0, 1}, {2, 3}}}}, 4, [][]uint64{{9}}},
-		{"two objects", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{0, 8}}}, {Hash: 3, Ranges: [][2]int{{1, 2}}}}, 8, [][]uint64{{9, 3}, {9}}},
-		{"no tokens", []blockhash.Object{{Hash: 9, Ranges: [][2]int{{0, 8}}}}, 0, [][]uint64{}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := blockhash.PerBlock(c.objects, c.tokens, 4)
-			if !slices.EqualFunc(got, c.want, slices.Equal[[]uint64]) {
-				t.Errorf("%v, want %v", got, c.want)
-			}
-		})
 	}
 }

@@ -54,29 +54,3 @@ func Sequence(local []uint64) []uint64 {
 	}
 	return out
 }
-
-// Object is a multimodal object of a request: its hash and the token ranges
-// [from, to) it stands for.
-type Object struct {
-	Hash   uint64
-	Ranges [][2]int
-}
-
-// PerBlock spreads the objects of a request over its blocks: block k lists the
-// hash of every object that overlaps it once.
-func PerBlock(objects []Object, tokens, blockTokens int) [][]uint64 {
-	n := (tokens + blockTokens - 1) / blockTokens
-	out := make([][]uint64, n)
-	for _, o := range objects {
-		for _, r := range o.Ranges {
-			last := min(max(r[1]-1, 0)/blockTokens, n-1)
-			for k := r[0] / blockTokens; k <= last; k++ {
-				from, to := max(r[0], k*blockTokens), min(r[1], (k+1)*blockTokens, tokens)
-				if from < to && !slices.Contains(out[k], o.Hash) {
-					out[k] = append(out[k], o.Hash)
-				}
-			}
-		}
-	}
-	return out
-}
