@@ -3,9 +3,14 @@ package kvevents
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/replay-llm/replay/sim/blockhash"
 )
+
+// Object is a multimodal object of a request: its hash and the token ranges
+// [from, to) it stands for.
+type Object struct {
+	Hash   uint64
+	Ranges [][2]int
+}
 
 // objects reads the multimodal objects of each block.
 func (r *reader) objects(e *Event) error {
@@ -16,7 +21,7 @@ func (r *reader) objects(e *Event) error {
 	if err != nil {
 		return err
 	}
-	e.Objects = make([][]blockhash.Object, n)
+	e.Objects = make([][]Object, n)
 	for i := range n {
 		if r.null() {
 			continue
@@ -38,12 +43,12 @@ func (r *reader) objects(e *Event) error {
 	return nil
 }
 
-func (r *reader) objectList(dst *[]blockhash.Object) error {
+func (r *reader) objectList(dst *[]Object) error {
 	n, err := r.array()
 	if err != nil {
 		return err
 	}
-	list := make([]blockhash.Object, n)
+	list := make([]Object, n)
 	for i := range list {
 		n, err := r.pairs()
 		if err != nil {
@@ -97,7 +102,7 @@ func (r *reader) extra(e *Event) error {
 	if err != nil {
 		return err
 	}
-	blocks := make([][]blockhash.Object, n)
+	blocks := make([][]Object, n)
 	found := false
 	for i := range blocks {
 		if !r.is(isArray) {
@@ -119,19 +124,19 @@ func (r *reader) extra(e *Event) error {
 
 // extraKeys reads the keys of one block: names of objects stand alone or before
 // a number.
-func (r *reader) extraKeys() ([]blockhash.Object, error) {
+func (r *reader) extraKeys() ([]Object, error) {
 	n, err := r.array()
 	if err != nil {
 		return nil, err
 	}
-	var list []blockhash.Object
+	var list []Object
 	for range n {
 		key, err := r.extraKey()
 		if err != nil {
 			return nil, err
 		}
 		if h, ok := objectHash(key); ok {
-			list = append(list, blockhash.Object{Hash: h})
+			list = append(list, Object{Hash: h})
 		}
 	}
 	return list, nil

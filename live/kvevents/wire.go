@@ -16,7 +16,6 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/sim/blockhash"
 )
 
 // Kind is a kind of event.
@@ -57,9 +56,9 @@ type Event struct {
 	Eagle        bool // Tokens were pairs: a block's hash reaches one token further
 	BlockTokens  int  // tokens per block
 
-	Medium  string               // the memory the event is about; "" is the device
-	LoRA    string               // adapter name; "" is none
-	Objects [][]blockhash.Object // per block, multimodal objects in it
+	Medium  string     // the memory the event is about; "" is the device
+	LoRA    string     // adapter name; "" is none
+	Objects [][]Object // per block, multimodal objects in it
 
 	Group, Window       int64 // of the cache the event is about
 	HasGroup, HasWindow bool
@@ -197,7 +196,7 @@ func (w writer) stored(e *Event) {
 	}
 }
 
-func (w writer) objects(blocks [][]blockhash.Object) {
+func (w writer) objects(blocks [][]Object) {
 	w.key("block_mm_infos")
 	w.array(len(blocks))
 	for _, list := range blocks {

@@ -11,7 +11,6 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/sim/blockhash"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -68,7 +67,7 @@ func TestRoundTrip(t *testing.T) {
 	b := Batch{Time: 1234.5, Rank: -3, HasRank: true, Events: []Event{
 		{Kind: Stored, Blocks: []uint64{1, 1 << 63}, Parent: 1<<63 + 5, HasParent: true, TokensHashes: []uint64{0, math.MaxUint64},
 			BlockTokens: 64, Medium: "DISK", LoRA: "adapter-a",
-			Objects: [][]blockhash.Object{nil, {{Hash: 1<<63 + 1, Ranges: [][2]int{{3, 9}}}}}},
+			Objects: [][]Object{nil, {{Hash: 1<<63 + 1, Ranges: [][2]int{{3, 9}}}}}},
 		{Kind: Removed, Blocks: []uint64{7, 200, 70000, 1 << 40}, Medium: "CPU_PINNED"},
 		{Kind: Cleared},
 		{Kind: Ignored},
@@ -101,7 +100,7 @@ func batchOf(t testing.TB, events ...any) []byte {
 
 func TestAccepted(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
-	object := []blockhash.Object{{Hash: 0x0123456789abcdef}}
+	object := []Object{{Hash: 0x0123456789abcdef}}
 	base := Event{Kind: Stored, Blocks: []uint64{11}, Tokens: []uint32{1, 2, 3, 4}, BlockTokens: 4}
 	with := func(f func(*Event)) Event { e := base; f(&e); return e }
 	for name, c := range map[string]struct {
@@ -113,7 +112,7 @@ func TestAccepted(t *testing.T) {
 		"a legacy adapter":     {stored(3, "GPU"), with(func(e *Event) { e.Medium = "GPU" })},
 		"lora":                 {stored(nil, nil, "a"), with(func(e *Event) { e.LoRA = "a" })},
 		"extra keys": {stored(nil, nil, nil, []any{[]any{"x", 7, hash, []any{hash, 3}, []any{hash, "y"}, []any{hash}}}),
-			with(func(e *Event) { e.Objects = [][]blockhash.Object{{object[0], object[0]}} })},
+			with(func(e *Event) { e.Objects = [][]Object{{object[0], object[0]}} })},
 		"extra keys without objects": {stored(nil, nil, nil, []any{nil, []any{"short"}}), base},
 		"group, kind, window, in any order": {stored(nil, nil, nil, nil, "mla_attention", 2, nil, 128),
 			with(func(e *Event) {
@@ -121,7 +120,7 @@ func TestAccepted(t *testing.T) {
 			})},
 		"objects by type": {stored(nil, nil, nil, []any{[]any{hash}}, []any{nil, map[string]any{"mm_objects": []any{map[string]any{"mm_hash": uint64(9), "offsets": []any{[]any{1, 2}}}}}}),
 			with(func(e *Event) {
-				e.Objects = [][]blockhash.Object{nil, {{Hash: 9, Ranges: [][2]int{{1, 2}}}}}
+				e.Objects = [][]Object{nil, {{Hash: 9, Ranges: [][2]int{{1, 2}}}}}
 			})},
 		"pairs": {[]any{"BlockStored", []any{11}, nil, []any{[]any{1, 2}, []any{2, 3}, []any{3, 4}, []any{4, 5}}, 4},
 			with(func(e *Event) { e.Tokens, e.Eagle = []uint32{1, 2, 3, 4, 5}, true })},
@@ -239,12 +238,12 @@ func TestNormalise(t *testing.T) {
 // adapter, with objects, and reaching one token further (router.md 2.4).
 func TestTokensHash(t *testing.T) {
 	tokens := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
-	mm := func(h ...uint64) [][]blockhash.Object {
-		var list []blockhash.Object
+	mm := func(h ...uint64) [][]Object {
+		var list []Object
 		for _, x := range h {
-			list = append(list, blockhash.Object{Hash: x})
+			list = append(list, Object{Hash: x})
 		}
-		return [][]blockhash.Object{list}
+		return [][]Object{list}
 	}
 	for name, c := range map[string]struct {
 		e    Event
