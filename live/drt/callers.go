@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/listen"
 )
 
 // place is one instance of one endpoint.
@@ -21,16 +22,14 @@ type place struct {
 // callers is where workers call home: a listener, and the calls that wait for
 // their workers.
 type callers struct {
-	config   *Config
-	listener net.Listener
-	address  string // that workers are told
+	config  *Config
+	server  *listen.Server // of connections that have not said hello yet
+	address string         // that workers are told
 
 	mu      sync.Mutex
 	closed  bool
-	waiting map[string]*expected  // by subject
-	gone    map[place]time.Time   // tombstones, until when
-	conns   map[net.Conn]struct{} // that have not said hello yet
-	done    sync.WaitGroup        // goroutines of connections
+	waiting map[string]*expected // by subject
+	gone    map[place]time.Time  // tombstones, until when
 }
 
 // expected is a call whose worker has not called home.
@@ -50,61 +49,36 @@ type arrival struct {
 }
 
 func newCallers(config *Config) (*callers, error) {
-	l, err := net.Listen("tcp", config.responseAddress())
+	l, err := listen.TCP(config.listenAddress(config.ResponsePort), 0)
 	if err != nil {
 		return nil, fmt.Errorf("response streams: %w", err)
 	}
 	c := &callers{
-		config: config, listener: l, address: l.Addr().String(),
-		waiting: make(map[string]*expected), gone: make(map[place]time.Time), conns: make(map[net.Conn]struct{}),
+		config: config, server: l, address: l.Addr().String(),
+		waiting: make(map[string]*expected), gone: make(map[place]time.Time),
 	}
 	if host, port, err := net.SplitHostPort(c.address); err == nil && net.ParseIP(host).IsUnspecified() {
 		c.address = net.JoinHostPort(routable(), port)
 	}
-	c.done.Go(c.accept)
+	l.Serve(c.greet)
 	return c, nil
-}
-
-func (c *callers) accept() {
-	for {
-		conn, err := c.listener.Accept()
-		if err != nil {
-			if c.isClosed() {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // out of files, say: others will close
-			continue
-		}
-		c.done.Go(func() { c.greet(conn) })
-	}
-}
-
-func (c *callers) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
 }
 
 // greet reads which call a connection is for and hands it over. A connection
 // that is for none is closed, which nobody else notices.
 func (c *callers) greet(conn net.Conn) {
-	if !c.hold(conn) {
-		return
-	}
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
 	from := wire.NewReader(conn, c.config.MaxMessage)
 	hello, err := readHello(from)
-	c.release(conn)
 	if err != nil {
 		c.config.Log.Warn("connection for response streams closed", "from", conn.RemoteAddr().String(), "reason", err)
-		conn.Close()
 		return
 	}
 	e := c.take(hello.Subject)
 	if e == nil {
-		conn.Close()
 		return
 	}
+	c.server.Release(conn)
 	_ = conn.SetReadDeadline(time.Time{})
 	e.arrival <- arrival{conn: conn, from: from}
 }
@@ -115,24 +89,6 @@ func readHello(from *wire.Reader) (wire.Hello, error) {
 		return wire.Hello{}, err
 	}
 	return wire.ParseHello(f)
-}
-
-// hold remembers a connection, so that close ends it.
-func (c *callers) hold(conn net.Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		conn.Close()
-		return false
-	}
-	c.conns[conn] = struct{}{}
-	return true
-}
-
-func (c *callers) release(conn net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.conns, conn)
 }
 
 // take removes the call that waits for subject; a subject is used once.
@@ -235,10 +191,6 @@ func (c *callers) close() {
 		delete(c.waiting, subject)
 		e.arrival <- arrival{err: fault.New(fault.Disconnected, "the runtime is closed")}
 	}
-	for conn := range c.conns {
-		conn.Close()
-	}
 	c.mu.Unlock()
-	c.listener.Close()
-	c.done.Wait()
+	c.server.Close()
 }

@@ -273,13 +273,13 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 	return all, nil
 }
 
-// responseAddress is where to listen for response streams.
-func (c *Config) responseAddress() string {
+// listenAddress returns the address to listen at, with a port.
+func (c *Config) listenAddress(port int) string {
 	host := c.ResponseHost
 	if host == "" {
 		host = routable()
 	}
-	return net.JoinHostPort(host, strconv.Itoa(c.ResponsePort))
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // routable is the first address of this machine that others may reach, or

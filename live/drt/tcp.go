@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/listen"
 )
 
 // pooled is how many idle connections to one worker are kept.
@@ -26,19 +27,16 @@ type tcpPlane struct {
 	config *Config
 	other  plane // NATS, for what TCP does not carry
 
-	mu       sync.Mutex
-	closed   bool
-	idle     map[string][]net.Conn // of callers, by address
-	serving  map[string]*serving   // by path
-	listener net.Listener          // of a worker; nil without anything served
-	address  string
-	conns    map[net.Conn]struct{} // of a worker
+	mu      sync.Mutex
+	closed  bool
+	idle    map[string][]net.Conn // of callers, by address
+	serving map[string]*serving   // by path
+	server  *listen.Server        // of a worker; nil without anything served
 }
 
 func newTCPPlane(config *Config, other plane) *tcpPlane {
 	return &tcpPlane{
-		config: config, other: other, idle: make(map[string][]net.Conn),
-		serving: make(map[string]*serving), conns: make(map[net.Conn]struct{}),
+		config: config, other: other, idle: make(map[string][]net.Conn), serving: make(map[string]*serving),
 	}
 }
 
@@ -46,19 +44,15 @@ func newTCPPlane(config *Config, other plane) *tcpPlane {
 func (p *tcpPlane) listen() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listener != nil || p.closed {
+	if p.server != nil || p.closed {
 		return nil
 	}
-	host := p.config.ResponseHost
-	if host == "" {
-		host = routable()
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	l, err := listen.TCP(p.config.listenAddress(0), 0)
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
-	p.listener, p.address = l, l.Addr().String()
-	go p.accept(l)
+	p.server = l
+	l.Serve(p.take)
 	return nil
 }
 
@@ -69,7 +63,10 @@ func tcpPath(n Name, id uint64) string { return hex(id) + "/" + n.Endpoint }
 func (p *tcpPlane) served() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.address
+	if p.server == nil {
+		return ""
+	}
+	return p.server.Addr().String()
 }
 
 // serve takes requests over the plane that is configured.
@@ -94,35 +91,8 @@ func (p *tcpPlane) serve(s serving) (func(), error) {
 	}, nil
 }
 
-func (p *tcpPlane) accept(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of files, say: others will close
-			continue
-		}
-		p.mu.Lock()
-		if p.closed {
-			conn.Close()
-		} else {
-			p.conns[conn] = struct{}{}
-			go p.take(conn)
-		}
-		p.mu.Unlock()
-	}
-}
-
 // take answers the requests of a connection, in order.
 func (p *tcpPlane) take(conn net.Conn) {
-	defer func() {
-		conn.Close()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.conns, conn)
-	}()
 	from := bufio.NewReader(conn)
 	for {
 		path, m, err := readTCPRequest(from, p.config.MaxMessage)
@@ -327,12 +297,7 @@ func (p *tcpPlane) limit(to Instance) int {
 func (p *tcpPlane) close() {
 	p.mu.Lock()
 	p.closed = true
-	if p.listener != nil {
-		p.listener.Close()
-	}
-	for conn := range p.conns {
-		conn.Close()
-	}
+	server := p.server
 	for _, idle := range p.idle {
 		for _, conn := range idle {
 			conn.Close()
@@ -340,5 +305,8 @@ func (p *tcpPlane) close() {
 	}
 	clear(p.idle)
 	p.mu.Unlock()
+	if server != nil {
+		server.Close()
+	}
 	p.other.close()
 }

@@ -214,7 +214,7 @@ func (e *Engine) close() (err error) {
 		err = e.tee.Close()
 	}
 	if e.rooms != nil {
-		err = errors.Join(err, e.rooms.Close())
+		e.rooms.Close()
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/listen"
 )
 
 // The bytes that answer a room.
@@ -49,14 +50,12 @@ func (l Limits) filled() Limits {
 
 // Server is the prefill worker's side.
 type Server struct {
-	limits   Limits
-	listener net.Listener
-	serving  sync.WaitGroup
+	limits Limits
+	server *listen.Server
 
 	mu     sync.Mutex
 	closed bool
 	rooms  map[uint64]*room
-	conns  map[net.Conn]struct{}
 }
 
 // room is a room that one side has come to. It is forgotten when both have.
@@ -67,17 +66,17 @@ type room struct {
 
 // Listen opens a server at an address, as 0.0.0.0:0.
 func Listen(address string, limits Limits) (*Server, error) {
-	l, err := net.Listen("tcp", address)
+	l, err := listen.TCP(address, 0)
 	if err != nil {
 		return nil, fault.New(fault.BackendCannotConnect, "rendezvous: %w", err)
 	}
-	s := &Server{limits: limits.filled(), listener: l, rooms: make(map[uint64]*room), conns: make(map[net.Conn]struct{})}
-	s.serving.Go(s.accept)
+	s := &Server{limits: limits.filled(), server: l, rooms: make(map[uint64]*room)}
+	l.Serve(s.serve)
 	return s, nil
 }
 
 // Port is where the server listens.
-func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+func (s *Server) Port() int { return s.server.Addr().Port }
 
 // Complete tells whoever waits for a room, or will within the limit of marks, that
 // the prompt is computed.
@@ -97,15 +96,8 @@ func (s *Server) Complete(id uint64) {
 	}
 }
 
-// Rooms is the number of rooms that one side waits in.
-func (s *Server) Rooms() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.rooms)
-}
-
 // Close turns everybody away and waits until all are gone.
-func (s *Server) Close() error {
+func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
 	for _, r := range s.rooms {
@@ -114,44 +106,12 @@ func (s *Server) Close() error {
 		}
 	}
 	clear(s.rooms)
-	for c := range s.conns {
-		c.Close()
-	}
 	s.mu.Unlock()
-	err := s.listener.Close()
-	s.serving.Wait()
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-func (s *Server) accept() {
-	for {
-		c, err := s.listener.Accept()
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			c.Close()
-			return
-		}
-		s.conns[c] = struct{}{}
-		s.mu.Unlock()
-		s.serving.Go(func() { s.serve(c) })
-	}
+	s.server.Close()
 }
 
 // serve answers one decode worker.
 func (s *Server) serve(c net.Conn) {
-	defer func() {
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-		c.Close()
-	}()
 	_ = c.SetDeadline(time.Now().Add(s.limits.Wait))
 	var b [8]byte
 	if _, err := io.ReadFull(c, b[:]); err != nil {
@@ -190,10 +150,10 @@ func (s *Server) enter(id uint64) (*room, bool) {
 // leaves.
 func (s *Server) await(c net.Conn, id uint64, r *room) bool {
 	left := make(chan struct{})
-	s.serving.Go(func() {
+	go func() {
 		defer close(left)
 		_, _ = c.Read(make([]byte, 1)) // nothing more is said, so it ends with the connection or its deadline
-	})
+	}()
 	select {
 	case <-r.released:
 		return true

@@ -18,18 +18,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // long is a limit that no test reaches.
 const long = time.Minute
 
-func listen(t *testing.T, limits Limits) *Server {
+func listenAt(t *testing.T, limits Limits) *Server {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0", limits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(s.Close)
 	return s
+}
+
+// Rooms returns the number of rooms that one side waits in.
+func (s *Server) Rooms() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rooms)
 }
 
 func (s *Server) awaitRoom(t *testing.T, id uint64, wait time.Duration) error {
@@ -49,7 +52,7 @@ func (s *Server) occupied(t *testing.T, n int) {
 // Decode waits when it comes first and when it comes last, and rooms are
 // forgotten.
 func TestBothOrders(t *testing.T) {
-	s := listen(t, Limits{Wait: long})
+	s := listenAt(t, Limits{Wait: long})
 	s.Complete(1)
 	s.Complete(1)
 	if err := s.awaitRoom(t, 1, long); err != nil {
@@ -72,7 +75,7 @@ func TestBothOrders(t *testing.T) {
 
 // A second one in a room is refused, and the first still gets its answer.
 func TestSecondWaiter(t *testing.T) {
-	s := listen(t, Limits{Wait: long})
+	s := listenAt(t, Limits{Wait: long})
 	done := make(chan error, 1)
 	go func() { done <- s.awaitRoom(t, 7, long) }()
 	s.occupied(t, 1)
@@ -88,7 +91,7 @@ func TestSecondWaiter(t *testing.T) {
 // Nothing waits for ever: not for a prefill that is missing, not for a decode that
 // does not come, says nothing, or leaves.
 func TestLimits(t *testing.T) {
-	s := listen(t, Limits{Wait: long, Mark: 20 * time.Millisecond})
+	s := listenAt(t, Limits{Wait: long, Mark: 20 * time.Millisecond})
 	if err := s.awaitRoom(t, 1, 30*time.Millisecond); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("a prefill that is missing: %v", err)
 	}
@@ -96,11 +99,11 @@ func TestLimits(t *testing.T) {
 	s.Complete(2)
 	s.occupied(t, 0) // and so is the mark
 
-	short := listen(t, Limits{Wait: 20 * time.Millisecond})
+	short := listenAt(t, Limits{Wait: 20 * time.Millisecond})
 	if err := short.awaitRoom(t, 1, long); !errors.Is(err, fault.BackendDisconnected) {
 		t.Errorf("a server that gave up: %v", err)
 	}
-	mute, err := net.Dial("tcp", short.listener.Addr().String())
+	mute, err := net.Dial("tcp", short.server.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,7 @@ func TestLimits(t *testing.T) {
 
 // The caller's ctx ends the wait.
 func TestCancelled(t *testing.T) {
-	s := listen(t, Limits{Wait: long})
+	s := listenAt(t, Limits{Wait: long})
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Await(ctx, "[127.0.0.1]", uint16(s.Port()), 5, Limits{Wait: long}) }()
@@ -159,14 +162,12 @@ func TestBadServers(t *testing.T) {
 
 // Closing ends those who wait, and forgets marks.
 func TestClose(t *testing.T) {
-	s := listen(t, Limits{Wait: long})
+	s := listenAt(t, Limits{Wait: long})
 	s.Complete(9)
 	done := make(chan error, 1)
 	go func() { done <- s.awaitRoom(t, 3, long) }()
 	s.occupied(t, 2)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	s.Close()
 	if err := <-done; !errors.Is(err, fault.BackendDisconnected) {
 		t.Errorf("closed: %v", err)
 	}
@@ -176,7 +177,7 @@ func TestClose(t *testing.T) {
 
 // Many rooms, both orders at random.
 func TestManyRooms(t *testing.T) {
-	s := listen(t, Limits{Wait: long})
+	s := listenAt(t, Limits{Wait: long})
 	var wg sync.WaitGroup
 	for i := range uint64(200) {
 		wg.Go(func() { s.Complete(i) })

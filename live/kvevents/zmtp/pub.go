@@ -3,13 +3,15 @@ package zmtp
 import (
 	"strings"
 	"sync"
+
+	"github.com/replay-llm/replay/live/listen"
 )
 
 // Pub is a PUB socket: every message goes to all peers that have subscribed to
 // a prefix of its first frame.
 type Pub struct {
-	listener *listener
-	bound    int
+	server *listen.Server
+	bound  int
 
 	mu          sync.Mutex
 	subscribers map[*conn]map[string]int // how often each prefix was subscribed to
@@ -20,12 +22,12 @@ type Pub struct {
 func ListenPub(endpoint string, bound int) (*Pub, error) {
 	p := &Pub{bound: bound, subscribers: make(map[*conn]map[string]int)}
 	var err error
-	p.listener, err = listen(endpoint, TypePub, p.serve)
+	p.server, err = serve(endpoint, TypePub, p.serve)
 	return p, err
 }
 
 // Endpoint is where the socket listens.
-func (p *Pub) Endpoint() string { return p.listener.endpoint() }
+func (p *Pub) Endpoint() string { return endpointOf(p.server) }
 
 func (p *Pub) serve(c *conn) {
 	c.subscribe = func(topic string, on bool) { p.subscribe(c, topic, on) }
@@ -104,4 +106,4 @@ func (p *Pub) Subscribers() int {
 }
 
 // Close closes the socket at once; what is queued is lost.
-func (p *Pub) Close() { p.listener.close() }
+func (p *Pub) Close() { p.server.Close() }

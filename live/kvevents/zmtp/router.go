@@ -1,8 +1,10 @@
 package zmtp
 
+import "github.com/replay-llm/replay/live/listen"
+
 // Router is a ROUTER socket: peers ask, and each is answered by itself.
 type Router struct {
-	listener *listener
+	server   *listen.Server
 	bound    int
 	requests chan Request
 	quit     chan struct{}
@@ -29,12 +31,12 @@ const maxRequests = 16
 func ListenRouter(endpoint string, bound int) (*Router, error) {
 	r := &Router{bound: bound, requests: make(chan Request, maxRequests), quit: make(chan struct{})}
 	var err error
-	r.listener, err = listen(endpoint, TypeRouter, r.serve)
+	r.server, err = serve(endpoint, TypeRouter, r.serve)
 	return r, err
 }
 
 // Endpoint is where the socket listens.
-func (r *Router) Endpoint() string { return r.listener.endpoint() }
+func (r *Router) Endpoint() string { return endpointOf(r.server) }
 
 // Requests are the messages of all peers.
 func (r *Router) Requests() <-chan Request { return r.requests }
@@ -69,5 +71,5 @@ func (p *Peer) Send(m Message) bool {
 // Close closes the socket at once; what is queued is lost.
 func (r *Router) Close() {
 	close(r.quit)
-	r.listener.close()
+	r.server.Close()
 }

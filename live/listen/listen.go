@@ -1,0 +1,108 @@
+// Package listen serves connections over TCP until it is told to stop.
+package listen
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// pause is the time before another attempt to accept a connection, for want of
+// file descriptors say: other connections will close.
+const pause = 10 * time.Millisecond
+
+// Server serves each connection in a goroutine of its own.
+type Server struct {
+	listener net.Listener
+	most     int
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	conns  map[net.Conn]struct{}
+}
+
+// TCP listens at an address. Connections are turned away while most of them are
+// open; 0: no limit.
+func TCP(address string, most int) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{listener: l, most: most, conns: make(map[net.Conn]struct{})}, nil
+}
+
+// Serve begins to call handle for each connection, which is closed when handle
+// returns.
+func (s *Server) Serve(handle func(net.Conn)) {
+	s.running.Go(func() { s.accept(handle) })
+}
+
+// Addr returns the address that the server listens at.
+func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
+
+func (s *Server) accept(handle func(net.Conn)) {
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case err == nil && s.hold(c):
+			s.running.Go(func() {
+				defer s.end(c)
+				handle(c)
+			})
+		case err == nil:
+			_ = c.Close()
+		case s.isClosed():
+			return
+		default:
+			time.Sleep(pause)
+		}
+	}
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// hold remembers a connection, and reports whether there is room for it.
+func (s *Server) hold(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.most > 0 && len(s.conns) >= s.most {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+// Release makes a connection the caller's: it outlives handle and the server.
+func (s *Server) Release(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// end closes a connection that was served, unless it was released.
+func (s *Server) end(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, held := s.conns[c]; held {
+		delete(s.conns, c)
+		_ = c.Close()
+	}
+}
+
+// Close closes the listener and all connections at once, and waits until nothing
+// is served any more.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	_ = s.listener.Close()
+	s.running.Wait()
+}
