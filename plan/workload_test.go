@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/offline"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -32,7 +32,7 @@ func specs() map[string]replay.Spec {
 	all := map[string]replay.Spec{"one worker": base}
 	kv := base
 	kv.Topology, kv.Speedup = kv.Resize(3), 2
-	kv.Router = router.ModeKV
+	kv.Router = policy.KV
 	all["kv"] = kv
 	closed := base
 	closed.Mode, closed.MaxInFlight, closed.Topology = loadgen.Concurrency, 2, closed.Resize(2)

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/router"
 )
 
 // Validate refuses replays that cannot be run. What concerns the workload is
@@ -15,8 +14,8 @@ func (s *Spec) Validate() error {
 	if err := s.checkMode(); err != nil {
 		return err
 	}
-	if s.Router == router.ModeKV && len(s.Pools) == 1 && s.Pools[0].Count <= 1 && len(s.Scale) == 0 {
-		return fmt.Errorf("workers are %d, want at least 2 with the KV router", s.Pools[0].Count)
+	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 {
+		return fmt.Errorf("workers are %d, want at least %d with the KV router", s.Pools[0].Count, least)
 	}
 	return s.Topology.Validate()
 }

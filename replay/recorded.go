@@ -4,6 +4,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -25,7 +26,7 @@ type Recorded struct {
 	Until  sim.Time
 	Reject bool
 
-	Router       router.Mode
+	Router       policy.Name
 	RouterConfig *router.Config
 	PrefillLoad  engineargs.AIC
 
@@ -52,7 +53,7 @@ func (s *Spec) Recorded() *Recorded {
 			r.Aggregated, r.Workers = &p.Engine, p.Count
 		}
 	}
-	if s.Router == router.ModeKV && s.RouterConfig == nil {
+	if s.Router.Info().Caches && s.RouterConfig == nil {
 		config := router.DefaultConfig()
 		r.RouterConfig = &config
 	}

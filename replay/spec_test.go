@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/offline"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -48,8 +48,8 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{"R1", func(s *Spec) { s.PrefillLoad.Backend, s.Pools[0].Count = "vllm", 0 }, "want the KV router with it"},
-		{"M1", func(s *Spec) { s.Mode, s.Router = loadgen.Concurrency, router.ModeKV }, "requests in flight are 0"},
-		{"V1", func(s *Spec) { s.Router, s.Pools[0].Engine.Role = router.ModeKV, scheduler.Decode }, "at least 2 with the KV router"},
+		{"M1", func(s *Spec) { s.Mode, s.Router = loadgen.Concurrency, policy.KV }, "requests in flight are 0"},
+		{"V1", func(s *Spec) { s.Router, s.Pools[0].Engine.Role = policy.KV, scheduler.Decode }, "at least 2 with the KV router"},
 		{"V2", func(s *Spec) { s.Pools[0].Count, s.Pools[0].Engine.Role = 0, scheduler.Decode }, "workers are 0"},
 		{"V2", func(s *Spec) {
 			s.Pools = one(func(a *engineargs.Args) { a.Role, a.DPSize = scheduler.Decode, 2 })
@@ -75,7 +75,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	s := twoRequests()
-	s.Router, s.Scale = router.ModeKV, []ScaleEvent{{At: 5, Workers: 2, Decode: KeepSize}}
+	s.Router, s.Scale = policy.KV, []ScaleEvent{{At: 5, Workers: 2, Decode: KeepSize}}
 	if err := s.Validate(); err != nil {
 		t.Errorf("one worker with the KV router, and more later: %v", err)
 	}

@@ -1,23 +1,27 @@
 package router
 
-import "fmt"
+import (
+	"fmt"
 
-// Policy is the order in which held requests are placed.
-type Policy uint8
-
-const (
-	FCFS Policy = iota // first come, first served
-	LCFS               // last come, first served
-	WSPT               // fewest uncached tokens first
+	"github.com/replay-llm/replay/scheduler"
 )
 
-func (p Policy) String() string { return [...]string{"fcfs", "lcfs", "wspt"}[p] }
+// QueueOrder is the order in which held requests are placed.
+type QueueOrder uint8
 
-// ParsePolicy is the policy of the given name.
-func ParsePolicy(name string) (Policy, error) {
-	for p := FCFS; p <= WSPT; p++ {
-		if p.String() == name {
-			return p, nil
+const (
+	FCFS QueueOrder = iota // first come, first served
+	LCFS                   // last come, first served
+	WSPT                   // fewest uncached tokens first
+)
+
+func (o QueueOrder) String() string { return [...]string{"fcfs", "lcfs", "wspt"}[o] }
+
+// ParseQueueOrder returns the order of the given name.
+func ParseQueueOrder(name string) (QueueOrder, error) {
+	for o := FCFS; o <= WSPT; o++ {
+		if o.String() == name {
+			return o, nil
 		}
 	}
 	return 0, fmt.Errorf("router_queue_policy is %q, want fcfs, lcfs or wspt", name)
@@ -33,18 +37,7 @@ const (
 
 func (m LoadModel) String() string { return [...]string{"none", "aic"}[m] }
 
-// Stage is the part of the work a router places.
-type Stage uint8
-
-const (
-	Aggregated Stage = iota // prefill and decode together
-	Prefill
-	Decode
-)
-
-func (s Stage) String() string { return [...]string{"aggregated", "prefill", "decode"}[s] }
-
-// Config is the configuration of the KV router. Fields that matter to live
+// Config is the configuration of the KV policy. Fields that matter to live
 // serving only are checked and kept, and change nothing offline.
 type Config struct {
 	// OverlapScoreCredit is the part of a cached block that is taken off a
@@ -70,7 +63,7 @@ type Config struct {
 	// holds them while any are to compute; nil never holds.
 	QueueThreshold *float64
 	// QueuePolicy is the order of held requests, default FCFS.
-	QueuePolicy Policy
+	QueuePolicy QueueOrder
 
 	Live LiveConfig
 
@@ -118,20 +111,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// WithPolicy is c with the queue policy of an engine's arguments, which wins.
-// The result is not checked again.
-func (c Config) WithPolicy(p Policy) Config {
-	c.QueuePolicy = p
-	return c
-}
-
-// ForStage is c as the router of a stage uses it. The result is not checked
-// again.
-func (c Config) ForStage(s Stage) Config {
-	switch s {
-	case Prefill:
+// ForRole returns c as the router of a pool of that role uses it. The result is
+// not checked again.
+func (c Config) ForRole(r scheduler.Role) Config {
+	switch r {
+	case scheduler.Prefill:
 		c.TrackActiveBlocks = false
-	case Decode:
+	case scheduler.Decode:
 		c.OverlapScoreCredit = 0
 		c.AssumeKVReuse = false
 		c.TrackPrefillTokens = false

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/decimal"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -130,19 +131,19 @@ func TestParseConfigFaults(t *testing.T) {
 }
 
 // The stages of disaggregated serving change what router.md 8.1 lists.
-func TestForStage(t *testing.T) {
+func TestForRole(t *testing.T) {
 	c := DefaultConfig()
 	c.PrefillLoadModel = LoadAIC
-	for _, stage := range []Stage{Aggregated, Prefill, Decode} {
+	for _, stage := range []scheduler.Role{scheduler.Aggregated, scheduler.Prefill, scheduler.Decode} {
 		want := c
 		switch stage {
-		case Prefill:
+		case scheduler.Prefill:
 			want.TrackActiveBlocks = false
-		case Decode:
+		case scheduler.Decode:
 			want.OverlapScoreCredit, want.AssumeKVReuse = 0, false
 			want.TrackPrefillTokens, want.PrefillLoadModel = false, LoadNone
 		}
-		if got := c.ForStage(stage); got != want {
+		if got := c.ForRole(stage); got != want {
 			t.Errorf("%v: %+v, want %+v", stage, got, want)
 		}
 	}

@@ -7,39 +7,47 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// loads counts the distinct prompt blocks of the running requests of each
+// treeLoads counts the distinct prompt blocks of the running requests of each
 // worker.
 //
 // A running prompt makes its path active, and paths share what they have in
 // common. A node is held once for each active child on the worker and for each
 // prompt that ends there, so that a prompt touches only the nodes that it makes
 // active and the one it branches off from.
-type loads struct {
+type treeLoads struct {
 	holdings *holdings
 	more     tally   // full holders of a node on a worker beyond the first
 	blocks   []int64 // by worker: active blocks
 }
 
-func newLoads(tree *prompt.Tree, workers int) *loads {
-	l := &loads{holdings: newHoldings(tree, workers), more: newTally()}
+func newTreeLoads(tree *prompt.Tree, workers int) *treeLoads {
+	l := &treeLoads{holdings: newHoldings(tree, workers), more: newTally()}
 	l.grow(workers)
 	return l
 }
 
-func (l *loads) grow(workers int) {
+func (l *treeLoads) grow(workers int) {
 	l.holdings.grow(workers)
-	for len(l.blocks) < workers {
-		l.blocks = append(l.blocks, 0)
+	l.blocks = extend(l.blocks, workers)
+}
+
+func (l *treeLoads) byWorker() []int64 { return l.blocks }
+
+// match finds how many of the prompt's leading blocks are active on each worker.
+func (l *treeLoads) match(q *sim.Request, s *scores) {
+	if !q.Prompt.Unique() {
+		l.holdings.match(&q.Prompt, s)
 	}
 }
 
-// match finds how many of the prompt's leading blocks are active on each worker.
-func (l *loads) match(q *prompt.Prompt, s *scores) { l.holdings.match(q, s) }
-
-// add makes the full blocks of q active on w.
-func (l *loads) add(w sim.WorkerID, q *prompt.Prompt) {
+// add makes the full blocks of q's prompt active on w.
+func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
+	if q.Prompt.Unique() {
+		l.blocks[w] += int64(q.Prompt.Blocks)
+		return
+	}
 	h := l.holdings
-	path, n, tail := h.tail(q)
+	path, n, tail := h.tail(&q.Prompt)
 	if tail > 0 {
 		p := h.settle(n)
 		before := h.held(p, n, w)
@@ -54,7 +62,7 @@ func (l *loads) add(w sim.WorkerID, q *prompt.Prompt) {
 
 // hold counts one more holder of the last node of a path, making the nodes
 // active that are not. Of those, only the first may be held in part.
-func (l *loads) hold(w sim.WorkerID, path []prompt.NodeID) {
+func (l *treeLoads) hold(w sim.WorkerID, path []prompt.NodeID) {
 	h := l.holdings
 	for len(path) > 0 {
 		n := path[len(path)-1]
@@ -83,9 +91,13 @@ func (l *loads) hold(w sim.WorkerID, path []prompt.NodeID) {
 }
 
 // remove ends what add began.
-func (l *loads) remove(w sim.WorkerID, q *prompt.Prompt) {
+func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
+	if q.Prompt.Unique() {
+		l.blocks[w] -= int64(q.Prompt.Blocks)
+		return
+	}
 	h := l.holdings
-	path, n, tail := h.tail(q)
+	path, n, tail := h.tail(&q.Prompt)
 	if tail > 0 {
 		p := h.at(n)
 		if p == nil || !h.dropPart(p, n, w, tail) {
@@ -102,7 +114,7 @@ func (l *loads) remove(w sim.WorkerID, q *prompt.Prompt) {
 }
 
 // release counts one holder less of the last node of a path.
-func (l *loads) release(w sim.WorkerID, path []prompt.NodeID) {
+func (l *treeLoads) release(w sim.WorkerID, path []prompt.NodeID) {
 	h := l.holdings
 	for len(path) > 0 {
 		n := path[len(path)-1]
@@ -122,7 +134,7 @@ func (l *loads) release(w sim.WorkerID, path []prompt.NodeID) {
 
 // leave takes the nodes of a stretch from w, last to first, until one is held
 // by others too; it reports whether one is. The stretch ends with n.
-func (l *loads) leave(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bool {
+func (l *treeLoads) leave(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bool {
 	h := l.holdings
 	for nodes != 0 {
 		gone := nodes // all, or down to the first node that others may hold
@@ -147,7 +159,7 @@ func (l *loads) leave(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bo
 }
 
 // inactive takes whole nodes, which follow each other on the page of n, from w.
-func (l *loads) inactive(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) {
+func (l *treeLoads) inactive(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) {
 	if nodes != 0 {
 		p.clearFull(w, nodes)
 		l.blocks[w] -= l.holdings.blocks(n, nodes)

@@ -49,3 +49,14 @@ func (q *queue) pop(s *scores) *sim.Request {
 	q.spare = append(q.spare, first.overlap)
 	return first.request
 }
+
+// remove takes a request off wherever it is.
+func (q *queue) remove(id sim.RequestID) {
+	q.heap.Filter(func(h heap.Item[float64, uint64, held]) bool {
+		if h.Value.request.ID != id {
+			return true
+		}
+		q.spare = append(q.spare, h.Value.overlap)
+		return false
+	})
+}

@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
@@ -13,23 +12,13 @@ import (
 // residency is the block index for caches in which a block's parent is always
 // cached too: the tree of Index cannot get into its odd states there, and bits
 // per prompt node say it all.
-type residency struct {
-	holdings *holdings
-	cached   []int64 // by worker: blocks of prompts cached
-}
+type residency struct{ holdings *holdings }
 
 func newResidency(tree *prompt.Tree, workers int) *residency {
-	r := &residency{holdings: newHoldings(tree, workers)}
-	r.grow(workers)
-	return r
+	return &residency{newHoldings(tree, workers)}
 }
 
-func (r *residency) grow(workers int) {
-	r.holdings.grow(workers)
-	for len(r.cached) < workers {
-		r.cached = append(r.cached, 0)
-	}
-}
+func (r *residency) grow(workers int) { r.holdings.grow(workers) }
 
 func (r *residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	if invariant.Enabled {
@@ -66,7 +55,6 @@ func (r *residency) flip(w sim.WorkerID, kv []scheduler.KVChange) {
 			p := h.settle(c.Node)
 			if nodes &^= p.full[w]; nodes != 0 {
 				p.setFull(w, nodes)
-				r.cached[w] += int64(bits.OnesCount64(nodes))
 			}
 			continue
 		}
@@ -77,7 +65,6 @@ func (r *residency) flip(w sim.WorkerID, kv []scheduler.KVChange) {
 		if nodes &= p.full[w]; nodes != 0 {
 			p.clearFull(w, nodes)
 			h.vacate(c.Node, p)
-			r.cached[w] -= int64(bits.OnesCount64(nodes))
 		}
 	}
 }
@@ -113,7 +100,6 @@ func (r *residency) change(w sim.WorkerID, c scheduler.KVChange) {
 		part = h.part(p, n, w)
 		before = h.parts[part].blocks
 	}
-	r.cached[w] += int64(c.Blocks - before)
 	switch {
 	case c.Blocks == before:
 	case part != noPart && c.Blocks > 0 && c.Blocks < size:
@@ -145,8 +131,8 @@ func (r *residency) replace(w sim.WorkerID, c scheduler.KVChange, before int32) 
 	}
 }
 
-func (r *residency) match(q *prompt.Prompt, s *scores) {
-	if !q.Unique() {
-		r.holdings.match(q, s)
+func (r *residency) match(q *sim.Request, s *scores) {
+	if !q.Prompt.Unique() {
+		r.holdings.match(&q.Prompt, s)
 	}
 }

@@ -13,9 +13,7 @@ type scores struct {
 }
 
 func (s *scores) grow(workers int) {
-	for len(s.by) < workers {
-		s.by = append(s.by, 0)
-	}
+	s.by = extend(s.by, workers)
 }
 
 func (s *scores) raise(w sim.WorkerID, blocks int32) {
@@ -33,6 +31,17 @@ func (s *scores) raiseAll(word int, set uint64, blocks int32) {
 	for ; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)
 		by[i] = max(by[i], blocks)
+	}
+}
+
+// raiseMatches raises the workers that cache blocks. Workers are looked up under
+// rank 0; what other ranks have counts in the maximum only.
+func (s *scores) raiseMatches(found []Match) {
+	for _, m := range found {
+		if m.Member.Rank == 0 {
+			s.raise(m.Member.Worker, m.Blocks)
+		}
+		s.max = max(s.max, m.Blocks)
 	}
 }
 

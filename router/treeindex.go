@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// treeIndex puts an Index behind a KV router.
+// treeIndex puts an Index behind a dispatcher.
 type treeIndex struct {
 	tree  *prompt.Tree
 	index *Index
@@ -32,19 +32,13 @@ func (x *treeIndex) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return nil
 }
 
-// match scores the prompt's blocks. Workers are looked up under rank 0; what
-// other ranks have counts in the maximum only. Unique prompts have no blocks
-// that anyone could have.
-func (x *treeIndex) match(q *prompt.Prompt, s *scores) {
-	if q.Unique() {
+// match scores the prompt's blocks. Unique prompts have no blocks that anyone
+// could have.
+func (x *treeIndex) match(q *sim.Request, s *scores) {
+	if q.Prompt.Unique() {
 		return
 	}
-	x.query = x.tree.AppendLocal(x.query[:0], q)
+	x.query = x.tree.AppendLocal(x.query[:0], &q.Prompt)
 	x.found = x.index.Match(x.query, false, x.found[:0])
-	for _, m := range x.found {
-		if m.Member.Rank == 0 {
-			s.raise(m.Member.Worker, m.Blocks)
-		}
-		s.max = max(s.max, m.Blocks)
-	}
+	s.raiseMatches(x.found)
 }

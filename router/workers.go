@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/replay-llm/replay/sim"
@@ -8,30 +9,46 @@ import (
 
 // workers is the set of registered workers.
 type workers struct {
-	ids   []sim.WorkerID // ascending
-	known int            // 1 + the largest id ever registered
+	ids        []sim.WorkerID // ascending by name
+	known      int            // 1 + the largest id ever registered
+	registered []bool         // by id
+	names      func(sim.WorkerID) uint64
 }
 
 func (s *workers) has(w sim.WorkerID) bool {
-	_, ok := slices.BinarySearch(s.ids, w)
-	return ok
+	return w >= 0 && int(w) < s.known && s.registered[w]
+}
+
+func (s *workers) name(w sim.WorkerID) uint64 {
+	if s.names == nil {
+		return uint64(w)
+	}
+	return s.names(w)
+}
+
+// place returns where w is in ids, or would be.
+func (s *workers) place(w sim.WorkerID) int {
+	i, _ := slices.BinarySearchFunc(s.ids, s.name(w), func(at sim.WorkerID, name uint64) int { return cmp.Compare(s.name(at), name) })
+	return i
 }
 
 func (s *workers) add(w sim.WorkerID) error {
-	i, ok := slices.BinarySearch(s.ids, w)
-	if ok {
+	if s.has(w) {
 		return &WorkerError{Worker: w, Known: true}
 	}
-	s.ids = slices.Insert(s.ids, i, w)
 	s.known = max(s.known, int(w)+1)
+	s.registered = extend(s.registered, s.known)
+	s.registered[w] = true
+	s.ids = slices.Insert(s.ids, s.place(w), w)
 	return nil
 }
 
 func (s *workers) remove(w sim.WorkerID) error {
-	i, ok := slices.BinarySearch(s.ids, w)
-	if !ok {
+	if !s.has(w) {
 		return &WorkerError{Worker: w}
 	}
+	i := s.place(w)
 	s.ids = slices.Delete(s.ids, i, i+1)
+	s.registered[w] = false
 	return nil
 }

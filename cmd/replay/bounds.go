@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // newBoundsCommand says how far policies are from what no policy can beat.
@@ -103,18 +103,18 @@ func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 // ceiling, which is the last.
 func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 	var all []bounded
-	for _, mode := range []router.Mode{router.ModeRoundRobin, router.ModeKV} {
-		if mode == router.ModeKV && !spec.Disaggregated() && spec.Entry().Count < 2 {
+	for _, name := range []policy.Name{policy.RoundRobin, policy.KV} {
+		if name.Info().MinWorkers > spec.Entry().Count && !spec.Disaggregated() {
 			continue
 		}
-		policy := spec
-		policy.Router = mode
-		if mode == router.ModeRoundRobin {
-			policy.RouterConfig, policy.PrefillLoad = nil, engineargs.AIC{}
+		routed := spec
+		routed.Router = name
+		if !name.Info().Caches {
+			routed.RouterConfig, routed.PrefillLoad = nil, engineargs.AIC{}
 		}
-		all = append(all, bounded{mode.String(), policy}, bounded{"  endless cache", endless(policy, demand)})
+		all = append(all, bounded{name.String(), routed}, bounded{"  endless cache", endless(routed, demand)})
 		if spec.Disaggregated() {
-			all = append(all, bounded{"  instant transfer", instantly(policy)})
+			all = append(all, bounded{"  instant transfer", instantly(routed)})
 		}
 	}
 	return append(all, bounded{"a worker each", apart(spec, requests)}, bounded{"ceiling", ceiling(spec, demand)})
@@ -138,7 +138,7 @@ func instantly(spec replay.Spec) replay.Spec {
 
 // apart gives every request a worker that nobody else has used.
 func apart(spec replay.Spec, requests int) replay.Spec {
-	spec.Router, spec.RouterConfig, spec.PrefillLoad = router.ModeRoundRobin, nil, engineargs.AIC{}
+	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
 	spec.Topology = spec.Resize(requests, requests)
 	return instantly(spec)
 }
@@ -146,7 +146,7 @@ func apart(spec replay.Spec, requests int) replay.Spec {
 // ceiling replays one request after the other on an engine that forgets nothing.
 func ceiling(spec replay.Spec, demand int) replay.Spec {
 	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
-	spec.Router, spec.RouterConfig, spec.PrefillLoad = router.ModeRoundRobin, nil, engineargs.AIC{}
+	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
 	spec.Topology = spec.Resize(1, 1)
 	return instantly(endless(spec, demand))
 }

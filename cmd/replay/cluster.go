@@ -7,7 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // cluster holds the flags that say how many workers there are and how requests
@@ -24,11 +24,11 @@ type cluster struct {
 
 func (c *cluster) bind(fs *pflag.FlagSet) {
 	c.mode = choice{names: []string{"offline", "online", "cluster"}, value: "offline"}
-	c.router = routerMode()
+	c.router = routerChoice()
 	fs.IntVar(&c.workers, "workers", 1, "`number` of workers that prefill and decode")
 	fs.IntVar(&c.prefillWorkers, "prefill-workers", 1, "`number` of workers that prefill only")
 	fs.IntVar(&c.decodeWorkers, "decode-workers", 1, "`number` of workers that decode only")
-	fs.Var(&c.router, "router", "how requests find workers, by `name`: round_robin or kv; with --mode cluster also random")
+	fs.Var(&c.router, "router", "how requests find workers, by `name`: "+either(c.router.names))
 	fs.StringVar(&c.engineArgs, "engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.StringVar(&c.prefillArgs, "prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.StringVar(&c.decodeArgs, "decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
@@ -44,9 +44,14 @@ func (c *cluster) bind(fs *pflag.FlagSet) {
 	}
 }
 
-// routerMode is a flag for how workers of a cluster are chosen.
-func routerMode() choice {
-	return choice{names: []string{"round_robin", "kv", "random"}, hidden: []string{"rr", "kv_router"}, value: "round_robin"}
+// routerChoice returns a flag that takes the name of a router.
+func routerChoice() choice {
+	c := choice{value: string(policy.All()[0].Name)}
+	for _, p := range policy.All() {
+		c.names = append(c.names, string(p.Name))
+		c.hidden = append(c.hidden, p.Alias)
+	}
+	return c
 }
 
 func aicFlags() []string {
@@ -56,8 +61,9 @@ func aicFlags() []string {
 // fillCluster says in spec what the cluster is.
 func (o *options) fillCluster(spec *replay.Spec) error {
 	c := &o.cluster
-	if c.router.value == "kv" {
-		spec.Router = router.ModeKV
+	var err error
+	if spec.Router, err = policy.Parse(c.router.value); err != nil {
+		return err
 	}
 	if err := o.fillEngines(spec); err != nil {
 		return err

@@ -54,9 +54,6 @@ func (o *options) checkProcesses() error {
 		if name := o.firstChanged(own...); name != "" {
 			return o.only(name, "with --mode cluster")
 		}
-		if o.cluster.router.value == "random" {
-			return o.refuse("router", "round_robin or kv without --mode cluster")
-		}
 		return nil
 	}
 	if name := o.firstChanged("scale", "until", "out", "digest", "compat"); name != "" {

@@ -17,7 +17,7 @@ import (
 	served "github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	routes "github.com/replay-llm/replay/live/route"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Load of the soak.
@@ -87,13 +87,13 @@ func (s *soakTally) wrongly(format string, args ...any) {
 // soakWatch notes who takes a request.
 type soakWatch struct{ tally *soakTally }
 
-func (w soakWatch) Placed(router.Stage, uint64) {}
+func (w soakWatch) Placed(scheduler.Role, uint64) {}
 
-func (w soakWatch) Taken(_ router.Stage, worker uint64, _ time.Time) {
+func (w soakWatch) Taken(_ scheduler.Role, worker uint64, _ time.Time) {
 	w.tally.count(func() { w.tally.answered[worker]++ })
 }
 
-func (w soakWatch) Read(router.Stage, *served.Chunk, time.Time) {}
+func (w soakWatch) Read(scheduler.Role, *served.Chunk, time.Time) {}
 
 // one sends a request and checks its answer: so many tokens and one terminal, or
 // an error that has a type.

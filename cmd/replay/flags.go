@@ -186,7 +186,7 @@ func (c *choice) Type() string   { return "name" }
 
 func (c *choice) Set(text string) error {
 	for i, name := range c.names {
-		if text == name || (i < len(c.hidden) && text == c.hidden[i]) {
+		if text == name || (i < len(c.hidden) && c.hidden[i] != "" && text == c.hidden[i]) {
 			c.value = name
 			return nil
 		}

@@ -87,10 +87,10 @@ func (f *frontendFlags) bind(cmd *cobra.Command) {
 }
 
 func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
-	f.mode = routerMode()
+	f.mode = routerChoice()
 	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
-	fs.Var(&f.mode, "router", "how requests find workers, by `name`: round_robin, random or kv")
+	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+either(f.mode.names))
 	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
 	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may say nothing; 0: any")
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // planFlags are those of replay plan beside what says a replay.
@@ -335,7 +335,7 @@ func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, er
 		spec.Topology = spec.Resize(p.Shape.Workers)
 	}
 	if p.Shape.Workers == 1 {
-		spec.Router = router.ModeRoundRobin // there is nothing to route
+		spec.Router = policy.RoundRobin // there is nothing to route
 	}
 	if spec.Mode == loadgen.Concurrency {
 		spec.MaxInFlight = max(1, int(float64(spec.MaxInFlight)*p.Load+0.5))

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/engine"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // call is what is noted about one request while it is served: a routing.Observer.
@@ -20,7 +20,7 @@ type call struct {
 }
 
 // Placed lets the next request arrive.
-func (c *call) Placed(_ router.Stage, worker uint64) {
+func (c *call) Placed(_ scheduler.Role, worker uint64) {
 	c.mu.Lock()
 	c.worker = worker
 	c.mu.Unlock()
@@ -28,7 +28,7 @@ func (c *call) Placed(_ router.Stage, worker uint64) {
 }
 
 // Taken notes the admission.
-func (c *call) Taken(_ router.Stage, worker uint64, at time.Time) {
+func (c *call) Taken(_ scheduler.Role, worker uint64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.worker = worker
@@ -38,7 +38,7 @@ func (c *call) Taken(_ router.Stage, worker uint64, at time.Time) {
 }
 
 // Read notes when a chunk came.
-func (c *call) Read(_ router.Stage, chunk *engine.Chunk, at time.Time) {
+func (c *call) Read(_ scheduler.Role, chunk *engine.Chunk, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = at

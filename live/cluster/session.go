@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/route"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Options say who serves.
@@ -53,9 +53,9 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	if err != nil {
 		return nil, err
 	}
-	stage := router.Aggregated
+	stage := scheduler.Aggregated
 	if o.Prefill != nil {
-		stage = router.Decode
+		stage = scheduler.Decode
 	}
 	workers, err := s.open(ctx, rt, cards, poolOptions{o.Workers, stage, o.Count, o.Routing})
 	if err != nil {
@@ -63,7 +63,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	}
 	s.engines = workers
 	if o.Prefill != nil {
-		prefill, err := s.open(ctx, rt, cards, poolOptions{*o.Prefill, router.Prefill, o.PrefillCount, o.Routing})
+		prefill, err := s.open(ctx, rt, cards, poolOptions{*o.Prefill, scheduler.Prefill, o.PrefillCount, o.Routing})
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func because(ctx context.Context, err error) error {
 // poolOptions are those of one pool.
 type poolOptions struct {
 	name    drt.Name
-	stage   router.Stage
+	stage   scheduler.Role
 	count   int
 	routing routing.Options
 }

@@ -28,9 +28,11 @@ type Source struct {
 
 // PickerOptions says how workers are chosen.
 type PickerOptions struct {
-	// Router is the configuration of the router. Its blocks are those that
-	// workers tell of in their events.
-	Router router.LiveOptions
+	// Policy chooses.
+	Policy router.Policy
+	// BlockTokens is how many tokens the blocks have that workers tell of in their
+	// events, > 0.
+	BlockTokens int
 	// Warn, if not nil, is told of events that were lost or do not fit.
 	Warn func(string)
 	// Connection says how connections to publishers are kept.
@@ -44,13 +46,13 @@ type Picker struct {
 	options PickerOptions
 	index   *Index
 	began   time.Time
-	done    sync.WaitGroup
 	quit    chan struct{}
 
 	mu      sync.Mutex
-	router  *router.Live
-	waiting map[string]chan router.LivePlacement // of capacity 1
-	placed  []router.LivePlacement
+	router  *router.Dispatcher
+	tickets []*ticket // by request id; nil where nobody has it
+	vacant  []sim.RequestID
+	placed  []router.Placement
 	number  map[uint64]sim.WorkerID // in the index, by worker
 	worker  []uint64                // by number
 	follows map[uint64]*followed
@@ -64,53 +66,59 @@ type followed struct {
 	feeds       []*Feed
 }
 
-// How often held requests are looked at although nothing has happened: where
-// prefills decay with time, and where they do not.
-const (
-	recheckDecaying = 100 * time.Millisecond
-	recheckIdle     = time.Minute
-)
+// ticket is a request that is held or placed.
+type ticket struct {
+	sim.Request
+	placed   chan router.Placement // of capacity 1
+	sequence []uint64
+	cached   []router.Match
+}
 
 // NewPicker returns a picker that follows nobody.
 func NewPicker(o PickerOptions) (*Picker, error) {
-	r, err := router.NewLive(o.Router)
-	if err != nil {
-		return nil, err
+	if o.BlockTokens <= 0 {
+		return nil, fmt.Errorf("blocks of %d tokens, want > 0", o.BlockTokens)
 	}
 	p := &Picker{
-		options: o, index: NewIndex(o.Warn), began: time.Now(), quit: make(chan struct{}), router: r,
-		waiting: make(map[string]chan router.LivePlacement),
-		number:  make(map[uint64]sim.WorkerID), follows: make(map[uint64]*followed),
+		options: o, index: NewIndex(o.Warn), began: time.Now(), quit: make(chan struct{}),
+		number: make(map[uint64]sim.WorkerID), follows: make(map[uint64]*followed),
 	}
-	every := recheckIdle
-	if r.Recheck() {
-		every = recheckDecaying
-	}
-	p.done.Go(func() { p.recheck(every) })
+	p.router = router.New(router.Options{
+		Policy: o.Policy, Hashes: p, BlockTokens: o.BlockTokens,
+		Names: func(w sim.WorkerID) uint64 { return p.worker[w] },
+	})
 	return p, nil
 }
 
-func (p *Picker) recheck(every time.Duration) {
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			p.change(p.router.Drain)
-		case <-p.quit:
-			return
-		}
-	}
-}
+// Sequence returns the sequence hashes of the prompt of a request. The router
+// asks, under p.mu.
+func (p *Picker) Sequence(id sim.RequestID) []uint64 { return p.tickets[id].sequence }
+
+// Cached returns who caches how many blocks of the prompt of a request. The
+// router asks, under p.mu.
+func (p *Picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].cached }
 
 // Index is what is known of the workers' caches.
 func (p *Picker) Index() *Index { return p.index }
 
-// Loads lists the loads of the workers chosen among last, ascending.
-func (p *Picker) Loads() ([]router.LiveLoad, error) {
+// Load is what a worker has to do.
+type Load struct {
+	Worker   uint64
+	Requests int   // placed and not finished
+	Blocks   int64 // of their prompts
+	Tokens   int64 // of their prompts, still to compute
+}
+
+// Loads returns the loads of the workers chosen among last, ascending.
+func (p *Picker) Loads() []Load {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.router.Loads(p.now())
+	var all []Load
+	c := p.router.Loads()
+	for _, w := range c.Workers {
+		all = append(all, Load{p.worker[w], int(c.Running[w]), c.Blocks[w], c.Tokens[w]})
+	}
+	return all
 }
 
 // now is the time on the router's clock.
@@ -162,16 +170,10 @@ func sameSources(a, b []Source) bool {
 }
 
 func (p *Picker) subscribe(f *followed, worker uint64, s Source) error {
-	n, ok := p.number[worker]
-	if !ok {
-		n = sim.WorkerID(len(p.worker))
-		p.number[worker] = n
-		p.worker = append(p.worker, worker)
-	}
-	feed := p.index.Feed(n)
+	feed := p.index.Feed(p.numberOf(worker))
 	sub, err := Subscribe(SubscriberOptions{
 		Events: s.Events, Replay: s.Replay, Topic: s.Topic, Rank: s.Rank,
-		BlockTokens: p.options.Router.BlockTokens, Sink: feed, Warn: p.options.Warn, Connection: p.options.Connection,
+		BlockTokens: p.options.BlockTokens, Sink: feed, Warn: p.options.Warn, Connection: p.options.Connection,
 	})
 	if err != nil {
 		return err
@@ -179,6 +181,17 @@ func (p *Picker) subscribe(f *followed, worker uint64, s Source) error {
 	f.feeds = append(f.feeds, feed)
 	f.subscribers = append(f.subscribers, sub)
 	return nil
+}
+
+// numberOf returns the id by which index and router know a worker.
+func (p *Picker) numberOf(worker uint64) sim.WorkerID {
+	n, ok := p.number[worker]
+	if !ok {
+		n = sim.WorkerID(len(p.worker))
+		p.number[worker] = n
+		p.worker = append(p.worker, worker)
+	}
+	return n
 }
 
 // stop stops following a worker and forgets its cache.
@@ -204,7 +217,6 @@ func (p *Picker) Following(worker uint64) []SubscriberStats {
 
 // Ask is a request to be placed.
 type Ask struct {
-	ID     string // of the request; not that of another one that is placed or held
 	Tokens []uint32
 	LoRA   string // adapter name; "" is none
 }
@@ -223,67 +235,71 @@ type Pick struct {
 // Pick chooses among the workers available, which are ascending. It may wait for
 // one that is not busy, as long as ctx lasts.
 func (p *Picker) Pick(ctx context.Context, a Ask, available []uint64) (Pick, error) {
-	blockTokens := p.options.Router.BlockTokens
-	local := blockhash.Request(a.Tokens, blockTokens, blockhash.Options{LoRA: a.LoRA})
-	q := router.LiveRequest{ID: a.ID, Tokens: len(a.Tokens), Sequence: blockhash.Sequence(local), Overlap: make(map[uint64]int32)}
-	answer := make(chan router.LivePlacement, 1)
-	if err := p.route(q, local, available, answer); err != nil {
+	local := blockhash.Request(a.Tokens, p.options.BlockTokens, blockhash.Options{LoRA: a.LoRA})
+	q := &ticket{placed: make(chan router.Placement, 1), sequence: blockhash.Sequence(local), cached: p.index.Match(local, nil)}
+	q.InputTokens, q.Prompt.Blocks = len(a.Tokens), int32(len(local))
+	if err := p.route(q, available); err != nil {
 		return Pick{}, err
 	}
 	select {
-	case l := <-answer:
-		return p.pick(l), nil
+	case placed := <-q.placed:
+		return p.pick(q, &placed), nil
 	case <-ctx.Done():
-		p.leave(a.ID)
+		p.giveUp(q)
 		return Pick{}, ctx.Err()
 	case <-p.quit:
-		p.leave(a.ID)
+		p.giveUp(q)
 		return Pick{}, ErrPickerClosed
 	}
 }
 
 // route hands a request to the router, after the workers available.
-func (p *Picker) route(q router.LiveRequest, local []uint64, available []uint64, answer chan router.LivePlacement) error {
-	matches := p.index.Match(local, nil)
+func (p *Picker) route(q *ticket, available []uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return ErrPickerClosed
 	}
-	for _, m := range matches {
-		q.Longest = max(q.Longest, m.Blocks)
-		if m.Member.Rank == 0 {
-			q.Overlap[p.worker[m.Member.Worker]] = m.Blocks
-		}
-	}
 	if err := p.admit(available); err != nil {
 		return err
 	}
-	if _, again := p.waiting[q.ID]; again {
-		return fmt.Errorf("request %s is already held", q.ID)
+	if k := len(p.vacant); k > 0 {
+		q.ID, p.vacant = p.vacant[k-1], p.vacant[:k-1]
+	} else {
+		q.ID = sim.RequestID(len(p.tickets))
+		p.tickets = append(p.tickets, nil)
 	}
-	p.waiting[q.ID] = answer
+	p.tickets[q.ID] = q
 	var err error
-	if p.placed, err = p.router.Route(p.now(), q, p.placed[:0]); err != nil {
-		delete(p.waiting, q.ID)
+	if p.placed, err = p.router.Route(p.now(), &q.Request, p.placed[:0]); err != nil {
+		p.forget(q)
 		return err
 	}
 	p.hand()
 	return nil
 }
 
+// forget frees the id of a request that has left.
+func (p *Picker) forget(q *ticket) {
+	p.tickets[q.ID] = nil
+	p.vacant = append(p.vacant, q.ID)
+}
+
 // admit makes the workers available the candidates.
 func (p *Picker) admit(available []uint64) error {
-	known := p.router.Workers(nil)
+	var known []uint64
+	for _, w := range p.router.Workers() {
+		known = append(known, p.worker[w])
+	}
 	changed := false
 	for i, k := 0, 0; i < len(known) || k < len(available); {
 		var err error
 		switch {
 		case k == len(available) || i < len(known) && known[i] < available[k]:
-			err = p.router.RemoveWorker(known[i])
+			err = p.router.RemoveWorker(p.number[known[i]])
 			i++
 		case i == len(known) || available[k] < known[i]:
-			err = p.router.AddWorker(available[k])
+			err = p.router.AddWorker(p.numberOf(available[k]))
 			k++
 		default:
 			i, k = i+1, k+1
@@ -304,56 +320,56 @@ func (p *Picker) admit(available []uint64) error {
 
 // hand tells those who wait where their requests go.
 func (p *Picker) hand() {
-	for _, l := range p.placed {
-		p.waiting[l.Request] <- l
-		delete(p.waiting, l.Request)
+	for _, placed := range p.placed {
+		p.tickets[placed.Request.ID].placed <- placed
 	}
 	p.placed = p.placed[:0]
 }
 
-// change lets the router take in something and hands on what it places.
-func (p *Picker) change(f func(sim.Time, []router.LivePlacement) ([]router.LivePlacement, error)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// change tells the router something of a request and hands on what it places.
+func (p *Picker) change(q *ticket, f func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
 	var err error
-	p.placed, err = f(p.now(), p.placed[:0])
+	p.placed, err = f(p.now(), q.ID, p.placed[:0])
 	p.hand()
 	if err != nil && p.options.Warn != nil {
 		p.options.Warn(fmt.Sprintf("router: %v", err))
 	}
 }
 
-// leave takes a request out, wherever it is.
-func (p *Picker) leave(id string) {
-	p.change(func(now sim.Time, dst []router.LivePlacement) ([]router.LivePlacement, error) {
-		delete(p.waiting, id)
-		return p.router.Finished(now, id, dst)
-	})
+// giveUp is leave for a request that nobody waits for any more.
+func (p *Picker) giveUp(q *ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leave(q)
 }
 
-func (p *Picker) pick(l router.LivePlacement) Pick {
-	first := sync.OnceFunc(func() {
-		p.change(func(now sim.Time, dst []router.LivePlacement) ([]router.LivePlacement, error) {
-			return p.router.PrefillDone(now, l.Request, dst)
-		})
-	})
-	left := sync.OnceFunc(func() { p.leave(l.Request) })
-	var mu sync.Mutex
-	gone := false
+// leave takes a request out, wherever it is. p.mu is held.
+func (p *Picker) leave(q *ticket) {
+	if !p.router.Withdraw(q.ID) {
+		p.change(q, p.router.Finished)
+	}
+	p.forget(q)
+}
+
+func (p *Picker) pick(q *ticket, placed *router.Placement) Pick {
+	first, gone := false, false
 	return Pick{
-		Worker: l.Worker, Overlap: int(l.Overlap), Cost: l.Cost,
+		Worker: p.worker[placed.Worker], Overlap: int(placed.Overlap), Cost: placed.Cost,
 		First: func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if !gone {
-				first()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !first && !gone {
+				p.change(q, p.router.PrefillDone)
 			}
+			first = true
 		},
 		Done: func() {
-			mu.Lock()
-			defer mu.Unlock()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !gone {
+				p.leave(q)
+			}
 			gone = true
-			left()
 		},
 	}
 }
@@ -373,8 +389,7 @@ func (p *Picker) Close() {
 	for _, f := range all {
 		f.stop()
 	}
-	p.done.Wait()
 }
 
 // BlockTokens is the number of tokens of a block.
-func (p *Picker) BlockTokens() int { return p.options.Router.BlockTokens }
+func (p *Picker) BlockTokens() int { return p.options.BlockTokens }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/blockhash"
 )
@@ -42,7 +43,11 @@ func newPicker(t *testing.T, config string) *Picker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPicker(PickerOptions{Router: router.LiveOptions{Config: c, BlockTokens: blockTokens, MaxBatchedTokens: 64}})
+	kv, err := policy.New(policy.KV, policy.Options{Config: c, BlockTokens: blockTokens, MaxBatchedTokens: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPicker(PickerOptions{Policy: kv, BlockTokens: blockTokens})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,35 +92,33 @@ func TestPicker(t *testing.T) {
 	prompt := promptOf(1, 2, 3, 4, 5, 6)
 	caches(tees[1], prompt[:5*blockTokens])
 	caughtUp(t, p, 200, tees[1], 1)
-	pick := func(id string, available []uint64) Pick {
+	pick := func(available []uint64) Pick {
 		t.Helper()
-		got, err := p.Pick(within(t), Ask{ID: id, Tokens: prompt}, available)
+		got, err := p.Pick(within(t), Ask{Tokens: prompt}, available)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	a := pick("a", ids)
+	a := pick(ids)
 	if a.Worker != 200 || a.Overlap != 5 || a.Cost != 6-5+6 {
 		t.Errorf("%+v, want worker 200 with 5 blocks at cost 7", a)
 	}
-	if other := pick("b", []uint64{100, 300}); other.Worker != 100 || other.Overlap != 0 || other.Cost != 12 {
+	if other := pick([]uint64{100, 300}); other.Worker != 100 || other.Overlap != 0 || other.Cost != 12 {
 		t.Errorf("without 200: %+v", other)
-	}
-	if _, err := p.Pick(within(t), Ask{ID: "a", Tokens: prompt}, ids); err == nil {
-		t.Error("a request was placed twice")
 	}
 	for id, f := range map[string]func(){"first": a.First, "done": a.Done, "again": a.Done, "late": a.First} {
 		f()
 		_ = id
 	}
-	if loads, err := p.Loads(); err != nil || len(loads) != 3 || loads[1].Requests != 0 || loads[1].Blocks != 0 || loads[1].Tokens != 0 {
-		t.Errorf("loads %+v %v, want none on 200", loads, err)
+	pick(ids).Done()
+	if loads := p.Loads(); len(loads) != 3 || loads[1].Requests != 0 || loads[1].Blocks != 0 || loads[1].Tokens != 0 {
+		t.Errorf("loads %+v, want none on 200", loads)
 	}
 	if err := p.Follow(200, nil); err != nil {
 		t.Fatal(err)
 	}
-	if c := pick("c", ids); c.Overlap != 0 || p.Index().Size() != 0 {
+	if c := pick(ids); c.Overlap != 0 || p.Index().Size() != 0 {
 		t.Errorf("%+v and %d blocks are known, want none after 200 was left", c, p.Index().Size())
 	}
 }
@@ -125,7 +128,7 @@ func TestPicker(t *testing.T) {
 func TestPickerHolds(t *testing.T) {
 	p := newPicker(t, `{"router_queue_threshold":1}`)
 	ids := []uint64{7}
-	first, err := p.Pick(within(t), Ask{ID: "first", Tokens: promptOf(1, 2, 3, 4, 5)}, ids)
+	first, err := p.Pick(within(t), Ask{Tokens: promptOf(1, 2, 3, 4, 5)}, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,7 @@ func TestPickerHolds(t *testing.T) {
 		n := p.router.Queued()
 		p.mu.Unlock()
 		go func() {
-			pick, err := p.Pick(ctx, Ask{ID: id, Tokens: promptOf(9)}, ids)
+			pick, err := p.Pick(ctx, Ask{Tokens: promptOf(9)}, ids)
 			if err == nil && pick.Worker != 7 {
 				err = fmt.Errorf("placed on %d", pick.Worker)
 			}
@@ -163,7 +166,7 @@ func TestPickerHolds(t *testing.T) {
 	if err := <-waits; err != nil {
 		t.Error(err)
 	}
-	second, err := p.Pick(within(t), Ask{ID: "second", Tokens: promptOf(1, 2, 3, 4, 5)}, ids)
+	second, err := p.Pick(within(t), Ask{Tokens: promptOf(1, 2, 3, 4, 5)}, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +176,7 @@ func TestPickerHolds(t *testing.T) {
 		t.Errorf("closed: %v", err)
 	}
 	second.Done()
-	if _, err := p.Pick(within(t), Ask{ID: "x", Tokens: promptOf(1)}, ids); !errors.Is(err, ErrPickerClosed) {
+	if _, err := p.Pick(within(t), Ask{Tokens: promptOf(1)}, ids); !errors.Is(err, ErrPickerClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -189,7 +192,11 @@ func TestPickerConcurrently(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPicker(PickerOptions{Router: router.LiveOptions{Config: c, BlockTokens: blockTokens, MaxBatchedTokens: 64}})
+	kv, err := policy.New(policy.KV, policy.Options{Config: c, BlockTokens: blockTokens, MaxBatchedTokens: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPicker(PickerOptions{Policy: kv, BlockTokens: blockTokens})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +213,7 @@ func TestPickerConcurrently(t *testing.T) {
 					}
 				}
 				caches(tee, promptOf(uint32(rng.IntN(3)), uint32(rng.IntN(3))))
-				pick, err := p.Pick(within(t), Ask{ID: fmt.Sprint(g, " ", i), Tokens: promptOf(uint32(rng.IntN(3)), uint32(rng.IntN(3)), 9)}, available)
+				pick, err := p.Pick(within(t), Ask{Tokens: promptOf(uint32(rng.IntN(3)), uint32(rng.IntN(3)), 9)}, available)
 				if err != nil {
 					t.Error(err)
 					return
@@ -219,11 +226,7 @@ func TestPickerConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	loads, err := p.Loads()
-	if err != nil {
-		t.Error(err)
-	}
-	for _, l := range loads {
+	for _, l := range p.Loads() {
 		if l.Requests != 0 || l.Blocks != 0 || l.Tokens != 0 {
 			t.Errorf("left behind: %+v", l)
 		}

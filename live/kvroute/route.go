@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
@@ -18,16 +17,16 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Options say how to route.
 type Options struct {
 	// Config is the router's configuration.
 	Config router.Config
-	// Stage is the part of the work that the workers do.
-	Stage router.Stage
-	// Estimator predicts prefills; nil where none is configured.
-	Estimator router.Estimator
+	// Role is the part of the work that the workers do.
+	Role scheduler.Role
 	// Seed is for the draws at a temperature above 0; 0 is 42.
 	Seed uint64
 	// Warn, if not nil, is told of events that were lost or do not fit.
@@ -41,7 +40,6 @@ type Route struct {
 	name    drt.Name
 	stop    context.CancelFunc
 	done    sync.WaitGroup
-	asked   atomic.Uint64
 
 	mu      sync.Mutex
 	picker  *kvevents.Picker // nil before the first card
@@ -135,10 +133,14 @@ func (r *Route) take(c drt.Card) error {
 		return nil // it does not say
 	}
 	if r.picker == nil {
-		p, err := kvevents.NewPicker(kvevents.PickerOptions{Warn: r.options.Warn, Router: router.LiveOptions{
-			Config: r.options.Config, Stage: r.options.Stage, Estimator: r.options.Estimator, Seed: r.options.Seed,
+		kv, err := policy.New(policy.KV, policy.Options{
+			Config: r.options.Config, Role: r.options.Role, Seed: r.options.Seed,
 			BlockTokens: block, MaxBatchedTokens: got.Runtime.MaxBatchedTokens,
-		}})
+		})
+		if err != nil {
+			return err
+		}
+		p, err := kvevents.NewPicker(kvevents.PickerOptions{Warn: r.options.Warn, Policy: kv, BlockTokens: block})
 		if err != nil {
 			return err
 		}
@@ -202,9 +204,7 @@ func (r *Route) PickFor(ctx context.Context, rc cancel.Context, tokens []uint32,
 		case <-waiting.Done():
 		}
 	}()
-	// Callers choose the ids of requests; two may have the same.
-	id := fmt.Sprintf("%s/%d", rc.ID(), r.asked.Add(1))
-	got, err := p.Pick(waiting, kvevents.Ask{ID: id, Tokens: tokens}, available)
+	got, err := p.Pick(waiting, kvevents.Ask{Tokens: tokens}, available)
 	switch {
 	case err == nil:
 		return drt.Choice{Instance: got.Worker, First: got.First, Done: got.Done}, nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Served is a model that somebody serves, or has served.
@@ -158,7 +158,7 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 		return &kinds[i]
 	}
 	if k := of(engine.Aggregated); k != nil {
-		p, err := c.pool(ctx, k.name, router.Aggregated)
+		p, err := c.pool(ctx, k.name, scheduler.Aggregated)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -168,8 +168,8 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 	if first == nil || second == nil {
 		return nil, 0, nil
 	}
-	prefill, err1 := c.pool(ctx, first.name, router.Prefill)
-	decode, err2 := c.pool(ctx, second.name, router.Decode)
+	prefill, err1 := c.pool(ctx, first.name, scheduler.Prefill)
+	decode, err2 := c.pool(ctx, second.name, scheduler.Decode)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, 0, err
 	}
@@ -177,7 +177,7 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 }
 
 // pool is that of an endpoint. c.mu is held.
-func (c *Catalog) pool(ctx context.Context, name drt.Name, stage router.Stage) (*Pool, error) {
+func (c *Catalog) pool(ctx context.Context, name drt.Name, stage scheduler.Role) (*Pool, error) {
 	if p := c.pools[name]; p != nil {
 		return p, nil
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvroute"
 	"github.com/replay-llm/replay/live/telemetry"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Observer is told what happens to one request on its way. Of a request that
 // prefill and decode workers serve, it is told of both.
 type Observer interface {
 	// Placed says that the request has found a worker.
-	Placed(stage router.Stage, worker uint64)
+	Placed(stage scheduler.Role, worker uint64)
 	// Taken says when the worker had taken it.
-	Taken(stage router.Stage, worker uint64, at time.Time)
+	Taken(stage scheduler.Role, worker uint64, at time.Time)
 	// Read says when a chunk was read, before it is handed on.
-	Read(stage router.Stage, c *engine.Chunk, at time.Time)
+	Read(stage scheduler.Role, c *engine.Chunk, at time.Time)
 }
 
 // observerKey is under which a context knows its Observer.
@@ -45,9 +45,9 @@ func observerOf(ctx context.Context) Observer {
 // blind looks at nothing.
 type blind struct{}
 
-func (blind) Placed(router.Stage, uint64)                 {}
-func (blind) Taken(router.Stage, uint64, time.Time)       {}
-func (blind) Read(router.Stage, *engine.Chunk, time.Time) {}
+func (blind) Placed(scheduler.Role, uint64)                 {}
+func (blind) Taken(scheduler.Role, uint64, time.Time)       {}
+func (blind) Read(scheduler.Role, *engine.Chunk, time.Time) {}
 
 // Generate sends the request to one of the workers. Errors, returned and yielded,
 // are *engine.Error: of a Backend type if the worker's engine said so, of another
@@ -170,9 +170,9 @@ func (p *Pool) named(r *engine.Routing) *uint64 {
 	switch {
 	case r == nil:
 		return nil
-	case p.options.Stage == router.Prefill:
+	case p.options.Stage == scheduler.Prefill:
 		return r.PrefillWorkerID
-	case p.options.Stage == router.Decode:
+	case p.options.Stage == scheduler.Decode:
 		return r.DecodeWorkerID
 	}
 	return r.BackendInstanceID

@@ -22,6 +22,7 @@ import (
 	"github.com/replay-llm/replay/live/kvroute"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Mode is how a worker is chosen.
@@ -42,7 +43,7 @@ type Options struct {
 	Mode       Mode                             // default RoundRobin
 	Router     router.Config                    // read by KV only; router.DefaultConfig is a good one
 	Seed       uint64                           // of the router's draws
-	Stage      router.Stage                     // what the workers do for a request; default all of it
+	Stage      scheduler.Role                   // what the workers do for a request; default all of it
 	Migrations int                              // how often a request may go on elsewhere
 	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans that nobody sees
@@ -96,7 +97,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 		known: make(map[uint64]engine.ModelCard), changed: make(chan struct{}),
 	}
 	if o.Mode == KV {
-		p.kv, err = kvroute.New(ctx, rt, name, kvroute.Options{Config: o.Router, Stage: o.Stage, Seed: o.Seed, Warn: o.Warn})
+		p.kv, err = kvroute.New(ctx, rt, name, kvroute.Options{Config: o.Router, Role: o.Stage, Seed: o.Seed, Warn: o.Warn})
 		if err != nil {
 			quit()
 			return nil, fmt.Errorf("KV router: %w", err)

@@ -8,6 +8,7 @@ package engines
 import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -63,7 +64,7 @@ func newStage(t *Topology, use Use, p *Pool) (*Stage, error) {
 	switch {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents
-	case t.Router == router.ModeKV && p.Role != scheduler.Decode:
+	case t.Router.Info().Caches && p.Role != scheduler.Decode:
 		s.Capture = s.captured()
 	}
 	return s, nil
@@ -77,7 +78,7 @@ func Joined(t *Topology, use Use) bool {
 		stage := Stage{Topology: t, Pool: &t.Pools[i]}
 		a := &stage.Engine
 		if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offload().Blocks > 0 ||
-			t.Router == router.ModeKV && stage.captured() == scheduler.CaptureEvents {
+			t.Router.Info().Caches && stage.captured() == scheduler.CaptureEvents {
 			return false
 		}
 	}
@@ -167,38 +168,35 @@ func (s *Stage) sglang(id sim.WorkerID) sglang.Config {
 	}
 }
 
-// NewRouter is the router of the pool.
-func (s *Stage) NewRouter() (router.Router, error) {
-	if s.Router == router.ModeRoundRobin {
-		return router.NewRoundRobin(s.Count), nil
-	}
-	rc := router.DefaultConfig()
+// NewPolicy returns a new policy for the pool's router.
+func (s *Stage) NewPolicy() (router.Policy, error) {
+	config := router.DefaultConfig()
 	if s.RouterConfig != nil {
-		rc = *s.RouterConfig
+		config = *s.RouterConfig
 	}
 	if name := s.Engine.QueuePolicy; name != "" {
-		policy, err := router.ParsePolicy(name)
+		order, err := router.ParseQueueOrder(name)
 		if err != nil {
 			return nil, err
 		}
-		rc = rc.WithPolicy(policy)
+		config.QueuePolicy = order // the engine's wins
 	}
-	return router.NewKV(router.Options{
-		Config: rc, Stage: s.place(), Workers: s.Count,
-		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Requests: s.Requests,
-		Tree: s.Tree, Seed: s.Seed, Exact: s.Capture == scheduler.CaptureEvents,
+	return policy.New(s.Router, policy.Options{
+		Config: config, Role: s.Role, BlockTokens: s.Tree.BlockTokens(),
+		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Seed: s.Seed,
 	})
 }
 
-// place is the pool's stage as its router calls it.
-func (s *Stage) place() router.Stage {
-	switch s.Role {
-	case scheduler.Prefill:
-		return router.Prefill
-	case scheduler.Decode:
-		return router.Decode
+// NewRouter returns the router of the pool.
+func (s *Stage) NewRouter() (router.Router, error) {
+	p, err := s.NewPolicy()
+	if err != nil {
+		return nil, err
 	}
-	return router.Aggregated
+	return router.New(router.Options{
+		Policy: p, Workers: s.Count, Tree: s.Tree,
+		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
+	}), nil
 }
 
 // Offloads says that the engines have host memory behind their KV blocks.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -19,8 +20,8 @@ type Topology struct {
 	// a decode pool, in this order.
 	Pools []Pool
 
-	Router       router.Mode
-	RouterConfig *router.Config // nil: the defaults; round robin ignores it
+	Router       policy.Name
+	RouterConfig *router.Config // of policies that look at caches; nil: the defaults
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
@@ -103,9 +104,10 @@ func (t *Topology) Validate() error {
 // nobody answers.
 func (t *Topology) checkPrefillLoad() error {
 	estimator := t.PrefillLoad != engineargs.AIC{}
-	asked := t.Router == router.ModeKV && t.RouterConfig != nil && t.RouterConfig.PrefillLoadModel == router.LoadAIC
+	kv := t.Router.Info().Caches
+	asked := kv && t.RouterConfig != nil && t.RouterConfig.PrefillLoadModel == router.LoadAIC
 	switch {
-	case estimator && t.Router != router.ModeKV:
+	case estimator && !kv:
 		return errors.New("an AIC estimator of prefill load, want the KV router with it")
 	case estimator && !asked:
 		return errors.New(`an AIC estimator of prefill load, want a router configuration with router_prefill_load_model "aic"`)

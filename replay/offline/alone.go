@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// alone drives workers that cannot tell of each other: in open loop round robin
-// places requests without looking, so each worker is replayed to its end before
+// alone drives workers that cannot tell of each other: in open loop a policy that
+// looks at nothing places requests, so each worker is replayed to its end before
 // the next.
 type alone struct {
 	*run
@@ -36,13 +36,16 @@ func (a *alone) drive(ctx context.Context) error {
 	return nil
 }
 
-// deal takes all requests from the feed and deals them out in turn.
+// deal takes all requests from the feed and deals them out.
 func (a *alone) deal() ([][]loadgen.Arrival, error) {
-	n, end := a.stage.Count, a.until()
-	queues := make([][]loadgen.Arrival, n)
+	route, err := a.stage.NewRouter()
+	if err != nil {
+		return nil, err
+	}
+	end := a.until()
+	queues := make([][]loadgen.Arrival, a.stage.Count)
 	var batch []loadgen.Arrival
-	var placed router.Placement
-	turn := 0
+	var placed []router.Placement
 	for at, ok := a.feed.Next(0, 0); ok && at < end; at, ok = a.feed.Next(at, 0) {
 		batch = a.feed.Take(at, 0, batch[:0])
 		for _, x := range batch {
@@ -51,10 +54,12 @@ func (a *alone) deal() ([][]loadgen.Arrival, error) {
 			} else if !ok {
 				continue
 			}
-			placed = router.Placement{Request: x.Request, Worker: sim.WorkerID(turn % n), Second: router.None}
-			a.routed(a.stage, x.At, &placed, true)
-			queues[turn%n] = append(queues[turn%n], x)
-			turn++
+			if placed, err = route.Route(x.At, x.Request, placed[:0]); err != nil {
+				return nil, err
+			}
+			a.routed(a.stage, x.At, &placed[0], true)
+			w := placed[0].Worker
+			queues[w] = append(queues[w], x)
 		}
 	}
 	a.partial = !a.feed.Done()

@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // example is a replay whose numbers the reference printed.
@@ -74,7 +75,7 @@ func (e *example) config(t *testing.T) Config {
 		c.Pools = engines.OnePool(engine(t, text), max(e.workers, 1))
 	}
 	if e.router != "" {
-		c.Router = router.ModeKV
+		c.Router = policy.KV
 		config, err := router.ParseConfig([]byte(e.router))
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -71,7 +72,7 @@ func fromBytes(data []byte) (*trial, string, bool) {
 	if b.take(2) == 1 {
 		config, threshold := router.DefaultConfig(), float64(b.take(4))/2
 		config.QueueThreshold = &threshold
-		x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, &config
+		x.cfg.Router, x.cfg.RouterConfig = policy.KV, &config
 	}
 	if b.take(4) > 0 {
 		x.model = coarse{prefill: []float64{float64(b.take(3)), 2}, decode: []float64{1, float64(b.take(3))}, free: b.take(4)}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // Workers brought to each arrival on their own, event by event only while the
@@ -15,10 +16,10 @@ func TestLazilyEqualsCluster(t *testing.T) {
 	held := 0
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		x.aggregate()
-		if x.cfg.Router != router.ModeKV {
+		if x.cfg.Router != policy.KV {
 			config, threshold := router.DefaultConfig(), 0.3
 			config.QueueThreshold = &threshold
-			x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, &config
+			x.cfg.Router, x.cfg.RouterConfig = policy.KV, &config
 		}
 		if x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() {
 			return false

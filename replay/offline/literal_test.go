@@ -7,6 +7,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -373,7 +374,7 @@ func (l *literal) dispatch(p *literalPool, placed []router.Placement, err error)
 	for _, a := range placed {
 		w := p.workers[a.Worker]
 		w.inFlight++
-		if p == l.pools[0] && l.cfg.Router == router.ModeKV && a.Blocks > 0 {
+		if p == l.pools[0] && l.cfg.Router == policy.KV && a.Blocks > 0 {
 			l.traffic.reuse = append(l.traffic.reuse, float64(a.Overlap)/float64(a.Blocks))
 		}
 		request := *a.Request

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
@@ -53,7 +53,7 @@ func (x *trial) aggregate() {
 // roundRobin makes x an aggregated replay under round robin.
 func (x *trial) roundRobin() {
 	x.aggregate()
-	x.cfg.Router = router.ModeRoundRobin
+	x.cfg.Router = policy.RoundRobin
 }
 
 // timeless says that passes may take no time.
@@ -206,7 +206,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 // one that follows every block the engines announce.
 func TestResidencyIsEnough(t *testing.T) {
 	each(t, 500, func(t *testing.T, _ draw, x *trial, text string) bool {
-		if x.cfg.Router != router.ModeKV {
+		if x.cfg.Router != policy.KV {
 			return false
 		}
 		residency := false

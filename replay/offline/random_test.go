@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -177,7 +178,7 @@ func (d draw) router(x *trial) {
 	c.TrackActiveBlocks = !d.oneIn(4)
 	c.TrackPrefillTokens = !d.oneIn(4)
 	c.Temperature = pick(d, 0.0, 0, 0, 0.5)
-	x.cfg.Router, x.cfg.RouterConfig = router.ModeKV, &c
+	x.cfg.Router, x.cfg.RouterConfig = policy.KV, &c
 }
 
 // model gives pass times that often coincide, now and then none at all, or nil
@@ -215,7 +216,7 @@ func (x *trial) show(text string) string {
 	for _, p := range c.Pools {
 		fmt.Fprintf(&b, "%d workers: %+v\n", p.Count, p.Engine)
 	}
-	if c.Router == router.ModeKV {
+	if c.Router == policy.KV {
 		fmt.Fprintf(&b, "router: %+v\n", *c.RouterConfig)
 		if c.RouterConfig.QueueThreshold != nil {
 			fmt.Fprintf(&b, "threshold: %v\n", *c.RouterConfig.QueueThreshold)

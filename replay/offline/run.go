@@ -136,15 +136,20 @@ func (c *Config) use() engines.Use {
 func (r *run) choose(stages []*stage) (driver, error) {
 	entry := stages[0]
 	one := entry.Count == 1 && entry.Engine.Engine == engineargs.VLLM
+	route, err := entry.NewPolicy()
+	if err != nil {
+		return nil, err
+	}
+	needs := route.Needs()
 	switch {
 	case len(r.cfg.Scale) > 0:
-	case len(stages) == 1 && one && r.cfg.Router == router.ModeRoundRobin:
+	case len(stages) == 1 && one && needs.Hold == nil && !needs.Overlap:
 		core, err := entry.Core(0)
 		if err != nil {
 			return nil, err
 		}
 		return (&single{run: r, core: core}).drive, nil
-	case len(stages) == 1 && r.cfg.Router == router.ModeRoundRobin && r.feed.Independent():
+	case len(stages) == 1 && needs == router.Needs{} && r.feed.Independent():
 		return (&alone{run: r, stage: entry}).drive, nil
 	}
 	c, err := newCluster(r, stages)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -64,7 +64,7 @@ func TestClusterEqualsLiteral(t *testing.T) {
 func (x *trial) count(met map[string]int, out outcome) {
 	c := &x.cfg
 	for what, is := range map[string]bool{
-		"kv":            c.Router == router.ModeKV,
+		"kv":            c.Router == policy.KV,
 		"disaggregated": c.Disaggregated(),
 		"transfer":      c.Disaggregated() && c.Entry().Engine.Transfer() != scheduler.Transfer{},
 		"closed loop":   c.Admission.Mode == loadgen.Concurrency,

@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -224,7 +225,7 @@ func TestDeadline(t *testing.T) {
 // Workers that prefill hand requests over; only the decode workers' tokens
 // count, and they come after the transfer.
 func TestTwoPools(t *testing.T) {
-	for _, mode := range []router.Mode{router.ModeRoundRobin, router.ModeKV} {
+	for _, mode := range []policy.Name{policy.RoundRobin, policy.KV} {
 		c := config(t, 1, line(0, 640, 3, ids(0, 10))+line(1, 640, 1, ids(20, 10))+line(2, 640, 2, ids(0, 10)))
 		c.Router = mode
 		p, d := c.Pools[0], c.Pools[0]

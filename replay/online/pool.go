@@ -54,7 +54,7 @@ func (p *pool) worker(id sim.WorkerID, core scheduler.Core) *worker {
 		Admitted: x.rec.admitted,
 		Output:   func(pass *scheduler.Pass) *Barrier { return p.output(w, pass) },
 	}
-	if x.cfg.Router == router.ModeKV && p.stage.Role != scheduler.Decode {
+	if x.cfg.Router.Info().Caches && p.stage.Role != scheduler.Decode {
 		c.Sinks.Router = p.observe
 	}
 	if raw := x.cfg.Raw; raw != nil {
@@ -84,7 +84,7 @@ func (p *pool) awaits(pass *scheduler.Pass) bool {
 	switch x := p.run; {
 	case x.cfg.NoBarrier:
 		return false
-	case x.cfg.Router == router.ModeKV && len(pass.Marks) > 0:
+	case x.cfg.Router.Info().Caches && len(pass.Marks) > 0:
 		return true
 	default:
 		return p.visible && !x.independent && releases(pass)

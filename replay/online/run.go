@@ -10,7 +10,6 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -108,7 +107,7 @@ func prepare(cfg *Config) (*run, error) {
 
 // newStages is the pools of the topology, the entry first.
 func newStages(cfg *Config, tree *prompt.Tree) ([]*engines.Stage, error) {
-	if cfg.Raw != nil || cfg.Router == router.ModeKV {
+	if cfg.Raw != nil || cfg.Router.Info().Caches {
 		tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
 	}
 	return engines.NewStages(&cfg.Topology, engines.Use{

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // config is a run of a trace on vLLM engines with blocks of 64 tokens.
@@ -34,7 +34,7 @@ func (c *Config) closed(inFlight int) {
 }
 
 // kv routes by cache and load.
-func (c *Config) kv() { c.Router = router.ModeKV }
+func (c *Config) kv() { c.Router = policy.KV }
 
 // line is a request of a trace.
 func line(at, input, output int, ids string) string {

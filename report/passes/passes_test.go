@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // run keeps the passes of a small replay.
@@ -24,7 +24,7 @@ func run(t *testing.T, change func(*replay.Spec)) []Pass {
 	args.Blocks, args.BlockTokens = 60, 16
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 40, Input: 200, Output: 40, Interval: 20, Turns: 2, Delay: 5},
-		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 2), Router: router.ModeKV},
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 2), Router: policy.KV},
 	}
 	change(&spec)
 	log := &Log{}

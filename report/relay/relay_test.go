@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -84,7 +85,7 @@ func small(t *testing.T, engine string, twoPools bool) replay.Spec {
 	}
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 150, Input: 200, Output: 60, Interval: 20, Turns: 2, Delay: 5},
-		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 3), Router: router.ModeKV},
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 3), Router: policy.KV},
 	}
 	if twoPools {
 		prefill, decode := args, args

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/report/requests"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -42,7 +42,7 @@ func specs() map[string]replay.Spec {
 			}
 			all[fmt.Sprintf("%v, %d blocks, 1 worker", engine, blocks)] = base
 			kv := base
-			kv.Topology, kv.Router = kv.Resize(3), router.ModeKV
+			kv.Topology, kv.Router = kv.Resize(3), policy.KV
 			all[fmt.Sprintf("%v, %d blocks, 3 workers, kv", engine, blocks)] = kv
 			two := base
 			prefill, decode := args, args

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/report/timeline"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -34,7 +34,7 @@ func aggregated(engine engineargs.Engine) replay.Spec {
 	return replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 60, Input: 120, Output: 40, Interval: 15, Turns: 2, Delay: 50},
 		Mode:      loadgen.Trace, Speedup: 1,
-		Topology: replay.Topology{Pools: replay.OnePool(a, 2), Router: router.ModeKV, Seed: 1},
+		Topology: replay.Topology{Pools: replay.OnePool(a, 2), Router: policy.KV, Seed: 1},
 	}
 }
 

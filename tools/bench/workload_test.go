@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 	"github.com/replay-llm/replay/tools/benchpeer/tile"
 )
@@ -77,7 +77,7 @@ func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
 		c.Admission.Mode = loadgen.Concurrency
 	}
 	if r.KV {
-		c.Router = router.ModeKV
+		c.Router = policy.KV
 	}
 	if r.Disaggregated() {
 		c.Pools = engines.TwoPools(pool(tb, r, "prefill", r.Prefill), pool(tb, r, "decode", r.Decode))

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -28,7 +29,7 @@ type trial struct {
 
 	pools        []engines.Pool // one, or prefill and decode
 	engines      []string       // their arguments
-	router       router.Mode
+	router       policy.Name
 	routerConfig router.Config
 	routerText   string
 
@@ -147,7 +148,7 @@ func (x *trial) drawRouter(rng *rand.Rand) {
 		return
 	}
 	x.tag("kv")
-	x.router = router.ModeKV
+	x.router = policy.KV
 	config := map[string]any{}
 	if chance(rng, 2) {
 		x.tag("queue")

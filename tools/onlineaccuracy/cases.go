@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // trial is a workload and a cluster, replayed in both modes.
@@ -101,7 +101,7 @@ func four(engine engineargs.Engine, output string, workers int) replay.Spec {
 }
 
 func kv(s replay.Spec) replay.Spec {
-	s.Router = router.ModeKV
+	s.Router = policy.KV
 	return s
 }
 

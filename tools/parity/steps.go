@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -92,8 +93,8 @@ func (p *schedule) config() (offline.Config, error) {
 		pools = engines.TwoPools(pools[0], pools[1])
 	}
 	c.Pools = pools
-	if p.RouterMode == router.ModeKV.String() {
-		c.Router = router.ModeKV
+	if c.Router, err = policy.Parse(p.RouterMode); err != nil {
+		return c, err
 	}
 	if p.RouterConfig != "" {
 		config, err := router.ParseConfig([]byte(p.RouterConfig))

@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // Spec returns the replay that the reference's arguments of c ask for. An error
@@ -76,15 +77,9 @@ func bindCluster(fs *flag.FlagSet, s *replay.Spec, pools *replay.Given) {
 			return err
 		})
 	}
-	fs.Func("router-mode", "", func(name string) error {
-		switch name {
-		case router.ModeRoundRobin.String():
-		case router.ModeKV.String():
-			s.Router = router.ModeKV
-		default:
-			return fmt.Errorf("want %v or %v", router.ModeRoundRobin, router.ModeKV)
-		}
-		return nil
+	fs.Func("router-mode", "", func(name string) (err error) {
+		s.Router, err = policy.Parse(name)
+		return err
 	})
 	fs.Func("router-config", "", func(text string) error {
 		c, err := router.ParseConfig([]byte(text))

@@ -1,11 +1,11 @@
-package router
+package policy
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The cheapest candidate is the first of all in order of cost, then id, and the
@@ -13,30 +13,29 @@ import (
 func TestCheapestTwin(t *testing.T) {
 	r := sim.NewRand(1, "cheapest")
 	for round := range 2000 {
-		config := DefaultConfig()
+		config := router.DefaultConfig()
 		config.OverlapScoreCredit = float64(r.IntN(5)) / 4
 		config.PrefillLoadScale = float64(r.IntN(4)) / 3
 		config.TrackPrefillTokens = r.IntN(8) > 0
 		workers := 1 + r.IntN(100)
-		kv, err := NewKV(Options{Config: config, Workers: workers, Tree: prompt.NewTree(48, 48, prompt.Options{})})
-		if err != nil {
-			t.Fatal(err)
+		p := &kv{config: config, blockTokens: 48}
+		c := &router.Candidates{
+			Tokens: make([]int64, workers), Blocks: make([]int64, workers),
+			Overlap: make([]int32, workers), Active: make([]int32, workers),
 		}
 		most := 1 + r.IntN(4) // few values make many ties
 		for w := range workers {
-			if workers > 1 && r.IntN(10) == 0 && len(kv.workers.ids) > 1 {
-				if err := kv.RemoveWorker(sim.WorkerID(w)); err != nil {
-					t.Fatal(err)
-				}
+			if w == 0 || r.IntN(10) > 0 {
+				c.Workers = append(c.Workers, sim.WorkerID(w))
 			}
-			kv.prefills.tokens[w] = int64(100 * r.IntN(most))
-			kv.loads.blocks[w] = int64(r.IntN(most))
-			kv.overlap.by[w] = int32(r.IntN(most))
-			kv.depth.by[w] = int32(r.IntN(most))
+			c.Tokens[w] = int64(100 * r.IntN(most))
+			c.Blocks[w] = int64(r.IntN(most))
+			c.Overlap[w] = int32(r.IntN(most))
+			c.Active[w] = int32(r.IntN(most))
 		}
 		j := job{tokens: int64(1 + r.IntN(400)), blocks: 8}
-		order := slices.Clone(kv.workers.ids)
-		cost := func(w sim.WorkerID) float64 { return kv.cost(j, kv.state(w, kv.prefills.tokens)) }
+		order := slices.Clone(c.Workers)
+		cost := func(w sim.WorkerID) float64 { return p.cost(j, stateOf(w, c)) }
 		slices.SortStableFunc(order, func(a, b sim.WorkerID) int {
 			switch x, y := cost(a), cost(b); {
 			case x < y:
@@ -46,11 +45,11 @@ func TestCheapestTwin(t *testing.T) {
 			}
 			return 0
 		})
-		want := choice{worker: order[0], cost: cost(order[0]), second: None}
+		want := router.Choice{Worker: order[0], Cost: cost(order[0]), Second: router.None}
 		if len(order) > 1 {
-			want.second, want.secondCost = order[1], cost(order[1])
+			want.Second, want.SecondCost = order[1], cost(order[1])
 		}
-		if got := kv.cheapest(j, kv.prefills.tokens); got != want {
+		if got := p.cheapest(j, c); got != want {
 			t.Fatalf("round %d, %d candidates: %+v, want %+v", round, len(order), got, want)
 		}
 	}

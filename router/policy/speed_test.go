@@ -1,9 +1,10 @@
-package router
+package policy
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -12,11 +13,11 @@ import (
 // load is a router in the middle of a trace: requests of 25 nodes, which share
 // their first 5, run and leave again, and workers cache what they serve.
 type load struct {
-	kv      *KV
+	d       *router.Dispatcher
 	sent    []*sim.Request
 	next    int
 	running []sim.RequestID
-	placed  []Placement
+	placed  []router.Placement
 	pass    scheduler.Pass
 	tree    *prompt.Tree
 }
@@ -39,10 +40,7 @@ func newLoad(tb testing.TB, workers, perNode int) *load {
 		tokens := nodes*64*perNode - 70
 		l.sent = append(l.sent, &sim.Request{ID: sim.RequestID(i), InputTokens: tokens, Prompt: tree.Add(ids, tokens)})
 	}
-	var err error
-	if l.kv, err = NewKV(Options{Config: DefaultConfig(), Workers: workers, Tree: tree}); err != nil {
-		tb.Fatal(err)
-	}
+	l.d = setup{Config: router.DefaultConfig(), Workers: workers, Tree: tree}.dispatcher(tb)
 	for range 2 * len(l.sent) {
 		l.step(tb)
 	}
@@ -54,7 +52,7 @@ func (l *load) step(tb testing.TB) {
 	q := l.sent[l.next%len(l.sent)]
 	l.next++
 	var err error
-	if l.placed, err = l.kv.Route(0, q, l.placed[:0]); err != nil || len(l.placed) != 1 {
+	if l.placed, err = l.d.Route(0, q, l.placed[:0]); err != nil || len(l.placed) != 1 {
 		tb.Fatalf("placed %v, error %v", l.placed, err)
 	}
 	l.running = append(l.running, q.ID)
@@ -62,17 +60,17 @@ func (l *load) step(tb testing.TB) {
 	for _, n := range q.Prompt.Nodes {
 		l.pass.KV = append(l.pass.KV, scheduler.KVChange{Node: n, Blocks: min(l.tree.Size(n), q.Prompt.Blocks-l.tree.Start(n))})
 	}
-	if err := l.kv.Observe(l.placed[0].Worker, &l.pass); err != nil {
+	if err := l.d.Observe(l.placed[0].Worker, &l.pass); err != nil {
 		tb.Fatal(err)
 	}
-	if len(l.running) < flights*len(l.kv.workers.ids) {
+	if len(l.running) < flights*len(l.d.Workers()) {
 		return
 	}
 	id := l.running[0]
 	copy(l.running, l.running[1:])
 	l.running = l.running[:len(l.running)-1]
-	if l.placed, err = l.kv.PrefillDone(0, id, l.placed[:0]); err == nil {
-		l.placed, err = l.kv.Finished(0, id, l.placed[:0])
+	if l.placed, err = l.d.PrefillDone(0, id, l.placed[:0]); err == nil {
+		l.placed, err = l.d.Finished(0, id, l.placed[:0])
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -114,7 +112,7 @@ func BenchmarkRoute(b *testing.B) {
 				l.step(b)
 			}
 			for _, id := range l.running[1:] {
-				if _, err := l.kv.Finished(0, id, nil); err != nil {
+				if _, err := l.d.Finished(0, id, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -122,12 +120,12 @@ func BenchmarkRoute(b *testing.B) {
 			for i := 0; i < b.N; {
 				b.StartTimer()
 				for _, q := range batch {
-					l.placed, _ = l.kv.Route(0, q, l.placed[:0])
+					l.placed, _ = l.d.Route(0, q, l.placed[:0])
 				}
 				i += len(batch)
 				b.StopTimer()
 				for _, q := range batch {
-					if _, err := l.kv.Finished(0, q.ID, nil); err != nil {
+					if _, err := l.d.Finished(0, q.ID, nil); err != nil {
 						b.Fatal(err)
 					}
 				}

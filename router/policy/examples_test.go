@@ -1,9 +1,10 @@
-package router
+package policy
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -11,7 +12,7 @@ import (
 // A prompt goes where its prefix is cached (router.md 9.1).
 func TestCacheAffinity(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{}`, Options{Exact: exact})
+		s := newStand(t, `{}`, setup{Exact: exact})
 		s.serve(43, s.arrive(0, 1, 2, 3, 4))
 		s.serve(243, s.arrive(200, 1, 2, 3, 5))
 		if s.last.Overlap != 3 || s.last.Blocks != 4 || s.last.Second != 1 || s.last.SecondCost != 8 {
@@ -40,7 +41,7 @@ func TestCostSwitches(t *testing.T) {
 	} {
 		t.Run(c.config, func(t *testing.T) {
 			both(t, func(t *testing.T, exact bool) {
-				s := newStand(t, c.config, Options{Exact: exact})
+				s := newStand(t, c.config, setup{Exact: exact})
 				s.cache(s.arrive(0, 1, 2, 3, 4))
 				s.cache(s.arrive(1, 1, 2, 3, 5))
 				s.arrive(2, 1, 2, 3, 4)
@@ -57,7 +58,7 @@ func TestCostSwitches(t *testing.T) {
 // A part of the credit, twice the prefill (router.md 9.4).
 func TestWeights(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{"overlap_score_credit":0.25,"prefill_load_scale":2.0}`, Options{Exact: exact})
+		s := newStand(t, `{"overlap_score_credit":0.25,"prefill_load_scale":2.0}`, setup{Exact: exact})
 		s.serve(50, s.arrive(0, 1, 2, 3, 4, 5, 6, 7, 8))
 		s.cache(s.arrive(200, 1, 2, 3, 4, 5, 6, 7, 8))
 		s.cache(s.arrive(201, 1, 2, 3, 4, 9, 10, 11, 12))
@@ -99,15 +100,15 @@ func TestQueue(t *testing.T) {
 		},
 	} {
 		t.Run(c.config, func(t *testing.T) {
-			s := newStand(t, c.config, Options{MaxBatchedTokens: 256})
+			s := newStand(t, c.config, setup{MaxBatchedTokens: 256})
 			a := s.arrive(0, 1, 2, 3, 4)
 			b := s.arrive(1, 5, 6, 7, 8)
 			s.arrive(2, 11, 12, 13, 14, 15, 16, 17, 18)
 			d := s.arrive(3, 21, 22)
 			s.arrive(4, 31, 32, 33, 34)
 			s.want(c.arrival...)
-			if s.kv.Queued() != c.queued {
-				t.Errorf("%d requests wait, want %d", s.kv.Queued(), c.queued)
+			if s.d.Queued() != c.queued {
+				t.Errorf("%d requests wait, want %d", s.d.Queued(), c.queued)
 			}
 			s.prefillDone(26, a)
 			s.want(c.atA...)
@@ -115,21 +116,10 @@ func TestQueue(t *testing.T) {
 			s.want(c.atB...)
 			s.prefillDone(48, d)
 			s.want(c.atD...)
-			if s.kv.Queued() != 0 {
-				t.Errorf("requests %v still wait", s.kv.Waiting(nil))
+			if s.d.Queued() != 0 {
+				t.Errorf("requests %v still wait", s.d.Waiting(nil))
 			}
 		})
-	}
-}
-
-// The policy of the engine's arguments wins (router.md 9.5).
-func TestWithPolicy(t *testing.T) {
-	c, err := ParseConfig([]byte(`{"router_queue_policy":"wspt"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := c.WithPolicy(LCFS).QueuePolicy; got != LCFS || c.QueuePolicy != WSPT {
-		t.Errorf("policies %v and, overridden, %v; want wspt and lcfs", c.QueuePolicy, got)
 	}
 }
 
@@ -137,7 +127,7 @@ func TestWithPolicy(t *testing.T) {
 // admission (router.md 9.6).
 func TestFrozenOverlap(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{"router_queue_threshold":0.5}`, Options{Exact: exact, MaxBatchedTokens: 256})
+		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, MaxBatchedTokens: 256})
 		a := s.arrive(0, 1, 2, 3, 4)
 		s.arrive(0, 5, 6, 7, 8)
 		s.arrive(0, 1, 2, 3, 4)
@@ -150,7 +140,7 @@ func TestFrozenOverlap(t *testing.T) {
 		}
 	})
 	// The first free worker is the other one.
-	s := newStand(t, `{"router_queue_threshold":0.5}`, Options{MaxBatchedTokens: 256})
+	s := newStand(t, `{"router_queue_threshold":0.5}`, setup{MaxBatchedTokens: 256})
 	s.arrive(0, 1, 2, 3, 4)
 	b := s.arrive(0, 5, 6, 7, 8)
 	s.arrive(0, 1, 2, 3, 4)
@@ -166,8 +156,8 @@ func TestFrozenOverlap(t *testing.T) {
 // (router.md 9.7).
 func TestEvictionDisaggregated(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{}`, Options{Exact: exact, Workers: 1, Stage: Prefill})
-		d := newStand(t, `{}`, Options{Exact: exact, Workers: 1, Stage: Decode, Tree: s.tree})
+		s := newStand(t, `{}`, setup{Exact: exact, Workers: 1, Role: scheduler.Prefill})
+		d := newStand(t, `{}`, setup{Exact: exact, Workers: 1, Role: scheduler.Decode, Tree: s.tree})
 		short, long := []uint64{1, 2, 3, 4}, []uint64{5, 6, 7, 8, 9, 10}
 		for i, step := range []struct {
 			ids     []uint64
@@ -199,20 +189,20 @@ func TestEvictionDisaggregated(t *testing.T) {
 // Held prefills go by their uncached tokens (router.md 9.8).
 func TestPrefillQueueDisaggregated(t *testing.T) {
 	config := `{"router_queue_threshold":1,"router_queue_policy":"wspt"}`
-	s := newStand(t, config, Options{Workers: 1, Stage: Prefill, MaxBatchedTokens: 128})
-	d := newStand(t, config, Options{Workers: 1, Stage: Decode, MaxBatchedTokens: 128, Tree: s.tree})
+	s := newStand(t, config, setup{Workers: 1, Role: scheduler.Prefill, MaxBatchedTokens: 128})
+	d := newStand(t, config, setup{Workers: 1, Role: scheduler.Decode, MaxBatchedTokens: 128, Tree: s.tree})
 	a := s.arrive(0, 1, 2, 3, 4)
 	b := s.arrive(1, 5, 6)
 	c := s.arrive(2, 7)
 	e := s.arrive(3, 8, 9, 10, 11)
 	s.want("A w0 4")
-	if got := fmt.Sprint(s.kv.Waiting(nil)); got != "[2 1 3]" {
+	if got := fmt.Sprint(s.d.Waiting(nil)); got != "[2 1 3]" {
 		t.Errorf("waiting %v, want [2 1 3]", got)
 	}
 	done := func(now float64, q *sim.Request) {
 		s.prefillDone(sim.Time(now), q)
 		s.finish(sim.Time(now), q)
-		d.note(d.kv.Route(sim.Time(now), q, nil))
+		d.note(d.d.Route(sim.Time(now), q, nil))
 	}
 	done(26, a)
 	s.want("C w0 1", "B w0 3")
@@ -229,7 +219,7 @@ func TestPrefillQueueDisaggregated(t *testing.T) {
 // Engines that cache nothing announce blocks under names of their own; their
 // tokens still match (router.md 9.9 a).
 func TestCachingOff(t *testing.T) {
-	s := newStand(t, `{}`, Options{Exact: true})
+	s := newStand(t, `{}`, setup{Exact: true})
 	for i := range 3 {
 		q := s.arrive(sim.Time(100*i), 1, 2, 3, 4)
 		if want := int32(4 * min(i, 1)); s.last.Overlap != want {
@@ -245,7 +235,7 @@ func TestCachingOff(t *testing.T) {
 // Tokens that fill no block are computed but not cached (router.md 9.9 b).
 func TestPartialBlocks(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{}`, Options{Exact: exact})
+		s := newStand(t, `{}`, setup{Exact: exact})
 		s.serve(50, s.arriveCut(0, 150, 1, 2, 3))
 		if s.last.Blocks != 3 {
 			t.Errorf("150 tokens are %d blocks, want 3", s.last.Blocks)
@@ -258,7 +248,7 @@ func TestPartialBlocks(t *testing.T) {
 
 // SGLang announces tokens, which match no block of 64 (router.md 9.9 c).
 func TestSGLangLoadOnly(t *testing.T) {
-	s := newStand(t, `{}`, Options{Exact: true})
+	s := newStand(t, `{}`, setup{Exact: true})
 	s.arrive(0, 1, 2, 3, 4)
 	s.observe(0, storedTokens(1, 256, 0))
 	s.arrive(1, 1, 2, 3, 5)
@@ -278,7 +268,7 @@ func TestSGLangLoadOnly(t *testing.T) {
 func TestSGLangZeros(t *testing.T) {
 	zeros := func(t *testing.T) *stand {
 		tree := prompt.NewTree(traceTokens, 2, prompt.Options{Wrap: true})
-		return newStand(t, `{}`, Options{Exact: true, Tree: tree})
+		return newStand(t, `{}`, setup{Exact: true, Tree: tree})
 	}
 	serve := func(s *stand, now float64, token uint64, ids ...uint64) {
 		q := s.arrive(sim.Time(now), ids...)
@@ -318,14 +308,14 @@ func TestSGLangZeros(t *testing.T) {
 // Workers come and go; what they cache stays known (router.md 9.10).
 func TestScaling(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{"router_queue_threshold":0.5}`, Options{Exact: exact, Workers: 1, MaxBatchedTokens: 256})
+		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, Workers: 1, MaxBatchedTokens: 256})
 		a := s.arrive(0, 1, 2, 3, 4)
 		s.cache(a)
 		b := s.arrive(1, 5, 6, 7, 8)
 		c := s.arrive(2, 1, 2, 3, 4)
 		s.want("A w0 8")
 		s.add(1)
-		s.note(s.kv.Drain(2, nil))
+		s.note(s.d.Drain(2, nil))
 		s.want("B w1 8")
 		s.cache(b)
 		if s.last.SecondCost != 16 {
@@ -348,11 +338,11 @@ func TestScaling(t *testing.T) {
 		}
 		s.finish(123, d)
 		s.remove(1)
-		s.note(s.kv.Drain(150, nil))
+		s.note(s.d.Drain(150, nil))
 		s.finish(250, s.arrive(200, 1, 2, 3, 4))
 		s.want("E w0 4")
 		s.remove(0)
-		s.note(s.kv.Drain(260, nil))
+		s.note(s.d.Drain(260, nil))
 		s.arrive(300, 1, 2, 3, 4)
 		s.want("no endpoints available to route work")
 	})
@@ -360,12 +350,12 @@ func TestScaling(t *testing.T) {
 
 // With no worker left a held request stays held until something drains.
 func TestNoWorkersWhileHeld(t *testing.T) {
-	s := newStand(t, `{"router_queue_threshold":0}`, Options{Workers: 1})
+	s := newStand(t, `{"router_queue_threshold":0}`, setup{Workers: 1})
 	a := s.arrive(0, 1)
 	s.arrive(1, 2)
 	s.want("A w0 2")
 	s.remove(0)
-	s.note(s.kv.Drain(2, nil))
+	s.note(s.d.Drain(2, nil))
 	s.want()
 	s.finish(3, a)
 	s.want("no endpoints available to route work")

@@ -1,4 +1,4 @@
-package router
+package policy
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -15,7 +16,7 @@ import (
 // The turn is counted over all placements, not within the set of the day
 // (router.md 1.1).
 func TestRoundRobin(t *testing.T) {
-	r := NewRoundRobin(3)
+	r := inTurn(t, 3)
 	var got []sim.WorkerID
 	route := func(count int) {
 		for range count {
@@ -43,15 +44,24 @@ func TestRoundRobin(t *testing.T) {
 	for _, w := range []sim.WorkerID{0, 1, 3, 5} {
 		must(r.RemoveWorker(w))
 	}
-	var none *NoWorkersError
+	var none *router.NoWorkersError
 	if _, err := r.Route(0, &sim.Request{ID: 7}, nil); !errors.As(err, &none) || none.Request != 7 {
 		t.Errorf("error %v, want no endpoints for request 7", err)
 	}
 }
 
+func inTurn(t *testing.T, workers int) *router.Dispatcher {
+	t.Helper()
+	p, err := New(RoundRobin, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router.New(router.Options{Policy: p, Workers: workers})
+}
+
 func TestWorkerErrors(t *testing.T) {
-	s := newStand(t, `{}`, Options{Workers: 2})
-	for _, r := range []Router{NewRoundRobin(2), s.kv} {
+	s := newStand(t, `{}`, setup{Workers: 2})
+	for _, r := range []*router.Dispatcher{inTurn(t, 2), s.d} {
 		for _, c := range []struct {
 			err  error
 			want string
@@ -64,25 +74,25 @@ func TestWorkerErrors(t *testing.T) {
 			}
 		}
 	}
-	if err := s.kv.Observe(2, &scheduler.Pass{}); errText(err) != "router worker 2 does not exist" {
+	if err := s.d.Observe(2, &scheduler.Pass{}); errText(err) != "router worker 2 does not exist" {
 		t.Errorf("error %v for the cache of an unknown worker", err)
 	}
 	s.remove(1)
-	if err := s.kv.Observe(1, &scheduler.Pass{}); err != nil {
+	if err := s.d.Observe(1, &scheduler.Pass{}); err != nil {
 		t.Errorf("error %v for the cache of a worker that is leaving", err)
 	}
 }
 
 func TestRequestErrors(t *testing.T) {
-	s := newStand(t, `{"router_queue_threshold":0}`, Options{Workers: 1})
+	s := newStand(t, `{"router_queue_threshold":0}`, setup{Workers: 1})
 	a := s.arrive(0, 1)
 	b := s.arrive(0, 2)
 	s.want("A w0 2")
-	s.note(s.kv.Route(1, a, nil))
-	s.note(s.kv.Route(1, b, nil))
-	s.note(s.kv.PrefillDone(1, b.ID, nil))
-	s.note(s.kv.PrefillDone(1, 99, nil))
-	s.note(s.kv.Finished(1, 99, nil))
+	s.note(s.d.Route(1, a, nil))
+	s.note(s.d.Route(1, b, nil))
+	s.note(s.d.PrefillDone(1, b.ID, nil))
+	s.note(s.d.PrefillDone(1, 99, nil))
+	s.note(s.d.Finished(1, 99, nil))
 	s.want(
 		"Request 0 already exists (assigned to worker 0)",
 		"Request 1 already exists (held in the queue)",
@@ -96,13 +106,13 @@ func TestRequestErrors(t *testing.T) {
 	s.finish(5, a)
 	s.prefillDone(5, b)
 	s.want()
-	s.note(s.kv.Route(6, a, nil)) // forgotten, so new
+	s.note(s.d.Route(6, a, nil)) // forgotten, so new
 	s.want("A w0 3")
 }
 
 // A tie goes to the lowest id; a single worker has no second.
 func TestTies(t *testing.T) {
-	s := newStand(t, `{"overlap_score_credit":0,"router_track_active_blocks":false,"router_track_prefill_tokens":false}`, Options{Workers: 3})
+	s := newStand(t, `{"overlap_score_credit":0,"router_track_active_blocks":false,"router_track_prefill_tokens":false}`, setup{Workers: 3})
 	for range 3 {
 		s.arrive(0, 1)
 		if s.last.Worker != 0 || s.last.Second != 1 || s.last.Cost != s.last.SecondCost {
@@ -112,7 +122,7 @@ func TestTies(t *testing.T) {
 	s.remove(0)
 	s.remove(1)
 	s.arrive(0, 1)
-	if s.last.Worker != 2 || s.last.Second != None {
+	if s.last.Worker != 2 || s.last.Second != router.None {
 		t.Errorf("placement %+v, want worker 2 and no second", s.last)
 	}
 }
@@ -120,7 +130,7 @@ func TestTies(t *testing.T) {
 // The largest key goes first: the wspt key looks at every rank and every worker
 // that was ever there (router.md 6).
 func TestShortestKeyOfAnyone(t *testing.T) {
-	s := newStand(t, `{"router_queue_threshold":0,"router_queue_policy":"wspt"}`, Options{Workers: 2, Exact: true})
+	s := newStand(t, `{"router_queue_threshold":0,"router_queue_policy":"wspt"}`, setup{Workers: 2, Exact: true})
 	a := s.arrive(0, 1, 2, 3)
 	b := s.arrive(0, 4)
 	s.cache(a)
@@ -132,7 +142,7 @@ func TestShortestKeyOfAnyone(t *testing.T) {
 	s.arrive(1, 9)       // 64 tokens
 	s.arrive(1, 4, 9)    // 64 tokens, thanks to rank 5
 	s.arrive(1, 8, 9)    // 128 tokens
-	if got := fmt.Sprint(s.kv.Waiting(nil)); got != "[2 3 4 5]" {
+	if got := fmt.Sprint(s.d.Waiting(nil)); got != "[2 3 4 5]" {
 		t.Errorf("waiting %s, want [2 3 4 5]", got)
 	}
 	s.log = nil
@@ -143,47 +153,13 @@ func TestShortestKeyOfAnyone(t *testing.T) {
 	s.want("C w1 6")
 }
 
-// Held requests come back by key, then by the order in which they came.
-func TestQueueOrder(t *testing.T) {
-	r := sim.NewRand(1, "queue")
-	var q queue
-	var s scores
-	s.grow(4)
-	keys := map[sim.RequestID]float64{}
-	next := sim.RequestID(0)
-	for step := range 2000 {
-		if len(q.heap) == 0 || step < 1000 && r.IntN(3) > 0 {
-			keys[next] = float64(r.IntN(5))
-			s.raise(sim.WorkerID(next%4), int32(next)+1)
-			q.push(&sim.Request{ID: next}, keys[next], &s)
-			s.clear()
-			next++
-			continue
-		}
-		want := q.heap[0].Value.request.ID
-		for id := range keys {
-			if keys[id] > keys[want] || keys[id] == keys[want] && id < want {
-				t.Fatalf("request %d with key %v is first, but %d has key %v", want, keys[want], id, keys[id])
-			}
-		}
-		got := q.pop(&s).ID
-		alone := [4]int32{}
-		alone[got%4] = int32(got) + 1
-		if got != want || !slices.Equal(s.by, alone[:]) {
-			t.Fatalf("popped %d with overlaps %v, want %d", got, s.by, want)
-		}
-		s.clear()
-		delete(keys, got)
-	}
-}
-
 // Two workers: the cheaper one is drawn with probability 1/(1+exp(-1/T)),
 // whatever the gap (router.md 5.3).
 func TestTemperature(t *testing.T) {
 	for _, temperature := range []float64{0.5, 1, 2} {
 		config := fmt.Sprintf(`{"router_temperature":%v,"router_queue_threshold":null}`, temperature)
 		draw := func(seed uint64) (share float64, workers []sim.WorkerID) {
-			s := newStand(t, config, Options{Seed: seed})
+			s := newStand(t, config, setup{Seed: seed})
 			hold := s.arrive(0, 1, 2)
 			const draws = 2000
 			cheap := 0
@@ -224,39 +200,18 @@ func TestPick(t *testing.T) {
 // Prompts that share nothing are never cached and count in full.
 func TestUniquePrompts(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{}`, Options{Workers: 1, Exact: exact})
+		s := newStand(t, `{}`, setup{Workers: 1, Exact: exact})
 		for i, p := range s.tree.AddSynthetic(3, 130) {
 			q := &sim.Request{ID: sim.RequestID(i), InputTokens: 130, Prompt: p}
-			s.note(s.kv.Route(0, q, nil))
+			s.note(s.d.Route(0, q, nil))
 			s.prefillDone(0, q)
 		}
 		s.want("A w0 4.03125", "B w0 6.03125", "C w0 8.03125")
 		for i := range sim.RequestID(3) {
-			s.note(s.kv.Finished(1, i, nil))
+			s.note(s.d.Finished(1, i, nil))
 		}
-		if got := s.kv.loads.blocks[0]; got != 0 {
+		if got := s.d.Loads().Blocks[0]; got != 0 {
 			t.Errorf("%d active blocks in the end, want 0", got)
-		}
-	})
-}
-
-func TestSnapshot(t *testing.T) {
-	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{"router_queue_threshold":0}`, Options{Exact: exact})
-		a := s.arrive(0, 1, 2, 3)
-		s.cache(a)
-		s.cache(s.arrive(0, 1, 4))
-		s.arrive(0, 1, 2)
-		s.remove(1)
-		got, err := s.kv.Snapshot(5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const want = "{Pending:[{Request:2 Overlap:[{Worker:0 Count:2} {Worker:1 Count:1}]}] " +
-			"ActiveBlocks:[{Worker:0 Count:3} {Worker:1 Count:2}] ActiveTokens:[{Worker:0 Count:192} {Worker:1 Count:128}] " +
-			"Indexer:{Total:5 ByWorker:[{Worker:0 Count:3} {Worker:1 Count:2}]}}"
-		if text := fmt.Sprintf("%+v", got); text != want {
-			t.Errorf("snapshot %s\nwant %s", text, want)
 		}
 	})
 }
@@ -269,14 +224,12 @@ func TestLimit(t *testing.T) {
 		budget, tokens int
 		placed         int
 	}{{0, 10_000_000, 1}, {0, 10_000_001, 0}, {128, 128, 1}, {128, 129, 0}} {
-		config := DefaultConfig()
-		config.QueueThreshold = ptr(1.0)
-		kv, err := NewKV(Options{Config: config, Workers: 1, Tree: tree, MaxBatchedTokens: c.budget})
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := router.DefaultConfig()
+		once := 1.0
+		config.QueueThreshold = &once
+		d := setup{Config: config, Workers: 1, Tree: tree, MaxBatchedTokens: c.budget}.dispatcher(t)
 		for i, want := range []int{1, c.placed} {
-			placed, err := kv.Route(0, &sim.Request{ID: sim.RequestID(i), InputTokens: c.tokens}, nil)
+			placed, err := d.Route(0, &sim.Request{ID: sim.RequestID(i), InputTokens: c.tokens}, nil)
 			if err != nil || len(placed) != want {
 				t.Errorf("budget %d: request %d of %d tokens: placed %v, error %v, want %d", c.budget, i, c.tokens, placed, err, want)
 			}
@@ -287,7 +240,7 @@ func TestLimit(t *testing.T) {
 // What is cached and active stays known when ids outgrow a word of bits.
 func TestManyWorkers(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
-		s := newStand(t, `{"router_queue_threshold":null}`, Options{Workers: 64, Exact: exact})
+		s := newStand(t, `{"router_queue_threshold":null}`, setup{Workers: 64, Exact: exact})
 		s.cache(s.arrive(0, 1, 2, 3, 4))
 		s.cache(s.arrive(0, 5, 6))
 		for w := sim.WorkerID(64); w < 130; w++ {
@@ -300,12 +253,27 @@ func TestManyWorkers(t *testing.T) {
 		s.add(130)
 		s.arrive(2, 7, 8, 9, 10) // 7-3+4 on worker 129, where 3 blocks are active; 8 on the idle one
 		s.want("A w0 8", "B w1 4", "C w129 6", "D w129 8")
-		got, err := s.kv.Snapshot(2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := fmt.Sprint(got.Indexer); text != "{9 [{0 4} {1 2} {129 3}]}" || got.ActiveBlocks[0].Count != 4 || got.ActiveBlocks[129].Count != 4 {
-			t.Errorf("index %s, active blocks %v", text, got.ActiveBlocks)
+		if got := s.d.Loads().Blocks; got[0] != 4 || got[129] != 4 {
+			t.Errorf("active blocks %v", got)
 		}
 	})
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A configuration that wants an estimator is refused where prompts are computed.
+func TestEstimatorWanted(t *testing.T) {
+	with := router.DefaultConfig()
+	with.PrefillLoadModel = router.LoadAIC
+	const refused = "router_prefill_load_model='aic' requires aic_perf_config"
+	for role, want := range map[scheduler.Role]string{scheduler.Aggregated: refused, scheduler.Prefill: refused, scheduler.Decode: ""} {
+		if _, err := New(KV, Options{Config: with, Role: role, BlockTokens: 64}); errText(err) != want {
+			t.Errorf("%v: error %v, want %q", role, err, want)
+		}
+	}
 }

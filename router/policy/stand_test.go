@@ -1,4 +1,4 @@
-package router
+package policy
 
 import (
 	"encoding/binary"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/blockhash"
@@ -17,21 +18,43 @@ import (
 type stand struct {
 	t    *testing.T
 	tree *prompt.Tree
-	kv   *KV
+	d    *router.Dispatcher
 	sent []*sim.Request
 	on   map[sim.RequestID]sim.WorkerID
-	last Placement
+	last router.Placement
 	log  []string // what happened since the last want
 }
 
 const traceTokens = 64
 
-// newStand has two workers, blocks of 64 tokens and a budget of 8192, unless o
-// says otherwise.
-func newStand(t *testing.T, config string, o Options) *stand {
+// setup is what a router of the KV policy is made of. Without more said it has two
+// workers, blocks of 64 tokens and a budget of 8192.
+type setup struct {
+	Config           router.Config
+	Role             scheduler.Role
+	Workers          int
+	Tree             *prompt.Tree
+	MaxBatchedTokens int
+	Exact            bool
+	Seed             uint64
+}
+
+func (o setup) dispatcher(tb testing.TB) *router.Dispatcher {
+	tb.Helper()
+	p, err := newKV(Options{
+		Config: o.Config, Role: o.Role, Seed: o.Seed,
+		BlockTokens: o.Tree.BlockTokens(), MaxBatchedTokens: o.MaxBatchedTokens,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return router.New(router.Options{Policy: p, Workers: o.Workers, Tree: o.Tree, Exact: o.Exact})
+}
+
+func newStand(t *testing.T, config string, o setup) *stand {
 	t.Helper()
 	var err error
-	if o.Config, err = ParseConfig([]byte(config)); err != nil {
+	if o.Config, err = router.ParseConfig([]byte(config)); err != nil {
 		t.Fatal(err)
 	}
 	if o.Tree == nil {
@@ -43,11 +66,7 @@ func newStand(t *testing.T, config string, o Options) *stand {
 	if o.Workers == 0 {
 		o.Workers = 2
 	}
-	s := &stand{t: t, tree: o.Tree, on: make(map[sim.RequestID]sim.WorkerID)}
-	if s.kv, err = NewKV(o); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return &stand{t: t, tree: o.Tree, d: o.dispatcher(t), on: make(map[sim.RequestID]sim.WorkerID)}
 }
 
 // arrive routes a new request whose prompt is the given ids in full.
@@ -60,11 +79,11 @@ func (s *stand) arriveCut(now sim.Time, tokens int, ids ...uint64) *sim.Request 
 	s.t.Helper()
 	q := &sim.Request{ID: sim.RequestID(len(s.sent)), InputTokens: tokens, OutputTokens: 4, Prompt: s.tree.Add(ids, tokens)}
 	s.sent = append(s.sent, q)
-	s.note(s.kv.Route(now, q, nil))
+	s.note(s.d.Route(now, q, nil))
 	return q
 }
 
-func (s *stand) note(placed []Placement, err error) {
+func (s *stand) note(placed []router.Placement, err error) {
 	for _, p := range placed {
 		s.on[p.Request.ID], s.last = p.Worker, p
 		s.log = append(s.log, fmt.Sprintf("%c w%d %v", 'A'+rune(p.Request.ID), p.Worker, p.Cost))
@@ -76,12 +95,12 @@ func (s *stand) note(placed []Placement, err error) {
 
 func (s *stand) prefillDone(now sim.Time, q *sim.Request) {
 	s.t.Helper()
-	s.note(s.kv.PrefillDone(now, q.ID, nil))
+	s.note(s.d.PrefillDone(now, q.ID, nil))
 }
 
 func (s *stand) finish(now sim.Time, q *sim.Request) {
 	s.t.Helper()
-	s.note(s.kv.Finished(now, q.ID, nil))
+	s.note(s.d.Finished(now, q.ID, nil))
 }
 
 // serve lets a placed request live from its pass to its end.
@@ -121,7 +140,7 @@ func (s *stand) evict(w sim.WorkerID, q *sim.Request, from int) {
 
 func (s *stand) observe(w sim.WorkerID, p *scheduler.Pass) {
 	s.t.Helper()
-	if err := s.kv.Observe(w, p); err != nil {
+	if err := s.d.Observe(w, p); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -175,14 +194,14 @@ func both(t *testing.T, f func(t *testing.T, exact bool)) {
 
 func (s *stand) add(w sim.WorkerID) {
 	s.t.Helper()
-	if err := s.kv.AddWorker(w); err != nil {
+	if err := s.d.AddWorker(w); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 func (s *stand) remove(w sim.WorkerID) {
 	s.t.Helper()
-	if err := s.kv.RemoveWorker(w); err != nil {
+	if err := s.d.RemoveWorker(w); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -1,0 +1,268 @@
+package router
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Dispatcher places requests on workers as its policy chooses. It keeps what the
+// policy needs and nothing else.
+//
+// Not safe for use by several goroutines.
+type Dispatcher struct {
+	policy      Policy
+	needs       Needs
+	blind       bool // the policy needs nothing
+	blockTokens int64
+
+	workers workers
+	busy    int        // registered workers with more than Hold.Tokens to compute
+	seen    Candidates // what the policy is shown
+	index   index      // nil unless the policy needs overlaps
+	loads   loads      // nil unless the policy needs blocks that may be shared
+	queue   queue
+
+	records []record
+	vacant  []int32 // records to use again
+	record  []int32 // by request: 1 + its record; 0 unknown, isHeld while queued
+
+	overlap, active scores // of the request in hand, by worker
+}
+
+const isHeld = -1
+
+var _ Router = (*Dispatcher)(nil)
+
+// record is a request that runs on a worker.
+type record struct {
+	request *sim.Request
+	worker  sim.WorkerID
+	charge  int64 // prompt tokens still to compute; 0 once they are
+}
+
+// index knows which blocks are cached where.
+type index interface {
+	observe(w sim.WorkerID, p *scheduler.Pass) error
+	match(q *sim.Request, s *scores)
+	grow(workers int)
+}
+
+// loads counts the distinct prompt blocks of the running requests of each worker.
+type loads interface {
+	add(w sim.WorkerID, q *sim.Request)
+	remove(w sim.WorkerID, q *sim.Request)
+	// match finds how many of a prompt's leading blocks are active.
+	match(q *sim.Request, s *scores)
+	grow(workers int)
+	byWorker() []int64
+}
+
+// Options says what a dispatcher is for.
+type Options struct {
+	Policy  Policy
+	Workers int // ids 0 to Workers-1 are registered from the start
+	// Tree is that of the prompts to route, cut by the engines' blocks; nil where
+	// they are known by their hashes.
+	Tree *prompt.Tree
+	// Exact follows Pass.Events in a full block index. Otherwise Pass.KV is
+	// followed, which is faster and the same for engines that never cache a block
+	// without its parent.
+	Exact bool
+	// Hashes tells of prompts in place of Tree, and BlockTokens how many tokens
+	// their blocks have, > 0. Policies that need no blocks need neither.
+	Hashes      Hashes
+	BlockTokens int
+	// Requests is how many requests may come, to make room for them at once; 0
+	// where it is unknown.
+	Requests int
+	// Names returns the names of workers, which differ; nil: their ids.
+	Names func(sim.WorkerID) uint64
+}
+
+// New returns a dispatcher of idle workers.
+func New(o Options) *Dispatcher {
+	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens)}
+	d.blind = d.needs == Needs{}
+	d.workers.names, d.seen.names = o.Names, o.Names
+	if o.Tree != nil {
+		d.blockTokens = int64(o.Tree.BlockTokens())
+	}
+	if !d.blind {
+		d.record = make([]int32, o.Requests)
+		d.follow(o)
+	}
+	d.workers.ids = make([]sim.WorkerID, 0, o.Workers)
+	for w := range o.Workers {
+		_ = d.workers.add(sim.WorkerID(w)) // which is new
+	}
+	d.grow()
+	return d
+}
+
+// follow makes what follows caches and active blocks.
+func (d *Dispatcher) follow(o Options) {
+	switch {
+	case !d.needs.Overlap:
+	case o.Tree == nil:
+		d.index = hashIndex{o.Hashes}
+	case o.Exact:
+		d.index = newTreeIndex(o.Tree)
+	default:
+		d.index = newResidency(o.Tree, o.Workers)
+	}
+	switch {
+	case !d.needs.Shared:
+	case o.Tree == nil:
+		d.loads = &hashLoads{hashes: o.Hashes}
+	default:
+		d.loads = newTreeLoads(o.Tree, o.Workers)
+	}
+}
+
+// grow makes room for all workers known.
+func (d *Dispatcher) grow() {
+	d.seen.Workers = d.workers.ids
+	if d.blind {
+		return
+	}
+	n, c := d.workers.known, &d.seen
+	c.Running, c.Tokens = extend(c.Running, n), extend(c.Tokens, n)
+	d.overlap.grow(n)
+	d.active.grow(n)
+	c.Overlap, c.Active = d.overlap.by, d.active.by
+	if d.index != nil {
+		d.index.grow(n)
+	}
+	if d.loads == nil {
+		c.Blocks = extend(c.Blocks, n)
+		return
+	}
+	d.loads.grow(n)
+	c.Blocks = d.loads.byWorker()
+}
+
+// extend returns s with zeros up to the given length.
+func extend[T any](s []T, length int) []T {
+	if length <= len(s) {
+		return s
+	}
+	return append(s, make([]T, length-len(s))...)
+}
+
+// Observe takes in what a pass did to a worker's cache. It never places a
+// request.
+func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
+	switch {
+	case d.index == nil:
+		return nil
+	case w < 0 || int(w) >= d.workers.known:
+		return &WorkerError{Worker: w}
+	}
+	return d.index.observe(w, p)
+}
+
+// AddWorker makes w a candidate, with the load it has.
+func (d *Dispatcher) AddWorker(w sim.WorkerID) error {
+	if err := d.workers.add(w); err != nil {
+		return err
+	}
+	d.grow()
+	if d.isBusy(w) {
+		d.busy++
+	}
+	return nil
+}
+
+// RemoveWorker makes w a candidate no longer.
+func (d *Dispatcher) RemoveWorker(w sim.WorkerID) error {
+	if err := d.workers.remove(w); err != nil {
+		return err
+	}
+	d.seen.Workers = d.workers.ids
+	if d.isBusy(w) {
+		d.busy--
+	}
+	return nil
+}
+
+// Workers returns the candidates, ascending by name.
+func (d *Dispatcher) Workers() []sim.WorkerID { return d.workers.ids }
+
+// Loads returns what is known of all workers, valid until the next call.
+func (d *Dispatcher) Loads() *Candidates { return &d.seen }
+
+// Drain places held requests after a change of workers.
+func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
+	if d.blind || len(d.workers.ids) == 0 {
+		return dst, nil
+	}
+	if err := checkInstant(now); err != nil {
+		return dst, err
+	}
+	return d.placeHeld(dst)
+}
+
+// placeHeld places held requests until every worker is busy.
+func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
+	var err error
+	for len(d.queue.heap) > 0 && err == nil && !d.allBusy() {
+		q := d.queue.pop(&d.overlap)
+		dst, err = d.admit(q, dst)
+	}
+	return dst, err
+}
+
+// allBusy reports whether there are workers and every one has too many prompt
+// tokens to compute.
+func (d *Dispatcher) allBusy() bool {
+	n := len(d.workers.ids)
+	return n > 0 && d.busy == n
+}
+
+func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
+	return d.needs.Hold != nil && float64(d.seen.Tokens[w]) > d.needs.Hold.Tokens
+}
+
+// changeTokens changes the prompt tokens that w has to compute.
+func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
+	before := d.isBusy(w)
+	d.seen.Tokens[w] += by
+	switch after := d.isBusy(w); {
+	case after == before || !d.workers.has(w):
+	case after:
+		d.busy++
+	default:
+		d.busy--
+	}
+}
+
+// Queued returns the number of requests held back.
+func (d *Dispatcher) Queued() int { return len(d.queue.heap) }
+
+// Waiting appends the requests held back, in the order in which they would be
+// placed.
+func (d *Dispatcher) Waiting(dst []sim.RequestID) []sim.RequestID {
+	for _, h := range d.queue.heap.Sorted() {
+		dst = append(dst, h.Value.request.ID)
+	}
+	return dst
+}
+
+// instant rounds an instant to whole nanoseconds.
+func instant(now sim.Time) (timing.Nanos, error) {
+	return timing.FromSeconds(float64(now.Max0()) / 1000)
+}
+
+// checkInstant refuses what instant refuses.
+func checkInstant(now sim.Time) error {
+	if now < farthest {
+		return nil
+	}
+	_, err := instant(now)
+	return err
+}
+
+// farthest is below what instant refuses.
+const farthest sim.Time = 0x1p64

@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"errors"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// kv takes the worker where a request costs least: where its prompt is cached
+// and little work waits.
+type kv struct {
+	config           router.Config // as the role of the workers has it
+	blockTokens      int64
+	maxBatchedTokens int
+	draw             *draw // nil at temperature 0
+}
+
+// unlimitedTokens stands for a token budget without bound.
+const unlimitedTokens = 10_000_000
+
+func newKV(o Options) (router.Policy, error) {
+	p := &kv{config: o.Config.ForRole(o.Role), blockTokens: int64(o.BlockTokens), maxBatchedTokens: o.MaxBatchedTokens}
+	if p.maxBatchedTokens == 0 {
+		p.maxBatchedTokens = unlimitedTokens
+	}
+	if p.config.PrefillLoadModel == router.LoadAIC {
+		return nil, errors.New("router_prefill_load_model='aic' requires aic_perf_config")
+	}
+	if p.config.Temperature > 0 {
+		p.draw = &draw{temperature: p.config.Temperature, rand: newRand(o)}
+	}
+	return p, nil
+}
+
+func (p *kv) Needs() router.Needs {
+	c := &p.config
+	n := router.Needs{
+		Running: true, Overlap: true, Tokens: c.TrackPrefillTokens,
+		Blocks: c.TrackActiveBlocks, Shared: c.TrackActiveBlocks && c.AssumeKVReuse,
+	}
+	if c.QueueThreshold != nil {
+		n.Hold = &router.Hold{Tokens: float64(*c.QueueThreshold * float64(p.maxBatchedTokens)), Order: c.QueuePolicy}
+	}
+	return n
+}
+
+func (p *kv) Choose(q *sim.Request, c *router.Candidates) router.Choice {
+	j := job{tokens: int64(q.InputTokens)}
+	if p.config.TrackActiveBlocks {
+		j.blocks = int64(q.Prompt.Blocks)
+	}
+	if p.draw == nil {
+		return p.cheapest(j, c)
+	}
+	costs := p.draw.costs[:0]
+	for _, w := range c.Workers {
+		costs = append(costs, p.cost(j, stateOf(w, c)))
+	}
+	p.draw.costs = costs
+	return p.draw.choose(c.Workers)
+}
+
+// job is a request as the cost function sees it.
+type job struct {
+	tokens int64 // prompt length
+	blocks int64 // full prompt blocks, 0 when active blocks are not counted
+}
+
+// state is what the cost of a job on a worker depends on.
+type state struct {
+	tokens  int64 // prompt tokens still to compute
+	blocks  int64 // active blocks
+	overlap int32 // blocks of the job that are cached
+	active  int32 // blocks of the job that are active
+}
+
+func stateOf(w sim.WorkerID, c *router.Candidates) state {
+	return state{tokens: c.Tokens[w], blocks: c.Blocks[w], overlap: c.Overlap[w], active: c.Active[w]}
+}
+
+// cost returns what a job costs on a worker: the prompt tokens it would have to
+// compute, less a credit for those it has cached, in blocks, plus the blocks its
+// requests would hold.
+func (p *kv) cost(j job, x state) float64 {
+	cached := int64(x.overlap) * p.blockTokens
+	raw := x.tokens + max(j.tokens-cached, 0) + cached
+	if !p.config.TrackPrefillTokens {
+		raw = 0
+	}
+	adjusted := float64(raw)/float64(p.blockTokens) - float64(p.config.OverlapScoreCredit*float64(x.overlap))
+	if adjusted < 0 {
+		adjusted = 0
+	}
+	active := x.blocks + j.blocks - int64(x.active)
+	return float64(p.config.PrefillLoadScale*adjusted) + float64(active)
+}
+
+// cheapest returns the candidate of least cost, the first among equals. Of many
+// workers most are idle or alike, so that few costs are worked out.
+func (p *kv) cheapest(j job, c *router.Candidates) router.Choice {
+	x := stateOf(c.Workers[0], c)
+	cost := p.cost(j, x)
+	best := router.Choice{Worker: c.Workers[0], Cost: cost, Second: router.None}
+	tokens := c.Tokens
+	n := len(tokens) // of all four: one check of w's bounds is enough
+	blocks, overlap, active := c.Blocks[:n], c.Overlap[:n], c.Active[:n]
+	for _, w := range c.Workers[1:] {
+		if tokens[w] != x.tokens || blocks[w] != x.blocks || overlap[w] != x.overlap || active[w] != x.active {
+			x = state{tokens: tokens[w], blocks: blocks[w], overlap: overlap[w], active: active[w]}
+			cost = p.cost(j, x)
+		} else if best.Second != router.None && best.SecondCost <= cost {
+			continue // as the one before, which changed nothing
+		}
+		switch {
+		case cost < best.Cost:
+			best = router.Choice{Worker: w, Cost: cost, Second: best.Worker, SecondCost: best.Cost}
+		case best.Second == router.None || cost < best.SecondCost:
+			best.Second, best.SecondCost = w, cost
+		}
+	}
+	return best
+}

@@ -1,0 +1,45 @@
+package policy
+
+import (
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// leastLoaded takes the worker that has least to do, the first by name among
+// equals.
+type leastLoaded struct{ needs router.Needs }
+
+func newLeastLoaded(o Options) (router.Policy, error) { return &leastLoaded{loadNeeds(o)}, nil }
+
+func (p *leastLoaded) Needs() router.Needs { return p.needs }
+
+func (p *leastLoaded) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
+	return router.Choice{Worker: lightest(c), Second: router.None}
+}
+
+// lightest returns the worker that has least to do.
+func lightest(c *router.Candidates) sim.WorkerID {
+	best := c.Workers[0]
+	for _, w := range c.Workers[1:] {
+		if lighter(c, w, best) {
+			best = w
+		}
+	}
+	return best
+}
+
+// lighter reports whether a has less to do than b: fewer requests or, of as many,
+// fewer prompt tokens to compute.
+func lighter(c *router.Candidates, a, b sim.WorkerID) bool {
+	if c.Running[a] != c.Running[b] {
+		return c.Running[a] < c.Running[b]
+	}
+	return c.Tokens[a] < c.Tokens[b]
+}
+
+// loadNeeds returns what lighter looks at. Decode workers compute no prompts, and
+// their router does not learn of first tokens.
+func loadNeeds(o Options) router.Needs {
+	return router.Needs{Running: true, Tokens: o.Role != scheduler.Decode}
+}

@@ -1,0 +1,105 @@
+// Package policy holds the policies by which requests find workers, each in a
+// file of its own, and the registry that names them.
+//
+// Read registry.go, then any policy; kv.go is the longest one, and draw.go what
+// it does at a temperature above 0.
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Name is the name of a policy, as flags take it. "" is the default policy.
+type Name string
+
+// The policies that others know by name; the rest are in the registry alone.
+const (
+	RoundRobin Name = "round_robin"
+	KV         Name = "kv"
+)
+
+// Info is a row of the registry.
+type Info struct {
+	Name   Name
+	Alias  string // another name that flags take; "": none
+	Report string // what reports and run directories call it
+	Help   string // what it does, in one line
+	// Caches says that it looks at what workers have cached and is configured by a
+	// router.Config.
+	Caches bool
+	// MinWorkers is how many workers a pool that does all of the work needs.
+	MinWorkers int
+
+	make func(Options) (router.Policy, error)
+}
+
+// All returns the registry, the default policy first.
+func All() []Info {
+	return []Info{
+		{RoundRobin, "rr", "round_robin", "workers in turn", false, 1, newRoundRobin},
+		{KV, "kv_router", "kv_router", "the worker where the request costs least, by what is cached there and what it has to do", true, 2, newKV},
+		{"random", "", "random", "any worker, all alike", false, 1, newRandom},
+		{"least-loaded", "", "least-loaded", "the worker with the fewest requests, then the fewest prompt tokens to compute", false, 1, newLeastLoaded},
+		{"p2c", "", "p2c", "of two workers drawn at random the one with less to do (power of two choices)", false, 1, newTwoChoices},
+		{"session", "", "session", "the same worker for all turns of a session, while it is there and has not too much to do", false, 1, newSession},
+	}
+}
+
+// Options says what a policy is for.
+type Options struct {
+	Config           router.Config  // read by policies that look at caches
+	Role             scheduler.Role // of the workers
+	BlockTokens      int            // tokens of an engine's block; read by policies that look at caches
+	MaxBatchedTokens int            // token budget of a pass of an engine; 0: no bound
+	Seed             uint64         // of what is drawn; 0 is 42
+}
+
+// New returns a new policy of the given name.
+func New(name Name, o Options) (router.Policy, error) { return name.Info().make(o) }
+
+// Info returns the row of the registry.
+func (n Name) Info() Info {
+	all := All()
+	if i := slices.IndexFunc(all, func(p Info) bool { return p.Name == n }); i >= 0 {
+		return all[i]
+	}
+	if n == "" {
+		return all[0]
+	}
+	panic(fmt.Sprintf("policy: no router is called %q", string(n)))
+}
+
+// String returns what reports call the policy.
+func (n Name) String() string { return n.Info().Report }
+
+// Parse returns the policy that flags or reports call so.
+func Parse(text string) (Name, error) {
+	want := ""
+	for i, p := range All() {
+		if text == string(p.Name) || text == p.Alias || text == p.Report {
+			return p.Name, nil
+		}
+		if i > 0 {
+			want += ", "
+		}
+		want += string(p.Name)
+	}
+	return "", fmt.Errorf("router is %q, want one of %s", text, want)
+}
+
+const defaultSeed = 42
+
+// newRand returns the random numbers of a policy.
+func newRand(o Options) *rand.Rand {
+	seed := o.Seed
+	if seed == 0 {
+		seed = defaultSeed
+	}
+	return sim.NewRand(seed, "router "+o.Role.String())
+}
