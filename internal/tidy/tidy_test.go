@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -69,8 +70,20 @@ func (s *source) at(n ast.Node) string {
 	return s.path + ":" + strconv.Itoa(p.Line)
 }
 
-// parseAll parses all Go files.
+// parseAll returns all Go files.
 func parseAll(t *testing.T) []source {
+	t.Helper()
+	parsed.once.Do(func() { parsed.sources = parseFiles(t) })
+	return parsed.sources
+}
+
+// parsed are the Go files, once they are parsed.
+var parsed struct {
+	once    sync.Once
+	sources []source
+}
+
+func parseFiles(t *testing.T) []source {
 	t.Helper()
 	var all []source
 	for _, name := range listFiles(t) {
@@ -122,4 +135,21 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// awaited returns the folders whose complaints are printed and do not fail yet.
+func awaited() []string {
+	return []string{"calibrate", "cmd", "live", "loadgen", "plan", "replay", "report", "router", "scheduler", "sim"}
+}
+
+// complain fails the test, unless the file is in an awaited folder.
+func complain(t *testing.T, file, format string, args ...any) {
+	t.Helper()
+	for _, folder := range awaited() {
+		if strings.HasPrefix(file, folder+"/") {
+			t.Logf(format, args...)
+			return
+		}
+	}
+	t.Errorf(format, args...)
 }

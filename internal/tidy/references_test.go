@@ -1,0 +1,260 @@
+package tidy
+
+import (
+	"go/ast"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// passage is a piece of prose: a comment of a Go file, or a document.
+type passage struct {
+	file string // from the root
+	line int    // of its beginning
+	text string
+	code bool // a comment of a Go file
+}
+
+// at returns the place of an offset in the passage.
+func (p *passage) at(offset int) string {
+	return p.file + ":" + strconv.Itoa(p.line+strings.Count(p.text[:offset], "\n"))
+}
+
+// listProse returns the comments of all Go files and all documents. Examples
+// between fences are no prose.
+func listProse(t *testing.T) []passage {
+	t.Helper()
+	var all []passage
+	for _, s := range parseAll(t) {
+		for _, group := range s.file.Comments {
+			all = append(all, passage{s.path, s.set.Position(group.Pos()).Line, joinComment(group), true})
+		}
+	}
+	for _, name := range listFiles(t) {
+		if path.Ext(name) == ".md" {
+			all = append(all, passage{name, 1, blankFences(readFile(t, name)), false})
+		}
+	}
+	return all
+}
+
+// joinComment returns the text of a comment, line by line.
+func joinComment(group *ast.CommentGroup) string {
+	var lines []string
+	for _, c := range group.List {
+		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(c.Text, "//"), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// blankFences empties the lines between fences, and leaves their number.
+func blankFences(text string) string {
+	lines := strings.Split(text, "\n")
+	inside := false
+	for i, line := range lines {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		if fence || inside {
+			lines[i] = ""
+		}
+		if fence {
+			inside = !inside
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// isThere reports whether the project has the file or folder.
+func isThere(name string) bool {
+	_, err := os.Stat(filepath.Join(root, name))
+	return err == nil
+}
+
+// readHeadings returns the headings of a document without their marks, and the
+// anchors that links reach them by.
+func readHeadings(t *testing.T, name string) (headings, anchors map[string]bool) {
+	t.Helper()
+	headings, anchors = make(map[string]bool), make(map[string]bool)
+	drop := regexp.MustCompile("[^a-z0-9 _-]")
+	for line := range strings.SplitSeq(blankFences(readFile(t, name)), "\n") {
+		text, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		if !ok || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		text = strings.TrimSpace(strings.ReplaceAll(text, "`", ""))
+		headings[text] = true
+		anchors[strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(text), ""), " ", "-")] = true
+	}
+	return headings, anchors
+}
+
+// A comment that cites a document names it by its path from the root, and one
+// that cites a part of it the heading behind it: docs/rules/harness.md
+// "Scaling". Documents link to one another. All of these are there, and no
+// number of a chapter stands for a heading.
+func TestDocumentsExist(t *testing.T) {
+	cite := regexp.MustCompile(`([A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md)(\)?,?\s+"([^"\n]*(?:\n[^"\n]*)?)")?(#([a-z0-9_-]+))?( §?\s?[0-9]+(\.[0-9]+)+)?`)
+	made := map[string]bool{"summary.md": true} // written by the program
+	for _, p := range listProse(t) {
+		for _, m := range cite.FindAllStringSubmatchIndex(p.text, -1) {
+			part := func(i int) string {
+				if m[2*i] < 0 {
+					return ""
+				}
+				return p.text[m[2*i]:m[2*i+1]]
+			}
+			name := part(1)
+			if m[0] > 0 && p.text[m[0]-1] == '[' || made[path.Base(name)] || strings.Contains(part(0), "://") {
+				continue
+			}
+			target := name
+			if !p.code {
+				target = path.Join(path.Dir(p.file), name)
+				if !isThere(target) {
+					target = name
+				}
+			}
+			if !isThere(target) {
+				complain(t, p.file, "%s: %s is not there", p.at(m[0]), name)
+				continue
+			}
+			if part(6) != "" {
+				complain(t, p.file, "%s: %q: want the heading in quotation marks", p.at(m[0]), part(0))
+			}
+			if part(3) == "" && part(5) == "" {
+				continue
+			}
+			headings, anchors := readHeadings(t, target)
+			if h := strings.Join(strings.Fields(part(3)), " "); h != "" && !headings[h] {
+				complain(t, p.file, "%s: %s has no heading %q", p.at(m[0]), name, h)
+			}
+			if a := part(5); a != "" && !anchors[a] {
+				complain(t, p.file, "%s: %s has no heading #%s", p.at(m[0]), name, a)
+			}
+		}
+	}
+}
+
+// A link within a document reaches a heading of it.
+func TestAnchorsExist(t *testing.T) {
+	link := regexp.MustCompile(`\]\(#([a-z0-9_-]+)\)`)
+	for _, p := range listProse(t) {
+		if p.code {
+			continue
+		}
+		_, anchors := readHeadings(t, p.file)
+		for _, m := range link.FindAllStringSubmatchIndex(p.text, -1) {
+			if a := p.text[m[2]:m[3]]; !anchors[a] {
+				complain(t, p.file, "%s: there is no heading #%s", p.at(m[0]), a)
+			}
+		}
+	}
+}
+
+// Go files that a comment names stand in its package, or where the path from the
+// root says. Those in documents have their path, or a name that some file has.
+func TestFilesExist(t *testing.T) {
+	names := make(map[string]bool)
+	for _, name := range listFiles(t) {
+		names[path.Base(name)] = true
+	}
+	file := regexp.MustCompile(`[A-Za-z0-9_./-]*[a-z0-9_]\.go\b`)
+	for _, p := range listProse(t) {
+		for _, m := range file.FindAllStringIndex(p.text, -1) {
+			name := p.text[m[0]:m[1]]
+			found := isThere(name) || isThere(path.Join(path.Dir(p.file), name))
+			if !p.code && !strings.Contains(name, "/") {
+				found = names[name]
+			}
+			if !found {
+				complain(t, p.file, "%s: %s is not there", p.at(m[0]), name)
+			}
+		}
+	}
+}
+
+// Tests that prose names are there; with a folder in front, in that folder.
+func TestTestsExist(t *testing.T) {
+	all, in := make(map[string]bool), make(map[string]bool)
+	for _, s := range parseAll(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				all[f.Name.Name] = true
+				in[s.dir()+"."+f.Name.Name] = true
+			}
+		}
+	}
+	name := regexp.MustCompile(`([a-z][a-z0-9_/-]*\.)?\b((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)`)
+	for _, p := range listProse(t) {
+		for _, m := range name.FindAllStringSubmatchIndex(p.text, -1) {
+			folder, test := "", p.text[m[4]:m[5]]
+			if m[2] >= 0 {
+				folder = strings.TrimSuffix(p.text[m[2]:m[3]], ".")
+			}
+			switch {
+			case all[test] && (folder == "" || in[folder+"."+test]):
+			case folder == "" && begins(all, test): // a pattern of -run
+			default:
+				complain(t, p.file, "%s: %s is not there", p.at(m[0]), p.text[m[0]:m[1]])
+			}
+		}
+	}
+}
+
+func begins(names map[string]bool, prefix string) bool {
+	for n := range names {
+		if strings.HasPrefix(n, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Folders that documents name between back quotes are there, and so are the
+// packages that they name with one of their own names behind.
+func TestFoldersExist(t *testing.T) {
+	top := make(map[string]bool)
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		top[e.Name()] = e.IsDir()
+	}
+	quoted := regexp.MustCompile("`([a-z0-9_.]+(?:/[A-Za-z0-9_.-]+)+)`")
+	for _, p := range listProse(t) {
+		if p.code {
+			continue
+		}
+		for _, m := range quoted.FindAllStringSubmatchIndex(p.text, -1) {
+			name := p.text[m[2]:m[3]]
+			first, _, _ := strings.Cut(name, "/")
+			if !top[first] || isThere(name) {
+				continue
+			}
+			folder, _, ok := strings.Cut(path.Base(name), ".")
+			if !ok || !isThere(path.Join(path.Dir(name), folder)) {
+				complain(t, p.file, "%s: %s is not there", p.at(m[0]), name)
+			}
+		}
+	}
+}
+
+// Targets of make that prose names are in the Makefile.
+func TestTargetsExist(t *testing.T) {
+	targets := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(readFile(t, "Makefile"), -1) {
+		targets[m[1]] = true
+	}
+	named := regexp.MustCompile("(?:`|\\t|    )make ([a-z][a-z0-9-]*)")
+	for _, p := range listProse(t) {
+		for _, m := range named.FindAllStringSubmatchIndex(p.text, -1) {
+			if name := p.text[m[2]:m[3]]; !targets[name] {
+				complain(t, p.file, "%s: make %s is not in the Makefile", p.at(m[0]), name)
+			}
+		}
+	}
+}
