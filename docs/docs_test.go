@@ -177,8 +177,8 @@ func tests(t *testing.T) map[string]bool {
 	return all
 }
 
-// Every test that differences.md names exists, and every rule of SGLang is in
-// it.
+// Every test that docs/differences.md names exists, and every rule of SGLang is
+// in it.
 func TestDifferences(t *testing.T) {
 	text := read(t, "differences.md")
 	there := tests(t)

@@ -1,5 +1,6 @@
 // Package decimal reads decimal numbers into float64 as the reference does,
-// which is not always to the nearest one (harness.md 2.3).
+// which is not always to the nearest one (docs/rules/harness.md
+// "Numbers in traces").
 package decimal
 
 import (

@@ -1,5 +1,5 @@
 // Package blockhash hashes blocks of tokens as KV-aware routers and engines
-// name them: XXH3-64 with seed 1337 (router.md part 2).
+// name them: XXH3-64 with seed 1337 (docs/rules/router.md "Hashes").
 package blockhash
 
 import (

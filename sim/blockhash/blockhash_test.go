@@ -25,7 +25,7 @@ func repeat(count int, tokens ...uint32) []uint32 {
 	return s
 }
 
-// Local and sequence hashes of whole requests (router.md 2.4, harness.md 2.6).
+// Local and sequence hashes of whole requests (docs/rules/router.md "Hashes").
 func TestRequest(t *testing.T) {
 	for _, c := range []struct {
 		name            string

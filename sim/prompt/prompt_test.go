@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// tokens writes a prompt out, as router.md 2.3 puts it.
+// tokens writes a prompt out, as docs/rules/harness.md "Prompts" puts it.
 func tokens(ids []uint64, traceTokens, length int) []uint32 {
 	var all []uint32
 	for _, id := range ids {
@@ -168,7 +168,7 @@ func TestWideIDs(t *testing.T) {
 	}
 }
 
-// Vectors of harness.md 2.6.
+// Vectors of docs/rules/router.md "Hashes".
 func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		trace, block    int
@@ -192,7 +192,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// Tokens of synthetic requests (harness.md 2.7).
+// Tokens of synthetic requests (docs/rules/harness.md
+// "Synthetic workloads").
 func TestSyntheticToken(t *testing.T) {
 	for _, c := range []struct {
 		i, t int

@@ -114,8 +114,8 @@ func (t *Tree) addSynthetic(index, tokens int) []NodeID {
 	return nodes
 }
 
-// SyntheticToken is token t of the prompt of synthetic request i (harness.md
-// 2.7: a SplitMix64 step over the pair).
+// SyntheticToken is token t of the prompt of synthetic request i, a
+// SplitMix64 step over the pair (docs/rules/harness.md "Synthetic workloads").
 func SyntheticToken(i, t int) uint32 {
 	v := (uint64(i)<<32 ^ uint64(t)) + 0x9E3779B97F4A7C15
 	v ^= v >> 30

@@ -26,7 +26,7 @@ type bounds struct {
 	countsAndDuration                  bool // nothing else is held to bounds
 }
 
-// The bounds of online.md 1.10.
+// The bounds of docs/rules/online.md "Bounds".
 func roundRobin(heavy bool) bounds {
 	b := bounds{duration: 0.005, ttft: 0.04, ttftMS: 1.5, itl: 0.02, itlMS: 0.15, e2e: 0.04}
 	if heavy {
