@@ -1,7 +1,6 @@
 package engineargs
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,21 +10,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// Keys are the keys of the object, sorted.
+// Keys returns the keys of the object, sorted.
 func Keys() []string {
-	return []string{
-		"aic_attention_dp_size", "aic_backend", "aic_backend_version", "aic_model_path", "aic_moe_ep_size",
-		"aic_moe_tp_size", "aic_system", "aic_tp_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
-		"block_size", "bootstrap_port", "decode_speedup_ratio", "dp_size", "enable_chunked_prefill",
-		"enable_local_indexer", "enable_prefix_caching", "engine_type", "has_perf_model", "is_decode", "is_prefill",
-		"kv_bytes_per_token", "kv_transfer_bandwidth", "max_num_batched_tokens", "max_num_seqs", "num_g2_blocks",
-		"num_gpu_blocks", "offload_batch_size", "planner_profile_data", "preemption_mode", "reasoning",
-		"router_queue_policy", "scheduler_profile", "scheduler_rules", "sglang", "speedup_ratio", "startup_time", "worker_type", "zmq_kv_events_port",
-		"zmq_replay_port",
-	}
+	var r reader
+	r.read(&Args{})
+	keys := append(r.asked, "has_perf_model") // which the reference takes and ignores
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
-// read takes the keys in the order in which the reference complains.
+// read reads the keys in the order in which the reference complains. What it
+// asks for is a key.
 func (r *reader) read(a *Args) {
 	if engine := r.choice("engine_type", "vllm", "sglang"); engine == "sglang" {
 		a.Engine = SGLang
@@ -73,7 +68,7 @@ func (r *reader) rules(a *Args) {
 		return
 	}
 	x := &a.Rules
-	known := []string{"long_prefill_tokens"}
+	m.size("long_prefill_tokens", &x.LongPrefillTokens)
 	for _, f := range []struct {
 		key string
 		on  *bool
@@ -84,13 +79,9 @@ func (r *reader) rules(a *Args) {
 		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
 	} {
 		m.flag(f.key, f.on)
-		known = append(known, f.key)
 	}
-	m.size("long_prefill_tokens", &x.LongPrefillTokens)
-	for _, key := range slices.Sorted(maps.Keys(m.values)) {
-		if !slices.Contains(known, key) {
-			m.fail(key, shorten(m.values[key]), "one of "+strings.Join(known, ", "))
-		}
+	for _, key := range m.values.unknown(m.asked) {
+		m.fail(key, shorten(m.values[key]), "one of "+strings.Join(m.asked, ", "))
 	}
 	r.err = m.err
 	r.checkRules(a)
@@ -112,7 +103,8 @@ func (r *reader) checkRules(a *Args) {
 }
 
 func (r *reader) role() scheduler.Role {
-	switch string(r.values["worker_type"]) {
+	named := string(r.raw("worker_type"))
+	switch named {
 	case `"prefill"`:
 		return scheduler.Prefill
 	case `"decode"`:
@@ -129,7 +121,7 @@ func (r *reader) role() scheduler.Role {
 	case decode:
 		return scheduler.Decode
 	}
-	if _, named := r.values["worker_type"]; named {
+	if named != "" {
 		return scheduler.Aggregated
 	}
 	return r.pool
@@ -155,8 +147,8 @@ func (r *reader) g2(g *G2) {
 
 // members is the reader of a nested object, or nil when there is none.
 func (r *reader) members(key string) *reader {
-	text, ok := r.values[key]
-	if !ok || string(text) == "null" || r.err != nil {
+	text := r.raw(key)
+	if text == nil || string(text) == "null" || r.err != nil {
 		return nil
 	}
 	values, err := readObject(text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,14 @@ type reader struct {
 	pool   scheduler.Role // of engines whose arguments name none
 	// strict refuses wrong types even with compat, and takes null as absent.
 	strict bool
+	asked  []string // keys, in the order in which they were asked for
 	err    error
+}
+
+// raw returns the text of a key as it stands, nil when the key is absent.
+func (r *reader) raw(key string) json.RawMessage {
+	r.asked = append(r.asked, key)
+	return r.values[key]
 }
 
 func (r *reader) fail(key, value, want string) {
@@ -28,11 +36,11 @@ func (r *reader) fail(key, value, want string) {
 	}
 }
 
-// value is the text of a key that counts, of the wanted kind; kinds are named
-// by their first byte as in isKind.
+// value returns the text of a key that counts, of the wanted kind; kinds are
+// named by their first byte as in isKind.
 func (r *reader) value(key string, kind byte, want string) (string, bool) {
-	text, ok := r.values[key]
-	if !ok || r.err != nil || (r.strict && string(text) == "null") {
+	text := r.raw(key)
+	if text == nil || r.err != nil || (r.strict && string(text) == "null") {
 		return "", false
 	}
 	if !isKind(text, kind) {
@@ -77,9 +85,10 @@ func (r *reader) text(key string, dst *string) {
 // path takes null as absent and refuses other types even with compat, as the
 // reference does.
 func (r *reader) path(key string, dst *string) {
-	strict := reader{values: r.values, strict: true, err: r.err}
-	strict.text(key, dst)
-	r.err = strict.err
+	strict := r.strict
+	r.strict = true
+	r.text(key, dst)
+	r.strict = strict
 }
 
 // choice is one of names, or "" when the key is absent.
@@ -90,12 +99,8 @@ func (r *reader) choice(key string, names ...string) string {
 	if !ok {
 		return ""
 	}
-	if err := json.Unmarshal([]byte(text), &s); err == nil {
-		for _, name := range names {
-			if s == name {
-				return s
-			}
-		}
+	if err := json.Unmarshal([]byte(text), &s); err == nil && slices.Contains(names, s) {
+		return s
 	}
 	r.fail(key, shorten([]byte(text)), want)
 	return ""
@@ -110,12 +115,20 @@ func quoted(names []string) string {
 // alike, so that sums do not overflow.
 func (r *reader) size(key string, dst *int) bool {
 	text, ok := r.value(key, '1', "an integer from 0 to 2^64-1")
-	if !ok {
-		return false
+	if ok {
+		*dst = toInt(text, false)
 	}
+	return ok
+}
+
+// toInt returns the integer that text, of kind '1', stands for; with cut its low
+// 32 bits.
+func toInt(text string, cut bool) int {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "-"), 10, 64)
-	*dst = int(min(n, 1<<62))
-	return true
+	if cut {
+		n = uint64(uint32(n))
+	}
+	return int(min(n, 1<<62))
 }
 
 // count reads an integer ≥ 1.
@@ -127,7 +140,7 @@ func (r *reader) count(key string, dst *int) {
 
 // limit reads an integer ≥ 1, or null for none.
 func (r *reader) limit(key string, dst *int) {
-	if string(r.values[key]) == "null" {
+	if string(r.raw(key)) == "null" {
 		*dst = Unlimited
 		return
 	}
@@ -140,12 +153,7 @@ func (r *reader) dpSize(dst *int) {
 	if !ok {
 		return
 	}
-	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "-"), 10, 64)
-	if r.compat {
-		n = uint64(uint32(n))
-	}
-	*dst = int(min(n, 1<<62))
-	if *dst < 1 {
+	if *dst = toInt(text, r.compat); *dst < 1 {
 		r.fail("dp_size", text, "at least 1")
 	}
 }
