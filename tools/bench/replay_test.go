@@ -1,8 +1,8 @@
 // Package bench holds the benchmarks of whole replays, with the cases of the
 // comparison with the reference.
 //
-//	go test ./bench -run '^$' -bench Replay
-//	go test ./bench -run '^$' -bench Replay -rows 'KV router' -profiles DIR
+//	go test ./tools/bench -run '^$' -bench Replay
+//	go test ./tools/bench -run '^$' -bench Replay -rows 'KV router' -profiles DIR
 //
 // A replay begins with the workload in memory and ends with the report, as the
 // reference times it. Read replay_test.go, workload_test.go, scale_test.go.

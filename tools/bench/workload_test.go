@@ -32,7 +32,7 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 		}
 		return w
 	}
-	path := filepath.Join("..", filepath.FromSlash(r.Source.Path()))
+	path := filepath.Join("../..", filepath.FromSlash(r.Source.Path()))
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		tb.Skipf("there is no trace at %s", path)

@@ -17,9 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
@@ -119,27 +117,20 @@ func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
 			plain, with, ratios = append(plain, a), append(with, b), append(ratios, b.wall/a.wall)
 		}
 	}
-	return pairs{middle(plain), middle(with), median(ratios)}, nil
+	return pairs{middle(plain), middle(with), stopwatch.Median(ratios)}, nil
 }
 
 // once runs the replay.
 func (s *settings) once(ctx context.Context, outputs ...string) (cost, error) {
 	args := append([]string{"trace", s.tool.Trace, "--workers", "8", "--router", "kv", "--block-size", "512"}, outputs...)
 	c, err := s.tool.Once(ctx, args...)
-	return cost{ms(c.Wall), ms(c.CPU)}, err
+	return cost{stopwatch.Milliseconds(c.Wall), stopwatch.Milliseconds(c.CPU)}, err
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func middle(all []cost) cost {
 	var wall, cpu []float64
 	for _, c := range all {
 		wall, cpu = append(wall, c.wall), append(cpu, c.cpu)
 	}
-	return cost{median(wall), median(cpu)}
-}
-
-func median(x []float64) float64 {
-	slices.Sort(x)
-	return x[len(x)/2]
+	return cost{stopwatch.Median(wall), stopwatch.Median(cpu)}
 }

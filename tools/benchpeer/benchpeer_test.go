@@ -38,7 +38,7 @@ func table(t *testing.T, ours, theirs string, flags ...string) (code int, line s
 	t.Helper()
 	dir := t.TempDir()
 	args := append([]string{
-		"-only", "4,096", "-binary", script(t, dir, "ours", ours), "-offline-binary", script(t, dir, "offline", ours),
+		"-only", "4,096", "-binary", script(t, dir, "ours", ours),
 		"-peer", script(t, dir, "peer", theirs),
 	}, flags...)
 	t.Chdir("../..")
@@ -79,7 +79,7 @@ case $version in
 1.2.1) sleep 0.5; say 900 7 ;;
 1.4.2) sleep 0.1; say 100 7 ;;
 esac`, "-pairs", "2")
-	if want := "1.4.2 1.2.1 ours ours 1.4.2 ours 1.4.2 offline offline"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.4.2 ours 1.4.2"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if want := "| 2 ms / 900 ms / 100 ms | 50x [50x–50x] (1.4.2) | ≥ 40x |"; !strings.Contains(line, want) {
@@ -98,7 +98,7 @@ case $version in
 1.2.1) say 900 7 ;;
 1.4.2) sleep 0.5; say 100 7 ;;
 esac`, "-pairs", "1")
-	if want := "1.4.2 1.2.1 ours ours 1.2.1 ours 1.4.2 offline"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.2.1 ours 1.4.2"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if !regexp.MustCompile(`50x \[50x–50x\] \(1.4.2\).* \(1.2.1\)`).MatchString(line) {
@@ -114,7 +114,7 @@ case $version in
 1.2.1) exit 124 ;;
 1.4.2) sleep 0.1; say 100 7 ;;
 esac`, "-pairs", "1")
-	if want := "1.4.2 1.2.1 ours ours 1.4.2 offline"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 1.2.1 ours ours 1.4.2"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	if want := "1.2.1 did not finish: stopped after 1m0s |"; !strings.HasSuffix(line, want) {
@@ -124,7 +124,7 @@ esac`, "-pairs", "1")
 
 func TestNoneFinishes(t *testing.T) {
 	_, line, calls := table(t, `say 2 7`, `echo out of memory >&2; exit 3`, "-pairs", "2", "-versions", "1.4.2")
-	if want := "1.4.2 ours ours ours offline offline"; strings.Join(calls, " ") != want {
+	if want := "1.4.2 ours ours ours"; strings.Join(calls, " ") != want {
 		t.Errorf("calls %q, want %s", calls, want)
 	}
 	for _, want := range []string{"| > 0.0x (", "open: simulation, command, memory", "1.4.2 did not finish: exit 3: out of memory |"} {
@@ -222,14 +222,6 @@ func TestPeak(t *testing.T) {
 		m.pairs[m.command] = []pair{{ours, c.first[m.command]}}
 		if o, theirs, atLeast := m.peak(); o != 5 || theirs != c.theirs || atLeast != c.atLeast {
 			t.Errorf("%+v: %v against %v, at least: %v", c, o, theirs, atLeast)
-		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for want, values := range map[float64][]float64{3: {3}, 2.5: {4, 2, 3, 1}, 5: {9, 5, 1}} {
-		if got := median(values); got != want {
-			t.Errorf("median of %v is %v, want %v", values, got, want)
 		}
 	}
 }

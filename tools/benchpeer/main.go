@@ -42,7 +42,6 @@ type settings struct {
 	peer    string
 	version string
 	binary  string
-	lean    string
 }
 
 func (s *settings) bind(fs *flag.FlagSet) {
@@ -54,7 +53,6 @@ func (s *settings) bind(fs *flag.FlagSet) {
 	fs.StringVar(&s.peer, "peer", "../shared/tools/peer", "script that installs and runs the reference")
 	fs.StringVar(&s.version, "versions", "1.2.1,1.4.2", "releases of the reference, by comma; each row is measured against the fastest")
 	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
-	fs.StringVar(&s.lean, "offline-binary", "", "replay binary with the build tag offline, whose memory is told, too; empty: build it")
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -124,15 +122,14 @@ func (s *settings) check(fs *flag.FlagSet) ([]row.Row, error) {
 // bench is what all measurements share.
 type bench struct {
 	settings
-	place   place
-	ours    program
-	offline program // ours without what talks to a cluster
-	peers   []program
-	out     io.Writer // the tables
-	status  io.Writer // what is being run
+	place  place
+	ours   program
+	peers  []program
+	out    io.Writer // the tables
+	status io.Writer // what is being run
 }
 
-// measure prints the tables and says how many rows missed a bound.
+// measure prints the tables and returns how many rows missed a bound.
 func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "benchpeer")
 	if err != nil {
@@ -143,18 +140,16 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 	if err := stopwatch.Build(ctx, b.place.launch, "./tools/benchpeer/launch"); err != nil {
 		return 0, err
 	}
-	if b.ours, err = s.ourProgram(ctx, "ours", s.binary, filepath.Join(dir, "replay")); err != nil {
+	if s.binary, err = stopwatch.Find(ctx, s.binary, dir); err != nil {
 		return 0, err
 	}
+	b.ours = program{name: "ours", argv: []string{s.binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: s.timeout}
 	if s.scale {
 		return b.scaling(ctx)
 	}
 	if _, err := os.Stat(s.peer); err != nil {
 		fmt.Fprintf(out, "benchpeer: skipped, there is no reference at %s\n", s.peer)
 		return 0, nil
-	}
-	if b.offline, err = s.ourProgram(ctx, "offline", s.lean, filepath.Join(dir, "replay-offline"), "-tags", "offline"); err != nil {
-		return 0, err
 	}
 	for _, version := range strings.Split(s.version, ",") {
 		p, err := s.peerProgram(ctx, version)
@@ -164,18 +159,6 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 		b.peers = append(b.peers, p)
 	}
 	return b.table(ctx, rows)
-}
-
-// ourProgram is a binary of ours to measure, built at path when none is given.
-func (s *settings) ourProgram(ctx context.Context, name, binary, path string, flags ...string) (program, error) {
-	if binary == "" {
-		binary = path
-		if err := stopwatch.Build(ctx, binary, "./cmd/replay", flags...); err != nil {
-			return program{}, err
-		}
-	}
-	binary, err := filepath.Abs(binary)
-	return program{name: name, argv: []string{binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: s.timeout}, err
 }
 
 // peerProgram is a release of the reference, installed when it is not yet.

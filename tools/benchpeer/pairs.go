@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 // pair is one run of ours and the run of the reference after it.
@@ -19,14 +20,11 @@ type measured struct {
 	peers []program
 	first []outcome // of each peer, once, to find the fastest
 	pairs [][]pair  // of each peer that is the fastest in something
-	// Runs of the program without what talks to a cluster, for their memory.
-	offline []outcome
 	// The fastest peers, by the simulation and by the whole command.
 	simulation, command int
 }
 
-// measure runs a row: every peer once, then ours and the fastest peers in turn,
-// then the offline program.
+// measure runs a row: every peer once, then ours and the fastest peers in turn.
 func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 	trace, err := b.trace(r.Source, r.Requests)
 	if err != nil {
@@ -61,13 +59,6 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 			m.pairs[i] = append(m.pairs[i], p)
 		}
 	}
-	for range b.pairs {
-		o, err := b.one(ctx, &b.offline, &r, args)
-		if err != nil {
-			return nil, err
-		}
-		m.offline = append(m.offline, o)
-	}
 	return m, nil
 }
 
@@ -96,7 +87,7 @@ func (b *bench) one(ctx context.Context, p *program, r *row.Row, args []string) 
 		fmt.Fprintf(b.status, ", unfinished: %s", o.unfinished)
 	}
 	fmt.Fprintln(b.status)
-	if (p == &b.ours || p == &b.offline) && o.unfinished != "" {
+	if p == &b.ours && o.unfinished != "" {
 		return o, fmt.Errorf("%s: %s did not finish: %s", r.Title, p.name, o.unfinished)
 	}
 	return o, nil
@@ -148,7 +139,7 @@ func (m *measured) ratios(i int, of func(*outcome) float64) ratio {
 		all = append(all, of(&p.theirs)/of(&p.ours))
 		r.atLeast = r.atLeast || p.theirs.unfinished != ""
 	}
-	r.median, r.least, r.most = median(all), slices.Min(all), slices.Max(all)
+	r.median, r.least, r.most = stopwatch.Median(all), slices.Min(all), slices.Max(all)
 	return r
 }
 
@@ -160,7 +151,7 @@ func (m *measured) ours(of func(*outcome) float64) float64 {
 			all = append(all, of(&p.ours))
 		}
 	}
-	return median(all)
+	return stopwatch.Median(all)
 }
 
 // peak is the most memory that a run of ours took, and the least that a peer
@@ -177,25 +168,9 @@ func (m *measured) peak() (ours, theirs float64, atLeast bool) {
 		if !atLeast && m.first[i].unfinished != "" {
 			continue
 		}
-		if peak := median(runs); theirs == 0 || peak < theirs {
+		if peak := stopwatch.Median(runs); theirs == 0 || peak < theirs {
 			theirs = peak
 		}
 	}
 	return ours, theirs, atLeast
-}
-
-// offlinePeak is the most memory that a run of the offline program took.
-func (m *measured) offlinePeak() float64 {
-	peak := 0.0
-	for i := range m.offline {
-		peak = max(peak, m.offline[i].peakMiB)
-	}
-	return peak
-}
-
-// median is the middle one, or the mean of the two in the middle.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 // What growth may cost.
@@ -23,7 +25,8 @@ type series struct {
 
 // scaling measures growth and counts what misses a bound.
 func (b *bench) scaling(ctx context.Context) (missed int, err error) {
-	if path := row.Conversation.Path(); !exists(path) {
+	path := row.Conversation.Path()
+	if _, err := os.Stat(path); err != nil {
 		fmt.Fprintf(b.out, "benchpeer: skipped, there is no trace at %s\n", path)
 		return 0, nil
 	}
@@ -93,7 +96,7 @@ func (s *series) median(i int, of func(*outcome) float64) float64 {
 	for k := range s.runs[i] {
 		all = append(all, of(&s.runs[i][k]))
 	}
-	return median(all)
+	return stopwatch.Median(all)
 }
 
 func (s *series) peak(i int) float64 {

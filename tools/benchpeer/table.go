@@ -21,7 +21,7 @@ func (b *bench) table(ctx context.Context, rows []row.Row) (missed int, err erro
 		names = append(names, p.name)
 	}
 	peers := strings.Join(names, " / ")
-	fmt.Fprintf(b.out, "| case | simulation: ours / %s | ratio | bound | command: ours / %s | ratio | bound | peak MiB: ours (offline build) / theirs | ratio | bound | verdict |\n",
+	fmt.Fprintf(b.out, "| case | simulation: ours / %s | ratio | bound | command: ours / %s | ratio | bound | peak MiB: ours / theirs | ratio | bound | verdict |\n",
 		peers, peers)
 	fmt.Fprintln(b.out, "|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
@@ -77,7 +77,7 @@ func (b *bench) print(m *measured, j *judged) {
 		m.row.Title,
 		m.times(simulationOf), m.ratio(j.simulation, m.simulation), atLeast(bounds.Simulation),
 		m.times(commandOf), m.ratio(j.command, m.command), command,
-		fmt.Sprintf("%.1f (%.1f) / %.1f", j.ours, j.offline, j.theirs), j.peaks(), atLeast(1 / bounds.Memory),
+		fmt.Sprintf("%.1f / %.1f", j.ours, j.theirs), j.peaks(), atLeast(1 / bounds.Memory),
 		verdict,
 	}
 	fmt.Fprintf(b.out, "| %s |\n", strings.Join(cells, " | "))
@@ -103,10 +103,9 @@ func (m *measured) ratio(r ratio, peer int) string {
 	return fmt.Sprintf("%s [%s–%s] (%s)", times(r.median), times(r.least), times(r.most), m.peers[peer].name)
 }
 
-// peaks are the ratios of memory: of the whole program, which is held to the
-// bound, and of the offline one.
+// peaks returns the ratio of memory.
 func (j *judged) peaks() string {
-	text := times(j.theirs/j.ours) + " (" + times(j.theirs/j.offline) + ")"
+	text := times(j.theirs / j.ours)
 	if j.atLeast {
 		return "> " + text
 	}

@@ -67,8 +67,3 @@ func tileFile(from, to string, requests int) error {
 	}
 	return errors.Join(t.Write(out, requests), out.Close())
 }
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}

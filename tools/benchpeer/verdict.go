@@ -11,7 +11,6 @@ type judged struct {
 	simulation, command ratio
 	commandTime         time.Duration // of ours
 	ours, theirs        float64       // peak memory, MiB
-	offline             float64       // that of the offline program; no bound is about it
 	atLeast             bool          // theirs may be more
 	missed              []string
 	open                []string // figures that might be reached with more patience
@@ -25,7 +24,6 @@ func judge(m *measured) judged {
 		commandTime: time.Duration(m.ours(commandOf)),
 	}
 	j.ours, j.theirs, j.atLeast = m.peak()
-	j.offline = m.offlinePeak()
 	bounds := &m.row.Bounds
 	j.least("simulation", j.simulation, bounds.Simulation)
 	j.least("command", j.command, bounds.Command)
@@ -60,12 +58,6 @@ func (j *judged) least(name string, r ratio, bound float64) {
 
 // sameWork complains when a run that was compared completed other requests.
 func (j *judged) sameWork(m *measured) {
-	for i := range m.offline {
-		if o := &m.offline[i]; o.completed != m.pairs[m.command][0].ours.completed {
-			j.missed = append(j.missed, fmt.Sprintf("the same work: %d requests, the offline build has %d", m.pairs[m.command][0].ours.completed, o.completed))
-			return
-		}
-	}
 	for i, pairs := range m.pairs {
 		for _, p := range pairs {
 			if p.theirs.unfinished == "" && p.ours.completed != p.theirs.completed {

@@ -17,12 +17,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/tools/golden/reference"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -84,11 +83,8 @@ func (t *tally) checkAll(ctx context.Context, binary string, cases []reference.C
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	if binary == "" {
-		binary = filepath.Join(temporary, "replay")
-		if out, err := exec.Command("go", "build", "-o", binary, "./cmd/replay").CombinedOutput(); err != nil {
-			return fmt.Errorf("go build ./cmd/replay: %w\n%s", err, out)
-		}
+	if binary, err = stopwatch.Find(ctx, binary, temporary); err != nil {
+		return err
 	}
 	for i := range cases {
 		c := &cases[i]

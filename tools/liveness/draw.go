@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -14,12 +12,13 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/tools/dice"
 )
 
 // trial is one random replay.
 type trial struct {
 	seed uint64
-	tags []string
+	tags dice.Tags
 
 	trace     string // text of the trace file; "" with synthetic
 	tokens    int    // of a hash id
@@ -48,14 +47,6 @@ func allTags() []string {
 	}
 }
 
-func (x *trial) tag(t string) {
-	if !x.is(t) {
-		x.tags = append(x.tags, t)
-	}
-}
-
-func (x *trial) is(t string) bool { return slices.Contains(x.tags, t) }
-
 // String is x as a person reads it.
 func (x *trial) String() string {
 	var b strings.Builder
@@ -71,21 +62,15 @@ func (x *trial) String() string {
 	return b.String()
 }
 
-// pick is one of the choices.
-func pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
-
-// chance is true once in n times.
-func chance(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
-
 // draw makes the trial of a seed.
 func draw(seed uint64) *trial {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	x := &trial{seed: seed, speedup: pick(rng, 1., 1, 0.5, 3)}
-	x.tag(pick(rng, "vllm", "sglang"))
-	x.tag(pick(rng, "alone", "pool", "kv", "disagg", "disagg"))
-	x.tag(pick(rng, "flat", "flat", "flat", "sessions", "synthetic", "agentic"))
-	if x.compat = chance(rng, 3); x.compat {
-		x.tag("compat")
+	x := &trial{seed: seed, speedup: dice.Pick(rng, 1., 1, 0.5, 3)}
+	x.tags.Add(dice.Pick(rng, "vllm", "sglang"))
+	x.tags.Add(dice.Pick(rng, "alone", "pool", "kv", "disagg", "disagg"))
+	x.tags.Add(dice.Pick(rng, "flat", "flat", "flat", "sessions", "synthetic", "agentic"))
+	if x.compat = dice.Chance(rng, 3); x.compat {
+		x.tags.Add("compat")
 	}
 	x.drawMode(rng)
 	block, blocks := x.drawBlock(rng), 1+rng.IntN(50)
@@ -97,74 +82,74 @@ func draw(seed uint64) *trial {
 }
 
 func (x *trial) drawMode(rng *rand.Rand) {
-	if x.is("agentic") || chance(rng, 3) {
-		x.tag("concurrency")
-		x.inFlight = pick(rng, 1, 2, 5, 20)
+	if x.tags.Has("agentic") || dice.Chance(rng, 3) {
+		x.tags.Add("concurrency")
+		x.inFlight = dice.Pick(rng, 1, 2, 5, 20)
 		return
 	}
-	x.tag("trace")
+	x.tags.Add("trace")
 }
 
 func (x *trial) drawBlock(rng *rand.Rand) int {
-	if x.is("sglang") {
-		return pick(rng, 1, 1, 2, 3, 16, 64)
+	if x.tags.Has("sglang") {
+		return dice.Pick(rng, 1, 1, 2, 3, 16, 64)
 	}
-	return pick(rng, 2, 4, 8, 16, 64)
+	return dice.Pick(rng, 2, 4, 8, 16, 64)
 }
 
 // drawEnd draws what ends a replay early, and what changes its pools.
 func (x *trial) drawEnd(rng *rand.Rand) {
-	if chance(rng, 2) {
+	if dice.Chance(rng, 2) {
 		x.reject = true
-		x.tag("reject")
+		x.tags.Add("reject")
 	}
 	switch {
-	case x.is("trace") && chance(rng, 6):
+	case x.tags.Has("trace") && dice.Chance(rng, 6):
 		x.steps = 1 + rng.IntN(8)
-		x.tag("steps")
+		x.tags.Add("steps")
 		return
-	case chance(rng, 3):
-		x.tag("scale")
+	case dice.Chance(rng, 3):
+		x.tags.Add("scale")
 		at := 0
 		for range 1 + rng.IntN(5) {
 			at += rng.IntN(100)
 			e := engines.ScaleEvent{At: sim.Time(at), Workers: 1 + rng.IntN(4), Decode: engines.KeepSize}
-			if len(x.pools) == 2 && chance(rng, 2) {
-				e.Workers, e.Decode = pick(rng, e.Workers, engines.KeepSize), 1+rng.IntN(3)
+			if len(x.pools) == 2 && dice.Chance(rng, 2) {
+				e.Workers, e.Decode = dice.Pick(rng, e.Workers, engines.KeepSize), 1+rng.IntN(3)
 			}
 			x.scale = append(x.scale, e)
 		}
 	}
-	if chance(rng, 5) {
+	if dice.Chance(rng, 5) {
 		x.until = sim.Time(1 + rng.IntN(500))
-		x.tag("until")
+		x.tags.Add("until")
 	}
 }
 
 // drawRouter draws what the KV router weighs and when it holds requests back.
 func (x *trial) drawRouter(rng *rand.Rand) {
 	x.routerConfig = router.DefaultConfig()
-	if !x.is("kv") && !(x.is("disagg") && chance(rng, 2)) {
+	if !x.tags.Has("kv") && !(x.tags.Has("disagg") && dice.Chance(rng, 2)) {
 		return
 	}
-	x.tag("kv")
+	x.tags.Add("kv")
 	x.router = policy.KV
 	config := map[string]any{}
-	if chance(rng, 2) {
-		x.tag("queue")
-		config["router_queue_threshold"] = pick[any](rng, 0, 0.01, 0.5, 1, nil)
-		config["router_queue_policy"] = pick(rng, "fcfs", "lcfs", "wspt")
+	if dice.Chance(rng, 2) {
+		x.tags.Add("queue")
+		config["router_queue_threshold"] = dice.Pick[any](rng, 0, 0.01, 0.5, 1, nil)
+		config["router_queue_policy"] = dice.Pick(rng, "fcfs", "lcfs", "wspt")
 	}
-	if chance(rng, 3) {
-		config["overlap_score_credit"] = pick(rng, 0, 0.5)
-		config["router_temperature"] = pick(rng, 0, 0.7)
+	if dice.Chance(rng, 3) {
+		config["overlap_score_credit"] = dice.Pick(rng, 0, 0.5)
+		config["router_temperature"] = dice.Pick(rng, 0, 0.7)
 	}
 	for _, key := range []string{"router_assume_kv_reuse", "router_track_active_blocks", "router_track_prefill_tokens"} {
-		if chance(rng, 5) {
+		if dice.Chance(rng, 5) {
 			config[key] = false
 		}
 	}
-	x.routerText = object(config)
+	x.routerText = dice.Object(config)
 	var err error
 	if x.routerConfig, err = router.ParseConfig([]byte(x.routerText)); err != nil {
 		panic(fmt.Sprintf("seed %d draws the router %s: %v", x.seed, x.routerText, err))
@@ -174,10 +159,10 @@ func (x *trial) drawRouter(rng *rand.Rand) {
 // drawPools draws the engines, of about the given number of blocks.
 func (x *trial) drawPools(rng *rand.Rand, block, blocks int) {
 	count := 1
-	if !x.is("alone") {
+	if !x.tags.Has("alone") {
 		count = 2 + rng.IntN(3)
 	}
-	if !x.is("disagg") {
+	if !x.tags.Has("disagg") {
 		x.addPool(rng, count, block, blocks, scheduler.Aggregated)
 		return
 	}
@@ -186,20 +171,11 @@ func (x *trial) drawPools(rng *rand.Rand, block, blocks int) {
 }
 
 func (x *trial) addPool(rng *rand.Rand, count, block, blocks int, role scheduler.Role) {
-	text := object(x.engine(rng, block, blocks, role))
+	text := dice.Object(x.engine(rng, block, blocks, role))
 	a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: x.compat})
 	if err != nil {
 		panic(fmt.Sprintf("seed %d draws the engine %s: %v", x.seed, text, err))
 	}
 	x.engines = append(x.engines, text)
 	x.pools = append(x.pools, engines.Pool{Role: role, Engine: a, Count: count})
-}
-
-// object writes a JSON object with sorted keys.
-func object(m map[string]any) string {
-	text, err := json.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("arguments %v: %v", m, err))
-	}
-	return string(text)
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/tools/dice"
 )
 
 // engine draws the arguments of a tight engine.
@@ -12,23 +13,23 @@ func (x *trial) engine(rng *rand.Rand, block, blocks int, role scheduler.Role) m
 	if role != scheduler.Aggregated {
 		args["worker_type"] = role.String()
 	}
-	if role == scheduler.Prefill && chance(rng, 2) {
-		x.tag("transfer")
-		args["kv_transfer_bandwidth"] = pick[any](rng, 0.5, 2)
-		args["kv_bytes_per_token"] = pick(rng, 7, 1_000_000)
+	if role == scheduler.Prefill && dice.Chance(rng, 2) {
+		x.tags.Add("transfer")
+		args["kv_transfer_bandwidth"] = dice.Pick[any](rng, 0.5, 2)
+		args["kv_bytes_per_token"] = dice.Pick(rng, 7, 1_000_000)
 	}
-	if chance(rng, 3) {
-		args["speedup_ratio"] = pick[any](rng, 0, 10, 1e12) // the last: passes take no time
-		args["decode_speedup_ratio"] = pick[any](rng, 1, 1e12)
+	if dice.Chance(rng, 3) {
+		args["speedup_ratio"] = dice.Pick[any](rng, 0, 10, 1e12) // the last: passes take no time
+		args["decode_speedup_ratio"] = dice.Pick[any](rng, 1, 1e12)
 	}
-	if chance(rng, 3) {
-		x.tag("starts")
-		args["startup_time"] = pick(rng, 0.001, 0.05, 1)
+	if dice.Chance(rng, 3) {
+		x.tags.Add("starts")
+		args["startup_time"] = dice.Pick(rng, 0.001, 0.05, 1)
 	}
-	if chance(rng, 5) {
+	if dice.Chance(rng, 5) {
 		args["enable_prefix_caching"] = false
 	}
-	if x.is("sglang") {
+	if x.tags.Has("sglang") {
 		x.sglang(rng, args, block)
 	} else {
 		x.vllm(rng, args)
@@ -37,39 +38,39 @@ func (x *trial) engine(rng *rand.Rand, block, blocks int, role scheduler.Role) m
 }
 
 func (x *trial) vllm(rng *rand.Rand, args map[string]any) {
-	args["max_num_batched_tokens"] = 1 + rng.IntN(pick(rng, 4, 30, 200))
-	if chance(rng, 2) {
-		args["max_num_seqs"] = pick(rng, 1, 2, 3, 10)
+	args["max_num_batched_tokens"] = 1 + rng.IntN(dice.Pick(rng, 4, 30, 200))
+	if dice.Chance(rng, 2) {
+		args["max_num_seqs"] = dice.Pick(rng, 1, 2, 3, 10)
 	}
-	if chance(rng, 3) {
+	if dice.Chance(rng, 3) {
 		args["preemption_mode"] = "fifo"
 	}
-	if chance(rng, 8) {
+	if dice.Chance(rng, 8) {
 		args["enable_chunked_prefill"] = false
 		args["max_num_batched_tokens"] = 200
 	}
-	if chance(rng, 5) {
-		x.tag("offload")
+	if dice.Chance(rng, 5) {
+		x.tags.Add("offload")
 		args["num_g2_blocks"] = 1 + rng.IntN(40)
-		args["offload_batch_size"] = pick(rng, 1, 2, 32)
-		args["kv_bytes_per_token"] = pick(rng, 100, 100_000, 10_000_000)
-		args["bandwidth_g1_to_g2_gbps"] = pick(rng, 0, 0.1, 14)
-		args["bandwidth_g2_to_g1_gbps"] = pick(rng, 0, 0.1, 14)
+		args["offload_batch_size"] = dice.Pick(rng, 1, 2, 32)
+		args["kv_bytes_per_token"] = dice.Pick(rng, 100, 100_000, 10_000_000)
+		args["bandwidth_g1_to_g2_gbps"] = dice.Pick(rng, 0, 0.1, 14)
+		args["bandwidth_g2_to_g1_gbps"] = dice.Pick(rng, 0, 0.1, 14)
 	}
 }
 
 func (x *trial) sglang(rng *rand.Rand, args map[string]any, block int) {
 	args["engine_type"] = "sglang"
 	own := map[string]any{
-		"chunked_prefill_size": block * (1 + rng.IntN(max(1, pick(rng, 3, 30, 200)/block))),
-		"max_prefill_tokens":   block + rng.IntN(pick(rng, 4, 30, 200)),
-		"schedule_policy":      pick(rng, "fifo", "fcfs", "lpm"),
+		"chunked_prefill_size": block * (1 + rng.IntN(max(1, dice.Pick(rng, 3, 30, 200)/block))),
+		"max_prefill_tokens":   block + rng.IntN(dice.Pick(rng, 4, 30, 200)),
+		"schedule_policy":      dice.Pick(rng, "fifo", "fcfs", "lpm"),
 	}
-	if chance(rng, 3) {
-		own["clip_max_new_tokens"] = pick(rng, 0, 1, 3, 20)
+	if dice.Chance(rng, 3) {
+		own["clip_max_new_tokens"] = dice.Pick(rng, 0, 1, 3, 20)
 	}
-	if chance(rng, 3) {
-		own["schedule_conservativeness"] = pick[any](rng, 0, 0.1, 1, 2)
+	if dice.Chance(rng, 3) {
+		own["schedule_conservativeness"] = dice.Pick[any](rng, 0, 0.1, 1, 2)
 	}
 	args["sglang"] = own
 }

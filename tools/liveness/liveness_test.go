@@ -23,7 +23,7 @@ func TestTrialsEnd(t *testing.T) {
 		if e.failed() {
 			t.Fatal(e.describe())
 		}
-		if e.name == "stalled" && e.trial.is("sglang") && !e.trial.compat {
+		if e.name == "stalled" && e.trial.tags.Has("sglang") && !e.trial.compat {
 			t.Error(e.describe(), e.trial)
 		}
 		met[e.kind.String()+e.name]++

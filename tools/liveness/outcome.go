@@ -39,7 +39,7 @@ func (e *ending) failed() bool { return e.kind > refused }
 
 func (e *ending) describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v seed %d [%s] %v: %s\n", e.kind, e.trial.seed, strings.Join(e.trial.tags, " "), e.took.Round(time.Microsecond), e.why)
+	fmt.Fprintf(&b, "%v seed %d [%s] %v: %s\n", e.kind, e.trial.seed, e.trial.tags.String(), e.took.Round(time.Microsecond), e.why)
 	if e.failed() {
 		fmt.Fprintf(&b, "  reproduce: go run -tags invariants ./tools/liveness -n 1 -v -seed %d\n%s", e.trial.seed, e.trial)
 	}

@@ -83,7 +83,7 @@ func (x *trial) workload() (*loadgen.Workload, error) {
 	switch {
 	case x.synthetic != nil:
 		return loadgen.NewSynthetic(*x.synthetic)
-	case x.is("agentic"):
+	case x.tags.Has("agentic"):
 		return loadgen.ReadAgentic(strings.NewReader(x.trace), "trace", loadgen.AgenticOptions{ReadOptions: o, SharedRatio: 0.5, Groups: 2})
 	}
 	return loadgen.ReadMooncake(strings.NewReader(x.trace), "trace", o)

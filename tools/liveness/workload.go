@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/tools/dice"
 )
 
 // size is how large the requests of a trial are.
@@ -20,17 +21,17 @@ type size struct {
 
 func (x *trial) drawRequests(rng *rand.Rand, block, pool int) {
 	s := size{
-		requests: 1 + rng.IntN(pick(rng, 3, 10, 40)), block: block, pool: pool,
-		variety: pick(rng, 1, 2, 5), gap: pick(rng, 0, 1, 20, 200.),
+		requests: 1 + rng.IntN(dice.Pick(rng, 3, 10, 40)), block: block, pool: pool,
+		variety: dice.Pick(rng, 1, 2, 5), gap: dice.Pick(rng, 0, 1, 20, 200.),
 	}
-	if chance(rng, 5) {
-		x.tag("oversize")
+	if dice.Chance(rng, 5) {
+		x.tags.Add("oversize")
 	}
-	x.tokens = pick(rng, block, block, 2*block, max(1, block/2), block+1)
+	x.tokens = dice.Pick(rng, block, block, 2*block, max(1, block/2), block+1)
 	switch {
-	case x.is("synthetic"):
+	case x.tags.Has("synthetic"):
 		x.drawSynthetic(rng, s)
-	case x.is("agentic"):
+	case x.tags.Has("agentic"):
 		x.drawAgentic(rng, s)
 	default:
 		x.drawTrace(rng, s)
@@ -40,7 +41,7 @@ func (x *trial) drawRequests(rng *rand.Rand, block, pool int) {
 // lengths draws a request that mostly fits where nothing else runs.
 func (x *trial) lengths(rng *rand.Rand, s size) (in, out int) {
 	total := 2 + rng.IntN(max(1, s.pool-s.block))
-	if x.is("oversize") && chance(rng, 5) {
+	if x.tags.Has("oversize") && dice.Chance(rng, 5) {
 		total += s.pool
 	}
 	in = 1 + rng.IntN(total)
@@ -51,23 +52,23 @@ func (x *trial) drawTrace(rng *rand.Rand, s size) {
 	var b strings.Builder
 	at := 0.0
 	for range s.requests {
-		if !chance(rng, 3) {
+		if !dice.Chance(rng, 3) {
 			at += rng.Float64() * s.gap
 		}
 		in, out := x.lengths(rng, s)
 		ids := make([]int, (in+x.tokens-1)/x.tokens)
 		branch := rng.IntN(s.variety)
 		for i := range ids {
-			if chance(rng, 6) {
+			if dice.Chance(rng, 6) {
 				branch = rng.IntN(s.variety)
 			}
 			ids[i] = 10*i + branch
 		}
 		record := map[string]any{"timestamp": at, "input_length": in, "output_length": out, "hash_ids": ids}
-		if x.is("sessions") {
+		if x.tags.Has("sessions") {
 			record["session_id"] = fmt.Sprintf("s%d", rng.IntN(max(1, s.requests/3)))
 		}
-		b.WriteString(object(record))
+		b.WriteString(dice.Object(record))
 		b.WriteByte('\n')
 	}
 	x.trace = b.String()
@@ -79,9 +80,9 @@ func (x *trial) drawSynthetic(rng *rand.Rand, s size) {
 		Requests: s.requests, Input: in, Output: out, Interval: sim.Time(s.gap), Turns: 1,
 		Block: s.block, Seed: x.seed, Compat: x.compat,
 	}
-	if chance(rng, 2) {
+	if dice.Chance(rng, 2) {
 		r.Turns, r.Delay = 1+rng.IntN(3), sim.Time(s.gap)
-		r.SharedRatio, r.Groups = pick(rng, 0, 0.5, 1), 1+rng.IntN(3)
+		r.SharedRatio, r.Groups = dice.Pick(rng, 0, 0.5, 1), 1+rng.IntN(3)
 	}
 	x.synthetic = &r
 }
@@ -97,7 +98,7 @@ func (x *trial) drawAgentic(rng *rand.Rand, s size) {
 			answers[i], outputs[i] = share, rng.IntN(share)
 			latencies[i] = rng.Float64() * s.gap / 1000
 		}
-		b.WriteString(object(map[string]any{
+		b.WriteString(dice.Object(map[string]any{
 			"num_turns": turns, "input_prompt_length": share, "assistant_response_length": answers,
 			"tool_call_output_length": outputs, "tool_call_latency": latencies, "final_assistant_response_length": final,
 		}))

@@ -14,12 +14,12 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 func main() {
@@ -116,8 +116,7 @@ func (v *verdict) median(of func(*collector.Report) float64) float64 {
 	for _, r := range v.got {
 		values = append(values, of(r))
 	}
-	slices.Sort(values)
-	return values[len(values)/2]
+	return stopwatch.Median(values)
 }
 
 func (v *verdict) judge(ok bool) string {

@@ -4,15 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/tools/dice"
 )
 
 // workload is one random run: a trace and the command line of the reference.
 type workload struct {
 	seed  uint64
-	tags  []string
+	tags  dice.Tags
 	trace string   // text of the trace file; "" for a synthetic workload
 	args  []string // without the trace and the report
 	// profile is a file of pass times for the engines that ask for it; nil: none.
@@ -30,36 +31,11 @@ func allTags() []string {
 	}
 }
 
-func (w *workload) tag(t string) { w.tags = append(w.tags, t) }
-
-func (w *workload) is(t string) bool { return slices.Contains(w.tags, t) }
-
-// wanted says whether w has all tags of only and none of skip.
-func (w *workload) wanted(only, skip string) bool {
-	for t := range strings.SplitSeq(only, ",") {
-		if t != "" && !w.is(t) {
-			return false
-		}
-	}
-	for t := range strings.SplitSeq(skip, ",") {
-		if t != "" && w.is(t) {
-			return false
-		}
-	}
-	return true
-}
-
 func (w *workload) add(args ...any) {
 	for _, a := range args {
 		w.args = append(w.args, fmt.Sprint(a))
 	}
 }
-
-// pick is one of the choices.
-func pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
-
-// chance is true once in n times.
-func chance(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
 
 // draw makes the workload of a seed.
 func draw(seed uint64) *workload {
@@ -68,19 +44,19 @@ func draw(seed uint64) *workload {
 	}
 	rng := rand.New(rand.NewPCG(seed, 3))
 	w := &workload{seed: seed}
-	w.tag(pick(rng, "vllm", "vllm", "vllm", "sglang"))
-	w.tag(pick(rng, "alone", "alone", "pool", "pool", "kv", "disagg", "disagg"))
-	if w.is("disagg") && chance(rng, 3) {
-		w.tag("kv")
+	w.tags.Add(dice.Pick(rng, "vllm", "vllm", "vllm", "sglang"))
+	w.tags.Add(dice.Pick(rng, "alone", "alone", "pool", "pool", "kv", "disagg", "disagg"))
+	if w.tags.Has("disagg") && dice.Chance(rng, 3) {
+		w.tags.Add("kv")
 	}
-	w.tag(pick(rng, "flat", "flat", "flat", "sessions", "sessions", "synthetic", "agentic"))
-	if w.is("agentic") || chance(rng, 3) {
-		w.tag("concurrency")
-		w.add("--replay-concurrency", pick(rng, 1, 2, 3, 8, 40))
+	w.tags.Add(dice.Pick(rng, "flat", "flat", "flat", "sessions", "sessions", "synthetic", "agentic"))
+	if w.tags.Has("agentic") || dice.Chance(rng, 3) {
+		w.tags.Add("concurrency")
+		w.add("--replay-concurrency", dice.Pick(rng, 1, 2, 3, 8, 40))
 	} else {
-		w.tag("trace")
-		if chance(rng, 3) {
-			w.add("--arrival-speedup-ratio", pick(rng, "0.5", "2", "3.3", "10"))
+		w.tags.Add("trace")
+		if dice.Chance(rng, 3) {
+			w.add("--arrival-speedup-ratio", dice.Pick(rng, "0.5", "2", "3.3", "10"))
 		}
 	}
 	block := w.drawBlock(rng)
@@ -91,23 +67,23 @@ func draw(seed uint64) *workload {
 
 // drawBlock draws the engine's block size.
 func (w *workload) drawBlock(rng *rand.Rand) int {
-	if w.is("sglang") && chance(rng, 3) {
-		return pick(rng, 1, 3, 48)
+	if w.tags.Has("sglang") && dice.Chance(rng, 3) {
+		return dice.Pick(rng, 1, 3, 48)
 	}
-	return pick(rng, 2, 4, 8, 16, 16, 32, 64, 64, 128, 512)
+	return dice.Pick(rng, 2, 4, 8, 16, 16, 32, 64, 64, 128, 512)
 }
 
 // drawTopology draws workers, their engines and the router.
 func (w *workload) drawTopology(rng *rand.Rand, block int, largest int) {
 	switch {
-	case w.is("alone"):
+	case w.tags.Has("alone"):
 		w.add("--num-workers", 1, "--extra-engine-args", w.engine(rng, block, largest, ""))
-	case w.is("pool"):
+	case w.tags.Has("pool"):
 		w.add("--num-workers", 2+rng.IntN(4), "--extra-engine-args", w.engine(rng, block, largest, ""))
-	case w.is("disagg"):
+	case w.tags.Has("disagg"):
 		w.drawDisaggregated(rng, block, largest)
-	case w.is("kv"):
-		w.add("--num-workers", pick(rng, 2, 2, 3), "--router-mode", "kv_router", "--extra-engine-args", w.engine(rng, block, largest, ""))
+	case w.tags.Has("kv"):
+		w.add("--num-workers", dice.Pick(rng, 2, 2, 3), "--router-mode", "kv_router", "--extra-engine-args", w.engine(rng, block, largest, ""))
 		w.drawRouter(rng)
 		w.ties = true
 	}
@@ -115,7 +91,7 @@ func (w *workload) drawTopology(rng *rand.Rand, block int, largest int) {
 
 func (w *workload) drawDisaggregated(rng *rand.Rand, block, largest int) {
 	prefill, decode := 1+rng.IntN(3), 1+rng.IntN(2)
-	if w.is("kv") {
+	if w.tags.Has("kv") {
 		w.add("--router-mode", "kv_router")
 		w.drawRouter(rng)
 		prefill, decode = 1+rng.IntN(2), 1+rng.IntN(2)
@@ -129,27 +105,27 @@ func (w *workload) drawDisaggregated(rng *rand.Rand, block, largest int) {
 // drawRouter draws what the KV router weighs and when it holds requests back.
 func (w *workload) drawRouter(rng *rand.Rand) {
 	config := map[string]any{}
-	if chance(rng, 2) {
-		w.tag("queue")
-		config["router_queue_threshold"] = pick[any](rng, 0.1, 0.5, 1, 4, nil)
-		config["router_queue_policy"] = pick(rng, "fcfs", "lcfs", "wspt")
+	if dice.Chance(rng, 2) {
+		w.tags.Add("queue")
+		config["router_queue_threshold"] = dice.Pick[any](rng, 0.1, 0.5, 1, 4, nil)
+		config["router_queue_policy"] = dice.Pick(rng, "fcfs", "lcfs", "wspt")
 	}
-	if chance(rng, 3) {
-		config["overlap_score_credit"] = pick(rng, 0, 0.5, 0.75, 1)
+	if dice.Chance(rng, 3) {
+		config["overlap_score_credit"] = dice.Pick(rng, 0, 0.5, 0.75, 1)
 	}
-	if chance(rng, 4) {
-		config["prefill_load_scale"] = pick(rng, 0.5, 2, 3)
+	if dice.Chance(rng, 4) {
+		config["prefill_load_scale"] = dice.Pick(rng, 0.5, 2, 3)
 	}
-	if chance(rng, 5) {
-		config["overlap_score_weight"] = pick[any](rng, 0, 0.5, 2, nil)
+	if dice.Chance(rng, 5) {
+		config["overlap_score_weight"] = dice.Pick[any](rng, 0, 0.5, 2, nil)
 	}
 	for _, key := range []string{"router_assume_kv_reuse", "router_track_active_blocks", "router_track_prefill_tokens"} {
-		if chance(rng, 8) {
+		if dice.Chance(rng, 8) {
 			config[key] = false
 		}
 	}
 	if len(config) > 0 {
-		w.add("--router-config", object(config))
+		w.add("--router-config", dice.Object(config))
 	}
 }
 
@@ -159,65 +135,65 @@ func (w *workload) engine(rng *rand.Rand, block, largest int, role string) strin
 	if role != "" {
 		args["worker_type"] = role
 	}
-	if chance(rng, 3) {
-		w.tag("speed")
-		args["speedup_ratio"] = pick[any](rng, 0, 0.5, 3, 100, 1e12)
-		args["decode_speedup_ratio"] = pick[any](rng, 0, 2, 1.7)
+	if dice.Chance(rng, 3) {
+		w.tags.Add("speed")
+		args["speedup_ratio"] = dice.Pick[any](rng, 0, 0.5, 3, 100, 1e12)
+		args["decode_speedup_ratio"] = dice.Pick[any](rng, 0, 2, 1.7)
 	}
-	if w.profile == nil && chance(rng, 8) {
-		w.tag("profile")
+	if w.profile == nil && dice.Chance(rng, 8) {
+		w.tags.Add("profile")
 		w.profile = drawProfile(rng)
 	}
-	if w.profile != nil && chance(rng, 2) {
+	if w.profile != nil && dice.Chance(rng, 2) {
 		args["planner_profile_data"] = profilePlace
 	}
-	if role == "prefill" && chance(rng, 2) {
-		w.tag("transfer")
-		args["kv_transfer_bandwidth"] = pick[any](rng, 0, 1, 2.5, 64)
-		args["kv_bytes_per_token"] = pick(rng, 7, 1000, 100000)
+	if role == "prefill" && dice.Chance(rng, 2) {
+		w.tags.Add("transfer")
+		args["kv_transfer_bandwidth"] = dice.Pick[any](rng, 0, 1, 2.5, 64)
+		args["kv_bytes_per_token"] = dice.Pick(rng, 7, 1000, 100000)
 	}
-	if w.is("scaling") && chance(rng, 2) {
-		args["startup_time"] = pick(rng, 0.001, 0.02, 0.1, 1)
+	if w.tags.Has("scaling") && dice.Chance(rng, 2) {
+		args["startup_time"] = dice.Pick(rng, 0.001, 0.02, 0.1, 1)
 	}
 	blocks := (largest + block - 1) / block
-	tight := chance(rng, 2)
+	tight := dice.Chance(rng, 2)
 	if tight {
-		w.tag("tight")
-		args["num_gpu_blocks"] = blocks + pick(rng, 0, 1, 2, blocks, 3*blocks)
+		w.tags.Add("tight")
+		args["num_gpu_blocks"] = blocks + dice.Pick(rng, 0, 1, 2, blocks, 3*blocks)
 	} else if blocks > 8000 {
 		args["num_gpu_blocks"] = 20 * blocks
 	}
-	if w.is("sglang") {
+	if w.tags.Has("sglang") {
 		w.sglang(rng, args, tight, block, blocks)
 	} else {
 		w.vllm(rng, args)
 	}
-	if chance(rng, 12) {
+	if dice.Chance(rng, 12) {
 		w.odd(rng, args)
 	}
-	if chance(rng, 40) {
+	if dice.Chance(rng, 40) {
 		w.hopeless(rng, args, blocks)
 	}
-	return object(args)
+	return dice.Object(args)
 }
 
 func (w *workload) vllm(rng *rand.Rand, args map[string]any) {
-	if chance(rng, 3) {
-		args["max_num_seqs"] = pick[any](rng, 1, 2, 5, 16, nil)
+	if dice.Chance(rng, 3) {
+		args["max_num_seqs"] = dice.Pick[any](rng, 1, 2, 5, 16, nil)
 	}
-	if chance(rng, 2) {
-		args["max_num_batched_tokens"] = pick[any](rng, 64, 100, 256, 1024, 2048, nil)
+	if dice.Chance(rng, 2) {
+		args["max_num_batched_tokens"] = dice.Pick[any](rng, 64, 100, 256, 1024, 2048, nil)
 	}
-	if chance(rng, 3) {
-		w.tag("fifo")
+	if dice.Chance(rng, 3) {
+		w.tags.Add("fifo")
 		args["preemption_mode"] = "fifo"
 	}
-	if chance(rng, 5) {
-		w.tag("uncached")
+	if dice.Chance(rng, 5) {
+		w.tags.Add("uncached")
 		args["enable_prefix_caching"] = false
 	}
-	if chance(rng, 6) {
-		w.tag("unchunked")
+	if dice.Chance(rng, 6) {
+		w.tags.Add("unchunked")
 		args["enable_chunked_prefill"] = false
 		delete(args, "max_num_batched_tokens")
 	}
@@ -226,7 +202,7 @@ func (w *workload) vllm(rng *rand.Rand, args map[string]any) {
 // hopeless makes it likely that some request can never run, or that two keep
 // pushing each other out.
 func (w *workload) hopeless(rng *rand.Rand, args map[string]any, blocks int) {
-	w.tag("hopeless")
+	w.tags.Add("hopeless")
 	switch rng.IntN(3) {
 	case 0:
 		args["num_gpu_blocks"] = max(1, blocks-1-rng.IntN(blocks))
@@ -235,8 +211,8 @@ func (w *workload) hopeless(rng *rand.Rand, args map[string]any, blocks int) {
 	case 2:
 		args["num_gpu_blocks"], args["max_num_batched_tokens"] = blocks, 1+rng.IntN(4)
 	}
-	if w.is("sglang") {
-		args["sglang"] = map[string]any{"chunked_prefill_size": args["block_size"], "schedule_conservativeness": pick(rng, -1, 0.1, 3)}
+	if w.tags.Has("sglang") {
+		args["sglang"] = map[string]any{"chunked_prefill_size": args["block_size"], "schedule_conservativeness": dice.Pick(rng, -1, 0.1, 3)}
 	}
 	w.trace = strings.Replace(w.trace, `"output_length":1,`, `"output_length":0,`, rng.IntN(2))
 }
@@ -244,11 +220,11 @@ func (w *workload) hopeless(rng *rand.Rand, args map[string]any, blocks int) {
 // odd gives an argument a value of the wrong type, which the reference passes
 // over, or one without effect.
 func (w *workload) odd(rng *rand.Rand, args map[string]any) {
-	w.tag("odd")
-	key := pick(rng, "max_num_seqs", "startup_time", "enable_local_indexer", "max_num_batched_tokens", "preemption_mode", "dp_size")
-	args[key] = pick[any](rng, "4", 1.5, -1, []int{1}, false, json.Number("1e3"))
+	w.tags.Add("odd")
+	key := dice.Pick(rng, "max_num_seqs", "startup_time", "enable_local_indexer", "max_num_batched_tokens", "preemption_mode", "dp_size")
+	args[key] = dice.Pick[any](rng, "4", 1.5, -1, []int{1}, false, json.Number("1e3"))
 	if key == "startup_time" || key == "preemption_mode" {
-		args[key] = pick[any](rng, 3, false)
+		args[key] = dice.Pick[any](rng, 3, false)
 	}
 }
 
@@ -257,38 +233,29 @@ func (w *workload) odd(rng *rand.Rand, args map[string]any) {
 func (w *workload) sglang(rng *rand.Rand, args map[string]any, tight bool, block, blocks int) {
 	args["engine_type"] = "sglang"
 	if tight {
-		args["num_gpu_blocks"] = blocks * pick(rng, 3, 5, 10)
+		args["num_gpu_blocks"] = blocks * dice.Pick(rng, 3, 5, 10)
 	} else {
 		args["num_gpu_blocks"] = max(16384, 200*blocks)
 	}
 	own := map[string]any{}
-	if chance(rng, 2) {
-		own["schedule_policy"] = pick(rng, "fifo", "fcfs", "lpm")
+	if dice.Chance(rng, 2) {
+		own["schedule_policy"] = dice.Pick(rng, "fifo", "fcfs", "lpm")
 	}
-	if chance(rng, 3) {
-		own["chunked_prefill_size"] = block * pick(rng, 1, 4, 64)
+	if dice.Chance(rng, 3) {
+		own["chunked_prefill_size"] = block * dice.Pick(rng, 1, 4, 64)
 	}
-	if chance(rng, 4) {
-		own["max_prefill_tokens"] = block * pick(rng, 4, 64, 1000)
+	if dice.Chance(rng, 4) {
+		own["max_prefill_tokens"] = block * dice.Pick(rng, 4, 64, 1000)
 	}
-	if chance(rng, 4) {
-		own["clip_max_new_tokens"] = pick(rng, 1, 10, 100)
+	if dice.Chance(rng, 4) {
+		own["clip_max_new_tokens"] = dice.Pick(rng, 1, 10, 100)
 	}
-	if chance(rng, 4) {
-		own["schedule_conservativeness"] = pick[any](rng, 0.5, 1, 1.3)
+	if dice.Chance(rng, 4) {
+		own["schedule_conservativeness"] = dice.Pick[any](rng, 0.5, 1, 1.3)
 	}
 	if len(own) > 0 {
 		args["sglang"] = own
 	}
-}
-
-// object writes a JSON object with sorted keys.
-func object(m map[string]any) string {
-	text, err := json.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("engine arguments %v: %v", m, err))
-	}
-	return string(text)
 }
 
 // decimal writes v with at most 15 significant digits, which every reader reads

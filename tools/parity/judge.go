@@ -44,7 +44,7 @@ type judge struct {
 const draws = 1000
 
 func (j *judge) decide(ctx context.Context, w *workload) verdict {
-	v := verdict{seed: w.seed, tags: strings.Join(w.tags, " ")}
+	v := verdict{seed: w.seed, tags: w.tags.String()}
 	base := filepath.Join(j.dir, fmt.Sprint(w.seed))
 	var args []string
 	if w.trace != "" {
@@ -98,12 +98,37 @@ type outcome struct {
 	said string // on standard error
 }
 
-// compare runs the reference until an outcome of it is ours.
+func (o outcome) String() string { return fmt.Sprintf("%d: %s", o.code, o.said) }
+
+// compare runs the reference on the same command line.
 func (j *judge) compare(ctx context.Context, w *workload, args []string, base string, got outcome) (kind, string) {
+	own := ending{failed: got.code != 0, said: got.String()}
 	mine, err := readReport(base + ".ours.json")
-	if got.code == 0 && err != nil {
+	switch {
+	case !own.failed && err != nil:
 		return differing, err.Error()
+	case !own.failed:
+		own.summary = fmt.Sprintf("%d requests, %.6g ms", mine.Requests, mine.DurationMS)
 	}
+	return j.meet(ctx, w, append(args[:len(args):len(args)], "--report-json", base+".json"), own, func() ([]reference.Diff, string, error) {
+		theirs, err := readReport(base + ".json")
+		if err != nil {
+			return nil, "", err
+		}
+		return reference.Compare(theirs, mine), fingerprint(theirs), nil
+	})
+}
+
+// ending is how our run of a workload ended, for the verdict.
+type ending struct {
+	failed  bool
+	said    string // how it failed
+	summary string // what it came to
+}
+
+// meet runs the reference until an outcome of it is ours. After each run that
+// both get to the end of, compare lists the differences and names the outcome.
+func (j *judge) meet(ctx context.Context, w *workload, job any, own ending, compare func() ([]reference.Diff, string, error)) (kind, string) {
 	times := 1
 	if w.ties {
 		times = draws
@@ -111,32 +136,32 @@ func (j *judge) compare(ctx context.Context, w *workload, args []string, base st
 	seen := make(map[string]int)
 	var diffs []reference.Diff
 	for range times {
-		a, err := j.peer.run(ctx, append(args[:len(args):len(args)], "--report-json", base+".json"))
+		a, err := j.peer.run(ctx, job)
 		switch {
 		case errors.Is(err, errEndless):
-			return skipped, fmt.Sprintf("%v; ours ends with %d: %s", err, got.code, got.said)
+			return skipped, fmt.Sprintf("%v; ours ends with %s", err, own.said)
 		case err != nil:
 			return differing, err.Error()
-		case a.Code != 0 && got.code != 0:
-			return equal, "both refuse: " + got.said
+		case a.Code != 0 && own.failed:
+			return equal, "both refuse: " + own.said
 		case a.Code != 0:
 			return differing, fmt.Sprintf("the reference fails, ours does not: %s", a.Said)
-		case got.code != 0:
+		case own.failed:
 			continue // another roll of the dice may lead where ours got stuck
 		}
-		theirs, err := readReport(base + ".json")
-		if err != nil {
+		var name string
+		if diffs, name, err = compare(); err != nil {
 			return differing, err.Error()
 		}
-		if diffs = reference.Compare(theirs, mine); len(diffs) == 0 {
-			return equal, fmt.Sprintf("%d requests, %.6g ms", mine.Requests, mine.DurationMS)
+		if len(diffs) == 0 {
+			return equal, own.summary
 		}
-		seen[fingerprint(theirs)]++
+		seen[name]++
 	}
-	if got.code != 0 {
-		return differing, fmt.Sprintf("ours fails, the reference does not: %s", got.said)
-	}
-	if rare := once(seen); rare > 0 && w.ties {
+	switch rare := countOnce(seen); {
+	case own.failed:
+		return differing, "ours fails, the reference does not: " + own.said
+	case rare > 0 && w.ties:
 		return skipped, fmt.Sprintf("%d outcomes of the reference, %d met only once, so there are more", len(seen), rare)
 	}
 	return differing, describe(diffs)
@@ -155,9 +180,9 @@ func fingerprint(r *collector.Report) string {
 	return b.String()
 }
 
-// once is the number of outcomes met a single time: where there are some, there
-// are others not met at all.
-func once(seen map[string]int) int {
+// countOnce returns the number of outcomes met a single time: where there are
+// some, there are others not met at all.
+func countOnce(seen map[string]int) int {
 	n := 0
 	for _, times := range seen {
 		if times == 1 {

@@ -35,47 +35,22 @@ func (j *judge) decideScaling(ctx context.Context, w *workload, base string) (ki
 	return j.compareScaling(ctx, &p, w, mine)
 }
 
-// compareScaling runs the reference until what it shows is what ours shows.
+// compareScaling runs the reference on the same schedule.
 func (j *judge) compareScaling(ctx context.Context, p *schedule, w *workload, mine *steps) (kind, string) {
-	times := 1
-	if w.ties {
-		times = draws
+	own := ending{failed: mine.err != nil, said: fmt.Sprint(mine.err)}
+	if !own.failed {
+		own.summary = fmt.Sprintf("%d calls, %d requests, %.6g ms", len(p.Calls), mine.report.Requests, mine.report.DurationMS)
 	}
-	seen := make(map[string]int)
-	var diffs []reference.Diff
-	for range times {
-		a, err := j.peer.run(ctx, p)
-		switch {
-		case errors.Is(err, errEndless):
-			return skipped, fmt.Sprintf("%v; ours ends with %v", err, mine.err)
-		case err != nil:
-			return differing, err.Error()
-		case a.Code != 0 && mine.err != nil:
-			return equal, "both refuse: " + mine.err.Error()
-		case a.Code != 0:
-			return differing, fmt.Sprintf("the reference fails, ours does not: %s", a.Said)
-		case mine.err != nil:
-			continue
-		}
+	return j.meet(ctx, w, p, own, func() ([]reference.Diff, string, error) {
 		theirs, err := readSteps(p.Out)
 		if err != nil {
-			return differing, err.Error()
+			return nil, "", err
 		}
-		if w.is("vllm") {
+		if w.tags.Has("vllm") {
 			forgive(theirs.seen, mine.seen)
 		}
-		if diffs = compareSteps(theirs, mine); len(diffs) == 0 {
-			return equal, fmt.Sprintf("%d calls, %d requests, %.6g ms", len(p.Calls), mine.report.Requests, mine.report.DurationMS)
-		}
-		seen[fmt.Sprint(theirs.seen, fingerprint(theirs.report))]++
-	}
-	switch rare := once(seen); {
-	case mine.err != nil:
-		return differing, fmt.Sprintf("ours fails, the reference does not: %v", mine.err)
-	case rare > 0 && w.ties:
-		return skipped, fmt.Sprintf("%d outcomes of the reference, %d met only once, so there are more", len(seen), rare)
-	}
-	return differing, describe(diffs)
+		return compareSteps(theirs, mine), fmt.Sprint(theirs.seen, fingerprint(theirs.report)), nil
+	})
 }
 
 // saveSchedule keeps what a planner did.

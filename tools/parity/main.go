@@ -22,6 +22,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -97,7 +99,7 @@ func (s *settings) all(ctx context.Context, stdout io.Writer) (totals, error) {
 	if s.keep == "" {
 		s.keep = os.TempDir()
 	}
-	binary, err := ours(ctx, s.binary, dir)
+	binary, err := stopwatch.Find(ctx, s.binary, dir)
 	if err != nil {
 		return totals{}, err
 	}
@@ -131,7 +133,7 @@ func (s *settings) cases(ctx context.Context) <-chan *workload {
 		seed := s.seed
 		for sent := 0; sent < s.n; seed++ {
 			c := draw(seed)
-			if !c.wanted(s.only, s.skip) {
+			if !c.tags.Match(s.only, s.skip) {
 				if seed-s.seed > uint64(1000*(s.n+1)) {
 					return // nothing has these tags
 				}

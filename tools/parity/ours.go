@@ -4,24 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 )
-
-// ours is the binary to test, built when none is given.
-func ours(ctx context.Context, binary, dir string) (string, error) {
-	if binary != "" {
-		return binary, nil
-	}
-	binary = filepath.Join(dir, "replay")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/replay").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ./cmd/replay: %w\n%s", err, out)
-	}
-	return binary, nil
-}
 
 // ourPatience is how long a run of ours may take, whatever is asked.
 const ourPatience = 20 * time.Second

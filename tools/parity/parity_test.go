@@ -22,7 +22,7 @@ func TestDraw(t *testing.T) {
 		for _, tag := range w.tags {
 			met[tag]++
 		}
-		if (w.trace == "") != w.is("synthetic") {
+		if (w.trace == "") != w.tags.Has("synthetic") {
 			t.Fatalf("seed %d: %v with a trace of %d bytes", seed, w.tags, len(w.trace))
 		}
 	}
@@ -46,7 +46,7 @@ func TestWanted(t *testing.T) {
 		{"", "", true}, {"kv", "", true}, {"kv,tight", "", true}, {"kv,fifo", "", false},
 		{"", "sglang", true}, {"", "sglang,kv", false}, {"tight", "kv", false},
 	} {
-		if got := w.wanted(c.only, c.skip); got != c.want {
+		if got := w.tags.Match(c.only, c.skip); got != c.want {
 			t.Errorf("-only %q -skip %q: %v, want %v", c.only, c.skip, got, c.want)
 		}
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"math/rand/v2"
+
+	"github.com/replay-llm/replay/tools/dice"
 )
 
 // schedule is what a planner does with a replay: it looks at the cluster now
@@ -34,24 +36,24 @@ const atEnd = 1e12
 // drawScaling draws a workload with a planner.
 func drawScaling(seed uint64) *workload {
 	rng := rand.New(rand.NewPCG(seed, 8))
-	w := &workload{seed: seed, plan: &schedule{Speedup: pick(rng, 1., 1, 0.5, 4)}}
-	w.tag("scaling")
-	w.tag("trace")
-	w.tag(pick(rng, "vllm", "vllm", "sglang"))
-	w.tag(pick(rng, "pool", "pool", "disagg", "disagg"))
-	if chance(rng, 4) {
-		w.tag("kv")
+	w := &workload{seed: seed, plan: &schedule{Speedup: dice.Pick(rng, 1., 1, 0.5, 4)}}
+	w.tags.Add("scaling")
+	w.tags.Add("trace")
+	w.tags.Add(dice.Pick(rng, "vllm", "vllm", "sglang"))
+	w.tags.Add(dice.Pick(rng, "pool", "pool", "disagg", "disagg"))
+	if dice.Chance(rng, 4) {
+		w.tags.Add("kv")
 		w.ties = true
 	}
-	w.tag(pick(rng, "flat", "flat", "sessions"))
+	w.tags.Add(dice.Pick(rng, "flat", "flat", "sessions"))
 	block := w.drawBlock(rng)
 	s := w.drawShape(rng, block)
-	if w.is("kv") { // the numbers of workers are seen here, so that ties are many
+	if w.tags.Has("kv") { // the numbers of workers are seen here, so that ties are many
 		s.requests = min(s.requests, 3)
 	}
 	w.plan.TraceBlock = s.tokens
 	var largest int
-	if w.is("sessions") {
+	if w.tags.Has("sessions") {
 		largest = w.sessions(rng, s)
 	} else {
 		largest = w.flat(rng, s)
@@ -65,7 +67,7 @@ func drawScaling(seed uint64) *workload {
 func (w *workload) drawCluster(rng *rand.Rand, block, largest int) {
 	p := w.plan
 	p.RouterMode = "round_robin"
-	if w.is("kv") {
+	if w.tags.Has("kv") {
 		p.RouterMode = "kv_router"
 		w.drawRouter(rng)
 		if len(w.args) > 0 {
@@ -74,7 +76,7 @@ func (w *workload) drawCluster(rng *rand.Rand, block, largest int) {
 		}
 	}
 	roles := []string{""}
-	if w.is("disagg") {
+	if w.tags.Has("disagg") {
 		roles = []string{"prefill", "decode"}
 	}
 	for _, role := range roles {
@@ -88,10 +90,10 @@ func (w *workload) drawCalls(rng *rand.Rand, span float64) {
 	p := w.plan
 	span = max(span, 300)
 	until := 0.0
-	for range 1 + rng.IntN(pick(rng, 4, 12, 30)) {
+	for range 1 + rng.IntN(dice.Pick(rng, 4, 12, 30)) {
 		switch rng.IntN(4) {
 		case 0, 1:
-			if !chance(rng, 6) {
+			if !dice.Chance(rng, 6) {
 				until += rng.Float64() * span / 5
 			}
 			p.Calls = append(p.Calls, call{Do: "advance", Until: until})
@@ -101,14 +103,14 @@ func (w *workload) drawCalls(rng *rand.Rand, span float64) {
 			p.Calls = append(p.Calls, call{Do: "drain"})
 		}
 	}
-	if !chance(rng, 4) {
+	if !dice.Chance(rng, 4) {
 		p.Calls = append(p.Calls, call{Do: "advance", Until: atEnd}, call{Do: "drain"})
 	}
 }
 
 // most is how many workers a pool has at most.
 func (w *workload) most() int {
-	if w.is("kv") {
+	if w.tags.Has("kv") {
 		return 2
 	}
 	return 4

@@ -16,10 +16,10 @@ func TestSchedule(t *testing.T) {
 	states, reports := 0, 0
 	for seed := uint64(9); seed < 400; seed += 10 {
 		w := draw(seed)
-		if w.plan == nil || !w.is("scaling") {
+		if w.plan == nil || !w.tags.Has("scaling") {
 			t.Fatalf("seed %d has no schedule: %v", seed, w.tags)
 		}
-		if w.profile != nil || w.is("long") {
+		if w.profile != nil || w.tags.Has("long") {
 			continue
 		}
 		p := *w.plan

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/tools/dice"
 )
 
 // shape is how large a workload is.
@@ -20,29 +22,29 @@ type shape struct {
 }
 
 func (w *workload) drawShape(rng *rand.Rand, block int) shape {
-	if (w.is("flat") || w.is("sessions")) && chance(rng, 6) {
-		w.tag("digits")
+	if (w.tags.Has("flat") || w.tags.Has("sessions")) && dice.Chance(rng, 6) {
+		w.tags.Add("digits")
 	}
 	s := shape{
-		requests: 1 + rng.IntN(pick(rng, 4, 20, 60)),
+		requests: 1 + rng.IntN(dice.Pick(rng, 4, 20, 60)),
 		turns:    1 + rng.IntN(4),
-		tokens:   pick(rng, block, block, 2*block, 4*block, 64, 512),
-		prompt:   1 + rng.IntN(pick(rng, 2, 6, 12)),
-		answer:   pick(rng, 1, 4, 30, 150),
-		gap:      pick(rng, 1., 10, 60, 400),
-		variety:  pick(rng, 1, 2, 6),
+		tokens:   dice.Pick(rng, block, block, 2*block, 4*block, 64, 512),
+		prompt:   1 + rng.IntN(dice.Pick(rng, 2, 6, 12)),
+		answer:   dice.Pick(rng, 1, 4, 30, 150),
+		gap:      dice.Pick(rng, 1., 10, 60, 400),
+		variety:  dice.Pick(rng, 1, 2, 6),
 	}
-	if chance(rng, 4) {
-		s.tokens = max(1, block*pick(rng, 1, 3)/2+rng.IntN(block))
+	if dice.Chance(rng, 4) {
+		s.tokens = max(1, block*dice.Pick(rng, 1, 3)/2+rng.IntN(block))
 	}
 	if s.tokens%block != 0 {
-		w.tag("straddle")
+		w.tags.Add("straddle")
 	}
-	if chance(rng, 8) {
-		w.tag("long")
-		s.requests, s.answer = s.requests+rng.IntN(400), pick(rng, 50, 300, 2000)
+	if dice.Chance(rng, 8) {
+		w.tags.Add("long")
+		s.requests, s.answer = s.requests+rng.IntN(400), dice.Pick(rng, 50, 300, 2000)
 	}
-	if w.is("kv") { // few ties to win
+	if w.tags.Has("kv") { // few ties to win
 		s.requests, s.turns = min(s.requests, 5), min(s.turns, 2)
 	}
 	for s.tokens*s.prompt > 6000 && s.prompt > 1 {
@@ -56,15 +58,15 @@ func (w *workload) drawShape(rng *rand.Rand, block int) shape {
 func (w *workload) drawRequests(rng *rand.Rand, block int) int {
 	s := w.drawShape(rng, block)
 	switch {
-	case w.is("synthetic"):
+	case w.tags.Has("synthetic"):
 		return w.synthetic(rng, s, block)
-	case w.is("agentic"):
+	case w.tags.Has("agentic"):
 		w.add("--trace-format", "applied_compute_agentic", "--trace-block-size", s.tokens)
-		if chance(rng, 2) {
-			w.add("--trace-shared-prefix-ratio", pick(rng, "0.25", "0.5", "1"), "--trace-num-prefix-groups", 1+rng.IntN(3))
+		if dice.Chance(rng, 2) {
+			w.add("--trace-shared-prefix-ratio", dice.Pick(rng, "0.25", "0.5", "1"), "--trace-num-prefix-groups", 1+rng.IntN(3))
 		}
 		return w.agentic(rng, s)
-	case w.is("sessions"):
+	case w.tags.Has("sessions"):
 		w.add("--trace-block-size", s.tokens)
 		return w.sessions(rng, s)
 	}
@@ -77,7 +79,7 @@ func (s *shape) ids(rng *rand.Rand) []uint64 {
 	ids := make([]uint64, 1+rng.IntN(s.prompt))
 	branch := uint64(0)
 	for i := range ids {
-		if chance(rng, 3) {
+		if dice.Chance(rng, 3) {
 			branch = uint64(rng.IntN(s.variety))
 		}
 		ids[i] = uint64(i)*100 + branch
@@ -87,7 +89,7 @@ func (s *shape) ids(rng *rand.Rand) []uint64 {
 
 func (s *shape) input(rng *rand.Rand, ids []uint64) int {
 	whole := len(ids) * s.tokens
-	if chance(rng, 3) {
+	if dice.Chance(rng, 3) {
 		return whole
 	}
 	return whole - rng.IntN(s.tokens)
@@ -95,7 +97,7 @@ func (s *shape) input(rng *rand.Rand, ids []uint64) int {
 
 // line writes one record of a trace.
 func line(b *strings.Builder, record map[string]any) {
-	b.WriteString(object(record))
+	b.WriteString(dice.Object(record))
 	b.WriteByte('\n')
 }
 
@@ -104,13 +106,13 @@ func (w *workload) flat(rng *rand.Rand, s shape) (largest int) {
 	var b strings.Builder
 	at := 0.0
 	for range s.requests {
-		if !chance(rng, 3) {
+		if !dice.Chance(rng, 3) {
 			at += rng.Float64() * s.gap
 		}
 		ids := s.ids(rng)
 		in, out := s.input(rng, ids), 1+rng.IntN(s.answer)
 		stamp := at
-		if chance(rng, 10) {
+		if dice.Chance(rng, 10) {
 			stamp = max(0, at-rng.Float64()*s.gap)
 		}
 		line(&b, map[string]any{"timestamp": w.number(stamp), "input_length": in, "output_length": out, "hash_ids": ids})
@@ -134,9 +136,9 @@ func (w *workload) sessions(rng *rand.Rand, s shape) (largest int) {
 			switch {
 			case turn == 0:
 				record["timestamp"] = w.number(stamp)
-			case chance(rng, 2):
+			case dice.Chance(rng, 2):
 				record["delay"] = w.number(rng.Float64() * s.gap)
-			case chance(rng, 2):
+			case dice.Chance(rng, 2):
 				stamp += rng.Float64() * s.gap
 				record["timestamp"] = w.number(stamp)
 			}
@@ -178,13 +180,13 @@ func (w *workload) synthetic(rng *rand.Rand, s shape, block int) (largest int) {
 	in, out := 1+rng.IntN(min(s.prompt*s.tokens, 3000)), 1+rng.IntN(s.answer)
 	w.add("--input-tokens", in, "--output-tokens", out, "--request-count", s.requests)
 	w.add("--arrival-interval-ms", decimal(rng.Float64()*s.gap))
-	if chance(rng, 2) {
-		w.tag("sessions")
+	if dice.Chance(rng, 2) {
+		w.tags.Add("sessions")
 		w.add("--turns-per-session", s.turns)
-		if chance(rng, 2) {
-			w.add("--shared-prefix-ratio", pick(rng, "0.3", "0.5", "1"), "--num-prefix-groups", 1+rng.IntN(3))
+		if dice.Chance(rng, 2) {
+			w.add("--shared-prefix-ratio", dice.Pick(rng, "0.3", "0.5", "1"), "--num-prefix-groups", 1+rng.IntN(3))
 		}
-		if chance(rng, 2) {
+		if dice.Chance(rng, 2) {
 			w.add("--inter-turn-delay-ms", decimal(rng.Float64()*s.gap))
 		}
 	}
@@ -194,7 +196,7 @@ func (w *workload) synthetic(rng *rand.Rand, s shape, block int) (largest int) {
 // number writes v so that every reader reads it alike, or, under the tag
 // digits, with so many that the reference rounds in its own way.
 func (w *workload) number(v float64) json.Number {
-	if w.is("digits") {
+	if w.tags.Has("digits") {
 		return json.Number(strconv.FormatFloat(v, 'f', -1, 64))
 	}
 	return json.Number(decimal(v))

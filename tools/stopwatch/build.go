@@ -7,15 +7,25 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 )
+
+// Find returns the replay binary to measure: the one that is given, or else one
+// that it builds in dir.
+func Find(ctx context.Context, given, dir string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	built := filepath.Join(dir, "replay")
+	return built, Build(ctx, built, "./cmd/replay")
+}
 
 // Build builds a program as make does. The binary is a copy, which lies in memory
 // as one that is read from a disk. What the linker wrote lies there in larger
 // pieces, and a process counts all of a piece that it touches: up to 7 MiB more.
-func Build(ctx context.Context, binary, path string, flags ...string) error {
+func Build(ctx context.Context, binary, path string) error {
 	linked := binary + ".linked"
-	args := append(append([]string{"build", "-o", linked}, flags...), path)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", linked, path)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", path, err, out)
@@ -23,7 +33,7 @@ func Build(ctx context.Context, binary, path string, flags ...string) error {
 	return errors.Join(copyProgram(binary, linked), os.Remove(linked))
 }
 
-// copyProgram copies in small pieces.
+// copyProgram copies a program in small pieces.
 func copyProgram(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -26,12 +26,12 @@ type Tool struct {
 	Trace  string              // to replay
 	Binary string              // the program to measure
 
-	// Measure prints what it measures and says whether the bounds hold. What it
+	// Measure prints what it measures and reports whether the bounds hold. What it
 	// leaves in dir is removed.
 	Measure func(ctx context.Context, dir string, out io.Writer) (held bool, err error)
 }
 
-// Run carries out one command line of the tool and returns its exit code.
+// Run runs one command line of the tool and returns its exit code.
 func (t *Tool) Run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet(t.Name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -68,11 +68,8 @@ func (t *Tool) measure(ctx context.Context, out io.Writer) (held bool, err error
 		return false, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if t.Binary == "" {
-		t.Binary = filepath.Join(dir, "replay")
-		if err := Build(ctx, t.Binary, "./cmd/replay"); err != nil {
-			return false, err
-		}
+	if t.Binary, err = Find(ctx, t.Binary, dir); err != nil {
+		return false, err
 	}
 	return t.Measure(ctx, dir, out)
 }
@@ -83,7 +80,7 @@ type Cost struct {
 	Output    []byte
 }
 
-// Once runs the program.
+// Once runs the program and returns what that took.
 func (t *Tool) Once(ctx context.Context, args ...string) (Cost, error) {
 	cmd := exec.CommandContext(ctx, t.Binary, args...)
 	var errs bytes.Buffer
@@ -97,3 +94,13 @@ func (t *Tool) Once(ctx context.Context, args ...string) (Cost, error) {
 	state := cmd.ProcessState
 	return Cost{wall, state.UserTime() + state.SystemTime(), output}, nil
 }
+
+// Median returns the value in the middle, or the mean of the two in the middle.
+func Median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Milliseconds returns d in ms.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
