@@ -13,11 +13,8 @@ PEERS ?= 1.2.1 1.6.1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/replay
-	CGO_ENABLED=0 $(GO) build -o bin/replay ./cmd/replay
-
-offline: ## build bin/replay-offline: small, simulates, and talks to no network (docs/performance.md)
-	CGO_ENABLED=0 $(GO) build -tags offline -trimpath -ldflags '-s -w' -o bin/replay-offline ./cmd/replay
+build: ## build bin/replay and bin/replay-live
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/replay ./cmd/replay-live
 
 test: ## run the tests, with the invariants checked
 	$(GO) test -tags invariants ./...
@@ -56,7 +53,7 @@ bench-traces: ## measure how fast traces are inspected and generated
 	$(GO) test ./loadgen/formats/inspect ./loadgen/generate -run '^$$' -bench . -benchmem
 
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
-	$(GO) test ./cmd/replay -run TestSweep -count 1 -timeout 30m -v -full-sweep
+	$(GO) test ./cmd/replay-live -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy
@@ -81,13 +78,13 @@ kv-interop: ## test KV events against libzmq, by way of pyzmq, which it installs
 
 cluster-faults: ## kill, pause and cut off workers, etcd and NATS, and measure what callers notice
 	$(GO) test ./live/drt -run Fault -count 1 -timeout 10m -v -faults
-	$(GO) test ./cmd/replay -run TestClusterFault -count 1 -timeout 10m -v -full-cluster
+	$(GO) test ./cmd/replay-live -run TestClusterFault -count 1 -timeout 10m -v -full-cluster
 
 cluster-soak: ## have 2,000 streams on 4 worker processes at once, and kill one of them every 10 s for a minute
-	$(GO) test ./cmd/replay -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
+	$(GO) test ./cmd/replay-live -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
 
 cluster-accuracy: ## replay on worker processes, and compare with the same replay on the logical clock
-	$(GO) test ./cmd/replay -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
+	$(GO) test ./cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
 frontend-crowd: ## besiege a frontend with 10,000 idle connections, slow senders and great bodies
 	$(GO) test ./live/frontend -run TestCrowd -count 1 -v -crowd
@@ -108,7 +105,7 @@ bench-sweep: ## measure sweeps of 200 cells on one core and on two, and what a c
 	$(GO) run ./tools/benchsweep
 
 docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
-	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay
+	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay ./cmd/internal/cli
 	$(GO) test -count=1 -v ./docs
 
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
@@ -130,4 +127,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build offline test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean

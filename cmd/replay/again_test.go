@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/rundir"
 )
@@ -26,7 +27,7 @@ func recorded(t *testing.T, dir, stdin string, words ...string) string {
 func differences(t *testing.T, words ...string) (d diff.Diff) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(append([]string{"diff", "--json"}, words...), strings.NewReader(""), &out, &errs); code != exitDiffer {
+	if code := run(append([]string{"diff", "--json"}, words...), strings.NewReader(""), &out, &errs); code != cli.ExitDiffer {
 		t.Fatalf("replay diff %s: exit %d: %s", strings.Join(words, " "), code, &errs)
 	}
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -24,7 +25,7 @@ func TestCalibrateCommand(t *testing.T) {
 	}
 	profile := filepath.Join(t.TempDir(), "deep", "er", "p.json")
 	var out, errs bytes.Buffer
-	if code := run([]string{"calibrate", measured, "--profile", profile}, nil, &out, &errs); code != exitDone || errs.Len() > 0 {
+	if code := run([]string{"calibrate", measured, "--profile", profile}, nil, &out, &errs); code != cli.ExitDone || errs.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
 	if _, err := timing.Load(profile); err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
 )
 
 // The steps of the workflow in docs/ci.md pass on the example, fail when a budget
@@ -39,7 +41,7 @@ func TestWorkflow(t *testing.T) {
 	}
 
 	shell(t, dir, "replay trace requests.jsonl --trace-block-size 64 --out out/run --overwrite", 0)
-	out := shell(t, dir, steps[1], exitBudget)
+	out := shell(t, dir, steps[1], cli.ExitBudget)
 	if !strings.Contains(out, "::error file=budgets.yaml,line=4,title=budget of p99_ttft_ms exceeded::") {
 		t.Errorf("no annotation in\n%s", out)
 	}

@@ -9,15 +9,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	live "github.com/replay-llm/replay/cmd/replay-live/root"
+	"github.com/replay-llm/replay/cmd/replay/root"
 	"github.com/replay-llm/replay/internal/script"
 )
 
-// asProgram makes this test binary the program itself.
+// asProgram makes this test binary the program itself, or replay-live when that
+// is what it is called by.
 const asProgram = "REPLAY_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(run(os.Args[1:], cellInput(os.Args[1:], os.Stdin), os.Stdout, os.Stderr))
+		program := root.New
+		if filepath.Base(os.Args[0]) == "replay-live" {
+			program = live.New
+		}
+		os.Exit(cli.Program(program).Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -30,12 +38,12 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(here, "..", "..")
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	top := filepath.Join(here, "..", "..")
+	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no documentation: %v", err)
 	}
-	if readme := filepath.Join(root, "README.md"); exists(readme) {
+	if readme := filepath.Join(top, "README.md"); exists(readme) {
 		pages = append(pages, readme)
 	}
 	for _, page := range pages {
@@ -44,7 +52,7 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			dir := enterRepository(t, here, root)
+			dir := enterRepository(t, here, top)
 			for _, block := range script.Blocks(string(text)) {
 				for _, c := range block.Cases {
 					runDoc(t, dir, filepath.Base(page), c)
@@ -62,14 +70,14 @@ func exists(path string) bool {
 // enterRepository makes a directory the current one that has links to all that
 // is in the root but what commands have left there (.gitignore), the files of
 // testdata/files, and the program in bin.
-func enterRepository(t *testing.T, here, root string) string {
+func enterRepository(t *testing.T, here, top string) string {
 	t.Helper()
 	dir := enterFiles(t, here)
-	entries, err := os.ReadDir(root)
+	entries, err := os.ReadDir(top)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ignored, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	ignored, err := os.ReadFile(filepath.Join(top, ".gitignore"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,20 +86,11 @@ func enterRepository(t *testing.T, here, root string) string {
 		if slices.Contains(left, "/"+e.Name()+"/") {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+		if err := os.Symlink(filepath.Join(top, e.Name()), filepath.Join(dir, e.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	if err := os.Symlink(binary, filepath.Join(bin, "replay")); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv(asProgram, "1")
+	enterPath(t)
 	return dir
 }
 
@@ -99,7 +98,7 @@ func enterRepository(t *testing.T, here, root string) string {
 func runDoc(t *testing.T, dir, page string, c script.Case) {
 	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
 	first, _, _ := strings.Cut(command, " ")
-	if first != "replay" && !strings.Contains(command, "| replay ") {
+	if first != "replay" && first != "replay-live" && !strings.Contains(command, "| replay ") {
 		return
 	}
 	cmd := exec.Command("sh", "-c", command)
@@ -125,4 +124,21 @@ func cleanText(text string) string {
 		b.WriteString(clean(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return b.String()
+}
+
+// enterPath puts both programs on the path.
+func enterPath(t *testing.T) {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	for _, name := range []string{"replay", "replay-live"} {
+		if err := os.Symlink(binary, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv(asProgram, "1")
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
 )
 
 // A trace of any format is replayed as the Mooncake trace that can be made of
@@ -19,20 +21,20 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 	} {
 		path := filepath.Join(examples, c.name)
 		code, rows, errs := command("", "traces", "convert", path)
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Fatalf("%s: exit %d: %s", c.name, code, errs)
 		}
 		for _, mode := range [][]string{{"trace"}, {"concurrency", "--max-in-flight=2"}} {
 			args := append(mode, "--output=json")
 			code, got, errs := command("", append(args, path)...)
 			if c.name == "weka.json" && mode[0] == "trace" {
-				if code != exitRefused {
+				if code != cli.ExitRefused {
 					t.Errorf("%s without arrivals: exit %d: %s", c.name, code, errs)
 				}
 				continue
 			}
 			_, want, wantErrs := command(rows, append(args, "-", "--trace-block-size="+c.block)...)
-			if code != exitDone || cleanText(got) != cleanText(want) {
+			if code != cli.ExitDone || cleanText(got) != cleanText(want) {
 				t.Errorf("%s, %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, mode[0], code, got, errs, want, wantErrs)
 			}
 		}
@@ -54,13 +56,13 @@ func TestLeftOpenAsConverted(t *testing.T) {
 	} {
 		path, flags := filepath.Join(examples, c.name), strings.Fields(c.flags)
 		code, rows, errs := command("", append([]string{"traces", "convert", "--block-size=16", path}, flags...)...)
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Errorf("%s %s: exit %d: %s", c.name, c.flags, code, errs)
 			continue
 		}
 		code, got, errs := command("", append([]string{"trace", "--output=json", path}, flags...)...)
 		_, want, wantErrs := command(rows, "trace", "--output=json", "-", "--trace-block-size=16")
-		if code != exitDone || cleanText(got) != cleanText(want) {
+		if code != cli.ExitDone || cleanText(got) != cleanText(want) {
 			t.Errorf("%s %s: exit %d, report\n%s%s\nconverted\n%s%s", c.name, c.flags, code, got, errs, want, wantErrs)
 		}
 	}
@@ -73,7 +75,7 @@ func TestAgenticTarget(t *testing.T) {
 		path := filepath.Join(here, "..", "..", "testdata", "traces", "formats", name)
 		_, want, _ := command("", "traces", "convert", "--block-size=64", path)
 		code, rows, errs := command("", "traces", "convert", "--block-size=64", "--to=agentic_mooncake", path)
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Errorf("%s: exit %d: %s", name, code, errs)
 			continue
 		}
@@ -84,7 +86,7 @@ func TestAgenticTarget(t *testing.T) {
 				args = append(args, "--trace-block-size=64")
 			}
 			code, replays[i], errs = command(text, args...)
-			if code != exitDone {
+			if code != cli.ExitDone {
 				t.Errorf("%s: exit %d: %s", name, code, errs)
 			}
 		}
@@ -103,7 +105,7 @@ func TestIDMap(t *testing.T) {
 	var parts []string
 	for _, ids := range []string{"900,901", "900,902"} {
 		code, out, errs := command(strings.Replace(part, "%", ids, 1), "traces", "anonymize", "-", "--id-map=ids.csv")
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 		parts = append(parts, out)
@@ -115,7 +117,7 @@ func TestIDMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, errs := command(strings.Replace(part, "%", "1,2", 1), "traces", "anonymize", "-", "--id-map=ids.csv")
-	if code != exitRefused || !strings.Contains(errs, "ids.csv:1:") {
+	if code != cli.ExitRefused || !strings.Contains(errs, "ids.csv:1:") {
 		t.Errorf("exit %d: %s, want that the map is none", code, errs)
 	}
 }
@@ -129,13 +131,13 @@ func TestGeneratedReplaysAsWritten(t *testing.T) {
 		made, generated = append(made, "--"+f), append(generated, "--generate-"+f)
 	}
 	code, rows, errs := command("", made...)
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for _, mode := range [][]string{{"trace"}, {"concurrency", "--max-in-flight=2"}} {
 		code, got, errs := command("", append(mode, generated...)...)
 		_, want, _ := command(rows, append(mode, "-", "--seed=7", "--output=json")...)
-		if code != exitDone || cleanText(got) != cleanText(want) {
+		if code != cli.ExitDone || cleanText(got) != cleanText(want) {
 			t.Errorf("%s: exit %d, report\n%s%s\nof the trace\n%s", mode[0], code, got, errs, want)
 		}
 	}
@@ -145,17 +147,17 @@ func TestGeneratedReplaysAsWritten(t *testing.T) {
 func TestDirectoryIsHashed(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
-	if code, _, errs := command("", "trace", "servegen", "--out=run"); code != exitDone {
+	if code, _, errs := command("", "trace", "servegen", "--out=run"); code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	if code, _, errs := command("", "verify", "run", "--quiet"); code != exitDone {
+	if code, _, errs := command("", "verify", "run", "--quiet"); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if err := os.WriteFile(filepath.Join("servegen", "chunk-3-trace.csv"), []byte("0,1,1,Poisson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := command("", "verify", "run", "--quiet")
-	if want := "servegen/chunk-3-trace.csv"; code == exitDone || !strings.Contains(out+errs, want) {
+	if want := "servegen/chunk-3-trace.csv"; code == cli.ExitDone || !strings.Contains(out+errs, want) {
 		t.Errorf("another file: exit %d: %s%s, want a word on %s", code, out, errs, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -39,7 +40,7 @@ func hour() []string {
 func TestDeadline(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(append(hour(), "--deadline", "300ms"), strings.NewReader(""), &out, &errs)
-	if code != exitDiffer || !strings.Contains(errs.String(), "the deadline passed") {
+	if code != cli.ExitDiffer || !strings.Contains(errs.String(), "the deadline passed") {
 		t.Errorf("exit %d: %s", code, &errs)
 	}
 	if r := partialReport(t, out.Bytes()); r.Requests < 1 {
@@ -55,7 +56,7 @@ func TestSignalInRealTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitTerminated} {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitTerminated} {
 		for after := 300 * time.Millisecond; ; after *= 2 {
 			cmd := exec.Command(program, hour()...)
 			cmd.Env = append(os.Environ(), asProgram+"=1")
@@ -91,7 +92,7 @@ func TestRecordsInRealTime(t *testing.T) {
 			"--shared-prefix-ratio", "0.5", "--num-prefix-groups", "2", "--router", "kv", "--mode", "online", "--speedup-ratio", "10",
 			"--requests", "rows.csv", "--timeline", "timeline.json", "--slo", "ttft=1h",
 		}, pools...)
-		if code := run(args, strings.NewReader(""), &out, &errs); code != exitDone {
+		if code := run(args, strings.NewReader(""), &out, &errs); code != cli.ExitDone {
 			t.Fatalf("exit %d: %s", code, &errs)
 		}
 		rows, err := os.ReadFile("rows.csv")

@@ -3,16 +3,24 @@ package main
 import (
 	"bytes"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/replay/root"
 	"github.com/replay-llm/replay/internal/script"
 )
 
 var rewrite = flag.Bool("rewrite", false, "put what commands print into the transcripts")
+
+// Run carries out a command line of the program.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Program(root.New).Run(args, stdin, stdout, stderr)
+}
 
 // TestScripts runs testdata/*.script among copies of the files of
 // testdata/files.
@@ -28,6 +36,7 @@ func TestScripts(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".script"), func(t *testing.T) {
 			enterFiles(t, here)
+			enterPath(t)
 			script.Run(t, path, script.Options{Name: "replay", Program: run, Rewrite: *rewrite, Clean: clean})
 		})
 	}
@@ -82,14 +91,14 @@ func TestFullDevice(t *testing.T) {
 	enterFiles(t, here)
 	var out, errs bytes.Buffer
 	args := []string{"trace", "requests.jsonl", "--trace-block-size=64"}
-	if code := run(append(args, "--report-json=/dev/full"), nil, &out, &errs); code != exitRefused || out.Len() > 0 {
+	if code := run(append(args, "--report-json=/dev/full"), nil, &out, &errs); code != cli.ExitRefused || out.Len() > 0 {
 		t.Errorf("report: exit %d, standard output %q", code, &out)
 	}
 	if want := "replay: --report-json: write /dev/full: no space left on device\n"; errs.String() != want {
 		t.Errorf("report: %q, want %q", &errs, want)
 	}
 	errs.Reset()
-	if code := run(args, nil, full, &errs); code != exitRefused || !strings.Contains(errs.String(), "no space left") {
+	if code := run(args, nil, full, &errs); code != cli.ExitRefused || !strings.Contains(errs.String(), "no space left") {
 		t.Errorf("standard output: exit %d, %q", code, &errs)
 	}
 }
@@ -136,7 +145,7 @@ func TestReferenceFlags(t *testing.T) {
 		if !bytes.Contains(list, []byte("`--"+name)) {
 			t.Errorf("docs/reference-cli.md does not list --%s", name)
 		}
-		root := newRootCommand(streams{}, nil)
+		root := root.New(cli.Streams{}, nil)
 		flag := root.Flags().Lookup(name)
 		if flag == nil {
 			t.Errorf("--%s is not taken", name)

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/replay-llm/replay/internal/invariant"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/cmd/replay/plans"
+	"github.com/replay-llm/replay/internal/invariant"
 )
 
 // On a recorded trace the answer is right: run by themselves, the cluster meets
@@ -26,8 +28,8 @@ func TestPlanIsRight(t *testing.T) {
 	}
 	objectives := []string{"--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512"}
 	started := time.Now()
-	var found planDocument
-	planned := program(t, append([]string{"plan", trace, "--json"}, objectives...))
+	var found plans.PlanDocument
+	planned := printed(t, append([]string{"plan", trace, "--json"}, objectives...))
 	if err := json.Unmarshal(planned, &found); err != nil || found.Best == nil {
 		t.Fatalf("%v:\n%s", err, planned)
 	}
@@ -38,7 +40,7 @@ func TestPlanIsRight(t *testing.T) {
 			Met bool    `json:"slo_met"`
 			P99 float64 `json:"p99_ttft_ms"`
 		}
-		text := program(t, append([]string{"trace", trace, "--output", "json", "--workers", strconv.Itoa(workers),
+		text := printed(t, append([]string{"trace", trace, "--output", "json", "--workers", strconv.Itoa(workers),
 			"--speedup", strconv.FormatFloat(load, 'g', -1, 64)}, objectives...))
 		if err := json.Unmarshal(text, &report); err != nil {
 			t.Fatal(err)
@@ -67,7 +69,7 @@ func TestPlanIsRight(t *testing.T) {
 	var quick [2][]byte
 	for i, jobs := range []string{"1", "5"} {
 		args := []string{"plan", trace, "--json", "--resamples", "1", "--front=false", "--precision", "0.05", "--jobs", jobs}
-		quick[i] = program(t, append(args, objectives...))
+		quick[i] = printed(t, append(args, objectives...))
 	}
 	if !bytes.Equal(quick[0], quick[1]) {
 		t.Error("another number of jobs, another plan")
@@ -84,7 +86,7 @@ func TestPlanGoesOn(t *testing.T) {
 	enterFiles(t, here)
 	plan := func(file string, more ...string) string {
 		args := []string{"plan", file, "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=8", "--journal=done.jsonl"}
-		return string(program(t, append(args, more...)))
+		return string(printed(t, append(args, more...)))
 	}
 	lines := func() int {
 		text, err := os.ReadFile("done.jsonl")
@@ -123,10 +125,10 @@ func TestTableFiles(t *testing.T) {
 	}
 	enterFiles(t, here)
 	files := []string{"--out=t.csv", "--out=t.json", "--out=t.parquet", "--out=t.html"}
-	program(t, append([]string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2,3", "--grid=router=round_robin"}, files...))
+	printed(t, append([]string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2,3", "--grid=router=round_robin"}, files...))
 	checkTableFiles(t, 3, "p99_ttft_ms")
-	var document planDocument
-	text := program(t, append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=4", "--resamples=2", "--json", "--gpu-cost=2"}, files...))
+	var document plans.PlanDocument
+	text := printed(t, append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms", "--max-workers=4", "--resamples=2", "--json", "--gpu-cost=2"}, files...))
 	if err := json.Unmarshal(text, &document); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +161,8 @@ func checkTableFiles(t *testing.T, rows int, column string) {
 	}
 }
 
-// program is the standard output of a command that ends well.
-func program(t *testing.T, args []string) []byte {
+// printed is the standard output of a command that ends well.
+func printed(t *testing.T, args []string) []byte {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := run(args, nil, &out, &errs); code != 0 {

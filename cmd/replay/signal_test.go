@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
 )
 
 // blockingInput tells when it is read and then gives nothing.
@@ -22,7 +24,7 @@ func (b blockingInput) Read([]byte) (int, error) {
 // A signal ends a command soon, even one that waits for input: patience, and
 // what the machine takes.
 func TestSignals(t *testing.T) {
-	for sent, want := range map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGTERM: exitTerminated} {
+	for sent, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitTerminated} {
 		in := blockingInput{make(chan struct{})}
 		go func() {
 			<-in.reading

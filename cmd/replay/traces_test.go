@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
 )
 
 // command runs a command line and returns what it prints.
@@ -42,7 +44,7 @@ func TestSkipBad(t *testing.T) {
 	} {
 		args = append([]string{"traces"}, args...)
 		code, out, errs := command("", args...)
-		if code != exitRefused || !strings.Contains(out+errs, path+":2: output_length is -3, want an integer >= 0") {
+		if code != cli.ExitRefused || !strings.Contains(out+errs, path+":2: output_length is -3, want an integer >= 0") {
 			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
 		}
 		code, out, errs = command("", append(args, "--skip-bad")...)
@@ -51,22 +53,22 @@ func TestSkipBad(t *testing.T) {
 		if args[1] == "merge" { // both of its files have the row
 			want = 2
 		}
-		if code != exitDone || times != want || !strings.Contains(out+errs, "1 bad rows") {
+		if code != cli.ExitDone || times != want || !strings.Contains(out+errs, "1 bad rows") {
 			t.Errorf("%q --skip-bad: exit %d, listed %d times, want %d\n%s%s", args, code, times, want, out, errs)
 		}
 	}
-	if code, _, errs := command("", "traces", "inspect", path, "--skip-bad=0"); code != exitRefused {
+	if code, _, errs := command("", "traces", "inspect", path, "--skip-bad=0"); code != cli.ExitRefused {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	plain := traceFile(t, "b.jsonl", threeRows)
 	for _, args := range [][]string{{"traces", "inspect"}, {"traces", "validate"}, {"traces", "convert"}, {"trace"}, {"concurrency", "--max-in-flight=2"}} {
 		code, _, errs := command("", append(args, plain, "--skip-bad=3")...)
-		if code != exitRefused || !strings.Contains(errs, plain+": is mooncake, of which no row is skipped") {
+		if code != cli.ExitRefused || !strings.Contains(errs, plain+": is mooncake, of which no row is skipped") {
 			t.Errorf("%q: exit %d: %s", args, code, errs)
 		}
 	}
 	code, out, errs := command("", "traces", "validate", plain)
-	if code != exitRefused || !strings.Contains(out, plain+":2: output_length is -3") || !strings.Contains(out, "2 requests, 1 bad rows") {
+	if code != cli.ExitRefused || !strings.Contains(out, plain+":2: output_length is -3") || !strings.Contains(out, "2 requests, 1 bad rows") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -76,11 +78,11 @@ func TestSkipBad(t *testing.T) {
 func TestTraceOutput(t *testing.T) {
 	path := traceFile(t, "a.jsonl", strings.ReplaceAll(threeRows, "-3", "3"))
 	out := filepath.Join(filepath.Dir(path), "b.jsonl.gz")
-	if code, _, errs := command("", "traces", "convert", path, out, "--block-size=64"); code != exitDone || !strings.Contains(errs, "--trace-block-size 64") {
+	if code, _, errs := command("", "traces", "convert", path, out, "--block-size=64"); code != cli.ExitDone || !strings.Contains(errs, "--trace-block-size 64") {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	code, text, errs := command("", "traces", "convert", out, "--trace-block-size=64", "--block-size=512")
-	if code != exitDone || !strings.HasSuffix(text, `{"timestamp":30,"input_length":600,"output_length":3,"hash_ids":[0,3]}`+"\n") {
+	if code != cli.ExitDone || !strings.HasSuffix(text, `{"timestamp":30,"input_length":600,"output_length":3,"hash_ids":[0,3]}`+"\n") {
 		t.Errorf("exit %d: %s\n%s", code, errs, text)
 	}
 	before, _ := os.ReadDir(filepath.Dir(path))
@@ -89,7 +91,7 @@ func TestTraceOutput(t *testing.T) {
 		{"convert", path, filepath.Join(filepath.Dir(path), "c.csv"), "--to=azure"},
 		{"sample", path, filepath.Join(filepath.Dir(path), "c.jsonl"), "--from=1000"}, {"merge", path}, {"nothing"}, {},
 	} {
-		if code, out, errs := command("", append([]string{"traces"}, args...)...); code == exitDone || out != "" || strings.Count(errs, "\n") == 0 {
+		if code, out, errs := command("", append([]string{"traces"}, args...)...); code == cli.ExitDone || out != "" || strings.Count(errs, "\n") == 0 {
 			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
 		}
 	}
@@ -102,12 +104,12 @@ func TestTraceOutput(t *testing.T) {
 func TestTraceFromStdin(t *testing.T) {
 	rows := strings.ReplaceAll(threeRows, "-3", "3")
 	for _, args := range [][]string{{"inspect", "-"}, {"validate", "-"}, {"convert", "-"}, {"scale", "-", "--rate=2"}} {
-		if code, out, errs := command(rows, append([]string{"traces"}, args...)...); code != exitDone || out == "" {
+		if code, out, errs := command(rows, append([]string{"traces"}, args...)...); code != cli.ExitDone || out == "" {
 			t.Errorf("%q: exit %d: %s", args, code, errs)
 		}
 	}
-	if code, _, _ := command(rows, "traces", "sample", "-", "--head=1"); code != exitUsage {
-		t.Errorf("sample of standard input: exit %d, want %d", code, exitUsage)
+	if code, _, _ := command(rows, "traces", "sample", "-", "--head=1"); code != cli.ExitUsage {
+		t.Errorf("sample of standard input: exit %d, want %d", code, cli.ExitUsage)
 	}
 }
 
@@ -116,7 +118,7 @@ func TestGenerateCommand(t *testing.T) {
 	args := []string{"generate", "--arrivals=gamma:cv=2", "--rate=5", "--duration=1m", "--input=lognormal:mean=1000,sigma=0.8",
 		"--output=uniform:min=10,max=90", "--turns=uniform:min=1,max=3", "--think=exponential:mean=2", "--prefix=tree:depth=2,branch=3,tokens=512"}
 	code, first, errs := command("", args...)
-	if code != exitDone || strings.Count(first, "\n") < 200 {
+	if code != cli.ExitDone || strings.Count(first, "\n") < 200 {
 		t.Fatalf("exit %d, %d rows: %s", code, strings.Count(first, "\n"), errs)
 	}
 	if _, again, _ := command("", args...); again != first {
@@ -125,7 +127,7 @@ func TestGenerateCommand(t *testing.T) {
 	if _, other, _ := command("", append(args, "--seed=7")...); other == first {
 		t.Error("another seed makes the same trace")
 	}
-	if code, out, errs := command(first, "traces", "validate", "-"); code != exitDone || !strings.Contains(out, " 0 bad rows") {
+	if code, out, errs := command(first, "traces", "validate", "-"); code != cli.ExitDone || !strings.Contains(out, " 0 bad rows") {
 		t.Errorf("what is generated is not valid: exit %d\n%s%s", code, out, errs)
 	}
 	for _, wrong := range [][]string{
@@ -133,12 +135,12 @@ func TestGenerateCommand(t *testing.T) {
 		{"--rate=5", "--requests=5", "--input=5", "--output=5", "more"}, {"--rate=5", "--requests=5", "--class=a:colour=2"},
 		{"--rate=5", "--requests=5", "--input=5", "--class=a:input=5;output=5"},
 	} {
-		if code, out, errs := command("", append([]string{"generate"}, wrong...)...); code != exitUsage || out != "" {
+		if code, out, errs := command("", append([]string{"generate"}, wrong...)...); code != cli.ExitUsage || out != "" {
 			t.Errorf("%q: exit %d\n%s%s", wrong, code, out, errs)
 		}
 	}
 	mix := []string{"generate", "--rate=5", "--requests=50", "--class=a:weight=3;input=9;output=1", "--class=b:input=7;output=2"}
-	if code, out, errs := command("", mix...); code != exitDone || strings.Count(out, `"input_length":9`) < 25 || strings.Count(out, `"input_length":7`) < 4 {
+	if code, out, errs := command("", mix...); code != cli.ExitDone || strings.Count(out, `"input_length":9`) < 25 || strings.Count(out, `"input_length":7`) < 4 {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
 )
 
 // listed are the names in a directory.
@@ -64,7 +66,7 @@ func TestNoRoom(t *testing.T) {
 			cmd, errs := limited(dir, "ulimit -f 32;") // 16 or 32 KiB
 			cmd.Args = append(cmd.Args, self, "trace", "--input-tokens", "100", "--output-tokens", "20", "--request-count", "3000", c.flag, c.name)
 			_ = cmd.Run() // the exit code tells
-			if code := cmd.ProcessState.ExitCode(); code != exitRefused || !strings.Contains(errs.String(), c.flag) || strings.Count(errs.String(), "\n") != 1 {
+			if code := cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(errs.String(), c.flag) || strings.Count(errs.String(), "\n") != 1 {
 				t.Errorf("%s %s: exit %d: %s", c.flag, c.name, code, errs)
 			}
 			if got := listed(t, dir); got != want {
@@ -103,7 +105,7 @@ func TestInterruptedLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || strings.Count(errs.String(), "\n") != 1 {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if left := listed(t, dir); left != "" {
@@ -119,13 +121,13 @@ func TestInput(t *testing.T) {
 	for name, in := range map[string]io.Reader{
 		"whole": bytes.NewReader(text), "halves": iotest.HalfReader(bytes.NewReader(text)), "error with data": iotest.DataErrReader(bytes.NewReader(text)),
 	} {
-		got, err := io.ReadAll(newStdin(t.Context(), in))
+		got, err := io.ReadAll(cli.NewStdin(t.Context(), in))
 		if err != nil || !bytes.Equal(got, text) {
 			t.Errorf("%s: %v, %d bytes", name, err, len(got))
 		}
 	}
 	broken := errors.New("broken")
-	i := newStdin(t.Context(), io.MultiReader(bytes.NewReader(text[:10]), iotest.ErrReader(broken)))
+	i := cli.NewStdin(t.Context(), io.MultiReader(bytes.NewReader(text[:10]), iotest.ErrReader(broken)))
 	for range 2 {
 		if got, err := io.ReadAll(i); !errors.Is(err, broken) || len(got) > 10 {
 			t.Errorf("%d bytes and %v, want the error of the input", len(got), err)

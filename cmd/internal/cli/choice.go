@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Choice is a flag that takes one of a few names.
+type Choice struct {
+	Names  []string // the first is the default
+	Hidden []string // further names, of the same meaning as those of names in the same place
+	Value  string
+}
+
+func (c *Choice) String() string { return c.Value }
+func (c *Choice) Type() string   { return "name" }
+
+// Choices returns the names that the flag takes.
+func (c *Choice) Choices() []string { return c.Names }
+
+func (c *Choice) Set(text string) error {
+	for i, name := range c.Names {
+		if text == name || (i < len(c.Hidden) && c.Hidden[i] != "" && text == c.Hidden[i]) {
+			c.Value = name
+			return nil
+		}
+	}
+	return errors.New("want " + Either(c.Names))
+}
+
+// complete lets the shell offer the names that a flag takes.
+func complete(cmd *cobra.Command, f *pflag.Flag) {
+	var names []string
+	if v, ok := f.Value.(interface{ Choices() []string }); ok {
+		names = v.Choices()
+	}
+	if len(names) == 0 {
+		return
+	}
+	if err := cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// Either lists names with "or" before the last.
+func Either(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Hide leaves flags out of the help.
+func Hide(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		cmd.Flags().Lookup(name).Hidden = true
+	}
+}
+
+// HideAll leaves all flags out of the help but that for it.
+func HideAll(fs *pflag.FlagSet) {
+	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" })
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// Exit codes of all commands; docs/exit-codes.md says them to people.
+const (
+	ExitDone        = 0
+	ExitRefused     = 1
+	ExitUsage       = 2
+	ExitDiffer      = 3 // replay diff; the deadline of a live run has passed
+	ExitIncomplete  = 4
+	ExitBudget      = 5
+	ExitObjective   = 6
+	ExitBehaviour   = 7
+	exitBroken      = 8
+	exitNoLive      = 9
+	ExitInterrupted = 130
+	ExitTerminated  = 143
+)
+
+// exitCode is a code and what it means.
+type exitCode struct {
+	code    int
+	meaning string
+}
+
+// exitCodes are all codes a command can end with.
+func exitCodes() []exitCode {
+	return []exitCode{
+		{ExitDone, "done; `replay diff`: no difference; `replay check`: all budgets hold"},
+		{ExitRefused, "refused input, or a run that stalled or failed; nothing was written"},
+		{ExitUsage, "wrong usage: a flag or an argument that makes no sense"},
+		{ExitDiffer, "`replay diff`: the runs differ; a live run: its deadline passed"},
+		{ExitIncomplete, "the run ended, and some of its requests or cells did not complete"},
+		{ExitBudget, "`replay check`: a budget is exceeded"},
+		{ExitObjective, "`--slo-exit`: an objective is missed; `replay plan`: no cluster considered meets the objectives"},
+		{ExitBehaviour, "`replay check`: all budgets hold, and requests went another way than in the baseline; `replay verify`: files do not say what was recorded of them"},
+		{exitBroken, "a broken invariant: a bug in this program, please report it"},
+		{exitNoLive, "a command of `replay-live`, which is neither beside `replay` nor on the path"},
+		{ExitInterrupted, "interrupted (SIGINT)"},
+		{ExitTerminated, "terminated (SIGTERM)"},
+	}
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// Usagef makes the error of a command line that makes no sense.
+func Usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// WrongUsage makes err one of a command line that makes no sense.
+func WrongUsage(err error) error { return &usageError{err.Error()} }
+
+// IsUsage reports whether err is one of a command line that makes no sense.
+func IsUsage(err error) bool {
+	var usage *usageError
+	return errors.As(err, &usage)
+}
+
+// CodedError is an error with an exit code of its own. Whoever makes one has
+// written its results.
+type CodedError struct {
+	Code int
+	err  error // nil when nothing is left to be said
+}
+
+func (e *CodedError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.err.Error()
+}
+
+// ExitWith makes the error of a command that has said everything and ends with a
+// code.
+func ExitWith(code int) error { return &CodedError{Code: code} }
+
+func (e *CodedError) Unwrap() error { return e.err }
+
+// Coded makes an error with an exit code of its own.
+func Coded(code int, format string, args ...any) error {
+	return &CodedError{code, fmt.Errorf(format, args...)}
+}
+
+// codeOf is the exit code of a command that ended with err.
+func codeOf(err error) int {
+	var own *CodedError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &own):
+		return own.Code
+	case IsUsage(err):
+		return ExitUsage
+	}
+	return ExitRefused
+}
+
+// silent says that err is an exit code and no more.
+func silent(err error) bool {
+	var own *CodedError
+	return errors.As(err, &own) && own.err == nil
+}
+
+// guard makes an error of a panic, with the place where it happened.
+func guard(s Streams, command func() error) (err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			fmt.Fprintf(s.Err, "%s\n", debug.Stack())
+			err = Coded(exitBroken, "a broken invariant, please report it: %v", broken)
+		}
+	}()
+	return command()
+}

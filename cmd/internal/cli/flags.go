@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Flags are the flags of a command, as they were given.
+type Flags struct {
+	Set *pflag.FlagSet
+	// spelled holds the names of flags as they were given, where that is not
+	// their own name.
+	Spelled map[string]string
+	// places holds where a config file sets a flag, by its name.
+	Places map[string]string
+}
+
+// Bind adds groups of flags to cmd, which its help shows by group.
+func (f *Flags) Bind(cmd *cobra.Command, groups ...Group) {
+	f.Set = cmd.Flags()
+	f.Set.SortFlags = false
+	setUsage(cmd, sections(f.Set, groups))
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return f.flagError(err) })
+	f.Set.VisitAll(func(flag *pflag.Flag) { complete(cmd, flag) })
+}
+
+// BindGroups adds groups of flags, and one for help, to a command that is no
+// replay.
+func BindGroups(cmd *cobra.Command, groups ...Group) *cobra.Command {
+	new(Flags).Bind(cmd, append(groups, NewGroup("Help", BindHelp))...)
+	return cmd
+}
+
+// BindOwn adds the flags of a command that has one group of them.
+func BindOwn(cmd *cobra.Command, bind func(*pflag.FlagSet)) *cobra.Command {
+	new(Flags).Bind(cmd, NewGroup("Flags", func(fs *pflag.FlagSet) {
+		bind(fs)
+		BindHelp(fs)
+	}))
+	return cmd
+}
+
+// BindHelp adds the flag for help.
+func BindHelp(fs *pflag.FlagSet) { fs.BoolP("help", "h", false, "print this help") }
+
+// Changed says that a flag was given, on the command line or in the config.
+func (f *Flags) Changed(name string) bool { return f.Set.Changed(name) }
+
+// Refuse is the error of a value that was given by a flag.
+func (f *Flags) Refuse(name, want string) error {
+	return f.refuseValue(name, f.Set.Lookup(name).Value.String(), want)
+}
+
+// refuseValue is refuse with the value as the complaint should show it.
+func (f *Flags) refuseValue(name, value, want string) error {
+	if place, ok := f.Places[name]; ok {
+		return Usagef("%s: %s: %s: want %s", place, name, value, want)
+	}
+	return Usagef("--%s=%s: want %s", f.Name(name), value, want)
+}
+
+// Only is the error of a flag that has no effect but where it says.
+func (f *Flags) Only(name, where string) error {
+	if place, ok := f.Places[name]; ok {
+		return Usagef("%s: %s: only %s", place, name, where)
+	}
+	return Usagef("--%s: only %s", f.Name(name), where)
+}
+
+// Name is a flag's name as it was given.
+func (f *Flags) Name(flag string) string {
+	if name, ok := f.Spelled[flag]; ok {
+		return name
+	}
+	return flag
+}
+
+// FirstChanged is the first of names that was given, or "".
+func (f *Flags) FirstChanged(names ...string) string {
+	for _, name := range names {
+		if f.Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// CheckLeast refuses the first of the given flags whose value is below least,
+// not a number or infinite.
+func (f *Flags) CheckLeast(least float64, names ...string) error {
+	for _, name := range names {
+		v, err := strconv.ParseFloat(f.Set.Lookup(name).Value.String(), 64)
+		if f.Changed(name) && (err != nil || !(v >= least) || math.IsInf(v, 0)) {
+			return f.Refuse(name, "at least "+strconv.FormatFloat(least, 'f', -1, 64))
+		}
+	}
+	return nil
+}
+
+// flagError says in our words why a command line cannot be read.
+func (f *Flags) flagError(err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		if long := unknown.GetSpecifiedShortnames(); f.Set.Lookup(long) != nil {
+			return Usagef("-%s: no such flag, want --%s", long, long)
+		}
+		dashes := strings.Repeat("-", min(2, len(unknown.GetSpecifiedName())))
+		return Usagef("%s%s: no such flag", dashes, unknown.GetSpecifiedName())
+	case errors.As(err, &missing):
+		return Usagef("--%s: want a value", missing.GetSpecifiedName())
+	case errors.As(err, &invalid):
+		return Usagef("--%s=%s: want %s", f.Name(invalid.GetFlag().Name), invalid.GetValue(), WantedKind(invalid.GetFlag().Value.Type(), err))
+	}
+	return WrongUsage(err)
+}
+
+// rule is one about flags that have no effect unless it holds.
+type rule struct {
+	holds bool
+	where string // where they have one
+	flags []string
+}
+
+// Needs makes a rule: flags have an effect only where holds is true.
+func Needs(holds bool, where string, names ...string) rule { return rule{holds, where, names} }
+
+// CheckNeeds refuses the first given flag whose rule does not hold.
+func (f *Flags) CheckNeeds(rules ...rule) error {
+	for _, r := range rules {
+		if name := f.FirstChanged(r.flags...); name != "" && !r.holds {
+			return f.Only(name, r.where)
+		}
+	}
+	return nil
+}
+
+// WantedKind names what a flag of the given type takes.
+func WantedKind(kind string, err error) string {
+	switch kind {
+	case "int":
+		return "an integer"
+	case "uint64":
+		return "an integer from 0 to 18446744073709551615"
+	case "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	}
+	_, want, _ := strings.Cut(err.Error(), "want ")
+	return want
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// liveProgram is the name of the program of the served side.
+const liveProgram = "replay-live"
+
+// liveCommand is a command of that program.
+type liveCommand struct{ Name, short string }
+
+// LiveCommands returns the commands that the program of the served side has and
+// the simulator has not.
+func LiveCommands() []liveCommand {
+	return []liveCommand{
+		{"stack", "Run etcd and NATS, and look at what is registered there"},
+		{"worker", "Serve a simulated engine as a worker process of a cluster"},
+		{"frontend", "Serve the models of a cluster over HTTP"},
+		{"kv-tail", "Print the KV events that a worker publishes"},
+		{"conformance", "Check that the mocker keeps the contract of a served engine"},
+	}
+}
+
+// QueueVerbs returns the commands of a sweep over several processes.
+func QueueVerbs() []liveCommand {
+	return []liveCommand{
+		{"run", "Run a grid on a queue, each cell in a process of its own"},
+		{"submit", "Put a grid on a queue"},
+		{"work", "Work on the cells of a queue"},
+		{"status", "Say how far a sweep is"},
+		{"collect", "Print what the cells of a sweep came to"},
+		{"cell", ""},
+	}
+}
+
+// HandedOver makes a command that the program of the served side carries out,
+// whatever its flags.
+func (c liveCommand) HandedOver(s Streams) *cobra.Command {
+	return &cobra.Command{
+		Use: c.Name, Short: c.short, Hidden: c.short == "", DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.HandOver(cmd.Context()) },
+	}
+}
+
+// HandOver lets the program of the served side carry out this command line, with
+// the same arguments, streams, signals and exit code.
+func (s Streams) HandOver(ctx context.Context) error {
+	path, ok := findLive()
+	if !ok {
+		return Coded(exitNoLive, "%s: want the program %s beside this one or on the path: go install github.com/replay-llm/replay/cmd/%s@latest, or go build ./cmd/%s",
+			s.Args[0], liveProgram, liveProgram, liveProgram)
+	}
+	if s.terminal {
+		if err := become(path, s.Args); err != nil {
+			return err
+		}
+	}
+	return s.runChild(ctx, path)
+}
+
+// findLive looks for the program of the served side beside this one, and then on
+// the path.
+func findLive() (path string, ok bool) {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), liveProgram)
+		if runtime.GOOS == "windows" {
+			beside += ".exe"
+		}
+		if path, err := exec.LookPath(beside); err == nil {
+			return path, true
+		}
+	}
+	path, err := exec.LookPath(liveProgram)
+	return path, err == nil
+}
+
+// runChild runs the program at path as a child process, which gets the signal
+// that ends ctx.
+func (s Streams) runChild(ctx context.Context, path string) error {
+	s.EndInOwnTime()
+	cmd := exec.CommandContext(ctx, path, s.Args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.In, s.Out, s.Err
+	cmd.Cancel = func() error {
+		if runtime.GOOS == "windows" {
+			return cmd.Process.Kill()
+		}
+		return cmd.Process.Signal(signalOf(ctx))
+	}
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return err
+	}
+	return &CodedError{Code: cmd.ProcessState.ExitCode()}
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// YamlBodies returns what the documents of a file hold. Errors name the file and
+// the line.
+func YamlBodies(path string, text []byte) ([]ast.Node, error) {
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		var syntax *yaml.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, fmt.Errorf("%s:%d: %s", path, syntax.Token.Position.Line, syntax.Message)
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var all []ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			all = append(all, doc.Body)
+		}
+	}
+	return all, nil
+}
+
+// YamlEntries returns the flags of a file, one per line.
+func YamlEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
+	bodies, err := YamlBodies(path, text)
+	if err != nil {
+		return nil, WrongUsage(err)
+	}
+	var all []*ast.MappingValueNode
+	for _, body := range bodies {
+		entries, ok := YamlPairs(body)
+		if !ok {
+			return nil, Usagef("%s: want flags, one per line, as name: value", YamlPlace(path, body))
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// YamlPairs returns the entries of a mapping, and false when node is none.
+func YamlPairs(node ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
+}
+
+// YamlPlace returns where a node is: the file and the line.
+func YamlPlace(path string, node ast.Node) string {
+	return fmt.Sprintf("%s:%d", path, node.GetToken().Position.Line)
+}
+
+// YamlText is the text of a value as a command line would have it; mappings
+// become JSON.
+func YamlText(node ast.Node) (string, error) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.LiteralNode:
+		return n.Value.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	case *ast.MappingNode, *ast.MappingValueNode:
+		var v any
+		if err := yaml.NodeToValue(n, &v); err != nil {
+			return "", errors.New("cannot be read")
+		}
+		text, err := json.Marshal(v)
+		return string(text), err
+	}
+	return "", errors.New("want a single value")
+}

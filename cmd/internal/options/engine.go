@@ -1,0 +1,101 @@
+package options
+
+import (
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// engine holds a flag for each engine argument that has an effect.
+type engine struct {
+	Settings []Setting
+	// own are flags for one of two pools, prefill and decode, by pool.
+	Own [2][]Setting
+}
+
+// EngineSettings returns a flag for each engine argument that has an effect.
+func EngineSettings() []Setting {
+	return []Setting{
+		{Name: "engine", Key: "engine_type", kind: "name", preset: "vllm", Names: []string{"vllm", "sglang"}, help: "scheduler of the engines: vllm or sglang, by `name`"},
+		{Name: "num-gpu-blocks", Key: "num_gpu_blocks", kind: "int", preset: "16384", help: "KV `blocks` of a worker"},
+		{Name: "block-size", Key: "block_size", kind: "int", preset: "64 for vllm, 1 for sglang", cluster: true, help: "`tokens` per KV block"},
+		{Name: "page-size", Key: "block_size", kind: "int", preset: "1", engine: "sglang", cluster: true, help: "sglang: another name of --block-size, in `tokens`"},
+		{Name: "max-num-seqs", Key: "max_num_seqs", kind: "limit", preset: "256", engine: "vllm", help: "`requests` a worker runs at once, or unlimited"},
+		{Name: "max-num-batched-tokens", Key: "max_num_batched_tokens", kind: "limit", preset: "8192", help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines"},
+		{Name: "enable-prefix-caching", Key: "enable_prefix_caching", kind: "bool", preset: "true", help: "reuse KV blocks across requests; =false turns it off"},
+		{Name: "enable-chunked-prefill", Key: "enable_chunked_prefill", kind: "bool", preset: "true", engine: "vllm", help: "cut prompts that exceed what is left of a pass; =false turns it off"},
+		{Name: "preemption-mode", Key: "preemption_mode", kind: "name", preset: "lifo", Names: []string{"lifo", "fifo"}, engine: "vllm", help: "who is preempted first: lifo or fifo, by `name`"},
+		{Name: "speedup-ratio", Key: "speedup_ratio", kind: "number", preset: "1", help: "divide the time of every pass by `R`; 0 leaves it"},
+		{Name: "decode-speedup-ratio", Key: "decode_speedup_ratio", kind: "number", preset: "1", cluster: true, help: "divide the time of decoding by a further `R`; 0 leaves it unscaled"},
+		{Name: "planner-profile-data", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of measured pass times (.npz)"},
+		{Name: "timing-profile", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of pass times: a profile of replay calibrate, or .npz"},
+		{Name: "gpu", Key: gpuKey, kind: "path", preset: "none", cluster: true, help: "take pass times from the data sheet of this GPU, by `name`: h100, a100, l4, ..."},
+		{Name: "model", Key: modelKey, kind: "path", preset: "none", cluster: true, help: "model that --gpu runs, by `name`: llama-3.1-8b, qwen3-32b, ...; /tp2 behind it: on 2 GPUs"},
+		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference", Names: vllm.Profiles(), engine: "vllm", help: "whose rules the scheduler follows: reference or vllm-0.19, by `name`"},
+		{Name: "kv-bytes-per-token", Key: "kv_bytes_per_token", kind: "int", preset: "unknown", cluster: true, help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload"},
+		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
+		{Name: "num-g2-blocks", Key: "num_g2_blocks", kind: "int", preset: "no offload", engine: "vllm", help: "KV `blocks` in host memory, to which evicted ones go"},
+		{Name: "offload-batch-size", Key: "offload_batch_size", kind: "int", preset: "32", engine: "vllm", help: "KV `blocks` per transfer to the host"},
+		{Name: "bandwidth-g1-to-g2-gbps", Key: "bandwidth_g1_to_g2_gbps", kind: "number", preset: "14", engine: "vllm", help: "`GB/s` to the host; 0: transfers take no time"},
+		{Name: "bandwidth-g2-to-g1-gbps", Key: "bandwidth_g2_to_g1_gbps", kind: "number", preset: "14", engine: "vllm", help: "`GB/s` from the host; 0: transfers take no time"},
+		{Name: "startup-time", Key: "startup_time", kind: "number", preset: "0", help: "`seconds` until a worker that --scale adds serves"},
+		{Name: "schedule-policy", Key: "sglang.schedule_policy", kind: "name", preset: "fifo", Names: []string{"fifo", "fcfs", "lpm"}, engine: "sglang", help: "sglang: order of the queue: fifo or lpm, by `name`"},
+		{Name: "max-prefill-tokens", Key: "sglang.max_prefill_tokens", kind: "int", preset: "16384", engine: "sglang", help: "sglang: prompt `tokens` per pass"},
+		{Name: "chunked-prefill-size", Key: "sglang.chunked_prefill_size", kind: "int", preset: "8192", engine: "sglang", help: "sglang: prompt `tokens` of one request per pass"},
+		{Name: "clip-max-new-tokens", Key: "sglang.clip_max_new_tokens", kind: "int", preset: "4096", engine: "sglang", help: "sglang: answer `tokens` reserved at most"},
+		{Name: "schedule-conservativeness", Key: "sglang.schedule_conservativeness", kind: "number", preset: "1", engine: "sglang", help: "sglang: `factor` on the memory reserved for answers"},
+	}
+}
+
+// poolNames are what the flags of one pool begin with.
+func poolNames() [2]string { return [2]string{"prefill", "decode"} }
+
+func (e *engine) bind(fs *pflag.FlagSet) {
+	e.Settings = EngineSettings()
+	for i := range e.Settings {
+		e.Settings[i].Bind(fs)
+	}
+	for i, pool := range poolNames() {
+		e.Own[i] = poolSettings(fs, pool)
+		for j := range e.Own[i] {
+			s := &e.Own[i][j]
+			s.Bind(fs)
+			fs.Lookup(s.Name).Hidden = true
+		}
+	}
+}
+
+// poolSettings are the settings that a pool may have to itself. There is none for
+// the speedup of the decode pool, which --decode-speedup-ratio is already: that
+// pool does nothing but decode.
+func poolSettings(fs *pflag.FlagSet, pool string) []Setting {
+	var own []Setting
+	for _, s := range EngineSettings() {
+		s.Name = pool + "-" + s.Name
+		if !s.cluster && fs.Lookup(s.Name) == nil {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+// values are the given settings as engine arguments.
+func values(settings []Setting) []engineargs.Setting {
+	var all []engineargs.Setting
+	if path, ok := roofline(settings); ok {
+		all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(path)})
+	}
+	for _, s := range GivenOf(settings) {
+		if s.Key == gpuKey || s.Key == modelKey {
+			continue
+		}
+		all = append(all, engineargs.Setting{Key: s.Key, Value: *s.text})
+		if s.Key == "block_size" { // what SGLang may call by another name
+			all = append(all, engineargs.Setting{Key: "sglang.page_size", Value: *s.text})
+		}
+	}
+	return all
+}

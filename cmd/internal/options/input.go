@@ -1,0 +1,238 @@
+package options
+
+import (
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/generate"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/sim"
+)
+
+// input holds the flags that say what is replayed and how it is let in.
+type input struct {
+	speedup     float64
+	maxInFlight int
+
+	format      cli.Choice
+	blockTokens int
+	traceRatio  float64
+	traceGroups int
+
+	inputTokens, outputTokens, requests int
+	intervalMS                          float64
+	turns                               int
+	delayMS                             float64
+	ratio                               float64
+	groups                              int
+
+	open          LeftOpen
+	generating    Generating
+	generateFlags []string // names of its flags
+}
+
+func (in *input) bind(fs *pflag.FlagSet) {
+	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times of the workload by `R`")
+	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
+
+	in.format = cli.Choice{Names: formats.Names(), Value: string(replay.Mooncake)}
+	fs.Var(&in.format, "trace-format", "`format` of the trace, by a name of docs/traces.md: mooncake, bailian, azure, ...")
+	fs.Lookup("trace-format").DefValue = "as the file looks"
+	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")
+	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
+	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: `groups` of agents with a common first prompt")
+
+	fs.IntVar(&in.inputTokens, "input-tokens", 0, "synthetic: prompt `tokens` of a request")
+	fs.IntVar(&in.outputTokens, "output-tokens", 0, "synthetic: answer `tokens` of a request")
+	fs.IntVar(&in.requests, "request-count", 0, "synthetic: `number` of requests, of sessions if there are any")
+	fs.Float64Var(&in.intervalMS, "arrival-interval-ms", 1, "synthetic: `ms` between first arrivals")
+	fs.IntVar(&in.turns, "turns-per-session", 1, "synthetic: `number` of requests in a session")
+	fs.Float64Var(&in.delayMS, "inter-turn-delay-ms", 0, "synthetic: `ms` from an answer to the next request of its session")
+	fs.Float64Var(&in.ratio, "shared-prefix-ratio", 0, "synthetic: `share` of the prompt's blocks common to a group, 0 to 1")
+	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic: `groups` of sessions with a common prompt prefix")
+
+	laws := pflag.NewFlagSet("laws", pflag.ContinueOnError)
+	in.generating.Bind(laws, "generate-")
+	laws.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = true // the help names those of replay generate
+		in.generateFlags = append(in.generateFlags, f.Name)
+	})
+	fs.AddFlagSet(laws)
+}
+
+// bindOpen adds the flags that say what a trace file leaves open.
+func (in *input) bindOpen(fs *pflag.FlagSet) { in.open.Bind(fs, "trace-") }
+
+func countFlags() []string { return []string{"input-tokens", "output-tokens", "request-count"} }
+
+func syntheticFlags() []string {
+	return append(countFlags(), "arrival-interval-ms", "turns-per-session", "inter-turn-delay-ms",
+		"shared-prefix-ratio", "num-prefix-groups")
+}
+
+// synthetic says that flags describe a workload.
+func (o *Options) synthetic() bool {
+	if !o.Reference {
+		return o.FirstChanged(syntheticFlags()...) != ""
+	}
+	in := &o.input
+	return o.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
+}
+
+// fillInput says in spec what is replayed; file is "" when none is named.
+func (o *Options) fillInput(spec *replay.Spec, file string) error {
+	in := &o.input
+	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
+	if err := o.checkSource(file); err != nil {
+		return err
+	}
+	if o.FirstChanged(in.generateFlags...) != "" {
+		return o.fillGenerated(spec)
+	}
+	if file == "" {
+		spec.Synthetic = loadgen.Synthetic{
+			Requests: in.requests, Input: in.inputTokens, Output: in.outputTokens,
+			Interval: sim.Time(in.intervalMS), Turns: in.turns, Delay: sim.Time(in.delayMS),
+			SharedRatio: in.ratio, Groups: in.groups,
+		}
+		return nil
+	}
+	format := replay.Format(in.format.Value)
+	if o.Reference && format != replay.Mooncake && format != replay.Agentic {
+		return o.Refuse("trace-format", "mooncake or applied_compute_agentic")
+	}
+	if format == replay.Agentic && spec.Mode == loadgen.Trace {
+		return cli.Usagef("--trace-format=%s: only with replay concurrency: the format has no timestamps", format)
+	}
+	spec.Trace = &replay.Trace{
+		Path: file, Format: format, Detect: !o.Reference && !o.Changed("trace-format"), BlockTokens: in.blockTokens,
+		SharedRatio: in.traceRatio, Groups: in.traceGroups,
+	}
+	var err error
+	if spec.Trace.LeftOpen, err = in.open.Said(); err != nil {
+		return err
+	}
+	own := format == replay.Mooncake || format == replay.Agentic
+	if (spec.Trace.Detect || !own) && !o.Changed("trace-block-size") {
+		spec.Trace.BlockTokens = 0 // the file may say it
+	}
+	return nil
+}
+
+// fillGenerated says in spec that a trace is made by laws, as replay generate
+// makes it.
+func (o *Options) fillGenerated(spec *replay.Spec) error {
+	config, err := o.input.generating.Build(o.input.blockTokens, spec.Seed)
+	if err != nil {
+		return err
+	}
+	if _, err := generate.New(config); err != nil {
+		return cli.WrongUsage(err)
+	}
+	spec.Trace = &replay.Trace{Made: config}
+	return nil
+}
+
+// checkSource refuses command lines with no workload, half a one, or two.
+func (o *Options) checkSource(file string) error {
+	if name := o.FirstChanged(o.input.open.names()...); name != "" && o.Reference {
+		return cli.Usagef("--%s: no such flag", name)
+	}
+	if name := o.FirstChanged(o.input.generateFlags...); name != "" {
+		return o.checkGenerated(name, file)
+	}
+	switch {
+	case file == "" && !o.synthetic():
+		return cli.Usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
+	case file != "" && o.synthetic():
+		name := o.FirstChanged(syntheticFlags()...)
+		return o.Only(name, "without a trace file")
+	case file != "":
+		return nil
+	}
+	for _, name := range countFlags() {
+		if !o.Changed(name) {
+			return cli.Usagef("--%s: missing, want it with a synthetic workload", name)
+		}
+	}
+	return nil
+}
+
+// checkGenerated refuses a second workload beside the one that the flag of the
+// given name describes.
+func (o *Options) checkGenerated(name, file string) error {
+	switch other := o.FirstChanged(syntheticFlags()...); {
+	case o.Reference:
+		return cli.Usagef("--%s: no such flag", name)
+	case file != "":
+		return o.Only(name, "without a trace file")
+	case other != "":
+		return o.Only(name, "without --"+other)
+	}
+	return nil
+}
+
+// checkInput refuses flags of our commands that are out of range or of no
+// effect on the chosen workload.
+func (o *Options) checkInput(file string, mode loadgen.Mode) error {
+	in := &o.input
+	if err := o.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"); err != nil {
+		return err
+	}
+	if err := o.CheckLeast(0, "trace-num-prefix-groups", "arrival-interval-ms", "inter-turn-delay-ms", "num-prefix-groups"); err != nil {
+		return err
+	}
+	switch {
+	case !(in.ratio >= 0 && in.ratio <= 1):
+		return o.Refuse("shared-prefix-ratio", "0 to 1")
+	case !(in.traceRatio >= 0 && in.traceRatio <= 1):
+		return o.Refuse("trace-shared-prefix-ratio", "0 to 1")
+	case !(in.speedup > 0) || math.IsInf(in.speedup, 0):
+		return o.Refuse("speedup", "a finite number above 0")
+	}
+	return o.checkEffect(file, mode)
+}
+
+// checkEffect refuses flags that change nothing here.
+func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
+	in := &o.input
+	err := o.CheckNeeds(
+		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
+		cli.Needs(mode == loadgen.Trace, "with replay trace", "speedup", "arrival-interval-ms"),
+		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
+		cli.Needs(file != "", "with a trace file", in.open.names()...),
+		cli.Needs(file != "", "with a trace file", "trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
+		cli.Needs(in.format.Value == string(replay.Agentic) || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
+		cli.Needs(in.traceGroups > 0, "with --trace-num-prefix-groups", "trace-shared-prefix-ratio"),
+		cli.Needs(in.groups > 0, "with --num-prefix-groups", "shared-prefix-ratio"),
+		cli.Needs(in.turns > 1, "with --turns-per-session of at least 2", "inter-turn-delay-ms"),
+	)
+	if err == nil && mode == loadgen.Concurrency && !o.Changed("max-in-flight") {
+		return cli.Usagef("--max-in-flight: missing, want how many requests to keep in flight")
+	}
+	return err
+}
+
+// checkUnsigned refuses negative counts on the reference's command line, as
+// input and not as wrong usage.
+func (o *Options) checkUnsigned() error {
+	in, c := &o.input, &o.Cluster
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"trace-block-size", in.blockTokens}, {"trace-num-prefix-groups", in.traceGroups}, {"input-tokens", in.inputTokens},
+		{"output-tokens", in.outputTokens}, {"request-count", in.requests}, {"turns-per-session", in.turns},
+		{"num-prefix-groups", in.groups}, {"max-in-flight", in.maxInFlight}, {"workers", c.Workers},
+		{"prefill-workers", c.PrefillWorkers}, {"decode-workers", c.DecodeWorkers},
+	} {
+		if f.value < 0 {
+			return refusedInput(o.Refuse(f.name, "at least 0"))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package options
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+)
+
+// Options are all flags of a command that runs a replay, in groups.
+type Options struct {
+	cli.Flags
+	// reference says that the command line is the reference's: flags that it
+	// takes without a use for them are no errors then, and values out of range
+	// are refused input.
+	Reference bool
+	compat    string
+	Seed      uint64
+	Config    config
+	input     input
+	Cluster   cluster
+	Engine    engine
+	Router    routing
+	Output    output
+	Limits    limits
+	Outputs   Outputs
+	Live      live
+	Processes processes
+}
+
+// Bind adds all flags to cmd.
+func (o *Options) Bind(cmd *cobra.Command) {
+	all := o.replayGroups()
+	last := len(all) - 1
+	o.takeNames(cmd)
+	o.Flags.Bind(cmd, append(all[:last:last],
+		cli.NewGroup("Report", o.Output.bind),
+		cli.NewGroup("Requests, objectives and records of the run", o.Outputs.bind),
+		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bind),
+		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bind),
+		all[last])...)
+	if o.Reference {
+		cli.HideAll(o.Set)
+		cmd.SetUsageFunc(nil)
+	}
+}
+
+// BindReplay adds the flags that say what a replay is, and none that say what it
+// is to leave.
+func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
+	o.takeNames(cmd)
+	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)
+}
+
+// replayGroups are the flags that say what a replay is.
+func (o *Options) replayGroups() []cli.Group {
+	return []cli.Group{
+		cli.NewGroup("Workload", o.input.bind),
+		cli.NewGroup(leftOpenTitle, o.input.bindOpen),
+		cli.NewGroup("Cluster", o.Cluster.bind),
+		cli.NewGroup("Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.Engine.bind),
+		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind),
+		cli.NewGroup("Run", o.bindRun),
+	}
+}
+
+func (o *Options) bindRun(fs *pflag.FlagSet) {
+	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+compatRelease)
+	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of whatever is drawn, a `number`")
+	o.Limits.bind(fs)
+	o.Config.bind(fs)
+	bindReferenceOnly(fs)
+	cli.BindHelp(fs)
+}
+
+// DefaultSeed is that of everything drawn, unless one is given.
+const DefaultSeed = 42
+
+// compatRelease is the only release of the reference that can be repeated.
+const compatRelease = "dynamo-1.2"

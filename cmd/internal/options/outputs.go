@@ -1,0 +1,113 @@
+package options
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/report/summary"
+)
+
+// Outputs holds the flags that say what a run leaves besides its report.
+type Outputs struct {
+	Requests         string
+	Dir              string
+	Form             cli.Choice
+	overwrite, force bool
+	Digest, Passes   bool
+	Slo              Objectives
+	Attainment       float64
+	SloExit          bool
+	Names            cli.Choice
+}
+
+func (out *Outputs) bind(fs *pflag.FlagSet) {
+	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
+	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
+	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
+	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
+	fs.StringVar(&out.Dir, "out", "", "write report, requests and what the run was made of to a new `DIR`")
+	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
+	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
+	fs.BoolVar(&out.force, "force", false, "let --out replace whatever is there")
+	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
+	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
+	fs.Var(&out.Slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
+	fs.BoolVar(&out.SloExit, "slo-exit", false, "end with exit code 6 when an objective is missed")
+}
+
+// Objectives is a flag of --slo's kind.
+type Objectives struct {
+	All  []slo.Objective
+	text string
+}
+
+func (o *Objectives) String() string { return o.text }
+func (o *Objectives) Type() string   { return "objectives" }
+
+func (o *Objectives) Set(text string) error {
+	all, err := slo.Parse(text)
+	if err != nil {
+		return errors.New("want objectives: " + err.Error())
+	}
+	*o = Objectives{all, text}
+	return nil
+}
+
+// CheckOutputs refuses flags of no effect and places that cannot be written.
+func (o *Options) CheckOutputs(spec *replay.Spec) error {
+	out := &o.Outputs
+	if err := o.CheckNeeds(
+		cli.Needs(out.Dir != "", "with --out", "requests-format", "overwrite", "force", "passes"),
+		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
+		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
+	); err != nil {
+		return err
+	}
+	if !(out.Attainment >= 0 && out.Attainment <= 1) {
+		return o.Refuse("slo-attainment", "0 to 1")
+	}
+	if out.Requests != "" {
+		if _, err := requests.FormatOf(out.Requests); err != nil {
+			return o.Refuse("requests", "a name that ends in .parquet, .jsonl or .csv")
+		}
+	}
+	if out.Dir != "" {
+		return rundir.Check(out.Dir, out.Replace())
+	}
+	return nil
+}
+
+// Replace says what --out may take the place of.
+func (out *Outputs) Replace() rundir.Replace {
+	switch {
+	case out.force:
+		return rundir.ReplaceAnything
+	case out.overwrite:
+		return rundir.ReplaceRun
+	}
+	return rundir.ReplaceNothing
+}
+
+// RecordOnly makes a run leave a directory with its passes, whatever its flags
+// ask for.
+func (o *Options) RecordOnly(dir string) {
+	for _, name := range []string{
+		"report-json", "report-format", "requests-format", "overwrite", "force", "slo-exit",
+		"timeline", "timeline-from", "timeline-to", "timeline-request",
+	} {
+		if f := o.Set.Lookup(name); f != nil {
+			f.Changed = false
+		}
+	}
+	out := &o.Outputs
+	out.Requests, out.Dir, out.Passes, out.Digest = "", dir, true, false
+	out.overwrite, out.force, out.SloExit = false, false, false
+	out.Form.Value, out.Names.Value, o.Output.Form.Value = "parquet", "native", "table"
+}

@@ -1,0 +1,148 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay"
+)
+
+// scaleFile is a file that says when the number of workers changes: a list of
+// mappings with at, and workers or prefill and decode.
+type scaleFile struct {
+	path string
+	two  bool // there are prefill and decode workers
+}
+
+// fillScale says in spec when the number of workers changes.
+func (o *Options) fillScale(spec *replay.Spec) error {
+	f := scaleFile{path: o.Cluster.scale, two: spec.Disaggregated()}
+	if f.path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return fmt.Errorf("--scale: %w", err)
+	}
+	spec.Scale, err = f.events(text)
+	return err
+}
+
+// events are those of the file.
+func (f *scaleFile) events(text []byte) ([]replay.ScaleEvent, error) {
+	list, err := f.list(text)
+	if err != nil {
+		return nil, err
+	}
+	var all []replay.ScaleEvent
+	for _, node := range list {
+		e, err := f.event(node)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(all); n > 0 && e.At < all[n-1].At {
+			return nil, f.errorf(node, "at is %v ms, want at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func (f *scaleFile) list(text []byte) ([]ast.Node, error) {
+	bodies, err := cli.YamlBodies(f.path, text)
+	if err != nil {
+		return nil, err
+	}
+	var all []ast.Node
+	for _, body := range bodies {
+		list, ok := body.(*ast.SequenceNode)
+		if !ok {
+			return nil, f.errorf(body, "want a list of events, as - {at: 90s, workers: 4}")
+		}
+		all = append(all, list.Values...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: no events, want a list of them, as - {at: 90s, workers: 4}", f.path)
+	}
+	return all, nil
+}
+
+func (f *scaleFile) errorf(at ast.Node, format string, args ...any) error {
+	return fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), fmt.Sprintf(format, args...))
+}
+
+// event reads one event.
+func (f *scaleFile) event(node ast.Node) (replay.ScaleEvent, error) {
+	e := replay.ScaleEvent{Workers: replay.KeepSize, Decode: replay.KeepSize}
+	entries, ok := cli.YamlPairs(node)
+	if !ok {
+		return e, f.errorf(node, "want an event, as {at: 90s, workers: 4}")
+	}
+	seen := map[string]bool{}
+	for _, entry := range entries {
+		key := entry.Key.GetToken().Value
+		if seen[key] {
+			return e, f.errorf(entry.Key, "%s is given twice", key)
+		}
+		seen[key] = true
+		text, err := cli.YamlText(entry.Value)
+		if err == nil {
+			err = f.set(&e, key, text)
+		}
+		if err != nil {
+			return e, f.errorf(entry.Key, "%s: %v", key, err)
+		}
+	}
+	switch {
+	case !seen["at"]:
+		return e, f.errorf(node, "at is missing")
+	case len(seen) == 1:
+		return e, f.errorf(node, "want %s beside at", f.pools())
+	}
+	return e, nil
+}
+
+// set takes in one value of an event.
+func (f *scaleFile) set(e *replay.ScaleEvent, key, text string) (err error) {
+	switch {
+	case key == "at":
+		if e.At, err = cli.ParseInstant(text); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		return nil
+	case key == "decode" && f.two:
+		e.Decode, err = workerCount(text)
+		return err
+	case key == "workers" && !f.two, key == "prefill" && f.two:
+		e.Workers, err = workerCount(text)
+		return err
+	case key == "workers":
+		return errors.New("only where workers both prefill and decode, want prefill or decode")
+	case key == "prefill" || key == "decode":
+		return errors.New("only with --prefill-workers and --decode-workers, want workers")
+	}
+	return fmt.Errorf("no such key, want at and %s", f.pools())
+}
+
+func (f *scaleFile) pools() string {
+	if f.two {
+		return "prefill or decode"
+	}
+	return "workers"
+}
+
+func workerCount(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostWorkers {
+		return 0, fmt.Errorf("%s: want 1 to %d workers", text, mostWorkers)
+	}
+	return n, nil
+}
+
+// mostWorkers is the largest pool that replay runs.
+const mostWorkers = 1_000_000

@@ -1,0 +1,120 @@
+package options
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+)
+
+// Setting is a flag that stands for a key of a JSON object.
+type Setting struct {
+	Name, Key string
+	kind      string // int, number, limit or ratio (those, or unlimited), bool, path or name
+	preset    string
+	help      string
+	engine    string   // the only engine that reads it; "": all
+	cluster   bool     // it is the same in all pools
+	Names     []string // of kind name
+	text      *string  // JSON, "" when not given
+}
+
+func (s *Setting) Bind(fs *pflag.FlagSet) {
+	s.text = new(string)
+	flag := fs.VarPF(s, s.Name, "", s.help)
+	flag.DefValue = s.preset
+	if s.kind == "bool" {
+		flag.NoOptDefVal = "true"
+	}
+}
+
+func (s *Setting) String() string {
+	if s.text == nil {
+		return ""
+	}
+	var text string
+	if json.Unmarshal([]byte(*s.text), &text) == nil && text != "" {
+		return text
+	}
+	if *s.text == "null" {
+		return "unlimited"
+	}
+	return *s.text
+}
+
+func (s *Setting) Type() string { return s.kind }
+
+// Choices returns the names that the flag takes.
+func (s *Setting) Choices() []string { return s.Names }
+
+// Set turns the text of the command line into JSON.
+func (s *Setting) Set(text string) error {
+	switch s.kind {
+	case "path":
+		quoted, err := json.Marshal(text)
+		*s.text = string(quoted)
+		return err
+	case "bool":
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("want true or false")
+		}
+		*s.text = strconv.FormatBool(v)
+		return nil
+	case "name":
+		for _, name := range s.Names {
+			if text == name {
+				*s.text = strconv.Quote(text)
+				return nil
+			}
+		}
+		return errors.New("want " + cli.Either(s.Names))
+	}
+	return s.setNumber(text)
+}
+
+func (s *Setting) setNumber(text string) error {
+	if text == "unlimited" && (s.kind == "limit" || s.kind == "ratio") {
+		*s.text = "null"
+		return nil
+	}
+	if s.kind == "number" || s.kind == "ratio" {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return errors.New("want a number")
+		}
+		*s.text = strconv.FormatFloat(v, 'g', -1, 64)
+		return nil
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return errors.New("want an integer")
+	}
+	*s.text = strconv.FormatInt(v, 10)
+	return nil
+}
+
+// GivenOf returns the settings that have a value.
+func GivenOf(settings []Setting) []Setting {
+	var all []Setting
+	for _, s := range settings {
+		if *s.text != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// byKey is the first setting of that key, or nil.
+func byKey(settings []Setting, key string) *Setting {
+	for i := range settings {
+		if s := &settings[i]; s.Key == key {
+			return s
+		}
+	}
+	return nil
+}

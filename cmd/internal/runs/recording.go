@@ -1,0 +1,202 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// recording is what a run is to leave besides its report.
+type recording struct {
+	out    *options.Outputs
+	spec   replay.Spec
+	inputs *inputs // nil when nobody asks for a hash
+	stdin  *hashed // the trace, when it is standard input and somebody asks for a hash
+
+	workload *loadgen.Workload
+	seen     *requests.Recorder // nil when nobody asks for rows
+	facts    *facts             // nil when nobody asks for rows
+
+	rows    []requests.Row
+	outcome *slo.Outcome // nil without objectives
+	run     rundir.Run
+	lines   []string // for people, below the report
+}
+
+// record prepares for what the flags ask for. It is nil when they ask for
+// nothing.
+func record(o *options.Options, spec *replay.Spec, streams *replay.Streams) (*recording, error) {
+	out := &o.Outputs
+	if err := o.CheckOutputs(spec); err != nil {
+		return nil, err
+	}
+	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
+		return nil, nil
+	}
+	rec := &recording{out: out, spec: *spec}
+	if out.Dir != "" || out.Digest {
+		if err := rec.hashInputs(streams); err != nil {
+			return nil, err
+		}
+		if o.IsLive() || o.IsCluster() {
+			<-rec.inputs.ended // a run in real time wants the cores for itself
+		}
+	}
+	if out.Requests != "" || out.Dir != "" {
+		rec.seen = requests.NewRecorder(0)
+		var err error
+		if rec.facts, err = newFacts(spec, out); err != nil {
+			return nil, err
+		}
+	}
+	opened := streams.Opened
+	streams.Opened = func(w *loadgen.Workload) {
+		rec.workload = w
+		if opened != nil {
+			opened(w)
+		}
+	}
+	return rec, nil
+}
+
+// observers are those that the recording needs.
+func (rec *recording) observers() observers {
+	if rec == nil || rec.seen == nil {
+		return nil
+	}
+	return append(observers{rec.seen}, rec.facts.observers()...)
+}
+
+// hashInputs hashes the files the run will read. Standard input is hashed while
+// it is read.
+func (rec *recording) hashInputs(streams *replay.Streams) error {
+	rec.inputs = &inputs{}
+	if t := rec.spec.Trace; t != nil && t.Path == "-" {
+		rec.stdin = &hashed{in: streams.Stdin, hash: sha256.New()}
+		streams.Stdin = rec.stdin
+	} else if t != nil {
+		if err := rec.inputs.addTrace(t); err != nil {
+			return err
+		}
+	}
+	for _, pool := range rec.spec.Pools {
+		if path := pool.Engine.ProfilePath; path != "" {
+			if err := rec.inputs.add("profile", path); err != nil {
+				return err
+			}
+		}
+	}
+	rec.inputs.hash()
+	return nil
+}
+
+// judge makes the rows and holds them to the objectives, which adds to the
+// report.
+func (rec *recording) judge(result *offline.Result) error {
+	if rec == nil {
+		return nil
+	}
+	rec.rows = requests.Collect(result.Collector, places(rec.workload), rec.seen, rec.facts.ledgers())
+	r := result.Report
+	if objectives := rec.out.Slo.All; len(objectives) > 0 {
+		rec.outcome = slo.Judge(objectives, rec.out.Attainment, rec.rows, r)
+		r.Extra = append(r.Extra, rec.outcome.Fields()...)
+		rec.lines = append(rec.lines, rec.outcome.Lines()...)
+	}
+	if rec.inputs == nil {
+		return nil
+	}
+	inputs, err := rec.inputs.hashed()
+	if err != nil {
+		return err
+	}
+	if rec.stdin != nil {
+		inputs = slices.Insert(inputs, 0, rec.stdin.input())
+	}
+	rec.run.Inputs = inputs
+	settings := rundir.Settings(rec.spec.Recorded())
+	rec.run.SetConfig(settings)
+	rec.run.Digest = rundir.NewDigest(inputs, settings, rec.rows)
+	if rec.out.Digest {
+		r.Extra = append(r.Extra, collector.Field{Key: "digest", Value: rec.run.Digest.Run})
+		rec.lines = append(rec.lines, "Digest: "+rec.run.Digest.Run)
+	}
+	return nil
+}
+
+// write writes the files.
+func (rec *recording) write(ctx context.Context, s cli.Streams, result *offline.Result) error {
+	if rec == nil {
+		return nil
+	}
+	if path := rec.out.Requests; path != "" {
+		f, err := requests.FormatOf(path)
+		if err == nil {
+			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, rec.rows) })
+		}
+		if err != nil {
+			return fmt.Errorf("--requests: %w", err)
+		}
+		rec.lines = append(rec.lines, "Saved requests to: "+path)
+	}
+	if rec.out.Dir == "" {
+		return nil
+	}
+	form, err := requests.ParseFormat(rec.out.Form.Value)
+	if err != nil {
+		return err
+	}
+	run := &rec.run
+	run.Command = s.Args
+	run.Version, run.Seed, run.Compat, run.Partial = cli.Version(), rec.spec.Seed, rec.spec.Compat, result.Partial
+	run.Requests = "requests." + form.String()
+	files := []rundir.File{
+		{Name: rundir.ReportFile, Write: result.Report.WriteJSON},
+		{Name: run.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, rec.rows) }},
+	}
+	files = append(files, rec.facts.files()...)
+	if err := run.Write(ctx, rec.out.Dir, rec.out.Replace(), files); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	rec.lines = append(rec.lines, "Saved run to: "+rec.out.Dir)
+	return nil
+}
+
+// end is the error of a run that missed its objectives, when that is one.
+func (rec *recording) end() error {
+	if rec == nil || rec.outcome == nil || !rec.out.SloExit || rec.outcome.Holds() {
+		return nil
+	}
+	return cli.Coded(cli.ExitObjective, "%s", rec.outcome.Missed())
+}
+
+// places finds the place of a request in w.
+func places(w *loadgen.Workload) func(session, turn int32) requests.Place {
+	if w == nil {
+		return nil
+	}
+	first := make([]int32, len(w.Sessions)+1)
+	for i := range w.Sessions {
+		first[i+1] = first[i] + w.Sessions[i].Turns
+	}
+	lines := make([]int32, len(w.Turns))
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		lines[first[t.Session]+t.Index] = t.Line
+	}
+	return func(session, turn int32) requests.Place {
+		return requests.Place{Session: w.SessionID(int(session)), Line: int(lines[first[session]+turn])}
+	}
+}

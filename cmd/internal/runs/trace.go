@@ -1,0 +1,81 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/online"
+)
+
+// Cluster replays spec on workers that are processes; nil where the program
+// does not know how.
+type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*online.Result, error)
+
+// workloadHelp says in the help of commands that replay where requests come from.
+const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed with gzip or zstd;
+- is standard input. Without FILE, --input-tokens, --output-tokens and
+--request-count describe a synthetic workload; the flags of replay generate, with
+generate- before their names, describe a generated one: --generate-rate 5
+--generate-requests 1000 --generate-input lognormal:mean=1000,sigma=0.8
+--generate-output 200.`
+
+// NewTraceCommand replays a workload at its own times.
+func NewTraceCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
+	return newRunCommand(s, onProcesses, loadgen.Trace, &cobra.Command{
+		Use:   "trace [FILE]",
+		Short: "Let requests arrive at the times of the workload",
+		Long: `Replay a workload in open loop: requests arrive when the trace says, however busy
+the cluster is.
+
+` + workloadHelp,
+		Example: `  replay trace requests.jsonl
+  replay trace requests.jsonl --workers 8 --router kv --num-gpu-blocks 4096
+  replay trace requests.jsonl --speedup 2 --report-json report.json
+  replay trace requests.jsonl --prefill-workers 2 --decode-workers 4 --decode-num-gpu-blocks 9000
+  replay trace requests.jsonl --workers 4 --scale events.yaml --until 10m
+  replay trace --input-tokens 4000 --output-tokens 200 --request-count 1000 \
+    --arrival-interval-ms 50`,
+	}, "max-in-flight")
+}
+
+// NewConcurrencyCommand replays a workload with a number of requests in flight.
+func NewConcurrencyCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
+	return newRunCommand(s, onProcesses, loadgen.Concurrency, &cobra.Command{
+		Use:   "concurrency [FILE] --max-in-flight K",
+		Short: "Keep a number of requests in flight",
+		Long: `Replay a workload in closed loop: the next request arrives when one of the K in
+flight completes. Times of the trace do not count, delays within a session do.
+
+` + workloadHelp,
+		Example: `  replay concurrency requests.jsonl --max-in-flight 64
+  replay concurrency agents.jsonl --max-in-flight 8
+  replay concurrency --max-in-flight 16 --input-tokens 4000 --output-tokens 200 \
+    --request-count 1000`,
+	}, "speedup", "arrival-interval-ms")
+}
+
+// newRunCommand makes cmd one that replays a workload in the given mode, with
+// the flags that mean nothing there left out of the help.
+func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *cobra.Command, hidden ...string) *cobra.Command {
+	o := &options.Options{}
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file, err := options.TraceFile(args)
+		if err != nil {
+			return err
+		}
+		spec, err := o.Spec(file, mode)
+		if err != nil {
+			return err
+		}
+		return Run(cmd.Context(), s, o, spec, onProcesses)
+	}
+	o.Bind(cmd)
+	cli.Hide(cmd, hidden...)
+	return cmd
+}

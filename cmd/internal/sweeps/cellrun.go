@@ -1,0 +1,96 @@
+package sweeps
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/slo"
+)
+
+// CellRunner replays cells. Those that replay the same workload share it.
+type CellRunner struct {
+	mutex sync.Mutex
+	open  []*openWorkload // the one used last is the last
+}
+
+// openWorkload is a workload that is opened once.
+type openWorkload struct {
+	key  string
+	load func() (*loadgen.Workload, error)
+}
+
+// mostOpen is how many workloads are kept.
+const mostOpen = 4
+
+// Run replays a cell and returns its report.
+func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.RawMessage, error) {
+	o, file, mode, err := options.OptionsOf(settings)
+	if err != nil {
+		return nil, err
+	}
+	if file == "-" {
+		return nil, cli.Usagef("trace=-: want the name of a file")
+	}
+	spec, err := o.Spec(file, mode)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.workload(spec)
+	if err != nil {
+		return nil, err
+	}
+	result, err := spec.RunOn(ctx, w, replay.Streams{})
+	if err != nil {
+		return nil, runs.ExplainError(err)
+	}
+	return cellReport(o, result)
+}
+
+// cellReport is the report as one line, with what came of the objectives.
+func cellReport(o *options.Options, result *offline.Result) (json.RawMessage, error) {
+	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
+		rows := requests.Collect(result.Collector, nil, nil, nil)
+		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result.Report)
+		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
+	}
+	var long, short bytes.Buffer
+	if err := result.Report.WriteJSON(&long); err != nil {
+		return nil, err
+	}
+	if err := json.Compact(&short, long.Bytes()); err != nil {
+		return nil, err
+	}
+	return short.Bytes(), nil
+}
+
+// workload is that of spec. It is opened by the first who asks.
+func (r *CellRunner) workload(spec replay.Spec) (*loadgen.Workload, error) {
+	key := plan.WorkloadKey(&spec)
+	r.mutex.Lock()
+	i := slices.IndexFunc(r.open, func(w *openWorkload) bool { return w.key == key })
+	if i < 0 {
+		r.open = append(r.open, &openWorkload{key, sync.OnceValues(func() (*loadgen.Workload, error) {
+			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader("")})
+		})})
+		i = len(r.open) - 1
+	}
+	w := r.open[i]
+	r.open = append(slices.Delete(r.open, i, i+1), w)
+	if len(r.open) > mostOpen {
+		r.open = r.open[1:]
+	}
+	r.mutex.Unlock()
+	return w.load()
+}

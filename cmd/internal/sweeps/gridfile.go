@@ -1,0 +1,167 @@
+package sweeps
+
+import (
+	"os"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/plan"
+)
+
+// GridFlags say what the cells of a sweep are.
+type GridFlags struct {
+	axes, common []string
+	trace        string
+}
+
+func (f *GridFlags) Bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.trace, "trace", "", "`file` to replay in all cells")
+	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
+	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
+}
+
+// grid is what file, "" for none, and the flags say; flags win.
+func (f *GridFlags) grid(file string) (*plan.Grid, error) {
+	g := &gridReader{known: options.NewCellOptions().Set, path: file}
+	if file != "" {
+		if err := g.read(); err != nil {
+			return nil, err
+		}
+	}
+	if f.trace != "" {
+		g.put(plan.Axis{Name: options.TraceSetting, Values: []string{f.trace}}, false)
+	}
+	for _, list := range []struct {
+		flag   string
+		texts  []string
+		isAxis bool
+	}{{"set", f.common, false}, {"grid", f.axes, true}} {
+		for _, text := range list.texts {
+			axis, err := options.ParseAxis(list.flag, text)
+			if err != nil {
+				return nil, err
+			}
+			if !list.isAxis && len(axis.Values) > 1 {
+				return nil, cli.Usagef("--set=%s: want one value, or --grid", text)
+			}
+			g.put(axis, list.isAxis)
+		}
+	}
+	if len(g.grid.Axes) == 0 && len(g.grid.Common) == 0 {
+		return nil, cli.Usagef("no grid: want a file that says one, or --grid")
+	}
+	if err := g.grid.Check(); err != nil {
+		return nil, cli.Usagef("grid: %v", err)
+	}
+	return &g.grid, nil
+}
+
+// gridReader reads a grid from a file:
+//
+//	trace: requests.jsonl     a file or a list of files
+//	set: {block-size: 512}    flags of all cells
+//	grid: {workers: [1, 2]}   axes, the last of which runs fastest
+type gridReader struct {
+	known *pflag.FlagSet
+	path  string
+	grid  plan.Grid
+}
+
+// put adds an axis, or what all cells have, in place of what the file said of
+// it.
+func (g *gridReader) put(a plan.Axis, isAxis bool) {
+	for i, s := range g.grid.Common {
+		if s.Name == a.Name {
+			g.grid.Common = append(g.grid.Common[:i], g.grid.Common[i+1:]...)
+			break
+		}
+	}
+	for i := range g.grid.Axes {
+		if g.grid.Axes[i].Name != a.Name {
+			continue
+		}
+		if isAxis {
+			g.grid.Axes[i] = a
+			return
+		}
+		g.grid.Axes = append(g.grid.Axes[:i], g.grid.Axes[i+1:]...)
+		break
+	}
+	if isAxis {
+		g.grid.Axes = append(g.grid.Axes, a)
+		return
+	}
+	g.grid.Common = append(g.grid.Common, plan.Setting{Name: a.Name, Value: a.Values[0]})
+}
+
+func (g *gridReader) read() error {
+	text, err := os.ReadFile(g.path)
+	if err != nil {
+		return err
+	}
+	entries, err := cli.YamlEntries(g.path, text)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		switch key := entry.Key.GetToken().Value; key {
+		case options.TraceSetting:
+			err = g.entry(entry, false)
+		case "set":
+			err = g.section(entry, false)
+		case "grid":
+			err = g.section(entry, true)
+		default:
+			err = cli.Usagef("%s: %s: want trace, set or grid", cli.YamlPlace(g.path, entry.Key), key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section reads the flags of set or grid.
+func (g *gridReader) section(entry *ast.MappingValueNode, axes bool) error {
+	entries, ok := cli.YamlPairs(entry.Value)
+	if !ok {
+		return cli.Usagef("%s: %s: want flags by name", cli.YamlPlace(g.path, entry.Key), entry.Key.GetToken().Value)
+	}
+	for _, e := range entries {
+		if err := g.entry(e, axes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry reads one flag; a list of values makes it an axis.
+func (g *gridReader) entry(entry *ast.MappingValueNode, axis bool) error {
+	name := entry.Key.GetToken().Value
+	if err := options.Settable(g.known, name); err != nil {
+		return cli.Usagef("%s: %v", cli.YamlPlace(g.path, entry.Key), err)
+	}
+	a := plan.Axis{Name: options.OwnName(g.known, name)}
+	nodes := []ast.Node{entry.Value}
+	if list, ok := entry.Value.(*ast.SequenceNode); ok {
+		if !axis && name != options.TraceSetting {
+			return cli.Usagef("%s: %s: a list, want one value, or the list under grid", cli.YamlPlace(g.path, entry.Key), name)
+		}
+		nodes, axis = list.Values, true
+	}
+	for _, node := range nodes {
+		text, err := cli.YamlText(node)
+		if err != nil {
+			return cli.Usagef("%s: %s: %v", cli.YamlPlace(g.path, entry.Key), name, err)
+		}
+		a.Values = append(a.Values, text)
+	}
+	if len(a.Values) == 0 {
+		return cli.Usagef("%s: %s: no values, want at least 1", cli.YamlPlace(g.path, entry.Key), name)
+	}
+	g.put(a, axis)
+	return nil
+}

@@ -1,0 +1,219 @@
+package sweeps
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/plan"
+)
+
+// NewSweepCommand replays every cell of a grid.
+func NewSweepCommand(s cli.Streams, queue ...*cobra.Command) *cobra.Command {
+	var (
+		grid    GridFlags
+		table   TableFlags
+		jobs    int
+		journal string
+	)
+	cmd := &cobra.Command{
+		Use:   "sweep [GRID]",
+		Short: "Replay a grid of settings",
+		Long: `Replay every cell of a grid: all combinations of the values of some flags. GRID is
+a YAML or JSON file,
+
+  trace: requests.jsonl            a file, or a list of them
+  set: {block-size: 512}           flags of all cells
+  grid:                            flags and their values; the last runs fastest
+    router: [round_robin, kv]
+    workers: [2, 4, 8]
+
+or the flags below say it. Cells with max-in-flight are closed loops.
+
+The cells run in this process, --jobs at once. The subcommands spread them over
+processes and machines.`,
+		Example: `  replay sweep grid.yaml --output csv > table.csv
+  replay sweep grid.yaml --journal done.jsonl
+  replay sweep --trace requests.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g, err := grid.Of(args)
+			if err != nil {
+				return err
+			}
+			if jobs < 1 {
+				return cli.Usagef("--jobs=%d: want at least 1", jobs)
+			}
+			return sweepHere(cmd.Context(), s, localSweep{grid: g, jobs: jobs, journal: journal, table: table})
+		},
+	}
+	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Table", table.Bind), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
+		fs.IntVar(&jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
+		fs.StringVar(&journal, "journal", "", "note finished cells in `FILE`, and take those that are there")
+	}))
+	cmd.AddCommand(queue...)
+	return cmd
+}
+
+// Of is the grid of a command line.
+func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
+	if len(args) > 1 {
+		return nil, cli.Usagef("%s: want at most one grid", strings.Join(args, " "))
+	}
+	return f.grid(strings.Join(args, ""))
+}
+
+// localSweep is a sweep in this process.
+type localSweep struct {
+	grid    *plan.Grid
+	jobs    int
+	journal string
+	table   TableFlags
+}
+
+func sweepHere(ctx context.Context, s cli.Streams, l localSweep) (err error) {
+	if err := l.table.Files.Check(); err != nil {
+		return err
+	}
+	cli.ManyReplays()
+	tasks, err := TasksOf(l.grid, NewDigests())
+	if err != nil {
+		return err
+	}
+	sweep := plan.Sweep{Cells: l.grid.Cells(), Cores: l.jobs}
+	for i := range tasks {
+		sweep.Keys = append(sweep.Keys, tasks[i].Key())
+	}
+	if l.journal != "" {
+		if sweep.Journal, err = plan.OpenJournal(l.journal); err != nil {
+			return fmt.Errorf("--journal: %w", err)
+		}
+		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
+	}
+	var runner CellRunner
+	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c.Settings) }
+	bar := cli.NewCountdownTo(s.Err, "cells", len(sweep.Cells))
+	sweep.Progress = bar.Count
+	outcomes, _, err := sweep.Do(ctx)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	return l.table.Write(s.Out, l.grid, outcomes)
+}
+
+// TasksOf are the tasks of a grid, in its order.
+func TasksOf(g *plan.Grid, d *digests) ([]plan.Task, error) {
+	program, err := ProgramVersion()
+	if err != nil {
+		return nil, err
+	}
+	cells := g.Cells()
+	tasks := make([]plan.Task, len(cells))
+	for i := range cells {
+		if tasks[i], err = plan.NewTask(&cells[i], program, d.Of); err != nil {
+			return nil, err
+		}
+	}
+	return tasks, nil
+}
+
+// ProgramVersion tells programs apart that may give other results. What was not
+// built from a commit is told by its own bytes.
+func ProgramVersion() (string, error) {
+	v := cli.Version()
+	if !strings.Contains(v, "+dirty") && !strings.HasPrefix(v, "(") {
+		return v, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	sum, err := hashOf(path)
+	return v + " " + sum[:min(12, len(sum))], err
+}
+
+// digests hash files, each once.
+type digests struct {
+	mutex sync.Mutex
+	sums  map[string]string // by path
+}
+
+// NewDigests returns digests of no file yet.
+func NewDigests() *digests { return &digests{sums: map[string]string{}} }
+
+// Of is the digest of the file that a setting names, "" when it names none.
+func (d *digests) Of(s plan.Setting) (string, error) {
+	path := fileOf(s)
+	if path == "" {
+		return "", nil
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if sum, ok := d.sums[path]; ok {
+		return sum, nil
+	}
+	sum, err := hashOf(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, err)
+	}
+	d.sums[path] = sum
+	return sum, nil
+}
+
+// Path is where a file with the given digest lies.
+func (d *digests) Path(digest string) string {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	first := ""
+	for path, sum := range d.sums {
+		if sum == digest && (first == "" || path < first) {
+			first = path
+		}
+	}
+	return first
+}
+
+// fileOf is the file that a setting names, or "": a trace, a tokenizer, a
+// profile, or JSON that begins with @.
+func fileOf(s plan.Setting) string {
+	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
+		return path
+	}
+	if s.Name == options.TraceSetting || s.Name == "tokenizer" || s.Name == "generate-lengths-from" {
+		return s.Value
+	}
+	for _, e := range options.EngineSettings() {
+		if e.Key == "planner_profile_data" && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// hashOf is the SHA-256 of a file, in hexadecimal.
+func hashOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

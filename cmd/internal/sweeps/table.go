@@ -1,0 +1,125 @@
+package sweeps
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/sheet"
+)
+
+// TableFlags say how outcomes are printed.
+type TableFlags struct {
+	form  cli.Choice
+	Files TableFiles
+	wall  bool
+}
+
+func (f *TableFlags) Bind(fs *pflag.FlagSet) {
+	f.form = cli.Choice{Names: []string{"table", "csv", "json"}, Value: "table"}
+	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
+	f.Files.Bind(fs)
+	fs.BoolVar(&f.wall, "wall-time", false, "do not leave out the values that depend on how fast this machine is")
+}
+
+// Write prints a table; cells without a report are an error of their own.
+func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) error {
+	t, err := plan.NewTable(g, outcomes, f.wall)
+	if err != nil {
+		return err
+	}
+	forms := map[string]func(io.Writer) error{"table": t.WriteText, "csv": t.WriteCSV, "json": t.WriteJSON}
+	all := sheetOf(t)
+	forms["parquet"] = all.WriteParquet
+	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, all)) }
+	if err := f.Files.Write(forms); err != nil {
+		return err
+	}
+	if err := forms[f.form.Value](w); err != nil {
+		return err
+	}
+	if n := t.Incomplete(); n > 0 {
+		return cli.Coded(cli.ExitIncomplete, "%d of %d cells have no report", n, len(outcomes))
+	}
+	return nil
+}
+
+// TableFiles are the files that a table is written to.
+type TableFiles struct{ paths []string }
+
+func (f *TableFiles) Bind(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.paths, "out", nil, "also write all values to `FILE`, as its name ends: .csv, .json, .parquet, or .html for a page; may be repeated")
+}
+
+// form is how the table is written to a file of that name.
+func (f *TableFiles) form(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
+
+// Check refuses files that cannot be written before anything is run.
+func (f *TableFiles) Check() error {
+	for _, path := range f.paths {
+		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.form(path)) {
+			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
+		}
+	}
+	return nil
+}
+
+func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
+	for _, path := range f.paths {
+		if err := collector.WriteFile(path, forms[f.form(path)]); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	return nil
+}
+
+// sheetOf is a table of all values of a sweep. A column is one of numbers when
+// all that is in it are.
+func sheetOf(t *plan.Table) *sheet.Table {
+	lines := t.Lines()
+	s := &sheet.Table{}
+	for i, name := range slices.Concat([]string{"cell"}, t.Axes, t.Keys, []string{"reason"}) {
+		s.Columns = append(s.Columns, sheet.Column{
+			Name: name, Setting: i > 0 && i <= len(t.Axes),
+			Number: name != "reason" && !slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" && !isNumber(line[i]) }),
+		})
+	}
+	for _, line := range lines {
+		row := make([]any, len(line))
+		for i, text := range line {
+			row[i] = s.Columns[i].Value(text)
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// sweepPage is a page of a sweep: what all cells have, a chart and the table.
+func sweepPage(g *plan.Grid, all *sheet.Table) *html.SheetPage {
+	var text strings.Builder
+	for _, s := range g.Common {
+		fmt.Fprintf(&text, "%s: %s\n", s.Name, s.Value)
+	}
+	by := ""
+	if len(g.Axes) > 0 {
+		by = g.Axes[0].Name
+	}
+	return &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size()), Text: text.String(), Tables: []html.SheetTable{{
+		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by,
+		Few: append(plan.Headlines(), "cell", "reason"),
+	}}}
+}

@@ -1,0 +1,44 @@
+package root
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/cmd/replay-live/clusterrun"
+	"github.com/replay-llm/replay/cmd/replay-live/serve"
+	"github.com/replay-llm/replay/cmd/replay-live/sweepqueue"
+)
+
+// New makes the program of the served side, or what of it args
+// can want.
+func New(s cli.Streams, args []string) *cobra.Command {
+	all := []cli.Subcommand{
+		cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, clusterrun.Run) }),
+		cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, clusterrun.Run) }),
+		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, sweepqueue.New(s)...) }),
+		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand),
+		cli.NewSubcommand("kv-tail", serve.NewKVTailCommand), cli.NewSubcommand("conformance", serve.NewConformanceCommand),
+	}
+	cmd := cli.NewProgram(&cobra.Command{
+		Use:   "replay-live",
+		Short: "Serve simulated LLM inference engines, and replay workloads on them",
+		Long: `Replay-live is the part of replay that talks to other processes: workers that
+serve simulated engines, what they need around them, and replays and sweeps that
+run on several processes. Whoever has both programs calls replay, which starts
+this one for its commands.`,
+		Example: `  replay-live stack up
+  replay-live trace requests.jsonl --mode cluster --spawn 4`,
+		Args: cobra.ArbitraryArgs,
+	})
+	if cli.AddWanted(cmd, s, args, all) {
+		return cmd
+	}
+	runs.BindReference(cmd, s, clusterrun.Run)
+	if runs.OnlyReference(args, all) {
+		return cmd
+	}
+	cli.AddAll(cmd, s, all)
+	return cmd
+}

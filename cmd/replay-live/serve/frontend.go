@@ -1,0 +1,228 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/replay-live/cluster"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/frontend"
+
+	routes "github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/live/telemetry"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/router"
+)
+
+// frontendFlags say where a frontend listens and how it finds workers.
+type frontendFlags struct {
+	o       options.Options // of the router
+	runtime options.RuntimeFlags
+
+	host       string
+	port       int
+	mode       cli.Choice
+	migrations int
+	inactivity time.Duration
+	limits     frontend.Config
+	grace      time.Duration
+	untilEOF   bool
+}
+
+// NewFrontendCommand makes the command that serves models over HTTP.
+func NewFrontendCommand(s cli.Streams) *cobra.Command {
+	f := &frontendFlags{}
+	cmd := &cobra.Command{
+		Use:   "frontend",
+		Short: "Serve the models of a cluster over HTTP",
+		Long: `Frontend answers POST /v1/completions and /v1/chat/completions, whole or as a
+stream of events, and GET /v1/models, /health, /live and /metrics. It finds models
+and workers by what they register at etcd, and asks them over NATS.
+
+There is no tokenizer: a prompt of token ids is used as it is, a text is one token
+per byte. A client that leaves stops its request. Whoever reaches the port can use
+the models, so it listens on loopback unless --http-host says otherwise.
+
+It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
+then it takes no more requests, waits up to --grace for those under way, and ends
+with exit code 0.`,
+		Example: `  replay frontend --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
+  replay frontend --http-port 0 --router kv --migration-limit 3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := options.OnlyCalls(cmd.Flags()); err != nil {
+				return err
+			}
+			runtime, o, err := f.config()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), s, runtime, o)
+		},
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *frontendFlags) bind(cmd *cobra.Command) {
+	f.o.Flags.Bind(cmd,
+		cli.NewGroup("Frontend", f.bindFrontend),
+		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind),
+		cli.NewGroup("Cluster", f.runtime.Bind))
+}
+
+func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
+	f.mode = options.RouterChoice()
+	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
+	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
+	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+cli.Either(f.mode.Names))
+	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
+	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may say nothing; 0: any")
+	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
+	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; others get 413")
+	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests under way at most; others get 503")
+	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; others wait")
+	fs.DurationVar(&f.limits.ReadHeader, "header-timeout", 10*time.Second, "`time` a client may take to send its headers")
+	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "`time` a client may take to send its body")
+	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "`time` a client may take to accept a piece of its answer")
+	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "`time` a connection may be without a request")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+}
+
+// config turns flags into a configuration. All complaints about them are here.
+func (f *frontendFlags) config() (drt.Config, routes.Options, error) {
+	var o routes.Options
+	for _, b := range []struct {
+		name        string
+		value       int
+		least, most int
+	}{
+		{"http-port", f.port, 0, 65535}, {"migration-limit", f.migrations, 0, 1000},
+		{"max-body", f.limits.MaxBody, 1, 1 << 30}, {"max-pending", f.limits.MaxPending, f.limits.MaxBody, 1 << 40},
+		{"max-connections", f.limits.MaxConnections, 1, 1 << 20},
+	} {
+		if b.value < b.least || b.value > b.most {
+			return drt.Config{}, o, f.o.Refuse(b.name, fmt.Sprintf("%d to %d", b.least, b.most))
+		}
+	}
+	l := &f.limits
+	for name, d := range map[string]time.Duration{"header-timeout": l.ReadHeader, "body-timeout": l.ReadBody, "write-timeout": l.Write, "idle-timeout": l.Idle} {
+		if d <= 0 {
+			return drt.Config{}, o, f.o.Refuse(name, "a time above 0")
+		}
+	}
+	if name := f.o.FirstChanged(append(options.RouterFlags(), "router-config")...); name != "" && f.mode.Value != "kv" {
+		return drt.Config{}, o, f.o.Only(name, "with --router kv")
+	}
+	var spec replay.Spec
+	if err := f.o.FillRouter(&spec); err != nil {
+		return drt.Config{}, o, err
+	}
+	o = routes.Options{Mode: routes.Mode(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
+	if spec.RouterConfig != nil {
+		o.Router = *spec.RouterConfig
+	}
+	runtime, err := cluster.Config(&f.runtime)
+	if f.o.Changed("stream-timeout") {
+		runtime.Inactivity = f.inactivity
+	}
+	return runtime, o, err
+}
+
+// frontendLine is what a frontend prints when it listens.
+type frontendLine struct {
+	HTTP string `json:"http"`
+}
+
+// run serves until ctx ends, or standard input if that was asked for.
+func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Config, o routes.Options) (err error) {
+	s.EndInOwnTime()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if f.untilEOF {
+		go func() {
+			_, _ = io.Copy(io.Discard, s.In)
+			end()
+		}()
+	}
+	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	config.Log = log
+	rt, err := drt.Connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeRuntime(rt)) }()
+	tracing, err := telemetry.Open(ctx, os.Getenv)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		sent, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer release()
+		err = errors.Join(err, tracing.Close(sent))
+	}()
+	o.Tracing, f.limits.Tracing = tracing, tracing
+	metrics := telemetry.NewMetrics()
+	requests := metrics.Requests()
+	o.Warn = func(text string) { log.Warn(text) }
+	o.Metrics = func(n drt.Name) *telemetry.Client {
+		return metrics.Client(telemetry.Name{Namespace: n.Namespace, Component: n.Component, Endpoint: n.Endpoint})
+	}
+	catalog, err := routes.Follow(ctx, rt, o, func(model string) { requests.Known(model, "completions", "chat_completions") })
+	if err != nil {
+		return err
+	}
+	defer catalog.Close()
+	f.limits.Models, f.limits.Metrics = catalog, requests
+	f.limits.Expose, f.limits.Log = metrics.Handler(), log
+	server, err := frontend.New(f.limits)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(s.Out).Encode(frontendLine{"http://" + l.Addr().String()}); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return serve(ctx, rt, server, l, f.grace)
+}
+
+// serve serves until ctx ends or the runtime is lost.
+func serve(ctx context.Context, rt *drt.Runtime, server *frontend.Server, l net.Listener, grace time.Duration) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var lost error
+	select {
+	case err := <-served:
+		return err
+	case <-rt.Done():
+		lost = rt.Err()
+	case <-ctx.Done():
+	}
+	end, release := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer release()
+	return errors.Join(lost, server.Shutdown(end), <-served)
+}
+
+// closeRuntime leaves the cluster.
+func closeRuntime(rt *drt.Runtime) error {
+	ctx, release := context.WithTimeout(context.Background(), 5*time.Second)
+	defer release()
+	return rt.Close(ctx)
+}

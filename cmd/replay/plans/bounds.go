@@ -1,0 +1,193 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// NewBoundsCommand says how far policies are from what no policy can beat.
+func NewBoundsCommand(s cli.Streams) *cobra.Command {
+	o := &options.Options{}
+	cmd := &cobra.Command{
+		Use:   "bounds [FILE]",
+		Short: "Say how far each policy is from its ceiling",
+		Long: `Replay a workload under each routing policy, then with what costs nothing in
+place of what is scarce: a cache that never forgets, a transfer that takes no
+time, a worker for each request. The ceiling has all of it at once: each request
+alone on an engine that has cached every prompt before it. No policy is faster.
+
+With --max-in-flight the workload is replayed in closed loop.`,
+		Example: `  replay bounds requests.jsonl --workers 8
+  replay bounds requests.jsonl --workers 8 --router kv --router-config '{"overlap_score_weight":2}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := boundsSpec(o, args)
+			if err != nil {
+				return err
+			}
+			return runBounds(cmd.Context(), s, spec)
+		},
+	}
+	o.Bind(cmd)
+	return cmd
+}
+
+// boundsSpec is the replay that bounds are wanted for.
+func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
+	file, err := options.TraceFile(args)
+	if err != nil {
+		return replay.Spec{}, err
+	}
+	for _, name := range append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "output", "scale", "until") {
+		if o.Set.Lookup(name) != nil && o.Changed(name) {
+			return replay.Spec{}, o.Only(name, "with replay trace and replay concurrency")
+		}
+	}
+	if file == "-" {
+		return replay.Spec{}, cli.Usagef("-: want a file, which can be replayed more than once")
+	}
+	mode := loadgen.Trace
+	if o.Changed("max-in-flight") {
+		mode = loadgen.Concurrency
+	}
+	return o.Spec(file, mode)
+}
+
+// bounded is a replay whose report is compared with the ceiling's.
+type bounded struct {
+	name string
+	spec replay.Spec
+}
+
+// runBounds replays all and prints the table.
+func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec) error {
+	demand := 0
+	first, err := spec.Run(ctx, replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { demand = demandOf(w, &spec) }})
+	if err != nil {
+		return runs.ExplainError(err)
+	}
+	variants := variantsOf(spec, demand, first.Report.Requests)
+	reports := make([]*collector.Report, len(variants))
+	for i, v := range variants {
+		result, err := v.spec.Run(ctx, replay.Streams{Stdin: s.In})
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, runs.ExplainError(err))
+		}
+		reports[i] = result.Report
+	}
+	return writeBounds(s.Out, variants, reports)
+}
+
+// demandOf is the number of KV blocks that hold a whole workload at once.
+func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
+	block, all := spec.Entry().Engine.BlockTokens, 1
+	for i := range w.Turns {
+		all += (int(w.Turns[i].Input)+int(w.Turns[i].Output))/block + 2
+	}
+	return all
+}
+
+// variantsOf are the policies, the policies with something for free, and the
+// ceiling, which is the last.
+func variantsOf(spec replay.Spec, demand, requests int) []bounded {
+	var all []bounded
+	for _, name := range []policy.Name{policy.RoundRobin, policy.KV} {
+		if name.Info().MinWorkers > spec.Entry().Count && !spec.Disaggregated() {
+			continue
+		}
+		routed := spec
+		routed.Router = name
+		if !name.Info().Caches {
+			routed.RouterConfig, routed.PrefillLoad = nil, engineargs.AIC{}
+		}
+		all = append(all, bounded{name.String(), routed}, bounded{"  endless cache", endless(routed, demand)})
+		if spec.Disaggregated() {
+			all = append(all, bounded{"  instant transfer", instantly(routed)})
+		}
+	}
+	return append(all, bounded{"a worker each", apart(spec, requests)}, bounded{"ceiling", ceiling(spec, demand)})
+}
+
+// change is spec with other engines.
+func change(spec replay.Spec, to func(*engineargs.Args)) replay.Spec {
+	spec.Topology = spec.WithEngines(to)
+	return spec
+}
+
+// endless gives every worker a cache that holds the whole workload.
+func endless(spec replay.Spec, demand int) replay.Spec {
+	return change(spec, func(a *engineargs.Args) { a.Blocks = max(a.Blocks, demand) })
+}
+
+// instantly lets KV caches reach the decode stage in no time.
+func instantly(spec replay.Spec) replay.Spec {
+	return change(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond = 0, 0 })
+}
+
+// apart gives every request a worker that nobody else has used.
+func apart(spec replay.Spec, requests int) replay.Spec {
+	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
+	spec.Topology = spec.Resize(requests, requests)
+	return instantly(spec)
+}
+
+// ceiling replays one request after the other on an engine that forgets nothing.
+func ceiling(spec replay.Spec, demand int) replay.Spec {
+	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
+	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
+	spec.Topology = spec.Resize(1, 1)
+	return instantly(endless(spec, demand))
+}
+
+// writeBounds writes a row per variant: each value, and how many times the
+// ceiling's it is.
+func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report) error {
+	columns := []struct {
+		name string
+		of   func(*collector.Report) float64
+	}{
+		{"mean TTFT", func(r *collector.Report) float64 { return r.TTFT.Mean }},
+		{"p99 TTFT", func(r *collector.Report) float64 { return r.TTFT.P99 }},
+		{"mean ITL", func(r *collector.Report) float64 { return r.ITL.Mean }},
+		{"mean E2E", func(r *collector.Report) float64 { return r.E2E.Mean }},
+		{"p99 E2E", func(r *collector.Report) float64 { return r.E2E.P99 }},
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	names := []string{"ms"}
+	for _, c := range columns {
+		names = append(names, c.name, "")
+	}
+	fmt.Fprintln(out, strings.Join(append(names, "reused"), "\t"))
+	last := reports[len(reports)-1]
+	for i, r := range reports {
+		fmt.Fprint(out, variants[i].name)
+		for _, c := range columns {
+			fmt.Fprintf(out, "\t%.2f\t%s", c.of(r), times(c.of(r), c.of(last)))
+		}
+		fmt.Fprintf(out, "\t%.1f %%\n", 100*r.PrefixCacheReusedRatio)
+	}
+	return errors.Join(out.Flush())
+}
+
+// times is how many times base v is.
+func times(v, base float64) string {
+	if base <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2fx", v/base)
+}

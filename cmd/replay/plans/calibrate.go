@@ -1,0 +1,100 @@
+package plans
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// calibration holds the flags of replay calibrate.
+type calibration struct {
+	prompts string
+	block   int
+	holdout float64
+	profile string
+	blocks  int
+	form    cli.Choice
+	rules   cli.Choice
+}
+
+// NewCalibrateCommand fits a model of pass times to a measured run.
+func NewCalibrateCommand(s cli.Streams) *cobra.Command {
+	f := &calibration{}
+	cmd := &cobra.Command{
+		Use:   "calibrate RUN",
+		Short: "Fit a model of pass times to what a real server was measured to do",
+		Long: `Fit the time of forward passes to the measured times of a real vLLM server's
+requests, by replaying them through its scheduler again and again.
+
+RUN is a directory with requests.jsonl (when each request arrived, was taken in,
+and got its first and last token), meta.json (the server's settings) and, if
+there is one, timeseries.csv. A server whose settings are not modelled is
+refused.
+
+The profile is for --timing-profile. docs/calibration.md says how to read the
+errors, docs/accuracy.md what was reached.`,
+		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
+  replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl --profile h100.json
+  replay trace requests.jsonl --timing-profile h100.json --scheduler-profile vllm-0.19`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usagef("calibrate: %d arguments, want the directory of one run", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+	}
+	f.bind(cmd.Flags())
+	return cmd
+}
+
+func (f *calibration) bind(fs *pflag.FlagSet) {
+	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
+	f.rules = cli.Choice{Names: []string{"vllm-0.19", "reference"}, Value: "vllm-0.19"}
+	fs.SortFlags = false
+	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
+	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
+	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
+	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
+	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
+	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm-0.19 or reference, by `name`")
+	fs.Var(&f.form, "output", "`form` of the result: text or json")
+}
+
+func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error {
+	if f.blocks < 0 || f.block < 1 {
+		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d: want blocks of at least 1 token", f.blocks, f.block)
+	}
+	m, err := calibrate.Read(dir, f.blocks)
+	if err != nil {
+		return err
+	}
+	o := calibrate.Options{Holdout: f.holdout, Reference: f.rules.Value == "reference"}
+	if f.prompts != "" {
+		if o.Prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {
+			return err
+		}
+	}
+	r, err := calibrate.Run(ctx, m, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if f.profile != "" {
+		if err := collector.WriteFile(f.profile, r.Profile.Write); err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+	}
+	if f.form.Value == "json" {
+		e := json.NewEncoder(s.Out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return r.WriteText(s.Out)
+}

@@ -1,0 +1,69 @@
+package plans
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/plan"
+)
+
+// planJournal remembers the measures of points, so that a plan that was
+// interrupted goes on, and one that asks for more takes what is there. A nil one
+// remembers nothing.
+type planJournal struct {
+	file  *plan.Journal
+	tasks []plan.Task // by variant: all that a measure depends on but the point
+}
+
+func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, error) {
+	j := &planJournal{}
+	program, err := sweeps.ProgramVersion()
+	if err != nil {
+		return nil, err
+	}
+	digests := sweeps.NewDigests()
+	for _, c := range choices {
+		cell := plan.Cell{Settings: append([]plan.Setting{
+			{Name: "plan-slo", Value: f.slo.String()}, {Name: "plan-slo-attainment", Value: fmt.Sprint(f.attainment)},
+			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)},
+		}, c.settings...)}
+		task, err := plan.NewTask(&cell, program, digests.Of)
+		if err != nil {
+			return nil, err
+		}
+		j.tasks = append(j.tasks, task)
+	}
+	if j.file, err = plan.OpenJournal(f.journal); err != nil {
+		return nil, fmt.Errorf("--journal: %w", err)
+	}
+	return j, nil
+}
+
+// key stands for a point with all that its measure depends on.
+func (j *planJournal) key(p plan.Point) string {
+	task := j.tasks[p.Variant]
+	point := fmt.Sprintf("%v load %s sample %d", p.Shape, strconv.FormatFloat(p.Load, 'g', -1, 64), p.Sample)
+	task.Settings = append(task.Settings[:len(task.Settings):len(task.Settings)], plan.Setting{Name: "plan-point", Value: point})
+	return task.Key()
+}
+
+func (j *planJournal) measure(p plan.Point) (m plan.Measure, ok bool) {
+	if j == nil {
+		return m, false
+	}
+	text, ok := j.file.Report(j.key(p))
+	return m, ok && json.Unmarshal(text, &m) == nil
+}
+
+func (j *planJournal) add(p plan.Point, m *plan.Measure) error {
+	if j == nil {
+		return nil
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return j.file.Add(&plan.Outcome{Key: j.key(p), Report: text})
+}

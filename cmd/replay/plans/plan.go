@@ -1,0 +1,365 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// planFlags are those of replay plan beside what says a replay.
+type planFlags struct {
+	slo        options.Objectives
+	attainment float64
+	try        []string
+	topology   cli.Choice
+	most       int
+	gpus       int
+	cost       float64
+	precision  float64
+	resamples  int
+	front      bool
+	cores      int
+	json       bool
+	journal    string
+	files      sweeps.TableFiles
+}
+
+func (f *planFlags) bind(fs *pflag.FlagSet) {
+	f.topology = cli.Choice{Names: []string{"aggregated", "disaggregated", "both"}, Value: "aggregated"}
+	fs.Var(&f.slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
+	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
+	fs.StringArrayVar(&f.try, "try", nil, "also choose among values of a flag, as `router=round_robin,kv`; may be repeated")
+	fs.Var(&f.topology, "topology", "`pools` to choose from: aggregated (one), disaggregated (prefill and decode) or both")
+	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers considered")
+	fs.IntVar(&f.gpus, "gpus-per-worker", 1, "`GPUs` of a worker")
+	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
+	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
+	fs.IntVar(&f.resamples, "resamples", 20, "`number` of resampled workloads that error bars come from; 0: none")
+	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
+	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
+	fs.BoolVar(&f.json, "json", false, "print JSON instead of text")
+	f.files.Bind(fs)
+	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
+}
+
+// NewPlanCommand finds the smallest cluster that meets objectives.
+func NewPlanCommand(s cli.Streams) *cobra.Command {
+	o, f := &options.Options{}, &planFlags{}
+	cmd := &cobra.Command{
+		Use:   "plan [FILE] --slo OBJECTIVES",
+		Short: "Find the smallest cluster that meets objectives, and the highest load it sustains",
+		Long: `Find by search the smallest cluster that meets objectives on a workload, what
+keeps a smaller one from it, and the highest load the cluster sustains. With
+--workers, or --prefill-workers and --decode-workers, the cluster is given and
+the highest load is searched for.
+
+--max-in-flight makes it a closed loop; the load is then the number of requests
+in flight.`,
+		Example: `  replay plan requests.jsonl --slo p99:ttft=2s,p99:itl=50ms
+  replay plan requests.jsonl --slo ttft=1s,tpot=30ms --slo-attainment 0.99 --gpu-cost 2.50
+  replay plan requests.jsonl --slo p99:ttft=2s --try router=round_robin,kv --topology both
+  replay plan requests.jsonl --slo p99:ttft=2s --workers 8 --router kv`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := options.TraceFile(args)
+			if err != nil {
+				return err
+			}
+			return runPlan(cmd.Context(), s, o, f, file)
+		},
+	}
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bind))
+	return cmd
+}
+
+// runPlan searches and prints what it finds.
+func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlags, file string) (err error) {
+	if err := f.check(o); err != nil {
+		return err
+	}
+	if f.journal != "" && file == "-" {
+		return cli.Usagef("--journal: only with the name of a trace file, whose contents can be told again")
+	}
+	cli.ManyReplays()
+	choices, err := f.choices(o, file)
+	if err != nil {
+		return err
+	}
+	runner, err := newPlanRunner(ctx, s, f, choices, o.Seed)
+	if err != nil {
+		return runs.ExplainError(err)
+	}
+	if f.journal != "" {
+		if runner.journal, err = newPlanJournal(f, choices, o.Seed); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
+	}
+	c := plan.Config{
+		Run: runner.run, Most: f.most, GPUs: f.gpus, Precision: f.precision,
+		Resamples: f.resamples, Front: f.front, Cores: f.cores, Progress: runner.progress.CountOf,
+	}
+	for _, choice := range choices {
+		c.Variants = append(c.Variants, choice.variant)
+	}
+	found, err := plan.Find(ctx, c)
+	runner.progress.Clear()
+	if err != nil {
+		return runs.ExplainError(err)
+	}
+	sheet := planSheet{plan: found, flags: f, runner: runner}
+	if err := f.files.Write(sheet.forms()); err != nil {
+		return err
+	}
+	if f.json {
+		return sheet.writeJSON(s.Out)
+	}
+	return sheet.writeText(s.Out)
+}
+
+func (f *planFlags) check(o *options.Options) error {
+	if err := o.Config.Apply(o); err != nil {
+		return err
+	}
+	if err := f.files.Check(); err != nil {
+		return err
+	}
+	if len(f.slo.All) == 0 {
+		return cli.Usagef("--slo: missing, want what the cluster is to meet, as --slo p99:ttft=2s,p99:itl=50ms")
+	}
+	for _, err := range []error{
+		o.CheckLeast(1, "max-workers", "gpus-per-worker", "jobs"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case !(f.attainment >= 0 && f.attainment <= 1):
+		return o.Refuse("slo-attainment", "0 to 1")
+	case o.Changed("scale"):
+		return o.Only("scale", "with replay trace: the plan looks for a cluster that stays as it is")
+	case o.Changed("topology") && o.FirstChanged("workers", "prefill-workers", "decode-workers") != "":
+		return o.Only("topology", "where the number of workers is searched for")
+	case f.topology.Value == "aggregated" && f.most < 2 && o.Changed("topology"):
+		return nil
+	case f.topology.Value != "aggregated" && f.most < 2:
+		return o.Refuse("max-workers", "at least 2 with --topology "+f.topology.Value)
+	}
+	return nil
+}
+
+// chosen is one variant of a plan.
+type chosen struct {
+	variant  plan.Variant
+	spec     replay.Spec // but for the numbers of workers and the load
+	settings []plan.Setting
+}
+
+// choices are all variants.
+func (f *planFlags) choices(o *options.Options, file string) ([]chosen, error) {
+	axes := make([]plan.Axis, 0, len(f.try))
+	for _, text := range f.try {
+		axis, err := options.ParseAxis("try", text)
+		if err != nil {
+			return nil, err
+		}
+		switch axis.Name {
+		case "workers", "prefill-workers", "decode-workers":
+			return nil, cli.Usagef("--try=%s: the number of workers is searched for, or given by --%s", text, axis.Name)
+		}
+		axes = append(axes, axis)
+	}
+	var splits []bool
+	switch {
+	case f.topology.Value == "both":
+		splits = []bool{false, true}
+	default:
+		splits = []bool{f.topology.Value == "disaggregated" || o.TwoPools()}
+	}
+	var all []chosen
+	for _, cell := range (&plan.Grid{Axes: axes}).Cells() {
+		for _, split := range splits {
+			c, err := choose(o, file, cell.Settings, split)
+			if err != nil {
+				return nil, err
+			}
+			c.variant.Name = variantName(cell.Settings, split, len(splits) > 1)
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// variantName says what differs between variants.
+func variantName(settings []plan.Setting, split, both bool) string {
+	var parts []string
+	if both && split {
+		parts = append(parts, "disaggregated")
+	} else if both {
+		parts = append(parts, "aggregated")
+	}
+	for _, s := range settings {
+		parts = append(parts, s.Name+"="+s.Value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// choose returns the variant with the given settings beside those of the command
+// line.
+func choose(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
+	var c chosen
+	all := o.Settings()
+	if o.FirstChanged("workers", "prefill-workers", "decode-workers") != "" {
+		c.variant.Fixed = plan.One(o.Cluster.Workers)
+		if o.TwoPools() {
+			c.variant.Fixed = plan.Two(o.Cluster.PrefillWorkers, o.Cluster.DecodeWorkers)
+		}
+	}
+	c.variant.Split = split
+	all = append(all, settings...)
+	switch {
+	case c.variant.Fixed.Size() > 0:
+	case split:
+		all = append(all, plan.Setting{Name: "prefill-workers", Value: "1"}, plan.Setting{Name: "decode-workers", Value: "1"})
+	default:
+		all = append(all, plan.Setting{Name: "workers", Value: "2"}) // what a router takes
+	}
+	own, _, mode, err := options.OptionsOf(all)
+	if err != nil {
+		return c, err
+	}
+	c.settings = all
+	if file != "" {
+		c.settings = append(c.settings, plan.Setting{Name: options.TraceSetting, Value: file})
+	}
+	c.spec, err = own.Spec(file, mode)
+	return c, err
+}
+
+// planRunner runs points of a plan. Resamples are made when they are first
+// asked for.
+type planRunner struct {
+	flags    *planFlags
+	choices  []chosen
+	opened   []*planWorkload // by variant; variants of one workload share it
+	progress *cli.Countdown
+	journal  *planJournal // nil: nothing is remembered
+}
+
+// planWorkload is a workload with its resamples.
+type planWorkload struct {
+	*plan.Resampler
+	base    *loadgen.Workload
+	samples []func() *loadgen.Workload
+}
+
+func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
+	r := &planRunner{flags: f, choices: choices, progress: cli.NewCountdownTo(s.Err, "replays", 1)}
+	seen := map[string]*planWorkload{}
+	for _, c := range choices {
+		key := plan.WorkloadKey(&c.spec)
+		if seen[key] == nil {
+			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In})
+			if err != nil {
+				return nil, err
+			}
+			seen[key] = newPlanWorkload(w, f.resamples, seed)
+		}
+		r.opened = append(r.opened, seen[key])
+	}
+	return r, nil
+}
+
+func newPlanWorkload(w *loadgen.Workload, resamples int, seed uint64) *planWorkload {
+	p := &planWorkload{base: w, Resampler: plan.NewResampler(w, seed)}
+	for k := range resamples + 1 {
+		p.samples = append(p.samples, sync.OnceValue(func() *loadgen.Workload { return p.Sample(k) }))
+	}
+	return p
+}
+
+// run is the measure of a point, from the journal if it is there.
+func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error) {
+	if m, ok := r.journal.measure(p); ok {
+		return m, nil
+	}
+	m, err := r.replay(ctx, p)
+	if err != nil {
+		return m, err
+	}
+	return m, r.journal.add(p, &m)
+}
+
+// replay replays a point and holds it to the objectives.
+func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, error) {
+	spec := r.choices[p.Variant].spec
+	if p.Shape.Split() {
+		spec.Topology = spec.Resize(max(1, p.Shape.Prefill), max(1, p.Shape.Decode))
+	} else {
+		spec.Topology = spec.Resize(p.Shape.Workers)
+	}
+	if p.Shape.Workers == 1 {
+		spec.Router = policy.RoundRobin // there is nothing to route
+	}
+	if spec.Mode == loadgen.Concurrency {
+		spec.MaxInFlight = max(1, int(float64(spec.MaxInFlight)*p.Load+0.5))
+	} else {
+		spec.Speedup *= p.Load
+	}
+	result, err := spec.RunOn(ctx, r.opened[p.Variant].samples[p.Sample](), replay.Streams{})
+	if err != nil {
+		return plan.Measure{}, err
+	}
+	return measureOf(result, &r.flags.slo, r.flags.attainment), nil
+}
+
+// measureOf says of a replay what a plan wants to know.
+func measureOf(result *offline.Result, objectives *options.Objectives, attainment float64) plan.Measure {
+	report := result.Report
+	single := false
+	for i := range objectives.All {
+		single = single || objectives.All[i].Statistic == ""
+	}
+	var rows []requests.Row
+	if single {
+		rows = requests.Collect(result.Collector, nil, nil, nil)
+	}
+	outcome := slo.Judge(objectives.All, attainment, rows, report)
+	m := plan.Measure{
+		Met: outcome.Holds(), Missed: outcome.Missed(),
+		RequestsPerS: report.RequestsPerS, OutputTokensPerS: report.OutputTokensPerS,
+		TotalTokensPerS: report.TotalTokensPerS, PrefixReusedRatio: report.PrefixCacheReusedRatio,
+	}
+	if single {
+		m.Values = append(m.Values, plan.Value{
+			Name: "requests that meet theirs", Unit: "share", Value: outcome.Attainment, Limit: outcome.Target,
+			Met: outcome.Attainment >= outcome.Target,
+		})
+	}
+	for _, j := range outcome.Objectives {
+		if j.Statistic != "" {
+			m.Values = append(m.Values, plan.Value{
+				Name: j.Statistic + " " + j.Metric, Unit: "ms", Value: j.ValueMS, Limit: j.LimitMS, Met: j.Met,
+			})
+		}
+	}
+	return m
+}

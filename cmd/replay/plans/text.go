@@ -1,0 +1,266 @@
+package plans
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+)
+
+// planSheet is a plan as it is printed.
+type planSheet struct {
+	plan   *plan.Plan
+	flags  *planFlags
+	runner *planRunner
+}
+
+// writeText prints a plan for people.
+func (p *planSheet) writeText(w io.Writer) error {
+	if _, err := io.WriteString(w, p.text()); err != nil {
+		return err
+	}
+	return p.end()
+}
+
+// text is a plan for people.
+func (p *planSheet) text() string {
+	var b strings.Builder
+	if len(p.plan.Answers) > 1 {
+		p.writeVariants(&b)
+	}
+	if best := p.shown(); best != nil {
+		p.writeAnswer(&b, best)
+	}
+	p.writeFront(&b)
+	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
+	return b.String()
+}
+
+// end is the error of a plan that found nothing.
+func (p *planSheet) end() error {
+	if p.plan.Best >= 0 || p.shown().Highest != nil {
+		return nil
+	}
+	return cli.Coded(cli.ExitObjective, "no cluster considered meets the objectives")
+}
+
+// shown is the answer to print in full: the best, or the first of those that
+// miss.
+func (p *planSheet) shown() *plan.Answer {
+	if p.plan.Best >= 0 {
+		return &p.plan.Answers[p.plan.Best]
+	}
+	return &p.plan.Answers[0]
+}
+
+func (p *planSheet) variant(i int) string { return p.plan.Variants[i].Name }
+
+func (p *planSheet) writeVariants(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "Settings\tSmallest cluster\tGPUs\tHighest load")
+	for i := range p.plan.Answers {
+		a := &p.plan.Answers[i]
+		if !a.Found {
+			fmt.Fprintf(t, "%s\tnone: %s with %v\t\t\n", p.variant(i), a.At.Missed, a.Shape)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%v\t%d\t%s\n", p.variant(i), a.Shape, a.Shape.Size()*p.plan.GPUs, p.load(a.Highest))
+	}
+	t.Flush()
+	fmt.Fprintln(b)
+}
+
+func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
+	fixed := p.plan.Variants[a.Variant].Fixed.Size() > 0
+	head := "Smallest cluster"
+	switch {
+	case fixed:
+		head = "Cluster"
+	case !a.Found:
+		head = "No cluster meets the objectives; the largest considered"
+	}
+	name := ""
+	if v := p.variant(a.Variant); v != "" {
+		name = ", " + v
+	}
+	fmt.Fprintf(b, "%s: %v (%d GPUs)%s\n", head, a.Shape, a.Shape.Size()*p.plan.GPUs, name)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i := range a.At.Values {
+		v := &a.At.Values[i]
+		fmt.Fprintf(t, "  %s\t%s\t%s (limit %s)%s\n", v.Name, met(v.Met), amount(v.Value, v.Unit), limit(v), bar(a.Bars, i, v.Unit))
+	}
+	t.Flush()
+	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, %.1f%% of the prompt tokens reused%s\n",
+		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.cost(&a.At))
+	p.writeSmaller(b, a)
+	p.writeHighest(b, a)
+	p.writeBars(b, a)
+}
+
+func met(ok bool) string {
+	if ok {
+		return "met"
+	}
+	return "missed"
+}
+
+// amount is a value for people.
+func amount(v float64, unit string) string {
+	if unit == "share" {
+		return fmt.Sprintf("%.2f%%", 100*v)
+	}
+	return fmt.Sprintf("%.2f %s", v, unit)
+}
+
+// limit is the limit of a value, as it was given.
+func limit(v *plan.Value) string {
+	if v.Unit == "share" {
+		return amount(v.Limit, v.Unit)
+	}
+	return strconv.FormatFloat(v.Limit, 'f', -1, 64) + " " + v.Unit
+}
+
+// bar is the error bar of objective i.
+func bar(bars *plan.Bars, i int, unit string) string {
+	if bars == nil {
+		return ""
+	}
+	r := bars.Values[i]
+	return fmt.Sprintf(", %s to %s when resampled", amount(r.P5, unit), amount(r.P95, unit))
+}
+
+// writeSmaller says what keeps a smaller cluster from it.
+func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
+	if !a.Found {
+		return
+	}
+	for i := range a.Smaller {
+		m := &a.Smaller[i]
+		if m.Met {
+			fmt.Fprintf(b, "With %v: met too\n", m.Shape)
+			continue
+		}
+		fmt.Fprintf(b, "With %v: %s\n", m.Shape, m.Missed)
+	}
+	switch {
+	case p.plan.Variants[a.Variant].Fixed.Size() > 0:
+	case a.Checked == 1 && a.EverySmaller:
+		fmt.Fprintln(b, "There is no other smaller cluster")
+	case a.EverySmaller && a.Checked > 0:
+		fmt.Fprintf(b, "All %d smaller clusters were run, and miss\n", a.Checked)
+	case a.Checked > 1:
+		fmt.Fprintf(b, "%d smaller clusters were run, and miss\n", a.Checked)
+	}
+	if len(a.Larger) > 0 && p.plan.Variants[a.Variant].Fixed.Size() == 0 {
+		m := &a.Larger[0]
+		fmt.Fprintf(b, "More is not always better here: with %v, %s\n", m.Shape, m.Missed)
+	}
+}
+
+func (p *planSheet) writeHighest(b *strings.Builder, a *plan.Answer) {
+	switch {
+	case a.Highest != nil:
+		fmt.Fprintf(b, "Highest load: %s, %.2f output tokens/s%s\n", p.load(a.Highest), a.Highest.OutputTokensPerS, p.cost(a.Highest))
+	case a.Beyond != nil:
+		fmt.Fprintf(b, "Highest load: none down to %s\n", p.load(a.Beyond))
+	}
+	if a.Highest != nil && a.Beyond != nil {
+		fmt.Fprintf(b, "At %s: %s\n", p.load(a.Beyond), a.Beyond.Missed)
+	}
+	if a.Highest != nil && a.Beyond == nil {
+		fmt.Fprintln(b, "No higher load was tried: the objectives do not bound it")
+	}
+}
+
+func (p *planSheet) writeBars(b *strings.Builder, a *plan.Answer) {
+	bars := a.Bars
+	if bars == nil {
+		return
+	}
+	fmt.Fprintf(b, "Resampled %d times (middle 90%%): met %d times", bars.Resamples, bars.Met)
+	for i := range bars.SmallerMet {
+		fmt.Fprintf(b, ", with %v %d times", a.Smaller[i].Shape, bars.SmallerMet[i])
+	}
+	if r := bars.Workers; r != nil {
+		fmt.Fprintf(b, "; smallest cluster %.0f to %.0f workers", r.P5, r.P95)
+	}
+	if r := bars.Load; r != nil {
+		fmt.Fprintf(b, "; highest load %.2f to %.2f times the workload's", r.P5, r.P95)
+	}
+	fmt.Fprintln(b)
+}
+
+// load says how much is asked of a cluster.
+func (p *planSheet) load(m *plan.Measure) string {
+	if m == nil {
+		return "none"
+	}
+	spec := &p.runner.choices[m.Variant].spec
+	if spec.Mode == loadgen.Concurrency {
+		return fmt.Sprintf("%d requests in flight", max(1, int(float64(spec.MaxInFlight)*m.Load+0.5)))
+	}
+	return fmt.Sprintf("%.4g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
+}
+
+// cost is what tokens cost at a load, "" without a price.
+func (p *planSheet) cost(m *plan.Measure) string {
+	if p.flags.cost == 0 {
+		return ""
+	}
+	gpus := m.Shape.Size() * p.plan.GPUs
+	return fmt.Sprintf("; %.4f per million output tokens, %.4f per million tokens",
+		plan.CostPerMillion(gpus, p.flags.cost, m.OutputTokensPerS), plan.CostPerMillion(gpus, p.flags.cost, m.TotalTokensPerS))
+}
+
+// writeFront prints the Pareto front.
+func (p *planSheet) writeFront(b *strings.Builder) {
+	if len(p.plan.Front) == 0 {
+		return
+	}
+	fmt.Fprintln(b, "Pareto front (clusters that meet; none has fewer GPUs, more output tokens/s and lower latency at once):")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := []string{"GPUs", "cluster", "load", "requests/s", "output tokens/s"}
+	for _, v := range p.plan.Front[0].Values {
+		head = append(head, v.Name)
+	}
+	if p.flags.cost > 0 {
+		head = append(head, "cost/M output", "cost/M tokens")
+	}
+	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
+	for i := range p.plan.Front {
+		fmt.Fprintln(t, strings.Join(p.frontLine(&p.plan.Front[i]), "\t")+"\t")
+	}
+	t.Flush()
+}
+
+func (p *planSheet) frontLine(r *plan.Row) []string {
+	cluster := r.Shape.String()
+	if name := p.variant(r.Variant); name != "" {
+		cluster += ", " + name
+	}
+	line := []string{strconv.Itoa(r.GPUs), cluster, fmt.Sprintf("%.3g", r.Load), fmt.Sprintf("%.2f", r.RequestsPerS), fmt.Sprintf("%.2f", r.OutputTokensPerS)}
+	for _, v := range r.Values {
+		line = append(line, amount(v.Value, v.Unit))
+	}
+	if p.flags.cost > 0 {
+		line = append(line, fmt.Sprintf("%.4f", plan.CostPerMillion(r.GPUs, p.flags.cost, r.OutputTokensPerS)),
+			fmt.Sprintf("%.4f", plan.CostPerMillion(r.GPUs, p.flags.cost, r.TotalTokensPerS)))
+	}
+	return line
+}
+
+// writeJSON prints a plan for programs.
+func (p *planSheet) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(p.document()); err != nil {
+		return err
+	}
+	return p.end()
+}

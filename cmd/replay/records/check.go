@@ -1,0 +1,153 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/budget"
+)
+
+// checking holds the flags of replay check.
+type checking struct {
+	update bool
+	junit  string
+	github bool
+}
+
+func (c *checking) bind(fs *pflag.FlagSet) {
+	fs.BoolVar(&c.update, "update", false, "take over the values of the run as the baseline")
+	fs.StringVar(&c.junit, "junit", "", "also write the outcome to `FILE` as JUnit XML")
+	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations; always where GITHUB_ACTIONS is true")
+}
+
+// NewCheckCommand holds a run to budgets.
+func NewCheckCommand(s cli.Streams) *cobra.Command {
+	c := &checking{}
+	cmd := &cobra.Command{
+		Use:   "check BUDGETS [RUN]",
+		Short: "Hold a run to budgets, for continuous integration",
+		Long: `Hold a run to the budgets in a YAML file, measured from the baseline in that file.
+RUN is a directory made with --out, or a report file; without it, the command line
+that the file names is run.
+
+  run: trace requests.jsonl --workers 8 --router kv
+  budgets:
+    p99_ttft_ms: +2%             # may rise by so much, fall as it likes
+    output_throughput_tok_s: -1% # may fall by so much
+    mean_itl_ms: +0.5            # in its own unit
+    completed_requests: exact
+    max_e2e_latency_ms: max 30000
+
+replay check BUDGETS --update writes the baseline. The exit code is 0 when all
+budgets hold, 5 when one is exceeded, 7 when all hold and requests went other ways
+than in the baseline (behaviour: free in the file allows that), and 1 when a file
+is wrong or the run fails. docs/ci.md has more.`,
+		Example: `  replay check budgets.yaml --update
+  replay check budgets.yaml
+  replay check budgets.yaml out/a --junit junit.xml`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return cli.Usagef("%d arguments: want a file of budgets, and perhaps a run", len(args))
+			}
+			c.github = c.github || os.Getenv("GITHUB_ACTIONS") == "true"
+			return c.check(cmd.Context(), s, args)
+		},
+	}
+	cli.BindOwn(cmd, c.bind)
+	return cmd
+}
+
+func (c *checking) check(ctx context.Context, s cli.Streams, args []string) error {
+	file, err := readBudgets(args[0])
+	if err != nil {
+		return err
+	}
+	run, err := c.run(ctx, s, file, args[1:])
+	if err != nil {
+		return err
+	}
+	if c.update {
+		if err := file.Update(run); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.Out, "Saved the baseline to: %s\n", file.Path)
+		return err
+	}
+	outcome, err := file.Judge(run)
+	if err != nil {
+		return err
+	}
+	return c.tell(s, outcome)
+}
+
+// run loads the run that is given, or makes the one that the file names.
+func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, given []string) (*budget.Run, error) {
+	if len(given) > 0 {
+		return budget.Load(given[0])
+	}
+	if len(file.Command) == 0 {
+		return nil, fmt.Errorf("%s: names no run, want one beside it or on the command line", file.Path)
+	}
+	if kind := file.Command[0]; kind != "trace" && kind != "concurrency" {
+		return nil, fmt.Errorf("%s: run begins with %q, want trace or concurrency", file.Path, kind)
+	}
+	dir, err := os.MkdirTemp("", "replay-check-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	out := filepath.Join(dir, "run")
+	args := append(slices.Clone(file.Command), "--out", out)
+	quiet := cli.Streams{Program: s.Program, In: s.In, Out: io.Discard, Err: s.Err, Args: args}
+	if err := quiet.Execute(ctx, args); err != nil && !missedOnly(err) {
+		return nil, fmt.Errorf("%s: run: %w", file.Path, err)
+	}
+	run, err := budget.Load(out)
+	if err == nil {
+		run.Name = "the run"
+	}
+	return run, err
+}
+
+// missedOnly says that a run has ended in good order and missed its objectives;
+// budgets of them decide here.
+func missedOnly(err error) bool {
+	var own *cli.CodedError
+	return errors.As(err, &own) && own.Code == cli.ExitObjective
+}
+
+// tell says the outcome in all forms that are wanted, and ends the check.
+func (c *checking) tell(s cli.Streams, outcome *budget.Outcome) error {
+	if c.junit != "" {
+		if err := collector.WriteFile(c.junit, outcome.WriteJUnit); err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+	}
+	if err := outcome.WriteText(s.Out); err != nil {
+		return err
+	}
+	if c.github {
+		if err := outcome.WriteGitHub(s.Out); err != nil {
+			return err
+		}
+	}
+	path := outcome.File.Path
+	if n := outcome.Exceeded(); n > 0 {
+		return cli.Coded(cli.ExitBudget, "%s: %d of %d budgets exceeded", path, n, len(outcome.Lines))
+	}
+	if !outcome.Behaves() {
+		return cli.Coded(cli.ExitBehaviour, "%s: all budgets hold, and requests went other ways than in the baseline", path)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package records
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+
+	why "github.com/replay-llm/replay/report/explain"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/rundir"
+)
+
+// NewExplainCommand says why a request of a recorded run took as long as it did.
+func NewExplainCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain DIR REQUEST...",
+		Short: "Say where the time of a request went",
+		Long: `Say where the time of requests of a recorded run went, and who held them up.
+
+DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE or
+:LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so many.
+docs/explain.md defines what is printed.`,
+		Example: `  replay explain out/a slowest
+  replay explain out/a slowest 3
+  replay explain out/a 812
+  replay explain out/a requests.jsonl:813`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return cli.Usagef("want a directory that --out made, and a request or slowest")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runExplain(s, args[0], args[1:]) },
+	}
+	cli.BindOwn(cmd, func(*pflag.FlagSet) {})
+	return cmd
+}
+
+func runExplain(s cli.Streams, dir string, names []string) error {
+	run, err := openExplained(dir)
+	if err != nil {
+		return err
+	}
+	ids, err := chosenRequests(run, names)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	for i, id := range ids {
+		if i > 0 {
+			if _, err := fmt.Fprintln(s.Out); err != nil {
+				return err
+			}
+		}
+		if err := run.WriteText(s.Out, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openExplained reads what there is to explain of a run.
+func openExplained(dir string) (*why.Run, error) {
+	recorded, err := rundir.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := recorded.Rows()
+	if err != nil {
+		return nil, err
+	}
+	run := &why.Run{Trace: traceOf(recorded), Rows: rows}
+	run.Log, err = ledger.ReadLog(filepath.Join(dir, ledger.WorkFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return run, nil
+}
+
+// traceOf is the name of the trace that a run replayed, or "".
+func traceOf(r *rundir.Run) string {
+	for _, in := range r.Inputs {
+		if in.Role == "trace" {
+			return in.Path
+		}
+	}
+	return ""
+}
+
+// chosenRequests are the requests that names stand for, in their order.
+func chosenRequests(run *why.Run, names []string) ([]int, error) {
+	var ids []int
+	for i := 0; i < len(names); i++ {
+		if names[i] == "slowest" {
+			n := 1
+			if i+1 < len(names) {
+				if k, err := strconv.Atoi(names[i+1]); err == nil && k > 0 {
+					n = k
+					i++
+				}
+			}
+			ids = append(ids, run.Slowest(n)...)
+			continue
+		}
+		id, err := run.Find(names[i])
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return nil, errors.New("no request of the run has finished")
+	}
+	return ids, nil
+}

@@ -1,0 +1,108 @@
+package records
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/summary"
+)
+
+// reporting holds the flags of replay report.
+type reporting struct {
+	form  cli.Choice
+	names cli.Choice
+	html  string
+}
+
+func (r *reporting) bind(fs *pflag.FlagSet) {
+	r.form = cli.Choice{Names: []string{"table", "json", "markdown"}, Value: "table"}
+	r.names = cli.Choice{Names: summary.Names(), Value: "native"}
+	fs.SortFlags = false
+	fs.Var(&r.form, "output", "`form` of the report: table, json or markdown")
+	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
+	fs.StringVar(&r.html, "html", "", "draw the runs on a page of their own, `FILE`, and print nothing")
+}
+
+// NewReportCommand shows the reports of runs again.
+func NewReportCommand(s cli.Streams) *cobra.Command {
+	r := &reporting{}
+	cmd := &cobra.Command{
+		Use:   "report RUN...",
+		Short: "Show the report of recorded runs again",
+		Long: `Show the reports of runs that were recorded with --out, without running them
+again. A RUN is such a directory, or a report file.`,
+		Example: `  replay report out/a
+  replay report out/a out/b --output markdown
+  replay report out/a --output json --report-format vllm
+  replay report out/a out/b --html runs.html`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("no run: want a directory made with --out, or a report file")
+			}
+			if cmd.Flags().Changed("report-format") && r.form.Value != "json" {
+				return cli.Usagef("--report-format: only with --output json")
+			}
+			if len(args) > 1 && r.form.Value == "json" {
+				return cli.Usagef("--output=json: want one run with it")
+			}
+			if r.html != "" {
+				return writePage(r.html, args)
+			}
+			return r.show(s.Out, args)
+		},
+	}
+	cli.BindOwn(cmd, r.bind)
+	return cmd
+}
+
+func (r *reporting) show(w io.Writer, paths []string) error {
+	var all []summary.Named
+	for _, path := range paths {
+		report, err := readReport(path)
+		if err != nil {
+			return err
+		}
+		all = append(all, summary.Named{Name: filepath.Clean(path), Report: report})
+	}
+	switch r.form.Value {
+	case "markdown":
+		return summary.WriteMarkdown(w, all)
+	case "json":
+		f, err := summary.ParseFormat(r.names.Value)
+		if err != nil {
+			return err
+		}
+		return summary.Write(w, f, all[0].Report)
+	}
+	for i, named := range all {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := named.Report.WriteText(w, collector.Text{Title: "replay | LLM Metrics of " + named.Name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readReport reads the report of a run directory, or a report file.
+func readReport(path string) (*collector.Report, error) {
+	if !isDir(path) {
+		return rundir.ReadReport(path)
+	}
+	run, err := rundir.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return run.Report()
+}

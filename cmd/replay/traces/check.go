@@ -1,0 +1,72 @@
+package traces
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+)
+
+// wantOne refuses a command of whose flags none is given that makes it do
+// something.
+func wantOne(fs *pflag.FlagSet, what string, names ...string) error {
+	for _, name := range names {
+		if fs.Changed(name) {
+			return nil
+		}
+	}
+	last := len(names) - 1
+	return cli.Usagef("%s: want --%s or --%s", what, strings.Join(names[:last], ", --"), names[last])
+}
+
+// wantAbove refuses numbers that are not finite and above a bound, or at it if
+// it may be.
+func wantAbove(fs *pflag.FlagSet, bound float64, atIt bool, names ...string) error {
+	word := "a finite number > "
+	if atIt {
+		word = "a finite number >= "
+	}
+	for _, name := range names {
+		text := fs.Lookup(name).Value.String()
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(x > bound || atIt && x == bound) || math.IsInf(x, 0) {
+			return cli.Usagef("--%s=%s: want %s%v", name, text, word, bound)
+		}
+	}
+	return nil
+}
+
+// onlyWith refuses flags that change nothing without another.
+func onlyWith(fs *pflag.FlagSet, other string, names ...string) error {
+	for _, name := range names {
+		if fs.Changed(name) && !fs.Changed(other) {
+			return cli.Usagef("--%s: only with --%s", name, other)
+		}
+	}
+	return nil
+}
+
+// checkSample is what is wrong with the flags of a sample.
+func checkSample(fs *pflag.FlagSet, from, to, fraction, common float64) error {
+	if err := wantOne(fs, "what to keep", "fraction", "sessions", "head", "from", "until"); err != nil {
+		return err
+	}
+	if err := wantAbove(fs, 0, true, "fraction", "sessions", "head", "from", "until"); err != nil {
+		return err
+	}
+	if err := onlyWith(fs, "keep-prefixes", "min-shared-blocks", "common"); err != nil {
+		return err
+	}
+	switch {
+	case fraction > 1:
+		return cli.Usagef("--fraction=%v: want 0 to 1", fraction)
+	case !(common > 0 && common <= 1):
+		return cli.Usagef("--common=%v: want above 0, up to 1", common)
+	case to > 0 && to <= from:
+		return cli.Usagef("--until=%v: want more than the %v of --from", to, from)
+	}
+	return wantAbove(fs, 1, true, "min-shared-blocks")
+}

@@ -1,0 +1,328 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/edit"
+	"github.com/replay-llm/replay/replay/collector"
+)
+
+// newConvertCommand writes a trace in another format.
+func newConvertCommand(s cli.Streams) *cobra.Command {
+	e := editing{s: s}
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "convert IN [OUT]",
+		Short: "Write a trace in another format or with other blocks",
+		Example: `  replay traces convert azure_2023_conv.csv conv.jsonl
+  replay traces convert bailian.jsonl --block-size 512 --out b.jsonl.gz`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.one(cmd.Context(), args, func(from *reader, to *target) error {
+				return edit.Scale{}.Run(from, to)
+			})
+		},
+	}, cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+}
+
+// editing is what commands share that make a trace of others.
+type editing struct {
+	s     cli.Streams
+	read  reading
+	write writing
+}
+
+// one runs an edit of one trace.
+func (e *editing) one(ctx context.Context, args []string, do func(*reader, *target) error) error {
+	s, read, write := e.s, &e.read, &e.write
+	path, err := write.inOut(args)
+	if err != nil {
+		return err
+	}
+	from, err := read.source(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	from.options.Graph = write.graph()
+	if err := from.settle(); err != nil {
+		return err
+	}
+	to, err := write.open(s, from.block, from.raw)
+	if err != nil {
+		return err
+	}
+	err = to.end(do(from, to))
+	if err == nil {
+		from.sum()
+		to.tell(s.Err)
+	}
+	return err
+}
+
+// newSampleCommand keeps a part of a trace.
+func newSampleCommand(s cli.Streams) *cobra.Command {
+	e := editing{s: s}
+	e.read.seeded = true
+	var p edit.Sample
+	var from, to float64
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "sample IN [OUT]",
+		Short: "Keep a part of a trace, by whole conversations",
+		Long: `Keep a part of a trace. Conversations are kept or dropped whole; what is kept is
+unchanged, so that prompts that began alike still do. Samples of one seed nest as
+the fraction grows.`,
+		Example: `  replay traces sample requests.jsonl part.jsonl --fraction 0.1
+  replay traces sample requests.jsonl part.jsonl --sessions 500 --keep-prefixes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSample(cmd.Flags(), from, to, p.Fraction, p.Common); err != nil {
+				return err
+			}
+			p.From, p.To, e.read.seed = from*1000, to*1000, p.Seed
+			return e.one(cmd.Context(), args, func(in *reader, out *target) error {
+				if err := in.twice(); err != nil {
+					return err
+				}
+				kept, err := p.Run(in, out)
+				if err == nil {
+					tellKept(s.Err, kept)
+				}
+				return err
+			})
+		},
+	}, cli.NewGroup("Sample", func(fs *pflag.FlagSet) {
+		fs.Float64Var(&p.Fraction, "fraction", 0, "keep conversations by chance, this `share` of them; 0: all")
+		fs.IntVar(&p.Sessions, "sessions", 0, "keep so `many` conversations by chance; 0: all")
+		fs.IntVar(&p.Head, "head", 0, "keep the first so `many` conversations; 0: all")
+		fs.Float64Var(&from, "from", 0, "keep conversations that start at this `second` or later")
+		fs.Float64Var(&to, "until", 0, "keep conversations that start before this `second`; 0: all")
+		fs.BoolVar(&p.KeepPrefixes, "keep-prefixes", false, "keep or drop conversations together that begin alike")
+		fs.IntVar(&p.MinShared, "min-shared-blocks", 1, "leading `blocks` alike that connect conversations")
+		fs.Float64Var(&p.Common, "common", 0.5, "blocks that more than this `share` of conversations have do not connect")
+		fs.BoolVar(&p.Rescale, "rescale", false, "bring arrivals together, so that the rate stays")
+		fs.Uint64Var(&p.Seed, "seed", options.DefaultSeed, "seed of the draw, a `number`")
+	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+}
+
+func tellKept(w io.Writer, k *edit.Kept) {
+	reuse := ""
+	if k.ReuseKnown {
+		reuse = fmt.Sprintf("; an infinite cache reuses %s %% of their prompt tokens, %s %% of all", percent(k.Reuse), percent(k.OfReuse))
+	}
+	fmt.Fprintf(w, "replay: kept %s of %s conversations, %d of %d requests%s\n", k.Sessions, k.OfSessions, k.Requests, k.OfRequests, reuse)
+}
+
+func percent(share float64) string {
+	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', -1, 64)
+}
+
+// newScaleCommand changes rate and lengths.
+func newScaleCommand(s cli.Streams) *cobra.Command {
+	e := editing{s: s}
+	var p edit.Scale
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "scale IN [OUT]",
+		Short: "Change rate and lengths of a trace",
+		Long: `Change rate and lengths of a trace. Prompts that were alike for a part of their
+length are alike for the same part after.`,
+		Example: `  replay traces scale requests.jsonl fast.jsonl --rate 2
+  replay traces scale requests.jsonl long.jsonl --input 1.5 --output 0.5`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			factors := []string{"rate", "delays", "input", "output"}
+			if err := wantOne(cmd.Flags(), "what to scale", factors...); err != nil {
+				return err
+			}
+			if err := wantAbove(cmd.Flags(), 0, false, factors...); err != nil {
+				return err
+			}
+			return e.one(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
+		},
+	}, cli.NewGroup("Scale", func(fs *pflag.FlagSet) {
+		fs.Float64Var(&p.Rate, "rate", 1, "arrivals come so many `times` as fast")
+		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays within conversations")
+		fs.Float64Var(&p.Input, "input", 1, "`factor` of prompts")
+		fs.Float64Var(&p.Output, "output", 1, "`factor` of answers")
+	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+}
+
+// newAnonymizeCommand takes names and ids out.
+func newAnonymizeCommand(s cli.Streams) *cobra.Command {
+	e := editing{s: s}
+	var p edit.Anonymize
+	var ids string
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "anonymize IN [OUT]",
+		Short: "Replace names, ids and texts of a trace",
+		Long: `Replace names, ids and texts of a trace: hash ids by numbers in the order in which
+they appear, conversations by s0, s1, …, texts by ids of their blocks. Times are
+counted from the first arrival. Whatever is not known is left out.
+
+Lengths, times and what prompts share stay, and can identify who asked.`,
+		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := wantAbove(cmd.Flags(), 0, true, "round-ms"); err != nil {
+				return err
+			}
+			return e.one(cmd.Context(), args, func(in *reader, out *target) (err error) {
+				if p.First, err = in.first(); err != nil {
+					return err
+				}
+				out.dense = nil // the edit gives numbers itself
+				if ids == "" {
+					return p.Run(in, out)
+				}
+				if p.IDs, err = readIDMap(ids, in.block); err != nil {
+					return err
+				}
+				if err := p.Run(in, out); err != nil {
+					return err
+				}
+				return writeIDMap(ids, p.IDs)
+			})
+		},
+	}, cli.NewGroup("Anonymize", func(fs *pflag.FlagSet) {
+		fs.Float64Var(&p.RoundMS, "round-ms", 0, "make times multiples of so many `ms`")
+		fs.StringVar(&ids, "id-map", "", "`FILE` that holds which id has which number, so that parts of one trace agree; it tells the original ids")
+		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
+	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+}
+
+// readIDMap reads the numbers of ids at path; there need not be a file.
+func readIDMap(path string, block int) (*formats.Dense, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return formats.NewDense(block), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return formats.ReadIDMap(f, path, block)
+}
+
+// writeIDMap writes the numbers of ids to path, which only its owner may read.
+func writeIDMap(path string, ids *formats.Dense) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return collector.WriteFile(path, ids.WriteMap)
+}
+
+// newMergeCommand makes one trace of several.
+func newMergeCommand(s cli.Streams) *cobra.Command {
+	e := editing{s: s}
+	var p edit.Merge
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "merge IN... --out OUT",
+		Short: "Make one trace of several, by arrival",
+		Long: `Make one trace of several, of any formats, by arrival. Every file starts at 0, its
+conversations get a number in front of their name, and no hash id is shared
+between files; --shared-ids is for parts of one trace.`,
+		Example: `  replay traces merge chat.jsonl azure_2023_code.csv --out both.jsonl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.merge(cmd.Context(), p, args)
+		},
+	}, cli.NewGroup("Merge", func(fs *pflag.FlagSet) {
+		fs.BoolVar(&p.SharedIDs, "shared-ids", false, "equal ids and names of several files are the same")
+		fs.BoolVar(&p.KeepTimes, "keep-times", false, "do not let every file start at 0")
+	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+}
+
+func (e *editing) merge(ctx context.Context, p edit.Merge, paths []string) error {
+	s, read, write := e.s, &e.read, &e.write
+	if len(paths) < 2 {
+		return cli.Usagef("want two trace files or more")
+	}
+	var from []edit.Source
+	var sources []*reader
+	var firsts []float64
+	block, raw := 0, true
+	for _, path := range paths {
+		r, err := read.source(ctx, s, path)
+		if err == nil {
+			r.options.Graph = write.graph()
+			err = r.twice()
+		}
+		if err == nil {
+			err = r.settle()
+		}
+		if err != nil {
+			return err
+		}
+		first, err := r.first()
+		if err != nil {
+			return err
+		}
+		if block == 0 {
+			block = r.block
+		}
+		raw = raw && r.raw && r.block == block
+		from, sources, firsts = append(from, r), append(sources, r), append(firsts, first)
+	}
+	to, err := write.open(s, block, raw)
+	if err != nil {
+		return err
+	}
+	err = to.end(p.Run(from, firsts, block, to))
+	if err != nil {
+		return err
+	}
+	for _, r := range sources {
+		r.sum()
+	}
+	to.tell(s.Err)
+	return nil
+}
+
+// first is the earliest arrival as it will be read, in ms.
+func (r *reader) first() (float64, error) {
+	if r.path == "-" {
+		return 0, nil
+	}
+	s, err := r.Open()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	if !s.Raw() {
+		return 0, nil // counted from the earliest already
+	}
+	first, found := 0.0, false
+	var rec formats.Record
+	for {
+		err := s.Next(&rec)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		if rec.HasAt && (!found || rec.At < first) {
+			first, found = rec.At, true
+		}
+	}
+	if math.IsInf(first, 0) {
+		return 0, &loadgen.SyntaxError{Name: s.Name, Msg: "arrivals are infinite, want finite numbers"}
+	}
+	return first, nil
+}

@@ -1,0 +1,93 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/generate"
+)
+
+// NewGenerateCommand writes a generated trace.
+func NewGenerateCommand(s cli.Streams) *cobra.Command {
+	var f options.Generating
+	var write writing
+	var seed uint64
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "generate --out FILE",
+		Short: "Make a trace by laws of arrivals, lengths and prefixes",
+		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from a
+trace, prompts that begin alike, conversations, and mixes of all that. The same
+flags make the same trace, to the last byte. docs/traces.md tells the laws.`,
+		Example: `  replay generate --arrivals poisson --rate 5 --duration 10m \
+    --input lognormal:mean=1000,sigma=0.8 --output uniform:min=10,max=300 --out a.jsonl
+  replay generate --arrivals users:count=50 --requests 5000 --think exponential:mean=5 \
+    --input 500 --output 200 --prefix system:tokens=512 --out users.jsonl
+  replay generate --rate 10 --requests 1000 --out mix.jsonl \
+    --class 'chat:weight=0.8;input=lognormal:mean=800,sigma=1;output=250;turns=uniform:min=1,max=6' \
+    --class 'rag:weight=0.2;input=6000;output=100;prefix=groups:count=20,tokens=4096'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.Usagef("%s: want no argument; --out names the file to write", strings.Join(args, " "))
+			}
+			return generateTrace(cmd.Context(), s, &f, &write, seed)
+		},
+	}, cli.NewGroup("Workload", func(fs *pflag.FlagSet) { f.Bind(fs, "") }), cli.NewGroup("What is written", func(fs *pflag.FlagSet) {
+		write.bind(fs)
+		fs.Uint64Var(&seed, "seed", 42, "seed of whatever is drawn, a `number`")
+	}))
+}
+
+func generateTrace(ctx context.Context, s cli.Streams, f *options.Generating, write *writing, seed uint64) error {
+	block := write.block
+	if block == 0 {
+		block = defaultTraceBlock
+	}
+	if block < 0 {
+		return cli.Usagef("--block-size=%d: want at least 1", block)
+	}
+	config, err := f.Build(block, seed)
+	if err != nil {
+		return err
+	}
+	g, err := generate.New(config)
+	if err != nil {
+		return cli.WrongUsage(err)
+	}
+	to, err := write.open(s, block, true)
+	if err != nil {
+		return err
+	}
+	err = to.end(copyRecords(ctx, g, to))
+	if err == nil {
+		to.tell(s.Err)
+	}
+	return err
+}
+
+// copyRecords writes all that is made, as long as ctx lasts.
+func copyRecords(ctx context.Context, from formats.Reader, to *target) error {
+	var r formats.Record
+	for n := 0; ; n++ {
+		if n&1023 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch err := from.Next(&r); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("request %d: %w", n+1, err)
+		}
+		if err := to.Write(&r); err != nil {
+			return err
+		}
+	}
+}

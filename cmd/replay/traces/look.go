@@ -1,0 +1,169 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/loadgen/formats/inspect"
+)
+
+// newInspectCommand sums up a trace.
+func newInspectCommand(s cli.Streams) *cobra.Command {
+	var read reading
+	form := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "inspect FILE",
+		Short: "Sum up a trace: lengths, rate over time, sharing of prefixes",
+		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, how many
+prompts begin alike, and the reuse that an infinite cache would reach. Figures
+marked ~ are estimates.`,
+		Example: `  replay traces inspect requests.jsonl
+  replay traces inspect azure_2023_conv.csv --output json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return inspectTrace(cmd.Context(), s, &read, form.Value, args)
+		},
+	}, cli.NewGroup("Trace", read.bind), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
+		fs.Var(&form, "output", "`form` of the summary: table or json")
+	}))
+}
+
+func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string, args []string) error {
+	path, err := oneTrace(args)
+	if err != nil {
+		return err
+	}
+	source, err := read.source(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	stream, err := source.Open()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	sum, err := inspect.Read(stream)
+	if err != nil {
+		return err
+	}
+	if sum.Requests == 0 {
+		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, want at least one"}
+	}
+	source.sum()
+	if form == "json" {
+		return sum.WriteJSON(s.Out)
+	}
+	return sum.WriteText(s.Out)
+}
+
+func oneTrace(args []string) (string, error) {
+	if len(args) == 0 {
+		return "", cli.Usagef("no trace: want a file, or - for standard input")
+	}
+	return options.TraceFile(args)
+}
+
+// newValidateCommand checks a trace.
+func newValidateCommand(s cli.Streams) *cobra.Command {
+	var read reading
+	return cli.BindGroups(&cobra.Command{
+		Args:  cobra.ArbitraryArgs,
+		Use:   "validate FILE",
+		Short: "Check every row of a trace",
+		Long: `Check every row of a trace and list what is wrong, with line, value and what was
+wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.`,
+		Example: `  replay traces validate requests.jsonl
+  replay traces validate requests.jsonl --skip-bad=3`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return validateTrace(cmd.Context(), s, &read, args)
+		},
+	}, cli.NewGroup("Trace", read.bind))
+}
+
+// validateTrace lists bad rows on standard output.
+func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []string) error {
+	path, err := oneTrace(args)
+	if err != nil {
+		return err
+	}
+	source, err := read.source(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	allowed, bad := source.options.SkipBad, 0
+	source.options.KeepGoing = true
+	source.options.Bad = func(err error) {
+		if bad++; bad <= mostBadRows {
+			fmt.Fprintln(s.Out, err)
+		}
+	}
+	stream, err := source.Open()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	good, err := checkRows(stream, source.options.Bad)
+	if err != nil {
+		return err
+	}
+	if bad > mostBadRows {
+		fmt.Fprintf(s.Out, "%s: %d more bad rows\n", stream.Name, bad-mostBadRows)
+	}
+	fmt.Fprintf(s.Out, "%s: %s, %d requests, %d bad rows\n", stream.Name, stream.Format, good, bad)
+	switch {
+	case good == 0 && bad == 0:
+		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, want at least one"}
+	case allowed >= 0 && bad > allowed:
+		return fmt.Errorf("%s: %d bad rows, want at most %d", stream.Name, bad, allowed)
+	}
+	return nil
+}
+
+// checkRows counts good rows and tells of those that are bad only in what they
+// follow.
+func checkRows(stream *formats.Stream, tell func(error)) (good int, err error) {
+	order := formats.NewOrder(stream.Name)
+	var r formats.Record
+	for {
+		err := stream.Next(&r)
+		if err == io.EOF {
+			return good, nil
+		}
+		if err != nil {
+			return good, err
+		}
+		if _, err = order.Place(&r); err == nil {
+			err = checkLengths(stream, &r)
+		}
+		if err != nil {
+			tell(err)
+			continue
+		}
+		good++
+	}
+}
+
+// checkLengths refuses what formats that are taken as they are may hold, but no
+// engine can run.
+func checkLengths(stream *formats.Stream, r *formats.Record) error {
+	bad := func(format string, args ...any) error {
+		return &loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case r.Input == 0 && len(r.IDs) == 0:
+		return bad("input_length is 0 because hash_ids is empty, want > 0")
+	case r.Input == 0:
+		return bad("input_length is 0, want > 0")
+	case r.Output == 0:
+		return bad("output_length is 0, want > 0")
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen/formats"
+)
+
+// NewTracesCommand is everything about trace files.
+func NewTracesCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "traces",
+		Short: "Look at trace files and make others of them",
+		Long: `Look at trace files of any public format, check them, and make others of them.
+The format is found out by looking at the file; docs/traces.md lists them.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return cli.Usagef("%s: want inspect, validate, convert, sample, merge, scale or anonymize", strings.Join(append([]string{"traces"}, args...), " "))
+		},
+	}
+	cmd.AddCommand(newInspectCommand(s), newValidateCommand(s), newConvertCommand(s), newSampleCommand(s),
+		newMergeCommand(s), newScaleCommand(s), newAnonymizeCommand(s))
+	return cmd
+}
+
+// reading holds the flags of commands about traces that say how one of any
+// format is read.
+type reading struct {
+	format  cli.Choice
+	open    options.LeftOpen
+	block   int
+	seed    uint64
+	seeded  bool // another group has the seed
+	keyFile string
+}
+
+func (f *reading) bind(fs *pflag.FlagSet) {
+	f.format = cli.Choice{Names: append([]string{"auto"}, formats.Names()...), Value: "auto"}
+	fs.Var(&f.format, "trace-format", "`format` of the trace: auto looks at it; docs/traces.md lists the others")
+	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
+	f.open.Bind(fs, "")
+	if !f.seeded {
+		fs.Uint64Var(&f.seed, "seed", options.DefaultSeed, "seed of whatever is made up, a `number`")
+	}
+}
+
+// reader is a Source of the flags' options.
+type reader struct {
+	ctx     context.Context
+	s       cli.Streams
+	path    string
+	options formats.Options
+	opened  *formats.Stream // standard input, opened already
+	block   int             // tokens of an id; with raw set by settle
+	raw     bool            // times and ids stay as they are
+
+	told   map[string]bool // bad rows and warnings that were listed
+	listed int             // bad rows listed
+	bad    int             // bad rows in a reading
+}
+
+// mostBadRows bounds how many bad rows are listed.
+const mostBadRows = 100
+
+// source is the trace at path as the flags say, or why it cannot be.
+func (f *reading) source(ctx context.Context, s cli.Streams, path string) (*reader, error) {
+	said, err := f.open.Said()
+	if err != nil {
+		return nil, err
+	}
+	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true}
+	if o.TraceBlock < 0 {
+		return nil, cli.Usagef("--trace-block-size=%d: want at least 1", o.TraceBlock)
+	}
+	if f.keyFile != "" {
+		key, err := readKey(f.keyFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Key = key
+	}
+	r := &reader{ctx: ctx, s: s, path: path, options: o, told: make(map[string]bool)}
+	r.options.Stop = ctx.Err
+	return r, nil
+}
+
+// readKey reads a secret that nobody else may read.
+func readKey(path string) ([]byte, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode := stat.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s: mode is %o, want 600 or stricter", path, mode)
+	}
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) < 32 {
+		err = fmt.Errorf("%s: has %d bytes, want at least 32", path, len(key))
+	}
+	return key, err
+}
+
+// Open starts reading from the beginning. Bad rows are listed once, however
+// often the file is read.
+func (r *reader) Open() (*formats.Stream, error) {
+	if s := r.opened; s != nil {
+		r.opened = nil
+		return s, nil
+	}
+	o, bad := r.options, 0
+	if o.Bad == nil {
+		o.Bad = func(err error) {
+			bad++
+			r.bad = max(r.bad, bad)
+			if r.listed < mostBadRows && r.tell("skipped "+err.Error()) {
+				r.listed++
+			}
+		}
+	}
+	o.Warn = func(text string) { r.tell("warning: " + text) }
+	return formats.OpenPath(r.path, r.s.In, o)
+}
+
+// tell prints a remark unless it was printed when the file was read before.
+func (r *reader) tell(text string) bool {
+	if r.told[text] {
+		return false
+	}
+	r.told[text] = true
+	fmt.Fprintf(r.s.Err, "replay: %s\n", text)
+	return true
+}
+
+// sum says how many bad rows were skipped.
+func (r *reader) sum() {
+	if r.bad > 0 {
+		fmt.Fprintf(r.s.Err, "replay: %s: %d bad rows skipped\n", r.path, r.bad)
+	}
+}
+
+// settle finds out what has to be known before the first request is written:
+// the size of blocks, and the origin of times that are counted from the
+// earliest. Standard input can be read only once and is counted from its first
+// row.
+func (r *reader) settle() error {
+	s, err := r.Open()
+	if err != nil {
+		return err
+	}
+	r.block, r.raw = s.Block, s.Raw()
+	if r.path == "-" {
+		r.opened = s
+		return nil
+	}
+	defer s.Close()
+	if !s.Raw() && !s.Untimed {
+		r.options.Earliest, err = s.Earliest()
+	}
+	return err
+}
+
+// twice refuses to read standard input again.
+func (r *reader) twice() error {
+	if r.path == "-" {
+		return cli.Usagef("-: the trace is read more than once, want a file")
+	}
+	return nil
+}
+
+// writing holds the flags that say where a trace goes and how it is written.
+type writing struct {
+	to    cli.Choice
+	lossy bool
+	out   string
+	block int
+}
+
+func (f *writing) bind(fs *pflag.FlagSet) {
+	f.to = cli.Choice{Names: formats.Targets(), Value: "mooncake"}
+	fs.Var(&f.to, "to", "`format` to write: mooncake or agentic_mooncake, or with --lossy vidur or azure")
+	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
+	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed where it ends in .gz; without it, or with -, standard output")
+	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
+}
+
+// graph says that what is written holds what requests wait for, whatever that is.
+func (f *writing) graph() bool { return f.to.Value == "agentic_mooncake" }
+
+// target writes a trace. It is a Sink.
+type target struct {
+	file    *formats.Output
+	writer  *formats.Writer
+	reblock *formats.Reblock
+	dense   *formats.Dense // nil: ids stay as they are
+	block   int            // tokens of an id
+	ids     bool           // the format has ids
+}
+
+// open starts writing what is read with blocks of the given size. Without raw,
+// ids get new numbers.
+func (f *writing) open(s cli.Streams, block int, raw bool) (*target, error) {
+	if formats.Lossy(f.to.Value) && !f.lossy {
+		return nil, cli.Usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.Value)
+	}
+	if !formats.Lossy(f.to.Value) && f.lossy {
+		return nil, cli.Usagef("--lossy: %s loses nothing, want it with --to vidur or azure", f.to.Value)
+	}
+	if f.block < 0 {
+		return nil, cli.Usagef("--block-size=%d: want at least 1", f.block)
+	}
+	to := f.block
+	if to == 0 {
+		to = block
+	}
+	file, err := formats.Create(f.out, s.Out)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := formats.NewWriter(file, f.to.Value, to)
+	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.Value == "mooncake"}
+	if !raw {
+		t.dense = formats.NewDense(to)
+	}
+	return t, err
+}
+
+func (t *target) Write(r *formats.Record) error {
+	t.reblock.Apply(r)
+	if t.dense != nil {
+		t.dense.Apply(r)
+	}
+	return t.writer.Write(r)
+}
+
+// tell says what whoever replays the file has to know and cannot see in it.
+func (t *target) tell(w io.Writer) {
+	if n := t.writer.Lost(); n > 0 {
+		fmt.Fprintf(w, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
+	}
+	if t.ids && t.block != defaultTraceBlock {
+		fmt.Fprintf(w, "replay: its hash ids stand for %d tokens each: replay it with --trace-block-size %d\n", t.block, t.block)
+	}
+}
+
+// defaultTraceBlock is the number of tokens of a hash id when nobody says it.
+const defaultTraceBlock = 512
+
+// end completes the file, or leaves none after an error.
+func (t *target) end(err error) error {
+	if err == nil {
+		err = t.writer.Flush()
+	}
+	if err == nil && t.writer.Count() == 0 {
+		err = errors.New("no requests are left, want at least one")
+	}
+	if err != nil {
+		t.file.Abort()
+		return err
+	}
+	return t.file.Commit()
+}
+
+// inOut takes the arguments IN [OUT].
+func (f *writing) inOut(args []string) (string, error) {
+	switch {
+	case len(args) == 0 || len(args) > 2 || args[0] == "":
+		return "", cli.Usagef("want one trace file, and at most one file to write")
+	case len(args) == 2 && f.out != "":
+		return "", cli.Usagef("%s: --out names another file to write", args[1])
+	case len(args) == 2:
+		f.out = args[1]
+	}
+	if f.out != "" && f.out != "-" && filepath.Clean(f.out) == filepath.Clean(args[0]) {
+		return "", cli.Usagef("%s: would be written over while it is read, want another file", f.out)
+	}
+	return args[0], nil
+}
