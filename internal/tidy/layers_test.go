@@ -18,6 +18,7 @@ func layers() [][]string {
 		{"sim"},
 		{"scheduler/timing"},
 		{"scheduler"},
+		{"scheduler/blocks"},
 		{"scheduler/schedulertest", "scheduler/sglang", "scheduler/vllm"},
 		{"router", "loadgen", "replay/collector", "replay/engineargs"},
 		{"replay/engines"},

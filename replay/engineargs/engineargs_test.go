@@ -99,7 +99,6 @@ func TestRefused(t *testing.T) {
 		{`5 6`, `want a JSON object, got 5 6`},
 		{`{"block_size":1`, `byte 15: the JSON object ends too early`},
 		{`{} x`, `after the JSON object`},
-		{`{"scheduler_profile":"vllm-0.19","num_g2_blocks":5}`, `num_g2_blocks is 5, want none with rules of vLLM's own`},
 		{`{"scheduler_profile":"vllm-0.19","engine_type":"sglang"}`, `an engine of type vllm with it`},
 		{`{"scheduler_rules":{"null":true}}`, `scheduler_rules.null is true, want one of long_prefill_tokens, mixed_step`},
 		{`{"block_size":}`, `not JSON`},

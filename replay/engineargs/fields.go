@@ -95,8 +95,6 @@ func (r *reader) checkRules(a *Args) {
 	switch {
 	case a.Engine == SGLang:
 		r.fail("scheduler_profile", "that of a vllm engine", "an engine of type vllm with it")
-	case a.G2.Blocks > 0:
-		r.fail("num_g2_blocks", strconv.Itoa(a.G2.Blocks), "none with rules of vLLM's own")
 	case r.compat:
 		r.fail("scheduler_profile", "vLLM's own", `"reference" with compat`)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -134,12 +135,12 @@ func (s *Stage) vllm() vllm.Config {
 
 // offload is the host memory behind an engine's KV blocks. The reference reads
 // its settings and has none.
-func (s *Stage) offload() vllm.Offload {
+func (s *Stage) offload() blocks.Offload {
 	a := &s.Engine
 	if s.Compat || a.G2.Blocks == 0 || a.KVBytesPerToken == 0 {
-		return vllm.Offload{}
+		return blocks.Offload{}
 	}
-	return vllm.Offload{
+	return blocks.Offload{
 		Blocks: a.G2.Blocks, BytesPerToken: a.KVBytesPerToken, BatchBlocks: a.G2.BatchBlocks,
 		ToHostGBPerSecond: a.G2.ToHostGBPerSec, ToGPUGBPerSecond: a.G2.ToGPUGBPerSec,
 	}

@@ -1,6 +1,9 @@
 package vllm
 
-import "github.com/replay-llm/replay/scheduler"
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+)
 
 // planWaiting admits requests from the head of the line.
 func (c *Core) planWaiting(p *pass) {
@@ -15,8 +18,14 @@ func (c *Core) planWaiting(p *pass) {
 // room for it. It reports whether there was.
 func (c *Core) admit(p *pass) bool {
 	s := c.waiting.front()
+	switch c.pool.Fetch(s) {
+	case blocks.Parked:
+		return true
+	case blocks.Waiting:
+		return false
+	}
 	r := &c.requests[s]
-	hits := c.lookup(r)
+	hits := c.device.Cached(s)
 	cached := min(hits<<c.shift, c.findable(r))
 	want := r.target - cached
 	if limit := c.rules.LongPrefillTokens; limit > 0 {
@@ -35,7 +44,7 @@ func (c *Core) admit(p *pass) bool {
 	c.claim(r, hits)
 	for !c.cover(r, cached+want) {
 		if len(c.running) == 0 {
-			c.former(r)
+			c.former(s)
 			return false
 		}
 		c.preempt(p)
@@ -46,7 +55,9 @@ func (c *Core) admit(p *pass) bool {
 	c.calm.lively = append(c.calm.lively, s)
 	c.admitted++
 	r.order = c.admitted
-	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{Request: r.id, Reused: min(cached, r.input)})
+	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
+		Request: r.id, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
+	})
 	c.schedule(p, s, want)
 	return !(want == 0 && p.budget == 0)
 }
@@ -68,22 +79,17 @@ func (c *Core) findable(r *request) int {
 	return r.input
 }
 
-// lookup is the number of r's first blocks that are cached.
-func (c *Core) lookup(r *request) int {
-	if !c.cfg.PrefixCaching {
-		return 0
-	}
+// findableBlocks returns the number of blocks of r that may be found cached at
+// most.
+func (c *Core) findableBlocks(r *request) int {
 	most := c.findable(r)
-	if c.rules.RecomputeLast {
-		most >>= c.shift
-	} else {
-		most = (most + c.mask) >> c.shift
+	switch {
+	case !c.cfg.PrefixCaching:
+		return 0
+	case c.rules.RecomputeLast:
+		return most >> c.shift
 	}
-	n := 0
-	for n < most && c.blocks.find(r, n) != noBlock {
-		n++
-	}
-	return n
+	return (most + c.mask) >> c.shift
 }
 
 // roomFor says that r, whose first blocks are cached, can be admitted with the
@@ -93,30 +99,36 @@ func (c *Core) roomFor(r *request, hits, tokens int) bool {
 	if c.rules.ReserveWhole {
 		need = max(need, (r.target+c.mask)>>c.shift)
 	}
-	if need-hits > c.blocks.free {
+	if need-hits > c.device.free {
 		return false
 	}
-	idle := 0
+	return need-hits+c.idleHits(r, hits) <= c.device.free
+}
+
+// idleHits returns how many of the first blocks of r, which are cached, nobody
+// holds.
+func (c *Core) idleHits(r *request, hits int) (idle int) {
 	for i := range hits {
-		if c.blocks.idle(c.blocks.find(r, i)) {
+		if c.device.idle(c.device.find(r, i)) {
 			idle++
 		}
 	}
-	return need-hits+idle <= c.blocks.free
+	return idle
 }
 
 // claim makes r a holder of its first blocks, which are cached.
 func (c *Core) claim(r *request, hits int) {
 	for i := range hits {
-		b := c.blocks.find(r, i)
-		c.blocks.hold(b)
+		b := c.device.find(r, i)
+		c.device.hold(b)
 		r.held = append(r.held, b)
 	}
 	r.named = hits
 }
 
 // former gives back what r took in vain.
-func (c *Core) former(r *request) {
+func (c *Core) former(s slot) {
+	r := &c.requests[s]
 	r.former = append(r.former[:0], r.held[:r.named]...)
-	c.release(r)
+	c.pool.Release(s)
 }

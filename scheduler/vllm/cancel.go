@@ -31,11 +31,11 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	c.next.forget(s)
 	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })
-	c.release(r)
+	c.pool.Release(s)
 	r.state = gone
 	c.live--
 	c.unused = append(c.unused, s)
-	c.events.finished(r.id)
+	c.pool.Forget(s)
 	c.check()
 	c.view(new(flight), p)
 	return true

@@ -11,7 +11,6 @@ func (c *Core) check() {
 	if !invariant.Enabled {
 		return
 	}
-	holders := make([]int32, len(c.blocks.all))
 	steadies, targets, last := 0, int64(0), uint64(0)
 	for _, s := range c.running {
 		r := &c.requests[s]
@@ -26,31 +25,41 @@ func (c *Core) check() {
 				r.id, r.state, r.computed+n, r.target+n, r.end, len(r.held), r.order, last))
 		}
 		last = r.order
-		for _, b := range r.held {
-			holders[b]++
-		}
 	}
-	if n := len(c.running) + c.waiting.len(); n != c.live {
-		panic(fmt.Sprintf("%d running + %d waiting != %d submitted and not finished", len(c.running), c.waiting.len(), c.live))
+	if n := len(c.running) + c.waiting.len() + c.pool.Fetching(); n != c.live {
+		panic(fmt.Sprintf("%d running + %d waiting + %d fetching != %d submitted and not finished", len(c.running), c.waiting.len(), c.pool.Fetching(), c.live))
 	}
 	if k := &c.calm; steadies != k.count || targets != k.targets || len(k.lively)+k.count != len(c.running) {
 		panic(fmt.Sprintf("running: %d steady with targets of %d, %d and %d counted; %d lively of %d",
 			steadies, targets, k.count, k.targets, len(k.lively), len(c.running)))
 	}
+	c.pool.Check()
+}
+
+// Check holds the pool's accounts against each other.
+func (p *device) Check() { p.checkHolders(make(map[blockID]int32)) }
+
+// checkHolders counts who holds what besides those in holders.
+func (p *device) checkHolders(holders map[blockID]int32) {
+	for _, s := range p.core.running {
+		for _, b := range p.core.requests[s].held {
+			holders[b]++
+		}
+	}
 	held := 0
-	for i, n := range holders {
-		if n != c.blocks.all[i].holders {
-			panic(fmt.Sprintf("block %d has %d holders, %d counted", i, n, c.blocks.all[i].holders))
+	for b := range p.all {
+		n := holders[blockID(b)]
+		if n != p.all[b].holders {
+			panic(fmt.Sprintf("block %d has %d holders, %d counted", b, n, p.all[b].holders))
 		}
 		if n > 0 {
 			held++
 		}
 	}
-	c.checkQueue(held)
+	p.checkQueue(held)
 }
 
-func (c *Core) checkQueue(held int) {
-	p := &c.blocks
+func (p *device) checkQueue(held int) {
 	queued, cached := p.fresh+len(p.plain), 0
 	for b := p.first; b != noBlock; b = p.all[b].newer {
 		queued++

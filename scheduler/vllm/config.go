@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -34,19 +35,9 @@ type Config struct {
 	Clock            timing.Clock
 	Tree             *prompt.Tree // the tree of the requests' prompts, for BlockTokens
 	Capture          scheduler.Capture
-	Planner          bool    // keep what Snapshot tells, and take one pass at a time
-	Offload          Offload // host memory behind the KV blocks
-	Rules            Rules   // all as in the reference, for New
-}
-
-// Offload is host memory for KV blocks that the GPU evicts. There is none when
-// Blocks or BytesPerToken is 0.
-type Offload struct {
-	Blocks            int     // KV blocks in host memory
-	BytesPerToken     int     // KV cache bytes per token
-	BatchBlocks       int     // KV blocks per transfer to the host, and such transfers at once; > 0
-	ToHostGBPerSecond float64 // 10^9 bytes per second; 0: transfers take no time
-	ToGPUGBPerSecond  float64 // 10^9 bytes per second; 0: transfers take no time
+	Planner          bool           // keep what Snapshot tells, and take one pass at a time
+	Offload          blocks.Offload // host memory behind the KV blocks
+	Rules            Rules          // all as in the reference, for New
 }
 
 // TakesWhole says why the prompt of a request that finds nothing cached could

@@ -10,8 +10,9 @@
 // to there, and a request that reaches its target gains a token.
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
-// deliver.go and calm.go, then blocks.go for the KV blocks, measure.go for what
-// a pass costs, and events.go and view.go for what others see.
+// deliver.go and calm.go, then device.go for the KV blocks, tiered.go for host
+// memory behind them, measure.go for what a pass costs, and events.go and
+// view.go for what others see.
 package vllm
 
 import (
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -36,9 +38,10 @@ type Core struct {
 	unused   []slot
 	live     int
 	waiting  line
-	running  []slot // in order of admission
-	admitted uint64 // admissions so far
-	blocks   blocks
+	running  []slot  // in order of admission
+	admitted uint64  // admissions so far
+	device   *device // the blocks, and
+	pool     pool    // what is behind them
 	events   events
 	calm     calm
 
@@ -48,16 +51,14 @@ type Core struct {
 	passes      int64 // passes run so far
 	plans       int64 // passes planned so far
 	barren      int   // passes in a row without a token or a request further on
+	idle        bool  // the pass under way computes nothing: it waits for a transfer
 	further     bool  // a pass without its token got a request further than ever before
 }
 
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
 // it.
 func New(cfg Config) (*Core, error) {
-	switch {
-	case cfg.Offload.Blocks > 0:
-		return nil, errors.New("num_g2_blocks with a scheduler profile: want no host memory, which vLLM's own rules do not know here")
-	case cfg.Capture == scheduler.CaptureResidency:
+	if cfg.Capture == scheduler.CaptureResidency {
 		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it")
 	}
 	c := &Core{
@@ -65,7 +66,11 @@ func New(cfg Config) (*Core, error) {
 		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
 		next: new(flight), after: new(flight),
 	}
-	c.blocks.init(&c.cfg)
+	c.device = newDevice(c)
+	c.pool = deviceOnly{device: c.device}
+	if cfg.Offload.Given() {
+		c.pool = newTiered(c)
+	}
 	c.events.init(&c.cfg)
 	c.calm.init(&c.cfg)
 	return c, nil
@@ -103,15 +108,19 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.begin(p)
+	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
+		c.waiting.pushFront(s)
+	}
 	c.further = false
 	if c.next.empty() {
 		c.plan(c.next, p)
 	}
-	if c.next.empty() {
+	c.idle = c.next.empty()
+	if c.idle && !c.pool.Busy() {
 		return nil, c.stall()
 	}
 	c.after.clear()
-	if c.rules.TwoInFlight {
+	if c.rules.TwoInFlight && !c.idle {
 		c.plan(c.after, p)
 	}
 	return &c.next.step, nil
@@ -121,8 +130,9 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 func (c *Core) End(p *scheduler.Pass) error {
 	f := c.next
 	c.next, c.after = c.after, f
-	p.Gap = p.End - p.Start
 	c.deliver(f, p)
+	c.pool.Linger(p)
+	p.Gap = p.End - p.Start
 	c.passes++
 	c.view(f, p)
 	c.check()
@@ -155,7 +165,7 @@ const barrenLimit = 100_000
 
 // progress complains about requests that keep preempting each other.
 func (c *Core) progress(p *scheduler.Pass) error {
-	if p.Tokens > 0 || c.further {
+	if p.Tokens > 0 || c.further || c.pool.Busy() && p.End > p.Start {
 		c.barren = 0
 		return nil
 	}
@@ -178,7 +188,7 @@ func (c *Core) head() slot {
 func (c *Core) stall() error {
 	r := &c.requests[c.head()]
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
-		r.computed, r.target, c.blocks.free, c.cfg.Blocks)
+		r.computed, r.target, c.device.free, c.cfg.Blocks)
 	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.budget() {
 		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
 			left, c.cfg.MaxBatchedTokens)

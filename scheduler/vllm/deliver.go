@@ -81,9 +81,9 @@ func (c *Core) finish(s slot) {
 	if r.state == preempted {
 		c.waiting.remove(s)
 	}
-	c.release(r)
+	c.pool.Release(s)
 	r.state = gone
 	c.live--
 	c.unused = append(c.unused, s)
-	c.events.finished(r.id)
+	c.pool.Forget(s)
 }

@@ -10,6 +10,10 @@ import (
 // account for, if anybody wants to know.
 func (c *Core) last(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
+	if c.idle {
+		p.End = p.Start // it waits for a transfer
+		return nil
+	}
 	if !c.rules.MixedStep {
 		prefill, decode, err := clock.Apart(step)
 		end := p.Start + sim.Time(prefill)
@@ -45,7 +49,7 @@ func (c *Core) last(step *timing.Step, p *scheduler.Pass) error {
 
 // measure adds up the work of a pass.
 func (c *Core) measure(f *flight) timing.Step {
-	s := timing.Step{Active: c.blocks.active() << c.shift, Capacity: c.cfg.Blocks << c.shift}
+	s := timing.Step{Active: c.device.active() << c.shift, Capacity: c.cfg.Blocks << c.shift}
 	if n := c.calm.count; n > 0 {
 		context := c.calm.targets + int64(n)*c.plans
 		s.Tokens, s.Requests, s.Decodes = n, n, n

@@ -119,15 +119,15 @@ func (c *Core) cover(r *request, tokens int) bool {
 		}
 		return true
 	}
-	enough := n <= c.blocks.free
+	enough := n <= c.device.free
 	if !enough {
 		if c.rules.WholeAllocation {
 			return false
 		}
-		n = c.blocks.free
+		n = c.device.free
 	}
 	for range n {
-		r.held = append(r.held, c.blocks.take(&c.events))
+		r.held = append(r.held, c.device.take())
 	}
 	c.name(r, min(tokens, c.known(r)))
 	return enough
@@ -152,9 +152,7 @@ func (c *Core) name(r *request, tokens int) {
 		return
 	}
 	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
-		if c.blocks.name(r, r.named) {
-			c.events.stored(r, r.named)
-		}
+		c.pool.name(r, r.named)
 	}
 }
 
@@ -180,7 +178,7 @@ func (c *Core) preempt(p *pass) slot {
 	c.running = append(c.running[:i], c.running[i+1:]...)
 	c.name(r, min(r.computed, c.known(r)))
 	r.former = append(r.former[:0], r.held[:r.named]...)
-	c.release(r)
+	c.pool.Release(s)
 	r.computed, r.state = 0, preempted
 	c.waiting.pushFront(s)
 	p.lost++
@@ -201,12 +199,4 @@ func (c *Core) drop(p *pass, r *request) {
 		r.target--
 	}
 	r.plan = -1
-}
-
-// release gives back all blocks of r, last to first.
-func (c *Core) release(r *request) {
-	for i := len(r.held) - 1; i >= 0; i-- {
-		c.blocks.letGo(r.held[i])
-	}
-	r.held, r.named = r.held[:0], 0
 }

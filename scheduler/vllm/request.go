@@ -1,12 +1,13 @@
 package vllm
 
 import (
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// slot is a request's place in Core.requests. Slots are used again.
-type slot int32
+// slot is a request's place in Core.requests.
+type slot = blocks.Slot
 
 // state is where a request stands.
 type state uint8

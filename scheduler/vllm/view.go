@@ -28,7 +28,7 @@ func (c *Core) view(f *flight, p *scheduler.Pass) {
 		return
 	}
 	d.Running, d.Waiting = len(c.running), c.live-len(c.running)
-	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.blocks.active(), c.blocks.cached
+	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.device.active(), c.device.cached
 }
 
 // decoded is 1 when the last of x's tokens is an answer token that was never

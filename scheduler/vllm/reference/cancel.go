@@ -22,13 +22,8 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 		c.settle(s, false)
 	}
 	c.fresh = slices.DeleteFunc(c.fresh, func(f slot) bool { return f == s })
-	c.release(s)
-	if c.offload != nil {
-		c.offload.leave(s)
-		c.offload.abandon(s)
-	}
-	c.capture.finished(r)
-	c.pool.disown(r)
+	c.pool.Release(s)
+	c.pool.Forget(s)
 	switch r.queue {
 	case runningQueue:
 		c.remove(&c.running, s)
@@ -54,23 +49,4 @@ func (c *Core) find(id sim.RequestID) slot {
 		}
 	}
 	return none
-}
-
-// abandon lets what is being swapped in for s arrive for nobody.
-func (o *offload) abandon(s slot) {
-	for i := range o.swapIns {
-		if in := &o.swapIns[i]; in.slot == s {
-			in.slot = none
-		}
-	}
-}
-
-// parked is the number of requests that wait for a swap-in.
-func (o *offload) parked() (n int) {
-	for i := range o.swapIns {
-		if o.swapIns[i].slot != none {
-			n++
-		}
-	}
-	return n
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
@@ -19,7 +20,7 @@ func TestCancel(t *testing.T) {
 		"no cache":       func(c *vllm.Config) { c.PrefixCaching = false },
 		"prefill worker": func(c *vllm.Config) { c.Role = scheduler.Prefill },
 		"host memory": func(c *vllm.Config) {
-			c.Offload = vllm.Offload{Blocks: 40, BytesPerToken: 1 << 20, BatchBlocks: 4, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 0.2}
+			c.Offload = blocks.Offload{Blocks: 40, BytesPerToken: 1 << 20, BatchBlocks: 4, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 0.2}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

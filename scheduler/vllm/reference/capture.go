@@ -2,9 +2,9 @@ package reference
 
 import (
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/blockhash"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -12,48 +12,34 @@ import (
 type capture struct {
 	level  scheduler.Capture
 	tree   *prompt.Tree
-	chains bool              // blocks are named by content, not each by itself
-	source map[int64]*source // by request, as long as its own blocks can be named
+	names  *blocks.Names // for CaptureEvents
+	chains bool          // blocks are named by content, not each by itself
 	out    *scheduler.Pass
 	event  scheduler.KVEvent // Stored of the order under way
 	gone   []uint64          // Removed of the order under way
 }
 
-// source is what names the blocks of a request in events.
-type source struct {
-	prompt prompt.Prompt
-	// Hashes of the blocks of a unique prompt. Without chains, sequence is nil.
-	local, sequence []uint64
-}
-
-func (k *capture) init(cfg vllm.Config) {
+func (k *capture) init(cfg *vllm.Config) {
 	k.level, k.tree, k.chains = cfg.Capture, cfg.Tree, cfg.PrefixCaching
-	if k.level == scheduler.CaptureEvents {
-		k.source = make(map[int64]*source)
+	if k.events() {
+		k.names = blocks.NewNames(cfg.Tree, cfg.PrefixCaching)
 	}
 }
 
+// events reports whether events are captured.
+func (k *capture) events() bool { return k.level == scheduler.CaptureEvents }
+
+// submitted makes the blocks of r ones that can be named.
 func (k *capture) submitted(r *sim.Request) {
-	if k.level != scheduler.CaptureEvents {
-		return
+	if k.events() {
+		k.names.Add(r)
 	}
-	s := &source{prompt: r.Prompt}
-	if r.Prompt.Unique() {
-		s.local, s.sequence = k.tree.Hashes(r.Prompt)
-	}
-	if !k.chains {
-		s.sequence = nil
-	}
-	k.source[int64(r.ID)] = s
 }
 
 // finished forgets r, or leaves it to the eviction of its first block.
 func (k *capture) finished(r *request) {
-	if k.level != scheduler.CaptureEvents {
-		return
-	}
-	if len(k.source[int64(r.id)].sequence) == 0 || r.own.resident == 0 {
-		delete(k.source, int64(r.id))
+	if k.events() && (!k.names.Hashed(r.id) || r.own.resident == 0) {
+		k.names.Remove(r.id)
 	}
 }
 
@@ -66,32 +52,35 @@ func (k *capture) residency(n prompt.NodeID, blocks int32) {
 	}
 }
 
-// order begins a Use of r's blocks from the given one.
-func (k *capture) order(c *Core, r *request, from int) {
-	if k.level != scheduler.CaptureEvents {
-		return
-	}
-	k.event = scheduler.KVEvent{}
-	if from > 0 {
-		k.event.Parent, k.event.HasParent = k.seq(c, r, from-1), true
+// order begins a use of r's blocks from the given one.
+func (k *capture) order(r *request, from int) {
+	if k.events() {
+		k.event = scheduler.KVEvent{}
+		k.follow(r, from-1)
 	}
 }
 
 // hit notes that r got block i of its list and found it cached: it becomes the
 // parent of what is stored.
-func (k *capture) hit(c *Core, r *request, i int) {
-	if k.level == scheduler.CaptureEvents {
-		k.event.Parent, k.event.HasParent = k.seq(c, r, i), true
+func (k *capture) hit(r *request, i int) {
+	if k.events() {
+		k.follow(r, i)
+	}
+}
+
+// follow makes block i of r, if there is one, the parent of what is stored.
+func (k *capture) follow(r *request, i int) {
+	if i >= 0 {
+		k.event.Parent, k.event.HasParent = k.sequence(r, i), true
 	}
 }
 
 // stored notes that r got blocks from..to-1 and none of them was cached.
-func (k *capture) stored(c *Core, r *request, from, to int) {
-	if k.level != scheduler.CaptureEvents {
-		return
-	}
-	for i := from; i < to; i++ {
-		k.event.Stored = append(k.event.Stored, scheduler.KVBlock{Seq: k.seq(c, r, i), Tokens: k.local(c, r, i)})
+func (k *capture) stored(r *request, from, to int) {
+	if k.events() {
+		for i := from; i < to; i++ {
+			k.event.Stored = append(k.event.Stored, k.block(r, i))
+		}
 	}
 }
 
@@ -101,7 +90,7 @@ func (k *capture) evicted(s *segment, n int32) {
 	node := s.node
 	for i := s.hi - 1; i >= s.hi-n; i-- {
 		if node == prompt.None {
-			k.gone = append(k.gone, k.own(int64(s.uid), int(i)))
+			k.gone = append(k.gone, k.names.Own(s.uid, int(i)))
 			continue
 		}
 		if i < k.tree.Start(node) {
@@ -110,13 +99,32 @@ func (k *capture) evicted(s *segment, n int32) {
 		k.gone = append(k.gone, k.tree.SequenceHash(node, int(i-k.tree.Start(node))))
 	}
 	if node == prompt.None && s.owner == none && k.chains && s.hi == n {
-		delete(k.source, int64(s.uid)) // its first block goes last
+		k.names.Remove(s.uid) // its first block goes last
 	}
 }
 
-// publish ends a Use: one Stored, then one Removed.
+// left notes that b of a tiered pool was evicted from the device.
+func (k *capture) left(b *blocks.Block) {
+	if k.events() {
+		k.gone = append(k.gone, b.Hashes.Seq)
+	}
+}
+
+// fetched notes that b came from host memory; those that follow each other are
+// published together.
+func (k *capture) fetched(b *blocks.Block) {
+	if !k.events() {
+		return
+	}
+	if len(k.event.Stored) == 0 {
+		k.event.Parent, k.event.HasParent = b.Hashes.Parent, b.Hashes.Follows
+	}
+	k.event.Stored = append(k.event.Stored, b.Hashes.KVBlock)
+}
+
+// publish ends a use: one Stored, then one Removed.
 func (k *capture) publish() {
-	if k.level != scheduler.CaptureEvents {
+	if !k.events() {
 		return
 	}
 	if len(k.event.Stored) > 0 {
@@ -130,56 +138,36 @@ func (k *capture) publish() {
 }
 
 // promoted notes that r's partial block became its last full one.
-func (k *capture) promoted(c *Core, r *request) {
-	if k.level != scheduler.CaptureEvents {
-		return
+func (k *capture) promoted(r *request) {
+	if k.events() {
+		h := k.hashes(r, r.full-1)
+		k.out.Events = append(k.out.Events, scheduler.KVEvent{
+			Parent: h.Parent, HasParent: h.Follows, Stored: []scheduler.KVBlock{h.KVBlock},
+		})
 	}
-	last := r.full - 1
-	e := scheduler.KVEvent{Stored: []scheduler.KVBlock{{Seq: k.seq(c, r, last), Tokens: k.local(c, r, last)}}}
-	if last > 0 {
-		e.Parent, e.HasParent = k.seq(c, r, last-1), true
-	}
-	k.out.Events = append(k.out.Events, e)
 }
 
-// seq is the name of block i of r's list.
-func (k *capture) seq(c *Core, r *request, i int) uint64 {
+// hashes returns what events say of block i of r's list.
+func (k *capture) hashes(r *request, i int) (h blocks.Hashes) {
+	if !k.events() {
+		return h
+	}
+	h.KVBlock = k.block(r, i)
+	if i > 0 {
+		h.Parent, h.Follows = k.sequence(r, i-1), true
+	}
+	return h
+}
+
+// block names block i of r's list.
+func (k *capture) block(r *request, i int) scheduler.KVBlock {
+	return scheduler.KVBlock{Seq: k.sequence(r, i), Tokens: k.names.Tokens(r.id, i)}
+}
+
+// sequence returns the sequence hash of block i of r's list.
+func (k *capture) sequence(r *request, i int) uint64 {
 	if i < r.shared {
-		return k.shared(r.path, i)
+		return k.names.Path(r.path, i)
 	}
-	return k.own(int64(r.id), i-r.shared)
-}
-
-// shared is the name of block i of a path.
-func (k *capture) shared(path []prompt.NodeID, i int) uint64 {
-	n := path[k.tree.Index(path, i)]
-	return k.tree.SequenceHash(n, i-int(k.tree.Start(n)))
-}
-
-// own names block i of what only one request can name: a block of a unique
-// prompt by its hash, any other by a number of its own. That one is the hash of
-// 16 bytes, which are never the tokens of a prompt's block.
-func (k *capture) own(request int64, i int) uint64 {
-	if s := k.source[request]; s != nil && i < len(s.sequence) {
-		return s.sequence[i]
-	}
-	return ownHash(request, i)
-}
-
-// local is the hash of the tokens of block i of r's list; a block with
-// generated tokens has one of its own.
-func (k *capture) local(c *Core, r *request, i int) uint64 {
-	s := k.source[int64(r.id)]
-	switch {
-	case i >= int(s.prompt.Blocks):
-		return ownHash(int64(r.id), i) | 1<<62
-	case s.prompt.Unique():
-		return s.local[i]
-	}
-	n := s.prompt.Nodes[k.tree.Index(s.prompt.Nodes, i)]
-	return k.tree.LocalHash(n, i-int(k.tree.Start(n)))
-}
-
-func ownHash(request int64, i int) uint64 {
-	return blockhash.Chain(^uint64(request), uint64(i)) | 1<<63
+	return k.names.Own(r.id, i-r.shared)
 }

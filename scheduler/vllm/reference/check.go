@@ -12,11 +12,7 @@ func (c *Core) check() {
 		return
 	}
 	c.checkQueues()
-	if c.offload != nil {
-		c.offload.check()
-	} else {
-		c.checkPool()
-	}
+	c.pool.Check()
 }
 
 func (c *Core) checkQueues() {
@@ -42,18 +38,16 @@ func (c *Core) checkQueues() {
 		panic(fmt.Sprintf("running: %d steady + %d irregular = %d, want %d + %d = %d",
 			steadies, irregulars, n, c.steady, c.irregular, c.running.len))
 	}
-	parked := 0
-	if c.offload != nil {
-		parked = c.offload.parked()
-	}
+	parked := c.pool.Fetching()
 	if n+c.waiting.len+parked != c.live {
 		panic(fmt.Sprintf("%d running + %d waiting + %d parked != %d submitted and not finished",
 			n, c.waiting.len, parked, c.live))
 	}
 }
 
-func (c *Core) checkPool() {
-	p := &c.pool
+// Check holds the pool's accounts against each other.
+func (p *device) Check() {
+	c := p.core
 	idle := 0
 	for i := p.lru.oldest; i != noSeg; i = p.lru.at(i).younger {
 		s := p.lru.at(i)
@@ -63,10 +57,8 @@ func (c *Core) checkPool() {
 		idle += int(s.hi - s.lo)
 	}
 	held := c.partials()
-	for _, q := range []queue{c.waiting, c.running} {
-		for s := q.front; s != none; s = c.requests[s].next {
-			held += int(c.requests[s].own.active)
-		}
+	for _, r := range c.inLine() {
+		held += int(r.own.active)
 	}
 	for id, n := range p.nodes.All() {
 		if n.active > n.resident || n.empty() {
@@ -83,12 +75,9 @@ func (c *Core) checkPool() {
 // partials is the number of partial blocks held. A request in line holds blocks
 // when it found too few to go on with.
 func (c *Core) partials() (n int) {
-	for _, q := range []queue{c.waiting, c.running} {
-		for s := q.front; s != none; s = c.requests[s].next {
-			r := &c.requests[s]
-			if r.state == steady && r.part || r.state != steady && c.held(r) > r.full {
-				n++
-			}
+	for _, r := range c.inLine() {
+		if r.state == steady && r.part || r.state != steady && c.held(r) > r.full {
+			n++
 		}
 	}
 	return n

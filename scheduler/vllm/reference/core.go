@@ -8,11 +8,9 @@
 // length a base plus the passes since, and it wakes when it opens a block or
 // ends. Everything else is irregular and goes by the letter of the rules.
 //
-// Read request.go, core.go, plan.go, emit.go, preempt.go, then
-// pool.go with nodes.go and lru.go for the KV blocks, and capture.go. For KV
-// blocks with host memory behind them read offload.go, then catalog.go,
-// lineage.go, hostpool.go, link.go, gpublocks.go, swapin.go,
-// offloadstall.go, hostevents.go.
+// Read request.go, core.go, plan.go, emit.go, preempt.go, then device.go with
+// nodes.go and lru.go for the KV blocks, and capture.go. For KV blocks with host
+// memory behind them read tiered.go and fetch.go.
 package reference
 
 import (
@@ -35,6 +33,7 @@ type Core struct {
 	waiting  queue
 	running  queue
 	pool     pool
+	supply   supply // of the pool's blocks
 
 	// Steady requests gain one token in every pass, step counts the passes.
 	step      int64
@@ -58,7 +57,6 @@ type Core struct {
 	ready   []slot
 	notes   []entry // see noting
 	capture capture
-	offload *offload // nil without host memory
 
 	decodeActive int     // KV blocks in use that decodeMS was computed for
 	decodeMS     float64 // duration of a decode part
@@ -73,10 +71,12 @@ func New(cfg vllm.Config) *Core {
 		decodeActive: -1,
 	}
 	c.waiting, c.running = newQueue(waitingQueue), newQueue(runningQueue)
-	c.pool.init(cfg.Blocks, cfg.Tree, c)
-	c.capture.init(cfg)
-	if cfg.Offload.Blocks > 0 && cfg.Offload.BytesPerToken > 0 {
-		c.offload = newOffload(c)
+	c.supply = supply{blocks: cfg.Blocks, free: cfg.Blocks}
+	c.capture.init(&c.cfg)
+	if cfg.Offload.Given() {
+		c.pool = newTiered(c)
+	} else {
+		c.pool = newDevice(c)
 	}
 	return c
 }
@@ -110,7 +110,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // uneventful is the number of passes to come in which nothing happens but one
 // more token for every steady request.
 func (c *Core) uneventful() int {
-	if c.cfg.Planner || c.offload != nil && c.offload.busy() {
+	if c.cfg.Planner || c.pool.Busy() {
 		return 0
 	}
 	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.budget() {
@@ -158,7 +158,7 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 // tokens in all.
 func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	clock := &c.cfg.Clock
-	active := c.pool.active()
+	active := c.supply.active()
 	if active == c.decodeActive && !clock.Model.ByContext() {
 		return c.decodeMS, nil
 	}

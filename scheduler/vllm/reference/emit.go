@@ -111,9 +111,9 @@ func (c *Core) token(s slot, p *scheduler.Pass) (ended bool) {
 	for {
 		opens := r.length&(c.cfg.BlockTokens-1) == 0
 		if opens && r.part {
-			c.promote(s)
+			c.pool.promote(s)
 		}
-		if !opens || c.open(s) {
+		if !opens || c.pool.open(s) {
 			break
 		}
 		r.part = false
@@ -172,12 +172,8 @@ func (c *Core) seconds(p *scheduler.Pass) {
 // finish frees everything s holds and forgets it.
 func (c *Core) finish(s slot) {
 	r := &c.requests[s]
-	c.release(s)
-	if c.offload != nil {
-		c.offload.leave(s)
-	}
-	c.capture.finished(r)
-	c.pool.disown(r)
+	c.pool.Release(s)
+	c.pool.Forget(s)
 	c.remove(&c.running, s)
 	r.state = gone
 	c.irregular--

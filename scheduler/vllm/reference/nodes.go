@@ -14,7 +14,7 @@ type node struct {
 // node returns the state of a prompt node, made when there is none. An engine
 // knows few of a long trace's nodes at once, and they had better lie close
 // together; so they move when others come or leave.
-func (p *pool) node(id prompt.NodeID) *node {
+func (p *device) node(id prompt.NodeID) *node {
 	n, entered := p.nodes.Put(id)
 	if entered {
 		*n = node{span: span{seg: noSeg}, partial: none}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
@@ -27,7 +28,7 @@ func offloadCase(seed uint64) *twinCase {
 	if !c.config.ChunkedPrefill {
 		c.config.MaxBatchedTokens = vllm.Unlimited
 	}
-	c.config.Offload = vllm.Offload{
+	c.config.Offload = blocks.Offload{
 		Blocks:            pick(rng, 1, 3, 10, 30, 1000),
 		BytesPerToken:     1_000_000,
 		BatchBlocks:       pick(rng, 1, 2, 5, 32),
@@ -151,7 +152,7 @@ func TestOffloadUnneeded(t *testing.T) {
 		c.config.Blocks = 1 << 20
 		arrivals, config := c.open()
 		got, err := recordOf(reference.New(config), config.Tree, arrivals, c.stride)
-		config.Offload = vllm.Offload{}
+		config.Offload = blocks.Offload{}
 		want, wantErr := recordOf(reference.New(config), config.Tree, arrivals, c.stride)
 		if err != nil || wantErr != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d: %s\nerrors %v and %v\n%s", seed, firstDifference(got, want), err, wantErr, c)
@@ -161,7 +162,7 @@ func TestOffloadUnneeded(t *testing.T) {
 
 // Either setting alone leaves host memory out.
 func TestOffloadGate(t *testing.T) {
-	run := func(o vllm.Offload) outcome {
+	run := func(o blocks.Offload) outcome {
 		arrivals, config := rounds(3)
 		o.BatchBlocks = 32
 		config.Offload = o
@@ -171,13 +172,13 @@ func TestOffloadGate(t *testing.T) {
 		}
 		return out
 	}
-	want := run(vllm.Offload{})
-	for _, o := range []vllm.Offload{{Blocks: 1000}, {BytesPerToken: 1}} {
+	want := run(blocks.Offload{})
+	for _, o := range []blocks.Offload{{Blocks: 1000}, {BytesPerToken: 1}} {
 		if got := run(o); !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v makes a difference", o)
 		}
 	}
-	if got := run(vllm.Offload{Blocks: 1000, BytesPerToken: 1}); reflect.DeepEqual(got, want) {
+	if got := run(blocks.Offload{Blocks: 1000, BytesPerToken: 1}); reflect.DeepEqual(got, want) {
 		t.Error("both together make no difference")
 	}
 }
@@ -204,7 +205,7 @@ func TestOffloadBringsReuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Offload = vllm.Offload{Blocks: 400, BytesPerToken: 100_000, BatchBlocks: 32, ToHostGBPerSecond: 14, ToGPUGBPerSecond: 14}
+	config.Offload = blocks.Offload{Blocks: 400, BytesPerToken: 100_000, BatchBlocks: 32, ToHostGBPerSecond: 14, ToGPUGBPerSecond: 14}
 	with, err := replay(reference.New(config), arrivals)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestOffloadFindsEverything(t *testing.T) {
 	for seed := range uint64(300) {
 		c := offloadCase(seed)
 		c.config.PrefixCaching, c.config.MaxBatchedTokens, c.config.MaxSeqs = true, vllm.Unlimited, vllm.Unlimited
-		c.config.Offload = vllm.Offload{Blocks: 1 << 20, BytesPerToken: 1, BatchBlocks: 4}
+		c.config.Offload = blocks.Offload{Blocks: 1 << 20, BytesPerToken: 1, BatchBlocks: 4}
 		c.config.Blocks = 1
 		for i := range c.lines {
 			c.lines[i].at = sim.Time(i) * (1 << 20)

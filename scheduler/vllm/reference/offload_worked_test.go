@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/timing"
-	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -45,7 +45,7 @@ func TestOffloadWorked(t *testing.T) {
 	config := plain(4)
 	config.Tree, config.Blocks, config.Capture = tree, 6, scheduler.CaptureEvents
 	config.Clock = timing.Clock{Model: flat{10, 2}, Speedup: 1, DecodeSpeedup: 1}
-	config.Offload = vllm.Offload{Blocks: 100, BytesPerToken: 1, BatchBlocks: 32, ToHostGBPerSecond: 4e-6, ToGPUGBPerSecond: 4e-6}
+	config.Offload = blocks.Offload{Blocks: 100, BytesPerToken: 1, BatchBlocks: 32, ToHostGBPerSecond: 4e-6, ToGPUGBPerSecond: 4e-6}
 	var got strings.Builder
 	names := hashNames(tree)
 	err := schedulertest.Replay(reference.New(config), arrivals, schedulertest.UntilArrival, func(s schedulertest.Step) error {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 )
@@ -43,8 +44,8 @@ func (c *Core) full(now sim.Time, p *scheduler.Pass) error {
 	c.pass = planned{budget: c.budget(), out: p}
 	c.notes = c.notes[:0]
 	c.capture.begin(p)
-	if c.offload != nil {
-		c.offload.begin(now)
+	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
+		c.pushFront(&c.waiting, s)
 	}
 	c.planRunning()
 	quiet := c.irregular == 0
@@ -57,10 +58,8 @@ func (c *Core) full(now sim.Time, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
-	if c.offload != nil {
-		c.offload.end(p)
-		c.offload.drag(c.pass.lost > 0, ended)
-	}
+	c.pool.Linger(p)
+	c.pool.noteProgress(c.pass.lost > 0, ended)
 	p.Gap = p.End - p.Start
 	p.Preempted = c.pass.lost
 	c.step++
@@ -119,13 +118,11 @@ func (c *Core) firstIrregular() slot {
 func (c *Core) planWaiting() bool {
 	for c.pass.lost == 0 && !c.crowded() && c.waiting.len > 0 {
 		s := c.waiting.front
-		if c.offload != nil {
-			switch c.offload.fetch(s) {
-			case parked:
-				continue
-			case stuck:
-				return false // what it waits for may come at any pass
-			}
+		switch c.pool.Fetch(s) {
+		case blocks.Parked:
+			continue
+		case blocks.Waiting:
+			return false // what it waits for may come at any pass
 		}
 		if c.schedule(s, true) != scheduled {
 			return true
@@ -146,7 +143,7 @@ func (c *Core) schedule(s slot, admit bool) outcome {
 		if c.pass.budget == 0 && (r.length > r.input || r.input&(c.cfg.BlockTokens-1) != 0) {
 			return blocked // cached are full blocks of the prompt, so a token is left
 		}
-		cached = c.cachedPrefix(r)
+		cached = c.cachedPrefix(s)
 	}
 	before := r.computed + cached
 	promptBefore := min(before, r.input)
@@ -196,7 +193,7 @@ func (c *Core) allocate(s slot, target int) (after int, ok bool) {
 			r.allocated, r.computed = target, after
 			return after, true
 		}
-		got := c.use(s, from, to)
+		got := c.pool.use(s, from, to)
 		if got == to-from {
 			r.allocated, r.computed = target, after
 			return after, true
@@ -233,11 +230,9 @@ func (c *Core) admit(s slot, reused int) {
 	c.admitted++
 	r.order, r.state = c.admitted, irregular
 	c.irregular++
-	a := scheduler.Admission{Request: r.id, Reused: reused}
-	if c.offload != nil {
-		a.FromHost = c.offload.fromHost(s, reused)
-	}
-	c.pass.out.Admitted = append(c.pass.out.Admitted, a)
+	c.pass.out.Admitted = append(c.pass.out.Admitted, scheduler.Admission{
+		Request: r.id, Reused: reused, FromHost: c.pool.FromHost(s, reused),
+	})
 }
 
 // prefillEnd is when the prefill part of the pass ends.
@@ -280,18 +275,18 @@ func (c *Core) progress(p *scheduler.Pass) error {
 		return nil
 	}
 	idle := c.pass.total == 0 && len(p.Admitted) == 0 && c.pass.lost == 0
-	if c.offload != nil && c.offload.waits() {
+	if c.pool.passesTime() {
 		return nil
 	}
 	c.barren++
-	if c.offload != nil && c.barren < barrenLimit && c.offload.retries(idle) {
+	if c.barren < barrenLimit && c.pool.canRetry(idle) {
 		return nil
 	}
 	if idle {
 		return c.stall()
 	}
 	if c.barren >= barrenLimit {
-		r := c.head()
+		_, r := c.head()
 		return &scheduler.StallError{Request: r.id, Reason: fmt.Sprintf(
 			"%d passes without a token: running requests keep preempting each other for %d KV blocks with %d tokens per pass (max_num_batched_tokens)",
 			c.barren, c.cfg.Blocks, c.cfg.MaxBatchedTokens)}
@@ -299,23 +294,21 @@ func (c *Core) progress(p *scheduler.Pass) error {
 	return nil
 }
 
-// head is the request that should go on next.
-func (c *Core) head() *request {
-	switch {
-	case c.waiting.len > 0:
-		return &c.requests[c.waiting.front]
-	case c.running.len > 0:
-		return &c.requests[c.running.front]
+// head returns the request that should go on next.
+func (c *Core) head() (s slot, r *request) {
+	for s, r := range c.inLine() {
+		return s, r
 	}
-	return &c.requests[c.offload.swapIns[0].slot]
+	i := slices.IndexFunc(c.requests, func(r request) bool { return r.state != gone })
+	return slot(i), &c.requests[i] // it waits for a fetch
 }
 
 // stall explains why nothing can run.
 func (c *Core) stall() error {
-	r := c.head()
+	s, r := c.head()
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d KV blocks free or evictable of %d",
-		r.computed, r.length, c.pool.free+c.pool.inactive, c.cfg.Blocks)
-	left := r.input - min(c.cachedPrefix(r), r.input)
+		r.computed, r.length, c.supply.free+c.supply.inactive, c.cfg.Blocks)
+	left := r.input - min(c.cachedPrefix(s), r.input)
 	if !c.cfg.ChunkedPrefill && c.cfg.MaxBatchedTokens != vllm.Unlimited && left > c.cfg.MaxBatchedTokens {
 		reason = fmt.Sprintf("%d prompt tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
 			left, c.cfg.MaxBatchedTokens)
@@ -340,4 +333,13 @@ func (c *Core) byOrder(slots []slot) {
 		}
 		return 1
 	})
+}
+
+// cachedPrefix returns the number of prompt tokens of s whose KV is cached, from
+// the first on; blocks s generated count up to the prompt's length.
+func (c *Core) cachedPrefix(s slot) int {
+	if !c.cfg.PrefixCaching {
+		return 0
+	}
+	return min(c.pool.Cached(s)<<c.shift, c.requests[s].input)
 }

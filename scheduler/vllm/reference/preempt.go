@@ -34,7 +34,7 @@ func (c *Core) preempt(serving slot) slot {
 	if v != serving && c.cfg.Preemption == vllm.FIFO {
 		c.pass.fronted++
 	}
-	c.release(v)
+	c.pool.Release(v)
 	r.allocated, r.computed, r.state = 0, 0, preempted
 	c.remove(&c.running, v)
 	c.pushFront(&c.waiting, v)

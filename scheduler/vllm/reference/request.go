@@ -1,17 +1,19 @@
 package reference
 
 import (
+	"iter"
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// slot is a request's place in Core.requests. Slots are used again.
-type slot int32
+// slot is a request's place in Core.requests.
+type slot = blocks.Slot
 
-const none slot = -1
+const none = blocks.NoSlot
 
 // state is where a request stands.
 type state uint8
@@ -174,4 +176,17 @@ func (c *Core) remove(q *queue, s slot) {
 	}
 	r.queue, r.prev, r.next = noQueue, none, none
 	q.len--
+}
+
+// inLine yields the requests that wait and those that run, in order.
+func (c *Core) inLine() iter.Seq2[slot, *request] {
+	return func(yield func(slot, *request) bool) {
+		for _, q := range []queue{c.waiting, c.running} {
+			for s := q.front; s != none; s = c.requests[s].next {
+				if !yield(s, &c.requests[s]) {
+					return
+				}
+			}
+		}
+	}
 }

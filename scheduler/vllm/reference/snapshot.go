@@ -96,7 +96,7 @@ func (c *Core) detail(p *scheduler.Pass, prefillEnd sim.Time) {
 	}
 	d.PrefillEnd = prefillEnd
 	d.Running, d.Waiting = c.running.len, c.live-c.running.len
-	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.pool.active(), c.pool.inactive
+	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.supply.active(), c.supply.inactive
 	if p.Count > 1 {
 		return
 	}

@@ -1,4 +1,4 @@
-package reference
+package blocks
 
 import (
 	"fmt"
@@ -6,36 +6,36 @@ import (
 )
 
 // chains enters blocks by number into a catalog, each after the one before it.
-func chains(k *catalog, lists ...[]int32) {
+func chains(k *Catalog, lists ...[]int32) {
 	for _, list := range lists {
-		parent := noBlock
+		parent := NoBlock
 		for _, i := range list {
-			parent, _ = k.add(blockName{index: i}, parent)
+			parent, _ = k.Add(Name{index: i}, parent)
 		}
 	}
 }
 
-func number(k *catalog, i int32) blockID { return k.find(blockName{index: i}) }
+func number(k *Catalog, i int32) ID { return k.Find(Name{index: i}) }
 
 // The example of the chapter (5.4): two chains with a common head are released
 // last block first, then the head is used again.
 func TestLineageEvictsTheOldestLeaf(t *testing.T) {
 	k := newCatalog()
-	chains(&k, []int32{0, 1, 2, 3, 4}, []int32{0, 1, 5, 6}, []int32{0, 1, 2, 7, 8, 9})
-	l := lineage{catalog: &k}
+	chains(k, []int32{0, 1, 2, 3, 4}, []int32{0, 1, 5, 6}, []int32{0, 1, 2, 7, 8, 9})
+	l := NewLineage(k)
 	for _, i := range []int32{4, 3, 2, 6, 5, 1, 0} {
-		l.insert(number(&k, i))
+		l.Insert(number(k, i))
 	}
 	for _, i := range []int32{0, 1, 2} {
-		l.remove(number(&k, i))
+		l.Remove(number(k, i))
 	}
-	l.check("test")
+	l.Check("test")
 	var got []int32
 	for range 4 {
-		got = append(got, k.blocks[l.evict()].name.index)
-		l.check("test")
+		got = append(got, k.blocks[l.Evict()].Name.index)
+		l.Check("test")
 	}
-	if want := "[4 3 6 5]"; fmt.Sprint(got) != want || l.len != 0 || l.evict() != noBlock {
+	if want := "[4 3 6 5]"; fmt.Sprint(got) != want || l.len != 0 || l.Evict() != NoBlock {
 		t.Errorf("evicted %v, %d left, want %v and none", got, l.len, want)
 	}
 }
@@ -44,15 +44,15 @@ func TestLineageEvictsTheOldestLeaf(t *testing.T) {
 // first all the same, and the old stamps count from then on.
 func TestLineageKeepsParents(t *testing.T) {
 	k := newCatalog()
-	chains(&k, []int32{0, 1, 2}, []int32{3}, []int32{4, 5})
-	l := lineage{catalog: &k}
+	chains(k, []int32{0, 1, 2}, []int32{3}, []int32{4, 5})
+	l := NewLineage(k)
 	for _, i := range []int32{0, 1, 3, 2, 5} { // 4 stays in use: a ghost
-		l.insert(number(&k, i))
+		l.Insert(number(k, i))
 	}
 	var got []int32
-	for b := l.evict(); b != noBlock; b = l.evict() {
-		got = append(got, k.blocks[b].name.index)
-		l.check("test")
+	for b := l.Evict(); b != NoBlock; b = l.Evict() {
+		got = append(got, k.blocks[b].Name.index)
+		l.Check("test")
 	}
 	if want := "[3 2 1 0 5]"; fmt.Sprint(got) != want {
 		t.Errorf("evicted %v, want %v", got, want)
@@ -62,14 +62,14 @@ func TestLineageKeepsParents(t *testing.T) {
 // Blocks used and given back over and over do not pile up among the leaves.
 func TestLineageStaysSmall(t *testing.T) {
 	k := newCatalog()
-	chains(&k, []int32{0, 1, 2})
-	l := lineage{catalog: &k}
+	chains(k, []int32{0, 1, 2})
+	l := NewLineage(k)
 	for range 10_000 {
 		for i := int32(2); i >= 0; i-- {
-			l.insert(number(&k, i))
+			l.Insert(number(k, i))
 		}
 		for i := range int32(3) {
-			l.remove(number(&k, i))
+			l.Remove(number(k, i))
 		}
 	}
 	if n := len(l.leaves); n > 2*leafSlack {

@@ -1,6 +1,11 @@
 package vllm
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim"
+)
 
 // blockID is a KV block's place in the pool.
 type blockID int32
@@ -19,9 +24,19 @@ type block struct {
 	key int64
 }
 
-// blocks is the pool: a queue of blocks that nobody holds, the one to be taken
-// next in front.
-type blocks struct {
+// pool is the engine's KV blocks: on the device alone (device), or with host
+// memory behind them (tiered).
+type pool interface {
+	blocks.Pool
+	// name makes block i of r, which r holds, one that can be found, unless there
+	// is one of equal content already.
+	name(r *request, i int)
+}
+
+// device is a pool without host memory: a queue of blocks that nobody holds, the
+// one to be taken next in front.
+type device struct {
+	core    *Core
 	all     []block
 	fresh   int // blocks never used, which stand in front of all others
 	first   blockID
@@ -35,25 +50,34 @@ type blocks struct {
 	found   [][]blockID // by place in the tree, in pages: 1 + a block that holds it
 }
 
+// deviceOnly is a device with nothing behind it.
+type deviceOnly struct {
+	*device
+	blocks.DeviceOnly
+}
+
 // leastGrowth is the number of blocks by which a pool grows at least.
 const leastGrowth = 1 << 12
 
-// pageBlocks is the number of places of a page of blocks.found.
+// pageBlocks is the number of places of a page of device.found.
 const pageBlocks = 1024
 
-func (p *blocks) init(cfg *Config) {
-	usable := cfg.usable()
-	*p = blocks{fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock, split: !cfg.Rules.OneQueue, perNode: cfg.Tree.PerNode()}
+func newDevice(c *Core) *device {
+	usable := c.cfg.usable()
+	return &device{
+		core: c, fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock,
+		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(),
+	}
 }
 
 // active is the number of blocks that are held.
-func (p *blocks) active() int { return p.usable - p.free }
+func (p *device) active() int { return p.usable - p.free }
 
 // idle says that nobody holds b.
-func (p *blocks) idle(b blockID) bool { return p.all[b].holders == 0 }
+func (p *device) idle(b blockID) bool { return p.all[b].holders == 0 }
 
 // take takes the next block. There must be one.
-func (p *blocks) take(e *events) blockID {
+func (p *device) take() blockID {
 	p.free--
 	if p.fresh > 0 {
 		p.fresh--
@@ -74,14 +98,14 @@ func (p *blocks) take(e *events) blockID {
 	k := &p.all[b]
 	k.holders = 1
 	if k.key != unnamed {
-		e.removed(k.key)
+		p.core.events.removed(k.key)
 		k.key = unnamed
 		p.cached--
 	}
 	return b
 }
 
-func (p *blocks) unlink(b blockID) {
+func (p *device) unlink(b blockID) {
 	k := &p.all[b]
 	if k.older == noBlock {
 		p.first = k.newer
@@ -96,7 +120,7 @@ func (p *blocks) unlink(b blockID) {
 }
 
 // hold adds a holder to b, which can be found.
-func (p *blocks) hold(b blockID) {
+func (p *device) hold(b blockID) {
 	k := &p.all[b]
 	if k.holders == 0 {
 		p.unlink(b)
@@ -107,7 +131,7 @@ func (p *blocks) hold(b blockID) {
 }
 
 // letGo takes a holder from b; without any it joins the queue.
-func (p *blocks) letGo(b blockID) {
+func (p *device) letGo(b blockID) {
 	k := &p.all[b]
 	if k.holders--; k.holders > 0 {
 		return
@@ -129,26 +153,32 @@ func (p *blocks) letGo(b blockID) {
 	p.last = b
 }
 
-// name makes block i of r one that can be found, and reports it, unless there is
+// name makes block i of r one that can be found.
+func (p *device) name(r *request, i int) {
+	if p.label(r.held[i], p.key(r, i)) {
+		p.core.events.stored(r, i)
+	}
+}
+
+// label makes b one that can be found by key, and reports it, unless there is
 // one of equal content already.
-func (p *blocks) name(r *request, i int) bool {
-	key := p.key(r, i)
+func (p *device) label(b blockID, key int64) bool {
 	if key >= 0 {
 		at := p.place(key)
 		if *at != 0 && p.all[*at-1].key == key {
 			return false
 		}
-		*at = r.held[i] + 1
+		*at = b + 1
 	}
-	p.all[r.held[i]].key = key
+	p.all[b].key = key
 	return true
 }
 
 // find is a block that holds block i of r, or noBlock.
-func (p *blocks) find(r *request, i int) blockID {
+func (p *device) find(r *request, i int) blockID {
 	key := p.key(r, i)
 	if key < 0 {
-		if i < len(r.former) && p.all[r.former[i]].key == key {
+		if i < len(r.former) && r.former[i] != noBlock && p.all[r.former[i]].key == key {
 			return r.former[i]
 		}
 		return noBlock
@@ -164,7 +194,7 @@ func (p *blocks) find(r *request, i int) blockID {
 }
 
 // place is where it is kept which block holds a place in the tree.
-func (p *blocks) place(key int64) *blockID {
+func (p *device) place(key int64) *blockID {
 	page := int(key / pageBlocks)
 	for page >= len(p.found) {
 		p.found = append(p.found, nil)
@@ -176,17 +206,39 @@ func (p *blocks) place(key int64) *blockID {
 }
 
 // key says what block i of r holds.
-func (p *blocks) key(r *request, i int) int64 {
+func (p *device) key(r *request, i int) int64 {
 	if i < r.shared {
 		return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
 	}
-	return ownKey(int64(r.id), i)
+	return ownKey(r.id, i)
 }
 
 // ownKey names what only one request can find; content is its inverse.
-func ownKey(request int64, i int) int64 { return -2 - (request<<32 | int64(i)) }
+func ownKey(id sim.RequestID, i int) int64 { return -2 - (int64(id)<<32 | int64(i)) }
 
-func content(key int64) (request int64, i int) {
+func content(key int64) (id sim.RequestID, i int) {
 	own := -2 - key
-	return own >> 32, int(own & (1<<32 - 1))
+	return sim.RequestID(own >> 32), int(own & (1<<32 - 1))
 }
+
+// Cached returns how many of the first blocks of s can be found.
+func (p *device) Cached(s slot) int {
+	r := &p.core.requests[s]
+	n, most := 0, p.core.findableBlocks(r)
+	for n < most && p.find(r, n) != noBlock {
+		n++
+	}
+	return n
+}
+
+// Release gives back all blocks of s, last to first.
+func (p *device) Release(s slot) {
+	r := &p.core.requests[s]
+	for i := len(r.held) - 1; i >= 0; i-- {
+		p.letGo(r.held[i])
+	}
+	r.held, r.named = r.held[:0], 0
+}
+
+// Forget drops what is kept for s, which holds nothing and is gone.
+func (p *device) Forget(s slot) { p.core.events.finished(p.core.requests[s].id) }

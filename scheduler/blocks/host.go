@@ -1,0 +1,133 @@
+package blocks
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// Host is host memory behind the KV blocks of an engine: the blocks that are
+// there, which of them may go, and what is on its way there and back.
+//
+// It evicts, of the blocks that nobody reads and that have no descendant there,
+// the one that came first.
+type Host struct {
+	Catalog *Catalog
+	blocks  int // room
+	used    int // blocks resident
+	idle    Lineage
+	transfers
+
+	events bool            // they are captured
+	out    *scheduler.Pass // of the pass under way
+}
+
+// NewHost returns empty host memory for blocks of so many tokens. It writes down
+// its events when they are captured.
+func NewHost(cfg Offload, blockTokens int, capture scheduler.Capture) *Host {
+	if cfg.BatchBlocks <= 0 {
+		panic(fmt.Sprintf("offload: batches of %d blocks, want > 0", cfg.BatchBlocks))
+	}
+	k := newCatalog()
+	return &Host{
+		Catalog: k, blocks: cfg.Blocks, idle: NewLineage(k), transfers: newTransfers(cfg, blockTokens),
+		events: capture == scheduler.CaptureEvents,
+	}
+}
+
+// Given reports whether there is room for any block.
+func (h *Host) Given() bool { return h.blocks > 0 }
+
+// Has reports whether a block of that name is in host memory, and returns it.
+func (h *Host) Has(name Name) (ID, bool) {
+	b := h.Catalog.Find(name)
+	return b, b != NoBlock && h.Catalog.At(b).inHost
+}
+
+// Wants reports whether b is neither in host memory nor on its way there.
+func (h *Host) Wants(b ID) bool {
+	k := h.Catalog.At(b)
+	return h.blocks > 0 && !k.inHost && !k.sending
+}
+
+// store makes b resident, in place of the leaf that came first when there is no
+// room. It stores nothing when b is there or nothing may go.
+func (h *Host) store(b ID) (evicted ID, ok bool) {
+	evicted = NoBlock
+	if h.Catalog.At(b).inHost {
+		return NoBlock, false
+	}
+	if h.used == h.blocks {
+		if evicted = h.idle.Evict(); evicted == NoBlock {
+			return NoBlock, false
+		}
+		h.Catalog.At(evicted).inHost = false
+		h.used--
+	}
+	h.Catalog.At(b).inHost = true
+	h.used++
+	h.idle.Insert(b)
+	return evicted, true
+}
+
+// keep makes b, whose copy has come, resident if it can be, and writes it down.
+func (h *Host) keep(b ID) {
+	k := h.Catalog.At(b)
+	k.sending = false
+	evicted, stored := h.store(b)
+	if evicted != NoBlock {
+		if h.events {
+			h.out.Events = append(h.out.Events, scheduler.KVEvent{
+				Removed: []uint64{h.Catalog.At(evicted).Hashes.Seq}, Tier: scheduler.HostPinned,
+			})
+		}
+		h.Catalog.Drop(evicted)
+	}
+	if stored && h.events {
+		h.out.Events = append(h.out.Events, scheduler.KVEvent{
+			Parent: k.Hashes.Parent, HasParent: k.Hashes.Follows,
+			Stored: []scheduler.KVBlock{k.Hashes.KVBlock}, Tier: scheduler.HostPinned,
+		})
+	}
+	h.Catalog.Drop(b)
+}
+
+// pin keeps b, which is resident, until unpin.
+func (h *Host) pin(b ID) {
+	k := h.Catalog.At(b)
+	if k.readers == 0 {
+		h.idle.Remove(b)
+	}
+	k.readers++
+}
+
+func (h *Host) unpin(b ID) {
+	k := h.Catalog.At(b)
+	if k.readers--; k.readers == 0 {
+		h.idle.Insert(b)
+	}
+}
+
+// Check counts the blocks in host memory and on their way.
+func (h *Host) Check() {
+	resident, read, sending := 0, 0, 0
+	for _, k := range h.Catalog.Blocks {
+		if k.inHost {
+			resident++
+		}
+		if k.readers > 0 {
+			read++
+		}
+		if k.sending {
+			sending++
+		}
+	}
+	if resident != h.used || h.used > h.blocks || h.idle.len+read != resident {
+		panic(fmt.Sprintf("host memory: %d idle + %d read != %d resident of %d (%d counted)",
+			h.idle.len, read, h.used, h.blocks, resident))
+	}
+	if moving := h.Moving(); moving != sending {
+		panic(fmt.Sprintf("host memory: %d blocks on their way, %d counted", sending, moving))
+	}
+	h.idle.Check("host")
+}

@@ -1,0 +1,81 @@
+package blocks
+
+import (
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Names names the blocks of an engine in its events. Blocks of prompts that
+// others may have too are named by their content; those that only one request
+// can name, by the content of a unique prompt or by a number of their own.
+type Names struct {
+	tree    *prompt.Tree
+	alone   bool // blocks do not follow each other: no prefix cache
+	sources map[sim.RequestID]*source
+}
+
+// source is what names the blocks that only one request can name.
+type source struct {
+	prompt prompt.Prompt
+	// Hashes of the blocks of a unique prompt; alone, there is no sequence.
+	local, sequence []uint64
+}
+
+// NewNames returns names of blocks of the prompts of tree. Without a prefix
+// cache (cached false) every block of a unique prompt has a name of its own.
+func NewNames(tree *prompt.Tree, cached bool) *Names {
+	return &Names{tree: tree, alone: !cached, sources: make(map[sim.RequestID]*source)}
+}
+
+// Add makes the blocks of r ones that can be named.
+func (n *Names) Add(r *sim.Request) {
+	s := &source{prompt: r.Prompt}
+	if r.Prompt.Unique() {
+		s.local, s.sequence = n.tree.Hashes(r.Prompt)
+	}
+	if n.alone {
+		s.sequence = nil
+	}
+	n.sources[r.ID] = s
+}
+
+// Remove forgets a request: nobody asks for a block of its own any more.
+func (n *Names) Remove(id sim.RequestID) { delete(n.sources, id) }
+
+// Hashed reports whether the name of a block of a request's own depends on the
+// request's prompt.
+func (n *Names) Hashed(id sim.RequestID) bool { return len(n.sources[id].sequence) > 0 }
+
+// Path returns the name of block i of a path.
+func (n *Names) Path(path []prompt.NodeID, i int) uint64 {
+	at := path[n.tree.Index(path, i)]
+	return n.tree.SequenceHash(at, i-int(n.tree.Start(at)))
+}
+
+// Own returns the name of block i of what is a request's own. A number of its
+// own is the hash of 16 bytes, which are never the tokens of a prompt's block.
+func (n *Names) Own(id sim.RequestID, i int) uint64 {
+	if s := n.sources[id]; s != nil && i < len(s.sequence) {
+		return s.sequence[i]
+	}
+	return ownHash(id, i)
+}
+
+// Tokens returns the hash of the tokens of block i of a request; a block with
+// generated tokens has one of its own.
+func (n *Names) Tokens(id sim.RequestID, i int) uint64 {
+	s := n.sources[id]
+	switch {
+	case i >= int(s.prompt.Blocks):
+		return ownHash(id, i) | 1<<62
+	case s.prompt.Unique():
+		return s.local[i]
+	}
+	at := s.prompt.Nodes[n.tree.Index(s.prompt.Nodes, i)]
+	return n.tree.LocalHash(at, i-int(n.tree.Start(at)))
+}
+
+func ownHash(id sim.RequestID, i int) uint64 {
+	return blockhash.Chain(^uint64(int64(id)), uint64(i)) | 1<<63
+}

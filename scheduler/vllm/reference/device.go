@@ -1,0 +1,381 @@
+package reference
+
+import (
+	"github.com/replay-llm/replay/internal/probe"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// pool is the engine's KV blocks: on the device alone (device), or with host
+// memory behind them (tiered). Every block is free, held by requests (active),
+// or cached without a holder (inactive) and then evictable.
+type pool interface {
+	blocks.Pool
+	// use gives s the blocks from..to-1 of its list, cached ones first, and
+	// returns how many it got.
+	use(s slot, from, to int) int
+	// open gives s a block for the tokens after its full ones, which nobody can
+	// have cached, and reports whether there was one.
+	open(s slot) bool
+	// promote makes the partial block of s, now full of known tokens, one that
+	// can be cached.
+	promote(s slot)
+	// noteProgress counts a pass that preempted someone, or in which a request
+	// ended.
+	noteProgress(lost, ended bool)
+	// passesTime reports whether a pass that led nowhere only passed the time of
+	// a transfer, canRetry whether the next may get further for other reasons.
+	passesTime() bool
+	canRetry(idle bool) bool
+}
+
+// supply is the number of KV blocks of each kind.
+type supply struct {
+	blocks   int
+	free     int
+	inactive int
+}
+
+// active returns the number of blocks held by requests, shared ones counted once.
+func (n *supply) active() int { return n.blocks - n.free - n.inactive }
+
+// device is a pool without host memory. It knows blocks as runs of a path: nodes
+// has what is cached of each node, lru the runs that nobody holds.
+type device struct {
+	blocks.DeviceOnly
+	*supply
+	core  *Core
+	tree  *prompt.Tree
+	nodes probe.Table[prompt.NodeID, node]
+	lru   lru
+}
+
+func newDevice(c *Core) *device {
+	return &device{supply: &c.supply, core: c, tree: c.cfg.Tree, nodes: probe.New[prompt.NodeID, node](prompt.None), lru: newLRU()}
+}
+
+func (p *device) noteProgress(bool, bool) {}
+func (p *device) passesTime() bool        { return false }
+func (p *device) canRetry(bool) bool      { return false }
+
+// take gets up to n blocks, free ones first, evicting for the others.
+func (p *device) take(n int) int {
+	got := min(n, p.free)
+	p.free -= got
+	for got < n && p.lru.oldest != noSeg {
+		got += p.evict(n - got)
+	}
+	return got
+}
+
+// evict takes up to n blocks from the oldest segment.
+func (p *device) evict(n int) int {
+	i := p.lru.oldest
+	s := p.lru.at(i)
+	k := min(int32(n), s.hi-s.lo)
+	if p.core.capture.level == scheduler.CaptureEvents {
+		p.core.capture.evicted(s, k)
+	}
+	p.inactive -= int(k)
+	switch end := s.hi - k; {
+	case s.node != prompt.None:
+		p.shrink(s, end)
+	case s.owner != none:
+		p.core.requests[s.owner].own.resident -= k
+		s.hi = end
+	default:
+		s.hi = end
+	}
+	if s.hi == s.lo {
+		p.empty(i)
+	}
+	return int(k)
+}
+
+// shrink takes the blocks from end on from the nodes they are in.
+func (p *device) shrink(s *segment, end int32) {
+	for {
+		start := p.tree.Start(s.node)
+		from := max(end, start)
+		n := p.nodes.Get(s.node)
+		n.resident -= s.hi - from
+		p.core.capture.residency(s.node, n.resident)
+		if n.empty() {
+			p.nodes.Delete(s.node)
+		}
+		s.hi = from
+		if from == end && (from > start || from == s.lo) {
+			return
+		}
+		s.node = p.tree.Parent(s.node)
+		if from == end {
+			return
+		}
+	}
+}
+
+// empty ends the segment i, which has no block left. A younger one may go on
+// where it began.
+func (p *device) empty(i int32) {
+	s := p.lru.at(i)
+	switch {
+	case s.node != prompt.None:
+		if at := s.lo - p.tree.Start(s.node); at > 0 {
+			if n := p.nodes.Get(s.node); n.active < at {
+				p.lru.unlink(n.seg, i)
+			}
+		}
+	case s.owner != none:
+		if o := &p.core.requests[s.owner].own; o.active < s.lo {
+			p.lru.unlink(o.seg, i)
+		}
+	}
+	p.lru.drop(i)
+}
+
+// use gives s the blocks from..to-1 of its list, cached ones first, and returns
+// how many it got.
+func (p *device) use(s slot, from, to int) int {
+	p.core.capture.order(&p.core.requests[s], from)
+	at := p.reuse(s, from, to)
+	if at < to {
+		end := at + p.take(to-at)
+		p.store(s, at, end)
+		at = end
+	}
+	p.core.capture.publish()
+	return at - from
+}
+
+// open gives s a block for the tokens after its full ones, which nobody can have
+// cached, and reports whether there was one.
+func (p *device) open(s slot) bool {
+	if p.core.capture.level == scheduler.CaptureEvents {
+		full := p.core.requests[s].full
+		return p.use(s, full, full+1) == 1
+	}
+	return p.take(1) == 1
+}
+
+// reuse gives s those of blocks at..to-1 of its list that are cached. They come
+// first. It returns the first block that is not.
+func (p *device) reuse(s slot, at, to int) int {
+	r := &p.core.requests[s]
+	from := at
+	end := min(to, r.shared)
+	for i := p.pathIndex(r, at); at < end; i++ {
+		id := r.path[i]
+		start := int(p.tree.Start(id))
+		n := p.nodes.Get(id)
+		lo, hi := int32(at-start), min(p.tree.Size(id), int32(end-start))
+		if n.resident <= lo {
+			break
+		}
+		cached := min(hi, n.resident)
+		p.revive(&n.span, cached, start)
+		p.hold(s, n, id, lo, cached)
+		at = start + int(cached)
+		if cached < hi {
+			break
+		}
+	}
+	if end := min(to, r.shared+int(r.own.resident)); at >= r.shared && at < end {
+		p.revive(&r.own, int32(end-r.shared), 0)
+		at = end
+	}
+	if at > from {
+		p.core.capture.hit(r, at-1)
+	}
+	return at
+}
+
+// pathIndex returns the place in r's path of the node with block at, if there is one.
+func (p *device) pathIndex(r *request, at int) int {
+	if at == 0 || at >= r.shared {
+		return 0
+	}
+	return p.tree.Index(r.path, at)
+}
+
+// revive makes the first cached blocks of a span, which begins base blocks into
+// its segments' path, active.
+func (p *device) revive(s *span, cached int32, base int) {
+	if cached > s.active {
+		p.inactive -= int(cached - s.active)
+		s.seg = p.lru.revive(s.seg, int32(base)+cached)
+		s.active = cached
+	}
+}
+
+// store makes blocks at..end-1 of s's list, which were not cached, its own
+// taken blocks.
+func (p *device) store(s slot, at, end int) {
+	r := &p.core.requests[s]
+	p.core.capture.stored(r, at, min(end, r.full))
+	named := min(end, r.shared)
+	for i := p.pathIndex(r, at); at < named; i++ {
+		id := r.path[i]
+		start := int(p.tree.Start(id))
+		lo, hi := int32(at-start), min(p.tree.Size(id), int32(named-start))
+		n := p.node(id)
+		n.resident = hi
+		p.core.capture.residency(id, hi)
+		p.hold(s, n, id, lo, hi)
+		at = start + int(hi)
+	}
+	if at < end && at < r.full {
+		r.own.resident = int32(min(end, r.full) - r.shared)
+		r.own.active = r.own.resident
+	}
+}
+
+// hold makes s a holder of blocks 0..hi-1 of node n, of which it held lo.
+func (p *device) hold(s slot, n *node, id prompt.NodeID, lo, hi int32) {
+	r := &p.core.requests[s]
+	if hi > n.active {
+		n.active = hi
+	}
+	if hi == p.tree.Size(id) {
+		if lo > 0 {
+			p.leaveTail(s, n)
+		}
+		n.holders++
+	} else {
+		if lo == 0 {
+			r.tail, r.tailPrev, r.tailNext = id, none, n.partial
+			if n.partial != none {
+				p.core.requests[n.partial].tailPrev = s
+			}
+			n.partial = s
+		}
+		r.tailHeld = int(hi)
+	}
+}
+
+// leaveTail takes s from the partial holders of n.
+func (p *device) leaveTail(s slot, n *node) {
+	r := &p.core.requests[s]
+	if r.tailPrev == none {
+		n.partial = r.tailNext
+	} else {
+		p.core.requests[r.tailPrev].tailNext = r.tailNext
+	}
+	if r.tailNext != none {
+		p.core.requests[r.tailNext].tailPrev = r.tailPrev
+	}
+	r.tail = prompt.None
+}
+
+// promote makes s's partial block, now full of known tokens, a block of its own
+// account.
+func (p *device) promote(s slot) {
+	r := &p.core.requests[s]
+	r.part = false
+	r.full++
+	r.own.resident++
+	r.own.active++
+	p.core.capture.promoted(r)
+}
+
+// Release gives back every block s holds, last to first.
+func (p *device) Release(s slot) {
+	r := &p.core.requests[s]
+	held := p.core.held(r)
+	if held > r.full {
+		p.free++
+		held = r.full
+	}
+	if own := int32(held - r.shared); own > 0 {
+		seg := segment{above: noSeg, hi: own, node: prompt.None, owner: s, uid: r.id}
+		if r.own.resident > own {
+			seg.above = r.own.seg
+		}
+		p.inactive += int(own)
+		r.own.active, r.own.seg = 0, p.lru.add(seg)
+		held = r.shared
+	}
+	p.releasePath(s, held)
+}
+
+// releasePath takes s from the holders of the first held blocks of its path. A
+// tail of them, perhaps empty, has no holder left then and becomes a segment.
+func (p *device) releasePath(s slot, held int) {
+	if held == 0 {
+		return
+	}
+	r := &p.core.requests[s]
+	tree := p.tree
+	last := tree.Index(r.path, held-1)
+	lo, id := held, noSeg
+	for i := last; i >= 0; i-- {
+		n := p.nodes.Get(r.path[i])
+		if r.tail == r.path[i] {
+			p.leaveTail(s, n)
+		} else {
+			n.holders--
+		}
+		if n.holders > 0 {
+			continue
+		}
+		active := p.widest(n)
+		if active == n.active {
+			continue
+		}
+		if id == noSeg {
+			seg := segment{above: noSeg, hi: int32(held), node: r.path[last], owner: none}
+			if i == last && n.resident > int32(held)-tree.Start(r.path[i]) {
+				seg.above = n.seg // another prompt goes on from here
+			}
+			id = p.lru.add(seg)
+		}
+		lo = int(tree.Start(r.path[i]) + active)
+		n.active, n.seg = active, id
+	}
+	if id != noSeg {
+		p.lru.at(id).lo = int32(lo)
+		p.inactive += held - lo
+	}
+}
+
+// widest is the number of blocks of n that its partial holders hold.
+func (p *device) widest(n *node) int32 {
+	active := 0
+	for t := n.partial; t != none; t = p.core.requests[t].tailNext {
+		active = max(active, p.core.requests[t].tailHeld)
+	}
+	return int32(active)
+}
+
+// Cached returns how many of the first blocks of s are cached.
+func (p *device) Cached(s slot) int {
+	r, blocks := &p.core.requests[s], 0
+	for _, id := range r.path {
+		n := p.nodes.Get(id)
+		if n.resident == 0 {
+			break
+		}
+		blocks = min(int(p.tree.Start(id)+n.resident), r.shared)
+		if n.resident < p.tree.Size(id) {
+			break
+		}
+	}
+	if blocks == r.shared {
+		blocks += int(r.own.resident)
+	}
+	return blocks
+}
+
+// Forget makes the cached blocks of s's own, which nobody can name once it is
+// gone, nobody's.
+func (p *device) Forget(s slot) {
+	r := &p.core.requests[s]
+	p.core.capture.finished(r)
+	if r.own.resident > r.own.active {
+		for i := r.own.seg; i != noSeg; {
+			s := p.lru.at(i)
+			i, s.above, s.owner = s.above, noSeg, none
+		}
+	}
+	r.own = span{}
+}

@@ -1,0 +1,233 @@
+package reference
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/blocks"
+)
+
+// Fetch starts to bring in what the head of the line, s, finds in host memory
+// after its prefix on the device. A request that holds blocks is not looked up
+// again: it goes on with what it has.
+func (o *tiered) Fetch(s slot) blocks.Fetching {
+	c, r := o.core, &o.core.requests[s]
+	if o.impatient() && c.running.len > 0 {
+		return blocks.Waiting
+	}
+	if r.state != waiting || r.computed > 0 || !o.Given() {
+		return blocks.Ready
+	}
+	skip := c.cachedPrefix(s) >> c.shift
+	if skip == r.full {
+		return blocks.Ready
+	}
+	o.pinned = o.pinned[:0]
+	for i := range skip {
+		b := o.find(r, i)
+		o.hold(b)
+		o.pinned = append(o.pinned, int32(b))
+	}
+	how := blocks.Ready
+	if found := o.inHost(r, skip); len(found) > 0 {
+		if how = o.reserve(len(found)); how == blocks.Parked {
+			o.park(s, skip, found)
+			return how
+		}
+	}
+	o.unpin(o.pinned)
+	return how
+}
+
+// inHost returns the blocks of r from skip on that are in host memory.
+func (o *tiered) inHost(r *request, skip int) (found []blocks.ID) {
+	for i := skip; i < r.full; i++ {
+		b, ok := o.Has(o.name(r, i))
+		if !ok {
+			break
+		}
+		found = append(found, b)
+	}
+	return found
+}
+
+// reserve keeps n places on the device for a fetch. The head of the line must
+// wait when some of them must be emptied first; when not even that gets n,
+// fetching is not possible.
+func (o *tiered) reserve(n int) blocks.Fetching {
+	got := o.take(n)
+	emptied := o.Bursting()
+	o.core.capture.publish()
+	o.Flush()
+	if got == n {
+		o.reserved += n
+		return blocks.Parked
+	}
+	o.free += got
+	if emptied {
+		return blocks.Waiting
+	}
+	return blocks.Ready
+}
+
+// park takes s out of the line while its blocks after skip are transferred.
+func (o *tiered) park(s slot, skip int, found []blocks.ID) {
+	o.Host.Fetch(s, found, slices.Clone(o.pinned))
+	o.core.remove(&o.core.waiting, s)
+	t := o.seat(s)
+	t.cut(skip)
+	t.fetched = append(t.fetched, stretch{skip, skip + len(found)})
+}
+
+// unpin lets go of a prefix, first block first.
+func (o *tiered) unpin(pins []int32) {
+	for _, b := range pins {
+		o.letGo(blocks.ID(b))
+	}
+}
+
+// FromHost returns how many of the first tokens of s, all cached, were fetched
+// for it. It forgets those after them: they are computed anew.
+func (o *tiered) FromHost(s slot, tokens int) int {
+	t := o.seat(s)
+	t.cut(tokens >> o.core.shift)
+	n := 0
+	for _, f := range t.fetched {
+		n += f.to - f.from
+	}
+	return n << o.core.shift
+}
+
+// cut drops what was fetched from block n on.
+func (t *seat) cut(n int) {
+	for i := range t.fetched {
+		f := &t.fetched[i]
+		f.to = min(f.to, n)
+	}
+	t.fetched = slices.DeleteFunc(t.fetched, func(f stretch) bool { return f.from >= f.to })
+}
+
+// patience is the number of passes in a row without a token and without a prompt
+// further on after which requests run one at a time.
+//
+// An eviction that waits for its copy makes requests that do not fit beside each
+// other take each other's place before either gets anywhere. By the letter of
+// the rules that can go on for ever; here the first one goes on alone.
+const patience = 1000
+
+// dragPatience is the number of passes that preempted someone since a request
+// last ended, after which requests run one at a time until one has: they get
+// on, but hardly.
+const dragPatience = 2000
+
+func (o *tiered) impatient() bool {
+	return o.Given() && (o.core.barren >= patience || o.dragged >= dragPatience)
+}
+
+// noteProgress counts a pass that preempted someone, and starts over when a
+// request has ended.
+func (o *tiered) noteProgress(lost, ended bool) {
+	switch {
+	case ended:
+		o.dragged = 0
+	case lost:
+		o.dragged++
+	}
+}
+
+// passesTime reports whether a pass that led nowhere only passed the time of a
+// transfer.
+func (o *tiered) passesTime() bool { return o.Busy() && !o.Stirred() }
+
+// canRetry reports whether after a pass that led nowhere, and was idle or not,
+// the next may get further.
+func (o *tiered) canRetry(idle bool) bool {
+	if idle && o.Busy() {
+		return true
+	}
+	return (idle || o.impatient()) && o.yieldBlocks()
+}
+
+// yieldBlocks makes the requests in line, except the head, give back the blocks
+// they hold. It reports whether there were any.
+//
+// A request that found no block to go on with keeps what it has while others
+// come before it; the head may need just those blocks.
+func (o *tiered) yieldBlocks() (gave bool) {
+	c := o.core
+	if c.waiting.front == none {
+		return false
+	}
+	for s := c.requests[c.waiting.front].next; s != none; s = c.requests[s].next {
+		r := &c.requests[s]
+		if r.allocated > 0 {
+			o.Release(s)
+			r.allocated, r.computed = 0, 0
+			gave = true
+		}
+	}
+	return gave
+}
+
+// Check holds the accounts of both memories against each other.
+func (o *tiered) Check() {
+	o.checkHolders()
+	o.checkPlaces()
+	o.Host.Check()
+	o.idle.Check("device")
+}
+
+// checkHolders counts who holds what on the device.
+func (o *tiered) checkHolders() {
+	c := o.core
+	holders := make(map[blocks.ID]int32)
+	for s, r := range c.inLine() {
+		t := o.seat(s)
+		want := min(c.held(r), r.full)
+		if r.state == steady {
+			want = r.full
+		}
+		if len(t.held) != want {
+			panic(fmt.Sprintf("request %d, %v: %d full blocks held, want %d", r.id, r.state, len(t.held), want))
+		}
+		for i, b := range t.held {
+			if k := o.Catalog.At(b); k.Name != o.name(r, i) {
+				panic(fmt.Sprintf("request %d: block %d is %v, want %v", r.id, i, k.Name, o.name(r, i)))
+			}
+			holders[b]++
+		}
+	}
+	for _, f := range o.Fetches() {
+		for _, b := range f.Places {
+			holders[blocks.ID(b)]++
+		}
+	}
+	for b, k := range o.Catalog.Blocks {
+		if k.Holders != holders[b] {
+			panic(fmt.Sprintf("block %v: %d holders, want %d", k.Name, k.Holders, holders[b]))
+		}
+	}
+}
+
+// checkPlaces counts the places on the device.
+func (o *tiered) checkPlaces() {
+	held := o.core.partials()
+	for _, k := range o.Catalog.Blocks {
+		if k.Holders > 0 {
+			held++
+		}
+		if k.OnDevice && k.Parent != blocks.NoBlock && !o.Catalog.At(k.Parent).OnDevice {
+			panic(fmt.Sprintf("block %v: on the device without the one before it", k.Name))
+		}
+	}
+	reserved := 0
+	for _, f := range o.Fetches() {
+		reserved += len(f.Blocks)
+	}
+	moving := o.Moving()
+	if o.Bursting() || o.free < 0 || o.idle.Len() != o.inactive || reserved != o.reserved ||
+		o.free+o.inactive+held+moving+reserved != o.blocks {
+		panic(fmt.Sprintf("block pool: %d free + %d inactive + %d held + %d moving out + %d reserved != %d total (%d idle, %d reserved counted)",
+			o.free, o.inactive, held, moving, o.reserved, o.blocks, o.idle.Len(), reserved))
+	}
+}

@@ -1,0 +1,264 @@
+package reference
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim"
+)
+
+// tiered is a pool with host memory behind it (docs/rules/vllm.md, host
+// memory). It knows every block by itself.
+//
+// A cached block that is evicted moves to the host: its place on the device
+// serves again when the copy is done, and the allocation that evicted it goes
+// without. What a new request finds in host memory after its prefix on the
+// device is fetched before the request is admitted.
+type tiered struct {
+	*blocks.Host
+	*supply
+	core   *Core
+	idle   blocks.Lineage // blocks on the device that nobody holds
+	seats  []seat         // by slot
+	pinned []int32        // see Fetch
+
+	reserved int    // places on the device kept for fetches
+	dragged  int    // see noteProgress
+	fetched  []slot // by the pass
+}
+
+// seat is what a tiered pool keeps for a request.
+type seat struct {
+	held    []blocks.ID // the full blocks it holds: the first of its list
+	fetched []stretch   // fetched for it, ascending and apart
+}
+
+// stretch is blocks from..to-1 of a request's list.
+type stretch struct{ from, to int }
+
+func newTiered(c *Core) *tiered {
+	h := blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)
+	return &tiered{Host: h, supply: &c.supply, core: c, idle: blocks.NewLineage(h.Catalog)}
+}
+
+// Begin brings the pool to now, the start of the pass p.
+func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
+	copied, fetched := o.Host.Begin(now, p)
+	o.free += len(copied)
+	o.fetched = o.fetched[:0]
+	for i := range fetched {
+		o.cache(&fetched[i])
+		if s := fetched[i].Slot; s != none {
+			o.fetched = append(o.fetched, s)
+		}
+	}
+	return o.fetched
+}
+
+// cache puts the blocks of a fetch in the places kept for them, held by nobody;
+// those that came to the device meanwhile only free theirs.
+func (o *tiered) cache(f *blocks.Fetch) {
+	k := &o.core.capture
+	for _, b := range f.Blocks {
+		x := o.Catalog.At(b)
+		if x.OnDevice {
+			o.free++
+			k.publish()
+			continue
+		}
+		x.OnDevice = true
+		o.idle.Insert(b)
+		o.inactive++
+		o.noteResidency(b, false)
+		k.fetched(x)
+	}
+	k.publish()
+	o.reserved -= len(f.Blocks)
+	o.Finish(f)
+	o.unpin(f.Places)
+}
+
+// Cached returns how many of the first blocks of s are cached on the device.
+func (o *tiered) Cached(s slot) int {
+	r := &o.core.requests[s]
+	for i := range r.full {
+		if o.find(r, i) == blocks.NoBlock {
+			return i
+		}
+	}
+	return r.full
+}
+
+// use gives s the blocks from..to-1 of its list and returns how many it got.
+// Cached ones stand first: a block is cached only after those before it.
+func (o *tiered) use(s slot, from, to int) int {
+	c, r := o.core, &o.core.requests[s]
+	t := o.seat(s)
+	c.capture.order(r, from)
+	at, full := from, min(to, r.full)
+	for ; at < full; at++ {
+		b := o.find(r, at)
+		if b == blocks.NoBlock {
+			break
+		}
+		o.hold(b)
+		t.held = append(t.held, b)
+	}
+	cached := at
+	for n := o.take(to - at); n > 0; n-- {
+		if at < full {
+			t.held = append(t.held, o.store(r, at, t.held))
+		}
+		at++
+	}
+	if cached > from {
+		c.capture.hit(r, cached-1)
+	}
+	c.capture.stored(r, cached, min(at, full))
+	c.capture.publish()
+	o.Flush()
+	return at - from
+}
+
+// open gives s a block for the tokens after its full ones.
+func (o *tiered) open(s slot) bool {
+	full := o.core.requests[s].full
+	return o.use(s, full, full+1) == 1
+}
+
+// take gets up to n places on the device, free ones first. For the others it
+// evicts cached blocks; the place of one that host memory has already, or is
+// being sent, serves at once.
+func (o *tiered) take(n int) int {
+	got := min(n, o.free)
+	o.free -= got
+	for range n - got {
+		b := o.idle.Evict()
+		if b == blocks.NoBlock {
+			break
+		}
+		k := o.Catalog.At(b)
+		k.OnDevice = false
+		o.inactive--
+		o.noteResidency(b, true)
+		o.core.capture.left(k)
+		if o.Wants(b) {
+			o.Send(b)
+			continue
+		}
+		got++
+		o.Catalog.Drop(b)
+	}
+	return got
+}
+
+// store puts block i of r, held by r, in a place on the device that was taken.
+// before are the blocks that r holds.
+func (o *tiered) store(r *request, i int, before []blocks.ID) blocks.ID {
+	parent := blocks.NoBlock
+	if i > 0 && o.core.cfg.PrefixCaching {
+		parent = before[i-1]
+	}
+	b, isNew := o.Catalog.Add(o.name(r, i), parent)
+	k := o.Catalog.At(b)
+	if isNew {
+		k.Hashes = o.core.capture.hashes(r, i)
+	}
+	if invariant.Enabled && (k.OnDevice || k.Parent != blocks.NoBlock && !o.Catalog.At(k.Parent).OnDevice) {
+		panic(fmt.Sprintf("block %v stored: on the device %v, want not, and the one before it there", k.Name, k.OnDevice))
+	}
+	k.OnDevice, k.Holders = true, 1
+	o.noteResidency(b, false)
+	return b
+}
+
+// hold adds a holder to b, which is on the device.
+func (o *tiered) hold(b blocks.ID) {
+	k := o.Catalog.At(b)
+	if k.Holders == 0 {
+		o.idle.Remove(b)
+		o.inactive--
+	}
+	k.Holders++
+}
+
+// letGo takes a holder from b.
+func (o *tiered) letGo(b blocks.ID) {
+	k := o.Catalog.At(b)
+	if k.Holders--; k.Holders == 0 {
+		o.idle.Insert(b)
+		o.inactive++
+	}
+}
+
+// promote enters the last full block of s, until now its partial one.
+func (o *tiered) promote(s slot) {
+	t, r := o.seat(s), &o.core.requests[s]
+	r.part = false
+	r.full++
+	t.held = append(t.held, o.store(r, r.full-1, t.held))
+	o.core.capture.promoted(r)
+}
+
+// Release gives back every block s holds, last to first.
+func (o *tiered) Release(s slot) {
+	t := o.seat(s)
+	if r := &o.core.requests[s]; o.core.held(r) > r.full {
+		o.free++
+	}
+	for _, b := range slices.Backward(t.held) {
+		o.letGo(b)
+	}
+	t.held = t.held[:0]
+}
+
+// Forget drops what is kept for s, which holds nothing and is gone.
+func (o *tiered) Forget(s slot) {
+	t := o.seat(s)
+	t.fetched = t.fetched[:0]
+	o.core.capture.finished(&o.core.requests[s])
+	o.Abandon(s)
+}
+
+// name returns what block i of r's list, a full one, holds.
+func (o *tiered) name(r *request, i int) blocks.Name {
+	if i < r.shared {
+		tree := o.core.cfg.Tree
+		n := r.path[tree.Index(r.path, i)]
+		return blocks.NodeName(n, int32(i)-tree.Start(n))
+	}
+	return blocks.OwnName(r.id, i)
+}
+
+// find returns block i of r's list when it is cached on the device.
+func (o *tiered) find(r *request, i int) blocks.ID {
+	b := o.Catalog.Find(o.name(r, i))
+	if b != blocks.NoBlock && !o.Catalog.At(b).OnDevice {
+		return blocks.NoBlock
+	}
+	return b
+}
+
+// seat returns the seat of s.
+func (o *tiered) seat(s slot) *seat {
+	for int(s) >= len(o.seats) {
+		o.seats = append(o.seats, seat{})
+	}
+	return &o.seats[s]
+}
+
+// noteResidency tells the router's index that block b is now the last of its
+// node, or, when gone, that the one before is.
+func (o *tiered) noteResidency(b blocks.ID, gone bool) {
+	n, last, ok := o.Catalog.At(b).Name.Node()
+	if !ok {
+		return
+	}
+	if !gone {
+		last++
+	}
+	o.core.capture.residency(n, last)
+}

@@ -1,0 +1,192 @@
+package vllm
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// tiered is a pool with host memory behind it, as vLLM's offloading connector
+// has it in the plainest case (docs/engine-args.md): every block that can be
+// found is copied to the host from the next pass on, and is held on the device
+// until its copy is there. What the head of the line finds in host memory after
+// its cached blocks is fetched into blocks taken for it before it is admitted;
+// others may overtake it meanwhile.
+type tiered struct {
+	*device
+	*blocks.Host
+	stretches []stretch // by slot: what was fetched for a request
+	fetched   []slot    // by the pass
+}
+
+// stretch is blocks from..to-1 of a request.
+type stretch struct{ from, to int }
+
+func newTiered(c *Core) *tiered {
+	return &tiered{device: c.device, Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
+}
+
+// name makes block i of r one that can be found, and sends a copy to the host.
+func (o *tiered) name(r *request, i int) {
+	o.device.name(r, i)
+	parent := blocks.NoBlock
+	if i > 0 {
+		parent = o.Catalog.Find(o.nameOf(r, i-1))
+	}
+	b, isNew := o.Catalog.Add(o.nameOf(r, i), parent)
+	k := o.Catalog.At(b)
+	if isNew {
+		k.Hashes = o.core.events.hashes(r, i)
+	}
+	if !o.Wants(b) {
+		return
+	}
+	o.hold(r.held[i])
+	k.Place = int32(r.held[i])
+	o.Send(b)
+}
+
+// Begin brings the pool to now, the start of the pass p.
+func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
+	copied, fetched := o.Host.Begin(now, p)
+	for _, b := range copied {
+		o.letGo(blockID(b))
+	}
+	o.Flush()
+	o.fetched = o.fetched[:0]
+	for i := range fetched {
+		o.cache(&fetched[i])
+		if s := fetched[i].Slot; s != blocks.NoSlot {
+			o.fetched = append(o.fetched, s)
+		}
+	}
+	return o.fetched
+}
+
+// Fetch starts to bring in what the head of the line, s, finds in host memory
+// after its blocks on the device. It must wait for blocks to put them into as
+// long as there is anything to wait for.
+func (o *tiered) Fetch(s slot) blocks.Fetching {
+	c, r := o.core, &o.core.requests[s]
+	from := o.Cached(s)
+	var found []blocks.ID
+	for i, most := from, c.findableBlocks(r); i < most; i++ {
+		b, ok := o.Has(o.nameOf(r, i))
+		if !ok {
+			break
+		}
+		found = append(found, b)
+	}
+	if len(found) == 0 {
+		return blocks.Ready
+	}
+	if len(found)+c.idleHits(r, from) > o.free {
+		if len(c.running) == 0 && !o.Busy() {
+			return blocks.Ready
+		}
+		return blocks.Waiting
+	}
+	places := make([]int32, 0, from+len(found))
+	for i := range from {
+		b := o.find(r, i)
+		o.hold(b)
+		places = append(places, int32(b))
+	}
+	for range found {
+		places = append(places, int32(o.take()))
+	}
+	o.Host.Fetch(s, found, places)
+	o.stretch(s).extend(from, from+len(found))
+	c.waiting.popFront()
+	return blocks.Parked
+}
+
+// cache makes the blocks of a fetch ones that can be found, and lets go of them
+// and of those before them, last to first.
+func (o *tiered) cache(f *blocks.Fetch) {
+	from := len(f.Places) - len(f.Blocks)
+	for i, id := range f.Blocks {
+		k, b := o.Catalog.At(id), blockID(f.Places[from+i])
+		n, index, ok := k.Name.Node()
+		switch {
+		case ok:
+			if o.label(b, int64(n)*int64(o.perNode)+int64(index)) {
+				o.core.events.store(k.Hashes)
+			}
+		case f.Slot != blocks.NoSlot:
+			r := &o.core.requests[f.Slot]
+			for len(r.former) <= from+i {
+				r.former = append(r.former, noBlock)
+			}
+			r.former[from+i] = b
+			o.label(b, o.key(r, from+i))
+			o.core.events.stored(r, from+i)
+		}
+	}
+	for _, b := range slices.Backward(f.Places) {
+		o.letGo(blockID(b))
+	}
+	o.Finish(f)
+}
+
+// FromHost returns how many of the first tokens of s, all cached, were fetched
+// for it.
+func (o *tiered) FromHost(s slot, tokens int) int {
+	x := o.stretch(s)
+	n := max(0, min(x.to, tokens>>o.core.shift)-x.from)
+	*x = stretch{}
+	return n << o.core.shift
+}
+
+// Forget drops what is kept for s, which holds nothing and is gone.
+func (o *tiered) Forget(s slot) {
+	o.device.Forget(s)
+	o.Abandon(s)
+	*o.stretch(s) = stretch{}
+}
+
+// stretch returns what was fetched for s.
+func (o *tiered) stretch(s slot) *stretch {
+	for int(s) >= len(o.stretches) {
+		o.stretches = append(o.stretches, stretch{})
+	}
+	return &o.stretches[s]
+}
+
+// extend adds blocks from..to-1 to what was fetched, which goes if it does not
+// end there.
+func (x *stretch) extend(from, to int) {
+	if x.to != from {
+		x.from = from
+	}
+	x.to = to
+}
+
+// nameOf returns what block i of r holds.
+func (o *tiered) nameOf(r *request, i int) blocks.Name {
+	if key := o.key(r, i); key >= 0 {
+		per := int64(o.perNode)
+		return blocks.NodeName(prompt.NodeID(key/per), int32(key%per))
+	}
+	return blocks.OwnName(r.id, i)
+}
+
+// Check holds the accounts of both memories against each other.
+func (o *tiered) Check() {
+	holders := make(map[blockID]int32)
+	for _, k := range o.Catalog.Blocks {
+		if k.Sending() {
+			holders[blockID(k.Place)]++
+		}
+	}
+	for _, f := range o.Fetches() {
+		for _, b := range f.Places {
+			holders[blockID(b)]++
+		}
+	}
+	o.checkHolders(holders)
+	o.Host.Check()
+}
