@@ -21,7 +21,9 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	switch {
 	case r.place != notRunning:
-		c.halt(r)
+		c.stopRunning(r)
+		c.joined = slices.DeleteFunc(c.joined, isNotRunning)
+		c.fresh = slices.DeleteFunc(c.fresh, isNotRunning)
 	case r == c.partial:
 		c.partial = nil
 	default:
@@ -57,25 +59,6 @@ func (c *Core) whose(id sim.RequestID) *request {
 		}
 	}
 	return nil
-}
-
-// halt takes a running request out of the line, as drop does with a victim.
-func (c *Core) halt(r *request) {
-	c.settle(r)
-	c.leave(r)
-	if r.growing {
-		last := c.lastWalk(r)
-		c.graftGrown(r, r.stored)
-		c.tree.stampPath(r.node, last)
-	}
-	if c.rules.Victims {
-		c.close(r.place)
-	} else {
-		c.fill(r.place)
-	}
-	r.place = notRunning
-	c.joined = slices.DeleteFunc(c.joined, notInLine)
-	c.fresh = slices.DeleteFunc(c.fresh, notInLine)
 }
 
 // remove takes r out of the line of waiting requests.

@@ -146,6 +146,10 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 
 // Step takes the pass that starts at now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.len() {
+		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, want fewer than 2^31 and up to 2^28",
+			c.step, c.Load())
+	}
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.record.begin(p)

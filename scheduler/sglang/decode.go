@@ -212,7 +212,7 @@ func (c *Core) signal(p *scheduler.Pass) {
 	if c.tokenwise {
 		c.recordTokens(told, len(c.running))
 	}
-	c.tree.clock = walkTick(c.step, 1<<28)
+	c.tree.clock = walkTick(c.step, maxPlaces)
 	c.remove(c.due[:finished])
 }
 
@@ -223,6 +223,12 @@ func (c *Core) recordTokens(from, to int) int {
 	}
 	return from
 }
+
+// Limits of what walkTick packs into 63 bits.
+const (
+	maxSteps  = 1<<31 - 1 // decode steps
+	maxPlaces = 1 << 28   // running requests
+)
 
 // walkTick is the tick before the walks that the request at a place does in
 // decode step step. They are later than all of earlier steps and places, and

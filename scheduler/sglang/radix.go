@@ -2,6 +2,7 @@ package sglang
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/probe"
@@ -202,6 +203,9 @@ func (t *tree) fresh() int32 {
 		n := t.free[last]
 		t.free = t.free[:last]
 		return n
+	}
+	if t.len > math.MaxInt32 {
+		panic(fmt.Sprintf("radix tree: %d nodes, want at most 2^31", t.len))
 	}
 	if t.len%sheetNodes == 0 {
 		t.sheets = append(t.sheets, new([sheetNodes]node))

@@ -20,8 +20,8 @@ func (c *Core) retract(p *scheduler.Pass) {
 		c.makeRoom()
 		p.Preempted = len(c.retired)
 		if len(c.retired) > 0 {
-			c.joined = slices.DeleteFunc(c.joined, notInLine)
-			c.fresh = slices.DeleteFunc(c.fresh, notInLine)
+			c.joined = slices.DeleteFunc(c.joined, isNotRunning)
+			c.fresh = slices.DeleteFunc(c.fresh, isNotRunning)
 		}
 	}
 	c.moveRatio(short)
@@ -30,7 +30,7 @@ func (c *Core) retract(p *scheduler.Pass) {
 	}
 }
 
-func notInLine(r *request) bool { return r.place == notRunning }
+func isNotRunning(r *request) bool { return r.place == notRunning }
 
 // short says whether the pool lacks room for the next tokens of all running
 // requests, having evicted what helps where that is how it is found out.
@@ -99,6 +99,14 @@ func (c *Core) drop(r *request) {
 	if c.step > r.joined {
 		r.lastToken = c.lastEnd
 	}
+	c.stopRunning(r)
+	c.release(r)
+	c.retired = append(c.retired, r)
+}
+
+// stopRunning takes a running request out of the line, with what it has cached
+// put into the tree. It keeps its memory.
+func (c *Core) stopRunning(r *request) {
 	c.settle(r)
 	c.leave(r)
 	if r.growing {
@@ -106,10 +114,12 @@ func (c *Core) drop(r *request) {
 		c.graftGrown(r, r.stored)
 		c.tree.stampPath(r.node, last)
 	}
-	c.fill(r.place)
+	if c.rules.Victims {
+		c.close(r.place)
+	} else {
+		c.fill(r.place)
+	}
 	r.place = notRunning
-	c.release(r)
-	c.retired = append(c.retired, r)
 }
 
 // release gives back what r, which does not run, holds of the pool and the

@@ -85,6 +85,7 @@ func (j *joiner) add(owner int32, ids []uint64, blocks int) int32 {
 }
 
 func (j *joiner) leaf(n joint) int32 {
+	checkNodes(len(j.nodes))
 	if len(j.nodes) == cap(j.nodes) {
 		j.nodes = slices.Grow(j.nodes, len(j.nodes))
 	}

@@ -9,6 +9,11 @@
 // Read prompt.go, then tree.go, join.go and hash.go.
 package prompt
 
+import (
+	"fmt"
+	"math"
+)
+
 // NodeID names a node of a Tree: a piece of prompt together with everything
 // before it. Ids are dense, count up from 0, and a child's is larger than its
 // parent's.
@@ -16,6 +21,17 @@ type NodeID int32
 
 // None is no node: the parent of a first node.
 const None NodeID = -1
+
+// maxNodes bounds the nodes of a tree, so that ids, and 1 + an id, fit in 31
+// bits.
+const maxNodes = math.MaxInt32 - 1
+
+// checkNodes refuses one more node beside have.
+func checkNodes(have int) {
+	if have >= maxNodes {
+		panic(fmt.Sprintf("prompt tree: more than %d nodes", maxNodes))
+	}
+}
 
 // Prompt is a prompt as a path in a Tree.
 type Prompt struct {

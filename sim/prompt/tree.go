@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -195,10 +196,14 @@ func (t *Tree) child(parent NodeID, content int32) NodeID {
 			t.rest = make(map[edge]NodeID)
 		}
 	}
+	checkNodes(len(t.parent))
 	n := NodeID(len(t.parent))
 	start := int32(0)
 	if parent != None {
 		start = t.extents[parent].end
+	}
+	if int(start) > math.MaxInt32-t.perNode {
+		panic(fmt.Sprintf("prompt tree: a prompt of more than %d blocks of %d tokens", start, t.blockTokens))
 	}
 	t.parent = append(t.parent, parent)
 	t.extents = append(t.extents, extent{start, start + int32(t.perNode)})
