@@ -15,7 +15,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.record.begin(p)
-	r := c.whose(id)
+	r := c.findRequest(id)
 	if r == nil {
 		return false
 	}
@@ -30,7 +30,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 		c.waiting.remove(r)
 	}
 	if r.stored > 0 {
-		c.release(r)
+		c.releaseMemory(r)
 	}
 	if c.blocked.request == r {
 		c.blocked = blocked{}
@@ -43,12 +43,12 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	c.retired = c.retired[:0]
 	c.check()
-	c.detail(p, now)
+	c.describeState(p, now)
 	return true
 }
 
-// whose is a request by its id, nil when it is not here.
-func (c *Core) whose(id sim.RequestID) *request {
+// findRequest is a request by its id, nil when it is not here.
+func (c *Core) findRequest(id sim.RequestID) *request {
 	is := func(r *request) bool { return r.ID == id }
 	if c.partial != nil && is(c.partial) {
 		return c.partial

@@ -13,7 +13,7 @@ func (c *Core) checkTotals() {
 		n := c.lengthOf(r)
 		t.length += n
 		t.slack += c.slackOf(n)
-		left := max(1, r.maxOut) - r.out - c.since(r)
+		left := max(1, r.maxOut) - r.out - c.tokensSince(r)
 		t.reserve += min(left, c.ClipNewTokens)
 		if left > c.ClipNewTokens {
 			t.clipped++
@@ -40,13 +40,13 @@ func (c *Core) checkPool() {
 	}
 	own := 0
 	for _, r := range c.running {
-		own += c.size(c.lengthOf(r)) - r.prot
+		own += c.poolTokens(c.lengthOf(r)) - r.prot
 	}
 	if c.partial != nil {
-		own += c.size(c.partial.stored) - c.partial.prot
+		own += c.poolTokens(c.partial.stored) - c.partial.prot
 	}
 	for _, r := range c.waiting.all() {
-		own += c.size(r.stored) - r.prot
+		own += c.poolTokens(r.stored) - r.prot
 	}
 	cached := c.tree.pages * c.PageTokens
 	if c.free+cached+own != c.pool || c.free < 0 {

@@ -109,7 +109,7 @@ func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
-	q := c.allocate()
+	q := c.newRequest()
 	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, hit: -1, place: notRunning}
 	if c.Role == scheduler.Prefill {
 		q.maxOut = 1
@@ -118,7 +118,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.sorted.valid = false
 }
 
-func (c *Core) allocate() *request {
+func (c *Core) newRequest() *request {
 	if last := len(c.spare) - 1; last >= 0 {
 		r := c.spare[last]
 		c.spare = c.spare[:last]
@@ -153,14 +153,14 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.record.begin(p)
-	c.order()
-	c.admit(p)
+	c.sortQueue()
+	c.fillBatch(p)
 	prefill, err := c.prefillTime()
 	if err != nil {
 		return err
 	}
-	c.join()
-	c.observe()
+	c.runBatch()
+	c.keepView()
 	decode, err := c.decodeTime()
 	if err != nil {
 		return err
@@ -168,23 +168,23 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.End = now + sim.Time(prefill) + sim.Time(decode)
 	p.Gap = p.End - now
 	c.describeBatch(p.Detail)
-	c.retract(p)
-	c.decode(p)
-	c.requeue()
+	c.retractVictims(p)
+	c.decodeTokens(p)
+	c.requeueRetired()
 	if c.rules.Ratio && c.Load() == 0 {
 		c.ratio.now = c.ratio.first
 	}
 	c.check()
-	c.detail(p, now+sim.Time(prefill))
+	c.describeState(p, now+sim.Time(prefill))
 	if len(p.Admitted) == 0 && p.Tokens == 0 && p.Preempted == 0 {
-		return c.stall()
+		return c.describeStall()
 	}
 	return nil
 }
 
-// stall says why nothing can run.
-func (c *Core) stall() error {
-	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictable(), c.pool)
+// describeStall says why nothing can run.
+func (c *Core) describeStall() error {
+	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictableTokens(), c.pool)
 	head := c.partial
 	if head == nil && c.waiting.len() > 0 {
 		head = c.waiting.front()
@@ -195,8 +195,8 @@ func (c *Core) stall() error {
 			"input_length %d, output_length %d: runs alone, holds %d tokens and has outgrown the pool (%s)",
 			r.InputTokens, r.OutputTokens, c.lengthOf(r), pool)}
 	}
-	b := c.open()
-	need, mem := c.need(head, head.length()-head.stored), c.mem(&b)
+	b := c.openBudget()
+	need, mem := c.neededTokens(head, head.length()-head.stored), c.memoryLeft(&b)
 	why := fmt.Sprintf("needs %d tokens, want less than %v (%s)", need, mem, pool)
 	if float64(need) < mem {
 		why = fmt.Sprintf("no chunk of it is within max_prefill_tokens %d and chunked_prefill_size %d (needs %d tokens of %v; %s)",
@@ -206,19 +206,19 @@ func (c *Core) stall() error {
 		"input_length %d, output_length %d: %s", head.InputTokens, head.OutputTokens, why)}
 }
 
-// evictable is the number of tokens that count as evictable.
-func (c *Core) evictable() int { return c.tree.evictable() * c.PageTokens }
+// evictableTokens is the number of tokens that count as evictable.
+func (c *Core) evictableTokens() int { return c.tree.evictable() * c.PageTokens }
 
-// evict frees at least n tokens if there are as many to evict.
-func (c *Core) evict(n int) {
+// evictTokens frees at least n tokens if there are as many to evict.
+func (c *Core) evictTokens(n int) {
 	if n > 0 {
 		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
 		c.record.evicted()
 	}
 }
 
-// size is what n tokens take from the pool.
-func (c *Core) size(n int) int {
+// poolTokens is what n tokens take from the pool.
+func (c *Core) poolTokens(n int) int {
 	if c.rules.Pages {
 		return ceilTo(n, c.PageTokens)
 	}
@@ -228,15 +228,15 @@ func (c *Core) size(n int) int {
 // pagesOf is the number of whole pages of n tokens.
 func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
 
-// since is the number of tokens a running request has gained after base.
-func (c *Core) since(r *request) int { return int(c.step - r.base) }
+// tokensSince is the number of tokens a running request has gained after base.
+func (c *Core) tokensSince(r *request) int { return int(c.step - r.base) }
 
 // lengthOf is the number of tokens of a running request's prompt and output.
-func (c *Core) lengthOf(r *request) int { return r.stored + c.since(r) }
+func (c *Core) lengthOf(r *request) int { return r.stored + c.tokensSince(r) }
 
-// settle writes down what a running request has gained.
-func (c *Core) settle(r *request) {
-	n := c.since(r)
+// writeGains writes down what a running request has gained.
+func (c *Core) writeGains(r *request) {
+	n := c.tokensSince(r)
 	r.out += n
 	r.stored += n
 	r.base = c.step

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// begin lets r run.
-func (c *Core) begin(r *request) {
+// startRunning lets r run.
+func (c *Core) startRunning(r *request) {
 	r.base, r.joined = c.step, c.step
 	r.growing, r.gone = false, false
 	r.place = len(c.running)
@@ -32,9 +32,9 @@ func (c *Core) begin(r *request) {
 	c.agenda.Push(next, r.epoch, r)
 }
 
-// leave takes r, which is settled, out of the sums over running requests; the
+// subtractTotals takes r, which is settled, out of the sums over running requests; the
 // caller takes it out of the line.
-func (c *Core) leave(r *request) {
+func (c *Core) subtractTotals(r *request) {
 	t := &c.totals
 	t.length -= r.stored
 	t.slack -= c.slackOf(r.stored)
@@ -64,8 +64,8 @@ func (c *Core) phaseOf(r *request) int {
 	return int(((r.base-int64(r.stored))%n + n) % n)
 }
 
-// crossing is the number of running requests whose next token needs a page.
-func (c *Core) crossing() int {
+// countCrossing is the number of running requests whose next token needs a page.
+func (c *Core) countCrossing() int {
 	return int(c.totals.phase[c.step%int64(c.PageTokens)])
 }
 
@@ -80,15 +80,15 @@ func (c *Core) decodeTime() (float64, error) {
 	return c.Clock.Decode(n, min(length, c.pool), length/n, c.pool)
 }
 
-// decode gives each running request a token. There is room for all of them, or
+// decodeTokens gives each running request a token. There is room for all of them, or
 // there is only one.
-func (c *Core) decode(p *scheduler.Pass) {
+func (c *Core) decodeTokens(p *scheduler.Pass) {
 	n := len(c.running)
 	if n == 0 {
 		c.fresh = c.fresh[:0]
 		return
 	}
-	crossing := c.crossing()
+	crossing := c.countCrossing()
 	places := n
 	if c.rules.Pages {
 		places = crossing * c.PageTokens
@@ -106,23 +106,23 @@ func (c *Core) decode(p *scheduler.Pass) {
 		t.slack += crossing*c.PageTokens - n
 	}
 	p.Tokens = n
-	c.gaps(p)
+	c.recordGaps(p)
 	c.collectDue()
-	c.signal(p)
+	c.signalDue(p)
 	c.starved = false
 	c.lastEnd = p.End
 }
 
-// gaps says for which requests the pass is an inter-token latency, and lists
+// recordGaps says for which requests the pass is an inter-token latency, and lists
 // those that gained their second token.
-func (c *Core) gaps(p *scheduler.Pass) {
+func (c *Core) recordGaps(p *scheduler.Pass) {
 	p.Decoding = len(c.running) - len(c.joined)
 	if c.starved {
 		for range p.Decoding {
 			p.Gaps = append(p.Gaps, p.End-c.lastEnd)
 		}
 		p.Decoding = 0
-		c.starvedOnes(p.Detail)
+		c.recordStarved(p.Detail)
 	}
 	for _, r := range c.fresh {
 		p.Second = append(p.Second, r.ID)
@@ -141,9 +141,9 @@ func (c *Core) gaps(p *scheduler.Pass) {
 	}
 }
 
-// starvedOnes names the running requests that have not joined in this pass, all
+// recordStarved names the running requests that have not joined in this pass, all
 // of which were without a token in the one before.
-func (c *Core) starvedOnes(d *scheduler.Detail) {
+func (c *Core) recordStarved(d *scheduler.Detail) {
 	if d == nil {
 		return
 	}
@@ -164,7 +164,7 @@ func (c *Core) collectDue() {
 		if e.Tie != r.epoch {
 			continue
 		}
-		if left := max(1, r.maxOut) - r.out - c.since(r); left > 0 {
+		if left := max(1, r.maxOut) - r.out - c.tokensSince(r); left > 0 {
 			r.clipped = false
 			c.totals.clipped--
 			c.agenda.Push(c.step+int64(left), r.epoch, r)
@@ -181,22 +181,22 @@ func (c *Core) collectDue() {
 	}
 }
 
-// signal goes through the requests that are due, in line.
-func (c *Core) signal(p *scheduler.Pass) {
+// signalDue goes through the requests that are due, in line.
+func (c *Core) signalDue(p *scheduler.Pass) {
 	told, finished := 0, 0
 	for _, r := range c.due {
 		if c.tokenwise {
 			told = c.recordTokens(told, r.place+1)
 		}
 		c.tree.clock = walkTick(c.step, r.place)
-		c.settle(r)
+		c.writeGains(r)
 		mark := scheduler.Mark{Request: r.ID, First: r.out == 1, Last: r.out >= r.maxOut, Tokens: r.out}
 		switch {
 		case mark.Last:
 			if c.Role == scheduler.Prefill {
 				mark.Handoff = c.Transfer.Delay(r.InputTokens)
 			}
-			c.finish(r)
+			c.finishRequest(r)
 			c.due[finished] = r
 			finished++
 		case mark.First:
@@ -206,14 +206,14 @@ func (c *Core) signal(p *scheduler.Pass) {
 			p.Marks = append(p.Marks, mark)
 		}
 		if !mark.Last && !c.rules.CommitPoints && c.caching {
-			c.grow(r)
+			c.startGrowing(r)
 		}
 	}
 	if c.tokenwise {
 		c.recordTokens(told, len(c.running))
 	}
 	c.tree.clock = walkTick(c.step, maxPlaces)
-	c.remove(c.due[:finished])
+	c.removeFinished(c.due[:finished])
 }
 
 // recordTokens tells of the tokens of the requests from place from to place to.
@@ -235,9 +235,9 @@ const (
 // there are fewer than eight.
 func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
 
-// lastWalk is the tick of the last walk over the tree of a request that caches
+// lastWalkTick is the tick of the last walk over the tree of a request that caches
 // each page as it fills up.
-func (c *Core) lastWalk(r *request) int64 {
+func (c *Core) lastWalkTick(r *request) int64 {
 	filled := c.step - int64(c.lengthOf(r)%c.PageTokens)
 	if filled > r.stampedAt {
 		return walkTick(filled, r.place) + 7
@@ -245,11 +245,11 @@ func (c *Core) lastWalk(r *request) int64 {
 	return r.stamped
 }
 
-// grow caches what r holds at its first token since it joined; from here on its
+// startGrowing caches what r holds at its first token since it joined; from here on its
 // pages count as cached one by one.
-func (c *Core) grow(r *request) {
+func (c *Core) startGrowing(r *request) {
 	r.stamped, r.stampedAt = 0, c.step
-	c.commit(r)
+	c.cachePages(r)
 	r.growing = true
 }
 
@@ -267,15 +267,15 @@ func (c *Core) graftGrown(r *request, tokens int) {
 	r.growing = false
 }
 
-// finish caches all that r, which is settled, holds and lets it go.
-func (c *Core) finish(r *request) {
-	c.leave(r)
+// finishRequest caches all that r, which is settled, holds and lets it go.
+func (c *Core) finishRequest(r *request) {
+	c.subtractTotals(r)
 	k := 0
 	if c.caching {
 		k = floorTo(r.stored, c.PageTokens)
 		c.graftGrown(r, r.stored-1)
 	}
-	c.free += c.size(r.stored) - k
+	c.free += c.poolTokens(r.stored) - k
 	c.record.released(r, k)
 	if c.caching {
 		m, _ := c.tree.insert(&r.seq, c.pagesOf(k))
@@ -287,16 +287,16 @@ func (c *Core) finish(r *request) {
 	c.record.forgotten(r)
 }
 
-// remove takes finished requests, listed in line, out of the line.
-func (c *Core) remove(finished []*request) {
+// removeFinished takes finished requests, listed in line, out of the line.
+func (c *Core) removeFinished(finished []*request) {
 	if len(finished) == 0 {
 		return
 	}
 	if c.rules.Victims {
-		c.close(finished[0].place)
+		c.closeGaps(finished[0].place)
 	} else {
 		for i := len(finished) - 1; i >= 0; i-- {
-			c.fill(finished[i].place)
+			c.fillPlace(finished[i].place)
 		}
 	}
 	for _, r := range finished {
@@ -306,12 +306,12 @@ func (c *Core) remove(finished []*request) {
 	}
 }
 
-// close closes the gaps that finished requests left from a place on.
-func (c *Core) close(from int) {
+// closeGaps closes the gaps that finished requests left from a place on.
+func (c *Core) closeGaps(from int) {
 	kept := from
 	for _, r := range c.running[from:] {
 		if !r.gone {
-			c.move(r, kept)
+			c.moveTo(r, kept)
 			c.running[kept] = r
 			kept++
 		}
@@ -320,22 +320,22 @@ func (c *Core) close(from int) {
 	c.running = c.running[:kept]
 }
 
-// fill puts the last request of the line into a place that became empty.
-func (c *Core) fill(place int) {
+// fillPlace puts the last request of the line into a place that became empty.
+func (c *Core) fillPlace(place int) {
 	last := len(c.running) - 1
 	moved := c.running[last]
 	c.running[last] = nil
 	c.running = c.running[:last]
 	if place < last {
 		c.running[place] = moved
-		c.move(moved, place)
+		c.moveTo(moved, place)
 	}
 }
 
-// move gives a running request another place.
-func (c *Core) move(r *request, place int) {
+// moveTo gives a running request another place.
+func (c *Core) moveTo(r *request, place int) {
 	if r.growing {
-		r.stamped, r.stampedAt = c.lastWalk(r), c.step
+		r.stamped, r.stampedAt = c.lastWalkTick(r), c.step
 	}
 	r.place = place
 }

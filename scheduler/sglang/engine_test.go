@@ -179,10 +179,10 @@ func (c *Core) protected() int {
 func (c *Core) own() int {
 	n := 0
 	for _, r := range c.running {
-		n += c.size(c.lengthOf(r)) - r.prot
+		n += c.poolTokens(c.lengthOf(r)) - r.prot
 	}
 	if c.partial != nil {
-		n += c.size(c.partial.stored) - c.partial.prot
+		n += c.poolTokens(c.partial.stored) - c.partial.prot
 	}
 	return n
 }
@@ -209,7 +209,7 @@ func transcript(t *testing.T, c Config, traceBlock int, trace []line) (string, *
 		if p.Preempted > 0 {
 			fmt.Fprintf(&b, " retract %d", p.Preempted)
 		}
-		fmt.Fprintf(&b, " tokens %d end %s pool %d/%d/%d", p.Tokens, num(p.End), core.free, core.evictable(), core.protected())
+		fmt.Fprintf(&b, " tokens %d end %s pool %d/%d/%d", p.Tokens, num(p.End), core.free, core.evictableTokens(), core.protected())
 		if own := core.own(); c.Rules.Pages && own > 0 {
 			fmt.Fprintf(&b, "+%d", own)
 		}

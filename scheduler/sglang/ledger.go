@@ -49,8 +49,8 @@ func newLedger(c Config, t *tree) (*ledger, error) {
 
 func (l *ledger) begin(p *scheduler.Pass) { l.pass = p }
 
-// allocate appends the top n slots of the stack to dst, the lowest first.
-func (l *ledger) allocate(dst []int32, n int) []int32 {
+// allocSlots appends the top n slots of the stack to dst, the lowest first.
+func (l *ledger) allocSlots(dst []int32, n int) []int32 {
 	old := min(n, len(l.freed))
 	untouched := int32(n - old)
 	for i := l.fresh + untouched - 1; i >= l.fresh; i-- {
@@ -69,7 +69,7 @@ func (l *ledger) prefilled(r *request, before, after int) {
 	if len(slots) < before {
 		slots = l.pathSlots(r, slots[:0])
 	}
-	slots = l.allocate(slots, after-before)
+	slots = l.allocSlots(slots, after-before)
 	l.requests[r.ID] = slots
 	l.values = l.values[:0]
 	if before < r.InputTokens {
@@ -79,7 +79,7 @@ func (l *ledger) prefilled(r *request, before, after int) {
 	for i := before + len(l.values); i < after; i++ {
 		l.values = append(l.values, generatedToken(&r.seq, i-r.InputTokens))
 	}
-	l.store(slots[:before], slots[before:after])
+	l.announceStored(slots[:before], slots[before:after])
 }
 
 // pathSlots appends the slots of the path that r has locked.
@@ -97,14 +97,14 @@ func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
 // generated gives r's last token a slot. In decode a token's value is its
 // slot's number.
 func (l *ledger) generated(r *request, length int) {
-	slots := l.allocate(l.requests[r.ID], 1)
+	slots := l.allocSlots(l.requests[r.ID], 1)
 	l.requests[r.ID] = slots
 	l.values = append(l.values[:0], uint64(slots[length-1]))
-	l.store(slots[:length-1], slots[length-1:])
+	l.announceStored(slots[:length-1], slots[length-1:])
 }
 
-// store announces the tokens in l.values, in slots, after those in before.
-func (l *ledger) store(before, slots []int32) {
+// announceStored announces the tokens in l.values, in slots, after those in before.
+func (l *ledger) announceStored(before, slots []int32) {
 	var parent uint64
 	hasParent := false
 	if len(before) > 0 {
@@ -137,14 +137,14 @@ func (l *ledger) store(before, slots []int32) {
 func (l *ledger) released(r *request, kept int) {
 	slots := l.requests[r.ID]
 	l.freed = append(l.freed, slots[kept:]...)
-	l.remove(slots[kept:])
+	l.announceRemoved(slots[kept:])
 	l.requests[r.ID] = slots[:kept]
 }
 
 func (l *ledger) forgotten(r *request) { delete(l.requests, r.ID) }
 
-// remove announces that slots have lost their tokens.
-func (l *ledger) remove(slots []int32) {
+// announceRemoved announces that slots have lost their tokens.
+func (l *ledger) announceRemoved(slots []int32) {
 	var hashes []uint64
 	for _, slot := range slots {
 		h, ok := l.slotHash[slot]
@@ -200,7 +200,7 @@ func (l *ledger) removed(t *tree, n int32, from int32) {
 
 func (l *ledger) evicted() {
 	l.freed = append(l.freed, l.gone...)
-	l.remove(l.gone)
+	l.announceRemoved(l.gone)
 	l.gone = l.gone[:0]
 }
 

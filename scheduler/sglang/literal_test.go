@@ -209,7 +209,7 @@ func duel(c Config, traceBlock int, trace []line, twin func(Config, func(sim.Req
 		if x, y := passText(&a), passText(&b); x != y {
 			return s, fmt.Errorf("pass %d is\n%stwin\n%s", s.passes, x, y)
 		}
-		got, want := account{core.free, core.evictable(), core.protected(), 0, core.ratio.now}, sums(model)
+		got, want := account{core.free, core.evictableTokens(), core.protected(), 0, core.ratio.now}, sums(model)
 		if c.Rules.Pages {
 			got.own = core.own()
 		}

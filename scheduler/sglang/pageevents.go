@@ -24,7 +24,7 @@ func (e *pageEvents) begin(p *scheduler.Pass) { e.pass = p }
 
 func (e *pageEvents) stored(t *tree, n int32) {
 	x := t.at(n)
-	e.reach(max(n, x.parent))
+	e.growTo(max(n, x.parent))
 	event := scheduler.KVEvent{Stored: make([]scheduler.KVBlock, 0, x.size())}
 	if x.parent != root {
 		before := e.hashes[x.parent]
@@ -33,7 +33,7 @@ func (e *pageEvents) stored(t *tree, n int32) {
 	own := make([]uint64, 0, x.size())
 	last, chained := event.Parent, event.HasParent
 	for i := x.from; i < x.to; i++ {
-		local := e.local(t, &x.seq, i)
+		local := e.localHash(t, &x.seq, i)
 		if chained {
 			last = blockhash.Chain(last, local)
 		} else {
@@ -46,15 +46,15 @@ func (e *pageEvents) stored(t *tree, n int32) {
 	e.pass.Events = append(e.pass.Events, event)
 }
 
-// reach makes room for node n.
-func (e *pageEvents) reach(n int32) {
+// growTo makes room for node n.
+func (e *pageEvents) growTo(n int32) {
 	for int(n) >= len(e.hashes) {
 		e.hashes = append(e.hashes, nil)
 	}
 }
 
-// local is the hash of the tokens of page i of s.
-func (e *pageEvents) local(t *tree, s *sequence, i int32) uint64 {
+// localHash is the hash of the tokens of page i of s.
+func (e *pageEvents) localHash(t *tree, s *sequence, i int32) uint64 {
 	switch {
 	case i >= s.full:
 		tokens := int32(e.prompts.BlockTokens())
@@ -77,7 +77,7 @@ func generatedToken(s *sequence, i int) uint64 {
 }
 
 func (e *pageEvents) split(t *tree, upper, lower int32) {
-	e.reach(upper)
+	e.growTo(upper)
 	all, at := e.hashes[lower], t.at(upper).size()
 	e.hashes[upper], e.hashes[lower] = all[:at:at], all[at:]
 }

@@ -22,8 +22,8 @@ type sorted struct {
 	ahead   []*request // those requests
 }
 
-// order brings the queue into the policy's order.
-func (c *Core) order() {
+// sortQueue brings the queue into the policy's order.
+func (c *Core) sortQueue() {
 	if c.Policy != LPM || !c.caching || c.waiting.len() == 0 || c.waiting.len() > lpmQueue {
 		return
 	}
@@ -67,11 +67,11 @@ func (c *Core) beginsAlike(r *request) bool {
 	if c.pagesOf(r.length()) < i {
 		return false
 	}
-	return c.seenKey(r.seq.key(i-1, c.tree.perNode))
+	return c.noteKey(r.seq.key(i-1, c.tree.perNode))
 }
 
-// seenKey says whether key was seen before, and sees it.
-func (c *Core) seenKey(key pageKey) bool {
+// noteKey says whether key was seen before, and sees it.
+func (c *Core) noteKey(key pageKey) bool {
 	if slices.Contains(c.sorted.keys, key) {
 		return true
 	}
@@ -85,7 +85,7 @@ func (c *Core) beginsAlikeByToken(r *request) bool {
 	}
 	if c.tree.perNode > 1 {
 		// A node is a trace block: other nodes differ from their first token on.
-		return c.seenKey(r.seq.nodeKey((lpmShared - 1) / (int32(c.PageTokens) * c.tree.perNode)))
+		return c.noteKey(r.seq.nodeKey((lpmShared - 1) / (int32(c.PageTokens) * c.tree.perNode)))
 	}
 	mine := c.opening(r)
 	for _, o := range c.sorted.ahead {

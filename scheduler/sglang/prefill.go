@@ -29,17 +29,17 @@ type blocked struct {
 	evictable int // tokens, with the request's path locked
 }
 
-// open is the budget at the start of a pass.
-func (c *Core) open() budget {
+// openBudget is the budget at the start of a pass.
+func (c *Core) openBudget() budget {
 	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens}
 	if c.rules.CutAny {
 		b.chunk = floorTo(b.chunk, c.PageTokens)
 	}
 	for _, r := range c.running {
-		left := max(0, r.maxOut-r.out-c.since(r))
+		left := max(0, r.maxOut-r.out-c.tokensSince(r))
 		b.reserve += float64(float64(min(left, c.ClipNewTokens)) * c.ratio.now)
 	}
-	b.mem = float64(c.spareTokens(c.evictable())) - b.reserve
+	b.mem = float64(c.spareTokens(c.evictableTokens())) - b.reserve
 	return b
 }
 
@@ -49,16 +49,16 @@ func (c *Core) spareTokens(evictable int) int {
 	return max(0, c.free+evictable-c.totals.slack)
 }
 
-// mem is the room that is left, in tokens.
-func (c *Core) mem(b *budget) float64 {
+// memoryLeft is the room that is left, in tokens.
+func (c *Core) memoryLeft(b *budget) float64 {
 	if !c.rules.LockFirst {
 		return b.mem
 	}
-	return float64(c.spareTokens(c.evictable())) - b.reserve - float64(b.taken)
+	return float64(c.spareTokens(c.evictableTokens())) - b.reserve - float64(b.taken)
 }
 
-// charge takes a chunk and the answer after it from the budget.
-func (c *Core) charge(b *budget, tokens, answer int) {
+// chargeBudget takes a chunk and the answer after it from the budget.
+func (c *Core) chargeBudget(b *budget, tokens, answer int) {
 	pages := ceilTo(tokens, c.PageTokens)
 	all := pages + answer
 	if c.rules.Reserve {
@@ -70,47 +70,47 @@ func (c *Core) charge(b *budget, tokens, answer int) {
 	b.chunk -= pages
 }
 
-// room says whether more can be admitted behind what has been.
-func (c *Core) room(b *budget) bool {
+// hasRoom says whether more can be admitted behind what has been.
+func (c *Core) hasRoom(b *budget) bool {
 	if !c.rules.CutAny {
 		return b.chunk > 0
 	}
-	return c.mem(b) > 0 && b.input > 0 && b.chunk > 0
+	return c.memoryLeft(b) > 0 && b.input > 0 && b.chunk > 0
 }
 
-// need is the room a request asks for, of whose prompt rest tokens are missing.
-func (c *Core) need(r *request, rest int) int {
-	n := rest + c.answer(r)
+// neededTokens is the room a request asks for, of whose prompt rest tokens are missing.
+func (c *Core) neededTokens(r *request, rest int) int {
+	n := rest + c.reservedAnswer(r)
 	if c.rules.Reserve {
 		n += c.PageTokens
 	}
 	return n
 }
 
-// answer is the output of a waiting request that memory is reserved for.
-func (c *Core) answer(r *request) int { return min(r.left(), c.ClipNewTokens) }
+// reservedAnswer is the output of a waiting request that memory is reserved for.
+func (c *Core) reservedAnswer(r *request) int { return min(r.left(), c.ClipNewTokens) }
 
-// idle says that nothing runs and nothing is about to.
-func (c *Core) idle() bool {
+// isIdle says that nothing runs and nothing is about to.
+func (c *Core) isIdle() bool {
 	return len(c.running) == 0 && len(c.batch) == 0 && c.partial == nil
 }
 
-// admit fills the batch of the pass and finds its memory.
-func (c *Core) admit(p *scheduler.Pass) {
+// fillBatch fills the batch of the pass and finds its memory.
+func (c *Core) fillBatch(p *scheduler.Pass) {
 	c.batch = c.batch[:0]
-	if c.partial == nil && (c.waiting.len() == 0 || c.headBlocked()) {
+	if c.partial == nil && (c.waiting.len() == 0 || c.isHeadBlocked()) {
 		return
 	}
-	b := c.open()
-	if c.partial == nil || c.resume(&b) {
-		for c.waiting.len() > 0 && (len(c.batch) == 0 || c.room(&b)) {
+	b := c.openBudget()
+	if c.partial == nil || c.resumePartial(&b) {
+		for c.waiting.len() > 0 && (len(c.batch) == 0 || c.hasRoom(&b)) {
 			if !c.admitHead(&b) {
 				break
 			}
 		}
 	}
 	if c.rules.LockFirst {
-		c.allot()
+		c.allocBatch()
 	}
 	for _, e := range c.batch {
 		reused := e.before
@@ -122,9 +122,9 @@ func (c *Core) admit(p *scheduler.Pass) {
 	}
 }
 
-// headBlocked says that the head of the queue is refused for memory beyond any
+// isHeadBlocked says that the head of the queue is refused for memory beyond any
 // doubt, without the exact reserve, which takes a sum in order.
-func (c *Core) headBlocked() bool {
+func (c *Core) isHeadBlocked() bool {
 	if len(c.running) == 0 || c.starved {
 		return false
 	}
@@ -132,7 +132,7 @@ func (c *Core) headBlocked() bool {
 	var need, evictable int
 	switch {
 	case !c.rules.LockFirst:
-		need, evictable = c.need(r, r.length()-r.stored), c.evictable()
+		need, evictable = c.neededTokens(r, r.length()-r.stored), c.evictableTokens()
 	case c.blocked.request == r && c.blocked.changes == c.tree.changes:
 		need, evictable = c.blocked.need, c.blocked.evictable
 	default:
@@ -146,13 +146,13 @@ func (c *Core) headBlocked() bool {
 	return float64(need) >= spare-reserve+doubt
 }
 
-// resume continues the request kept aside. It reports false when that takes the
+// resumePartial continues the request kept aside. It reports false when that takes the
 // whole pass.
-func (c *Core) resume(b *budget) bool {
+func (c *Core) resumePartial(b *budget) bool {
 	r := c.partial
 	rest := r.length() - r.stored
-	width := min(b.chunk, floorTo(int(max(0, c.mem(b))), c.PageTokens))
-	n, answer := rest, c.answer(r)
+	width := min(b.chunk, floorTo(int(max(0, c.memoryLeft(b))), c.PageTokens))
+	n, answer := rest, c.reservedAnswer(r)
 	if ceilTo(rest, c.PageTokens) > width {
 		n, answer = floorTo(width, c.PageTokens), 0
 	}
@@ -161,12 +161,12 @@ func (c *Core) resume(b *budget) bool {
 	}
 	c.partial = nil
 	e := chunk{request: r, held: r.stored, before: r.stored, tokens: n}
-	if !c.rules.LockFirst && !c.take(&e) {
+	if !c.rules.LockFirst && !c.allocChunk(&e) {
 		c.partial = r
 		return false
 	}
 	c.batch = append(c.batch, e)
-	c.charge(b, n, answer)
+	c.chargeBudget(b, n, answer)
 	return true
 }
 
@@ -180,26 +180,26 @@ func (c *Core) admitHead(b *budget) bool {
 	}
 	found := c.rules.LockFirst && r.stored == 0
 	if found {
-		e.before = c.find(r, r.length())
+		e.before = c.lockPrefix(r, r.length())
 	}
 	rest := r.length() - e.before
 	asked := rest
 	if !c.rules.Discount {
 		asked = missing
 	}
-	ok := !c.refused(b, r, asked)
+	ok := !c.lacksMemory(b, r, asked)
 	if ok {
-		e.tokens, ok = c.cut(b, rest)
+		e.tokens, ok = c.cutChunk(b, rest)
 	}
 	charged := e.tokens + asked - rest
 	if ok && !c.rules.LockFirst {
-		ok = c.take(&e)
+		ok = c.allocChunk(&e)
 	}
 	if !ok {
-		c.giveUp(r, found, c.need(r, asked))
+		c.refuseHead(r, found, c.neededTokens(r, asked))
 		return false
 	}
-	answer := c.answer(r)
+	answer := c.reservedAnswer(r)
 	if e.before+e.tokens < r.length() {
 		answer = 0
 	}
@@ -209,34 +209,34 @@ func (c *Core) admitHead(b *budget) bool {
 		r.hit = e.before
 	}
 	c.batch = append(c.batch, e)
-	c.charge(b, charged, answer)
+	c.chargeBudget(b, charged, answer)
 	return true
 }
 
-// refused says whether there is too little memory for a request of which asked
+// lacksMemory says whether there is too little memory for a request of which asked
 // tokens are to be computed.
-func (c *Core) refused(b *budget, r *request, asked int) bool {
-	if c.rules.Reserve && c.idle() {
+func (c *Core) lacksMemory(b *budget, r *request, asked int) bool {
+	if c.rules.Reserve && c.isIdle() {
 		return false
 	}
-	return float64(c.need(r, asked)) >= c.mem(b)
+	return float64(c.neededTokens(r, asked)) >= c.memoryLeft(b)
 }
 
-// giveUp leaves the head of the queue where it is.
-func (c *Core) giveUp(r *request, found bool, need int) {
+// refuseHead leaves the head of the queue where it is.
+func (c *Core) refuseHead(r *request, found bool, need int) {
 	if !found {
 		return
 	}
-	evictable := c.evictable()
-	c.letGo(r)
+	evictable := c.evictableTokens()
+	c.unlockPrefix(r)
 	if len(c.batch) == 0 {
 		c.blocked = blocked{r, c.tree.changes, need, evictable}
 	}
 }
 
-// cut is the size of the chunk for rest missing tokens; false when there is
+// cutChunk is the size of the chunk for rest missing tokens; false when there is
 // nothing left for it.
-func (c *Core) cut(b *budget, rest int) (int, bool) {
+func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 	if c.rules.CutAny {
 		if ceilTo(rest, c.PageTokens) <= b.chunk {
 			return rest, true
@@ -253,9 +253,9 @@ func (c *Core) cut(b *budget, rest int) (int, bool) {
 	return n, pages <= b.input && pages <= b.chunk
 }
 
-// find looks up the first limit tokens of r, locks what is cached of them, and
+// lockPrefix looks up the first limit tokens of r, locks what is cached of them, and
 // returns how many that are.
-func (c *Core) find(r *request, limit int) int {
+func (c *Core) lockPrefix(r *request, limit int) int {
 	if !c.caching {
 		return 0
 	}
@@ -268,48 +268,48 @@ func (c *Core) find(r *request, limit int) int {
 	return r.prot
 }
 
-// letGo takes back find.
-func (c *Core) letGo(r *request) {
+// unlockPrefix takes back find.
+func (c *Core) unlockPrefix(r *request) {
 	c.tree.unlock(r.node)
 	r.node, r.prot = root, 0
 }
 
-// take makes room for e and then looks up what of it is cached after all.
-func (c *Core) take(e *chunk) bool {
+// allocChunk makes room for e and then looks up what of it is cached after all.
+func (c *Core) allocChunk(e *chunk) bool {
 	r := e.request
 	end := r.stored + e.tokens
-	c.evict(c.size(e.tokens) - c.free)
+	c.evictTokens(c.poolTokens(e.tokens) - c.free)
 	first := r.stored == 0
 	if first {
-		e.before = c.find(r, end)
+		e.before = c.lockPrefix(r, end)
 	}
-	places := c.size(end) - c.size(e.before)
+	places := c.poolTokens(end) - c.poolTokens(e.before)
 	if places > c.free {
 		if first {
-			c.letGo(r)
+			c.unlockPrefix(r)
 		}
 		c.ratio.now = c.ratio.first
 		return false
 	}
 	e.tokens = end - e.before
-	c.place(e, places)
+	c.placeChunk(e, places)
 	return true
 }
 
-// allot makes room for the whole batch at once.
-func (c *Core) allot() {
+// allocBatch makes room for the whole batch at once.
+func (c *Core) allocBatch() {
 	sum := 0
 	for i := range c.batch {
-		sum += c.size(c.batch[i].tokens)
+		sum += c.poolTokens(c.batch[i].tokens)
 	}
-	c.evict(sum - c.free)
+	c.evictTokens(sum - c.free)
 	for i := range c.batch {
-		c.place(&c.batch[i], c.size(c.batch[i].tokens))
+		c.placeChunk(&c.batch[i], c.poolTokens(c.batch[i].tokens))
 	}
 }
 
-// place gives a chunk its places in the pool.
-func (c *Core) place(e *chunk, places int) {
+// placeChunk gives a chunk its places in the pool.
+func (c *Core) placeChunk(e *chunk, places int) {
 	c.free -= places
 	e.request.stored = e.before + e.tokens
 	c.record.prefilled(e.request, e.before, e.request.stored)
@@ -329,18 +329,18 @@ func (c *Core) prefillTime() (float64, error) {
 	return c.Clock.Prefill(n, reached/n, before/n)
 }
 
-// join lets the batch's requests run whose prompts are complete. At most one is
+// runBatch lets the batch's requests run whose prompts are complete. At most one is
 // not: it is the last.
-func (c *Core) join() {
+func (c *Core) runBatch() {
 	for _, e := range c.batch {
 		r := e.request
 		cut := r.stored < r.length()
 		if c.caching && (cut || c.rules.CommitPoints) {
-			c.commit(r)
+			c.cachePages(r)
 		}
 		switch {
 		case !cut:
-			c.begin(r)
+			c.startRunning(r)
 		case c.rules.PartialSlot:
 			c.partial = r
 		default:
@@ -350,8 +350,8 @@ func (c *Core) join() {
 	}
 }
 
-// commit caches the whole pages of what r holds.
-func (c *Core) commit(r *request) {
+// cachePages caches the whole pages of what r holds.
+func (c *Core) cachePages(r *request) {
 	k := floorTo(r.stored, c.PageTokens)
 	own := r.cached
 	if c.rules.Release {

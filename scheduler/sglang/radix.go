@@ -58,7 +58,7 @@ const root = int32(0)
 
 func newTree(perNode int, interior bool) *tree {
 	t := &tree{perNode: int32(perNode), interior: interior, children: probe.New[uint64, int32](^uint64(0))}
-	t.fresh() // the root
+	t.newNode() // the root
 	return t
 }
 
@@ -159,7 +159,7 @@ func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 	t.changes++
 	m, at := t.walk(s, pages, t.tick())
 	if m < pages {
-		at = t.create(at, s, m, pages)
+		at = t.createNode(at, s, m, pages)
 		t.at(at).stamp = t.tick()
 		t.addLeaf(at)
 		if t.watch != nil {
@@ -173,7 +173,7 @@ func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 // with one lock.
 func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
 	t.changes++
-	n := t.create(at, s, from, to)
+	n := t.createNode(at, s, from, to)
 	t.at(n).grain, t.at(n).locks = true, 1
 	t.unlockedPages -= int(to - from)
 	if t.watch != nil {
@@ -182,9 +182,9 @@ func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
 	return n
 }
 
-// create adds an unlocked node that is not in the set of leaves yet.
-func (t *tree) create(parent int32, s *sequence, from, to int32) int32 {
-	n := t.fresh()
+// createNode adds an unlocked node that is not in the set of leaves yet.
+func (t *tree) createNode(parent int32, s *sequence, from, to int32) int32 {
+	n := t.newNode()
 	*t.at(n) = node{seq: *s, from: from, to: to, parent: parent}
 	up := t.at(parent)
 	if up.leaf {
@@ -198,7 +198,7 @@ func (t *tree) create(parent int32, s *sequence, from, to int32) int32 {
 	return n
 }
 
-func (t *tree) fresh() int32 {
+func (t *tree) newNode() int32 {
 	if last := len(t.free) - 1; last >= 0 {
 		n := t.free[last]
 		t.free = t.free[:last]
@@ -217,7 +217,7 @@ func (t *tree) fresh() int32 {
 // split cuts node low before page at and returns the new node that holds its
 // first part; low keeps its locks, children and holders.
 func (t *tree) split(low, at int32, now int64) int32 {
-	up := t.fresh()
+	up := t.newNode()
 	n := t.at(low)
 	key := n.seq.key(n.from, t.perNode)
 	*t.at(up) = node{

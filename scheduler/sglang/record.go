@@ -65,7 +65,7 @@ func (s *residency) stored(t *tree, n int32) {
 	for at := x.from; at < x.promptEnd(); {
 		i := at / t.perNode
 		at = min(x.promptEnd(), (i+1)*t.perNode)
-		s.change(x.seq.nodes[i], at-i*t.perNode)
+		s.recordChange(x.seq.nodes[i], at-i*t.perNode)
 	}
 }
 
@@ -74,11 +74,11 @@ func (s *residency) removed(t *tree, n int32, from int32) {
 	for at := x.promptEnd(); at > from; {
 		i := (at - 1) / t.perNode
 		at = max(from, i*t.perNode)
-		s.change(x.seq.nodes[i], at-i*t.perNode)
+		s.recordChange(x.seq.nodes[i], at-i*t.perNode)
 	}
 }
 
-func (s *residency) change(n prompt.NodeID, blocks int32) {
+func (s *residency) recordChange(n prompt.NodeID, blocks int32) {
 	s.pass.KV = append(s.pass.KV, scheduler.KVChange{Node: n, Blocks: blocks})
 }
 

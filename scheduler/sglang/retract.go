@@ -7,15 +7,15 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// retract takes requests out of running until the others' next tokens have
+// retractVictims takes requests out of running until the others' next tokens have
 // room, and moves the ratio.
-func (c *Core) retract(p *scheduler.Pass) {
+func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.retired = c.retired[:0]
 	if len(c.running) == 0 {
 		c.moveRatio(false)
 		return
 	}
-	short := c.short()
+	short := c.isShort()
 	if short {
 		c.makeRoom()
 		p.Preempted = len(c.retired)
@@ -26,21 +26,21 @@ func (c *Core) retract(p *scheduler.Pass) {
 	}
 	c.moveRatio(short)
 	if !c.rules.Pages {
-		c.evict(len(c.running) - c.free)
+		c.evictTokens(len(c.running) - c.free)
 	}
 }
 
 func isNotRunning(r *request) bool { return r.place == notRunning }
 
-// short says whether the pool lacks room for the next tokens of all running
+// isShort says whether the pool lacks room for the next tokens of all running
 // requests, having evicted what helps where that is how it is found out.
-func (c *Core) short() bool {
-	growth := c.crossing() * c.PageTokens
+func (c *Core) isShort() bool {
+	growth := c.countCrossing() * c.PageTokens
 	if c.rules.Pages {
-		c.evict(growth - c.free)
+		c.evictTokens(growth - c.free)
 		return c.free < growth
 	}
-	all := c.free + c.evictable()
+	all := c.free + c.evictableTokens()
 	return all < len(c.running) || max(0, all-c.totals.slack)-growth <= 0
 }
 
@@ -51,18 +51,18 @@ func (c *Core) makeRoom() {
 		c.sortForRetraction()
 	}
 	for len(c.running) > 1 {
-		c.drop(c.victim())
-		if !c.short() {
+		c.retractRequest(c.findVictim())
+		if !c.isShort() {
 			return
 		}
 	}
-	if c.rules.PartialYields && c.partial != nil && c.short() {
+	if c.rules.PartialYields && c.partial != nil && c.isShort() {
 		r := c.partial
 		c.partial = nil
-		c.release(r)
+		c.releaseMemory(r)
 		c.waiting.pushFront(r)
 		c.sorted.valid = false
-		c.short() // evicts what r has let go
+		c.isShort() // evicts what r has let go
 	}
 }
 
@@ -71,65 +71,65 @@ func (c *Core) makeRoom() {
 func (c *Core) sortForRetraction() {
 	slices.SortStableFunc(c.running, func(a, b *request) int {
 		return cmp.Or(
-			cmp.Compare(b.out+c.since(b), a.out+c.since(a)),
+			cmp.Compare(b.out+c.tokensSince(b), a.out+c.tokensSince(a)),
 			cmp.Compare(a.InputTokens, b.InputTokens),
 		)
 	})
 	for i, r := range c.running {
-		c.move(r, i)
+		c.moveTo(r, i)
 	}
 }
 
-// victim is the running request to retract.
-func (c *Core) victim() *request {
+// findVictim is the running request to retract.
+func (c *Core) findVictim() *request {
 	if c.rules.Victims {
 		return c.running[len(c.running)-1]
 	}
-	v, least := c.running[0], c.running[0].out+c.since(c.running[0])
+	v, least := c.running[0], c.running[0].out+c.tokensSince(c.running[0])
 	for _, r := range c.running[1:] {
-		if n := r.out + c.since(r); n < least {
+		if n := r.out + c.tokensSince(r); n < least {
 			v, least = r, n
 		}
 	}
 	return v
 }
 
-// drop retracts a running request. Its outputs it keeps.
-func (c *Core) drop(r *request) {
+// retractRequest retracts a running request. Its outputs it keeps.
+func (c *Core) retractRequest(r *request) {
 	if c.step > r.joined {
 		r.lastToken = c.lastEnd
 	}
 	c.stopRunning(r)
-	c.release(r)
+	c.releaseMemory(r)
 	c.retired = append(c.retired, r)
 }
 
 // stopRunning takes a running request out of the line, with what it has cached
 // put into the tree. It keeps its memory.
 func (c *Core) stopRunning(r *request) {
-	c.settle(r)
-	c.leave(r)
+	c.writeGains(r)
+	c.subtractTotals(r)
 	if r.growing {
-		last := c.lastWalk(r)
+		last := c.lastWalkTick(r)
 		c.graftGrown(r, r.stored)
 		c.tree.stampPath(r.node, last)
 	}
 	if c.rules.Victims {
-		c.close(r.place)
+		c.closeGaps(r.place)
 	} else {
-		c.fill(r.place)
+		c.fillPlace(r.place)
 	}
 	r.place = notRunning
 }
 
-// release gives back what r, which does not run, holds of the pool and the
+// releaseMemory gives back what r, which does not run, holds of the pool and the
 // tree.
-func (c *Core) release(r *request) {
+func (c *Core) releaseMemory(r *request) {
 	kept := r.cached
 	if c.rules.Release {
 		kept = r.prot
 	}
-	c.free += c.size(r.stored) - kept
+	c.free += c.poolTokens(r.stored) - kept
 	c.record.released(r, kept)
 	c.record.forgotten(r)
 	if c.caching {
@@ -149,7 +149,7 @@ func (c *Core) moveRatio(short bool) {
 	case short:
 		outputs, asked := 0, 0
 		for _, r := range c.running {
-			outputs += r.out + c.since(r)
+			outputs += r.out + c.tokensSince(r)
 			asked += max(1, r.maxOut)
 		}
 		c.ratio.now = min(1.0, float64(outputs+20*len(c.running))/float64(asked+1))
@@ -158,8 +158,8 @@ func (c *Core) moveRatio(short bool) {
 	}
 }
 
-// requeue puts the retracted requests back into the queue.
-func (c *Core) requeue() {
+// requeueRetired puts the retracted requests back into the queue.
+func (c *Core) requeueRetired() {
 	if len(c.retired) == 0 {
 		return
 	}

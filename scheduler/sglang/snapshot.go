@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// observe keeps what a planner sees of the pass before its decode step.
-func (c *Core) observe() {
+// keepView keeps what a planner sees of the pass before its decode step.
+func (c *Core) keepView() {
 	if !c.Planner {
 		return
 	}
@@ -39,16 +39,16 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	var prompts, contexts scheduler.Welford
 	if c.partial != nil {
-		queued(c.partial, &s, &prompts, &contexts)
+		countQueued(c.partial, &s, &prompts, &contexts)
 	}
 	for _, r := range c.waiting.all() {
-		queued(r, &s, &prompts, &contexts)
+		countQueued(r, &s, &prompts, &contexts)
 	}
 	s.QueuedPrefill.Variance, s.QueuedDecode.Variance = prompts.Variance(), contexts.Variance()
 	return s
 }
 
-func queued(r *request, s *scheduler.Snapshot, prompts, contexts *scheduler.Welford) {
+func countQueued(r *request, s *scheduler.Snapshot, prompts, contexts *scheduler.Welford) {
 	g, w, n := &s.QueuedPrefill, prompts, r.InputTokens
 	if r.out > 0 {
 		g, w, n = &s.QueuedDecode, contexts, r.length()
@@ -61,7 +61,7 @@ func queued(r *request, s *scheduler.Snapshot, prompts, contexts *scheduler.Welf
 // Progress yields the requests that have gained a token and not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for _, r := range c.running {
-		if n := r.out + c.since(r); n > 0 {
+		if n := r.out + c.tokensSince(r); n > 0 {
 			yield(r.ID, n, c.lastEnd)
 		}
 	}
@@ -91,8 +91,8 @@ func (c *Core) describeBatch(d *scheduler.Detail) {
 	}
 }
 
-// detail fills in the rest of p.Detail.
-func (c *Core) detail(p *scheduler.Pass, prefillEnd sim.Time) {
+// describeState fills in the rest of p.Detail.
+func (c *Core) describeState(p *scheduler.Pass, prefillEnd sim.Time) {
 	d := p.Detail
 	if d == nil {
 		return
@@ -103,6 +103,6 @@ func (c *Core) detail(p *scheduler.Pass, prefillEnd sim.Time) {
 	}
 	d.Running, d.Waiting = len(c.running), c.Load()-len(c.running)
 	d.Blocks = c.Pages
-	d.Cached = c.evictable() / c.PageTokens
-	d.Held = max(0, c.pool-c.free-c.evictable()) / c.PageTokens
+	d.Cached = c.evictableTokens() / c.PageTokens
+	d.Held = max(0, c.pool-c.free-c.evictableTokens()) / c.PageTokens
 }
