@@ -11,6 +11,7 @@ package loadgen
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 
 	"github.com/replay-llm/replay/sim"
@@ -103,6 +104,11 @@ func (w *Workload) PlaceOf(turn int32) string {
 	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
 }
 
+// manyTurns is the number of turns beyond which what reading and joining leave
+// behind, a quarter of all that a replay of sessions takes, is worth a
+// collection of its own: the collector would not come by before the end.
+const manyTurns = 1 << 15
+
 // Intern adds all prompts of w to t and returns them by turn.
 func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
 	if w.Synthetic {
@@ -112,7 +118,11 @@ func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
 		}
 		return t.AddSynthetic(len(w.Turns), tokens)
 	}
-	return t.AddAll(len(w.Turns), func(i int) ([]uint64, int) { return w.Turns[i].IDs, int(w.Turns[i].Input) })
+	prompts := t.AddAll(len(w.Turns), func(i int) ([]uint64, int) { return w.Turns[i].IDs, int(w.Turns[i].Input) })
+	if len(w.Turns) > manyTurns {
+		runtime.GC()
+	}
+	return prompts
 }
 
 // SyntaxError reports what makes a trace unusable, with its place.

@@ -10,12 +10,12 @@ import (
 const sortBelow = 256
 
 // pick puts into out[i] the value that is at index ranks[i] once values, which
-// are >= 0, are sorted. The ranks ascend. buf and spare are memory for as many
-// values, overwritten; values stay in their order.
+// are >= 0, are sorted. The ranks ascend. buf is memory for as many values; it is
+// overwritten, and so are the values.
 //
 // It counts values by the leading digit in which they differ and goes on with
 // those buckets only that hold a rank.
-func pick(values []float64, ranks []int, out []float64, buf, spare []float64) {
+func pick(values []float64, ranks []int, out []float64, buf []float64) {
 	high := bits.Len64(differing(values))
 	if len(values) < sortBelow || high == 0 {
 		buf = append(buf[:0], values...)
@@ -47,7 +47,7 @@ func pick(values []float64, ranks []int, out []float64, buf, spare []float64) {
 		for i, r := range ranks[:b.ranks] {
 			relative[i] = r - b.below
 		}
-		pick(inside, relative[:b.ranks], out, spare, inside)
+		pick(inside, relative[:b.ranks], out, values)
 		ranks, out = ranks[b.ranks:], out[b.ranks:]
 	}
 }

@@ -19,8 +19,8 @@ func rank(n int64, p float64) int64 {
 }
 
 // distribution describes samples, which are >= 0. The sums run in the order of
-// the list, which is left as it is; buf and spare are memory for as many each.
-func distribution(samples, buf, spare []float64) Distribution {
+// the list, which is overwritten then; buf is memory for as many.
+func distribution(samples, buf []float64) Distribution {
 	if len(samples) == 0 {
 		return Distribution{}
 	}
@@ -32,7 +32,7 @@ func distribution(samples, buf, spare []float64) Distribution {
 		ranks[i] = int(rank(int64(len(samples)), p))
 	}
 	var at [maxRanks]float64
-	pick(samples, ranks[:], at[:], buf, spare)
+	pick(samples, ranks[:], at[:], buf)
 	d.Median, d.P75, d.P90, d.P95, d.P99 = at[0], at[1], at[2], at[3], at[4]
 	return d
 }

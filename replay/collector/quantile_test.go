@@ -92,18 +92,14 @@ func TestPick(t *testing.T) {
 			for i := range list {
 				list[i] = value()
 			}
-			before := slices.Clone(list)
 			sorted := slices.Sorted(slices.Values(list))
 			ranks := []int{0, n / 2, n / 2, n - 1 - n/7, n - 1}
 			got := make([]float64, len(ranks))
-			pick(list, ranks, got, make([]float64, n), make([]float64, n))
+			pick(list, ranks, got, make([]float64, n))
 			for i, r := range ranks {
 				if got[i] != sorted[r] {
 					t.Errorf("%s, %d values: rank %d is %v, want %v", name, n, r, got[i], sorted[r])
 				}
-			}
-			if !slices.Equal(list, before) {
-				t.Errorf("%s, %d values: the list is not in its order any more", name, n)
 			}
 		}
 	}
@@ -124,7 +120,7 @@ func TestWeightedDistribution(t *testing.T) {
 				all = append(all, v)
 			}
 		}
-		got, want := weightedDistribution(list), distribution(all, make([]float64, len(all)), make([]float64, len(all)))
+		got, want := weightedDistribution(list), distribution(slices.Clone(all), make([]float64, len(all)))
 		if !near(got.Mean, want.Mean) || !near(got.Std, want.Std) {
 			t.Errorf("%d values: mean %v, std %v, want %v, %v", n, got.Mean, got.Std, want.Mean, want.Std)
 		}

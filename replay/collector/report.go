@@ -52,9 +52,8 @@ func (c *Collector) Report(wall time.Duration) *Report {
 // perRequest fills in the distributions of what there is one of per request.
 func (c *Collector) perRequest(r *Report) {
 	values, buf := make([]float64, 0, r.Completed), make([]float64, r.Completed)
-	spare := make([]float64, r.Completed)
 	of := func(tokens int32, value func(*Record) float64) Distribution {
-		return distribution(c.samples(values, tokens, value), buf, spare)
+		return distribution(c.samples(values, tokens, value), buf)
 	}
 	r.TTFT = of(1, func(r *Record) float64 { return float64(r.TTFT()) })
 	r.TTST = of(2, func(r *Record) float64 { return float64(r.TTST()) })
