@@ -72,9 +72,9 @@ type Admission struct {
 
 // NewFeed returns the feed for w: a flat queue where no request waits for
 // another, a driver of sessions otherwise. prompts are those of w.Turns.
-func NewFeed(w *Workload, prompts []prompt.Prompt, a Admission) (Feed, error) {
-	if len(prompts) != len(w.Turns) {
-		panic(fmt.Sprintf("new feed: %d prompts for %d turns", len(prompts), len(w.Turns)))
+func NewFeed(w *Workload, prompts *prompt.List, a Admission) (Feed, error) {
+	if prompts.Len() != len(w.Turns) {
+		panic(fmt.Sprintf("new feed: %d prompts for %d turns", prompts.Len(), len(w.Turns)))
 	}
 	if err := a.check(w); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (t *times) delay(turn int32) sim.Time {
 // holds it, or until it is reclaimed.
 type requests struct {
 	w         *Workload
-	prompts   []prompt.Prompt
+	prompts   *prompt.List
 	next      sim.RequestID
 	free      []sim.Request  // memory for requests to come
 	reclaimed []*sim.Request // more of it
@@ -181,7 +181,7 @@ func (q *requests) make(turn int32) *sim.Request {
 	r := q.alloc()
 	t := &q.w.Turns[turn]
 	*r = sim.Request{
-		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts[turn],
+		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts.At(int(turn)),
 		Session: t.Session, Turn: t.Index, Line: t.Line,
 	}
 	q.next++

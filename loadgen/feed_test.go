@@ -291,7 +291,7 @@ func TestRefusesWorkloads(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := mustRead(t, c.text)
-			_, err := NewFeed(w, make([]prompt.Prompt, len(w.Turns)), c.a)
+			_, err := NewFeed(w, noPrompts(len(w.Turns)), c.a)
 			got := ""
 			if err != nil {
 				got = err.Error()
@@ -310,7 +310,7 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prompts := make([]prompt.Prompt, len(w.Turns))
+	prompts := noPrompts(len(w.Turns))
 	closed := Admission{Mode: Concurrency, MaxInFlight: 4}
 	feeds := map[string]Feed{
 		"driver": newSessionDriver(requests{w: w, prompts: prompts}, newTimes(w, closed), closed),
@@ -330,4 +330,9 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 			t.Errorf("%s: %v allocations for four requests, want none", name, got)
 		}
 	}
+}
+
+// noPrompts are prompts for whoever does not look at them.
+func noPrompts(count int) *prompt.List {
+	return prompt.NewTree(1<<20, 1<<20, prompt.Options{}).AddSynthetic(count, 1)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // No input makes the reader panic; what it refuses it names the place of; what
@@ -40,7 +39,7 @@ func FuzzTrace(f *testing.F) {
 		}
 		checkLinks(t, w)
 		a := Admission{Speedup: 1.5, MaxInFlight: 2, Mode: Mode(how >> 2 & 1), Disaggregated: how&8 != 0}
-		feed, err := NewFeed(w, make([]prompt.Prompt, len(w.Turns)), a)
+		feed, err := NewFeed(w, noPrompts(len(w.Turns)), a)
 		if err != nil {
 			return
 		}
@@ -107,7 +106,7 @@ func BenchmarkDriver(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	prompts := make([]prompt.Prompt, len(w.Turns))
+	prompts := noPrompts(len(w.Turns))
 	b.ReportAllocs()
 	for b.Loop() {
 		feed, err := NewFeed(w, prompts, Admission{Mode: Concurrency, MaxInFlight: 64})

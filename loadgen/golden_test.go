@@ -13,7 +13,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Given when the reference's requests ended, a feed must give the reference's
@@ -55,7 +54,7 @@ func TestArrivalsOfReference(t *testing.T) {
 				}
 			}
 			want := readGolden(t, filepath.Join(golden, c.Name+".requests.jsonl.gz"))
-			feed, err := NewFeed(w, make([]prompt.Prompt, len(w.Turns)), a)
+			feed, err := NewFeed(w, noPrompts(len(w.Turns)), a)
 			if err != nil {
 				t.Fatal(err)
 			}

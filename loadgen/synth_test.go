@@ -28,7 +28,8 @@ func TestPlainSynthetic(t *testing.T) {
 		t.Errorf("synthetic is %v, session %q", w.Synthetic, w.SessionID(2))
 	}
 	prompts := Intern(w, newTree(64))
-	for i, p := range prompts {
+	for i := range prompts.Len() {
+		p := prompts.At(i)
 		if !p.Unique() || p.Blocks != 1 || int(p.Seed) != i+1 {
 			t.Errorf("prompt %d is %+v", i, p)
 		}

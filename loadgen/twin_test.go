@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // The driver against a plain one: a list of ready turns, sorted anew each time.
@@ -20,7 +19,7 @@ func TestDriverAgreesWithList(t *testing.T) {
 		if seed%2 == 1 {
 			a = Admission{Mode: Concurrency, MaxInFlight: 1 + random.IntN(5)}
 		}
-		f := newSessionDriver(requests{w: w, prompts: make([]prompt.Prompt, len(w.Turns))}, newTimes(w, a), a)
+		f := newSessionDriver(requests{w: w, prompts: noPrompts(len(w.Turns))}, newTimes(w, a), a)
 		twin := newListDriver(w, a)
 		var inFlight []sim.RequestID
 		now := sim.Time(0)

@@ -110,7 +110,7 @@ func (w *Workload) PlaceOf(turn int32) string {
 const manyTurns = 1 << 15
 
 // Intern adds all prompts of w to t and returns them by turn.
-func Intern(w *Workload, t *prompt.Tree) []prompt.Prompt {
+func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 	if w.Synthetic {
 		tokens := 0
 		if len(w.Turns) > 0 {

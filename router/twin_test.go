@@ -49,8 +49,8 @@ func prompts(r *rand.Rand, s shape, count int) ([]prompt.Prompt, *prompt.Tree) {
 	}
 	all := tree.AddAll(len(lists), func(i int) ([]uint64, int) { return lists[i], tokens[i] })
 	var asked []prompt.Prompt
-	for i := 0; i < len(all); i += len(all) / count {
-		asked = append(asked, all[i])
+	for i := 0; i < all.Len(); i += all.Len() / count {
+		asked = append(asked, all.At(i))
 	}
 	return asked, tree
 }

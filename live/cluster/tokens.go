@@ -12,9 +12,9 @@ import (
 // number of its hash id, so that prompts that share blocks share tokens.
 type tokens struct {
 	tree    *prompt.Tree
-	prompts []prompt.Prompt // by turn
-	first   []int32         // turn that a session begins with
-	next    []int32         // turn after a turn
+	prompts *prompt.List // by turn
+	first   []int32      // turn that a session begins with
+	next    []int32      // turn after a turn
 	numbers map[uint64]uint32
 }
 
@@ -61,7 +61,8 @@ func (t *tokens) of(q *sim.Request) []uint32 {
 	for range q.Turn {
 		turn = t.next[turn]
 	}
-	wide := t.tree.AppendTokens(&t.prompts[turn], q.InputTokens, make([]uint64, 0, q.InputTokens))
+	whole := t.prompts.At(int(turn))
+	wide := t.tree.AppendTokens(&whole, q.InputTokens, make([]uint64, 0, q.InputTokens))
 	narrow := make([]uint32, len(wide))
 	for i, id := range wide {
 		narrow[i] = uint32(id)

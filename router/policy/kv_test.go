@@ -201,8 +201,9 @@ func TestPick(t *testing.T) {
 func TestUniquePrompts(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Workers: 1, Exact: exact})
-		for i, p := range s.tree.AddSynthetic(3, 130) {
-			q := &sim.Request{ID: sim.RequestID(i), InputTokens: 130, Prompt: p}
+		prompts := s.tree.AddSynthetic(3, 130)
+		for i := range prompts.Len() {
+			q := &sim.Request{ID: sim.RequestID(i), InputTokens: 130, Prompt: prompts.At(i)}
 			s.note(s.d.Route(0, q, nil))
 			s.prefillDone(0, q)
 		}

@@ -37,7 +37,7 @@ func uniqueRequests(tree *prompt.Tree, n, in, out int) []*sim.Request {
 	prompts := tree.AddSynthetic(n, in)
 	requests := make([]*sim.Request, n)
 	for i := range requests {
-		requests[i] = &sim.Request{ID: sim.RequestID(i), InputTokens: in, OutputTokens: out, Prompt: prompts[i]}
+		requests[i] = &sim.Request{ID: sim.RequestID(i), InputTokens: in, OutputTokens: out, Prompt: prompts.At(i)}
 	}
 	return requests
 }

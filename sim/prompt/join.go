@@ -164,38 +164,37 @@ func (j *joiner) grow() {
 }
 
 // addJoined interns all prompts of the tree.
-func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int)) []Prompt {
+func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int)) *List {
 	if t.source != nil {
 		panic("prompt tree: a joined tree takes its prompts once")
 	}
 	j := newJoiner(t.traceTokens/t.blockTokens, t.wrap, count, source)
-	prompts := make([]Prompt, count)
-	last := make([]int32, count)
-	for i := range prompts {
+	blocks, last := make([]int32, count), make([]int32, count)
+	for i := range count {
 		ids, tokens := source(i)
-		prompts[i].Blocks = int32(tokens / t.blockTokens)
+		blocks[i] = int32(tokens / t.blockTokens)
 		last[i] = j.add(int32(i), ids, tokens/t.blockTokens)
 	}
-	t.number(j, prompts, last)
+	t.number(j, last)
 	t.source = source
-	return prompts
+	return &List{count: count, paths: t.paths, ends: last, blocks: blocks}
 }
 
 // number gives nodes their ids in the order in which prompts come by them, and
-// prompts their paths.
-func (t *Tree) number(j *joiner, prompts []Prompt, last []int32) {
+// puts the ends of the prompts' paths in place of their last nodes.
+func (t *Tree) number(j *joiner, last []int32) {
 	ids := make([]NodeID, len(j.nodes)) // 1 + the id
 	t.parent = make([]NodeID, 0, len(j.nodes))
 	t.extents = make([]extent, 0, len(j.nodes))
 	t.owner = make([]int32, 0, len(j.nodes))
-	t.paths = make([]NodeID, 0, 4*len(prompts))
+	t.paths = make([]NodeID, 0, 4*len(last))
 	var path []int32
-	for i := range prompts {
+	for i := range last {
 		path = path[:0]
 		for n := last[i]; n >= 0; n = j.nodes[n].parent {
 			path = append(path, n)
 		}
-		from, at := len(t.paths), None
+		at := None
 		for k := len(path) - 1; k >= 0; k-- {
 			n := &j.nodes[path[k]]
 			id := &ids[path[k]]
@@ -208,6 +207,6 @@ func (t *Tree) number(j *joiner, prompts []Prompt, last []int32) {
 			at = *id - 1
 			t.paths = append(t.paths, at)
 		}
-		prompts[i].Nodes = t.paths[from:len(t.paths):len(t.paths)]
+		last[i] = int32(len(t.paths))
 	}
 }

@@ -29,8 +29,17 @@ func join(r *rand.Rand, trace, block, count int, wrap bool) *drawn {
 		}
 		d.ids, d.tokens = append(d.ids, ids), append(d.tokens, tokens)
 	}
-	d.prompts = d.tree.AddAll(count, func(i int) ([]uint64, int) { return d.ids[i], d.tokens[i] })
+	d.prompts = all(d.tree.AddAll(count, func(i int) ([]uint64, int) { return d.ids[i], d.tokens[i] }))
 	return d
+}
+
+// all returns the prompts of a list.
+func all(l *prompt.List) []prompt.Prompt {
+	prompts := make([]prompt.Prompt, l.Len())
+	for i := range prompts {
+		prompts[i] = l.At(i)
+	}
+	return prompts
 }
 
 var joinedShapes = []struct{ trace, block int }{{1, 1}, {4, 4}, {8, 2}, {8, 1}, {64, 2}}
@@ -152,7 +161,7 @@ func TestJoinedTakesPromptsOnce(t *testing.T) {
 func TestJoinedMany(t *testing.T) {
 	const count = 5000
 	tree := prompt.NewTree(2, 2, prompt.Options{Joined: true})
-	prompts := tree.AddAll(count, func(i int) ([]uint64, int) { return []uint64{uint64(i % 7), uint64(i), uint64(i) << 40}, 6 })
+	prompts := all(tree.AddAll(count, func(i int) ([]uint64, int) { return []uint64{uint64(i % 7), uint64(i), uint64(i) << 40}, 6 }))
 	if want := 7 + count; tree.Len() != want {
 		t.Errorf("%d nodes, want %d", tree.Len(), want)
 	}
@@ -174,7 +183,7 @@ func TestJoinedCrowds(t *testing.T) {
 			ids = append(ids, []uint64{i << shift}, []uint64{i << shift, 7}, []uint64{i << shift, 9})
 		}
 		tree := prompt.NewTree(4, 4, prompt.Options{Joined: true})
-		prompts := tree.AddAll(len(ids), func(i int) ([]uint64, int) { return ids[i], 4 * len(ids[i]) })
+		prompts := all(tree.AddAll(len(ids), func(i int) ([]uint64, int) { return ids[i], 4 * len(ids[i]) }))
 		if tree.Len() != len(ids) {
 			t.Fatalf("shift %d: %d nodes, want %d", shift, tree.Len(), len(ids))
 		}

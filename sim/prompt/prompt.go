@@ -6,7 +6,7 @@
 // prefix tree per block size, and a path costs a word per trace block instead
 // of a word per token.
 //
-// Read prompt.go, then tree.go, join.go and hash.go.
+// Read prompt.go, then list.go, tree.go, join.go and hash.go.
 package prompt
 
 import (

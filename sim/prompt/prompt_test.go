@@ -210,7 +210,7 @@ func TestAddSynthetic(t *testing.T) {
 	for _, block := range []int{1, 2, 4} {
 		tree := prompt.NewTree(block, block, prompt.Options{Wrap: true})
 		const count, length = 300, 11
-		for i, p := range tree.AddSynthetic(count, length) {
+		for i, p := range all(tree.AddSynthetic(count, length)) {
 			var text []uint32
 			for k := range length {
 				text = append(text, prompt.SyntheticToken(i, k))
@@ -226,10 +226,10 @@ func TestAddSynthetic(t *testing.T) {
 	}
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	p := tree.AddSynthetic(2, 10)
-	if got := tree.Common(p[0], p[1], 10, 10); got != 0 {
+	if got := tree.Common(p.At(0), p.At(1), 10, 10); got != 0 {
 		t.Errorf("two unique prompts have %d tokens in common", got)
 	}
-	if got := tree.Common(p[0], p[0], 10, 10); got != 10 {
+	if got := tree.Common(p.At(0), p.At(0), 10, 10); got != 10 {
 		t.Errorf("a unique prompt has %d of 10 tokens in common with itself", got)
 	}
 }

@@ -68,14 +68,16 @@ func (s *straddle) intern() int32 {
 // length, whose tokens SyntheticToken draws. Their blocks differ, but for the
 // rare pair that begins alike where a block is a token or two: only those get
 // nodes, all others are unique.
-func (t *Tree) AddSynthetic(count, tokens int) []Prompt {
+func (t *Tree) AddSynthetic(count, tokens int) *List {
+	list := &List{count: count, alike: Prompt{Blocks: int32(tokens / t.blockTokens)}}
+	if t.blockTokens > 2 || tokens < t.blockTokens {
+		return list
+	}
 	prompts := make([]Prompt, count)
 	for i := range prompts {
-		prompts[i] = Prompt{Blocks: int32(tokens / t.blockTokens), Seed: int32(i) + 1}
+		prompts[i] = list.At(i)
 	}
-	if t.blockTokens > 2 || tokens < t.blockTokens {
-		return prompts
-	}
+	list.plain = prompts
 	if t.straddle == nil {
 		t.straddle, t.perNode = newStraddle(), 1
 	}
@@ -96,7 +98,7 @@ func (t *Tree) AddSynthetic(count, tokens int) []Prompt {
 			}
 		}
 	}
-	return prompts
+	return list
 }
 
 func (t *Tree) addSynthetic(index, tokens int) []NodeID {

@@ -78,7 +78,7 @@ func NewTree(traceTokens, blockTokens int, o Options) *Tree {
 
 // AddAll interns count prompts, given as Add wants them, and returns them. A
 // joined tree keeps source to name its blocks.
-func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) []Prompt {
+func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) *List {
 	if t.perNode == 0 {
 		return t.addJoined(count, source)
 	}
@@ -92,7 +92,7 @@ func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) 
 	for i := range prompts {
 		prompts[i] = t.Add(source(i))
 	}
-	return prompts
+	return &List{count: count, plain: prompts}
 }
 
 // grow makes room for prompts of ids hash ids in all.

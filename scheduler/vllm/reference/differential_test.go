@@ -231,7 +231,7 @@ func (c *twinCase) open() ([]schedulertest.Arrival, vllm.Config) {
 	out := make([]schedulertest.Arrival, len(c.lines))
 	for i, l := range c.lines {
 		out[i] = schedulertest.Arrival{At: l.at, Request: &sim.Request{
-			ID: sim.RequestID(i), InputTokens: l.in, OutputTokens: l.out, Prompt: prompts[i],
+			ID: sim.RequestID(i), InputTokens: l.in, OutputTokens: l.out, Prompt: prompts.At(i),
 		}}
 	}
 	return out, config

@@ -25,7 +25,7 @@ func arrivals(lines []line, traceTokens, blockTokens int, o prompt.Options) ([]s
 	out := make([]schedulertest.Arrival, len(lines))
 	for i, l := range lines {
 		out[i] = schedulertest.Arrival{At: l.at, Request: &sim.Request{
-			ID: sim.RequestID(i), InputTokens: l.in, OutputTokens: l.out, Prompt: prompts[i],
+			ID: sim.RequestID(i), InputTokens: l.in, OutputTokens: l.out, Prompt: prompts.At(i),
 		}}
 	}
 	return out, tree

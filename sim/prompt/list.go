@@ -1,0 +1,36 @@
+package prompt
+
+// List is the prompts of a workload, kept in as little memory as they allow: a
+// few bytes each where they are paths that lie one after the other, and none
+// where they are all unique and alike.
+type List struct {
+	count int
+	// alike is all of them but for their Seed, when nothing else is set.
+	alike Prompt
+
+	paths  []NodeID // all paths, one after the other
+	ends   []int32  // by prompt: the end of its path
+	blocks []int32  // by prompt
+
+	plain []Prompt // all of them, when not nil
+}
+
+// Len returns the number of prompts.
+func (l *List) Len() int { return l.count }
+
+// At returns prompt i.
+func (l *List) At(i int) Prompt {
+	switch {
+	case l.plain != nil:
+		return l.plain[i]
+	case l.ends == nil:
+		p := l.alike
+		p.Seed = int32(i) + 1
+		return p
+	}
+	from, to := int32(0), l.ends[i]
+	if i > 0 {
+		from = l.ends[i-1]
+	}
+	return Prompt{Nodes: l.paths[from:to:to], Blocks: l.blocks[i]}
+}
