@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -156,10 +157,10 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	engine := engineargs.Default()
 	engine.Blocks, engine.BlockTokens, engine.MaxSeqs, engine.MaxBatchedTokens = 400, 16, 16, 512
 	engine.Rules, engine.ProfilePath = Rules(&m.Settings), path
-	result, err := offline.Run(t.Context(), offline.Config{
+	result, err := offline.Run(t.Context(), offline.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(engine, 1)},
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

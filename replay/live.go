@@ -72,8 +72,7 @@ func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (c onl
 // liveConfig is the replay of a workload in real time.
 func (s *Spec) liveConfig(w *loadgen.Workload, live *Live) online.Config {
 	return online.Config{
-		Workload: w, Admission: s.admission(), Topology: s.Topology,
-		NoBarrier: live.NoBarrier, Precise: live.Precise, Deadline: live.Deadline,
+		Config: s.config(w), NoBarrier: live.NoBarrier, Precise: live.Precise, Deadline: live.Deadline,
 	}
 }
 

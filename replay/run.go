@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 )
 
@@ -19,7 +20,7 @@ type Streams struct {
 	// Opened, when not nil, is shown the workload before it is replayed.
 	Opened func(*loadgen.Workload)
 	// Observer, when not nil, is shown everything that happens.
-	Observer offline.Observer
+	Observer harness.Observer
 }
 
 // Run replays s to its end. It stops early, with ctx's error, when ctx is done.
@@ -61,13 +62,13 @@ func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams S
 
 // Config is the replay of a workload that s asks for, with nobody watching.
 func (s *Spec) Config(workload *loadgen.Workload) offline.Config {
-	return offline.Config{
-		Workload: workload, Admission: s.admission(), Topology: s.Topology, Until: s.Until, Reject: s.Reject,
-	}
+	return offline.Config{Config: s.config(workload), Until: s.Until, Reject: s.Reject}
 }
 
-func (s *Spec) admission() loadgen.Admission {
-	return loadgen.Admission{
-		Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup, Disaggregated: s.Disaggregated(),
+// config is what the replay of a workload depends on, whatever moves its time.
+func (s *Spec) config(workload *loadgen.Workload) harness.Config {
+	return harness.Config{
+		Topology: s.Topology, Workload: workload,
+		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 	}
 }

@@ -26,6 +26,7 @@ func layers() [][]string {
 		{"live/engine"},
 		{"live/kvroute", "live/conformance"},
 		{"live/route"},
+		{"replay/harness"},
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"live/cluster", "live/frontend", "live/mocker"},

@@ -22,6 +22,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/online"
 )
 
@@ -110,10 +111,10 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 	if s.Model() != "fake" {
 		t.Errorf("model %q, want fake", s.Model())
 	}
-	r, err := online.Drive(ctx, online.Config{
+	r, err := online.Drive(ctx, online.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(engineargs.Default(), 1)},
-	}, cluster.NewTarget(w, s.Model(), s.Engines()))
+	}}, cluster.NewTarget(w, s.Model(), s.Engines()))
 	if err != nil {
 		t.Fatal(err)
 	}

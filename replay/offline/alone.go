@@ -14,8 +14,7 @@ import (
 // the next.
 type alone struct {
 	*run
-	stage *stage
-	pass  scheduler.Pass
+	pass scheduler.Pass
 }
 
 func (a *alone) drive(ctx context.Context) error {
@@ -25,7 +24,7 @@ func (a *alone) drive(ctx context.Context) error {
 		return err
 	}
 	for w, queue := range queues {
-		core, err := a.stage.Core(sim.WorkerID(w))
+		core, err := a.Stages[0].Core(sim.WorkerID(w))
 		if err != nil {
 			return err
 		}
@@ -38,16 +37,16 @@ func (a *alone) drive(ctx context.Context) error {
 
 // deal takes all requests from the feed and deals them out.
 func (a *alone) deal() ([][]loadgen.Arrival, error) {
-	route, err := a.stage.NewRouter()
+	route, err := a.Stages[0].NewRouter()
 	if err != nil {
 		return nil, err
 	}
 	end := a.until()
-	queues := make([][]loadgen.Arrival, a.stage.Count)
+	queues := make([][]loadgen.Arrival, a.Stages[0].Count)
 	var batch []loadgen.Arrival
 	var placed []router.Placement
-	for at, ok := a.feed.Next(0, 0); ok && at < end; at, ok = a.feed.Next(at, 0) {
-		batch = a.feed.Take(at, 0, batch[:0])
+	for at, ok := a.Feed.Next(0, 0); ok && at < end; at, ok = a.Feed.Next(at, 0) {
+		batch = a.Feed.Take(at, 0, batch[:0])
 		for _, x := range batch {
 			if ok, err := a.arrived(x); err != nil {
 				return nil, err
@@ -57,12 +56,12 @@ func (a *alone) deal() ([][]loadgen.Arrival, error) {
 			if placed, err = route.Route(x.At, x.Request, placed[:0]); err != nil {
 				return nil, err
 			}
-			a.routed(a.stage, x.At, &placed[0], true)
+			a.Routed(scheduler.Aggregated, x.At, &placed[0])
 			w := placed[0].Worker
 			queues[w] = append(queues[w], x)
 		}
 	}
-	a.partial = !a.feed.Done()
+	a.partial = !a.Feed.Done()
 	return queues, nil
 }
 
@@ -86,10 +85,10 @@ func (a *alone) replay(ctx context.Context, w sim.WorkerID, core scheduler.Core,
 			until = min(until, queue[0].At)
 		}
 		if err := core.Step(now, until, &a.pass); err != nil {
-			return a.failed(w, now, err)
+			return a.Failed(w, now, err)
 		}
 		now = a.pass.End
-		a.passed(a.stage, w, &a.pass, true)
+		a.Passed(scheduler.Aggregated, w, &a.pass)
 		for i := range a.pass.Marks {
 			if a.pass.Marks[i].Last {
 				a.done++

@@ -6,7 +6,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -20,8 +20,6 @@ type cluster struct {
 
 	inFlight int // requests on workers, until the pass that ended them is over
 	arrivals []loadgen.Arrival
-	placed   []router.Placement
-	firsts   firsts // of prefill workers
 
 	instant instant // see instant.go
 	transit int     // KV caches on their way to a decode worker
@@ -30,16 +28,16 @@ type cluster struct {
 	scaling []engines.ScaleEvent // still to come
 }
 
-func newCluster(r *run, stages []*stage) (*cluster, error) {
-	c := &cluster{run: r, scaling: r.cfg.Scale}
+func newCluster(r *run) (*cluster, error) {
+	c := &cluster{run: r, scaling: r.Scale}
 	c.instant.at = -1
-	for i, s := range stages {
-		p := &pool{stage: s, first: uint64(i) << 31, visible: i == len(stages)-1}
-		var err error
-		if p.router, err = s.NewRouter(); err != nil {
-			return nil, err
-		}
-		for range s.Count {
+	pools, err := r.NewPools(c)
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range pools {
+		p := &pool{Pool: h, first: uint64(i) << 31, visible: h.Role != scheduler.Prefill}
+		for range p.Count {
 			if err := p.add(); err != nil {
 				return nil, err
 			}
@@ -82,7 +80,7 @@ func (c *cluster) record(now sim.Time) {
 				if keep := w.begun(now, true); keep < w.pass.Count {
 					c.trim(w, keep)
 				}
-				c.passed(p.stage, w.id, &w.pass, true)
+				c.Passed(p.Role, w.id, &w.pass)
 			}
 			c.unfinished(w.core)
 		}
@@ -111,7 +109,7 @@ func (c *cluster) advance(ctx context.Context, until sim.Time) error {
 
 // next is the next instant at which something happens.
 func (c *cluster) next() (sim.Time, bool) {
-	next, ok := c.feed.Next(c.now, c.flying())
+	next, ok := c.Feed.Next(c.now, c.flying())
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) {
 		next, ok = c.events[0].at, true
 	}
@@ -142,23 +140,23 @@ func (c *cluster) end() error {
 		return nil
 	}
 	for _, p := range c.pools {
-		if waiting := p.router.Waiting(nil); len(waiting) > 0 {
+		if waiting := p.Router.Waiting(nil); len(waiting) > 0 {
 			return fmt.Errorf("stalled at %v ms: the router holds %d requests and nothing is to come, the first is %s",
-				float64(c.now), len(waiting), c.name(waiting[0]))
+				float64(c.now), len(waiting), c.Place(c.Requests[waiting[0]]))
 		}
 	}
 	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.flying())
 }
 
 // idle says that no request is left.
-func (c *cluster) idle() bool { return c.feed.Done() && c.flying() == 0 && c.transit == 0 }
+func (c *cluster) idle() bool { return c.Feed.Done() && c.flying() == 0 && c.transit == 0 }
 
 // flying is the number of requests that closed loop counts: on workers or held
 // by a router. One whose KV cache is on its way to a decode worker is neither.
 func (c *cluster) flying() int {
 	n := c.inFlight
 	for _, p := range c.pools {
-		n += p.router.Queued()
+		n += p.Router.Queued()
 	}
 	return n
 }
@@ -246,14 +244,14 @@ func (c *cluster) endPass(w *worker) error {
 func (c *cluster) handOver(id sim.RequestID) error {
 	c.transit--
 	c.pending--
-	return c.enter(c.pools[1], c.requests[id])
+	return c.pools[1].Enter(c.now, c.Requests[id])
 }
 
 // arrive takes in the requests that arrive now.
 func (c *cluster) arrive() (changed bool, err error) {
 	for again := true; again; {
 		again = false
-		c.arrivals = c.feed.Take(c.now, c.flying(), c.arrivals[:0])
+		c.arrivals = c.Feed.Take(c.now, c.flying(), c.arrivals[:0])
 		for _, a := range c.arrivals {
 			changed = true
 			ok, err := c.arrived(a)
@@ -264,7 +262,7 @@ func (c *cluster) arrive() (changed bool, err error) {
 				again = true // its place is free for another
 				continue
 			}
-			if err := c.enter(c.pools[0], a.Request); err != nil {
+			if err := c.pools[0].Enter(c.now, a.Request); err != nil {
 				return true, err
 			}
 		}
@@ -316,11 +314,11 @@ func (c *cluster) step(w *worker, until sim.Time) error {
 	w.pool.ready.clear(int(w.id))
 	c.watch(&w.pass)
 	if err := w.core.Step(c.now, until, &w.pass); err != nil {
-		return c.failed(w.id, c.now, err)
+		return c.Failed(w.id, c.now, err)
 	}
 	w.pool.look(w)
 	if !w.pool.visible {
-		c.col.Admit(w.pass.Start, w.pass.Admitted)
+		c.Collector.Admit(w.pass.Start, w.pass.Admitted)
 	}
 	if w.pass.KVAtEnd {
 		return nil
@@ -341,5 +339,5 @@ func (c *cluster) observe(w *worker) error {
 	if len(w.pass.KV) == 0 && len(w.pass.Events) == 0 {
 		return nil
 	}
-	return w.pool.router.Observe(w.id, &w.pass)
+	return w.pool.Router.Observe(w.id, &w.pass)
 }

@@ -1,5 +1,5 @@
-// Package offline replays a workload on a logical clock (harness.md parts 5 to
-// 8): it moves time and carries effects between feed, router and cores.
+// Package offline replays a workload on a logical clock: it moves time and
+// carries effects between feed, routers and cores (docs/rules/harness.md).
 //
 // There are four drivers. single.go steps one worker; alone.go runs the workers
 // of a round-robin pool one after the other, since none of them can tell;
@@ -10,17 +10,14 @@
 package offline
 
 import (
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
 
 // Config is one replay.
 type Config struct {
-	Workload  *loadgen.Workload
-	Admission loadgen.Admission
-
-	engines.Topology
+	harness.Config
 
 	// Reject turns away, on arrival, requests that no idle engine could run, as a
 	// server would. Otherwise one of them fails the replay.
@@ -29,15 +26,20 @@ type Config struct {
 	// lets the replay run to its end.
 	Until sim.Time
 
-	// Progress, when not nil, is told now and then how many requests have
-	// finished.
-	Progress func(finished int)
-
-	// Observer, when not nil, is shown everything that happens.
-	Observer Observer
-
 	steps bool // a planner looks at every pass
 }
 
 // OversizeError reports requests that can never run on the engines of a replay.
 type OversizeError = engines.OversizeError
+
+// StalledError reports a replay in which nothing can go on.
+type StalledError = harness.StalledError
+
+// Observer is shown what happens in a replay.
+type Observer = harness.Observer
+
+// Result is what a replay leaves.
+type Result = harness.Result
+
+// Rejection is a request that was turned away.
+type Rejection = harness.Rejection

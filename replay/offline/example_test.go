@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 )
@@ -43,7 +44,7 @@ func (e *example) config(t *testing.T) Config {
 	if block == 0 {
 		block = 64
 	}
-	c := Config{Topology: engines.Topology{Compat: true}, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}
+	c := Config{Config: harness.Config{Topology: engines.Topology{Compat: true}, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}}
 	if e.speedup > 0 {
 		c.Admission.Speedup = e.speedup
 	}

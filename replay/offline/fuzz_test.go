@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
@@ -60,7 +61,9 @@ func (b *entropy) take(n int) int {
 func fromBytes(data []byte) (*trial, string, bool) {
 	b := entropy(data)
 	one, two := b.pool(), b.pool()
-	x := &trial{cfg: Config{Topology: engines.Topology{Compat: true, Pools: []engines.Pool{one}}, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1}}}
+	x := &trial{cfg: Config{Config: harness.Config{
+		Topology: engines.Topology{Compat: true, Pools: []engines.Pool{one}}, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
+	}}}
 	if b.take(3) == 1 {
 		one.Engine.Role, two.Engine.Role = scheduler.Prefill, scheduler.Decode
 		one.Engine.KVBytesPerToken, one.Engine.TransferGBPerSecond = 250_000, float64(b.take(3))

@@ -81,7 +81,7 @@ func (c *cluster) cut(w *worker, keep int) {
 	c.trim(w, keep)
 	if w.pass.End == c.now {
 		c.events.remove(w.at)
-		c.passed(w.pool.stage, w.id, &w.pass, w.pool.visible)
+		c.Passed(w.pool.Role, w.id, &w.pass)
 		w.pool.rest(w)
 	}
 }

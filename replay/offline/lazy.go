@@ -17,7 +17,7 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 	p, end := c.pools[0], c.until()
 	p.due = make([]sim.Time, len(p.workers))
 	for {
-		next, ok := c.feed.Next(c.now, 0)
+		next, ok := c.Feed.Next(c.now, 0)
 		if !ok || next >= end {
 			next, ok = end, false
 		}
@@ -38,7 +38,7 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 		if _, err := c.arrive(); err != nil {
 			return err
 		}
-		if p.router.Queued() > 0 {
+		if p.Router.Queued() > 0 {
 			if err := c.driveHeld(ctx, end); err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	if err := c.goOn(true); err != nil {
 		return err
 	}
-	for p.router.Queued() > 0 {
+	for p.Router.Queued() > 0 {
 		next, ok := c.next()
 		if !ok || next >= end {
 			break
@@ -125,6 +125,6 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 
 // lazy says whether driveLazily will do.
 func (c *cluster) lazy() bool {
-	return len(c.pools) == 1 && c.feed.Independent() && c.cfg.Admission.Mode == loadgen.Trace &&
+	return len(c.pools) == 1 && c.Feed.Independent() && c.Admission.Mode == loadgen.Trace &&
 		len(c.scaling) == 0 && !c.cfg.steps
 }

@@ -41,12 +41,12 @@ func TestLazilyEqualsCluster(t *testing.T) {
 
 // byLazily counts in held the trials in which a request was held back.
 func byLazily(held *int) maker {
-	return func(r *run, stages []*stage, j *journal) (driver, error) {
-		c, err := newCluster(r, stages)
+	return func(r *run, j *journal) (driver, error) {
+		c, err := newCluster(r)
 		if err != nil {
 			return nil, err
 		}
-		c.pools[0].router = &holder{Router: c.pools[0].router, held: held}
+		c.pools[0].Router = &holder{Router: c.pools[0].Router, held: held}
 		return c.driveLazily, nil
 	}
 }

@@ -27,7 +27,7 @@ type literal struct {
 }
 
 type literalPool struct {
-	stage   *stage
+	stage   *engines.Stage
 	router  router.Router
 	workers []*literalWorker
 	hidden  bool // a prefill pool, whose tokens are not recorded
@@ -52,19 +52,19 @@ type literalEvent struct {
 	request *sim.Request   // DecodeHandoff
 }
 
-func byLiteral(r *run, stages []*stage, j *journal) (driver, error) {
-	l, err := newLiteral(r, stages, j)
+func byLiteral(r *run, j *journal) (driver, error) {
+	l, err := newLiteral(r, j)
 	return l.drive, err
 }
 
-func newLiteral(r *run, stages []*stage, j *journal) (*literal, error) {
+func newLiteral(r *run, j *journal) (*literal, error) {
 	l := &literal{run: r, scales: r.cfg.Scale}
-	for i, s := range stages {
+	for i, s := range r.Stages {
 		route, err := s.NewRouter()
 		if err != nil {
 			return nil, err
 		}
-		p := &literalPool{stage: s, router: &listener{route, i, j}, hidden: i == 0 && len(stages) == 2}
+		p := &literalPool{stage: s, router: &listener{route, i, j}, hidden: i == 0 && len(r.Stages) == 2}
 		for range s.Count {
 			w, err := p.create()
 			if err != nil {
@@ -125,7 +125,7 @@ func (l *literal) advance(until sim.Time) error {
 }
 
 func (l *literal) next() (sim.Time, bool) {
-	next, ok := l.feed.Next(l.now, l.clusterInFlight())
+	next, ok := l.Feed.Next(l.now, l.clusterInFlight())
 	if len(l.events) > 0 {
 		if head := l.events[l.head()].at; !ok || head < next {
 			next, ok = head, true
@@ -138,7 +138,7 @@ func (l *literal) next() (sim.Time, bool) {
 }
 
 func (l *literal) over() bool {
-	if len(l.events) > 0 || l.clusterInFlight() > 0 || !l.feed.Done() {
+	if len(l.events) > 0 || l.clusterInFlight() > 0 || !l.Feed.Done() {
 		return false
 	}
 	for _, p := range l.pools {
@@ -243,7 +243,7 @@ func (l *literal) handoffs() (changed bool, err error) {
 
 // arrivals is step C.
 func (l *literal) arrivals() (bool, error) {
-	batch := l.feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
+	batch := l.Feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
 	for _, a := range batch {
 		l.arrived(a)
 		if err := l.assign(l.pools[0], a.Request); err != nil {
@@ -282,12 +282,12 @@ func (p *literalPool) idle() *literalWorker {
 // pass starts a pass on w.
 func (l *literal) pass(w *literalWorker) error {
 	if err := w.core.Step(l.now, l.now, &w.pass); err != nil {
-		return l.failed(w.id, l.now, err)
+		return l.Failed(w.id, l.now, err)
 	}
 	if w.pool.hidden {
-		l.col.Admit(l.now, w.pass.Admitted)
+		l.Collector.Admit(l.now, w.pass.Admitted)
 	} else {
-		l.col.Pass(&w.pass)
+		l.Collector.Pass(&w.pass)
 	}
 	if !w.pass.KVAtEnd {
 		if err := w.pool.router.Observe(w.id, &w.pass); err != nil {
@@ -356,7 +356,7 @@ func (l *literal) prefillCompleted(p *literalPool, m scheduler.Mark) error {
 	if err := l.dispatch(p, placed, err); err != nil {
 		return err
 	}
-	request := l.requests[m.Request]
+	request := l.Requests[m.Request]
 	if m.Handoff > 0 {
 		l.push(literalEvent{at: l.now + m.Handoff, kind: handoffDone, request: request})
 		return nil
@@ -374,15 +374,15 @@ func (l *literal) dispatch(p *literalPool, placed []router.Placement, err error)
 	for _, a := range placed {
 		w := p.workers[a.Worker]
 		w.inFlight++
-		if p == l.pools[0] && l.cfg.Router == policy.KV && a.Blocks > 0 {
+		if p == l.pools[0] && l.Router == policy.KV && a.Blocks > 0 {
 			l.traffic.reuse = append(l.traffic.reuse, float64(a.Overlap)/float64(a.Blocks))
 		}
 		request := *a.Request
 		if p.hidden {
-			l.col.PlacePrefill(request.ID, w.id)
+			l.Collector.PlacePrefill(request.ID, w.id)
 			request.OutputTokens = 1
 		} else {
-			l.col.Place(request.ID, w.id)
+			l.Collector.Place(request.ID, w.id)
 		}
 		w.core.Submit(&request)
 	}

@@ -133,9 +133,9 @@ type literalTraffic struct {
 
 // request is on_request.
 func (n *literalTraffic) request(l *literal, id sim.RequestID) {
-	q := l.requests[id]
+	q := l.Requests[id]
 	n.isl, n.osl = append(n.isl, float64(q.InputTokens)), append(n.osl, float64(q.OutputTokens))
-	ttft, itl, _ := l.col.Latencies(id)
+	ttft, itl, _ := l.Collector.Latencies(id)
 	if ttft > 0 {
 		n.ttft = append(n.ttft, float64(ttft))
 	}
@@ -207,12 +207,12 @@ func TestStepsEqualLiteral(t *testing.T) {
 		x.cfg.steps = true
 		var l *literal
 		var c *cluster
-		x.run(func(r *run, stages []*stage, j *journal) (_ driver, err error) {
-			l, err = newLiteral(r, stages, j)
+		x.run(func(r *run, j *journal) (_ driver, err error) {
+			l, err = newLiteral(r, j)
 			return idle, err
 		})
-		x.run(func(r *run, stages []*stage, _ *journal) (_ driver, err error) {
-			c, err = newCluster(r, stages)
+		x.run(func(r *run, _ *journal) (_ driver, err error) {
+			c, err = newCluster(r)
 			return idle, err
 		})
 		if l == nil || c == nil {
@@ -267,7 +267,7 @@ func differentStates(l *literal, c *cluster) string {
 	if a, b := state(l.now, x...), state(c.now, y...); a != b {
 		return fmt.Sprintf("clock, active and all workers: %s and %s", a, b)
 	}
-	for i := range min(l.col.Len(), c.col.Len()) {
+	for i := range min(l.Collector.Len(), c.Collector.Len()) {
 		if a, b := recordOf(l.run, i), recordOf(c.run, i); a.Worker != b.Worker || a.Arrival != b.Arrival {
 			return fmt.Sprintf("request %d: %+v and %+v", i, a, b)
 		}
@@ -276,7 +276,7 @@ func differentStates(l *literal, c *cluster) string {
 }
 
 func recordOf(r *run, i int) (out collector.Record) {
-	for id, q := range r.col.Requests() {
+	for id, q := range r.Collector.Requests() {
 		if int(id) == i {
 			out = *q
 		}

@@ -3,20 +3,19 @@ package offline
 import (
 	"math/bits"
 
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
 // pool is the workers of one stage and the router in front of them.
 type pool struct {
-	stage   *stage
-	router  router.Router
+	*harness.Pool
 	workers []*worker  // by id
 	ready   bitset     // workers that could start a pass
 	due     []sim.Time // by worker: not to be looked at before (driveLazily)
 	first   uint64     // rank of worker 0 among all workers
-	visible bool       // the tokens of its passes count
+	visible bool       // the tokens of its passes are those of answers
 
 	snapshots []scheduler.Snapshot // kept for a Stepper
 }
@@ -24,7 +23,7 @@ type pool struct {
 // add makes a worker.
 func (p *pool) add() error {
 	id := sim.WorkerID(len(p.workers))
-	core, err := p.stage.Core(id)
+	core, err := p.Core(id)
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (p *pool) rest(w *worker) {
 
 // look keeps what a planner sees of the pass w has begun.
 func (p *pool) look(w *worker) {
-	if s, ok := w.core.(scheduler.Snapshotter); ok && p.stage.Steps {
+	if s, ok := w.core.(scheduler.Snapshotter); ok && p.Steps {
 		snap := s.Snapshot(&w.pass)
 		snap.Worker, snap.Seconds = int(w.id), float64(w.pass.End-w.pass.Start)/1000.0
 		p.snapshots = append(p.snapshots, snap)

@@ -190,9 +190,9 @@ func TestCaptureChangesNothing(t *testing.T) {
 			capture = scheduler.CaptureEvents
 		}
 		a := x.run(byPasses)
-		b := x.run(func(r *run, stages []*stage, j *journal) (driver, error) {
-			stages[0].Capture = capture
-			return byPasses(r, stages, j)
+		b := x.run(func(r *run, j *journal) (driver, error) {
+			r.Stages[0].Capture = capture
+			return byPasses(r, j)
 		})
 		a.calls, b.calls = nil, nil
 		if d := difference(a, b); d != "" {
@@ -211,11 +211,11 @@ func TestResidencyIsEnough(t *testing.T) {
 		}
 		residency := false
 		a := x.run(byCluster)
-		b := x.run(func(r *run, stages []*stage, j *journal) (driver, error) {
-			if residency = stages[0].Capture == scheduler.CaptureResidency; residency {
-				stages[0].Capture = scheduler.CaptureEvents
+		b := x.run(func(r *run, j *journal) (driver, error) {
+			if residency = r.Stages[0].Capture == scheduler.CaptureResidency; residency {
+				r.Stages[0].Capture = scheduler.CaptureEvents
 			}
-			return byCluster(r, stages, j)
+			return byCluster(r, j)
 		})
 		told := func(c call) bool { return c.what == "cached" || c.what == "stored" || c.what == "removed" }
 		a.calls, b.calls = slices.DeleteFunc(a.calls, told), slices.DeleteFunc(b.calls, told)

@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
@@ -60,7 +61,10 @@ func (d draw) oneIn(n int) bool { return d.IntN(n) == 0 }
 // trial is a random replay and its trace.
 func (d draw) trial(t testing.TB) (*trial, string) {
 	text := d.trace()
-	x := &trial{cfg: Config{Workload: mooncake(t, text, pick(d, d.block, d.block, d.block, 2*d.block, d.block+2)), Topology: engines.Topology{Compat: !d.oneIn(3)}}}
+	x := &trial{cfg: Config{Config: harness.Config{
+		Workload: mooncake(t, text, pick(d, d.block, d.block, d.block, 2*d.block, d.block+2)),
+		Topology: engines.Topology{Compat: !d.oneIn(3)},
+	}}}
 	d.admission(x)
 	d.pools(x)
 	d.router(x)

@@ -18,7 +18,6 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // trial is a replay in small that any driver can be given. It can be run any
@@ -38,7 +37,7 @@ type outcome struct {
 }
 
 // maker makes a driver for what is prepared. It may note calls of routers.
-type maker func(r *run, stages []*stage, j *journal) (driver, error)
+type maker func(r *run, j *journal) (driver, error)
 
 // run replays x with one driver.
 func (x *trial) run(make maker) outcome {
@@ -49,10 +48,10 @@ func (x *trial) run(make maker) outcome {
 	}
 	out := outcome{err: err, calls: j.calls}
 	if r != nil {
-		for _, q := range r.col.Requests() {
+		for _, q := range r.Collector.Requests() {
 			out.records = append(out.records, *q)
 		}
-		out.report = r.col.Report(0)
+		out.report = r.Collector.Report(0)
 	}
 	for _, c := range j.cores {
 		out.inFlight += c.Load()
@@ -64,53 +63,42 @@ func (x *trial) run(make maker) outcome {
 // model of the test's choice.
 func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 	cfg := x.cfg
-	cfg.Admission.Disaggregated = cfg.Disaggregated()
-	block := cfg.Entry().Engine.BlockTokens
-	traceBlock := cfg.Workload.TraceBlock
-	if traceBlock == 0 {
-		traceBlock = block
-	}
-	use := cfg.use()
-	use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat}) // not joined, unlike that of Run
-	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, use.Tree), cfg.Admission)
+	r, err := open(&cfg, false) // not joined, unlike the tree of Run
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &run{cfg: &cfg, feed: feed, col: collector.New(len(cfg.Workload.Turns))}
-	stages, err := engines.NewStages(&cfg.Topology, use)
-	r.stages = stages
-	if err != nil {
+	if err := r.MakeStages(); err != nil {
 		return nil, nil, err
 	}
 	if x.model != nil {
-		for _, s := range stages {
+		for _, s := range r.Stages {
 			s.Clock.Model = x.model
 		}
 	}
-	if err := engines.CheckSizes(cfg.Workload, stages); err != nil {
+	if err := engines.CheckSizes(cfg.Workload, r.Stages); err != nil {
 		return nil, nil, err
 	}
-	drive, err := make(r, stages, j)
+	drive, err := make(r, j)
 	return r, drive, err
 }
 
-func bySingle(r *run, stages []*stage, j *journal) (driver, error) {
-	core, err := stages[0].Core(0)
+func bySingle(r *run, j *journal) (driver, error) {
+	core, err := r.Stages[0].Core(0)
 	j.cores = append(j.cores, core)
 	return (&single{run: r, core: core}).drive, err
 }
 
-func byAlone(r *run, stages []*stage, _ *journal) (driver, error) {
-	return (&alone{run: r, stage: stages[0]}).drive, nil
+func byAlone(r *run, _ *journal) (driver, error) {
+	return (&alone{run: r}).drive, nil
 }
 
-func byCluster(r *run, stages []*stage, j *journal) (driver, error) {
-	c, err := newCluster(r, stages)
+func byCluster(r *run, j *journal) (driver, error) {
+	c, err := newCluster(r)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range c.pools {
-		p.router = &listener{p.router, i, j}
+		p.Router = &listener{p.Router, i, j}
 		for _, w := range p.workers {
 			j.cores = append(j.cores, w.core)
 		}
@@ -119,13 +107,13 @@ func byCluster(r *run, stages []*stage, j *journal) (driver, error) {
 }
 
 // byPasses is the cluster without runs: every pass is an event.
-func byPasses(r *run, stages []*stage, j *journal) (driver, error) {
-	c, err := newCluster(r, stages)
+func byPasses(r *run, j *journal) (driver, error) {
+	c, err := newCluster(r)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range c.pools {
-		p.router = &listener{p.router, i, j}
+		p.Router = &listener{p.Router, i, j}
 		for _, w := range p.workers {
 			j.cores = append(j.cores, w.core)
 			w.core = onePass{w.core}

@@ -285,7 +285,7 @@ func TestScalingBehindRouter(t *testing.T) {
 	}
 	j := &journal{}
 	p := s.cluster.pools[0]
-	p.router = &listener{p.router, 0, j}
+	p.Router = &listener{p.Router, 0, j}
 	scale := func(n int) {
 		t.Helper()
 		if err := s.Scale(engines.KeepSize, n); err != nil {

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -12,7 +11,6 @@ func (c *cluster) scale(targets []int) error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true // what this instant brought has begun already
 	}
-	drained := make([][]router.Placement, len(c.pools))
 	for i, p := range c.pools {
 		if targets[i] == engines.KeepSize {
 			continue
@@ -20,13 +18,7 @@ func (c *cluster) scale(targets []int) error {
 		if err := c.resize(p, targets[i]); err != nil {
 			return err
 		}
-		var err error
-		if drained[i], err = p.router.Drain(c.now, nil); err != nil {
-			return err
-		}
-	}
-	for i, p := range c.pools {
-		if err := c.place(p, drained[i], nil); err != nil {
+		if err := p.Drain(c.now); err != nil {
 			return err
 		}
 	}
@@ -68,13 +60,13 @@ func (c *cluster) launch(p *pool) error {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
-	if s := p.stage.Engine.StartupSeconds; s > 0 {
+	if s := p.Engine.StartupSeconds; s > 0 {
 		w.state = starting
 		c.pending++
 		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.order(), kind: workerReady, worker: w})
 		return nil
 	}
-	return p.router.AddWorker(w.id)
+	return p.Router.AddWorker(w.id)
 }
 
 // dismiss lets a worker go.
@@ -85,7 +77,7 @@ func (c *cluster) dismiss(w *worker) error {
 	}
 	w.state = leaving
 	w.leave()
-	return w.pool.router.RemoveWorker(w.id)
+	return w.pool.Router.RemoveWorker(w.id)
 }
 
 // makeReady brings in w, whose startup ends now. It reports false when w was let
@@ -96,11 +88,10 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 		return false, nil
 	}
 	w.state = active
-	if err := w.pool.router.AddWorker(w.id); err != nil {
+	if err := w.pool.Router.AddWorker(w.id); err != nil {
 		return true, err
 	}
-	placed, err := w.pool.router.Drain(c.now, c.placed[:0])
-	return true, c.place(w.pool, placed, err)
+	return true, w.pool.Drain(c.now)
 }
 
 // workerState is a worker's part in its pool.

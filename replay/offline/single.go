@@ -27,7 +27,7 @@ func (s *single) drive(ctx context.Context) error {
 			return err
 		}
 		if s.core.Load() == 0 {
-			next, ok := s.feed.Next(s.now, 0)
+			next, ok := s.Feed.Next(s.now, 0)
 			if !ok {
 				return nil
 			}
@@ -41,7 +41,7 @@ func (s *single) drive(ctx context.Context) error {
 			return err
 		}
 	}
-	s.partial = s.core.Load() > 0 || !s.feed.Done()
+	s.partial = s.core.Load() > 0 || !s.Feed.Done()
 	s.unfinished(s.core)
 	return nil
 }
@@ -50,7 +50,7 @@ func (s *single) drive(ctx context.Context) error {
 func (s *single) arrive() error {
 	for again := true; again; {
 		again = false
-		s.arrivals = s.feed.Take(s.now, s.core.Load(), s.arrivals[:0])
+		s.arrivals = s.Feed.Take(s.now, s.core.Load(), s.arrivals[:0])
 		for _, a := range s.arrivals {
 			ok, err := s.arrived(a)
 			if err != nil {
@@ -61,7 +61,7 @@ func (s *single) arrive() error {
 				continue
 			}
 			s.placed = router.Placement{Request: a.Request, Second: router.None}
-			s.routed(s.stages[0], s.now, &s.placed, true)
+			s.Routed(scheduler.Aggregated, s.now, &s.placed)
 			s.core.Submit(a.Request)
 		}
 	}
@@ -71,14 +71,14 @@ func (s *single) arrive() error {
 // step takes passes up to the next arrival or the next request that ends.
 func (s *single) step(end sim.Time) error {
 	until := end
-	if next, ok := s.feed.Next(s.now, s.core.Load()); ok {
+	if next, ok := s.Feed.Next(s.now, s.core.Load()); ok {
 		until = min(until, next)
 	}
 	if err := s.core.Step(s.now, until, &s.pass); err != nil {
-		return s.failed(0, s.now, err)
+		return s.Failed(0, s.now, err)
 	}
 	s.now = s.pass.End
-	s.passed(s.stages[0], 0, &s.pass, true)
+	s.Passed(scheduler.Aggregated, 0, &s.pass)
 	for i := range s.pass.Marks {
 		if m := &s.pass.Marks[i]; m.Last {
 			if err := s.finished(m.Request, s.now); err != nil {

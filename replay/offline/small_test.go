@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 )
 
 // smallTraces yields every trace of at most three requests out of few kinds:
@@ -111,10 +112,10 @@ func smallTrial(w *loadgen.Workload, blocks, budget int, preemption engineargs.P
 	a := engineargs.Default()
 	a.BlockTokens, a.Blocks, a.MaxBatchedTokens, a.Preemption = 4, blocks, budget, preemption
 	return &trial{
-		cfg: Config{
+		cfg: Config{Config: harness.Config{
 			Workload: w, Topology: engines.Topology{Compat: true, Pools: engines.OnePool(a, 1)},
 			Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
-		},
+		}},
 		model: coarse{prefill: []float64{2}, decode: []float64{1}},
 	}
 }

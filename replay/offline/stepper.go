@@ -25,11 +25,11 @@ func NewStepper(cfg Config) (*Stepper, error) {
 		return nil, errors.New("a replay in steps: want trace mode")
 	}
 	cfg.steps = true
-	r, stages, err := prepare(&cfg)
+	r, err := prepare(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCluster(r, stages)
+	c, err := newCluster(r)
 	if err != nil {
 		return nil, err
 	}

@@ -17,20 +17,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
 // Config is one replay in real time.
 type Config struct {
-	Workload  *loadgen.Workload
-	Admission loadgen.Admission
-
-	engines.Topology
+	harness.Config
 
 	// NoBarrier lets a worker begin its next pass before what a completion
 	// released has found its place, as the reference does.
@@ -41,14 +35,8 @@ type Config struct {
 	// Deadline ends the replay after so much real time; 0: never.
 	Deadline time.Duration
 
-	// Progress, when not nil, is told now and then how many requests have
-	// finished.
-	Progress func(finished int)
 	// Warn, when not nil, is told of what went wrong without ending the replay.
 	Warn func(string)
-	// Observer, when not nil, is shown everything that happens, from one
-	// goroutine.
-	Observer Observer
 	// Raw, when not nil, is told of all changes of the workers' caches, worker by
 	// worker in order; the engines are built to capture events then. It is
 	// called from the workers' goroutines.
@@ -65,55 +53,14 @@ type hooks struct {
 	pass    func(w sim.WorkerID)                             // as a pass ends, on the worker's goroutine
 }
 
-// Observer is shown what happens. What it is handed is valid during the call.
-type Observer interface {
-	// Arrived shows a request that enters the cluster.
-	Arrived(q *sim.Request, at sim.Time)
-	// Routed shows a request that is given to a worker of a stage.
-	Routed(stage scheduler.Role, at sim.Time, p *router.Placement)
-	// Handoff shows a request whose KV cache leaves the prefill worker at one
-	// instant and reaches the decode stage at another.
-	Handoff(id sim.RequestID, from, to sim.Time)
-	// Pass shows a pass, with Detail, in the real instants of its begin and end.
-	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
-}
-
 // ErrDeadline is the cause of a replay that its deadline ended.
 var ErrDeadline = errors.New("the deadline passed")
 
-// Result is what a replay leaves.
-type Result struct {
-	Report    *collector.Report
-	Collector *collector.Collector
-	Stats     Stats
-	// Cause is why the replay ended early: ErrDeadline, or the cause of the end
-	// of its context. It is nil for a replay that came to its end.
-	Cause error
-	// Cancelled is the number of requests that had arrived and were not done when
-	// the replay ended.
-	Cancelled int
-	// Failed are the requests that ended with an error.
-	Failed []Failure
-}
-
-// Partial says that the replay ended early.
-func (r *Result) Partial() bool { return r.Cause != nil }
-
-// Failure is a request that ended with an error.
-type Failure struct {
-	Request sim.RequestID
-	Place   string // in the trace
-	Worker  sim.WorkerID
-	Err     error
-}
-
-// Stats count what a replay's parts did.
-type Stats struct {
-	Dispatched    []sim.WorkerID // where requests went, in order
-	MaxInFlight   int            // requests under way at once, the most of any time
-	PrefillMarked int            // calls of a router after a first token
-	Freed         int            // calls of a router after a last token
-}
+// Result is what a replay leaves, Failure a request that ended with an error.
+type (
+	Result  = harness.Result
+	Failure = harness.Failure
+)
 
 // Target serves requests: workers of this process, or an endpoint elsewhere.
 type Target interface {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -16,9 +15,6 @@ import (
 // tokens. Whoever tells of a request's token has told of its admission before,
 // and the driver of its arrival before that.
 type Recorder struct {
-	col      *collector.Collector
-	observer Observer
-
 	mu     sync.Mutex
 	next   news
 	closed bool
@@ -43,7 +39,6 @@ type arrival struct {
 type place struct {
 	at     sim.Time
 	role   scheduler.Role
-	hidden bool // of the prefill stage
 	placed router.Placement
 }
 
@@ -67,9 +62,7 @@ type tally struct {
 	last   sim.Time
 }
 
-func newRecorder(col *collector.Collector, o Observer) *Recorder {
-	return &Recorder{col: col, observer: o, wake: make(chan struct{}, 1)}
-}
+func newRecorder() *Recorder { return &Recorder{wake: make(chan struct{}, 1)} }
 
 // Admitted says that a request was given a place at an instant and found so many
 // tokens of its prompt cached.
@@ -134,10 +127,10 @@ func (x *run) demux() {
 			x.arrived(&n.arrivals[i])
 		}
 		for i := range n.places {
-			x.placed(&n.places[i])
+			x.Routed(n.places[i].role, n.places[i].at, &n.places[i].placed)
 		}
 		for i := range n.admissions {
-			r.col.Admit(n.admissions[i].at, n.admissions[i].a)
+			x.Collector.Admit(n.admissions[i].at, n.admissions[i].a)
 		}
 		for i := range n.outputs {
 			x.output(&n.outputs[i])
@@ -146,24 +139,10 @@ func (x *run) demux() {
 }
 
 func (x *run) arrived(a *arrival) {
-	x.rec.col.Arrive(a.q, a.at)
+	x.Arrive(a.q, a.at)
 	x.rec.tokens = append(x.rec.tokens, tally{})
-	if o := x.rec.observer; o != nil {
-		o.Arrived(a.q, a.at)
-	}
 	if h := x.cfg.hooks.arrived; h != nil {
 		h(a.q, a.at, a.really)
-	}
-}
-
-func (x *run) placed(p *place) {
-	if id := p.placed.Request.ID; p.hidden {
-		x.rec.col.PlacePrefill(id, p.placed.Worker)
-	} else {
-		x.rec.col.Place(id, p.placed.Worker)
-	}
-	if o := x.rec.observer; o != nil {
-		o.Routed(p.role, p.at, &p.placed)
 	}
 }
 
@@ -173,12 +152,7 @@ func (x *run) output(out *output) {
 		return
 	}
 	w := out.from
-	if w.pool.visible {
-		x.rec.col.Pass(&out.pass)
-	}
-	if o := x.rec.observer; o != nil {
-		o.Pass(w.pool.stage.Role, w.id, &out.pass)
-	}
+	x.Passed(w.pool.Role, w.id, &out.pass)
 	for i := range out.pass.Marks {
 		w.pool.mark(&out.pass.Marks[i], out.pass.End, out.falls)
 	}
@@ -207,7 +181,7 @@ func (x *run) single(out *output) {
 		p.Marks = append(p.Marks, scheduler.Mark{Request: out.single, First: first, Last: out.last, Tokens: t.tokens})
 	}
 	t.last = p.End
-	x.rec.col.Pass(p)
+	x.Collector.Pass(p)
 }
 
 // keep is a copy of a pass that outlives the call it was handed to, without what

@@ -60,7 +60,7 @@ func TestDrive(t *testing.T) {
 		if r.Report.Requests != 3 || r.Report.Completed != 2 || math.Abs(itl.Min-10) > 1e-9 || math.Abs(itl.Max-10) > 1e-9 {
 			t.Errorf("%d requests, time between tokens %v to %v, want 3 and 10", r.Report.Requests, itl.Min, itl.Max)
 		}
-		if len(r.Failed) != 1 || r.Failed[0].Request != 1 || r.Cancelled != 0 || r.Partial() || watch.arrived != 3 {
+		if len(r.Failed) != 1 || r.Failed[0].Request != 1 || r.Cancelled != 0 || r.Partial || watch.arrived != 3 {
 			t.Errorf("failed %+v, %d cancelled, %d arrived", r.Failed, r.Cancelled, watch.arrived)
 		}
 		var b strings.Builder

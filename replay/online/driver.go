@@ -16,7 +16,6 @@ import (
 // driver lets requests arrive. It alone looks at the feed.
 type driver struct {
 	run   *run
-	feed  loadgen.Feed
 	timer *Timer
 	tasks sync.WaitGroup
 
@@ -56,7 +55,7 @@ func (d *driver) drive(ctx context.Context) error {
 			}
 		}
 		now := d.run.clock.Now()
-		d.batch = d.feed.Take(now, d.inFlight, d.batch[:0])
+		d.batch = d.run.Feed.Take(now, d.inFlight, d.batch[:0])
 		for _, a := range d.batch {
 			d.start(ctx, a, now)
 		}
@@ -66,7 +65,7 @@ func (d *driver) drive(ctx context.Context) error {
 		if len(d.batch)+len(ended) > 0 {
 			continue
 		}
-		if d.inFlight == 0 && d.feed.Done() {
+		if d.inFlight == 0 && d.run.Feed.Done() {
 			return nil
 		}
 		d.wait(now)
@@ -78,7 +77,7 @@ func (d *driver) drive(ctx context.Context) error {
 // the timer after it has put it down, so nothing that happens after the look at
 // the feed is missed.
 func (d *driver) wait(now sim.Time) {
-	next, ok := d.feed.Next(now, d.inFlight)
+	next, ok := d.run.Feed.Next(now, d.inFlight)
 	if !ok {
 		next = farOff
 	}
@@ -107,7 +106,6 @@ func (d *driver) start(ctx context.Context, a loadgen.Arrival, now sim.Time) {
 	d.late.add(float64(now - a.At))
 	x.rec.tell(func(n *news) { n.arrivals = append(n.arrivals, arrival{a.Request, a.At, now}) })
 	d.inFlight++
-	x.count(func(s *Stats) { s.MaxInFlight = max(s.MaxInFlight, d.inFlight) })
 	placed := make(chan struct{})
 	d.tasks.Add(1)
 	go d.task(ctx, e, sync.OnceFunc(func() { close(placed) }))
@@ -186,15 +184,15 @@ func (d *driver) settle(e *entry) error {
 	x := d.run
 	if e.completed {
 		x.finished++
-		if x.cfg.Progress != nil {
-			x.cfg.Progress(x.finished)
+		if x.Progress != nil {
+			x.Progress(x.finished)
 		}
-		return d.feed.Finish(e.q.ID, e.at)
+		return x.Feed.Finish(e.q.ID, e.at)
 	}
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
 		x.cancelled++
 	} else {
-		x.failed = append(x.failed, Failure{e.q.ID, x.name(e.q), sim.WorkerID(e.worker.Load()), e.err})
+		x.failed = append(x.failed, Failure{Request: e.q.ID, Place: x.Place(e.q), Worker: sim.WorkerID(e.worker.Load()), Err: e.err})
 	}
-	return loadgen.Abandon(d.feed, e.q.ID)
+	return loadgen.Abandon(x.Feed, e.q.ID)
 }

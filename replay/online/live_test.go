@@ -64,8 +64,8 @@ func TestHeldRequestsArrive(t *testing.T) {
 	if got := strings.Join(seen, ", "); got != "0 at 0, 1 at 1, 2 at 2" {
 		t.Errorf("arrivals are %s", got)
 	}
-	if r.Report.Completed != 3 || fmt.Sprint(r.Stats.Dispatched) != "[0 0 0]" {
-		t.Errorf("%d completed, dispatched to %v", r.Report.Completed, r.Stats.Dispatched)
+	if r.Report.Completed != 3 || fmt.Sprint(workersOf(r)) != "[0 0 0]" {
+		t.Errorf("%d completed, dispatched to %v", r.Report.Completed, workersOf(r))
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -13,14 +13,10 @@ import (
 // pool is the live workers of one stage and the router in front of them.
 type pool struct {
 	run     *run
-	stage   *engines.Stage
 	workers []*worker
-	visible bool  // the tokens of its passes count
-	next    *pool // where requests go from here; nil: nowhere
 
-	mu     sync.Mutex // one look at the router at a time
-	router router.Router
-	buf    []router.Placement
+	mu sync.Mutex // one look at the router at a time
+	*harness.Pool
 }
 
 // worker is a live worker of a pool.
@@ -30,14 +26,10 @@ type worker struct {
 	pool *pool
 }
 
-func newPool(x *run, s *engines.Stage) (*pool, error) {
-	p := &pool{run: x, stage: s}
-	var err error
-	if p.router, err = s.NewRouter(); err != nil {
-		return nil, err
-	}
-	for i := range s.Count {
-		core, err := s.Core(0) // a live worker files its events under rank 0
+func (x *run) newPool(h *harness.Pool) (*pool, error) {
+	p := &pool{run: x, Pool: h}
+	for i := range p.Count {
+		core, err := p.Core(0) // a live worker files its events under rank 0
 		if err != nil {
 			return nil, err
 		}
@@ -50,15 +42,15 @@ func (p *pool) worker(id sim.WorkerID, core scheduler.Core) *worker {
 	x := p.run
 	w := &worker{id: id, pool: p}
 	c := WorkerConfig{
-		ID: id, Core: core, Clock: x.clock, Precise: x.cfg.Precise, Detail: x.cfg.Observer != nil,
+		ID: id, Core: core, Clock: x.clock, Precise: x.cfg.Precise, Detail: x.Observer != nil,
 		Admitted: x.rec.admitted,
 		Output:   func(pass *scheduler.Pass) *Barrier { return p.output(w, pass) },
 	}
-	if x.cfg.Router.Info().Caches && p.stage.Role != scheduler.Decode {
+	if x.Router.Info().Caches && p.Role != scheduler.Decode {
 		c.Sinks.Router = p.observe
 	}
 	if raw := x.cfg.Raw; raw != nil {
-		c.Sinks.Raw = func(id sim.WorkerID, pass *scheduler.Pass) { raw(p.stage.Role, id, pass) }
+		c.Sinks.Raw = func(id sim.WorkerID, pass *scheduler.Pass) { raw(p.Role, id, pass) }
 	}
 	w.Worker = NewWorker(c)
 	return w
@@ -84,10 +76,10 @@ func (p *pool) awaits(pass *scheduler.Pass) bool {
 	switch x := p.run; {
 	case x.cfg.NoBarrier:
 		return false
-	case x.cfg.Router.Info().Caches && len(pass.Marks) > 0:
+	case x.Router.Info().Caches && len(pass.Marks) > 0:
 		return true
 	default:
-		return p.visible && !x.independent && releases(pass)
+		return p.Role != scheduler.Prefill && !x.independent && releases(pass)
 	}
 }
 
@@ -105,103 +97,64 @@ func releases(p *scheduler.Pass) bool {
 func (p *pool) enter(q *sim.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	placed, err := p.router.Route(p.run.clock.Now(), q, p.buf[:0])
-	return p.place(placed, err)
-}
-
-// place carries out a router's answer, in order. p.mu is held.
-func (p *pool) place(placed []router.Placement, err error) error {
-	if err != nil {
-		return err
-	}
-	p.buf = placed
-	now := p.run.clock.Now()
-	for i := range placed {
-		to := placed[i]
-		p.run.rec.tell(func(n *news) {
-			n.places = append(n.places, place{at: now, role: p.stage.Role, hidden: !p.visible, placed: to})
-		})
-		q := to.Request
-		if e := p.run.entry(q.ID); e != nil {
-			e.worker.Store(int32(to.Worker))
-		}
-		if p.visible {
-			p.run.dispatched(to.Worker)
-		} else {
-			first := *q
-			first.OutputTokens = 1
-			q = &first
-		}
-		p.workers[to.Worker].Submit(q)
-	}
-	return nil
+	return p.Enter(p.run.clock.Now(), q)
 }
 
 // observe shows the router what happened to a worker's cache.
 func (p *pool) observe(w sim.WorkerID, pass *scheduler.Pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.router.Observe(w, pass); err != nil {
+	if err := p.Router.Observe(w, pass); err != nil {
 		p.run.warn("router: worker %d: %v", w, err)
 	}
 }
 
 // mark carries the effects of a first or last token. Only the demux calls it.
 func (p *pool) mark(m *scheduler.Mark, at sim.Time, falls *Barrier) {
-	if !p.visible {
-		if m.Last {
-			p.prefilled(m, at)
-		}
-		return
-	}
-	e := p.run.entry(m.Request)
-	if m.First && p.stage.Role != scheduler.Decode {
-		p.run.count(func(s *Stats) { s.PrefillMarked++ })
-		p.ask(m.Request, p.router.PrefillDone)
-	}
-	if m.Last {
-		p.run.count(func(s *Stats) { s.Freed++ })
-		p.ask(m.Request, p.router.Finished)
-		if e != nil {
-			p.run.driver.complete(e, at, falls)
-		}
-	}
-}
-
-// ask tells the router of a token and carries out its answer. What it complains
-// of does not end the run.
-func (p *pool) ask(id sim.RequestID, tell func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
+	x := p.run
+	x.falls = falls
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	placed, err := tell(p.run.clock.Now(), id, p.buf[:0])
-	if err := p.place(placed, err); err != nil {
-		p.run.warn("router: request %d: %v", id, err)
+	if err := p.Mark(x.clock.Now(), at, m); err != nil {
+		x.driver.end(x.entry(m.Request), x.clock.Now(), err)
 	}
 }
 
-// prefilled sends a request on to the decode stage, when its KV cache has got
-// there.
-func (p *pool) prefilled(m *scheduler.Mark, at sim.Time) {
-	p.ask(m.Request, p.router.PrefillDone)
-	p.ask(m.Request, p.router.Finished)
-	x := p.run
-	e := x.entry(m.Request)
-	if e == nil {
-		return
+// The run is the carrier of its pools.
+var _ harness.Carrier = (*run)(nil)
+
+// Submit gives a placed request to its worker. The pool's mu is held.
+func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) {
+	to := place{at: now, role: p.Role, placed: *placed}
+	x.rec.tell(func(n *news) { n.places = append(n.places, to) })
+	x.entry(q.ID).worker.Store(int32(placed.Worker))
+	x.pools[p.Index].workers[placed.Worker].Submit(q)
+}
+
+// HandOver sends a request on to the decode pool. The mu of p is held.
+func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
+	e, next := x.entry(id), x.pools[p.Index+1]
+	if delay <= 0 {
+		return next.enter(e.q)
 	}
-	enter := func() {
-		if err := p.next.enter(e.q); err != nil {
+	x.handoffs.at(at+delay, func() {
+		if err := next.enter(e.q); err != nil {
 			x.driver.end(e, x.clock.Now(), err)
 		}
-	}
-	if o := x.rec.observer; o != nil {
-		o.Handoff(m.Request, at, at+m.Handoff)
-	}
-	if m.Handoff <= 0 {
-		enter()
-		return
-	}
-	x.handoffs.at(at+m.Handoff, enter)
+	})
+	return nil
+}
+
+// Complete ends a request.
+func (x *run) Complete(id sim.RequestID, at sim.Time) error {
+	x.driver.complete(x.entry(id), at, x.falls)
+	return nil
+}
+
+// Refused does not end the run.
+func (x *run) Refused(id sim.RequestID, err error) error {
+	x.warn("router: request %d: %v", id, err)
+	return nil
 }
 
 func (x *run) warn(format string, args ...any) {

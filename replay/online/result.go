@@ -13,24 +13,24 @@ import (
 // they are not among those the report is about.
 func (x *run) unfinished() {
 	var known []int
-	for _, r := range x.rec.col.Requests() {
+	for _, r := range x.Collector.Requests() {
 		known = append(known, int(r.Tokens))
 	}
 	for _, p := range x.pools {
-		if !p.visible {
+		if p.Role == scheduler.Prefill {
 			continue
 		}
 		for _, w := range p.workers {
 			w.progress(func(id sim.RequestID, tokens int, last sim.Time) {
 				if known[id] > 0 && tokens > known[id] {
-					x.rec.col.Progress(id, tokens, last)
+					x.Collector.Progress(id, tokens, last)
 				}
 			})
 		}
 	}
 	for id, e := range x.entries {
 		if !e.completed {
-			x.rec.col.Exclude(sim.RequestID(id))
+			x.Collector.Exclude(sim.RequestID(id))
 		}
 	}
 }
@@ -57,27 +57,25 @@ const timerBound = 2.0
 
 // result derives the report of what has been collected.
 func (x *run) result(cause error, wall time.Duration) *Result {
-	r := &Result{Collector: x.rec.col, Stats: x.stats, Cause: cause, Failed: x.failed}
-	r.Cancelled = x.cancelled
 	if cause != nil {
-		x.rec.col.EndedEarly()
+		x.Collector.EndedEarly()
 	}
-	r.Report = x.rec.col.Report(0)
-	r.Report.SetWall(wall)
 	fields := []collector.Field{
 		{Key: "partial", Value: cause != nil},
-		{Key: "cancelled", Value: r.Cancelled},
+		{Key: "cancelled", Value: x.cancelled},
 		{Key: "late_arrival_p50_ms", Value: quantile([]*sampler{&x.driver.late}, 0.5)},
 		{Key: "late_arrival_p99_ms", Value: quantile([]*sampler{&x.driver.late}, 0.99)},
 	}
 	if len(x.pools) > 0 {
 		fields = append(fields, x.passFields()...)
 	}
-	if len(r.Failed) > 0 {
-		fields = append(fields, collector.Field{Key: "errors", Value: listed(r.Failed)})
+	if len(x.failed) > 0 {
+		fields = append(fields, collector.Field{Key: "errors", Value: listed(x.failed)})
 	}
-	r.Report.Extra = append(r.Report.Extra, collector.Field{Key: "online", Value: fields})
-	return r
+	return &Result{
+		Report: x.Report(wall, collector.Field{Key: "online", Value: fields}), Collector: x.Collector,
+		Partial: cause != nil, Cause: cause, Cancelled: x.cancelled, Failed: x.failed,
+	}
 }
 
 // mostListed is how many failures a report lists.

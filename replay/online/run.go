@@ -7,29 +7,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // run is one replay in real time.
 type run struct {
-	cfg         *Config
-	clock       *Clock
-	tree        *prompt.Tree
-	rec         *Recorder
-	driver      *driver
-	target      Target
-	pools       []*pool // the entry first, then decode if there is one; none for a target elsewhere
-	handoffs    *handoffs
+	*harness.Run
+	cfg      *Config
+	clock    *Clock
+	rec      *Recorder
+	driver   *driver
+	target   Target
+	pools    []*pool // none for a target elsewhere
+	handoffs *handoffs
+
 	independent bool // no request waits for another to end
 
 	mu      sync.Mutex
 	entries []*entry // by request
-	stats   Stats
+
+	falls *Barrier // of the pass whose marks the demux carries out
 
 	finished, cancelled int // the driver's, until it has returned
 	failed              []Failure
@@ -44,23 +44,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	stages, err := newStages(&cfg, x.tree)
-	if err != nil {
+	if err := x.makePools(); err != nil {
 		return nil, err
-	}
-	if err := engines.CheckSizes(cfg.Workload, stages); err != nil {
-		return nil, err
-	}
-	for i, s := range stages {
-		p, err := newPool(x, s)
-		if err != nil {
-			return nil, err
-		}
-		p.visible = i == len(stages)-1
-		x.pools = append(x.pools, p)
-		if i > 0 {
-			x.pools[i-1].next = p
-		}
 	}
 	x.target = local{x}
 	r, err := x.play(ctx)
@@ -88,31 +73,39 @@ func Drive(ctx context.Context, cfg Config, newTarget func(*Recorder, *Clock) (T
 }
 
 func prepare(cfg *Config) (*run, error) {
-	cfg.Admission.Disaggregated = cfg.Disaggregated()
-	block := cfg.Entry().Engine.BlockTokens
-	traceBlock := cfg.Workload.TraceBlock
-	if traceBlock == 0 {
-		traceBlock = block
-	}
-	tree := prompt.NewTree(traceBlock, block, prompt.Options{Wrap: cfg.Compat})
-	feed, err := loadgen.NewFeed(cfg.Workload, loadgen.Intern(cfg.Workload, tree), cfg.Admission)
+	h, err := harness.Open(&cfg.Config, engines.Use{Events: cfg.Raw != nil}, false)
 	if err != nil {
 		return nil, err
 	}
-	x := &run{cfg: cfg, tree: tree, clock: NewClock(), independent: feed.Independent()}
-	x.rec = newRecorder(collector.New(len(cfg.Workload.Turns)), cfg.Observer)
-	x.driver = &driver{run: x, feed: feed}
+	h.FirstOfOne = true
+	x := &run{Run: h, cfg: cfg, clock: NewClock(), rec: newRecorder(), independent: h.Feed.Independent()}
+	x.driver = &driver{run: x}
 	return x, nil
 }
 
-// newStages is the pools of the topology, the entry first.
-func newStages(cfg *Config, tree *prompt.Tree) ([]*engines.Stage, error) {
-	if cfg.Raw != nil || cfg.Router.Info().Caches {
-		tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
+// makePools makes the workers of this process.
+func (x *run) makePools() error {
+	if x.cfg.Raw != nil || x.Router.Info().Caches {
+		x.Use.Tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
 	}
-	return engines.NewStages(&cfg.Topology, engines.Use{
-		Tree: tree, Requests: len(cfg.Workload.Turns), Events: cfg.Raw != nil,
-	})
+	if err := x.MakeStages(); err != nil {
+		return err
+	}
+	if err := engines.CheckSizes(x.Workload, x.Stages); err != nil {
+		return err
+	}
+	pools, err := x.NewPools(x)
+	if err != nil {
+		return err
+	}
+	for _, h := range pools {
+		p, err := x.newPool(h)
+		if err != nil {
+			return err
+		}
+		x.pools = append(x.pools, p)
+	}
+	return nil
 }
 
 // play runs everything and takes it down again.
@@ -193,7 +186,7 @@ func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 func (x *run) failure(w *worker, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
-		return fmt.Errorf("stalled at %v ms on worker %d: %s: %w", float64(x.clock.Now()), w.id, x.name(x.entry(stall.Request).q), stall)
+		return fmt.Errorf("stalled at %v ms on worker %d: %s: %w", float64(x.clock.Now()), w.id, x.Place(x.entry(stall.Request).q), stall)
 	}
 	return err
 }
@@ -232,16 +225,3 @@ func (x *run) entry(id sim.RequestID) *entry {
 	defer x.mu.Unlock()
 	return x.entries[id]
 }
-
-func (x *run) count(add func(*Stats)) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	add(&x.stats)
-}
-
-func (x *run) dispatched(w sim.WorkerID) {
-	x.count(func(s *Stats) { s.Dispatched = append(s.Dispatched, w) })
-}
-
-// name is a request's place in the trace.
-func (x *run) name(q *sim.Request) string { return x.cfg.Workload.Place(q.Session, q.Turn) }

@@ -10,7 +10,9 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
 )
 
 // config is a run of a trace on vLLM engines with blocks of 64 tokens.
@@ -22,10 +24,10 @@ func config(t testing.TB, workers int, trace string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{
+	return Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(a, workers)},
-	}
+	}}
 }
 
 // closed keeps so many requests in flight.
@@ -48,7 +50,7 @@ func mustRun(t testing.TB, c Config) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Partial() || r.Cancelled > 0 {
+	if r.Partial || r.Cancelled > 0 {
 		t.Fatalf("the run ended early: %v, %d cancelled", r.Cause, r.Cancelled)
 	}
 	return r
@@ -74,7 +76,7 @@ func TestRoundRobin(t *testing.T) {
 		trace += line(10*i, 64, 1, fmt.Sprint(i))
 	}
 	r := mustRun(t, config(t, 3, trace))
-	if got := fmt.Sprint(r.Stats.Dispatched); got != "[0 1 2 0 1]" {
+	if got := fmt.Sprint(workersOf(r)); got != "[0 1 2 0 1]" {
 		t.Errorf("dispatched to %v", got)
 	}
 }
@@ -89,18 +91,9 @@ func TestSamePromptSameWorker(t *testing.T) {
 		c.Pools[0].Engine.Engine = engine
 		c.Compat = engine == engineargs.SGLang
 		r := mustRun(t, c)
-		if d := r.Stats.Dispatched; len(d) != 2 || d[0] != d[1] || r.Report.PrefixCacheReusedRatio <= 0 {
+		if d := workersOf(r); len(d) != 2 || d[0] != d[1] || r.Report.PrefixCacheReusedRatio <= 0 {
 			t.Errorf("engine %v: dispatched to %v, reuse %v", engine, d, r.Report.PrefixCacheReusedRatio)
 		}
-	}
-}
-
-// A request of one token is marked and freed, each once.
-func TestOneTokenIsMarkedAndFreed(t *testing.T) {
-	c := config(t, 1, line(0, 64, 1, "1"))
-	c.kv()
-	if s := mustRun(t, c).Stats; s.PrefillMarked != 1 || s.Freed != 1 {
-		t.Errorf("marked %d times and freed %d times, want once", s.PrefillMarked, s.Freed)
 	}
 }
 
@@ -108,14 +101,14 @@ func TestOneTokenIsMarkedAndFreed(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	c := config(t, 2, line(0, 64, 2, "1")+line(0, 64, 3, "2")+line(0, 64, 2, "3")+line(0, 64, 1, "4"))
 	c.closed(2)
-	if r := mustRun(t, c); r.Stats.MaxInFlight > 2 || r.Report.Completed != 4 {
-		t.Errorf("%d in flight at once, %d completed", r.Stats.MaxInFlight, r.Report.Completed)
+	if r := mustRun(t, c); mostInFlight(r) > 2 || r.Report.Completed != 4 {
+		t.Errorf("%d in flight at once, %d completed", mostInFlight(r), r.Report.Completed)
 	}
 	turn := `{"session_id":"a","timestamp":%d,"input_length":64,"output_length":2,"hash_ids":[%d]}` + "\n"
 	c = config(t, 2, fmt.Sprintf(turn+turn+turn, 0, 1, 5, 2, 9, 3))
 	c.closed(1)
-	if r := mustRun(t, c); r.Stats.MaxInFlight != 1 || r.Report.Completed != 3 {
-		t.Errorf("%d in flight at once, %d completed", r.Stats.MaxInFlight, r.Report.Completed)
+	if r := mustRun(t, c); mostInFlight(r) != 1 || r.Report.Completed != 3 {
+		t.Errorf("%d in flight at once, %d completed", mostInFlight(r), r.Report.Completed)
 	}
 }
 
@@ -142,4 +135,27 @@ func TestSessions(t *testing.T) {
 	if fmt.Sprint(turns) != "[0 0 0 1 1 1 2 2 2]" || r.Report.Completed != 9 {
 		t.Errorf("turns %v, %d completed", turns, r.Report.Completed)
 	}
+}
+
+// workersOf are the workers that requests went to, by request.
+func workersOf(r *Result) (all []sim.WorkerID) {
+	for _, q := range r.Collector.Requests() {
+		all = append(all, q.Worker)
+	}
+	return all
+}
+
+// mostInFlight is the largest number of requests between arrival and last token.
+func mostInFlight(r *Result) int {
+	most := 0
+	for _, q := range r.Collector.Requests() {
+		n := 0
+		for _, other := range r.Collector.Requests() {
+			if other.Arrival <= q.Arrival && q.Arrival < other.Last {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }

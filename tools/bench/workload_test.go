@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/tools/benchpeer/row"
@@ -69,10 +70,10 @@ func tiled(tb testing.TB, path string, text []byte, requests int) []byte {
 // config is the replay of a row, as the command makes it of the row's arguments.
 func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
 	tb.Helper()
-	c := offline.Config{
+	c := offline.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Speedup: 1, MaxInFlight: r.InFlight, Disaggregated: r.Disaggregated()},
 		Topology: engines.Topology{Seed: seed, Compat: true},
-	}
+	}}
 	if r.InFlight > 0 {
 		c.Admission.Mode = loadgen.Concurrency
 	}

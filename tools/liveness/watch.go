@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/sim"
 )
@@ -65,13 +66,12 @@ func (x *trial) config() (offline.Config, error) {
 	if err != nil {
 		return offline.Config{}, err
 	}
-	c := offline.Config{
+	c := offline.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: x.speedup},
 		Topology: engines.Topology{
 			Pools: x.pools, Router: x.router, RouterConfig: &x.routerConfig, Scale: x.scale, Seed: x.seed, Compat: x.compat,
 		},
-		Reject: x.reject, Until: x.until,
-	}
+	}, Reject: x.reject, Until: x.until}
 	if x.inFlight > 0 {
 		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: x.inFlight}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -70,10 +71,10 @@ func (p *schedule) run(ctx context.Context) (*steps, error) {
 }
 
 func (p *schedule) config() (offline.Config, error) {
-	c := offline.Config{
+	c := offline.Config{Config: harness.Config{
 		Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: p.Speedup},
 		Topology:  engines.Topology{Seed: 42, Compat: true},
-	}
+	}}
 	text, err := os.ReadFile(p.Trace)
 	if err != nil {
 		return c, err

@@ -30,7 +30,7 @@ func (l *liveRun) endedWith(r *online.Result, err error) (*offline.Result, error
 		return nil, err
 	}
 	l.ended = r
-	return &offline.Result{Report: r.Report, Collector: r.Collector, Partial: r.Partial()}, nil
+	return r, nil
 }
 
 // end is the error of a run that ended early, once its report is written.
@@ -38,9 +38,9 @@ func (l *liveRun) end(total int) error {
 	switch {
 	case l.ended == nil:
 		return nil
-	case !l.ended.Partial() && len(l.ended.Failed) > 0:
+	case !l.ended.Partial && len(l.ended.Failed) > 0:
 		return cli.Coded(cli.ExitIncomplete, "%s", online.Summary(l.ended.Failed))
-	case !l.ended.Partial():
+	case !l.ended.Partial:
 		return nil
 	}
 	code := cli.ExitInterrupted

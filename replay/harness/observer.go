@@ -1,0 +1,42 @@
+package harness
+
+import (
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Observer is shown what happens in a replay, for files that hold more than a
+// report. What it is handed belongs to the replay and is valid during the call.
+//
+// Arrivals and placements come in the order of time. So do the passes of one
+// worker, each when it is over; passes of different workers need not, since
+// workers that cannot tell of each other may be replayed one after the other.
+type Observer interface {
+	// Arrived shows a request that enters the cluster.
+	Arrived(q *sim.Request, at sim.Time)
+	// Routed shows a request that is given to a worker of a stage.
+	Routed(stage scheduler.Role, at sim.Time, p *router.Placement)
+	// Handoff shows a request whose KV cache leaves the prefill worker at one
+	// instant and reaches the decode stage at another.
+	Handoff(id sim.RequestID, from, to sim.Time)
+	// Pass shows a pass or a run of passes, with Detail; in real time in the
+	// instants at which it really began and ended.
+	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
+}
+
+// NoObserver is an Observer that does nothing. Observers embed it for what they
+// do not look at.
+type NoObserver struct{}
+
+// Arrived does nothing.
+func (NoObserver) Arrived(*sim.Request, sim.Time) {}
+
+// Routed does nothing.
+func (NoObserver) Routed(scheduler.Role, sim.Time, *router.Placement) {}
+
+// Handoff does nothing.
+func (NoObserver) Handoff(sim.RequestID, sim.Time, sim.Time) {}
+
+// Pass does nothing.
+func (NoObserver) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) {}

@@ -1,0 +1,153 @@
+package harness
+
+import (
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Pool is the router of one stage, and the way of requests through the stage.
+// Its methods are called by one goroutine at a time.
+type Pool struct {
+	*engines.Stage
+	Run    *Run
+	Index  int // among the pools; the entry is 0
+	Router router.Router
+
+	to     Carrier
+	firsts firsts
+	placed []router.Placement // of the latest answer
+}
+
+// Carrier is the clock's part in the way of requests.
+type Carrier interface {
+	// Submit gives a placed request to its worker. q is what the worker gets of
+	// it.
+	Submit(p *Pool, now sim.Time, placed *router.Placement, q *sim.Request)
+	// HandOver lets a request enter the next pool once its KV cache is there, a
+	// delay after the instant at; at once if there is no delay above 0.
+	HandOver(p *Pool, id sim.RequestID, at, delay sim.Time) error
+	// Complete ends a request that got its last token at an instant.
+	Complete(id sim.RequestID, at sim.Time) error
+	// Refused is called with the router's complaint about a request. It returns
+	// nil where the replay goes on all the same.
+	Refused(id sim.RequestID, err error) error
+}
+
+// NewPools returns the pools of a run, with routers that know the workers at the
+// start.
+func (r *Run) NewPools(to Carrier) ([]*Pool, error) {
+	var all []*Pool
+	for i, s := range r.Stages {
+		route, err := s.NewRouter()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &Pool{Stage: s, Run: r, Index: i, Router: route, to: to})
+	}
+	return all, nil
+}
+
+// Enter brings a request before the router: it is placed or held.
+func (p *Pool) Enter(now sim.Time, q *sim.Request) error {
+	placed, err := p.Router.Route(now, q, p.placed[:0])
+	return p.place(now, placed, err)
+}
+
+// Drain places held requests after a change of workers.
+func (p *Pool) Drain(now sim.Time) error {
+	placed, err := p.Router.Drain(now, p.placed[:0])
+	return p.place(now, placed, err)
+}
+
+// place carries out a router's answer, in order.
+func (p *Pool) place(now sim.Time, placed []router.Placement, err error) error {
+	if err != nil {
+		return err
+	}
+	p.placed = placed
+	for i := range placed {
+		q := placed[i].Request
+		if p.Role == scheduler.Prefill {
+			q = p.firsts.of(q)
+		}
+		p.to.Submit(p, now, &placed[i], q)
+	}
+	return nil
+}
+
+// Mark carries the effects of a first or last token that came at an instant; now
+// is what the clock shows, which may be later in real time.
+func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
+	switch {
+	case p.Role == scheduler.Prefill && m.Last:
+		return p.handOver(now, at, m)
+	case p.Role == scheduler.Prefill:
+		return nil
+	}
+	// The router of decode workers does not hear of first tokens.
+	if m.First && p.Role != scheduler.Decode && (!m.Last || p.Run.FirstOfOne) {
+		if err := p.prefillDone(now, m.Request); err != nil {
+			return err
+		}
+	}
+	if !m.Last {
+		return nil
+	}
+	if err := p.finished(now, m.Request); err != nil {
+		return err
+	}
+	return p.to.Complete(m.Request, at)
+}
+
+// prefillDone tells the router that a request has its first token, and carries
+// out its answer.
+func (p *Pool) prefillDone(now sim.Time, id sim.RequestID) error {
+	placed, err := p.Router.PrefillDone(now, id, p.placed[:0])
+	if err := p.place(now, placed, err); err != nil {
+		return p.to.Refused(id, err)
+	}
+	return nil
+}
+
+// finished tells the router that a request has left its worker, and carries out
+// its answer.
+func (p *Pool) finished(now sim.Time, id sim.RequestID) error {
+	placed, err := p.Router.Finished(now, id, p.placed[:0])
+	if err := p.place(now, placed, err); err != nil {
+		return p.to.Refused(id, err)
+	}
+	return nil
+}
+
+// handOver sends a request on from prefill to decode.
+func (p *Pool) handOver(now, at sim.Time, m *scheduler.Mark) error {
+	if err := p.prefillDone(now, m.Request); err != nil {
+		return err
+	}
+	if err := p.finished(now, m.Request); err != nil {
+		return err
+	}
+	if o := p.Run.Observer; o != nil {
+		o.Handoff(m.Request, at, at+m.Handoff)
+	}
+	return p.to.HandOver(p, m.Request, at, m.Handoff)
+}
+
+// firsts makes copies of requests that end with their first token.
+type firsts struct{ free []sim.Request }
+
+// firstsChunk is the number of copies allocated at a time.
+const firstsChunk = 256
+
+func (f *firsts) of(q *sim.Request) *sim.Request {
+	if len(f.free) == 0 {
+		f.free = make([]sim.Request, firstsChunk)
+	}
+	first := &f.free[0]
+	f.free = f.free[1:]
+	*first = *q
+	first.OutputTokens = 1
+	return first
+}

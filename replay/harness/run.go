@@ -1,0 +1,115 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Run is one replay, whoever moves its time.
+type Run struct {
+	*Config
+	Use       engines.Use
+	Feed      loadgen.Feed
+	Collector *collector.Collector
+	Stages    []*engines.Stage // the entry first
+	Requests  []*sim.Request   // by id, that have arrived
+	// FirstOfOne lets routers hear of a first token that is the last one too, as
+	// those of the reference do in real time.
+	FirstOfOne bool
+}
+
+// Open makes a run: the workload's prompts, the feed and an empty collector.
+// What use says is completed by the prompts, in a tree that is joined where the
+// engines allow it and join is set.
+func Open(c *Config, use engines.Use, join bool) (*Run, error) {
+	c.Admission.Disaggregated = c.Disaggregated()
+	block := c.Entry().Engine.BlockTokens
+	traceBlock := c.Workload.TraceBlock
+	if traceBlock == 0 {
+		traceBlock = block
+	}
+	use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{
+		Wrap: c.Compat, Joined: join && engines.Joined(&c.Topology, use),
+	})
+	use.Requests = len(c.Workload.Turns)
+	feed, err := loadgen.NewFeed(c.Workload, loadgen.Intern(c.Workload, use.Tree), c.Admission)
+	if err != nil {
+		return nil, err
+	}
+	return &Run{
+		Config: c, Use: use, Feed: feed,
+		Collector: collector.New(use.Requests), Requests: make([]*sim.Request, 0, use.Requests),
+	}, nil
+}
+
+// MakeStages prepares the engines of the pools.
+func (r *Run) MakeStages() (err error) {
+	r.Stages, err = engines.NewStages(&r.Topology, r.Use)
+	return err
+}
+
+// Arrive opens the books on a request.
+func (r *Run) Arrive(q *sim.Request, at sim.Time) {
+	r.Requests = append(r.Requests, q)
+	r.Collector.Arrive(q, at)
+	if r.Observer != nil {
+		r.Observer.Arrived(q, at)
+	}
+}
+
+// Routed notes where a request goes.
+func (r *Run) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
+	if stage == scheduler.Prefill {
+		r.Collector.PlacePrefill(p.Request.ID, p.Worker)
+	} else {
+		r.Collector.Place(p.Request.ID, p.Worker)
+	}
+	if r.Observer != nil {
+		r.Observer.Routed(stage, at, p)
+	}
+}
+
+// Passed notes a pass that is over. The tokens of a prefill worker are nobody's
+// answer, so that only its observer learns of them.
+func (r *Run) Passed(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	if stage != scheduler.Prefill {
+		r.Collector.Pass(p)
+	}
+	if r.Observer != nil {
+		r.Observer.Pass(stage, w, p)
+	}
+}
+
+// Place returns where in the trace a request stands.
+func (r *Run) Place(q *sim.Request) string { return r.Workload.Place(q.Session, q.Turn) }
+
+// Failed puts place and time to the error of a core.
+func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
+	var stall *scheduler.StallError
+	if errors.As(err, &stall) {
+		return &StalledError{At: now, Worker: w, Request: r.Place(r.Requests[stall.Request]), Err: stall}
+	}
+	return fmt.Errorf("worker %d at %v ms: %w", w, float64(now), err)
+}
+
+// StalledError reports a replay in which nothing can go on.
+type StalledError struct {
+	At      sim.Time
+	Worker  sim.WorkerID
+	Request string // its place in the trace
+	Err     *scheduler.StallError
+}
+
+func (e *StalledError) Error() string {
+	return fmt.Sprintf("stalled at %v ms on worker %d: %s: %s", float64(e.At), e.Worker, e.Request, e.Err.Reason)
+}
+
+func (e *StalledError) Unwrap() error { return e.Err }
