@@ -2,8 +2,8 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim"
 
-// Snapshot is what a planner sees of one forward pass (vllm-scheduler.md 4.5,
-// sglang-scheduler.md 4.6). Lengths are tokens.
+// Snapshot is what a planner sees of one forward pass (docs/rules/vllm.md
+// and docs/rules/sglang.md). Lengths are tokens.
 type Snapshot struct {
 	Worker  int
 	Seconds float64 // length of the pass
@@ -20,29 +20,18 @@ type Group struct {
 	Requests int
 	Sum      int
 	Variance float64 // population variance
+	mean, m2 float64 // of what Variance is over, added up as the reference does
 }
 
-// Welford adds up a population variance as the reference does.
-type Welford struct {
-	n        int
-	mean, m2 float64
-}
-
-// Add takes in one value.
-func (w *Welford) Add(v float64) {
-	w.n++
-	d := v - w.mean
-	w.mean += d / float64(w.n)
-	w.m2 += float64(d * (v - w.mean))
-}
-
-// Variance is the population variance of the values so far, 0 when there are
-// none.
-func (w *Welford) Variance() float64 {
-	if w.n == 0 {
-		return 0
-	}
-	return w.m2 / float64(w.n)
+// Add takes in a request: n of the group's sum, and x of what its variance is
+// over.
+func (g *Group) Add(n int, x float64) {
+	g.Requests++
+	g.Sum += n
+	d := x - g.mean
+	g.mean += d / float64(g.Requests)
+	g.m2 += float64(d * (x - g.mean))
+	g.Variance = g.m2 / float64(g.Requests)
 }
 
 // Snapshotter is a core that can tell a planner what its latest pass did. It

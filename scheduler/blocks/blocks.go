@@ -15,7 +15,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Slot is a request's place in its scheduler. Slots are used again.
+// Slot is a request's place in its scheduler. Slots are used again, so a worker
+// never has more of them than there are request ids, which have as many bits.
 type Slot int32
 
 // NoSlot is the place of no request.

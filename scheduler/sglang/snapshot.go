@@ -11,51 +11,39 @@ func (c *Core) keepView() {
 		return
 	}
 	c.view = scheduler.Snapshot{}
-	var prompts, contexts scheduler.Welford
 	for i := range c.batch {
 		e := &c.batch[i]
-		g := &c.view.Prefill
-		g.Requests++
-		g.Sum += e.tokens
+		tokens := e.tokens
 		if !c.rules.Discount {
-			g.Sum += e.before - e.held // what was found in the cache counts there
+			tokens += e.before - e.held // what was found in the cache counts there
 		}
+		c.view.Prefill.Add(tokens, float64(e.request.InputTokens))
 		c.view.PrefillCached += e.before
-		prompts.Add(float64(e.request.InputTokens))
 	}
-	c.view.Prefill.Variance = prompts.Variance()
 	for _, r := range c.running {
-		g := &c.view.Decode
-		g.Requests++
-		g.Sum += c.lengthOf(r)
-		contexts.Add(float64(c.lengthOf(r)))
+		c.view.Decode.Add(c.lengthOf(r), float64(c.lengthOf(r)))
 	}
-	c.view.Decode.Variance = contexts.Variance()
 }
 
-// Snapshot is what a planner sees of the latest pass (sglang-scheduler.md 4.6).
-// The core must have been made with Config.Planner.
+// Snapshot returns what a planner sees of the latest pass. The core must have
+// been made with Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
-	var prompts, contexts scheduler.Welford
 	if c.partial != nil {
-		countQueued(c.partial, &s, &prompts, &contexts)
+		countQueued(c.partial, &s)
 	}
 	for _, r := range c.waiting.all() {
-		countQueued(r, &s, &prompts, &contexts)
+		countQueued(r, &s)
 	}
-	s.QueuedPrefill.Variance, s.QueuedDecode.Variance = prompts.Variance(), contexts.Variance()
 	return s
 }
 
-func countQueued(r *request, s *scheduler.Snapshot, prompts, contexts *scheduler.Welford) {
-	g, w, n := &s.QueuedPrefill, prompts, r.InputTokens
+func countQueued(r *request, s *scheduler.Snapshot) {
 	if r.out > 0 {
-		g, w, n = &s.QueuedDecode, contexts, r.length()
+		s.QueuedDecode.Add(r.length(), float64(r.length()))
+	} else {
+		s.QueuedPrefill.Add(r.InputTokens, float64(r.InputTokens))
 	}
-	g.Requests++
-	g.Sum += n
-	w.Add(float64(n))
 }
 
 // Progress yields the requests that have gained a token and not their last.

@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
@@ -40,7 +41,11 @@ type Config struct {
 	Rules            Rules          // all as in the reference, for New
 }
 
-// TakesWhole says why the prompt of a request that finds nothing cached could
+// maxTokens is the most tokens that a request may have in all: the cores count
+// those of a pass, and the blocks of a prompt, in 32 bits.
+const maxTokens = math.MaxInt32
+
+// TakesWhole returns why the prompt of a request that finds nothing cached could
 // never be computed, because it exceeds a pass and may not be cut; nil when it
 // can.
 func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
@@ -51,11 +56,15 @@ func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
 		"with chunked prefill off a prompt is computed whole, want at most max_num_batched_tokens %d", c.MaxBatchedTokens)}
 }
 
-// Fits says why an idle engine cannot run a request of the given lengths to
+// Fits returns why an idle engine cannot run a request of the given lengths to
 // its end; nil when it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if output < 1 {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, want output_length > 0"}
+	}
+	if input > maxTokens-output {
+		return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
+			"it has %d tokens in all, want at most %d", input+output, maxTokens)}
 	}
 	need := (input + output - 1 + c.lastToken() + c.BlockTokens - 1) / c.BlockTokens
 	if usable := c.usable(); need > usable {

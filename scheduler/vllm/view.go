@@ -40,40 +40,28 @@ func (x *share) decoded(input int32) int32 {
 	return 0
 }
 
-// Snapshot is what a planner sees of the latest pass.
+// Snapshot returns what a planner sees of the latest pass.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	var s scheduler.Snapshot
-	var prompts, contexts, queued, lost scheduler.Welford
 	for i := range c.after.shares {
 		x := &c.after.shares[i]
-		input := int32(c.requests[x.slot].input)
+		input := c.requests[x.slot].input
 		switch {
 		case x.dropped:
-		case x.before < input:
-			s.Prefill.Requests++
-			s.Prefill.Sum += int(x.tokens)
+		case int(x.before) < input:
+			s.Prefill.Add(int(x.tokens), float64(input))
 			s.PrefillCached += int(x.before)
-			prompts.Add(float64(input))
 		default:
-			s.Decode.Requests++
-			s.Decode.Sum += int(x.target)
-			contexts.Add(float64(x.target))
+			s.Decode.Add(int(x.target), float64(x.target))
 		}
 	}
 	for _, w := range c.waiting.slots[c.waiting.first:] {
-		r := &c.requests[w]
-		if r.state == preempted {
-			s.QueuedDecode.Requests++
-			s.QueuedDecode.Sum += r.target
-			lost.Add(float64(r.target))
-			continue
+		if r := &c.requests[w]; r.state == preempted {
+			s.QueuedDecode.Add(r.target, float64(r.target))
+		} else {
+			s.QueuedPrefill.Add(r.input, float64(r.input))
 		}
-		s.QueuedPrefill.Requests++
-		s.QueuedPrefill.Sum += r.input
-		queued.Add(float64(r.input))
 	}
-	s.Prefill.Variance, s.Decode.Variance = prompts.Variance(), contexts.Variance()
-	s.QueuedPrefill.Variance, s.QueuedDecode.Variance = queued.Variance(), lost.Variance()
 	return s
 }
 

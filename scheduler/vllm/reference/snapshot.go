@@ -36,38 +36,25 @@ func (c *Core) unnote(s slot) {
 	}
 }
 
-// Snapshot is what a planner sees of the latest pass (vllm-scheduler.md 4.5).
-// The core must have been made with Config.Planner.
+// Snapshot returns what a planner sees of the latest pass. The core must have
+// been made with Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	var s scheduler.Snapshot
-	var prompts, contexts, queued, lost scheduler.Welford
 	for i := range c.notes {
-		e := &c.notes[i]
-		if e.share.prompt > 0 {
-			s.Prefill.Requests++
-			s.Prefill.Sum += e.share.total
+		if e := &c.notes[i]; e.share.prompt > 0 {
+			s.Prefill.Add(e.share.total, float64(e.prompt))
 			s.PrefillCached += e.share.prefix
-			prompts.Add(float64(e.prompt))
-			continue
+		} else {
+			s.Decode.Add(e.length, float64(e.length))
 		}
-		s.Decode.Requests++
-		s.Decode.Sum += e.length
-		contexts.Add(float64(e.length))
 	}
 	for w := c.waiting.front; w != none; w = c.requests[w].next {
-		r := &c.requests[w]
-		if r.state == preempted {
-			s.QueuedDecode.Requests++
-			s.QueuedDecode.Sum += r.length
-			lost.Add(float64(r.length))
-			continue
+		if r := &c.requests[w]; r.state == preempted {
+			s.QueuedDecode.Add(r.length, float64(r.length))
+		} else {
+			s.QueuedPrefill.Add(r.input, float64(r.input))
 		}
-		s.QueuedPrefill.Requests++
-		s.QueuedPrefill.Sum += r.input
-		queued.Add(float64(r.input))
 	}
-	s.Prefill.Variance, s.Decode.Variance = prompts.Variance(), contexts.Variance()
-	s.QueuedPrefill.Variance, s.QueuedDecode.Variance = queued.Variance(), lost.Variance()
 	return s
 }
 

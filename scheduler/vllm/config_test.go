@@ -1,0 +1,81 @@
+package vllm_test
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// A request of 4 tokens and answers of 5 needs two blocks of 4 by vLLM's own
+// rules, since its last token gets no place, and three by the reference's; vLLM
+// keeps one block more out of use.
+func TestFits(t *testing.T) {
+	for _, c := range []struct {
+		rules         vllm.Rules
+		blocks        int
+		input, output int
+		fits          bool
+		want          int // blocks that would do
+	}{
+		{vllm.Rules{}, 2, 4, 4, true, 0},
+		{vllm.Rules{}, 2, 4, 5, false, 3},
+		{vllm.Rules019(), 3, 4, 5, true, 0},
+		{vllm.Rules019(), 2, 4, 5, false, 3},
+		{vllm.Rules019(), 3, 4, 6, false, 4},
+		{vllm.Rules019(), 3, 4, 0, false, 0},
+		{vllm.Rules{}, math.MaxInt32, 1 << 30, 1<<30 - 1, true, 0},
+		{vllm.Rules{}, math.MaxInt32, 1 << 30, 1 << 30, false, 0}, // 2^31 tokens
+		{vllm.Rules019(), math.MaxInt32, math.MaxInt32, 1, false, 0},
+	} {
+		cfg := vllm.Config{Blocks: c.blocks, BlockTokens: 4, Rules: c.rules}
+		err := cfg.Fits(c.input, c.output)
+		if (err == nil) != c.fits || err != nil && err.Blocks != c.want {
+			t.Errorf("%d and %d tokens in %d blocks, null block %v: %v", c.input, c.output, c.blocks, c.rules.NullBlock, err)
+		}
+	}
+}
+
+// A prompt that may not be cut must not exceed a pass.
+func TestTakesWhole(t *testing.T) {
+	cfg := vllm.Config{MaxBatchedTokens: 8}
+	if cfg.TakesWhole(8, 1) != nil || cfg.TakesWhole(9, 1) == nil {
+		t.Error("a pass of 8 tokens takes prompts up to 8")
+	}
+	if cfg.ChunkedPrefill = true; cfg.TakesWhole(9, 1) != nil {
+		t.Error("a prompt of 9 tokens may be cut")
+	}
+	if cfg = (vllm.Config{MaxBatchedTokens: vllm.Unlimited}); cfg.TakesWhole(9, 1) != nil {
+		t.Error("a pass without a limit takes any prompt")
+	}
+}
+
+// Slots have as many bits as the ids of requests, so there are enough of them.
+func TestSlotsSuffice(t *testing.T) {
+	if s, id := unsafe.Sizeof(blocks.Slot(0)), unsafe.Sizeof(sim.RequestID(0)); s < id {
+		t.Errorf("slots have %d bytes, request ids %d", s, id)
+	}
+}
+
+// The profiles are the releases behind the reference, and each is its name's.
+func TestProfiles(t *testing.T) {
+	names := vllm.Profiles()
+	if len(names) < 2 || names[0] != "reference" || names[1] != "vllm-0.19" {
+		t.Errorf("profiles %q", names)
+	}
+	for i, name := range names {
+		rules, err := vllm.ParseProfile(name)
+		if err != nil || rules.Reference() != (i == 0) {
+			t.Errorf("%s: %+v, %v", name, rules, err)
+		}
+	}
+	if rules, err := vllm.ParseProfile("vllm-0.19"); err != nil || rules != vllm.Rules019() {
+		t.Errorf("vllm-0.19: %+v, %v", rules, err)
+	}
+	if _, err := vllm.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", want reference or vllm-0.19` {
+		t.Errorf("vllm-0: %v", err)
+	}
+}
