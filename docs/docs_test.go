@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 func read(t *testing.T, path string) string {
@@ -129,6 +130,15 @@ func TestEngineArguments(t *testing.T) {
 		listed = append(listed, m[1])
 	}
 	same(t, "engine-args.md", append(listed, "sglang"), engineargs.Keys())
+}
+
+// Routers are listed as the registry has them.
+func TestRouters(t *testing.T) {
+	var there []string
+	for _, p := range policy.All() {
+		there = append(there, string(p.Name))
+	}
+	same(t, "router.md", column(part(t, read(t, "router.md"), "## Policies", "## The KV router"), 0), there)
 }
 
 // Flags of the router are all listed, and every key is one that the router

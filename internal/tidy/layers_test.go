@@ -24,7 +24,7 @@ func layers() [][]string {
 		{"replay/engines"},
 		{"live/kvevents", "live/drt", "live/rendezvous"},
 		{"live/engine"},
-		{"live/kvroute", "live/conformance"},
+		{"live/conformance"},
 		{"live/route"},
 		{"replay/harness"},
 		{"replay/offline", "replay/online"},

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// call is what is noted about one request while it is served: a routing.Observer.
+// call is what is noted about one request while it is served: a route.Observer.
 type call struct {
 	placed func() // as soon as it has found its first worker, or waits for one
 

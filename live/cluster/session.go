@@ -17,13 +17,13 @@ type Options struct {
 	Prefill *drt.Name // nil: there are no prefill workers
 	// Count and PrefillCount are how many workers there must be, at least 1.
 	Count, PrefillCount int
-	Routing             routing.Options
+	Routing             route.Options
 	Fleet               *Fleet // that they belong to; nil: others'
 }
 
 // Session is the workers that a replay asks.
 type Session struct {
-	pools   []*routing.Pool
+	pools   []*route.Pool
 	engines engine.Target
 	model   string
 }
@@ -67,7 +67,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 		if err != nil {
 			return nil, err
 		}
-		s.engines = &routing.Pair{Prefill: prefill, Decode: workers}
+		s.engines = &route.Pair{Prefill: prefill, Decode: workers}
 	}
 	if all := workers.Workers(); len(all) > 0 {
 		card, _ := workers.Card(all[0])
@@ -89,12 +89,12 @@ type poolOptions struct {
 	name    drt.Name
 	stage   scheduler.Role
 	count   int
-	routing routing.Options
+	routing route.Options
 }
 
-func (s *Session) open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, o poolOptions) (*routing.Pool, error) {
-	o.routing.Stage = o.stage
-	p, err := routing.Open(ctx, rt, cards, o.name, o.routing)
+func (s *Session) open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, o poolOptions) (*route.Pool, error) {
+	o.routing.Role = o.stage
+	p, err := route.Open(ctx, rt, cards, o.name, o.routing)
 	if err != nil {
 		return nil, err
 	}

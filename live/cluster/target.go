@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -86,7 +87,8 @@ func (t *Target) serve(ctx context.Context, rc cancel.Context, q *sim.Request, p
 	// A router that holds the request back holds up nobody who comes later.
 	held := time.AfterFunc(patience, placed)
 	defer held.Stop()
-	chunks, err := t.engines.Generate(routing.Observe(ctx, c), rc, t.request(q), nil)
+	ctx = route.WithSession(route.Observe(ctx, c), strconv.Itoa(int(q.Session)))
+	chunks, err := t.engines.Generate(ctx, rc, t.request(q), nil)
 	if err != nil {
 		return c.failed(0, err)
 	}

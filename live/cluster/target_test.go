@@ -102,7 +102,7 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 	}
 	s, err := cluster.Open(within(t), connect(t, hub), cluster.Options{
 		Workers: drt.Name{Namespace: "test", Component: "backend", Endpoint: "generate"}, Count: workers,
-		Routing: routing.Options{Warn: func(text string) { t.Log(text) }},
+		Routing: route.Options{Warn: func(text string) { t.Log(text) }},
 	})
 	if err != nil {
 		t.Fatal(err)

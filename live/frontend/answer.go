@@ -54,7 +54,7 @@ type reply struct {
 	server   *Server
 	flavour  flavour
 	question *question
-	model    routing.Served
+	model    route.Served
 	w        http.ResponseWriter
 
 	rc      cancel.Context
@@ -124,10 +124,13 @@ func (a *reply) kind() string {
 	return telemetry.Unary
 }
 
+// sessionHeader names the session of a request, for policies that look at it.
+const sessionHeader = "x-session-id"
+
 // headersOf are the headers that go on to the worker.
 func headersOf(r *http.Request) map[string]string {
 	headers := make(map[string]string)
-	for _, name := range []string{"traceparent", "tracestate", "x-request-id"} {
+	for _, name := range []string{"traceparent", "tracestate", "x-request-id", sessionHeader} {
 		if v := r.Header.Get(name); v != "" {
 			headers[name] = v
 		}
@@ -140,7 +143,7 @@ func (a *reply) ask(ctx context.Context, headers map[string]string) {
 	rq := a.question.request()
 	at := float64(a.began.UnixNano()) / 1e6
 	rq.RequestTimestampMS = &at
-	chunks, err := a.model.Target.Generate(ctx, a.rc, rq, headers)
+	chunks, err := a.model.Target.Generate(route.WithSession(ctx, headers[sessionHeader]), a.rc, rq, headers)
 	switch {
 	case err != nil:
 		a.refuse(err)

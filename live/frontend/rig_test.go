@@ -65,17 +65,17 @@ func repeat(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(
 }
 
 // models is a fixed list.
-type models []routing.Served
+type models []route.Served
 
-func (m models) Models() ([]routing.Served, <-chan struct{}) { return m, nil }
+func (m models) Models() ([]route.Served, <-chan struct{}) { return m, nil }
 
-func (m models) Find(name string) (routing.Served, bool) {
+func (m models) Find(name string) (route.Served, bool) {
 	for _, one := range m {
 		if one.Name == name {
 			return one, true
 		}
 	}
-	return routing.Served{}, false
+	return route.Served{}, false
 }
 
 // site is a frontend that listens.

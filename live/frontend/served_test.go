@@ -22,6 +22,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // within is a context that ends when a test has hung.
@@ -97,17 +98,17 @@ func (p *party) cancelled() float64 {
 // found is a frontend for what a hub's workers serve.
 type found struct {
 	*site
-	catalog *routing.Catalog
+	catalog *route.Catalog
 	metrics *telemetry.Metrics
 }
 
-func discover(t *testing.T, hub *drt.Hub, o routing.Options) *found {
+func discover(t *testing.T, hub *drt.Hub, o route.Options) *found {
 	t.Helper()
 	rt := drttest.Connect(t, drttest.Config(hub))
 	f := &found{metrics: telemetry.NewMetrics()}
 	requests := f.metrics.Requests()
 	var err error
-	f.catalog, err = routing.Follow(drttest.Within(t), rt, o, func(m string) { requests.Known(m, "completions", "chat_completions") })
+	f.catalog, err = route.Follow(drttest.Within(t), rt, o, func(m string) { requests.Known(m, "completions", "chat_completions") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +152,11 @@ func ask(tokens, most int, stream bool) string {
 // Requests reach workers, whichever way they are chosen, and the usage is told.
 // When the workers have gone, there is nobody to ask.
 func TestServed(t *testing.T) {
-	for _, mode := range []routing.Mode{routing.RoundRobin, routing.Random, routing.KV} {
-		t.Run(string(mode), func(t *testing.T) {
+	for _, name := range []policy.Name{policy.RoundRobin, "random", policy.KV} {
+		t.Run(string(name), func(t *testing.T) {
 			hub := drt.NewHub()
 			workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
-			f := discover(t, hub, routing.Options{Mode: mode, Router: router.DefaultConfig()})
+			f := discover(t, hub, route.Options{Policy: name, Router: router.DefaultConfig()})
 			f.await(t, 2)
 			for range 4 {
 				r, body := f.post(t, "/v1/completions", ask(40, 6, false))
@@ -164,7 +165,7 @@ func TestServed(t *testing.T) {
 				}
 			}
 			total := workers[0].requests() + workers[1].requests()
-			if total != 4 || mode == routing.RoundRobin && workers[0].requests() != 2 {
+			if total != 4 || name == policy.RoundRobin && workers[0].requests() != 2 {
 				t.Errorf("workers got %v and %v requests, want 4 in all", workers[0].requests(), workers[1].requests())
 			}
 			if r, body := f.post(t, "/v1/completions", ask(9000, 1, false)); r.StatusCode != http.StatusBadRequest {
@@ -199,7 +200,7 @@ func (p *party) requests() float64 { return p.metrics.Value("dynamo_component_re
 func TestClientLeavesCluster(t *testing.T) {
 	hub := drt.NewHub()
 	w := work(t, hub, engine.Aggregated)
-	f := discover(t, hub, routing.Options{})
+	f := discover(t, hub, route.Options{})
 	f.await(t, 1)
 	for i, test := range []struct {
 		name   string
@@ -247,7 +248,7 @@ func TestClientLeavesCluster(t *testing.T) {
 func TestPair(t *testing.T) {
 	hub := drt.NewHub()
 	decode := work(t, hub, engine.Decode)
-	f := discover(t, hub, routing.Options{Mode: routing.KV, Router: router.DefaultConfig()})
+	f := discover(t, hub, route.Options{Policy: policy.KV, Router: router.DefaultConfig()})
 	if r, _ := f.post(t, "/v1/completions", ask(40, 6, false)); r.StatusCode != http.StatusNotFound {
 		t.Errorf("half a pair: %d, want 404", r.StatusCode)
 	}
@@ -279,10 +280,10 @@ func TestPair(t *testing.T) {
 func TestNamedWorker(t *testing.T) {
 	hub := drt.NewHub()
 	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
-	f := discover(t, hub, routing.Options{})
+	f := discover(t, hub, route.Options{})
 	f.await(t, 2)
 	served, _ := f.catalog.Models()
-	pool := served[0].Target.(*routing.Pool)
+	pool := served[0].Target.(*route.Pool)
 	if err := pool.Await(drttest.Within(t), 2); err != nil {
 		t.Fatal(err)
 	}

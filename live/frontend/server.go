@@ -5,7 +5,7 @@
 // It has no tokenizer. A prompt of token ids is used as it is; of a text, each
 // byte is a token, and back.
 //
-// Who is asked is a model of a routing.Catalog. A client that goes away stops its request, which is counted.
+// Who is asked is a model of a route.Catalog. A client that goes away stops its request, which is counted.
 //
 // Read server.go, service.go, request.go, text.go, answer.go, stream.go,
 // limits.go.

@@ -1,4 +1,4 @@
-package routing
+package route
 
 import (
 	"cmp"
@@ -177,12 +177,12 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 }
 
 // pool is that of an endpoint. c.mu is held.
-func (c *Catalog) pool(ctx context.Context, name drt.Name, stage scheduler.Role) (*Pool, error) {
+func (c *Catalog) pool(ctx context.Context, name drt.Name, role scheduler.Role) (*Pool, error) {
 	if p := c.pools[name]; p != nil {
 		return p, nil
 	}
 	o := c.options
-	o.Stage = stage
+	o.Role = role
 	o.noted = func() {
 		select {
 		case c.workers <- struct{}{}:

@@ -1,4 +1,4 @@
-package routing
+package route
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/kvroute"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -86,7 +85,7 @@ func (p *Pool) choose(ctx context.Context, rc cancel.Context, rq *engine.Request
 	if err != nil {
 		return nil, err
 	}
-	observerOf(ctx).Placed(p.options.Stage, choice.Instance)
+	observerOf(ctx).Placed(p.options.Role, choice.Instance)
 	return &chosen{pool: p, choice: choice, rq: rq}, nil
 }
 
@@ -118,7 +117,7 @@ func (c *chosen) drop() {
 func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	p := c.pool
 	defer c.drop()
-	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Mode)})
+	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Policy)})
 	answer, err := engine.NewRemote(p.client, c).Ask(ctx, rc, rq, headers)
 	if err != nil {
 		span.Fail(err)
@@ -126,8 +125,8 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 		return nil, err
 	}
 	o := observerOf(ctx)
-	o.Taken(p.options.Stage, answer.Instance, answer.Admitted)
-	answer.Observe = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Stage, chunk, at) }
+	o.Taken(p.options.Role, answer.Instance, answer.Admitted)
+	answer.Observe = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }
 	return func(yield func(*engine.Chunk, error) bool) {
 		defer span.End()
 		for chunk, err := range answer.Chunks {
@@ -146,23 +145,27 @@ func (p *Pool) route(rq *engine.Request) drt.Route {
 	if id := p.named(rq.Routing); id != nil {
 		return drt.Direct(*id)
 	}
-	switch p.options.Mode {
-	case Random:
-		return drt.Random()
-	case KV:
-		return drt.By(asking{p.kv, rq})
-	}
-	return drt.RoundRobin()
+	return drt.By(asking{p, rq})
 }
 
-// asking asks the KV router for one request.
+// asking chooses a worker for one request as its pool's policy does.
 type asking struct {
-	route *kvroute.Route
-	rq    *engine.Request
+	pool *Pool
+	rq   *engine.Request
 }
 
 func (a asking) Pick(ctx context.Context, rc cancel.Context, _ *drt.Request, available []uint64) (drt.Choice, error) {
-	return a.route.PickFor(ctx, rc, a.rq.TokenIDs, available)
+	session, _ := ctx.Value(sessionKey{}).(string)
+	return a.pool.pickerFor(a.rq.TokenIDs).pick(ctx, rc, ask{a.rq.TokenIDs, session}, available)
+}
+
+// sessionKey is under which a context knows the session of its request.
+type sessionKey struct{}
+
+// WithSession returns a context for a request of the session of that name, which
+// policies may look at.
+func WithSession(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, sessionKey{}, name)
 }
 
 // named is the worker that a request names for this pool.
@@ -170,9 +173,9 @@ func (p *Pool) named(r *engine.Routing) *uint64 {
 	switch {
 	case r == nil:
 		return nil
-	case p.options.Stage == scheduler.Prefill:
+	case p.options.Role == scheduler.Prefill:
 		return r.PrefillWorkerID
-	case p.options.Stage == scheduler.Decode:
+	case p.options.Role == scheduler.Decode:
 		return r.DecodeWorkerID
 	}
 	return r.BackendInstanceID

@@ -1,11 +1,13 @@
-// Package routing finds out who serves which model and says where requests go.
+// Package route finds out who serves which model and says where requests go.
 //
 // A Pool is the workers of one endpoint and how one of them is chosen; it is an
-// engine.Target. A Pair is a pool for prefill and one for decode. A Catalog
-// follows the model cards of a cluster and makes pools of them.
+// engine.Target. Its picker asks a router.Dispatcher, in real time, and follows
+// the KV events of the workers for policies that look at caches: it finds their
+// sockets in the model cards. A Pair is a pool for prefill and one for decode. A
+// Catalog follows the model cards of a cluster and makes pools of them.
 //
-// Read pool.go, generate.go, pair.go, then catalog.go.
-package routing
+// Read pool.go, generate.go, picker.go, follow.go, pair.go, then catalog.go.
+package route
 
 import (
 	"context"
@@ -19,31 +21,21 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"
-	"github.com/replay-llm/replay/live/kvroute"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
-)
-
-// Mode is how a worker is chosen.
-type Mode string
-
-// The modes.
-const (
-	RoundRobin Mode = "round_robin"
-	Random     Mode = "random"
-	// KV chooses by the KV events of the workers, as package router does. It is
-	// round robin while no worker has told the size of its blocks.
-	KV Mode = "kv"
 )
 
 // Options say how workers are chosen and called. The zero value of each field
 // means its default.
 type Options struct {
-	Mode       Mode                             // default RoundRobin
-	Router     router.Config                    // read by KV only; router.DefaultConfig is a good one
-	Seed       uint64                           // of the router's draws
-	Stage      scheduler.Role                   // what the workers do for a request; default all of it
+	// Policy chooses. One that looks at caches is round robin while no worker has
+	// told the size of its blocks, and for requests without tokens.
+	Policy     policy.Name
+	Router     router.Config                    // read by policies that look at caches; router.DefaultConfig is a good one
+	Seed       uint64                           // of the policy's draws
+	Role       scheduler.Role                   // what the workers do for a request; default all of it
 	Migrations int                              // how often a request may go on elsewhere
 	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans that nobody sees
@@ -58,11 +50,12 @@ type Pool struct {
 	client  *drt.Client
 	cards   *drt.Cards
 	options Options
-	kv      *kvroute.Route // nil without KV
+	turns   *picker // the policy's, or round robin where that looks at caches
 	quit    context.CancelFunc
 	done    sync.WaitGroup
 
 	mu      sync.Mutex
+	caches  *picker                     // of a policy that looks at caches; nil before a card has told the size of blocks
 	known   map[uint64]engine.ModelCard // of workers that serve now
 	changed chan struct{}               // closed when known changes
 }
@@ -73,13 +66,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	if err != nil {
 		return nil, err
 	}
-	switch o.Mode {
-	case "":
-		o.Mode = RoundRobin
-	case RoundRobin, Random, KV:
-	default:
-		return nil, fmt.Errorf("router mode is %q, want %s, %s or %s", o.Mode, RoundRobin, Random, KV)
-	}
+	o.Policy = o.Policy.Info().Name
 	if o.Tracing == nil {
 		o.Tracing = telemetry.New(nil, "")
 	}
@@ -96,23 +83,32 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 		name: name, client: client, cards: cards, options: o, quit: quit,
 		known: make(map[uint64]engine.ModelCard), changed: make(chan struct{}),
 	}
-	if o.Mode == KV {
-		p.kv, err = kvroute.New(ctx, rt, name, kvroute.Options{Config: o.Router, Role: o.Stage, Seed: o.Seed, Warn: o.Warn})
-		if err != nil {
-			quit()
-			return nil, fmt.Errorf("KV router: %w", err)
-		}
+	if p.turns, err = newTurns(&p.options); err != nil {
+		quit()
+		return nil, err
 	}
 	p.done.Go(func() { p.follow(follow) })
 	return p, nil
+}
+
+// newTurns returns the picker of a policy that looks at no caches.
+func newTurns(o *Options) (*picker, error) {
+	if !o.Policy.Info().Caches {
+		return newPicker(o.Policy, o, 0, 0)
+	}
+	if _, err := newPicker(o.Policy, o, 1, 0); err != nil { // its settings are refused before a worker comes
+		return nil, err
+	}
+	return newPicker(policy.RoundRobin, o, 0, 0)
 }
 
 // Close stops following. Requests under way go on.
 func (p *Pool) Close() {
 	p.quit()
 	p.done.Wait()
-	if p.kv != nil {
-		p.kv.Close()
+	p.turns.close()
+	if p.caches != nil {
+		p.caches.close()
 	}
 }
 
@@ -153,8 +149,14 @@ func (p *Pool) note(instances []drt.Instance, cards []drt.Card) {
 			continue
 		}
 		known[c.ID] = card
+		if err := p.followCaches(c, &card); err != nil {
+			p.warn("model card of %v, worker %x: %v", p.name, c.ID, err)
+		}
 	}
 	p.mu.Lock()
+	if p.caches != nil {
+		p.caches.unfollow(func(worker uint64) bool { _, serves := known[worker]; return serves })
+	}
 	p.known = known
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -172,13 +174,46 @@ func readCard(text json.RawMessage) (engine.ModelCard, error) {
 	return card, nil
 }
 
-// Picker is the KV router's; nil without one, and while no worker has told of its
-// model.
-func (p *Pool) Picker() *kvevents.Picker {
-	if p.kv == nil {
-		return nil
+// followCaches follows the KV events of a worker for a policy that looks at
+// caches.
+func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
+	block := card.KVCacheBlockSize
+	if !p.options.Policy.Info().Caches || block <= 0 {
+		return nil // it does not say
 	}
-	return p.kv.Picker()
+	var told struct {
+		Runtime struct {
+			Data struct {
+				Sources []kvevents.Source `json:"kv_events"` // kvevents.SourcesKey
+			} `json:"runtime_data"`
+		} `json:"runtime_config"`
+	}
+	if err := json.Unmarshal(c.JSON, &told); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.caches == nil {
+		made, err := newPicker(p.options.Policy, &p.options, block, card.RuntimeConfig.MaxNumBatchedTokens)
+		if err != nil {
+			return err
+		}
+		p.caches = made
+	}
+	if want := p.caches.blockTokens; block != want {
+		return fmt.Errorf("blocks of %d tokens, want %d as of the others", block, want)
+	}
+	return p.caches.follow(c.ID, told.Runtime.Data.Sources)
+}
+
+// pickerFor returns what chooses a worker for a prompt.
+func (p *Pool) pickerFor(tokens []uint32) *picker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.caches == nil || len(tokens) == 0 {
+		return p.turns
+	}
+	return p.caches
 }
 
 // Workers lists the workers that serve and have told of their model, ascending.
@@ -198,11 +233,6 @@ func (p *Pool) Card(worker uint64) (engine.ModelCard, bool) {
 
 // Await waits until n workers serve, or ctx ends.
 func (p *Pool) Await(ctx context.Context, n int) error {
-	if p.kv != nil {
-		if err := p.kv.Known(ctx, n); err != nil {
-			return fault.New(fault.CannotConnect, "%w", err)
-		}
-	}
 	for {
 		p.mu.Lock()
 		have, changed := len(p.known), p.changed

@@ -8,7 +8,6 @@ package policy
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -61,18 +60,28 @@ type Options struct {
 }
 
 // New returns a new policy of the given name.
-func New(name Name, o Options) (router.Policy, error) { return name.Info().make(o) }
+func New(name Name, o Options) (router.Policy, error) {
+	p := name.Info()
+	if p.make == nil {
+		_, err := Parse(string(name))
+		return nil, err
+	}
+	return p.make(o)
+}
 
-// Info returns the row of the registry.
+// Info returns the row of the registry; of a name that is not there it has the
+// name alone.
 func (n Name) Info() Info {
 	all := All()
-	if i := slices.IndexFunc(all, func(p Info) bool { return p.Name == n }); i >= 0 {
-		return all[i]
-	}
 	if n == "" {
 		return all[0]
 	}
-	panic(fmt.Sprintf("policy: no router is called %q", string(n)))
+	for _, p := range all {
+		if p.Name == n {
+			return p
+		}
+	}
+	return Info{Name: n, Report: string(n), MinWorkers: 1}
 }
 
 // String returns what reports call the policy.

@@ -102,7 +102,7 @@ func (x *processRun) reach(ctx context.Context) (err error) {
 func (x *processRun) options() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
-		Mode: routes.Mode(x.o.Cluster.Router.Value), Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
+		Policy: x.spec.Router, Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
 		Warn: func(text string) { fmt.Fprintf(x.s.Err, "replay: warning: %s\n", text) },
 	}}
 	if x.spec.RouterConfig != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
 )
 
 // frontendFlags say where a frontend listens and how it finds workers.
@@ -132,7 +133,7 @@ func (f *frontendFlags) config() (drt.Config, routes.Options, error) {
 	if err := f.o.FillRouter(&spec); err != nil {
 		return drt.Config{}, o, err
 	}
-	o = routes.Options{Mode: routes.Mode(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
+	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
 	if spec.RouterConfig != nil {
 		o.Router = *spec.RouterConfig
 	}

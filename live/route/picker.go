@@ -1,0 +1,301 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/kvevents"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// picker puts a router.Dispatcher in front of workers and requests that come and
+// go under any names: it gives them the small ids that a dispatcher knows, and
+// uses an id again when nobody needs it any more. Any goroutine may call it.
+type picker struct {
+	blockTokens int             // 0: the policy does not look at prompts
+	index       *kvevents.Index // of what workers have cached; nil where blockTokens is 0
+	options     *Options
+	began       time.Time
+	quit        chan struct{}
+
+	mu      sync.Mutex
+	router  *router.Dispatcher
+	tickets []*ticket // by request id; nil where nobody has it
+	vacant  []sim.RequestID
+	placed  []router.Placement
+	number  map[uint64]sim.WorkerID // by worker
+	worker  []uint64                // by number
+	follows map[uint64]*followed
+	closed  bool
+}
+
+// ticket is a request that is held or placed.
+type ticket struct {
+	sim.Request
+	placed   chan router.Placement // of capacity 1
+	sequence []uint64              // hashes of its blocks
+	cached   []router.Match
+	first    bool // its first token is there
+	gone     bool
+}
+
+// ask is a request to be placed.
+type ask struct {
+	tokens  []uint32
+	session string // "" is none
+}
+
+// newPicker returns a picker of no workers. Policies that look at caches are for
+// blocks of blockTokens tokens and passes of at most batchedTokens.
+func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*picker, error) {
+	choose, err := policy.New(name, policy.Options{
+		Config: o.Router, Role: o.Role, Seed: o.Seed, BlockTokens: blockTokens, MaxBatchedTokens: batchedTokens,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &picker{
+		options: o, began: time.Now(), quit: make(chan struct{}),
+		number: make(map[uint64]sim.WorkerID), follows: make(map[uint64]*followed),
+	}
+	if name.Info().Caches {
+		p.blockTokens, p.index = blockTokens, kvevents.NewIndex(o.Warn)
+	}
+	p.router = router.New(router.Options{
+		Policy: choose, Hashes: p, BlockTokens: blockTokens,
+		Names: func(w sim.WorkerID) uint64 { return p.worker[w] },
+	})
+	return p, nil
+}
+
+// Sequence returns the sequence hashes of the prompt of a request. The
+// dispatcher calls it while p.mu is held.
+func (p *picker) Sequence(id sim.RequestID) []uint64 { return p.tickets[id].sequence }
+
+// Cached returns who caches how many blocks of the prompt of a request. The
+// dispatcher calls it while p.mu is held.
+func (p *picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].cached }
+
+// errClosed says that a picker was closed.
+var errClosed = errors.New("the router is closed")
+
+// pick chooses among the workers available, which are ascending. While the policy
+// holds the request back it waits, as long as neither ctx nor rc has ended.
+func (p *picker) pick(ctx context.Context, rc cancel.Context, a ask, available []uint64) (drt.Choice, error) {
+	t := p.newTicket(a)
+	if err := p.route(t, available); err != nil {
+		return drt.Choice{}, fault.New(fault.Unknown, "router: %w", err)
+	}
+	select {
+	case placed := <-t.placed:
+		return drt.Choice{
+			Instance: p.nameOf(placed.Worker),
+			First:    func() { p.noteFirst(t) },
+			Done:     func() { p.leave(t) },
+		}, nil
+	case <-rc.Stopped():
+		p.leave(t)
+		return drt.Choice{}, fault.New(fault.Cancelled, "cancelled while every worker was busy")
+	case <-ctx.Done():
+		p.leave(t)
+		return drt.Choice{}, fault.From(ctx.Err())
+	case <-p.quit:
+		p.leave(t)
+		return drt.Choice{}, fault.New(fault.Unknown, "router: %w", errClosed)
+	}
+}
+
+// newTicket returns a request as the dispatcher takes it, but for its id.
+func (p *picker) newTicket(a ask) *ticket {
+	t := &ticket{placed: make(chan router.Placement, 1)}
+	t.InputTokens, t.Session = len(a.tokens), sessionNumber(a.session)
+	if p.index != nil {
+		local := blockhash.Request(a.tokens, p.blockTokens, blockhash.Options{})
+		t.sequence, t.cached = blockhash.Sequence(local), p.index.Match(local, nil)
+		t.Prompt.Blocks = int32(len(local))
+	}
+	return t
+}
+
+// sessionNumber returns a number that follows from the name of a session, -1
+// where there is none. Two sessions may share one.
+func sessionNumber(name string) int32 {
+	if name == "" {
+		return -1
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return int32(h.Sum32() >> 1)
+}
+
+// route hands a request to the dispatcher, after the workers available.
+func (p *picker) route(t *ticket, available []uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed
+	}
+	if err := p.setWorkers(available); err != nil {
+		return err
+	}
+	if k := len(p.vacant); k > 0 {
+		t.ID, p.vacant = p.vacant[k-1], p.vacant[:k-1]
+	} else {
+		t.ID = sim.RequestID(len(p.tickets))
+		p.tickets = append(p.tickets, nil)
+	}
+	p.tickets[t.ID] = t
+	placed, err := p.router.Route(p.now(), &t.Request, p.placed[:0])
+	if err != nil {
+		p.forget(t)
+		return err
+	}
+	p.handOut(placed)
+	return nil
+}
+
+// setWorkers makes the workers available the candidates.
+func (p *picker) setWorkers(available []uint64) error {
+	var known []uint64
+	for _, w := range p.router.Workers() {
+		known = append(known, p.worker[w])
+	}
+	if slices.Equal(known, available) {
+		return nil
+	}
+	for _, name := range known {
+		if _, found := slices.BinarySearch(available, name); !found {
+			if err := p.router.RemoveWorker(p.number[name]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range available {
+		if _, found := slices.BinarySearch(known, name); !found {
+			if err := p.router.AddWorker(p.numberOf(name)); err != nil {
+				return err
+			}
+		}
+	}
+	placed, err := p.router.Drain(p.now(), p.placed[:0])
+	p.handOut(placed)
+	return err
+}
+
+// numberOf returns the id by which index and dispatcher know a worker.
+func (p *picker) numberOf(name uint64) sim.WorkerID {
+	if w, ok := p.number[name]; ok {
+		return w
+	}
+	w := p.unusedNumber()
+	if int(w) == len(p.worker) {
+		p.worker = append(p.worker, name)
+	} else {
+		delete(p.number, p.worker[w])
+		p.worker[w] = name
+	}
+	p.number[name] = w
+	return w
+}
+
+// unusedNumber returns the id of a worker that is forgotten: no candidate, not
+// followed and without requests. If there is none, it is a new one.
+func (p *picker) unusedNumber() sim.WorkerID {
+	fresh := sim.WorkerID(len(p.worker))
+	if p.router.Queued() > 0 {
+		return fresh // requests that are held know who cached what under which id
+	}
+	running := p.router.Loads().Running
+	for w, name := range p.worker {
+		busy := w < len(running) && running[w] > 0
+		if !busy && p.follows[name] == nil && !slices.Contains(p.router.Workers(), sim.WorkerID(w)) {
+			return sim.WorkerID(w)
+		}
+	}
+	return fresh
+}
+
+func (p *picker) nameOf(w sim.WorkerID) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.worker[w]
+}
+
+// handOut tells those who wait where their requests go.
+func (p *picker) handOut(placed []router.Placement) {
+	for _, x := range placed {
+		p.tickets[x.Request.ID].placed <- x
+	}
+	p.placed = placed[:0]
+}
+
+// tell tells the dispatcher what has become of a request and hands out what it
+// places. p.mu is held.
+func (p *picker) tell(t *ticket, change func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
+	placed, err := change(p.now(), t.ID, p.placed[:0])
+	p.handOut(placed)
+	if err != nil && p.options.Warn != nil {
+		p.options.Warn(fmt.Sprintf("router: %v", err))
+	}
+}
+
+// noteFirst notes that a request has its first token.
+func (p *picker) noteFirst(t *ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !t.first && !t.gone {
+		p.tell(t, p.router.PrefillDone)
+	}
+	t.first = true
+}
+
+// leave takes a request out, wherever it is.
+func (p *picker) leave(t *ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.gone {
+		return
+	}
+	if !p.router.Withdraw(t.ID) {
+		p.tell(t, p.router.Finished)
+	}
+	p.forget(t)
+}
+
+// forget frees the id of a request that has left. p.mu is held.
+func (p *picker) forget(t *ticket) {
+	t.gone = true
+	p.tickets[t.ID] = nil
+	p.vacant = append(p.vacant, t.ID)
+}
+
+// now is the time on the dispatcher's clock.
+func (p *picker) now() sim.Time { return sim.Time(float64(time.Since(p.began)) / 1e6) }
+
+// close stops following all workers. Requests that are held get an error.
+func (p *picker) close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	all := p.follows
+	p.follows = make(map[uint64]*followed)
+	p.mu.Unlock()
+	close(p.quit)
+	for _, f := range all {
+		f.stop()
+	}
+}

@@ -1,0 +1,234 @@
+package route_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/live/route"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+func endpoint(t *testing.T, rt *drt.Runtime) *drt.Endpoint {
+	t.Helper()
+	e, err := rt.Endpoint("test", "backend", "generate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// serve serves a mocker with KV events and a model card that change has changed,
+// and returns the runtime of the worker.
+func serve(t *testing.T, hub *drt.Hub, change func(*engine.ModelCard)) *drt.Runtime {
+	t.Helper()
+	args := engineargs.Default()
+	args.Speedup, args.BlockTokens = 50, 16
+	e, err := mocker.New(mocker.Options{Engine: args, KVHost: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := drttest.Connect(t, drttest.Config(hub))
+	config, err := e.Start(drttest.Within(t), rt.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Cleanup(context.Background()) })
+	card := engine.ModelCard{
+		Name: "model", WorkerType: engine.Aggregated, KVCacheBlockSize: config.KVCacheBlockSize,
+		RuntimeConfig: engine.RuntimeConfig{MaxNumBatchedTokens: config.MaxNumBatchedTokens, RuntimeData: config.RuntimeData},
+	}
+	change(&card)
+	text, err := json.Marshal(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := endpoint(t, rt)
+	if err := at.PutCard(drttest.Within(t), text); err != nil {
+		t.Fatal(err)
+	}
+	s, err := at.Serve(engine.NewAdapter(e, engine.AdapterOptions{}).Handler(at.Name(), rt.ID), drt.ServeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Register(drttest.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return rt
+}
+
+// open returns a pool of the workers on a hub, which are so many.
+func open(t *testing.T, hub *drt.Hub, workers int, o route.Options) *route.Pool {
+	t.Helper()
+	rt := drttest.Connect(t, drttest.Config(hub))
+	cards, err := rt.Cards(drttest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt).Name(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Await(drttest.Within(t), workers); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// watch notes where a request goes.
+type watch struct{ worker uint64 }
+
+func (w *watch) Placed(_ scheduler.Role, worker uint64)        { w.worker = worker }
+func (w *watch) Taken(scheduler.Role, uint64, time.Time)       {}
+func (w *watch) Read(scheduler.Role, *engine.Chunk, time.Time) {}
+
+// call returns who answered a prompt and how many of its tokens were cached there.
+func call(t *testing.T, p *route.Pool, ctx context.Context, tokens []uint32, rt *engine.Routing) (worker uint64, cached int) {
+	t.Helper()
+	rq := &engine.Request{TokenIDs: tokens, Routing: rt}
+	rq.SetMaxTokens(4)
+	w := &watch{}
+	chunks, err := p.Generate(route.Observe(ctx, w), cancel.New(""), rq, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range chunks {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := c.CompletionUsage; u != nil && u.PromptTokensDetails != nil {
+			cached = int(u.PromptTokensDetails.CachedTokens)
+		}
+	}
+	return w.worker, cached
+}
+
+// prompt is so many blocks that begin with the given token.
+func prompt(first, blocks int) []uint32 {
+	out := make([]uint32, 16*blocks)
+	for i := range out {
+		out[i] = uint32(1000*first + i)
+	}
+	return out
+}
+
+func same(*engine.ModelCard) {}
+
+// Requests go to the worker that has cached their prompts, as its KV events say;
+// when it is gone, elsewhere.
+func TestPoolByCache(t *testing.T) {
+	hub := drt.NewHub()
+	workers := map[uint64]*drt.Runtime{}
+	for range 3 {
+		rt := serve(t, hub, same)
+		workers[rt.ID()] = rt
+	}
+	p := open(t, hub, 3, route.Options{Policy: policy.KV, Router: router.DefaultConfig(), Warn: func(s string) { t.Log(s) }})
+	home, _ := call(t, p, drttest.Within(t), prompt(1, 10), nil)
+	for id := range workers {
+		if id < home {
+			t.Errorf("idle workers: %x answered, want the lowest, such as %x", home, id)
+		}
+	}
+	drttest.Eventually(t, "the blocks of the prompt", func() bool {
+		who, cached := call(t, p, drttest.Within(t), prompt(1, 10), nil)
+		return who == home && cached >= 100
+	})
+	// A worker that a request names gets it, wherever the prompt is cached.
+	for id := range workers {
+		if who, _ := call(t, p, drttest.Within(t), prompt(1, 10), &engine.Routing{BackendInstanceID: &id}); who != id {
+			t.Errorf("%x answered, want %x, which the request named", who, id)
+		}
+	}
+	if err := workers[home].Close(drttest.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	drttest.Eventually(t, "two workers", func() bool { return len(p.Workers()) == 2 })
+	if who, _ := call(t, p, drttest.Within(t), prompt(2, 10), nil); who == home {
+		t.Errorf("%x answered, which has left", who)
+	}
+}
+
+// Until a card has told the size of blocks, and for requests without tokens, KV
+// routing takes the workers in turn.
+func TestPoolWithoutBlocks(t *testing.T) {
+	hub := drt.NewHub()
+	for range 2 {
+		serve(t, hub, func(c *engine.ModelCard) { c.KVCacheBlockSize = 0 })
+	}
+	p := open(t, hub, 2, route.Options{Policy: policy.KV, Router: router.DefaultConfig()})
+	ids := p.Workers()
+	for i := range 4 {
+		if who, _ := call(t, p, drttest.Within(t), prompt(1, 4), nil); who != ids[i%2] {
+			t.Errorf("request %d went to %x, want %x", i, who, ids[i%2])
+		}
+	}
+}
+
+// A worker whose blocks are of another size is called, but its events are not
+// followed.
+func TestPoolOfOtherBlocks(t *testing.T) {
+	hub := drt.NewHub()
+	serve(t, hub, same)
+	serve(t, hub, func(c *engine.ModelCard) { c.KVCacheBlockSize *= 2 })
+	warned := make(chan string, 100)
+	open(t, hub, 2, route.Options{Policy: policy.KV, Router: router.DefaultConfig(), Warn: func(s string) { warned <- s }})
+	if got := <-warned; !strings.Contains(got, "as of the others") {
+		t.Errorf("warning %q", got)
+	}
+}
+
+// The turns of a session go to one worker.
+func TestPoolBySession(t *testing.T) {
+	hub := drt.NewHub()
+	for range 3 {
+		serve(t, hub, same)
+	}
+	p := open(t, hub, 3, route.Options{Policy: "session"})
+	homes := map[uint64]bool{}
+	for s := range 8 {
+		ctx := route.WithSession(drttest.Within(t), fmt.Sprint("session ", s))
+		home, _ := call(t, p, ctx, prompt(s, 2), nil)
+		homes[home] = true
+		if again, _ := call(t, p, ctx, prompt(s, 4), nil); again != home {
+			t.Errorf("session %d went to %x, then to %x", s, home, again)
+		}
+	}
+	if len(homes) < 2 {
+		t.Error("all sessions have one home")
+	}
+}
+
+// What cannot be is refused before a worker is there.
+func TestOpenRefuses(t *testing.T) {
+	rt := drttest.Connect(t, drttest.Config(drt.NewHub()))
+	cards, err := rt.Cards(drttest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	aic := router.DefaultConfig()
+	aic.PrefillLoadModel = router.LoadAIC
+	for _, c := range []struct {
+		o    route.Options
+		want string
+	}{
+		{route.Options{Policy: "nearest"}, `router is "nearest", want one of round_robin, kv`},
+		{route.Options{Policy: policy.KV, Router: aic}, "requires aic_perf_config"},
+	} {
+		if _, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt).Name(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
