@@ -23,7 +23,7 @@ type Number struct {
 // Whole appends a digit before the point. When one does not fit, those after it
 // count by their place only.
 func (n *Number) Whole(c byte) {
-	if n.Cut || !fits(n.Digits, c) {
+	if n.Cut || !canAppend(n.Digits, c) {
 		n.Cut = true
 		n.Exponent++
 		return
@@ -34,7 +34,7 @@ func (n *Number) Whole(c byte) {
 // Fraction appends a digit after the point. When one does not fit, those after
 // it are left out.
 func (n *Number) Fraction(c byte) {
-	if n.full || !fits(n.Digits, c) {
+	if n.full || !canAppend(n.Digits, c) {
 		n.full, n.Cut = true, true
 		return
 	}
@@ -51,8 +51,8 @@ func (n *Number) Scale(e int) {
 // every number is 0 or infinite long before.
 const maxExponent = 1 << 40
 
-// fits says whether digit c can be appended to digits without overflow.
-func fits(digits uint64, c byte) bool {
+// canAppend reports whether digit c can be appended to digits without overflow.
+func canAppend(digits uint64, c byte) bool {
 	const most = math.MaxUint64 / 10
 	return digits < most || digits == most && uint64(c-'0') <= math.MaxUint64%10
 }
@@ -81,7 +81,7 @@ func (n *Number) Float() (float64, bool) {
 	return f, !math.IsInf(f, 0)
 }
 
-// Nearest says that Float is the float64 nearest to n, because it rounds once
+// Nearest reports whether Float is the float64 nearest to n, because it rounds once
 // at most.
 func (n *Number) Nearest() bool {
 	if n.Cut {
@@ -90,7 +90,7 @@ func (n *Number) Nearest() bool {
 	return n.Exponent == 0 || n.Digits < 1<<53 && -22 <= n.Exponent && n.Exponent <= 22
 }
 
-// powerOfTen is the float64 nearest to 10^n, 0 <= n <= 308; math.Pow10 can be
+// powerOfTen returns the float64 nearest to 10^n, 0 <= n <= 308; math.Pow10 can be
 // one bit off.
 func powerOfTen(n int) float64 {
 	if n <= 22 {
@@ -107,7 +107,7 @@ func powerOfTen(n int) float64 {
 	return f
 }
 
-// Parse is Float of a JSON number. It reports false for other JSON values too.
+// Parse returns Float of a JSON number. It reports false for other JSON values too.
 func Parse(text string) (float64, bool) {
 	var n Number
 	text, n.Negative = strings.CutPrefix(text, "-")
@@ -115,7 +115,7 @@ func Parse(text string) (float64, bool) {
 		return 0, false
 	}
 	if at := strings.IndexAny(text, "eE"); at >= 0 {
-		n.Scale(exponent(text[at+1:]))
+		n.Scale(readExponent(text[at+1:]))
 		text = text[:at]
 	}
 	whole, fraction, _ := strings.Cut(text, ".")
@@ -128,8 +128,8 @@ func Parse(text string) (float64, bool) {
 	return n.Float()
 }
 
-// exponent is the value of a written exponent, of any length.
-func exponent(text string) int {
+// readExponent returns the value of a written exponent, of any length.
+func readExponent(text string) int {
 	v, err := strconv.Atoi(text)
 	if err == nil {
 		return v

@@ -4,6 +4,6 @@
 // Build with -tags invariants to have them.
 package invariant
 
-// Enabled says whether invariants are checked. It is a constant, so that the
+// Enabled reports whether invariants are checked. It is a constant, so that the
 // checks vanish from a plain build.
 const Enabled = false

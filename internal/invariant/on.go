@@ -2,5 +2,5 @@
 
 package invariant
 
-// Enabled says whether invariants are checked.
+// Enabled reports whether invariants are checked.
 const Enabled = true

@@ -47,14 +47,14 @@ func (t *Table[K, V]) layOut(slots int) {
 	}
 }
 
-// home is where the search for k begins. The factor is that of the golden
+// home returns where the search for k begins. The factor is that of the golden
 // section, which keeps keys that follow each other, all of them or every so
 // many, out of each other's way.
 func (t *Table[K, V]) home(k K) int {
 	return int(uint64(k) * 0x9e3779b97f4a7c15 >> (t.shift & 63))
 }
 
-// find is the slot of k, or the free one where it would be.
+// find returns the slot of k, or the free one where it would be.
 func (t *Table[K, V]) find(k K) int {
 	mask := len(t.slots) - 1
 	i := t.home(k)

@@ -43,7 +43,7 @@ func blockCases(lines []string, first int) []Case {
 		switch line := lines[i]; {
 		case strings.HasPrefix(line, "$ ") || (!transcript && strings.TrimSpace(line) != "" && line[0] != '#'):
 			c := Case{Line: first + i}
-			c.Command, i = command(lines, i)
+			c.Command, i = parseCommand(lines, i)
 			cases = append(cases, c)
 		default:
 			if transcript && len(cases) > 0 {
@@ -55,7 +55,7 @@ func blockCases(lines []string, first int) []Case {
 	return cases
 }
 
-// Matches says whether got is want, in which a line "..." stands for any number
+// Matches reports whether got is want, in which a line "..." stands for any number
 // of lines and "..." within a line for any text.
 func Matches(want, got string) bool {
 	return matchLines(strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n"))
@@ -78,7 +78,7 @@ func matchLines(want, got []string) bool {
 	return matchLines(want[1:], got[1:])
 }
 
-// matchText says whether got is the parts with any text between them.
+// matchText reports whether got is the parts with any text between them.
 func matchText(parts []string, got string) bool {
 	rest, ok := strings.CutPrefix(got, parts[0])
 	if !ok || len(parts) == 1 {

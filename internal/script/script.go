@@ -46,7 +46,7 @@ func Parse(text string) ([]Case, error) {
 		switch {
 		case strings.HasPrefix(line, "$ "):
 			c := Case{Line: i + 1, Remarks: remarks}
-			c.Command, i = command(lines, i)
+			c.Command, i = parseCommand(lines, i)
 			for ; i < len(lines) && !strings.HasPrefix(lines[i], "$ ") && !strings.HasPrefix(lines[i], "#"); i++ {
 				c.Output += lines[i]
 			}
@@ -63,9 +63,9 @@ func Parse(text string) ([]Case, error) {
 	return cases, nil
 }
 
-// command joins the lines of the command that starts at line i and says where
+// parseCommand joins the lines of the command that starts at line i and returns where
 // what follows starts.
-func command(lines []string, i int) (string, int) {
+func parseCommand(lines []string, i int) (string, int) {
 	text := strings.TrimPrefix(lines[i], "$ ")
 	for i++; strings.HasSuffix(text, "\\\n") && i < len(lines); i++ {
 		text += lines[i]
@@ -94,7 +94,7 @@ func Run(t *testing.T, path string, o Options) {
 			out.WriteString(got + "\n")
 		}
 		if got != c.Output && !o.Rewrite {
-			t.Errorf("%s:%d: $ %s\n%s", path, c.Line, c.Command, diff(c.Output, got))
+			t.Errorf("%s:%d: $ %s\n%s", path, c.Line, c.Command, diffTexts(c.Output, got))
 		}
 	}
 	if o.Rewrite {
@@ -104,7 +104,7 @@ func Run(t *testing.T, path string, o Options) {
 	}
 }
 
-// run is the output of c.
+// run returns the output of c.
 func (o Options) run(t *testing.T, path string, c Case) string {
 	words, err := Words(c.Command)
 	if err != nil {
@@ -144,8 +144,8 @@ func (o Options) clean(text, prefix string) string {
 	return b.String()
 }
 
-// diff shows where two outputs part.
-func diff(want, got string) string {
+// diffTexts shows where two outputs part.
+func diffTexts(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := 0; i < max(len(a), len(b)); i++ {
 		var x, y string

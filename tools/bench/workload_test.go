@@ -67,7 +67,7 @@ func tiled(tb testing.TB, path string, text []byte, requests int) []byte {
 	return long.Bytes()
 }
 
-// config is the replay of a row, as the command makes it of the row's arguments.
+// config returns the replay of a row, as the command makes it of the row's arguments.
 func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
 	tb.Helper()
 	c := offline.Config{Config: harness.Config{

@@ -32,11 +32,11 @@ type settings struct {
 
 func newSettings() *settings {
 	s := new(settings)
-	s.tool = stopwatch.Tool{Name: "benchoutputs", Pairs: 21, Unit: "pairs of runs per row", Bind: s.bind, Measure: s.measure}
+	s.tool = stopwatch.Tool{Name: "benchoutputs", Pairs: 21, Unit: "pairs of runs per row", Bind: s.bindFlags, Measure: s.printTable}
 	return s
 }
 
-func (s *settings) bind(fs *flag.FlagSet) {
+func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.Float64Var(&s.bound, "bound", 1.5, "most that a run with per-request file and timeline may take, in runs without")
 }
 
@@ -47,7 +47,7 @@ type row struct {
 	args   func(dir string) []string
 }
 
-func rows() []row {
+func listRows() []row {
 	at := filepath.Join
 	return []row{
 		{"--requests .parquet", false, func(dir string) []string { return []string{"--requests", at(dir, "r.parquet")} }},
@@ -60,14 +60,14 @@ func rows() []row {
 	}
 }
 
-// measure prints the table and says whether the bound holds.
-func (s *settings) measure(ctx context.Context, dir string, out io.Writer) (held bool, err error) {
+// printTable prints the table and reports whether the bound holds.
+func (s *settings) printTable(ctx context.Context, dir string, out io.Writer) (held bool, err error) {
 	fmt.Fprintf(out, "%s, 8 workers, KV router; %d pairs of whole commands on %d cores, medians\n", filepath.Base(s.tool.Trace), s.tool.Pairs, runtime.NumCPU())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "with\tplain ms\tms\tratio\tCPU plain ms\tCPU ms\t\n")
 	held = true
-	for _, r := range rows() {
-		p, err := s.row(ctx, dir, r)
+	for _, r := range listRows() {
+		p, err := s.measureRow(ctx, dir, r)
 		if err != nil {
 			return false, err
 		}
@@ -92,9 +92,9 @@ type pairs struct {
 	ratio       float64
 }
 
-// row runs the pairs of a row; the first pair is not counted. No file is there
+// measureRow runs the pairs of a row; the first pair is not counted. No file is there
 // yet when it is written.
-func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
+func (s *settings) measureRow(ctx context.Context, dir string, r row) (pairs, error) {
 	var plain, with []cost
 	var ratios []float64
 	for i := range s.tool.Pairs + 1 {
@@ -102,11 +102,11 @@ func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
 		if err != nil {
 			return pairs{}, err
 		}
-		a, err := s.once(ctx)
+		a, err := s.runOnce(ctx)
 		if err != nil {
 			return pairs{}, err
 		}
-		b, err := s.once(ctx, r.args(files)...)
+		b, err := s.runOnce(ctx, r.args(files)...)
 		if err != nil {
 			return pairs{}, err
 		}
@@ -117,17 +117,17 @@ func (s *settings) row(ctx context.Context, dir string, r row) (pairs, error) {
 			plain, with, ratios = append(plain, a), append(with, b), append(ratios, b.wall/a.wall)
 		}
 	}
-	return pairs{middle(plain), middle(with), stopwatch.Median(ratios)}, nil
+	return pairs{medianCost(plain), medianCost(with), stopwatch.Median(ratios)}, nil
 }
 
-// once runs the replay.
-func (s *settings) once(ctx context.Context, outputs ...string) (cost, error) {
+// runOnce runs the replay.
+func (s *settings) runOnce(ctx context.Context, outputs ...string) (cost, error) {
 	args := append([]string{"trace", s.tool.Trace, "--workers", "8", "--router", "kv", "--block-size", "512"}, outputs...)
 	c, err := s.tool.Once(ctx, args...)
 	return cost{stopwatch.Milliseconds(c.Wall), stopwatch.Milliseconds(c.CPU)}, err
 }
 
-func middle(all []cost) cost {
+func medianCost(all []cost) cost {
 	var wall, cpu []float64
 	for _, c := range all {
 		wall, cpu = append(wall, c.wall), append(cpu, c.cpu)

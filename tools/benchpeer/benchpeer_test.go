@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// script is a shell script that writes a report wherever it is told to.
+// script returns a shell script that writes a report wherever it is told to.
 func script(t *testing.T, dir, name, body string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -152,7 +152,7 @@ func TestEnough(t *testing.T) {
 		{outcome{command: 20 * time.Second}, 70 * time.Second},
 		{outcome{command: 20 * time.Second, unfinished: "exit 1"}, math.MaxInt64},
 	} {
-		if got := c.first.enough(); got != c.want {
+		if got := c.first.patience(); got != c.want {
 			t.Errorf("after %+v: %v, want %v", c.first, got, c.want)
 		}
 	}
@@ -197,7 +197,7 @@ func TestJudge(t *testing.T) {
 			row: row.Row{Bounds: bounds}, peers: []program{{name: "1.2.1"}},
 			first: []outcome{c.theirs}, pairs: [][]pair{{{c.ours, c.theirs}}},
 		}
-		j := judge(m)
+		j := judgeRow(m)
 		if got := j.String(); got != c.want {
 			t.Errorf("%+v against %+v: %s, want %s", c.ours, c.theirs, got, c.want)
 		}
@@ -218,9 +218,9 @@ func TestPeak(t *testing.T) {
 		{[]outcome{early, early}, 60, true},
 	} {
 		m := &measured{first: c.first, pairs: make([][]pair, 2)}
-		m.choose()
+		m.chooseFastest()
 		m.pairs[m.command] = []pair{{ours, c.first[m.command]}}
-		if o, theirs, atLeast := m.peak(); o != 5 || theirs != c.theirs || atLeast != c.atLeast {
+		if o, theirs, atLeast := m.peaks(); o != 5 || theirs != c.theirs || atLeast != c.atLeast {
 			t.Errorf("%+v: %v against %v, at least: %v", c, o, theirs, atLeast)
 		}
 	}

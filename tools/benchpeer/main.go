@@ -44,7 +44,7 @@ type settings struct {
 	binary  string
 }
 
-func (s *settings) bind(fs *flag.FlagSet) {
+func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&s.only, "only", "", "only rows whose title or name this regular expression matches")
 	fs.IntVar(&s.pairs, "pairs", 5, "pairs of runs per row, in turn; with -scale: rounds")
 	fs.BoolVar(&s.quick, "quick", false, "one pair, and a sixteenth of the requests where the row says how many: to try the tools")
@@ -62,18 +62,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("benchpeer", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var s settings
-	s.bind(fs)
+	s.bindFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
-	rows, err := s.check(fs)
+	rows, err := s.checkFlags(fs)
 	if err != nil {
 		fmt.Fprintf(stderr, "benchpeer: %v\n", err)
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	missed, err := s.measure(ctx, rows, stdout, stderr)
+	missed, err := s.measureAll(ctx, rows, stdout, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "benchpeer: %v\n", err)
 		return 1
@@ -84,8 +84,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// check complains about flags and returns the rows that they ask for.
-func (s *settings) check(fs *flag.FlagSet) ([]row.Row, error) {
+// checkFlags complains about flags and returns the rows that they ask for.
+func (s *settings) checkFlags(fs *flag.FlagSet) ([]row.Row, error) {
 	switch {
 	case fs.NArg() > 0:
 		return nil, fmt.Errorf("argument %q, want flags only, or tile", fs.Arg(0))
@@ -129,8 +129,8 @@ type bench struct {
 	status io.Writer // what is being run
 }
 
-// measure prints the tables and returns how many rows missed a bound.
-func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.Writer) (missed int, err error) {
+// measureAll prints the tables and returns how many rows missed a bound.
+func (s *settings) measureAll(ctx context.Context, rows []row.Row, out, status io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "benchpeer")
 	if err != nil {
 		return 0, err
@@ -145,7 +145,7 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 	}
 	b.ours = program{name: "ours", argv: []string{s.binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: s.timeout}
 	if s.scale {
-		return b.scaling(ctx)
+		return b.measureScaling(ctx)
 	}
 	if _, err := os.Stat(s.peer); err != nil {
 		fmt.Fprintf(out, "benchpeer: skipped, there is no reference at %s\n", s.peer)
@@ -158,10 +158,10 @@ func (s *settings) measure(ctx context.Context, rows []row.Row, out, status io.W
 		}
 		b.peers = append(b.peers, p)
 	}
-	return b.table(ctx, rows)
+	return b.printTable(ctx, rows)
 }
 
-// peerProgram is a release of the reference, installed when it is not yet.
+// peerProgram returns a release of the reference, installed when it is not yet.
 func (s *settings) peerProgram(ctx context.Context, version string) (program, error) {
 	script, err := filepath.Abs(s.peer)
 	if err != nil {
@@ -171,5 +171,5 @@ func (s *settings) peerProgram(ctx context.Context, version string) (program, er
 		return program{}, fmt.Errorf("%s %s --help: %w\n%s", s.peer, version, err, out)
 	}
 	p := program{name: version, argv: []string{script, version}}
-	return p.within(s.timeout), nil
+	return p.withTimeout(s.timeout), nil
 }

@@ -24,9 +24,9 @@ type measured struct {
 	simulation, command int
 }
 
-// measure runs a row: every peer once, then ours and the fastest peers in turn.
-func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
-	trace, err := b.trace(r.Source, r.Requests)
+// measureRow runs a row: every peer once, then ours and the fastest peers in turn.
+func (b *bench) measureRow(ctx context.Context, r row.Row) (*measured, error) {
+	trace, err := b.tracePath(r.Source, r.Requests)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +37,14 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 	}
 	limit := b.timeout
 	for i := len(b.peers) - 1; i >= 0; i-- { // the last named is most likely the fastest
-		p := b.peers[i].within(limit)
-		if m.first[i], err = b.one(ctx, &p, &r, args); err != nil {
+		p := b.peers[i].withTimeout(limit)
+		if m.first[i], err = b.runOnce(ctx, &p, &r, args); err != nil {
 			return nil, err
 		}
-		limit = min(limit, m.first[i].enough())
+		limit = min(limit, m.first[i].patience())
 	}
-	m.choose()
-	if _, err := b.one(ctx, &b.ours, &r, args); err != nil { // not counted: files get into memory
+	m.chooseFastest()
+	if _, err := b.runOnce(ctx, &b.ours, &r, args); err != nil { // not counted: files get into memory
 		return nil, err
 	}
 	for i := range b.peers {
@@ -52,7 +52,7 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 			continue
 		}
 		for range b.pairs {
-			p, err := b.pair(ctx, m, i, args)
+			p, err := b.runPair(ctx, m, i, args)
 			if err != nil {
 				return nil, err
 			}
@@ -66,23 +66,23 @@ func (b *bench) measure(ctx context.Context, r row.Row) (*measured, error) {
 // as slower than one that is.
 const hopeless = time.Minute
 
-// enough is the time after which another release can no longer be the fastest in
+// patience returns the time after which another release can no longer be the fastest in
 // anything: it would have taken three times the whole command in its simulation
 // alone. That of a run which did not finish says nothing.
-func (o *outcome) enough() time.Duration {
+func (o *outcome) patience() time.Duration {
 	if o.unfinished != "" {
 		return math.MaxInt64
 	}
 	return max(hopeless, 3*o.command+reading)
 }
 
-// one runs a program once and says so.
-func (b *bench) one(ctx context.Context, p *program, r *row.Row, args []string) (outcome, error) {
+// runOnce runs a program once and prints what it took.
+func (b *bench) runOnce(ctx context.Context, p *program, r *row.Row, args []string) (outcome, error) {
 	o, err := p.run(ctx, &b.place, args)
 	if err != nil {
 		return o, err
 	}
-	fmt.Fprintf(b.status, "%s: %s: simulation %s, command %s, %.0f MiB", r.Title, p.name, brief(o.simulation), brief(o.command), o.peakMiB)
+	fmt.Fprintf(b.status, "%s: %s: simulation %s, command %s, %.0f MiB", r.Title, p.name, formatTime(o.simulation), formatTime(o.command), o.peakMiB)
 	if o.unfinished != "" {
 		fmt.Fprintf(b.status, ", unfinished: %s", o.unfinished)
 	}
@@ -93,19 +93,19 @@ func (b *bench) one(ctx context.Context, p *program, r *row.Row, args []string) 
 	return o, nil
 }
 
-// pair runs ours and peer i. A peer that did not finish alone is not run again.
-func (b *bench) pair(ctx context.Context, m *measured, i int, args []string) (pair, error) {
-	ours, err := b.one(ctx, &b.ours, &m.row, args)
+// runPair runs ours and peer i. A peer that did not finish alone is not run again.
+func (b *bench) runPair(ctx context.Context, m *measured, i int, args []string) (pair, error) {
+	ours, err := b.runOnce(ctx, &b.ours, &m.row, args)
 	if err != nil || m.first[i].unfinished != "" {
 		return pair{ours, m.first[i]}, err
 	}
-	theirs, err := b.one(ctx, &b.peers[i], &m.row, args)
+	theirs, err := b.runOnce(ctx, &b.peers[i], &m.row, args)
 	return pair{ours, theirs}, err
 }
 
-// choose finds the fastest peers. One that finished is faster than one that did
+// chooseFastest finds the fastest peers. One that finished is faster than one that did
 // not; of equals the first.
-func (m *measured) choose() {
+func (m *measured) chooseFastest() {
 	fastest := func(time func(*outcome) time.Duration) int {
 		best := 0
 		for i := range m.first {
@@ -131,8 +131,8 @@ type ratio struct {
 	atLeast             bool // some run of the reference did not finish
 }
 
-// ratios compares the pairs with peer i.
-func (m *measured) ratios(i int, of func(*outcome) float64) ratio {
+// compareWith compares the pairs with peer i.
+func (m *measured) compareWith(i int, of func(*outcome) float64) ratio {
 	var all []float64
 	var r ratio
 	for _, p := range m.pairs[i] {
@@ -143,8 +143,8 @@ func (m *measured) ratios(i int, of func(*outcome) float64) ratio {
 	return r
 }
 
-// ours is the median of all runs of ours that were counted.
-func (m *measured) ours(of func(*outcome) float64) float64 {
+// ourMedian returns the median of all runs of ours that were counted.
+func (m *measured) ourMedian(of func(*outcome) float64) float64 {
 	var all []float64
 	for _, pairs := range m.pairs {
 		for _, p := range pairs {
@@ -154,10 +154,10 @@ func (m *measured) ours(of func(*outcome) float64) float64 {
 	return stopwatch.Median(all)
 }
 
-// peak is the most memory that a run of ours took, and the least that a peer
+// peaks returns the most memory that a run of ours took, and the least that a peer
 // takes in the median of its runs. Peers that did not finish count only when
 // none did: they might have taken more.
-func (m *measured) peak() (ours, theirs float64, atLeast bool) {
+func (m *measured) peaks() (ours, theirs float64, atLeast bool) {
 	atLeast = m.first[m.command].unfinished != "" // the fastest finished if any did
 	for i := range m.first {
 		runs := []float64{m.first[i].peakMiB}

@@ -23,9 +23,9 @@ type program struct {
 	timeout time.Duration
 }
 
-// within is a release of the reference that gets some time. Its script is told,
+// withTimeout returns a release of the reference that gets some time. Its script is told,
 // since it has a limit of its own.
-func (p program) within(limit time.Duration) program {
+func (p program) withTimeout(limit time.Duration) program {
 	p.timeout = limit
 	p.env = []string{fmt.Sprintf("PEER_S=%g", limit.Seconds())}
 	return p
@@ -55,12 +55,12 @@ type place struct {
 	launch string // the program in launch
 }
 
-func (l *place) report() string { return filepath.Join(l.dir, "report.json") }
-func (l *place) result() string { return filepath.Join(l.dir, "result") }
+func (l *place) reportPath() string { return filepath.Join(l.dir, "report.json") }
+func (l *place) resultPath() string { return filepath.Join(l.dir, "result") }
 
-// clear removes what the last run left, so that nobody takes it for the next.
-func (l *place) clear() error {
-	for _, path := range []string{l.report(), l.result()} {
+// removeResults removes what the last run left, so that nobody takes it for the next.
+func (l *place) removeResults() error {
+	for _, path := range []string{l.reportPath(), l.resultPath()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -70,13 +70,13 @@ func (l *place) clear() error {
 
 // run runs the program once. That it does not finish is no error.
 func (p *program) run(ctx context.Context, l *place, args []string) (outcome, error) {
-	if err := l.clear(); err != nil {
+	if err := l.removeResults(); err != nil {
 		return outcome{}, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, p.timeout+grace)
 	defer cancel()
-	all := []string{l.result()}
-	for _, some := range [][]string{p.argv, args, p.tail, {"--report-json", l.report()}} {
+	all := []string{l.resultPath()}
+	for _, some := range [][]string{p.argv, args, p.tail, {"--report-json", l.reportPath()}} {
 		all = append(all, some...)
 	}
 	cmd := exec.CommandContext(bounded, l.launch, all...)
@@ -93,15 +93,15 @@ func (p *program) run(ctx context.Context, l *place, args []string) (outcome, er
 	if err != nil && bounded.Err() == nil {
 		return outcome{}, fmt.Errorf("%s: %w: %s", p.name, err, lastLine(said.String()))
 	}
-	return p.outcome(l, said.String())
+	return p.readOutcome(l, said.String())
 }
 
 // timedOut is the exit code by which timeout(1) says that time was up.
 const timedOut = 124
 
-// outcome reads what the launcher and the program wrote.
-func (p *program) outcome(l *place, said string) (outcome, error) {
-	text, err := os.ReadFile(l.result())
+// readOutcome reads what the launcher and the program wrote.
+func (p *program) readOutcome(l *place, said string) (outcome, error) {
+	text, err := os.ReadFile(l.resultPath())
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s: %w", p.name, err)
 	}
@@ -118,7 +118,7 @@ func (p *program) outcome(l *place, said string) (outcome, error) {
 	case code != 0:
 		o.unfinished = fmt.Sprintf("exit %d: %s", code, lastLine(said))
 	default:
-		return o, o.read(l.report())
+		return o, o.readReport(l.reportPath())
 	}
 	o.command = min(o.command, p.timeout)
 	o.simulation = max(0, o.command-reading)
@@ -130,8 +130,8 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// read takes from the report what a program says of itself.
-func (o *outcome) read(path string) error {
+// readReport takes from the report what a program says of itself.
+func (o *outcome) readReport(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -23,26 +23,26 @@ type series struct {
 	runs [][]outcome // of each row
 }
 
-// scaling measures growth and counts what misses a bound.
-func (b *bench) scaling(ctx context.Context) (missed int, err error) {
+// measureScaling measures growth and counts what misses a bound.
+func (b *bench) measureScaling(ctx context.Context) (missed int, err error) {
 	path := row.Conversation.Path()
 	if _, err := os.Stat(path); err != nil {
 		fmt.Fprintf(b.out, "benchpeer: skipped, there is no trace at %s\n", path)
 		return 0, nil
 	}
-	b.preface(fmt.Sprintf("Rounds: %d; times are medians", b.pairs))
-	requests, err := b.series(ctx, b.growingRequests())
+	b.printPreface(fmt.Sprintf("Rounds: %d; times are medians", b.pairs))
+	requests, err := b.runSeries(ctx, b.growingRequests())
 	if err != nil {
 		return 0, err
 	}
-	workers, err := b.series(ctx, growingWorkers())
+	workers, err := b.runSeries(ctx, growingWorkers())
 	if err != nil {
 		return 0, err
 	}
 	return b.printRequests(requests) + b.printWorkers(workers), nil
 }
 
-// onConversation is the conversation trace with the KV router.
+// onConversation returns the conversation trace with the KV router.
 func onConversation(workers, requests int) row.Row {
 	return row.Row{
 		Title:  fmt.Sprintf("%d requests, %d workers", requests, workers),
@@ -66,22 +66,22 @@ func growingWorkers() []row.Row {
 	return []row.Row{onConversation(8, row.ConversationRequests), onConversation(512, row.ConversationRequests)}
 }
 
-// series runs the rows in turn.
-func (b *bench) series(ctx context.Context, rows []row.Row) (*series, error) {
+// runSeries runs the rows in turn.
+func (b *bench) runSeries(ctx context.Context, rows []row.Row) (*series, error) {
 	s := &series{rows: rows, runs: make([][]outcome, len(rows))}
 	for round := range b.pairs {
 		for i := range rows {
-			trace, err := b.trace(rows[i].Source, rows[i].Requests)
+			trace, err := b.tracePath(rows[i].Source, rows[i].Requests)
 			if err != nil {
 				return nil, err
 			}
 			args := rows[i].Args(trace)
 			if round == 0 {
-				if _, err := b.one(ctx, &b.ours, &rows[i], args); err != nil { // not counted: files get into memory
+				if _, err := b.runOnce(ctx, &b.ours, &rows[i], args); err != nil { // not counted: files get into memory
 					return nil, err
 				}
 			}
-			o, err := b.one(ctx, &b.ours, &rows[i], args)
+			o, err := b.runOnce(ctx, &b.ours, &rows[i], args)
 			if err != nil {
 				return nil, err
 			}
@@ -91,7 +91,7 @@ func (b *bench) series(ctx context.Context, rows []row.Row) (*series, error) {
 	return s, nil
 }
 
-func (s *series) median(i int, of func(*outcome) float64) float64 {
+func (s *series) medianOf(i int, of func(*outcome) float64) float64 {
 	var all []float64
 	for k := range s.runs[i] {
 		all = append(all, of(&s.runs[i][k]))
@@ -99,7 +99,7 @@ func (s *series) median(i int, of func(*outcome) float64) float64 {
 	return stopwatch.Median(all)
 }
 
-func (s *series) peak(i int) float64 {
+func (s *series) peakOf(i int) float64 {
 	peak := 0.0
 	for _, o := range s.runs[i] {
 		peak = max(peak, o.peakMiB)
@@ -116,7 +116,7 @@ func (b *bench) printRequests(s *series) (missed int) {
 	each := make([]float64, len(s.rows))
 	for i := range s.rows {
 		n := float64(s.rows[i].Requests)
-		simulation, command := s.median(i, simulationOf), s.median(i, commandOf)
+		simulation, command := s.medianOf(i, simulationOf), s.medianOf(i, commandOf)
 		each[i] = simulation / n
 		against, verdict := "", "ok"
 		for k := range i {
@@ -126,14 +126,14 @@ func (b *bench) printRequests(s *series) (missed int) {
 				verdict = "MISSED: proportion"
 			}
 		}
-		if s.peak(i) >= scaleMiB {
+		if s.peakOf(i) >= scaleMiB {
 			verdict = "MISSED: memory"
 		}
 		if verdict != "ok" {
 			missed++
 		}
 		fmt.Fprintf(b.out, "| %d | %.0f ms | %.2f | %s| %.0f ms | %.2f | %.0f | %s |\n",
-			s.rows[i].Requests, simulation/1e6, each[i]/1e3, against, command/1e6, command/n/1e3, s.peak(i), verdict)
+			s.rows[i].Requests, simulation/1e6, each[i]/1e3, against, command/1e6, command/n/1e3, s.peakOf(i), verdict)
 	}
 	return missed
 }
@@ -143,16 +143,16 @@ func (b *bench) printWorkers(s *series) (missed int) {
 	fmt.Fprintf(b.out, "\n| workers, %d requests | simulation | against fewer, bound %.1f | command | peak MiB | verdict |\n",
 		s.rows[0].Requests, manyWorkers)
 	fmt.Fprintln(b.out, "|---|---|---|---|---|---|")
-	few := s.median(0, simulationOf)
+	few := s.medianOf(0, simulationOf)
 	for i := range s.rows {
-		simulation := s.median(i, simulationOf)
+		simulation := s.medianOf(i, simulationOf)
 		verdict := "ok"
 		if simulation > float64(manyWorkers*few) {
 			verdict = "MISSED"
 			missed++
 		}
 		fmt.Fprintf(b.out, "| %d | %.1f ms | %.2f | %.1f ms | %.0f | %s |\n",
-			s.rows[i].Workers, simulation/1e6, simulation/few, s.median(i, commandOf)/1e6, s.peak(i), verdict)
+			s.rows[i].Workers, simulation/1e6, simulation/few, s.medianOf(i, commandOf)/1e6, s.peakOf(i), verdict)
 	}
 	return missed
 }

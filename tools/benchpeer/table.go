@@ -12,10 +12,10 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
-// table measures the rows, prints each as soon as it is known, and counts those
+// printTable measures the rows, prints each as soon as it is known, and counts those
 // that miss a bound.
-func (b *bench) table(ctx context.Context, rows []row.Row) (missed int, err error) {
-	b.preface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], against the release named", b.pairs))
+func (b *bench) printTable(ctx context.Context, rows []row.Row) (missed int, err error) {
+	b.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], against the release named", b.pairs))
 	var names []string
 	for _, p := range b.peers {
 		names = append(names, p.name)
@@ -25,7 +25,7 @@ func (b *bench) table(ctx context.Context, rows []row.Row) (missed int, err erro
 		peers, peers)
 	fmt.Fprintln(b.out, "|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
-		m, err := b.measure(ctx, r)
+		m, err := b.measureRow(ctx, r)
 		if ctx.Err() != nil {
 			return missed, ctx.Err()
 		}
@@ -34,8 +34,8 @@ func (b *bench) table(ctx context.Context, rows []row.Row) (missed int, err erro
 			missed++
 			continue
 		}
-		j := judge(m)
-		b.print(m, &j)
+		j := judgeRow(m)
+		b.printRow(m, &j)
 		if len(j.missed) > 0 {
 			missed++
 		}
@@ -44,17 +44,17 @@ func (b *bench) table(ctx context.Context, rows []row.Row) (missed int, err erro
 	return missed, nil
 }
 
-// preface says where and how.
-func (b *bench) preface(how string) {
-	fmt.Fprintf(b.out, "%s/%s, %d processors, %s, load %s. %s.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), load(), how)
+// printPreface prints where and how the rows are measured.
+func (b *bench) printPreface(how string) {
+	fmt.Fprintf(b.out, "%s/%s, %d processors, %s, load %s. %s.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), readLoad(), how)
 	if b.quick {
 		fmt.Fprintln(b.out, "Quick: one run each and smaller workloads, which say nothing about the bounds.")
 	}
 	fmt.Fprintln(b.out)
 }
 
-// load is how busy the machine was in the last minute, where it tells.
-func load() string {
+// readLoad returns how busy the machine was in the last minute, where that is known.
+func readLoad() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"
@@ -63,31 +63,31 @@ func load() string {
 	return first
 }
 
-func (b *bench) print(m *measured, j *judged) {
+func (b *bench) printRow(m *measured, j *judged) {
 	bounds := &m.row.Bounds
 	verdict := j.String()
 	if b.quick {
 		verdict = "(" + verdict + ")"
 	}
-	command := atLeast(bounds.Command)
+	command := formatBound(bounds.Command)
 	if bounds.CommandTime > 0 {
-		command += ", < " + brief(bounds.CommandTime)
+		command += ", < " + formatTime(bounds.CommandTime)
 	}
 	cells := []string{
 		m.row.Title,
-		m.times(simulationOf), m.ratio(j.simulation, m.simulation), atLeast(bounds.Simulation),
-		m.times(commandOf), m.ratio(j.command, m.command), command,
-		fmt.Sprintf("%.1f / %.1f", j.ours, j.theirs), j.peaks(), atLeast(1 / bounds.Memory),
+		m.formatTimes(simulationOf), m.formatRatio(j.simulation, m.simulation), formatBound(bounds.Simulation),
+		m.formatTimes(commandOf), m.formatRatio(j.command, m.command), command,
+		fmt.Sprintf("%.1f / %.1f", j.ours, j.theirs), j.formatMemory(), formatBound(1 / bounds.Memory),
 		verdict,
 	}
 	fmt.Fprintf(b.out, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// times are ours in the median and those of each peer's first run.
-func (m *measured) times(of func(*outcome) float64) string {
-	all := []string{brief(time.Duration(m.ours(of)))}
+// formatTimes returns ours in the median and those of each peer's first run.
+func (m *measured) formatTimes(of func(*outcome) float64) string {
+	all := []string{formatTime(time.Duration(m.ourMedian(of)))}
 	for i := range m.first {
-		text := brief(time.Duration(of(&m.first[i])))
+		text := formatTime(time.Duration(of(&m.first[i])))
 		if m.first[i].unfinished != "" {
 			text = "> " + text
 		}
@@ -96,39 +96,39 @@ func (m *measured) times(of func(*outcome) float64) string {
 	return strings.Join(all, " / ")
 }
 
-func (m *measured) ratio(r ratio, peer int) string {
+func (m *measured) formatRatio(r ratio, peer int) string {
 	if r.atLeast {
-		return fmt.Sprintf("> %s (%s)", times(r.median), m.peers[peer].name)
+		return fmt.Sprintf("> %s (%s)", formatRatioDown(r.median), m.peers[peer].name)
 	}
-	return fmt.Sprintf("%s [%s–%s] (%s)", times(r.median), times(r.least), times(r.most), m.peers[peer].name)
+	return fmt.Sprintf("%s [%s–%s] (%s)", formatRatioDown(r.median), formatRatioDown(r.least), formatRatioDown(r.most), m.peers[peer].name)
 }
 
-// peaks returns the ratio of memory.
-func (j *judged) peaks() string {
-	text := times(j.theirs / j.ours)
+// formatMemory returns the ratio of memory.
+func (j *judged) formatMemory() string {
+	text := formatRatioDown(j.theirs / j.ours)
 	if j.atLeast {
 		return "> " + text
 	}
 	return text
 }
 
-// times rounds down, so that no bound is reached by rounding.
-func times(v float64) string {
+// formatRatioDown rounds down, so that no bound is reached by rounding.
+func formatRatioDown(v float64) string {
 	if v >= 10 {
 		return fmt.Sprintf("%.0fx", math.Floor(v))
 	}
 	return fmt.Sprintf("%.1fx", math.Floor(v*10)/10)
 }
 
-func atLeast(bound float64) string {
+func formatBound(bound float64) string {
 	if bound == 0 {
 		return "-"
 	}
 	return fmt.Sprintf("≥ %.0fx", bound)
 }
 
-// brief writes a time with three digits.
-func brief(d time.Duration) string {
+// formatTime writes a time with three digits.
+func formatTime(d time.Duration) string {
 	ms := float64(d) / 1e6
 	switch {
 	case ms >= 100_000:

@@ -12,9 +12,9 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/tile"
 )
 
-// trace is the file with the given number of requests, made when it is not
+// tracePath returns the file with the given number of requests, made when it is not
 // there yet; requests is 0 for the trace as it is.
-func (b *bench) trace(s row.Source, requests int) (string, error) {
+func (b *bench) tracePath(s row.Source, requests int) (string, error) {
 	if s == row.Synthetic {
 		return "", nil
 	}
@@ -32,7 +32,7 @@ func (b *bench) trace(s row.Source, requests int) (string, error) {
 	return long, tileFile(path, long, requests)
 }
 
-// runTile is the command that makes long traces.
+// runTile runs the command that makes long traces.
 func runTile(args []string, stderr io.Writer) int {
 	fs := flag.NewFlagSet("benchpeer tile", flag.ContinueOnError)
 	fs.SetOutput(stderr)

@@ -17,22 +17,22 @@ type judged struct {
 	unfinished          []string // releases of the reference, and why
 }
 
-func judge(m *measured) judged {
+func judgeRow(m *measured) judged {
 	j := judged{
-		simulation:  m.ratios(m.simulation, simulationOf),
-		command:     m.ratios(m.command, commandOf),
-		commandTime: time.Duration(m.ours(commandOf)),
+		simulation:  m.compareWith(m.simulation, simulationOf),
+		command:     m.compareWith(m.command, commandOf),
+		commandTime: time.Duration(m.ourMedian(commandOf)),
 	}
-	j.ours, j.theirs, j.atLeast = m.peak()
+	j.ours, j.theirs, j.atLeast = m.peaks()
 	bounds := &m.row.Bounds
-	j.least("simulation", j.simulation, bounds.Simulation)
-	j.least("command", j.command, bounds.Command)
+	j.holdLeast("simulation", j.simulation, bounds.Simulation)
+	j.holdLeast("command", j.command, bounds.Command)
 	if bounds.CommandTime > 0 && j.commandTime >= bounds.CommandTime {
-		j.missed = append(j.missed, fmt.Sprintf("time %s", brief(j.commandTime)))
+		j.missed = append(j.missed, fmt.Sprintf("time %s", formatTime(j.commandTime)))
 	}
 	memory := ratio{median: j.theirs / j.ours, atLeast: j.atLeast}
-	j.least("memory", memory, 1/bounds.Memory)
-	j.sameWork(m)
+	j.holdLeast("memory", memory, 1/bounds.Memory)
+	j.checkSameWork(m)
 	for i := range m.first {
 		if why := m.first[i].unfinished; why != "" {
 			j.unfinished = append(j.unfinished, fmt.Sprintf("%s did not finish: %s", m.peers[i].name, why))
@@ -44,9 +44,9 @@ func judge(m *measured) judged {
 func simulationOf(o *outcome) float64 { return float64(o.simulation) }
 func commandOf(o *outcome) float64    { return float64(o.command) }
 
-// least holds a ratio against its bound. One that is known to be larger than
+// holdLeast holds a ratio against its bound. One that is known to be larger than
 // something below its bound is neither reached nor missed.
-func (j *judged) least(name string, r ratio, bound float64) {
+func (j *judged) holdLeast(name string, r ratio, bound float64) {
 	switch {
 	case bound == 0 || r.median >= bound:
 	case r.atLeast:
@@ -56,8 +56,8 @@ func (j *judged) least(name string, r ratio, bound float64) {
 	}
 }
 
-// sameWork complains when a run that was compared completed other requests.
-func (j *judged) sameWork(m *measured) {
+// checkSameWork complains when a run that was compared completed other requests.
+func (j *judged) checkSameWork(m *measured) {
 	for i, pairs := range m.pairs {
 		for _, p := range pairs {
 			if p.theirs.unfinished == "" && p.ours.completed != p.theirs.completed {

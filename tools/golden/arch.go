@@ -25,8 +25,8 @@ type outcome struct {
 	Text   string `json:"text"` // the report and all requests, or the error
 }
 
-// outcomes replays every case under both sets of rules.
-func outcomes(ctx context.Context, cases []reference.Case, yield func(outcome) error) error {
+// replayCases replays every case under both sets of rules.
+func replayCases(ctx context.Context, cases []reference.Case, yield func(outcome) error) error {
 	for i := range cases {
 		for _, compat := range []bool{true, false} {
 			o := outcome{Case: cases[i].Name, Compat: compat}
@@ -52,13 +52,13 @@ func replayText(ctx context.Context, c *reference.Case, compat bool) (string, er
 	if err != nil {
 		return "", err
 	}
-	return text(result)
+	return formatResult(result)
 }
 
-// writeOutcomes is what this program does as a guest of compareArch.
+// writeOutcomes prints what every case comes to: the part of a guest.
 func writeOutcomes(ctx context.Context, cases []reference.Case, out io.Writer) error {
 	w := json.NewEncoder(out)
-	return outcomes(ctx, cases, func(o outcome) error { return w.Encode(o) })
+	return replayCases(ctx, cases, func(o outcome) error { return w.Encode(o) })
 }
 
 // guest is this program, built for another architecture.
@@ -68,7 +68,7 @@ type guest struct {
 	binary   string
 }
 
-// errNoEmulator says that programs of the architecture cannot be run here.
+// errNoEmulator is the error where programs of the architecture cannot be run.
 var errNoEmulator = errors.New("no emulator")
 
 // newGuest builds this program for an architecture, of which there is only
@@ -95,8 +95,9 @@ func newGuest(arch, dir string) (*guest, error) {
 	return g, nil
 }
 
-// compare replays the cases here and in the guest, and tells t of both.
-func (g *guest) compare(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
+// compareCases replays the cases here and in the guest, and counts in t where they
+// differ.
+func (g *guest) compareCases(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
 	cmd := exec.CommandContext(ctx, g.emulator, append([]string{g.binary, "-outcomes"}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -111,12 +112,12 @@ func (g *guest) compare(ctx context.Context, cases []reference.Case, args []stri
 	for i := range cases {
 		byName[cases[i].Name] = &cases[i]
 	}
-	err = outcomes(ctx, cases, func(ours outcome) error {
+	err = replayCases(ctx, cases, func(ours outcome) error {
 		var o outcome
 		if err := theirs.Decode(&o); err != nil {
 			return fmt.Errorf("case %s on %s: %w", ours.Case, g.arch, err)
 		}
-		t.add(byName[ours.Case], true, g.differences(ours, o))
+		t.addCase(byName[ours.Case], true, g.diffOutcomes(ours, o))
 		return nil
 	})
 	if err != nil {
@@ -125,8 +126,8 @@ func (g *guest) compare(ctx context.Context, cases []reference.Case, args []stri
 	return errors.Join(err, cmd.Wait())
 }
 
-// differences names the first lines in which two outcomes differ.
-func (g *guest) differences(ours, theirs outcome) []string {
+// diffOutcomes names the first lines in which two outcomes differ.
+func (g *guest) diffOutcomes(ours, theirs outcome) []string {
 	if ours == theirs {
 		return nil
 	}
@@ -148,17 +149,17 @@ func lineAt(lines []string, i int) string {
 	return ""
 }
 
-// fused lists the places of the project where the guest's compiler made one
+// listFused lists the places of the project where the guest's compiler made one
 // operation, rounded once, of a product and a sum.
-func (g *guest) fused() ([]string, error) {
+func (g *guest) listFused() ([]string, error) {
 	out, err := exec.Command("go", "tool", "objdump", g.binary).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go tool objdump: %w", err)
 	}
-	return fusedIn(string(out))
+	return parseFused(string(out))
 }
 
-func fusedIn(listing string) ([]string, error) {
+func parseFused(listing string) ([]string, error) {
 	operation := regexp.MustCompile(`^\s+(\S+:\d+)\s.*\bFN?M(?:ADD|SUB)[SD]\b`)
 	var places []string
 	function, ours := "", 0

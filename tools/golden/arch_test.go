@@ -24,16 +24,16 @@ func TestOtherArchitecture(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, only := filepath.Join("testdata", "reference"), "-burst"
-	cases, err := load(dir, only)
+	cases, err := loadCases(dir, only)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
 	counts := tally{out: &out}
-	if err := g.compare(t.Context(), cases, []string{"-dir", dir, "-only", only}, &counts); err != nil {
+	if err := g.compareCases(t.Context(), cases, []string{"-dir", dir, "-only", only}, &counts); err != nil {
 		t.Fatal(err)
 	}
-	if code := counts.finish(); code != 0 || counts.total.compared < 10 || counts.total.compared != 2*len(cases) {
+	if code := counts.printCounts(); code != 0 || counts.total.compared < 10 || counts.total.compared != 2*len(cases) {
 		t.Errorf("%d of twice %d cases were compared: %s", counts.total.compared, len(cases), &out)
 	}
 }
@@ -41,17 +41,17 @@ func TestOtherArchitecture(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	g := guest{arch: "arm64"}
 	ours := outcome{Case: "a", Compat: true, Text: "1\n2\n3"}
-	if d := g.differences(ours, ours); d != nil {
+	if d := g.diffOutcomes(ours, ours); d != nil {
 		t.Errorf("equal outcomes differ: %q", d)
 	}
 	theirs := ours
 	theirs.Text = "1\n4\n3\n5"
-	if d := g.differences(ours, theirs); len(d) != 3 || !strings.Contains(d[1], `line 2 is "2" here and "4" on arm64`) {
+	if d := g.diffOutcomes(ours, theirs); len(d) != 3 || !strings.Contains(d[1], `line 2 is "2" here and "4" on arm64`) {
 		t.Errorf("differences: %q", d)
 	}
 	theirs = ours
 	theirs.Compat = false
-	if d := g.differences(ours, theirs); len(d) != 1 {
+	if d := g.diffOutcomes(ours, theirs); len(d) != 1 {
 		t.Errorf("another case differs by %q", d)
 	}
 }
@@ -63,7 +63,7 @@ func TestOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	reports, refusals := 0, 0
-	err = outcomes(t.Context(), cases[:20], func(o outcome) error {
+	err = replayCases(t.Context(), cases[:20], func(o outcome) error {
 		if strings.HasPrefix(o.Text, "{") && strings.Contains(o.Text, "InputTokens:") {
 			reports++
 		} else {
@@ -88,10 +88,10 @@ TEXT github.com/replay-llm/replay/sim.(*Clock).add(SB) /src/sim/time.go
 		"time.go:7 in github.com/replay-llm/replay/sim.(*Clock).add",
 		"time.go:9 in github.com/replay-llm/replay/sim.(*Clock).add",
 	}
-	if got, err := fusedIn(listing); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := parseFused(listing); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if _, err := fusedIn("nothing"); err == nil {
+	if _, err := parseFused("nothing"); err == nil {
 		t.Error("a listing without the project is taken")
 	}
 }

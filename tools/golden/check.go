@@ -21,7 +21,7 @@ import (
 // patience is how long a replay may take that the reference does not finish.
 const patience = 10 * time.Second
 
-// checkInProcess replays c on one processor and on eight, and says where the
+// checkInProcess replays c on one processor and on eight, and returns where the
 // results are not the reference's or not the same.
 func checkInProcess(ctx context.Context, c *reference.Case) []string {
 	spec, err := c.Spec()
@@ -43,7 +43,7 @@ func checkInProcess(ctx context.Context, c *reference.Case) []string {
 		if i == 0 {
 			complaints = append(compareReport(c, result.Report), compareRequests(c, result)...)
 		}
-		if texts[i], err = text(result); err != nil {
+		if texts[i], err = formatResult(result); err != nil {
 			return append(complaints, err.Error())
 		}
 	}
@@ -64,9 +64,9 @@ func checkEnds(ctx context.Context, spec *replay.Spec) []string {
 	return nil
 }
 
-// text is a report as a file without what was measured in real time, and all
+// formatResult returns a report as a file without what was measured in real time, and all
 // requests.
-func text(r *offline.Result) (string, error) {
+func formatResult(r *offline.Result) (string, error) {
 	report := *r.Report
 	report.WallMS, report.ProcessedTokensPerS, report.ProcessedOutputPerS = 0, 0, 0
 	var b bytes.Buffer
@@ -84,7 +84,7 @@ func compareReport(c *reference.Case, ours *collector.Report) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return lines(reference.Compare(theirs, ours))
+	return formatDiffs(reference.Compare(theirs, ours))
 }
 
 func compareRequests(c *reference.Case, r *offline.Result) []string {
@@ -95,10 +95,10 @@ func compareRequests(c *reference.Case, r *offline.Result) []string {
 	if !kept {
 		return nil
 	}
-	return lines(reference.CompareRequests(theirs, reference.Requests(r.Collector)))
+	return formatDiffs(reference.CompareRequests(theirs, reference.Requests(r.Collector)))
 }
 
-func lines(diffs []reference.Diff) []string {
+func formatDiffs(diffs []reference.Diff) []string {
 	var out []string
 	for _, d := range diffs {
 		out = append(out, d.String())

@@ -41,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "golden: skipped, there are no reference results at %s\n", *dir)
 		return 0
 	}
-	cases, err := load(*dir, *only)
+	cases, err := loadCases(*dir, *only)
 	if err != nil {
 		fmt.Fprintf(stderr, "golden: %v\n", err)
 		return 1
@@ -52,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case *plain:
 		err = writeOutcomes(ctx, cases, stdout)
 	case *arch != "":
-		err = elsewhere(ctx, *arch, cases, []string{"-dir", *dir, "-only", *only}, &t)
+		err = compareArch(ctx, *arch, cases, []string{"-dir", *dir, "-only", *only}, &t)
 	default:
 		err = t.checkAll(ctx, *binary, cases)
 	}
@@ -66,11 +66,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case *plain:
 		return 0
 	}
-	return t.finish()
+	return t.printCounts()
 }
 
-// load reads the cases whose names contain only.
-func load(dir, only string) ([]reference.Case, error) {
+// loadCases reads the cases whose names contain only.
+func loadCases(dir, only string) ([]reference.Case, error) {
 	cases, err := reference.Load(dir)
 	return slices.DeleteFunc(cases, func(c reference.Case) bool { return !strings.Contains(c.Name, only) }), err
 }
@@ -88,13 +88,13 @@ func (t *tally) checkAll(ctx context.Context, binary string, cases []reference.C
 	}
 	for i := range cases {
 		c := &cases[i]
-		t.add(c, c.Outcome == reference.OK, append(checkInProcess(ctx, c), checkBinary(ctx, binary, temporary, c)...))
+		t.addCase(c, c.Outcome == reference.OK, append(checkInProcess(ctx, c), checkBinary(ctx, binary, temporary, c)...))
 	}
 	return nil
 }
 
-// elsewhere compares the cases with those on another architecture.
-func elsewhere(ctx context.Context, arch string, cases []reference.Case, args []string, t *tally) error {
+// compareArch compares the cases with those on another architecture.
+func compareArch(ctx context.Context, arch string, cases []reference.Case, args []string, t *tally) error {
 	temporary, err := os.MkdirTemp("", "golden")
 	if err != nil {
 		return err
@@ -104,11 +104,11 @@ func elsewhere(ctx context.Context, arch string, cases []reference.Case, args []
 	if err != nil {
 		return err
 	}
-	places, err := g.fused()
+	places, err := g.listFused()
 	if err != nil {
 		return err
 	}
-	if err := g.compare(ctx, cases, args, t); err != nil {
+	if err := g.compareCases(ctx, cases, args, t); err != nil {
 		return err
 	}
 	for _, place := range places {
@@ -132,14 +132,14 @@ type family struct {
 	cases, compared, differing int
 }
 
-// add counts a case, whether it was compared with anything, and what is wrong
+// addCase counts a case, whether it was compared with anything, and what is wrong
 // with it.
-func (t *tally) add(c *reference.Case, compared bool, complaints []string) {
+func (t *tally) addCase(c *reference.Case, compared bool, complaints []string) {
 	name := c.Name
 	if at := strings.LastIndexByte(name, '-'); at > 0 {
 		name = name[:at]
 	}
-	f := t.family(name)
+	f := t.findFamily(name)
 	for _, f := range []*family{f, &t.total} {
 		f.cases++
 		if compared {
@@ -158,7 +158,7 @@ func (t *tally) add(c *reference.Case, compared bool, complaints []string) {
 	}
 }
 
-func (t *tally) family(name string) *family {
+func (t *tally) findFamily(name string) *family {
 	for _, f := range t.families {
 		if f.name == name {
 			return f
@@ -168,19 +168,19 @@ func (t *tally) family(name string) *family {
 	return t.families[len(t.families)-1]
 }
 
-// finish prints the counts and returns the exit code.
-func (t *tally) finish() int {
+// printCounts prints the counts and returns the exit code.
+func (t *tally) printCounts() int {
 	for _, f := range t.families {
-		f.print(t.out)
+		f.printCounts(t.out)
 	}
 	t.total.name = "total"
-	t.total.print(t.out)
+	t.total.printCounts(t.out)
 	if t.total.differing+t.fused > 0 || t.total.cases == 0 {
 		return 1
 	}
 	return 0
 }
 
-func (f *family) print(out io.Writer) {
+func (f *family) printCounts(out io.Writer) {
 	fmt.Fprintf(out, "%-28s cases %3d, compared %3d, differing %d\n", f.name, f.cases, f.compared, f.differing)
 }

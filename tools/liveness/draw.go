@@ -47,7 +47,7 @@ func allTags() []string {
 	}
 }
 
-// String is x as a person reads it.
+// String returns x as a person reads it.
 func (x *trial) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%strace blocks of %d tokens, in flight %d, speedup %v, compat %v\n", x.trace, x.tokens, x.inFlight, x.speedup, x.compat)
@@ -62,8 +62,8 @@ func (x *trial) String() string {
 	return b.String()
 }
 
-// draw makes the trial of a seed.
-func draw(seed uint64) *trial {
+// drawTrial makes the trial of a seed.
+func drawTrial(seed uint64) *trial {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	x := &trial{seed: seed, speedup: dice.Pick(rng, 1., 1, 0.5, 3)}
 	x.tags.Add(dice.Pick(rng, "vllm", "sglang"))
@@ -171,7 +171,7 @@ func (x *trial) drawPools(rng *rand.Rand, block, blocks int) {
 }
 
 func (x *trial) addPool(rng *rand.Rand, count, block, blocks int, role scheduler.Role) {
-	text := dice.Object(x.engine(rng, block, blocks, role))
+	text := dice.Object(x.drawEngine(rng, block, blocks, role))
 	a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: x.compat})
 	if err != nil {
 		panic(fmt.Sprintf("seed %d draws the engine %s: %v", x.seed, text, err))

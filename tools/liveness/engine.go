@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/tools/dice"
 )
 
-// engine draws the arguments of a tight engine.
-func (x *trial) engine(rng *rand.Rand, block, blocks int, role scheduler.Role) map[string]any {
+// drawEngine draws the arguments of a tight engine.
+func (x *trial) drawEngine(rng *rand.Rand, block, blocks int, role scheduler.Role) map[string]any {
 	args := map[string]any{"block_size": block, "num_gpu_blocks": blocks}
 	if role != scheduler.Aggregated {
 		args["worker_type"] = role.String()
@@ -30,14 +30,14 @@ func (x *trial) engine(rng *rand.Rand, block, blocks int, role scheduler.Role) m
 		args["enable_prefix_caching"] = false
 	}
 	if x.tags.Has("sglang") {
-		x.sglang(rng, args, block)
+		x.drawSGLang(rng, args, block)
 	} else {
-		x.vllm(rng, args)
+		x.drawVLLM(rng, args)
 	}
 	return args
 }
 
-func (x *trial) vllm(rng *rand.Rand, args map[string]any) {
+func (x *trial) drawVLLM(rng *rand.Rand, args map[string]any) {
 	args["max_num_batched_tokens"] = 1 + rng.IntN(dice.Pick(rng, 4, 30, 200))
 	if dice.Chance(rng, 2) {
 		args["max_num_seqs"] = dice.Pick(rng, 1, 2, 3, 10)
@@ -59,7 +59,7 @@ func (x *trial) vllm(rng *rand.Rand, args map[string]any) {
 	}
 }
 
-func (x *trial) sglang(rng *rand.Rand, args map[string]any, block int) {
+func (x *trial) drawSGLang(rng *rand.Rand, args map[string]any, block int) {
 	args["engine_type"] = "sglang"
 	own := map[string]any{
 		"chunked_prefill_size": block * (1 + rng.IntN(max(1, dice.Pick(rng, 3, 30, 200)/block))),

@@ -19,7 +19,7 @@ func TestTrialsEnd(t *testing.T) {
 	}
 	met := make(map[string]int)
 	for seed := range n {
-		e := watch(draw(seed), 20*time.Second) // the machine may be busy
+		e := watchTrial(drawTrial(seed), 20*time.Second) // the machine may be busy
 		if e.failed() {
 			t.Fatal(e.describe())
 		}
@@ -45,8 +45,8 @@ func TestTrialsEnd(t *testing.T) {
 func TestDraw(t *testing.T) {
 	met := make(map[string]int)
 	for seed := range uint64(2000) {
-		x := draw(seed)
-		if !reflect.DeepEqual(x, draw(seed)) {
+		x := drawTrial(seed)
+		if !reflect.DeepEqual(x, drawTrial(seed)) {
 			t.Fatalf("seed %d draws two trials", seed)
 		}
 		for _, tag := range x.tags {
@@ -66,17 +66,17 @@ func TestDraw(t *testing.T) {
 
 // What is no end is told from what is one.
 func TestWatch(t *testing.T) {
-	broken := draw(1)
+	broken := drawTrial(1)
 	broken.pools = nil
-	if e := watch(broken, time.Minute); e.kind != panicked || !e.failed() || !strings.Contains(e.describe(), "-seed 1\n") {
+	if e := watchTrial(broken, time.Minute); e.kind != panicked || !e.failed() || !strings.Contains(e.describe(), "-seed 1\n") {
 		t.Errorf("a trial without pools: %v", e.describe())
 	}
-	unnamed := draw(1)
+	unnamed := drawTrial(1)
 	unnamed.steps, unnamed.inFlight = 1, 1
-	if e := watch(unnamed, time.Minute); e.kind != wrong || !e.failed() {
+	if e := watchTrial(unnamed, time.Minute); e.kind != wrong || !e.failed() {
 		t.Errorf("steps in closed loop: %v", e.describe())
 	}
-	if e := watch(draw(1), 0); e.kind != late || !e.failed() {
+	if e := watchTrial(drawTrial(1), 0); e.kind != late || !e.failed() {
 		t.Errorf("a trial without time: %v", e.describe())
 	}
 }
@@ -84,9 +84,9 @@ func TestWatch(t *testing.T) {
 // A report that leaves requests out is no end.
 func TestJudge(t *testing.T) {
 	for seed := uint64(1); ; seed++ {
-		x := draw(seed)
+		x := drawTrial(seed)
 		x.until = 0
-		c, err := x.config()
+		c, err := x.buildConfig()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,14 +95,14 @@ func TestJudge(t *testing.T) {
 			continue
 		}
 		e := ending{trial: x}
-		if e.judge(c.Workload, r, nil); e.failed() {
+		if e.judgeResult(c.Workload, r, nil); e.failed() {
 			t.Errorf("seed %d: %s", seed, e.describe())
 		}
 		for _, record := range r.Collector.Requests() {
 			record.Tokens--
 			break
 		}
-		if e.judge(c.Workload, r, nil); !e.failed() {
+		if e.judgeResult(c.Workload, r, nil); !e.failed() {
 			t.Errorf("seed %d, a token less: %s", seed, e.describe())
 		}
 		return

@@ -32,7 +32,7 @@ type settings struct {
 	verbose  bool
 }
 
-func (s *settings) bind(fs *flag.FlagSet) {
+func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&s.n, "n", 2000, "number of runs")
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
 	fs.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "runs at once")
@@ -44,13 +44,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("liveness", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var s settings
-	s.bind(fs)
+	s.bindFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
 	t := totals{errors: make(map[string]int)}
-	for e := range s.all() {
-		t.add(e)
+	for e := range s.runAll() {
+		t.addEnding(e)
 		if e.failed() || s.verbose {
 			fmt.Fprint(stdout, e.describe())
 		}
@@ -66,8 +66,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 // started: each of them still takes its part of the machine.
 const hopeless = 4
 
-// all makes the runs.
-func (s *settings) all() <-chan ending {
+// runAll makes the runs.
+func (s *settings) runAll() <-chan ending {
 	seeds, endings := make(chan uint64), make(chan ending)
 	stop := make(chan struct{})
 	go func() {
@@ -86,7 +86,7 @@ func (s *settings) all() <-chan ending {
 	for range max(s.jobs, 1) {
 		wg.Go(func() {
 			for seed := range seeds {
-				e := watch(draw(seed), s.patience)
+				e := watchTrial(drawTrial(seed), s.patience)
 				if e.kind == endless {
 					mu.Lock()
 					if stuck++; stuck == hopeless {
@@ -109,7 +109,7 @@ type totals struct {
 	slow, panics, wrong int
 }
 
-func (t *totals) add(e ending) {
+func (t *totals) addEnding(e ending) {
 	t.runs++
 	switch e.kind {
 	case reported:

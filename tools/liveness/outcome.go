@@ -46,8 +46,8 @@ func (e *ending) describe() string {
 	return b.String()
 }
 
-// judge says what a result or an error comes to.
-func (e *ending) judge(w *loadgen.Workload, r *offline.Result, err error) {
+// judgeResult notes what a result or an error comes to.
+func (e *ending) judgeResult(w *loadgen.Workload, r *offline.Result, err error) {
 	if err != nil {
 		e.name, e.why = errorName(err), err.Error()
 		e.kind = refused
@@ -69,7 +69,7 @@ func (e *ending) judge(w *loadgen.Workload, r *offline.Result, err error) {
 	}
 }
 
-// finishedBy is the number of requests that got every token they asked for.
+// finishedBy returns the number of requests that got every token they asked for.
 func finishedBy(r *offline.Result) int {
 	n := 0
 	for _, record := range r.Collector.Requests() {
@@ -80,7 +80,7 @@ func finishedBy(r *offline.Result) int {
 	return n
 }
 
-// errorName is the kind of an error, "" for one that should not occur.
+// errorName returns the kind of an error, "" for one that should not occur.
 func errorName(err error) string {
 	var oversize *offline.OversizeError
 	var stalled *offline.StalledError

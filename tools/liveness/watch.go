@@ -18,8 +18,8 @@ import (
 // told to end.
 const grace = 2 * time.Second
 
-// watch runs x, for the given time at most.
-func watch(x *trial, patience time.Duration) ending {
+// watchTrial runs x, for the given time at most.
+func watchTrial(x *trial, patience time.Duration) ending {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	done := make(chan ending, 1)
@@ -45,24 +45,24 @@ func (x *trial) run(ctx context.Context) (e ending) {
 			e.kind, e.why = panicked, fmt.Sprintf("%v\n%s", p, debug.Stack())
 		}
 	}()
-	c, err := x.config()
+	c, err := x.buildConfig()
 	if err != nil {
-		e.judge(nil, nil, err)
+		e.judgeResult(nil, nil, err)
 		return e
 	}
 	var r *offline.Result
 	if x.steps > 0 {
-		r, err = x.step(ctx, c)
+		r, err = x.runStepwise(ctx, c)
 	} else {
 		r, err = offline.Run(ctx, c)
 	}
-	e.judge(c.Workload, r, err)
+	e.judgeResult(c.Workload, r, err)
 	return e
 }
 
-// config is x as a replay takes it.
-func (x *trial) config() (offline.Config, error) {
-	w, err := x.workload()
+// buildConfig returns x as a replay takes it.
+func (x *trial) buildConfig() (offline.Config, error) {
+	w, err := x.buildWorkload()
 	if err != nil {
 		return offline.Config{}, err
 	}
@@ -78,7 +78,7 @@ func (x *trial) config() (offline.Config, error) {
 	return c, nil
 }
 
-func (x *trial) workload() (*loadgen.Workload, error) {
+func (x *trial) buildWorkload() (*loadgen.Workload, error) {
 	o := loadgen.ReadOptions{TraceBlock: x.tokens, Compat: x.compat}
 	switch {
 	case x.synthetic != nil:
@@ -89,8 +89,8 @@ func (x *trial) workload() (*loadgen.Workload, error) {
 	return loadgen.ReadMooncake(strings.NewReader(x.trace), "trace", o)
 }
 
-// step replays c as a planner does, x.steps looks in all before it lets go.
-func (x *trial) step(ctx context.Context, c offline.Config) (*offline.Result, error) {
+// runStepwise replays c as a planner does, x.steps looks in all before it lets go.
+func (x *trial) runStepwise(ctx context.Context, c offline.Config) (*offline.Result, error) {
 	s, err := offline.NewStepper(c)
 	if err != nil {
 		return nil, err

@@ -38,8 +38,8 @@ func (x *trial) drawRequests(rng *rand.Rand, block, pool int) {
 	}
 }
 
-// lengths draws a request that mostly fits where nothing else runs.
-func (x *trial) lengths(rng *rand.Rand, s size) (in, out int) {
+// drawLengths draws a request that mostly fits where nothing else runs.
+func (x *trial) drawLengths(rng *rand.Rand, s size) (in, out int) {
 	total := 2 + rng.IntN(max(1, s.pool-s.block))
 	if x.tags.Has("oversize") && dice.Chance(rng, 5) {
 		total += s.pool
@@ -55,7 +55,7 @@ func (x *trial) drawTrace(rng *rand.Rand, s size) {
 		if !dice.Chance(rng, 3) {
 			at += rng.Float64() * s.gap
 		}
-		in, out := x.lengths(rng, s)
+		in, out := x.drawLengths(rng, s)
 		ids := make([]int, (in+x.tokens-1)/x.tokens)
 		branch := rng.IntN(s.variety)
 		for i := range ids {
@@ -75,7 +75,7 @@ func (x *trial) drawTrace(rng *rand.Rand, s size) {
 }
 
 func (x *trial) drawSynthetic(rng *rand.Rand, s size) {
-	in, out := x.lengths(rng, s)
+	in, out := x.drawLengths(rng, s)
 	r := loadgen.Synthetic{
 		Requests: s.requests, Input: in, Output: out, Interval: sim.Time(s.gap), Turns: 1,
 		Block: s.block, Seed: x.seed, Compat: x.compat,
@@ -90,7 +90,7 @@ func (x *trial) drawSynthetic(rng *rand.Rand, s size) {
 func (x *trial) drawAgentic(rng *rand.Rand, s size) {
 	var b strings.Builder
 	for range max(1, s.requests/3) {
-		total, final := x.lengths(rng, s)
+		total, final := x.drawLengths(rng, s)
 		turns := rng.IntN(4)
 		answers, outputs, latencies := make([]int, turns), make([]int, turns), make([]float64, turns)
 		share := max(1, total/(2*turns+1))

@@ -42,12 +42,12 @@ func main() {
 func run(out io.Writer, runs int, only string, precise bool) (missed int, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "real time against logical time\tcounts\tduration\tmean TTFT\tmedian ITL\tmean e2e\treuse\tovershoot p99\tverdict")
-	for _, t := range trials() {
+	for _, t := range listTrials() {
 		if !strings.Contains(t.name, only) {
 			continue
 		}
 		t.live.Precise = precise
-		row, ok, err := t.measure(runs)
+		row, ok, err := t.measureRow(runs)
 		if err != nil {
 			return missed, fmt.Errorf("%s: %w", t.name, err)
 		}
@@ -59,8 +59,8 @@ func run(out io.Writer, runs int, only string, precise bool) (missed int, err er
 	return missed, w.Flush()
 }
 
-// measure is a row of the table and whether it is within bounds.
-func (t *trial) measure(runs int) (row string, ok bool, err error) {
+// measureRow returns a row of the table and whether it is within bounds.
+func (t *trial) measureRow(runs int) (row string, ok bool, err error) {
 	logical, err := t.spec.Run(context.Background(), replay.Streams{})
 	if err != nil {
 		return "", false, err
@@ -74,14 +74,14 @@ func (t *trial) measure(runs int) (row string, ok bool, err error) {
 		live = append(live, r.Report)
 	}
 	v := verdict{want: logical.Report, got: live, ok: true}
-	cells := []string{t.name, v.counts()}
+	cells := []string{t.name, v.compareCounts()}
 	if t.atLeast {
-		cells = append(cells, v.lag(t.bounds.duration), v.plain(ttft), v.plain(itl), v.plain(e2e), v.plain(reuse))
+		cells = append(cells, v.judgeLag(t.bounds.duration), v.formatShare(meanTTFT), v.formatShare(medianITL), v.formatShare(meanE2E), v.formatShare(reuseRatio))
 	} else {
-		cells = append(cells, v.duration(&t.bounds))
-		cells = append(cells, v.rest(&t.bounds)...)
+		cells = append(cells, v.judgeDuration(&t.bounds))
+		cells = append(cells, v.judgeRest(&t.bounds)...)
 	}
-	overshoot := v.extra("pass_overshoot_p99_ms")
+	overshoot := v.medianExtra("pass_overshoot_p99_ms")
 	word := "ok"
 	switch {
 	case !v.ok && overshoot > noisy:
@@ -97,11 +97,11 @@ func (t *trial) measure(runs int) (row string, ok bool, err error) {
 const noisy = 1.0
 
 // A value of a report.
-func ttft(r *collector.Report) float64     { return r.TTFT.Mean }
-func itl(r *collector.Report) float64      { return r.ITL.Median }
-func e2e(r *collector.Report) float64      { return r.E2E.Mean }
-func reuse(r *collector.Report) float64    { return r.PrefixCacheReusedRatio }
-func duration(r *collector.Report) float64 { return r.DurationMS }
+func meanTTFT(r *collector.Report) float64   { return r.TTFT.Mean }
+func medianITL(r *collector.Report) float64  { return r.ITL.Median }
+func meanE2E(r *collector.Report) float64    { return r.E2E.Mean }
+func reuseRatio(r *collector.Report) float64 { return r.PrefixCacheReusedRatio }
+func durationMS(r *collector.Report) float64 { return r.DurationMS }
 
 // verdict compares the runs of one case with their twin.
 type verdict struct {
@@ -110,8 +110,8 @@ type verdict struct {
 	ok   bool
 }
 
-// median is the median of a value over the runs.
-func (v *verdict) median(of func(*collector.Report) float64) float64 {
+// medianOf returns the median of a value over the runs.
+func (v *verdict) medianOf(of func(*collector.Report) float64) float64 {
 	var values []float64
 	for _, r := range v.got {
 		values = append(values, of(r))
@@ -119,7 +119,7 @@ func (v *verdict) median(of func(*collector.Report) float64) float64 {
 	return stopwatch.Median(values)
 }
 
-func (v *verdict) judge(ok bool) string {
+func (v *verdict) markMissed(ok bool) string {
 	if ok {
 		return ""
 	}
@@ -127,62 +127,62 @@ func (v *verdict) judge(ok bool) string {
 	return " !"
 }
 
-// counts compares what must be equal in every run.
-func (v *verdict) counts() string {
+// compareCounts compares what must be equal in every run.
+func (v *verdict) compareCounts() string {
 	for _, r := range v.got {
 		if r.Requests != v.want.Requests || r.Completed != v.want.Completed ||
 			r.InputTokens != v.want.InputTokens || r.OutputTokens != v.want.OutputTokens {
-			return fmt.Sprintf("%d of %d", r.Completed, v.want.Completed) + v.judge(false)
+			return fmt.Sprintf("%d of %d", r.Completed, v.want.Completed) + v.markMissed(false)
 		}
 	}
 	return "equal"
 }
 
-// share is how much a value is above its twin's, as a share of that.
-func (v *verdict) share(of func(*collector.Report) float64) float64 {
-	return v.median(of)/of(v.want) - 1
+// shareAbove returns how much a value is above its twin's, as a share of that.
+func (v *verdict) shareAbove(of func(*collector.Report) float64) float64 {
+	return v.medianOf(of)/of(v.want) - 1
 }
 
 // fastest is how much a run in open loop may be faster than its twin.
 const fastest = 0.01
 
-func (v *verdict) duration(b *bounds) string {
-	s := v.share(duration)
-	return fmt.Sprintf("%+.2f %% (%.1f)", 100*s, 100*b.duration) + v.judge(s <= b.duration && s >= -max(fastest, b.duration))
+func (v *verdict) judgeDuration(b *bounds) string {
+	s := v.shareAbove(durationMS)
+	return fmt.Sprintf("%+.2f %% (%.1f)", 100*s, 100*b.duration) + v.markMissed(s <= b.duration && s >= -max(fastest, b.duration))
 }
 
-// lag is a duration that must be longer by a share.
-func (v *verdict) lag(least float64) string {
-	s := v.share(duration)
-	return fmt.Sprintf("%+.2f %% (at least %.0f)", 100*s, 100*least) + v.judge(s >= least)
+// judgeLag holds a duration that must be longer by a share.
+func (v *verdict) judgeLag(least float64) string {
+	s := v.shareAbove(durationMS)
+	return fmt.Sprintf("%+.2f %% (at least %.0f)", 100*s, 100*least) + v.markMissed(s >= least)
 }
 
-func (v *verdict) plain(of func(*collector.Report) float64) string {
-	return fmt.Sprintf("%+.2f %%", 100*v.share(of))
+func (v *verdict) formatShare(of func(*collector.Report) float64) string {
+	return fmt.Sprintf("%+.2f %%", 100*v.shareAbove(of))
 }
 
-// within compares a time with bounds of a share and, where that is more, of ms.
-func (v *verdict) within(of func(*collector.Report) float64, share, ms float64) string {
-	d := v.median(of) - of(v.want)
+// judgeTime compares a time with bounds of a share and, where that is more, of ms.
+func (v *verdict) judgeTime(of func(*collector.Report) float64, share, ms float64) string {
+	d := v.medianOf(of) - of(v.want)
 	limit := max(ms, share*of(v.want))
-	return fmt.Sprintf("%+.2f ms (%.2f)", d, limit) + v.judge(math.Abs(d) <= limit)
+	return fmt.Sprintf("%+.2f ms (%.2f)", d, limit) + v.markMissed(math.Abs(d) <= limit)
 }
 
-func (v *verdict) rest(b *bounds) []string {
+func (v *verdict) judgeRest(b *bounds) []string {
 	if b.countsAndDuration {
-		return []string{v.plain(ttft), v.plain(itl), v.plain(e2e), v.plain(reuse)}
+		return []string{v.formatShare(meanTTFT), v.formatShare(medianITL), v.formatShare(meanE2E), v.formatShare(reuseRatio)}
 	}
-	s, r := v.share(e2e), v.median(reuse)-reuse(v.want)
+	s, r := v.shareAbove(meanE2E), v.medianOf(reuseRatio)-reuseRatio(v.want)
 	return []string{
-		v.within(ttft, b.ttft, b.ttftMS), v.within(itl, b.itl, b.itlMS),
-		fmt.Sprintf("%+.2f %% (%.0f)", 100*s, 100*b.e2e) + v.judge(math.Abs(s) <= b.e2e),
-		fmt.Sprintf("%+.3f (%.2f)", r, b.reuse) + v.judge(math.Abs(r) <= b.reuse),
+		v.judgeTime(meanTTFT, b.ttft, b.ttftMS), v.judgeTime(medianITL, b.itl, b.itlMS),
+		fmt.Sprintf("%+.2f %% (%.0f)", 100*s, 100*b.e2e) + v.markMissed(math.Abs(s) <= b.e2e),
+		fmt.Sprintf("%+.3f (%.2f)", r, b.reuse) + v.markMissed(math.Abs(r) <= b.reuse),
 	}
 }
 
-// extra is the median of a value under the key online.
-func (v *verdict) extra(key string) float64 {
-	return v.median(func(r *collector.Report) float64 {
+// medianExtra returns the median of a value under the key online.
+func (v *verdict) medianExtra(key string) float64 {
+	return v.medianOf(func(r *collector.Report) float64 {
 		for _, f := range r.Extra {
 			fields, _ := f.Value.([]collector.Field)
 			for _, f := range fields {

@@ -31,14 +31,14 @@ func allTags() []string {
 	}
 }
 
-func (w *workload) add(args ...any) {
+func (w *workload) addArgs(args ...any) {
 	for _, a := range args {
 		w.args = append(w.args, fmt.Sprint(a))
 	}
 }
 
-// draw makes the workload of a seed.
-func draw(seed uint64) *workload {
+// drawWorkload makes the workload of a seed.
+func drawWorkload(seed uint64) *workload {
 	if seed%10 == 9 {
 		return drawScaling(seed)
 	}
@@ -52,11 +52,11 @@ func draw(seed uint64) *workload {
 	w.tags.Add(dice.Pick(rng, "flat", "flat", "flat", "sessions", "sessions", "synthetic", "agentic"))
 	if w.tags.Has("agentic") || dice.Chance(rng, 3) {
 		w.tags.Add("concurrency")
-		w.add("--replay-concurrency", dice.Pick(rng, 1, 2, 3, 8, 40))
+		w.addArgs("--replay-concurrency", dice.Pick(rng, 1, 2, 3, 8, 40))
 	} else {
 		w.tags.Add("trace")
 		if dice.Chance(rng, 3) {
-			w.add("--arrival-speedup-ratio", dice.Pick(rng, "0.5", "2", "3.3", "10"))
+			w.addArgs("--arrival-speedup-ratio", dice.Pick(rng, "0.5", "2", "3.3", "10"))
 		}
 	}
 	block := w.drawBlock(rng)
@@ -77,13 +77,13 @@ func (w *workload) drawBlock(rng *rand.Rand) int {
 func (w *workload) drawTopology(rng *rand.Rand, block int, largest int) {
 	switch {
 	case w.tags.Has("alone"):
-		w.add("--num-workers", 1, "--extra-engine-args", w.engine(rng, block, largest, ""))
+		w.addArgs("--num-workers", 1, "--extra-engine-args", w.drawEngine(rng, block, largest, ""))
 	case w.tags.Has("pool"):
-		w.add("--num-workers", 2+rng.IntN(4), "--extra-engine-args", w.engine(rng, block, largest, ""))
+		w.addArgs("--num-workers", 2+rng.IntN(4), "--extra-engine-args", w.drawEngine(rng, block, largest, ""))
 	case w.tags.Has("disagg"):
 		w.drawDisaggregated(rng, block, largest)
 	case w.tags.Has("kv"):
-		w.add("--num-workers", dice.Pick(rng, 2, 2, 3), "--router-mode", "kv_router", "--extra-engine-args", w.engine(rng, block, largest, ""))
+		w.addArgs("--num-workers", dice.Pick(rng, 2, 2, 3), "--router-mode", "kv_router", "--extra-engine-args", w.drawEngine(rng, block, largest, ""))
 		w.drawRouter(rng)
 		w.ties = true
 	}
@@ -92,14 +92,14 @@ func (w *workload) drawTopology(rng *rand.Rand, block int, largest int) {
 func (w *workload) drawDisaggregated(rng *rand.Rand, block, largest int) {
 	prefill, decode := 1+rng.IntN(3), 1+rng.IntN(2)
 	if w.tags.Has("kv") {
-		w.add("--router-mode", "kv_router")
+		w.addArgs("--router-mode", "kv_router")
 		w.drawRouter(rng)
 		prefill, decode = 1+rng.IntN(2), 1+rng.IntN(2)
 		w.ties = prefill > 1 || decode > 1
 	}
-	w.add("--num-prefill-workers", prefill, "--num-decode-workers", decode,
-		"--prefill-engine-args", w.engine(rng, block, largest, "prefill"),
-		"--decode-engine-args", w.engine(rng, block, largest, "decode"))
+	w.addArgs("--num-prefill-workers", prefill, "--num-decode-workers", decode,
+		"--prefill-engine-args", w.drawEngine(rng, block, largest, "prefill"),
+		"--decode-engine-args", w.drawEngine(rng, block, largest, "decode"))
 }
 
 // drawRouter draws what the KV router weighs and when it holds requests back.
@@ -125,12 +125,12 @@ func (w *workload) drawRouter(rng *rand.Rand) {
 		}
 	}
 	if len(config) > 0 {
-		w.add("--router-config", dice.Object(config))
+		w.addArgs("--router-config", dice.Object(config))
 	}
 }
 
-// engine draws the arguments of an engine that can hold the largest request.
-func (w *workload) engine(rng *rand.Rand, block, largest int, role string) string {
+// drawEngine draws the arguments of an engine that can hold the largest request.
+func (w *workload) drawEngine(rng *rand.Rand, block, largest int, role string) string {
 	args := map[string]any{"block_size": block}
 	if role != "" {
 		args["worker_type"] = role
@@ -164,20 +164,20 @@ func (w *workload) engine(rng *rand.Rand, block, largest int, role string) strin
 		args["num_gpu_blocks"] = 20 * blocks
 	}
 	if w.tags.Has("sglang") {
-		w.sglang(rng, args, tight, block, blocks)
+		w.drawSGLang(rng, args, tight, block, blocks)
 	} else {
-		w.vllm(rng, args)
+		w.drawVLLM(rng, args)
 	}
 	if dice.Chance(rng, 12) {
-		w.odd(rng, args)
+		w.makeOdd(rng, args)
 	}
 	if dice.Chance(rng, 40) {
-		w.hopeless(rng, args, blocks)
+		w.makeHopeless(rng, args, blocks)
 	}
 	return dice.Object(args)
 }
 
-func (w *workload) vllm(rng *rand.Rand, args map[string]any) {
+func (w *workload) drawVLLM(rng *rand.Rand, args map[string]any) {
 	if dice.Chance(rng, 3) {
 		args["max_num_seqs"] = dice.Pick[any](rng, 1, 2, 5, 16, nil)
 	}
@@ -199,9 +199,9 @@ func (w *workload) vllm(rng *rand.Rand, args map[string]any) {
 	}
 }
 
-// hopeless makes it likely that some request can never run, or that two keep
+// makeHopeless makes it likely that some request can never run, or that two keep
 // pushing each other out.
-func (w *workload) hopeless(rng *rand.Rand, args map[string]any, blocks int) {
+func (w *workload) makeHopeless(rng *rand.Rand, args map[string]any, blocks int) {
 	w.tags.Add("hopeless")
 	switch rng.IntN(3) {
 	case 0:
@@ -217,9 +217,9 @@ func (w *workload) hopeless(rng *rand.Rand, args map[string]any, blocks int) {
 	w.trace = strings.Replace(w.trace, `"output_length":1,`, `"output_length":0,`, rng.IntN(2))
 }
 
-// odd gives an argument a value of the wrong type, which the reference passes
+// makeOdd gives an argument a value of the wrong type, which the reference passes
 // over, or one without effect.
-func (w *workload) odd(rng *rand.Rand, args map[string]any) {
+func (w *workload) makeOdd(rng *rand.Rand, args map[string]any) {
 	w.tags.Add("odd")
 	key := dice.Pick(rng, "max_num_seqs", "startup_time", "enable_local_indexer", "max_num_batched_tokens", "preemption_mode", "dp_size")
 	args[key] = dice.Pick[any](rng, "4", 1.5, -1, []int{1}, false, json.Number("1e3"))
@@ -228,9 +228,9 @@ func (w *workload) odd(rng *rand.Rand, args map[string]any) {
 	}
 }
 
-// sglang draws the engine's own arguments. Its tight pools are wider: it never
+// drawSGLang draws the engine's own arguments. Its tight pools are wider: it never
 // ends where two requests do not fit.
-func (w *workload) sglang(rng *rand.Rand, args map[string]any, tight bool, block, blocks int) {
+func (w *workload) drawSGLang(rng *rand.Rand, args map[string]any, tight bool, block, blocks int) {
 	args["engine_type"] = "sglang"
 	if tight {
 		args["num_gpu_blocks"] = blocks * dice.Pick(rng, 3, 5, 10)
@@ -258,6 +258,6 @@ func (w *workload) sglang(rng *rand.Rand, args map[string]any, tight bool, block
 	}
 }
 
-// decimal writes v with at most 15 significant digits, which every reader reads
+// formatDecimal writes v with at most 15 significant digits, which every reader reads
 // alike.
-func decimal(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }
+func formatDecimal(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }

@@ -66,16 +66,16 @@ func (j *judge) decide(ctx context.Context, w *workload) verdict {
 	if w.plan != nil {
 		v.kind, v.why = j.decideScaling(ctx, w, base)
 	} else {
-		v.kind, v.why = j.rule(ctx, w, args, base)
+		v.kind, v.why = j.runBoth(ctx, w, args, base)
 	}
 	if v.kind == differing {
-		v.why += j.save(w)
+		v.why += j.saveFiles(w)
 	}
 	return v
 }
 
-// rule runs ours, and then the reference beside it.
-func (j *judge) rule(ctx context.Context, w *workload, args []string, base string) (kind, string) {
+// runBoth runs ours, and then the reference beside it.
+func (j *judge) runBoth(ctx context.Context, w *workload, args []string, base string) (kind, string) {
 	got, err := runOurs(ctx, j.binary, args, "--compat", "dynamo-1.2", "--report-json", base+".ours.json")
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func (j *judge) compare(ctx context.Context, w *workload, args []string, base st
 	case !own.failed:
 		own.summary = fmt.Sprintf("%d requests, %.6g ms", mine.Requests, mine.DurationMS)
 	}
-	return j.meet(ctx, w, append(args[:len(args):len(args)], "--report-json", base+".json"), own, func() ([]reference.Diff, string, error) {
+	return j.matchOutcomes(ctx, w, append(args[:len(args):len(args)], "--report-json", base+".json"), own, func() ([]reference.Diff, string, error) {
 		theirs, err := readReport(base + ".json")
 		if err != nil {
 			return nil, "", err
@@ -126,9 +126,9 @@ type ending struct {
 	summary string // what it came to
 }
 
-// meet runs the reference until an outcome of it is ours. After each run that
+// matchOutcomes runs the reference until an outcome of it is ours. After each run that
 // both get to the end of, compare lists the differences and names the outcome.
-func (j *judge) meet(ctx context.Context, w *workload, job any, own ending, compare func() ([]reference.Diff, string, error)) (kind, string) {
+func (j *judge) matchOutcomes(ctx context.Context, w *workload, job any, own ending, compare func() ([]reference.Diff, string, error)) (kind, string) {
 	times := 1
 	if w.ties {
 		times = draws
@@ -164,10 +164,10 @@ func (j *judge) meet(ctx context.Context, w *workload, job any, own ending, comp
 	case rare > 0 && w.ties:
 		return skipped, fmt.Sprintf("%d outcomes of the reference, %d met only once, so there are more", len(seen), rare)
 	}
-	return differing, describe(diffs)
+	return differing, describeDiffs(diffs)
 }
 
-// fingerprint is what two equal outcomes of the reference have in common: all
+// fingerprint returns what two equal outcomes of the reference have in common: all
 // but real time and what depends on an order of summation.
 func fingerprint(r *collector.Report) string {
 	var b strings.Builder
@@ -192,8 +192,8 @@ func countOnce(seen map[string]int) int {
 	return n
 }
 
-// describe lists the first differences.
-func describe(diffs []reference.Diff) string {
+// describeDiffs lists the first differences.
+func describeDiffs(diffs []reference.Diff) string {
 	const most = 4
 	s := fmt.Sprintf("%d fields", len(diffs))
 	for _, d := range diffs[:min(len(diffs), most)] {
@@ -215,8 +215,8 @@ func readReport(path string) (*collector.Report, error) {
 	return r, nil
 }
 
-// save keeps the trace of a run and says how to repeat it by hand.
-func (j *judge) save(w *workload) string {
+// saveFiles keeps the files of a run and returns how to repeat it by hand.
+func (j *judge) saveFiles(w *workload) string {
 	words := []string{"replay"}
 	if w.trace != "" {
 		path := filepath.Join(j.keep, fmt.Sprintf("parity-%d.jsonl", w.seed))

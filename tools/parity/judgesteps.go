@@ -25,7 +25,7 @@ func (j *judge) decideScaling(ctx context.Context, w *workload, base string) (ki
 	}
 	limited, cancel := context.WithTimeout(ctx, ourPatience)
 	defer cancel()
-	mine := p.here(limited)
+	mine := p.runHere(limited)
 	if limited.Err() != nil {
 		return differing, errOursEndless.Error()
 	}
@@ -41,13 +41,13 @@ func (j *judge) compareScaling(ctx context.Context, p *schedule, w *workload, mi
 	if !own.failed {
 		own.summary = fmt.Sprintf("%d calls, %d requests, %.6g ms", len(p.Calls), mine.report.Requests, mine.report.DurationMS)
 	}
-	return j.meet(ctx, w, p, own, func() ([]reference.Diff, string, error) {
+	return j.matchOutcomes(ctx, w, p, own, func() ([]reference.Diff, string, error) {
 		theirs, err := readSteps(p.Out)
 		if err != nil {
 			return nil, "", err
 		}
 		if w.tags.Has("vllm") {
-			forgive(theirs.seen, mine.seen)
+			forgivePasses(theirs.seen, mine.seen)
 		}
 		return compareSteps(theirs, mine), fmt.Sprint(theirs.seen, fingerprint(theirs.report)), nil
 	})
@@ -65,14 +65,14 @@ func (j *judge) saveSchedule(w *workload) string {
 
 // compareSteps lists where ours is not the reference's.
 func compareSteps(ref, ours *steps) []reference.Diff {
-	diffs := differences("", ref.seen, ours.seen)
+	diffs := diffValues("", ref.seen, ours.seen)
 	return append(diffs, reference.Compare(ref.report, ours.report)...)
 }
 
-// forgive gives ref what ours has where the reference's vLLM engine cannot be
+// forgivePasses gives ref what ours has where the reference's vLLM engine cannot be
 // met: it adds up variances in an order drawn by lot, and counts a request
 // again that lost its place while another was let in.
-func forgive(ref, ours []any) {
+func forgivePasses(ref, ours []any) {
 	for i := range min(len(ref), len(ours)) {
 		r, ok := ref[i].(map[string]any)
 		o, also := ours[i].(map[string]any)
@@ -104,20 +104,20 @@ func forgivePass(ref, ours map[string]any) {
 	}
 }
 
-// differences compares two JSON values. What only ours has differs as well.
-func differences(place string, ref, ours any) []reference.Diff {
+// diffValues compares two JSON values. What only ours has differs as well.
+func diffValues(place string, ref, ours any) []reference.Diff {
 	switch r := ref.(type) {
 	case []any:
 		if o, ok := ours.([]any); ok && len(o) == len(r) {
 			var all []reference.Diff
 			for i := range r {
-				all = append(all, differences(fmt.Sprintf("%s[%d]", place, i), r[i], o[i])...)
+				all = append(all, diffValues(fmt.Sprintf("%s[%d]", place, i), r[i], o[i])...)
 			}
 			return all
 		}
 	case map[string]any:
 		if o, ok := ours.(map[string]any); ok && len(o) == len(r) {
-			return memberDifferences(place, r, o)
+			return diffMembers(place, r, o)
 		}
 	default:
 		if ref == ours {
@@ -127,11 +127,11 @@ func differences(place string, ref, ours any) []reference.Diff {
 	return []reference.Diff{{Place: place, Ref: fmt.Sprint(ref), Ours: fmt.Sprint(ours)}}
 }
 
-func memberDifferences(place string, ref, ours map[string]any) []reference.Diff {
+func diffMembers(place string, ref, ours map[string]any) []reference.Diff {
 	keys := slices.Sorted(maps.Keys(ref))
 	var all []reference.Diff
 	for _, key := range keys {
-		all = append(all, differences(place+"."+key, ref[key], ours[key])...)
+		all = append(all, diffValues(place+"."+key, ref[key], ours[key])...)
 	}
 	return all
 }

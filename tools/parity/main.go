@@ -44,7 +44,7 @@ type settings struct {
 	alone    bool
 }
 
-func (s *settings) bind(fs *flag.FlagSet) {
+func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&s.n, "n", 200, "number of runs")
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
 	fs.StringVar(&s.only, "only", "", "run only cases with all of these tags, by comma: "+strings.Join(allTags(), " "))
@@ -63,7 +63,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("parity", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var s settings
-	s.bind(fs)
+	s.bindFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
@@ -73,7 +73,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	totals, err := s.all(ctx, stdout)
+	totals, err := s.runAll(ctx, stdout)
 	if err != nil {
 		fmt.Fprintf(stderr, "parity: %v\n", err)
 		return 1
@@ -89,8 +89,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 // totals counts runs by verdict.
 type totals struct{ runs, compared, skipped, differing int }
 
-// all makes the runs and prints the ones that matter, in order of their seeds.
-func (s *settings) all(ctx context.Context, stdout io.Writer) (totals, error) {
+// runAll makes the runs and prints the ones that matter, in order of their seeds.
+func (s *settings) runAll(ctx context.Context, stdout io.Writer) (totals, error) {
 	dir, err := os.MkdirTemp("", "parity")
 	if err != nil {
 		return totals{}, err
@@ -105,11 +105,11 @@ func (s *settings) all(ctx context.Context, stdout io.Writer) (totals, error) {
 	}
 	python := ""
 	if !s.alone {
-		if python, err = installed(ctx, s.peer, s.version); err != nil {
+		if python, err = findPython(ctx, s.peer, s.version); err != nil {
 			return totals{}, err
 		}
 	}
-	cases := s.cases(ctx)
+	cases := s.sendCases(ctx)
 	results := make(chan verdict)
 	var wg sync.WaitGroup
 	for range max(s.jobs, 1) {
@@ -122,17 +122,17 @@ func (s *settings) all(ctx context.Context, stdout io.Writer) (totals, error) {
 		})
 	}
 	go func() { wg.Wait(); close(results) }()
-	return s.print(stdout, results), ctx.Err()
+	return s.printVerdicts(stdout, results), ctx.Err()
 }
 
-// cases sends the cases that the flags ask for.
-func (s *settings) cases(ctx context.Context) <-chan *workload {
+// sendCases sends the cases that the flags ask for.
+func (s *settings) sendCases(ctx context.Context) <-chan *workload {
 	out := make(chan *workload)
 	go func() {
 		defer close(out)
 		seed := s.seed
 		for sent := 0; sent < s.n; seed++ {
-			c := draw(seed)
+			c := drawWorkload(seed)
 			if !c.tags.Match(s.only, s.skip) {
 				if seed-s.seed > uint64(1000*(s.n+1)) {
 					return // nothing has these tags
@@ -150,7 +150,7 @@ func (s *settings) cases(ctx context.Context) <-chan *workload {
 	return out
 }
 
-func (s *settings) print(stdout io.Writer, results <-chan verdict) totals {
+func (s *settings) printVerdicts(stdout io.Writer, results <-chan verdict) totals {
 	var t totals
 	for v := range results {
 		t.runs++

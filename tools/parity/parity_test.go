@@ -15,8 +15,8 @@ import (
 func TestDraw(t *testing.T) {
 	met := make(map[string]int)
 	for seed := range uint64(2000) {
-		w := draw(seed)
-		if !reflect.DeepEqual(w, draw(seed)) {
+		w := drawWorkload(seed)
+		if !reflect.DeepEqual(w, drawWorkload(seed)) {
 			t.Fatalf("seed %d draws two workloads", seed)
 		}
 		for _, tag := range w.tags {
@@ -63,7 +63,7 @@ func TestPeerTakesWorkloads(t *testing.T) {
 	dir := t.TempDir()
 	taken, endless, refused := 0, 0, 0
 	for seed := range uint64(60) {
-		w := draw(seed)
+		w := drawWorkload(seed)
 		if w.plan != nil {
 			continue
 		}

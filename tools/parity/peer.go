@@ -66,9 +66,9 @@ const memoryKB = 4 << 20
 // errEndless is a run of the reference that did not end in time.
 var errEndless = errors.New("the reference did not end")
 
-// installed is the Python interpreter that has the reference, installed when it
+// findPython returns the Python interpreter that has the reference, installed when it
 // is not there yet.
-func installed(ctx context.Context, script, version string) (string, error) {
+func findPython(ctx context.Context, script, version string) (string, error) {
 	home := peerHome()
 	python := filepath.Join(home, version, "bin", "python")
 	if _, err := os.Stat(filepath.Join(home, version, "ready")); err == nil {
@@ -80,7 +80,7 @@ func installed(ctx context.Context, script, version string) (string, error) {
 	return python, nil
 }
 
-// peerHome is where the script installs the reference.
+// peerHome returns where the script installs the reference.
 func peerHome() string {
 	if home := os.Getenv("REPLAY_PEER_HOME"); home != "" {
 		return home

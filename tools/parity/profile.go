@@ -51,7 +51,7 @@ func drawProfile(rng *rand.Rand) []byte {
 		if err != nil {
 			panic(err) // into memory
 		}
-		if _, err := w.Write(npy(a.shape, a.values)); err != nil {
+		if _, err := w.Write(encodeNPY(a.shape, a.values)); err != nil {
 			panic(err)
 		}
 	}
@@ -61,8 +61,8 @@ func drawProfile(rng *rand.Rand) []byte {
 	return b.Bytes()
 }
 
-// npy is an array as a .npy file.
-func npy(shape string, values []float64) []byte {
+// encodeNPY returns an array as a .npy file.
+func encodeNPY(shape string, values []float64) []byte {
 	header := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape)
 	const align = 64
 	for (10+len(header)+1)%align != 0 {

@@ -54,9 +54,9 @@ func drawScaling(seed uint64) *workload {
 	w.plan.TraceBlock = s.tokens
 	var largest int
 	if w.tags.Has("sessions") {
-		largest = w.sessions(rng, s)
+		largest = w.drawSessions(rng, s)
 	} else {
-		largest = w.flat(rng, s)
+		largest = w.drawFlat(rng, s)
 	}
 	w.drawCluster(rng, block, largest)
 	w.drawCalls(rng, s.gap*float64(s.requests))
@@ -80,8 +80,8 @@ func (w *workload) drawCluster(rng *rand.Rand, block, largest int) {
 		roles = []string{"prefill", "decode"}
 	}
 	for _, role := range roles {
-		p.Engines = append(p.Engines, w.engine(rng, block, largest, role))
-		p.Workers = append(p.Workers, 1+rng.IntN(w.most()))
+		p.Engines = append(p.Engines, w.drawEngine(rng, block, largest, role))
+		p.Workers = append(p.Workers, 1+rng.IntN(w.maxWorkers()))
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *workload) drawCalls(rng *rand.Rand, span float64) {
 			}
 			p.Calls = append(p.Calls, call{Do: "advance", Until: until})
 		case 2:
-			p.Calls = append(p.Calls, call{Do: "scale", Prefill: 1 + rng.IntN(w.most()), Decode: 1 + rng.IntN(w.most())})
+			p.Calls = append(p.Calls, call{Do: "scale", Prefill: 1 + rng.IntN(w.maxWorkers()), Decode: 1 + rng.IntN(w.maxWorkers())})
 		case 3:
 			p.Calls = append(p.Calls, call{Do: "drain"})
 		}
@@ -108,8 +108,8 @@ func (w *workload) drawCalls(rng *rand.Rand, span float64) {
 	}
 }
 
-// most is how many workers a pool has at most.
-func (w *workload) most() int {
+// maxWorkers returns how many workers a pool has at most.
+func (w *workload) maxWorkers() int {
 	if w.tags.Has("kv") {
 		return 2
 	}

@@ -27,17 +27,17 @@ type steps struct {
 	err    error // why there is no report
 }
 
-// here runs the schedule with this program.
-func (p *schedule) here(ctx context.Context) *steps {
-	s, err := p.run(ctx)
+// runHere runs the schedule with this program.
+func (p *schedule) runHere(ctx context.Context) *steps {
+	s, err := p.runCalls(ctx)
 	if err != nil {
 		return &steps{err: err}
 	}
 	return s
 }
 
-func (p *schedule) run(ctx context.Context) (*steps, error) {
-	cfg, err := p.config()
+func (p *schedule) runCalls(ctx context.Context) (*steps, error) {
+	cfg, err := p.buildConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (p *schedule) run(ctx context.Context) (*steps, error) {
 	return out, nil
 }
 
-func (p *schedule) config() (offline.Config, error) {
+func (p *schedule) buildConfig() (offline.Config, error) {
 	c := offline.Config{Config: harness.Config{
 		Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: p.Speedup},
 		Topology:  engines.Topology{Seed: 42, Compat: true},

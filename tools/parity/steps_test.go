@@ -15,7 +15,7 @@ import (
 func TestSchedule(t *testing.T) {
 	states, reports := 0, 0
 	for seed := uint64(9); seed < 400; seed += 10 {
-		w := draw(seed)
+		w := drawWorkload(seed)
 		if w.plan == nil || !w.tags.Has("scaling") {
 			t.Fatalf("seed %d has no schedule: %v", seed, w.tags)
 		}
@@ -27,7 +27,7 @@ func TestSchedule(t *testing.T) {
 		if err := os.WriteFile(p.Trace, []byte(w.trace), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, b := p.here(t.Context()), p.here(t.Context())
+		a, b := p.runHere(t.Context()), p.runHere(t.Context())
 		if a.err != nil {
 			if b.err == nil || a.err.Error() != b.err.Error() {
 				t.Errorf("seed %d: %v, then %v", seed, a.err, b.err)
@@ -37,7 +37,7 @@ func TestSchedule(t *testing.T) {
 		reports++
 		states += len(a.seen)
 		if d := compareSteps(a, b); len(d) > 0 {
-			t.Errorf("seed %d: %s", seed, describe(d))
+			t.Errorf("seed %d: %s", seed, describeDiffs(d))
 		}
 	}
 	if reports < 20 || states < 100 {
@@ -59,10 +59,10 @@ func TestDifferences(t *testing.T) {
 		{`"num_req"`, `"reqs"`, "[1].num_req"},
 	} {
 		a, b := decoded(t, text), decoded(t, strings.Replace(text, c.from, c.to, 1))
-		if d := differences("", a, b); len(d) != 1 || d[0].Place != c.place {
+		if d := diffValues("", a, b); len(d) != 1 || d[0].Place != c.place {
 			t.Errorf("%s for %s: %v, want one at %q", c.to, c.from, d, c.place)
 		}
-		if d := differences("", a, decoded(t, text)); d != nil {
+		if d := diffValues("", a, decoded(t, text)); d != nil {
 			t.Errorf("the same twice: %v", d)
 		}
 	}
@@ -85,9 +85,9 @@ func TestForgive(t *testing.T) {
 		ours := []any{map[string]any{"decode_fpm_snapshots": []any{pass}}}
 		ref := decoded(t, encoded(t, ours)).([]any)
 		ref[0].(map[string]any)["decode_fpm_snapshots"].([]any)[0].(map[string]any)[c.key] = c.value
-		forgive(ref, ours)
+		forgivePasses(ref, ours)
 		var d []reference.Diff
-		if d = differences("", ref, ours); len(d) != c.want {
+		if d = diffValues("", ref, ours); len(d) != c.want {
 			t.Errorf("%s is %v: %v, want %d differences", c.key, c.value, d, c.want)
 		}
 	}

@@ -59,23 +59,23 @@ func (w *workload) drawRequests(rng *rand.Rand, block int) int {
 	s := w.drawShape(rng, block)
 	switch {
 	case w.tags.Has("synthetic"):
-		return w.synthetic(rng, s, block)
+		return w.drawSynthetic(rng, s, block)
 	case w.tags.Has("agentic"):
-		w.add("--trace-format", "applied_compute_agentic", "--trace-block-size", s.tokens)
+		w.addArgs("--trace-format", "applied_compute_agentic", "--trace-block-size", s.tokens)
 		if dice.Chance(rng, 2) {
-			w.add("--trace-shared-prefix-ratio", dice.Pick(rng, "0.25", "0.5", "1"), "--trace-num-prefix-groups", 1+rng.IntN(3))
+			w.addArgs("--trace-shared-prefix-ratio", dice.Pick(rng, "0.25", "0.5", "1"), "--trace-num-prefix-groups", 1+rng.IntN(3))
 		}
-		return w.agentic(rng, s)
+		return w.drawAgentic(rng, s)
 	case w.tags.Has("sessions"):
-		w.add("--trace-block-size", s.tokens)
-		return w.sessions(rng, s)
+		w.addArgs("--trace-block-size", s.tokens)
+		return w.drawSessions(rng, s)
 	}
-	w.add("--trace-block-size", s.tokens)
-	return w.flat(rng, s)
+	w.addArgs("--trace-block-size", s.tokens)
+	return w.drawFlat(rng, s)
 }
 
-// ids draws hash ids that begin like those of other requests.
-func (s *shape) ids(rng *rand.Rand) []uint64 {
+// drawIDs draws hash ids that begin like those of other requests.
+func (s *shape) drawIDs(rng *rand.Rand) []uint64 {
 	ids := make([]uint64, 1+rng.IntN(s.prompt))
 	branch := uint64(0)
 	for i := range ids {
@@ -87,7 +87,7 @@ func (s *shape) ids(rng *rand.Rand) []uint64 {
 	return ids
 }
 
-func (s *shape) input(rng *rand.Rand, ids []uint64) int {
+func (s *shape) drawInput(rng *rand.Rand, ids []uint64) int {
 	whole := len(ids) * s.tokens
 	if dice.Chance(rng, 3) {
 		return whole
@@ -95,54 +95,54 @@ func (s *shape) input(rng *rand.Rand, ids []uint64) int {
 	return whole - rng.IntN(s.tokens)
 }
 
-// line writes one record of a trace.
-func line(b *strings.Builder, record map[string]any) {
+// appendRecord writes one record of a trace.
+func appendRecord(b *strings.Builder, record map[string]any) {
 	b.WriteString(dice.Object(record))
 	b.WriteByte('\n')
 }
 
-// flat draws requests that come one by one or together, not always in order.
-func (w *workload) flat(rng *rand.Rand, s shape) (largest int) {
+// drawFlat draws requests that come one by one or together, not always in order.
+func (w *workload) drawFlat(rng *rand.Rand, s shape) (largest int) {
 	var b strings.Builder
 	at := 0.0
 	for range s.requests {
 		if !dice.Chance(rng, 3) {
 			at += rng.Float64() * s.gap
 		}
-		ids := s.ids(rng)
-		in, out := s.input(rng, ids), 1+rng.IntN(s.answer)
+		ids := s.drawIDs(rng)
+		in, out := s.drawInput(rng, ids), 1+rng.IntN(s.answer)
 		stamp := at
 		if dice.Chance(rng, 10) {
 			stamp = max(0, at-rng.Float64()*s.gap)
 		}
-		line(&b, map[string]any{"timestamp": w.number(stamp), "input_length": in, "output_length": out, "hash_ids": ids})
+		appendRecord(&b, map[string]any{"timestamp": w.formatNumber(stamp), "input_length": in, "output_length": out, "hash_ids": ids})
 		largest = max(largest, in+out)
 	}
 	w.trace = b.String()
 	return largest
 }
 
-// sessions draws conversations: each turn's prompt begins with the one before.
-func (w *workload) sessions(rng *rand.Rand, s shape) (largest int) {
+// drawSessions draws conversations: each turn's prompt begins with the one before.
+func (w *workload) drawSessions(rng *rand.Rand, s shape) (largest int) {
 	var b strings.Builder
 	at := 0.0
 	for n := range max(1, s.requests/2) {
 		at += rng.Float64() * s.gap
-		ids, stamp := s.ids(rng), at
+		ids, stamp := s.drawIDs(rng), at
 		for turn := range 1 + rng.IntN(s.turns) {
 			record := map[string]any{"session_id": fmt.Sprintf("s%d", n), "hash_ids": ids}
-			in, out := s.input(rng, ids), 1+rng.IntN(s.answer)
+			in, out := s.drawInput(rng, ids), 1+rng.IntN(s.answer)
 			record["input_length"], record["output_length"] = in, out
 			switch {
 			case turn == 0:
-				record["timestamp"] = w.number(stamp)
+				record["timestamp"] = w.formatNumber(stamp)
 			case dice.Chance(rng, 2):
-				record["delay"] = w.number(rng.Float64() * s.gap)
+				record["delay"] = w.formatNumber(rng.Float64() * s.gap)
 			case dice.Chance(rng, 2):
 				stamp += rng.Float64() * s.gap
-				record["timestamp"] = w.number(stamp)
+				record["timestamp"] = w.formatNumber(stamp)
 			}
-			line(&b, record)
+			appendRecord(&b, record)
 			largest = max(largest, in+out)
 			ids = append(append([]uint64(nil), ids...), uint64(10000+100*n+turn))
 		}
@@ -151,8 +151,8 @@ func (w *workload) sessions(rng *rand.Rand, s shape) (largest int) {
 	return largest
 }
 
-// agentic draws agents that call tools.
-func (w *workload) agentic(rng *rand.Rand, s shape) (largest int) {
+// drawAgentic draws agents that call tools.
+func (w *workload) drawAgentic(rng *rand.Rand, s shape) (largest int) {
 	var b strings.Builder
 	for range max(1, s.requests/3) {
 		turns := rng.IntN(s.turns)
@@ -161,11 +161,11 @@ func (w *workload) agentic(rng *rand.Rand, s shape) (largest int) {
 		total := prompt
 		for i := range turns {
 			answers[i], outputs[i] = 1+rng.IntN(s.answer), rng.IntN(s.tokens+1)
-			latencies[i] = w.number(rng.Float64() * s.gap / 100)
+			latencies[i] = w.formatNumber(rng.Float64() * s.gap / 100)
 			total += answers[i] + outputs[i]
 		}
 		final := 1 + rng.IntN(s.answer)
-		line(&b, map[string]any{
+		appendRecord(&b, map[string]any{
 			"num_turns": turns, "input_prompt_length": prompt, "assistant_response_length": answers,
 			"tool_call_output_length": outputs, "tool_call_latency": latencies, "final_assistant_response_length": final,
 		})
@@ -175,29 +175,29 @@ func (w *workload) agentic(rng *rand.Rand, s shape) (largest int) {
 	return largest
 }
 
-// synthetic draws the flags of a made-up workload, with turns or without.
-func (w *workload) synthetic(rng *rand.Rand, s shape, block int) (largest int) {
+// drawSynthetic draws the flags of a made-up workload, with turns or without.
+func (w *workload) drawSynthetic(rng *rand.Rand, s shape, block int) (largest int) {
 	in, out := 1+rng.IntN(min(s.prompt*s.tokens, 3000)), 1+rng.IntN(s.answer)
-	w.add("--input-tokens", in, "--output-tokens", out, "--request-count", s.requests)
-	w.add("--arrival-interval-ms", decimal(rng.Float64()*s.gap))
+	w.addArgs("--input-tokens", in, "--output-tokens", out, "--request-count", s.requests)
+	w.addArgs("--arrival-interval-ms", formatDecimal(rng.Float64()*s.gap))
 	if dice.Chance(rng, 2) {
 		w.tags.Add("sessions")
-		w.add("--turns-per-session", s.turns)
+		w.addArgs("--turns-per-session", s.turns)
 		if dice.Chance(rng, 2) {
-			w.add("--shared-prefix-ratio", dice.Pick(rng, "0.3", "0.5", "1"), "--num-prefix-groups", 1+rng.IntN(3))
+			w.addArgs("--shared-prefix-ratio", dice.Pick(rng, "0.3", "0.5", "1"), "--num-prefix-groups", 1+rng.IntN(3))
 		}
 		if dice.Chance(rng, 2) {
-			w.add("--inter-turn-delay-ms", decimal(rng.Float64()*s.gap))
+			w.addArgs("--inter-turn-delay-ms", formatDecimal(rng.Float64()*s.gap))
 		}
 	}
 	return in + out
 }
 
-// number writes v so that every reader reads it alike, or, under the tag
+// formatNumber writes v so that every reader reads it alike, or, under the tag
 // digits, with so many that the reference rounds in its own way.
-func (w *workload) number(v float64) json.Number {
+func (w *workload) formatNumber(v float64) json.Number {
 	if w.tags.Has("digits") {
 		return json.Number(strconv.FormatFloat(v, 'f', -1, 64))
 	}
-	return json.Number(decimal(v))
+	return json.Number(formatDecimal(v))
 }

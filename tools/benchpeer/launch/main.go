@@ -20,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		fail("want a file for the result and a command")
+		exitWith("want a file for the result and a command")
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
@@ -29,13 +29,13 @@ func main() {
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
 	if err != nil {
-		fail(err.Error())
+		exitWith(err.Error())
 	}
 	go func() { _ = p.Signal(<-signals) }() // it may have ended by then
 	state, err := p.Wait()
 	took := time.Since(started)
 	if err != nil {
-		fail(err.Error())
+		exitWith(err.Error())
 	}
 	peak := int64(0)
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
@@ -43,12 +43,12 @@ func main() {
 	}
 	line := strconv.FormatInt(int64(took), 10) + " " + strconv.FormatInt(peak, 10) + " " + strconv.Itoa(state.ExitCode()) + "\n"
 	if err := os.WriteFile(os.Args[1], []byte(line), 0o644); err != nil {
-		fail(err.Error())
+		exitWith(err.Error())
 	}
 }
 
-// fail does without fmt, to stay small.
-func fail(why string) {
+// exitWith does without fmt, to stay small.
+func exitWith(why string) {
 	_, _ = os.Stderr.WriteString("launch: " + why + "\n")
 	os.Exit(1)
 }

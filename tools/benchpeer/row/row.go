@@ -26,7 +26,7 @@ const ConversationRequests = 12_031
 // TraceBlock is the number of tokens that a hash id of the traces stands for.
 const TraceBlock = 512
 
-// Path is the trace's file, relative to the project's root; "" for Synthetic.
+// Path returns the trace's file, relative to the project's root; "" for Synthetic.
 func (s Source) Path() string {
 	return [...]string{"", "../shared/traces/mooncake_conversation.jsonl", "testdata/traces/sessions.jsonl"}[s]
 }
@@ -62,10 +62,10 @@ type Bounds struct {
 	Memory      float64       // largest share of the reference's peak memory
 }
 
-// Disaggregated says that prefill and decode have workers of their own.
+// Disaggregated reports whether prefill and decode have workers of their own.
 func (r *Row) Disaggregated() bool { return r.Prefill > 0 }
 
-// Name tells the row apart from all others, as a benchmark's name does.
+// Name returns what no other row is called, as a benchmark has it.
 func (r *Row) Name() string {
 	topology, workers, router := "agg", strconv.Itoa(r.Workers), "rr"
 	if r.Disaggregated() {
@@ -88,7 +88,7 @@ func (r *Row) Name() string {
 	return name
 }
 
-// Args is the row on the command line of the reference; trace is the file to
+// Args returns the row on the command line of the reference; trace is the file to
 // replay, which Synthetic does not read.
 func (r *Row) Args(trace string) []string {
 	var args []string
@@ -112,7 +112,7 @@ func (r *Row) Args(trace string) []string {
 		"--num-decode-workers", strconv.Itoa(r.Decode), "--decode-engine-args", r.EngineArgs("decode"))
 }
 
-// EngineArgs is the JSON of the engine's arguments; role is "" in a cluster of
+// EngineArgs returns the JSON of the engine's arguments; role is "" in a cluster of
 // one pool.
 func (r *Row) EngineArgs(role string) string {
 	fields := map[string]any{"block_size": r.BlockTokens}
@@ -135,7 +135,7 @@ func (r *Row) EngineArgs(role string) string {
 // quickShare is the part of a row's requests that Quick leaves.
 const quickShare = 16
 
-// Quick is the row with fewer requests, if it is a closed loop: enough to try
+// Quick returns the row with fewer requests, if it is a closed loop: enough to try
 // the tools, and no measure of speed.
 func (r Row) Quick() Row {
 	if r.InFlight > 0 {

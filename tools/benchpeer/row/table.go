@@ -10,10 +10,10 @@ const (
 
 // All lists the rows in the order of the table.
 func All() []Row {
-	return append(conversation(), append(synthetic(), others()...)...)
+	return append(conversationRows(), append(syntheticRows(), otherRows()...)...)
 }
 
-func conversation() []Row {
+func conversationRows() []Row {
 	least := func(simulation, command float64) Bounds {
 		return Bounds{Simulation: simulation, Command: command, Memory: tenth}
 	}
@@ -34,7 +34,7 @@ func conversation() []Row {
 	return rows
 }
 
-func synthetic() []Row {
+func syntheticRows() []Row {
 	rows := []Row{
 		{
 			Title: "synthetic 131,072 of 1,024/128, 64 in flight, 1 worker", Requests: 131_072, Output: 128, InFlight: 64,
@@ -63,7 +63,7 @@ func synthetic() []Row {
 // take a request back, which is where some of its runs do not end.
 const endlessBlocks = 200_000
 
-func others() []Row {
+func otherRows() []Row {
 	return []Row{
 		{
 			Title: "sessions, 50,000 turns, 4 workers, KV router, 64 in flight", Source: Sessions, Requests: 50_000, InFlight: 64,

@@ -74,7 +74,7 @@ func Read(in io.Reader, name string) (*Trace, error) {
 	return t, nil
 }
 
-// Len is the number of requests of the trace that is repeated.
+// Len returns the number of requests of the trace that is repeated.
 func (t *Trace) Len() int { return len(t.records) }
 
 // Write writes the first requests of the endless trace. The same call always
@@ -88,7 +88,7 @@ func (t *Trace) Write(w io.Writer, requests int) error {
 	var line []byte
 	for i := range requests {
 		n := i / len(t.records)
-		line = t.append(line[:0], &t.records[i%len(t.records)], n)
+		line = t.appendLine(line[:0], &t.records[i%len(t.records)], n)
 		if _, err := out.Write(line); err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (t *Trace) Write(w io.Writer, requests int) error {
 	return out.Flush()
 }
 
-// append appends the line of r in copy n.
-func (t *Trace) append(dst []byte, r *record, n int) []byte {
+// appendLine appends the line of r in copy n.
+func (t *Trace) appendLine(dst []byte, r *record, n int) []byte {
 	dst = append(dst, '{')
 	if r.Session != nil {
 		dst = append(dst, `"session_id": `...)

@@ -50,7 +50,7 @@ func Load(dir string) ([]Case, error) {
 	return cases, nil
 }
 
-// TracePath is where the trace is: in traces/ beside the results, or beside
+// TracePath returns where the trace is: in traces/ beside the results, or beside
 // their directory. A synthetic workload has none and gives "".
 func (c *Case) TracePath() (string, error) {
 	if c.Trace == "" {

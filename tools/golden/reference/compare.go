@@ -44,9 +44,9 @@ func Compare(ref, ours *collector.Report) []Diff {
 		value, ok := have[f.Key]
 		switch {
 		case !ok:
-			diffs = append(diffs, Diff{f.Key, format(f.Value), "missing"})
-		case !equal(f.Key, f.Value, value):
-			diffs = append(diffs, Diff{f.Key, format(f.Value), format(value)})
+			diffs = append(diffs, Diff{f.Key, formatValue(f.Value), "missing"})
+		case !equalValues(f.Key, f.Value, value):
+			diffs = append(diffs, Diff{f.Key, formatValue(f.Value), formatValue(value)})
 		}
 	}
 	return diffs
@@ -60,7 +60,7 @@ func isWallClock(key string) bool {
 	return false
 }
 
-func equal(key string, ref, ours any) bool {
+func equalValues(key string, ref, ours any) bool {
 	a, aok := toFloat(ref)
 	b, bok := toFloat(ours)
 	if !aok || !bok {
@@ -82,7 +82,7 @@ func toFloat(v any) (float64, bool) {
 	return 0, false
 }
 
-func format(v any) string {
+func formatValue(v any) string {
 	if f, ok := v.(float64); ok {
 		return string(collector.AppendFloat(nil, f))
 	}

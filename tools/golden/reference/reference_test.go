@@ -186,7 +186,7 @@ func TestReferenceAgreesWithItself(t *testing.T) {
 	}
 }
 
-// replayed is the report of a collector that sees the requests pass by.
+// replayed returns the report of a collector that sees the requests pass by.
 func replayed(requests []reference.Request) *collector.Report {
 	slices.SortFunc(requests, func(a, b reference.Request) int { return a.ArrivalOrder - b.ArrivalOrder })
 	c := collector.New(len(requests))

@@ -40,21 +40,21 @@ func Requests(c *collector.Collector) []Request {
 	for id, r := range c.Requests() {
 		requests = append(requests, Request{
 			ArrivalMS: float64(r.Arrival),
-			AdmitMS:   instant(r.Admit, r.Admitted()),
+			AdmitMS:   instantOf(r.Admit, r.Admitted()),
 			Reused:    int(r.Reused), InputTokens: int(r.InputTokens), OutputTokens: int(r.OutputTokens),
 			Tokens:        int(r.Tokens),
-			FirstMS:       instant(r.First, r.Tokens >= 1),
-			SecondMS:      instant(r.Second, r.Tokens >= 2),
-			LastMS:        instant(r.Last, r.Tokens >= 1),
-			Worker:        worker(r.Worker),
-			PrefillWorker: worker(r.PrefillWorker),
+			FirstMS:       instantOf(r.First, r.Tokens >= 1),
+			SecondMS:      instantOf(r.Second, r.Tokens >= 2),
+			LastMS:        instantOf(r.Last, r.Tokens >= 1),
+			Worker:        workerOf(r.Worker),
+			PrefillWorker: workerOf(r.PrefillWorker),
 			Session:       int(r.Session), Turn: int(r.Turn), ArrivalOrder: int(id),
 		})
 	}
 	return requests
 }
 
-func instant(t sim.Time, happened bool) *float64 {
+func instantOf(t sim.Time, happened bool) *float64 {
 	if !happened {
 		return nil
 	}
@@ -62,7 +62,7 @@ func instant(t sim.Time, happened bool) *float64 {
 	return &ms
 }
 
-func worker(w sim.WorkerID) *int {
+func workerOf(w sim.WorkerID) *int {
 	if w == collector.Nowhere {
 		return nil
 	}
@@ -79,14 +79,14 @@ func CompareRequests(ref, ours []Request) []Diff {
 	for i := range ours {
 		at := turn{ours[i].Session, ours[i].Turn}
 		if have[at] != nil {
-			diffs = append(diffs, Diff{place(&ours[i]), "once", "twice"})
+			diffs = append(diffs, Diff{formatPlace(&ours[i]), "once", "twice"})
 		}
 		have[at] = &ours[i]
 	}
 	for i := range ref {
 		at := turn{ref[i].Session, ref[i].Turn}
 		if have[at] == nil {
-			diffs = append(diffs, Diff{place(&ref[i]), "a request", "missing"})
+			diffs = append(diffs, Diff{formatPlace(&ref[i]), "a request", "missing"})
 			continue
 		}
 		diffs = compareRequest(diffs, &ref[i], have[at])
@@ -94,28 +94,28 @@ func CompareRequests(ref, ours []Request) []Diff {
 	}
 	for i := range ours {
 		if have[turn{ours[i].Session, ours[i].Turn}] == &ours[i] {
-			diffs = append(diffs, Diff{place(&ours[i]), "missing", "a request"})
+			diffs = append(diffs, Diff{formatPlace(&ours[i]), "missing", "a request"})
 		}
 	}
 	return diffs
 }
 
-func place(r *Request) string { return fmt.Sprintf("session %d turn %d", r.Session, r.Turn) }
+func formatPlace(r *Request) string { return fmt.Sprintf("session %d turn %d", r.Session, r.Turn) }
 
 func compareRequest(diffs []Diff, ref, ours *Request) []Diff {
 	a, b := reflect.ValueOf(ref).Elem(), reflect.ValueOf(ours).Elem()
 	for i := range a.NumField() {
-		x, y := present(a.Field(i)), present(b.Field(i))
+		x, y := valueOf(a.Field(i)), valueOf(b.Field(i))
 		if x != y {
 			key := a.Type().Field(i).Tag.Get("json")
-			diffs = append(diffs, Diff{place(ref) + ": " + key, format(x), format(y)})
+			diffs = append(diffs, Diff{formatPlace(ref) + ": " + key, formatValue(x), formatValue(y)})
 		}
 	}
 	return diffs
 }
 
-// present is the value of v or what v points to, or "null".
-func present(v reflect.Value) any {
+// valueOf returns the value of v or what v points to, or "null".
+func valueOf(v reflect.Value) any {
 	if v.Kind() != reflect.Pointer {
 		return v.Interface()
 	}
