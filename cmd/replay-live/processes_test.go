@@ -244,6 +244,21 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
+// With --until a replay on processes ends then, well and with what there is:
+// requests of later instants of the trace do not arrive.
+func TestSpawnUntil(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	trace := shortTrace(t, "short.jsonl", 300)
+	got := replayHere(t, "trace", trace, "--mode", "cluster", "--spawn", "2", "--until", "1500ms", "--speedup-ratio", "20")
+	online, _ := got.report["online"].(map[string]any)
+	if got.code != cli.ExitDone || online["partial"] != true {
+		t.Errorf("exit %d, %v: %s", got.code, got.report, got.errs)
+	}
+	if n := got.number("num_requests"); n < 1 || n >= 300 || got.number("duration_ms") > 2500 {
+		t.Errorf("%v requests in %v ms, want some and not all, in 1.5 s", n, got.number("duration_ms"))
+	}
+}
+
 // childProcesses are the processes that this one has started, where the system
 // tells.
 func childProcesses() []string {

@@ -24,6 +24,16 @@ func (l *live) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")
 }
 
+// RealEnd returns when a replay in real time ends early, 0 for never, and whether
+// --until asks for that, so that it is no error.
+func (o *Options) RealEnd() (after time.Duration, wanted bool) {
+	until := time.Duration(float64(o.Limits.Until.At) * float64(time.Millisecond))
+	if until > 0 && (o.Live.Deadline == 0 || until <= o.Live.Deadline) {
+		return until, true
+	}
+	return o.Live.Deadline, false
+}
+
 // ModeFlags are those that only some mode knows but that of the logical clock.
 func (o *Options) ModeFlags() []string {
 	return append(liveFlags(), append(processFlags(), o.Processes.RuntimeNames()...)...)

@@ -56,7 +56,7 @@ func (o *Options) checkProcesses() error {
 		}
 		return nil
 	}
-	if name := o.FirstChanged("scale", "until", "out", "digest", "compat"); name != "" {
+	if name := o.FirstChanged("scale", "out", "digest", "compat"); name != "" {
 		return o.Only(name, "with --mode offline")
 	}
 	if name := o.FirstChanged("requests", "timeline", "online-barrier", "online-disagg"); name != "" {

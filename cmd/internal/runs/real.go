@@ -34,7 +34,7 @@ func (l *liveRun) endedWith(r *online.Result, err error) (*offline.Result, error
 }
 
 // end is the error of a run that ended early, once its report is written.
-func (l *liveRun) end(total int) error {
+func (l *liveRun) end(o *options.Options, total int) error {
 	switch {
 	case l.ended == nil:
 		return nil
@@ -43,10 +43,14 @@ func (l *liveRun) end(total int) error {
 	case !l.ended.Partial:
 		return nil
 	}
+	late := errors.Is(l.ended.Cause, online.ErrDeadline)
+	if _, wanted := o.RealEnd(); late && wanted {
+		return nil
+	}
 	code := cli.ExitInterrupted
 	var signal *cli.SignalError
 	switch {
-	case errors.Is(l.ended.Cause, online.ErrDeadline):
+	case late:
 		code = cli.ExitDiffer
 	case errors.As(l.ended.Cause, &signal):
 		code = signal.Exit()

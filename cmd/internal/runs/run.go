@@ -70,5 +70,5 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	if err := closeRun(s, o, rec); err != nil {
 		return err
 	}
-	return real.end(total)
+	return real.end(o, total)
 }
