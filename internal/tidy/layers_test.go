@@ -12,7 +12,7 @@ import (
 // below its own only; of the rooms that hold it, the deepest one counts.
 func layers() [][]string {
 	return [][]string{
-		{"internal/invariant", "internal/decimal", "internal/heap", "internal/probe", "internal/script", "sim/blockhash", "live/cancel"},
+		{"internal/invariant", "internal/decimal", "internal/heap", "internal/probe", "internal/script", "sim/blockhash", "live/cancel", "live/listen"},
 		{"live/fault", "live/telemetry"},
 		{"sim/prompt"},
 		{"sim"},

@@ -35,7 +35,7 @@ func doors() []door {
 		{library: "github.com/vmihailenco/msgpack", rooms: []string{"live/kvevents"}},
 		{library: "go.opentelemetry.io/", rooms: []string{"live/telemetry"}},
 		{library: "go.opentelemetry.io/otel/sdk/trace", rooms: []string{"live/engine", "live/telemetry"}},
-		{library: "github.com/prometheus/", rooms: []string{"live/telemetry", "live/drt/stack"}}, // in the stack to keep etcd's metrics out
+		{library: "github.com/prometheus/", rooms: []string{"live/telemetry"}},
 		{library: "google.golang.org/grpc", rooms: []string{"live/drt", "live/telemetry"}},
 		{library: "go.uber.org/goleak", rooms: []string{"live", "replay"}, tests: true},
 		{library: "github.com/go-zeromq/zmq4", rooms: []string{"live/kvevents"}, tests: true}, // another implementation to test against

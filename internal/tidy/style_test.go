@@ -3,7 +3,6 @@ package tidy
 import (
 	"go/ast"
 	"go/token"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -40,17 +39,9 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// beforeMain lists the files that change what others do before main.
-func beforeMain() []string {
-	return []string{"live/drt/stack/etcd.go", "live/drt/stack/unregistered/unregistered.go"}
-}
-
 // Nothing happens before main, and no state outlives a run.
 func TestNoPackageState(t *testing.T) {
 	for _, s := range parseAll(t) {
-		if slices.Contains(beforeMain(), s.path) {
-			continue
-		}
 		for _, d := range s.file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:

@@ -203,12 +203,8 @@ func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
 	if taker == nil {
 		return fault.New(fault.CannotConnect, "nobody serves %s: %w", to.Transport.Subject, ErrNoInstances)
 	}
-	answer := make(chan *refusal, 1)
-	m.at = time.Now()
-	m.reply = func(r *refusal) { answer <- r }
-	go taker.take(m)
 	select {
-	case r := <-answer:
+	case r := <-taker.ask(m):
 		return refused(r)
 	case <-ctx.Done():
 		return fault.New(fault.ConnectionTimeout, "%v: no acknowledgement: %v", to.Name, context.Cause(ctx))

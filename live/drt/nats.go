@@ -152,7 +152,9 @@ func (p *natsPlane) serve(s serving) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := micro.HandlerFunc(func(r micro.Request) { go s.take(natsMessage(r)) })
+	answer := micro.HandlerFunc(func(r micro.Request) {
+		go s.take(newMessage(r.Data(), r.Headers(), func(no *refusal) { answerMicro(r, no) }))
+	})
 	for i, l := range s.layouts {
 		name := s.name.Endpoint + "-" + hex(s.id)
 		if err := service.AddGroup(l.group(s.name)).AddEndpoint(name, answer, micro.WithEndpointQueueGroup(queueGroup)); err != nil {
@@ -201,23 +203,35 @@ func (p *natsPlane) drop(name string) {
 	}
 }
 
-// natsMessage is a micro request as the worker takes it.
-func natsMessage(r micro.Request) message {
-	m := message{frame: r.Data(), at: time.Now(), headers: make(map[string]string)}
-	for k, v := range r.Headers() {
+// newMessage returns a request as the worker takes it. That an answer cannot be sent
+// is the caller's to notice.
+func newMessage(frame []byte, headers map[string][]string, reply func(*refusal)) message {
+	m := message{frame: frame, at: time.Now(), headers: make(map[string]string), reply: reply}
+	for k, v := range headers {
 		if len(v) > 0 {
 			m.headers[strings.ToLower(k)] = v[0]
 		}
 	}
-	m.reply = func(no *refusal) {
-		// That an answer cannot be sent is the caller's to notice.
-		if no == nil {
-			_ = r.Respond(nil)
-			return
-		}
-		_ = r.Error(no.code, no.text, nil)
-	}
 	return m
+}
+
+// answerMicro answers a request of a micro service: nil acknowledges it.
+func answerMicro(r micro.Request, no *refusal) {
+	if no == nil {
+		_ = r.Respond(nil)
+		return
+	}
+	_ = r.Error(no.code, no.text, nil)
+}
+
+// answerPlain answers a request of a plain subscription as a micro service does.
+func answerPlain(r *nats.Msg, no *refusal) {
+	answer := nats.NewMsg(r.Reply)
+	if no != nil {
+		answer.Header.Set(micro.ErrorCodeHeader, no.code)
+		answer.Header.Set(micro.ErrorHeader, no.text)
+	}
+	_ = r.RespondMsg(answer)
 }
 
 // serveShared takes requests of a subject that others serve, too: it ends when
@@ -237,7 +251,9 @@ func (p *natsPlane) serveShared(s serving) (func(), error) {
 		}
 	}
 	for _, subject := range s.subjects {
-		sub, err := p.conn.QueueSubscribe(subject, queueGroup, func(m *nats.Msg) { go s.take(plainMessage(m)) })
+		sub, err := p.conn.QueueSubscribe(subject, queueGroup, func(m *nats.Msg) {
+			go s.take(newMessage(m.Data, m.Header, func(no *refusal) { answerPlain(m, no) }))
+		})
 		if err != nil {
 			stop()
 			return nil, fmt.Errorf("subject %s: %w", subject, err)
@@ -245,24 +261,6 @@ func (p *natsPlane) serveShared(s serving) (func(), error) {
 		all = append(all, sub)
 	}
 	return sync.OnceFunc(stop), p.conn.FlushTimeout(p.config.Connect)
-}
-
-func plainMessage(r *nats.Msg) message {
-	m := message{frame: r.Data, at: time.Now(), headers: make(map[string]string)}
-	for k, v := range r.Header {
-		if len(v) > 0 {
-			m.headers[strings.ToLower(k)] = v[0]
-		}
-	}
-	m.reply = func(no *refusal) {
-		answer := nats.NewMsg(r.Reply)
-		if no != nil {
-			answer.Header.Set(micro.ErrorCodeHeader, no.code)
-			answer.Header.Set(micro.ErrorHeader, no.text)
-		}
-		_ = r.RespondMsg(answer) // that it cannot be sent is the caller's to notice
-	}
-	return m
 }
 
 func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {

@@ -85,3 +85,12 @@ type serving struct {
 	shared   bool // others serve the same subject
 	take     func(message)
 }
+
+// ask hands a request over that has just been received. The answer comes through the channel.
+func (s *serving) ask(m message) <-chan *refusal {
+	answer := make(chan *refusal, 1)
+	m.at = time.Now()
+	m.reply = func(r *refusal) { answer <- r }
+	go s.take(m)
+	return answer
+}

@@ -117,11 +117,7 @@ func (p *tcpPlane) ask(path string, m message) *refusal {
 	if s == nil {
 		return &refusal{"503", "nobody serves " + path}
 	}
-	answer := make(chan *refusal, 1)
-	m.at = time.Now()
-	m.reply = func(r *refusal) { answer <- r }
-	go s.take(m)
-	return <-answer
+	return <-s.ask(m)
 }
 
 // appendTCPRequest writes a request behind dst.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -50,27 +51,16 @@ func (w *Worker) newCanary() *canary {
 
 func (w *Worker) healthPayload() (map[string]any, error) {
 	if w.config.HealthCheck != nil {
-		return copied(w.config.HealthCheck), nil
+		return maps.Clone(w.config.HealthCheck), nil
 	}
 	if text := w.config.Getenv("DYN_HEALTH_CHECK_PAYLOAD"); text != "" {
 		return parsePayload(text)
 	}
 	if h, ok := w.engine.(HealthEngine); ok {
 		payload, err := h.HealthCheckPayload()
-		return copied(payload), err
+		return maps.Clone(payload), err
 	}
 	return nil, nil
-}
-
-func copied(payload map[string]any) map[string]any {
-	if payload == nil {
-		return nil
-	}
-	c := make(map[string]any, len(payload)+1)
-	for k, v := range payload {
-		c[k] = v
-	}
-	return c
 }
 
 // parsePayload reads a JSON object, or @ and the name of a file with one.

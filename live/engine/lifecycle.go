@@ -35,12 +35,10 @@ func (w *Worker) start() error {
 
 // started calls the engine. A panic is an error.
 func (w *Worker) started() (config EngineConfig, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fault.New(fault.BackendUnknown, "engine panicked: %v", p)
-		}
-	}()
-	config, err = w.engine.Start(context.Background(), w.rt.ID())
+	err = w.guard("engine", func() (err error) {
+		config, err = w.engine.Start(context.Background(), w.rt.ID())
+		return err
+	})
 	if err == nil && config.Model == "" {
 		err = fault.New(fault.BackendInvalidArgument, "the engine's config has no Model")
 	}

@@ -30,10 +30,11 @@ func (t *Tee) answer(q zmtp.Request) {
 		kind = &t.stats.Snapshots
 		alive = t.snapshot(q.Peer)
 	} else {
-		t.ring.from(start, func(s step) bool {
-			alive = send(q.Peer, s.sequence, s.payload)
-			return alive
-		})
+		for _, s := range t.ring.from(start) {
+			if alive = send(q.Peer, s.sequence, s.payload); !alive {
+				break
+			}
+		}
 	}
 	if alive {
 		send(q.Peer, endSequence, nil)

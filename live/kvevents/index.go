@@ -90,13 +90,6 @@ func (x *Index) Size() int {
 	return x.tiers[scheduler.Device].Size()
 }
 
-// Stats says what the index has taken in.
-func (x *Index) Stats() IndexStats {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.stats
-}
-
 // Feed takes in what one publisher tells of a worker. A worker may have several
 // publishers, one for each of its ranks.
 type Feed struct {

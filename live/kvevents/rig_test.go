@@ -192,3 +192,32 @@ func blocksOf(x *Index) int {
 	}
 	return n
 }
+
+// Applied waits until all batches with sequence numbers below next have been
+// applied, or are known to be lost.
+func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
+	for s.Stats().Next < next {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return nil
+}
+
+// Clear publishes that all blocks of the worker are gone. It reports false if that
+// was dropped.
+func (t *Tee) Clear() bool {
+	t.mu.Lock()
+	ok := t.push(Change{Clear: true})
+	t.mu.Unlock()
+	t.notify()
+	return ok
+}
+
+// Stats returns what the index has taken in.
+func (x *Index) Stats() IndexStats {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stats
+}

@@ -11,62 +11,35 @@ type ring struct {
 	most  int // steps
 	bytes int // of the payloads kept
 	steps []step
-	head  int // of the oldest
-	n     int
 }
 
 // maxRing bounds the payloads kept, in bytes; the latest step is always kept.
 const maxRing = 256 << 20
 
-func newRing(most int) *ring { return &ring{most: most} }
-
-// add puts a step in, and takes out the oldest where there is no room for it.
+// add appends a step, after it has removed the oldest ones where there is no room.
 func (r *ring) add(s step) {
 	r.bytes += len(s.payload)
-	for r.n == r.most || r.n > 0 && r.bytes > maxRing {
-		r.drop()
+	for len(r.steps) == r.most || len(r.steps) > 0 && r.bytes > maxRing {
+		r.bytes -= len(r.steps[0].payload)
+		r.steps[0] = step{}
+		r.steps = r.steps[1:]
 	}
-	if r.n == len(r.steps) {
-		r.grow()
-	}
-	r.steps[(r.head+r.n)%len(r.steps)] = s
-	r.n++
+	r.steps = append(r.steps, s)
 }
 
-// drop takes the oldest step out.
-func (r *ring) drop() {
-	r.bytes -= len(r.steps[r.head].payload)
-	r.steps[r.head] = step{}
-	r.head = (r.head + 1) % len(r.steps)
-	r.n--
-}
-
-// grow makes room for more steps.
-func (r *ring) grow() {
-	wide := make([]step, min(r.most, max(16, 2*len(r.steps))))
-	n := copy(wide, r.steps[r.head:])
-	copy(wide[n:], r.steps[:r.head])
-	r.steps, r.head = wide, 0
-}
-
-// oldest is the first sequence number kept.
+// oldest returns the first sequence number kept.
 func (r *ring) oldest() (uint64, bool) {
-	if r.n == 0 {
+	if len(r.steps) == 0 {
 		return 0, false
 	}
-	return r.steps[r.head].sequence, true
+	return r.steps[0].sequence, true
 }
 
-// from calls f for the steps kept from a sequence number on, in order, until f
-// reports false.
-func (r *ring) from(sequence uint64, f func(step) bool) {
+// from returns the steps kept from a sequence number on.
+func (r *ring) from(sequence uint64) []step {
 	oldest, ok := r.oldest()
-	if !ok || sequence > oldest+uint64(r.n) {
-		return
+	if !ok || sequence >= oldest+uint64(len(r.steps)) {
+		return nil
 	}
-	for i := int(max(sequence, oldest) - oldest); i < r.n; i++ {
-		if !f(r.steps[(r.head+i)%len(r.steps)]) {
-			return
-		}
-	}
+	return r.steps[max(sequence, oldest)-oldest:]
 }

@@ -108,7 +108,7 @@ func TestEvictionBoundary(t *testing.T) {
 // A ring keeps the latest steps, fewer where they are large.
 func TestRing(t *testing.T) {
 	small, large := make([]byte, 10), make([]byte, maxRing/3+1)
-	r, plain := newRing(7), []uint64{}
+	r, plain := &ring{most: 7}, []uint64{}
 	for i := range uint64(200) {
 		payload := small
 		if i > 100 && i%5 == 0 || i > 150 && i < 160 {
@@ -121,11 +121,10 @@ func TestRing(t *testing.T) {
 		}
 		var kept []uint64
 		bytes := 0
-		r.from(0, func(s step) bool {
+		for _, s := range r.from(0) {
 			kept = append(kept, s.sequence)
 			bytes += len(s.payload)
-			return true
-		})
+		}
 		tail := plain[len(plain)-len(kept):]
 		if !slices.Equal(kept, tail) || bytes != r.bytes || bytes > maxRing || len(kept) < 2 && i > 0 || i < 100 && len(kept) != len(plain) {
 			t.Fatalf("after %d: kept %v of %v, %d bytes of %d", i, kept, plain, bytes, r.bytes)

@@ -3,7 +3,6 @@ package kvevents
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -90,9 +89,7 @@ type Subscriber struct {
 	changes   []Change
 
 	mu    sync.Mutex
-	moved *sync.Cond
 	stats SubscriberStats
-	ended bool
 }
 
 // SubscriberStats counts what a subscriber has seen.
@@ -132,7 +129,6 @@ func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 		options: o, sub: sub, cancel: cancel, unsure: true,
 		normal: normaliser{rank: o.Rank, blockTokens: o.BlockTokens},
 	}
-	s.moved = sync.NewCond(&s.mu)
 	s.done.Go(func() { s.run(ctx) })
 	return s, nil
 }
@@ -151,31 +147,6 @@ func (s *Subscriber) Stats() SubscriberStats {
 	return s.stats
 }
 
-// ErrEnded says that a subscriber was closed.
-var ErrEnded = errors.New("kvevents: subscriber closed")
-
-// Applied waits until all batches with sequence numbers below next have been
-// taken in, or are known to be lost.
-func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
-	defer context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.moved.Broadcast()
-	})()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.stats.Next < next && !s.ended && ctx.Err() == nil {
-		s.moved.Wait()
-	}
-	switch {
-	case s.stats.Next >= next:
-		return nil
-	case s.ended:
-		return ErrEnded
-	}
-	return ctx.Err()
-}
-
 func (s *Subscriber) warn(format string, args ...any) {
 	if s.options.Warn != nil {
 		s.options.Warn(fmt.Sprintf(format, args...))
@@ -185,9 +156,8 @@ func (s *Subscriber) warn(format string, args ...any) {
 // count changes the statistics.
 func (s *Subscriber) count(f func(*SubscriberStats)) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	f(&s.stats)
-	s.moved.Broadcast()
-	s.mu.Unlock()
 }
 
 // next is the sequence number of the batch to apply next. Only the goroutine of
@@ -195,12 +165,6 @@ func (s *Subscriber) count(f func(*SubscriberStats)) {
 func (s *Subscriber) next() uint64 { return s.stats.Next }
 
 func (s *Subscriber) run(ctx context.Context) {
-	defer func() {
-		s.mu.Lock()
-		s.ended = true
-		s.moved.Broadcast()
-		s.mu.Unlock()
-	}()
 	var in []zmtp.Delivery
 	for {
 		var err error

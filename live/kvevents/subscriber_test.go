@@ -220,9 +220,6 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
-	if err := s.Applied(within(t), 1<<60); err != ErrEnded {
-		t.Errorf("%v, want %v", err, ErrEnded)
-	}
 }
 
 func TestRefusals(t *testing.T) {

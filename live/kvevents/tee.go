@@ -119,7 +119,7 @@ func NewTee(o TeeOptions) (*Tee, error) {
 			return nil, err
 		}
 		requests = t.router.Requests()
-		t.ring, t.cached = newRing(o.BufferSteps), newCached()
+		t.ring, t.cached = &ring{most: o.BufferSteps}, newCached()
 	}
 	go t.run(requests)
 	return t, nil
@@ -154,16 +154,6 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	t.mu.Unlock()
 	t.notify()
 	return dropped
-}
-
-// Clear takes in that all blocks of the worker are gone. It reports false if
-// that was dropped.
-func (t *Tee) Clear() bool {
-	t.mu.Lock()
-	ok := t.push(Change{Clear: true})
-	t.mu.Unlock()
-	t.notify()
-	return ok
 }
 
 func (t *Tee) push(c Change) bool {

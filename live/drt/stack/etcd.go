@@ -14,11 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
-
-	"github.com/replay-llm/replay/live/drt/stack/unregistered"
 )
-
-func init() { unregistered.Restore() }
 
 // etcdServer is a running etcd, of one member.
 type etcdServer struct {
