@@ -14,7 +14,7 @@
 package cancel
 
 import (
-	"container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -36,10 +36,8 @@ type Context interface {
 	Stopped() <-chan struct{}
 	// Killed is closed when the request is killed.
 	Killed() <-chan struct{}
-	// StopGenerating asks the request to finish early. What is in its stream
-	// stays valid, and a last item says that it was cancelled.
-	StopGenerating()
-	// Stop is StopGenerating.
+	// Stop asks the request to finish early. What is in its stream stays valid,
+	// and a last item says that it was cancelled.
 	Stop()
 	// Kill asks the request to end without another word.
 	Kill()
@@ -72,8 +70,7 @@ type node struct {
 	mu       sync.Mutex // guards what follows; never held while another context is called
 	stop     chan struct{}
 	kill     chan struct{}
-	children *list.List // of Context, in the order they were linked; nil without any
-	places   map[Context]*list.Element
+	children []Context // in the order they were linked
 }
 
 // New is a live context for the request with this id, or with a fresh random
@@ -100,7 +97,6 @@ func (n *node) IsStopped() bool          { return n.state.Load() >= stopped }
 func (n *node) IsKilled() bool           { return n.state.Load() >= killed }
 func (n *node) Stopped() <-chan struct{} { return n.stop }
 func (n *node) Killed() <-chan struct{}  { return n.kill }
-func (n *node) StopGenerating()          { n.rise(stopped) }
 func (n *node) Stop()                    { n.rise(stopped) }
 func (n *node) Kill()                    { n.rise(killed) }
 
@@ -126,7 +122,7 @@ func (n *node) rise(to int32) {
 func apply(child Context, state int32) {
 	switch state {
 	case stopped:
-		child.StopGenerating()
+		child.Stop()
 	case killed:
 		child.Kill()
 	}
@@ -136,14 +132,7 @@ func apply(child Context, state int32) {
 func (n *node) linked() []Context {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.children == nil || n.children.Len() == 0 {
-		return nil
-	}
-	all := make([]Context, 0, n.children.Len())
-	for e := n.children.Front(); e != nil; e = e.Next() {
-		all = append(all, e.Value.(Context))
-	}
-	return all
+	return slices.Clone(n.children)
 }
 
 // show makes a state visible. A stop that took longer to reach its children
@@ -169,11 +158,8 @@ func (n *node) LinkChild(child Context) {
 		return
 	}
 	n.mu.Lock()
-	if _, known := n.places[child]; !known {
-		if n.children == nil {
-			n.children, n.places = list.New(), make(map[Context]*list.Element)
-		}
-		n.places[child] = n.children.PushBack(child)
+	if !slices.Contains(n.children, child) {
+		n.children = append(n.children, child)
 	}
 	n.mu.Unlock()
 	// Whoever raised the target before the child was in the list may have
@@ -184,8 +170,7 @@ func (n *node) LinkChild(child Context) {
 func (n *node) Unlink(child Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e, known := n.places[child]; known {
-		n.children.Remove(e)
-		delete(n.places, child)
+	if i := slices.Index(n.children, child); i >= 0 {
+		n.children = slices.Delete(n.children, i, i+1)
 	}
 }

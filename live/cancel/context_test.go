@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // want checks what a context shows in all its ways.
@@ -38,7 +39,6 @@ func TestStatesRise(t *testing.T) {
 	}{
 		{"nothing", func(Context) {}, live},
 		{"stop", Context.Stop, stopped},
-		{"stop generating", Context.StopGenerating, stopped},
 		{"stop twice", func(c Context) { c.Stop(); c.Stop() }, stopped},
 		{"kill", Context.Kill, killed},
 		{"stop then kill", func(c Context) { c.Stop(); c.Kill() }, killed},
@@ -98,8 +98,8 @@ type probe struct {
 	note func(string)
 }
 
-func (p *probe) StopGenerating() { p.note("stop " + p.ID()); p.Context.StopGenerating() }
-func (p *probe) Kill()           { p.note("kill " + p.ID()); p.Context.Kill() }
+func (p *probe) Stop() { p.note("stop " + p.ID()); p.Context.Stop() }
+func (p *probe) Kill() { p.note("kill " + p.ID()); p.Context.Kill() }
 
 // A tree of 1, 3 and 9 contexts is told depth first, in the order of the links,
 // and a node shows its state after its children do.
@@ -194,8 +194,8 @@ func TestParentDoesNotGrow(t *testing.T) {
 		parent.LinkChild(c)
 		parent.Unlink(c)
 	}
-	if parent.children.Len() != 0 || len(parent.places) != 0 {
-		t.Errorf("%d children and %d places, want none", parent.children.Len(), len(parent.places))
+	if len(parent.children) != 0 {
+		t.Errorf("%d children, want none", len(parent.children))
 	}
 }
 
@@ -214,9 +214,11 @@ func TestIDs(t *testing.T) {
 // A Go context made from a request ends with it, and what is derived from it too.
 func TestWithGo(t *testing.T) {
 	c := New("")
-	onKill, onStop := WithGo(c), WithGoStop(c)
-	derived, release := context.WithCancel(onStop)
+	onKill := WithGo(c)
+	onStop, release := WithStop(onKill, c)
 	defer release()
+	derived, end := context.WithCancel(onStop)
+	defer end()
 	if onKill.Err() != nil || onStop.Err() != nil {
 		t.Fatal("ended before anybody asked")
 	}
@@ -239,6 +241,18 @@ func TestWithGo(t *testing.T) {
 			t.Errorf("ended with %v, want %v", ctx.Err(), context.Canceled)
 		}
 	}
+}
+
+// Who stops in time is not killed.
+func TestStopThenKill(t *testing.T) {
+	over := make(chan struct{})
+	slow := New("")
+	StopThenKill(slow, over, time.Millisecond)
+	want(t, slow, killed)
+	close(over)
+	quick := New("")
+	StopThenKill(quick, over, time.Minute)
+	want(t, quick, stopped)
 }
 
 // A request made from a Go context stops with it and with the request it serves.

@@ -11,9 +11,24 @@ func WithGo(c Context) context.Context {
 	return &goContext{c, c.Killed()}
 }
 
-// WithGoStop is WithGo, ending already when c is stopped.
-func WithGoStop(c Context) context.Context {
-	return &goContext{c, c.Stopped()}
+// WithStop returns ctx, ending as well when c is stopped, and a function that
+// releases it.
+func WithStop(ctx context.Context, c Context) (context.Context, func()) {
+	ctx, end := context.WithCancel(ctx)
+	forget := context.AfterFunc(&goContext{c, c.Stopped()}, end)
+	return ctx, func() { forget(); end() }
+}
+
+// StopThenKill stops c, and kills it unless over is closed within limit.
+func StopThenKill(c Context, over <-chan struct{}, limit time.Duration) {
+	c.Stop()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-over:
+	case <-t.C:
+		c.Kill()
+	}
 }
 
 // goContext is a Context as Go knows it.

@@ -60,7 +60,7 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 	call, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	over := make(chan struct{})
-	stay := context.AfterFunc(ctx, func() { part(rc, over) })
+	stay := context.AfterFunc(ctx, func() { cancel.StopThenKill(rc, over, parting) })
 	err := t.serve(call, rc, q, placed)
 	close(over)
 	stay()
@@ -68,18 +68,6 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 		return ctx.Err()
 	}
 	return err
-}
-
-// part ends a request because the replay is over.
-func part(rc cancel.Context, over <-chan struct{}) {
-	rc.Stop()
-	limit := time.NewTimer(parting)
-	defer limit.Stop()
-	select {
-	case <-over:
-	case <-limit.C:
-		rc.Kill()
-	}
 }
 
 func (t *Target) serve(ctx context.Context, rc cancel.Context, q *sim.Request, placed func()) error {

@@ -266,10 +266,9 @@ func (c *Client) connect(ctx context.Context, own cancel.Context, rq *Request, i
 // its instance is gone.
 func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expected, send func(context.Context) error) error {
 	defer e.fail(nil)
-	ctx, give := context.WithCancel(ctx)
-	defer give()
-	defer context.AfterFunc(e.alive, give)()
-	defer context.AfterFunc(cancel.WithGoStop(own), give)()
+	ctx, release := cancel.WithStop(ctx, own)
+	defer release()
+	defer context.AfterFunc(e.alive, release)()
 	err := send(ctx)
 	switch gone := context.Cause(e.alive); {
 	case err == nil || ctx.Err() == nil:

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/fault"
 )
 
 // canary sends a request of its own to the engine when no other has been answered
@@ -165,8 +164,8 @@ func (c *canary) ask(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if message, failed := chunk.FinishReason.ErrorMessage(); failed {
-			return fault.New(fault.Unknown, "%s", message)
+		if err := chunk.Err(); err != nil {
+			return err
 		}
 		good = chunk.FinishReason != "" && !rc.IsStopped()
 	}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/replay-llm/replay/live/fault"
 )
 
 // Chunk is one step of an answer. The one with a FinishReason is the last.
@@ -81,6 +83,15 @@ func FinishError(message string) FinishReason {
 // ErrorMessage is the message of a FinishError, and whether it is one.
 func (f FinishReason) ErrorMessage() (string, bool) {
 	return strings.CutPrefix(string(f), errorReason)
+}
+
+// Err returns the error of a chunk that finished with an error, as one of type
+// fault.Unknown; nil for every other chunk.
+func (c *Chunk) Err() error {
+	if message, bad := c.FinishReason.ErrorMessage(); bad {
+		return fault.New(fault.Unknown, "%s", message)
+	}
+	return nil
 }
 
 // Name is the reason as spans tell it: Stop, Length, Cancelled, EoS,

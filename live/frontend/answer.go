@@ -59,7 +59,7 @@ type reply struct {
 
 	rc      cancel.Context
 	began   time.Time
-	voice   voice
+	voice   *voice
 	speaker speaker
 	tokens  int
 	usage   *engine.Usage
@@ -78,8 +78,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
 	a.rc = cancel.New(id)
 	defer s.begin(a.rc)()
 	w.Header().Set("X-Request-Id", a.rc.ID())
-	a.began, a.voice, a.status = time.Now(), a.flavour.voice(), http.StatusOK
-	a.voice.begin(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
+	a.began, a.status = time.Now(), http.StatusOK
+	a.voice = a.flavour.voice(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
 	name, kind, m := a.flavour.name, a.kind(), s.config.Metrics
 	m.Started(a.model.Name)
 	defer func() { m.Finished(a.model.Name, name, kind, a.status, time.Since(a.began)) }()
@@ -90,7 +90,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
 	ctx, span := s.config.Tracing.StartHTTP(telemetry.Extract(ctx, headers), r.Method, r.URL.Path)
 	defer span.End()
 	over := make(chan struct{})
-	stay := context.AfterFunc(r.Context(), func() { a.part(over) })
+	stay := context.AfterFunc(r.Context(), func() { cancel.StopThenKill(a.rc, over, parting) })
 	a.ask(cancel.With(ctx, a.rc), headers)
 	close(over)
 	// What the client does after it has all is no matter.
@@ -104,18 +104,6 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
 
 // statusLeft is the status that metrics have of a request whose client left.
 const statusLeft = 499
-
-// part ends a request whose client has left.
-func (a *reply) part(over <-chan struct{}) {
-	a.rc.Stop()
-	t := time.NewTimer(parting)
-	defer t.Stop()
-	select {
-	case <-over:
-	case <-t.C:
-		a.rc.Kill()
-	}
-}
 
 func (a *reply) kind() string {
 	if a.question.stream {
@@ -181,8 +169,8 @@ func (a *reply) take(c *engine.Chunk) (text string, err error) {
 	if c.FinishReason == "" {
 		return text, nil
 	}
-	if message, bad := c.FinishReason.ErrorMessage(); bad {
-		return "", fault.New(fault.Unknown, "%s", message)
+	if err := c.Err(); err != nil {
+		return "", err
 	}
 	if a.usage == nil {
 		a.usage = engine.NewUsage(uint32(a.question.prompt()), uint32(a.tokens))

@@ -14,7 +14,7 @@ import (
 type flavour struct {
 	name  string // as metrics have it
 	parse func(body []byte) (*question, error)
-	voice func() voice
+	voice func(id string, created int64, model string) *voice
 }
 
 func completions() flavour { return flavour{"completions", parseCompletion, completionVoice} }

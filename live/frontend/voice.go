@@ -2,60 +2,65 @@ package frontend
 
 import "github.com/replay-llm/replay/live/engine"
 
-// voice makes the objects that answers consist of.
-type voice interface {
-	// begin says whose answer it is.
-	begin(id string, created int64, model string)
-	// answer is the whole answer.
-	answer(text, reason string, usage *engine.Usage) any
-	// first is the event before all text, nil for none.
-	first() any
-	// delta is an event with text, and with a reason at the end.
-	delta(text, reason string) any
-	// total is the event that tells what was used.
-	total(usage *engine.Usage) any
+// voice makes the objects that the answer to one request consists of, as its
+// endpoint has them.
+type voice struct {
+	id      string // with the prefix of the endpoint
+	created int64
+	model   string
+
+	whole, piece string // kinds of objects
+	// answered and added are the choices of a whole answer and of a piece of one.
+	// The reason is "" until the end.
+	answered, added func(text, reason string) any
+	opening         any // the choice before all text; nil: none
 }
 
-// spoken is an answer or a piece of one.
-type spoken[choice any] struct {
+// object is an answer or a piece of one.
+type object struct {
 	ID      string        `json:"id"`
 	Object  string        `json:"object"`
 	Created int64         `json:"created"`
 	Model   string        `json:"model"`
-	Choices []choice      `json:"choices"`
+	Choices []any         `json:"choices"`
 	Usage   *engine.Usage `json:"usage,omitempty"`
 }
 
-// head is what all objects of an answer begin with.
-type head struct {
-	id      string
-	created int64
-	model   string
-}
-
-func (h *head) begin(id string, created int64, model string) {
-	h.id, h.created, h.model = id, created, model
-}
-
-func speak[choice any](h *head, prefix, object string, choices ...choice) *spoken[choice] {
+func (v *voice) object(kind string, usage *engine.Usage, choices ...any) *object {
 	if choices == nil {
-		choices = []choice{}
+		choices = []any{}
 	}
-	return &spoken[choice]{ID: prefix + h.id, Object: object, Created: h.created, Model: h.model, Choices: choices}
+	return &object{v.id, kind, v.created, v.model, choices, usage}
 }
 
-// orNull is nil for no reason.
+// answer returns the whole answer.
+func (v *voice) answer(text, reason string, usage *engine.Usage) *object {
+	return v.object(v.whole, usage, v.answered(text, reason))
+}
+
+// first returns the event before all text, nil for none.
+func (v *voice) first() *object {
+	if v.opening == nil {
+		return nil
+	}
+	return v.object(v.piece, nil, v.opening)
+}
+
+// delta returns an event with text, and with a reason at the end.
+func (v *voice) delta(text, reason string) *object {
+	return v.object(v.piece, nil, v.added(text, reason))
+}
+
+// total returns the event with what was used.
+func (v *voice) total(usage *engine.Usage) *object { return v.object(v.piece, usage) }
+
+// orNull returns nil for no reason.
 func orNull(reason string) *string {
 	if reason == "" {
 		return nil
 	}
 	return &reason
 }
-
-// completion speaks as /v1/completions.
-type completion struct{ head }
-
-func completionVoice() voice { return &completion{} }
 
 type completionChoice struct {
 	Index        int       `json:"index"`
@@ -64,32 +69,14 @@ type completionChoice struct {
 	FinishReason *string   `json:"finish_reason"`
 }
 
-func (c *completion) speak(choices ...completionChoice) *spoken[completionChoice] {
-	return speak(&c.head, "cmpl-", "text_completion", choices...)
+// completionVoice answers as /v1/completions.
+func completionVoice(id string, created int64, model string) *voice {
+	choice := func(text, reason string) any { return completionChoice{Text: text, FinishReason: orNull(reason)} }
+	return &voice{
+		id: "cmpl-" + id, created: created, model: model, whole: "text_completion", piece: "text_completion",
+		answered: choice, added: choice,
+	}
 }
-
-func (c *completion) answer(text, reason string, usage *engine.Usage) any {
-	a := c.speak(completionChoice{Text: text, FinishReason: orNull(reason)})
-	a.Usage = usage
-	return a
-}
-
-func (c *completion) first() any { return nil }
-
-func (c *completion) delta(text, reason string) any {
-	return c.speak(completionChoice{Text: text, FinishReason: orNull(reason)})
-}
-
-func (c *completion) total(usage *engine.Usage) any {
-	t := c.speak()
-	t.Usage = usage
-	return t
-}
-
-// conversing speaks as /v1/chat/completions.
-type conversing struct{ head }
-
-func chatVoice() voice { return &conversing{} }
 
 type chatMessage struct {
 	Role    string  `json:"role,omitempty"`
@@ -104,33 +91,16 @@ type chatChoice struct {
 	FinishReason *string      `json:"finish_reason"`
 }
 
-func (c *conversing) chunk(choices ...chatChoice) *spoken[chatChoice] {
-	return speak(&c.head, "chatcmpl-", "chat.completion.chunk", choices...)
-}
-
-func (c *conversing) answer(text, reason string, usage *engine.Usage) any {
-	a := speak(&c.head, "chatcmpl-", "chat.completion", chatChoice{
-		Message: &chatMessage{"assistant", &text}, FinishReason: orNull(reason),
-	})
-	a.Usage = usage
-	return a
-}
-
-func (c *conversing) first() any {
-	empty := ""
-	return c.chunk(chatChoice{Delta: &chatMessage{"assistant", &empty}})
-}
-
-func (c *conversing) delta(text, reason string) any {
-	m := &chatMessage{}
-	if text != "" {
-		m.Content = &text
+// chatVoice answers as /v1/chat/completions.
+func chatVoice(id string, created int64, model string) *voice {
+	return &voice{
+		id: "chatcmpl-" + id, created: created, model: model, whole: "chat.completion", piece: "chat.completion.chunk",
+		opening: chatChoice{Delta: &chatMessage{"assistant", new(string)}},
+		answered: func(text, reason string) any {
+			return chatChoice{Message: &chatMessage{"assistant", &text}, FinishReason: orNull(reason)}
+		},
+		added: func(text, reason string) any {
+			return chatChoice{Delta: &chatMessage{Content: orNull(text)}, FinishReason: orNull(reason)}
+		},
 	}
-	return c.chunk(chatChoice{Delta: m, FinishReason: orNull(reason)})
-}
-
-func (c *conversing) total(usage *engine.Usage) any {
-	t := c.chunk()
-	t.Usage = usage
-	return t
 }

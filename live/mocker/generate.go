@@ -106,17 +106,8 @@ func (g *generation) meet() error {
 	if g.engine.stage.Role != scheduler.Decode || at == nil {
 		return nil
 	}
-	ctx, end := context.WithCancel(g.ctx)
+	ctx, end := cancel.WithStop(g.ctx, g.rc)
 	defer end()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-g.rc.Stopped():
-			end()
-		case <-stop:
-		}
-	}()
 	return rendezvous.Await(ctx, at.Host, at.Port, at.Room, g.engine.options.Rendezvous)
 }
 
