@@ -103,8 +103,11 @@ func TestSubscribersRebuildWhatWorkersCache(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for w, s := range following {
-		if err := s.Applied(ctx, x.events[w]); err != nil {
-			t.Fatal(err)
+		for s.Stats().Next < x.events[w] {
+			if ctx.Err() != nil {
+				t.Fatal(ctx.Err())
+			}
+			time.Sleep(time.Millisecond)
 		}
 	}
 	blocks, want := got.Blocks(), x.own.Blocks()
