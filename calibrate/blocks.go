@@ -14,7 +14,7 @@ import (
 // requests wait for some.
 const fullShare = 0.985
 
-// estimateBlocks is the number of KV blocks of a server that requests waited for
+// estimateBlocks returns the number of KV blocks of a server that requests waited for
 // although there were seats: what those that ran had in use then. It is 0 when
 // that was never seen.
 func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
@@ -30,7 +30,7 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	return int(quantile(used, 0.5) / fullShare)
 }
 
-// inUse is the number of blocks that the running requests of a sample hold, if
+// inUse returns the number of blocks that the running requests of a sample hold, if
 // each gains its tokens evenly. Those that lost their place came last.
 func inUse(blockTokens int, requests []Request, x sample) float64 {
 	var active []*Request
@@ -56,7 +56,7 @@ func inUse(blockTokens int, requests []Request, x sample) float64 {
 	return blocks
 }
 
-// withBlocks is m on a server with so many blocks.
+// withBlocks returns m on a server with so many blocks.
 func (m *Measured) withBlocks(blocks int) *Measured {
 	if blocks == m.Settings.Blocks {
 		return m
@@ -67,7 +67,7 @@ func (m *Measured) withBlocks(blocks int) *Measured {
 	return &other
 }
 
-// findBlocks is the number of blocks with which the run can be fitted best, where
+// findBlocks returns the number of blocks with which the run can be fitted best, where
 // it is only estimated: first in steps of 4 % around the estimate, then of 1 %.
 func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	if !m.Settings.estimated {
@@ -133,7 +133,7 @@ func decide(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 // clearly is by how much a loss must be lower to speak for another setting.
 const clearly = 0.2
 
-// noted is m with a further note.
+// noted returns m with a further note.
 func (m *Measured) noted(text string) *Measured {
 	other := *m
 	other.Settings.Notes = append(slices.Clone(m.Settings.Notes), text)
@@ -143,7 +143,7 @@ func (m *Measured) noted(text string) *Measured {
 // scanRuns is the number of simulations that a number of blocks is tried with.
 const scanRuns = 40
 
-// lossWith is the loss of a short fit to all requests.
+// lossWith returns the loss of a short fit to all requests.
 func lossWith(ctx context.Context, m *Measured, o Options) (float64, error) {
 	sim, err := NewSimulation(m, o.Prompts, o.Reference)
 	if err != nil {

@@ -80,7 +80,7 @@ func readBench(path string) (all []Request, found bool, err error) {
 	return all, true, err
 }
 
-// request is entry i of the lists.
+// request returns entry i of the lists.
 func (b *bench) request(i int) Request {
 	r := Request{
 		ID: fmt.Sprint(i), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
@@ -107,7 +107,7 @@ type record struct {
 	Error any `json:"error"`
 }
 
-// number is a metric in its unit, NaN when there is none.
+// number returns a metric in its unit, NaN when there is none.
 func (x *record) number(name string) float64 {
 	if v, ok := x.Metrics[name].Value.(float64); ok {
 		return v
@@ -115,7 +115,7 @@ func (x *record) number(name string) float64 {
 	return math.NaN()
 }
 
-// seconds is a metric that is a time.
+// seconds returns a metric that is a time.
 func (x *record) seconds(name string) float64 {
 	switch x.Metrics[name].Unit {
 	case "ns":

@@ -69,7 +69,7 @@ func spreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
 	return sandwich(f.form, columns, centre, len(t.chosen)), nil
 }
 
-// residuals are those of all metrics of the chosen requests at a point, the
+// residuals returns those of all metrics of the chosen requests at a point, the
 // metrics of a request far apart.
 func residuals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, error) {
 	p := f.form.set(&f.start, u)
@@ -90,7 +90,7 @@ func residuals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, e
 	return all, nil
 }
 
-// sandwich is the robust covariance of the parameters from the effect of each on
+// sandwich returns the robust covariance of the parameters from the effect of each on
 // the residuals, of which each request has one per metric.
 func sandwich(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)

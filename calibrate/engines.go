@@ -148,7 +148,7 @@ func (r *parallel) lockstep() error {
 	return nil
 }
 
-// busy says that an engine has requests.
+// busy reports whether an engine has requests.
 func (r *parallel) busy() bool {
 	for _, e := range r.front.engines {
 		if e.core.Load() > 0 {

@@ -62,7 +62,7 @@ func saturation(m *Measured) (quick, slow []int) {
 // bound is the error of held-out means below which a profile is good enough.
 const bound = 0.05
 
-// Holds says whether the means of all metrics of all held-out sets are within
+// Holds reports whether the means of all metrics of all held-out sets are within
 // the bound. There must be such a set.
 func (r *Result) Holds() bool {
 	held := false

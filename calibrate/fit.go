@@ -46,7 +46,7 @@ type part struct {
 	chosen []int
 }
 
-// parts are all requests, and with a holdout those that are left without the
+// parts returns all requests, and with a holdout those that are left without the
 // last ones and the first ones, each followed by what was left out of it.
 func parts(m *Measured, holdout float64) (fitted, held []part) {
 	n := len(m.Requests)
@@ -66,7 +66,7 @@ func parts(m *Measured, holdout float64) (fitted, held []part) {
 	return fitted, held
 }
 
-// warm is p without what arrived while the server warmed up.
+// warm returns p without what arrived while the server warmed up.
 func (p part) warm(m *Measured) []int {
 	var kept []int
 	for _, i := range p.chosen {

@@ -27,7 +27,7 @@ type Field struct {
 // tokenField is the place of token_s in all forms.
 const tokenField = 1
 
-// forms are the shapes that are tried for a run. Which knee a server has depends
+// forms returns the shapes that are tried for a run. Which knee a server has depends
 // on how well its GPU does both at once, and the run shows it.
 func forms() []Form {
 	fields := []Field{
@@ -43,7 +43,7 @@ func forms() []Form {
 	return all
 }
 
-// extended are the form with one more parameter: attention inside prompts, which
+// extended returns the form with one more parameter: attention inside prompts, which
 // long prompts show, or what a pass with prompts takes more in any case.
 func (f Form) extended() []Form {
 	var all []Form
@@ -69,7 +69,7 @@ func formName(knee, parameters int, with []string) string {
 	return fmt.Sprintf("roofline%d-%sknee%d", parameters, strings.Join(append(with, ""), "-"), knee)
 }
 
-// set is the start with the form's parameters multiplied by e^u.
+// set returns the start with the form's parameters multiplied by e^u.
 func (f *Form) set(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee}
 	from := *start
@@ -79,7 +79,7 @@ func (f *Form) set(start *timing.Parameters, u []float64) timing.Parameters {
 	return p
 }
 
-// start is where a search begins: what data sheets say of the server, or of a
+// start returns where a search begins: what data sheets say of the server, or of a
 // common one when it is not known. The scale is found by simulation.
 func start(s *Settings) timing.Parameters {
 	gpu, err := timing.FindGPU(s.GPU)

@@ -54,7 +54,7 @@ const (
 	meanScale  = 0.01
 )
 
-// residual is the error of one request, in tolerances.
+// residual returns the error of one request, in tolerances.
 func (t *target) residual(k int, simulated, measured float64) float64 {
 	if k == 0 {
 		return (simulated - measured) / (measured + t.short) / tolerance
@@ -62,7 +62,7 @@ func (t *target) residual(k int, simulated, measured float64) float64 {
 	return (simulated - measured) / measured / tolerance
 }
 
-// loss is how far an outcome is from the measured run: for each metric the mean
+// loss returns how far an outcome is from the measured run: for each metric the mean
 // over requests of an error that large ones do not rule, and the error of the
 // mean.
 func (t *target) loss(out *Outcome, space []float64) float64 {
@@ -86,7 +86,7 @@ func (t *target) loss(out *Outcome, space []float64) float64 {
 	return total
 }
 
-// simulated is metric k of the chosen requests, in space.
+// simulated returns metric k of the chosen requests, in space.
 func (t *target) simulated(k int, out *Outcome, space []float64) []float64 {
 	space = space[:0]
 	for _, i := range t.chosen {
@@ -97,7 +97,7 @@ func (t *target) simulated(k int, out *Outcome, space []float64) []float64 {
 	return space
 }
 
-// misses are the relative errors of the means.
+// misses returns the relative errors of the means.
 func (t *target) misses(out *Outcome, space []float64) (all [3]float64) {
 	for k := range all {
 		sum, n := 0.0, 0

@@ -42,13 +42,13 @@ type Request struct {
 	Place         int     // in the file, from 0
 }
 
-// TTFT is the time to the first token in s.
+// TTFT returns the time to the first token in s.
 func (r *Request) TTFT() float64 { return r.First - r.Arrival }
 
-// E2E is the time to the last token in s.
+// E2E returns the time to the last token in s.
 func (r *Request) E2E() float64 { return r.Last - r.Arrival }
 
-// TPOT is the time per token after the first in s, NaN when there is none.
+// TPOT returns the time per token after the first in s, NaN when there is none.
 func (r *Request) TPOT() float64 {
 	if r.Output < 2 {
 		return math.NaN()

@@ -14,7 +14,7 @@ const (
 	worthwhile  = 2e-3 // of the loss, that a step must take away
 )
 
-// newtons is the best of newton from a point and from two others, in which what a
+// newtons returns the best of newton from a point and from two others, in which what a
 // token takes is another share of a pass.
 func (s *search) newtons(from point) (best point, err error) {
 	for i, change := range []float64{0, 0.7, -0.7} {
@@ -68,7 +68,7 @@ func (s *search) newton(from point) (point, error) {
 	return at, s.err
 }
 
-// slopes are the second and first derivatives of the loss at u, which was the
+// slopes returns the second and first derivatives of the loss at u, which was the
 // last to be simulated, or nearly so.
 func (s *search) slopes(u []float64) (hessian *mat.SymDense, slope []float64) {
 	p := s.form.set(&s.start, u)
@@ -104,7 +104,7 @@ func (s *search) slopes(u []float64) (hessian *mat.SymDense, slope []float64) {
 	return hessian, slope
 }
 
-// value is metric k of a request in an outcome.
+// value returns metric k of a request in an outcome.
 func (t *target) value(k, request int, out *Outcome) float64 {
 	r := &t.run.Requests[request]
 	s := Request{Arrival: r.Arrival, First: out.First[request], Last: out.Last[request], Output: r.Output}
@@ -128,7 +128,7 @@ func (t *target) row(k, j int, out *Outcome, e *effects, row []float64) {
 	}
 }
 
-// stepped is the point one damped step further, nil when there is none.
+// stepped returns the point one damped step further, nil when there is none.
 func stepped(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
 	n := len(u)
 	damped := mat.NewSymDense(n, nil)

@@ -49,7 +49,7 @@ type recorder struct {
 	record *ledger
 }
 
-// Step is the time of a pass.
+// Step returns the time of a pass.
 func (r *recorder) Step(s *timing.Step) float64 {
 	r.record.step = *s
 	return r.Stepper.Step(s)
@@ -80,7 +80,7 @@ func newEffects(passes []stretch, p *timing.Parameters, fields []Field) *effects
 	return e
 }
 
-// at is the effect of parameter i on all that was computed before an instant; of
+// at returns the effect of parameter i on all that was computed before an instant; of
 // a pass that is under way then the part that is over counts.
 func (e *effects) at(i int, instant float64) float64 {
 	k, _ := slices.BinarySearchFunc(e.passes, instant, func(p stretch, t float64) int {

@@ -53,7 +53,7 @@ func (s *search) polish(from point) (point, error) {
 	return at, s.err
 }
 
-// meanEffects are how the means change with each parameter, by metric.
+// meanEffects returns how the means change with each parameter, by metric.
 func (s *search) meanEffects(u []float64) *mat.Dense {
 	record := s.record
 	s.record = nil
@@ -74,7 +74,7 @@ func (s *search) meanEffects(u []float64) *mat.Dense {
 	return effects
 }
 
-// cheapest is the step, of all whose effects are miss, that is shortest by the
+// cheapest returns the step, of all whose effects are miss, that is shortest by the
 // curvature of a loss; nil when there is none.
 func cheapest(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []float64 {
 	n := curvature.SymmetricDim()
@@ -110,5 +110,5 @@ func cheapest(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []fl
 	return all
 }
 
-// size is the root of the sum of squares.
+// size returns the root of the sum of squares.
 func size(v [3]float64) float64 { return math.Sqrt(square(v[0]) + square(v[1]) + square(v[2])) }

@@ -52,7 +52,7 @@ func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 	return p, lines.Err()
 }
 
-// requests are the run's requests as the scheduler sees them, by arrival.
+// requests returns the run's requests as the scheduler sees them, by arrival.
 // Without prompts none begins like another.
 func (m *Measured) requests(p *Prompts) (all []sim.Request, t *prompt.Tree, err error) {
 	size := m.Settings.BlockTokens

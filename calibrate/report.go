@@ -72,7 +72,7 @@ func (r *Result) writeVerdict(t *teller) {
 	}
 }
 
-// parameters are the values of the fitted parameters, as Spreads has them.
+// parameters returns the values of the fitted parameters, as Spreads has them.
 func (r *Result) parameters() []float64 {
 	p := &r.Profile.Parameters
 	byName := map[string]float64{

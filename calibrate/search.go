@@ -44,7 +44,7 @@ type search struct {
 // spreadWeight draws parameters that the run says nothing about to the start.
 const spreadWeight = 0.001
 
-// loss is that of the simulation at u.
+// loss returns that of the simulation at u.
 func (s *search) loss(u []float64) float64 {
 	pull := 0.0
 	for _, x := range u {
@@ -153,7 +153,7 @@ type candidate struct {
 	form Form
 }
 
-// candidates is the best of all forms. A form with more parameters has to be
+// candidates returns the best of all forms. A form with more parameters has to be
 // clearly better than one with fewer.
 func (s *search) candidates() (candidate, error) {
 	var plain []candidate
@@ -200,7 +200,7 @@ func (s *search) candidates() (candidate, error) {
 	return best, nil
 }
 
-// least is the candidate of the least loss, the first of several.
+// least returns the candidate of the least loss, the first of several.
 func least(all []candidate) candidate {
 	best := all[0]
 	for _, c := range all[1:] {

@@ -40,7 +40,7 @@ func (e *NotModelledError) Error() string {
 	return "not modelled: " + strings.Join(e.Reasons, "; ")
 }
 
-// modelled is the error of a server that cannot be simulated.
+// modelled returns the error of a server that cannot be simulated.
 func (s *Settings) modelled() error {
 	if all := append(s.missing, s.refusals...); len(all) > 0 {
 		return &NotModelledError{all}
@@ -51,7 +51,7 @@ func (s *Settings) modelled() error {
 // tree is a JSON object of which nothing is certain.
 type tree map[string]any
 
-// at is the value at a path, nil when there is none.
+// at returns the value at a path, nil when there is none.
 func (t tree) at(path ...string) any {
 	var v any = map[string]any(t)
 	for _, key := range path {
@@ -64,7 +64,7 @@ func (t tree) at(path ...string) any {
 	return v
 }
 
-// places are the objects in which a setting may stand, the one that counts most
+// places returns the objects in which a setting may stand, the one that counts most
 // first: what the server resolved comes before what it was asked for.
 func places() [][]string {
 	return [][]string{
@@ -74,7 +74,7 @@ func places() [][]string {
 	}
 }
 
-// find is the first value of a key that is not null.
+// find returns the first value of a key that is not null.
 func (t tree) find(key string) any {
 	for _, p := range places() {
 		if v := t.at(append(p, key)...); v != nil {
@@ -241,7 +241,7 @@ func (s *Settings) refuse(t tree) {
 	}
 }
 
-// gpuOf is the GPU that the name of a run begins with, as GPU_MODEL; "" when
+// gpuOf returns the GPU that the name of a run begins with, as GPU_MODEL; "" when
 // there is none.
 func gpuOf(name string) string {
 	gpu, _, _ := strings.Cut(name, "_")

@@ -49,7 +49,7 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 	return s, nil
 }
 
-// Rules are those that a server's scheduler follows.
+// Rules returns those that a server's scheduler follows.
 func Rules(s *Settings) vllm.Rules {
 	r := vllm.Rules019()
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
@@ -118,7 +118,7 @@ func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler
 	return nil
 }
 
-// run is Run with what passes compute put on record, unless that is nil.
+// run returns Run with what passes compute put on record, unless that is nil.
 func (s *Simulation) run(p *timing.Parameters, out *Outcome, record *ledger) error {
 	if record == nil {
 		return s.Run(p, out, nil)
@@ -129,7 +129,7 @@ func (s *Simulation) run(p *timing.Parameters, out *Outcome, record *ledger) err
 	return s.Run(&recorder{p, p, record}, out, nil)
 }
 
-// core is an idle server.
+// core returns an idle server.
 func (s *Simulation) core(model timing.Model) (scheduler.Core, error) {
 	if s.rules.Reference() {
 		return reference.New(s.config(model)), nil

@@ -29,7 +29,7 @@ func look(p *scheduler.Pass, blockTokens int) pass {
 	return x
 }
 
-// quantities are those of a pass that have a range.
+// quantities returns those of a pass that have a range.
 func quantities(t *timing.Trusted) []struct {
 	name string
 	in   *timing.Range
@@ -48,7 +48,7 @@ func quantities(t *timing.Trusted) []struct {
 	}
 }
 
-// trusted is the range of passes, by the time they take.
+// trusted returns the range of passes, by the time they take.
 func trusted(all []pass) *timing.Trusted {
 	t := &timing.Trusted{}
 	total := 0.0
@@ -105,7 +105,7 @@ func (c *Coverage) Pass(p *scheduler.Pass) {
 	}
 }
 
-// Outside is the share of the passes' time that lies outside the trusted range,
+// Outside returns the share of the passes' time that lies outside the trusted range,
 // and the quantity that is most often the cause.
 func (c *Coverage) Outside() (share float64, name string) {
 	if c.total == 0 {

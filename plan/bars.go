@@ -124,7 +124,7 @@ func (c *Config) sameCluster(ctx context.Context, b *bench, a *Answer, bars *Bar
 	return nil
 }
 
-// room is a bench for one goroutine, which knows what b has measured of a
+// room returns a bench for one goroutine, which knows what b has measured of a
 // sample.
 func (b *bench) room(sample int) *bench {
 	own := newBench(b.run, 1)
@@ -147,7 +147,7 @@ func (b *bench) adopt(other *bench) {
 	}
 }
 
-// nearest is the smallest number of workers that meets, as a search in growing
+// nearest returns the smallest number of workers that meets, as a search in growing
 // steps from guess finds it; most when none does.
 func nearest(ctx context.Context, s *search, guess, most int) (int, error) {
 	low, high, err := s.gallop(ctx, guess, most)
@@ -191,7 +191,7 @@ func (s *search) gallop(ctx context.Context, guess, most int) (low, high int, er
 	return low, high, err
 }
 
-// one says whether a pool of n workers meets.
+// one reports whether a pool of n workers meets.
 func (s *search) one(ctx context.Context, n int) (bool, error) {
 	ok, err := s.met(ctx, []int{n}, One)
 	return err == nil && ok[0], err

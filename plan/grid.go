@@ -64,7 +64,7 @@ func (g *Grid) Check() error {
 	return nil
 }
 
-// Size is the number of cells.
+// Size returns the number of cells.
 func (g *Grid) Size() int {
 	n := 1
 	for _, a := range g.Axes {
@@ -73,7 +73,7 @@ func (g *Grid) Size() int {
 	return n
 }
 
-// Cells are all cells, in grid order.
+// Cells returns all cells, in grid order.
 func (g *Grid) Cells() []Cell {
 	cells := make([]Cell, g.Size())
 	for i := range cells {
@@ -82,7 +82,7 @@ func (g *Grid) Cells() []Cell {
 	return cells
 }
 
-// at are the values of the axes in cell i.
+// at returns the values of the axes in cell i.
 func (g *Grid) at(i int) []Setting {
 	all := make([]Setting, len(g.Axes))
 	for k, a := range slices.Backward(g.Axes) {
@@ -92,7 +92,7 @@ func (g *Grid) at(i int) []Setting {
 	return all
 }
 
-// Of is what a cell has on an axis.
+// Of returns what a cell has on an axis.
 func (c *Cell) Of(name string) string {
 	for _, s := range c.Settings {
 		if s.Name == name {
@@ -117,7 +117,7 @@ type File struct {
 	SHA256  string `json:"sha256"`
 }
 
-// NewTask is the task of a cell; digest says of a setting which file it names,
+// NewTask returns the task of a cell; digest says of a setting which file it names,
 // if it names one.
 func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
 	t := Task{Settings: slices.Clone(c.Settings), Version: version}
@@ -135,7 +135,7 @@ func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Tas
 	return t, nil
 }
 
-// marked is what is left of a value that names a file.
+// marked returns what is left of a value that names a file.
 func marked(value string) string {
 	if strings.HasPrefix(value, "@") {
 		return "@"
@@ -143,7 +143,7 @@ func marked(value string) string {
 	return ""
 }
 
-// Key is the SHA-256 of the task's JSON, in hexadecimal.
+// Key returns the SHA-256 of the task's JSON, in hexadecimal.
 func (t *Task) Key() string {
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -59,7 +59,7 @@ func (j *Journal) read(path string) error {
 	return err
 }
 
-// Report is the report of a task that the journal had when it was opened.
+// Report returns the report of a task that the journal had when it was opened.
 func (j *Journal) Report(key string) (json.RawMessage, bool) {
 	if j == nil {
 		return nil, false

@@ -12,7 +12,7 @@ type Row struct {
 	GPUs int
 }
 
-// loads are the shares of a cluster's highest load that the front shows.
+// loads returns the shares of a cluster's highest load that the front shows.
 func loads() []float64 { return []float64{0.5, 0.75, 1} }
 
 // frontPrecision is that of the highest loads in the front.
@@ -71,7 +71,7 @@ func (c *Config) surround(ctx context.Context, b *bench, p *Plan) ([]Row, error)
 	return rows, nil
 }
 
-// around are the sizes that the front shows.
+// around returns the sizes that the front shows.
 func around(s Shape, fixed bool, most int) []Shape {
 	all := []Shape{s}
 	if fixed {
@@ -90,7 +90,7 @@ func around(s Shape, fixed bool, most int) []Shape {
 	return all
 }
 
-// front are the rows that no other beats: with as few GPUs, as many answer
+// front returns the rows that no other beats: with as few GPUs, as many answer
 // tokens per second and no objective nearer to its limit.
 func front(rows []Row) []Row {
 	var best []Row
@@ -108,7 +108,7 @@ func front(rows []Row) []Row {
 	return best
 }
 
-// beats says that r is nowhere worse than o and somewhere better.
+// beats reports whether r is nowhere worse than o and somewhere better.
 func (r *Row) beats(o *Row) bool {
 	if r.GPUs > o.GPUs || r.OutputTokensPerS < o.OutputTokensPerS {
 		return false
@@ -124,7 +124,7 @@ func (r *Row) beats(o *Row) bool {
 	return better
 }
 
-// CostPerMillion is what a million tokens cost in the currency of perGPUHour,
+// CostPerMillion returns what a million tokens cost in the currency of perGPUHour,
 // at tokens per second.
 func CostPerMillion(gpus int, perGPUHour, tokensPerS float64) float64 {
 	if tokensPerS <= 0 {

@@ -183,7 +183,7 @@ func (s *search) neighbours(ctx context.Context, a *Answer) error {
 	return nil
 }
 
-// larger are the clusters of more workers that have been run at p's load and
+// larger returns the clusters of more workers that have been run at p's load and
 // miss.
 func (b *bench) larger(p Point, than Shape) (all []Measure) {
 	for _, q := range b.order {

@@ -22,16 +22,16 @@ type Shape struct {
 	Prefill, Decode int // 0 with one pool
 }
 
-// One is a cluster of one pool.
+// One returns a cluster of one pool.
 func One(workers int) Shape { return Shape{Workers: workers} }
 
-// Two is a cluster of two pools.
+// Two returns a cluster of two pools.
 func Two(prefill, decode int) Shape { return Shape{Prefill: prefill, Decode: decode} }
 
-// Split says that prefill and decode have pools of their own.
+// Split reports whether prefill and decode have pools of their own.
 func (s Shape) Split() bool { return s.Workers == 0 }
 
-// Size is the number of workers of all pools.
+// Size returns the number of workers of all pools.
 func (s Shape) Size() int { return s.Workers + s.Prefill + s.Decode }
 
 func (s Shape) String() string {
@@ -77,7 +77,7 @@ type Value struct {
 	Met   bool
 }
 
-// Excess is how far beyond its limit a value is, as a factor: above 1 it misses.
+// Excess returns how far beyond its limit a value is, as a factor: above 1 it misses.
 func (v *Value) Excess() float64 {
 	switch {
 	case v.Unit == "share" && v.Value <= 0:

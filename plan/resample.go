@@ -51,7 +51,7 @@ func NewResampler(w *loadgen.Workload, seed uint64) *Resampler {
 	return r
 }
 
-// Sample is the k-th resample, k ≥ 1; the 0-th is the workload itself.
+// Sample returns the k-th resample, k ≥ 1; the 0-th is the workload itself.
 func (r *Resampler) Sample(k int) *loadgen.Workload {
 	if k == 0 {
 		return r.w
@@ -75,7 +75,7 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 	return &o
 }
 
-// starts are instants of arrival: the gaps of the workload in stretches of about
+// starts returns instants of arrival: the gaps of the workload in stretches of about
 // the root of their number.
 func (r *Resampler) starts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }

@@ -70,7 +70,7 @@ func narrow(ctx context.Context, low, high int, met func(context.Context, []int)
 	return sizes[i-1], sizes[i], nil
 }
 
-// between are up to count whole numbers that part the open interval from low to
+// between returns up to count whole numbers that part the open interval from low to
 // high evenly.
 func between(low, high, count int) []int {
 	gap := high - low

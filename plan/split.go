@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// splits are the shapes of size workers in two pools; of a large size as many as
+// splits returns the shapes of size workers in two pools; of a large size as many as
 // are worth a look, evenly spread.
 func splits(size, count int) []Shape {
 	var all []Shape
@@ -82,7 +82,7 @@ func (s *search) descend(ctx context.Context, from Shape) (Shape, error) {
 	return from, nil
 }
 
-// firstMet is the first of shapes that meets, a zero Shape when none does.
+// firstMet returns the first of shapes that meets, a zero Shape when none does.
 func (s *search) firstMet(ctx context.Context, shapes []Shape) (Shape, error) {
 	all, err := s.measure(ctx, shapes...)
 	if err != nil {

@@ -27,12 +27,12 @@ type row struct {
 	reason string
 }
 
-// wallKeys are the keys that differ from run to run.
+// wallKeys returns the keys that differ from run to run.
 func wallKeys() []string {
 	return []string{"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
 }
 
-// NewTable is the table of outcomes. Without wall it leaves out what depends on
+// NewTable returns the table of outcomes. Without wall it leaves out what depends on
 // the time a replay takes, and is then the same from run to run.
 func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 	t := &Table{}
@@ -77,7 +77,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// Lines are all of the table as WriteCSV writes it, without the head: cell, axes,
+// Lines returns all of the table as WriteCSV writes it, without the head: cell, axes,
 // keys and reason.
 func (t *Table) Lines() [][]string {
 	all := make([][]string, len(t.rows))
@@ -129,7 +129,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// Headlines are the keys that people see first.
+// Headlines returns the keys that people see first.
 func Headlines() []string {
 	return []string{"completed_requests", "duration_ms", "output_throughput_tok_s", "prefix_cache_reused_ratio",
 		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
@@ -154,7 +154,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// shortened is a number with two digits after the point, if it is one, and a
+// shortened returns a number with two digits after the point, if it is one, and a
 // dash for nothing.
 func shortened(text string) string {
 	if text == "" {
@@ -177,7 +177,7 @@ func (t *Table) Incomplete() int {
 	return n
 }
 
-// SameReport says that two reports are the same but for what depends on the time
+// SameReport reports whether two reports are the same but for what depends on the time
 // a replay takes.
 func SameReport(a, b json.RawMessage) (bool, error) {
 	var x, y map[string]json.RawMessage

@@ -9,7 +9,7 @@ func NewRand(seed uint64, stream string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, fnv64(seed, stream)))
 }
 
-// fnv64 is FNV-1a over the eight bytes of seed and the bytes of stream.
+// fnv64 returns FNV-1a over the eight bytes of seed and the bytes of stream.
 func fnv64(seed uint64, stream string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

@@ -8,7 +8,7 @@ package sim
 // The clock starts at 0.
 type Time float64
 
-// Max0 is t, or 0 when t is negative.
+// Max0 returns t, or 0 when t is negative.
 func (t Time) Max0() Time {
 	if t > 0 {
 		return t

@@ -89,7 +89,7 @@ type SGLangArgs struct {
 	ChunkGiven       bool    // chunked_prefill_size was written
 }
 
-// LPM says that the longest cached prefix goes first.
+// LPM reports whether the longest cached prefix goes first.
 func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
 
 // AIC names the external estimator of pass times.
@@ -114,7 +114,7 @@ type Reasoning struct {
 	Ratio                float64 // share of the answer spent thinking
 }
 
-// Default is the meaning of an empty object.
+// Default returns the meaning of an empty object.
 func Default() Args {
 	return Args{
 		Blocks:           16384,
@@ -137,7 +137,7 @@ func Default() Args {
 	}
 }
 
-// Transfer is the link over which a prefill worker hands a KV cache over.
+// Transfer returns the link over which a prefill worker hands a KV cache over.
 func (a *Args) Transfer() scheduler.Transfer {
 	return scheduler.Transfer{GBPerSecond: a.TransferGBPerSecond, BytesPerToken: a.KVBytesPerToken}
 }

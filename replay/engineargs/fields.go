@@ -143,7 +143,7 @@ func (r *reader) g2(g *G2) {
 	r.ratio("bandwidth_g2_to_g1_gbps", &g.ToGPUGBPerSec)
 }
 
-// members is the reader of a nested object, or nil when there is none.
+// members returns the reader of a nested object, or nil when there is none.
 func (r *reader) members(key string) *reader {
 	text := r.raw(key)
 	if text == nil || string(text) == "null" || r.err != nil {

@@ -28,7 +28,7 @@ func parseNumber(text string, compat bool) (float64, error) {
 	return rough(writeFloat(f))
 }
 
-// rough is the reference's reading of a JSON number.
+// rough returns the reference's reading of a JSON number.
 func rough(text string) (float64, error) {
 	f, ok := decimal.Parse(text)
 	if !ok {

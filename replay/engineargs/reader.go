@@ -91,7 +91,7 @@ func (r *reader) path(key string, dst *string) {
 	r.strict = strict
 }
 
-// choice is one of names, or "" when the key is absent.
+// choice returns one of names, or "" when the key is absent.
 func (r *reader) choice(key string, names ...string) string {
 	var s string
 	want := quoted(names)

@@ -47,7 +47,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// findRequest is a request by its id, nil when it is not here.
+// findRequest returns a request by its id, nil when it is not here.
 func (c *Core) findRequest(id sim.RequestID) *request {
 	is := func(r *request) bool { return r.ID == id }
 	if c.partial != nil && is(c.partial) {

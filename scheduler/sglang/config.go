@@ -35,7 +35,7 @@ type Config struct {
 	Tree             *prompt.Tree // the tree of the requests' prompts, for PageTokens
 	Capture          scheduler.Capture
 	Rules            Rules
-	Planner          bool // keep what Snapshot tells of each pass
+	Planner          bool // keep what Snapshot returns of each pass
 
 	// Rank is the rank that events are filed under, Tokens appends the token
 	// values of a prompt to dst. Both are read only where events name single
@@ -47,7 +47,7 @@ type Config struct {
 // maxPoolTokens bounds a pool, so that no sum of lengths overflows.
 const maxPoolTokens = 1 << 40
 
-// Check says what is wrong with the arguments in c, if anything is.
+// Check returns an error that names the first argument in c that is wrong.
 func Check(c Config) error {
 	switch {
 	case c.PageTokens <= 0:
@@ -77,8 +77,8 @@ func Check(c Config) error {
 	return c.Rules.check()
 }
 
-// Fits says why a request of input and output tokens can never run on an engine
-// made with c, however idle it is; nil when it can.
+// Fits returns the reason why a request of input and output tokens can never run
+// on an engine made with c, however idle it is; nil when it can.
 func Fits(c Config, input, output int) *scheduler.OversizeError {
 	if c.Role == scheduler.Prefill {
 		output = 1
@@ -102,8 +102,8 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 			need, pool, c.Pages, c.PageTokens)}
 }
 
-// floorTo is n cut to a multiple of page.
+// floorTo returns n cut to a multiple of page.
 func floorTo(n, page int) int { return n - n%page }
 
-// ceilTo is n filled up to a multiple of page.
+// ceilTo returns n filled up to a multiple of page.
 func ceilTo(n, page int) int { return floorTo(n+page-1, page) }

@@ -1,13 +1,14 @@
 // Package sglang is the scheduler core of a simulated SGLang engine.
 //
-// It follows sglang-scheduler.md, the reference simulator, or sglang-default.md,
-// the real scheduler, as its Rules choose. What costs time is what happens:
-// a pass in which every running request gains a token and nothing else occurs
-// touches none of them.
+// It follows the reference simulator or the real scheduler, as its Rules choose;
+// docs/rules/sglang.md has the rules of both. A pass in which every running
+// request gains a token and nothing else happens touches none of them: they are
+// counted, and written out when something happens to them.
 //
-// Read config.go and rules.go, then core.go, prefill.go, decode.go, retract.go,
-// policy.go; sequence.go and radix.go for the cache; residency.go and events.go
-// for what a router is told.
+// Read config.go and rules.go, then core.go, request.go, prefill.go, decode.go,
+// retract.go, cancel.go, policy.go; sequence.go, radix.go and leaves.go for the
+// cache; record.go, pageevents.go and ledger.go for the record that a router is
+// shown of it; snapshot.go for what planners and observers see.
 package sglang
 
 import (
@@ -31,7 +32,7 @@ type Core struct {
 
 	waiting queue
 	partial *request   // prefilled in part and kept aside (Rules.PartialSlot)
-	running []*request // in the order that decides everything
+	running []*request // each knows its place, which breaks ties
 	totals  totals
 	step    int64 // decode steps taken
 	// agenda has running requests by the decode step in which something other
@@ -43,7 +44,7 @@ type Core struct {
 	free      int // tokens in the pool; a plain count, for slots can be freed twice
 	tree      *tree
 	record    recorder
-	tokenwise bool // record is told of each generated token
+	tokenwise bool // record takes each generated token
 
 	batch   []chunk
 	joined  []*request // began to run in this pass
@@ -127,7 +128,7 @@ func (c *Core) newRequest() *request {
 	return new(request)
 }
 
-// Load is the number of requests submitted and not finished.
+// Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int {
 	n := c.waiting.len() + len(c.running)
 	if c.partial != nil {
@@ -182,7 +183,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// describeStall says why nothing can run.
+// describeStall returns the reason why nothing can run.
 func (c *Core) describeStall() error {
 	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictableTokens(), c.pool)
 	head := c.partial
@@ -206,10 +207,10 @@ func (c *Core) describeStall() error {
 		"input_length %d, output_length %d: %s", head.InputTokens, head.OutputTokens, why)}
 }
 
-// evictableTokens is the number of tokens that count as evictable.
+// evictableTokens returns the number of tokens that count as evictable.
 func (c *Core) evictableTokens() int { return c.tree.evictable() * c.PageTokens }
 
-// evictTokens frees at least n tokens if there are as many to evict.
+// evictTokens frees at least n tokens, or all that can be evicted.
 func (c *Core) evictTokens(n int) {
 	if n > 0 {
 		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
@@ -217,7 +218,7 @@ func (c *Core) evictTokens(n int) {
 	}
 }
 
-// poolTokens is what n tokens take from the pool.
+// poolTokens returns the places that n tokens of a request take in the pool.
 func (c *Core) poolTokens(n int) int {
 	if c.rules.Pages {
 		return ceilTo(n, c.PageTokens)
@@ -225,16 +226,16 @@ func (c *Core) poolTokens(n int) int {
 	return n
 }
 
-// pagesOf is the number of whole pages of n tokens.
+// pagesOf returns the number of whole pages of n tokens.
 func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
 
-// tokensSince is the number of tokens a running request has gained after base.
+// tokensSince returns the number of tokens a running request has gained after base.
 func (c *Core) tokensSince(r *request) int { return int(c.step - r.base) }
 
-// lengthOf is the number of tokens of a running request's prompt and output.
+// lengthOf returns the number of tokens of a running request's prompt and output.
 func (c *Core) lengthOf(r *request) int { return r.stored + c.tokensSince(r) }
 
-// writeGains writes down what a running request has gained.
+// writeGains adds to r, which runs, the tokens it has gained since base.
 func (c *Core) writeGains(r *request) {
 	n := c.tokensSince(r)
 	r.out += n

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// startRunning lets r run.
+// startRunning puts r into the line of running requests.
 func (c *Core) startRunning(r *request) {
 	r.base, r.joined = c.step, c.step
 	r.growing, r.gone = false, false
@@ -32,8 +32,8 @@ func (c *Core) startRunning(r *request) {
 	c.agenda.Push(next, r.epoch, r)
 }
 
-// subtractTotals takes r, which is settled, out of the sums over running requests; the
-// caller takes it out of the line.
+// subtractTotals takes r, whose gains are written out, out of the sums over running
+// requests; the caller takes it out of the line.
 func (c *Core) subtractTotals(r *request) {
 	t := &c.totals
 	t.length -= r.stored
@@ -49,8 +49,8 @@ func (c *Core) subtractTotals(r *request) {
 	r.epoch++
 }
 
-// slackOf is what the last page of n tokens keeps free and the pool still
-// counts.
+// slackOf returns the places that the last page of n tokens leaves empty and the
+// pool still counts as free.
 func (c *Core) slackOf(n int) int {
 	if c.rules.Pages {
 		return 0
@@ -58,18 +58,18 @@ func (c *Core) slackOf(n int) int {
 	return ceilTo(n, c.PageTokens) - n
 }
 
-// phaseOf is the place of r in totals.phase, which it keeps while it runs.
+// phaseOf returns the place of r in totals.phase, which it keeps while it runs.
 func (c *Core) phaseOf(r *request) int {
 	n := int64(c.PageTokens)
 	return int(((r.base-int64(r.stored))%n + n) % n)
 }
 
-// countCrossing is the number of running requests whose next token needs a page.
+// countCrossing returns the number of running requests whose next token needs a page.
 func (c *Core) countCrossing() int {
 	return int(c.totals.phase[c.step%int64(c.PageTokens)])
 }
 
-// decodeTime is the duration of the decode step, in ms, over all that run
+// decodeTime returns the duration of the decode step, in ms, over all that run
 // before memory is looked at.
 func (c *Core) decodeTime() (float64, error) {
 	n := len(c.running)
@@ -80,8 +80,8 @@ func (c *Core) decodeTime() (float64, error) {
 	return c.Clock.Decode(n, min(length, c.pool), length/n, c.pool)
 }
 
-// decodeTokens gives each running request a token. There is room for all of them, or
-// there is only one.
+// decodeTokens gives each running request a token, where there is room for all of
+// them. There may be too little for a single one that is left.
 func (c *Core) decodeTokens(p *scheduler.Pass) {
 	n := len(c.running)
 	if n == 0 {
@@ -113,8 +113,8 @@ func (c *Core) decodeTokens(p *scheduler.Pass) {
 	c.lastEnd = p.End
 }
 
-// recordGaps says for which requests the pass is an inter-token latency, and lists
-// those that gained their second token.
+// recordGaps counts the requests for which the pass is an inter-token latency, and
+// lists those that gained their second token.
 func (c *Core) recordGaps(p *scheduler.Pass) {
 	p.Decoding = len(c.running) - len(c.joined)
 	if c.starved {
@@ -181,12 +181,13 @@ func (c *Core) collectDue() {
 	}
 }
 
-// signalDue goes through the requests that are due, in line.
+// signalDue marks the tokens of the requests that are due, in line, and lets go of
+// those that are finished.
 func (c *Core) signalDue(p *scheduler.Pass) {
-	told, finished := 0, 0
+	recorded, finished := 0, 0
 	for _, r := range c.due {
 		if c.tokenwise {
-			told = c.recordTokens(told, r.place+1)
+			recorded = c.recordTokens(recorded, r.place+1)
 		}
 		c.tree.clock = walkTick(c.step, r.place)
 		c.writeGains(r)
@@ -210,13 +211,14 @@ func (c *Core) signalDue(p *scheduler.Pass) {
 		}
 	}
 	if c.tokenwise {
-		c.recordTokens(told, len(c.running))
+		c.recordTokens(recorded, len(c.running))
 	}
 	c.tree.clock = walkTick(c.step, maxPlaces)
 	c.removeFinished(c.due[:finished])
 }
 
-// recordTokens tells of the tokens of the requests from place from to place to.
+// recordTokens records the tokens of the requests from place from to place to, and
+// returns the place to go on with.
 func (c *Core) recordTokens(from, to int) int {
 	for ; from < to; from++ {
 		c.record.generated(c.running[from], c.lengthOf(c.running[from]))
@@ -230,12 +232,12 @@ const (
 	maxPlaces = 1 << 28   // running requests
 )
 
-// walkTick is the tick before the walks that the request at a place does in
+// walkTick returns the tick before the walks that the request at a place does in
 // decode step step. They are later than all of earlier steps and places, and
 // there are fewer than eight.
 func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
 
-// lastWalkTick is the tick of the last walk over the tree of a request that caches
+// lastWalkTick returns the tick of the last walk over the tree of a request that caches
 // each page as it fills up.
 func (c *Core) lastWalkTick(r *request) int64 {
 	filled := c.step - int64(c.lengthOf(r)%c.PageTokens)
@@ -267,7 +269,8 @@ func (c *Core) graftGrown(r *request, tokens int) {
 	r.growing = false
 }
 
-// finishRequest caches all that r, which is settled, holds and lets it go.
+// finishRequest caches all that r holds, whose gains are written out, and lets it
+// go.
 func (c *Core) finishRequest(r *request) {
 	c.subtractTotals(r)
 	k := 0

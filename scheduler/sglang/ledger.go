@@ -204,7 +204,7 @@ func (l *ledger) evicted() {
 	l.gone = l.gone[:0]
 }
 
-// tokenHash is the reference's hash of one token.
+// tokenHash returns the reference's hash of one token.
 func tokenHash(v uint64) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)

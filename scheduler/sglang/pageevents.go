@@ -53,7 +53,7 @@ func (e *pageEvents) growTo(n int32) {
 	}
 }
 
-// localHash is the hash of the tokens of page i of s.
+// localHash returns the hash of the tokens of page i of s.
 func (e *pageEvents) localHash(t *tree, s *sequence, i int32) uint64 {
 	switch {
 	case i >= s.full:
@@ -71,7 +71,7 @@ func generatedHash(s *sequence, i int32) uint64 {
 	return blockhash.Bytes(binary.LittleEndian.AppendUint64([]byte("gen"), generatedToken(s, int(i))))
 }
 
-// generatedToken is the value of output i of a request.
+// generatedToken returns the value of output i of a request.
 func generatedToken(s *sequence, i int) uint64 {
 	return 1<<63 | uint64(s.owner)<<32 | uint64(i)
 }

@@ -13,11 +13,10 @@ const (
 	lpmShared = 32  // tokens; a prompt cached up to here may wait for another's
 )
 
-// sorted says whether the queue is in the policy's order: nothing has come or
-// gone, and the tree finds what it found. It also keeps the scratch of sorting.
+// sorted is what is known of the order of the queue, with the scratch of sorting.
 type sorted struct {
-	valid   bool
-	content int64
+	valid   bool       // nothing has come or gone since the queue was sorted
+	content int64      // of the tree when it was
 	keys    []pageKey  // of the first pages of the prompts to be computed
 	ahead   []*request // those requests
 }
@@ -39,9 +38,9 @@ func (c *Core) sortQueue() {
 	slices.SortStableFunc(c.waiting.all(), func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
 }
 
-// rankOf is the place that r deserves in the queue: the more cached tokens the
-// higher; last if it is worth waiting for a request ahead of it that begins
-// alike.
+// rankOf returns what the queue is sorted by, highest first: the cached tokens of
+// r, and less than any when r had better wait for a request ahead of it that
+// begins alike.
 func (c *Core) rankOf(r *request) int {
 	limit := r.length()
 	if c.rules.PrefixCap {
@@ -57,7 +56,7 @@ func (c *Core) rankOf(r *request) int {
 	return cached - lpmShared - 1
 }
 
-// beginsAlike says whether one of the requests ahead begins with the same
+// beginsAlike reports whether one of the requests ahead begins with the same
 // tokens as r; if not, r joins them.
 func (c *Core) beginsAlike(r *request) bool {
 	if c.rules.PrefixCap {
@@ -70,7 +69,7 @@ func (c *Core) beginsAlike(r *request) bool {
 	return c.noteKey(r.seq.key(i-1, c.tree.perNode))
 }
 
-// noteKey says whether key was seen before, and sees it.
+// noteKey remembers key, and reports whether it was there before.
 func (c *Core) noteKey(key pageKey) bool {
 	if slices.Contains(c.sorted.keys, key) {
 		return true
@@ -97,7 +96,7 @@ func (c *Core) beginsAlikeByToken(r *request) bool {
 	return false
 }
 
-// opening is the part of r's prompt that decides whether another begins alike.
+// opening returns the part of r's prompt that decides whether another begins alike.
 func (c *Core) opening(r *request) prompt.Prompt {
 	p := r.Prompt
 	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(c.PageTokens*int(c.tree.perNode))+1)]

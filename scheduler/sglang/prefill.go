@@ -29,7 +29,7 @@ type blocked struct {
 	evictable int // tokens, with the request's path locked
 }
 
-// openBudget is the budget at the start of a pass.
+// openBudget returns the budget at the start of a pass.
 func (c *Core) openBudget() budget {
 	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens}
 	if c.rules.CutAny {
@@ -43,13 +43,13 @@ func (c *Core) openBudget() budget {
 	return b
 }
 
-// spareTokens is the room in the pool, with the places counted out that the
+// spareTokens returns the room in the pool, with the places counted out that the
 // running requests' last pages keep for themselves.
 func (c *Core) spareTokens(evictable int) int {
 	return max(0, c.free+evictable-c.totals.slack)
 }
 
-// memoryLeft is the room that is left, in tokens.
+// memoryLeft returns the room that is left, in tokens.
 func (c *Core) memoryLeft(b *budget) float64 {
 	if !c.rules.LockFirst {
 		return b.mem
@@ -70,7 +70,7 @@ func (c *Core) chargeBudget(b *budget, tokens, answer int) {
 	b.chunk -= pages
 }
 
-// hasRoom says whether more can be admitted behind what has been.
+// hasRoom reports whether another request may join the batch.
 func (c *Core) hasRoom(b *budget) bool {
 	if !c.rules.CutAny {
 		return b.chunk > 0
@@ -78,7 +78,8 @@ func (c *Core) hasRoom(b *budget) bool {
 	return c.memoryLeft(b) > 0 && b.input > 0 && b.chunk > 0
 }
 
-// neededTokens is the room a request asks for, of whose prompt rest tokens are missing.
+// neededTokens returns the room that r asks for, of whose prompt rest tokens are
+// missing.
 func (c *Core) neededTokens(r *request, rest int) int {
 	n := rest + c.reservedAnswer(r)
 	if c.rules.Reserve {
@@ -87,10 +88,10 @@ func (c *Core) neededTokens(r *request, rest int) int {
 	return n
 }
 
-// reservedAnswer is the output of a waiting request that memory is reserved for.
+// reservedAnswer returns the output of a waiting request that memory is reserved for.
 func (c *Core) reservedAnswer(r *request) int { return min(r.left(), c.ClipNewTokens) }
 
-// isIdle says that nothing runs and nothing is about to.
+// isIdle reports whether nothing runs and nothing is about to.
 func (c *Core) isIdle() bool {
 	return len(c.running) == 0 && len(c.batch) == 0 && c.partial == nil
 }
@@ -122,8 +123,9 @@ func (c *Core) fillBatch(p *scheduler.Pass) {
 	}
 }
 
-// isHeadBlocked says that the head of the queue is refused for memory beyond any
-// doubt, without the exact reserve, which takes a sum in order.
+// isHeadBlocked reports whether the head of the queue is refused for memory beyond
+// any doubt. It does without the exact reserve, which is a sum over all running
+// requests in order.
 func (c *Core) isHeadBlocked() bool {
 	if len(c.running) == 0 || c.starved {
 		return false
@@ -213,7 +215,7 @@ func (c *Core) admitHead(b *budget) bool {
 	return true
 }
 
-// lacksMemory says whether there is too little memory for a request of which asked
+// lacksMemory reports whether there is too little memory for r, of which asked
 // tokens are to be computed.
 func (c *Core) lacksMemory(b *budget, r *request, asked int) bool {
 	if c.rules.Reserve && c.isIdle() {
@@ -222,7 +224,8 @@ func (c *Core) lacksMemory(b *budget, r *request, asked int) bool {
 	return float64(c.neededTokens(r, asked)) >= c.memoryLeft(b)
 }
 
-// refuseHead leaves the head of the queue where it is.
+// refuseHead leaves the head of the queue where it is, and gives back the prefix
+// that was found for it.
 func (c *Core) refuseHead(r *request, found bool, need int) {
 	if !found {
 		return
@@ -234,7 +237,7 @@ func (c *Core) refuseHead(r *request, found bool, need int) {
 	}
 }
 
-// cutChunk is the size of the chunk for rest missing tokens; false when there is
+// cutChunk returns the size of the chunk for rest missing tokens; false when there is
 // nothing left for it.
 func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 	if c.rules.CutAny {
@@ -253,8 +256,8 @@ func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 	return n, pages <= b.input && pages <= b.chunk
 }
 
-// lockPrefix looks up the first limit tokens of r, locks what is cached of them, and
-// returns how many that are.
+// lockPrefix looks up the first limit tokens of r, locks those that are cached, and
+// returns their number.
 func (c *Core) lockPrefix(r *request, limit int) int {
 	if !c.caching {
 		return 0
@@ -268,13 +271,14 @@ func (c *Core) lockPrefix(r *request, limit int) int {
 	return r.prot
 }
 
-// unlockPrefix takes back find.
+// unlockPrefix undoes lockPrefix.
 func (c *Core) unlockPrefix(r *request) {
 	c.tree.unlock(r.node)
 	r.node, r.prot = root, 0
 }
 
-// allocChunk makes room for e and then looks up what of it is cached after all.
+// allocChunk makes room for e, then looks up what of it is cached, and gives the
+// rest places. It reports false when there is no room.
 func (c *Core) allocChunk(e *chunk) bool {
 	r := e.request
 	end := r.stored + e.tokens
@@ -315,7 +319,7 @@ func (c *Core) placeChunk(e *chunk, places int) {
 	c.record.prefilled(e.request, e.before, e.request.stored)
 }
 
-// prefillTime is the duration of the batch's prefill, in ms.
+// prefillTime returns the duration of the batch's prefill, in ms.
 func (c *Core) prefillTime() (float64, error) {
 	n := len(c.batch)
 	if n == 0 || c.Role == scheduler.Decode {
@@ -329,8 +333,8 @@ func (c *Core) prefillTime() (float64, error) {
 	return c.Clock.Prefill(n, reached/n, before/n)
 }
 
-// runBatch lets the batch's requests run whose prompts are complete. At most one is
-// not: it is the last.
+// runBatch starts the requests of the batch whose prompts are complete. At most one
+// is not: it is the last.
 func (c *Core) runBatch() {
 	for _, e := range c.batch {
 		r := e.request

@@ -42,12 +42,12 @@ type node struct {
 	stamp    int64 // the tick of the last walk over it
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // it has an entry in the heap of leaves
-	// grain says that each page is a node of its own to whoever splits or evicts:
-	// what a request has cached token by token.
+	// grain marks what a request has cached token by token: each page is a node of
+	// its own to whoever splits or evicts.
 	grain bool
 }
 
-// watcher is told what happens to the pages of a tree.
+// watcher follows what happens to the pages of a tree.
 type watcher interface {
 	stored(t *tree, n int32)              // node n is new
 	split(t *tree, upper, lower int32)    // lower was cut, its first part is upper now
@@ -65,12 +65,12 @@ func newTree(perNode int, interior bool) *tree {
 // sheetNodes is the number of nodes made at a time.
 const sheetNodes = 64
 
-// at is node n.
+// at returns node n.
 func (t *tree) at(n int32) *node { return &t.sheets[uint32(n)/sheetNodes][uint32(n)%sheetNodes] }
 
 func (n *node) size() int { return int(n.to - n.from) }
 
-// evictPages is what evicting the node as a leaf frees.
+// evictPages returns the number of pages that evicting the node, a leaf, frees.
 func (n *node) evictPages() int {
 	if n.grain {
 		return 1
@@ -78,7 +78,7 @@ func (n *node) evictPages() int {
 	return n.size()
 }
 
-// evictable is the number of pages that count as evictable.
+// evictable returns the number of pages that count as evictable.
 func (t *tree) evictable() int {
 	if t.interior {
 		return t.unlockedPages
@@ -86,8 +86,8 @@ func (t *tree) evictable() int {
 	return t.leafPages
 }
 
-// childKey is the key of the child of a node that begins with a page: a node is
-// numbered in 31 bits, a page in 33.
+// childKey returns the key of the child of a node that begins with a page: 31 bits
+// of the node, 33 of the page.
 func childKey(parent int32, page pageKey) uint64 { return uint64(parent)<<33 | uint64(page) }
 
 // child returns the child of a node that begins with a page; root, which is
@@ -113,7 +113,7 @@ func (t *tree) match(s *sequence, pages int32) (int32, int32) {
 	return t.walk(s, pages, t.tick())
 }
 
-// walk is match at the given tick. A node in which the walk ends is split.
+// walk does what match does, at the given tick. A node in which it ends is split.
 func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 	at, m := root, int32(0)
 	for m < pages {
@@ -132,7 +132,8 @@ func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 	return m, at
 }
 
-// lookup is the number of the first pages pages of s that are cached.
+// lookup returns how many of the first pages pages of s are cached. It changes
+// nothing.
 func (t *tree) lookup(s *sequence, pages int32) int32 {
 	at, m := root, int32(0)
 	for m < pages {

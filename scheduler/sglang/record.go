@@ -82,7 +82,7 @@ func (s *residency) recordChange(n prompt.NodeID, blocks int32) {
 	s.pass.KV = append(s.pass.KV, scheduler.KVChange{Node: n, Blocks: blocks})
 }
 
-// promptEnd is the end of the node's pages that are pages of prompt nodes.
+// promptEnd returns the end of the node's pages that are pages of prompt nodes.
 func (n *node) promptEnd() int32 {
 	if n.seq.seed > 0 {
 		return n.from

@@ -14,7 +14,7 @@ type request struct {
 	out    int   // tokens generated, at base
 	stored int   // tokens whose KV cache it holds, at base; all of them in decode
 	base   int64 // decode step
-	epoch  int32 // counts places in the line of running requests; tells old events
+	epoch  int32 // counts its entries into the line of running requests and exits; older events are void
 
 	node   int32 // tree node it has locked, or root
 	prot   int   // tokens down to node
@@ -26,8 +26,8 @@ type request struct {
 	gone    bool  // it has left the sums over running requests, and soon the line
 	joined  int64 // decode step after which it began to run
 	clipped bool  // more output is left than memory is reserved for
-	// growing says that it has cached its pages in decode: all it holds, those
-	// after prot in pages that are not in the tree yet but count as if they were.
+	// growing is true once it caches its pages in decode: all it holds, those after
+	// prot in pages that are not in the tree yet but count as if they were.
 	growing bool
 	// stamped is the tick of its last walk over the tree as of decode step
 	// stampedAt; later walks follow from its place.
@@ -38,11 +38,11 @@ type request struct {
 
 const notRunning = -1
 
-// length is the number of tokens of prompt and output, for a request that does
+// length returns the number of tokens of prompt and output, for a request that does
 // not run.
 func (r *request) length() int { return r.InputTokens + r.out }
 
-// left is the output still to come, for a request that does not run.
+// left returns the output still to come, for a request that does not run.
 func (r *request) left() int { return max(0, r.maxOut-r.out) }
 
 // queue is the line of waiting requests.

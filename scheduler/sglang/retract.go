@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// retractVictims takes requests out of running until the others' next tokens have
+// retractVictims retracts running requests until the next tokens of the others have
 // room, and moves the ratio.
 func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.retired = c.retired[:0]
@@ -32,8 +32,8 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 
 func isNotRunning(r *request) bool { return r.place == notRunning }
 
-// isShort says whether the pool lacks room for the next tokens of all running
-// requests, having evicted what helps where that is how it is found out.
+// isShort reports whether the pool lacks room for the next tokens of all running
+// requests. By the default rules it evicts to find out.
 func (c *Core) isShort() bool {
 	growth := c.countCrossing() * c.PageTokens
 	if c.rules.Pages {
@@ -80,7 +80,7 @@ func (c *Core) sortForRetraction() {
 	}
 }
 
-// findVictim is the running request to retract.
+// findVictim returns the running request to retract next.
 func (c *Core) findVictim() *request {
 	if c.rules.Victims {
 		return c.running[len(c.running)-1]
@@ -94,7 +94,8 @@ func (c *Core) findVictim() *request {
 	return v
 }
 
-// retractRequest retracts a running request. Its outputs it keeps.
+// retractRequest stops a running request, which keeps its outputs, and frees its
+// memory.
 func (c *Core) retractRequest(r *request) {
 	if c.step > r.joined {
 		r.lastToken = c.lastEnd
@@ -138,7 +139,7 @@ func (c *Core) releaseMemory(r *request) {
 	r.node, r.stored, r.prot, r.cached = root, 0, 0, 0
 }
 
-// moveRatio follows the pass in the ratio.
+// moveRatio changes the ratio as the pass asks for.
 func (c *Core) moveRatio(short bool) {
 	switch {
 	case !c.rules.Ratio:

@@ -68,10 +68,10 @@ type Rules struct {
 	PartialYields bool
 }
 
-// CompatRules are the reference simulator's.
+// CompatRules returns the reference simulator's.
 func CompatRules() Rules { return Rules{} }
 
-// DefaultRules are the real SGLang scheduler's.
+// DefaultRules returns the real SGLang scheduler's.
 func DefaultRules() Rules {
 	return Rules{
 		Pages: true, Evictable: true, LockFirst: true, PrefixCap: true, Discount: true, Dedupe: true,

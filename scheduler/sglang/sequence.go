@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// sequence says which pages a request's tokens make: first the full pages of
-// its prompt, then pages that hold a generated token, which nobody shares.
+// sequence is the pages that the tokens of a request make: first the full pages
+// of its prompt, then pages that hold a generated token, which nobody shares.
 //
 // Pages are counted from the start of the sequence, and a page's key stands for
 // it and everything before it.
@@ -36,7 +36,7 @@ const (
 	generatedKey pageKey = 2 << 31 // a page that holds a generated token
 )
 
-// key is the key of page i; perNode is the number of pages of a prompt node.
+// key returns the key of page i; perNode is the number of pages of a prompt node.
 func (s *sequence) key(i, perNode int32) pageKey {
 	switch {
 	case i >= s.full:
@@ -47,7 +47,7 @@ func (s *sequence) key(i, perNode int32) pageKey {
 	return s.nodeKey(i / perNode)
 }
 
-// nodeKey is the key of the pages of the prompt's node i.
+// nodeKey returns the key of the pages of the prompt's node i.
 func (s *sequence) nodeKey(i int32) pageKey {
 	if s.seed > 0 {
 		return uniqueKey | pageKey(s.seed)
@@ -55,9 +55,9 @@ func (s *sequence) nodeKey(i int32) pageKey {
 	return pageKey(s.nodes[i])
 }
 
-// common is the first page up to to in which a and b differ, to if none does;
+// common returns the first page up to to in which a and b differ, to if none does;
 // they agree up to and including page from. Where they differ once they differ
-// for good, so the last page usually says it all.
+// for good, so the last page usually decides.
 func common(a, b *sequence, from, to, perNode int32) int32 {
 	if a.key(to-1, perNode) == b.key(to-1, perNode) {
 		return to

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// keepView keeps what a planner sees of the pass before its decode step.
+// keepView keeps what a planner sees of the pass, as it is before its decode step.
 func (c *Core) keepView() {
 	if !c.Planner {
 		return
@@ -63,8 +63,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// describeBatch fills in who computed what, for who wants it, before finished
-// requests are let go.
+// describeBatch fills in who computed what, before finished requests are let go.
 func (c *Core) describeBatch(d *scheduler.Detail) {
 	if d == nil {
 		return
@@ -79,7 +78,7 @@ func (c *Core) describeBatch(d *scheduler.Detail) {
 	}
 }
 
-// describeState fills in the rest of p.Detail.
+// describeState fills in the rest of p.Detail, if there is one.
 func (c *Core) describeState(p *scheduler.Pass, prefillEnd sim.Time) {
 	d := p.Detail
 	if d == nil {

@@ -34,7 +34,7 @@ func FromSeconds(x float64) (Nanos, error) {
 // shortSeconds is a duration whose nanoseconds fit in 40 bits.
 const shortSeconds = 1000
 
-// nanos is n nanoseconds.
+// nanos returns n nanoseconds as seconds and nanoseconds.
 func nanos(n uint64) Nanos {
 	if n < nanosPerSecond {
 		return Nanos{Nano: uint32(n)}
@@ -42,7 +42,7 @@ func nanos(n uint64) Nanos {
 	return Nanos{Sec: n / nanosPerSecond, Nano: uint32(n % nanosPerSecond)}
 }
 
-// fromSeconds is FromSeconds for any x, in whole numbers.
+// fromSeconds does what FromSeconds does for any x, in whole numbers.
 func fromSeconds(x float64) (Nanos, error) {
 	if !(x >= 0 && x < 0x1p64) {
 		return Nanos{}, fmt.Errorf("a duration of %v s, want one from 0 to below 2^64 s", x)
@@ -73,7 +73,7 @@ func fromSeconds(x float64) (Nanos, error) {
 	return Nanos{Sec: sec, Nano: uint32(n)}, nil
 }
 
-// roundShift is (hi·2^64 + lo) / 2^s, to nearest, ties to even. The quotient
+// roundShift returns (hi·2^64 + lo) / 2^s, to nearest, ties to even. The quotient
 // fits in 64 bits.
 func roundShift(hi, lo uint64, s uint) uint64 {
 	if s >= 128 {
@@ -102,7 +102,7 @@ func roundShift(hi, lo uint64, s uint) uint64 {
 	return q
 }
 
-// Seconds is the duration as a float64, the sum of two terms.
+// Seconds returns the duration as a float64, the sum of two terms.
 func (t Nanos) Seconds() float64 {
 	return float64(t.Sec) + float64(float64(t.Nano)/1e9)
 }

@@ -105,7 +105,7 @@ type array struct {
 	fortran bool // the first index runs fastest
 }
 
-// rows are the values of a matrix row by row.
+// rows returns the values of a matrix row by row.
 func (a array) rows() []float64 {
 	if !a.fortran {
 		return a.values

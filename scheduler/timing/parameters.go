@@ -24,10 +24,10 @@ type Parameters struct {
 	Graphs []int `json:"graph_sizes_tokens"` // token counts of captured graphs, rising; a pass is padded to the next
 }
 
-// ByContext is true: time depends on the KV cache that is read.
+// ByContext returns true: time depends on the KV cache that is read.
 func (*Parameters) ByContext() bool { return true }
 
-// Step is the time of a whole pass.
+// Step returns the time of a whole pass.
 func (p *Parameters) Step(s *Step) float64 {
 	t := p.Base + p.dense(float64(p.Token*float64(p.padded(s.Tokens))))
 	t += float64(p.Request * float64(s.Requests))
@@ -38,7 +38,7 @@ func (p *Parameters) Step(s *Step) float64 {
 	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
 }
 
-// dense is a smooth maximum of the times to read the weights and to multiply by
+// dense returns a smooth maximum of the times to read the weights and to multiply by
 // them.
 func (p *Parameters) dense(multiply float64) float64 {
 	if p.Knee == 1 {
@@ -51,7 +51,7 @@ func (p *Parameters) dense(multiply float64) float64 {
 	return math.Sqrt(math.Sqrt(float64(w*w) + float64(m*m)))
 }
 
-// padded is tokens, or the size of the graph they are run in.
+// padded returns tokens, or the size of the graph they are run in.
 func (p *Parameters) padded(tokens int) int {
 	n := len(p.Graphs)
 	if n == 0 || tokens > p.Graphs[n-1] {
@@ -60,14 +60,14 @@ func (p *Parameters) padded(tokens int) int {
 	return p.Graphs[sort.SearchInts(p.Graphs, tokens)]
 }
 
-// Prefill is the time of a pass that computes prompts alone.
+// Prefill returns the time of a pass that computes prompts alone.
 func (p *Parameters) Prefill(batch, isl, prefix int) float64 {
 	each := max(isl-prefix, 0)
 	pairs := float64(batch*each) * (float64(prefix) + float64(float64(each)/2))
 	return p.Step(&Step{Tokens: batch * each, Requests: batch, Pairs: pairs})
 }
 
-// Decode is the time of a pass that only decodes.
+// Decode returns the time of a pass that only decodes.
 func (p *Parameters) Decode(batch, _, context, _ int) float64 {
 	return p.Step(&Step{Tokens: batch, Requests: batch, Context: int64(batch) * int64(context)})
 }
@@ -99,7 +99,7 @@ func (p *Parameters) check() error {
 	return nil
 }
 
-// DefaultGraphs are the graph sizes that vLLM captures for a limit of requests
+// DefaultGraphs returns the graph sizes that vLLM captures for a limit of requests
 // at once: 1, 2, 4, then steps of 8 below 256 and of 16 above, up to twice the
 // limit and at most 512 tokens.
 func DefaultGraphs(maxSeqs int) []int {

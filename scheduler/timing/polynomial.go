@@ -4,17 +4,18 @@ package timing
 // the prompt tokens to compute and in the share of the KV cache in use.
 type Polynomial struct{}
 
-// ByContext is false: only the KV cache in use counts.
+// ByContext returns false: only the KV cache in use counts.
 func (Polynomial) ByContext() bool { return false }
 
-// Prefill is quadratic in the tokens to compute.
+// Prefill returns a time that is quadratic in the tokens to compute.
 func (Polynomial) Prefill(batch, isl, prefix int) float64 {
 	t := float64(batch * max(isl-prefix, 0))
 	ms := float64(4.209989e-07*float64(t*t)) + float64(1.518344e-02*t)
 	return max(ms+1.650142e+01, 0)
 }
 
-// Decode is quadratic in the share of the KV cache in use, and at least 1 ms.
+// Decode returns a time that is quadratic in the share of the KV cache in use, and
+// at least 1 ms.
 func (Polynomial) Decode(_, active, _, capacity int) float64 {
 	p := 1.0
 	if capacity > 0 {

@@ -55,19 +55,19 @@ type Range struct {
 	Most  float64 `json:"most"`
 }
 
-// Holds says that x is in the range, give or take a twentieth.
+// Holds reports whether x is in the range, give or take a twentieth.
 func (r Range) Holds(x float64) bool {
 	const slack = 0.05
 	return x >= r.Least-slack*r.Least && x <= r.Most+slack*r.Most
 }
 
-// Spread says how well a parameter is known.
+// Spread is how well a parameter is known.
 type Spread struct {
 	Name  string  `json:"parameter"`
 	Share float64 `json:"spread"` // standard deviation over value
 }
 
-// Load is the model that a path names: a profile as JSON, a table of the
+// Load returns the model that a path names: a profile as JSON, a table of the
 // reference (.npz), or roofline:GPU/MODEL, with /tpN for N GPUs.
 func Load(path string) (Model, error) {
 	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
@@ -91,7 +91,7 @@ func Load(path string) (Model, error) {
 	return &p.Parameters, nil
 }
 
-// startsWith says whether a file begins with text.
+// startsWith reports whether a file begins with text.
 func startsWith(path, text string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

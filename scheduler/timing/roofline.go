@@ -9,7 +9,7 @@ import (
 // RooflinePrefix begins the path of a model that no file holds.
 const RooflinePrefix = "roofline:"
 
-// RooflinePath is what Load knows the model of that GPU and model by.
+// RooflinePath returns the path by which Load finds that model on that GPU.
 func RooflinePath(gpu, model string, tensorParallel int) string {
 	path := RooflinePrefix + gpu + "/" + model
 	if tensorParallel > 1 {
@@ -18,7 +18,7 @@ func RooflinePath(gpu, model string, tensorParallel int) string {
 	return path
 }
 
-// GPU is what a data sheet says of a GPU. docs/calibration.md has the sources.
+// GPU is a GPU as its data sheet has it. docs/calibration.md has the sources.
 type GPU struct {
 	Name      string
 	FLOPs     float64 // FLOP/s of dense bfloat16 products with float32 sums
@@ -26,7 +26,7 @@ type GPU struct {
 	Memory    float64 // bytes
 }
 
-// GPUs are those whose numbers are known.
+// GPUs returns the GPUs whose numbers are known.
 func GPUs() []GPU {
 	return []GPU{
 		{"a100-40gb", 312e12, 1.555e12, 40e9},
@@ -60,7 +60,7 @@ type LLM struct {
 	Latent int
 }
 
-// KVBytesPerToken is what a token takes in the KV cache, in two bytes per value.
+// KVBytesPerToken returns the bytes of a token in the KV cache, two per value.
 func (m *LLM) KVBytesPerToken() int {
 	if m.Latent > 0 {
 		return 2 * m.Layers * m.Latent
@@ -68,7 +68,7 @@ func (m *LLM) KVBytesPerToken() int {
 	return 4 * m.Layers * m.KVHeads * m.HeadSize
 }
 
-// LLMs are the models whose shapes are known.
+// LLMs returns the models whose shapes are known.
 func LLMs() []LLM {
 	return []LLM{
 		{Name: "llama-3.1-8b", Params: 8.03e9, Active: 8.03e9, Layers: 32, Heads: 32, KVHeads: 8, HeadSize: 128, WeightByte: 2},
@@ -86,9 +86,9 @@ func LLMs() []LLM {
 	}
 }
 
-// Roofline is what data sheets say about a model on tensorParallel GPUs
-// (calibration.md 2.3): a place to start from when nothing has been measured.
-// Talk between the GPUs is not in it.
+// Roofline returns the profile of a model on tensorParallel GPUs by their data
+// sheets: a place to start from when nothing has been measured. Communication
+// between the GPUs is not in it.
 func Roofline(g GPU, m LLM, tensorParallel int) Profile {
 	n := float64(tensorParallel)
 	weights, active := m.Params*m.WeightByte/n, m.Active/n
@@ -107,7 +107,7 @@ func Roofline(g GPU, m LLM, tensorParallel int) Profile {
 	}
 }
 
-// roofline is the model of a path without its prefix.
+// roofline returns the model of a path without its prefix.
 func roofline(path string) (Profile, error) {
 	gpu, model, ok := strings.Cut(path, "/")
 	if !ok {
@@ -132,7 +132,7 @@ func roofline(path string) (Profile, error) {
 	return Roofline(g, m, n), nil
 }
 
-// plain is a name without what makers add to it, to compare names by.
+// plain returns a name without what makers add to it, for comparisons.
 func plain(name string) string {
 	name = strings.ToLower(name[strings.LastIndex(name, "/")+1:])
 	for _, noise := range []string{"nvidia", "geforce", "amd", "meta-", "-instruct", "tensor core gpu", "80gb", "hbm3", "sxm4", "sxm5", "sxm", "blackwell", "workstation edition", "server edition", " ", "-", "_"} {
@@ -141,7 +141,7 @@ func plain(name string) string {
 	return name
 }
 
-// FindGPU is the GPU of a name, as the table or the driver has it.
+// FindGPU returns the GPU of a name, as the table or the driver has it.
 func FindGPU(name string) (GPU, error) {
 	var names []string
 	for _, g := range GPUs() {
@@ -153,7 +153,7 @@ func FindGPU(name string) (GPU, error) {
 	return GPU{}, fmt.Errorf("GPU is %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// FindLLM is the model of a name, with or without who made it.
+// FindLLM returns the model of a name, with or without who made it.
 func FindLLM(name string) (LLM, error) {
 	var names []string
 	for _, m := range LLMs() {

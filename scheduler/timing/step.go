@@ -18,7 +18,8 @@ type Step struct {
 	Capacity      int // tokens of KV cache there is room for
 }
 
-// Mixed says that the pass computes more than one answer token per request.
+// Mixed reports whether the pass computes anything beside one answer token per
+// request.
 func (s *Step) Mixed() bool { return s.Pairs > 0 }
 
 // Stepper predicts how long a whole forward pass takes, in ms.
@@ -26,7 +27,7 @@ type Stepper interface {
 	Step(s *Step) float64
 }
 
-// Step is the duration of a whole pass in ms. Models that are no Stepper time
+// Step returns the duration of a whole pass in ms. Models that are no Stepper time
 // its prefill and its decode part, one after the other. It fails when the time
 // does not fit in 2^64 seconds.
 func (c *Clock) Step(s *Step) (float64, error) {
@@ -42,7 +43,7 @@ func (c *Clock) Step(s *Step) (float64, error) {
 	return scaled(m.Step(s), factor)
 }
 
-// Apart is the duration of a pass in ms that computes prompts first and then
+// Apart returns the duration of a pass in ms that computes prompts first and then
 // decodes. It fails like Step.
 func (c *Clock) Apart(s *Step) (prefill, decode float64, err error) {
 	if n := s.Prompts; n > 0 {

@@ -18,7 +18,7 @@ type Table struct {
 	DecodeMS      []float64 // row by row: ActiveTokens outside, ContextTokens inside
 }
 
-// ByContext is true: the decode grid has the mean context as its second axis.
+// ByContext returns true: the decode grid has the mean context as its second axis.
 func (*Table) ByContext() bool { return true }
 
 // Prefill reads the profile at the tokens to compute.
@@ -38,20 +38,20 @@ func (t *Table) Decode(_, active, context, _ int) float64 {
 	return max(line(t.ContextTokens[j], z1, t.ContextTokens[j+1], z2, y), 1)
 }
 
-// column is the time at x in cell i of context column j.
+// column returns the time at x in cell i of context column j.
 func (t *Table) column(i, j int, x float64) float64 {
 	width := len(t.ContextTokens)
 	return line(t.ActiveTokens[i], t.DecodeMS[i*width+j], t.ActiveTokens[i+1], t.DecodeMS[(i+1)*width+j], x)
 }
 
-// cell is the index i of the cell [axis[i], axis[i+1]) that holds x; the
+// cell returns the index i of the cell [axis[i], axis[i+1]) that holds x; the
 // outermost cells also stand for what lies beyond them.
 func cell(axis []float64, x float64) int {
 	i := sort.Search(len(axis), func(k int) bool { return axis[k] > x }) - 1
 	return min(max(i, 0), len(axis)-2)
 }
 
-// line is the straight line through two points, at x. The order of operations
+// line returns the straight line through two points, at x. The order of operations
 // is the reference's.
 func line(x1, y1, x2, y2, x float64) float64 {
 	return float64((y2-y1)/(x2-x1)*(x-x1)) + y1

@@ -1,4 +1,4 @@
-// Package timing says how long a forward pass takes.
+// Package timing predicts how long a forward pass takes.
 //
 // A Model predicts milliseconds; a Clock turns them into the durations a pass
 // really takes: whole nanoseconds, scaled by the speed-up. Read timing.go, then
@@ -9,14 +9,14 @@ import "math"
 
 // Model predicts how long the two parts of a forward pass take, in ms.
 type Model interface {
-	// Prefill is the time for batch prompts of isl tokens each, prefix of which
+	// Prefill returns the time for batch prompts of isl tokens each, prefix of which
 	// are cached.
 	Prefill(batch, isl, prefix int) float64
-	// Decode is the time of one token for batch requests whose KV cache holds
+	// Decode returns the time of one token for batch requests whose KV cache holds
 	// active of capacity tokens, context tokens each on average.
 	Decode(batch, active, context, capacity int) float64
-	// ByContext says whether Decode depends on context; when it does not,
-	// passes that differ in context alone take the same time.
+	// ByContext reports whether Decode depends on context. When it does not, passes
+	// that differ in context alone take the same time.
 	ByContext() bool
 }
 
@@ -27,13 +27,13 @@ type Clock struct {
 	DecodeSpeedup float64 // divides decode once more; 0 leaves decode unscaled
 }
 
-// Prefill is the duration of a prefill part in ms. It fails when the time does
+// Prefill returns the duration of a prefill part in ms. It fails when the time does
 // not fit in 2^64 seconds.
 func (c *Clock) Prefill(batch, isl, prefix int) (float64, error) {
 	return scaled(c.Model.Prefill(batch, isl, prefix), c.Speedup)
 }
 
-// Decode is the duration of a decode part in ms. It fails like Prefill.
+// Decode returns the duration of a decode part in ms. It fails like Prefill.
 func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
 	return scaled(c.Model.Decode(batch, active, context, capacity), float64(c.Speedup*c.DecodeSpeedup))
 }

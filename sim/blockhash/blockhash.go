@@ -11,13 +11,13 @@ import (
 // Seed is the seed of every hash of a plain text block.
 const Seed = 1337
 
-// Bytes is the hash of b.
+// Bytes returns the hash of b.
 func Bytes(b []byte) uint64 { return xxh3.HashSeed(b, Seed) }
 
-// Tokens is the local hash of a block: its tokens alone.
+// Tokens returns the local hash of a block: its tokens alone.
 func Tokens(block []uint32) uint64 { return tokens(block, nil, Seed) }
 
-// Chain is the sequence hash of a block: its local hash chained to the
+// Chain returns the sequence hash of a block: its local hash chained to the
 // sequence hash of the block before it. The first block's is its local hash.
 func Chain(parent, local uint64) uint64 {
 	var b [16]byte

@@ -2,7 +2,7 @@ package blockhash
 
 import "github.com/zeebo/xxh3"
 
-// Checksum is the XXH3-64 of parts one after another, with seed 0: that of
+// Checksum returns the XXH3-64 of parts one after another, with seed 0: that of
 // frames on a wire, not of blocks.
 func Checksum(parts ...[]byte) uint64 {
 	if len(parts) == 1 {

@@ -14,7 +14,7 @@ type hashes struct {
 	known []bool
 }
 
-// LocalHash is the hash of the tokens of engine block k of n.
+// LocalHash returns the hash of the tokens of engine block k of n.
 func (t *Tree) LocalHash(n NodeID, k int) uint64 {
 	c := t.contentOf(n, k)
 	for int(c) >= len(t.hashes.have) {
@@ -27,7 +27,7 @@ func (t *Tree) LocalHash(n NodeID, k int) uint64 {
 	return t.hashes.local[c]
 }
 
-// contentOf is the number of what engine block k of n holds.
+// contentOf returns the number of what engine block k of n holds.
 func (t *Tree) contentOf(n NodeID, k int) int32 {
 	if t.perNode > 0 {
 		return t.content[n] // all blocks of a node are alike
@@ -67,7 +67,7 @@ func appendTokens(b []byte, id uint64, count int) []byte {
 	return b
 }
 
-// SequenceHash is the hash of engine block k of n and everything before it.
+// SequenceHash returns the hash of engine block k of n and everything before it.
 func (t *Tree) SequenceHash(n NodeID, k int) uint64 {
 	var h uint64
 	first := true
@@ -85,7 +85,7 @@ func (t *Tree) SequenceHash(n NodeID, k int) uint64 {
 	return h
 }
 
-// lastHash is the sequence hash of the last engine block of n.
+// lastHash returns the sequence hash of the last engine block of n.
 func (t *Tree) lastHash(n NodeID) uint64 {
 	for len(t.hashes.known) < len(t.parent) {
 		t.hashes.last = append(t.hashes.last, 0)
@@ -105,7 +105,7 @@ func (t *Tree) lastHash(n NodeID) uint64 {
 	return t.hashes.last[n]
 }
 
-// UniqueHash is the local hash of engine block k of the unique prompt p.
+// UniqueHash returns the local hash of engine block k of the unique prompt p.
 func (t *Tree) UniqueHash(p Prompt, k int) uint64 {
 	b := make([]byte, 0, 4*t.blockTokens)
 	for i := range t.blockTokens {

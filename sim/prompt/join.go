@@ -14,7 +14,8 @@ import (
 // Traces number their blocks as they come, and prompts that share some are not
 // far from each other. So nodes lie in the table in the order of their first
 // hash ids, as far as there is room: a line of the processor's cache for each
-// range of ids. What finds its line full goes anywhere.
+// range of ids. What finds its line full goes anywhere. (The table of
+// internal/probe would scatter them.)
 type joiner struct {
 	per   int    // engine blocks of a hash id
 	mask  uint64 // the bits of a hash id that count
@@ -93,7 +94,7 @@ func (j *joiner) leaf(n joint) int32 {
 	return int32(len(j.nodes)) - 1
 }
 
-// common is where a prompt ends, leaves n or passes n's end.
+// common returns the block at which a prompt ends, leaves n or passes n's end.
 func (j *joiner) common(n *joint, ids []uint64, blocks int) int {
 	end := min(int(n.end), blocks)
 	i, last := int(n.start)/j.per, (end-1)/j.per
@@ -114,14 +115,14 @@ func (j *joiner) split(n int32, slot int, at int32) int32 {
 	return upper
 }
 
-// first is the hash id of n's first block.
+// first returns the hash id of n's first block.
 func (j *joiner) first(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
 
 // nearby is the number of places of the table around a hash id: a line of the
 // processor's cache.
 const nearby = 8
 
-// find is the place in the table of the child of a node that begins with an
+// find returns the place in the table of the child of a node that begins with an
 // id, or the free one where it would be, with the tag it has there.
 func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
@@ -131,7 +132,7 @@ func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 	i := int(id>>j.shift) & mask
 	for left := nearby - 1; ; left-- {
 		c := j.table[i]
-		if c.node == 0 || c.tag == tag && j.is(c.node-1, parent, id) {
+		if c.node == 0 || c.tag == tag && j.isChild(c.node-1, parent, id) {
 			return i, tag
 		}
 		if i = (i + 1) & mask; left == 0 {
@@ -140,8 +141,8 @@ func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 	}
 }
 
-// is says whether a node is that child of a parent.
-func (j *joiner) is(node, parent int32, id uint64) bool {
+// isChild reports whether a node is the child of parent that begins with id.
+func (j *joiner) isChild(node, parent int32, id uint64) bool {
 	n := &j.nodes[node]
 	return n.parent == parent && j.first(n)&j.mask == id
 }

@@ -47,5 +47,5 @@ type Prompt struct {
 	Seed int32
 }
 
-// Unique says that the prompt shares no block with any other.
+// Unique reports whether the prompt shares no block with any other.
 func (p *Prompt) Unique() bool { return p.Seed > 0 }

@@ -48,7 +48,7 @@ func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 	return nodes
 }
 
-// intern is the number of the content in s.block.
+// intern returns the number of the content in s.block.
 func (s *straddle) intern() int32 {
 	s.key = s.key[:0]
 	for _, r := range s.block {
@@ -116,7 +116,7 @@ func (t *Tree) addSynthetic(index, tokens int) []NodeID {
 	return nodes
 }
 
-// SyntheticToken is token t of the prompt of synthetic request i, a
+// SyntheticToken returns token t of the prompt of synthetic request i, a
 // SplitMix64 step over the pair (docs/rules/harness.md "Synthetic workloads").
 func SyntheticToken(i, t int) uint32 {
 	v := (uint64(i)<<32 ^ uint64(t)) + 0x9E3779B97F4A7C15
@@ -131,7 +131,7 @@ func SyntheticToken(i, t int) uint32 {
 	return uint32(v)
 }
 
-// Common is the number of tokens that the prompts a and b, aTokens and bTokens
+// Common returns the number of tokens that the prompts a and b, aTokens and bTokens
 // long, have in common from the start. A joined tree must not be asked.
 func (t *Tree) Common(a, b Prompt, aTokens, bTokens int) int {
 	if a.Unique() || b.Unique() {

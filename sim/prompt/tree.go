@@ -108,20 +108,20 @@ func (t *Tree) grow(ids int) {
 	t.paths = slices.Grow(t.paths, ids)
 }
 
-// PerNode is the number of engine blocks of every node; 0 in a joined tree,
+// PerNode returns the number of engine blocks of every node; 0 in a joined tree,
 // where it varies.
 func (t *Tree) PerNode() int { return t.perNode }
 
-// Start is the number of engine blocks before those of n.
+// Start returns the number of engine blocks before those of n.
 func (t *Tree) Start(n NodeID) int32 { return t.extents[n].start }
 
-// End is the number of engine blocks up to the last of n.
+// End returns the number of engine blocks up to the last of n.
 func (t *Tree) End(n NodeID) int32 { return t.extents[n].end }
 
-// Size is the number of engine blocks of n.
+// Size returns the number of engine blocks of n.
 func (t *Tree) Size(n NodeID) int32 { return t.extents[n].end - t.extents[n].start }
 
-// Full is the part of p's path that holds its full blocks.
+// Full returns the part of p's path that holds its full blocks.
 func (t *Tree) Full(p *Prompt) []NodeID {
 	if t.perNode == 0 {
 		return p.Nodes
@@ -129,7 +129,7 @@ func (t *Tree) Full(p *Prompt) []NodeID {
 	return p.Nodes[:(int(p.Blocks)+t.perNode-1)/t.perNode]
 }
 
-// Index is the place in path of the node that holds the given block of it.
+// Index returns the place in path of the node that holds the given block of it.
 func (t *Tree) Index(path []NodeID, block int) int {
 	if t.perNode > 0 {
 		return block / t.perNode
@@ -146,13 +146,13 @@ func (t *Tree) Index(path []NodeID, block int) int {
 	return lo
 }
 
-// BlockTokens is the number of tokens of an engine block.
+// BlockTokens returns the number of tokens of an engine block.
 func (t *Tree) BlockTokens() int { return t.blockTokens }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.parent) }
 
-// Parent is the node before n, or None.
+// Parent returns the node before n, or None.
 func (t *Tree) Parent(n NodeID) NodeID { return t.parent[n] }
 
 // Add interns the prompt of the given hash ids cut to tokens, which the ids
@@ -179,7 +179,7 @@ func (t *Tree) Add(ids []uint64, tokens int) Prompt {
 	return p
 }
 
-// child is the node for content after parent, made when there is none.
+// child returns the node for content after parent, made when there is none.
 func (t *Tree) child(parent NodeID, content int32) NodeID {
 	for int(content) >= len(t.first) {
 		t.first = append(t.first, None)
