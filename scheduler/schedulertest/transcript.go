@@ -149,7 +149,9 @@ func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		if err == nil && cmd != "" {
 			var text string
 			text, err = s.command(cmd, args)
-			out.WriteString(text)
+			if text != "" {
+				out.WriteString(strings.TrimSuffix(text, "\n") + "\n")
+			}
 		}
 		if err != nil {
 			d.Fatalf(t, "%s: %v", line, err)
