@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -47,7 +47,7 @@ func specs() map[string]replay.Spec {
 }
 
 // report is the report without what differs from run to run.
-func report(t *testing.T, r *offline.Result) string {
+func report(t *testing.T, r *harness.Result) string {
 	t.Helper()
 	var b bytes.Buffer
 	r.Report.SetWall(1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/online"
 )
 
@@ -27,7 +28,7 @@ type Live struct {
 
 // RunLive replays s in real time, on live workers of this process. When ctx ends
 // while requests are under way, the result says what there was by then.
-func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*online.Result, error) {
+func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harness.Result, error) {
 	if err := s.validateLive(&live); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*online
 // Drive replays s in real time through a target that newTarget makes, in place
 // of workers of this process. What s says of workers and routers is the
 // target's business.
-func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget func(*online.Recorder, *online.Clock) (online.Target, error)) (*online.Result, error) {
+func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget func(*online.Recorder, *online.Clock) (online.Target, error)) (*harness.Result, error) {
 	c, err := s.openLive(ctx, streams, &live)
 	if err != nil {
 		return nil, err

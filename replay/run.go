@@ -24,7 +24,7 @@ type Streams struct {
 }
 
 // Run replays s to its end. It stops early, with ctx's error, when ctx is done.
-func (s *Spec) Run(ctx context.Context, streams Streams) (*offline.Result, error) {
+func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -37,14 +37,14 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*offline.Result, error
 
 // RunOn is Run on a workload that Open has read before. Many replays may share
 // one: nothing in it changes.
-func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (*offline.Result, error) {
+func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	return s.replay(ctx, workload, streams)
 }
 
-func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams Streams) (*offline.Result, error) {
+func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
 	if streams.Opened != nil {
 		streams.Opened(workload)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -172,7 +172,7 @@ func TestRunPartly(t *testing.T) {
 	}
 	s = twoRequests()
 	s.Pools = one(func(a *engineargs.Args) { a.Blocks = 1 })
-	if _, err = s.Run(t.Context(), Streams{}); !errors.As(err, new(*offline.OversizeError)) {
+	if _, err = s.Run(t.Context(), Streams{}); !errors.As(err, new(*engines.OversizeError)) {
 		t.Errorf("one block: %v", err)
 	}
 	s.Reject = true

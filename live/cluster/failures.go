@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/replay/harness"
 )
 
 // listed is how many errors a report tells one by one.
@@ -13,7 +13,7 @@ const listed = 100
 // List puts the requests that did not complete into the report, as errors of the
 // key online: their number, how many there are of each type, and what the first
 // ones were, by place in the trace.
-func List(r *online.Result) {
+func List(r *harness.Result) {
 	for i := range r.Report.Extra {
 		if f := &r.Report.Extra[i]; f.Key == "online" {
 			fields, _ := f.Value.([]collector.Field)
@@ -23,7 +23,7 @@ func List(r *online.Result) {
 	}
 }
 
-func errorFields(failed []online.Failure) []collector.Field {
+func errorFields(failed []harness.Failure) []collector.Field {
 	var types, requests []collector.Field
 	for i := range failed {
 		f := &failed[i]

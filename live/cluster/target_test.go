@@ -94,7 +94,7 @@ func connect(t *testing.T, hub *drt.Hub) *drt.Runtime {
 }
 
 // play replays a trace, a line per request, on workers.
-func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt.Hub) *online.Result {
+func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt.Hub) *harness.Result {
 	t.Helper()
 	w, err := loadgen.ReadMooncake(strings.NewReader(trace), "t.jsonl", loadgen.ReadOptions{TraceBlock: 16})
 	if err != nil {
@@ -146,7 +146,7 @@ func line(at, input, output int, ids ...uint64) string {
 }
 
 // errorsOf is what the report has under online.errors.
-func errorsOf(t *testing.T, r *online.Result) map[string]any {
+func errorsOf(t *testing.T, r *harness.Result) map[string]any {
 	t.Helper()
 	for _, f := range r.Report.Extra {
 		if f.Key != "online" {

@@ -10,7 +10,6 @@
 package offline
 
 import (
-	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
@@ -28,18 +27,3 @@ type Config struct {
 
 	steps bool // a planner looks at every pass
 }
-
-// OversizeError reports requests that can never run on the engines of a replay.
-type OversizeError = engines.OversizeError
-
-// StalledError reports a replay in which nothing can go on.
-type StalledError = harness.StalledError
-
-// Observer is shown what happens in a replay.
-type Observer = harness.Observer
-
-// Result is what a replay leaves.
-type Result = harness.Result
-
-// Rejection is a request that was turned away.
-type Rejection = harness.Rejection

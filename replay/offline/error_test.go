@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -50,7 +52,7 @@ func TestErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.block = 4
 			_, err := Run(context.Background(), test.config(t))
-			var oversize *OversizeError
+			var oversize *engines.OversizeError
 			if !errors.As(err, &oversize) || err.Error() != test.want {
 				t.Errorf("error %v\n want %s", err, test.want)
 			}
@@ -89,7 +91,7 @@ func TestStalls(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.block = 4
 			_, err := Run(context.Background(), test.config(t))
-			var stall *StalledError
+			var stall *harness.StalledError
 			if !errors.As(err, &stall) {
 				t.Fatalf("error %v, want a stall", err)
 			}

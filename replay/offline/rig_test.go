@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -241,7 +242,7 @@ func jsonOf(r *collector.Report) string {
 }
 
 func differentErrors(a, b error) string {
-	var stallA, stallB *StalledError
+	var stallA, stallB *harness.StalledError
 	if errors.As(a, &stallA) && errors.As(b, &stallB) && *stallA.Err == *stallB.Err && stallA.At == stallB.At {
 		return ""
 	}

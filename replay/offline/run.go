@@ -18,7 +18,7 @@ import (
 
 // Run replays cfg.Workload to its end. It stops early, with ctx's error, when
 // ctx is done.
-func Run(ctx context.Context, cfg Config) (*Result, error) {
+func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	started := time.Now()
 	r, err := prepare(&cfg)
 	if err != nil {
@@ -35,7 +35,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 // result derives the report of what has been collected.
-func (r *run) result(started time.Time) *Result {
+func (r *run) result(started time.Time) *harness.Result {
 	if r.partial && r.cfg.Until > 0 { // a run that somebody steps through counts as the reference's does
 		r.Collector.EndedEarly()
 	}
@@ -49,7 +49,7 @@ func (r *run) result(started time.Time) *Result {
 	if slices.ContainsFunc(r.Stages, (*engines.Stage).Offloads) {
 		extra = append(extra, collector.Field{Key: "host_cache_reused_ratio", Value: r.Collector.HostReusedRatio()})
 	}
-	return &Result{
+	return &harness.Result{
 		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial,
 	}
 }
@@ -59,7 +59,7 @@ type run struct {
 	*harness.Run
 	cfg *Config
 
-	rejected []Rejection
+	rejected []harness.Rejection
 	partial  bool
 
 	done  int // requests finished
@@ -135,7 +135,7 @@ func (r *run) arrived(a loadgen.Arrival) (ok bool, err error) {
 	if reason == nil {
 		return true, nil
 	}
-	r.rejected = append(r.rejected, Rejection{Request: q.ID, Place: r.Place(q), Err: reason})
+	r.rejected = append(r.rejected, harness.Rejection{Request: q.ID, Place: r.Place(q), Err: reason})
 	return false, r.finished(q.ID, a.At)
 }
 

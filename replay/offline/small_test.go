@@ -83,10 +83,10 @@ func (n *tally) check(x *trial) string {
 	switch {
 	case a.err == nil:
 		n.finished++
-	case isA[*OversizeError](a.err):
+	case isA[*engines.OversizeError](a.err):
 		n.oversize++
 		return ""
-	case isA[*StalledError](a.err):
+	case isA[*harness.StalledError](a.err):
 		n.stalled++
 		return ""
 	default:

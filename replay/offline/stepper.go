@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -101,7 +102,7 @@ func (s *Stepper) Scale(prefill, decode int) error {
 
 // Finish reports what has happened so far and closes the replay. Tokens of
 // passes that have begun count, though they appear after the last instant.
-func (s *Stepper) Finish() (*Result, error) {
+func (s *Stepper) Finish() (*harness.Result, error) {
 	if s.closed {
 		return nil, errClosed
 	}

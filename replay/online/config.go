@@ -56,12 +56,6 @@ type hooks struct {
 // ErrDeadline is the cause of a replay that its deadline ended.
 var ErrDeadline = errors.New("the deadline passed")
 
-// Result is what a replay leaves, Failure a request that ended with an error.
-type (
-	Result  = harness.Result
-	Failure = harness.Failure
-)
-
 // Target serves requests: workers of this process, or an endpoint elsewhere.
 type Target interface {
 	// Serve serves q, telling the run's Recorder of it, and returns when that is

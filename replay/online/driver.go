@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -192,7 +193,7 @@ func (d *driver) settle(e *entry) error {
 	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
 		x.cancelled++
 	} else {
-		x.failed = append(x.failed, Failure{Request: e.q.ID, Place: x.Place(e.q), Worker: sim.WorkerID(e.worker.Load()), Err: e.err})
+		x.failed = append(x.failed, harness.Failure{Request: e.q.ID, Place: x.Place(e.q), Worker: sim.WorkerID(e.worker.Load()), Err: e.err})
 	}
 	return loadgen.Abandon(x.Feed, e.q.ID)
 }

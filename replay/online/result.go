@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -56,7 +57,7 @@ func (w *Worker) progress(yield func(id sim.RequestID, tokens int, last sim.Time
 const timerBound = 2.0
 
 // result derives the report of what has been collected.
-func (x *run) result(cause error, wall time.Duration) *Result {
+func (x *run) result(cause error, wall time.Duration) *harness.Result {
 	if cause != nil {
 		x.Collector.EndedEarly()
 	}
@@ -72,7 +73,7 @@ func (x *run) result(cause error, wall time.Duration) *Result {
 	if len(x.failed) > 0 {
 		fields = append(fields, collector.Field{Key: "errors", Value: listed(x.failed)})
 	}
-	return &Result{
+	return &harness.Result{
 		Report: x.Report(wall, collector.Field{Key: "online", Value: fields}), Collector: x.Collector,
 		Partial: cause != nil, Cause: cause, Cancelled: x.cancelled, Failed: x.failed,
 	}
@@ -82,7 +83,7 @@ func (x *run) result(cause error, wall time.Duration) *Result {
 const mostListed = 100
 
 // listed are failures by the place of the request.
-func listed(all []Failure) []collector.Field {
+func listed(all []harness.Failure) []collector.Field {
 	fields := make([]collector.Field, 0, min(len(all), mostListed))
 	for _, f := range all[:cap(fields)] {
 		fields = append(fields, collector.Field{Key: f.Place, Value: f.Err.Error()})
@@ -92,7 +93,7 @@ func listed(all []Failure) []collector.Field {
 
 // Summary is what a person is told of requests that did not complete; "" without
 // any.
-func Summary(failed []Failure) string {
+func Summary(failed []harness.Failure) string {
 	if len(failed) == 0 {
 		return ""
 	}

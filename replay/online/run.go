@@ -32,14 +32,14 @@ type run struct {
 	falls *Barrier // of the pass whose marks the demux carries out
 
 	finished, cancelled int // the driver's, until it has returned
-	failed              []Failure
+	failed              []harness.Failure
 }
 
 // Run replays cfg.Workload on workers of this process. When ctx is done, or the
 // deadline has passed, it stops everything and returns what there is. A request
 // that ends with an error is in Result.Failed; the error is that of the first,
 // or of a worker that cannot go on.
-func Run(ctx context.Context, cfg Config) (*Result, error) {
+func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	x, err := prepare(&cfg)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 // Drive replays cfg.Workload through a target, which newTarget makes when the
 // clock has started. Pools and router of cfg are not read.
-func Drive(ctx context.Context, cfg Config, newTarget func(*Recorder, *Clock) (Target, error)) (*Result, error) {
+func Drive(ctx context.Context, cfg Config, newTarget func(*Recorder, *Clock) (Target, error)) (*harness.Result, error) {
 	x, err := prepare(&cfg)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (x *run) makePools() error {
 }
 
 // play runs everything and takes it down again.
-func (x *run) play(ctx context.Context) (*Result, error) {
+func (x *run) play(ctx context.Context) (*harness.Result, error) {
 	if x.cfg.Deadline > 0 {
 		timed, stop := context.WithTimeoutCause(ctx, x.cfg.Deadline, ErrDeadline)
 		defer stop()

@@ -43,7 +43,7 @@ func line(at, input, output int, ids string) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output, ids)
 }
 
-func mustRun(t testing.TB, c Config) *Result {
+func mustRun(t testing.TB, c Config) *harness.Result {
 	t.Helper()
 	c.Warn = func(text string) { t.Logf("warning: %s", text) }
 	r, err := Run(context.Background(), c)
@@ -138,7 +138,7 @@ func TestSessions(t *testing.T) {
 }
 
 // workersOf are the workers that requests went to, by request.
-func workersOf(r *Result) (all []sim.WorkerID) {
+func workersOf(r *harness.Result) (all []sim.WorkerID) {
 	for _, q := range r.Collector.Requests() {
 		all = append(all, q.Worker)
 	}
@@ -146,7 +146,7 @@ func workersOf(r *Result) (all []sim.WorkerID) {
 }
 
 // mostInFlight is the largest number of requests between arrival and last token.
-func mostInFlight(r *Result) int {
+func mostInFlight(r *harness.Result) int {
 	most := 0
 	for _, q := range r.Collector.Requests() {
 		n := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/explain"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
@@ -139,7 +139,7 @@ func TestLogReadsBack(t *testing.T) {
 }
 
 // both shows a replay to two.
-type both [2]offline.Observer
+type both [2]harness.Observer
 
 func (b both) Arrived(q *sim.Request, at sim.Time) {
 	for _, o := range b {

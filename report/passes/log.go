@@ -8,23 +8,17 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
 // Log gathers the passes of a run, those of a worker in the order of time. It
 // observes the replay.
-type Log struct{ Passes []Pass }
-
-// Arrived has nothing to note.
-func (l *Log) Arrived(*sim.Request, sim.Time) {}
-
-// Routed has nothing to note.
-func (l *Log) Routed(scheduler.Role, sim.Time, *router.Placement) {}
-
-// Handoff has nothing to note.
-func (l *Log) Handoff(sim.RequestID, sim.Time, sim.Time) {}
+type Log struct {
+	harness.NoObserver
+	Passes []Pass
+}
 
 // Pass notes a pass or a run of passes.
 func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {

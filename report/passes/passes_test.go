@@ -47,7 +47,7 @@ func TestFile(t *testing.T) {
 		t.Fatalf("%d passes, %d preemptions, want many and some", len(all), lost)
 	}
 	var b bytes.Buffer
-	if err := (&Log{all}).Write(&b); err != nil {
+	if err := (&Log{Passes: all}).Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), FileName)

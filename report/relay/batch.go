@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -131,7 +132,7 @@ func (b *batch) pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 }
 
 // showAll makes the calls.
-func (b *batch) showAll(to Observer) {
+func (b *batch) showAll(to harness.Observer) {
 	s := shower{batch: *b, to: to}
 	for _, k := range b.order {
 		switch k {
@@ -151,7 +152,7 @@ func (b *batch) showAll(to Observer) {
 // shower is what is left of a batch to be shown.
 type shower struct {
 	batch
-	to Observer
+	to harness.Observer
 	// What is shown is made here, one at a time.
 	asked  sim.Request
 	placed router.Placement

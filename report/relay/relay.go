@@ -7,18 +7,11 @@
 package relay
 
 import (
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
-
-// Observer is one of a replay (offline.Observer).
-type Observer interface {
-	Arrived(q *sim.Request, at sim.Time)
-	Routed(stage scheduler.Role, at sim.Time, p *router.Placement)
-	Handoff(id sim.RequestID, from, to sim.Time)
-	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
-}
 
 // Relay observes a replay and shows another observer the same, in the same
 // order, a little later.
@@ -26,7 +19,7 @@ type Observer interface {
 // Of requests it shows everything but the prompt. Of passes it shows neither KV
 // nor Events.
 type Relay struct {
-	to     Observer
+	to     harness.Observer
 	fill   *batch
 	full   chan *batch
 	spare  chan *batch
@@ -46,7 +39,7 @@ const batches = waiting + 2
 
 // New returns a relay to an observer, which is called on another goroutine from
 // now on until Close has returned.
-func New(to Observer) *Relay {
+func New(to harness.Observer) *Relay {
 	r := &Relay{
 		to: to, fill: newBatch(),
 		full: make(chan *batch, waiting), spare: make(chan *batch, batches), done: make(chan struct{}),

@@ -10,7 +10,7 @@ import (
 // does not: the router's decision, preemptions, the stages of a disaggregated
 // replay, and the longest time between two tokens (see gaps.go).
 //
-// It is an observer of a replay (offline.Observer).
+// It is an observer of a replay (harness.Observer).
 type Recorder struct {
 	seen  []sight       // by request
 	gaps  [2][]decoding // of the only stage and of that of decoding, by worker

@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
 // recorded runs spec and returns its rows.
-func recorded(t *testing.T, spec replay.Spec) (*offline.Result, []requests.Row) {
+func recorded(t *testing.T, spec replay.Spec) (*harness.Result, []requests.Row) {
 	t.Helper()
 	seen := requests.NewRecorder(0)
 	result, err := spec.Run(context.Background(), replay.Streams{Observer: seen})

@@ -14,12 +14,12 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 )
 
 // ran is the result of a small run.
-func ran(t *testing.T) *offline.Result {
+func ran(t *testing.T) *harness.Result {
 	t.Helper()
 	spec := spec()
 	result, err := spec.Run(context.Background(), replay.Streams{})

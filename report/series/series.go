@@ -8,6 +8,7 @@
 package series
 
 import (
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -15,6 +16,8 @@ import (
 
 // Series observes a replay.
 type Series struct {
+	harness.NoObserver // of handoffs
+
 	grid     grid
 	arrived  bins // requests
 	admitted bins // requests, when they get a place; again after they have lost it
@@ -70,9 +73,6 @@ func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	s.workerOf(stage, p.Worker).taken++
 }
-
-// Handoff is of no interest here.
-func (s *Series) Handoff(sim.RequestID, sim.Time, sim.Time) {}
 
 // Pass counts a pass or a run of passes.
 func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {

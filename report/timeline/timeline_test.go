@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/timeline"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
@@ -49,7 +49,7 @@ func disaggregated() replay.Spec {
 }
 
 // draw runs spec with a timeline of it.
-func draw(t *testing.T, spec replay.Spec, cut timeline.Options) (*trace, timeline.Counts, *offline.Result) {
+func draw(t *testing.T, spec replay.Spec, cut timeline.Options) (*trace, timeline.Counts, *harness.Result) {
 	t.Helper()
 	var out bytes.Buffer
 	w := timeline.New(&out, 0, cut)
@@ -339,4 +339,4 @@ func TestPerfettoReadsIt(t *testing.T) {
 	}
 }
 
-var _ offline.Observer = (*timeline.Writer)(nil)
+var _ harness.Observer = (*timeline.Writer)(nil)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
@@ -66,7 +66,7 @@ func checkEnds(ctx context.Context, spec *replay.Spec) []string {
 
 // formatResult returns a report as a file without what was measured in real time, and all
 // requests.
-func formatResult(r *offline.Result) (string, error) {
+func formatResult(r *harness.Result) (string, error) {
 	report := *r.Report
 	report.WallMS, report.ProcessedTokensPerS, report.ProcessedOutputPerS = 0, 0, 0
 	var b bytes.Buffer
@@ -87,7 +87,7 @@ func compareReport(c *reference.Case, ours *collector.Report) []string {
 	return formatDiffs(reference.Compare(theirs, ours))
 }
 
-func compareRequests(c *reference.Case, r *offline.Result) []string {
+func compareRequests(c *reference.Case, r *harness.Result) []string {
 	theirs, kept, err := c.Requests()
 	if err != nil {
 		return []string{err.Error()}

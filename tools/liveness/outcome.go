@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 )
 
 // kind is how a run ended.
@@ -47,7 +48,7 @@ func (e *ending) describe() string {
 }
 
 // judgeResult notes what a result or an error comes to.
-func (e *ending) judgeResult(w *loadgen.Workload, r *offline.Result, err error) {
+func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) {
 	if err != nil {
 		e.name, e.why = errorName(err), err.Error()
 		e.kind = refused
@@ -70,7 +71,7 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *offline.Result, err error) 
 }
 
 // finishedBy returns the number of requests that got every token they asked for.
-func finishedBy(r *offline.Result) int {
+func finishedBy(r *harness.Result) int {
 	n := 0
 	for _, record := range r.Collector.Requests() {
 		if record.Admitted() && record.Tokens == record.OutputTokens {
@@ -82,8 +83,8 @@ func finishedBy(r *offline.Result) int {
 
 // errorName returns the kind of an error, "" for one that should not occur.
 func errorName(err error) string {
-	var oversize *offline.OversizeError
-	var stalled *offline.StalledError
+	var oversize *engines.OversizeError
+	var stalled *harness.StalledError
 	var syntax *loadgen.SyntaxError
 	switch {
 	case errors.As(err, &oversize):

@@ -50,7 +50,7 @@ func (x *trial) run(ctx context.Context) (e ending) {
 		e.judgeResult(nil, nil, err)
 		return e
 	}
-	var r *offline.Result
+	var r *harness.Result
 	if x.steps > 0 {
 		r, err = x.runStepwise(ctx, c)
 	} else {
@@ -90,7 +90,7 @@ func (x *trial) buildWorkload() (*loadgen.Workload, error) {
 }
 
 // runStepwise replays c as a planner does, x.steps looks in all before it lets go.
-func (x *trial) runStepwise(ctx context.Context, c offline.Config) (*offline.Result, error) {
+func (x *trial) runStepwise(ctx context.Context, c offline.Config) (*harness.Result, error) {
 	s, err := offline.NewStepper(c)
 	if err != nil {
 		return nil, err

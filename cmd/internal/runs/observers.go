@@ -1,14 +1,14 @@
 package runs
 
 import (
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
 // observers are shown a run one after the other.
-type observers []offline.Observer
+type observers []harness.Observer
 
 // grow makes room in those that remember requests for so many of them.
 func (all observers) grow(requests int) {

@@ -7,17 +7,17 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/online"
 )
 
 // liveRun is a replay in real time and how it ended.
 type liveRun struct {
-	ended *online.Result // nil before its end, and for one on the logical clock
+	ended *harness.Result // nil before its end, and for one on the logical clock
 }
 
 // run replays spec in real time, shown to whoever watches.
-func (l *liveRun) run(ctx context.Context, o *options.Options, spec *replay.Spec, streams replay.Streams) (*offline.Result, error) {
+func (l *liveRun) run(ctx context.Context, o *options.Options, spec *replay.Spec, streams replay.Streams) (*harness.Result, error) {
 	r, err := spec.RunLive(ctx, streams, replay.Live{
 		TwoPools: o.Live.Disagg, NoBarrier: !o.Live.Barrier, Precise: o.Live.Precise.Value == "spin", Deadline: o.Live.Deadline,
 	})
@@ -25,7 +25,7 @@ func (l *liveRun) run(ctx context.Context, o *options.Options, spec *replay.Spec
 }
 
 // endedWith keeps how a replay in real time ended.
-func (l *liveRun) endedWith(r *online.Result, err error) (*offline.Result, error) {
+func (l *liveRun) endedWith(r *harness.Result, err error) (*harness.Result, error) {
 	if err != nil {
 		return nil, err
 	}

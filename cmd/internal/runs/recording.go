@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/slo"
@@ -104,7 +104,7 @@ func (rec *recording) hashInputs(streams *replay.Streams) error {
 
 // judge makes the rows and holds them to the objectives, which adds to the
 // report.
-func (rec *recording) judge(result *offline.Result) error {
+func (rec *recording) judge(result *harness.Result) error {
 	if rec == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (rec *recording) judge(result *offline.Result) error {
 }
 
 // write writes the files.
-func (rec *recording) write(ctx context.Context, s cli.Streams, result *offline.Result) error {
+func (rec *recording) write(ctx context.Context, s cli.Streams, result *harness.Result) error {
 	if rec == nil {
 		return nil
 	}

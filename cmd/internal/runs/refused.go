@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 )
 
 // ExplainError adds to the error of a run what can be done about it.
 func ExplainError(err error) error {
-	if errors.As(err, new(*offline.OversizeError)) {
+	if errors.As(err, new(*engines.OversizeError)) {
 		return fmt.Errorf("%w; --oversize=reject leaves them out", err)
 	}
 	return err
@@ -20,7 +21,7 @@ func ExplainError(err error) error {
 const mostListed = 10
 
 // listRejected says which requests were left out, and why.
-func listRejected(w io.Writer, all []offline.Rejection) {
+func listRejected(w io.Writer, all []harness.Rejection) {
 	for i, r := range all {
 		if i == mostListed {
 			fmt.Fprintf(w, "replay: rejected: and %d more\n", len(all)-i)
@@ -32,7 +33,7 @@ func listRejected(w io.Writer, all []offline.Rejection) {
 
 // unfinished counts the requests of a workload of total requests that have not
 // got all their tokens and were not rejected either.
-func unfinished(r *offline.Result, total int) int {
+func unfinished(r *harness.Result, total int) int {
 	left := total - len(r.Rejected)
 	for _, q := range r.Collector.Requests() {
 		if q.OutputTokens > 0 && q.Tokens >= q.OutputTokens {

@@ -10,13 +10,13 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/summary"
 )
 
 // writeReport writes the report file, if one is wanted, and then the report on
 // standard output. What a table does not say of requests is said below it.
-func writeReport(s cli.Streams, o *options.Options, result *offline.Result, total int) error {
+func writeReport(s cli.Streams, o *options.Options, result *harness.Result, total int) error {
 	r := result.Report
 	text := collector.Text{}
 	if o.Changed("report-json") {
@@ -44,7 +44,7 @@ func writeReport(s cli.Streams, o *options.Options, result *offline.Result, tota
 }
 
 // missing says how many of total requests the report is not about, and why.
-func missing(o *options.Options, result *offline.Result, total int) []string {
+func missing(o *options.Options, result *harness.Result, total int) []string {
 	var lines []string
 	if n := len(result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))

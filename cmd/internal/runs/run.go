@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 )
 
 // replay runs spec and writes its report.
@@ -35,8 +35,8 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 		return err
 	}
 	var real liveRun
-	result, err := draw(o, rec.observers(), func(watching observers) (*offline.Result, error) {
-		return trust.run(streams, watching, func(streams replay.Streams) (*offline.Result, error) {
+	result, err := draw(o, rec.observers(), func(watching observers) (*harness.Result, error) {
+		return trust.run(streams, watching, func(streams replay.Streams) (*harness.Result, error) {
 			if o.IsCluster() {
 				return real.endedWith(onProcesses(ctx, s, o, &spec, streams))
 			}

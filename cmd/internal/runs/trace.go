@@ -9,12 +9,12 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/replay/harness"
 )
 
 // Cluster replays spec on workers that are processes; nil where the program
 // does not know how.
-type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*online.Result, error)
+type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
 
 // workloadHelp says in the help of commands that replay where requests come from.
 const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed with gzip or zstd;

@@ -11,10 +11,9 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/report/timeline"
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
@@ -22,7 +21,7 @@ import (
 
 // draw makes the run that replay does leave a timeline, when one is wanted. The
 // file appears when the run is over.
-func draw(o *options.Options, watching observers, replay func(observers) (*offline.Result, error)) (*offline.Result, error) {
+func draw(o *options.Options, watching observers, replay func(observers) (*harness.Result, error)) (*harness.Result, error) {
 	cut, err := o.Cut()
 	if err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func draw(o *options.Options, watching observers, replay func(observers) (*offli
 	if !o.Changed("timeline") {
 		return replay(watching)
 	}
-	var result *offline.Result
+	var result *harness.Result
 	var ended error
 	err = collector.WriteFile(o.Output.Drawing.Path, func(out io.Writer) error {
 		t := timeline.New(out, 0, cut)
@@ -48,6 +47,7 @@ func draw(o *options.Options, watching observers, replay func(observers) (*offli
 // trust watches how much of a replay lies where the profiles of its pass times
 // can be trusted.
 type trust struct {
+	harness.NoObserver
 	of [3]*calibrate.Coverage // by role; nil where there is no such profile
 }
 
@@ -108,7 +108,7 @@ func (t *trust) warn(w io.Writer) {
 
 // run runs spec, watched by those given and by t, who look at it on another
 // goroutine.
-func (t *trust) run(streams replay.Streams, watching observers, run func(replay.Streams) (*offline.Result, error)) (*offline.Result, error) {
+func (t *trust) run(streams replay.Streams, watching observers, run func(replay.Streams) (*harness.Result, error)) (*harness.Result, error) {
 	if all := append(watching, t.observers()...); len(all) > 0 {
 		cli.DelayCollectionMore()
 		opened := streams.Opened
@@ -122,15 +122,6 @@ func (t *trust) run(streams replay.Streams, watching observers, run func(replay.
 	}
 	return run(streams)
 }
-
-// Arrived has nothing to count.
-func (t *trust) Arrived(*sim.Request, sim.Time) {}
-
-// Routed has nothing to count.
-func (t *trust) Routed(scheduler.Role, sim.Time, *router.Placement) {}
-
-// Handoff has nothing to count.
-func (t *trust) Handoff(sim.RequestID, sim.Time, sim.Time) {}
 
 // Pass counts a pass.
 func (t *trust) Pass(stage scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {

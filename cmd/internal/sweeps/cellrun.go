@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
 )
@@ -59,7 +59,7 @@ func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.Raw
 }
 
 // cellReport is the report as one line, with what came of the objectives.
-func cellReport(o *options.Options, result *offline.Result) (json.RawMessage, error) {
+func cellReport(o *options.Options, result *harness.Result) (json.RawMessage, error) {
 	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
 		rows := requests.Collect(result.Collector, nil, nil, nil)
 		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result.Report)

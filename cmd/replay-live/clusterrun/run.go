@@ -16,6 +16,7 @@ import (
 	remotes "github.com/replay-llm/replay/live/cluster"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
+	"github.com/replay-llm/replay/replay/harness"
 
 	routes "github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/replay"
@@ -37,7 +38,7 @@ type processRun struct {
 }
 
 // Run replays spec on processes.
-func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (_ *online.Result, err error) {
+func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (_ *harness.Result, err error) {
 	s.EndInOwnTime()
 	x := &processRun{o: o, s: s, spec: spec}
 	var target remotes.Wait

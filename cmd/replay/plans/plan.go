@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/router/policy"
@@ -332,7 +332,7 @@ func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, er
 }
 
 // measureOf says of a replay what a plan wants to know.
-func measureOf(result *offline.Result, objectives *options.Objectives, attainment float64) plan.Measure {
+func measureOf(result *harness.Result, objectives *options.Objectives, attainment float64) plan.Measure {
 	report := result.Report
 	single := false
 	for i := range objectives.All {
