@@ -31,8 +31,11 @@ func passes(t *testing.T, core scheduler.Core, arrivals []schedulertest.Arrival)
 // A planner has every request looked at in every pass. Without one the passes are
 // the same, in tight memory and wide, with short budgets and long prompts.
 func TestSteadyRequestsChangeNothing(t *testing.T) {
-	preempted, cut := 0, 0
-	for seed := range uint64(400) {
+	preempted, cut, cases := 0, 0, uint64(400)
+	if testing.Short() {
+		cases = 100
+	}
+	for seed := range cases {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		tree := prompt.NewTree(8, 4, prompt.Options{})
 		cfg := config(schedulertest.Setup{

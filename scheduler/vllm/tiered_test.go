@@ -28,6 +28,9 @@ func hosts() map[string]blocks.Offload {
 // can be taken out wherever they are.
 func TestHostMemory(t *testing.T) {
 	for name, host := range hosts() {
+		if testing.Short() && host.ToGPUGBPerSecond != 0.05 {
+			continue
+		}
 		for _, sync := range []bool{false, true} {
 			make := func(s schedulertest.Setup) scheduler.Core {
 				c := config(s, vllm.Rules019())

@@ -1,0 +1,384 @@
+package vllm_test
+
+import (
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// twin is the plain twin of the core: vLLM's rules as they are written down
+// (docs/rules/vllm.md), every running request looked at in every plan, and a
+// pool that is a list. It is right by looking at it, not fast.
+type twin struct {
+	cfg      vllm.Config
+	rules    vllm.Rules
+	requests map[sim.RequestID]*twinRequest
+	waiting  []*twinRequest
+	running  []*twinRequest
+	pool     twinPool
+	planned  []*twinFlight // the pass that runs next, and perhaps the one after it
+	passes   int
+}
+
+type twinRequest struct {
+	*sim.Request
+	target    int // tokens known or in flight
+	computed  int // tokens computed by the passes planned
+	given     int // tokens delivered
+	preempted bool
+	pass      int // of the latest token
+	at        sim.Time
+	held      []*twinBlock
+	named     int          // of held, those that could be named
+	former    []*twinBlock // held before a preemption
+	flight    *twinFlight  // that was planned last with a share for it
+}
+
+// twinFlight is a pass that is planned.
+type twinFlight struct {
+	shares []*twinShare
+	budget int
+	lost   int
+	step   timing.Step
+}
+
+type twinShare struct {
+	r                      *twinRequest
+	before, tokens, target int
+	samples                bool
+}
+
+func newTwin(c vllm.Config) *twin {
+	t := &twin{cfg: c, rules: c.Rules, requests: make(map[sim.RequestID]*twinRequest)}
+	n := c.Blocks
+	if c.Rules.NullBlock {
+		n--
+	}
+	t.pool.usable = n
+	for range n {
+		t.pool.free = append(t.pool.free, &twinBlock{})
+	}
+	t.pool.found = make(map[twinName]*twinBlock)
+	t.pool.unnamedFirst = !c.Rules.OneQueue
+	return t
+}
+
+func (t *twin) Load() int                { return len(t.requests) }
+func (t *twin) Cut(*scheduler.Pass, int) { panic("the plain twin takes one pass at a time") }
+func (r *twinRequest) end() int          { return r.InputTokens + r.OutputTokens }
+func (r *twinRequest) known() int        { return r.InputTokens + r.given }
+
+func (t *twin) Submit(q *sim.Request) {
+	r := &twinRequest{Request: q, target: q.InputTokens, pass: -1}
+	t.requests[q.ID] = r
+	t.waiting = append(t.waiting, r)
+}
+
+// Step plans a pass unless that has been done, with two in flight the one after
+// it too, and ends the first.
+func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	p.Reset(now)
+	if len(t.planned) == 0 || len(t.planned[0].shares) == 0 {
+		t.planned = []*twinFlight{t.plan(p)}
+	}
+	if len(t.planned[0].shares) == 0 {
+		return &scheduler.StallError{}
+	}
+	if t.rules.TwoInFlight {
+		t.planned = append(t.planned, t.plan(p))
+	}
+	f := t.planned[0]
+	t.planned = t.planned[1:]
+	if err := t.last(f, p); err != nil {
+		return err
+	}
+	p.Gap = p.End - p.Start
+	for _, x := range f.shares {
+		if x.samples {
+			t.deliver(x.r, p)
+		}
+		p.PrefillTokens += max(0, min(x.before+x.tokens, x.r.InputTokens)-x.before)
+	}
+	t.passes++
+	if d := p.Detail; d != nil {
+		d.Running, d.Waiting = len(t.running), len(t.requests)-len(t.running)
+		d.Blocks, d.Held, d.Cached = t.cfg.Blocks, t.pool.usable-len(t.pool.free), t.pool.cached()
+	}
+	return nil
+}
+
+// last ends the pass: with mixed steps after one duration, else after two.
+func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
+	if t.rules.MixedStep {
+		ms, err := t.cfg.Clock.Step(&f.step)
+		p.End = p.Start + sim.Time(ms)
+		return err
+	}
+	prefill, decode, err := t.cfg.Clock.Apart(&f.step)
+	p.End = p.Start + sim.Time(prefill) + sim.Time(decode)
+	return err
+}
+
+// deliver gives r its next token.
+func (t *twin) deliver(r *twinRequest, p *scheduler.Pass) {
+	r.given++
+	p.Tokens++
+	switch {
+	case r.given == 1:
+	case r.pass == t.passes-1:
+		p.Decoding++
+	default:
+		p.Gaps = append(p.Gaps, p.End-r.at)
+	}
+	r.pass, r.at = t.passes, p.End
+	if r.given == 2 {
+		p.Second = append(p.Second, r.ID)
+	}
+	last := r.given == r.OutputTokens
+	if r.given == 1 || last {
+		m := scheduler.Mark{Request: r.ID, First: r.given == 1, Last: last, Tokens: r.given}
+		if last && t.cfg.Role == scheduler.Prefill {
+			m.Handoff = t.cfg.Transfer.Delay(r.InputTokens)
+		}
+		p.Marks = append(p.Marks, m)
+	}
+	if last {
+		t.release(r)
+		other := func(x *twinRequest) bool { return x == r }
+		t.running = slices.DeleteFunc(t.running, other)
+		t.waiting = slices.DeleteFunc(t.waiting, other)
+		delete(t.requests, r.ID)
+	}
+}
+
+// plan decides what a pass computes.
+func (t *twin) plan(p *scheduler.Pass) *twinFlight {
+	f := &twinFlight{budget: t.cfg.MaxBatchedTokens}
+	if f.budget == vllm.Unlimited {
+		f.budget = math.MaxInt
+	}
+	t.planRunning(f)
+	for len(t.waiting) > 0 && f.lost == 0 && (t.cfg.MaxSeqs == vllm.Unlimited || len(t.running) < t.cfg.MaxSeqs) {
+		if f.budget == 0 && t.rules.BudgetGate || !t.admit(f, p) {
+			break
+		}
+	}
+	p.Preempted += f.lost
+	f.step = t.measure(f)
+	return f
+}
+
+// planRunning gives running requests what they lack, in order of admission.
+func (t *twin) planRunning(f *twinFlight) {
+	for i := 0; i < len(t.running) && f.budget > 0; i++ {
+		r := t.running[i]
+		if r.target == r.end() {
+			continue
+		}
+		want := t.cut(r.target-r.computed, f)
+		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation {
+			t.schedule(f, r, 1)
+			continue
+		}
+		for !t.cover(r, r.computed+want) {
+			if t.preempt(f) == r {
+				return
+			}
+		}
+		i = slices.Index(t.running, r)
+		t.schedule(f, r, want)
+	}
+}
+
+// cut is a number of tokens, cut to what a pass may compute of a request.
+func (t *twin) cut(tokens int, f *twinFlight) int {
+	if limit := t.rules.LongPrefillTokens; limit > 0 {
+		tokens = min(tokens, limit)
+	}
+	return min(tokens, f.budget)
+}
+
+// admit lets the head of the line in.
+func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
+	r := t.waiting[0]
+	most := r.InputTokens
+	hits := t.hits(r, (most+t.cfg.BlockTokens-1)/t.cfg.BlockTokens)
+	if t.rules.RecomputeLast {
+		most = r.target - 1
+		hits = t.hits(r, most/t.cfg.BlockTokens)
+	}
+	cached := min(len(hits)*t.cfg.BlockTokens, most)
+	want := t.cut(r.target-cached, &twinFlight{budget: math.MaxInt})
+	if !t.cfg.ChunkedPrefill && want > f.budget {
+		return false
+	}
+	if want = min(want, f.budget); want == 0 && cached < r.target {
+		return false
+	}
+	if t.rules.AdmitIdle && !t.fits(r, hits, cached+want) {
+		return false
+	}
+	for _, b := range hits {
+		t.pool.hold(b)
+	}
+	r.held, r.named = slices.Clone(hits), len(hits)
+	for !t.cover(r, cached+want) {
+		if len(t.running) == 0 {
+			t.giveUp(r)
+			return false
+		}
+		t.preempt(f)
+	}
+	t.waiting = slices.DeleteFunc(t.waiting, func(x *twinRequest) bool { return x == r })
+	t.running = append(t.running, r)
+	r.computed, r.preempted = cached, false
+	p.Admitted = append(p.Admitted, scheduler.Admission{Request: r.ID, Reused: min(cached, r.InputTokens)})
+	t.schedule(f, r, want)
+	return want > 0 || f.budget > 0
+}
+
+// fits says that the chunk, and all that is known of r, would fit.
+func (t *twin) fits(r *twinRequest, hits []*twinBlock, tokens int) bool {
+	need := t.need(r, tokens)
+	if t.rules.ReserveWhole {
+		need = max(need, (r.target+t.cfg.BlockTokens-1)/t.cfg.BlockTokens)
+	}
+	for _, b := range hits {
+		if b.holders > 0 {
+			need--
+		}
+	}
+	return need <= len(t.pool.free)
+}
+
+// need is the number of blocks for so many tokens of r.
+func (t *twin) need(r *twinRequest, tokens int) int {
+	if !t.rules.WholeAllocation && tokens == r.target {
+		tokens++ // the token to come
+	}
+	return (tokens + t.cfg.BlockTokens - 1) / t.cfg.BlockTokens
+}
+
+// cover takes the blocks for so many tokens of r.
+func (t *twin) cover(r *twinRequest, tokens int) bool {
+	lack := t.need(r, tokens) - len(r.held)
+	if lack <= 0 {
+		if tokens%t.cfg.BlockTokens == 0 {
+			t.name(r, tokens)
+		}
+		return true
+	}
+	if lack > len(t.pool.free) && t.rules.WholeAllocation {
+		return false
+	}
+	n := min(lack, len(t.pool.free))
+	for range n {
+		r.held = append(r.held, t.pool.take())
+	}
+	t.name(r, tokens)
+	return n == lack
+}
+
+// name makes full blocks of r's first tokens, whose values are known, findable.
+func (t *twin) name(r *twinRequest, tokens int) {
+	if !t.cfg.PrefixCaching {
+		return
+	}
+	for full := min(tokens, r.known()) / t.cfg.BlockTokens; r.named < min(full, len(r.held)); r.named++ {
+		t.pool.name(r.held[r.named], t.nameOf(r, r.named))
+	}
+}
+
+// schedule enters tokens of r into the pass.
+func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
+	x := &twinShare{r: r, before: r.computed, tokens: tokens, target: r.target}
+	r.computed += tokens
+	r.flight = f
+	f.budget -= tokens
+	if r.computed == r.target {
+		x.samples = true
+		r.target++
+	}
+	f.shares = append(f.shares, x)
+}
+
+// preempt takes its place from a running request.
+func (t *twin) preempt(f *twinFlight) *twinRequest {
+	i := len(t.running) - 1
+	if !t.rules.LastVictim && t.cfg.Preemption == vllm.FIFO {
+		i = 0
+	}
+	r := t.running[i]
+	if r.flight == f {
+		at := slices.IndexFunc(f.shares, func(x *twinShare) bool { return x.r == r })
+		x := f.shares[at]
+		f.shares = slices.Delete(f.shares, at, at+1)
+		f.budget += x.tokens
+		r.computed -= x.tokens
+		if x.samples {
+			r.target--
+		}
+		r.flight = nil
+	}
+	t.running = slices.Delete(t.running, i, i+1)
+	t.name(r, r.computed)
+	t.giveUp(r)
+	r.computed, r.preempted = 0, true
+	t.waiting = slices.Insert(t.waiting, 0, r)
+	f.lost++
+	return r
+}
+
+// giveUp gives back the blocks of r, which remembers those that were named.
+func (t *twin) giveUp(r *twinRequest) {
+	r.former = slices.Clone(r.held[:r.named])
+	t.release(r)
+}
+
+func (t *twin) release(r *twinRequest) {
+	for _, b := range slices.Backward(r.held) {
+		t.pool.letGo(b)
+	}
+	r.held, r.named = nil, 0
+}
+
+// measure is the work of a pass.
+func (t *twin) measure(f *twinFlight) (s timing.Step) {
+	held := t.pool.usable - len(t.pool.free)
+	for _, x := range f.shares {
+		if !t.rules.WholeAllocation && x.samples && x.target%t.cfg.BlockTokens == 0 {
+			held-- // the block of a token that is not there yet
+		}
+		input := x.r.InputTokens
+		alone := x.tokens == 0 || x.tokens == 1 && x.before >= input // the last token only
+		computes := !alone && t.cfg.Role != scheduler.Decode
+		if computes {
+			s.Requests++
+			s.Tokens += x.tokens
+			s.Pairs += float64(x.tokens) * (float64(x.before) + float64(x.tokens)/2)
+			if x.before < input {
+				s.Prompts++
+				s.PromptBefore += x.before
+				s.PromptReached += min(x.before+x.tokens, input)
+			}
+		}
+		if alone || x.samples && (!computes || !t.rules.FirstTokenFree) {
+			s.Decodes++
+			s.DecodeLength += x.target
+			s.Context += int64(x.target)
+			if !computes {
+				s.Requests++
+				s.Tokens++
+			}
+		}
+	}
+	if t.cfg.Role == scheduler.Prefill && !t.rules.MixedStep {
+		s.Decodes, s.DecodeLength = 0, 0
+	}
+	s.Active, s.Capacity = held*t.cfg.BlockTokens, t.cfg.Blocks*t.cfg.BlockTokens
+	return s
+}
