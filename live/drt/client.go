@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -119,9 +118,9 @@ func (c *Client) inhibit(id uint64, err error) {
 	c.inhibited[id], c.seen = true, changed
 }
 
-// candidates returns the ids of the available instances, and an error if there are
+// Candidates returns the ids of the available instances, and an error if there are
 // none.
-func (c *Client) candidates() ([]uint64, error) {
+func (c *Client) Candidates() ([]uint64, error) {
 	ids := c.Available()
 	if len(ids) == 0 {
 		return nil, fault.New(fault.CannotConnect, "%v: %w", c.name, ErrNoInstances)
@@ -137,70 +136,35 @@ type Choice struct {
 	First, Done func()
 }
 
-// Route chooses an instance for a request.
-type Route interface {
-	Pick(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error)
-}
+// Route chooses one of a client's instances for a request.
+type Route func(ctx context.Context, rc cancel.Context, c *Client) (Choice, error)
 
-// Picker chooses one of the instances available, sorted by id: a router of one's
-// own.
-type Picker interface {
-	Pick(ctx context.Context, rc cancel.Context, rq *Request, available []uint64) (Choice, error)
-}
-
-type routeFunc func(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error)
-
-func (f routeFunc) Pick(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error) {
-	return f(ctx, rc, rq, c)
-}
-
-// Random chooses any instance, all alike.
-func Random() Route {
-	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
-		ids, err := c.candidates()
-		if err != nil {
-			return Choice{}, err
-		}
-		return Choice{Instance: ids[rand.IntN(len(ids))]}, nil
-	})
-}
-
-// RoundRobin chooses one after the other, in the order of their ids.
+// RoundRobin returns a route that takes the candidates in turn, in the order of
+// their ids.
 func RoundRobin() Route {
-	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
-		ids, err := c.candidates()
+	return func(_ context.Context, _ cancel.Context, c *Client) (Choice, error) {
+		ids, err := c.Candidates()
 		if err != nil {
 			return Choice{}, err
 		}
 		return Choice{Instance: ids[(c.turn.Add(1)-1)%uint64(len(ids))]}, nil
-	})
+	}
 }
 
-// Direct chooses the instance id and no other.
+// Direct returns a route to the instance id and to no other.
 func Direct(id uint64) Route {
-	return routeFunc(func(_ context.Context, _ cancel.Context, _ *Request, c *Client) (Choice, error) {
+	return func(_ context.Context, _ cancel.Context, c *Client) (Choice, error) {
 		if !slices.Contains(c.Available(), id) {
 			return Choice{}, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hex(id), ErrNoInstances)
 		}
 		return Choice{Instance: id}, nil
-	})
-}
-
-// By lets p choose.
-func By(p Picker) Route {
-	return routeFunc(func(ctx context.Context, rc cancel.Context, rq *Request, c *Client) (Choice, error) {
-		ids, err := c.candidates()
-		if err != nil {
-			return Choice{}, err
-		}
-		return p.Pick(ctx, rc, rq, ids)
-	})
+	}
 }
 
 // call sends rq to one instance and waits for it to be taken.
 func (c *Client) call(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	began := time.Now()
-	choice, err := route.Pick(ctx, rc, rq, c)
+	choice, err := route(ctx, rc, c)
 	if err != nil {
 		return nil, err
 	}

@@ -163,34 +163,6 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Random calls are spread evenly (DR-3). The chance that a fair choice is refused
-// here is less than one in ten million.
-func TestRandomIsFair(t *testing.T) {
-	const calls, limit = 3000, 32.0
-	hub := drt.NewHub()
-	counts := make(map[uint64]int)
-	for range 3 {
-		rt := join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
-		serve(t, rt, "generate", counter, drt.ServeOptions{})
-	}
-	c := client(t, join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), "generate", 3)
-	for range calls {
-		choice, err := drt.Random().Pick(t.Context(), cancel.New(""), &drt.Request{}, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counts[choice.Instance]++
-	}
-	chi := 0.0
-	for _, one := range c.Instances() {
-		d := float64(counts[one.ID]) - calls/3.0
-		chi += d * d / (calls / 3.0)
-	}
-	if chi > limit {
-		t.Errorf("chi squared %g of %v, want at most %g", chi, counts, limit)
-	}
-}
-
 // Endpoints whose names begin alike do not see each other (DR-14).
 func TestNamesThatBeginAlike(t *testing.T) {
 	_, config := servers(t, stack.Options{})
@@ -268,7 +240,7 @@ func TestStatic(t *testing.T) {
 		}
 		c := client(t, join(t, config), "generate", 1)
 		for range 200 {
-			got, err := call(t, c, `{}`, drt.Random())
+			got, err := call(t, c, `{}`, drt.RoundRobin())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +251,7 @@ func TestStatic(t *testing.T) {
 		}
 		leaving.Refuse()
 		for range 50 {
-			if _, err := call(t, c, `{}`, drt.Random()); err != nil {
+			if _, err := call(t, c, `{}`, drt.RoundRobin()); err != nil {
 				t.Fatalf("one of two workers has left: %v", err)
 			}
 		}
@@ -312,7 +284,7 @@ func TestStatic(t *testing.T) {
 		config := config
 		config.Static = nil
 		c := client(t, join(t, config), "other", 1)
-		if _, err := call(t, c, `{}`, drt.Random()); !isType(err, fault.CannotConnect) {
+		if _, err := call(t, c, `{}`, drt.RoundRobin()); !isType(err, fault.CannotConnect) {
 			t.Errorf("%v, want CannotConnect", err)
 		}
 	})

@@ -81,7 +81,7 @@ type chosen struct {
 
 // choose chooses a worker. Whoever does so calls Generate, or drop.
 func (p *Pool) choose(ctx context.Context, rc cancel.Context, rq *engine.Request) (*chosen, error) {
-	choice, err := p.route(rq).Pick(ctx, rc, &drt.Request{}, p.client)
+	choice, err := p.route(rq)(ctx, rc, p.client)
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func (p *Pool) choose(ctx context.Context, rc cancel.Context, rq *engine.Request
 	return &chosen{pool: p, choice: choice, rq: rq}, nil
 }
 
-// Pick is the choice that was made, and another one if that did not do.
-func (c *chosen) Pick(ctx context.Context, rc cancel.Context, rq *drt.Request, client *drt.Client) (drt.Choice, error) {
+// pick returns the choice that was made, and another one if that did not do.
+func (c *chosen) pick(ctx context.Context, rc cancel.Context, client *drt.Client) (drt.Choice, error) {
 	if c.use() {
 		return c.choice, nil
 	}
-	return c.pool.route(c.rq).Pick(ctx, rc, rq, client)
+	return c.pool.route(c.rq)(ctx, rc, client)
 }
 
 // use reports whether the choice was still free.
@@ -118,7 +118,7 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	p := c.pool
 	defer c.drop()
 	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Policy)})
-	answer, err := engine.NewRemote(p.client, c).Ask(ctx, rc, rq, headers)
+	answer, err := engine.NewRemote(p.client, c.pick).Ask(ctx, rc, rq, headers)
 	if err != nil {
 		span.Fail(err)
 		span.End()
@@ -145,18 +145,14 @@ func (p *Pool) route(rq *engine.Request) drt.Route {
 	if id := p.named(rq.Routing); id != nil {
 		return drt.Direct(*id)
 	}
-	return drt.By(asking{p, rq})
-}
-
-// asking chooses a worker for one request as its pool's policy does.
-type asking struct {
-	pool *Pool
-	rq   *engine.Request
-}
-
-func (a asking) Pick(ctx context.Context, rc cancel.Context, _ *drt.Request, available []uint64) (drt.Choice, error) {
-	session, _ := ctx.Value(sessionKey{}).(string)
-	return a.pool.pickerFor(a.rq.TokenIDs).pick(ctx, rc, ask{a.rq.TokenIDs, session}, available)
+	return func(ctx context.Context, rc cancel.Context, c *drt.Client) (drt.Choice, error) {
+		available, err := c.Candidates()
+		if err != nil {
+			return drt.Choice{}, err
+		}
+		session, _ := ctx.Value(sessionKey{}).(string)
+		return p.pickerFor(rq.TokenIDs).pick(ctx, rc, ask{rq.TokenIDs, session}, available)
+	}
 }
 
 // sessionKey is under which a context knows the session of its request.
