@@ -1,38 +1,44 @@
 package tidy
 
 import (
+	"go/ast"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// registry is the one place that names the concrete packages of a kind.
+// registry is the one place that names the concrete things of a kind.
 type registry struct {
-	kind     string
-	packages []string // folders that hold concrete ones
-	users    []string // folders that may import them, those below included
+	kind  string
+	homes []string // folders that hold concrete ones
+	users []string // folders that may import them, those below included
 }
 
-// registries returns the kinds of things that are chosen by name. Whoever wants
-// one asks its registry, so that adding another costs the places that
+// registries returns the kinds of things of which each is a package. Whoever
+// wants one asks its registry, so that adding another costs the places that
 // ARCHITECTURE.md lists.
 func registries() []registry {
 	return []registry{
 		{"engines", []string{"scheduler/vllm", "scheduler/sglang"}, []string{
 			"scheduler/vllm", "scheduler/sglang",
-			"replay/engineargs", // whose arguments name vLLM's rules
-			"replay/engines",    // the registry
-			"calibrate",         // fits the pass times of vLLM, and of nothing else
+			"replay/engineargs",    // whose arguments name vLLM's rules
+			"replay/engines",       // the registry
+			"calibrate",            // fits the pass times of vLLM, and of nothing else
+			"cmd/internal/options", // offers the names of vLLM's rules
 		}},
 	}
 }
 
-// Concrete engines, and whatever else is chosen by name, are imported by their
-// registry alone.
-func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
-	within := func(dir string, folders []string) bool {
-		return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
-	}
+// isWithin reports whether dir is one of the folders or below it.
+func isWithin(dir string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
+}
+
+// Concrete engines are imported by their registry, and by those who are about one
+// of them alone.
+func TestOnlyRegistriesImportWhatIsChosen(t *testing.T) {
 	for _, r := range registries() {
 		used := make(map[string]bool)
 		for _, s := range parseAll(t) {
@@ -40,21 +46,103 @@ func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 				continue
 			}
 			for _, target := range s.ours(t) {
-				if !within(target, r.packages) {
+				if !isWithin(target, r.homes) {
 					continue
 				}
-				if !within(s.dir(), r.users) {
-					complain(t, s.path, "%s imports %s: want its %s from their registry", s.path, target, r.kind)
+				if !isWithin(s.dir(), r.users) {
+					t.Errorf("%s imports %s: want its %s from their registry", s.path, target, r.kind)
 				}
 				for _, u := range r.users {
-					used[u] = used[u] || within(s.dir(), []string{u})
+					used[u] = used[u] || isWithin(s.dir(), []string{u})
 				}
 			}
 		}
 		for _, u := range r.users {
-			if !used[u] && !within(u, r.packages) {
-				t.Errorf("%s may name %s, and names none", u, r.kind)
+			if !used[u] && !isWithin(u, r.homes) {
+				t.Errorf("%s may import %s, and imports none", u, r.kind)
 			}
 		}
 	}
+}
+
+// namedList is the one file that names the concrete things of a kind which stand
+// side by side in one package.
+type namedList struct {
+	kind  string
+	dir   string
+	names string   // matches the functions and types that stand for one of them
+	files []string // that may name them all; others only their own
+}
+
+func namedLists() []namedList {
+	return []namedList{
+		{"router policies", "router/policy", `^new[A-Z]\w*$`, []string{"registry.go"}},
+		{"trace formats", "loadgen/formats", `^open[A-Z]\w*$`, []string{"detect.go", "tables.go", "open.go"}},
+		{"timing models", "scheduler/timing", `^(Polynomial|LoadNPZ|roofline)$`, []string{"profile.go"}},
+	}
+}
+
+// Router policies, trace formats and timing models are named in their registry
+// alone, and in the file that holds them.
+func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
+	for _, l := range namedLists() {
+		pattern := regexp.MustCompile(l.names)
+		home := make(map[string]string) // by name, the file that declares it
+		for _, s := range parseAll(t) {
+			if s.dir() != l.dir || s.test {
+				continue
+			}
+			for _, name := range listDeclared(s.file) {
+				if pattern.MatchString(name) && !slices.Contains(l.files, path.Base(s.path)) {
+					home[name] = path.Base(s.path)
+				}
+			}
+		}
+		if len(home) < 2 {
+			t.Errorf("%s: %d of %s, want more", l.dir, len(home), l.kind)
+		}
+		for _, s := range parseAll(t) {
+			if s.test {
+				continue
+			}
+			inside, file := s.dir() == l.dir, path.Base(s.path)
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				id, ok := n.(*ast.Ident)
+				if sel, is := n.(*ast.SelectorExpr); is && !inside {
+					if x, is := sel.X.(*ast.Ident); is && x.Name == path.Base(l.dir) {
+						id, ok = sel.Sel, true
+					}
+				} else if !inside {
+					return true
+				}
+				if !ok || inside && slices.Contains(l.files, file) {
+					return true
+				}
+				if where, found := home[id.Name]; found && !(inside && where == file) {
+					t.Errorf("%s names %s of %s: want it from the registry of %s", s.at(id), id.Name, where, l.kind)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// listDeclared returns the functions and types of a file.
+func listDeclared(f *ast.File) []string {
+	var names []string
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if typ, ok := spec.(*ast.TypeSpec); ok {
+					names = append(names, typ.Name.Name)
+				}
+			}
+		}
+	}
+	return names
 }

@@ -53,15 +53,12 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 
 // newStage prepares a pool: it reads the timing profile, once for all workers.
 func newStage(t *Topology, use Use, p *Pool) (*Stage, error) {
-	s := &Stage{Topology: t, Pool: p, Use: use}
-	s.Clock = timing.Clock{Model: timing.Polynomial{}, Speedup: p.Engine.Speedup, DecodeSpeedup: p.Engine.DecodeSpeedup}
-	if path := p.Engine.ProfilePath; path != "" {
-		model, err := timing.Load(path)
-		if err != nil {
-			return nil, err
-		}
-		s.Clock.Model = model
+	model, err := timing.Load(p.Engine.ProfilePath)
+	if err != nil {
+		return nil, err
 	}
+	s := &Stage{Topology: t, Pool: p, Use: use}
+	s.Clock = timing.Clock{Model: model, Speedup: p.Engine.Speedup, DecodeSpeedup: p.Engine.DecodeSpeedup}
 	switch {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents

@@ -19,19 +19,14 @@ type Engine struct {
 
 // NewEngine is the engine of the given arguments.
 func NewEngine(a *engineargs.Args) (*Engine, error) {
-	e := &Engine{
-		Clock:  timing.Clock{Model: timing.Polynomial{}, Speedup: a.Speedup, DecodeSpeedup: a.DecodeSpeedup},
-		Blocks: a.Blocks, Block: a.BlockTokens, Whole: a.Engine == engineargs.VLLM,
-	}
-	if a.ProfilePath == "" {
-		return e, nil
-	}
 	model, err := timing.Load(a.ProfilePath)
 	if err != nil {
 		return nil, err
 	}
-	e.Clock.Model = model
-	return e, nil
+	return &Engine{
+		Clock:  timing.Clock{Model: model, Speedup: a.Speedup, DecodeSpeedup: a.DecodeSpeedup},
+		Blocks: a.Blocks, Block: a.BlockTokens, Whole: a.Engine == engineargs.VLLM,
+	}, nil
 }
 
 // Alone is what it takes to decode tokens after a context of input tokens, one

@@ -68,8 +68,12 @@ type Spread struct {
 }
 
 // Load returns the model that a path names: a profile as JSON, a table of the
-// reference (.npz), or roofline:GPU/MODEL, with /tpN for N GPUs.
+// reference (.npz), or roofline:GPU/MODEL, with /tpN for N GPUs. Without a path it
+// is the reference's polynomial.
 func Load(path string) (Model, error) {
+	if path == "" {
+		return Polynomial{}, nil
+	}
 	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
 		p, err := roofline(name)
 		if err != nil {
