@@ -1,6 +1,9 @@
 package router
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // withWeight applies the deprecated overlap_score_weight: it was the weight of
 // prefill blocks, and 0 switched caches off too.
@@ -16,61 +19,113 @@ func (c Config) withWeight() Config {
 	return c
 }
 
-// check lists what is out of range; only when all is within, the first rule
+// configKey is a key of the configuration.
+type configKey struct {
+	name string
+	// read reads the value; it returns what was wanted instead, "" when all is
+	// well.
+	read func(raw string) (want string)
+	// check returns the value that was read and what was wanted instead, "" when
+	// it is in range; nil: every value is.
+	check func() (value, want string)
+}
+
+// keys returns all keys, in the order in which their ranges are checked.
+func (c *Config) keys() []configKey {
+	l := &c.Live
+	return []configKey{
+		{"overlap_score_credit", number(&c.OverlapScoreCredit), c.checkCredit},
+		{"prefill_load_scale", number(&c.PrefillLoadScale), positive(&c.PrefillLoadScale)},
+		{"host_cache_hit_weight", number(&l.HostCacheHitWeight), part01(&l.HostCacheHitWeight)},
+		{"disk_cache_hit_weight", number(&l.DiskCacheHitWeight), part01(&l.DiskCacheHitWeight)},
+		{"router_temperature", number(&c.Temperature), positive(&c.Temperature)},
+		{"router_snapshot_threshold", orNull(&l.SnapshotThreshold, parseUint32), orNone(&l.SnapshotThreshold, atLeastOne)},
+		{"router_ttl_secs", number(&l.TTLSeconds), positive(&l.TTLSeconds)},
+		{"router_queue_threshold", orNull(&c.QueueThreshold, parseNumber), orNone(&c.QueueThreshold, positive)},
+		{"router_event_threads", integer(&l.EventThreads), atLeastOne(&l.EventThreads)},
+		{"shared_cache_multiplier", number(&l.SharedCacheMultiplier), part01(&l.SharedCacheMultiplier)},
+		{"overlap_score_weight", orNull(&c.weight, parseNumber), nil}, // prefill_load_scale by then
+		{"router_track_active_blocks", boolean(&c.TrackActiveBlocks), nil},
+		{"router_assume_kv_reuse", boolean(&c.AssumeKVReuse), nil},
+		{"router_track_prefill_tokens", boolean(&c.TrackPrefillTokens), nil},
+		{"router_prefill_load_model", oneOf(&c.PrefillLoadModel, LoadNone, LoadAIC), nil},
+		{"router_queue_policy", oneOf(&c.QueuePolicy, FCFS, LCFS, WSPT), nil},
+		{"shared_cache_type", oneOf(&l.SharedCacheType, "none", "hicache"), nil},
+		{"use_kv_events", boolean(&l.UseKVEvents), nil},
+		{"durable_kv_events", boolean(&l.DurableKVEvents), nil},
+		{"router_replica_sync", boolean(&l.ReplicaSync), nil},
+		{"router_reset_states", boolean(&l.ResetStates), nil},
+		{"router_track_output_blocks", boolean(&l.TrackOutputBlocks), nil},
+		{"skip_initial_worker_wait", boolean(&l.SkipInitialWorkerWait), nil},
+		{"use_remote_indexer", boolean(&l.UseRemoteIndexer), nil},
+		{"serve_indexer", boolean(&l.ServeIndexer), nil},
+	}
+}
+
+// check returns what is out of range; only when all is within, the first rule
 // between keys that is broken.
 func (c *Config) check() []Fault {
 	var faults []Fault
-	add := func(ok bool, f Fault) {
-		if !ok {
-			faults = append(faults, f)
+	for _, k := range c.keys() {
+		if k.check == nil {
+			continue
+		}
+		if value, want := k.check(); want != "" {
+			faults = append(faults, Fault{Key: k.name, Value: value, Want: want, Range: value != ""})
 		}
 	}
-	unit := func(key string, v float64) {
-		add(v >= 0 && v <= 1, Fault{Key: key, Value: text(v), Want: "from 0 to 1", Range: true})
-	}
-	positive := func(key string, v float64) {
-		add(v >= 0, Fault{Key: key, Value: text(v), Want: "at least 0", Range: true})
-	}
-	atLeastOne := func(key string, v uint32) {
-		add(v >= 1, Fault{Key: key, Value: strconv.FormatUint(uint64(v), 10), Want: "at least 1", Range: true})
-	}
-	if c.OverlapScoreCredit < 0 || c.OverlapScoreCredit > 1 {
-		faults = append(faults, creditFault(c.OverlapScoreCredit))
-	}
-	positive("prefill_load_scale", c.PrefillLoadScale)
-	unit("host_cache_hit_weight", c.Live.HostCacheHitWeight)
-	unit("disk_cache_hit_weight", c.Live.DiskCacheHitWeight)
-	positive("router_temperature", c.Temperature)
-	if c.Live.SnapshotThreshold != nil {
-		atLeastOne("router_snapshot_threshold", *c.Live.SnapshotThreshold)
-	}
-	positive("router_ttl_secs", c.Live.TTLSeconds)
-	if c.QueueThreshold != nil {
-		positive("router_queue_threshold", *c.QueueThreshold)
-	}
-	atLeastOne("router_event_threads", c.Live.EventThreads)
-	unit("shared_cache_multiplier", c.Live.SharedCacheMultiplier)
-	if len(faults) == 0 {
-		if broken := c.brokenRule(); broken != "" {
-			faults = []Fault{{Want: broken}}
-		}
+	if broken := c.brokenRule(); len(faults) == 0 && broken != "" {
+		faults = []Fault{{Want: broken}}
 	}
 	return faults
 }
 
-func text(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-
-func creditFault(v float64) Fault {
-	f := Fault{Key: "overlap_score_credit", Want: "overlap_score_credit must be between 0.0 and 1.0"}
-	if v > 1 {
-		f.Want += "; it is " + text(v) + ": to weigh prefill more heavily, keep it at most 1.0 and raise prefill_load_scale instead"
-	} else {
-		f.Want += "; it is " + text(v)
+// inRange returns the check of a value that is to be at least lo and at most hi.
+func inRange[T float64 | uint32](v *T, lo, hi T, want string) func() (string, string) {
+	return func() (string, string) {
+		if *v >= lo && *v <= hi {
+			return "", ""
+		}
+		return formatNumber(float64(*v)), want
 	}
-	return f
 }
 
-// brokenRule is the first rule between keys that c breaks, "" if there is none.
+func part01(v *float64) func() (string, string) { return inRange(v, 0, 1, "from 0 to 1") }
+
+func positive(v *float64) func() (string, string) {
+	return inRange(v, 0, math.Inf(1), "at least 0")
+}
+
+func atLeastOne(v *uint32) func() (string, string) {
+	return inRange(v, 1, math.MaxUint32, "at least 1")
+}
+
+// orNone returns the check of a value that may be nil.
+func orNone[T any](v **T, check func(*T) func() (string, string)) func() (string, string) {
+	return func() (string, string) {
+		if *v == nil {
+			return "", ""
+		}
+		return check(*v)()
+	}
+}
+
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// checkCredit returns its complaint whole, without the value.
+func (c *Config) checkCredit() (value, want string) {
+	v := c.OverlapScoreCredit
+	if v >= 0 && v <= 1 {
+		return "", ""
+	}
+	want = "overlap_score_credit must be between 0.0 and 1.0; it is " + formatNumber(v)
+	if v > 1 {
+		want += ": to weigh prefill more heavily, keep it at most 1.0 and raise prefill_load_scale instead"
+	}
+	return "", want
+}
+
+// brokenRule returns the first rule between keys that c breaks, "" if there is none.
 func (c *Config) brokenRule() string {
 	estimated := c.PrefillLoadModel != LoadNone
 	switch {

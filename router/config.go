@@ -70,7 +70,8 @@ type Config struct {
 	weight *float64 // overlap_score_weight while it is being read
 }
 
-// LiveConfig is the part of Config that offline replay has no use for.
+// LiveConfig is the part of Config that only the reference uses: it is checked and
+// kept, so that a run directory tells of it.
 type LiveConfig struct {
 	HostCacheHitWeight    float64 // 0.75; from 0 to 1
 	DiskCacheHitWeight    float64 // 0.25; from 0 to 1

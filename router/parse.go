@@ -66,6 +66,7 @@ func readConfig(text []byte) (Config, *Fault) {
 	} else if t != json.Delim('{') {
 		return c, &Fault{Want: "a JSON object is wanted"}
 	}
+	keys := c.keys()
 	var seen []string
 	for d.More() {
 		t, err := d.Token()
@@ -77,15 +78,15 @@ func readConfig(text []byte) (Config, *Fault) {
 		if err := d.Decode(&value); err != nil {
 			return c, syntax(err)
 		}
-		set := c.setter(key)
-		if set == nil {
+		i := slices.IndexFunc(keys, func(k configKey) bool { return k.name == key })
+		if i < 0 {
 			continue
 		}
 		if slices.Contains(seen, key) {
 			return c, &Fault{Key: key, Want: "given twice, want once"}
 		}
 		seen = append(seen, key)
-		if want := set(string(value)); want != "" {
+		if want := keys[i].read(string(value)); want != "" {
 			return c, &Fault{Key: key, Value: string(value), Want: want}
 		}
 	}
@@ -103,70 +104,6 @@ func syntax(err error) *Fault {
 		return &Fault{Want: "the text ends too early, a JSON object is wanted"}
 	}
 	return &Fault{Want: err.Error()}
-}
-
-// setter reads the value of a key; it returns what was wanted instead, "" when
-// all is well. It is nil for unknown keys.
-func (c *Config) setter(key string) func(raw string) (want string) {
-	switch key {
-	case "overlap_score_credit":
-		return number(&c.OverlapScoreCredit)
-	case "prefill_load_scale":
-		return number(&c.PrefillLoadScale)
-	case "overlap_score_weight":
-		return orNull(&c.weight, parseNumber)
-	case "router_temperature":
-		return number(&c.Temperature)
-	case "router_track_active_blocks":
-		return boolean(&c.TrackActiveBlocks)
-	case "router_assume_kv_reuse":
-		return boolean(&c.AssumeKVReuse)
-	case "router_track_prefill_tokens":
-		return boolean(&c.TrackPrefillTokens)
-	case "router_prefill_load_model":
-		return oneOf(&c.PrefillLoadModel, LoadNone, LoadAIC)
-	case "router_queue_threshold":
-		return orNull(&c.QueueThreshold, parseNumber)
-	case "router_queue_policy":
-		return oneOf(&c.QueuePolicy, FCFS, LCFS, WSPT)
-	}
-	return c.Live.setter(key)
-}
-
-func (c *LiveConfig) setter(key string) func(raw string) (want string) {
-	switch key {
-	case "host_cache_hit_weight":
-		return number(&c.HostCacheHitWeight)
-	case "disk_cache_hit_weight":
-		return number(&c.DiskCacheHitWeight)
-	case "shared_cache_multiplier":
-		return number(&c.SharedCacheMultiplier)
-	case "shared_cache_type":
-		return oneOf(&c.SharedCacheType, "none", "hicache")
-	case "use_kv_events":
-		return boolean(&c.UseKVEvents)
-	case "durable_kv_events":
-		return boolean(&c.DurableKVEvents)
-	case "router_replica_sync":
-		return boolean(&c.ReplicaSync)
-	case "router_reset_states":
-		return boolean(&c.ResetStates)
-	case "router_track_output_blocks":
-		return boolean(&c.TrackOutputBlocks)
-	case "skip_initial_worker_wait":
-		return boolean(&c.SkipInitialWorkerWait)
-	case "use_remote_indexer":
-		return boolean(&c.UseRemoteIndexer)
-	case "serve_indexer":
-		return boolean(&c.ServeIndexer)
-	case "router_snapshot_threshold":
-		return orNull(&c.SnapshotThreshold, parseUint32)
-	case "router_ttl_secs":
-		return number(&c.TTLSeconds)
-	case "router_event_threads":
-		return integer(&c.EventThreads)
-	}
-	return nil
 }
 
 // The functions below read one value each. A parser returns what it wants, ""
