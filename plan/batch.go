@@ -54,12 +54,12 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 // meter counts replays, and guesses how many there will be.
 type meter struct {
 	done, expected atomic.Int64
-	tell           func(done, expected int) // nil: nobody asks
+	report         func(done, expected int) // nil: nobody is told
 }
 
 func (m *meter) add() {
-	if n := m.done.Add(1); m.tell != nil {
-		m.tell(int(n), int(max(n, m.expected.Load())))
+	if n := m.done.Add(1); m.report != nil {
+		m.report(int(n), int(max(n, m.expected.Load())))
 	}
 }
 

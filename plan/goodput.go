@@ -17,49 +17,45 @@ func (b *bench) highest(ctx context.Context, at Point, precision float64) (met, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if all[0].Met {
-		met, missed, err = b.climb(ctx, all[0])
-	} else {
-		met, missed, err = b.ease(ctx, all[0])
-	}
+	met, missed, err = b.bracketLoad(ctx, all[0])
 	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
 		met, missed, err = b.narrow(ctx, met, missed)
 	}
 	return met, missed, err
 }
 
-// climb doubles the load from one that is met until it is missed.
-func (b *bench) climb(ctx context.Context, from *Measure) (met, missed *Measure, err error) {
-	for met = from; met.Load < from.Load*(1<<mostDoublings); {
-		all, err := b.at(ctx, met.Point, met.Load*2, met.Load*4)
+// bracketLoad doubles the load from one that is met until it is missed, and halves
+// it from one that is missed until it is met.
+func (b *bench) bracketLoad(ctx context.Context, from *Measure) (met, missed *Measure, err error) {
+	factor := 2.0
+	if !from.Met {
+		factor = 0.5
+	}
+	last := from
+	for range mostDoublings / 2 {
+		all, err := b.at(ctx, last.Point, last.Load*factor, last.Load*factor*factor)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, m := range all {
-			if !m.Met {
-				return met, m, nil
+			if m.Met != from.Met {
+				met, missed = order(last, m)
+				return met, missed, nil
 			}
-			met = m
+			last = m
 		}
 	}
-	return met, nil, nil
+	met, missed = order(last, nil)
+	return met, missed, nil
 }
 
-// ease halves the load from one that is missed until it is met.
-func (b *bench) ease(ctx context.Context, from *Measure) (met, missed *Measure, err error) {
-	for missed = from; missed.Load > from.Load/(1<<mostDoublings); {
-		all, err := b.at(ctx, missed.Point, missed.Load/2, missed.Load/4)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, m := range all {
-			if m.Met {
-				return m, missed, nil
-			}
-			missed = m
-		}
+// order returns two measures, the second of which may be nil, as one that meets
+// and one that misses. They are not both alike.
+func order(a, b *Measure) (met, missed *Measure) {
+	if a.Met {
+		return a, b
 	}
-	return nil, missed, nil
+	return b, a
 }
 
 // narrow tries three loads between two, in equal ratios.
@@ -129,16 +125,12 @@ func (b *bench) reach(ctx context.Context, from Point) (met, missed *Measure, er
 		if all, err = b.at(ctx, from, load); err != nil {
 			return nil, nil, err
 		}
-		switch {
-		case up && !all[0].Met:
-			return last, all[0], nil
-		case !up && all[0].Met:
-			return all[0], last, nil
+		if all[0].Met != up {
+			met, missed = order(last, all[0])
+			return met, missed, nil
 		}
 		last, factor = all[0], float64(factor*factor)
 	}
-	if up {
-		return last, nil, nil
-	}
-	return nil, last, nil
+	met, missed = order(last, nil)
+	return met, missed, nil
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +43,12 @@ func (j *Journal) read(path string) error {
 		return err
 	}
 	end := int64(0)
-	for n, line := range wholeLines(text) {
+	for n := 1; ; n++ {
+		line, rest, whole := bytes.Cut(text, []byte{'\n'})
+		if !whole {
+			break
+		}
+		text = rest
 		var o Outcome
 		if err := json.Unmarshal(line, &o); err != nil || len(o.Key) != 64 {
 			return fmt.Errorf("%s:%d: not the outcome of a cell, want the journal of a sweep", path, n)

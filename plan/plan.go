@@ -93,7 +93,7 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 			len(c.Variants), c.Most, c.Precision)
 	}
 	b := newBench(c.Run, c.Cores)
-	b.meter.tell = c.Progress
+	b.meter.report = c.Progress
 	b.meter.expect(guessVariant*len(c.Variants) + c.later(false))
 	p := &Plan{Best: -1, Variants: c.Variants, GPUs: max(1, c.GPUs)}
 	for i := range c.Variants {

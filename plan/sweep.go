@@ -43,7 +43,11 @@ func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error)
 			left = append(left, i)
 		}
 	}
-	done := newCounter(len(s.Cells)-len(left), s.Progress)
+	var done meter
+	done.done.Store(int64(len(s.Cells) - len(left)))
+	if s.Progress != nil {
+		done.report = func(n, _ int) { s.Progress(n) }
+	}
 	err = Each(ctx, len(left), s.Cores, func(ctx context.Context, n int) error {
 		i := left[n]
 		o := Outcome{Key: s.Keys[i]}
