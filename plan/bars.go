@@ -36,36 +36,36 @@ func newRange(values []float64) Range {
 // barPrecision is that of the highest load of a resample.
 const barPrecision = 0.05
 
-// bars measures resamples on the answer's cluster, and searches each of them
+// measureBars measures resamples on the answer's cluster, and searches each of them
 // for its own smallest cluster and highest load.
-func (c *Config) bars(ctx context.Context, b *bench, a *Answer) (*Bars, error) {
+func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, error) {
 	bars := &Bars{Resamples: c.Resamples, SmallerMet: make([]int, len(a.Smaller))}
-	if err := c.sameCluster(ctx, b, a, bars); err != nil {
+	if err := c.resampleCluster(ctx, b, a, bars); err != nil {
 		return nil, err
 	}
-	rooms := make([]*bench, c.Resamples) // searches of their own, one after the other within
+	forks := make([]*bench, c.Resamples) // each searches for itself
 	var workers, loads []float64
 	sizes, highest := make([]int, c.Resamples), make([]*Measure, c.Resamples)
 	err := Each(ctx, c.Resamples, b.cores, func(ctx context.Context, i int) (err error) {
-		own := b.room(i + 1)
-		rooms[i] = own
+		own := b.fork(i + 1)
+		forks[i] = own
 		at := Point{Variant: a.Variant, Shape: a.Shape, Load: 1, Sample: i + 1}
 		if c.Variants[a.Variant].Fixed.Size() == 0 && !a.Shape.Split() {
-			if sizes[i], err = nearest(ctx, &search{bench: own, at: at}, a.Shape.Workers, c.Most); err != nil {
+			if sizes[i], err = searchNear(ctx, &search{bench: own, at: at}, a.Shape.Workers, c.Most); err != nil {
 				return err
 			}
 		}
 		if a.Highest != nil {
 			at.Load = a.Highest.Load
 		}
-		highest[i], err = own.sustained(ctx, at, barPrecision)
+		highest[i], err = own.findSustained(ctx, at, barPrecision)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, room := range rooms {
-		b.adopt(room)
+	for i, own := range forks {
+		b.adopt(own)
 		if sizes[i] > 0 {
 			workers = append(workers, float64(sizes[i]))
 		}
@@ -73,11 +73,11 @@ func (c *Config) bars(ctx context.Context, b *bench, a *Answer) (*Bars, error) {
 			loads = append(loads, highest[i].Load)
 		}
 	}
-	bars.Workers, bars.Load = optional(workers), optional(loads)
+	bars.Workers, bars.Load = rangeOf(workers), rangeOf(loads)
 	return bars, nil
 }
 
-func optional(values []float64) *Range {
+func rangeOf(values []float64) *Range {
 	if len(values) == 0 {
 		return nil
 	}
@@ -85,9 +85,9 @@ func optional(values []float64) *Range {
 	return &r
 }
 
-// sameCluster runs the answer's cluster, and those smaller by one worker, on
+// resampleCluster runs the answer's cluster, and those smaller by one worker, on
 // all resamples.
-func (c *Config) sameCluster(ctx context.Context, b *bench, a *Answer, bars *Bars) error {
+func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars *Bars) error {
 	clusters := []Shape{a.Shape}
 	for i := range a.Smaller {
 		clusters = append(clusters, a.Smaller[i].Shape)
@@ -124,9 +124,8 @@ func (c *Config) sameCluster(ctx context.Context, b *bench, a *Answer, bars *Bar
 	return nil
 }
 
-// room returns a bench for one goroutine, which knows what b has measured of a
-// sample.
-func (b *bench) room(sample int) *bench {
+// fork returns a bench for one goroutine, which has what b has measured of a sample.
+func (b *bench) fork(sample int) *bench {
 	own := newBench(b.run, 1)
 	own.meter = b.meter
 	for _, p := range b.order {
@@ -147,14 +146,14 @@ func (b *bench) adopt(other *bench) {
 	}
 }
 
-// nearest returns the smallest number of workers that meets, as a search in growing
+// searchNear returns the smallest number of workers that meets, as a search in growing
 // steps from guess finds it; most when none does.
-func nearest(ctx context.Context, s *search, guess, most int) (int, error) {
-	low, high, err := s.gallop(ctx, guess, most)
+func searchNear(ctx context.Context, s *search, guess, most int) (int, error) {
+	low, high, err := s.bracketNear(ctx, guess, most)
 	for err == nil && high-low > 1 {
 		var ok bool
 		middle := (low + high) / 2
-		if ok, err = s.one(ctx, middle); ok {
+		if ok, err = s.isMet(ctx, middle); ok {
 			high = middle
 		} else {
 			low = middle
@@ -163,10 +162,10 @@ func nearest(ctx context.Context, s *search, guess, most int) (int, error) {
 	return high, err
 }
 
-// gallop goes from guess, in steps that double, until low misses, or is 0, and
+// bracketNear goes from guess, in steps that double, until low misses, or is 0, and
 // high meets, or is most.
-func (s *search) gallop(ctx context.Context, guess, most int) (low, high int, err error) {
-	down, err := s.one(ctx, guess)
+func (s *search) bracketNear(ctx context.Context, guess, most int) (low, high int, err error) {
+	down, err := s.isMet(ctx, guess)
 	low, high = guess, guess
 	for step := 1; err == nil; step *= 2 {
 		var ok bool
@@ -174,7 +173,7 @@ func (s *search) gallop(ctx context.Context, guess, most int) (low, high int, er
 			if low = max(0, high-step); low == 0 {
 				return low, high, nil
 			}
-			if ok, err = s.one(ctx, low); !ok {
+			if ok, err = s.isMet(ctx, low); !ok {
 				return low, high, err
 			}
 			high = low
@@ -183,7 +182,7 @@ func (s *search) gallop(ctx context.Context, guess, most int) (low, high int, er
 		if high = min(low+step, most); high == most {
 			return low, high, nil
 		}
-		if ok, err = s.one(ctx, high); ok {
+		if ok, err = s.isMet(ctx, high); ok {
 			return low, high, nil
 		}
 		low = high
@@ -191,8 +190,8 @@ func (s *search) gallop(ctx context.Context, guess, most int) (low, high int, er
 	return low, high, err
 }
 
-// one reports whether a pool of n workers meets.
-func (s *search) one(ctx context.Context, n int) (bool, error) {
-	ok, err := s.met(ctx, []int{n}, One)
+// isMet reports whether a pool of n workers meets the objectives.
+func (s *search) isMet(ctx context.Context, n int) (bool, error) {
+	ok, err := s.meet(ctx, []int{n}, One)
 	return err == nil && ok[0], err
 }

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// bench runs points on a number of cores, each of them once. What is asked of it
-// does not depend on that number, nor do its answers.
+// bench runs points on a number of cores, each of them once. Neither what it is
+// asked for nor its answers depend on that number.
 type bench struct {
 	run   Run
 	cores int
-	meter *meter // of all replays, those of rooms too
+	meter *meter // of all replays, those of forks too
 
 	measures map[Point]*Measure
 	order    []Point // in which points were asked for first
@@ -38,7 +38,7 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 		}
 		m.Point = fresh[i]
 		*b.measures[fresh[i]] = m
-		b.meter.add()
+		b.meter.count()
 		return nil
 	})
 	if err != nil {
@@ -57,7 +57,7 @@ type meter struct {
 	report         func(done, expected int) // nil: nobody is told
 }
 
-func (m *meter) add() {
+func (m *meter) count() {
 	if n := m.done.Add(1); m.report != nil {
 		m.report(int(n), int(max(n, m.expected.Load())))
 	}

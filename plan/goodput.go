@@ -9,17 +9,17 @@ import (
 // looked for, both ways.
 const mostDoublings = 12
 
-// highest finds the highest load at which a cluster meets, to a relative
+// findHighest finds the highest load at which a cluster meets, to a relative
 // precision, and the lowest one above it that was tried and misses. Met is nil
 // when the cluster misses at any load, missed when it meets at any.
-func (b *bench) highest(ctx context.Context, at Point, precision float64) (met, missed *Measure, err error) {
+func (b *bench) findHighest(ctx context.Context, at Point, precision float64) (met, missed *Measure, err error) {
 	all, err := b.measure(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
 	met, missed, err = b.bracketLoad(ctx, all[0])
 	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
-		met, missed, err = b.narrow(ctx, met, missed)
+		met, missed, err = b.narrowLoad(ctx, met, missed)
 	}
 	return met, missed, err
 }
@@ -33,35 +33,35 @@ func (b *bench) bracketLoad(ctx context.Context, from *Measure) (met, missed *Me
 	}
 	last := from
 	for range mostDoublings / 2 {
-		all, err := b.at(ctx, last.Point, last.Load*factor, last.Load*factor*factor)
+		all, err := b.measureAt(ctx, last.Point, last.Load*factor, last.Load*factor*factor)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, m := range all {
 			if m.Met != from.Met {
-				met, missed = order(last, m)
+				met, missed = orderMet(last, m)
 				return met, missed, nil
 			}
 			last = m
 		}
 	}
-	met, missed = order(last, nil)
+	met, missed = orderMet(last, nil)
 	return met, missed, nil
 }
 
-// order returns two measures, the second of which may be nil, as one that meets
+// orderMet returns two measures, the second of which may be nil, as one that meets
 // and one that misses. They are not both alike.
-func order(a, b *Measure) (met, missed *Measure) {
+func orderMet(a, b *Measure) (met, missed *Measure) {
 	if a.Met {
 		return a, b
 	}
 	return b, a
 }
 
-// narrow tries three loads between two, in equal ratios.
-func (b *bench) narrow(ctx context.Context, met, missed *Measure) (*Measure, *Measure, error) {
+// narrowLoad tries three loads between two, in equal ratios.
+func (b *bench) narrowLoad(ctx context.Context, met, missed *Measure) (*Measure, *Measure, error) {
 	step := math.Sqrt(math.Sqrt(missed.Load / met.Load))
-	all, err := b.at(ctx, met.Point, met.Load*step, float64(met.Load*step)*step, missed.Load/step)
+	all, err := b.measureAt(ctx, met.Point, met.Load*step, float64(met.Load*step)*step, missed.Load/step)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,8 +74,8 @@ func (b *bench) narrow(ctx context.Context, met, missed *Measure) (*Measure, *Me
 	return met, missed, nil
 }
 
-// at measures a point at other loads.
-func (b *bench) at(ctx context.Context, p Point, loads ...float64) ([]*Measure, error) {
+// measureAt measures a point at other loads.
+func (b *bench) measureAt(ctx context.Context, p Point, loads ...float64) ([]*Measure, error) {
 	points := make([]Point, len(loads))
 	for i, load := range loads {
 		points[i] = p
@@ -84,13 +84,13 @@ func (b *bench) at(ctx context.Context, p Point, loads ...float64) ([]*Measure, 
 	return b.measure(ctx, points...)
 }
 
-// sustained finds the highest load at which a cluster meets, as a search from
+// findSustained finds the highest load at which a cluster meets, as a search from
 // the load of from finds it one replay at a time; nil when there is none near.
-func (b *bench) sustained(ctx context.Context, from Point, precision float64) (*Measure, error) {
-	met, missed, err := b.reach(ctx, from)
+func (b *bench) findSustained(ctx context.Context, from Point, precision float64) (*Measure, error) {
+	met, missed, err := b.bracketNear(ctx, from)
 	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
 		var all []*Measure
-		if all, err = b.at(ctx, from, math.Sqrt(float64(met.Load*missed.Load))); err != nil {
+		if all, err = b.measureAt(ctx, from, math.Sqrt(float64(met.Load*missed.Load))); err != nil {
 			break
 		}
 		if all[0].Met {
@@ -109,8 +109,8 @@ const (
 	mostReach  = 6
 )
 
-// reach goes from a load, in steps that grow, until one is met and one missed.
-func (b *bench) reach(ctx context.Context, from Point) (met, missed *Measure, err error) {
+// bracketNear goes from a load, in steps that grow, until one is met and one missed.
+func (b *bench) bracketNear(ctx context.Context, from Point) (met, missed *Measure, err error) {
 	all, err := b.measure(ctx, from)
 	if err != nil {
 		return nil, nil, err
@@ -122,15 +122,15 @@ func (b *bench) reach(ctx context.Context, from Point) (met, missed *Measure, er
 		if up {
 			load = float64(last.Load * factor)
 		}
-		if all, err = b.at(ctx, from, load); err != nil {
+		if all, err = b.measureAt(ctx, from, load); err != nil {
 			return nil, nil, err
 		}
 		if all[0].Met != up {
-			met, missed = order(last, all[0])
+			met, missed = orderMet(last, all[0])
 			return met, missed, nil
 		}
 		last, factor = all[0], float64(factor*factor)
 	}
-	met, missed = order(last, nil)
+	met, missed = orderMet(last, nil)
 	return met, missed, nil
 }

@@ -39,7 +39,7 @@ type Cell struct {
 // maxCells bounds a grid.
 const maxCells = 10_000_000
 
-// Check refuses grids of no cells, of too many, and with a setting said twice.
+// Check refuses grids of no cells, of too many, and with a setting given twice.
 func (g *Grid) Check() error {
 	var seen []string
 	for _, s := range g.Common {
@@ -77,13 +77,13 @@ func (g *Grid) Size() int {
 func (g *Grid) Cells() []Cell {
 	cells := make([]Cell, g.Size())
 	for i := range cells {
-		cells[i] = Cell{Index: i, Settings: append(slices.Clone(g.Common), g.at(i)...)}
+		cells[i] = Cell{Index: i, Settings: append(slices.Clone(g.Common), g.axisValues(i)...)}
 	}
 	return cells
 }
 
-// at returns the values of the axes in cell i.
-func (g *Grid) at(i int) []Setting {
+// axisValues returns the values of the axes in cell i.
+func (g *Grid) axisValues(i int) []Setting {
 	all := make([]Setting, len(g.Axes))
 	for k, a := range slices.Backward(g.Axes) {
 		all[k] = Setting{Name: a.Name, Value: a.Values[i%len(a.Values)]}
@@ -92,7 +92,7 @@ func (g *Grid) at(i int) []Setting {
 	return all
 }
 
-// Of returns what a cell has on an axis.
+// Of returns the value of a cell on an axis.
 func (c *Cell) Of(name string) string {
 	for _, s := range c.Settings {
 		if s.Name == name {
@@ -117,8 +117,8 @@ type File struct {
 	SHA256  string `json:"sha256"`
 }
 
-// NewTask returns the task of a cell; digest says of a setting which file it names,
-// if it names one.
+// NewTask returns the task of a cell. digest returns the digest of the file that a
+// setting names, "" when it names none.
 func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
 	t := Task{Settings: slices.Clone(c.Settings), Version: version}
 	slices.SortFunc(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
@@ -129,14 +129,14 @@ func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Tas
 		}
 		if hash != "" {
 			t.Files = append(t.Files, File{Setting: s.Name, SHA256: hash})
-			t.Settings[i].Value = marked(s.Value) // what is in the file counts, not where it lies
+			t.Settings[i].Value = fileMark(s.Value) // what is in the file counts, not where it lies
 		}
 	}
 	return t, nil
 }
 
-// marked returns what is left of a value that names a file.
-func marked(value string) string {
+// fileMark returns what stands in a task for a value that names a file.
+func fileMark(value string) string {
 	if strings.HasPrefix(value, "@") {
 		return "@"
 	}
@@ -153,7 +153,8 @@ func (t *Task) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// WorkloadKey tells workloads apart: specs of the same key open the same one.
+// WorkloadKey returns a key of the workload of s: specs with the same key open the
+// same one.
 func WorkloadKey(s *replay.Spec) string {
 	trace := "none"
 	if s.Trace != nil {

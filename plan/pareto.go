@@ -12,22 +12,22 @@ type Row struct {
 	GPUs int
 }
 
-// loads returns the shares of a cluster's highest load that the front shows.
-func loads() []float64 { return []float64{0.5, 0.75, 1} }
+// frontShares returns the shares of a cluster's highest load that the front shows.
+func frontShares() []float64 { return []float64{0.5, 0.75, 1} }
 
 // frontPrecision is that of the highest loads in the front.
 const frontPrecision = 0.02
 
-// surround measures clusters around the answers: half to twice as large, each
+// measureFront measures clusters around the answers: half to twice as large, each
 // at several shares of the highest load it sustains.
-func (c *Config) surround(ctx context.Context, b *bench, p *Plan) ([]Row, error) {
+func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, error) {
 	var starts []Point
 	for i := range p.Answers {
 		a := &p.Answers[i]
 		if !a.Found && c.Variants[i].Fixed.Size() == 0 {
 			continue
 		}
-		for _, shape := range around(a.Shape, c.Variants[i].Fixed.Size() > 0, c.Most) {
+		for _, shape := range shapesAround(a.Shape, c.Variants[i].Fixed.Size() > 0, c.Most) {
 			guess := 1.0
 			if a.Highest != nil {
 				guess = a.Highest.Load * float64(shape.Size()) / float64(a.Shape.Size())
@@ -35,19 +35,19 @@ func (c *Config) surround(ctx context.Context, b *bench, p *Plan) ([]Row, error)
 			starts = append(starts, Point{Variant: i, Shape: shape, Load: guess})
 		}
 	}
-	rooms := make([]*bench, len(starts))
+	forks := make([]*bench, len(starts))
 	tops := make([][]*Measure, len(starts))
 	err := Each(ctx, len(starts), b.cores, func(ctx context.Context, i int) error {
-		rooms[i] = b.room(0)
-		top, err := rooms[i].sustained(ctx, starts[i], frontPrecision)
+		forks[i] = b.fork(0)
+		top, err := forks[i].findSustained(ctx, starts[i], frontPrecision)
 		if err != nil || top == nil {
 			return err
 		}
-		at := make([]float64, 0, len(loads()))
-		for _, share := range loads() {
+		at := make([]float64, 0, len(frontShares()))
+		for _, share := range frontShares() {
 			at = append(at, top.Load*share)
 		}
-		tops[i], err = rooms[i].at(ctx, top.Point, at...)
+		tops[i], err = forks[i].measureAt(ctx, top.Point, at...)
 		return err
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Config) surround(ctx context.Context, b *bench, p *Plan) ([]Row, error)
 		}
 	}
 	for i := range starts {
-		b.adopt(rooms[i])
+		b.adopt(forks[i])
 		for _, m := range tops[i] {
 			add(m)
 		}
@@ -71,8 +71,8 @@ func (c *Config) surround(ctx context.Context, b *bench, p *Plan) ([]Row, error)
 	return rows, nil
 }
 
-// around returns the sizes that the front shows.
-func around(s Shape, fixed bool, most int) []Shape {
+// shapesAround returns the sizes that the front shows.
+func shapesAround(s Shape, fixed bool, most int) []Shape {
 	all := []Shape{s}
 	if fixed {
 		return all
@@ -90,9 +90,9 @@ func around(s Shape, fixed bool, most int) []Shape {
 	return all
 }
 
-// front returns the rows that no other beats: with as few GPUs, as many answer
+// paretoFront returns the rows that no other beats: with as few GPUs, as many answer
 // tokens per second and no objective nearer to its limit.
-func front(rows []Row) []Row {
+func paretoFront(rows []Row) []Row {
 	var best []Row
 	for i := range rows {
 		beaten := slices.ContainsFunc(rows, func(r Row) bool { return r.beats(&rows[i]) })
@@ -124,8 +124,8 @@ func (r *Row) beats(o *Row) bool {
 	return better
 }
 
-// CostPerMillion returns what a million tokens cost in the currency of perGPUHour,
-// at tokens per second.
+// CostPerMillion returns the price of a million tokens, in the currency of
+// perGPUHour, at so many tokens per second.
 func CostPerMillion(gpus int, perGPUHour, tokensPerS float64) float64 {
 	if tokensPerS <= 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Config says what is to be planned.
+// Config is what is to be planned.
 type Config struct {
 	Run      Run
 	Variants []Variant // the settings to choose from, at least 1
@@ -34,21 +34,21 @@ const (
 	guessFront   = 6
 )
 
-// later guesses how many replays come after the answers.
-func (c *Config) later(front bool) int {
+// guessLater guesses how many replays come after the answers.
+func (c *Config) guessLater(front bool) int {
 	n := 0
 	if !front {
 		n = guessSample * c.Resamples
 	}
 	if c.Front {
-		n += len(c.Variants) * len(around(One(8), false, 64)) * guessFront
+		n += len(c.Variants) * len(shapesAround(One(8), false, 64)) * guessFront
 	}
 	return n
 }
 
 // Variant is one choice of settings.
 type Variant struct {
-	Name  string // says what differs between variants; "" when there is one
+	Name  string // what differs between variants; "" when there is one
 	Split bool   // prefill and decode have pools of their own
 	Fixed Shape  // the cluster, when it is given; zero: it is searched for
 }
@@ -66,14 +66,14 @@ type Plan struct {
 // Answer is what has been found for one variant.
 type Answer struct {
 	Variant int
-	// Found says that a cluster meets at the workload's load.
+	// Found is true when a cluster meets at the workload's load.
 	Found bool
 	Shape Shape // the smallest that does, or the given one; the largest tried when none does
 	At    Measure
 	// Smaller are the clusters with one worker less, which miss.
 	Smaller []Measure
 	// Checked counts the smaller clusters that were run, all of which miss;
-	// EverySmaller says that there are no others.
+	// EverySmaller is true when there are no others.
 	Checked      int
 	EverySmaller bool
 	// Larger are larger clusters that were run on the way and miss all the same,
@@ -82,11 +82,11 @@ type Answer struct {
 	// Highest is the highest load at which Shape meets and Beyond the next one
 	// tried, which misses; nil when there is none.
 	Highest, Beyond *Measure
-	// Bars say how certain this is; nil without resamples.
+	// Bars are the error bars; nil without resamples.
 	Bars *Bars
 }
 
-// Find plans.
+// Find returns the plan for c.
 func Find(ctx context.Context, c Config) (*Plan, error) {
 	if len(c.Variants) == 0 || c.Most < 1 || !(c.Precision > 0) {
 		return nil, fmt.Errorf("%d variants of up to %d workers to a precision of %v, want at least 1 of each and a precision above 0",
@@ -94,18 +94,18 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	}
 	b := newBench(c.Run, c.Cores)
 	b.meter.report = c.Progress
-	b.meter.expect(guessVariant*len(c.Variants) + c.later(false))
+	b.meter.expect(guessVariant*len(c.Variants) + c.guessLater(false))
 	p := &Plan{Best: -1, Variants: c.Variants, GPUs: max(1, c.GPUs)}
 	for i := range c.Variants {
-		a, err := c.answer(ctx, b, i)
+		a, err := c.findAnswer(ctx, b, i)
 		if err != nil {
 			return nil, err
 		}
 		p.Answers = append(p.Answers, a)
-		b.meter.expect(len(b.order)/(i+1)*(len(c.Variants)-i-1) + c.later(false))
+		b.meter.expect(len(b.order)/(i+1)*(len(c.Variants)-i-1) + c.guessLater(false))
 	}
-	p.choose()
-	if err := c.refine(ctx, b, p); err != nil {
+	p.chooseBest()
+	if err := c.measureAround(ctx, b, p); err != nil {
 		return nil, err
 	}
 	for _, point := range b.order {
@@ -114,13 +114,13 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	return p, nil
 }
 
-// answer finds the smallest cluster of a variant and its highest load.
-func (c *Config) answer(ctx context.Context, b *bench, variant int) (Answer, error) {
+// findAnswer finds the smallest cluster of a variant and its highest load.
+func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer, error) {
 	v := c.Variants[variant]
 	a := Answer{Variant: variant, Shape: v.Fixed}
 	s := &search{bench: b, at: Point{Variant: variant, Load: 1}}
 	if a.Shape.Size() == 0 {
-		if err := c.size(ctx, s, &a); err != nil {
+		if err := c.findShape(ctx, s, &a); err != nil {
 			return a, err
 		}
 	}
@@ -132,15 +132,15 @@ func (c *Config) answer(ctx context.Context, b *bench, variant int) (Answer, err
 	if !a.Found && v.Fixed.Size() == 0 {
 		return a, nil
 	}
-	if err := s.neighbours(ctx, &a); err != nil {
+	if err := s.measureNeighbours(ctx, &a); err != nil {
 		return a, err
 	}
-	a.Highest, a.Beyond, err = b.highest(ctx, all[0].Point, c.Precision)
+	a.Highest, a.Beyond, err = b.findHighest(ctx, all[0].Point, c.Precision)
 	return a, err
 }
 
-// size finds the smallest cluster that meets, or the largest one tried.
-func (c *Config) size(ctx context.Context, s *search, a *Answer) (err error) {
+// findShape finds the smallest cluster that meets, or the largest one tried.
+func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error) {
 	if !c.Variants[a.Variant].Split {
 		if a.Shape, err = s.smallestPool(ctx, c.Most); a.Shape.Size() == 0 {
 			a.Shape = One(c.Most)
@@ -156,9 +156,9 @@ func (c *Config) size(ctx context.Context, s *search, a *Answer) (err error) {
 	return err
 }
 
-// neighbours measures the clusters that have one worker less, and counts all
+// measureNeighbours measures the clusters that have one worker less, and counts all
 // smaller ones that have been run.
-func (s *search) neighbours(ctx context.Context, a *Answer) error {
+func (s *search) measureNeighbours(ctx context.Context, a *Answer) error {
 	var shapes []Shape
 	switch size := a.Shape; {
 	case !size.Split() && size.Workers > 1:
@@ -178,14 +178,14 @@ func (s *search) neighbours(ctx context.Context, a *Answer) error {
 	for _, m := range all {
 		a.Smaller = append(a.Smaller, *m)
 	}
-	a.Checked, a.EverySmaller = s.bench.smaller(s.at, a.Shape)
-	a.Larger = s.bench.larger(s.at, a.Shape)
+	a.Checked, a.EverySmaller = s.bench.countSmaller(s.at, a.Shape)
+	a.Larger = s.bench.listLarger(s.at, a.Shape)
 	return nil
 }
 
-// larger returns the clusters of more workers that have been run at p's load and
+// listLarger returns the clusters of more workers that have been run at p's load and
 // miss.
-func (b *bench) larger(p Point, than Shape) (all []Measure) {
+func (b *bench) listLarger(p Point, than Shape) (all []Measure) {
 	for _, q := range b.order {
 		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
 		if same && q.Shape.Size() > than.Size() && !b.measures[q].Met {
@@ -196,9 +196,9 @@ func (b *bench) larger(p Point, than Shape) (all []Measure) {
 	return all
 }
 
-// smaller counts the clusters of fewer workers that have been run at p's load
-// and miss. every says that there are no others.
-func (b *bench) smaller(p Point, than Shape) (missed int, every bool) {
+// countSmaller counts the clusters of fewer workers that have been run at p's load
+// and miss. every is true when there are no others.
+func (b *bench) countSmaller(p Point, than Shape) (missed int, every bool) {
 	for _, q := range b.order {
 		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
 		if same && q.Shape.Size() < than.Size() && !b.measures[q].Met {
@@ -212,33 +212,33 @@ func (b *bench) smaller(p Point, than Shape) (missed int, every bool) {
 	return missed, missed == n
 }
 
-// choose picks the best answer: the fewest workers, then the highest load, then
+// chooseBest picks the best answer: the fewest workers, then the highest load, then
 // the first.
-func (p *Plan) choose() {
+func (p *Plan) chooseBest() {
 	for i := range p.Answers {
 		a := &p.Answers[i]
-		if a.Found && (p.Best < 0 || a.better(&p.Answers[p.Best])) {
+		if a.Found && (p.Best < 0 || a.isBetter(&p.Answers[p.Best])) {
 			p.Best = i
 		}
 	}
 }
 
-func (a *Answer) better(b *Answer) bool {
+func (a *Answer) isBetter(b *Answer) bool {
 	if a.Shape.Size() != b.Shape.Size() {
 		return a.Shape.Size() < b.Shape.Size()
 	}
 	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
 }
 
-// refine measures what surrounds the answers: error bars of the best one, or of
+// measureAround measures what surrounds the answers: error bars of the best one, or of
 // a given cluster, and the front.
-func (c *Config) refine(ctx context.Context, b *bench, p *Plan) error {
+func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
 	i := p.Best
 	if i < 0 {
 		i = slices.IndexFunc(c.Variants, func(v Variant) bool { return v.Fixed.Size() > 0 })
 	}
 	if i >= 0 && c.Resamples > 0 {
-		bars, err := c.bars(ctx, b, &p.Answers[i])
+		bars, err := c.measureBars(ctx, b, &p.Answers[i])
 		if err != nil {
 			return err
 		}
@@ -247,11 +247,11 @@ func (c *Config) refine(ctx context.Context, b *bench, p *Plan) error {
 	if !c.Front {
 		return nil
 	}
-	b.meter.expect(c.later(true))
-	rows, err := c.surround(ctx, b, p)
+	b.meter.expect(c.guessLater(true))
+	rows, err := c.measureFront(ctx, b, p)
 	if err != nil {
 		return err
 	}
-	p.Front = front(rows)
+	p.Front = paretoFront(rows)
 	return nil
 }

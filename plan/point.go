@@ -6,8 +6,8 @@
 // one Point. Read point.go (what is run), batch.go (on all cores), search.go
 // (the smallest of one pool), split.go (of two), goodput.go (the highest load),
 // resample.go (error bars), pareto.go, plan.go (all of it together). For grids
-// read grid.go, sweep.go, journal.go, table.go; the package queue spreads them
-// over processes and machines.
+// read grid.go, sweep.go, journal.go, table.go; live/queue spreads them over
+// processes and machines.
 package plan
 
 import (
@@ -60,7 +60,7 @@ type Measure struct {
 	Point
 	Met    bool    // all objectives
 	Values []Value // one per objective, in their order
-	Missed string  // says what was missed, "" when Met
+	Missed string  // the objectives that were missed, "" when Met
 
 	RequestsPerS      float64
 	OutputTokensPerS  float64

@@ -62,22 +62,22 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 		drawn[i] = rand.IntN(len(drawn))
 	}
 	slices.Sort(drawn)
-	starts := r.starts(rand)
+	starts := r.drawStarts(rand)
 	o := *r.w
 	o.Sessions = make([]loadgen.Session, 0, len(drawn))
 	o.Turns = make([]loadgen.Turn, 0, len(r.w.Turns))
 	fresh := copies{next: r.top, of: r.private}
 	for i, place := range drawn {
 		again := i > 0 && drawn[i-1] == place && r.top < math.MaxUint64/2
-		r.add(&o, r.order[place], again, &fresh)
+		r.addSession(&o, r.order[place], again, &fresh)
 		o.Sessions[i].Arrival = starts[i]
 	}
 	return &o
 }
 
-// starts returns instants of arrival: the gaps of the workload in stretches of about
+// drawStarts returns instants of arrival: the gaps of the workload in stretches of about
 // the root of their number.
-func (r *Resampler) starts(rand *rand.Rand) []sim.Time {
+func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)
 	starts := make([]sim.Time, n)
@@ -96,8 +96,8 @@ func (r *Resampler) starts(rand *rand.Rand) []sim.Time {
 	return starts
 }
 
-// add appends a session to o.
-func (r *Resampler) add(o *loadgen.Workload, session int32, again bool, fresh *copies) {
+// addSession appends a session to o.
+func (r *Resampler) addSession(o *loadgen.Workload, session int32, again bool, fresh *copies) {
 	s := r.w.Sessions[session]
 	turn := s.First
 	s.First = int32(len(o.Turns))

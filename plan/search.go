@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// probes is how many sizes are tried at once. It is a constant, so that the same
+// probes is the number of sizes that are tried at once. It is a constant, so that the same
 // clusters are run on any number of cores.
 const probes = 4
 
-// exhaustive is up to which size every smaller cluster is run too: more workers
-// may be worse, when requests that share a prefix part ways.
+// exhaustive is the number of smaller clusters that are all run too: more workers
+// may be worse, when requests that share a prefix are parted.
 const exhaustive = 64
 
-// smallest finds the least n from 1 to most that meets, 0 when none does. met
-// says of several sizes at once whether they do.
-func smallest(ctx context.Context, most int, met func(context.Context, []int) ([]bool, error)) (int, error) {
-	low, high, err := bracket(ctx, most, met)
+// findSmallest finds the least n from 1 to most that meets, 0 when none does. met
+// reports of several sizes at once whether they do.
+func findSmallest(ctx context.Context, most int, met func(context.Context, []int) ([]bool, error)) (int, error) {
+	low, high, err := bracketSize(ctx, most, met)
 	if err != nil || high == 0 {
 		return 0, err
 	}
 	for high-low > 1 {
-		if low, high, err = narrow(ctx, low, high, met); err != nil {
+		if low, high, err = narrowSize(ctx, low, high, met); err != nil {
 			return 0, err
 		}
 	}
-	return below(ctx, high, met)
+	return checkBelow(ctx, high, met)
 }
 
-// bracket doubles until a size meets. low misses, or is 0; high is 0 when none
+// bracketSize doubles until a size meets. low misses, or is 0; high is 0 when none
 // up to most meets.
-func bracket(ctx context.Context, most int, met func(context.Context, []int) ([]bool, error)) (low, high int, err error) {
+func bracketSize(ctx context.Context, most int, met func(context.Context, []int) ([]bool, error)) (low, high int, err error) {
 	for size := 1; low < most; {
 		var sizes []int
 		for range probes {
@@ -53,9 +53,9 @@ func bracket(ctx context.Context, most int, met func(context.Context, []int) ([]
 	return low, 0, nil
 }
 
-// narrow tries sizes between low, which misses, and high, which meets.
-func narrow(ctx context.Context, low, high int, met func(context.Context, []int) ([]bool, error)) (int, int, error) {
-	sizes := between(low, high, probes)
+// narrowSize tries sizes between low, which misses, and high, which meets.
+func narrowSize(ctx context.Context, low, high int, met func(context.Context, []int) ([]bool, error)) (int, int, error) {
+	sizes := spreadBetween(low, high, probes)
 	ok, err := met(ctx, sizes)
 	if err != nil {
 		return 0, 0, err
@@ -70,9 +70,9 @@ func narrow(ctx context.Context, low, high int, met func(context.Context, []int)
 	return sizes[i-1], sizes[i], nil
 }
 
-// between returns up to count whole numbers that part the open interval from low to
+// spreadBetween returns up to count whole numbers that part the open interval from low to
 // high evenly.
-func between(low, high, count int) []int {
+func spreadBetween(low, high, count int) []int {
 	gap := high - low
 	if gap-1 <= count {
 		count = gap - 1
@@ -84,9 +84,9 @@ func between(low, high, count int) []int {
 	return all
 }
 
-// below runs what has not been run of the clusters smaller than n, the nearest
+// checkBelow runs what has not been run of the clusters smaller than n, the nearest
 // of them when they are many, and returns the least that meets.
-func below(ctx context.Context, n int, met func(context.Context, []int) ([]bool, error)) (int, error) {
+func checkBelow(ctx context.Context, n int, met func(context.Context, []int) ([]bool, error)) (int, error) {
 	var sizes []int
 	for size := max(1, n-exhaustive); size < n; size++ {
 		sizes = append(sizes, size)
@@ -96,7 +96,7 @@ func below(ctx context.Context, n int, met func(context.Context, []int) ([]bool,
 		return 0, err
 	}
 	if i := slices.Index(ok, true); i >= 0 {
-		return below(ctx, sizes[i], met)
+		return checkBelow(ctx, sizes[i], met)
 	}
 	return n, nil
 }

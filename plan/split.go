@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// splits returns the shapes of size workers in two pools; of a large size as many as
-// are worth a look, evenly spread.
-func splits(size, count int) []Shape {
+// listSplits returns the shapes of size workers in two pools; of a large size count of
+// them, evenly spread.
+func listSplits(size, count int) []Shape {
 	var all []Shape
-	for _, prefill := range between(0, size, count) {
+	for _, prefill := range spreadBetween(0, size, count) {
 		all = append(all, Two(prefill, size-prefill))
 	}
 	return all
@@ -25,15 +25,15 @@ const (
 // smallestSplit finds the two pools of the least size that meet, a zero Shape
 // when none up to most does.
 func (s *search) smallestSplit(ctx context.Context, most int) (Shape, error) {
-	found, err := s.someSplit(ctx, most)
+	found, err := s.findSplit(ctx, most)
 	if err != nil || found.Size() == 0 {
 		return Shape{}, err
 	}
 	for {
-		if found, err = s.descend(ctx, found); err != nil {
+		if found, err = s.shrinkPools(ctx, found); err != nil {
 			return Shape{}, err
 		}
-		smaller, err := s.firstMet(ctx, splits(found.Size()-1, fine))
+		smaller, err := s.findFirstMet(ctx, listSplits(found.Size()-1, fine))
 		if err != nil {
 			return Shape{}, err
 		}
@@ -44,20 +44,20 @@ func (s *search) smallestSplit(ctx context.Context, most int) (Shape, error) {
 	}
 }
 
-// someSplit doubles the size until a split of it meets.
-func (s *search) someSplit(ctx context.Context, most int) (Shape, error) {
+// findSplit doubles the size until a split of it meets.
+func (s *search) findSplit(ctx context.Context, most int) (Shape, error) {
 	for size := 2; ; size *= 2 {
 		size = min(size, most)
-		found, err := s.firstMet(ctx, splits(size, coarse))
+		found, err := s.findFirstMet(ctx, listSplits(size, coarse))
 		if err != nil || found.Size() > 0 || size >= most {
 			return found, err
 		}
 	}
 }
 
-// descend takes workers from a pool as long as the rest meets, first from the
+// shrinkPools takes workers from a pool as long as the rest meets, first from the
 // larger pool.
-func (s *search) descend(ctx context.Context, from Shape) (Shape, error) {
+func (s *search) shrinkPools(ctx context.Context, from Shape) (Shape, error) {
 	for _, prefill := range []bool{from.Prefill >= from.Decode, from.Prefill < from.Decode} {
 		with := func(n int) Shape {
 			if prefill {
@@ -71,8 +71,8 @@ func (s *search) descend(ctx context.Context, from Shape) (Shape, error) {
 		}
 		for high-low > 1 {
 			var err error
-			if low, high, err = narrow(ctx, low, high, func(ctx context.Context, sizes []int) ([]bool, error) {
-				return s.met(ctx, sizes, with)
+			if low, high, err = narrowSize(ctx, low, high, func(ctx context.Context, sizes []int) ([]bool, error) {
+				return s.meet(ctx, sizes, with)
 			}); err != nil {
 				return from, err
 			}
@@ -82,8 +82,8 @@ func (s *search) descend(ctx context.Context, from Shape) (Shape, error) {
 	return from, nil
 }
 
-// firstMet returns the first of shapes that meets, a zero Shape when none does.
-func (s *search) firstMet(ctx context.Context, shapes []Shape) (Shape, error) {
+// findFirstMet returns the first of shapes that meets, a zero Shape when none does.
+func (s *search) findFirstMet(ctx context.Context, shapes []Shape) (Shape, error) {
 	all, err := s.measure(ctx, shapes...)
 	if err != nil {
 		return Shape{}, err
@@ -109,8 +109,8 @@ func (s *search) measure(ctx context.Context, shapes ...Shape) ([]*Measure, erro
 	return s.bench.measure(ctx, points...)
 }
 
-// met says of clusters of several sizes whether they meet.
-func (s *search) met(ctx context.Context, sizes []int, with func(int) Shape) ([]bool, error) {
+// meet reports which clusters of several sizes meet.
+func (s *search) meet(ctx context.Context, sizes []int, with func(int) Shape) ([]bool, error) {
 	shapes := make([]Shape, len(sizes))
 	for i, n := range sizes {
 		shapes[i] = with(n)
@@ -126,8 +126,8 @@ func (s *search) met(ctx context.Context, sizes []int, with func(int) Shape) ([]
 // smallestPool finds the least number of workers in one pool that meets, a zero
 // Shape when none up to most does.
 func (s *search) smallestPool(ctx context.Context, most int) (Shape, error) {
-	n, err := smallest(ctx, most, func(ctx context.Context, sizes []int) ([]bool, error) {
-		return s.met(ctx, sizes, One)
+	n, err := findSmallest(ctx, most, func(ctx context.Context, sizes []int) ([]bool, error) {
+		return s.meet(ctx, sizes, One)
 	})
 	return One(n), err
 }

@@ -16,7 +16,7 @@ type Outcome struct {
 // independent: it is called from several goroutines at once.
 type RunCell func(context.Context, *Cell) (json.RawMessage, error)
 
-// Sweep says how the cells of a grid are run.
+// Sweep is a grid with the way its cells are run.
 type Sweep struct {
 	Cells []Cell
 	Keys  []string // of the cells' tasks
@@ -61,7 +61,7 @@ func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error)
 			o.Report = report
 		}
 		outcomes[i] = o
-		done.add()
+		done.count()
 		return s.Journal.Add(&o)
 	})
 	return outcomes, len(left), err

@@ -69,7 +69,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 		return err
 	}
 	for i := range t.rows {
-		if err := c.Write(t.line(&t.rows[i], t.Keys)); err != nil {
+		if err := c.Write(t.rowCells(&t.rows[i], t.Keys)); err != nil {
 			return err
 		}
 	}
@@ -82,12 +82,12 @@ func (t *Table) WriteCSV(w io.Writer) error {
 func (t *Table) Lines() [][]string {
 	all := make([][]string, len(t.rows))
 	for i := range t.rows {
-		all[i] = t.line(&t.rows[i], t.Keys)
+		all[i] = t.rowCells(&t.rows[i], t.Keys)
 	}
 	return all
 }
 
-func (t *Table) line(r *row, keys []string) []string {
+func (t *Table) rowCells(r *row, keys []string) []string {
 	line := []string{strconv.Itoa(r.cell.Index)}
 	for _, axis := range t.Axes {
 		line = append(line, r.cell.Of(axis))
@@ -141,9 +141,9 @@ func (t *Table) WriteText(w io.Writer) error {
 	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, Headlines()), "\t")+"\t")
 	for i := range t.rows {
 		r := &t.rows[i]
-		line := t.line(r, Headlines())
+		line := t.rowCells(r, Headlines())
 		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
-			line[k] = shortened(line[k])
+			line[k] = shorten(line[k])
 		}
 		last := len(line) - 1
 		if line[last] != "" {
@@ -154,9 +154,9 @@ func (t *Table) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// shortened returns a number with two digits after the point, if it is one, and a
+// shorten returns a number with two digits after the point, if it is one, and a
 // dash for nothing.
-func shortened(text string) string {
+func shorten(text string) string {
 	if text == "" {
 		return "-"
 	}
