@@ -185,7 +185,11 @@ func (s *transcript) command(cmd string, list []datadriven.CmdArg) (out string, 
 	case "run":
 		out = s.finish(sim.Time(e.Float("until", 1e300)))
 	case "cut":
-		s.core.Cut(&s.pass, e.Int("keep", 1))
+		keep := e.Int("keep", 1)
+		if keep < 1 || keep > s.pass.Count {
+			return "", fmt.Errorf("the run has %d passes", s.pass.Count)
+		}
+		s.core.Cut(&s.pass, keep)
 		s.now = s.pass.End
 		out = s.describe()
 	case "cancel":

@@ -72,7 +72,7 @@ func (e *events) store(b blocks.Hashes) {
 		return
 	}
 	if n := len(e.out.Events); n > 0 && b.Follows {
-		if last := &e.out.Events[n-1]; len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent {
+		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent {
 			last.Stored = append(last.Stored, b.KVBlock)
 			return
 		}
@@ -98,10 +98,11 @@ func (e *events) removed(key int64) {
 		o.named--
 		e.drop(id, o)
 	}
-	if n := len(e.out.Events); n > 0 && len(e.out.Events[n-1].Removed) > 0 {
-		last := &e.out.Events[n-1]
-		last.Removed = append(last.Removed, hash)
-		return
+	if n := len(e.out.Events); n > 0 {
+		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && len(last.Removed) > 0 {
+			last.Removed = append(last.Removed, hash)
+			return
+		}
 	}
 	e.out.Events = append(e.out.Events, scheduler.KVEvent{Removed: []uint64{hash}})
 }

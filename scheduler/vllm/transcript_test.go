@@ -4,19 +4,24 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// The transcripts of vLLM's own rules. A core line also knows sync (one pass in
-// flight), long-prefill=N and nochunks.
+// The transcripts of vLLM's own rules. A core line also knows async (two passes
+// in flight), long-prefill=N, unnamed-first (blocks that were never cached are
+// taken first), and host=N blocks of host memory, 4 ms a block each way.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.Setup, vllm.Rules019())
 		c.Clock, c.Capture, c.Role = e.Clock, e.Capture, e.Role
-		c.Rules.TwoInFlight = !e.Has("sync")
+		c.Rules.TwoInFlight = e.Has("async")
+		c.Rules.OneQueue = !e.Has("unnamed-first")
 		c.Rules.LongPrefillTokens = e.Int("long-prefill", 0)
-		c.ChunkedPrefill = !e.Has("nochunks")
+		c.Offload = blocks.Offload{
+			Blocks: e.Int("host", 0), BytesPerToken: 1e6, BatchBlocks: 2, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1,
+		}
 		return vllm.New(c)
 	})
 }
