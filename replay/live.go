@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/online"
 )
@@ -16,14 +14,7 @@ type Live struct {
 	// TwoPools lets prefill and decode have workers of their own, which the
 	// reference does on a logical clock only.
 	TwoPools bool
-	// NoBarrier lets a worker begin its next pass before what a completion
-	// released has found its place, as the reference does.
-	NoBarrier bool
-	// Precise spends the end of each wait looking at the clock, which takes a
-	// processor per worker.
-	Precise bool
-	// Deadline ends the replay after so much real time; 0: never.
-	Deadline time.Duration
+	online.Pace
 }
 
 // RunLive replays s in real time, on live workers of this process. When ctx ends
@@ -51,30 +42,12 @@ func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget 
 }
 
 // openLive opens the workload and says how to replay it.
-func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (c online.Config, err error) {
-	workload, err := s.open(ctx, streams)
+func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (online.Config, error) {
+	workload, err := s.Open(ctx, streams)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return c, err
+		return online.Config{}, err
 	}
-	if streams.Opened != nil {
-		streams.Opened(workload)
-	}
-	c = s.liveConfig(workload, live)
-	c.Warn, c.Observer = streams.Warn, streams.Observer
-	if streams.Progress != nil {
-		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
-	}
-	return c, nil
-}
-
-// liveConfig is the replay of a workload in real time.
-func (s *Spec) liveConfig(w *loadgen.Workload, live *Live) online.Config {
-	return online.Config{
-		Config: s.config(w), NoBarrier: live.NoBarrier, Precise: live.Precise, Deadline: live.Deadline,
-	}
+	return online.Config{Config: s.harness(workload, streams), Pace: live.Pace, Warn: streams.Warn}, nil
 }
 
 // validateLive refuses what cannot be replayed in real time. A KV router may

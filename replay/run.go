@@ -45,30 +45,47 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 }
 
 func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
-	if streams.Opened != nil {
-		streams.Opened(workload)
-	}
-	c := s.Config(workload)
-	c.Observer = streams.Observer
-	if streams.Progress != nil {
-		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
-	}
-	result, err := offline.Run(ctx, c)
+	result, err := offline.Run(ctx, s.config(workload, streams))
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	return result, err
 }
 
-// Config is the replay of a workload that s asks for, with nobody watching.
-func (s *Spec) Config(workload *loadgen.Workload) offline.Config {
-	return offline.Config{Config: s.config(workload), Until: s.Until, Reject: s.Reject}
+// Steps opens a replay of s, in trace mode, that goes on as far as its caller
+// says: a planner looks at the cluster in between and changes the size of its
+// pools. A KV router may have a single worker.
+func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, error) {
+	if err := s.checkMode(); err != nil {
+		return nil, err
+	}
+	if err := s.Topology.Validate(); err != nil {
+		return nil, err
+	}
+	workload, err := s.Open(ctx, streams)
+	if err != nil {
+		return nil, err
+	}
+	return offline.NewStepper(s.config(workload, streams))
 }
 
-// config is what the replay of a workload depends on, whatever moves its time.
-func (s *Spec) config(workload *loadgen.Workload) harness.Config {
-	return harness.Config{
-		Topology: s.Topology, Workload: workload,
+// config is the replay of a workload on a logical clock.
+func (s *Spec) config(workload *loadgen.Workload, streams Streams) offline.Config {
+	return offline.Config{Config: s.harness(workload, streams), Until: s.Until, Reject: s.Reject}
+}
+
+// harness is what the replay of a workload depends on, whatever moves its time.
+// Whoever wants to see the workload does.
+func (s *Spec) harness(workload *loadgen.Workload, streams Streams) harness.Config {
+	if streams.Opened != nil {
+		streams.Opened(workload)
+	}
+	c := harness.Config{
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 	}
+	if streams.Progress != nil {
+		c.Progress = func(finished int) { streams.Progress(finished, len(workload.Turns)) }
+	}
+	return c
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
@@ -30,6 +31,9 @@ type Run struct {
 // What use says is completed by the prompts, in a tree that is joined where the
 // engines allow it and join is set.
 func Open(c *Config, use engines.Use, join bool) (*Run, error) {
+	if n := len(c.Workload.Turns); n > math.MaxInt32 {
+		return nil, fmt.Errorf("the workload has %d requests, want at most %d", n, math.MaxInt32) // a RequestID has no more
+	}
 	c.Admission.Disaggregated = c.Disaggregated()
 	block := c.Entry().Engine.BlockTokens
 	traceBlock := c.Workload.TraceBlock

@@ -36,7 +36,7 @@ func newCluster(r *run) (*cluster, error) {
 		return nil, err
 	}
 	for i, h := range pools {
-		p := &pool{Pool: h, first: uint64(i) << 31, visible: h.Role != scheduler.Prefill}
+		p := &pool{Pool: h, first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill}
 		for range p.Count {
 			if err := p.add(); err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/replay-llm/replay/replay/harness"
@@ -20,8 +21,15 @@ type pool struct {
 	snapshots []scheduler.Snapshot // kept for a Stepper
 }
 
+// maxIDs is how many workers a pool may have in the course of a replay: their ids
+// and their ranks among all workers have room for no more.
+const maxIDs = 1 << 31
+
 // add makes a worker.
 func (p *pool) add() error {
+	if len(p.workers) >= maxIDs {
+		return fmt.Errorf("worker %d of a pool, want ids below %d", len(p.workers), maxIDs)
+	}
 	id := sim.WorkerID(len(p.workers))
 	core, err := p.Core(id)
 	if err != nil {

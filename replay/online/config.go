@@ -26,14 +26,7 @@ import (
 type Config struct {
 	harness.Config
 
-	// NoBarrier lets a worker begin its next pass before what a completion
-	// released has found its place, as the reference does.
-	NoBarrier bool
-	// Precise spends the end of each sleep looking at the clock, which takes a
-	// processor per worker.
-	Precise bool
-	// Deadline ends the replay after so much real time; 0: never.
-	Deadline time.Duration
+	Pace
 
 	// Warn, when not nil, is told of what went wrong without ending the replay.
 	Warn func(string)
@@ -43,6 +36,18 @@ type Config struct {
 	Raw func(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
 
 	hooks hooks
+}
+
+// Pace says how a replay follows the real clock.
+type Pace struct {
+	// NoBarrier lets a worker begin its next pass before what a completion
+	// released has found its place, as the reference does.
+	NoBarrier bool
+	// Precise spends the end of each sleep looking at the clock, which takes a
+	// processor per worker.
+	Precise bool
+	// Deadline ends the replay after so much real time; 0: never.
+	Deadline time.Duration
 }
 
 // hooks are what tests get to see.

@@ -5,6 +5,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/router/policy"
 )
 
@@ -127,7 +128,7 @@ func listTrials() []trial {
 		trial{name: "200 req/5 ms, 2 workers", spec: openLoop(v, denseRequests(), 2), bounds: roundRobinBounds(true), heavy: true},
 		trial{name: "engine speed-up 100, 200 req/5 ms", spec: withSpeedup(openLoop(v, denseRequests(), 2), 1, 100), bounds: fast},
 		trial{name: "concurrency 4, 1 worker, short answers", spec: fourInFlight(v, "uniform:min=2,max=14", 1), bounds: oneWorkerBounds()},
-		trial{name: "same, no barrier", spec: fourInFlight(v, "uniform:min=2,max=14", 1), live: replay.Live{NoBarrier: true}, bounds: lag, atLeast: true},
+		trial{name: "same, no barrier", spec: fourInFlight(v, "uniform:min=2,max=14", 1), live: replay.Live{Pace: online.Pace{NoBarrier: true}}, bounds: lag, atLeast: true},
 	)
 }
 

@@ -8,10 +8,9 @@ import (
 	"os"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -37,11 +36,11 @@ func (p *schedule) runHere(ctx context.Context) *steps {
 }
 
 func (p *schedule) runCalls(ctx context.Context) (*steps, error) {
-	cfg, err := p.buildConfig()
+	spec, err := p.buildSpec()
 	if err != nil {
 		return nil, err
 	}
-	s, err := offline.NewStepper(cfg)
+	s, err := spec.Steps(ctx, replay.Streams{})
 	if err != nil {
 		return nil, err
 	}
@@ -70,20 +69,13 @@ func (p *schedule) runCalls(ctx context.Context) (*steps, error) {
 	return out, nil
 }
 
-func (p *schedule) buildConfig() (offline.Config, error) {
-	c := offline.Config{Config: harness.Config{
-		Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: p.Speedup},
-		Topology:  engines.Topology{Seed: 42, Compat: true},
-	}}
-	text, err := os.ReadFile(p.Trace)
-	if err != nil {
-		return c, err
+func (p *schedule) buildSpec() (replay.Spec, error) {
+	c := replay.Spec{
+		Trace: &replay.Trace{Path: p.Trace, Format: replay.Mooncake, BlockTokens: p.TraceBlock},
+		Mode:  loadgen.Trace, Speedup: p.Speedup, Topology: replay.Topology{Seed: 42, Compat: true},
 	}
-	c.Workload, err = loadgen.ReadMooncake(bytes.NewReader(text), p.Trace, loadgen.ReadOptions{TraceBlock: p.TraceBlock, Compat: true})
-	if err != nil {
-		return c, err
-	}
-	pools := make([]engines.Pool, len(p.Engines))
+	var err error
+	pools := make([]replay.Pool, len(p.Engines))
 	for i, text := range p.Engines {
 		pools[i].Count = p.Workers[i]
 		if pools[i].Engine, err = engineargs.Parse([]byte(text), engineargs.Options{Compat: true}); err != nil {
@@ -91,7 +83,7 @@ func (p *schedule) buildConfig() (offline.Config, error) {
 		}
 	}
 	if len(pools) == 2 {
-		pools = engines.TwoPools(pools[0], pools[1])
+		pools = replay.TwoPools(pools[0], pools[1])
 	}
 	c.Pools = pools
 	if c.Router, err = policy.Parse(p.RouterMode); err != nil {

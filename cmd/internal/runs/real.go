@@ -19,7 +19,8 @@ type liveRun struct {
 // run replays spec in real time, shown to whoever watches.
 func (l *liveRun) run(ctx context.Context, o *options.Options, spec *replay.Spec, streams replay.Streams) (*harness.Result, error) {
 	r, err := spec.RunLive(ctx, streams, replay.Live{
-		TwoPools: o.Live.Disagg, NoBarrier: !o.Live.Barrier, Precise: o.Live.Precise.Value == "spin", Deadline: o.Live.Deadline,
+		TwoPools: o.Live.Disagg,
+		Pace:     online.Pace{NoBarrier: !o.Live.Barrier, Precise: o.Live.Precise.Value == "spin", Deadline: o.Live.Deadline},
 	})
 	return l.endedWith(r, err)
 }

@@ -52,7 +52,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Sp
 	watched.Opened = withWorkload(opened, &target, x)
 	defer func() { err = errors.Join(err, x.stop(ctx)) }()
 	deadline, _ := o.RealEnd()
-	r, err := spec.Drive(ctx, watched, replay.Live{Precise: o.Live.Precise.Value == "spin", Deadline: deadline}, begin)
+	r, err := spec.Drive(ctx, watched, replay.Live{Pace: online.Pace{Precise: o.Live.Precise.Value == "spin", Deadline: deadline}}, begin)
 	if err != nil {
 		return nil, err
 	}
