@@ -39,7 +39,7 @@ func layers() [][]string {
 // below it. What looks at files and at what the collector knows runs no
 // simulation; what simulates serves nothing.
 func strangers() map[string][]string {
-	simulations := []string{"replay/harness", "replay/offline", "replay/online"}
+	simulations := []string{"replay/offline", "replay/online"}
 	return map[string][]string{
 		"report":       simulations,
 		"calibrate":    append(simulations, "loadgen", "router"),
