@@ -111,6 +111,9 @@ docs: ## run every command of README and docs, the walk and the workflow among t
 profile: ## write a CPU profile of every benchmark row that matches ROW into PROFILES
 	$(GO) test ./tools/bench -run '^$$' -bench Replay -benchtime 5s -rows '$(ROW)' -profiles '$(abspath $(PROFILES))'
 
+mutants: ## run mutation tests of schedulers, router, harness, formats and calibration (docs/mutants.md)
+	.ci/mutants
+
 lint: ## check format, vet and staticcheck
 	.ci/run lint
 
@@ -127,4 +130,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
