@@ -53,8 +53,8 @@ type Hashes struct {
 	Follows bool   // there is one
 }
 
-// needed reports whether the block must stay in the catalog.
-func (b *Block) needed() bool { return b.OnDevice || b.sending || b.inHost || b.children > 0 }
+// isNeeded reports whether the block must stay in the catalog.
+func (b *Block) isNeeded() bool { return b.OnDevice || b.sending || b.inHost || b.children > 0 }
 
 // Sending reports whether a copy of the block is on its way to host memory.
 func (b *Block) Sending() bool { return b.sending }
@@ -102,7 +102,7 @@ func (k *Catalog) Add(name Name, parent ID) (b ID, isNew bool) {
 // Drop forgets b if it is nowhere any more, and with it those before it that
 // were kept for its sake.
 func (k *Catalog) Drop(b ID) {
-	for b != NoBlock && !k.blocks[b].needed() {
+	for b != NoBlock && !k.blocks[b].isNeeded() {
 		parent := k.blocks[b].Parent
 		delete(k.byName, k.blocks[b].Name)
 		k.unused = append(k.unused, b)
@@ -116,7 +116,7 @@ func (k *Catalog) Drop(b ID) {
 // Blocks yields every block that is somewhere.
 func (k *Catalog) Blocks(yield func(ID, *Block) bool) {
 	for b := range k.blocks {
-		if x := &k.blocks[b]; x.needed() && !yield(ID(b), x) {
+		if x := &k.blocks[b]; x.isNeeded() && !yield(ID(b), x) {
 			return
 		}
 	}

@@ -50,9 +50,9 @@ func (h *Host) Wants(b ID) bool {
 	return h.blocks > 0 && !k.inHost && !k.sending
 }
 
-// store makes b resident, in place of the leaf that came first when there is no
+// storeBlock makes b resident, in place of the leaf that came first when there is no
 // room. It stores nothing when b is there or nothing may go.
-func (h *Host) store(b ID) (evicted ID, ok bool) {
+func (h *Host) storeBlock(b ID) (evicted ID, ok bool) {
 	evicted = NoBlock
 	if h.Catalog.At(b).inHost {
 		return NoBlock, false
@@ -70,11 +70,11 @@ func (h *Host) store(b ID) (evicted ID, ok bool) {
 	return evicted, true
 }
 
-// keep makes b, whose copy has come, resident if it can be, and writes it down.
-func (h *Host) keep(b ID) {
+// keepCopy makes b, whose copy has come, resident if it can be, and writes it down.
+func (h *Host) keepCopy(b ID) {
 	k := h.Catalog.At(b)
 	k.sending = false
-	evicted, stored := h.store(b)
+	evicted, stored := h.storeBlock(b)
 	if evicted != NoBlock {
 		if h.events {
 			h.out.Events = append(h.out.Events, scheduler.KVEvent{

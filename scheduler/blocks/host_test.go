@@ -27,7 +27,7 @@ func TestHostStores(t *testing.T) {
 		if evicts >= 0 {
 			want = number(k, evicts)
 		}
-		if got, ok := h.store(number(k, i)); got != want || ok != stored {
+		if got, ok := h.storeBlock(number(k, i)); got != want || ok != stored {
 			t.Errorf("store %d: evicts %d, stored %v, want %d, %v", i, got, ok, want, stored)
 		}
 		h.Check()
@@ -94,8 +94,8 @@ func TestHostFetches(t *testing.T) {
 	var p scheduler.Pass
 	h.Begin(0, &p)
 	chains(h.Catalog, []int32{0, 1}, []int32{2})
-	h.store(number(h.Catalog, 1))
-	h.store(number(h.Catalog, 0))
+	h.storeBlock(number(h.Catalog, 1))
+	h.storeBlock(number(h.Catalog, 0))
 	if _, ok := h.Has(Name{index: 2}); ok {
 		t.Error("block 2 is in host memory before it was stored")
 	}
@@ -105,7 +105,7 @@ func TestHostFetches(t *testing.T) {
 	}
 	h.Fetch(7, []ID{b, number(h.Catalog, 1)}, []int32{20, 21}) // 8 bytes
 	h.Fetch(8, []ID{b}, []int32{22})                           // 4 bytes
-	if _, ok := h.store(number(h.Catalog, 2)); ok {
+	if _, ok := h.storeBlock(number(h.Catalog, 2)); ok {
 		t.Error("block 2 takes the place of one that is read")
 	}
 	h.Abandon(8)
@@ -126,7 +126,7 @@ func TestHostFetches(t *testing.T) {
 		t.Fatalf("at 3: %+v, want the fetch for 7", done)
 	}
 	h.Finish(&done[0])
-	if evicted, ok := h.store(number(h.Catalog, 2)); !ok || evicted != number(h.Catalog, 1) {
+	if evicted, ok := h.storeBlock(number(h.Catalog, 2)); !ok || evicted != number(h.Catalog, 1) {
 		t.Errorf("storing 2 evicts %d, %v, want 1", evicted, ok)
 	}
 	h.Check()

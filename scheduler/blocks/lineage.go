@@ -54,7 +54,7 @@ func (l *Lineage) Insert(b ID) {
 	l.tick++
 	l.len++
 	if p.children == 0 {
-		l.list(b)
+		l.listLeaf(b)
 	}
 	if parent := l.catalog.blocks[b].Parent; parent != NoBlock && !p.linked {
 		p.linked = true
@@ -77,13 +77,13 @@ func (l *Lineage) Remove(b ID) {
 		p = &l.places[b]
 		p.children--
 		if p.held && p.children == 0 {
-			l.list(b)
+			l.listLeaf(b)
 		}
 	}
 }
 
-// list enters b, a leaf, in leaves, unless it stands there still.
-func (l *Lineage) list(b ID) {
+// listLeaf enters b, a leaf, in leaves, unless it stands there still.
+func (l *Lineage) listLeaf(b ID) {
 	p := &l.places[b]
 	if p.listed != p.stamp+1 {
 		p.listed = p.stamp + 1
@@ -95,8 +95,8 @@ func (l *Lineage) list(b ID) {
 func (l *Lineage) Evict() ID {
 	for len(l.leaves) > 0 {
 		f := l.leaves.Pop()
-		stands := l.stands(f)
-		l.unlist(f)
+		stands := l.isLeaf(f)
+		l.unlistLeaf(f)
 		if stands {
 			l.Remove(f.Tie)
 			return f.Tie
@@ -105,14 +105,14 @@ func (l *Lineage) Evict() ID {
 	return NoBlock
 }
 
-// stands says that an entry of leaves still speaks of a leaf.
-func (l *Lineage) stands(f leaf) bool {
+// isLeaf says that an entry of leaves still speaks of a leaf.
+func (l *Lineage) isLeaf(f leaf) bool {
 	p := &l.places[f.Tie]
 	return p.held && p.children == 0 && p.stamp == f.Key
 }
 
-// unlist notes that f is no longer in leaves.
-func (l *Lineage) unlist(f leaf) {
+// unlistLeaf notes that f is no longer in leaves.
+func (l *Lineage) unlistLeaf(f leaf) {
 	if p := &l.places[f.Tie]; p.listed == f.Key+1 {
 		p.listed = 0
 	}
@@ -121,8 +121,8 @@ func (l *Lineage) unlist(f leaf) {
 // prune drops entries that no longer speak of a leaf.
 func (l *Lineage) prune() {
 	l.leaves.Filter(func(f leaf) bool {
-		if !l.stands(f) {
-			l.unlist(f)
+		if !l.isLeaf(f) {
+			l.unlistLeaf(f)
 			return false
 		}
 		return true

@@ -28,7 +28,7 @@ func newLink(gbPerSecond float64) link {
 	return link{bytesPerMS: max(gbPerSecond, 0) * 1e6}
 }
 
-func (l *link) busy() bool { return len(l.transfers) > 0 }
+func (l *link) isBusy() bool { return len(l.transfers) > 0 }
 
 // start begins a transfer at now. The link was advanced to now.
 func (l *link) start(now sim.Time, id transferID, bytes float64) {
@@ -45,7 +45,7 @@ func (l *link) advance(now sim.Time, done []transferID) []transferID {
 	if now < l.last {
 		return done
 	}
-	for l.busy() {
+	for l.isBusy() {
 		i, left := l.first()
 		if l.last+left > now+linkTolerance {
 			l.move(now - l.last)

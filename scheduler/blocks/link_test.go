@@ -84,7 +84,7 @@ func TestLinkShares(t *testing.T) {
 					l.start(e.at, id, e.start)
 				}
 				next := idle
-				if l.busy() {
+				if l.isBusy() {
 					next = l.next()
 				}
 				if next != e.next {

@@ -66,7 +66,7 @@ func (h *Host) Begin(now sim.Time, p *scheduler.Pass) (copied []int32, fetched [
 		h.batches = slices.Delete(h.batches, i, i+1)
 		for _, b := range blocks {
 			copied = append(copied, h.Catalog.At(b).Place)
-			h.keep(b)
+			h.keepCopy(b)
 		}
 	}
 	h.startBatches()
@@ -175,7 +175,7 @@ func (h *Host) Moving() int {
 }
 
 // Busy reports whether something is being transferred.
-func (t *transfers) Busy() bool { return t.toHost.busy() || t.toGPU.busy() }
+func (t *transfers) Busy() bool { return t.toHost.isBusy() || t.toGPU.isBusy() }
 
 // Stirred reports whether a transfer began or ended in the pass.
 func (t *transfers) Stirred() bool { return t.stirred }
@@ -188,9 +188,9 @@ func (t *transfers) Linger(p *scheduler.Pass) {
 	}
 	var next sim.Time
 	switch {
-	case !t.toGPU.busy():
+	case !t.toGPU.isBusy():
 		next = t.toHost.next()
-	case !t.toHost.busy():
+	case !t.toHost.isBusy():
 		next = t.toGPU.next()
 	default:
 		next = min(t.toHost.next(), t.toGPU.next())

@@ -23,7 +23,7 @@ func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 			t.Fatalf("seed %d: %v\n%s", seed, err, w)
 		}
 		canceled += c.canceled
-		if err := c.emptied(build(w.setup), exact); err != nil {
+		if err := c.checkEmptied(build(w.setup), exact); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, w)
 		}
 	}
@@ -52,7 +52,7 @@ func (c *canceler) run() error {
 			c.here = append(c.here, arrivals[0].Request.ID)
 			arrivals = arrivals[1:]
 		}
-		if err := c.cancel(); err != nil {
+		if err := c.cancelSome(); err != nil {
 			return err
 		}
 		if c.core.Load() != len(c.here) {
@@ -60,7 +60,7 @@ func (c *canceler) run() error {
 		}
 		if len(c.here) == 0 {
 			if len(arrivals) == 0 {
-				return c.complete()
+				return c.checkComplete()
 			}
 			c.now = arrivals[0].At
 			continue
@@ -89,11 +89,11 @@ func (c *canceler) step() error {
 		}
 	}
 	c.now = c.pass.End
-	return c.w.follow(c.lives, s)
+	return c.w.followStep(c.lives, s)
 }
 
-// cancel takes out a request now and then, and tries one that is not there.
-func (c *canceler) cancel() error {
+// cancelSome takes out a request now and then, and tries one that is not there.
+func (c *canceler) cancelSome() error {
 	from := c.core.(scheduler.Canceler)
 	for len(c.here) > 0 && c.rng.IntN(8) == 0 {
 		i := c.rng.IntN(len(c.here))
@@ -111,8 +111,8 @@ func (c *canceler) cancel() error {
 	return nil
 }
 
-// complete checks that the others have got their tokens.
-func (c *canceler) complete() error {
+// checkComplete checks that the others have got their tokens.
+func (c *canceler) checkComplete() error {
 	for id, l := range c.lives {
 		if l.lasts != -1 && (l.firsts != 1 || l.lasts != 1) {
 			return fmt.Errorf("request %d, which was not canceled: %+v", id, l)
@@ -121,9 +121,9 @@ func (c *canceler) complete() error {
 	return nil
 }
 
-// emptied checks that a prompt nobody has seen takes most of the pool, exactly
+// checkEmptied checks that a prompt nobody has seen takes most of the pool, exactly
 // as on a core that has done nothing unless exact is false.
-func (c *canceler) emptied(fresh scheduler.Core, exact bool) error {
+func (c *canceler) checkEmptied(fresh scheduler.Core, exact bool) error {
 	s := &c.w.setup
 	tokens := (s.Blocks - 3) * s.BlockTokens * 3 / 4
 	ids := make([]uint64, tokens/s.BlockTokens+1)

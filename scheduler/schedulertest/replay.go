@@ -52,7 +52,7 @@ func Replay(core scheduler.Core, arrivals []Arrival, s Stride, visit func(Step) 
 	r := replayer{core: core, arrivals: arrivals, stride: s, coin: rand.New(rand.NewPCG(uint64(len(arrivals)), 7))}
 	passes := 0
 	for {
-		r.deliver()
+		r.submitArrived()
 		if core.Load() == 0 {
 			if r.next == len(arrivals) {
 				return nil
@@ -86,7 +86,7 @@ type replayer struct {
 	pass     scheduler.Pass
 }
 
-func (r *replayer) deliver() {
+func (r *replayer) submitArrived() {
 	for r.next < len(r.arrivals) && r.arrivals[r.next].At <= r.now {
 		r.core.Submit(r.arrivals[r.next].Request)
 		r.next++
@@ -114,18 +114,18 @@ func (r *replayer) step() error {
 		return err
 	}
 	if r.stride != OneByOne {
-		if keep := r.keep(arrival); keep < p.Count {
+		if keep := r.keptPasses(arrival); keep < p.Count {
 			r.core.Cut(p, keep)
 			if p.Count != keep {
 				return fmt.Errorf("cut to %d passes, run has %d", keep, p.Count)
 			}
 		}
 	}
-	return r.check(until)
+	return r.checkPass(until)
 }
 
-// keep is how many passes of the run stay.
-func (r *replayer) keep(arrival sim.Time) int {
+// keptPasses is how many passes of the run stay.
+func (r *replayer) keptPasses(arrival sim.Time) int {
 	p := &r.pass
 	keep := p.Count
 	if r.stride == Overshoot {
@@ -139,8 +139,8 @@ func (r *replayer) keep(arrival sim.Time) int {
 	return keep
 }
 
-// check holds a pass to what is true of every pass.
-func (r *replayer) check(until sim.Time) error {
+// checkPass holds a pass to what is true of every pass.
+func (r *replayer) checkPass(until sim.Time) error {
 	p := &r.pass
 	last := p.Start + sim.Time(float64(p.Count-1)*float64(p.Gap))
 	switch {
@@ -168,15 +168,15 @@ func Single(p *scheduler.Pass, i int) Step {
 		Start:    p.Start + sim.Time(float64(i)*float64(p.Gap)),
 		End:      p.End,
 		Tokens:   p.Tokens,
-		Admitted: own(p.Admitted), Marks: own(p.Marks),
-		KV: own(p.KV), Events: own(p.Events), KVAtEnd: p.KVAtEnd,
+		Admitted: cloned(p.Admitted), Marks: cloned(p.Marks),
+		KV: cloned(p.KV), Events: cloned(p.Events), KVAtEnd: p.KVAtEnd,
 		Preempted: p.Preempted, PrefillTokens: p.PrefillTokens,
 	}
 	if i+1 < p.Count {
 		s.End = p.Start + sim.Time(float64(i+1)*float64(p.Gap))
 	}
 	if i == 0 {
-		s.Second = own(p.Second) // in no order
+		s.Second = cloned(p.Second) // in no order
 		slices.Sort(s.Second)
 	}
 	for range p.Decoding {
@@ -187,5 +187,5 @@ func Single(p *scheduler.Pass, i int) Step {
 	return s
 }
 
-// own is a copy of values, nil when there are none.
-func own[T any](values []T) []T { return append([]T(nil), values...) }
+// cloned is a copy of values, nil when there are none.
+func cloned[T any](values []T) []T { return append([]T(nil), values...) }

@@ -88,7 +88,7 @@ func newWorkload(seed uint64) *workload {
 	return w
 }
 
-func record(core scheduler.Core, arrivals []Arrival, s Stride) ([]Step, error) {
+func recordSteps(core scheduler.Core, arrivals []Arrival, s Stride) ([]Step, error) {
 	var steps []Step
 	err := Replay(core, arrivals, s, func(step Step) error {
 		steps = append(steps, step)
@@ -112,7 +112,7 @@ func testConserves(t *testing.T, w *workload, build func() scheduler.Core) {
 	err := Replay(core, w.arrivals, UntilArrival, func(s Step) error {
 		tokens += s.Tokens
 		latencies += len(s.Latencies)
-		return w.follow(lives, s)
+		return w.followStep(lives, s)
 	})
 	if err != nil {
 		t.Error(err)
@@ -135,8 +135,8 @@ func testConserves(t *testing.T, w *workload, build func() scheduler.Core) {
 	}
 }
 
-// follow notes what a pass says about each request.
-func (w *workload) follow(lives []life, s Step) error {
+// followStep notes what a pass says about each request.
+func (w *workload) followStep(lives []life, s Step) error {
 	for _, a := range s.Admitted {
 		r := w.arrivals[a.Request].Request
 		if a.Reused < 0 || a.Reused > r.InputTokens {
@@ -170,30 +170,30 @@ func (w *workload) follow(lives []life, s Step) error {
 
 // testRepeats checks that the same calls fill the same passes.
 func testRepeats(t *testing.T, w *workload, build func() scheduler.Core) {
-	first, err := record(build(), w.arrivals, UntilArrival)
+	first, err := recordSteps(build(), w.arrivals, UntilArrival)
 	if err != nil {
 		t.Error(err)
 	}
-	again, err := record(build(), w.arrivals, UntilArrival)
+	again, err := recordSteps(build(), w.arrivals, UntilArrival)
 	if err != nil {
 		t.Error(err)
 	}
-	diff(t, "again", again, first)
+	diffSteps(t, "again", again, first)
 }
 
 // testRunsExpand checks that it does not matter how many passes a core is asked
 // for at once, nor whether some are cut off again.
 func testRunsExpand(t *testing.T, w *workload, build func() scheduler.Core) {
-	want, err := record(build(), w.arrivals, OneByOne)
+	want, err := recordSteps(build(), w.arrivals, OneByOne)
 	if err != nil {
 		t.Error(err)
 	}
 	for name, stride := range map[string]Stride{"until the next arrival": UntilArrival, "cut back": Overshoot} {
-		got, err := record(build(), w.arrivals, stride)
+		got, err := recordSteps(build(), w.arrivals, stride)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		diff(t, name, got, want)
+		diffSteps(t, name, got, want)
 	}
 }
 
@@ -215,7 +215,7 @@ func testAlone(t *testing.T, w *workload, build func() scheduler.Core) {
 	for i, a := range w.arrivals {
 		apart[i] = Arrival{sim.Time(i) * (1 << 20), a.Request}
 	}
-	steps, err := record(build(), apart, UntilArrival)
+	steps, err := recordSteps(build(), apart, UntilArrival)
 	if err != nil {
 		t.Error(err)
 		return
@@ -233,7 +233,7 @@ func testAlone(t *testing.T, w *workload, build func() scheduler.Core) {
 	}
 }
 
-func diff(t *testing.T, name string, got, want []Step) {
+func diffSteps(t *testing.T, name string, got, want []Step) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {
 		if !reflect.DeepEqual(got[i], want[i]) {

@@ -7,16 +7,16 @@ import (
 
 // planWaiting admits requests from the head of the line.
 func (c *Core) planWaiting(p *pass) {
-	for c.waiting.len() > 0 && !c.crowded() && p.lost == 0 {
-		if p.budget == 0 && c.rules.BudgetGate || !c.admit(p) {
+	for c.waiting.len() > 0 && !c.isFull() && p.lost == 0 {
+		if p.budget == 0 && c.rules.BudgetGate || !c.admitHead(p) {
 			return
 		}
 	}
 }
 
-// admit lets the head of the line in and gives it its first chunk, if there is
+// admitHead lets the head of the line in and gives it its first chunk, if there is
 // room for it. It reports whether there was.
-func (c *Core) admit(p *pass) bool {
+func (c *Core) admitHead(p *pass) bool {
 	s := c.waiting.front()
 	switch c.pool.Fetch(s) {
 	case blocks.Parked:
@@ -26,7 +26,7 @@ func (c *Core) admit(p *pass) bool {
 	}
 	r := &c.requests[s]
 	hits := c.device.Cached(s)
-	cached := min(hits<<c.shift, c.findable(r))
+	cached := min(hits<<c.shift, c.findableTokens(r))
 	want := r.target - cached
 	if limit := c.rules.LongPrefillTokens; limit > 0 {
 		want = min(want, limit)
@@ -38,18 +38,18 @@ func (c *Core) admit(p *pass) bool {
 	if want == 0 && cached < r.target {
 		return false
 	}
-	if c.rules.AdmitIdle && !c.roomFor(r, hits, cached+want) {
+	if c.rules.AdmitIdle && !c.hasRoom(r, hits, cached+want) {
 		return false
 	}
-	c.claim(r, hits)
-	for !c.cover(r, cached+want) {
+	c.holdHits(r, hits)
+	for !c.allocBlocks(r, cached+want) {
 		if len(c.running) == 0 {
-			c.former(s)
+			c.stripBlocks(s)
 			return false
 		}
-		c.preempt(p)
+		c.preemptVictim(p)
 	}
-	c.remove(s)
+	c.removeWaiting(s)
 	r.state, r.computed = running, cached
 	c.running = append(c.running, s)
 	c.calm.lively = append(c.calm.lively, s)
@@ -58,12 +58,12 @@ func (c *Core) admit(p *pass) bool {
 	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
 		Request: r.id, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
 	})
-	c.schedule(p, s, want)
+	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)
 }
 
-// remove takes s from the line; those preempted for it stand in front of it.
-func (c *Core) remove(s slot) {
+// removeWaiting takes s from the line; those preempted for it stand in front of it.
+func (c *Core) removeWaiting(s slot) {
 	if c.waiting.front() == s {
 		c.waiting.popFront()
 		return
@@ -71,8 +71,8 @@ func (c *Core) remove(s slot) {
 	c.waiting.remove(s)
 }
 
-// findable is the number of tokens of r that may be found cached at most.
-func (c *Core) findable(r *request) int {
+// findableTokens is the number of tokens of r that may be found cached at most.
+func (c *Core) findableTokens(r *request) int {
 	if c.rules.RecomputeLast {
 		return r.target - 1
 	}
@@ -82,7 +82,7 @@ func (c *Core) findable(r *request) int {
 // findableBlocks returns the number of blocks of r that may be found cached at
 // most.
 func (c *Core) findableBlocks(r *request) int {
-	most := c.findable(r)
+	most := c.findableTokens(r)
 	switch {
 	case !c.cfg.PrefixCaching:
 		return 0
@@ -92,10 +92,10 @@ func (c *Core) findableBlocks(r *request) int {
 	return (most + c.mask) >> c.shift
 }
 
-// roomFor says that r, whose first blocks are cached, can be admitted with the
+// hasRoom says that r, whose first blocks are cached, can be admitted with the
 // given number of its tokens computed, and that all of its tokens would fit.
-func (c *Core) roomFor(r *request, hits, tokens int) bool {
-	need := c.need(r, tokens)
+func (c *Core) hasRoom(r *request, hits, tokens int) bool {
+	need := c.blocksFor(r, tokens)
 	if c.rules.ReserveWhole {
 		need = max(need, (r.target+c.mask)>>c.shift)
 	}
@@ -109,25 +109,25 @@ func (c *Core) roomFor(r *request, hits, tokens int) bool {
 // holds.
 func (c *Core) idleHits(r *request, hits int) (idle int) {
 	for i := range hits {
-		if c.device.idle(c.device.find(r, i)) {
+		if c.device.isIdle(c.device.findBlock(r, i)) {
 			idle++
 		}
 	}
 	return idle
 }
 
-// claim makes r a holder of its first blocks, which are cached.
-func (c *Core) claim(r *request, hits int) {
+// holdHits makes r a holder of its first blocks, which are cached.
+func (c *Core) holdHits(r *request, hits int) {
 	for i := range hits {
-		b := c.device.find(r, i)
+		b := c.device.findBlock(r, i)
 		c.device.hold(b)
 		r.held = append(r.held, b)
 	}
 	r.named = hits
 }
 
-// former gives back what r took in vain.
-func (c *Core) former(s slot) {
+// stripBlocks gives back what r took in vain.
+func (c *Core) stripBlocks(s slot) {
 	r := &c.requests[s]
 	r.former = append(r.former[:0], r.held[:r.named]...)
 	c.pool.Release(s)

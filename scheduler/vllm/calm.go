@@ -31,8 +31,8 @@ func (k *calm) init(cfg *Config) {
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
 }
 
-// leave takes s from the lively ones; it stands far back.
-func (k *calm) leave(s slot) {
+// removeLively takes s from the lively ones; it stands far back.
+func (k *calm) removeLively(s slot) {
 	for i := len(k.lively) - 1; i >= 0; i-- {
 		if k.lively[i] == s {
 			k.lively = slices.Delete(k.lively, i, i+1)
@@ -41,20 +41,20 @@ func (k *calm) leave(s slot) {
 	}
 }
 
-// wake makes lively who is due in the plan that begins.
-func (c *Core) wake() {
+// wakeDue makes lively who is due in the plan that begins.
+func (c *Core) wakeDue() {
 	bucket := &c.calm.calendar[int(c.plans)%len(c.calm.calendar)]
 	for _, s := range *bucket {
 		if r := &c.requests[s]; r.state == steady && r.wake == c.plans {
-			c.settle(s)
-			c.enter(s)
+			c.endSteady(s)
+			c.insertLively(s)
 		}
 	}
 	*bucket = (*bucket)[:0]
 }
 
-// enter puts s among the lively ones, in its place.
-func (c *Core) enter(s slot) {
+// insertLively puts s among the lively ones, in its place.
+func (c *Core) insertLively(s slot) {
 	all := append(c.calm.lively, s)
 	i := len(all) - 1
 	for ; i > 0 && c.requests[all[i-1]].order > c.requests[s].order; i-- {
@@ -64,9 +64,9 @@ func (c *Core) enter(s slot) {
 	c.calm.lively = all
 }
 
-// settle writes out the numbers of s, which is steady no more. When the pass
+// endSteady writes out the numbers of s, which is steady no more. When the pass
 // before has not ended, its token is still to come.
-func (c *Core) settle(s slot) {
+func (c *Core) endSteady(s slot) {
 	r := &c.requests[s]
 	n := c.plans - r.since
 	late := min(n, c.plans-1-c.calm.delivered)
@@ -85,9 +85,9 @@ func (c *Core) settle(s slot) {
 	r.state = running
 }
 
-// reserve takes the tokens of the steady requests from the budget. Where others
+// reserveSteady takes the tokens of the steady requests from the budget. Where others
 // may have to take precedence over one of them, all become lively.
-func (c *Core) reserve(p *pass) {
+func (c *Core) reserveSteady(p *pass) {
 	if c.calm.count == 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (c *Core) reserve(p *pass) {
 	}
 	for _, s := range c.running {
 		if c.requests[s].state == steady {
-			c.settle(s)
+			c.endSteady(s)
 		}
 	}
 	c.calm.lively = append(c.calm.lively[:0], c.running...)
@@ -127,9 +127,9 @@ func (c *Core) lastSteady() uint64 {
 	return 0
 }
 
-// settleDown makes steady, from the next plan on, who has decoded in f and will
+// markSteady makes steady, from the next plan on, who has decoded in f and will
 // do nothing else for a while.
-func (c *Core) settleDown(f *flight) {
+func (c *Core) markSteady(f *flight) {
 	if c.calm.off {
 		return
 	}

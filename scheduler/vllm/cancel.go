@@ -13,7 +13,7 @@ var _ scheduler.Canceler = (*Core)(nil)
 // already planned, which takes as long as it would have with it.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
-	s, ok := c.find(id)
+	s, ok := c.findSlot(id)
 	if !ok {
 		return false
 	}
@@ -22,33 +22,33 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	switch r.state {
 	case steady:
 		c.plans++ // as if the next plan had begun, which is when requests settle
-		c.settle(s)
+		c.endSteady(s)
 		c.plans--
 	case running:
-		c.calm.leave(s)
+		c.calm.removeLively(s)
 	default:
 		c.waiting.remove(s)
 	}
-	c.next.forget(s)
+	c.next.remove(s)
 	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })
 	c.pool.Release(s)
 	r.state = gone
 	c.live--
 	c.unused = append(c.unused, s)
 	c.pool.Forget(s)
-	c.check()
-	c.view(new(flight), p)
+	c.checkAccounts()
+	c.describePass(new(flight), p)
 	return true
 }
 
-// find is the slot of a request, when it is here.
-func (c *Core) find(id sim.RequestID) (slot, bool) {
+// findSlot is the slot of a request, when it is here.
+func (c *Core) findSlot(id sim.RequestID) (slot, bool) {
 	i := slices.IndexFunc(c.requests, func(r request) bool { return r.id == id && r.state != gone })
 	return slot(i), i >= 0
 }
 
-// forget takes s out of a planned pass.
-func (f *flight) forget(s slot) {
+// remove takes s out of a planned pass.
+func (f *flight) remove(s slot) {
 	for i := range f.shares {
 		if x := &f.shares[i]; x.slot == s && !x.dropped {
 			x.dropped = true

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// check holds the core's accounts against each other.
-func (c *Core) check() {
+// checkAccounts holds the core's accounts against each other.
+func (c *Core) checkAccounts() {
 	if !invariant.Enabled {
 		return
 	}

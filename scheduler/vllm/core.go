@@ -81,11 +81,11 @@ func (c *Core) Load() int { return c.live }
 
 // Submit queues r, which Config.Fits, behind all others.
 func (c *Core) Submit(r *sim.Request) {
-	s := c.take()
+	s := c.takeSlot()
 	c.requests[s].init(r, &c.cfg)
 	c.waiting.pushBack(s)
 	c.live++
-	c.events.submitted(r)
+	c.events.addRequest(r)
 }
 
 // Step runs the pass that starts at now, always a single one. With two passes in
@@ -95,7 +95,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
-	if err := c.last(step, p); err != nil {
+	if err := c.setEnd(step, p); err != nil {
 		return err
 	}
 	return c.End(p)
@@ -112,16 +112,16 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.waiting.pushFront(s)
 	}
 	c.further = false
-	if c.next.empty() {
-		c.plan(c.next, p)
+	if c.next.isEmpty() {
+		c.planPass(c.next, p)
 	}
-	c.idle = c.next.empty()
+	c.idle = c.next.isEmpty()
 	if c.idle && !c.pool.Busy() {
-		return nil, c.stall()
+		return nil, c.stallError()
 	}
 	c.after.clear()
 	if c.rules.TwoInFlight && !c.idle {
-		c.plan(c.after, p)
+		c.planPass(c.after, p)
 	}
 	return &c.next.step, nil
 }
@@ -130,13 +130,13 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 func (c *Core) End(p *scheduler.Pass) error {
 	f := c.next
 	c.next, c.after = c.after, f
-	c.deliver(f, p)
+	c.deliverTokens(f, p)
 	c.pool.Linger(p)
 	p.Gap = p.End - p.Start
 	c.passes++
-	c.view(f, p)
-	c.check()
-	return c.progress(p)
+	c.describePass(f, p)
+	c.checkAccounts()
+	return c.checkProgress(p)
 }
 
 // Line is the number of requests that wait and that run, as the server tells its
@@ -146,16 +146,16 @@ func (c *Core) Line() (waiting, running int) { return c.waiting.len(), len(c.run
 // Cut has nothing to give back: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// budget is the number of tokens a pass may compute.
-func (c *Core) budget() int {
+// passBudget is the number of tokens a pass may compute.
+func (c *Core) passBudget() int {
 	if c.cfg.MaxBatchedTokens == Unlimited {
 		return math.MaxInt
 	}
 	return c.cfg.MaxBatchedTokens
 }
 
-// crowded says that no more requests may run.
-func (c *Core) crowded() bool {
+// isFull says that no more requests may run.
+func (c *Core) isFull() bool {
 	return c.cfg.MaxSeqs != Unlimited && len(c.running) >= c.cfg.MaxSeqs
 }
 
@@ -163,8 +163,8 @@ func (c *Core) crowded() bool {
 // request further on that counts as a stall.
 const barrenLimit = 100_000
 
-// progress complains about requests that keep preempting each other.
-func (c *Core) progress(p *scheduler.Pass) error {
+// checkProgress complains about requests that keep preempting each other.
+func (c *Core) checkProgress(p *scheduler.Pass) error {
 	if p.Tokens > 0 || c.further || c.pool.Busy() && p.End > p.Start {
 		c.barren = 0
 		return nil
@@ -172,24 +172,24 @@ func (c *Core) progress(p *scheduler.Pass) error {
 	if c.barren++; c.barren < barrenLimit || c.live == 0 {
 		return nil
 	}
-	return &scheduler.StallError{Request: c.requests[c.head()].id, Reason: fmt.Sprintf(
+	return &scheduler.StallError{Request: c.requests[c.nextInLine()].id, Reason: fmt.Sprintf(
 		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.barren, c.cfg.Blocks)}
 }
 
-// head is the request that should go on next.
-func (c *Core) head() slot {
+// nextInLine is the request that should go on next.
+func (c *Core) nextInLine() slot {
 	if c.waiting.len() > 0 {
 		return c.waiting.front()
 	}
 	return c.running[0]
 }
 
-// stall explains why nothing can run.
-func (c *Core) stall() error {
-	r := &c.requests[c.head()]
+// stallError explains why nothing can run.
+func (c *Core) stallError() error {
+	r := &c.requests[c.nextInLine()]
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
 		r.computed, r.target, c.device.free, c.cfg.Blocks)
-	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.budget() {
+	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.passBudget() {
 		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
 			left, c.cfg.MaxBatchedTokens)
 	}

@@ -2,26 +2,26 @@ package vllm
 
 import "github.com/replay-llm/replay/scheduler"
 
-// deliver ends the pass f: its tokens become known, and requests that have all
+// deliverTokens ends the pass f: its tokens become known, and requests that have all
 // of theirs leave.
-func (c *Core) deliver(f *flight, p *scheduler.Pass) {
+func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.deliverSteady(f, p)
 	ended := false
 	for i := range f.shares {
 		x := &f.shares[i]
 		if x.samples && !x.dropped {
-			ended = c.token(x.slot, p) || ended
+			ended = c.giveToken(x.slot, p) || ended
 		}
 	}
 	if !ended {
 		return
 	}
-	c.running = c.present(c.running)
-	c.calm.lively = c.present(c.calm.lively)
+	c.running = c.dropGone(c.running)
+	c.calm.lively = c.dropGone(c.calm.lively)
 }
 
-// present are those of slots that have not ended.
-func (c *Core) present(slots []slot) []slot {
+// dropGone are those of slots that have not ended.
+func (c *Core) dropGone(slots []slot) []slot {
 	kept := slots[:0]
 	for _, s := range slots {
 		if c.requests[s].state != gone {
@@ -31,8 +31,8 @@ func (c *Core) present(slots []slot) []slot {
 	return kept
 }
 
-// token gives s one token and reports whether that was its last.
-func (c *Core) token(s slot, p *scheduler.Pass) (last bool) {
+// giveToken gives s one token and reports whether that was its last.
+func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	r := &c.requests[s]
 	r.given++
 	p.Tokens++
@@ -51,11 +51,11 @@ func (c *Core) token(s slot, p *scheduler.Pass) (last bool) {
 	if r.given > 2 && !last {
 		return false
 	}
-	return c.mark(s, p, last)
+	return c.markToken(s, p, last)
 }
 
-// mark tells of a first, a second or a last token.
-func (c *Core) mark(s slot, p *scheduler.Pass, last bool) bool {
+// markToken tells of a first, a second or a last token.
+func (c *Core) markToken(s slot, p *scheduler.Pass, last bool) bool {
 	r := &c.requests[s]
 	if r.given == 2 {
 		p.Second = append(p.Second, r.id)
@@ -69,14 +69,14 @@ func (c *Core) mark(s slot, p *scheduler.Pass, last bool) bool {
 	}
 	p.Marks = append(p.Marks, m)
 	if last {
-		c.finish(s)
+		c.finishRequest(s)
 	}
 	return last
 }
 
-// finish lets go of a request that has all its tokens. It may have lost its
+// finishRequest lets go of a request that has all its tokens. It may have lost its
 // place while the last was in flight.
-func (c *Core) finish(s slot) {
+func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	if r.state == preempted {
 		c.waiting.remove(s)

@@ -30,7 +30,7 @@ type pool interface {
 	blocks.Pool
 	// name makes block i of r, which r holds, one that can be found, unless there
 	// is one of equal content already.
-	name(r *request, i int)
+	nameBlock(r *request, i int)
 }
 
 // device is a pool without host memory: a queue of blocks that nobody holds, the
@@ -70,11 +70,11 @@ func newDevice(c *Core) *device {
 	}
 }
 
-// active is the number of blocks that are held.
-func (p *device) active() int { return p.usable - p.free }
+// heldBlocks is the number of blocks that are held.
+func (p *device) heldBlocks() int { return p.usable - p.free }
 
-// idle says that nobody holds b.
-func (p *device) idle(b blockID) bool { return p.all[b].holders == 0 }
+// isIdle says that nobody holds b.
+func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
 
 // take takes the next block. There must be one.
 func (p *device) take() blockID {
@@ -98,7 +98,7 @@ func (p *device) take() blockID {
 	k := &p.all[b]
 	k.holders = 1
 	if k.key != unnamed {
-		p.core.events.removed(k.key)
+		p.core.events.noteRemoved(k.key)
 		k.key = unnamed
 		p.cached--
 	}
@@ -153,18 +153,18 @@ func (p *device) letGo(b blockID) {
 	p.last = b
 }
 
-// name makes block i of r one that can be found.
-func (p *device) name(r *request, i int) {
-	if p.label(r.held[i], p.key(r, i)) {
-		p.core.events.stored(r, i)
+// nameBlock makes block i of r one that can be found.
+func (p *device) nameBlock(r *request, i int) {
+	if p.setKey(r.held[i], p.keyOf(r, i)) {
+		p.core.events.noteStored(r, i)
 	}
 }
 
-// label makes b one that can be found by key, and reports it, unless there is
+// setKey makes b one that can be found by key, and reports it, unless there is
 // one of equal content already.
-func (p *device) label(b blockID, key int64) bool {
+func (p *device) setKey(b blockID, key int64) bool {
 	if key >= 0 {
-		at := p.place(key)
+		at := p.placeOf(key)
 		if *at != 0 && p.all[*at-1].key == key {
 			return false
 		}
@@ -174,9 +174,9 @@ func (p *device) label(b blockID, key int64) bool {
 	return true
 }
 
-// find is a block that holds block i of r, or noBlock.
-func (p *device) find(r *request, i int) blockID {
-	key := p.key(r, i)
+// findBlock is a block that holds block i of r, or noBlock.
+func (p *device) findBlock(r *request, i int) blockID {
+	key := p.keyOf(r, i)
 	if key < 0 {
 		if i < len(r.former) && r.former[i] != noBlock && p.all[r.former[i]].key == key {
 			return r.former[i]
@@ -193,8 +193,8 @@ func (p *device) find(r *request, i int) blockID {
 	return noBlock
 }
 
-// place is where it is kept which block holds a place in the tree.
-func (p *device) place(key int64) *blockID {
+// placeOf is where it is kept which block holds a place in the tree.
+func (p *device) placeOf(key int64) *blockID {
 	page := int(key / pageBlocks)
 	for page >= len(p.found) {
 		p.found = append(p.found, nil)
@@ -205,8 +205,8 @@ func (p *device) place(key int64) *blockID {
 	return &p.found[page][key%pageBlocks]
 }
 
-// key says what block i of r holds.
-func (p *device) key(r *request, i int) int64 {
+// keyOf says what block i of r holds.
+func (p *device) keyOf(r *request, i int) int64 {
 	if i < r.shared {
 		return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
 	}
@@ -216,7 +216,7 @@ func (p *device) key(r *request, i int) int64 {
 // ownKey names what only one request can find; content is its inverse.
 func ownKey(id sim.RequestID, i int) int64 { return -2 - (int64(id)<<32 | int64(i)) }
 
-func content(key int64) (id sim.RequestID, i int) {
+func parseKey(key int64) (id sim.RequestID, i int) {
 	own := -2 - key
 	return sim.RequestID(own >> 32), int(own & (1<<32 - 1))
 }
@@ -225,7 +225,7 @@ func content(key int64) (id sim.RequestID, i int) {
 func (p *device) Cached(s slot) int {
 	r := &p.core.requests[s]
 	n, most := 0, p.core.findableBlocks(r)
-	for n < most && p.find(r, n) != noBlock {
+	for n < most && p.findBlock(r, n) != noBlock {
 		n++
 	}
 	return n
@@ -241,4 +241,4 @@ func (p *device) Release(s slot) {
 }
 
 // Forget drops what is kept for s, which holds nothing and is gone.
-func (p *device) Forget(s slot) { p.core.events.finished(p.core.requests[s].id) }
+func (p *device) Forget(s slot) { p.core.events.removeRequest(p.core.requests[s].id) }

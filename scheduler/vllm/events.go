@@ -30,44 +30,44 @@ func (e *events) init(cfg *Config) {
 
 func (e *events) begin(p *scheduler.Pass) { e.out = p }
 
-// submitted makes the blocks of r ones that can be named.
-func (e *events) submitted(r *sim.Request) {
+// addRequest makes the blocks of r ones that can be named.
+func (e *events) addRequest(r *sim.Request) {
 	if e.names != nil {
 		e.names.Add(r)
 		e.own[r.ID] = new(ownBlocks)
 	}
 }
 
-// finished forgets a request, or leaves it to the eviction of its last block.
-func (e *events) finished(id sim.RequestID) {
+// removeRequest forgets a request, or leaves it to the eviction of its last block.
+func (e *events) removeRequest(id sim.RequestID) {
 	if o := e.own[id]; o != nil {
 		o.gone = true
-		e.drop(id, o)
+		e.dropUnnamed(id, o)
 	}
 }
 
-// drop forgets a request none of whose own blocks will be named again.
-func (e *events) drop(id sim.RequestID, o *ownBlocks) {
+// dropUnnamed forgets a request none of whose own blocks will be named again.
+func (e *events) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	if o.gone && o.named == 0 {
 		delete(e.own, id)
 		e.names.Remove(id)
 	}
 }
 
-// stored tells that block i of r can be found.
-func (e *events) stored(r *request, i int) {
+// noteStored tells that block i of r can be found.
+func (e *events) noteStored(r *request, i int) {
 	if e.names == nil {
 		return
 	}
 	if i >= r.shared {
 		e.own[r.id].named++
 	}
-	e.store(e.hashes(r, i))
+	e.appendStored(e.hashesOf(r, i))
 }
 
-// store tells of a block that can be found. It goes on where the event before it
+// appendStored tells of a block that can be found. It goes on where the event before it
 // ends, if it can.
-func (e *events) store(b blocks.Hashes) {
+func (e *events) appendStored(b blocks.Hashes) {
 	if e.names == nil {
 		return
 	}
@@ -82,8 +82,8 @@ func (e *events) store(b blocks.Hashes) {
 	})
 }
 
-// removed tells that the block of that key is evicted.
-func (e *events) removed(key int64) {
+// noteRemoved tells that the block of that key is evicted.
+func (e *events) noteRemoved(key int64) {
 	if e.names == nil {
 		return
 	}
@@ -92,11 +92,11 @@ func (e *events) removed(key int64) {
 		per := int64(e.tree.PerNode())
 		hash = e.tree.SequenceHash(prompt.NodeID(key/per), int(key%per))
 	} else {
-		id, i := content(key)
+		id, i := parseKey(key)
 		hash = e.names.Own(id, i)
 		o := e.own[id]
 		o.named--
-		e.drop(id, o)
+		e.dropUnnamed(id, o)
 	}
 	if n := len(e.out.Events); n > 0 {
 		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && len(last.Removed) > 0 {
@@ -107,20 +107,20 @@ func (e *events) removed(key int64) {
 	e.out.Events = append(e.out.Events, scheduler.KVEvent{Removed: []uint64{hash}})
 }
 
-// hashes returns what events say of block i of r.
-func (e *events) hashes(r *request, i int) (h blocks.Hashes) {
+// hashesOf returns what events say of block i of r.
+func (e *events) hashesOf(r *request, i int) (h blocks.Hashes) {
 	if e.names == nil {
 		return h
 	}
-	h.KVBlock = scheduler.KVBlock{Seq: e.sequence(r, i), Tokens: e.names.Tokens(r.id, i)}
+	h.KVBlock = scheduler.KVBlock{Seq: e.sequenceHash(r, i), Tokens: e.names.Tokens(r.id, i)}
 	if i > 0 {
-		h.Parent, h.Follows = e.sequence(r, i-1), true
+		h.Parent, h.Follows = e.sequenceHash(r, i-1), true
 	}
 	return h
 }
 
-// sequence returns the name of block i of r.
-func (e *events) sequence(r *request, i int) uint64 {
+// sequenceHash returns the name of block i of r.
+func (e *events) sequenceHash(r *request, i int) uint64 {
 	if i < r.shared {
 		return e.names.Path(r.path, i)
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// last fills p with the end of the pass, and with how much of it prompts are to
+// setEnd fills p with the end of the pass, and with how much of it prompts are to
 // account for, if anybody wants to know.
-func (c *Core) last(step *timing.Step, p *scheduler.Pass) error {
+func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
 	if c.idle {
 		p.End = p.Start // it waits for a transfer
@@ -47,9 +47,9 @@ func (c *Core) last(step *timing.Step, p *scheduler.Pass) error {
 	return err
 }
 
-// measure adds up the work of a pass.
-func (c *Core) measure(f *flight) timing.Step {
-	s := timing.Step{Active: c.device.active() << c.shift, Capacity: c.cfg.Blocks << c.shift}
+// measurePass adds up the work of a pass.
+func (c *Core) measurePass(f *flight) timing.Step {
+	s := timing.Step{Active: c.device.heldBlocks() << c.shift, Capacity: c.cfg.Blocks << c.shift}
 	if n := c.calm.count; n > 0 {
 		context := c.calm.targets + int64(n)*c.plans
 		s.Tokens, s.Requests, s.Decodes = n, n, n
@@ -67,13 +67,13 @@ func (c *Core) measure(f *flight) timing.Step {
 		input := int32(c.requests[x.slot].input)
 		switch {
 		case x.tokens == 0 || x.tokens == 1 && x.before >= input:
-			decode(&s, x)
+			addDecode(&s, x)
 		case decodeRole: // the prompt's cache came over the network
 			if x.samples {
-				decode(&s, x)
+				addDecode(&s, x)
 			}
 		default:
-			prefill(&s, x, input)
+			addPrefill(&s, x, input)
 			s.Tokens += int(x.tokens)
 			s.Requests++
 			s.Pairs += float64(float64(x.tokens) * (float64(x.before) + float64(float64(x.tokens)/2)))
@@ -90,8 +90,8 @@ func (c *Core) measure(f *flight) timing.Step {
 	return s
 }
 
-// decode enters a request that computes the last of its tokens.
-func decode(s *timing.Step, x *share) {
+// addDecode enters a request that computes the last of its tokens.
+func addDecode(s *timing.Step, x *share) {
 	s.Tokens++
 	s.Requests++
 	s.Context += int64(x.target)
@@ -99,8 +99,8 @@ func decode(s *timing.Step, x *share) {
 	s.DecodeLength += int(x.target)
 }
 
-// prefill enters prompt tokens of a request.
-func prefill(s *timing.Step, x *share, input int32) {
+// addPrefill enters prompt tokens of a request.
+func addPrefill(s *timing.Step, x *share, input int32) {
 	if x.before < input {
 		s.Prompts++
 		s.PromptReached += int(min(x.before+x.tokens, input))

@@ -28,7 +28,7 @@ type flight struct {
 	step   timing.Step
 }
 
-func (f *flight) empty() bool { return f.live+f.steady == 0 }
+func (f *flight) isEmpty() bool { return f.live+f.steady == 0 }
 
 func (f *flight) clear() {
 	f.shares, f.extra, f.live, f.steady = f.shares[:0], f.extra[:0], 0, 0
@@ -42,22 +42,22 @@ type pass struct {
 	lost   int // requests preempted
 }
 
-// plan decides what the next pass computes. What it admits and preempts is told
+// planPass decides what the next pass computes. What it admits and preempts is told
 // through out, the pass that starts now.
-func (c *Core) plan(f *flight, out *scheduler.Pass) {
+func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++
 	f.plan = c.plans
-	p := pass{flight: f, out: out, budget: c.budget()}
-	c.wake()
-	c.reserve(&p)
+	p := pass{flight: f, out: out, budget: c.passBudget()}
+	c.wakeDue()
+	c.reserveSteady(&p)
 	c.planRunning(&p)
 	if p.lost == 0 {
 		c.planWaiting(&p)
 	}
 	f.steady = c.calm.count
-	f.step = c.measure(f)
-	c.settleDown(f)
+	f.step = c.measurePass(f)
+	c.markSteady(f)
 	out.Preempted += p.lost
 }
 
@@ -76,23 +76,23 @@ func (c *Core) planRunning(p *pass) {
 			want = min(want, limit)
 		}
 		if want == 1 && r.computed&c.mask != 0 && c.rules.WholeAllocation {
-			c.schedule(p, s, 1) // there is room in its last block
+			c.scheduleTokens(p, s, 1) // there is room in its last block
 			continue
 		}
-		for !c.cover(r, r.computed+want) {
-			if v := c.preempt(p); v == s {
+		for !c.allocBlocks(r, r.computed+want) {
+			if v := c.preemptVictim(p); v == s {
 				return
 			}
 			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
 				i-- // a victim stood in front
 			}
 		}
-		c.schedule(p, s, want)
+		c.scheduleTokens(p, s, want)
 	}
 }
 
-// schedule enters tokens of s into the pass.
-func (c *Core) schedule(p *pass, s slot, tokens int) {
+// scheduleTokens enters tokens of s into the pass.
+func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	r := &c.requests[s]
 	f := p.flight
 	r.plan, r.planned = c.plans, int32(len(f.shares))
@@ -109,13 +109,13 @@ func (c *Core) schedule(p *pass, s slot, tokens int) {
 	f.live++
 }
 
-// cover gives r blocks for the given number of its tokens and reports whether
+// allocBlocks gives r blocks for the given number of its tokens and reports whether
 // there were enough.
-func (c *Core) cover(r *request, tokens int) bool {
-	n := c.need(r, tokens) - len(r.held)
+func (c *Core) allocBlocks(r *request, tokens int) bool {
+	n := c.blocksFor(r, tokens) - len(r.held)
 	if n <= 0 {
 		if tokens&c.mask == 0 {
-			c.name(r, min(tokens, c.known(r)))
+			c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 		}
 		return true
 	}
@@ -129,35 +129,35 @@ func (c *Core) cover(r *request, tokens int) bool {
 	for range n {
 		r.held = append(r.held, c.device.take())
 	}
-	c.name(r, min(tokens, c.known(r)))
+	c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 	return enough
 }
 
-// need is the number of blocks r holds once the given number of its tokens is
+// blocksFor is the number of blocks r holds once the given number of its tokens is
 // computed. Where a token's block is taken with the pass that samples it, that
 // token counts too.
-func (c *Core) need(r *request, tokens int) int {
+func (c *Core) blocksFor(r *request, tokens int) int {
 	if !c.rules.WholeAllocation && tokens == r.target {
 		tokens++
 	}
 	return (tokens + c.mask) >> c.shift
 }
 
-// known is the number of tokens of r whose value is known now.
-func (c *Core) known(r *request) int { return r.input + r.given }
+// knownTokens is the number of tokens of r whose value is known now.
+func (c *Core) knownTokens(r *request) int { return r.input + r.given }
 
-// name makes the full blocks of r's first tokens ones that can be found.
-func (c *Core) name(r *request, tokens int) {
+// nameBlocks makes the full blocks of r's first tokens ones that can be found.
+func (c *Core) nameBlocks(r *request, tokens int) {
 	if !c.cfg.PrefixCaching {
 		return
 	}
 	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
-		c.pool.name(r, r.named)
+		c.pool.nameBlock(r, r.named)
 	}
 }
 
-// preempt takes its place from a running request and returns it.
-func (c *Core) preempt(p *pass) slot {
+// preemptVictim takes its place from a running request and returns it.
+func (c *Core) preemptVictim(p *pass) slot {
 	i := len(c.running) - 1
 	if !c.rules.LastVictim && c.cfg.Preemption != 0 {
 		i = 0
@@ -165,18 +165,18 @@ func (c *Core) preempt(p *pass) slot {
 	s := c.running[i]
 	r := &c.requests[s]
 	if r.state == steady {
-		c.settle(s)
+		c.endSteady(s)
 	} else {
-		c.calm.leave(s)
+		c.calm.removeLively(s)
 	}
 	if invariant.Enabled && r.state != running {
 		panic(fmt.Sprintf("preempt: request %d is in state %d, want %d", r.id, r.state, running))
 	}
 	if r.plan == c.plans {
-		c.drop(p, r)
+		c.dropShare(p, r)
 	}
 	c.running = append(c.running[:i], c.running[i+1:]...)
-	c.name(r, min(r.computed, c.known(r)))
+	c.nameBlocks(r, min(r.computed, c.knownTokens(r)))
 	r.former = append(r.former[:0], r.held[:r.named]...)
 	c.pool.Release(s)
 	r.computed, r.state = 0, preempted
@@ -188,8 +188,8 @@ func (c *Core) preempt(p *pass) slot {
 	return s
 }
 
-// drop takes r out of the pass that is being planned.
-func (c *Core) drop(p *pass, r *request) {
+// dropShare takes r out of the pass that is being planned.
+func (c *Core) dropShare(p *pass, r *request) {
 	x := &p.flight.shares[r.planned]
 	x.dropped = true
 	p.flight.live--

@@ -63,8 +63,8 @@ func (r *request) init(q *sim.Request, cfg *Config) {
 	}
 }
 
-// take is a free slot.
-func (c *Core) take() slot {
+// takeSlot is a free slot.
+func (c *Core) takeSlot() slot {
 	if n := len(c.unused); n > 0 {
 		s := c.unused[n-1]
 		c.unused = c.unused[:n-1]

@@ -29,9 +29,9 @@ func newTiered(c *Core) *tiered {
 	return &tiered{device: c.device, Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
 }
 
-// name makes block i of r one that can be found, and sends a copy to the host.
-func (o *tiered) name(r *request, i int) {
-	o.device.name(r, i)
+// nameBlock makes block i of r one that can be found, and sends a copy to the host.
+func (o *tiered) nameBlock(r *request, i int) {
+	o.device.nameBlock(r, i)
 	parent := blocks.NoBlock
 	if i > 0 {
 		parent = o.Catalog.Find(o.nameOf(r, i-1))
@@ -39,7 +39,7 @@ func (o *tiered) name(r *request, i int) {
 	b, isNew := o.Catalog.Add(o.nameOf(r, i), parent)
 	k := o.Catalog.At(b)
 	if isNew {
-		k.Hashes = o.core.events.hashes(r, i)
+		k.Hashes = o.core.events.hashesOf(r, i)
 	}
 	if !o.Wants(b) {
 		return
@@ -58,7 +58,7 @@ func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	o.Flush()
 	o.fetched = o.fetched[:0]
 	for i := range fetched {
-		o.cache(&fetched[i])
+		o.cacheFetched(&fetched[i])
 		if s := fetched[i].Slot; s != blocks.NoSlot {
 			o.fetched = append(o.fetched, s)
 		}
@@ -91,7 +91,7 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 	}
 	places := make([]int32, 0, from+len(found))
 	for i := range from {
-		b := o.find(r, i)
+		b := o.findBlock(r, i)
 		o.hold(b)
 		places = append(places, int32(b))
 	}
@@ -99,22 +99,22 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 		places = append(places, int32(o.take()))
 	}
 	o.Host.Fetch(s, found, places)
-	o.stretch(s).extend(from, from+len(found))
+	o.stretchOf(s).extend(from, from+len(found))
 	c.waiting.popFront()
 	return blocks.Parked
 }
 
-// cache makes the blocks of a fetch ones that can be found, and lets go of them
+// cacheFetched makes the blocks of a fetch ones that can be found, and lets go of them
 // and of those before them, last to first.
-func (o *tiered) cache(f *blocks.Fetch) {
+func (o *tiered) cacheFetched(f *blocks.Fetch) {
 	from := len(f.Places) - len(f.Blocks)
 	for i, id := range f.Blocks {
 		k, b := o.Catalog.At(id), blockID(f.Places[from+i])
 		n, index, ok := k.Name.Node()
 		switch {
 		case ok:
-			if o.label(b, int64(n)*int64(o.perNode)+int64(index)) {
-				o.core.events.store(k.Hashes)
+			if o.setKey(b, int64(n)*int64(o.perNode)+int64(index)) {
+				o.core.events.appendStored(k.Hashes)
 			}
 		case f.Slot != blocks.NoSlot:
 			r := &o.core.requests[f.Slot]
@@ -122,8 +122,8 @@ func (o *tiered) cache(f *blocks.Fetch) {
 				r.former = append(r.former, noBlock)
 			}
 			r.former[from+i] = b
-			o.label(b, o.key(r, from+i))
-			o.core.events.stored(r, from+i)
+			o.setKey(b, o.keyOf(r, from+i))
+			o.core.events.noteStored(r, from+i)
 		}
 	}
 	for _, b := range slices.Backward(f.Places) {
@@ -135,7 +135,7 @@ func (o *tiered) cache(f *blocks.Fetch) {
 // FromHost returns how many of the first tokens of s, all cached, were fetched
 // for it.
 func (o *tiered) FromHost(s slot, tokens int) int {
-	x := o.stretch(s)
+	x := o.stretchOf(s)
 	n := max(0, min(x.to, tokens>>o.core.shift)-x.from)
 	*x = stretch{}
 	return n << o.core.shift
@@ -145,11 +145,11 @@ func (o *tiered) FromHost(s slot, tokens int) int {
 func (o *tiered) Forget(s slot) {
 	o.device.Forget(s)
 	o.Abandon(s)
-	*o.stretch(s) = stretch{}
+	*o.stretchOf(s) = stretch{}
 }
 
-// stretch returns what was fetched for s.
-func (o *tiered) stretch(s slot) *stretch {
+// stretchOf returns what was fetched for s.
+func (o *tiered) stretchOf(s slot) *stretch {
 	for int(s) >= len(o.stretches) {
 		o.stretches = append(o.stretches, stretch{})
 	}
@@ -167,7 +167,7 @@ func (x *stretch) extend(from, to int) {
 
 // nameOf returns what block i of r holds.
 func (o *tiered) nameOf(r *request, i int) blocks.Name {
-	if key := o.key(r, i); key >= 0 {
+	if key := o.keyOf(r, i); key >= 0 {
 		per := int64(o.perNode)
 		return blocks.NodeName(prompt.NodeID(key/per), int32(key%per))
 	}

@@ -5,9 +5,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// view fills p with what the pass f computed, and p.Detail, if there is one. The
+// describePass fills p with what the pass f computed, and p.Detail, if there is one. The
 // requests that ended with it are still where they were.
-func (c *Core) view(f *flight, p *scheduler.Pass) {
+func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d := p.Detail
 	for i := range f.shares {
 		x := &f.shares[i]
@@ -20,7 +20,7 @@ func (c *Core) view(f *flight, p *scheduler.Pass) {
 		if d != nil {
 			d.Work = append(d.Work, scheduler.Work{
 				Request: c.requests[x.slot].id, Prefix: int(min(x.before, input)), Prompt: int(prompt),
-				Recomputed: int(max(0, x.tokens-prompt-x.decoded(input))),
+				Recomputed: int(max(0, x.tokens-prompt-x.countDecoded(input))),
 			})
 		}
 	}
@@ -28,12 +28,12 @@ func (c *Core) view(f *flight, p *scheduler.Pass) {
 		return
 	}
 	d.Running, d.Waiting = len(c.running), c.live-len(c.running)
-	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.device.active(), c.device.cached
+	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.device.heldBlocks(), c.device.cached
 }
 
-// decoded is 1 when the last of x's tokens is an answer token that was never
+// countDecoded is 1 when the last of x's tokens is an answer token that was never
 // computed before.
-func (x *share) decoded(input int32) int32 {
+func (x *share) countDecoded(input int32) int32 {
 	if x.samples && x.target > input {
 		return 1
 	}

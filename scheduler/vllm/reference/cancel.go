@@ -12,37 +12,37 @@ var _ scheduler.Canceler = (*Core)(nil)
 // Cancel takes a request out, wherever it stands.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
-	s := c.find(id)
+	s := c.findSlot(id)
 	if s == none {
 		return false
 	}
 	c.capture.begin(p)
 	r := &c.requests[s]
 	if r.state == steady {
-		c.settle(s, false)
+		c.endSteady(s, false)
 	}
 	c.fresh = slices.DeleteFunc(c.fresh, func(f slot) bool { return f == s })
 	c.pool.Release(s)
 	c.pool.Forget(s)
 	switch r.queue {
 	case runningQueue:
-		c.remove(&c.running, s)
+		c.removeFrom(&c.running, s)
 		c.irregular--
 	case waitingQueue:
-		c.remove(&c.waiting, s)
+		c.removeFrom(&c.waiting, s)
 	}
 	r.state = gone
 	c.live--
 	c.unused = append(c.unused, s)
 	c.blocked = false
 	c.notes = c.notes[:0]
-	c.check()
-	c.detail(p, now)
+	c.checkAccounts()
+	c.fillDetail(p, now)
 	return true
 }
 
-// find is the slot of a request, none when it is not here.
-func (c *Core) find(id sim.RequestID) slot {
+// findSlot is the slot of a request, none when it is not here.
+func (c *Core) findSlot(id sim.RequestID) slot {
 	for s := range c.requests {
 		if r := &c.requests[s]; r.id == id && r.state != gone {
 			return slot(s)

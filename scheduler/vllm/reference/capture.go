@@ -29,15 +29,15 @@ func (k *capture) init(cfg *vllm.Config) {
 // events reports whether events are captured.
 func (k *capture) events() bool { return k.level == scheduler.CaptureEvents }
 
-// submitted makes the blocks of r ones that can be named.
-func (k *capture) submitted(r *sim.Request) {
+// addRequest makes the blocks of r ones that can be named.
+func (k *capture) addRequest(r *sim.Request) {
 	if k.events() {
 		k.names.Add(r)
 	}
 }
 
-// finished forgets r, or leaves it to the eviction of its first block.
-func (k *capture) finished(r *request) {
+// removeRequest forgets r, or leaves it to the eviction of its first block.
+func (k *capture) removeRequest(r *request) {
 	if k.events() && (!k.names.Hashed(r.id) || r.own.resident == 0) {
 		k.names.Remove(r.id)
 	}
@@ -45,48 +45,48 @@ func (k *capture) finished(r *request) {
 
 func (k *capture) begin(p *scheduler.Pass) { k.out = p }
 
-// residency notes that the first blocks of a node are cached.
-func (k *capture) residency(n prompt.NodeID, blocks int32) {
+// noteResidency notes that the first blocks of a node are cached.
+func (k *capture) noteResidency(n prompt.NodeID, blocks int32) {
 	if k.level == scheduler.CaptureResidency {
 		k.out.KV = append(k.out.KV, scheduler.KVChange{Node: n, Blocks: blocks})
 	}
 }
 
-// order begins a use of r's blocks from the given one.
-func (k *capture) order(r *request, from int) {
+// beginUse begins a use of r's blocks from the given one.
+func (k *capture) beginUse(r *request, from int) {
 	if k.events() {
 		k.event = scheduler.KVEvent{}
-		k.follow(r, from-1)
+		k.setParent(r, from-1)
 	}
 }
 
-// hit notes that r got block i of its list and found it cached: it becomes the
+// noteHit notes that r got block i of its list and found it cached: it becomes the
 // parent of what is stored.
-func (k *capture) hit(r *request, i int) {
+func (k *capture) noteHit(r *request, i int) {
 	if k.events() {
-		k.follow(r, i)
+		k.setParent(r, i)
 	}
 }
 
-// follow makes block i of r, if there is one, the parent of what is stored.
-func (k *capture) follow(r *request, i int) {
+// setParent makes block i of r, if there is one, the parent of what is stored.
+func (k *capture) setParent(r *request, i int) {
 	if i >= 0 {
-		k.event.Parent, k.event.HasParent = k.sequence(r, i), true
+		k.event.Parent, k.event.HasParent = k.sequenceHash(r, i), true
 	}
 }
 
-// stored notes that r got blocks from..to-1 and none of them was cached.
-func (k *capture) stored(r *request, from, to int) {
+// noteStored notes that r got blocks from..to-1 and none of them was cached.
+func (k *capture) noteStored(r *request, from, to int) {
 	if k.events() {
 		for i := from; i < to; i++ {
-			k.event.Stored = append(k.event.Stored, k.block(r, i))
+			k.event.Stored = append(k.event.Stored, k.nameBlock(r, i))
 		}
 	}
 }
 
-// evicted notes that the n highest blocks of a segment go. It is called for
+// noteEvicted notes that the n highest blocks of a segment go. It is called for
 // CaptureEvents alone.
-func (k *capture) evicted(s *segment, n int32) {
+func (k *capture) noteEvicted(s *segment, n int32) {
 	node := s.node
 	for i := s.hi - 1; i >= s.hi-n; i-- {
 		if node == prompt.None {
@@ -103,16 +103,16 @@ func (k *capture) evicted(s *segment, n int32) {
 	}
 }
 
-// left notes that b of a tiered pool was evicted from the device.
-func (k *capture) left(b *blocks.Block) {
+// noteLeft notes that b of a tiered pool was evicted from the device.
+func (k *capture) noteLeft(b *blocks.Block) {
 	if k.events() {
 		k.gone = append(k.gone, b.Hashes.Seq)
 	}
 }
 
-// fetched notes that b came from host memory; those that follow each other are
+// noteFetched notes that b came from host memory; those that follow each other are
 // published together.
-func (k *capture) fetched(b *blocks.Block) {
+func (k *capture) noteFetched(b *blocks.Block) {
 	if !k.events() {
 		return
 	}
@@ -122,8 +122,8 @@ func (k *capture) fetched(b *blocks.Block) {
 	k.event.Stored = append(k.event.Stored, b.Hashes.KVBlock)
 }
 
-// publish ends a use: one Stored, then one Removed.
-func (k *capture) publish() {
+// publishUse ends a use: one Stored, then one Removed.
+func (k *capture) publishUse() {
 	if !k.events() {
 		return
 	}
@@ -137,35 +137,35 @@ func (k *capture) publish() {
 	k.event = scheduler.KVEvent{}
 }
 
-// promoted notes that r's partial block became its last full one.
-func (k *capture) promoted(r *request) {
+// notePromoted notes that r's partial block became its last full one.
+func (k *capture) notePromoted(r *request) {
 	if k.events() {
-		h := k.hashes(r, r.full-1)
+		h := k.hashesOf(r, r.full-1)
 		k.out.Events = append(k.out.Events, scheduler.KVEvent{
 			Parent: h.Parent, HasParent: h.Follows, Stored: []scheduler.KVBlock{h.KVBlock},
 		})
 	}
 }
 
-// hashes returns what events say of block i of r's list.
-func (k *capture) hashes(r *request, i int) (h blocks.Hashes) {
+// hashesOf returns what events say of block i of r's list.
+func (k *capture) hashesOf(r *request, i int) (h blocks.Hashes) {
 	if !k.events() {
 		return h
 	}
-	h.KVBlock = k.block(r, i)
+	h.KVBlock = k.nameBlock(r, i)
 	if i > 0 {
-		h.Parent, h.Follows = k.sequence(r, i-1), true
+		h.Parent, h.Follows = k.sequenceHash(r, i-1), true
 	}
 	return h
 }
 
-// block names block i of r's list.
-func (k *capture) block(r *request, i int) scheduler.KVBlock {
-	return scheduler.KVBlock{Seq: k.sequence(r, i), Tokens: k.names.Tokens(r.id, i)}
+// nameBlock names block i of r's list.
+func (k *capture) nameBlock(r *request, i int) scheduler.KVBlock {
+	return scheduler.KVBlock{Seq: k.sequenceHash(r, i), Tokens: k.names.Tokens(r.id, i)}
 }
 
-// sequence returns the sequence hash of block i of r's list.
-func (k *capture) sequence(r *request, i int) uint64 {
+// sequenceHash returns the sequence hash of block i of r's list.
+func (k *capture) sequenceHash(r *request, i int) uint64 {
 	if i < r.shared {
 		return k.names.Path(r.path, i)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// check holds the core's accounts against each other.
-func (c *Core) check() {
+// checkAccounts holds the core's accounts against each other.
+func (c *Core) checkAccounts() {
 	if !invariant.Enabled {
 		return
 	}
@@ -56,12 +56,12 @@ func (p *device) Check() {
 		}
 		idle += int(s.hi - s.lo)
 	}
-	held := c.partials()
+	held := c.countPartials()
 	for _, r := range c.inLine() {
 		held += int(r.own.active)
 	}
 	for id, n := range p.nodes.All() {
-		if n.active > n.resident || n.empty() {
+		if n.active > n.resident || n.isEmpty() {
 			panic(fmt.Sprintf("block pool: node %d holds %d active of %d cached blocks", id, n.active, n.resident))
 		}
 		held += int(n.active)
@@ -72,11 +72,11 @@ func (p *device) Check() {
 	}
 }
 
-// partials is the number of partial blocks held. A request in line holds blocks
+// countPartials is the number of partial blocks held. A request in line holds blocks
 // when it found too few to go on with.
-func (c *Core) partials() (n int) {
+func (c *Core) countPartials() (n int) {
 	for _, r := range c.inLine() {
-		if r.state == steady && r.part || r.state != steady && c.held(r) > r.full {
+		if r.state == steady && r.part || r.state != steady && c.heldBlocks(r) > r.full {
 			n++
 		}
 	}

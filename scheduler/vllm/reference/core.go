@@ -86,7 +86,7 @@ func (c *Core) Load() int { return c.live }
 
 // Submit queues r, which Config.Fits, behind all others.
 func (c *Core) Submit(r *sim.Request) {
-	s := c.take()
+	s := c.takeSlot()
 	q := &c.requests[s]
 	q.init(r, &c.cfg)
 	if c.waiting.len == 0 {
@@ -94,36 +94,36 @@ func (c *Core) Submit(r *sim.Request) {
 	}
 	c.pushBack(&c.waiting, s)
 	c.live++
-	c.capture.submitted(r)
+	c.capture.addRequest(r)
 }
 
 // Step runs the pass that starts at now, or a run of passes in which steady
 // requests decode and nothing else happens.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
-	if n := c.uneventful(); n > 0 {
-		return c.decode(now, until, n, p)
+	if n := c.countUneventful(); n > 0 {
+		return c.decodeRun(now, until, n, p)
 	}
-	return c.full(now, p)
+	return c.runPass(now, p)
 }
 
-// uneventful is the number of passes to come in which nothing happens but one
+// countUneventful is the number of passes to come in which nothing happens but one
 // more token for every steady request.
-func (c *Core) uneventful() int {
+func (c *Core) countUneventful() int {
 	if c.cfg.Planner || c.pool.Busy() {
 		return 0
 	}
-	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.budget() {
+	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.passBudget() {
 		return 0
 	}
-	if c.waiting.len > 0 && !c.crowded() && !c.blocked {
+	if c.waiting.len > 0 && !c.isFull() && !c.blocked {
 		return 0
 	}
 	return int(c.nextWake() - c.step)
 }
 
-// decode takes up to n uneventful passes.
-func (c *Core) decode(now, until sim.Time, n int, p *scheduler.Pass) error {
+// decodeRun takes up to n uneventful passes.
+func (c *Core) decodeRun(now, until sim.Time, n int, p *scheduler.Pass) error {
 	d, err := c.decodeTime(c.steady, c.steadyLen+int64(c.steady)*c.step)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (c *Core) decode(now, until sim.Time, n int, p *scheduler.Pass) error {
 	c.passes += int64(p.Count)
 	c.lastEnd, c.barren = p.End, 0
 	c.notes = c.notes[:0]
-	c.detail(p, now)
+	c.fillDetail(p, now)
 	return nil
 }
 
@@ -170,15 +170,15 @@ func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	return ms, nil
 }
 
-// budget is the number of tokens a pass may compute.
-func (c *Core) budget() int {
+// passBudget is the number of tokens a pass may compute.
+func (c *Core) passBudget() int {
 	if c.cfg.MaxBatchedTokens == vllm.Unlimited {
 		return int(^uint(0) >> 1)
 	}
 	return c.cfg.MaxBatchedTokens
 }
 
-// crowded says that no more requests may run.
-func (c *Core) crowded() bool {
+// isFull says that no more requests may run.
+func (c *Core) isFull() bool {
 	return c.cfg.MaxSeqs != vllm.Unlimited && c.running.len >= c.cfg.MaxSeqs
 }

@@ -14,13 +14,13 @@ type pool interface {
 	blocks.Pool
 	// use gives s the blocks from..to-1 of its list, cached ones first, and
 	// returns how many it got.
-	use(s slot, from, to int) int
+	useBlocks(s slot, from, to int) int
 	// open gives s a block for the tokens after its full ones, which nobody can
 	// have cached, and reports whether there was one.
-	open(s slot) bool
+	openBlock(s slot) bool
 	// promote makes the partial block of s, now full of known tokens, one that
 	// can be cached.
-	promote(s slot)
+	promotePartial(s slot)
 	// noteProgress counts a pass that preempted someone, or in which a request
 	// ended.
 	noteProgress(lost, ended bool)
@@ -59,28 +59,28 @@ func (p *device) noteProgress(bool, bool) {}
 func (p *device) passesTime() bool        { return false }
 func (p *device) canRetry(bool) bool      { return false }
 
-// take gets up to n blocks, free ones first, evicting for the others.
-func (p *device) take(n int) int {
+// takeBlocks gets up to n blocks, free ones first, evicting for the others.
+func (p *device) takeBlocks(n int) int {
 	got := min(n, p.free)
 	p.free -= got
 	for got < n && p.lru.oldest != noSeg {
-		got += p.evict(n - got)
+		got += p.evictBlocks(n - got)
 	}
 	return got
 }
 
-// evict takes up to n blocks from the oldest segment.
-func (p *device) evict(n int) int {
+// evictBlocks takes up to n blocks from the oldest segment.
+func (p *device) evictBlocks(n int) int {
 	i := p.lru.oldest
 	s := p.lru.at(i)
 	k := min(int32(n), s.hi-s.lo)
 	if p.core.capture.level == scheduler.CaptureEvents {
-		p.core.capture.evicted(s, k)
+		p.core.capture.noteEvicted(s, k)
 	}
 	p.inactive -= int(k)
 	switch end := s.hi - k; {
 	case s.node != prompt.None:
-		p.shrink(s, end)
+		p.shrinkNodes(s, end)
 	case s.owner != none:
 		p.core.requests[s.owner].own.resident -= k
 		s.hi = end
@@ -88,20 +88,20 @@ func (p *device) evict(n int) int {
 		s.hi = end
 	}
 	if s.hi == s.lo {
-		p.empty(i)
+		p.dropSegment(i)
 	}
 	return int(k)
 }
 
-// shrink takes the blocks from end on from the nodes they are in.
-func (p *device) shrink(s *segment, end int32) {
+// shrinkNodes takes the blocks from end on from the nodes they are in.
+func (p *device) shrinkNodes(s *segment, end int32) {
 	for {
 		start := p.tree.Start(s.node)
 		from := max(end, start)
 		n := p.nodes.Get(s.node)
 		n.resident -= s.hi - from
-		p.core.capture.residency(s.node, n.resident)
-		if n.empty() {
+		p.core.capture.noteResidency(s.node, n.resident)
+		if n.isEmpty() {
 			p.nodes.Delete(s.node)
 		}
 		s.hi = from
@@ -115,9 +115,9 @@ func (p *device) shrink(s *segment, end int32) {
 	}
 }
 
-// empty ends the segment i, which has no block left. A younger one may go on
+// dropSegment ends the segment i, which has no block left. A younger one may go on
 // where it began.
-func (p *device) empty(i int32) {
+func (p *device) dropSegment(i int32) {
 	s := p.lru.at(i)
 	switch {
 	case s.node != prompt.None:
@@ -134,33 +134,33 @@ func (p *device) empty(i int32) {
 	p.lru.drop(i)
 }
 
-// use gives s the blocks from..to-1 of its list, cached ones first, and returns
+// useBlocks gives s the blocks from..to-1 of its list, cached ones first, and returns
 // how many it got.
-func (p *device) use(s slot, from, to int) int {
-	p.core.capture.order(&p.core.requests[s], from)
-	at := p.reuse(s, from, to)
+func (p *device) useBlocks(s slot, from, to int) int {
+	p.core.capture.beginUse(&p.core.requests[s], from)
+	at := p.reuseCached(s, from, to)
 	if at < to {
-		end := at + p.take(to-at)
-		p.store(s, at, end)
+		end := at + p.takeBlocks(to-at)
+		p.storeBlocks(s, at, end)
 		at = end
 	}
-	p.core.capture.publish()
+	p.core.capture.publishUse()
 	return at - from
 }
 
-// open gives s a block for the tokens after its full ones, which nobody can have
+// openBlock gives s a block for the tokens after its full ones, which nobody can have
 // cached, and reports whether there was one.
-func (p *device) open(s slot) bool {
+func (p *device) openBlock(s slot) bool {
 	if p.core.capture.level == scheduler.CaptureEvents {
 		full := p.core.requests[s].full
-		return p.use(s, full, full+1) == 1
+		return p.useBlocks(s, full, full+1) == 1
 	}
-	return p.take(1) == 1
+	return p.takeBlocks(1) == 1
 }
 
-// reuse gives s those of blocks at..to-1 of its list that are cached. They come
+// reuseCached gives s those of blocks at..to-1 of its list that are cached. They come
 // first. It returns the first block that is not.
-func (p *device) reuse(s slot, at, to int) int {
+func (p *device) reuseCached(s slot, at, to int) int {
 	r := &p.core.requests[s]
 	from := at
 	end := min(to, r.shared)
@@ -173,19 +173,19 @@ func (p *device) reuse(s slot, at, to int) int {
 			break
 		}
 		cached := min(hi, n.resident)
-		p.revive(&n.span, cached, start)
-		p.hold(s, n, id, lo, cached)
+		p.reviveSpan(&n.span, cached, start)
+		p.holdNode(s, n, id, lo, cached)
 		at = start + int(cached)
 		if cached < hi {
 			break
 		}
 	}
 	if end := min(to, r.shared+int(r.own.resident)); at >= r.shared && at < end {
-		p.revive(&r.own, int32(end-r.shared), 0)
+		p.reviveSpan(&r.own, int32(end-r.shared), 0)
 		at = end
 	}
 	if at > from {
-		p.core.capture.hit(r, at-1)
+		p.core.capture.noteHit(r, at-1)
 	}
 	return at
 }
@@ -198,9 +198,9 @@ func (p *device) pathIndex(r *request, at int) int {
 	return p.tree.Index(r.path, at)
 }
 
-// revive makes the first cached blocks of a span, which begins base blocks into
+// reviveSpan makes the first cached blocks of a span, which begins base blocks into
 // its segments' path, active.
-func (p *device) revive(s *span, cached int32, base int) {
+func (p *device) reviveSpan(s *span, cached int32, base int) {
 	if cached > s.active {
 		p.inactive -= int(cached - s.active)
 		s.seg = p.lru.revive(s.seg, int32(base)+cached)
@@ -208,11 +208,11 @@ func (p *device) revive(s *span, cached int32, base int) {
 	}
 }
 
-// store makes blocks at..end-1 of s's list, which were not cached, its own
+// storeBlocks makes blocks at..end-1 of s's list, which were not cached, its own
 // taken blocks.
-func (p *device) store(s slot, at, end int) {
+func (p *device) storeBlocks(s slot, at, end int) {
 	r := &p.core.requests[s]
-	p.core.capture.stored(r, at, min(end, r.full))
+	p.core.capture.noteStored(r, at, min(end, r.full))
 	named := min(end, r.shared)
 	for i := p.pathIndex(r, at); at < named; i++ {
 		id := r.path[i]
@@ -220,8 +220,8 @@ func (p *device) store(s slot, at, end int) {
 		lo, hi := int32(at-start), min(p.tree.Size(id), int32(named-start))
 		n := p.node(id)
 		n.resident = hi
-		p.core.capture.residency(id, hi)
-		p.hold(s, n, id, lo, hi)
+		p.core.capture.noteResidency(id, hi)
+		p.holdNode(s, n, id, lo, hi)
 		at = start + int(hi)
 	}
 	if at < end && at < r.full {
@@ -230,8 +230,8 @@ func (p *device) store(s slot, at, end int) {
 	}
 }
 
-// hold makes s a holder of blocks 0..hi-1 of node n, of which it held lo.
-func (p *device) hold(s slot, n *node, id prompt.NodeID, lo, hi int32) {
+// holdNode makes s a holder of blocks 0..hi-1 of node n, of which it held lo.
+func (p *device) holdNode(s slot, n *node, id prompt.NodeID, lo, hi int32) {
 	r := &p.core.requests[s]
 	if hi > n.active {
 		n.active = hi
@@ -267,21 +267,21 @@ func (p *device) leaveTail(s slot, n *node) {
 	r.tail = prompt.None
 }
 
-// promote makes s's partial block, now full of known tokens, a block of its own
+// promotePartial makes s's partial block, now full of known tokens, a block of its own
 // account.
-func (p *device) promote(s slot) {
+func (p *device) promotePartial(s slot) {
 	r := &p.core.requests[s]
 	r.part = false
 	r.full++
 	r.own.resident++
 	r.own.active++
-	p.core.capture.promoted(r)
+	p.core.capture.notePromoted(r)
 }
 
 // Release gives back every block s holds, last to first.
 func (p *device) Release(s slot) {
 	r := &p.core.requests[s]
-	held := p.core.held(r)
+	held := p.core.heldBlocks(r)
 	if held > r.full {
 		p.free++
 		held = r.full
@@ -318,7 +318,7 @@ func (p *device) releasePath(s slot, held int) {
 		if n.holders > 0 {
 			continue
 		}
-		active := p.widest(n)
+		active := p.widestPartial(n)
 		if active == n.active {
 			continue
 		}
@@ -338,8 +338,8 @@ func (p *device) releasePath(s slot, held int) {
 	}
 }
 
-// widest is the number of blocks of n that its partial holders hold.
-func (p *device) widest(n *node) int32 {
+// widestPartial is the number of blocks of n that its partial holders hold.
+func (p *device) widestPartial(n *node) int32 {
 	active := 0
 	for t := n.partial; t != none; t = p.core.requests[t].tailNext {
 		active = max(active, p.core.requests[t].tailHeld)
@@ -370,7 +370,7 @@ func (p *device) Cached(s slot) int {
 // gone, nobody's.
 func (p *device) Forget(s slot) {
 	r := &p.core.requests[s]
-	p.core.capture.finished(r)
+	p.core.capture.removeRequest(r)
 	if r.own.resident > r.own.active {
 		for i := r.own.seg; i != noSeg; {
 			s := p.lru.at(i)

@@ -5,10 +5,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// emit is the decode part of a pass: one token for every request whose tokens
+// emitTokens is the decode part of a pass: one token for every request whose tokens
 // are all computed, in order of admission (vllm-scheduler.md 3.3). It reports
 // whether a request ended.
-func (c *Core) emit(now, start sim.Time, p *scheduler.Pass) (ended bool, err error) {
+func (c *Core) emitTokens(now, start sim.Time, p *scheduler.Pass) (ended bool, err error) {
 	p.End = start
 	length := c.steadyLen + int64(c.steady)*c.step
 	n := c.steady
@@ -33,15 +33,15 @@ func (c *Core) emit(now, start sim.Time, p *scheduler.Pass) (ended bool, err err
 	}
 	c.pass.emitting = true
 	c.wakeDue()
-	c.byOrder(c.ready)
+	c.sortByOrder(c.ready)
 	for _, s := range c.ready {
-		if c.requests[s].state == irregular && c.token(s, p) {
+		if c.requests[s].state == irregular && c.giveToken(s, p) {
 			ended = true
 		}
 	}
 	p.Tokens += c.steady
 	p.Decoding += c.steady
-	c.seconds(p)
+	c.listSeconds(p)
 	if p.Tokens == 0 {
 		p.End = start
 	}
@@ -56,7 +56,7 @@ func (c *Core) wakeDue() {
 		s, at := w.Tie, w.Key
 		r := &c.requests[s]
 		if r.state == steady && r.wake == at {
-			c.settle(s, false)
+			c.endSteady(s, false)
 			r.computed = r.length // this pass computes it, like every steady one
 			c.ready = append(c.ready, s)
 		}
@@ -75,9 +75,9 @@ func (c *Core) nextWake() int64 {
 	return c.step
 }
 
-// settle makes a steady request irregular, with its numbers written out.
+// endSteady makes a steady request irregular, with its numbers written out.
 // emitted says whether it has gained this pass's token.
-func (c *Core) settle(s slot, emitted bool) {
+func (c *Core) endSteady(s slot, emitted bool) {
 	r := &c.requests[s]
 	c.steady--
 	c.steadyLen -= int64(r.length) - r.base
@@ -85,7 +85,7 @@ func (c *Core) settle(s slot, emitted bool) {
 	r.emitted, r.emittedAt = c.passes-1, c.lastEnd
 	if emitted {
 		r.length++
-		c.account(r, c.pass.out)
+		c.noteToken(r, c.pass.out)
 	}
 	r.computed, r.allocated = r.length-1, r.length
 	r.state = irregular
@@ -94,46 +94,46 @@ func (c *Core) settle(s slot, emitted bool) {
 	c.irregular++
 }
 
-// settleAll makes every steady request irregular and unplanned.
-func (c *Core) settleAll() {
+// endAllSteady makes every steady request irregular and unplanned.
+func (c *Core) endAllSteady() {
 	for s := c.running.front; s != none; s = c.requests[s].next {
 		if c.requests[s].state == steady {
-			c.settle(s, false)
+			c.endSteady(s, false)
 			c.requests[s].planned = -1
 		}
 	}
 }
 
-// token gives s one token, preempting others when the token opens a block and
+// giveToken gives s one token, preempting others when the token opens a block and
 // none is left; s may be the one to go. It reports whether s ended.
-func (c *Core) token(s slot, p *scheduler.Pass) (ended bool) {
+func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	r := &c.requests[s]
 	for {
 		opens := r.length&(c.cfg.BlockTokens-1) == 0
 		if opens && r.part {
-			c.pool.promote(s)
+			c.pool.promotePartial(s)
 		}
-		if !opens || c.pool.open(s) {
+		if !opens || c.pool.openBlock(s) {
 			break
 		}
 		r.part = false
-		if v := c.preempt(s); v == s || v == none {
+		if v := c.preemptVictim(s); v == s || v == none {
 			return false
 		}
 	}
 	r.part = r.length&(c.cfg.BlockTokens-1) == 0 || r.part
 	r.length++
 	r.allocated = r.length
-	c.account(r, p)
+	c.noteToken(r, p)
 	if r.generated() < r.output {
 		return false
 	}
-	c.finish(s)
+	c.finishRequest(s)
 	return true
 }
 
-// account writes s's new token into the pass.
-func (c *Core) account(r *request, p *scheduler.Pass) {
+// noteToken writes s's new token into the pass.
+func (c *Core) noteToken(r *request, p *scheduler.Pass) {
 	p.Tokens++
 	n := r.generated()
 	switch {
@@ -159,8 +159,8 @@ func (c *Core) account(r *request, p *scheduler.Pass) {
 	}
 }
 
-// seconds lists the second tokens of requests that were fresh and are steady.
-func (c *Core) seconds(p *scheduler.Pass) {
+// listSeconds lists the second tokens of requests that were fresh and are steady.
+func (c *Core) listSeconds(p *scheduler.Pass) {
 	for _, s := range c.fresh {
 		if r := &c.requests[s]; r.state == steady && r.base <= c.step {
 			p.Second = append(p.Second, r.id)
@@ -169,12 +169,12 @@ func (c *Core) seconds(p *scheduler.Pass) {
 	c.fresh = c.fresh[:0]
 }
 
-// finish frees everything s holds and forgets it.
-func (c *Core) finish(s slot) {
+// finishRequest frees everything s holds and forgets it.
+func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	c.pool.Release(s)
 	c.pool.Forget(s)
-	c.remove(&c.running, s)
+	c.removeFrom(&c.running, s)
 	r.state = gone
 	c.irregular--
 	c.live--

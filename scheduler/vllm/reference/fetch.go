@@ -12,7 +12,7 @@ import (
 // again: it goes on with what it has.
 func (o *tiered) Fetch(s slot) blocks.Fetching {
 	c, r := o.core, &o.core.requests[s]
-	if o.impatient() && c.running.len > 0 {
+	if o.isImpatient() && c.running.len > 0 {
 		return blocks.Waiting
 	}
 	if r.state != waiting || r.computed > 0 || !o.Given() {
@@ -24,25 +24,25 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 	}
 	o.pinned = o.pinned[:0]
 	for i := range skip {
-		b := o.find(r, i)
-		o.hold(b)
+		b := o.findBlock(r, i)
+		o.holdBlock(b)
 		o.pinned = append(o.pinned, int32(b))
 	}
 	how := blocks.Ready
-	if found := o.inHost(r, skip); len(found) > 0 {
-		if how = o.reserve(len(found)); how == blocks.Parked {
-			o.park(s, skip, found)
+	if found := o.findInHost(r, skip); len(found) > 0 {
+		if how = o.reservePlaces(len(found)); how == blocks.Parked {
+			o.parkRequest(s, skip, found)
 			return how
 		}
 	}
-	o.unpin(o.pinned)
+	o.unpinBlocks(o.pinned)
 	return how
 }
 
-// inHost returns the blocks of r from skip on that are in host memory.
-func (o *tiered) inHost(r *request, skip int) (found []blocks.ID) {
+// findInHost returns the blocks of r from skip on that are in host memory.
+func (o *tiered) findInHost(r *request, skip int) (found []blocks.ID) {
 	for i := skip; i < r.full; i++ {
-		b, ok := o.Has(o.name(r, i))
+		b, ok := o.Has(o.nameOf(r, i))
 		if !ok {
 			break
 		}
@@ -51,13 +51,13 @@ func (o *tiered) inHost(r *request, skip int) (found []blocks.ID) {
 	return found
 }
 
-// reserve keeps n places on the device for a fetch. The head of the line must
+// reservePlaces keeps n places on the device for a fetch. The head of the line must
 // wait when some of them must be emptied first; when not even that gets n,
 // fetching is not possible.
-func (o *tiered) reserve(n int) blocks.Fetching {
-	got := o.take(n)
+func (o *tiered) reservePlaces(n int) blocks.Fetching {
+	got := o.takeBlocks(n)
 	emptied := o.Bursting()
-	o.core.capture.publish()
+	o.core.capture.publishUse()
 	o.Flush()
 	if got == n {
 		o.reserved += n
@@ -70,26 +70,26 @@ func (o *tiered) reserve(n int) blocks.Fetching {
 	return blocks.Ready
 }
 
-// park takes s out of the line while its blocks after skip are transferred.
-func (o *tiered) park(s slot, skip int, found []blocks.ID) {
+// parkRequest takes s out of the line while its blocks after skip are transferred.
+func (o *tiered) parkRequest(s slot, skip int, found []blocks.ID) {
 	o.Host.Fetch(s, found, slices.Clone(o.pinned))
-	o.core.remove(&o.core.waiting, s)
-	t := o.seat(s)
+	o.core.removeFrom(&o.core.waiting, s)
+	t := o.seatOf(s)
 	t.cut(skip)
 	t.fetched = append(t.fetched, stretch{skip, skip + len(found)})
 }
 
-// unpin lets go of a prefix, first block first.
-func (o *tiered) unpin(pins []int32) {
+// unpinBlocks lets go of a prefix, first block first.
+func (o *tiered) unpinBlocks(pins []int32) {
 	for _, b := range pins {
-		o.letGo(blocks.ID(b))
+		o.letGoBlock(blocks.ID(b))
 	}
 }
 
 // FromHost returns how many of the first tokens of s, all cached, were fetched
 // for it. It forgets those after them: they are computed anew.
 func (o *tiered) FromHost(s slot, tokens int) int {
-	t := o.seat(s)
+	t := o.seatOf(s)
 	t.cut(tokens >> o.core.shift)
 	n := 0
 	for _, f := range t.fetched {
@@ -120,7 +120,7 @@ const patience = 1000
 // on, but hardly.
 const dragPatience = 2000
 
-func (o *tiered) impatient() bool {
+func (o *tiered) isImpatient() bool {
 	return o.Given() && (o.core.barren >= patience || o.dragged >= dragPatience)
 }
 
@@ -145,7 +145,7 @@ func (o *tiered) canRetry(idle bool) bool {
 	if idle && o.Busy() {
 		return true
 	}
-	return (idle || o.impatient()) && o.yieldBlocks()
+	return (idle || o.isImpatient()) && o.yieldBlocks()
 }
 
 // yieldBlocks makes the requests in line, except the head, give back the blocks
@@ -182,8 +182,8 @@ func (o *tiered) checkHolders() {
 	c := o.core
 	holders := make(map[blocks.ID]int32)
 	for s, r := range c.inLine() {
-		t := o.seat(s)
-		want := min(c.held(r), r.full)
+		t := o.seatOf(s)
+		want := min(c.heldBlocks(r), r.full)
 		if r.state == steady {
 			want = r.full
 		}
@@ -191,8 +191,8 @@ func (o *tiered) checkHolders() {
 			panic(fmt.Sprintf("request %d, %v: %d full blocks held, want %d", r.id, r.state, len(t.held), want))
 		}
 		for i, b := range t.held {
-			if k := o.Catalog.At(b); k.Name != o.name(r, i) {
-				panic(fmt.Sprintf("request %d: block %d is %v, want %v", r.id, i, k.Name, o.name(r, i)))
+			if k := o.Catalog.At(b); k.Name != o.nameOf(r, i) {
+				panic(fmt.Sprintf("request %d: block %d is %v, want %v", r.id, i, k.Name, o.nameOf(r, i)))
 			}
 			holders[b]++
 		}
@@ -211,7 +211,7 @@ func (o *tiered) checkHolders() {
 
 // checkPlaces counts the places on the device.
 func (o *tiered) checkPlaces() {
-	held := o.core.partials()
+	held := o.core.countPartials()
 	for _, k := range o.Catalog.Blocks {
 		if k.Holders > 0 {
 			held++

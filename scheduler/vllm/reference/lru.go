@@ -53,7 +53,7 @@ func (l *lru) add(s segment) int32 {
 		i = l.unused[n-1]
 		l.unused = l.unused[:n-1]
 	} else {
-		i = l.fresh()
+		i = l.newIndex()
 	}
 	s.older, s.younger = l.youngest, noSeg
 	if l.youngest == noSeg {
@@ -74,8 +74,8 @@ func (l *lru) at(i int32) *segment {
 	return &l.sheets[uint32(i)/sheetSegments][uint32(i)%sheetSegments]
 }
 
-// fresh is the number of a segment never used before.
-func (l *lru) fresh() int32 {
+// newIndex is the number of a segment never used before.
+func (l *lru) newIndex() int32 {
 	if l.used%sheetSegments == 0 {
 		l.sheets = append(l.sheets, new([sheetSegments]segment))
 	}

@@ -22,5 +22,5 @@ func (p *device) node(id prompt.NodeID) *node {
 	return n
 }
 
-// empty reports whether the engine need not remember the node.
-func (n *node) empty() bool { return n.resident == 0 && n.holders == 0 && n.partial == none }
+// isEmpty reports whether the engine need not remember the node.
+func (n *node) isEmpty() bool { return n.resident == 0 && n.holders == 0 && n.partial == none }

@@ -39,9 +39,9 @@ const (
 // other (vllm-scheduler.md 9.2 b).
 const barrenLimit = 100_000
 
-// full runs one pass by the letter of vllm-scheduler.md part 3.
-func (c *Core) full(now sim.Time, p *scheduler.Pass) error {
-	c.pass = planned{budget: c.budget(), out: p}
+// runPass runs one pass by the letter of vllm-scheduler.md part 3.
+func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
+	c.pass = planned{budget: c.passBudget(), out: p}
 	c.notes = c.notes[:0]
 	c.capture.begin(p)
 	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
@@ -54,7 +54,7 @@ func (c *Core) full(now sim.Time, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
-	ended, err := c.emit(now, start, p)
+	ended, err := c.emitTokens(now, start, p)
 	if err != nil {
 		return err
 	}
@@ -65,18 +65,18 @@ func (c *Core) full(now sim.Time, p *scheduler.Pass) error {
 	c.step++
 	c.passes++
 	c.lastEnd = p.End
-	c.rest()
+	c.markSteady()
 	c.blocked = stopped && quiet && len(p.Admitted) == 0 && !ended && c.pass.lost == 0
-	c.check()
-	c.detail(p, start)
-	return c.progress(p)
+	c.checkAccounts()
+	c.fillDetail(p, start)
+	return c.checkProgress(p)
 }
 
 // planRunning gives running requests their tokens, in order of admission.
 func (c *Core) planRunning() {
 	s := c.firstIrregular()
 	if s == none && c.irregular > 0 || c.steady > c.pass.budget || c.cfg.Planner {
-		c.settleAll()
+		c.endAllSteady()
 		s = c.running.front
 	} else {
 		c.pass.budget -= c.steady
@@ -85,7 +85,7 @@ func (c *Core) planRunning() {
 	for s != none && c.pass.budget > 0 {
 		next := c.requests[s].next
 		c.pass.fronted = 0
-		o := c.schedule(s, false)
+		o := c.scheduleTokens(s, false)
 		if o == blocked || o == ousted && c.cfg.Preemption == vllm.LIFO {
 			return // ousted as the last of running: nobody stands behind
 		}
@@ -116,7 +116,7 @@ func (c *Core) firstIrregular() slot {
 // planWaiting admits requests from the head of the line. It reports whether the
 // head was looked at and blocked.
 func (c *Core) planWaiting() bool {
-	for c.pass.lost == 0 && !c.crowded() && c.waiting.len > 0 {
+	for c.pass.lost == 0 && !c.isFull() && c.waiting.len > 0 {
 		s := c.waiting.front
 		switch c.pool.Fetch(s) {
 		case blocks.Parked:
@@ -124,7 +124,7 @@ func (c *Core) planWaiting() bool {
 		case blocks.Waiting:
 			return false // what it waits for may come at any pass
 		}
-		if c.schedule(s, true) != scheduled {
+		if c.scheduleTokens(s, true) != scheduled {
 			return true
 		}
 		if c.requests[s].plan.total == 0 && c.pass.budget == 0 {
@@ -134,9 +134,9 @@ func (c *Core) planWaiting() bool {
 	return false
 }
 
-// schedule computes as many tokens of s as budget and blocks allow, preempting
+// scheduleTokens computes as many tokens of s as budget and blocks allow, preempting
 // others for blocks (vllm-scheduler.md 3.2).
-func (c *Core) schedule(s slot, admit bool) outcome {
+func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	r := &c.requests[s]
 	cached := 0
 	if r.computed == 0 {
@@ -156,7 +156,7 @@ func (c *Core) schedule(s slot, admit bool) outcome {
 	if want == 0 && remaining > 0 {
 		return blocked
 	}
-	after, ok := c.allocate(s, before+want)
+	after, ok := c.allocBlocks(s, before+want)
 	if !ok {
 		return ousted
 	}
@@ -166,21 +166,21 @@ func (c *Core) schedule(s slot, admit bool) outcome {
 	}
 	r.plan = share{total: used, prompt: min(after, r.input) - promptBefore, prefix: promptBefore}
 	r.planned = c.passes
-	c.count(r.plan, 1)
-	c.note(s)
+	c.countShare(r.plan, 1)
+	c.notePlan(s)
 	c.pass.budget = max(c.pass.budget-used, 0)
 	if after > r.furthest {
 		r.furthest, c.pass.further = after, true
 	}
 	if admit {
-		c.admit(s, promptBefore)
+		c.admitHead(s, promptBefore)
 	}
 	return scheduled
 }
 
-// allocate covers s with blocks up to target tokens and returns how many tokens
+// allocBlocks covers s with blocks up to target tokens and returns how many tokens
 // are computed then; false when s was preempted for it.
-func (c *Core) allocate(s slot, target int) (after int, ok bool) {
+func (c *Core) allocBlocks(s slot, target int) (after int, ok bool) {
 	r := &c.requests[s]
 	after = target
 	for {
@@ -188,19 +188,19 @@ func (c *Core) allocate(s slot, target int) (after int, ok bool) {
 			r.computed = after
 			return after, true
 		}
-		from, to := c.held(r), min(c.blocksOf(target), r.entries())
+		from, to := c.heldBlocks(r), min(c.blocksOf(target), r.entries())
 		if to <= from {
 			r.allocated, r.computed = target, after
 			return after, true
 		}
-		got := c.pool.use(s, from, to)
+		got := c.pool.useBlocks(s, from, to)
 		if got == to-from {
 			r.allocated, r.computed = target, after
 			return after, true
 		}
 		cover := (from + got) << c.shift
 		r.allocated, r.computed = min(cover, target), min(after, cover)
-		v := c.preempt(s)
+		v := c.preemptVictim(s)
 		if v == none {
 			return r.computed, true
 		}
@@ -210,8 +210,8 @@ func (c *Core) allocate(s slot, target int) (after int, ok bool) {
 	}
 }
 
-// count adds a share to the pass (sign 1) or takes it back (sign -1).
-func (c *Core) count(x share, sign int) {
+// countShare adds a share to the pass (sign 1) or takes it back (sign -1).
+func (c *Core) countShare(x share, sign int) {
 	c.pass.total += sign * x.total
 	if x.prompt > 0 && c.cfg.Role != scheduler.Decode {
 		c.pass.batch += sign
@@ -221,11 +221,11 @@ func (c *Core) count(x share, sign int) {
 	c.pass.out.PrefillTokens += sign * x.prompt
 }
 
-// admit moves s, which found the given prompt tokens cached, from the line to
+// admitHead moves s, which found the given prompt tokens cached, from the line to
 // the back of running.
-func (c *Core) admit(s slot, reused int) {
+func (c *Core) admitHead(s slot, reused int) {
 	r := &c.requests[s]
-	c.remove(&c.waiting, s)
+	c.removeFrom(&c.waiting, s)
 	c.pushBack(&c.running, s)
 	c.admitted++
 	r.order, r.state = c.admitted, irregular
@@ -245,8 +245,8 @@ func (c *Core) prefillEnd(now sim.Time) (sim.Time, error) {
 	return now + sim.Time(ms), err
 }
 
-// rest makes steady what has just decoded.
-func (c *Core) rest() {
+// markSteady makes steady what has just decoded.
+func (c *Core) markSteady() {
 	for _, s := range c.ready {
 		r := &c.requests[s]
 		if r.state != irregular || r.emitted != c.passes-1 {
@@ -268,8 +268,8 @@ func (c *Core) rest() {
 	}
 }
 
-// progress reports a pass that led nowhere.
-func (c *Core) progress(p *scheduler.Pass) error {
+// checkProgress reports a pass that led nowhere.
+func (c *Core) checkProgress(p *scheduler.Pass) error {
 	if p.Tokens > 0 || c.pass.further {
 		c.barren = 0
 		return nil
@@ -283,10 +283,10 @@ func (c *Core) progress(p *scheduler.Pass) error {
 		return nil
 	}
 	if idle {
-		return c.stall()
+		return c.stallError()
 	}
 	if c.barren >= barrenLimit {
-		_, r := c.head()
+		_, r := c.nextInLine()
 		return &scheduler.StallError{Request: r.id, Reason: fmt.Sprintf(
 			"%d passes without a token: running requests keep preempting each other for %d KV blocks with %d tokens per pass (max_num_batched_tokens)",
 			c.barren, c.cfg.Blocks, c.cfg.MaxBatchedTokens)}
@@ -294,8 +294,8 @@ func (c *Core) progress(p *scheduler.Pass) error {
 	return nil
 }
 
-// head returns the request that should go on next.
-func (c *Core) head() (s slot, r *request) {
+// nextInLine returns the request that should go on next.
+func (c *Core) nextInLine() (s slot, r *request) {
 	for s, r := range c.inLine() {
 		return s, r
 	}
@@ -303,9 +303,9 @@ func (c *Core) head() (s slot, r *request) {
 	return slot(i), &c.requests[i] // it waits for a fetch
 }
 
-// stall explains why nothing can run.
-func (c *Core) stall() error {
-	s, r := c.head()
+// stallError explains why nothing can run.
+func (c *Core) stallError() error {
+	s, r := c.nextInLine()
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d KV blocks free or evictable of %d",
 		r.computed, r.length, c.supply.free+c.supply.inactive, c.cfg.Blocks)
 	left := r.input - min(c.cachedPrefix(s), r.input)
@@ -319,11 +319,11 @@ func (c *Core) stall() error {
 // blocksOf is the number of blocks that cover tokens.
 func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1) >> c.shift }
 
-// held is the number of blocks of its list that r holds: always the first ones.
-func (c *Core) held(r *request) int { return min(c.blocksOf(r.allocated), r.entries()) }
+// heldBlocks is the number of blocks of its list that r holds: always the first ones.
+func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.entries()) }
 
-// byOrder sorts slots as running does.
-func (c *Core) byOrder(slots []slot) {
+// sortByOrder sorts slots as running does.
+func (c *Core) sortByOrder(slots []slot) {
 	if len(slots) < 2 {
 		return
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// preempt takes its place from a running request, the last or the first
+// preemptVictim takes its place from a running request, the last or the first
 // admitted, so that serving gets on; it may be serving itself. It returns none
 // when nobody runs.
-func (c *Core) preempt(serving slot) slot {
+func (c *Core) preemptVictim(serving slot) slot {
 	v := c.running.back
 	if c.cfg.Preemption == vllm.FIFO {
 		v = c.running.front
@@ -20,15 +20,15 @@ func (c *Core) preempt(serving slot) slot {
 	}
 	r := &c.requests[v]
 	if r.state == steady {
-		c.settle(v, c.pass.emitting && r.order < c.requests[serving].order)
+		c.endSteady(v, c.pass.emitting && r.order < c.requests[serving].order)
 	}
 	if invariant.Enabled && r.state != irregular {
 		panic(fmt.Sprintf("preempt: request %d is %v, want irregular", r.id, r.state))
 	}
 	if !c.pass.emitting && r.planned == c.passes {
-		c.count(r.plan, -1)
+		c.countShare(r.plan, -1)
 		c.pass.budget += r.plan.total
-		c.unnote(v)
+		c.dropNote(v)
 		r.planned = -1
 	}
 	if v != serving && c.cfg.Preemption == vllm.FIFO {
@@ -36,7 +36,7 @@ func (c *Core) preempt(serving slot) slot {
 	}
 	c.pool.Release(v)
 	r.allocated, r.computed, r.state = 0, 0, preempted
-	c.remove(&c.running, v)
+	c.removeFrom(&c.running, v)
 	c.pushFront(&c.waiting, v)
 	c.irregular--
 	c.pass.lost++

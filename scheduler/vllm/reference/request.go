@@ -105,8 +105,8 @@ func (s *request) entries() int {
 // generated is the number of tokens generated so far.
 func (s *request) generated() int { return s.length - s.input }
 
-// take is a free slot.
-func (c *Core) take() slot {
+// takeSlot is a free slot.
+func (c *Core) takeSlot() slot {
 	if n := len(c.unused); n > 0 {
 		s := c.unused[n-1]
 		c.unused = c.unused[:n-1]
@@ -162,7 +162,7 @@ func (c *Core) pushFront(q *queue, s slot) {
 	q.len++
 }
 
-func (c *Core) remove(q *queue, s slot) {
+func (c *Core) removeFrom(q *queue, s slot) {
 	r := &c.requests[s]
 	if r.prev == none {
 		q.front = r.next

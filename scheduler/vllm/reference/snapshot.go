@@ -15,19 +15,19 @@ type entry struct {
 	length int // prompt and generated tokens when it was planned
 }
 
-// noting says that someone wants to know what is planned for each request.
-func (c *Core) noting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
+// isNoting says that someone wants to know what is planned for each request.
+func (c *Core) isNoting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
 
-// note keeps what the pass planned for s.
-func (c *Core) note(s slot) {
-	if c.noting() {
+// notePlan keeps what the pass planned for s.
+func (c *Core) notePlan(s slot) {
+	if c.isNoting() {
 		r := &c.requests[s]
 		c.notes = append(c.notes, entry{s, r.id, r.plan, r.input, r.length})
 	}
 }
 
-// unnote forgets what was planned for s, which lost its place.
-func (c *Core) unnote(s slot) {
+// dropNote forgets what was planned for s, which lost its place.
+func (c *Core) dropNote(s slot) {
 	for i := len(c.notes) - 1; i >= 0; i-- {
 		if c.notes[i].slot == s {
 			c.notes = append(c.notes[:i], c.notes[i+1:]...)
@@ -75,8 +75,8 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// detail fills p.Detail, if there is one.
-func (c *Core) detail(p *scheduler.Pass, prefillEnd sim.Time) {
+// fillDetail fills p.Detail, if there is one.
+func (c *Core) fillDetail(p *scheduler.Pass, prefillEnd sim.Time) {
 	d := p.Detail
 	if d == nil {
 		return

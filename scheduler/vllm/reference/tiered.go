@@ -50,7 +50,7 @@ func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	o.free += len(copied)
 	o.fetched = o.fetched[:0]
 	for i := range fetched {
-		o.cache(&fetched[i])
+		o.cacheFetched(&fetched[i])
 		if s := fetched[i].Slot; s != none {
 			o.fetched = append(o.fetched, s)
 		}
@@ -58,81 +58,81 @@ func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	return o.fetched
 }
 
-// cache puts the blocks of a fetch in the places kept for them, held by nobody;
+// cacheFetched puts the blocks of a fetch in the places kept for them, held by nobody;
 // those that came to the device meanwhile only free theirs.
-func (o *tiered) cache(f *blocks.Fetch) {
+func (o *tiered) cacheFetched(f *blocks.Fetch) {
 	k := &o.core.capture
 	for _, b := range f.Blocks {
 		x := o.Catalog.At(b)
 		if x.OnDevice {
 			o.free++
-			k.publish()
+			k.publishUse()
 			continue
 		}
 		x.OnDevice = true
 		o.idle.Insert(b)
 		o.inactive++
 		o.noteResidency(b, false)
-		k.fetched(x)
+		k.noteFetched(x)
 	}
-	k.publish()
+	k.publishUse()
 	o.reserved -= len(f.Blocks)
 	o.Finish(f)
-	o.unpin(f.Places)
+	o.unpinBlocks(f.Places)
 }
 
 // Cached returns how many of the first blocks of s are cached on the device.
 func (o *tiered) Cached(s slot) int {
 	r := &o.core.requests[s]
 	for i := range r.full {
-		if o.find(r, i) == blocks.NoBlock {
+		if o.findBlock(r, i) == blocks.NoBlock {
 			return i
 		}
 	}
 	return r.full
 }
 
-// use gives s the blocks from..to-1 of its list and returns how many it got.
+// useBlocks gives s the blocks from..to-1 of its list and returns how many it got.
 // Cached ones stand first: a block is cached only after those before it.
-func (o *tiered) use(s slot, from, to int) int {
+func (o *tiered) useBlocks(s slot, from, to int) int {
 	c, r := o.core, &o.core.requests[s]
-	t := o.seat(s)
-	c.capture.order(r, from)
+	t := o.seatOf(s)
+	c.capture.beginUse(r, from)
 	at, full := from, min(to, r.full)
 	for ; at < full; at++ {
-		b := o.find(r, at)
+		b := o.findBlock(r, at)
 		if b == blocks.NoBlock {
 			break
 		}
-		o.hold(b)
+		o.holdBlock(b)
 		t.held = append(t.held, b)
 	}
 	cached := at
-	for n := o.take(to - at); n > 0; n-- {
+	for n := o.takeBlocks(to - at); n > 0; n-- {
 		if at < full {
-			t.held = append(t.held, o.store(r, at, t.held))
+			t.held = append(t.held, o.storeBlock(r, at, t.held))
 		}
 		at++
 	}
 	if cached > from {
-		c.capture.hit(r, cached-1)
+		c.capture.noteHit(r, cached-1)
 	}
-	c.capture.stored(r, cached, min(at, full))
-	c.capture.publish()
+	c.capture.noteStored(r, cached, min(at, full))
+	c.capture.publishUse()
 	o.Flush()
 	return at - from
 }
 
-// open gives s a block for the tokens after its full ones.
-func (o *tiered) open(s slot) bool {
+// openBlock gives s a block for the tokens after its full ones.
+func (o *tiered) openBlock(s slot) bool {
 	full := o.core.requests[s].full
-	return o.use(s, full, full+1) == 1
+	return o.useBlocks(s, full, full+1) == 1
 }
 
-// take gets up to n places on the device, free ones first. For the others it
+// takeBlocks gets up to n places on the device, free ones first. For the others it
 // evicts cached blocks; the place of one that host memory has already, or is
 // being sent, serves at once.
-func (o *tiered) take(n int) int {
+func (o *tiered) takeBlocks(n int) int {
 	got := min(n, o.free)
 	o.free -= got
 	for range n - got {
@@ -144,7 +144,7 @@ func (o *tiered) take(n int) int {
 		k.OnDevice = false
 		o.inactive--
 		o.noteResidency(b, true)
-		o.core.capture.left(k)
+		o.core.capture.noteLeft(k)
 		if o.Wants(b) {
 			o.Send(b)
 			continue
@@ -155,17 +155,17 @@ func (o *tiered) take(n int) int {
 	return got
 }
 
-// store puts block i of r, held by r, in a place on the device that was taken.
+// storeBlock puts block i of r, held by r, in a place on the device that was taken.
 // before are the blocks that r holds.
-func (o *tiered) store(r *request, i int, before []blocks.ID) blocks.ID {
+func (o *tiered) storeBlock(r *request, i int, before []blocks.ID) blocks.ID {
 	parent := blocks.NoBlock
 	if i > 0 && o.core.cfg.PrefixCaching {
 		parent = before[i-1]
 	}
-	b, isNew := o.Catalog.Add(o.name(r, i), parent)
+	b, isNew := o.Catalog.Add(o.nameOf(r, i), parent)
 	k := o.Catalog.At(b)
 	if isNew {
-		k.Hashes = o.core.capture.hashes(r, i)
+		k.Hashes = o.core.capture.hashesOf(r, i)
 	}
 	if invariant.Enabled && (k.OnDevice || k.Parent != blocks.NoBlock && !o.Catalog.At(k.Parent).OnDevice) {
 		panic(fmt.Sprintf("block %v stored: on the device %v, want not, and the one before it there", k.Name, k.OnDevice))
@@ -175,8 +175,8 @@ func (o *tiered) store(r *request, i int, before []blocks.ID) blocks.ID {
 	return b
 }
 
-// hold adds a holder to b, which is on the device.
-func (o *tiered) hold(b blocks.ID) {
+// holdBlock adds a holder to b, which is on the device.
+func (o *tiered) holdBlock(b blocks.ID) {
 	k := o.Catalog.At(b)
 	if k.Holders == 0 {
 		o.idle.Remove(b)
@@ -185,8 +185,8 @@ func (o *tiered) hold(b blocks.ID) {
 	k.Holders++
 }
 
-// letGo takes a holder from b.
-func (o *tiered) letGo(b blocks.ID) {
+// letGoBlock takes a holder from b.
+func (o *tiered) letGoBlock(b blocks.ID) {
 	k := o.Catalog.At(b)
 	if k.Holders--; k.Holders == 0 {
 		o.idle.Insert(b)
@@ -194,37 +194,37 @@ func (o *tiered) letGo(b blocks.ID) {
 	}
 }
 
-// promote enters the last full block of s, until now its partial one.
-func (o *tiered) promote(s slot) {
-	t, r := o.seat(s), &o.core.requests[s]
+// promotePartial enters the last full block of s, until now its partial one.
+func (o *tiered) promotePartial(s slot) {
+	t, r := o.seatOf(s), &o.core.requests[s]
 	r.part = false
 	r.full++
-	t.held = append(t.held, o.store(r, r.full-1, t.held))
-	o.core.capture.promoted(r)
+	t.held = append(t.held, o.storeBlock(r, r.full-1, t.held))
+	o.core.capture.notePromoted(r)
 }
 
 // Release gives back every block s holds, last to first.
 func (o *tiered) Release(s slot) {
-	t := o.seat(s)
-	if r := &o.core.requests[s]; o.core.held(r) > r.full {
+	t := o.seatOf(s)
+	if r := &o.core.requests[s]; o.core.heldBlocks(r) > r.full {
 		o.free++
 	}
 	for _, b := range slices.Backward(t.held) {
-		o.letGo(b)
+		o.letGoBlock(b)
 	}
 	t.held = t.held[:0]
 }
 
 // Forget drops what is kept for s, which holds nothing and is gone.
 func (o *tiered) Forget(s slot) {
-	t := o.seat(s)
+	t := o.seatOf(s)
 	t.fetched = t.fetched[:0]
-	o.core.capture.finished(&o.core.requests[s])
+	o.core.capture.removeRequest(&o.core.requests[s])
 	o.Abandon(s)
 }
 
-// name returns what block i of r's list, a full one, holds.
-func (o *tiered) name(r *request, i int) blocks.Name {
+// nameOf returns what block i of r's list, a full one, holds.
+func (o *tiered) nameOf(r *request, i int) blocks.Name {
 	if i < r.shared {
 		tree := o.core.cfg.Tree
 		n := r.path[tree.Index(r.path, i)]
@@ -233,17 +233,17 @@ func (o *tiered) name(r *request, i int) blocks.Name {
 	return blocks.OwnName(r.id, i)
 }
 
-// find returns block i of r's list when it is cached on the device.
-func (o *tiered) find(r *request, i int) blocks.ID {
-	b := o.Catalog.Find(o.name(r, i))
+// findBlock returns block i of r's list when it is cached on the device.
+func (o *tiered) findBlock(r *request, i int) blocks.ID {
+	b := o.Catalog.Find(o.nameOf(r, i))
 	if b != blocks.NoBlock && !o.Catalog.At(b).OnDevice {
 		return blocks.NoBlock
 	}
 	return b
 }
 
-// seat returns the seat of s.
-func (o *tiered) seat(s slot) *seat {
+// seatOf returns the seat of s.
+func (o *tiered) seatOf(s slot) *seat {
 	for int(s) >= len(o.seats) {
 		o.seats = append(o.seats, seat{})
 	}
@@ -260,5 +260,5 @@ func (o *tiered) noteResidency(b blocks.ID, gone bool) {
 	if !gone {
 		last++
 	}
-	o.core.capture.residency(n, last)
+	o.core.capture.noteResidency(n, last)
 }
