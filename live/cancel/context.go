@@ -97,12 +97,12 @@ func (n *node) IsStopped() bool          { return n.state.Load() >= stopped }
 func (n *node) IsKilled() bool           { return n.state.Load() >= killed }
 func (n *node) Stopped() <-chan struct{} { return n.stop }
 func (n *node) Killed() <-chan struct{}  { return n.kill }
-func (n *node) Stop()                    { n.rise(stopped) }
-func (n *node) Kill()                    { n.rise(killed) }
+func (n *node) Stop()                    { n.raise(stopped) }
+func (n *node) Kill()                    { n.raise(killed) }
 
-// rise takes n and all below it to a state. It claims the state first, then
+// raise takes n and all below it to a state. It claims the state first, then
 // tells the children in the order they were linked, then shows it.
-func (n *node) rise(to int32) {
+func (n *node) raise(to int32) {
 	for {
 		at := n.target.Load()
 		if at >= to {
@@ -112,14 +112,14 @@ func (n *node) rise(to int32) {
 			break
 		}
 	}
-	for _, child := range n.linked() {
-		apply(child, to)
+	for _, child := range n.copyChildren() {
+		raiseContext(child, to)
 	}
-	n.show(to)
+	n.showState(to)
 }
 
-// apply asks child for a state.
-func apply(child Context, state int32) {
+// raiseContext asks child for a state.
+func raiseContext(child Context, state int32) {
 	switch state {
 	case stopped:
 		child.Stop()
@@ -128,16 +128,16 @@ func apply(child Context, state int32) {
 	}
 }
 
-// linked copies the list of children, so that they can be called without the lock.
-func (n *node) linked() []Context {
+// copyChildren copies the list of children, so that they can be called without the lock.
+func (n *node) copyChildren() []Context {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.children)
 }
 
-// show makes a state visible. A stop that took longer to reach its children
+// showState makes a state visible. A stop that took longer to reach its children
 // than the kill that overtook it changes nothing.
-func (n *node) show(state int32) {
+func (n *node) showState(state int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	before := n.state.Load()
@@ -164,7 +164,7 @@ func (n *node) LinkChild(child Context) {
 	n.mu.Unlock()
 	// Whoever raised the target before the child was in the list may have
 	// copied the list without it.
-	apply(child, n.target.Load())
+	raiseContext(child, n.target.Load())
 }
 
 func (n *node) Unlink(child Context) {

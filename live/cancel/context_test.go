@@ -66,7 +66,7 @@ func TestMutualLinks(t *testing.T) {
 			if second {
 				c = b
 			}
-			apply(c, state)
+			raiseContext(c, state)
 			want(t, a, state)
 			want(t, b, state)
 		}
@@ -81,7 +81,7 @@ func TestLateAndUnlinked(t *testing.T) {
 		parent.LinkChild(gone)
 		parent.Unlink(gone)
 		parent.Unlink(gone)
-		apply(parent, state)
+		raiseContext(parent, state)
 		parent.LinkChild(late)
 		want(t, late, state)
 		want(t, gone, live)

@@ -18,40 +18,40 @@ const (
 	dropPatience  = time.Second     // until a dropped request must be released
 )
 
-// start starts the engine.
-func (k *kit) start(ctx context.Context) error {
+// checkStart starts the engine.
+func (k *kit) checkStart(ctx context.Context) error {
 	k.engine = k.factory()
-	config, err := k.begun(ctx, k.engine)
+	config, err := k.startEngine(ctx, k.engine)
 	switch {
 	case err != nil:
-		return failed(StartFailed, err, "")
+		return newFailure(StartFailed, err, "")
 	case config.Model == "":
-		return failed(EmptyModelInConfig, nil, "Start gave a config without Model")
+		return newFailure(EmptyModelInConfig, nil, "Start gave a config without Model")
 	}
 	return nil
 }
 
-// begun starts an engine.
-func (k *kit) begun(ctx context.Context, e engine.Engine) (engine.EngineConfig, error) {
-	return guarded(ctx, k.patience, func(ctx context.Context) (engine.EngineConfig, error) {
+// startEngine starts an engine.
+func (k *kit) startEngine(ctx context.Context, e engine.Engine) (engine.EngineConfig, error) {
+	return callWithin(ctx, k.patience, func(ctx context.Context) (engine.EngineConfig, error) {
 		return e.Start(ctx, 0)
 	})
 }
 
-// descriptors asks twice for what does not change.
-func (k *kit) descriptors(ctx context.Context) error {
+// checkDescriptors asks twice for what does not change.
+func (k *kit) checkDescriptors(ctx context.Context) error {
 	events, isEvents := k.engine.(engine.KVEventsEngine)
 	metrics, isMetrics := k.engine.(engine.MetricsEngine)
 	if !isEvents && !isMetrics {
 		return &Skipped{"the engine has neither KV events nor metrics"}
 	}
 	if isEvents {
-		if err := k.twice(ctx, KvEventSourcesFailed, KvEventSourcesNotIdempotent, eventRanks(events)); err != nil {
+		if err := k.compareRanks(ctx, KvEventSourcesFailed, KvEventSourcesNotIdempotent, eventRanks(events)); err != nil {
 			return err
 		}
 	}
 	if isMetrics {
-		if err := k.twice(ctx, SetupMetricsFailed, ComponentMetricsNotIdempotent, metricRanks(metrics)); err != nil {
+		if err := k.compareRanks(ctx, SetupMetricsFailed, ComponentMetricsNotIdempotent, metricRanks(metrics)); err != nil {
 			return err
 		}
 	}
@@ -76,38 +76,38 @@ func metricRanks(e engine.MetricsEngine) func() ([]int, error) {
 	}
 }
 
-// twice asks for ranks two times and compares.
-func (k *kit) twice(ctx context.Context, wrong, unstable Name, ask func() ([]int, error)) error {
+// compareRanks asks for ranks two times and compares.
+func (k *kit) compareRanks(ctx context.Context, wrong, unstable Name, ask func() ([]int, error)) error {
 	var answers [2][]int
 	for i := range answers {
-		ranks, err := guarded(ctx, k.patience, func(context.Context) ([]int, error) { return ask() })
+		ranks, err := callWithin(ctx, k.patience, func(context.Context) ([]int, error) { return ask() })
 		if err != nil {
-			return failed(wrong, err, "call %d", i+1)
+			return newFailure(wrong, err, "call %d", i+1)
 		}
 		answers[i] = ranks
 	}
 	if !slices.Equal(answers[0], answers[1]) {
-		return failed(unstable, nil, "ranks %v, then %v", answers[0], answers[1])
+		return newFailure(unstable, nil, "ranks %v, then %v", answers[0], answers[1])
 	}
 	return nil
 }
 
-// single drains one request that sets no limit.
-func (k *kit) single(ctx context.Context) error {
-	s, err := k.begin(ctx, k.request())
+// checkSingle drains one request that sets no limit.
+func (k *kit) checkSingle(ctx context.Context) error {
+	s, err := k.openStream(ctx, k.newRequest())
 	if err != nil {
-		return failed(GenerateFailed, err, "")
+		return newFailure(GenerateFailed, err, "")
 	}
 	var ended bool
 	k.chunks, ended = s.drain(k.patience)
-	if f := judge(k.chunks, ended, k.patience); f != nil {
+	if f := judgeStream(k.chunks, ended, k.patience); f != nil {
 		return f
 	}
 	return nil
 }
 
-// bookkeeping compares the tokens of that request with its usage.
-func (k *kit) bookkeeping(context.Context) error {
+// checkUsage compares the tokens of that request with its usage.
+func (k *kit) checkUsage(context.Context) error {
 	var chunked uint64
 	var usage *engine.Usage
 	for _, e := range k.chunks {
@@ -125,28 +125,28 @@ func (k *kit) bookkeeping(context.Context) error {
 	return nil
 }
 
-// concurrent has several requests in the engine, taken from in turn and then all
+// checkConcurrent has several requests in the engine, taken from in turn and then all
 // at the same time.
-func (k *kit) concurrent(ctx context.Context) error {
-	err := k.guard(ctx, k.interleaved)
+func (k *kit) checkConcurrent(ctx context.Context) error {
+	err := k.callGuarded(ctx, k.pullInterleaved)
 	if err == nil {
-		err = k.guard(ctx, k.parallel)
+		err = k.callGuarded(ctx, k.pullParallel)
 	}
 	if err != nil {
-		return failed(ConcurrentGenerateFailed, err, "")
+		return newFailure(ConcurrentGenerateFailed, err, "")
 	}
 	return nil
 }
 
-// interleaved takes one element of each request after the other until all end.
-func (k *kit) interleaved(ctx context.Context) error {
+// pullInterleaved takes one element of each request after the other until all end.
+func (k *kit) pullInterleaved(ctx context.Context) error {
 	type open struct {
 		next func() (element, bool)
 		seen int
 	}
 	all := make([]*open, manyRequests)
 	for i := range all {
-		s, err := k.begin(ctx, k.request())
+		s, err := k.openStream(ctx, k.newRequest())
 		if err != nil {
 			return fmt.Errorf("request %d of %d: %w", i+1, manyRequests, err)
 		}
@@ -173,19 +173,19 @@ func (k *kit) interleaved(ctx context.Context) error {
 	return nil
 }
 
-// parallel takes from all requests at the same time.
-func (k *kit) parallel(ctx context.Context) error {
+// pullParallel takes from all requests at the same time.
+func (k *kit) pullParallel(ctx context.Context) error {
 	results := make([]error, manyRequests)
 	var wg sync.WaitGroup
 	for i := range results {
 		wg.Go(func() {
-			s, err := k.begin(ctx, k.request())
+			s, err := k.openStream(ctx, k.newRequest())
 			if err != nil {
 				results[i] = fmt.Errorf("parallel request %d of %d: %w", i+1, manyRequests, err)
 				return
 			}
 			all, ended := s.drain(k.patience)
-			if f := judge(all, ended, k.patience); f != nil {
+			if f := judgeStream(all, ended, k.patience); f != nil {
 				f.Check = fmt.Sprintf("parallel request %d of %d", i+1, manyRequests)
 				results[i] = f
 			}
@@ -200,13 +200,13 @@ func (k *kit) parallel(ctx context.Context) error {
 	return nil
 }
 
-// cancelInTime stops a long request as soon as it is begun.
-func (k *kit) cancelInTime(ctx context.Context) error {
-	rq := k.request()
+// checkCancelInTime stops a long request as soon as it is begun.
+func (k *kit) checkCancelInTime(ctx context.Context) error {
+	rq := k.newRequest()
 	rq.SetMaxTokens(cancelTokens)
-	s, err := k.begin(ctx, rq)
+	s, err := k.openStream(ctx, rq)
 	if err != nil {
-		return failed(GenerateFailed, err, "")
+		return newFailure(GenerateFailed, err, "")
 	}
 	s.rc.Stop()
 	all, ended := s.drain(cancelPatient)
@@ -218,21 +218,21 @@ func (k *kit) cancelInTime(ctx context.Context) error {
 	return nil
 }
 
-// cancelReason looks at how that request ended.
-func (k *kit) cancelReason(context.Context) error {
-	f := judge(k.last, true, cancelPatient)
+// checkCancelReason looks at how that request ended.
+func (k *kit) checkCancelReason(context.Context) error {
+	f := judgeStream(k.last, true, cancelPatient)
 	if f != nil && (f.Name == NoChunksYielded || f.Name == StreamYieldedError) {
 		return f
 	}
 	last := k.last[len(k.last)-1].chunk
 	if last == nil || last.FinishReason != engine.FinishCancelled {
-		return failed(CancellationIgnored, nil, "the last of %d elements is %s, want a chunk with finish_reason %q",
-			len(k.last), describe(k.last[len(k.last)-1]), engine.FinishCancelled)
+		return newFailure(CancellationIgnored, nil, "the last of %d elements is %s, want a chunk with finish_reason %q",
+			len(k.last), describeElement(k.last[len(k.last)-1]), engine.FinishCancelled)
 	}
 	return nil
 }
 
-func describe(e element) string {
+func describeElement(e element) string {
 	switch {
 	case e.err != nil:
 		return "the error " + e.err.Error()
@@ -242,52 +242,52 @@ func describe(e element) string {
 	return fmt.Sprintf("a chunk with finish_reason %q", string(e.chunk.FinishReason))
 }
 
-// cleanup cleans up two times.
-func (k *kit) cleanup(ctx context.Context) error {
-	if err := k.guard(ctx, k.engine.Cleanup); err != nil {
-		return failed(CleanupFailed, err, "")
+// checkCleanup cleans up two times.
+func (k *kit) checkCleanup(ctx context.Context) error {
+	if err := k.callGuarded(ctx, k.engine.Cleanup); err != nil {
+		return newFailure(CleanupFailed, err, "")
 	}
-	if err := k.guard(ctx, k.engine.Cleanup); err != nil {
-		return failed(SecondCleanupFailed, err, "")
+	if err := k.callGuarded(ctx, k.engine.Cleanup); err != nil {
+		return newFailure(SecondCleanupFailed, err, "")
 	}
 	k.engine = nil
 	return nil
 }
 
-// dropRelease walks away from a request after its first chunk.
-func (k *kit) dropRelease(ctx context.Context) error {
+// checkDropRelease walks away from a request after its first chunk.
+func (k *kit) checkDropRelease(ctx context.Context) error {
 	k.engine = k.factory()
 	active, counts := k.engine.(engine.ActiveEngine)
 	if !counts {
 		return &Skipped{"the engine does not tell how many requests are active"}
 	}
-	if _, err := k.begun(ctx, k.engine); err != nil {
-		return failed(StartFailed, err, "a second engine")
+	if _, err := k.startEngine(ctx, k.engine); err != nil {
+		return newFailure(StartFailed, err, "a second engine")
 	}
-	rq := k.request()
+	rq := k.newRequest()
 	rq.SetMaxTokens(cancelTokens)
-	s, err := k.begin(ctx, rq)
+	s, err := k.openStream(ctx, rq)
 	if err != nil {
-		return failed(GenerateFailed, err, "")
+		return newFailure(GenerateFailed, err, "")
 	}
-	if f := k.dropped(ctx, s); f != nil {
+	if f := k.dropStream(ctx, s); f != nil {
 		return f
 	}
 	for limit := time.Now().Add(dropPatience); active.ActiveRequests() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			return failed(DropNotReleased, nil, "%d requests are active %v after their consumer left", active.ActiveRequests(), dropPatience)
+			return newFailure(DropNotReleased, nil, "%d requests are active %v after their consumer left", active.ActiveRequests(), dropPatience)
 		}
 	}
-	if err := k.guard(ctx, k.engine.Cleanup); err != nil {
-		return failed(CleanupFailed, err, "")
+	if err := k.callGuarded(ctx, k.engine.Cleanup); err != nil {
+		return newFailure(CleanupFailed, err, "")
 	}
 	return nil
 }
 
-// dropped takes one element and leaves.
-func (k *kit) dropped(ctx context.Context, s stream) *Failure {
+// dropStream takes one element and leaves.
+func (k *kit) dropStream(ctx context.Context, s stream) *Failure {
 	seen := 0
-	err := k.guard(ctx, func(context.Context) error {
+	err := k.callGuarded(ctx, func(context.Context) error {
 		defer s.release()
 		for e := range s.elements() {
 			seen++
@@ -297,18 +297,18 @@ func (k *kit) dropped(ctx context.Context, s stream) *Failure {
 	})
 	switch {
 	case err != nil:
-		return failed(StreamYieldedError, err, "")
+		return newFailure(StreamYieldedError, err, "")
 	case seen == 0:
-		return failed(NoChunksYielded, nil, "the stream ended with nothing in it")
+		return newFailure(NoChunksYielded, nil, "the stream ended with nothing in it")
 	}
 	return nil
 }
 
-// cleanupUnstarted cleans up an engine that was never started.
-func (k *kit) cleanupUnstarted(ctx context.Context) error {
+// checkCleanupUnstarted cleans up an engine that was never started.
+func (k *kit) checkCleanupUnstarted(ctx context.Context) error {
 	k.engine = nil
-	if err := k.guard(ctx, k.factory().Cleanup); err != nil {
-		return failed(CleanupWithoutStartFailed, err, "")
+	if err := k.callGuarded(ctx, k.factory().Cleanup); err != nil {
+		return newFailure(CleanupWithoutStartFailed, err, "")
 	}
 	return nil
 }

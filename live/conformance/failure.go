@@ -78,7 +78,7 @@ type Skipped struct{ Why string }
 
 func (s *Skipped) Error() string { return "skipped: " + s.Why }
 
-// failed is a failure with what the engine said.
-func failed(name Name, cause error, format string, args ...any) *Failure {
+// newFailure is a failure with what the engine said.
+func newFailure(name Name, cause error, format string, args ...any) *Failure {
 	return &Failure{Name: name, Cause: cause, Detail: fmt.Sprintf(format, args...)}
 }

@@ -59,26 +59,26 @@ type check struct {
 	run  func(*kit, context.Context) error
 }
 
-// checks lists the checks in their order.
-func checks() []check {
+// allChecks lists the checks in their order.
+func allChecks() []check {
 	return []check{
-		{"start", (*kit).start},
-		{"descriptors", (*kit).descriptors},
-		{"single", (*kit).single},
-		{"bookkeeping", (*kit).bookkeeping},
-		{"concurrent", (*kit).concurrent},
-		{"cancel in time", (*kit).cancelInTime},
-		{"cancel reason", (*kit).cancelReason},
-		{"cleanup", (*kit).cleanup},
-		{"drop release", (*kit).dropRelease},
-		{"cleanup unstarted", (*kit).cleanupUnstarted},
+		{"start", (*kit).checkStart},
+		{"descriptors", (*kit).checkDescriptors},
+		{"single", (*kit).checkSingle},
+		{"bookkeeping", (*kit).checkUsage},
+		{"concurrent", (*kit).checkConcurrent},
+		{"cancel in time", (*kit).checkCancelInTime},
+		{"cancel reason", (*kit).checkCancelReason},
+		{"cleanup", (*kit).checkCleanup},
+		{"drop release", (*kit).checkDropRelease},
+		{"cleanup unstarted", (*kit).checkCleanupUnstarted},
 	}
 }
 
 // Names lists the checks in their order.
 func Names() []string {
 	var names []string
-	for _, c := range checks() {
+	for _, c := range allChecks() {
 		names = append(names, c.name)
 	}
 	return names
@@ -105,12 +105,12 @@ func Each(ctx context.Context, factory func() engine.Engine, show func(name stri
 	for _, o := range options {
 		o(k)
 	}
-	for _, c := range checks() {
+	for _, c := range allChecks() {
 		err := c.run(k, ctx)
 		if f, ok := err.(*Failure); ok {
 			f.Check = c.name
 			show(c.name, f)
-			k.abandon(ctx)
+			k.cleanUpEngine(ctx)
 			return f
 		}
 		show(c.name, err)
@@ -118,24 +118,24 @@ func Each(ctx context.Context, factory func() engine.Engine, show func(name stri
 	return nil
 }
 
-// abandon cleans up after a failure, whatever that gives.
-func (k *kit) abandon(ctx context.Context) {
+// cleanUpEngine cleans up after a failure, whatever that gives.
+func (k *kit) cleanUpEngine(ctx context.Context) {
 	if k.engine != nil {
-		_ = k.guard(ctx, k.engine.Cleanup)
+		_ = k.callGuarded(ctx, k.engine.Cleanup)
 	}
 }
 
-// guard calls a side of an engine. A panic is an error, and so is one that does
+// callGuarded calls a side of an engine. A panic is an error, and so is one that does
 // not return within the kit's patience.
-func (k *kit) guard(ctx context.Context, call func(context.Context) error) error {
-	_, err := guarded(ctx, k.patience, func(ctx context.Context) (struct{}, error) {
+func (k *kit) callGuarded(ctx context.Context, call func(context.Context) error) error {
+	_, err := callWithin(ctx, k.patience, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, call(ctx)
 	})
 	return err
 }
 
-// guarded is guard for a side that gives something.
-func guarded[V any](ctx context.Context, patience time.Duration, call func(context.Context) (V, error)) (V, error) {
+// callWithin is guard for a side that gives something.
+func callWithin[V any](ctx context.Context, patience time.Duration, call func(context.Context) (V, error)) (V, error) {
 	type result struct {
 		value V
 		err   error
@@ -162,8 +162,8 @@ func guarded[V any](ctx context.Context, patience time.Duration, call func(conte
 	}
 }
 
-// request is a request of the kit.
-func (k *kit) request() *engine.Request {
+// newRequest is a request of the kit.
+func (k *kit) newRequest() *engine.Request {
 	rq := &engine.Request{TokenIDs: []uint32{1, 2, 3}}
 	k.change(rq)
 	return rq

@@ -34,7 +34,7 @@ type element struct {
 	err   error
 }
 
-func (e element) terminal() bool {
+func (e element) isTerminal() bool {
 	return e.err != nil || e.chunk == nil || e.chunk.FinishReason != ""
 }
 
@@ -45,9 +45,9 @@ type stream struct {
 	release func() // ends ctx, and the watch on rc
 }
 
-// begin calls Generate as a worker does: with a ctx that ends with the stream, and
+// openStream calls Generate as a worker does: with a ctx that ends with the stream, and
 // with an Abort when the request is stopped.
-func (k *kit) begin(ctx context.Context, rq *engine.Request) (s stream, err error) {
+func (k *kit) openStream(ctx context.Context, rq *engine.Request) (s stream, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -64,7 +64,7 @@ func (k *kit) begin(ctx context.Context, rq *engine.Request) (s stream, err erro
 		return stream{}, err
 	}
 	watched := make(chan struct{})
-	go watch(ctx, k.engine, rc, watched)
+	go watchStop(ctx, k.engine, rc, watched)
 	return stream{rc, chunks, func() {
 		end()
 		select {
@@ -77,8 +77,8 @@ func (k *kit) begin(ctx context.Context, rq *engine.Request) (s stream, err erro
 // abortPatience is how long an Abort is waited for, which must not block.
 const abortPatience = time.Second
 
-// watch tells the engine of a stop.
-func watch(ctx context.Context, e engine.Engine, rc cancel.Context, done chan<- struct{}) {
+// watchStop tells the engine of a stop.
+func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done chan<- struct{}) {
 	defer close(done)
 	defer func() { _ = recover() }() // its stream shows whether it works
 	select {
@@ -135,30 +135,30 @@ func (s stream) elements() iter.Seq[element] {
 	}
 }
 
-// judge says what is wrong with a stream that was drained.
-func judge(all []element, ended bool, patience time.Duration) *Failure {
+// judgeStream says what is wrong with a stream that was drained.
+func judgeStream(all []element, ended bool, patience time.Duration) *Failure {
 	if len(all) == 0 && ended {
-		return failed(NoChunksYielded, nil, "the stream ended with nothing in it")
+		return newFailure(NoChunksYielded, nil, "the stream ended with nothing in it")
 	}
 	for i, e := range all {
 		switch {
-		case e.err != nil && i > 0 && all[i-1].terminal():
-			return failed(ChunkAfterTerminal, e.err, "an error after the terminal, which was element %d", i)
+		case e.err != nil && i > 0 && all[i-1].isTerminal():
+			return newFailure(ChunkAfterTerminal, e.err, "an error after the terminal, which was element %d", i)
 		case e.err != nil:
-			return failed(StreamYieldedError, e.err, "element %d", i+1)
+			return newFailure(StreamYieldedError, e.err, "element %d", i+1)
 		case e.chunk == nil:
-			return failed(StreamYieldedError, nil, "element %d is neither a chunk nor an error", i+1)
-		case e.terminal() && i+1 < len(all):
+			return newFailure(StreamYieldedError, nil, "element %d is neither a chunk nor an error", i+1)
+		case e.isTerminal() && i+1 < len(all):
 			if next := all[i+1]; next.err == nil {
-				return failed(ChunkAfterTerminal, nil, "%d elements after the terminal, which was element %d", len(all)-i-1, i+1)
+				return newFailure(ChunkAfterTerminal, nil, "%d elements after the terminal, which was element %d", len(all)-i-1, i+1)
 			}
 		}
 	}
-	if len(all) > 0 && all[len(all)-1].terminal() {
+	if len(all) > 0 && all[len(all)-1].isTerminal() {
 		return nil
 	}
 	if !ended {
-		return failed(NoTerminalChunk, nil, "none within %v, after %d chunks", patience, len(all))
+		return newFailure(NoTerminalChunk, nil, "none within %v, after %d chunks", patience, len(all))
 	}
-	return failed(NoTerminalChunk, nil, "the stream ended after %d chunks, none with a finish_reason", len(all))
+	return newFailure(NoTerminalChunk, nil, "the stream ended after %d chunks, none with a finish_reason", len(all))
 }

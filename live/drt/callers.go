@@ -58,15 +58,15 @@ func newCallers(config *Config) (*callers, error) {
 		waiting: make(map[string]*expected), gone: make(map[place]time.Time),
 	}
 	if host, port, err := net.SplitHostPort(c.address); err == nil && net.ParseIP(host).IsUnspecified() {
-		c.address = net.JoinHostPort(routable(), port)
+		c.address = net.JoinHostPort(routableAddress(), port)
 	}
-	l.Serve(c.greet)
+	l.Serve(c.readCaller)
 	return c, nil
 }
 
-// greet reads which call a connection is for and hands it over. A connection
+// readCaller reads which call a connection is for and hands it over. A connection
 // that is for none is closed, which nobody else notices.
-func (c *callers) greet(conn net.Conn) {
+func (c *callers) readCaller(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
 	from := wire.NewReader(conn, c.config.MaxMessage)
 	hello, err := readHello(from)
@@ -74,7 +74,7 @@ func (c *callers) greet(conn net.Conn) {
 		c.config.Log.Warn("connection for response streams closed", "from", conn.RemoteAddr().String(), "reason", err)
 		return
 	}
-	e := c.take(hello.Subject)
+	e := c.takeExpected(hello.Subject)
 	if e == nil {
 		return
 	}
@@ -91,8 +91,8 @@ func readHello(from *wire.Reader) (wire.Hello, error) {
 	return wire.ParseHello(f)
 }
 
-// take removes the call that waits for subject; a subject is used once.
-func (c *callers) take(subject string) *expected {
+// takeExpected removes the call that waits for subject; a subject is used once.
+func (c *callers) takeExpected(subject string) *expected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.waiting[subject]
@@ -100,9 +100,9 @@ func (c *callers) take(subject string) *expected {
 	return e
 }
 
-// expect registers a call to an instance. It fails at once when discovery has
+// expectWorker registers a call to an instance. It fails at once when discovery has
 // just removed that.
-func (c *callers) expect(p place) (*expected, error) {
+func (c *callers) expectWorker(p place) (*expected, error) {
 	e := &expected{subject: cancel.NewID(), place: p, arrival: make(chan arrival, 1)}
 	e.alive, e.fail = context.WithCancelCause(context.Background())
 	c.mu.Lock()
@@ -112,7 +112,7 @@ func (c *callers) expect(p place) (*expected, error) {
 	}
 	if until, ok := c.gone[p]; ok {
 		if time.Now().Before(until) {
-			return nil, removed(p)
+			return nil, removedError(p)
 		}
 		delete(c.gone, p)
 	}
@@ -120,14 +120,14 @@ func (c *callers) expect(p place) (*expected, error) {
 	return e, nil
 }
 
-func removed(p place) error {
-	return fault.New(fault.Disconnected, "%v: instance %s is gone", p.name, hex(p.id))
+func removedError(p place) error {
+	return fault.New(fault.Disconnected, "%v: instance %s is gone", p.name, hexID(p.id))
 }
 
-// withdraw ends the wait of a call; a worker that arrives nevertheless is turned
+// withdrawCall ends the wait of a call; a worker that arrives nevertheless is turned
 // away.
-func (c *callers) withdraw(e *expected) {
-	if c.take(e.subject) != nil {
+func (c *callers) withdrawCall(e *expected) {
+	if c.takeExpected(e.subject) != nil {
 		return
 	}
 	// It arrives just now.
@@ -136,9 +136,9 @@ func (c *callers) withdraw(e *expected) {
 	}
 }
 
-// bury fails the calls that wait for an instance, and those made to it in the
+// buryInstance fails the calls that wait for an instance, and those made to it in the
 // next time.
-func (c *callers) bury(p place) {
+func (c *callers) buryInstance(p place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -151,21 +151,21 @@ func (c *callers) bury(p place) {
 	for subject, e := range c.waiting {
 		if e.place == p {
 			delete(c.waiting, subject)
-			e.fail(removed(p))
-			e.arrival <- arrival{err: removed(p)}
+			e.fail(removedError(p))
+			e.arrival <- arrival{err: removedError(p)}
 		}
 	}
 }
 
-// revive ends that.
-func (c *callers) revive(p place) {
+// reviveInstance ends that.
+func (c *callers) reviveInstance(p place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.gone, p)
 }
 
-// await waits for the worker of e, as long as it may take and the call is wanted.
-func (c *callers) await(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
+// awaitWorker waits for the worker of e, as long as it may take and the call is wanted.
+func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
 	limit := time.NewTimer(c.config.CallHome)
 	defer limit.Stop()
 	var err error
@@ -173,13 +173,13 @@ func (c *callers) await(ctx context.Context, rc cancel.Context, e *expected) (ar
 	case a := <-e.arrival:
 		return a, a.err
 	case <-limit.C:
-		err = fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hex(e.place.id), c.config.CallHome)
+		err = fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hexID(e.place.id), c.config.CallHome)
 	case <-rc.Stopped():
-		err = fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", e.place.name, hex(e.place.id))
+		err = fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", e.place.name, hexID(e.place.id))
 	case <-ctx.Done():
-		err = fault.New(fault.Cancelled, "%v: given up before instance %s called home: %w", e.place.name, hex(e.place.id), context.Cause(ctx))
+		err = fault.New(fault.Cancelled, "%v: given up before instance %s called home: %w", e.place.name, hexID(e.place.id), context.Cause(ctx))
 	}
-	c.withdraw(e)
+	c.withdrawCall(e)
 	return arrival{}, err
 }
 

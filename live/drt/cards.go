@@ -48,11 +48,11 @@ func (e *Endpoint) RemoveCard(ctx context.Context) error {
 	e.rt.mu.Lock()
 	delete(e.rt.cards, e.name)
 	e.rt.mu.Unlock()
-	return e.rt.unregister(ctx, []pair{{key: cardKey(e.name, e.rt.ID())}})
+	return e.rt.unregisterKeys(ctx, []pair{{key: cardKey(e.name, e.rt.ID())}})
 }
 
 func cardKey(n Name, id uint64) string {
-	return cardPrefix + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" + hex(id)
+	return cardPrefix + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" + hexID(id)
 }
 
 func (rt *Runtime) writeCard(ctx context.Context, name Name, card json.RawMessage) error {
@@ -61,7 +61,7 @@ func (rt *Runtime) writeCard(ctx context.Context, name Name, card json.RawMessag
 	if err != nil {
 		return fmt.Errorf("model card of %v: %w", name, err)
 	}
-	return rt.register(ctx, []pair{{cardKey(name, id), value}})
+	return rt.registerKeys(ctx, []pair{{cardKey(name, id), value}})
 }
 
 // Cards are the model cards that discovery knows.
@@ -78,10 +78,10 @@ func (rt *Runtime) Cards(context.Context) (*Cards, error) {
 	if rt.store == nil {
 		return c, nil
 	}
-	return c, rt.store.watch(rt.ctx, cardPrefix, func(changes []change) { c.apply(rt, changes) })
+	return c, rt.store.watchPrefix(rt.ctx, cardPrefix, func(changes []change) { c.applyChanges(rt, changes) })
 }
 
-func (c *Cards) apply(rt *Runtime, changes []change) {
+func (c *Cards) applyChanges(rt *Runtime, changes []change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range changes {

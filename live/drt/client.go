@@ -41,11 +41,11 @@ type Client struct {
 // Client makes a client. Its knowledge of instances is shared with the endpoint's
 // other clients and lives as long as the runtime.
 func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error) {
-	in, err := e.rt.instances(ctx, e.name)
+	in, err := e.rt.instancesOf(ctx, e.name)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e.name, err)
 	}
-	if _, err := e.rt.callers(); err != nil {
+	if _, err := e.rt.openCallers(); err != nil {
 		return nil, err
 	}
 	c := &Client{
@@ -103,10 +103,10 @@ func (c *Client) Available() []uint64 {
 	return ids
 }
 
-// inhibit takes an instance out of those available if err says that it is in
+// inhibitInstance takes an instance out of those available if err says that it is in
 // trouble.
-func (c *Client) inhibit(id uint64, err error) {
-	if id == 0 || err == nil || !inhibits(err) {
+func (c *Client) inhibitInstance(id uint64, err error) {
+	if id == 0 || err == nil || !isInstanceTrouble(err) {
 		return
 	}
 	_, changed := c.in.list()
@@ -155,14 +155,14 @@ func RoundRobin() Route {
 func Direct(id uint64) Route {
 	return func(_ context.Context, _ cancel.Context, c *Client) (Choice, error) {
 		if !slices.Contains(c.Available(), id) {
-			return Choice{}, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hex(id), ErrNoInstances)
+			return Choice{}, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hexID(id), ErrNoInstances)
 		}
 		return Choice{Instance: id}, nil
 	}
 }
 
-// call sends rq to one instance and waits for it to be taken.
-func (c *Client) call(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
+// callInstance sends rq to one instance and waits for it to be taken.
+func (c *Client) callInstance(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	began := time.Now()
 	choice, err := route(ctx, rc, c)
 	if err != nil {
@@ -173,50 +173,50 @@ func (c *Client) call(ctx context.Context, rc cancel.Context, rq *Request, route
 	c.metrics.Started()
 	end := func(err error) {
 		rc.Unlink(own)
-		c.inhibit(choice.Instance, err)
+		c.inhibitInstance(choice.Instance, err)
 		if choice.Done != nil {
 			choice.Done()
 		}
 		c.metrics.Finished()
 	}
-	s, err := c.connect(ctx, own, rq, choice.Instance, began)
+	s, err := c.connectWorker(ctx, own, rq, choice.Instance, began)
 	if err != nil {
 		end(err)
 		return nil, err
 	}
 	s.onEnd = append(s.onEnd, end)
 	s.onFirst = choice.First
-	if err := s.open(ctx); err != nil {
+	if err := s.openAnswer(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// connect sends the request and waits for the worker to call home.
-func (c *Client) connect(ctx context.Context, own cancel.Context, rq *Request, id uint64, began time.Time) (*Stream, error) {
+// connectWorker sends the request and waits for the worker to call home.
+func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Request, id uint64, began time.Time) (*Stream, error) {
 	all, _ := c.in.list()
-	to, ok := find(all, id)
+	to, ok := findByID(all, id)
 	if !ok {
-		return nil, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hex(id), ErrNoInstances)
+		return nil, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hexID(id), ErrNoInstances)
 	}
-	homes, err := c.rt.callers()
+	homes, err := c.rt.openCallers()
 	if err != nil {
 		return nil, err
 	}
 	p := place{c.name, id}
-	e, err := homes.expect(p)
+	e, err := homes.expectWorker(p)
 	if err != nil {
 		return nil, err
 	}
 	sent := time.Now()
 	home := wire.CallHome{Address: homes.address, Subject: e.subject, Context: own.ID()}
-	if err := c.whileWanted(ctx, own, e, func(ctx context.Context) error { return c.send(ctx, to, rq, home, sent) }); err != nil {
-		homes.withdraw(e)
+	if err := c.whileWanted(ctx, own, e, func(ctx context.Context) error { return c.sendRequest(ctx, to, rq, home, sent) }); err != nil {
+		homes.withdrawCall(e)
 		return nil, err
 	}
 	c.metrics.Queued(sent.Sub(began))
 	c.metrics.Sent(time.Since(sent))
-	a, err := homes.await(ctx, own, e)
+	a, err := homes.awaitWorker(ctx, own, e)
 	if err != nil {
 		return nil, err
 	}
@@ -240,11 +240,11 @@ func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expecte
 	case gone != nil:
 		return gone
 	}
-	return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", c.name, hex(e.place.id))
+	return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", c.name, hexID(e.place.id))
 }
 
-// send makes a frame of the request and gives it to the request plane.
-func (c *Client) send(ctx context.Context, to Instance, rq *Request, home wire.CallHome, sent time.Time) error {
+// sendRequest makes a frame of the request and gives it to the request plane.
+func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home wire.CallHome, sent time.Time) error {
 	f, err := wire.NewRequest(home, uint64(sent.UnixNano()), rq.Payload)
 	if err != nil {
 		return err
@@ -276,8 +276,8 @@ func (c *Client) send(ctx context.Context, to Instance, rq *Request, home wire.C
 // ConnectionTimeout; what the worker returned has the worker's type.
 func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	if c.migrations == 0 {
-		return c.call(ctx, rc, rq, route)
+		return c.callInstance(ctx, rc, rq, route)
 	}
 	j := &journey{client: c, ctx: ctx, rc: rc, rq: rq, route: route, left: c.migrations}
-	return j.start()
+	return j.sendFirst()
 }

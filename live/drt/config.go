@@ -118,45 +118,45 @@ type StaticInstance struct {
 
 // Check is what is wrong with c, before anything is reached.
 func (c Config) Check() error {
-	_, err := c.complete()
+	_, err := c.withDefaults()
 	return err
 }
 
-// complete is c with its defaults, or what is wrong with it.
-func (c Config) complete() (Config, error) {
-	def(&c.Discovery, Etcd)
-	def(&c.Plane, NATS)
-	def(&c.Layout, Both)
-	def(&c.LeaseLoss, Exit)
-	def(&c.NATS.URL, "nats://127.0.0.1:4222")
-	def(&c.MaxMessage, wire.DefaultLimit)
-	def(&c.Lease, 10*time.Second)
-	def(&c.Connect, 10*time.Second)
-	def(&c.CallHome, 10*time.Second)
-	def(&c.SlowClient, 30*time.Second)
-	def(&c.StopDrain, 2*time.Second)
-	def(&c.Inhibit, 5*time.Second)
-	def(&c.Tombstone, 5*time.Second)
-	def(&c.Acknowledge, 5*time.Second)
-	def(&c.ProgramLabel, "0.0.0")
+// withDefaults is c with its defaults, or what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	setDefault(&c.Discovery, Etcd)
+	setDefault(&c.Plane, NATS)
+	setDefault(&c.Layout, Both)
+	setDefault(&c.LeaseLoss, Exit)
+	setDefault(&c.NATS.URL, "nats://127.0.0.1:4222")
+	setDefault(&c.MaxMessage, wire.DefaultLimit)
+	setDefault(&c.Lease, 10*time.Second)
+	setDefault(&c.Connect, 10*time.Second)
+	setDefault(&c.CallHome, 10*time.Second)
+	setDefault(&c.SlowClient, 30*time.Second)
+	setDefault(&c.StopDrain, 2*time.Second)
+	setDefault(&c.Inhibit, 5*time.Second)
+	setDefault(&c.Tombstone, 5*time.Second)
+	setDefault(&c.Acknowledge, 5*time.Second)
+	setDefault(&c.ProgramLabel, "0.0.0")
 	if len(c.Etcd.Endpoints) == 0 {
 		c.Etcd.Endpoints = []string{"http://127.0.0.1:2379"}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return c, c.check()
+	return c, c.checkFields()
 }
 
-// def sets a field that is zero to its default.
-func def[T comparable](field *T, value T) {
+// setDefault sets a field that is zero to its default.
+func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
 	}
 }
 
-func (c *Config) check() error {
+func (c *Config) checkFields() error {
 	if err := oneOf("discovery", c.Discovery, Etcd, Static, Mem); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		Discovery: Discovery(getenv("DYN_DISCOVERY_BACKEND")),
 		Plane:     RequestPlane(getenv("DYN_REQUEST_PLANE")),
 		Etcd: EtcdConfig{
-			Endpoints: list(getenv("ETCD_ENDPOINTS")),
+			Endpoints: splitList(getenv("ETCD_ENDPOINTS")),
 			Username:  getenv("ETCD_AUTH_USERNAME"), Password: getenv("ETCD_AUTH_PASSWORD"),
 			CA: getenv("ETCD_AUTH_CA"), Cert: getenv("ETCD_AUTH_CLIENT_CERT"), Key: getenv("ETCD_AUTH_CLIENT_KEY"),
 		},
@@ -235,12 +235,12 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		*n.to = v
 	}
 	c.Inactivity = time.Duration(seconds) * time.Second
-	_, err := c.complete()
+	_, err := c.withDefaults()
 	return c, err
 }
 
-// list splits at commas and leaves nothing empty.
-func list(text string) []string {
+// splitList splits at commas and leaves nothing empty.
+func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
@@ -249,7 +249,7 @@ func list(text string) []string {
 // the @ is hexadecimal and may be left out.
 func ParseStatic(text string) (map[string][]StaticInstance, error) {
 	all := make(map[string][]StaticInstance)
-	for _, entry := range list(text) {
+	for _, entry := range splitList(text) {
 		name, address, ok := strings.Cut(entry, "=")
 		if !ok || strings.Count(name, ".") != 2 || address == "" {
 			return nil, fmt.Errorf("static instance %q: want namespace.component.endpoint=subject, or =subject@id", entry)
@@ -277,14 +277,14 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 func (c *Config) listenAddress(port int) string {
 	host := c.ResponseHost
 	if host == "" {
-		host = routable()
+		host = routableAddress()
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// routable is the first address of this machine that others may reach, or
+// routableAddress is the first address of this machine that others may reach, or
 // loopback.
-func routable() string {
+func routableAddress() string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		return "127.0.0.1"

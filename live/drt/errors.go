@@ -16,8 +16,8 @@ var ErrLeaseLost = errors.New("the lease is lost")
 // was called: nothing was sent to anybody. It comes as the cause of a CannotConnect.
 var ErrNoInstances = errors.New("no instances")
 
-// refused is the error that a caller gets for a worker's refusal.
-func refused(r *refusal) error {
+// refusalError is the error that a caller gets for a worker's refusal.
+func refusalError(r *refusal) error {
 	switch {
 	case r == nil:
 		return nil
@@ -76,8 +76,8 @@ func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 // errUnsettled says that an error is the request plane's, and no instance's.
 var errUnsettled = errors.New("the request plane is away, or was until just now")
 
-// inhibits tells whether err says that the instance it came from is in trouble.
-func inhibits(err error) bool {
+// isInstanceTrouble tells whether err says that the instance it came from is in trouble.
+func isInstanceTrouble(err error) bool {
 	return !errors.Is(err, errUnsettled) && fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout, fault.BackendEngineShutdown,
 	}, nil)

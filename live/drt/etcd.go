@@ -31,7 +31,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: config.Etcd.Endpoints, Username: config.Etcd.Username, Password: config.Etcd.Password,
 		TLS: secure, Context: lifetime, Logger: zap.NewNop(), RejectOldCluster: false,
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(again())},
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnectParams())},
 		DialTimeout: config.Connect, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 	})
 	if err == nil {
@@ -47,9 +47,9 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
 	return &etcdStore{client, lifetime, config}, nil
 }
 
-// again is how often a lost connection is tried again: a lease does not wait for
+// reconnectParams is how often a lost connection is tried again: a lease does not wait for
 // long.
-func again() grpc.ConnectParams {
+func reconnectParams() grpc.ConnectParams {
 	return grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 		MinConnectTimeout: 2 * time.Second,
@@ -58,7 +58,7 @@ func again() grpc.ConnectParams {
 
 func (s *etcdStore) close() error { return s.client.Close() }
 
-func (s *etcdStore) grant(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
+func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
 	r, err := s.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	if err != nil {
 		return 0, 0, fmt.Errorf("lease of %v: %w", ttl, err)
@@ -66,7 +66,7 @@ func (s *etcdStore) grant(ctx context.Context, ttl time.Duration) (uint64, time.
 	return uint64(r.ID), time.Duration(r.TTL) * time.Second, nil
 }
 
-func (s *etcdStore) renew(ctx context.Context, id uint64) (time.Duration, error) {
+func (s *etcdStore) renewLease(ctx context.Context, id uint64) (time.Duration, error) {
 	r, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return 0, errLeaseGone
@@ -77,7 +77,7 @@ func (s *etcdStore) renew(ctx context.Context, id uint64) (time.Duration, error)
 	return time.Duration(r.TTL) * time.Second, nil
 }
 
-func (s *etcdStore) revoke(ctx context.Context, id uint64) error {
+func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	_, err := s.client.Revoke(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
@@ -85,7 +85,7 @@ func (s *etcdStore) revoke(ctx context.Context, id uint64) error {
 	return err
 }
 
-func (s *etcdStore) create(ctx context.Context, lease uint64, pairs []pair) error {
+func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) error {
 	var absent []clientv3.Cmp
 	var puts, gets []clientv3.Op
 	for _, p := range pairs {
@@ -103,7 +103,7 @@ func (s *etcdStore) create(ctx context.Context, lease uint64, pairs []pair) erro
 	for _, found := range r.Responses {
 		for _, kv := range found.GetResponseRange().Kvs {
 			if kv.Lease != int64(lease) {
-				return fmt.Errorf("%s: belongs to instance %s", kv.Key, hex(uint64(kv.Lease)))
+				return fmt.Errorf("%s: belongs to instance %s", kv.Key, hexID(uint64(kv.Lease)))
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (s *etcdStore) create(ctx context.Context, lease uint64, pairs []pair) erro
 	return err
 }
 
-func (s *etcdStore) remove(ctx context.Context, keys []string) error {
+func (s *etcdStore) removeKeys(ctx context.Context, keys []string) error {
 	var deletes []clientv3.Op
 	for _, k := range keys {
 		deletes = append(deletes, clientv3.OpDelete(k))
@@ -121,15 +121,15 @@ func (s *etcdStore) remove(ctx context.Context, keys []string) error {
 	return err
 }
 
-func (s *etcdStore) watch(ctx context.Context, prefix string, see func([]change)) error {
+func (s *etcdStore) watchPrefix(ctx context.Context, prefix string, see func([]change)) error {
 	w := &etcdWatch{store: s, prefix: prefix, see: see}
 	first, release := context.WithTimeout(ctx, s.config.Connect)
 	defer release()
-	from, err := w.list(first)
+	from, err := w.listKeys(first)
 	if err != nil {
 		return fmt.Errorf("keys under %s: %w", prefix, err)
 	}
-	go w.follow(ctx, from)
+	go w.followChanges(ctx, from)
 	return nil
 }
 
@@ -141,9 +141,9 @@ type etcdWatch struct {
 	known  map[string]bool // keys that were shown and not yet removed
 }
 
-// list shows what is there now, and what of the known is not any more. It returns
+// listKeys shows what is there now, and what of the known is not any more. It returns
 // the revision to follow from.
-func (w *etcdWatch) list(ctx context.Context) (int64, error) {
+func (w *etcdWatch) listKeys(ctx context.Context) (int64, error) {
 	r, err := w.store.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil {
 		return 0, err
@@ -164,11 +164,11 @@ func (w *etcdWatch) list(ctx context.Context) (int64, error) {
 	return r.Header.Revision + 1, nil
 }
 
-// follow shows changes until ctx ends. When the history it needs is gone
+// followChanges shows changes until ctx ends. When the history it needs is gone
 // (compaction), or the watch breaks, it lists again.
-func (w *etcdWatch) follow(ctx context.Context, from int64) {
+func (w *etcdWatch) followChanges(ctx context.Context, from int64) {
 	for backoff := 100 * time.Millisecond; ; {
-		if w.stream(ctx, from) {
+		if w.streamChanges(ctx, from) {
 			backoff = 100 * time.Millisecond
 		}
 		for {
@@ -180,7 +180,7 @@ func (w *etcdWatch) follow(ctx context.Context, from int64) {
 			backoff = min(2*backoff, 5*time.Second)
 			// An etcd that is down must not hold this up for ever.
 			again, release := context.WithTimeout(ctx, 5*time.Second)
-			next, err := w.list(again)
+			next, err := w.listKeys(again)
 			release()
 			if err == nil {
 				from = next
@@ -190,8 +190,8 @@ func (w *etcdWatch) follow(ctx context.Context, from int64) {
 	}
 }
 
-// stream shows changes from a revision on. It reports whether there were any.
-func (w *etcdWatch) stream(ctx context.Context, from int64) bool {
+// streamChanges shows changes from a revision on. It reports whether there were any.
+func (w *etcdWatch) streamChanges(ctx context.Context, from int64) bool {
 	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer release()
 	some := false

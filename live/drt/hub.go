@@ -43,7 +43,7 @@ func NewHub() *Hub {
 }
 
 // Revoke ends the lease of an instance, as if it had expired.
-func (h *Hub) Revoke(id uint64) { _ = h.revoke(context.Background(), id) }
+func (h *Hub) Revoke(id uint64) { _ = h.revokeLease(context.Background(), id) }
 
 // Keys lists all keys, sorted.
 func (h *Hub) Keys() []string {
@@ -52,7 +52,7 @@ func (h *Hub) Keys() []string {
 	return slices.Sorted(maps.Keys(h.keys))
 }
 
-func (h *Hub) grant(_ context.Context, ttl time.Duration) (uint64, time.Duration, error) {
+func (h *Hub) grantLease(_ context.Context, ttl time.Duration) (uint64, time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nextID++
@@ -60,7 +60,7 @@ func (h *Hub) grant(_ context.Context, ttl time.Duration) (uint64, time.Duration
 	return h.nextID, ttl, nil
 }
 
-func (h *Hub) renew(_ context.Context, id uint64) (time.Duration, error) {
+func (h *Hub) renewLease(_ context.Context, id uint64) (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.leases[id] == nil {
@@ -69,17 +69,17 @@ func (h *Hub) renew(_ context.Context, id uint64) (time.Duration, error) {
 	return time.Hour, nil
 }
 
-func (h *Hub) revoke(_ context.Context, id uint64) error {
+func (h *Hub) revokeLease(_ context.Context, id uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	keys := slices.Sorted(maps.Keys(h.leases[id]))
 	delete(h.leases, id)
-	h.drop(keys)
+	h.dropKeys(keys)
 	return nil
 }
 
-// drop removes keys; the lock is held.
-func (h *Hub) drop(keys []string) {
+// dropKeys removes keys; the lock is held.
+func (h *Hub) dropKeys(keys []string) {
 	var gone []change
 	for _, k := range keys {
 		v, ok := h.keys[k]
@@ -90,10 +90,10 @@ func (h *Hub) drop(keys []string) {
 		delete(h.leases[v.lease], k)
 		gone = append(gone, change{pair{key: k}, true})
 	}
-	h.tell(gone)
+	h.notifyWatchers(gone)
 }
 
-func (h *Hub) create(_ context.Context, lease uint64, pairs []pair) error {
+func (h *Hub) createKeys(_ context.Context, lease uint64, pairs []pair) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.leases[lease] == nil {
@@ -101,7 +101,7 @@ func (h *Hub) create(_ context.Context, lease uint64, pairs []pair) error {
 	}
 	for _, p := range pairs {
 		if v, ok := h.keys[p.key]; ok && v.lease != lease {
-			return fmt.Errorf("%s: belongs to instance %s", p.key, hex(v.lease))
+			return fmt.Errorf("%s: belongs to instance %s", p.key, hexID(v.lease))
 		}
 	}
 	var made []change
@@ -110,20 +110,20 @@ func (h *Hub) create(_ context.Context, lease uint64, pairs []pair) error {
 		h.leases[lease][p.key] = true
 		made = append(made, change{pair: p})
 	}
-	h.tell(made)
+	h.notifyWatchers(made)
 	return nil
 }
 
-func (h *Hub) remove(_ context.Context, keys []string) error {
+func (h *Hub) removeKeys(_ context.Context, keys []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.drop(keys)
+	h.dropKeys(keys)
 	return nil
 }
 
-// tell shows changes to those who watch; the lock is held, which keeps them in
+// notifyWatchers shows changes to those who watch; the lock is held, which keeps them in
 // order.
-func (h *Hub) tell(all []change) {
+func (h *Hub) notifyWatchers(all []change) {
 	for w := range h.watchers {
 		var some []change
 		for _, c := range all {
@@ -137,7 +137,7 @@ func (h *Hub) tell(all []change) {
 	}
 }
 
-func (h *Hub) watch(ctx context.Context, prefix string, see func([]change)) error {
+func (h *Hub) watchPrefix(ctx context.Context, prefix string, see func([]change)) error {
 	w := &hubWatcher{prefix, make(chan []change, 1<<12)}
 	h.mu.Lock()
 	var there []change
@@ -204,8 +204,8 @@ func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
 		return fault.New(fault.CannotConnect, "nobody serves %s: %w", to.Transport.Subject, ErrNoInstances)
 	}
 	select {
-	case r := <-taker.ask(m):
-		return refused(r)
+	case r := <-taker.handOver(m):
+		return refusalError(r)
 	case <-ctx.Done():
 		return fault.New(fault.ConnectionTimeout, "%v: no acknowledgement: %v", to.Name, context.Cause(ctx))
 	}

@@ -28,9 +28,9 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// slug is name as NATS takes it for a service: lower case, with _ for what is
+// serviceName is name as NATS takes it for a service: lower case, with _ for what is
 // not a-z, 0-9, - or _, and none in front.
-func slug(name string) string {
+func serviceName(name string) string {
 	return strings.TrimLeft(strings.Map(func(r rune) rune {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
 			return '_'
@@ -53,8 +53,8 @@ type Transport struct {
 	Address string `json:"tcp,omitempty"`      // host:port/{id hex}/{endpoint}
 }
 
-// hex is an id as keys and subjects have it: lower case, no padding.
-func hex(id uint64) string { return strconv.FormatUint(id, 16) }
+// hexID is an id as keys and subjects have it: lower case, no padding.
+func hexID(id uint64) string { return strconv.FormatUint(id, 16) }
 
 // record is the value of a key, of either layout.
 type record struct {
@@ -76,8 +76,8 @@ type layout struct {
 	group  func(Name) string // of subjects
 }
 
-// layouts lists all layouts, the preferred last.
-func layouts() []layout {
+// allLayouts lists all layouts, the preferred last.
+func allLayouts() []layout {
 	seed := func(n Name) string { return "/services/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "-" }
 	v1 := func(n Name) string {
 		return "v1/instances/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/"
@@ -85,21 +85,21 @@ func layouts() []layout {
 	return []layout{
 		{
 			Seed, seed,
-			func(n Name, id uint64) string { return seed(n) + hex(id) },
+			func(n Name, id uint64) string { return seed(n) + hexID(id) },
 			func(n Name) string { return n.Namespace + "." + n.Component },
 		},
 		{
 			V1, v1,
-			func(n Name, id uint64) string { return v1(n) + hex(id) },
-			func(n Name) string { return slug(n.Namespace + "_" + n.Component) },
+			func(n Name, id uint64) string { return v1(n) + hexID(id) },
+			func(n Name) string { return serviceName(n.Namespace + "_" + n.Component) },
 		},
 	}
 }
 
-// written lists the layouts that l says are to be written.
-func (l Layout) written() []layout {
+// layoutsToWrite lists the layouts that l says are to be written.
+func (l Layout) layoutsToWrite() []layout {
 	var w []layout
-	for _, one := range layouts() {
+	for _, one := range allLayouts() {
 		if l == Both || l == one.name {
 			w = append(w, one)
 		}
@@ -109,11 +109,11 @@ func (l Layout) written() []layout {
 
 // subject is where an instance takes requests.
 func (l layout) subject(n Name, id uint64) string {
-	return l.group(n) + "." + n.Endpoint + "-" + hex(id)
+	return l.group(n) + "." + n.Endpoint + "-" + hexID(id)
 }
 
-// value is what is written under the instance's key.
-func (l layout) value(i Instance) []byte {
+// encodeInstance is what is written under the instance's key.
+func (l layout) encodeInstance(i Instance) []byte {
 	r := record{
 		Namespace: i.Namespace, Component: i.Component, Endpoint: i.Endpoint,
 		Transport: i.Transport,
@@ -130,9 +130,9 @@ func (l layout) value(i Instance) []byte {
 	return b
 }
 
-// parse reads a value. want is the endpoint whose prefix the key has: the prefix
+// decodeInstance reads a value. want is the endpoint whose prefix the key has: the prefix
 // of "generate" is also one of keys of "generate-2".
-func (l layout) parse(value []byte, want Name) (Instance, error) {
+func (l layout) decodeInstance(value []byte, want Name) (Instance, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {
 		return Instance{}, err

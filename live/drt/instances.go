@@ -20,16 +20,16 @@ type instances struct {
 	changed chan struct{}         // closed at the next change
 }
 
-// see starts to look for the instances of an endpoint.
-func (rt *Runtime) see(ctx context.Context, name Name) (*instances, error) {
+// watchInstances starts to look for the instances of an endpoint.
+func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, error) {
 	in := &instances{rt: rt, name: name, changed: make(chan struct{})}
 	if rt.config.Discovery == Static {
-		in.merged = rt.given(name)
+		in.merged = rt.staticInstances(name)
 		return in, nil
 	}
-	for i, l := range layouts() {
+	for i, l := range allLayouts() {
 		in.byKey = append(in.byKey, make(map[string]Instance))
-		err := rt.store.watch(ctx, l.prefix(name), func(changes []change) { in.apply(i, l, changes) })
+		err := rt.store.watchPrefix(ctx, l.prefix(name), func(changes []change) { in.applyChanges(i, l, changes) })
 		if err != nil {
 			return nil, err
 		}
@@ -37,8 +37,8 @@ func (rt *Runtime) see(ctx context.Context, name Name) (*instances, error) {
 	return in, nil
 }
 
-// apply notes changes of the keys of one layout.
-func (in *instances) apply(index int, l layout, changes []change) {
+// applyChanges notes changes of the keys of one layout.
+func (in *instances) applyChanges(index int, l layout, changes []change) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	before := in.merged
@@ -47,7 +47,7 @@ func (in *instances) apply(index int, l layout, changes []change) {
 			delete(in.byKey[index], c.key)
 			continue
 		}
-		one, err := l.parse(c.value, in.name)
+		one, err := l.decodeInstance(c.value, in.name)
 		if errors.Is(err, errOther) {
 			continue
 		}
@@ -57,21 +57,21 @@ func (in *instances) apply(index int, l layout, changes []change) {
 		}
 		in.byKey[index][c.key] = one
 	}
-	in.merge()
+	in.mergeLayouts()
 	if slices.Equal(before, in.merged) {
 		return
 	}
-	in.announce(before)
+	in.announceChanges(before)
 	close(in.changed)
 	in.changed = make(chan struct{})
 }
 
-// merge joins what the layouts say; the later one is preferred.
-func (in *instances) merge() {
+// mergeLayouts joins what the layouts say; the later one is preferred.
+func (in *instances) mergeLayouts() {
 	all := make(map[uint64]Instance)
 	for _, keys := range in.byKey {
 		for _, one := range keys {
-			if in.rt.reaches(one) {
+			if in.rt.canReach(one) {
 				all[one.ID] = one
 			}
 		}
@@ -80,16 +80,16 @@ func (in *instances) merge() {
 	sortByID(in.merged)
 }
 
-// announce tells waiting calls of instances that have gone or come.
-func (in *instances) announce(before []Instance) {
+// announceChanges tells waiting calls of instances that have gone or come.
+func (in *instances) announceChanges(before []Instance) {
 	for _, one := range before {
-		if !has(in.merged, one.ID) {
-			in.rt.bury(place{in.name, one.ID})
+		if !hasID(in.merged, one.ID) {
+			in.rt.buryInstance(place{in.name, one.ID})
 		}
 	}
 	for _, one := range in.merged {
-		if !has(before, one.ID) {
-			in.rt.revive(place{in.name, one.ID})
+		if !hasID(before, one.ID) {
+			in.rt.reviveInstance(place{in.name, one.ID})
 		}
 	}
 }
@@ -98,13 +98,13 @@ func sortByID(all []Instance) {
 	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-func has(all []Instance, id uint64) bool {
-	_, ok := find(all, id)
+func hasID(all []Instance, id uint64) bool {
+	_, ok := findByID(all, id)
 	return ok
 }
 
-// find looks for id among instances sorted by it.
-func find(all []Instance, id uint64) (Instance, bool) {
+// findByID looks for id among instances sorted by it.
+func findByID(all []Instance, id uint64) (Instance, bool) {
 	i, ok := slices.BinarySearchFunc(all, id, func(one Instance, id uint64) int { return cmp.Compare(one.ID, id) })
 	if !ok {
 		return Instance{}, false

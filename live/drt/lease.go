@@ -9,52 +9,52 @@ import (
 	"time"
 )
 
-// lease takes the first lease and keeps it in the background.
-func (rt *Runtime) lease(ctx context.Context) error {
+// takeLease takes the first lease and keeps it in the background.
+func (rt *Runtime) takeLease(ctx context.Context) error {
 	began := time.Now()
-	id, ttl, err := rt.store.grant(ctx, rt.config.Lease)
+	id, ttl, err := rt.store.grantLease(ctx, rt.config.Lease)
 	if err != nil {
 		return err
 	}
 	rt.mu.Lock()
 	rt.id = id
 	rt.mu.Unlock()
-	rt.behind.Go(func() { rt.keep(id, began, ttl) })
+	rt.behind.Go(func() { rt.keepLeases(id, began, ttl) })
 	return nil
 }
 
-// keep renews leases until the runtime is closed or one is lost for good.
-func (rt *Runtime) keep(id uint64, began time.Time, ttl time.Duration) {
+// keepLeases renews leases until the runtime is closed or one is lost for good.
+func (rt *Runtime) keepLeases(id uint64, began time.Time, ttl time.Duration) {
 	for {
-		err := rt.hold(id, began, ttl)
+		err := rt.renewUntilLost(id, began, ttl)
 		if rt.ctx.Err() != nil {
 			return
 		}
-		err = fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hex(id), err)
-		rt.log.Error("lease lost", "instance", hex(id), "reason", err)
+		err = fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hexID(id), err)
+		rt.log.Error("lease lost", "instance", hexID(id), "reason", err)
 		if rt.config.LeaseLoss == Exit {
-			rt.lose(err)
+			rt.loseLease(err)
 			return
 		}
-		if id, began, ttl, err = rt.again(); err != nil {
+		if id, began, ttl, err = rt.regainLease(); err != nil {
 			return // closed meanwhile
 		}
 	}
 }
 
-// hold renews one lease when a third of it is over, so that a server may be away
+// renewUntilLost renews one lease when a third of it is over, so that a server may be away
 // for half of it at any moment, and more often when that does not work. It returns
 // when the lease is gone, or may be.
-func (rt *Runtime) hold(id uint64, began time.Time, ttl time.Duration) error {
+func (rt *Runtime) renewUntilLost(id uint64, began time.Time, ttl time.Duration) error {
 	deadline := began.Add(ttl)
 	var wait, backoff time.Duration
 	wait = ttl / 3
 	for {
-		if err := rt.pause(wait, deadline); err != nil {
+		if err := rt.waitToRenew(wait, deadline); err != nil {
 			return err
 		}
 		began := time.Now()
-		left, err := rt.renew(id, deadline)
+		left, err := rt.renewOnce(id, deadline)
 		switch {
 		case err == nil:
 			deadline, backoff = began.Add(left), 0
@@ -65,16 +65,16 @@ func (rt *Runtime) hold(id uint64, began time.Time, ttl time.Duration) error {
 		case rt.ctx.Err() != nil:
 			return rt.ctx.Err()
 		}
-		rt.log.Warn("lease not renewed", "instance", hex(id), "left", time.Until(deadline).Round(time.Millisecond).String(), "reason", err)
+		rt.log.Warn("lease not renewed", "instance", hexID(id), "left", time.Until(deadline).Round(time.Millisecond).String(), "reason", err)
 		wait = backoff
 		backoff = min(max(2*backoff, 500*time.Millisecond), 5*time.Second)
 	}
 }
 
-// pause waits, not beyond the deadline. It ends early when somebody saw a reason
+// waitToRenew waits, not beyond the deadline. It ends early when somebody saw a reason
 // to look, and when the wall clock says that this host was suspended: its
 // monotonic clock stood still meanwhile.
-func (rt *Runtime) pause(wait time.Duration, deadline time.Time) error {
+func (rt *Runtime) waitToRenew(wait time.Duration, deadline time.Time) error {
 	const look = time.Second
 	until := time.Now().Add(wait)
 	wall := time.Now().Round(0)
@@ -104,24 +104,24 @@ func (rt *Runtime) pause(wait time.Duration, deadline time.Time) error {
 	}
 }
 
-// renew tries once, with as much time as makes sense.
-func (rt *Runtime) renew(id uint64, deadline time.Time) (time.Duration, error) {
+// renewOnce tries once, with as much time as makes sense.
+func (rt *Runtime) renewOnce(id uint64, deadline time.Time) (time.Duration, error) {
 	limit := min(time.Until(deadline), max(rt.config.Lease/4, time.Second))
 	ctx, release := context.WithTimeout(rt.ctx, limit)
 	defer release()
-	return rt.store.renew(ctx, id)
+	return rt.store.renewLease(ctx, id)
 }
 
-// suspect has the lease looked at now.
-func (rt *Runtime) suspect() {
+// suspectLease has the lease looked at now.
+func (rt *Runtime) suspectLease() {
 	select {
 	case rt.poke <- struct{}{}:
 	default:
 	}
 }
 
-// lose ends what depends on the lease: endpoints refuse from now on.
-func (rt *Runtime) lose(err error) {
+// loseLease ends what depends on the lease: endpoints refuse from now on.
+func (rt *Runtime) loseLease(err error) {
 	rt.mu.Lock()
 	rt.lost = err
 	all := slices.Clone(rt.servings)
@@ -132,11 +132,11 @@ func (rt *Runtime) lose(err error) {
 	close(rt.done)
 }
 
-// again takes another lease and serves and registers everything under it.
-func (rt *Runtime) again() (id uint64, began time.Time, ttl time.Duration, err error) {
+// regainLease takes another lease and serves and registers everything under it.
+func (rt *Runtime) regainLease() (id uint64, began time.Time, ttl time.Duration, err error) {
 	for backoff := 100 * time.Millisecond; ; backoff = min(2*backoff, 5*time.Second) {
 		began = time.Now()
-		id, ttl, err = rt.reregister()
+		id, ttl, err = rt.reregisterAll()
 		if err == nil {
 			return id, began, ttl, nil
 		}
@@ -149,10 +149,10 @@ func (rt *Runtime) again() (id uint64, began time.Time, ttl time.Duration, err e
 	}
 }
 
-func (rt *Runtime) reregister() (uint64, time.Duration, error) {
+func (rt *Runtime) reregisterAll() (uint64, time.Duration, error) {
 	ctx, release := context.WithTimeout(rt.ctx, rt.config.Connect)
 	defer release()
-	id, ttl, err := rt.store.grant(ctx, rt.config.Lease)
+	id, ttl, err := rt.store.grantLease(ctx, rt.config.Lease)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -167,18 +167,18 @@ func (rt *Runtime) reregister() (uint64, time.Duration, error) {
 		}
 	}
 	for _, s := range all {
-		if err := s.move(ctx); err != nil {
+		if err := s.moveToLease(ctx); err != nil {
 			return 0, 0, err
 		}
 	}
-	rt.log.Info("registered again", "instance", hex(id))
+	rt.log.Info("registered again", "instance", hexID(id))
 	return id, ttl, nil
 }
 
-// move serves under the runtime's new id, too, and registers there if it was
+// moveToLease serves under the runtime's new id, too, and registers there if it was
 // registered. Who still knows the old subject is answered there.
-func (s *Serving) move(ctx context.Context) error {
-	if err := s.subscribe(); err != nil {
+func (s *Serving) moveToLease(ctx context.Context) error {
+	if err := s.subscribeSubjects(); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -187,22 +187,22 @@ func (s *Serving) move(ctx context.Context) error {
 	if !registered {
 		return nil
 	}
-	return s.endpoint.rt.register(ctx, s.pairs())
+	return s.endpoint.rt.registerKeys(ctx, s.discoveryPairs())
 }
 
-// register writes keys under the lease.
-func (rt *Runtime) register(ctx context.Context, pairs []pair) error {
+// registerKeys writes keys under the lease.
+func (rt *Runtime) registerKeys(ctx context.Context, pairs []pair) error {
 	if rt.store == nil {
 		return nil
 	}
-	if err := rt.store.create(ctx, rt.ID(), pairs); err != nil {
+	if err := rt.store.createKeys(ctx, rt.ID(), pairs); err != nil {
 		return err
 	}
-	return rt.guard(pairs[0].key)
+	return rt.guardKey(pairs[0].key)
 }
 
-// guard looks at a key of our own: that it goes may mean that the lease has.
-func (rt *Runtime) guard(key string) error {
+// guardKey looks at a key of our own: that it goes may mean that the lease has.
+func (rt *Runtime) guardKey(key string) error {
 	rt.mu.Lock()
 	known := rt.guarded[key]
 	rt.guarded[key] = true
@@ -210,17 +210,17 @@ func (rt *Runtime) guard(key string) error {
 	if known {
 		return nil
 	}
-	return rt.store.watch(rt.ctx, key, func(changes []change) {
+	return rt.store.watchPrefix(rt.ctx, key, func(changes []change) {
 		for _, c := range changes {
 			if c.gone {
-				rt.suspect()
+				rt.suspectLease()
 			}
 		}
 	})
 }
 
-// unregister removes them.
-func (rt *Runtime) unregister(ctx context.Context, pairs []pair) error {
+// unregisterKeys removes them.
+func (rt *Runtime) unregisterKeys(ctx context.Context, pairs []pair) error {
 	if rt.store == nil {
 		return nil
 	}
@@ -228,11 +228,11 @@ func (rt *Runtime) unregister(ctx context.Context, pairs []pair) error {
 	for i, p := range pairs {
 		keys[i] = p.key
 	}
-	return rt.store.remove(ctx, keys)
+	return rt.store.removeKeys(ctx, keys)
 }
 
-// adopt remembers what is served.
-func (rt *Runtime) adopt(s *Serving) error {
+// addServing remembers what is served.
+func (rt *Runtime) addServing(s *Serving) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closed {
@@ -245,7 +245,7 @@ func (rt *Runtime) adopt(s *Serving) error {
 	return nil
 }
 
-func (rt *Runtime) forget(s *Serving) {
+func (rt *Runtime) removeServing(s *Serving) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.servings = slices.DeleteFunc(rt.servings, func(one *Serving) bool { return one == s })
@@ -270,18 +270,18 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	if rt.store != nil && lost == nil {
 		// The keys go at once, and not when the lease runs out.
 		ctx, release := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		errs = append(errs, rt.store.revoke(ctx, id))
+		errs = append(errs, rt.store.revokeLease(ctx, id))
 		release()
 	}
-	rt.disconnect()
+	rt.disconnectAll()
 	return errors.Join(errs...)
 }
 
-// disconnect ends everything in the background.
-func (rt *Runtime) disconnect() {
+// disconnectAll ends everything in the background.
+func (rt *Runtime) disconnectAll() {
 	rt.cancel()
 	rt.behind.Wait()
-	if homes := rt.listening(); homes != nil {
+	if homes := rt.openedCallers(); homes != nil {
 		homes.close()
 	}
 	if rt.plane != nil {

@@ -24,20 +24,20 @@ type journey struct {
 	link   json.RawMessage   // the worker_trace_link of the last instance, if it told
 }
 
-// migrates tells whether a request may go on elsewhere after err: its instance is
+// mayMigrate tells whether a request may go on elsewhere after err: its instance is
 // in trouble, and the request is not to blame.
-func migrates(err error) bool {
+func mayMigrate(err error) bool {
 	return fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout,
 		fault.BackendEngineShutdown, fault.BackendStreamIncomplete,
 	}, []fault.Type{fault.Cancelled, fault.InvalidArgument, fault.BackendInvalidArgument})
 }
 
-// start sends the request for the first time.
-func (j *journey) start() (*Stream, error) {
-	s, err := j.client.call(j.ctx, j.rc, j.rq, j.route)
+// sendFirst sends the request for the first time.
+func (j *journey) sendFirst() (*Stream, error) {
+	s, err := j.client.callInstance(j.ctx, j.rc, j.rq, j.route)
 	if err != nil {
-		if s = j.move(err); s == nil {
+		if s = j.sendRest(err); s == nil {
 			return nil, err
 		}
 	}
@@ -45,19 +45,19 @@ func (j *journey) start() (*Stream, error) {
 	return s, nil
 }
 
-// move sends what is left of the request elsewhere, and returns nil if that may
+// sendRest sends what is left of the request elsewhere, and returns nil if that may
 // not be or does not work.
-func (j *journey) move(err error) *Stream {
-	for j.left > 0 && migrates(err) && !j.rc.IsStopped() && j.ctx.Err() == nil {
+func (j *journey) sendRest(err error) *Stream {
+	for j.left > 0 && mayMigrate(err) && !j.rc.IsStopped() && j.ctx.Err() == nil {
 		j.left--
-		rest, bad := j.rest()
+		rest, bad := j.restOfRequest()
 		if bad != nil {
 			j.client.rt.log.Warn("request does not migrate", "request", j.rc.ID(), "reason", bad)
 			return nil
 		}
 		j.client.rt.log.Info("request migrates", "request", j.rc.ID(), "tokens", len(j.tokens), "reason", err)
 		var s *Stream
-		if s, err = j.client.call(j.ctx, j.rc, rest, j.route); err == nil {
+		if s, err = j.client.callInstance(j.ctx, j.rc, rest, j.route); err == nil {
 			j.moved = len(j.tokens)
 			return s
 		}
@@ -65,9 +65,9 @@ func (j *journey) move(err error) *Stream {
 	return nil
 }
 
-// note remembers what an item brought. After a move, the usage in it is made
+// noteItem remembers what an item brought. After a move, the usage in it is made
 // that of the whole request.
-func (j *journey) note(item *Item) {
+func (j *journey) noteItem(item *Item) {
 	var chunk struct {
 		Tokens []json.RawMessage           `json:"token_ids"`
 		Link   json.RawMessage             `json:"worker_trace_link"`
@@ -83,22 +83,22 @@ func (j *journey) note(item *Item) {
 	if chunk.Usage == nil || j.moved == 0 {
 		return
 	}
-	shift(*chunk.Usage, "prompt_tokens", -j.moved)
-	shift(*chunk.Usage, "completion_tokens", j.moved)
-	whole, err := object(item.Data)
+	shiftCount(*chunk.Usage, "prompt_tokens", -j.moved)
+	shiftCount(*chunk.Usage, "completion_tokens", j.moved)
+	whole, err := decodeObject(item.Data)
 	if err != nil {
 		return
 	}
-	whole["completion_usage"] = encode(*chunk.Usage)
-	item.Data = encode(whole)
+	whole["completion_usage"] = mustEncode(*chunk.Usage)
+	item.Data = mustEncode(whole)
 }
 
-// rest is the request that is left to be done.
-func (j *journey) rest() (*Request, error) {
+// restOfRequest is the request that is left to be done.
+func (j *journey) restOfRequest() (*Request, error) {
 	if len(j.tokens) == 0 {
 		return j.rq, nil
 	}
-	whole, err := object(j.rq.Payload)
+	whole, err := decodeObject(j.rq.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -106,41 +106,41 @@ func (j *journey) rest() (*Request, error) {
 	if err := json.Unmarshal(whole["token_ids"], &prompt); err != nil {
 		return nil, fmt.Errorf("token_ids: %w", err)
 	}
-	whole["token_ids"] = encode(append(prompt, j.tokens...))
+	whole["token_ids"] = mustEncode(append(prompt, j.tokens...))
 	if len(whole["stop_conditions"]) > 0 {
-		stop, err := object(whole["stop_conditions"])
+		stop, err := decodeObject(whole["stop_conditions"])
 		if err != nil {
 			return nil, fmt.Errorf("stop_conditions: %w", err)
 		}
-		shift(stop, "max_tokens", -len(j.tokens))
-		shift(stop, "min_tokens", -len(j.tokens))
-		whole["stop_conditions"] = encode(stop)
+		shiftCount(stop, "max_tokens", -len(j.tokens))
+		shiftCount(stop, "min_tokens", -len(j.tokens))
+		whole["stop_conditions"] = mustEncode(stop)
 	}
 	if len(j.link) > 0 {
 		whole["migration_link"] = j.link
 	}
 	next := *j.rq
-	next.Payload = encode(whole)
+	next.Payload = mustEncode(whole)
 	return &next, nil
 }
 
-// shift changes a count in an object of JSON, if it is there; not below 0.
-func shift(o map[string]json.RawMessage, key string, by int) {
+// shiftCount changes a count in an object of JSON, if it is there; not below 0.
+func shiftCount(o map[string]json.RawMessage, key string, by int) {
 	var n int
 	if json.Unmarshal(o[key], &n) == nil && len(o[key]) > 0 && string(o[key]) != "null" {
-		o[key] = encode(max(0, n+by))
+		o[key] = mustEncode(max(0, n+by))
 	}
 }
 
-func object(b json.RawMessage) (o map[string]json.RawMessage, err error) {
+func decodeObject(b json.RawMessage) (o map[string]json.RawMessage, err error) {
 	if err = json.Unmarshal(b, &o); err == nil && o == nil {
 		err = fmt.Errorf("%.60q, want an object", b)
 	}
 	return o, err
 }
 
-// encode is the JSON of something that was JSON.
-func encode(v any) json.RawMessage {
+// mustEncode is the JSON of something that was JSON.
+func mustEncode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("%v: %v", v, err))

@@ -92,8 +92,8 @@ func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { forget(); cancel() }
 }
 
-// unsettled tells whether others may not be connected again either.
-func (p *natsPlane) unsettled() bool {
+// isUnsettled tells whether others may not be connected again either.
+func (p *natsPlane) isUnsettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.conn.IsConnected() || !p.back.IsZero() && time.Since(p.back) < p.config.Inhibit
@@ -148,7 +148,7 @@ func (p *natsPlane) serve(s serving) (func(), error) {
 	if s.shared {
 		return p.serveShared(s)
 	}
-	service, release, err := p.service(s.name)
+	service, release, err := p.openService(s.name)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (p *natsPlane) serve(s serving) (func(), error) {
 		go s.take(newMessage(r.Data(), r.Headers(), func(no *refusal) { answerMicro(r, no) }))
 	})
 	for i, l := range s.layouts {
-		name := s.name.Endpoint + "-" + hex(s.id)
+		name := s.name.Endpoint + "-" + hexID(s.id)
 		if err := service.AddGroup(l.group(s.name)).AddEndpoint(name, answer, micro.WithEndpointQueueGroup(queueGroup)); err != nil {
 			release()
 			return nil, fmt.Errorf("subject %s: %w", s.subjects[i], err)
@@ -170,11 +170,11 @@ func (p *natsPlane) serve(s serving) (func(), error) {
 	return release, nil
 }
 
-// service is that of a component, shared by its endpoints.
-func (p *natsPlane) service(n Name) (micro.Service, func(), error) {
+// openService is that of a component, shared by its endpoints.
+func (p *natsPlane) openService(n Name) (micro.Service, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := slug(n.Namespace + "_" + n.Component)
+	name := serviceName(n.Namespace + "_" + n.Component)
 	s := p.services[name]
 	if s == nil {
 		service, err := micro.AddService(p.conn, micro.Config{
@@ -188,12 +188,12 @@ func (p *natsPlane) service(n Name) (micro.Service, func(), error) {
 		p.services[name] = s
 	}
 	s.uses++
-	return s.service, sync.OnceFunc(func() { p.drop(name) }), nil
+	return s.service, sync.OnceFunc(func() { p.dropService(name) }), nil
 }
 
-// drop ends a service when none of its endpoints is served any more. Until then
+// dropService ends a service when none of its endpoints is served any more. Until then
 // those that are not answer that they refuse.
-func (p *natsPlane) drop(name string) {
+func (p *natsPlane) dropService(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.services[name]
@@ -270,30 +270,30 @@ func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {
 		msg.Header.Set(k, v)
 	}
 	if !p.conn.IsConnected() {
-		return p.unreached(to, nats.ErrConnectionClosed)
+		return p.unreachedError(to, nats.ErrConnectionClosed)
 	}
 	waiting, release := p.whileUp(ctx)
 	defer release()
 	answer, err := p.conn.RequestMsgWithContext(waiting, msg)
 	switch {
 	case err == nil:
-		return refused(refusalOf(answer))
+		return refusalError(refusalOf(answer))
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: want at most %d", to.Name, len(m.frame), p.conn.MaxPayload())
 	case errors.Is(ctx.Err(), context.Canceled):
-		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hex(to.ID))
+		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hexID(to.ID))
 	case errors.Is(err, context.DeadlineExceeded) && p.conn.IsConnected():
-		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
-	case errors.Is(err, nats.ErrNoResponders) && !p.unsettled():
+		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hexID(to.ID), context.Cause(ctx))
+	case errors.Is(err, nats.ErrNoResponders) && !p.isUnsettled():
 		err = fmt.Errorf("%w: %w", ErrNoInstances, err)
 	}
-	return p.unreached(to, err)
+	return p.unreachedError(to, err)
 }
 
-// unreached is a CannotConnect. That NATS is away, or was until just now, is not
+// unreachedError is a CannotConnect. That NATS is away, or was until just now, is not
 // the instance's fault.
-func (p *natsPlane) unreached(to Instance, err error) error {
-	if p.unsettled() {
+func (p *natsPlane) unreachedError(to Instance, err error) error {
+	if p.isUnsettled() {
 		err = fmt.Errorf("%w: %w", errUnsettled, err)
 	}
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, to.Transport.Subject, err)

@@ -30,15 +30,15 @@ const finWait = 10 * time.Second
 // is no cancellation.
 type endMark struct{ atomic.Bool }
 
-// run answers the request: it calls home, calls the handler and sends its items.
-func (r *respondent) run(received time.Time) {
+// answerRequest answers the request: it calls home, calls the handler and sends its items.
+func (r *respondent) answerRequest(received time.Time) {
 	m := r.serving.metrics
 	m.Started()
 	defer func() { m.Finished(time.Since(received)) }()
 	ctx, release := context.WithCancel(cancel.WithGo(r.rc))
 	defer release()
 
-	conn, err := r.dial(ctx)
+	conn, err := r.dialCaller(ctx)
 	if err != nil {
 		m.Failed("response_stream")
 		r.serving.endpoint.rt.log.Warn("no response stream", "request", r.rc.ID(), "reason", err)
@@ -48,10 +48,10 @@ func (r *respondent) run(received time.Time) {
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)
-		r.listen(wire.NewReader(conn, r.serving.endpoint.rt.config.MaxMessage))
+		r.readSignals(wire.NewReader(conn, r.serving.endpoint.rt.config.MaxMessage))
 	}()
 	w := &frameWriter{conn: conn, buf: bufio.NewWriter(conn), limit: r.serving.endpoint.rt.config.SlowClient, max: r.serving.endpoint.rt.config.MaxMessage}
-	r.answer(ctx, w, received)
+	r.sendAnswer(ctx, w, received)
 	if w.err == nil && r.ended.Load() && !r.rc.IsKilled() {
 		// The caller closes when it has seen the end.
 		_ = conn.SetReadDeadline(time.Now().Add(finWait))
@@ -65,8 +65,8 @@ func (r *respondent) run(received time.Time) {
 	r.pulling.Wait()
 }
 
-// dial connects to the caller and says which request this is about.
-func (r *respondent) dial(ctx context.Context) (net.Conn, error) {
+// dialCaller connects to the caller and says which request this is about.
+func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
 	ctx, release := context.WithTimeout(ctx, r.serving.endpoint.rt.config.CallHome)
 	defer release()
 	var d net.Dialer // sets TCP_NODELAY
@@ -86,12 +86,12 @@ func (r *respondent) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// listen reads what the caller says until it says no more.
-func (r *respondent) listen(from *wire.Reader) {
+// readSignals reads what the caller says until it says no more.
+func (r *respondent) readSignals(from *wire.Reader) {
 	for {
 		f, err := from.Read()
 		if err != nil {
-			r.hear(wire.Kill)
+			r.applySignal(wire.Kill)
 			return
 		}
 		if f.Kind() == wire.Empty {
@@ -99,15 +99,15 @@ func (r *respondent) listen(from *wire.Reader) {
 		}
 		s, err := wire.ParseSignal(f)
 		if err != nil || s != wire.Stop {
-			r.hear(wire.Kill)
+			r.applySignal(wire.Kill)
 			return
 		}
-		r.hear(wire.Stop)
+		r.applySignal(wire.Stop)
 	}
 }
 
-// hear acts on a signal, unless the last item is on its way.
-func (r *respondent) hear(s wire.Signal) {
+// applySignal acts on a signal, unless the last item is on its way.
+func (r *respondent) applySignal(s wire.Signal) {
 	if r.ended.Load() {
 		return
 	}
@@ -119,15 +119,15 @@ func (r *respondent) hear(s wire.Signal) {
 	r.rc.Kill()
 }
 
-// answer sends hello, prologue, items and the end.
-func (r *respondent) answer(ctx context.Context, w *frameWriter, received time.Time) {
+// sendAnswer sends hello, prologue, items and the end.
+func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received time.Time) {
 	m := r.serving.metrics
 	w.write(wire.NewHello(r.home.Subject))
 	if w.flush() != nil {
 		m.Failed("response_stream")
 		return
 	}
-	items, err := r.call(ctx)
+	items, err := r.callHandler(ctx)
 	if err != nil {
 		m.Failed("generate")
 		r.ended.Store(true)
@@ -143,7 +143,7 @@ func (r *respondent) answer(ctx context.Context, w *frameWriter, received time.T
 		r.rc.Kill()
 		return
 	}
-	if !r.forward(ctx, items, w, received) {
+	if !r.forwardItems(ctx, items, w, received) {
 		return
 	}
 	r.ended.Store(true)
@@ -164,30 +164,30 @@ func prologueOf(err error) wire.Frame {
 	return wire.NewPrologue(wire.Prologue{Error: &text, Fault: typed})
 }
 
-// call calls the handler; a panic is an error of this request alone.
-func (r *respondent) call(ctx context.Context) (items iter.Seq2[Item, error], err error) {
-	defer r.caught(&err)
+// callHandler calls the handler; a panic is an error of this request alone.
+func (r *respondent) callHandler(ctx context.Context) (items iter.Seq2[Item, error], err error) {
+	defer r.recoverPanic(&err)
 	return r.serving.handler(ctx, r.rc, r.rq)
 }
 
-func (r *respondent) caught(err *error) {
+func (r *respondent) recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = fault.New(fault.Unknown, "the handler of %v panicked: %v", r.serving.endpoint.name, p)
 		r.serving.endpoint.rt.log.Error("panic in a handler", "endpoint", r.serving.endpoint.name.String(), "request", r.rc.ID(), "panic", p)
 	}
 }
 
-// forward sends the items until the sequence ends, or the request is killed or
+// forwardItems sends the items until the sequence ends, or the request is killed or
 // stopped for longer than a terminal item may take. It reports whether an end is
 // to be sent.
-func (r *respondent) forward(ctx context.Context, items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
+func (r *respondent) forwardItems(ctx context.Context, items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
 	ctx, gone := context.WithCancel(ctx)
 	queue := make(chan wirePart, buffered)
 	r.pulling.Go(func() {
 		defer close(queue)
-		r.pull(ctx, items, queue)
+		r.pullItems(ctx, items, queue)
 	})
-	whole := r.send(queue, w, received)
+	whole := r.sendParts(queue, w, received)
 	gone()
 	return whole || w.err == nil && !r.rc.IsKilled()
 }
@@ -199,10 +199,10 @@ type wirePart struct {
 	fault bool
 }
 
-// pull takes items from the handler's sequence into queue until nobody wants
+// pullItems takes items from the handler's sequence into queue until nobody wants
 // them. A panic ends the sequence with an error, unless the last item is out: what
 // a handler does after that is in the log alone.
-func (r *respondent) pull(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
+func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
 	over := false
 	put := func(p wirePart) bool {
 		over = over || p.last
@@ -215,7 +215,7 @@ func (r *respondent) pull(ctx context.Context, items iter.Seq2[Item, error], que
 	}
 	var err error
 	func() {
-		defer r.caught(&err)
+		defer r.recoverPanic(&err)
 		for item, failed := range items {
 			if failed != nil {
 				put(wirePart{errorItem(failed), true, true})
@@ -236,8 +236,8 @@ func (r *respondent) pull(ctx context.Context, items iter.Seq2[Item, error], que
 	}
 }
 
-// send writes parts as they come. It reports whether it wrote all there were.
-func (r *respondent) send(queue <-chan wirePart, w *frameWriter, received time.Time) bool {
+// sendParts writes parts as they come. It reports whether it wrote all there were.
+func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received time.Time) bool {
 	m := r.serving.metrics
 	var drained <-chan time.Time
 	stopped, first := r.rc.Stopped(), true
@@ -263,7 +263,7 @@ func (r *respondent) send(queue <-chan wirePart, w *frameWriter, received time.T
 				_ = w.flush()
 			}
 			if w.err != nil {
-				r.broken(w.err)
+				r.killBroken(w.err)
 				return false
 			}
 		case <-stopped:
@@ -279,14 +279,14 @@ func (r *respondent) send(queue <-chan wirePart, w *frameWriter, received time.T
 	}
 }
 
-// broken ends a request whose items cannot be written.
-func (r *respondent) broken(err error) {
+// killBroken ends a request whose items cannot be written.
+func (r *respondent) killBroken(err error) {
 	r.serving.metrics.Failed("publish_response")
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		r.serving.endpoint.rt.log.Warn("slow caller killed", "request", r.rc.ID(), "blocked", r.serving.endpoint.rt.config.SlowClient)
 	}
 	r.ended.Store(false)
-	r.hear(wire.Kill)
+	r.applySignal(wire.Kill)
 }
 
 // frameWriter writes frames and keeps the first error.

@@ -64,7 +64,7 @@ type Runtime struct {
 // Connect reaches what the configuration names, and takes a lease there. Errors
 // say what could not be reached (CannotConnect).
 func Connect(ctx context.Context, config Config) (*Runtime, error) {
-	config, err := config.complete()
+	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +75,14 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	reach, release := context.WithTimeoutCause(ctx, config.Connect, fmt.Errorf("not within %v", config.Connect))
 	defer release()
-	if err := rt.connect(reach); err != nil {
-		rt.disconnect()
+	if err := rt.connectAll(reach); err != nil {
+		rt.disconnectAll()
 		return nil, err
 	}
 	return rt, nil
 }
 
-func (rt *Runtime) connect(ctx context.Context) (err error) {
+func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	if rt.config.Discovery == Mem {
 		if rt.config.Hub == nil {
 			rt.config.Hub = NewHub()
@@ -108,7 +108,7 @@ func (rt *Runtime) connect(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	return rt.lease(ctx)
+	return rt.takeLease(ctx)
 }
 
 // ID is the id of this runtime's instances: that of its lease. After a lost lease
@@ -155,24 +155,24 @@ func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 // Name is the full name of the endpoint.
 func (e *Endpoint) Name() Name { return e.name }
 
-// transport is how layout l says the instance is reached.
-func (rt *Runtime) transport(l layout, name Name, id uint64) Transport {
+// transportOf is how layout l says the instance is reached.
+func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	if rt.config.Plane == TCP && rt.direct != nil {
-		return Transport{Address: rt.direct.served() + "/" + tcpPath(name, id)}
+		return Transport{Address: rt.direct.servedAddress() + "/" + tcpPath(name, id)}
 	}
 	return Transport{Subject: l.subject(name, id)}
 }
 
-// reaches tells whether this runtime can send to an instance.
-func (rt *Runtime) reaches(i Instance) bool {
+// canReach tells whether this runtime can send to an instance.
+func (rt *Runtime) canReach(i Instance) bool {
 	return i.Transport.Subject != "" || i.Transport.Address != "" && rt.direct != nil
 }
 
-// serving is what the request plane has to know to serve an instance.
-func (rt *Runtime) serving(name Name, id uint64, take func(message)) serving {
+// newServing is what the request plane has to know to serve an instance.
+func (rt *Runtime) newServing(name Name, id uint64, take func(message)) serving {
 	s := serving{name: name, id: id, take: take}
 	if rt.config.Discovery != Static {
-		s.layouts = rt.config.Layout.written()
+		s.layouts = rt.config.Layout.layoutsToWrite()
 		for _, l := range s.layouts {
 			s.subjects = append(s.subjects, l.subject(name, id))
 		}
@@ -190,8 +190,8 @@ func (rt *Runtime) serving(name Name, id uint64, take func(message)) serving {
 	return s
 }
 
-// given lists the instances of an endpoint without discovery.
-func (rt *Runtime) given(name Name) []Instance {
+// staticInstances lists the instances of an endpoint without discovery.
+func (rt *Runtime) staticInstances(name Name) []Instance {
 	var all []Instance
 	for _, one := range rt.config.Static[name.String()] {
 		all = append(all, Instance{Name: name, ID: one.ID, Transport: Transport{Subject: one.Subject}})
@@ -203,15 +203,15 @@ func (rt *Runtime) given(name Name) []Instance {
 	return all
 }
 
-// instances is the shared view of an endpoint.
-func (rt *Runtime) instances(ctx context.Context, name Name) (*instances, error) {
+// instancesOf is the shared view of an endpoint.
+func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, error) {
 	rt.mu.Lock()
 	in := rt.known[name]
 	rt.mu.Unlock()
 	if in != nil {
 		return in, nil
 	}
-	fresh, err := rt.see(rt.ctx, name)
+	fresh, err := rt.watchInstances(rt.ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -224,8 +224,8 @@ func (rt *Runtime) instances(ctx context.Context, name Name) (*instances, error)
 	return fresh, nil
 }
 
-// callers is where workers call home; made with the first client.
-func (rt *Runtime) callers() (*callers, error) {
+// openCallers is where workers call home; made with the first client.
+func (rt *Runtime) openCallers() (*callers, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closed {
@@ -239,20 +239,20 @@ func (rt *Runtime) callers() (*callers, error) {
 	return rt.homes, err
 }
 
-// bury and revive tell those who wait for an instance that it has gone or come.
-func (rt *Runtime) bury(p place) {
-	if homes := rt.listening(); homes != nil {
-		homes.bury(p)
+// buryInstance and revive tell those who wait for an instance that it has gone or come.
+func (rt *Runtime) buryInstance(p place) {
+	if homes := rt.openedCallers(); homes != nil {
+		homes.buryInstance(p)
 	}
 }
 
-func (rt *Runtime) revive(p place) {
-	if homes := rt.listening(); homes != nil {
-		homes.revive(p)
+func (rt *Runtime) reviveInstance(p place) {
+	if homes := rt.openedCallers(); homes != nil {
+		homes.reviveInstance(p)
 	}
 }
 
-func (rt *Runtime) listening() *callers {
+func (rt *Runtime) openedCallers() *callers {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return rt.homes

@@ -45,17 +45,17 @@ func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 	if s.metrics == nil {
 		s.metrics = telemetry.NewMetrics().Endpoint(telemetry.Name{})
 	}
-	if err := s.subscribe(); err != nil {
+	if err := s.subscribeSubjects(); err != nil {
 		return nil, err
 	}
-	return s, e.rt.adopt(s)
+	return s, e.rt.addServing(s)
 }
 
-// subscribe takes requests under the runtime's present id.
-func (s *Serving) subscribe() error {
+// subscribeSubjects takes requests under the runtime's present id.
+func (s *Serving) subscribeSubjects() error {
 	rt := s.endpoint.rt
 	id := rt.ID()
-	stop, err := rt.plane.serve(rt.serving(s.endpoint.name, id, s.take))
+	stop, err := rt.plane.serve(rt.newServing(s.endpoint.name, id, s.takeRequest))
 	if err != nil {
 		return fmt.Errorf("%v: %w", s.endpoint.name, err)
 	}
@@ -71,7 +71,7 @@ func (s *Serving) Register(ctx context.Context) error {
 	s.mu.Lock()
 	s.registered = true
 	s.mu.Unlock()
-	return s.endpoint.rt.register(ctx, s.pairs())
+	return s.endpoint.rt.registerKeys(ctx, s.discoveryPairs())
 }
 
 // Unregister ends that; requests are still taken.
@@ -79,19 +79,19 @@ func (s *Serving) Unregister(ctx context.Context) error {
 	s.mu.Lock()
 	s.registered = false
 	s.mu.Unlock()
-	return s.endpoint.rt.unregister(ctx, s.pairs())
+	return s.endpoint.rt.unregisterKeys(ctx, s.discoveryPairs())
 }
 
-// pairs is what discovery has of the instance.
-func (s *Serving) pairs() []pair {
+// discoveryPairs is what discovery has of the instance.
+func (s *Serving) discoveryPairs() []pair {
 	s.mu.Lock()
 	id := s.id
 	s.mu.Unlock()
 	rt := s.endpoint.rt
 	var all []pair
-	for _, l := range rt.config.Layout.written() {
-		i := Instance{s.endpoint.name, id, rt.transport(l, s.endpoint.name, id), s.device}
-		all = append(all, pair{l.key(i.Name, id), l.value(i)})
+	for _, l := range rt.config.Layout.layoutsToWrite() {
+		i := Instance{s.endpoint.name, id, rt.transportOf(l, s.endpoint.name, id), s.device}
+		all = append(all, pair{l.key(i.Name, id), l.encodeInstance(i)})
 	}
 	return all
 }
@@ -148,7 +148,7 @@ func (s *Serving) Close(ctx context.Context) error {
 	for _, stop := range unsubs {
 		stop()
 	}
-	s.endpoint.rt.forget(s)
+	s.endpoint.rt.removeServing(s)
 	return err
 }
 
@@ -160,9 +160,9 @@ func (s *Serving) killAll() {
 	}
 }
 
-// take answers one request. It runs in a goroutine of its own.
-func (s *Serving) take(m message) {
-	rq, home, kind, err := s.open(m)
+// takeRequest answers one request. It runs in a goroutine of its own.
+func (s *Serving) takeRequest(m message) {
+	rq, home, kind, err := s.decodeRequest(m)
 	var transit time.Duration
 	if err == nil && rq.SentNS != 0 {
 		transit = max(0, m.at.Sub(time.Unix(0, int64(rq.SentNS))))
@@ -175,17 +175,17 @@ func (s *Serving) take(m message) {
 		return
 	}
 	r := newRespondent(s, rq, home)
-	if !s.begin(r) {
-		m.reply(&refusal{"503", fmt.Sprintf("%v: instance %s takes no requests any more", s.endpoint.name, hex(s.id))})
+	if !s.beginRequest(r) {
+		m.reply(&refusal{"503", fmt.Sprintf("%v: instance %s takes no requests any more", s.endpoint.name, hexID(s.id))})
 		return
 	}
-	defer s.end(r)
+	defer s.endRequest(r)
 	m.reply(nil)
-	r.run(m.at)
+	r.answerRequest(m.at)
 }
 
-// open decodes a request. kind is how its error is counted.
-func (s *Serving) open(m message) (rq *Request, home wire.CallHome, kind string, err error) {
+// decodeRequest decodes a request. kind is how its error is counted.
+func (s *Serving) decodeRequest(m message) (rq *Request, home wire.CallHome, kind string, err error) {
 	const undecodable, invalid = "deserialization", "invalid_message"
 	f, err := wire.Decode(m.frame, s.endpoint.rt.config.MaxMessage)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Serving) open(m message) (rq *Request, home wire.CallHome, kind string,
 	return rq, home, "", nil
 }
 
-func (s *Serving) begin(r *respondent) bool {
+func (s *Serving) beginRequest(r *respondent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refusing {
@@ -221,7 +221,7 @@ func (s *Serving) begin(r *respondent) bool {
 	return true
 }
 
-func (s *Serving) end(r *respondent) {
+func (s *Serving) endRequest(r *respondent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.active, r)

@@ -15,20 +15,20 @@ var errOther = errors.New("another endpoint's")
 // store is keys under leases, and who looks at them.
 type store interface {
 	// grant makes a lease. It may last longer than was asked for.
-	grant(ctx context.Context, ttl time.Duration) (id uint64, granted time.Duration, err error)
+	grantLease(ctx context.Context, ttl time.Duration) (id uint64, granted time.Duration, err error)
 	// renew starts the lease's time anew. The error is errLeaseGone, or one that
 	// says nothing about the lease.
-	renew(ctx context.Context, id uint64) (time.Duration, error)
+	renewLease(ctx context.Context, id uint64) (time.Duration, error)
 	// revoke ends a lease and removes its keys.
-	revoke(ctx context.Context, id uint64) error
+	revokeLease(ctx context.Context, id uint64) error
 	// create writes pairs under a lease, all or none. A key that is there is an
 	// error, unless it is of the same lease.
-	create(ctx context.Context, lease uint64, pairs []pair) error
+	createKeys(ctx context.Context, lease uint64, pairs []pair) error
 	// remove removes keys, if they are there.
-	remove(ctx context.Context, keys []string) error
+	removeKeys(ctx context.Context, keys []string) error
 	// watch shows what is under prefix, then every change until ctx ends. It
 	// returns when see was called for the first time, which may be with nothing.
-	watch(ctx context.Context, prefix string, see func([]change)) error
+	watchPrefix(ctx context.Context, prefix string, see func([]change)) error
 	// close ends the connection.
 	close() error
 }
@@ -86,8 +86,8 @@ type serving struct {
 	take     func(message)
 }
 
-// ask hands a request over that has just been received. The answer comes through the channel.
-func (s *serving) ask(m message) <-chan *refusal {
+// handOver hands a request over that has just been received. The answer comes through the channel.
+func (s *serving) handOver(m message) <-chan *refusal {
 	answer := make(chan *refusal, 1)
 	m.at = time.Now()
 	m.reply = func(r *refusal) { answer <- r }

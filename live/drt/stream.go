@@ -53,26 +53,26 @@ type Stream struct {
 	metrics  *telemetry.Client
 }
 
-// open reads the worker's prologue and starts to pass signals on.
-func (s *Stream) open(ctx context.Context) error {
+// openAnswer reads the worker's prologue and starts to pass signals on.
+func (s *Stream) openAnswer(ctx context.Context) error {
 	s.closed = make(chan struct{})
-	go s.relay(ctx)
-	f, err := s.read()
+	go s.relaySignals(ctx)
+	f, err := s.readFrame()
 	if err == nil {
-		err = s.prologue(f)
+		err = s.checkPrologue(f)
 	}
 	if err != nil {
-		s.end(err)
+		s.endCall(err)
 		return err
 	}
 	s.Admitted = time.Now()
 	return nil
 }
 
-func (s *Stream) prologue(f wire.Frame) error {
+func (s *Stream) checkPrologue(f wire.Frame) error {
 	p, err := wire.ParsePrologue(f)
 	if err != nil {
-		return fault.New(fault.Disconnected, "%v: prologue of instance %s: %w", s.place.name, hex(s.Instance), err)
+		return fault.New(fault.Disconnected, "%v: prologue of instance %s: %w", s.place.name, hexID(s.Instance), err)
 	}
 	if p.Error == nil {
 		return nil
@@ -87,15 +87,15 @@ func (s *Stream) prologue(f wire.Frame) error {
 	return fault.New(fault.Unknown, "%s", *p.Error)
 }
 
-// relay passes the wishes of the caller on to the worker while the stream lasts.
-func (s *Stream) relay(ctx context.Context) {
+// relaySignals passes the wishes of the caller on to the worker while the stream lasts.
+func (s *Stream) relaySignals(ctx context.Context) {
 	select {
 	case <-s.closed:
 		return
 	case <-ctx.Done():
 	case <-s.rc.Stopped():
 		if !s.rc.IsKilled() {
-			s.signal(wire.Stop)
+			s.sendSignal(wire.Stop)
 		}
 		select {
 		case <-s.closed:
@@ -105,21 +105,21 @@ func (s *Stream) relay(ctx context.Context) {
 		}
 	}
 	s.unwanted.Store(true)
-	s.abandon()
+	s.abandonCall()
 }
 
-// signal tells the worker; that it cannot be told shows when it is read from.
-func (s *Stream) signal(w wire.Signal) {
+// sendSignal tells the worker; that it cannot be told shows when it is read from.
+func (s *Stream) sendSignal(w wire.Signal) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(controlLimit))
 	_, _ = s.conn.Write(wire.NewSignal(w).Append(nil))
 }
 
-// abandon ends the call at once: whoever reads gets an end.
-func (s *Stream) abandon() {
+// abandonCall ends the call at once: whoever reads gets an end.
+func (s *Stream) abandonCall() {
 	if !s.final.Load() {
-		s.signal(wire.Kill)
+		s.sendSignal(wire.Kill)
 	}
 	s.conn.Close()
 }
@@ -132,13 +132,13 @@ func (s *Stream) abandon() {
 func (s *Stream) Items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		var failed error
-		defer func() { s.end(failed) }()
+		defer func() { s.endCall(failed) }()
 		for {
-			item, more, err := s.next()
+			item, more, err := s.nextItem()
 			if err != nil && s.journey != nil {
-				s.end(err) // the instance is avoided from now on
-				if next := s.journey.move(err); next != nil {
-					s = s.follow(next)
+				s.endCall(err) // the instance is avoided from now on
+				if next := s.journey.sendRest(err); next != nil {
+					s = s.continueWith(next)
 					continue
 				}
 			}
@@ -151,22 +151,22 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 				return
 			}
 			if s.rc.IsKilled() {
-				s.leave() // what was on its way is not wanted
+				s.leaveEarly() // what was on its way is not wanted
 				return
 			}
 			if s.journey != nil {
-				s.journey.note(&item)
+				s.journey.noteItem(&item)
 			}
 			if !yield(item, nil) {
-				s.leave()
+				s.leaveEarly()
 				return
 			}
 		}
 	}
 }
 
-// follow makes next what s goes on with.
-func (s *Stream) follow(next *Stream) *Stream {
+// continueWith makes next what s goes on with.
+func (s *Stream) continueWith(next *Stream) *Stream {
 	next.journey = s.journey
 	s.after.Store(next)
 	return next
@@ -178,21 +178,21 @@ func (s *Stream) Close() {
 		next.Close()
 		return
 	}
-	s.leave()
-	s.end(nil)
+	s.leaveEarly()
+	s.endCall(nil)
 }
 
-func (s *Stream) leave() {
+func (s *Stream) leaveEarly() {
 	select {
 	case <-s.closed:
 	default:
 		s.unwanted.Store(true)
-		s.abandon()
+		s.abandonCall()
 	}
 }
 
-// end releases everything, once.
-func (s *Stream) end(err error) {
+// endCall releases everything, once.
+func (s *Stream) endCall(err error) {
 	s.once.Do(func() {
 		close(s.closed)
 		s.conn.Close()
@@ -202,39 +202,39 @@ func (s *Stream) end(err error) {
 	})
 }
 
-// next reads an item. more is false at a clean end.
-func (s *Stream) next() (item Item, more bool, err error) {
-	f, err := s.read()
+// nextItem reads an item. more is false at a clean end.
+func (s *Stream) nextItem() (item Item, more bool, err error) {
+	f, err := s.readFrame()
 	if err != nil {
-		return Item{}, false, s.cut(err)
+		return Item{}, false, s.endOfConnection(err)
 	}
 	at := time.Now()
 	if f.Kind() == wire.Control {
-		return Item{}, false, s.early(f)
+		return Item{}, false, s.earlyControl(f)
 	}
 	p, err := wire.ParsePart(f)
 	if err != nil {
-		return Item{}, false, s.broken(fault.Unknown, err)
+		return Item{}, false, s.breakOff(fault.Unknown, err)
 	}
 	if p.Final {
-		return Item{}, false, s.finish()
+		return Item{}, false, s.readSentinel()
 	}
 	item, failed, err := parseItem(p.Data)
-	s.first()
+	s.noteFirst()
 	item.At = at
 	switch {
 	case err != nil:
-		return Item{}, false, s.broken(fault.Unknown, err)
+		return Item{}, false, s.breakOff(fault.Unknown, err)
 	case failed != nil:
 		// An error is the last item: what follows is the end of the stream.
-		_ = s.drain()
+		_ = s.drainEnd()
 		return item, false, failed
 	}
 	return item, true, nil
 }
 
-// first tells of the first item, once.
-func (s *Stream) first() {
+// noteFirst tells of the first item, once.
+func (s *Stream) noteFirst() {
 	if s.began {
 		return
 	}
@@ -245,15 +245,15 @@ func (s *Stream) first() {
 	}
 }
 
-// read reads a frame that says something.
-func (s *Stream) read() (wire.Frame, error) {
+// readFrame reads a frame that says something.
+func (s *Stream) readFrame() (wire.Frame, error) {
 	for {
 		if s.inactivity > 0 {
 			_ = s.conn.SetReadDeadline(time.Now().Add(s.inactivity))
 		}
 		f, err := s.from.Read()
 		if err != nil {
-			return f, s.lost(err)
+			return f, s.readError(err)
 		}
 		if f.Kind() != wire.Empty {
 			return f, nil
@@ -261,47 +261,47 @@ func (s *Stream) read() (wire.Frame, error) {
 	}
 }
 
-// lost is what a failed read means.
-func (s *Stream) lost(err error) error {
+// readError is what a failed read means.
+func (s *Stream) readError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return s.broken(fault.ResponseTimeout, fmt.Errorf("nothing came for %v", s.inactivity))
+		return s.breakOff(fault.ResponseTimeout, fmt.Errorf("nothing came for %v", s.inactivity))
 	}
 	var bad *wire.Error
 	if errors.As(err, &bad) && bad.Reason != "truncated" {
-		return s.broken(fault.Disconnected, err)
+		return s.breakOff(fault.Disconnected, err)
 	}
-	return fault.New(fault.Disconnected, "%v: the stream of instance %s broke: %w", s.place.name, hex(s.Instance), err)
+	return fault.New(fault.Disconnected, "%v: the stream of instance %s broke: %w", s.place.name, hexID(s.Instance), err)
 }
 
-// cut is what the end of a connection before the end of the items means: an
+// endOfConnection is what the end of a connection before the end of the items means: an
 // error, unless this caller wanted an end.
-func (s *Stream) cut(err error) error {
+func (s *Stream) endOfConnection(err error) error {
 	if (s.unwanted.Load() || s.rc.IsStopped()) && !errors.Is(err, fault.ResponseTimeout) {
 		return nil
 	}
 	return err
 }
 
-// early is what a control frame among the items means.
-func (s *Stream) early(f wire.Frame) error {
+// earlyControl is what a control frame among the items means.
+func (s *Stream) earlyControl(f wire.Frame) error {
 	if signal, err := wire.ParseSignal(f); err == nil && signal == wire.Sentinel {
 		if s.rc.IsStopped() {
 			s.final.Store(true)
 			return nil
 		}
-		return s.broken(fault.Disconnected, errors.New("sentinel before the end of the items"))
+		return s.breakOff(fault.Disconnected, errors.New("sentinel before the end of the items"))
 	}
-	return s.broken(fault.Disconnected, fmt.Errorf("control frame %.60q among the items", f.Header))
+	return s.breakOff(fault.Disconnected, fmt.Errorf("control frame %.60q among the items", f.Header))
 }
 
-// broken kills a stream whose worker does not keep to the protocol.
-func (s *Stream) broken(t fault.Type, err error) error {
-	s.abandon()
-	return fault.New(t, "%v: the stream of instance %s: %w", s.place.name, hex(s.Instance), err)
+// breakOff kills a stream whose worker does not keep to the protocol.
+func (s *Stream) breakOff(t fault.Type, err error) error {
+	s.abandonCall()
+	return fault.New(t, "%v: the stream of instance %s: %w", s.place.name, hexID(s.Instance), err)
 }
 
-// finish reads the sentinel behind the last item; nothing else may come.
-func (s *Stream) finish() error {
+// readSentinel reads the sentinel behind the last item; nothing else may come.
+func (s *Stream) readSentinel() error {
 	s.final.Store(true)
 	_ = s.conn.SetReadDeadline(time.Now().Add(finalLimit))
 	f, err := s.from.Read()
@@ -310,17 +310,17 @@ func (s *Stream) finish() error {
 		if errors.Is(err, io.EOF) || !errors.As(err, &bad) {
 			return nil // the items are whole
 		}
-		return s.broken(fault.Disconnected, err)
+		return s.breakOff(fault.Disconnected, err)
 	}
 	if signal, err := wire.ParseSignal(f); err != nil || signal != wire.Sentinel {
-		return s.broken(fault.Disconnected, fmt.Errorf("%v after the end of the items", f.Kind()))
+		return s.breakOff(fault.Disconnected, fmt.Errorf("%v after the end of the items", f.Kind()))
 	}
 	return nil
 }
 
-// drain reads the end of a stream after an error item, so that closing it is no
+// drainEnd reads the end of a stream after an error item, so that closing it is no
 // cancellation.
-func (s *Stream) drain() error {
+func (s *Stream) drainEnd() error {
 	_ = s.conn.SetReadDeadline(time.Now().Add(finalLimit))
 	for {
 		f, err := s.from.Read()
@@ -328,7 +328,7 @@ func (s *Stream) drain() error {
 			return err
 		}
 		if p, err := wire.ParsePart(f); err == nil && p.Final {
-			return s.finish()
+			return s.readSentinel()
 		}
 	}
 }

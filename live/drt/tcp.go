@@ -40,8 +40,8 @@ func newTCPPlane(config *Config, other plane) *tcpPlane {
 	}
 }
 
-// listen starts to take requests, once.
-func (p *tcpPlane) listen() error {
+// startListening starts to take requests, once.
+func (p *tcpPlane) startListening() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server != nil || p.closed {
@@ -52,15 +52,15 @@ func (p *tcpPlane) listen() error {
 		return fmt.Errorf("requests: %w", err)
 	}
 	p.server = l
-	l.Serve(p.take)
+	l.Serve(p.serveConn)
 	return nil
 }
 
 // path is where an instance takes requests.
-func tcpPath(n Name, id uint64) string { return hex(id) + "/" + n.Endpoint }
+func tcpPath(n Name, id uint64) string { return hexID(id) + "/" + n.Endpoint }
 
-// served is the address that callers are told.
-func (p *tcpPlane) served() string {
+// servedAddress is the address that callers are told.
+func (p *tcpPlane) servedAddress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server == nil {
@@ -74,7 +74,7 @@ func (p *tcpPlane) serve(s serving) (func(), error) {
 	if p.config.Plane != TCP {
 		return p.other.serve(s)
 	}
-	if err := p.listen(); err != nil {
+	if err := p.startListening(); err != nil {
 		return nil, err
 	}
 	path := tcpPath(s.name, s.id)
@@ -91,8 +91,8 @@ func (p *tcpPlane) serve(s serving) (func(), error) {
 	}, nil
 }
 
-// take answers the requests of a connection, in order.
-func (p *tcpPlane) take(conn net.Conn) {
+// serveConn answers the requests of a connection, in order.
+func (p *tcpPlane) serveConn(conn net.Conn) {
 	from := bufio.NewReader(conn)
 	for {
 		path, m, err := readTCPRequest(from, p.config.MaxMessage)
@@ -103,21 +103,21 @@ func (p *tcpPlane) take(conn net.Conn) {
 			return
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(p.config.SlowClient))
-		if _, err := conn.Write(tcpAnswer(p.ask(path, m))); err != nil {
+		if _, err := conn.Write(tcpAnswer(p.handToServing(path, m))); err != nil {
 			return
 		}
 	}
 }
 
-// ask gives a request to whoever serves path and waits for its answer.
-func (p *tcpPlane) ask(path string, m message) *refusal {
+// handToServing gives a request to whoever serves path and waits for its answer.
+func (p *tcpPlane) handToServing(path string, m message) *refusal {
 	p.mu.Lock()
 	s := p.serving[path]
 	p.mu.Unlock()
 	if s == nil {
 		return &refusal{"503", "nobody serves " + path}
 	}
-	return <-s.ask(m)
+	return <-s.handOver(m)
 }
 
 // appendTCPRequest writes a request behind dst.
@@ -143,7 +143,7 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 		if _, err := io.ReadFull(from, size[:2]); err != nil {
 			return nil, err
 		}
-		return take(from, int64(binary.BigEndian.Uint16(size[:2])))
+		return readBytes(from, int64(binary.BigEndian.Uint16(size[:2])))
 	}
 	text, err := short()
 	if err != nil {
@@ -165,12 +165,12 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 	if int64(n) > int64(limit) {
 		return "", m, fmt.Errorf("a request of %d bytes: want at most %d", n, limit)
 	}
-	m.frame, err = take(from, int64(n))
+	m.frame, err = readBytes(from, int64(n))
 	return string(text), m, err
 }
 
-// take reads n bytes; memory is taken as they come.
-func take(from io.Reader, n int64) ([]byte, error) {
+// readBytes reads n bytes; memory is taken as they come.
+func readBytes(from io.Reader, n int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(from, n))
 	if err == nil && int64(len(b)) < n {
 		err = io.ErrUnexpectedEOF
@@ -199,14 +199,14 @@ func (p *tcpPlane) send(ctx context.Context, to Instance, m message) error {
 	if err != nil {
 		return err
 	}
-	conn, kept, err := p.conn(ctx, address)
+	conn, kept, err := p.openConn(ctx, address)
 	if err == nil {
-		err = p.exchange(ctx, conn, address, b)
+		err = p.exchangeRequest(ctx, conn, address, b)
 		var answered *fault.Error
 		if kept && err != nil && !errors.As(err, &answered) && ctx.Err() == nil {
 			// An idle connection may have ended without our knowing.
 			if conn, err = dialTCP(ctx, address); err == nil {
-				err = p.exchange(ctx, conn, address, b)
+				err = p.exchangeRequest(ctx, conn, address, b)
 			}
 		}
 	}
@@ -215,15 +215,15 @@ func (p *tcpPlane) send(ctx context.Context, to Instance, m message) error {
 	case err == nil || errors.As(err, &answered):
 		return err
 	case errors.Is(ctx.Err(), context.Canceled):
-		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hex(to.ID))
+		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hexID(to.ID))
 	case ctx.Err() != nil:
-		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hex(to.ID), context.Cause(ctx))
+		return fault.New(fault.ConnectionTimeout, "%v: instance %s has not acknowledged: %w", to.Name, hexID(to.ID), context.Cause(ctx))
 	}
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, address, err)
 }
 
-// conn is an idle connection (kept) or a new one.
-func (p *tcpPlane) conn(ctx context.Context, address string) (conn net.Conn, kept bool, err error) {
+// openConn is an idle connection (kept) or a new one.
+func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn, kept bool, err error) {
 	p.mu.Lock()
 	if idle := p.idle[address]; len(idle) > 0 {
 		conn = idle[len(idle)-1]
@@ -242,9 +242,9 @@ func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// exchange sends a request and reads its answer. A connection on which that went
+// exchangeRequest sends a request and reads its answer. A connection on which that went
 // well is kept.
-func (p *tcpPlane) exchange(ctx context.Context, conn net.Conn, address string, request []byte) error {
+func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address string, request []byte) error {
 	cut := context.AfterFunc(ctx, func() { conn.Close() })
 	defer cut()
 	var size [4]byte
@@ -261,19 +261,19 @@ func (p *tcpPlane) exchange(ctx context.Context, conn net.Conn, address string, 
 		conn.Close()
 		return fmt.Errorf("an answer of %d bytes: want at most %d", n, longestAnswer)
 	}
-	text, err := take(conn, int64(n))
+	text, err := readBytes(conn, int64(n))
 	if err != nil || !cut() {
 		conn.Close()
 		return err
 	}
-	p.keep(conn, address)
+	p.keepConn(conn, address)
 	if n > 0 {
 		return fault.New(fault.CannotConnect, "%s: %s", address, text)
 	}
 	return nil
 }
 
-func (p *tcpPlane) keep(conn net.Conn, address string) {
+func (p *tcpPlane) keepConn(conn net.Conn, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle[address]) >= pooled {

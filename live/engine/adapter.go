@@ -47,7 +47,7 @@ type AdapterOptions struct {
 
 // NewAdapter is an adapter for a started engine.
 func NewAdapter(e Engine, o AdapterOptions) *Adapter {
-	a := &Adapter{engine: e, mode: o.Mode, tracing: o.Tracing, log: o.Log, validate: o.Validate || validating()}
+	a := &Adapter{engine: e, mode: o.Mode, tracing: o.Tracing, log: o.Log, validate: o.Validate || isValidating()}
 	if a.mode == "" {
 		a.mode = Aggregated
 	}
@@ -69,14 +69,14 @@ func NewAdapter(e Engine, o AdapterOptions) *Adapter {
 // killed; the engine's ctx ends with the sequence, with ctx, and when rc is
 // killed.
 func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, metadata map[string]string) (iter.Seq2[*Chunk, error], error) {
-	rq, err := a.prepare(rq)
+	rq, err := a.fitToMode(rq)
 	if err != nil {
 		return nil, err
 	}
 	g := &generation{Context: rc, adapter: a, metadata: metadata, first: make(chan struct{}), done: make(chan struct{}), quiet: make(chan struct{})}
 	ctx, g.release = context.WithCancel(cancel.With(ctx, rc))
-	g.ctx, g.span = a.tracing.StartGeneration(ctx, entry(rq, a.mode))
-	g.chunks, err = a.call(g, rq)
+	g.ctx, g.span = a.tracing.StartGeneration(ctx, newSpanStart(rq, a.mode))
+	g.chunks, err = a.callEngine(g, rq)
 	if err != nil {
 		g.release()
 		typed := fault.FromEngine(err)
@@ -84,13 +84,13 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 		return nil, typed
 	}
 	g.span.Begun()
-	go g.monitor()
-	return g.forward, nil
+	go g.watchSignals()
+	return g.forwardChunks, nil
 }
 
-// prepare holds a request to the mode: one token on prefill workers, a prefill
+// fitToMode holds a request to the mode: one token on prefill workers, a prefill
 // result on decode workers.
-func (a *Adapter) prepare(rq *Request) (*Request, error) {
+func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	switch {
 	case a.mode == Prefill:
 		one := *rq
@@ -102,8 +102,8 @@ func (a *Adapter) prepare(rq *Request) (*Request, error) {
 	return rq, nil
 }
 
-// entry is what the span tells of a request from the start.
-func entry(rq *Request, mode Mode) telemetry.Start {
+// newSpanStart is what the span tells of a request from the start.
+func newSpanStart(rq *Request, mode Mode) telemetry.Start {
 	s := telemetry.Start{Model: rq.Model, InputTokens: len(rq.TokenIDs), Role: string(mode)}
 	if rq.MigrationLink != nil {
 		s.MigrationTraceID, s.MigrationSpanID = rq.MigrationLink.TraceID, rq.MigrationLink.SpanID
@@ -111,11 +111,11 @@ func entry(rq *Request, mode Mode) telemetry.Start {
 	return s
 }
 
-// call calls the engine. A panic is an error of this request.
-func (a *Adapter) call(g *generation, rq *Request) (chunks iter.Seq2[*Chunk, error], err error) {
+// callEngine calls the engine. A panic is an error of this request.
+func (a *Adapter) callEngine(g *generation, rq *Request) (chunks iter.Seq2[*Chunk, error], err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			chunks, err = nil, a.panicked(g, p)
+			chunks, err = nil, a.recordPanic(g, p)
 		}
 	}()
 	chunks, err = a.engine.Generate(g.ctx, rq, g)
@@ -125,8 +125,8 @@ func (a *Adapter) call(g *generation, rq *Request) (chunks iter.Seq2[*Chunk, err
 	return chunks, err
 }
 
-// panicked logs a panic of the engine and makes an error of it.
-func (a *Adapter) panicked(g *generation, p any) error {
+// recordPanic logs a panic of the engine and makes an error of it.
+func (a *Adapter) recordPanic(g *generation, p any) error {
 	a.log.ErrorContext(g.ctx, "engine panicked", "request", g.ID(), "panic", p, "stack", string(debug.Stack()))
 	if cause, ok := p.(error); ok {
 		return fault.New(fault.BackendUnknown, "engine panicked: %w", cause)
@@ -147,28 +147,28 @@ func IsViolation(p any) bool {
 	return ok && errors.As(err, &v)
 }
 
-// terminal tells whether an element is the last.
-func terminal(c *Chunk, err error) bool {
+// isTerminal tells whether an element is the last.
+func isTerminal(c *Chunk, err error) bool {
 	return err != nil || c == nil || c.FinishReason != ""
 }
 
-// validated is chunks, with a panic on an element after the terminal. After the
+// panicAfterTerminal is chunks, with a panic on an element after the terminal. After the
 // terminal it goes on pulling, whatever yield said, or it could not see one.
-func validated(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
+func panicAfterTerminal(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		ended := false
 		chunks(func(c *Chunk, err error) bool {
 			if ended {
-				panic(violation{fmt.Sprintf("an element after the terminal: %s", describe(c, err))})
+				panic(violation{fmt.Sprintf("an element after the terminal: %s", describeElement(c, err))})
 			}
-			ended = terminal(c, err)
+			ended = isTerminal(c, err)
 			return yield(c, err) || ended
 		})
 	}
 }
 
-// describe shows an element in a message.
-func describe(c *Chunk, err error) string {
+// describeElement shows an element in a message.
+func describeElement(c *Chunk, err error) string {
 	switch {
 	case err != nil:
 		return "error " + err.Error()

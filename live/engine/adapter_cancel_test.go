@@ -269,7 +269,7 @@ func TestManyRequests(t *testing.T) {
 					stopped.Add(1)
 					rc.Stop()
 				}
-				if terminal(c, err) {
+				if isTerminal(c, err) {
 					terminals++
 				}
 			}

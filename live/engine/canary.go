@@ -34,7 +34,7 @@ type canary struct {
 // newCanary finds the payload: of the config, of the environment, of the engine.
 func (w *Worker) newCanary() *canary {
 	c := &canary{worker: w, after: w.config.CanaryAfter, limit: w.config.CanaryLimit, quit: make(chan struct{})}
-	c.good()
+	c.noteGood()
 	payload, err := w.healthPayload()
 	switch {
 	case err != nil:
@@ -78,7 +78,7 @@ func parsePayload(text string) (map[string]any, error) {
 	return payload, nil
 }
 
-func (c *canary) good() {
+func (c *canary) noteGood() {
 	c.lastGood.Store(time.Now().UnixNano())
 	c.sick.Store(nil)
 }
@@ -94,7 +94,7 @@ func (c *canary) reason() string {
 // start begins to watch.
 func (c *canary) start() {
 	if c.payload != nil {
-		c.watching.Go(c.watch)
+		c.watching.Go(c.watchIdle)
 	}
 }
 
@@ -107,12 +107,12 @@ func (c *canary) stop() {
 	c.watching.Wait()
 }
 
-func (c *canary) watch() {
+func (c *canary) watchIdle() {
 	for {
 		idle := time.Since(time.Unix(0, c.lastGood.Load()))
 		wait := c.after - idle
 		if wait <= 0 {
-			c.probe()
+			c.probeEngine()
 			if wait = c.after; c.reason() == "" {
 				continue
 			}
@@ -125,12 +125,12 @@ func (c *canary) watch() {
 	}
 }
 
-// probe sends the payload through the adapter, as any request.
-func (c *canary) probe() {
+// probeEngine sends the payload through the adapter, as any request.
+func (c *canary) probeEngine() {
 	ctx, release := context.WithTimeoutCause(context.Background(), c.limit, fmt.Errorf("no answer within %v", c.limit))
 	defer release()
 	result := make(chan error, 1)
-	go func() { result <- c.ask(ctx) }()
+	go func() { result <- c.sendProbe(ctx) }()
 	var err error
 	select {
 	case err = <-result:
@@ -147,8 +147,8 @@ func (c *canary) probe() {
 	c.worker.log.Warn("health canary", "reason", err)
 }
 
-// ask is one probe. Only a terminal without an error is a good answer.
-func (c *canary) ask(ctx context.Context) error {
+// sendProbe is one probe. Only a terminal without an error is a good answer.
+func (c *canary) sendProbe(ctx context.Context) error {
 	rq, err := DecodeRequest(c.payload)
 	if err != nil {
 		return err

@@ -57,5 +57,5 @@ func newCard(c *WorkerConfig, types []EndpointType, e EngineConfig) ModelCard {
 	return card
 }
 
-// json is the card as discovery keeps it.
-func (c ModelCard) json() (json.RawMessage, error) { return json.Marshal(c) }
+// encode is the card as discovery keeps it.
+func (c ModelCard) encode() (json.RawMessage, error) { return json.Marshal(c) }

@@ -9,8 +9,8 @@ import (
 )
 
 // The controls that change whether a worker is discoverable.
-func sleeps() []string { return []string{"sleep", "release_memory_occupation"} }
-func wakes() []string  { return []string{"wake_up", "resume_memory_occupation"} }
+func sleepControls() []string { return []string{"sleep", "release_memory_occupation"} }
+func wakeControls() []string  { return []string{"wake_up", "resume_memory_occupation"} }
 
 // Controls lists what the engine can be told.
 func (w *Worker) Controls() []string {
@@ -32,20 +32,20 @@ func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer 
 	if w.closing {
 		return nil, fault.New(fault.BackendEngineShutdown, "control %q: the worker is shutting down", name)
 	}
-	if slices.Contains(sleeps(), name) && w.registered {
+	if slices.Contains(sleepControls(), name) && w.registered {
 		if err := w.serving.Unregister(ctx); err != nil {
 			return nil, fault.New(fault.BackendDisconnected, "control %q: unregister: %w", name, err)
 		}
 		w.registered = false
 	}
-	err = w.guard("control", func() (err error) {
+	err = w.callGuarded("control", func() (err error) {
 		answer, err = c.Control(ctx, name, body)
 		return err
 	})
 	if err != nil {
 		return nil, fault.FromEngine(fmt.Errorf("control %q: %w", name, err))
 	}
-	if slices.Contains(wakes(), name) && !w.registered {
+	if slices.Contains(wakeControls(), name) && !w.registered {
 		if err := w.serving.Register(ctx); err != nil {
 			return nil, fault.New(fault.BackendDisconnected, "control %q: register: %w", name, err)
 		}
@@ -54,8 +54,8 @@ func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer 
 	return answer, nil
 }
 
-// discoverable tells whether the worker is registered.
-func (w *Worker) discoverable() bool {
+// isDiscoverable tells whether the worker is registered.
+func (w *Worker) isDiscoverable() bool {
 	w.controls.Lock()
 	defer w.controls.Unlock()
 	return w.registered

@@ -42,9 +42,9 @@ func (g *generation) NotifyFirstToken() { g.once.Do(func() { close(g.first) }) }
 // Metadata is the request's headers.
 func (g *generation) Metadata() map[string]string { return g.metadata }
 
-// monitor tells the engine when the request is stopped, and ends its ctx when it
+// watchSignals tells the engine when the request is stopped, and ends its ctx when it
 // is killed. It ends with the sequence, or when nobody is going to pull that.
-func (g *generation) monitor() {
+func (g *generation) watchSignals() {
 	defer close(g.quiet)
 	gone := g.ctx.Done()
 	aborting, killed := g.Stopped(), g.Killed()
@@ -52,26 +52,26 @@ func (g *generation) monitor() {
 	for {
 		select {
 		case <-g.done:
-			g.late(aborting == nil && first == nil)
+			g.abortLate(aborting == nil && first == nil)
 			return
 		case <-aborting:
-			aborting, first = nil, g.admits()
+			aborting, first = nil, g.abortAllowed()
 		case <-first:
 			first = nil
-			g.abort()
+			g.callAbort()
 		case <-killed:
 			killed = nil
 			g.release()
 		case <-gone:
 			gone = nil
-			g.abandon()
+			g.releaseUnpulled()
 		}
 	}
 }
 
-// admits is closed when an abort may be told: at once, or on decode workers with
+// abortAllowed is closed when an abort may be told: at once, or on decode workers with
 // the first token.
-func (g *generation) admits() <-chan struct{} {
+func (g *generation) abortAllowed() <-chan struct{} {
 	if g.adapter.mode == Decode {
 		return g.first
 	}
@@ -80,61 +80,61 @@ func (g *generation) admits() <-chan struct{} {
 	return now
 }
 
-// late tells of a stop that came before the end of the sequence, if that was not
+// abortLate tells of a stop that came before the end of the sequence, if that was not
 // told before: the end was quicker than the monitor.
-func (g *generation) late(told bool) {
+func (g *generation) abortLate(told bool) {
 	if told || !g.stopped {
 		return
 	}
 	select {
-	case <-g.admits():
-		g.abort()
+	case <-g.abortAllowed():
+		g.callAbort()
 	default:
 	}
 }
 
-func (g *generation) abort() {
+func (g *generation) callAbort() {
 	defer func() {
 		if p := recover(); p != nil {
-			_ = g.adapter.panicked(g, p)
+			_ = g.adapter.recordPanic(g, p)
 		}
 	}()
 	g.adapter.engine.Abort(g.Context)
 }
 
-// abandon ends a request whose consumer is gone before it pulled anything. The
+// releaseUnpulled ends a request whose consumer is gone before it pulled anything. The
 // sequence is pulled once, in vain, so that it can release what it holds.
-func (g *generation) abandon() {
+func (g *generation) releaseUnpulled() {
 	if !g.pulled.CompareAndSwap(false, true) {
 		return // who pulls it ends it
 	}
 	go func() {
-		defer g.end()
+		defer g.endSequence()
 		defer g.span.Dropped()
-		g.pull(func(*Chunk, error) bool { return false })
+		g.pullChunks(func(*Chunk, error) bool { return false })
 	}()
 }
 
-// forward is the sequence that the consumer ranges over.
-func (g *generation) forward(yield func(*Chunk, error) bool) {
+// forwardChunks is the sequence that the consumer ranges over.
+func (g *generation) forwardChunks(yield func(*Chunk, error) bool) {
 	if !g.pulled.CompareAndSwap(false, true) {
 		return
 	}
 	f := forwarder{generation: g, yield: yield}
-	defer g.end()
-	defer f.report()
-	if err := g.pull(f.take); err != nil && !f.over() {
+	defer g.endSequence()
+	defer f.endSpan()
+	if err := g.pullChunks(f.forwardChunk); err != nil && !f.isOver() {
 		f.yieldError(err)
 	}
-	if !f.over() && !g.IsStopped() && g.ctx.Err() == nil {
+	if !f.isOver() && !g.IsStopped() && g.ctx.Err() == nil {
 		f.yieldError(fault.New(fault.BackendStreamIncomplete, "the engine's stream ended without a terminal"))
 	}
 }
 
-// pull ranges over the engine's sequence until take says that it is enough. The
+// pullChunks ranges over the engine's sequence until take says that it is enough. The
 // engine's panic is returned as an error; after the end of the stream it is a
 // broken contract, which is logged, or panics on where engines are validated.
-func (g *generation) pull(take func(*Chunk, error) bool) (failed error) {
+func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 	ended := false
 	defer func() {
 		p := recover()
@@ -145,12 +145,12 @@ func (g *generation) pull(take func(*Chunk, error) bool) (failed error) {
 		case ended:
 			g.adapter.log.ErrorContext(g.ctx, "engine contract: it went on after the end of its stream", "request", g.ID(), "panic", p)
 		default:
-			failed = g.adapter.panicked(g, p)
+			failed = g.adapter.recordPanic(g, p)
 		}
 	}()
 	chunks := g.chunks
 	if g.adapter.validate {
-		chunks = validated(chunks)
+		chunks = panicAfterTerminal(chunks)
 	}
 	for c, err := range chunks {
 		if !take(c, err) {
@@ -162,8 +162,8 @@ func (g *generation) pull(take func(*Chunk, error) bool) (failed error) {
 	return nil
 }
 
-// end releases everything, once the sequence is over.
-func (g *generation) end() {
+// endSequence releases everything, once the sequence is over.
+func (g *generation) endSequence() {
 	g.stopped = g.IsStopped()
 	g.release()
 	close(g.done)
@@ -188,12 +188,12 @@ type forwarder struct {
 	killed  bool   // nobody wants to hear more
 }
 
-func (f *forwarder) over() bool {
+func (f *forwarder) isOver() bool {
 	return f.last != nil || f.failed != nil || f.dropped || f.killed
 }
 
-// take forwards one element of the engine. It reports whether there may be more.
-func (f *forwarder) take(c *Chunk, err error) bool {
+// forwardChunk forwards one element of the engine. It reports whether there may be more.
+func (f *forwarder) forwardChunk(c *Chunk, err error) bool {
 	switch {
 	case f.IsKilled():
 		f.killed = true
@@ -209,32 +209,32 @@ func (f *forwarder) take(c *Chunk, err error) bool {
 		f.NotifyFirstToken()
 	}
 	f.span.Tokens(len(c.TokenIDs))
-	c = f.stamp(c)
+	c = f.addTraceLink(c)
 	if c.FinishReason == "" {
-		f.dropped = !f.hand(c, nil)
+		f.dropped = !f.yieldElement(c, nil)
 		return !f.dropped
 	}
 	f.last = c
-	f.hand(c, nil)
+	f.yieldElement(c, nil)
 	return false
 }
 
 func (f *forwarder) yieldError(err error) {
 	f.failed = fault.FromEngine(err)
-	f.hand(nil, f.failed)
+	f.yieldElement(nil, f.failed)
 }
 
-// hand gives an element to the consumer.
-func (f *forwarder) hand(c *Chunk, err error) bool {
+// yieldElement gives an element to the consumer.
+func (f *forwarder) yieldElement(c *Chunk, err error) bool {
 	f.yielding = true
 	more := f.yield(c, err)
 	f.yielding = false
 	return more
 }
 
-// stamp adds the ids of the span to the first chunk with tokens, on prefill
+// addTraceLink adds the ids of the span to the first chunk with tokens, on prefill
 // workers to the terminal if there was none.
-func (f *forwarder) stamp(c *Chunk) *Chunk {
+func (f *forwarder) addTraceLink(c *Chunk) *Chunk {
 	if f.stamped || !f.span.Recording() {
 		return c
 	}
@@ -248,8 +248,8 @@ func (f *forwarder) stamp(c *Chunk) *Chunk {
 	return &copied
 }
 
-// report ends the span.
-func (f *forwarder) report() {
+// endSpan ends the span.
+func (f *forwarder) endSpan() {
 	switch {
 	case f.failed != nil:
 		f.span.Failed(string(f.failed.Type), f.failed, f.IsStopped())

@@ -27,7 +27,7 @@ func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 			Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint,
 			InstanceID: id(), RequestID: rc.ID(), Headers: rq.Headers,
 		})
-		chunks, err := a.open(ctx, rc, rq)
+		chunks, err := a.generateDecoded(ctx, rc, rq)
 		if err != nil {
 			span.Fail(err)
 			span.End()
@@ -36,7 +36,7 @@ func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 		return func(yield func(drt.Item, error) bool) {
 			defer span.End()
 			for c, err := range chunks {
-				item, err := wireItem(c, err)
+				item, err := encodeItem(c, err)
 				if err != nil {
 					span.Fail(err)
 				}
@@ -48,7 +48,7 @@ func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 	}
 }
 
-func (a *Adapter) open(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[*Chunk, error], error) {
+func (a *Adapter) generateDecoded(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[*Chunk, error], error) {
 	decoded, err := DecodeRequest(rq.Payload)
 	if err != nil {
 		return nil, fault.FromEngine(err)
@@ -56,8 +56,8 @@ func (a *Adapter) open(ctx context.Context, rc cancel.Context, rq *drt.Request) 
 	return a.Generate(ctx, rc, decoded, rq.Headers)
 }
 
-// wireItem is an element as the runtime sends it.
-func wireItem(c *Chunk, err error) (drt.Item, error) {
+// encodeItem is an element as the runtime sends it.
+func encodeItem(c *Chunk, err error) (drt.Item, error) {
 	if err != nil {
 		return drt.Item{}, err
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// start starts the engine, whatever signals come meanwhile.
-func (w *Worker) start() error {
+// startEngine starts the engine, whatever signals come meanwhile.
+func (w *Worker) startEngine() error {
 	began := time.Now()
-	config, err := w.started()
+	config, err := w.callStart()
 	if err != nil {
 		w.state = startFailed
 		return fault.FromEngine(fmt.Errorf("start: %w", err))
@@ -33,9 +33,9 @@ func (w *Worker) start() error {
 	return nil
 }
 
-// started calls the engine. A panic is an error.
-func (w *Worker) started() (config EngineConfig, err error) {
-	err = w.guard("engine", func() (err error) {
+// callStart calls the engine. A panic is an error.
+func (w *Worker) callStart() (config EngineConfig, err error) {
+	err = w.callGuarded("engine", func() (err error) {
 		config, err = w.engine.Start(context.Background(), w.rt.ID())
 		return err
 	})
@@ -45,10 +45,10 @@ func (w *Worker) started() (config EngineConfig, err error) {
 	return config, err
 }
 
-// publish binds metrics and KV events, and then makes the worker discoverable: its
+// makeDiscoverable binds metrics and KV events, and then makes the worker discoverable: its
 // card, its endpoint, its instance.
-func (w *Worker) publish(ctx context.Context) error {
-	if err := w.bind(); err != nil {
+func (w *Worker) makeDiscoverable(ctx context.Context) error {
+	if err := w.bindPublishers(); err != nil {
 		return fault.FromEngine(err)
 	}
 	if w.tracing = w.config.Tracing; w.tracing == nil {
@@ -60,16 +60,16 @@ func (w *Worker) publish(ctx context.Context) error {
 	}
 	w.adapter = NewAdapter(w.engine, AdapterOptions{Mode: w.config.Mode, Tracing: w.tracing, Log: w.log})
 	w.canary = w.newCanary()
-	w.adapter.good = w.canary.good
+	w.adapter.good = w.canary.noteGood
 	if err := w.openSystem(); err != nil {
 		return err
 	}
 	// A signal does not interrupt this: what is half registered is hard to undo.
-	return w.register(context.WithoutCancel(ctx))
+	return w.registerEndpoint(context.WithoutCancel(ctx))
 }
 
-func (w *Worker) register(ctx context.Context) error {
-	card, err := w.card.json()
+func (w *Worker) registerEndpoint(ctx context.Context) error {
+	card, err := w.card.encode()
 	if err != nil {
 		return fault.New(fault.BackendInvalidArgument, "model card: %w", err)
 	}
@@ -89,8 +89,8 @@ func (w *Worker) register(ctx context.Context) error {
 	return nil
 }
 
-// bind connects the engine's metrics and KV events.
-func (w *Worker) bind() error {
+// bindPublishers connects the engine's metrics and KV events.
+func (w *Worker) bindPublishers() error {
 	if m, ok := w.engine.(MetricsEngine); ok {
 		b, err := m.SetupMetrics(MetricsContext{WorkerID: w.rt.ID(), Model: w.card.Name, Register: w.metrics.Register})
 		if err != nil {
@@ -125,8 +125,8 @@ func (w *Worker) bind() error {
 	return nil
 }
 
-// serve waits for the end: a signal, which is no error, or the loss of the runtime.
-func (w *Worker) serve(signals context.Context) error {
+// awaitEnd waits for the end: a signal, which is no error, or the loss of the runtime.
+func (w *Worker) awaitEnd(signals context.Context) error {
 	w.canary.start()
 	if w.config.Ready != nil {
 		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system.address()})
@@ -147,17 +147,17 @@ func (w *Worker) shutDown(watchdog *watchdog) {
 	w.canary.stop()
 	ctx := context.Background()
 	if w.serving != nil {
-		w.unregister(ctx)
+		w.leaveDiscovery(ctx)
 		w.log.Info("unregistered; still serving", "grace", w.limits.grace)
 		time.Sleep(w.limits.grace)
 		w.serving.Refuse()
 	}
-	w.drain(ctx, watchdog)
+	w.drainRequests(ctx, watchdog)
 	w.cleanUp(watchdog)
 }
 
-// unregister takes the worker out of discovery.
-func (w *Worker) unregister(ctx context.Context) {
+// leaveDiscovery takes the worker out of discovery.
+func (w *Worker) leaveDiscovery(ctx context.Context) {
 	w.controls.Lock()
 	defer w.controls.Unlock()
 	w.closing, w.registered = true, false
@@ -171,13 +171,13 @@ func (w *Worker) unregister(ctx context.Context) {
 	}
 }
 
-// drain waits for the requests in flight: as the engine does it, then for those
+// drainRequests waits for the requests in flight: as the engine does it, then for those
 // that are still being answered, in half of the time that is left.
-func (w *Worker) drain(ctx context.Context, watchdog *watchdog) {
+func (w *Worker) drainRequests(ctx context.Context, watchdog *watchdog) {
 	began := time.Now()
 	ctx, release := context.WithDeadline(ctx, watchdog.until)
 	defer release()
-	if err := w.guard("drain", func() error { return w.engine.Drain(ctx) }); err != nil {
+	if err := w.callGuarded("drain", func() error { return w.engine.Drain(ctx) }); err != nil {
 		w.log.Error("drain", "reason", err)
 	}
 	if w.serving != nil {
@@ -201,7 +201,7 @@ func (w *Worker) cleanUp(watchdog *watchdog) {
 	watchdog.begin(w.limits.shutdown)
 	w.canary.stop()
 	began := time.Now()
-	if err := w.guard("cleanup", func() error { return w.engine.Cleanup(context.Background()) }); err != nil {
+	if err := w.callGuarded("cleanup", func() error { return w.engine.Cleanup(context.Background()) }); err != nil {
 		w.log.Error("cleanup", "reason", err)
 	}
 	if was == running {
@@ -213,8 +213,8 @@ func (w *Worker) cleanUp(watchdog *watchdog) {
 	w.system.close()
 }
 
-// guard calls a side of the engine. A panic is an error.
-func (w *Worker) guard(what string, call func() error) (err error) {
+// callGuarded calls a side of the engine. A panic is an error.
+func (w *Worker) callGuarded(what string, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s panicked: %v", what, p)

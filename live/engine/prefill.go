@@ -50,9 +50,9 @@ func (p *PrefillRouter) Generate(ctx context.Context, rc cancel.Context, rq *Req
 	}
 	d.prefill = chunks
 	if meets {
-		return d.atOnce(first.BootstrapInfo), nil
+		return d.runAtOnce(first.BootstrapInfo), nil
 	}
-	return d.inTurn, nil
+	return d.runInTurn, nil
 }
 
 // disaggregated is one request on its way through both workers.
@@ -66,9 +66,9 @@ type disaggregated struct {
 	prefill iter.Seq2[*Chunk, error]
 }
 
-// inTurn takes all that the prefill worker says, then calls the decode worker.
-func (d *disaggregated) inTurn(yield func(*Chunk, error) bool) {
-	last, err := d.prefilled()
+// runInTurn takes all that the prefill worker says, then calls the decode worker.
+func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
+	last, err := d.readPrefill()
 	d.rc.Unlink(d.child)
 	switch {
 	case err != nil:
@@ -78,25 +78,25 @@ func (d *disaggregated) inTurn(yield func(*Chunk, error) bool) {
 		return // stopped
 	case d.rc.IsStopped():
 		if !d.rc.IsKilled() {
-			yield(cancelledBy(last), nil)
+			yield(cancelledTerminal(last), nil)
 		}
 		return
 	}
-	d.decode(yield)
+	d.forwardDecode(yield)
 }
 
-// cancelledBy is the terminal of a request that was stopped before decode.
-func cancelledBy(last *Chunk) *Chunk {
+// cancelledTerminal is the terminal of a request that was stopped before decode.
+func cancelledTerminal(last *Chunk) *Chunk {
 	if last.FinishReason == FinishCancelled {
 		return last
 	}
 	return &Chunk{FinishReason: FinishCancelled, CompletionUsage: last.CompletionUsage}
 }
 
-// prefilled takes the prefill worker's stream and puts what it left into the
+// readPrefill takes the prefill worker's stream and puts what it left into the
 // request. The terminal chunk is nil if the stream ended without one because it
 // was stopped.
-func (d *disaggregated) prefilled() (*Chunk, error) {
+func (d *disaggregated) readPrefill() (*Chunk, error) {
 	var last *Chunk
 	for c, err := range d.prefill {
 		if err != nil {
@@ -129,8 +129,8 @@ func (d *disaggregated) prefilled() (*Chunk, error) {
 	return last, nil
 }
 
-// decode forwards the decode worker's stream.
-func (d *disaggregated) decode(yield func(*Chunk, error) bool) {
+// forwardDecode forwards the decode worker's stream.
+func (d *disaggregated) forwardDecode(yield func(*Chunk, error) bool) {
 	child := cancel.New(d.rc.ID())
 	d.rc.LinkChild(child)
 	defer d.rc.Unlink(child)
@@ -142,9 +142,9 @@ func (d *disaggregated) decode(yield func(*Chunk, error) bool) {
 	chunks(yield)
 }
 
-// atOnce calls the decode worker while the prefill worker computes. If prefill
+// runAtOnce calls the decode worker while the prefill worker computes. If prefill
 // fails, decode is killed and the error is the request's.
-func (d *disaggregated) atOnce(info *BootstrapInfo) iter.Seq2[*Chunk, error] {
+func (d *disaggregated) runAtOnce(info *BootstrapInfo) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		d.rq.BootstrapInfo = info
 		params, err := json.Marshal(info)
@@ -158,21 +158,21 @@ func (d *disaggregated) atOnce(info *BootstrapInfo) iter.Seq2[*Chunk, error] {
 		d.ctx = ctx
 		failed := make(chan error, 1)
 		go func() {
-			err := d.exhaust()
+			err := d.drainPrefill()
 			failed <- err
 			if err != nil {
 				release() // decode waits in vain
 			}
 		}()
 		m := meeting{yield: yield, failed: failed, rc: d.rc}
-		d.decode(m.take)
-		m.close()
-		d.leave(&m)
+		d.forwardDecode(m.forwardChunk)
+		m.yieldFailure()
+		d.awaitPrefill(&m)
 	}
 }
 
-// leave waits for prefill, which is over if all went well, and kills it if not.
-func (d *disaggregated) leave(m *meeting) {
+// awaitPrefill waits for prefill, which is over if all went well, and kills it if not.
+func (d *disaggregated) awaitPrefill(m *meeting) {
 	defer d.rc.Unlink(d.child)
 	if m.over {
 		return
@@ -190,8 +190,8 @@ func (d *disaggregated) leave(m *meeting) {
 	<-m.failed
 }
 
-// exhaust takes all that the prefill worker says; only an error matters.
-func (d *disaggregated) exhaust() error {
+// drainPrefill takes all that the prefill worker says; only an error matters.
+func (d *disaggregated) drainPrefill() error {
 	for c, err := range d.prefill {
 		if err != nil {
 			return err
@@ -219,8 +219,8 @@ type meeting struct {
 	left bool  // the consumer does not want more
 }
 
-// look notes if prefill has ended.
-func (m *meeting) look() {
+// notePrefill notes if prefill has ended.
+func (m *meeting) notePrefill() {
 	if m.over {
 		return
 	}
@@ -231,24 +231,24 @@ func (m *meeting) look() {
 	}
 }
 
-// take forwards an element.
-func (m *meeting) take(c *Chunk, err error) bool {
+// forwardChunk forwards an element.
+func (m *meeting) forwardChunk(c *Chunk, err error) bool {
 	if err != nil {
-		if m.look(); m.why != nil {
+		if m.notePrefill(); m.why != nil {
 			err = m.why
 		}
 	}
-	m.done = terminal(c, err)
+	m.done = isTerminal(c, err)
 	m.left = !m.yield(c, err)
 	return !m.left && !m.done
 }
 
-// close tells why the stream ended, if it did not say so itself.
-func (m *meeting) close() {
+// yieldFailure tells why the stream ended, if it did not say so itself.
+func (m *meeting) yieldFailure() {
 	if m.done || m.left || m.rc.IsStopped() {
 		return
 	}
-	if m.look(); m.why != nil {
+	if m.notePrefill(); m.why != nil {
 		m.done = true
 		m.yield(nil, m.why)
 	}

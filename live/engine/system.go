@@ -37,8 +37,8 @@ func (w *Worker) openSystem() error {
 	mux.HandleFunc("GET /live", func(rw http.ResponseWriter, _ *http.Request) {
 		writeJSON(rw, http.StatusOK, map[string]any{"status": "live"})
 	})
-	mux.HandleFunc("GET /health", w.health)
-	mux.HandleFunc("POST /engine/{control}", w.control)
+	mux.HandleFunc("GET /health", w.serveHealth)
+	mux.HandleFunc("POST /engine/{control}", w.serveControl)
 	s := &system{l, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, make(chan struct{})}
 	go func() {
 		defer close(s.ended)
@@ -65,21 +65,21 @@ func (s *system) close() {
 	<-s.ended
 }
 
-// health is 200 while the worker is discoverable and its canary is well, else 503.
-func (w *Worker) health(rw http.ResponseWriter, _ *http.Request) {
+// serveHealth is 200 while the worker is discoverable and its canary is well, else 503.
+func (w *Worker) serveHealth(rw http.ResponseWriter, _ *http.Request) {
 	body := map[string]any{"status": "ready", "endpoint": w.endpoint.Name().String(), "instance_id": w.rt.ID()}
 	code := http.StatusOK
 	switch reason := w.canary.reason(); {
 	case reason != "":
 		body["status"], body["reason"], code = "notready", reason, http.StatusServiceUnavailable
-	case !w.discoverable():
+	case !w.isDiscoverable():
 		body["status"], body["reason"], code = "notready", "not registered", http.StatusServiceUnavailable
 	}
 	writeJSON(rw, code, body)
 }
 
-// control passes a control on to the engine.
-func (w *Worker) control(rw http.ResponseWriter, rq *http.Request) {
+// serveControl passes a control on to the engine.
+func (w *Worker) serveControl(rw http.ResponseWriter, rq *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(rw, rq.Body, maxControl))
 	if err != nil {
 		writeJSON(rw, http.StatusBadRequest, map[string]any{"error": err.Error()})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// validating tells whether engines are held to the contract by panics.
-func validating() bool { return testing.Testing() }
+// isValidating tells whether engines are held to the contract by panics.
+func isValidating() bool { return testing.Testing() }
 
 // defaultShutdown is DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT without one.
 const defaultShutdown = 30 * time.Second

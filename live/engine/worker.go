@@ -159,7 +159,7 @@ func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := limitsOf(c.Getenv)
+	l, err := readLimits(c.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 	return &Worker{engine: e, config: c, limits: l, types: types, log: c.Log, metrics: c.Metrics, state: initial}, nil
 }
 
-// limitsOf reads the times from the environment, in seconds.
-func limitsOf(getenv func(string) string) (limits, error) {
+// readLimits reads the times from the environment, in seconds.
+func readLimits(getenv func(string) string) (limits, error) {
 	l := limits{grace: 5 * time.Second, shutdown: defaultShutdown, runtime: 900 * time.Second, system: -1}
 	for _, v := range []struct {
 		name string
@@ -206,33 +206,33 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	if w.state != initial || w.rt != nil {
 		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, want a new one")
 	}
-	signals, ignore := w.signals(ctx)
+	signals, ignore := w.watchSignals(ctx)
 	defer ignore()
-	if err := w.connect(signals); err != nil || w.rt == nil {
+	if err := w.connectRuntime(signals); err != nil || w.rt == nil {
 		return err
 	}
 	watchdog := &watchdog{exit: w.config.Exit, log: w.log}
 	defer watchdog.end()
-	defer w.disconnect()
+	defer w.disconnectRuntime()
 	if signals.Err() != nil {
 		return nil // the engine was never started
 	}
 	defer w.cleanUp(watchdog) // the safety net: does nothing after a shutdown
-	if err := w.start(); err != nil {
+	if err := w.startEngine(); err != nil {
 		return err
 	}
 	if signals.Err() == nil {
-		if err := w.publish(signals); err != nil {
+		if err := w.makeDiscoverable(signals); err != nil {
 			return err
 		}
-		err = w.serve(signals)
+		err = w.awaitEnd(signals)
 	}
 	w.shutDown(watchdog)
 	return err
 }
 
-// signals is a context that ends with the first signal.
-func (w *Worker) signals(ctx context.Context) (context.Context, func()) {
+// watchSignals is a context that ends with the first signal.
+func (w *Worker) watchSignals(ctx context.Context) (context.Context, func()) {
 	arrived := w.config.Signals
 	ignore := func() {}
 	if arrived == nil {
@@ -254,8 +254,8 @@ func (w *Worker) signals(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { ignore(); end(nil); <-done }
 }
 
-// connect reaches the runtime. A signal ends the attempt, and is no error.
-func (w *Worker) connect(signals context.Context) error {
+// connectRuntime reaches the runtime. A signal ends the attempt, and is no error.
+func (w *Worker) connectRuntime(signals context.Context) error {
 	config := w.config.Runtime
 	if config == nil {
 		c, err := drt.FromEnv(w.config.Getenv)
@@ -284,8 +284,8 @@ func (w *Worker) connect(signals context.Context) error {
 	return nil
 }
 
-// disconnect ends what was connected: streams that are still being answered first.
-func (w *Worker) disconnect() {
+// disconnectRuntime ends what was connected: streams that are still being answered first.
+func (w *Worker) disconnectRuntime() {
 	ctx, release := context.WithTimeout(context.Background(), w.limits.runtime)
 	defer release()
 	if err := w.rt.Close(ctx); err != nil {

@@ -259,7 +259,7 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%d: %v, calls %q, want %v and none", i, err, e, test.want)
 		}
 	}
-	if l, err := limitsOf(func(string) string { return "-3" }); err != nil || l.grace != 0 || l.system != -3 {
+	if l, err := readLimits(func(string) string { return "-3" }); err != nil || l.grace != 0 || l.system != -3 {
 		t.Errorf("negative seconds: %+v (%v), want 0", l, err)
 	}
 }

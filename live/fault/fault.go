@@ -99,11 +99,11 @@ func New(t Type, format string, args ...any) *Error {
 	if cause := errors.Unwrap(err); cause != nil {
 		return &Error{Type: t, Message: err.Error(), Cause: cause}
 	}
-	return &Error{Type: t, Message: err.Error(), origin: several(err)}
+	return &Error{Type: t, Message: err.Error(), origin: asJoined(err)}
 }
 
-// several is err if it wraps several errors, none of which is the cause.
-func several(err error) error {
+// asJoined is err if it wraps several errors, none of which is the cause.
+func asJoined(err error) error {
 	if _, many := err.(interface{ Unwrap() []error }); many {
 		return err
 	}
@@ -193,7 +193,7 @@ func FromEngine(err error) *Error {
 // of them is in exclude, else true if any of them is in match.
 func MatchChain(err error, match, exclude []Type) bool {
 	found := false
-	for _, t := range chain(err, nil) {
+	for _, t := range appendTypes(err, nil) {
 		if slices.Contains(exclude, t) {
 			return false
 		}
@@ -202,8 +202,8 @@ func MatchChain(err error, match, exclude []Type) bool {
 	return found
 }
 
-// chain appends the types along err's chain.
-func chain(err error, types []Type) []Type {
+// appendTypes appends the types along err's chain.
+func appendTypes(err error, types []Type) []Type {
 	switch e := err.(type) {
 	case nil:
 		return types
@@ -214,10 +214,10 @@ func chain(err error, types []Type) []Type {
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return chain(e.Unwrap(), types)
+		return appendTypes(e.Unwrap(), types)
 	case interface{ Unwrap() []error }:
 		for _, branch := range e.Unwrap() {
-			types = chain(branch, types)
+			types = appendTypes(branch, types)
 		}
 	}
 	return types

@@ -23,7 +23,7 @@ func (t Type) MarshalJSON() ([]byte, error) {
 func (t *Type) UnmarshalJSON(b []byte) error {
 	var name string
 	if err := json.Unmarshal(b, &name); err == nil {
-		*t = known(Type(name), Unknown)
+		*t = knownOr(Type(name), Unknown)
 		return nil
 	}
 	var nested map[string]json.RawMessage
@@ -37,12 +37,12 @@ func (t *Type) UnmarshalJSON(b []byte) error {
 	}
 	*t = BackendUnknown
 	if json.Unmarshal(inner, &name) == nil {
-		*t = known(Type("Backend("+name+")"), BackendUnknown)
+		*t = knownOr(Type("Backend("+name+")"), BackendUnknown)
 	}
 	return nil
 }
 
-func known(t, other Type) Type {
+func knownOr(t, other Type) Type {
 	if slices.Contains(Types(), t) {
 		return t
 	}
@@ -58,13 +58,13 @@ type wire struct {
 
 // MarshalJSON writes {"error_type":…,"message":…,"caused_by":…}.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(e.wire(maxDepth))
+	return json.Marshal(e.toWire(maxDepth))
 }
 
-func (e *Error) wire(depth int) *wire {
+func (e *Error) toWire(depth int) *wire {
 	w := &wire{Type: e.Type, Message: e.Message}
 	if e.Cause != nil && depth > 1 {
-		w.CausedBy = From(e.Cause).wire(depth - 1)
+		w.CausedBy = From(e.Cause).toWire(depth - 1)
 	}
 	return w
 }
@@ -75,17 +75,17 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*e = *w.error(maxDepth)
+	*e = *w.toError(maxDepth)
 	return nil
 }
 
-func (w *wire) error(depth int) *Error {
+func (w *wire) toError(depth int) *Error {
 	e := &Error{Type: w.Type, Message: w.Message}
 	if e.Type == "" {
 		e.Type = Unknown
 	}
 	if w.CausedBy != nil && depth > 1 {
-		e.Cause = w.CausedBy.error(depth - 1)
+		e.Cause = w.CausedBy.toError(depth - 1)
 	}
 	return e
 }

@@ -22,30 +22,30 @@ import (
 // has left; then it is killed.
 const parting = 5 * time.Second
 
-// answering is the handler of a flavour.
-func (s *Server) answering(f flavour) http.HandlerFunc {
+// answerHandler is the handler of a flavour.
+func (s *Server) answerHandler(f flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, release, err := s.read(w, r)
+		body, release, err := s.readBody(w, r)
 		if err != nil {
-			s.refuse(w, err)
+			s.writeError(w, err)
 			return
 		}
 		defer release()
 		q, err := f.parse(body)
 		if err != nil {
-			s.refuse(w, err)
+			s.writeError(w, err)
 			return
 		}
 		m, ok := s.config.Models.Find(q.model)
 		if !ok {
-			s.refuse(w, &refusal{http.StatusNotFound, "model_not_found", fmt.Sprintf("model is %.100q, which nobody serves", q.model)})
+			s.writeError(w, &refusal{http.StatusNotFound, "model_not_found", fmt.Sprintf("model is %.100q, which nobody serves", q.model)})
 			return
 		}
-		if m.ContextLength > 0 && q.prompt() > m.ContextLength {
-			s.refuse(w, invalid("prompt has %d tokens, want at most %d, the context length of %s", q.prompt(), m.ContextLength, m.Name))
+		if m.ContextLength > 0 && q.promptTokens() > m.ContextLength {
+			s.writeError(w, invalidError("prompt has %d tokens, want at most %d, the context length of %s", q.promptTokens(), m.ContextLength, m.Name))
 			return
 		}
-		s.answer(w, r, &reply{server: s, flavour: f, question: q, model: m, w: w})
+		s.answerRequest(w, r, &reply{server: s, flavour: f, question: q, model: m, w: w})
 	}
 }
 
@@ -68,15 +68,15 @@ type reply struct {
 	failed  error
 }
 
-// answer asks the model and writes what comes. A client that leaves stops the
+// answerRequest asks the model and writes what comes. A client that leaves stops the
 // request.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
+func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply) {
 	id := r.Header.Get("X-Request-Id")
 	if !cancel.IsID(id) {
 		id = ""
 	}
 	a.rc = cancel.New(id)
-	defer s.begin(a.rc)()
+	defer s.beginRequest(a.rc)()
 	w.Header().Set("X-Request-Id", a.rc.ID())
 	a.began, a.status = time.Now(), http.StatusOK
 	a.voice = a.flavour.voice(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
@@ -91,15 +91,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a *reply) {
 	defer span.End()
 	over := make(chan struct{})
 	stay := context.AfterFunc(r.Context(), func() { cancel.StopThenKill(a.rc, over, parting) })
-	a.ask(cancel.With(ctx, a.rc), headers)
+	a.askModel(cancel.With(ctx, a.rc), headers)
 	close(over)
 	// What the client does after it has all is no matter.
 	left := !stay() || r.Context().Err() != nil || a.failed != nil
-	if left && !a.whole && !s.killed() {
+	if left && !a.whole && !s.wasKilled() {
 		a.status = statusLeft
 		m.Cancelled(a.model.Name, name, kind)
 	}
-	m.Tokens(a.model.Name, a.question.prompt(), a.tokens)
+	m.Tokens(a.model.Name, a.question.promptTokens(), a.tokens)
 }
 
 // statusLeft is the status that metrics have of a request whose client left.
@@ -126,34 +126,34 @@ func headersOf(r *http.Request) map[string]string {
 	return headers
 }
 
-// ask gets the answer and writes it.
-func (a *reply) ask(ctx context.Context, headers map[string]string) {
-	rq := a.question.request()
+// askModel gets the answer and writes it.
+func (a *reply) askModel(ctx context.Context, headers map[string]string) {
+	rq := a.question.engineRequest()
 	at := float64(a.began.UnixNano()) / 1e6
 	rq.RequestTimestampMS = &at
 	chunks, err := a.model.Target.Generate(route.WithSession(ctx, headers[sessionHeader]), a.rc, rq, headers)
 	switch {
 	case err != nil:
-		a.refuse(err)
+		a.refuseRequest(err)
 	case a.question.stream:
-		a.stream(chunks)
+		a.writeStream(chunks)
 	default:
-		a.unary(chunks)
+		a.writeUnary(chunks)
 	}
 }
 
-// refuse answers with an error, unless there is nobody to get one.
-func (a *reply) refuse(err error) {
+// refuseRequest answers with an error, unless there is nobody to get one.
+func (a *reply) refuseRequest(err error) {
 	if a.rc.IsStopped() {
 		return
 	}
 	a.status = statusOf(err)
-	a.failed = a.server.refuse(a.w, err)
+	a.failed = a.server.writeError(a.w, err)
 	a.whole = a.failed == nil
 }
 
-// take notes a chunk and returns its text, and the error that it is.
-func (a *reply) take(c *engine.Chunk) (text string, err error) {
+// noteChunk notes a chunk and returns its text, and the error that it is.
+func (a *reply) noteChunk(c *engine.Chunk) (text string, err error) {
 	if a.tokens == 0 && len(c.TokenIDs) > 0 {
 		a.server.config.Metrics.First(a.model.Name, time.Since(a.began))
 	}
@@ -164,7 +164,7 @@ func (a *reply) take(c *engine.Chunk) (text string, err error) {
 	if c.Text != nil {
 		text = *c.Text
 	} else {
-		text = a.speaker.say(c.TokenIDs)
+		text = a.speaker.addTokens(c.TokenIDs)
 	}
 	if c.FinishReason == "" {
 		return text, nil
@@ -173,27 +173,27 @@ func (a *reply) take(c *engine.Chunk) (text string, err error) {
 		return "", err
 	}
 	if a.usage == nil {
-		a.usage = engine.NewUsage(uint32(a.question.prompt()), uint32(a.tokens))
+		a.usage = engine.NewUsage(uint32(a.question.promptTokens()), uint32(a.tokens))
 	}
-	return text + a.speaker.rest(), nil
+	return text + a.speaker.flushRest(), nil
 }
 
 // errIncomplete is the error of an answer that just ends.
 var errIncomplete = fault.New(fault.BackendStreamIncomplete, "the answer ended without a last chunk")
 
-// unary writes the whole answer once it is there.
-func (a *reply) unary(chunks iter.Seq2[*engine.Chunk, error]) {
+// writeUnary writes the whole answer once it is there.
+func (a *reply) writeUnary(chunks iter.Seq2[*engine.Chunk, error]) {
 	var all strings.Builder
 	if a.question.echo {
-		all.WriteString(a.question.echoed())
+		all.WriteString(a.question.echoText())
 	}
 	for c, err := range chunks {
 		text := ""
 		if err == nil {
-			text, err = a.take(c)
+			text, err = a.noteChunk(c)
 		}
 		if err != nil {
-			a.refuse(err)
+			a.refuseRequest(err)
 			return
 		}
 		all.WriteString(text)
@@ -201,25 +201,25 @@ func (a *reply) unary(chunks iter.Seq2[*engine.Chunk, error]) {
 			if a.rc.IsStopped() {
 				return // nobody is there
 			}
-			a.failed = a.server.write(a.w, http.StatusOK, a.voice.answer(all.String(), reason(c.FinishReason), a.usage))
+			a.failed = a.server.writeJSON(a.w, http.StatusOK, a.voice.wholeAnswer(all.String(), finishWord(c.FinishReason), a.usage))
 			a.whole = a.failed == nil
 			return
 		}
 	}
-	a.refuse(errIncomplete)
+	a.refuseRequest(errIncomplete)
 }
 
-// echoed is the prompt as text.
-func (q *question) echoed() string {
+// echoText is the prompt as text.
+func (q *question) echoText() string {
 	if q.tokens == nil {
 		return q.text
 	}
 	var s speaker
-	return s.say(q.tokens) + s.rest()
+	return s.addTokens(q.tokens) + s.flushRest()
 }
 
-// reason is why an answer ended, in the words of clients.
-func reason(f engine.FinishReason) string {
+// finishWord is why an answer ended, in the words of clients.
+func finishWord(f engine.FinishReason) string {
 	if f == engine.FinishEOS {
 		return string(engine.FinishStop)
 	}
@@ -267,16 +267,16 @@ func bodyOf(err error) errorBody {
 	return errorBody{errorObject{err.Error(), kind, status}}
 }
 
-// refuse answers with an error.
-func (s *Server) refuse(w http.ResponseWriter, err error) error {
+// writeError answers with an error.
+func (s *Server) writeError(w http.ResponseWriter, err error) error {
 	if errors.Is(err, errBusy) || fault.MatchChain(err, []fault.Type{fault.ResourceExhausted}, nil) {
 		w.Header().Set("Retry-After", "1")
 	}
-	return s.write(w, statusOf(err), bodyOf(err))
+	return s.writeJSON(w, statusOf(err), bodyOf(err))
 }
 
-// write answers with JSON.
-func (s *Server) write(w http.ResponseWriter, status int, answer any) error {
+// writeJSON answers with JSON.
+func (s *Server) writeJSON(w http.ResponseWriter, status int, answer any) error {
 	b, err := json.Marshal(answer)
 	if err != nil {
 		return err

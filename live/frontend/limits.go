@@ -21,9 +21,9 @@ func (r *refusal) Error() string { return r.text }
 // errBusy says that the requests under way take all the room there is.
 var errBusy = errors.New("too much is under way")
 
-// read reads a body in the time and the room it may take. release gives the room
+// readBody reads a body in the time and the room it may take. release gives the room
 // back.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	most := int64(s.config.MaxBody)
 	size := r.ContentLength
 	if size > most {

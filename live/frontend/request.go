@@ -17,8 +17,8 @@ type flavour struct {
 	voice func(id string, created int64, model string) *voice
 }
 
-func completions() flavour { return flavour{"completions", parseCompletion, completionVoice} }
-func chat() flavour        { return flavour{"chat_completions", parseChat, chatVoice} }
+func completionFlavour() flavour { return flavour{"completions", parseCompletion, completionVoice} }
+func chatFlavour() flavour       { return flavour{"chat_completions", parseChat, chatVoice} }
 
 // question is a request as it was understood.
 type question struct {
@@ -32,19 +32,19 @@ type question struct {
 	sample json.RawMessage // sampling options
 }
 
-// prompt is the number of tokens of the prompt.
-func (q *question) prompt() int {
+// promptTokens is the number of tokens of the prompt.
+func (q *question) promptTokens() int {
 	if q.tokens != nil {
 		return len(q.tokens)
 	}
 	return len(q.text)
 }
 
-// request is the question as engines take it.
-func (q *question) request() *engine.Request {
+// engineRequest is the question as engines take it.
+func (q *question) engineRequest() *engine.Request {
 	tokens := q.tokens
 	if tokens == nil {
-		tokens = tokenize(q.text)
+		tokens = tokenizeText(q.text)
 	}
 	return &engine.Request{Model: q.model, TokenIDs: tokens, StopConditions: q.stop, SamplingOptions: q.sample}
 }
@@ -79,76 +79,76 @@ type sampling struct {
 	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 }
 
-// invalid is the error of a request that makes no sense.
-func invalid(format string, args ...any) error {
+// invalidError is the error of a request that makes no sense.
+func invalidError(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf(format, args...)}
 }
 
-// decode reads a body into one of the structs below.
-func decode(body []byte, into any) error {
+// decodeBody reads a body into one of the structs below.
+func decodeBody(body []byte, into any) error {
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) == 0 || first[0] != '{' {
-		return invalid("body is %.40q, want a JSON object", first)
+		return invalidError("body is %.40q, want a JSON object", first)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return invalid("body: %v", err)
+		return invalidError("body: %v", err)
 	}
 	return nil
 }
 
-// question takes over the keys that both flavours have.
-func (a *asked) question() (*question, error) {
+// parseCommon takes over the keys that both flavours have.
+func (a *asked) parseCommon() (*question, error) {
 	q := &question{}
 	if a.Model == nil || *a.Model == "" {
-		return nil, invalid("model is missing, want the name of one")
+		return nil, invalidError("model is missing, want the name of one")
 	}
 	q.model = *a.Model
 	q.stream = a.Stream != nil && *a.Stream
 	if a.StreamOptions != nil {
 		if !q.stream {
-			return nil, invalid("stream_options: only with stream")
+			return nil, invalidError("stream_options: only with stream")
 		}
 		q.usage = a.StreamOptions.IncludeUsage
 	}
-	n, err := whole("n", a.N)
+	n, err := parseCount("n", a.N)
 	if err != nil {
 		return nil, err
 	}
 	if n != nil && *n != 1 {
-		return nil, invalid("n is %d, want 1", *n)
+		return nil, invalidError("n is %d, want 1", *n)
 	}
-	if q.stop.MaxTokens, err = whole("max_tokens", a.MaxTokens); err != nil {
+	if q.stop.MaxTokens, err = parseCount("max_tokens", a.MaxTokens); err != nil {
 		return nil, err
 	}
-	if q.stop.MinTokens, err = whole("min_tokens", a.MinTokens); err != nil {
+	if q.stop.MinTokens, err = parseCount("min_tokens", a.MinTokens); err != nil {
 		return nil, err
 	}
-	if q.stop.Stop, err = words(a.Stop); err != nil {
+	if q.stop.Stop, err = parseStop(a.Stop); err != nil {
 		return nil, err
 	}
 	q.stop.StopTokenIDs, q.stop.IgnoreEOS = a.StopTokenIDs, a.IgnoreEOS
 	if a.sampling != (sampling{}) {
 		if q.sample, err = json.Marshal(a.sampling); err != nil {
-			return nil, invalid("sampling: %v", err)
+			return nil, invalidError("sampling: %v", err)
 		}
 	}
 	return q, nil
 }
 
-// whole is a number of tokens.
-func whole(key string, n *json.Number) (*uint32, error) {
+// parseCount is a number of tokens.
+func parseCount(key string, n *json.Number) (*uint32, error) {
 	if n == nil {
 		return nil, nil
 	}
 	v, err := n.Int64()
 	if err != nil || v < 0 || v > math.MaxUint32 {
-		return nil, invalid("%s is %.40s, want a whole number from 0 to %d", key, n.String(), uint32(math.MaxUint32))
+		return nil, invalidError("%s is %.40s, want a whole number from 0 to %d", key, n.String(), uint32(math.MaxUint32))
 	}
 	u := uint32(v)
 	return &u, nil
 }
 
-// words is one string or a list of them.
-func words(raw json.RawMessage) ([]string, error) {
+// parseStop is one string or a list of them.
+func parseStop(raw json.RawMessage) ([]string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
@@ -158,7 +158,7 @@ func words(raw json.RawMessage) ([]string, error) {
 	}
 	var many []string
 	if err := json.Unmarshal(raw, &many); err != nil {
-		return nil, invalid("stop is %.40s, want a string or a list of strings", raw)
+		return nil, invalidError("stop is %.40s, want a string or a list of strings", raw)
 	}
 	return many, nil
 }
@@ -171,15 +171,15 @@ func parseCompletion(body []byte) (*question, error) {
 		Echo   *bool           `json:"echo"`
 		BestOf *json.Number    `json:"best_of"`
 	}
-	if err := decode(body, &a); err != nil {
+	if err := decodeBody(body, &a); err != nil {
 		return nil, err
 	}
-	q, err := a.question()
+	q, err := a.parseCommon()
 	if err != nil {
 		return nil, err
 	}
-	if best, err := whole("best_of", a.BestOf); err != nil || best != nil && *best != 1 {
-		return nil, invalid("best_of is %s, want 1", a.BestOf)
+	if best, err := parseCount("best_of", a.BestOf); err != nil || best != nil && *best != 1 {
+		return nil, invalidError("best_of is %s, want 1", a.BestOf)
 	}
 	q.echo = a.Echo != nil && *a.Echo
 	return q, q.setPrompt(a.Prompt)
@@ -190,39 +190,39 @@ func parseCompletion(body []byte) (*question, error) {
 func (q *question) setPrompt(raw json.RawMessage) error {
 	const want = "want a string, a list of token ids, or a list with one of either"
 	if len(raw) == 0 || string(raw) == "null" {
-		return invalid("prompt is missing, %s", want)
+		return invalidError("prompt is missing, %s", want)
 	}
 	if raw[0] == '"' {
 		if err := json.Unmarshal(raw, &q.text); err != nil {
-			return invalid("prompt: %v", err)
+			return invalidError("prompt: %v", err)
 		}
-		return q.notEmpty()
+		return q.checkNotEmpty()
 	}
 	if json.Unmarshal(raw, &q.tokens) == nil && q.tokens != nil {
-		return q.notEmpty()
+		return q.checkNotEmpty()
 	}
 	q.tokens = nil
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return invalid("prompt is %.40s, %s", raw, want)
+		return invalidError("prompt is %.40s, %s", raw, want)
 	}
 	if len(list) != 1 {
-		return invalid("prompt is a list of %d, %s; token ids are whole numbers from 0 to %d", len(list), want, uint32(math.MaxUint32))
+		return invalidError("prompt is a list of %d, %s; token ids are whole numbers from 0 to %d", len(list), want, uint32(math.MaxUint32))
 	}
 	if inner := list[0]; inner[0] != '"' && (json.Unmarshal(inner, &q.tokens) != nil || q.tokens == nil) {
-		return invalid("prompt is [%.40s], %s", inner, want)
+		return invalidError("prompt is [%.40s], %s", inner, want)
 	}
 	if q.tokens == nil {
 		if err := json.Unmarshal(list[0], &q.text); err != nil {
-			return invalid("prompt: %v", err)
+			return invalidError("prompt: %v", err)
 		}
 	}
-	return q.notEmpty()
+	return q.checkNotEmpty()
 }
 
-func (q *question) notEmpty() error {
-	if q.prompt() == 0 {
-		return invalid("prompt is empty, want at least one token")
+func (q *question) checkNotEmpty() error {
+	if q.promptTokens() == 0 {
+		return invalidError("prompt is empty, want at least one token")
 	}
 	return nil
 }
@@ -234,22 +234,22 @@ func parseChat(body []byte) (*question, error) {
 		Messages            []message    `json:"messages"`
 		MaxCompletionTokens *json.Number `json:"max_completion_tokens"`
 	}
-	if err := decode(body, &a); err != nil {
+	if err := decodeBody(body, &a); err != nil {
 		return nil, err
 	}
 	if a.MaxCompletionTokens != nil {
 		if a.MaxTokens != nil && *a.MaxTokens != *a.MaxCompletionTokens {
-			return nil, invalid("max_completion_tokens is %.40s and max_tokens is %.40s, want one of them", *a.MaxCompletionTokens, *a.MaxTokens)
+			return nil, invalidError("max_completion_tokens is %.40s and max_tokens is %.40s, want one of them", *a.MaxCompletionTokens, *a.MaxTokens)
 		}
 		a.MaxTokens = a.MaxCompletionTokens
 	}
-	q, err := a.question()
+	q, err := a.parseCommon()
 	if err != nil {
 		return nil, err
 	}
 	if len(a.Messages) == 0 {
-		return nil, invalid("messages are missing, want at least one")
+		return nil, invalidError("messages are missing, want at least one")
 	}
-	q.text, err = conversation(a.Messages)
+	q.text, err = joinMessages(a.Messages)
 	return q, err
 }

@@ -66,7 +66,7 @@ func New(c Config) (*Server, error) {
 	if c.Models == nil {
 		return nil, errors.New("frontend: no models, want a source of them")
 	}
-	if err := c.complete(); err != nil {
+	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Server{config: c, active: make(map[cancel.Context]struct{})}
@@ -79,8 +79,8 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// complete puts in the defaults.
-func (c *Config) complete() error {
+// setDefaults puts in the defaults.
+func (c *Config) setDefaults() error {
 	if least := min(c.MaxBody, c.MaxPending, c.MaxHeader, c.MaxConnections); least < 0 {
 		return fmt.Errorf("frontend: a limit of %d, want at least 1, or 0 for the default", least)
 	}
@@ -109,29 +109,29 @@ func (c *Config) complete() error {
 // Handler serves all paths.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/completions", s.only(http.MethodPost, s.answering(completions())))
-	mux.HandleFunc("/v1/chat/completions", s.only(http.MethodPost, s.answering(chat())))
-	mux.HandleFunc("/v1/models", s.only(http.MethodGet, s.models))
-	mux.HandleFunc("/health", s.only(http.MethodGet, s.health))
-	mux.HandleFunc("/live", s.only(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
-		s.write(w, http.StatusOK, map[string]string{"status": "live"})
+	mux.HandleFunc("/v1/completions", s.onlyMethod(http.MethodPost, s.answerHandler(completionFlavour())))
+	mux.HandleFunc("/v1/chat/completions", s.onlyMethod(http.MethodPost, s.answerHandler(chatFlavour())))
+	mux.HandleFunc("/v1/models", s.onlyMethod(http.MethodGet, s.serveModels))
+	mux.HandleFunc("/health", s.onlyMethod(http.MethodGet, s.serveHealth))
+	mux.HandleFunc("/live", s.onlyMethod(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
+		s.writeJSON(w, http.StatusOK, map[string]string{"status": "live"})
 	}))
 	if s.config.Expose != nil {
-		mux.Handle("/metrics", s.only(http.MethodGet, s.config.Expose.ServeHTTP))
+		mux.Handle("/metrics", s.onlyMethod(http.MethodGet, s.config.Expose.ServeHTTP))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("%.100q: no such path", r.URL.Path)})
+		s.writeError(w, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("%.100q: no such path", r.URL.Path)})
 	})
 	return mux
 }
 
-// only lets one method through; what can be read without a body, can be asked
+// onlyMethod lets one method through; what can be read without a body, can be asked
 // for without one.
-func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
+func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			s.refuse(w, &refusal{http.StatusMethodNotAllowed, "method_not_allowed", fmt.Sprintf("%.20s: want %s", r.Method, method)})
+			s.writeError(w, &refusal{http.StatusMethodNotAllowed, "method_not_allowed", fmt.Sprintf("%.20s: want %s", r.Method, method)})
 			return
 		}
 		if method == http.MethodGet {
@@ -167,8 +167,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
 }
 
-// killed tells whether requests were killed because the server ends.
-func (s *Server) killed() bool {
+// wasKilled tells whether requests were killed because the server ends.
+func (s *Server) wasKilled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
@@ -181,8 +181,8 @@ func (s *Server) Active() int {
 	return len(s.active)
 }
 
-// begin notes a request under way, and end that it is over.
-func (s *Server) begin(rc cancel.Context) (end func()) {
+// beginRequest notes a request under way, and end that it is over.
+func (s *Server) beginRequest(rc cancel.Context) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.active[rc] = struct{}{}
@@ -193,7 +193,7 @@ func (s *Server) begin(rc cancel.Context) (end func()) {
 	}
 }
 
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	type model struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
@@ -209,11 +209,11 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	for _, m := range served {
 		list.Data = append(list.Data, model{m.Name, "model", m.Since.Unix(), "replay", m.ContextLength})
 	}
-	s.write(w, http.StatusOK, list)
+	s.writeJSON(w, http.StatusOK, list)
 }
 
-// health is well when some model is served.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+// serveHealth is well when some model is served.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	type model struct {
 		Name      string `json:"name"`
 		Instances int    `json:"instances"`
@@ -230,5 +230,5 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 			report.Status, status = "healthy", http.StatusOK
 		}
 	}
-	s.write(w, status, report)
+	s.writeJSON(w, status, report)
 }

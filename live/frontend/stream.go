@@ -9,38 +9,38 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// stream writes the answer as events while it comes. Before the first chunk, an
+// writeStream writes the answer as events while it comes. Before the first chunk, an
 // error still has a status of its own.
-func (a *reply) stream(chunks iter.Seq2[*engine.Chunk, error]) {
+func (a *reply) writeStream(chunks iter.Seq2[*engine.Chunk, error]) {
 	e := &events{reply: a, control: http.NewResponseController(a.w)}
 	for c, err := range chunks {
 		text := ""
 		if err == nil {
-			text, err = a.take(c)
+			text, err = a.noteChunk(c)
 		}
 		if err != nil {
-			e.fail(err)
+			e.sendError(err)
 			return
 		}
 		if a.failed != nil || a.rc.IsStopped() {
 			continue // nobody is there; the request is about to end
 		}
 		if !e.begun {
-			e.begin()
+			e.writeHeader()
 		}
 		end := ""
 		if c.FinishReason != "" {
-			end = reason(c.FinishReason)
+			end = finishWord(c.FinishReason)
 		}
 		if text != "" || end != "" {
-			e.send(a.voice.delta(text, end))
+			e.sendEvent(a.voice.deltaEvent(text, end))
 		}
 		if end != "" {
-			e.end()
+			e.sendEnd()
 			return
 		}
 	}
-	e.fail(errIncomplete)
+	e.sendError(errIncomplete)
 }
 
 // events are the answer on its way.
@@ -51,32 +51,32 @@ type events struct {
 	buf     []byte
 }
 
-// begin writes the header, and what comes before the first token.
-func (e *events) begin() {
+// writeHeader writes the header, and what comes before the first token.
+func (e *events) writeHeader() {
 	e.begun = true
 	h := e.reply.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	e.reply.w.WriteHeader(http.StatusOK)
-	if first := e.reply.voice.first(); first != nil {
-		e.send(first)
+	if first := e.reply.voice.firstEvent(); first != nil {
+		e.sendEvent(first)
 	}
 	if q := e.reply.question; q.echo {
-		e.send(e.reply.voice.delta(q.echoed(), ""))
+		e.sendEvent(e.reply.voice.deltaEvent(q.echoText(), ""))
 	}
 }
 
-// send writes one event. A client that does not take it has left.
-func (e *events) send(event any) {
+// sendEvent writes one event. A client that does not take it has left.
+func (e *events) sendEvent(event any) {
 	b, err := json.Marshal(event)
 	if err != nil {
-		e.lost(err)
+		e.loseClient(err)
 		return
 	}
-	e.raw(b)
+	e.sendData(b)
 }
 
-func (e *events) raw(data []byte) {
+func (e *events) sendData(data []byte) {
 	a := e.reply
 	if a.failed != nil {
 		return
@@ -84,40 +84,40 @@ func (e *events) raw(data []byte) {
 	e.buf = append(append(append(e.buf[:0], "data: "...), data...), "\n\n"...)
 	_ = e.control.SetWriteDeadline(time.Now().Add(a.server.config.Write))
 	if _, err := a.w.Write(e.buf); err != nil {
-		e.lost(err)
+		e.loseClient(err)
 		return
 	}
 	if err := e.control.Flush(); err != nil {
-		e.lost(err)
+		e.loseClient(err)
 	}
 }
 
-func (e *events) lost(err error) {
+func (e *events) loseClient(err error) {
 	e.reply.failed = err
 	e.reply.rc.Stop()
 }
 
-// end writes what comes after the last token.
-func (e *events) end() {
+// sendEnd writes what comes after the last token.
+func (e *events) sendEnd() {
 	a := e.reply
 	if a.question.usage {
-		e.send(a.voice.total(a.usage))
+		e.sendEvent(a.voice.usageEvent(a.usage))
 	}
-	e.raw([]byte("[DONE]"))
+	e.sendData([]byte("[DONE]"))
 	a.whole = a.failed == nil
 }
 
-// fail ends the answer with an error. It has a status while nothing is written,
+// sendError ends the answer with an error. It has a status while nothing is written,
 // and is an event later, after which nothing comes.
-func (e *events) fail(err error) {
+func (e *events) sendError(err error) {
 	a := e.reply
 	switch {
 	case a.failed != nil || a.rc.IsStopped():
 	case !e.begun:
-		a.refuse(err)
+		a.refuseRequest(err)
 	default:
 		a.status = statusOf(err)
-		e.send(bodyOf(err))
+		e.sendEvent(bodyOf(err))
 		a.whole = a.failed == nil
 	}
 }

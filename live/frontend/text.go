@@ -10,8 +10,8 @@ import (
 // firstByte is the token of the byte 0; those of the other bytes follow.
 const firstByte = 256
 
-// tokenize makes one token of each byte.
-func tokenize(text string) []uint32 {
+// tokenizeText makes one token of each byte.
+func tokenizeText(text string) []uint32 {
 	tokens := make([]uint32, len(text))
 	for i := range len(text) {
 		tokens[i] = firstByte + uint32(text[i])
@@ -23,24 +23,24 @@ func tokenize(text string) []uint32 {
 // nothing is said before it is whole. What is no byte is told as a number.
 type speaker struct{ held []byte }
 
-// say is the text that tokens add.
-func (s *speaker) say(tokens []uint32) string {
+// addTokens is the text that tokens add.
+func (s *speaker) addTokens(tokens []uint32) string {
 	var text strings.Builder
 	for _, t := range tokens {
 		if t >= firstByte && t < firstByte+256 {
 			s.held = append(s.held, byte(t-firstByte))
-			s.whole(&text)
+			s.moveWhole(&text)
 			continue
 		}
-		text.WriteString(s.rest())
+		text.WriteString(s.flushRest())
 		text.WriteByte(' ')
 		text.WriteString(strconv.FormatUint(uint64(t), 10))
 	}
 	return text.String()
 }
 
-// whole moves the characters that are whole, or never will be, into text.
-func (s *speaker) whole(text *strings.Builder) {
+// moveWhole moves the characters that are whole, or never will be, into text.
+func (s *speaker) moveWhole(text *strings.Builder) {
 	for len(s.held) > 0 && utf8.FullRune(s.held) {
 		r, n := utf8.DecodeRune(s.held)
 		text.WriteRune(r)
@@ -48,8 +48,8 @@ func (s *speaker) whole(text *strings.Builder) {
 	}
 }
 
-// rest is what remains at the end: a character that was not whole.
-func (s *speaker) rest() string {
+// flushRest is what remains at the end: a character that was not whole.
+func (s *speaker) flushRest() string {
 	if len(s.held) == 0 {
 		return ""
 	}
@@ -63,19 +63,19 @@ type message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// conversation is the prompt of a conversation: each message after a line with
+// joinMessages is the prompt of a conversation: each message after a line with
 // the role of its speaker, and the assistant's turn at the end.
-func conversation(messages []message) (string, error) {
+func joinMessages(messages []message) (string, error) {
 	var text strings.Builder
 	for i, m := range messages {
 		switch m.Role {
 		case "system", "developer", "user", "assistant", "tool", "function":
 		default:
-			return "", invalid("messages[%d].role is %.40q, want system, developer, user, assistant or tool", i, m.Role)
+			return "", invalidError("messages[%d].role is %.40q, want system, developer, user, assistant or tool", i, m.Role)
 		}
 		content, err := m.text()
 		if err != nil {
-			return "", invalid("messages[%d].content: %v", i, err)
+			return "", invalidError("messages[%d].content: %v", i, err)
 		}
 		text.WriteString("<|" + m.Role + "|>\n" + content + "\n")
 	}
@@ -97,12 +97,12 @@ func (m *message) text() (string, error) {
 		Text *string `json:"text"`
 	}
 	if err := json.Unmarshal(m.Content, &parts); err != nil {
-		return "", invalid("is %.40s, want a string or a list of parts", m.Content)
+		return "", invalidError("is %.40s, want a string or a list of parts", m.Content)
 	}
 	var all strings.Builder
 	for i, p := range parts {
 		if p.Type != "text" || p.Text == nil {
-			return "", invalid("part %d is of type %.40q, want text", i, p.Type)
+			return "", invalidError("part %d is of type %.40q, want text", i, p.Type)
 		}
 		all.WriteString(*p.Text)
 	}

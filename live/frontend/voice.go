@@ -26,33 +26,33 @@ type object struct {
 	Usage   *engine.Usage `json:"usage,omitempty"`
 }
 
-func (v *voice) object(kind string, usage *engine.Usage, choices ...any) *object {
+func (v *voice) newObject(kind string, usage *engine.Usage, choices ...any) *object {
 	if choices == nil {
 		choices = []any{}
 	}
 	return &object{v.id, kind, v.created, v.model, choices, usage}
 }
 
-// answer returns the whole answer.
-func (v *voice) answer(text, reason string, usage *engine.Usage) *object {
-	return v.object(v.whole, usage, v.answered(text, reason))
+// wholeAnswer returns the whole answer.
+func (v *voice) wholeAnswer(text, reason string, usage *engine.Usage) *object {
+	return v.newObject(v.whole, usage, v.answered(text, reason))
 }
 
-// first returns the event before all text, nil for none.
-func (v *voice) first() *object {
+// firstEvent returns the event before all text, nil for none.
+func (v *voice) firstEvent() *object {
 	if v.opening == nil {
 		return nil
 	}
-	return v.object(v.piece, nil, v.opening)
+	return v.newObject(v.piece, nil, v.opening)
 }
 
-// delta returns an event with text, and with a reason at the end.
-func (v *voice) delta(text, reason string) *object {
-	return v.object(v.piece, nil, v.added(text, reason))
+// deltaEvent returns an event with text, and with a reason at the end.
+func (v *voice) deltaEvent(text, reason string) *object {
+	return v.newObject(v.piece, nil, v.added(text, reason))
 }
 
-// total returns the event with what was used.
-func (v *voice) total(usage *engine.Usage) *object { return v.object(v.piece, usage) }
+// usageEvent returns the event with what was used.
+func (v *voice) usageEvent(usage *engine.Usage) *object { return v.newObject(v.piece, usage) }
 
 // orNull returns nil for no reason.
 func orNull(reason string) *string {

@@ -15,11 +15,11 @@ const (
 // snapshotBatch is the number of events of a batch of a snapshot.
 const snapshotBatch = 1000
 
-// answer answers a request for all batches from a sequence number on.
-func (t *Tee) answer(q zmtp.Request) {
+// answerRequest answers a request for all batches from a sequence number on.
+func (t *Tee) answerRequest(q zmtp.Request) {
 	if len(q.Frames) != 2 || len(q.Frames[0]) != 0 || len(q.Frames[1]) != 8 {
 		t.mu.Lock()
-		t.lost(&t.stats.Refused, 1, "requests refused, %d in all: want an empty frame and one of %d bytes", 8)
+		t.countLost(&t.stats.Refused, 1, "requests refused, %d in all: want an empty frame and one of %d bytes", 8)
 		t.mu.Unlock()
 		return
 	}
@@ -28,43 +28,43 @@ func (t *Tee) answer(q zmtp.Request) {
 	kind, alive := &t.stats.Replays, true
 	if any && start < oldest {
 		kind = &t.stats.Snapshots
-		alive = t.snapshot(q.Peer)
+		alive = t.sendSnapshot(q.Peer)
 	} else {
 		for _, s := range t.ring.from(start) {
-			if alive = send(q.Peer, s.sequence, s.payload); !alive {
+			if alive = sendBatch(q.Peer, s.sequence, s.payload); !alive {
 				break
 			}
 		}
 	}
 	if alive {
-		send(q.Peer, endSequence, nil)
+		sendBatch(q.Peer, endSequence, nil)
 	}
 	t.mu.Lock()
 	*kind++
 	t.mu.Unlock()
 }
 
-func send(p *zmtp.Peer, n uint64, payload []byte) bool {
-	return p.Send(zmtp.Message{nil, sequence(n), payload})
+func sendBatch(p *zmtp.Peer, n uint64, payload []byte) bool {
+	return p.Send(zmtp.Message{nil, encodeSequence(n), payload})
 }
 
-// snapshot sends what is cached: the sequence number it is the state after, a
+// sendSnapshot sends what is cached: the sequence number it is the state after, a
 // clear, and every block that hangs on a root after its parent.
-func (t *Tee) snapshot(p *zmtp.Peer) bool {
+func (t *Tee) sendSnapshot(p *zmtp.Peer) bool {
 	last := t.next - 1
-	if !send(p, snapshotSequence, sequence(last)) {
+	if !sendBatch(p, snapshotSequence, encodeSequence(last)) {
 		return false
 	}
-	b := t.batch(0, Event{Kind: Cleared})
-	if !send(p, last, b.Append(nil)) {
+	b := t.newBatch(0, Event{Kind: Cleared})
+	if !sendBatch(p, last, b.Append(nil)) {
 		return false
 	}
-	blocks := t.cached.ordered()
+	blocks := t.cached.orderedBlocks()
 	var buffer packed
 	for from := 0; from < len(blocks); {
-		rank, to := t.pack(blocks, from, &buffer)
-		b := t.batch(rank, buffer.events...)
-		if !send(p, last, b.Append(make([]byte, 0, eventBytes*len(b.Events)))) {
+		rank, to := t.packEvents(blocks, from, &buffer)
+		b := t.newBatch(rank, buffer.events...)
+		if !sendBatch(p, last, b.Append(make([]byte, 0, eventBytes*len(b.Events)))) {
 			return false
 		}
 		from = to
@@ -81,8 +81,8 @@ type packed struct {
 	hashes [2 * snapshotBatch]uint64 // of each event: its block, and the block's tokens
 }
 
-// pack makes events of blocks from the given one on, of one rank.
-func (t *Tee) pack(blocks []*cachedBlock, from int, into *packed) (rank int32, to int) {
+// packEvents makes events of blocks from the given one on, of one rank.
+func (t *Tee) packEvents(blocks []*cachedBlock, from int, into *packed) (rank int32, to int) {
 	rank = blocks[from].rank
 	into.events = into.events[:0]
 	for to = from; to < len(blocks) && to-from < snapshotBatch && blocks[to].rank == rank; to++ {
@@ -91,7 +91,7 @@ func (t *Tee) pack(blocks []*cachedBlock, from int, into *packed) (rank int32, t
 		h[0], h[1] = b.hash, b.tokens
 		into.events = append(into.events, Event{
 			Kind: Stored, Blocks: h[:1], Parent: b.parent, HasParent: b.hasParent,
-			TokensHashes: h[1:2], BlockTokens: t.options.BlockTokens, Medium: medium(b.tier),
+			TokensHashes: h[1:2], BlockTokens: t.options.BlockTokens, Medium: mediumName(b.tier),
 		})
 	}
 	return rank, to

@@ -10,12 +10,12 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// reassure makes sure, after a connection was made, that the publisher is still
+// confirmPublisher makes sure, after a connection was made, that the publisher is still
 // the one that was followed, and takes in what was missed meanwhile.
 //
 // It asks for the batch applied last once more: a publisher that began anew has
 // none with that number, or another one.
-func (s *Subscriber) reassure(ctx context.Context) {
+func (s *Subscriber) confirmPublisher(ctx context.Context) {
 	if !s.unsure {
 		return
 	}
@@ -23,12 +23,12 @@ func (s *Subscriber) reassure(ctx context.Context) {
 	if s.options.Replay == "" {
 		return // a restart shows in the sequence numbers, or never
 	}
-	next := s.next()
+	next := s.nextSequence()
 	if next == 0 || !s.recognise {
-		s.rebuild(ctx)
+		s.rebuildAll(ctx)
 		return
 	}
-	a, err := s.ask(ctx, next-1)
+	a, err := s.askRepeatedly(ctx, next-1)
 	if err != nil {
 		s.holes = true
 		return
@@ -36,90 +36,90 @@ func (s *Subscriber) reassure(ctx context.Context) {
 	switch {
 	case a.snapshot:
 	case len(a.steps) == 0 || a.steps[0].sequence == next-1 && blockhash.Bytes(a.steps[0].payload) != s.digest:
-		s.warn("%s: the publisher began anew", s.options.Events)
-		s.count(func(c *SubscriberStats) { c.Restarts++ })
-		s.forget()
-		s.rebuild(ctx)
+		s.warnf("%s: the publisher began anew", s.options.Events)
+		s.updateStats(func(c *SubscriberStats) { c.Restarts++ })
+		s.forgetPublisher()
+		s.rebuildAll(ctx)
 		return
 	case a.steps[0].sequence == next-1:
 		a.steps = a.steps[1:]
 	}
-	s.takeIn(a)
+	s.applyAnswer(a)
 }
 
-// forget forgets a publisher that is there no more.
-func (s *Subscriber) forget() {
+// forgetPublisher forgets a publisher that is there no more.
+func (s *Subscriber) forgetPublisher() {
 	if s.options.Sink != nil {
 		s.options.Sink.Replace(nil)
 	}
 	s.normal.kinds = nil
 	s.recognise = false
-	s.count(func(c *SubscriberStats) { c.Next = 0 })
+	s.updateStats(func(c *SubscriberStats) { c.Next = 0 })
 }
 
-// rebuild begins from the beginning.
-func (s *Subscriber) rebuild(ctx context.Context) {
-	a, err := s.ask(ctx, 0)
+// rebuildAll begins from the beginning.
+func (s *Subscriber) rebuildAll(ctx context.Context) {
+	a, err := s.askRepeatedly(ctx, 0)
 	if err != nil {
 		s.holes = true
 		return
 	}
-	s.takeAll(a)
+	s.applyEverything(a)
 }
 
-// takeAll takes in the answer to a request for everything. If it begins with
+// applyEverything takes in the answer to a request for everything. If it begins with
 // the first batch, or is a snapshot, it takes the place of what is known.
-func (s *Subscriber) takeAll(a answer) {
+func (s *Subscriber) applyEverything(a answer) {
 	switch {
 	case a.snapshot:
 	case len(a.steps) > 0 && a.steps[0].sequence == 0:
-		if s.next() > 0 {
-			s.forget()
+		if s.nextSequence() > 0 {
+			s.forgetPublisher()
 		}
 	default: // a publisher without snapshots, or one that has published nothing
-		for len(a.steps) > 0 && a.steps[0].sequence < s.next() {
+		for len(a.steps) > 0 && a.steps[0].sequence < s.nextSequence() {
 			a.steps = a.steps[1:]
 		}
 	}
-	s.takeIn(a)
+	s.applyAnswer(a)
 }
 
-// fill takes in what is missing before batch n.
-func (s *Subscriber) fill(ctx context.Context, n uint64) {
+// fillGap takes in what is missing before batch n.
+func (s *Subscriber) fillGap(ctx context.Context, n uint64) {
 	if s.options.Replay == "" {
-		s.warn("batches %d to %d are lost: no replay endpoint", s.next(), n-1)
+		s.warnf("batches %d to %d are lost: no replay endpoint", s.nextSequence(), n-1)
 	} else {
-		s.catchUp(ctx, s.next())
+		s.catchUp(ctx, s.nextSequence())
 	}
-	if s.next() < n && ctx.Err() == nil {
-		s.count(func(c *SubscriberStats) { c.Incomplete++ })
-		s.warn("batches %d to %d are lost", s.next(), n-1)
-		s.count(func(c *SubscriberStats) { c.Next = n })
+	if s.nextSequence() < n && ctx.Err() == nil {
+		s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
+		s.warnf("batches %d to %d are lost", s.nextSequence(), n-1)
+		s.updateStats(func(c *SubscriberStats) { c.Next = n })
 	}
 }
 
 // catchUp asks for all batches from a number on and takes them in.
 func (s *Subscriber) catchUp(ctx context.Context, from uint64) {
-	a, err := s.ask(ctx, from)
+	a, err := s.askRepeatedly(ctx, from)
 	if err != nil {
 		s.holes = true
 		return
 	}
-	s.takeIn(a)
+	s.applyAnswer(a)
 }
 
-// heal begins from the beginning where the publisher did not answer before.
-func (s *Subscriber) heal(ctx context.Context) {
+// healHoles begins from the beginning where the publisher did not answer before.
+func (s *Subscriber) healHoles(ctx context.Context) {
 	if !s.holes || time.Now().Before(s.retryAt) {
 		return
 	}
 	s.retryAt = time.Now().Add(healPauses * s.options.Retry)
-	a, err := s.request(ctx, 0)
+	a, err := s.askOnce(ctx, 0)
 	if err != nil {
 		return
 	}
 	s.holes = false
-	s.takeAll(a)
+	s.applyEverything(a)
 }
 
 // answer is what a publisher answers: batches, or a snapshot.
@@ -130,38 +130,38 @@ type answer struct {
 	batches  []Received // of a snapshot
 }
 
-// takeIn takes in an answer that was complete.
-func (s *Subscriber) takeIn(a answer) {
+// applyAnswer takes in an answer that was complete.
+func (s *Subscriber) applyAnswer(a answer) {
 	if a.snapshot {
-		s.takeSnapshot(a)
+		s.applySnapshot(a)
 		return
 	}
 	for _, t := range a.steps {
-		if t.sequence > s.next() {
-			s.count(func(c *SubscriberStats) { c.Incomplete++ })
-			s.warn("batches %d to %d are lost: the publisher keeps them no more", s.next(), t.sequence-1)
+		if t.sequence > s.nextSequence() {
+			s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
+			s.warnf("batches %d to %d are lost: the publisher keeps them no more", s.nextSequence(), t.sequence-1)
 		}
-		if s.apply(Replayed, t.sequence, t.payload) {
-			s.count(func(c *SubscriberStats) { c.Replayed++ })
+		if s.applyBatch(Replayed, t.sequence, t.payload) {
+			s.updateStats(func(c *SubscriberStats) { c.Replayed++ })
 		}
 	}
 }
 
-// takeSnapshot puts a snapshot in the place of everything.
-func (s *Subscriber) takeSnapshot(a answer) {
+// applySnapshot puts a snapshot in the place of everything.
+func (s *Subscriber) applySnapshot(a answer) {
 	var all []Change
 	for i := range a.batches {
 		if s.options.Observe != nil {
 			s.options.Observe(a.batches[i])
 		}
-		all = s.normal.changes(&a.batches[i].Batch, all)
+		all = s.normal.appendChanges(&a.batches[i].Batch, all)
 	}
 	if s.options.Sink != nil {
 		s.options.Sink.Replace(all)
 	}
 	s.recognise = false // the batch it is the state after did not come
 	s.holes = false
-	s.count(func(c *SubscriberStats) { c.Snapshots++; c.Next = a.state + 1 })
+	s.updateStats(func(c *SubscriberStats) { c.Snapshots++; c.Next = a.state + 1 })
 }
 
 const (
@@ -169,11 +169,11 @@ const (
 	healPauses = 50 // between attempts to begin from the beginning, then
 )
 
-// ask asks for all batches from a number on, more than once if need be.
-func (s *Subscriber) ask(ctx context.Context, from uint64) (answer, error) {
+// askRepeatedly asks for all batches from a number on, more than once if need be.
+func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, error) {
 	pause := s.options.Retry
 	for n := 1; ; n++ {
-		a, err := s.request(ctx, from)
+		a, err := s.askOnce(ctx, from)
 		if err == nil || n == attempts || ctx.Err() != nil {
 			return a, err
 		}
@@ -186,12 +186,12 @@ func (s *Subscriber) ask(ctx context.Context, from uint64) (answer, error) {
 	}
 }
 
-// request asks once. Nothing is taken in before the answer is complete.
-func (s *Subscriber) request(ctx context.Context, from uint64) (answer, error) {
-	a, err := s.converse(ctx, from)
+// askOnce asks once. Nothing is taken in before the answer is complete.
+func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
+	a, err := s.readAnswer(ctx, from)
 	if err != nil && ctx.Err() == nil {
-		s.count(func(c *SubscriberStats) { c.Failures++ })
-		s.warn("%s: asked for batches from %d: %v", s.options.Replay, from, err)
+		s.updateStats(func(c *SubscriberStats) { c.Failures++ })
+		s.warnf("%s: asked for batches from %d: %v", s.options.Replay, from, err)
 	}
 	return a, err
 }
@@ -199,13 +199,13 @@ func (s *Subscriber) request(ctx context.Context, from uint64) (answer, error) {
 // maxAnswer bounds the batches of an answer, in bytes.
 const maxAnswer = 4 << 30
 
-func (s *Subscriber) converse(ctx context.Context, from uint64) (answer, error) {
+func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error) {
 	d, err := zmtp.DialDealer(ctx, s.options.Replay, s.options.Silence)
 	if err != nil {
 		return answer{}, err
 	}
 	defer d.Close()
-	if err := d.Send(zmtp.Message{nil, sequence(from)}); err != nil {
+	if err := d.Send(zmtp.Message{nil, encodeSequence(from)}); err != nil {
 		return answer{}, err
 	}
 	var a answer
@@ -227,19 +227,19 @@ func (s *Subscriber) converse(ctx context.Context, from uint64) (answer, error) 
 		case n == snapshotSequence && len(payload) == 8:
 			a = answer{snapshot: true, state: binary.BigEndian.Uint64(payload)}
 		case a.snapshot:
-			s.add(&a, payload)
+			s.addSnapshotBatch(&a, payload)
 		default:
 			a.steps = append(a.steps, step{n, payload})
 		}
 	}
 }
 
-// add reads a batch of a snapshot while the publisher makes the next one.
-func (s *Subscriber) add(a *answer, payload []byte) {
+// addSnapshotBatch reads a batch of a snapshot while the publisher makes the next one.
+func (s *Subscriber) addSnapshotBatch(a *answer, payload []byte) {
 	b, err := Decode(payload)
 	if err != nil {
-		s.count(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warn("snapshot after %d: %v", a.state, err)
+		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warnf("snapshot after %d: %v", a.state, err)
 		return
 	}
 	a.batches = append(a.batches, Received{Origin: Snapshot, Sequence: a.state, Batch: b, Bytes: len(payload)})

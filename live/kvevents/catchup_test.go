@@ -62,7 +62,7 @@ func storedBatch(seq uint64) []byte {
 }
 
 func (p *script) live(n uint64, payload []byte) {
-	p.pub.Send(zmtp.Message{nil, sequence(n), payload})
+	p.pub.Send(zmtp.Message{nil, encodeSequence(n), payload})
 }
 
 // A snapshot that breaks off changes nothing, and is asked for again.
@@ -71,9 +71,9 @@ func TestTornSnapshot(t *testing.T) {
 	x := NewIndex(nil)
 	s := p.subscribe(t, x)
 	q, from := p.asked(t)
-	send(q.Peer, 0, storedBatch(100))
-	send(q.Peer, 1, storedBatch(101))
-	send(q.Peer, endSequence, nil)
+	sendBatch(q.Peer, 0, storedBatch(100))
+	sendBatch(q.Peer, 1, storedBatch(101))
+	sendBatch(q.Peer, endSequence, nil)
 	if err := s.Applied(within(t), 2); err != nil || from != 0 {
 		t.Fatalf("asked from %d: %v", from, err)
 	}
@@ -83,9 +83,9 @@ func TestTornSnapshot(t *testing.T) {
 		if q, from = p.asked(t); from != 2 {
 			t.Fatalf("asked from %d, want 2", from)
 		}
-		send(q.Peer, snapshotSequence, sequence(8))
-		send(q.Peer, 8, clears.Append(nil))
-		send(q.Peer, 8, storedBatch(1))
+		sendBatch(q.Peer, snapshotSequence, encodeSequence(8))
+		sendBatch(q.Peer, 8, clears.Append(nil))
+		sendBatch(q.Peer, 8, storedBatch(1))
 		if x.Size() != 2 {
 			t.Errorf("%d blocks in the middle of a snapshot, want 2 as before", x.Size())
 		}
@@ -95,12 +95,12 @@ func TestTornSnapshot(t *testing.T) {
 	if q, _ = p.asked(t); x.Size() != 2 {
 		t.Errorf("%d blocks after snapshots that broke off, want 2 as before", x.Size())
 	}
-	send(q.Peer, snapshotSequence, sequence(8))
-	send(q.Peer, 8, clears.Append(nil))
+	sendBatch(q.Peer, snapshotSequence, encodeSequence(8))
+	sendBatch(q.Peer, 8, clears.Append(nil))
 	for seq := range uint64(5) {
-		send(q.Peer, 8, storedBatch(seq))
+		sendBatch(q.Peer, 8, storedBatch(seq))
 	}
-	send(q.Peer, endSequence, nil)
+	sendBatch(q.Peer, endSequence, nil)
 	if err := s.Applied(within(t), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -122,9 +122,9 @@ func TestHeals(t *testing.T) {
 				continue
 			}
 			for n := range uint64(11) {
-				send(q.Peer, n, storedBatch(100+n))
+				sendBatch(q.Peer, n, storedBatch(100+n))
 			}
-			send(q.Peer, endSequence, nil)
+			sendBatch(q.Peer, endSequence, nil)
 		}
 	}()
 	s := p.subscribe(t, x)
@@ -156,9 +156,9 @@ func TestPublisherWithoutSnapshots(t *testing.T) {
 	s := p.subscribe(t, x)
 	q, _ := p.asked(t)
 	for n := uint64(5); n < 8; n++ {
-		send(q.Peer, n, storedBatch(100+n))
+		sendBatch(q.Peer, n, storedBatch(100+n))
 	}
-	send(q.Peer, endSequence, nil)
+	sendBatch(q.Peer, endSequence, nil)
 	if err := s.Applied(within(t), 8); err != nil {
 		t.Fatal(err)
 	}

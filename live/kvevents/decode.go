@@ -13,7 +13,7 @@ import (
 // read makes the batch unreadable.
 func Decode(payload []byte) (Batch, error) {
 	r := newReader(payload)
-	n, err := r.array()
+	n, err := r.arrayLen()
 	if err != nil {
 		return Batch{}, fmt.Errorf("batch: %w", err)
 	}
@@ -21,21 +21,21 @@ func Decode(payload []byte) (Batch, error) {
 		return Batch{}, fmt.Errorf("batch of %d elements, want 3", n)
 	}
 	var b Batch
-	if b.Time, err = r.seconds(); err != nil {
+	if b.Time, err = r.readSeconds(); err != nil {
 		return Batch{}, fmt.Errorf("time of the batch: %w", err)
 	}
-	if n, err = r.array(); err != nil {
+	if n, err = r.arrayLen(); err != nil {
 		return Batch{}, fmt.Errorf("events of the batch: %w", err)
 	}
 	b.Events = make([]Event, 0, min(n, r.bytes.Len()/leastEvent))
 	for i := range n {
-		e, err := r.event()
+		e, err := r.readEvent()
 		if err != nil {
 			return Batch{}, fmt.Errorf("event %d: %w", i, err)
 		}
 		b.Events = append(b.Events, e)
 	}
-	if b.Rank, b.HasRank, err = r.rank(); err != nil {
+	if b.Rank, b.HasRank, err = r.readRank(); err != nil {
 		return Batch{}, fmt.Errorf("rank of the batch: %w", err)
 	}
 	if left := r.bytes.Len(); left > 0 {
@@ -64,25 +64,25 @@ func newReader(payload []byte) *reader {
 	return &reader{payload: payload, bytes: b, d: msgpack.NewDecoder(b)}
 }
 
-// place is where the next value begins, to return to.
-func (r *reader) place() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
+// offset is where the next value begins, to return to.
+func (r *reader) offset() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
 
-func (r *reader) back(to int64) error {
+func (r *reader) seekTo(to int64) error {
 	_, err := r.bytes.Seek(to, io.SeekStart)
 	return err
 }
 
-// wrong says what stands where something else was wanted.
-func (r *reader) wrong(want string) error {
+// wrongCode says what stands where something else was wanted.
+func (r *reader) wrongCode(want string) error {
 	if r.bytes.Len() == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.place()], want)
+	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.offset()], want)
 }
 
-// is says whether the next value is of a kind, by its code.
-func (r *reader) is(kind func(byte) bool) bool {
-	return r.bytes.Len() > 0 && kind(r.payload[r.place()])
+// isNext says whether the next value is of a kind, by its code.
+func (r *reader) isNext(kind func(byte) bool) bool {
+	return r.bytes.Len() > 0 && kind(r.payload[r.offset()])
 }
 
 func isNil(c byte) bool { return c == msgpcode.Nil }
@@ -105,67 +105,67 @@ func isInt(c byte) bool {
 
 func isFloat(c byte) bool { return c == msgpcode.Float || c == msgpcode.Double }
 
-// null takes a nil if there is one.
-func (r *reader) null() bool {
-	return r.is(isNil) && r.d.DecodeNil() == nil
+// skipNil takes a nil if there is one.
+func (r *reader) skipNil() bool {
+	return r.isNext(isNil) && r.d.DecodeNil() == nil
 }
 
-// array begins an array, of at most as many elements as bytes are left.
-func (r *reader) array() (int, error) {
-	if !r.is(isArray) {
-		return 0, r.wrong("an array")
+// arrayLen begins an array, of at most as many elements as bytes are left.
+func (r *reader) arrayLen() (int, error) {
+	if !r.isNext(isArray) {
+		return 0, r.wrongCode("an array")
 	}
 	n, err := r.d.DecodeArrayLen()
-	return n, r.fits(n, err)
+	return n, r.checkLen(n, err)
 }
 
-// pairs begins a map.
-func (r *reader) pairs() (int, error) {
-	if !r.is(isMap) {
-		return 0, r.wrong("a map")
+// mapLen begins a map.
+func (r *reader) mapLen() (int, error) {
+	if !r.isNext(isMap) {
+		return 0, r.wrongCode("a map")
 	}
 	n, err := r.d.DecodeMapLen()
-	return n, r.fits(n, err)
+	return n, r.checkLen(n, err)
 }
 
-func (r *reader) fits(n int, err error) error {
+func (r *reader) checkLen(n int, err error) error {
 	if err == nil && n > r.bytes.Len() {
 		return fmt.Errorf("%d elements in %d bytes", n, r.bytes.Len())
 	}
 	return err
 }
 
-func (r *reader) string() (string, error) {
-	if !r.is(isString) {
-		return "", r.wrong("a string")
+func (r *reader) readString() (string, error) {
+	if !r.isNext(isString) {
+		return "", r.wrongCode("a string")
 	}
 	return r.d.DecodeString()
 }
 
-// optional is a string, or "" for nil.
-func (r *reader) optional() (string, error) {
-	if r.null() {
+// readOptional is a string, or "" for nil.
+func (r *reader) readOptional() (string, error) {
+	if r.skipNil() {
 		return "", nil
 	}
-	return r.string()
+	return r.readString()
 }
 
-// bits is an integer of up to 64 bits, signed or not, as its bits.
-func (r *reader) bits() (uint64, error) {
-	if !r.is(isInt) {
-		return 0, r.wrong("an integer")
+// readBits is an integer of up to 64 bits, signed or not, as its bits.
+func (r *reader) readBits() (uint64, error) {
+	if !r.isNext(isInt) {
+		return 0, r.wrongCode("an integer")
 	}
-	if r.is(func(c byte) bool { return c == msgpcode.Uint64 }) {
+	if r.isNext(func(c byte) bool { return c == msgpcode.Uint64 }) {
 		return r.d.DecodeUint64()
 	}
 	n, err := r.d.DecodeInt64()
 	return uint64(n), err
 }
 
-// number is an integer from lo to hi.
-func (r *reader) number(lo, hi int64) (int64, error) {
-	unsigned := r.is(func(c byte) bool { return c == msgpcode.Uint64 })
-	b, err := r.bits()
+// readNumber is an integer from lo to hi.
+func (r *reader) readNumber(lo, hi int64) (int64, error) {
+	unsigned := r.isNext(func(c byte) bool { return c == msgpcode.Uint64 })
+	b, err := r.readBits()
 	if err != nil {
 		return 0, err
 	}
@@ -175,42 +175,42 @@ func (r *reader) number(lo, hi int64) (int64, error) {
 	return 0, fmt.Errorf("integer is %d, want %d to %d", int64(b), lo, hi)
 }
 
-func (r *reader) seconds() (float64, error) {
+func (r *reader) readSeconds() (float64, error) {
 	switch {
-	case r.is(isFloat):
+	case r.isNext(isFloat):
 		return r.d.DecodeFloat64()
-	case r.is(isInt):
+	case r.isNext(isInt):
 		n, err := r.d.DecodeInt64()
 		return float64(n), err
 	}
-	return 0, r.wrong("a number")
+	return 0, r.wrongCode("a number")
 }
 
-func (r *reader) rank() (int32, bool, error) {
-	if r.null() {
+func (r *reader) readRank() (int32, bool, error) {
+	if r.skipNil() {
 		return 0, false, nil
 	}
-	n, err := r.number(-1<<31, 1<<31-1)
+	n, err := r.readNumber(-1<<31, 1<<31-1)
 	return int32(n), true, err
 }
 
-// hashes is a list of hashes.
-func (r *reader) hashes() ([]uint64, error) {
-	n, err := r.array()
+// readHashes is a list of hashes.
+func (r *reader) readHashes() ([]uint64, error) {
+	n, err := r.arrayLen()
 	if err != nil {
 		return nil, err
 	}
-	list := r.room(n)
+	list := r.allocHashes(n)
 	for i := range list {
-		if list[i], err = r.bits(); err != nil {
+		if list[i], err = r.readBits(); err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
 	return list, nil
 }
 
-// room is n hashes of memory, out of a larger piece where n is small.
-func (r *reader) room(n int) []uint64 {
+// allocHashes is n hashes of memory, out of a larger piece where n is small.
+func (r *reader) allocHashes(n int) []uint64 {
 	const piece = 256
 	if n > piece/8 {
 		return make([]uint64, n)
@@ -223,24 +223,24 @@ func (r *reader) room(n int) []uint64 {
 	return list
 }
 
-// skip passes over a value.
-func (r *reader) skip(depth int) error {
+// skipValue passes over a value.
+func (r *reader) skipValue(depth int) error {
 	if depth == 0 {
 		return fmt.Errorf("values nested more than %d deep", maxDepth)
 	}
 	var n int
 	var err error
 	switch {
-	case r.is(isArray):
-		n, err = r.array()
-	case r.is(isMap):
-		n, err = r.pairs()
+	case r.isNext(isArray):
+		n, err = r.arrayLen()
+	case r.isNext(isMap):
+		n, err = r.mapLen()
 		n *= 2
 	default:
 		return r.d.Skip()
 	}
 	for i := 0; i < n && err == nil; i++ {
-		err = r.skip(depth - 1)
+		err = r.skipValue(depth - 1)
 	}
 	return err
 }

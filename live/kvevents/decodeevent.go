@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// event reads an event, a map or an array.
-func (r *reader) event() (Event, error) {
-	if r.is(isMap) {
-		return r.mapEvent()
+// readEvent reads an event, a map or an array.
+func (r *reader) readEvent() (Event, error) {
+	if r.isNext(isMap) {
+		return r.readMapEvent()
 	}
-	n, err := r.array()
+	n, err := r.arrayLen()
 	if err != nil {
-		return Event{}, r.wrong("a map or an array")
+		return Event{}, r.wrongCode("a map or an array")
 	}
 	if n == 0 {
 		return Event{}, errors.New("event without a type")
 	}
 	var e Event
-	if e.Kind, err = r.kind(); err != nil {
+	if e.Kind, err = r.readKind(); err != nil {
 		return Event{}, err
 	}
 	for at := 1; at < n; at++ {
-		if err := r.element(&e, at); err != nil {
+		if err := r.readElement(&e, at); err != nil {
 			return Event{}, fmt.Errorf("%v, element %d: %w", e.Kind, at, err)
 		}
 	}
-	return e, e.complete(n)
+	return e, e.checkArray(n)
 }
 
-func (r *reader) kind() (Kind, error) {
-	name, err := r.key()
+func (r *reader) readKind() (Kind, error) {
+	name, err := r.readKey()
 	if err != nil {
 		return 0, fmt.Errorf("type: %w", err)
 	}
@@ -43,42 +43,42 @@ func (r *reader) kind() (Kind, error) {
 	return 0, fmt.Errorf("type is %q, want BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
 }
 
-// mapEvent reads a map, of which the type may come last.
-func (r *reader) mapEvent() (Event, error) {
-	n, err := r.pairs()
+// readMapEvent reads a map, of which the type may come last.
+func (r *reader) readMapEvent() (Event, error) {
+	n, err := r.mapLen()
 	if err != nil {
 		return Event{}, err
 	}
 	var e Event
-	if e.Kind, err = r.typeAmong(n); err != nil {
+	if e.Kind, err = r.findType(n); err != nil {
 		return Event{}, err
 	}
 	seen := 0
-	err = r.each(n, func(key []byte) error {
-		at := position(e.Kind, key)
+	err = r.eachPair(n, func(key []byte) error {
+		at := fieldOf(e.Kind, key)
 		if at == 0 {
-			return r.skip(maxDepth)
+			return r.skipValue(maxDepth)
 		}
 		seen |= 1 << at
-		return r.field(&e, at)
+		return r.readField(&e, at)
 	})
 	if err != nil {
 		return Event{}, fmt.Errorf("%v: %w", e.Kind, err)
 	}
-	return e, e.present(seen)
+	return e, e.checkMap(seen)
 }
 
-// typeAmong looks ahead for the type among n pairs of a map. It comes first as a
+// findType looks ahead for the type among n pairs of a map. It comes first as a
 // rule.
-func (r *reader) typeAmong(n int) (kind Kind, err error) {
-	begin := r.place()
+func (r *reader) findType(n int) (kind Kind, err error) {
+	begin := r.offset()
 	typed := false
 	for i := 0; i < n && !typed; i++ {
-		err = r.each(1, func(key []byte) (err error) {
+		err = r.eachPair(1, func(key []byte) (err error) {
 			if typed = string(key) == "type"; !typed {
-				return r.skip(maxDepth)
+				return r.skipValue(maxDepth)
 			}
-			kind, err = r.kind()
+			kind, err = r.readKind()
 			return err
 		})
 		if err != nil {
@@ -88,13 +88,13 @@ func (r *reader) typeAmong(n int) (kind Kind, err error) {
 	if !typed {
 		return 0, errors.New("event without a type")
 	}
-	return kind, r.back(begin)
+	return kind, r.seekTo(begin)
 }
 
-// each calls f for the keys of n pairs of a map; f reads the value.
-func (r *reader) each(n int, f func(key []byte) error) error {
+// eachPair calls f for the keys of n pairs of a map; f reads the value.
+func (r *reader) eachPair(n int, f func(key []byte) error) error {
 	for range n {
-		key, err := r.key()
+		key, err := r.readKey()
 		if err != nil {
 			return fmt.Errorf("key: %w", err)
 		}
@@ -110,10 +110,10 @@ func (r *reader) each(n int, f func(key []byte) error) error {
 // maxKey bounds the length of a key.
 const maxKey = 256
 
-// key reads a key, which stays where it is until the next one is read.
-func (r *reader) key() ([]byte, error) {
-	if !r.is(isString) {
-		return nil, r.wrong("a string")
+// readKey reads a key, which stays where it is until the next one is read.
+func (r *reader) readKey() ([]byte, error) {
+	if !r.isNext(isString) {
+		return nil, r.wrongCode("a string")
 	}
 	n, err := r.d.DecodeBytesLen()
 	if err != nil {
@@ -143,8 +143,8 @@ const (
 	fieldHashes // of tokens; in maps only
 )
 
-// position is the field of a map's key, 0 for keys nobody knows.
-func position(k Kind, key []byte) int {
+// fieldOf is the field of a map's key, 0 for keys nobody knows.
+func fieldOf(k Kind, key []byte) int {
 	if k > Removed {
 		return 0
 	}
@@ -182,80 +182,80 @@ func position(k Kind, key []byte) int {
 	return 0
 }
 
-// element reads the element of an array at a place from 1.
-func (r *reader) element(e *Event, at int) error {
+// readElement reads the element of an array at a place from 1.
+func (r *reader) readElement(e *Event, at int) error {
 	switch {
 	case e.Kind > Removed:
-		return r.skip(maxDepth)
+		return r.skipValue(maxDepth)
 	case e.Kind == Removed && at == 2:
-		return r.field(e, fieldMedium)
+		return r.readField(e, fieldMedium)
 	case e.Kind == Removed && at > 2 && at <= 5, e.Kind == Stored && at > fieldExtra && at <= fieldObjects:
-		return r.byType(e)
+		return r.readByType(e)
 	case at > fieldExtra:
-		return r.skip(maxDepth)
+		return r.skipValue(maxDepth)
 	}
-	return r.field(e, at)
+	return r.readField(e, at)
 }
 
-// byType reads one of the last elements, which are told apart by their type.
-func (r *reader) byType(e *Event) error {
+// readByType reads one of the last elements, which are told apart by their type.
+func (r *reader) readByType(e *Event) error {
 	switch {
-	case r.is(isString):
-		return r.field(e, fieldKind)
-	case r.is(isInt) && !e.HasGroup:
-		return r.field(e, fieldGroup)
-	case r.is(isInt):
-		return r.field(e, fieldWindow)
-	case r.is(isArray) && e.Kind == Stored:
-		return r.field(e, fieldObjects)
+	case r.isNext(isString):
+		return r.readField(e, fieldKind)
+	case r.isNext(isInt) && !e.HasGroup:
+		return r.readField(e, fieldGroup)
+	case r.isNext(isInt):
+		return r.readField(e, fieldWindow)
+	case r.isNext(isArray) && e.Kind == Stored:
+		return r.readField(e, fieldObjects)
 	}
-	return r.skip(maxDepth)
+	return r.skipValue(maxDepth)
 }
 
-// field reads the value of a field.
-func (r *reader) field(e *Event, at int) (err error) {
+// readField reads the value of a field.
+func (r *reader) readField(e *Event, at int) (err error) {
 	switch at {
 	case fieldBlocks:
-		e.Blocks, err = r.hashes()
+		e.Blocks, err = r.readHashes()
 	case fieldParent:
 		e.Parent = 0
-		if e.HasParent = !r.null(); e.HasParent {
-			e.Parent, err = r.bits()
+		if e.HasParent = !r.skipNil(); e.HasParent {
+			e.Parent, err = r.readBits()
 		}
 	case fieldTokens:
-		e.Tokens, e.Eagle, err = r.tokens()
+		e.Tokens, e.Eagle, err = r.readTokens()
 	case fieldSize:
 		var n int64
-		n, err = r.number(0, 1<<31-1)
+		n, err = r.readNumber(0, 1<<31-1)
 		e.BlockTokens = int(n)
 	case fieldAdapter:
-		err = r.skip(maxDepth)
+		err = r.skipValue(maxDepth)
 	case fieldMedium:
-		e.Medium, err = r.optional()
+		e.Medium, err = r.readOptional()
 	case fieldLoRA:
-		e.LoRA, err = r.optional()
+		e.LoRA, err = r.readOptional()
 	case fieldExtra:
-		err = r.extra(e)
+		err = r.readExtra(e)
 	case fieldGroup:
-		if e.HasGroup = !r.null(); e.HasGroup {
-			e.Group, err = r.number(-1<<63, 1<<63-1)
+		if e.HasGroup = !r.skipNil(); e.HasGroup {
+			e.Group, err = r.readNumber(-1<<63, 1<<63-1)
 		}
 	case fieldWindow:
-		if e.HasWindow = !r.null(); e.HasWindow {
-			e.Window, err = r.number(-1<<63, 1<<63-1)
+		if e.HasWindow = !r.skipNil(); e.HasWindow {
+			e.Window, err = r.readNumber(-1<<63, 1<<63-1)
 		}
 	case fieldKind:
-		e.CacheKind, err = r.optional()
+		e.CacheKind, err = r.readOptional()
 	case fieldObjects:
-		err = r.objects(e)
+		err = r.readObjects(e)
 	case fieldHashes:
-		e.TokensHashes, err = r.hashes()
+		e.TokensHashes, err = r.readHashes()
 	}
 	return err
 }
 
-// complete checks an array of n elements for what an event cannot be without.
-func (e *Event) complete(n int) error {
+// checkArray checks an array of n elements for what an event cannot be without.
+func (e *Event) checkArray(n int) error {
 	switch {
 	case e.Kind == Stored && n <= fieldSize:
 		return fmt.Errorf("BlockStored of %d elements, want at least %d", n, fieldSize+1)
@@ -265,8 +265,8 @@ func (e *Event) complete(n int) error {
 	return nil
 }
 
-// present checks a map with the given fields for the same.
-func (e *Event) present(seen int) error {
+// checkMap checks a map with the given fields for the same.
+func (e *Event) checkMap(seen int) error {
 	has := func(at int) bool { return seen&(1<<at) != 0 }
 	switch {
 	case e.Kind > Removed:
@@ -285,16 +285,16 @@ func (e *Event) present(seen int) error {
 	return nil
 }
 
-// tokens reads tokens, or pairs of a token and the one after it.
-func (r *reader) tokens() ([]uint32, bool, error) {
-	n, err := r.array()
+// readTokens reads tokens, or pairs of a token and the one after it.
+func (r *reader) readTokens() ([]uint32, bool, error) {
+	n, err := r.arrayLen()
 	if err != nil {
 		return nil, false, err
 	}
 	list := make([]uint32, 0, n)
-	if n == 0 || !r.is(isArray) {
+	if n == 0 || !r.isNext(isArray) {
 		for i := range n {
-			t, err := r.number(0, 1<<32-1)
+			t, err := r.readNumber(0, 1<<32-1)
 			if err != nil {
 				return nil, false, fmt.Errorf("element %d: %w", i, err)
 			}
@@ -304,7 +304,7 @@ func (r *reader) tokens() ([]uint32, bool, error) {
 	}
 	var last uint32
 	for i := range n {
-		pair, err := r.pair()
+		pair, err := r.readPair()
 		if err != nil {
 			return nil, false, fmt.Errorf("element %d: %w", i, err)
 		}
@@ -314,8 +314,8 @@ func (r *reader) tokens() ([]uint32, bool, error) {
 	return append(list, last), true, nil
 }
 
-func (r *reader) pair() (p [2]uint32, err error) {
-	n, err := r.array()
+func (r *reader) readPair() (p [2]uint32, err error) {
+	n, err := r.arrayLen()
 	if err != nil {
 		return p, err
 	}
@@ -323,7 +323,7 @@ func (r *reader) pair() (p [2]uint32, err error) {
 		return p, fmt.Errorf("array of %d elements, want a pair", n)
 	}
 	for i := range p {
-		t, err := r.number(0, 1<<32-1)
+		t, err := r.readNumber(0, 1<<32-1)
 		if err != nil {
 			return p, err
 		}

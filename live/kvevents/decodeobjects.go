@@ -12,29 +12,29 @@ type Object struct {
 	Ranges [][2]int
 }
 
-// objects reads the multimodal objects of each block.
-func (r *reader) objects(e *Event) error {
-	if r.null() {
+// readObjects reads the multimodal objects of each block.
+func (r *reader) readObjects(e *Event) error {
+	if r.skipNil() {
 		return nil
 	}
-	n, err := r.array()
+	n, err := r.arrayLen()
 	if err != nil {
 		return err
 	}
 	e.Objects = make([][]Object, n)
 	for i := range n {
-		if r.null() {
+		if r.skipNil() {
 			continue
 		}
-		n, err := r.pairs()
+		n, err := r.mapLen()
 		if err != nil {
 			return fmt.Errorf("block %d: %w", i, err)
 		}
-		err = r.each(n, func(key []byte) error {
+		err = r.eachPair(n, func(key []byte) error {
 			if string(key) != "mm_objects" {
-				return r.skip(maxDepth)
+				return r.skipValue(maxDepth)
 			}
-			return r.objectList(&e.Objects[i])
+			return r.readObjectList(&e.Objects[i])
 		})
 		if err != nil {
 			return fmt.Errorf("block %d: %w", i, err)
@@ -43,25 +43,25 @@ func (r *reader) objects(e *Event) error {
 	return nil
 }
 
-func (r *reader) objectList(dst *[]Object) error {
-	n, err := r.array()
+func (r *reader) readObjectList(dst *[]Object) error {
+	n, err := r.arrayLen()
 	if err != nil {
 		return err
 	}
 	list := make([]Object, n)
 	for i := range list {
-		n, err := r.pairs()
+		n, err := r.mapLen()
 		if err != nil {
 			return err
 		}
-		err = r.each(n, func(key []byte) (err error) {
+		err = r.eachPair(n, func(key []byte) (err error) {
 			switch string(key) {
 			case "mm_hash":
-				list[i].Hash, err = r.bits()
+				list[i].Hash, err = r.readBits()
 			case "offsets":
-				list[i].Ranges, err = r.ranges()
+				list[i].Ranges, err = r.readRanges()
 			default:
-				err = r.skip(maxDepth)
+				err = r.skipValue(maxDepth)
 			}
 			return err
 		})
@@ -73,17 +73,17 @@ func (r *reader) objectList(dst *[]Object) error {
 	return nil
 }
 
-func (r *reader) ranges() ([][2]int, error) {
-	if r.null() {
+func (r *reader) readRanges() ([][2]int, error) {
+	if r.skipNil() {
 		return nil, nil
 	}
-	n, err := r.array()
+	n, err := r.arrayLen()
 	if err != nil {
 		return nil, err
 	}
 	list := make([][2]int, n)
 	for i := range list {
-		p, err := r.pair()
+		p, err := r.readPair()
 		if err != nil {
 			return nil, err
 		}
@@ -92,26 +92,26 @@ func (r *reader) ranges() ([][2]int, error) {
 	return list, nil
 }
 
-// extra reads what else a block's name depends on, and takes from it the hashes
+// readExtra reads what else a block's name depends on, and takes from it the hashes
 // of multimodal objects, unless those were told in full.
-func (r *reader) extra(e *Event) error {
-	if r.null() {
+func (r *reader) readExtra(e *Event) error {
+	if r.skipNil() {
 		return nil
 	}
-	n, err := r.array()
+	n, err := r.arrayLen()
 	if err != nil {
 		return err
 	}
 	blocks := make([][]Object, n)
 	found := false
 	for i := range blocks {
-		if !r.is(isArray) {
-			if err := r.skip(maxDepth); err != nil {
+		if !r.isNext(isArray) {
+			if err := r.skipValue(maxDepth); err != nil {
 				return err
 			}
 			continue
 		}
-		if blocks[i], err = r.extraKeys(); err != nil {
+		if blocks[i], err = r.readExtraKeys(); err != nil {
 			return fmt.Errorf("block %d: %w", i, err)
 		}
 		found = found || blocks[i] != nil
@@ -122,48 +122,48 @@ func (r *reader) extra(e *Event) error {
 	return nil
 }
 
-// extraKeys reads the keys of one block: names of objects stand alone or before
+// readExtraKeys reads the keys of one block: names of objects stand alone or before
 // a number.
-func (r *reader) extraKeys() ([]Object, error) {
-	n, err := r.array()
+func (r *reader) readExtraKeys() ([]Object, error) {
+	n, err := r.arrayLen()
 	if err != nil {
 		return nil, err
 	}
 	var list []Object
 	for range n {
-		key, err := r.extraKey()
+		key, err := r.readExtraKey()
 		if err != nil {
 			return nil, err
 		}
-		if h, ok := objectHash(key); ok {
+		if h, ok := parseObjectHash(key); ok {
 			list = append(list, Object{Hash: h})
 		}
 	}
 	return list, nil
 }
 
-// extraKey reads one key, "" if it is no string.
-func (r *reader) extraKey() (string, error) {
-	if r.is(isString) {
-		return r.string()
+// readExtraKey reads one key, "" if it is no string.
+func (r *reader) readExtraKey() (string, error) {
+	if r.isNext(isString) {
+		return r.readString()
 	}
-	if !r.is(isArray) {
-		return "", r.skip(maxDepth)
+	if !r.isNext(isArray) {
+		return "", r.skipValue(maxDepth)
 	}
-	n, err := r.array()
+	n, err := r.arrayLen()
 	if err != nil {
 		return "", err
 	}
 	key := ""
 	for i := range n {
 		switch {
-		case i == 0 && n == 2 && r.is(isString):
-			key, err = r.string()
-		case i == 1 && !r.is(isInt):
+		case i == 0 && n == 2 && r.isNext(isString):
+			key, err = r.readString()
+		case i == 1 && !r.isNext(isInt):
 			key = ""
-			err = r.skip(maxDepth)
+			err = r.skipValue(maxDepth)
 		default:
-			err = r.skip(maxDepth)
+			err = r.skipValue(maxDepth)
 		}
 		if err != nil {
 			return "", err
@@ -172,8 +172,8 @@ func (r *reader) extraKey() (string, error) {
 	return key, nil
 }
 
-// objectHash is the hash of an object named by 64 hexadecimal digits.
-func objectHash(name string) (uint64, bool) {
+// parseObjectHash is the hash of an object named by 64 hexadecimal digits.
+func parseObjectHash(name string) (uint64, bool) {
 	if len(name) != 64 {
 		return 0, false
 	}

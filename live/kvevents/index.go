@@ -20,8 +20,8 @@ type Index struct {
 	warn  func(string)
 }
 
-// size is the number of blocks known in all memories.
-func (x *Index) size() (n int) {
+// totalSize is the number of blocks known in all memories.
+func (x *Index) totalSize() (n int) {
 	for _, tier := range x.tiers {
 		n += tier.Size()
 	}
@@ -32,9 +32,9 @@ func (x *Index) size() (n int) {
 // trees.
 const minGonePrune = 10_000
 
-// prune keeps memory in step with what is cached, after n more blocks are gone.
-func (x *Index) prune(n int) {
-	if x.gone += n; x.gone < minGonePrune || x.gone < x.size() {
+// pruneAfter keeps memory in step with what is cached, after n more blocks are gone.
+func (x *Index) pruneAfter(n int) {
+	if x.gone += n; x.gone < minGonePrune || x.gone < x.totalSize() {
 		return
 	}
 	x.gone = 0
@@ -111,10 +111,10 @@ func (f *Feed) Take(changes []Change) {
 	defer f.index.mu.Unlock()
 	gone := 0
 	for i := range changes {
-		f.take(&changes[i])
+		f.applyChange(&changes[i])
 		gone += len(changes[i].Event.Removed)
 	}
-	f.index.prune(gone)
+	f.index.pruneAfter(gone)
 }
 
 // Replace takes in changes in place of all that the publisher has told before.
@@ -122,10 +122,10 @@ func (f *Feed) Take(changes []Change) {
 func (f *Feed) Replace(changes []Change) {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
-	f.forget()
+	f.forgetAll()
 	for i := range changes {
 		if !changes[i].Clear { // a snapshot's, of ranks that it does not speak of too
-			f.take(&changes[i])
+			f.applyChange(&changes[i])
 		}
 	}
 }
@@ -134,38 +134,38 @@ func (f *Feed) Replace(changes []Change) {
 func (f *Feed) Leave() {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
-	f.forget()
+	f.forgetAll()
 }
 
-func (f *Feed) forget() {
+func (f *Feed) forgetAll() {
 	x := f.index
-	before := x.size()
+	before := x.totalSize()
 	for c := range f.fed { // in any order: the outcome is the same
 		x.tiers[c.tier].ClearMember(router.Member{Worker: f.worker, Rank: c.rank})
 	}
 	clear(f.fed)
-	x.prune(before - x.size())
+	x.pruneAfter(before - x.totalSize())
 }
 
-func (f *Feed) take(c *Change) {
+func (f *Feed) applyChange(c *Change) {
 	x := f.index
 	x.stats.Changes++
 	if c.Clear {
-		before := x.size()
+		before := x.totalSize()
 		for _, tier := range x.tiers {
 			tier.Clear(f.worker)
 		}
-		x.gone += before - x.size()
+		x.gone += before - x.totalSize()
 		return
 	}
 	f.fed[cache{c.Event.Rank, c.Event.Tier}] = struct{}{}
 	if err := x.tiers[c.Event.Tier].Apply(f.worker, c.Event); err != nil {
-		x.misfit(err)
+		x.noteMisfit(err)
 	}
 }
 
-// misfit counts a change that does not fit what is known.
-func (x *Index) misfit(err error) {
+// noteMisfit counts a change that does not fit what is known.
+func (x *Index) noteMisfit(err error) {
 	var e *router.IndexError
 	if errors.As(err, &e) {
 		switch e.Reason {

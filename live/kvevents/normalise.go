@@ -29,8 +29,8 @@ type group struct {
 	index int64
 }
 
-// changes appends what a batch changes.
-func (n *normaliser) changes(b *Batch, dst []Change) []Change {
+// appendChanges appends what a batch changes.
+func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 	rank := n.rank
 	if b.HasRank {
 		rank = b.Rank
@@ -38,21 +38,21 @@ func (n *normaliser) changes(b *Batch, dst []Change) []Change {
 	for i := range b.Events {
 		e := &b.Events[i]
 		switch {
-		case e.Kind == Ignored || !n.counts(rank, e):
+		case e.Kind == Ignored || !n.isCounted(rank, e):
 		case e.Kind == Cleared:
 			dst = append(dst, Change{Clear: true})
 		case e.Kind == Removed:
 			dst = append(dst, Change{Event: scheduler.KVEvent{Removed: e.Blocks, Rank: rank, Tier: e.tier()}})
 		default:
-			dst = append(dst, Change{Event: n.stored(rank, e)})
+			dst = append(dst, Change{Event: n.hashStored(rank, e)})
 		}
 	}
 	return dst
 }
 
-// counts says whether an event is about a cache whose blocks stand for
+// isCounted says whether an event is about a cache whose blocks stand for
 // everything before them.
-func (n *normaliser) counts(rank int32, e *Event) bool {
+func (n *normaliser) isCounted(rank int32, e *Event) bool {
 	if e.Kind == Cleared {
 		return true
 	}
@@ -83,17 +83,17 @@ func (n *normaliser) counts(rank int32, e *Event) bool {
 // maxGroups bounds what a publisher can make us remember.
 const maxGroups = 4096
 
-// stored hashes the blocks of an event, as many as are whole.
-func (n *normaliser) stored(rank int32, e *Event) scheduler.KVEvent {
+// hashStored hashes the blocks of an event, as many as are whole.
+func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	out := scheduler.KVEvent{Rank: rank, Tier: e.tier()}
-	if !distinct(e) {
+	if !areDistinct(e) {
 		return out
 	}
 	out.Parent, out.HasParent = e.Parent, e.HasParent
 	if n.blockTokens > 0 && e.BlockTokens != n.blockTokens {
 		return out
 	}
-	out.Stored = n.room(len(e.Blocks))
+	out.Stored = n.allocBlocks(len(e.Blocks))
 	for i, b := range e.Blocks {
 		h, ok := e.tokensHash(i)
 		if !ok {
@@ -104,8 +104,8 @@ func (n *normaliser) stored(rank int32, e *Event) scheduler.KVEvent {
 	return out
 }
 
-// room is memory for up to size blocks, out of a larger piece where they are few.
-func (n *normaliser) room(size int) []scheduler.KVBlock {
+// allocBlocks is memory for up to size blocks, out of a larger piece where they are few.
+func (n *normaliser) allocBlocks(size int) []scheduler.KVBlock {
 	const piece = 256
 	if size > piece/8 {
 		return make([]scheduler.KVBlock, 0, size)
@@ -118,8 +118,8 @@ func (n *normaliser) room(size int) []scheduler.KVBlock {
 	return list
 }
 
-// distinct says whether the blocks of an event differ, from its parent too.
-func distinct(e *Event) bool {
+// areDistinct says whether the blocks of an event differ, from its parent too.
+func areDistinct(e *Event) bool {
 	if len(e.Blocks) == 1 {
 		return !e.HasParent || e.Blocks[0] != e.Parent
 	}

@@ -209,9 +209,9 @@ func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
 // was dropped.
 func (t *Tee) Clear() bool {
 	t.mu.Lock()
-	ok := t.push(Change{Clear: true})
+	ok := t.queueChange(Change{Clear: true})
 	t.mu.Unlock()
-	t.notify()
+	t.wakePublisher()
 	return ok
 }
 

@@ -38,8 +38,8 @@ type cachedBlock struct {
 
 func newCached() *cached { return &cached{at: make(map[blockName]int32)} }
 
-// apply takes in a change. A block stored again keeps its place.
-func (k *cached) apply(c *Change) {
+// applyChange takes in a change. A block stored again keeps its place.
+func (k *cached) applyChange(c *Change) {
 	if c.Clear {
 		clear(k.at)
 		k.blocks, k.gone = k.blocks[:0], 0
@@ -49,15 +49,15 @@ func (k *cached) apply(c *Change) {
 	in := cache{e.Rank, e.Tier}
 	parent, hasParent := e.Parent, e.HasParent
 	for _, b := range e.Stored {
-		k.store(cachedBlock{blockName: blockName{in, b.Seq}, tokens: b.Tokens, parent: parent, hasParent: hasParent})
+		k.storeBlock(cachedBlock{blockName: blockName{in, b.Seq}, tokens: b.Tokens, parent: parent, hasParent: hasParent})
 		parent, hasParent = b.Seq, true
 	}
 	for _, h := range e.Removed {
-		k.remove(blockName{in, h})
+		k.removeBlock(blockName{in, h})
 	}
 }
 
-func (k *cached) store(b cachedBlock) {
+func (k *cached) storeBlock(b cachedBlock) {
 	if i, ok := k.at[b.blockName]; ok {
 		k.blocks[i] = b
 		return
@@ -69,7 +69,7 @@ func (k *cached) store(b cachedBlock) {
 // minGone is the number of gaps that are not worth closing.
 const minGone = 1024
 
-func (k *cached) remove(name blockName) {
+func (k *cached) removeBlock(name blockName) {
 	i, ok := k.at[name]
 	if !ok {
 		return
@@ -96,10 +96,10 @@ const (
 	orphaned     = -2
 )
 
-// ordered lists the blocks that hang on a root, parents before their children:
+// orderedBlocks lists the blocks that hang on a root, parents before their children:
 // by rank, then by depth, and among equals in the order in which they were
 // stored.
-func (k *cached) ordered() []*cachedBlock {
+func (k *cached) orderedBlocks() []*cachedBlock {
 	depth := make([]int32, len(k.blocks))
 	for i := range depth {
 		depth[i] = depthUnknown
@@ -111,7 +111,7 @@ func (k *cached) ordered() []*cachedBlock {
 		if b.gone {
 			continue
 		}
-		if path = k.measure(int32(i), depth, path[:0]); depth[i] >= 0 {
+		if path = k.measureDepth(int32(i), depth, path[:0]); depth[i] >= 0 {
 			if byRank[b.rank] == nil {
 				byRank[b.rank] = new(levels)
 			}
@@ -120,12 +120,12 @@ func (k *cached) ordered() []*cachedBlock {
 	}
 	at := int32(0)
 	for _, rank := range slices.Sorted(maps.Keys(byRank)) {
-		at = byRank[rank].begin(at)
+		at = byRank[rank].layOut(at)
 	}
 	out := make([]*cachedBlock, at)
 	for i := range k.blocks {
 		if b := &k.blocks[i]; !b.gone && depth[i] >= 0 {
-			out[byRank[b.rank].place(depth[i])] = b
+			out[byRank[b.rank].nextPlace(depth[i])] = b
 		}
 	}
 	return out
@@ -142,22 +142,22 @@ func (l *levels) add(depth int32) {
 	(*l)[depth]++
 }
 
-// begin puts the levels one after the other from at, and returns where they end.
-func (l levels) begin(at int32) int32 {
+// layOut puts the levels one after the other from at, and returns where they end.
+func (l levels) layOut(at int32) int32 {
 	for d, n := range l {
 		l[d], at = at, at+n
 	}
 	return at
 }
 
-func (l levels) place(depth int32) int32 {
+func (l levels) nextPlace(depth int32) int32 {
 	l[depth]++
 	return l[depth] - 1
 }
 
-// measure finds the depth of a block and of those before it. A block whose
+// measureDepth finds the depth of a block and of those before it. A block whose
 // parents lead to a gap, or round in a circle, is orphaned.
-func (k *cached) measure(i int32, depth, path []int32) []int32 {
+func (k *cached) measureDepth(i int32, depth, path []int32) []int32 {
 	const walking = -3
 	at := int32(orphaned) // the depth of what the walk ends at
 	for {

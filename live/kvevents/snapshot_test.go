@@ -23,7 +23,7 @@ func converse(t testing.TB, tee *Tee, from uint64) []step {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.Send(zmtp.Message{nil, sequence(from)}); err != nil {
+	if err := d.Send(zmtp.Message{nil, encodeSequence(from)}); err != nil {
 		t.Fatal(err)
 	}
 	var out []step
@@ -58,7 +58,7 @@ func TestExample(t *testing.T) {
 	published(t, tee, 4)
 	const snapshot = "93cb3ff80000000000009285a474797065ab426c6f636b53746f726564ac626c6f636b5f686173686573910bb1706172656e745f626c6f636b5f68617368c0ad746f6b656e735f68617368657391d3cb38e4d7fb2dca5caa626c6f636b5f73697a650485a474797065ab426c6f636b53746f726564ac626c6f636b5f6861736865739115b1706172656e745f626c6f636b5f68617368c0ad746f6b656e735f68617368657391cf7ee2cbedc694ab46aa626c6f636b5f73697a650400"
 	want := []step{
-		{snapshotSequence, sequence(3)},
+		{snapshotSequence, encodeSequence(3)},
 		{3, unhex(t, clearVector)},
 		{3, unhex(t, snapshot)},
 		{endSequence, []byte{}},
@@ -202,13 +202,13 @@ func TestSnapshotOrder(t *testing.T) {
 					c.Event.Stored = append(c.Event.Stored, scheduler.KVBlock{Seq: name(), Tokens: rng.Uint64N(99)})
 				}
 			}
-			k.apply(&c)
+			k.applyChange(&c)
 			l.apply(&c)
 			if rng.IntN(10) == 0 {
 				k.compact()
 			}
 			var got []cachedBlock
-			for _, b := range k.ordered() {
+			for _, b := range k.orderedBlocks() {
 				got = append(got, *b)
 			}
 			if want := l.ordered(); !slices.Equal(got, want) {
@@ -227,7 +227,7 @@ func TestSnapshotIsTheLiveStream(t *testing.T) {
 	take := func(events []scheduler.KVEvent) {
 		changes := changesOf(events)
 		for i := range changes {
-			k.apply(&changes[i])
+			k.applyChange(&changes[i])
 		}
 		feed.Take(changes)
 	}
@@ -235,7 +235,7 @@ func TestSnapshotIsTheLiveStream(t *testing.T) {
 		t.Helper()
 		got := NewIndex(func(s string) { t.Error(s) })
 		var changes []Change
-		for _, b := range k.ordered() {
+		for _, b := range k.orderedBlocks() {
 			changes = append(changes, Change{Event: scheduler.KVEvent{Parent: b.parent, HasParent: b.hasParent,
 				Stored: []scheduler.KVBlock{{Seq: b.hash, Tokens: b.tokens}}}})
 		}

@@ -13,7 +13,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	l.most = 64
 	take := func(events []scheduler.KVEvent) {
 		for _, c := range changesOf(events) {
-			k.apply(&c)
+			k.applyChange(&c)
 		}
 	}
 	for l.detail.Cached+l.detail.Held < 89_700 {
@@ -21,15 +21,15 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 	l.drain(b, take)
 	tee := &Tee{options: TeeOptions{BlockTokens: blockTokens}}
-	if err := tee.options.defaults(); err != nil {
+	if err := tee.options.setDefaults(); err != nil {
 		b.Fatal(err)
 	}
-	blocks := k.ordered()
+	blocks := k.orderedBlocks()
 	var batches [][]byte
 	var buffer packed
 	for from := 0; from < len(blocks); {
-		rank, to := tee.pack(blocks, from, &buffer)
-		batch := tee.batch(rank, buffer.events...)
+		rank, to := tee.packEvents(blocks, from, &buffer)
+		batch := tee.newBatch(rank, buffer.events...)
 		batches = append(batches, batch.Append(nil))
 		from = to
 	}
@@ -40,14 +40,14 @@ func BenchmarkSnapshot(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		changes = n.changes(&batch, changes)
+		changes = n.appendChanges(&batch, changes)
 	}
 	for name, part := range map[string]func(){
-		"order": func() { k.ordered() },
+		"order": func() { k.orderedBlocks() },
 		"encode": func() {
 			for from := 0; from < len(blocks); {
-				rank, to := tee.pack(blocks, from, &buffer)
-				batch := tee.batch(rank, buffer.events...)
+				rank, to := tee.packEvents(blocks, from, &buffer)
+				batch := tee.newBatch(rank, buffer.events...)
 				batch.Append(make([]byte, 0, eventBytes*len(batch.Events)))
 				from = to
 			}
@@ -63,7 +63,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			var all []Change
 			for _, payload := range batches {
 				batch, _ := Decode(payload)
-				all = n.changes(&batch, all)
+				all = n.appendChanges(&batch, all)
 			}
 		},
 		"index": func() { NewIndex(nil).Feed(0).Replace(changes) },

@@ -129,7 +129,7 @@ func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 		options: o, sub: sub, cancel: cancel, unsure: true,
 		normal: normaliser{rank: o.Rank, blockTokens: o.BlockTokens},
 	}
-	s.done.Go(func() { s.run(ctx) })
+	s.done.Go(func() { s.receiveAll(ctx) })
 	return s, nil
 }
 
@@ -147,24 +147,24 @@ func (s *Subscriber) Stats() SubscriberStats {
 	return s.stats
 }
 
-func (s *Subscriber) warn(format string, args ...any) {
+func (s *Subscriber) warnf(format string, args ...any) {
 	if s.options.Warn != nil {
 		s.options.Warn(fmt.Sprintf(format, args...))
 	}
 }
 
-// count changes the statistics.
-func (s *Subscriber) count(f func(*SubscriberStats)) {
+// updateStats changes the statistics.
+func (s *Subscriber) updateStats(f func(*SubscriberStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.stats)
 }
 
-// next is the sequence number of the batch to apply next. Only the goroutine of
+// nextSequence is the sequence number of the batch to apply next. Only the goroutine of
 // the subscriber changes it.
-func (s *Subscriber) next() uint64 { return s.stats.Next }
+func (s *Subscriber) nextSequence() uint64 { return s.stats.Next }
 
-func (s *Subscriber) run(ctx context.Context) {
+func (s *Subscriber) receiveAll(ctx context.Context) {
 	var in []zmtp.Delivery
 	for {
 		var err error
@@ -172,7 +172,7 @@ func (s *Subscriber) run(ctx context.Context) {
 			return
 		}
 		for i := range in {
-			s.deliver(ctx, &in[i])
+			s.applyDelivery(ctx, &in[i])
 			in[i] = zmtp.Delivery{}
 			if ctx.Err() != nil {
 				return
@@ -181,61 +181,61 @@ func (s *Subscriber) run(ctx context.Context) {
 	}
 }
 
-func (s *Subscriber) deliver(ctx context.Context, d *zmtp.Delivery) {
+func (s *Subscriber) applyDelivery(ctx context.Context, d *zmtp.Delivery) {
 	switch {
 	case d.Err != nil:
 		s.unsure = true
-		s.warn("%s: %v", s.options.Events, d.Err)
+		s.warnf("%s: %v", s.options.Events, d.Err)
 	case d.Connected:
-		s.reassure(ctx)
+		s.confirmPublisher(ctx)
 	default:
-		s.message(ctx, d.Message)
+		s.applyMessage(ctx, d.Message)
 	}
 }
 
-// message takes in a live message.
-func (s *Subscriber) message(ctx context.Context, m zmtp.Message) {
+// applyMessage takes in a live message.
+func (s *Subscriber) applyMessage(ctx context.Context, m zmtp.Message) {
 	if len(m) != 3 || len(m[1]) != 8 {
-		s.count(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warn("message of %d frames, want a topic, a sequence number of 8 bytes and a batch", len(m))
+		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warnf("message of %d frames, want a topic, a sequence number of 8 bytes and a batch", len(m))
 		return
 	}
 	n := binary.BigEndian.Uint64(m[1])
-	s.reassure(ctx)
-	s.heal(ctx)
-	if n > s.next() {
-		s.count(func(c *SubscriberStats) { c.Gaps++ })
-		s.fill(ctx, n)
+	s.confirmPublisher(ctx)
+	s.healHoles(ctx)
+	if n > s.nextSequence() {
+		s.updateStats(func(c *SubscriberStats) { c.Gaps++ })
+		s.fillGap(ctx, n)
 	}
-	if n < s.next() {
-		s.count(func(c *SubscriberStats) { c.Stale++ })
+	if n < s.nextSequence() {
+		s.updateStats(func(c *SubscriberStats) { c.Stale++ })
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	if s.apply(Live, n, m[2]) {
-		s.count(func(c *SubscriberStats) { c.Live++ })
+	if s.applyBatch(Live, n, m[2]) {
+		s.updateStats(func(c *SubscriberStats) { c.Live++ })
 	}
 }
 
-// apply takes in a batch. One that cannot be read leaves everything as it is.
-func (s *Subscriber) apply(from Origin, n uint64, payload []byte) bool {
+// applyBatch takes in a batch. One that cannot be read leaves everything as it is.
+func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	b, err := Decode(payload)
 	if err != nil {
-		s.count(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warn("batch %d: %v", n, err)
+		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
+		s.warnf("batch %d: %v", n, err)
 		return false
 	}
 	if s.options.Observe != nil {
 		s.options.Observe(Received{Origin: from, Sequence: n, Batch: b, Bytes: len(payload)})
 	}
-	if s.changes = s.normal.changes(&b, s.changes[:0]); s.options.Sink != nil {
+	if s.changes = s.normal.appendChanges(&b, s.changes[:0]); s.options.Sink != nil {
 		s.options.Sink.Take(s.changes)
 	}
 	clear(s.changes)
 	s.digest, s.recognise = blockhash.Bytes(payload), true
-	s.count(func(c *SubscriberStats) { c.Next = n + 1 })
+	s.updateStats(func(c *SubscriberStats) { c.Next = n + 1 })
 	return true
 }
 

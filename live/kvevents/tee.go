@@ -40,7 +40,7 @@ type TeeOptions struct {
 	Now func() time.Time
 }
 
-func (o *TeeOptions) defaults() error {
+func (o *TeeOptions) setDefaults() error {
 	if o.Events == "" {
 		o.Events = "tcp://127.0.0.1:5557"
 	}
@@ -104,7 +104,7 @@ type TeeStats struct {
 
 // NewTee opens the sockets and starts to publish.
 func NewTee(o TeeOptions) (*Tee, error) {
-	if err := o.defaults(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	t := &Tee{options: o, done: make(chan struct{}), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
@@ -121,7 +121,7 @@ func NewTee(o TeeOptions) (*Tee, error) {
 		requests = t.router.Requests()
 		t.ring, t.cached = &ring{most: o.BufferSteps}, newCached()
 	}
-	go t.run(requests)
+	go t.publishAll(requests)
 	return t, nil
 }
 
@@ -147,18 +147,18 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	for i := range events {
 		e := events[i]
 		e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
-		if !t.push(Change{Event: e}) {
+		if !t.queueChange(Change{Event: e}) {
 			dropped++
 		}
 	}
 	t.mu.Unlock()
-	t.notify()
+	t.wakePublisher()
 	return dropped
 }
 
-func (t *Tee) push(c Change) bool {
+func (t *Tee) queueChange(c Change) bool {
 	if t.closing || len(t.queue) >= t.options.QueueEvents {
-		t.lost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
+		t.countLost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
 		return false
 	}
 	t.queue = append(t.queue, c)
@@ -168,9 +168,9 @@ func (t *Tee) push(c Change) bool {
 // warnEvery is how many losses make another warning.
 const warnEvery = 10_000
 
-// lost counts losses, and leaves a warning of the first and of every warnEvery-th
+// countLost counts losses, and leaves a warning of the first and of every warnEvery-th
 // to the goroutine, since whoever is warned must not hold up the engine.
-func (t *Tee) lost(count *uint64, n int, format string, bound int) {
+func (t *Tee) countLost(count *uint64, n int, format string, bound int) {
 	before := *count
 	*count += uint64(n)
 	if before == 0 || before/warnEvery != *count/warnEvery {
@@ -178,7 +178,7 @@ func (t *Tee) lost(count *uint64, n int, format string, bound int) {
 	}
 }
 
-func (t *Tee) notify() {
+func (t *Tee) wakePublisher() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -194,28 +194,28 @@ func (t *Tee) Stats() TeeStats {
 	return s
 }
 
-// run publishes and answers until the tee is closed.
-func (t *Tee) run(requests <-chan zmtp.Request) {
+// publishAll publishes and answers until the tee is closed.
+func (t *Tee) publishAll(requests <-chan zmtp.Request) {
 	defer close(t.done)
 	for {
 		select {
 		case q := <-requests:
-			t.answer(q)
+			t.answerRequest(q)
 		case <-t.quit:
 			return
 		default:
 		}
-		t.warn()
-		c, ok, closing := t.take()
+		t.flushWarnings()
+		c, ok, closing := t.nextChange()
 		switch {
 		case ok:
-			t.publish(c)
+			t.publishChange(c)
 		case closing:
 			return
 		default:
 			select {
 			case q := <-requests:
-				t.answer(q)
+				t.answerRequest(q)
 			case <-t.wake:
 			case <-t.quit:
 				return
@@ -224,8 +224,8 @@ func (t *Tee) run(requests <-chan zmtp.Request) {
 	}
 }
 
-// warn hands on what was left to be said.
-func (t *Tee) warn() {
+// flushWarnings hands on what was left to be said.
+func (t *Tee) flushWarnings() {
 	t.mu.Lock()
 	said := t.warnings
 	t.warnings = nil
@@ -235,8 +235,8 @@ func (t *Tee) warn() {
 	}
 }
 
-// take takes the first change off the queue.
-func (t *Tee) take() (c Change, ok, closing bool) {
+// nextChange takes the first change off the queue.
+func (t *Tee) nextChange() (c Change, ok, closing bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
@@ -249,45 +249,45 @@ func (t *Tee) take() (c Change, ok, closing bool) {
 	return c, true, false
 }
 
-// publish sends a change, one batch for what is stored and one for what is
+// publishChange sends a change, one batch for what is stored and one for what is
 // removed.
-func (t *Tee) publish(c Change) {
+func (t *Tee) publishChange(c Change) {
 	e := &c.Event
 	if !c.Clear && len(e.Stored) > 0 && len(e.Removed) > 0 {
 		first, second := c, c
 		first.Event.Removed, second.Event.Stored = nil, nil
-		t.publish(first)
+		t.publishChange(first)
 		c = second
 		e = &c.Event
 	}
-	b := t.batch(e.Rank, t.event(&c))
+	b := t.newBatch(e.Rank, t.newEvent(&c))
 	payload := b.Append(nil)
 	if t.ring != nil {
-		t.cached.apply(&c)
+		t.cached.applyChange(&c)
 		t.ring.add(step{t.next, payload})
 	}
-	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), sequence(t.next), payload})
+	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), encodeSequence(t.next), payload})
 	t.next++
 	t.mu.Lock()
 	t.stats.Published++
 	if missed > 0 {
-		t.lost(&t.stats.SendDropped, missed, "messages missed by subscribers, %d in all: more than %d wait for them", t.options.HighWater)
+		t.countLost(&t.stats.SendDropped, missed, "messages missed by subscribers, %d in all: more than %d wait for them", t.options.HighWater)
 	}
 	t.mu.Unlock()
 }
 
-// event is a change as it is on the wire.
-func (t *Tee) event(c *Change) Event {
+// newEvent is a change as it is on the wire.
+func (t *Tee) newEvent(c *Change) Event {
 	e := &c.Event
 	switch {
 	case c.Clear:
 		return Event{Kind: Cleared}
 	case len(e.Removed) > 0:
-		return Event{Kind: Removed, Blocks: e.Removed, Medium: medium(e.Tier)}
+		return Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier)}
 	}
 	out := Event{
 		Kind: Stored, Parent: e.Parent, HasParent: e.HasParent,
-		BlockTokens: t.options.BlockTokens, Medium: medium(e.Tier),
+		BlockTokens: t.options.BlockTokens, Medium: mediumName(e.Tier),
 		Blocks: make([]uint64, len(e.Stored)), TokensHashes: make([]uint64, len(e.Stored)),
 	}
 	for i, b := range e.Stored {
@@ -296,13 +296,13 @@ func (t *Tee) event(c *Change) Event {
 	return out
 }
 
-func (t *Tee) batch(rank int32, events ...Event) Batch {
+func (t *Tee) newBatch(rank int32, events ...Event) Batch {
 	now := float64(t.options.Now().UnixNano()) / 1e9
 	return Batch{Time: now, Events: events, Rank: rank, HasRank: true}
 }
 
-// sequence is a sequence number as it is on the wire.
-func sequence(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+// encodeSequence is a sequence number as it is on the wire.
+func encodeSequence(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // closeTime bounds how long Close waits for what is queued to be published.
 const closeTime = 2 * time.Second
@@ -321,7 +321,7 @@ func (t *Tee) Close() error {
 		<-t.done
 		return nil
 	}
-	t.notify()
+	t.wakePublisher()
 	var err error
 	late := time.NewTimer(closeTime)
 	defer late.Stop()

@@ -85,8 +85,8 @@ const (
 	tierExternal
 )
 
-// medium is a tier's name in events that are sent.
-func medium(t scheduler.Tier) string {
+// mediumName is a tier's name in events that are sent.
+func mediumName(t scheduler.Tier) string {
 	return [...]string{"", "CPU_PINNED", "DISK", "EXTERNAL"}[t]
 }
 
@@ -95,16 +95,16 @@ func medium(t scheduler.Tier) string {
 func (b *Batch) Append(dst []byte) []byte {
 	buf := bytes.NewBuffer(dst)
 	w := writer{msgpack.NewEncoder(buf)}
-	w.array(3)
-	w.check(w.e.EncodeFloat64(b.Time))
-	w.array(len(b.Events))
+	w.writeArray(3)
+	w.mustWrite(w.e.EncodeFloat64(b.Time))
+	w.writeArray(len(b.Events))
 	for i := range b.Events {
-		w.event(&b.Events[i])
+		w.writeEvent(&b.Events[i])
 	}
 	if b.HasRank {
-		w.int(int64(b.Rank))
+		w.writeInt(int64(b.Rank))
 	} else {
-		w.check(w.e.EncodeNil())
+		w.mustWrite(w.e.EncodeNil())
 	}
 	return buf.Bytes()
 }
@@ -112,43 +112,43 @@ func (b *Batch) Append(dst []byte) []byte {
 // writer writes msgpack to memory, which does not fail.
 type writer struct{ e *msgpack.Encoder }
 
-func (w writer) check(err error) {
+func (w writer) mustWrite(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("kvevents: writing to memory: %v", err))
 	}
 }
 
-func (w writer) array(n int)  { w.check(w.e.EncodeArrayLen(n)) }
-func (w writer) int(n int64)  { w.check(w.e.EncodeInt(n)) }
-func (w writer) key(k string) { w.check(w.e.EncodeString(k)) }
+func (w writer) writeArray(n int)     { w.mustWrite(w.e.EncodeArrayLen(n)) }
+func (w writer) writeInt(n int64)     { w.mustWrite(w.e.EncodeInt(n)) }
+func (w writer) writeString(k string) { w.mustWrite(w.e.EncodeString(k)) }
 
-// hashes writes hashes as signed numbers of 64 bits.
-func (w writer) hashes(key string, list []uint64) {
-	w.key(key)
-	w.array(len(list))
+// writeHashes writes hashes as signed numbers of 64 bits.
+func (w writer) writeHashes(key string, list []uint64) {
+	w.writeString(key)
+	w.writeArray(len(list))
 	for _, h := range list {
-		w.int(int64(h))
+		w.writeInt(int64(h))
 	}
 }
 
-func (w writer) event(e *Event) {
-	w.check(w.e.EncodeMapLen(e.keys()))
-	w.key("type")
-	w.key(e.Kind.String())
+func (w writer) writeEvent(e *Event) {
+	w.mustWrite(w.e.EncodeMapLen(e.countKeys()))
+	w.writeString("type")
+	w.writeString(e.Kind.String())
 	switch e.Kind {
 	case Stored:
-		w.stored(e)
+		w.writeStored(e)
 	case Removed:
-		w.hashes("block_hashes", e.Blocks)
+		w.writeHashes("block_hashes", e.Blocks)
 	}
 	if e.Medium != "" && e.Kind <= Removed {
-		w.key("medium")
-		w.key(e.Medium)
+		w.writeString("medium")
+		w.writeString(e.Medium)
 	}
 }
 
-// keys is the number of keys of an event.
-func (e *Event) keys() int {
+// countKeys is the number of keys of an event.
+func (e *Event) countKeys() int {
 	n := 1
 	switch e.Kind {
 	case Stored:
@@ -168,55 +168,55 @@ func (e *Event) keys() int {
 	return n
 }
 
-func (w writer) stored(e *Event) {
-	w.hashes("block_hashes", e.Blocks)
-	w.key("parent_block_hash")
+func (w writer) writeStored(e *Event) {
+	w.writeHashes("block_hashes", e.Blocks)
+	w.writeString("parent_block_hash")
 	if e.HasParent {
-		w.int(int64(e.Parent))
+		w.writeInt(int64(e.Parent))
 	} else {
-		w.check(w.e.EncodeNil())
+		w.mustWrite(w.e.EncodeNil())
 	}
 	if e.Tokens != nil && e.TokensHashes == nil {
-		w.key("token_ids")
-		w.array(len(e.Tokens))
+		w.writeString("token_ids")
+		w.writeArray(len(e.Tokens))
 		for _, t := range e.Tokens {
-			w.int(int64(t))
+			w.writeInt(int64(t))
 		}
 	} else {
-		w.hashes("tokens_hashes", e.TokensHashes)
+		w.writeHashes("tokens_hashes", e.TokensHashes)
 	}
-	w.key("block_size")
-	w.int(int64(e.BlockTokens))
+	w.writeString("block_size")
+	w.writeInt(int64(e.BlockTokens))
 	if e.LoRA != "" {
-		w.key("lora_name")
-		w.key(e.LoRA)
+		w.writeString("lora_name")
+		w.writeString(e.LoRA)
 	}
 	if e.Objects != nil {
-		w.objects(e.Objects)
+		w.writeObjects(e.Objects)
 	}
 }
 
-func (w writer) objects(blocks [][]Object) {
-	w.key("block_mm_infos")
-	w.array(len(blocks))
+func (w writer) writeObjects(blocks [][]Object) {
+	w.writeString("block_mm_infos")
+	w.writeArray(len(blocks))
 	for _, list := range blocks {
 		if list == nil {
-			w.check(w.e.EncodeNil())
+			w.mustWrite(w.e.EncodeNil())
 			continue
 		}
-		w.check(w.e.EncodeMapLen(1))
-		w.key("mm_objects")
-		w.array(len(list))
+		w.mustWrite(w.e.EncodeMapLen(1))
+		w.writeString("mm_objects")
+		w.writeArray(len(list))
 		for _, o := range list {
-			w.check(w.e.EncodeMapLen(2))
-			w.key("mm_hash")
-			w.check(w.e.EncodeUint(o.Hash))
-			w.key("offsets")
-			w.array(len(o.Ranges))
+			w.mustWrite(w.e.EncodeMapLen(2))
+			w.writeString("mm_hash")
+			w.mustWrite(w.e.EncodeUint(o.Hash))
+			w.writeString("offsets")
+			w.writeArray(len(o.Ranges))
 			for _, r := range o.Ranges {
-				w.array(2)
-				w.int(int64(r[0]))
-				w.int(int64(r[1]))
+				w.writeArray(2)
+				w.writeInt(int64(r[0]))
+				w.writeInt(int64(r[1]))
 			}
 		}
 	}

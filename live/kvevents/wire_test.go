@@ -46,7 +46,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s: time %v, rank %d %v", name, b.Time, b.Rank, b.HasRank)
 		}
 		n := normaliser{blockTokens: 4}
-		changes := n.changes(&b, nil)
+		changes := n.appendChanges(&b, nil)
 		wantChange := []Change{{Event: scheduler.KVEvent{Stored: []scheduler.KVBlock{c.block}}}}
 		if !reflect.DeepEqual(changes, wantChange) {
 			t.Errorf("%s: %+v, want %+v", name, changes, wantChange)
@@ -215,7 +215,7 @@ func TestNormalise(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		n := normaliser{blockTokens: 4}
-		if got := n.changes(&b, nil); !reflect.DeepEqual(got, c.want) {
+		if got := n.appendChanges(&b, nil); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
 		}
 	}
@@ -228,7 +228,7 @@ func TestNormalise(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		n := normaliser{blockTokens: 4, rank: 2}
-		if got := n.changes(&b, nil); len(got) != 1 || len(got[0].Event.Stored) != 0 {
+		if got := n.appendChanges(&b, nil); len(got) != 1 || len(got[0].Event.Stored) != 0 {
 			t.Errorf("%s: %+v, want no block", name, got)
 		}
 	}
@@ -276,9 +276,9 @@ func TestTiers(t *testing.T) {
 		if got := e.tier(); got != want {
 			t.Errorf("%q is tier %d, want %d", m, got, want)
 		}
-		back := Event{Medium: medium(want)}
+		back := Event{Medium: mediumName(want)}
 		if back.tier() != want {
-			t.Errorf("tier %d is told as %q", want, medium(want))
+			t.Errorf("tier %d is told as %q", want, mediumName(want))
 		}
 	}
 }
@@ -293,7 +293,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		n := normaliser{blockTokens: 4}
-		n.changes(&b, nil)
+		n.appendChanges(&b, nil)
 		for i := range b.Events {
 			e := &b.Events[i]
 			// What only other publishers say is not appended.

@@ -35,19 +35,19 @@ func TCP(address string, most int) (*Server, error) {
 // Serve begins to call handle for each connection, which is closed when handle
 // returns.
 func (s *Server) Serve(handle func(net.Conn)) {
-	s.running.Go(func() { s.accept(handle) })
+	s.running.Go(func() { s.acceptConns(handle) })
 }
 
 // Addr returns the address that the server listens at.
 func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
 
-func (s *Server) accept(handle func(net.Conn)) {
+func (s *Server) acceptConns(handle func(net.Conn)) {
 	for {
 		c, err := s.listener.Accept()
 		switch {
-		case err == nil && s.hold(c):
+		case err == nil && s.holdConn(c):
 			s.running.Go(func() {
-				defer s.end(c)
+				defer s.endConn(c)
 				handle(c)
 			})
 		case err == nil:
@@ -66,8 +66,8 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// hold remembers a connection, and reports whether there is room for it.
-func (s *Server) hold(c net.Conn) bool {
+// holdConn remembers a connection, and reports whether there is room for it.
+func (s *Server) holdConn(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.most > 0 && len(s.conns) >= s.most {
@@ -84,8 +84,8 @@ func (s *Server) Release(c net.Conn) {
 	delete(s.conns, c)
 }
 
-// end closes a connection that was served, unless it was released.
-func (s *Server) end(c net.Conn) {
+// endConn closes a connection that was served, unless it was released.
+func (s *Server) endConn(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, held := s.conns[c]; held {

@@ -24,7 +24,7 @@ func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.Gen
 	if e.stage.Role == scheduler.Prefill {
 		g.max = min(g.max, 1)
 	}
-	if err := g.check(); err != nil {
+	if err := g.checkRequest(); err != nil {
 		return nil, err
 	}
 	if g.id = rc.ID(); !cancel.IsID(g.id) {
@@ -32,7 +32,7 @@ func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.Gen
 	}
 	seed := blockhash.Bytes([]byte(g.id))
 	g.draw = rand.New(rand.NewPCG(seed, seed))
-	return g.chunks, nil
+	return g.yieldChunks, nil
 }
 
 // generation is one request from Generate to its terminal.
@@ -50,8 +50,8 @@ type generation struct {
 	reused int
 }
 
-// check refuses what can never be served.
-func (g *generation) check() error {
+// checkRequest refuses what can never be served.
+func (g *generation) checkRequest() error {
 	e, n := g.engine, len(g.rq.TokenIDs)
 	switch {
 	case n == 0:
@@ -72,36 +72,36 @@ func (g *generation) check() error {
 	return e.broken
 }
 
-// chunks yields a token at a time and the terminal with the last.
-func (g *generation) chunks(yield func(*engine.Chunk, error) bool) {
+// yieldChunks yields a token at a time and the terminal with the last.
+func (g *generation) yieldChunks(yield func(*engine.Chunk, error) bool) {
 	switch {
 	case g.rc.IsStopped():
-		yield(g.terminal(engine.FinishCancelled), nil)
+		yield(g.newTerminal(engine.FinishCancelled), nil)
 		return
 	case g.max == 0:
-		yield(g.terminal(engine.FinishLength), nil)
+		yield(g.newTerminal(engine.FinishLength), nil)
 		return
 	}
-	if err := g.meet(); err != nil {
+	if err := g.awaitPrefill(); err != nil {
 		if g.rc.IsStopped() {
-			yield(g.terminal(engine.FinishCancelled), nil)
+			yield(g.newTerminal(engine.FinishCancelled), nil)
 		} else if g.ctx.Err() == nil {
 			yield(nil, err)
 		}
 		return
 	}
-	leave, err := g.enter()
+	leave, err := g.submitRequest()
 	if err != nil {
 		yield(nil, err)
 		return
 	}
 	defer leave()
-	for g.step(yield) {
+	for g.yieldNext(yield) {
 	}
 }
 
-// meet waits for the prefill worker of a request that is to.
-func (g *generation) meet() error {
+// awaitPrefill waits for the prefill worker of a request that is to.
+func (g *generation) awaitPrefill() error {
 	at := g.rq.BootstrapInfo
 	if g.engine.stage.Role != scheduler.Decode || at == nil {
 		return nil
@@ -111,8 +111,8 @@ func (g *generation) meet() error {
 	return rendezvous.Await(ctx, at.Host, at.Port, at.Room, g.engine.options.Rendezvous)
 }
 
-// enter puts the request on the scheduler, and returns what takes it off.
-func (g *generation) enter() (leave func(), err error) {
+// submitRequest puts the request on the scheduler, and returns what takes it off.
+func (g *generation) submitRequest() (leave func(), err error) {
 	e := g.engine
 	q := &sim.Request{ID: sim.RequestID(e.ids.Add(1)), InputTokens: len(g.rq.TokenIDs), OutputTokens: g.max}
 	g.stream = &stream{rc: g.rc, notify: make(chan struct{}, 1)}
@@ -129,7 +129,7 @@ func (g *generation) enter() (leave func(), err error) {
 		}
 		return nil, fault.New(fault.BackendEngineShutdown, "mocker is not running")
 	}
-	e.keep(q.ID, g.stream)
+	e.addStream(q.ID, g.stream)
 	e.worker.Submit(q)
 	return func() {
 		e.mu.Lock()
@@ -140,25 +140,25 @@ func (g *generation) enter() (leave func(), err error) {
 	}, nil
 }
 
-// step waits for something to happen and yields what there is. It reports
+// yieldNext waits for something to happen and yields what there is. It reports
 // whether there is more to come. A stop comes before everything else.
-func (g *generation) step(yield func(*engine.Chunk, error) bool) bool {
-	p := g.stream.look()
+func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
+	p := g.stream.readProgress()
 	g.reused = p.reused
 	for len(g.tokens) < p.tokens && !g.rc.IsStopped() {
 		if last := len(g.tokens)+1 == g.max; last {
 			if !p.ended {
 				break // on its way to the decode worker
 			}
-			return g.last(yield)
+			return g.yieldLast(yield)
 		}
-		if !yield(&engine.Chunk{TokenIDs: []uint32{g.token()}}, nil) {
+		if !yield(&engine.Chunk{TokenIDs: []uint32{g.drawToken()}}, nil) {
 			return false
 		}
 	}
 	switch {
 	case g.rc.IsStopped():
-		yield(g.terminal(engine.FinishCancelled), nil)
+		yield(g.newTerminal(engine.FinishCancelled), nil)
 		return false
 	case p.ended:
 		yield(nil, g.cutOff(p.err))
@@ -173,10 +173,10 @@ func (g *generation) step(yield func(*engine.Chunk, error) bool) bool {
 	return true
 }
 
-// last yields the last token with the terminal.
-func (g *generation) last(yield func(*engine.Chunk, error) bool) bool {
-	token := g.token()
-	c := g.terminal(engine.FinishLength)
+// yieldLast yields the last token with the terminal.
+func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
+	token := g.drawToken()
+	c := g.newTerminal(engine.FinishLength)
 	c.TokenIDs = []uint32{token}
 	if g.engine.stage.Role == scheduler.Prefill {
 		params, err := json.Marshal(map[string]any{"mocker_handle": g.id, "completed_tokens": g.tokens})
@@ -197,16 +197,16 @@ func (g *generation) cutOff(err error) error {
 	return fault.New(fault.BackendUnknown, "mocker: the scheduler ended the request after %d tokens, want %d", len(g.tokens), g.max)
 }
 
-// token draws the next token.
-func (g *generation) token() uint32 {
+// drawToken draws the next token.
+func (g *generation) drawToken() uint32 {
 	const first, count = 1000, 1000
 	t := first + g.draw.Uint32N(count)
 	g.tokens = append(g.tokens, t)
 	return t
 }
 
-// terminal is a chunk that ends the answer, with what it took.
-func (g *generation) terminal(why engine.FinishReason) *engine.Chunk {
+// newTerminal is a chunk that ends the answer, with what it took.
+func (g *generation) newTerminal(why engine.FinishReason) *engine.Chunk {
 	u := engine.NewUsage(uint32(len(g.rq.TokenIDs)), uint32(len(g.tokens)))
 	u.PromptTokensDetails = &engine.PromptTokensDetails{CachedTokens: uint32(g.reused)}
 	return &engine.Chunk{FinishReason: why, CompletionUsage: u}

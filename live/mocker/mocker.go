@@ -116,14 +116,14 @@ func New(o Options) (*Engine, error) {
 		o.Mode = engine.Aggregated
 	}
 	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream), named: make(map[string][]sim.RequestID)}
-	if err := e.prepare(); err != nil {
+	if err := e.prepareStage(); err != nil {
 		return nil, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
 	return e, nil
 }
 
-// prepare reads what the scheduler will be made of.
-func (e *Engine) prepare() error {
+// prepareStage reads what the scheduler will be made of.
+func (e *Engine) prepareStage() error {
 	a := &e.options.Engine
 	role, err := roleOf(e.options.Mode)
 	switch {
@@ -165,24 +165,24 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 		err = e.openRooms()
 	}
 	if err != nil {
-		err = errors.Join(err, e.close())
+		err = errors.Join(err, e.closeSockets())
 		return engine.EngineConfig{}, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
 	e.was = running
 	ctx, halt := context.WithCancel(context.Background())
 	w := online.NewWorker(online.WorkerConfig{
 		Core: core, Clock: online.NewClock(), Precise: e.options.Precise, Detail: true,
-		Sinks: online.Sinks{Raw: e.publish}, Prepare: e.prompts.intern,
-		Admitted: e.admitted, Output: e.output, Passed: e.passed, Canceled: e.canceled,
+		Sinks: online.Sinks{Raw: e.publishEvents}, Prepare: e.prompts.internPrompt,
+		Admitted: e.noteAdmitted, Output: e.endFinished, Passed: e.noteProgress, Canceled: e.noteCanceled,
 	})
 	e.mu.Lock()
 	e.worker, e.halt, e.ended = w, halt, make(chan struct{})
 	e.mu.Unlock()
-	go e.run(ctx, w)
-	return e.config(), nil
+	go e.runWorker(ctx, w)
+	return e.engineConfig(), nil
 }
 
-func (e *Engine) config() engine.EngineConfig {
+func (e *Engine) engineConfig() engine.EngineConfig {
 	a := &e.options.Engine
 	c := engine.EngineConfig{
 		Model: e.options.Model, ServedModelName: e.options.Model, ContextLength: e.options.ContextLength,
@@ -193,7 +193,7 @@ func (e *Engine) config() engine.EngineConfig {
 		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()
 	}
 	if e.tee != nil {
-		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.source()}}
+		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.kvSource()}}
 	}
 	return c
 }
@@ -208,8 +208,8 @@ func (e *Engine) openRooms() (err error) {
 	return err
 }
 
-// close closes the sockets.
-func (e *Engine) close() (err error) {
+// closeSockets closes the sockets.
+func (e *Engine) closeSockets() (err error) {
 	if e.tee != nil {
 		err = e.tee.Close()
 	}
@@ -219,14 +219,14 @@ func (e *Engine) close() (err error) {
 	return err
 }
 
-// run is the worker's loop and, when it ends by itself, the end of all streams.
-func (e *Engine) run(ctx context.Context, w *online.Worker) {
+// runWorker is the worker's loop and, when it ends by itself, the end of all streams.
+func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	defer close(e.ended)
 	err := w.Run(ctx)
 	w.Close()
 	if err != nil {
 		err = fault.New(fault.BackendEngineShutdown, "mocker: %w", err)
-		e.warn("%v", err)
+		e.warnf("%v", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -235,19 +235,19 @@ func (e *Engine) run(ctx context.Context, w *online.Worker) {
 		err = fault.New(fault.BackendEngineShutdown, "mocker was shut down")
 	}
 	for id, s := range e.streams {
-		s.end(err)
-		e.forget(id)
+		s.endWith(err)
+		e.removeStream(id)
 	}
 }
 
-// keep puts a request on the books. e.mu is held.
-func (e *Engine) keep(id sim.RequestID, s *stream) {
+// addStream puts a request on the books. e.mu is held.
+func (e *Engine) addStream(id sim.RequestID, s *stream) {
 	e.streams[id] = s
 	e.named[s.rc.ID()] = append(e.named[s.rc.ID()], id)
 }
 
-// forget takes a request off the books. e.mu is held.
-func (e *Engine) forget(id sim.RequestID) {
+// removeStream takes a request off the books. e.mu is held.
+func (e *Engine) removeStream(id sim.RequestID) {
 	if s := e.streams[id]; s != nil {
 		delete(e.streams, id)
 		name := s.rc.ID()
@@ -328,10 +328,10 @@ func (e *Engine) Cleanup(ctx context.Context) error {
 	case <-ctx.Done():
 		late = fault.New(fault.BackendCancelled, "mocker: the scheduler still runs: %w", ctx.Err())
 	}
-	return errors.Join(late, e.close())
+	return errors.Join(late, e.closeSockets())
 }
 
-func (e *Engine) warn(format string, args ...any) {
+func (e *Engine) warnf(format string, args ...any) {
 	if e.options.Warn != nil {
 		e.options.Warn(fmt.Sprintf(format, args...))
 	}

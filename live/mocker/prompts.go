@@ -44,8 +44,8 @@ func (p *prompts) drop(id sim.RequestID) {
 	delete(p.hashes, id)
 }
 
-// intern gives a request its prompt. The worker calls it.
-func (p *prompts) intern(q *sim.Request) {
+// internPrompt gives a request its prompt. The worker calls it.
+func (p *prompts) internPrompt(q *sim.Request) {
 	p.mu.Lock()
 	hashes := p.hashes[q.ID]
 	delete(p.hashes, q.ID)

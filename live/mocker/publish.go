@@ -12,9 +12,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// publish hands KV events to whoever wants them. The worker calls it; nobody
+// publishEvents hands KV events to whoever wants them. The worker calls it; nobody
 // makes it wait.
-func (e *Engine) publish(_ sim.WorkerID, p *scheduler.Pass) {
+func (e *Engine) publishEvents(_ sim.WorkerID, p *scheduler.Pass) {
 	if e.tee != nil {
 		e.tee.Enqueue(p.Events)
 	}
@@ -44,15 +44,15 @@ func (e *Engine) openTee() (err error) {
 	if host == "" {
 		host = "*"
 	}
-	o := kvevents.TeeOptions{Events: endpoint(host, a.KVEventsPort), BlockTokens: a.BlockTokens, Warn: e.options.Warn}
+	o := kvevents.TeeOptions{Events: tcpEndpoint(host, a.KVEventsPort), BlockTokens: a.BlockTokens, Warn: e.options.Warn}
 	if a.ReplayPort != 0 || e.options.KVHost != "" {
-		o.Replay = endpoint(host, a.ReplayPort)
+		o.Replay = tcpEndpoint(host, a.ReplayPort)
 	}
 	e.tee, err = kvevents.NewTee(o)
 	return err
 }
 
-func endpoint(host string, port uint16) string {
+func tcpEndpoint(host string, port uint16) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
@@ -62,18 +62,18 @@ func (e *Engine) Source() (s kvevents.Source, ok bool) {
 	if e.tee == nil {
 		return s, false
 	}
-	return e.source(), true
+	return e.kvSource(), true
 }
 
-// source is where others find the sockets. Those that listen everywhere are
+// kvSource is where others find the sockets. Those that listen everywhere are
 // found on this machine alone.
-func (e *Engine) source() kvevents.Source {
+func (e *Engine) kvSource() kvevents.Source {
 	if e.options.KVHost != "" {
 		return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay()}
 	}
-	s := kvevents.Source{Events: endpoint("127.0.0.1", e.options.Engine.KVEventsPort)}
+	s := kvevents.Source{Events: tcpEndpoint("127.0.0.1", e.options.Engine.KVEventsPort)}
 	if port := e.options.Engine.ReplayPort; port != 0 {
-		s.Replay = endpoint("127.0.0.1", port)
+		s.Replay = tcpEndpoint("127.0.0.1", port)
 	}
 	return s
 }
@@ -83,15 +83,15 @@ func (e *Engine) source() kvevents.Source {
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	switch {
 	case e.tee != nil:
-		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: e.source().Events}}}, nil
+		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: e.kvSource().Events}}}, nil
 	case e.options.KVEvents:
-		return []engine.KVEventSource{{OnReady: e.push}}, nil
+		return []engine.KVEventSource{{OnReady: e.setSink}}, nil
 	}
 	return nil, nil
 }
 
-// push makes a sink the one that KV events go to.
-func (e *Engine) push(sink engine.KVEventSink) {
+// setSink makes a sink the one that KV events go to.
+func (e *Engine) setSink(sink engine.KVEventSink) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sink = sink
@@ -105,14 +105,14 @@ type fullness struct {
 	fresh  int64 // prompt tokens computed
 }
 
-func (f *fullness) see(d *scheduler.Detail, computed int) {
+func (f *fullness) notePass(d *scheduler.Detail, computed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active = d.Held
 	f.fresh += int64(computed)
 }
 
-func (f *fullness) reused(tokens int) {
+func (f *fullness) noteReused(tokens int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cached += int64(tokens)

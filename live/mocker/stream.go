@@ -31,14 +31,14 @@ type progress struct {
 	err            error
 }
 
-func (s *stream) look() progress {
+func (s *stream) readProgress() progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return progress{s.tokens, s.reused, s.ended, s.err}
 }
 
-// change changes a stream that has not ended and tells its reader.
-func (s *stream) change(do func()) {
+// update changes a stream that has not ended and tells its reader.
+func (s *stream) update(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -51,9 +51,9 @@ func (s *stream) change(do func()) {
 	}
 }
 
-// gain says how many tokens there are by now.
-func (s *stream) gain(tokens int) {
-	s.change(func() {
+// setTokens says how many tokens there are by now.
+func (s *stream) setTokens(tokens int) {
+	s.update(func() {
 		if s.tokens == 0 {
 			s.rc.NotifyFirstToken()
 		}
@@ -61,25 +61,25 @@ func (s *stream) gain(tokens int) {
 	})
 }
 
-// end says that no more tokens come.
-func (s *stream) end(err error) { s.change(func() { s.ended, s.err = true, err }) }
+// endWith says that no more tokens come.
+func (s *stream) endWith(err error) { s.update(func() { s.ended, s.err = true, err }) }
 
-// admitted notes what was found in the cache. The worker calls it, as it does
+// noteAdmitted notes what was found in the cache. The worker calls it, as it does
 // those below.
-func (e *Engine) admitted(_ sim.Time, all []scheduler.Admission) {
+func (e *Engine) noteAdmitted(_ sim.Time, all []scheduler.Admission) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, a := range all {
 		if s := e.streams[a.Request]; s != nil {
-			s.change(func() { s.reused = max(s.reused, a.Reused) })
+			s.update(func() { s.reused = max(s.reused, a.Reused) })
 		}
-		e.load.reused(a.Reused)
+		e.load.noteReused(a.Reused)
 	}
 }
 
-// output ends the streams of requests that got their last token.
-func (e *Engine) output(p *scheduler.Pass) *online.Barrier {
-	e.load.see(p.Detail, p.PrefillTokens)
+// endFinished ends the streams of requests that got their last token.
+func (e *Engine) endFinished(p *scheduler.Pass) *online.Barrier {
+	e.load.notePass(p.Detail, p.PrefillTokens)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range p.Marks {
@@ -88,20 +88,20 @@ func (e *Engine) output(p *scheduler.Pass) *online.Barrier {
 		if !m.Last || s == nil {
 			continue
 		}
-		s.gain(m.Tokens)
-		e.forget(m.Request)
-		e.finish(s, m.Handoff)
+		s.setTokens(m.Tokens)
+		e.removeStream(m.Request)
+		e.finishStream(s, m.Handoff)
 	}
 	return nil
 }
 
-// finish ends a stream whose tokens are all there. When a decode worker awaits a
+// finishStream ends a stream whose tokens are all there. When a decode worker awaits a
 // prefill, it is told once the KV cache has got there; when none does, the
 // stream ends only then.
-func (e *Engine) finish(s *stream, handoff sim.Time) {
-	there := func() { s.end(nil) }
+func (e *Engine) finishStream(s *stream, handoff sim.Time) {
+	there := func() { s.endWith(nil) }
 	if rooms := e.rooms; s.room != nil {
-		s.end(nil)
+		s.endWith(nil)
 		there = func() { rooms.Complete(*s.room) }
 	}
 	if handoff <= 0 {
@@ -111,8 +111,8 @@ func (e *Engine) finish(s *stream, handoff sim.Time) {
 	time.AfterFunc(time.Duration(handoff*1e6), there)
 }
 
-// passed gives their tokens to the streams that go on.
-func (e *Engine) passed(core scheduler.Core) {
+// noteProgress gives their tokens to the streams that go on.
+func (e *Engine) noteProgress(core scheduler.Core) {
 	p, ok := core.(scheduler.Progresser)
 	if !ok {
 		return
@@ -121,15 +121,15 @@ func (e *Engine) passed(core scheduler.Core) {
 	defer e.mu.Unlock()
 	p.Progress(func(id sim.RequestID, tokens int, _ sim.Time) {
 		if s := e.streams[id]; s != nil {
-			s.gain(tokens)
+			s.setTokens(tokens)
 		}
 	})
 }
 
-// canceled forgets a request that was taken out.
-func (e *Engine) canceled(id sim.RequestID, p *scheduler.Pass) {
-	e.load.see(p.Detail, 0)
+// noteCanceled forgets a request that was taken out.
+func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
+	e.load.notePass(p.Detail, 0)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.forget(id)
+	e.removeStream(id)
 }

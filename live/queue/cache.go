@@ -29,15 +29,15 @@ func NewCache(dir string, most int64) (*Cache, error) {
 	return &Cache{dir: dir, most: most, checked: map[string]os.FileInfo{}}, os.MkdirAll(dir, 0o755)
 }
 
-// path is where the file of a digest lies, after it was fetched if need be.
-func (c *Cache) path(ctx context.Context, q *Queue, digest string, notify func(string)) (string, error) {
+// fetchPath is where the file of a digest lies, after it was fetched if need be.
+func (c *Cache) fetchPath(ctx context.Context, q *Queue, digest string, notify func(string)) (string, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	path := filepath.Join(c.dir, digest)
 	now := time.Now()
 	if stat, err := os.Stat(path); err == nil {
-		if c.unchanged(digest, stat) {
-			return path, c.touch(digest, stat, now)
+		if c.isUnchanged(digest, stat) {
+			return path, c.touchFile(digest, stat, now)
 		}
 		sum, err := fileSum(path)
 		if err != nil {
@@ -49,14 +49,14 @@ func (c *Cache) path(ctx context.Context, q *Queue, digest string, notify func(s
 		}
 		notify(fmt.Sprintf("%s: digest is %s, want that of its name: fetched again", path, sum))
 	}
-	if err := c.fetch(ctx, q, digest); err != nil {
+	if err := c.fetchFile(ctx, q, digest); err != nil {
 		return "", err
 	}
 	return path, c.shrink(digest, now)
 }
 
-// touch notes that a file is still used, now and then.
-func (c *Cache) touch(digest string, stat os.FileInfo, now time.Time) error {
+// touchFile notes that a file is still used, now and then.
+func (c *Cache) touchFile(digest string, stat os.FileInfo, now time.Time) error {
 	if now.Sub(stat.ModTime()) < young/2 {
 		return nil
 	}
@@ -69,14 +69,14 @@ func (c *Cache) touch(digest string, stat os.FileInfo, now time.Time) error {
 	return err
 }
 
-// unchanged says that a file is the one that was checked.
-func (c *Cache) unchanged(digest string, stat os.FileInfo) bool {
+// isUnchanged says that a file is the one that was checked.
+func (c *Cache) isUnchanged(digest string, stat os.FileInfo) bool {
 	before := c.checked[digest]
 	return before != nil && os.SameFile(before, stat) && before.Size() == stat.Size() && before.ModTime().Equal(stat.ModTime())
 }
 
-// fetch gets a file from the server and puts it in its place when it is whole.
-func (c *Cache) fetch(ctx context.Context, q *Queue, digest string) error {
+// fetchFile gets a file from the server and puts it in its place when it is whole.
+func (c *Cache) fetchFile(ctx context.Context, q *Queue, digest string) error {
 	f, err := os.CreateTemp(c.dir, "fetching-")
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ type child struct {
 	errors tail
 }
 
-func (p *Program) start() (*child, error) {
+func (p *Program) startChild() (*child, error) {
 	c := &child{cmd: exec.Command(p.Args[0], p.Args[1:]...)}
 	c.cmd.Stderr = &c.errors
 	in, err := c.cmd.StdinPipe()
@@ -74,9 +74,9 @@ func (p *Program) start() (*child, error) {
 	return c, c.cmd.Start()
 }
 
-// do lets the process run a cell. After any error but a refusal the process is
+// runCell lets the process run a cell. After any error but a refusal the process is
 // gone.
-func (c *child) do(ctx context.Context, r Request, limit time.Duration) (rawJSON, error) {
+func (c *child) runCell(ctx context.Context, r Request, limit time.Duration) (rawJSON, error) {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -99,9 +99,9 @@ func (c *child) do(ctx context.Context, r Request, limit time.Duration) (rawJSON
 	select {
 	case a := <-answers:
 		if a.err != nil {
-			return nil, c.crashed()
+			return nil, c.crashCause()
 		}
-		return c.read(a.text)
+		return c.readReply(a.text)
 	case <-timer.C:
 		c.kill()
 		return nil, &timeoutError{limit}
@@ -111,7 +111,7 @@ func (c *child) do(ctx context.Context, r Request, limit time.Duration) (rawJSON
 	}
 }
 
-func (c *child) read(text []byte) (rawJSON, error) {
+func (c *child) readReply(text []byte) (rawJSON, error) {
 	var r Reply
 	if err := json.Unmarshal(text, &r); err != nil {
 		c.kill()
@@ -127,8 +127,8 @@ func (c *child) read(text []byte) (rawJSON, error) {
 	return r.Report, nil
 }
 
-// crashed says how the process ended.
-func (c *child) crashed() error {
+// crashCause says how the process ended.
+func (c *child) crashCause() error {
 	c.in.Close()
 	err := c.cmd.Wait()
 	state := "ended without an answer"
@@ -136,7 +136,7 @@ func (c *child) crashed() error {
 	if errors.As(err, &exit) {
 		state = exit.String()
 	}
-	if last := c.errors.last(); last != "" {
+	if last := c.errors.lastLine(); last != "" {
 		state += ": " + last
 	}
 	return &crashError{"crashed: " + state}
@@ -173,8 +173,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the line that says what went wrong: that of a panic, or the last one.
-func (t *tail) last() string {
+// lastLine is the line that says what went wrong: that of a panic, or the last one.
+func (t *tail) lastLine() string {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	lines := bytes.Split(bytes.TrimSpace(t.text), []byte{'\n'})

@@ -31,7 +31,7 @@ func (q *Queue) Manifest(ctx context.Context, id string) (*Manifest, error) {
 func (q *Queue) Outcomes(ctx context.Context, m *Manifest) ([]plan.Outcome, error) {
 	outcomes := make([]plan.Outcome, len(m.Keys))
 	for i, key := range m.Keys {
-		o, _, err := q.outcome(ctx, key)
+		o, _, err := q.outcomeOf(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -43,10 +43,10 @@ func (q *Queue) Outcomes(ctx context.Context, m *Manifest) ([]plan.Outcome, erro
 // unfinished is the reason of cells that are still to be run.
 const unfinished = "not finished"
 
-// outcome is what became of a cell, and when its result was stored.
-func (q *Queue) outcome(ctx context.Context, key string) (plan.Outcome, time.Time, error) {
+// outcomeOf is what became of a cell, and when its result was stored.
+func (q *Queue) outcomeOf(ctx context.Context, key string) (plan.Outcome, time.Time, error) {
 	o := plan.Outcome{Key: key}
-	entry, dead, err := get(ctx, q.dead, key)
+	entry, dead, err := getKey(ctx, q.dead, key)
 	if err != nil {
 		return o, time.Time{}, err
 	}
@@ -55,7 +55,7 @@ func (q *Queue) outcome(ctx context.Context, key string) (plan.Outcome, time.Tim
 		o.Reason = d.Reason
 		return o, time.Time{}, err
 	}
-	entry, done, err := get(ctx, q.results, key)
+	entry, done, err := getKey(ctx, q.results, key)
 	if err != nil {
 		return o, time.Time{}, err
 	}
@@ -78,9 +78,9 @@ func readDead(entry jetstream.KeyValueEntry) (d Dead, err error) {
 	return d, err
 }
 
-// why says why a cell was given up.
-func (q *Queue) why(ctx context.Context, key string) (Dead, error) {
-	entry, ok, err := get(ctx, q.dead, key)
+// deadOf says why a cell was given up.
+func (q *Queue) deadOf(ctx context.Context, key string) (Dead, error) {
+	entry, ok, err := getKey(ctx, q.dead, key)
 	if err != nil || !ok {
 		return Dead{}, err
 	}
@@ -111,7 +111,7 @@ func (q *Queue) Status(ctx context.Context, m *Manifest) (*Status, error) {
 	s := &Status{Cells: len(m.Keys), ETA: -1}
 	var first, last time.Time
 	for cell, key := range m.Keys {
-		o, at, err := q.outcome(ctx, key)
+		o, at, err := q.outcomeOf(ctx, key)
 		switch {
 		case err != nil:
 			return nil, err
@@ -124,7 +124,7 @@ func (q *Queue) Status(ctx context.Context, m *Manifest) (*Status, error) {
 				last = at
 			}
 		case o.Reason != unfinished:
-			d, err := q.why(ctx, key)
+			d, err := q.deadOf(ctx, key)
 			if err != nil {
 				return nil, err
 			}
@@ -148,7 +148,7 @@ func (q *Queue) Status(ctx context.Context, m *Manifest) (*Status, error) {
 // Left is the number of the sweep's messages that are in the queue or being
 // worked on.
 func (q *Queue) Left(ctx context.Context, m *Manifest) (left int, err error) {
-	err = insist(ctx, func(ctx context.Context) error {
+	err = retryRequest(ctx, func(ctx context.Context) error {
 		info, err := q.stream.Info(ctx, jetstream.WithSubjectFilter(subjectRoot+"."+m.ID+".>"))
 		if err != nil {
 			return err

@@ -15,41 +15,41 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// take sees to one message. An error leaves it to be delivered again.
-func (s *slot) take(ctx context.Context, msg jetstream.Msg) error {
+// takeMessage sees to one message. An error leaves it to be delivered again.
+func (s *slot) takeMessage(ctx context.Context, msg jetstream.Msg) error {
 	var t plan.Task
 	if err := json.Unmarshal(msg.Data(), &t); err != nil {
 		return errors.Join(fmt.Errorf("%s: not a cell: %w", msg.Subject(), err), msg.Term())
 	}
 	if t.Version != s.Version {
-		return s.leave(ctx, msg)
+		return s.leaveMessage(ctx, msg)
 	}
 	key := t.Key()
 	for _, bucket := range []jetstream.KeyValue{s.Queue.results, s.Queue.dead} {
-		if _, settled, err := get(ctx, bucket, key); err != nil {
+		if _, settled, err := getKey(ctx, bucket, key); err != nil {
 			return err
 		} else if settled {
-			return s.acknowledge(ctx, msg)
+			return s.acknowledgeMessage(ctx, msg)
 		}
 	}
-	defer s.Queue.hold(msg)()
+	defer s.Queue.holdLease(msg)()
 	started := time.Now()
-	report, err := s.replay(ctx, &t)
+	report, err := s.replayCell(ctx, &t)
 	if err != nil {
-		return s.failed(ctx, msg, key, err)
+		return s.failCell(ctx, msg, key, err)
 	}
 	r := Result{Report: report, Version: s.Version, Host: s.host, WallMS: float64(time.Since(started)) / 1e6}
-	if err := s.Queue.store(ctx, key, &r); err != nil {
+	if err := s.Queue.storeResult(ctx, key, &r); err != nil {
 		return errors.Join(err, msg.Nak())
 	}
-	return s.acknowledge(ctx, msg)
+	return s.acknowledgeMessage(ctx, msg)
 }
 
-// leave gives a message back for a program of its version. While others wait
+// leaveMessage gives a message back for a program of its version. While others wait
 // behind it, it stays away for a while, longer each time, so that the slot comes
 // to what it can run. Otherwise it is offered again almost at once, and it is
 // the slot that stays away, so that somebody else gets it.
-func (s *slot) leave(ctx context.Context, msg jetstream.Msg) error {
+func (s *slot) leaveMessage(ctx context.Context, msg jetstream.Msg) error {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return err
@@ -59,19 +59,19 @@ func (s *slot) leave(ctx context.Context, msg jetstream.Msg) error {
 		return msg.NakWithDelay(wait)
 	}
 	err = msg.NakWithDelay(wrongNap)
-	nap(ctx, wait)
+	sleepFor(ctx, wait)
 	return err
 }
 
-// acknowledge takes a message off the queue, and waits until it is.
-func (s *slot) acknowledge(ctx context.Context, msg jetstream.Msg) error {
+// acknowledgeMessage takes a message off the queue, and waits until it is.
+func (s *slot) acknowledgeMessage(ctx context.Context, msg jetstream.Msg) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptLimit)
 	defer cancel()
 	return msg.DoubleAck(ctx)
 }
 
-// hold renews the lease on a message until it is called off.
-func (q *Queue) hold(msg jetstream.Msg) (release func()) {
+// holdLease renews the lease on a message until it is called off.
+func (q *Queue) holdLease(msg jetstream.Msg) (release func()) {
 	done := make(chan struct{})
 	go func() {
 		tick := time.NewTicker(q.lease / 3)
@@ -89,30 +89,30 @@ func (q *Queue) hold(msg jetstream.Msg) (release func()) {
 	return func() { close(done) }
 }
 
-// replay has a cell run, with the files it names taken from the cache.
-func (s *slot) replay(ctx context.Context, t *plan.Task) (rawJSON, error) {
-	settings, err := s.filled(ctx, t)
+// replayCell has a cell run, with the files it names taken from the cache.
+func (s *slot) replayCell(ctx context.Context, t *plan.Task) (rawJSON, error) {
+	settings, err := s.fillSettings(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	if s.child == nil {
-		if s.child, err = s.Program.start(); err != nil {
+		if s.child, err = s.Program.startChild(); err != nil {
 			s.child = nil
 			return nil, err
 		}
 	}
-	report, err := s.child.do(ctx, Request{Settings: settings}, s.Program.Timeout)
+	report, err := s.child.runCell(ctx, Request{Settings: settings}, s.Program.Timeout)
 	if err != nil && !errors.As(err, new(*refusedError)) {
 		s.child = nil
 	}
 	return report, err
 }
 
-// filled are the settings of a task with the paths of its files.
-func (s *slot) filled(ctx context.Context, t *plan.Task) ([]plan.Setting, error) {
+// fillSettings are the settings of a task with the paths of its files.
+func (s *slot) fillSettings(ctx context.Context, t *plan.Task) ([]plan.Setting, error) {
 	settings := append([]plan.Setting(nil), t.Settings...)
 	for _, f := range t.Files {
-		path, err := s.Cache.path(ctx, s.Queue, f.SHA256, s.Notify)
+		path, err := s.Cache.fetchPath(ctx, s.Queue, f.SHA256, s.Notify)
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			return nil, &refusedError{fmt.Sprintf("%s: file %s is not on the server", f.Setting, f.SHA256)}
 		} else if err != nil {
@@ -127,8 +127,8 @@ func (s *slot) filled(ctx context.Context, t *plan.Task) ([]plan.Setting, error)
 	return settings, nil
 }
 
-// failed decides what becomes of a cell that could not be run.
-func (s *slot) failed(ctx context.Context, msg jetstream.Msg, key string, err error) error {
+// failCell decides what becomes of a cell that could not be run.
+func (s *slot) failCell(ctx context.Context, msg jetstream.Msg, key string, err error) error {
 	if ctx.Err() != nil {
 		return msg.Nak() // we end, not the cell
 	}
@@ -138,26 +138,26 @@ func (s *slot) failed(ctx context.Context, msg jetstream.Msg, key string, err er
 	if !errors.As(err, new(*crashError)) {
 		return errors.Join(err, msg.NakWithDelay(wrongWait))
 	}
-	tries, counted := s.Queue.try(ctx, key)
+	tries, counted := s.Queue.countTry(ctx, key)
 	if counted != nil {
 		return errors.Join(counted, msg.Nak())
 	}
-	s.Notify(fmt.Sprintf("cell %s, try %d: %v", name(msg), tries, err))
+	s.Notify(fmt.Sprintf("cell %s, try %d: %v", cellNumber(msg), tries, err))
 	if tries < mostTries {
 		return msg.Nak()
 	}
 	return s.giveUp(ctx, msg, key, Dead{Reason: err.Error(), Tries: tries})
 }
 
-// name is the number of a message's cell.
-func name(msg jetstream.Msg) string {
+// cellNumber is the number of a message's cell.
+func cellNumber(msg jetstream.Msg) string {
 	subject := msg.Subject()
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
-// try counts another try of a cell.
-func (q *Queue) try(ctx context.Context, key string) (int, error) {
-	entry, ok, err := get(ctx, q.tries, key)
+// countTry counts another try of a cell.
+func (q *Queue) countTry(ctx context.Context, key string) (int, error) {
+	entry, ok, err := getKey(ctx, q.tries, key)
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +169,7 @@ func (q *Queue) try(ctx context.Context, key string) (int, error) {
 		}
 		tries += before
 	}
-	return tries, insist(ctx, func(ctx context.Context) error {
+	return tries, retryRequest(ctx, func(ctx context.Context) error {
 		_, err := q.tries.Put(ctx, key, []byte(strconv.Itoa(tries)))
 		return err
 	})
@@ -177,38 +177,38 @@ func (q *Queue) try(ctx context.Context, key string) (int, error) {
 
 // giveUp lists a cell as dead.
 func (s *slot) giveUp(ctx context.Context, msg jetstream.Msg, key string, d Dead) error {
-	if err := s.Queue.bury(ctx, key, d); err != nil {
+	if err := s.Queue.storeDead(ctx, key, d); err != nil {
 		return errors.Join(err, msg.Nak())
 	}
-	return s.acknowledge(ctx, msg)
+	return s.acknowledgeMessage(ctx, msg)
 }
 
-func (q *Queue) bury(ctx context.Context, key string, d Dead) error {
+func (q *Queue) storeDead(ctx context.Context, key string, d Dead) error {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	return insist(ctx, func(ctx context.Context) error {
+	return retryRequest(ctx, func(ctx context.Context) error {
 		_, err := q.dead.Put(ctx, key, text)
 		return err
 	})
 }
 
-// store stores a result. When there is one, as after a lease that ran out, both
+// storeResult stores a result. When there is one, as after a lease that ran out, both
 // must say the same.
-func (q *Queue) store(ctx context.Context, key string, r *Result) error {
+func (q *Queue) storeResult(ctx context.Context, key string, r *Result) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	err = insist(ctx, func(ctx context.Context) error {
+	err = retryRequest(ctx, func(ctx context.Context) error {
 		_, err := q.results.Create(ctx, key, text)
 		return err
 	})
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return err
 	}
-	entry, ok, err := get(ctx, q.results, key)
+	entry, ok, err := getKey(ctx, q.results, key)
 	if err != nil || !ok || bytes.Equal(entry.Value(), text) {
 		return err
 	}
@@ -219,5 +219,5 @@ func (q *Queue) store(ctx context.Context, key string, r *Result) error {
 	if same, err := plan.SameReport(r.Report, other.Report); err != nil || same {
 		return err
 	}
-	return q.bury(ctx, key, Dead{Reason: fmt.Sprintf("nondeterministic: %s and %s got different reports", other.Host, r.Host), Tries: 2})
+	return q.storeDead(ctx, key, Dead{Reason: fmt.Sprintf("nondeterministic: %s and %s got different reports", other.Host, r.Host), Tries: 2})
 }

@@ -62,7 +62,7 @@ func Open(ctx context.Context, url string, lease time.Duration) (*Queue, error) 
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	q := &Queue{conn: conn, lease: lease}
-	if err := q.prepare(ctx); err != nil {
+	if err := q.prepareServer(ctx); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
@@ -75,7 +75,7 @@ func (q *Queue) Close() {
 	q.conn.Close()
 }
 
-func (q *Queue) prepare(ctx context.Context) (err error) {
+func (q *Queue) prepareServer(ctx context.Context) (err error) {
 	if q.js, err = jetstream.New(q.conn); err != nil {
 		return err
 	}
@@ -125,16 +125,16 @@ const (
 	attemptPause = 200 * time.Millisecond
 )
 
-// insist repeats a request until the server has answered it, which may be
+// retryRequest repeats a request until the server has answered it, which may be
 // restarted meanwhile. Answers that another attempt would only repeat are
 // returned.
-func insist(ctx context.Context, request func(context.Context) error) error {
+func retryRequest(ctx context.Context, request func(context.Context) error) error {
 	until := time.Now().Add(outageLimit)
 	for {
 		attempt, cancel := context.WithTimeout(ctx, attemptLimit)
 		err := request(attempt)
 		cancel()
-		if err == nil || answered(err) || ctx.Err() != nil || time.Now().After(until) {
+		if err == nil || isAnswer(err) || ctx.Err() != nil || time.Now().After(until) {
 			return err
 		}
 		select {
@@ -144,8 +144,8 @@ func insist(ctx context.Context, request func(context.Context) error) error {
 	}
 }
 
-// answered says that err is an answer of the server.
-func answered(err error) bool {
+// isAnswer says that err is an answer of the server.
+func isAnswer(err error) bool {
 	for _, answer := range []error{
 		jetstream.ErrKeyExists, jetstream.ErrKeyNotFound, jetstream.ErrObjectNotFound, jetstream.ErrKeyDeleted,
 	} {
@@ -156,9 +156,9 @@ func answered(err error) bool {
 	return false
 }
 
-// get reads a key; ok is false when there is none.
-func get(ctx context.Context, bucket jetstream.KeyValue, key string) (entry jetstream.KeyValueEntry, ok bool, err error) {
-	err = insist(ctx, func(ctx context.Context) (err error) {
+// getKey reads a key; ok is false when there is none.
+func getKey(ctx context.Context, bucket jetstream.KeyValue, key string) (entry jetstream.KeyValueEntry, ok bool, err error) {
+	err = retryRequest(ctx, func(ctx context.Context) (err error) {
 		entry, err = bucket.Get(ctx, key)
 		return err
 	})

@@ -329,7 +329,7 @@ func TestNondeterministic(t *testing.T) {
 	reports := [][2]string{{`{"n":1,"wall_time_ms":5}`, `{"n":1,"wall_time_ms":7}`}, {`{"n":1,"wall_time_ms":5}`, `{"n":2,"wall_time_ms":5}`}}
 	for i, both := range reports {
 		for k, text := range both {
-			if err := s.queue.store(s.ctx, m.Keys[i], &Result{Report: rawJSON(text), Host: fmt.Sprintf("host%d", k)}); err != nil {
+			if err := s.queue.storeResult(s.ctx, m.Keys[i], &Result{Report: rawJSON(text), Host: fmt.Sprintf("host%d", k)}); err != nil {
 				t.Fatal(err)
 			}
 		}

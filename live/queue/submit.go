@@ -44,7 +44,7 @@ func (q *Queue) Submit(ctx context.Context, g *plan.Grid, tasks []plan.Task, pat
 	if err != nil {
 		return nil, err
 	}
-	if err := insist(ctx, func(ctx context.Context) error {
+	if err := retryRequest(ctx, func(ctx context.Context) error {
 		_, err := q.files.PutBytes(ctx, manifestName(m.ID), text)
 		return err
 	}); err != nil {
@@ -53,7 +53,7 @@ func (q *Queue) Submit(ctx context.Context, g *plan.Grid, tasks []plan.Task, pat
 	s := &Submitted{ID: m.ID, Cells: len(tasks)}
 	var acks []jetstream.PubAckFuture
 	for i := range tasks {
-		ack, err := q.hand(ctx, m, i, &tasks[i])
+		ack, err := q.queueCell(ctx, m, i, &tasks[i])
 		if err != nil {
 			return nil, err
 		}
@@ -91,21 +91,21 @@ func newManifest(g *plan.Grid, tasks []plan.Task) *Manifest {
 	return m
 }
 
-// hand puts a cell into the queue, unless it has a result; the ack is nil then.
+// queueCell puts a cell into the queue, unless it has a result; the ack is nil then.
 // A cell that was given up gets new tries.
-func (q *Queue) hand(ctx context.Context, m *Manifest, cell int, t *plan.Task) (jetstream.PubAckFuture, error) {
+func (q *Queue) queueCell(ctx context.Context, m *Manifest, cell int, t *plan.Task) (jetstream.PubAckFuture, error) {
 	key := m.Keys[cell]
-	if _, known, err := get(ctx, q.results, key); err != nil || known {
+	if _, known, err := getKey(ctx, q.results, key); err != nil || known {
 		return nil, err
 	}
 	id := key
-	if entry, dead, err := get(ctx, q.dead, key); err != nil {
+	if entry, dead, err := getKey(ctx, q.dead, key); err != nil {
 		return nil, err
 	} else if dead {
 		// Its message id has been used. The revision makes a new one.
 		id = fmt.Sprintf("%s/%d", key, entry.Revision())
 		for _, bucket := range []jetstream.KeyValue{q.tries, q.dead} {
-			if err := insist(ctx, func(ctx context.Context) error { return bucket.Delete(ctx, key) }); err != nil {
+			if err := retryRequest(ctx, func(ctx context.Context) error { return bucket.Delete(ctx, key) }); err != nil {
 				return nil, err
 			}
 		}

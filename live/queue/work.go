@@ -51,8 +51,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	for i := range w.Slots {
 		wait.Go(func() {
 			s := slot{Worker: w, host: host}
-			errs[i] = s.run(ctx)
-			s.end()
+			errs[i] = s.runCells(ctx)
+			s.stopChild()
 		})
 	}
 	wait.Wait()
@@ -62,10 +62,10 @@ func (w *Worker) Run(ctx context.Context) error {
 // untilEmpty stops the worker when no message is left.
 func (w *Worker) untilEmpty(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
-		if empty, err := w.Queue.empty(ctx); err == nil && empty {
+		if empty, err := w.Queue.isEmpty(ctx); err == nil && empty {
 			stop()
 		}
-		nap(ctx, drainLook)
+		sleepFor(ctx, drainLook)
 	}
 }
 
@@ -76,16 +76,16 @@ type slot struct {
 	child *child // nil until a cell needs it, and after a crash
 }
 
-func (s *slot) run(ctx context.Context) error {
+func (s *slot) runCells(ctx context.Context) error {
 	for ctx.Err() == nil {
-		msg, err := s.Queue.next(ctx)
+		msg, err := s.Queue.nextMessage(ctx)
 		switch {
 		case ctx.Err() != nil && msg == nil:
 			return nil
 		case err != nil:
-			nap(ctx, fetchNap)
+			sleepFor(ctx, fetchNap)
 		case msg != nil:
-			if err := s.take(ctx, msg); err != nil && ctx.Err() == nil {
+			if err := s.takeMessage(ctx, msg); err != nil && ctx.Err() == nil {
 				s.Notify(err.Error())
 			}
 		}
@@ -93,22 +93,22 @@ func (s *slot) run(ctx context.Context) error {
 	return nil
 }
 
-func nap(ctx context.Context, d time.Duration) {
+func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
 
-func (s *slot) end() {
+func (s *slot) stopChild() {
 	if s.child != nil {
 		s.child.stop()
 		s.child = nil
 	}
 }
 
-// next is the next message, nil when there is none for a while.
-func (q *Queue) next(ctx context.Context) (jetstream.Msg, error) {
+// nextMessage is the next message, nil when there is none for a while.
+func (q *Queue) nextMessage(ctx context.Context) (jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
 	batch, err := q.messages.Fetch(1, jetstream.FetchContext(ctx))
@@ -124,9 +124,9 @@ func (q *Queue) next(ctx context.Context) (jetstream.Msg, error) {
 	return nil, nil
 }
 
-// empty says that no message is left, not even one that is being worked on.
-func (q *Queue) empty(ctx context.Context) (empty bool, err error) {
-	err = insist(ctx, func(ctx context.Context) error {
+// isEmpty says that no message is left, not even one that is being worked on.
+func (q *Queue) isEmpty(ctx context.Context) (empty bool, err error) {
+	err = retryRequest(ctx, func(ctx context.Context) error {
 		info, err := q.stream.Info(ctx)
 		if err == nil {
 			empty = info.State.Msgs == 0

@@ -38,7 +38,7 @@ type Limits struct {
 	Mark time.Duration // for somebody to collect a completed room; default 60 s
 }
 
-func (l Limits) filled() Limits {
+func (l Limits) withDefaults() Limits {
 	if l.Wait <= 0 {
 		l.Wait = 30 * time.Second
 	}
@@ -70,8 +70,8 @@ func Listen(address string, limits Limits) (*Server, error) {
 	if err != nil {
 		return nil, fault.New(fault.BackendCannotConnect, "rendezvous: %w", err)
 	}
-	s := &Server{limits: limits.filled(), server: l, rooms: make(map[uint64]*room)}
-	l.Serve(s.serve)
+	s := &Server{limits: limits.withDefaults(), server: l, rooms: make(map[uint64]*room)}
+	l.Serve(s.answerDecoder)
 	return s, nil
 }
 
@@ -88,7 +88,7 @@ func (s *Server) Complete(id uint64) {
 	case s.closed:
 	case !known:
 		marked := &room{}
-		marked.mark = time.AfterFunc(s.limits.Mark, func() { s.forget(id, marked) })
+		marked.mark = time.AfterFunc(s.limits.Mark, func() { s.forgetRoom(id, marked) })
 		s.rooms[id] = marked
 	case r.mark == nil:
 		close(r.released)
@@ -110,26 +110,26 @@ func (s *Server) Close() {
 	s.server.Close()
 }
 
-// serve answers one decode worker.
-func (s *Server) serve(c net.Conn) {
+// answerDecoder answers one decode worker.
+func (s *Server) answerDecoder(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(s.limits.Wait))
 	var b [8]byte
 	if _, err := io.ReadFull(c, b[:]); err != nil {
 		return
 	}
 	id := binary.LittleEndian.Uint64(b[:])
-	r, first := s.enter(id)
+	r, first := s.enterRoom(id)
 	switch {
 	case !first:
 		_, _ = c.Write([]byte{refused})
-	case r == nil || s.await(c, id, r):
+	case r == nil || s.awaitCompletion(c, id, r):
 		_, _ = c.Write([]byte{complete})
 	}
 }
 
-// enter is the room to wait in, nil if it is complete already. It reports false if
+// enterRoom is the room to wait in, nil if it is complete already. It reports false if
 // somebody else waits there.
-func (s *Server) enter(id uint64) (*room, bool) {
+func (s *Server) enterRoom(id uint64) (*room, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, known := s.rooms[id]
@@ -146,9 +146,9 @@ func (s *Server) enter(id uint64) (*room, bool) {
 	return nil, true
 }
 
-// await waits until a room is complete, the limit is over, or the other side
+// awaitCompletion waits until a room is complete, the limit is over, or the other side
 // leaves.
-func (s *Server) await(c net.Conn, id uint64, r *room) bool {
+func (s *Server) awaitCompletion(c net.Conn, id uint64, r *room) bool {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -158,13 +158,13 @@ func (s *Server) await(c net.Conn, id uint64, r *room) bool {
 	case <-r.released:
 		return true
 	case <-left:
-		s.forget(id, r)
+		s.forgetRoom(id, r)
 		return false
 	}
 }
 
-// forget removes a room if it still is this one.
-func (s *Server) forget(id uint64, r *room) {
+// forgetRoom removes a room if it still is this one.
+func (s *Server) forgetRoom(id uint64, r *room) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rooms[id] == r {
@@ -175,13 +175,13 @@ func (s *Server) forget(id uint64, r *room) {
 // Await waits at the prefill worker's server until a room is complete. Errors are
 // *fault.Error of a Backend type.
 func Await(ctx context.Context, host string, port uint16, id uint64, limits Limits) error {
-	limits = limits.filled()
+	limits = limits.withDefaults()
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
 	dialer := net.Dialer{Timeout: limits.Wait}
 	c, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return fault.New(typeOf(err, fault.BackendCannotConnect, fault.BackendConnectionTimeout), "rendezvous: %w", err)
+		return fault.New(typeOfError(err, fault.BackendCannotConnect, fault.BackendConnectionTimeout), "rendezvous: %w", err)
 	}
 	defer c.Close()
 	// The end of ctx ends what blocks below.
@@ -190,12 +190,12 @@ func Await(ctx context.Context, host string, port uint16, id uint64, limits Limi
 	if ctx.Err() != nil {
 		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
 	}
-	answer, err := ask(c, id)
+	answer, err := askForRoom(c, id)
 	switch {
 	case ctx.Err() != nil:
 		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
 	case err != nil:
-		return fault.New(typeOf(err, fault.BackendDisconnected, fault.BackendResponseTimeout),
+		return fault.New(typeOfError(err, fault.BackendDisconnected, fault.BackendResponseTimeout),
 			"rendezvous at %s: room %d was not completed within %v: %w", address, id, limits.Wait, err)
 	case answer == refused:
 		return fault.New(fault.BackendInvalidArgument, "rendezvous at %s: somebody else waits in room %d", address, id)
@@ -205,8 +205,8 @@ func Await(ctx context.Context, host string, port uint16, id uint64, limits Limi
 	return nil
 }
 
-// ask writes a room and reads the answer.
-func ask(c net.Conn, id uint64) (byte, error) {
+// askForRoom writes a room and reads the answer.
+func askForRoom(c net.Conn, id uint64) (byte, error) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], id)
 	if _, err := c.Write(b[:]); err != nil {
@@ -218,8 +218,8 @@ func ask(c net.Conn, id uint64) (byte, error) {
 	return b[0], nil
 }
 
-// typeOf is late for an error that is a timeout, else otherwise.
-func typeOf(err error, otherwise, late fault.Type) fault.Type {
+// typeOfError is late for an error that is a timeout, else otherwise.
+func typeOfError(err error, otherwise, late fault.Type) fault.Type {
 	var timeout net.Error
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return late

@@ -24,17 +24,17 @@ type Requests struct {
 func (m *Metrics) Requests() *Requests {
 	k := maker{registry: m.registry}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return add(k, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+		return registerOnce(k, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		return add(k, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: durations()}, []string{"model"}))
+		return registerOnce(k, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets()}, []string{"model"}))
 	}
 	return &Requests{
 		total:         counter("dynamo_frontend_requests_total", "Requests that were answered, by status; 499: the client left.", "model", "endpoint", "request_type", "status"),
 		cancellations: counter("dynamo_frontend_model_cancellation_total", "Requests whose client left before the answer was written.", "model", "endpoint", "request_type"),
 		inputTokens:   counter("dynamo_frontend_input_tokens_total", "Tokens of prompts.", "model"),
 		outputTokens:  counter("dynamo_frontend_output_tokens_total", "Tokens of answers.", "model"),
-		inflight:      k.gauges("dynamo_frontend_inflight_requests", "Requests that are being answered.", "model"),
+		inflight:      k.newGaugeVec("dynamo_frontend_inflight_requests", "Requests that are being answered.", "model"),
 		duration:      histogram("dynamo_frontend_request_duration_seconds", "Time from request to end of answer."),
 		first:         histogram("dynamo_frontend_time_to_first_token_seconds", "Time from request to first token."),
 	}

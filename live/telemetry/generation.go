@@ -45,7 +45,7 @@ func (t *Tracing) StartGeneration(ctx context.Context, s Start) (context.Context
 			attribute.Int("input_tokens", s.InputTokens),
 			attribute.String("disagg_role", s.Role),
 		}
-		if link, ok := remote(s.MigrationTraceID, s.MigrationSpanID); ok {
+		if link, ok := remoteSpan(s.MigrationTraceID, s.MigrationSpanID); ok {
 			attributes = append(attributes,
 				attribute.String("migration_trace_id", s.MigrationTraceID),
 				attribute.String("migration_span_id", s.MigrationSpanID))
@@ -57,8 +57,8 @@ func (t *Tracing) StartGeneration(ctx context.Context, s Start) (context.Context
 	return ctx, &Generation{span: span, recording: t.recording}
 }
 
-// remote is the span with these ids, somewhere else, sampled.
-func remote(traceID, spanID string) (trace.SpanContext, bool) {
+// remoteSpan is the span with these ids, somewhere else, sampled.
+func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	id, err := trace.TraceIDFromHex(traceID)
 	if err != nil {
 		return trace.SpanContext{}, false
@@ -119,13 +119,13 @@ func (g *Generation) Finished(reason string, cancelled, failed bool) {
 	if failed {
 		g.span.SetStatus(codes.Error, reason)
 	}
-	g.end(attribute.String("finish_reason", reason), attribute.Bool("cancelled", cancelled))
+	g.endSpan(attribute.String("finish_reason", reason), attribute.Bool("cancelled", cancelled))
 }
 
 // Failed ends the span with an error: kind is its type's name.
 func (g *Generation) Failed(kind string, err error, cancelled bool) {
 	g.span.SetStatus(codes.Error, err.Error())
-	g.end(attribute.String("error_kind", kind), attribute.Bool("cancelled", cancelled),
+	g.endSpan(attribute.String("error_kind", kind), attribute.Bool("cancelled", cancelled),
 		attribute.String("finish_reason", "Error("+err.Error()+")"))
 }
 
@@ -133,17 +133,17 @@ func (g *Generation) Failed(kind string, err error, cancelled bool) {
 // of error is setup_failed, whatever type kind names.
 func (g *Generation) SetupFailed(kind string, err error) {
 	g.span.SetStatus(codes.Error, err.Error())
-	g.end(attribute.String("error_kind", "setup_failed"), attribute.String("error_type", kind))
+	g.endSpan(attribute.String("error_kind", "setup_failed"), attribute.String("error_type", kind))
 }
 
 // Dropped ends the span of a request whose consumer walked away.
 func (g *Generation) Dropped() {
 	g.span.SetStatus(codes.Error, "dropped")
-	g.end(attribute.String("finish_reason", "Dropped"), attribute.Bool("cancelled", true))
+	g.endSpan(attribute.String("finish_reason", "Dropped"), attribute.Bool("cancelled", true))
 }
 
-// end adds what was counted and ends the span, once.
-func (g *Generation) end(attributes ...attribute.KeyValue) {
+// endSpan adds what was counted and ends the span, once.
+func (g *Generation) endSpan(attributes ...attribute.KeyValue) {
 	if g.ended {
 		return
 	}

@@ -43,7 +43,7 @@ type Name struct {
 
 func (n Name) labels() prometheus.Labels {
 	l := prometheus.Labels{
-		"dynamo_namespace": sanitized(n.Namespace), "dynamo_component": sanitized(n.Component), "dynamo_endpoint": sanitized(n.Endpoint),
+		"dynamo_namespace": sanitizeLabel(n.Namespace), "dynamo_component": sanitizeLabel(n.Component), "dynamo_endpoint": sanitizeLabel(n.Endpoint),
 	}
 	if n.WorkerID != 0 {
 		l["worker_id"] = strconv.FormatUint(n.WorkerID, 16)
@@ -51,8 +51,8 @@ func (n Name) labels() prometheus.Labels {
 	return l
 }
 
-// sanitized has _ for what is neither a letter nor a digit.
-func sanitized(text string) string {
+// sanitizeLabel has _ for what is neither a letter nor a digit.
+func sanitizeLabel(text string) string {
 	return strings.Map(func(r rune) rune {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
 			return '_'
@@ -67,8 +67,8 @@ type maker struct {
 	labels   prometheus.Labels
 }
 
-// add registers c, or gives back what was registered as c before.
-func add[C prometheus.Collector](m maker, c C) C {
+// registerOnce registers c, or gives back what was registered as c before.
+func registerOnce[C prometheus.Collector](m maker, c C) C {
 	err := m.registry.Register(c)
 	if err == nil {
 		return c
@@ -81,33 +81,33 @@ func add[C prometheus.Collector](m maker, c C) C {
 	panic("metrics: " + err.Error()) // two metrics of this file have one name
 }
 
-func (m maker) counter(name, help string) prometheus.Counter {
-	return add(m, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}))
+func (m maker) newCounter(name, help string) prometheus.Counter {
+	return registerOnce(m, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}))
 }
 
-func (m maker) counters(name, help, label string) *prometheus.CounterVec {
-	return add(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
+func (m maker) newCounterVec(name, help, label string) *prometheus.CounterVec {
+	return registerOnce(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
 }
 
-func (m maker) gauge(name, help string) prometheus.Gauge {
-	return add(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}))
+func (m maker) newGauge(name, help string) prometheus.Gauge {
+	return registerOnce(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}))
 }
 
-func (m maker) gauges(name, help, label string) *prometheus.GaugeVec {
-	return add(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
+func (m maker) newGaugeVec(name, help, label string) *prometheus.GaugeVec {
+	return registerOnce(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
 }
 
-func (m maker) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}))
+func (m maker) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
+	return registerOnce(m, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}))
 }
 
-// durations are the buckets of what takes as long as a request, in seconds.
-func durations() []float64 {
+// requestBuckets are the buckets of what takes as long as a request, in seconds.
+func requestBuckets() []float64 {
 	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 }
 
-// transits are the buckets of what takes as long as a message, in seconds.
-func transits() []float64 {
+// messageBuckets are the buckets of what takes as long as a message, in seconds.
+func messageBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
 
@@ -128,15 +128,15 @@ func errorTypes() []string {
 func (m *Metrics) Endpoint(n Name) *Endpoint {
 	k := maker{m.registry, n.labels()}
 	e := &Endpoint{
-		requests:      k.counter("dynamo_component_requests_total", "Requests that reached the endpoint."),
-		requestBytes:  k.counter("dynamo_component_request_bytes_total", "Bytes of requests."),
-		responseBytes: k.counter("dynamo_component_response_bytes_total", "Bytes of responses."),
-		cancellations: k.counter("dynamo_component_cancellation_total", "Requests that received a signal to end."),
-		inflight:      k.gauge("dynamo_component_inflight_requests", "Requests that are being answered."),
-		duration:      k.histogram("dynamo_component_request_duration_seconds", "Time from request to end of response.", durations()),
-		transit:       k.histogram("dynamo_work_handler_network_transit_seconds", "Time from caller to worker.", transits()),
-		first:         k.histogram("dynamo_work_handler_time_to_first_response_seconds", "Time from request to first item.", durations()),
-		errors:        k.counters("dynamo_component_errors_total", "Requests that failed, by what failed.", "error_type"),
+		requests:      k.newCounter("dynamo_component_requests_total", "Requests that reached the endpoint."),
+		requestBytes:  k.newCounter("dynamo_component_request_bytes_total", "Bytes of requests."),
+		responseBytes: k.newCounter("dynamo_component_response_bytes_total", "Bytes of responses."),
+		cancellations: k.newCounter("dynamo_component_cancellation_total", "Requests that received a signal to end."),
+		inflight:      k.newGauge("dynamo_component_inflight_requests", "Requests that are being answered."),
+		duration:      k.newHistogram("dynamo_component_request_duration_seconds", "Time from request to end of response.", requestBuckets()),
+		transit:       k.newHistogram("dynamo_work_handler_network_transit_seconds", "Time from caller to worker.", messageBuckets()),
+		first:         k.newHistogram("dynamo_work_handler_time_to_first_response_seconds", "Time from request to first item.", requestBuckets()),
+		errors:        k.newCounterVec("dynamo_component_errors_total", "Requests that failed, by what failed.", "error_type"),
 	}
 	for _, t := range errorTypes() {
 		e.errors.WithLabelValues(t)
@@ -185,16 +185,16 @@ type Worker struct {
 func (m *Metrics) Worker(n Name) *Worker {
 	k := maker{m.registry, n.labels()}
 	started := time.Now()
-	add(k, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	registerOnce(k, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dynamo_component_uptime_seconds", Help: "Time since the worker started.", ConstLabels: k.labels,
 	}, func() float64 { return time.Since(started).Seconds() }))
 	return &Worker{
-		load:    k.gauge("dynamo_component_model_load_time_seconds", "How long the engine took to start."),
-		drain:   k.gauge("dynamo_component_drain_time_seconds", "How long the engine took to drain."),
-		cleanup: k.gauge("dynamo_component_cleanup_time_seconds", "How long the engine took to clean up."),
-		blocks:  k.gauges("dynamo_component_total_blocks", "KV blocks of a rank.", "dp_rank"),
-		usage:   k.gauges("dynamo_component_gpu_cache_usage_percent", "Share of KV blocks in use, 0 to 1.", "dp_rank"),
-		hitRate: k.gauges("dynamo_component_kv_cache_hit_rate", "Share of prompt tokens found in the cache, 0 to 1.", "dp_rank"),
+		load:    k.newGauge("dynamo_component_model_load_time_seconds", "How long the engine took to start."),
+		drain:   k.newGauge("dynamo_component_drain_time_seconds", "How long the engine took to drain."),
+		cleanup: k.newGauge("dynamo_component_cleanup_time_seconds", "How long the engine took to clean up."),
+		blocks:  k.newGaugeVec("dynamo_component_total_blocks", "KV blocks of a rank.", "dp_rank"),
+		usage:   k.newGaugeVec("dynamo_component_gpu_cache_usage_percent", "Share of KV blocks in use, 0 to 1.", "dp_rank"),
+		hitRate: k.newGaugeVec("dynamo_component_kv_cache_hit_rate", "Share of prompt tokens found in the cache, 0 to 1.", "dp_rank"),
 	}
 }
 
@@ -229,10 +229,10 @@ type Client struct {
 func (m *Metrics) Client(n Name) *Client {
 	k := maker{m.registry, n.labels()}
 	return &Client{
-		queue:    k.histogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", transits()),
-		send:     k.histogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", transits()),
-		first:    k.histogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", durations()),
-		inflight: k.gauge("dynamo_request_plane_inflight_requests", "Calls whose response has not ended."),
+		queue:    k.newHistogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", messageBuckets()),
+		send:     k.newHistogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", messageBuckets()),
+		first:    k.newHistogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", requestBuckets()),
+		inflight: k.newGauge("dynamo_request_plane_inflight_requests", "Calls whose response has not ended."),
 	}
 }
 

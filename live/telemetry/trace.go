@@ -41,7 +41,7 @@ type Tracing struct {
 // OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (this host, port 4317, if
 // unset) under the service OTEL_SERVICE_NAME (dynamo, if unset).
 func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
-	if !truthy(getenv("OTEL_EXPORT_ENABLED")) {
+	if !isTruthy(getenv("OTEL_EXPORT_ENABLED")) {
 		return New(nil, ""), nil
 	}
 	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -76,8 +76,8 @@ func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	return &Tracing{provider, provider.Tracer(scope), to != nil}
 }
 
-// truthy tells whether a variable of the environment says yes.
-func truthy(text string) bool {
+// isTruthy tells whether a variable of the environment says yes.
+func isTruthy(text string) bool {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "1", "true", "yes", "on":
 		return true
@@ -98,8 +98,8 @@ func (s Span) Fail(err error) {
 	s.SetStatus(codes.Error, err.Error())
 }
 
-// start begins a span of a stage.
-func (t *Tracing) start(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, Span) {
+// startSpan begins a span of a stage.
+func (t *Tracing) startSpan(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, Span) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(kind)}
 	if t.recording {
 		options = append(options, trace.WithAttributes(attributes...))
@@ -110,7 +110,7 @@ func (t *Tracing) start(ctx context.Context, name string, kind trace.SpanKind, a
 
 // StartHTTP begins the span http-request of a frontend.
 func (t *Tracing) StartHTTP(ctx context.Context, method, path string) (context.Context, Span) {
-	return t.start(ctx, "http-request", trace.SpanKindServer, attribute.String("method", method), attribute.String("uri", path))
+	return t.startSpan(ctx, "http-request", trace.SpanKindServer, attribute.String("method", method), attribute.String("uri", path))
 }
 
 // Route is the choice of a worker for a request.
@@ -122,7 +122,7 @@ type Route struct {
 
 // StartRoute begins the span router.route_request.
 func (t *Tracing) StartRoute(ctx context.Context, r Route) (context.Context, Span) {
-	return t.start(ctx, "router.route_request", trace.SpanKindClient,
+	return t.startSpan(ctx, "router.route_request", trace.SpanKindClient,
 		attribute.String("request_id", r.RequestID),
 		attribute.String("worker_id", strconv.FormatUint(r.WorkerID, 10)),
 		attribute.String("router_mode", r.RouterMode))
@@ -152,7 +152,7 @@ func (t *Tracing) StartPayload(ctx context.Context, p Payload) (context.Context,
 			attributes = append(attributes, attribute.String(h.key, v))
 		}
 	}
-	return t.start(ctx, "handle_payload", trace.SpanKindServer, attributes...)
+	return t.startSpan(ctx, "handle_payload", trace.SpanKindServer, attributes...)
 }
 
 // StartSpan begins a span of an engine's own, with any name, below the span that

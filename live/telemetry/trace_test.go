@@ -212,7 +212,7 @@ func TestOff(t *testing.T) {
 
 func TestTruthy(t *testing.T) {
 	for text, want := range map[string]bool{"1": true, "true": true, " Yes ": true, "ON": true, "": false, "0": false, "false": false, "no": false} {
-		if truthy(text) != want {
+		if isTruthy(text) != want {
 			t.Errorf("%q is %v", text, !want)
 		}
 	}

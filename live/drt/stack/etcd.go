@@ -27,7 +27,7 @@ type etcdServer struct {
 func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdServer, int, error) {
 	e := new(etcdServer)
 	config := etcdConfig(o, dir, durable)
-	config.ServiceRegister = e.serving
+	config.ServiceRegister = e.noteServer
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return nil, 0, fmt.Errorf("etcd server on %s: %w", config.ListenClientUrls[0].Host, err)
@@ -68,7 +68,7 @@ func etcdConfig(o Options, dir string, durable bool) *embed.Config {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.UnsafeNoFsync = !durable
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quiet())
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quietLogger())
 	if !durable {
 		// Nobody else votes: no need to wait for them.
 		c.TickMs, c.ElectionMs = 20, 200
@@ -76,10 +76,10 @@ func etcdConfig(o Options, dir string, durable bool) *embed.Config {
 	return c
 }
 
-// quiet writes to standard error what ends the process. Errors are returned by
+// quietLogger writes to standard error what ends the process. Errors are returned by
 // whatever they belong to; others etcd tells when it starts and stops, and they
 // are none.
-func quiet() *zap.Logger {
+func quietLogger() *zap.Logger {
 	c := zap.NewProductionConfig()
 	c.Level = zap.NewAtomicLevelAt(zapcore.FatalLevel)
 	l, err := c.Build()
@@ -89,8 +89,8 @@ func quiet() *zap.Logger {
 	return l
 }
 
-// serving notes what clients are connected to.
-func (e *etcdServer) serving(s *grpc.Server) {
+// noteServer notes what clients are connected to.
+func (e *etcdServer) noteServer(s *grpc.Server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.serve = append(e.serve, s)

@@ -32,13 +32,13 @@ func StartNATS(ctx context.Context, o NATSOptions) (*NATS, error) {
 		}
 		o.Dir, n.remove = dir, dir
 	}
-	if err := n.start(ctx, o); err != nil {
+	if err := n.startServer(ctx, o); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(n.remove))
 	}
 	return n, nil
 }
 
-func (n *NATS) start(ctx context.Context, o NATSOptions) error {
+func (n *NATS) startServer(ctx context.Context, o NATSOptions) error {
 	if o.Host == "" {
 		o.Host = "127.0.0.1"
 	}

@@ -91,7 +91,7 @@ func Decode(b []byte, limit int) (Frame, error) {
 	case len(rest) > p.header+p.body:
 		return Frame{}, &Error{"trailing bytes", fmt.Sprintf("%d bytes, want %d", len(b), PreludeSize+p.header+p.body)}
 	default:
-		return p.frame(rest)
+		return p.splitFrame(rest)
 	}
 }
 
@@ -114,8 +114,8 @@ func parsePrelude(b []byte, limit int) (prelude, error) {
 	return prelude{int(header), int(body), binary.BigEndian.Uint64(b[16:])}, nil
 }
 
-// frame splits rest, which has exactly the bytes p promises.
-func (p prelude) frame(rest []byte) (Frame, error) {
+// splitFrame splits rest, which has exactly the bytes p promises.
+func (p prelude) splitFrame(rest []byte) (Frame, error) {
 	f := Frame{Header: rest[:p.header:p.header], Body: rest[p.header:]}
 	if p.checksum == 0 {
 		return f, nil

@@ -91,7 +91,7 @@ type Hello struct {
 }
 
 // NewHello is the frame of a worker that calls home for subject.
-func NewHello(subject string) Frame { return control(Hello{subject, responseFor}) }
+func NewHello(subject string) Frame { return controlFrame(Hello{subject, responseFor}) }
 
 // ParseHello reads the first frame of a connection.
 func ParseHello(f Frame) (Hello, error) {
@@ -114,7 +114,7 @@ type Prologue struct {
 }
 
 // NewPrologue is the frame that says p.
-func NewPrologue(p Prologue) Frame { return control(p) }
+func NewPrologue(p Prologue) Frame { return controlFrame(p) }
 
 // ParsePrologue reads the second frame of a connection.
 func ParsePrologue(f Frame) (Prologue, error) {
@@ -166,7 +166,7 @@ const (
 )
 
 // NewSignal is the frame of s.
-func NewSignal(s Signal) Frame { return control(s) }
+func NewSignal(s Signal) Frame { return controlFrame(s) }
 
 // ParseSignal reads a control frame that is one word.
 func ParseSignal(f Frame) (Signal, error) {
@@ -180,8 +180,8 @@ func ParseSignal(f Frame) (Signal, error) {
 	return s, nil
 }
 
-// control is a frame with v, which always has a JSON form, in its header.
-func control(v any) Frame {
+// controlFrame is a frame with v, which always has a JSON form, in its header.
+func controlFrame(v any) Frame {
 	header, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("control %+v: %v", v, err))

@@ -28,47 +28,47 @@ const eager = 64 << 10
 func (r *Reader) Read() (Frame, error) {
 	var first [PreludeSize]byte
 	if n, err := io.ReadFull(r.from, first[:]); err != nil {
-		return Frame{}, truncated(err, n, PreludeSize)
+		return Frame{}, truncatedError(err, n, PreludeSize)
 	}
 	p, err := parsePrelude(first[:], r.limit)
 	if err != nil {
 		return Frame{}, err
 	}
-	rest, err := r.take(p.header + p.body)
+	rest, err := r.readBytes(p.header + p.body)
 	if err != nil {
-		return Frame{}, truncated(err, PreludeSize+len(rest), PreludeSize+p.header+p.body)
+		return Frame{}, truncatedError(err, PreludeSize+len(rest), PreludeSize+p.header+p.body)
 	}
-	return p.frame(rest)
+	return p.splitFrame(rest)
 }
 
-// take reads size bytes. A peer that promises many and sends few costs the
+// readBytes reads size bytes. A peer that promises many and sends few costs the
 // memory of few.
-func (r *Reader) take(size int) ([]byte, error) {
+func (r *Reader) readBytes(size int) ([]byte, error) {
 	if size <= eager {
 		b := make([]byte, size)
 		n, err := io.ReadFull(r.from, b)
 		if n > 0 {
-			err = inside(err)
+			err = unexpectedEOF(err)
 		}
 		return b[:n], err
 	}
 	var grown bytes.Buffer
 	grown.Grow(eager)
 	_, err := io.CopyN(&grown, r.from, int64(size))
-	return grown.Bytes(), inside(err)
+	return grown.Bytes(), unexpectedEOF(err)
 }
 
-// inside makes an end of the connection one in the middle of a frame.
-func inside(err error) error {
+// unexpectedEOF makes an end of the connection one in the middle of a frame.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// truncated is err, as an *Error when the connection ended after some of the
+// truncatedError is err, as an *Error when the connection ended after some of the
 // bytes of a frame.
-func truncated(err error, got, want int) error {
+func truncatedError(err error, got, want int) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || got >= PreludeSize && errors.Is(err, io.EOF) {
 		return &Error{"truncated", fmt.Sprintf("the connection ended after %d bytes, want %d", got, want)}
 	}

@@ -33,8 +33,8 @@ type conn struct {
 	ponged    func()
 }
 
-// handshake makes a connection out of a TCP connection, and starts its writer.
-func handshake(n net.Conn, t Type, limit int) (*conn, error) {
+// shakeHands makes a connection out of a TCP connection, and starts its writer.
+func shakeHands(n net.Conn, t Type, limit int) (*conn, error) {
 	if err := n.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func handshake(n net.Conn, t Type, limit int) (*conn, error) {
 	if err := n.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	go c.write()
+	go c.writeQueued()
 	return c, nil
 }
 
@@ -78,8 +78,8 @@ func (d deadlines) Read(p []byte) (int, error) {
 // maxQueued bounds the messages that wait for one peer, in bytes.
 const maxQueued = 512 << 20
 
-// send queues a message as it goes over the wire, unless bound are queued.
-func (c *conn) send(wire []byte, bound int) bool {
+// queueMessage queues a message as it goes over the wire, unless bound are queued.
+func (c *conn) queueMessage(wire []byte, bound int) bool {
 	c.mu.Lock()
 	if c.closed || len(c.queue) >= bound || c.size+len(wire) > maxQueued {
 		c.mu.Unlock()
@@ -88,24 +88,24 @@ func (c *conn) send(wire []byte, bound int) bool {
 	c.queue = append(c.queue, wire)
 	c.size += len(wire)
 	c.mu.Unlock()
-	c.notify()
+	c.wakeWriter()
 	return true
 }
 
 // maxUrgent bounds the commands that wait to be written.
 const maxUrgent = 64 << 10
 
-// command queues a command before all messages.
-func (c *conn) command(name string, body []byte) {
+// queueCommand queues a command before all messages.
+func (c *conn) queueCommand(name string, body []byte) {
 	c.mu.Lock()
 	if len(c.urgent) < maxUrgent {
 		c.urgent = appendCommand(c.urgent, name, body)
 	}
 	c.mu.Unlock()
-	c.notify()
+	c.wakeWriter()
 }
 
-func (c *conn) notify() {
+func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -116,11 +116,11 @@ func (c *conn) notify() {
 // queued behind them counts against the bound of send.
 const maxWrite = 64
 
-// write writes what is queued until the connection is closed.
-func (c *conn) write() {
+// writeQueued writes what is queued until the connection is closed.
+func (c *conn) writeQueued() {
 	var out net.Buffers
 	for {
-		out = c.take(out[:0])
+		out = c.takeQueued(out[:0])
 		if len(out) == 0 {
 			select {
 			case <-c.wake:
@@ -138,7 +138,7 @@ func (c *conn) write() {
 	}
 }
 
-func (c *conn) take(out net.Buffers) net.Buffers {
+func (c *conn) takeQueued(out net.Buffers) net.Buffers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.urgent) > 0 {
@@ -157,24 +157,24 @@ func (c *conn) take(out net.Buffers) net.Buffers {
 	return out
 }
 
-// receive reads the next message. Commands are dealt with on the way.
-func (c *conn) receive() (Message, error) {
+// receiveMessage reads the next message. Commands are dealt with on the way.
+func (c *conn) receiveMessage() (Message, error) {
 	var m Message
 	for {
 		f, err := readFrame(c.in, c.limit)
 		if err != nil {
 			return nil, err
 		}
-		if f.command() {
+		if f.isCommand() {
 			if len(m) > 0 {
 				return nil, errors.New("command in the middle of a message")
 			}
-			if err := c.obey(f.body); err != nil {
+			if err := c.obeyCommand(f.body); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if m = append(m, f.body); !f.more() {
+		if m = append(m, f.body); !f.hasMore() {
 			return m, nil
 		}
 		if len(m) == maxFrames {
@@ -183,8 +183,8 @@ func (c *conn) receive() (Message, error) {
 	}
 }
 
-// obey does what a command says. Unknown ones are passed over.
-func (c *conn) obey(body []byte) error {
+// obeyCommand does what a command says. Unknown ones are passed over.
+func (c *conn) obeyCommand(body []byte) error {
 	name, rest, err := parseCommand(body)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (c *conn) obey(body []byte) error {
 		if ttl := binary.BigEndian.Uint16(rest); ttl > 0 {
 			c.silent = time.Duration(ttl) * 100 * time.Millisecond
 		}
-		c.command("PONG", rest[2:])
+		c.queueCommand("PONG", rest[2:])
 	case "PONG":
 		if c.ponged != nil {
 			c.ponged()
@@ -212,10 +212,10 @@ func (c *conn) obey(body []byte) error {
 	return nil
 }
 
-// ping asks for a sign of life, and lets the peer close the connection when it
+// queuePing asks for a sign of life, and lets the peer close the connection when it
 // hears nothing for ttl.
-func (c *conn) ping(ttl time.Duration) {
-	c.command("PING", binary.BigEndian.AppendUint16(nil, uint16(ttl/(100*time.Millisecond))))
+func (c *conn) queuePing(ttl time.Duration) {
+	c.queueCommand("PING", binary.BigEndian.AppendUint16(nil, uint16(ttl/(100*time.Millisecond))))
 }
 
 // close closes the connection at once; what is queued is lost.

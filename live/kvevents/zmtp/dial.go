@@ -10,9 +10,9 @@ import (
 // maxFromSocket bounds a frame of a socket that was dialled, in bytes.
 const maxFromSocket = 64 << 20
 
-// dial connects to an endpoint and shakes hands.
-func dial(ctx context.Context, endpoint string, t Type) (*conn, error) {
-	at, err := address(endpoint)
+// dialEndpoint connects to an endpoint and shakes hands.
+func dialEndpoint(ctx context.Context, endpoint string, t Type) (*conn, error) {
+	at, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func dial(ctx context.Context, endpoint string, t Type) (*conn, error) {
 		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = n.Close() })
-	c, err := handshake(n, t, maxFromSocket)
+	c, err := shakeHands(n, t, maxFromSocket)
 	if err != nil {
 		stop()
 		_ = n.Close()
@@ -44,7 +44,7 @@ type Dealer struct {
 // DialDealer connects to a ROUTER socket. The end of ctx closes the connection.
 // A silence of more than the given time while something is awaited is an error.
 func DialDealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
-	c, err := dial(ctx, endpoint, TypeDealer)
+	c, err := dialEndpoint(ctx, endpoint, TypeDealer)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +54,14 @@ func DialDealer(ctx context.Context, endpoint string, silence time.Duration) (*D
 
 // Send queues a message.
 func (d *Dealer) Send(m Message) error {
-	if !d.conn.send(appendMessage(nil, m), maxFrames) {
+	if !d.conn.queueMessage(appendMessage(nil, m), maxFrames) {
 		return ErrClosed
 	}
 	return nil
 }
 
 // Receive waits for the next message.
-func (d *Dealer) Receive() (Message, error) { return d.conn.receive() }
+func (d *Dealer) Receive() (Message, error) { return d.conn.receiveMessage() }
 
 // Close closes the connection at once.
 func (d *Dealer) Close() {
@@ -71,6 +71,6 @@ func (d *Dealer) Close() {
 
 // CheckEndpoint says what is wrong with an endpoint, if anything is.
 func CheckEndpoint(endpoint string) error {
-	_, err := address(endpoint)
+	_, err := parseEndpoint(endpoint)
 	return err
 }

@@ -66,8 +66,8 @@ type frame struct {
 	body  []byte
 }
 
-func (f *frame) more() bool    { return f.flags&flagMore != 0 }
-func (f *frame) command() bool { return f.flags&flagCommand != 0 }
+func (f *frame) hasMore() bool   { return f.flags&flagMore != 0 }
+func (f *frame) isCommand() bool { return f.flags&flagCommand != 0 }
 
 // readFrame reads one frame of at most limit bytes.
 func readFrame(r *bufio.Reader, limit int) (frame, error) {
@@ -92,11 +92,11 @@ func readFrame(r *bufio.Reader, limit int) (frame, error) {
 func readSize(r *bufio.Reader, long bool) (uint64, error) {
 	if !long {
 		b, err := r.ReadByte()
-		return uint64(b), unexpected(err)
+		return uint64(b), unexpectedEOF(err)
 	}
 	var b [8]byte
 	_, err := io.ReadFull(r, b[:])
-	return binary.BigEndian.Uint64(b[:]), unexpected(err)
+	return binary.BigEndian.Uint64(b[:]), unexpectedEOF(err)
 }
 
 // readStep is how much of a body is made room for before it is there.
@@ -113,14 +113,14 @@ func readBody(r *bufio.Reader, size int) ([]byte, error) {
 		}
 		body = body[:from+n]
 		if _, err := io.ReadFull(r, body[from:]); err != nil {
-			return nil, unexpected(err)
+			return nil, unexpectedEOF(err)
 		}
 	}
 	return body, nil
 }
 
-// unexpected is err of a read in the middle of something.
-func unexpected(err error) error {
+// unexpectedEOF is err of a read in the middle of something.
+func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

@@ -8,12 +8,12 @@ import (
 
 func TestEndpoints(t *testing.T) {
 	for e, want := range map[string]string{"tcp://127.0.0.1:5557": "127.0.0.1:5557", "tcp://*:0": ":0", "tcp://[::1]:80": "[::1]:80"} {
-		if got, err := address(e); err != nil || got != want {
+		if got, err := parseEndpoint(e); err != nil || got != want {
 			t.Errorf("%s: %q %v, want %q", e, got, err, want)
 		}
 	}
 	for _, e := range []string{"", "127.0.0.1:80", "ipc:///x", "tcp://x", "tcp://x:", "tcp://*:*"} {
-		if _, err := address(e); err == nil || CheckEndpoint(e) == nil {
+		if _, err := parseEndpoint(e); err == nil || CheckEndpoint(e) == nil {
 			t.Errorf("%q was taken", e)
 		}
 	}
@@ -33,7 +33,7 @@ func FuzzPeer(f *testing.F) {
 		}
 		c := &conn{in: r, limit: maxFromPeers, wake: make(chan struct{}, 1)}
 		for {
-			if _, err := c.receive(); err != nil {
+			if _, err := c.receiveMessage(); err != nil {
 				return
 			}
 		}

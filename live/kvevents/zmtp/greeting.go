@@ -19,8 +19,8 @@ const (
 	TypeDealer Type = "DEALER"
 )
 
-// accepts says whether a socket talks to a peer of the given type.
-func (t Type) accepts(peer string) bool {
+// acceptsPeer says whether a socket talks to a peer of the given type.
+func (t Type) acceptsPeer(peer string) bool {
 	switch t {
 	case TypePub:
 		return peer == "SUB" || peer == "XSUB"
@@ -52,7 +52,7 @@ func appendGreeting(dst []byte) []byte {
 func readGreeting(r io.Reader) (minor byte, err error) {
 	var g [greetingBytes]byte
 	if _, err := io.ReadFull(r, g[:11]); err != nil {
-		return 0, unexpected(err)
+		return 0, unexpectedEOF(err)
 	}
 	switch {
 	case g[0] != 0xff || g[9] != 0x7f:
@@ -61,7 +61,7 @@ func readGreeting(r io.Reader) (minor byte, err error) {
 		return 0, fmt.Errorf("peer speaks ZMTP %d, want 3", g[10])
 	}
 	if _, err := io.ReadFull(r, g[11:]); err != nil {
-		return 0, unexpected(err)
+		return 0, unexpectedEOF(err)
 	}
 	if m := bytes.TrimRight(g[12:32], "\x00"); string(m) != mechanism {
 		return 0, fmt.Errorf("peer wants the mechanism %q, want %s", m, mechanism)
@@ -93,9 +93,9 @@ func appendProperty(dst []byte, name, value string) []byte {
 func readReady(r *bufio.Reader, t Type) error {
 	f, err := readFrame(r, handshakeLimit)
 	if err != nil {
-		return unexpected(err)
+		return unexpectedEOF(err)
 	}
-	if !f.command() {
+	if !f.isCommand() {
 		return fmt.Errorf("message of %d bytes before READY", len(f.body))
 	}
 	name, rest, err := parseCommand(f.body)
@@ -108,18 +108,18 @@ func readReady(r *bufio.Reader, t Type) error {
 	if name != "READY" {
 		return fmt.Errorf("command %q, want READY", name)
 	}
-	peer, err := property(rest, "Socket-Type")
+	peer, err := findProperty(rest, "Socket-Type")
 	if err != nil {
 		return err
 	}
-	if !t.accepts(peer) {
+	if !t.acceptsPeer(peer) {
 		return fmt.Errorf("peer is a %q socket, which a %s socket does not talk to", peer, t)
 	}
 	return nil
 }
 
-// property is the value of a property among the metadata of READY.
-func property(meta []byte, want string) (string, error) {
+// findProperty is the value of a property among the metadata of READY.
+func findProperty(meta []byte, want string) (string, error) {
 	for rest := meta; len(rest) > 0; {
 		n := int(rest[0])
 		if len(rest) < 1+n+4 {

@@ -14,8 +14,8 @@ const (
 	maxFromPeers = 64 << 10 // bytes of a frame: peers send topics and requests only
 )
 
-// address is the TCP address of an endpoint, tcp://host:port; the host may be *.
-func address(endpoint string) (string, error) {
+// parseEndpoint is the TCP address of an endpoint, tcp://host:port; the host may be *.
+func parseEndpoint(endpoint string) (string, error) {
 	rest, ok := strings.CutPrefix(endpoint, "tcp://")
 	if !ok {
 		return "", fmt.Errorf("endpoint %q: want tcp://host:port", endpoint)
@@ -30,10 +30,10 @@ func address(endpoint string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// serve listens at an endpoint and calls handle for each peer, after its handshake.
+// listenAt listens at an endpoint and calls handle for each peer, after its handshake.
 // The peer is gone when handle returns.
-func serve(endpoint string, t Type, handle func(*conn)) (*listen.Server, error) {
-	at, err := address(endpoint)
+func listenAt(endpoint string, t Type, handle func(*conn)) (*listen.Server, error) {
+	at, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func serve(endpoint string, t Type, handle func(*conn)) (*listen.Server, error) 
 		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
 	}
 	s.Serve(func(n net.Conn) {
-		c, err := handshake(n, t, maxFromPeers)
+		c, err := shakeHands(n, t, maxFromPeers)
 		if err != nil {
 			return // it does not speak our language
 		}

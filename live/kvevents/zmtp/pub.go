@@ -22,28 +22,28 @@ type Pub struct {
 func ListenPub(endpoint string, bound int) (*Pub, error) {
 	p := &Pub{bound: bound, subscribers: make(map[*conn]map[string]int)}
 	var err error
-	p.server, err = serve(endpoint, TypePub, p.serve)
+	p.server, err = listenAt(endpoint, TypePub, p.servePeer)
 	return p, err
 }
 
 // Endpoint is where the socket listens.
 func (p *Pub) Endpoint() string { return endpointOf(p.server) }
 
-func (p *Pub) serve(c *conn) {
-	c.subscribe = func(topic string, on bool) { p.subscribe(c, topic, on) }
+func (p *Pub) servePeer(c *conn) {
+	c.subscribe = func(topic string, on bool) { p.setSubscription(c, topic, on) }
 	defer func() {
 		p.mu.Lock()
 		delete(p.subscribers, c)
 		p.mu.Unlock()
 	}()
 	for {
-		m, err := c.receive()
+		m, err := c.receiveMessage()
 		if err != nil {
 			return
 		}
 		// ZMTP 3.0 subscribes by messages.
 		if len(m) == 1 && len(m[0]) > 0 && m[0][0] <= 1 {
-			p.subscribe(c, string(m[0][1:]), m[0][0] == 1)
+			p.setSubscription(c, string(m[0][1:]), m[0][0] == 1)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (p *Pub) serve(c *conn) {
 // maxTopics bounds the prefixes one peer subscribes to.
 const maxTopics = 1024
 
-func (p *Pub) subscribe(c *conn, topic string, on bool) {
+func (p *Pub) setSubscription(c *conn, topic string, on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	topics := p.subscribers[c]
@@ -76,20 +76,20 @@ func (p *Pub) Send(m Message) (missed int) {
 	defer p.mu.Unlock()
 	var wire []byte
 	for c, topics := range p.subscribers {
-		if !wanted(topics, m[0]) {
+		if !isWanted(topics, m[0]) {
 			continue
 		}
 		if wire == nil {
 			wire = appendMessage(nil, m)
 		}
-		if !c.send(wire, p.bound) {
+		if !c.queueMessage(wire, p.bound) {
 			missed++
 		}
 	}
 	return missed
 }
 
-func wanted(topics map[string]int, topic []byte) bool {
+func isWanted(topics map[string]int, topic []byte) bool {
 	for prefix := range topics {
 		if strings.HasPrefix(string(topic), prefix) {
 			return true

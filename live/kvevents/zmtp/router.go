@@ -31,7 +31,7 @@ const maxRequests = 16
 func ListenRouter(endpoint string, bound int) (*Router, error) {
 	r := &Router{bound: bound, requests: make(chan Request, maxRequests), quit: make(chan struct{})}
 	var err error
-	r.server, err = serve(endpoint, TypeRouter, r.serve)
+	r.server, err = listenAt(endpoint, TypeRouter, r.servePeer)
 	return r, err
 }
 
@@ -41,10 +41,10 @@ func (r *Router) Endpoint() string { return endpointOf(r.server) }
 // Requests are the messages of all peers.
 func (r *Router) Requests() <-chan Request { return r.requests }
 
-func (r *Router) serve(c *conn) {
+func (r *Router) servePeer(c *conn) {
 	p := &Peer{conn: c, bound: r.bound}
 	for {
-		m, err := c.receive()
+		m, err := c.receiveMessage()
 		if err != nil {
 			return
 		}
@@ -61,7 +61,7 @@ func (r *Router) serve(c *conn) {
 // Send queues a message for the peer, without waiting. It reports false if the
 // peer is gone or had to be cut off.
 func (p *Peer) Send(m Message) bool {
-	if p.conn.send(appendMessage(nil, m), p.bound) {
+	if p.conn.queueMessage(appendMessage(nil, m), p.bound) {
 		return true
 	}
 	p.conn.close()

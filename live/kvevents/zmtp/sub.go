@@ -18,7 +18,7 @@ type SubOptions struct {
 	Retry, RetryMost time.Duration
 }
 
-func (o *SubOptions) defaults() {
+func (o *SubOptions) setDefaults() {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -54,25 +54,25 @@ type Delivery struct {
 // NewSub follows the publisher at an endpoint, tcp://host:port, for messages
 // whose first frame begins with topic.
 func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
-	if _, err := address(endpoint); err != nil {
+	if _, err := parseEndpoint(endpoint); err != nil {
 		return nil, err
 	}
-	o.defaults()
+	o.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sub{endpoint: endpoint, topic: topic, options: o, cancel: cancel, wake: make(chan struct{}, 1)}
-	s.done.Go(func() { s.follow(ctx) })
+	s.done.Go(func() { s.keepConnected(ctx) })
 	return s, nil
 }
 
-func (s *Sub) follow(ctx context.Context) {
+func (s *Sub) keepConnected(ctx context.Context) {
 	pause := s.options.Retry
 	for {
 		began := time.Now()
-		err := s.connection(ctx)
+		err := s.followConnection(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		s.push(Delivery{Err: err})
+		s.queueDelivery(Delivery{Err: err})
 		if time.Since(began) > s.options.RetryMost {
 			pause = s.options.Retry
 		}
@@ -89,39 +89,39 @@ func (s *Sub) follow(ctx context.Context) {
 // subscription; some never give it.
 const subscribed = time.Second
 
-// connection follows one connection to its end.
-func (s *Sub) connection(ctx context.Context) error {
-	c, err := dial(ctx, s.endpoint, TypeSub)
+// followConnection follows one connection to its end.
+func (s *Sub) followConnection(ctx context.Context) error {
+	c, err := dialEndpoint(ctx, s.endpoint, TypeSub)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	defer context.AfterFunc(ctx, c.close)()
-	once := sync.OnceFunc(func() { s.push(Delivery{Connected: true}) })
+	once := sync.OnceFunc(func() { s.queueDelivery(Delivery{Connected: true}) })
 	defer time.AfterFunc(subscribed, once).Stop()
 	if c.minor > 0 {
 		c.silent = s.options.Silence
-		c.command("SUBSCRIBE", []byte(s.topic))
+		c.queueCommand("SUBSCRIBE", []byte(s.topic))
 		c.ponged = once // the answer to a ping says that what was sent before it was read
-		s.done.Go(func() { s.beat(c) })
+		s.done.Go(func() { s.sendPings(c) })
 	} else { // ZMTP 3.0 subscribes by messages and has no heartbeat
-		c.send(appendMessage(nil, Message{append([]byte{1}, s.topic...)}), 1)
+		c.queueMessage(appendMessage(nil, Message{append([]byte{1}, s.topic...)}), 1)
 	}
 	for {
-		m, err := c.receive()
+		m, err := c.receiveMessage()
 		if err != nil {
 			return err
 		}
-		s.push(Delivery{Message: m})
+		s.queueDelivery(Delivery{Message: m})
 	}
 }
 
-// beat asks for a sign of life again and again.
-func (s *Sub) beat(c *conn) {
+// sendPings asks for a sign of life again and again.
+func (s *Sub) sendPings(c *conn) {
 	t := time.NewTicker(s.options.Heartbeat)
 	defer t.Stop()
 	for {
-		c.ping(s.options.Silence)
+		c.queuePing(s.options.Silence)
 		select {
 		case <-t.C:
 		case <-c.dead:
@@ -130,7 +130,7 @@ func (s *Sub) beat(c *conn) {
 	}
 }
 
-func (s *Sub) push(d Delivery) {
+func (s *Sub) queueDelivery(d Delivery) {
 	s.mu.Lock()
 	s.queue = append(s.queue, d)
 	s.mu.Unlock()

@@ -163,7 +163,7 @@ func TestPublish(t *testing.T) {
 // raw connects and shakes hands, and reads nothing more.
 func raw(t testing.TB, endpoint string, role Type) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	at, err := address(endpoint)
+	at, err := parseEndpoint(endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestSlowDealer(t *testing.T) {
 // Peers that talk nonsense are gone soon and disturb nobody.
 func TestBadPeers(t *testing.T) {
 	p := listenPub(t, 1000)
-	at, err := address(p.Endpoint())
+	at, err := parseEndpoint(p.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
