@@ -1,0 +1,202 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// transcript runs the commands of testdata/*.txt on a dispatcher. Each case has a
+// sentence above it and begins with a router of its own; what its commands print
+// stands below the line. go test -rewrite writes what they print into the files.
+//
+//	router policy=NAME workers=N [role=prefill|decode] [budget=TOKENS] [seed=N] [KEY=VALUE...]
+//		makes a router of idle workers 0 to N-1. A block is 10 tokens. Further
+//		arguments are keys of the KV policy's configuration.
+//	at MS
+//		moves the clock.
+//	arrive ID prompt=1,2,3 [tokens=N] [session=N]
+//		brings a request whose prompt is made of the given blocks, cut to N
+//		tokens. Prompts that begin with the same blocks share them.
+//	first ID, finish ID
+//		tells that a request has its first token, or has left its worker.
+//	cache ID
+//		lets the worker of a request cache the full blocks of its prompt.
+//	add N, remove N
+//		makes a worker a candidate, or a candidate no longer.
+//	loads
+//		prints what the router knows of its workers.
+type transcript struct {
+	d       *router.Dispatcher
+	tree    *prompt.Tree
+	now     sim.Time
+	request map[sim.RequestID]*sim.Request
+	worker  map[sim.RequestID]sim.WorkerID
+	out     strings.Builder
+}
+
+const transcriptBlock = 10
+
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s := &transcript{}
+			for line := range strings.Lines(d.Cmd + " " + joinArgs(d.CmdArgs) + "\n" + d.Input) {
+				if err := s.do(strings.Fields(line)); err != nil {
+					fmt.Fprintln(&s.out, "error:", err)
+				}
+			}
+			return s.out.String()
+		})
+	})
+}
+
+// Every policy has a transcript of its name.
+func TestTranscriptsOfAll(t *testing.T) {
+	for _, p := range All() {
+		if _, err := os.Stat(filepath.Join("testdata", string(p.Name)+".txt")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func joinArgs(args []datadriven.CmdArg) string {
+	var all []string
+	for _, a := range args {
+		text := a.Key
+		if len(a.Vals) > 0 {
+			text += "=" + strings.Join(a.Vals, ",")
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+func (s *transcript) do(words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	args := map[string]string{}
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		args[key] = value
+	}
+	var n int
+	if len(words) > 1 {
+		n, _ = strconv.Atoi(words[1])
+	}
+	id := sim.RequestID(n)
+	switch words[0] {
+	case "router":
+		return s.newRouter(args)
+	case "at":
+		s.now = sim.Time(n)
+	case "arrive":
+		return s.arrive(id, args)
+	case "first":
+		return s.print(s.d.PrefillDone(s.now, id, nil))
+	case "finish":
+		return s.print(s.d.Finished(s.now, id, nil))
+	case "cache":
+		q := s.request[id]
+		p := &scheduler.Pass{}
+		for _, node := range s.tree.Full(&q.Prompt) {
+			p.KV = append(p.KV, scheduler.KVChange{Node: node, Blocks: 1})
+		}
+		return s.d.Observe(s.worker[id], p)
+	case "add", "remove":
+		change := s.d.AddWorker
+		if words[0] == "remove" {
+			change = s.d.RemoveWorker
+		}
+		if err := change(sim.WorkerID(n)); err != nil {
+			return err
+		}
+		return s.print(s.d.Drain(s.now, nil))
+	case "loads":
+		c := s.d.Loads()
+		for _, w := range c.Workers {
+			fmt.Fprintf(&s.out, "worker %d: %d running, %d tokens, %d blocks\n", w, c.Running[w], c.Tokens[w], c.Blocks[w])
+		}
+	default:
+		return fmt.Errorf("no command %q", words[0])
+	}
+	return nil
+}
+
+func (s *transcript) newRouter(args map[string]string) error {
+	var keys []string
+	for key, value := range args {
+		switch key {
+		case "policy", "workers", "role", "budget", "seed":
+		default:
+			keys = append(keys, fmt.Sprintf("%q:%s", key, value))
+		}
+	}
+	config, err := router.ParseConfig([]byte("{" + strings.Join(keys, ",") + "}"))
+	if err != nil {
+		return err
+	}
+	role := map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[args["role"]]
+	workers, _ := strconv.Atoi(args["workers"])
+	budget, _ := strconv.Atoi(args["budget"])
+	seed, _ := strconv.Atoi(args["seed"])
+	p, err := New(Name(args["policy"]), Options{
+		Config: config, Role: role, BlockTokens: transcriptBlock, MaxBatchedTokens: budget, Seed: uint64(seed),
+	})
+	if err != nil {
+		return err
+	}
+	s.tree = prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{})
+	s.d = router.New(router.Options{Policy: p, Workers: workers, Tree: s.tree})
+	s.request, s.worker = map[sim.RequestID]*sim.Request{}, map[sim.RequestID]sim.WorkerID{}
+	return nil
+}
+
+func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
+	var blocks []uint64
+	for text := range strings.SplitSeq(args["prompt"], ",") {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return err
+		}
+		blocks = append(blocks, n)
+	}
+	tokens := transcriptBlock * len(blocks)
+	if n, err := strconv.Atoi(args["tokens"]); err == nil {
+		tokens = n
+	}
+	session, _ := strconv.Atoi(args["session"])
+	s.request[id] = &sim.Request{ID: id, InputTokens: tokens, Prompt: s.tree.Add(blocks, tokens), Session: int32(session)}
+	held := s.d.Queued()
+	err := s.print(s.d.Route(s.now, s.request[id], nil))
+	if s.d.Queued() > held {
+		fmt.Fprintf(&s.out, "request %d is held, in order %v\n", id, s.d.Waiting(nil))
+	}
+	return err
+}
+
+func (s *transcript) print(placed []router.Placement, err error) error {
+	for _, p := range placed {
+		s.worker[p.Request.ID] = p.Worker
+		fmt.Fprintf(&s.out, "request %d to worker %d", p.Request.ID, p.Worker)
+		if p.Blocks > 0 {
+			fmt.Fprintf(&s.out, ", %d of %d blocks cached, cost %v", p.Overlap, p.Blocks, p.Cost)
+		}
+		if p.Second != router.None {
+			fmt.Fprintf(&s.out, ", worker %d at %v", p.Second, p.SecondCost)
+		}
+		fmt.Fprintln(&s.out)
+	}
+	return err
+}
