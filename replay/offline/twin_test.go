@@ -4,18 +4,26 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// trials is how many random trials a test of twins makes.
-func trials(t *testing.T, n int) int {
-	if testing.Short() {
-		return n / 10
+// trials returns how many of n random trials a test makes: all of them where
+// invariants are checked, as make test does.
+func trials(t *testing.T, n int) int { return n / share(t) }
+
+// share returns which part of the trials a test makes: one in so many.
+func share(t *testing.T) int {
+	switch {
+	case testing.Short():
+		return 20
+	case invariant.Enabled:
+		return 1
 	}
-	return n
+	return 4
 }
 
 // The cluster takes runs of passes, cuts them short and orders what coincides
