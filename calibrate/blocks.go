@@ -21,7 +21,7 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	var used []float64
 	for _, x := range load {
 		if x.waiting > 3 && x.running < maxSeqs*9/10 && x.running > 0 {
-			used = append(used, inUse(blockTokens, requests, x))
+			used = append(used, blocksInUse(blockTokens, requests, x))
 		}
 	}
 	if len(used) < 3 {
@@ -30,9 +30,9 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	return int(quantile(used, 0.5) / fullShare)
 }
 
-// inUse returns the number of blocks that the running requests of a sample hold, if
+// blocksInUse returns the number of blocks that the running requests of a sample hold, if
 // each gains its tokens evenly. Those that lost their place came last.
-func inUse(blockTokens int, requests []Request, x sample) float64 {
+func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 	var active []*Request
 	for i := range requests {
 		r := &requests[i]
@@ -81,7 +81,7 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 		var wg sync.WaitGroup
 		for k := range tried {
 			tried[k] = int(math.Round(float64(best) * (1 + step*float64(k-len(tried)/2))))
-			wg.Go(func() { losses[k], errs[k] = lossWith(ctx, m.withBlocks(tried[k]), o) })
+			wg.Go(func() { losses[k], errs[k] = quickLoss(ctx, m.withBlocks(tried[k]), o) })
 		}
 		wg.Wait()
 		for k := range tried {
@@ -94,13 +94,13 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 			}
 		}
 	}
-	m.Settings.note("num_gpu_blocks is not told: %d, with which the run can be fitted best", best)
+	m.Settings.addNote("num_gpu_blocks is not told: %d, with which the run can be fitted best", best)
 	return best, nil
 }
 
-// decide settles what the settings leave open: a choice is replaced by the other
-// one where that can be fitted clearly better.
-func decide(ctx context.Context, m *Measured, o Options) (*Measured, error) {
+// decideOpen decides what the settings leave open: a choice is replaced by the
+// other one where that can be fitted clearly better.
+func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 	for _, open := range m.Settings.open {
 		other := *m
 		other.Settings.Notes = slices.Clone(m.Settings.Notes)
@@ -109,7 +109,7 @@ func decide(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 		var errs [2]error
 		var wg sync.WaitGroup
 		for k, run := range []*Measured{m, &other} {
-			wg.Go(func() { losses[k], errs[k] = lossWith(ctx, run, o) })
+			wg.Go(func() { losses[k], errs[k] = quickLoss(ctx, run, o) })
 		}
 		wg.Wait()
 		fits := [2]bool{true, true}
@@ -122,19 +122,20 @@ func decide(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 		}
 		if fits[1] && (!fits[0] || losses[1] < (1-clearly)*losses[0]) {
 			m = &other
-			m.Settings.note("%s: %s", open.what, open.instead)
+			m.Settings.addNote("%s: %s", open.what, open.instead)
 			continue
 		}
-		m = m.noted(fmt.Sprintf("%s: %s", open.what, open.chosen))
+		m = m.withNote(fmt.Sprintf("%s: %s", open.what, open.chosen))
 	}
 	return m, nil
 }
 
-// clearly is by how much a loss must be lower to speak for another setting.
+// clearly is the share by which a loss must be lower for another setting to be
+// chosen.
 const clearly = 0.2
 
-// noted returns m with a further note.
-func (m *Measured) noted(text string) *Measured {
+// withNote returns m with a further note.
+func (m *Measured) withNote(text string) *Measured {
 	other := *m
 	other.Settings.Notes = append(slices.Clone(m.Settings.Notes), text)
 	return &other
@@ -143,18 +144,18 @@ func (m *Measured) noted(text string) *Measured {
 // scanRuns is the number of simulations that a number of blocks is tried with.
 const scanRuns = 40
 
-// lossWith returns the loss of a short fit to all requests.
-func lossWith(ctx context.Context, m *Measured, o Options) (float64, error) {
+// quickLoss returns the loss of a short fit to all requests.
+func quickLoss(ctx context.Context, m *Measured, o Options) (float64, error) {
 	sim, err := NewSimulation(m, o.Prompts, o.Reference)
 	if err != nil {
 		return 0, err
 	}
-	all, _ := parts(m, 0)
+	all, _ := splitParts(m, 0)
 	shapes := forms()
-	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].warm(m)), start: start(&m.Settings), form: shapes[len(shapes)-1]}
-	p, err := s.scale()
+	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].withoutWarmUp(m)), start: startParameters(&m.Settings), form: shapes[len(shapes)-1]}
+	p, err := s.scaleStart()
 	if err == nil {
-		p, err = s.descend(p, wideEdge, scanRuns)
+		p, err = s.descendSimplex(p, wideEdge, scanRuns)
 	}
 	return p.loss, err
 }

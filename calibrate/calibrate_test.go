@@ -296,7 +296,7 @@ func TestAlign(t *testing.T) {
 		{Arrival: 1001, Queued: 6.002, First: 7, Last: 8},
 		{Arrival: 1002, Queued: 7.200, First: 8, Last: 9},
 	}}
-	m.align()
+	m.alignClocks()
 	for i, want := range []float64{0, 1, 2} {
 		if r := m.Requests[i]; math.Abs(r.Arrival-want) > 1e-9 || math.Abs(r.First-r.Arrival-0.998) > 1e-9 {
 			t.Errorf("request %d arrives at %v, %v before its first token", i, r.Arrival, r.First-r.Arrival)
@@ -368,7 +368,7 @@ func TestFindsBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Settings.Blocks = 0
-	m.Settings.resolve(m.Name, m.Requests, load)
+	m.Settings.resolveOpen(m.Name, m.Requests, load)
 	got, err := findBlocks(t.Context(), m, Options{Prompts: p})
 	if err != nil || math.Abs(float64(got)/float64(want)-1) > 0.015 {
 		t.Errorf("%d blocks, %v; want %d", got, err, want)
@@ -381,7 +381,7 @@ func TestCoverage(t *testing.T) {
 	for i := range 200 {
 		all = append(all, pass{ms: 1, tokens: float64(i), requests: 5, context: 100, perSeq: 20})
 	}
-	r := trusted(all)
+	r := trustedRange(all)
 	if r.Tokens.Least != 2 || r.Tokens.Most != 198 || r.Requests != (timing.Range{Least: 5, Most: 5}) {
 		t.Errorf("%+v", r)
 	}

@@ -76,7 +76,7 @@ func readBench(path string) (all []Request, found bool, err error) {
 		}
 		all = append(all, b.request(i))
 	}
-	all, err = enough(path, all)
+	all, err = checkCount(path, all)
 	return all, true, err
 }
 
@@ -162,11 +162,11 @@ func readAIPerf(path string) ([]Request, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return enough(path, all)
+	return checkCount(path, all)
 }
 
-// enough refuses runs of too few requests.
-func enough(path string, all []Request) ([]Request, error) {
+// checkCount refuses runs of too few requests.
+func checkCount(path string, all []Request) ([]Request, error) {
 	if len(all) < fewest {
 		return nil, fmt.Errorf("%s: %d requests, want at least %d", path, len(all), fewest)
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// describe makes the profile of the fit to all requests.
-func (r *Result) describe(sim *Simulation, m *Measured, f *fitted) error {
+// makeProfile makes the profile of the fit to all requests.
+func (r *Result) makeProfile(sim *Simulation, m *Measured, f *fitted) error {
 	var out Outcome
 	var seen []pass
 	last := 1000 * m.Requests[len(m.Requests)-1].Last
 	err := sim.Run(&f.parameters, &out, func(p *scheduler.Pass) {
 		if float64(p.End) <= last {
-			seen = append(seen, look(p, m.Settings.BlockTokens))
+			seen = append(seen, readPass(p, m.Settings.BlockTokens))
 		}
 	})
 	if err != nil {
@@ -25,10 +25,10 @@ func (r *Result) describe(sim *Simulation, m *Measured, f *fitted) error {
 	engine := m.Settings.Engine
 	r.Profile = timing.Profile{
 		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + m.Name,
-		Parameters: f.parameters, Engine: &engine, Trusted: trusted(seen),
+		Parameters: f.parameters, Engine: &engine, Trusted: trustedRange(seen),
 	}
 	r.Profile.Trusted.Preempted = out.Preemptions > 0
-	r.Profile.Spreads, err = spreads(sim, m, f)
+	r.Profile.Spreads, err = computeSpreads(sim, m, f)
 	return err
 }
 
@@ -41,11 +41,11 @@ const (
 	blockRequests = 30
 )
 
-// spreads says how well each parameter is known: the standard deviation that the
-// scatter of the residuals gives it, by blocks of requests.
-func spreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
-	all, _ := parts(m, 0)
-	t := newTarget(m, all[0].warm(m))
+// computeSpreads returns how well each parameter is known: the standard deviation
+// that the scatter of the residuals gives it, by blocks of requests.
+func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
+	all, _ := splitParts(m, 0)
+	t := newTarget(m, all[0].withoutWarmUp(m))
 	centre, err := residuals(sim, t, f, f.at)
 	if err != nil {
 		return nil, err
@@ -69,10 +69,10 @@ func spreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
 	return sandwich(f.form, columns, centre, len(t.chosen)), nil
 }
 
-// residuals returns those of all metrics of the chosen requests at a point, the
-// metrics of a request far apart.
+// residuals returns the residuals at a point, metric by metric and in each for all
+// chosen requests.
 func residuals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, error) {
-	p := f.form.set(&f.start, u)
+	p := f.form.parametersAt(&f.start, u)
 	var out Outcome
 	if err := sim.Run(&p, &out, nil); err != nil {
 		return nil, err

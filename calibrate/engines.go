@@ -15,55 +15,55 @@ type engine struct {
 	queue  []int    // requests on their way to it, by arrival
 	number int
 	begun  bool // its pass of the lockstep at hand
-	told   load // what the front end believes
-	recent load // what it told last
+	known  load // what the front end has it do
+	latest load // what it reported last
 }
 
-// load is what an engine tells of itself.
+// load is what an engine reports of itself.
 type load struct{ waiting, running int }
 
-// refresh is how often the front end is told of the engines, in ms.
+// refresh is the time between two reports of the engines to the front end, in ms.
 const refresh = 100
 
 // front spreads requests over engines as the front end of vLLM does: to the
-// least of 4·waiting + running, by what the engines told at most refresh ago, and
-// what was sent since counts as waiting.
-type front struct {
+// least of 4·waiting + running, by what the engines reported at most refresh ago,
+// and what was sent since counts as waiting.
+type frontEnd struct {
 	engines []*engine
 	at      sim.Time // of the last refresh
 }
 
-// send hands in a request that arrives at the given time.
-func (f *front) send(request int, at sim.Time) {
+// sendRequest hands in a request that arrives at the given time.
+func (f *frontEnd) sendRequest(request int, at sim.Time) {
 	if at-f.at >= refresh {
 		f.at = at
 		for _, e := range f.engines {
-			e.told = e.recent
+			e.known = e.latest
 		}
 	}
 	best := f.engines[0]
 	for _, e := range f.engines[1:] {
-		if 4*e.told.waiting+e.told.running < 4*best.told.waiting+best.told.running {
+		if 4*e.known.waiting+e.known.running < 4*best.known.waiting+best.known.running {
 			best = e
 		}
 	}
-	best.told.waiting++
+	best.known.waiting++
 	best.queue = append(best.queue, request)
 }
 
-// tell lets e say how it is.
-func (e *engine) tell() { e.recent.waiting, e.recent.running = e.core.Line() }
+// reportLoad keeps the load of e for the front end.
+func (e *engine) reportLoad() { e.latest.waiting, e.latest.running = e.core.Line() }
 
 // parallel is a run of several engines.
 type parallel struct {
 	*Simulation
-	front front
+	front frontEnd
 	clock timing.Clock
 	out   *Outcome
 	watch func(*scheduler.Pass)
 }
 
-func (s *Simulation) parallel(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*parallel, error) {
+func (s *Simulation) newParallel(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*parallel, error) {
 	r := &parallel{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
 	r.front.at = -refresh
 	for range s.settings.DataParallel {
@@ -80,8 +80,8 @@ func (s *Simulation) parallel(model timing.Model, out *Outcome, watch func(*sche
 	return r, nil
 }
 
-// take submits what has arrived at e by its time.
-func (r *parallel) take(e *engine) {
+// submitArrived submits what has arrived at e by its time.
+func (r *parallel) submitArrived(e *engine) {
 	n := 0
 	for n < len(e.queue) && r.arrivals[e.queue[n]] <= e.now {
 		e.core.Submit(&r.requests[e.queue[n]])
@@ -90,37 +90,37 @@ func (r *parallel) take(e *engine) {
 	e.queue = append(e.queue[:0], e.queue[n:]...)
 }
 
-// ended notes the pass of e, which ends at its time.
-func (r *parallel) ended(e *engine) error {
+// endPass notes the pass of e, which ends at its time.
+func (r *parallel) endPass(e *engine) error {
 	if err := e.core.End(&e.pass); err != nil {
 		return err
 	}
 	if r.out.record != nil {
 		r.out.record.engine = e.number
 	}
-	r.out.note(&e.pass)
+	r.out.notePass(&e.pass)
 	if r.watch != nil {
 		r.watch(&e.pass)
 	}
 	return nil
 }
 
-// lockstep lets all engines begin and end their passes together; each lasts as
+// runLockstep lets all engines begin and end their passes together; each lasts as
 // long as one that had the most of everything. Engines without work wait.
-func (r *parallel) lockstep() error {
+func (r *parallel) runLockstep() error {
 	now := sim.Time(0)
-	for next := 0; next < len(r.requests) || r.busy(); {
-		if !r.busy() {
+	for next := 0; next < len(r.requests) || r.isBusy(); {
+		if !r.isBusy() {
 			now = max(now, r.arrivals[next])
 		}
 		for ; next < len(r.requests) && r.arrivals[next] <= now; next++ {
-			r.front.send(next, r.arrivals[next])
+			r.front.sendRequest(next, r.arrivals[next])
 		}
 		var most timing.Step
 		for _, e := range r.front.engines {
 			e.now = now
-			r.take(e)
-			e.tell()
+			r.submitArrived(e)
+			e.reportLoad()
 			if e.begun = e.core.Load() > 0; !e.begun {
 				continue
 			}
@@ -128,7 +128,7 @@ func (r *parallel) lockstep() error {
 			if err != nil {
 				return err
 			}
-			widen(&most, step)
+			widenStep(&most, step)
 		}
 		ms, err := r.clock.Step(&most)
 		if err != nil {
@@ -140,7 +140,7 @@ func (r *parallel) lockstep() error {
 				continue
 			}
 			e.pass.End = now
-			if err := r.ended(e); err != nil {
+			if err := r.endPass(e); err != nil {
 				return err
 			}
 		}
@@ -148,8 +148,8 @@ func (r *parallel) lockstep() error {
 	return nil
 }
 
-// busy reports whether an engine has requests.
-func (r *parallel) busy() bool {
+// isBusy reports whether an engine has requests.
+func (r *parallel) isBusy() bool {
 	for _, e := range r.front.engines {
 		if e.core.Load() > 0 {
 			return true
@@ -158,43 +158,43 @@ func (r *parallel) busy() bool {
 	return false
 }
 
-// widen makes most at least step in everything that takes time.
-func widen(most, step *timing.Step) {
+// widenStep makes most at least step in everything that takes time.
+func widenStep(most, step *timing.Step) {
 	most.Tokens, most.Requests = max(most.Tokens, step.Tokens), max(most.Requests, step.Requests)
 	most.Context, most.Pairs = max(most.Context, step.Context), max(most.Pairs, step.Pairs)
 }
 
-// apart lets every engine run at its own pace.
-func (r *parallel) apart() error {
+// runApart lets every engine run at its own pace.
+func (r *parallel) runApart() error {
 	for next, at := range r.arrivals {
 		for _, e := range r.front.engines {
-			if err := r.until(e, at); err != nil {
+			if err := r.runUntil(e, at); err != nil {
 				return err
 			}
 		}
-		r.front.send(next, at)
+		r.front.sendRequest(next, at)
 	}
 	for _, e := range r.front.engines {
-		if err := r.until(e, sim.Time(1e300)); err != nil {
+		if err := r.runUntil(e, sim.Time(1e300)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// until runs the passes of e that begin before an instant.
-func (r *parallel) until(e *engine, at sim.Time) error {
+// runUntil runs the passes of e that begin before an instant.
+func (r *parallel) runUntil(e *engine, at sim.Time) error {
 	for e.now < at {
-		r.take(e)
+		r.submitArrived(e)
 		if e.core.Load() == 0 {
 			if len(e.queue) == 0 {
-				e.tell()
+				e.reportLoad()
 				return nil
 			}
 			e.now = r.arrivals[e.queue[0]]
 			continue
 		}
-		e.tell()
+		e.reportLoad()
 		step, err := e.core.Begin(e.now, &e.pass)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (r *parallel) until(e *engine, at sim.Time) error {
 		}
 		e.now += sim.Time(ms)
 		e.pass.End = e.now
-		if err := r.ended(e); err != nil {
+		if err := r.endPass(e); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,8 @@ type Errors struct {
 	Each     float64 `json:"median_of_requests"` // median of the size of the errors of single requests
 }
 
-// judge compares an outcome with what was measured of the chosen requests.
-func judge(m *Measured, chosen []int, out *Outcome) []Errors {
+// judgeOutcome compares an outcome with what was measured of the chosen requests.
+func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 	t := newTarget(m, chosen)
 	var all []Errors
 	for k, x := range metrics() {
@@ -42,17 +42,17 @@ const shortWait = 0.25
 
 // first is the number of requests of a run that are left out where waits are
 // short: the server is warming up.
-const first = 10
+const firstIgnored = 10
 
-// saturation divides requests into those that were admitted at once, without the
+// splitBySaturation divides requests into those that were admitted at once, without the
 // first, and those that were not.
-func saturation(m *Measured) (quick, slow []int) {
+func splitBySaturation(m *Measured) (quick, slow []int) {
 	for i := range m.Requests {
 		r := &m.Requests[i]
 		switch {
 		case math.IsNaN(r.Scheduled) || r.Scheduled-r.Arrival >= shortWait:
 			slow = append(slow, i)
-		case i >= first:
+		case i >= firstIgnored:
 			quick = append(quick, i)
 		}
 	}
@@ -60,7 +60,7 @@ func saturation(m *Measured) (quick, slow []int) {
 }
 
 // bound is the error of held-out means below which a profile is good enough.
-const bound = 0.05
+const heldOutBound = 0.05
 
 // Holds reports whether the means of all metrics of all held-out sets are within
 // the bound. There must be such a set.
@@ -72,7 +72,7 @@ func (r *Result) Holds() bool {
 				continue
 			}
 			held = true
-			if !(math.Abs(e.Mean) <= bound) {
+			if !(math.Abs(e.Mean) <= heldOutBound) {
 				return false
 			}
 		}

@@ -29,7 +29,7 @@ type Check struct {
 	Errors  []Errors `json:"errors"` // by metric
 }
 
-// Options say how to calibrate.
+// Options are the choices of a calibration.
 type Options struct {
 	// Holdout is the share of requests, by arrival, that a second and a third fit
 	// do not see: the last ones and the first ones. 0: there is one fit, to all.
@@ -46,9 +46,9 @@ type part struct {
 	chosen []int
 }
 
-// parts returns all requests, and with a holdout those that are left without the
+// splitParts returns all requests, and with a holdout those that are left without the
 // last ones and the first ones, each followed by what was left out of it.
-func parts(m *Measured, holdout float64) (fitted, held []part) {
+func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	n := len(m.Requests)
 	span := func(name string, from, to int) part {
 		p := part{name: name}
@@ -66,8 +66,8 @@ func parts(m *Measured, holdout float64) (fitted, held []part) {
 	return fitted, held
 }
 
-// warm returns p without what arrived while the server warmed up.
-func (p part) warm(m *Measured) []int {
+// withoutWarmUp returns p without what arrived while the server warmed up.
+func (p part) withoutWarmUp(m *Measured) []int {
 	var kept []int
 	for _, i := range p.chosen {
 		if m.Requests[i].Arrival >= warmUp {
@@ -85,13 +85,13 @@ func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 	if !(o.Holdout >= 0 && o.Holdout < 1) {
 		return nil, fmt.Errorf("holdout is %v, want a share from 0 to below 1", o.Holdout)
 	}
-	fittedOn, held := parts(m, o.Holdout)
+	fittedOn, held := splitParts(m, o.Holdout)
 	for i := range fittedOn {
 		if i > 0 && min(len(fittedOn[i].chosen), len(held[i].chosen)) < fewest/2 {
 			return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", o.Holdout, len(m.Requests), fewest/2)
 		}
 	}
-	m, err := decide(ctx, m, o)
+	m, err := decideOpen(ctx, m, o)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +117,11 @@ func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 	}
 	for i, f := range fits {
 		r.Simulations += f.runs
-		if err := r.check(sim, m, &f, fittedOn[i], held[i]); err != nil {
+		if err := r.addChecks(sim, m, &f, fittedOn[i], held[i]); err != nil {
 			return nil, err
 		}
 	}
-	return r, r.describe(sim, m, &fits[0])
+	return r, r.makeProfile(sim, m, &fits[0])
 }
 
 // fitAll fits to each part. The fits know nothing of each other, so that they
@@ -130,7 +130,7 @@ func fitAll(ctx context.Context, sim *Simulation, m *Measured, all []part) ([]fi
 	fits, errs := make([]fitted, len(all)), make([]error, len(all))
 	var wg sync.WaitGroup
 	for i := range all {
-		wg.Go(func() { fits[i], errs[i] = fit(ctx, sim, newTarget(m, all[i].warm(m))) })
+		wg.Go(func() { fits[i], errs[i] = fitTarget(ctx, sim, newTarget(m, all[i].withoutWarmUp(m))) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -141,15 +141,15 @@ func fitAll(ctx context.Context, sim *Simulation, m *Measured, all []part) ([]fi
 	return fits, nil
 }
 
-// check holds a fit to what it was fitted to, and to what it was not.
-func (r *Result) check(sim *Simulation, m *Measured, f *fitted, on, held part) error {
+// addChecks holds a fit to what it was fitted to, and to what it was not.
+func (r *Result) addChecks(sim *Simulation, m *Measured, f *fitted, on, held part) error {
 	var out Outcome
 	if err := sim.Run(&f.parameters, &out, nil); err != nil {
 		return err
 	}
 	add := func(judged part, heldOut bool) {
 		if len(judged.chosen) > 0 {
-			r.Checks = append(r.Checks, Check{on.name, judged.name, heldOut, f.form.Name, judge(m, judged.chosen, &out)})
+			r.Checks = append(r.Checks, Check{on.name, judged.name, heldOut, f.form.Name, judgeOutcome(m, judged.chosen, &out)})
 		}
 	}
 	add(on, false)
@@ -158,7 +158,7 @@ func (r *Result) check(sim *Simulation, m *Measured, f *fitted, on, held part) e
 		return nil
 	}
 	r.Preemptions = out.Preemptions
-	quick, slow := saturation(m)
+	quick, slow := splitBySaturation(m)
 	add(part{"all, at once", quick}, false)
 	add(part{"all, queued", slow}, false)
 	return nil

@@ -43,9 +43,9 @@ func forms() []Form {
 	return all
 }
 
-// extended returns the form with one more parameter: attention inside prompts, which
+// extensions returns the form with one more parameter: attention inside prompts, which
 // long prompts show, or what a pass with prompts takes more in any case.
-func (f Form) extended() []Form {
+func (f Form) extensions() []Form {
 	var all []Form
 	for _, more := range []struct {
 		name  string
@@ -64,13 +64,13 @@ func (f Form) extended() []Form {
 	return all
 }
 
-// formName tells forms apart.
+// formName returns the name of a form, which tells it from the others.
 func formName(knee, parameters int, with []string) string {
 	return fmt.Sprintf("roofline%d-%sknee%d", parameters, strings.Join(append(with, ""), "-"), knee)
 }
 
-// set returns the start with the form's parameters multiplied by e^u.
-func (f *Form) set(start *timing.Parameters, u []float64) timing.Parameters {
+// parametersAt returns the start with the form's parameters multiplied by e^u.
+func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee}
 	from := *start
 	for i, x := range f.Fields {
@@ -79,9 +79,10 @@ func (f *Form) set(start *timing.Parameters, u []float64) timing.Parameters {
 	return p
 }
 
-// start returns where a search begins: what data sheets say of the server, or of a
-// common one when it is not known. The scale is found by simulation.
-func start(s *Settings) timing.Parameters {
+// startParameters returns where a search begins: what follows from data sheets of
+// the server, or of a common one when it is not known. The scale is found by
+// simulation.
+func startParameters(s *Settings) timing.Parameters {
 	gpu, err := timing.FindGPU(s.GPU)
 	if err != nil {
 		gpu, _ = timing.FindGPU("h100")

@@ -16,8 +16,8 @@ func metrics() []metric {
 // loading and compiling: what arrives then is simulated and not fitted to.
 const warmUp = 2
 
-// target is what a fit is to reach: the requests it may look at, with what was
-// measured of them.
+// target is what a fit is to reach: the requests it may use, with what was measured
+// of them.
 type target struct {
 	run    *Measured
 	chosen []int // requests, by arrival
@@ -27,7 +27,7 @@ type target struct {
 	// short, in s, is added to measured waits that errors are relative to, so that
 	// short ones do not count by their share alone.
 	short float64
-	// weight is that of the errors of means.
+	// weight is the weight of the errors of means in the loss.
 	weight float64
 }
 

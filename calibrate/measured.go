@@ -1,5 +1,5 @@
 // Package calibrate fits a model of pass times to what a real vLLM server was
-// measured to do (calibration.md).
+// measured to do (docs/calibration.md).
 //
 // A Measured run holds the requests with their instants and the server's
 // settings. The scheduler of vLLM 0.19 is simulated on the same arrivals, again
@@ -9,7 +9,7 @@
 //
 // Read measured.go, client.go, settings.go and prompts.go for what comes in, simulate.go
 // for a run, form.go, loss.go, search.go, polish.go and fit.go for the fit, then errors.go,
-// trusted.go and report.go for what is told.
+// trusted.go and report.go for what comes out.
 package calibrate
 
 import (
@@ -56,12 +56,12 @@ func (r *Request) TPOT() float64 {
 	return (r.Last - r.First) / float64(r.Output-1)
 }
 
-// fewest is the smallest number of requests that say something about a server.
+// fewest is the smallest number of requests that a server can be judged by.
 const fewest = 20
 
 // Read reads a run from a directory with meta.json, with requests.jsonl or what
-// AIPerf or vllm bench serve wrote, and timeseries.csv if there is one. blocks, when not 0, is the number of KV blocks
-// of a server that does not tell.
+// AIPerf or vllm bench serve wrote, and timeseries.csv if there is one. blocks,
+// when not 0, is the number of KV blocks of a server whose settings lack it.
 func Read(dir string, blocks int) (*Measured, error) {
 	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
 	requests, client, err := readMeasured(dir)
@@ -75,16 +75,16 @@ func Read(dir string, blocks int) (*Measured, error) {
 		m.Settings.Blocks = blocks
 	}
 	m.Requests = requests
-	m.align()
+	m.alignClocks()
 	if client {
-		m.Settings.note("times are those of a client: the way to the server and back counts as the server's")
+		m.Settings.addNote("times are those of a client: the way to the server and back counts as the server's")
 	}
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {
 		return nil, err
 	}
-	m.Settings.resolve(m.Name, m.Requests, load)
-	if err := m.Settings.modelled(); err != nil {
+	m.Settings.resolveOpen(m.Name, m.Requests, load)
+	if err := m.Settings.checkModelled(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return m, nil
@@ -125,7 +125,7 @@ func readRequests(path string) ([]Request, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return enough(path, all)
+	return checkCount(path, all)
 }
 
 func readRequest(text []byte) (Request, error) {
@@ -161,12 +161,12 @@ func readRequest(text []byte) (Request, error) {
 // running alike.
 const driftWindow = 60
 
-// align puts arrivals, which the front end stamps by a clock of its own, on the
+// alignClocks puts arrivals, which the front end stamps by a clock of its own, on the
 // clock of the engine, and 0 where the first request arrives. The engine takes
 // an idle server's request in at once, any other at the end of a pass: so the
 // smallest difference is that of the clocks. Over long runs clocks drift, and
 // each window has its own.
-func (m *Measured) align() {
+func (m *Measured) alignClocks() {
 	all := m.Requests
 	for i := range all {
 		if math.IsNaN(all[i].Arrival) {

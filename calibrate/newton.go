@@ -11,16 +11,16 @@ const (
 	newtonSteps = 20
 	newtonTries = 5    // of one step, each with more damping
 	longest     = 0.7  // change of a parameter's logarithm in one step
-	worthwhile  = 2e-3 // of the loss, that a step must take away
+	worthwhile  = 2e-3 // share of the loss that a step must save
 )
 
-// newtons returns the best of newton from a point and from two others, in which what a
+// newtonFromThree returns the best of newton from a point and from two others, in which what a
 // token takes is another share of a pass.
-func (s *search) newtons(from point) (best point, err error) {
+func (s *search) newtonFromThree(from point) (best point, err error) {
 	for i, change := range []float64{0, 0.7, -0.7} {
 		u := append([]float64(nil), from.u...)
 		u[tokenField] += change
-		p, err := s.newton(point{u, from.loss})
+		p, err := s.descendNewton(point{u, from.loss})
 		if err != nil {
 			return p, err
 		}
@@ -34,10 +34,10 @@ func (s *search) newtons(from point) (best point, err error) {
 	return best, nil
 }
 
-// newton moves a point downhill by the effect that each parameter has while all
+// descendNewton moves a point downhill by the effect that each parameter has while all
 // passes compute the same, which is smooth where the loss itself is not. What a
 // changed schedule does to that is seen by the next step.
-func (s *search) newton(from point) (point, error) {
+func (s *search) descendNewton(from point) (point, error) {
 	if s.sim.rules.Reference() { // it asks for no whole passes
 		return from, s.err
 	}
@@ -46,10 +46,10 @@ func (s *search) newton(from point) (point, error) {
 	at := point{append([]float64(nil), from.u...), s.loss(from.u)}
 	damp := 1e-3
 	for range newtonSteps {
-		hessian, slope := s.slopes(at.u)
+		hessian, slope := s.computeSlopes(at.u)
 		better := false
 		for range newtonTries {
-			u := stepped(at.u, hessian, slope, damp)
+			u := dampedStep(at.u, hessian, slope, damp)
 			if u == nil {
 				break
 			}
@@ -68,10 +68,10 @@ func (s *search) newton(from point) (point, error) {
 	return at, s.err
 }
 
-// slopes returns the second and first derivatives of the loss at u, which was the
+// computeSlopes returns the second and first derivatives of the loss at u, which was the
 // last to be simulated, or nearly so.
-func (s *search) slopes(u []float64) (hessian *mat.SymDense, slope []float64) {
-	p := s.form.set(&s.start, u)
+func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []float64) {
+	p := s.form.parametersAt(&s.start, u)
 	n := len(s.form.Fields)
 	engines := make([]*effects, len(s.record.engines))
 	for i, passes := range s.record.engines {
@@ -128,8 +128,8 @@ func (t *target) row(k, j int, out *Outcome, e *effects, row []float64) {
 	}
 }
 
-// stepped returns the point one damped step further, nil when there is none.
-func stepped(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
+// dampedStep returns the point one damped step further, nil when there is none.
+func dampedStep(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
 	n := len(u)
 	damped := mat.NewSymDense(n, nil)
 	damped.CopySym(hessian)

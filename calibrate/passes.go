@@ -8,8 +8,8 @@ import (
 )
 
 // ledger is what the passes of a run computed, by engine, and which engine had
-// which request: with it one can tell how the times of requests change with
-// those of passes, as long as every pass computes the same.
+// which request: it gives how the times of requests change with those
+// of passes, as long as every pass computes the same.
 type ledger struct {
 	engines [][]stretch
 	of      []int // engine of each request
@@ -34,8 +34,8 @@ func (r *ledger) reset(engines, requests int) {
 	r.engine = 0
 }
 
-// note takes in the pass that the last step was asked for.
-func (r *ledger) note(p *scheduler.Pass) {
+// notePass adds the pass that the last step was asked for.
+func (r *ledger) notePass(p *scheduler.Pass) {
 	r.engines[r.engine] = append(r.engines[r.engine], stretch{float64(p.Start) / 1000, float64(p.End) / 1000, r.step})
 	for _, a := range p.Admitted {
 		r.of[a.Request] = r.engine
@@ -62,8 +62,8 @@ type effects struct {
 	upTo   [][]float64 // by parameter, before each pass and after the last
 }
 
-// newEffects looks at what changes of the parameters by a small factor do to
-// each pass.
+// newEffects returns what changes of the parameters by a small factor do to each
+// pass.
 func newEffects(passes []stretch, p *timing.Parameters, fields []Field) *effects {
 	const factor = 1e-4
 	e := &effects{passes: passes, upTo: make([][]float64, len(fields))}

@@ -16,10 +16,10 @@ const (
 	polishEdge = 0.004 // change of a parameter's logarithm that shows its effect on means
 )
 
-// polish moves a point to where the means are those that were measured, on the way
+// polishMeans moves a point to where the means are those that were measured, on the way
 // that costs the loss of single requests least. The effects on means come from
 // simulations: what a change does to the schedule is part of them.
-func (s *search) polish(from point) (point, error) {
+func (s *search) polishMeans(from point) (point, error) {
 	if s.sim.rules.Reference() { // as in newton
 		return from, s.err
 	}
@@ -30,9 +30,9 @@ func (s *search) polish(from point) (point, error) {
 	at := point{from.u, s.loss(from.u)}
 	limit, miss := at.loss*(1+polishCost), s.target.misses(&s.out, s.space)
 	for range polishSteps {
-		hessian, _ := s.slopes(at.u)
-		step := cheapest(hessian, s.meanEffects(at.u), miss)
-		if step == nil || size(miss) < goodMean {
+		hessian, _ := s.computeSlopes(at.u)
+		step := cheapestStep(hessian, s.meanEffects(at.u), miss)
+		if step == nil || norm(miss) < goodMean {
 			break
 		}
 		moved := false
@@ -42,7 +42,7 @@ func (s *search) polish(from point) (point, error) {
 				u[a] = at.u[a] - share*step[a]
 			}
 			loss := s.loss(u)
-			if m := s.target.misses(&s.out, s.space); loss < limit && size(m) < size(miss) {
+			if m := s.target.misses(&s.out, s.space); loss < limit && norm(m) < norm(miss) {
 				at, miss, moved = point{u, loss}, m, true
 			}
 		}
@@ -74,9 +74,9 @@ func (s *search) meanEffects(u []float64) *mat.Dense {
 	return effects
 }
 
-// cheapest returns the step, of all whose effects are miss, that is shortest by the
+// cheapestStep returns the step, of all whose effects are miss, that is shortest by the
 // curvature of a loss; nil when there is none.
-func cheapest(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []float64 {
+func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []float64 {
 	n := curvature.SymmetricDim()
 	for a := range n {
 		curvature.SetSym(a, a, curvature.At(a, a)*1.001+1e-9)
@@ -110,5 +110,5 @@ func cheapest(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []fl
 	return all
 }
 
-// size returns the root of the sum of squares.
-func size(v [3]float64) float64 { return math.Sqrt(square(v[0]) + square(v[1]) + square(v[2])) }
+// norm returns the root of the sum of squares.
+func norm(v [3]float64) float64 { return math.Sqrt(square(v[0]) + square(v[1]) + square(v[2])) }

@@ -17,8 +17,8 @@ func TestPolish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _ := parts(m, 0)
-	target := newTarget(m, all[0].warm(m))
+	all, _ := splitParts(m, 0)
+	target := newTarget(m, all[0].withoutWarmUp(m))
 	s := &search{ctx: t.Context(), sim: sim, target: target, start: truth(), form: forms()[1]}
 	s.start.Graphs = m.Settings.Graphs
 	far, near := 0.0, 0.0
@@ -27,16 +27,16 @@ func TestPolish(t *testing.T) {
 		from.u[i] = 0.02
 		from.loss = s.loss(from.u)
 		before := target.misses(&s.out, nil)
-		to, err := s.polish(from)
+		to, err := s.polishMeans(from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.loss(to.u)
 		after := target.misses(&s.out, nil)
-		if size(after) > size(before) {
+		if norm(after) > norm(before) {
 			t.Errorf("parameter %d: means are off by %v after a polish, %v before", i, after, before)
 		}
-		far, near = far+size(before), near+size(after)
+		far, near = far+norm(before), near+norm(after)
 	}
 	if near >= far {
 		t.Errorf("means are off by %v after four polishes as before", near)
@@ -44,7 +44,7 @@ func TestPolish(t *testing.T) {
 	// Exact means are left alone.
 	exact := point{u: make([]float64, 4)}
 	exact.loss = s.loss(exact.u)
-	if to, err := s.polish(exact); err != nil || to.u[0] != 0 || to.u[3] != 0 {
+	if to, err := s.polishMeans(exact); err != nil || to.u[0] != 0 || to.u[3] != 0 {
 		t.Errorf("the server's own parameters moved to %v, %v", to.u, err)
 	}
 }
@@ -54,14 +54,14 @@ func TestPolish(t *testing.T) {
 func TestCheapest(t *testing.T) {
 	curvature := mat.NewSymDense(4, []float64{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 100})
 	effects := mat.NewDense(3, 4, []float64{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 2, 0})
-	step := cheapest(curvature, effects, [3]float64{0.01, -0.02, 0.03})
+	step := cheapestStep(curvature, effects, [3]float64{0.01, -0.02, 0.03})
 	want := []float64{0.01, -0.02, 0.015, 0.0001}
 	for a := range want {
 		if len(step) != len(want) || math.Abs(step[a]-want[a]) > 0.02*math.Abs(want[a]) {
 			t.Fatalf("step %v, want %v, give or take 2 %%", step, want)
 		}
 	}
-	if step := cheapest(curvature, effects, [3]float64{0, 5, 0}); step != nil {
+	if step := cheapestStep(curvature, effects, [3]float64{0, 5, 0}); step != nil {
 		t.Errorf("step %v, want none where it would be so long", step)
 	}
 }

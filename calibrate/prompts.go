@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Prompts says which prompts of a run begin alike.
+// Prompts are the prompts of a run, by what they share.
 type Prompts struct {
 	BlockTokens int // tokens per id
 	ids         [][]uint64
@@ -19,7 +19,7 @@ type Prompts struct {
 }
 
 // promptTokens is the number of tokens an id of a file of prompts stands for,
-// unless it says otherwise.
+// unless ReadPrompts is given another.
 const promptTokens = 16
 
 // ReadPrompts reads a file with a line per request, in the order of
@@ -52,9 +52,9 @@ func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 	return p, lines.Err()
 }
 
-// requests returns the run's requests as the scheduler sees them, by arrival.
+// simRequests returns the run's requests as the scheduler sees them, by arrival.
 // Without prompts none begins like another.
-func (m *Measured) requests(p *Prompts) (all []sim.Request, t *prompt.Tree, err error) {
+func (m *Measured) simRequests(p *Prompts) (all []sim.Request, t *prompt.Tree, err error) {
 	size := m.Settings.BlockTokens
 	tokens := size
 	if p != nil {

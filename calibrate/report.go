@@ -8,9 +8,9 @@ import (
 // identified is the spread up to which a parameter means something by itself.
 const identified = 0.10
 
-// WriteText tells r to people.
+// WriteText writes r for people to read.
 func (r *Result) WriteText(w io.Writer) error {
-	t := &teller{w: w}
+	t := &lineWriter{w: w}
 	t.line("Calibrated to %s: %s, %d simulations", r.Run, r.Profile.Form, r.Simulations)
 	for _, n := range r.Notes {
 		t.line("  assumed: %s", n)
@@ -48,7 +48,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	return t.err
 }
 
-func (r *Result) writeRange(t *teller) {
+func (r *Result) writeRange(t *lineWriter) {
 	t.line("Trusted range (1st to 99th percentile of the passes fitted to, by time)")
 	for _, q := range quantities(r.Profile.Trusted) {
 		t.line("%-32s %10.0f to %10.0f", q.name, q.in.Least, q.in.Most)
@@ -57,7 +57,7 @@ func (r *Result) writeRange(t *teller) {
 	t.line("max_num_seqs %d, max_num_batched_tokens %d, vLLM %s on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, e.Version, orUnknown(e.GPU))
 }
 
-func (r *Result) writeVerdict(t *teller) {
+func (r *Result) writeVerdict(t *lineWriter) {
 	held := false
 	for _, c := range r.Checks {
 		held = held || c.HeldOut
@@ -93,12 +93,12 @@ func orUnknown(name string) string {
 }
 
 // teller writes lines and keeps the first error.
-type teller struct {
+type lineWriter struct {
 	w   io.Writer
 	err error
 }
 
-func (t *teller) line(format string, args ...any) {
+func (t *lineWriter) line(format string, args ...any) {
 	if t.err == nil {
 		_, t.err = fmt.Fprintf(t.w, format+"\n", args...)
 	}

@@ -41,10 +41,10 @@ type search struct {
 	err    error // of the first that failed
 }
 
-// spreadWeight draws parameters that the run says nothing about to the start.
+// spreadWeight draws parameters that the run does not determine to the start.
 const spreadWeight = 0.001
 
-// loss returns that of the simulation at u.
+// loss returns the loss of the simulation at u.
 func (s *search) loss(u []float64) float64 {
 	pull := 0.0
 	for _, x := range u {
@@ -59,17 +59,17 @@ func (s *search) loss(u []float64) float64 {
 	if s.err != nil {
 		return math.MaxFloat64
 	}
-	p := s.form.set(&s.start, u)
+	p := s.form.parametersAt(&s.start, u)
 	s.runs++
-	if s.err = s.sim.run(&p, &s.out, s.record); s.err != nil {
+	if s.err = s.sim.runRecorded(&p, &s.out, s.record); s.err != nil {
 		return math.MaxFloat64
 	}
 	return s.target.loss(&s.out, s.space) + pull
 }
 
-// descend moves a simplex with edges of the given length from a point, and
+// descendSimplex moves a simplex with edges of the given length from a point, and
 // returns the best it finds within a number of simulations.
-func (s *search) descend(from point, edge float64, runs int) (point, error) {
+func (s *search) descendSimplex(from point, edge float64, runs int) (point, error) {
 	settings := &optimize.Settings{FuncEvaluations: runs, Converger: optimize.NeverTerminate{}}
 	r, err := optimize.Minimize(optimize.Problem{Func: s.loss}, from.u, settings, &optimize.NelderMead{SimplexSize: edge})
 	if s.err != nil {
@@ -84,12 +84,12 @@ func (s *search) descend(from point, edge float64, runs int) (point, error) {
 	return from, nil
 }
 
-// scale multiplies all parameters alike until requests take as long per token as
+// scaleStart multiplies all parameters alike until requests take as long per token as
 // they did, so that what was measured on another scale is no worse a start.
-func (s *search) scale() (point, error) {
+func (s *search) scaleStart() (point, error) {
 	u := make([]float64, len(s.form.Fields))
 	for range 6 {
-		p := s.form.set(&s.start, u)
+		p := s.form.parametersAt(&s.start, u)
 		s.runs++
 		if err := s.sim.Run(&p, &s.out, nil); err != nil {
 			return point{}, err
@@ -120,12 +120,12 @@ const (
 	worth = 0.15
 )
 
-// fit finds the parameters with which the simulated requests come out most like
+// fitTarget finds the parameters with which the simulated requests come out most like
 // the chosen measured ones: for each form by the effects of its parameters, from
 // the best of them by trial, and at last the means by themselves.
-func fit(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
-	s := &search{ctx: ctx, sim: sim, target: t, start: start(&sim.settings)}
-	best, err := s.candidates()
+func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
+	s := &search{ctx: ctx, sim: sim, target: t, start: startParameters(&sim.settings)}
+	best, err := s.findCandidate()
 	if err != nil {
 		return fitted{}, err
 	}
@@ -137,14 +137,14 @@ func fit(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
 	}{{fineEdge, fineRuns, meanWeight}, {lastEdge, lastRuns, lastWeight}} {
 		t.weight = stage.weight
 		best.loss = s.loss(best.u)
-		if best.point, err = s.descend(best.point, stage.edge, stage.runs); err != nil {
+		if best.point, err = s.descendSimplex(best.point, stage.edge, stage.runs); err != nil {
 			return fitted{}, err
 		}
 	}
-	if best.point, err = s.polish(best.point); err != nil {
+	if best.point, err = s.polishMeans(best.point); err != nil {
 		return fitted{}, err
 	}
-	return fitted{s.form, s.form.set(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
+	return fitted{s.form, s.form.parametersAt(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
 }
 
 // candidate is a point in the space of a form.
@@ -153,34 +153,34 @@ type candidate struct {
 	form Form
 }
 
-// candidates returns the best of all forms. A form with more parameters has to be
+// findCandidate returns the best of all forms. A form with more parameters has to be
 // clearly better than one with fewer.
-func (s *search) candidates() (candidate, error) {
+func (s *search) findCandidate() (candidate, error) {
 	var plain []candidate
 	for _, f := range forms() {
 		s.form = f
-		p, err := s.scale()
+		p, err := s.scaleStart()
 		if err == nil {
-			p, err = s.newtons(p)
+			p, err = s.newtonFromThree(p)
 		}
 		if err == nil {
-			p, err = s.descend(p, wideEdge, wideRuns)
+			p, err = s.descendSimplex(p, wideEdge, wideRuns)
 		}
 		if err != nil {
 			return candidate{}, err
 		}
 		plain = append(plain, candidate{p, f})
 	}
-	best := least(plain)
+	best := leastLoss(plain)
 	for more := plain; len(more) > 0; {
 		var wider []candidate
 		for _, c := range more {
-			for _, f := range c.form.extended() {
+			for _, f := range c.form.extensions() {
 				s.form = f
 				p := point{u: append(append([]float64(nil), c.u...), 0)}
-				p, err := s.newton(p)
+				p, err := s.descendNewton(p)
 				if err == nil {
-					p, err = s.descend(p, fineEdge, moreRuns)
+					p, err = s.descendSimplex(p, fineEdge, moreRuns)
 				}
 				if err != nil {
 					return candidate{}, err
@@ -191,7 +191,7 @@ func (s *search) candidates() (candidate, error) {
 		if len(wider) == 0 {
 			break
 		}
-		next := least(wider)
+		next := leastLoss(wider)
 		if next.loss >= (1-worth)*best.loss {
 			break
 		}
@@ -200,8 +200,8 @@ func (s *search) candidates() (candidate, error) {
 	return best, nil
 }
 
-// least returns the candidate of the least loss, the first of several.
-func least(all []candidate) candidate {
+// leastLoss returns the candidate of the least loss, the first of several.
+func leastLoss(all []candidate) candidate {
 	best := all[0]
 	for _, c := range all[1:] {
 		if c.loss < best.loss {

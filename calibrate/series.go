@@ -10,12 +10,12 @@ import (
 	"strconv"
 )
 
-// sample is a line of timeseries.csv: what a server told of itself once a
+// sample is a line of timeseries.csv: what a server reported of itself once a
 // second.
 type sample struct {
 	at               float64 // s
 	running, waiting int     // requests
-	kvShare          float64 // of the KV cache in use, 0 to 1; NaN when not told
+	kvShare          float64 // of the KV cache in use, 0 to 1; NaN when missing
 }
 
 // readSeries reads a file of samples; there need not be one.
@@ -60,9 +60,9 @@ func readSeries(path string) ([]sample, error) {
 	return all, nil
 }
 
-// resolve settles what the settings leave open, by what the server was seen to
+// resolveOpen fills in what the settings leave open, by what the server was seen to
 // do.
-func (s *Settings) resolve(name string, requests []Request, load []sample) {
+func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	if s.GPU == "" {
 		s.GPU = gpuOf(name)
 	}
@@ -92,6 +92,6 @@ func (s *Settings) resolve(name string, requests []Request, load []sample) {
 		s.estimated = true
 	default:
 		s.Blocks = max(s.MaxSeqs, 1)*need + 1
-		s.note("num_gpu_blocks is not told: enough for all that ran, which the queue shows")
+		s.addNote("num_gpu_blocks is not told: enough for all that ran, which the queue shows")
 	}
 }

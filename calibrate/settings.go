@@ -25,23 +25,23 @@ type Settings struct {
 	Lockstep     bool
 
 	Notes []string // what was assumed
-	// estimated says that Blocks is a guess from what was in use, to be fitted.
+	// estimated is true when Blocks is a guess from what was in use, to be fitted.
 	estimated bool
-	// open are settings that the file leaves open: the run is to tell.
+	// open are settings that the file leaves open: the run is to decide.
 	open     []opening
 	missing  []string // what is not there and cannot be assumed
 	refusals []string // what is not modelled
 }
 
-// NotModelledError says that a run cannot be simulated.
+// NotModelledError reports a run that cannot be simulated.
 type NotModelledError struct{ Reasons []string }
 
 func (e *NotModelledError) Error() string {
 	return "not modelled: " + strings.Join(e.Reasons, "; ")
 }
 
-// modelled returns the error of a server that cannot be simulated.
-func (s *Settings) modelled() error {
+// checkModelled returns the error of a server that cannot be simulated.
+func (s *Settings) checkModelled() error {
 	if all := append(s.missing, s.refusals...); len(all) > 0 {
 		return &NotModelledError{all}
 	}
@@ -113,19 +113,19 @@ func readSettings(path string) (Settings, error) {
 	var s Settings
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
-	s.read(t)
-	s.refuse(t)
+	s.readModelled(t)
+	s.refuseUnmodelled(t)
 	return s, nil
 }
 
-// read takes what can be modelled.
-func (s *Settings) read(t tree) {
+// readModelled takes what can be modelled.
+func (s *Settings) readModelled(t tree) {
 	s.TensorParallel = 1
 	if n, ok := t.number("tensor_parallel_size"); ok {
 		s.TensorParallel = n
 	}
-	s.MaxSeqs = s.need(t, "max_num_seqs")
-	s.MaxBatchedTokens = s.need(t, "max_num_batched_tokens")
+	s.MaxSeqs = s.readNeeded(t, "max_num_seqs")
+	s.MaxBatchedTokens = s.readNeeded(t, "max_num_batched_tokens")
 	if n, ok := t.number("max_num_scheduled_tokens"); ok && n > 0 {
 		s.MaxBatchedTokens = n
 	}
@@ -151,16 +151,16 @@ func (s *Settings) read(t tree) {
 		s.Async = v
 	} else {
 		s.Async = true
-		s.leave("async_scheduling is not told", "on, as is vLLM's default", "off, with which the run can be fitted better",
+		s.leaveOpen("async_scheduling is not told", "on, as is vLLM's default", "off, with which the run can be fitted better",
 			func(s *Settings) { s.Async = false })
 	}
-	s.parallel(t)
-	s.graphs(t)
+	s.readParallel(t)
+	s.readGraphs(t)
 }
 
-// parallel reads how many engines there are. What is told of blocks is the sum
-// over all of them, where the front end told it.
-func (s *Settings) parallel(t tree) {
+// readParallel reads the number of engines. A number of blocks is the sum over all
+// of them where the front end wrote it.
+func (s *Settings) readParallel(t tree) {
 	s.DataParallel = 1
 	n, ok := t.number("data_parallel_size")
 	if !ok || n < 2 {
@@ -172,10 +172,10 @@ func (s *Settings) parallel(t tree) {
 	if s.Lockstep {
 		how = "in lockstep"
 	}
-	s.note("%d engines %s; which took which request is not told: the least 4·waiting + running, as vLLM's front end has it", n, how)
+	s.addNote("%d engines %s; which took which request is not told: the least 4·waiting + running, as vLLM's front end has it", n, how)
 	if total := s.Blocks; total > 0 {
 		s.Blocks = total / n
-		s.leave(fmt.Sprintf("num_gpu_blocks is %d", total), fmt.Sprintf("of all %d engines", n),
+		s.leaveOpen(fmt.Sprintf("num_gpu_blocks is %d", total), fmt.Sprintf("of all %d engines", n),
 			"of each engine, with which the run can be fitted better", func(s *Settings) { s.Blocks = total })
 	}
 }
@@ -186,16 +186,16 @@ type opening struct {
 	other                 func(*Settings)
 }
 
-// leave leaves it to the run whether other is the better choice.
-func (s *Settings) leave(what, chosen, instead string, other func(*Settings)) {
+// leaveOpen leaves it to the run whether other is the better choice.
+func (s *Settings) leaveOpen(what, chosen, instead string, other func(*Settings)) {
 	s.open = append(s.open, opening{what, chosen, instead, other})
 }
 
-func (s *Settings) note(format string, args ...any) {
+func (s *Settings) addNote(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-func (s *Settings) need(t tree, key string) int {
+func (s *Settings) readNeeded(t tree, key string) int {
 	n, ok := t.number(key)
 	if !ok || n < 1 {
 		s.missing = append(s.missing, key+" is missing, want it in engine_kwargs or resolved_config")
@@ -203,7 +203,7 @@ func (s *Settings) need(t tree, key string) int {
 	return n
 }
 
-func (s *Settings) graphs(t tree) {
+func (s *Settings) readGraphs(t tree) {
 	if t.truth("enforce_eager", false) {
 		return
 	}
@@ -219,8 +219,8 @@ func (s *Settings) graphs(t tree) {
 	}
 }
 
-// refuse names what the simulated scheduler does not do.
-func (s *Settings) refuse(t tree) {
+// refuseUnmodelled names what the simulated scheduler does not do.
+func (s *Settings) refuseUnmodelled(t tree) {
 	for _, one := range []string{
 		"pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size",
 	} {

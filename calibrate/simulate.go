@@ -34,7 +34,7 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 		s.rules = vllm.Rules{}
 	}
 	var err error
-	if s.requests, s.tree, err = m.requests(p); err != nil {
+	if s.requests, s.tree, err = m.simRequests(p); err != nil {
 		return nil, err
 	}
 	for i := range m.Requests {
@@ -49,7 +49,7 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 	return s, nil
 }
 
-// Rules returns those that a server's scheduler follows.
+// Rules returns the rules that a server's scheduler follows.
 func Rules(s *Settings) vllm.Rules {
 	r := vllm.Rules019()
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
@@ -76,21 +76,21 @@ type Outcome struct {
 	record *ledger // nil: what passes compute is not remembered
 }
 
-// Run replays the requests with passes that take as long as model says, and lets
-// watch, which may be nil, see each of them.
+// Run replays the requests with passes timed by model, and shows each of them to
+// watch, which may be nil.
 func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
 	out.reset(len(s.requests))
 	if s.settings.DataParallel > 1 {
-		r, err := s.parallel(model, out, watch)
+		r, err := s.newParallel(model, out, watch)
 		if err != nil {
 			return err
 		}
 		if s.settings.Lockstep {
-			return r.lockstep()
+			return r.runLockstep()
 		}
-		return r.apart()
+		return r.runApart()
 	}
-	core, err := s.core(model)
+	core, err := s.newCore(model)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler
 		if err := core.Step(now, now, &p); err != nil {
 			return err
 		}
-		out.note(&p)
+		out.notePass(&p)
 		if watch != nil {
 			watch(&p)
 		}
@@ -118,8 +118,9 @@ func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler
 	return nil
 }
 
-// run returns Run with what passes compute put on record, unless that is nil.
-func (s *Simulation) run(p *timing.Parameters, out *Outcome, record *ledger) error {
+// runRecorded does what Run does and keeps in record, unless it is nil, what passes
+// compute.
+func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *ledger) error {
 	if record == nil {
 		return s.Run(p, out, nil)
 	}
@@ -129,8 +130,8 @@ func (s *Simulation) run(p *timing.Parameters, out *Outcome, record *ledger) err
 	return s.Run(&recorder{p, p, record}, out, nil)
 }
 
-// core returns an idle server.
-func (s *Simulation) core(model timing.Model) (scheduler.Core, error) {
+// newCore returns an idle server.
+func (s *Simulation) newCore(model timing.Model) (scheduler.Core, error) {
 	if s.rules.Reference() {
 		return reference.New(s.config(model)), nil
 	}
@@ -147,11 +148,11 @@ func (out *Outcome) reset(n int) {
 	out.Preemptions, out.Passes = 0, 0
 }
 
-// note takes over what a pass did.
-func (out *Outcome) note(p *scheduler.Pass) {
+// notePass takes over what a pass did.
+func (out *Outcome) notePass(p *scheduler.Pass) {
 	out.Passes++
 	if out.record != nil {
-		out.record.note(p)
+		out.record.notePass(p)
 	}
 	out.Preemptions += p.Preempted
 	for _, a := range p.Admitted {

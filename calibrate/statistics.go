@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// mean returns that of the values that are numbers.
+// mean returns the mean of the values that are numbers.
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
@@ -17,7 +17,8 @@ func mean(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// quantile returns that of the values that are numbers, linear between two of them.
+// quantile returns the quantile q of the values that are numbers, linear between two
+// of them.
 func quantile(values []float64, q float64) float64 {
 	var known []float64
 	for _, v := range values {

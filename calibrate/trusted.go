@@ -8,14 +8,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// pass is what a trusted range looks at, of a pass or a run of them.
+// pass is what a trusted range is about, of a pass or a run of them.
 type pass struct {
 	ms                                         float64
 	tokens, requests, context, perSeq, waiting float64
 }
 
-// look reads a pass that has Detail.
-func look(p *scheduler.Pass, blockTokens int) pass {
+// readPass reads a pass that has Detail.
+func readPass(p *scheduler.Pass, blockTokens int) pass {
 	d := p.Detail
 	tokens := p.Tokens
 	for _, w := range d.Work {
@@ -29,7 +29,7 @@ func look(p *scheduler.Pass, blockTokens int) pass {
 	return x
 }
 
-// quantities returns those of a pass that have a range.
+// quantities returns the quantities of a pass that have a range.
 func quantities(t *timing.Trusted) []struct {
 	name string
 	in   *timing.Range
@@ -48,8 +48,8 @@ func quantities(t *timing.Trusted) []struct {
 	}
 }
 
-// trusted returns the range of passes, by the time they take.
-func trusted(all []pass) *timing.Trusted {
+// trustedRange returns the range of passes, weighted by the time they take.
+func trustedRange(all []pass) *timing.Trusted {
 	t := &timing.Trusted{}
 	total := 0.0
 	for i := range all {
@@ -86,9 +86,9 @@ func NewCoverage(t timing.Trusted, blockTokens int) *Coverage {
 	return &Coverage{trusted: t, blockTokens: blockTokens}
 }
 
-// Pass takes in a pass, which must have Detail.
+// Pass counts a pass, which must have Detail.
 func (c *Coverage) Pass(p *scheduler.Pass) {
-	x := look(p, c.blockTokens)
+	x := readPass(p, c.blockTokens)
 	if p.Count > 1 {
 		x.tokens = float64(p.Tokens)
 	}
