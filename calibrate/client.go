@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -129,38 +128,32 @@ func (x *record) seconds(name string) float64 {
 }
 
 func readAIPerf(path string) ([]Request, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	var all []Request
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<26)
-	for line := 1; lines.Scan(); line++ {
+	err := readLines(path, func(line int, text []byte) error {
 		var x record
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
+		if len(bytes.TrimSpace(text)) == 0 {
+			return nil
 		}
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		if err := json.Unmarshal(text, &x); err != nil {
+			return err
 		}
 		if x.Error != nil || x.Metadata.Cancelled || x.Metadata.Phase != "" && x.Metadata.Phase != "profiling" {
-			continue
+			return nil
 		}
 		ttft, latency := x.seconds("time_to_first_token"), x.seconds("request_latency")
 		in, out := x.number("input_sequence_length"), x.number("output_sequence_length")
 		if x.Metadata.Start == nil || !(ttft >= 0 && latency >= ttft && in >= 1 && out >= 1) {
-			return nil, fmt.Errorf("%s:%d: want request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length", path, line)
+			return errors.New("want request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length")
 		}
 		at := *x.Metadata.Start / 1e9
 		all = append(all, Request{
 			ID: fmt.Sprint(line), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
 			First: at + ttft, Last: at + latency, Queued: math.NaN(), Scheduled: math.NaN(),
 		})
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return checkCount(path, all)
 }

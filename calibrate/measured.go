@@ -103,29 +103,41 @@ type row struct {
 }
 
 func readRequests(path string) ([]Request, error) {
-	f, err := os.Open(path)
+	var all []Request
+	err := readLines(path, func(_ int, text []byte) error {
+		if len(text) == 0 {
+			return nil
+		}
+		r, err := readRequest(text)
+		r.Place = len(all)
+		all = append(all, r)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
+	return checkCount(path, all)
+}
+
+// readLines calls read with the lines of a file and their numbers from 1. An error
+// names file and line.
+func readLines(path string, read func(line int, text []byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
 	defer f.Close()
-	var all []Request
 	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<22)
+	lines.Buffer(nil, 1<<26)
 	for line := 1; lines.Scan(); line++ {
-		if len(lines.Bytes()) == 0 {
-			continue
+		if err := read(line, lines.Bytes()); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, line, err)
 		}
-		r, err := readRequest(lines.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
-		}
-		r.Place = len(all)
-		all = append(all, r)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return checkCount(path, all)
+	return nil
 }
 
 func readRequest(text []byte) (Request, error) {

@@ -1,10 +1,8 @@
 package calibrate
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -25,31 +23,24 @@ const promptTokens = 16
 // ReadPrompts reads a file with a line per request, in the order of
 // requests.jsonl: input_length and hash_ids.
 func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	if blockTokens == 0 {
 		blockTokens = promptTokens
 	}
 	p := &Prompts{BlockTokens: blockTokens, path: path}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<26)
-	for line := 1; lines.Scan(); line++ {
+	return p, readLines(path, func(_ int, text []byte) error {
 		var x struct {
 			Input int      `json:"input_length"`
 			IDs   []uint64 `json:"hash_ids"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		if err := json.Unmarshal(text, &x); err != nil {
+			return err
 		}
 		if len(x.IDs)*blockTokens < x.Input || x.Input < 1 {
-			return nil, fmt.Errorf("%s:%d: %d hash_ids of %d tokens for input_length %d, want enough of them", path, line, len(x.IDs), blockTokens, x.Input)
+			return fmt.Errorf("%d hash_ids of %d tokens for input_length %d, want enough of them", len(x.IDs), blockTokens, x.Input)
 		}
 		p.ids, p.lengths = append(p.ids, x.IDs), append(p.lengths, x.Input)
-	}
-	return p, lines.Err()
+		return nil
+	})
 }
 
 // simRequests returns the run's requests as the scheduler sees them, by arrival.
