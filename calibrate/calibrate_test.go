@@ -85,6 +85,7 @@ func write(t *testing.T, path, text string) {
 // What a simulated server did is found again, from another start, and twice the
 // same.
 func TestFindsTheServer(t *testing.T) {
+	t.Parallel()
 	m, err := Read(measure(t, 80), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -329,30 +330,38 @@ func TestRealServers(t *testing.T) {
 		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
 	}
 	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
-		m, p := measuredRun(t, name)
-		r, err := Run(t.Context(), m, Options{Holdout: 0.5, Prompts: p})
-		if err != nil {
-			t.Fatal(err)
-		}
-		held := 0
-		for _, c := range r.Checks {
-			for _, e := range c.Errors {
-				switch {
-				case c.HeldOut:
-					held++
-					if math.Abs(e.Mean) > 0.02 {
-						t.Errorf("%s, %s judged on %s: %+v", name, c.Fitted, c.Judged, e)
-					}
-				case c.Fitted == "all" && c.Judged == "all":
-					if math.Abs(e.Mean) > 0.01 || math.Abs(e.P50) > 0.05 || math.Abs(e.P90) > 0.05 {
-						t.Errorf("%s: %+v", name, e)
-					}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, p := measuredRun(t, name)
+			r, err := Run(t.Context(), m, Options{Holdout: 0.5, Prompts: p})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkReal(t, r)
+		})
+	}
+}
+
+func checkReal(t *testing.T, r *Result) {
+	t.Helper()
+	held := 0
+	for _, c := range r.Checks {
+		for _, e := range c.Errors {
+			switch {
+			case c.HeldOut:
+				held++
+				if math.Abs(e.Mean) > 0.02 {
+					t.Errorf("%s judged on %s: %+v", c.Fitted, c.Judged, e)
+				}
+			case c.Fitted == "all" && c.Judged == "all":
+				if math.Abs(e.Mean) > 0.01 || math.Abs(e.P50) > 0.05 || math.Abs(e.P90) > 0.05 {
+					t.Errorf("%+v", e)
 				}
 			}
 		}
-		if held != 6 {
-			t.Errorf("%s: %d held-out errors, want 6", name, held)
-		}
+	}
+	if held != 6 {
+		t.Errorf("%d held-out errors, want 6", held)
 	}
 }
 
@@ -361,6 +370,7 @@ func TestFindsBlocks(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
 	}
+	t.Parallel()
 	m, p := measuredRun(t, "RTX4090_Llama-3.1-8B")
 	want := m.Settings.Blocks
 	load, err := readSeries("../../shared/vllm-runs/RTX4090_Llama-3.1-8B/timeseries.csv")

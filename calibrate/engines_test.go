@@ -122,6 +122,7 @@ func TestFindsEngines(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
 	}
+	t.Parallel()
 	requests := dense(200)
 	inTurn := Outcome{First: make([]float64, len(requests)), Last: make([]float64, len(requests)), Scheduled: make([]float64, len(requests))}
 	for k := range 2 {
