@@ -1,11 +1,14 @@
-package loadgen
+package loadgen_test
 
 import (
+	. "github.com/replay-llm/replay/loadgen"
+
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -313,8 +316,8 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 	prompts := noPrompts(len(w.Turns))
 	closed := Admission{Mode: Concurrency, MaxInFlight: 4}
 	feeds := map[string]Feed{
-		"driver": newSessionDriver(requests{w: w, prompts: prompts}, newTimes(w, closed), closed),
-		"flat":   newFlatQueue(requests{w: w, prompts: prompts}, newTimes(w, closed), closed),
+		"driver": NewSessionFeed(w, prompts, closed),
+		"flat":   NewFlatFeed(w, prompts, closed),
 	}
 	for name, f := range feeds {
 		dst := make([]Arrival, 0, 4)
@@ -336,3 +339,27 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 func noPrompts(count int) *prompt.List {
 	return prompt.NewTree(1<<20, 1<<20, prompt.Options{}).AddSynthetic(count, 1)
 }
+
+func TestAgentsArriveInClosedLoop(t *testing.T) {
+	w, err := formats.Read(strings.NewReader(agent), "agents.jsonl", formats.Options{Format: formats.Agentic, TraceBlock: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newTestFeed(t, w, Admission{Mode: Concurrency, MaxInFlight: 1})
+	const want = `take 0 0: 0 line 1/0@0
+next 75.489904 0: 575.489904
+take 575.489904 0: 1 line 1/1@575.489904
+next 708.145477 0: 1958.145477
+`
+	got := transcript(t, f, `take 0 0
+		end 0 75.489904
+		next 75.489904 0
+		take 575.489904 0
+		end 1 708.145477
+		next 708.145477 0`)
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`

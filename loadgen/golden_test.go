@@ -1,6 +1,8 @@
-package loadgen
+package loadgen_test
 
 import (
+	. "github.com/replay-llm/replay/loadgen"
+
 	"bufio"
 	"encoding/json"
 	"math"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -43,7 +46,7 @@ func TestArrivalsOfReference(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			w, err := ReadMooncake(f, path, ReadOptions{TraceBlock: 512, Compat: true})
+			w, err := formats.Read(f, path, formats.Options{Format: formats.Mooncake, TraceBlock: 512, Compat: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,7 +83,7 @@ func (r *Synthetic) checkSessions() error {
 	if !finite(r.Delay) || r.Delay < 0 {
 		return fmt.Errorf("inter-turn delay is %v ms, want finite and >= 0", float64(r.Delay))
 	}
-	if err := checkRatio(r.SharedRatio); err != nil {
+	if err := CheckRatio(r.SharedRatio); err != nil {
 		return err
 	}
 	if r.Groups < 0 || r.Groups > math.MaxInt32 {
@@ -111,7 +111,7 @@ const syntheticName = "synthetic workload"
 // plain has requests that share nothing.
 func (r *Synthetic) plain() *Workload {
 	w := &Workload{
-		Name: syntheticName, Synthetic: true, sessionPrefix: syntheticPrefix,
+		Name: syntheticName, Synthetic: true, SessionPrefix: syntheticPrefix,
 		Sessions: make([]Session, r.Requests), Turns: make([]Turn, r.Requests),
 	}
 	for i := range w.Sessions {
@@ -126,7 +126,7 @@ func (r *Synthetic) plain() *Workload {
 func (r *Synthetic) sessions() *Workload {
 	blocks := r.blocks()
 	w := &Workload{
-		Name: syntheticName, TraceBlock: r.Block, Sessional: true, sessionPrefix: syntheticPrefix,
+		Name: syntheticName, TraceBlock: r.Block, Sessional: true, SessionPrefix: syntheticPrefix,
 		Sessions: make([]Session, r.Requests), Turns: make([]Turn, 0, r.Requests*r.Turns),
 	}
 	var gap, start sim.Time
@@ -135,7 +135,7 @@ func (r *Synthetic) sessions() *Workload {
 	}
 	shared := uint64(0)
 	if r.Groups > 0 {
-		shared = sharedBlocks(uint64(blocks), r.SharedRatio)
+		shared = SharedBlocks(uint64(blocks), r.SharedRatio)
 	}
 	random := sim.NewRand(r.Seed, "loadgen/groups")
 	ids, unique := make([]uint64, 0, blocks*r.Turns*r.Requests), uint64(1)
@@ -156,7 +156,7 @@ func (r *Synthetic) sessions() *Workload {
 				case r.Compat:
 					ids = append(ids, b)
 				default:
-					ids = append(ids, sharedID(group, b))
+					ids = append(ids, SharedID(group, b))
 				}
 			}
 			t := Turn{Session: int32(i), Index: int32(k), Next: int32(len(w.Turns) + 1), Input: int32(r.Input), Output: int32(r.Output), IDs: ids[from:len(ids):len(ids)]}
@@ -168,4 +168,20 @@ func (r *Synthetic) sessions() *Workload {
 		w.Turns[len(w.Turns)-1].Next = -1
 	}
 	return w
+}
+
+// SharedBlocks returns the part of blocks that a group shares.
+func SharedBlocks(blocks uint64, ratio float64) uint64 {
+	return min(uint64(math.Round(float64(blocks)*ratio)), blocks)
+}
+
+// SharedID returns the hash id of block b of a prefix group.
+func SharedID(group, b uint64) uint64 { return 0xA63E000000000000 | group<<32 | b }
+
+// CheckRatio returns an error unless r is a part that a group can share.
+func CheckRatio(r float64) error {
+	if !(r >= 0 && r <= 1) {
+		return fmt.Errorf("shared prefix ratio is %v, want 0 to 1", r)
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
-package loadgen
+package loadgen_test
 
 import (
+	. "github.com/replay-llm/replay/loadgen"
+
 	"fmt"
 	"math"
 	"testing"

@@ -1,6 +1,8 @@
-package loadgen
+package loadgen_test
 
 import (
+	. "github.com/replay-llm/replay/loadgen"
+
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +21,7 @@ func TestDriverAgreesWithList(t *testing.T) {
 		if seed%2 == 1 {
 			a = Admission{Mode: Concurrency, MaxInFlight: 1 + random.IntN(5)}
 		}
-		f := newSessionDriver(requests{w: w, prompts: noPrompts(len(w.Turns))}, newTimes(w, a), a)
+		f := NewSessionFeed(w, noPrompts(len(w.Turns)), a)
 		twin := newListDriver(w, a)
 		var inFlight []sim.RequestID
 		now := sim.Time(0)

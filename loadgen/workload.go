@@ -4,9 +4,8 @@
 // turns. A Feed hands the turns out as requests, in open loop (by the times of
 // the trace) or in closed loop (at most so many in flight).
 //
-// Read workload.go, feed.go (with validate.go), flat.go, session.go; then
-// input.go and trace.go (with lines.go, scan.go, values.go, number.go, arena.go
-// and join.go), agentic.go and synth.go.
+// Traces are read by package formats. Read workload.go, feed.go (with
+// validate.go), flat.go, session.go and synth.go.
 package loadgen
 
 import (
@@ -38,7 +37,10 @@ type Workload struct {
 	// are not to be shifted to 0 (session synthetic).
 	Sessional bool
 
-	sessionPrefix string // of the names of sessions without ID
+	// SessionPrefix begins the names of sessions without ID. Of RequestPrefix and
+	// AgenticPrefix the line of the session's first turn follows, of others its
+	// number.
+	SessionPrefix string
 }
 
 // Session is a conversation: turns of which each waits for the one before.
@@ -73,15 +75,16 @@ func (w *Workload) SessionID(i int) string {
 	if !s.Automatic {
 		return s.ID
 	}
-	if w.sessionPrefix == requestPrefix || w.sessionPrefix == agenticPrefix {
-		return w.sessionPrefix + strconv.Itoa(int(w.Turns[s.First].Line))
+	if w.SessionPrefix == RequestPrefix || w.SessionPrefix == AgenticPrefix {
+		return w.SessionPrefix + strconv.Itoa(int(w.Turns[s.First].Line))
 	}
-	return w.sessionPrefix + strconv.Itoa(i)
+	return w.SessionPrefix + strconv.Itoa(i)
 }
 
+// Prefixes of the names of sessions to which a file gives none.
 const (
-	requestPrefix   = "request_"
-	agenticPrefix   = "applied_compute_agentic_session_"
+	RequestPrefix   = "request_"
+	AgenticPrefix   = "applied_compute_agentic_session_"
 	syntheticPrefix = "session_"
 )
 

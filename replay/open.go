@@ -2,10 +2,7 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -32,18 +29,32 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	if t.Path == "" {
 		return made(ctx, t.Made)
 	}
-	if t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && t.Format.own() {
+	if t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && t.format().sized() {
 		return nil, fmt.Errorf("trace block size is %d, want at least 1", t.BlockTokens)
 	}
-	if stat, err := os.Stat(t.Path); t.Path != "-" && err == nil && stat.IsDir() && (t.Detect || !t.Format.own()) {
-		return formats.ReadPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
-	}
-	f, err := loadgen.Open(t.Path, streams.Stdin)
+	stream, err := formats.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.read(untilDone{ctx, f}, f, s.formatOptions(ctx, streams.Warn))
-	return w, errors.Join(err, f.Close())
+	defer stream.Close()
+	if err := s.checkFormat(stream); err != nil {
+		return nil, err
+	}
+	return stream.Workload()
+}
+
+// checkFormat refuses a trace whose format the replay has no use for.
+func (s *Spec) checkFormat(stream *formats.Stream) error {
+	agentic := stream.Format == formats.Agentic
+	switch {
+	case agentic && s.Mode == loadgen.Trace:
+		return fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", stream.Name, stream.Format)
+	case agentic || s.Trace.Groups == 0 && s.Trace.SharedRatio == 0:
+		return nil
+	case stream.Format == formats.Mooncake:
+		return fmt.Errorf("%s: looks like the %s format, in which hash ids say what prompts share, want no prefix groups", stream.Name, stream.Format)
+	}
+	return fmt.Errorf("%s: looks like the %s format, want no prefix groups", stream.Name, stream.Format)
 }
 
 // made is the workload that c describes.
@@ -55,39 +66,7 @@ func made(ctx context.Context, c generate.Config) (*loadgen.Workload, error) {
 	return formats.CollectRecords(recordsUntilDone{ctx, g}, "generated workload", c.Block)
 }
 
-// read reads the trace f by way of in, in its format, with o where the reference does not know it.
-func (s *Spec) read(in io.Reader, f *loadgen.Input, o formats.Options) (*loadgen.Workload, error) {
-	t, name := s.Trace, f.Name
-	agentic := t.Format == Agentic
-	if t.Detect {
-		agentic, in = loadgen.LooksAgentic(in)
-	}
-	switch {
-	case agentic && s.Mode == loadgen.Trace:
-		return nil, fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", name, Agentic)
-	case agentic:
-		return loadgen.ReadAgentic(in, name, loadgen.AgenticOptions{ReadOptions: s.readOptions(f), SharedRatio: t.SharedRatio, Groups: t.Groups})
-	case !t.Detect && t.Format.own() && t.LeftOpen == (formats.LeftOpen{}):
-		return loadgen.ReadMooncake(in, name, s.readOptions(f))
-	case t.Groups != 0 || t.SharedRatio != 0:
-		return nil, groupless(in, name, o)
-	}
-	return formats.Read(in, name, o)
-}
-
-// readOptions are those of the formats that the reference reads.
-func (s *Spec) readOptions(f *loadgen.Input) loadgen.ReadOptions {
-	block := s.Trace.BlockTokens
-	if block == 0 {
-		block = defaultBlockTokens
-	}
-	return loadgen.ReadOptions{TraceBlock: block, Compat: s.Compat, Size: f.Size()}
-}
-
-// defaultBlockTokens is the size of a hash id's block, as the reference has it.
-const defaultBlockTokens = 512
-
-// formatOptions are those of all other formats.
+// formatOptions says how to read the trace.
 func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Options {
 	o := formats.Options{
 		TraceBlock: s.Trace.BlockTokens, LeftOpen: s.Trace.LeftOpen, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio,
@@ -97,34 +76,9 @@ func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Opt
 		o.Bad = func(err error) { warn("skipped " + err.Error()) }
 	}
 	if !s.Trace.Detect {
-		o.Format = string(s.Trace.Format)
+		o.Format = string(s.Trace.format())
 	}
 	return o
-}
-
-// groupless is the error of a trace that has no use for prefix groups.
-func groupless(in io.Reader, name string, o formats.Options) error {
-	stream, err := formats.NewStream(in, name, o)
-	switch {
-	case err != nil:
-		return err
-	case stream.Format == string(Mooncake):
-		return fmt.Errorf("%s: looks like the %s format, in which hash ids say what prompts share, want no prefix groups", name, stream.Format)
-	}
-	return fmt.Errorf("%s: looks like the %s format, want no prefix groups", name, stream.Format)
-}
-
-// untilDone is a reader that fails once its context has ended.
-type untilDone struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.in.Read(p)
 }
 
 // recordsUntilDone gives records until its context has ended.

@@ -77,12 +77,21 @@ type Format string
 
 // The formats that the reference reads.
 const (
-	Mooncake Format = "mooncake"                // a request per line
-	Agentic  Format = "applied_compute_agentic" // an agent per line; it has no timestamps
+	Mooncake Format = formats.Mooncake // a request per line
+	Agentic  Format = formats.Agentic  // an agent per line; it has no timestamps
 )
 
-// own says that loadgen itself reads f, as the reference does.
-func (f Format) own() bool { return f == "" || f == Mooncake || f == Agentic }
+// sized reports whether the size of a hash id's block is asked for, not told by
+// the file.
+func (f Format) sized() bool { return f == Mooncake || f == Agentic }
+
+// format returns the format that was asked for.
+func (t *Trace) format() Format {
+	if t.Format == "" {
+		return Mooncake
+	}
+	return t.Format
+}
 
 // ParseFormat is the format of the given name.
 func ParseFormat(name string) (Format, error) {

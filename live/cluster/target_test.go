@@ -19,6 +19,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -96,7 +97,7 @@ func connect(t *testing.T, hub *drt.Hub) *drt.Runtime {
 // play replays a trace, a line per request, on workers.
 func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt.Hub) *harness.Result {
 	t.Helper()
-	w, err := loadgen.ReadMooncake(strings.NewReader(trace), "t.jsonl", loadgen.ReadOptions{TraceBlock: 16})
+	w, err := formats.Read(strings.NewReader(trace), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,167 +1,316 @@
 package formats
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
 )
 
-// agentRows reads traces of agents with loadgen.ReadAgentic, some lines at a
-// time.
+// agentRows reads the applied_compute_agentic format: one agent per line, whose
+// prompt grows by its answers and what its tools return. It has no timestamps.
 type agentRows struct {
-	s     *Stream
-	text  bytes.Buffer
-	lines []int // read, not parsed: their numbers
-	ends  []int // where they end in text
-	base  int   // the line before the first of text
-	more  error // what comes after the lines: io.EOF, or an error
+	s       *Stream
+	scanner scanner
+	w       *loadgen.Workload // what was read; only the last agent, where rows are given one by one
+	turn    int               // of w, to be given next
 
-	w      *loadgen.Workload
-	turn   int    // of w, to be given next
-	failed error  // to be given after w
-	unique uint64 // ids given away by batches before
+	seen     agenticField // of the record at hand
+	lengths  [3]uint64    // num_turns, input_prompt_length, final_assistant_response_length
+	answers  []uint64
+	outputs  []uint64 // of tools
+	waits    []float64
+	integers arena
+
+	group  uint64   // of the session at hand
+	shared uint64   // its first blocks that the group shares
+	ids    []uint64 // of its last prompt
+	unique uint64   // the next id that nobody shares
 }
 
-const batchLines = 512
-
 func openAgents(s *Stream) (rows, error) {
-	s.shape.raw, s.Chained, s.Untimed = true, true, true
-	return &agentRows{s: s}, nil
+	if err := loadgen.CheckRatio(s.o.SharedRatio); err != nil {
+		return nil, err
+	}
+	if s.o.Groups < 0 {
+		return nil, fmt.Errorf("prefix groups are %d, want >= 0", s.o.Groups)
+	}
+	s.shape.raw, s.Chained, s.Untimed, s.lines.plain = true, true, true, true
+	return &agentRows{s: s, scanner: scanner{compat: s.o.Compat}, unique: 1, w: new(loadgen.Workload)}, nil
+}
+
+// isAgents reports whether a record is of an agent, by its first key that only
+// one of this format and Mooncake has.
+func isAgents(o *object) bool {
+	for i := range o.members {
+		key := o.members[i].key
+		if agentic := agenticKey(key) != 0; agentic || mooncakeKey(key) != 0 {
+			return agentic
+		}
+	}
+	return false
 }
 
 func (a *agentRows) next(r *Record) error {
-	for a.w == nil || a.turn == len(a.w.Turns) {
-		a.retire()
-		if err := a.failed; err != nil {
-			a.failed = nil
-			return err
-		}
+	for a.turn == len(a.w.Turns) {
+		a.turn, a.w.Sessions, a.w.Turns = 0, a.w.Sessions[:0], a.w.Turns[:0]
 		if err := a.read(); err != nil {
 			return err
 		}
-		a.parse()
 	}
 	t := &a.w.Turns[a.turn]
 	a.turn++
-	r.reset(int(t.Line) + a.base)
-	r.Session = fmt.Appendf(nil, "applied_compute_agentic_session_%d", r.Line)
+	r.reset(int(t.Line))
+	r.Session = fmt.Appendf(nil, "%s%d", loadgen.AgenticPrefix, r.Line)
 	r.Group = r.Session
 	r.Input, r.Output = int(t.Input), int(t.Output)
 	r.Delay, r.HasDelay = float64(t.Delay), t.Index > 0
-	for _, id := range t.IDs {
-		if id < sharedIDs {
-			id += a.unique
+	r.IDs = append(r.IDs, t.IDs...)
+	return nil
+}
+
+// workload reads all agents; the prompts of one share their memory.
+func (a *agentRows) workload() (*loadgen.Workload, error) {
+	a.w = &loadgen.Workload{Name: a.s.Name, TraceBlock: a.s.Block, Untimed: true, SessionPrefix: loadgen.AgenticPrefix}
+	for {
+		err := a.read()
+		if err == io.EOF {
+			break
 		}
-		r.IDs = append(r.IDs, id)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(a.w.Turns) == 0 {
+		return nil, &loadgen.SyntaxError{Name: a.s.Name, Msg: "the file is empty, want at least one agent"}
+	}
+	return a.w, nil
+}
+
+// read adds the agent of the next line. Of a bad one nothing is left.
+func (a *agentRows) read() error {
+	line, err := a.s.lines.next()
+	if err != nil {
+		return err
+	}
+	a.scanner.reset(line)
+	sessions, turns := len(a.w.Sessions), len(a.w.Turns)
+	if err = a.record(); err == nil {
+		err = a.expand()
+	}
+	if err != nil {
+		a.w.Sessions, a.w.Turns = a.w.Sessions[:sessions], a.w.Turns[:turns]
+		return a.s.lines.errorf("%v", err)
 	}
 	return nil
 }
 
-// sharedIDs is where the ids begin that groups of agents share.
-const sharedIDs = 0xA63E000000000000
+type agenticField uint8
 
-// retire takes leave of a batch that was given.
-func (a *agentRows) retire() {
-	if a.w == nil {
-		return
+const (
+	fieldTurns agenticField = 1 << iota
+	fieldPrompt
+	fieldFinal
+	fieldAnswers
+	fieldToolOutput
+	fieldToolLatency
+)
+
+func agenticKey(key []byte) agenticField {
+	for f := fieldTurns; f <= fieldToolLatency; f <<= 1 {
+		if string(key) == f.String() {
+			return f
+		}
 	}
-	top := uint64(0)
-	for i := range a.w.Turns {
-		for _, id := range a.w.Turns[i].IDs {
-			if id < sharedIDs {
-				top = max(top, id)
+	return 0
+}
+
+func (f agenticField) String() string {
+	switch f {
+	case fieldTurns:
+		return "num_turns"
+	case fieldPrompt:
+		return "input_prompt_length"
+	case fieldFinal:
+		return "final_assistant_response_length"
+	case fieldAnswers:
+		return "assistant_response_length"
+	case fieldToolOutput:
+		return "tool_call_output_length"
+	case fieldToolLatency:
+		return "tool_call_latency"
+	}
+	return fmt.Sprintf("field %d", uint8(f))
+}
+
+// record reads the line in the scanner.
+func (a *agentRows) record() error {
+	a.seen = 0
+	s := &a.scanner
+	s.space()
+	more, err := s.open('{', '}')
+	for more && err == nil {
+		var key []byte
+		if key, err = s.key(); err != nil {
+			return err
+		}
+		f := agenticKey(key)
+		if f == 0 {
+			err = s.skip()
+		} else if a.seen&f != 0 {
+			return fmt.Errorf("%s is given twice", key)
+		} else {
+			err = a.value(f)
+		}
+		if err != nil {
+			return err
+		}
+		more, err = s.more('}')
+	}
+	if err != nil {
+		return err
+	}
+	for f := fieldTurns; f <= fieldToolLatency; f <<= 1 {
+		if a.seen&f == 0 {
+			return fmt.Errorf("%v is missing", f)
+		}
+	}
+	return s.end()
+}
+
+func (a *agentRows) value(f agenticField) (err error) {
+	a.seen |= f
+	s := &a.scanner
+	switch f {
+	case fieldTurns:
+		a.lengths[0], err = s.integer()
+	case fieldPrompt:
+		a.lengths[1], err = s.integer()
+	case fieldFinal:
+		a.lengths[2], err = s.integer()
+	case fieldAnswers:
+		a.answers, err = a.integerList(a.answers)
+	case fieldToolOutput:
+		a.outputs, err = a.integerList(a.outputs)
+	case fieldToolLatency:
+		a.waits, err = s.floatList(a.waits[:0])
+	}
+	return about(f, err)
+}
+
+func (a *agentRows) integerList(dst []uint64) ([]uint64, error) {
+	a.integers.ids = a.integers.ids[:0]
+	list, err := a.scanner.idList(&a.integers)
+	return append(dst[:0], list...), err
+}
+
+// expand adds the session of the record: a turn for every tool call and a final
+// one.
+func (a *agentRows) expand() error {
+	turns := a.lengths[0]
+	if err := a.check(turns); err != nil {
+		return err
+	}
+	w := a.w
+	w.Sessions = append(w.Sessions, loadgen.Session{First: int32(len(w.Turns)), Automatic: true})
+	a.ids = nil // the turns of the last session keep theirs
+	a.deal()
+	length, delay := a.lengths[1], 0.0
+	for i := range int(turns) {
+		if err := a.add(length, a.answers[i], delay); err != nil {
+			return err
+		}
+		length += a.answers[i] + a.outputs[i]
+		delay = a.waits[i] * 1000.0
+	}
+	err := a.add(length, a.lengths[2], delay)
+	w.Turns[len(w.Turns)-1].Next = -1
+	return err
+}
+
+func (a *agentRows) check(turns uint64) error {
+	if n := len(a.answers); uint64(n) != turns {
+		return fmt.Errorf("assistant_response_length has %d numbers, want num_turns = %d", n, turns)
+	}
+	if n := len(a.outputs); uint64(n) != turns {
+		return fmt.Errorf("tool_call_output_length has %d numbers, want num_turns = %d", n, turns)
+	}
+	if n := len(a.waits); uint64(n) != turns {
+		return fmt.Errorf("tool_call_latency has %d numbers, want num_turns = %d", n, turns)
+	}
+	if a.lengths[1] == 0 {
+		return fmt.Errorf("input_prompt_length is 0, want > 0")
+	}
+	length := a.lengths[1]
+	for i := range int(turns) {
+		if w := a.waits[i]; !(w >= 0) || math.IsInf(w*1000, 0) {
+			return fmt.Errorf("tool_call_latency is %v at place %d, want finite milliseconds >= 0", w, i+1)
+		}
+		for _, n := range []uint64{a.answers[i], a.outputs[i]} {
+			if length += n; n > math.MaxInt32 || length > math.MaxInt32 {
+				return fmt.Errorf("the prompt grows by %d tokens in turn %d, want at most %d in all", n, i+1, math.MaxInt32)
 			}
 		}
 	}
-	a.unique += top
-	a.w, a.turn = nil, 0
-}
-
-// read fills the batch.
-func (a *agentRows) read() error {
-	for len(a.lines) < batchLines && a.more == nil {
-		line, err := a.s.lines.next()
-		if err != nil {
-			a.more = err
-			break
-		}
-		a.keep(a.s.lines.line, line)
-	}
-	if len(a.lines) == 0 {
-		err := a.more
-		if err != io.EOF {
-			a.more = nil
-		}
-		return err
-	}
 	return nil
 }
 
-// keep adds a line such that lines of text are those of the file, counted from
-// a base that leaves every agent in its group.
-func (a *agentRows) keep(number int, line []byte) {
-	if len(a.lines) == 0 {
-		groups := max(a.s.o.Groups, 1)
-		a.base = (number - 1) / groups * groups
-		a.text.Reset()
-	}
-	at := a.base
-	if n := len(a.lines); n > 0 {
-		at = a.lines[n-1]
-	}
-	for at++; at < number; at++ {
-		a.text.WriteByte('\n')
-	}
-	a.text.Write(line)
-	a.text.WriteByte('\n')
-	a.lines, a.ends = append(a.lines, number), append(a.ends, a.text.Len())
-}
-
-// parse reads the batch up to its first bad line.
-func (a *agentRows) parse() {
-	w, err := a.agents(a.text.Bytes())
-	var bad *loadgen.SyntaxError
-	if !errors.As(err, &bad) {
-		a.w, a.failed = w, err
-		a.lines, a.ends = a.lines[:0], a.ends[:0]
+// deal gives the session at hand its group.
+func (a *agentRows) deal() {
+	a.group, a.shared = 0, 0
+	if a.s.o.SharedRatio <= 0 || a.s.o.Groups == 0 {
 		return
 	}
-	number, n := bad.Line+a.base, 0
-	for n < len(a.lines)-1 && a.lines[n] < number {
-		n++
-	}
-	a.failed = &loadgen.SyntaxError{Name: a.s.Name, Line: number, Msg: bad.Msg}
-	start := 0
-	if n > 0 {
-		start = a.ends[n-1]
-		a.w, _ = a.agents(a.text.Bytes()[:start]) // it was read once already
-	}
-	// What follows the bad line is another batch.
-	rest, numbers, ends := bytes.Clone(a.text.Bytes()), append([]int(nil), a.lines[n+1:]...), append([]int(nil), a.ends[n:]...)
-	base := a.base
-	a.lines, a.ends = a.lines[:0], a.ends[:0]
-	for i, number := range numbers {
-		a.keep(number, bytes.TrimSpace(rest[ends[i]:ends[i+1]]))
-	}
-	if a.w != nil {
-		a.w.Turns = rebased(a.w.Turns, base-a.base)
+	a.group = uint64(a.s.lines.line-1) % uint64(a.s.o.Groups)
+	a.shared = loadgen.SharedBlocks(a.blocks(a.lengths[1]), a.s.o.SharedRatio)
+}
+
+// blocks is how many blocks hold length tokens.
+func (a *agentRows) blocks(length uint64) uint64 {
+	block := uint64(a.s.Block)
+	return (length-1)/block + 1
+}
+
+// extend gives the session's prompt an id for each of its blocks.
+func (a *agentRows) extend(blocks uint64) {
+	for b := uint64(len(a.ids)); b < blocks; b++ {
+		if b < a.shared {
+			a.ids = append(a.ids, loadgen.SharedID(a.group, b))
+			continue
+		}
+		a.ids = append(a.ids, a.unique)
+		a.unique++
 	}
 }
 
-// rebased counts lines from another base.
-func rebased(turns []loadgen.Turn, by int) []loadgen.Turn {
-	for i := range turns {
-		turns[i].Line += int32(by)
-	}
-	return turns
-}
+// maxAgentBlocks bounds the blocks of one agent's prompt, since a short line can
+// ask for any number of them.
+const maxAgentBlocks = 1 << 24
 
-func (a *agentRows) agents(text []byte) (*loadgen.Workload, error) {
-	return loadgen.ReadAgentic(bytes.NewReader(text), a.s.Name, loadgen.AgenticOptions{
-		ReadOptions: loadgen.ReadOptions{TraceBlock: a.s.Block, Compat: a.s.o.Compat},
-		SharedRatio: a.s.o.SharedRatio, Groups: a.s.o.Groups,
+// add appends a turn whose prompt is the session's last one grown to length.
+// Prompts of a session are beginnings of one list.
+func (a *agentRows) add(length, output uint64, delay float64) error {
+	in, err := tokenCount(length, "the prompt")
+	if err != nil {
+		return err
+	}
+	out, err := tokenCount(output, "an answer's length")
+	if err != nil {
+		return err
+	}
+	blocks := a.blocks(length)
+	if blocks > maxAgentBlocks {
+		return fmt.Errorf("the prompt is %d blocks of %d tokens, want at most %d", blocks, a.s.Block, maxAgentBlocks)
+	}
+	a.extend(blocks)
+	w := a.w
+	s := &w.Sessions[len(w.Sessions)-1]
+	w.Turns = append(w.Turns, loadgen.Turn{
+		Session: int32(len(w.Sessions) - 1), Index: s.Turns, Next: int32(len(w.Turns) + 1), Line: int32(a.s.lines.line),
+		Input: in, Output: out, IDs: a.ids[:blocks:blocks], Delay: sim.Time(delay),
 	})
+	s.Turns++
+	return nil
 }

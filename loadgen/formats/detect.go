@@ -26,7 +26,7 @@ func kinds() []kind {
 		{"satf", func(o *object) bool { return string(o.find("format")) == `"satf"` }, refused("is SATF, which holds no lengths that can be replayed")},
 		{"weka", isWeka, openWeka},
 		{"bailian", func(o *object) bool { return o.hasAll("chat_id", "parent_chat_id") }, openBailian},
-		{"applied_compute_agentic", func(o *object) bool { return o.hasAll("num_turns", "input_prompt_length") }, openAgents},
+		{Agentic, isAgents, openAgents},
 		{"llmservingsim", func(o *object) bool { return o.has("input_toks", "sub_requests", "queued_ts") }, openServingSim},
 		{"aiperf-export", isExport, openExport},
 		{"genai-perf", isGenAI, openGenAI},
@@ -38,12 +38,22 @@ func kinds() []kind {
 		{"summary", isSummary, refused("summary only, no requests; want a file with one entry per request")},
 		{"agentic_mooncake", isGraphV1, openGraph},
 		{"mooncake-text", isMooncakeText, openText},
-		{"mooncake", isMooncake, openMooncake},
+		{Mooncake, isMooncake, openMooncake},
 		{"mooncake-delta", nil, openDelta},
 		{"aiperf-turns", func(o *object) bool { return o.has("turns", "text", "texts") }, openText},
 		{"vllm-custom", func(o *object) bool { v := o.find("prompt"); return v != nil && v[0] == '"' }, openText},
 	}
 }
+
+// isReferences reports whether a format is one of those that the reference
+// reads, and that are read as it reads them.
+func isReferences(name string) bool { return name == Mooncake || name == Agentic }
+
+// The formats that the reference reads.
+const (
+	Mooncake = "mooncake"                // a request per line
+	Agentic  = "applied_compute_agentic" // an agent per line; it has no timestamps
+)
 
 // Names are the names of all formats that can be read.
 func Names() []string {
@@ -101,7 +111,7 @@ func (s *Stream) detect() (kind, error) {
 	told := s.o.Format != "" && s.o.Format != "auto"
 	if told {
 		k, err := s.told()
-		if err != nil || k.name == "mooncake" || k.name == "applied_compute_agentic" {
+		if err != nil || isReferences(k.name) {
 			return k, err
 		}
 		s.skipBOM()
@@ -121,7 +131,7 @@ func (s *Stream) detect() (kind, error) {
 	switch bytes.TrimSpace(samples[0].text)[0] {
 	case '{', '[':
 		k, err := s.detectJSON(samples)
-		if err == nil && marked && (k.name == "mooncake" || k.name == "applied_compute_agentic") {
+		if err == nil && marked && isReferences(k.name) {
 			err = &loadgen.SyntaxError{Name: s.Name, Line: 1, Msg: "invalid JSON at column 1 (byte-order mark), want none in " + k.name}
 		}
 		return k, err
@@ -296,11 +306,7 @@ func match(text []byte) (all []kind, keys []string, err error) {
 // matchList is match for a list: of objects, or of the fields of a Mooncake
 // record.
 func matchList(text []byte) (all []kind, keys []string, err error) {
-	c := cursor{text: text}
-	if err := c.list(0); err != nil {
-		return nil, nil, err
-	}
-	if err := c.end(); err != nil {
+	if err := checkValue(text); err != nil {
 		return nil, nil, err
 	}
 	parts, _ := elements(text, nil)

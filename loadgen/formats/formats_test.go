@@ -171,7 +171,7 @@ func TestConversionIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, s := convert(t, path, o)
-		again, err := loadgen.ReadMooncake(strings.NewReader(text), path, loadgen.ReadOptions{TraceBlock: s.Block})
+		again, err := Read(strings.NewReader(text), path, Options{Format: Mooncake, TraceBlock: s.Block})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -69,5 +70,50 @@ func TestFatalErrors(t *testing.T) {
 	var fatal *fatalError
 	if !errors.As(err, &fatal) {
 		t.Errorf("%v, want a fatal error", err)
+	}
+}
+
+// No input makes the readers panic; what they refuse they name the place of.
+func FuzzTrace(f *testing.F) {
+	for _, seed := range []string{
+		twoSessions, unsorted, agent, "",
+		`["s",1e-3,null,10,2,[1],null,7]`,
+		`{"x":[{"y":"\ud83d\ude00\\"},-1.5e+30,null],"timestamp":0.1,"output_length":1,"hash_ids":[18446744073709551615]}`,
+		"{\"session_id\":\"request_2\",\"output_length\":1,\"hash_ids\":[]}\r\n\u2028\n{\"delay_ms\":5,\"output_tokens\":1,\"hash_ids\":[1]}",
+	} {
+		f.Add([]byte(seed), uint8(0))
+		f.Add([]byte(seed), uint8(7))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
+		o := Options{Format: Mooncake, TraceBlock: 16, Compat: how&1 != 0}
+		if how&2 != 0 {
+			o.Format, o.SharedRatio, o.Groups = Agentic, 0.5, 2
+		}
+		w, err := Read(bytes.NewReader(text), day, o)
+		if err != nil {
+			if syntax := (*loadgen.SyntaxError)(nil); !errors.As(err, &syntax) || !strings.HasPrefix(err.Error(), day) {
+				t.Fatalf("error %v is a %T, want a *loadgen.SyntaxError that names the file", err, err)
+			}
+			return
+		}
+		checkLinks(t, w)
+	})
+}
+
+func BenchmarkReadMooncake(b *testing.B) {
+	for _, path := range []string{"../../../shared/traces/mooncake_conversation.jsonl", "../../testdata/traces/short.jsonl"} {
+		b.Run(path[strings.LastIndexByte(path, '/')+1:], func(b *testing.B) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				b.Skipf("the trace is not here: %v", err)
+			}
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Read(bytes.NewReader(text), path, Options{Format: Mooncake, TraceBlock: 512}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

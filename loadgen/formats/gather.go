@@ -75,16 +75,16 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 	if err != nil {
 		return err
 	}
-	c := cursor{text: text}
-	if c.space(); c.peek() == '{' {
+	s := partsOf(text)
+	if s.space() == '{' {
 		return g.eachValue(text, do)
 	}
-	err = c.skip(0)
+	err = s.skip()
 	if err == nil {
-		err = c.end()
+		err = s.end()
 	}
 	if err != nil {
-		return g.s.lines.errorAt(text, c.pos, "%v", err)
+		return g.s.lines.errorAt(text, s.pos, "%v", err)
 	}
 	parts, ok := elements(text, nil)
 	if !ok {
@@ -99,13 +99,13 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 // eachValue is eachObject for objects that follow each other, over any number of
 // lines.
 func (g *gathered) eachValue(text []byte, do func(value []byte, line int) error) error {
-	c := cursor{text: text}
-	for c.space(); c.pos < len(text); c.space() {
-		from := c.pos
-		if err := c.skip(0); err != nil {
-			return g.s.lines.errorAt(text, min(c.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
+	s := partsOf(text)
+	for s.space(); s.pos < len(text); s.space() {
+		from := s.pos
+		if err := s.skip(); err != nil {
+			return g.s.lines.errorAt(text, min(s.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
 		}
-		g.one(text, text[from:c.pos], do)
+		g.one(text, text[from:s.pos], do)
 	}
 	return nil
 }

@@ -83,8 +83,8 @@ func payloads(f *fields) [][]byte {
 		v := m.value
 		if len(v) > 0 && v[0] == '"' {
 			if inner := unquote(v); len(inner) > 0 && inner[0] == '{' {
-				c := cursor{text: inner}
-				if c.skip(0) == nil {
+				s := partsOf(inner)
+				if s.skip() == nil {
 					v = inner
 				}
 			}

@@ -24,7 +24,10 @@ type lines struct {
 	in   *bufio.Reader
 	line int    // number of the line last returned, blank ones counted
 	at   int64  // offset of the next byte
+	size int64  // bytes of the file, 0 if not known
 	long []byte // a line that does not fit the buffer
+	// plain leaves NUL bytes to the scanner, which refuses them anywhere.
+	plain bool
 }
 
 func newLines(r io.Reader, name string) *lines {
@@ -48,6 +51,12 @@ func (l *lines) next() ([]byte, error) {
 		}
 		if len(line) == 0 || len(bytes.TrimSpace(line)) == 0 {
 			continue
+		}
+		if l.plain {
+			if !utf8.Valid(line) {
+				return nil, l.errorf("not valid UTF-8")
+			}
+			return line, nil
 		}
 		if bad := notText(line); bad >= 0 {
 			return nil, l.errorf("byte offset %d is not UTF-8 text, want UTF-8 without NUL", from+int64(bad))
@@ -137,3 +146,20 @@ func (l *lines) errorAt(text []byte, at int, format string, args ...any) error {
 
 // lineOf is the line of the byte at an offset of text, from 1.
 func lineOf(text []byte, at int) int { return 1 + bytes.Count(text[:min(at, len(text))], []byte{'\n'}) }
+
+// room is the number of records to make room for when n do not suffice: as many
+// as there will be if they go on as they began, and twice n where the size of
+// the file is not known. The first lines may be unlike the others, so that a few
+// are trusted for 8 times as many only, and some hundreds for 256 times. Of the
+// room nothing is touched that is not needed.
+func (l *lines) room(n int) int {
+	if n < 64 || l.size <= l.at {
+		return max(2*n, 64)
+	}
+	most := 8.0
+	if n >= 512 {
+		most = 256
+	}
+	factor := float64(l.size) / float64(l.at) * 1.02
+	return max(n+n/8, int(float64(n)*min(factor, most)))
+}

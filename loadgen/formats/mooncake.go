@@ -1,106 +1,69 @@
 package formats
 
 import (
-	"fmt"
-
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// mooncakeRows reads Mooncake rows one by one. A workload is read by
-// loadgen.ReadMooncake instead, to the last digit as the reference does; here
-// nothing is kept of earlier rows.
+// mooncakeRows gives Mooncake rows one by one and keeps nothing of earlier ones.
+// What a whole file comes to, where sessions are joined as the reference joins
+// them, is mooncakeFile.
 type mooncakeRows struct {
-	s *Stream
-	f fields
+	s   *Stream
+	row mooncakeRow
 }
 
 func openMooncake(s *Stream) (rows, error) {
 	s.shape.raw, s.Chained = true, true
-	return &mooncakeRows{s: s}, nil
+	m := newMooncakeRows(s)
+	return &m, nil
 }
 
-func (m *mooncakeRows) next(r *Record) error {
+func newMooncakeRows(s *Stream) mooncakeRows {
+	s.lines.plain = true
+	return mooncakeRows{s: s, row: mooncakeRow{scanner: scanner{compat: s.o.Compat}}}
+}
+
+// read reads the next row.
+func (m *mooncakeRows) read() error {
 	line, err := m.s.lines.next()
 	if err != nil {
 		return err
 	}
-	r.reset(m.s.lines.line)
-	if err := m.f.openRow(line); err != nil {
+	m.row.block = m.s.Block
+	if err := m.row.read(line); err != nil {
 		return m.s.lines.errorf("%v", err)
 	}
-	m.f.moment(r)
-	m.lengths(r)
-	if m.f.err != nil {
-		return m.s.lines.errorf("%v", m.f.err)
-	}
 	return nil
 }
 
-func (m *mooncakeRows) lengths(r *Record) {
-	f := &m.f
-	var given, has bool
-	r.IDs, has = f.ids("hash_ids", r.IDs)
-	if !has {
-		f.missing("hash_ids", fmt.Sprintf("one per %d tokens", m.s.Block))
-	}
-	r.Input, given = f.count("input_length", "input_tokens")
-	held := len(r.IDs) * m.s.Block
-	if !given || held < r.Input {
-		r.Input = held
-	}
-	if r.Input > maxTokens {
-		f.complain("hash_ids has %d ids of %d tokens, want at most %d tokens", len(r.IDs), m.s.Block, maxTokens)
-	}
-	r.Output = f.needCount("output_length", "output_tokens")
-}
-
-// openRow starts on a Mooncake row: an object, or the list of its fields.
-func (f *fields) openRow(line []byte) error {
-	c := cursor{text: line}
-	if c.space(); c.peek() != '[' {
-		return f.open(line)
-	}
-	f.place, f.err = "", nil
-	if err := c.list(0); err != nil {
+func (m *mooncakeRows) next(r *Record) error {
+	m.row.arena.reset(r.IDs)
+	if err := m.read(); err != nil {
 		return err
 	}
-	if err := c.end(); err != nil {
-		return err
+	r.reset(m.s.lines.line)
+	f := &m.row.fields
+	r.IDs, r.Input, r.Output = f.ids, int(m.row.input), int(m.row.output)
+	if f.has(fieldSession) {
+		r.Session, r.Group = f.session, f.session
 	}
-	names := [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms"}
-	parts, _ := elements(line, nil)
-	if len(parts) > len(names) {
-		return fmt.Errorf("a list of %d fields, want at most %d", len(parts), len(names))
-	}
-	f.members = f.members[:0]
-	for i, p := range parts {
-		f.members = append(f.members, member{[]byte(names[i]), p})
-	}
-	return nil
-}
-
-// moment reads session, arrival and delay as Mooncake rows have them.
-func (f *fields) moment(r *Record) {
-	if id := f.text("session_id"); id != nil {
-		r.Session, r.Group = id, id
-	}
-	r.At, r.HasAt = f.float("timestamp")
-	if at, ok := f.float("created_time"); ok && !r.HasAt {
+	if at, ok := f.either(fieldTimestamp, fieldCreated, 0); ok {
 		r.At, r.HasAt = at, true
 	}
-	r.Delay, r.HasDelay = f.float("delay")
-	if d, ok := f.float("delay_ms"); ok && !r.HasDelay {
-		r.Delay, r.HasDelay = d, true
+	if delay, ok := f.either(fieldDelay, fieldDelayMS, 2); ok {
+		r.Delay, r.HasDelay = delay, true
 	}
 	if r.Delay < 0 {
-		f.complain("delay is %v, want >= 0", r.Delay)
+		return m.s.lines.errorf("delay is %v, want >= 0", r.Delay)
 	}
+	return nil
 }
 
 // deltaRows reads Mooncake rows whose later turns hold new tokens only: a prompt
 // is the prompt before, what was answered, and what the row adds.
 type deltaRows struct {
-	mooncakeRows
+	s       *Stream
+	rows    mooncakeRows
 	chains  map[string][]segment
 	blocks  trie
 	answers uint64 // segments of answers so far, each of its own content
@@ -115,11 +78,11 @@ type segment struct {
 
 func openDelta(s *Stream) (rows, error) {
 	s.Chained = true
-	return &deltaRows{mooncakeRows: mooncakeRows{s: s}, chains: make(map[string][]segment)}, nil
+	return &deltaRows{s: s, rows: newMooncakeRows(s), chains: make(map[string][]segment)}, nil
 }
 
 func (d *deltaRows) next(r *Record) error {
-	if err := d.mooncakeRows.next(r); err != nil {
+	if err := d.rows.next(r); err != nil {
 		return err
 	}
 	if r.HasAt {

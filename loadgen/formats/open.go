@@ -14,20 +14,35 @@ import (
 // directory of ServeGen clients or of conversations, or "-" for stdin. The
 // stream is to be closed.
 func OpenPath(path string, stdin io.Reader, o Options) (*Stream, error) {
-	if stat, err := os.Stat(path); path != "-" && err == nil && stat.IsDir() {
+	if stat, err := os.Stat(path); path != "-" && err == nil && stat.IsDir() && !isReferences(o.Format) {
 		return openDirectory(path, o)
 	}
-	in, err := loadgen.Open(path, stdin)
+	in, err := Open(path, stdin)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewStream(in, in.Name, o)
+	s, err := NewStream(untilStopped{in, o.Stop}, in.Name, o)
 	if err != nil {
 		in.Close()
 		return nil, err
 	}
-	s.close = in.Close
+	s.close, s.lines.size = in.Close, in.Size()
 	return s, nil
+}
+
+// untilStopped is a reader that fails once stop says so.
+type untilStopped struct {
+	in   io.Reader
+	stop func() error
+}
+
+func (u untilStopped) Read(p []byte) (int, error) {
+	if u.stop != nil {
+		if err := u.stop(); err != nil {
+			return 0, err
+		}
+	}
+	return u.in.Read(p)
 }
 
 // openDirectory reads all files of a directory at once.

@@ -66,7 +66,7 @@ func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
 	if err := s.strict(); err != nil {
 		return nil, err
 	}
-	if s.Format == "mooncake" && o.SkipBad != 0 {
+	if s.Format == Mooncake && o.SkipBad != 0 {
 		return nil, fmt.Errorf("%s: is mooncake, of which no row is skipped; want the file without bad rows (replay traces validate lists them)", name)
 	}
 	if s.rows, err = k.open(s); err != nil {

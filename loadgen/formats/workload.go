@@ -10,14 +10,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Read makes a workload of a trace of any format. Mooncake and
-// applied_compute_agentic are read by loadgen, as the reference reads them.
+// Read makes a workload of a trace of any format.
 func Read(r io.Reader, name string, o Options) (*loadgen.Workload, error) {
 	s, err := NewStream(r, name, o)
 	if err != nil {
 		return nil, err
 	}
-	return s.workload()
+	return s.Workload()
 }
 
 // ReadPath is Read of what OpenPath opens.
@@ -27,17 +26,19 @@ func ReadPath(path string, stdin io.Reader, o Options) (*loadgen.Workload, error
 		return nil, err
 	}
 	defer s.Close()
-	return s.workload()
+	return s.Workload()
 }
 
-func (s *Stream) workload() (*loadgen.Workload, error) {
-	o := loadgen.ReadOptions{TraceBlock: s.Block, Compat: s.o.Compat}
-	switch {
-	case s.o.SkipBad != 0:
-	case s.Format == "mooncake":
-		return loadgen.ReadMooncake(s.lines.in, s.Name, o)
-	case s.Format == "applied_compute_agentic":
-		return loadgen.ReadAgentic(s.lines.in, s.Name, loadgen.AgenticOptions{ReadOptions: o, SharedRatio: s.o.SharedRatio, Groups: s.o.Groups})
+// wholeReader are rows that make a workload better than row by row: to the last
+// digit as the reference reads it.
+type wholeReader interface {
+	workload() (*loadgen.Workload, error)
+}
+
+// Workload makes a workload of the stream, of which nothing has been read.
+func (s *Stream) Workload() (*loadgen.Workload, error) {
+	if whole, ok := s.rows.(wholeReader); ok && s.o.SkipBad == 0 {
+		return whole.workload()
 	}
 	return Collect(s)
 }

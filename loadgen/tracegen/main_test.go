@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 func TestTracesAreAsWritten(t *testing.T) {
@@ -28,7 +28,7 @@ func TestChatHour(t *testing.T) {
 	if len(text) > 700_000 {
 		t.Errorf("%d bytes, want at most 700000", len(text))
 	}
-	w, err := loadgen.ReadMooncake(bytes.NewReader(text), "chat-hour.jsonl", loadgen.ReadOptions{TraceBlock: blockTokens})
+	w, err := formats.Read(bytes.NewReader(text), "chat-hour.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: blockTokens})
 	if err != nil {
 		t.Fatal(err)
 	}

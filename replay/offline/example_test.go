@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -58,8 +59,8 @@ func (e *example) config(t *testing.T) Config {
 		recipe.Block, recipe.Compat = 64, true
 		c.Workload, err = loadgen.NewSynthetic(recipe)
 	case e.agentic:
-		c.Workload, err = loadgen.ReadAgentic(strings.NewReader(e.trace), "agentic.jsonl",
-			loadgen.AgenticOptions{ReadOptions: loadgen.ReadOptions{TraceBlock: block, Compat: true}})
+		c.Workload, err = formats.Read(strings.NewReader(e.trace), "agentic.jsonl",
+			formats.Options{Format: formats.Agentic, TraceBlock: block, Compat: true})
 	default:
 		c.Workload = mooncake(t, e.trace, block)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
@@ -44,7 +45,7 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 	if r.Requests > 0 {
 		text = tiled(tb, path, text, r.Requests)
 	}
-	w, err := loadgen.ReadMooncake(bytes.NewReader(text), path, loadgen.ReadOptions{TraceBlock: row.TraceBlock, Compat: true})
+	w, err := formats.Read(bytes.NewReader(text), path, formats.Options{Format: formats.Mooncake, TraceBlock: row.TraceBlock, Compat: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

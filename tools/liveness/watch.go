@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
@@ -79,14 +80,14 @@ func (x *trial) buildConfig() (offline.Config, error) {
 }
 
 func (x *trial) buildWorkload() (*loadgen.Workload, error) {
-	o := loadgen.ReadOptions{TraceBlock: x.tokens, Compat: x.compat}
-	switch {
-	case x.synthetic != nil:
+	if x.synthetic != nil {
 		return loadgen.NewSynthetic(*x.synthetic)
-	case x.tags.Has("agentic"):
-		return loadgen.ReadAgentic(strings.NewReader(x.trace), "trace", loadgen.AgenticOptions{ReadOptions: o, SharedRatio: 0.5, Groups: 2})
 	}
-	return loadgen.ReadMooncake(strings.NewReader(x.trace), "trace", o)
+	o := formats.Options{Format: formats.Mooncake, TraceBlock: x.tokens, Compat: x.compat}
+	if x.tags.Has("agentic") {
+		o.Format, o.SharedRatio, o.Groups = formats.Agentic, 0.5, 2
+	}
+	return formats.Read(strings.NewReader(x.trace), "trace", o)
 }
 
 // runStepwise replays c as a planner does, x.steps looks in all before it lets go.

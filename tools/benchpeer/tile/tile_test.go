@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/tools/benchpeer/tile"
 )
 
@@ -64,7 +65,7 @@ func TestWriteRepeatsSessions(t *testing.T) {
 	trace := read(t, string(text))
 	load := func(requests int) *loadgen.Workload {
 		in := strings.NewReader(write(t, trace, requests))
-		w, err := loadgen.ReadMooncake(in, "tiled", loadgen.ReadOptions{TraceBlock: 512})
+		w, err := formats.Read(in, "tiled", formats.Options{Format: formats.Mooncake, TraceBlock: 512})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package loadgen
+package formats
 
 import (
 	"strconv"
@@ -6,17 +6,17 @@ import (
 	"github.com/replay-llm/replay/internal/decimal"
 )
 
-// number is a JSON number.
-type number struct {
+// decimalNumber is a JSON number.
+type decimalNumber struct {
 	decimal.Number
 	text  []byte // as written
 	whole bool   // there is no fraction and no exponent
 }
 
 // number reads a JSON number.
-func (s *scanner) number() (number, error) {
+func (s *scanner) number() (decimalNumber, error) {
 	from := s.pos
-	d := number{whole: true}
+	d := decimalNumber{whole: true}
 	if s.peek() == '-' {
 		d.Negative = true
 		s.pos++
@@ -38,7 +38,7 @@ func (s *scanner) number() (number, error) {
 	return d, nil
 }
 
-func (s *scanner) wholeDigits(d *number) error {
+func (s *scanner) wholeDigits(d *decimalNumber) error {
 	c := s.peek()
 	if c < '0' || c > '9' {
 		return s.unexpected("a number")
@@ -57,7 +57,7 @@ func (s *scanner) wholeDigits(d *number) error {
 	return nil
 }
 
-func (s *scanner) fractionDigits(d *number) error {
+func (s *scanner) fractionDigits(d *decimalNumber) error {
 	s.pos++ // the point
 	d.whole = false
 	if c := s.peek(); c < '0' || c > '9' {
@@ -70,7 +70,7 @@ func (s *scanner) fractionDigits(d *number) error {
 	return nil
 }
 
-func (s *scanner) exponent(d *number) error {
+func (s *scanner) exponent(d *decimalNumber) error {
 	s.pos++ // the e
 	d.whole = false
 	sign := 1
@@ -98,7 +98,7 @@ func (s *scanner) exponent(d *number) error {
 const longExponent = 1 << 40
 
 // float converts d, correctly rounded.
-func (d *number) float() (float64, error) {
+func (d *decimalNumber) float() (float64, error) {
 	if d.Nearest() {
 		return d.compat()
 	}
@@ -110,7 +110,7 @@ func (d *number) float() (float64, error) {
 }
 
 // compat converts d with the roundings of the reference.
-func (d *number) compat() (float64, error) {
+func (d *decimalNumber) compat() (float64, error) {
 	f, ok := d.Float()
 	if !ok {
 		return 0, d.overflow()
@@ -118,6 +118,6 @@ func (d *number) compat() (float64, error) {
 	return f, nil
 }
 
-func (d *number) overflow() error {
+func (d *decimalNumber) overflow() error {
 	return &mismatchError{excerpt(d.text), "a number that fits a float64"}
 }

@@ -1,7 +1,8 @@
-package loadgen
+package formats
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -101,7 +102,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			f, err := Open(path, nil)
 			if err == nil {
-				_, err = ReadMooncake(f, "DAY", ReadOptions{TraceBlock: 64})
+				_, err = Read(f, "DAY", Options{Format: Mooncake, TraceBlock: 64})
 				err = stripPlace(err)
 				f.Close()
 			}
@@ -120,8 +121,8 @@ func TestOpenRefuses(t *testing.T) {
 
 // stripPlace gives the cause of a read error, which the reader puts a line to.
 func stripPlace(err error) error {
-	if u, ok := err.(interface{ Unwrap() error }); ok {
-		return u.Unwrap()
+	if fatal := (*fatalError)(nil); errors.As(err, &fatal) {
+		return errors.Unwrap(fatal.err)
 	}
 	return err
 }
@@ -142,7 +143,7 @@ func TestRoom(t *testing.T) {
 		{1000, 100_500, 100_000, 1125},   // the last few
 		{1000, 100_000, 100_001, 2000},   // longer than it was said to be
 	} {
-		l := lineReader{size: c.size, taken: c.taken}
+		l := lines{size: c.size, at: c.taken}
 		if got := l.room(c.n); got != c.want {
 			t.Errorf("room for %d records after %d of %d bytes is %d, want %d", c.n, c.taken, c.size, got, c.want)
 		}

@@ -1,10 +1,9 @@
-package loadgen
+package formats
 
 import (
 	"errors"
 	"fmt"
 	"math"
-	"unicode/utf8"
 )
 
 // integer reads a whole number >= 0 without fraction and exponent.
@@ -70,19 +69,6 @@ func (s *scanner) mismatch(want string) error {
 		return err
 	}
 	return &mismatchError{excerpt(s.data[from:s.pos]), want}
-}
-
-// excerpt is text cut to a length that fits a message.
-func excerpt(text []byte) string {
-	const most = 40
-	if len(text) <= most {
-		return string(text)
-	}
-	n := most
-	for !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return string(text[:n]) + "…"
 }
 
 // idList reads a list of integers into a.
@@ -154,8 +140,8 @@ func (s *scanner) floatList(dst []float64) ([]float64, error) {
 	return dst, err
 }
 
-// tokens checks a length.
-func tokens(n uint64, name string) (int32, error) {
+// tokenCount returns a length, if it is one that can be replayed.
+func tokenCount(n uint64, name string) (int32, error) {
 	if n > math.MaxInt32 {
 		return 0, fmt.Errorf("%s is %d, want at most %d", name, n, math.MaxInt32)
 	}

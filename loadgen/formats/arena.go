@@ -1,4 +1,4 @@
-package loadgen
+package formats
 
 // arena holds lists of hash ids, in pieces so that growing copies little.
 type arena struct {
@@ -30,3 +30,6 @@ func (a *arena) grow() {
 
 // list is what was added since begin. Nothing appended to it can reach others.
 func (a *arena) list() []uint64 { return a.ids[a.start:len(a.ids):len(a.ids)] }
+
+// reset starts over in the memory of a list.
+func (a *arena) reset(memory []uint64) { a.ids, a.start = memory[:0], 0 }

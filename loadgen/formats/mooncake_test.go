@@ -1,4 +1,4 @@
-package loadgen
+package formats
 
 import (
 	"errors"
@@ -6,20 +6,36 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
 )
 
 const day = "day.jsonl"
 
-func readTrace(text string, o ReadOptions) (*Workload, error) {
+const twoSessions = `{"session_id":"a","timestamp":100,"input_length":64,"output_length":2,"hash_ids":[1]}
+{"session_id":"b","timestamp":110,"input_length":64,"output_length":2,"hash_ids":[7]}
+{"session_id":"a","delay":20,"input_length":128,"output_length":2,"hash_ids":[1,2]}
+{"session_id":"b","timestamp":125,"input_length":128,"output_length":1,"hash_ids":[7,8]}
+`
+
+const unsorted = `{"timestamp":5,"input_length":128,"output_length":2,"hash_ids":[1,2]}
+{"timestamp":0,"input_length":100,"output_length":2,"hash_ids":[3,4]}
+{"timestamp":5,"input_length":64,"output_length":3,"hash_ids":[5]}
+{"timestamp":5,"input_length":128,"output_length":2,"hash_ids":[3,4]}
+{"timestamp":30,"input_length":128,"output_length":1,"hash_ids":[3,6]}
+`
+
+func readTrace(text string, o Options) (*loadgen.Workload, error) {
 	if o.TraceBlock == 0 {
 		o.TraceBlock = 64
 	}
-	return ReadMooncake(strings.NewReader(text), day, o)
+	o.Format = Mooncake
+	return Read(strings.NewReader(text), day, o)
 }
 
-func mustRead(t *testing.T, text string) *Workload {
+func mustRead(t *testing.T, text string) *loadgen.Workload {
 	t.Helper()
-	w, err := readTrace(text, ReadOptions{})
+	w, err := readTrace(text, Options{})
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -27,7 +43,7 @@ func mustRead(t *testing.T, text string) *Workload {
 }
 
 // dump writes a workload as a transcript: a line per turn, in file order.
-func dump(w *Workload) string {
+func dump(w *loadgen.Workload) string {
 	var b strings.Builder
 	for _, t := range w.Turns {
 		s := w.Sessions[t.Session]
@@ -146,7 +162,7 @@ func TestJoinsSessions(t *testing.T) {
 }
 
 // checkLinks holds a workload to its invariants.
-func checkLinks(t testing.TB, w *Workload) {
+func checkLinks(t testing.TB, w *loadgen.Workload) {
 	t.Helper()
 	turns := 0
 	for i, s := range w.Sessions {
@@ -159,7 +175,7 @@ func checkLinks(t testing.TB, w *Workload) {
 			if !w.Synthetic && int(turn.Input) > len(turn.IDs)*w.TraceBlock {
 				t.Fatalf("turn %d: %d tokens in %d ids of %d", n, turn.Input, len(turn.IDs), w.TraceBlock)
 			}
-			if turn.Input < 0 || turn.Output < 0 || !finite(turn.Delay) || turn.Delay < 0 || k == 0 && turn.Delay != 0 {
+			if turn.Input < 0 || turn.Output < 0 || math.IsInf(float64(turn.Delay), 0) || math.IsNaN(float64(turn.Delay)) || turn.Delay < 0 || k == 0 && turn.Delay != 0 {
 				t.Fatalf("turn %d: input %d, output %d, delay %v", n, turn.Input, turn.Output, turn.Delay)
 			}
 			k++
@@ -266,12 +282,12 @@ func TestRefusesLines(t *testing.T) {
 		{`{"session_id":"a","timestamp":-1e308,` + rest + "\n" + `{"session_id":"a","timestamp":1e308,` + rest,
 			`day.jsonl:2: timestamp 1e+308 is too far from the -1e+308 of the session's turn before`},
 	} {
-		_, err := readTrace(c.text, ReadOptions{})
+		_, err := readTrace(c.text, Options{})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%.80q\n got %v\nwant %s", c.text, err, c.want)
 		}
-		if syntax := (*SyntaxError)(nil); !errors.As(err, &syntax) || syntax.Name != day {
-			t.Errorf("%.80q: error %#v, want a *SyntaxError about %s", c.text, err, day)
+		if syntax := (*loadgen.SyntaxError)(nil); !errors.As(err, &syntax) || syntax.Name != day {
+			t.Errorf("%.80q: error %#v, want a *loadgen.SyntaxError about %s", c.text, err, day)
 		}
 	}
 }
@@ -281,19 +297,16 @@ func TestRefusesOptionsAndLimits(t *testing.T) {
 	long := ok[:len(ok)-1] + `,"x":"` + strings.Repeat("y", 1<<20) + `"}`
 	for _, c := range []struct {
 		name, text, want string
-		o                ReadOptions
+		o                Options
 	}{
-		{"no block", ok, "trace block size is 0, want > 0", ReadOptions{}},
-		{"negative block", ok, "trace block size is -1, want > 0", ReadOptions{TraceBlock: -1}},
-		{"a long line", ok + "\n" + ok + " ", "day.jsonl:2: the line is longer than 48 bytes", ReadOptions{TraceBlock: 1, MaxLine: len(ok)}},
-		{"a line much longer than the buffer", ok + "\n" + long, "day.jsonl:2: the line is longer than 1048576 bytes", ReadOptions{TraceBlock: 1, MaxLine: 1 << 20}},
+		{"negative block", ok, "trace block size is -1, want > 0", Options{TraceBlock: -1}},
 		{"more tokens than can be counted", `{"output_length":1,"hash_ids":[1,2,3]}`,
-			"day.jsonl:1: hash_ids has 3 ids of 9223372036854775807 tokens, more tokens than can be counted", ReadOptions{TraceBlock: math.MaxInt}},
+			"day.jsonl:1: hash_ids has 3 ids of 9223372036854775807 tokens, more tokens than can be counted", Options{TraceBlock: math.MaxInt}},
 		{"more tokens than a prompt may have", `{"output_length":1,"hash_ids":[1,2]}`,
-			"day.jsonl:1: input_length is 2147483648, want at most 2147483647", ReadOptions{TraceBlock: 1 << 30}},
+			"day.jsonl:1: input_length is 2147483648, want at most 2147483647", Options{TraceBlock: 1 << 30}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ReadMooncake(strings.NewReader(c.text), day, c.o)
+			_, err := readTrace(c.text, c.o)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -301,11 +314,11 @@ func TestRefusesOptionsAndLimits(t *testing.T) {
 	}
 	// At the limit, and with line ends that do not count, all is well.
 	for _, text := range []string{ok, ok + "\n", ok + "\r\n" + ok + "\r\n"} {
-		if _, err := readTrace(text, ReadOptions{MaxLine: len(ok)}); err != nil {
+		if _, err := readTrace(text, Options{}); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if w, err := readTrace(ok+"\n"+long+"\n"+ok, ReadOptions{}); err != nil || len(w.Turns) != 3 {
+	if w, err := readTrace(ok+"\n"+long+"\n"+ok, Options{}); err != nil || len(w.Turns) != 3 {
 		t.Errorf("a long line between two others: %v", err)
 	}
 }

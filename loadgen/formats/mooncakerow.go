@@ -1,66 +1,23 @@
-package loadgen
+package formats
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 )
 
-// ReadMooncake reads a trace in the Mooncake format: one request per line, with
-// the hash id of every block of its prompt. name stands for the file in errors.
-func ReadMooncake(r io.Reader, name string, o ReadOptions) (*Workload, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	m := &mooncake{
-		lines:   newLineReader(r, name, o),
-		scanner: scanner{compat: o.Compat},
-		w:       &Workload{Name: name, TraceBlock: o.TraceBlock, sessionPrefix: requestPrefix},
-		named:   make(map[string]int32),
-	}
-	for {
-		line, err := m.lines.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		m.scanner.reset(line)
-		if err := m.record(); err != nil {
-			return nil, m.lines.errorf("%v", err)
-		}
-	}
-	if len(m.w.Turns) == 0 {
-		return nil, &SyntaxError{Name: name, Msg: "the file is empty, want at least one request"}
-	}
-	return m.w, nil
-}
-
-// mooncake is the state of reading a Mooncake file.
-type mooncake struct {
-	lines   *lineReader
+// mooncakeRow reads rows in the Mooncake format: one request each, with the hash
+// id of every block of its prompt.
+type mooncakeRow struct {
 	scanner scanner
 	arena   arena
-	w       *Workload
-	fields  mooncakeFields
+	block   int // tokens of a hash id
 
-	tails []tail           // by session
-	named map[string]int32 // session by explicit id
-	// lineNamed has the sessions whose explicit id is the automatic one of a
-	// line.
-	lineNamed map[int]int32
+	fields        mooncakeFields
+	input, output int32 // tokens
 }
 
-// tail is the end of a session as read so far.
-type tail struct {
-	turn int32
-	has  bool    // time is known
-	time float64 // the last timestamp
-}
-
-// mooncakeFields is one record.
+// mooncakeFields is one row.
 type mooncakeFields struct {
 	seen, set  mooncakeField // bits; set are those that are not null
 	session    []byte        // in the line
@@ -127,8 +84,9 @@ func (f mooncakeField) String() string {
 	return "field " + strconv.Itoa(int(f))
 }
 
-// record reads the line in the scanner and adds its turn.
-func (m *mooncake) record() error {
+// read reads the row of a line.
+func (m *mooncakeRow) read(line []byte) error {
+	m.scanner.reset(line)
 	m.fields.seen, m.fields.set = 0, 0
 	var err error
 	if m.scanner.space() == '[' {
@@ -142,11 +100,11 @@ func (m *mooncake) record() error {
 	if err != nil {
 		return err
 	}
-	return m.add()
+	return m.checkLengths()
 }
 
 // object reads a record given as an object.
-func (m *mooncake) object() error {
+func (m *mooncakeRow) object() error {
 	s := &m.scanner
 	more, err := s.open('{', '}')
 	for more && err == nil {
@@ -171,7 +129,7 @@ func (m *mooncake) object() error {
 }
 
 // list reads a record given as the list of its fields.
-func (m *mooncake) list() error {
+func (m *mooncakeRow) list() error {
 	s := &m.scanner
 	more, err := s.open('[', ']')
 	for f := fieldSession; more && err == nil; f <<= 1 {
@@ -187,7 +145,7 @@ func (m *mooncake) list() error {
 }
 
 // value reads the value of f.
-func (m *mooncake) value(f mooncakeField) error {
+func (m *mooncakeRow) value(f mooncakeField) error {
 	m.fields.seen |= f
 	s := &m.scanner
 	if s.null() {
@@ -232,7 +190,7 @@ func about(f fmt.Stringer, err error) error {
 }
 
 // sessionID reads the id and keeps it beyond the strings that follow.
-func (m *mooncake) sessionID() error {
+func (m *mooncakeRow) sessionID() error {
 	id, err := m.scanner.string()
 	m.fields.session = append(m.fields.session[:0], id...)
 	return err
@@ -248,35 +206,27 @@ func (f *mooncakeFields) either(a, b mooncakeField, i int) (float64, bool) {
 	return f.times[i+1], f.has(b)
 }
 
-// add appends the turn of the record just read.
-func (m *mooncake) add() error {
+// checkLengths finds the lengths of the row just read.
+func (m *mooncakeRow) checkLengths() error {
 	f := &m.fields
 	if !f.has(fieldIDs) {
 		return fmt.Errorf("hash_ids is missing")
 	}
-	input, err := m.inputTokens()
-	if err != nil {
+	var err error
+	if m.input, err = m.inputTokens(); err != nil {
 		return err
 	}
 	if !f.has(fieldOutput) {
 		return fmt.Errorf("output_length is missing")
 	}
-	output, err := tokens(f.out, "output_length")
-	if err != nil {
-		return err
-	}
-	at, timed := f.either(fieldTimestamp, fieldCreated, 0)
-	session := m.session()
-	if int(session) == len(m.tails) {
-		return m.addFirst(Turn{Input: input, Output: output, IDs: f.ids}, at, timed)
-	}
-	return m.addNext(session, Turn{Input: input, Output: output, IDs: f.ids}, at, timed)
+	m.output, err = tokenCount(f.out, "output_length")
+	return err
 }
 
 // inputTokens is the length of the prompt: what the ids hold, or less.
-func (m *mooncake) inputTokens() (int32, error) {
+func (m *mooncakeRow) inputTokens() (int32, error) {
 	f := &m.fields
-	ids, block := uint64(len(f.ids)), uint64(m.w.TraceBlock)
+	ids, block := uint64(len(f.ids)), uint64(m.block)
 	held := ids * block
 	if ids > 0 && held/ids != block {
 		return 0, fmt.Errorf("hash_ids has %d ids of %d tokens, more tokens than can be counted", ids, block)
@@ -284,5 +234,5 @@ func (m *mooncake) inputTokens() (int32, error) {
 	if f.has(fieldInput) {
 		held = min(held, f.input)
 	}
-	return tokens(held, "input_length")
+	return tokenCount(held, "input_length")
 }

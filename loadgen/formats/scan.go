@@ -1,4 +1,4 @@
-package loadgen
+package formats
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads one line of JSON, valid UTF-8, byte by byte.
+// scanner reads JSON text, valid UTF-8, byte by byte.
 //
 // It knows what the trace formats need and no more: no values are built but
 // those asked for.
@@ -17,8 +17,27 @@ type scanner struct {
 	compat bool // convert decimals as the reference does
 	text   []byte
 	nest   []byte // brackets open in the value being skipped
-	lax    bool   // nobody reads the string at hand: half a surrogate pair may pass
+	// lax lets half a surrogate pair pass, as U+FFFD.
+	lax bool
+	// parts marks a scanner that takes values apart for readers of fields: it
+	// bounds how deep they are nested, and names places as those readers do.
+	parts bool
 }
+
+// partsOf returns a scanner that takes text apart.
+func partsOf(text []byte) scanner { return scanner{data: text, parts: true, lax: true} }
+
+// checkValue reports what is wrong with text as one JSON value.
+func checkValue(text []byte) error {
+	s := partsOf(text)
+	if err := s.skip(); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// maxDepth bounds the nesting of values that are taken apart.
+const maxDepth = 512
 
 func (s *scanner) reset(line []byte) { s.data, s.pos = line, 0 }
 
@@ -45,21 +64,29 @@ func (s *scanner) space() byte {
 
 func (s *scanner) end() error {
 	s.space()
-	if s.pos < len(s.data) {
-		return s.unexpected("the end of the line")
+	switch {
+	case s.pos == len(s.data):
+		return nil
+	case s.parts:
+		return fmt.Errorf("more text after the value at column %d, want one JSON value", s.pos+1)
 	}
-	return nil
+	return s.unexpected("the end of the line")
 }
 
 func (s *scanner) unexpected(want string) error {
-	if s.pos >= len(s.data) {
+	r, _ := utf8.DecodeRune(s.data[min(s.pos, len(s.data)):])
+	switch ended := s.pos >= len(s.data); {
+	case ended && s.parts:
+		return fmt.Errorf("JSON ends early at column %d, want %s", len(s.data), want)
+	case ended:
 		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.pos+1, want)
+	case s.parts:
+		return fmt.Errorf("invalid JSON: %q at column %d, want %s", r, s.pos+1, want)
 	}
-	r, _ := utf8.DecodeRune(s.data[s.pos:])
 	return fmt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
 }
 
-// open enters an object or a list and says whether it has a first member.
+// open enters an object or a list and reports whether it has a first member.
 func (s *scanner) open(left, right byte) (bool, error) {
 	if s.space() != left {
 		return false, s.unexpected(strconv.Quote(string(rune(left))))
@@ -72,7 +99,7 @@ func (s *scanner) open(left, right byte) (bool, error) {
 	return true, nil
 }
 
-// more says, after a member, whether another follows.
+// more reports, after a member, whether another follows.
 func (s *scanner) more(right byte) (bool, error) {
 	switch s.space() {
 	case ',':
@@ -101,7 +128,7 @@ func (s *scanner) key() ([]byte, error) {
 	return k, nil
 }
 
-// null takes a null if there is one.
+// null reads a null if there is one, and reports whether there was.
 func (s *scanner) null() bool {
 	if s.peek() == 'n' && s.word("null") == nil {
 		return true
@@ -196,14 +223,18 @@ func (s *scanner) unicode() error {
 	}
 	if utf16.IsSurrogate(r) {
 		var low rune
+		half := s.pos
 		if s.peek() == '\\' && s.pos+1 < len(s.data) && s.data[s.pos+1] == 'u' {
 			s.pos++
 			if low, err = s.hex(); err != nil {
 				return err
 			}
 		}
-		if r = utf16.DecodeRune(r, low); r == utf8.RuneError && !s.lax {
-			return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.pos+1)
+		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+			if !s.lax {
+				return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.pos+1)
+			}
+			s.pos = half // the other escape stands for itself
 		}
 	}
 	s.text = utf8.AppendRune(s.text, r)
@@ -236,6 +267,9 @@ func (s *scanner) hex() (rune, error) {
 func (s *scanner) skip() error {
 	s.nest = s.nest[:0]
 	for {
+		if s.parts && len(s.nest) > maxDepth {
+			return fmt.Errorf("JSON is nested %d deep at column %d, want at most %d", len(s.nest), s.pos+1, maxDepth)
+		}
 		opened, err := s.skipValueOrOpen()
 		if err != nil {
 			return err
@@ -266,6 +300,7 @@ func (s *scanner) skipValueOrOpen() (opened bool, err error) {
 			return false, err
 		}
 		s.nest = append(s.nest, ']')
+		s.skipWholes()
 		return true, nil
 	case c == '"':
 		return false, s.skipString()
@@ -282,17 +317,39 @@ func (s *scanner) skipValueOrOpen() (opened bool, err error) {
 	return false, s.unexpected("a JSON value")
 }
 
+// skipWholes goes over whole numbers as nearly every list has them: no zero in
+// front, a comma and at most one blank after. It stops before the first that is
+// not so, such as the last.
+func (s *scanner) skipWholes() {
+	text, i := s.data, s.pos
+	for {
+		from := i
+		for i < len(text) && text[i]-'0' <= 9 {
+			i++
+		}
+		if i == from || i+2 >= len(text) || text[i] != ',' || text[from] == '0' && i > from+1 {
+			return
+		}
+		if i++; text[i] == ' ' {
+			i++
+		}
+		s.pos = i
+	}
+}
+
 func (s *scanner) skipKey() error {
+	lax := s.lax
 	s.lax = true
 	_, err := s.key()
-	s.lax = false
+	s.lax = lax
 	return err
 }
 
 func (s *scanner) skipString() error {
+	lax := s.lax
 	s.lax = true
 	_, err := s.string()
-	s.lax = false
+	s.lax = lax
 	return err
 }
 

@@ -1,16 +1,20 @@
-package loadgen
+package formats
 
 import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
-func readAgents(text string, o AgenticOptions) (*Workload, error) {
+func readAgents(text string, o Options) (*loadgen.Workload, error) {
 	if o.TraceBlock == 0 {
 		o.TraceBlock = 64
 	}
-	return ReadAgentic(strings.NewReader(text), "agents.jsonl", o)
+	o.Format = Agentic
+	return Read(strings.NewReader(text), "agents.jsonl", o)
 }
 
 const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`
@@ -19,26 +23,26 @@ func TestReadsAgents(t *testing.T) {
 	const single = `{"num_turns":0,"input_prompt_length":300,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":0,"more":{}}`
 	for _, c := range []struct {
 		name, text string
-		o          AgenticOptions
+		o          Options
 		want       string
 	}{
-		{"a worked example", agent, AgenticOptions{}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[1 2]
+		{"a worked example", agent, Options{}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[1 2]
 1 applied_compute_agentic_session_1/1 in=140 out=20 ids=[1 2 3] delay=500
 1 applied_compute_agentic_session_1/2 in=200 out=5 ids=[1 2 3 4] delay=1250
 `},
-		{"no tools is one turn; ids count on over the file", "\n" + single + "\n" + agent, AgenticOptions{}, `2 applied_compute_agentic_session_2/0 in=300 out=0 ids=[1 2 3 4 5]
+		{"no tools is one turn; ids count on over the file", "\n" + single + "\n" + agent, Options{}, `2 applied_compute_agentic_session_2/0 in=300 out=0 ids=[1 2 3 4 5]
 3 applied_compute_agentic_session_3/0 in=100 out=10 ids=[6 7]
 3 applied_compute_agentic_session_3/1 in=140 out=20 ids=[6 7 8] delay=500
 3 applied_compute_agentic_session_3/2 in=200 out=5 ids=[6 7 8 9] delay=1250
 `},
 		// Groups go by line, blank ones too; 2.5 of 5 blocks rounds away from 0.
-		{"groups share", single + "\n\n" + single + "\n" + single, AgenticOptions{SharedRatio: 0.5, Groups: 2}, `1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 1 2]
+		{"groups share", single + "\n\n" + single + "\n" + single, Options{SharedRatio: 0.5, Groups: 2}, `1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 1 2]
 3 applied_compute_agentic_session_3/0 in=300 out=0 ids=[11979012058852098048 11979012058852098049 11979012058852098050 3 4]
 4 applied_compute_agentic_session_4/0 in=300 out=0 ids=[11979012063147065344 11979012063147065345 11979012063147065346 5 6]
 `},
-		{"without groups nothing is shared", single, AgenticOptions{SharedRatio: 1}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
-		{"without a ratio nothing is shared", single, AgenticOptions{Groups: 3}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
-		{"all is shared, but only of the first prompt", agent, AgenticOptions{SharedRatio: 1, Groups: 1}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[11979012058852098048 11979012058852098049]
+		{"without groups nothing is shared", single, Options{SharedRatio: 1}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
+		{"without a ratio nothing is shared", single, Options{Groups: 3}, "1 applied_compute_agentic_session_1/0 in=300 out=0 ids=[1 2 3 4 5]\n"},
+		{"all is shared, but only of the first prompt", agent, Options{SharedRatio: 1, Groups: 1}, `1 applied_compute_agentic_session_1/0 in=100 out=10 ids=[11979012058852098048 11979012058852098049]
 1 applied_compute_agentic_session_1/1 in=140 out=20 ids=[11979012058852098048 11979012058852098049 1] delay=500
 1 applied_compute_agentic_session_1/2 in=200 out=5 ids=[11979012058852098048 11979012058852098049 1 2] delay=1250
 `},
@@ -52,32 +56,10 @@ func TestReadsAgents(t *testing.T) {
 				t.Errorf("got\n%swant\n%s", got, c.want)
 			}
 			checkLinks(t, w)
-			if _, err := NewFeed(w, Intern(w, newTree(64)), Admission{Speedup: 1}); err == nil {
+			if _, err := loadgen.NewFeed(w, loadgen.Intern(w, prompt.NewTree(64, 64, prompt.Options{})), loadgen.Admission{Speedup: 1}); err == nil {
 				t.Error("trace mode takes a format without times")
 			}
 		})
-	}
-}
-
-func TestAgentsArriveInClosedLoop(t *testing.T) {
-	w, err := readAgents(agent, AgenticOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newTestFeed(t, w, Admission{Mode: Concurrency, MaxInFlight: 1})
-	const want = `take 0 0: 0 line 1/0@0
-next 75.489904 0: 575.489904
-take 575.489904 0: 1 line 1/1@575.489904
-next 708.145477 0: 1958.145477
-`
-	got := transcript(t, f, `take 0 0
-		end 0 75.489904
-		next 75.489904 0
-		take 575.489904 0
-		end 1 708.145477
-		next 708.145477 0`)
-	if got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
@@ -112,22 +94,22 @@ func TestRefusesAgents(t *testing.T) {
 		{swap(`:5}`, `:2147483648}`), "agents.jsonl:1: an answer's length is 2147483648, want at most 2147483647"},
 		{"\n" + agent + "x", `agents.jsonl:2: invalid JSON: 'x' at byte 180, want the end of the line`},
 	} {
-		_, err := readAgents(c.text, AgenticOptions{})
+		_, err := readAgents(c.text, Options{})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s\n got %v\nwant %s", c.text, err, c.want)
 		}
-		if syntax := (*SyntaxError)(nil); !errors.As(err, &syntax) {
-			t.Errorf("%s: error is a %T, want a *SyntaxError", c.text, err)
+		if syntax := (*loadgen.SyntaxError)(nil); !errors.As(err, &syntax) {
+			t.Errorf("%s: error is a %T, want a *loadgen.SyntaxError", c.text, err)
 		}
 	}
 	for _, c := range []struct {
-		o    AgenticOptions
+		o    Options
 		want string
 	}{
-		{AgenticOptions{ReadOptions: ReadOptions{TraceBlock: -1}}, "trace block size is -1, want > 0"},
-		{AgenticOptions{SharedRatio: 1.5}, "shared prefix ratio is 1.5, want 0 to 1"},
-		{AgenticOptions{SharedRatio: -0.5}, "shared prefix ratio is -0.5, want 0 to 1"},
-		{AgenticOptions{Groups: -1}, "prefix groups are -1, want >= 0"},
+		{Options{TraceBlock: -1}, "trace block size is -1, want > 0"},
+		{Options{SharedRatio: 1.5}, "shared prefix ratio is 1.5, want 0 to 1"},
+		{Options{SharedRatio: -0.5}, "shared prefix ratio is -0.5, want 0 to 1"},
+		{Options{Groups: -1}, "prefix groups are -1, want >= 0"},
 	} {
 		if _, err := readAgents(agent, c.o); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
