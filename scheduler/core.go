@@ -19,17 +19,17 @@ type Core interface {
 	// Submit queues r. No time passes.
 	Submit(r *sim.Request)
 	// Step plans and runs the pass that starts at now and replaces *p with what
-	// it did. When the passes after it are all alike and start before until, the
-	// core may take them too: p.Count says how many it took. It always takes at
-	// least one pass; until <= now asks for exactly one.
+	// it did. When the passes after it are all alike and start before until,
+	// the core may take them too: p.Count is how many it took. It always takes
+	// at least one pass; until <= now asks for exactly one.
 	//
 	// The harness steps only a core with Load() > 0 whose last pass has ended.
-	// A *StallError says that nothing can run and nothing that is still to come
-	// could change that.
+	// A *StallError means that nothing can run and nothing that is still to
+	// come could change that.
 	Step(now, until sim.Time, p *Pass) error
 	// Cut gives back the passes of the run p after the first keep, as if Step
-	// had been given an earlier until; 1 <= keep <= p.Count. Only the run of the
-	// latest Step can be cut, and only when nothing was submitted since.
+	// had been given an earlier until; 1 <= keep <= p.Count. Only the run of
+	// the latest Step can be cut, and only when nothing was submitted since.
 	Cut(p *Pass, keep int)
 	// Load is the number of requests submitted and not finished.
 	Load() int

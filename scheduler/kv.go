@@ -2,7 +2,7 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// Capture says how much of the KV cache's history a core reports.
+// Capture is how much of the KV cache's history a core reports.
 type Capture uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	CaptureEvents
 )
 
-// KVChange says that of the blocks of one prompt node exactly the first Blocks
-// are now cached on the worker (0: none of them).
+// KVChange is a change of what is cached of one prompt node: exactly the first
+// Blocks of its blocks are now (0: none of them).
 //
 // It is a complete account where a cached block's parent is always cached too,
 // which holds whenever blocks are identified by their content.

@@ -17,7 +17,8 @@ type Pass struct {
 	// pass i of a run ends at exactly Start + (i+1)·Gap.
 	Gap sim.Time
 	// Decoding is the number of requests that gained a token in each pass and
-	// had gained one in the pass before: for them Gap is an inter-token latency.
+	// had gained one in the pass before: for them Gap is an inter-token
+	// latency.
 	Decoding int
 	// Gaps are the inter-token latencies of the requests that gained a token in
 	// this pass but not in the one before (resumed after a preemption); Detail
@@ -26,14 +27,14 @@ type Pass struct {
 
 	// Tokens is the number of tokens gained in each pass.
 	Tokens int
-	// Admitted lists the requests that were given a place in this pass, in order;
-	// the same request may come again in a later pass. Runs have none.
+	// Admitted lists the requests that were given a place in this pass, in
+	// order; the same request may come again in a later pass. Runs have none.
 	Admitted []Admission
-	// Second lists the requests that gained their second token in the first pass
-	// of the run, at FirstEnd.
+	// Second lists the requests that gained their second token in the first
+	// pass of the run, at FirstEnd.
 	Second []sim.RequestID
-	// Marks lists first and last tokens at End, in the order in which the engine
-	// signals them. Runs have none.
+	// Marks lists first and last tokens at End, in the order in which the
+	// engine signals them. Runs have none.
 	Marks []Mark
 
 	// KV lists what became cached or was evicted, for the router's index, in
@@ -41,7 +42,7 @@ type Pass struct {
 	KV []KVChange
 	// Events is the same as the engine would publish it; empty unless captured.
 	Events []KVEvent
-	// KVAtEnd says that KV and Events become visible at End instead of Start.
+	// KVAtEnd is whether KV and Events become visible at End instead of Start.
 	KVAtEnd bool
 
 	// Preempted is the number of requests that lost their place in this pass.
@@ -49,11 +50,12 @@ type Pass struct {
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
-	// Detail, when not nil, is filled with what the pass did to single requests.
+	// Detail, when not nil, is filled with what the pass did to single
+	// requests.
 	Detail *Detail
 }
 
-// FirstEnd is the end of the first pass of the run.
+// FirstEnd returns the end of the first pass of the run.
 func (p *Pass) FirstEnd() sim.Time {
 	if p.Count == 1 {
 		return p.End
@@ -61,7 +63,7 @@ func (p *Pass) FirstEnd() sim.Time {
 	return p.Start + p.Gap
 }
 
-// Begins is when pass i of the run begins, 0 <= i < Count.
+// Begins returns when pass i of the run begins, 0 <= i < Count.
 func (p *Pass) Begins(i int) sim.Time {
 	return p.Start + sim.Time(float64(i)*float64(p.Gap))
 }
@@ -95,7 +97,7 @@ type Mark struct {
 	Last    bool
 	// Tokens is the number of tokens the request has gained with this one.
 	Tokens int
-	// Handoff is the time the KV cache takes to reach the decode worker, for the
-	// last token on a prefill worker; 0 when it takes none.
+	// Handoff is the time the KV cache takes to reach the decode worker, for
+	// the last token on a prefill worker; 0 when it takes none.
 	Handoff sim.Time
 }

@@ -6,16 +6,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Repeat is the closed form of a run of passes that take d each: starting with
-// t = start, up to n times t = t + d, rounded to float64 each time, while
+// Repeat returns the closed form of a run of passes that take d each: starting
+// with t = start, up to n times t = t + d, rounded to float64 each time, while
 // t < until. The first pass is always taken.
 //
 // It returns the number of passes taken, the end of the last and the difference
 // between end and start that they all have. It takes fewer than it might where
 // the difference changes: within one binade the float64s are evenly spaced by
-// u, so that t + d rounds to t + g with one g (spec/performance.md, idea 1);
-// past its end, or where d lies halfway between two multiples of u, the caller
-// comes again.
+// u, so that t + d rounds to t + g with one g past its end, or where d lies
+// halfway between two multiples of u, the caller comes again.
 func Repeat(start, d sim.Time, n int, until sim.Time) (count int, end, gap sim.Time) {
 	end = start + d
 	gap = end - start

@@ -30,8 +30,9 @@ type Transfer struct {
 	BytesPerToken int     // KV cache bytes per prompt token; 0: unknown, no time
 }
 
-// Delay is the time the KV cache of a prompt takes, in the reference's order of
-// operations (vllm-scheduler.md 3.3); it is not rounded to nanoseconds.
+// Delay returns the time the KV cache of a prompt takes, in the reference's
+// order of operations (docs/rules/vllm.md "Handoff delay"); it is not rounded
+// to nanoseconds.
 func (t Transfer) Delay(promptTokens int) sim.Time {
 	if t.GBPerSecond <= 0 || t.BytesPerToken == 0 {
 		return 0

@@ -34,14 +34,14 @@ func (g *Group) Add(n int, x float64) {
 	g.Variance = g.m2 / float64(g.Requests)
 }
 
-// Snapshotter is a core that can tell a planner what its latest pass did. It
+// Snapshotter is a core that can show a planner what its latest pass did. It
 // must have been built to keep what that takes, and then takes one pass at a
 // time.
 type Snapshotter interface {
 	Snapshot(p *Pass) Snapshot
 }
 
-// Progresser is a core that can tell how far the requests on it have come.
+// Progresser is a core that knows how far the requests on it have come.
 type Progresser interface {
 	// Progress yields every request that has gained a token and not its last,
 	// with the number of its tokens and the instant of the latest.

@@ -12,7 +12,7 @@ type ID int32
 // NoBlock is the place of no block.
 const NoBlock ID = -1
 
-// Name says what a block holds.
+// Name is what a block holds.
 type Name struct {
 	owner int64 // the prompt node, or ^id of the only request that can name it
 	index int32 // among the node's blocks, or in the request's list

@@ -7,16 +7,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// newHost is host memory for so many blocks of 4 bytes, at 4 bytes per ms each
-// way, in batches of two.
+// newHost returns host memory for so many blocks of 4 bytes, at 4 bytes per ms
+// each way, in batches of two.
 func newHost(blocks int) *Host {
 	return NewHost(Offload{
 		Blocks: blocks, BytesPerToken: 1, BatchBlocks: 2, ToHostGBPerSecond: 4e-6, ToGPUGBPerSecond: 4e-6,
 	}, 4, scheduler.CaptureNone)
 }
 
-// Three blocks of a chain in a host for two: they come tail first, as the device
-// evicts them. What is read stays, what is there is not stored again.
+// Three blocks of a chain in a host for two: they come tail first, as the
+// device evicts them. What is read stays, what is there is not stored again.
 func TestHostStores(t *testing.T) {
 	h := newHost(2)
 	k := h.Catalog
@@ -87,8 +87,8 @@ func TestHostSendsInBatches(t *testing.T) {
 	}
 }
 
-// Two fetches end at different times: what they read cannot be evicted until the
-// pool has finished with them, and an abandoned one arrives for nobody.
+// Two fetches end at different times: what they read cannot be evicted until
+// the pool has finished with them, and an abandoned one arrives for nobody.
 func TestHostFetches(t *testing.T) {
 	h := newHost(2)
 	var p scheduler.Pass

@@ -9,15 +9,15 @@ import (
 // Lineage holds cached blocks that nobody uses and evicts, of those without a
 // cached descendant, the one that came first.
 //
-// A list by age does not do here: a fetch gives a prefix back first block first,
-// so that a parent can be older than its children.
+// A list by age does not do here: a fetch gives a prefix back first block
+// first, so that a parent can be older than its children.
 type Lineage struct {
 	catalog *Catalog
 	tick    int64 // stamp of the next to come
 	len     int   // blocks held
 	places  []place
-	// leaves has blocks by the stamp they had when they were leaves. Entries that
-	// are no longer true stay until they come up.
+	// leaves has blocks by the stamp they had when they were leaves. Entries
+	// that are no longer true stay until they come up.
 	leaves heap.Heap[int64, ID, struct{}]
 }
 
@@ -105,7 +105,7 @@ func (l *Lineage) Evict() ID {
 	return NoBlock
 }
 
-// isLeaf says that an entry of leaves still speaks of a leaf.
+// isLeaf reports whether an entry of leaves still speaks of a leaf.
 func (l *Lineage) isLeaf(f leaf) bool {
 	p := &l.places[f.Tie]
 	return p.held && p.children == 0 && p.stamp == f.Key
@@ -129,8 +129,8 @@ func (l *Lineage) prune() {
 	})
 }
 
-// leaf says that a block, its Tie, was a leaf when it had the stamp that is its
-// Key.
+// leaf is an entry of leaves: a block, its Tie, that was a leaf when it had the
+// stamp that is its Key.
 type leaf = heap.Item[int64, ID, struct{}]
 
 // Check counts children and leaves.

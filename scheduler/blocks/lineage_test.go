@@ -17,8 +17,9 @@ func chains(k *Catalog, lists ...[]int32) {
 
 func number(k *Catalog, i int32) ID { return k.Find(Name{index: i}) }
 
-// The example of the chapter (5.4): two chains with a common head are released
-// last block first, then the head is used again.
+// The example of docs/rules/vllm.md "Reference: eviction order": two chains
+// with a common head are released last block first, then the head is used
+// again.
 func TestLineageEvictsTheOldestLeaf(t *testing.T) {
 	k := newCatalog()
 	chains(k, []int32{0, 1, 2, 3, 4}, []int32{0, 1, 5, 6}, []int32{0, 1, 2, 7, 8, 9})

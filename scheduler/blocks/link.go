@@ -62,14 +62,14 @@ func (l *link) advance(now sim.Time, done []transferID) []transferID {
 	return done
 }
 
-// next is when the first of the transfers under way finishes if no other
+// next returns when the first of the transfers under way finishes if no other
 // starts. The link is busy.
 func (l *link) next() sim.Time {
 	_, left := l.first()
 	return l.last + left
 }
 
-// first is the transfer that finishes first and how long it takes.
+// first returns the transfer that finishes first and how long it takes.
 func (l *link) first() (i int, left sim.Time) {
 	for k := range l.transfers {
 		if l.transfers[k].remaining < l.transfers[i].remaining {
@@ -82,7 +82,7 @@ func (l *link) first() (i int, left sim.Time) {
 	return i, sim.Time(l.transfers[i].remaining / l.share())
 }
 
-// share is the bandwidth of each transfer.
+// share returns the bandwidth of each transfer.
 func (l *link) share() float64 { return l.bytesPerMS / float64(len(l.transfers)) }
 
 // move lets all transfers go on for a while.

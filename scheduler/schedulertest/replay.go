@@ -19,7 +19,7 @@ type Arrival struct {
 	Request *sim.Request
 }
 
-// Stride says how many passes a core is asked for at once.
+// Stride is how many passes a core is asked for at once.
 type Stride int
 
 const (
@@ -124,7 +124,7 @@ func (r *replayer) step() error {
 	return r.checkPass(until)
 }
 
-// keptPasses is how many passes of the run stay.
+// keptPasses returns how many passes of the run stay.
 func (r *replayer) keptPasses(arrival sim.Time) int {
 	p := &r.pass
 	keep := p.Count
@@ -162,7 +162,7 @@ func (r *replayer) checkPass(until sim.Time) error {
 	return nil
 }
 
-// Single is pass i of a run.
+// Single returns pass i of a run.
 func Single(p *scheduler.Pass, i int) Step {
 	s := Step{
 		Start:    p.Start + sim.Time(float64(i)*float64(p.Gap)),
@@ -187,5 +187,5 @@ func Single(p *scheduler.Pass, i int) Step {
 	return s
 }
 
-// cloned is a copy of values, nil when there are none.
+// cloned returns a copy of values, nil when there are none.
 func cloned[T any](values []T) []T { return append([]T(nil), values...) }

@@ -135,7 +135,7 @@ func testConserves(t *testing.T, w *workload, build func() scheduler.Core) {
 	}
 }
 
-// followStep notes what a pass says about each request.
+// followStep notes what a pass did to each request.
 func (w *workload) followStep(lives []life, s Step) error {
 	for _, a := range s.Admitted {
 		r := w.arrivals[a.Request].Request

@@ -14,8 +14,8 @@ func (c *Core) planWaiting(p *pass) {
 	}
 }
 
-// admitHead lets the head of the line in and gives it its first chunk, if there is
-// room for it. It reports whether there was.
+// admitHead lets the head of the line in and gives it its first chunk, if there
+// is room for it. It reports whether there was.
 func (c *Core) admitHead(p *pass) bool {
 	s := c.waiting.front()
 	switch c.pool.Fetch(s) {
@@ -62,7 +62,8 @@ func (c *Core) admitHead(p *pass) bool {
 	return !(want == 0 && p.budget == 0)
 }
 
-// removeWaiting takes s from the line; those preempted for it stand in front of it.
+// removeWaiting takes s from the line; those preempted for it stand in front of
+// it.
 func (c *Core) removeWaiting(s slot) {
 	if c.waiting.front() == s {
 		c.waiting.popFront()
@@ -71,7 +72,8 @@ func (c *Core) removeWaiting(s slot) {
 	c.waiting.remove(s)
 }
 
-// findableTokens is the number of tokens of r that may be found cached at most.
+// findableTokens returns the number of tokens of r that may be found cached at
+// most.
 func (c *Core) findableTokens(r *request) int {
 	if c.rules.RecomputeLast {
 		return r.target - 1
@@ -92,8 +94,9 @@ func (c *Core) findableBlocks(r *request) int {
 	return (most + c.mask) >> c.shift
 }
 
-// hasRoom says that r, whose first blocks are cached, can be admitted with the
-// given number of its tokens computed, and that all of its tokens would fit.
+// hasRoom reports whether r, whose first blocks are cached, can be admitted
+// with the given number of its tokens computed, and that all of its tokens
+// would fit.
 func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	need := c.blocksFor(r, tokens)
 	if c.rules.ReserveWhole {

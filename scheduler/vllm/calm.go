@@ -8,8 +8,8 @@ import (
 )
 
 // calm is the account of requests that are steady: they gain one token in every
-// pass and nothing else happens to them, so no pass looks at them. They wake when
-// they open a block, sample their last token or lose their place.
+// pass and nothing else happens to them, so no pass looks at them. They wake
+// when they open a block, sample their last token or lose their place.
 type calm struct {
 	off     bool   // no request is ever steady
 	lively  []slot // running requests that are not steady, in order of admission
@@ -85,8 +85,8 @@ func (c *Core) endSteady(s slot) {
 	r.state = running
 }
 
-// reserveSteady takes the tokens of the steady requests from the budget. Where others
-// may have to take precedence over one of them, all become lively.
+// reserveSteady takes the tokens of the steady requests from the budget. Where
+// others may have to take precedence over one of them, all become lively.
 func (c *Core) reserveSteady(p *pass) {
 	if c.calm.count == 0 {
 		return
@@ -117,7 +117,7 @@ func (c *Core) reserveSteady(p *pass) {
 	c.calm.lively = append(c.calm.lively[:0], c.running...)
 }
 
-// lastSteady is the order of the steady request that was admitted last.
+// lastSteady returns the order of the steady request that was admitted last.
 func (c *Core) lastSteady() uint64 {
 	for i := len(c.running) - 1; i >= 0; i-- {
 		if r := &c.requests[c.running[i]]; r.state == steady {

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// passes are all passes of a replay.
+// passes returns all passes of a replay.
 func passes(t *testing.T, core scheduler.Core, arrivals []schedulertest.Arrival) []schedulertest.Step {
 	t.Helper()
 	var all []schedulertest.Step
@@ -28,8 +28,8 @@ func passes(t *testing.T, core scheduler.Core, arrivals []schedulertest.Arrival)
 	return all
 }
 
-// A planner has every request looked at in every pass. Without one the passes are
-// the same, in tight memory and wide, with short budgets and long prompts.
+// A planner has every request looked at in every pass. Without one the passes
+// are the same, in tight memory and wide, with short budgets and long prompts.
 func TestSteadyRequestsChangeNothing(t *testing.T) {
 	preempted, cut, cases := 0, 0, uint64(400)
 	if testing.Short() {

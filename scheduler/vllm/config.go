@@ -13,7 +13,7 @@ import (
 // Unlimited lifts a limit of Config.
 const Unlimited = 0
 
-// Preemption says which running request loses its place when KV blocks run out.
+// Preemption is which running request loses its place when KV blocks run out.
 type Preemption uint8
 
 const (
@@ -45,9 +45,9 @@ type Config struct {
 // those of a pass, and the blocks of a prompt, in 32 bits.
 const maxTokens = math.MaxInt32
 
-// TakesWhole returns why the prompt of a request that finds nothing cached could
-// never be computed, because it exceeds a pass and may not be cut; nil when it
-// can.
+// TakesWhole returns why the prompt of a request that finds nothing cached
+// could never be computed, because it exceeds a pass and may not be cut; nil
+// when it can.
 func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
 	if c.ChunkedPrefill || c.MaxBatchedTokens == Unlimited || input <= c.MaxBatchedTokens {
 		return nil

@@ -6,8 +6,8 @@
 // reference simulator, for the same Config.
 //
 // A request has no prefill and no decode state. Its target is the number of its
-// tokens that are known or in flight; a pass computes some of what is missing up
-// to there, and a request that reaches its target gains a token.
+// tokens that are known or in flight; a pass computes some of what is missing
+// up to there, and a request that reaches its target gains a token.
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
 // deliver.go and calm.go, then device.go for the KV blocks, tiered.go for host
@@ -45,8 +45,8 @@ type Core struct {
 	events   events
 	calm     calm
 
-	// Passes that are planned: the one that runs next, and with two in flight the
-	// one after it.
+	// Passes that are planned: the one that runs next, and with two in flight
+	// the one after it.
 	next, after *flight
 	passes      int64 // passes run so far
 	plans       int64 // passes planned so far
@@ -76,7 +76,7 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Load is the number of requests submitted and not finished.
+// Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return c.live }
 
 // Submit queues r, which Config.Fits, behind all others.
@@ -88,8 +88,8 @@ func (c *Core) Submit(r *sim.Request) {
 	c.events.addRequest(r)
 }
 
-// Step runs the pass that starts at now, always a single one. With two passes in
-// flight it also plans the pass that follows, by what is known now.
+// Step runs the pass that starts at now, always a single one. With two passes
+// in flight it also plans the pass that follows, by what is known now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	step, err := c.Begin(now, p)
 	if err != nil {
@@ -101,10 +101,10 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
-// Begin is the first half of Step, for a pass whose duration is not the core's to
-// tell, as when several engines run in lockstep: it plans the pass that starts at
-// now and returns its work, which is valid until the next Begin. The caller sets
-// p.End and then calls End.
+// Begin is the first half of Step, for a pass whose duration is not the core's
+// to tell, as when several engines run in lockstep: it plans the pass that
+// starts at now and returns its work, which is valid until the next Begin. The
+// caller sets p.End and then calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.begin(p)
@@ -139,14 +139,14 @@ func (c *Core) End(p *scheduler.Pass) error {
 	return c.checkProgress(p)
 }
 
-// Line is the number of requests that wait and that run, as the server tells its
-// front end.
+// Line returns the number of requests that wait and that run, as the server
+// tells its front end.
 func (c *Core) Line() (waiting, running int) { return c.waiting.len(), len(c.running) }
 
 // Cut has nothing to give back: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// passBudget is the number of tokens a pass may compute.
+// passBudget returns the number of tokens a pass may compute.
 func (c *Core) passBudget() int {
 	if c.cfg.MaxBatchedTokens == Unlimited {
 		return math.MaxInt
@@ -154,7 +154,7 @@ func (c *Core) passBudget() int {
 	return c.cfg.MaxBatchedTokens
 }
 
-// isFull says that no more requests may run.
+// isFull reports whether no more requests may run.
 func (c *Core) isFull() bool {
 	return c.cfg.MaxSeqs != Unlimited && len(c.running) >= c.cfg.MaxSeqs
 }
@@ -176,7 +176,7 @@ func (c *Core) checkProgress(p *scheduler.Pass) error {
 		"%d passes without a token: requests keep preempting each other for %d KV blocks", c.barren, c.cfg.Blocks)}
 }
 
-// nextInLine is the request that should go on next.
+// nextInLine returns the request that should go on next.
 func (c *Core) nextInLine() slot {
 	if c.waiting.len() > 0 {
 		return c.waiting.front()

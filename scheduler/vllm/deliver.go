@@ -2,8 +2,8 @@ package vllm
 
 import "github.com/replay-llm/replay/scheduler"
 
-// deliverTokens ends the pass f: its tokens become known, and requests that have all
-// of theirs leave.
+// deliverTokens ends the pass f: its tokens become known, and requests that
+// have all of theirs leave.
 func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.deliverSteady(f, p)
 	ended := false
@@ -20,7 +20,7 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.calm.lively = c.dropGone(c.calm.lively)
 }
 
-// dropGone are those of slots that have not ended.
+// dropGone returns slots without those that have ended.
 func (c *Core) dropGone(slots []slot) []slot {
 	kept := slots[:0]
 	for _, s := range slots {
@@ -54,7 +54,7 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	return c.markToken(s, p, last)
 }
 
-// markToken tells of a first, a second or a last token.
+// markToken notes a first, a second or a last token.
 func (c *Core) markToken(s slot, p *scheduler.Pass, last bool) bool {
 	r := &c.requests[s]
 	if r.given == 2 {
@@ -74,8 +74,8 @@ func (c *Core) markToken(s slot, p *scheduler.Pass, last bool) bool {
 	return last
 }
 
-// finishRequest lets go of a request that has all its tokens. It may have lost its
-// place while the last was in flight.
+// finishRequest lets go of a request that has all its tokens. It may have lost
+// its place while the last was in flight.
 func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	if r.state == preempted {

@@ -19,7 +19,7 @@ const unnamed int64 = -1
 type block struct {
 	older, newer blockID // in the queue of blocks that nobody holds
 	holders      int32
-	// key says what the block holds: a place in the tree of prompts, or what only
+	// key is what the block holds: a place in the tree of prompts, or what only
 	// one request can name (below unnamed), or unnamed.
 	key int64
 }
@@ -28,13 +28,13 @@ type block struct {
 // memory behind them (tiered).
 type pool interface {
 	blocks.Pool
-	// name makes block i of r, which r holds, one that can be found, unless there
-	// is one of equal content already.
+	// name makes block i of r, which r holds, one that can be found, unless
+	// there is one of equal content already.
 	nameBlock(r *request, i int)
 }
 
-// device is a pool without host memory: a queue of blocks that nobody holds, the
-// one to be taken next in front.
+// device is a pool without host memory: a queue of blocks that nobody holds,
+// the one to be taken next in front.
 type device struct {
 	core    *Core
 	all     []block
@@ -70,10 +70,10 @@ func newDevice(c *Core) *device {
 	}
 }
 
-// heldBlocks is the number of blocks that are held.
+// heldBlocks returns the number of blocks that are held.
 func (p *device) heldBlocks() int { return p.usable - p.free }
 
-// isIdle says that nobody holds b.
+// isIdle reports whether nobody holds b.
 func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
 
 // take takes the next block. There must be one.
@@ -174,7 +174,7 @@ func (p *device) setKey(b blockID, key int64) bool {
 	return true
 }
 
-// findBlock is a block that holds block i of r, or noBlock.
+// findBlock returns a block that holds block i of r, or noBlock.
 func (p *device) findBlock(r *request, i int) blockID {
 	key := p.keyOf(r, i)
 	if key < 0 {
@@ -193,7 +193,7 @@ func (p *device) findBlock(r *request, i int) blockID {
 	return noBlock
 }
 
-// placeOf is where it is kept which block holds a place in the tree.
+// placeOf returns the entry of found for a key that is a place in the tree.
 func (p *device) placeOf(key int64) *blockID {
 	page := int(key / pageBlocks)
 	for page >= len(p.found) {
@@ -205,7 +205,7 @@ func (p *device) placeOf(key int64) *blockID {
 	return &p.found[page][key%pageBlocks]
 }
 
-// keyOf says what block i of r holds.
+// keyOf returns the key of what block i of r holds.
 func (p *device) keyOf(r *request, i int) int64 {
 	if i < r.shared {
 		return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)

@@ -38,7 +38,8 @@ func (e *events) addRequest(r *sim.Request) {
 	}
 }
 
-// removeRequest forgets a request, or leaves it to the eviction of its last block.
+// removeRequest forgets a request, or leaves it to the eviction of its last
+// block.
 func (e *events) removeRequest(id sim.RequestID) {
 	if o := e.own[id]; o != nil {
 		o.gone = true
@@ -54,7 +55,7 @@ func (e *events) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	}
 }
 
-// noteStored tells that block i of r can be found.
+// noteStored writes down that block i of r can be found.
 func (e *events) noteStored(r *request, i int) {
 	if e.names == nil {
 		return
@@ -65,8 +66,8 @@ func (e *events) noteStored(r *request, i int) {
 	e.appendStored(e.hashesOf(r, i))
 }
 
-// appendStored tells of a block that can be found. It goes on where the event before it
-// ends, if it can.
+// appendStored writes down a block that can be found. It goes on where the
+// event before it ends, if it can.
 func (e *events) appendStored(b blocks.Hashes) {
 	if e.names == nil {
 		return
@@ -82,7 +83,7 @@ func (e *events) appendStored(b blocks.Hashes) {
 	})
 }
 
-// noteRemoved tells that the block of that key is evicted.
+// noteRemoved writes down that the block of that key is evicted.
 func (e *events) noteRemoved(key int64) {
 	if e.names == nil {
 		return

@@ -42,8 +42,8 @@ type pass struct {
 	lost   int // requests preempted
 }
 
-// planPass decides what the next pass computes. What it admits and preempts is told
-// through out, the pass that starts now.
+// planPass decides what the next pass computes. What it admits and preempts is
+// told through out, the pass that starts now.
 func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++
@@ -109,8 +109,8 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	f.live++
 }
 
-// allocBlocks gives r blocks for the given number of its tokens and reports whether
-// there were enough.
+// allocBlocks gives r blocks for the given number of its tokens and reports
+// whether there were enough.
 func (c *Core) allocBlocks(r *request, tokens int) bool {
 	n := c.blocksFor(r, tokens) - len(r.held)
 	if n <= 0 {
@@ -133,9 +133,9 @@ func (c *Core) allocBlocks(r *request, tokens int) bool {
 	return enough
 }
 
-// blocksFor is the number of blocks r holds once the given number of its tokens is
-// computed. Where a token's block is taken with the pass that samples it, that
-// token counts too.
+// blocksFor returns the number of blocks r holds once the given number of its
+// tokens is computed. Where a token's block is taken with the pass that samples
+// it, that token counts too.
 func (c *Core) blocksFor(r *request, tokens int) int {
 	if !c.rules.WholeAllocation && tokens == r.target {
 		tokens++
@@ -143,7 +143,7 @@ func (c *Core) blocksFor(r *request, tokens int) int {
 	return (tokens + c.mask) >> c.shift
 }
 
-// knownTokens is the number of tokens of r whose value is known now.
+// knownTokens returns the number of tokens of r whose value is known now.
 func (c *Core) knownTokens(r *request) int { return r.input + r.given }
 
 // nameBlocks makes the full blocks of r's first tokens ones that can be found.

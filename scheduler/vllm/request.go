@@ -21,11 +21,12 @@ const (
 )
 
 // request is a request with its blocks. What every pass looks at comes first.
-// While it is steady, target, computed and given stand for what they were before
-// plan since.
+// While it is steady, target, computed and given stand for what they were
+// before plan since.
 type request struct {
 	// target is the number of tokens whose value is known or will be when the
-	// passes in flight have ended; computed of them are computed by these passes.
+	// passes in flight have ended; computed of them are computed by these
+	// passes.
 	target   int
 	computed int
 	input    int // prompt tokens
@@ -42,8 +43,8 @@ type request struct {
 	wake    int64  // plan in which it opens a block or samples its last token
 	order   uint64 // of admission; running is sorted by it
 
-	// held are the blocks of the request, in order. A preempted request keeps the
-	// list in former, to find what is left of it.
+	// held are the blocks of the request, in order. A preempted request keeps
+	// the list in former, to find what is left of it.
 	held, former []blockID
 	path         []prompt.NodeID // names the first shared blocks by content
 	shared       int             // full prompt blocks named by content
@@ -63,7 +64,7 @@ func (r *request) init(q *sim.Request, cfg *Config) {
 	}
 }
 
-// takeSlot is a free slot.
+// takeSlot returns a free slot.
 func (c *Core) takeSlot() slot {
 	if n := len(c.unused); n > 0 {
 		s := c.unused[n-1]

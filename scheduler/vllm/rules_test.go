@@ -29,8 +29,8 @@ func build(t testing.TB, cfg vllm.Config) scheduler.Core {
 	return c
 }
 
-// flips are the rules of vLLM 0.19 with one of them as in the reference, by the
-// rule's name, and all of them.
+// flips returns the rules of vLLM 0.19 with one of them as in the reference, by
+// the rule's name, and all of them.
 func flips() map[string]vllm.Rules {
 	all := map[string]vllm.Rules{"all": vllm.Rules019(), "none": {}}
 	v := reflect.TypeFor[vllm.Rules]()
@@ -62,13 +62,13 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// request is a request whose prompt is made of the given hash ids, of 4 tokens
-// each.
+// request returns a request whose prompt is made of the given hash ids, of 4
+// tokens each.
 func request(tree *prompt.Tree, id, input, output int, ids ...uint64) *sim.Request {
 	return &sim.Request{ID: sim.RequestID(id), InputTokens: input, OutputTokens: output, Prompt: tree.Add(ids, input)}
 }
 
-// run replays arrivals and tells each pass in a line.
+// run replays arrivals and returns each pass as a line.
 func run(t *testing.T, cfg vllm.Config, arrivals ...schedulertest.Arrival) []string {
 	t.Helper()
 	var lines []string
@@ -94,7 +94,7 @@ func run(t *testing.T, cfg vllm.Config, arrivals ...schedulertest.Arrival) []str
 	return lines
 }
 
-// second is a model in which every pass takes 1 s.
+// second returns a model in which every pass takes 1 s.
 func second() timing.Clock {
 	return timing.Clock{Model: &timing.Parameters{Base: 1}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// hosts are host memories, large and small, fast and slow, for blocks of four
-// tokens of 1 MiB.
+// hosts returns host memories, large and small, fast and slow, for blocks of
+// four tokens of 1 MiB.
 func hosts() map[string]blocks.Offload {
 	all := make(map[string]blocks.Offload)
 	for _, room := range []int{3, 400} {
@@ -24,8 +24,8 @@ func hosts() map[string]blocks.Offload {
 	return all
 }
 
-// With host memory behind the blocks the core is still a scheduler, and requests
-// can be taken out wherever they are.
+// With host memory behind the blocks the core is still a scheduler, and
+// requests can be taken out wherever they are.
 func TestHostMemory(t *testing.T) {
 	for name, host := range hosts() {
 		if testing.Short() && host.ToGPUGBPerSecond != 0.05 {

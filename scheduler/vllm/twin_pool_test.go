@@ -34,7 +34,7 @@ func (t *twin) nameOf(r *twinRequest, i int) twinName {
 	return twinName{own: true, of: 1 + int64(r.ID), index: i}
 }
 
-// hits are the first blocks of r that are found, at most so many.
+// hits returns the first blocks of r that are found, at most so many.
 func (t *twin) hits(r *twinRequest, most int) (hits []*twinBlock) {
 	for i := 0; i < most && t.cfg.PrefixCaching; i++ {
 		name := t.nameOf(r, i)
@@ -61,8 +61,9 @@ func (p *twinPool) cached() (n int) {
 	return n
 }
 
-// take takes the first block, whose content is forgotten. Where blocks without a
-// name go first, it is the latest of these that was used, behind the fresh ones.
+// take takes the first block, whose content is forgotten. Where blocks without
+// a name go first, it is the latest of these that was used, behind the fresh
+// ones.
 func (p *twinPool) take() *twinBlock {
 	at := 0
 	if p.unnamedFirst && p.free[0].used {

@@ -194,7 +194,7 @@ func (t *twin) planRunning(f *twinFlight) {
 	}
 }
 
-// cut is a number of tokens, cut to what a pass may compute of a request.
+// cut returns a number of tokens, cut to what a pass may compute of a request.
 func (t *twin) cut(tokens int, f *twinFlight) int {
 	if limit := t.rules.LongPrefillTokens; limit > 0 {
 		tokens = min(tokens, limit)
@@ -241,7 +241,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	return want > 0 || f.budget > 0
 }
 
-// fits says that the chunk, and all that is known of r, would fit.
+// fits reports whether the chunk, and all that is known of r, would fit.
 func (t *twin) fits(r *twinRequest, hits []*twinBlock, tokens int) bool {
 	need := t.need(r, tokens)
 	if t.rules.ReserveWhole {
@@ -255,7 +255,7 @@ func (t *twin) fits(r *twinRequest, hits []*twinBlock, tokens int) bool {
 	return need <= len(t.pool.free)
 }
 
-// need is the number of blocks for so many tokens of r.
+// need returns the number of blocks for so many tokens of r.
 func (t *twin) need(r *twinRequest, tokens int) int {
 	if !t.rules.WholeAllocation && tokens == r.target {
 		tokens++ // the token to come
@@ -346,7 +346,7 @@ func (t *twin) release(r *twinRequest) {
 	r.held, r.named = nil, 0
 }
 
-// measure is the work of a pass.
+// measure returns the work of a pass.
 func (t *twin) measure(f *twinFlight) (s timing.Step) {
 	held := t.pool.usable - len(t.pool.free)
 	for _, x := range f.shares {

@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// describePass fills p with what the pass f computed, and p.Detail, if there is one. The
-// requests that ended with it are still where they were.
+// describePass fills p with what the pass f computed, and p.Detail, if there is
+// one. The requests that ended with it are still where they were.
 func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d := p.Detail
 	for i := range f.shares {
@@ -31,8 +31,8 @@ func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.device.heldBlocks(), c.device.cached
 }
 
-// countDecoded is 1 when the last of x's tokens is an answer token that was never
-// computed before.
+// countDecoded returns 1 when the last of x's tokens is an answer token that
+// was never computed before.
 func (x *share) countDecoded(input int32) int32 {
 	if x.samples && x.target > input {
 		return 1

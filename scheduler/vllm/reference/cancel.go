@@ -41,7 +41,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// findSlot is the slot of a request, none when it is not here.
+// findSlot returns the slot of a request, none when it is not here.
 func (c *Core) findSlot(id sim.RequestID) slot {
 	for s := range c.requests {
 		if r := &c.requests[s]; r.id == id && r.state != gone {

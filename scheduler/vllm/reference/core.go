@@ -9,8 +9,8 @@
 // ends. Everything else is irregular and goes by the letter of the rules.
 //
 // Read request.go, core.go, plan.go, emit.go, preempt.go, then device.go with
-// nodes.go and lru.go for the KV blocks, and capture.go. For KV blocks with host
-// memory behind them read tiered.go and fetch.go.
+// nodes.go and lru.go for the KV blocks, and capture.go. For KV blocks with
+// host memory behind them read tiered.go and fetch.go.
 package reference
 
 import (
@@ -41,21 +41,21 @@ type Core struct {
 	steadyLen int64 // Σ (length - base) over steady requests
 	irregular int   // running requests that are not steady
 	// wakes has steady requests by the step in which they open a block or end.
-	// Entries of those that are no longer steady stay until they come up and are
-	// passed over then.
+	// Entries of those that are no longer steady stay until they come up and
+	// are passed over then.
 	wakes    heap.Heap[int64, slot, struct{}]
 	fresh    []slot   // gained their first token in the last pass
 	admitted uint64   // admissions so far: the order of running
 	passes   int64    // passes so far
 	lastEnd  sim.Time // end of the last pass
-	// blocked says that the head of the line cannot be admitted as long as
+	// blocked is whether the head of the line cannot be admitted while
 	// nothing but steady decoding happens.
 	blocked bool
 	barren  int // passes in a row without a token or a prompt further on
 
 	pass    planned
 	ready   []slot
-	notes   []entry // see noting
+	notes   []entry // see isNoting
 	capture capture
 
 	decodeActive int     // KV blocks in use that decodeMS was computed for
@@ -81,7 +81,7 @@ func New(cfg vllm.Config) *Core {
 	return c
 }
 
-// Load is the number of requests submitted and not finished.
+// Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return c.live }
 
 // Submit queues r, which Config.Fits, behind all others.
@@ -107,8 +107,8 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.runPass(now, p)
 }
 
-// countUneventful is the number of passes to come in which nothing happens but one
-// more token for every steady request.
+// countUneventful returns the number of passes to come in which nothing happens
+// but one more token for every steady request.
 func (c *Core) countUneventful() int {
 	if c.cfg.Planner || c.pool.Busy() {
 		return 0
@@ -154,8 +154,8 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	c.lastEnd = p.End
 }
 
-// decodeTime is the duration in ms of a decode part for n requests of length
-// tokens in all.
+// decodeTime returns the duration in ms of a decode part for n requests of
+// length tokens in all.
 func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	clock := &c.cfg.Clock
 	active := c.supply.active()
@@ -170,7 +170,7 @@ func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	return ms, nil
 }
 
-// passBudget is the number of tokens a pass may compute.
+// passBudget returns the number of tokens a pass may compute.
 func (c *Core) passBudget() int {
 	if c.cfg.MaxBatchedTokens == vllm.Unlimited {
 		return int(^uint(0) >> 1)
@@ -178,7 +178,7 @@ func (c *Core) passBudget() int {
 	return c.cfg.MaxBatchedTokens
 }
 
-// isFull says that no more requests may run.
+// isFull reports whether no more requests may run.
 func (c *Core) isFull() bool {
 	return c.cfg.MaxSeqs != vllm.Unlimited && c.running.len >= c.cfg.MaxSeqs
 }

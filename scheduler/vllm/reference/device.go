@@ -24,8 +24,9 @@ type pool interface {
 	// noteProgress counts a pass that preempted someone, or in which a request
 	// ended.
 	noteProgress(lost, ended bool)
-	// passesTime reports whether a pass that led nowhere only passed the time of
-	// a transfer, canRetry whether the next may get further for other reasons.
+	// passesTime reports whether a pass that led nowhere only passed the time
+	// of a transfer, canRetry whether the next may get further for other
+	// reasons.
 	passesTime() bool
 	canRetry(idle bool) bool
 }
@@ -37,11 +38,12 @@ type supply struct {
 	inactive int
 }
 
-// active returns the number of blocks held by requests, shared ones counted once.
+// active returns the number of blocks held by requests, shared ones counted
+// once.
 func (n *supply) active() int { return n.blocks - n.free - n.inactive }
 
-// device is a pool without host memory. It knows blocks as runs of a path: nodes
-// has what is cached of each node, lru the runs that nobody holds.
+// device is a pool without host memory. It knows blocks as runs of a path:
+// nodes has what is cached of each node, lru the runs that nobody holds.
 type device struct {
 	blocks.DeviceOnly
 	*supply
@@ -115,8 +117,8 @@ func (p *device) shrinkNodes(s *segment, end int32) {
 	}
 }
 
-// dropSegment ends the segment i, which has no block left. A younger one may go on
-// where it began.
+// dropSegment ends the segment i, which has no block left. A younger one may go
+// on where it began.
 func (p *device) dropSegment(i int32) {
 	s := p.lru.at(i)
 	switch {
@@ -134,8 +136,8 @@ func (p *device) dropSegment(i int32) {
 	p.lru.drop(i)
 }
 
-// useBlocks gives s the blocks from..to-1 of its list, cached ones first, and returns
-// how many it got.
+// useBlocks gives s the blocks from..to-1 of its list, cached ones first, and
+// returns how many it got.
 func (p *device) useBlocks(s slot, from, to int) int {
 	p.core.capture.beginUse(&p.core.requests[s], from)
 	at := p.reuseCached(s, from, to)
@@ -148,8 +150,8 @@ func (p *device) useBlocks(s slot, from, to int) int {
 	return at - from
 }
 
-// openBlock gives s a block for the tokens after its full ones, which nobody can have
-// cached, and reports whether there was one.
+// openBlock gives s a block for the tokens after its full ones, which nobody
+// can have cached, and reports whether there was one.
 func (p *device) openBlock(s slot) bool {
 	if p.core.capture.level == scheduler.CaptureEvents {
 		full := p.core.requests[s].full
@@ -158,8 +160,8 @@ func (p *device) openBlock(s slot) bool {
 	return p.takeBlocks(1) == 1
 }
 
-// reuseCached gives s those of blocks at..to-1 of its list that are cached. They come
-// first. It returns the first block that is not.
+// reuseCached gives s those of blocks at..to-1 of its list that are cached.
+// They come first. It returns the first block that is not.
 func (p *device) reuseCached(s slot, at, to int) int {
 	r := &p.core.requests[s]
 	from := at
@@ -190,7 +192,8 @@ func (p *device) reuseCached(s slot, at, to int) int {
 	return at
 }
 
-// pathIndex returns the place in r's path of the node with block at, if there is one.
+// pathIndex returns the place in r's path of the node with block at, if there
+// is one.
 func (p *device) pathIndex(r *request, at int) int {
 	if at == 0 || at >= r.shared {
 		return 0
@@ -198,8 +201,8 @@ func (p *device) pathIndex(r *request, at int) int {
 	return p.tree.Index(r.path, at)
 }
 
-// reviveSpan makes the first cached blocks of a span, which begins base blocks into
-// its segments' path, active.
+// reviveSpan makes the first cached blocks of a span, which begins base blocks
+// into its segments' path, active.
 func (p *device) reviveSpan(s *span, cached int32, base int) {
 	if cached > s.active {
 		p.inactive -= int(cached - s.active)
@@ -208,8 +211,8 @@ func (p *device) reviveSpan(s *span, cached int32, base int) {
 	}
 }
 
-// storeBlocks makes blocks at..end-1 of s's list, which were not cached, its own
-// taken blocks.
+// storeBlocks makes blocks at..end-1 of s's list, which were not cached, its
+// own taken blocks.
 func (p *device) storeBlocks(s slot, at, end int) {
 	r := &p.core.requests[s]
 	p.core.capture.noteStored(r, at, min(end, r.full))
@@ -267,8 +270,8 @@ func (p *device) leaveTail(s slot, n *node) {
 	r.tail = prompt.None
 }
 
-// promotePartial makes s's partial block, now full of known tokens, a block of its own
-// account.
+// promotePartial makes s's partial block, now full of known tokens, a block of
+// its own account.
 func (p *device) promotePartial(s slot) {
 	r := &p.core.requests[s]
 	r.part = false
@@ -338,7 +341,8 @@ func (p *device) releasePath(s slot, held int) {
 	}
 }
 
-// widestPartial is the number of blocks of n that its partial holders hold.
+// widestPartial returns the number of blocks of n that its partial holders
+// hold.
 func (p *device) widestPartial(n *node) int32 {
 	active := 0
 	for t := n.partial; t != none; t = p.core.requests[t].tailNext {

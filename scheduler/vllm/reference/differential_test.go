@@ -77,7 +77,7 @@ func (c *twinCase) String() string {
 	return b.String()
 }
 
-// pick is one of the choices.
+// pick returns one of the choices.
 func pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
 
 func newCase(seed uint64) *twinCase { return drawCase(rand.New(rand.NewPCG(seed, 42))) }
@@ -251,7 +251,7 @@ func (c *twinCase) shrink() *twinCase {
 	return c
 }
 
-// run says how the core differs from the twin, or nothing. It counts in met
+// run returns how the core differs from the twin, or nothing. It counts in met
 // what the case was about.
 func (c *twinCase) run(met map[string]int) (difference string) {
 	defer func() {

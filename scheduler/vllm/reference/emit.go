@@ -5,9 +5,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// emitTokens is the decode part of a pass: one token for every request whose tokens
-// are all computed, in order of admission (vllm-scheduler.md 3.3). It reports
-// whether a request ended.
+// emitTokens is the decode part of a pass: one token for every request whose
+// tokens are all computed, in order of admission (docs/rules/vllm.md,
+// "Reference: tokens"). It reports whether a request ended.
 func (c *Core) emitTokens(now, start sim.Time, p *scheduler.Pass) (ended bool, err error) {
 	p.End = start
 	length := c.steadyLen + int64(c.steady)*c.step
@@ -63,7 +63,8 @@ func (c *Core) wakeDue() {
 	}
 }
 
-// nextWake is the step in which the first steady request opens a block or ends.
+// nextWake returns the step in which the first steady request opens a block or
+// ends.
 func (c *Core) nextWake() int64 {
 	for len(c.wakes) > 0 {
 		s, at := c.wakes[0].Tie, c.wakes[0].Key
@@ -76,7 +77,7 @@ func (c *Core) nextWake() int64 {
 }
 
 // endSteady makes a steady request irregular, with its numbers written out.
-// emitted says whether it has gained this pass's token.
+// emitted is whether it has gained this pass's token.
 func (c *Core) endSteady(s slot, emitted bool) {
 	r := &c.requests[s]
 	c.steady--
@@ -104,8 +105,8 @@ func (c *Core) endAllSteady() {
 	}
 }
 
-// giveToken gives s one token, preempting others when the token opens a block and
-// none is left; s may be the one to go. It reports whether s ended.
+// giveToken gives s one token, preempting others when the token opens a block
+// and none is left; s may be the one to go. It reports whether s ended.
 func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	r := &c.requests[s]
 	for {
@@ -159,7 +160,8 @@ func (c *Core) noteToken(r *request, p *scheduler.Pass) {
 	}
 }
 
-// listSeconds lists the second tokens of requests that were fresh and are steady.
+// listSeconds lists the second tokens of requests that were fresh and are
+// steady.
 func (c *Core) listSeconds(p *scheduler.Pass) {
 	for _, s := range c.fresh {
 		if r := &c.requests[s]; r.state == steady && r.base <= c.step {

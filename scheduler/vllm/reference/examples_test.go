@@ -228,7 +228,7 @@ func (w *printed) check(t *testing.T, got outcome) {
 	}
 }
 
-// cores are the twin and the core it is the twin of.
+// cores returns the twin and the core it is the twin of.
 func cores() map[string]func(vllm.Config) scheduler.Core {
 	return map[string]func(vllm.Config) scheduler.Core{
 		"twin": func(c vllm.Config) scheduler.Core { return newNaive(c) },

@@ -10,10 +10,10 @@ import (
 // released one after the other from hi-1 down.
 //
 // All segments form one list by age. Evicting takes from the oldest segment its
-// highest block. That is the lineage order of vllm-scheduler.md 5.4 (the oldest
-// leaf first): whoever holds a block holds its parent and releases the parent
-// later, so a cached parent is always younger than its cached children, and the
-// oldest block is a leaf.
+// highest block. That is the order of docs/rules/vllm.md "Reference: eviction
+// order" (the oldest leaf first): whoever holds a block holds its parent and
+// releases the parent later, so a cached parent is always younger than its
+// cached children, and the oldest block is a leaf.
 type segment struct {
 	older, younger int32
 	// above is the segment that goes on, in the node where this one ends (or
@@ -69,12 +69,12 @@ func (l *lru) add(s segment) int32 {
 // sheetSegments is the number of segments of a sheet.
 const sheetSegments = 128
 
-// at is segment i.
+// at returns segment i.
 func (l *lru) at(i int32) *segment {
 	return &l.sheets[uint32(i)/sheetSegments][uint32(i)%sheetSegments]
 }
 
-// newIndex is the number of a segment never used before.
+// newIndex returns the number of a segment never used before.
 func (l *lru) newIndex() int32 {
 	if l.used%sheetSegments == 0 {
 		l.sheets = append(l.sheets, new([sheetSegments]segment))

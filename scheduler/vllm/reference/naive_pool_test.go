@@ -44,16 +44,16 @@ func newNaivePool(blocks int) *naivePool {
 	}
 }
 
-// unique is a name that no other block has.
+// unique returns a name that no other block has.
 func (p *naivePool) unique() uint64 {
 	p.names++
 	return 1<<63 | p.names
 }
 
-// active is the number of blocks held.
+// active returns the number of blocks held.
 func (p *naivePool) active() int { return len(p.full) + len(p.partial) }
 
-// cachedPrefix is the number of prompt tokens in blocks that are there.
+// cachedPrefix returns the number of prompt tokens in blocks that are there.
 func (p *naivePool) cachedPrefix(s *naiveSequence) int {
 	n := 0
 	for _, b := range s.blocks {
@@ -215,8 +215,8 @@ type naiveNode struct {
 
 func (k naiveKey) place() naivePlace { return naivePlace{k.position, k.content} }
 
-// parentPlace is the place of the block before; with caching off all blocks of
-// a position share one that never holds a block.
+// parentPlace returns the place of the block before; with caching off all
+// blocks of a position share one that never holds a block.
 func (k naiveKey) parentPlace() *naivePlace {
 	if k.position == 0 {
 		return nil
@@ -298,7 +298,7 @@ func (l *naiveLineage) remove(key naiveKey) bool {
 	return true
 }
 
-// cached says whether a full block of that sequence hash is there.
+// cached reports whether a full block of that sequence hash is there.
 func (p *naivePool) cached(hash uint64) bool {
 	if _, held := p.full[hash]; held {
 		return true

@@ -363,7 +363,8 @@ func (n *naive) signal(r *naiveRequest, p *scheduler.Pass) {
 	p.Marks = append(p.Marks, m)
 }
 
-// stalled says when a pass shows that the core will never get anywhere.
+// stalled returns an error when a pass shows that the core will never get
+// anywhere.
 func (n *naive) stalled(p *scheduler.Pass) error {
 	computed := 0
 	for _, s := range n.pass.scheduled {

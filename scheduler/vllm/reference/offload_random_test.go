@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// offloadCase is case seed of the differential test with host memory.
+// offloadCase returns case seed of the differential test with host memory.
 func offloadCase(seed uint64) *twinCase {
 	c := newCase(seed)
 	rng := rand.New(rand.NewPCG(seed, 43))
@@ -183,8 +183,8 @@ func TestOffloadGate(t *testing.T) {
 	}
 }
 
-// rounds is ten prompts of 32 blocks, one after the other, so many times, on an
-// engine that holds three of them.
+// rounds returns ten prompts of 32 blocks, one after the other, so many times,
+// on an engine that holds three of them.
 func rounds(n int) ([]schedulertest.Arrival, vllm.Config) {
 	var lines []line
 	for i := range 10 * n {
@@ -266,8 +266,8 @@ func firstAdmissions(steps []schedulertest.Step, n int) []scheduler.Admission {
 	return first
 }
 
-// longestBefore is the number of tokens of request id in full blocks that some
-// request before it has too.
+// longestBefore returns the number of tokens of request id in full blocks that
+// some request before it has too.
 func longestBefore(config vllm.Config, arrivals []schedulertest.Arrival, id int) int {
 	longest := 0
 	r := arrivals[id].Request

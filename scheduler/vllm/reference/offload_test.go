@@ -62,8 +62,8 @@ func fits(config vllm.Config, arrivals []schedulertest.Arrival) error {
 // errLong ends cases whose requests preempt each other for ever.
 var errLong = errors.New("too many passes")
 
-// recordOf is every pass of a run, with what is cached after it instead of the
-// changes.
+// recordOf returns every pass of a run, with what is cached after it instead of
+// the changes.
 func recordOf(core scheduler.Core, tree *prompt.Tree, arrivals []schedulertest.Arrival, stride schedulertest.Stride) ([]schedulertest.Step, error) {
 	var steps []schedulertest.Step
 	resident := make(map[prompt.NodeID]int32)

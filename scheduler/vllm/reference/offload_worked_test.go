@@ -71,7 +71,8 @@ func hashNames(tree *prompt.Tree) map[uint64]int {
 	return names
 }
 
-// transcript is what a pass did: admissions, events, places lost, last tokens.
+// transcript returns what a pass did: admissions, events, places lost, last
+// tokens.
 func transcript(s schedulertest.Step, names map[uint64]int) (out []string) {
 	for _, a := range s.Admitted {
 		out = append(out, fmt.Sprintf("admit %d (%d, %d from host)", a.Request, a.Reused, a.FromHost))

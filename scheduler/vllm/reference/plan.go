@@ -36,10 +36,11 @@ const (
 
 // barrenLimit is the number of passes in a row without a token and without a
 // prompt further on that counts as a stall: requests that keep preempting each
-// other (vllm-scheduler.md 9.2 b).
+// other (docs/rules/vllm.md "Requests that can never run").
 const barrenLimit = 100_000
 
-// runPass runs one pass by the letter of vllm-scheduler.md part 3.
+// runPass runs one pass by the letter of docs/rules/vllm.md "Reference: a
+// pass".
 func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
 	c.pass = planned{budget: c.passBudget(), out: p}
 	c.notes = c.notes[:0]
@@ -100,8 +101,8 @@ func (c *Core) planRunning() {
 	}
 }
 
-// firstIrregular is the first of the irregular requests when they all stand
-// behind the steady ones, or none.
+// firstIrregular returns the first of the irregular requests when they all
+// stand behind the steady ones, or none.
 func (c *Core) firstIrregular() slot {
 	s, first := c.running.back, none
 	for range c.irregular {
@@ -134,8 +135,9 @@ func (c *Core) planWaiting() bool {
 	return false
 }
 
-// scheduleTokens computes as many tokens of s as budget and blocks allow, preempting
-// others for blocks (vllm-scheduler.md 3.2).
+// scheduleTokens computes as many tokens of s as budget and blocks allow,
+// preempting others for blocks (docs/rules/vllm.md "Reference: scheduling a
+// request").
 func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	r := &c.requests[s]
 	cached := 0
@@ -178,8 +180,8 @@ func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	return scheduled
 }
 
-// allocBlocks covers s with blocks up to target tokens and returns how many tokens
-// are computed then; false when s was preempted for it.
+// allocBlocks covers s with blocks up to target tokens and returns how many
+// tokens are computed then; false when s was preempted for it.
 func (c *Core) allocBlocks(s slot, target int) (after int, ok bool) {
 	r := &c.requests[s]
 	after = target
@@ -221,8 +223,8 @@ func (c *Core) countShare(x share, sign int) {
 	c.pass.out.PrefillTokens += sign * x.prompt
 }
 
-// admitHead moves s, which found the given prompt tokens cached, from the line to
-// the back of running.
+// admitHead moves s, which found the given prompt tokens cached, from the line
+// to the back of running.
 func (c *Core) admitHead(s slot, reused int) {
 	r := &c.requests[s]
 	c.removeFrom(&c.waiting, s)
@@ -235,7 +237,7 @@ func (c *Core) admitHead(s slot, reused int) {
 	})
 }
 
-// prefillEnd is when the prefill part of the pass ends.
+// prefillEnd returns when the prefill part of the pass ends.
 func (c *Core) prefillEnd(now sim.Time) (sim.Time, error) {
 	if c.pass.batch == 0 {
 		return now, nil
@@ -316,10 +318,11 @@ func (c *Core) stallError() error {
 	return &scheduler.StallError{Request: r.id, Reason: reason}
 }
 
-// blocksOf is the number of blocks that cover tokens.
+// blocksOf returns the number of blocks that cover tokens.
 func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1) >> c.shift }
 
-// heldBlocks is the number of blocks of its list that r holds: always the first ones.
+// heldBlocks returns the number of blocks of its list that r holds: always the
+// first ones.
 func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.entries()) }
 
 // sortByOrder sorts slots as running does.
@@ -335,8 +338,8 @@ func (c *Core) sortByOrder(slots []slot) {
 	})
 }
 
-// cachedPrefix returns the number of prompt tokens of s whose KV is cached, from
-// the first on; blocks s generated count up to the prompt's length.
+// cachedPrefix returns the number of prompt tokens of s whose KV is cached,
+// from the first on; blocks s generated count up to the prompt's length.
 func (c *Core) cachedPrefix(s slot) int {
 	if !c.cfg.PrefixCaching {
 		return 0

@@ -31,7 +31,8 @@ func arrivals(lines []line, traceTokens, blockTokens int, o prompt.Options) ([]s
 	return out, tree
 }
 
-// plain is an engine with the default arguments and blocks of the given size.
+// plain returns an engine with the default arguments and blocks of the given
+// size.
 func plain(blockTokens int) vllm.Config {
 	return vllm.Config{
 		Blocks: 16384, BlockTokens: blockTokens, MaxSeqs: 256, MaxBatchedTokens: 8192,
@@ -93,7 +94,7 @@ func (o *outcome) take(s schedulertest.Step) {
 	}
 }
 
-// reuse is the share of prompt tokens found in the cache.
+// reuse returns the share of prompt tokens found in the cache.
 func (o *outcome) reuse() float64 {
 	reused, input := 0, 0
 	for _, r := range o.records {

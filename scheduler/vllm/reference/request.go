@@ -94,7 +94,7 @@ func (s *request) init(r *sim.Request, cfg *vllm.Config) {
 	}
 }
 
-// entries is the number of blocks of the list.
+// entries returns the number of blocks of the list.
 func (s *request) entries() int {
 	if s.part {
 		return s.full + 1
@@ -102,10 +102,10 @@ func (s *request) entries() int {
 	return s.full
 }
 
-// generated is the number of tokens generated so far.
+// generated returns the number of tokens generated so far.
 func (s *request) generated() int { return s.length - s.input }
 
-// takeSlot is a free slot.
+// takeSlot returns a free slot.
 func (c *Core) takeSlot() slot {
 	if n := len(c.unused); n > 0 {
 		s := c.unused[n-1]
@@ -119,7 +119,7 @@ func (c *Core) takeSlot() slot {
 	return slot(len(c.requests) - 1)
 }
 
-// queueID says which queue a request is in.
+// queueID is which queue a request is in.
 type queueID uint8
 
 const (

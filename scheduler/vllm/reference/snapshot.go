@@ -15,7 +15,8 @@ type entry struct {
 	length int // prompt and generated tokens when it was planned
 }
 
-// isNoting says that someone wants to know what is planned for each request.
+// isNoting reports whether someone wants to know what is planned for each
+// request.
 func (c *Core) isNoting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
 
 // notePlan keeps what the pass planned for s.

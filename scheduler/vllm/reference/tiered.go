@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// tiered is a pool with host memory behind it (docs/rules/vllm.md, host
-// memory). It knows every block by itself.
+// tiered is a pool with host memory behind it (docs/rules/vllm.md "Host
+// memory"). It knows every block by itself.
 //
 // A cached block that is evicted moves to the host: its place on the device
 // serves again when the copy is done, and the allocation that evicted it goes
@@ -58,8 +58,8 @@ func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	return o.fetched
 }
 
-// cacheFetched puts the blocks of a fetch in the places kept for them, held by nobody;
-// those that came to the device meanwhile only free theirs.
+// cacheFetched puts the blocks of a fetch in the places kept for them, held by
+// nobody; those that came to the device meanwhile only free theirs.
 func (o *tiered) cacheFetched(f *blocks.Fetch) {
 	k := &o.core.capture
 	for _, b := range f.Blocks {
@@ -92,8 +92,8 @@ func (o *tiered) Cached(s slot) int {
 	return r.full
 }
 
-// useBlocks gives s the blocks from..to-1 of its list and returns how many it got.
-// Cached ones stand first: a block is cached only after those before it.
+// useBlocks gives s the blocks from..to-1 of its list and returns how many it
+// got. Cached ones stand first: a block is cached only after those before it.
 func (o *tiered) useBlocks(s slot, from, to int) int {
 	c, r := o.core, &o.core.requests[s]
 	t := o.seatOf(s)
@@ -129,8 +129,8 @@ func (o *tiered) openBlock(s slot) bool {
 	return o.useBlocks(s, full, full+1) == 1
 }
 
-// takeBlocks gets up to n places on the device, free ones first. For the others it
-// evicts cached blocks; the place of one that host memory has already, or is
+// takeBlocks gets up to n places on the device, free ones first. For the others
+// it evicts cached blocks; the place of one that host memory has already, or is
 // being sent, serves at once.
 func (o *tiered) takeBlocks(n int) int {
 	got := min(n, o.free)
@@ -155,8 +155,8 @@ func (o *tiered) takeBlocks(n int) int {
 	return got
 }
 
-// storeBlock puts block i of r, held by r, in a place on the device that was taken.
-// before are the blocks that r holds.
+// storeBlock puts block i of r, held by r, in a place on the device that was
+// taken. before are the blocks that r holds.
 func (o *tiered) storeBlock(r *request, i int, before []blocks.ID) blocks.ID {
 	parent := blocks.NoBlock
 	if i > 0 && o.core.cfg.PrefixCaching {
@@ -250,8 +250,8 @@ func (o *tiered) seatOf(s slot) *seat {
 	return &o.seats[s]
 }
 
-// noteResidency tells the router's index that block b is now the last of its
-// node, or, when gone, that the one before is.
+// noteResidency notes for the router's index that block b is now the last of
+// its node, or, when gone, that the one before is.
 func (o *tiered) noteResidency(b blocks.ID, gone bool) {
 	n, last, ok := o.Catalog.At(b).Name.Node()
 	if !ok {
