@@ -21,16 +21,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Context tells a request to stop. It is safe for concurrent use, and saying a
+// Context is how a request is asked to stop. It is safe for concurrent use, and saying a
 // thing twice is the same as saying it once.
 //
 // Its state only rises: live, stopped, killed. Killed includes stopped.
 type Context interface {
 	// ID is the request's. Calls made on behalf of a request have its id.
 	ID() string
-	// IsStopped tells whether somebody asked the request to finish early.
+	// IsStopped reports whether somebody asked the request to finish early.
 	IsStopped() bool
-	// IsKilled tells whether somebody asked the request to end at once.
+	// IsKilled reports whether somebody asked the request to end at once.
 	IsKilled() bool
 	// Stopped is closed when the request is stopped or killed.
 	Stopped() <-chan struct{}
@@ -73,7 +73,7 @@ type node struct {
 	children []Context // in the order they were linked
 }
 
-// New is a live context for the request with this id, or with a fresh random
+// New returns a live context for the request with this id, or with a fresh random
 // UUID if id is empty.
 func New(id string) Context {
 	if id == "" {
@@ -82,12 +82,12 @@ func New(id string) Context {
 	return &node{id: id, stop: make(chan struct{}), kill: make(chan struct{})}
 }
 
-// NewID is a random UUID.
+// NewID returns a random UUID.
 func NewID() string {
 	return uuid.NewString()
 }
 
-// IsID tells whether id is a UUID in its usual form of 36 characters.
+// IsID reports whether id is a UUID in its usual form of 36 characters.
 func IsID(id string) bool {
 	return len(id) == 36 && uuid.Validate(id) == nil
 }

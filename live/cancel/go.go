@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// WithGo is a context.Context that ends when c is killed, and knows c (From).
+// WithGo returns a context.Context that ends when c is killed, and knows c (From).
 // It costs no goroutine and need not be released.
 func WithGo(c Context) context.Context {
 	return &goContext{c, c.Killed()}
@@ -59,7 +59,7 @@ func (g *goContext) Value(k any) any {
 	return nil
 }
 
-// FromGo is a Context with this id that is stopped when ctx ends. If ctx knows
+// FromGo returns a Context with this id that is stopped when ctx ends. If ctx knows
 // a request's Context (From), the new one is its child. The function unlinks
 // it from both; call it when the request is over.
 func FromGo(ctx context.Context, id string) (Context, func()) {
@@ -77,12 +77,13 @@ func FromGo(ctx context.Context, id string) (Context, func()) {
 	}
 }
 
-// With is ctx, knowing c as the Context of the request it serves.
+// With returns ctx, knowing c as the Context of the request it serves.
 func With(ctx context.Context, c Context) context.Context {
 	return context.WithValue(ctx, key{}, c)
 }
 
-// From is the Context of the request that ctx serves, if it serves one. Calls
+// From returns the Context of the request that ctx serves, and reports whether it
+// serves one. Calls
 // that a handler makes with the ctx it was given find it here, and so are
 // stopped with the request.
 func From(ctx context.Context) (Context, bool) {

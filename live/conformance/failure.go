@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Name says what is wrong with an engine. It is an error, so that errors.Is finds
+// Name is what is wrong with an engine. It is an error, so that errors.Is finds
 // it in what Run returns.
 type Name string
 
@@ -32,7 +32,7 @@ const (
 	CleanupWithoutStartFailed     Name = "CleanupWithoutStartFailed"
 )
 
-// Error is the name.
+// Error returns the name.
 func (n Name) Error() string { return string(n) }
 
 // Failure is what is wrong with an engine.
@@ -46,7 +46,7 @@ type Failure struct {
 	After             time.Duration // of CancellationNotObserved: how long the kit waited
 }
 
-// Error tells check, name and what was seen.
+// Error returns check, name and what was seen.
 func (f *Failure) Error() string {
 	text := f.Check + ": " + string(f.Name)
 	switch f.Name {
@@ -64,21 +64,21 @@ func (f *Failure) Error() string {
 	return text
 }
 
-// Unwrap is what the engine said.
+// Unwrap returns what the engine said.
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Is tells whether target is the failure's name.
+// Is reports whether target is the failure's name.
 func (f *Failure) Is(target error) bool {
 	n, ok := target.(Name)
 	return ok && n == f.Name
 }
 
-// Skipped says why a check does not apply.
+// Skipped is why a check does not apply.
 type Skipped struct{ Why string }
 
 func (s *Skipped) Error() string { return "skipped: " + s.Why }
 
-// newFailure is a failure with what the engine said.
+// newFailure returns a failure with what the engine said.
 func newFailure(name Name, cause error, format string, args ...any) *Failure {
 	return &Failure{Name: name, Cause: cause, Detail: fmt.Sprintf(format, args...)}
 }

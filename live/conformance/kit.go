@@ -36,7 +36,7 @@ func WithRequest(change func(*engine.Request)) Option {
 	return func(k *kit) { k.change = change }
 }
 
-// WithPatience is how long an engine may take for anything that has no limit of
+// WithPatience sets how long an engine may take for anything that has no limit of
 // its own; one minute without it.
 func WithPatience(d time.Duration) Option {
 	return func(k *kit) { k.patience = d }
@@ -97,7 +97,7 @@ func Run(t T, factory func() engine.Engine, options ...Option) error {
 	}, options...)
 }
 
-// Each is Run for those who are no test. It shows every check as it is done; a
+// Each is Run for callers that are not tests. It shows every check as it is done; a
 // check that does not apply is shown with an error of type *Skipped, which is no
 // failure.
 func Each(ctx context.Context, factory func() engine.Engine, show func(name string, err error), options ...Option) error {
@@ -134,7 +134,7 @@ func (k *kit) callGuarded(ctx context.Context, call func(context.Context) error)
 	return err
 }
 
-// callWithin is guard for a side that gives something.
+// callWithin is callGuarded for a call that returns a value.
 func callWithin[V any](ctx context.Context, patience time.Duration, call func(context.Context) (V, error)) (V, error) {
 	type result struct {
 		value V
@@ -162,7 +162,7 @@ func callWithin[V any](ctx context.Context, patience time.Duration, call func(co
 	}
 }
 
-// newRequest is a request of the kit.
+// newRequest returns a request of the kit.
 func (k *kit) newRequest() *engine.Request {
 	rq := &engine.Request{TokenIDs: []uint32{1, 2, 3}}
 	k.change(rq)

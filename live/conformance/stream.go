@@ -17,11 +17,11 @@ type mockContext struct{ cancel.Context }
 func (mockContext) NotifyFirstToken()           {}
 func (mockContext) Metadata() map[string]string { return map[string]string{} }
 
-// MockContext is a context for a request, for tests of engines that call Generate
+// MockContext returns a context for a request, for tests of engines that call Generate
 // themselves. Stop it and kill it as the test needs it.
 func MockContext() engine.GenContext { return mockContext{cancel.New("")} }
 
-// CancellingContext is a MockContext that is stopped after a while.
+// CancellingContext returns a MockContext that is stopped after a while.
 func CancellingContext(after time.Duration) engine.GenContext {
 	rc := MockContext()
 	time.AfterFunc(after, rc.Stop)
@@ -77,7 +77,7 @@ func (k *kit) openStream(ctx context.Context, rq *engine.Request) (s stream, err
 // abortPatience is how long an Abort is waited for, which must not block.
 const abortPatience = time.Second
 
-// watchStop tells the engine of a stop.
+// watchStop aborts the request in the engine when it is stopped.
 func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done chan<- struct{}) {
 	defer close(done)
 	defer func() { _ = recover() }() // its stream shows whether it works
@@ -118,7 +118,7 @@ func (s stream) drain(patience time.Duration) ([]element, bool) {
 	return append([]element(nil), all...), ended
 }
 
-// elements is the stream, with a panic of the engine as its last element.
+// elements returns the stream, with a panic of the engine as its last element.
 func (s stream) elements() iter.Seq[element] {
 	return func(yield func(element) bool) {
 		taken := true
@@ -135,7 +135,7 @@ func (s stream) elements() iter.Seq[element] {
 	}
 }
 
-// judgeStream says what is wrong with a stream that was drained.
+// judgeStream returns what is wrong with a stream that was drained, nil for nothing.
 func judgeStream(all []element, ended bool, patience time.Duration) *Failure {
 	if len(all) == 0 && ended {
 		return newFailure(NoChunksYielded, nil, "the stream ended with nothing in it")

@@ -40,8 +40,7 @@ func promise(header, body uint64) []byte {
 	return append(b, make([]byte, 8)...)
 }
 
-// Requests that are none are refused and counted, and nothing else suffers
-// (DR-11).
+// Requests that are none are refused and counted, and nothing else suffers.
 func TestBadRequests(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -148,7 +147,7 @@ func (c caller) rest() (all []string) {
 }
 
 // What a caller says on the response stream: stop drains, everything else that is
-// no stop kills; each is counted once (DR-11, online.md 4.4).
+// no stop kills; each is counted once.
 func TestWhatCallersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -265,8 +264,7 @@ func fake(t *testing.T, s *stack.Stack, id uint64, do func(subject string, conn 
 	}
 }
 
-// What a worker says on the response stream, and what the caller makes of it
-// (DR-11).
+// What a worker says on the response stream, and what the caller makes of it.
 func TestWhatWorkersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	type script struct {
@@ -333,7 +331,7 @@ func TestWhatWorkersSay(t *testing.T) {
 	}
 }
 
-// Strangers at the port for response streams disturb nobody (DR-11).
+// Strangers at the port for response streams disturb nobody.
 func TestStrangersCallHome(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	addresses := make(chan string, 1)

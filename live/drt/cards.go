@@ -13,7 +13,7 @@ import (
 // cardPrefix is where model cards are.
 const cardPrefix = "v1/mdc/"
 
-// Card tells callers about the model that an instance serves.
+// Card describes the model that an instance serves.
 type Card struct {
 	Instance Name
 	ID       uint64
@@ -102,7 +102,7 @@ func (c *Cards) applyChanges(rt *Runtime, changes []change) {
 	}
 }
 
-// List is what is known now, by name of the endpoint and id, and a channel that
+// List returns what is known now, by name of the endpoint and id, and a channel that
 // is closed when that changes.
 func (c *Cards) List() ([]Card, <-chan struct{}) {
 	c.mu.Lock()

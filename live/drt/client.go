@@ -19,7 +19,7 @@ import (
 type ClientOptions struct {
 	Metrics *telemetry.Client // of calls; nil: none
 	// Migrations is how often a request may go on at another instance after its
-	// own failed; 0: never. Requests must be those of engines (online.md 2.2).
+	// own failed; 0: never. Requests must be those of engines (docs/engine.md).
 	Migrations int
 }
 
@@ -58,13 +58,13 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 	return c, nil
 }
 
-// Instances are those that discovery knows, sorted by id.
+// Instances returns those that discovery knows, sorted by id.
 func (c *Client) Instances() []Instance {
 	all, _ := c.in.list()
 	return slices.Clone(all)
 }
 
-// Changed is closed when what Instances says changes.
+// Changed returns a channel that is closed when Instances changes.
 func (c *Client) Changed() <-chan struct{} {
 	_, changed := c.in.list()
 	return changed
@@ -85,7 +85,7 @@ func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
 	}
 }
 
-// Available are the ids of instances that calls may go to, sorted: those that
+// Available returns the ids of instances that calls may go to, sorted: those that
 // discovery knows, without those that failed of late.
 func (c *Client) Available() []uint64 {
 	all, changed := c.in.list()

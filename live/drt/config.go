@@ -91,7 +91,7 @@ type Config struct {
 	Log *slog.Logger // nil: none
 }
 
-// EtcdConfig says where etcd is and who we are there.
+// EtcdConfig is where etcd is and who we are there.
 type EtcdConfig struct {
 	Endpoints          []string // default http://127.0.0.1:2379
 	Username, Password string
@@ -99,7 +99,7 @@ type EtcdConfig struct {
 	TLS                *tls.Config
 }
 
-// NATSConfig says where NATS is and who we are there.
+// NATSConfig is where NATS is and who we are there.
 type NATSConfig struct {
 	URL                string // comma list; default nats://127.0.0.1:4222
 	Username, Password string
@@ -116,13 +116,13 @@ type StaticInstance struct {
 	Subject string
 }
 
-// Check is what is wrong with c, before anything is reached.
+// Check returns what is wrong with c, before anything is reached.
 func (c Config) Check() error {
 	_, err := c.withDefaults()
 	return err
 }
 
-// withDefaults is c with its defaults, or what is wrong with it.
+// withDefaults returns c with its defaults, or what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Discovery, Etcd)
 	setDefault(&c.Plane, NATS)
@@ -196,7 +196,7 @@ func oneOf[T ~string](what string, got T, want ...T) error {
 	return fmt.Errorf("%s %q: want one of %q", what, got, want)
 }
 
-// FromEnv is the configuration that the environment describes, as getenv (in a
+// FromEnv returns the configuration that the environment describes, as getenv (in a
 // program, os.Getenv) tells it. Errors name the variable.
 func FromEnv(getenv func(string) string) (Config, error) {
 	c := Config{
@@ -282,7 +282,7 @@ func (c *Config) listenAddress(port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// routableAddress is the first address of this machine that others may reach, or
+// routableAddress returns the first address of this machine that others may reach, or
 // loopback.
 func routableAddress() string {
 	addresses, err := net.InterfaceAddrs()

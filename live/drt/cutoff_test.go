@@ -154,7 +154,7 @@ func callForEver(text string) error {
 	return err
 }
 
-// A caller that is killed with twenty streams is as many cancellations (CA-6).
+// A caller that is killed with twenty streams is as many cancellations.
 func TestFaultCallerKilled(t *testing.T) {
 	_, config, _ := cluster(t, 0)
 	m := newCounts()

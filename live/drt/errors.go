@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// ErrLeaseLost says that the lease a runtime was registered under is gone.
+// ErrLeaseLost means that the lease a runtime was registered under is gone.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// ErrNoInstances says that nobody serves the endpoint, or the instance of it, that
+// ErrNoInstances means that nobody serves the endpoint, or the instance of it, that
 // was called: nothing was sent to anybody. It comes as the cause of a CannotConnect.
 var ErrNoInstances = errors.New("no instances")
 
-// refusalError is the error that a caller gets for a worker's refusal.
+// refusalError returns the error that a caller gets for a worker's refusal.
 func refusalError(r *refusal) error {
 	switch {
 	case r == nil:
@@ -39,7 +39,7 @@ type wireItem struct {
 	Error json.RawMessage `json:"error,omitempty"`
 }
 
-// errorItem is err as the last item of a stream.
+// errorItem returns err as the last item of a stream.
 func errorItem(err error) json.RawMessage {
 	b, bad := json.Marshal(fault.From(err))
 	if bad != nil {
@@ -73,10 +73,10 @@ func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 	return w.Item, fault.New(fault.Unknown, "%s", text), nil
 }
 
-// errUnsettled says that an error is the request plane's, and no instance's.
+// errUnsettled means that an error is the request plane's, and no instance's.
 var errUnsettled = errors.New("the request plane is away, or was until just now")
 
-// isInstanceTrouble tells whether err says that the instance it came from is in trouble.
+// isInstanceTrouble reports whether err says that the instance it came from is in trouble.
 func isInstanceTrouble(err error) bool {
 	return !errors.Is(err, errUnsettled) && fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout, fault.BackendEngineShutdown,

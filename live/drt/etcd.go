@@ -47,7 +47,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
 	return &etcdStore{client, lifetime, config}, nil
 }
 
-// reconnectParams is how often a lost connection is tried again: a lease does not wait for
+// reconnectParams returns how often a lost connection is tried again: a lease does not wait for
 // long.
 func reconnectParams() grpc.ConnectParams {
 	return grpc.ConnectParams{

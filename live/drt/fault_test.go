@@ -45,7 +45,7 @@ func finish(t *testing.T, rc cancel.Context, next func() (drt.Item, error, bool)
 	}
 }
 
-// A runtime that is closed is gone for others (DR-4), and what it was answering
+// A runtime that is closed is gone for others, and what it was answering
 // ends.
 func TestClose(t *testing.T) {
 	_, config := servers(t, stack.Options{})
@@ -69,8 +69,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A lease that is revoked from outside ends a worker, or makes it another one
-// (DR-5).
+// A lease that is revoked from outside ends a worker, or makes it another one.
 func TestLeaseRevoked(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	c := etcd(t, s)
@@ -138,8 +137,7 @@ func awaitOther(t *testing.T, c *drt.Client, id uint64) {
 	}
 }
 
-// Without NATS streams go on, new calls fail soon, and after it is back they work
-// (DR-7).
+// Without NATS streams go on, new calls fail soon, and after it is back they work.
 func TestNATSKilled(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -200,7 +198,7 @@ func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-c
 }
 
 // A worker that takes a request and never calls home is given up, at once when
-// its key goes (DR-9). Calls to it fail for a while then, until it is back.
+// its key goes. Calls to it fail for a while then, until it is back.
 func TestNeverCallsHome(t *testing.T) {
 	for _, acknowledges := range []bool{true, false} {
 		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { neverCallsHome(t, acknowledges) })

@@ -34,7 +34,7 @@ type hubWatcher struct {
 	queue  chan []change
 }
 
-// NewHub is an empty hub.
+// NewHub returns an empty hub.
 func NewHub() *Hub {
 	return &Hub{
 		nextID: 0x5eed0000, leases: make(map[uint64]map[string]bool), keys: make(map[string]hubValue),

@@ -28,7 +28,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// serviceName is name as NATS takes it for a service: lower case, with _ for what is
+// serviceName returns name as NATS takes it for a service: lower case, with _ for what is
 // not a-z, 0-9, - or _, and none in front.
 func serviceName(name string) string {
 	return strings.TrimLeft(strings.Map(func(r rune) rune {
@@ -53,7 +53,7 @@ type Transport struct {
 	Address string `json:"tcp,omitempty"`      // host:port/{id hex}/{endpoint}
 }
 
-// hexID is an id as keys and subjects have it: lower case, no padding.
+// hexID returns an id as keys and subjects have it: lower case, no padding.
 func hexID(id uint64) string { return strconv.FormatUint(id, 16) }
 
 // record is the value of a key, of either layout.
@@ -107,12 +107,12 @@ func (l Layout) layoutsToWrite() []layout {
 	return w
 }
 
-// subject is where an instance takes requests.
+// subject returns where an instance takes requests.
 func (l layout) subject(n Name, id uint64) string {
 	return l.group(n) + "." + n.Endpoint + "-" + hexID(id)
 }
 
-// encodeInstance is what is written under the instance's key.
+// encodeInstance returns what is written under the instance's key.
 func (l layout) encodeInstance(i Instance) []byte {
 	r := record{
 		Namespace: i.Namespace, Component: i.Component, Endpoint: i.Endpoint,

@@ -80,7 +80,7 @@ func (in *instances) mergeLayouts() {
 	sortByID(in.merged)
 }
 
-// announceChanges tells waiting calls of instances that have gone or come.
+// announceChanges notifies waiting calls of instances that have gone or come.
 func (in *instances) announceChanges(before []Instance) {
 	for _, one := range before {
 		if !hasID(in.merged, one.ID) {
@@ -112,7 +112,7 @@ func findByID(all []Instance, id uint64) (Instance, bool) {
 	return all[i], true
 }
 
-// list is what is known now, and a channel that is closed when that changes. The
+// list returns what is known now, and a channel that is closed when that changes. The
 // slice is never written to.
 func (in *instances) list() ([]Instance, <-chan struct{}) {
 	in.mu.Lock()

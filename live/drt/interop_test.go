@@ -87,7 +87,7 @@ func (p *peer) until(want ...string) string {
 	}
 }
 
-// Our caller calls the peer's worker, and stops it (DR-15).
+// Our caller calls the peer's worker, and stops it.
 func TestInteropPeerWorker(t *testing.T) {
 	for _, plane := range []drt.RequestPlane{drt.NATS, drt.TCP} {
 		t.Run(string(plane), func(t *testing.T) { peerWorker(t, plane) })
@@ -211,7 +211,7 @@ func ticking(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2
 	}, nil
 }
 
-// The peer's caller calls our worker, and stops it (DR-15).
+// The peer's caller calls our worker, and stops it.
 func TestInteropPeerCaller(t *testing.T) {
 	for _, plane := range []drt.RequestPlane{drt.NATS, drt.TCP} {
 		t.Run(string(plane), func(t *testing.T) { peerCaller(t, plane) })

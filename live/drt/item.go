@@ -29,7 +29,7 @@ type Item struct {
 	Event   string          `json:"event,omitempty"`
 	Comment []string        `json:"comment,omitempty"`
 
-	// Last says that nothing follows. A handler sets it on its terminal item, so
+	// Last means that nothing follows. A handler sets it on its terminal item, so
 	// that a stop which crosses it is not counted as a cancellation.
 	Last bool `json:"-"`
 	// At is when the frame of the item was read; set for callers.

@@ -24,7 +24,7 @@ type journey struct {
 	link   json.RawMessage   // the worker_trace_link of the last instance, if it told
 }
 
-// mayMigrate tells whether a request may go on elsewhere after err: its instance is
+// mayMigrate reports whether a request may go on elsewhere after err: its instance is
 // in trouble, and the request is not to blame.
 func mayMigrate(err error) bool {
 	return fault.MatchChain(err, []fault.Type{
@@ -93,7 +93,7 @@ func (j *journey) noteItem(item *Item) {
 	item.Data = mustEncode(whole)
 }
 
-// restOfRequest is the request that is left to be done.
+// restOfRequest returns the request that is left to be done.
 func (j *journey) restOfRequest() (*Request, error) {
 	if len(j.tokens) == 0 {
 		return j.rq, nil
@@ -139,7 +139,7 @@ func decodeObject(b json.RawMessage) (o map[string]json.RawMessage, err error) {
 	return o, err
 }
 
-// mustEncode is the JSON of something that was JSON.
+// mustEncode returns the JSON of something that was JSON.
 func mustEncode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

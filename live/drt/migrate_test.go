@@ -71,7 +71,7 @@ func tokens(t *testing.T, s *drt.Stream) (all []int, terminal map[string]any, fa
 }
 
 // A request whose instance fails goes on at another one, and its caller sees one
-// stream without a gap (DR-8).
+// stream without a gap.
 func TestMigration(t *testing.T) {
 	hub := drt.NewHub()
 	var breaks [2]atomic.Int64

@@ -82,7 +82,7 @@ func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
 	return p
 }
 
-// whileUp is ctx, ending with the present connection.
+// whileUp returns ctx, ending with the present connection.
 func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
 	p.mu.Lock()
 	up := p.up
@@ -92,7 +92,7 @@ func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { forget(); cancel() }
 }
 
-// isUnsettled tells whether others may not be connected again either.
+// isUnsettled reports whether others may not be connected again either.
 func (p *natsPlane) isUnsettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +170,7 @@ func (p *natsPlane) serve(s serving) (func(), error) {
 	return release, nil
 }
 
-// openService is that of a component, shared by its endpoints.
+// openService returns the micro service of a component, shared by its endpoints.
 func (p *natsPlane) openService(n Name) (micro.Service, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,7 +290,7 @@ func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {
 	return p.unreachedError(to, err)
 }
 
-// unreachedError is a CannotConnect. That NATS is away, or was until just now, is not
+// unreachedError returns a CannotConnect. That NATS is away, or was until just now, is not
 // the instance's fault.
 func (p *natsPlane) unreachedError(to Instance, err error) error {
 	if p.isUnsettled() {
@@ -299,7 +299,7 @@ func (p *natsPlane) unreachedError(to Instance, err error) error {
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, to.Transport.Subject, err)
 }
 
-// refusalOf is what a micro answer refuses, or nil.
+// refusalOf returns what a micro answer refuses, or nil.
 func refusalOf(answer *nats.Msg) *refusal {
 	code := answer.Header.Get(micro.ErrorCodeHeader)
 	if code == "" {

@@ -17,8 +17,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A worker that closes is gone at once, one that is killed when its lease is
-// (DR-4).
+// A worker that closes is gone at once, one that is killed when its lease is.
 func TestFaultWorkerGone(t *testing.T) {
 	_, config, all := cluster(t, 1)
 	c := client(t, join(t, config), "generate", 1)
@@ -45,8 +44,7 @@ func TestFaultWorkerGone(t *testing.T) {
 	within(t, "SIGKILL: seen by a watcher", began, ttl+time.Second)
 }
 
-// A lease that is revoked ends the worker's process, or gives it another id
-// (DR-5).
+// A lease that is revoked ends the worker's process, or gives it another id.
 func TestFaultLeaseRevoked(t *testing.T) {
 	s, config, all := cluster(t, 1)
 	keys := etcd(t, s)
@@ -98,7 +96,7 @@ func streams(t *testing.T, c *drt.Client, n, items int) (wait func() []error) {
 }
 
 // An etcd that is away for less than the lease hurts nobody; for longer, workers
-// end, and clients learn of it when it is back (DR-6).
+// end, and clients learn of it when it is back.
 func TestFaultEtcdAway(t *testing.T) {
 	s, config, all := cluster(t, 2)
 	c := client(t, join(t, config), "generate", 2)
@@ -149,7 +147,7 @@ func TestFaultEtcdAway(t *testing.T) {
 	}
 }
 
-// A NATS that is away (DR-7).
+// A NATS that is away.
 func TestFaultNATSAway(t *testing.T) {
 	s, config, _ := cluster(t, 1)
 	c := client(t, join(t, config), "generate", 1)
@@ -183,7 +181,7 @@ func TestFaultNATSAway(t *testing.T) {
 	within(t, "nats back: a new call succeeds", began, 3*time.Second)
 }
 
-// A worker that is killed in the middle of a stream (DR-8).
+// A worker that is killed in the middle of a stream.
 func TestFaultKilledMidStream(t *testing.T) {
 	_, config, all := cluster(t, 2)
 	rt := join(t, config)
@@ -244,7 +242,7 @@ func TestFaultKilledMidStream(t *testing.T) {
 	}
 }
 
-// A worker that is gone between its acknowledgement and its call home (DR-9).
+// A worker that is gone between its acknowledgement and its call home.
 func TestFaultNoCallHome(t *testing.T) {
 	s, config, _ := cluster(t, 0)
 	asked := mute(t, s, 5, true)

@@ -48,7 +48,7 @@ func etcd(t *testing.T, s *stack.Stack) *clientv3.Client {
 }
 
 // An instance is written down in both layouts, on its lease, and its subjects
-// are those of a micro service (DR-1).
+// are those of a micro service.
 func TestRegistration(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -136,7 +136,7 @@ func who(rt *drt.Runtime) drt.Handler {
 	return one(func(context.Context, cancel.Context, *drt.Request) string { return fmt.Sprint(rt.ID()) })
 }
 
-// Calls go where their mode says (DR-3).
+// Calls go where their mode says.
 func TestModes(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	var ids []string
@@ -163,7 +163,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Endpoints whose names begin alike do not see each other (DR-14).
+// Endpoints whose names begin alike do not see each other.
 func TestNamesThatBeginAlike(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -206,7 +206,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// A request that the server would not take is refused here (DR-12).
+// A request that the server would not take is refused here.
 func TestTooLarge(t *testing.T) {
 	_, config := servers(t, stack.Options{MaxPayload: 1 << 20})
 	rt := join(t, config)
@@ -225,7 +225,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Without etcd, addresses are given (DR-13).
+// Without etcd, addresses are given.
 func TestStatic(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	s.KillEtcd()

@@ -26,7 +26,7 @@ const buffered = 64
 // frame.
 const finWait = 10 * time.Second
 
-// endMark says that the last item is on its way: what the caller says after it
+// endMark notes that the last item is on its way: what the caller says after it
 // is no cancellation.
 type endMark struct{ atomic.Bool }
 
@@ -154,7 +154,7 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 	}
 }
 
-// prologueOf tells the caller of a call's error.
+// prologueOf returns the frame that tells the caller of a call's error.
 func prologueOf(err error) wire.Frame {
 	text := err.Error()
 	typed, bad := json.Marshal(fault.From(err))

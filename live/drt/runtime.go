@@ -111,7 +111,7 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	return rt.takeLease(ctx)
 }
 
-// ID is the id of this runtime's instances: that of its lease. After a lost lease
+// ID returns the id of this runtime's instances: that of its lease. After a lost lease
 // it may be another (LeaseLoss).
 func (rt *Runtime) ID() uint64 {
 	rt.mu.Lock()
@@ -119,11 +119,11 @@ func (rt *Runtime) ID() uint64 {
 	return rt.id
 }
 
-// Done is closed when the lease is lost and the process should end: endpoints
+// Done returns a channel that is closed when the lease is lost and the process should end: endpoints
 // refuse new requests from then on.
 func (rt *Runtime) Done() <-chan struct{} { return rt.done }
 
-// Err is why Done is closed, an ErrLeaseLost; nil while it is not.
+// Err returns why Done is closed, an ErrLeaseLost; nil while it is not.
 func (rt *Runtime) Err() error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -152,10 +152,10 @@ func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 	return rt.Endpoint(parts[0], parts[1], parts[2])
 }
 
-// Name is the full name of the endpoint.
+// Name returns the full name of the endpoint.
 func (e *Endpoint) Name() Name { return e.name }
 
-// transportOf is how layout l says the instance is reached.
+// transportOf returns how layout l says the instance is reached.
 func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	if rt.config.Plane == TCP && rt.direct != nil {
 		return Transport{Address: rt.direct.servedAddress() + "/" + tcpPath(name, id)}
@@ -163,12 +163,12 @@ func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	return Transport{Subject: l.subject(name, id)}
 }
 
-// canReach tells whether this runtime can send to an instance.
+// canReach reports whether this runtime can send to an instance.
 func (rt *Runtime) canReach(i Instance) bool {
 	return i.Transport.Subject != "" || i.Transport.Address != "" && rt.direct != nil
 }
 
-// newServing is what the request plane has to know to serve an instance.
+// newServing returns what the request plane has to know to serve an instance.
 func (rt *Runtime) newServing(name Name, id uint64, take func(message)) serving {
 	s := serving{name: name, id: id, take: take}
 	if rt.config.Discovery != Static {
@@ -203,7 +203,7 @@ func (rt *Runtime) staticInstances(name Name) []Instance {
 	return all
 }
 
-// instancesOf is the shared view of an endpoint.
+// instancesOf returns the shared view of an endpoint.
 func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, error) {
 	rt.mu.Lock()
 	in := rt.known[name]
@@ -224,7 +224,7 @@ func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, erro
 	return fresh, nil
 }
 
-// openCallers is where workers call home; made with the first client.
+// openCallers returns where workers call home, opened with the first client.
 func (rt *Runtime) openCallers() (*callers, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -82,7 +82,7 @@ func (s *Serving) Unregister(ctx context.Context) error {
 	return s.endpoint.rt.unregisterKeys(ctx, s.discoveryPairs())
 }
 
-// discoveryPairs is what discovery has of the instance.
+// discoveryPairs returns what discovery has of the instance.
 func (s *Serving) discoveryPairs() []pair {
 	s.mu.Lock()
 	id := s.id

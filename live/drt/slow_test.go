@@ -27,7 +27,7 @@ func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[dr
 }
 
 // A caller that does not read is killed at the limit, costs bounded memory, and
-// holds up nobody (DR-10).
+// holds up nobody.
 func TestSlowCaller(t *testing.T) {
 	hub := drt.NewHub()
 	worker := join(t, drt.Config{Discovery: drt.Mem, Hub: hub, SlowClient: 300 * time.Millisecond})

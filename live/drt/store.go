@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// errLeaseGone says that a lease has expired or was revoked.
+// errLeaseGone means that a lease has expired or was revoked.
 var errLeaseGone = errors.New("the lease is gone")
 
-// errOther says that a key belongs to another endpoint, whose name begins alike.
+// errOther means that a key belongs to another endpoint, whose name begins alike.
 var errOther = errors.New("another endpoint's")
 
 // store is keys under leases, and who looks at them.

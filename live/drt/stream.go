@@ -108,7 +108,8 @@ func (s *Stream) relaySignals(ctx context.Context) {
 	s.abandonCall()
 }
 
-// sendSignal tells the worker; that it cannot be told shows when it is read from.
+// sendSignal sends a signal to the worker. That it cannot be sent shows when it is
+// read from.
 func (s *Stream) sendSignal(w wire.Signal) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -124,7 +125,7 @@ func (s *Stream) abandonCall() {
 	s.conn.Close()
 }
 
-// Items are the items of the response, to be ranged over once. A stream that
+// Items returns the items of the response, to be ranged over once. A stream that
 // breaks ends with an error, which is the last element. After the caller's own
 // stop, what the worker still sends comes, and then a clean end; after its kill
 // nothing more. Breaking out of the loop kills the request unless the worker has
@@ -233,7 +234,7 @@ func (s *Stream) nextItem() (item Item, more bool, err error) {
 	return item, true, nil
 }
 
-// noteFirst tells of the first item, once.
+// noteFirst notes the first item, once.
 func (s *Stream) noteFirst() {
 	if s.began {
 		return
@@ -261,7 +262,7 @@ func (s *Stream) readFrame() (wire.Frame, error) {
 	}
 }
 
-// readError is what a failed read means.
+// readError returns the error that a failed read means.
 func (s *Stream) readError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return s.breakOff(fault.ResponseTimeout, fmt.Errorf("nothing came for %v", s.inactivity))
@@ -273,7 +274,7 @@ func (s *Stream) readError(err error) error {
 	return fault.New(fault.Disconnected, "%v: the stream of instance %s broke: %w", s.place.name, hexID(s.Instance), err)
 }
 
-// endOfConnection is what the end of a connection before the end of the items means: an
+// endOfConnection returns what the end of a connection before the end of the items means: an
 // error, unless this caller wanted an end.
 func (s *Stream) endOfConnection(err error) error {
 	if (s.unwanted.Load() || s.rc.IsStopped()) && !errors.Is(err, fault.ResponseTimeout) {
@@ -282,7 +283,7 @@ func (s *Stream) endOfConnection(err error) error {
 	return err
 }
 
-// earlyControl is what a control frame among the items means.
+// earlyControl returns what a control frame among the items means.
 func (s *Stream) earlyControl(f wire.Frame) error {
 	if signal, err := wire.ParseSignal(f); err == nil && signal == wire.Sentinel {
 		if s.rc.IsStopped() {

@@ -56,10 +56,10 @@ func (p *tcpPlane) startListening() error {
 	return nil
 }
 
-// path is where an instance takes requests.
+// tcpPath returns where an instance takes requests.
 func tcpPath(n Name, id uint64) string { return hexID(id) + "/" + n.Endpoint }
 
-// servedAddress is the address that callers are told.
+// servedAddress returns the address that callers are told.
 func (p *tcpPlane) servedAddress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func readBytes(from io.Reader, n int64) ([]byte, error) {
 	return b, err
 }
 
-// tcpAnswer is what a worker answers: nothing if it takes the request.
+// tcpAnswer returns what a worker answers: nothing if it takes the request.
 func tcpAnswer(r *refusal) []byte {
 	if r == nil {
 		return make([]byte, 4)
@@ -222,7 +222,7 @@ func (p *tcpPlane) send(ctx context.Context, to Instance, m message) error {
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, address, err)
 }
 
-// openConn is an idle connection (kept) or a new one.
+// openConn returns an idle connection (kept) or a new one.
 func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn, kept bool, err error) {
 	p.mu.Lock()
 	if idle := p.idle[address]; len(idle) > 0 {

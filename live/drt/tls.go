@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// clientTLS is given, or what the files say, or nil when there are none.
+// clientTLS returns given, or what the files say, or nil when there are none.
 func clientTLS(given *tls.Config, ca, cert, key string) (*tls.Config, error) {
 	if given != nil || ca == "" && cert == "" && key == "" {
 		return given, nil

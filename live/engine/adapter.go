@@ -35,7 +35,7 @@ type Adapter struct {
 	good     func() // hears of every request that ended well; may be nil
 }
 
-// AdapterOptions say how an engine is served. The zero value is a good one.
+// AdapterOptions are how an engine is served. The zero value is a good one.
 type AdapterOptions struct {
 	Mode    Mode               // default Aggregated
 	Tracing *telemetry.Tracing // nil: spans that nobody sees
@@ -45,7 +45,7 @@ type AdapterOptions struct {
 	Validate bool
 }
 
-// NewAdapter is an adapter for a started engine.
+// NewAdapter returns an adapter for a started engine.
 func NewAdapter(e Engine, o AdapterOptions) *Adapter {
 	a := &Adapter{engine: e, mode: o.Mode, tracing: o.Tracing, log: o.Log, validate: o.Validate || isValidating()}
 	if a.mode == "" {
@@ -102,7 +102,7 @@ func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	return rq, nil
 }
 
-// newSpanStart is what the span tells of a request from the start.
+// newSpanStart returns what the span tells of a request from the start.
 func newSpanStart(rq *Request, mode Mode) telemetry.Start {
 	s := telemetry.Start{Model: rq.Model, InputTokens: len(rq.TokenIDs), Role: string(mode)}
 	if rq.MigrationLink != nil {
@@ -139,7 +139,7 @@ type violation struct{ word string }
 
 func (v violation) Error() string { return "engine contract: " + v.word }
 
-// IsViolation tells whether a recovered panic says that an engine broke the
+// IsViolation reports whether a recovered panic says that an engine broke the
 // contract.
 func IsViolation(p any) bool {
 	err, ok := p.(error)
@@ -147,12 +147,12 @@ func IsViolation(p any) bool {
 	return ok && errors.As(err, &v)
 }
 
-// isTerminal tells whether an element is the last.
+// isTerminal reports whether an element is the last.
 func isTerminal(c *Chunk, err error) bool {
 	return err != nil || c == nil || c.FinishReason != ""
 }
 
-// panicAfterTerminal is chunks, with a panic on an element after the terminal. After the
+// panicAfterTerminal returns chunks, with a panic on an element after the terminal. After the
 // terminal it goes on pulling, whatever yield said, or it could not see one.
 func panicAfterTerminal(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {

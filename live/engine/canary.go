@@ -83,7 +83,7 @@ func (c *canary) noteGood() {
 	c.sick.Store(nil)
 }
 
-// reason is why the worker is not ready; empty if it is.
+// reason returns why the worker is not ready; empty if it is.
 func (c *canary) reason() string {
 	if r := c.sick.Load(); r != nil {
 		return *r
@@ -147,7 +147,7 @@ func (c *canary) probeEngine() {
 	c.worker.log.Warn("health canary", "reason", err)
 }
 
-// sendProbe is one probe. Only a terminal without an error is a good answer.
+// sendProbe sends one probe. Only a terminal without an error is a good answer.
 func (c *canary) sendProbe(ctx context.Context) error {
 	rq, err := DecodeRequest(c.payload)
 	if err != nil {

@@ -31,7 +31,7 @@ type RuntimeConfig struct {
 	RuntimeData           map[string]any `json:"runtime_data,omitempty"`
 }
 
-// newCard is the card of a worker.
+// newCard returns the card of a worker.
 func newCard(c *WorkerConfig, types []EndpointType, e EngineConfig) ModelCard {
 	card := ModelCard{
 		Name: cmp.Or(c.ModelName, e.ServedModelName, e.Model), Model: e.Model,
@@ -57,5 +57,5 @@ func newCard(c *WorkerConfig, types []EndpointType, e EngineConfig) ModelCard {
 	return card
 }
 
-// encode is the card as discovery keeps it.
+// encode returns the card as discovery keeps it.
 func (c ModelCard) encode() (json.RawMessage, error) { return json.Marshal(c) }

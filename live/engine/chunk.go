@@ -48,7 +48,7 @@ type Usage struct {
 	PromptTokensDetails *PromptTokensDetails `json:"prompt_tokens_details,omitempty"`
 }
 
-// PromptTokensDetails tells how many tokens of the prompt came out of a cache.
+// PromptTokensDetails counts the tokens of the prompt that came out of a cache.
 type PromptTokensDetails struct {
 	CachedTokens uint32 `json:"cached_tokens"`
 }
@@ -74,13 +74,13 @@ const (
 // errorReason begins a reason that is an error.
 const errorReason = "error: "
 
-// FinishError is the reason of an answer that ended with an error. An engine
+// FinishError returns the reason of an answer that ended with an error. An engine
 // that has a type for it yields an *Error instead.
 func FinishError(message string) FinishReason {
 	return FinishReason(errorReason + message)
 }
 
-// ErrorMessage is the message of a FinishError, and whether it is one.
+// ErrorMessage returns the message of a FinishError, and reports whether it is one.
 func (f FinishReason) ErrorMessage() (string, bool) {
 	return strings.CutPrefix(string(f), errorReason)
 }
@@ -94,7 +94,7 @@ func (c *Chunk) Err() error {
 	return nil
 }
 
-// Name is the reason as spans tell it: Stop, Length, Cancelled, EoS,
+// Name returns the reason as spans tell it: Stop, Length, Cancelled, EoS,
 // ContentFilter, Error(message).
 func (f FinishReason) Name() string {
 	if message, ok := f.ErrorMessage(); ok {

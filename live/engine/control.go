@@ -20,7 +20,7 @@ func (w *Worker) Controls() []string {
 	return nil
 }
 
-// Control tells the engine something, one at a time. Before it goes to sleep the
+// Control passes a control on to the engine, one at a time. Before it goes to sleep the
 // worker is taken out of discovery; after it has woken up it is put back.
 func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer []byte, err error) {
 	c, ok := w.engine.(ControlledEngine)
@@ -54,7 +54,7 @@ func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer 
 	return answer, nil
 }
 
-// isDiscoverable tells whether the worker is registered.
+// isDiscoverable reports whether the worker is registered.
 func (w *Worker) isDiscoverable() bool {
 	w.controls.Lock()
 	defer w.controls.Unlock()

@@ -47,7 +47,7 @@ type Engine interface {
 	// sequence, and never in Abort.
 	Generate(ctx context.Context, rq *Request, rc GenContext) (iter.Seq2[*Chunk, error], error)
 
-	// Abort tells that a request was stopped or killed, and is not called for
+	// Abort is called when a request was stopped or killed, and not for
 	// any other end. It must not block, and the sequence may still be running.
 	Abort(rc cancel.Context)
 
@@ -73,7 +73,7 @@ func (Defaults) Drain(context.Context) error { return nil }
 // GenContext is what an engine knows of a request besides its content.
 type GenContext interface {
 	cancel.Context
-	// NotifyFirstToken tells that the first token is there, in case the engine
+	// NotifyFirstToken notes that the first token is there, in case the engine
 	// knows before it yields it. On a decode worker, aborts wait for it. Saying
 	// it twice is saying it once.
 	NotifyFirstToken()

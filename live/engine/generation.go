@@ -39,11 +39,11 @@ type generation struct {
 // NotifyFirstToken lets an abort through that waits for it.
 func (g *generation) NotifyFirstToken() { g.once.Do(func() { close(g.first) }) }
 
-// Metadata is the request's headers.
+// Metadata returns the request's headers.
 func (g *generation) Metadata() map[string]string { return g.metadata }
 
-// watchSignals tells the engine when the request is stopped, and ends its ctx when it
-// is killed. It ends with the sequence, or when nobody is going to pull that.
+// watchSignals aborts the request in the engine when it is stopped, and ends its ctx
+// when it is killed. It ends with the sequence, or when nobody is going to pull that.
 func (g *generation) watchSignals() {
 	defer close(g.quiet)
 	gone := g.ctx.Done()
@@ -69,8 +69,8 @@ func (g *generation) watchSignals() {
 	}
 }
 
-// abortAllowed is closed when an abort may be told: at once, or on decode workers with
-// the first token.
+// abortAllowed returns a channel that is closed when Abort may be called: at once, or
+// on decode workers with the first token.
 func (g *generation) abortAllowed() <-chan struct{} {
 	if g.adapter.mode == Decode {
 		return g.first
@@ -80,8 +80,8 @@ func (g *generation) abortAllowed() <-chan struct{} {
 	return now
 }
 
-// abortLate tells of a stop that came before the end of the sequence, if that was not
-// told before: the end was quicker than the monitor.
+// abortLate calls Abort for a stop that came before the end of the sequence, if that
+// was not done before: the end was quicker than watchSignals.
 func (g *generation) abortLate(told bool) {
 	if told || !g.stopped {
 		return

@@ -56,7 +56,7 @@ func (a *Adapter) generateDecoded(ctx context.Context, rc cancel.Context, rq *dr
 	return a.Generate(ctx, rc, decoded, rq.Headers)
 }
 
-// encodeItem is an element as the runtime sends it.
+// encodeItem returns an element as the runtime sends it.
 func encodeItem(c *Chunk, err error) (drt.Item, error) {
 	if err != nil {
 		return drt.Item{}, err

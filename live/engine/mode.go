@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Mode says which part of a request a worker serves.
+// Mode is the part of a request that a worker serves.
 type Mode string
 
 // The modes.

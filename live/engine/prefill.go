@@ -85,7 +85,7 @@ func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
 	d.forwardDecode(yield)
 }
 
-// cancelledTerminal is the terminal of a request that was stopped before decode.
+// cancelledTerminal returns the terminal of a request that was stopped before decode.
 func cancelledTerminal(last *Chunk) *Chunk {
 	if last.FinishReason == FinishCancelled {
 		return last
@@ -243,7 +243,7 @@ func (m *meeting) forwardChunk(c *Chunk, err error) bool {
 	return !m.left && !m.done
 }
 
-// yieldFailure tells why the stream ended, if it did not say so itself.
+// yieldFailure yields why the stream ended, if it did not say so itself.
 func (m *meeting) yieldFailure() {
 	if m.done || m.left || m.rc.IsStopped() {
 		return

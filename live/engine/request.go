@@ -28,7 +28,7 @@ type Request struct {
 	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // a probe
 }
 
-// StopConditions say when to end. Nil is unset.
+// StopConditions are when to end. Nil is unset.
 type StopConditions struct {
 	MaxTokens          *uint32  `json:"max_tokens,omitempty"`
 	MinTokens          *uint32  `json:"min_tokens,omitempty"`
@@ -69,7 +69,7 @@ type TraceLink struct {
 	SpanID  string `json:"span_id"`
 }
 
-// MaxTokens is the limit of output tokens, or otherwise if the request has none.
+// MaxTokens returns the limit of output tokens, or otherwise if the request has none.
 func (r *Request) MaxTokens(otherwise uint32) uint32 {
 	if r.StopConditions.MaxTokens == nil {
 		return otherwise

@@ -65,7 +65,7 @@ func (s *system) close() {
 	<-s.ended
 }
 
-// serveHealth is 200 while the worker is discoverable and its canary is well, else 503.
+// serveHealth answers 200 while the worker is discoverable and its canary is well, else 503.
 func (w *Worker) serveHealth(rw http.ResponseWriter, _ *http.Request) {
 	body := map[string]any{"status": "ready", "endpoint": w.endpoint.Name().String(), "instance_id": w.rt.ID()}
 	code := http.StatusOK

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// isValidating tells whether engines are held to the contract by panics.
+// isValidating reports whether engines are held to the contract by panics.
 func isValidating() bool { return testing.Testing() }
 
 // defaultShutdown is DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT without one.

@@ -4,8 +4,8 @@ package engine
 
 import "time"
 
-// validating tells whether engines are held to the contract by panics.
-func validating() bool { return true }
+// validating reports whether engines are held to the contract by panics.
+func isValidating() bool { return true }
 
 // defaultShutdown is DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT without one.
 const defaultShutdown = 5 * time.Second

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// WorkerConfig says how an engine is served. The zero value is a good one for a
+// WorkerConfig is how an engine is served. The zero value is a good one for a
 // process that has its settings in the environment.
 type WorkerConfig struct {
 	Namespace     string // default dynamo
@@ -200,7 +200,7 @@ func readLimits(getenv func(string) string) (limits, error) {
 	return l, nil
 }
 
-// Run is the worker's life. It can be called once. It ends with a signal, with
+// Run returns the worker's life. It can be called once. It ends with a signal, with
 // ctx, or when the runtime is lost.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	if w.state != initial || w.rt != nil {
@@ -231,7 +231,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// watchSignals is a context that ends with the first signal.
+// watchSignals returns a context that ends with the first signal.
 func (w *Worker) watchSignals(ctx context.Context) (context.Context, func()) {
 	arrived := w.config.Signals
 	ignore := func() {}

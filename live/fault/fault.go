@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// Type says what kind of error it is. A Type is an error itself, so that
+// Type is a kind of error. A Type is an error itself, so that
 // errors.Is finds it in a chain; it compares for being exactly that type.
 type Type string
 
@@ -57,10 +57,10 @@ func Types() []Type {
 	}
 }
 
-// Error is the type's name.
+// Error returns the type's name.
 func (t Type) Error() string { return string(t) }
 
-// Variant is the name inside Backend(…), and whether t is a Backend type.
+// Variant returns the name inside Backend(…), and reports whether t is a Backend type.
 func (t Type) Variant() (string, bool) {
 	inner, ok := strings.CutPrefix(string(t), "Backend(")
 	if !ok {
@@ -69,7 +69,7 @@ func (t Type) Variant() (string, bool) {
 	return strings.CutSuffix(inner, ")")
 }
 
-// Backend is the type as an engine reports it: itself if it is a Backend type,
+// Backend returns the type as an engine reports it: itself if it is a Backend type,
 // else the Backend type of that name, or BackendUnknown if an engine has none
 // of that name.
 func (t Type) Backend() Type {
@@ -102,7 +102,7 @@ func New(t Type, format string, args ...any) *Error {
 	return &Error{Type: t, Message: err.Error(), origin: asJoined(err)}
 }
 
-// asJoined is err if it wraps several errors, none of which is the cause.
+// asJoined returns err if it wraps several errors, none of which is the cause.
 func asJoined(err error) error {
 	if _, many := err.(interface{ Unwrap() []error }); many {
 		return err
@@ -110,7 +110,7 @@ func asJoined(err error) error {
 	return nil
 }
 
-// Error is type and message, and the cause unless the message tells it.
+// Error returns type and message, and the cause unless the message tells it.
 func (e *Error) Error() string {
 	text := string(e.Type) + ": " + e.Message
 	if e.Message == "" {
@@ -129,7 +129,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error {
 	if e.origin != nil {
 		return e.origin
@@ -137,13 +137,13 @@ func (e *Error) Unwrap() error {
 	return e.Cause
 }
 
-// Is tells whether target is e's Type.
+// Is reports whether target is e's Type.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(Type)
 	return ok && t == e.Type
 }
 
-// From is err as an Error, nil for nil. An Error stays as it is. Around an
+// From returns err as an Error, nil for nil. An Error stays as it is. Around an
 // Error, err keeps its type and becomes its message. Anything else is Unknown;
 // errors.Is and errors.As see its chain as before.
 func From(err error) *Error {

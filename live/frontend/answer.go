@@ -22,7 +22,7 @@ import (
 // has left; then it is killed.
 const parting = 5 * time.Second
 
-// answerHandler is the handler of a flavour.
+// answerHandler returns the handler of a flavour.
 func (s *Server) answerHandler(f flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, release, err := s.readBody(w, r)
@@ -115,7 +115,7 @@ func (a *reply) kind() string {
 // sessionHeader names the session of a request, for policies that look at it.
 const sessionHeader = "x-session-id"
 
-// headersOf are the headers that go on to the worker.
+// headersOf returns the headers that go on to the worker.
 func headersOf(r *http.Request) map[string]string {
 	headers := make(map[string]string)
 	for _, name := range []string{"traceparent", "tracestate", "x-request-id", sessionHeader} {
@@ -209,7 +209,7 @@ func (a *reply) writeUnary(chunks iter.Seq2[*engine.Chunk, error]) {
 	a.refuseRequest(errIncomplete)
 }
 
-// echoText is the prompt as text.
+// echoText returns the prompt as text.
 func (q *question) echoText() string {
 	if q.tokens == nil {
 		return q.text
@@ -218,7 +218,7 @@ func (q *question) echoText() string {
 	return s.addTokens(q.tokens) + s.flushRest()
 }
 
-// finishWord is why an answer ended, in the words of clients.
+// finishWord returns why an answer ended, in the words of clients.
 func finishWord(f engine.FinishReason) string {
 	if f == engine.FinishEOS {
 		return string(engine.FinishStop)
@@ -226,7 +226,7 @@ func finishWord(f engine.FinishReason) string {
 	return string(f)
 }
 
-// statusOf is the status of an answer that is an error.
+// statusOf returns the status of an answer that is an error.
 func statusOf(err error) int {
 	var r *refusal
 	is := func(types ...fault.Type) bool { return fault.MatchChain(err, types, nil) }

@@ -18,7 +18,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// errBusy says that the requests under way take all the room there is.
+// errBusy means that the requests under way take all the room there is.
 var errBusy = errors.New("too much is under way")
 
 // readBody reads a body in the time and the room it may take. release gives the room

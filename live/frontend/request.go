@@ -32,7 +32,7 @@ type question struct {
 	sample json.RawMessage // sampling options
 }
 
-// promptTokens is the number of tokens of the prompt.
+// promptTokens returns the number of tokens of the prompt.
 func (q *question) promptTokens() int {
 	if q.tokens != nil {
 		return len(q.tokens)
@@ -40,7 +40,7 @@ func (q *question) promptTokens() int {
 	return len(q.text)
 }
 
-// engineRequest is the question as engines take it.
+// engineRequest returns the question as engines take it.
 func (q *question) engineRequest() *engine.Request {
 	tokens := q.tokens
 	if tokens == nil {
@@ -79,7 +79,7 @@ type sampling struct {
 	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 }
 
-// invalidError is the error of a request that makes no sense.
+// invalidError returns the error of a request that makes no sense.
 func invalidError(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf(format, args...)}
 }
@@ -134,7 +134,7 @@ func (a *asked) parseCommon() (*question, error) {
 	return q, nil
 }
 
-// parseCount is a number of tokens.
+// parseCount reads a number of tokens.
 func parseCount(key string, n *json.Number) (*uint32, error) {
 	if n == nil {
 		return nil, nil
@@ -147,7 +147,7 @@ func parseCount(key string, n *json.Number) (*uint32, error) {
 	return &u, nil
 }
 
-// parseStop is one string or a list of them.
+// parseStop reads one string or a list of them.
 func parseStop(raw json.RawMessage) ([]string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil

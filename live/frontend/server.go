@@ -167,14 +167,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
 }
 
-// wasKilled tells whether requests were killed because the server ends.
+// wasKilled reports whether requests were killed because the server ends.
 func (s *Server) wasKilled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
 }
 
-// Active is the number of requests that are being answered.
+// Active returns the number of requests that are being answered.
 func (s *Server) Active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	s.writeJSON(w, http.StatusOK, list)
 }
 
-// serveHealth is well when some model is served.
+// serveHealth answers that the frontend is healthy when some model is served.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	type model struct {
 		Name      string `json:"name"`

@@ -23,7 +23,7 @@ func tokenizeText(text string) []uint32 {
 // nothing is said before it is whole. What is no byte is told as a number.
 type speaker struct{ held []byte }
 
-// addTokens is the text that tokens add.
+// addTokens returns the text that tokens add.
 func (s *speaker) addTokens(tokens []uint32) string {
 	var text strings.Builder
 	for _, t := range tokens {
@@ -48,7 +48,7 @@ func (s *speaker) moveWhole(text *strings.Builder) {
 	}
 }
 
-// flushRest is what remains at the end: a character that was not whole.
+// flushRest returns what remains at the end: a character that was not whole.
 func (s *speaker) flushRest() string {
 	if len(s.held) == 0 {
 		return ""
@@ -63,7 +63,7 @@ type message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// joinMessages is the prompt of a conversation: each message after a line with
+// joinMessages returns the prompt of a conversation: each message after a line with
 // the role of its speaker, and the assistant's turn at the end.
 func joinMessages(messages []message) (string, error) {
 	var text strings.Builder
@@ -83,7 +83,7 @@ func joinMessages(messages []message) (string, error) {
 	return text.String(), nil
 }
 
-// text is the content: a string, or a list of parts that are text.
+// text returns the content: a string, or a list of parts that are text.
 func (m *message) text() (string, error) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
 		return "", nil // a call of a tool says nothing

@@ -64,7 +64,7 @@ func newReader(payload []byte) *reader {
 	return &reader{payload: payload, bytes: b, d: msgpack.NewDecoder(b)}
 }
 
-// offset is where the next value begins, to return to.
+// offset returns where the next value begins, to return to.
 func (r *reader) offset() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
 
 func (r *reader) seekTo(to int64) error {
@@ -72,7 +72,7 @@ func (r *reader) seekTo(to int64) error {
 	return err
 }
 
-// wrongCode says what stands where something else was wanted.
+// wrongCode returns an error with what stands where something else was wanted.
 func (r *reader) wrongCode(want string) error {
 	if r.bytes.Len() == 0 {
 		return io.ErrUnexpectedEOF
@@ -80,7 +80,7 @@ func (r *reader) wrongCode(want string) error {
 	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.offset()], want)
 }
 
-// isNext says whether the next value is of a kind, by its code.
+// isNext reports whether the next value is of a kind, by its code.
 func (r *reader) isNext(kind func(byte) bool) bool {
 	return r.bytes.Len() > 0 && kind(r.payload[r.offset()])
 }
@@ -142,7 +142,7 @@ func (r *reader) readString() (string, error) {
 	return r.d.DecodeString()
 }
 
-// readOptional is a string, or "" for nil.
+// readOptional reads a string, or "" for nil.
 func (r *reader) readOptional() (string, error) {
 	if r.skipNil() {
 		return "", nil
@@ -150,7 +150,7 @@ func (r *reader) readOptional() (string, error) {
 	return r.readString()
 }
 
-// readBits is an integer of up to 64 bits, signed or not, as its bits.
+// readBits reads an integer of up to 64 bits, signed or not, as its bits.
 func (r *reader) readBits() (uint64, error) {
 	if !r.isNext(isInt) {
 		return 0, r.wrongCode("an integer")
@@ -162,7 +162,7 @@ func (r *reader) readBits() (uint64, error) {
 	return uint64(n), err
 }
 
-// readNumber is an integer from lo to hi.
+// readNumber reads an integer from lo to hi.
 func (r *reader) readNumber(lo, hi int64) (int64, error) {
 	unsigned := r.isNext(func(c byte) bool { return c == msgpcode.Uint64 })
 	b, err := r.readBits()
@@ -194,7 +194,7 @@ func (r *reader) readRank() (int32, bool, error) {
 	return int32(n), true, err
 }
 
-// readHashes is a list of hashes.
+// readHashes reads a list of hashes.
 func (r *reader) readHashes() ([]uint64, error) {
 	n, err := r.arrayLen()
 	if err != nil {
@@ -209,7 +209,7 @@ func (r *reader) readHashes() ([]uint64, error) {
 	return list, nil
 }
 
-// allocHashes is n hashes of memory, out of a larger piece where n is small.
+// allocHashes returns n hashes of memory, out of a larger piece where n is small.
 func (r *reader) allocHashes(n int) []uint64 {
 	const piece = 256
 	if n > piece/8 {

@@ -143,7 +143,7 @@ const (
 	fieldHashes // of tokens; in maps only
 )
 
-// fieldOf is the field of a map's key, 0 for keys nobody knows.
+// fieldOf returns the field of a map's key, 0 for keys nobody knows.
 func fieldOf(k Kind, key []byte) int {
 	if k > Removed {
 		return 0

@@ -172,7 +172,7 @@ func (r *reader) readExtraKey() (string, error) {
 	return key, nil
 }
 
-// parseObjectHash is the hash of an object named by 64 hexadecimal digits.
+// parseObjectHash returns the hash of an object named by 64 hexadecimal digits.
 func parseObjectHash(name string) (uint64, bool) {
 	if len(name) != 64 {
 		return 0, false

@@ -20,7 +20,7 @@ type Index struct {
 	warn  func(string)
 }
 
-// totalSize is the number of blocks known in all memories.
+// totalSize returns the number of blocks known in all memories.
 func (x *Index) totalSize() (n int) {
 	for _, tier := range x.tiers {
 		n += tier.Size()
@@ -83,7 +83,7 @@ func (x *Index) Blocks() []router.Match {
 	return x.tiers[scheduler.Device].Reachable()
 }
 
-// Size is the number of blocks known, of all workers on their devices.
+// Size returns the number of blocks known, of all workers on their devices.
 func (x *Index) Size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +100,8 @@ type Feed struct {
 
 var _ Sink = (*Feed)(nil)
 
-// Feed is how a publisher's changes get into the index, as those of worker w.
+// Feed returns the sink that takes a publisher's changes into the index, as those of
+// worker w.
 func (x *Index) Feed(w sim.WorkerID) *Feed {
 	return &Feed{index: x, worker: w, fed: make(map[cache]struct{})}
 }

@@ -8,7 +8,7 @@ import (
 // Change is an event as an index takes it in: hashed, filtered, and filed under
 // a rank and a tier.
 type Change struct {
-	// Clear says that all blocks of the worker are gone, of all ranks; Event is
+	// Clear means that all blocks of the worker are gone, of all ranks; Event is
 	// empty then.
 	Clear bool
 	Event scheduler.KVEvent
@@ -50,7 +50,7 @@ func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 	return dst
 }
 
-// isCounted says whether an event is about a cache whose blocks stand for
+// isCounted reports whether an event is about a cache whose blocks stand for
 // everything before them.
 func (n *normaliser) isCounted(rank int32, e *Event) bool {
 	if e.Kind == Cleared {
@@ -104,7 +104,7 @@ func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	return out
 }
 
-// allocBlocks is memory for up to size blocks, out of a larger piece where they are few.
+// allocBlocks returns memory for up to size blocks, out of a larger piece where they are few.
 func (n *normaliser) allocBlocks(size int) []scheduler.KVBlock {
 	const piece = 256
 	if size > piece/8 {
@@ -118,7 +118,7 @@ func (n *normaliser) allocBlocks(size int) []scheduler.KVBlock {
 	return list
 }
 
-// areDistinct says whether the blocks of an event differ, from its parent too.
+// areDistinct reports whether the blocks of an event differ, from its parent too.
 func areDistinct(e *Event) bool {
 	if len(e.Blocks) == 1 {
 		return !e.HasParent || e.Blocks[0] != e.Parent
@@ -136,7 +136,7 @@ func areDistinct(e *Event) bool {
 	return true
 }
 
-// tokensHash is the hash of the tokens of block i, if there are enough of them.
+// tokensHash returns the hash of the tokens of block i, if there are enough of them.
 func (e *Event) tokensHash(i int) (uint64, bool) {
 	if e.TokensHashes != nil || e.Tokens == nil {
 		if i < len(e.TokensHashes) {

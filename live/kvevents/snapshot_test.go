@@ -46,7 +46,7 @@ func store(parent uint64, blocks ...scheduler.KVBlock) scheduler.KVEvent {
 	return scheduler.KVEvent{Parent: parent, HasParent: parent != 0, Stored: blocks}
 }
 
-// The example of router.md 13.5.
+// A snapshot that was worked out by hand.
 func TestExample(t *testing.T) {
 	tee := open(t, TeeOptions{BlockTokens: 4, BufferSteps: 2, Now: func() time.Time { return time.UnixMilli(1500) }})
 	tee.Enqueue([]scheduler.KVEvent{
@@ -132,7 +132,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// literal is the snapshot by the letter of router.md 13.3 and 13.4, with depths
+// literal is the snapshot by the letter of docs/kv-events.md, with depths
 // found anew by walking to the root.
 type literal struct {
 	order  []uint64

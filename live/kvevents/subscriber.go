@@ -39,7 +39,7 @@ type Received struct {
 	Bytes    int // of the payload
 }
 
-// SubscriberOptions says whom to follow.
+// SubscriberOptions are whom to follow, and how.
 type SubscriberOptions struct {
 	// Events is the endpoint of the publisher's PUB socket, tcp://host:port.
 	Events string
@@ -66,7 +66,7 @@ type SubscriberOptions struct {
 	// doubles. Where five attempts have failed, another one is made when a batch
 	// comes 50 times as long after it.
 	Retry time.Duration
-	// Connection says how the connection to the PUB socket is kept.
+	// Connection is how the connection to the PUB socket is kept.
 	Connection zmtp.SubOptions
 }
 
@@ -140,7 +140,7 @@ func (s *Subscriber) Close() {
 	s.done.Wait()
 }
 
-// Stats says what the subscriber has seen so far.
+// Stats returns what the subscriber has seen so far.
 func (s *Subscriber) Stats() SubscriberStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *Subscriber) updateStats(f func(*SubscriberStats)) {
 	f(&s.stats)
 }
 
-// nextSequence is the sequence number of the batch to apply next. Only the goroutine of
+// nextSequence returns the sequence number of the batch to apply next. Only the goroutine of
 // the subscriber changes it.
 func (s *Subscriber) nextSequence() uint64 { return s.stats.Next }
 
@@ -239,6 +239,6 @@ func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	return true
 }
 
-// CheckEndpoint says what is wrong with an endpoint, tcp://host:port, if
+// CheckEndpoint returns what is wrong with an endpoint, tcp://host:port, if
 // anything is.
 func CheckEndpoint(endpoint string) error { return zmtp.CheckEndpoint(endpoint) }

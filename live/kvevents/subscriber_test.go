@@ -12,7 +12,7 @@ import (
 )
 
 // A subscriber that is there before the first event rebuilds exactly what the
-// engine caches (ON-12), and so does one that comes when it is over.
+// engine caches, and so does one that comes when it is over.
 func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 	for name, steps := range map[string]int{"all kept": 100_000, "a ring of 16": 16} {
 		t.Run(name, func(t *testing.T) {

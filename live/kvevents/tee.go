@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// TeeOptions says where a tee publishes and how much it keeps.
+// TeeOptions are where a tee publishes and how much it keeps.
 type TeeOptions struct {
 	// Events is the endpoint of the PUB socket, tcp://host:port, port 0 for any;
 	// * is every address. Default tcp://127.0.0.1:5557.
@@ -125,10 +125,10 @@ func NewTee(o TeeOptions) (*Tee, error) {
 	return t, nil
 }
 
-// Events is the endpoint of the PUB socket.
+// Events returns the endpoint of the PUB socket.
 func (t *Tee) Events() string { return t.pub.Endpoint() }
 
-// Replay is the endpoint of the ROUTER socket, "" if there is none.
+// Replay returns the endpoint of the ROUTER socket, "" if there is none.
 func (t *Tee) Replay() string {
 	if t.router == nil {
 		return ""
@@ -185,7 +185,7 @@ func (t *Tee) wakePublisher() {
 	}
 }
 
-// Stats says what the tee has done so far.
+// Stats returns what the tee has done so far.
 func (t *Tee) Stats() TeeStats {
 	t.mu.Lock()
 	s := t.stats
@@ -276,7 +276,7 @@ func (t *Tee) publishChange(c Change) {
 	t.mu.Unlock()
 }
 
-// newEvent is a change as it is on the wire.
+// newEvent returns a change as it is on the wire.
 func (t *Tee) newEvent(c *Change) Event {
 	e := &c.Event
 	switch {
@@ -301,13 +301,13 @@ func (t *Tee) newBatch(rank int32, events ...Event) Batch {
 	return Batch{Time: now, Events: events, Rank: rank, HasRank: true}
 }
 
-// encodeSequence is a sequence number as it is on the wire.
+// encodeSequence returns a sequence number as it is on the wire.
 func encodeSequence(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // closeTime bounds how long Close waits for what is queued to be published.
 const closeTime = 2 * time.Second
 
-// ErrUnpublished says that a tee was closed before everything was published.
+// ErrUnpublished means that a tee was closed before everything was published.
 var ErrUnpublished = errors.New("kvevents: closed with events unpublished")
 
 // Close publishes what is queued, for at most 2 s, and closes the sockets. It

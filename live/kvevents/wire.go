@@ -1,5 +1,5 @@
 // Package kvevents carries what changes in an engine's KV cache to whoever
-// routes requests (router.md part 2): the events on the wire, a publisher that
+// routes requests (docs/kv-events.md): the events on the wire, a publisher that
 // never holds up the engine and answers late comers with a snapshot, and a
 // subscriber that notices what it missed and catches up.
 //
@@ -29,7 +29,7 @@ const (
 	Ignored             // nothing that matters here
 )
 
-// String is the kind's name on the wire.
+// String returns the kind's name on the wire.
 func (k Kind) String() string {
 	return [...]string{"BlockStored", "BlockRemoved", "AllBlocksCleared", "Ignored"}[k]
 }
@@ -65,7 +65,7 @@ type Event struct {
 	CacheKind           string // full_attention, …; "" where the event does not tell
 }
 
-// tier is the memory an event is about. Names nobody knows are the device.
+// tier returns the memory an event is about. Names nobody knows are the device.
 func (e *Event) tier() scheduler.Tier {
 	switch e.Medium {
 	case "CPU_PINNED", "CPU_TIER1":
@@ -85,7 +85,7 @@ const (
 	tierExternal
 )
 
-// mediumName is a tier's name in events that are sent.
+// mediumName returns a tier's name in events that are sent.
 func mediumName(t scheduler.Tier) string {
 	return [...]string{"", "CPU_PINNED", "DISK", "EXTERNAL"}[t]
 }
@@ -147,7 +147,7 @@ func (w writer) writeEvent(e *Event) {
 	}
 }
 
-// countKeys is the number of keys of an event.
+// countKeys returns the number of keys of an event.
 func (e *Event) countKeys() int {
 	n := 1
 	switch e.Kind {

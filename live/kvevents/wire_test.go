@@ -22,7 +22,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// The published vectors of router.md 11.2.
+// The vectors that the publisher has published.
 const (
 	arrayVector = "93cb3ff80000000000009198ab426c6f636b53746f726564910bc0940102030404c0c0c000"
 	mapVector   = "93cb3ff80000000000009185a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391ffb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a650400"
@@ -187,7 +187,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// Rules of router.md 11.1.
+// The rules by which events become changes.
 func TestNormalise(t *testing.T) {
 	block := scheduler.KVBlock{Seq: 11, Tokens: 14643705804678351452}
 	kept := []Change{{Event: scheduler.KVEvent{Stored: []scheduler.KVBlock{block}}}}
@@ -235,7 +235,7 @@ func TestNormalise(t *testing.T) {
 }
 
 // The publisher's hash of a block's tokens is the router's: plain, of an
-// adapter, with objects, and reaching one token further (router.md 2.4).
+// adapter, with objects, and reaching one token further.
 func TestTokensHash(t *testing.T) {
 	tokens := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 	mm := func(h ...uint64) [][]Object {

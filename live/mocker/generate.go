@@ -189,7 +189,7 @@ func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 	return false
 }
 
-// cutOff is the error of a stream that ended before its last token.
+// cutOff returns the error of a stream that ended before its last token.
 func (g *generation) cutOff(err error) error {
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (g *generation) drawToken() uint32 {
 	return t
 }
 
-// newTerminal is a chunk that ends the answer, with what it took.
+// newTerminal returns a chunk that ends the answer, with what it took.
 func (g *generation) newTerminal(why engine.FinishReason) *engine.Chunk {
 	u := engine.NewUsage(uint32(len(g.rq.TokenIDs)), uint32(len(g.tokens)))
 	u.PromptTokensDetails = &engine.PromptTokensDetails{CachedTokens: uint32(g.reused)}

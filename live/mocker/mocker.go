@@ -1,5 +1,5 @@
 // Package mocker is a served engine without a model: a simulated scheduler on a
-// live clock, behind the contract of package engine (online.md 2.11).
+// live clock, behind the contract of package engine (docs/engine.md).
 //
 // Requests are scheduled, batched, cached and preempted as the real engine would
 // do it, passes take as long as they would, and the tokens that come out are
@@ -35,7 +35,7 @@ import (
 // DefaultModel is the name of the model that a mocker pretends to run.
 const DefaultModel = "mocker-model"
 
-// Options say what a mocker simulates.
+// Options are what a mocker simulates.
 type Options struct {
 	Model         string          // default DefaultModel
 	ContextLength int             // tokens of the longest prompt, default 8192
@@ -100,7 +100,7 @@ var (
 	_ engine.MetricsEngine  = (*Engine)(nil)
 )
 
-// New is a mocker that has not started. Arguments that cannot be simulated are
+// New returns a mocker that has not started. Arguments that cannot be simulated are
 // an error of type fault.BackendInvalidArgument.
 func New(o Options) (*Engine, error) {
 	if o.Model == "" {
@@ -219,7 +219,7 @@ func (e *Engine) closeSockets() (err error) {
 	return err
 }
 
-// runWorker is the worker's loop and, when it ends by itself, the end of all streams.
+// runWorker runs the worker's loop and, when it ends by itself, ends all streams.
 func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	defer close(e.ended)
 	err := w.Run(ctx)
@@ -265,7 +265,7 @@ func (e *Engine) removeStream(id sim.RequestID) {
 	e.idle = nil
 }
 
-// ActiveRequests is the number of requests on the scheduler.
+// ActiveRequests returns the number of requests on the scheduler.
 func (e *Engine) ActiveRequests() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -31,7 +31,7 @@ func (e *Engine) publishEvents(_ sim.WorkerID, p *scheduler.Pass) {
 	sink(events)
 }
 
-// hasTee says that the mocker publishes on sockets of its own.
+// hasTee reports whether the mocker publishes on sockets of its own.
 func (e *Engine) hasTee() bool { return e.options.Engine.KVEventsPort != 0 || e.options.KVHost != "" }
 
 // openTee opens the sockets for KV events, if there are to be any, before there
@@ -56,7 +56,7 @@ func tcpEndpoint(host string, port uint16) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// Source is where subscribers find the sockets of a mocker that has started and
+// Source returns where subscribers find the sockets of a mocker that has started and
 // has any.
 func (e *Engine) Source() (s kvevents.Source, ok bool) {
 	if e.tee == nil {
@@ -65,7 +65,7 @@ func (e *Engine) Source() (s kvevents.Source, ok bool) {
 	return e.kvSource(), true
 }
 
-// kvSource is where others find the sockets. Those that listen everywhere are
+// kvSource returns where others find the sockets. Those that listen everywhere are
 // found on this machine alone.
 func (e *Engine) kvSource() kvevents.Source {
 	if e.options.KVHost != "" {
@@ -78,7 +78,7 @@ func (e *Engine) kvSource() kvevents.Source {
 	return s
 }
 
-// KVEventSources is the mocker's socket, or what takes a sink of
+// KVEventSources returns the mocker's socket, or what takes a sink of
 // scheduler.KVEvents; none unless KV events are asked for.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	switch {
@@ -121,7 +121,7 @@ func (f *fullness) noteReused(tokens int) {
 // publishEvery is how often a mocker says how full it is.
 const publishEvery = 100 * time.Millisecond
 
-// SetupMetrics says how full the one rank is, every 100 ms while the mocker
+// SetupMetrics publishes how full the one rank is, every 100 ms while the mocker
 // runs.
 func (e *Engine) SetupMetrics(engine.MetricsContext) (engine.MetricsBindings, error) {
 	return engine.MetricsBindings{DPRanks: []int{0}, OnPublisherReady: func(_ int, publish func(engine.RankSnapshot)) {
@@ -146,7 +146,7 @@ func (e *Engine) SetupMetrics(engine.MetricsContext) (engine.MetricsBindings, er
 	}}, nil
 }
 
-// Fullness is how full the mocker is, as of its latest pass.
+// Fullness returns how full the mocker is, as of its latest pass.
 func (e *Engine) Fullness() engine.RankSnapshot {
 	f := &e.load
 	f.mu.Lock()

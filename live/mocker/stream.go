@@ -51,7 +51,7 @@ func (s *stream) update(do func()) {
 	}
 }
 
-// setTokens says how many tokens there are by now.
+// setTokens sets how many tokens there are by now.
 func (s *stream) setTokens(tokens int) {
 	s.update(func() {
 		if s.tokens == 0 {
@@ -61,7 +61,7 @@ func (s *stream) setTokens(tokens int) {
 	})
 }
 
-// endWith says that no more tokens come.
+// endWith notes that no more tokens come.
 func (s *stream) endWith(err error) { s.update(func() { s.ended, s.err = true, err }) }
 
 // noteAdmitted notes what was found in the cache. The worker calls it, as it does

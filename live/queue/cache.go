@@ -24,12 +24,12 @@ type Cache struct {
 	checked map[string]os.FileInfo // files whose digest was found right
 }
 
-// NewCache is a cache in dir of at most so many bytes.
+// NewCache returns a cache in dir of at most so many bytes.
 func NewCache(dir string, most int64) (*Cache, error) {
 	return &Cache{dir: dir, most: most, checked: map[string]os.FileInfo{}}, os.MkdirAll(dir, 0o755)
 }
 
-// fetchPath is where the file of a digest lies, after it was fetched if need be.
+// fetchPath returns where the file of a digest lies, after it was fetched if need be.
 func (c *Cache) fetchPath(ctx context.Context, q *Queue, digest string, notify func(string)) (string, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -69,7 +69,7 @@ func (c *Cache) touchFile(digest string, stat os.FileInfo, now time.Time) error 
 	return err
 }
 
-// isUnchanged says that a file is the one that was checked.
+// isUnchanged reports whether a file is the one that was checked.
 func (c *Cache) isUnchanged(digest string, stat os.FileInfo) bool {
 	before := c.checked[digest]
 	return before != nil && os.SameFile(before, stat) && before.Size() == stat.Size() && before.ModTime().Equal(stat.ModTime())

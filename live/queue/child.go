@@ -127,7 +127,7 @@ func (c *child) readReply(text []byte) (rawJSON, error) {
 	return r.Report, nil
 }
 
-// crashCause says how the process ended.
+// crashCause returns how the process ended.
 func (c *child) crashCause() error {
 	c.in.Close()
 	err := c.cmd.Wait()
@@ -173,7 +173,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastLine is the line that says what went wrong: that of a panic, or the last one.
+// lastLine returns the line that says what went wrong: that of a panic, or the last one.
 func (t *tail) lastLine() string {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// Manifest is the sweep of the given id.
+// Manifest returns the sweep of the given id.
 func (q *Queue) Manifest(ctx context.Context, id string) (*Manifest, error) {
 	text, err := q.files.GetBytes(ctx, manifestName(id))
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
@@ -27,7 +27,7 @@ func (q *Queue) Manifest(ctx context.Context, id string) (*Manifest, error) {
 	return &m, nil
 }
 
-// Outcomes are what became of the cells so far, in grid order.
+// Outcomes returns what became of the cells so far, in grid order.
 func (q *Queue) Outcomes(ctx context.Context, m *Manifest) ([]plan.Outcome, error) {
 	outcomes := make([]plan.Outcome, len(m.Keys))
 	for i, key := range m.Keys {
@@ -43,7 +43,7 @@ func (q *Queue) Outcomes(ctx context.Context, m *Manifest) ([]plan.Outcome, erro
 // unfinished is the reason of cells that are still to be run.
 const unfinished = "not finished"
 
-// outcomeOf is what became of a cell, and when its result was stored.
+// outcomeOf returns what became of a cell, and when its result was stored.
 func (q *Queue) outcomeOf(ctx context.Context, key string) (plan.Outcome, time.Time, error) {
 	o := plan.Outcome{Key: key}
 	entry, dead, err := getKey(ctx, q.dead, key)
@@ -78,7 +78,7 @@ func readDead(entry jetstream.KeyValueEntry) (d Dead, err error) {
 	return d, err
 }
 
-// deadOf says why a cell was given up.
+// deadOf returns why a cell was given up.
 func (q *Queue) deadOf(ctx context.Context, key string) (Dead, error) {
 	entry, ok, err := getKey(ctx, q.dead, key)
 	if err != nil || !ok {
@@ -106,7 +106,7 @@ type Status struct {
 	ETA time.Duration
 }
 
-// Status is how far a sweep is.
+// Status returns how far a sweep is.
 func (q *Queue) Status(ctx context.Context, m *Manifest) (*Status, error) {
 	s := &Status{Cells: len(m.Keys), ETA: -1}
 	var first, last time.Time
@@ -145,7 +145,7 @@ func (q *Queue) Status(ctx context.Context, m *Manifest) (*Status, error) {
 	return s, nil
 }
 
-// Left is the number of the sweep's messages that are in the queue or being
+// Left returns the number of the sweep's messages that are in the queue or being
 // worked on.
 func (q *Queue) Left(ctx context.Context, m *Manifest) (left int, err error) {
 	err = retryRequest(ctx, func(ctx context.Context) error {

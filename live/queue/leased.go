@@ -108,7 +108,7 @@ func (s *slot) replayCell(ctx context.Context, t *plan.Task) (rawJSON, error) {
 	return report, err
 }
 
-// fillSettings are the settings of a task with the paths of its files.
+// fillSettings returns the settings of a task with the paths of its files.
 func (s *slot) fillSettings(ctx context.Context, t *plan.Task) ([]plan.Setting, error) {
 	settings := append([]plan.Setting(nil), t.Settings...)
 	for _, f := range t.Files {
@@ -149,7 +149,7 @@ func (s *slot) failCell(ctx context.Context, msg jetstream.Msg, key string, err 
 	return s.giveUp(ctx, msg, key, Dead{Reason: err.Error(), Tries: tries})
 }
 
-// cellNumber is the number of a message's cell.
+// cellNumber returns the number of a message's cell.
 func cellNumber(msg jetstream.Msg) string {
 	subject := msg.Subject()
 	return subject[strings.LastIndexByte(subject, '.')+1:]

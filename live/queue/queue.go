@@ -144,7 +144,7 @@ func retryRequest(ctx context.Context, request func(context.Context) error) erro
 	}
 }
 
-// isAnswer says that err is an answer of the server.
+// isAnswer reports whether err is an answer of the server.
 func isAnswer(err error) bool {
 	for _, answer := range []error{
 		jetstream.ErrKeyExists, jetstream.ErrKeyNotFound, jetstream.ErrObjectNotFound, jetstream.ErrKeyDeleted,

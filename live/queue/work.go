@@ -107,7 +107,7 @@ func (s *slot) stopChild() {
 	}
 }
 
-// nextMessage is the next message, nil when there is none for a while.
+// nextMessage returns the next message, nil when there is none for a while.
 func (q *Queue) nextMessage(ctx context.Context) (jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
@@ -124,7 +124,7 @@ func (q *Queue) nextMessage(ctx context.Context) (jetstream.Msg, error) {
 	return nil, nil
 }
 
-// isEmpty says that no message is left, not even one that is being worked on.
+// isEmpty reports whether no message is left, not even one that is being worked on.
 func (q *Queue) isEmpty(ctx context.Context) (empty bool, err error) {
 	err = retryRequest(ctx, func(ctx context.Context) error {
 		info, err := q.stream.Info(ctx)

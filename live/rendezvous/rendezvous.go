@@ -32,7 +32,7 @@ const (
 	complete = 1
 )
 
-// Limits say how long to wait. Zero values mean the defaults.
+// Limits are how long to wait. Zero values mean the defaults.
 type Limits struct {
 	Wait time.Duration // for a connection, an answer, a completion; default 30 s
 	Mark time.Duration // for somebody to collect a completed room; default 60 s
@@ -75,11 +75,11 @@ func Listen(address string, limits Limits) (*Server, error) {
 	return s, nil
 }
 
-// Port is where the server listens.
+// Port returns where the server listens.
 func (s *Server) Port() int { return s.server.Addr().Port }
 
-// Complete tells whoever waits for a room, or will within the limit of marks, that
-// the prompt is computed.
+// Complete releases whoever waits for a room, or will within the limit of marks: its
+// prompt is computed.
 func (s *Server) Complete(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Server) answerDecoder(c net.Conn) {
 	}
 }
 
-// enterRoom is the room to wait in, nil if it is complete already. It reports false if
+// enterRoom returns the room to wait in, nil if it is complete already. It reports false if
 // somebody else waits there.
 func (s *Server) enterRoom(id uint64) (*room, bool) {
 	s.mu.Lock()
@@ -218,7 +218,7 @@ func askForRoom(c net.Conn, id uint64) (byte, error) {
 	return b[0], nil
 }
 
-// typeOfError is late for an error that is a timeout, else otherwise.
+// typeOfError returns late for an error that is a timeout, else otherwise.
 func typeOfError(err error, otherwise, late fault.Type) fault.Type {
 	var timeout net.Error
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {

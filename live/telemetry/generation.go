@@ -57,7 +57,7 @@ func (t *Tracing) StartGeneration(ctx context.Context, s Start) (context.Context
 	return ctx, &Generation{span: span, recording: t.recording}
 }
 
-// remoteSpan is the span with these ids, somewhere else, sampled.
+// remoteSpan returns the span with these ids, somewhere else, sampled.
 func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	id, err := trace.TraceIDFromHex(traceID)
 	if err != nil {
@@ -72,7 +72,7 @@ func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	}), true
 }
 
-// Link is the ids of the span in hex, for the stage after; empty if nobody
+// Link returns the ids of the span in hex, for the stage after; empty if nobody
 // records it.
 func (g *Generation) Link() (traceID, spanID string) {
 	if !g.recording {
@@ -82,7 +82,7 @@ func (g *Generation) Link() (traceID, spanID string) {
 	return c.TraceID().String(), c.SpanID().String()
 }
 
-// Recording tells whether the span goes anywhere.
+// Recording reports whether the span goes anywhere.
 func (g *Generation) Recording() bool { return g.recording }
 
 // Begun notes that Generate has returned.
@@ -173,7 +173,7 @@ func (g *Generation) gapAttributes() []attribute.KeyValue {
 	}
 }
 
-// nearestRank is the value at index round((n-1)·q) of sorted values.
+// nearestRank returns the value at index round((n-1)·q) of sorted values.
 func nearestRank(sorted []float64, q float64) float64 {
 	return sorted[int(math.Round(float64(len(sorted)-1)*q))]
 }

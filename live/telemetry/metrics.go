@@ -16,7 +16,7 @@ import (
 // Metrics are the metrics of one process.
 type Metrics struct{ registry *prometheus.Registry }
 
-// NewMetrics is metrics without any.
+// NewMetrics returns metrics without any.
 func NewMetrics() *Metrics { return &Metrics{prometheus.NewRegistry()} }
 
 // Handler serves them as text.
@@ -101,12 +101,12 @@ func (m maker) newHistogram(name, help string, buckets []float64) prometheus.His
 	return registerOnce(m, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}))
 }
 
-// requestBuckets are the buckets of what takes as long as a request, in seconds.
+// requestBuckets returns the buckets of what takes as long as a request, in seconds.
 func requestBuckets() []float64 {
 	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 }
 
-// messageBuckets are the buckets of what takes as long as a message, in seconds.
+// messageBuckets returns the buckets of what takes as long as a message, in seconds.
 func messageBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
@@ -119,7 +119,7 @@ type Endpoint struct {
 	errors                                               *prometheus.CounterVec
 }
 
-// errorTypes are how errors of requests are counted.
+// errorTypes returns how errors of requests are counted.
 func errorTypes() []string {
 	return []string{"deserialization", "invalid_message", "response_stream", "generate", "publish_response", "publish_final"}
 }
@@ -251,7 +251,7 @@ func (c *Client) Sent(took time.Duration) { c.send.Observe(took.Seconds()) }
 // First notes the time until the first item.
 func (c *Client) First(took time.Duration) { c.first.Observe(took.Seconds()) }
 
-// Value is the value of a counter or gauge, or the count of a histogram, by name
+// Value returns the value of a counter or gauge, or the count of a histogram, by name
 // and labels; all labels given must be equal, others are summed over.
 func (m *Metrics) Value(name string, labels map[string]string) float64 {
 	families, err := m.registry.Gather()

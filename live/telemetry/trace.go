@@ -36,7 +36,7 @@ type Tracing struct {
 	recording bool
 }
 
-// Open is tracing as the environment wants it, which getenv tells: nothing
+// Open returns tracing as the environment wants it, which getenv tells: nothing
 // leaves the process unless OTEL_EXPORT_ENABLED is set. Then spans go by
 // OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (this host, port 4317, if
 // unset) under the service OTEL_SERVICE_NAME (dynamo, if unset).
@@ -62,7 +62,7 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	return New(sdktrace.NewBatchSpanProcessor(exporter), service), nil
 }
 
-// New is tracing whose spans go to a processor, or nowhere if that is nil.
+// New returns tracing whose spans go to a processor, or nowhere if that is nil.
 func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))),
@@ -76,7 +76,7 @@ func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	return &Tracing{provider, provider.Tracer(scope), to != nil}
 }
 
-// isTruthy tells whether a variable of the environment says yes.
+// isTruthy reports whether a variable of the environment says yes.
 func isTruthy(text string) bool {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "1", "true", "yes", "on":
@@ -169,12 +169,12 @@ func Inject(ctx context.Context, headers map[string]string) {
 	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
 }
 
-// Extract is ctx in the span that headers tell of, if they do.
+// Extract returns ctx in the span that headers tell of, if they do.
 func Extract(ctx context.Context, headers map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 }
 
-// LogHandler is h, with trace_id and span_id of the span that a line's context is
+// LogHandler returns h, with trace_id and span_id of the span that a line's context is
 // in.
 func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
 

@@ -78,10 +78,10 @@ func (n *NATS) startServer(ctx context.Context, o NATSOptions) error {
 	return nil
 }
 
-// URL is where clients reach the server.
+// URL returns where clients reach the server.
 func (n *NATS) URL() string { return n.server.ClientURL() }
 
-// Port is the port it listens on.
+// Port returns the port it listens on.
 func (n *NATS) Port() int {
 	a, ok := n.server.Addr().(*net.TCPAddr)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// Options say where the servers listen and what they keep.
+// Options are where the servers listen and what they keep.
 type Options struct {
 	// Dir is where they keep their data, written through to the disk, so that
 	// later servers go on with it; "": a directory that is removed at the end,
@@ -75,10 +75,10 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// EtcdURL is where clients reach etcd.
+// EtcdURL returns where clients reach etcd.
 func (s *Stack) EtcdURL() string { return s.url("http", "https", s.options.EtcdPort) }
 
-// NATSURL is where clients reach NATS.
+// NATSURL returns where clients reach NATS.
 func (s *Stack) NATSURL() string { return s.url("nats", "tls", s.options.NATSPort) }
 
 func (s *Stack) url(plain, secure string, port int) string {
@@ -149,7 +149,7 @@ func (s *Stack) Stop() error {
 	return os.RemoveAll(s.remove)
 }
 
-// NATSOptions say where a NATS server listens and what it keeps.
+// NATSOptions are where a NATS server listens and what it keeps.
 type NATSOptions struct {
 	Dir        string // where streams are kept; "": a directory that is removed at the end
 	Host       string // "": 127.0.0.1

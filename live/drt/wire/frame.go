@@ -41,7 +41,7 @@ func (k Kind) String() string {
 	return [...]string{"an empty frame", "a control frame", "a data frame", "a request frame"}[k]
 }
 
-// Kind is what f is for.
+// Kind returns what f is for.
 func (f Frame) Kind() Kind {
 	switch {
 	case len(f.Header) > 0 && len(f.Body) > 0:
@@ -54,7 +54,7 @@ func (f Frame) Kind() Kind {
 	return Empty
 }
 
-// Size is how long f is on the wire, in bytes.
+// Size returns how long f is on the wire, in bytes.
 func (f Frame) Size() int { return PreludeSize + len(f.Header) + len(f.Body) }
 
 // Append writes f, with its checksum, behind dst.
@@ -66,7 +66,7 @@ func (f Frame) Append(dst []byte) []byte {
 	return append(dst, f.Body...)
 }
 
-// Error says why bytes are no frame.
+// Error is why bytes are no frame.
 type Error struct {
 	// Reason is "truncated", "too long", "checksum" or "trailing bytes".
 	Reason string

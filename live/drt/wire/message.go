@@ -15,7 +15,7 @@ type RequestHeader struct {
 	SentNS       *uint64        `json:"frontend_send_ts_ns,omitempty"` // Unix time in ns
 }
 
-// ConnectionInfo says how the worker reaches the caller. Info is CallHome, as a
+// ConnectionInfo is how the worker reaches the caller. Info is CallHome, as a
 // string of JSON.
 type ConnectionInfo struct {
 	Transport string `json:"transport"`
@@ -38,7 +38,7 @@ const (
 	responseFor = "response"
 )
 
-// NewRequest is the frame of a request whose response is to come home.
+// NewRequest returns the frame of a request whose response is to come home.
 func NewRequest(home CallHome, sentNS uint64, payload []byte) (Frame, error) {
 	home.StreamType = responseFor
 	info, err := json.Marshal(home)
@@ -90,7 +90,7 @@ type Hello struct {
 	StreamType string `json:"stream_type"`
 }
 
-// NewHello is the frame of a worker that calls home for subject.
+// NewHello returns the frame of a worker that calls home for subject.
 func NewHello(subject string) Frame { return controlFrame(Hello{subject, responseFor}) }
 
 // ParseHello reads the first frame of a connection.
@@ -113,7 +113,7 @@ type Prologue struct {
 	Fault json.RawMessage `json:"fault,omitempty"`
 }
 
-// NewPrologue is the frame that says p.
+// NewPrologue returns the frame of p.
 func NewPrologue(p Prologue) Frame { return controlFrame(p) }
 
 // ParsePrologue reads the second frame of a connection.
@@ -129,7 +129,7 @@ type Part struct {
 	Final bool            `json:"complete_final"`
 }
 
-// NewPart is the frame of an item.
+// NewPart returns the frame of an item.
 func NewPart(item json.RawMessage) Frame {
 	b := make([]byte, 0, len(item)+len(`{"data":,"complete_final":false}`))
 	b = append(b, `{"data":`...)
@@ -137,7 +137,7 @@ func NewPart(item json.RawMessage) Frame {
 	return Frame{Body: append(b, `,"complete_final":false}`...)}
 }
 
-// NewFinal is the frame after the last item.
+// NewFinal returns the frame after the last item.
 func NewFinal() Frame { return Frame{Body: []byte(`{"complete_final":true}`)} }
 
 // ParsePart reads a data frame.
@@ -165,7 +165,7 @@ const (
 	Sentinel Signal = "sentinel" // worker: nothing follows
 )
 
-// NewSignal is the frame of s.
+// NewSignal returns the frame of s.
 func NewSignal(s Signal) Frame { return controlFrame(s) }
 
 // ParseSignal reads a control frame that is one word.
@@ -180,7 +180,7 @@ func ParseSignal(f Frame) (Signal, error) {
 	return s, nil
 }
 
-// controlFrame is a frame with v, which always has a JSON form, in its header.
+// controlFrame returns a frame with v, which always has a JSON form, in its header.
 func controlFrame(v any) Frame {
 	header, err := json.Marshal(v)
 	if err != nil {

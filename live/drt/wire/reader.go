@@ -66,7 +66,7 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// truncatedError is err, as an *Error when the connection ended after some of the
+// truncatedError returns err, as an *Error when the connection ended after some of the
 // bytes of a frame.
 func truncatedError(err error, got, want int) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || got >= PreludeSize && errors.Is(err, io.EOF) {

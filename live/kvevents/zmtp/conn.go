@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ErrClosed says that a connection or socket was closed on this side.
+// ErrClosed means that a connection or socket was closed on this side.
 var ErrClosed = errors.New("zmtp: closed")
 
 // conn is one connection after its handshake. Any goroutine may send; one reads.

@@ -69,7 +69,7 @@ func (d *Dealer) Close() {
 	d.conn.close()
 }
 
-// CheckEndpoint says what is wrong with an endpoint, if anything is.
+// CheckEndpoint returns what is wrong with an endpoint, if anything is.
 func CheckEndpoint(endpoint string) error {
 	_, err := parseEndpoint(endpoint)
 	return err

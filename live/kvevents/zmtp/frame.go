@@ -119,7 +119,7 @@ func readBody(r *bufio.Reader, size int) ([]byte, error) {
 	return body, nil
 }
 
-// unexpectedEOF is err of a read in the middle of something.
+// unexpectedEOF returns err of a read in the middle of something.
 func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

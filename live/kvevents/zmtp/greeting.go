@@ -19,7 +19,7 @@ const (
 	TypeDealer Type = "DEALER"
 )
 
-// acceptsPeer says whether a socket talks to a peer of the given type.
+// acceptsPeer reports whether a socket talks to a peer of the given type.
 func (t Type) acceptsPeer(peer string) bool {
 	switch t {
 	case TypePub:
@@ -118,7 +118,7 @@ func readReady(r *bufio.Reader, t Type) error {
 	return nil
 }
 
-// findProperty is the value of a property among the metadata of READY.
+// findProperty returns the value of a property among the metadata of READY.
 func findProperty(meta []byte, want string) (string, error) {
 	for rest := meta; len(rest) > 0; {
 		n := int(rest[0])

@@ -14,7 +14,7 @@ const (
 	maxFromPeers = 64 << 10 // bytes of a frame: peers send topics and requests only
 )
 
-// parseEndpoint is the TCP address of an endpoint, tcp://host:port; the host may be *.
+// parseEndpoint returns the TCP address of an endpoint, tcp://host:port; the host may be *.
 func parseEndpoint(endpoint string) (string, error) {
 	rest, ok := strings.CutPrefix(endpoint, "tcp://")
 	if !ok {

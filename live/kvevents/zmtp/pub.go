@@ -26,7 +26,7 @@ func ListenPub(endpoint string, bound int) (*Pub, error) {
 	return p, err
 }
 
-// Endpoint is where the socket listens.
+// Endpoint returns where the socket listens.
 func (p *Pub) Endpoint() string { return endpointOf(p.server) }
 
 func (p *Pub) servePeer(c *conn) {
@@ -98,7 +98,7 @@ func isWanted(topics map[string]int, topic []byte) bool {
 	return false
 }
 
-// Subscribers is the number of peers that have subscribed to anything.
+// Subscribers returns the number of peers that have subscribed to anything.
 func (p *Pub) Subscribers() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -35,10 +35,10 @@ func ListenRouter(endpoint string, bound int) (*Router, error) {
 	return r, err
 }
 
-// Endpoint is where the socket listens.
+// Endpoint returns where the socket listens.
 func (r *Router) Endpoint() string { return endpointOf(r.server) }
 
-// Requests are the messages of all peers.
+// Requests returns the messages of all peers.
 func (r *Router) Requests() <-chan Request { return r.requests }
 
 func (r *Router) servePeer(c *conn) {

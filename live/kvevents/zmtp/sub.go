@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SubOptions says how a Sub keeps its connection.
+// SubOptions are how a Sub keeps its connection.
 type SubOptions struct {
 	// Heartbeat is the time between signs of life asked for, default 5 s.
 	Heartbeat time.Duration
