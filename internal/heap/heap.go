@@ -111,3 +111,51 @@ func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
 	}
 	h[i] = item
 }
+
+// Keys is a binary heap of bare keys, the least first: what a Heap is where a
+// word holds all of an item, at two thirds of its cost. Its zero value is empty.
+type Keys[K cmp.Ordered] []K
+
+// Push adds a key.
+func (h *Keys[K]) Push(key K) {
+	s := append(*h, key)
+	*h = s
+	i := len(s) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if s[parent] <= key {
+			break
+		}
+		s[i] = s[parent]
+		i = parent
+	}
+	s[i] = key
+}
+
+// Pop removes the least key and returns it.
+func (h *Keys[K]) Pop() K {
+	s := *h
+	last := len(s) - 1
+	first, key := s[0], s[last]
+	s = s[:last]
+	*h = s
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(s) {
+			break
+		}
+		if child+1 < len(s) && s[child+1] < s[child] {
+			child++
+		}
+		if key <= s[child] {
+			break
+		}
+		s[i] = s[child]
+		i = child
+	}
+	if last > 0 {
+		s[i] = key
+	}
+	return first
+}

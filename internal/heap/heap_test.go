@@ -57,3 +57,25 @@ func TestHeapForgetsWhatLeft(t *testing.T) {
 		}
 	}
 }
+
+// Keys leave a heap of keys in order, whatever came and left before.
+func TestKeysLeaveInOrder(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		var h Keys[uint64]
+		var want []uint64
+		for range 500 {
+			if len(want) == 0 || r.IntN(5) < 3 {
+				k := r.Uint64N(200)
+				h.Push(k)
+				want = append(want, k)
+				slices.Sort(want)
+				continue
+			}
+			if got := h.Pop(); got != want[0] || len(h) != len(want)-1 {
+				t.Fatalf("seed %d: Pop() = %d of %d, want %d of %d", seed, got, len(h)+1, want[0], len(want))
+			}
+			want = want[1:]
+		}
+	}
+}

@@ -18,8 +18,9 @@ const compactAt = 1 << 16
 // their bits, whose order is the order of the values.
 type gaps struct {
 	weighted
-	spare weighted // memory
-	limit int      // length at which to compact next; 0: compactAt
+	sorted int      // so many from the first are sorted and differ
+	spare  weighted // memory
+	limit  int      // length at which to compact next; 0: compactAt
 }
 
 // weighted is a list of values as their bits, each with the number of times it
@@ -72,10 +73,14 @@ func (g *gaps) add(gap sim.Time, n int64) {
 
 // compact sorts the list and joins equal gaps.
 func (g *gaps) compact() {
-	if slices.IsSorted(g.bits) {
+	if g.sorted == len(g.bits) {
 		return
 	}
-	g.weighted, g.spare = radixSort(g.weighted, g.spare.of(len(g.bits)))
+	if g.sorted > 0 {
+		g.mergeTail()
+	} else if !slices.IsSorted(g.bits) {
+		g.weighted, g.spare = radixSort(g.weighted, g.spare.of(len(g.bits)))
+	}
 	end := 0
 	for i := 1; i < len(g.bits); i++ {
 		if g.bits[i] == g.bits[end] {
@@ -85,7 +90,29 @@ func (g *gaps) compact() {
 		end++
 		g.bits[end], g.counts[end] = g.bits[i], g.counts[i]
 	}
-	g.bits, g.counts = g.bits[:end+1], g.counts[:end+1]
+	g.sorted = end + 1
+	g.bits, g.counts = g.bits[:g.sorted], g.counts[:g.sorted]
+}
+
+// mergeTail sorts what has been added since the list was sorted, and merges it
+// with what was there, from the last value to the first.
+func (g *gaps) mergeTail() {
+	n := len(g.bits) - g.sorted
+	spare := g.spare.of(n)
+	tail, _ := radixSort(weighted{g.bits[g.sorted:], g.counts[g.sorted:]}, spare)
+	if &tail.bits[0] != &spare.bits[0] {
+		copy(spare.bits, tail.bits)
+		copy(spare.counts, tail.counts)
+	}
+	before, at := g.sorted-1, len(g.bits)-1
+	for i := n - 1; i >= 0; at-- {
+		from, k := &spare, &i
+		if before >= 0 && g.bits[before] > spare.bits[i] {
+			from, k = &g.weighted, &before
+		}
+		g.bits[at], g.counts[at] = from.bits[*k], from.counts[*k]
+		*k--
+	}
 }
 
 // latencies is the distribution of the gaps, in ms.

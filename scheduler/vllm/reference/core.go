@@ -43,7 +43,7 @@ type Core struct {
 	// wakes has steady requests by the step in which they open a block or end.
 	// Entries of those that are no longer steady stay until they come up and
 	// are passed over then.
-	wakes    heap.Heap[int64, slot, struct{}]
+	wakes    heap.Keys[wake]
 	fresh    []slot   // gained their first token in the last pass
 	admitted uint64   // admissions so far: the order of running
 	passes   int64    // passes so far

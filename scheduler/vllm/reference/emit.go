@@ -51,9 +51,9 @@ func (c *Core) emitTokens(now, start sim.Time, p *scheduler.Pass) (ended bool, e
 // wakeDue makes irregular the steady requests that open a block or end in this
 // pass, and readies them.
 func (c *Core) wakeDue() {
-	for len(c.wakes) > 0 && c.wakes[0].Key <= c.step {
+	for len(c.wakes) > 0 && c.wakes[0].step() <= c.step {
 		w := c.wakes.Pop()
-		s, at := w.Tie, w.Key
+		s, at := w.slot(), w.step()
 		r := &c.requests[s]
 		if r.state == steady && r.wake == at {
 			c.endSteady(s, false)
@@ -67,7 +67,7 @@ func (c *Core) wakeDue() {
 // ends.
 func (c *Core) nextWake() int64 {
 	for len(c.wakes) > 0 {
-		s, at := c.wakes[0].Tie, c.wakes[0].Key
+		s, at := c.wakes[0].slot(), c.wakes[0].step()
 		if r := &c.requests[s]; r.state == steady && r.wake == at {
 			return at
 		}

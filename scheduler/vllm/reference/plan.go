@@ -263,7 +263,7 @@ func (c *Core) markSteady() {
 			opens += c.cfg.BlockTokens - rest
 		}
 		r.wake = r.base + int64(min(opens, r.input+r.output)-r.length) - 1
-		c.wakes.Push(r.wake, s, struct{}{})
+		c.wakes.Push(newWake(r.wake, s))
 		if r.generated() == 1 {
 			c.fresh = append(c.fresh, s)
 		}

@@ -1,0 +1,22 @@
+package reference
+
+import "fmt"
+
+// wake is a step and the slot of the request that wakes in it, in one word that
+// sorts by step: a heap of such words costs two thirds of one of pairs, and it
+// is among the most of what a decode pass costs.
+type wake uint64
+
+// slotBits is enough for every slot, which is an int32 of at least 0, and leaves
+// 33 bits for steps: more than eight thousand million passes of one worker.
+const slotBits = 31
+
+func newWake(step int64, s slot) wake {
+	if step>>(64-slotBits) != 0 || s < 0 {
+		panic(fmt.Sprintf("wake of slot %d in step %d, want a slot >= 0 and a step < 2^%d", s, step, 64-slotBits))
+	}
+	return wake(step)<<slotBits | wake(s)
+}
+
+func (w wake) step() int64 { return int64(w >> slotBits) }
+func (w wake) slot() slot  { return slot(w & (1<<slotBits - 1)) }
