@@ -1,104 +1,109 @@
 package requests
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"runtime"
+	"slices"
 
-	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/replay-llm/replay/report/parquet"
 )
 
 // A file has a group for every so many rows, and its columns have pages of so
 // many bytes: small ones, since all columns of a group have one in memory. batch
-// is how many values are converted at once.
+// is how many rows are in one page at least.
 const (
 	groupRows = 1 << 17
 	pageBytes = 1 << 15
 	batch     = 1 << 9
 )
 
-// newSchema has the columns in their order; parquet.Group would sort them. Whole
-// numbers are written as differences, which is small and costs little. Times are
-// hardly ever the same, and compressing them is a waste of it, but for those
-// columns that say so. Columns of numbers take them from the queues.
-func newSchema(columns []Column, queues []queue) *parquet.Schema {
-	types := map[Kind]reflect.Type{
-		Int: reflect.TypeFor[int64](), Float: reflect.TypeFor[float64](),
-		Text: reflect.TypeFor[string](), Bool: reflect.TypeFor[bool](),
-	}
-	fields := make([]reflect.StructField, len(columns))
+// parquetColumns returns the columns in their order. Whole numbers are written as
+// differences, which is small and costs little. Times are hardly ever the same,
+// and compressing them is a waste of it, but for those columns that say so.
+func parquetColumns(columns []Column) []parquet.Column {
+	all := make([]parquet.Column, len(columns))
 	for i, c := range columns {
-		tag := c.Name
-		switch {
-		case c.Kind == Int:
-			tag += ",delta"
-		case c.Kind == Text || c.repeats:
-			tag += ",snappy"
-		}
-		if !c.Required {
-			tag += ",optional"
-		}
-		fields[i] = reflect.StructField{
-			Name: fmt.Sprintf("F%d", i), Type: types[c.Kind], Tag: reflect.StructTag(fmt.Sprintf("parquet:%q", tag)),
+		all[i] = parquet.Column{
+			Name: c.Name, Kind: c.Kind.parquet(), Optional: !c.Required,
+			Delta: c.Kind == Int, Snappy: c.Kind == Text || c.Kind != Int && c.repeats,
 		}
 	}
-	model := reflect.New(reflect.StructOf(fields)).Elem().Interface()
-	return parquet.NewSchema("requests", queueColumns(parquet.SchemaOf(model), columns, queues))
+	return all
+}
+
+// parquet returns the type of the column in a Parquet file.
+func (k Kind) parquet() parquet.Kind {
+	return map[Kind]parquet.Kind{Int: parquet.Int64, Float: parquet.Double, Text: parquet.Text, Bool: parquet.Bool}[k]
 }
 
 // writeParquet writes rows in groups.
 func writeParquet(w io.Writer, rows []Row) error {
 	columns := Columns()
-	queues := make([]queue, len(columns))
-	out := parquet.NewGenericWriter[any](w, newSchema(columns, queues),
-		parquet.DataPageStatistics(false), parquet.PageBufferSize(pageBytes), parquet.CreatedBy("replay", "1", "parquet-go"))
-	for len(rows) > 0 {
-		n := min(groupRows, len(rows))
-		group := out.BeginRowGroup()
-		if err := fillGroup(group, columns, queues, rows[:n]); err != nil {
+	out := parquet.NewWriter(w, parquetColumns(columns), parquet.Options{Name: "requests", PageBytes: pageBytes})
+	for group := range slices.Chunk(rows, groupRows) {
+		if err := fillGroup(out, columns, group); err != nil {
 			return err
 		}
-		if _, err := group.Commit(); err != nil {
+		if err := out.EndGroup(); err != nil {
 			return err
 		}
-		rows = rows[n:]
 	}
 	return out.Close()
 }
 
-// fillGroup writes rows column by column, some columns at once. The file does
-// not depend on how many.
-func fillGroup(group *parquet.ConcurrentRowGroupWriter, columns []Column, queues []queue, rows []Row) error {
+// fillGroup adds rows column by column, some columns at once. The file does not
+// depend on how many.
+func fillGroup(out *parquet.Writer, columns []Column, rows []Row) error {
 	var filled errgroup.Group
-	writers := group.ColumnWriters()
 	atOnce := min(runtime.GOMAXPROCS(0), len(columns))
 	for first := range atOnce {
 		filled.Go(func() error {
-			f := newFiller()
-			for from := 0; from < len(rows); from += batch { // few rows, so that they stay near
-				part := rows[from:min(from+batch, len(rows))]
+			for part := range slices.Chunk(rows, batch) { // few rows, so that they stay near
 				for i := first; i < len(columns); i += atOnce {
-					if _, err := writers[i].WriteRowValues(f.fillValues(&columns[i], &queues[i], part)); err != nil {
+					columns[i].addValues(out.Chunk(i), part)
+					if err := out.Chunk(i).EndBatch(); err != nil {
 						return err
 					}
-				}
-			}
-			for i := first; i < len(columns); i += atOnce {
-				if err := writers[i].Flush(); err != nil {
-					return err
 				}
 			}
 			return nil
 		})
 	}
-	if err := filled.Wait(); err != nil {
-		return err
+	return filled.Wait()
+}
+
+// addValues adds what the column has of rows.
+func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
+	for i := range rows {
+		r := &rows[i]
+		switch c.Kind {
+		case Int:
+			if v, ok := c.Int(r); ok {
+				to.AddInt(v)
+				continue
+			}
+		case Float:
+			if v := *c.time(r); v.Known() || c.Required {
+				to.AddDouble(float64(v))
+				continue
+			}
+		case Text:
+			if v, ok := c.Text(r); ok {
+				to.AddText(v)
+				continue
+			}
+		case Bool:
+			if v, ok := c.Bool(r); ok {
+				to.AddBool(v)
+				continue
+			}
+		}
+		to.AddNull()
 	}
-	return group.Flush()
 }
 
 // readParquet reads what writeParquet writes.
@@ -107,88 +112,58 @@ func readParquet(in *os.File) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := parquet.OpenFile(in, stat.Size())
+	file, err := parquet.Open(in, stat.Size())
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, path := range file.Schema().Columns() {
-		names = append(names, path[0])
+	for _, c := range file.Columns {
+		names = append(names, c.Name)
 	}
 	byPlace, err := arrangeColumns(names)
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]Row, file.NumRows())
-	for i := range rows {
-		rows[i] = newRow()
-	}
-	first := 0
-	for _, group := range file.RowGroups() {
-		inside := rows[first : first+int(group.NumRows())]
-		for i, chunk := range group.ColumnChunks() {
-			if byPlace[i] == nil {
+	var rows []Row
+	for group, n := range file.Groups() {
+		first := len(rows)
+		for i, c := range byPlace {
+			if c == nil {
 				continue
 			}
-			if err := readChunk(chunk, byPlace[i], inside); err != nil {
-				return nil, fmt.Errorf("%s: %w", names[i], err)
+			if got := file.Columns[i].Kind; got != c.Kind.parquet() {
+				return nil, fmt.Errorf("%s: is of type %v, want %v", names[i], got, c.Kind.parquet())
 			}
+			values, err := file.Read(group, i)
+			if err != nil {
+				return nil, err
+			}
+			for len(rows) < first+n { // as many as there are values
+				rows = append(rows, newRow())
+			}
+			c.setValues(rows[first:], values)
 		}
-		first += len(inside)
 	}
 	return rows, nil
 }
 
-// readChunk puts the values of a column chunk into rows.
-func readChunk(chunk parquet.ColumnChunk, c *Column, rows []Row) error {
-	want := map[Kind]parquet.Kind{Int: parquet.Int64, Float: parquet.Double, Text: parquet.ByteArray, Bool: parquet.Boolean}[c.Kind]
-	if got := chunk.Type().Kind(); got != want {
-		return fmt.Errorf("is of type %v, want %v", got, want)
-	}
-	pages := chunk.Pages()
-	defer pages.Close()
-	var values [batch]parquet.Value
-	at := 0
-	for {
-		page, err := pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return nil
+// setValues puts the values of a column into rows.
+func (c *Column) setValues(rows []Row, v *parquet.Values) {
+	next := 0
+	for i := range rows {
+		if v.Defined != nil && v.Defined[i] == 0 {
+			continue
 		}
-		if err != nil {
-			return err
+		switch c.Kind {
+		case Int:
+			c.setInt(&rows[i], v.Ints[next])
+		case Float:
+			c.setFloat(&rows[i], v.Doubles[next])
+		case Text:
+			c.setText(&rows[i], v.Texts[next])
+		case Bool:
+			c.setBool(&rows[i], v.Bools[next])
 		}
-		for in := page.Values(); ; {
-			n, err := in.ReadValues(values[:])
-			if at+n > len(rows) {
-				return fmt.Errorf("more than %d values", len(rows))
-			}
-			for i := range n {
-				c.takeValue(&rows[at+i], &values[i])
-			}
-			at += n
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-		}
-		parquet.Release(page)
-	}
-}
-
-func (c *Column) takeValue(r *Row, v *parquet.Value) {
-	if v.IsNull() {
-		return
-	}
-	switch c.Kind {
-	case Int:
-		c.setInt(r, v.Int64())
-	case Float:
-		c.setFloat(r, v.Double())
-	case Text:
-		c.setText(r, string(v.ByteArray()))
-	case Bool:
-		c.setBool(r, v.Boolean())
+		next++
 	}
 }

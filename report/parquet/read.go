@@ -1,0 +1,256 @@
+package parquet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/parquet-go/parquet-go/compress/snappy"
+	"github.com/parquet-go/parquet-go/encoding/delta"
+	"github.com/parquet-go/parquet-go/encoding/rle"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// File is a file that is read. It has been written by Writer, or by parquet-go
+// with the same encodings.
+type File struct {
+	in      io.ReaderAt
+	size    int64
+	meta    format.FileMetaData
+	Columns []Column
+}
+
+// Open reads what a file of the given size says of itself.
+func Open(in io.ReaderAt, size int64) (*File, error) {
+	var end [8]byte
+	if size < int64(len(magic)+len(end)) {
+		return nil, fmt.Errorf("%d bytes, want a Parquet file", size)
+	}
+	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
+		return nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(end[:4]))
+	if string(end[4:]) != magic || length > size-int64(len(magic)+len(end)) {
+		return nil, errors.New("the end is missing, want a Parquet file")
+	}
+	text := make([]byte, length)
+	if _, err := in.ReadAt(text, size-int64(len(end))-length); err != nil {
+		return nil, err
+	}
+	f := &File{in: in, size: size}
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), text, &f.meta); err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	return f, f.readSchema()
+}
+
+// readSchema finds the columns, which must be those of a flat file.
+func (f *File) readSchema() error {
+	if len(f.meta.Schema) == 0 {
+		return errors.New("no schema")
+	}
+	for _, e := range f.meta.Schema[1:] {
+		kind := slices.Index([]format.Type{format.Boolean, format.Int32, format.Int64, format.Double, format.ByteArray}, e.Type.V)
+		if !e.Type.Valid || kind < 0 {
+			return fmt.Errorf("%s is of type %v, want a column of numbers, truths or texts", e.Name, e.Type.V)
+		}
+		f.Columns = append(f.Columns, Column{
+			Name: e.Name, Kind: Kind(kind), Optional: e.RepetitionType.V == format.Optional, List: e.RepetitionType.V == format.Repeated,
+		})
+	}
+	rows := int64(0)
+	for _, g := range f.meta.RowGroups {
+		if len(g.Columns) != len(f.Columns) || g.NumRows < 0 {
+			return fmt.Errorf("a group has %d columns and %d rows, want %d columns", len(g.Columns), g.NumRows, len(f.Columns))
+		}
+		rows += g.NumRows
+	}
+	if rows != f.meta.NumRows {
+		return fmt.Errorf("%d rows in groups, want %d", rows, f.meta.NumRows)
+	}
+	return nil
+}
+
+// Groups returns how many rows each group has.
+func (f *File) Groups() []int {
+	var all []int
+	for _, g := range f.meta.RowGroups {
+		all = append(all, int(g.NumRows))
+	}
+	return all
+}
+
+// Values are those of a column in a group.
+type Values struct {
+	Bools   []bool
+	Ints    []int64
+	Doubles []float64
+	Texts   []string
+	// Defined says of each place whether there is a value, and Further whether it
+	// belongs to the row before; nil where every row has one.
+	Defined, Further []byte
+}
+
+// Len returns how many places there are.
+func (v *Values) Len() int {
+	if v.Defined != nil {
+		return len(v.Defined)
+	}
+	return v.values()
+}
+
+func (v *Values) values() int { return len(v.Bools) + len(v.Ints) + len(v.Doubles) + len(v.Texts) }
+
+// Read reads a column of a group.
+func (f *File) Read(group, column int) (*Values, error) {
+	meta, c := &f.meta.RowGroups[group].Columns[column].MetaData, &f.Columns[column]
+	v, err := f.readChunk(meta, c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	rows := v.Len() - bytes.Count(v.Further, []byte{1})
+	if want := f.meta.RowGroups[group].NumRows; int64(rows) != want {
+		return nil, fmt.Errorf("%s: %d rows, want %d", c.Name, rows, want)
+	}
+	return v, nil
+}
+
+func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error) {
+	if meta.Type != c.Kind.physical() {
+		return nil, fmt.Errorf("is of type %v, want %v", meta.Type, c.Kind.physical())
+	}
+	if meta.DataPageOffset < 0 || meta.TotalCompressedSize < 0 || meta.DataPageOffset > f.size-meta.TotalCompressedSize {
+		return nil, fmt.Errorf("%d bytes at %d, want them within %d", meta.TotalCompressedSize, meta.DataPageOffset, f.size)
+	}
+	text := make([]byte, meta.TotalCompressedSize)
+	if _, err := f.in.ReadAt(text, meta.DataPageOffset); err != nil {
+		return nil, err
+	}
+	v := &Values{}
+	for in := bytes.NewReader(text); in.Len() > 0; {
+		var header format.PageHeader
+		if err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(in)).Decode(&header); err != nil {
+			return nil, fmt.Errorf("header of a page: %w", err)
+		}
+		at := len(text) - in.Len()
+		if header.CompressedPageSize < 0 || int(header.CompressedPageSize) > in.Len() {
+			return nil, fmt.Errorf("a page of %d bytes, want at most %d", header.CompressedPageSize, in.Len())
+		}
+		body := text[at : at+int(header.CompressedPageSize)]
+		if _, err := in.Seek(int64(len(body)), io.SeekCurrent); err != nil {
+			return nil, err
+		}
+		if err := v.readPage(&header, body, meta.Codec, c); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// readPage appends the values of a page.
+func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.CompressionCodec, c *Column) error {
+	h := &header.DataPageHeaderV2.V
+	levels := int(h.RepetitionLevelsByteLength) + int(h.DefinitionLevelsByteLength)
+	switch {
+	case header.Type != format.DataPageV2:
+		return fmt.Errorf("a page of type %v, want %v", header.Type, format.DataPageV2)
+	case header.CRC != 0 && crc32.ChecksumIEEE(body) != uint32(header.CRC):
+		return errors.New("a page is damaged: its checksum is another")
+	case h.RepetitionLevelsByteLength < 0 || h.DefinitionLevelsByteLength < 0 || levels > len(body) || h.NumValues < h.NumNulls || h.NumNulls < 0:
+		return errors.New("the header of a page makes no sense")
+	case codec != format.Uncompressed && codec != format.Snappy:
+		return fmt.Errorf("compressed with %v, want %v or nothing", codec, format.Snappy)
+	}
+	further, err := decodeLevels(body[:h.RepetitionLevelsByteLength], c.List, int(h.NumValues))
+	if err != nil {
+		return err
+	}
+	defined, err := decodeLevels(body[h.RepetitionLevelsByteLength:levels], c.Optional || c.List, int(h.NumValues))
+	if err != nil {
+		return err
+	}
+	v.Further, v.Defined = append(v.Further, further...), append(v.Defined, defined...)
+	values := body[levels:]
+	if codec == format.Snappy {
+		if values, err = new(snappy.Codec).Decode(nil, values); err != nil {
+			return err
+		}
+	}
+	before, want := v.values(), int(h.NumValues-h.NumNulls)
+	if nulls := bytes.Count(defined, []byte{0}); nulls != int(h.NumNulls) {
+		return fmt.Errorf("%d values are not there, want %d", nulls, h.NumNulls)
+	}
+	if err := v.decodeValues(c.Kind, h.Encoding, values, want); err != nil {
+		return err
+	}
+	if n := v.values() - before; n != want {
+		return fmt.Errorf("%d values in a page, want %d", n, want)
+	}
+	return nil
+}
+
+// decodeLevels returns as many levels of 0 and 1 as there are places; nil when the
+// column has none.
+func decodeLevels(text []byte, has bool, places int) ([]byte, error) {
+	if !has {
+		return nil, nil
+	}
+	levels, err := (&rle.Encoding{BitWidth: 1}).DecodeLevels(nil, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(levels) < places {
+		return nil, fmt.Errorf("%d levels, want %d", len(levels), places)
+	}
+	return levels[:places], nil // bits come by eight
+}
+
+// decodeValues appends so many values.
+func (v *Values) decodeValues(k Kind, encoding format.Encoding, text []byte, want int) error {
+	switch {
+	case k == Bool && encoding == format.Plain:
+		if len(text) < (want+7)/8 {
+			return io.ErrUnexpectedEOF
+		}
+		for i := range want {
+			v.Bools = append(v.Bools, text[i/8]>>(i%8)&1 == 1)
+		}
+	case k == Int64 && encoding == format.DeltaBinaryPacked:
+		ints, err := new(delta.BinaryPackedEncoding).DecodeInt64(nil, text)
+		if err != nil && want > 0 {
+			return err
+		}
+		v.Ints = append(v.Ints, ints...)
+	case k == Text && encoding == format.DeltaLengthByteArray:
+		texts, ends, err := new(delta.LengthByteArrayEncoding).DecodeByteArray(nil, text, nil)
+		if err != nil && want > 0 {
+			return err
+		}
+		for i := 1; i < len(ends); i++ {
+			v.Texts = append(v.Texts, string(texts[ends[i-1]:ends[i]]))
+		}
+	case encoding == format.Plain && k != Text:
+		if len(text) != want*k.width() {
+			return fmt.Errorf("%d bytes of values, want %d", len(text), want*k.width())
+		}
+		for ; len(text) > 0; text = text[k.width():] {
+			switch k {
+			case Double:
+				v.Doubles = append(v.Doubles, math.Float64frombits(binary.LittleEndian.Uint64(text)))
+			case Int64:
+				v.Ints = append(v.Ints, int64(binary.LittleEndian.Uint64(text)))
+			default:
+				v.Ints = append(v.Ints, int64(int32(binary.LittleEndian.Uint32(text))))
+			}
+		}
+	default:
+		return fmt.Errorf("%v encoded as %v, want another encoding", k, encoding)
+	}
+	return nil
+}

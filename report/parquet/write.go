@@ -1,0 +1,151 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// magic begins and ends a file.
+const magic = "PAR1"
+
+// Options say how a file is written.
+type Options struct {
+	Name       string // of its schema
+	PageBytes  int    // size of a page, about; 0: 256 KiB
+	Statistics bool   // each page tells its bounds
+}
+
+// Writer writes a file, a group of rows after the other.
+type Writer struct {
+	out     io.Writer
+	at      int64
+	chunks  []Chunk
+	meta    format.FileMetaData
+	indexes []format.ColumnIndex
+	offsets []format.OffsetIndex
+}
+
+// NewWriter returns a writer of a file of the columns.
+func NewWriter(out io.Writer, columns []Column, o Options) *Writer {
+	if o.PageBytes == 0 {
+		o.PageBytes = 256 << 10
+	}
+	w := &Writer{out: out, chunks: make([]Chunk, len(columns))}
+	w.meta = format.FileMetaData{Version: 2, CreatedBy: "replay version 1(build parquet-go)", KeyValueMetadata: thrift.Slice[format.KeyValue]{}}
+	w.meta.Schema = append(w.meta.Schema, format.SchemaElement{Name: o.Name, NumChildren: thrift.New(int32(len(columns)))})
+	for i, column := range columns {
+		w.meta.Schema = append(w.meta.Schema, column.element())
+		w.meta.ColumnOrders = append(w.meta.ColumnOrders, format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
+		w.chunks[i] = Chunk{column: column, full: int(float64(o.PageBytes) * 0.98), statistics: o.Statistics}
+		w.chunks[i].reset()
+	}
+	return w
+}
+
+// Chunk returns the i-th column of the group that is being filled.
+func (w *Writer) Chunk(i int) *Chunk { return &w.chunks[i] }
+
+func (w *Writer) write(p []byte) error {
+	n, err := w.out.Write(p)
+	w.at += int64(n)
+	return err
+}
+
+// encode writes v, and returns where it begins and how long it is.
+func (w *Writer) encode(v any) (at int64, size int32, err error) {
+	text, err := thrift.Marshal(new(thrift.CompactProtocol), v)
+	if err != nil {
+		return 0, 0, err
+	}
+	at = w.at
+	return at, int32(len(text)), w.write(text)
+}
+
+// EndGroup writes the rows that have been added to all chunks.
+func (w *Writer) EndGroup() error {
+	for i := range w.chunks {
+		if err := w.chunks[i].endPage(); err != nil {
+			return err
+		}
+	}
+	if len(w.chunks) == 0 || w.chunks[0].totalRows == 0 {
+		return nil
+	}
+	if err := w.begin(); err != nil {
+		return err
+	}
+	group := format.RowGroup{NumRows: w.chunks[0].totalRows, FileOffset: w.at, Ordinal: int16(len(w.meta.RowGroups))}
+	group.SortingColumns = thrift.Slice[format.SortingColumn]{} // there, and empty
+	for i := range w.chunks {
+		c := &w.chunks[i]
+		c.meta.DataPageOffset = w.at
+		for j := range c.offsets.PageLocations {
+			c.offsets.PageLocations[j].Offset += w.at
+		}
+		for _, page := range c.pages {
+			if err := w.write(page); err != nil {
+				return err
+			}
+		}
+		c.meta.SizeStatistics = c.sizes()
+		group.TotalByteSize += c.meta.TotalUncompressedSize
+		group.TotalCompressedSize += c.meta.TotalCompressedSize
+		group.Columns = append(group.Columns, format.ColumnChunk{MetaData: c.meta})
+		w.indexes, w.offsets = append(w.indexes, c.columnIndex()), append(w.offsets, c.offsets)
+		c.reset()
+	}
+	w.meta.NumRows += group.NumRows
+	w.meta.RowGroups = append(w.meta.RowGroups, group)
+	return nil
+}
+
+// begin writes what stands before the first group.
+func (w *Writer) begin() error {
+	if w.at > 0 {
+		return nil
+	}
+	return w.write([]byte(magic))
+}
+
+// sizes returns what the file says of the sizes of a chunk's values.
+func (c *Chunk) sizes() format.SizeStatistics {
+	s := format.SizeStatistics{UnencodedByteArrayDataBytes: c.textBytes}
+	if c.column.hasLevels() {
+		s.DefinitionLevelHistogram = append(s.DefinitionLevelHistogram, c.definition[:]...)
+	}
+	if c.column.List {
+		s.RepetitionLevelHistogram = append(s.RepetitionLevelHistogram, c.repetition[:]...)
+	}
+	return s
+}
+
+// Close ends the last group and the file.
+func (w *Writer) Close() error {
+	if err := errors.Join(w.EndGroup(), w.begin()); err != nil {
+		return err
+	}
+	columns := len(w.chunks)
+	for i := range w.indexes {
+		c := &w.meta.RowGroups[i/columns].Columns[i%columns]
+		var err error
+		if c.ColumnIndexOffset, c.ColumnIndexLength, err = w.encode(&w.indexes[i]); err != nil {
+			return err
+		}
+	}
+	for i := range w.offsets {
+		c := &w.meta.RowGroups[i/columns].Columns[i%columns]
+		var err error
+		if c.OffsetIndexOffset, c.OffsetIndexLength, err = w.encode(&w.offsets[i]); err != nil {
+			return err
+		}
+	}
+	_, size, err := w.encode(&w.meta)
+	if err != nil {
+		return err
+	}
+	return w.write(append(binary.LittleEndian.AppendUint32(nil, uint32(size)), magic...))
+}
