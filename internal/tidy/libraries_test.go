@@ -17,7 +17,6 @@ type door struct {
 func doors() []door {
 	return []door{
 		{library: "github.com/spf13/", rooms: []string{"cmd"}},
-		{library: "github.com/schollz/progressbar", rooms: []string{"cmd"}},
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen"}},

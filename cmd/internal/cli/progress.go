@@ -1,99 +1,70 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// progress shows how many requests have finished, when w is a terminal.
-type progress struct {
-	w   io.Writer
-	bar *progressbar.ProgressBar // nil until the first step
+// Progress draws on one line of a terminal how much is done. Several goroutines
+// may tell it. A nil one draws nothing.
+type Progress struct {
+	out  *os.File
+	what string
+
+	mutex   sync.Mutex
+	started time.Time
+	drawn   time.Time
+	most    int
 }
 
-// NewProgress is nil when nobody would see it.
-func NewProgress(w io.Writer) *progress {
-	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+// redraw is how long a line stays at least.
+const redraw = 100 * time.Millisecond
+
+// NewProgress returns a line about what is counted; nil when w is no terminal.
+func NewProgress(w io.Writer, what string) *Progress {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	return &progress{w: w}
+	return &Progress{out: f, what: what, started: time.Now()}
 }
 
-// Step is nil for no progress.
-func (p *progress) Step() func(finished, requests int) {
-	if p == nil {
-		return nil
-	}
-	return func(finished, requests int) {
-		if p.bar == nil {
-			p.bar = progressbar.NewOptions(requests,
-				progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription("requests"),
-				progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
-		}
-		// A terminal that cannot be drawn on is no reason to end a replay.
-		_ = p.bar.Set(finished)
-	}
-}
-
-// Clear takes the bar off the screen.
-func (p *progress) Clear() {
-	if p != nil && p.bar != nil {
-		_ = p.bar.Clear()
-	}
-}
-
-// Countdown shows how many replays are done, when somebody watches. It may be
-// told so by several goroutines.
-type Countdown struct {
-	mutex sync.Mutex
-	bar   *progressbar.ProgressBar
-	most  int
-}
-
-// NewCountdownTo goes to an end, and says when that will be.
-func NewCountdownTo(w io.Writer, what string, end int) *Countdown {
-	c := &Countdown{}
-	if NewProgress(w) == nil {
-		return c
-	}
-	c.bar = progressbar.NewOptions(end,
-		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true),
-		progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
-	return c
-}
-
-// Count shows that so many are done.
-func (c *Countdown) Count(done int) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.bar == nil || done <= c.most {
+// Show draws that so many of total are done.
+func (p *Progress) Show(done, total int) {
+	if p == nil || total < 1 {
 		return
 	}
-	c.most = done
-	// A terminal that cannot be drawn on is no reason to end.
-	_ = c.bar.Set(done)
-}
-
-// CountOf shows that so many are done of those that are expected now.
-func (c *Countdown) CountOf(done, expected int) {
-	c.mutex.Lock()
-	if c.bar != nil && expected != c.bar.GetMax() {
-		c.bar.ChangeMax(expected)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if done < p.most || time.Since(p.drawn) < redraw && done < total {
+		return
 	}
-	c.mutex.Unlock()
-	c.Count(done)
+	p.most, p.drawn = done, time.Now()
+	share := min(1, float64(done)/float64(total))
+	text := fmt.Sprintf(" %3.0f%% (%d/%d)", 100*share, done, total)
+	if done > 0 && done < total {
+		left := time.Duration(float64(time.Since(p.started)) * (1 - share) / share)
+		text += fmt.Sprintf(" %v left", left.Round(time.Second))
+	}
+	width, _, err := term.GetSize(int(p.out.Fd()))
+	if err != nil {
+		width = 80
+	}
+	bar := max(0, width-len(p.what)-len(text)-4)
+	full := int(share * float64(bar))
+	// A terminal that cannot be drawn on is no reason to end.
+	_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s [%s%s]%s", p.what, strings.Repeat("=", full), strings.Repeat(" ", bar-full), text)
 }
 
-// Clear takes it off the screen.
-func (c *Countdown) Clear() {
-	if c.bar != nil {
-		_ = c.bar.Clear()
+// Clear takes the line off the screen.
+func (p *Progress) Clear() {
+	if p != nil && !p.drawn.IsZero() {
+		_, _ = io.WriteString(p.out, "\r\x1b[K")
 	}
 }

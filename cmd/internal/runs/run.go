@@ -22,9 +22,12 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	for _, warning := range spec.Warnings() {
 		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
 	}
-	p := cli.NewProgress(s.Err)
+	p := cli.NewProgress(s.Err, "requests")
 	total := 0
-	streams := replay.Streams{Stdin: s.In, Progress: p.Step(), Opened: func(w *loadgen.Workload) { total = len(w.Turns) }}
+	streams := replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { total = len(w.Turns) }}
+	if p != nil {
+		streams.Progress = p.Show
+	}
 	streams.Warn = func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }
 	rec, err := record(o, &spec, &streams)
 	if err != nil {

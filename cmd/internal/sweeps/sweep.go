@@ -105,8 +105,8 @@ func sweepHere(ctx context.Context, s cli.Streams, l localSweep) (err error) {
 	}
 	var runner CellRunner
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c.Settings) }
-	bar := cli.NewCountdownTo(s.Err, "cells", len(sweep.Cells))
-	sweep.Progress = bar.Count
+	bar := cli.NewProgress(s.Err, "cells")
+	sweep.Progress = func(done int) { bar.Show(done, len(sweep.Cells)) }
 	outcomes, _, err := sweep.Do(ctx)
 	bar.Clear()
 	if err != nil {

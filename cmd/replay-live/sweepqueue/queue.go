@@ -201,8 +201,8 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(working) }()
-	bar := cli.NewCountdownTo(s.Err, "cells", len(m.Keys))
-	err = q.Wait(ctx, m, func(left int) { bar.Count(len(m.Keys) - left) })
+	bar := cli.NewProgress(s.Err, "cells")
+	err = q.Wait(ctx, m, func(left int) { bar.Show(len(m.Keys)-left, len(m.Keys)) })
 	bar.Clear()
 	stop()
 	if err := errors.Join(err, <-ended); err != nil {
@@ -364,8 +364,8 @@ func newSweepCollectCommand(s cli.Streams) *cobra.Command {
 			return err
 		}
 		if wait {
-			bar := cli.NewCountdownTo(s.Err, "cells", len(m.Keys))
-			err := q.Wait(ctx, m, func(left int) { bar.Count(len(m.Keys) - left) })
+			bar := cli.NewProgress(s.Err, "cells")
+			err := q.Wait(ctx, m, func(left int) { bar.Show(len(m.Keys)-left, len(m.Keys)) })
 			bar.Clear()
 			if err != nil {
 				return err

@@ -114,7 +114,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	}
 	c := plan.Config{
 		Run: runner.run, Most: f.most, GPUs: f.gpus, Precision: f.precision,
-		Resamples: f.resamples, Front: f.front, Cores: f.cores, Progress: runner.progress.CountOf,
+		Resamples: f.resamples, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
 	}
 	for _, choice := range choices {
 		c.Variants = append(c.Variants, choice.variant)
@@ -260,7 +260,7 @@ type planRunner struct {
 	flags    *planFlags
 	choices  []chosen
 	opened   []*planWorkload // by variant; variants of one workload share it
-	progress *cli.Countdown
+	progress *cli.Progress
 	journal  *planJournal // nil: nothing is remembered
 }
 
@@ -272,7 +272,7 @@ type planWorkload struct {
 }
 
 func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
-	r := &planRunner{flags: f, choices: choices, progress: cli.NewCountdownTo(s.Err, "replays", 1)}
+	r := &planRunner{flags: f, choices: choices, progress: cli.NewProgress(s.Err, "replays")}
 	seen := map[string]*planWorkload{}
 	for _, c := range choices {
 		key := plan.WorkloadKey(&c.spec)
