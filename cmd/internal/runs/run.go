@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// replay runs spec and writes its report.
+// Run runs spec and writes its report.
 func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spec, onProcesses Cluster) error {
 	if o.IsCluster() && onProcesses == nil {
 		return s.HandOver(ctx)
@@ -64,14 +64,14 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	if real.ended != nil {
 		ctx = context.WithoutCancel(ctx) // what there is gets written
 	}
-	if err := rec.write(ctx, s, result); err != nil {
-		return err
-	}
-	if err := writeReport(s, o, result, total); err != nil {
-		return err
-	}
-	if err := closeRun(s, o, rec); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return rec.write(ctx, s, result) },
+		func() error { return writeReport(s, o, result, total) },
+		func() error { return closeRun(s, o, rec) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	return real.end(o, total)
 }
