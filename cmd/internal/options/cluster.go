@@ -55,6 +55,9 @@ func RouterChoice() cli.Choice {
 	return c
 }
 
+// routerInfo returns what is known of the router that is asked for.
+func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
+
 func aicFlags() []string {
 	return []string{"aic-backend", "aic-system", "aic-backend-version", "aic-tp-size", "aic-model-path"}
 }
@@ -100,13 +103,13 @@ func (o *Options) checkCluster() error {
 	if o.Changed("workers") && o.TwoPools() {
 		return o.Only("workers", "where workers both prefill and decode")
 	}
-	if c.Router.Value == "kv" && c.Workers < 2 && c.scale == "" && !o.TwoPools() && !o.IsLive() && !o.IsCluster() {
+	if c.routerInfo().MinWorkers > c.Workers && c.scale == "" && !o.TwoPools() && !o.IsLive() && !o.IsCluster() {
 		return o.Refuse("router", "at least 2 workers with it: --workers 2")
 	}
 	if name := o.FirstChanged("startup-time", "prefill-startup-time", "decode-startup-time"); name != "" && c.scale == "" {
 		return o.Only(name, "with --scale")
 	}
-	if name := o.FirstChanged(append(RouterFlags(), "router-config")...); name != "" && c.Router.Value != "kv" {
+	if name := o.FirstChanged(append(RouterFlags(), "router-config")...); name != "" && !c.routerInfo().Caches {
 		return o.Only(name, "with --router kv")
 	}
 	return nil

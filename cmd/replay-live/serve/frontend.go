@@ -126,7 +126,7 @@ func (f *frontendFlags) config() (drt.Config, routes.Options, error) {
 			return drt.Config{}, o, f.o.Refuse(name, "a time above 0")
 		}
 	}
-	if name := f.o.FirstChanged(append(options.RouterFlags(), "router-config")...); name != "" && f.mode.Value != "kv" {
+	if name := f.o.FirstChanged(append(options.RouterFlags(), "router-config")...); name != "" && !policy.Name(f.mode.Value).Info().Caches {
 		return drt.Config{}, o, f.o.Only(name, "with --router kv")
 	}
 	var spec replay.Spec
