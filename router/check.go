@@ -30,43 +30,43 @@ type configKey struct {
 	check func() (value, want string)
 }
 
-// keys returns all keys, in the order in which their ranges are checked.
-func (c *Config) keys() []configKey {
+// listKeys returns all keys, in the order in which their ranges are checked.
+func (c *Config) listKeys() []configKey {
 	l := &c.Live
 	return []configKey{
-		{"overlap_score_credit", number(&c.OverlapScoreCredit), c.checkCredit},
-		{"prefill_load_scale", number(&c.PrefillLoadScale), positive(&c.PrefillLoadScale)},
-		{"host_cache_hit_weight", number(&l.HostCacheHitWeight), part01(&l.HostCacheHitWeight)},
-		{"disk_cache_hit_weight", number(&l.DiskCacheHitWeight), part01(&l.DiskCacheHitWeight)},
-		{"router_temperature", number(&c.Temperature), positive(&c.Temperature)},
-		{"router_snapshot_threshold", orNull(&l.SnapshotThreshold, parseUint32), orNone(&l.SnapshotThreshold, atLeastOne)},
-		{"router_ttl_secs", number(&l.TTLSeconds), positive(&l.TTLSeconds)},
-		{"router_queue_threshold", orNull(&c.QueueThreshold, parseNumber), orNone(&c.QueueThreshold, positive)},
-		{"router_event_threads", integer(&l.EventThreads), atLeastOne(&l.EventThreads)},
-		{"shared_cache_multiplier", number(&l.SharedCacheMultiplier), part01(&l.SharedCacheMultiplier)},
-		{"overlap_score_weight", orNull(&c.weight, parseNumber), nil}, // prefill_load_scale by then
-		{"router_track_active_blocks", boolean(&c.TrackActiveBlocks), nil},
-		{"router_assume_kv_reuse", boolean(&c.AssumeKVReuse), nil},
-		{"router_track_prefill_tokens", boolean(&c.TrackPrefillTokens), nil},
-		{"router_prefill_load_model", oneOf(&c.PrefillLoadModel, LoadNone, LoadAIC), nil},
-		{"router_queue_policy", oneOf(&c.QueuePolicy, FCFS, LCFS, WSPT), nil},
-		{"shared_cache_type", oneOf(&l.SharedCacheType, "none", "hicache"), nil},
-		{"use_kv_events", boolean(&l.UseKVEvents), nil},
-		{"durable_kv_events", boolean(&l.DurableKVEvents), nil},
-		{"router_replica_sync", boolean(&l.ReplicaSync), nil},
-		{"router_reset_states", boolean(&l.ResetStates), nil},
-		{"router_track_output_blocks", boolean(&l.TrackOutputBlocks), nil},
-		{"skip_initial_worker_wait", boolean(&l.SkipInitialWorkerWait), nil},
-		{"use_remote_indexer", boolean(&l.UseRemoteIndexer), nil},
-		{"serve_indexer", boolean(&l.ServeIndexer), nil},
+		{"overlap_score_credit", readNumber(&c.OverlapScoreCredit), c.checkCredit},
+		{"prefill_load_scale", readNumber(&c.PrefillLoadScale), checkPositive(&c.PrefillLoadScale)},
+		{"host_cache_hit_weight", readNumber(&l.HostCacheHitWeight), checkShare(&l.HostCacheHitWeight)},
+		{"disk_cache_hit_weight", readNumber(&l.DiskCacheHitWeight), checkShare(&l.DiskCacheHitWeight)},
+		{"router_temperature", readNumber(&c.Temperature), checkPositive(&c.Temperature)},
+		{"router_snapshot_threshold", readOrNull(&l.SnapshotThreshold, parseUint32), checkUnlessNil(&l.SnapshotThreshold, checkAtLeastOne)},
+		{"router_ttl_secs", readNumber(&l.TTLSeconds), checkPositive(&l.TTLSeconds)},
+		{"router_queue_threshold", readOrNull(&c.QueueThreshold, parseNumber), checkUnlessNil(&c.QueueThreshold, checkPositive)},
+		{"router_event_threads", readInteger(&l.EventThreads), checkAtLeastOne(&l.EventThreads)},
+		{"shared_cache_multiplier", readNumber(&l.SharedCacheMultiplier), checkShare(&l.SharedCacheMultiplier)},
+		{"overlap_score_weight", readOrNull(&c.weight, parseNumber), nil}, // prefill_load_scale by then
+		{"router_track_active_blocks", readBoolean(&c.TrackActiveBlocks), nil},
+		{"router_assume_kv_reuse", readBoolean(&c.AssumeKVReuse), nil},
+		{"router_track_prefill_tokens", readBoolean(&c.TrackPrefillTokens), nil},
+		{"router_prefill_load_model", readOneOf(&c.PrefillLoadModel, LoadNone, LoadAIC), nil},
+		{"router_queue_policy", readOneOf(&c.QueuePolicy, FCFS, LCFS, WSPT), nil},
+		{"shared_cache_type", readOneOf(&l.SharedCacheType, "none", "hicache"), nil},
+		{"use_kv_events", readBoolean(&l.UseKVEvents), nil},
+		{"durable_kv_events", readBoolean(&l.DurableKVEvents), nil},
+		{"router_replica_sync", readBoolean(&l.ReplicaSync), nil},
+		{"router_reset_states", readBoolean(&l.ResetStates), nil},
+		{"router_track_output_blocks", readBoolean(&l.TrackOutputBlocks), nil},
+		{"skip_initial_worker_wait", readBoolean(&l.SkipInitialWorkerWait), nil},
+		{"use_remote_indexer", readBoolean(&l.UseRemoteIndexer), nil},
+		{"serve_indexer", readBoolean(&l.ServeIndexer), nil},
 	}
 }
 
-// check returns what is out of range; only when all is within, the first rule
+// checkAll returns what is out of range; only when all is within, the first rule
 // between keys that is broken.
-func (c *Config) check() []Fault {
+func (c *Config) checkAll() []Fault {
 	var faults []Fault
-	for _, k := range c.keys() {
+	for _, k := range c.listKeys() {
 		if k.check == nil {
 			continue
 		}
@@ -80,8 +80,8 @@ func (c *Config) check() []Fault {
 	return faults
 }
 
-// inRange returns the check of a value that is to be at least lo and at most hi.
-func inRange[T float64 | uint32](v *T, lo, hi T, want string) func() (string, string) {
+// checkRange returns the check of a value that is to be at least lo and at most hi.
+func checkRange[T float64 | uint32](v *T, lo, hi T, want string) func() (string, string) {
 	return func() (string, string) {
 		if *v >= lo && *v <= hi {
 			return "", ""
@@ -90,18 +90,18 @@ func inRange[T float64 | uint32](v *T, lo, hi T, want string) func() (string, st
 	}
 }
 
-func part01(v *float64) func() (string, string) { return inRange(v, 0, 1, "from 0 to 1") }
+func checkShare(v *float64) func() (string, string) { return checkRange(v, 0, 1, "from 0 to 1") }
 
-func positive(v *float64) func() (string, string) {
-	return inRange(v, 0, math.Inf(1), "at least 0")
+func checkPositive(v *float64) func() (string, string) {
+	return checkRange(v, 0, math.Inf(1), "at least 0")
 }
 
-func atLeastOne(v *uint32) func() (string, string) {
-	return inRange(v, 1, math.MaxUint32, "at least 1")
+func checkAtLeastOne(v *uint32) func() (string, string) {
+	return checkRange(v, 1, math.MaxUint32, "at least 1")
 }
 
-// orNone returns the check of a value that may be nil.
-func orNone[T any](v **T, check func(*T) func() (string, string)) func() (string, string) {
+// checkUnlessNil returns the check of a value that may be nil.
+func checkUnlessNil[T any](v **T, check func(*T) func() (string, string)) func() (string, string) {
 	return func() (string, string) {
 		if *v == nil {
 			return "", ""

@@ -91,18 +91,18 @@ func New(o Options) *Dispatcher {
 	}
 	if !d.blind {
 		d.record = make([]int32, o.Requests)
-		d.follow(o)
+		d.makeIndex(o)
 	}
 	d.workers.ids = make([]sim.WorkerID, 0, o.Workers)
 	for w := range o.Workers {
 		_ = d.workers.add(sim.WorkerID(w)) // which is new
 	}
-	d.grow()
+	d.growColumns()
 	return d
 }
 
-// follow makes what follows caches and active blocks.
-func (d *Dispatcher) follow(o Options) {
+// makeIndex makes what follows caches and active blocks.
+func (d *Dispatcher) makeIndex(o Options) {
 	switch {
 	case !d.needs.Overlap:
 	case o.Tree == nil:
@@ -121,14 +121,14 @@ func (d *Dispatcher) follow(o Options) {
 	}
 }
 
-// grow makes room for all workers known.
-func (d *Dispatcher) grow() {
+// growColumns makes room for all workers known.
+func (d *Dispatcher) growColumns() {
 	d.seen.Workers = d.workers.ids
 	if d.blind {
 		return
 	}
 	n, c := d.workers.known, &d.seen
-	c.Running, c.Tokens = extend(c.Running, n), extend(c.Tokens, n)
+	c.Running, c.Tokens = growSlice(c.Running, n), growSlice(c.Tokens, n)
 	d.overlap.grow(n)
 	d.active.grow(n)
 	c.Overlap, c.Active = d.overlap.by, d.active.by
@@ -136,15 +136,15 @@ func (d *Dispatcher) grow() {
 		d.index.grow(n)
 	}
 	if d.loads == nil {
-		c.Blocks = extend(c.Blocks, n)
+		c.Blocks = growSlice(c.Blocks, n)
 		return
 	}
 	d.loads.grow(n)
 	c.Blocks = d.loads.byWorker()
 }
 
-// extend returns s with zeros up to the given length.
-func extend[T any](s []T, length int) []T {
+// growSlice returns s with zeros up to the given length.
+func growSlice[T any](s []T, length int) []T {
 	if length <= len(s) {
 		return s
 	}
@@ -168,7 +168,7 @@ func (d *Dispatcher) AddWorker(w sim.WorkerID) error {
 	if err := d.workers.add(w); err != nil {
 		return err
 	}
-	d.grow()
+	d.growColumns()
 	if d.isBusy(w) {
 		d.busy++
 	}
@@ -209,7 +209,7 @@ func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
 	var err error
 	for len(d.queue.heap) > 0 && err == nil && !d.allBusy() {
 		q := d.queue.pop(&d.overlap)
-		dst, err = d.admit(q, dst)
+		dst, err = d.placeRequest(q, dst)
 	}
 	return dst, err
 }
@@ -250,8 +250,8 @@ func (d *Dispatcher) Waiting(dst []sim.RequestID) []sim.RequestID {
 	return dst
 }
 
-// instant rounds an instant to whole nanoseconds.
-func instant(now sim.Time) (timing.Nanos, error) {
+// roundInstant rounds an instant to whole nanoseconds.
+func roundInstant(now sim.Time) (timing.Nanos, error) {
 	return timing.FromSeconds(float64(now.Max0()) / 1000)
 }
 
@@ -260,7 +260,7 @@ func checkInstant(now sim.Time) error {
 	if now < farthest {
 		return nil
 	}
-	_, err := instant(now)
+	_, err := roundInstant(now)
 	return err
 }
 

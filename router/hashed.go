@@ -38,7 +38,7 @@ func (l *hashLoads) grow(workers int) {
 	for len(l.holders) < workers {
 		l.holders = append(l.holders, make(map[uint64]int32))
 	}
-	l.blocks = extend(l.blocks, workers)
+	l.blocks = growSlice(l.blocks, workers)
 }
 
 func (l *hashLoads) match(q *sim.Request, s *scores) {

@@ -60,13 +60,13 @@ func newHoldings(tree *prompt.Tree, workers int) *holdings {
 	return h
 }
 
-// undivided says that all nodes have but one block.
-func (h *holdings) undivided() bool { return h.tree.PerNode() == 1 }
+// hasUnitNodes says that all nodes have but one block.
+func (h *holdings) hasUnitNodes() bool { return h.tree.PerNode() == 1 }
 
-// blocks is the number of blocks of a set of nodes of one path, which follow
+// countBlocks is the number of blocks of a set of nodes of one path, which follow
 // each other there; first is some node on their page.
-func (h *holdings) blocks(first prompt.NodeID, nodes uint64) int64 {
-	return int64(h.tree.End(lowest(first, highest(nodes))) - h.tree.Start(lowest(first, nodes)))
+func (h *holdings) countBlocks(first prompt.NodeID, nodes uint64) int64 {
+	return int64(h.tree.End(lowestNode(first, highestBit(nodes))) - h.tree.Start(lowestNode(first, nodes)))
 }
 
 // grow makes room for worker ids below workers.
@@ -86,17 +86,17 @@ func (h *holdings) grow(workers int) {
 	h.active = make([]uint64, words)
 }
 
-// at is the page of a node, nil when nothing on it is held.
-func (h *holdings) at(n prompt.NodeID) *page {
+// pageOf is the page of a node, nil when nothing on it is held.
+func (h *holdings) pageOf(n prompt.NodeID) *page {
 	if i := int(n) / pageNodes; i < len(h.pages) {
 		return h.pages[i]
 	}
 	return nil
 }
 
-// settle is the page of a node, made when there is none. The caller adds to it.
-func (h *holdings) settle(n prompt.NodeID) *page {
-	if p := h.at(n); p != nil {
+// ensurePage is the page of a node, made when there is none. The caller adds to it.
+func (h *holdings) ensurePage(n prompt.NodeID) *page {
+	if p := h.pageOf(n); p != nil {
 		return p
 	}
 	i := int(n) / pageNodes
@@ -105,27 +105,27 @@ func (h *holdings) settle(n prompt.NodeID) *page {
 		copy(wide, h.pages)
 		h.pages = wide
 	}
-	h.pages[i] = h.empty()
+	h.pages[i] = h.emptyPage()
 	return h.pages[i]
 }
 
-// empty is a page without anything on it.
-func (h *holdings) empty() *page {
+// emptyPage is a page without anything on it.
+func (h *holdings) emptyPage() *page {
 	if k := len(h.unused); k > 0 {
 		p := h.unused[k-1]
 		h.unused = h.unused[:k-1]
 		return p
 	}
 	if len(h.fresh) == 0 {
-		h.print()
+		h.allocPages()
 	}
 	p := &h.fresh[0]
 	h.fresh = h.fresh[1:]
 	return p
 }
 
-// print makes a batch of pages.
-func (h *holdings) print() {
+// allocPages makes a batch of pages.
+func (h *holdings) allocPages() {
 	const batch = 16
 	h.fresh = make([]page, batch)
 	words := len(h.active)
@@ -135,7 +135,7 @@ func (h *holdings) print() {
 		p.who, sets = sets[:words:words], sets[words:]
 		p.full, sets = sets[:h.workers:h.workers], sets[h.workers:]
 	}
-	if h.undivided() {
+	if h.hasUnitNodes() {
 		return
 	}
 	parts := make([]int32, batch*pageNodes)
@@ -144,8 +144,8 @@ func (h *holdings) print() {
 	}
 }
 
-// vacate takes back the page of a node if nothing is held on it.
-func (h *holdings) vacate(n prompt.NodeID, p *page) {
+// releasePage takes back the page of a node if nothing is held on it.
+func (h *holdings) releasePage(n prompt.NodeID, p *page) {
 	if p.live == 0 {
 		p.branched = 0
 		h.pages[int(n)/pageNodes] = nil
@@ -153,26 +153,26 @@ func (h *holdings) vacate(n prompt.NodeID, p *page) {
 	}
 }
 
-// bit is a node in the sets of its page.
-func bit(n prompt.NodeID) uint64 { return 1 << (uint32(n) % pageNodes) }
+// bitOf is a node in the sets of its page.
+func bitOf(n prompt.NodeID) uint64 { return 1 << (uint32(n) % pageNodes) }
 
-// highest is the last node of a set that is not empty, alone.
-func highest(nodes uint64) uint64 { return 1 << (63 - bits.LeadingZeros64(nodes)) }
+// highestBit is the last node of a set that is not empty, alone.
+func highestBit(nodes uint64) uint64 { return 1 << (63 - bits.LeadingZeros64(nodes)) }
 
-// lowest is the first node of a set on the page of n.
-func lowest(n prompt.NodeID, nodes uint64) prompt.NodeID {
+// lowestNode is the first node of a set on the page of n.
+func lowestNode(n prompt.NodeID, nodes uint64) prompt.NodeID {
 	return n&^(pageNodes-1) | prompt.NodeID(bits.TrailingZeros64(nodes))
 }
 
-// stretch is the set of the first nodes of a path that are on the page of the
+// firstStretch is the set of the first nodes of a path that are on the page of the
 // very first, and the rest of the path.
-func stretch(path []prompt.NodeID) (nodes uint64, rest []prompt.NodeID) {
+func firstStretch(path []prompt.NodeID) (nodes uint64, rest []prompt.NodeID) {
 	number := path[0] / pageNodes
 	for i, n := range path {
 		if n/pageNodes != number {
 			return nodes, path[i:]
 		}
-		nodes |= bit(n)
+		nodes |= bitOf(n)
 	}
 	return nodes, nil
 }
@@ -185,7 +185,7 @@ func lastStretch(path []prompt.NodeID) (nodes uint64, before []prompt.NodeID) {
 		if path[i]/pageNodes != number {
 			return nodes, path[:i+1]
 		}
-		nodes |= bit(path[i])
+		nodes |= bitOf(path[i])
 	}
 	return nodes, nil
 }

@@ -47,7 +47,7 @@ type children struct {
 	more  map[uint64]*block
 }
 
-func (c *children) none() bool { return c.first == nil && len(c.more) == 0 }
+func (c *children) isEmpty() bool { return c.first == nil && len(c.more) == 0 }
 
 func (c *children) get(local uint64) *block {
 	if c.first != nil && c.local == local {
@@ -68,8 +68,8 @@ func (c *children) put(local uint64, b *block) {
 	}
 }
 
-// keep drops the blocks for which f is false.
-func (c *children) keep(f func(*block) bool) {
+// keepIf drops the blocks for which f is false.
+func (c *children) keepIf(f func(*block) bool) {
 	if c.first != nil && !f(c.first) {
 		c.first = nil
 	}
@@ -80,8 +80,8 @@ func (c *children) keep(f func(*block) bool) {
 	}
 }
 
-// each calls f for all, in any order.
-func (c *children) each(f func(*block)) {
+// forEach calls f for all, in any order.
+func (c *children) forEach(f func(*block)) {
 	if c.first != nil {
 		f(c.first)
 	}
@@ -181,7 +181,7 @@ func (x *Index) Remove(m Member, blocks []uint64) error {
 			}
 			continue
 		}
-		b.leave(n)
+		b.dropMember(n)
 		delete(x.lookup[n], seq)
 	}
 	return first
@@ -191,7 +191,7 @@ func (x *Index) Remove(m Member, blocks []uint64) error {
 func (x *Index) Clear(w sim.WorkerID) {
 	for n, m := range x.members {
 		if m.Worker == w {
-			x.clear(int32(n))
+			x.clearNumber(int32(n))
 		}
 	}
 }
@@ -199,20 +199,20 @@ func (x *Index) Clear(w sim.WorkerID) {
 // ClearMember takes all blocks from one rank of a worker.
 func (x *Index) ClearMember(m Member) {
 	if n, ok := x.number[m]; ok {
-		x.clear(n)
+		x.clearNumber(n)
 	}
 }
 
-func (x *Index) clear(n int32) {
+func (x *Index) clearNumber(n int32) {
 	for _, b := range x.lookup[n] { // in any order: the outcome is the same
-		b.leave(n)
+		b.dropMember(n)
 	}
 	clear(x.lookup[n])
 }
 
-// leave takes a member from a block. A block without members loses what hangs
+// dropMember takes a member from a block. A block without members loses what hangs
 // on it, but stays where it is.
-func (b *block) leave(n int32) {
+func (b *block) dropMember(n int32) {
 	b.members.remove(n)
 	if b.members.count == 0 {
 		b.children = children{}
@@ -254,7 +254,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 			break
 		}
 		if next.members.count != active.count {
-			active.each(func(n int32) {
+			active.forEach(func(n int32) {
 				if !next.members.has(n) {
 					dst = append(dst, Match{x.members[n], depth})
 				}
@@ -266,7 +266,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 		}
 		at, depth = next, int32(i+1)
 	}
-	active.each(func(n int32) { dst = append(dst, Match{x.members[n], depth}) })
+	active.forEach(func(n int32) { dst = append(dst, Match{x.members[n], depth}) })
 	slices.SortFunc(dst[from:], func(a, b Match) int {
 		return cmp.Or(cmp.Compare(a.Member.Worker, b.Member.Worker), cmp.Compare(a.Member.Rank, b.Member.Rank))
 	})
@@ -289,8 +289,8 @@ func (x *Index) Prune() {
 	for stack := []*block{x.root}; len(stack) > 0; {
 		b := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		b.children.keep(func(c *block) bool { return c.members.count > 0 || !c.children.none() })
-		b.children.each(func(c *block) {
+		b.children.keepIf(func(c *block) bool { return c.members.count > 0 || !c.children.isEmpty() })
+		b.children.forEach(func(c *block) {
 			if !seen[c] {
 				seen[c] = true
 				stack = append(stack, c)
@@ -307,8 +307,8 @@ func (x *Index) Reachable() []Match {
 	for stack := []*block{x.root}; len(stack) > 0; {
 		b := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		b.members.each(func(n int32) { counts[n]++ })
-		b.children.each(func(c *block) { // in any order: these are sums
+		b.members.forEach(func(n int32) { counts[n]++ })
+		b.children.forEach(func(c *block) { // in any order: these are sums
 			if !seen[c] {
 				seen[c] = true
 				stack = append(stack, c)

@@ -328,7 +328,7 @@ func countBlocks(x *Index) int {
 	for stack := []*block{x.root}; len(stack) > 0; {
 		b := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		b.children.each(func(c *block) {
+		b.children.forEach(func(c *block) {
 			if !seen[c] {
 				seen[c] = true
 				stack = append(stack, c)

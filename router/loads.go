@@ -28,7 +28,7 @@ func newTreeLoads(tree *prompt.Tree, workers int) *treeLoads {
 
 func (l *treeLoads) grow(workers int) {
 	l.holdings.grow(workers)
-	l.blocks = extend(l.blocks, workers)
+	l.blocks = growSlice(l.blocks, workers)
 }
 
 func (l *treeLoads) byWorker() []int64 { return l.blocks }
@@ -47,43 +47,43 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 		return
 	}
 	h := l.holdings
-	path, n, tail := h.tail(&q.Prompt)
+	path, n, tail := h.splitTail(&q.Prompt)
 	if tail > 0 {
-		p := h.settle(n)
-		before := h.held(p, n, w)
+		p := h.ensurePage(n)
+		before := h.heldBlocks(p, n, w)
 		h.addPart(p, n, w, tail)
 		l.blocks[w] += int64(max(tail-before, 0))
 		if before > 0 {
 			return // the path to it is held already
 		}
 	}
-	l.hold(w, path)
+	l.holdPath(w, path)
 }
 
-// hold counts one more holder of the last node of a path, making the nodes
+// holdPath counts one more holder of the last node of a path, making the nodes
 // active that are not. Of those, only the first may be held in part.
-func (l *treeLoads) hold(w sim.WorkerID, path []prompt.NodeID) {
+func (l *treeLoads) holdPath(w sim.WorkerID, path []prompt.NodeID) {
 	h := l.holdings
 	for len(path) > 0 {
 		n := path[len(path)-1]
 		nodes, before := lastStretch(path)
-		p := h.settle(n)
+		p := h.ensurePage(n)
 		known := nodes & p.full[w]
 		if known != 0 {
-			known = highest(known)
+			known = highestBit(known)
 			nodes &= -(known << 1)
 		}
 		if nodes != 0 {
-			part := h.partly(p, lowest(n, nodes), w)
+			part := h.partBlocks(p, lowestNode(n, nodes), w)
 			p.setFull(w, nodes)
-			l.blocks[w] += h.blocks(n, nodes) - int64(part)
+			l.blocks[w] += h.countBlocks(n, nodes) - int64(part)
 			if part > 0 {
 				return
 			}
 		}
 		if known != 0 {
 			p.branched |= known
-			l.more.add(lowest(n, known), w)
+			l.more.add(lowestNode(n, known), w)
 			return
 		}
 		path = before
@@ -97,34 +97,34 @@ func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 		return
 	}
 	h := l.holdings
-	path, n, tail := h.tail(&q.Prompt)
+	path, n, tail := h.splitTail(&q.Prompt)
 	if tail > 0 {
-		p := h.at(n)
+		p := h.pageOf(n)
 		if p == nil || !h.dropPart(p, n, w, tail) {
 			panic(fmt.Sprintf("router: worker %d has no running prompt that ends after %d blocks of node %d", w, tail, n))
 		}
-		after := h.held(p, n, w)
+		after := h.heldBlocks(p, n, w)
 		l.blocks[w] -= int64(max(tail-after, 0))
 		if after > 0 {
 			return
 		}
-		h.vacate(n, p)
+		h.releasePage(n, p)
 	}
-	l.release(w, path)
+	l.releasePath(w, path)
 }
 
-// release counts one holder less of the last node of a path.
-func (l *treeLoads) release(w sim.WorkerID, path []prompt.NodeID) {
+// releasePath counts one holder less of the last node of a path.
+func (l *treeLoads) releasePath(w sim.WorkerID, path []prompt.NodeID) {
 	h := l.holdings
 	for len(path) > 0 {
 		n := path[len(path)-1]
 		nodes, before := lastStretch(path)
-		p := h.at(n)
-		if p == nil || !p.isFull(w, highest(nodes)) {
+		p := h.pageOf(n)
+		if p == nil || !p.isFull(w, highestBit(nodes)) {
 			panic(fmt.Sprintf("router: node %d is not active on worker %d", n, w))
 		}
-		done := l.leave(p, n, w, nodes)
-		h.vacate(n, p)
+		done := l.releaseStretch(p, n, w, nodes)
+		h.releasePage(n, p)
 		if done {
 			return
 		}
@@ -132,36 +132,36 @@ func (l *treeLoads) release(w sim.WorkerID, path []prompt.NodeID) {
 	}
 }
 
-// leave takes the nodes of a stretch from w, last to first, until one is held
+// releaseStretch takes the nodes of a stretch from w, last to first, until one is held
 // by others too; it reports whether one is. The stretch ends with n.
-func (l *treeLoads) leave(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bool {
+func (l *treeLoads) releaseStretch(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bool {
 	h := l.holdings
 	for nodes != 0 {
 		gone := nodes // all, or down to the first node that others may hold
 		if shared := nodes & (p.branched | p.parted); shared != 0 {
-			last := highest(shared)
+			last := highestBit(shared)
 			gone &= -last
-			m := lowest(n, last)
+			m := lowestNode(n, last)
 			if p.branched&last != 0 && l.more.drop(m, w) {
-				l.inactive(p, n, w, gone&^last)
+				l.markInactive(p, n, w, gone&^last)
 				return true
 			}
-			if part := h.partly(p, m, w); part > 0 {
-				l.inactive(p, n, w, gone)
+			if part := h.partBlocks(p, m, w); part > 0 {
+				l.markInactive(p, n, w, gone)
 				l.blocks[w] += int64(part)
 				return true
 			}
 		}
-		l.inactive(p, n, w, gone)
+		l.markInactive(p, n, w, gone)
 		nodes &^= gone
 	}
 	return false
 }
 
-// inactive takes whole nodes, which follow each other on the page of n, from w.
-func (l *treeLoads) inactive(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) {
+// markInactive takes whole nodes, which follow each other on the page of n, from w.
+func (l *treeLoads) markInactive(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) {
 	if nodes != 0 {
 		p.clearFull(w, nodes)
-		l.blocks[w] -= l.holdings.blocks(n, nodes)
+		l.blocks[w] -= l.holdings.countBlocks(n, nodes)
 	}
 }

@@ -19,16 +19,16 @@ func (h *holdings) match(q *prompt.Prompt, s *scores) {
 	path := h.tree.Full(q)
 	depth := int32(0) // blocks that the active workers hold
 	for len(path) > 0 {
-		p := h.at(path[0])
+		p := h.pageOf(path[0])
 		if p == nil {
 			break
 		}
-		nodes, rest := stretch(path)
+		nodes, rest := firstStretch(path)
 		k := walk{h: h, page: p, first: path[0], nodes: nodes, depth: depth, blocks: q.Blocks}
-		if p.parted&bit(path[0]) != 0 {
-			k.outsiders(s)
+		if p.parted&bitOf(path[0]) != 0 {
+			k.scoreOutsiders(s)
 		}
-		if !k.along(s) {
+		if !k.scoreStretch(s) {
 			return
 		}
 		depth, path = h.tree.End(path[len(path)-len(rest)-1]), rest
@@ -51,9 +51,9 @@ type walk struct {
 	depth, blocks int32
 }
 
-// along scores the active workers for which the path ends in the stretch; they
+// scoreStretch scores the active workers for which the path ends in the stretch; they
 // are active no longer. It reports whether any are left.
-func (k *walk) along(s *scores) bool {
+func (k *walk) scoreStretch(s *scores) bool {
 	left := uint64(0)
 	nodes, full := k.nodes, k.page.full
 	for i, word := range k.h.active {
@@ -65,7 +65,7 @@ func (k *walk) along(s *scores) bool {
 			w := i*64 + bits.TrailingZeros64(set)
 			if missing := nodes &^ full[w]; missing != 0 {
 				in &^= set & -set
-				k.end(sim.WorkerID(w), missing&-missing, s)
+				k.scoreEnd(sim.WorkerID(w), missing&-missing, s)
 			}
 		}
 		k.h.active[i] = in
@@ -74,22 +74,22 @@ func (k *walk) along(s *scores) bool {
 	return left != 0
 }
 
-// end scores a worker for which a node of the stretch is the first that it does
+// scoreEnd scores a worker for which a node of the stretch is the first that it does
 // not hold in full.
-func (k *walk) end(w sim.WorkerID, missing uint64, s *scores) {
-	n := lowest(k.first, missing)
+func (k *walk) scoreEnd(w sim.WorkerID, missing uint64, s *scores) {
+	n := lowestNode(k.first, missing)
 	blocks := k.h.tree.Start(n)
 	if k.page.parted&missing != 0 {
-		blocks += k.h.partly(k.page, n, w)
+		blocks += k.h.partBlocks(k.page, n, w)
 	}
 	if blocks > 0 {
 		s.raise(w, min(blocks, k.blocks))
 	}
 }
 
-// outsiders scores active workers that hold a part of the first node of the
+// scoreOutsiders scores active workers that hold a part of the first node of the
 // stretch and nothing on its page in full.
-func (k *walk) outsiders(s *scores) {
+func (k *walk) scoreOutsiders(s *scores) {
 	for i := k.page.parts[uint32(k.first)%pageNodes]; i != noPart; i = k.h.parts[i].next {
 		x := &k.h.parts[i]
 		word, worker := uint32(x.worker)/64, uint64(1)<<(uint32(x.worker)%64)

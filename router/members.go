@@ -9,7 +9,7 @@ type memberSet struct {
 	count int
 }
 
-func (s *memberSet) word(n int32) *uint64 {
+func (s *memberSet) wordOf(n int32) *uint64 {
 	if n < 64 {
 		return &s.low
 	}
@@ -29,7 +29,7 @@ func (s *memberSet) has(n int32) bool {
 }
 
 func (s *memberSet) add(n int32) {
-	w := s.word(n)
+	w := s.wordOf(n)
 	if bit := uint64(1) << (uint(n) & 63); *w&bit == 0 {
 		*w |= bit
 		s.count++
@@ -38,7 +38,7 @@ func (s *memberSet) add(n int32) {
 
 func (s *memberSet) remove(n int32) {
 	if s.has(n) {
-		*s.word(n) &^= 1 << (uint(n) & 63)
+		*s.wordOf(n) &^= 1 << (uint(n) & 63)
 		s.count--
 	}
 }
@@ -58,8 +58,8 @@ func (s *memberSet) intersect(o *memberSet) {
 	}
 }
 
-// each calls f for every member, in ascending order.
-func (s *memberSet) each(f func(n int32)) {
+// forEach calls f for every member, in ascending order.
+func (s *memberSet) forEach(f func(n int32)) {
 	for word := s.low; word != 0; word &= word - 1 {
 		f(int32(bits.TrailingZeros64(word)))
 	}

@@ -18,7 +18,7 @@ func ParseConfig(text []byte) (Config, error) {
 	if err != nil {
 		return Config{}, &ConfigError{Faults: []Fault{*err}}
 	}
-	if faults := c.check(); len(faults) > 0 {
+	if faults := c.checkAll(); len(faults) > 0 {
 		return Config{}, &ConfigError{Faults: faults}
 	}
 	return c, nil
@@ -62,21 +62,21 @@ func readConfig(text []byte) (Config, *Fault) {
 	c := DefaultConfig()
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil {
-		return c, syntax(err)
+		return c, syntaxFault(err)
 	} else if t != json.Delim('{') {
 		return c, &Fault{Want: "a JSON object is wanted"}
 	}
-	keys := c.keys()
+	keys := c.listKeys()
 	var seen []string
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return c, syntax(err)
+			return c, syntaxFault(err)
 		}
 		key, _ := t.(string)
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return c, syntax(err)
+			return c, syntaxFault(err)
 		}
 		i := slices.IndexFunc(keys, func(k configKey) bool { return k.name == key })
 		if i < 0 {
@@ -91,7 +91,7 @@ func readConfig(text []byte) (Config, *Fault) {
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return c, syntax(err)
+		return c, syntaxFault(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return c, &Fault{Want: "nothing is wanted after the JSON object"}
@@ -99,7 +99,7 @@ func readConfig(text []byte) (Config, *Fault) {
 	return c.withWeight(), nil
 }
 
-func syntax(err error) *Fault {
+func syntaxFault(err error) *Fault {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return &Fault{Want: "the text ends too early, a JSON object is wanted"}
 	}
@@ -109,21 +109,21 @@ func syntax(err error) *Fault {
 // The functions below read one value each. A parser returns what it wants, ""
 // when the value is that.
 
-func number(to *float64) func(string) string {
+func readNumber(to *float64) func(string) string {
 	return func(raw string) (want string) {
 		*to, want = parseNumber(raw)
 		return want
 	}
 }
 
-func integer(to *uint32) func(string) string {
+func readInteger(to *uint32) func(string) string {
 	return func(raw string) (want string) {
 		*to, want = parseUint32(raw)
 		return want
 	}
 }
 
-func boolean(to *bool) func(string) string {
+func readBoolean(to *bool) func(string) string {
 	return func(raw string) string {
 		if raw != "true" && raw != "false" {
 			return "true or false"
@@ -133,7 +133,7 @@ func boolean(to *bool) func(string) string {
 	}
 }
 
-func orNull[T any](to **T, parse func(string) (T, string)) func(string) string {
+func readOrNull[T any](to **T, parse func(string) (T, string)) func(string) string {
 	return func(raw string) string {
 		*to = nil
 		if raw == "null" {
@@ -148,8 +148,8 @@ func orNull[T any](to **T, parse func(string) (T, string)) func(string) string {
 	}
 }
 
-// oneOf reads a string that names one of the given values.
-func oneOf[T any](to *T, values ...T) func(string) string {
+// readOneOf reads a string that names one of the given values.
+func readOneOf[T any](to *T, values ...T) func(string) string {
 	return func(raw string) string {
 		want := ""
 		var name string

@@ -5,10 +5,10 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// part is the largest part of a node that a worker holds, noPart if it holds
+// largestPart is the largest part of a node that a worker holds, noPart if it holds
 // none.
-func (h *holdings) part(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
-	if p.parted&bit(n) == 0 {
+func (h *holdings) largestPart(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
+	if p.parted&bitOf(n) == 0 {
 		return noPart
 	}
 	largest := int32(noPart)
@@ -20,25 +20,25 @@ func (h *holdings) part(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	return largest
 }
 
-// partly is the number of blocks of the largest part of a worker, 0 if it has
+// partBlocks is the number of blocks of the largest part of a worker, 0 if it has
 // none.
-func (h *holdings) partly(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
-	return h.parts[h.part(p, n, w)].blocks
+func (h *holdings) partBlocks(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
+	return h.parts[h.largestPart(p, n, w)].blocks
 }
 
-// held is the number of blocks of a node that a worker holds.
-func (h *holdings) held(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
-	if p.isFull(w, bit(n)) {
+// heldBlocks is the number of blocks of a node that a worker holds.
+func (h *holdings) heldBlocks(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
+	if p.isFull(w, bitOf(n)) {
 		return h.tree.Size(n)
 	}
-	return h.partly(p, n, w)
+	return h.partBlocks(p, n, w)
 }
 
-// tail is the path of the nodes of which q has all blocks and, if its last full
+// splitTail is the path of the nodes of which q has all blocks and, if its last full
 // blocks are a part of a node, that node and their number.
-func (h *holdings) tail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
+func (h *holdings) splitTail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
 	path = h.tree.Full(q)
-	if len(path) == 0 || h.undivided() {
+	if len(path) == 0 || h.hasUnitNodes() {
 		return path, prompt.None, 0
 	}
 	n = path[len(path)-1]
@@ -66,7 +66,7 @@ func (h *holdings) addPart(p *page, n prompt.NodeID, w sim.WorkerID, blocks int3
 	}
 	h.parts[i] = part{worker: w, blocks: blocks, holders: 1, next: *first}
 	*first = i
-	p.parted |= bit(n)
+	p.parted |= bitOf(n)
 	p.live++
 }
 
@@ -85,7 +85,7 @@ func (h *holdings) dropPart(p *page, n prompt.NodeID, w sim.WorkerID, blocks int
 		*link, x.next, h.vacant = x.next, h.vacant, i
 		p.live--
 		if *first == noPart {
-			p.parted &^= bit(n)
+			p.parted &^= bitOf(n)
 		}
 		return true
 	}

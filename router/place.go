@@ -6,7 +6,7 @@ import "github.com/replay-llm/replay/sim"
 // is held back.
 func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if d.blind {
-		return d.choose(q, dst)
+		return d.placeBlindly(q, dst)
 	}
 	if err := checkInstant(now); err != nil {
 		return dst, err
@@ -18,13 +18,13 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 		d.index.match(q, &d.overlap)
 	}
 	if d.needs.Hold != nil && d.allBusy() {
-		return dst, d.hold(now, q)
+		return dst, d.holdRequest(now, q)
 	}
-	return d.admit(q, dst)
+	return d.placeRequest(q, dst)
 }
 
-// choose places a request of which nothing is to be counted.
-func (d *Dispatcher) choose(q *sim.Request, dst []Placement) ([]Placement, error) {
+// placeBlindly places a request of which nothing is to be counted.
+func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		return dst, &NoWorkersError{Request: q.ID}
 	}
@@ -32,9 +32,9 @@ func (d *Dispatcher) choose(q *sim.Request, dst []Placement) ([]Placement, error
 	return append(dst, Placement{Request: q, Worker: c.Worker, Second: c.Second}), nil
 }
 
-// hold holds a request back with its overlaps, which it uses up.
-func (d *Dispatcher) hold(now sim.Time, q *sim.Request) error {
-	key, err := d.key(now, q)
+// holdRequest holds a request back with its overlaps, which it uses up.
+func (d *Dispatcher) holdRequest(now sim.Time, q *sim.Request) error {
+	key, err := d.queueKey(now, q)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,9 @@ func (d *Dispatcher) checkNew(id sim.RequestID) error {
 	}
 }
 
-// key returns the priority of a request to be held; the largest goes first.
-func (d *Dispatcher) key(now sim.Time, q *sim.Request) (float64, error) {
-	at, err := instant(now)
+// queueKey returns the priority of a request to be held; the largest goes first.
+func (d *Dispatcher) queueKey(now sim.Time, q *sim.Request) (float64, error) {
+	at, err := roundInstant(now)
 	switch {
 	case err != nil:
 		return 0, err
@@ -76,8 +76,8 @@ func (d *Dispatcher) key(now sim.Time, q *sim.Request) (float64, error) {
 	return 0 - at.Seconds(), nil
 }
 
-// admit places a request by its overlaps, which it uses up.
-func (d *Dispatcher) admit(q *sim.Request, dst []Placement) ([]Placement, error) {
+// placeRequest places a request by its overlaps, which it uses up.
+func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		d.overlap.clear()
 		return dst, &NoWorkersError{Request: q.ID}
@@ -94,12 +94,12 @@ func (d *Dispatcher) admit(q *sim.Request, dst []Placement) ([]Placement, error)
 	}
 	d.overlap.clear()
 	d.active.clear()
-	d.begin(q, c.Worker, p.Overlap)
+	d.addLoad(q, c.Worker, p.Overlap)
 	return append(dst, p), nil
 }
 
-// begin counts a request's load on its worker.
-func (d *Dispatcher) begin(q *sim.Request, w sim.WorkerID, overlap int32) {
+// addLoad counts a request's load on its worker.
+func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	var i int32
 	if k := len(d.vacant); k > 0 {
 		i, d.vacant = d.vacant[k-1], d.vacant[:k-1]
@@ -134,8 +134,8 @@ func (d *Dispatcher) endPrefill(i int32) {
 	}
 }
 
-// end takes everything of a record off its worker.
-func (d *Dispatcher) end(i int32) {
+// removeLoad takes everything of a record off its worker.
+func (d *Dispatcher) removeLoad(i int32) {
 	d.endPrefill(i)
 	q, w := d.records[i].request, d.records[i].worker
 	d.seen.Running[w]--
@@ -158,7 +158,7 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	i, ok := d.find(id)
+	i, ok := d.findRecord(id)
 	if !ok {
 		return dst, &RequestError{Request: id, Worker: None}
 	}
@@ -174,14 +174,14 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	if i, ok := d.find(id); ok {
-		d.end(i)
+	if i, ok := d.findRecord(id); ok {
+		d.removeLoad(i)
 	}
 	return d.placeHeld(dst)
 }
 
-// find returns the record of a request that is placed.
-func (d *Dispatcher) find(id sim.RequestID) (int32, bool) {
+// findRecord returns the record of a request that is placed.
+func (d *Dispatcher) findRecord(id sim.RequestID) (int32, bool) {
 	if int(id) >= len(d.record) || d.record[id] <= 0 {
 		return 0, false
 	}

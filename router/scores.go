@@ -13,7 +13,7 @@ type scores struct {
 }
 
 func (s *scores) grow(workers int) {
-	s.by = extend(s.by, workers)
+	s.by = growSlice(s.by, workers)
 }
 
 func (s *scores) raise(w sim.WorkerID, blocks int32) {

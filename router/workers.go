@@ -19,16 +19,16 @@ func (s *workers) has(w sim.WorkerID) bool {
 	return w >= 0 && int(w) < s.known && s.registered[w]
 }
 
-func (s *workers) name(w sim.WorkerID) uint64 {
+func (s *workers) nameOf(w sim.WorkerID) uint64 {
 	if s.names == nil {
 		return uint64(w)
 	}
 	return s.names(w)
 }
 
-// place returns where w is in ids, or would be.
-func (s *workers) place(w sim.WorkerID) int {
-	i, _ := slices.BinarySearchFunc(s.ids, s.name(w), func(at sim.WorkerID, name uint64) int { return cmp.Compare(s.name(at), name) })
+// placeOf returns where w is in ids, or would be.
+func (s *workers) placeOf(w sim.WorkerID) int {
+	i, _ := slices.BinarySearchFunc(s.ids, s.nameOf(w), func(at sim.WorkerID, name uint64) int { return cmp.Compare(s.nameOf(at), name) })
 	return i
 }
 
@@ -37,9 +37,9 @@ func (s *workers) add(w sim.WorkerID) error {
 		return &WorkerError{Worker: w, Known: true}
 	}
 	s.known = max(s.known, int(w)+1)
-	s.registered = extend(s.registered, s.known)
+	s.registered = growSlice(s.registered, s.known)
 	s.registered[w] = true
-	s.ids = slices.Insert(s.ids, s.place(w), w)
+	s.ids = slices.Insert(s.ids, s.placeOf(w), w)
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (s *workers) remove(w sim.WorkerID) error {
 	if !s.has(w) {
 		return &WorkerError{Worker: w}
 	}
-	i := s.place(w)
+	i := s.placeOf(w)
 	s.ids = slices.Delete(s.ids, i, i+1)
 	s.registered[w] = false
 	return nil

@@ -52,7 +52,7 @@ func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model str
 		workers: make(chan struct{}, 1),
 		pools:   make(map[drt.Name]*Pool), models: make(map[string]*Served), changed: make(chan struct{}),
 	}
-	c.done.Go(func() { c.follow(ctx) })
+	c.done.Go(func() { c.followCards(ctx) })
 	return c, nil
 }
 
@@ -65,10 +65,10 @@ func (c *Catalog) Close() {
 	}
 }
 
-func (c *Catalog) follow(ctx context.Context) {
+func (c *Catalog) followCards(ctx context.Context) {
 	for {
 		cards, changed := c.cards.List()
-		if err := c.note(ctx, cards); err != nil && ctx.Err() == nil && c.options.Warn != nil {
+		if err := c.noteCards(ctx, cards); err != nil && ctx.Err() == nil && c.options.Warn != nil {
 			c.options.Warn("model cards: " + err.Error())
 		}
 		select {
@@ -87,9 +87,9 @@ type kind struct {
 	cards int
 }
 
-// note takes in the cards that there are now. A worker shows its card before it
+// noteCards takes in the cards that there are now. A worker shows its card before it
 // can be called, so that those are counted that can be.
-func (c *Catalog) note(ctx context.Context, cards []drt.Card) error {
+func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 	var errs error
 	kinds := make(map[string][]kind)
 	lengths := make(map[string]int)
@@ -109,7 +109,7 @@ func (c *Catalog) note(ctx context.Context, cards []drt.Card) error {
 		m.Instances = 0
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		target, n, err := c.target(ctx, kinds[name])
+		target, n, err := c.findTarget(ctx, kinds[name])
 		errs = errors.Join(errs, err)
 		if target == nil {
 			continue
@@ -143,10 +143,10 @@ func addKind(all []kind, k kind) []kind {
 	return append(all, k)
 }
 
-// target is who answers for a model, and how many there are: workers that do all
+// findTarget is who answers for a model, and how many there are: workers that do all
 // of a request, or a pair; nil if there is only one half of a pair. Of several endpoints, the one with most
 // workers is taken, then the first by name.
-func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int, error) {
+func (c *Catalog) findTarget(ctx context.Context, kinds []kind) (engine.Target, int, error) {
 	slices.SortFunc(kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.cards, a.cards), cmp.Compare(a.name.String(), b.name.String()))
 	})
@@ -158,7 +158,7 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 		return &kinds[i]
 	}
 	if k := of(engine.Aggregated); k != nil {
-		p, err := c.pool(ctx, k.name, scheduler.Aggregated)
+		p, err := c.openPool(ctx, k.name, scheduler.Aggregated)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -168,16 +168,16 @@ func (c *Catalog) target(ctx context.Context, kinds []kind) (engine.Target, int,
 	if first == nil || second == nil {
 		return nil, 0, nil
 	}
-	prefill, err1 := c.pool(ctx, first.name, scheduler.Prefill)
-	decode, err2 := c.pool(ctx, second.name, scheduler.Decode)
+	prefill, err1 := c.openPool(ctx, first.name, scheduler.Prefill)
+	decode, err2 := c.openPool(ctx, second.name, scheduler.Decode)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, 0, err
 	}
 	return &Pair{Prefill: prefill, Decode: decode}, min(len(prefill.Workers()), len(decode.Workers())), nil
 }
 
-// pool is that of an endpoint. c.mu is held.
-func (c *Catalog) pool(ctx context.Context, name drt.Name, role scheduler.Role) (*Pool, error) {
+// openPool is that of an endpoint. c.mu is held.
+func (c *Catalog) openPool(ctx context.Context, name drt.Name, role scheduler.Role) (*Pool, error) {
 	if p := c.pools[name]; p != nil {
 		return p, nil
 	}

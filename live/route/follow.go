@@ -14,9 +14,9 @@ type followed struct {
 	feeds       []*kvevents.Feed
 }
 
-// follow makes sources those of a worker's events; none forgets what was known
+// followWorker makes sources those of a worker's events; none forgets what was known
 // of the worker's cache. Following the same ones again changes nothing.
-func (p *picker) follow(worker uint64, sources []kvevents.Source) error {
+func (p *picker) followWorker(worker uint64, sources []kvevents.Source) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.follows[worker]
@@ -26,7 +26,7 @@ func (p *picker) follow(worker uint64, sources []kvevents.Source) error {
 	case p.index == nil, f != nil && slices.Equal(f.sources, sources):
 		return nil
 	case f != nil:
-		f.stop()
+		f.stopFollowing()
 		delete(p.follows, worker)
 	}
 	if len(sources) == 0 {
@@ -34,8 +34,8 @@ func (p *picker) follow(worker uint64, sources []kvevents.Source) error {
 	}
 	f = &followed{sources: slices.Clone(sources)}
 	for _, s := range sources {
-		if err := p.subscribe(f, worker, s); err != nil {
-			f.stop()
+		if err := p.subscribeTo(f, worker, s); err != nil {
+			f.stopFollowing()
 			return fmt.Errorf("worker %x: %w", worker, err)
 		}
 	}
@@ -43,7 +43,7 @@ func (p *picker) follow(worker uint64, sources []kvevents.Source) error {
 	return nil
 }
 
-func (p *picker) subscribe(f *followed, worker uint64, s kvevents.Source) error {
+func (p *picker) subscribeTo(f *followed, worker uint64, s kvevents.Source) error {
 	feed := p.index.Feed(p.numberOf(worker))
 	sub, err := kvevents.Subscribe(kvevents.SubscriberOptions{
 		Events: s.Events, Replay: s.Replay, Topic: s.Topic, Rank: s.Rank,
@@ -57,21 +57,21 @@ func (p *picker) subscribe(f *followed, worker uint64, s kvevents.Source) error 
 	return nil
 }
 
-// stop stops following a worker and forgets its cache.
-func (f *followed) stop() {
+// stopFollowing stops following a worker and forgets its cache.
+func (f *followed) stopFollowing() {
 	for i, s := range f.subscribers {
 		s.Close()
 		f.feeds[i].Leave()
 	}
 }
 
-// unfollow stops following the workers for which serves reports false.
-func (p *picker) unfollow(serves func(worker uint64) bool) {
+// unfollowOthers stops following the workers for which serves reports false.
+func (p *picker) unfollowOthers(serves func(worker uint64) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for worker, f := range p.follows {
 		if !serves(worker) {
-			f.stop()
+			f.stopFollowing()
 			delete(p.follows, worker)
 		}
 	}

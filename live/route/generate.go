@@ -53,12 +53,12 @@ func (blind) Read(scheduler.Role, *engine.Chunk, time.Time) {}
 // if no worker could be reached or its stream broke.
 func (p *Pool) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	for tries := 1; ; tries++ {
-		c, err := p.choose(ctx, rc, rq)
+		c, err := p.chooseWorker(ctx, rc, rq)
 		if err != nil {
 			return nil, fault.From(err)
 		}
 		chunks, err := c.Generate(ctx, rc, rq, headers)
-		if tries < maxTries && errors.Is(err, drt.ErrNoInstances) && p.named(rq.Routing) == nil {
+		if tries < maxTries && errors.Is(err, drt.ErrNoInstances) && p.namedWorker(rq.Routing) == nil {
 			continue // it left between the choice and the call; nothing was sent
 		}
 		return chunks, err
@@ -79,9 +79,9 @@ type chosen struct {
 	used bool // the choice belongs to a call
 }
 
-// choose chooses a worker. Whoever does so calls Generate, or drop.
-func (p *Pool) choose(ctx context.Context, rc cancel.Context, rq *engine.Request) (*chosen, error) {
-	choice, err := p.route(rq)(ctx, rc, p.client)
+// chooseWorker chooses a worker. Whoever does so calls Generate, or drop.
+func (p *Pool) chooseWorker(ctx context.Context, rc cancel.Context, rq *engine.Request) (*chosen, error) {
+	choice, err := p.routeFor(rq)(ctx, rc, p.client)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +91,14 @@ func (p *Pool) choose(ctx context.Context, rc cancel.Context, rq *engine.Request
 
 // pick returns the choice that was made, and another one if that did not do.
 func (c *chosen) pick(ctx context.Context, rc cancel.Context, client *drt.Client) (drt.Choice, error) {
-	if c.use() {
+	if c.claimChoice() {
 		return c.choice, nil
 	}
-	return c.pool.route(c.rq)(ctx, rc, client)
+	return c.pool.routeFor(c.rq)(ctx, rc, client)
 }
 
-// use reports whether the choice was still free.
-func (c *chosen) use() bool {
+// claimChoice reports whether the choice was still free.
+func (c *chosen) claimChoice() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.used
@@ -106,9 +106,9 @@ func (c *chosen) use() bool {
 	return !was
 }
 
-// drop gives the choice back, if no call has it.
-func (c *chosen) drop() {
-	if c.use() && c.choice.Done != nil {
+// dropChoice gives the choice back, if no call has it.
+func (c *chosen) dropChoice() {
+	if c.claimChoice() && c.choice.Done != nil {
 		c.choice.Done()
 	}
 }
@@ -116,7 +116,7 @@ func (c *chosen) drop() {
 // Generate calls the worker.
 func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	p := c.pool
-	defer c.drop()
+	defer c.dropChoice()
 	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Policy)})
 	answer, err := engine.NewRemote(p.client, c.pick).Ask(ctx, rc, rq, headers)
 	if err != nil {
@@ -140,9 +140,9 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	}, nil
 }
 
-// route is how a worker is chosen for rq: the one it names, or as the pool does.
-func (p *Pool) route(rq *engine.Request) drt.Route {
-	if id := p.named(rq.Routing); id != nil {
+// routeFor is how a worker is chosen for rq: the one it names, or as the pool does.
+func (p *Pool) routeFor(rq *engine.Request) drt.Route {
+	if id := p.namedWorker(rq.Routing); id != nil {
 		return drt.Direct(*id)
 	}
 	return func(ctx context.Context, rc cancel.Context, c *drt.Client) (drt.Choice, error) {
@@ -151,7 +151,7 @@ func (p *Pool) route(rq *engine.Request) drt.Route {
 			return drt.Choice{}, err
 		}
 		session, _ := ctx.Value(sessionKey{}).(string)
-		return p.pickerFor(rq.TokenIDs).pick(ctx, rc, ask{rq.TokenIDs, session}, available)
+		return p.pickerFor(rq.TokenIDs).pickWorker(ctx, rc, ask{rq.TokenIDs, session}, available)
 	}
 }
 
@@ -164,8 +164,8 @@ func WithSession(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, name)
 }
 
-// named is the worker that a request names for this pool.
-func (p *Pool) named(r *engine.Routing) *uint64 {
+// namedWorker is the worker that a request names for this pool.
+func (p *Pool) namedWorker(r *engine.Routing) *uint64 {
 	switch {
 	case r == nil:
 		return nil

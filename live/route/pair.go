@@ -19,11 +19,11 @@ type Pair struct {
 // Generate sends the request to both kinds of workers. The chunks are those of the
 // decode worker.
 func (p *Pair) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
-	first, err := p.Prefill.choose(ctx, rc, rq)
+	first, err := p.Prefill.chooseWorker(ctx, rc, rq)
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	defer first.drop()
+	defer first.dropChoice()
 	r := &engine.PrefillRouter{Prefill: first, Decode: p.Decode}
 	card, _ := p.Prefill.Card(first.choice.Instance)
 	if c := card.RuntimeConfig; c.BootstrapHost != "" && c.BootstrapPort != 0 {

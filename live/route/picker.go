@@ -90,11 +90,11 @@ func (p *picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].
 // errClosed says that a picker was closed.
 var errClosed = errors.New("the router is closed")
 
-// pick chooses among the workers available, which are ascending. While the policy
+// pickWorker chooses among the workers available, which are ascending. While the policy
 // holds the request back it waits, as long as neither ctx nor rc has ended.
-func (p *picker) pick(ctx context.Context, rc cancel.Context, a ask, available []uint64) (drt.Choice, error) {
+func (p *picker) pickWorker(ctx context.Context, rc cancel.Context, a ask, available []uint64) (drt.Choice, error) {
 	t := p.newTicket(a)
-	if err := p.route(t, available); err != nil {
+	if err := p.routeTicket(t, available); err != nil {
 		return drt.Choice{}, fault.New(fault.Unknown, "router: %w", err)
 	}
 	select {
@@ -102,16 +102,16 @@ func (p *picker) pick(ctx context.Context, rc cancel.Context, a ask, available [
 		return drt.Choice{
 			Instance: p.nameOf(placed.Worker),
 			First:    func() { p.noteFirst(t) },
-			Done:     func() { p.leave(t) },
+			Done:     func() { p.removeTicket(t) },
 		}, nil
 	case <-rc.Stopped():
-		p.leave(t)
+		p.removeTicket(t)
 		return drt.Choice{}, fault.New(fault.Cancelled, "cancelled while every worker was busy")
 	case <-ctx.Done():
-		p.leave(t)
+		p.removeTicket(t)
 		return drt.Choice{}, fault.From(ctx.Err())
 	case <-p.quit:
-		p.leave(t)
+		p.removeTicket(t)
 		return drt.Choice{}, fault.New(fault.Unknown, "router: %w", errClosed)
 	}
 }
@@ -139,8 +139,8 @@ func sessionNumber(name string) int32 {
 	return int32(h.Sum32() >> 1)
 }
 
-// route hands a request to the dispatcher, after the workers available.
-func (p *picker) route(t *ticket, available []uint64) error {
+// routeTicket hands a request to the dispatcher, after the workers available.
+func (p *picker) routeTicket(t *ticket, available []uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -156,9 +156,9 @@ func (p *picker) route(t *ticket, available []uint64) error {
 		p.tickets = append(p.tickets, nil)
 	}
 	p.tickets[t.ID] = t
-	placed, err := p.router.Route(p.now(), &t.Request, p.placed[:0])
+	placed, err := p.router.Route(p.clockTime(), &t.Request, p.placed[:0])
 	if err != nil {
-		p.forget(t)
+		p.freeID(t)
 		return err
 	}
 	p.handOut(placed)
@@ -188,7 +188,7 @@ func (p *picker) setWorkers(available []uint64) error {
 			}
 		}
 	}
-	placed, err := p.router.Drain(p.now(), p.placed[:0])
+	placed, err := p.router.Drain(p.clockTime(), p.placed[:0])
 	p.handOut(placed)
 	return err
 }
@@ -240,10 +240,10 @@ func (p *picker) handOut(placed []router.Placement) {
 	p.placed = placed[:0]
 }
 
-// tell tells the dispatcher what has become of a request and hands out what it
+// notifyRouter tells the dispatcher what has become of a request and hands out what it
 // places. p.mu is held.
-func (p *picker) tell(t *ticket, change func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
-	placed, err := change(p.now(), t.ID, p.placed[:0])
+func (p *picker) notifyRouter(t *ticket, change func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
+	placed, err := change(p.clockTime(), t.ID, p.placed[:0])
 	p.handOut(placed)
 	if err != nil && p.options.Warn != nil {
 		p.options.Warn(fmt.Sprintf("router: %v", err))
@@ -255,33 +255,33 @@ func (p *picker) noteFirst(t *ticket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !t.first && !t.gone {
-		p.tell(t, p.router.PrefillDone)
+		p.notifyRouter(t, p.router.PrefillDone)
 	}
 	t.first = true
 }
 
-// leave takes a request out, wherever it is.
-func (p *picker) leave(t *ticket) {
+// removeTicket takes a request out, wherever it is.
+func (p *picker) removeTicket(t *ticket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t.gone {
 		return
 	}
 	if !p.router.Withdraw(t.ID) {
-		p.tell(t, p.router.Finished)
+		p.notifyRouter(t, p.router.Finished)
 	}
-	p.forget(t)
+	p.freeID(t)
 }
 
-// forget frees the id of a request that has left. p.mu is held.
-func (p *picker) forget(t *ticket) {
+// freeID frees the id of a request that has left. p.mu is held.
+func (p *picker) freeID(t *ticket) {
 	t.gone = true
 	p.tickets[t.ID] = nil
 	p.vacant = append(p.vacant, t.ID)
 }
 
-// now is the time on the dispatcher's clock.
-func (p *picker) now() sim.Time { return sim.Time(float64(time.Since(p.began)) / 1e6) }
+// clockTime is the time on the dispatcher's clock.
+func (p *picker) clockTime() sim.Time { return sim.Time(float64(time.Since(p.began)) / 1e6) }
 
 // close stops following all workers. Requests that are held get an error.
 func (p *picker) close() {
@@ -296,6 +296,6 @@ func (p *picker) close() {
 	p.mu.Unlock()
 	close(p.quit)
 	for _, f := range all {
-		f.stop()
+		f.stopFollowing()
 	}
 }

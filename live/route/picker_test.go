@@ -75,7 +75,7 @@ func newTestPicker(t *testing.T, config string) *picker {
 // pickWorker picks among workers for a prompt.
 func pickWorker(t *testing.T, p *picker, tokens []uint32, available ...uint64) drt.Choice {
 	t.Helper()
-	c, err := p.pick(drttest.Within(t), cancel.New(""), ask{tokens: tokens}, available)
+	c, err := p.pickWorker(drttest.Within(t), cancel.New(""), ask{tokens: tokens}, available)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestPickByCache(t *testing.T) {
 	tees := map[uint64]*kvevents.Tee{100: newTee(t), 200: newTee(t), 300: newTee(t)}
 	for name, tee := range tees {
 		for range 2 { // again, which changes nothing
-			if err := p.follow(name, sourceOf(tee)); err != nil {
+			if err := p.followWorker(name, sourceOf(tee)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -126,7 +126,7 @@ func TestPickByCache(t *testing.T) {
 		f()
 	}
 	checkIdle(t, p)
-	if err := p.follow(200, nil); err != nil {
+	if err := p.followWorker(200, nil); err != nil {
 		t.Fatal(err)
 	}
 	if c := pickWorker(t, p, prompt, 100, 200, 300); c.Instance != 100 || p.index.Size() != 0 {
@@ -149,7 +149,7 @@ func TestPickHolds(t *testing.T) {
 		n := queued()
 		got := make(chan error, 1)
 		go func() {
-			c, err := p.pick(ctx, rc, ask{tokens: promptOf(9)}, []uint64{7})
+			c, err := p.pickWorker(ctx, rc, ask{tokens: promptOf(9)}, []uint64{7})
 			if err == nil {
 				c.Done()
 			}
@@ -181,7 +181,7 @@ func TestPickHolds(t *testing.T) {
 	}
 	second.Done()
 	checkIdle(t, p)
-	if _, err := p.pick(drttest.Within(t), cancel.New(""), ask{tokens: promptOf(1)}, []uint64{7}); err == nil {
+	if _, err := p.pickWorker(drttest.Within(t), cancel.New(""), ask{tokens: promptOf(1)}, []uint64{7}); err == nil {
 		t.Error("a closed picker chose")
 	}
 }
@@ -200,12 +200,12 @@ func TestPickConcurrently(t *testing.T) {
 			for i := range 200 {
 				available := []uint64{1, 2, 3}[:1+rng.IntN(3)]
 				if i%20 == 0 {
-					if err := p.follow(uint64(1+rng.IntN(3)), sourceOf(tee)[:rng.IntN(2)]); err != nil {
+					if err := p.followWorker(uint64(1+rng.IntN(3)), sourceOf(tee)[:rng.IntN(2)]); err != nil {
 						t.Error(err)
 					}
 				}
 				publish(tee, promptOf(uint32(rng.IntN(3)), uint32(rng.IntN(3))))
-				c, err := p.pick(drttest.Within(t), cancel.New(""), ask{tokens: promptOf(uint32(rng.IntN(3)), uint32(rng.IntN(3)), 9)}, available)
+				c, err := p.pickWorker(drttest.Within(t), cancel.New(""), ask{tokens: promptOf(uint32(rng.IntN(3)), uint32(rng.IntN(3)), 9)}, available)
 				if err != nil {
 					t.Error(err)
 					return
@@ -234,7 +234,7 @@ func TestPickByEveryPolicy(t *testing.T) {
 			met := map[uint64]bool{}
 			for range 300 {
 				available := []uint64{11, 22, 33, 44}[rng.IntN(3):]
-				c, err := p.pick(drttest.Within(t), cancel.New(""), ask{promptOf(1, 2), fmt.Sprint(rng.IntN(20))}, available)
+				c, err := p.pickWorker(drttest.Within(t), cancel.New(""), ask{promptOf(1, 2), fmt.Sprint(rng.IntN(20))}, available)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -263,7 +263,7 @@ func TestPickBySession(t *testing.T) {
 	defer p.close()
 	pick := func(session string, available ...uint64) uint64 {
 		t.Helper()
-		c, err := p.pick(drttest.Within(t), cancel.New(""), ask{session: session}, available)
+		c, err := p.pickWorker(drttest.Within(t), cancel.New(""), ask{session: session}, available)
 		if err != nil {
 			t.Fatal(err)
 		}

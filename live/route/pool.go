@@ -87,7 +87,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 		quit()
 		return nil, err
 	}
-	p.done.Go(func() { p.follow(follow) })
+	p.done.Go(func() { p.followWorkers(follow) })
 	return p, nil
 }
 
@@ -118,14 +118,14 @@ func (p *Pool) Name() drt.Name { return p.name }
 // Client is what calls the workers.
 func (p *Pool) Client() *drt.Client { return p.client }
 
-// follow keeps track of workers until ctx ends.
-func (p *Pool) follow(ctx context.Context) {
+// followWorkers keeps track of workers until ctx ends.
+func (p *Pool) followWorkers(ctx context.Context) {
 	for {
 		// First the channels, then the lists: what changes in between is looked at
 		// again.
 		instancesChanged := p.client.Changed()
 		cards, cardsChanged := p.cards.List()
-		p.note(p.client.Instances(), cards)
+		p.noteWorkers(p.client.Instances(), cards)
 		select {
 		case <-instancesChanged:
 		case <-cardsChanged:
@@ -135,8 +135,8 @@ func (p *Pool) follow(ctx context.Context) {
 	}
 }
 
-// note takes in who serves now: those with an instance and a card.
-func (p *Pool) note(instances []drt.Instance, cards []drt.Card) {
+// noteWorkers takes in who serves now: those with an instance and a card.
+func (p *Pool) noteWorkers(instances []drt.Instance, cards []drt.Card) {
 	known := make(map[uint64]engine.ModelCard)
 	for _, c := range cards {
 		serves := slices.ContainsFunc(instances, func(i drt.Instance) bool { return i.ID == c.ID })
@@ -145,17 +145,17 @@ func (p *Pool) note(instances []drt.Instance, cards []drt.Card) {
 		}
 		card, err := readCard(c.JSON)
 		if err != nil {
-			p.warn("model card of %v, worker %x: %v", p.name, c.ID, err)
+			p.warnf("model card of %v, worker %x: %v", p.name, c.ID, err)
 			continue
 		}
 		known[c.ID] = card
 		if err := p.followCaches(c, &card); err != nil {
-			p.warn("model card of %v, worker %x: %v", p.name, c.ID, err)
+			p.warnf("model card of %v, worker %x: %v", p.name, c.ID, err)
 		}
 	}
 	p.mu.Lock()
 	if p.caches != nil {
-		p.caches.unfollow(func(worker uint64) bool { _, serves := known[worker]; return serves })
+		p.caches.unfollowOthers(func(worker uint64) bool { _, serves := known[worker]; return serves })
 	}
 	p.known = known
 	close(p.changed)
@@ -203,7 +203,7 @@ func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 	if want := p.caches.blockTokens; block != want {
 		return fmt.Errorf("blocks of %d tokens, want %d as of the others", block, want)
 	}
-	return p.caches.follow(c.ID, told.Runtime.Data.Sources)
+	return p.caches.followWorker(c.ID, told.Runtime.Data.Sources)
 }
 
 // pickerFor returns what chooses a worker for a prompt.
@@ -248,7 +248,7 @@ func (p *Pool) Await(ctx context.Context, n int) error {
 	}
 }
 
-func (p *Pool) warn(format string, args ...any) {
+func (p *Pool) warnf(format string, args ...any) {
 	if p.options.Warn != nil {
 		p.options.Warn(fmt.Sprintf(format, args...))
 	}

@@ -35,7 +35,7 @@ func TestCheapestTwin(t *testing.T) {
 		}
 		j := job{tokens: int64(1 + r.IntN(400)), blocks: 8}
 		order := slices.Clone(c.Workers)
-		cost := func(w sim.WorkerID) float64 { return p.cost(j, stateOf(w, c)) }
+		cost := func(w sim.WorkerID) float64 { return p.costOn(j, stateOf(w, c)) }
 		slices.SortStableFunc(order, func(a, b sim.WorkerID) int {
 			switch x, y := cost(a), cost(b); {
 			case x < y:
@@ -49,7 +49,7 @@ func TestCheapestTwin(t *testing.T) {
 		if len(order) > 1 {
 			want.Second, want.SecondCost = order[1], cost(order[1])
 		}
-		if got := p.cheapest(j, c); got != want {
+		if got := p.findCheapest(j, c); got != want {
 			t.Fatalf("round %d, %d candidates: %+v, want %+v", round, len(order), got, want)
 		}
 	}

@@ -16,11 +16,11 @@ type draw struct {
 	costs, odds []float64 // of the request in hand, by candidate
 }
 
-// choose draws one of the workers, whose costs are d.costs.
-func (d *draw) choose(workers []sim.WorkerID) router.Choice {
+// chooseWorker draws one of the workers, whose costs are d.costs.
+func (d *draw) chooseWorker(workers []sim.WorkerID) router.Choice {
 	d.odds = append(d.odds[:0], d.costs...)
-	sum := odds(d.costs, d.temperature, d.odds)
-	best := pick(d.odds, sum, d.rand.Float64())
+	sum := weighCosts(d.costs, d.temperature, d.odds)
+	best := pickIndex(d.odds, sum, d.rand.Float64())
 	c := router.Choice{Worker: workers[best], Cost: d.costs[best], Second: router.None}
 	second := -1
 	for i, cost := range d.costs {
@@ -34,8 +34,8 @@ func (d *draw) choose(workers []sim.WorkerID) router.Choice {
 	return c
 }
 
-// odds fills p with what each cost is worth in a draw, and returns the sum.
-func odds(costs []float64, temperature float64, p []float64) (sum float64) {
+// weighCosts fills p with what each cost is worth in a draw, and returns the sum.
+func weighCosts(costs []float64, temperature float64, p []float64) (sum float64) {
 	lo, hi := costs[0], costs[0]
 	for _, c := range costs {
 		lo, hi = min(lo, c), max(hi, c)
@@ -50,15 +50,15 @@ func odds(costs []float64, temperature float64, p []float64) (sum float64) {
 	scale := -1 / float64((hi-lo)*temperature)
 	m := float64(lo * scale)
 	for i, c := range costs {
-		p[i] = exp(float64(c*scale) - m)
+		p[i] = expPortable(float64(c*scale) - m)
 		sum += p[i]
 	}
 	return sum
 }
 
-// pick returns the first index at which the running sum of p, made to add up to 1,
+// pickIndex returns the first index at which the running sum of p, made to add up to 1,
 // reaches u; the last one if none does.
-func pick(p []float64, sum, u float64) int {
+func pickIndex(p []float64, sum, u float64) int {
 	total := 0.0
 	for i, x := range p {
 		if total += x / sum; u <= total {
@@ -68,9 +68,9 @@ func pick(p []float64, sum, u float64) int {
 	return len(p) - 1
 }
 
-// exp returns e to the x. It is the same on every machine: math.Exp is not, since
+// expPortable returns e to the x. It is the same on every machine: math.Exp is not, since
 // some architectures have one of their own that differs in the last digit.
-func exp(x float64) float64 {
+func expPortable(x float64) float64 {
 	const (
 		log2e = 1.44269504088896338700e+00
 		ln2Hi = 6.93147180369123816490e-01 // ln 2 to 32 bits

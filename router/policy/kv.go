@@ -51,14 +51,14 @@ func (p *kv) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 		j.blocks = int64(q.Prompt.Blocks)
 	}
 	if p.draw == nil {
-		return p.cheapest(j, c)
+		return p.findCheapest(j, c)
 	}
 	costs := p.draw.costs[:0]
 	for _, w := range c.Workers {
-		costs = append(costs, p.cost(j, stateOf(w, c)))
+		costs = append(costs, p.costOn(j, stateOf(w, c)))
 	}
 	p.draw.costs = costs
-	return p.draw.choose(c.Workers)
+	return p.draw.chooseWorker(c.Workers)
 }
 
 // job is a request as the cost function sees it.
@@ -79,10 +79,10 @@ func stateOf(w sim.WorkerID, c *router.Candidates) state {
 	return state{tokens: c.Tokens[w], blocks: c.Blocks[w], overlap: c.Overlap[w], active: c.Active[w]}
 }
 
-// cost returns what a job costs on a worker: the prompt tokens it would have to
+// costOn returns what a job costs on a worker: the prompt tokens it would have to
 // compute, less a credit for those it has cached, in blocks, plus the blocks its
 // requests would hold.
-func (p *kv) cost(j job, x state) float64 {
+func (p *kv) costOn(j job, x state) float64 {
 	cached := int64(x.overlap) * p.blockTokens
 	raw := x.tokens + max(j.tokens-cached, 0) + cached
 	if !p.config.TrackPrefillTokens {
@@ -96,11 +96,11 @@ func (p *kv) cost(j job, x state) float64 {
 	return float64(p.config.PrefillLoadScale*adjusted) + float64(active)
 }
 
-// cheapest returns the candidate of least cost, the first among equals. Of many
+// findCheapest returns the candidate of least cost, the first among equals. Of many
 // workers most are idle or alike, so that few costs are worked out.
-func (p *kv) cheapest(j job, c *router.Candidates) router.Choice {
+func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
 	x := stateOf(c.Workers[0], c)
-	cost := p.cost(j, x)
+	cost := p.costOn(j, x)
 	best := router.Choice{Worker: c.Workers[0], Cost: cost, Second: router.None}
 	tokens := c.Tokens
 	n := len(tokens) // of all four: one check of w's bounds is enough
@@ -108,7 +108,7 @@ func (p *kv) cheapest(j job, c *router.Candidates) router.Choice {
 	for _, w := range c.Workers[1:] {
 		if tokens[w] != x.tokens || blocks[w] != x.blocks || overlap[w] != x.overlap || active[w] != x.active {
 			x = state{tokens: tokens[w], blocks: blocks[w], overlap: overlap[w], active: active[w]}
-			cost = p.cost(j, x)
+			cost = p.costOn(j, x)
 		} else if best.Second != router.None && best.SecondCost <= cost {
 			continue // as the one before, which changed nothing
 		}

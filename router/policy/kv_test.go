@@ -191,7 +191,7 @@ func TestPick(t *testing.T) {
 		u    float64
 		want int
 	}{{0, 0}, {0.25, 0}, {0.26, 1}, {0.75, 1}, {0.99, 2}, {math.Nextafter(1, 2), 2}} {
-		if got := pick([]float64{1, 2, 1}, 4, c.u); got != c.want {
+		if got := pickIndex([]float64{1, 2, 1}, 4, c.u); got != c.want {
 			t.Errorf("u=%v picks %d, want %d", c.u, got, c.want)
 		}
 	}

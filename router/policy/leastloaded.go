@@ -15,23 +15,23 @@ func newLeastLoaded(o Options) (router.Policy, error) { return &leastLoaded{load
 func (p *leastLoaded) Needs() router.Needs { return p.needs }
 
 func (p *leastLoaded) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
-	return router.Choice{Worker: lightest(c), Second: router.None}
+	return router.Choice{Worker: findLightest(c), Second: router.None}
 }
 
-// lightest returns the worker that has least to do.
-func lightest(c *router.Candidates) sim.WorkerID {
+// findLightest returns the worker that has least to do.
+func findLightest(c *router.Candidates) sim.WorkerID {
 	best := c.Workers[0]
 	for _, w := range c.Workers[1:] {
-		if lighter(c, w, best) {
+		if isLighter(c, w, best) {
 			best = w
 		}
 	}
 	return best
 }
 
-// lighter reports whether a has less to do than b: fewer requests or, of as many,
+// isLighter reports whether a has less to do than b: fewer requests or, of as many,
 // fewer prompt tokens to compute.
-func lighter(c *router.Candidates, a, b sim.WorkerID) bool {
+func isLighter(c *router.Candidates, a, b sim.WorkerID) bool {
 	if c.Running[a] != c.Running[b] {
 		return c.Running[a] < c.Running[b]
 	}

@@ -31,7 +31,7 @@ func (p *twoChoices) Choose(_ *sim.Request, c *router.Candidates) router.Choice 
 		k++ // another one than the first
 	}
 	best, second := c.Workers[i], c.Workers[k]
-	if lighter(c, second, best) {
+	if isLighter(c, second, best) {
 		best = second
 	}
 	return router.Choice{Worker: best, Second: router.None}

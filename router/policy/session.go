@@ -28,7 +28,7 @@ func (p *session) Needs() router.Needs { return p.needs }
 
 func (p *session) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	if q.Session < 0 {
-		return router.Choice{Worker: lightest(c), Second: router.None}
+		return router.Choice{Worker: findLightest(c), Second: router.None}
 	}
 	limit := requestLimit(c)
 	best, highest := router.None, uint64(0)
@@ -54,10 +54,10 @@ func requestLimit(c *router.Candidates) float64 {
 }
 
 // drawLot returns a number that looks random and follows from both names.
-func drawLot(session, worker uint64) uint64 { return mix(mix(worker) ^ session) }
+func drawLot(session, worker uint64) uint64 { return mixBits(mixBits(worker) ^ session) }
 
-// mix is the finalizer of SplitMix64.
-func mix(x uint64) uint64 {
+// mixBits is the finalizer of SplitMix64.
+func mixBits(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

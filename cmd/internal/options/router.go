@@ -65,7 +65,7 @@ func (o *Options) FillRouter(spec *replay.Spec) error {
 	}
 	config, err := router.ParseConfig(text)
 	if err == nil {
-		if text, err = o.Router.over(text); err == nil {
+		if text, err = o.Router.mergeFlags(text); err == nil {
 			config, err = router.ParseConfig(text)
 		}
 	}
@@ -76,8 +76,8 @@ func (o *Options) FillRouter(spec *replay.Spec) error {
 	return nil
 }
 
-// over is the JSON object with the values of the flags in it.
-func (r *routing) over(text []byte) ([]byte, error) {
+// mergeFlags is the JSON object with the values of the flags in it.
+func (r *routing) mergeFlags(text []byte) ([]byte, error) {
 	values := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &values); err != nil {
 		return nil, err
