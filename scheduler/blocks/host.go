@@ -92,8 +92,8 @@ func (h *Host) keepCopy(b ID) {
 	h.Catalog.Drop(b)
 }
 
-// pin keeps b, which is resident, until unpin.
-func (h *Host) pin(b ID) {
+// pinBlock keeps b, which is resident, until unpin.
+func (h *Host) pinBlock(b ID) {
 	k := h.Catalog.At(b)
 	if k.readers == 0 {
 		h.idle.Remove(b)
@@ -101,7 +101,7 @@ func (h *Host) pin(b ID) {
 	k.readers++
 }
 
-func (h *Host) unpin(b ID) {
+func (h *Host) unpinBlock(b ID) {
 	k := h.Catalog.At(b)
 	if k.readers--; k.readers == 0 {
 		h.idle.Insert(b)

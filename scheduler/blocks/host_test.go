@@ -37,14 +37,14 @@ func TestHostStores(t *testing.T) {
 	store(1, nothing, true)
 	store(1, nothing, false) // is there
 	store(3, 2, true)        // the leaf of the chain goes, though 1 is younger
-	h.pin(number(k, 1))
+	h.pinBlock(number(k, 1))
 	store(0, 3, true) // 1 is read
-	h.pin(number(k, 0))
+	h.pinBlock(number(k, 0))
 	store(3, nothing, false) // nothing may go
-	h.pin(number(k, 1))
-	h.unpin(number(k, 1))
+	h.pinBlock(number(k, 1))
+	h.unpinBlock(number(k, 1))
 	store(3, nothing, false) // 1 has one more reader
-	h.unpin(number(k, 1))
+	h.unpinBlock(number(k, 1))
 	store(3, 1, true)
 }
 

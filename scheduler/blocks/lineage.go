@@ -40,7 +40,7 @@ func (l *Lineage) Len() int { return l.len }
 // leafSlack is the number of entries of leaves that need not be worth keeping.
 const leafSlack = 64
 
-func (l *Lineage) grow(b ID) {
+func (l *Lineage) growPlaces(b ID) {
 	for int(b) >= len(l.places) {
 		l.places = append(l.places, place{})
 	}
@@ -48,7 +48,7 @@ func (l *Lineage) grow(b ID) {
 
 // Insert makes b the youngest.
 func (l *Lineage) Insert(b ID) {
-	l.grow(b)
+	l.growPlaces(b)
 	p := &l.places[b]
 	p.held, p.stamp = true, l.tick
 	l.tick++
@@ -58,11 +58,11 @@ func (l *Lineage) Insert(b ID) {
 	}
 	if parent := l.catalog.blocks[b].Parent; parent != NoBlock && !p.linked {
 		p.linked = true
-		l.grow(parent)
+		l.growPlaces(parent)
 		l.places[parent].children++
 	}
 	if len(l.leaves) > leafSlack+4*l.len {
-		l.prune()
+		l.pruneLeaves()
 	}
 }
 
@@ -118,8 +118,8 @@ func (l *Lineage) unlistLeaf(f leaf) {
 	}
 }
 
-// prune drops entries that no longer speak of a leaf.
-func (l *Lineage) prune() {
+// pruneLeaves drops entries that no longer speak of a leaf.
+func (l *Lineage) pruneLeaves() {
 	l.leaves.Filter(func(f leaf) bool {
 		if !l.isLeaf(f) {
 			l.unlistLeaf(f)

@@ -128,7 +128,7 @@ func (t *transfers) nextTransfer() transferID {
 func (h *Host) Fetch(s Slot, blocks []ID, places []int32) {
 	f := Fetch{id: h.nextTransfer(), Slot: s, Blocks: blocks, Places: places}
 	for _, b := range blocks {
-		h.pin(b)
+		h.pinBlock(b)
 	}
 	h.toGPU.start(h.now, f.id, float64(len(blocks))*h.blockBytes)
 	h.fetches = append(h.fetches, f)
@@ -137,7 +137,7 @@ func (h *Host) Fetch(s Slot, blocks []ID, places []int32) {
 // Finish ends a fetch: its blocks in host memory may go again.
 func (h *Host) Finish(f *Fetch) {
 	for _, b := range f.Blocks {
-		h.unpin(b)
+		h.unpinBlock(b)
 	}
 }
 

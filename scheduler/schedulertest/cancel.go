@@ -65,7 +65,7 @@ func (c *canceler) run() error {
 			c.now = arrivals[0].At
 			continue
 		}
-		if err := c.step(); err != nil {
+		if err := c.stepCore(); err != nil {
 			return err
 		}
 		if passes > maxPasses {
@@ -74,8 +74,8 @@ func (c *canceler) run() error {
 	}
 }
 
-// step takes a pass and follows it.
-func (c *canceler) step() error {
+// stepCore takes a pass and follows it.
+func (c *canceler) stepCore() error {
 	if err := c.core.Step(c.now, c.now, &c.pass); err != nil {
 		return err
 	}

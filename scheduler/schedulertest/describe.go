@@ -20,8 +20,8 @@ func newBlockNames() blockNames {
 	return blockNames{hashes: make(map[uint64]string), nodes: make(map[prompt.NodeID]string)}
 }
 
-// name returns the name of the block with a sequence hash.
-func (b *blockNames) name(hash uint64) string {
+// nameOf returns the name of the block with a sequence hash.
+func (b *blockNames) nameOf(hash uint64) string {
 	if _, ok := b.hashes[hash]; !ok {
 		b.own++
 		b.hashes[hash] = fmt.Sprintf("g%d", b.own)
@@ -29,8 +29,8 @@ func (b *blockNames) name(hash uint64) string {
 	return b.hashes[hash]
 }
 
-// describe returns what the latest pass did, a fact a line.
-func (s *transcript) describe() string {
+// describePass returns what the latest pass did, a fact a line.
+func (s *transcript) describePass() string {
 	var out strings.Builder
 	p, d := &s.pass, s.pass.Detail
 	fmt.Fprintf(&out, "pass %v to %v", p.Start, p.End)
@@ -98,17 +98,17 @@ func (s *transcript) describeCache(out *strings.Builder) {
 		if len(e.Stored) > 0 {
 			fmt.Fprintf(out, "store%s", tier)
 			for _, b := range e.Stored {
-				fmt.Fprintf(out, " %s", s.names.name(b.Seq))
+				fmt.Fprintf(out, " %s", s.names.nameOf(b.Seq))
 			}
 			if e.HasParent {
-				fmt.Fprintf(out, " after %s", s.names.name(e.Parent))
+				fmt.Fprintf(out, " after %s", s.names.nameOf(e.Parent))
 			}
 			out.WriteByte('\n')
 		}
 		if len(e.Removed) > 0 {
 			fmt.Fprintf(out, "evict%s", tier)
 			for _, h := range e.Removed {
-				fmt.Fprintf(out, " %s", s.names.name(h))
+				fmt.Fprintf(out, " %s", s.names.nameOf(h))
 			}
 			out.WriteByte('\n')
 		}

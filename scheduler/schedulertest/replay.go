@@ -60,7 +60,7 @@ func Replay(core scheduler.Core, arrivals []Arrival, s Stride, visit func(Step) 
 			r.now = arrivals[r.next].At
 			continue
 		}
-		if err := r.step(); err != nil {
+		if err := r.stepCore(); err != nil {
 			return fmt.Errorf("at %v ms: %w", r.now, err)
 		}
 		for i := range r.pass.Count {
@@ -93,8 +93,8 @@ func (r *replayer) submitArrived() {
 	}
 }
 
-// step takes a pass or a run of them, and checks that it is one.
-func (r *replayer) step() error {
+// stepCore takes a pass or a run of them, and checks that it is one.
+func (r *replayer) stepCore() error {
 	arrival := sim.Time(math.Inf(1))
 	if r.next < len(r.arrivals) {
 		arrival = r.arrivals[r.next].At
@@ -168,15 +168,15 @@ func Single(p *scheduler.Pass, i int) Step {
 		Start:    p.Start + sim.Time(float64(i)*float64(p.Gap)),
 		End:      p.End,
 		Tokens:   p.Tokens,
-		Admitted: cloned(p.Admitted), Marks: cloned(p.Marks),
-		KV: cloned(p.KV), Events: cloned(p.Events), KVAtEnd: p.KVAtEnd,
+		Admitted: cloneOrNil(p.Admitted), Marks: cloneOrNil(p.Marks),
+		KV: cloneOrNil(p.KV), Events: cloneOrNil(p.Events), KVAtEnd: p.KVAtEnd,
 		Preempted: p.Preempted, PrefillTokens: p.PrefillTokens,
 	}
 	if i+1 < p.Count {
 		s.End = p.Start + sim.Time(float64(i+1)*float64(p.Gap))
 	}
 	if i == 0 {
-		s.Second = cloned(p.Second) // in no order
+		s.Second = cloneOrNil(p.Second) // in no order
 		slices.Sort(s.Second)
 	}
 	for range p.Decoding {
@@ -187,5 +187,5 @@ func Single(p *scheduler.Pass, i int) Step {
 	return s
 }
 
-// cloned returns a copy of values, nil when there are none.
-func cloned[T any](values []T) []T { return append([]T(nil), values...) }
+// cloneOrNil returns a copy of values, nil when there are none.
+func cloneOrNil[T any](values []T) []T { return append([]T(nil), values...) }

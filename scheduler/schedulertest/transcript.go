@@ -81,28 +81,23 @@ type Engine struct {
 
 // Int returns the argument of that name, preset when there is none.
 func (e *Engine) Int(name string, preset int) int {
-	text := e.Text(name, "")
-	if text == "" {
-		return preset
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		e.err = fmt.Errorf("%s=%s, want a whole number", name, text)
-	}
-	return n
+	e.scan(name, &preset)
+	return preset
 }
 
 // Float returns the argument of that name, preset when there is none.
 func (e *Engine) Float(name string, preset float64) float64 {
-	text := e.Text(name, "")
-	if text == "" {
-		return preset
+	e.scan(name, &preset)
+	return preset
+}
+
+// scan reads the argument of that name, if it is given, into a number.
+func (e *Engine) scan(name string, number any) {
+	if text := e.Text(name, ""); text != "" {
+		if _, err := fmt.Sscan(text, number); err != nil {
+			e.err = fmt.Errorf("%s=%s, want a number", name, text)
+		}
 	}
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		e.err = fmt.Errorf("%s=%s, want a number", name, text)
-	}
-	return x
 }
 
 // Text returns the argument of that name, preset when there is none.
@@ -148,7 +143,7 @@ func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		cmd, args, err := datadriven.ParseLine(line)
 		if err == nil && cmd != "" {
 			var text string
-			text, err = s.command(cmd, args)
+			text, err = s.runCommand(cmd, args)
 			if text != "" {
 				out.WriteString(strings.TrimSuffix(text, "\n") + "\n")
 			}
@@ -160,8 +155,8 @@ func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// command carries out one command.
-func (s *transcript) command(cmd string, list []datadriven.CmdArg) (out string, err error) {
+// runCommand carries out one command.
+func (s *transcript) runCommand(cmd string, list []datadriven.CmdArg) (out string, err error) {
 	args, id := make(map[string]string), ""
 	for _, a := range list {
 		if len(a.Vals) == 0 && id == "" && cmd != "core" {
@@ -176,14 +171,14 @@ func (s *transcript) command(cmd string, list []datadriven.CmdArg) (out string, 
 	}
 	switch cmd {
 	case "core":
-		out = s.start(e)
+		out = s.startCore(e)
 	case "submit":
-		out = s.submit(e, id)
+		out = s.submitRequest(e, id)
 	case "step":
 		s.now = max(s.now, sim.Time(e.Float("at", 0)))
-		out = s.step(sim.Time(e.Float("until", 0)))
+		out = s.stepCore(sim.Time(e.Float("until", 0)))
 	case "run":
-		out = s.finish(sim.Time(e.Float("until", 1e300)))
+		out = s.runAll(sim.Time(e.Float("until", 1e300)))
 	case "cut":
 		keep := e.Int("keep", 1)
 		if keep < 1 || keep > s.pass.Count {
@@ -191,9 +186,9 @@ func (s *transcript) command(cmd string, list []datadriven.CmdArg) (out string, 
 		}
 		s.core.Cut(&s.pass, keep)
 		s.now = s.pass.End
-		out = s.describe()
+		out = s.describePass()
 	case "cancel":
-		out = s.cancel(id)
+		out = s.cancelRequest(id)
 	case "snapshot":
 		out = fmt.Sprintf("%+v", s.core.(scheduler.Snapshotter).Snapshot(&s.pass))
 	case "progress":
@@ -211,8 +206,8 @@ func (s *transcript) command(cmd string, list []datadriven.CmdArg) (out string, 
 	return out, e.err
 }
 
-// start makes an engine.
-func (s *transcript) start(e *Engine) string {
+// startCore makes an engine.
+func (s *transcript) startCore(e *Engine) string {
 	block := e.Int("block", 4)
 	s.tree = prompt.NewTree(block, block, prompt.Options{})
 	e.Setup = Setup{
@@ -239,8 +234,8 @@ func (s *transcript) start(e *Engine) string {
 	return ""
 }
 
-// submit queues a request whose prompt is the contents named by tokens.
-func (s *transcript) submit(e *Engine, id string) string {
+// submitRequest queues a request whose prompt is the contents named by tokens.
+func (s *transcript) submitRequest(e *Engine, id string) string {
 	r := &sim.Request{ID: sim.RequestID(len(s.requests)), OutputTokens: e.Int("out", 1)}
 	if n, err := strconv.Atoi(id); err == nil {
 		r.ID = sim.RequestID(n)
@@ -270,8 +265,8 @@ func (s *transcript) submit(e *Engine, id string) string {
 	return ""
 }
 
-// step runs a pass, or a run of them that ends by until.
-func (s *transcript) step(until sim.Time) string {
+// stepCore runs a pass, or a run of them that ends by until.
+func (s *transcript) stepCore(until sim.Time) string {
 	if s.core.Load() == 0 {
 		return "idle"
 	}
@@ -279,17 +274,17 @@ func (s *transcript) step(until sim.Time) string {
 		return fmt.Sprintf("error: %v", err)
 	}
 	s.now = s.pass.End
-	return s.describe()
+	return s.describePass()
 }
 
 // maxLines bounds what one command prints.
 const maxLines = 500
 
-// finish runs passes until no request is left.
-func (s *transcript) finish(until sim.Time) string {
+// runAll runs passes until no request is left.
+func (s *transcript) runAll(until sim.Time) string {
 	var out strings.Builder
 	for s.core.Load() > 0 && s.now < until && strings.Count(out.String(), "\n") < maxLines {
-		step := s.step(until)
+		step := s.stepCore(until)
 		out.WriteString(step)
 		if strings.HasPrefix(step, "error") {
 			break
@@ -298,11 +293,11 @@ func (s *transcript) finish(until sim.Time) string {
 	return out.String()
 }
 
-// cancel takes a request out.
-func (s *transcript) cancel(id string) string {
+// cancelRequest takes a request out.
+func (s *transcript) cancelRequest(id string) string {
 	r := s.requests[id]
 	if r == nil || !s.core.(scheduler.Canceler).Cancel(s.now, r.ID, &s.pass) {
 		return "not here"
 	}
-	return s.describe()
+	return s.describePass()
 }

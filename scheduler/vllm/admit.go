@@ -7,7 +7,7 @@ import (
 
 // planWaiting admits requests from the head of the line.
 func (c *Core) planWaiting(p *pass) {
-	for c.waiting.len() > 0 && !c.isFull() && p.lost == 0 {
+	for c.waiting.len() > 0 && !c.cfg.Crowded(len(c.running)) && p.lost == 0 {
 		if p.budget == 0 && c.rules.BudgetGate || !c.admitHead(p) {
 			return
 		}
@@ -123,13 +123,13 @@ func (c *Core) idleHits(r *request, hits int) (idle int) {
 func (c *Core) holdHits(r *request, hits int) {
 	for i := range hits {
 		b := c.device.findBlock(r, i)
-		c.device.hold(b)
+		c.device.holdBlock(b)
 		r.held = append(r.held, b)
 	}
 	r.named = hits
 }
 
-// stripBlocks gives back what r took in vain.
+// stripBlocks takes all blocks from s, which remembers those that can be found.
 func (c *Core) stripBlocks(s slot) {
 	r := &c.requests[s]
 	r.former = append(r.former[:0], r.held[:r.named]...)

@@ -17,7 +17,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	if !ok {
 		return false
 	}
-	c.events.begin(p)
+	c.events.beginPass(p)
 	r := &c.requests[s]
 	switch r.state {
 	case steady:

@@ -41,6 +41,19 @@ type Config struct {
 	Rules            Rules          // all as in the reference, for New
 }
 
+// Budget returns the number of tokens a pass may compute.
+func (c *Config) Budget() int {
+	if c.MaxBatchedTokens == Unlimited {
+		return math.MaxInt
+	}
+	return c.MaxBatchedTokens
+}
+
+// Crowded reports whether no more requests may run beside so many.
+func (c *Config) Crowded(running int) bool {
+	return c.MaxSeqs != Unlimited && running >= c.MaxSeqs
+}
+
 // maxTokens is the most tokens that a request may have in all: the cores count
 // those of a pass, and the blocks of a prompt, in 32 bits.
 const maxTokens = math.MaxInt32
@@ -66,8 +79,8 @@ func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
 			"it has %d tokens in all, want at most %d", input+output, maxTokens)}
 	}
-	need := (input + output - 1 + c.lastToken() + c.BlockTokens - 1) / c.BlockTokens
-	if usable := c.usable(); need > usable {
+	need := (input + output - 1 + c.lastTokenPlace() + c.BlockTokens - 1) / c.BlockTokens
+	if usable := c.usableBlocks(); need > usable {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need + c.Blocks - usable, Reason: fmt.Sprintf(
 			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, c.BlockTokens, usable)}
 	}

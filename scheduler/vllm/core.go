@@ -18,7 +18,6 @@ package vllm
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 
@@ -107,7 +106,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 // caller sets p.End and then calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
-	c.events.begin(p)
+	c.events.beginPass(p)
 	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
 		c.waiting.pushFront(s)
 	}
@@ -146,19 +145,6 @@ func (c *Core) Line() (waiting, running int) { return c.waiting.len(), len(c.run
 // Cut has nothing to give back: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// passBudget returns the number of tokens a pass may compute.
-func (c *Core) passBudget() int {
-	if c.cfg.MaxBatchedTokens == Unlimited {
-		return math.MaxInt
-	}
-	return c.cfg.MaxBatchedTokens
-}
-
-// isFull reports whether no more requests may run.
-func (c *Core) isFull() bool {
-	return c.cfg.MaxSeqs != Unlimited && len(c.running) >= c.cfg.MaxSeqs
-}
-
 // barrenLimit is the number of passes in a row without a token and without a
 // request further on that counts as a stall.
 const barrenLimit = 100_000
@@ -189,7 +175,7 @@ func (c *Core) stallError() error {
 	r := &c.requests[c.nextInLine()]
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
 		r.computed, r.target, c.device.free, c.cfg.Blocks)
-	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.passBudget() {
+	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.cfg.Budget() {
 		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
 			left, c.cfg.MaxBatchedTokens)
 	}

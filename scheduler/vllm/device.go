@@ -63,7 +63,7 @@ const leastGrowth = 1 << 12
 const pageBlocks = 1024
 
 func newDevice(c *Core) *device {
-	usable := c.cfg.usable()
+	usable := c.cfg.usableBlocks()
 	return &device{
 		core: c, fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock,
 		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(),
@@ -76,8 +76,8 @@ func (p *device) heldBlocks() int { return p.usable - p.free }
 // isIdle reports whether nobody holds b.
 func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
 
-// take takes the next block. There must be one.
-func (p *device) take() blockID {
+// takeBlock takes the next block. There must be one.
+func (p *device) takeBlock() blockID {
 	p.free--
 	if p.fresh > 0 {
 		p.fresh--
@@ -94,7 +94,7 @@ func (p *device) take() blockID {
 		return b
 	}
 	b := p.first
-	p.unlink(b)
+	p.unlinkBlock(b)
 	k := &p.all[b]
 	k.holders = 1
 	if k.key != unnamed {
@@ -105,7 +105,7 @@ func (p *device) take() blockID {
 	return b
 }
 
-func (p *device) unlink(b blockID) {
+func (p *device) unlinkBlock(b blockID) {
 	k := &p.all[b]
 	if k.older == noBlock {
 		p.first = k.newer
@@ -119,19 +119,19 @@ func (p *device) unlink(b blockID) {
 	}
 }
 
-// hold adds a holder to b, which can be found.
-func (p *device) hold(b blockID) {
+// holdBlock adds a holder to b, which can be found.
+func (p *device) holdBlock(b blockID) {
 	k := &p.all[b]
 	if k.holders == 0 {
-		p.unlink(b)
+		p.unlinkBlock(b)
 		p.free--
 		p.cached--
 	}
 	k.holders++
 }
 
-// letGo takes a holder from b; without any it joins the queue.
-func (p *device) letGo(b blockID) {
+// letGoBlock takes a holder from b; without any it joins the queue.
+func (p *device) letGoBlock(b blockID) {
 	k := &p.all[b]
 	if k.holders--; k.holders > 0 {
 		return
@@ -235,7 +235,7 @@ func (p *device) Cached(s slot) int {
 func (p *device) Release(s slot) {
 	r := &p.core.requests[s]
 	for i := len(r.held) - 1; i >= 0; i-- {
-		p.letGo(r.held[i])
+		p.letGoBlock(r.held[i])
 	}
 	r.held, r.named = r.held[:0], 0
 }

@@ -28,7 +28,7 @@ func (e *events) init(cfg *Config) {
 	}
 }
 
-func (e *events) begin(p *scheduler.Pass) { e.out = p }
+func (e *events) beginPass(p *scheduler.Pass) { e.out = p }
 
 // addRequest makes the blocks of r ones that can be named.
 func (e *events) addRequest(r *sim.Request) {

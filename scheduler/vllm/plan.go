@@ -48,7 +48,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++
 	f.plan = c.plans
-	p := pass{flight: f, out: out, budget: c.passBudget()}
+	p := pass{flight: f, out: out, budget: c.cfg.Budget()}
 	c.wakeDue()
 	c.reserveSteady(&p)
 	c.planRunning(&p)
@@ -127,7 +127,7 @@ func (c *Core) allocBlocks(r *request, tokens int) bool {
 		n = c.device.free
 	}
 	for range n {
-		r.held = append(r.held, c.device.take())
+		r.held = append(r.held, c.device.takeBlock())
 	}
 	c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 	return enough
@@ -177,8 +177,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 	}
 	c.running = append(c.running[:i], c.running[i+1:]...)
 	c.nameBlocks(r, min(r.computed, c.knownTokens(r)))
-	r.former = append(r.former[:0], r.held[:r.named]...)
-	c.pool.Release(s)
+	c.stripBlocks(s)
 	r.computed, r.state = 0, preempted
 	c.waiting.pushFront(s)
 	p.lost++

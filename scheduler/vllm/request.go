@@ -50,6 +50,8 @@ type request struct {
 	shared       int             // full prompt blocks named by content
 	named        int             // of held, those that can be found
 	furthest     int             // largest computed that passes with prompts got to
+
+	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }
 
 func (r *request) init(q *sim.Request, cfg *Config) {

@@ -7,7 +7,7 @@ import (
 
 // Rules chooses, rule by rule, between vLLM's own scheduler and the reference
 // simulator (false, 0). The releases of vLLM that are known here are the rows
-// of releases; each is a value of Rules.
+// of knownReleases; each is a value of Rules.
 //
 // Rules that are all as in the reference are followed by the package reference;
 // any other choice is followed by this one, each rule as it is set.
@@ -56,9 +56,9 @@ type release struct {
 	rules Rules
 }
 
-// releases lists the releases that are known, the oldest first. A release that
+// knownReleases lists the releases that are known, the oldest first. A release that
 // changes one rule starts from the rules of the one before it.
-func releases() []release {
+func knownReleases() []release {
 	return []release{
 		{"vllm-0.19", Rules019()},
 	}
@@ -79,7 +79,7 @@ func (r Rules) Reference() bool { return r == Rules{} }
 // Profiles returns the names of the sets of rules that users may ask for.
 func Profiles() []string {
 	names := []string{"reference"}
-	for _, r := range releases() {
+	for _, r := range knownReleases() {
 		names = append(names, r.name)
 	}
 	return names
@@ -91,7 +91,7 @@ func ParseProfile(name string) (Rules, error) {
 	if name == "reference" || name == "" {
 		return Rules{}, nil
 	}
-	for _, r := range releases() {
+	for _, r := range knownReleases() {
 		if r.name == name {
 			return r.rules, nil
 		}
@@ -99,16 +99,16 @@ func ParseProfile(name string) (Rules, error) {
 	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
 }
 
-// usable returns the number of blocks of the pool that requests can have.
-func (c *Config) usable() int {
+// usableBlocks returns the number of blocks of the pool that requests can have.
+func (c *Config) usableBlocks() int {
 	if c.Rules.NullBlock {
 		return c.Blocks - 1
 	}
 	return c.Blocks
 }
 
-// lastToken returns 1 when the last token of an answer needs a place in a block.
-func (c *Config) lastToken() int {
+// lastTokenPlace returns 1 when the last token of an answer needs a place in a block.
+func (c *Config) lastTokenPlace() int {
 	if c.Rules.WholeAllocation {
 		return 0
 	}

@@ -18,12 +18,8 @@ import (
 type tiered struct {
 	*device
 	*blocks.Host
-	stretches []stretch // by slot: what was fetched for a request
-	fetched   []slot    // by the pass
+	fetched []slot // by the pass
 }
-
-// stretch is blocks from..to-1 of a request.
-type stretch struct{ from, to int }
 
 func newTiered(c *Core) *tiered {
 	return &tiered{device: c.device, Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
@@ -44,7 +40,7 @@ func (o *tiered) nameBlock(r *request, i int) {
 	if !o.Wants(b) {
 		return
 	}
-	o.hold(r.held[i])
+	o.holdBlock(r.held[i])
 	k.Place = int32(r.held[i])
 	o.Send(b)
 }
@@ -53,7 +49,7 @@ func (o *tiered) nameBlock(r *request, i int) {
 func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	copied, fetched := o.Host.Begin(now, p)
 	for _, b := range copied {
-		o.letGo(blockID(b))
+		o.letGoBlock(blockID(b))
 	}
 	o.Flush()
 	o.fetched = o.fetched[:0]
@@ -92,14 +88,17 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 	places := make([]int32, 0, from+len(found))
 	for i := range from {
 		b := o.findBlock(r, i)
-		o.hold(b)
+		o.holdBlock(b)
 		places = append(places, int32(b))
 	}
 	for range found {
-		places = append(places, int32(o.take()))
+		places = append(places, int32(o.takeBlock()))
 	}
 	o.Host.Fetch(s, found, places)
-	o.stretchOf(s).extend(from, from+len(found))
+	if r.fetchedTo != from {
+		r.fetchedFrom = from
+	}
+	r.fetchedTo = from + len(found)
 	c.waiting.popFront()
 	return blocks.Parked
 }
@@ -127,7 +126,7 @@ func (o *tiered) cacheFetched(f *blocks.Fetch) {
 		}
 	}
 	for _, b := range slices.Backward(f.Places) {
-		o.letGo(blockID(b))
+		o.letGoBlock(blockID(b))
 	}
 	o.Finish(f)
 }
@@ -135,9 +134,9 @@ func (o *tiered) cacheFetched(f *blocks.Fetch) {
 // FromHost returns how many of the first tokens of s, all cached, were fetched
 // for it.
 func (o *tiered) FromHost(s slot, tokens int) int {
-	x := o.stretchOf(s)
-	n := max(0, min(x.to, tokens>>o.core.shift)-x.from)
-	*x = stretch{}
+	r := &o.core.requests[s]
+	n := max(0, min(r.fetchedTo, tokens>>o.core.shift)-r.fetchedFrom)
+	r.fetchedFrom, r.fetchedTo = 0, 0
 	return n << o.core.shift
 }
 
@@ -145,24 +144,6 @@ func (o *tiered) FromHost(s slot, tokens int) int {
 func (o *tiered) Forget(s slot) {
 	o.device.Forget(s)
 	o.Abandon(s)
-	*o.stretchOf(s) = stretch{}
-}
-
-// stretchOf returns what was fetched for s.
-func (o *tiered) stretchOf(s slot) *stretch {
-	for int(s) >= len(o.stretches) {
-		o.stretches = append(o.stretches, stretch{})
-	}
-	return &o.stretches[s]
-}
-
-// extend adds blocks from..to-1 to what was fetched, which goes if it does not
-// end there.
-func (x *stretch) extend(from, to int) {
-	if x.to != from {
-		x.from = from
-	}
-	x.to = to
 }
 
 // nameOf returns what block i of r holds.

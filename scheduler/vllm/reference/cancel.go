@@ -16,7 +16,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	if s == none {
 		return false
 	}
-	c.capture.begin(p)
+	c.capture.beginPass(p)
 	r := &c.requests[s]
 	if r.state == steady {
 		c.endSteady(s, false)

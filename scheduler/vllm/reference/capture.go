@@ -21,29 +21,29 @@ type capture struct {
 
 func (k *capture) init(cfg *vllm.Config) {
 	k.level, k.tree, k.chains = cfg.Capture, cfg.Tree, cfg.PrefixCaching
-	if k.events() {
+	if k.hasEvents() {
 		k.names = blocks.NewNames(cfg.Tree, cfg.PrefixCaching)
 	}
 }
 
-// events reports whether events are captured.
-func (k *capture) events() bool { return k.level == scheduler.CaptureEvents }
+// hasEvents reports whether events are captured.
+func (k *capture) hasEvents() bool { return k.level == scheduler.CaptureEvents }
 
 // addRequest makes the blocks of r ones that can be named.
 func (k *capture) addRequest(r *sim.Request) {
-	if k.events() {
+	if k.hasEvents() {
 		k.names.Add(r)
 	}
 }
 
 // removeRequest forgets r, or leaves it to the eviction of its first block.
 func (k *capture) removeRequest(r *request) {
-	if k.events() && (!k.names.Hashed(r.id) || r.own.resident == 0) {
+	if k.hasEvents() && (!k.names.Hashed(r.id) || r.own.resident == 0) {
 		k.names.Remove(r.id)
 	}
 }
 
-func (k *capture) begin(p *scheduler.Pass) { k.out = p }
+func (k *capture) beginPass(p *scheduler.Pass) { k.out = p }
 
 // noteResidency notes that the first blocks of a node are cached.
 func (k *capture) noteResidency(n prompt.NodeID, blocks int32) {
@@ -54,7 +54,7 @@ func (k *capture) noteResidency(n prompt.NodeID, blocks int32) {
 
 // beginUse begins a use of r's blocks from the given one.
 func (k *capture) beginUse(r *request, from int) {
-	if k.events() {
+	if k.hasEvents() {
 		k.event = scheduler.KVEvent{}
 		k.setParent(r, from-1)
 	}
@@ -63,7 +63,7 @@ func (k *capture) beginUse(r *request, from int) {
 // noteHit notes that r got block i of its list and found it cached: it becomes the
 // parent of what is stored.
 func (k *capture) noteHit(r *request, i int) {
-	if k.events() {
+	if k.hasEvents() {
 		k.setParent(r, i)
 	}
 }
@@ -77,7 +77,7 @@ func (k *capture) setParent(r *request, i int) {
 
 // noteStored notes that r got blocks from..to-1 and none of them was cached.
 func (k *capture) noteStored(r *request, from, to int) {
-	if k.events() {
+	if k.hasEvents() {
 		for i := from; i < to; i++ {
 			k.event.Stored = append(k.event.Stored, k.nameBlock(r, i))
 		}
@@ -105,7 +105,7 @@ func (k *capture) noteEvicted(s *segment, n int32) {
 
 // noteLeft notes that b of a tiered pool was evicted from the device.
 func (k *capture) noteLeft(b *blocks.Block) {
-	if k.events() {
+	if k.hasEvents() {
 		k.gone = append(k.gone, b.Hashes.Seq)
 	}
 }
@@ -113,7 +113,7 @@ func (k *capture) noteLeft(b *blocks.Block) {
 // noteFetched notes that b came from host memory; those that follow each other are
 // published together.
 func (k *capture) noteFetched(b *blocks.Block) {
-	if !k.events() {
+	if !k.hasEvents() {
 		return
 	}
 	if len(k.event.Stored) == 0 {
@@ -124,7 +124,7 @@ func (k *capture) noteFetched(b *blocks.Block) {
 
 // publishUse ends a use: one Stored, then one Removed.
 func (k *capture) publishUse() {
-	if !k.events() {
+	if !k.hasEvents() {
 		return
 	}
 	if len(k.event.Stored) > 0 {
@@ -139,7 +139,7 @@ func (k *capture) publishUse() {
 
 // notePromoted notes that r's partial block became its last full one.
 func (k *capture) notePromoted(r *request) {
-	if k.events() {
+	if k.hasEvents() {
 		h := k.hashesOf(r, r.full-1)
 		k.out.Events = append(k.out.Events, scheduler.KVEvent{
 			Parent: h.Parent, HasParent: h.Follows, Stored: []scheduler.KVBlock{h.KVBlock},
@@ -149,7 +149,7 @@ func (k *capture) notePromoted(r *request) {
 
 // hashesOf returns what events say of block i of r's list.
 func (k *capture) hashesOf(r *request, i int) (h blocks.Hashes) {
-	if !k.events() {
+	if !k.hasEvents() {
 		return h
 	}
 	h.KVBlock = k.nameBlock(r, i)

@@ -113,10 +113,10 @@ func (c *Core) countUneventful() int {
 	if c.cfg.Planner || c.pool.Busy() {
 		return 0
 	}
-	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.passBudget() {
+	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.cfg.Budget() {
 		return 0
 	}
-	if c.waiting.len > 0 && !c.isFull() && !c.blocked {
+	if c.waiting.len > 0 && !c.cfg.Crowded(c.running.len) && !c.blocked {
 		return 0
 	}
 	return int(c.nextWake() - c.step)
@@ -168,17 +168,4 @@ func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	}
 	c.decodeActive, c.decodeMS = active, ms
 	return ms, nil
-}
-
-// passBudget returns the number of tokens a pass may compute.
-func (c *Core) passBudget() int {
-	if c.cfg.MaxBatchedTokens == vllm.Unlimited {
-		return int(^uint(0) >> 1)
-	}
-	return c.cfg.MaxBatchedTokens
-}
-
-// isFull reports whether no more requests may run.
-func (c *Core) isFull() bool {
-	return c.cfg.MaxSeqs != vllm.Unlimited && c.running.len >= c.cfg.MaxSeqs
 }

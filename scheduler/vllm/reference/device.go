@@ -221,7 +221,7 @@ func (p *device) storeBlocks(s slot, at, end int) {
 		id := r.path[i]
 		start := int(p.tree.Start(id))
 		lo, hi := int32(at-start), min(p.tree.Size(id), int32(named-start))
-		n := p.node(id)
+		n := p.nodeOf(id)
 		n.resident = hi
 		p.core.capture.noteResidency(id, hi)
 		p.holdNode(s, n, id, lo, hi)

@@ -75,7 +75,7 @@ func (o *tiered) parkRequest(s slot, skip int, found []blocks.ID) {
 	o.Host.Fetch(s, found, slices.Clone(o.pinned))
 	o.core.removeFrom(&o.core.waiting, s)
 	t := o.seatOf(s)
-	t.cut(skip)
+	t.cutFetched(skip)
 	t.fetched = append(t.fetched, stretch{skip, skip + len(found)})
 }
 
@@ -90,7 +90,7 @@ func (o *tiered) unpinBlocks(pins []int32) {
 // for it. It forgets those after them: they are computed anew.
 func (o *tiered) FromHost(s slot, tokens int) int {
 	t := o.seatOf(s)
-	t.cut(tokens >> o.core.shift)
+	t.cutFetched(tokens >> o.core.shift)
 	n := 0
 	for _, f := range t.fetched {
 		n += f.to - f.from
@@ -98,8 +98,8 @@ func (o *tiered) FromHost(s slot, tokens int) int {
 	return n << o.core.shift
 }
 
-// cut drops what was fetched from block n on.
-func (t *seat) cut(n int) {
+// cutFetched drops what was fetched from block n on.
+func (t *seat) cutFetched(n int) {
 	for i := range t.fetched {
 		f := &t.fetched[i]
 		f.to = min(f.to, n)

@@ -11,10 +11,10 @@ type node struct {
 	partial slot  // requests that hold only a part of it, linked by tailNext
 }
 
-// node returns the state of a prompt node, made when there is none. An engine
+// nodeOf returns the state of a prompt node, made when there is none. An engine
 // knows few of a long trace's nodes at once, and they had better lie close
 // together; so they move when others come or leave.
-func (p *device) node(id prompt.NodeID) *node {
+func (p *device) nodeOf(id prompt.NodeID) *node {
 	n, entered := p.nodes.Put(id)
 	if entered {
 		*n = node{span: span{seg: noSeg}, partial: none}

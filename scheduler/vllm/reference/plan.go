@@ -42,9 +42,9 @@ const barrenLimit = 100_000
 // runPass runs one pass by the letter of docs/rules/vllm.md "Reference: a
 // pass".
 func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
-	c.pass = planned{budget: c.passBudget(), out: p}
+	c.pass = planned{budget: c.cfg.Budget(), out: p}
 	c.notes = c.notes[:0]
-	c.capture.begin(p)
+	c.capture.beginPass(p)
 	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
 		c.pushFront(&c.waiting, s)
 	}
@@ -117,7 +117,7 @@ func (c *Core) firstIrregular() slot {
 // planWaiting admits requests from the head of the line. It reports whether the
 // head was looked at and blocked.
 func (c *Core) planWaiting() bool {
-	for c.pass.lost == 0 && !c.isFull() && c.waiting.len > 0 {
+	for c.pass.lost == 0 && !c.cfg.Crowded(c.running.len) && c.waiting.len > 0 {
 		s := c.waiting.front
 		switch c.pool.Fetch(s) {
 		case blocks.Parked:
@@ -190,7 +190,7 @@ func (c *Core) allocBlocks(s slot, target int) (after int, ok bool) {
 			r.computed = after
 			return after, true
 		}
-		from, to := c.heldBlocks(r), min(c.blocksOf(target), r.entries())
+		from, to := c.heldBlocks(r), min(c.blocksOf(target), r.countBlocks())
 		if to <= from {
 			r.allocated, r.computed = target, after
 			return after, true
@@ -323,7 +323,7 @@ func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1
 
 // heldBlocks returns the number of blocks of its list that r holds: always the
 // first ones.
-func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.entries()) }
+func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.countBlocks()) }
 
 // sortByOrder sorts slots as running does.
 func (c *Core) sortByOrder(slots []slot) {

@@ -94,8 +94,8 @@ func (s *request) init(r *sim.Request, cfg *vllm.Config) {
 	}
 }
 
-// entries returns the number of blocks of the list.
-func (s *request) entries() int {
+// countBlocks returns the number of blocks of the list.
+func (s *request) countBlocks() int {
 	if s.part {
 		return s.full + 1
 	}
