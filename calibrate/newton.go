@@ -81,7 +81,7 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 	row := make([]float64, n)
 	for k := range s.target.measured {
 		for j, i := range s.target.chosen {
-			s.target.row(k, j, &s.out, engines[s.record.of[i]], row)
+			s.target.fillEffects(k, j, &s.out, engines[s.record.of[i]], row)
 			measured := s.target.measured[k][j]
 			if math.IsNaN(measured) {
 				continue
@@ -111,9 +111,9 @@ func (t *target) value(k, request int, out *Outcome) float64 {
 	return metrics()[k].measured(&s)
 }
 
-// row fills row with the effect of each parameter on metric k of the j-th chosen
+// fillEffects fills row with the effect of each parameter on metric k of the j-th chosen
 // request.
-func (t *target) row(k, j int, out *Outcome, e *effects, row []float64) {
+func (t *target) fillEffects(k, j int, out *Outcome, e *effects, row []float64) {
 	i := t.chosen[j]
 	r := &t.run.Requests[i]
 	from, to, over := r.Arrival, out.First[i], 1.0

@@ -192,6 +192,6 @@ func (s *search) bracketNear(ctx context.Context, guess, most int) (low, high in
 
 // isMet reports whether a pool of n workers meets the objectives.
 func (s *search) isMet(ctx context.Context, n int) (bool, error) {
-	ok, err := s.meet(ctx, []int{n}, One)
+	ok, err := s.whichMeet(ctx, []int{n}, One)
 	return err == nil && ok[0], err
 }

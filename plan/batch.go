@@ -54,7 +54,7 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 // meter counts replays, and guesses how many there will be.
 type meter struct {
 	done, expected atomic.Int64
-	report         func(done, expected int) // nil: nobody is told
+	report         func(done, expected int) // may be nil
 }
 
 func (m *meter) count() {

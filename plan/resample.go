@@ -18,7 +18,7 @@ import (
 //
 // A session keeps its turns. When it is drawn again, the hash ids that no other
 // session has are replaced by new ones, so that a second conversation shares
-// what conversations share and not all it says.
+// what conversations share and not the rest of it.
 type Resampler struct {
 	w       *loadgen.Workload
 	order   []int32         // sessions in order of arrival

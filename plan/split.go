@@ -72,7 +72,7 @@ func (s *search) shrinkPools(ctx context.Context, from Shape) (Shape, error) {
 		for high-low > 1 {
 			var err error
 			if low, high, err = narrowSize(ctx, low, high, func(ctx context.Context, sizes []int) ([]bool, error) {
-				return s.meet(ctx, sizes, with)
+				return s.whichMeet(ctx, sizes, with)
 			}); err != nil {
 				return from, err
 			}
@@ -109,8 +109,8 @@ func (s *search) measure(ctx context.Context, shapes ...Shape) ([]*Measure, erro
 	return s.bench.measure(ctx, points...)
 }
 
-// meet reports which clusters of several sizes meet.
-func (s *search) meet(ctx context.Context, sizes []int, with func(int) Shape) ([]bool, error) {
+// whichMeet reports which clusters of several sizes meet.
+func (s *search) whichMeet(ctx context.Context, sizes []int, with func(int) Shape) ([]bool, error) {
 	shapes := make([]Shape, len(sizes))
 	for i, n := range sizes {
 		shapes[i] = with(n)
@@ -127,7 +127,7 @@ func (s *search) meet(ctx context.Context, sizes []int, with func(int) Shape) ([
 // Shape when none up to most does.
 func (s *search) smallestPool(ctx context.Context, most int) (Shape, error) {
 	n, err := findSmallest(ctx, most, func(ctx context.Context, sizes []int) ([]bool, error) {
-		return s.meet(ctx, sizes, One)
+		return s.whichMeet(ctx, sizes, One)
 	})
 	return One(n), err
 }

@@ -143,7 +143,7 @@ func (t *Table) WriteText(w io.Writer) error {
 		r := &t.rows[i]
 		line := t.rowCells(r, Headlines())
 		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
-			line[k] = shorten(line[k])
+			line[k] = shortenNumber(line[k])
 		}
 		last := len(line) - 1
 		if line[last] != "" {
@@ -154,9 +154,9 @@ func (t *Table) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// shorten returns a number with two digits after the point, if it is one, and a
+// shortenNumber returns a number with two digits after the point, if it is one, and a
 // dash for nothing.
-func shorten(text string) string {
+func shortenNumber(text string) string {
 	if text == "" {
 		return "-"
 	}

@@ -24,8 +24,8 @@ func (e Engine) String() string {
 	return [...]string{"vllm", "sglang"}[e]
 }
 
-// Preemption says which running request of a vLLM engine loses its place when
-// KV blocks run out.
+// Preemption is the choice of the running request of a vLLM engine that loses its
+// place when KV blocks run out.
 type Preemption uint8
 
 const (
@@ -89,7 +89,7 @@ type SGLangArgs struct {
 	ChunkGiven       bool    // chunked_prefill_size was written
 }
 
-// LPM reports whether the longest cached prefix goes first.
+// LPM reports whether the request with the longest cached prefix goes first.
 func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
 
 // AIC names the external estimator of pass times.

@@ -25,7 +25,7 @@ func (r *reader) read(a *Args) {
 	if engine := r.choice("engine_type", "vllm", "sglang"); engine == "sglang" {
 		a.Engine = SGLang
 	}
-	a.Role = r.role()
+	a.Role = r.readRole()
 	r.count("num_gpu_blocks", &a.Blocks)
 	a.BlockTokens = 0
 	r.size("block_size", &a.BlockTokens)
@@ -44,25 +44,25 @@ func (r *reader) read(a *Args) {
 	}
 	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt")
 	r.path("planner_profile_data", &a.ProfilePath)
-	r.aic(&a.AIC)
-	r.g2(&a.G2)
+	r.readAIC(&a.AIC)
+	r.readG2(&a.G2)
 	r.flag("enable_local_indexer", &a.LocalIndexer)
 	r.port("bootstrap_port", &a.BootstrapPort)
 	r.port("zmq_kv_events_port", &a.KVEventsPort)
 	r.port("zmq_replay_port", &a.ReplayPort)
-	a.Reasoning = r.reasoning()
-	r.sglang(&a.SGLang)
-	r.rules(a)
+	a.Reasoning = r.readReasoning()
+	r.readSGLang(&a.SGLang)
+	r.readRules(a)
 }
 
-// rules reads the rules of vLLM's scheduler: a set of them by name, then single
+// readRules reads the rules of vLLM's scheduler: a set of them by name, then single
 // ones.
-func (r *reader) rules(a *Args) {
+func (r *reader) readRules(a *Args) {
 	name := r.choice("scheduler_profile", vllm.Profiles()...)
 	if rules, err := vllm.ParseProfile(name); err == nil {
 		a.Rules = rules
 	}
-	m := r.members("scheduler_rules")
+	m := r.openObject("scheduler_rules")
 	if m == nil {
 		r.checkRules(a)
 		return
@@ -80,7 +80,7 @@ func (r *reader) rules(a *Args) {
 	} {
 		m.flag(f.key, f.on)
 	}
-	for _, key := range m.values.unknown(m.asked) {
+	for _, key := range m.values.unknownKeys(m.asked) {
 		m.fail(key, shorten(m.values[key]), "one of "+strings.Join(m.asked, ", "))
 	}
 	r.err = m.err
@@ -100,7 +100,7 @@ func (r *reader) checkRules(a *Args) {
 	}
 }
 
-func (r *reader) role() scheduler.Role {
+func (r *reader) readRole() scheduler.Role {
 	named := string(r.raw("worker_type"))
 	switch named {
 	case `"prefill"`:
@@ -125,7 +125,7 @@ func (r *reader) role() scheduler.Role {
 	return r.pool
 }
 
-func (r *reader) aic(a *AIC) {
+func (r *reader) readAIC(a *AIC) {
 	r.text("aic_backend", &a.Backend)
 	r.text("aic_system", &a.System)
 	r.text("aic_backend_version", &a.BackendVersion)
@@ -136,15 +136,15 @@ func (r *reader) aic(a *AIC) {
 	r.size("aic_attention_dp_size", &a.AttentionSize)
 }
 
-func (r *reader) g2(g *G2) {
+func (r *reader) readG2(g *G2) {
 	r.count("num_g2_blocks", &g.Blocks)
 	r.count("offload_batch_size", &g.BatchBlocks)
 	r.ratio("bandwidth_g1_to_g2_gbps", &g.ToHostGBPerSec)
 	r.ratio("bandwidth_g2_to_g1_gbps", &g.ToGPUGBPerSec)
 }
 
-// members returns the reader of a nested object, or nil when there is none.
-func (r *reader) members(key string) *reader {
+// openObject returns the reader of a nested object, or nil when there is none.
+func (r *reader) openObject(key string) *reader {
 	text := r.raw(key)
 	if text == nil || string(text) == "null" || r.err != nil {
 		return nil
@@ -157,8 +157,8 @@ func (r *reader) members(key string) *reader {
 	return &reader{values: values, prefix: key + ".", compat: r.compat, strict: true}
 }
 
-func (r *reader) reasoning() *Reasoning {
-	m := r.members("reasoning")
+func (r *reader) readReasoning() *Reasoning {
+	m := r.openObject("reasoning")
 	if m == nil {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (r *reader) reasoning() *Reasoning {
 	return out
 }
 
-func (r *reader) sglang(s *SGLangArgs) {
-	m := r.members("sglang")
+func (r *reader) readSGLang(s *SGLangArgs) {
+	m := r.openObject("sglang")
 	if m == nil {
 		return
 	}

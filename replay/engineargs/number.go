@@ -23,13 +23,13 @@ func parseNumber(text string, compat bool) (float64, error) {
 		if text == "-0" {
 			text = "0"
 		}
-		return rough(text)
+		return parseRough(text)
 	}
-	return rough(writeFloat(f))
+	return parseRough(writeFloat(f))
 }
 
-// rough returns the reference's reading of a JSON number.
-func rough(text string) (float64, error) {
+// parseRough returns the reference's reading of a JSON number.
+func parseRough(text string) (float64, error) {
 	f, ok := decimal.Parse(text)
 	if !ok {
 		return 0, outOfRange(text)

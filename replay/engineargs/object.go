@@ -72,8 +72,8 @@ func (o object) put(s Setting) error {
 	return err
 }
 
-// unknown lists the keys that are not in known, sorted.
-func (o object) unknown(known []string) []string {
+// unknownKeys lists the keys that are not in known, sorted.
+func (o object) unknownKeys(known []string) []string {
 	var keys []string
 	for key := range o {
 		if !slices.Contains(known, key) {

@@ -55,7 +55,7 @@ func Parse(text []byte, o Options) (Args, error) {
 	if err := checkRole(values); err != nil {
 		return Args{}, err
 	}
-	if keys := values.unknown(Keys()); len(keys) > 0 {
+	if keys := values.unknownKeys(Keys()); len(keys) > 0 {
 		return Args{}, fmt.Errorf("unknown keys: %s; the keys are %s",
 			strings.Join(keys, ", "), strings.Join(Keys(), ", "))
 	}

@@ -52,7 +52,7 @@ func (r *reader) value(key string, kind byte, want string) (string, bool) {
 	return string(text), true
 }
 
-// isKind tells strings ('"'), booleans ('t'), numbers ('0') and integers from 0
+// isKind reports whether text is of a kind: strings ('"'), booleans ('t'), numbers ('0') and integers from 0
 // to 2^64-1 ('1').
 func isKind(text json.RawMessage, kind byte) bool {
 	s := string(text)
@@ -94,7 +94,7 @@ func (r *reader) path(key string, dst *string) {
 // choice returns one of names, or "" when the key is absent.
 func (r *reader) choice(key string, names ...string) string {
 	var s string
-	want := quoted(names)
+	want := quoteNames(names)
 	text, ok := r.value(key, '"', want)
 	if !ok {
 		return ""
@@ -106,12 +106,12 @@ func (r *reader) choice(key string, names ...string) string {
 	return ""
 }
 
-func quoted(names []string) string {
+func quoteNames(names []string) string {
 	last := len(names) - 1
 	return `"` + strings.Join(names[:last], `", "`) + fmt.Sprintf(`" or %q`, names[last])
 }
 
-// size reads an integer ≥ 0 and says whether there was one. Beyond 2^62 all are
+// size reads an integer ≥ 0 and reports whether there was one. Beyond 2^62 all are
 // alike, so that sums do not overflow.
 func (r *reader) size(key string, dst *int) bool {
 	text, ok := r.value(key, '1', "an integer from 0 to 2^64-1")

@@ -122,7 +122,7 @@ func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 			break
 		}
 		n := t.at(child)
-		end := common(&n.seq, s, m, min(n.to, pages), t.perNode)
+		end := commonPages(&n.seq, s, m, min(n.to, pages), t.perNode)
 		if end < n.to {
 			return end, t.split(child, end, now)
 		}
@@ -142,7 +142,7 @@ func (t *tree) lookup(s *sequence, pages int32) int32 {
 			break
 		}
 		n := t.at(child)
-		m = common(&n.seq, s, m, min(n.to, pages), t.perNode)
+		m = commonPages(&n.seq, s, m, min(n.to, pages), t.perNode)
 		if m < n.to {
 			break
 		}

@@ -23,9 +23,9 @@ func FromSeconds(x float64) (Nanos, error) {
 		product := float64(x * nanosPerSecond)
 		n := int64(product)
 		if rest := product - float64(n); rest < 0.49 {
-			return nanos(uint64(n)), nil
+			return splitNanos(uint64(n)), nil
 		} else if rest > 0.51 {
-			return nanos(uint64(n) + 1), nil
+			return splitNanos(uint64(n) + 1), nil
 		}
 	}
 	return fromSeconds(x)
@@ -34,8 +34,8 @@ func FromSeconds(x float64) (Nanos, error) {
 // shortSeconds is a duration whose nanoseconds fit in 40 bits.
 const shortSeconds = 1000
 
-// nanos returns n nanoseconds as seconds and nanoseconds.
-func nanos(n uint64) Nanos {
+// splitNanos returns n nanoseconds as seconds and nanoseconds.
+func splitNanos(n uint64) Nanos {
 	if n < nanosPerSecond {
 		return Nanos{Nano: uint32(n)}
 	}

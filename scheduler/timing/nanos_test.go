@@ -105,13 +105,13 @@ func TestScaledByOne(t *testing.T) {
 		}
 		want := float64(whole.Seconds() * 1000)
 		for _, factor := range []float64{0, 1} {
-			if got, err := scaled(ms, factor); got != want || err != nil {
+			if got, err := scaleTime(ms, factor); got != want || err != nil {
 				t.Fatalf("%v ms by %v: %v, %v, want %v", ms, factor, got, err, want)
 			}
 		}
 	}
 	for _, bad := range []float64{-1, math.NaN(), math.Inf(1), 0x1p80} {
-		if got, err := scaled(bad, 1); err == nil {
+		if got, err := scaleTime(bad, 1); err == nil {
 			t.Errorf("%v ms: %v, want an error", bad, got)
 		}
 	}

@@ -177,7 +177,7 @@ func TestTableClamps(t *testing.T) {
 func TestCell(t *testing.T) {
 	axis := []float64{1, 2, 4, 8}
 	for x, want := range map[float64]int{-5: 0, 1: 0, 1.5: 0, 2: 1, 3.9: 1, 4: 2, 7: 2, 8: 2, 100: 2} {
-		if got := cell(axis, x); got != want {
+		if got := findCell(axis, x); got != want {
 			t.Errorf("cell of %v = %d, want %d", x, got, want)
 		}
 	}

@@ -29,7 +29,7 @@ func (*Parameters) ByContext() bool { return true }
 
 // Step returns the time of a whole pass.
 func (p *Parameters) Step(s *Step) float64 {
-	t := p.Base + p.dense(float64(p.Token*float64(p.padded(s.Tokens))))
+	t := p.Base + p.denseTime(float64(p.Token*float64(p.paddedTokens(s.Tokens))))
 	t += float64(p.Request * float64(s.Requests))
 	if !s.Mixed() {
 		return 1000 * (t + float64(p.Context*float64(s.Context)))
@@ -38,9 +38,9 @@ func (p *Parameters) Step(s *Step) float64 {
 	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
 }
 
-// dense returns a smooth maximum of the times to read the weights and to multiply by
+// denseTime returns a smooth maximum of the times to read the weights and to multiply by
 // them.
-func (p *Parameters) dense(multiply float64) float64 {
+func (p *Parameters) denseTime(multiply float64) float64 {
 	if p.Knee == 1 {
 		return p.Weights + multiply
 	}
@@ -51,8 +51,8 @@ func (p *Parameters) dense(multiply float64) float64 {
 	return math.Sqrt(math.Sqrt(float64(w*w) + float64(m*m)))
 }
 
-// padded returns tokens, or the size of the graph they are run in.
-func (p *Parameters) padded(tokens int) int {
+// paddedTokens returns tokens, or the size of the graph they are run in.
+func (p *Parameters) paddedTokens(tokens int) int {
 	n := len(p.Graphs)
 	if n == 0 || tokens > p.Graphs[n-1] {
 		return tokens

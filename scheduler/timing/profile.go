@@ -75,7 +75,7 @@ func Load(path string) (Model, error) {
 		return Polynomial{}, nil
 	}
 	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
-		p, err := roofline(name)
+		p, err := parseRoofline(name)
 		if err != nil {
 			return nil, err
 		}

@@ -107,8 +107,8 @@ func Roofline(g GPU, m LLM, tensorParallel int) Profile {
 	}
 }
 
-// roofline returns the model of a path without its prefix.
-func roofline(path string) (Profile, error) {
+// parseRoofline returns the model of a path without its prefix.
+func parseRoofline(path string) (Profile, error) {
 	gpu, model, ok := strings.Cut(path, "/")
 	if !ok {
 		return Profile{}, fmt.Errorf("%s%s: want %sGPU/MODEL", RooflinePrefix, path, RooflinePrefix)
@@ -132,8 +132,8 @@ func roofline(path string) (Profile, error) {
 	return Roofline(g, m, n), nil
 }
 
-// plain returns a name without what makers add to it, for comparisons.
-func plain(name string) string {
+// plainName returns a name without what makers add to it, for comparisons.
+func plainName(name string) string {
 	name = strings.ToLower(name[strings.LastIndex(name, "/")+1:])
 	for _, noise := range []string{"nvidia", "geforce", "amd", "meta-", "-instruct", "tensor core gpu", "80gb", "hbm3", "sxm4", "sxm5", "sxm", "blackwell", "workstation edition", "server edition", " ", "-", "_"} {
 		name = strings.ReplaceAll(name, noise, "")
@@ -145,7 +145,7 @@ func plain(name string) string {
 func FindGPU(name string) (GPU, error) {
 	var names []string
 	for _, g := range GPUs() {
-		if plain(g.Name) == plain(name) {
+		if plainName(g.Name) == plainName(name) {
 			return g, nil
 		}
 		names = append(names, g.Name)
@@ -157,7 +157,7 @@ func FindGPU(name string) (GPU, error) {
 func FindLLM(name string) (LLM, error) {
 	var names []string
 	for _, m := range LLMs() {
-		if plain(m.Name) == plain(name) {
+		if plainName(m.Name) == plainName(name) {
 			return m, nil
 		}
 		names = append(names, m.Name)

@@ -40,7 +40,7 @@ func (c *Clock) Step(s *Step) (float64, error) {
 	if !s.Mixed() {
 		factor = float64(c.Speedup * c.DecodeSpeedup)
 	}
-	return scaled(m.Step(s), factor)
+	return scaleTime(m.Step(s), factor)
 }
 
 // Apart returns the duration of a pass in ms that computes prompts first and then

@@ -24,8 +24,8 @@ func (*Table) ByContext() bool { return true }
 // Prefill reads the profile at the tokens to compute.
 func (t *Table) Prefill(batch, isl, prefix int) float64 {
 	x := float64(batch * max(isl-prefix, 0))
-	i := cell(t.PrefillTokens, x)
-	ms := line(t.PrefillTokens[i], t.PrefillMS[i], t.PrefillTokens[i+1], t.PrefillMS[i+1], x)
+	i := findCell(t.PrefillTokens, x)
+	ms := lineAt(t.PrefillTokens[i], t.PrefillMS[i], t.PrefillTokens[i+1], t.PrefillMS[i+1], x)
 	return max(ms, 0)
 }
 
@@ -33,27 +33,27 @@ func (t *Table) Prefill(batch, isl, prefix int) float64 {
 // first along the former, and is at least 1 ms.
 func (t *Table) Decode(_, active, context, _ int) float64 {
 	x, y := float64(active), float64(context)
-	i, j := cell(t.ActiveTokens, x), cell(t.ContextTokens, y)
-	z1, z2 := t.column(i, j, x), t.column(i, j+1, x)
-	return max(line(t.ContextTokens[j], z1, t.ContextTokens[j+1], z2, y), 1)
+	i, j := findCell(t.ActiveTokens, x), findCell(t.ContextTokens, y)
+	z1, z2 := t.columnTime(i, j, x), t.columnTime(i, j+1, x)
+	return max(lineAt(t.ContextTokens[j], z1, t.ContextTokens[j+1], z2, y), 1)
 }
 
-// column returns the time at x in cell i of context column j.
-func (t *Table) column(i, j int, x float64) float64 {
+// columnTime returns the time at x in cell i of context column j.
+func (t *Table) columnTime(i, j int, x float64) float64 {
 	width := len(t.ContextTokens)
-	return line(t.ActiveTokens[i], t.DecodeMS[i*width+j], t.ActiveTokens[i+1], t.DecodeMS[(i+1)*width+j], x)
+	return lineAt(t.ActiveTokens[i], t.DecodeMS[i*width+j], t.ActiveTokens[i+1], t.DecodeMS[(i+1)*width+j], x)
 }
 
-// cell returns the index i of the cell [axis[i], axis[i+1]) that holds x; the
+// findCell returns the index i of the cell [axis[i], axis[i+1]) that holds x; the
 // outermost cells also stand for what lies beyond them.
-func cell(axis []float64, x float64) int {
+func findCell(axis []float64, x float64) int {
 	i := sort.Search(len(axis), func(k int) bool { return axis[k] > x }) - 1
 	return min(max(i, 0), len(axis)-2)
 }
 
-// line returns the straight line through two points, at x. The order of operations
+// lineAt returns the straight line through two points, at x. The order of operations
 // is the reference's.
-func line(x1, y1, x2, y2, x float64) float64 {
+func lineAt(x1, y1, x2, y2, x float64) float64 {
 	return float64((y2-y1)/(x2-x1)*(x-x1)) + y1
 }
 

@@ -30,19 +30,19 @@ type Clock struct {
 // Prefill returns the duration of a prefill part in ms. It fails when the time does
 // not fit in 2^64 seconds.
 func (c *Clock) Prefill(batch, isl, prefix int) (float64, error) {
-	return scaled(c.Model.Prefill(batch, isl, prefix), c.Speedup)
+	return scaleTime(c.Model.Prefill(batch, isl, prefix), c.Speedup)
 }
 
 // Decode returns the duration of a decode part in ms. It fails like Prefill.
 func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
-	return scaled(c.Model.Decode(batch, active, context, capacity), float64(c.Speedup*c.DecodeSpeedup))
+	return scaleTime(c.Model.Decode(batch, active, context, capacity), float64(c.Speedup*c.DecodeSpeedup))
 }
 
 // exactSeconds bounds the durations that come back from Seconds as they were:
 // the sum is off by less than 2^-32 s, a quarter of a nanosecond.
 const exactSeconds = 1 << 20
 
-func scaled(ms, factor float64) (float64, error) {
+func scaleTime(ms, factor float64) (float64, error) {
 	if factor == 1 || factor <= 0 {
 		// FromSeconds and Seconds of a time below 1 s, away from ties.
 		product := float64(float64(ms/1000.0) * nanosPerSecond)

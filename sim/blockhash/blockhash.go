@@ -15,7 +15,7 @@ const Seed = 1337
 func Bytes(b []byte) uint64 { return xxh3.HashSeed(b, Seed) }
 
 // Tokens returns the local hash of a block: its tokens alone.
-func Tokens(block []uint32) uint64 { return tokens(block, nil, Seed) }
+func Tokens(block []uint32) uint64 { return hashTokens(block, nil, Seed) }
 
 // Chain returns the sequence hash of a block: its local hash chained to the
 // sequence hash of the block before it. The first block's is its local hash.
@@ -26,7 +26,7 @@ func Chain(parent, local uint64) uint64 {
 	return xxh3.HashSeed(b[:], Seed)
 }
 
-func tokens(block []uint32, extra []uint64, seed uint64) uint64 {
+func hashTokens(block []uint32, extra []uint64, seed uint64) uint64 {
 	b := make([]byte, 0, 4*len(block)+8*len(extra))
 	for _, t := range block {
 		b = binary.LittleEndian.AppendUint32(b, t)

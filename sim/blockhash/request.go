@@ -6,7 +6,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Options are what else, beside its tokens, tells one block from another.
+// Options are what a hash takes in beside the tokens of a block.
 type Options struct {
 	LoRA  string // adapter name; "" is none
 	Eagle bool   // a block's window reaches one token into the next block
@@ -36,7 +36,7 @@ func Request(seq []uint32, blockTokens int, o Options) []uint64 {
 			extra = slices.Clone(o.Multimodal[k])
 			slices.Sort(extra)
 		}
-		out = append(out, tokens(seq[k*blockTokens:k*blockTokens+window], extra, seed))
+		out = append(out, hashTokens(seq[k*blockTokens:k*blockTokens+window], extra, seed))
 	}
 	return out
 }

@@ -33,8 +33,8 @@ type joint struct {
 	ids   []uint64 // of the owner
 }
 
-// child is a place in the table. A tag that differs says that the node is
-// another without a look at it.
+// child is a place in the table. Where the tag differs, the node is
+// another, and need not be read.
 type child struct {
 	tag  uint32
 	node int32 // 1 + the node; 0: free
@@ -53,39 +53,39 @@ func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, 
 			j.span = max(j.span, ids[len(ids)-1]&j.mask)
 		}
 	}
-	j.lay(1 << bits.Len(uint(2*room)))
+	j.layTable(1 << bits.Len(uint(2*room)))
 	return j
 }
 
-// lay makes an empty table of size places, a power of two.
-func (j *joiner) lay(size int) {
+// layTable makes an empty table of size places, a power of two.
+func (j *joiner) layTable(size int) {
 	j.table = make([]child, size)
 	j.shift = uint8(max(0, bits.Len64(j.span)-bits.Len(uint(size-1))))
 }
 
-// add adds the first blocks of a prompt and returns its last node, -1 when
+// addPrompt adds the first blocks of a prompt and returns its last node, -1 when
 // there are none.
-func (j *joiner) add(owner int32, ids []uint64, blocks int) int32 {
+func (j *joiner) addPrompt(owner int32, ids []uint64, blocks int) int32 {
 	at := int32(-1)
 	for from := 0; from < blocks; {
-		slot, tag := j.find(at, ids[from/j.per])
+		slot, tag := j.findSlot(at, ids[from/j.per])
 		n := j.table[slot].node - 1
 		if n < 0 {
-			n = j.leaf(joint{at, extent{int32(from), int32(blocks)}, owner, ids})
+			n = j.addLeaf(joint{at, extent{int32(from), int32(blocks)}, owner, ids})
 			j.table[slot] = child{tag, n + 1}
-			j.grow()
+			j.growTable()
 			return n
 		}
-		from = j.common(&j.nodes[n], ids, blocks)
+		from = j.commonEnd(&j.nodes[n], ids, blocks)
 		if from < int(j.nodes[n].end) {
-			n = j.split(n, slot, int32(from))
+			n = j.splitNode(n, slot, int32(from))
 		}
 		at = n
 	}
 	return at
 }
 
-func (j *joiner) leaf(n joint) int32 {
+func (j *joiner) addLeaf(n joint) int32 {
 	checkNodes(len(j.nodes))
 	if len(j.nodes) == cap(j.nodes) {
 		j.nodes = slices.Grow(j.nodes, len(j.nodes))
@@ -94,8 +94,8 @@ func (j *joiner) leaf(n joint) int32 {
 	return int32(len(j.nodes)) - 1
 }
 
-// common returns the block at which a prompt ends, leaves n or passes n's end.
-func (j *joiner) common(n *joint, ids []uint64, blocks int) int {
+// commonEnd returns the block at which a prompt ends, leaves n or passes n's end.
+func (j *joiner) commonEnd(n *joint, ids []uint64, blocks int) int {
 	end := min(int(n.end), blocks)
 	i, last := int(n.start)/j.per, (end-1)/j.per
 	for i <= last && (n.ids[i]^ids[i])&j.mask == 0 {
@@ -104,27 +104,27 @@ func (j *joiner) common(n *joint, ids []uint64, blocks int) int {
 	return min(i*j.per, end)
 }
 
-// split cuts n, which the table has at slot, and returns the new upper half.
-func (j *joiner) split(n int32, slot int, at int32) int32 {
-	upper := j.leaf(j.nodes[n])
+// splitNode cuts n, which the table has at slot, and returns the new upper half.
+func (j *joiner) splitNode(n int32, slot int, at int32) int32 {
+	upper := j.addLeaf(j.nodes[n])
 	j.nodes[upper].end = at
 	j.nodes[n].parent, j.nodes[n].start = upper, at
 	j.table[slot].node = upper + 1
-	j.list(n)
-	j.grow()
+	j.enterNode(n)
+	j.growTable()
 	return upper
 }
 
-// first returns the hash id of n's first block.
-func (j *joiner) first(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
+// firstID returns the hash id of n's first block.
+func (j *joiner) firstID(n *joint) uint64 { return n.ids[int(n.start)/j.per] }
 
 // nearby is the number of places of the table around a hash id: a line of the
 // processor's cache.
 const nearby = 8
 
-// find returns the place in the table of the child of a node that begins with an
+// findSlot returns the place in the table of the child of a node that begins with an
 // id, or the free one where it would be, with the tag it has there.
-func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
+func (j *joiner) findSlot(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
 	mask := len(j.table) - 1
 	h := (id ^ uint64(uint32(parent))<<32) * 0x9e3779b97f4a7c15
@@ -144,23 +144,23 @@ func (j *joiner) find(parent int32, id uint64) (slot int, tag uint32) {
 // isChild reports whether a node is the child of parent that begins with id.
 func (j *joiner) isChild(node, parent int32, id uint64) bool {
 	n := &j.nodes[node]
-	return n.parent == parent && j.first(n)&j.mask == id
+	return n.parent == parent && j.firstID(n)&j.mask == id
 }
 
-// list puts n into the table.
-func (j *joiner) list(n int32) {
-	slot, tag := j.find(j.nodes[n].parent, j.first(&j.nodes[n]))
+// enterNode puts n into the table.
+func (j *joiner) enterNode(n int32) {
+	slot, tag := j.findSlot(j.nodes[n].parent, j.firstID(&j.nodes[n]))
 	j.table[slot] = child{tag, n + 1}
 }
 
-// grow keeps half of the table free.
-func (j *joiner) grow() {
+// growTable keeps half of the table free.
+func (j *joiner) growTable() {
 	if 2*len(j.nodes) <= len(j.table) {
 		return
 	}
-	j.lay(2 * len(j.table))
+	j.layTable(2 * len(j.table))
 	for n := range j.nodes {
-		j.list(int32(n))
+		j.enterNode(int32(n))
 	}
 }
 
@@ -174,16 +174,16 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 	for i := range count {
 		ids, tokens := source(i)
 		blocks[i] = int32(tokens / t.blockTokens)
-		last[i] = j.add(int32(i), ids, tokens/t.blockTokens)
+		last[i] = j.addPrompt(int32(i), ids, tokens/t.blockTokens)
 	}
-	t.number(j, last)
+	t.numberNodes(j, last)
 	t.source = source
 	return &List{count: count, paths: t.paths, ends: last, blocks: blocks}
 }
 
-// number gives nodes their ids in the order in which prompts come by them, and
+// numberNodes gives nodes their ids in the order in which prompts come by them, and
 // puts the ends of the prompts' paths in place of their last nodes.
-func (t *Tree) number(j *joiner, last []int32) {
+func (t *Tree) numberNodes(j *joiner, last []int32) {
 	ids := make([]NodeID, len(j.nodes)) // 1 + the id
 	t.parent = make([]NodeID, 0, len(j.nodes))
 	t.extents = make([]extent, 0, len(j.nodes))

@@ -1,6 +1,6 @@
 // Package prompt describes prompts by what they share.
 //
-// A trace says of a prompt only which blocks of tokens it is made of (its hash
+// A trace has of a prompt only the blocks of tokens it is made of (its hash
 // ids) and how long it is. Nothing in a simulation needs the tokens: caches and
 // routers ask whether two prompts begin alike. So prompts become paths in one
 // prefix tree per block size, and a path costs a word per trace block instead
@@ -42,8 +42,7 @@ type Prompt struct {
 	// Blocks is the number of full engine blocks; the tokens after them fill no
 	// block. Node n holds those from Tree.Start(n) up to Tree.End(n).
 	Blocks int32
-	// Seed, when > 0, says that the prompt is unique: it shares no block with
-	// any other. Seed - 1 is then the index its tokens are drawn from.
+	// Seed is > 0 where the prompt is unique: it shares no block with any other. Seed - 1 is then the index its tokens are drawn from.
 	Seed int32
 }
 

@@ -42,7 +42,7 @@ func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 			}
 			pos = end
 		}
-		at = t.child(at, s.intern())
+		at = t.internChild(at, s.intern())
 		nodes = append(nodes, at)
 	}
 	return nodes
@@ -110,7 +110,7 @@ func (t *Tree) addSynthetic(index, tokens int) []NodeID {
 		for pos := from; pos < min(from+t.blockTokens, tokens); pos++ {
 			s.block = append(s.block, run{uint64(SyntheticToken(index, pos)), 1})
 		}
-		at = t.child(at, s.intern())
+		at = t.internChild(at, s.intern())
 		nodes = append(nodes, at)
 	}
 	return nodes

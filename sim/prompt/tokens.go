@@ -14,16 +14,16 @@ func (t *Tree) AppendTokens(p *Prompt, tokens int, dst []uint64) []uint64 {
 	for _, n := range p.Nodes {
 		if t.straddle != nil {
 			for _, r := range t.straddle.runs[t.content[n]] {
-				dst = repeat(dst, r.id, int(r.tokens))
+				dst = appendRepeated(dst, r.id, int(r.tokens))
 			}
 			continue
 		}
-		dst = repeat(dst, t.contents.ids[t.content[n]], min(t.traceTokens, end-len(dst)))
+		dst = appendRepeated(dst, t.contents.ids[t.content[n]], min(t.traceTokens, end-len(dst)))
 	}
 	return dst
 }
 
-func repeat(dst []uint64, id uint64, count int) []uint64 {
+func appendRepeated(dst []uint64, id uint64, count int) []uint64 {
 	for range count {
 		dst = append(dst, id)
 	}

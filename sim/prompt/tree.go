@@ -45,15 +45,15 @@ type edge struct {
 	content int32
 }
 
-// Options says how a Tree reads hash ids.
+// Options are how a Tree reads hash ids.
 type Options struct {
 	// Wrap makes only the low 32 bits of a hash id count, as in the reference.
 	Wrap bool
 	// Joined makes the tree a joined one, whose prompts all come with one call of
 	// AddAll. It changes nothing where engine blocks straddle trace blocks.
 	Joined bool
-	// Hashed says that a hash id is the hash of its block's tokens, as LocalHash
-	// tells it: what real prompts are given by. Trace and engine blocks are the
+	// Hashed is true where a hash id is the hash of its block's tokens, as LocalHash
+	// returns it: what real prompts are given by. Trace and engine blocks are the
 	// same then.
 	Hashed bool
 }
@@ -87,7 +87,7 @@ func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) 
 		ids, _ := source(i)
 		total += len(ids)
 	}
-	t.grow(total)
+	t.reserve(total)
 	prompts := make([]Prompt, count)
 	for i := range prompts {
 		prompts[i] = t.Add(source(i))
@@ -95,8 +95,8 @@ func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) 
 	return &List{count: count, plain: prompts}
 }
 
-// grow makes room for prompts of ids hash ids in all.
-func (t *Tree) grow(ids int) {
+// reserve makes room for prompts of ids hash ids in all.
+func (t *Tree) reserve(ids int) {
 	if t.contents.dense == nil {
 		t.contents.dense = make([]int32, ids)
 	}
@@ -172,15 +172,15 @@ func (t *Tree) Add(ids []uint64, tokens int) Prompt {
 		if t.wrap {
 			id = uint64(uint32(id))
 		}
-		at = t.child(at, t.contents.intern(id))
+		at = t.internChild(at, t.contents.intern(id))
 		t.paths = append(t.paths, at)
 	}
 	p.Nodes = t.paths[from:len(t.paths):len(t.paths)]
 	return p
 }
 
-// child returns the node for content after parent, made when there is none.
-func (t *Tree) child(parent NodeID, content int32) NodeID {
+// internChild returns the node for content after parent, made when there is none.
+func (t *Tree) internChild(parent NodeID, content int32) NodeID {
 	for int(content) >= len(t.first) {
 		t.first = append(t.first, None)
 	}
