@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // fullShare is the share of the blocks that is in use, on average, while
@@ -75,22 +76,17 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	}
 	best, least := m.Settings.Blocks, math.Inf(1)
 	for _, step := range []float64{0.04, 0.01} {
-		var tried [7]int
-		var losses [7]float64
-		var errs [7]error
-		var wg sync.WaitGroup
-		for k := range tried {
-			tried[k] = int(math.Round(float64(best) * (1 + step*float64(k-len(tried)/2))))
-			wg.Go(func() { losses[k], errs[k] = quickLoss(ctx, m.withBlocks(tried[k]), o) })
+		var tried []*Measured
+		for k := -3; k <= 3; k++ {
+			tried = append(tried, m.withBlocks(int(math.Round(float64(best)*(1+step*float64(k))))))
 		}
-		wg.Wait()
-		for k := range tried {
-			switch {
-			case errors.As(errs[k], new(*NotModelledError)): // a request does not fit
-			case errs[k] != nil:
-				return 0, errs[k]
-			case losses[k] < least:
-				best, least = tried[k], losses[k]
+		losses, err := quickLosses(ctx, o, tried...)
+		if err != nil {
+			return 0, err
+		}
+		for k, loss := range losses {
+			if loss < least {
+				best, least = tried[k].Settings.Blocks, loss
 			}
 		}
 	}
@@ -105,22 +101,11 @@ func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) 
 		other := *m
 		other.Settings.Notes = slices.Clone(m.Settings.Notes)
 		open.other(&other.Settings)
-		var losses [2]float64
-		var errs [2]error
-		var wg sync.WaitGroup
-		for k, run := range []*Measured{m, &other} {
-			wg.Go(func() { losses[k], errs[k] = quickLoss(ctx, run, o) })
+		losses, err := quickLosses(ctx, o, m, &other)
+		if err != nil {
+			return nil, err
 		}
-		wg.Wait()
-		fits := [2]bool{true, true}
-		for k, err := range errs {
-			if errors.As(err, new(*NotModelledError)) { // a request does not fit
-				fits[k] = false
-			} else if err != nil {
-				return nil, err
-			}
-		}
-		if fits[1] && (!fits[0] || losses[1] < (1-clearly)*losses[0]) {
+		if losses[1] < (1-clearly)*losses[0] {
 			m = &other
 			m.Settings.addNote("%s: %s", open.what, open.instead)
 			continue
@@ -143,6 +128,23 @@ func (m *Measured) withNote(text string) *Measured {
 
 // scanRuns is the number of simulations that a number of blocks is tried with.
 const scanRuns = 40
+
+// quickLosses returns the losses of short fits to runs, +Inf where a request does
+// not fit into the server.
+func quickLosses(ctx context.Context, o Options, runs ...*Measured) ([]float64, error) {
+	losses := make([]float64, len(runs))
+	var g errgroup.Group
+	for i, m := range runs {
+		g.Go(func() (err error) {
+			losses[i], err = quickLoss(ctx, m, o)
+			if errors.As(err, new(*NotModelledError)) {
+				losses[i], err = math.Inf(1), nil
+			}
+			return err
+		})
+	}
+	return losses, g.Wait()
+}
 
 // quickLoss returns the loss of a short fit to all requests.
 func quickLoss(ctx context.Context, m *Measured, o Options) (float64, error) {

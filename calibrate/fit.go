@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -127,18 +128,15 @@ func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 // fitAll fits to each part. The fits know nothing of each other, so that they
 // may run side by side.
 func fitAll(ctx context.Context, sim *Simulation, m *Measured, all []part) ([]fitted, error) {
-	fits, errs := make([]fitted, len(all)), make([]error, len(all))
-	var wg sync.WaitGroup
+	fits := make([]fitted, len(all))
+	var g errgroup.Group
 	for i := range all {
-		wg.Go(func() { fits[i], errs[i] = fitTarget(ctx, sim, newTarget(m, all[i].withoutWarmUp(m))) })
+		g.Go(func() (err error) {
+			fits[i], err = fitTarget(ctx, sim, newTarget(m, all[i].withoutWarmUp(m)))
+			return err
+		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return fits, nil
+	return fits, g.Wait()
 }
 
 // addChecks holds a fit to what it was fitted to, and to what it was not.

@@ -19,15 +19,10 @@ type straddle struct {
 
 func newStraddle() *straddle { return &straddle{number: make(map[string]int32)} }
 
-// addStraddling interns a prompt block by block; a tail that fills no block is
-// a node of its own.
+// addStraddling interns a prompt whose tokens are hash ids.
 func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 	s := t.straddle
-	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
-	at := None
-	for from := 0; from < tokens; from += t.blockTokens {
-		to := min(from+t.blockTokens, tokens)
-		s.block = s.block[:0]
+	return t.addBlocks(tokens, func(from, to int) {
 		for pos := from; pos < to; {
 			i := pos / t.traceTokens
 			end := min((i+1)*t.traceTokens, to)
@@ -42,7 +37,18 @@ func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 			}
 			pos = end
 		}
-		at = t.internChild(at, s.intern())
+	})
+}
+
+// addBlocks interns a prompt block by block; a tail that fills no block is a node
+// of its own. fill puts the tokens from from to to into the straddle's block.
+func (t *Tree) addBlocks(tokens int, fill func(from, to int)) []NodeID {
+	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
+	at := None
+	for from := 0; from < tokens; from += t.blockTokens {
+		t.straddle.block = t.straddle.block[:0]
+		fill(from, min(from+t.blockTokens, tokens))
+		at = t.internChild(at, t.straddle.intern())
 		nodes = append(nodes, at)
 	}
 	return nodes
@@ -102,18 +108,11 @@ func (t *Tree) AddSynthetic(count, tokens int) *List {
 }
 
 func (t *Tree) addSynthetic(index, tokens int) []NodeID {
-	s := t.straddle
-	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
-	at := None
-	for from := 0; from < tokens; from += t.blockTokens {
-		s.block = s.block[:0]
-		for pos := from; pos < min(from+t.blockTokens, tokens); pos++ {
-			s.block = append(s.block, run{uint64(SyntheticToken(index, pos)), 1})
+	return t.addBlocks(tokens, func(from, to int) {
+		for pos := from; pos < to; pos++ {
+			t.straddle.block = append(t.straddle.block, run{uint64(SyntheticToken(index, pos)), 1})
 		}
-		at = t.internChild(at, s.intern())
-		nodes = append(nodes, at)
-	}
-	return nodes
+	})
 }
 
 // SyntheticToken returns token t of the prompt of synthetic request i, a
