@@ -28,7 +28,7 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	if len(used) < 3 {
 		return 0
 	}
-	return int(quantile(used, 0.5) / fullShare)
+	return int(quantileOf(used, 0.5) / fullShare)
 }
 
 // blocksInUse returns the number of blocks that the running requests of a sample hold, if
@@ -153,7 +153,7 @@ func quickLoss(ctx context.Context, m *Measured, o Options) (float64, error) {
 		return 0, err
 	}
 	all, _ := splitParts(m, 0)
-	shapes := forms()
+	shapes := plainForms()
 	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].withoutWarmUp(m)), start: startParameters(&m.Settings), form: shapes[len(shapes)-1]}
 	p, err := s.scaleStart()
 	if err == nil {

@@ -46,7 +46,7 @@ const (
 func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
 	all, _ := splitParts(m, 0)
 	t := newTarget(m, all[0].withoutWarmUp(m))
-	centre, err := residuals(sim, t, f, f.at)
+	centre, err := computeResiduals(sim, t, f, f.at)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, e
 		for k, sign := range []float64{1, -1} {
 			u := append([]float64(nil), f.at...)
 			u[i] += sign * nudge
-			if side[k], err = residuals(sim, t, f, u); err != nil {
+			if side[k], err = computeResiduals(sim, t, f, u); err != nil {
 				return nil, err
 			}
 		}
@@ -66,12 +66,12 @@ func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, e
 			columns[i][j] = (side[0][j] - side[1][j]) / (2 * nudge)
 		}
 	}
-	return sandwich(f.form, columns, centre, len(t.chosen)), nil
+	return sandwichSpreads(f.form, columns, centre, len(t.chosen)), nil
 }
 
-// residuals returns the residuals at a point, metric by metric and in each for all
+// computeResiduals returns the residuals at a point, metric by metric and in each for all
 // chosen requests.
-func residuals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, error) {
+func computeResiduals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, error) {
 	p := f.form.parametersAt(&f.start, u)
 	var out Outcome
 	if err := sim.Run(&p, &out, nil); err != nil {
@@ -90,16 +90,16 @@ func residuals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, e
 	return all, nil
 }
 
-// sandwich returns the robust covariance of the parameters from the effect of each on
+// sandwichSpreads returns the robust covariance of the parameters from the effect of each on
 // the residuals, of which each request has one per metric.
-func sandwich(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
+func sandwichSpreads(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)
 	bread, meat := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)
 	for from := 0; from < requests; from += blockRequests {
 		g := make([]float64, n)
-		for k := range metrics() {
+		for k := range allMetrics() {
 			for j := k*requests + from; j < k*requests+min(from+blockRequests, requests); j++ {
-				w := 1 / math.Sqrt(1+square(residuals[j]))
+				w := 1 / math.Sqrt(1+squareOf(residuals[j]))
 				for a := range n {
 					g[a] += columns[a][j] * w * residuals[j]
 					for b := a; b < n; b++ {

@@ -19,9 +19,9 @@ type Errors struct {
 func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 	t := newTarget(m, chosen)
 	var all []Errors
-	for k, x := range metrics() {
+	for k, x := range allMetrics() {
 		simulated := t.simulated(k, out, nil)
-		e := Errors{Metric: x.name, Measured: t.mean[k], Mean: mean(simulated)/t.mean[k] - 1}
+		e := Errors{Metric: x.name, Measured: t.mean[k], Mean: meanOf(simulated)/t.mean[k] - 1}
 		each := make([]float64, 0, len(chosen))
 		for i := range simulated {
 			if !math.IsNaN(t.measured[k][i]) {
@@ -29,8 +29,8 @@ func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 				each = append(each, math.Abs(simulated[i]/t.measured[k][i]-1))
 			}
 		}
-		of := func(q float64) float64 { return quantile(simulated, q)/quantile(t.measured[k], q) - 1 }
-		e.P50, e.P90, e.P99, e.Each = of(0.5), of(0.9), of(0.99), quantile(each, 0.5)
+		of := func(q float64) float64 { return quantileOf(simulated, q)/quantileOf(t.measured[k], q) - 1 }
+		e.P50, e.P90, e.P99, e.Each = of(0.5), of(0.9), of(0.99), quantileOf(each, 0.5)
 		all = append(all, e)
 	}
 	return all

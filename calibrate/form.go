@@ -27,9 +27,9 @@ type Field struct {
 // tokenField is the place of token_s in all forms.
 const tokenField = 1
 
-// forms returns the shapes that are tried for a run. Which knee a server has depends
+// plainForms returns the shapes that are tried for a run. Which knee a server has depends
 // on how well its GPU does both at once, and the run shows it.
-func forms() []Form {
+func plainForms() []Form {
 	fields := []Field{
 		{"weights_s", func(p *timing.Parameters) *float64 { return &p.Weights }},
 		{"token_s", func(p *timing.Parameters) *float64 { return &p.Token }},

@@ -8,7 +8,7 @@ type metric struct {
 	measured func(*Request) float64
 }
 
-func metrics() []metric {
+func allMetrics() []metric {
 	return []metric{{"TTFT", (*Request).TTFT}, {"TPOT", (*Request).TPOT}, {"E2E", (*Request).E2E}}
 }
 
@@ -33,13 +33,13 @@ type target struct {
 
 func newTarget(m *Measured, chosen []int) *target {
 	t := &target{run: m, chosen: chosen, weight: meanWeight}
-	for k, x := range metrics() {
+	for k, x := range allMetrics() {
 		for _, i := range chosen {
 			t.measured[k] = append(t.measured[k], x.measured(&m.Requests[i]))
 		}
-		t.mean[k] = mean(t.measured[k])
+		t.mean[k] = meanOf(t.measured[k])
 		if k == 0 {
-			t.short = min(mostShort, quantile(t.measured[k], 0.5))
+			t.short = min(mostShort, quantileOf(t.measured[k], 0.5))
 		}
 	}
 	return t
@@ -81,7 +81,7 @@ func (t *target) loss(out *Outcome, space []float64) float64 {
 			n++
 		}
 		total += sum / float64(n)
-		total += t.weight * square((simulated/float64(n)/t.mean[k]-1)/meanScale)
+		total += t.weight * squareOf((simulated/float64(n)/t.mean[k]-1)/meanScale)
 	}
 	return total
 }
@@ -92,7 +92,7 @@ func (t *target) simulated(k int, out *Outcome, space []float64) []float64 {
 	for _, i := range t.chosen {
 		r := &t.run.Requests[i]
 		s := Request{Arrival: r.Arrival, First: out.First[i], Last: out.Last[i], Output: r.Output}
-		space = append(space, metrics()[k].measured(&s))
+		space = append(space, allMetrics()[k].measured(&s))
 	}
 	return space
 }
@@ -112,4 +112,4 @@ func (t *target) misses(out *Outcome, space []float64) (all [3]float64) {
 	return all
 }
 
-func square(x float64) float64 { return x * x }
+func squareOf(x float64) float64 { return x * x }

@@ -108,7 +108,7 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 func (t *target) value(k, request int, out *Outcome) float64 {
 	r := &t.run.Requests[request]
 	s := Request{Arrival: r.Arrival, First: out.First[request], Last: out.Last[request], Output: r.Output}
-	return metrics()[k].measured(&s)
+	return allMetrics()[k].measured(&s)
 }
 
 // fillEffects fills row with the effect of each parameter on metric k of the j-th chosen

@@ -17,16 +17,16 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(b)) 
 // Values that are no numbers do not count.
 func TestMeanAndQuantile(t *testing.T) {
 	none := math.NaN()
-	if got := mean([]float64{1, none, 3}); got != 2 {
+	if got := meanOf([]float64{1, none, 3}); got != 2 {
 		t.Errorf("mean of 1 and 3 is %v", got)
 	}
 	values := []float64{4, none, 2, 8}
 	for _, c := range []struct{ q, want float64 }{{0, 2}, {0.25, 3}, {0.5, 4}, {0.75, 6}, {1, 8}} {
-		if got := quantile(values, c.q); got != c.want {
+		if got := quantileOf(values, c.q); got != c.want {
 			t.Errorf("quantile %v of 2, 4 and 8 is %v, want %v", c.q, got, c.want)
 		}
 	}
-	if got := quantile([]float64{none}, 0.5); !math.IsNaN(got) {
+	if got := quantileOf([]float64{none}, 0.5); !math.IsNaN(got) {
 		t.Errorf("the median of nothing is %v", got)
 	}
 }
@@ -60,7 +60,7 @@ func TestLoss(t *testing.T) {
 			t.Errorf("mean %d is off by %v, want %v", k, misses[k], want)
 		}
 	}
-	if got := norm([3]float64{2, 3, 6}); got != 7 {
+	if got := normOf([3]float64{2, 3, 6}); got != 7 {
 		t.Errorf("the norm of 2, 3, 6 is %v", got)
 	}
 	if short := newTarget(&Measured{Requests: []Request{{First: 0.1, Last: 1, Output: 2}}}, []int{0}).short; short != 0.1 {
@@ -127,10 +127,10 @@ func TestDampedStep(t *testing.T) {
 
 // The spread of one parameter by hand, of two requests in one block.
 func TestSandwich(t *testing.T) {
-	form := forms()[0]
+	form := plainForms()[0]
 	form.Fields = form.Fields[:1]
 	ones := [][]float64{{1, 1, 1, 1, 1, 1}}
-	got := sandwich(form, ones, []float64{1, 1, 0, 0, 0, 0}, 2)
+	got := sandwichSpreads(form, ones, []float64{1, 1, 0, 0, 0, 0}, 2)
 	w := 1 / math.Sqrt2
 	if want := 2 * w / (2*w + 4 + 2*spreadWeight); len(got) != 1 || got[0].Name != "weights_s" || !near(got[0].Share, want) {
 		t.Errorf("%+v, want a spread of %v", got, want)
@@ -138,7 +138,7 @@ func TestSandwich(t *testing.T) {
 	apart := make([]float64, 3*31)
 	apart[0], apart[30] = 1, -1 // in two blocks: they do not cancel out
 	columns := [][]float64{slices.Repeat([]float64{1}, len(apart))}
-	if got := sandwich(form, columns, apart, 31); !near(got[0].Share, math.Sqrt2*w/(2*w+91+31*spreadWeight)) {
+	if got := sandwichSpreads(form, columns, apart, 31); !near(got[0].Share, math.Sqrt2*w/(2*w+91+31*spreadWeight)) {
 		t.Errorf("in two blocks: %+v", got)
 	}
 }
@@ -147,10 +147,10 @@ func TestSandwich(t *testing.T) {
 // start is multiplied by.
 func TestForms(t *testing.T) {
 	var names []string
-	for _, f := range forms() {
+	for _, f := range plainForms() {
 		names = append(names, f.Name)
 	}
-	more := forms()[1].extensions()
+	more := plainForms()[1].extensions()
 	for _, f := range append(more, more[0].extensions()...) {
 		names = append(names, f.Name)
 	}

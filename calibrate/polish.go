@@ -32,7 +32,7 @@ func (s *search) polishMeans(from point) (point, error) {
 	for range polishSteps {
 		hessian, _ := s.computeSlopes(at.u)
 		step := cheapestStep(hessian, s.meanEffects(at.u), miss)
-		if step == nil || norm(miss) < goodMean {
+		if step == nil || normOf(miss) < goodMean {
 			break
 		}
 		moved := false
@@ -42,7 +42,7 @@ func (s *search) polishMeans(from point) (point, error) {
 				u[a] = at.u[a] - share*step[a]
 			}
 			loss := s.loss(u)
-			if m := s.target.misses(&s.out, s.space); loss < limit && norm(m) < norm(miss) {
+			if m := s.target.misses(&s.out, s.space); loss < limit && normOf(m) < normOf(miss) {
 				at, miss, moved = point{u, loss}, m, true
 			}
 		}
@@ -110,5 +110,5 @@ func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) 
 	return all
 }
 
-// norm returns the root of the sum of squares.
-func norm(v [3]float64) float64 { return math.Sqrt(square(v[0]) + square(v[1]) + square(v[2])) }
+// normOf returns the root of the sum of squares.
+func normOf(v [3]float64) float64 { return math.Sqrt(squareOf(v[0]) + squareOf(v[1]) + squareOf(v[2])) }

@@ -19,7 +19,7 @@ func TestPolish(t *testing.T) {
 	}
 	all, _ := splitParts(m, 0)
 	target := newTarget(m, all[0].withoutWarmUp(m))
-	s := &search{ctx: t.Context(), sim: sim, target: target, start: truth(), form: forms()[1]}
+	s := &search{ctx: t.Context(), sim: sim, target: target, start: truth(), form: plainForms()[1]}
 	s.start.Graphs = m.Settings.Graphs
 	far, near := 0.0, 0.0
 	for i := range 4 {
@@ -33,10 +33,10 @@ func TestPolish(t *testing.T) {
 		}
 		s.loss(to.u)
 		after := target.misses(&s.out, nil)
-		if norm(after) > norm(before) {
+		if normOf(after) > normOf(before) {
 			t.Errorf("parameter %d: means are off by %v after a polish, %v before", i, after, before)
 		}
-		far, near = far+norm(before), near+norm(after)
+		far, near = far+normOf(before), near+normOf(after)
 	}
 	if near >= far {
 		t.Errorf("means are off by %v after four polishes as before", near)

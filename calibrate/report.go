@@ -50,7 +50,7 @@ func (r *Result) WriteText(w io.Writer) error {
 
 func (r *Result) writeRange(t *lineWriter) {
 	t.line("Trusted range (1st to 99th percentile of the passes fitted to, by time)")
-	for _, q := range quantities(r.Profile.Trusted) {
+	for _, q := range trustedQuantities(r.Profile.Trusted) {
 		t.line("%-32s %10.0f to %10.0f", q.name, q.in.Least, q.in.Most)
 	}
 	e := r.Profile.Engine

@@ -51,7 +51,7 @@ func (s *search) loss(u []float64) float64 {
 		if math.Abs(x) > 5 {
 			return math.MaxFloat64
 		}
-		pull += float64(spreadWeight * square(x))
+		pull += float64(spreadWeight * squareOf(x))
 	}
 	if s.err == nil {
 		s.err = s.ctx.Err()
@@ -96,7 +96,7 @@ func (s *search) scaleStart() (point, error) {
 		}
 		ratio := 0.0
 		for k := range s.target.measured {
-			ratio += math.Log(s.target.mean[k] / mean(s.target.simulated(k, &s.out, s.space)))
+			ratio += math.Log(s.target.mean[k] / meanOf(s.target.simulated(k, &s.out, s.space)))
 		}
 		ratio /= 3
 		if math.Abs(ratio) < 0.01 {
@@ -157,7 +157,7 @@ type candidate struct {
 // clearly better than one with fewer.
 func (s *search) findCandidate() (candidate, error) {
 	var plain []candidate
-	for _, f := range forms() {
+	for _, f := range plainForms() {
 		s.form = f
 		p, err := s.scaleStart()
 		if err == nil {

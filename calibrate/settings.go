@@ -64,9 +64,9 @@ func (t tree) at(path ...string) any {
 	return v
 }
 
-// places returns the objects in which a setting may stand, the one that counts most
+// settingPlaces returns the objects in which a setting may stand, the one that counts most
 // first: what the server resolved comes before what it was asked for.
-func places() [][]string {
+func settingPlaces() [][]string {
 	return [][]string{
 		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},
 		{"resolved_config", "model_config"}, {"resolved_config", "compilation_config"}, {"resolved_config"},
@@ -76,7 +76,7 @@ func places() [][]string {
 
 // find returns the first value of a key that is not null.
 func (t tree) find(key string) any {
-	for _, p := range places() {
+	for _, p := range settingPlaces() {
 		if v := t.at(append(p, key)...); v != nil {
 			return v
 		}

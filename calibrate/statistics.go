@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// mean returns the mean of the values that are numbers.
-func mean(values []float64) float64 {
+// meanOf returns the mean of the values that are numbers.
+func meanOf(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -17,9 +17,9 @@ func mean(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// quantile returns the quantile q of the values that are numbers, linear between two
+// quantileOf returns the quantile q of the values that are numbers, linear between two
 // of them.
-func quantile(values []float64, q float64) float64 {
+func quantileOf(values []float64, q float64) float64 {
 	var known []float64
 	for _, v := range values {
 		if !math.IsNaN(v) {

@@ -29,8 +29,8 @@ func readPass(p *scheduler.Pass, blockTokens int) pass {
 	return x
 }
 
-// quantities returns the quantities of a pass that have a range.
-func quantities(t *timing.Trusted) []struct {
+// trustedQuantities returns the quantities of a pass that have a range.
+func trustedQuantities(t *timing.Trusted) []struct {
 	name string
 	in   *timing.Range
 	of   func(*pass) float64
@@ -55,7 +55,7 @@ func trustedRange(all []pass) *timing.Trusted {
 	for i := range all {
 		total += all[i].ms
 	}
-	for _, q := range quantities(t) {
+	for _, q := range trustedQuantities(t) {
 		slices.SortStableFunc(all, func(a, b pass) int { return cmp.Compare(q.of(&a), q.of(&b)) })
 		below := 0.0
 		q.in.Least = q.of(&all[0])
@@ -94,7 +94,7 @@ func (c *Coverage) Pass(p *scheduler.Pass) {
 	}
 	c.total += x.ms
 	out := false
-	for i, q := range quantities(&c.trusted) {
+	for i, q := range trustedQuantities(&c.trusted) {
 		if !q.in.Holds(q.of(&x)) {
 			c.outside[i] += x.ms
 			out = true
@@ -117,5 +117,5 @@ func (c *Coverage) Outside() (share float64, name string) {
 			most = i
 		}
 	}
-	return c.any / c.total, quantities(&c.trusted)[most].name
+	return c.any / c.total, trustedQuantities(&c.trusted)[most].name
 }

@@ -6,11 +6,11 @@ import "math/rand/v2"
 // The same pair always gives the same numbers, and streams of one seed under
 // different names have nothing to do with each other.
 func NewRand(seed uint64, stream string) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, fnv64(seed, stream)))
+	return rand.New(rand.NewPCG(seed, hashStream(seed, stream)))
 }
 
-// fnv64 returns FNV-1a over the eight bytes of seed and the bytes of stream.
-func fnv64(seed uint64, stream string) uint64 {
+// hashStream returns FNV-1a over the eight bytes of seed and the bytes of stream.
+func hashStream(seed uint64, stream string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
 	for i := range 8 {

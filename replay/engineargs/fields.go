@@ -81,7 +81,7 @@ func (r *reader) readRules(a *Args) {
 		m.flag(f.key, f.on)
 	}
 	for _, key := range m.values.unknownKeys(m.asked) {
-		m.fail(key, shorten(m.values[key]), "one of "+strings.Join(m.asked, ", "))
+		m.fail(key, shortenValue(m.values[key]), "one of "+strings.Join(m.asked, ", "))
 	}
 	r.err = m.err
 	r.checkRules(a)
@@ -151,7 +151,7 @@ func (r *reader) openObject(key string) *reader {
 	}
 	values, err := readObject(text)
 	if err != nil {
-		r.fail(key, shorten(text), "an object or null")
+		r.fail(key, shortenValue(text), "an object or null")
 		return nil
 	}
 	return &reader{values: values, prefix: key + ".", compat: r.compat, strict: true}

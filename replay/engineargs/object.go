@@ -21,7 +21,7 @@ func readObject(text []byte) (object, error) {
 		return nil, syntaxError(err, d.InputOffset())
 	}
 	if open != json.Delim('{') {
-		return nil, fmt.Errorf("want a JSON object, got %s", shorten(text))
+		return nil, fmt.Errorf("want a JSON object, got %s", shortenValue(text))
 	}
 	o := object{}
 	for d.More() {
@@ -63,7 +63,7 @@ func (o object) put(s Setting) error {
 	if text, ok := o[outer]; ok && string(text) != "null" {
 		var err error
 		if members, err = readObject(text); err != nil {
-			return &KeyError{Key: outer, Value: shorten(text), Want: "an object"}
+			return &KeyError{Key: outer, Value: shortenValue(text), Want: "an object"}
 		}
 	}
 	members[inner] = json.RawMessage(s.Value)
@@ -84,8 +84,8 @@ func (o object) unknownKeys(known []string) []string {
 	return keys
 }
 
-// shorten makes a value fit into a message.
-func shorten(text []byte) string {
+// shortenValue makes a value fit into a message.
+func shortenValue(text []byte) string {
 	const limit = 60
 	s := strings.Join(strings.Fields(string(text)), " ")
 	if len(s) <= limit {

@@ -105,12 +105,12 @@ func checkRole(o object) error {
 	}
 	for _, key := range []string{"is_prefill", "is_decode"} {
 		if value, ok := o[key]; ok {
-			return &KeyError{key, shorten(value), "none beside worker_type"}
+			return &KeyError{key, shortenValue(value), "none beside worker_type"}
 		}
 	}
 	switch string(role) {
 	case `"aggregated"`, `"prefill"`, `"decode"`:
 		return nil
 	}
-	return &KeyError{"worker_type", shorten(role), `"aggregated", "prefill" or "decode"`}
+	return &KeyError{"worker_type", shortenValue(role), `"aggregated", "prefill" or "decode"`}
 }

@@ -45,7 +45,7 @@ func (r *reader) value(key string, kind byte, want string) (string, bool) {
 	}
 	if !isKind(text, kind) {
 		if !r.compat || r.strict {
-			r.fail(key, shorten(text), want)
+			r.fail(key, shortenValue(text), want)
 		}
 		return "", false
 	}
@@ -77,7 +77,7 @@ func (r *reader) flag(key string, dst *bool) {
 func (r *reader) text(key string, dst *string) {
 	if text, ok := r.value(key, '"', "a string"); ok {
 		if err := json.Unmarshal([]byte(text), dst); err != nil {
-			r.fail(key, shorten([]byte(text)), "a string")
+			r.fail(key, shortenValue([]byte(text)), "a string")
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (r *reader) choice(key string, names ...string) string {
 	if err := json.Unmarshal([]byte(text), &s); err == nil && slices.Contains(names, s) {
 		return s
 	}
-	r.fail(key, shorten([]byte(text)), want)
+	r.fail(key, shortenValue([]byte(text)), want)
 	return ""
 }
 
@@ -165,7 +165,7 @@ func (r *reader) number(key string, dst *float64) bool {
 	}
 	f, err := parseNumber(text, r.compat)
 	if err != nil {
-		r.fail(key, shorten([]byte(text)), "a number that a float64 can hold")
+		r.fail(key, shortenValue([]byte(text)), "a number that a float64 can hold")
 		return false
 	}
 	*dst = f
