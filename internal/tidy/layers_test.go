@@ -25,7 +25,7 @@ func layers() [][]string {
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"plan", "report", "calibrate"},
-		{"live/cancel", "live/fault", "live/listen", "live/queue", "live/telemetry"},
+		{"live/cancel", "live/fault", "live/tcp", "live/queue", "live/telemetry"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},
 		{"live/conformance", "live/route"},

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/listen"
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // place is one instance of one endpoint.
@@ -23,8 +23,8 @@ type place struct {
 // their workers.
 type callers struct {
 	config  *Config
-	server  *listen.Server // of connections that have not said hello yet
-	address string         // that workers are told
+	server  *tcp.Server // of connections that have not said hello yet
+	address string      // that workers are told
 
 	mu      sync.Mutex
 	closed  bool
@@ -49,7 +49,7 @@ type arrival struct {
 }
 
 func newCallers(config *Config) (*callers, error) {
-	l, err := listen.TCP(config.listenAddress(config.ResponsePort), 0)
+	l, err := tcp.Listen(config.listenAddress(config.ResponsePort), 0)
 	if err != nil {
 		return nil, fmt.Errorf("response streams: %w", err)
 	}

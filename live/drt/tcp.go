@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/listen"
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // pooled is how many idle connections to one worker are kept.
@@ -31,7 +31,7 @@ type tcpPlane struct {
 	closed  bool
 	idle    map[string][]net.Conn // of callers, by address
 	serving map[string]*serving   // by path
-	server  *listen.Server        // of a worker; nil without anything served
+	server  *tcp.Server           // of a worker; nil without anything served
 }
 
 func newTCPPlane(config *Config, other plane) *tcpPlane {
@@ -47,7 +47,7 @@ func (p *tcpPlane) startListening() error {
 	if p.server != nil || p.closed {
 		return nil
 	}
-	l, err := listen.TCP(p.config.listenAddress(0), 0)
+	l, err := tcp.Listen(p.config.listenAddress(0), 0)
 	if err != nil {
 		return fmt.Errorf("requests: %w", err)
 	}
@@ -143,7 +143,7 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 		if _, err := io.ReadFull(from, size[:2]); err != nil {
 			return nil, err
 		}
-		return readBytes(from, int64(binary.BigEndian.Uint16(size[:2])))
+		return tcp.ReadN(from, int(binary.BigEndian.Uint16(size[:2])))
 	}
 	text, err := short()
 	if err != nil {
@@ -165,17 +165,8 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 	if int64(n) > int64(limit) {
 		return "", m, fmt.Errorf("a request of %d bytes: want at most %d", n, limit)
 	}
-	m.frame, err = readBytes(from, int64(n))
+	m.frame, err = tcp.ReadN(from, int(n))
 	return string(text), m, err
-}
-
-// readBytes reads n bytes; memory is taken as they come.
-func readBytes(from io.Reader, n int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(from, n))
-	if err == nil && int64(len(b)) < n {
-		err = io.ErrUnexpectedEOF
-	}
-	return b, err
 }
 
 // tcpAnswer returns what a worker answers: nothing if it takes the request.
@@ -261,7 +252,7 @@ func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address s
 		conn.Close()
 		return fmt.Errorf("an answer of %d bytes: want at most %d", n, longestAnswer)
 	}
-	text, err := readBytes(conn, int64(n))
+	text, err := tcp.ReadN(conn, int(n))
 	if err != nil || !cut() {
 		conn.Close()
 		return err

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/listen"
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // The bytes that answer a room.
@@ -51,7 +51,7 @@ func (l Limits) withDefaults() Limits {
 // Server is the prefill worker's side.
 type Server struct {
 	limits Limits
-	server *listen.Server
+	server *tcp.Server
 
 	mu     sync.Mutex
 	closed bool
@@ -66,7 +66,7 @@ type room struct {
 
 // Listen opens a server at an address, as 0.0.0.0:0.
 func Listen(address string, limits Limits) (*Server, error) {
-	l, err := listen.TCP(address, 0)
+	l, err := tcp.Listen(address, 0)
 	if err != nil {
 		return nil, fault.New(fault.BackendCannotConnect, "rendezvous: %w", err)
 	}

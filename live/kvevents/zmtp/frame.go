@@ -15,6 +15,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // Flags of a frame.
@@ -85,46 +87,18 @@ func readFrame(r *bufio.Reader, limit int) (frame, error) {
 	if size > uint64(limit) {
 		return frame{}, fmt.Errorf("frame of %d bytes, want at most %d", size, limit)
 	}
-	body, err := readBody(r, int(size))
+	body, err := tcp.ReadN(r, int(size))
 	return frame{flags: flags, body: body}, err
 }
 
 func readSize(r *bufio.Reader, long bool) (uint64, error) {
 	if !long {
 		b, err := r.ReadByte()
-		return uint64(b), unexpectedEOF(err)
+		return uint64(b), tcp.UnexpectedEOF(err)
 	}
 	var b [8]byte
 	_, err := io.ReadFull(r, b[:])
-	return binary.BigEndian.Uint64(b[:]), unexpectedEOF(err)
-}
-
-// readStep is how much of a body is made room for before it is there.
-const readStep = 1 << 20
-
-// readBody reads size bytes, making room as they come.
-func readBody(r *bufio.Reader, size int) ([]byte, error) {
-	body := make([]byte, 0, min(size, readStep))
-	for len(body) < size {
-		from := len(body)
-		n := min(size-from, readStep)
-		if cap(body)-from < n {
-			body = append(body, make([]byte, n)...)
-		}
-		body = body[:from+n]
-		if _, err := io.ReadFull(r, body[from:]); err != nil {
-			return nil, unexpectedEOF(err)
-		}
-	}
-	return body, nil
-}
-
-// unexpectedEOF returns err of a read in the middle of something.
-func unexpectedEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return binary.BigEndian.Uint64(b[:]), tcp.UnexpectedEOF(err)
 }
 
 // parseCommand splits the body of a command frame.

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // Type is the role of a socket.
@@ -52,7 +54,7 @@ func appendGreeting(dst []byte) []byte {
 func readGreeting(r io.Reader) (minor byte, err error) {
 	var g [greetingBytes]byte
 	if _, err := io.ReadFull(r, g[:11]); err != nil {
-		return 0, unexpectedEOF(err)
+		return 0, tcp.UnexpectedEOF(err)
 	}
 	switch {
 	case g[0] != 0xff || g[9] != 0x7f:
@@ -61,7 +63,7 @@ func readGreeting(r io.Reader) (minor byte, err error) {
 		return 0, fmt.Errorf("peer speaks ZMTP %d, want 3", g[10])
 	}
 	if _, err := io.ReadFull(r, g[11:]); err != nil {
-		return 0, unexpectedEOF(err)
+		return 0, tcp.UnexpectedEOF(err)
 	}
 	if m := bytes.TrimRight(g[12:32], "\x00"); string(m) != mechanism {
 		return 0, fmt.Errorf("peer wants the mechanism %q, want %s", m, mechanism)
@@ -93,7 +95,7 @@ func appendProperty(dst []byte, name, value string) []byte {
 func readReady(r *bufio.Reader, t Type) error {
 	f, err := readFrame(r, handshakeLimit)
 	if err != nil {
-		return unexpectedEOF(err)
+		return tcp.UnexpectedEOF(err)
 	}
 	if !f.isCommand() {
 		return fmt.Errorf("message of %d bytes before READY", len(f.body))

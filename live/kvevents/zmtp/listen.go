@@ -5,7 +5,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/replay-llm/replay/live/listen"
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // Limits of a socket that listens.
@@ -32,12 +32,12 @@ func parseEndpoint(endpoint string) (string, error) {
 
 // listenAt listens at an endpoint and calls handle for each peer, after its handshake.
 // The peer is gone when handle returns.
-func listenAt(endpoint string, t Type, handle func(*conn)) (*listen.Server, error) {
+func listenAt(endpoint string, t Type, handle func(*conn)) (*tcp.Server, error) {
 	at, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	s, err := listen.TCP(at, maxPeers)
+	s, err := tcp.Listen(at, maxPeers)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
 	}
@@ -53,4 +53,4 @@ func listenAt(endpoint string, t Type, handle func(*conn)) (*listen.Server, erro
 }
 
 // endpointOf returns the endpoint that a socket listens at.
-func endpointOf(s *listen.Server) string { return "tcp://" + s.Addr().String() }
+func endpointOf(s *tcp.Server) string { return "tcp://" + s.Addr().String() }

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/replay-llm/replay/live/listen"
+	"github.com/replay-llm/replay/live/tcp"
 )
 
 // Pub is a PUB socket: every message goes to all peers that have subscribed to
 // a prefix of its first frame.
 type Pub struct {
-	server *listen.Server
+	server *tcp.Server
 	bound  int
 
 	mu          sync.Mutex

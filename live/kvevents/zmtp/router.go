@@ -1,10 +1,10 @@
 package zmtp
 
-import "github.com/replay-llm/replay/live/listen"
+import "github.com/replay-llm/replay/live/tcp"
 
 // Router is a ROUTER socket: peers ask, and each is answered by itself.
 type Router struct {
-	server   *listen.Server
+	server   *tcp.Server
 	bound    int
 	requests chan Request
 	quit     chan struct{}

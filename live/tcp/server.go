@@ -1,5 +1,6 @@
-// Package listen serves connections over TCP until it is told to stop.
-package listen
+// Package tcp is what servers and protocols over TCP have in common: a server
+// that accepts connections until it is closed, and reads that trust no length.
+package tcp
 
 import (
 	"net"
@@ -22,9 +23,9 @@ type Server struct {
 	conns  map[net.Conn]struct{}
 }
 
-// TCP listens at an address. Connections are turned away while most of them are
+// Listen listens at an address. Connections are turned away while most of them are
 // open; 0: no limit.
-func TCP(address string, most int) (*Server, error) {
+func Listen(address string, most int) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err

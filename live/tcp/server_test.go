@@ -1,4 +1,4 @@
-package listen
+package tcp
 
 import (
 	"io"
@@ -30,7 +30,7 @@ func closed(t *testing.T, c net.Conn) {
 // server, and Close leaves nothing running.
 func TestServer(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	s, err := TCP("127.0.0.1:0", 1)
+	s, err := Listen("127.0.0.1:0", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

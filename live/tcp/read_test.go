@@ -1,0 +1,26 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+)
+
+// Bytes are read whole or not at all, and an end in between is not expected.
+func TestReadN(t *testing.T) {
+	for _, n := range []int{0, 1, eager, eager + 1, 3 * eager} {
+		all := bytes.Repeat([]byte("x"), n)
+		got, err := ReadN(bytes.NewReader(all), n)
+		if err != nil || !bytes.Equal(got, all) {
+			t.Errorf("%d bytes: %d, %v", n, len(got), err)
+		}
+		if n == 0 {
+			continue
+		}
+		got, err = ReadN(bytes.NewReader(all[1:]), n)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || len(got) != n-1 {
+			t.Errorf("%d of %d bytes: %d, %v", n-1, n, len(got), err)
+		}
+	}
+}
