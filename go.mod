@@ -21,6 +21,8 @@ require (
 	gonum.org/v1/gonum v0.17.0
 )
 
+require github.com/goccy/go-json v0.12.0
+
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect

@@ -3,8 +3,8 @@ package drt
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"maps"
 	"slices"
 	"sync"

@@ -1,9 +1,9 @@
 package drt
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/goccy/go-json"
 	"strings"
 
 	"github.com/replay-llm/replay/live/fault"

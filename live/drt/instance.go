@@ -1,8 +1,8 @@
 package drt
 
 import (
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"strconv"
 	"strings"
 )

@@ -2,7 +2,7 @@ package drt
 
 import (
 	"context"
-	"encoding/json"
+	"github.com/goccy/go-json"
 	"iter"
 	"time"
 

@@ -27,9 +27,9 @@ package drt
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/goccy/go-json"
 	"log/slog"
 	"math/rand/v2"
 	"strings"

@@ -2,8 +2,8 @@ package drt
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"sync"
 	"time"
 

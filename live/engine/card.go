@@ -2,7 +2,7 @@ package engine
 
 import (
 	"cmp"
-	"encoding/json"
+	"github.com/goccy/go-json"
 )
 
 // ModelCard is what a worker tells callers about its model.

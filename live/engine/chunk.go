@@ -2,8 +2,8 @@ package engine
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"math"
 	"slices"
 	"strings"

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
+	"github.com/goccy/go-json"
 	"iter"
 	"maps"
 	"time"

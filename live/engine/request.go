@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"encoding/json"
+	"github.com/goccy/go-json"
 
 	"github.com/replay-llm/replay/live/fault"
 )

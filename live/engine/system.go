@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
+	"github.com/goccy/go-json"
 	"io"
 	"net"
 	"net/http"

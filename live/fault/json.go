@@ -1,8 +1,8 @@
 package fault
 
 import (
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"slices"
 )
 

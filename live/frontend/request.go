@@ -2,8 +2,8 @@ package frontend
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"math"
 	"net/http"
 

@@ -1,7 +1,7 @@
 package frontend
 
 import (
-	"encoding/json"
+	"github.com/goccy/go-json"
 	"strconv"
 	"strings"
 	"unicode/utf8"

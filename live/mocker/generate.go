@@ -2,7 +2,7 @@ package mocker
 
 import (
 	"context"
-	"encoding/json"
+	"github.com/goccy/go-json"
 	"iter"
 	"math/rand/v2"
 

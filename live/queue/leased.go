@@ -3,9 +3,9 @@ package queue
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/goccy/go-json"
 	"strconv"
 	"strings"
 	"time"

@@ -11,8 +11,8 @@ package route
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"maps"
 	"slices"
 	"sync"

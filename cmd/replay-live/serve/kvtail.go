@@ -3,8 +3,8 @@ package serve
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"io"
 	"sync"
 	"time"

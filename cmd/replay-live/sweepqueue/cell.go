@@ -3,8 +3,8 @@ package sweepqueue
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 	"io"
 	"runtime/debug"
 	"runtime/metrics"

@@ -2,8 +2,8 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"github.com/goccy/go-json"
 )
 
 // RequestHeader is the header of a request frame.
