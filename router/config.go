@@ -27,7 +27,7 @@ func ParseQueueOrder(name string) (QueueOrder, error) {
 	return 0, fmt.Errorf("router_queue_policy is %q, want fcfs, lcfs or wspt", name)
 }
 
-// LoadModel says whether outstanding prefill tokens decay over time.
+// LoadModel is how outstanding prefill tokens decay over time.
 type LoadModel uint8
 
 const (
@@ -56,7 +56,7 @@ type Config struct {
 	AssumeKVReuse bool
 	// TrackPrefillTokens counts the prompt tokens still to compute, default true.
 	TrackPrefillTokens bool
-	// PrefillLoadModel says how they decay, default LoadNone.
+	// PrefillLoadModel is how they decay, default LoadNone.
 	PrefillLoadModel LoadModel
 	// QueueThreshold holds requests back while every worker has more prompt
 	// tokens to compute than this many times its budget per pass, default 4; 0
@@ -71,7 +71,7 @@ type Config struct {
 }
 
 // LiveConfig is the part of Config that only the reference uses: it is checked and
-// kept, so that a run directory tells of it.
+// kept, so that run directories record it.
 type LiveConfig struct {
 	HostCacheHitWeight    float64 // 0.75; from 0 to 1
 	DiskCacheHitWeight    float64 // 0.25; from 0 to 1
@@ -90,7 +90,7 @@ type LiveConfig struct {
 	EventThreads          uint32  // 4; at least 1
 }
 
-// DefaultConfig is what an empty configuration means.
+// DefaultConfig returns what an empty configuration means.
 func DefaultConfig() Config {
 	queue, snapshot := 4.0, uint32(1_000_000)
 	return Config{

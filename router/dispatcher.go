@@ -42,7 +42,7 @@ type record struct {
 	charge  int64 // prompt tokens still to compute; 0 once they are
 }
 
-// index knows which blocks are cached where.
+// index keeps which blocks each worker has cached.
 type index interface {
 	observe(w sim.WorkerID, p *scheduler.Pass) error
 	match(q *sim.Request, s *scores)
@@ -59,7 +59,7 @@ type loads interface {
 	byWorker() []int64
 }
 
-// Options says what a dispatcher is for.
+// Options are what a dispatcher is made of.
 type Options struct {
 	Policy  Policy
 	Workers int // ids 0 to Workers-1 are registered from the start
@@ -70,8 +70,8 @@ type Options struct {
 	// followed, which is faster and the same for engines that never cache a block
 	// without its parent.
 	Exact bool
-	// Hashes tells of prompts in place of Tree, and BlockTokens how many tokens
-	// their blocks have, > 0. Policies that need no blocks need neither.
+	// Hashes knows the prompts in place of Tree, and BlockTokens is the number of
+	// tokens of their blocks, > 0. Policies that need no blocks need neither.
 	Hashes      Hashes
 	BlockTokens int
 	// Requests is how many requests may come, to make room for them at once; 0
@@ -101,7 +101,7 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// makeIndex makes what follows caches and active blocks.
+// makeIndex makes the index of caches and the count of active blocks.
 func (d *Dispatcher) makeIndex(o Options) {
 	switch {
 	case !d.needs.Overlap:

@@ -5,17 +5,18 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Hashes tells a dispatcher of requests that nobody knew before they came, whose
-// prompts are known by the hashes of their blocks. A request is known until it
-// has left.
+// Hashes looks up the prompts of requests by the hashes of their blocks, where no
+// tree of all prompts is known beforehand. Each request is known until it has
+// left.
 type Hashes interface {
 	// Sequence returns the sequence hashes of the full blocks of a prompt.
 	Sequence(id sim.RequestID) []uint64
-	// Cached returns who caches how many of its leading blocks.
+	// Cached returns the workers that have cached its leading blocks, and how many.
 	Cached(id sim.RequestID) []Match
 }
 
-// hashIndex is the index of somebody else, who follows the caches.
+// hashIndex is an index that is kept elsewhere: in cluster mode, from the KV events
+// of the workers.
 type hashIndex struct{ hashes Hashes }
 
 func (x hashIndex) grow(int) {}

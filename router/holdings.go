@@ -7,13 +7,13 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// holdings says which workers hold how many blocks of which prompt nodes. A
+// holdings keeps how many blocks of each prompt node the workers hold. A
 // worker that holds a block of a node holds all blocks before it.
 //
 // Nodes live on pages of neighbours, and a path is made of few stretches of
-// nodes on one page: a word per page and worker tells which of them the worker
+// nodes on one page: a word per page and worker has a bit for each that the worker
 // holds in full, and a stretch costs a few operations on words. A list of parts
-// per node tells of the others. A page on which nothing is held is used again,
+// per node has the others. A page on which nothing is held is used again,
 // so that memory follows what is held.
 type holdings struct {
 	tree    *prompt.Tree
@@ -39,8 +39,8 @@ type page struct {
 	parts    []int32  // by node: its first part; nil where nodes have but one block
 }
 
-// part says that holders hold blocks of a node on a worker, from the first, but
-// not all.
+// part is a number of leading blocks of a node, not all of them, that holders
+// hold on a worker.
 type part struct {
 	worker  sim.WorkerID
 	blocks  int32
@@ -60,10 +60,10 @@ func newHoldings(tree *prompt.Tree, workers int) *holdings {
 	return h
 }
 
-// hasUnitNodes says that all nodes have but one block.
+// hasUnitNodes reports whether all nodes have one block.
 func (h *holdings) hasUnitNodes() bool { return h.tree.PerNode() == 1 }
 
-// countBlocks is the number of blocks of a set of nodes of one path, which follow
+// countBlocks returns the number of blocks of a set of nodes of one path, which follow
 // each other there; first is some node on their page.
 func (h *holdings) countBlocks(first prompt.NodeID, nodes uint64) int64 {
 	return int64(h.tree.End(lowestNode(first, highestBit(nodes))) - h.tree.Start(lowestNode(first, nodes)))
@@ -86,7 +86,7 @@ func (h *holdings) grow(workers int) {
 	h.active = make([]uint64, words)
 }
 
-// pageOf is the page of a node, nil when nothing on it is held.
+// pageOf returns the page of a node, nil when nothing on it is held.
 func (h *holdings) pageOf(n prompt.NodeID) *page {
 	if i := int(n) / pageNodes; i < len(h.pages) {
 		return h.pages[i]
@@ -94,7 +94,7 @@ func (h *holdings) pageOf(n prompt.NodeID) *page {
 	return nil
 }
 
-// ensurePage is the page of a node, made when there is none. The caller adds to it.
+// ensurePage returns the page of a node, made when there is none. The caller adds to it.
 func (h *holdings) ensurePage(n prompt.NodeID) *page {
 	if p := h.pageOf(n); p != nil {
 		return p
@@ -109,7 +109,7 @@ func (h *holdings) ensurePage(n prompt.NodeID) *page {
 	return h.pages[i]
 }
 
-// emptyPage is a page without anything on it.
+// emptyPage returns a page without anything on it.
 func (h *holdings) emptyPage() *page {
 	if k := len(h.unused); k > 0 {
 		p := h.unused[k-1]
@@ -153,18 +153,18 @@ func (h *holdings) releasePage(n prompt.NodeID, p *page) {
 	}
 }
 
-// bitOf is a node in the sets of its page.
+// bitOf returns the set of one node on its page.
 func bitOf(n prompt.NodeID) uint64 { return 1 << (uint32(n) % pageNodes) }
 
-// highestBit is the last node of a set that is not empty, alone.
+// highestBit returns the last node of a set that is not empty, alone.
 func highestBit(nodes uint64) uint64 { return 1 << (63 - bits.LeadingZeros64(nodes)) }
 
-// lowestNode is the first node of a set on the page of n.
+// lowestNode returns the first node of a set on the page of n.
 func lowestNode(n prompt.NodeID, nodes uint64) prompt.NodeID {
 	return n&^(pageNodes-1) | prompt.NodeID(bits.TrailingZeros64(nodes))
 }
 
-// firstStretch is the set of the first nodes of a path that are on the page of the
+// firstStretch returns the set of the first nodes of a path that are on the page of the
 // very first, and the rest of the path.
 func firstStretch(path []prompt.NodeID) (nodes uint64, rest []prompt.NodeID) {
 	number := path[0] / pageNodes
@@ -177,7 +177,7 @@ func firstStretch(path []prompt.NodeID) (nodes uint64, rest []prompt.NodeID) {
 	return nodes, nil
 }
 
-// lastStretch is the set of the last nodes of a path that are on the page of
+// lastStretch returns the set of the last nodes of a path that are on the page of
 // the very last, and the path before them.
 func lastStretch(path []prompt.NodeID) (nodes uint64, before []prompt.NodeID) {
 	number := path[len(path)-1] / pageNodes
@@ -190,7 +190,7 @@ func lastStretch(path []prompt.NodeID) (nodes uint64, before []prompt.NodeID) {
 	return nodes, nil
 }
 
-// isFull says whether w holds in full all nodes of a set.
+// isFull reports whether w holds in full all nodes of a set.
 func (p *page) isFull(w sim.WorkerID, nodes uint64) bool { return nodes&^p.full[w] == 0 }
 
 // setFull notes that w holds a set of nodes in full.

@@ -103,7 +103,7 @@ const (
 	BadSequence = "Invalid block sequence"
 )
 
-// IndexError says that an event does not fit what the index knows.
+// IndexError is an event that does not fit what the index knows.
 type IndexError struct {
 	Member Member
 	Block  uint64 // sequence hash
@@ -273,7 +273,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	return dst
 }
 
-// Size is the number of names by which members know blocks.
+// Size returns the number of names by which members know blocks.
 func (x *Index) Size() int {
 	size := 0
 	for _, names := range x.lookup {

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// largestPart is the largest part of a node that a worker holds, noPart if it holds
+// largestPart returns the largest part of a node that a worker holds, noPart if it holds
 // none.
 func (h *holdings) largestPart(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	if p.parted&bitOf(n) == 0 {
@@ -20,13 +20,13 @@ func (h *holdings) largestPart(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	return largest
 }
 
-// partBlocks is the number of blocks of the largest part of a worker, 0 if it has
+// partBlocks returns the number of blocks of the largest part of a worker, 0 if it has
 // none.
 func (h *holdings) partBlocks(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	return h.parts[h.largestPart(p, n, w)].blocks
 }
 
-// heldBlocks is the number of blocks of a node that a worker holds.
+// heldBlocks returns the number of blocks of a node that a worker holds.
 func (h *holdings) heldBlocks(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	if p.isFull(w, bitOf(n)) {
 		return h.tree.Size(n)
@@ -34,7 +34,7 @@ func (h *holdings) heldBlocks(p *page, n prompt.NodeID, w sim.WorkerID) int32 {
 	return h.partBlocks(p, n, w)
 }
 
-// splitTail is the path of the nodes of which q has all blocks and, if its last full
+// splitTail returns the path of the nodes of which q has all blocks and, if its last full
 // blocks are a part of a node, that node and their number.
 func (h *holdings) splitTail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
 	path = h.tree.Full(q)

@@ -44,7 +44,7 @@ type Needs struct {
 	Hold *Hold
 }
 
-// Hold says when requests are held back.
+// Hold is when requests are held back, and in which order they are let go.
 type Hold struct {
 	Tokens float64 // a worker with more prompt tokens to compute is busy
 	Order  QueueOrder
@@ -90,10 +90,10 @@ type Choice struct {
 type Router interface {
 	// Route takes in a request that arrives now: it is placed, or held.
 	Route(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error)
-	// PrefillDone says that a placed request has its first token and more to
+	// PrefillDone notes that a placed request has its first token and more to
 	// come. Further calls for the same request change nothing.
 	PrefillDone(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error)
-	// Finished says that a placed request has left its worker. A request that is
+	// Finished notes that a placed request has left its worker. A request that is
 	// not placed is ignored.
 	Finished(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error)
 	// Observe takes in what pass p did to the cache of worker w, at the instant
@@ -119,8 +119,8 @@ type Placement struct {
 	Request *sim.Request
 	Worker  sim.WorkerID
 
-	// The rest tells why; it is 0, and Second None, under policies that do not
-	// look at it.
+	// The rest explains the choice; it is 0, and Second None, under policies that
+	// compare no costs.
 
 	Overlap    int32        // full blocks of the prompt cached on Worker, as seen at arrival
 	Blocks     int32        // blocks of the prompt, the last one perhaps not full
@@ -132,13 +132,13 @@ type Placement struct {
 // None is no worker.
 const None sim.WorkerID = -1
 
-// NoWorkersError says that a request had to be placed while no worker was
+// NoWorkersError reports that a request had to be placed while no worker was
 // registered.
 type NoWorkersError struct{ Request sim.RequestID }
 
 func (e *NoWorkersError) Error() string { return "no endpoints available to route work" }
 
-// WorkerError says that a worker was added twice, or removed or observed
+// WorkerError reports that a worker was added twice, or removed or observed
 // without having been added.
 type WorkerError struct {
 	Worker sim.WorkerID
@@ -152,7 +152,7 @@ func (e *WorkerError) Error() string {
 	return fmt.Sprintf("router worker %d does not exist", e.Worker)
 }
 
-// RequestError says that a request was routed twice, or had its prefill done
+// RequestError reports that a request was routed twice, or had its prefill done
 // without having been placed.
 type RequestError struct {
 	Request sim.RequestID

@@ -69,7 +69,7 @@ func (r *residency) flipNodes(w sim.WorkerID, kv []scheduler.KVChange) {
 	}
 }
 
-// splitAlike is the set of the nodes of the first changes, as far as they are on one
+// splitAlike returns the set of the nodes of the first changes, as far as they are on one
 // page and end the same, and the other changes.
 func splitAlike(kv []scheduler.KVChange) (nodes uint64, rest []scheduler.KVChange) {
 	number, blocks := kv[0].Node/pageNodes, kv[0].Blocks

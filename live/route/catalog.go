@@ -143,7 +143,7 @@ func addKind(all []kind, k kind) []kind {
 	return append(all, k)
 }
 
-// findTarget is who answers for a model, and how many there are: workers that do all
+// findTarget returns the workers that answer for a model, and how many there are: workers that do all
 // of a request, or a pair; nil if there is only one half of a pair. Of several endpoints, the one with most
 // workers is taken, then the first by name.
 func (c *Catalog) findTarget(ctx context.Context, kinds []kind) (engine.Target, int, error) {
@@ -176,7 +176,7 @@ func (c *Catalog) findTarget(ctx context.Context, kinds []kind) (engine.Target, 
 	return &Pair{Prefill: prefill, Decode: decode}, min(len(prefill.Workers()), len(decode.Workers())), nil
 }
 
-// openPool is that of an endpoint. c.mu is held.
+// openPool returns the pool of an endpoint, opened at the first call. c.mu is held.
 func (c *Catalog) openPool(ctx context.Context, name drt.Name, role scheduler.Role) (*Pool, error) {
 	if p := c.pools[name]; p != nil {
 		return p, nil
@@ -210,7 +210,7 @@ func (c *Catalog) Models() ([]Served, <-chan struct{}) {
 	return all, c.changed
 }
 
-// Find is a model that is served, or was: then its requests find no instances.
+// Find returns a model that is served, or was: then its requests find no instances.
 func (c *Catalog) Find(name string) (Served, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

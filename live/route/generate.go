@@ -15,14 +15,14 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Observer is told what happens to one request on its way. Of a request that
-// prefill and decode workers serve, it is told of both.
+// Observer is shown what happens to one request on its way, at each of the workers
+// where prefill and decode workers serve it together.
 type Observer interface {
-	// Placed says that the request has found a worker.
+	// Placed is called when a worker has been chosen.
 	Placed(stage scheduler.Role, worker uint64)
-	// Taken says when the worker had taken it.
+	// Taken is called with the instant at which the worker took the request.
 	Taken(stage scheduler.Role, worker uint64, at time.Time)
-	// Read says when a chunk was read, before it is handed on.
+	// Read is called with each chunk, and when it was read, before it is passed on.
 	Read(stage scheduler.Role, c *engine.Chunk, at time.Time)
 }
 
@@ -140,7 +140,7 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	}, nil
 }
 
-// routeFor is how a worker is chosen for rq: the one it names, or as the pool does.
+// routeFor returns how a worker is chosen for rq: the one it names, or as the pool does.
 func (p *Pool) routeFor(rq *engine.Request) drt.Route {
 	if id := p.namedWorker(rq.Routing); id != nil {
 		return drt.Direct(*id)
@@ -164,7 +164,7 @@ func WithSession(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, name)
 }
 
-// namedWorker is the worker that a request names for this pool.
+// namedWorker returns the worker that a request names for this pool.
 func (p *Pool) namedWorker(r *engine.Routing) *uint64 {
 	switch {
 	case r == nil:

@@ -87,7 +87,7 @@ func (p *picker) Sequence(id sim.RequestID) []uint64 { return p.tickets[id].sequ
 // dispatcher calls it while p.mu is held.
 func (p *picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].cached }
 
-// errClosed says that a picker was closed.
+// errClosed reports that a picker was closed.
 var errClosed = errors.New("the router is closed")
 
 // pickWorker chooses among the workers available, which are ascending. While the policy
@@ -232,7 +232,7 @@ func (p *picker) nameOf(w sim.WorkerID) uint64 {
 	return p.worker[w]
 }
 
-// handOut tells those who wait where their requests go.
+// handOut passes placements to those who wait for them.
 func (p *picker) handOut(placed []router.Placement) {
 	for _, x := range placed {
 		p.tickets[x.Request.ID].placed <- x
@@ -240,8 +240,8 @@ func (p *picker) handOut(placed []router.Placement) {
 	p.placed = placed[:0]
 }
 
-// notifyRouter tells the dispatcher what has become of a request and hands out what it
-// places. p.mu is held.
+// notifyRouter reports a change of a request to the dispatcher and hands out what
+// that places. p.mu is held.
 func (p *picker) notifyRouter(t *ticket, change func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
 	placed, err := change(p.clockTime(), t.ID, p.placed[:0])
 	p.handOut(placed)
@@ -280,7 +280,7 @@ func (p *picker) freeID(t *ticket) {
 	p.vacant = append(p.vacant, t.ID)
 }
 
-// clockTime is the time on the dispatcher's clock.
+// clockTime returns the time on the dispatcher's clock.
 func (p *picker) clockTime() sim.Time { return sim.Time(float64(time.Since(p.began)) / 1e6) }
 
 // close stops following all workers. Requests that are held get an error.

@@ -1,4 +1,5 @@
-// Package route finds out who serves which model and says where requests go.
+// Package route finds out which workers serve which model and sends requests to
+// them.
 //
 // A Pool is the workers of one endpoint and how one of them is chosen; it is an
 // engine.Target. Its picker asks a router.Dispatcher, in real time, and follows
@@ -112,10 +113,10 @@ func (p *Pool) Close() {
 	}
 }
 
-// Name is the endpoint's.
+// Name returns the name of the endpoint.
 func (p *Pool) Name() drt.Name { return p.name }
 
-// Client is what calls the workers.
+// Client returns the client that calls the workers.
 func (p *Pool) Client() *drt.Client { return p.client }
 
 // followWorkers keeps track of workers until ctx ends.
@@ -216,14 +217,14 @@ func (p *Pool) pickerFor(tokens []uint32) *picker {
 	return p.caches
 }
 
-// Workers lists the workers that serve and have told of their model, ascending.
+// Workers returns the workers that serve and have a model card, ascending.
 func (p *Pool) Workers() []uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Sorted(maps.Keys(p.known))
 }
 
-// Card is what a worker has told of its model.
+// Card returns the model card of a worker.
 func (p *Pool) Card(worker uint64) (engine.ModelCard, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -83,7 +83,7 @@ func Joined(t *Topology, use Use) bool {
 	return !use.Events
 }
 
-// captured is what a KV router needs to see of the engine's cache. Residency of
+// captured returns what a KV router needs to see of the engine's cache. Residency of
 // prompt nodes is enough where engines name blocks as the router does and never
 // cache one without its parent. Without a prefix cache vLLM announces blocks
 // under names that nobody finds again, and the reference's SGLang announces
@@ -103,7 +103,7 @@ func (s *Stage) captured() scheduler.Capture {
 	return scheduler.CaptureNone
 }
 
-// Core is a new engine for the given worker.
+// Core returns a new engine for the given worker.
 func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Engine.Engine == engineargs.SGLang {
 		return sglang.New(s.sglang(id))
@@ -130,7 +130,7 @@ func (s *Stage) vllm() vllm.Config {
 	}
 }
 
-// offload is the host memory behind an engine's KV blocks. The reference reads
+// offload returns the host memory behind an engine's KV blocks. The reference reads
 // its settings and has none.
 func (s *Stage) offload() blocks.Offload {
 	a := &s.Engine
@@ -197,15 +197,15 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	}), nil
 }
 
-// Offloads says that the engines have host memory behind their KV blocks.
+// Offloads reports whether the engines have host memory behind their KV blocks.
 func (s *Stage) Offloads() bool {
 	return s.Engine.Engine == engineargs.VLLM && s.offload().Blocks > 0
 }
 
-// Fits says whether a request can run on the pool's idle engine.
+// Fits returns nil if a request can run on the pool's idle engine, or why not.
 func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.sizes()(input, output) }
 
-// sizes is Fits for many requests.
+// sizes returns a function that does what Fits does, for many requests.
 func (s *Stage) sizes() func(input, output int) *scheduler.OversizeError {
 	if s.Engine.Engine == engineargs.SGLang {
 		c := s.sglang(0)

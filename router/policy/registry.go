@@ -29,7 +29,7 @@ type Info struct {
 	Alias  string // another name that flags take; "": none
 	Report string // what reports and run directories call it
 	Help   string // what it does, in one line
-	// Caches says that it looks at what workers have cached and is configured by a
+	// Caches reports whether it looks at what workers have cached and is configured by a
 	// router.Config.
 	Caches bool
 	// MinWorkers is how many workers a pool that does all of the work needs.
@@ -50,7 +50,7 @@ func All() []Info {
 	}
 }
 
-// Options says what a policy is for.
+// Options are what a policy is made of.
 type Options struct {
 	Config           router.Config  // read by policies that look at caches
 	Role             scheduler.Role // of the workers
