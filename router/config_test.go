@@ -130,7 +130,7 @@ func TestParseConfigFaults(t *testing.T) {
 	}
 }
 
-// The stages of disaggregated serving change what router.md 8.1 lists.
+// The roles of disaggregated serving change what docs/rules/router.md lists under "Prefill and decode routers".
 func TestForRole(t *testing.T) {
 	c := DefaultConfig()
 	c.PrefillLoadModel = LoadAIC

@@ -176,7 +176,7 @@ func residencyTwin(t *testing.T, shape shape, workers int) {
 	}
 }
 
-// refs counts the holders of each active block of a worker, as router.md 4
+// refs counts the holders of each active block of a worker, as docs/rules/router.md, Load
 // puts it.
 type refs map[uint64]int
 
