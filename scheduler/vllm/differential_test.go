@@ -2,6 +2,7 @@ package vllm_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -24,12 +25,12 @@ type drawn struct {
 // draw draws an engine, tight for most seeds, under the given rules.
 func draw(seed uint64, rules vllm.Rules) drawn {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	block := 2 << rng.IntN(3)
+	block, planner := 2<<rng.IntN(3), seed%4 == 0
 	d := drawn{cfg: vllm.Config{
 		Tree: prompt.NewTree(block*(1+rng.IntN(2)), block, prompt.Options{}), BlockTokens: block,
 		MaxSeqs: rng.IntN(9), MaxBatchedTokens: block + rng.IntN(40), Rules: rules,
 		PrefixCaching: rng.IntN(5) > 0, ChunkedPrefill: rng.IntN(4) > 0,
-		Preemption: vllm.Preemption(rng.IntN(2)), Role: scheduler.Role(max(0, rng.IntN(6)-3)),
+		Preemption: vllm.Preemption(rng.IntN(2)), Planner: planner, Role: scheduler.Role(max(0, rng.IntN(6)-3)),
 		Transfer: scheduler.Transfer{GBPerSecond: 1, BytesPerToken: 1000},
 		Clock: timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{
 			Base: 0.01, Token: 1e-4, Context: 1e-5, Mixed: 2e-5, Pair: 1e-6, Request: 1e-4,
@@ -101,15 +102,32 @@ func (d *drawn) compare(core, plain scheduler.Core, seen *fate) error {
 		if !reflect.DeepEqual(a, b) {
 			return fmt.Errorf("at %v:\n got %+v\nwant %+v", now, a, b)
 		}
-		x, y := got.Detail, want.Detail
-		if x.Running != y.Running || x.Waiting != y.Waiting || x.Held != y.Held || x.Cached != y.Cached {
-			return fmt.Errorf("at %v: %d running, %d waiting, %d held, %d cached, want %d, %d, %d, %d",
-				now, x.Running, x.Waiting, x.Held, x.Cached, y.Running, y.Waiting, y.Held, y.Cached)
+		if x, y := fmt.Sprintf("%+v", *got.Detail), fmt.Sprintf("%+v", *want.Detail); x != y {
+			return fmt.Errorf("at %v:\n got %s\nwant %s", now, x, y)
+		}
+		if x, y := core.(scheduler.Snapshotter).Snapshot(&got), plain.(scheduler.Snapshotter).Snapshot(&want); d.cfg.Planner && x != y {
+			return fmt.Errorf("at %v: a planner sees\n got %+v\nwant %+v", now, x, y)
+		}
+		if x, y := progress(core), progress(plain); !maps.Equal(x, y) {
+			return fmt.Errorf("at %v: requests are at %v, want %v", now, x, y)
 		}
 		seen.note(&d.cfg, &got)
 		now = got.End
 	}
 	return nil // they take each other's places for ever
+}
+
+// token is the number and the instant of a request's latest token.
+type token struct {
+	number int
+	at     sim.Time
+}
+
+// progress returns how far the requests on a core are.
+func progress(core scheduler.Core) map[sim.RequestID]token {
+	all := make(map[sim.RequestID]token)
+	core.(scheduler.Progresser).Progress(func(id sim.RequestID, tokens int, last sim.Time) { all[id] = token{tokens, last} })
+	return all
 }
 
 func (f *fate) note(cfg *vllm.Config, p *scheduler.Pass) {

@@ -21,6 +21,7 @@ type twin struct {
 	running  []*twinRequest
 	pool     twinPool
 	planned  []*twinFlight // the pass that runs next, and perhaps the one after it
+	latest   *twinFlight
 	passes   int
 }
 
@@ -43,6 +44,7 @@ type twinFlight struct {
 	shares []*twinShare
 	budget int
 	lost   int
+	gone   []sim.RequestID
 	step   timing.Step
 }
 
@@ -92,7 +94,7 @@ func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		t.planned = append(t.planned, t.plan(p))
 	}
 	f := t.planned[0]
-	t.planned = t.planned[1:]
+	t.planned, t.latest = t.planned[1:], f
 	if err := t.last(f, p); err != nil {
 		return err
 	}
@@ -105,22 +107,80 @@ func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	}
 	t.passes++
 	if d := p.Detail; d != nil {
+		t.describe(f, d)
 		d.Running, d.Waiting = len(t.running), len(t.requests)-len(t.running)
 		d.Blocks, d.Held, d.Cached = t.cfg.Blocks, t.pool.usable-len(t.pool.free), t.pool.cached()
 	}
 	return nil
 }
 
-// last ends the pass: with mixed steps after one duration, else after two.
+// last ends the pass: with mixed steps after one duration, else after two. Of one
+// duration, prompts account for what its decodes alone would not have taken.
 func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
-	if t.rules.MixedStep {
-		ms, err := t.cfg.Clock.Step(&f.step)
-		p.End = p.Start + sim.Time(ms)
+	s := f.step
+	if !t.rules.MixedStep {
+		prefill, decode, err := t.cfg.Clock.Apart(&s)
+		p.Detail.PrefillEnd = p.Start + sim.Time(prefill)
+		p.End = p.Detail.PrefillEnd + sim.Time(decode)
 		return err
 	}
-	prefill, decode, err := t.cfg.Clock.Apart(&f.step)
-	p.End = p.Start + sim.Time(prefill) + sim.Time(decode)
+	ms, err := t.cfg.Clock.Step(&s)
+	p.End, p.Detail.PrefillEnd = p.Start+sim.Time(ms), p.Start
+	if s.Pairs > 0 {
+		without := 0.0
+		if s.Decodes > 0 {
+			without, _ = t.cfg.Clock.Step(&timing.Step{
+				Tokens: s.Decodes, Requests: s.Decodes, Decodes: s.Decodes, Context: s.Context,
+				DecodeLength: s.DecodeLength, Active: s.Active, Capacity: s.Capacity,
+			})
+		}
+		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
+	}
 	return err
+}
+
+// describe lists who computed prompt tokens, or tokens of its answer again.
+func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
+	for _, x := range f.shares {
+		w := scheduler.Work{Request: x.r.ID, Prefix: min(x.before, x.r.InputTokens)}
+		w.Prompt = min(x.before+x.tokens, x.r.InputTokens) - w.Prefix
+		w.Recomputed = x.tokens - w.Prompt
+		if x.samples && x.target > x.r.InputTokens {
+			w.Recomputed-- // the latest token was never computed
+		}
+		if w.Recomputed = max(0, w.Recomputed); x.before < x.r.InputTokens || x.tokens > 1 {
+			d.Work = append(d.Work, w)
+		}
+	}
+}
+
+// Snapshot is what the latest pass computed, and who is in line.
+func (t *twin) Snapshot(*scheduler.Pass) (s scheduler.Snapshot) {
+	for _, x := range t.latest.shares {
+		if input := x.r.InputTokens; x.before < input {
+			s.Prefill.Add(x.tokens, float64(input))
+			s.PrefillCached += x.before
+		} else {
+			s.Decode.Add(x.target, float64(x.target))
+		}
+	}
+	for _, r := range t.waiting {
+		if r.preempted {
+			s.QueuedDecode.Add(r.target, float64(r.target))
+		} else {
+			s.QueuedPrefill.Add(r.InputTokens, float64(r.InputTokens))
+		}
+	}
+	return s
+}
+
+// Progress yields the requests that have gained a token.
+func (t *twin) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	for _, r := range t.requests {
+		if r.given > 0 {
+			yield(r.ID, r.given, r.at)
+		}
+	}
 }
 
 // deliver gives r its next token.
@@ -133,6 +193,7 @@ func (t *twin) deliver(r *twinRequest, p *scheduler.Pass) {
 		p.Decoding++
 	default:
 		p.Gaps = append(p.Gaps, p.End-r.at)
+		p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
 	}
 	r.pass, r.at = t.passes, p.End
 	if r.given == 2 {
@@ -168,6 +229,7 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 		}
 	}
 	p.Preempted += f.lost
+	p.Detail.Lost = append(p.Detail.Lost, f.gone...)
 	f.step = t.measure(f)
 	return f
 }
@@ -328,6 +390,7 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 	t.name(r, r.computed)
 	t.giveUp(r)
 	r.computed, r.preempted = 0, true
+	f.gone = append(f.gone, r.ID)
 	t.waiting = slices.Insert(t.waiting, 0, r)
 	f.lost++
 	return r
