@@ -15,9 +15,9 @@ import (
 // requests wait for some.
 const fullShare = 0.985
 
-// estimateBlocks returns the number of KV blocks of a server that requests waited for
-// although there were seats: what those that ran had in use then. It is 0 when
-// that was never seen.
+// estimateBlocks returns the number of KV blocks of a server that requests
+// waited for although there were seats: what those that ran had in use then. It
+// is 0 when that was never seen.
 func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
 	var used []float64
 	for _, x := range load {
@@ -31,8 +31,9 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	return int(quantileOf(used, 0.5) / fullShare)
 }
 
-// blocksInUse returns the number of blocks that the running requests of a sample hold, if
-// each gains its tokens evenly. Those that lost their place came last.
+// blocksInUse returns the number of blocks that the running requests of a
+// sample hold, if each gains its tokens evenly. Those that lost their place
+// came last.
 func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 	var active []*Request
 	for i := range requests {
@@ -68,8 +69,9 @@ func (m *Measured) withBlocks(blocks int) *Measured {
 	return &other
 }
 
-// findBlocks returns the number of blocks with which the run can be fitted best, where
-// it is only estimated: first in steps of 4 % around the estimate, then of 1 %.
+// findBlocks returns the number of blocks with which the run can be fitted
+// best, where it is only estimated: first in steps of 4 % around the estimate,
+// then of 1 %.
 func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	if !m.Settings.estimated {
 		return m.Settings.Blocks, nil

@@ -69,8 +69,8 @@ func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, e
 	return sandwichSpreads(f.form, columns, centre, len(t.chosen)), nil
 }
 
-// computeResiduals returns the residuals at a point, metric by metric and in each for all
-// chosen requests.
+// computeResiduals returns the residuals at a point, metric by metric and in
+// each for all chosen requests.
 func computeResiduals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, error) {
 	p := f.form.parametersAt(&f.start, u)
 	var out Outcome
@@ -90,8 +90,8 @@ func computeResiduals(sim *Simulation, t *target, f *fitted, u []float64) ([]flo
 	return all, nil
 }
 
-// sandwichSpreads returns the robust covariance of the parameters from the effect of each on
-// the residuals, of which each request has one per metric.
+// sandwichSpreads returns the robust covariance of the parameters from the
+// effect of each on the residuals, of which each request has one per metric.
 func sandwichSpreads(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)
 	bread, meat := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)

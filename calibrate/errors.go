@@ -44,8 +44,8 @@ const shortWait = 0.25
 // short: the server is warming up.
 const firstIgnored = 10
 
-// splitBySaturation divides requests into those that were admitted at once, without the
-// first, and those that were not.
+// splitBySaturation divides requests into those that were admitted at once,
+// without the first, and those that were not.
 func splitBySaturation(m *Measured) (quick, slow []int) {
 	for i := range m.Requests {
 		r := &m.Requests[i]

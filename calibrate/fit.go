@@ -47,8 +47,9 @@ type part struct {
 	chosen []int
 }
 
-// splitParts returns all requests, and with a holdout those that are left without the
-// last ones and the first ones, each followed by what was left out of it.
+// splitParts returns all requests, and with a holdout those that are left
+// without the last ones and the first ones, each followed by what was left out
+// of it.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	n := len(m.Requests)
 	span := func(name string, from, to int) part {

@@ -27,8 +27,8 @@ type Field struct {
 // tokenField is the place of token_s in all forms.
 const tokenField = 1
 
-// plainForms returns the shapes that are tried for a run. Which knee a server has depends
-// on how well its GPU does both at once, and the run shows it.
+// plainForms returns the shapes that are tried for a run. Which knee a server
+// has depends on how well its GPU does both at once, and the run shows it.
 func plainForms() []Form {
 	fields := []Field{
 		{"weights_s", func(p *timing.Parameters) *float64 { return &p.Weights }},
@@ -43,8 +43,9 @@ func plainForms() []Form {
 	return all
 }
 
-// extensions returns the form with one more parameter: attention inside prompts, which
-// long prompts show, or what a pass with prompts takes more in any case.
+// extensions returns the form with one more parameter: attention inside
+// prompts, which long prompts show, or what a pass with prompts takes more in
+// any case.
 func (f Form) extensions() []Form {
 	var all []Form
 	for _, more := range []struct {

@@ -62,9 +62,9 @@ func (t *target) residual(k int, simulated, measured float64) float64 {
 	return (simulated - measured) / measured / tolerance
 }
 
-// loss returns how far an outcome is from the measured run: for each metric the mean
-// over requests of an error that large ones do not rule, and the error of the
-// mean.
+// loss returns how far an outcome is from the measured run: for each metric the
+// mean over requests of an error that large ones do not rule, and the error of
+// the mean.
 func (t *target) loss(out *Outcome, space []float64) float64 {
 	total := 0.0
 	for k := range t.measured {

@@ -7,9 +7,9 @@
 // simulated requests come out as the measured ones. What was fitted to one half
 // is judged on the other.
 //
-// Read measured.go, client.go, settings.go and prompts.go for what comes in, simulate.go
-// for a run, form.go, loss.go, search.go, polish.go and fit.go for the fit, then errors.go,
-// trusted.go and report.go for what comes out.
+// Read measured.go, client.go, settings.go and prompts.go for what comes in,
+// simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
+// the fit, then errors.go, trusted.go and report.go for what comes out.
 package calibrate
 
 import (
@@ -173,11 +173,11 @@ func readRequest(text []byte) (Request, error) {
 // running alike.
 const driftWindow = 60
 
-// alignClocks puts arrivals, which the front end stamps by a clock of its own, on the
-// clock of the engine, and 0 where the first request arrives. The engine takes
-// an idle server's request in at once, any other at the end of a pass: so the
-// smallest difference is that of the clocks. Over long runs clocks drift, and
-// each window has its own.
+// alignClocks puts arrivals, which the front end stamps by a clock of its own,
+// on the clock of the engine, and 0 where the first request arrives. The engine
+// takes an idle server's request in at once, any other at the end of a pass: so
+// the smallest difference is that of the clocks. Over long runs clocks drift,
+// and each window has its own.
 func (m *Measured) alignClocks() {
 	all := m.Requests
 	for i := range all {

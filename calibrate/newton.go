@@ -14,8 +14,8 @@ const (
 	worthwhile  = 2e-3 // share of the loss that a step must save
 )
 
-// newtonFromThree returns the best of newton from a point and from two others, in which what a
-// token takes is another share of a pass.
+// newtonFromThree returns the best of newton from a point and from two others,
+// in which what a token takes is another share of a pass.
 func (s *search) newtonFromThree(from point) (best point, err error) {
 	for i, change := range []float64{0, 0.7, -0.7} {
 		u := append([]float64(nil), from.u...)
@@ -34,9 +34,9 @@ func (s *search) newtonFromThree(from point) (best point, err error) {
 	return best, nil
 }
 
-// descendNewton moves a point downhill by the effect that each parameter has while all
-// passes compute the same, which is smooth where the loss itself is not. What a
-// changed schedule does to that is seen by the next step.
+// descendNewton moves a point downhill by the effect that each parameter has
+// while all passes compute the same, which is smooth where the loss itself is
+// not. What a changed schedule does to that is seen by the next step.
 func (s *search) descendNewton(from point) (point, error) {
 	if s.sim.rules.Reference() { // it asks for no whole passes
 		return from, s.err
@@ -68,8 +68,8 @@ func (s *search) descendNewton(from point) (point, error) {
 	return at, s.err
 }
 
-// computeSlopes returns the second and first derivatives of the loss at u, which was the
-// last to be simulated, or nearly so.
+// computeSlopes returns the second and first derivatives of the loss at u,
+// which was the last to be simulated, or nearly so.
 func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []float64) {
 	p := s.form.parametersAt(&s.start, u)
 	n := len(s.form.Fields)
@@ -111,8 +111,8 @@ func (t *target) value(k, request int, out *Outcome) float64 {
 	return allMetrics()[k].measured(&s)
 }
 
-// fillEffects fills row with the effect of each parameter on metric k of the j-th chosen
-// request.
+// fillEffects fills row with the effect of each parameter on metric k of the
+// j-th chosen request.
 func (t *target) fillEffects(k, j int, out *Outcome, e *effects, row []float64) {
 	i := t.chosen[j]
 	r := &t.run.Requests[i]

@@ -80,8 +80,8 @@ func newEffects(passes []stretch, p *timing.Parameters, fields []Field) *effects
 	return e
 }
 
-// at returns the effect of parameter i on all that was computed before an instant; of
-// a pass that is under way then the part that is over counts.
+// at returns the effect of parameter i on all that was computed before an
+// instant; of a pass that is under way then the part that is over counts.
 func (e *effects) at(i int, instant float64) float64 {
 	k, _ := slices.BinarySearchFunc(e.passes, instant, func(p stretch, t float64) int {
 		if p.end <= t {

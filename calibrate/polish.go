@@ -16,9 +16,9 @@ const (
 	polishEdge = 0.004 // change of a parameter's logarithm that shows its effect on means
 )
 
-// polishMeans moves a point to where the means are those that were measured, on the way
-// that costs the loss of single requests least. The effects on means come from
-// simulations: what a change does to the schedule is part of them.
+// polishMeans moves a point to where the means are those that were measured, on
+// the way that costs the loss of single requests least. The effects on means
+// come from simulations: what a change does to the schedule is part of them.
 func (s *search) polishMeans(from point) (point, error) {
 	if s.sim.rules.Reference() { // as in newton
 		return from, s.err
@@ -74,8 +74,8 @@ func (s *search) meanEffects(u []float64) *mat.Dense {
 	return effects
 }
 
-// cheapestStep returns the step, of all whose effects are miss, that is shortest by the
-// curvature of a loss; nil when there is none.
+// cheapestStep returns the step, of all whose effects are miss, that is
+// shortest by the curvature of a loss; nil when there is none.
 func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []float64 {
 	n := curvature.SymmetricDim()
 	for a := range n {

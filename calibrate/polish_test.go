@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// A polish brings means closer to those measured where it can, and never further off.
+// A polish brings means closer to those measured where it can, and never
+// further off.
 func TestPolish(t *testing.T) {
 	m, err := Read(measure(t, 200), 0)
 	if err != nil {

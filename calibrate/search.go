@@ -84,8 +84,9 @@ func (s *search) descendSimplex(from point, edge float64, runs int) (point, erro
 	return from, nil
 }
 
-// scaleStart multiplies all parameters alike until requests take as long per token as
-// they did, so that what was measured on another scale is no worse a start.
+// scaleStart multiplies all parameters alike until requests take as long per
+// token as they did, so that what was measured on another scale is no worse a
+// start.
 func (s *search) scaleStart() (point, error) {
 	u := make([]float64, len(s.form.Fields))
 	for range 6 {
@@ -120,9 +121,10 @@ const (
 	worth = 0.15
 )
 
-// fitTarget finds the parameters with which the simulated requests come out most like
-// the chosen measured ones: for each form by the effects of its parameters, from
-// the best of them by trial, and at last the means by themselves.
+// fitTarget finds the parameters with which the simulated requests come out
+// most like the chosen measured ones: for each form by the effects of its
+// parameters, from the best of them by trial, and at last the means by
+// themselves.
 func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
 	s := &search{ctx: ctx, sim: sim, target: t, start: startParameters(&sim.settings)}
 	best, err := s.findCandidate()
@@ -153,8 +155,8 @@ type candidate struct {
 	form Form
 }
 
-// findCandidate returns the best of all forms. A form with more parameters has to be
-// clearly better than one with fewer.
+// findCandidate returns the best of all forms. A form with more parameters has
+// to be clearly better than one with fewer.
 func (s *search) findCandidate() (candidate, error) {
 	var plain []candidate
 	for _, f := range plainForms() {

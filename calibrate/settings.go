@@ -64,8 +64,9 @@ func (t tree) at(path ...string) any {
 	return v
 }
 
-// settingPlaces returns the objects in which a setting may stand, the one that counts most
-// first: what the server resolved comes before what it was asked for.
+// settingPlaces returns the objects in which a setting may stand, the one that
+// counts most first: what the server resolved comes before what it was asked
+// for.
 func settingPlaces() [][]string {
 	return [][]string{
 		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},

@@ -17,8 +17,8 @@ func meanOf(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// quantileOf returns the quantile q of the values that are numbers, linear between two
-// of them.
+// quantileOf returns the quantile q of the values that are numbers, linear
+// between two of them.
 func quantileOf(values []float64, q float64) float64 {
 	var known []float64
 	for _, v := range values {

@@ -105,8 +105,8 @@ func (c *Coverage) Pass(p *scheduler.Pass) {
 	}
 }
 
-// Outside returns the share of the passes' time that lies outside the trusted range,
-// and the quantity that is most often the cause.
+// Outside returns the share of the passes' time that lies outside the trusted
+// range, and the quantity that is most often the cause.
 func (c *Coverage) Outside() (share float64, name string) {
 	if c.total == 0 {
 		return 0, ""

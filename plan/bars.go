@@ -124,7 +124,8 @@ func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars 
 	return nil
 }
 
-// fork returns a bench for one goroutine, which has what b has measured of a sample.
+// fork returns a bench for one goroutine, which has what b has measured of a
+// sample.
 func (b *bench) fork(sample int) *bench {
 	own := newBench(b.run, 1)
 	own.meter = b.meter
@@ -146,8 +147,8 @@ func (b *bench) adopt(other *bench) {
 	}
 }
 
-// searchNear returns the smallest number of workers that meets, as a search in growing
-// steps from guess finds it; most when none does.
+// searchNear returns the smallest number of workers that meets, as a search in
+// growing steps from guess finds it; most when none does.
 func searchNear(ctx context.Context, s *search, guess, most int) (int, error) {
 	low, high, err := s.bracketNear(ctx, guess, most)
 	for err == nil && high-low > 1 {

@@ -109,7 +109,8 @@ const (
 	mostReach  = 6
 )
 
-// bracketNear goes from a load, in steps that grow, until one is met and one missed.
+// bracketNear goes from a load, in steps that grow, until one is met and one
+// missed.
 func (b *bench) bracketNear(ctx context.Context, from Point) (met, missed *Measure, err error) {
 	all, err := b.measure(ctx, from)
 	if err != nil {

@@ -90,8 +90,8 @@ func shapesAround(s Shape, fixed bool, most int) []Shape {
 	return all
 }
 
-// paretoFront returns the rows that no other beats: with as few GPUs, as many answer
-// tokens per second and no objective nearer to its limit.
+// paretoFront returns the rows that no other beats: with as few GPUs, as many
+// answer tokens per second and no objective nearer to its limit.
 func paretoFront(rows []Row) []Row {
 	var best []Row
 	for i := range rows {

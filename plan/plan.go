@@ -183,8 +183,8 @@ func (s *search) measureNeighbours(ctx context.Context, a *Answer) error {
 	return nil
 }
 
-// listLarger returns the clusters of more workers that have been run at p's load and
-// miss.
+// listLarger returns the clusters of more workers that have been run at p's
+// load and miss.
 func (b *bench) listLarger(p Point, than Shape) (all []Measure) {
 	for _, q := range b.order {
 		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
@@ -230,8 +230,8 @@ func (a *Answer) isBetter(b *Answer) bool {
 	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
 }
 
-// measureAround measures what surrounds the answers: error bars of the best one, or of
-// a given cluster, and the front.
+// measureAround measures what surrounds the answers: error bars of the best
+// one, or of a given cluster, and the front.
 func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
 	i := p.Best
 	if i < 0 {

@@ -77,7 +77,8 @@ type Value struct {
 	Met   bool
 }
 
-// Excess returns how far beyond its limit a value is, as a factor: above 1 it misses.
+// Excess returns how far beyond its limit a value is, as a factor: above 1 it
+// misses.
 func (v *Value) Excess() float64 {
 	switch {
 	case v.Unit == "share" && v.Value <= 0:

@@ -75,8 +75,8 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 	return &o
 }
 
-// drawStarts returns instants of arrival: the gaps of the workload in stretches of about
-// the root of their number.
+// drawStarts returns instants of arrival: the gaps of the workload in stretches
+// of about the root of their number.
 func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)

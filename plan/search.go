@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// probes is the number of sizes that are tried at once. It is a constant, so that the same
-// clusters are run on any number of cores.
+// probes is the number of sizes that are tried at once. It is a constant, so
+// that the same clusters are run on any number of cores.
 const probes = 4
 
 // exhaustive is the number of smaller clusters that are all run too: more workers
@@ -70,8 +70,8 @@ func narrowSize(ctx context.Context, low, high int, met func(context.Context, []
 	return sizes[i-1], sizes[i], nil
 }
 
-// spreadBetween returns up to count whole numbers that part the open interval from low to
-// high evenly.
+// spreadBetween returns up to count whole numbers that part the open interval
+// from low to high evenly.
 func spreadBetween(low, high, count int) []int {
 	gap := high - low
 	if gap-1 <= count {

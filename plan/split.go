@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// listSplits returns the shapes of size workers in two pools; of a large size count of
-// them, evenly spread.
+// listSplits returns the shapes of size workers in two pools; of a large size
+// count of them, evenly spread.
 func listSplits(size, count int) []Shape {
 	var all []Shape
 	for _, prefill := range spreadBetween(0, size, count) {

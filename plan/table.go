@@ -32,8 +32,8 @@ func wallKeys() []string {
 	return []string{"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
 }
 
-// NewTable returns the table of outcomes. Without wall it leaves out what depends on
-// the time a replay takes, and is then the same from run to run.
+// NewTable returns the table of outcomes. Without wall it leaves out what
+// depends on the time a replay takes, and is then the same from run to run.
 func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 	t := &Table{}
 	for _, a := range g.Axes {
@@ -77,8 +77,8 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// Lines returns all of the table as WriteCSV writes it, without the head: cell, axes,
-// keys and reason.
+// Lines returns all of the table as WriteCSV writes it, without the head: cell,
+// axes, keys and reason.
 func (t *Table) Lines() [][]string {
 	all := make([][]string, len(t.rows))
 	for i := range t.rows {
@@ -154,8 +154,8 @@ func (t *Table) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// shortenNumber returns a number with two digits after the point, if it is one, and a
-// dash for nothing.
+// shortenNumber returns a number with two digits after the point, if it is one,
+// and a dash for nothing.
 func shortenNumber(text string) string {
 	if text == "" {
 		return "-"
@@ -177,8 +177,8 @@ func (t *Table) Incomplete() int {
 	return n
 }
 
-// SameReport reports whether two reports are the same but for what depends on the time
-// a replay takes.
+// SameReport reports whether two reports are the same but for what depends on
+// the time a replay takes.
 func SameReport(a, b json.RawMessage) (bool, error) {
 	var x, y map[string]json.RawMessage
 	if err := json.Unmarshal(a, &x); err != nil {

@@ -52,8 +52,8 @@ func (r *reader) value(key string, kind byte, want string) (string, bool) {
 	return string(text), true
 }
 
-// isKind reports whether text is of a kind: strings ('"'), booleans ('t'), numbers ('0') and integers from 0
-// to 2^64-1 ('1').
+// isKind reports whether text is of a kind: strings ('"'), booleans ('t'),
+// numbers ('0') and integers from 0 to 2^64-1 ('1').
 func isKind(text json.RawMessage, kind byte) bool {
 	s := string(text)
 	switch kind {

@@ -64,7 +64,8 @@ func (c *Core) phaseOf(r *request) int {
 	return int(((r.base-int64(r.stored))%n + n) % n)
 }
 
-// countCrossing returns the number of running requests whose next token needs a page.
+// countCrossing returns the number of running requests whose next token needs a
+// page.
 func (c *Core) countCrossing() int {
 	return int(c.totals.phase[c.step%int64(c.PageTokens)])
 }
@@ -237,8 +238,8 @@ const (
 // there are fewer than eight.
 func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
 
-// lastWalkTick returns the tick of the last walk over the tree of a request that caches
-// each page as it fills up.
+// lastWalkTick returns the tick of the last walk over the tree of a request
+// that caches each page as it fills up.
 func (c *Core) lastWalkTick(r *request) int64 {
 	filled := c.step - int64(c.lengthOf(r)%c.PageTokens)
 	if filled > r.stampedAt {
@@ -247,8 +248,8 @@ func (c *Core) lastWalkTick(r *request) int64 {
 	return r.stamped
 }
 
-// startGrowing caches what r holds at its first token since it joined; from here on its
-// pages count as cached one by one.
+// startGrowing caches what r holds at its first token since it joined; from
+// here on its pages count as cached one by one.
 func (c *Core) startGrowing(r *request) {
 	r.stamped, r.stampedAt = 0, c.step
 	c.cachePages(r)

@@ -43,8 +43,8 @@ func describe(e scheduler.KVEvent) string {
 	return b.String()
 }
 
-// E12 of sglang-scheduler.md: single tokens, private hashes; slot numbers stand
-// for generated tokens.
+// E12 of docs/rules/sglang.md by the reference's rules: single tokens, private
+// hashes; slot numbers stand for generated tokens.
 func TestCompatEvents(t *testing.T) {
 	c := config(CompatRules(), 1, 9)
 	c.Rank = 3
@@ -73,7 +73,7 @@ func TestCompatEventsOfDuplicates(t *testing.T) {
 	}
 }
 
-// The hash vectors of sglang-scheduler.md 6.2.
+// The hashes that "Reference: KV events" of docs/rules/sglang.md names.
 func TestTokenHashes(t *testing.T) {
 	for _, v := range []struct{ token, want uint64 }{
 		{0, 6964963774696201994}, {1, 6581362553819431323}, {7, 9300033212029501789}, {8, 3832514648534543363},
@@ -92,7 +92,8 @@ func pagesTrace() []line {
 	return []line{r(0, 129, 1, 1, 2, 3), r(100, 193, 1, 1, 2, 3, 4), r(200, 64, 1, 7), r(300, 250, 1, 8, 9, 10, 11)}
 }
 
-// E12 of sglang-default.md: whole pages under the router's hashes.
+// E12 of docs/rules/sglang.md by the default rules: whole pages under the
+// router's hashes.
 func TestDefaultEvents(t *testing.T) {
 	got := strings.SplitAfter(eventLog(t, config(DefaultRules(), 64, 5), 64, pagesTrace()), "\n")
 	want := strings.SplitAfter(outdent(`

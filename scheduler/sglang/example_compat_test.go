@@ -62,7 +62,8 @@ func with(c Config, set func(*Config)) Config {
 func chunk64(c *Config) { c.ChunkTokens = 64 }
 func clip1(c *Config)   { c.ClipNewTokens = 1 }
 
-// The examples of sglang-scheduler.md part 10, printed by the reference.
+// The examples of docs/rules/sglang.md under the reference's rules, printed by the
+// reference.
 func TestCompatExamples(t *testing.T) {
 	compat := CompatRules()
 	examples := []example{

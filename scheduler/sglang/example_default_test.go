@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The examples of sglang-default.md part 12, on the inputs of
-// sglang-scheduler.md part 10.
+// The examples of docs/rules/sglang.md under the default rules.
 func TestDefaultExamples(t *testing.T) {
 	for _, e := range append(append(defaultReuse(), defaultQueue()...), defaultTight()...) {
 		t.Run(e.name, e.check)

@@ -255,7 +255,7 @@ func (w *workload) playOne(core *Core) error {
 }
 
 // The first 1,000 rows of the Mooncake trace under the default rules, as
-// sglang-default.md part 13 found them.
+// an independent implementation of the rules found them.
 func TestDefaultMooncake(t *testing.T) {
 	if _, err := os.Stat(goldenDir); err != nil {
 		t.Skip("no traces here:", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalCompat is sglang-scheduler.md, line by line.
+// literalCompat is the reference's rules of docs/rules/sglang.md, line by line.
 type literalCompat struct {
 	literal
 	stack    []int32
@@ -290,7 +290,7 @@ func (l *literalCompat) commit(r *literalRequest) {
 	r.node, r.cached = nd, k
 }
 
-// The core under the compat rules does in every pass what the chapter says.
+// The core under the compat rules does in every pass what the rules say.
 func TestCompatEqualsLiteral(t *testing.T) {
 	n := 800
 	if testing.Short() {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// literalDefault is sglang-default.md, line by line.
+// literalDefault is the default rules of docs/rules/sglang.md, line by line.
 type literalDefault struct {
 	literal
 	caching bool
@@ -120,7 +120,7 @@ func (l *literalDefault) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return l.stalled()
 }
 
-// sel is part 4 of the chapter.
+// sel is "Default: selection" of docs/rules/sglang.md.
 func (l *literalDefault) sel() {
 	l.batch = nil
 	l.held = l.reserve()
@@ -312,7 +312,7 @@ func (l *literalDefault) decode() {
 	})
 }
 
-// The core under the default rules does in every pass what the chapter says,
+// The core under the default rules does in every pass what the rules say,
 // and every run ends.
 func TestDefaultEqualsLiteral(t *testing.T) {
 	n := 400

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal is what the two literal models of the chapters have in common: the
+// literal is what the two literal models of the rules have in common: the
 // plain twins of the core, over token slices, in time that follows the tokens.
 type literal struct {
 	Config

@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// literalTree is the radix tree as the chapters describe it, over token values.
+// literalTree is the radix tree as the rules describe it, over token values.
 type literalTree struct {
 	page    int
-	refresh bool // sglang-default.md 5: a node left half-way is stamped as well
+	refresh bool // the default rules: a node left half-way is stamped as well
 	root    *literalNode
 	clock   int
 }

@@ -88,7 +88,8 @@ func (c *Core) neededTokens(r *request, rest int) int {
 	return n
 }
 
-// reservedAnswer returns the output of a waiting request that memory is reserved for.
+// reservedAnswer returns the output of a waiting request that memory is
+// reserved for.
 func (c *Core) reservedAnswer(r *request) int { return min(r.left(), c.ClipNewTokens) }
 
 // isIdle reports whether nothing runs and nothing is about to.
@@ -148,8 +149,8 @@ func (c *Core) isHeadBlocked() bool {
 	return float64(need) >= spare-reserve+doubt
 }
 
-// resumePartial continues the request kept aside. It reports false when that takes the
-// whole pass.
+// resumePartial continues the request kept aside. It reports false when that
+// takes the whole pass.
 func (c *Core) resumePartial(b *budget) bool {
 	r := c.partial
 	rest := r.length() - r.stored
@@ -237,8 +238,8 @@ func (c *Core) refuseHead(r *request, found bool, need int) {
 	}
 }
 
-// cutChunk returns the size of the chunk for rest missing tokens; false when there is
-// nothing left for it.
+// cutChunk returns the size of the chunk for rest missing tokens; false when
+// there is nothing left for it.
 func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 	if c.rules.CutAny {
 		if ceilTo(rest, c.PageTokens) <= b.chunk {

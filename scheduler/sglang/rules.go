@@ -3,8 +3,8 @@ package sglang
 import "errors"
 
 // Rules chooses, rule by rule, between the reference simulator (false) and the
-// real SGLang scheduler (true). The fields are the rows of sglang-default.md
-// part 1, in its order.
+// real SGLang scheduler (true). The fields are the rows of "The
+// choices" in docs/rules/sglang.md, in their order.
 //
 // They are choices of one core. Users get two sets of them: CompatRules and
 // DefaultRules.

@@ -55,9 +55,9 @@ func (s *sequence) nodeKey(i int32) pageKey {
 	return pageKey(s.nodes[i])
 }
 
-// commonPages returns the first page up to to in which a and b differ, to if none does;
-// they agree up to and including page from. Where they differ once they differ
-// for good, so the last page usually decides.
+// commonPages returns the first page up to to in which a and b differ, to if
+// none does; they agree up to and including page from. Where they differ once
+// they differ for good, so the last page usually decides.
 func commonPages(a, b *sequence, from, to, perNode int32) int32 {
 	if a.key(to-1, perNode) == b.key(to-1, perNode) {
 		return to

@@ -2,8 +2,8 @@ package sglang
 
 import "math/bits"
 
-// sipChain returns SipHash-1-3 with key 0, 0 over 16 bytes, prev and local in little
-// endian: how the reference chains the hashes of tokens.
+// sipChain returns SipHash-1-3 with key 0, 0 over 16 bytes, prev and local in
+// little endian: how the reference chains the hashes of tokens.
 func sipChain(prev, local uint64) uint64 {
 	s := sip{0x736f6d6570736575, 0x646f72616e646f6d, 0x6c7967656e657261, 0x7465646279746573}
 	const length = uint64(16) << 56

@@ -38,8 +38,8 @@ func (p *Parameters) Step(s *Step) float64 {
 	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
 }
 
-// denseTime returns a smooth maximum of the times to read the weights and to multiply by
-// them.
+// denseTime returns a smooth maximum of the times to read the weights and to
+// multiply by them.
 func (p *Parameters) denseTime(multiply float64) float64 {
 	if p.Knee == 1 {
 		return p.Weights + multiply

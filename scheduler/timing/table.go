@@ -51,8 +51,8 @@ func findCell(axis []float64, x float64) int {
 	return min(max(i, 0), len(axis)-2)
 }
 
-// lineAt returns the straight line through two points, at x. The order of operations
-// is the reference's.
+// lineAt returns the straight line through two points, at x. The order of
+// operations is the reference's.
 func lineAt(x1, y1, x2, y2, x float64) float64 {
 	return float64((y2-y1)/(x2-x1)*(x-x1)) + y1
 }

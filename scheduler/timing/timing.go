@@ -2,15 +2,16 @@
 //
 // A Model predicts milliseconds; a Clock turns them into the durations a pass
 // really takes: whole nanoseconds, scaled by the speed-up. Read timing.go, then
-// nanos.go, polynomial.go, table.go, npz.go, step.go, parameters.go, profile.go, roofline.go.
+// nanos.go, polynomial.go, table.go, npz.go, step.go, parameters.go,
+// profile.go, roofline.go.
 package timing
 
 import "math"
 
 // Model predicts how long the two parts of a forward pass take, in ms.
 type Model interface {
-	// Prefill returns the time for batch prompts of isl tokens each, prefix of which
-	// are cached.
+	// Prefill returns the time for batch prompts of isl tokens each, prefix of
+	// which are cached.
 	Prefill(batch, isl, prefix int) float64
 	// Decode returns the time of one token for batch requests whose KV cache holds
 	// active of capacity tokens, context tokens each on average.

@@ -52,9 +52,9 @@ type Options struct {
 	// Joined makes the tree a joined one, whose prompts all come with one call of
 	// AddAll. It changes nothing where engine blocks straddle trace blocks.
 	Joined bool
-	// Hashed is true where a hash id is the hash of its block's tokens, as LocalHash
-	// returns it: what real prompts are given by. Trace and engine blocks are the
-	// same then.
+	// Hashed is true where a hash id is the hash of its block's tokens, as
+	// LocalHash returns it: what real prompts are given by. Trace and engine
+	// blocks are the same then.
 	Hashed bool
 }
 
