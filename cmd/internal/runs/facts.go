@@ -3,6 +3,7 @@ package runs
 import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/rundir"
@@ -39,8 +40,9 @@ func newFacts(spec *replay.Spec, out *options.Outputs) (*facts, error) {
 	return f, nil
 }
 
-func (f *facts) observers() observers {
-	all := observers{f.book}
+// observers returns those that facts come from.
+func (f *facts) observers() []harness.Observer {
+	all := []harness.Observer{f.book}
 	if f.series != nil {
 		all = append(all, f.series)
 	}

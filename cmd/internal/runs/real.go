@@ -11,41 +11,26 @@ import (
 	"github.com/replay-llm/replay/replay/online"
 )
 
-// liveRun is a replay in real time and how it ended.
-type liveRun struct {
-	ended *harness.Result // nil before its end, and for one on the logical clock
-}
-
-// run replays spec in real time, shown to whoever watches.
-func (l *liveRun) run(ctx context.Context, o *options.Options, spec *replay.Spec, streams replay.Streams) (*harness.Result, error) {
-	r, err := spec.RunLive(ctx, streams, replay.Live{
-		TwoPools: o.Live.Disagg,
-		Pace:     online.Pace{NoBarrier: !o.Live.Barrier, Precise: o.Live.Precise.Value == "spin", Deadline: o.Live.Deadline},
-	})
-	return l.endedWith(r, err)
-}
-
-// endedWith keeps how a replay in real time ended.
-func (l *liveRun) endedWith(r *harness.Result, err error) (*harness.Result, error) {
-	if err != nil {
-		return nil, err
+// driveLive returns what replays in real time.
+func driveLive(o *options.Options) func(context.Context, *replay.Spec, replay.Streams) (*harness.Result, error) {
+	return func(ctx context.Context, spec *replay.Spec, streams replay.Streams) (*harness.Result, error) {
+		return spec.RunLive(ctx, streams, replay.Live{
+			TwoPools: o.Live.Disagg,
+			Pace:     online.Pace{NoBarrier: !o.Live.Barrier, Precise: o.Live.Precise.Value == "spin", Deadline: o.Live.Deadline},
+		})
 	}
-	l.ended = r
-	return r, nil
 }
 
-// end is the error of a run that ended early, once its report is written.
-func (l *liveRun) end(o *options.Options, total int) error {
+// endLive returns the error of a replay in real time that ended early, once its
+// report is written.
+func endLive(o *options.Options, session *replay.Session) error {
+	r := session.Result
+	late := errors.Is(r.Cause, online.ErrDeadline)
+	_, wanted := o.RealEnd()
 	switch {
-	case l.ended == nil:
-		return nil
-	case !l.ended.Partial && len(l.ended.Failed) > 0:
-		return cli.Coded(cli.ExitIncomplete, "%s", online.Summary(l.ended.Failed))
-	case !l.ended.Partial:
-		return nil
-	}
-	late := errors.Is(l.ended.Cause, online.ErrDeadline)
-	if _, wanted := o.RealEnd(); late && wanted {
+	case !r.Partial && len(r.Failed) > 0:
+		return cli.Coded(cli.ExitIncomplete, "%s", online.Summary(r.Failed))
+	case !r.Partial || late && wanted:
 		return nil
 	}
 	code := cli.ExitInterrupted
@@ -53,8 +38,8 @@ func (l *liveRun) end(o *options.Options, total int) error {
 	switch {
 	case late:
 		code = cli.ExitDiffer
-	case errors.As(l.ended.Cause, &signal):
+	case errors.As(r.Cause, &signal):
 		code = signal.Exit()
 	}
-	return cli.Coded(code, "%v: %d requests were cancelled; the report is about %d of %d", l.ended.Cause, l.ended.Cancelled, l.ended.Report.Completed, total)
+	return cli.Coded(code, "%v: %d requests were cancelled; the report is about %d of %d", r.Cause, r.Cancelled, r.Report.Completed, len(session.Workload.Turns))
 }

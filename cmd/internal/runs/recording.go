@@ -18,16 +18,18 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// recording is what a run is to leave besides its report.
+// recording is what a run is to leave besides its report: rows, a directory, a
+// digest, and a judgement of objectives.
 type recording struct {
-	out    *options.Outputs
-	spec   replay.Spec
+	replay.NoOutput
+	o      *options.Options
+	s      cli.Streams
+	wanted bool
 	inputs *inputs // nil when nobody asks for a hash
 	stdin  *hashed // the trace, when it is standard input and somebody asks for a hash
 
-	workload *loadgen.Workload
-	seen     *requests.Recorder // nil when nobody asks for rows
-	facts    *facts             // nil when nobody asks for rows
+	seen  *requests.Recorder // nil when nobody asks for rows
+	facts *facts             // nil when nobody asks for rows
 
 	rows    []requests.Row
 	outcome *slo.Outcome // nil without objectives
@@ -35,55 +37,41 @@ type recording struct {
 	lines   []string // for people, below the report
 }
 
-// record prepares for what the flags ask for. It is nil when they ask for
-// nothing.
-func record(o *options.Options, spec *replay.Spec, streams *replay.Streams) (*recording, error) {
-	out := &o.Outputs
-	if err := o.CheckOutputs(spec); err != nil {
-		return nil, err
+// Open prepares for what the flags ask for.
+func (rec *recording) Open(session *replay.Session) (err error) {
+	out := &rec.o.Outputs
+	if err := rec.o.CheckOutputs(&session.Spec); err != nil {
+		return err
 	}
-	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
-		return nil, nil
-	}
-	rec := &recording{out: out, spec: *spec}
+	rec.wanted = out.Requests != "" || out.Dir != "" || out.Digest || len(out.Slo.All) > 0
 	if out.Dir != "" || out.Digest {
-		if err := rec.hashInputs(streams); err != nil {
-			return nil, err
+		if err := rec.hashInputs(&session.Spec, &session.Streams); err != nil {
+			return err
 		}
-		if o.IsLive() || o.IsCluster() {
+		if session.Drive != nil {
 			<-rec.inputs.ended // a run in real time wants the cores for itself
 		}
 	}
 	if out.Requests != "" || out.Dir != "" {
 		rec.seen = requests.NewRecorder(0)
-		var err error
-		if rec.facts, err = newFacts(spec, out); err != nil {
-			return nil, err
-		}
+		rec.facts, err = newFacts(&session.Spec, out)
 	}
-	opened := streams.Opened
-	streams.Opened = func(w *loadgen.Workload) {
-		rec.workload = w
-		if opened != nil {
-			opened(w)
-		}
-	}
-	return rec, nil
+	return err
 }
 
-// observers are those that the recording needs.
-func (rec *recording) observers() observers {
-	if rec == nil || rec.seen == nil {
+// Observers returns those that rows and directory need.
+func (rec *recording) Observers() []harness.Observer {
+	if rec.seen == nil {
 		return nil
 	}
-	return append(observers{rec.seen}, rec.facts.observers()...)
+	return append([]harness.Observer{rec.seen}, rec.facts.observers()...)
 }
 
 // hashInputs hashes the files the run will read. Standard input is hashed while
 // it is read.
-func (rec *recording) hashInputs(streams *replay.Streams) error {
+func (rec *recording) hashInputs(spec *replay.Spec, streams *replay.Streams) error {
 	rec.inputs = &inputs{}
-	if t := rec.spec.Trace; t != nil && t.Path == "-" {
+	if t := spec.Trace; t != nil && t.Path == "-" {
 		rec.stdin = &hashed{in: streams.Stdin, hash: sha256.New()}
 		streams.Stdin = rec.stdin
 	} else if t != nil {
@@ -91,7 +79,7 @@ func (rec *recording) hashInputs(streams *replay.Streams) error {
 			return err
 		}
 	}
-	for _, pool := range rec.spec.Pools {
+	for _, pool := range spec.Pools {
 		if path := pool.Engine.ProfilePath; path != "" {
 			if err := rec.inputs.add("profile", path); err != nil {
 				return err
@@ -102,16 +90,15 @@ func (rec *recording) hashInputs(streams *replay.Streams) error {
 	return nil
 }
 
-// judge makes the rows and holds them to the objectives, which adds to the
-// report.
-func (rec *recording) judge(result *harness.Result) error {
-	if rec == nil {
+// Add makes the rows and holds them to the objectives, which adds to the report.
+func (rec *recording) Add(session *replay.Session) error {
+	if !rec.wanted {
 		return nil
 	}
-	rec.rows = requests.Collect(result.Collector, places(rec.workload), rec.seen, rec.facts.ledgers())
-	r := result.Report
-	if objectives := rec.out.Slo.All; len(objectives) > 0 {
-		rec.outcome = slo.Judge(objectives, rec.out.Attainment, rec.rows, r)
+	rec.rows = requests.Collect(session.Result.Collector, places(session.Workload), rec.seen, rec.facts.ledgers())
+	r, out := session.Result.Report, &rec.o.Outputs
+	if objectives := out.Slo.All; len(objectives) > 0 {
+		rec.outcome = slo.Judge(objectives, out.Attainment, rec.rows, r)
 		r.Extra = append(r.Extra, rec.outcome.Fields()...)
 		rec.lines = append(rec.lines, rec.outcome.Lines()...)
 	}
@@ -126,22 +113,20 @@ func (rec *recording) judge(result *harness.Result) error {
 		inputs = slices.Insert(inputs, 0, rec.stdin.input())
 	}
 	rec.run.Inputs = inputs
-	settings := rundir.Settings(rec.spec.Recorded())
+	settings := rundir.Settings(session.Spec.Recorded())
 	rec.run.SetConfig(settings)
 	rec.run.Digest = rundir.NewDigest(inputs, settings, rec.rows)
-	if rec.out.Digest {
+	if out.Digest {
 		r.Extra = append(r.Extra, collector.Field{Key: "digest", Value: rec.run.Digest.Run})
 		rec.lines = append(rec.lines, "Digest: "+rec.run.Digest.Run)
 	}
 	return nil
 }
 
-// write writes the files.
-func (rec *recording) write(ctx context.Context, s cli.Streams, result *harness.Result) error {
-	if rec == nil {
-		return nil
-	}
-	if path := rec.out.Requests; path != "" {
+// Write writes the files.
+func (rec *recording) Write(ctx context.Context, session *replay.Session) error {
+	out, spec, result := &rec.o.Outputs, &session.Spec, session.Result
+	if path := out.Requests; path != "" {
 		f, err := requests.FormatOf(path)
 		if err == nil {
 			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, rec.rows) })
@@ -151,32 +136,32 @@ func (rec *recording) write(ctx context.Context, s cli.Streams, result *harness.
 		}
 		rec.lines = append(rec.lines, "Saved requests to: "+path)
 	}
-	if rec.out.Dir == "" {
+	if out.Dir == "" {
 		return nil
 	}
-	form, err := requests.ParseFormat(rec.out.Form.Value)
+	form, err := requests.ParseFormat(out.Form.Value)
 	if err != nil {
 		return err
 	}
 	run := &rec.run
-	run.Command = s.Args
-	run.Version, run.Seed, run.Compat, run.Partial = cli.Version(), rec.spec.Seed, rec.spec.Compat, result.Partial
+	run.Command = rec.s.Args
+	run.Version, run.Seed, run.Compat, run.Partial = cli.Version(), spec.Seed, spec.Compat, result.Partial
 	run.Requests = "requests." + form.String()
 	files := []rundir.File{
 		{Name: rundir.ReportFile, Write: result.Report.WriteJSON},
 		{Name: run.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, rec.rows) }},
 	}
 	files = append(files, rec.facts.files()...)
-	if err := run.Write(ctx, rec.out.Dir, rec.out.Replace(), files); err != nil {
+	if err := run.Write(ctx, out.Dir, out.Replace(), files); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	rec.lines = append(rec.lines, "Saved run to: "+rec.out.Dir)
+	rec.lines = append(rec.lines, "Saved run to: "+out.Dir)
 	return nil
 }
 
 // end is the error of a run that missed its objectives, when that is one.
 func (rec *recording) end() error {
-	if rec == nil || rec.outcome == nil || !rec.out.SloExit || rec.outcome.Holds() {
+	if rec.outcome == nil || !rec.o.Outputs.SloExit || rec.outcome.Holds() {
 		return nil
 	}
 	return cli.Coded(cli.ExitObjective, "%s", rec.outcome.Missed())

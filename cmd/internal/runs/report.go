@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,15 +10,46 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/summary"
 )
 
-// writeReport writes the report file, if one is wanted, and then the report on
-// standard output. What a table does not say of requests is said below it.
-func writeReport(s cli.Streams, o *options.Options, result *harness.Result, total int) error {
-	r := result.Report
+// shown is the report, and what stands below it.
+type shown struct {
+	replay.NoOutput
+	o   *options.Options
+	s   cli.Streams
+	rec *recording
+}
+
+// Add lists the requests that were left out.
+func (w *shown) Add(session *replay.Session) error {
+	listRejected(w.s.Err, session.Result.Rejected)
+	return nil
+}
+
+// Write writes the report file, if one is wanted, and then the report on standard
+// output. What a table does not say of requests is said below it.
+func (w *shown) Write(_ context.Context, session *replay.Session) error {
+	if err := w.writeReport(session.Result, len(session.Workload.Turns)); err != nil {
+		return err
+	}
+	to := w.s.Out
+	if w.o.Output.Form.Value == "json" {
+		to = w.s.Err
+	}
+	for _, line := range w.rec.lines {
+		if _, err := fmt.Fprintln(to, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *shown) writeReport(result *harness.Result, total int) error {
+	s, o, r := w.s, w.o, result.Report
 	text := collector.Text{}
 	if o.Changed("report-json") {
 		path, err := collector.ResolvePath(o.Output.Path, time.Now())
@@ -67,21 +99,4 @@ func jsonOf(o *options.Options, r *collector.Report) func(io.Writer) error {
 		}
 		return summary.Write(w, f, r)
 	}
-}
-
-// closeRun says below the report what else there is, and ends the run.
-func closeRun(s cli.Streams, o *options.Options, rec *recording) error {
-	if rec == nil {
-		return nil
-	}
-	to := s.Out
-	if o.Output.Form.Value == "json" {
-		to = s.Err
-	}
-	for _, line := range rec.lines {
-		if _, err := fmt.Fprintln(to, line); err != nil {
-			return err
-		}
-	}
-	return rec.end()
 }

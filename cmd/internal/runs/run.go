@@ -6,12 +6,12 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/relay"
 )
 
-// Run runs spec and writes its report.
+// Run replays spec and writes what the flags ask for.
 func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spec, onProcesses Cluster) error {
 	if o.IsCluster() && onProcesses == nil {
 		return s.HandOver(ctx)
@@ -22,56 +22,49 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	for _, warning := range spec.Warnings() {
 		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
 	}
-	p := cli.NewProgress(s.Err, "requests")
-	total := 0
-	streams := replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { total = len(w.Turns) }}
-	if p != nil {
-		streams.Progress = p.Show
+	rec := &recording{o: o, s: s}
+	bar := cli.NewProgress(s.Err, "requests")
+	session := &replay.Session{
+		Spec: spec, Outputs: []replay.Output{clearing{bar: bar}, rec, &drawing{o: o}, &trust{warnings: s.Err}, &shown{o: o, s: s, rec: rec}},
+		Streams: replay.Streams{Stdin: s.In, Warn: func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }},
+		Relay: func(all harness.Observer) (harness.Observer, func()) {
+			cli.DelayCollectionMore()
+			later := relay.New(all)
+			return later, later.Close
+		},
 	}
-	streams.Warn = func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }
-	rec, err := record(o, &spec, &streams)
-	if err != nil {
+	if bar != nil {
+		session.Streams.Progress = bar.Show
+	}
+	switch {
+	case o.IsCluster():
+		session.Drive = func(ctx context.Context, spec *replay.Spec, streams replay.Streams) (*harness.Result, error) {
+			return onProcesses(ctx, s, o, spec, streams)
+		}
+	case o.IsLive():
+		session.Drive = driveLive(o)
+	}
+	err := session.Run(ctx)
+	switch {
+	case err != nil && o.IsLive():
 		return err
-	}
-	trust, err := newTrust(&spec, s.Err)
-	if err != nil {
-		return err
-	}
-	var real liveRun
-	result, err := draw(o, rec.observers(), func(watching observers) (*harness.Result, error) {
-		return trust.run(streams, watching, func(streams replay.Streams) (*harness.Result, error) {
-			if o.IsCluster() {
-				return real.endedWith(onProcesses(ctx, s, o, &spec, streams))
-			}
-			if o.IsLive() {
-				return real.run(ctx, o, &spec, streams)
-			}
-			return spec.Run(ctx, streams)
-		})
-	})
-	p.Clear()
-	trust.warn(s.Err)
-	if err != nil && o.IsLive() {
-		return err
-	}
-	if err != nil {
+	case err != nil:
 		return ExplainError(err)
 	}
-	listRejected(s.Err, result.Rejected)
-	if err := rec.judge(result); err != nil {
+	if err := rec.end(); err != nil || session.Drive == nil {
 		return err
 	}
-	if real.ended != nil {
-		ctx = context.WithoutCancel(ctx) // what there is gets written
-	}
-	for _, step := range []func() error{
-		func() error { return rec.write(ctx, s, result) },
-		func() error { return writeReport(s, o, result, total) },
-		func() error { return closeRun(s, o, rec) },
-	} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return real.end(o, total)
+	return endLive(o, session)
+}
+
+// clearing takes the line of progress off the screen when the replay is over.
+type clearing struct {
+	replay.NoOutput
+	bar *cli.Progress
+}
+
+// Around replays.
+func (c clearing) Around(run func() error) error {
+	defer c.bar.Clear()
+	return run()
 }
