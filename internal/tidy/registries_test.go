@@ -127,6 +127,53 @@ func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 	}
 }
 
+// mentions returns, by name of a constant, who may compare with it outside the
+// registry that knows what it stands for.
+func mentions() map[string][]string {
+	engines := []string{
+		"replay/engineargs", "replay/engines",
+		"replay/offline",        // one vLLM worker is driven by itself, as in the reference
+		"report/ledger",         // vLLM's blocks count as a whole
+		"live/mocker",           // refuses blocks that vLLM does not have
+		"cmd/replay-live/serve", // checks one of each
+		"tools",                 // measures one of each
+	}
+	return map[string][]string{"engineargs.VLLM": engines, "engineargs.SGLang": engines}
+}
+
+// Engines are told apart in few places.
+func TestFewTellEnginesApart(t *testing.T) {
+	used := make(map[string]bool)
+	for _, s := range parseAll(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, ok := sel.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			users, ok := mentions()[x.Name+"."+sel.Sel.Name]
+			if ok && !isWithin(s.dir(), users) {
+				t.Errorf("%s names %s.%s: want it left to the registry", s.at(sel), x.Name, sel.Sel.Name)
+			}
+			for _, u := range users {
+				used[u] = used[u] || isWithin(s.dir(), []string{u})
+			}
+			return true
+		})
+	}
+	for _, u := range mentions()["engineargs.VLLM"] {
+		if !used[u] && u != "replay/engineargs" {
+			t.Errorf("%s may tell engines apart, and does not", u)
+		}
+	}
+}
+
 // listDeclared returns the functions and types of a file.
 func listDeclared(f *ast.File) []string {
 	var names []string
