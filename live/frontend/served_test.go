@@ -152,7 +152,8 @@ func ask(tokens, most int, stream bool) string {
 // Requests reach workers, whichever way they are chosen, and the usage is told.
 // When the workers have gone, there is nobody to ask.
 func TestServed(t *testing.T) {
-	for _, name := range []policy.Name{policy.RoundRobin, "random", policy.KV} {
+	for _, info := range policy.All() {
+		name := info.Name
 		t.Run(string(name), func(t *testing.T) {
 			hub := drt.NewHub()
 			workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
@@ -185,6 +186,33 @@ func TestServed(t *testing.T) {
 				t.Errorf("models %s, want none", body)
 			}
 		})
+	}
+}
+
+// Requests with one X-Session-Id go to one worker, if the policy looks at it.
+func TestSessionHeader(t *testing.T) {
+	hub := drt.NewHub()
+	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
+	f := discover(t, hub, route.Options{Policy: "session"})
+	f.await(t, 2)
+	const turns = 5
+	for session := range 6 {
+		before := workers[0].requests()
+		for range turns {
+			rq, err := http.NewRequest(http.MethodPost, "http://"+f.address+"/v1/completions", strings.NewReader(ask(40, 2, false)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rq.Header.Set("X-Session-Id", fmt.Sprint("session ", session))
+			r, err := f.client.Do(rq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = r.Body.Close()
+		}
+		if n := workers[0].requests() - before; n != 0 && n != turns {
+			t.Errorf("session %d: %v of %d turns went to one worker, want all or none", session, n, turns)
+		}
 	}
 }
 
