@@ -17,7 +17,7 @@ import (
 type Hub struct {
 	mu       sync.Mutex
 	nextID   uint64
-	leases   map[uint64]map[string]bool // keys of each
+	leases   map[uint64]bool
 	keys     map[string]hubValue
 	watchers map[*hubWatcher]bool
 	handlers map[string][]*serving // by subject
@@ -37,7 +37,7 @@ type hubWatcher struct {
 // NewHub returns an empty hub.
 func NewHub() *Hub {
 	return &Hub{
-		nextID: 0x5eed0000, leases: make(map[uint64]map[string]bool), keys: make(map[string]hubValue),
+		nextID: 0x5eed0000, leases: make(map[uint64]bool), keys: make(map[string]hubValue),
 		watchers: make(map[*hubWatcher]bool), handlers: make(map[string][]*serving),
 	}
 }
@@ -56,14 +56,14 @@ func (h *Hub) grantLease(_ context.Context, ttl time.Duration) (uint64, time.Dur
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nextID++
-	h.leases[h.nextID] = make(map[string]bool)
+	h.leases[h.nextID] = true
 	return h.nextID, ttl, nil
 }
 
 func (h *Hub) renewLease(_ context.Context, id uint64) (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.leases[id] == nil {
+	if !h.leases[id] {
 		return 0, errLeaseGone
 	}
 	return time.Hour, nil
@@ -72,8 +72,13 @@ func (h *Hub) renewLease(_ context.Context, id uint64) (time.Duration, error) {
 func (h *Hub) revokeLease(_ context.Context, id uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	keys := slices.Sorted(maps.Keys(h.leases[id]))
 	delete(h.leases, id)
+	var keys []string
+	for _, k := range slices.Sorted(maps.Keys(h.keys)) {
+		if h.keys[k].lease == id {
+			keys = append(keys, k)
+		}
+	}
 	h.dropKeys(keys)
 	return nil
 }
@@ -82,13 +87,10 @@ func (h *Hub) revokeLease(_ context.Context, id uint64) error {
 func (h *Hub) dropKeys(keys []string) {
 	var gone []change
 	for _, k := range keys {
-		v, ok := h.keys[k]
-		if !ok {
-			continue
+		if _, ok := h.keys[k]; ok {
+			delete(h.keys, k)
+			gone = append(gone, change{pair{key: k}, true})
 		}
-		delete(h.keys, k)
-		delete(h.leases[v.lease], k)
-		gone = append(gone, change{pair{key: k}, true})
 	}
 	h.notifyWatchers(gone)
 }
@@ -96,7 +98,7 @@ func (h *Hub) dropKeys(keys []string) {
 func (h *Hub) createKeys(_ context.Context, lease uint64, pairs []pair) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.leases[lease] == nil {
+	if !h.leases[lease] {
 		return errLeaseGone
 	}
 	for _, p := range pairs {
@@ -107,7 +109,6 @@ func (h *Hub) createKeys(_ context.Context, lease uint64, pairs []pair) error {
 	var made []change
 	for _, p := range pairs {
 		h.keys[p.key] = hubValue{p.value, lease}
-		h.leases[lease][p.key] = true
 		made = append(made, change{pair: p})
 	}
 	h.notifyWatchers(made)

@@ -95,7 +95,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	close(over)
 	// What the client does after it has all is no matter.
 	left := !stay() || r.Context().Err() != nil || a.failed != nil
-	if left && !a.whole && !s.wasKilled() {
+	if left && !a.whole && s.ending.Err() == nil {
 		a.status = statusLeft
 		m.Cancelled(a.model.Name, name, kind)
 	}

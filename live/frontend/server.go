@@ -19,7 +19,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -56,9 +56,9 @@ type Server struct {
 	http   *http.Server
 	bodies *semaphore.Weighted // bytes that requests under way may hold
 
-	mu     sync.Mutex
-	closed bool // requests were killed
-	active map[cancel.Context]struct{}
+	active atomic.Int64
+	ending context.Context // ends when requests are killed
+	kill   context.CancelFunc
 }
 
 // New makes a server that listens nowhere yet.
@@ -69,7 +69,8 @@ func New(c Config) (*Server, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, active: make(map[cancel.Context]struct{})}
+	s := &Server{config: c}
+	s.ending, s.kill = context.WithCancel(context.Background())
 	s.bodies = semaphore.NewWeighted(int64(c.MaxPending))
 	s.http = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: c.ReadHeader, IdleTimeout: c.Idle, WriteTimeout: c.Write,
@@ -157,39 +158,22 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	s.mu.Lock()
-	s.closed = true
-	for rc := range s.active {
-		rc.Kill()
-	}
-	n := len(s.active)
-	s.mu.Unlock()
+	n := s.active.Load()
+	s.kill()
 	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
 }
 
-// wasKilled reports whether requests were killed because the server ends.
-func (s *Server) wasKilled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
-
 // Active returns the number of requests that are being answered.
-func (s *Server) Active() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.active)
-}
+func (s *Server) Active() int { return int(s.active.Load()) }
 
-// beginRequest notes a request under way, and end that it is over.
+// beginRequest counts a request, which is killed when the server ends, and returns
+// what to call when it is over.
 func (s *Server) beginRequest(rc cancel.Context) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active[rc] = struct{}{}
+	s.active.Add(1)
+	forget := context.AfterFunc(s.ending, rc.Kill)
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.active, rc)
+		forget()
+		s.active.Add(-1)
 	}
 }
 

@@ -129,7 +129,7 @@ func (g *generation) submitRequest() (leave func(), err error) {
 		}
 		return nil, fault.New(fault.BackendEngineShutdown, "mocker is not running")
 	}
-	e.addStream(q.ID, g.stream)
+	e.streams[q.ID] = g.stream
 	e.worker.Submit(q)
 	return func() {
 		e.mu.Lock()

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -76,11 +75,10 @@ type Engine struct {
 	mu      sync.Mutex
 	worker  *online.Worker // nil unless running
 	halt    context.CancelFunc
-	ended   chan struct{}              // closed when the worker's loop is over
-	broken  error                      // why it is over, when nobody asked for it
-	streams map[sim.RequestID]*stream  // of requests on the scheduler
-	named   map[string][]sim.RequestID // the same, by the id of their context
-	idle    []chan struct{}            // closed when there are none
+	ended   chan struct{}             // closed when the worker's loop is over
+	broken  error                     // why it is over, when nobody asked for it
+	streams map[sim.RequestID]*stream // of requests on the scheduler
+	idle    []chan struct{}           // closed when there are none
 	sink    engine.KVEventSink
 }
 
@@ -115,7 +113,7 @@ func New(o Options) (*Engine, error) {
 	if o.Mode == "" {
 		o.Mode = engine.Aggregated
 	}
-	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream), named: make(map[string][]sim.RequestID)}
+	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream)}
 	if err := e.prepareStage(); err != nil {
 		return nil, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
@@ -240,22 +238,9 @@ func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	}
 }
 
-// addStream puts a request on the books. e.mu is held.
-func (e *Engine) addStream(id sim.RequestID, s *stream) {
-	e.streams[id] = s
-	e.named[s.rc.ID()] = append(e.named[s.rc.ID()], id)
-}
-
 // removeStream takes a request off the books. e.mu is held.
 func (e *Engine) removeStream(id sim.RequestID) {
-	if s := e.streams[id]; s != nil {
-		delete(e.streams, id)
-		name := s.rc.ID()
-		left := slices.DeleteFunc(e.named[name], func(x sim.RequestID) bool { return x == id })
-		if e.named[name] = left; len(left) == 0 {
-			delete(e.named, name)
-		}
-	}
+	delete(e.streams, id)
 	if len(e.streams) > 0 {
 		return
 	}
@@ -279,8 +264,10 @@ func (e *Engine) Abort(rc cancel.Context) {
 	if e.worker == nil {
 		return
 	}
-	for _, id := range e.named[rc.ID()] {
-		e.worker.Cancel(id)
+	for id, s := range e.streams { // in any order
+		if s.rc.ID() == rc.ID() {
+			e.worker.Cancel(id)
+		}
 	}
 }
 
