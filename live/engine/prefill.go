@@ -22,11 +22,10 @@ const prefillGrace = time.Second
 // decode is never called.
 type PrefillRouter struct {
 	Prefill, Decode Target
-	// Bootstrap is where the prefill worker meets the decode worker of a request
-	// (package rendezvous), if it does; then both get the request at once. Nil:
-	// never. It is asked before the request is sent, so whoever sets it sends the
-	// request to that worker.
-	Bootstrap func(rq *Request) (host string, port uint16, ok bool)
+	// Host and Port are where the prefill worker meets the decode worker (package
+	// rendezvous); with both, both get the request at once.
+	Host string
+	Port int
 }
 
 // Generate serves a request. Errors of the call to the prefill worker are
@@ -35,12 +34,9 @@ func (p *PrefillRouter) Generate(ctx context.Context, rc cancel.Context, rq *Req
 	first := *rq
 	first.SetMaxTokens(1)
 	d := &disaggregated{router: p, ctx: ctx, rc: rc, rq: *rq, headers: headers, child: cancel.New(rc.ID())}
-	meets := false
-	if p.Bootstrap != nil {
-		if host, port, ok := p.Bootstrap(rq); ok {
-			first.BootstrapInfo = &BootstrapInfo{Host: host, Port: port, Room: rand.Uint64() >> 1}
-			meets = true
-		}
+	meets := p.Host != "" && p.Port != 0
+	if meets {
+		first.BootstrapInfo = &BootstrapInfo{Host: p.Host, Port: uint16(p.Port), Room: rand.Uint64() >> 1}
 	}
 	rc.LinkChild(d.child)
 	chunks, err := p.Prefill.Generate(ctx, d.child, &first, headers)

@@ -166,7 +166,7 @@ func TestPrefillErrors(t *testing.T) {
 // With an address to meet at, both get the request at once, with the same room.
 func TestBootstrap(t *testing.T) {
 	meet := func(s *stages) {
-		s.router.Bootstrap = func(*Request) (string, uint16, bool) { return "h", 7, true }
+		s.router.Host, s.router.Port = "h", 7
 	}
 	s := newStages()
 	meet(s)

@@ -50,8 +50,8 @@ type reader struct {
 	payload []byte
 	bytes   *bytes.Reader
 	d       *msgpack.Decoder
-	name    []byte   // memory of key
-	spare   []uint64 // memory of hashes
+	name    []byte        // memory of key
+	lists   arena[uint64] // of hashes
 }
 
 const maxDepth = 16
@@ -200,27 +200,13 @@ func (r *reader) readHashes() ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := r.allocHashes(n)
+	list := r.lists.alloc(n)
 	for i := range list {
 		if list[i], err = r.readBits(); err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
 	return list, nil
-}
-
-// allocHashes returns n hashes of memory, out of a larger piece where n is small.
-func (r *reader) allocHashes(n int) []uint64 {
-	const piece = 256
-	if n > piece/8 {
-		return make([]uint64, n)
-	}
-	if n > len(r.spare) {
-		r.spare = make([]uint64, piece)
-	}
-	list := r.spare[:n:n]
-	r.spare = r.spare[n:]
-	return list
 }
 
 // skipValue passes over a value.

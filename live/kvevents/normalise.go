@@ -20,7 +20,7 @@ type normaliser struct {
 	rank        int32 // of batches that name none
 	blockTokens int   // 0: whatever the events say
 	kinds       map[group]string
-	spare       []scheduler.KVBlock // memory of events
+	blocks      arena[scheduler.KVBlock] // of events
 }
 
 // group is a group of caches of a rank.
@@ -93,7 +93,7 @@ func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	if n.blockTokens > 0 && e.BlockTokens != n.blockTokens {
 		return out
 	}
-	out.Stored = n.allocBlocks(len(e.Blocks))
+	out.Stored = n.blocks.alloc(len(e.Blocks))[:0]
 	for i, b := range e.Blocks {
 		h, ok := e.tokensHash(i)
 		if !ok {
@@ -104,17 +104,20 @@ func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	return out
 }
 
-// allocBlocks returns memory for up to size blocks, out of a larger piece where they are few.
-func (n *normaliser) allocBlocks(size int) []scheduler.KVBlock {
+// arena hands out memory for short lists out of larger pieces.
+type arena[T any] struct{ spare []T }
+
+// alloc returns a list of n zero values.
+func (a *arena[T]) alloc(n int) []T {
 	const piece = 256
-	if size > piece/8 {
-		return make([]scheduler.KVBlock, 0, size)
+	if n > piece/8 {
+		return make([]T, n)
 	}
-	if size > len(n.spare) {
-		n.spare = make([]scheduler.KVBlock, piece)
+	if n > len(a.spare) {
+		a.spare = make([]T, piece)
 	}
-	list := n.spare[:0:size]
-	n.spare = n.spare[size:]
+	list := a.spare[:n:n]
+	a.spare = a.spare[n:]
 	return list
 }
 

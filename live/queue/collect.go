@@ -31,60 +31,49 @@ func (q *Queue) Manifest(ctx context.Context, id string) (*Manifest, error) {
 func (q *Queue) Outcomes(ctx context.Context, m *Manifest) ([]plan.Outcome, error) {
 	outcomes := make([]plan.Outcome, len(m.Keys))
 	for i, key := range m.Keys {
-		o, _, err := q.outcomeOf(ctx, key)
+		o, err := q.outcomeOf(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		outcomes[i] = o
+		outcomes[i] = plan.Outcome{Key: key, Report: o.report}
+		if o.dead != nil {
+			outcomes[i].Reason = o.dead.Reason
+		} else if o.report == nil {
+			outcomes[i].Reason = "not finished"
+		}
 	}
 	return outcomes, nil
 }
 
-// unfinished is the reason of cells that are still to be run.
-const unfinished = "not finished"
+// outcome is what became of a cell. One without a report that is not dead either is
+// still to be run.
+type outcome struct {
+	report rawJSON
+	stored time.Time // when the report was
+	dead   *Dead
+}
 
-// outcomeOf returns what became of a cell, and when its result was stored.
-func (q *Queue) outcomeOf(ctx context.Context, key string) (plan.Outcome, time.Time, error) {
-	o := plan.Outcome{Key: key}
+func (q *Queue) outcomeOf(ctx context.Context, key string) (o outcome, err error) {
 	entry, dead, err := getKey(ctx, q.dead, key)
 	if err != nil {
-		return o, time.Time{}, err
+		return o, err
 	}
 	if dead {
-		d, err := readDead(entry)
-		o.Reason = d.Reason
-		return o, time.Time{}, err
+		o.dead = new(Dead)
+		if err := json.Unmarshal(entry.Value(), o.dead); err != nil {
+			return o, fmt.Errorf("%s: %s: %w", deadBucket, key, err)
+		}
+		return o, nil
 	}
 	entry, done, err := getKey(ctx, q.results, key)
-	if err != nil {
-		return o, time.Time{}, err
-	}
-	if !done {
-		o.Reason = unfinished
-		return o, time.Time{}, nil
+	if err != nil || !done {
+		return o, err
 	}
 	var r Result
 	if err := json.Unmarshal(entry.Value(), &r); err != nil {
-		return o, time.Time{}, fmt.Errorf("%s: %s: %w", resultBucket, key, err)
+		return o, fmt.Errorf("%s: %s: %w", resultBucket, key, err)
 	}
-	o.Report = r.Report
-	return o, entry.Created(), nil
-}
-
-func readDead(entry jetstream.KeyValueEntry) (d Dead, err error) {
-	if err = json.Unmarshal(entry.Value(), &d); err != nil {
-		err = fmt.Errorf("%s: %s: %w", deadBucket, entry.Key(), err)
-	}
-	return d, err
-}
-
-// deadOf returns why a cell was given up.
-func (q *Queue) deadOf(ctx context.Context, key string) (Dead, error) {
-	entry, ok, err := getKey(ctx, q.dead, key)
-	if err != nil || !ok {
-		return Dead{}, err
-	}
-	return readDead(entry)
+	return outcome{report: r.Report, stored: entry.Created()}, nil
 }
 
 // GivenUp is a cell that is dead.
@@ -111,25 +100,21 @@ func (q *Queue) Status(ctx context.Context, m *Manifest) (*Status, error) {
 	s := &Status{Cells: len(m.Keys), ETA: -1}
 	var first, last time.Time
 	for cell, key := range m.Keys {
-		o, at, err := q.outcomeOf(ctx, key)
+		o, err := q.outcomeOf(ctx, key)
 		switch {
 		case err != nil:
 			return nil, err
-		case o.Report != nil:
+		case o.report != nil:
 			s.Done++
-			if first.IsZero() || at.Before(first) {
-				first = at
+			if first.IsZero() || o.stored.Before(first) {
+				first = o.stored
 			}
-			if at.After(last) {
-				last = at
+			if o.stored.After(last) {
+				last = o.stored
 			}
-		case o.Reason != unfinished:
-			d, err := q.deadOf(ctx, key)
-			if err != nil {
-				return nil, err
-			}
+		case o.dead != nil:
 			s.Dead++
-			s.GivenUp = append(s.GivenUp, GivenUp{cell, d})
+			s.GivenUp = append(s.GivenUp, GivenUp{cell, *o.dead})
 		}
 	}
 	left := s.Cells - s.Done - s.Dead
@@ -177,9 +162,7 @@ func (q *Queue) Wait(ctx context.Context, m *Manifest, progress func(left int)) 
 				return nil
 			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if sleepFor(ctx, pause); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

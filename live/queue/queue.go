@@ -137,10 +137,7 @@ func retryRequest(ctx context.Context, request func(context.Context) error) erro
 		if err == nil || isAnswer(err) || ctx.Err() != nil || time.Now().After(until) {
 			return err
 		}
-		select {
-		case <-time.After(attemptPause):
-		case <-ctx.Done():
-		}
+		sleepFor(ctx, attemptPause)
 	}
 }
 

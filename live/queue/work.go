@@ -93,6 +93,7 @@ func (s *slot) runCells(ctx context.Context) error {
 	return nil
 }
 
+// sleepFor waits for d, or the end of ctx.
 func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -11,7 +11,7 @@ import (
 
 // Pair is prefill workers and decode workers: each request goes to one of the
 // first, then to one of the second. With a prefill worker that can be met
-// (engine/rendezvous), both get it at once.
+// (package rendezvous), both get it at once.
 type Pair struct {
 	Prefill, Decode *Pool
 }
@@ -24,10 +24,7 @@ func (p *Pair) Generate(ctx context.Context, rc cancel.Context, rq *engine.Reque
 		return nil, fault.From(err)
 	}
 	defer first.dropChoice()
-	r := &engine.PrefillRouter{Prefill: first, Decode: p.Decode}
 	card, _ := p.Prefill.Card(first.choice.Instance)
-	if c := card.RuntimeConfig; c.BootstrapHost != "" && c.BootstrapPort != 0 {
-		r.Bootstrap = func(*engine.Request) (string, uint16, bool) { return c.BootstrapHost, uint16(c.BootstrapPort), true }
-	}
+	r := &engine.PrefillRouter{Prefill: first, Decode: p.Decode, Host: card.RuntimeConfig.BootstrapHost, Port: card.RuntimeConfig.BootstrapPort}
 	return r.Generate(ctx, rc, rq, headers)
 }
