@@ -47,7 +47,7 @@ func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (onlin
 	if err != nil {
 		return online.Config{}, err
 	}
-	return online.Config{Config: s.harness(workload, streams), Pace: live.Pace, Warn: streams.Warn}, nil
+	return online.Config{Config: s.harnessConfig(workload, streams), Pace: live.Pace, Warn: streams.Warn}, nil
 }
 
 // validateLive refuses what cannot be replayed in real time. A KV router may

@@ -32,7 +32,7 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error
 	if err != nil {
 		return nil, err
 	}
-	return s.replay(ctx, workload, streams)
+	return s.runOpened(ctx, workload, streams)
 }
 
 // RunOn is Run on a workload that Open has read before. Many replays may share
@@ -41,11 +41,11 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return s.replay(ctx, workload, streams)
+	return s.runOpened(ctx, workload, streams)
 }
 
-func (s *Spec) replay(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
-	result, err := offline.Run(ctx, s.config(workload, streams))
+func (s *Spec) runOpened(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
+	result, err := offline.Run(ctx, s.offlineConfig(workload, streams))
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -66,17 +66,17 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if err != nil {
 		return nil, err
 	}
-	return offline.NewStepper(s.config(workload, streams))
+	return offline.NewStepper(s.offlineConfig(workload, streams))
 }
 
-// config is the replay of a workload on a logical clock.
-func (s *Spec) config(workload *loadgen.Workload, streams Streams) offline.Config {
-	return offline.Config{Config: s.harness(workload, streams), Until: s.Until, Reject: s.Reject}
+// offlineConfig is the replay of a workload on a logical clock.
+func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offline.Config {
+	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject}
 }
 
-// harness is what the replay of a workload depends on, whatever moves its time.
+// harnessConfig is what the replay of a workload depends on, whatever moves its time.
 // Whoever wants to see the workload does.
-func (s *Spec) harness(workload *loadgen.Workload, streams Streams) harness.Config {
+func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harness.Config {
 	if streams.Opened != nil {
 		streams.Opened(workload)
 	}

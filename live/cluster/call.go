@@ -47,7 +47,7 @@ func (c *call) Read(_ scheduler.Role, chunk *engine.Chunk, at time.Time) {
 	}
 }
 
-func (c *call) read() time.Time {
+func (c *call) readAt() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
@@ -59,8 +59,8 @@ func (c *call) admission() (at time.Time, reused int) {
 	return c.admitted, c.reused
 }
 
-// failed is err with the worker it came from, if there is one.
-func (c *call) failed(tokens int, err error) error {
+// wrapError is err with the worker it came from, if there is one.
+func (c *call) wrapError(tokens int, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.worker == 0 {

@@ -27,7 +27,7 @@ func errorFields(failed []harness.Failure) []collector.Field {
 	var types, requests []collector.Field
 	for i := range failed {
 		f := &failed[i]
-		types = count(types, string(typeOf(f.Err)))
+		types = countKey(types, string(typeOf(f.Err)))
 		if i < listed {
 			requests = append(requests, collector.Field{Key: f.Place, Value: f.Err.Error()})
 		}
@@ -37,8 +37,8 @@ func errorFields(failed []harness.Failure) []collector.Field {
 	}
 }
 
-// count adds one to the field with the key.
-func count(fields []collector.Field, key string) []collector.Field {
+// countKey adds one to the field with the key.
+func countKey(fields []collector.Field, key string) []collector.Field {
 	for i := range fields {
 		if fields[i].Key == key {
 			fields[i].Value = fields[i].Value.(int) + 1

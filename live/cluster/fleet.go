@@ -73,12 +73,12 @@ func (f *Fleet) Start(c Command) (*Process, error) {
 	f.mu.Lock()
 	f.procs = append(f.procs, p)
 	f.mu.Unlock()
-	go p.wait()
+	go p.awaitEnd()
 	return p, nil
 }
 
-// wait notes the end of the process.
-func (p *Process) wait() {
+// awaitEnd notes the end of the process.
+func (p *Process) awaitEnd() {
 	err := p.command.Wait()
 	p.mu.Lock()
 	p.err = err
@@ -86,12 +86,12 @@ func (p *Process) wait() {
 	p.mu.Unlock()
 	close(p.done)
 	if !asked {
-		p.fleet.lost()
+		p.fleet.markLost()
 	}
 }
 
-// lost says that a worker has ended unasked.
-func (f *Fleet) lost() {
+// markLost says that a worker has ended unasked.
+func (f *Fleet) markLost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
@@ -117,8 +117,8 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// end asks the process to end in good order.
-func (p *Process) end() {
+// askToEnd asks the process to end in good order.
+func (p *Process) askToEnd() {
 	p.mu.Lock()
 	p.asked = true
 	p.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *Fleet) Stop(ctx context.Context) error {
 	procs := f.procs
 	f.mu.Unlock()
 	for _, p := range procs {
-		p.end()
+		p.askToEnd()
 	}
 	killed := 0
 	for _, p := range procs {

@@ -46,7 +46,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	defer func() {
 		if err != nil {
 			s.Close()
-			err = because(ctx, err)
+			err = withCause(ctx, err)
 		}
 	}()
 	cards, err := rt.Cards(ctx)
@@ -57,13 +57,13 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	if o.Prefill != nil {
 		stage = scheduler.Decode
 	}
-	workers, err := s.open(ctx, rt, cards, poolOptions{o.Workers, stage, o.Count, o.Routing})
+	workers, err := s.openPool(ctx, rt, cards, poolOptions{o.Workers, stage, o.Count, o.Routing})
 	if err != nil {
 		return nil, err
 	}
 	s.engines = workers
 	if o.Prefill != nil {
-		prefill, err := s.open(ctx, rt, cards, poolOptions{*o.Prefill, scheduler.Prefill, o.PrefillCount, o.Routing})
+		prefill, err := s.openPool(ctx, rt, cards, poolOptions{*o.Prefill, scheduler.Prefill, o.PrefillCount, o.Routing})
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +76,8 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	return s, nil
 }
 
-// because is err, or why ctx was ended if it was.
-func because(ctx context.Context, err error) error {
+// withCause is err, or why ctx was ended if it was.
+func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
@@ -92,7 +92,7 @@ type poolOptions struct {
 	routing route.Options
 }
 
-func (s *Session) open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, o poolOptions) (*route.Pool, error) {
+func (s *Session) openPool(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, o poolOptions) (*route.Pool, error) {
 	o.routing.Role = o.stage
 	p, err := route.Open(ctx, rt, cards, o.name, o.routing)
 	if err != nil {

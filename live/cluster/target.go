@@ -61,7 +61,7 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 	defer release()
 	over := make(chan struct{})
 	stay := context.AfterFunc(ctx, func() { cancel.StopThenKill(rc, over, parting) })
-	err := t.serve(call, rc, q, placed)
+	err := t.serveCall(call, rc, q, placed)
 	close(over)
 	stay()
 	if ctx.Err() != nil && err != nil {
@@ -70,25 +70,25 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 	return err
 }
 
-func (t *Target) serve(ctx context.Context, rc cancel.Context, q *sim.Request, placed func()) error {
+func (t *Target) serveCall(ctx context.Context, rc cancel.Context, q *sim.Request, placed func()) error {
 	c := &call{placed: placed}
 	// A router that holds the request back holds up nobody who comes later.
 	held := time.AfterFunc(patience, placed)
 	defer held.Stop()
 	ctx = route.WithSession(route.Observe(ctx, c), strconv.Itoa(int(q.Session)))
-	chunks, err := t.engines.Generate(ctx, rc, t.request(q), nil)
+	chunks, err := t.engines.Generate(ctx, rc, t.makeRequest(q), nil)
 	if err != nil {
-		return c.failed(0, err)
+		return c.wrapError(0, err)
 	}
 	var f facts
 	for chunk, err := range chunks {
 		if err != nil {
-			return c.failed(len(f.tokens), err)
+			return c.wrapError(len(f.tokens), err)
 		}
-		f.take(chunk, t.clock.At(c.read()))
+		f.addChunk(chunk, t.clock.At(c.readAt()))
 	}
-	if err := f.check(q); err != nil {
-		return c.failed(len(f.tokens), err)
+	if err := f.checkComplete(q); err != nil {
+		return c.wrapError(len(f.tokens), err)
 	}
 	admitted, reused := c.admission()
 	t.rec.Admitted(t.clock.At(admitted), q.ID, reused)
@@ -98,11 +98,11 @@ func (t *Target) serve(ctx context.Context, rc cancel.Context, q *sim.Request, p
 	return nil
 }
 
-// request is q as engines take it.
-func (t *Target) request(q *sim.Request) *engine.Request {
+// makeRequest is q as engines take it.
+func (t *Target) makeRequest(q *sim.Request) *engine.Request {
 	ignore, expected := true, uint32(q.OutputTokens)
 	rq := &engine.Request{
-		Model: t.model, TokenIDs: t.tokens.of(q),
+		Model: t.model, TokenIDs: t.tokens.promptOf(q),
 		StopConditions: engine.StopConditions{IgnoreEOS: &ignore},
 		Routing:        &engine.Routing{ExpectedOutputTokens: &expected},
 	}
@@ -116,7 +116,7 @@ type facts struct {
 	reason engine.FinishReason
 }
 
-func (f *facts) take(c *engine.Chunk, at sim.Time) {
+func (f *facts) addChunk(c *engine.Chunk, at sim.Time) {
 	for range c.TokenIDs {
 		f.tokens = append(f.tokens, at)
 	}
@@ -125,8 +125,8 @@ func (f *facts) take(c *engine.Chunk, at sim.Time) {
 	}
 }
 
-// check is why an answer that has ended is not complete.
-func (f *facts) check(q *sim.Request) error {
+// checkComplete is why an answer that has ended is not complete.
+func (f *facts) checkComplete(q *sim.Request) error {
 	message, bad := f.reason.ErrorMessage()
 	switch {
 	case bad:

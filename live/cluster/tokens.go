@@ -37,14 +37,14 @@ func newTokens(w *loadgen.Workload) *tokens {
 		}
 	}
 	if great {
-		t.number(w)
+		t.numberIDs(w)
 	}
 	return t
 }
 
-// number gives the hash ids numbers in the order in which they come first, where
+// numberIDs gives the hash ids numbers in the order in which they come first, where
 // they do not fit into 32 bits.
-func (t *tokens) number(w *loadgen.Workload) {
+func (t *tokens) numberIDs(w *loadgen.Workload) {
 	t.numbers = make(map[uint64]uint32)
 	for i := range w.Turns {
 		for _, id := range w.Turns[i].IDs {
@@ -55,8 +55,8 @@ func (t *tokens) number(w *loadgen.Workload) {
 	}
 }
 
-// of is the prompt of q. Any goroutine may ask.
-func (t *tokens) of(q *sim.Request) []uint32 {
+// promptOf is the prompt of q. Any goroutine may ask.
+func (t *tokens) promptOf(q *sim.Request) []uint32 {
 	turn := t.first[q.Session]
 	for range q.Turn {
 		turn = t.next[turn]

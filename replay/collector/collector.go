@@ -133,10 +133,10 @@ func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
 func (c *Collector) Pass(p *scheduler.Pass) {
 	c.Admit(p.Start, p.Admitted)
 	if len(p.Second) > 0 {
-		c.second(p.FirstEnd(), p.Second)
+		c.noteSecond(p.FirstEnd(), p.Second)
 	}
 	for i := range p.Marks {
-		c.mark(p.End, &p.Marks[i])
+		c.noteMark(p.End, &p.Marks[i])
 	}
 	c.gaps.add(p.Gap, int64(p.Count)*int64(p.Decoding))
 	for _, gap := range p.Gaps {
@@ -144,7 +144,7 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	}
 }
 
-func (c *Collector) second(at sim.Time, ids []sim.RequestID) {
+func (c *Collector) noteSecond(at sim.Time, ids []sim.RequestID) {
 	for _, id := range ids {
 		r := &c.records[id]
 		if invariant.Enabled && r.Tokens != 1 {
@@ -154,7 +154,7 @@ func (c *Collector) second(at sim.Time, ids []sim.RequestID) {
 	}
 }
 
-func (c *Collector) mark(at sim.Time, m *scheduler.Mark) {
+func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
 	r := &c.records[m.Request]
 	if m.First {
 		if invariant.Enabled && r.Tokens != 0 {

@@ -37,8 +37,8 @@ func (w *weighted) grow(n int) {
 	w.counts = append(make([]int64, 0, n), w.counts...)
 }
 
-// of is the first n values of the memory of w, grown to hold them.
-func (w *weighted) of(n int) weighted {
+// prefix is the first n values of the memory of w, grown to hold them.
+func (w *weighted) prefix(n int) weighted {
 	if cap(w.bits) < n || cap(w.counts) < n {
 		*w = weighted{make([]uint64, n), make([]int64, n)}
 	}
@@ -79,7 +79,7 @@ func (g *gaps) compact() {
 	if g.sorted > 0 {
 		g.mergeTail()
 	} else if !slices.IsSorted(g.bits) {
-		g.weighted, g.spare = radixSort(g.weighted, g.spare.of(len(g.bits)))
+		g.weighted, g.spare = radixSort(g.weighted, g.spare.prefix(len(g.bits)))
 	}
 	end := 0
 	for i := 1; i < len(g.bits); i++ {
@@ -98,7 +98,7 @@ func (g *gaps) compact() {
 // with what was there, from the last value to the first.
 func (g *gaps) mergeTail() {
 	n := len(g.bits) - g.sorted
-	spare := g.spare.of(n)
+	spare := g.spare.prefix(n)
 	tail, _ := radixSort(weighted{g.bits[g.sorted:], g.counts[g.sorted:]}, spare)
 	if &tail.bits[0] != &spare.bits[0] {
 		copy(spare.bits, tail.bits)
@@ -118,7 +118,7 @@ func (g *gaps) mergeTail() {
 // latencies is the distribution of the gaps, in ms.
 func (g *gaps) latencies() Distribution {
 	g.compact()
-	return weightedDistribution(g.weighted)
+	return describeWeighted(g.weighted)
 }
 
 // rates is the distribution of tokens per second and user, 1000/gap for every
@@ -130,11 +130,11 @@ func (g *gaps) rates() Distribution {
 		first++
 	}
 	n := len(g.bits) - first
-	rates := g.spare.of(n)
+	rates := g.spare.prefix(n)
 	for i := range n {
 		last := len(g.bits) - 1 - i
 		rates.bits[i] = math.Float64bits(1000.0 / math.Float64frombits(g.bits[last]))
 		rates.counts[i] = g.counts[last]
 	}
-	return weightedDistribution(rates)
+	return describeWeighted(rates)
 }

@@ -9,14 +9,14 @@ import (
 // sortBelow is the length from which on counting digits beats sorting.
 const sortBelow = 256
 
-// pick puts into out[i] the value that is at index ranks[i] once values, which
+// pickRanks puts into out[i] the value that is at index ranks[i] once values, which
 // are >= 0, are sorted. The ranks ascend. buf is memory for as many values; it is
 // overwritten, and so are the values.
 //
 // It counts values by the leading digit in which they differ and goes on with
 // those buckets only that hold a rank.
-func pick(values []float64, ranks []int, out []float64, buf []float64) {
-	high := bits.Len64(differing(values))
+func pickRanks(values []float64, ranks []int, out []float64, buf []float64) {
+	high := bits.Len64(differingBits(values))
 	if len(values) < sortBelow || high == 0 {
 		buf = append(buf[:0], values...)
 		slices.Sort(buf)
@@ -30,7 +30,7 @@ func pick(values []float64, ranks []int, out []float64, buf []float64) {
 	for _, v := range values {
 		next[math.Float64bits(v)>>shift&digitMask]++
 	}
-	chosen := choose(&next, ranks)
+	chosen := chooseBuckets(&next, ranks)
 	buf = buf[:len(values)]
 	for _, v := range values {
 		if to := &next[math.Float64bits(v)>>shift&digitMask]; *to >= 0 {
@@ -47,7 +47,7 @@ func pick(values []float64, ranks []int, out []float64, buf []float64) {
 		for i, r := range ranks[:b.ranks] {
 			relative[i] = r - b.below
 		}
-		pick(inside, relative[:b.ranks], out, values)
+		pickRanks(inside, relative[:b.ranks], out, values)
 		ranks, out = ranks[b.ranks:], out[b.ranks:]
 	}
 }
@@ -63,10 +63,10 @@ type bucket struct {
 	ranks    int // ranks among these values
 }
 
-// choose finds the buckets that hold a rank. counts, the number of values of
+// chooseBuckets finds the buckets that hold a rank. counts, the number of values of
 // each digit, becomes the place of the bucket's first value, -1 for a bucket
 // that is not chosen.
-func choose(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks]bucket) {
+func chooseBuckets(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks]bucket) {
 	below, at, found := 0, 0, 0
 	for digit, count := range counts {
 		n := 0
@@ -86,8 +86,8 @@ func choose(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks]bucket
 	return chosen
 }
 
-// differing are the bits in which the values are not all alike.
-func differing(values []float64) (differ uint64) {
+// differingBits are the bits in which the values are not all alike.
+func differingBits(values []float64) (differ uint64) {
 	first := math.Float64bits(values[0])
 	for _, v := range values {
 		differ |= math.Float64bits(v) ^ first

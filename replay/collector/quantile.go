@@ -1,6 +1,9 @@
 package collector
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Distribution describes a list of samples; all of it is 0 for an empty list.
 type Distribution struct {
@@ -9,35 +12,35 @@ type Distribution struct {
 	Std                        float64 // of the population: the squares are divided by n
 }
 
-// percentiles are the ones a Distribution has, ascending.
-func percentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
+// wantedPercentiles are the ones a Distribution has, ascending.
+func wantedPercentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
 
-// rank is the index of percentile p in an ascending list of n samples: the
+// nearestRank is the index of percentile p in an ascending list of n samples: the
 // nearest one, the upper of two equally near, without interpolation.
-func rank(n int64, p float64) int64 {
+func nearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }
 
-// distribution describes samples, which are >= 0. The sums run in the order of
+// describeSamples describes samples, which are >= 0. The sums run in the order of
 // the list, which is overwritten then; buf is memory for as many.
-func distribution(samples, buf []float64) Distribution {
+func describeSamples(samples, buf []float64) Distribution {
 	if len(samples) == 0 {
 		return Distribution{}
 	}
 	var d Distribution
-	d.Mean, d.Std = moments(samples)
-	d.Min, d.Max = extremes(samples)
+	d.Mean, d.Std = meanAndStd(samples)
+	d.Min, d.Max = slices.Min(samples), slices.Max(samples)
 	var ranks [maxRanks]int
-	for i, p := range percentiles() {
-		ranks[i] = int(rank(int64(len(samples)), p))
+	for i, p := range wantedPercentiles() {
+		ranks[i] = int(nearestRank(int64(len(samples)), p))
 	}
 	var at [maxRanks]float64
-	pick(samples, ranks[:], at[:], buf)
+	pickRanks(samples, ranks[:], at[:], buf)
 	d.Median, d.P75, d.P90, d.P95, d.P99 = at[0], at[1], at[2], at[3], at[4]
 	return d
 }
 
-func moments(samples []float64) (mean, std float64) {
+func meanAndStd(samples []float64) (mean, std float64) {
 	n := float64(len(samples))
 	sum := 0.0
 	for _, v := range samples {
@@ -51,22 +54,9 @@ func moments(samples []float64) (mean, std float64) {
 	return mean, math.Sqrt(squares / n)
 }
 
-func extremes(samples []float64) (least, most float64) {
-	least, most = samples[0], samples[0]
-	for _, v := range samples {
-		if v < least {
-			least = v
-		}
-		if v > most {
-			most = v
-		}
-	}
-	return least, most
-}
-
-// weightedDistribution describes ascending values, each of which counts as
+// describeWeighted describes ascending values, each of which counts as
 // often as the entry of counts beside it says.
-func weightedDistribution(w weighted) Distribution {
+func describeWeighted(w weighted) Distribution {
 	if len(w.bits) == 0 {
 		return Distribution{}
 	}
@@ -90,8 +80,8 @@ func weightedDistribution(w weighted) Distribution {
 
 	var at [maxRanks]float64
 	i, below := 0, int64(0) // below: samples before value i
-	for j, p := range percentiles() {
-		for r := rank(n, p); below+counts[i] <= r; i++ {
+	for j, p := range wantedPercentiles() {
+		for r := nearestRank(n, p); below+counts[i] <= r; i++ {
 			below += counts[i]
 		}
 		at[j] = value(i)

@@ -22,7 +22,7 @@ func TestRank(t *testing.T) {
 		{100, 99, 98}, {101, 99, 99}, {11, 95, 10}, {12031, 99, 11910},
 	}
 	for _, test := range tests {
-		if got := rank(test.n, test.p); got != test.want {
+		if got := nearestRank(test.n, test.p); got != test.want {
 			t.Errorf("rank(%d, %v) = %d, want %d", test.n, test.p, got, test.want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestPick(t *testing.T) {
 			sorted := slices.Sorted(slices.Values(list))
 			ranks := []int{0, n / 2, n / 2, n - 1 - n/7, n - 1}
 			got := make([]float64, len(ranks))
-			pick(list, ranks, got, make([]float64, n))
+			pickRanks(list, ranks, got, make([]float64, n))
 			for i, r := range ranks {
 				if got[i] != sorted[r] {
 					t.Errorf("%s, %d values: rank %d is %v, want %v", name, n, r, got[i], sorted[r])
@@ -120,7 +120,7 @@ func TestWeightedDistribution(t *testing.T) {
 				all = append(all, v)
 			}
 		}
-		got, want := weightedDistribution(list), distribution(slices.Clone(all), make([]float64, len(all)))
+		got, want := describeWeighted(list), describeSamples(slices.Clone(all), make([]float64, len(all)))
 		if !near(got.Mean, want.Mean) || !near(got.Std, want.Std) {
 			t.Errorf("%d values: mean %v, std %v, want %v, %v", n, got.Mean, got.Std, want.Mean, want.Std)
 		}

@@ -43,7 +43,7 @@ func (c *Collector) Report(wall time.Duration) *Report {
 		r.UserThroughput = c.gaps.rates()
 		close(pooled)
 	}()
-	c.count(r)
+	c.countTotals(r)
 	c.perRequest(r)
 	<-pooled
 	return r
@@ -53,7 +53,7 @@ func (c *Collector) Report(wall time.Duration) *Report {
 func (c *Collector) perRequest(r *Report) {
 	values, buf := make([]float64, 0, r.Completed), make([]float64, r.Completed)
 	of := func(tokens int32, value func(*Record) float64) Distribution {
-		return distribution(c.samples(values, tokens, value), buf)
+		return describeSamples(c.appendSamples(values, tokens, value), buf)
 	}
 	r.TTFT = of(1, func(r *Record) float64 { return float64(r.TTFT()) })
 	r.TTST = of(2, func(r *Record) float64 { return float64(r.TTST()) })
@@ -61,8 +61,8 @@ func (c *Collector) perRequest(r *Report) {
 	r.E2E = of(1, func(r *Record) float64 { return float64(r.E2E()) })
 }
 
-// count fills in the totals and what is divided out of them.
-func (c *Collector) count(r *Report) {
+// countTotals fills in the totals and what is divided out of them.
+func (c *Collector) countTotals(r *Report) {
 	r.Requests = len(c.records)
 	reused := 0
 	for i := range c.records {
@@ -72,7 +72,7 @@ func (c *Collector) count(r *Report) {
 		}
 		r.Completed++
 		r.InputTokens += int(rec.InputTokens)
-		r.OutputTokens += c.answered(rec)
+		r.OutputTokens += c.answeredTokens(rec)
 		reused += int(rec.Reused)
 		r.DurationMS = max(r.DurationMS, float64(rec.Last))
 	}
@@ -85,11 +85,11 @@ func (c *Collector) count(r *Report) {
 	if r.InputTokens > 0 {
 		r.PrefixCacheReusedRatio = float64(reused) / float64(r.InputTokens)
 	}
-	r.rates()
+	r.divideByWall()
 }
 
-// answered is the number of output tokens that count for a request.
-func (c *Collector) answered(r *Record) int {
+// answeredTokens is the number of output tokens that count for a request.
+func (c *Collector) answeredTokens(r *Record) int {
 	if c.early {
 		return int(min(r.Tokens, r.OutputTokens))
 	}
@@ -99,10 +99,10 @@ func (c *Collector) answered(r *Record) int {
 // SetWall states the real time of the simulation, and what is divided by it.
 func (r *Report) SetWall(wall time.Duration) {
 	r.WallMS = float64(wall) / 1e6
-	r.rates()
+	r.divideByWall()
 }
 
-func (r *Report) rates() {
+func (r *Report) divideByWall() {
 	if r.WallMS > 0 {
 		r.ProcessedTokensPerS = float64(float64(r.ProcessedTokens)/r.WallMS) * 1000.0
 		r.ProcessedOutputPerS = float64(float64(r.OutputTokens)/r.WallMS) * 1000.0
@@ -127,9 +127,9 @@ func (c *Collector) HostReusedRatio() float64 {
 	return float64(fetched) / float64(input)
 }
 
-// samples appends one value per counted request with at least tokens tokens to
+// appendSamples appends one value per counted request with at least tokens tokens to
 // dst, in order of arrival.
-func (c *Collector) samples(dst []float64, tokens int32, value func(*Record) float64) []float64 {
+func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Record) float64) []float64 {
 	for i := range c.records {
 		if r := &c.records[i]; r.Counted() && r.Tokens >= tokens {
 			dst = append(dst, value(r))

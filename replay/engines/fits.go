@@ -32,7 +32,7 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	hopeless := false
 	var sizes []func(input, output int) *scheduler.OversizeError
 	for _, s := range stages {
-		sizes = append(sizes, s.sizes())
+		sizes = append(sizes, s.sizeCheck())
 	}
 	for i := range w.Turns {
 		var err *scheduler.OversizeError

@@ -63,7 +63,7 @@ func newStage(t *Topology, use Use, p *Pool) (*Stage, error) {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents
 	case t.Router.Info().Caches && p.Role != scheduler.Decode:
-		s.Capture = s.captured()
+		s.Capture = s.routerCapture()
 	}
 	return s, nil
 }
@@ -75,23 +75,23 @@ func Joined(t *Topology, use Use) bool {
 	for i := range t.Pools {
 		stage := Stage{Topology: t, Pool: &t.Pools[i]}
 		a := &stage.Engine
-		if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offload().Blocks > 0 ||
-			t.Router.Info().Caches && stage.captured() == scheduler.CaptureEvents {
+		if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offloadConfig().Blocks > 0 ||
+			t.Router.Info().Caches && stage.routerCapture() == scheduler.CaptureEvents {
 			return false
 		}
 	}
 	return !use.Events
 }
 
-// captured returns what a KV router needs to see of the engine's cache. Residency of
+// routerCapture returns what a KV router needs to see of the engine's cache. Residency of
 // prompt nodes is enough where engines name blocks as the router does and never
 // cache one without its parent. Without a prefix cache vLLM announces blocks
 // under names that nobody finds again, and the reference's SGLang announces
 // tokens, which can pass for blocks of two.
-func (s *Stage) captured() scheduler.Capture {
+func (s *Stage) routerCapture() scheduler.Capture {
 	a := &s.Engine
 	switch {
-	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offload().Blocks == 0 && a.Rules.Reference():
+	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offloadConfig().Blocks == 0 && a.Rules.Reference():
 		return scheduler.CaptureResidency
 	case a.Engine == engineargs.VLLM:
 		return scheduler.CaptureEvents
@@ -106,15 +106,15 @@ func (s *Stage) captured() scheduler.Capture {
 // Core returns a new engine for the given worker.
 func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Engine.Engine == engineargs.SGLang {
-		return sglang.New(s.sglang(id))
+		return sglang.New(s.sglangConfig(id))
 	}
 	if !s.Engine.Rules.Reference() {
-		return vllm.New(s.vllm())
+		return vllm.New(s.vllmConfig())
 	}
-	return reference.New(s.vllm()), nil
+	return reference.New(s.vllmConfig()), nil
 }
 
-func (s *Stage) vllm() vllm.Config {
+func (s *Stage) vllmConfig() vllm.Config {
 	a := &s.Engine
 	preemption := vllm.LIFO
 	if a.Preemption == engineargs.FIFO {
@@ -126,13 +126,13 @@ func (s *Stage) vllm() vllm.Config {
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
 		Preemption: preemption, Role: s.Role, Transfer: a.Transfer(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
-		Planner: s.Steps, Offload: s.offload(), Rules: a.Rules,
+		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules,
 	}
 }
 
-// offload returns the host memory behind an engine's KV blocks. The reference reads
+// offloadConfig returns the host memory behind an engine's KV blocks. The reference reads
 // its settings and has none.
-func (s *Stage) offload() blocks.Offload {
+func (s *Stage) offloadConfig() blocks.Offload {
 	a := &s.Engine
 	if s.Compat || a.G2.Blocks == 0 || a.KVBytesPerToken == 0 {
 		return blocks.Offload{}
@@ -143,7 +143,7 @@ func (s *Stage) offload() blocks.Offload {
 	}
 }
 
-func (s *Stage) sglang(id sim.WorkerID) sglang.Config {
+func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	a := &s.Engine
 	policy := sglang.FIFO
 	if a.SGLang.LPM() {
@@ -199,19 +199,19 @@ func (s *Stage) NewRouter() (router.Router, error) {
 
 // Offloads reports whether the engines have host memory behind their KV blocks.
 func (s *Stage) Offloads() bool {
-	return s.Engine.Engine == engineargs.VLLM && s.offload().Blocks > 0
+	return s.Engine.Engine == engineargs.VLLM && s.offloadConfig().Blocks > 0
 }
 
 // Fits returns nil if a request can run on the pool's idle engine, or why not.
-func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.sizes()(input, output) }
+func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.sizeCheck()(input, output) }
 
-// sizes returns a function that does what Fits does, for many requests.
-func (s *Stage) sizes() func(input, output int) *scheduler.OversizeError {
+// sizeCheck returns a function that does what Fits does, for many requests.
+func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 	if s.Engine.Engine == engineargs.SGLang {
-		c := s.sglang(0)
+		c := s.sglangConfig(0)
 		return func(input, output int) *scheduler.OversizeError { return sglang.Fits(c, input, output) }
 	}
-	c := s.vllm()
+	c := s.vllmConfig()
 	return func(input, output int) *scheduler.OversizeError {
 		if s.Role == scheduler.Prefill {
 			output = 1

@@ -147,8 +147,8 @@ func (t *Topology) checkPools() error {
 	return nil
 }
 
-// named puts before what is wrong with the pool which of two it is.
-func (p *Pool) named(what string) string {
+// nameOf puts before what is wrong with the pool which of two it is.
+func (p *Pool) nameOf(what string) string {
 	if p.Role == scheduler.Aggregated {
 		return what
 	}
@@ -156,7 +156,7 @@ func (p *Pool) named(what string) string {
 }
 
 func (p *Pool) checkCount() error {
-	if name := p.named("workers"); p.Count < 1 {
+	if name := p.nameOf("workers"); p.Count < 1 {
 		return fmt.Errorf("%s are %d, want at least 1", name, p.Count)
 	} else if p.Count > maxWorkers {
 		return fmt.Errorf("%s are %d, want 1 to %d", name, p.Count, maxWorkers)
@@ -220,7 +220,7 @@ func (t *Topology) Warnings() []string {
 		p := t.Pools[i]
 		name := ""
 		if p.Role != scheduler.Aggregated {
-			name = p.named("workers: ")
+			name = p.nameOf("workers: ")
 		}
 		if t.Compat && p.Engine.G2.Blocks > 0 {
 			all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, p.Engine.G2.Blocks))

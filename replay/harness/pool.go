@@ -52,17 +52,17 @@ func (r *Run) NewPools(to Carrier) ([]*Pool, error) {
 // Enter brings a request before the router: it is placed or held.
 func (p *Pool) Enter(now sim.Time, q *sim.Request) error {
 	placed, err := p.Router.Route(now, q, p.placed[:0])
-	return p.place(now, placed, err)
+	return p.carryOut(now, placed, err)
 }
 
 // Drain places held requests after a change of workers.
 func (p *Pool) Drain(now sim.Time) error {
 	placed, err := p.Router.Drain(now, p.placed[:0])
-	return p.place(now, placed, err)
+	return p.carryOut(now, placed, err)
 }
 
-// place carries out a router's answer, in order.
-func (p *Pool) place(now sim.Time, placed []router.Placement, err error) error {
+// carryOut carries out a router's answer, in order.
+func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) error {
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (p *Pool) place(now sim.Time, placed []router.Placement, err error) error {
 	for i := range placed {
 		q := placed[i].Request
 		if p.Role == scheduler.Prefill {
-			q = p.firsts.of(q)
+			q = p.firsts.copyOf(q)
 		}
 		p.to.Submit(p, now, &placed[i], q)
 	}
@@ -82,51 +82,51 @@ func (p *Pool) place(now sim.Time, placed []router.Placement, err error) error {
 func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	switch {
 	case p.Role == scheduler.Prefill && m.Last:
-		return p.handOver(now, at, m)
+		return p.sendOn(now, at, m)
 	case p.Role == scheduler.Prefill:
 		return nil
 	}
 	// The router of decode workers does not hear of first tokens.
 	if m.First && p.Role != scheduler.Decode && (!m.Last || p.Run.FirstOfOne) {
-		if err := p.prefillDone(now, m.Request); err != nil {
+		if err := p.markPrefilled(now, m.Request); err != nil {
 			return err
 		}
 	}
 	if !m.Last {
 		return nil
 	}
-	if err := p.finished(now, m.Request); err != nil {
+	if err := p.markFinished(now, m.Request); err != nil {
 		return err
 	}
 	return p.to.Complete(m.Request, at)
 }
 
-// prefillDone tells the router that a request has its first token, and carries
+// markPrefilled tells the router that a request has its first token, and carries
 // out its answer.
-func (p *Pool) prefillDone(now sim.Time, id sim.RequestID) error {
+func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.PrefillDone(now, id, p.placed[:0])
-	if err := p.place(now, placed, err); err != nil {
+	if err := p.carryOut(now, placed, err); err != nil {
 		return p.to.Refused(id, err)
 	}
 	return nil
 }
 
-// finished tells the router that a request has left its worker, and carries out
+// markFinished tells the router that a request has left its worker, and carries out
 // its answer.
-func (p *Pool) finished(now sim.Time, id sim.RequestID) error {
+func (p *Pool) markFinished(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.Finished(now, id, p.placed[:0])
-	if err := p.place(now, placed, err); err != nil {
+	if err := p.carryOut(now, placed, err); err != nil {
 		return p.to.Refused(id, err)
 	}
 	return nil
 }
 
-// handOver sends a request on from prefill to decode.
-func (p *Pool) handOver(now, at sim.Time, m *scheduler.Mark) error {
-	if err := p.prefillDone(now, m.Request); err != nil {
+// sendOn sends a request on from prefill to decode.
+func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
+	if err := p.markPrefilled(now, m.Request); err != nil {
 		return err
 	}
-	if err := p.finished(now, m.Request); err != nil {
+	if err := p.markFinished(now, m.Request); err != nil {
 		return err
 	}
 	if o := p.Run.Observer; o != nil {
@@ -141,7 +141,7 @@ type firsts struct{ free []sim.Request }
 // firstsChunk is the number of copies allocated at a time.
 const firstsChunk = 256
 
-func (f *firsts) of(q *sim.Request) *sim.Request {
+func (f *firsts) copyOf(q *sim.Request) *sim.Request {
 	if len(f.free) == 0 {
 		f.free = make([]sim.Request, firstsChunk)
 	}

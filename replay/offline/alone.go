@@ -17,9 +17,9 @@ type alone struct {
 	pass scheduler.Pass
 }
 
-func (a *alone) drive(ctx context.Context) error {
-	a.watch(&a.pass)
-	queues, err := a.deal()
+func (a *alone) runWorkers(ctx context.Context) error {
+	a.askDetail(&a.pass)
+	queues, err := a.dealRequests()
 	if err != nil {
 		return err
 	}
@@ -28,27 +28,27 @@ func (a *alone) drive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.replay(ctx, sim.WorkerID(w), core, queue); err != nil {
+		if err := a.runWorker(ctx, sim.WorkerID(w), core, queue); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deal takes all requests from the feed and deals them out.
-func (a *alone) deal() ([][]loadgen.Arrival, error) {
+// dealRequests takes all requests from the feed and deals them out.
+func (a *alone) dealRequests() ([][]loadgen.Arrival, error) {
 	route, err := a.Stages[0].NewRouter()
 	if err != nil {
 		return nil, err
 	}
-	end := a.until()
+	end := a.endInstant()
 	queues := make([][]loadgen.Arrival, a.Stages[0].Count)
 	var batch []loadgen.Arrival
 	var placed []router.Placement
 	for at, ok := a.Feed.Next(0, 0); ok && at < end; at, ok = a.Feed.Next(at, 0) {
 		batch = a.Feed.Take(at, 0, batch[:0])
 		for _, x := range batch {
-			if ok, err := a.arrived(x); err != nil {
+			if ok, err := a.noteArrival(x); err != nil {
 				return nil, err
 			} else if !ok {
 				continue
@@ -65,9 +65,9 @@ func (a *alone) deal() ([][]loadgen.Arrival, error) {
 	return queues, nil
 }
 
-// replay runs one worker's requests to the end.
-func (a *alone) replay(ctx context.Context, w sim.WorkerID, core scheduler.Core, queue []loadgen.Arrival) error {
-	now, end := sim.Time(0), a.until()
+// runWorker runs one worker's requests to the end.
+func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Core, queue []loadgen.Arrival) error {
+	now, end := sim.Time(0), a.endInstant()
 	for now < end && (len(queue) > 0 || core.Load() > 0) {
 		for len(queue) > 0 && queue[0].At <= now {
 			core.Submit(queue[0].Request)
@@ -77,7 +77,7 @@ func (a *alone) replay(ctx context.Context, w sim.WorkerID, core scheduler.Core,
 			now = queue[0].At
 			continue
 		}
-		if err := a.interrupted(ctx); err != nil {
+		if err := a.checkInterrupt(ctx); err != nil {
 			return err
 		}
 		until := end
@@ -97,7 +97,7 @@ func (a *alone) replay(ctx context.Context, w sim.WorkerID, core scheduler.Core,
 	}
 	if core.Load() > 0 {
 		a.partial = true
-		a.unfinished(core)
+		a.recordProgress(core)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func newCluster(r *run) (*cluster, error) {
 	for i, h := range pools {
 		p := &pool{Pool: h, first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill}
 		for range p.Count {
-			if err := p.add(); err != nil {
+			if err := p.addWorker(); err != nil {
 				return nil, err
 			}
 		}
@@ -47,69 +47,69 @@ func newCluster(r *run) (*cluster, error) {
 	return c, nil
 }
 
-func (c *cluster) drive(ctx context.Context) error {
+func (c *cluster) runEvents(ctx context.Context) error {
 	until := never
 	if c.cfg.Until > 0 {
 		until = c.cfg.Until
 	}
-	if err := c.advance(ctx, until); err != nil {
+	if err := c.advanceTo(ctx, until); err != nil {
 		return err
 	}
-	return c.over()
+	return c.endReplay()
 }
 
-// over ends a replay whose time has come, or in which nothing is to come.
-func (c *cluster) over() error {
-	if c.cfg.Until > 0 && !c.idle() {
+// endReplay ends a replay whose time has come, or in which nothing is to come.
+func (c *cluster) endReplay() error {
+	if c.cfg.Until > 0 && !c.isIdle() {
 		c.partial = true
-		c.record(c.cfg.Until)
+		c.recordBegun(c.cfg.Until)
 		return nil
 	}
-	return c.end()
+	return c.checkNothingLeft()
 }
 
-// record notes the passes that have begun by now, when the replay is ended while
+// recordBegun notes the passes that have begun by now, when the replay is ended while
 // they are in progress.
-func (c *cluster) record(now sim.Time) {
+func (c *cluster) recordBegun(now sim.Time) {
 	for _, p := range c.pools {
 		for _, w := range p.workers {
 			if !p.visible || w.state == gone {
 				continue
 			}
 			if w.busy {
-				if keep := w.begun(now, true); keep < w.pass.Count {
-					c.trim(w, keep)
+				if keep := w.countBegun(now, true); keep < w.pass.Count {
+					c.trimRun(w, keep)
 				}
 				c.Passed(p.Role, w.id, &w.pass)
 			}
-			c.unfinished(w.core)
+			c.recordProgress(w.core)
 		}
 	}
 }
 
-// advance lets everything happen that is due at or before until.
-func (c *cluster) advance(ctx context.Context, until sim.Time) error {
+// advanceTo lets everything happen that is due at or before until.
+func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 	for {
-		if err := c.settle(); err != nil {
+		if err := c.settleInstant(); err != nil {
 			return err
 		}
-		if err := c.rescale(); err != nil {
+		if err := c.scaleAsPlanned(); err != nil {
 			return err
 		}
-		next, ok := c.next()
+		next, ok := c.nextInstant()
 		if !ok || next > until {
 			return nil
 		}
-		if err := c.interrupted(ctx); err != nil {
+		if err := c.checkInterrupt(ctx); err != nil {
 			return err
 		}
 		c.now = next
 	}
 }
 
-// next is the next instant at which something happens.
-func (c *cluster) next() (sim.Time, bool) {
-	next, ok := c.Feed.Next(c.now, c.flying())
+// nextInstant is the next instant at which something happens.
+func (c *cluster) nextInstant() (sim.Time, bool) {
+	next, ok := c.Feed.Next(c.now, c.countInFlight())
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) {
 		next, ok = c.events[0].at, true
 	}
@@ -119,24 +119,24 @@ func (c *cluster) next() (sim.Time, bool) {
 	return next, ok
 }
 
-// rescale carries out what is planned for this instant, after everything else.
-func (c *cluster) rescale() error {
+// scaleAsPlanned carries out what is planned for this instant, after everything else.
+func (c *cluster) scaleAsPlanned() error {
 	for len(c.scaling) > 0 && c.scaling[0].At <= c.now {
 		e := c.scaling[0]
 		c.scaling = c.scaling[1:]
-		if err := c.scale([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {
+		if err := c.scalePools([]int{e.Workers, e.Decode}[:len(c.pools)]); err != nil {
 			return err
 		}
-		if err := c.settle(); err != nil {
+		if err := c.settleInstant(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// end checks that nothing is left when nothing is to come.
-func (c *cluster) end() error {
-	if c.idle() {
+// checkNothingLeft checks that nothing is left when nothing is to come.
+func (c *cluster) checkNothingLeft() error {
+	if c.isIdle() {
 		return nil
 	}
 	for _, p := range c.pools {
@@ -145,15 +145,15 @@ func (c *cluster) end() error {
 				float64(c.now), len(waiting), c.Place(c.Requests[waiting[0]]))
 		}
 	}
-	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.flying())
+	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.countInFlight())
 }
 
-// idle says that no request is left.
-func (c *cluster) idle() bool { return c.Feed.Done() && c.flying() == 0 && c.transit == 0 }
+// isIdle says that no request is left.
+func (c *cluster) isIdle() bool { return c.Feed.Done() && c.countInFlight() == 0 && c.transit == 0 }
 
-// flying is the number of requests that closed loop counts: on workers or held
+// countInFlight is the number of requests that closed loop counts: on workers or held
 // by a router. One whose KV cache is on its way to a decode worker is neither.
-func (c *cluster) flying() int {
+func (c *cluster) countInFlight() int {
 	n := c.inFlight
 	for _, p := range c.pools {
 		n += p.Router.Queued()
@@ -161,44 +161,44 @@ func (c *cluster) flying() int {
 	return n
 }
 
-// settle carries out everything that happens at the current instant, in the
+// settleInstant carries out everything that happens at the current instant, in the
 // order of harness.md 6.3 and 7.3, until nothing changes any more.
-func (c *cluster) settle() error {
+func (c *cluster) settleInstant() error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true
 	} else {
 		c.instant = instant{at: c.now}
-		c.separate()
+		c.cutAtBoundaries()
 	}
-	return c.goOn(false)
+	return c.settleRounds(false)
 }
 
-// goOn carries out rounds until one changes nothing. The first may have been
+// settleRounds carries out rounds until one changes nothing. The first may have been
 // carried out already.
-func (c *cluster) goOn(changed bool) (err error) {
+func (c *cluster) settleRounds(changed bool) (err error) {
 	for {
 		if !changed {
-			if changed, err = c.round(); err != nil || !changed {
+			if changed, err = c.settleRound(); err != nil || !changed {
 				return err
 			}
 		}
-		if !c.instant.irregular && !c.dueAny() {
+		if !c.instant.irregular && !c.isAnyDue() {
 			return nil // what has been started ends later
 		}
 		c.instant.irregular, changed = true, false
 	}
 }
 
-// round carries out once what can happen at the current instant.
-func (c *cluster) round() (changed bool, err error) {
+// settleRound carries out once what can happen at the current instant.
+func (c *cluster) settleRound() (changed bool, err error) {
 	for _, kind := range [...]kind{passEnds, workerReady, handoffDone} {
-		did, err := c.happen(kind)
+		did, err := c.applyEvents(kind)
 		if err != nil {
 			return true, err
 		}
 		changed = changed || did
 	}
-	arrived, err := c.arrive()
+	arrived, err := c.takeArrivals()
 	if err != nil {
 		return true, err
 	}
@@ -206,10 +206,10 @@ func (c *cluster) round() (changed bool, err error) {
 	return changed || arrived || started, err
 }
 
-// happen carries out the events of a kind that are due, up to one of another
+// applyEvents carries out the events of a kind that are due, up to one of another
 // kind.
-func (c *cluster) happen(k kind) (changed bool, err error) {
-	for c.due(k) {
+func (c *cluster) applyEvents(k kind) (changed bool, err error) {
+	for c.isDue(k) {
 		e := c.events.pop()
 		did := true
 		switch k {
@@ -218,7 +218,7 @@ func (c *cluster) happen(k kind) (changed bool, err error) {
 		case workerReady:
 			did, err = c.makeReady(e.worker)
 		case handoffDone:
-			err = c.handOver(e.request)
+			err = c.enterDecode(e.request)
 		}
 		if err != nil {
 			return true, err
@@ -228,33 +228,33 @@ func (c *cluster) happen(k kind) (changed bool, err error) {
 	return changed, nil
 }
 
-// due says whether the earliest event is of the given kind and due.
-func (c *cluster) due(k kind) bool { return c.dueAny() && c.events[0].kind == k }
+// isDue says whether the earliest event is of the given kind and due.
+func (c *cluster) isDue(k kind) bool { return c.isAnyDue() && c.events[0].kind == k }
 
-func (c *cluster) dueAny() bool { return len(c.events) > 0 && c.events[0].at == c.now }
+func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at == c.now }
 
 // endPass applies the pass of w, which ends now.
 func (c *cluster) endPass(w *worker) error {
-	w.pool.rest(w)
-	w.leave()
-	return c.apply(w)
+	w.pool.markIdle(w)
+	w.goIfDone()
+	return c.applyPass(w)
 }
 
-// handOver lets a request whose KV cache has arrived enter decode.
-func (c *cluster) handOver(id sim.RequestID) error {
+// enterDecode lets a request whose KV cache has arrived enter decode.
+func (c *cluster) enterDecode(id sim.RequestID) error {
 	c.transit--
 	c.pending--
 	return c.pools[1].Enter(c.now, c.Requests[id])
 }
 
-// arrive takes in the requests that arrive now.
-func (c *cluster) arrive() (changed bool, err error) {
+// takeArrivals takes in the requests that arrive now.
+func (c *cluster) takeArrivals() (changed bool, err error) {
 	for again := true; again; {
 		again = false
-		c.arrivals = c.Feed.Take(c.now, c.flying(), c.arrivals[:0])
+		c.arrivals = c.Feed.Take(c.now, c.countInFlight(), c.arrivals[:0])
 		for _, a := range c.arrivals {
 			changed = true
-			ok, err := c.arrived(a)
+			ok, err := c.noteArrival(a)
 			if err != nil {
 				return true, err
 			}
@@ -278,7 +278,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			return changed, nil
 		}
 		changed = true
-		if err := c.start(w); err != nil {
+		if err := c.startPass(w); err != nil {
 			return true, err
 		}
 	}
@@ -293,9 +293,9 @@ func (c *cluster) nextReady() *worker {
 	return nil
 }
 
-// start runs a pass on w. One that takes no time is over at once.
-func (c *cluster) start(w *worker) error {
-	if err := c.step(w, c.horizon()); err != nil {
+// startPass runs a pass on w. One that takes no time is over at once.
+func (c *cluster) startPass(w *worker) error {
+	if err := c.stepWorker(w, c.runLimit()); err != nil {
 		return err
 	}
 	p := &w.pass
@@ -304,38 +304,38 @@ func (c *cluster) start(w *worker) error {
 		return c.endPass(w)
 	}
 	w.busy, w.began = true, c.passOrder(w)
-	c.events.push(event{at: p.End, order: w.order(), kind: passEnds, worker: w})
+	c.events.push(event{at: p.End, order: w.endOrder(), kind: passEnds, worker: w})
 	return nil
 }
 
-// step lets w's core take a pass, or a run of them up to until, and shows the
+// stepWorker lets w's core take a pass, or a run of them up to until, and shows the
 // router what is visible from its start.
-func (c *cluster) step(w *worker, until sim.Time) error {
+func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.clear(int(w.id))
-	c.watch(&w.pass)
+	c.askDetail(&w.pass)
 	if err := w.core.Step(c.now, until, &w.pass); err != nil {
 		return c.Failed(w.id, c.now, err)
 	}
-	w.pool.look(w)
+	w.pool.keepSnapshot(w)
 	if !w.pool.visible {
 		c.Collector.Admit(w.pass.Start, w.pass.Admitted)
 	}
 	if w.pass.KVAtEnd {
 		return nil
 	}
-	return c.observe(w)
+	return c.showRouter(w)
 }
 
-// horizon is the instant up to which a core may take passes at once.
-func (c *cluster) horizon() sim.Time {
+// runLimit is the instant up to which a core may take passes at once.
+func (c *cluster) runLimit() sim.Time {
 	if c.cfg.steps {
 		return c.now
 	}
 	return never
 }
 
-// observe shows the router what a pass did to w's cache.
-func (c *cluster) observe(w *worker) error {
+// showRouter shows the router what a pass did to w's cache.
+func (c *cluster) showRouter(w *worker) error {
 	if len(w.pass.KV) == 0 && len(w.pass.Events) == 0 {
 		return nil
 	}

@@ -69,7 +69,7 @@ type events []event
 
 func (h *events) push(e event) {
 	*h = append(*h, e)
-	h.up(len(*h) - 1)
+	h.siftUp(len(*h) - 1)
 }
 
 func (h *events) pop() event {
@@ -79,29 +79,29 @@ func (h *events) pop() event {
 	s[0] = s[last]
 	*h = s[:last]
 	if last > 0 {
-		h.down(0)
+		h.siftDown(0)
 	}
 	return e
 }
 
-// moved restores the order after the event at i has changed.
-func (h *events) moved(i int) {
-	h.up(i)
-	h.down(i)
+// restoreAt restores the order after the event at i has changed.
+func (h *events) restoreAt(i int) {
+	h.siftUp(i)
+	h.siftDown(i)
 }
 
-// remove takes out the event at i.
-func (h *events) remove(i int) {
+// removeAt takes out the event at i.
+func (h *events) removeAt(i int) {
 	s := *h
 	last := len(s) - 1
 	s[i] = s[last]
 	*h = s[:last]
 	if i < last {
-		h.moved(i)
+		h.restoreAt(i)
 	}
 }
 
-func (h *events) up(i int) {
+func (h *events) siftUp(i int) {
 	s := *h
 	e := s[i]
 	for i > 0 {
@@ -109,13 +109,13 @@ func (h *events) up(i int) {
 		if !e.before(&s[parent]) {
 			break
 		}
-		s.put(i, s[parent])
+		s.putAt(i, s[parent])
 		i = parent
 	}
-	s.put(i, e)
+	s.putAt(i, e)
 }
 
-func (h *events) down(i int) {
+func (h *events) siftDown(i int) {
 	s := *h
 	e := s[i]
 	for {
@@ -129,13 +129,13 @@ func (h *events) down(i int) {
 		if !s[child].before(&e) {
 			break
 		}
-		s.put(i, s[child])
+		s.putAt(i, s[child])
 		i = child
 	}
-	s.put(i, e)
+	s.putAt(i, e)
 }
 
-func (h events) put(i int, e event) {
+func (h events) putAt(i int, e event) {
 	h[i] = e
 	if e.kind == passEnds {
 		e.worker.at = i

@@ -17,23 +17,23 @@ type instant struct {
 	made      uint64 // events ranked so far
 }
 
-// separate makes the boundaries of runs that fall on this instant events, when
+// cutAtBoundaries makes the boundaries of runs that fall on this instant events, when
 // one of another kind is due: which comes first matters then.
-func (c *cluster) separate() {
-	if c.pending == 0 || !c.dueOther() {
+func (c *cluster) cutAtBoundaries() {
+	if c.pending == 0 || !c.isOtherDue() {
 		return
 	}
 	for _, p := range c.pools {
 		for _, w := range p.workers {
-			if keep, ok := w.boundary(c.now); ok {
-				c.trim(w, keep)
+			if keep, ok := w.atBoundary(c.now); ok {
+				c.trimRun(w, keep)
 			}
 		}
 	}
 }
 
-// dueOther says whether an event is due that is not the end of a pass.
-func (c *cluster) dueOther() bool {
+// isOtherDue says whether an event is due that is not the end of a pass.
+func (c *cluster) isOtherDue() bool {
 	for i := range c.events {
 		if e := &c.events[i]; e.at == c.now && e.kind != passEnds {
 			return true
@@ -54,58 +54,58 @@ func (c *cluster) turnIrregular(w *worker) {
 			if other.rank() <= w.rank() {
 				continue
 			}
-			if keep, ok := other.boundary(c.now); ok {
-				c.cut(other, keep)
+			if keep, ok := other.atBoundary(c.now); ok {
+				c.cutRun(other, keep)
 			}
 		}
 	}
 	c.instant.irregular = true
 }
 
-// boundary says whether a pass of w's run ends now and the next one begins, and
+// atBoundary says whether a pass of w's run ends now and the next one begins, and
 // how many passes there are up to then.
-func (w *worker) boundary(now sim.Time) (keep int, ok bool) {
+func (w *worker) atBoundary(now sim.Time) (keep int, ok bool) {
 	if !w.busy || w.pass.Count == 1 || now <= w.pass.Start || now >= w.pass.End {
 		return 0, false
 	}
-	keep = w.begun(now, false)
+	keep = w.countBegun(now, false)
 	return keep, keep < w.pass.Count && w.pass.Begins(keep) == now
 }
 
-// cut ends the run in progress on w after keep passes. One that is over now was
+// cutRun ends the run in progress on w after keep passes. One that is over now was
 // over before anything else happened at this instant, and has no effects.
-func (c *cluster) cut(w *worker, keep int) {
+func (c *cluster) cutRun(w *worker, keep int) {
 	if keep == w.pass.Count {
 		return
 	}
-	c.trim(w, keep)
+	c.trimRun(w, keep)
 	if w.pass.End == c.now {
-		c.events.remove(w.at)
+		c.events.removeAt(w.at)
 		c.Passed(w.pool.Role, w.id, &w.pass)
-		w.pool.rest(w)
+		w.pool.markIdle(w)
 	}
 }
 
-// trim ends the run in progress on w after keep passes and moves its end among
+// trimRun ends the run in progress on w after keep passes and moves its end among
 // the events.
-func (c *cluster) trim(w *worker, keep int) {
+func (c *cluster) trimRun(w *worker, keep int) {
 	w.core.Cut(&w.pass, keep)
 	e := &c.events[w.at]
-	e.at, e.order = w.pass.End, w.order()
-	c.events.moved(w.at)
+	e.at, e.order = w.pass.End, w.endOrder()
+	c.events.restoreAt(w.at)
 }
 
 // passOrder is the place of the end of the pass that w starts now.
 func (c *cluster) passOrder(w *worker) order {
 	if c.instant.irregular {
-		return c.order()
+		return c.nextOrder()
 	}
 	return order{made: c.now, rank: rankPass + w.rank()}
 }
 
-// order is the place of an event that is made now and is not the end of a pass
+// nextOrder is the place of an event that is made now and is not the end of a pass
 // started in the usual way.
-func (c *cluster) order() order {
+func (c *cluster) nextOrder() order {
 	c.instant.made++
 	if c.instant.irregular {
 		return order{made: c.now, rank: rankCounted + c.instant.made}

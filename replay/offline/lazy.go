@@ -14,7 +14,7 @@ import (
 // on its own. While the router holds requests back that is not so, since any
 // first or last token may let one go: then the events take over.
 func (c *cluster) driveLazily(ctx context.Context) error {
-	p, end := c.pools[0], c.until()
+	p, end := c.pools[0], c.endInstant()
 	p.due = make([]sim.Time, len(p.workers))
 	for {
 		next, ok := c.Feed.Next(c.now, 0)
@@ -26,16 +26,16 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 				continue
 			}
 			w := p.workers[id]
-			if err := c.bring(ctx, w, next); err != nil {
+			if err := c.bringWorker(ctx, w, next); err != nil {
 				return err
 			}
-			p.due[id] = w.due()
+			p.due[id] = w.nextDue()
 		}
 		if !ok {
-			return c.over()
+			return c.endReplay()
 		}
 		c.now, c.instant = next, instant{at: next}
-		if _, err := c.arrive(); err != nil {
+		if _, err := c.takeArrivals(); err != nil {
 			return err
 		}
 		if p.Router.Queued() > 0 {
@@ -47,9 +47,9 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 	}
 }
 
-// due is the instant before which w does nothing by itself, when it has been
+// nextDue is the instant before which w does nothing by itself, when it has been
 // brought as far as it goes.
-func (w *worker) due() sim.Time {
+func (w *worker) nextDue() sim.Time {
 	switch {
 	case w.busy:
 		return w.pass.End
@@ -59,8 +59,8 @@ func (w *worker) due() sim.Time {
 	return w.since
 }
 
-// bring lets w do what it does before limit, and end what ends then.
-func (c *cluster) bring(ctx context.Context, w *worker, limit sim.Time) error {
+// bringWorker lets w do what it does before limit, and end what ends then.
+func (c *cluster) bringWorker(ctx context.Context, w *worker, limit sim.Time) error {
 	for {
 		if w.busy {
 			if w.pass.End > limit {
@@ -75,11 +75,11 @@ func (c *cluster) bring(ctx context.Context, w *worker, limit sim.Time) error {
 		if w.core.Load() == 0 || w.since >= limit {
 			return nil
 		}
-		if err := c.interrupted(ctx); err != nil {
+		if err := c.checkInterrupt(ctx); err != nil {
 			return err
 		}
 		c.now = w.since
-		if err := c.step(w, limit); err != nil {
+		if err := c.stepWorker(w, limit); err != nil {
 			return err
 		}
 		w.busy, w.began = true, order{made: c.now, rank: rankPass + w.rank()}
@@ -92,39 +92,39 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	c.events = c.events[:0]
 	for _, w := range p.workers {
 		if w.busy {
-			c.events.push(event{at: w.pass.End, order: w.order(), kind: passEnds, worker: w})
+			c.events.push(event{at: w.pass.End, order: w.endOrder(), kind: passEnds, worker: w})
 		}
 	}
 	if _, err := c.startPasses(); err != nil {
 		return err
 	}
-	if err := c.goOn(true); err != nil {
+	if err := c.settleRounds(true); err != nil {
 		return err
 	}
 	for p.Router.Queued() > 0 {
-		next, ok := c.next()
+		next, ok := c.nextInstant()
 		if !ok || next >= end {
 			break
 		}
-		if err := c.interrupted(ctx); err != nil {
+		if err := c.checkInterrupt(ctx); err != nil {
 			return err
 		}
 		c.now = next
-		if err := c.settle(); err != nil {
+		if err := c.settleInstant(); err != nil {
 			return err
 		}
 	}
 	c.events = c.events[:0]
 	for _, w := range p.workers {
-		if keep := w.begun(c.now, true); w.busy && keep < w.pass.Count {
+		if keep := w.countBegun(c.now, true); w.busy && keep < w.pass.Count {
 			w.core.Cut(&w.pass, keep)
 		}
 	}
 	return nil
 }
 
-// lazy says whether driveLazily will do.
-func (c *cluster) lazy() bool {
+// canDriveLazily says whether driveLazily will do.
+func (c *cluster) canDriveLazily() bool {
 	return len(c.pools) == 1 && c.Feed.Independent() && c.Admission.Mode == loadgen.Trace &&
 		len(c.scaling) == 0 && !c.cfg.steps
 }

@@ -245,7 +245,7 @@ func (l *literal) handoffs() (changed bool, err error) {
 func (l *literal) arrivals() (bool, error) {
 	batch := l.Feed.Take(l.now, l.clusterInFlight(), []loadgen.Arrival{})
 	for _, a := range batch {
-		l.arrived(a)
+		l.noteArrival(a)
 		if err := l.assign(l.pools[0], a.Request); err != nil {
 			return true, err
 		}
@@ -336,7 +336,7 @@ func (l *literal) signal(p *literalPool, m scheduler.Mark) error {
 			return err
 		}
 		l.traffic.request(l, m.Request)
-		if err := l.finished(m.Request, l.now); err != nil {
+		if err := l.finishRequest(m.Request, l.now); err != nil {
 			return err
 		}
 		return l.dispatch(p, placed, nil)

@@ -222,7 +222,7 @@ func TestStepsEqualLiteral(t *testing.T) {
 		until := sim.Time(0)
 		for step := range 200 {
 			until += pick(d, sim.Time(0), 1, 2, 5, 100)
-			a, b := l.advance(until), c.advance(t.Context(), until)
+			a, b := l.advance(until), c.advanceTo(t.Context(), until)
 			log = append(log, "advance to "+strconv.FormatFloat(float64(until), 'g', -1, 64))
 			if diff := differentErrors(a, b); diff != "" {
 				t.Fatalf("%s\n%s%q", diff, x.show(text), log)
@@ -233,16 +233,16 @@ func TestStepsEqualLiteral(t *testing.T) {
 			if diff := differentStates(l, c); diff != "" {
 				t.Fatalf("step %d: %s\n%s%q", step, diff, x.show(text), log)
 			}
-			if a, b := l.traffic.drain(l.now), c.window.drain(c.now); a != b {
+			if a, b := l.traffic.drain(l.now), c.window.closeWindow(c.now); a != b {
 				t.Fatalf("step %d: traffic %+v and %+v\n%s%q", step, a, b, x.show(text), log)
 			}
-			if c.idle() {
+			if c.isIdle() {
 				return step > 1
 			}
 			if d.oneIn(2) {
 				entry, decode := d.size(), d.size()
 				log = append(log, fmt.Sprintf("scale to %d and %d", entry, decode))
-				a, b := l.scale(entry, decode), c.scale([]int{entry, decode}[:len(c.pools)])
+				a, b := l.scale(entry, decode), c.scalePools([]int{entry, decode}[:len(c.pools)])
 				if a != nil || b != nil {
 					t.Fatalf("errors %v and %v", a, b)
 				}
@@ -261,7 +261,7 @@ func differentStates(l *literal, c *cluster) string {
 	for i := range l.pools {
 		active, total := l.pools[i].sizes()
 		x = append(x, active, total)
-		active, total = c.pools[i].sizes()
+		active, total = c.pools[i].countWorkers()
 		y = append(y, active, total)
 	}
 	if a, b := state(l.now, x...), state(c.now, y...); a != b {

@@ -14,12 +14,12 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 	p := c.pools[to.Index]
 	w := p.workers[placed.Worker]
 	if to.Index == 0 {
-		c.window.placed(placed)
+		c.window.addPlaced(placed)
 	}
 	c.inFlight++
 	c.Routed(to.Role, now, placed)
 	if w.busy && w.pass.Count > 1 {
-		c.cut(w, w.begun(now, c.instant.irregular))
+		c.cutRun(w, w.countBegun(now, c.instant.irregular))
 	}
 	w.core.Submit(q)
 	if p.due != nil {
@@ -27,7 +27,7 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 	}
 	if !w.busy {
 		w.since = now
-		p.rest(w)
+		p.markIdle(w)
 	}
 }
 
@@ -38,26 +38,26 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 	}
 	c.transit++
 	c.pending++
-	c.events.push(event{at: at + delay, order: c.order(), kind: handoffDone, request: id})
+	c.events.push(event{at: at + delay, order: c.nextOrder(), kind: handoffDone, request: id})
 	return nil
 }
 
 // Complete ends a request.
 func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 	ttft, itl, known := c.Collector.Latencies(id)
-	c.window.finished(c.Requests[id], ttft, itl, known)
-	return c.finished(id, at)
+	c.window.addFinished(c.Requests[id], ttft, itl, known)
+	return c.finishRequest(id, at)
 }
 
 // Refused ends the replay.
 func (c *cluster) Refused(_ sim.RequestID, err error) error { return err }
 
-// apply carries the effects of w's pass, which is over.
-func (c *cluster) apply(w *worker) error {
+// applyPass carries the effects of w's pass, which is over.
+func (c *cluster) applyPass(w *worker) error {
 	p := &w.pass
 	c.Passed(w.pool.Role, w.id, p)
 	if p.KVAtEnd {
-		if err := c.observe(w); err != nil {
+		if err := c.showRouter(w); err != nil {
 			return err
 		}
 	}

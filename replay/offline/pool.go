@@ -25,8 +25,8 @@ type pool struct {
 // and their ranks among all workers have room for no more.
 const maxIDs = 1 << 31
 
-// add makes a worker.
-func (p *pool) add() error {
+// addWorker makes a worker.
+func (p *pool) addWorker() error {
 	if len(p.workers) >= maxIDs {
 		return fmt.Errorf("worker %d of a pool, want ids below %d", len(p.workers), maxIDs)
 	}
@@ -39,16 +39,16 @@ func (p *pool) add() error {
 	return nil
 }
 
-// rest notes that w is not busy; when it has work it could start a pass.
-func (p *pool) rest(w *worker) {
+// markIdle notes that w is not busy; when it has work it could start a pass.
+func (p *pool) markIdle(w *worker) {
 	w.busy = false
 	if w.core.Load() > 0 {
 		p.ready.set(int(w.id))
 	}
 }
 
-// look keeps what a planner sees of the pass w has begun.
-func (p *pool) look(w *worker) {
+// keepSnapshot keeps what a planner sees of the pass w has begun.
+func (p *pool) keepSnapshot(w *worker) {
 	if s, ok := w.core.(scheduler.Snapshotter); ok && p.Steps {
 		snap := s.Snapshot(&w.pass)
 		snap.Worker, snap.Seconds = int(w.id), float64(w.pass.End-w.pass.Start)/1000.0

@@ -65,7 +65,7 @@ func (x *trial) run(make maker) outcome {
 // model of the test's choice.
 func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 	cfg := x.cfg
-	r, err := open(&cfg, false) // not joined, unlike the tree of Run
+	r, err := openRun(&cfg, false) // not joined, unlike the tree of Run
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,11 +87,11 @@ func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 func bySingle(r *run, j *journal) (driver, error) {
 	core, err := r.Stages[0].Core(0)
 	j.cores = append(j.cores, core)
-	return (&single{run: r, core: core}).drive, err
+	return (&single{run: r, core: core}).runPasses, err
 }
 
 func byAlone(r *run, _ *journal) (driver, error) {
-	return (&alone{run: r}).drive, nil
+	return (&alone{run: r}).runWorkers, nil
 }
 
 func byCluster(r *run, j *journal) (driver, error) {
@@ -105,7 +105,7 @@ func byCluster(r *run, j *journal) (driver, error) {
 			j.cores = append(j.cores, w.core)
 		}
 	}
-	return c.drive, nil
+	return c.runEvents, nil
 }
 
 // byPasses is the cluster without runs: every pass is an event.
@@ -121,7 +121,7 @@ func byPasses(r *run, j *journal) (driver, error) {
 			w.core = onePass{w.core}
 		}
 	}
-	return c.drive, nil
+	return c.runEvents, nil
 }
 
 // onePass is a core that never takes more than one pass at a time.

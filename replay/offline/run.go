@@ -20,22 +20,22 @@ import (
 // ctx is done.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	started := time.Now()
-	r, err := prepare(&cfg)
+	r, err := prepareRun(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	drive, err := r.choose()
+	drive, err := r.chooseDriver()
 	if err != nil {
 		return nil, err
 	}
 	if err := drive(ctx); err != nil {
 		return nil, err
 	}
-	return r.result(started), nil
+	return r.makeResult(started), nil
 }
 
-// result derives the report of what has been collected.
-func (r *run) result(started time.Time) *harness.Result {
+// makeResult derives the report of what has been collected.
+func (r *run) makeResult(started time.Time) *harness.Result {
 	if r.partial && r.cfg.Until > 0 { // a run that somebody steps through counts as the reference's does
 		r.Collector.EndedEarly()
 	}
@@ -69,12 +69,12 @@ type run struct {
 // driver moves time until every request has finished.
 type driver func(context.Context) error
 
-// prepare builds everything for a replay but its driver.
-func prepare(cfg *Config) (*run, error) {
+// prepareRun builds everything for a replay but its driver.
+func prepareRun(cfg *Config) (*run, error) {
 	if err := cfg.CheckScale(); err != nil {
 		return nil, err
 	}
-	r, err := open(cfg, true)
+	r, err := openRun(cfg, true)
 	if err != nil {
 		return nil, err
 	}
@@ -87,14 +87,14 @@ func prepare(cfg *Config) (*run, error) {
 	return r, engines.CheckSizes(cfg.Workload, r.Stages)
 }
 
-// open opens the workload; join allows a joined tree of prompts.
-func open(cfg *Config, join bool) (*run, error) {
+// openRun opens the workload; join allows a joined tree of prompts.
+func openRun(cfg *Config, join bool) (*run, error) {
 	h, err := harness.Open(&cfg.Config, engines.Use{Steps: cfg.steps, Whole: cfg.Reject}, join)
 	return &run{Run: h, cfg: cfg}, err
 }
 
-// choose is the driver for the topology, harness.md 2.1.
-func (r *run) choose() (driver, error) {
+// chooseDriver is the driver for the topology, harness.md 2.1.
+func (r *run) chooseDriver() (driver, error) {
 	entry := r.Stages[0]
 	one := entry.Count == 1 && entry.Engine.Engine == engineargs.VLLM
 	route, err := entry.NewPolicy()
@@ -109,23 +109,23 @@ func (r *run) choose() (driver, error) {
 		if err != nil {
 			return nil, err
 		}
-		return (&single{run: r, core: core}).drive, nil
+		return (&single{run: r, core: core}).runPasses, nil
 	case len(r.Stages) == 1 && needs == router.Needs{} && r.Feed.Independent():
-		return (&alone{run: r}).drive, nil
+		return (&alone{run: r}).runWorkers, nil
 	}
 	c, err := newCluster(r)
 	if err != nil {
 		return nil, err
 	}
-	if c.lazy() {
+	if c.canDriveLazily() {
 		return c.driveLazily, nil
 	}
-	return c.drive, nil
+	return c.runEvents, nil
 }
 
-// arrived opens the books on a request. It reports false when the request was
+// noteArrival opens the books on a request. It reports false when the request was
 // turned away; to whoever waits for it, it has finished.
-func (r *run) arrived(a loadgen.Arrival) (ok bool, err error) {
+func (r *run) noteArrival(a loadgen.Arrival) (ok bool, err error) {
 	q := a.Request
 	r.Arrive(q, a.At)
 	if !r.cfg.Reject {
@@ -136,27 +136,27 @@ func (r *run) arrived(a loadgen.Arrival) (ok bool, err error) {
 		return true, nil
 	}
 	r.rejected = append(r.rejected, harness.Rejection{Request: q.ID, Place: r.Place(q), Err: reason})
-	return false, r.finished(q.ID, a.At)
+	return false, r.finishRequest(q.ID, a.At)
 }
 
-// until is the first instant at which nothing begins any more.
-func (r *run) until() sim.Time {
+// endInstant is the first instant at which nothing begins any more.
+func (r *run) endInstant() sim.Time {
 	if r.cfg.Until == 0 {
 		return never
 	}
 	return sim.Time(math.Nextafter(float64(r.cfg.Until), math.Inf(1)))
 }
 
-// unfinished notes how far the requests on a core have come, when the replay is
+// recordProgress notes how far the requests on a core have come, when the replay is
 // ended before they have.
-func (r *run) unfinished(core scheduler.Core) {
+func (r *run) recordProgress(core scheduler.Core) {
 	if p, ok := core.(scheduler.Progresser); ok {
 		p.Progress(r.Collector.Progress)
 	}
 }
 
-// finished notes that a request has ended.
-func (r *run) finished(id sim.RequestID, now sim.Time) error {
+// finishRequest notes that a request has ended.
+func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	r.done++
 	if err := r.Feed.Finish(id, now); err != nil {
 		return err
@@ -169,8 +169,8 @@ func (r *run) finished(id sim.RequestID, now sim.Time) error {
 // ticksPerCheck is how many steps pass between two looks at the context.
 const ticksPerCheck = 256
 
-// interrupted reports ctx's error, and progress, now and then.
-func (r *run) interrupted(ctx context.Context) error {
+// checkInterrupt reports ctx's error, and progress, now and then.
+func (r *run) checkInterrupt(ctx context.Context) error {
 	if r.ticks++; r.ticks%ticksPerCheck != 0 {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (r *run) interrupted(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watch prepares a pass for an observer, who wants to see its details.
-func (r *run) watch(p *scheduler.Pass) {
+// askDetail prepares a pass for an observer, who wants to see its details.
+func (r *run) askDetail(p *scheduler.Pass) {
 	if r.Observer != nil && p.Detail == nil {
 		p.Detail = new(scheduler.Detail)
 	}

@@ -5,9 +5,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scale brings every pool to its target, and lets held requests go where there
+// scalePools brings every pool to its target, and lets held requests go where there
 // is room now (harness.md 8.1).
-func (c *cluster) scale(targets []int) error {
+func (c *cluster) scalePools(targets []int) error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true // what this instant brought has begun already
 	}
@@ -15,7 +15,7 @@ func (c *cluster) scale(targets []int) error {
 		if targets[i] == engines.KeepSize {
 			continue
 		}
-		if err := c.resize(p, targets[i]); err != nil {
+		if err := c.resizePool(p, targets[i]); err != nil {
 			return err
 		}
 		if err := p.Drain(c.now); err != nil {
@@ -25,9 +25,9 @@ func (c *cluster) scale(targets []int) error {
 	return nil
 }
 
-// resize adds workers, or lets the latest go: those that are still starting at
+// resizePool adds workers, or lets the latest go: those that are still starting at
 // once, the others when they have finished what they have.
-func (c *cluster) resize(p *pool, target int) error {
+func (c *cluster) resizePool(p *pool, target int) error {
 	have := 0
 	for _, w := range p.workers {
 		if w.state == active || w.state == starting {
@@ -35,7 +35,7 @@ func (c *cluster) resize(p *pool, target int) error {
 		}
 	}
 	for ; have < target; have++ {
-		if err := c.launch(p); err != nil {
+		if err := c.launchWorker(p); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (c *cluster) resize(p *pool, target int) error {
 				continue
 			}
 			have--
-			if err := c.dismiss(w); err != nil {
+			if err := c.dismissWorker(w); err != nil {
 				return err
 			}
 		}
@@ -54,29 +54,29 @@ func (c *cluster) resize(p *pool, target int) error {
 	return nil
 }
 
-// launch makes a worker, which is active when its startup time has passed.
-func (c *cluster) launch(p *pool) error {
-	if err := p.add(); err != nil {
+// launchWorker makes a worker, which is active when its startup time has passed.
+func (c *cluster) launchWorker(p *pool) error {
+	if err := p.addWorker(); err != nil {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
 	if s := p.Engine.StartupSeconds; s > 0 {
 		w.state = starting
 		c.pending++
-		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.order(), kind: workerReady, worker: w})
+		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.nextOrder(), kind: workerReady, worker: w})
 		return nil
 	}
 	return p.Router.AddWorker(w.id)
 }
 
-// dismiss lets a worker go.
-func (c *cluster) dismiss(w *worker) error {
+// dismissWorker lets a worker go.
+func (c *cluster) dismissWorker(w *worker) error {
 	if w.state == starting {
 		w.state = gone // its event stays and finds nobody
 		return nil
 	}
 	w.state = leaving
-	w.leave()
+	w.goIfDone()
 	return w.pool.Router.RemoveWorker(w.id)
 }
 
@@ -108,16 +108,16 @@ func (s workerState) String() string {
 	return [...]string{"active", "starting", "leaving", "gone"}[s]
 }
 
-// leave makes a leaving worker that has nothing left to do go, and frees it.
-func (w *worker) leave() {
+// goIfDone makes a leaving worker that has nothing left to do go, and frees it.
+func (w *worker) goIfDone() {
 	if w.state == leaving && !w.busy && w.core.Load() == 0 {
 		w.state, w.core = gone, nil
 	}
 }
 
-// sizes counts a pool's workers: those that get requests, and all that are not
+// countWorkers counts a pool's workers: those that get requests, and all that are not
 // gone.
-func (p *pool) sizes() (activeCount, total int) {
+func (p *pool) countWorkers() (activeCount, total int) {
 	for _, w := range p.workers {
 		if w.state == active {
 			activeCount++

@@ -20,10 +20,10 @@ type single struct {
 	placed   router.Placement // of the latest request
 }
 
-func (s *single) drive(ctx context.Context) error {
-	s.watch(&s.pass)
-	for end := s.until(); s.now < end; {
-		if err := s.arrive(); err != nil {
+func (s *single) runPasses(ctx context.Context) error {
+	s.askDetail(&s.pass)
+	for end := s.endInstant(); s.now < end; {
+		if err := s.submitArrivals(); err != nil {
 			return err
 		}
 		if s.core.Load() == 0 {
@@ -34,25 +34,25 @@ func (s *single) drive(ctx context.Context) error {
 			s.now = next
 			continue
 		}
-		if err := s.interrupted(ctx); err != nil {
+		if err := s.checkInterrupt(ctx); err != nil {
 			return err
 		}
-		if err := s.step(end); err != nil {
+		if err := s.stepCore(end); err != nil {
 			return err
 		}
 	}
 	s.partial = s.core.Load() > 0 || !s.Feed.Done()
-	s.unfinished(s.core)
+	s.recordProgress(s.core)
 	return nil
 }
 
-// arrive hands the core what has arrived by now.
-func (s *single) arrive() error {
+// submitArrivals hands the core what has arrived by now.
+func (s *single) submitArrivals() error {
 	for again := true; again; {
 		again = false
 		s.arrivals = s.Feed.Take(s.now, s.core.Load(), s.arrivals[:0])
 		for _, a := range s.arrivals {
-			ok, err := s.arrived(a)
+			ok, err := s.noteArrival(a)
 			if err != nil {
 				return err
 			}
@@ -68,8 +68,8 @@ func (s *single) arrive() error {
 	return nil
 }
 
-// step takes passes up to the next arrival or the next request that ends.
-func (s *single) step(end sim.Time) error {
+// stepCore takes passes up to the next arrival or the next request that ends.
+func (s *single) stepCore(end sim.Time) error {
 	until := end
 	if next, ok := s.Feed.Next(s.now, s.core.Load()); ok {
 		until = min(until, next)
@@ -81,7 +81,7 @@ func (s *single) step(end sim.Time) error {
 	s.Passed(scheduler.Aggregated, 0, &s.pass)
 	for i := range s.pass.Marks {
 		if m := &s.pass.Marks[i]; m.Last {
-			if err := s.finished(m.Request, s.now); err != nil {
+			if err := s.finishRequest(m.Request, s.now); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,7 @@ func NewStepper(cfg Config) (*Stepper, error) {
 		return nil, errors.New("a replay in steps: want trace mode")
 	}
 	cfg.steps = true
-	r, err := prepare(&cfg)
+	r, err := prepareRun(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -61,32 +61,32 @@ func (s *Stepper) AdvanceTo(ctx context.Context, until sim.Time) (State, error) 
 	if s.closed {
 		return State{}, errClosed
 	}
-	if err := s.cluster.advance(ctx, until); err != nil {
+	if err := s.cluster.advanceTo(ctx, until); err != nil {
 		return State{}, err
 	}
-	return s.state(), nil
+	return s.takeState(), nil
 }
 
-func (s *Stepper) state() State {
+func (s *Stepper) takeState() State {
 	c := s.cluster
-	st := State{Now: c.now, Done: c.idle()}
+	st := State{Now: c.now, Done: c.isIdle()}
 	last := len(c.pools) - 1
-	st.Decode = c.pools[last].state()
+	st.Decode = c.pools[last].takeState()
 	if last > 0 {
-		st.Prefill = c.pools[0].state()
+		st.Prefill = c.pools[0].takeState()
 	}
 	return st
 }
 
-func (p *pool) state() PoolState {
+func (p *pool) takeState() PoolState {
 	var st PoolState
-	st.Active, st.Total = p.sizes()
+	st.Active, st.Total = p.countWorkers()
 	st.Passes, p.snapshots = p.snapshots, nil
 	return st
 }
 
 // Traffic is what went through since the last call, or since the start.
-func (s *Stepper) Traffic() Traffic { return s.cluster.window.drain(s.cluster.now) }
+func (s *Stepper) Traffic() Traffic { return s.cluster.window.closeWindow(s.cluster.now) }
 
 // Scale changes the pools to the given sizes; prefill is not read without a
 // prefill pool.
@@ -95,9 +95,9 @@ func (s *Stepper) Scale(prefill, decode int) error {
 	case s.closed:
 		return errClosed
 	case len(s.cluster.pools) == 1:
-		return s.cluster.scale([]int{decode})
+		return s.cluster.scalePools([]int{decode})
 	}
-	return s.cluster.scale([]int{prefill, decode})
+	return s.cluster.scalePools([]int{prefill, decode})
 }
 
 // Finish reports what has happened so far and closes the replay. Tokens of
@@ -107,7 +107,7 @@ func (s *Stepper) Finish() (*harness.Result, error) {
 		return nil, errClosed
 	}
 	s.closed = true
-	s.cluster.partial = !s.cluster.idle()
-	s.cluster.record(s.cluster.now)
-	return s.cluster.result(s.started), nil
+	s.cluster.partial = !s.cluster.isIdle()
+	s.cluster.recordBegun(s.cluster.now)
+	return s.cluster.makeResult(s.started), nil
 }

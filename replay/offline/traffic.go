@@ -45,8 +45,8 @@ func (m *mean) value() float64 {
 	return m.sum / float64(m.n)
 }
 
-// finished counts a request whose latencies are known.
-func (w *window) finished(q *sim.Request, ttft, itl sim.Time, known bool) {
+// addFinished counts a request whose latencies are known.
+func (w *window) addFinished(q *sim.Request, ttft, itl sim.Time, known bool) {
 	w.requests++
 	w.isl += q.InputTokens
 	w.osl += q.OutputTokens
@@ -58,15 +58,15 @@ func (w *window) finished(q *sim.Request, ttft, itl sim.Time, known bool) {
 	}
 }
 
-// placed counts a router's decision.
-func (w *window) placed(p *router.Placement) {
+// addPlaced counts a router's decision.
+func (w *window) addPlaced(p *router.Placement) {
 	if p.Blocks > 0 {
 		w.reuse.add(float64(p.Overlap) / float64(p.Blocks))
 	}
 }
 
-// drain closes the window and opens the next.
-func (w *window) drain(now sim.Time) Traffic {
+// closeWindow closes the window and opens the next.
+func (w *window) closeWindow(now sim.Time) Traffic {
 	t := Traffic{
 		Seconds: float64(now-w.from) / 1000.0, Requests: w.requests,
 		MeanTTFT: sim.Time(w.ttft.value()), MeanITL: sim.Time(w.itl.value()), MeanReuse: w.reuse.value(),

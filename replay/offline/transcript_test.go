@@ -37,7 +37,7 @@ func TestTranscripts(t *testing.T) {
 					return nil, err
 				}
 				s.watch(c)
-				return c.drive, nil
+				return c.runEvents, nil
 			})
 			if out.err != nil {
 				s.writef("%v", out.err)

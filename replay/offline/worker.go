@@ -19,8 +19,8 @@ type worker struct {
 	at    int            // place of the run's end among the events, while busy
 }
 
-// order is the place of the end of the run in progress.
-func (w *worker) order() order {
+// endOrder is the place of the end of the run in progress.
+func (w *worker) endOrder() order {
 	p := &w.pass
 	if p.Count == 1 {
 		return w.began
@@ -31,9 +31,9 @@ func (w *worker) order() order {
 // rank is w's place among all workers.
 func (w *worker) rank() uint64 { return w.pool.first + uint64(w.id) }
 
-// begun is the number of passes of the run in progress that have begun before
+// countBegun is the number of passes of the run in progress that have begun before
 // now, or by now when inclusive. The first has.
-func (w *worker) begun(now sim.Time, inclusive bool) int {
+func (w *worker) countBegun(now sim.Time, inclusive bool) int {
 	p := &w.pass
 	if p.Count == 1 || p.Gap == 0 {
 		return p.Count

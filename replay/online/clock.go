@@ -18,8 +18,8 @@ func (c *Clock) Now() sim.Time { return sim.Time(time.Since(c.start).Nanoseconds
 // At is the time on the clock at an instant.
 func (c *Clock) At(t time.Time) sim.Time { return sim.Time(t.Sub(c.start).Nanoseconds()) / 1e6 }
 
-// until is how long it takes until the clock shows at.
-func (c *Clock) until(at sim.Time) time.Duration {
+// timeUntil is how long it takes until the clock shows at.
+func (c *Clock) timeUntil(at sim.Time) time.Duration {
 	ms := float64(at - c.Now())
 	if ms > maxSleepMS {
 		ms = maxSleepMS

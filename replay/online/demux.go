@@ -67,24 +67,24 @@ func newRecorder() *Recorder { return &Recorder{wake: make(chan struct{}, 1)} }
 // Admitted says that a request was given a place at an instant and found so many
 // tokens of its prompt cached.
 func (r *Recorder) Admitted(at sim.Time, id sim.RequestID, reused int) {
-	r.admitted(at, []scheduler.Admission{{Request: id, Reused: reused}})
+	r.noteAdmissions(at, []scheduler.Admission{{Request: id, Reused: reused}})
 }
 
 // Token says that a request gained a token at an instant, for targets that are
 // not workers of this process. last says that no other follows.
 func (r *Recorder) Token(at sim.Time, id sim.RequestID, last bool) {
-	r.tell(func(n *news) {
+	r.addNews(func(n *news) {
 		n.outputs = append(n.outputs, output{pass: scheduler.Pass{Start: at, End: at}, single: id, last: last})
 	})
 }
 
-func (r *Recorder) admitted(at sim.Time, a []scheduler.Admission) {
+func (r *Recorder) noteAdmissions(at sim.Time, a []scheduler.Admission) {
 	a = slices.Clone(a)
-	r.tell(func(n *news) { n.admissions = append(n.admissions, admission{at, a}) })
+	r.addNews(func(n *news) { n.admissions = append(n.admissions, admission{at, a}) })
 }
 
-// tell adds to the news.
-func (r *Recorder) tell(add func(*news)) {
+// addNews adds to the news.
+func (r *Recorder) addNews(add func(*news)) {
 	r.mu.Lock()
 	add(&r.next)
 	r.mu.Unlock()
@@ -99,11 +99,11 @@ func (r *Recorder) close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.tell(func(*news) {})
+	r.addNews(func(*news) {})
 }
 
-// take is the news, and whether none will follow.
-func (r *Recorder) take(old news) (n news, last bool) {
+// takeNews is the news, and whether none will follow.
+func (r *Recorder) takeNews(old news) (n news, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n = r.next
@@ -115,16 +115,16 @@ func (r *Recorder) take(old news) (n news, last bool) {
 	return n, r.closed
 }
 
-// demux is the one goroutine that brings news before the collector and tells
+// bringNews is the one goroutine that brings news before the collector and tells
 // routers and tasks what follows from tokens.
-func (x *run) demux() {
+func (x *run) bringNews() {
 	r := x.rec
 	var n news
 	for last := false; !last; {
 		<-r.wake
-		n, last = r.take(n)
+		n, last = r.takeNews(n)
 		for i := range n.arrivals {
-			x.arrived(&n.arrivals[i])
+			x.noteArrival(&n.arrivals[i])
 		}
 		for i := range n.places {
 			x.Routed(n.places[i].role, n.places[i].at, &n.places[i].placed)
@@ -133,12 +133,12 @@ func (x *run) demux() {
 			x.Collector.Admit(n.admissions[i].at, n.admissions[i].a)
 		}
 		for i := range n.outputs {
-			x.output(&n.outputs[i])
+			x.applyOutput(&n.outputs[i])
 		}
 	}
 }
 
-func (x *run) arrived(a *arrival) {
+func (x *run) noteArrival(a *arrival) {
 	x.Arrive(a.q, a.at)
 	x.rec.tokens = append(x.rec.tokens, tally{})
 	if h := x.cfg.hooks.arrived; h != nil {
@@ -146,25 +146,25 @@ func (x *run) arrived(a *arrival) {
 	}
 }
 
-func (x *run) output(out *output) {
+func (x *run) applyOutput(out *output) {
 	if out.from == nil {
-		x.single(out)
+		x.addToken(out)
 		return
 	}
 	w := out.from
 	x.Passed(w.pool.Role, w.id, &out.pass)
 	for i := range out.pass.Marks {
-		w.pool.mark(&out.pass.Marks[i], out.pass.End, out.falls)
+		w.pool.applyMark(&out.pass.Marks[i], out.pass.End, out.falls)
 	}
-	if releases(&out.pass) {
-		x.driver.poke()
+	if endsRequest(&out.pass) {
+		x.driver.wakeUp()
 	}
 	out.falls.Done()
 }
 
-// single is a token that came alone: the same facts as of a pass with one
+// addToken is a token that came alone: the same facts as of a pass with one
 // request.
-func (x *run) single(out *output) {
+func (x *run) addToken(out *output) {
 	t := &x.rec.tokens[out.single]
 	t.tokens++
 	p := &out.pass
@@ -184,9 +184,9 @@ func (x *run) single(out *output) {
 	x.Collector.Pass(p)
 }
 
-// keep is a copy of a pass that outlives the call it was handed to, without what
+// copyPass is a copy of a pass that outlives the call it was handed to, without what
 // happened to the cache.
-func keep(p *scheduler.Pass) scheduler.Pass {
+func copyPass(p *scheduler.Pass) scheduler.Pass {
 	k := *p
 	k.Gaps, k.Admitted, k.Second, k.Marks = slices.Clone(p.Gaps), slices.Clone(p.Admitted), slices.Clone(p.Second), slices.Clone(p.Marks)
 	k.KV, k.Events = nil, nil

@@ -45,20 +45,20 @@ type entry struct {
 // farOff is later than anything that happens.
 const farOff = sim.Time(math.MaxFloat64)
 
-// drive lets requests arrive until none is left or ctx is done.
-func (d *driver) drive(ctx context.Context) error {
+// letArrive lets requests arrive until none is left or ctx is done.
+func (d *driver) letArrive(ctx context.Context) error {
 	defer context.AfterFunc(ctx, d.timer.Wake)()
 	for ctx.Err() == nil {
 		ended := d.takeEnded()
 		for _, e := range ended {
-			if err := d.settle(e); err != nil {
+			if err := d.noteEnd(e); err != nil {
 				return err
 			}
 		}
 		now := d.run.clock.Now()
 		d.batch = d.run.Feed.Take(now, d.inFlight, d.batch[:0])
 		for _, a := range d.batch {
-			d.start(ctx, a, now)
+			d.startTask(ctx, a, now)
 		}
 		for _, e := range ended {
 			e.falls.Done()
@@ -69,15 +69,15 @@ func (d *driver) drive(ctx context.Context) error {
 		if d.inFlight == 0 && d.run.Feed.Done() {
 			return nil
 		}
-		d.wait(now)
+		d.awaitNext(now)
 	}
 	return nil
 }
 
-// wait sleeps until a request is ready or one has ended. Whoever ends one wakes
+// awaitNext sleeps until a request is ready or one has ended. Whoever ends one wakes
 // the timer after it has put it down, so nothing that happens after the look at
 // the feed is missed.
-func (d *driver) wait(now sim.Time) {
+func (d *driver) awaitNext(now sim.Time) {
 	next, ok := d.run.Feed.Next(now, d.inFlight)
 	if !ok {
 		next = farOff
@@ -96,29 +96,29 @@ func (d *driver) takeEnded() []*entry {
 	return ended
 }
 
-// start lets a request arrive: its arrival is on record, and it can be found,
+// startTask lets a request arrive: its arrival is on record, and it can be found,
 // before its task begins. It returns when the request has found a worker or
 // waits for one, so that requests come before the router in order.
-func (d *driver) start(ctx context.Context, a loadgen.Arrival, now sim.Time) {
+func (d *driver) startTask(ctx context.Context, a loadgen.Arrival, now sim.Time) {
 	x := d.run
 	e := &entry{q: a.Request, done: make(chan struct{})}
 	e.worker.Store(-1)
-	x.register(e)
+	x.registerEntry(e)
 	d.late.add(float64(now - a.At))
-	x.rec.tell(func(n *news) { n.arrivals = append(n.arrivals, arrival{a.Request, a.At, now}) })
+	x.rec.addNews(func(n *news) { n.arrivals = append(n.arrivals, arrival{a.Request, a.At, now}) })
 	d.inFlight++
 	placed := make(chan struct{})
 	d.tasks.Add(1)
-	go d.task(ctx, e, sync.OnceFunc(func() { close(placed) }))
+	go d.runTask(ctx, e, sync.OnceFunc(func() { close(placed) }))
 	<-placed
 }
 
-// task is one request's.
-func (d *driver) task(ctx context.Context, e *entry, placed func()) {
+// runTask is one request's.
+func (d *driver) runTask(ctx context.Context, e *entry, placed func()) {
 	defer d.tasks.Done()
 	defer placed()
-	err := d.serve(ctx, e, placed)
-	d.end(e, d.run.clock.Now(), err)
+	err := d.serveRequest(ctx, e, placed)
+	d.endRequest(e, d.run.clock.Now(), err)
 }
 
 // taskPanic is a request's task that panicked.
@@ -129,8 +129,8 @@ type taskPanic struct {
 
 func (p *taskPanic) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// serve has the target serve a request. A panic is that request's error.
-func (d *driver) serve(ctx context.Context, e *entry, placed func()) (err error) {
+// serveRequest has the target serve a request. A panic is that request's error.
+func (d *driver) serveRequest(ctx context.Context, e *entry, placed func()) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &taskPanic{value, debug.Stack()}
@@ -142,10 +142,10 @@ func (d *driver) serve(ctx context.Context, e *entry, placed func()) (err error)
 	return d.run.target.Serve(ctx, e.q, placed)
 }
 
-// complete ends a request with its last token. The caller wakes the driver. A
+// completeRequest ends a request with its last token. The caller wakes the driver. A
 // barrier that is not nil waits until the driver has placed what this one
 // releases.
-func (d *driver) complete(e *entry, at sim.Time, falls *Barrier) {
+func (d *driver) completeRequest(e *entry, at sim.Time, falls *Barrier) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.over {
@@ -160,8 +160,8 @@ func (d *driver) complete(e *entry, at sim.Time, falls *Barrier) {
 	close(e.done)
 }
 
-// end ends a request whose task is over, unless it has ended.
-func (d *driver) end(e *entry, at sim.Time, err error) {
+// endRequest ends a request whose task is over, unless it has ended.
+func (d *driver) endRequest(e *entry, at sim.Time, err error) {
 	d.mu.Lock()
 	ends := !e.over
 	if ends {
@@ -171,16 +171,16 @@ func (d *driver) end(e *entry, at sim.Time, err error) {
 	}
 	d.mu.Unlock()
 	if ends {
-		d.poke()
+		d.wakeUp()
 	}
 }
 
-// poke wakes the driver.
-func (d *driver) poke() { d.timer.Wake() }
+// wakeUp wakes the driver.
+func (d *driver) wakeUp() { d.timer.Wake() }
 
-// settle tells the feed that a request has ended. One that did not complete
+// noteEnd tells the feed that a request has ended. One that did not complete
 // takes its session with it.
-func (d *driver) settle(e *entry) error {
+func (d *driver) noteEnd(e *entry) error {
 	d.inFlight--
 	x := d.run
 	if e.completed {

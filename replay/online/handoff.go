@@ -23,8 +23,8 @@ func newHandoffs(c *Clock, precise bool) *handoffs {
 	return &handoffs{clock: c, timer: NewTimer(c, precise)}
 }
 
-// at lets do happen at an instant, on the goroutine of run.
-func (h *handoffs) at(t sim.Time, do func()) {
+// schedule lets do happen at an instant, on the goroutine of run.
+func (h *handoffs) schedule(t sim.Time, do func()) {
 	h.mu.Lock()
 	h.made++
 	h.queue.Push(t, h.made, do)

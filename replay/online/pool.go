@@ -33,21 +33,21 @@ func (x *run) newPool(h *harness.Pool) (*pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.workers = append(p.workers, p.worker(sim.WorkerID(i), core))
+		p.workers = append(p.workers, p.makeWorker(sim.WorkerID(i), core))
 	}
 	return p, nil
 }
 
-func (p *pool) worker(id sim.WorkerID, core scheduler.Core) *worker {
+func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *worker {
 	x := p.run
 	w := &worker{id: id, pool: p}
 	c := WorkerConfig{
 		ID: id, Core: core, Clock: x.clock, Precise: x.cfg.Precise, Detail: x.Observer != nil,
-		Admitted: x.rec.admitted,
-		Output:   func(pass *scheduler.Pass) *Barrier { return p.output(w, pass) },
+		Admitted: x.rec.noteAdmissions,
+		Output:   func(pass *scheduler.Pass) *Barrier { return p.handOut(w, pass) },
 	}
 	if x.Router.Info().Caches && p.Role != scheduler.Decode {
-		c.Sinks.Router = p.observe
+		c.Sinks.Router = p.showRouter
 	}
 	if raw := x.cfg.Raw; raw != nil {
 		c.Sinks.Raw = func(id sim.WorkerID, pass *scheduler.Pass) { raw(p.Role, id, pass) }
@@ -56,35 +56,35 @@ func (p *pool) worker(id sim.WorkerID, core scheduler.Core) *worker {
 	return w
 }
 
-// output hands a pass to the demux. After a completion that may let another
+// handOut hands a pass to the demux. After a completion that may let another
 // request come, the worker waits until that one is there.
-func (p *pool) output(w *worker, pass *scheduler.Pass) *Barrier {
-	out := output{from: w, pass: keep(pass)}
-	if p.awaits(pass) {
+func (p *pool) handOut(w *worker, pass *scheduler.Pass) *Barrier {
+	out := output{from: w, pass: copyPass(pass)}
+	if p.mustAwait(pass) {
 		out.falls = NewBarrier(1)
 	}
-	p.run.rec.tell(func(n *news) { n.outputs = append(n.outputs, out) })
+	p.run.rec.addNews(func(n *news) { n.outputs = append(n.outputs, out) })
 	if h := p.run.cfg.hooks.pass; h != nil {
 		h(w.id)
 	}
 	return out.falls
 }
 
-// awaits says that a request may come because of the pass: one that waits for
+// mustAwait says that a request may come because of the pass: one that waits for
 // another to end, or that the router holds back.
-func (p *pool) awaits(pass *scheduler.Pass) bool {
+func (p *pool) mustAwait(pass *scheduler.Pass) bool {
 	switch x := p.run; {
 	case x.cfg.NoBarrier:
 		return false
 	case x.Router.Info().Caches && len(pass.Marks) > 0:
 		return true
 	default:
-		return p.Role != scheduler.Prefill && !x.independent && releases(pass)
+		return p.Role != scheduler.Prefill && !x.independent && endsRequest(pass)
 	}
 }
 
-// releases says that a request ended in the pass.
-func releases(p *scheduler.Pass) bool {
+// endsRequest says that a request ended in the pass.
+func endsRequest(p *scheduler.Pass) bool {
 	for i := range p.Marks {
 		if p.Marks[i].Last {
 			return true
@@ -93,30 +93,30 @@ func releases(p *scheduler.Pass) bool {
 	return false
 }
 
-// enter brings a request before the router. It is given to a worker or held.
-func (p *pool) enter(q *sim.Request) error {
+// enterRequest brings a request before the router. It is given to a worker or held.
+func (p *pool) enterRequest(q *sim.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.Enter(p.run.clock.Now(), q)
 }
 
-// observe shows the router what happened to a worker's cache.
-func (p *pool) observe(w sim.WorkerID, pass *scheduler.Pass) {
+// showRouter shows the router what happened to a worker's cache.
+func (p *pool) showRouter(w sim.WorkerID, pass *scheduler.Pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.Router.Observe(w, pass); err != nil {
-		p.run.warn("router: worker %d: %v", w, err)
+		p.run.warnf("router: worker %d: %v", w, err)
 	}
 }
 
-// mark carries the effects of a first or last token. Only the demux calls it.
-func (p *pool) mark(m *scheduler.Mark, at sim.Time, falls *Barrier) {
+// applyMark carries the effects of a first or last token. Only the demux calls it.
+func (p *pool) applyMark(m *scheduler.Mark, at sim.Time, falls *Barrier) {
 	x := p.run
 	x.falls = falls
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.Mark(x.clock.Now(), at, m); err != nil {
-		x.driver.end(x.entry(m.Request), x.clock.Now(), err)
+		x.driver.endRequest(x.entryOf(m.Request), x.clock.Now(), err)
 	}
 }
 
@@ -126,20 +126,20 @@ var _ harness.Carrier = (*run)(nil)
 // Submit gives a placed request to its worker. The pool's mu is held.
 func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) {
 	to := place{at: now, role: p.Role, placed: *placed}
-	x.rec.tell(func(n *news) { n.places = append(n.places, to) })
-	x.entry(q.ID).worker.Store(int32(placed.Worker))
+	x.rec.addNews(func(n *news) { n.places = append(n.places, to) })
+	x.entryOf(q.ID).worker.Store(int32(placed.Worker))
 	x.pools[p.Index].workers[placed.Worker].Submit(q)
 }
 
 // HandOver sends a request on to the decode pool. The mu of p is held.
 func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
-	e, next := x.entry(id), x.pools[p.Index+1]
+	e, next := x.entryOf(id), x.pools[p.Index+1]
 	if delay <= 0 {
-		return next.enter(e.q)
+		return next.enterRequest(e.q)
 	}
-	x.handoffs.at(at+delay, func() {
-		if err := next.enter(e.q); err != nil {
-			x.driver.end(e, x.clock.Now(), err)
+	x.handoffs.schedule(at+delay, func() {
+		if err := next.enterRequest(e.q); err != nil {
+			x.driver.endRequest(e, x.clock.Now(), err)
 		}
 	})
 	return nil
@@ -147,17 +147,17 @@ func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) er
 
 // Complete ends a request.
 func (x *run) Complete(id sim.RequestID, at sim.Time) error {
-	x.driver.complete(x.entry(id), at, x.falls)
+	x.driver.completeRequest(x.entryOf(id), at, x.falls)
 	return nil
 }
 
 // Refused does not end the run.
 func (x *run) Refused(id sim.RequestID, err error) error {
-	x.warn("router: request %d: %v", id, err)
+	x.warnf("router: request %d: %v", id, err)
 	return nil
 }
 
-func (x *run) warn(format string, args ...any) {
+func (x *run) warnf(format string, args ...any) {
 	if x.cfg.Warn != nil {
 		x.cfg.Warn(fmt.Sprintf(format, args...))
 	}

@@ -17,10 +17,10 @@ type ends struct {
 // was without a token for longer gets its gap in planned time.
 const keptEnds = 1 << 14
 
-// realize fills real with the pass p as it happened, from begun to ended. Spans
+// realizePass fills real with the pass p as it happened, from begun to ended. Spans
 // since the pass before are taken between the instants at which tokens were
 // handed out.
-func (e *ends) realize(p, real *scheduler.Pass, begun, ended sim.Time) {
+func (e *ends) realizePass(p, real *scheduler.Pass, begun, ended sim.Time) {
 	gaps := real.Gaps[:0]
 	detail := real.Detail
 	*real = *p
@@ -30,7 +30,7 @@ func (e *ends) realize(p, real *scheduler.Pass, begun, ended sim.Time) {
 		real.Gap = ended - e.real[n-1]
 	}
 	for _, gap := range p.Gaps {
-		gaps = append(gaps, ended-e.at(p.End-gap))
+		gaps = append(gaps, ended-e.realEnd(p.End-gap))
 	}
 	real.Gaps = gaps
 	if real.Detail = nil; p.Detail != nil {
@@ -41,10 +41,10 @@ func (e *ends) realize(p, real *scheduler.Pass, begun, ended sim.Time) {
 		detail.PrefillEnd = begun + (p.Detail.PrefillEnd - p.Start)
 		real.Detail = detail
 	}
-	e.add(p.End, ended)
+	e.addEnd(p.End, ended)
 }
 
-func (e *ends) add(planned, real sim.Time) {
+func (e *ends) addEnd(planned, real sim.Time) {
 	if len(e.real) == 2*keptEnds {
 		e.planned = e.planned[:copy(e.planned, e.planned[keptEnds:])]
 		e.real = e.real[:copy(e.real, e.real[keptEnds:])]
@@ -52,8 +52,8 @@ func (e *ends) add(planned, real sim.Time) {
 	e.planned, e.real = append(e.planned, planned), append(e.real, real)
 }
 
-// at is when the pass ended that was to end at about planned.
-func (e *ends) at(planned sim.Time) sim.Time {
+// realEnd is when the pass ended that was to end at about planned.
+func (e *ends) realEnd(planned sim.Time) sim.Time {
 	const slack = 1e-6 // ms: a difference of float64s, added again
 	i := sort.Search(len(e.planned), func(i int) bool { return e.planned[i] >= planned-slack })
 	if i < len(e.planned) && e.planned[i] <= planned+slack {

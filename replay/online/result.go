@@ -10,9 +10,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// unfinished notes how far requests have come that did not complete, and that
+// recordUnfinished notes how far requests have come that did not complete, and that
 // they are not among those the report is about.
-func (x *run) unfinished() {
+func (x *run) recordUnfinished() {
 	var known []int
 	for _, r := range x.Collector.Requests() {
 		known = append(known, int(r.Tokens))
@@ -22,7 +22,7 @@ func (x *run) unfinished() {
 			continue
 		}
 		for _, w := range p.workers {
-			w.progress(func(id sim.RequestID, tokens int, last sim.Time) {
+			w.yieldProgress(func(id sim.RequestID, tokens int, last sim.Time) {
 				if known[id] > 0 && tokens > known[id] {
 					x.Collector.Progress(id, tokens, last)
 				}
@@ -36,9 +36,9 @@ func (x *run) unfinished() {
 	}
 }
 
-// progress yields what requests on the core have gained in passes that have
+// yieldProgress yields what requests on the core have gained in passes that have
 // ended, with the real instant of the latest token. The loop must be over.
-func (w *Worker) progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+func (w *Worker) yieldProgress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	p, ok := w.cfg.Core.(scheduler.Progresser)
 	if !ok || len(w.ends.real) == 0 {
 		return
@@ -48,7 +48,7 @@ func (w *Worker) progress(yield func(id sim.RequestID, tokens int, last sim.Time
 			yield(id, tokens-1, w.ends.real[len(w.ends.real)-1])
 			return
 		}
-		yield(id, tokens, w.ends.at(last))
+		yield(id, tokens, w.ends.realEnd(last))
 	})
 }
 
@@ -56,22 +56,22 @@ func (w *Worker) progress(yield func(id sim.RequestID, tokens int, last sim.Time
 // machine's timers.
 const timerBound = 2.0
 
-// result derives the report of what has been collected.
-func (x *run) result(cause error, wall time.Duration) *harness.Result {
+// makeResult derives the report of what has been collected.
+func (x *run) makeResult(cause error, wall time.Duration) *harness.Result {
 	if cause != nil {
 		x.Collector.EndedEarly()
 	}
 	fields := []collector.Field{
 		{Key: "partial", Value: cause != nil},
 		{Key: "cancelled", Value: x.cancelled},
-		{Key: "late_arrival_p50_ms", Value: quantile([]*sampler{&x.driver.late}, 0.5)},
-		{Key: "late_arrival_p99_ms", Value: quantile([]*sampler{&x.driver.late}, 0.99)},
+		{Key: "late_arrival_p50_ms", Value: nearestRank([]*sampler{&x.driver.late}, 0.5)},
+		{Key: "late_arrival_p99_ms", Value: nearestRank([]*sampler{&x.driver.late}, 0.99)},
 	}
 	if len(x.pools) > 0 {
 		fields = append(fields, x.passFields()...)
 	}
 	if len(x.failed) > 0 {
-		fields = append(fields, collector.Field{Key: "errors", Value: listed(x.failed)})
+		fields = append(fields, collector.Field{Key: "errors", Value: listFailures(x.failed)})
 	}
 	return &harness.Result{
 		Report: x.Report(wall, collector.Field{Key: "online", Value: fields}), Collector: x.Collector,
@@ -82,8 +82,8 @@ func (x *run) result(cause error, wall time.Duration) *harness.Result {
 // mostListed is how many failures a report lists.
 const mostListed = 100
 
-// listed are failures by the place of the request.
-func listed(all []harness.Failure) []collector.Field {
+// listFailures are failures by the place of the request.
+func listFailures(all []harness.Failure) []collector.Field {
 	fields := make([]collector.Field, 0, min(len(all), mostListed))
 	for _, f := range all[:cap(fields)] {
 		fields = append(fields, collector.Field{Key: f.Place, Value: f.Err.Error()})
@@ -120,11 +120,11 @@ func (x *run) passFields() []collector.Field {
 	}
 	bound := passes > 0 && length/passes < timerBound
 	if bound {
-		x.warn("passes take %.3f ms on average, want at least %g for latencies that say more than the machine's timers", length/passes, timerBound)
+		x.warnf("passes take %.3f ms on average, want at least %g for latencies that say more than the machine's timers", length/passes, timerBound)
 	}
 	return []collector.Field{
-		{Key: "pass_overshoot_p50_ms", Value: quantile(overshoot, 0.5)},
-		{Key: "pass_overshoot_p99_ms", Value: quantile(overshoot, 0.99)},
+		{Key: "pass_overshoot_p50_ms", Value: nearestRank(overshoot, 0.5)},
+		{Key: "pass_overshoot_p99_ms", Value: nearestRank(overshoot, 0.99)},
 		{Key: "barrier_timeouts", Value: late},
 		{Key: "timer_bound", Value: bound},
 	}

@@ -40,7 +40,7 @@ type run struct {
 // that ends with an error is in Result.Failed; the error is that of the first,
 // or of a worker that cannot go on.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
-	x, err := prepare(&cfg)
+	x, err := prepareRun(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 		return nil, err
 	}
 	x.target = local{x}
-	r, err := x.play(ctx)
+	r, err := x.playWorkload(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -62,17 +62,17 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 // Drive replays cfg.Workload through a target, which newTarget makes when the
 // clock has started. Pools and router of cfg are not read.
 func Drive(ctx context.Context, cfg Config, newTarget func(*Recorder, *Clock) (Target, error)) (*harness.Result, error) {
-	x, err := prepare(&cfg)
+	x, err := prepareRun(&cfg)
 	if err != nil {
 		return nil, err
 	}
 	if x.target, err = newTarget(x.rec, x.clock); err != nil {
 		return nil, err
 	}
-	return x.play(ctx)
+	return x.playWorkload(ctx)
 }
 
-func prepare(cfg *Config) (*run, error) {
+func prepareRun(cfg *Config) (*run, error) {
 	h, err := harness.Open(&cfg.Config, engines.Use{Events: cfg.Raw != nil}, false)
 	if err != nil {
 		return nil, err
@@ -108,8 +108,8 @@ func (x *run) makePools() error {
 	return nil
 }
 
-// play runs everything and takes it down again.
-func (x *run) play(ctx context.Context) (*harness.Result, error) {
+// playWorkload runs everything and takes it down again.
+func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	if x.cfg.Deadline > 0 {
 		timed, stop := context.WithTimeoutCause(ctx, x.cfg.Deadline, ErrDeadline)
 		defer stop()
@@ -124,10 +124,10 @@ func (x *run) play(ctx context.Context) (*harness.Result, error) {
 	defer x.handoffs.timer.Close()
 
 	demuxed := make(chan struct{})
-	go func() { defer close(demuxed); x.demux() }()
+	go func() { defer close(demuxed); x.bringNews() }()
 	stop := x.startWorkers(end)
 
-	err := x.driver.drive(ctx)
+	err := x.driver.letArrive(ctx)
 	cause := context.Cause(ctx)
 	end(nil)
 	x.driver.tasks.Wait()
@@ -136,7 +136,7 @@ func (x *run) play(ctx context.Context) (*harness.Result, error) {
 	<-demuxed
 	wall := time.Since(x.clock.start)
 	for _, e := range x.driver.takeEnded() {
-		err = errors.Join(err, x.driver.settle(e))
+		err = errors.Join(err, x.driver.noteEnd(e))
 	}
 	var broken *workerError
 	if errors.As(cause, &broken) {
@@ -146,9 +146,9 @@ func (x *run) play(ctx context.Context) (*harness.Result, error) {
 		return nil, err
 	}
 	if cause != nil || len(x.failed) > 0 {
-		x.unfinished()
+		x.recordUnfinished()
 	}
-	return x.result(cause, wall), nil
+	return x.makeResult(cause, wall), nil
 }
 
 // workerError is a worker that cannot go on.
@@ -166,7 +166,7 @@ func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 		for _, w := range p.workers {
 			all.Go(func() {
 				if err := w.Run(ctx); err != nil {
-					end(&workerError{x.failure(w, err)})
+					end(&workerError{x.explainFailure(w, err)})
 				}
 			})
 		}
@@ -182,11 +182,11 @@ func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// failure puts place and time to why a worker cannot go on.
-func (x *run) failure(w *worker, err error) error {
+// explainFailure puts place and time to why a worker cannot go on.
+func (x *run) explainFailure(w *worker, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
-		return fmt.Errorf("stalled at %v ms on worker %d: %s: %w", float64(x.clock.Now()), w.id, x.Place(x.entry(stall.Request).q), stall)
+		return fmt.Errorf("stalled at %v ms on worker %d: %s: %w", float64(x.clock.Now()), w.id, x.Place(x.entryOf(stall.Request).q), stall)
 	}
 	return err
 }
@@ -196,8 +196,8 @@ type local struct{ run *run }
 
 // Serve gives q to a worker and waits for its last token.
 func (l local) Serve(ctx context.Context, q *sim.Request, placed func()) error {
-	e := l.run.entry(q.ID)
-	if err := l.run.pools[0].enter(q); err != nil {
+	e := l.run.entryOf(q.ID)
+	if err := l.run.pools[0].enterRequest(q); err != nil {
 		return err
 	}
 	placed()
@@ -209,8 +209,8 @@ func (l local) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	}
 }
 
-// register makes a request one that can be found.
-func (x *run) register(e *entry) {
+// registerEntry makes a request one that can be found.
+func (x *run) registerEntry(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if int(e.q.ID) != len(x.entries) {
@@ -219,8 +219,8 @@ func (x *run) register(e *entry) {
 	x.entries = append(x.entries, e)
 }
 
-// entry finds a request; nil once it has ended.
-func (x *run) entry(id sim.RequestID) *entry {
+// entryOf finds a request; nil once it has ended.
+func (x *run) entryOf(id sim.RequestID) *entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.entries[id]

@@ -29,9 +29,9 @@ func (s *sampler) add(v float64) {
 	s.values, s.stride = s.values[:maxSamples/2], 2*max(s.stride, 1)
 }
 
-// quantile is the nearest-rank quantile q of the values of all samplers, 0
+// nearestRank is the nearest-rank quantile q of the values of all samplers, 0
 // without any. A sampler with a stride counts as much as what it keeps.
-func quantile(all []*sampler, q float64) float64 {
+func nearestRank(all []*sampler, q float64) float64 {
 	var values []float64
 	for _, s := range all {
 		values = append(values, s.values...)

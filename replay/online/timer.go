@@ -51,7 +51,7 @@ func (t *Timer) Sleep(at sim.Time) (woken bool) {
 		if t.woken.Swap(false) {
 			return true
 		}
-		d := t.clock.until(end)
+		d := t.clock.timeUntil(end)
 		if d <= 0 {
 			break
 		}

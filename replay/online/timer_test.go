@@ -57,10 +57,10 @@ func TestSampler(t *testing.T) {
 			t.Fatalf("value %d is %v, want %d", i, v, i*s.stride)
 		}
 	}
-	if q := quantile([]*sampler{&s}, 0.5); q < 0.45*n || q > 0.55*n {
+	if q := nearestRank([]*sampler{&s}, 0.5); q < 0.45*n || q > 0.55*n {
 		t.Errorf("the median is %v, want about %v", q, n/2)
 	}
-	if q := quantile(nil, 0.5); q != 0 {
+	if q := nearestRank(nil, 0.5); q != 0 {
 		t.Errorf("the median of nothing is %v", q)
 	}
 }
@@ -82,7 +82,7 @@ func TestRealize(t *testing.T) {
 		if i > 0 {
 			p.Gaps = append(p.Gaps, p.End-planned[max(0, i-back)])
 		}
-		e.realize(&p, &real, begun, now)
+		e.realizePass(&p, &real, begun, now)
 		if real.Start != begun || real.End != now || i > 0 && real.Gap != now-really[i-1] {
 			t.Fatalf("pass %d is %+v", i, real)
 		}

@@ -22,8 +22,8 @@ type Sinks struct {
 	Raw func(w sim.WorkerID, p *scheduler.Pass)
 }
 
-// tell hands a pass with changes to the sinks.
-func (s *Sinks) tell(w sim.WorkerID, p *scheduler.Pass) {
+// showPass hands a pass with changes to the sinks.
+func (s *Sinks) showPass(w sim.WorkerID, p *scheduler.Pass) {
 	if len(p.KV) == 0 && len(p.Events) == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func (w *Worker) Submit(q *sim.Request) {
 	w.mu.Lock()
 	w.inbox = append(w.inbox, q)
 	w.mu.Unlock()
-	w.poke()
+	w.wakeUp()
 }
 
 // Cancel takes a request out before its next pass, and frees its blocks. The
@@ -109,10 +109,10 @@ func (w *Worker) Cancel(id sim.RequestID) {
 	w.mu.Lock()
 	w.cancels = append(w.cancels, id)
 	w.mu.Unlock()
-	w.poke()
+	w.wakeUp()
 }
 
-func (w *Worker) poke() {
+func (w *Worker) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -139,7 +139,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		stop()
 	}()
 	for ctx.Err() == nil {
-		w.drain()
+		w.takeInbox()
 		if w.cfg.Core.Load() == 0 {
 			w.chained = false
 			select {
@@ -148,15 +148,15 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 			}
 			continue
 		}
-		if err := w.step(ctx); err != nil {
+		if err := w.stepCore(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drain takes in what has come since the pass before.
-func (w *Worker) drain() {
+// takeInbox takes in what has come since the pass before.
+func (w *Worker) takeInbox() {
 	w.mu.Lock()
 	inbox, cancels := w.inbox, w.cancels
 	w.inbox, w.cancels = nil, nil
@@ -168,17 +168,17 @@ func (w *Worker) drain() {
 		w.cfg.Core.Submit(q)
 	}
 	for _, id := range cancels {
-		w.cancel(id)
+		w.cancelRequest(id)
 	}
 }
 
-func (w *Worker) cancel(id sim.RequestID) {
+func (w *Worker) cancelRequest(id sim.RequestID) {
 	c, ok := w.cfg.Core.(scheduler.Canceler)
 	if !ok {
 		panic(fmt.Sprintf("cancel of request %d: a %T cannot cancel", id, w.cfg.Core))
 	}
 	if c.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
-		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
+		w.cfg.Sinks.showPass(w.cfg.ID, &w.pass)
 		if w.cfg.Canceled != nil {
 			w.cfg.Canceled(id, &w.pass)
 		}
@@ -189,8 +189,8 @@ func (w *Worker) cancel(id sim.RequestID) {
 // begin there. Without that the small delays of all passes would add up.
 const chainable = sim.Time(5)
 
-// step runs one pass in real time.
-func (w *Worker) step(ctx context.Context) error {
+// stepCore runs one pass in real time.
+func (w *Worker) stepCore(ctx context.Context) error {
 	begun := w.cfg.Clock.Now()
 	at := begun
 	if w.chained && begun-w.planned < chainable {
@@ -204,7 +204,7 @@ func (w *Worker) step(ctx context.Context) error {
 		w.cfg.Admitted(begun, w.pass.Admitted)
 	}
 	if !w.pass.KVAtEnd {
-		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
+		w.cfg.Sinks.showPass(w.cfg.ID, &w.pass)
 	}
 	for w.timer.Sleep(w.pass.End) && ctx.Err() == nil {
 	}
@@ -212,20 +212,20 @@ func (w *Worker) step(ctx context.Context) error {
 		return nil
 	}
 	if w.pass.KVAtEnd {
-		w.cfg.Sinks.tell(w.cfg.ID, &w.pass)
+		w.cfg.Sinks.showPass(w.cfg.ID, &w.pass)
 	}
 	w.open = false
-	w.flush(begun)
+	w.handOutPass(begun)
 	w.chained, w.planned = true, w.pass.End
 	return nil
 }
 
-// flush hands out the pass, and waits for what must come before the next.
-func (w *Worker) flush(begun sim.Time) {
+// handOutPass hands out the pass, and waits for what must come before the next.
+func (w *Worker) handOutPass(begun sim.Time) {
 	ended := w.cfg.Clock.Now()
 	w.overshoot.add(float64(ended - w.pass.End))
 	w.lengths.add(float64(w.pass.End - w.pass.Start))
-	w.ends.realize(&w.pass, &w.real, begun, ended)
+	w.ends.realizePass(&w.pass, &w.real, begun, ended)
 	barrier := w.cfg.Output(&w.real)
 	if w.cfg.Passed != nil {
 		w.cfg.Passed(w.cfg.Core)
