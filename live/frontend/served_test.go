@@ -340,7 +340,4 @@ func TestNamedWorker(t *testing.T) {
 	if err := call(12345); !errors.Is(err, drt.ErrNoInstances) {
 		t.Errorf("a worker that is not there: %v", err)
 	}
-	if got := fmt.Sprint(pool.Name()); got != "dynamo.backend.generate" {
-		t.Errorf("pool of %s", got)
-	}
 }

@@ -113,12 +113,6 @@ func (p *Pool) Close() {
 	}
 }
 
-// Name returns the name of the endpoint.
-func (p *Pool) Name() drt.Name { return p.name }
-
-// Client returns the client that calls the workers.
-func (p *Pool) Client() *drt.Client { return p.client }
-
 // followWorkers keeps track of workers until ctx ends.
 func (p *Pool) followWorkers(ctx context.Context) {
 	for {

@@ -20,9 +20,9 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-func endpoint(t *testing.T, rt *drt.Runtime) *drt.Endpoint {
+func endpoint(t *testing.T, rt *drt.Runtime, component string) *drt.Endpoint {
 	t.Helper()
-	e, err := rt.Endpoint("test", "backend", "generate")
+	e, err := rt.Endpoint("test", component, "generate")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +31,18 @@ func endpoint(t *testing.T, rt *drt.Runtime) *drt.Endpoint {
 
 // serve serves a mocker with KV events and a model card that change has changed,
 // and returns the runtime of the worker.
-func serve(t *testing.T, hub *drt.Hub, change func(*engine.ModelCard)) *drt.Runtime {
+func serve(t *testing.T, hub *drt.Hub, mode engine.Mode, change func(*engine.ModelCard)) *drt.Runtime {
 	t.Helper()
 	args := engineargs.Default()
 	args.Speedup, args.BlockTokens = 50, 16
-	e, err := mocker.New(mocker.Options{Engine: args, KVHost: "127.0.0.1"})
+	o, component := mocker.Options{Engine: args, Mode: mode}, "backend"
+	if mode == engine.Prefill {
+		component = "prefill"
+	}
+	if mode != engine.Decode {
+		o.KVHost = "127.0.0.1"
+	}
+	e, err := mocker.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +53,7 @@ func serve(t *testing.T, hub *drt.Hub, change func(*engine.ModelCard)) *drt.Runt
 	}
 	t.Cleanup(func() { _ = e.Cleanup(context.Background()) })
 	card := engine.ModelCard{
-		Name: "model", WorkerType: engine.Aggregated, KVCacheBlockSize: config.KVCacheBlockSize,
+		Name: "model", WorkerType: mode, ContextLength: config.ContextLength, KVCacheBlockSize: config.KVCacheBlockSize,
 		RuntimeConfig: engine.RuntimeConfig{MaxNumBatchedTokens: config.MaxNumBatchedTokens, RuntimeData: config.RuntimeData},
 	}
 	change(&card)
@@ -54,7 +61,7 @@ func serve(t *testing.T, hub *drt.Hub, change func(*engine.ModelCard)) *drt.Runt
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := endpoint(t, rt)
+	at := endpoint(t, rt, component)
 	if err := at.PutCard(drttest.Within(t), text); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +83,7 @@ func open(t *testing.T, hub *drt.Hub, workers int, o route.Options) *route.Pool 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt).Name(), o)
+	p, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt, "backend").Name(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +102,7 @@ func (w *watch) Taken(scheduler.Role, uint64, time.Time)       {}
 func (w *watch) Read(scheduler.Role, *engine.Chunk, time.Time) {}
 
 // call returns who answered a prompt and how many of its tokens were cached there.
-func call(t *testing.T, p *route.Pool, ctx context.Context, tokens []uint32, rt *engine.Routing) (worker uint64, cached int) {
+func call(t *testing.T, p engine.Target, ctx context.Context, tokens []uint32, rt *engine.Routing) (worker uint64, cached int) {
 	t.Helper()
 	rq := &engine.Request{TokenIDs: tokens, Routing: rt}
 	rq.SetMaxTokens(4)
@@ -132,7 +139,7 @@ func TestPoolByCache(t *testing.T) {
 	hub := drt.NewHub()
 	workers := map[uint64]*drt.Runtime{}
 	for range 3 {
-		rt := serve(t, hub, same)
+		rt := serve(t, hub, engine.Aggregated, same)
 		workers[rt.ID()] = rt
 	}
 	p := open(t, hub, 3, route.Options{Policy: policy.KV, Router: router.DefaultConfig(), Warn: func(s string) { t.Log(s) }})
@@ -166,7 +173,7 @@ func TestPoolByCache(t *testing.T) {
 func TestPoolWithoutBlocks(t *testing.T) {
 	hub := drt.NewHub()
 	for range 2 {
-		serve(t, hub, func(c *engine.ModelCard) { c.KVCacheBlockSize = 0 })
+		serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.KVCacheBlockSize = 0 })
 	}
 	p := open(t, hub, 2, route.Options{Policy: policy.KV, Router: router.DefaultConfig()})
 	ids := p.Workers()
@@ -181,8 +188,8 @@ func TestPoolWithoutBlocks(t *testing.T) {
 // followed.
 func TestPoolOfOtherBlocks(t *testing.T) {
 	hub := drt.NewHub()
-	serve(t, hub, same)
-	serve(t, hub, func(c *engine.ModelCard) { c.KVCacheBlockSize *= 2 })
+	serve(t, hub, engine.Aggregated, same)
+	serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.KVCacheBlockSize *= 2 })
 	warned := make(chan string, 100)
 	open(t, hub, 2, route.Options{Policy: policy.KV, Router: router.DefaultConfig(), Warn: func(s string) { warned <- s }})
 	if got := <-warned; !strings.Contains(got, "as of the others") {
@@ -194,7 +201,7 @@ func TestPoolOfOtherBlocks(t *testing.T) {
 func TestPoolBySession(t *testing.T) {
 	hub := drt.NewHub()
 	for range 3 {
-		serve(t, hub, same)
+		serve(t, hub, engine.Aggregated, same)
 	}
 	p := open(t, hub, 3, route.Options{Policy: "session"})
 	homes := map[uint64]bool{}
@@ -227,7 +234,7 @@ func TestOpenRefuses(t *testing.T) {
 		{route.Options{Policy: "nearest"}, `router is "nearest", want one of round_robin, kv`},
 		{route.Options{Policy: policy.KV, Router: aic}, "requires aic_perf_config"},
 	} {
-		if _, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt).Name(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt, "backend").Name(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}

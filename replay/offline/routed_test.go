@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The worked examples of the KV router, router.md part 9, in whole replays:
+// The worked examples of the KV router (docs/rules/router.md, Examples) in whole replays:
 // every placement with its cost, and the report.
 func TestRoutedExamples(t *testing.T) {
 	for _, e := range slices.Concat(routedExamples(), queueExamples(), stagedExamples()) {
@@ -273,7 +273,7 @@ func TestScalingExample(t *testing.T) {
 		median_itl_ms 5.766366000000005`)
 }
 
-// Held requests go to a worker as soon as there is one more (router.md 9.10).
+// Held requests go to a worker as soon as there is one more (docs/rules/router.md, Examples).
 func TestScalingBehindRouter(t *testing.T) {
 	e := example{
 		trace:  prompts("0:1,2,3,4 1:5,6,7,8 2:1,2,3,4 100:1,2,3,4 200:1,2,3,4 300:1,2,3,4"),
