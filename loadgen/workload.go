@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-//go:generate go run ./tracegen ../testdata/traces
+//go:generate go run ../tools/tracegen ../testdata/traces
 
 // Workload is what is to be replayed: sessions of turns.
 //

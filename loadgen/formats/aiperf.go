@@ -18,31 +18,21 @@ func isExport(o *object) bool {
 type exportRows struct {
 	s    *Stream
 	f    fields
-	ends map[string]stamp // by session: when its last turn ended
+	ends lastEnds
 }
 
 func openExport(s *Stream) (rows, error) {
 	s.Private, s.Measured, s.shape.zero = true, true, "skip"
 	s.Chained = s.o.Sessions != "flat"
-	return &exportRows{s: s, ends: make(map[string]stamp)}, nil
+	return &exportRows{s: s, ends: make(lastEnds)}, nil
 }
 
 func (x *exportRows) next(r *Record) error {
 	for {
-		line, err := x.s.lines.next()
-		if err != nil {
+		keep := false
+		err := x.f.readRow(x.s.lines, r, func(r *Record) { keep = x.row(r) })
+		if err != nil || keep {
 			return err
-		}
-		r.reset(x.s.lines.line)
-		if err := x.f.open(line); err != nil {
-			return x.s.lines.errorf("%v", err)
-		}
-		keep := x.row(r)
-		if x.f.err != nil {
-			return x.s.lines.errorf("%v", x.f.err)
-		}
-		if keep {
-			return nil
 		}
 		x.s.dropped++
 	}
@@ -73,13 +63,10 @@ func (x *exportRows) row(r *Record) (keep bool) {
 		return true
 	}
 	r.Session = session
-	if before, ok := x.ends[string(session)]; ok {
-		r.HasDelay, r.Delay = true, max(0, r.when.since(before))
-	}
 	if !ends {
 		end = r.when
 	}
-	x.ends[string(session)] = end
+	x.ends.chain(r, session, end)
 	return true
 }
 
@@ -152,13 +139,22 @@ func (g *gathered) conversation(d *fields, t *texts, line int) error {
 	return d.err
 }
 
+// lastEnds is when the last turn of each session ended.
+type lastEnds map[string]stamp
+
+// chain makes r, which ended at an instant that the file says, wait for the turn
+// of its session before.
+func (e lastEnds) chain(r *Record, session []byte, end stamp) {
+	if before, ok := e[string(session)]; ok {
+		r.HasDelay, r.Delay = true, max(0, r.when.since(before))
+	}
+	e[string(session)] = end
+}
+
 // linkAfter keeps r, waiting for the turn of its session before.
-func (g *gathered) linkAfter(r *Record, ends map[string]stamp) {
+func (g *gathered) linkAfter(r *Record, ends lastEnds) {
 	if r.Session != nil {
-		if before, ok := ends[string(r.Session)]; ok {
-			r.HasDelay, r.Delay = true, max(0, r.when.since(before))
-		}
-		ends[string(r.Session)] = r.ended
+		ends.chain(r, r.Session, r.ended)
 		if !g.s.Chained {
 			r.Session, r.HasDelay, r.Delay = nil, false, 0
 		}

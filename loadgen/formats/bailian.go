@@ -29,19 +29,7 @@ func openBailian(s *Stream) (rows, error) {
 }
 
 func (b *bailianRows) next(r *Record) error {
-	line, err := b.s.lines.next()
-	if err != nil {
-		return err
-	}
-	r.reset(b.s.lines.line)
-	if err := b.f.open(line); err != nil {
-		return b.s.lines.errorf("%v", err)
-	}
-	b.row(r)
-	if b.f.err != nil {
-		return b.s.lines.errorf("%v", b.f.err)
-	}
-	return nil
+	return b.f.readRow(b.s.lines, r, b.row)
 }
 
 func (b *bailianRows) row(r *Record) {
@@ -51,10 +39,7 @@ func (b *bailianRows) row(r *Record) {
 	r.arrives(f.needStamp("timestamp", 9))
 	r.Input = f.needCount("input_length")
 	r.Output = f.needCount("output_length")
-	var has bool
-	if r.IDs, has = f.ids("hash_ids", r.IDs); !has {
-		f.missing("hash_ids", "one per 16 tokens")
-	}
+	r.IDs = f.needIDs("hash_ids", "one per 16 tokens", r.IDs)
 	if !hasID {
 		f.missing("chat_id", "an integer")
 	}

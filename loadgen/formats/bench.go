@@ -25,8 +25,8 @@ func openBench(s *Stream) (rows, error) {
 	if err != nil || len(b.bad) > 0 {
 		return b, err
 	}
-	if want := max(s.o.Run, 1); b.runs < want || s.o.Run == 0 && b.runs > 1 {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d runs in the file, want --run=1 to %d", b.runs, b.runs)}
+	if _, err := s.chooseRun(b.runs); err != nil {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: err.Error()}
 	}
 	if b.starts == nil {
 		s.pace()

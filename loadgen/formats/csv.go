@@ -36,7 +36,7 @@ func (t table) open(s *Stream) (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &csvRows{s: s, table: t}
+	c := &csvRows{s: s, table: t, ends: make(lastEnds)}
 	header, err := c.split(line)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ type csvRows struct {
 
 	zoned, told bool // whether the first row has a time zone; whether there was one
 	warned      bool
-	chains      map[string]ending
+	ends        lastEnds
 }
 
 // place finds the columns in the header.

@@ -111,10 +111,7 @@ func (d *dynamoRows) request(event *fields, r *Record) string {
 	}
 	r.Input = p.needCount("input_length")
 	block := p.needCount("trace_block_size")
-	var has bool
-	if r.IDs, has = p.ids("input_sequence_hashes", nil); !has {
-		p.missing("input_sequence_hashes", "one per block")
-	}
+	r.IDs = p.needIDs("input_sequence_hashes", "one per block", nil)
 	d.checkBlock(&p, block, r)
 	d.context(event, &q, r)
 	q.adopt(&p)
@@ -168,14 +165,10 @@ func (d *dynamoRows) order() {
 		}
 		return cmp.Or(cmp.Compare(a.rec.ended.since(b.rec.ended), 0), strings.Compare(a.id, b.id))
 	})
-	ends := make(map[string]stamp)
+	ends := make(lastEnds)
 	for i := range d.calls {
-		r := &d.calls[i].rec
-		if r.Session != nil {
-			if end, ok := ends[string(r.Session)]; ok {
-				r.HasDelay, r.Delay = true, max(0, r.when.since(end))
-			}
-			ends[string(r.Session)] = r.ended
+		if r := &d.calls[i].rec; r.Session != nil {
+			ends.chain(r, r.Session, r.ended)
 		}
 	}
 }

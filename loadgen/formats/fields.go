@@ -20,6 +20,24 @@ func (f *fields) open(line []byte) error {
 	return f.parse(line)
 }
 
+// readRow reads the next line, an object, into r by fill. What fill or the fields
+// complain of gets its place.
+func (f *fields) readRow(l *lines, r *Record, fill func(r *Record)) error {
+	line, err := l.next()
+	if err != nil {
+		return err
+	}
+	r.reset(l.line)
+	if err = f.open(line); err == nil {
+		fill(r)
+		err = f.err
+	}
+	if err != nil {
+		return l.errorf("%v", err)
+	}
+	return nil
+}
+
 // within starts on a member that is an object, known to be JSON.
 func (f *fields) within(value []byte, place string) {
 	f.place, f.err = place, nil
@@ -215,6 +233,15 @@ func (f *fields) slowID(key string, v []byte, start int, dst []uint64, place int
 		dst = append(dst, n)
 	}
 	return dst, true
+}
+
+// needIDs is ids of what has to be there.
+func (f *fields) needIDs(key, want string, dst []uint64) []uint64 {
+	list, ok := f.ids(key, dst)
+	if !ok {
+		f.missing(key, want)
+	}
+	return list
 }
 
 // list is the elements of a list; nil: absent.

@@ -120,6 +120,36 @@ func (g *gathered) one(text, value []byte, do func([]byte, int) error) {
 // within is the offset of part, which is a slice of text.
 func within(text, part []byte) int { return cap(text) - cap(part) }
 
+// chooseRun returns the place of the run that was asked for among those of a
+// file.
+func (s *Stream) chooseRun(runs int) (int, error) {
+	if want := max(s.o.Run, 1); runs >= want && (s.o.Run > 0 || runs == 1) {
+		return want - 1, nil
+	}
+	return 0, fmt.Errorf("%d runs in the file, want --run=1 to %d", runs, runs)
+}
+
+// scopes numbers ids that mean something inside one scope only.
+type scopes map[scoped]uint64
+
+type scoped struct {
+	scope string
+	id    uint64
+}
+
+// number replaces the ids of a scope.
+func (s scopes) number(scope string, ids []uint64) {
+	for i, id := range ids {
+		k := scoped{scope, id}
+		n, ok := s[k]
+		if !ok {
+			n = uint64(len(s))
+			s[k] = n
+		}
+		ids[i] = n
+	}
+}
+
 // keep adds a copy of r.
 func (g *gathered) keep(r *Record) {
 	k := *r

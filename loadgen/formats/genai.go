@@ -23,16 +23,17 @@ func openGenAI(s *Stream) (rows, error) {
 		return nil, err
 	}
 	s.Measured, s.Chained = true, s.o.Sessions != "flat"
-	ends := make(map[string]stamp)
+	ends := make(lastEnds)
 	return g, g.eachObject(func(value []byte, line int) error {
 		var f fields
 		f.within(value, "")
 		list := f.list("experiments")
-		if want := max(s.o.Run, 1); len(list) < want || s.o.Run == 0 && len(list) > 1 {
-			return fmt.Errorf("%d runs in the file, want --run=1 to %d", len(list), len(list))
+		run, err := s.chooseRun(len(list))
+		if err != nil {
+			return err
 		}
 		var e fields
-		e.within(list[max(s.o.Run, 1)-1], place("experiments", max(s.o.Run, 1)-1))
+		e.within(list[run], place("experiments", run))
 		for i, v := range e.list("requests") {
 			var q fields
 			q.within(v, e.place+place("requests", i))

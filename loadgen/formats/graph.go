@@ -16,7 +16,7 @@ type graphRows struct {
 	local bool // ids mean something inside one play only
 	nodes []graphNode
 	named map[string]int // place in nodes
-	ids   map[scoped]uint64
+	ids   scopes
 }
 
 type graphNode struct {
@@ -30,13 +30,8 @@ type graphNode struct {
 	chained bool
 }
 
-type scoped struct {
-	scope string
-	id    uint64
-}
-
 func openGraph(s *Stream) (rows, error) {
-	g := &graphRows{gathered: gathered{s: s}, named: make(map[string]int), ids: make(map[scoped]uint64)}
+	g := &graphRows{gathered: gathered{s: s}, named: make(map[string]int), ids: make(scopes)}
 	first := true
 	err := g.eachLine(func(line []byte) error {
 		if err := g.f.open(line); err != nil {
@@ -97,11 +92,10 @@ func (g *graphRows) node() {
 	}
 	n.rec.Input = f.needCount("input_length", "input_tokens")
 	n.rec.Output = f.needCount("output_length", "output_tokens")
-	ids, has := f.ids("hash_ids", nil)
-	if !has {
-		f.missing("hash_ids", "one per block")
+	n.rec.IDs = f.needIDs("hash_ids", "one per block", nil)
+	if g.local {
+		g.ids.number(n.play, n.rec.IDs)
 	}
-	n.rec.IDs = g.scope(ids, n.play)
 	if g.v2 {
 		g.waitsV2(&n)
 	} else {
@@ -111,23 +105,6 @@ func (g *graphRows) node() {
 		g.named[n.id] = len(g.nodes)
 		g.nodes = append(g.nodes, n)
 	}
-}
-
-// scope keeps ids of different plays apart where they are local to one.
-func (g *graphRows) scope(ids []uint64, play string) []uint64 {
-	if !g.local {
-		return ids
-	}
-	for i, id := range ids {
-		k := scoped{play, id}
-		n, ok := g.ids[k]
-		if !ok {
-			n = uint64(len(g.ids))
-			g.ids[k] = n
-		}
-		ids[i] = n
-	}
-	return ids
 }
 
 func (g *graphRows) waitsV1(n *graphNode) {

@@ -1,7 +1,5 @@
 package formats
 
-import "fmt"
-
 func isGuide(o *object) bool {
 	parts, ok := elements(o.find("benchmarks"), nil)
 	if !ok {
@@ -29,12 +27,12 @@ func openGuide(s *Stream) (rows, error) {
 		var f fields
 		f.within(value, "")
 		list := f.list("benchmarks")
-		n := max(s.o.Run, 1)
-		if len(list) < n || s.o.Run == 0 && len(list) > 1 {
-			return fmt.Errorf("%d runs in the file, want --run=1 to %d", len(list), len(list))
+		n, err := s.chooseRun(len(list))
+		if err != nil {
+			return err
 		}
 		var run fields
-		run.within(list[n-1], place("benchmarks", n-1))
+		run.within(list[n], place("benchmarks", n))
 		requests := run.sub("requests")
 		if !requests.has("successful") {
 			return g.empty()
@@ -56,7 +54,7 @@ func openGuide(s *Stream) (rows, error) {
 		err = s.refuseDAG(0, joins)
 	}
 	g.inOrder()
-	ends := make(map[string]stamp)
+	ends := make(lastEnds)
 	all := g.all
 	g.all = nil
 	for i := range all {

@@ -99,9 +99,6 @@ func beginBurst(s *Stream, have []bool) error {
 	return nil
 }
 
-// ending is what a conversation knows of its last turn.
-type ending struct{ at stamp }
-
 func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 	at, err := c.seconds("Timestamp", cells[0])
 	if err != nil {
@@ -143,17 +140,11 @@ func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 // chain makes r wait for the turn of its session before, which ended at an
 // instant that earlier rows said.
 func (c *csvRows) chain(session []byte, end stamp, r *Record) {
-	if c.chains == nil {
-		c.chains = make(map[string]ending)
-	}
 	r.Group = session
 	if c.s.Chained {
 		r.Session = session
-		if before, ok := c.chains[string(session)]; ok {
-			r.HasDelay, r.Delay = true, max(0, r.when.since(before.at))
-		}
+		c.ends.chain(r, session, end)
 	}
-	c.chains[string(session)] = ending{end}
 }
 
 func beginVidur(s *Stream, have []bool) error {

@@ -18,7 +18,7 @@ type wekaRows struct {
 	spawned  int // agents started by others
 	joined   int // of them, those that others waited for
 	relative bool
-	ids      map[scoped]uint64
+	ids      scopes
 	scope    string
 	chains   []wekaChain
 }
@@ -49,7 +49,7 @@ func openWeka(s *Stream) (rows, error) {
 func newWeka(s *Stream) *wekaRows {
 	s.Chained, s.shape.inexact = true, true
 	s.pace()
-	return &wekaRows{gathered: gathered{s: s}, ids: make(map[scoped]uint64)}
+	return &wekaRows{gathered: gathered{s: s}, ids: make(scopes)}
 }
 
 func (w *wekaRows) conversation(value []byte, line int) error {
@@ -151,20 +151,8 @@ func (w *wekaRows) request(q *fields, line int) Record {
 	var r Record
 	r.reset(line)
 	r.Input, r.Output = q.needCount("in"), q.needCount("out")
-	ids, has := q.ids("hash_ids", nil)
-	if !has {
-		q.missing("hash_ids", "one per block")
-	}
-	for i, id := range ids {
-		k := scoped{w.scope, id}
-		n, ok := w.ids[k]
-		if !ok {
-			n = uint64(len(w.ids))
-			w.ids[k] = n
-		}
-		ids[i] = n
-	}
-	r.IDs = ids
+	r.IDs = q.needIDs("hash_ids", "one per block", nil)
+	w.ids.number(w.scope, r.IDs)
 	return r
 }
 
