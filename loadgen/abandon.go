@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Abandon tells f that a request has ended without completing: it is in flight
+// Abandon notes in f that a request has ended without completing: it is in flight
 // no more, and the turns after it never come.
 func Abandon(f Feed, id sim.RequestID) error {
 	d, ok := f.(*sessionDriver)

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Feed says when requests arrive.
+// Feed decides when requests arrive.
 type Feed interface {
 	// Next is the earliest instant, not before now, at which Take would give a
 	// request, when that is known now. inFlight is the number of requests in the
@@ -18,12 +18,12 @@ type Feed interface {
 	// Take appends the requests that arrive at or before now, in order, and
 	// numbers them.
 	Take(now sim.Time, inFlight int, dst []Arrival) []Arrival
-	// Finish tells that a request completed at now.
+	// Finish notes that a request completed at now.
 	Finish(id sim.RequestID, now sim.Time) error
-	// Done says that no request is left to come. Where completions bring new
-	// requests, it also says that none that was taken is unfinished.
+	// Done reports whether no request is left to come. Where completions bring new
+	// requests, it is also needed that none that was taken is unfinished.
 	Done() bool
-	// Independent says that what comes, and when, does not depend on when
+	// Independent reports whether what comes, and when, does not depend on when
 	// requests finish, so that workers may be let run ahead.
 	Independent() bool
 }
@@ -55,7 +55,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// Admission says how requests are let into the cluster.
+// Admission is how requests are let into the cluster.
 type Admission struct {
 	Mode Mode
 	// MaxInFlight is the number of requests in flight in concurrency mode, at
@@ -80,7 +80,7 @@ func NewFeed(w *Workload, prompts *prompt.List, a Admission) (Feed, error) {
 		return nil, err
 	}
 	times := newTimes(w, a)
-	if err := validate(w, a, times); err != nil {
+	if err := checkWorkload(w, a, times); err != nil {
 		return nil, err
 	}
 	requests := requests{w: w, prompts: prompts}

@@ -24,21 +24,21 @@ func newFlatQueue(r requests, t times, a Admission) *flatQueue {
 		f.limit = a.MaxInFlight
 		return f
 	}
-	f.order = t.sorted()
-	f.advance()
+	f.order = t.sortSessions()
+	f.findNext()
 	return f
 }
 
-// advance finds the start of the next session.
-func (f *flatQueue) advance() {
+// findNext finds the start of the next session.
+func (f *flatQueue) findNext() {
 	if !f.Done() {
-		f.next = f.times.start(at(f.order, f.taken))
+		f.next = f.times.start(placeIn(f.order, f.taken))
 	}
 }
 
-// sorted lists the sessions by start, equal ones in order of appearance; nil
+// sortSessions lists the sessions by start, equal ones in order of appearance; nil
 // says that they are in that order already.
-func (t *times) sorted() []int32 {
+func (t *times) sortSessions() []int32 {
 	inOrder := true
 	for i := 1; inOrder && i < len(t.w.Sessions); i++ {
 		inOrder = t.start(int32(i-1)) <= t.start(int32(i))
@@ -59,8 +59,8 @@ func (t *times) sorted() []int32 {
 	return order
 }
 
-// at returns place n of an order that is nil when it is the natural one.
-func at(order []int32, n int) int32 {
+// placeIn returns place n of an order that is nil when it is the natural one.
+func placeIn(order []int32, n int) int32 {
 	if order == nil {
 		return int32(n)
 	}
@@ -77,20 +77,20 @@ func (f *flatQueue) Next(now sim.Time, _ int) (sim.Time, bool) {
 func (f *flatQueue) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 	if f.limit == 0 {
 		for !f.Done() && f.next <= now {
-			dst = append(dst, Arrival{f.take(), f.next})
-			f.advance()
+			dst = append(dst, Arrival{f.makeNext(), f.next})
+			f.findNext()
 		}
 		return dst
 	}
 	for room := f.limit - inFlight; room > 0 && !f.Done(); room-- {
-		dst = append(dst, Arrival{f.take(), now})
+		dst = append(dst, Arrival{f.makeNext(), now})
 	}
 	return dst
 }
 
-// take makes the request of the next session.
-func (f *flatQueue) take() *sim.Request {
-	session := at(f.order, f.taken)
+// makeNext makes the request of the next session.
+func (f *flatQueue) makeNext() *sim.Request {
+	session := placeIn(f.order, f.taken)
 	f.taken++
 	return f.requests.make(f.times.w.Sessions[session].First)
 }

@@ -31,7 +31,7 @@ func newSessionDriver(r requests, t times, a Admission) *sessionDriver {
 		d.limit = a.MaxInFlight
 		return d // all sessions start at 0
 	}
-	d.order = t.sorted()
+	d.order = t.sortSessions()
 	return d
 }
 
@@ -43,7 +43,7 @@ func (d *sessionDriver) peek() (r readyTurn, fresh, ok bool) {
 	if d.started == len(d.times.w.Sessions) {
 		return r, false, ok
 	}
-	session := at(d.order, d.started)
+	session := placeIn(d.order, d.started)
 	start := readyTurn{Key: d.times.start(session), Tie: session, Value: d.times.w.Sessions[session].First}
 	if ok && r.Before(start) {
 		return r, false, true

@@ -33,7 +33,7 @@ type Synthetic struct {
 	Compat bool
 }
 
-// Sessional says whether the recipe is one of sessions, so that prompts can
+// Sessional reports whether the recipe is one of sessions, so that prompts can
 // share blocks and turns follow each other.
 func (r *Synthetic) Sessional() bool {
 	return r.Turns > 1 || r.SharedRatio > 0 || r.Groups > 0 || r.Delay > 0
@@ -41,13 +41,13 @@ func (r *Synthetic) Sessional() bool {
 
 // NewSynthetic makes the workload of the recipe.
 func NewSynthetic(r Synthetic) (*Workload, error) {
-	if err := r.check(); err != nil {
+	if err := r.checkRecipe(); err != nil {
 		return nil, err
 	}
 	if r.Sessional() {
-		return r.sessions(), nil
+		return r.makeSessions(), nil
 	}
-	return r.plain(), nil
+	return r.makePlain(), nil
 }
 
 const (
@@ -55,7 +55,7 @@ const (
 	maxIDs   = 1 << 28 // hash ids of all prompts that are made, not read: 2 GiB
 )
 
-func (r *Synthetic) check() error {
+func (r *Synthetic) checkRecipe() error {
 	for _, f := range []struct {
 		name  string
 		value int
@@ -64,10 +64,10 @@ func (r *Synthetic) check() error {
 			return fmt.Errorf("%s are %d, want 1 to %d", f.name, f.value, math.MaxInt32)
 		}
 	}
-	if !finite(r.Interval) || r.Interval < 0 {
+	if !isFinite(r.Interval) || r.Interval < 0 {
 		return fmt.Errorf("arrival interval is %v ms, want finite and >= 0", float64(r.Interval))
 	}
-	if !finite(sim.Time(float64(r.Requests-1) * float64(r.Interval))) {
+	if !isFinite(sim.Time(float64(r.Requests-1) * float64(r.Interval))) {
 		return fmt.Errorf("arrival interval is %v ms, so that request %d arrives beyond all numbers", float64(r.Interval), r.Requests)
 	}
 	if r.Sessional() {
@@ -80,7 +80,7 @@ func (r *Synthetic) checkSessions() error {
 	if r.Turns < 1 {
 		return fmt.Errorf("turns per session are %d, want at least 1", r.Turns)
 	}
-	if !finite(r.Delay) || r.Delay < 0 {
+	if !isFinite(r.Delay) || r.Delay < 0 {
 		return fmt.Errorf("inter-turn delay is %v ms, want finite and >= 0", float64(r.Delay))
 	}
 	if err := CheckRatio(r.SharedRatio); err != nil {
@@ -89,7 +89,7 @@ func (r *Synthetic) checkSessions() error {
 	if r.Groups < 0 || r.Groups > math.MaxInt32 {
 		return fmt.Errorf("prefix groups are %d, want 0 to %d", r.Groups, math.MaxInt32)
 	}
-	if r.Interval > 0 && !finite(1000/r.Interval) {
+	if r.Interval > 0 && !isFinite(1000/r.Interval) {
 		return fmt.Errorf("arrival interval is %v ms, so small that the rate is no number", float64(r.Interval))
 	}
 	if r.Block < 1 {
@@ -98,18 +98,18 @@ func (r *Synthetic) checkSessions() error {
 	if r.Turns > maxTurns/r.Requests {
 		return fmt.Errorf("%d sessions of %d turns, want at most %d turns in all", r.Requests, r.Turns, maxTurns)
 	}
-	if blocks := r.blocks(); blocks > maxIDs/r.Requests/r.Turns {
+	if blocks := r.blocksPerPrompt(); blocks > maxIDs/r.Requests/r.Turns {
 		return fmt.Errorf("%d prompts of %d blocks, want at most %d blocks in all", r.Requests*r.Turns, blocks, maxIDs)
 	}
 	return nil
 }
 
-func (r *Synthetic) blocks() int { return (r.Input-1)/r.Block + 1 }
+func (r *Synthetic) blocksPerPrompt() int { return (r.Input-1)/r.Block + 1 }
 
 const syntheticName = "synthetic workload"
 
-// plain has requests that share nothing.
-func (r *Synthetic) plain() *Workload {
+// makePlain has requests that share nothing.
+func (r *Synthetic) makePlain() *Workload {
 	w := &Workload{
 		Name: syntheticName, Synthetic: true, SessionPrefix: syntheticPrefix,
 		Sessions: make([]Session, r.Requests), Turns: make([]Turn, r.Requests),
@@ -122,9 +122,9 @@ func (r *Synthetic) plain() *Workload {
 	return w
 }
 
-// sessions has sessions that begin alike within their group.
-func (r *Synthetic) sessions() *Workload {
-	blocks := r.blocks()
+// makeSessions has sessions that begin alike within their group.
+func (r *Synthetic) makeSessions() *Workload {
+	blocks := r.blocksPerPrompt()
 	w := &Workload{
 		Name: syntheticName, TraceBlock: r.Block, Sessional: true, SessionPrefix: syntheticPrefix,
 		Sessions: make([]Session, r.Requests), Turns: make([]Turn, 0, r.Requests*r.Turns),

@@ -6,12 +6,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// validate checks that w can be replayed as a says, sessions in order.
+// checkWorkload checks that w can be replayed as a says, sessions in order.
 //
 // Multi-turn and closed-loop workloads on disaggregated workers are only
 // checked for times that are no numbers: the reference takes everything else
 // as it is.
-func validate(w *Workload, a Admission, t times) error {
+func checkWorkload(w *Workload, a Admission, t times) error {
 	if len(w.Sessions) == 0 {
 		return &SyntaxError{Name: w.Name, Msg: "no requests"}
 	}
@@ -38,12 +38,12 @@ func validateStart(w *Workload, a Admission, t times, i int32, full bool) error 
 		return nil
 	}
 	if a.Mode == Concurrency {
-		if full && !(finite(s.Arrival) && s.Arrival >= 0) {
+		if full && !(isFinite(s.Arrival) && s.Arrival >= 0) {
 			return w.complain(s.First, "timestamp is %v, want >= 0 in concurrency mode", float64(s.Arrival))
 		}
 		return nil
 	}
-	if at := t.start(i); !finite(at) {
+	if at := t.start(i); !isFinite(at) {
 		return w.complain(s.First, "timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(s.Arrival), float64(at))
 	}
 	return nil
@@ -51,7 +51,7 @@ func validateStart(w *Workload, a Admission, t times, i int32, full bool) error 
 
 func validateTurn(w *Workload, t times, n int32, full bool) error {
 	turn := &w.Turns[n]
-	if d := t.delay(n); !finite(d) || d < 0 {
+	if d := t.delay(n); !isFinite(d) || d < 0 {
 		return w.complain(n, "delay is %v, want finite and >= 0", float64(d))
 	}
 	if !full {
@@ -69,6 +69,6 @@ func validateTurn(w *Workload, t times, n int32, full bool) error {
 	return nil
 }
 
-func finite(t sim.Time) bool {
+func isFinite(t sim.Time) bool {
 	return !math.IsInf(float64(t), 0) && !math.IsNaN(float64(t))
 }

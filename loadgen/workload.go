@@ -65,7 +65,7 @@ type Turn struct {
 	Delay   sim.Time // after the previous turn's completion
 }
 
-// MultiTurn says whether some session has two turns or more.
+// MultiTurn reports whether some session has two turns or more.
 func (w *Workload) MultiTurn() bool { return len(w.Turns) > len(w.Sessions) }
 
 // SessionID is the name of session i, made up as request_<line> where the trace
@@ -88,7 +88,7 @@ const (
 	syntheticPrefix = "session_"
 )
 
-// Place says where a turn of a session stands: the line of the trace, or the
+// Place returns where a turn of a session stands: the line of the trace, or the
 // number of the turn where there is none.
 func (w *Workload) Place(session, index int32) string {
 	turn := w.Sessions[session].First

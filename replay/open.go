@@ -66,7 +66,7 @@ func made(ctx context.Context, c generate.Config) (*loadgen.Workload, error) {
 	return formats.CollectRecords(recordsUntilDone{ctx, g}, "generated workload", c.Block)
 }
 
-// formatOptions says how to read the trace.
+// formatOptions returns how to read the trace.
 func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Options {
 	o := formats.Options{
 		TraceBlock: s.Trace.BlockTokens, LeftOpen: s.Trace.LeftOpen, Compat: s.Compat, SharedRatio: s.Trace.SharedRatio,

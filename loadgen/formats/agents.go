@@ -56,7 +56,7 @@ func isAgents(o *object) bool {
 func (a *agentRows) next(r *Record) error {
 	for a.turn == len(a.w.Turns) {
 		a.turn, a.w.Sessions, a.w.Turns = 0, a.w.Sessions[:0], a.w.Turns[:0]
-		if err := a.read(); err != nil {
+		if err := a.readLine(); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (a *agentRows) next(r *Record) error {
 func (a *agentRows) workload() (*loadgen.Workload, error) {
 	a.w = &loadgen.Workload{Name: a.s.Name, TraceBlock: a.s.Block, Untimed: true, SessionPrefix: loadgen.AgenticPrefix}
 	for {
-		err := a.read()
+		err := a.readLine()
 		if err == io.EOF {
 			break
 		}
@@ -89,16 +89,16 @@ func (a *agentRows) workload() (*loadgen.Workload, error) {
 	return a.w, nil
 }
 
-// read adds the agent of the next line. Of a bad one nothing is left.
-func (a *agentRows) read() error {
+// readLine adds the agent of the next line. Of a bad one nothing is left.
+func (a *agentRows) readLine() error {
 	line, err := a.s.lines.next()
 	if err != nil {
 		return err
 	}
 	a.scanner.reset(line)
 	sessions, turns := len(a.w.Sessions), len(a.w.Turns)
-	if err = a.record(); err == nil {
-		err = a.expand()
+	if err = a.readAgent(); err == nil {
+		err = a.addSession()
 	}
 	if err != nil {
 		a.w.Sessions, a.w.Turns = a.w.Sessions[:sessions], a.w.Turns[:turns]
@@ -145,8 +145,8 @@ func (f agenticField) String() string {
 	return fmt.Sprintf("field %d", uint8(f))
 }
 
-// record reads the line in the scanner.
-func (a *agentRows) record() error {
+// readAgent reads the line in the scanner.
+func (a *agentRows) readAgent() error {
 	a.seen = 0
 	s := &a.scanner
 	s.space()
@@ -162,7 +162,7 @@ func (a *agentRows) record() error {
 		} else if a.seen&f != 0 {
 			return fmt.Errorf("%s is given twice", key)
 		} else {
-			err = a.value(f)
+			err = a.readValue(f)
 		}
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func (a *agentRows) record() error {
 	return s.end()
 }
 
-func (a *agentRows) value(f agenticField) (err error) {
+func (a *agentRows) readValue(f agenticField) (err error) {
 	a.seen |= f
 	s := &a.scanner
 	switch f {
@@ -197,7 +197,7 @@ func (a *agentRows) value(f agenticField) (err error) {
 	case fieldToolLatency:
 		a.waits, err = s.floatList(a.waits[:0])
 	}
-	return about(f, err)
+	return nameField(f, err)
 }
 
 func (a *agentRows) integerList(dst []uint64) ([]uint64, error) {
@@ -206,31 +206,31 @@ func (a *agentRows) integerList(dst []uint64) ([]uint64, error) {
 	return append(dst[:0], list...), err
 }
 
-// expand adds the session of the record: a turn for every tool call and a final
+// addSession adds the session of the record: a turn for every tool call and a final
 // one.
-func (a *agentRows) expand() error {
+func (a *agentRows) addSession() error {
 	turns := a.lengths[0]
-	if err := a.check(turns); err != nil {
+	if err := a.checkLists(turns); err != nil {
 		return err
 	}
 	w := a.w
 	w.Sessions = append(w.Sessions, loadgen.Session{First: int32(len(w.Turns)), Automatic: true})
 	a.ids = nil // the turns of the last session keep theirs
-	a.deal()
+	a.dealGroup()
 	length, delay := a.lengths[1], 0.0
 	for i := range int(turns) {
-		if err := a.add(length, a.answers[i], delay); err != nil {
+		if err := a.addTurn(length, a.answers[i], delay); err != nil {
 			return err
 		}
 		length += a.answers[i] + a.outputs[i]
 		delay = a.waits[i] * 1000.0
 	}
-	err := a.add(length, a.lengths[2], delay)
+	err := a.addTurn(length, a.lengths[2], delay)
 	w.Turns[len(w.Turns)-1].Next = -1
 	return err
 }
 
-func (a *agentRows) check(turns uint64) error {
+func (a *agentRows) checkLists(turns uint64) error {
 	if n := len(a.answers); uint64(n) != turns {
 		return fmt.Errorf("assistant_response_length has %d numbers, want num_turns = %d", n, turns)
 	}
@@ -257,24 +257,24 @@ func (a *agentRows) check(turns uint64) error {
 	return nil
 }
 
-// deal gives the session at hand its group.
-func (a *agentRows) deal() {
+// dealGroup gives the session at hand its group.
+func (a *agentRows) dealGroup() {
 	a.group, a.shared = 0, 0
 	if a.s.o.SharedRatio <= 0 || a.s.o.Groups == 0 {
 		return
 	}
 	a.group = uint64(a.s.lines.line-1) % uint64(a.s.o.Groups)
-	a.shared = loadgen.SharedBlocks(a.blocks(a.lengths[1]), a.s.o.SharedRatio)
+	a.shared = loadgen.SharedBlocks(a.countBlocks(a.lengths[1]), a.s.o.SharedRatio)
 }
 
-// blocks is how many blocks hold length tokens.
-func (a *agentRows) blocks(length uint64) uint64 {
+// countBlocks is how many blocks hold length tokens.
+func (a *agentRows) countBlocks(length uint64) uint64 {
 	block := uint64(a.s.Block)
 	return (length-1)/block + 1
 }
 
-// extend gives the session's prompt an id for each of its blocks.
-func (a *agentRows) extend(blocks uint64) {
+// extendIDs gives the session's prompt an id for each of its blocks.
+func (a *agentRows) extendIDs(blocks uint64) {
 	for b := uint64(len(a.ids)); b < blocks; b++ {
 		if b < a.shared {
 			a.ids = append(a.ids, loadgen.SharedID(a.group, b))
@@ -289,9 +289,9 @@ func (a *agentRows) extend(blocks uint64) {
 // ask for any number of them.
 const maxAgentBlocks = 1 << 24
 
-// add appends a turn whose prompt is the session's last one grown to length.
+// addTurn appends a turn whose prompt is the session's last one grown to length.
 // Prompts of a session are beginnings of one list.
-func (a *agentRows) add(length, output uint64, delay float64) error {
+func (a *agentRows) addTurn(length, output uint64, delay float64) error {
 	in, err := tokenCount(length, "the prompt")
 	if err != nil {
 		return err
@@ -300,11 +300,11 @@ func (a *agentRows) add(length, output uint64, delay float64) error {
 	if err != nil {
 		return err
 	}
-	blocks := a.blocks(length)
+	blocks := a.countBlocks(length)
 	if blocks > maxAgentBlocks {
 		return fmt.Errorf("the prompt is %d blocks of %d tokens, want at most %d", blocks, a.s.Block, maxAgentBlocks)
 	}
-	a.extend(blocks)
+	a.extendIDs(blocks)
 	w := a.w
 	s := &w.Sessions[len(w.Sessions)-1]
 	w.Turns = append(w.Turns, loadgen.Turn{

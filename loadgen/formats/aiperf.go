@@ -30,7 +30,7 @@ func openExport(s *Stream) (rows, error) {
 func (x *exportRows) next(r *Record) error {
 	for {
 		keep := false
-		err := x.f.readRow(x.s.lines, r, func(r *Record) { keep = x.row(r) })
+		err := x.f.readRow(x.s.lines, r, func(r *Record) { keep = x.readRow(r) })
 		if err != nil || keep {
 			return err
 		}
@@ -38,7 +38,7 @@ func (x *exportRows) next(r *Record) error {
 	}
 }
 
-func (x *exportRows) row(r *Record) (keep bool) {
+func (x *exportRows) readRow(r *Record) (keep bool) {
 	f := &x.f
 	meta := f.sub("metadata")
 	phase := meta.text("benchmark_phase")
@@ -47,14 +47,14 @@ func (x *exportRows) row(r *Record) (keep bool) {
 	r.arrives(meta.needStamp("request_start_ns", 0))
 	end, ends := meta.stamp("request_end_ns", 0)
 	session := meta.name("x_correlation_id")
-	f.adopt(&meta)
+	f.adoptError(&meta)
 	if f.err != nil || failed || cancelled || phase != nil && string(phase) != "profiling" {
 		return false
 	}
 	metrics := f.sub("metrics")
-	r.Input = metrics.metric("input_sequence_length")
-	r.Output = metrics.metric("output_sequence_length")
-	f.adopt(&metrics)
+	r.Input = metrics.needMetric("input_sequence_length")
+	r.Output = metrics.needMetric("output_sequence_length")
+	f.adoptError(&metrics)
 	if session == nil || f.err != nil {
 		return true
 	}
@@ -70,22 +70,22 @@ func (x *exportRows) row(r *Record) (keep bool) {
 	return true
 }
 
-// metric is the value of a metric, a number or an object with a value.
-func (f *fields) metric(name string) int {
+// needMetric is the value of a metric, a number or an object with a value.
+func (f *fields) needMetric(name string) int {
 	if v := f.value(name); v != nil && v[0] == '{' {
 		m := f.sub(name)
 		n, ok := m.count("value")
 		if !ok {
 			m.missing("value", "a number of tokens")
 		}
-		f.adopt(&m)
+		f.adoptError(&m)
 		return n
 	}
 	return f.needCount(name)
 }
 
 func isInputs(o *object) bool {
-	parts, ok := elements(o.find("data"), nil)
+	parts, ok := splitList(o.find("data"), nil)
 	if !ok || len(parts) == 0 {
 		return false
 	}
@@ -102,14 +102,14 @@ func openInputs(s *Stream) (rows, error) {
 		return nil, err
 	}
 	s.Chained = s.o.Sessions != "flat"
-	s.pace()
+	s.paceArrivals()
 	return g, g.eachObject(func(value []byte, line int) error {
 		var f fields
-		f.within(value, "")
+		f.openMember(value, "")
 		for i, v := range f.list("data") {
 			var d fields
-			d.within(v, place("data", i))
-			if err := g.conversation(&d, t, line); err != nil {
+			d.openMember(v, elementName("data", i))
+			if err := g.readSession(&d, t, line); err != nil {
 				return err
 			}
 		}
@@ -117,24 +117,24 @@ func openInputs(s *Stream) (rows, error) {
 	})
 }
 
-// conversation reads the payloads of one session.
-func (g *gathered) conversation(d *fields, t *texts, line int) error {
+// readSession reads the payloads of one session.
+func (g *gathered) readSession(d *fields, t *texts, line int) error {
 	session := d.name("session_id")
 	for k, v := range d.list("payloads") {
 		var r Record
 		r.reset(line)
 		var body fields
-		body.within(v, d.place+place("payloads", k))
+		body.openMember(v, d.place+elementName("payloads", k))
 		body.outputOf(g.s, &r, "max_completion_tokens", "max_tokens", "min_tokens")
 		r.Session, r.Group = session, session
 		if k == 0 {
-			g.s.paced(&r)
+			g.s.arrivePaced(&r)
 		}
-		if err := t.fill(&r, t.prompt(v)); err != nil {
+		if err := t.fillPrompt(&r, t.collectPrompt(v)); err != nil {
 			return fmt.Errorf("%s%w", body.place, err)
 		}
-		d.adopt(&body)
-		g.keep(&r)
+		d.adoptError(&body)
+		g.keepRecord(&r)
 	}
 	return d.err
 }
@@ -159,7 +159,7 @@ func (g *gathered) linkAfter(r *Record, ends lastEnds) {
 			r.Session, r.HasDelay, r.Delay = nil, false, 0
 		}
 	}
-	g.keep(r)
+	g.keepRecord(r)
 }
 
 // inOrder sorts what was gathered by arrival.
@@ -167,6 +167,6 @@ func (g *gathered) inOrder() {
 	slices.SortStableFunc(g.all, func(a, b Record) int { return cmp.Compare(a.when.since(b.when), 0) })
 }
 
-func (g *gathered) empty() error {
+func (g *gathered) refuseSummary() error {
 	return &loadgen.SyntaxError{Name: g.s.Name, Msg: "summary only, no requests; want a file with one entry per request"}
 }

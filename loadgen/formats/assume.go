@@ -57,7 +57,7 @@ func parseAssumption(text string) (*assumption, error) {
 	return a, nil
 }
 
-func (a *assumption) start(s *Stream) {
+func (a *assumption) begin(s *Stream) {
 	a.block, a.random = s.Block, sim.NewRand(s.o.Seed, "formats/prefix")
 	a.turns = make(map[string][]uint64)
 	s.Private = false
@@ -69,8 +69,8 @@ const (
 	groupBits = 32
 )
 
-// fill gives r ids.
-func (a *assumption) fill(r *Record) {
+// fillIDs gives r ids.
+func (a *assumption) fillIDs(r *Record) {
 	r.Private = false
 	full := r.Input / a.block
 	r.IDs = r.IDs[:0]

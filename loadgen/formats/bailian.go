@@ -29,10 +29,10 @@ func openBailian(s *Stream) (rows, error) {
 }
 
 func (b *bailianRows) next(r *Record) error {
-	return b.f.readRow(b.s.lines, r, b.row)
+	return b.f.readRow(b.s.lines, r, b.fillRow)
 }
 
-func (b *bailianRows) row(r *Record) {
+func (b *bailianRows) fillRow(r *Record) {
 	f := &b.f
 	id, hasID := f.integer("chat_id")
 	parent, hasParent := f.integer("parent_chat_id")
@@ -56,14 +56,14 @@ func (b *bailianRows) row(r *Record) {
 		f.complain("parent_chat_id %d is the row's own chat_id, want another chat or -1", parent)
 	}
 	if f.err == nil {
-		b.join(r, id, parent)
+		b.joinChat(r, id, parent)
 	}
 }
 
-// join finds the conversation of a row: that of its parent, or its own when the
+// joinChat finds the conversation of a row: that of its parent, or its own when the
 // parent is not in the file before it. The first chat that goes on from another
 // is of its chain; others begin one of their own.
-func (b *bailianRows) join(r *Record, id, parent int64) {
+func (b *bailianRows) joinChat(r *Record, id, parent int64) {
 	root, chain := id, id
 	before, known := b.chats[parent]
 	known = known && parent >= 0

@@ -21,7 +21,7 @@ type benchRows struct {
 func openBench(s *Stream) (rows, error) {
 	b := &benchRows{gathered: gathered{s: s}}
 	s.Private, s.Measured, s.shape.zero = true, true, "skip"
-	err := b.eachObject(b.run)
+	err := b.eachObject(b.readRun)
 	if err != nil || len(b.bad) > 0 {
 		return b, err
 	}
@@ -29,17 +29,17 @@ func openBench(s *Stream) (rows, error) {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: err.Error()}
 	}
 	if b.starts == nil {
-		s.pace()
+		s.paceArrivals()
 	}
 	for i := range b.inputs {
 		var r Record
 		r.reset(b.line)
-		keep, err := b.request(i, &r)
+		keep, err := b.readRequest(i, &r)
 		switch {
 		case err != nil:
 			b.bad = append(b.bad, rowAt(s.Name, b.line, err))
 		case keep:
-			b.keep(&r)
+			b.keepRecord(&r)
 		default:
 			s.dropped++
 		}
@@ -47,13 +47,13 @@ func openBench(s *Stream) (rows, error) {
 	return b, nil
 }
 
-func (b *benchRows) run(value []byte, line int) error {
+func (b *benchRows) readRun(value []byte, line int) error {
 	b.runs++
 	if b.runs != max(b.s.o.Run, 1) {
 		return nil
 	}
 	f := &b.f
-	f.within(value, "")
+	f.openMember(value, "")
 	b.line = line
 	if !f.hasAll("input_lens", "output_lens") {
 		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
@@ -71,8 +71,8 @@ func (b *benchRows) run(value []byte, line int) error {
 	return f.err
 }
 
-// request reads entry i of the lists. Failed requests are not kept.
-func (b *benchRows) request(i int, r *Record) (keep bool, err error) {
+// readRequest reads entry i of the lists. Failed requests are not kept.
+func (b *benchRows) readRequest(i int, r *Record) (keep bool, err error) {
 	if b.failures != nil && !blankValue(b.failures[i]) {
 		return false, nil
 	}
@@ -88,11 +88,11 @@ func (b *benchRows) request(i int, r *Record) (keep bool, err error) {
 		*l.to = int(n)
 	}
 	if b.starts == nil {
-		b.s.paced(r)
+		b.s.arrivePaced(r)
 		return true, nil
 	}
 	at, ok := decimalStamp(b.starts[i], 9)
-	if !ok || !numeric(b.starts[i]) {
+	if !ok || !isNumeric(b.starts[i]) {
 		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, excerpt(b.starts[i]))
 	}
 	if b.queues != nil {
@@ -106,7 +106,7 @@ func (b *benchRows) request(i int, r *Record) (keep bool, err error) {
 	return true, nil
 }
 
-// blankValue says that a value stands for no error.
+// blankValue reports whether a value stands for no error.
 func blankValue(v []byte) bool {
 	switch string(bytes.TrimSpace(v)) {
 	case "", `""`, "null", "false", "[]", "{}":

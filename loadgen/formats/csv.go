@@ -37,11 +37,11 @@ func (t table) open(s *Stream) (rows, error) {
 		return nil, err
 	}
 	c := &csvRows{s: s, table: t, ends: make(lastEnds)}
-	header, err := c.split(line)
+	header, err := c.splitCells(line)
 	if err != nil {
 		return nil, err
 	}
-	have, err := c.place(header)
+	have, err := c.placeColumns(header)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +67,14 @@ type csvRows struct {
 	ends        lastEnds
 }
 
-// place finds the columns in the header.
-func (c *csvRows) place(header [][]byte) ([]bool, error) {
+// placeColumns finds the columns in the header.
+func (c *csvRows) placeColumns(header [][]byte) ([]bool, error) {
 	c.fields = len(header)
 	have := make([]bool, len(c.table.columns))
 	for i, want := range c.table.columns {
 		at := slices.IndexFunc(header, func(h []byte) bool { return string(bytes.TrimSpace(h)) == want.name })
 		if at < 0 && !want.maybe {
-			return nil, c.s.lines.errorf("header lacks %s, want %s", want.name, c.table.wants())
+			return nil, c.s.lines.errorf("header lacks %s, want %s", want.name, c.table.listColumns())
 		}
 		have[i] = at >= 0
 		c.where = append(c.where, at)
@@ -83,7 +83,7 @@ func (c *csvRows) place(header [][]byte) ([]bool, error) {
 	return have, nil
 }
 
-func (t table) wants() string {
+func (t table) listColumns() string {
 	var names []string
 	for _, c := range t.columns {
 		if !c.maybe {
@@ -100,7 +100,7 @@ func (c *csvRows) next(r *Record) error {
 			return err
 		}
 		c.first = c.s.lines.line
-		row, err := c.split(line)
+		row, err := c.splitCells(line)
 		if err != nil {
 			return err
 		}
@@ -129,8 +129,8 @@ func (c *csvRows) errorf(format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: c.s.Name, Line: c.first, Msg: fmt.Sprintf(format, args...)}
 }
 
-// split cuts a row into cells; a quoted cell may go on over further lines.
-func (c *csvRows) split(line []byte) ([][]byte, error) {
+// splitCells cuts a row into cells; a quoted cell may go on over further lines.
+func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
 	c.row = c.row[:0]
 	if bytes.IndexByte(line, '"') >= 0 {
 		return c.splitQuoted(line)
@@ -202,8 +202,8 @@ func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
 	}
 }
 
-// tokens reads a number of tokens.
-func (c *csvRows) tokens(name string, cell []byte) (int, error) {
+// parseTokens reads a number of tokens.
+func (c *csvRows) parseTokens(name string, cell []byte) (int, error) {
 	cell = bytes.TrimSpace(cell)
 	n, ok := wholeNumber(cell)
 	if !ok {
@@ -215,10 +215,10 @@ func (c *csvRows) tokens(name string, cell []byte) (int, error) {
 	return int(n), nil
 }
 
-// seconds reads a number of seconds.
-func (c *csvRows) seconds(name string, cell []byte) (stamp, error) {
+// parseSeconds reads a number of seconds.
+func (c *csvRows) parseSeconds(name string, cell []byte) (stamp, error) {
 	cell = bytes.TrimSpace(cell)
-	if !numeric(cell) {
+	if !isNumeric(cell) {
 		return stamp{}, c.errorf("%s is %q, want a finite number", name, excerpt(cell))
 	}
 	s, ok := decimalStamp(cell, 9)
@@ -232,7 +232,7 @@ func (c *csvRows) seconds(name string, cell []byte) (stamp, error) {
 // nearest to.
 func (s *Stream) detectTable(header sample) (kind, error) {
 	c := &csvRows{s: s}
-	cells, err := c.split(bytes.TrimSuffix(header.text, []byte{'\r'}))
+	cells, err := c.splitCells(bytes.TrimSuffix(header.text, []byte{'\r'}))
 	if err != nil {
 		return kind{}, err
 	}
@@ -241,7 +241,7 @@ func (s *Stream) detectTable(header sample) (kind, error) {
 		names = append(names, string(bytes.TrimSpace(cell)))
 	}
 	best, most := table{}, 0
-	for _, t := range tables() {
+	for _, t := range listTables() {
 		n, lacks := 0, false
 		for _, col := range t.columns {
 			if slices.Contains(names, col.name) {
@@ -258,7 +258,7 @@ func (s *Stream) detectTable(header sample) (kind, error) {
 		}
 	}
 	if most == 0 {
-		return kind{}, unknown(s.Name, header.line, names)
+		return kind{}, unknownFormat(s.Name, header.line, names)
 	}
 	return kind{name: best.name, open: best.open}, nil
 }

@@ -24,7 +24,7 @@ func (d *Dense) Apply(r *Record) {
 		r.IDs = r.IDs[:0]
 	}
 	for i, id := range r.IDs {
-		r.IDs[i] = d.number(id)
+		r.IDs[i] = d.numberOf(id)
 	}
 	blocks := (r.Input + d.block - 1) / d.block
 	for len(r.IDs) < blocks && (r.Private || r.Full) {
@@ -37,7 +37,7 @@ func (d *Dense) Apply(r *Record) {
 // Len is how many ids were given away.
 func (d *Dense) Len() uint64 { return d.next }
 
-func (d *Dense) number(id uint64) uint64 {
+func (d *Dense) numberOf(id uint64) uint64 {
 	at := d.find(id)
 	if d.to[at] != 0 {
 		return uint64(d.to[at] - 1)
@@ -56,7 +56,7 @@ func (d *Dense) number(id uint64) uint64 {
 // find is the place of id, or the free one where it belongs.
 func (d *Dense) find(id uint64) int {
 	mask := len(d.keys) - 1
-	for at := int(mix(id)) & mask; ; at = (at + 1) & mask {
+	for at := int(mixBits(id)) & mask; ; at = (at + 1) & mask {
 		if d.to[at] == 0 || d.keys[at] == id {
 			return at
 		}
@@ -74,8 +74,8 @@ func (d *Dense) grow() {
 	}
 }
 
-// mix spreads the bits of x over all of the result.
-func mix(x uint64) uint64 {
+// mixBits spreads the bits of x over all of the result.
+func mixBits(x uint64) uint64 {
 	hi, lo := bits.Mul64(x^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	return hi ^ lo
 }

@@ -18,12 +18,12 @@ type kind struct {
 	open func(*Stream) (rows, error)
 }
 
-// kinds are the formats in the order in which they are tried.
-func kinds() []kind {
+// listKinds are the formats in the order in which they are tried.
+func listKinds() []kind {
 	return []kind{
 		{"dynamo", isDynamo, openDynamo},
 		{"agentic_mooncake", isGraph, openGraph},
-		{"satf", func(o *object) bool { return string(o.find("format")) == `"satf"` }, refused("is SATF, which holds no lengths that can be replayed")},
+		{"satf", func(o *object) bool { return string(o.find("format")) == `"satf"` }, refuseFormat("is SATF, which holds no lengths that can be replayed")},
 		{"weka", isWeka, openWeka},
 		{"bailian", func(o *object) bool { return o.hasAll("chat_id", "parent_chat_id") }, openBailian},
 		{Agentic, isAgents, openAgents},
@@ -33,9 +33,9 @@ func kinds() []kind {
 		{"aiperf-inputs", isInputs, openInputs},
 		{"guidellm", isGuide, openGuide},
 		{"inference-perf", func(o *object) bool { return o.hasAll("start_time", "end_time", "request", "info") }, openLifecycle},
-		{"vllm-bench", func(o *object) bool { return isBench(o) && o.has("start_times") && !retokenized(o) }, openBench},
+		{"vllm-bench", func(o *object) bool { return isBench(o) && o.has("start_times") && !isRetokenized(o) }, openBench},
 		{"sglang-bench", isBench, openBench},
-		{"summary", isSummary, refused("summary only, no requests; want a file with one entry per request")},
+		{"summary", isSummary, refuseFormat("summary only, no requests; want a file with one entry per request")},
 		{"agentic_mooncake", isGraphV1, openGraph},
 		{"mooncake-text", isMooncakeText, openText},
 		{Mooncake, isMooncake, openMooncake},
@@ -58,18 +58,18 @@ const (
 // Names are the names of all formats that can be read.
 func Names() []string {
 	var names []string
-	for _, k := range kinds() {
+	for _, k := range listKinds() {
 		if k.name != "satf" && k.name != "summary" && !slices.Contains(names, k.name) {
 			names = append(names, k.name)
 		}
 	}
-	for _, t := range tables() {
+	for _, t := range listTables() {
 		names = append(names, t.name)
 	}
 	return append(names, "servegen")
 }
 
-func refused(why string) func(*Stream) (rows, error) {
+func refuseFormat(why string) func(*Stream) (rows, error) {
 	return func(s *Stream) (rows, error) {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: why}
 	}
@@ -90,7 +90,7 @@ func isSummary(o *object) bool {
 	return o.has("request_throughput") || o.hasAll("successes", "failures") && o.has("load_summary")
 }
 
-func retokenized(o *object) bool {
+func isRetokenized(o *object) bool {
 	return slices.ContainsFunc(o.members, func(m member) bool { return bytes.HasSuffix(m.key, []byte("_retokenized")) })
 }
 
@@ -106,11 +106,11 @@ type sample struct {
 	whole bool // not cut off by the window
 }
 
-// detect finds out the format, or takes the one it was told.
-func (s *Stream) detect() (kind, error) {
+// detectKind finds out the format, or takes the one it was told.
+func (s *Stream) detectKind() (kind, error) {
 	told := s.o.Format != "" && s.o.Format != "auto"
 	if told {
-		k, err := s.told()
+		k, err := s.findTold()
 		if err != nil || isReferences(k.name) {
 			return k, err
 		}
@@ -118,7 +118,7 @@ func (s *Stream) detect() (kind, error) {
 		return k, nil
 	}
 	marked := s.skipBOM()
-	samples, err := s.samples()
+	samples, err := s.readSamples()
 	if err != nil {
 		return kind{}, err
 	}
@@ -139,14 +139,14 @@ func (s *Stream) detect() (kind, error) {
 	return s.detectTable(samples[0])
 }
 
-// told is the format named by the options.
-func (s *Stream) told() (kind, error) {
-	for _, k := range kinds() {
+// findTold is the format named by the options.
+func (s *Stream) findTold() (kind, error) {
+	for _, k := range listKinds() {
 		if k.name == s.o.Format {
 			return k, nil
 		}
 	}
-	for _, t := range tables() {
+	for _, t := range listTables() {
 		if t.name == s.o.Format {
 			return kind{name: t.name, open: t.open}, nil
 		}
@@ -164,9 +164,9 @@ func (s *Stream) skipBOM() bool {
 	return false
 }
 
-// samples are the first lines that are not blank, complete ones only but for
+// readSamples are the first lines that are not blank, complete ones only but for
 // the first.
-func (s *Stream) samples() ([]sample, error) {
+func (s *Stream) readSamples() ([]sample, error) {
 	head, err := s.lines.in.Peek(window)
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s:1: %w", s.Name, err)
@@ -186,8 +186,8 @@ func (s *Stream) samples() ([]sample, error) {
 
 // detectJSON finds the first format that a record is of.
 func (s *Stream) detectJSON(samples []sample) (kind, error) {
-	if _, _, err := match(samples[0].text); err != nil {
-		if s.document(samples) {
+	if _, _, err := matchKinds(samples[0].text); err != nil {
+		if s.isDocument(samples) {
 			return s.detectDocument()
 		}
 		if len(samples) == 1 {
@@ -197,12 +197,12 @@ func (s *Stream) detectJSON(samples []sample) (kind, error) {
 	var first kind
 	firstLine := 0
 	for _, p := range samples {
-		all, keys, err := match(p.text)
+		all, keys, err := matchKinds(p.text)
 		switch {
 		case err != nil:
 			continue // the reader has a word on it
 		case len(all) == 0 && firstLine == 0 && s.o.stops():
-			return kind{}, unknown(s.Name, p.line, keys)
+			return kind{}, unknownFormat(s.Name, p.line, keys)
 		case len(all) == 0:
 			continue
 		case firstLine == 0:
@@ -213,33 +213,33 @@ func (s *Stream) detectJSON(samples []sample) (kind, error) {
 		}
 	}
 	if firstLine == 0 {
-		_, keys, err := match(samples[0].text)
+		_, keys, err := matchKinds(samples[0].text)
 		if err != nil {
 			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: samples[0].line, Msg: err.Error()}
 		}
-		return kind{}, unknown(s.Name, samples[0].line, keys)
+		return kind{}, unknownFormat(s.Name, samples[0].line, keys)
 	}
 	return first, nil
 }
 
-// mayFollow says whether a row that looks like one format may be in a file of
+// mayFollow reports whether a row that looks like one format may be in a file of
 // another: rows need not have the keys that tell it.
 func mayFollow(first, row string) bool {
 	return row == first || first == "agentic_mooncake" || first == "mooncake-text" && row == "mooncake"
 }
 
-// document says that the file looks like one value over several lines, or like
+// isDocument reports whether the file looks like one value over several lines, or like
 // one line longer than the window, although its first line is no value.
-func (s *Stream) document(samples []sample) bool {
+func (s *Stream) isDocument(samples []sample) bool {
 	head, err := s.lines.in.Peek(window)
 	if err == io.EOF {
-		_, _, err := match(head)
+		_, _, err := matchKinds(head)
 		return err == nil
 	}
 	if len(samples) == 1 {
 		return true
 	}
-	_, _, second := match(samples[1].text)
+	_, _, second := matchKinds(samples[1].text)
 	return second != nil || len(bytes.TrimSpace(samples[0].text)) == 1
 }
 
@@ -249,12 +249,12 @@ func (s *Stream) detectDocument() (kind, error) {
 	if err != nil {
 		return kind{}, err
 	}
-	all, keys, err := match(text)
+	all, keys, err := matchKinds(text)
 	switch {
 	case err != nil:
 		return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: lineOf(text, len(bytes.TrimSpace(text))), Msg: err.Error()}
 	case len(all) == 0:
-		return kind{}, unknown(s.Name, 1, keys)
+		return kind{}, unknownFormat(s.Name, 1, keys)
 	}
 	s.Also = namesOf(all[1:])
 	return all[0], nil
@@ -273,7 +273,7 @@ func (s *Stream) firstValue() ([]byte, error) {
 	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
 		return nil, fmt.Errorf("%s:1: %w", s.Name, err)
 	}
-	if _, _, err := match(text); err != nil {
+	if _, _, err := matchKinds(text); err != nil {
 		rest, err := s.lines.rest()
 		if err != nil {
 			return nil, err
@@ -284,15 +284,15 @@ func (s *Stream) firstValue() ([]byte, error) {
 	return text, nil
 }
 
-// match lists the formats that text, one JSON value, is of.
-func match(text []byte) (all []kind, keys []string, err error) {
+// matchKinds lists the formats that text, one JSON value, is of.
+func matchKinds(text []byte) (all []kind, keys []string, err error) {
 	var o object
 	trimmed := bytes.TrimSpace(text)
 	if len(trimmed) > 0 && trimmed[0] == '[' {
 		return matchList(trimmed)
 	}
 	err = o.parse(text)
-	for _, k := range kinds() {
+	for _, k := range listKinds() {
 		if k.test != nil && k.test(&o) {
 			all = append(all, k)
 		}
@@ -309,13 +309,13 @@ func matchList(text []byte) (all []kind, keys []string, err error) {
 	if err := checkValue(text); err != nil {
 		return nil, nil, err
 	}
-	parts, _ := elements(text, nil)
+	parts, _ := splitList(text, nil)
 	if len(parts) > 0 && parts[0][0] == '{' {
-		all, keys, err = match(parts[0])
+		all, keys, err = matchKinds(parts[0])
 		all = slices.DeleteFunc(all, func(k kind) bool { return k.name != "inference-perf" })
 		return all, keys, err
 	}
-	for _, k := range kinds() {
+	for _, k := range listKinds() {
 		if k.name == "mooncake" && len(parts) > 0 {
 			all = append(all, k)
 		}
@@ -331,7 +331,7 @@ func namesOf(all []kind) []string {
 	return names
 }
 
-func unknown(name string, line int, keys []string) error {
+func unknownFormat(name string, line int, keys []string) error {
 	const most = 12
 	if len(keys) > most {
 		keys = append(slices.Clone(keys[:most]), "…")

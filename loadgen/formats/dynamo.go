@@ -40,7 +40,7 @@ type call struct {
 
 func openDynamo(s *Stream) (rows, error) {
 	d := &dynamoRows{gathered: gathered{s: s}, seen: make(map[string]int), parents: make(map[string]string)}
-	if err := d.eachLine(d.line); err != nil {
+	if err := d.eachLine(d.readLine); err != nil {
 		return nil, err
 	}
 	if n := len(d.calls); d.agents > 0 && d.agents < n {
@@ -50,7 +50,7 @@ func openDynamo(s *Stream) (rows, error) {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want the %d of the file", b, d.block)}
 	}
 	s.Block, s.Chained = d.block, d.agents > 0 && s.o.Sessions != "flat"
-	d.order()
+	d.sortCalls()
 	if len(d.parents) > 0 {
 		spawns, joins := d.agentsOfAgents()
 		if !s.o.graph() {
@@ -66,9 +66,9 @@ func openDynamo(s *Stream) (rows, error) {
 	return d, nil
 }
 
-func (d *dynamoRows) line(line []byte) error {
+func (d *dynamoRows) readLine(line []byte) error {
 	f := &d.f
-	if err := f.open(line); err != nil {
+	if err := f.openLine(line); err != nil {
 		return err
 	}
 	event := *f
@@ -83,7 +83,7 @@ func (d *dynamoRows) line(line []byte) error {
 	case "request_end":
 		var r Record
 		r.reset(d.s.lines.line)
-		id := d.request(&event, &r)
+		id := d.readRequest(&event, &r)
 		if event.err == nil {
 			d.calls = append(d.calls, call{r, id})
 		}
@@ -94,7 +94,7 @@ func (d *dynamoRows) line(line []byte) error {
 	return event.err
 }
 
-func (d *dynamoRows) request(event *fields, r *Record) string {
+func (d *dynamoRows) readRequest(event *fields, r *Record) string {
 	q := event.sub("request")
 	p := q.sub("replay")
 	id := string(q.text("request_id"))
@@ -113,9 +113,9 @@ func (d *dynamoRows) request(event *fields, r *Record) string {
 	block := p.needCount("trace_block_size")
 	r.IDs = p.needIDs("input_sequence_hashes", "one per block", nil)
 	d.checkBlock(&p, block, r)
-	d.context(event, &q, r)
-	q.adopt(&p)
-	event.adopt(&q)
+	d.readContext(event, &q, r)
+	q.adoptError(&p)
+	event.adoptError(&q)
 	return id
 }
 
@@ -133,8 +133,8 @@ func (d *dynamoRows) checkBlock(p *fields, block int, r *Record) {
 	}
 }
 
-// context reads which agent a request is of.
-func (d *dynamoRows) context(event, q *fields, r *Record) {
+// readContext reads which agent a request is of.
+func (d *dynamoRows) readContext(event, q *fields, r *Record) {
 	a := event.sub("agent_context")
 	if len(a.members) == 0 {
 		a = q.sub("agent_context")
@@ -151,11 +151,11 @@ func (d *dynamoRows) context(event, q *fields, r *Record) {
 		d.parents[string(id)] = string(parent)
 	}
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
-	q.adopt(&a)
+	q.adoptError(&a)
 }
 
-// order sorts the requests by start, end and id, and links those of a session.
-func (d *dynamoRows) order() {
+// sortCalls sorts the requests by start, end and id, and links those of a session.
+func (d *dynamoRows) sortCalls() {
 	slices.SortStableFunc(d.calls, func(a, b call) int {
 		switch {
 		case a.rec.when.before(b.rec.when):

@@ -17,7 +17,7 @@ func (d *dynamoRows) agentsOfAgents() (spawns, joins int) {
 	}
 	graph := d.s.o.graph()
 	if graph {
-		d.chains(sessions)
+		d.chainSessions(sessions)
 	}
 	var children []string
 	for child := range d.parents {
@@ -48,10 +48,10 @@ func (d *dynamoRows) agentsOfAgents() (spawns, joins int) {
 	return spawns, joins
 }
 
-// chains makes the requests of sessions wait for each other by edges.
-func (d *dynamoRows) chains(sessions map[string][]int) {
+// chainSessions makes the requests of sessions wait for each other by edges.
+func (d *dynamoRows) chainSessions(sessions map[string][]int) {
 	for id, own := range sessions {
-		root := d.root(id)
+		root := d.rootOf(id)
 		for k, i := range own {
 			r := &d.calls[i].rec
 			if r.Name, r.Agent = d.calls[i].id, id; k > 0 {
@@ -62,8 +62,8 @@ func (d *dynamoRows) chains(sessions map[string][]int) {
 	}
 }
 
-// root is the session that started the session that started the session.
-func (d *dynamoRows) root(id string) []byte {
+// rootOf is the session that started the session that started the session.
+func (d *dynamoRows) rootOf(id string) []byte {
 	for range len(d.parents) { // at most: parents may go in a circle
 		parent, ok := d.parents[id]
 		if !ok {

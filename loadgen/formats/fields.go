@@ -14,8 +14,8 @@ type fields struct {
 	err   error
 }
 
-// open starts on an object that is a whole line.
-func (f *fields) open(line []byte) error {
+// openLine starts on an object that is a whole line.
+func (f *fields) openLine(line []byte) error {
 	f.place, f.err = "", nil
 	return f.parse(line)
 }
@@ -28,7 +28,7 @@ func (f *fields) readRow(l *lines, r *Record, fill func(r *Record)) error {
 		return err
 	}
 	r.reset(l.line)
-	if err = f.open(line); err == nil {
+	if err = f.openLine(line); err == nil {
 		fill(r)
 		err = f.err
 	}
@@ -38,8 +38,8 @@ func (f *fields) readRow(l *lines, r *Record, fill func(r *Record)) error {
 	return nil
 }
 
-// within starts on a member that is an object, known to be JSON.
-func (f *fields) within(value []byte, place string) {
+// openMember starts on a member that is an object, known to be JSON.
+func (f *fields) openMember(value []byte, place string) {
 	f.place, f.err = place, nil
 	f.reparse(value)
 }
@@ -127,8 +127,8 @@ func (f *fields) float(keys ...string) (float64, bool) {
 	if v == nil {
 		return 0, false
 	}
-	x, ok := number(v)
-	if !ok && numeric(v) {
+	x, ok := parseNumber(v)
+	if !ok && isNumeric(v) {
 		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, keys[0], excerpt(v))
 	} else if !ok {
 		f.mismatch(keys[0], v, "a number")
@@ -142,7 +142,7 @@ func (f *fields) stamp(key string, scale int) (stamp, bool) {
 	if v == nil {
 		return stamp{}, false
 	}
-	if !numeric(v) {
+	if !isNumeric(v) {
 		f.mismatch(key, v, "a number")
 		return stamp{}, false
 	}
@@ -183,7 +183,7 @@ func (f *fields) name(key string) []byte {
 		return nil
 	case v[0] == '"':
 		return unquote(v)
-	case numeric(v):
+	case isNumeric(v):
 		return v
 	}
 	f.mismatch(key, v, "a string or a number")
@@ -222,7 +222,7 @@ func (f *fields) ids(key string, dst []uint64) (list []uint64, ok bool) {
 
 // slowID reads an id of 20 digits, or complains, and goes on with the list.
 func (f *fields) slowID(key string, v []byte, start int, dst []uint64, place int) ([]uint64, bool) {
-	parts, _ := elements(v, nil)
+	parts, _ := splitList(v, nil)
 	dst = dst[:len(dst)-place]
 	for i, p := range parts {
 		n, ok := wholeNumber(p)
@@ -250,7 +250,7 @@ func (f *fields) list(key string) [][]byte {
 	if v == nil {
 		return nil
 	}
-	parts, ok := elements(v, [][]byte{})
+	parts, ok := splitList(v, [][]byte{})
 	if !ok {
 		f.mismatch(key, v, "a list")
 	}
@@ -273,11 +273,11 @@ func wholeNumber(v []byte) (uint64, bool) {
 	return n, true
 }
 
-func numeric(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
+func isNumeric(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
 
-// number reads a finite number, correctly rounded.
-func number(v []byte) (float64, bool) {
-	if !numeric(v) {
+// parseNumber reads a finite number, correctly rounded.
+func parseNumber(v []byte) (float64, bool) {
+	if !isNumeric(v) {
 		return 0, false
 	}
 	if len(v) < 16 {

@@ -86,12 +86,12 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 	if err != nil {
 		return g.s.lines.errorAt(text, s.pos, "%v", err)
 	}
-	parts, ok := elements(text, nil)
+	parts, ok := splitList(text, nil)
 	if !ok {
 		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt(bytes.TrimSpace(text)))
 	}
 	for _, p := range parts {
-		g.one(text, p, do)
+		g.readObject(text, p, do)
 	}
 	return nil
 }
@@ -105,20 +105,20 @@ func (g *gathered) eachValue(text []byte, do func(value []byte, line int) error)
 		if err := s.skip(); err != nil {
 			return g.s.lines.errorAt(text, min(s.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
 		}
-		g.one(text, text[from:s.pos], do)
+		g.readObject(text, text[from:s.pos], do)
 	}
 	return nil
 }
 
-func (g *gathered) one(text, value []byte, do func([]byte, int) error) {
-	line := lineOf(text, within(text, value))
+func (g *gathered) readObject(text, value []byte, do func([]byte, int) error) {
+	line := lineOf(text, offsetOf(text, value))
 	if err := do(value, line); err != nil {
 		g.bad = append(g.bad, &loadgen.SyntaxError{Name: g.s.Name, Line: line, Msg: err.Error()})
 	}
 }
 
-// within is the offset of part, which is a slice of text.
-func within(text, part []byte) int { return cap(text) - cap(part) }
+// offsetOf is the offset of part, which is a slice of text.
+func offsetOf(text, part []byte) int { return cap(text) - cap(part) }
 
 // chooseRun returns the place of the run that was asked for among those of a
 // file.
@@ -150,14 +150,14 @@ func (s scopes) number(scope string, ids []uint64) {
 	}
 }
 
-// keep adds a copy of r.
-func (g *gathered) keep(r *Record) {
+// keepRecord adds a copy of r.
+func (g *gathered) keepRecord(r *Record) {
 	k := *r
 	k.IDs, k.Session, k.Group = slices.Clone(r.IDs), bytes.Clone(r.Session), bytes.Clone(r.Group)
 	g.all = append(g.all, k)
 }
 
-// refuseDAG says no to requests that start others, or wait for several, unless
+// refuseDAG refuses requests that start others, or wait for several, unless
 // they are to be made chains.
 func (s *Stream) refuseDAG(spawns, joins int) error {
 	edges := spawns + joins
@@ -171,8 +171,8 @@ func (s *Stream) refuseDAG(spawns, joins int) error {
 	return nil
 }
 
-// adopt takes over the complaint of a member's fields.
-func (f *fields) adopt(sub *fields) {
+// adoptError takes over the complaint of a member's fields.
+func (f *fields) adoptError(sub *fields) {
 	if f.err == nil {
 		f.err = sub.err
 	}
@@ -186,6 +186,6 @@ func (f *fields) sub(key string) fields {
 	if v != nil && v[0] != '{' {
 		f.mismatch(key, v, "an object")
 	}
-	g.within(v, f.place+key+".")
+	g.openMember(v, f.place+key+".")
 	return g
 }

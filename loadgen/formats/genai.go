@@ -6,7 +6,7 @@ import (
 )
 
 func isGenAI(o *object) bool {
-	parts, ok := elements(o.find("experiments"), nil)
+	parts, ok := splitList(o.find("experiments"), nil)
 	if !ok || len(parts) == 0 {
 		return false
 	}
@@ -26,20 +26,20 @@ func openGenAI(s *Stream) (rows, error) {
 	ends := make(lastEnds)
 	return g, g.eachObject(func(value []byte, line int) error {
 		var f fields
-		f.within(value, "")
+		f.openMember(value, "")
 		list := f.list("experiments")
 		run, err := s.chooseRun(len(list))
 		if err != nil {
 			return err
 		}
 		var e fields
-		e.within(list[run], place("experiments", run))
+		e.openMember(list[run], elementName("experiments", run))
 		for i, v := range e.list("requests") {
 			var q fields
-			q.within(v, e.place+place("requests", i))
+			q.openMember(v, e.place+elementName("requests", i))
 			var r Record
 			r.reset(line)
-			if err := q.genAI(s, t, &r); err != nil {
+			if err := q.readGenAI(s, t, &r); err != nil {
 				return fmt.Errorf("%s%w", q.place, err)
 			}
 			if q.err != nil {
@@ -51,7 +51,7 @@ func openGenAI(s *Stream) (rows, error) {
 	})
 }
 
-func (f *fields) genAI(s *Stream, t *texts, r *Record) error {
+func (f *fields) readGenAI(s *Stream, t *texts, r *Record) error {
 	r.arrives(f.needStamp("timestamp", 0))
 	stamps := f.list("response_timestamps")
 	r.ended, r.ends = r.when, true
@@ -63,7 +63,7 @@ func (f *fields) genAI(s *Stream, t *texts, r *Record) error {
 	if id := f.name("sequence_id"); id != nil && string(id) != "0" {
 		r.Session, r.Group = id, id
 	}
-	switch answer := t.answer(f.list("response_outputs")); {
+	switch answer := t.countAnswer(f.list("response_outputs")); {
 	case s.o.OutputTokens > 0:
 		r.Output = s.o.OutputTokens
 	case answer > 0:
@@ -73,12 +73,12 @@ func (f *fields) genAI(s *Stream, t *texts, r *Record) error {
 		s.inPieces()
 	}
 	inputs := f.sub("request_inputs")
-	return t.fill(r, t.prompt(payloads(&inputs)...))
+	return t.fillPrompt(r, t.collectPrompt(listPayloads(&inputs)...))
 }
 
-// payloads are the values of the members, parsed where they are JSON in a
+// listPayloads are the values of the members, parsed where they are JSON in a
 // string.
-func payloads(f *fields) [][]byte {
+func listPayloads(f *fields) [][]byte {
 	var all [][]byte
 	for _, m := range f.members {
 		v := m.value
@@ -95,9 +95,9 @@ func payloads(f *fields) [][]byte {
 	return all
 }
 
-// answer is the number of tokens of an answer that came in pieces: bodies, or
+// countAnswer is the number of tokens of an answer that came in pieces: bodies, or
 // the events of a stream. It is 0 without a tokenizer, or without a text.
-func (t *texts) answer(pieces [][]byte) int {
+func (t *texts) countAnswer(pieces [][]byte) int {
 	if t.tokens == nil {
 		return 0
 	}
@@ -123,7 +123,7 @@ func choiceText(body []byte) []byte {
 	if o.parse(body) != nil {
 		return nil
 	}
-	choices, _ := elements(o.find("choices"), nil)
+	choices, _ := splitList(o.find("choices"), nil)
 	if len(choices) == 0 {
 		return nil
 	}

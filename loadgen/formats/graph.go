@@ -34,16 +34,16 @@ func openGraph(s *Stream) (rows, error) {
 	g := &graphRows{gathered: gathered{s: s}, named: make(map[string]int), ids: make(scopes)}
 	first := true
 	err := g.eachLine(func(line []byte) error {
-		if err := g.f.open(line); err != nil {
+		if err := g.f.openLine(line); err != nil {
 			return err
 		}
 		if first {
 			first = false
 			if g.f.has("schema") || g.f.has("version") {
-				return g.header()
+				return g.readHeader()
 			}
 		}
-		g.node()
+		g.readNode()
 		return g.f.err
 	})
 	if err != nil || len(g.bad) > 0 && s.o.stops() {
@@ -51,16 +51,16 @@ func openGraph(s *Stream) (rows, error) {
 	}
 	s.Chained = true
 	g.s.shape.inexact = true
-	if err := g.branches(); err != nil {
+	if err := g.linkBranches(); err != nil {
 		return g, err
 	}
 	if s.o.graph() {
-		return g, g.whole()
+		return g, g.addWhole()
 	}
-	return g, g.link()
+	return g, g.linkChains()
 }
 
-func (g *graphRows) header() error {
+func (g *graphRows) readHeader() error {
 	f := &g.f
 	g.v2 = true
 	if n, ok := f.integer("version"); f.err == nil && (!ok || n != 2) {
@@ -78,8 +78,8 @@ func (g *graphRows) header() error {
 	return nil
 }
 
-// node reads a row.
-func (g *graphRows) node() {
+// readNode reads a row.
+func (g *graphRows) readNode() {
 	f := &g.f
 	n := graphNode{id: string(f.text("request_id")), next: -1}
 	n.rec.reset(g.s.lines.line)
@@ -138,7 +138,7 @@ func (g *graphRows) waitsV2(n *graphNode) {
 	n.rec.arrives(f.needStamp("not_before_ms", 6))
 	for i, v := range f.list("dependencies") {
 		var d fields
-		d.within(v, fmt.Sprintf("dependencies[%d].", i))
+		d.openMember(v, fmt.Sprintf("dependencies[%d].", i))
 		id := d.text("request_id")
 		delay, _ := d.float("delay_ms")
 		if delay < 0 {
@@ -152,15 +152,15 @@ func (g *graphRows) waitsV2(n *graphNode) {
 			d.complain("%srelation is %q, want sequence, spawn, join or replay_barrier", d.place, relation)
 		}
 		n.waits = append(n.waits, Edge{string(id), trigger == "dispatch", relation, delay})
-		f.adopt(&d)
+		f.adoptError(&d)
 	}
 }
 
 func (n *graphNode) group() string { return n.play + "/" + n.session }
 
-// branches checks the names of others and turns branches into waits of those
+// linkBranches checks the names of others and turns branches into waits of those
 // that are started.
-func (g *graphRows) branches() error {
+func (g *graphRows) linkBranches() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		for _, id := range n.starts {
@@ -203,8 +203,8 @@ func (n *graphNode) startedBy(parent *graphNode) {
 	n.waits = append(n.waits, Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: gap})
 }
 
-// link makes chains of the requests, or says why they are none.
-func (g *graphRows) link() error {
+// linkChains makes chains of the requests, or says why they are none.
+func (g *graphRows) linkChains() error {
 	spawns, joins := 0, 0
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -222,7 +222,7 @@ func (g *graphRows) link() error {
 			}
 		}
 	}
-	if err := g.cycle(); err != nil {
+	if err := g.findCycle(); err != nil {
 		return err
 	}
 	if err := g.s.refuseDAG(spawns, joins); err != nil {
@@ -230,15 +230,15 @@ func (g *graphRows) link() error {
 	}
 	for i := range g.nodes {
 		if !g.nodes[i].chained {
-			g.chain(i)
+			g.addChain(i)
 		}
 	}
 	g.nodes = nil
 	return nil
 }
 
-// chain gives the requests of the chain that starts at node i.
-func (g *graphRows) chain(i int) {
+// addChain gives the requests of the chain that starts at node i.
+func (g *graphRows) addChain(i int) {
 	name := []byte(g.nodes[i].id)
 	for ; i >= 0; i = g.nodes[i].next {
 		n := &g.nodes[i]

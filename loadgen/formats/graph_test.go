@@ -42,13 +42,13 @@ func asGraph(t *testing.T, text string, o Options) (rows []string, whole string,
 	}
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
 		var f fields
-		if err := f.open([]byte(line)); err != nil {
+		if err := f.openLine([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
 		row := fmt.Sprintf("%s %s/%s at %s", f.text("request_id"), f.text("play_id"), f.text("session_id"), f.value("not_before_ms"))
 		for _, v := range f.list("dependencies") {
 			var d fields
-			d.within(v, "")
+			d.openMember(v, "")
 			row += fmt.Sprintf(", %s of %s+%s %s", d.text("trigger"), d.text("request_id"), d.value("delay_ms"), d.text("relation"))
 		}
 		rows = append(rows, row)

@@ -7,9 +7,9 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// whole gives the requests with all that they wait for, each after those.
-func (g *graphRows) whole() error {
-	if err := g.cycle(); err != nil {
+// addWhole gives the requests with all that they wait for, each after those.
+func (g *graphRows) addWhole() error {
+	if err := g.findCycle(); err != nil {
 		return err
 	}
 	for i := range g.nodes {
@@ -59,9 +59,9 @@ func afterOthers(all []Record) []Record {
 	return order
 }
 
-// cycle looks for requests that wait for each other: those left when all that
+// findCycle looks for requests that wait for each other: those left when all that
 // wait for nobody have been taken away again and again.
-func (g *graphRows) cycle() error {
+func (g *graphRows) findCycle() error {
 	open := make([]int, len(g.nodes)) // waits left
 	heirs := make([][]int, len(g.nodes))
 	var ready []int

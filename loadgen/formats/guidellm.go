@@ -1,7 +1,7 @@
 package formats
 
 func isGuide(o *object) bool {
-	parts, ok := elements(o.find("benchmarks"), nil)
+	parts, ok := splitList(o.find("benchmarks"), nil)
 	if !ok {
 		return false
 	}
@@ -25,28 +25,28 @@ func openGuide(s *Stream) (rows, error) {
 	joins := 0
 	err := g.eachObject(func(value []byte, line int) error {
 		var f fields
-		f.within(value, "")
+		f.openMember(value, "")
 		list := f.list("benchmarks")
 		n, err := s.chooseRun(len(list))
 		if err != nil {
 			return err
 		}
 		var run fields
-		run.within(list[n], place("benchmarks", n))
+		run.openMember(list[n], elementName("benchmarks", n))
 		requests := run.sub("requests")
 		if !requests.has("successful") {
-			return g.empty()
+			return g.refuseSummary()
 		}
 		for i, v := range requests.list("successful") {
 			var q fields
-			q.within(v, requests.place+place("successful", i))
+			q.openMember(v, requests.place+elementName("successful", i))
 			var r Record
 			r.reset(line)
-			joins += q.guide(&r)
+			joins += q.readGuide(&r)
 			if q.err != nil {
 				return q.err
 			}
-			g.keep(&r)
+			g.keepRecord(&r)
 		}
 		return requests.err
 	})
@@ -63,12 +63,12 @@ func openGuide(s *Stream) (rows, error) {
 	return g, err
 }
 
-// guide reads a request and counts the parents it has beyond one.
-func (f *fields) guide(r *Record) (joins int) {
+// readGuide reads a request and counts the parents it has beyond one.
+func (f *fields) readGuide(r *Record) (joins int) {
 	in, out := f.sub("input_metrics"), f.sub("output_metrics")
 	r.Input, r.Output = in.needCount("text_tokens"), out.needCount("text_tokens")
-	f.adopt(&in)
-	f.adopt(&out)
+	f.adoptError(&in)
+	f.adoptError(&out)
 	about := f.sub("info")
 	times := about.sub("timings")
 	r.arrives(times.needStamp("request_start", 9))
@@ -80,8 +80,8 @@ func (f *fields) guide(r *Record) (joins int) {
 		r.Session, r.Group = id, id
 	}
 	joins = max(0, len(about.list("parent_node_ids"))-1)
-	f.adopt(&about)
-	f.adopt(&times)
+	f.adoptError(&about)
+	f.adoptError(&times)
 	return joins
 }
 
@@ -95,7 +95,7 @@ func openLifecycle(s *Stream) (rows, error) {
 	s.Measured, s.shape.zero = true, "skip"
 	err = g.eachObject(func(value []byte, line int) error {
 		var f fields
-		f.within(value, "")
+		f.openMember(value, "")
 		var r Record
 		r.reset(line)
 		r.arrives(f.needStamp("start_time", 9))
@@ -110,22 +110,22 @@ func openLifecycle(s *Stream) (rows, error) {
 		} else {
 			r.Output = about.needCount("output_tokens")
 		}
-		f.adopt(&about)
-		f.adopt(&metrics)
+		f.adoptError(&about)
+		f.adoptError(&metrics)
 		if f.err != nil {
 			return f.err
 		}
 		if n, ok := about.count("input_tokens"); ok && s.o.TokensPerByte == 0 && s.o.Tokenizer == "" {
 			r.Input, r.Private = n, true
-			g.keep(&r)
+			g.keepRecord(&r)
 			return nil
 		}
 		var body fields
 		body.members = append(body.members, member{[]byte("request"), f.value("request")})
-		if err := t.fill(&r, t.prompt(payloads(&body)...)); err != nil {
+		if err := t.fillPrompt(&r, t.collectPrompt(listPayloads(&body)...)); err != nil {
 			return err
 		}
-		g.keep(&r)
+		g.keepRecord(&r)
 		return nil
 	})
 	return g, err

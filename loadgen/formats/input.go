@@ -59,7 +59,7 @@ func (f *Input) unpack(r io.Reader) error {
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", f.Name, err)
 	}
-	if what := foreign(head); what != "" {
+	if what := foreignFormat(head); what != "" {
 		return fmt.Errorf("%s: %s, want JSON lines, plain or packed with gzip or zstd", f.Name, what)
 	}
 	switch {
@@ -88,8 +88,8 @@ const (
 	maxWindow = 512 << 20 // bytes of memory a zstd file may ask for
 )
 
-// foreign names a file that is no trace by its first bytes.
-func foreign(head []byte) string {
+// foreignFormat names a file that is no trace by its first bytes.
+func foreignFormat(head []byte) string {
 	for _, k := range []struct{ head, what string }{
 		{lfsHead, "is a Git LFS pointer; fetch the real file"},
 		{"PK\x03\x04", "is a zip archive"},
@@ -117,7 +117,7 @@ func (f *Input) Read(p []byte) (int, error) {
 	return n, f.explain(err)
 }
 
-// explain says what an error of unpacking is about.
+// explain returns err with what it is about: the packed data, or the file.
 func (f *Input) explain(err error) error {
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ type jitter struct {
 
 func (j *jitter) next(r *Record) error {
 	if j.at == len(j.held) && len(j.bad) == 0 {
-		j.fill()
+		j.holdSecond()
 	}
 	switch {
 	case len(j.bad) > 0:
@@ -38,8 +38,8 @@ func (j *jitter) next(r *Record) error {
 	return nil
 }
 
-// fill holds the requests of the next second.
-func (j *jitter) fill() {
+// holdSecond holds the requests of the next second.
+func (j *jitter) holdSecond() {
 	j.held, j.at = j.held[:0], 0
 	if j.ahead != nil {
 		j.held, j.ahead = append(j.held, *j.ahead), nil
@@ -61,6 +61,6 @@ func (j *jitter) fill() {
 		}
 	}
 	for i := range j.held {
-		j.held[i].when = j.held[i].when.plus(exactly(int64(i) * 1e9 / int64(len(j.held))))
+		j.held[i].when = j.held[i].when.plus(exactStamp(int64(i) * 1e9 / int64(len(j.held))))
 	}
 }

@@ -83,7 +83,7 @@ func notNull(value []byte) []byte {
 	return value
 }
 
-// has says whether there is a member key, null or not.
+// has reports whether there is a member key, null or not.
 func (o *object) has(keys ...string) bool {
 	for _, key := range keys {
 		for i := range o.members {
@@ -95,7 +95,7 @@ func (o *object) has(keys ...string) bool {
 	return false
 }
 
-// hasAll says whether there is each of the keys.
+// hasAll reports whether there is each of the keys.
 func (o *object) hasAll(keys ...string) bool {
 	for _, key := range keys {
 		if !o.has(key) {
@@ -105,9 +105,9 @@ func (o *object) hasAll(keys ...string) bool {
 	return true
 }
 
-// elements takes apart a list that is known to be JSON; ok is false for other
+// splitList takes apart a list that is known to be JSON; ok is false for other
 // values.
-func elements(text []byte, dst [][]byte) (list [][]byte, ok bool) {
+func splitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {
 	s := partsOf(text)
 	if s.space() != '[' {
 		return dst, false

@@ -55,7 +55,7 @@ func BenchmarkRow(b *testing.B) {
 		m := mooncakeRow{block: 512}
 		for b.Loop() {
 			m.arena.reset(m.arena.ids)
-			if err := m.read(line); err != nil {
+			if err := m.readLine(line); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -30,7 +30,7 @@ func (m *mooncakeRows) read() error {
 		return err
 	}
 	m.row.block = m.s.Block
-	if err := m.row.read(line); err != nil {
+	if err := m.row.readLine(line); err != nil {
 		return m.s.lines.errorf("%v", err)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (d *deltaRows) next(r *Record) error {
 	if r.Input > maxTokens {
 		return d.s.rowError(r, "the prompt with all before it is %d tokens, want at most %d", r.Input, maxTokens)
 	}
-	r.IDs = d.chop(past, r.IDs[:0])
+	r.IDs = d.chopBlocks(past, r.IDs[:0])
 	if r.Session != nil {
 		d.answers++
 		d.chains[string(r.Session)] = append(past, segment{d.answers, true, r.Output})
@@ -112,9 +112,9 @@ func (d *deltaRows) next(r *Record) error {
 	return nil
 }
 
-// chop cuts the segments into blocks. Blocks of the same parts after the same
+// chopBlocks cuts the segments into blocks. Blocks of the same parts after the same
 // blocks are the same.
-func (d *deltaRows) chop(past []segment, dst []uint64) []uint64 {
+func (d *deltaRows) chopBlocks(past []segment, dst []uint64) []uint64 {
 	node, room := trieRoot, d.s.Block
 	for _, p := range past {
 		for from := 0; from < p.tokens; {
@@ -138,8 +138,8 @@ type pending struct {
 	next int
 }
 
-// take gives the next one.
-func (p *pending) take(r *Record) bool {
+// takeNext gives the next one.
+func (p *pending) takeNext(r *Record) bool {
 	if p.next == len(p.all) {
 		p.all, p.next = p.all[:0], 0
 		return false

@@ -37,7 +37,7 @@ func (m *mooncakeRows) workload() (*loadgen.Workload, error) {
 	for {
 		err := file.read()
 		if err == nil {
-			if err = file.add(); err != nil {
+			if err = file.addRow(); err != nil {
 				err = m.s.lines.errorf("%v", err)
 			}
 		}
@@ -54,20 +54,20 @@ func (m *mooncakeRows) workload() (*loadgen.Workload, error) {
 	return w, nil
 }
 
-// add appends the turn of the row just read.
-func (m *mooncakeFile) add() error {
+// addRow appends the turn of the row just read.
+func (m *mooncakeFile) addRow() error {
 	f := &m.row.fields
 	turn := loadgen.Turn{Input: m.row.input, Output: m.row.output, IDs: f.ids}
 	at, timed := f.either(fieldTimestamp, fieldCreated, 0)
-	session := m.session()
+	session := m.sessionOf()
 	if int(session) == len(m.tails) {
 		return m.addFirst(turn, at, timed)
 	}
 	return m.addNext(session, turn, at, timed)
 }
 
-// session is the index of the record's session; of the one to come when new.
-func (m *mooncakeFile) session() int32 {
+// sessionOf is the index of the record's session; of the one to come when new.
+func (m *mooncakeFile) sessionOf() int32 {
 	fresh := int32(len(m.w.Sessions))
 	if !m.row.fields.has(fieldSession) {
 		if i, ok := m.lineNamed[m.s.lines.line]; ok {
@@ -82,7 +82,7 @@ func (m *mooncakeFile) session() int32 {
 	if !ok {
 		return fresh
 	}
-	return m.automatic(line)
+	return m.findAutomatic(line)
 }
 
 func (m *mooncakeFile) addFirst(t loadgen.Turn, at float64, timed bool) error {
@@ -109,7 +109,7 @@ func (m *mooncakeFile) addFirst(t loadgen.Turn, at float64, timed bool) error {
 	}
 	m.w.Sessions = appendIn(m.s.lines, m.w.Sessions, s)
 	m.tails = appendIn(m.s.lines, m.tails, tail{turn: -1})
-	m.append(index, t, at, timed)
+	m.linkTurn(index, t, at, timed)
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (m *mooncakeFile) addNext(session int32, t loadgen.Turn, at float64, timed 
 		}
 		return fmt.Errorf("delay is %v, want >= 0", delay)
 	}
-	m.append(session, t, at, timed)
+	m.linkTurn(session, t, at, timed)
 	return nil
 }
 
@@ -147,8 +147,8 @@ func appendIn[T any](l *lines, list []T, v T) []T {
 	return append(list, v)
 }
 
-// append links the turn to the end of its session.
-func (m *mooncakeFile) append(session int32, t loadgen.Turn, at float64, timed bool) {
+// linkTurn links the turn to the end of its session.
+func (m *mooncakeFile) linkTurn(session int32, t loadgen.Turn, at float64, timed bool) {
 	index := int32(len(m.w.Turns))
 	end, s := &m.tails[session], &m.w.Sessions[session]
 	t.Session, t.Index, t.Next, t.Line = session, s.Turns, -1, int32(m.s.lines.line)
@@ -163,9 +163,9 @@ func (m *mooncakeFile) append(session int32, t loadgen.Turn, at float64, timed b
 	}
 }
 
-// automatic is the session that the given line opened without an id, or the
+// findAutomatic is the session that the given line opened without an id, or the
 // one to come.
-func (m *mooncakeFile) automatic(line int) int32 {
+func (m *mooncakeFile) findAutomatic(line int) int32 {
 	from, to := 0, len(m.w.Sessions)
 	for from < to { // sessions are in order of their first line
 		mid := (from + to) / 2

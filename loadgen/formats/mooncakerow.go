@@ -84,15 +84,15 @@ func (f mooncakeField) String() string {
 	return "field " + strconv.Itoa(int(f))
 }
 
-// read reads the row of a line.
-func (m *mooncakeRow) read(line []byte) error {
+// readLine reads the row of a line.
+func (m *mooncakeRow) readLine(line []byte) error {
 	m.scanner.reset(line)
 	m.fields.seen, m.fields.set = 0, 0
 	var err error
 	if m.scanner.space() == '[' {
-		err = m.list()
+		err = m.readList()
 	} else {
-		err = m.object()
+		err = m.readObject()
 	}
 	if err == nil {
 		err = m.scanner.end()
@@ -103,8 +103,8 @@ func (m *mooncakeRow) read(line []byte) error {
 	return m.checkLengths()
 }
 
-// object reads a record given as an object.
-func (m *mooncakeRow) object() error {
+// readObject reads a record given as an object.
+func (m *mooncakeRow) readObject() error {
 	s := &m.scanner
 	more, err := s.open('{', '}')
 	for more && err == nil {
@@ -118,7 +118,7 @@ func (m *mooncakeRow) object() error {
 		} else if m.fields.seen&f != 0 {
 			return fmt.Errorf("%s is given twice", key)
 		} else {
-			err = m.value(f)
+			err = m.readValue(f)
 		}
 		if err != nil {
 			return err
@@ -128,15 +128,15 @@ func (m *mooncakeRow) object() error {
 	return err
 }
 
-// list reads a record given as the list of its fields.
-func (m *mooncakeRow) list() error {
+// readList reads a record given as the list of its fields.
+func (m *mooncakeRow) readList() error {
 	s := &m.scanner
 	more, err := s.open('[', ']')
 	for f := fieldSession; more && err == nil; f <<= 1 {
 		if f == 0 {
 			return fmt.Errorf("a list of more than 8 fields")
 		}
-		if err = m.value(f); err != nil {
+		if err = m.readValue(f); err != nil {
 			return err
 		}
 		more, err = s.more(']')
@@ -144,8 +144,8 @@ func (m *mooncakeRow) list() error {
 	return err
 }
 
-// value reads the value of f.
-func (m *mooncakeRow) value(f mooncakeField) error {
+// readValue reads the value of f.
+func (m *mooncakeRow) readValue(f mooncakeField) error {
 	m.fields.seen |= f
 	s := &m.scanner
 	if s.null() {
@@ -175,11 +175,11 @@ func (m *mooncakeRow) value(f mooncakeField) error {
 	case fieldIDs:
 		m.fields.ids, err = s.idList(&m.arena)
 	}
-	return about(f, err)
+	return nameField(f, err)
 }
 
-// about puts the name of the field before a complaint about its value.
-func about(f fmt.Stringer, err error) error {
+// nameField puts the name of the field before a complaint about its value.
+func nameField(f fmt.Stringer, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -59,16 +59,16 @@ func openDirectory(dir string, o Options) (*Stream, error) {
 		}
 	}
 	s := &Stream{Name: dir, o: o}
-	if err := s.check(); err != nil {
+	if err := s.checkOptions(); err != nil {
 		return nil, err
 	}
-	numbers, err := pairs(dir, names)
+	numbers, err := findPairs(dir, names)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(numbers) > 0 && (o.Format == "" || o.Format == "auto" || o.Format == "servegen"):
 		s.Format = "servegen"
-		if err := s.strict(); err != nil {
+		if err := s.refuseUnused(); err != nil {
 			return nil, err
 		}
 		clients, err := readClients(dir, numbers)
@@ -78,18 +78,18 @@ func openDirectory(dir string, o Options) (*Stream, error) {
 		s.rows = openServeGen(s, clients)
 	case len(conversations) > 0 && (o.Format == "" || o.Format == "auto" || o.Format == "weka"):
 		s.Format = "weka"
-		if err := s.strict(); err != nil {
+		if err := s.refuseUnused(); err != nil {
 			return nil, err
 		}
 		w := newWeka(s)
 		s.rows = w
-		if err := w.files(conversations, os.ReadFile); err != nil {
+		if err := w.readFiles(conversations, os.ReadFile); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory without chunk-N-trace.csv and without conversations, want a file, or files of servegen or weka"}
 	}
-	return s, s.ready()
+	return s, s.finishOpening()
 }
 
 func readClients(dir string, numbers []int) ([]*client, error) {

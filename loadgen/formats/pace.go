@@ -13,16 +13,17 @@ type pacer struct {
 	at     float64
 }
 
-// pace says that the format has no arrivals.
-func (s *Stream) pace() {
+// paceArrivals makes up arrivals for a format that has none, if a rate was asked
+// for.
+func (s *Stream) paceArrivals() {
 	s.Untimed = s.o.Rate <= 0
 	if !s.Untimed {
 		s.pacer = &pacer{random: sim.NewRand(s.o.Seed, "formats/arrivals"), rate: s.o.Rate / 1000}
 	}
 }
 
-// paced gives r the next made-up arrival, if there are to be any.
-func (s *Stream) paced(r *Record) {
+// arrivePaced gives r the next made-up arrival, if there are to be any.
+func (s *Stream) arrivePaced(r *Record) {
 	if s.pacer == nil {
 		return
 	}

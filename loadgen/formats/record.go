@@ -63,7 +63,7 @@ type Record struct {
 	ends  bool  // ended is set
 }
 
-// Edge says that a request waits for another.
+// Edge is a request's wait for another.
 type Edge struct {
 	Name     string // of the other
 	Dispatch bool   // for its start; otherwise for its completion
@@ -71,7 +71,7 @@ type Edge struct {
 	Delay    float64
 }
 
-// sequence says that e is one of a chain.
+// sequence reports whether e is one of a chain.
 func (e *Edge) sequence() bool { return !e.Dispatch && e.Relation == "sequence" }
 
 // Quicken divides the times at which things came, which dispatches are, too, and
@@ -138,7 +138,7 @@ type Options struct {
 	Warn func(string)
 }
 
-// LeftOpen says what files leave open, and what is to become of rows that are
+// LeftOpen is what files leave open, and what is to become of rows that are
 // not right. The zero value makes nothing up and refuses them.
 type LeftOpen struct {
 	// SkipBad is the number of bad rows to skip, in all formats but mooncake;
@@ -180,10 +180,10 @@ type LeftOpen struct {
 	From, To float64
 }
 
-// graph says that the file is to be given as a graph.
+// graph reports whether the file is to be given as a graph.
 func (o *Options) graph() bool { return o.Graph && o.DAG == "" && o.Sessions != "flat" }
 
-// stops says that the first bad row is the end.
+// stops reports whether the first bad row is the end.
 func (o *Options) stops() bool { return o.SkipBad == 0 && !o.KeepGoing }
 
 const (

@@ -69,13 +69,13 @@ func parseClient(number int, traceName string, trace []byte, dataName string, da
 		c.windows = append(c.windows, w)
 	}
 	var f fields
-	if err := f.open(data); err != nil {
+	if err := f.openLine(data); err != nil {
 		return nil, rowAt(dataName, 1, err)
 	}
 	for _, m := range f.members {
 		w, err := parseLengths(m)
 		if err != nil {
-			return nil, rowAt(dataName, lineOf(data, within(data, m.value)), err)
+			return nil, rowAt(dataName, lineOf(data, offsetOf(data, m.value)), err)
 		}
 		c.lengths = append(c.lengths, w)
 	}
@@ -120,7 +120,7 @@ func parseLengths(m member) (w lengthWindow, err error) {
 		return w, fmt.Errorf("window start is %q, want seconds", m.key)
 	}
 	var f fields
-	f.within(m.value, string(m.key)+".")
+	f.openMember(m.value, string(m.key)+".")
 	for _, name := range []string{"input_tokens", "text_tokens", "image_tokens", "audio_tokens", "video_tokens", "output_tokens"} {
 		text := f.text(name)
 		if text == nil || (name != "input_tokens" && name != "output_tokens" && f.has("input_tokens")) {
@@ -183,7 +183,7 @@ func openServeGen(s *Stream, clients []*client) rows {
 func (p *serveRows) next(r *Record) error {
 	var first *client
 	for _, c := range p.clients {
-		if c.ready(&p.s.o) && (first == nil || c.times[c.at] < first.times[first.at]) {
+		if c.hasNext(&p.s.o) && (first == nil || c.times[c.at] < first.times[first.at]) {
 			first = c
 		}
 	}
@@ -209,9 +209,9 @@ func (p *serveRows) next(r *Record) error {
 	return nil
 }
 
-// ready says whether the client has a request to come, and makes those of the
+// hasNext reports whether the client has a request to come, and makes those of the
 // next window when the last one is over.
-func (c *client) ready(o *Options) bool {
+func (c *client) hasNext(o *Options) bool {
 	for c.at == len(c.times) {
 		if c.next == len(c.windows) {
 			return false
@@ -220,14 +220,14 @@ func (c *client) ready(o *Options) bool {
 		w := &c.windows[c.next]
 		c.next++
 		if w.rate > 0 && w.start >= o.From && (o.To == 0 || w.start < o.To) {
-			c.arrivals(w, o)
+			c.drawArrivals(w, o)
 		}
 	}
 	return true
 }
 
-// arrivals draws the gaps of a window such that they fill it.
-func (c *client) arrivals(w *rateWindow, o *Options) {
+// drawArrivals draws the gaps of a window such that they fill it.
+func (c *client) drawArrivals(w *rateWindow, o *Options) {
 	rate := w.rate
 	if o.Rate > 0 {
 		rate *= o.Rate
@@ -266,8 +266,8 @@ func (c *client) lengthsAt(at float64) []lengthTable {
 	return nil
 }
 
-// pairs finds the clients among the files of a directory.
-func pairs(dir string, names []string) (numbers []int, err error) {
+// findPairs finds the clients among the files of a directory.
+func findPairs(dir string, names []string) (numbers []int, err error) {
 	have := make(map[string]bool, len(names))
 	for _, n := range names {
 		have[n] = true

@@ -21,18 +21,18 @@ func openServingSim(s *Stream) (rows, error) {
 }
 
 func (p *simRows) next(r *Record) error {
-	for !p.queue.take(r) {
+	for !p.queue.takeNext(r) {
 		line, err := p.s.lines.next()
 		if err != nil {
 			return err
 		}
-		if err := p.f.open(line); err != nil {
+		if err := p.f.openLine(line); err != nil {
 			return p.s.lines.errorf("%v", err)
 		}
 		if p.f.has("sub_requests") {
-			p.session()
+			p.readSession()
 		} else {
-			p.single()
+			p.readSingle()
 		}
 		if p.f.err != nil {
 			p.queue.all = p.queue.all[:0]
@@ -42,23 +42,23 @@ func (p *simRows) next(r *Record) error {
 	return nil
 }
 
-func (p *simRows) single() {
+func (p *simRows) readSingle() {
 	f := &p.f
 	r := p.queue.add(p.s.lines.line)
 	if f.has("queued_ts") || !f.has("arrival_time_ns") && f.has("arrival_time") {
 		r.arrives(f.needStamp("arrival_time", 9))
 		if f.has("input_toks") {
-			p.lengths(f, r)
+			p.readLengths(f, r)
 			return
 		}
 		r.Input, r.Output, r.Private = f.needCount("input"), f.needCount("output"), true
 		return
 	}
 	r.arrives(f.needStamp("arrival_time_ns", 0))
-	p.lengths(f, r)
+	p.readLengths(f, r)
 }
 
-func (p *simRows) lengths(f *fields, r *Record) {
+func (p *simRows) readLengths(f *fields, r *Record) {
 	r.Input = f.needCount("input_toks")
 	r.Output = f.needCount("output_toks")
 	tokens, has := f.ids("input_tok_ids", nil)
@@ -78,7 +78,7 @@ func (p *simRows) lengths(f *fields, r *Record) {
 	}
 }
 
-func (p *simRows) session() {
+func (p *simRows) readSession() {
 	f := &p.f
 	id := f.name("session_id")
 	if id == nil {
@@ -93,7 +93,7 @@ func (p *simRows) session() {
 	tool := 0.0
 	for i, v := range subs {
 		var q fields
-		q.within(v, fmt.Sprintf("sub_requests[%d].", i))
+		q.openMember(v, fmt.Sprintf("sub_requests[%d].", i))
 		r := p.queue.add(p.s.lines.line)
 		r.Session, r.Group = id, id
 		if i == 0 {
@@ -101,11 +101,11 @@ func (p *simRows) session() {
 		} else {
 			r.HasDelay, r.Delay = true, tool
 		}
-		p.lengths(&q, r)
+		p.readLengths(&q, r)
 		wait, _ := q.stamp("tool_duration_ns", 0)
 		if tool = wait.ms; tool < 0 {
 			q.mismatch("tool_duration_ns", q.value("tool_duration_ns"), ">= 0")
 		}
-		f.adopt(&q)
+		f.adoptError(&q)
 	}
 }

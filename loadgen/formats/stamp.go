@@ -16,12 +16,12 @@ type stamp struct {
 // Instant is an instant of a file, to count others from.
 type Instant struct{ stamp stamp }
 
-func exactly(ns int64) stamp { return stamp{ns: ns, ms: float64(ns) / 1e6, exact: true} }
+func exactStamp(ns int64) stamp { return stamp{ns: ns, ms: float64(ns) / 1e6, exact: true} }
 
 // since is the time from o to s in ms, rounded once where both are exact.
 func (s stamp) since(o stamp) float64 {
 	if s.exact && o.exact {
-		if d, ok := subtract(s.ns, o.ns); ok {
+		if d, ok := subtractNS(s.ns, o.ns); ok {
 			return float64(d) / 1e6
 		}
 	}
@@ -38,14 +38,14 @@ func (s stamp) before(o stamp) bool {
 // plus is s later by ms.
 func (s stamp) plus(o stamp) stamp {
 	if s.exact && o.exact {
-		if d, ok := subtract(s.ns, -o.ns); ok {
-			return exactly(d)
+		if d, ok := subtractNS(s.ns, -o.ns); ok {
+			return exactStamp(d)
 		}
 	}
 	return stamp{ms: s.ms + o.ms}
 }
 
-func subtract(a, b int64) (int64, bool) {
+func subtractNS(a, b int64) (int64, bool) {
 	d := a - b
 	return d, (d < a) == (b > 0)
 }
@@ -109,7 +109,7 @@ func wholeStamp(text []byte, scale int) (stamp, bool) {
 	if negative {
 		n = -n
 	}
-	return exactly(n), true
+	return exactStamp(n), true
 }
 
 // calendarStamp reads 2023-11-16 18:15:46.6805900, with a blank or T between
@@ -119,26 +119,26 @@ func calendarStamp(text []byte) (s stamp, zoned, ok bool) {
 	if len(text) < 19 || text[4] != '-' || text[7] != '-' || text[10] != ' ' && text[10] != 'T' || text[13] != ':' || text[16] != ':' {
 		return s, false, false
 	}
-	year, a := digits(text[0:4])
-	month, b := digits(text[5:7])
-	day, c := digits(text[8:10])
-	hour, d := digits(text[11:13])
-	minute, e := digits(text[14:16])
-	second, f := digits(text[17:19])
+	year, a := parseDigits(text[0:4])
+	month, b := parseDigits(text[5:7])
+	day, c := parseDigits(text[8:10])
+	hour, d := parseDigits(text[11:13])
+	minute, e := parseDigits(text[14:16])
+	second, f := parseDigits(text[17:19])
 	if !(a && b && c && d && e && f) || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
 		return s, false, false
 	}
-	nanos, rest, ok := fraction(text[19:])
+	nanos, rest, ok := parseFraction(text[19:])
 	if !ok || year < 1700 || year > 2250 { // what int64 ns can hold
 		return s, false, false
 	}
-	offset, zoned, ok := zone(rest)
+	offset, zoned, ok := parseZone(rest)
 	seconds := ((daysSince1970(year, month, day)*24+hour)*60+minute)*60 + second - offset
-	return exactly(int64(seconds)*1e9 + int64(nanos)), zoned, ok
+	return exactStamp(int64(seconds)*1e9 + int64(nanos)), zoned, ok
 }
 
-// digits reads a short whole number.
-func digits(text []byte) (n int, ok bool) {
+// parseDigits reads a short whole number.
+func parseDigits(text []byte) (n int, ok bool) {
 	for _, c := range text {
 		if c < '0' || c > '9' {
 			return 0, false
@@ -148,8 +148,8 @@ func digits(text []byte) (n int, ok bool) {
 	return n, len(text) > 0
 }
 
-// fraction reads a point and up to nine digits as ns.
-func fraction(text []byte) (nanos int, rest []byte, ok bool) {
+// parseFraction reads a point and up to nine digits as ns.
+func parseFraction(text []byte) (nanos int, rest []byte, ok bool) {
 	if len(text) == 0 || text[0] != '.' {
 		return 0, text, true
 	}
@@ -164,8 +164,8 @@ func fraction(text []byte) (nanos int, rest []byte, ok bool) {
 	return nanos, text[i:], i > 1
 }
 
-// zone reads the offset from UTC in seconds.
-func zone(text []byte) (seconds int, zoned, ok bool) {
+// parseZone reads the offset from UTC in seconds.
+func parseZone(text []byte) (seconds int, zoned, ok bool) {
 	switch {
 	case len(text) == 0:
 		return 0, false, true
@@ -174,8 +174,8 @@ func zone(text []byte) (seconds int, zoned, ok bool) {
 	case len(text) != 6 || text[3] != ':' || text[0] != '+' && text[0] != '-':
 		return 0, false, false
 	}
-	h, a := digits(text[1:3])
-	m, b := digits(text[4:6])
+	h, a := parseDigits(text[1:3])
+	m, b := parseDigits(text[4:6])
 	seconds = (h*60 + m) * 60
 	if text[0] == '-' {
 		seconds = -seconds

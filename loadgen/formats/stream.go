@@ -55,15 +55,15 @@ type shape struct {
 // stands for it in messages.
 func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
 	s := &Stream{Name: name, lines: newLines(r, name), o: o}
-	if err := s.check(); err != nil {
+	if err := s.checkOptions(); err != nil {
 		return nil, err
 	}
-	k, err := s.detect()
+	k, err := s.detectKind()
 	if err != nil {
 		return nil, err
 	}
 	s.Format = k.name
-	if err := s.strict(); err != nil {
+	if err := s.refuseUnused(); err != nil {
 		return nil, err
 	}
 	if s.Format == Mooncake && o.SkipBad != 0 {
@@ -75,10 +75,10 @@ func NewStream(r io.Reader, name string, o Options) (*Stream, error) {
 	if o.Jitter != "" {
 		s.rows = &jitter{rows: s.rows}
 	}
-	return s, s.ready()
+	return s, s.finishOpening()
 }
 
-func (s *Stream) check() error {
+func (s *Stream) checkOptions() error {
 	o := &s.o
 	if o.TraceBlock < 0 {
 		return fmt.Errorf("trace block size is %d, want > 0", o.TraceBlock)
@@ -105,8 +105,8 @@ func (s *Stream) check() error {
 	return nil
 }
 
-// ready settles what the format left open.
-func (s *Stream) ready() error {
+// finishOpening settles what the format left open.
+func (s *Stream) finishOpening() error {
 	if s.Block == 0 {
 		s.Block = s.o.TraceBlock
 	}
@@ -123,7 +123,7 @@ func (s *Stream) ready() error {
 	if !s.Private {
 		return fmt.Errorf("%s: %s says what prompts share, want no assumption of a prefix", s.Name, s.Format)
 	}
-	a.start(s)
+	a.begin(s)
 	s.assume = a
 	return nil
 }
@@ -149,21 +149,21 @@ func (s *Stream) Next(r *Record) error {
 		err := s.rows.next(r)
 		if err == nil {
 			var keep bool
-			if keep, err = s.finish(r); err == nil && !keep {
+			if keep, err = s.finishRecord(r); err == nil && !keep {
 				continue
 			}
 		}
 		if err == nil || err == io.EOF {
 			return err
 		}
-		if err = s.bad(err); err != nil {
+		if err = s.countBad(err); err != nil {
 			return err
 		}
 	}
 }
 
-// bad counts err as a bad row, or gives it back when it is one too many.
-func (s *Stream) bad(err error) error {
+// countBad counts err as a bad row, or gives it back when it is one too many.
+func (s *Stream) countBad(err error) error {
 	var row *loadgen.SyntaxError
 	var fatal *fatalError
 	if !errors.As(err, &row) || errors.As(err, &fatal) || s.o.stops() {
@@ -179,7 +179,7 @@ func (s *Stream) bad(err error) error {
 	return nil
 }
 
-// Raw says that times and ids are to stay as the file has them.
+// Raw reports whether times and ids are to stay as the file has them.
 func (s *Stream) Raw() bool { return s.shape.raw }
 
 // Skipped is the number of bad rows skipped so far.
@@ -189,13 +189,13 @@ func (s *Stream) Skipped() int { return s.skipped }
 // output, those of other models.
 func (s *Stream) Dropped() int { return s.dropped + s.zeroes }
 
-// finish brings a record from the form of its format into that of all.
-func (s *Stream) finish(r *Record) (keep bool, err error) {
+// finishRecord brings a record from the form of its format into that of all.
+func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 	if r.Session != nil && s.o.Sessions == "flat" && r.HasAt {
 		r.Session, r.HasDelay, r.Delay = nil, false, 0
 	}
 	if !s.shape.raw {
-		if keep, err := s.output(r); !keep {
+		if keep, err := s.applyZeroOutput(r); !keep {
 			return false, err
 		}
 		if r.Input <= 0 {
@@ -204,16 +204,16 @@ func (s *Stream) finish(r *Record) (keep bool, err error) {
 		if err := s.countIDs(r); err != nil {
 			return false, err
 		}
-		s.arrival(r)
+		s.countArrival(r)
 	}
 	if s.assume != nil {
-		s.assume.fill(r)
+		s.assume.fillIDs(r)
 	}
 	return true, nil
 }
 
-// output applies the rule for requests of no output.
-func (s *Stream) output(r *Record) (keep bool, err error) {
+// applyZeroOutput applies the rule for requests of no output.
+func (s *Stream) applyZeroOutput(r *Record) (keep bool, err error) {
 	if r.Output > 0 {
 		return true, nil
 	}
@@ -263,8 +263,8 @@ func (s *Stream) countIDs(r *Record) error {
 	return s.rowError(r, "%d ids of %d tokens for %d tokens, want %d or %d", n, s.Block, r.Input, full, full+1)
 }
 
-// arrival counts the arrival from the origin.
-func (s *Stream) arrival(r *Record) {
+// countArrival counts the arrival from the origin.
+func (s *Stream) countArrival(r *Record) {
 	if !r.stamp {
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// tables are the CSV formats; the first whose columns are all there is it.
-func tables() []table {
+// listTables are the CSV formats; the first whose columns are all there is it.
+func listTables() []table {
 	need := func(names ...string) (all []column) {
 		for _, n := range names {
 			all = append(all, column{name: n})
@@ -34,21 +34,21 @@ func beginLengths(s *Stream, _ []bool) error {
 
 func beginUntimed(s *Stream, _ []bool) error {
 	s.Private = true
-	s.pace()
+	s.paceArrivals()
 	return nil
 }
 
-// lengths reads input and output from cells i and i+1 of the table.
-func (c *csvRows) lengths(cells [][]byte, i int, r *Record) (err error) {
-	if r.Input, err = c.tokens(c.table.columns[i].name, cells[i]); err != nil {
+// readLengths reads input and output from cells i and i+1 of the table.
+func (c *csvRows) readLengths(cells [][]byte, i int, r *Record) (err error) {
+	if r.Input, err = c.parseTokens(c.table.columns[i].name, cells[i]); err != nil {
 		return err
 	}
-	r.Output, err = c.tokens(c.table.columns[i+1].name, cells[i+1])
+	r.Output, err = c.parseTokens(c.table.columns[i+1].name, cells[i+1])
 	return err
 }
 
-// calendar reads the time of an Azure row.
-func (c *csvRows) calendar(cell []byte, r *Record) error {
+// readCalendar reads the time of an Azure row.
+func (c *csvRows) readCalendar(cell []byte, r *Record) error {
 	cell = bytes.TrimSpace(cell)
 	at, zoned, ok := calendarStamp(cell)
 	if !ok {
@@ -68,17 +68,17 @@ func (c *csvRows) calendar(cell []byte, r *Record) error {
 }
 
 func azureRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if err := c.lengths(cells, 1, r); err != nil {
+	if err := c.readLengths(cells, 1, r); err != nil {
 		return false, err
 	}
-	return true, c.calendar(cells[0], r)
+	return true, c.readCalendar(cells[0], r)
 }
 
 func azureImagesRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if err := c.lengths(cells, 2, r); err != nil {
+	if err := c.readLengths(cells, 2, r); err != nil {
 		return false, err
 	}
-	images, err := c.tokens("NumImages", cells[1])
+	images, err := c.parseTokens("NumImages", cells[1])
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +90,7 @@ func azureImagesRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 		return false, c.errorf("NumImages is %d, which makes a prompt of more than %d tokens", images, maxTokens)
 	}
 	r.Input += images * c.s.o.ImageTokens
-	return true, c.calendar(cells[0], r)
+	return true, c.readCalendar(cells[0], r)
 }
 
 func beginBurst(s *Stream, have []bool) error {
@@ -100,14 +100,14 @@ func beginBurst(s *Stream, have []bool) error {
 }
 
 func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	at, err := c.seconds("Timestamp", cells[0])
+	at, err := c.parseSeconds("Timestamp", cells[0])
 	if err != nil {
 		return false, err
 	}
-	if err := c.lengths(cells, 2, r); err != nil {
+	if err := c.readLengths(cells, 2, r); err != nil {
 		return false, err
 	}
-	total, err := c.tokens("Total tokens", cells[4])
+	total, err := c.parseTokens("Total tokens", cells[4])
 	if err != nil {
 		return false, err
 	}
@@ -119,9 +119,9 @@ func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 		return false, c.errorf("Log Type is %q, want Conversation log or API log", excerpt([]byte(log)))
 	}
 	r.arrives(at)
-	elapsed := exactly(0)
+	elapsed := exactStamp(0)
 	if text := bytes.TrimSpace(cells[7]); len(text) > 0 {
-		if elapsed, err = c.seconds("Elapsed time", text); err != nil {
+		if elapsed, err = c.parseSeconds("Elapsed time", text); err != nil {
 			return false, err
 		}
 		if elapsed.ms < 0 {
@@ -132,14 +132,14 @@ func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 		return false, nil
 	}
 	if id := bytes.TrimSpace(cells[6]); len(id) > 0 && r.Output > 0 {
-		c.chain(id, at.plus(elapsed), r)
+		c.chainTurn(id, at.plus(elapsed), r)
 	}
 	return true, nil
 }
 
-// chain makes r wait for the turn of its session before, which ended at an
+// chainTurn makes r wait for the turn of its session before, which ended at an
 // instant that earlier rows said.
-func (c *csvRows) chain(session []byte, end stamp, r *Record) {
+func (c *csvRows) chainTurn(session []byte, end stamp, r *Record) {
 	r.Group = session
 	if c.s.Chained {
 		r.Session = session
@@ -154,7 +154,7 @@ func beginVidur(s *Stream, have []bool) error {
 }
 
 func vidurRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	at, err := c.seconds("arrived_at", cells[0])
+	at, err := c.parseSeconds("arrived_at", cells[0])
 	if err != nil {
 		return false, err
 	}
@@ -163,7 +163,7 @@ func vidurRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 		r.Group = id
 		if c.s.o.Sessions == "chain" {
 			c.s.Chained = true
-			c.chain(id, at, r)
+			c.chainTurn(id, at, r)
 		}
 	}
 	if ids := bytes.TrimSpace(cells[4]); len(ids) > 0 {
@@ -175,28 +175,28 @@ func vidurRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 			r.IDs = append(r.IDs, n)
 		}
 	}
-	return true, c.lengths(cells, 1, r)
+	return true, c.readLengths(cells, 1, r)
 }
 
 func vidurLengthsRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if err := c.lengths(cells, 0, r); err != nil {
+	if err := c.readLengths(cells, 0, r); err != nil {
 		return false, err
 	}
-	c.s.paced(r)
+	c.s.arrivePaced(r)
 	return true, nil
 }
 
 func splitwiseRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if batch, err := c.tokens("batch_size", cells[4]); err != nil || batch != 1 {
+	if batch, err := c.parseTokens("batch_size", cells[4]); err != nil || batch != 1 {
 		if err == nil {
 			err = c.errorf("batch_size is %d, want 1", batch)
 		}
 		return false, err
 	}
-	at, err := c.seconds("arrival_timestamp", cells[3])
+	at, err := c.parseSeconds("arrival_timestamp", cells[3])
 	if err != nil {
 		return false, err
 	}
 	r.arrives(at)
-	return true, c.lengths(cells, 5, r)
+	return true, c.readLengths(cells, 5, r)
 }

@@ -40,10 +40,10 @@ func (s *Stream) newTexts() (*texts, error) {
 	return t, nil
 }
 
-// fill gives r length and ids of the prompt text.
-func (t *texts) fill(r *Record, text []byte) error {
+// fillPrompt gives r length and ids of the prompt text.
+func (t *texts) fillPrompt(r *Record, text []byte) error {
 	if t.tokens != nil {
-		return t.exactly(r, text)
+		return t.fillExactly(r, text)
 	}
 	rate := t.s.o.TokensPerByte
 	if rate == 0 {
@@ -57,13 +57,13 @@ func (t *texts) fill(r *Record, text []byte) error {
 	block, chain := t.block(), [16]byte{}
 	for i := range r.Input / block {
 		from, to := byteOf(i*block, rate, len(text)), byteOf((i+1)*block, rate, len(text))
-		r.IDs = append(r.IDs, t.link(&chain, to-from, text[from:to]))
+		r.IDs = append(r.IDs, t.linkBlock(&chain, to-from, text[from:to]))
 	}
 	return nil
 }
 
-// exactly gives r length and ids of the tokens of text.
-func (t *texts) exactly(r *Record, text []byte) error {
+// fillExactly gives r length and ids of the tokens of text.
+func (t *texts) fillExactly(r *Record, text []byte) error {
 	t.ids = t.tokens.Append(t.ids[:0], string(text))
 	if len(t.ids) > maxTokens {
 		return fmt.Errorf("prompt has %d tokens, want at most %d", len(t.ids), maxTokens)
@@ -76,7 +76,7 @@ func (t *texts) exactly(r *Record, text []byte) error {
 		for _, id := range t.ids[i*block : (i+1)*block] {
 			content = binary.LittleEndian.AppendUint32(content, id)
 		}
-		r.IDs = append(r.IDs, t.link(&chain, block, content))
+		r.IDs = append(r.IDs, t.linkBlock(&chain, block, content))
 	}
 	return nil
 }
@@ -88,9 +88,9 @@ func (t *texts) block() int {
 	return defaultBlock
 }
 
-// link is the id of a block of so many units after the blocks of chain, to which
+// linkBlock is the id of a block of so many units after the blocks of chain, to which
 // it adds the block.
-func (t *texts) link(chain *[16]byte, units int, content []byte) uint64 {
+func (t *texts) linkBlock(chain *[16]byte, units int, content []byte) uint64 {
 	t.mac.Reset()
 	t.mac.Write([]byte(textDomain))
 	t.mac.Write(chain[:])
@@ -106,9 +106,9 @@ func byteOf(token int, rate float64, most int) int {
 	return min(int(float64(token)/rate), most)
 }
 
-// prompt collects what is text in an OpenAI body, a list of messages, a list of
+// collectPrompt collects what is text in an OpenAI body, a list of messages, a list of
 // strings or a string.
-func (t *texts) prompt(values ...[]byte) []byte {
+func (t *texts) collectPrompt(values ...[]byte) []byte {
 	t.all = t.all[:0]
 	for _, v := range values {
 		t.collect(v, 0)
@@ -122,7 +122,7 @@ func (t *texts) collect(v []byte, depth int) {
 	case v[0] == '"':
 		t.all = append(t.all, unquote(v)...)
 	case v[0] == '[':
-		parts, _ := elements(v, nil)
+		parts, _ := splitList(v, nil)
 		for _, p := range parts {
 			t.collect(p, depth+1)
 		}
@@ -163,21 +163,21 @@ type textRows struct {
 func openText(s *Stream) (rows, error) {
 	s.Chained = s.o.Sessions != "flat"
 	if s.Format == "vllm-custom" || s.o.Rate > 0 {
-		s.pace()
+		s.paceArrivals()
 	}
 	t, err := s.newTexts()
 	return &textRows{s: s, t: t, turns: make(map[string]int)}, err
 }
 
 func (p *textRows) next(r *Record) error {
-	for !p.queue.take(r) {
+	for !p.queue.takeNext(r) {
 		line, err := p.s.lines.next()
 		if err != nil {
 			return err
 		}
-		err = p.f.open(line)
+		err = p.f.openLine(line)
 		if err == nil {
-			if err = p.line(); err == nil {
+			if err = p.readLine(); err == nil {
 				err = p.f.err
 			}
 		}
@@ -189,31 +189,31 @@ func (p *textRows) next(r *Record) error {
 	return nil
 }
 
-func (p *textRows) line() error {
+func (p *textRows) readLine() error {
 	f := &p.f
 	session := f.name("session_id")
 	if mode := f.text("message_mode"); mode != nil && string(mode) != "history" {
 		f.complain("message_mode is %q, want history", mode)
 	}
 	if !f.has("turns") {
-		return p.turn(f, session)
+		return p.readTurn(f, session)
 	}
 	if session == nil {
 		session = fmt.Appendf(nil, "line_%d", p.s.lines.line)
 	}
 	for i, v := range f.list("turns") {
 		var turn fields
-		turn.within(v, fmt.Sprintf("turns[%d].", i))
-		if err := p.turn(&turn, session); err != nil {
+		turn.openMember(v, fmt.Sprintf("turns[%d].", i))
+		if err := p.readTurn(&turn, session); err != nil {
 			return err
 		}
-		f.adopt(&turn)
+		f.adoptError(&turn)
 	}
 	return nil
 }
 
-// turn reads one request.
-func (p *textRows) turn(f *fields, session []byte) error {
+// readTurn reads one request.
+func (p *textRows) readTurn(f *fields, session []byte) error {
 	r := p.queue.add(p.s.lines.line)
 	at, timed := f.stamp("timestamp", 6)
 	delay, waits := f.float("delay", "delay_ms")
@@ -227,7 +227,7 @@ func (p *textRows) turn(f *fields, session []byte) error {
 	case timed:
 		r.arrives(at)
 	case session == nil || p.turns[string(session)] == 0:
-		p.s.paced(r)
+		p.s.arrivePaced(r)
 	}
 	if session != nil {
 		r.Session, r.Group = session, session
@@ -240,20 +240,20 @@ func (p *textRows) turn(f *fields, session []byte) error {
 		return nil
 	}
 	body := f.value("payload")
-	text := p.t.prompt(f.value("text_input"), f.value("text"), f.value("texts"), f.value("prompt"), f.value("messages"), body)
+	text := p.t.collectPrompt(f.value("text_input"), f.value("text"), f.value("texts"), f.value("prompt"), f.value("messages"), body)
 	if len(text) == 0 {
 		f.complain("%sno text of a prompt, want text_input, messages, payload, text, texts or prompt", f.place)
 	}
 	var inner fields
-	inner.within(body, f.place+"payload.")
+	inner.openMember(body, f.place+"payload.")
 	if n, ok := inner.count("max_completion_tokens", "max_tokens"); ok && !f.has("output_length") {
 		r.Output = n
 	} else {
 		f.outputOf(p.s, r, "output_length", "output_tokens")
 	}
-	f.adopt(&inner)
-	return p.t.fill(r, text)
+	f.adoptError(&inner)
+	return p.t.fillPrompt(r, text)
 }
 
-// place is the name of an element of a list.
-func place(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]." }
+// elementName is the name of an element of a list.
+func elementName(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]." }

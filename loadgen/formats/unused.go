@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// strict refuses options without a use, if that is asked for.
-func (s *Stream) strict() error {
+// refuseUnused refuses options without a use, if that is asked for.
+func (s *Stream) refuseUnused() error {
 	if !s.o.Strict {
 		return nil
 	}
-	return s.unused()
+	return s.findUnused()
 }
 
-// unused is the error of an option for which the format has no use.
-func (s *Stream) unused() error {
+// findUnused is the error of an option for which the format has no use.
+func (s *Stream) findUnused() error {
 	o := &s.o
 	texts := []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "vllm-custom"}
 	for _, c := range []struct {

@@ -40,21 +40,21 @@ type wekaChain struct {
 
 func openWeka(s *Stream) (rows, error) {
 	w := newWeka(s)
-	if err := w.eachObject(w.conversation); err != nil {
+	if err := w.eachObject(w.readConversation); err != nil {
 		return nil, err
 	}
-	return w, w.finish()
+	return w, w.addRecords()
 }
 
 func newWeka(s *Stream) *wekaRows {
 	s.Chained, s.shape.inexact = true, true
-	s.pace()
+	s.paceArrivals()
 	return &wekaRows{gathered: gathered{s: s}, ids: make(scopes)}
 }
 
-func (w *wekaRows) conversation(value []byte, line int) error {
+func (w *wekaRows) readConversation(value []byte, line int) error {
 	var f fields
-	f.within(value, "")
+	f.openMember(value, "")
 	block, ok := f.count("block_size")
 	switch {
 	case f.err == nil && (!ok || block == 0):
@@ -74,33 +74,33 @@ func (w *wekaRows) conversation(value []byte, line int) error {
 	}
 	w.block = block
 	kept := len(w.chains)
-	if err := w.agent(&f, wekaChain{name: id, root: kept}, line); err != nil {
+	if err := w.readAgent(&f, wekaChain{name: id, root: kept}, line); err != nil {
 		w.chains = w.chains[:kept]
 		return err
 	}
 	return nil
 }
 
-// agent reads the requests of one agent and of those it started.
-func (w *wekaRows) agent(f *fields, c wekaChain, line int) error {
+// readAgent reads the requests of one agent and of those it started.
+func (w *wekaRows) readAgent(f *fields, c wekaChain, line int) error {
 	at := len(w.chains)
 	w.chains = append(w.chains, c)
 	end := 0.0
 	var started []startedAgent
 	for i, v := range f.list("requests") {
 		var q fields
-		q.within(v, f.place+place("requests", i))
+		q.openMember(v, f.place+elementName("requests", i))
 		t, ok := q.float("t")
 		if !ok {
 			q.missing("t", "seconds")
 		}
 		switch kind := string(q.text("type")); kind {
 		case "n", "s":
-			r := w.request(&q, line)
-			w.delay(&q, &r, t, end, len(c.all) > 0)
+			r := w.readRequest(&q, line)
+			w.setDelay(&q, &r, t, end, len(c.all) > 0)
 			wait, _ := q.float("api_time")
 			end = float64(t*1000) + float64(wait*1000)
-			started = w.join(started, len(c.all), t*1000)
+			started = w.joinAgents(started, len(c.all), t*1000)
 			if len(c.all) == 0 {
 				c.start = t * 1000
 			}
@@ -113,13 +113,13 @@ func (w *wekaRows) agent(f *fields, c wekaChain, line int) error {
 			if took, ok := q.float("duration_ms"); ok {
 				started = append(started, startedAgent{len(w.chains), t*1000 + took})
 			}
-			if err := w.agent(&q, child, line); err != nil {
+			if err := w.readAgent(&q, child, line); err != nil {
 				return err
 			}
 		default:
 			q.complain("%stype is %q, want n, s or subagent", q.place, kind)
 		}
-		if f.adopt(&q); f.err != nil {
+		if f.adoptError(&q); f.err != nil {
 			return f.err
 		}
 	}
@@ -133,9 +133,9 @@ type startedAgent struct {
 	ended float64
 }
 
-// join notes which of the agents a request at an instant had waited for, and
+// joinAgents notes which of the agents a request at an instant had waited for, and
 // keeps the others: those that ran on are waited for by a later request.
-func (w *wekaRows) join(started []startedAgent, request int, at float64) (left []startedAgent) {
+func (w *wekaRows) joinAgents(started []startedAgent, request int, at float64) (left []startedAgent) {
 	for _, a := range started {
 		if a.ended > at {
 			left = append(left, a)
@@ -147,7 +147,7 @@ func (w *wekaRows) join(started []startedAgent, request int, at float64) (left [
 	return left
 }
 
-func (w *wekaRows) request(q *fields, line int) Record {
+func (w *wekaRows) readRequest(q *fields, line int) Record {
 	var r Record
 	r.reset(line)
 	r.Input, r.Output = q.needCount("in"), q.needCount("out")
@@ -156,8 +156,8 @@ func (w *wekaRows) request(q *fields, line int) Record {
 	return r
 }
 
-// delay is the time to think, or what lies between the recorded times.
-func (w *wekaRows) delay(q *fields, r *Record, t, end float64, later bool) {
+// setDelay is the time to think, or what lies between the recorded times.
+func (w *wekaRows) setDelay(q *fields, r *Record, t, end float64, later bool) {
 	think, ok := q.float("think_time")
 	if think < 0 {
 		q.complain("%sthink_time is %v, want >= 0", q.place, think)
@@ -171,8 +171,8 @@ func (w *wekaRows) delay(q *fields, r *Record, t, end float64, later bool) {
 	}
 }
 
-// finish makes records of the chains.
-func (w *wekaRows) finish() error {
+// addRecords makes records of the chains.
+func (w *wekaRows) addRecords() error {
 	w.s.Block = w.block
 	for i := range w.chains {
 		c := &w.chains[i]
@@ -186,7 +186,7 @@ func (w *wekaRows) finish() error {
 	}
 	graph := w.s.o.graph() && w.spawned > 0
 	if graph {
-		w.edges()
+		w.addEdges()
 	} else if err := w.s.refuseDAG(w.spawned, w.joined); err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (w *wekaRows) finish() error {
 			switch {
 			case k > 0:
 			case c.root == i:
-				w.s.paced(r)
+				w.s.arrivePaced(r)
 				starts[i] = r.when
 			case w.s.pacer != nil:
 				at := c.start
@@ -220,19 +220,19 @@ func (w *wekaRows) finish() error {
 	return nil
 }
 
-// files reads conversations from several files, one object or one per line
+// readFiles reads conversations from several files, one object or one per line
 // each.
-func (w *wekaRows) files(names []string, read func(string) ([]byte, error)) error {
+func (w *wekaRows) readFiles(names []string, read func(string) ([]byte, error)) error {
 	for _, name := range names {
 		text, err := read(name)
 		if err != nil {
 			return err
 		}
 		part := &gathered{s: &Stream{Name: name, lines: newLines(bytes.NewReader(text), name), o: w.s.o}}
-		if err := part.eachObject(w.conversation); err != nil {
+		if err := part.eachObject(w.readConversation); err != nil {
 			return err
 		}
 		w.bad = append(w.bad, part.bad...)
 	}
-	return w.finish()
+	return w.addRecords()
 }

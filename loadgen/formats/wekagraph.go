@@ -2,9 +2,9 @@ package formats
 
 import "strconv"
 
-// edges makes what requests wait for explicit: the one before, the request of
+// addEdges makes what requests wait for explicit: the one before, the request of
 // another agent that started theirs, the ends of agents that they started.
-func (w *wekaRows) edges() {
+func (w *wekaRows) addEdges() {
 	name := func(c *wekaChain, k int) string { return c.name + "#" + strconv.Itoa(k) }
 	for i := range w.chains {
 		c := &w.chains[i]

@@ -62,8 +62,8 @@ func Collect(s *Stream) (*loadgen.Workload, error) {
 		if renumber != nil {
 			renumber.Apply(&r)
 		}
-		if err = c.add(&r); err != nil {
-			if err = s.bad(err); err != nil {
+		if err = c.addRecord(&r); err != nil {
+			if err = s.countBad(err); err != nil {
 				return nil, err
 			}
 		}
@@ -71,7 +71,7 @@ func Collect(s *Stream) (*loadgen.Workload, error) {
 	if len(c.w.Turns) == 0 {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
 	}
-	c.settle()
+	c.countArrivals()
 	return c.w, nil
 }
 
@@ -86,7 +86,7 @@ func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, err
 			break
 		}
 		if err == nil {
-			err = c.add(&r)
+			err = c.addRecord(&r)
 		}
 		if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, err
 	if len(c.w.Turns) == 0 {
 		return nil, &loadgen.SyntaxError{Name: name, Msg: "no requests, want at least one"}
 	}
-	c.settle()
+	c.countArrivals()
 	return c.w, nil
 }
 
@@ -108,7 +108,7 @@ type collector struct {
 	ids    []uint64
 }
 
-func (c *collector) add(r *Record) error {
+func (c *collector) addRecord(r *Record) error {
 	place, err := c.order.Place(r)
 	if err != nil {
 		return err
@@ -133,15 +133,15 @@ func (c *collector) add(r *Record) error {
 	}
 	w.Turns = append(w.Turns, loadgen.Turn{
 		Session: int32(place.Session), Index: session.Turns, Next: -1, Line: int32(r.Line),
-		Input: int32(r.Input), Output: int32(r.Output), IDs: c.keep(r.IDs), Delay: sim.Time(place.Delay),
+		Input: int32(r.Input), Output: int32(r.Output), IDs: c.keepIDs(r.IDs), Delay: sim.Time(place.Delay),
 	})
 	session.Turns++
 	c.last[place.Session] = turn
 	return nil
 }
 
-// keep copies ids into memory of many.
-func (c *collector) keep(ids []uint64) []uint64 {
+// keepIDs copies ids into memory of many.
+func (c *collector) keepIDs(ids []uint64) []uint64 {
 	const piece = 1 << 16
 	if cap(c.ids)-len(c.ids) < len(ids) {
 		c.ids = make([]uint64, 0, max(piece, len(ids)))
@@ -151,8 +151,8 @@ func (c *collector) keep(ids []uint64) []uint64 {
 	return c.ids[from:len(c.ids):len(c.ids)]
 }
 
-// settle counts arrivals from the earliest.
-func (c *collector) settle() {
+// countArrivals counts arrivals from the earliest.
+func (c *collector) countArrivals() {
 	if len(c.stamps) == 0 {
 		return
 	}
@@ -170,7 +170,7 @@ func (c *collector) settle() {
 	}
 }
 
-// Order tells the place of requests in their sessions, and the delays that
+// Order finds the place of requests in their sessions, and the delays that
 // recorded times imply.
 type Order struct {
 	name     string

@@ -25,7 +25,7 @@ type Writer struct {
 // Targets are the formats that can be written.
 func Targets() []string { return []string{"mooncake", "agentic_mooncake", "vidur", "azure"} }
 
-// Lossy says that a target holds neither ids nor sessions.
+// Lossy reports whether a target holds neither ids nor sessions.
 func Lossy(to string) bool { return to == "vidur" || to == "azure" }
 
 // NewWriter writes the named format to w, with ids of so many tokens.
@@ -46,13 +46,13 @@ func (w *Writer) Write(r *Record) error {
 	var err error
 	switch w.to {
 	case "mooncake":
-		w.mooncake(r)
+		w.appendMooncake(r)
 	case "agentic_mooncake":
-		err = w.agentic(r)
+		err = w.appendAgentic(r)
 	case "vidur":
-		err = w.vidur(r)
+		err = w.appendVidur(r)
 	case "azure":
-		err = w.azure(r)
+		err = w.appendAzure(r)
 	}
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (w *Writer) Count() int { return w.count }
 // Flush writes out what is held back.
 func (w *Writer) Flush() error { return w.w.Flush() }
 
-func (w *Writer) mooncake(r *Record) {
+func (w *Writer) appendMooncake(r *Record) {
 	b := append(w.line, '{')
 	if r.Session != nil {
 		b = append(appendString(append(b, `"session_id":`...), r.Session), ',')
@@ -126,20 +126,20 @@ func appendString(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-func (w *Writer) vidur(r *Record) error {
-	if err := w.timed(r); err != nil {
+func (w *Writer) appendVidur(r *Record) error {
+	if err := w.needArrival(r); err != nil {
 		return err
 	}
 	if !w.started {
 		w.line = append(w.line, "arrived_at,num_prefill_tokens,num_decode_tokens\n"...)
 	}
 	w.line = appendNumber(w.line, r.At/1000)
-	w.lengths(r)
+	w.appendLengths(r)
 	return nil
 }
 
-func (w *Writer) azure(r *Record) error {
-	if err := w.timed(r); err != nil {
+func (w *Writer) appendAzure(r *Record) error {
+	if err := w.needArrival(r); err != nil {
 		return err
 	}
 	if !w.started {
@@ -150,19 +150,19 @@ func (w *Writer) azure(r *Record) error {
 	}
 	at := time.Unix(0, int64(math.Round(r.At*1e4))*100).UTC()
 	w.line = at.AppendFormat(w.line, "2006-01-02 15:04:05.0000000")
-	w.lengths(r)
+	w.appendLengths(r)
 	return nil
 }
 
-// timed refuses what a format of arrivals and lengths cannot hold.
-func (w *Writer) timed(r *Record) error {
+// needArrival refuses what a format of arrivals and lengths cannot hold.
+func (w *Writer) needArrival(r *Record) error {
 	if !r.HasAt {
 		return fmt.Errorf("line %d has no arrival, want one for %s (or --arrival-rate)", r.Line, w.to)
 	}
 	return nil
 }
 
-func (w *Writer) lengths(r *Record) {
+func (w *Writer) appendLengths(r *Record) {
 	w.line = strconv.AppendInt(append(w.line, ','), int64(r.Input), 10)
 	w.line = strconv.AppendInt(append(w.line, ','), int64(r.Output), 10)
 }

@@ -21,15 +21,15 @@ type turnBefore struct {
 	at      float64 // when the session starts, or when it was recorded, ms
 }
 
-// agentic writes a row of agentic_mooncake, after the header before the first.
+// appendAgentic writes a row of agentic_mooncake, after the header before the first.
 // Requests are numbered, and so are the sessions that have no name.
-func (w *Writer) agentic(r *Record) error {
+func (w *Writer) appendAgentic(r *Record) error {
 	c := w.chains
 	if !w.started {
 		w.line = fmt.Appendf(w.line, `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":%d,"hash_id_scope":"global","source":{"format":"replay"}}`+"\n", c.block)
 	}
 	if r.Name != "" {
-		return w.node(r)
+		return w.appendNode(r)
 	}
 	place, err := c.order.Place(r)
 	if err != nil {
@@ -37,7 +37,7 @@ func (w *Writer) agentic(r *Record) error {
 	}
 	before, session := turnBefore{}, string(r.Session)
 	if place.First {
-		if err := w.timed(r); err != nil {
+		if err := w.needArrival(r); err != nil {
 			return err
 		}
 		before.at = r.At
@@ -62,8 +62,8 @@ func (w *Writer) agentic(r *Record) error {
 	return nil
 }
 
-// node writes a request of a graph. Those that it waits for were written before.
-func (w *Writer) node(r *Record) error {
+// appendNode writes a request of a graph. Those that it waits for were written before.
+func (w *Writer) appendNode(r *Record) error {
 	c := w.chains
 	var after []Edge
 	at := r.At
@@ -80,7 +80,7 @@ func (w *Writer) node(r *Record) error {
 		after = append(after, e)
 	}
 	if len(after) == 0 {
-		if err := w.timed(r); err != nil {
+		if err := w.needArrival(r); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// process says when requests, or conversations, arrive.
+// process decides when requests, or conversations, arrive.
 //
 // Gaps of mean 1 are drawn by a law, and their sum is the number of arrivals
 // that the rate has brought about: the instant is found from it.

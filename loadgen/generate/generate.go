@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Config says what to make. Laws are texts such as lognormal:mean=1000,sigma=0.8;
+// Config describes what to make. Laws are texts such as lognormal:mean=1000,sigma=0.8;
 // see ParseLaw, ParseArrivals and ParsePrefix.
 type Config struct {
 	// Arrivals is the law of arrivals of requests, or of conversations.
@@ -111,7 +111,7 @@ func New(c Config) (*Generator, error) {
 	return g, err
 }
 
-// about says which class an error is about, if it has a name.
+// about returns err with the class it is about, if it has a name.
 func (k *Class) about(err error) error {
 	if k.Name == "" {
 		return err
@@ -212,16 +212,16 @@ func (c *class) draw(first bool) (input, output int) {
 	if c.pairs != nil {
 		input, output = c.pairs.draw(c.lengths)
 	} else {
-		input, output = count(c.input.Draw(c.lengths)), count(c.output.Draw(c.lengths))
+		input, output = countOf(c.input.Draw(c.lengths)), countOf(c.output.Draw(c.lengths))
 	}
 	if !first && c.more != nil {
-		input = count(c.more.Draw(c.lengths))
+		input = countOf(c.more.Draw(c.lengths))
 	}
 	return input, output
 }
 
-// count makes a number of tokens of a draw.
-func count(x float64) int { return int(min(max(math.Round(x), 1), maxTokens)) }
+// countOf makes a number of tokens of a draw.
+func countOf(x float64) int { return int(min(max(math.Round(x), 1), maxTokens)) }
 
 // begin starts a conversation, if there is to be another.
 func (g *Generator) begin() bool {
@@ -239,7 +239,7 @@ func (g *Generator) begin() bool {
 	}
 	c := g.classes[i]
 	g.of, g.at = c, at
-	g.turns = g.arrivals.turns(g.begun, count(c.turns.Draw(c.talk)), g.config.Requests)
+	g.turns = g.arrivals.turns(g.begun, countOf(c.turns.Draw(c.talk)), g.config.Requests)
 	if g.config.Requests > 0 && g.arrivals.users == 0 {
 		g.turns = min(g.turns, g.config.Requests-g.made)
 	}

@@ -78,11 +78,11 @@ func ParseLaw(text string) (Law, error) {
 	default:
 		return nil, fmt.Errorf("%q: want a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
 	}
-	return bounded(p, law)
+	return clampLength(p, law)
 }
 
-// bounded applies min and max.
-func bounded(p *params, law Law) (Law, error) {
+// clampLength applies min and max.
+func clampLength(p *params, law Law) (Law, error) {
 	if p.has("min") || p.has("max") {
 		b := limits{law, p.number("min", 0, 0), p.number("max", math.MaxInt32, 0)}
 		if b.max < b.min {

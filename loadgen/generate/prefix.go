@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// plan says what prompts begin with: the way down a tree, whose every node
+// plan is what prompts begin with: the way down a tree, whose every node
 // stands for so many tokens.
 type plan struct {
 	depth, branch, tokens int

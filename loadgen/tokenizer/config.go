@@ -105,13 +105,13 @@ func (c *part) pattern() (*pattern, error) {
 	case c.Pattern.Regex != nil:
 		return parsePattern(*c.Pattern.Regex)
 	case c.Pattern.String != nil:
-		return literal(*c.Pattern.String)
+		return compileLiteral(*c.Pattern.String)
 	}
 	return nil, fmt.Errorf("%s has no pattern, want Regex or String", c.Type)
 }
 
-// literal matches text as it stands.
-func literal(text string) (*pattern, error) {
+// compileLiteral matches text as it stands.
+func compileLiteral(text string) (*pattern, error) {
 	re, err := regexp.Compile(regexp.QuoteMeta(text))
 	return &pattern{re: re}, err
 }
@@ -139,10 +139,10 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if t.model, err = f.Model.bpe(); err != nil {
 		return nil, err
 	}
-	if t.normalize, err = normalizers(f.Normalizer); err != nil {
+	if t.normalize, err = buildNormalizers(f.Normalizer); err != nil {
 		return nil, err
 	}
-	if t.split, err = splitters(f.PreTokenizer); err != nil {
+	if t.split, err = buildSplitters(f.PreTokenizer); err != nil {
 		return nil, err
 	}
 	if err := t.process(f.PostProcessor); err != nil {

@@ -11,8 +11,8 @@ import (
 // normalizer changes a text before it is cut.
 type normalizer func(string) string
 
-// normalizers reads the member normalizer.
-func normalizers(c *part) ([]normalizer, error) {
+// buildNormalizers reads the member normalizer.
+func buildNormalizers(c *part) ([]normalizer, error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -21,7 +21,7 @@ func normalizers(c *part) ([]normalizer, error) {
 	case "Sequence":
 		var all []normalizer
 		for i := range c.Normalizers {
-			some, err := normalizers(&c.Normalizers[i])
+			some, err := buildNormalizers(&c.Normalizers[i])
 			if err != nil {
 				return nil, err
 			}
@@ -37,7 +37,7 @@ func normalizers(c *part) ([]normalizer, error) {
 	case "NFKD":
 		return one(norm.NFKD.String)
 	case "Lowercase":
-		return one(lower)
+		return one(toLower)
 	case "Prepend":
 		return one(func(s string) string { return c.Prepend + s })
 	case "Replace":
@@ -52,9 +52,9 @@ func normalizers(c *part) ([]normalizer, error) {
 	return nil, fmt.Errorf("normalizer is %q, want NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
 }
 
-// lower lowers every letter; that of one becomes two characters, which Go makes
+// toLower lowers every letter; that of one becomes two characters, which Go makes
 // one of.
-func lower(s string) string { return strings.ToLower(strings.ReplaceAll(s, "İ", "i\u0307")) }
+func toLower(s string) string { return strings.ToLower(strings.ReplaceAll(s, "İ", "i\u0307")) }
 
 func (p *pattern) replace(text, by string) string {
 	var out strings.Builder

@@ -53,7 +53,7 @@ func unicodeClasses(text string) string {
 		switch c := text[i]; {
 		case c == '\\' && i+1 < len(text):
 			i++
-			out.WriteString(class(text[i], inside))
+			out.WriteString(classOf(text[i], inside))
 		case c == '[' && !inside, c == ']' && inside:
 			inside = !inside
 			out.WriteByte(c)
@@ -64,8 +64,8 @@ func unicodeClasses(text string) string {
 	return out.String()
 }
 
-// class is what an escape stands for.
-func class(c byte, inside bool) string {
+// classOf is what an escape stands for.
+func classOf(c byte, inside bool) string {
 	name := ""
 	switch c {
 	case 's', 'S':

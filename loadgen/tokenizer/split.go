@@ -14,8 +14,8 @@ type splitter func(dst []string, piece string, first bool) []string
 // file says otherwise.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// splitters reads the member pre_tokenizer.
-func splitters(c *part) ([]splitter, error) {
+// buildSplitters reads the member pre_tokenizer.
+func buildSplitters(c *part) ([]splitter, error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -23,7 +23,7 @@ func splitters(c *part) ([]splitter, error) {
 	case "Sequence":
 		var all []splitter
 		for i := range c.PreTokenizers {
-			some, err := splitters(&c.PreTokenizers[i])
+			some, err := buildSplitters(&c.PreTokenizers[i])
 			if err != nil {
 				return nil, err
 			}
@@ -142,7 +142,7 @@ func (c *part) metaspace() ([]splitter, error) {
 		return nil, fmt.Errorf("prepend_scheme is %q and replacement %q, want always, first or never, and a character", scheme, c.Replacement)
 	}
 	mark := c.Replacement
-	at, err := literal(mark)
+	at, err := compileLiteral(mark)
 	if err != nil {
 		return nil, err
 	}

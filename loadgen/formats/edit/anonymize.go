@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Anonymize says what to take out of a trace.
+// Anonymize takes names, ids and exact times out of a trace.
 type Anonymize struct {
 	// RoundMS makes times multiples of so many ms; 0: they stay.
 	RoundMS float64
@@ -25,7 +25,7 @@ func (p Anonymize) Run(from Source, to Sink) error {
 	ids := p.IDs
 	var name []byte
 	delays := newDelays(true)
-	return each(from, func(s *formats.Stream, r *formats.Record) error {
+	return eachRecord(from, func(s *formats.Stream, r *formats.Record) error {
 		if ids == nil {
 			ids = formats.NewDense(s.Block)
 		}
@@ -36,13 +36,13 @@ func (p Anonymize) Run(from Source, to Sink) error {
 		}
 		r.Delay = p.round(r.Delay)
 		if r.Session != nil {
-			name = numbered(names, r.Session, append(name[:0], 's'))
+			name = appendNumber(names, r.Session, append(name[:0], 's'))
 			r.Session, r.Group = name, name
 		}
 		if r.Name != "" { // requests get their numbers when they are written
 			group := string(r.Group)
-			name = numbered(names, r.Group, append(name[:0], 'p'))
-			r.Group, r.Agent = name, string(numbered(agents, []byte(group+"/"+r.Agent), []byte{'s'}))
+			name = appendNumber(names, r.Group, append(name[:0], 'p'))
+			r.Group, r.Agent = name, string(appendNumber(agents, []byte(group+"/"+r.Agent), []byte{'s'}))
 			for i := range r.After {
 				r.After[i].Delay = p.round(r.After[i].Delay)
 			}
@@ -51,8 +51,8 @@ func (p Anonymize) Run(from Source, to Sink) error {
 	})
 }
 
-// numbered appends the number of a name, in the order in which they came.
-func numbered(names map[string]int, name, dst []byte) []byte {
+// appendNumber appends the number of a name, in the order in which they came.
+func appendNumber(names map[string]int, name, dst []byte) []byte {
 	n, ok := names[string(name)]
 	if !ok {
 		n = len(names)

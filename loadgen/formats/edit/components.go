@@ -2,10 +2,10 @@ package edit
 
 import "github.com/replay-llm/replay/loadgen/formats"
 
-// connect gives sessions that share leading blocks one key, so that chance keeps
+// connectSessions gives sessions that share leading blocks one key, so that chance keeps
 // or drops them together.
-func (p *Sample) connect(from Source, units map[string]*unit) error {
-	common, err := p.common(from, units)
+func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
+	common, err := p.findCommon(from, units)
 	if err != nil {
 		return err
 	}
@@ -15,7 +15,7 @@ func (p *Sample) connect(from Source, units map[string]*unit) error {
 	}
 	first := make(map[uint64]int) // session by the beginning it has
 	var name []byte
-	err = each(from, func(_ *formats.Stream, r *formats.Record) error {
+	err = eachRecord(from, func(_ *formats.Stream, r *formats.Record) error {
 		name = unitName(r, name)
 		u := units[string(name)]
 		beginning, ok := p.beginning(r, common)
@@ -23,7 +23,7 @@ func (p *Sample) connect(from Source, units map[string]*unit) error {
 			return nil
 		}
 		if other, found := first[beginning]; found {
-			join(parent, other, u.number)
+			joinSets(parent, other, u.number)
 		} else {
 			first[beginning] = u.number
 		}
@@ -37,7 +37,7 @@ func (p *Sample) connect(from Source, units map[string]*unit) error {
 		keys[u.number] = u.key
 	}
 	for _, u := range units {
-		u.key = keys[root(parent, u.number)]
+		u.key = keys[findRoot(parent, u.number)]
 	}
 	return nil
 }
@@ -59,12 +59,12 @@ func (p *Sample) beginning(r *formats.Record, common map[uint64]bool) (uint64, b
 	return 0, false
 }
 
-// common finds the ids that more than the share Common of all sessions have.
-func (p *Sample) common(from Source, units map[string]*unit) (map[uint64]bool, error) {
+// findCommon finds the ids that more than the share Common of all sessions have.
+func (p *Sample) findCommon(from Source, units map[string]*unit) (map[uint64]bool, error) {
 	type count struct{ sessions, last int32 }
 	counts := make(map[uint64]count)
 	var name []byte
-	err := each(from, func(_ *formats.Stream, r *formats.Record) error {
+	err := eachRecord(from, func(_ *formats.Stream, r *formats.Record) error {
 		name = unitName(r, name)
 		number := int32(units[string(name)].number)
 		for _, id := range r.IDs {
@@ -84,13 +84,13 @@ func (p *Sample) common(from Source, units map[string]*unit) (map[uint64]bool, e
 	return common, err
 }
 
-// join makes one of two sets; the smaller number is its root.
-func join(parent []int, a, b int) {
-	a, b = root(parent, a), root(parent, b)
+// joinSets makes one of two sets; the smaller number is its root.
+func joinSets(parent []int, a, b int) {
+	a, b = findRoot(parent, a), findRoot(parent, b)
 	parent[max(a, b)] = min(a, b)
 }
 
-func root(parent []int, i int) int {
+func findRoot(parent []int, i int) int {
 	for parent[i] != i {
 		parent[i] = parent[parent[i]]
 		i = parent[i]

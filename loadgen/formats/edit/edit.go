@@ -22,8 +22,8 @@ type Sink interface {
 	Write(*formats.Record) error
 }
 
-// each calls do with every record of the source.
-func each(from Source, do func(*formats.Stream, *formats.Record) error) error {
+// eachRecord calls do with every record of the source.
+func eachRecord(from Source, do func(*formats.Stream, *formats.Record) error) error {
 	s, err := from.Open()
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Merge says how traces become one.
+// Merge makes one trace of several.
 type Merge struct {
 	// SharedIDs leaves ids as they are, for parts of one trace; otherwise no id
 	// of a file is one of another.

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/inspect"
 )
 
-// Sample says which sessions to keep. All conditions hold together.
+// Sample is a choice of sessions to keep. All conditions hold together.
 type Sample struct {
 	// Fraction keeps sessions by chance, 0 to 1; samples of one seed nest as it
 	// grows. 0: all.
@@ -77,7 +77,7 @@ func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 		return nil, err
 	}
 	if p.KeepPrefixes {
-		if err := p.connect(from, units); err != nil {
+		if err := p.connectSessions(from, units); err != nil {
 			return nil, err
 		}
 	}
@@ -89,12 +89,12 @@ func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 func (p *Sample) units(from Source) (map[string]*unit, error) {
 	units := make(map[string]*unit)
 	var name []byte
-	err := each(from, func(_ *formats.Stream, r *formats.Record) error {
+	err := eachRecord(from, func(_ *formats.Stream, r *formats.Record) error {
 		name = unitName(r, name)
 		if units[string(name)] != nil {
 			return nil
 		}
-		u := &unit{number: len(units), key: hash(p.Seed, name), chosen: true}
+		u := &unit{number: len(units), key: hashName(p.Seed, name), chosen: true}
 		if p.From != 0 || p.To != 0 {
 			u.chosen = r.HasAt && r.At >= p.From && (p.To == 0 || r.At < p.To)
 		}
@@ -112,8 +112,8 @@ func unitName(r *formats.Record, dst []byte) []byte {
 	return strconv.AppendInt(append(dst[:0], 'l'), int64(r.Line), 10)
 }
 
-// hash is a number by chance for a name.
-func hash(seed uint64, name []byte) uint64 {
+// hashName is a number by chance for a name.
+func hashName(seed uint64, name []byte) uint64 {
 	h := uint64(14695981039346656037) ^ seed*0x9e3779b97f4a7c15
 	for _, c := range name {
 		h = (h ^ uint64(c)) * 1099511628211
@@ -135,7 +135,7 @@ func (p *Sample) choose(units map[string]*unit) {
 	}
 	slices.SortFunc(all, func(a, b *unit) int { return cmp.Compare(a.number, b.number) })
 	if p.Head > 0 {
-		drop(all[min(p.Head, len(all)):])
+		dropUnits(all[min(p.Head, len(all)):])
 		all = all[:min(p.Head, len(all))]
 	}
 	if p.Fraction > 0 && p.Fraction < 1 {
@@ -148,7 +148,7 @@ func (p *Sample) choose(units map[string]*unit) {
 		slices.SortFunc(all, func(a, b *unit) int {
 			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.number, b.number))
 		})
-		drop(all[p.Sessions:])
+		dropUnits(all[p.Sessions:])
 	}
 }
 
@@ -157,15 +157,15 @@ func (p *Sample) chance(key uint64) bool {
 	return p.Fraction == 0 || p.Fraction == 1 || key < uint64(math.Ldexp(p.Fraction, 64))
 }
 
-// chosen says whether a request is kept; units is nil when chance alone decides.
+// chosen reports whether a request is kept; units is nil when chance alone decides.
 func (p *Sample) chosen(name []byte, units map[string]*unit) bool {
 	if units == nil {
-		return p.chance(hash(p.Seed, name))
+		return p.chance(hashName(p.Seed, name))
 	}
 	return units[string(name)].chosen
 }
 
-func drop(units []*unit) {
+func dropUnits(units []*unit) {
 	for _, u := range units {
 		u.chosen = false
 	}

@@ -30,7 +30,7 @@ func (p Scale) Run(from Source, to Sink) error {
 	}
 	var in, out *formats.Stretch
 	delays := newDelays(p.Rate != 1 || p.Delays != 1)
-	return each(from, func(s *formats.Stream, r *formats.Record) error {
+	return eachRecord(from, func(s *formats.Stream, r *formats.Record) error {
 		if in == nil {
 			in, out = formats.NewStretch(s.Block, p.Input), formats.NewStretch(s.Block, p.Output)
 		}
@@ -47,7 +47,7 @@ func (p Scale) Run(from Source, to Sink) error {
 	})
 }
 
-// delays says the delays that later turns leave to their times, so that times
+// delays makes explicit the delays that later turns leave to their times, so that times
 // can be changed and delays stay.
 type delays struct {
 	on    bool

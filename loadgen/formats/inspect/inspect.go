@@ -98,12 +98,12 @@ func (s *Summary) Add(r *formats.Record) {
 		s.groups.add(hashBytes(r.Group))
 	}
 	if r.HasAt {
-		s.arrive(r.At)
+		s.addArrival(r.At)
 	}
-	s.prefix(r)
+	s.addPrefix(r)
 }
 
-func (s *Summary) arrive(at float64) {
+func (s *Summary) addArrival(at float64) {
 	if s.timed && at < s.last {
 		s.Unsorted++
 	}
@@ -111,7 +111,7 @@ func (s *Summary) arrive(at float64) {
 	s.Arrivals.add(at)
 }
 
-func (s *Summary) prefix(r *formats.Record) {
+func (s *Summary) addPrefix(r *formats.Record) {
 	blocks := (r.Input + s.Block - 1) / s.Block
 	s.Blocks += int64(blocks)
 	if r.Private {
@@ -124,7 +124,7 @@ func (s *Summary) prefix(r *formats.Record) {
 	hits, tokens := 0.0, 0.0
 	chain := uint64(0)
 	for i, id := range r.IDs[:min(blocks, len(r.IDs))] {
-		chain = link(chain, id)
+		chain = linkChain(chain, id)
 		weight, known := s.shared.visit(id, chain)
 		switch {
 		case known:

@@ -79,7 +79,7 @@ func TestEstimates(t *testing.T) {
 	hits := 0.0
 	for round := range 3 {
 		for key := range uint64(100_000) {
-			weight, known := c.visit(mix(key + 1))
+			weight, known := c.visit(mixBits(key + 1))
 			if known != (weight > 0 && round > 0) {
 				t.Fatalf("round %d: key %d is known: %v", round, key, known)
 			}
@@ -119,8 +119,8 @@ func TestQuantiles(t *testing.T) {
 		t.Errorf("from %d to %d, approximate: %v", l.Min, l.Max, l.Approximate)
 	}
 	for n := exactLengths; n < 1<<30; n += n / 1000 {
-		if at := step(n); floor(at) > n || floor(at+1) <= n {
-			t.Fatalf("%d is in step %d, from %d to %d", n, at, floor(at), floor(at+1))
+		if at := stepOf(n); floorOf(at) > n || floorOf(at+1) <= n {
+			t.Fatalf("%d is in step %d, from %d to %d", n, at, floorOf(at), floorOf(at+1))
 		}
 	}
 }

@@ -35,18 +35,18 @@ func (l *Lengths) add(n int) {
 		if n >= len(l.exact) {
 			l.exact = append(l.exact, make([]uint32, max(n+1, min(2*len(l.exact), exactLengths))-len(l.exact))...)
 		}
-		l.bump(&l.exact[n], n)
+		l.countUp(&l.exact[n], n)
 		return
 	}
 	l.Approximate = true
-	at := step(n)
+	at := stepOf(n)
 	if at >= len(l.large) {
 		l.large = append(l.large, make([]uint32, at+1-len(l.large))...)
 	}
-	l.bump(&l.large[at], -1-at)
+	l.countUp(&l.large[at], -1-at)
 }
 
-func (l *Lengths) bump(count *uint32, place int) {
+func (l *Lengths) countUp(count *uint32, place int) {
 	if *count++; *count == 0 {
 		if l.over == nil {
 			l.over = make(map[int]int64)
@@ -55,14 +55,14 @@ func (l *Lengths) bump(count *uint32, place int) {
 	}
 }
 
-// step numbers the steps from exactLengths up.
-func step(n int) int {
+// stepOf numbers the steps from exactLengths up.
+func stepOf(n int) int {
 	shift := bits.Len(uint(n)) - 1 - stepBits
 	return (shift-(18-stepBits))<<stepBits + n>>shift - 1<<stepBits
 }
 
-// floor is the least number of a step.
-func floor(at int) int {
+// floorOf is the least number of a step.
+func floorOf(at int) int {
 	shift := at>>stepBits + 18 - stepBits
 	return (at&(1<<stepBits-1) + 1<<stepBits) << shift
 }
@@ -89,7 +89,7 @@ func (l *Lengths) Quantile(q float64) int {
 	}
 	for at, c := range l.large {
 		if rank -= int64(c) + l.over[-1-at]; rank < 0 {
-			return min(max(floor(at), l.Min), l.Max)
+			return min(max(floorOf(at), l.Min), l.Max)
 		}
 	}
 	return l.Max
@@ -112,7 +112,7 @@ func (l *Lengths) Buckets() []int64 {
 		put(n, int64(c)+l.over[n])
 	}
 	for at, c := range l.large {
-		put(floor(at), int64(c)+l.over[-1-at])
+		put(floorOf(at), int64(c)+l.over[-1-at])
 	}
 	return counts
 }

@@ -26,15 +26,15 @@ const (
 
 func newSeen() seen { return seen{rest: newCounter(setEntries)} }
 
-// link is the number of a beginning that is one id longer.
-func link(chain, id uint64) uint64 { return mix(chain ^ mix(id+1)) }
+// linkChain is the number of a beginning that is one id longer.
+func linkChain(chain, id uint64) uint64 { return mixBits(chain ^ mixBits(id+1)) }
 
-func mix(x uint64) uint64 {
+func mixBits(x uint64) uint64 {
 	hi, lo := bits.Mul64(x^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	return hi ^ lo
 }
 
-// visit says whether the block was there before, and for how many blocks the
+// visit reports whether the block was there before, and for how many blocks the
 // answer stands: 0 for one that is not looked at.
 func (s *seen) visit(id, chain uint64) (weight float64, known bool) {
 	if id < pagedIDs {
@@ -58,7 +58,7 @@ func (s *seen) visit(id, chain uint64) (weight float64, known bool) {
 	return s.rest.visit(chain)
 }
 
-// sampled says that not all blocks were looked at.
+// sampled reports whether not all blocks were looked at.
 func (s *seen) sampled() bool { return s.rest.weight() > 1 }
 
 // counter counts how often keys come, each a hash. When there are too many, it
@@ -151,12 +151,12 @@ func (c *counter) each(do func(uint32)) {
 func hashBytes(name []byte) uint64 {
 	h := uint64(len(name))
 	for len(name) >= 8 {
-		h = mix(h ^ (uint64(name[0]) | uint64(name[1])<<8 | uint64(name[2])<<16 | uint64(name[3])<<24 |
+		h = mixBits(h ^ (uint64(name[0]) | uint64(name[1])<<8 | uint64(name[2])<<16 | uint64(name[3])<<24 |
 			uint64(name[4])<<32 | uint64(name[5])<<40 | uint64(name[6])<<48 | uint64(name[7])<<56))
 		name = name[8:]
 	}
 	for _, c := range name {
 		h = h<<8 | uint64(c)
 	}
-	return mix(h)
+	return mixBits(h)
 }

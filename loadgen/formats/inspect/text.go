@@ -21,11 +21,11 @@ func (s *Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-16s%s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("Trace", "%s", s.Name)
-	line("Format", "%s", strings.Join(append([]string{s.Format}, also(s.Also)...), ""))
+	line("Format", "%s", strings.Join(append([]string{s.Format}, alsoReads(s.Also)...), ""))
 	line("Requests", "%d", s.Requests)
 	line("Conversations", "%s, %s requests each at the median, %d at most", s.Sessions, s.turns(), max(s.Turns.Max, 1))
 	if s.Waiting > 0 {
-		line("Waiting", "%d requests wait for the one before them; delay %s s on average", s.Waiting, decimal(s.Delays.Mean()/1000))
+		line("Waiting", "%d requests wait for the one before them; delay %s s on average", s.Waiting, formatDecimal(s.Delays.Mean()/1000))
 	}
 	if s.Skipped+s.Dropped > 0 {
 		line("Left out", "%d bad rows, %d failed or empty requests", s.Skipped, s.Dropped)
@@ -43,7 +43,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return err
 }
 
-func also(names []string) []string {
+func alsoReads(names []string) []string {
 	if len(names) == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *Summary) lengths(b *strings.Builder, label string, l *Lengths) {
 	if l.Approximate || s.Estimated {
 		mark = "~"
 	}
-	fmt.Fprintf(b, "%-16s%12s", label, mark+decimal(l.Mean()))
+	fmt.Fprintf(b, "%-16s%12s", label, mark+formatDecimal(l.Mean()))
 	for _, n := range []int{l.Min, l.Quantile(0.5), l.Quantile(0.9), l.Quantile(0.95), l.Quantile(0.99), l.Max} {
 		fmt.Fprintf(b, "%10s", mark+strconv.Itoa(n))
 	}
@@ -78,7 +78,7 @@ func (s *Summary) arrivals(b *strings.Builder) {
 	}
 	peak := t.Peak()
 	fmt.Fprintf(b, "%-16s%s s, %s requests/s; gaps vary by %s (Poisson: 1); most in %s s: %d, at %s s\n", "Arrivals",
-		decimal(t.Duration()/1000), decimal(t.Rate()), decimal(t.Burstiness()), decimal(peak.Width/1000), peak.Arrivals, decimal(peak.Start/1000))
+		formatDecimal(t.Duration()/1000), formatDecimal(t.Rate()), formatDecimal(t.Burstiness()), formatDecimal(peak.Width/1000), peak.Arrivals, formatDecimal(peak.Start/1000))
 	if s.Unsorted > 0 {
 		fmt.Fprintf(b, "%-16s%d requests arrive before the one above them\n", "", s.Unsorted)
 	}
@@ -92,7 +92,7 @@ func (s *Summary) arrivals(b *strings.Builder) {
 		if most > 0 {
 			bar = int(math.Round(span.Rate() / most * barWidth))
 		}
-		line := fmt.Sprintf("%14s s%10s/s  %s", decimal(span.Start/1000), decimal(span.Rate()), strings.Repeat("#", bar))
+		line := fmt.Sprintf("%14s s%10s/s  %s", formatDecimal(span.Start/1000), formatDecimal(span.Rate()), strings.Repeat("#", bar))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 }
@@ -107,7 +107,7 @@ func (s *Summary) prefixes(line func(string, string, ...any)) {
 	if s.Reused.Approximate {
 		mark = "~"
 	}
-	line("Infinite cache", "%s%s %% of prompt tokens reused, in %s requests", mark, decimal(s.Reuse()*100), s.WithReuse)
+	line("Infinite cache", "%s%s %% of prompt tokens reused, in %s requests", mark, formatDecimal(s.Reuse()*100), s.WithReuse)
 }
 
 func (f Figure) String() string {
@@ -118,8 +118,8 @@ func (f Figure) String() string {
 	return text
 }
 
-// decimal has three digits, or all of a whole number.
-func decimal(x float64) string {
+// formatDecimal has three digits, or all of a whole number.
+func formatDecimal(x float64) string {
 	if a := math.Abs(x); a >= 1000 || a == math.Trunc(a) {
 		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
 	}
