@@ -9,7 +9,6 @@ import (
 	"iter"
 	"net"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,10 +24,6 @@ const buffered = 64
 // finWait is how long a worker waits for the caller to close, after its last
 // frame.
 const finWait = 10 * time.Second
-
-// endMark notes that the last item is on its way: what the caller says after it
-// is no cancellation.
-type endMark struct{ atomic.Bool }
 
 // answerRequest answers the request: it calls home, calls the handler and sends its items.
 func (r *respondent) answerRequest(received time.Time) {
@@ -194,9 +189,8 @@ func (r *respondent) forwardItems(ctx context.Context, items iter.Seq2[Item, err
 
 // wirePart is an item as it goes over the wire.
 type wirePart struct {
-	item  json.RawMessage
-	last  bool
-	fault bool
+	item json.RawMessage
+	last bool
 }
 
 // pullItems takes items from the handler's sequence into queue until nobody wants
@@ -218,21 +212,21 @@ func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error]
 		defer r.recoverPanic(&err)
 		for item, failed := range items {
 			if failed != nil {
-				put(wirePart{errorItem(failed), true, true})
+				put(wirePart{errorItem(failed), true})
 				return
 			}
 			b, bad := json.Marshal(item)
 			if bad != nil {
-				put(wirePart{errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), true, true})
+				put(wirePart{errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), true})
 				return
 			}
-			if !put(wirePart{b, item.Last, false}) {
+			if !put(wirePart{b, item.Last}) {
 				return
 			}
 		}
 	}()
 	if err != nil && !over {
-		put(wirePart{errorItem(err), true, true})
+		put(wirePart{errorItem(err), true})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"github.com/goccy/go-json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -174,7 +175,7 @@ func (s *Serving) takeRequest(m message) {
 		m.reply(&refusal{"400", err.Error()})
 		return
 	}
-	r := newRespondent(s, rq, home)
+	r := &respondent{serving: s, rq: rq, home: home, rc: cancel.New(home.Context)}
 	if !s.beginRequest(r) {
 		m.reply(&refusal{"503", fmt.Sprintf("%v: instance %s takes no requests any more", s.endpoint.name, hexID(s.id))})
 		return
@@ -236,11 +237,7 @@ type respondent struct {
 	rq      *Request
 	home    wire.CallHome
 	rc      cancel.Context
-	signal  sync.Once // a cancellation is counted once
-	ended   endMark
+	signal  sync.Once      // a cancellation is counted once
+	ended   atomic.Bool    // the last item is on its way: what the caller says after it is no cancellation
 	pulling sync.WaitGroup // who pulls the handler's sequence
-}
-
-func newRespondent(s *Serving, rq *Request, home wire.CallHome) *respondent {
-	return &respondent{serving: s, rq: rq, home: home, rc: cancel.New(home.Context)}
 }

@@ -60,8 +60,6 @@ type refusal struct {
 	text string
 }
 
-func (r *refusal) Error() string { return r.text }
-
 // plane carries requests from callers to workers.
 type plane interface {
 	// serve takes requests for instance i, in goroutines of their own, until

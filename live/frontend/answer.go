@@ -153,7 +153,10 @@ func (a *reply) refuseRequest(err error) {
 }
 
 // noteChunk notes a chunk and returns its text, and the error that it is.
-func (a *reply) noteChunk(c *engine.Chunk) (text string, err error) {
+func (a *reply) noteChunk(c *engine.Chunk, err error) (text string, _ error) {
+	if err != nil {
+		return "", err
+	}
 	if a.tokens == 0 && len(c.TokenIDs) > 0 {
 		a.server.config.Metrics.First(a.model.Name, time.Since(a.began))
 	}
@@ -188,10 +191,7 @@ func (a *reply) writeUnary(chunks iter.Seq2[*engine.Chunk, error]) {
 		all.WriteString(a.question.echoText())
 	}
 	for c, err := range chunks {
-		text := ""
-		if err == nil {
-			text, err = a.noteChunk(c)
-		}
+		text, err := a.noteChunk(c, err)
 		if err != nil {
 			a.refuseRequest(err)
 			return

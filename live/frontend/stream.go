@@ -14,10 +14,7 @@ import (
 func (a *reply) writeStream(chunks iter.Seq2[*engine.Chunk, error]) {
 	e := &events{reply: a, control: http.NewResponseController(a.w)}
 	for c, err := range chunks {
-		text := ""
-		if err == nil {
-			text, err = a.noteChunk(c)
-		}
+		text, err := a.noteChunk(c, err)
 		if err != nil {
 			e.sendError(err)
 			return
