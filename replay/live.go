@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay/online"
 )
 
-// Live says how a replay runs in real time.
+// Live is how a replay runs in real time.
 type Live struct {
 	// TwoPools lets prefill and decode have workers of their own, which the
 	// reference does on a logical clock only.
@@ -41,7 +41,7 @@ func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget 
 	return online.Drive(ctx, c, newTarget)
 }
 
-// openLive opens the workload and says how to replay it.
+// openLive opens the workload and returns how to replay it.
 func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (online.Config, error) {
 	workload, err := s.Open(ctx, streams)
 	if err != nil {

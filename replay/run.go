@@ -9,13 +9,13 @@ import (
 	"github.com/replay-llm/replay/replay/offline"
 )
 
-// Streams are what a run reads and tells besides its result.
+// Streams are what a run reads, and who learns of it besides its caller.
 type Streams struct {
 	Stdin io.Reader // read when the trace is "-"
-	// Warn, when not nil, is told once of whatever is remarkable in the trace.
+	// Warn, when not nil, is called once for whatever is remarkable in the trace.
 	Warn func(string)
-	// Progress, when not nil, is told now and then how many of the requests have
-	// finished.
+	// Progress, when not nil, is called now and then with the number of requests that
+	// have finished.
 	Progress func(finished, requests int)
 	// Opened, when not nil, is shown the workload before it is replayed.
 	Opened func(*loadgen.Workload)

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// listed is how many errors a report tells one by one.
+// listed is how many errors a report lists one by one.
 const listed = 100
 
 // List puts the requests that did not complete into the report, as errors of the

@@ -90,7 +90,7 @@ func (p *Process) awaitEnd() {
 	}
 }
 
-// markLost says that a worker has ended unasked.
+// markLost notes that a worker has ended unasked.
 func (f *Fleet) markLost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *Process) Kill() {
 	p.input.Close()
 }
 
-// Err says which worker has ended unasked, and how; nil if none has.
+// Err returns which worker has ended unasked, and how; nil if none has.
 func (f *Fleet) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *Fleet) Err() error {
 	return nil
 }
 
-// ErrKilled says that workers did not end in good order.
+// ErrKilled is the error of workers that did not end in good order.
 var ErrKilled = errors.New("worker processes had to be killed")
 
 // Stop asks all workers to end and waits for them; those that are left when ctx

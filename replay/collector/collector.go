@@ -184,7 +184,7 @@ func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	}
 }
 
-// EndedEarly says that the replay was ended before its requests were. The report
+// EndedEarly notes that the replay was ended before its requests were. The report
 // then counts the tokens that were gained, not those that were asked for.
 func (c *Collector) EndedEarly() { c.early = true }
 

@@ -11,7 +11,7 @@ import (
 // DefaultTitle is the line above the table.
 const DefaultTitle = "replay | LLM Metrics"
 
-// Text says what WriteText prints around the table.
+// Text is what WriteText prints around the table.
 type Text struct {
 	Title string // line above the table; "" is DefaultTitle
 	Saved string // path of the report file; "" leaves its line out

@@ -58,7 +58,7 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	return &found
 }
 
-// Fits says why a request can run nowhere, nil when it can run.
+// Fits returns why a request can run nowhere, nil when it can run.
 func Fits(stages []*Stage, input, output int) *scheduler.OversizeError {
 	for _, s := range stages {
 		if err := s.Fits(input, output); err != nil {

@@ -101,7 +101,7 @@ func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	return p.to.Complete(m.Request, at)
 }
 
-// markPrefilled tells the router that a request has its first token, and carries
+// markPrefilled lets the router know that a request has its first token, and carries
 // out its answer.
 func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.PrefillDone(now, id, p.placed[:0])
@@ -111,7 +111,7 @@ func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	return nil
 }
 
-// markFinished tells the router that a request has left its worker, and carries out
+// markFinished lets the router know that a request has left its worker, and carries out
 // its answer.
 func (p *Pool) markFinished(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.Finished(now, id, p.placed[:0])

@@ -11,7 +11,7 @@ import (
 )
 
 // cluster is the event loop over any number of workers, in one pool or in two
-// (harness.md parts 6 and 7).
+// (docs/rules/harness.md, The main loop, Prefill and decode pools).
 type cluster struct {
 	*run
 	now    sim.Time
@@ -148,7 +148,7 @@ func (c *cluster) checkNothingLeft() error {
 	return fmt.Errorf("stalled at %v ms: %d requests in flight and nothing is to come", float64(c.now), c.countInFlight())
 }
 
-// isIdle says that no request is left.
+// isIdle reports whether no request is left.
 func (c *cluster) isIdle() bool { return c.Feed.Done() && c.countInFlight() == 0 && c.transit == 0 }
 
 // countInFlight is the number of requests that closed loop counts: on workers or held
@@ -162,7 +162,7 @@ func (c *cluster) countInFlight() int {
 }
 
 // settleInstant carries out everything that happens at the current instant, in the
-// order of harness.md 6.3 and 7.3, until nothing changes any more.
+// order that docs/rules/harness.md gives, until nothing changes any more.
 func (c *cluster) settleInstant() error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true
@@ -228,7 +228,7 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 	return changed, nil
 }
 
-// isDue says whether the earliest event is of the given kind and due.
+// isDue reports whether the earliest event is of the given kind and due.
 func (c *cluster) isDue(k kind) bool { return c.isAnyDue() && c.events[0].kind == k }
 
 func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at == c.now }

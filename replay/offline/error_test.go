@@ -13,7 +13,7 @@ import (
 )
 
 // Replays that cannot end say so, with the place in the trace and the numbers.
-// The reference never ends on any of these (harness.md part 16).
+// The reference never ends on any of these.
 func TestErrors(t *testing.T) {
 	const small = `{"block_size":4,"num_gpu_blocks":4}`
 	for _, test := range []struct {
@@ -69,7 +69,7 @@ func TestStalls(t *testing.T) {
 		{"timestamp":0,"input_length":4,"output_length":2,"hash_ids":[2]}
 		{"timestamp":100,"input_length":12,"output_length":2,"hash_ids":[3,4,5]}`
 	// Two requests that do not fit together each push the other out before its
-	// prompt is done (vllm-scheduler.md 9.2).
+	// prompt is done.
 	const pingPong = `{"block_size":4,"num_gpu_blocks":4,"max_num_batched_tokens":2}`
 	const pair = `
 		{"timestamp":0,"input_length":13,"output_length":2,"hash_ids":[1,2,3,4]}

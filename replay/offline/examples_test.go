@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// The worked examples of the harness, harness.md part 17.
+// The worked examples of the harness, docs/rules/harness.md, Examples.
 func TestExamples(t *testing.T) {
 	for _, e := range slices.Concat(singleExamples(), clusterExamples(), workloadExamples()) {
 		t.Run(e.name, e.run)

@@ -32,7 +32,7 @@ func (c *cluster) cutAtBoundaries() {
 	}
 }
 
-// isOtherDue says whether an event is due that is not the end of a pass.
+// isOtherDue reports whether an event is due that is not the end of a pass.
 func (c *cluster) isOtherDue() bool {
 	for i := range c.events {
 		if e := &c.events[i]; e.at == c.now && e.kind != passEnds {
@@ -62,8 +62,8 @@ func (c *cluster) turnIrregular(w *worker) {
 	c.instant.irregular = true
 }
 
-// atBoundary says whether a pass of w's run ends now and the next one begins, and
-// how many passes there are up to then.
+// atBoundary reports whether a pass of w's run ends now and the next one begins.
+// keep is the number of passes up to then.
 func (w *worker) atBoundary(now sim.Time) (keep int, ok bool) {
 	if !w.busy || w.pass.Count == 1 || now <= w.pass.Start || now >= w.pass.End {
 		return 0, false

@@ -123,7 +123,7 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	return nil
 }
 
-// canDriveLazily says whether driveLazily will do.
+// canDriveLazily reports whether driveLazily will do.
 func (c *cluster) canDriveLazily() bool {
 	return len(c.pools) == 1 && c.Feed.Independent() && c.Admission.Mode == loadgen.Trace &&
 		len(c.scaling) == 0 && !c.cfg.steps

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal is harness.md parts 6 to 8 word for word: one list of numbered
+// literal is docs/rules/harness.md word for word, from The main loop to Stepping: one list of numbered
 // events, one pass at a time, every worker looked at in every round. It is slow
 // and easy to believe, and the twin of the cluster.
 type literal struct {

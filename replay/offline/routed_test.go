@@ -190,7 +190,7 @@ func stagedExamples() []example {
 }
 
 // Prefill and decode apart take as long as together, unless a KV cache has to
-// travel (vllm-scheduler.md E16).
+// travel.
 func TestDisaggregatedExamples(t *testing.T) {
 	const decode = `{"block_size":4,"worker_type":"decode"}`
 	for _, test := range []struct{ prefill, decode, report string }{
@@ -210,7 +210,7 @@ func TestDisaggregatedExamples(t *testing.T) {
 	}
 }
 
-// Workers come and go between steps (harness.md E14): the clock, the workers
+// Workers come and go between steps (docs/rules/harness.md, E14): the clock, the workers
 // that get requests and all there are, the passes seen.
 func TestScalingExample(t *testing.T) {
 	var trace strings.Builder

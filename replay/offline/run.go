@@ -93,7 +93,7 @@ func openRun(cfg *Config, join bool) (*run, error) {
 	return &run{Run: h, cfg: cfg}, err
 }
 
-// chooseDriver is the driver for the topology, harness.md 2.1.
+// chooseDriver returns the driver for the topology.
 func (r *run) chooseDriver() (driver, error) {
 	entry := r.Stages[0]
 	one := entry.Count == 1 && entry.Engine.Engine == engineargs.VLLM

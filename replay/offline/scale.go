@@ -6,7 +6,7 @@ import (
 )
 
 // scalePools brings every pool to its target, and lets held requests go where there
-// is room now (harness.md 8.1).
+// is room now (docs/rules/harness.md, Scaling).
 func (c *cluster) scalePools(targets []int) error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true // what this instant brought has begun already

@@ -12,7 +12,7 @@ import (
 )
 
 // Stepper replays a trace in steps, so that a planner can look at the cluster
-// and change the size of its pools in between (harness.md 8.2).
+// and change the size of its pools in between (docs/rules/harness.md, Stepping).
 type Stepper struct {
 	cluster *cluster
 	started time.Time

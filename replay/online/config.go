@@ -1,11 +1,11 @@
-// Package online replays a workload in real time (online.md part 1): requests
-// arrive at their instants of the wall clock, and each worker is a scheduler
-// core in a loop of its own that really waits as long as a pass takes.
+// Package online replays a workload in real time: requests arrive at their
+// instants of the wall clock, and each worker is a scheduler core in a loop of its
+// own that really waits as long as a pass takes.
 //
 // A driver takes requests from the feed and starts a task for each; the task
 // finds a worker through the router and waits for the end; workers hand out
 // what their passes did; one demux takes it all in, owns the collector and
-// tells routers and tasks.
+// lets routers and tasks know.
 //
 // Read config.go, run.go, driver.go, demux.go, pool.go; then worker.go with
 // realize.go, which an engine can use by itself, and clock.go and timer.go;
@@ -28,9 +28,9 @@ type Config struct {
 
 	Pace
 
-	// Warn, when not nil, is told of what went wrong without ending the replay.
+	// Warn, when not nil, is called with what went wrong without ending the replay.
 	Warn func(string)
-	// Raw, when not nil, is told of all changes of the workers' caches, worker by
+	// Raw, when not nil, is called with all changes of the workers' caches, worker by
 	// worker in order; the engines are built to capture events then. It is
 	// called from the workers' goroutines.
 	Raw func(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
@@ -38,7 +38,7 @@ type Config struct {
 	hooks hooks
 }
 
-// Pace says how a replay follows the real clock.
+// Pace is how a replay follows the real clock.
 type Pace struct {
 	// NoBarrier lets a worker begin its next pass before what a completion
 	// released has found its place, as the reference does.

@@ -12,7 +12,7 @@ import (
 // Recorder takes in what happens in a run, from any goroutine and without ever
 // making it wait. One goroutine, the demux, brings it before the collector:
 // of all that is there arrivals first, then placements, then admissions, then
-// tokens. Whoever tells of a request's token has told of its admission before,
+// tokens. Whoever reports a request's token has reported its admission before,
 // and the driver of its arrival before that.
 type Recorder struct {
 	mu     sync.Mutex
@@ -64,14 +64,14 @@ type tally struct {
 
 func newRecorder() *Recorder { return &Recorder{wake: make(chan struct{}, 1)} }
 
-// Admitted says that a request was given a place at an instant and found so many
+// Admitted notes that a request was given a place at an instant and found so many
 // tokens of its prompt cached.
 func (r *Recorder) Admitted(at sim.Time, id sim.RequestID, reused int) {
 	r.noteAdmissions(at, []scheduler.Admission{{Request: id, Reused: reused}})
 }
 
-// Token says that a request gained a token at an instant, for targets that are
-// not workers of this process. last says that no other follows.
+// Token notes that a request gained a token at an instant, for targets that are
+// not workers of this process. The last one is followed by no other.
 func (r *Recorder) Token(at sim.Time, id sim.RequestID, last bool) {
 	r.addNews(func(n *news) {
 		n.outputs = append(n.outputs, output{pass: scheduler.Pass{Start: at, End: at}, single: id, last: last})
@@ -94,7 +94,7 @@ func (r *Recorder) addNews(add func(*news)) {
 	}
 }
 
-// close says that no news will come.
+// close notes that no news will come.
 func (r *Recorder) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -115,8 +115,8 @@ func (r *Recorder) takeNews(old news) (n news, last bool) {
 	return n, r.closed
 }
 
-// bringNews is the one goroutine that brings news before the collector and tells
-// routers and tasks what follows from tokens.
+// bringNews is the one goroutine that brings news before the collector, and what
+// follows from tokens before routers and tasks.
 func (x *run) bringNews() {
 	r := x.rec
 	var n news

@@ -178,7 +178,7 @@ func (d *driver) endRequest(e *entry, at sim.Time, err error) {
 // wakeUp wakes the driver.
 func (d *driver) wakeUp() { d.timer.Wake() }
 
-// noteEnd tells the feed that a request has ended. One that did not complete
+// noteEnd lets the feed know that a request has ended. One that did not complete
 // takes its session with it.
 func (d *driver) noteEnd(e *entry) error {
 	d.inFlight--

@@ -70,7 +70,7 @@ func (p *pool) handOut(w *worker, pass *scheduler.Pass) *Barrier {
 	return out.falls
 }
 
-// mustAwait says that a request may come because of the pass: one that waits for
+// mustAwait reports whether a request may come because of the pass: one that waits for
 // another to end, or that the router holds back.
 func (p *pool) mustAwait(pass *scheduler.Pass) bool {
 	switch x := p.run; {
@@ -83,7 +83,7 @@ func (p *pool) mustAwait(pass *scheduler.Pass) bool {
 	}
 }
 
-// endsRequest says that a request ended in the pass.
+// endsRequest reports whether a request ended in the pass.
 func endsRequest(p *scheduler.Pass) bool {
 	for i := range p.Marks {
 		if p.Marks[i].Last {

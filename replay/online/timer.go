@@ -41,7 +41,7 @@ func NewTimer(c *Clock, precise bool) *Timer {
 }
 
 // Sleep returns once the clock shows at, or once Wake was called since the last
-// Sleep returned. It says which it was.
+// Sleep returned. It reports whether it was woken.
 func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	end := at
 	if t.spin {

@@ -46,7 +46,7 @@ type WorkerConfig struct {
 	// Prepare, when not nil, is called with each request before the core gets it,
 	// on the goroutine that runs the core.
 	Prepare func(q *sim.Request)
-	// Admitted, when not nil, is told who was given a place by the pass that has
+	// Admitted, when not nil, is called with those who were given a place by the pass that has
 	// just begun, at a real instant. The slice is valid during the call.
 	Admitted func(at sim.Time, a []scheduler.Admission)
 	// Output is told of each pass that has ended, once, with the real instants
@@ -57,7 +57,7 @@ type WorkerConfig struct {
 	// Passed, when not nil, is called after Output with the core between two
 	// passes.
 	Passed func(core scheduler.Core)
-	// Canceled, when not nil, is told of a request that was taken out by Cancel,
+	// Canceled, when not nil, is called with a request that was taken out by Cancel,
 	// with a pass of no length that says what the engine is like without it.
 	Canceled func(id sim.RequestID, p *scheduler.Pass)
 	// Detail asks for details of passes.
