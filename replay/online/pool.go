@@ -14,6 +14,7 @@ import (
 type pool struct {
 	run     *run
 	workers []*worker
+	caches  bool // the router looks at caches and may hold requests back
 
 	mu sync.Mutex // one look at the router at a time
 	*harness.Pool
@@ -27,7 +28,7 @@ type worker struct {
 }
 
 func (x *run) newPool(h *harness.Pool) (*pool, error) {
-	p := &pool{run: x, Pool: h}
+	p := &pool{run: x, Pool: h, caches: x.Router.Info().Caches}
 	for i := range p.Count {
 		core, err := p.Core(0) // a live worker files its events under rank 0
 		if err != nil {
@@ -46,7 +47,7 @@ func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *worker {
 		Admitted: x.rec.noteAdmissions,
 		Output:   func(pass *scheduler.Pass) *Barrier { return p.handOut(w, pass) },
 	}
-	if x.Router.Info().Caches && p.Role != scheduler.Decode {
+	if p.caches && p.Role != scheduler.Decode {
 		c.Sinks.Router = p.showRouter
 	}
 	if raw := x.cfg.Raw; raw != nil {
@@ -76,7 +77,7 @@ func (p *pool) mustAwait(pass *scheduler.Pass) bool {
 	switch x := p.run; {
 	case x.cfg.NoBarrier:
 		return false
-	case x.Router.Info().Caches && len(pass.Marks) > 0:
+	case p.caches && len(pass.Marks) > 0:
 		return true
 	default:
 		return p.Role != scheduler.Prefill && !x.independent && endsRequest(pass)
