@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -26,10 +27,11 @@ func NewBoundsCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bounds [FILE]",
 		Short: "Say how far each policy is from its ceiling",
-		Long: `Replay a workload under each routing policy, then with what costs nothing in
-place of what is scarce: a cache that never forgets, a transfer that takes no
-time, a worker for each request. The ceiling has all of it at once: each request
-alone on an engine that has cached every prompt before it. No policy is faster.
+		Long: `Replay a workload under round robin, under the KV router and under the one that
+--router names, then with what costs nothing in place of what is scarce: a cache that
+never forgets, a transfer that takes no time, a worker for each request. The
+ceiling has all of it at once: each request alone on an engine that has cached
+every prompt before it. No policy is faster.
 
 With --max-in-flight the workload is replayed in closed loop.`,
 		Example: `  replay bounds requests.jsonl --workers 8
@@ -106,7 +108,11 @@ func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 // ceiling, which is the last.
 func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 	var all []bounded
-	for _, name := range []policy.Name{policy.RoundRobin, policy.KV} {
+	names := []policy.Name{policy.RoundRobin, policy.KV}
+	if !slices.Contains(names, spec.Router.Info().Name) {
+		names = append(names, spec.Router)
+	}
+	for _, name := range names {
 		if name.Info().MinWorkers > spec.Entry().Count && !spec.Disaggregated() {
 			continue
 		}
