@@ -155,7 +155,7 @@ func finished(table string) (all [][]string) {
 	return all
 }
 
-// begins says that a line of the log begins a cell.
+// begins reports whether a line of the log begins a cell.
 func begins(line string, cell []string) bool {
 	for i, name := range []string{"workers", "router", "speedup"} {
 		if !strings.Contains(line, fmt.Sprintf(`{"name":%q,"value":%q}`, name, cell[i])) {

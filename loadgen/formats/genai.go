@@ -141,7 +141,7 @@ func choiceText(body []byte) []byte {
 	return nil
 }
 
-// inPieces says, once, that answers were counted by the pieces they came in.
+// inPieces warns, once, that answers were counted by the pieces they came in.
 func (s *Stream) inPieces() {
 	if !s.counted {
 		s.counted = true

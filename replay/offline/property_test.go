@@ -56,7 +56,7 @@ func (x *trial) roundRobin() {
 	x.cfg.Router = policy.RoundRobin
 }
 
-// timeless says that passes may take no time.
+// timeless reports whether passes may take no time.
 func (x *trial) timeless() bool {
 	m, ok := x.model.(coarse)
 	return ok && (m.free > 0 || slices.Contains(m.decode, 0)) || x.cfg.Entry().Engine.Speedup > 1e6

@@ -207,7 +207,7 @@ func (l *listener) add(c call) {
 	l.j.calls = append(l.j.calls, c)
 }
 
-// difference says where two outcomes first differ, "" when nowhere.
+// difference returns where two outcomes first differ, "" when nowhere.
 func difference(a, b outcome) string {
 	for i := range min(len(a.calls), len(b.calls)) {
 		if a.calls[i] != b.calls[i] {
@@ -266,7 +266,7 @@ func differentLines(a, b string) string {
 	return ""
 }
 
-// broken says what is wrong with an outcome in itself, "" when nothing is.
+// broken returns what is wrong with an outcome in itself, "" when nothing is.
 func (x *trial) broken(out outcome) string {
 	if out.err != nil {
 		return ""

@@ -74,7 +74,7 @@ func TestSmallTraces(t *testing.T) {
 // tally counts how replays end.
 type tally struct{ finished, oversize, stalled int }
 
-// check says what is wrong with a replay, "" when nothing is.
+// check returns what is wrong with a replay, "" when nothing is.
 func (n *tally) check(x *trial) string {
 	a, b := x.run(bySingle), x.run(byCluster)
 	a.calls = nil

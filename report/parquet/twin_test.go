@@ -129,7 +129,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// firstDifference says where two files part: in bytes, or in what they say of
+// firstDifference returns where two files part: in bytes, or in what they say of
 // themselves.
 func firstDifference(t *testing.T, got, want []byte) string {
 	t.Helper()

@@ -158,7 +158,7 @@ func (s *stand) stored(q *sim.Request, salt uint64) *scheduler.Pass {
 	return p
 }
 
-// change says that block k of a prompt is the last of its node that is cached,
+// change reports whether block k of a prompt is the last of its node that is cached,
 // or the first that is not.
 func (s *stand) change(q *sim.Request, k, cached int) scheduler.KVChange {
 	n := q.Prompt.Nodes[s.tree.Index(q.Prompt.Nodes, k)]

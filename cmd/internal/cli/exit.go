@@ -104,7 +104,7 @@ func codeOf(err error) int {
 	return ExitRefused
 }
 
-// silent says that err is an exit code and no more.
+// silent reports whether err is an exit code and no more.
 func silent(err error) bool {
 	var own *CodedError
 	return errors.As(err, &own) && own.err == nil

@@ -48,7 +48,7 @@ func BindOwn(cmd *cobra.Command, bind func(*pflag.FlagSet)) *cobra.Command {
 // BindHelp adds the flag for help.
 func BindHelp(fs *pflag.FlagSet) { fs.BoolP("help", "h", false, "print this help") }
 
-// Changed says that a flag was given, on the command line or in the config.
+// Changed reports whether a flag was given, on the command line or in the config.
 func (f *Flags) Changed(name string) bool { return f.Set.Changed(name) }
 
 // Refuse is the error of a value that was given by a flag.
@@ -102,7 +102,7 @@ func (f *Flags) CheckLeast(least float64, names ...string) error {
 	return nil
 }
 
-// flagError says in our words why a command line cannot be read.
+// flagError explains in our words why a command line cannot be read.
 func (f *Flags) flagError(err error) error {
 	var (
 		unknown *pflag.NotExistError

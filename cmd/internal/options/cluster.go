@@ -62,7 +62,7 @@ func aicFlags() []string {
 	return []string{"aic-backend", "aic-system", "aic-backend-version", "aic-tp-size", "aic-model-path"}
 }
 
-// fillCluster says in spec what the cluster is.
+// fillCluster enters the cluster into spec.
 func (o *Options) fillCluster(spec *replay.Spec) error {
 	c := &o.Cluster
 	var err error

@@ -74,7 +74,7 @@ func syntheticFlags() []string {
 		"shared-prefix-ratio", "num-prefix-groups")
 }
 
-// synthetic says that flags describe a workload.
+// synthetic reports whether flags describe a workload.
 func (o *Options) synthetic() bool {
 	if !o.Reference {
 		return o.FirstChanged(syntheticFlags()...) != ""
@@ -83,7 +83,7 @@ func (o *Options) synthetic() bool {
 	return o.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
 }
 
-// fillInput says in spec what is replayed; file is "" when none is named.
+// fillInput enters into spec what is replayed; file is "" when none is named.
 func (o *Options) fillInput(spec *replay.Spec, file string) error {
 	in := &o.input
 	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
@@ -123,7 +123,7 @@ func (o *Options) fillInput(spec *replay.Spec, file string) error {
 	return nil
 }
 
-// fillGenerated says in spec that a trace is made by laws, as replay generate
+// fillGenerated enters into spec a trace made by laws, as replay generate
 // makes it.
 func (o *Options) fillGenerated(spec *replay.Spec) error {
 	config, err := o.input.generating.Build(o.input.blockTokens, spec.Seed)

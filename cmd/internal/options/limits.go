@@ -19,7 +19,7 @@ func (l *limits) bind(fs *pflag.FlagSet) {
 	fs.Var(&l.oversize, "oversize", "`what` to do about requests that can never run: error ends the run\nbefore it begins, reject leaves them out")
 }
 
-// fillLimits says in spec which requests are left out.
+// fillLimits enters into spec which requests are left out.
 func (o *Options) fillLimits(spec *replay.Spec) error {
 	if o.Changed("until") && o.Limits.Until.At == 0 {
 		return o.Refuse("until", "a time above 0")

@@ -44,7 +44,7 @@ func liveFlags() []string {
 	return []string{"online-barrier", "online-disagg", "precise", "deadline"}
 }
 
-// IsLive says that the replay is in real time.
+// IsLive reports whether the replay is in real time.
 func (o *Options) IsLive() bool { return o.Cluster.mode.Value == "online" }
 
 // checkLive refuses flags of no effect in the chosen mode.

@@ -84,7 +84,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	return nil
 }
 
-// Replace says what --out may take the place of.
+// Replace returns what --out may take the place of.
 func (out *Outputs) Replace() rundir.Replace {
 	switch {
 	case out.force:

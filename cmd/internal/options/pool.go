@@ -20,20 +20,20 @@ type Pool struct {
 	from string // the flag that args are from
 }
 
-// TwoPools says that prefill and decode have workers of their own. On the
+// TwoPools reports whether prefill and decode have workers of their own. On the
 // reference's command line the numbers of workers alone do not say so.
 func (o *Options) TwoPools() bool {
 	return o.Cluster.Half || o.FirstChanged("prefill-engine-args", "decode-engine-args") != "" || o.ownSettings() ||
 		!o.Reference && o.FirstChanged("prefill-workers", "decode-workers") != ""
 }
 
-// ownSettings says that there are settings for one of two pools, which the
+// ownSettings reports whether there are settings for one of two pools, which the
 // reference does not have.
 func (o *Options) ownSettings() bool {
 	return len(GivenOf(o.Engine.Own[0]))+len(GivenOf(o.Engine.Own[1])) > 0
 }
 
-// fillEngines says in spec what the engines are.
+// fillEngines enters the engines into spec.
 func (o *Options) fillEngines(spec *replay.Spec) error {
 	pools, err := o.pools()
 	if err != nil {

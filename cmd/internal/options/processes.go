@@ -42,7 +42,7 @@ func processFlags() []string {
 	return []string{"spawn", "endpoint", "prefill-endpoint", "migration-limit", "startup-timeout"}
 }
 
-// IsCluster says that the replay asks workers that are processes.
+// IsCluster reports whether the replay asks workers that are processes.
 func (o *Options) IsCluster() bool { return o.Cluster.mode.Value == "cluster" }
 
 // checkProcesses refuses flags of no effect in cluster mode, and those of cluster

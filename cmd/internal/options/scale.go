@@ -19,7 +19,7 @@ type scaleFile struct {
 	two  bool // there are prefill and decode workers
 }
 
-// fillScale says in spec when the number of workers changes.
+// fillScale enters into spec when the number of workers changes.
 func (o *Options) fillScale(spec *replay.Spec) error {
 	f := scaleFile{path: o.Cluster.scale, two: spec.Disaggregated()}
 	if f.path == "" {

@@ -26,7 +26,7 @@ func (d *drawing) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&d.request, "timeline-request", "", "show one `REQUEST` alone: its id, or :LINE of the trace")
 }
 
-// Cut says what of a timeline is wanted.
+// Cut returns what of a timeline is wanted.
 func (o *Options) Cut() (timeline.Options, error) {
 	d := &o.Output.Drawing
 	cut := timeline.Options{From: d.from.At, To: d.to.At}

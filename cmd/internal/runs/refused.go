@@ -20,7 +20,7 @@ func ExplainError(err error) error {
 // mostListed is how many rejected requests are listed.
 const mostListed = 10
 
-// listRejected says which requests were left out, and why.
+// listRejected describes which requests were left out, and why.
 func listRejected(w io.Writer, all []harness.Rejection) {
 	for i, r := range all {
 		if i == mostListed {

@@ -75,7 +75,7 @@ func (w *shown) writeReport(result *harness.Result, total int) error {
 	return err
 }
 
-// missing says how many of total requests the report is not about, and why.
+// missing describes how many of total requests the report is not about, and why.
 func missing(o *options.Options, result *harness.Result, total int) []string {
 	var lines []string
 	if n := len(result.Rejected); n > 0 {

@@ -56,7 +56,7 @@ func (t *trust) Observers() []harness.Observer {
 // profile's range without a warning.
 const mostOutside = 0.05
 
-// Around says, when the replay is over, how much of it a profile knows nothing
+// Around returns, when the replay is over, how much of it a profile knows nothing
 // about.
 func (t *trust) Around(run func() error) error {
 	err := run()

@@ -131,7 +131,7 @@ func TasksOf(g *plan.Grid, d *digests) ([]plan.Task, error) {
 	return tasks, nil
 }
 
-// ProgramVersion tells programs apart that may give other results. What was not
+// ProgramVersion identifies the program: another one may give other results. What was not
 // built from a commit is told by its own bytes.
 func ProgramVersion() (string, error) {
 	v := cli.Version()

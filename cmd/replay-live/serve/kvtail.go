@@ -223,7 +223,7 @@ func hexadecimal(hashes []uint64) []string {
 	return out
 }
 
-// sum says what it all came to.
+// sum prints what it all came to.
 func (t *tail) sum(w io.Writer, s kvevents.SubscriberStats, x *kvevents.Index) {
 	fmt.Fprintf(w, "%d events in %d live and %d replayed batches and %d snapshots; %d gaps, %d not filled; %d blocks cached\n",
 		t.events, s.Live, s.Replayed, s.Snapshots, s.Gaps, s.Incomplete, x.Size())

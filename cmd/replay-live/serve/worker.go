@@ -225,7 +225,7 @@ func (f *workerFlags) check(mode served.Mode) error {
 	return nil
 }
 
-// events says whether the worker publishes KV events: routers ask for those of
+// events reports whether the worker publishes KV events: routers ask for those of
 // workers that prefill.
 func (f *workerFlags) events(mode served.Mode) bool { return f.kvEvents && mode != served.Decode }
 

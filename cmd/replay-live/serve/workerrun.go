@@ -44,7 +44,7 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	return worker.Run(ctx)
 }
 
-// openEvents says where the mocker publishes KV events.
+// openEvents opens where the mocker publishes KV events.
 func (w *worker) openEvents() {
 	f, a := w.flags, &w.mock.Engine
 	if !f.events(w.config.Mode) {
@@ -60,7 +60,7 @@ func (w *worker) openEvents() {
 	}
 }
 
-// openMeeting says where decode workers meet a prefill worker.
+// openMeeting opens where decode workers meet a prefill worker.
 func (w *worker) openMeeting() {
 	f := w.flags
 	w.mock.Rendezvous = rendezvous.Limits{Wait: f.meetLimit}

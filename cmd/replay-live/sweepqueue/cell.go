@@ -96,7 +96,7 @@ func replyTo(ctx context.Context, runner *sweeps.CellRunner, request queue.Reque
 // memoryPause is how often memory is looked at.
 const memoryPause = 10 * time.Millisecond
 
-// watchMemory tells when this process takes more memory than limit. The
+// watchMemory calls back when this process takes more memory than limit. The
 // collector is told to try harder before.
 func watchMemory(ctx context.Context, limit uint64) <-chan string {
 	debug.SetMemoryLimit(int64(limit / 10 * 9))

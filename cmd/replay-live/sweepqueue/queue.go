@@ -325,7 +325,7 @@ func onSweep(cmd *cobra.Command, act func(context.Context, *queue.Queue, *queue.
 	return cmd
 }
 
-// newSweepStatusCommand says how far a sweep is.
+// newSweepStatusCommand returns the command that shows how far a sweep is.
 func newSweepStatusCommand(s cli.Streams) *cobra.Command {
 	return onSweep(&cobra.Command{
 		Use:     "status ID",

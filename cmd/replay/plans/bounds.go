@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// NewBoundsCommand says how far policies are from what no policy can beat.
+// NewBoundsCommand returns the command that compares policies with what none can beat.
 func NewBoundsCommand(s cli.Streams) *cobra.Command {
 	o := &options.Options{}
 	cmd := &cobra.Command{

@@ -208,7 +208,7 @@ func (f *planFlags) choices(o *options.Options, file string) ([]chosen, error) {
 	return all, nil
 }
 
-// variantName says what differs between variants.
+// variantName returns what differs between variants.
 func variantName(settings []plan.Setting, split, both bool) string {
 	var parts []string
 	if both && split {
@@ -331,7 +331,7 @@ func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, er
 	return measureOf(result, &r.flags.slo, r.flags.attainment), nil
 }
 
-// measureOf says of a replay what a plan wants to know.
+// measureOf returns what a plan wants to know of a replay.
 func measureOf(result *harness.Result, objectives *options.Objectives, attainment float64) plan.Measure {
 	report := result.Report
 	single := false

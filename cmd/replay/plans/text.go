@@ -135,7 +135,7 @@ func bar(bars *plan.Bars, i int, unit string) string {
 	return fmt.Sprintf(", %s to %s when resampled", amount(r.P5, unit), amount(r.P95, unit))
 }
 
-// writeSmaller says what keeps a smaller cluster from it.
+// writeSmaller writes what keeps a smaller cluster from it.
 func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	if !a.Found {
 		return
@@ -196,7 +196,7 @@ func (p *planSheet) writeBars(b *strings.Builder, a *plan.Answer) {
 	fmt.Fprintln(b)
 }
 
-// load says how much is asked of a cluster.
+// load writes how much is asked of a cluster.
 func (p *planSheet) load(m *plan.Measure) string {
 	if m == nil {
 		return "none"

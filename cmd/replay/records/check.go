@@ -120,14 +120,14 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 	return run, err
 }
 
-// missedOnly says that a run has ended in good order and missed its objectives;
+// missedOnly reports whether a run has ended in good order and missed its objectives;
 // budgets of them decide here.
 func missedOnly(err error) bool {
 	var own *cli.CodedError
 	return errors.As(err, &own) && own.Code == cli.ExitObjective
 }
 
-// tell says the outcome in all forms that are wanted, and ends the check.
+// tell prints the outcome in all forms that are wanted, and ends the check.
 func (c *checking) tell(s cli.Streams, outcome *budget.Outcome) error {
 	if c.junit != "" {
 		if err := collector.WriteFile(c.junit, outcome.WriteJUnit); err != nil {

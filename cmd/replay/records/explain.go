@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// NewExplainCommand says why a request of a recorded run took as long as it did.
+// NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
 func NewExplainCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain DIR REQUEST...",

@@ -57,7 +57,7 @@ func openDrawn(dir string) (*html.Run, error) {
 	}, nil
 }
 
-// factsOf says what a run was made of.
+// factsOf returns what a run was made of.
 func factsOf(r *rundir.Run) [][2]string {
 	all := [][2]string{{"command", "replay " + strings.Join(r.Command, " ")}, {"version", r.Version}, {"seed", fmt.Sprint(r.Seed)}}
 	for _, in := range r.Inputs {

@@ -46,7 +46,7 @@ that are not there any more are passed over.`,
 	return cmd
 }
 
-// verify says what was found in one directory, and how much of it is wrong.
+// verify prints what was found in one directory, and how much of it is wrong.
 func verify(s cli.Streams, dir string, quiet bool) (wrong int, err error) {
 	found, err := rundir.Verify(dir)
 	if err != nil {

@@ -142,7 +142,7 @@ func (r *reader) tell(text string) bool {
 	return true
 }
 
-// sum says how many bad rows were skipped.
+// sum prints how many bad rows were skipped.
 func (r *reader) sum() {
 	if r.bad > 0 {
 		fmt.Fprintf(r.s.Err, "replay: %s: %d bad rows skipped\n", r.path, r.bad)
@@ -194,7 +194,7 @@ func (f *writing) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
 }
 
-// graph says that what is written holds what requests wait for, whatever that is.
+// graph reports whether what is written holds what requests wait for, whatever that is.
 func (f *writing) graph() bool { return f.to.Value == "agentic_mooncake" }
 
 // target writes a trace. It is a Sink.
@@ -243,7 +243,7 @@ func (t *target) Write(r *formats.Record) error {
 	return t.writer.Write(r)
 }
 
-// tell says what whoever replays the file has to know and cannot see in it.
+// tell prints what whoever replays the file has to know and cannot see in it.
 func (t *target) tell(w io.Writer) {
 	if n := t.writer.Lost(); n > 0 {
 		fmt.Fprintf(w, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
