@@ -363,3 +363,33 @@ next 708.145477 0: 1958.145477
 }
 
 const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`
+
+// The memory of a request that was given back is that of the next one, whose
+// contents are its own.
+func TestReclaim(t *testing.T) {
+	for _, a := range []Admission{{Mode: Concurrency, MaxInFlight: 1}, {Speedup: 1}} {
+		w := mustRead(t, twoSessions)
+		f := newTestFeed(t, w, a)
+		now := sim.Time(0)
+		var memory *sim.Request
+		for id := sim.RequestID(0); !f.Done(); id++ {
+			at, ok := f.Next(now, 0)
+			if !ok {
+				t.Fatalf("request %d does not come", id)
+			}
+			now = at
+			got := f.Take(now, 0, nil)
+			if len(got) != 1 || got[0].Request.ID != id || got[0].Request.OutputTokens == 0 {
+				t.Fatalf("%+v, want request %d", got, id)
+			}
+			if memory != nil && got[0].Request != memory {
+				t.Errorf("request %d has other memory", id)
+			}
+			memory = got[0].Request
+			if err := f.Finish(id, now); err != nil {
+				t.Fatal(err)
+			}
+			Reclaim(f, memory)
+		}
+	}
+}

@@ -225,9 +225,11 @@ func (a *agentRows) addSession() error {
 		length += a.answers[i] + a.outputs[i]
 		delay = a.waits[i] * 1000.0
 	}
-	err := a.addTurn(length, a.lengths[2], delay)
+	if err := a.addTurn(length, a.lengths[2], delay); err != nil {
+		return err
+	}
 	w.Turns[len(w.Turns)-1].Next = -1
-	return err
+	return nil
 }
 
 func (a *agentRows) checkLists(turns uint64) error {

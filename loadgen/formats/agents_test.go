@@ -116,3 +116,29 @@ func TestRefusesAgents(t *testing.T) {
 		}
 	}
 }
+
+// A trace of agents is told from one of Mooncake rows by the first key that only
+// one of them has.
+func TestDetectsAgents(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{agent, Agentic},
+		{"\n \t\n\u2003\n  {\"num_turns\" : 1}\n", Agentic},
+		{`{"model":{"a":[1,"}"]},"tool_call_latency":[]}`, Agentic},
+		{`{"timestamp":0,"num_turns":1,"output_length":1,"hash_ids":[1]}`, Mooncake},
+		{`{"hash_ids":[1],"model":{"num_turns":1}}`, Mooncake},
+		{`["a",0,null,5,5,[1]]`, Mooncake},
+	} {
+		s, err := NewStream(strings.NewReader(c.text), "f", Options{})
+		if err != nil || s.Format != c.want {
+			t.Errorf("%s: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
+// An agent whose only prompt is too long is refused, also as the first of a file.
+func TestRefusesALongFirstAgent(t *testing.T) {
+	_, err := readAgents(`{"num_turns":0,"input_prompt_length":2147483647,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`, Options{})
+	if err == nil || !strings.Contains(err.Error(), "want at most 16777216") {
+		t.Errorf("%v, want a bound on blocks", err)
+	}
+}
