@@ -1,6 +1,7 @@
 package drt
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -124,21 +125,21 @@ func (c Config) Check() error {
 
 // withDefaults returns c with its defaults, or what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
-	setDefault(&c.Discovery, Etcd)
-	setDefault(&c.Plane, NATS)
-	setDefault(&c.Layout, Both)
-	setDefault(&c.LeaseLoss, Exit)
-	setDefault(&c.NATS.URL, "nats://127.0.0.1:4222")
-	setDefault(&c.MaxMessage, wire.DefaultLimit)
-	setDefault(&c.Lease, 10*time.Second)
-	setDefault(&c.Connect, 10*time.Second)
-	setDefault(&c.CallHome, 10*time.Second)
-	setDefault(&c.SlowClient, 30*time.Second)
-	setDefault(&c.StopDrain, 2*time.Second)
-	setDefault(&c.Inhibit, 5*time.Second)
-	setDefault(&c.Tombstone, 5*time.Second)
-	setDefault(&c.Acknowledge, 5*time.Second)
-	setDefault(&c.ProgramLabel, "0.0.0")
+	c.Discovery = cmp.Or(c.Discovery, Etcd)
+	c.Plane = cmp.Or(c.Plane, NATS)
+	c.Layout = cmp.Or(c.Layout, Both)
+	c.LeaseLoss = cmp.Or(c.LeaseLoss, Exit)
+	c.NATS.URL = cmp.Or(c.NATS.URL, "nats://127.0.0.1:4222")
+	c.MaxMessage = cmp.Or(c.MaxMessage, wire.DefaultLimit)
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.Connect = cmp.Or(c.Connect, 10*time.Second)
+	c.CallHome = cmp.Or(c.CallHome, 10*time.Second)
+	c.SlowClient = cmp.Or(c.SlowClient, 30*time.Second)
+	c.StopDrain = cmp.Or(c.StopDrain, 2*time.Second)
+	c.Inhibit = cmp.Or(c.Inhibit, 5*time.Second)
+	c.Tombstone = cmp.Or(c.Tombstone, 5*time.Second)
+	c.Acknowledge = cmp.Or(c.Acknowledge, 5*time.Second)
+	c.ProgramLabel = cmp.Or(c.ProgramLabel, "0.0.0")
 	if len(c.Etcd.Endpoints) == 0 {
 		c.Etcd.Endpoints = []string{"http://127.0.0.1:2379"}
 	}
@@ -146,14 +147,6 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c, c.checkFields()
-}
-
-// setDefault sets a field that is zero to its default.
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c *Config) checkFields() error {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,17 +41,11 @@ type AdapterOptions struct {
 	Mode    Mode               // default Aggregated
 	Tracing *telemetry.Tracing // nil: spans that nobody sees
 	Log     *slog.Logger       // nil: none
-	// Validate makes a chunk after the terminal a panic. It is always so in
-	// builds with the tag debug and in tests.
-	Validate bool
 }
 
 // NewAdapter returns an adapter for a started engine.
 func NewAdapter(e Engine, o AdapterOptions) *Adapter {
-	a := &Adapter{engine: e, mode: o.Mode, tracing: o.Tracing, log: o.Log, validate: o.Validate || isValidating()}
-	if a.mode == "" {
-		a.mode = Aggregated
-	}
+	a := &Adapter{engine: e, mode: cmp.Or(o.Mode, Aggregated), tracing: o.Tracing, log: o.Log, validate: isValidating()}
 	if a.tracing == nil {
 		a.tracing = telemetry.New(nil, "")
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// isValidating reports whether engines are held to the contract by panics.
+// isValidating reports whether a chunk after the terminal is a panic: in tests and
+// in builds with the tag debug.
 func isValidating() bool { return testing.Testing() }
 
 // defaultShutdown is DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT without one.

@@ -1,6 +1,7 @@
 package kvevents
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -108,12 +109,7 @@ type SubscriberStats struct {
 
 // Subscribe begins to follow a publisher, which need not be there yet.
 func Subscribe(o SubscriberOptions) (*Subscriber, error) {
-	if o.Silence <= 0 {
-		o.Silence = 5 * time.Second
-	}
-	if o.Retry <= 0 {
-		o.Retry = 100 * time.Millisecond
-	}
+	o.Silence, o.Retry = cmp.Or(max(o.Silence, 0), 5*time.Second), cmp.Or(max(o.Retry, 0), 100*time.Millisecond)
 	sub, err := zmtp.NewSub(o.Events, o.Topic, o.Connection)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@
 package mocker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,12 +102,7 @@ var (
 // New returns a mocker that has not started. Arguments that cannot be simulated are
 // an error of type fault.BackendInvalidArgument.
 func New(o Options) (*Engine, error) {
-	if o.Model == "" {
-		o.Model = DefaultModel
-	}
-	if o.ContextLength == 0 {
-		o.ContextLength = 8192
-	}
+	o.Model, o.ContextLength = cmp.Or(o.Model, DefaultModel), cmp.Or(o.ContextLength, 8192)
 	if o.Engine == (engineargs.Args{}) {
 		o.Engine = engineargs.Default()
 	}

@@ -12,6 +12,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,14 +55,11 @@ type Queue struct {
 // Open connects to the server at url and makes there what is missing. lease is
 // how long a worker may be silent; 0: Lease.
 func Open(ctx context.Context, url string, lease time.Duration) (*Queue, error) {
-	if lease == 0 {
-		lease = Lease
-	}
 	conn, err := nats.Connect(url, nats.Name("replay sweep"), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
-	q := &Queue{conn: conn, lease: lease}
+	q := &Queue{conn: conn, lease: cmp.Or(lease, Lease)}
 	if err := q.prepareServer(ctx); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("%s: %w", url, err)

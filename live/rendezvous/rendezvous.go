@@ -10,6 +10,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -39,13 +40,7 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Wait <= 0 {
-		l.Wait = 30 * time.Second
-	}
-	if l.Mark <= 0 {
-		l.Mark = time.Minute
-	}
-	return l
+	return Limits{Wait: cmp.Or(max(l.Wait, 0), 30*time.Second), Mark: cmp.Or(max(l.Mark, 0), time.Minute)}
 }
 
 // Server is the prefill worker's side.

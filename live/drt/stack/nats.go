@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,15 +40,8 @@ func StartNATS(ctx context.Context, o NATSOptions) (*NATS, error) {
 }
 
 func (n *NATS) startServer(ctx context.Context, o NATSOptions) error {
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
-	if o.Port == 0 {
-		o.Port = server.RANDOM_PORT
-	}
-	if o.MaxPayload == 0 {
-		o.MaxPayload = defaultMaxPayload
-	}
+	o.Host, o.Port = cmp.Or(o.Host, "127.0.0.1"), cmp.Or(o.Port, server.RANDOM_PORT)
+	o.MaxPayload = cmp.Or(o.MaxPayload, defaultMaxPayload)
 	options := &server.Options{
 		Host: o.Host, Port: o.Port, JetStream: true, StoreDir: o.Dir, SyncAlways: o.Sync,
 		MaxPayload: int32(o.MaxPayload), MaxPending: max(64<<20, int64(o.MaxPayload)),

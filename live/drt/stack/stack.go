@@ -7,6 +7,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,12 +48,7 @@ type Stack struct {
 
 // Start starts both servers and waits until they are ready, as long as ctx lasts.
 func Start(ctx context.Context, o Options) (*Stack, error) {
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
-	if o.MaxPayload == 0 {
-		o.MaxPayload = defaultMaxPayload
-	}
+	o.Host = cmp.Or(o.Host, "127.0.0.1")
 	if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
 		return nil, errors.New("a certificate and its key: want both, and neither without the other; a CA only with them")
 	}

@@ -1,6 +1,7 @@
 package zmtp
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -19,15 +20,10 @@ type SubOptions struct {
 }
 
 func (o *SubOptions) setDefaults() {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&o.Heartbeat, 5*time.Second)
-	set(&o.Silence, 15*time.Second)
-	set(&o.Retry, 100*time.Millisecond)
-	set(&o.RetryMost, 5*time.Second)
+	o.Heartbeat = cmp.Or(max(o.Heartbeat, 0), 5*time.Second)
+	o.Silence = cmp.Or(max(o.Silence, 0), 15*time.Second)
+	o.Retry = cmp.Or(max(o.Retry, 0), 100*time.Millisecond)
+	o.RetryMost = cmp.Or(max(o.RetryMost, 0), 5*time.Second)
 }
 
 // Sub is a SUB socket that follows one publisher, connecting again whenever the
