@@ -51,6 +51,8 @@ func (s *Spec) checkFormat(stream *formats.Stream) error {
 		return fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", stream.Name, stream.Format)
 	case agentic || s.Trace.Groups == 0 && s.Trace.SharedRatio == 0:
 		return nil
+	case !s.Trace.Detect && s.Trace.format().sized() && s.Trace.LeftOpen == (formats.LeftOpen{}):
+		return nil // the reference overlooks them
 	case stream.Format == formats.Mooncake:
 		return fmt.Errorf("%s: looks like the %s format, in which hash ids say what prompts share, want no prefix groups", stream.Name, stream.Format)
 	}

@@ -71,7 +71,7 @@ func (s *Session) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	step := func() error { return s.replay(ctx) }
+	step := func() error { return s.runWatched(ctx) }
 	for _, o := range s.Outputs {
 		inner := step
 		step = func() error { return o.Around(inner) }
@@ -95,8 +95,8 @@ func (s *Session) Run(ctx context.Context) error {
 	return nil
 }
 
-// replay runs the replay, shown to the observers of all outputs.
-func (s *Session) replay(ctx context.Context) (err error) {
+// runWatched runs the replay, shown to the observers of all outputs.
+func (s *Session) runWatched(ctx context.Context) (err error) {
 	var all observers
 	for _, o := range s.Outputs {
 		all = append(all, o.Observers()...)
@@ -104,7 +104,7 @@ func (s *Session) replay(ctx context.Context) (err error) {
 	streams := s.Streams
 	streams.Opened = func(w *loadgen.Workload) {
 		s.Workload = w
-		all.grow(len(w.Turns))
+		all.growAll(len(w.Turns))
 		if s.Streams.Opened != nil {
 			s.Streams.Opened(w)
 		}
@@ -128,8 +128,8 @@ func (s *Session) replay(ctx context.Context) (err error) {
 // observers are shown a run one after the other.
 type observers []harness.Observer
 
-// grow makes room in those that remember requests for so many of them.
-func (all observers) grow(requests int) {
+// growAll makes room in those that remember requests for so many of them.
+func (all observers) growAll(requests int) {
 	for _, o := range all {
 		if o, ok := o.(interface{ Grow(requests int) }); ok {
 			o.Grow(requests)

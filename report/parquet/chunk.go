@@ -83,17 +83,17 @@ func (c *Chunk) AddList(values []int32) {
 	c.rows++
 }
 
-// places returns how many values the page has, those that are not there counted.
-func (c *Chunk) places() int {
+// countPlaces returns how many values the page has, those that are not there counted.
+func (c *Chunk) countPlaces() int {
 	if c.column.hasLevels() {
 		return len(c.defined)
 	}
 	return c.rows
 }
 
-// size returns how large the page is, as parquet-go counts.
-func (c *Chunk) size() int {
-	n := (len(c.bools)+7)/8 + 8*len(c.doubles) + c.column.Kind.width()*len(c.ints) + len(c.texts) + 4*max(0, len(c.ends)-1)
+// pageSize returns how large the page is, as parquet-go counts.
+func (c *Chunk) pageSize() int {
+	n := (len(c.bools)+7)/8 + 8*len(c.doubles) + c.column.Kind.valueWidth()*len(c.ints) + len(c.texts) + 4*max(0, len(c.ends)-1)
 	switch {
 	case c.column.List:
 		n += 8*c.rows + 2*len(c.defined)
@@ -106,21 +106,21 @@ func (c *Chunk) size() int {
 // EndBatch ends the page when it is full. The rows between two calls are in one
 // page.
 func (c *Chunk) EndBatch() error {
-	if c.size() < c.full {
+	if c.pageSize() < c.full {
 		return nil
 	}
 	return c.endPage()
 }
 
-// reset empties the chunk for the next group.
-func (c *Chunk) reset() {
+// resetGroup empties the chunk for the next group.
+func (c *Chunk) resetGroup() {
 	c.pages, c.lows, c.highs = c.pages[:0], nil, nil
 	c.index, c.offsets = format.ColumnIndex{}, format.OffsetIndex{}
 	c.totalRows, c.textBytes = 0, 0
 	c.definition, c.repetition = [2]int64{}, [2]int64{}
 	c.meta = format.ColumnMetaData{
-		Type: c.column.Kind.physical(), PathInSchema: thrift.Slice[string]{c.column.Name},
-		Encoding: thrift.Slice[format.Encoding]{c.column.encoding()},
+		Type: c.column.Kind.physicalType(), PathInSchema: thrift.Slice[string]{c.column.Name},
+		Encoding: thrift.Slice[format.Encoding]{c.column.valueEncoding()},
 	}
 	if c.column.hasLevels() {
 		c.meta.Encoding = append(c.meta.Encoding, format.RLE)

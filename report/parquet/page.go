@@ -19,7 +19,7 @@ const longestBound = 16
 
 // endPage writes the page and begins another.
 func (c *Chunk) endPage() error {
-	if c.places() == 0 {
+	if c.countPlaces() == 0 {
 		return nil
 	}
 	var definitions, repetitions []byte
@@ -46,12 +46,12 @@ func (c *Chunk) endPage() error {
 		}
 	}
 	nulls := bytes.Count(c.defined, []byte{0})
-	low, high := c.bounds()
+	low, high := c.pageBounds()
 	header := format.PageHeader{
 		Type: format.DataPageV2, UncompressedPageSize: int32(raw), CompressedPageSize: int32(len(levels) + len(values)),
 		CRC: int32(crc32.Update(crc32.ChecksumIEEE(levels), crc32.IEEETable, values)),
 		DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{
-			NumValues: int32(c.places()), NumNulls: int32(nulls), NumRows: int32(c.rows), Encoding: c.column.encoding(),
+			NumValues: int32(c.countPlaces()), NumNulls: int32(nulls), NumRows: int32(c.rows), Encoding: c.column.valueEncoding(),
 			DefinitionLevelsByteLength: int32(len(definitions)), RepetitionLevelsByteLength: int32(len(repetitions)),
 			IsCompressed: thrift.New(c.column.Snappy),
 		}),
@@ -111,9 +111,9 @@ func (c *Chunk) encodeValues() (out []byte, err error) {
 	return out, nil
 }
 
-// bounds returns the least and the greatest value of the page, encoded; nil when
+// pageBounds returns the least and the greatest value of the page, encoded; nil when
 // there is none.
-func (c *Chunk) bounds() (low, high []byte) {
+func (c *Chunk) pageBounds() (low, high []byte) {
 	switch k := c.column.Kind; {
 	case k == Bool && len(c.bools) > 0:
 		low, high = []byte{1}, []byte{0}
@@ -129,7 +129,7 @@ func (c *Chunk) bounds() (low, high []byte) {
 		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(l)), binary.LittleEndian.AppendUint64(nil, math.Float64bits(h))
 	case len(c.ints) > 0:
 		l, h := boundsOf(c.ints)
-		return binary.LittleEndian.AppendUint64(nil, uint64(l))[:k.width()], binary.LittleEndian.AppendUint64(nil, uint64(h))[:k.width()]
+		return binary.LittleEndian.AppendUint64(nil, uint64(l))[:k.valueWidth()], binary.LittleEndian.AppendUint64(nil, uint64(h))[:k.valueWidth()]
 	case k == Text && len(c.ends) > 1:
 		low, high = c.texts[:c.ends[1]], c.texts[:c.ends[1]]
 		for i := 1; i < len(c.ends); i++ {
@@ -159,8 +159,8 @@ func boundsOf[T cmp.Ordered](values []T) (low, high T) {
 	return low, high
 }
 
-// compare orders two encoded values.
-func (k Kind) compare(a, b []byte) int {
+// compareEncoded orders two encoded values.
+func (k Kind) compareEncoded(a, b []byte) int {
 	switch k {
 	case Int32:
 		return cmp.Compare(int32(binary.LittleEndian.Uint32(a)), int32(binary.LittleEndian.Uint32(b)))
@@ -181,26 +181,26 @@ func (c *Chunk) notePage(size, raw, nulls int, low, high []byte) {
 	})
 	c.totalRows += int64(c.rows)
 	c.textBytes += int64(len(c.texts))
-	m.NumValues += int64(c.places())
+	m.NumValues += int64(c.countPlaces())
 	m.TotalCompressedSize += int64(size)
 	m.TotalUncompressedSize += int64(raw)
 	m.Statistics.NullCount += int64(nulls)
-	if low != nil && (m.Statistics.MinValue == nil || c.column.Kind.compare(low, m.Statistics.MinValue) < 0) {
+	if low != nil && (m.Statistics.MinValue == nil || c.column.Kind.compareEncoded(low, m.Statistics.MinValue) < 0) {
 		m.Statistics.MinValue = low
 	}
-	if high != nil && (m.Statistics.MaxValue == nil || c.column.Kind.compare(high, m.Statistics.MaxValue) > 0) {
+	if high != nil && (m.Statistics.MaxValue == nil || c.column.Kind.compareEncoded(high, m.Statistics.MaxValue) > 0) {
 		m.Statistics.MaxValue = high
 	}
 	if len(m.EncodingStats) == 0 {
-		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPageV2, Encoding: c.column.encoding()})
+		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPageV2, Encoding: c.column.valueEncoding()})
 	}
 	m.EncodingStats[0].Count++
 
 	x := &c.index
-	x.NullPages = append(x.NullPages, nulls == c.places())
+	x.NullPages = append(x.NullPages, nulls == c.countPlaces())
 	x.NullCounts = append(x.NullCounts, int64(nulls))
 	if low == nil {
-		low, high = make([]byte, c.column.Kind.width()), make([]byte, c.column.Kind.width())
+		low, high = make([]byte, c.column.Kind.valueWidth()), make([]byte, c.column.Kind.valueWidth())
 	}
 	c.lows, c.highs = append(c.lows, low), append(c.highs, high)
 	if c.column.hasLevels() {
@@ -225,19 +225,19 @@ func (c *Chunk) columnIndex() format.ColumnIndex {
 	for i := range c.lows {
 		low, high := c.lows[i], c.highs[i]
 		if c.column.Kind == Text {
-			low, high = low[:min(len(low), longestBound)], shorten(high)
+			low, high = low[:min(len(low), longestBound)], shortenText(high)
 		}
 		x.MinValues, x.MaxValues = append(x.MinValues, low), append(x.MaxValues, high)
 	}
-	order := c.column.Kind.order(x.MinValues)
-	if order == c.column.Kind.order(x.MaxValues) {
+	order := c.column.Kind.orderOf(x.MinValues)
+	if order == c.column.Kind.orderOf(x.MaxValues) {
 		x.BoundaryOrder = order
 	}
 	return x
 }
 
-// shorten returns a short text that is not below v.
-func shorten(v []byte) []byte {
+// shortenText returns a short text that is not below v.
+func shortenText(v []byte) []byte {
 	if len(v) <= longestBound {
 		return v
 	}
@@ -250,11 +250,11 @@ func shorten(v []byte) []byte {
 	return bytes.Repeat([]byte{0xff}, longestBound)
 }
 
-// order returns the order in which encoded values are.
-func (k Kind) order(values [][]byte) format.BoundaryOrder {
+// orderOf returns the order in which encoded values are.
+func (k Kind) orderOf(values [][]byte) format.BoundaryOrder {
 	up, down := len(values) > 1, len(values) > 1
 	for i := 1; i < len(values); i++ {
-		n := k.compare(values[i-1], values[i])
+		n := k.compareEncoded(values[i-1], values[i])
 		up, down = up && n <= 0, down && n >= 0
 	}
 	switch {

@@ -32,11 +32,11 @@ func (k Kind) String() string {
 	return [...]string{"BOOLEAN", "INT32", "INT64", "DOUBLE", "BYTE_ARRAY"}[k]
 }
 
-// width returns the size of an encoded value in bytes; 0 for texts.
-func (k Kind) width() int { return [...]int{1, 4, 8, 8, 0}[k] }
+// valueWidth returns the size of an encoded value in bytes; 0 for texts.
+func (k Kind) valueWidth() int { return [...]int{1, 4, 8, 8, 0}[k] }
 
-// physical returns the type of the format that k is.
-func (k Kind) physical() format.Type {
+// physicalType returns the type of the format that k is.
+func (k Kind) physicalType() format.Type {
 	return [...]format.Type{format.Boolean, format.Int32, format.Int64, format.Double, format.ByteArray}[k]
 }
 
@@ -50,8 +50,8 @@ type Column struct {
 	Snappy   bool // its pages are compressed
 }
 
-// encoding returns how the values of c are written.
-func (c *Column) encoding() format.Encoding {
+// valueEncoding returns how the values of c are written.
+func (c *Column) valueEncoding() format.Encoding {
 	switch {
 	case c.Delta:
 		return format.DeltaBinaryPacked
@@ -64,9 +64,9 @@ func (c *Column) encoding() format.Encoding {
 // hasLevels reports whether c says of each value whether it is there.
 func (c *Column) hasLevels() bool { return c.Optional || c.List }
 
-// element returns what the schema of a file says of c.
-func (c *Column) element() format.SchemaElement {
-	e := format.SchemaElement{Name: c.Name, Type: thrift.New(c.Kind.physical()), RepetitionType: thrift.New(format.Required)}
+// schemaElement returns what the schema of a file says of c.
+func (c *Column) schemaElement() format.SchemaElement {
+	e := format.SchemaElement{Name: c.Name, Type: thrift.New(c.Kind.physicalType()), RepetitionType: thrift.New(format.Required)}
 	switch {
 	case c.Optional:
 		e.RepetitionType.Set(format.Optional)

@@ -102,10 +102,10 @@ func (v *Values) Len() int {
 	if v.Defined != nil {
 		return len(v.Defined)
 	}
-	return v.values()
+	return v.countValues()
 }
 
-func (v *Values) values() int { return len(v.Bools) + len(v.Ints) + len(v.Doubles) + len(v.Texts) }
+func (v *Values) countValues() int { return len(v.Bools) + len(v.Ints) + len(v.Doubles) + len(v.Texts) }
 
 // Read reads a column of a group.
 func (f *File) Read(group, column int) (*Values, error) {
@@ -122,8 +122,8 @@ func (f *File) Read(group, column int) (*Values, error) {
 }
 
 func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error) {
-	if meta.Type != c.Kind.physical() {
-		return nil, fmt.Errorf("is of type %v, want %v", meta.Type, c.Kind.physical())
+	if meta.Type != c.Kind.physicalType() {
+		return nil, fmt.Errorf("is of type %v, want %v", meta.Type, c.Kind.physicalType())
 	}
 	if meta.DataPageOffset < 0 || meta.TotalCompressedSize < 0 || meta.DataPageOffset > f.size-meta.TotalCompressedSize {
 		return nil, fmt.Errorf("%d bytes at %d, want them within %d", meta.TotalCompressedSize, meta.DataPageOffset, f.size)
@@ -182,14 +182,14 @@ func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.C
 			return err
 		}
 	}
-	before, want := v.values(), int(h.NumValues-h.NumNulls)
+	before, want := v.countValues(), int(h.NumValues-h.NumNulls)
 	if nulls := bytes.Count(defined, []byte{0}); nulls != int(h.NumNulls) {
 		return fmt.Errorf("%d values are not there, want %d", nulls, h.NumNulls)
 	}
 	if err := v.decodeValues(c.Kind, h.Encoding, values, want); err != nil {
 		return err
 	}
-	if n := v.values() - before; n != want {
+	if n := v.countValues() - before; n != want {
 		return fmt.Errorf("%d values in a page, want %d", n, want)
 	}
 	return nil
@@ -236,10 +236,10 @@ func (v *Values) decodeValues(k Kind, encoding format.Encoding, text []byte, wan
 			v.Texts = append(v.Texts, string(texts[ends[i-1]:ends[i]]))
 		}
 	case encoding == format.Plain && k != Text:
-		if len(text) != want*k.width() {
-			return fmt.Errorf("%d bytes of values, want %d", len(text), want*k.width())
+		if len(text) != want*k.valueWidth() {
+			return fmt.Errorf("%d bytes of values, want %d", len(text), want*k.valueWidth())
 		}
-		for ; len(text) > 0; text = text[k.width():] {
+		for ; len(text) > 0; text = text[k.valueWidth():] {
 			switch k {
 			case Double:
 				v.Doubles = append(v.Doubles, math.Float64frombits(binary.LittleEndian.Uint64(text)))

@@ -38,10 +38,10 @@ func NewWriter(out io.Writer, columns []Column, o Options) *Writer {
 	w.meta = format.FileMetaData{Version: 2, CreatedBy: "replay version 1(build parquet-go)", KeyValueMetadata: thrift.Slice[format.KeyValue]{}}
 	w.meta.Schema = append(w.meta.Schema, format.SchemaElement{Name: o.Name, NumChildren: thrift.New(int32(len(columns)))})
 	for i, column := range columns {
-		w.meta.Schema = append(w.meta.Schema, column.element())
+		w.meta.Schema = append(w.meta.Schema, column.schemaElement())
 		w.meta.ColumnOrders = append(w.meta.ColumnOrders, format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
 		w.chunks[i] = Chunk{column: column, full: int(float64(o.PageBytes) * 0.98), statistics: o.Statistics}
-		w.chunks[i].reset()
+		w.chunks[i].resetGroup()
 	}
 	return w
 }
@@ -49,20 +49,20 @@ func NewWriter(out io.Writer, columns []Column, o Options) *Writer {
 // Chunk returns the i-th column of the group that is being filled.
 func (w *Writer) Chunk(i int) *Chunk { return &w.chunks[i] }
 
-func (w *Writer) write(p []byte) error {
+func (w *Writer) writeBytes(p []byte) error {
 	n, err := w.out.Write(p)
 	w.at += int64(n)
 	return err
 }
 
-// encode writes v, and returns where it begins and how long it is.
-func (w *Writer) encode(v any) (at int64, size int32, err error) {
+// writeEncoded writes v, and returns where it begins and how long it is.
+func (w *Writer) writeEncoded(v any) (at int64, size int32, err error) {
 	text, err := thrift.Marshal(new(thrift.CompactProtocol), v)
 	if err != nil {
 		return 0, 0, err
 	}
 	at = w.at
-	return at, int32(len(text)), w.write(text)
+	return at, int32(len(text)), w.writeBytes(text)
 }
 
 // EndGroup writes the rows that have been added to all chunks.
@@ -75,7 +75,7 @@ func (w *Writer) EndGroup() error {
 	if len(w.chunks) == 0 || w.chunks[0].totalRows == 0 {
 		return nil
 	}
-	if err := w.begin(); err != nil {
+	if err := w.beginFile(); err != nil {
 		return err
 	}
 	group := format.RowGroup{NumRows: w.chunks[0].totalRows, FileOffset: w.at, Ordinal: int16(len(w.meta.RowGroups))}
@@ -87,32 +87,32 @@ func (w *Writer) EndGroup() error {
 			c.offsets.PageLocations[j].Offset += w.at
 		}
 		for _, page := range c.pages {
-			if err := w.write(page); err != nil {
+			if err := w.writeBytes(page); err != nil {
 				return err
 			}
 		}
-		c.meta.SizeStatistics = c.sizes()
+		c.meta.SizeStatistics = c.sizeStatistics()
 		group.TotalByteSize += c.meta.TotalUncompressedSize
 		group.TotalCompressedSize += c.meta.TotalCompressedSize
 		group.Columns = append(group.Columns, format.ColumnChunk{MetaData: c.meta})
 		w.indexes, w.offsets = append(w.indexes, c.columnIndex()), append(w.offsets, c.offsets)
-		c.reset()
+		c.resetGroup()
 	}
 	w.meta.NumRows += group.NumRows
 	w.meta.RowGroups = append(w.meta.RowGroups, group)
 	return nil
 }
 
-// begin writes what stands before the first group.
-func (w *Writer) begin() error {
+// beginFile writes what stands before the first group.
+func (w *Writer) beginFile() error {
 	if w.at > 0 {
 		return nil
 	}
-	return w.write([]byte(magic))
+	return w.writeBytes([]byte(magic))
 }
 
-// sizes returns what the file says of the sizes of a chunk's values.
-func (c *Chunk) sizes() format.SizeStatistics {
+// sizeStatistics returns what the file says of the sizes of a chunk's values.
+func (c *Chunk) sizeStatistics() format.SizeStatistics {
 	s := format.SizeStatistics{UnencodedByteArrayDataBytes: c.textBytes}
 	if c.column.hasLevels() {
 		s.DefinitionLevelHistogram = append(s.DefinitionLevelHistogram, c.definition[:]...)
@@ -125,27 +125,27 @@ func (c *Chunk) sizes() format.SizeStatistics {
 
 // Close ends the last group and the file.
 func (w *Writer) Close() error {
-	if err := errors.Join(w.EndGroup(), w.begin()); err != nil {
+	if err := errors.Join(w.EndGroup(), w.beginFile()); err != nil {
 		return err
 	}
 	columns := len(w.chunks)
 	for i := range w.indexes {
 		c := &w.meta.RowGroups[i/columns].Columns[i%columns]
 		var err error
-		if c.ColumnIndexOffset, c.ColumnIndexLength, err = w.encode(&w.indexes[i]); err != nil {
+		if c.ColumnIndexOffset, c.ColumnIndexLength, err = w.writeEncoded(&w.indexes[i]); err != nil {
 			return err
 		}
 	}
 	for i := range w.offsets {
 		c := &w.meta.RowGroups[i/columns].Columns[i%columns]
 		var err error
-		if c.OffsetIndexOffset, c.OffsetIndexLength, err = w.encode(&w.offsets[i]); err != nil {
+		if c.OffsetIndexOffset, c.OffsetIndexLength, err = w.writeEncoded(&w.offsets[i]); err != nil {
 			return err
 		}
 	}
-	_, size, err := w.encode(&w.meta)
+	_, size, err := w.writeEncoded(&w.meta)
 	if err != nil {
 		return err
 	}
-	return w.write(append(binary.LittleEndian.AppendUint32(nil, uint32(size)), magic...))
+	return w.writeBytes(append(binary.LittleEndian.AppendUint32(nil, uint32(size)), magic...))
 }

@@ -2,5 +2,5 @@
 
 package cli
 
-// become does nothing where a process cannot become another program.
-func become(string, []string) error { return nil }
+// becomeProgram does nothing where a process cannot become another program.
+func becomeProgram(string, []string) error { return nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// become makes this process the program at path. It returns only an error.
-func become(path string, args []string) error {
+// becomeProgram makes this process the program at path. It returns only an error.
+func becomeProgram(path string, args []string) error {
 	return syscall.Exec(path, append([]string{path}, args...), os.Environ())
 }

@@ -31,8 +31,8 @@ func (c *Choice) Set(text string) error {
 	return errors.New("want " + Either(c.Names))
 }
 
-// complete lets the shell offer the names that a flag takes.
-func complete(cmd *cobra.Command, f *pflag.Flag) {
+// offerNames lets the shell offer the names that a flag takes.
+func offerNames(cmd *cobra.Command, f *pflag.Flag) {
 	var names []string
 	if v, ok := f.Value.(interface{ Choices() []string }); ok {
 		names = v.Choices()

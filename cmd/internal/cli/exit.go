@@ -104,14 +104,14 @@ func codeOf(err error) int {
 	return ExitRefused
 }
 
-// silent reports whether err is an exit code and no more.
-func silent(err error) bool {
+// isSilent reports whether err is an exit code and no more.
+func isSilent(err error) bool {
 	var own *CodedError
 	return errors.As(err, &own) && own.err == nil
 }
 
-// guard makes an error of a panic, with the place where it happened.
-func guard(s Streams, command func() error) (err error) {
+// guardPanics makes an error of a panic, with the place where it happened.
+func guardPanics(s Streams, command func() error) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			fmt.Fprintf(s.Err, "%s\n", debug.Stack())

@@ -48,7 +48,7 @@ func TestCodeOf(t *testing.T) {
 // A broken invariant is told from everything else, and where it broke is said.
 func TestBrokenInvariant(t *testing.T) {
 	var errs bytes.Buffer
-	err := guard(Streams{Err: &errs}, func() error { panic("block pool: 12 free + 5 held != 16 total") })
+	err := guardPanics(Streams{Err: &errs}, func() error { panic("block pool: 12 free + 5 held != 16 total") })
 	if codeOf(err) != exitBroken || !strings.Contains(err.Error(), "12 free") || !strings.Contains(errs.String(), "TestBrokenInvariant") {
 		t.Errorf("%v; %s", err, &errs)
 	}

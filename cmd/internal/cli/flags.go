@@ -24,9 +24,9 @@ type Flags struct {
 func (f *Flags) Bind(cmd *cobra.Command, groups ...Group) {
 	f.Set = cmd.Flags()
 	f.Set.SortFlags = false
-	setUsage(cmd, sections(f.Set, groups))
+	setUsage(cmd, bindSections(f.Set, groups))
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return f.flagError(err) })
-	f.Set.VisitAll(func(flag *pflag.Flag) { complete(cmd, flag) })
+	f.Set.VisitAll(func(flag *pflag.Flag) { offerNames(cmd, flag) })
 }
 
 // BindGroups adds groups of flags, and one for help, to a command that is no

@@ -36,16 +36,16 @@ func DelayCollectionMore() {
 // (delayCollection).
 func ManyReplays() {
 	if _, set := os.LookupEnv("GOGC"); !set {
-		patient(2)
+		waitCollections(2)
 	}
 }
 
-func patient(collections int) {
+func waitCollections(collections int) {
 	if collections == 0 {
 		return
 	}
 	runtime.SetFinalizer(new([64]byte), func(*[64]byte) {
 		debug.SetGCPercent(800)
-		patient(collections - 1)
+		waitCollections(collections - 1)
 	})
 }

@@ -26,8 +26,8 @@ func NewGroup(title string, bind func(*pflag.FlagSet)) Group { return Group{titl
 // helpWidth is the width of the help in columns.
 const helpWidth = 110
 
-// sections bind a group of flags each and add them to fs, in order.
-func sections(fs *pflag.FlagSet, groups []Group) []section {
+// bindSections bind a group of flags each and add them to fs, in order.
+func bindSections(fs *pflag.FlagSet, groups []Group) []section {
 	var all []section
 	for _, g := range groups {
 		own := pflag.NewFlagSet(g.title, pflag.ContinueOnError)

@@ -58,7 +58,7 @@ func (s Streams) HandOver(ctx context.Context) error {
 			s.Args[0], liveProgram, liveProgram, liveProgram)
 	}
 	if s.terminal {
-		if err := become(path, s.Args); err != nil {
+		if err := becomeProgram(path, s.Args); err != nil {
 			return err
 		}
 	}

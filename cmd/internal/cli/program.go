@@ -49,20 +49,20 @@ func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 	ended := make(chan error, 1)
 	go func() {
 		roomOnStack(0)
-		ended <- guard(s, func() error { return s.Execute(ctx, args) })
+		ended <- guardPanics(s, func() error { return s.Execute(ctx, args) })
 	}()
 
-	err := wait(ctx, s, ended)
+	err := waitForEnd(ctx, s, ended)
 	var signal *SignalError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &signal):
-		return report(s, signal, signal.Exit())
-	case silent(err):
+		return printError(s, signal, signal.Exit())
+	case isSilent(err):
 		return codeOf(err)
 	}
-	return report(s, err, codeOf(err))
+	return printError(s, err, codeOf(err))
 }
 
 // roomOnStack lets the stack of this goroutine grow once, now that nothing is on
@@ -118,9 +118,9 @@ func (e *SignalError) Exit() int {
 	return ExitTerminated
 }
 
-// wait is the error of a command, or that of ctx when the command does not end
+// waitForEnd is the error of a command, or that of ctx when the command does not end
 // although ctx has.
-func wait(ctx context.Context, s Streams, ended <-chan error) error {
+func waitForEnd(ctx context.Context, s Streams, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
@@ -158,8 +158,8 @@ func (s Streams) Execute(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// report prints err on one line.
-func report(s Streams, err error, code int) int {
+// printError prints err on one line.
+func printError(s Streams, err error, code int) int {
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	fmt.Fprintf(s.Err, "replay: %s\n", text)
 	return code

@@ -35,13 +35,13 @@ func (i *stdin) Read(p []byte) (int, error) {
 		i.begun = true
 		i.spare <- make([]byte, size)
 		i.spare <- make([]byte, size)
-		go i.pump()
+		go i.pumpChunks()
 	}
 	for len(i.last.data) == 0 {
 		if i.last.err != nil {
 			return 0, i.last.err
 		}
-		if err := i.next(); err != nil {
+		if err := i.nextChunk(); err != nil {
 			return 0, err
 		}
 	}
@@ -50,8 +50,8 @@ func (i *stdin) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next waits for another chunk.
-func (i *stdin) next() error {
+// nextChunk waits for another chunk.
+func (i *stdin) nextChunk() error {
 	if i.buf != nil {
 		i.spare <- i.buf
 		i.buf = nil
@@ -65,8 +65,8 @@ func (i *stdin) next() error {
 	}
 }
 
-// pump reads until there is no more, or nobody wants it.
-func (i *stdin) pump() {
+// pumpChunks reads until there is no more, or nobody wants it.
+func (i *stdin) pumpChunks() {
 	for buf := range i.spare {
 		n, err := i.in.Read(buf)
 		select {

@@ -23,7 +23,7 @@ type cluster struct {
 	aic                                    engineargs.AIC
 }
 
-func (c *cluster) bind(fs *pflag.FlagSet) {
+func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	c.mode = cli.Choice{Names: []string{"offline", "online", "cluster"}, Value: "offline"}
 	c.Router = RouterChoice()
 	fs.IntVar(&c.Workers, "workers", 1, "`number` of workers that prefill and decode")

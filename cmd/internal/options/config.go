@@ -13,7 +13,7 @@ import (
 // config is a file that holds flags.
 type config struct{ path string }
 
-func (c *config) bind(fs *pflag.FlagSet) {
+func (c *config) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.path, "config", "", "YAML `file` that holds flags by name, without dashes; a flag given here wins")
 }
 
@@ -38,14 +38,14 @@ func (c *config) applyText(o *Options, text []byte) error {
 	given := map[string]bool{}
 	o.Set.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	for _, entry := range entries {
-		if err := c.set(o, entry, given); err != nil {
+		if err := c.setFlag(o, entry, given); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *config) set(o *Options, entry *ast.MappingValueNode, given map[string]bool) error {
+func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, given map[string]bool) error {
 	key := entry.Key.GetToken()
 	place := cli.YamlPlace(c.path, entry.Key)
 	flag := o.Set.Lookup(key.Value)

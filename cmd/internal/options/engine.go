@@ -53,7 +53,7 @@ func EngineSettings() []Setting {
 // poolNames are what the flags of one pool begin with.
 func poolNames() [2]string { return [2]string{"prefill", "decode"} }
 
-func (e *engine) bind(fs *pflag.FlagSet) {
+func (e *engine) bindFlags(fs *pflag.FlagSet) {
 	e.Settings = EngineSettings()
 	for i := range e.Settings {
 		e.Settings[i].Bind(fs)
@@ -82,10 +82,10 @@ func poolSettings(fs *pflag.FlagSet, pool string) []Setting {
 	return own
 }
 
-// values are the given settings as engine arguments.
-func values(settings []Setting) []engineargs.Setting {
+// settingValues are the given settings as engine arguments.
+func settingValues(settings []Setting) []engineargs.Setting {
 	var all []engineargs.Setting
-	if path, ok := roofline(settings); ok {
+	if path, ok := rooflinePath(settings); ok {
 		all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(path)})
 	}
 	for _, s := range GivenOf(settings) {

@@ -35,7 +35,7 @@ type input struct {
 	generateFlags []string // names of its flags
 }
 
-func (in *input) bind(fs *pflag.FlagSet) {
+func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times of the workload by `R`")
 	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
 
@@ -74,8 +74,8 @@ func syntheticFlags() []string {
 		"shared-prefix-ratio", "num-prefix-groups")
 }
 
-// synthetic reports whether flags describe a workload.
-func (o *Options) synthetic() bool {
+// isSynthetic reports whether flags describe a workload.
+func (o *Options) isSynthetic() bool {
 	if !o.Reference {
 		return o.FirstChanged(syntheticFlags()...) != ""
 	}
@@ -139,16 +139,16 @@ func (o *Options) fillGenerated(spec *replay.Spec) error {
 
 // checkSource refuses command lines with no workload, half a one, or two.
 func (o *Options) checkSource(file string) error {
-	if name := o.FirstChanged(o.input.open.names()...); name != "" && o.Reference {
+	if name := o.FirstChanged(o.input.open.flagNames()...); name != "" && o.Reference {
 		return cli.Usagef("--%s: no such flag", name)
 	}
 	if name := o.FirstChanged(o.input.generateFlags...); name != "" {
 		return o.checkGenerated(name, file)
 	}
 	switch {
-	case file == "" && !o.synthetic():
+	case file == "" && !o.isSynthetic():
 		return cli.Usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
-	case file != "" && o.synthetic():
+	case file != "" && o.isSynthetic():
 		name := o.FirstChanged(syntheticFlags()...)
 		return o.Only(name, "without a trace file")
 	case file != "":
@@ -204,7 +204,7 @@ func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
 		cli.Needs(mode == loadgen.Trace, "with replay trace", "speedup", "arrival-interval-ms"),
 		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
-		cli.Needs(file != "", "with a trace file", in.open.names()...),
+		cli.Needs(file != "", "with a trace file", in.open.flagNames()...),
 		cli.Needs(file != "", "with a trace file", "trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
 		cli.Needs(in.format.Value == string(replay.Agentic) || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
 		cli.Needs(in.traceGroups > 0, "with --trace-num-prefix-groups", "trace-shared-prefix-ratio"),

@@ -48,8 +48,8 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
 }
 
-// names are the names of the flags.
-func (f *LeftOpen) names() []string {
+// flagNames returns the names of the flags.
+func (f *LeftOpen) flagNames() []string {
 	return []string{"skip-bad", "zero-output", "session-mode", "dag", "assume-prefix", "tokenizer", "tokens-per-byte", "output-len",
 		f.prefix + "model", "jitter", f.prefix + "run", "image-tokens", "arrival-rate", "servegen-span"}
 }
@@ -91,11 +91,11 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	if o.Tokenizer != "" && o.TokensPerByte != 0 {
 		return o, cli.Usagef("--tokenizer: counts tokens, want it without --tokens-per-byte")
 	}
-	return o, f.seconds(&o)
+	return o, f.readSpan(&o)
 }
 
-// seconds reads --servegen-span.
-func (f *LeftOpen) seconds(o *formats.LeftOpen) error {
+// readSpan reads --servegen-span.
+func (f *LeftOpen) readSpan(o *formats.LeftOpen) error {
 	if f.span == "" {
 		return nil
 	}

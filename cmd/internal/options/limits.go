@@ -13,7 +13,7 @@ type limits struct {
 	oversize cli.Choice
 }
 
-func (l *limits) bind(fs *pflag.FlagSet) {
+func (l *limits) bindFlags(fs *pflag.FlagSet) {
 	l.oversize = cli.Choice{Names: []string{"error", "reject"}, Value: "error"}
 	fs.Var(&l.Until, "until", "end the run at this `time` of its clock: ms, or with a unit, as 90s or 10m")
 	fs.Var(&l.oversize, "oversize", "`what` to do about requests that can never run: error ends the run\nbefore it begins, reject leaves them out")

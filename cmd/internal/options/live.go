@@ -16,7 +16,7 @@ type live struct {
 	Deadline time.Duration
 }
 
-func (l *live) bind(fs *pflag.FlagSet) {
+func (l *live) bindFlags(fs *pflag.FlagSet) {
 	l.Precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
 	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait, up to 2 ms, until the request that a completion lets in is there")
 	fs.BoolVar(&l.Disagg, "online-disagg", false, "take prefill and decode workers of their own in real time too")

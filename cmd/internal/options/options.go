@@ -34,10 +34,10 @@ func (o *Options) Bind(cmd *cobra.Command) {
 	last := len(all) - 1
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(all[:last:last],
-		cli.NewGroup("Report", o.Output.bind),
-		cli.NewGroup("Requests, objectives and records of the run", o.Outputs.bind),
-		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bind),
-		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bind),
+		cli.NewGroup("Report", o.Output.bindFlags),
+		cli.NewGroup("Requests, objectives and records of the run", o.Outputs.bindFlags),
+		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags),
+		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags),
 		all[last])...)
 	if o.Reference {
 		cli.HideAll(o.Set)
@@ -55,10 +55,10 @@ func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 // replayGroups are the flags that say what a replay is.
 func (o *Options) replayGroups() []cli.Group {
 	return []cli.Group{
-		cli.NewGroup("Workload", o.input.bind),
+		cli.NewGroup("Workload", o.input.bindFlags),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen),
-		cli.NewGroup("Cluster", o.Cluster.bind),
-		cli.NewGroup("Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.Engine.bind),
+		cli.NewGroup("Cluster", o.Cluster.bindFlags),
+		cli.NewGroup("Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.Engine.bindFlags),
 		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind),
 		cli.NewGroup("Run", o.bindRun),
 	}
@@ -67,8 +67,8 @@ func (o *Options) replayGroups() []cli.Group {
 func (o *Options) bindRun(fs *pflag.FlagSet) {
 	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+compatRelease)
 	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of whatever is drawn, a `number`")
-	o.Limits.bind(fs)
-	o.Config.bind(fs)
+	o.Limits.bindFlags(fs)
+	o.Config.bindFlags(fs)
 	bindReferenceOnly(fs)
 	cli.BindHelp(fs)
 }

@@ -13,9 +13,9 @@ type output struct {
 	Drawing drawing
 }
 
-func (out *output) bind(fs *pflag.FlagSet) {
+func (out *output) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
 	fs.Var(&out.Form, "output", "`form` of the report on standard output: table or json")
-	out.Drawing.bind(fs)
+	out.Drawing.bindFlags(fs)
 }

@@ -26,7 +26,7 @@ type Outputs struct {
 	Names            cli.Choice
 }
 
-func (out *Outputs) bind(fs *pflag.FlagSet) {
+func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
 	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")

@@ -35,7 +35,7 @@ func (o *Options) ownSettings() bool {
 
 // fillEngines enters the engines into spec.
 func (o *Options) fillEngines(spec *replay.Spec) error {
-	pools, err := o.pools()
+	pools, err := o.givenPools()
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func (o *Options) fillEngines(spec *replay.Spec) error {
 	return err
 }
 
-// pools are those that the command line says something about.
-func (o *Options) pools() ([]Pool, error) {
+// givenPools are those that the command line says something about.
+func (o *Options) givenPools() ([]Pool, error) {
 	one := Pool{Flag: "engine-args"}
 	two := []Pool{
 		{Flag: "prefill-engine-args", Role: scheduler.Prefill, own: o.Engine.Own[0]},
@@ -106,7 +106,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 		return err
 	}
 	a, err := engineargs.Parse(text, engineargs.Options{
-		Compat: o.compat != "", Pool: p.Role, Set: append(values(o.Engine.Settings), values(p.own)...),
+		Compat: o.compat != "", Pool: p.Role, Set: append(settingValues(o.Engine.Settings), settingValues(p.own)...),
 	})
 	if err != nil {
 		return o.engineError(p, err)

@@ -16,7 +16,7 @@ type processes struct {
 	Runtime           RuntimeFlags
 }
 
-func (p *processes) bind(fs *pflag.FlagSet) {
+func (p *processes) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there")
 	fs.StringVar(&p.Endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
 	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; the others decode then")

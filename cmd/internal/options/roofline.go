@@ -12,8 +12,8 @@ const (
 	modelKey = "model"
 )
 
-// roofline is the path of the model of pass times that --gpu and --model name.
-func roofline(settings []Setting) (path string, ok bool) {
+// rooflinePath is the path of the model of pass times that --gpu and --model name.
+func rooflinePath(settings []Setting) (path string, ok bool) {
 	gpu, model := byKey(GivenOf(settings), gpuKey), byKey(GivenOf(settings), modelKey)
 	if gpu == nil || model == nil {
 		return "", false
@@ -37,7 +37,7 @@ func (o *Options) checkRoofline() error {
 	if o.Changed("timing-profile") && o.Changed("planner-profile-data") {
 		return o.Only("timing-profile", "without --planner-profile-data, its other name")
 	}
-	path, ok := roofline(o.Engine.Settings)
+	path, ok := rooflinePath(o.Engine.Settings)
 	if !ok {
 		return nil
 	}

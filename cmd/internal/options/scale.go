@@ -29,31 +29,31 @@ func (o *Options) fillScale(spec *replay.Spec) error {
 	if err != nil {
 		return fmt.Errorf("--scale: %w", err)
 	}
-	spec.Scale, err = f.events(text)
+	spec.Scale, err = f.readEvents(text)
 	return err
 }
 
-// events are those of the file.
-func (f *scaleFile) events(text []byte) ([]replay.ScaleEvent, error) {
-	list, err := f.list(text)
+// readEvents are those of the file.
+func (f *scaleFile) readEvents(text []byte) ([]replay.ScaleEvent, error) {
+	list, err := f.readList(text)
 	if err != nil {
 		return nil, err
 	}
 	var all []replay.ScaleEvent
 	for _, node := range list {
-		e, err := f.event(node)
+		e, err := f.readEvent(node)
 		if err != nil {
 			return nil, err
 		}
 		if n := len(all); n > 0 && e.At < all[n-1].At {
-			return nil, f.errorf(node, "at is %v ms, want at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
+			return nil, f.errorAt(node, "at is %v ms, want at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
 		}
 		all = append(all, e)
 	}
 	return all, nil
 }
 
-func (f *scaleFile) list(text []byte) ([]ast.Node, error) {
+func (f *scaleFile) readList(text []byte) ([]ast.Node, error) {
 	bodies, err := cli.YamlBodies(f.path, text)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (f *scaleFile) list(text []byte) ([]ast.Node, error) {
 	for _, body := range bodies {
 		list, ok := body.(*ast.SequenceNode)
 		if !ok {
-			return nil, f.errorf(body, "want a list of events, as - {at: 90s, workers: 4}")
+			return nil, f.errorAt(body, "want a list of events, as - {at: 90s, workers: 4}")
 		}
 		all = append(all, list.Values...)
 	}
@@ -72,43 +72,43 @@ func (f *scaleFile) list(text []byte) ([]ast.Node, error) {
 	return all, nil
 }
 
-func (f *scaleFile) errorf(at ast.Node, format string, args ...any) error {
+func (f *scaleFile) errorAt(at ast.Node, format string, args ...any) error {
 	return fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), fmt.Sprintf(format, args...))
 }
 
-// event reads one event.
-func (f *scaleFile) event(node ast.Node) (replay.ScaleEvent, error) {
+// readEvent reads one event.
+func (f *scaleFile) readEvent(node ast.Node) (replay.ScaleEvent, error) {
 	e := replay.ScaleEvent{Workers: replay.KeepSize, Decode: replay.KeepSize}
 	entries, ok := cli.YamlPairs(node)
 	if !ok {
-		return e, f.errorf(node, "want an event, as {at: 90s, workers: 4}")
+		return e, f.errorAt(node, "want an event, as {at: 90s, workers: 4}")
 	}
 	seen := map[string]bool{}
 	for _, entry := range entries {
 		key := entry.Key.GetToken().Value
 		if seen[key] {
-			return e, f.errorf(entry.Key, "%s is given twice", key)
+			return e, f.errorAt(entry.Key, "%s is given twice", key)
 		}
 		seen[key] = true
 		text, err := cli.YamlText(entry.Value)
 		if err == nil {
-			err = f.set(&e, key, text)
+			err = f.setValue(&e, key, text)
 		}
 		if err != nil {
-			return e, f.errorf(entry.Key, "%s: %v", key, err)
+			return e, f.errorAt(entry.Key, "%s: %v", key, err)
 		}
 	}
 	switch {
 	case !seen["at"]:
-		return e, f.errorf(node, "at is missing")
+		return e, f.errorAt(node, "at is missing")
 	case len(seen) == 1:
-		return e, f.errorf(node, "want %s beside at", f.pools())
+		return e, f.errorAt(node, "want %s beside at", f.poolKeys())
 	}
 	return e, nil
 }
 
-// set takes in one value of an event.
-func (f *scaleFile) set(e *replay.ScaleEvent, key, text string) (err error) {
+// setValue takes in one value of an event.
+func (f *scaleFile) setValue(e *replay.ScaleEvent, key, text string) (err error) {
 	switch {
 	case key == "at":
 		if e.At, err = cli.ParseInstant(text); err != nil {
@@ -126,10 +126,10 @@ func (f *scaleFile) set(e *replay.ScaleEvent, key, text string) (err error) {
 	case key == "prefill" || key == "decode":
 		return errors.New("only with --prefill-workers and --decode-workers, want workers")
 	}
-	return fmt.Errorf("no such key, want at and %s", f.pools())
+	return fmt.Errorf("no such key, want at and %s", f.poolKeys())
 }
 
-func (f *scaleFile) pools() string {
+func (f *scaleFile) poolKeys() string {
 	if f.two {
 		return "prefill or decode"
 	}

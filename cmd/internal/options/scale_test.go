@@ -24,7 +24,7 @@ func TestScaleFile(t *testing.T) {
 		}},
 	} {
 		f := scaleFile{path: "s.yaml", two: c.two}
-		if got, err := f.events([]byte(c.text)); err != nil || !slices.Equal(got, c.want) {
+		if got, err := f.readEvents([]byte(c.text)); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %v, %v; want %v", c.text, got, err, c.want)
 		}
 	}
@@ -42,7 +42,7 @@ func FuzzScale(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, two bool) {
 		file := scaleFile{path: "s.yaml", two: two}
-		all, err := file.events([]byte(text))
+		all, err := file.readEvents([]byte(text))
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "s.yaml:") {
 				t.Errorf("%q: %v", text, err)

@@ -19,7 +19,7 @@ type drawing struct {
 	request  string
 }
 
-func (d *drawing) bind(fs *pflag.FlagSet) {
+func (d *drawing) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Path, "timeline", "", "write what every worker did when to `FILE`, for ui.perfetto.dev")
 	fs.Var(&d.from, "timeline-from", "leave out what ends before this `time` of the run's clock")
 	fs.Var(&d.to, "timeline-to", "leave out what begins at or after this `time` of the run's clock")

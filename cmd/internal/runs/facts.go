@@ -40,8 +40,8 @@ func newFacts(spec *replay.Spec, out *options.Outputs) (*facts, error) {
 	return f, nil
 }
 
-// observers returns those that facts come from.
-func (f *facts) observers() []harness.Observer {
+// keepsWatch returns those that facts come from.
+func (f *facts) keepsWatch() []harness.Observer {
 	all := []harness.Observer{f.book}
 	if f.series != nil {
 		all = append(all, f.series)
@@ -52,16 +52,16 @@ func (f *facts) observers() []harness.Observer {
 	return all
 }
 
-// ledgers are those of the requests; nil when none are kept.
-func (f *facts) ledgers() *ledger.Book {
+// ledgersOf are those of the requests; nil when none are kept.
+func (f *facts) ledgersOf() *ledger.Book {
 	if f == nil {
 		return nil
 	}
 	return f.book
 }
 
-// files are what a run directory holds of it.
-func (f *facts) files() []rundir.File {
+// runFiles are what a run directory holds of it.
+func (f *facts) runFiles() []rundir.File {
 	all := []rundir.File{
 		{Name: series.WorkersFile, Write: f.series.WriteWorkers},
 		{Name: series.FileName, Write: f.series.Write},

@@ -34,20 +34,20 @@ func (in *inputs) addTrace(t *replay.Trace) error {
 		}
 	}
 	for _, path := range paths {
-		if err := in.add("trace", path); err != nil {
+		if err := in.addFile("trace", path); err != nil {
 			return err
 		}
 	}
 	for _, class := range t.Made.Classes {
-		if err := in.add("lengths", class.LengthsFrom); err != nil {
+		if err := in.addFile("lengths", class.LengthsFrom); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add adds a file, when there is one.
-func (in *inputs) add(role, path string) error {
+// addFile adds a file, when there is one.
+func (in *inputs) addFile(role, path string) error {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
 		return fmt.Errorf("%s: can be read once only, want a regular file, or - for standard input, with --out or --digest", path)
 	} else if err != nil || st.IsDir() {
@@ -57,8 +57,8 @@ func (in *inputs) add(role, path string) error {
 	return nil
 }
 
-// hash begins to hash the files, on another goroutine.
-func (in *inputs) hash() {
+// hashFiles begins to hash the files, on another goroutine.
+func (in *inputs) hashFiles() {
 	in.ended = make(chan struct{})
 	go func() {
 		defer close(in.ended)
@@ -73,8 +73,8 @@ func (in *inputs) hash() {
 	}()
 }
 
-// hashed waits for the hashes.
-func (in *inputs) hashed() ([]rundir.Input, error) {
+// hashedFiles waits for the hashes.
+func (in *inputs) hashedFiles() ([]rundir.Input, error) {
 	<-in.ended
 	return in.all, in.err
 }
@@ -93,7 +93,7 @@ func (h *hashed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// input is what has been read.
-func (h *hashed) input() rundir.Input {
+// inputRead is what has been read.
+func (h *hashed) inputRead() rundir.Input {
 	return rundir.Input{Role: "trace", Path: "-", Bytes: h.n, SHA256: hex.EncodeToString(h.hash.Sum(nil))}
 }

@@ -64,7 +64,7 @@ func (rec *recording) Observers() []harness.Observer {
 	if rec.seen == nil {
 		return nil
 	}
-	return append([]harness.Observer{rec.seen}, rec.facts.observers()...)
+	return append([]harness.Observer{rec.seen}, rec.facts.keepsWatch()...)
 }
 
 // hashInputs hashes the files the run will read. Standard input is hashed while
@@ -81,12 +81,12 @@ func (rec *recording) hashInputs(spec *replay.Spec, streams *replay.Streams) err
 	}
 	for _, pool := range spec.Pools {
 		if path := pool.Engine.ProfilePath; path != "" {
-			if err := rec.inputs.add("profile", path); err != nil {
+			if err := rec.inputs.addFile("profile", path); err != nil {
 				return err
 			}
 		}
 	}
-	rec.inputs.hash()
+	rec.inputs.hashFiles()
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (rec *recording) Add(session *replay.Session) error {
 	if !rec.wanted {
 		return nil
 	}
-	rec.rows = requests.Collect(session.Result.Collector, places(session.Workload), rec.seen, rec.facts.ledgers())
+	rec.rows = requests.Collect(session.Result.Collector, placesIn(session.Workload), rec.seen, rec.facts.ledgersOf())
 	r, out := session.Result.Report, &rec.o.Outputs
 	if objectives := out.Slo.All; len(objectives) > 0 {
 		rec.outcome = slo.Judge(objectives, out.Attainment, rec.rows, r)
@@ -105,12 +105,12 @@ func (rec *recording) Add(session *replay.Session) error {
 	if rec.inputs == nil {
 		return nil
 	}
-	inputs, err := rec.inputs.hashed()
+	inputs, err := rec.inputs.hashedFiles()
 	if err != nil {
 		return err
 	}
 	if rec.stdin != nil {
-		inputs = slices.Insert(inputs, 0, rec.stdin.input())
+		inputs = slices.Insert(inputs, 0, rec.stdin.inputRead())
 	}
 	rec.run.Inputs = inputs
 	settings := rundir.Settings(session.Spec.Recorded())
@@ -151,7 +151,7 @@ func (rec *recording) Write(ctx context.Context, session *replay.Session) error 
 		{Name: rundir.ReportFile, Write: result.Report.WriteJSON},
 		{Name: run.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, rec.rows) }},
 	}
-	files = append(files, rec.facts.files()...)
+	files = append(files, rec.facts.runFiles()...)
 	if err := run.Write(ctx, out.Dir, out.Replace(), files); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
@@ -159,16 +159,16 @@ func (rec *recording) Write(ctx context.Context, session *replay.Session) error 
 	return nil
 }
 
-// end is the error of a run that missed its objectives, when that is one.
-func (rec *recording) end() error {
+// endJudged is the error of a run that missed its objectives, when that is one.
+func (rec *recording) endJudged() error {
 	if rec.outcome == nil || !rec.o.Outputs.SloExit || rec.outcome.Holds() {
 		return nil
 	}
 	return cli.Coded(cli.ExitObjective, "%s", rec.outcome.Missed())
 }
 
-// places finds the place of a request in w.
-func places(w *loadgen.Workload) func(session, turn int32) requests.Place {
+// placesIn finds the place of a request in w.
+func placesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
 	if w == nil {
 		return nil
 	}

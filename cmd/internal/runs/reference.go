@@ -19,7 +19,7 @@ func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 		if len(args) == 0 && cmd.Flags().NFlag() == 0 {
 			return cli.Usagef("no command: want replay trace or replay concurrency; replay --help says more")
 		}
-		if err := misspelled(cmd, args); err != nil {
+		if err := checkSpelling(cmd, args); err != nil {
 			return err
 		}
 		file, err := options.TraceFile(args)
@@ -50,8 +50,8 @@ func OnlyReference(args []string, all []cli.Subcommand) bool {
 	})
 }
 
-// misspelled is an error when the first of args is no file and nearly a command.
-func misspelled(cmd *cobra.Command, args []string) error {
+// checkSpelling is an error when the first of args is no file and nearly a command.
+func checkSpelling(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

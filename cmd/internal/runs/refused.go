@@ -31,9 +31,9 @@ func listRejected(w io.Writer, all []harness.Rejection) {
 	}
 }
 
-// unfinished counts the requests of a workload of total requests that have not
+// countUnfinished counts the requests of a workload of total requests that have not
 // got all their tokens and were not rejected either.
-func unfinished(r *harness.Result, total int) int {
+func countUnfinished(r *harness.Result, total int) int {
 	left := total - len(r.Rejected)
 	for _, q := range r.Collector.Requests() {
 		if q.OutputTokens > 0 && q.Tokens >= q.OutputTokens {

@@ -61,7 +61,7 @@ func (w *shown) writeReport(result *harness.Result, total int) error {
 		}
 		text.Saved = path
 	}
-	missing := missing(o, result, total)
+	missing := missingLines(o, result, total)
 	if o.Output.Form.Value == "json" {
 		for _, line := range missing {
 			fmt.Fprintf(s.Err, "replay: %s\n", line)
@@ -75,17 +75,17 @@ func (w *shown) writeReport(result *harness.Result, total int) error {
 	return err
 }
 
-// missing describes how many of total requests the report is not about, and why.
-func missing(o *options.Options, result *harness.Result, total int) []string {
+// missingLines describes how many of total requests the report is not about, and why.
+func missingLines(o *options.Options, result *harness.Result, total int) []string {
 	var lines []string
 	if n := len(result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}
 	if result.Partial && (o.IsLive() || o.IsCluster()) {
-		lines = append(lines, fmt.Sprintf("Ended early: %d of %d requests unfinished", unfinished(result, total), total))
+		lines = append(lines, fmt.Sprintf("Ended early: %d of %d requests unfinished", countUnfinished(result, total), total))
 	} else if result.Partial {
 		at := strconv.FormatFloat(float64(o.Limits.Until.At), 'f', -1, 64)
-		lines = append(lines, fmt.Sprintf("Ended at %s ms: %d of %d requests unfinished", at, unfinished(result, total), total))
+		lines = append(lines, fmt.Sprintf("Ended at %s ms: %d of %d requests unfinished", at, countUnfinished(result, total), total))
 	}
 	return lines
 }

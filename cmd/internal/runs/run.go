@@ -51,7 +51,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	case err != nil:
 		return ExplainError(err)
 	}
-	if err := rec.end(); err != nil || session.Drive == nil {
+	if err := rec.endJudged(); err != nil || session.Drive == nil {
 		return err
 	}
 	return endLive(o, session)

@@ -47,7 +47,7 @@ func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.Raw
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.workload(spec)
+	w, err := r.openWorkload(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +75,8 @@ func cellReport(o *options.Options, result *harness.Result) (json.RawMessage, er
 	return short.Bytes(), nil
 }
 
-// workload is that of spec. It is opened by the first who asks.
-func (r *CellRunner) workload(spec replay.Spec) (*loadgen.Workload, error) {
+// openWorkload is that of spec. It is opened by the first who asks.
+func (r *CellRunner) openWorkload(spec replay.Spec) (*loadgen.Workload, error) {
 	key := plan.WorkloadKey(&spec)
 	r.mutex.Lock()
 	i := slices.IndexFunc(r.open, func(w *openWorkload) bool { return w.key == key })

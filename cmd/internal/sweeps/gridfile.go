@@ -23,16 +23,16 @@ func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
 }
 
-// grid is what file, "" for none, and the flags say; flags win.
-func (f *GridFlags) grid(file string) (*plan.Grid, error) {
+// readGrid is what file, "" for none, and the flags say; flags win.
+func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	g := &gridReader{known: options.NewCellOptions().Set, path: file}
 	if file != "" {
-		if err := g.read(); err != nil {
+		if err := g.readFile(); err != nil {
 			return nil, err
 		}
 	}
 	if f.trace != "" {
-		g.put(plan.Axis{Name: options.TraceSetting, Values: []string{f.trace}}, false)
+		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: []string{f.trace}}, false)
 	}
 	for _, list := range []struct {
 		flag   string
@@ -47,7 +47,7 @@ func (f *GridFlags) grid(file string) (*plan.Grid, error) {
 			if !list.isAxis && len(axis.Values) > 1 {
 				return nil, cli.Usagef("--set=%s: want one value, or --grid", text)
 			}
-			g.put(axis, list.isAxis)
+			g.putAxis(axis, list.isAxis)
 		}
 	}
 	if len(g.grid.Axes) == 0 && len(g.grid.Common) == 0 {
@@ -70,9 +70,9 @@ type gridReader struct {
 	grid  plan.Grid
 }
 
-// put adds an axis, or what all cells have, in place of what the file said of
+// putAxis adds an axis, or what all cells have, in place of what the file said of
 // it.
-func (g *gridReader) put(a plan.Axis, isAxis bool) {
+func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	for i, s := range g.grid.Common {
 		if s.Name == a.Name {
 			g.grid.Common = append(g.grid.Common[:i], g.grid.Common[i+1:]...)
@@ -97,7 +97,7 @@ func (g *gridReader) put(a plan.Axis, isAxis bool) {
 	g.grid.Common = append(g.grid.Common, plan.Setting{Name: a.Name, Value: a.Values[0]})
 }
 
-func (g *gridReader) read() error {
+func (g *gridReader) readFile() error {
 	text, err := os.ReadFile(g.path)
 	if err != nil {
 		return err
@@ -109,11 +109,11 @@ func (g *gridReader) read() error {
 	for _, entry := range entries {
 		switch key := entry.Key.GetToken().Value; key {
 		case options.TraceSetting:
-			err = g.entry(entry, false)
+			err = g.readEntry(entry, false)
 		case "set":
-			err = g.section(entry, false)
+			err = g.readSection(entry, false)
 		case "grid":
-			err = g.section(entry, true)
+			err = g.readSection(entry, true)
 		default:
 			err = cli.Usagef("%s: %s: want trace, set or grid", cli.YamlPlace(g.path, entry.Key), key)
 		}
@@ -124,22 +124,22 @@ func (g *gridReader) read() error {
 	return nil
 }
 
-// section reads the flags of set or grid.
-func (g *gridReader) section(entry *ast.MappingValueNode, axes bool) error {
+// readSection reads the flags of set or grid.
+func (g *gridReader) readSection(entry *ast.MappingValueNode, axes bool) error {
 	entries, ok := cli.YamlPairs(entry.Value)
 	if !ok {
 		return cli.Usagef("%s: %s: want flags by name", cli.YamlPlace(g.path, entry.Key), entry.Key.GetToken().Value)
 	}
 	for _, e := range entries {
-		if err := g.entry(e, axes); err != nil {
+		if err := g.readEntry(e, axes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry reads one flag; a list of values makes it an axis.
-func (g *gridReader) entry(entry *ast.MappingValueNode, axis bool) error {
+// readEntry reads one flag; a list of values makes it an axis.
+func (g *gridReader) readEntry(entry *ast.MappingValueNode, axis bool) error {
 	name := entry.Key.GetToken().Value
 	if err := options.Settable(g.known, name); err != nil {
 		return cli.Usagef("%s: %v", cli.YamlPlace(g.path, entry.Key), err)
@@ -162,6 +162,6 @@ func (g *gridReader) entry(entry *ast.MappingValueNode, axis bool) error {
 	if len(a.Values) == 0 {
 		return cli.Usagef("%s: %s: no values, want at least 1", cli.YamlPlace(g.path, entry.Key), name)
 	}
-	g.put(a, axis)
+	g.putAxis(a, axis)
 	return nil
 }

@@ -73,7 +73,7 @@ func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
 	if len(args) > 1 {
 		return nil, cli.Usagef("%s: want at most one grid", strings.Join(args, " "))
 	}
-	return f.grid(strings.Join(args, ""))
+	return f.readGrid(strings.Join(args, ""))
 }
 
 // localSweep is a sweep in this process.

@@ -60,13 +60,13 @@ func (f *TableFiles) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.paths, "out", nil, "also write all values to `FILE`, as its name ends: .csv, .json, .parquet, or .html for a page; may be repeated")
 }
 
-// form is how the table is written to a file of that name.
-func (f *TableFiles) form(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
+// formOf is how the table is written to a file of that name.
+func (f *TableFiles) formOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
 
 // Check refuses files that cannot be written before anything is run.
 func (f *TableFiles) Check() error {
 	for _, path := range f.paths {
-		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.form(path)) {
+		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
 			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
 		}
 	}
@@ -75,7 +75,7 @@ func (f *TableFiles) Check() error {
 
 func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 	for _, path := range f.paths {
-		if err := collector.WriteFile(path, forms[f.form(path)]); err != nil {
+		if err := collector.WriteFile(path, forms[f.formOf(path)]); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}

@@ -15,21 +15,21 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	if err != nil {
 		return c, cli.Usagef("%v", err)
 	}
-	set(&c.NATS.URL, f.Nats)
-	set(&c.Etcd.Username, f.EtcdUser)
-	set(&c.Etcd.CA, f.EtcdCA)
-	set(&c.Etcd.Cert, f.EtcdCert)
-	set(&c.Etcd.Key, f.EtcdKey)
-	set(&c.NATS.Username, f.NatsUser)
-	set(&c.NATS.NKey, f.NatsNKey)
-	set(&c.NATS.Credentials, f.NatsCreds)
-	set(&c.NATS.CA, f.NatsCA)
-	set(&c.NATS.Cert, f.NatsCert)
-	set(&c.NATS.Key, f.NatsKey)
-	set(&c.ResponseHost, f.ResponseHost)
-	set(&c.Discovery, drt.Discovery(f.Discovery))
-	set(&c.Plane, drt.RequestPlane(f.Plane))
-	set(&c.Layout, drt.Layout(f.Layout))
+	setGiven(&c.NATS.URL, f.Nats)
+	setGiven(&c.Etcd.Username, f.EtcdUser)
+	setGiven(&c.Etcd.CA, f.EtcdCA)
+	setGiven(&c.Etcd.Cert, f.EtcdCert)
+	setGiven(&c.Etcd.Key, f.EtcdKey)
+	setGiven(&c.NATS.Username, f.NatsUser)
+	setGiven(&c.NATS.NKey, f.NatsNKey)
+	setGiven(&c.NATS.Credentials, f.NatsCreds)
+	setGiven(&c.NATS.CA, f.NatsCA)
+	setGiven(&c.NATS.Cert, f.NatsCert)
+	setGiven(&c.NATS.Key, f.NatsKey)
+	setGiven(&c.ResponseHost, f.ResponseHost)
+	setGiven(&c.Discovery, drt.Discovery(f.Discovery))
+	setGiven(&c.Plane, drt.RequestPlane(f.Plane))
+	setGiven(&c.Layout, drt.Layout(f.Layout))
 	if f.Etcd != "" {
 		c.Etcd.Endpoints = strings.Split(f.Etcd, ",")
 	}
@@ -64,8 +64,8 @@ func staticInstances(f *options.RuntimeFlags, d drt.Discovery) (map[string][]drt
 	return all, nil
 }
 
-// set sets a field to what a flag says, if it says something.
-func set[T ~string](field *T, value T) {
+// setGiven sets a field to what a flag says, if it says something.
+func setGiven[T ~string](field *T, value T) {
 	if value != "" {
 		*field = value
 	}

@@ -44,13 +44,13 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Sp
 	var target remotes.Wait
 	opened := watched.Opened
 	begin := func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
-		if err := x.start(ctx); err != nil {
+		if err := x.startCluster(ctx); err != nil {
 			return nil, err
 		}
 		return target(rec, clock)
 	}
 	watched.Opened = withWorkload(opened, &target, x)
-	defer func() { err = errors.Join(err, x.stop(ctx)) }()
+	defer func() { err = errors.Join(err, x.stopCluster(ctx)) }()
 	deadline, _ := o.RealEnd()
 	r, err := spec.Drive(ctx, watched, replay.Live{Pace: online.Pace{Precise: o.Live.Precise.Value == "spin", Deadline: deadline}}, begin)
 	if err != nil {
@@ -60,14 +60,14 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Sp
 	return r, nil
 }
 
-// start starts what is to be started, and waits until the workers are there.
-func (x *processRun) start(ctx context.Context) (err error) {
+// startCluster starts what is to be started, and waits until the workers are there.
+func (x *processRun) startCluster(ctx context.Context) (err error) {
 	ctx, release := context.WithTimeoutCause(ctx, x.o.Processes.Startup, fmt.Errorf("not within %v", x.o.Processes.Startup))
 	defer release()
-	if err := x.reach(ctx); err != nil {
+	if err := x.reachServers(ctx); err != nil {
 		return err
 	}
-	o, err := x.options()
+	o, err := x.routingOptions()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (x *processRun) start(ctx context.Context) (err error) {
 		return err
 	}
 	if x.o.Processes.Spawn > 0 {
-		if err := x.spawn(&o); err != nil {
+		if err := x.spawnWorkers(&o); err != nil {
 			return err
 		}
 	}
@@ -83,8 +83,8 @@ func (x *processRun) start(ctx context.Context) (err error) {
 	return err
 }
 
-// reach makes etcd and NATS known, and starts them if nobody says where they are.
-func (x *processRun) reach(ctx context.Context) (err error) {
+// reachServers makes etcd and NATS known, and starts them if nobody says where they are.
+func (x *processRun) reachServers(ctx context.Context) (err error) {
 	p := &x.o.Processes
 	if x.config, err = cluster.Config(&p.Runtime); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (x *processRun) reach(ctx context.Context) (err error) {
 	return nil
 }
 
-// options say who is asked, and how workers are chosen.
-func (x *processRun) options() (remotes.Options, error) {
+// routingOptions say who is asked, and how workers are chosen.
+func (x *processRun) routingOptions() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
 		Policy: x.spec.Router, Router: router.DefaultConfig(), Seed: x.spec.Seed, Migrations: p.Migrations,
@@ -137,8 +137,8 @@ func endpointName(flag, text string) (drt.Name, error) {
 	return drt.Name{Namespace: parts[0], Component: parts[1], Endpoint: parts[2]}, nil
 }
 
-// stop takes down what was started.
-func (x *processRun) stop(ctx context.Context) (err error) {
+// stopCluster takes down what was started.
+func (x *processRun) stopCluster(ctx context.Context) (err error) {
 	ctx, release := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer release()
 	if x.session != nil {

@@ -16,7 +16,7 @@ import (
 // withWorkload makes the target of a workload once that is open.
 func withWorkload(opened func(*loadgen.Workload), target *remotes.Wait, x *processRun) func(*loadgen.Workload) {
 	return func(w *loadgen.Workload) {
-		*target = x.target(w)
+		*target = x.makeTarget(w)
 		if opened != nil {
 			opened(w)
 		}
@@ -31,8 +31,8 @@ type spawned struct {
 	own   []options.Setting // flags for them alone
 }
 
-// spawn starts the workers.
-func (x *processRun) spawn(o *remotes.Options) error {
+// spawnWorkers starts the workers.
+func (x *processRun) spawnWorkers(o *remotes.Options) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func (x *processRun) engineArgs(from string) []string {
 	return args
 }
 
-// target is what makes a target of w, once there is somebody to ask.
-func (x *processRun) target(w *loadgen.Workload) remotes.Wait {
+// makeTarget is what makes a target of w, once there is somebody to ask.
+func (x *processRun) makeTarget(w *loadgen.Workload) remotes.Wait {
 	return func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
 		return remotes.NewTarget(w, x.session.Model(), x.session.Engines())(rec, clock)
 	}

@@ -23,7 +23,7 @@ type conformanceFlags struct {
 	speedup      float64
 }
 
-func (f *conformanceFlags) bind(fs *pflag.FlagSet) {
+func (f *conformanceFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm or sglang")
 	fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
 	fs.Float64Var(&f.speedup, "speedup", 20, "pass through the simulated time this `many` times faster")
@@ -43,19 +43,19 @@ other engine runs the same kit from its tests.`,
   replay conformance --engine sglang --disaggregation-mode decode`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			subjects, err := f.subjects(args)
+			subjects, err := f.listSubjects(args)
 			if err != nil {
 				return err
 			}
 			for _, one := range subjects {
-				if err := one.check(cmd.Context(), s); err != nil {
+				if err := one.checkContract(cmd.Context(), s); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
-	cli.BindOwn(cmd, f.bind)
+	cli.BindOwn(cmd, f.bindFlags)
 	return cmd
 }
 
@@ -66,8 +66,8 @@ type subject struct {
 	speedup float64
 }
 
-// subjects lists the mockers that the flags want.
-func (f *conformanceFlags) subjects(args []string) ([]subject, error) {
+// listSubjects lists the mockers that the flags want.
+func (f *conformanceFlags) listSubjects(args []string) ([]subject, error) {
 	if len(args) > 0 {
 		return nil, cli.Usagef("%s: want no arguments", args[0])
 	}
@@ -101,8 +101,8 @@ func (f *conformanceFlags) subjects(args []string) ([]subject, error) {
 	return all, nil
 }
 
-// check runs the kit.
-func (u subject) check(ctx context.Context, s cli.Streams) error {
+// checkContract runs the kit.
+func (u subject) checkContract(ctx context.Context, s cli.Streams) error {
 	options := mocker.Options{Engine: engineargs.Default(), Mode: u.mode, KVEvents: true}
 	options.Engine.Engine, options.Engine.Speedup = u.kind, u.speedup
 	if _, err := mocker.New(options); err != nil {
@@ -116,7 +116,7 @@ func (u subject) check(ctx context.Context, s cli.Streams) error {
 		return e
 	}
 	err := conformance.Each(ctx, fresh, func(name string, err error) {
-		fmt.Fprintf(s.Out, "%-6v  %-7s  %-17s  %s\n", u.kind, u.mode, name, verdict(err))
+		fmt.Fprintf(s.Out, "%-6v  %-7s  %-17s  %s\n", u.kind, u.mode, name, formatVerdict(err))
 	}, conformance.WithRequest(func(rq *served.Request) {
 		if u.mode == served.Decode {
 			rq.PrefillResult = &served.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
@@ -128,8 +128,8 @@ func (u subject) check(ctx context.Context, s cli.Streams) error {
 	return nil
 }
 
-// verdict is how a check went.
-func verdict(err error) string {
+// formatVerdict is how a check went.
+func formatVerdict(err error) string {
 	var skipped *conformance.Skipped
 	switch {
 	case err == nil:

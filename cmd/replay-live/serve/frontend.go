@@ -67,18 +67,18 @@ with exit code 0.`,
 			if err := options.OnlyCalls(cmd.Flags()); err != nil {
 				return err
 			}
-			runtime, o, err := f.config()
+			runtime, o, err := f.readConfig()
 			if err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), s, runtime, o)
 		},
 	}
-	f.bind(cmd)
+	f.bindFlags(cmd)
 	return cmd
 }
 
-func (f *frontendFlags) bind(cmd *cobra.Command) {
+func (f *frontendFlags) bindFlags(cmd *cobra.Command) {
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Frontend", f.bindFrontend),
 		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind),
@@ -104,8 +104,8 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 }
 
-// config turns flags into a configuration. All complaints about them are here.
-func (f *frontendFlags) config() (drt.Config, routes.Options, error) {
+// readConfig turns flags into a configuration. All complaints about them are here.
+func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	var o routes.Options
 	for _, b := range []struct {
 		name        string
@@ -201,11 +201,11 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	if err := json.NewEncoder(s.Out).Encode(frontendLine{"http://" + l.Addr().String()}); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return serve(ctx, rt, server, l, f.grace)
+	return serveUntilEnd(ctx, rt, server, l, f.grace)
 }
 
-// serve serves until ctx ends or the runtime is lost.
-func serve(ctx context.Context, rt *drt.Runtime, server *frontend.Server, l net.Listener, grace time.Duration) error {
+// serveUntilEnd serves until ctx ends or the runtime is lost.
+func serveUntilEnd(ctx context.Context, rt *drt.Runtime, server *frontend.Server, l net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	var lost error

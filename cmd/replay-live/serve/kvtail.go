@@ -25,7 +25,7 @@ type tailFlags struct {
 	quiet         bool
 }
 
-func (f *tailFlags) bind(fs *pflag.FlagSet) {
+func (f *tailFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.replay, "replay", "", "ask at `ENDPOINT` for what was missed; without it only what comes is shown")
 	fs.StringVar(&f.topic, "topic", "", "show topics that begin with this `PREFIX` alone")
 	fs.IntVar(&f.count, "count", 0, "end after this many `batches`; 0 goes on")
@@ -52,19 +52,19 @@ event; hashes are hexadecimal. What it all came to goes to standard error.`,
   replay kv-tail tcp://127.0.0.1:5557 --json --count 100`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := f.options(args)
+			o, err := f.subscriberOptions(args)
 			if err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), s, o)
 		},
 	}
-	cli.BindOwn(cmd, f.bind)
+	cli.BindOwn(cmd, f.bindFlags)
 	return cmd
 }
 
-// options are whom to follow.
-func (f *tailFlags) options(args []string) (kvevents.SubscriberOptions, error) {
+// subscriberOptions are whom to follow.
+func (f *tailFlags) subscriberOptions(args []string) (kvevents.SubscriberOptions, error) {
 	switch {
 	case len(args) == 0:
 		return kvevents.SubscriberOptions{}, cli.Usagef("no endpoint: want where a worker publishes KV events, tcp://host:port")
@@ -114,7 +114,7 @@ func (f *tailFlags) run(ctx context.Context, s cli.Streams, o kvevents.Subscribe
 		timer := time.AfterFunc(f.length, func() { end(errEnough) })
 		defer timer.Stop()
 	}
-	o.Observe = t.show
+	o.Observe = t.showBatch
 	o.Warn = func(text string) { fmt.Fprintf(s.Err, "replay: %s\n", text) }
 	x := kvevents.NewIndex(nil)
 	o.Sink = x.Feed(0)
@@ -124,7 +124,7 @@ func (f *tailFlags) run(ctx context.Context, s cli.Streams, o kvevents.Subscribe
 	}
 	<-ending.Done()
 	sub.Close()
-	t.sum(s.Err, sub.Stats(), x)
+	t.printSum(s.Err, sub.Stats(), x)
 	if cause := context.Cause(ending); cause != errEnough {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -134,8 +134,8 @@ func (f *tailFlags) run(ctx context.Context, s cli.Streams, o kvevents.Subscribe
 	return nil
 }
 
-// show prints a batch.
-func (t *tail) show(r kvevents.Received) {
+// showBatch prints a batch.
+func (t *tail) showBatch(r kvevents.Received) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
@@ -145,7 +145,7 @@ func (t *tail) show(r kvevents.Received) {
 	var err error
 	for i := range r.Batch.Events {
 		if err == nil && !t.flags.quiet {
-			err = t.event(&r, &r.Batch.Events[i])
+			err = t.showEvent(&r, &r.Batch.Events[i])
 		}
 	}
 	if err == nil {
@@ -177,9 +177,9 @@ type tailLine struct {
 	LoRA         string   `json:"lora_name,omitempty"`
 }
 
-func (t *tail) event(r *kvevents.Received, e *kvevents.Event) error {
+func (t *tail) showEvent(r *kvevents.Received, e *kvevents.Event) error {
 	if t.flags.json {
-		return t.line(r, e)
+		return t.showLine(r, e)
 	}
 	rank := "-"
 	if r.Batch.HasRank {
@@ -200,10 +200,10 @@ func (t *tail) event(r *kvevents.Received, e *kvevents.Event) error {
 	return t.out.WriteByte('\n')
 }
 
-func (t *tail) line(r *kvevents.Received, e *kvevents.Event) error {
+func (t *tail) showLine(r *kvevents.Received, e *kvevents.Event) error {
 	l := tailLine{
 		Sequence: r.Sequence, Source: r.Origin.String(), Time: r.Batch.Time, Type: e.Kind.String(),
-		Blocks: hexadecimal(e.Blocks), TokensHashes: hexadecimal(e.TokensHashes), Tokens: e.Tokens,
+		Blocks: formatHashes(e.Blocks), TokensHashes: formatHashes(e.TokensHashes), Tokens: e.Tokens,
 		BlockSize: e.BlockTokens, Medium: e.Medium, LoRA: e.LoRA,
 	}
 	if r.Batch.HasRank {
@@ -215,7 +215,7 @@ func (t *tail) line(r *kvevents.Received, e *kvevents.Event) error {
 	return json.NewEncoder(t.out).Encode(l)
 }
 
-func hexadecimal(hashes []uint64) []string {
+func formatHashes(hashes []uint64) []string {
 	var out []string
 	for _, h := range hashes {
 		out = append(out, fmt.Sprintf("%016x", h))
@@ -223,8 +223,8 @@ func hexadecimal(hashes []uint64) []string {
 	return out
 }
 
-// sum prints what it all came to.
-func (t *tail) sum(w io.Writer, s kvevents.SubscriberStats, x *kvevents.Index) {
+// printSum prints what it all came to.
+func (t *tail) printSum(w io.Writer, s kvevents.SubscriberStats, x *kvevents.Index) {
 	fmt.Fprintf(w, "%d events in %d live and %d replayed batches and %d snapshots; %d gaps, %d not filled; %d blocks cached\n",
 		t.events, s.Live, s.Replayed, s.Snapshots, s.Gaps, s.Incomplete, x.Size())
 }

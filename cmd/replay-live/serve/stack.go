@@ -64,11 +64,11 @@ clients need a certificate, too.`,
 			return runStack(cmd.Context(), s, f.options)
 		},
 	}
-	f.bind(cmd.Flags())
+	f.bindFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *stackFlags) bind(fs *pflag.FlagSet) {
+func (f *stackFlags) bindFlags(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.StringVar(&o.Dir, "data-dir", "", "`DIR` where data is kept")
 	fs.Lookup("data-dir").DefValue = "one that is removed at the end"

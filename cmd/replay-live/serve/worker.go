@@ -66,18 +66,18 @@ KV events are published on sockets of ZeroMQ and told in the worker's model card
   replay worker --engine sglang --speedup-ratio 10 --system-port 0`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w, err := f.worker()
+			w, err := f.makeWorker()
 			if err != nil {
 				return err
 			}
 			return w.run(cmd.Context(), s)
 		},
 	}
-	f.bind(cmd)
+	f.bindFlags(cmd)
 	return cmd
 }
 
-func (f *workerFlags) bind(cmd *cobra.Command) {
+func (f *workerFlags) bindFlags(cmd *cobra.Command) {
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Worker", f.bindWorker),
 		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine),
@@ -146,13 +146,13 @@ type worker struct {
 	flags  *workerFlags
 }
 
-// worker turns flags into a worker. All complaints about them are here.
-func (f *workerFlags) worker() (*worker, error) {
+// makeWorker turns flags into a worker. All complaints about them are here.
+func (f *workerFlags) makeWorker() (*worker, error) {
 	mode, err := served.ParseMode(f.mode.Value)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.check(mode); err != nil {
+	if err := f.checkFlags(mode); err != nil {
 		return nil, err
 	}
 	runtime, err := cluster.Config(&f.runtime)
@@ -181,8 +181,8 @@ func (f *workerFlags) worker() (*worker, error) {
 	}}
 	w.config = served.WorkerConfig{
 		Namespace: f.namespace, Component: f.component, Endpoint: f.endpoint, EndpointTypes: f.types,
-		Mode: mode, NoKVRouting: !f.events(mode), CanaryAfter: f.canaryAfter,
-		Runtime: &runtime, WorkerLabel: f.workerLabel, Getenv: f.getenv,
+		Mode: mode, NoKVRouting: !f.publishesEvents(mode), CanaryAfter: f.canaryAfter,
+		Runtime: &runtime, WorkerLabel: f.workerLabel, Getenv: f.lookupEnv,
 		Signals: make(chan os.Signal), // the command's context knows them
 	}
 	if _, err := served.NewWorker(nil, w.config); err != nil {
@@ -191,8 +191,8 @@ func (f *workerFlags) worker() (*worker, error) {
 	return w, nil
 }
 
-// check refuses flags that are out of range or of no effect.
-func (f *workerFlags) check(mode served.Mode) error {
+// checkFlags refuses flags that are out of range or of no effect.
+func (f *workerFlags) checkFlags(mode served.Mode) error {
 	for _, one := range []struct {
 		name        string
 		value, most int
@@ -225,12 +225,14 @@ func (f *workerFlags) check(mode served.Mode) error {
 	return nil
 }
 
-// events reports whether the worker publishes KV events: routers ask for those of
+// publishesEvents reports whether the worker publishes KV events: routers ask for those of
 // workers that prefill.
-func (f *workerFlags) events(mode served.Mode) bool { return f.kvEvents && mode != served.Decode }
+func (f *workerFlags) publishesEvents(mode served.Mode) bool {
+	return f.kvEvents && mode != served.Decode
+}
 
-// getenv is the environment, over which flags win.
-func (f *workerFlags) getenv(name string) string {
+// lookupEnv is the environment, over which flags win.
+func (f *workerFlags) lookupEnv(name string) string {
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 	switch {
 	case name == "DYN_SYSTEM_PORT" && f.o.Changed("system-port"):

@@ -36,7 +36,7 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	w.config.Ready = func(r served.Ready) { _ = json.NewEncoder(s.Out).Encode(w.line(r, mock)) }
+	w.config.Ready = func(r served.Ready) { _ = json.NewEncoder(s.Out).Encode(w.readyLine(r, mock)) }
 	worker, err := served.NewWorker(mock, w.config)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 // openEvents opens where the mocker publishes KV events.
 func (w *worker) openEvents() {
 	f, a := w.flags, &w.mock.Engine
-	if !f.events(w.config.Mode) {
+	if !f.publishesEvents(w.config.Mode) {
 		a.KVEventsPort, a.ReplayPort = 0, 0
 		return
 	}
@@ -85,7 +85,7 @@ type workerLine struct {
 	KVReplay string `json:"kv_replay,omitempty"`
 }
 
-func (w *worker) line(r served.Ready, mock *mocker.Engine) workerLine {
+func (w *worker) readyLine(r served.Ready, mock *mocker.Engine) workerLine {
 	events, _ := mock.Source()
 	return workerLine{
 		Endpoint: r.Endpoint.String(), Instance: strconv.FormatUint(r.WorkerID, 16), Mode: string(w.mock.Mode),

@@ -28,13 +28,13 @@ type serverFlags struct {
 	lease time.Duration
 }
 
-func (f *serverFlags) bind(fs *pflag.FlagSet) {
+func (f *serverFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.url, "nats", os.Getenv("NATS_SERVER"), "`URL` of a NATS server with JetStream")
 	fs.Lookup("nats").DefValue = "$NATS_SERVER"
 	fs.DurationVar(&f.lease, "lease", queue.Lease, "`time` a worker may be silent before its cell goes to another")
 }
 
-func (f *serverFlags) open(ctx context.Context) (*queue.Queue, error) {
+func (f *serverFlags) openQueue(ctx context.Context) (*queue.Queue, error) {
 	if f.url == "" {
 		return nil, cli.Usagef("--nats: missing, want the URL of the server, as nats://host:4222")
 	}
@@ -53,7 +53,7 @@ type workFlags struct {
 	cacheSize int
 }
 
-func (f *workFlags) bind(fs *pflag.FlagSet) {
+func (f *workFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; each in a process of its own")
 	fs.DurationVar(&f.timeout, "timeout", 10*time.Minute, "`time` a cell may take")
 	fs.IntVar(&f.memoryMB, "memory-limit-mb", 4096, "memory a cell may take, in `MB`")
@@ -62,8 +62,8 @@ func (f *workFlags) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.cacheSize, "cache-size-mb", 10_000, "size of the cache, in `MB`")
 }
 
-// worker is a worker for q as the flags say.
-func (f *workFlags) worker(s cli.Streams, q *queue.Queue) (*queue.Worker, error) {
+// makeWorker is a worker for q as the flags say.
+func (f *workFlags) makeWorker(s cli.Streams, q *queue.Queue) (*queue.Worker, error) {
 	if f.jobs < 1 || f.timeout <= 0 || f.memoryMB < 32 || f.cacheSize < 1 {
 		return nil, cli.Usagef("--jobs=%d --timeout=%v --memory-limit-mb=%d --cache-size-mb=%d: want at least 1, above 0, 32 and 1",
 			f.jobs, f.timeout, f.memoryMB, f.cacheSize)
@@ -146,7 +146,7 @@ work --nats URL. With --data, an interrupted run goes on where it was.`,
 					fmt.Fprintf(s.Err, "replay: others can help: replay sweep work --nats %s\n", b.URL())
 				}
 			}
-			q, err := server.open(cmd.Context())
+			q, err := server.openQueue(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -155,11 +155,11 @@ work --nats URL. With --data, an interrupted run goes on where it was.`,
 		},
 	}
 	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Table", table.Bind), cli.NewGroup("Server", func(fs *pflag.FlagSet) {
-		server.bind(fs)
+		server.bindFlags(fs)
 		fs.Lookup("nats").DefValue = "one in this process"
 		fs.StringVar(&data, "data", "", "keep queue and results of the server in this process in `DIR`")
 		fs.StringVar(&listen, "listen", "", "let the server in this process listen on `HOST:PORT`")
-	}), cli.NewGroup("Work", work.bind))
+	}), cli.NewGroup("Work", work.bindFlags))
 	return cmd
 }
 
@@ -189,11 +189,11 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 	if err := r.table.Files.Check(); err != nil {
 		return err
 	}
-	worker, err := r.work.worker(s, q)
+	worker, err := r.work.makeWorker(s, q)
 	if err != nil {
 		return err
 	}
-	m, _, err := submit(ctx, q, r.grid)
+	m, _, err := submitGrid(ctx, q, r.grid)
 	if err != nil {
 		return err
 	}
@@ -208,11 +208,11 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
 	}
-	return collect(ctx, s, q, m, &r.table)
+	return collectTable(ctx, s, q, m, &r.table)
 }
 
-// submit hands in a grid.
-func submit(ctx context.Context, q *queue.Queue, g *plan.Grid) (*queue.Manifest, *queue.Submitted, error) {
+// submitGrid hands in a grid.
+func submitGrid(ctx context.Context, q *queue.Queue, g *plan.Grid) (*queue.Manifest, *queue.Submitted, error) {
 	d := sweeps.NewDigests()
 	tasks, err := sweeps.TasksOf(g, d)
 	if err != nil {
@@ -226,7 +226,7 @@ func submit(ctx context.Context, q *queue.Queue, g *plan.Grid) (*queue.Manifest,
 	return m, submitted, err
 }
 
-func collect(ctx context.Context, s cli.Streams, q *queue.Queue, m *queue.Manifest, table *sweeps.TableFlags) error {
+func collectTable(ctx context.Context, s cli.Streams, q *queue.Queue, m *queue.Manifest, table *sweeps.TableFlags) error {
 	outcomes, err := q.Outcomes(ctx, m)
 	if err != nil {
 		return err
@@ -251,12 +251,12 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q, err := server.open(cmd.Context())
+			q, err := server.openQueue(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer q.Close()
-			_, done, err := submit(cmd.Context(), q, g)
+			_, done, err := submitGrid(cmd.Context(), q, g)
 			if err != nil {
 				return err
 			}
@@ -265,7 +265,7 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 			return err
 		},
 	}
-	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Server", server.bind))
+	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Server", server.bindFlags))
 	return cmd
 }
 
@@ -283,12 +283,12 @@ func newSweepWorkCommand(s cli.Streams) *cobra.Command {
 		Example: "  replay sweep work --nats nats://host:4222",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := server.open(cmd.Context())
+			q, err := server.openQueue(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer q.Close()
-			worker, err := work.worker(s, q)
+			worker, err := work.makeWorker(s, q)
 			if err != nil {
 				return err
 			}
@@ -296,7 +296,7 @@ func newSweepWorkCommand(s cli.Streams) *cobra.Command {
 			return errors.Join(worker.Run(cmd.Context()), cmd.Context().Err())
 		},
 	}
-	cli.BindGroups(cmd, cli.NewGroup("Server", server.bind), cli.NewGroup("Work", work.bind), cli.NewGroup("End", func(fs *pflag.FlagSet) {
+	cli.BindGroups(cmd, cli.NewGroup("Server", server.bindFlags), cli.NewGroup("Work", work.bindFlags), cli.NewGroup("End", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&drain, "drain", false, "end when the queue is empty")
 	}))
 	return cmd
@@ -310,7 +310,7 @@ func onSweep(cmd *cobra.Command, act func(context.Context, *queue.Queue, *queue.
 		if len(args) != 1 {
 			return cli.Usagef("want the id that replay sweep submit printed")
 		}
-		q, err := server.open(cmd.Context())
+		q, err := server.openQueue(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func onSweep(cmd *cobra.Command, act func(context.Context, *queue.Queue, *queue.
 		}
 		return act(cmd.Context(), q, m)
 	}
-	cli.BindGroups(cmd, append([]cli.Group{cli.NewGroup("Server", server.bind)}, groups...)...)
+	cli.BindGroups(cmd, append([]cli.Group{cli.NewGroup("Server", server.bindFlags)}, groups...)...)
 	return cmd
 }
 
@@ -371,7 +371,7 @@ func newSweepCollectCommand(s cli.Streams) *cobra.Command {
 				return err
 			}
 		}
-		return collect(ctx, s, q, m, &table)
+		return collectTable(ctx, s, q, m, &table)
 	}, cli.NewGroup("Table", table.Bind), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&wait, "wait", false, "wait until no cell is left")
 	}))

@@ -121,43 +121,43 @@ func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 		if !name.Info().Caches {
 			routed.RouterConfig, routed.PrefillLoad = nil, engineargs.AIC{}
 		}
-		all = append(all, bounded{name.String(), routed}, bounded{"  endless cache", endless(routed, demand)})
+		all = append(all, bounded{name.String(), routed}, bounded{"  endless cache", withEndlessCache(routed, demand)})
 		if spec.Disaggregated() {
-			all = append(all, bounded{"  instant transfer", instantly(routed)})
+			all = append(all, bounded{"  instant transfer", withInstantTransfer(routed)})
 		}
 	}
-	return append(all, bounded{"a worker each", apart(spec, requests)}, bounded{"ceiling", ceiling(spec, demand)})
+	return append(all, bounded{"a worker each", withWorkerEach(spec, requests)}, bounded{"ceiling", ceilingOf(spec, demand)})
 }
 
-// change is spec with other engines.
-func change(spec replay.Spec, to func(*engineargs.Args)) replay.Spec {
+// changeEngines is spec with other engines.
+func changeEngines(spec replay.Spec, to func(*engineargs.Args)) replay.Spec {
 	spec.Topology = spec.WithEngines(to)
 	return spec
 }
 
-// endless gives every worker a cache that holds the whole workload.
-func endless(spec replay.Spec, demand int) replay.Spec {
-	return change(spec, func(a *engineargs.Args) { a.Blocks = max(a.Blocks, demand) })
+// withEndlessCache gives every worker a cache that holds the whole workload.
+func withEndlessCache(spec replay.Spec, demand int) replay.Spec {
+	return changeEngines(spec, func(a *engineargs.Args) { a.Blocks = max(a.Blocks, demand) })
 }
 
-// instantly lets KV caches reach the decode stage in no time.
-func instantly(spec replay.Spec) replay.Spec {
-	return change(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond = 0, 0 })
+// withInstantTransfer lets KV caches reach the decode stage in no time.
+func withInstantTransfer(spec replay.Spec) replay.Spec {
+	return changeEngines(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond = 0, 0 })
 }
 
-// apart gives every request a worker that nobody else has used.
-func apart(spec replay.Spec, requests int) replay.Spec {
+// withWorkerEach gives every request a worker that nobody else has used.
+func withWorkerEach(spec replay.Spec, requests int) replay.Spec {
 	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
 	spec.Topology = spec.Resize(requests, requests)
-	return instantly(spec)
+	return withInstantTransfer(spec)
 }
 
-// ceiling replays one request after the other on an engine that forgets nothing.
-func ceiling(spec replay.Spec, demand int) replay.Spec {
+// ceilingOf replays one request after the other on an engine that forgets nothing.
+func ceilingOf(spec replay.Spec, demand int) replay.Spec {
 	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
 	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
 	spec.Topology = spec.Resize(1, 1)
-	return instantly(endless(spec, demand))
+	return withInstantTransfer(withEndlessCache(spec, demand))
 }
 
 // writeBounds writes a row per variant: each value, and how many times the
@@ -183,15 +183,15 @@ func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report) e
 	for i, r := range reports {
 		fmt.Fprint(out, variants[i].name)
 		for _, c := range columns {
-			fmt.Fprintf(out, "\t%.2f\t%s", c.of(r), times(c.of(r), c.of(last)))
+			fmt.Fprintf(out, "\t%.2f\t%s", c.of(r), formatTimes(c.of(r), c.of(last)))
 		}
 		fmt.Fprintf(out, "\t%.1f %%\n", 100*r.PrefixCacheReusedRatio)
 	}
 	return errors.Join(out.Flush())
 }
 
-// times is how many times base v is.
-func times(v, base float64) string {
+// formatTimes is how many times base v is.
+func formatTimes(v, base float64) string {
 	if base <= 0 {
 		return "-"
 	}

@@ -51,11 +51,11 @@ errors, docs/accuracy.md what was reached.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
 	}
-	f.bind(cmd.Flags())
+	f.bindFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *calibration) bind(fs *pflag.FlagSet) {
+func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
 	f.rules = cli.Choice{Names: []string{"vllm-0.19", "reference"}, Value: "vllm-0.19"}
 	fs.SortFlags = false

@@ -41,23 +41,23 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 	return j, nil
 }
 
-// key stands for a point with all that its measure depends on.
-func (j *planJournal) key(p plan.Point) string {
+// pointKey stands for a point with all that its measure depends on.
+func (j *planJournal) pointKey(p plan.Point) string {
 	task := j.tasks[p.Variant]
 	point := fmt.Sprintf("%v load %s sample %d", p.Shape, strconv.FormatFloat(p.Load, 'g', -1, 64), p.Sample)
 	task.Settings = append(task.Settings[:len(task.Settings):len(task.Settings)], plan.Setting{Name: "plan-point", Value: point})
 	return task.Key()
 }
 
-func (j *planJournal) measure(p plan.Point) (m plan.Measure, ok bool) {
+func (j *planJournal) findMeasure(p plan.Point) (m plan.Measure, ok bool) {
 	if j == nil {
 		return m, false
 	}
-	text, ok := j.file.Report(j.key(p))
+	text, ok := j.file.Report(j.pointKey(p))
 	return m, ok && json.Unmarshal(text, &m) == nil
 }
 
-func (j *planJournal) add(p plan.Point, m *plan.Measure) error {
+func (j *planJournal) addMeasure(p plan.Point, m *plan.Measure) error {
 	if j == nil {
 		return nil
 	}
@@ -65,5 +65,5 @@ func (j *planJournal) add(p plan.Point, m *plan.Measure) error {
 	if err != nil {
 		return err
 	}
-	return j.file.Add(&plan.Outcome{Key: j.key(p), Report: text})
+	return j.file.Add(&plan.Outcome{Key: j.pointKey(p), Report: text})
 }

@@ -63,32 +63,32 @@ type rangeDocument struct {
 	P95    float64 `json:"p95"`
 }
 
-func (p *planSheet) document() *PlanDocument {
+func (p *planSheet) planDocument() *PlanDocument {
 	d := &PlanDocument{Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
-		d.Variants = append(d.Variants, p.answer(&p.plan.Answers[i]))
+		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
 	if d.Found {
 		d.Best = &d.Variants[p.plan.Best]
 	}
 	for i := range p.plan.Front {
-		d.Front = append(d.Front, p.measure(&p.plan.Front[i].Measure))
+		d.Front = append(d.Front, p.measureDocument(&p.plan.Front[i].Measure))
 	}
 	return d
 }
 
-func (p *planSheet) answer(a *plan.Answer) answerDocument {
+func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 	d := answerDocument{
-		Settings: p.variant(a.Variant), Found: a.Found, At: p.measure(&a.At),
+		Settings: p.variantName(a.Variant), Found: a.Found, At: p.measureDocument(&a.At),
 		Smaller: []measureDocument{}, Larger: []measureDocument{}, SmallerRun: a.Checked, EverySmallerRun: a.EverySmaller,
-		Highest: p.optional(a.Highest), Beyond: p.optional(a.Beyond),
+		Highest: p.optionalMeasure(a.Highest), Beyond: p.optionalMeasure(a.Beyond),
 		SmallerResampled: []int{}, ValuesOfResamples: []rangeDocument{},
 	}
 	for i := range a.Smaller {
-		d.Smaller = append(d.Smaller, p.measure(&a.Smaller[i]))
+		d.Smaller = append(d.Smaller, p.measureDocument(&a.Smaller[i]))
 	}
 	for i := range a.Larger {
-		d.Larger = append(d.Larger, p.measure(&a.Larger[i]))
+		d.Larger = append(d.Larger, p.measureDocument(&a.Larger[i]))
 	}
 	if bars := a.Bars; bars != nil {
 		d.Resamples, d.ResamplesMet = bars.Resamples, bars.Met
@@ -108,17 +108,17 @@ func documentRange(r *plan.Range) *rangeDocument {
 	return &rangeDocument{r.P5, r.Median, r.P95}
 }
 
-func (p *planSheet) optional(m *plan.Measure) *measureDocument {
+func (p *planSheet) optionalMeasure(m *plan.Measure) *measureDocument {
 	if m == nil {
 		return nil
 	}
-	d := p.measure(m)
+	d := p.measureDocument(m)
 	return &d
 }
 
-func (p *planSheet) measure(m *plan.Measure) measureDocument {
+func (p *planSheet) measureDocument(m *plan.Measure) measureDocument {
 	d := measureDocument{
-		Settings: p.variant(m.Variant), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
+		Settings: p.variantName(m.Variant), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
 		GPUs: m.Shape.Size() * p.plan.GPUs, Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
 	}

@@ -41,7 +41,7 @@ type planFlags struct {
 	files      sweeps.TableFiles
 }
 
-func (f *planFlags) bind(fs *pflag.FlagSet) {
+func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.topology = cli.Choice{Names: []string{"aggregated", "disaggregated", "both"}, Value: "aggregated"}
 	fs.Var(&f.slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
 	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
@@ -85,20 +85,20 @@ in flight.`,
 			return runPlan(cmd.Context(), s, o, f, file)
 		},
 	}
-	o.BindReplay(cmd, cli.NewGroup("Plan", f.bind))
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags))
 	return cmd
 }
 
 // runPlan searches and prints what it finds.
 func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlags, file string) (err error) {
-	if err := f.check(o); err != nil {
+	if err := f.checkFlags(o); err != nil {
 		return err
 	}
 	if f.journal != "" && file == "-" {
 		return cli.Usagef("--journal: only with the name of a trace file, whose contents can be told again")
 	}
 	cli.ManyReplays()
-	choices, err := f.choices(o, file)
+	choices, err := f.listChoices(o, file)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return runs.ExplainError(err)
 	}
 	sheet := planSheet{plan: found, flags: f, runner: runner}
-	if err := f.files.Write(sheet.forms()); err != nil {
+	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}
 	if f.json {
@@ -134,7 +134,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	return sheet.writeText(s.Out)
 }
 
-func (f *planFlags) check(o *options.Options) error {
+func (f *planFlags) checkFlags(o *options.Options) error {
 	if err := o.Config.Apply(o); err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ type chosen struct {
 	settings []plan.Setting
 }
 
-// choices are all variants.
-func (f *planFlags) choices(o *options.Options, file string) ([]chosen, error) {
+// listChoices are all variants.
+func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, error) {
 	axes := make([]plan.Axis, 0, len(f.try))
 	for _, text := range f.try {
 		axis, err := options.ParseAxis("try", text)
@@ -197,7 +197,7 @@ func (f *planFlags) choices(o *options.Options, file string) ([]chosen, error) {
 	var all []chosen
 	for _, cell := range (&plan.Grid{Axes: axes}).Cells() {
 		for _, split := range splits {
-			c, err := choose(o, file, cell.Settings, split)
+			c, err := chooseVariant(o, file, cell.Settings, split)
 			if err != nil {
 				return nil, err
 			}
@@ -222,9 +222,9 @@ func variantName(settings []plan.Setting, split, both bool) string {
 	return strings.Join(parts, " ")
 }
 
-// choose returns the variant with the given settings beside those of the command
+// chooseVariant returns the variant with the given settings beside those of the command
 // line.
-func choose(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
+func chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	var c chosen
 	all := o.Settings()
 	if o.FirstChanged("workers", "prefill-workers", "decode-workers") != "" {
@@ -298,18 +298,18 @@ func newPlanWorkload(w *loadgen.Workload, resamples int, seed uint64) *planWorkl
 
 // run is the measure of a point, from the journal if it is there.
 func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error) {
-	if m, ok := r.journal.measure(p); ok {
+	if m, ok := r.journal.findMeasure(p); ok {
 		return m, nil
 	}
-	m, err := r.replay(ctx, p)
+	m, err := r.replayPoint(ctx, p)
 	if err != nil {
 		return m, err
 	}
-	return m, r.journal.add(p, &m)
+	return m, r.journal.addMeasure(p, &m)
 }
 
-// replay replays a point and holds it to the objectives.
-func (r *planRunner) replay(ctx context.Context, p plan.Point) (plan.Measure, error) {
+// replayPoint replays a point and holds it to the objectives.
+func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
 	if p.Shape.Split() {
 		spec.Topology = spec.Resize(max(1, p.Shape.Prefill), max(1, p.Shape.Decode))

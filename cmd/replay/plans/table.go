@@ -11,18 +11,18 @@ import (
 	"github.com/replay-llm/replay/report/sheet"
 )
 
-// forms write a plan to files, by how their names end. CSV, JSON and Parquet
+// fileForms write a plan to files, by how their names end. CSV, JSON and Parquet
 // have a row per replay.
-func (p *planSheet) forms() map[string]func(io.Writer) error {
-	t := p.table(p.plan.Measures)
+func (p *planSheet) fileForms() map[string]func(io.Writer) error {
+	t := p.makeTable(p.plan.Measures)
 	return map[string]func(io.Writer) error{
 		"csv": t.WriteCSV, "json": t.WriteJSON, "parquet": t.WriteParquet,
-		"html": func(w io.Writer) error { return html.WriteSheet(w, p.page(t)) },
+		"html": func(w io.Writer) error { return html.WriteSheet(w, p.makePage(t)) },
 	}
 }
 
-// table is a row per measure.
-func (p *planSheet) table(measures []plan.Measure) *sheet.Table {
+// makeTable is a row per measure.
+func (p *planSheet) makeTable(measures []plan.Measure) *sheet.Table {
 	t := &sheet.Table{}
 	number := func(name string, setting bool) {
 		t.Columns = append(t.Columns, sheet.Column{Name: name, Number: true, Setting: setting})
@@ -45,13 +45,13 @@ func (p *planSheet) table(measures []plan.Measure) *sheet.Table {
 		number("cost_per_million_tokens", false)
 	}
 	for i := range measures {
-		t.Rows = append(t.Rows, p.row(&measures[i]))
+		t.Rows = append(t.Rows, p.makeRow(&measures[i]))
 	}
 	return t
 }
 
-// row has the values of a measure, in the order of table.
-func (p *planSheet) row(m *plan.Measure) []any {
+// makeRow has the values of a measure, in the order of table.
+func (p *planSheet) makeRow(m *plan.Measure) []any {
 	gpus := m.Shape.Size() * p.plan.GPUs
 	count := func(n int) any {
 		if n == 0 {
@@ -67,8 +67,8 @@ func (p *planSheet) row(m *plan.Measure) []any {
 	}
 	front := slices.ContainsFunc(p.plan.Front, func(r plan.Row) bool { return r.Point == m.Point })
 	row := []any{
-		text(p.variant(m.Variant)), count(m.Shape.Workers), count(m.Shape.Prefill), count(m.Shape.Decode), float64(gpus), m.Load, float64(m.Sample),
-		yes(m.Met), text(m.Missed), yes(front),
+		text(p.variantName(m.Variant)), count(m.Shape.Workers), count(m.Shape.Prefill), count(m.Shape.Decode), float64(gpus), m.Load, float64(m.Sample),
+		formatYes(m.Met), text(m.Missed), formatYes(front),
 	}
 	for _, v := range m.Values {
 		row = append(row, v.Value)
@@ -80,15 +80,15 @@ func (p *planSheet) row(m *plan.Measure) []any {
 	return row
 }
 
-func yes(ok bool) string {
+func formatYes(ok bool) string {
 	if ok {
 		return "yes"
 	}
 	return "no"
 }
 
-// page is the answer as it is printed, the front, and all replays.
-func (p *planSheet) page(all *sheet.Table) *html.SheetPage {
+// makePage is the answer as it is printed, the front, and all replays.
+func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
 	var front []plan.Measure
 	for i := range p.plan.Front {
 		front = append(front, p.plan.Front[i].Measure)
@@ -99,10 +99,10 @@ func (p *planSheet) page(all *sheet.Table) *html.SheetPage {
 		latency = strings.ReplaceAll(v.Name, " ", "_") + "_" + v.Unit
 	}
 	few := []string{latency, "met", "missed", "request_throughput_rps", "output_throughput_tok_s", "cost_per_million_tokens"}
-	page := &html.SheetPage{Title: "Plan", Text: p.text()}
+	page := &html.SheetPage{Title: "Plan", Text: p.formatText()}
 	if len(front) > 0 {
 		page.Tables = append(page.Tables, html.SheetTable{
-			Title: "Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", Table: p.table(front),
+			Title: "Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", Table: p.makeTable(front),
 			X: "output_throughput_tok_s", Y: latency, By: "gpus", Few: few,
 		})
 	}

@@ -22,19 +22,19 @@ type planSheet struct {
 
 // writeText prints a plan for people.
 func (p *planSheet) writeText(w io.Writer) error {
-	if _, err := io.WriteString(w, p.text()); err != nil {
+	if _, err := io.WriteString(w, p.formatText()); err != nil {
 		return err
 	}
-	return p.end()
+	return p.endFound()
 }
 
-// text is a plan for people.
-func (p *planSheet) text() string {
+// formatText is a plan for people.
+func (p *planSheet) formatText() string {
 	var b strings.Builder
 	if len(p.plan.Answers) > 1 {
 		p.writeVariants(&b)
 	}
-	if best := p.shown(); best != nil {
+	if best := p.shownAnswer(); best != nil {
 		p.writeAnswer(&b, best)
 	}
 	p.writeFront(&b)
@@ -42,24 +42,24 @@ func (p *planSheet) text() string {
 	return b.String()
 }
 
-// end is the error of a plan that found nothing.
-func (p *planSheet) end() error {
-	if p.plan.Best >= 0 || p.shown().Highest != nil {
+// endFound is the error of a plan that found nothing.
+func (p *planSheet) endFound() error {
+	if p.plan.Best >= 0 || p.shownAnswer().Highest != nil {
 		return nil
 	}
 	return cli.Coded(cli.ExitObjective, "no cluster considered meets the objectives")
 }
 
-// shown is the answer to print in full: the best, or the first of those that
+// shownAnswer is the answer to print in full: the best, or the first of those that
 // miss.
-func (p *planSheet) shown() *plan.Answer {
+func (p *planSheet) shownAnswer() *plan.Answer {
 	if p.plan.Best >= 0 {
 		return &p.plan.Answers[p.plan.Best]
 	}
 	return &p.plan.Answers[0]
 }
 
-func (p *planSheet) variant(i int) string { return p.plan.Variants[i].Name }
+func (p *planSheet) variantName(i int) string { return p.plan.Variants[i].Name }
 
 func (p *planSheet) writeVariants(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -67,10 +67,10 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
 		if !a.Found {
-			fmt.Fprintf(t, "%s\tnone: %s with %v\t\t\n", p.variant(i), a.At.Missed, a.Shape)
+			fmt.Fprintf(t, "%s\tnone: %s with %v\t\t\n", p.variantName(i), a.At.Missed, a.Shape)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%v\t%d\t%s\n", p.variant(i), a.Shape, a.Shape.Size()*p.plan.GPUs, p.load(a.Highest))
+		fmt.Fprintf(t, "%s\t%v\t%d\t%s\n", p.variantName(i), a.Shape, a.Shape.Size()*p.plan.GPUs, p.formatLoad(a.Highest))
 	}
 	t.Flush()
 	fmt.Fprintln(b)
@@ -86,53 +86,53 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 		head = "No cluster meets the objectives; the largest considered"
 	}
 	name := ""
-	if v := p.variant(a.Variant); v != "" {
+	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
 	fmt.Fprintf(b, "%s: %v (%d GPUs)%s\n", head, a.Shape, a.Shape.Size()*p.plan.GPUs, name)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range a.At.Values {
 		v := &a.At.Values[i]
-		fmt.Fprintf(t, "  %s\t%s\t%s (limit %s)%s\n", v.Name, met(v.Met), amount(v.Value, v.Unit), limit(v), bar(a.Bars, i, v.Unit))
+		fmt.Fprintf(t, "  %s\t%s\t%s (limit %s)%s\n", v.Name, formatMet(v.Met), formatAmount(v.Value, v.Unit), formatLimit(v), formatBar(a.Bars, i, v.Unit))
 	}
 	t.Flush()
 	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, %.1f%% of the prompt tokens reused%s\n",
-		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.cost(&a.At))
+		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.formatCost(&a.At))
 	p.writeSmaller(b, a)
 	p.writeHighest(b, a)
 	p.writeBars(b, a)
 }
 
-func met(ok bool) string {
+func formatMet(ok bool) string {
 	if ok {
 		return "met"
 	}
 	return "missed"
 }
 
-// amount is a value for people.
-func amount(v float64, unit string) string {
+// formatAmount is a value for people.
+func formatAmount(v float64, unit string) string {
 	if unit == "share" {
 		return fmt.Sprintf("%.2f%%", 100*v)
 	}
 	return fmt.Sprintf("%.2f %s", v, unit)
 }
 
-// limit is the limit of a value, as it was given.
-func limit(v *plan.Value) string {
+// formatLimit is the limit of a value, as it was given.
+func formatLimit(v *plan.Value) string {
 	if v.Unit == "share" {
-		return amount(v.Limit, v.Unit)
+		return formatAmount(v.Limit, v.Unit)
 	}
 	return strconv.FormatFloat(v.Limit, 'f', -1, 64) + " " + v.Unit
 }
 
-// bar is the error bar of objective i.
-func bar(bars *plan.Bars, i int, unit string) string {
+// formatBar is the error bar of objective i.
+func formatBar(bars *plan.Bars, i int, unit string) string {
 	if bars == nil {
 		return ""
 	}
 	r := bars.Values[i]
-	return fmt.Sprintf(", %s to %s when resampled", amount(r.P5, unit), amount(r.P95, unit))
+	return fmt.Sprintf(", %s to %s when resampled", formatAmount(r.P5, unit), formatAmount(r.P95, unit))
 }
 
 // writeSmaller writes what keeps a smaller cluster from it.
@@ -166,12 +166,12 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 func (p *planSheet) writeHighest(b *strings.Builder, a *plan.Answer) {
 	switch {
 	case a.Highest != nil:
-		fmt.Fprintf(b, "Highest load: %s, %.2f output tokens/s%s\n", p.load(a.Highest), a.Highest.OutputTokensPerS, p.cost(a.Highest))
+		fmt.Fprintf(b, "Highest load: %s, %.2f output tokens/s%s\n", p.formatLoad(a.Highest), a.Highest.OutputTokensPerS, p.formatCost(a.Highest))
 	case a.Beyond != nil:
-		fmt.Fprintf(b, "Highest load: none down to %s\n", p.load(a.Beyond))
+		fmt.Fprintf(b, "Highest load: none down to %s\n", p.formatLoad(a.Beyond))
 	}
 	if a.Highest != nil && a.Beyond != nil {
-		fmt.Fprintf(b, "At %s: %s\n", p.load(a.Beyond), a.Beyond.Missed)
+		fmt.Fprintf(b, "At %s: %s\n", p.formatLoad(a.Beyond), a.Beyond.Missed)
 	}
 	if a.Highest != nil && a.Beyond == nil {
 		fmt.Fprintln(b, "No higher load was tried: the objectives do not bound it")
@@ -196,8 +196,8 @@ func (p *planSheet) writeBars(b *strings.Builder, a *plan.Answer) {
 	fmt.Fprintln(b)
 }
 
-// load writes how much is asked of a cluster.
-func (p *planSheet) load(m *plan.Measure) string {
+// formatLoad writes how much is asked of a cluster.
+func (p *planSheet) formatLoad(m *plan.Measure) string {
 	if m == nil {
 		return "none"
 	}
@@ -208,8 +208,8 @@ func (p *planSheet) load(m *plan.Measure) string {
 	return fmt.Sprintf("%.4g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
 }
 
-// cost is what tokens cost at a load, "" without a price.
-func (p *planSheet) cost(m *plan.Measure) string {
+// formatCost is what tokens cost at a load, "" without a price.
+func (p *planSheet) formatCost(m *plan.Measure) string {
 	if p.flags.cost == 0 {
 		return ""
 	}
@@ -241,12 +241,12 @@ func (p *planSheet) writeFront(b *strings.Builder) {
 
 func (p *planSheet) frontLine(r *plan.Row) []string {
 	cluster := r.Shape.String()
-	if name := p.variant(r.Variant); name != "" {
+	if name := p.variantName(r.Variant); name != "" {
 		cluster += ", " + name
 	}
 	line := []string{strconv.Itoa(r.GPUs), cluster, fmt.Sprintf("%.3g", r.Load), fmt.Sprintf("%.2f", r.RequestsPerS), fmt.Sprintf("%.2f", r.OutputTokensPerS)}
 	for _, v := range r.Values {
-		line = append(line, amount(v.Value, v.Unit))
+		line = append(line, formatAmount(v.Value, v.Unit))
 	}
 	if p.flags.cost > 0 {
 		line = append(line, fmt.Sprintf("%.4f", plan.CostPerMillion(r.GPUs, p.flags.cost, r.OutputTokensPerS)),
@@ -259,8 +259,8 @@ func (p *planSheet) frontLine(r *plan.Row) []string {
 func (p *planSheet) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	if err := e.Encode(p.document()); err != nil {
+	if err := e.Encode(p.planDocument()); err != nil {
 		return err
 	}
-	return p.end()
+	return p.endFound()
 }

@@ -49,17 +49,17 @@ type cannotError struct{ text string }
 
 func (e *cannotError) Error() string { return e.text }
 
-func cannot(format string, args ...any) error { return &cannotError{fmt.Sprintf(format, args...)} }
+func cannotRun(format string, args ...any) error { return &cannotError{fmt.Sprintf(format, args...)} }
 
 // runAgain runs the command of a recorded run again, and returns its passes if it
 // gives the same.
 func runAgain(ctx context.Context, s cli.Streams, side *diff.Side) (all []passes.Pass, err error) {
 	run := side.Run
 	if slices.ContainsFunc(run.Inputs, func(in rundir.Input) bool { return in.Path == "-" }) {
-		return nil, cannot("%s: it read standard input, and has no passes recorded", side.Name)
+		return nil, cannotRun("%s: it read standard input, and has no passes recorded", side.Name)
 	}
 	if err := run.CheckInputs(); err != nil {
-		return nil, cannot("%s: %v", side.Name, err)
+		return nil, cannotRun("%s: %v", side.Name, err)
 	}
 	temporary, err := os.MkdirTemp("", "replay-diff-")
 	if err != nil {
@@ -72,14 +72,14 @@ func runAgain(ctx context.Context, s cli.Streams, side *diff.Side) (all []passes
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, cannot("%s: its command does not run any more: %v", side.Name, err)
+		return nil, cannotRun("%s: its command does not run any more: %v", side.Name, err)
 	}
 	again, err := rundir.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	if again.Lifecycles != run.Lifecycles {
-		return nil, cannot("%s: its command gives another run now, by %s", side.Name, cli.Version())
+		return nil, cannotRun("%s: its command gives another run now, by %s", side.Name, cli.Version())
 	}
 	return passes.ReadFile(filepath.Join(dir, passes.FileName))
 }

@@ -34,7 +34,7 @@ func readBudgets(path string) (*budget.File, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		for _, e := range entries {
-			if err := f.take(e); err != nil {
+			if err := f.readEntry(e); err != nil {
 				return nil, fmt.Errorf("%s: %w", cli.YamlPlace(path, e.Key), err)
 			}
 		}
@@ -55,7 +55,7 @@ func entriesOf(node ast.Node) ([]*ast.MappingValueNode, error) {
 	return nil, fmt.Errorf("line %d: want names with values", node.GetToken().Position.Line)
 }
 
-func (f budgets) take(e *ast.MappingValueNode) error {
+func (f budgets) readEntry(e *ast.MappingValueNode) error {
 	switch key := e.Key.GetToken().Value; key {
 	case "run":
 		return f.takeCommand(e.Value)

@@ -24,7 +24,7 @@ type checking struct {
 	github bool
 }
 
-func (c *checking) bind(fs *pflag.FlagSet) {
+func (c *checking) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.update, "update", false, "take over the values of the run as the baseline")
 	fs.StringVar(&c.junit, "junit", "", "also write the outcome to `FILE` as JUnit XML")
 	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations; always where GITHUB_ACTIONS is true")
@@ -61,14 +61,14 @@ is wrong or the run fails. docs/ci.md has more.`,
 				return cli.Usagef("%d arguments: want a file of budgets, and perhaps a run", len(args))
 			}
 			c.github = c.github || os.Getenv("GITHUB_ACTIONS") == "true"
-			return c.check(cmd.Context(), s, args)
+			return c.checkRun(cmd.Context(), s, args)
 		},
 	}
-	cli.BindOwn(cmd, c.bind)
+	cli.BindOwn(cmd, c.bindFlags)
 	return cmd
 }
 
-func (c *checking) check(ctx context.Context, s cli.Streams, args []string) error {
+func (c *checking) checkRun(ctx context.Context, s cli.Streams, args []string) error {
 	file, err := readBudgets(args[0])
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (c *checking) check(ctx context.Context, s cli.Streams, args []string) erro
 	if err != nil {
 		return err
 	}
-	return c.tell(s, outcome)
+	return c.printOutcome(s, outcome)
 }
 
 // run loads the run that is given, or makes the one that the file names.
@@ -127,8 +127,8 @@ func missedOnly(err error) bool {
 	return errors.As(err, &own) && own.Code == cli.ExitObjective
 }
 
-// tell prints the outcome in all forms that are wanted, and ends the check.
-func (c *checking) tell(s cli.Streams, outcome *budget.Outcome) error {
+// printOutcome prints the outcome in all forms that are wanted, and ends the check.
+func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 	if c.junit != "" {
 		if err := collector.WriteFile(c.junit, outcome.WriteJUnit); err != nil {
 			return fmt.Errorf("--junit: %w", err)

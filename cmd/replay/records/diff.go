@@ -46,10 +46,10 @@ and real times do not count for that.`,
 			}
 			return f.run(cmd.Context(), s, args[0], args[1])
 		},
-	}, f.bind)
+	}, f.bindFlags)
 }
 
-func (f *diffFlags) bind(fs *pflag.FlagSet) {
+func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "print the differences as JSON")
 	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list, those that moved most")
 	fs.BoolVar(&f.rerun, "rerun", true, "run again what has no passes recorded, to find the first that differs")

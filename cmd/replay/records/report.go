@@ -21,7 +21,7 @@ type reporting struct {
 	html  string
 }
 
-func (r *reporting) bind(fs *pflag.FlagSet) {
+func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	r.form = cli.Choice{Names: []string{"table", "json", "markdown"}, Value: "table"}
 	r.names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.SortFlags = false
@@ -56,14 +56,14 @@ again. A RUN is such a directory, or a report file.`,
 			if r.html != "" {
 				return writePage(r.html, args)
 			}
-			return r.show(s.Out, args)
+			return r.printReports(s.Out, args)
 		},
 	}
-	cli.BindOwn(cmd, r.bind)
+	cli.BindOwn(cmd, r.bindFlags)
 	return cmd
 }
 
-func (r *reporting) show(w io.Writer, paths []string) error {
+func (r *reporting) printReports(w io.Writer, paths []string) error {
 	var all []summary.Named
 	for _, path := range paths {
 		report, err := readReport(path)

@@ -28,7 +28,7 @@ that are not there any more are passed over.`,
 			}
 			wrong := 0
 			for _, dir := range args {
-				n, err := verify(s, dir, quiet)
+				n, err := verifyRun(s, dir, quiet)
 				if err != nil {
 					return err
 				}
@@ -46,8 +46,8 @@ that are not there any more are passed over.`,
 	return cmd
 }
 
-// verify prints what was found in one directory, and how much of it is wrong.
-func verify(s cli.Streams, dir string, quiet bool) (wrong int, err error) {
+// verifyRun prints what was found in one directory, and how much of it is wrong.
+func verifyRun(s cli.Streams, dir string, quiet bool) (wrong int, err error) {
 	found, err := rundir.Verify(dir)
 	if err != nil {
 		return 0, err

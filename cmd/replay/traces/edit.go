@@ -31,11 +31,11 @@ func newConvertCommand(s cli.Streams) *cobra.Command {
 		Example: `  replay traces convert azure_2023_conv.csv conv.jsonl
   replay traces convert bailian.jsonl --block-size 512 --out b.jsonl.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.one(cmd.Context(), args, func(from *reader, to *target) error {
+			return e.editOne(cmd.Context(), args, func(from *reader, to *target) error {
 				return edit.Scale{}.Run(from, to)
 			})
 		},
-	}, cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+	}, cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 // editing is what commands share that make a trace of others.
@@ -45,29 +45,29 @@ type editing struct {
 	write writing
 }
 
-// one runs an edit of one trace.
-func (e *editing) one(ctx context.Context, args []string, do func(*reader, *target) error) error {
+// editOne runs an edit of one trace.
+func (e *editing) editOne(ctx context.Context, args []string, do func(*reader, *target) error) error {
 	s, read, write := e.s, &e.read, &e.write
 	path, err := write.inOut(args)
 	if err != nil {
 		return err
 	}
-	from, err := read.source(ctx, s, path)
+	from, err := read.openSource(ctx, s, path)
 	if err != nil {
 		return err
 	}
-	from.options.Graph = write.graph()
-	if err := from.settle(); err != nil {
+	from.options.Graph = write.holdsGraph()
+	if err := from.findBlocks(); err != nil {
 		return err
 	}
-	to, err := write.open(s, from.block, from.raw)
+	to, err := write.openTarget(s, from.block, from.raw)
 	if err != nil {
 		return err
 	}
-	err = to.end(do(from, to))
+	err = to.endFile(do(from, to))
 	if err == nil {
-		from.sum()
-		to.tell(s.Err)
+		from.printSkipped()
+		to.printRemarks(s.Err)
 	}
 	return err
 }
@@ -92,8 +92,8 @@ the fraction grows.`,
 				return err
 			}
 			p.From, p.To, e.read.seed = from*1000, to*1000, p.Seed
-			return e.one(cmd.Context(), args, func(in *reader, out *target) error {
-				if err := in.twice(); err != nil {
+			return e.editOne(cmd.Context(), args, func(in *reader, out *target) error {
+				if err := in.checkReread(); err != nil {
 					return err
 				}
 				kept, err := p.Run(in, out)
@@ -114,18 +114,18 @@ the fraction grows.`,
 		fs.Float64Var(&p.Common, "common", 0.5, "blocks that more than this `share` of conversations have do not connect")
 		fs.BoolVar(&p.Rescale, "rescale", false, "bring arrivals together, so that the rate stays")
 		fs.Uint64Var(&p.Seed, "seed", options.DefaultSeed, "seed of the draw, a `number`")
-	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 func tellKept(w io.Writer, k *edit.Kept) {
 	reuse := ""
 	if k.ReuseKnown {
-		reuse = fmt.Sprintf("; an infinite cache reuses %s %% of their prompt tokens, %s %% of all", percent(k.Reuse), percent(k.OfReuse))
+		reuse = fmt.Sprintf("; an infinite cache reuses %s %% of their prompt tokens, %s %% of all", formatPercent(k.Reuse), formatPercent(k.OfReuse))
 	}
 	fmt.Fprintf(w, "replay: kept %s of %s conversations, %d of %d requests%s\n", k.Sessions, k.OfSessions, k.Requests, k.OfRequests, reuse)
 }
 
-func percent(share float64) string {
+func formatPercent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', -1, 64)
 }
 
@@ -149,14 +149,14 @@ length are alike for the same part after.`,
 			if err := wantAbove(cmd.Flags(), 0, false, factors...); err != nil {
 				return err
 			}
-			return e.one(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
+			return e.editOne(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
 		},
 	}, cli.NewGroup("Scale", func(fs *pflag.FlagSet) {
 		fs.Float64Var(&p.Rate, "rate", 1, "arrivals come so many `times` as fast")
 		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays within conversations")
 		fs.Float64Var(&p.Input, "input", 1, "`factor` of prompts")
 		fs.Float64Var(&p.Output, "output", 1, "`factor` of answers")
-	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 // newAnonymizeCommand takes names and ids out.
@@ -178,8 +178,8 @@ Lengths, times and what prompts share stay, and can identify who asked.`,
 			if err := wantAbove(cmd.Flags(), 0, true, "round-ms"); err != nil {
 				return err
 			}
-			return e.one(cmd.Context(), args, func(in *reader, out *target) (err error) {
-				if p.First, err = in.first(); err != nil {
+			return e.editOne(cmd.Context(), args, func(in *reader, out *target) (err error) {
+				if p.First, err = in.firstArrival(); err != nil {
 					return err
 				}
 				out.dense = nil // the edit gives numbers itself
@@ -199,7 +199,7 @@ Lengths, times and what prompts share stay, and can identify who asked.`,
 		fs.Float64Var(&p.RoundMS, "round-ms", 0, "make times multiples of so many `ms`")
 		fs.StringVar(&ids, "id-map", "", "`FILE` that holds which id has which number, so that parts of one trace agree; it tells the original ids")
 		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
-	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 // readIDMap reads the numbers of ids at path; there need not be a file.
@@ -240,15 +240,15 @@ conversations get a number in front of their name, and no hash id is shared
 between files; --shared-ids is for parts of one trace.`,
 		Example: `  replay traces merge chat.jsonl azure_2023_code.csv --out both.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.merge(cmd.Context(), p, args)
+			return e.mergeTraces(cmd.Context(), p, args)
 		},
 	}, cli.NewGroup("Merge", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&p.SharedIDs, "shared-ids", false, "equal ids and names of several files are the same")
 		fs.BoolVar(&p.KeepTimes, "keep-times", false, "do not let every file start at 0")
-	}), cli.NewGroup("Trace", e.read.bind), cli.NewGroup("What is written", e.write.bind))
+	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
-func (e *editing) merge(ctx context.Context, p edit.Merge, paths []string) error {
+func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string) error {
 	s, read, write := e.s, &e.read, &e.write
 	if len(paths) < 2 {
 		return cli.Usagef("want two trace files or more")
@@ -258,18 +258,18 @@ func (e *editing) merge(ctx context.Context, p edit.Merge, paths []string) error
 	var firsts []float64
 	block, raw := 0, true
 	for _, path := range paths {
-		r, err := read.source(ctx, s, path)
+		r, err := read.openSource(ctx, s, path)
 		if err == nil {
-			r.options.Graph = write.graph()
-			err = r.twice()
+			r.options.Graph = write.holdsGraph()
+			err = r.checkReread()
 		}
 		if err == nil {
-			err = r.settle()
+			err = r.findBlocks()
 		}
 		if err != nil {
 			return err
 		}
-		first, err := r.first()
+		first, err := r.firstArrival()
 		if err != nil {
 			return err
 		}
@@ -279,23 +279,23 @@ func (e *editing) merge(ctx context.Context, p edit.Merge, paths []string) error
 		raw = raw && r.raw && r.block == block
 		from, sources, firsts = append(from, r), append(sources, r), append(firsts, first)
 	}
-	to, err := write.open(s, block, raw)
+	to, err := write.openTarget(s, block, raw)
 	if err != nil {
 		return err
 	}
-	err = to.end(p.Run(from, firsts, block, to))
+	err = to.endFile(p.Run(from, firsts, block, to))
 	if err != nil {
 		return err
 	}
 	for _, r := range sources {
-		r.sum()
+		r.printSkipped()
 	}
-	to.tell(s.Err)
+	to.printRemarks(s.Err)
 	return nil
 }
 
-// first is the earliest arrival as it will be read, in ms.
-func (r *reader) first() (float64, error) {
+// firstArrival is the earliest arrival as it will be read, in ms.
+func (r *reader) firstArrival() (float64, error) {
 	if r.path == "-" {
 		return 0, nil
 	}

@@ -41,7 +41,7 @@ flags make the same trace, to the last byte. docs/traces.md tells the laws.`,
 			return generateTrace(cmd.Context(), s, &f, &write, seed)
 		},
 	}, cli.NewGroup("Workload", func(fs *pflag.FlagSet) { f.Bind(fs, "") }), cli.NewGroup("What is written", func(fs *pflag.FlagSet) {
-		write.bind(fs)
+		write.bindFlags(fs)
 		fs.Uint64Var(&seed, "seed", 42, "seed of whatever is drawn, a `number`")
 	}))
 }
@@ -62,13 +62,13 @@ func generateTrace(ctx context.Context, s cli.Streams, f *options.Generating, wr
 	if err != nil {
 		return cli.WrongUsage(err)
 	}
-	to, err := write.open(s, block, true)
+	to, err := write.openTarget(s, block, true)
 	if err != nil {
 		return err
 	}
-	err = to.end(copyRecords(ctx, g, to))
+	err = to.endFile(copyRecords(ctx, g, to))
 	if err == nil {
-		to.tell(s.Err)
+		to.printRemarks(s.Err)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ marked ~ are estimates.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return inspectTrace(cmd.Context(), s, &read, form.Value, args)
 		},
-	}, cli.NewGroup("Trace", read.bind), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
+	}, cli.NewGroup("Trace", read.bindFlags), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
 		fs.Var(&form, "output", "`form` of the summary: table or json")
 	}))
 }
@@ -41,7 +41,7 @@ func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string
 	if err != nil {
 		return err
 	}
-	source, err := read.source(ctx, s, path)
+	source, err := read.openSource(ctx, s, path)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string
 	if sum.Requests == 0 {
 		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, want at least one"}
 	}
-	source.sum()
+	source.printSkipped()
 	if form == "json" {
 		return sum.WriteJSON(s.Out)
 	}
@@ -85,7 +85,7 @@ wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return validateTrace(cmd.Context(), s, &read, args)
 		},
-	}, cli.NewGroup("Trace", read.bind))
+	}, cli.NewGroup("Trace", read.bindFlags))
 }
 
 // validateTrace lists bad rows on standard output.
@@ -94,7 +94,7 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []str
 	if err != nil {
 		return err
 	}
-	source, err := read.source(ctx, s, path)
+	source, err := read.openSource(ctx, s, path)
 	if err != nil {
 		return err
 	}

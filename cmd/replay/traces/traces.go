@@ -45,7 +45,7 @@ type reading struct {
 	keyFile string
 }
 
-func (f *reading) bind(fs *pflag.FlagSet) {
+func (f *reading) bindFlags(fs *pflag.FlagSet) {
 	f.format = cli.Choice{Names: append([]string{"auto"}, formats.Names()...), Value: "auto"}
 	fs.Var(&f.format, "trace-format", "`format` of the trace: auto looks at it; docs/traces.md lists the others")
 	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
@@ -73,8 +73,8 @@ type reader struct {
 // mostBadRows bounds how many bad rows are listed.
 const mostBadRows = 100
 
-// source is the trace at path as the flags say, or why it cannot be.
-func (f *reading) source(ctx context.Context, s cli.Streams, path string) (*reader, error) {
+// openSource is the trace at path as the flags say, or why it cannot be.
+func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*reader, error) {
 	said, err := f.open.Said()
 	if err != nil {
 		return nil, err
@@ -123,17 +123,17 @@ func (r *reader) Open() (*formats.Stream, error) {
 		o.Bad = func(err error) {
 			bad++
 			r.bad = max(r.bad, bad)
-			if r.listed < mostBadRows && r.tell("skipped "+err.Error()) {
+			if r.listed < mostBadRows && r.printOnce("skipped "+err.Error()) {
 				r.listed++
 			}
 		}
 	}
-	o.Warn = func(text string) { r.tell("warning: " + text) }
+	o.Warn = func(text string) { r.printOnce("warning: " + text) }
 	return formats.OpenPath(r.path, r.s.In, o)
 }
 
-// tell prints a remark unless it was printed when the file was read before.
-func (r *reader) tell(text string) bool {
+// printOnce prints a remark unless it was printed when the file was read before.
+func (r *reader) printOnce(text string) bool {
 	if r.told[text] {
 		return false
 	}
@@ -142,18 +142,18 @@ func (r *reader) tell(text string) bool {
 	return true
 }
 
-// sum prints how many bad rows were skipped.
-func (r *reader) sum() {
+// printSkipped prints how many bad rows were skipped.
+func (r *reader) printSkipped() {
 	if r.bad > 0 {
 		fmt.Fprintf(r.s.Err, "replay: %s: %d bad rows skipped\n", r.path, r.bad)
 	}
 }
 
-// settle finds out what has to be known before the first request is written:
+// findBlocks finds out what has to be known before the first request is written:
 // the size of blocks, and the origin of times that are counted from the
 // earliest. Standard input can be read only once and is counted from its first
 // row.
-func (r *reader) settle() error {
+func (r *reader) findBlocks() error {
 	s, err := r.Open()
 	if err != nil {
 		return err
@@ -170,8 +170,8 @@ func (r *reader) settle() error {
 	return err
 }
 
-// twice refuses to read standard input again.
-func (r *reader) twice() error {
+// checkReread refuses to read standard input again.
+func (r *reader) checkReread() error {
 	if r.path == "-" {
 		return cli.Usagef("-: the trace is read more than once, want a file")
 	}
@@ -186,7 +186,7 @@ type writing struct {
 	block int
 }
 
-func (f *writing) bind(fs *pflag.FlagSet) {
+func (f *writing) bindFlags(fs *pflag.FlagSet) {
 	f.to = cli.Choice{Names: formats.Targets(), Value: "mooncake"}
 	fs.Var(&f.to, "to", "`format` to write: mooncake or agentic_mooncake, or with --lossy vidur or azure")
 	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
@@ -194,8 +194,8 @@ func (f *writing) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
 }
 
-// graph reports whether what is written holds what requests wait for, whatever that is.
-func (f *writing) graph() bool { return f.to.Value == "agentic_mooncake" }
+// holdsGraph reports whether what is written holds what requests wait for, whatever that is.
+func (f *writing) holdsGraph() bool { return f.to.Value == "agentic_mooncake" }
 
 // target writes a trace. It is a Sink.
 type target struct {
@@ -207,9 +207,9 @@ type target struct {
 	ids     bool           // the format has ids
 }
 
-// open starts writing what is read with blocks of the given size. Without raw,
+// openTarget starts writing what is read with blocks of the given size. Without raw,
 // ids get new numbers.
-func (f *writing) open(s cli.Streams, block int, raw bool) (*target, error) {
+func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error) {
 	if formats.Lossy(f.to.Value) && !f.lossy {
 		return nil, cli.Usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.Value)
 	}
@@ -243,8 +243,8 @@ func (t *target) Write(r *formats.Record) error {
 	return t.writer.Write(r)
 }
 
-// tell prints what whoever replays the file has to know and cannot see in it.
-func (t *target) tell(w io.Writer) {
+// printRemarks prints what whoever replays the file has to know and cannot see in it.
+func (t *target) printRemarks(w io.Writer) {
 	if n := t.writer.Lost(); n > 0 {
 		fmt.Fprintf(w, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
 	}
@@ -256,8 +256,8 @@ func (t *target) tell(w io.Writer) {
 // defaultTraceBlock is the number of tokens of a hash id when nobody says it.
 const defaultTraceBlock = 512
 
-// end completes the file, or leaves none after an error.
-func (t *target) end(err error) error {
+// endFile completes the file, or leaves none after an error.
+func (t *target) endFile(err error) error {
 	if err == nil {
 		err = t.writer.Flush()
 	}
