@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -37,10 +36,10 @@ type Core struct {
 	unused   []slot
 	live     int
 	waiting  line
-	running  []slot  // in order of admission
-	admitted uint64  // admissions so far
-	device   *device // the blocks, and
-	pool     pool    // what is behind them
+	running  []slot // in order of admission
+	admitted uint64 // admissions so far
+	device   device // the blocks, and
+	pool     pool   // what is behind them
 	events   events
 	calm     calm
 
@@ -65,8 +64,8 @@ func New(cfg Config) (*Core, error) {
 		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
 		next: new(flight), after: new(flight),
 	}
-	c.device = newDevice(c)
-	c.pool = deviceOnly{device: c.device}
+	c.device.init(c)
+	c.pool = deviceOnly{device: &c.device}
 	if cfg.Offload.Given() {
 		c.pool = newTiered(c)
 	}
@@ -107,8 +106,9 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.beginPass(p)
-	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
-		c.waiting.pushFront(s)
+	fetched := c.pool.Begin(now, p)
+	for i := len(fetched) - 1; i >= 0; i-- {
+		c.waiting.pushFront(fetched[i])
 	}
 	c.further = false
 	if c.next.isEmpty() {
@@ -130,7 +130,9 @@ func (c *Core) End(p *scheduler.Pass) error {
 	f := c.next
 	c.next, c.after = c.after, f
 	c.deliverTokens(f, p)
-	c.pool.Linger(p)
+	if c.idle {
+		c.pool.Linger(p)
+	}
 	p.Gap = p.End - p.Start
 	c.passes++
 	c.describePass(f, p)

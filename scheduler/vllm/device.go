@@ -3,6 +3,7 @@ package vllm
 import (
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/sim"
 )
@@ -28,15 +29,16 @@ type block struct {
 // memory behind them (tiered).
 type pool interface {
 	blocks.Pool
-	// name makes block i of r, which r holds, one that can be found, unless
-	// there is one of equal content already.
-	nameBlock(r *request, i int)
+	// sendCopies sends copies of the blocks of r that can be found, from the given
+	// one on, to host memory.
+	sendCopies(r *request, from int)
 }
 
 // device is a pool without host memory: a queue of blocks that nobody holds,
 // the one to be taken next in front.
 type device struct {
 	core    *Core
+	told    bool // events are captured
 	all     []block
 	fresh   int // blocks never used, which stand in front of all others
 	first   blockID
@@ -56,16 +58,19 @@ type deviceOnly struct {
 	blocks.DeviceOnly
 }
 
+func (deviceOnly) sendCopies(*request, int) {}
+
 // leastGrowth is the number of blocks by which a pool grows at least.
 const leastGrowth = 1 << 12
 
 // pageBlocks is the number of places of a page of device.found.
 const pageBlocks = 1024
 
-func newDevice(c *Core) *device {
+func (p *device) init(c *Core) {
 	usable := c.cfg.usableBlocks()
-	return &device{
-		core: c, fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock,
+	*p = device{
+		core: c, told: c.cfg.Capture == scheduler.CaptureEvents,
+		fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock,
 		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(),
 	}
 }
@@ -98,7 +103,9 @@ func (p *device) takeBlock() blockID {
 	k := &p.all[b]
 	k.holders = 1
 	if k.key != unnamed {
-		p.core.events.noteRemoved(k.key)
+		if p.told {
+			p.core.events.noteRemoved(k.key)
+		}
 		k.key = unnamed
 		p.cached--
 	}
@@ -151,13 +158,6 @@ func (p *device) letGoBlock(b blockID) {
 		p.all[p.last].newer = b
 	}
 	p.last = b
-}
-
-// nameBlock makes block i of r one that can be found.
-func (p *device) nameBlock(r *request, i int) {
-	if p.setKey(r.held[i], p.keyOf(r, i)) {
-		p.core.events.noteStored(r, i)
-	}
 }
 
 // setKey makes b one that can be found by key, and reports it, unless there is

@@ -151,8 +151,14 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 	if !c.cfg.PrefixCaching {
 		return
 	}
+	from := r.named
 	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
-		c.pool.nameBlock(r, r.named)
+		if c.device.setKey(r.held[r.named], c.device.keyOf(r, r.named)) && c.device.told {
+			c.events.noteStored(r, r.named)
+		}
+	}
+	if r.named > from {
+		c.pool.sendCopies(r, from)
 	}
 }
 

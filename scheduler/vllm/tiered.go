@@ -22,27 +22,28 @@ type tiered struct {
 }
 
 func newTiered(c *Core) *tiered {
-	return &tiered{device: c.device, Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
+	return &tiered{device: &c.device, Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
 }
 
-// nameBlock makes block i of r one that can be found, and sends a copy to the host.
-func (o *tiered) nameBlock(r *request, i int) {
-	o.device.nameBlock(r, i)
-	parent := blocks.NoBlock
-	if i > 0 {
-		parent = o.Catalog.Find(o.nameOf(r, i-1))
+// sendCopies sends copies of the blocks of r that can be found, from the given one
+// on, to the host.
+func (o *tiered) sendCopies(r *request, from int) {
+	for i := from; i < r.named; i++ {
+		parent := blocks.NoBlock
+		if i > 0 {
+			parent = o.Catalog.Find(o.nameOf(r, i-1))
+		}
+		b, isNew := o.Catalog.Add(o.nameOf(r, i), parent)
+		k := o.Catalog.At(b)
+		if isNew {
+			k.Hashes = o.core.events.hashesOf(r, i)
+		}
+		if o.Wants(b) {
+			o.holdBlock(r.held[i])
+			k.Place = int32(r.held[i])
+			o.Send(b)
+		}
 	}
-	b, isNew := o.Catalog.Add(o.nameOf(r, i), parent)
-	k := o.Catalog.At(b)
-	if isNew {
-		k.Hashes = o.core.events.hashesOf(r, i)
-	}
-	if !o.Wants(b) {
-		return
-	}
-	o.holdBlock(r.held[i])
-	k.Place = int32(r.held[i])
-	o.Send(b)
 }
 
 // Begin brings the pool to now, the start of the pass p.

@@ -45,8 +45,9 @@ func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
 	c.pass = planned{budget: c.cfg.Budget(), out: p}
 	c.notes = c.notes[:0]
 	c.capture.beginPass(p)
-	for _, s := range slices.Backward(c.pool.Begin(now, p)) {
-		c.pushFront(&c.waiting, s)
+	fetched := c.pool.Begin(now, p)
+	for i := len(fetched) - 1; i >= 0; i-- {
+		c.pushFront(&c.waiting, fetched[i])
 	}
 	c.planRunning()
 	quiet := c.irregular == 0
