@@ -1,9 +1,12 @@
-// Package replay says what one replay is made of and runs it.
+// Package replay holds what one replay depends on, and runs it.
 //
-// A Spec holds everything a run depends on; Run opens its workload, builds the
-// cluster and moves the clock until every request is answered. Read spec.go,
-// check.go, then open.go and run.go; engineargs has the arguments of an engine, offline the
-// clock, collector the report.
+// A Spec is everything a run depends on: Run opens its workload, builds the
+// cluster and moves the clock until every request is answered; Steps opens a run
+// that goes on as far as its caller says; RunLive takes the real clock. Read
+// spec.go, check.go, then open.go, run.go and live.go; recorded.go has the names
+// of settings in run directories. Package engines has the topology of a cluster,
+// engineargs the arguments of an engine, harness, offline and online the clocks,
+// collector the report.
 package replay
 
 import (

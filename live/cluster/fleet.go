@@ -104,9 +104,6 @@ func (f *Fleet) markLost() {
 // Lost is closed when a worker has ended that was not told to.
 func (f *Fleet) Lost() <-chan struct{} { return f.ended }
 
-// PID is the process's number.
-func (p *Process) PID() int { return p.command.Process.Pid }
-
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
