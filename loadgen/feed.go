@@ -144,8 +144,8 @@ func newTimes(w *Workload, a Admission) times {
 	return t
 }
 
-// start is the instant at which session i is ready for its first turn.
-func (t *times) start(i int32) sim.Time {
+// startOf is the instant at which session i is ready for its first turn.
+func (t *times) startOf(i int32) sim.Time {
 	s := &t.w.Sessions[i]
 	if t.closed || !s.HasArrival {
 		return 0
@@ -153,9 +153,9 @@ func (t *times) start(i int32) sim.Time {
 	return (s.Arrival - t.origin) / t.speedup
 }
 
-// delay is the wait before the given turn, from the completion of the one
+// delayBefore is the wait before the given turn, from the completion of the one
 // before.
-func (t *times) delay(turn int32) sim.Time {
+func (t *times) delayBefore(turn int32) sim.Time {
 	if t.closed {
 		return t.w.Turns[turn].Delay
 	}
@@ -177,8 +177,8 @@ type requests struct {
 // requestChunk bounds how many requests are allocated at once.
 const requestChunk = 4096
 
-func (q *requests) make(turn int32) *sim.Request {
-	r := q.alloc()
+func (q *requests) makeRequest(turn int32) *sim.Request {
+	r := q.allocRequest()
 	t := &q.w.Turns[turn]
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts.At(int(turn)),
@@ -188,8 +188,8 @@ func (q *requests) make(turn int32) *sim.Request {
 	return r
 }
 
-// alloc returns memory for one request.
-func (q *requests) alloc() *sim.Request {
+// allocRequest returns memory for one request.
+func (q *requests) allocRequest() *sim.Request {
 	if last := len(q.reclaimed) - 1; last >= 0 {
 		r := q.reclaimed[last]
 		q.reclaimed = q.reclaimed[:last]
@@ -203,7 +203,7 @@ func (q *requests) alloc() *sim.Request {
 	return r
 }
 
-func (q *requests) reclaim(r *sim.Request) {
+func (q *requests) reclaimRequest(r *sim.Request) {
 	if invariant.Enabled {
 		*r = sim.Request{ID: -1, InputTokens: -1, OutputTokens: -1, Session: -1, Turn: -1, Line: -1}
 	}
@@ -215,8 +215,8 @@ func (q *requests) reclaim(r *sim.Request) {
 func Reclaim(f Feed, r *sim.Request) {
 	switch d := f.(type) {
 	case *sessionDriver:
-		d.requests.reclaim(r)
+		d.requests.reclaimRequest(r)
 	case *flatQueue:
-		d.requests.reclaim(r)
+		d.requests.reclaimRequest(r)
 	}
 }

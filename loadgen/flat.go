@@ -32,7 +32,7 @@ func newFlatQueue(r requests, t times, a Admission) *flatQueue {
 // findNext finds the start of the next session.
 func (f *flatQueue) findNext() {
 	if !f.Done() {
-		f.next = f.times.start(placeIn(f.order, f.taken))
+		f.next = f.times.startOf(placeIn(f.order, f.taken))
 	}
 }
 
@@ -41,7 +41,7 @@ func (f *flatQueue) findNext() {
 func (t *times) sortSessions() []int32 {
 	inOrder := true
 	for i := 1; inOrder && i < len(t.w.Sessions); i++ {
-		inOrder = t.start(int32(i-1)) <= t.start(int32(i))
+		inOrder = t.startOf(int32(i-1)) <= t.startOf(int32(i))
 	}
 	if inOrder {
 		return nil
@@ -51,7 +51,7 @@ func (t *times) sortSessions() []int32 {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		if c := cmp.Compare(t.start(a), t.start(b)); c != 0 {
+		if c := cmp.Compare(t.startOf(a), t.startOf(b)); c != 0 {
 			return c
 		}
 		return cmp.Compare(a, b)
@@ -92,7 +92,7 @@ func (f *flatQueue) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 func (f *flatQueue) makeNext() *sim.Request {
 	session := placeIn(f.order, f.taken)
 	f.taken++
-	return f.requests.make(f.times.w.Sessions[session].First)
+	return f.requests.makeRequest(f.times.w.Sessions[session].First)
 }
 
 // Finish changes nothing: nobody waits for the request.

@@ -35,8 +35,8 @@ func newSessionDriver(r requests, t times, a Admission) *sessionDriver {
 	return d
 }
 
-// peek is the earliest turn that is or becomes ready.
-func (d *sessionDriver) peek() (r readyTurn, fresh, ok bool) {
+// peekReady is the earliest turn that is or becomes ready.
+func (d *sessionDriver) peekReady() (r readyTurn, fresh, ok bool) {
 	if len(d.ready) > 0 {
 		r, ok = d.ready[0], true
 	}
@@ -44,7 +44,7 @@ func (d *sessionDriver) peek() (r readyTurn, fresh, ok bool) {
 		return r, false, ok
 	}
 	session := placeIn(d.order, d.started)
-	start := readyTurn{Key: d.times.start(session), Tie: session, Value: d.times.w.Sessions[session].First}
+	start := readyTurn{Key: d.times.startOf(session), Tie: session, Value: d.times.w.Sessions[session].First}
 	if ok && r.Before(start) {
 		return r, false, true
 	}
@@ -55,13 +55,13 @@ func (d *sessionDriver) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	if inFlight >= d.limit {
 		return 0, false
 	}
-	r, _, ok := d.peek()
+	r, _, ok := d.peekReady()
 	return max(now, r.Key), ok
 }
 
 func (d *sessionDriver) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 	for room := d.limit - inFlight; room > 0; room-- {
-		r, fresh, ok := d.peek()
+		r, fresh, ok := d.peekReady()
 		if !ok || r.Key > now {
 			return dst
 		}
@@ -76,7 +76,7 @@ func (d *sessionDriver) Take(now sim.Time, inFlight int, dst []Arrival) []Arriva
 		if d.closed {
 			arrives = now
 		}
-		dst = append(dst, Arrival{d.requests.make(r.Value), arrives})
+		dst = append(dst, Arrival{d.requests.makeRequest(r.Value), arrives})
 	}
 	return dst
 }
@@ -90,7 +90,7 @@ func (d *sessionDriver) Finish(id sim.RequestID, now sim.Time) error {
 	d.turnOf[id] = -1
 	d.inFlight--
 	if turn.Next >= 0 {
-		d.ready.Push(now+d.times.delay(turn.Next), turn.Session, turn.Next)
+		d.ready.Push(now+d.times.delayBefore(turn.Next), turn.Session, turn.Next)
 	}
 	return nil
 }

@@ -142,8 +142,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Msg)
 }
 
-// complain is a SyntaxError about the given turn.
-func (w *Workload) complain(turn int32, format string, args ...any) error {
+// errorAt is a SyntaxError about the given turn.
+func (w *Workload) errorAt(turn int32, format string, args ...any) error {
 	msg := fmt.Sprintf(format, args...)
 	t := &w.Turns[turn]
 	if t.Line == 0 {

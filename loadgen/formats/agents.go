@@ -149,16 +149,16 @@ func (f agenticField) String() string {
 func (a *agentRows) readAgent() error {
 	a.seen = 0
 	s := &a.scanner
-	s.space()
-	more, err := s.open('{', '}')
+	s.skipSpace()
+	more, err := s.openValue('{', '}')
 	for more && err == nil {
 		var key []byte
-		if key, err = s.key(); err != nil {
+		if key, err = s.readKey(); err != nil {
 			return err
 		}
 		f := agenticKey(key)
 		if f == 0 {
-			err = s.skip()
+			err = s.skipValue()
 		} else if a.seen&f != 0 {
 			return fmt.Errorf("%s is given twice", key)
 		} else {
@@ -167,7 +167,7 @@ func (a *agentRows) readAgent() error {
 		if err != nil {
 			return err
 		}
-		more, err = s.more('}')
+		more, err = s.hasMore('}')
 	}
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (a *agentRows) readAgent() error {
 			return fmt.Errorf("%v is missing", f)
 		}
 	}
-	return s.end()
+	return s.checkEnd()
 }
 
 func (a *agentRows) readValue(f agenticField) (err error) {
@@ -185,11 +185,11 @@ func (a *agentRows) readValue(f agenticField) (err error) {
 	s := &a.scanner
 	switch f {
 	case fieldTurns:
-		a.lengths[0], err = s.integer()
+		a.lengths[0], err = s.readInteger()
 	case fieldPrompt:
-		a.lengths[1], err = s.integer()
+		a.lengths[1], err = s.readInteger()
 	case fieldFinal:
-		a.lengths[2], err = s.integer()
+		a.lengths[2], err = s.readInteger()
 	case fieldAnswers:
 		a.answers, err = a.integerList(a.answers)
 	case fieldToolOutput:

@@ -10,7 +10,7 @@ import (
 
 func isExport(o *object) bool {
 	var meta object
-	meta.reparse(o.find("metadata"))
+	meta.reparseText(o.find("metadata"))
 	return meta.has("request_start_ns") && o.has("metrics")
 }
 
@@ -40,18 +40,18 @@ func (x *exportRows) next(r *Record) error {
 
 func (x *exportRows) readRow(r *Record) (keep bool) {
 	f := &x.f
-	meta := f.sub("metadata")
-	phase := meta.text("benchmark_phase")
+	meta := f.openSub("metadata")
+	phase := meta.readText("benchmark_phase")
 	cancelled := string(meta.value("was_cancelled")) == "true"
 	failed := !blankValue(f.value("error"))
 	r.arrives(meta.needStamp("request_start_ns", 0))
-	end, ends := meta.stamp("request_end_ns", 0)
-	session := meta.name("x_correlation_id")
+	end, ends := meta.readStamp("request_end_ns", 0)
+	session := meta.readName("x_correlation_id")
 	f.adoptError(&meta)
 	if f.err != nil || failed || cancelled || phase != nil && string(phase) != "profiling" {
 		return false
 	}
-	metrics := f.sub("metrics")
+	metrics := f.openSub("metrics")
 	r.Input = metrics.needMetric("input_sequence_length")
 	r.Output = metrics.needMetric("output_sequence_length")
 	f.adoptError(&metrics)
@@ -73,8 +73,8 @@ func (x *exportRows) readRow(r *Record) (keep bool) {
 // needMetric is the value of a metric, a number or an object with a value.
 func (f *fields) needMetric(name string) int {
 	if v := f.value(name); v != nil && v[0] == '{' {
-		m := f.sub(name)
-		n, ok := m.count("value")
+		m := f.openSub(name)
+		n, ok := m.readCount("value")
 		if !ok {
 			m.missing("value", "a number of tokens")
 		}
@@ -90,7 +90,7 @@ func isInputs(o *object) bool {
 		return false
 	}
 	var first object
-	first.reparse(parts[0])
+	first.reparseText(parts[0])
 	return first.hasAll("session_id", "payloads")
 }
 
@@ -106,7 +106,7 @@ func openInputs(s *Stream) (rows, error) {
 	return g, g.eachObject(func(value []byte, line int) error {
 		var f fields
 		f.openMember(value, "")
-		for i, v := range f.list("data") {
+		for i, v := range f.readList("data") {
 			var d fields
 			d.openMember(v, elementName("data", i))
 			if err := g.readSession(&d, t, line); err != nil {
@@ -119,8 +119,8 @@ func openInputs(s *Stream) (rows, error) {
 
 // readSession reads the payloads of one session.
 func (g *gathered) readSession(d *fields, t *texts, line int) error {
-	session := d.name("session_id")
-	for k, v := range d.list("payloads") {
+	session := d.readName("session_id")
+	for k, v := range d.readList("payloads") {
 		var r Record
 		r.reset(line)
 		var body fields

@@ -34,8 +34,8 @@ func (b *bailianRows) next(r *Record) error {
 
 func (b *bailianRows) fillRow(r *Record) {
 	f := &b.f
-	id, hasID := f.integer("chat_id")
-	parent, hasParent := f.integer("parent_chat_id")
+	id, hasID := f.readInteger("chat_id")
+	parent, hasParent := f.readInteger("parent_chat_id")
 	r.arrives(f.needStamp("timestamp", 9))
 	r.Input = f.needCount("input_length")
 	r.Output = f.needCount("output_length")
@@ -46,7 +46,7 @@ func (b *bailianRows) fillRow(r *Record) {
 	if !hasParent {
 		f.missing("parent_chat_id", "an integer, -1 for none")
 	}
-	if n, ok := f.integer("turn"); ok && n < 1 {
+	if n, ok := f.readInteger("turn"); ok && n < 1 {
 		f.complain("turn is %d, want >= 1", n)
 	}
 	if before, twice := b.chats[id]; twice && hasID {

@@ -58,8 +58,8 @@ func (b *benchRows) readRun(value []byte, line int) error {
 	if !f.hasAll("input_lens", "output_lens") {
 		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
 	}
-	b.inputs, b.outputs = f.list("input_lens"), f.list("output_lens")
-	b.starts, b.queues, b.failures = f.list("start_times"), f.list("queue_times"), f.list("errors")
+	b.inputs, b.outputs = f.readList("input_lens"), f.readList("output_lens")
+	b.starts, b.queues, b.failures = f.readList("start_times"), f.readList("queue_times"), f.readList("errors")
 	for _, l := range []struct {
 		name string
 		list [][]byte
@@ -83,7 +83,7 @@ func (b *benchRows) readRequest(i int, r *Record) (keep bool, err error) {
 	}{{"input_lens", b.inputs, &r.Input}, {"output_lens", b.outputs, &r.Output}} {
 		n, ok := wholeNumber(l.list[i])
 		if !ok || n > maxTokens {
-			return false, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", l.name, i, excerpt(l.list[i]), maxTokens)
+			return false, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", l.name, i, cutExcerpt(l.list[i]), maxTokens)
 		}
 		*l.to = int(n)
 	}
@@ -93,12 +93,12 @@ func (b *benchRows) readRequest(i int, r *Record) (keep bool, err error) {
 	}
 	at, ok := decimalStamp(b.starts[i], 9)
 	if !ok || !isNumeric(b.starts[i]) {
-		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, excerpt(b.starts[i]))
+		return false, fmt.Errorf("start_times[%d] is %s, want a finite number", i, cutExcerpt(b.starts[i]))
 	}
 	if b.queues != nil {
 		wait, ok := decimalStamp(b.queues[i], 9)
 		if !ok || wait.ms < 0 {
-			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, excerpt(b.queues[i]))
+			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, cutExcerpt(b.queues[i]))
 		}
 		at = at.minus(wait)
 	}

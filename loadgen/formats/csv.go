@@ -169,7 +169,7 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 			return c.row, nil
 		}
 		if rest[0] != ',' {
-			return nil, c.errorf("%q after a closing quote in field %d, want a comma", excerpt(rest), len(c.row))
+			return nil, c.errorf("%q after a closing quote in field %d, want a comma", cutExcerpt(rest), len(c.row))
 		}
 		line = rest[1:]
 	}
@@ -182,7 +182,7 @@ func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
 		switch {
 		case i < 0:
 			cell = append(append(cell, line...), '\n')
-			next, err := c.s.lines.read()
+			next, err := c.s.lines.readLine()
 			if err == io.EOF {
 				return nil, nil, c.errorf("quote opened on line %d is not closed, want a quote", c.first)
 			}
@@ -207,7 +207,7 @@ func (c *csvRows) parseTokens(name string, cell []byte) (int, error) {
 	cell = bytes.TrimSpace(cell)
 	n, ok := wholeNumber(cell)
 	if !ok {
-		return 0, c.errorf("%s is %q, want an integer", name, excerpt(cell))
+		return 0, c.errorf("%s is %q, want an integer", name, cutExcerpt(cell))
 	}
 	if n > maxTokens {
 		return 0, c.errorf("%s is %d, want at most %d", name, n, maxTokens)
@@ -219,11 +219,11 @@ func (c *csvRows) parseTokens(name string, cell []byte) (int, error) {
 func (c *csvRows) parseSeconds(name string, cell []byte) (stamp, error) {
 	cell = bytes.TrimSpace(cell)
 	if !isNumeric(cell) {
-		return stamp{}, c.errorf("%s is %q, want a finite number", name, excerpt(cell))
+		return stamp{}, c.errorf("%s is %q, want a finite number", name, cutExcerpt(cell))
 	}
 	s, ok := decimalStamp(cell, 9)
 	if !ok {
-		return stamp{}, c.errorf("%s is %q, want a finite number", name, excerpt(cell))
+		return stamp{}, c.errorf("%s is %q, want a finite number", name, cutExcerpt(cell))
 	}
 	return s, nil
 }

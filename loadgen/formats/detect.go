@@ -274,7 +274,7 @@ func (s *Stream) firstValue() ([]byte, error) {
 		return nil, fmt.Errorf("%s:1: %w", s.Name, err)
 	}
 	if _, _, err := matchKinds(text); err != nil {
-		rest, err := s.lines.rest()
+		rest, err := s.lines.readRest()
 		if err != nil {
 			return nil, err
 		}
@@ -291,7 +291,7 @@ func matchKinds(text []byte) (all []kind, keys []string, err error) {
 	if len(trimmed) > 0 && trimmed[0] == '[' {
 		return matchList(trimmed)
 	}
-	err = o.parse(text)
+	err = o.parseText(text)
 	for _, k := range listKinds() {
 		if k.test != nil && k.test(&o) {
 			all = append(all, k)

@@ -17,7 +17,7 @@ func isDynamo(o *object) bool {
 		return true
 	}
 	var event object
-	event.reparse(o.find("event"))
+	event.reparseText(o.find("event"))
 	return string(event.find("schema")) == dynamoSchema
 }
 
@@ -73,12 +73,12 @@ func (d *dynamoRows) readLine(line []byte) error {
 	}
 	event := *f
 	if f.has("event") {
-		event = f.sub("event")
+		event = f.openSub("event")
 	}
 	if string(event.find("schema")) != dynamoSchema {
 		event.mismatch("schema", append([]byte(nil), event.find("schema")...), dynamoSchema)
 	}
-	kind := string(event.text("event_type"))
+	kind := string(event.readText("event_type"))
 	switch kind {
 	case "request_end":
 		var r Record
@@ -95,16 +95,16 @@ func (d *dynamoRows) readLine(line []byte) error {
 }
 
 func (d *dynamoRows) readRequest(event *fields, r *Record) string {
-	q := event.sub("request")
-	p := q.sub("replay")
-	id := string(q.text("request_id"))
+	q := event.openSub("request")
+	p := q.openSub("replay")
+	id := string(q.readText("request_id"))
 	if line, twice := d.seen[id]; twice {
 		q.complain("request_id %s was on line %d, want each once", id, line)
 	}
 	d.seen[id] = r.Line
 	r.arrives(q.needStamp("request_received_ms", 6))
 	r.Output = q.needCount("output_tokens")
-	if total, ok := q.stamp("total_time_ms", 6); ok {
+	if total, ok := q.readStamp("total_time_ms", 6); ok {
 		r.ended = r.when.plus(total)
 	} else {
 		r.ended = event.needStamp("event_time_unix_ms", 6)
@@ -135,19 +135,19 @@ func (d *dynamoRows) checkBlock(p *fields, block int, r *Record) {
 
 // readContext reads which agent a request is of.
 func (d *dynamoRows) readContext(event, q *fields, r *Record) {
-	a := event.sub("agent_context")
+	a := event.openSub("agent_context")
 	if len(a.members) == 0 {
-		a = q.sub("agent_context")
+		a = q.openSub("agent_context")
 	}
 	if len(a.members) == 0 {
 		return
 	}
 	d.agents++
-	id := a.text("session_id")
+	id := a.readText("session_id")
 	if id == nil {
 		a.missing("session_id", "a string")
 	}
-	if parent := a.text("parent_session_id"); parent != nil && id != nil {
+	if parent := a.readText("parent_session_id"); parent != nil && id != nil {
 		d.parents[string(id)] = string(parent)
 	}
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)

@@ -17,7 +17,7 @@ type fields struct {
 // openLine starts on an object that is a whole line.
 func (f *fields) openLine(line []byte) error {
 	f.place, f.err = "", nil
-	return f.parse(line)
+	return f.parseText(line)
 }
 
 // readRow reads the next line, an object, into r by fill. What fill or the fields
@@ -41,7 +41,7 @@ func (f *fields) readRow(l *lines, r *Record, fill func(r *Record)) error {
 // openMember starts on a member that is an object, known to be JSON.
 func (f *fields) openMember(value []byte, place string) {
 	f.place, f.err = place, nil
-	f.reparse(value)
+	f.reparseText(value)
 }
 
 // value is that of key, or of its alias; nil: absent or null. A key that is
@@ -71,7 +71,7 @@ func (f *fields) complain(format string, args ...any) {
 }
 
 func (f *fields) mismatch(key string, value []byte, want string) {
-	f.complain("%s%s is %s, want %s", f.place, key, excerpt(value), want)
+	f.complain("%s%s is %s, want %s", f.place, key, cutExcerpt(value), want)
 }
 
 func (f *fields) missing(key, want string) {
@@ -80,8 +80,8 @@ func (f *fields) missing(key, want string) {
 
 const wantCount = "an integer >= 0"
 
-// count is a whole number from 0 to the most tokens.
-func (f *fields) count(keys ...string) (n int, ok bool) {
+// readCount is a whole number from 0 to the most tokens.
+func (f *fields) readCount(keys ...string) (n int, ok bool) {
 	v := f.value(keys...)
 	if v == nil {
 		return 0, false
@@ -100,15 +100,15 @@ func (f *fields) count(keys ...string) (n int, ok bool) {
 
 // needCount is count of what has to be there.
 func (f *fields) needCount(keys ...string) int {
-	n, ok := f.count(keys...)
+	n, ok := f.readCount(keys...)
 	if !ok {
 		f.missing(keys[0], "a number of tokens")
 	}
 	return n
 }
 
-// integer is a whole number of either sign.
-func (f *fields) integer(key string) (int64, bool) {
+// readInteger is a whole number of either sign.
+func (f *fields) readInteger(key string) (int64, bool) {
 	v := f.value(key)
 	if v == nil {
 		return 0, false
@@ -121,23 +121,23 @@ func (f *fields) integer(key string) (int64, bool) {
 	return n, true
 }
 
-// float is any finite number.
-func (f *fields) float(keys ...string) (float64, bool) {
+// readFloat is any finite number.
+func (f *fields) readFloat(keys ...string) (float64, bool) {
 	v := f.value(keys...)
 	if v == nil {
 		return 0, false
 	}
 	x, ok := parseNumber(v)
 	if !ok && isNumeric(v) {
-		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, keys[0], excerpt(v))
+		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, keys[0], cutExcerpt(v))
 	} else if !ok {
 		f.mismatch(keys[0], v, "a number")
 	}
 	return x, ok
 }
 
-// stamp is an instant in units of 10^scale ns.
-func (f *fields) stamp(key string, scale int) (stamp, bool) {
+// readStamp is an instant in units of 10^scale ns.
+func (f *fields) readStamp(key string, scale int) (stamp, bool) {
 	v := f.value(key)
 	if v == nil {
 		return stamp{}, false
@@ -148,22 +148,22 @@ func (f *fields) stamp(key string, scale int) (stamp, bool) {
 	}
 	s, ok := decimalStamp(v, scale)
 	if !ok {
-		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, key, excerpt(v))
+		f.complain("%s%s is %s, which does not fit a float64; want a finite number", f.place, key, cutExcerpt(v))
 	}
 	return s, ok
 }
 
 // needStamp is stamp of what has to be there.
 func (f *fields) needStamp(key string, scale int) stamp {
-	s, ok := f.stamp(key, scale)
+	s, ok := f.readStamp(key, scale)
 	if !ok {
 		f.missing(key, "a time")
 	}
 	return s
 }
 
-// text is a string; nil: absent.
-func (f *fields) text(key string) []byte {
+// readText is a string; nil: absent.
+func (f *fields) readText(key string) []byte {
 	v := f.value(key)
 	if v == nil {
 		return nil
@@ -172,17 +172,17 @@ func (f *fields) text(key string) []byte {
 		f.mismatch(key, v, "a string")
 		return nil
 	}
-	return unquote(v)
+	return unquoteString(v)
 }
 
-// name is a string or a number as text; nil: absent.
-func (f *fields) name(key string) []byte {
+// readName is a string or a number as text; nil: absent.
+func (f *fields) readName(key string) []byte {
 	v := f.value(key)
 	switch {
 	case v == nil:
 		return nil
 	case v[0] == '"':
-		return unquote(v)
+		return unquoteString(v)
 	case isNumeric(v):
 		return v
 	}
@@ -190,8 +190,8 @@ func (f *fields) name(key string) []byte {
 	return nil
 }
 
-// ids appends a list of whole numbers to dst; ok: it is there.
-func (f *fields) ids(key string, dst []uint64) (list []uint64, ok bool) {
+// readIDs appends a list of whole numbers to dst; ok: it is there.
+func (f *fields) readIDs(key string, dst []uint64) (list []uint64, ok bool) {
 	v := f.value(key)
 	if v == nil {
 		return dst, false
@@ -227,7 +227,7 @@ func (f *fields) slowID(key string, v []byte, start int, dst []uint64, place int
 	for i, p := range parts {
 		n, ok := wholeNumber(p)
 		if !ok {
-			f.complain("%s%s[%d] is %s, want 0 to %d", f.place, key, i, excerpt(p), uint64(math.MaxUint64))
+			f.complain("%s%s[%d] is %s, want 0 to %d", f.place, key, i, cutExcerpt(p), uint64(math.MaxUint64))
 			return dst, false
 		}
 		dst = append(dst, n)
@@ -237,15 +237,15 @@ func (f *fields) slowID(key string, v []byte, start int, dst []uint64, place int
 
 // needIDs is ids of what has to be there.
 func (f *fields) needIDs(key, want string, dst []uint64) []uint64 {
-	list, ok := f.ids(key, dst)
+	list, ok := f.readIDs(key, dst)
 	if !ok {
 		f.missing(key, want)
 	}
 	return list
 }
 
-// list is the elements of a list; nil: absent.
-func (f *fields) list(key string) [][]byte {
+// readList is the elements of a list; nil: absent.
+func (f *fields) readList(key string) [][]byte {
 	v := f.value(key)
 	if v == nil {
 		return nil

@@ -22,7 +22,7 @@ type spot struct {
 func findSpots(text []byte, from int, value []byte, name string) []spot {
 	var all []spot
 	var o object
-	o.reparse(value)
+	o.reparseText(value)
 	for _, m := range o.members {
 		at := from + offsetOf(value, m.value)
 		s := spot{name + string(m.key), from + offsetOf(value, m.key), at, at + len(m.value)}

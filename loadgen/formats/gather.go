@@ -63,32 +63,32 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 	head, _ := g.s.lines.in.Peek(window)
 	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
 	var o object
-	if o.parse(first) == nil || len(head) == 0 {
+	if o.parseText(first) == nil || len(head) == 0 {
 		return g.eachLine(func(line []byte) error {
-			if err := o.parse(line); err != nil {
+			if err := o.parseText(line); err != nil {
 				return err
 			}
 			return do(line, g.s.lines.line)
 		})
 	}
-	text, err := g.s.lines.rest()
+	text, err := g.s.lines.readRest()
 	if err != nil {
 		return err
 	}
 	s := partsOf(text)
-	if s.space() == '{' {
+	if s.skipSpace() == '{' {
 		return g.eachValue(text, do)
 	}
-	err = s.skip()
+	err = s.skipValue()
 	if err == nil {
-		err = s.end()
+		err = s.checkEnd()
 	}
 	if err != nil {
 		return g.s.lines.errorAt(text, s.pos, "%v", err)
 	}
 	parts, ok := splitList(text, nil)
 	if !ok {
-		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt(bytes.TrimSpace(text)))
+		return g.s.lines.errorAt(text, 0, "the file is %s, want an object or a list of objects", cutExcerpt(bytes.TrimSpace(text)))
 	}
 	for _, p := range parts {
 		g.readObject(text, p, do)
@@ -100,9 +100,9 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 // lines.
 func (g *gathered) eachValue(text []byte, do func(value []byte, line int) error) error {
 	s := partsOf(text)
-	for s.space(); s.pos < len(text); s.space() {
+	for s.skipSpace(); s.pos < len(text); s.skipSpace() {
 		from := s.pos
-		if err := s.skip(); err != nil {
+		if err := s.skipValue(); err != nil {
 			return g.s.lines.errorAt(text, min(s.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
 		}
 		g.readObject(text, text[from:s.pos], do)
@@ -178,9 +178,9 @@ func (f *fields) adoptError(sub *fields) {
 	}
 }
 
-// sub is the fields of a member that is an object; it is empty when there is
+// openSub is the fields of a member that is an object; it is empty when there is
 // none.
-func (f *fields) sub(key string) fields {
+func (f *fields) openSub(key string) fields {
 	var g fields
 	v := f.value(key)
 	if v != nil && v[0] != '{' {

@@ -11,7 +11,7 @@ func isGenAI(o *object) bool {
 		return false
 	}
 	var first object
-	first.reparse(parts[0])
+	first.reparseText(parts[0])
 	return first.has("requests")
 }
 
@@ -27,14 +27,14 @@ func openGenAI(s *Stream) (rows, error) {
 	return g, g.eachObject(func(value []byte, line int) error {
 		var f fields
 		f.openMember(value, "")
-		list := f.list("experiments")
+		list := f.readList("experiments")
 		run, err := s.chooseRun(len(list))
 		if err != nil {
 			return err
 		}
 		var e fields
 		e.openMember(list[run], elementName("experiments", run))
-		for i, v := range e.list("requests") {
+		for i, v := range e.readList("requests") {
 			var q fields
 			q.openMember(v, e.place+elementName("requests", i))
 			var r Record
@@ -53,17 +53,17 @@ func openGenAI(s *Stream) (rows, error) {
 
 func (f *fields) readGenAI(s *Stream, t *texts, r *Record) error {
 	r.arrives(f.needStamp("timestamp", 0))
-	stamps := f.list("response_timestamps")
+	stamps := f.readList("response_timestamps")
 	r.ended, r.ends = r.when, true
 	if n := len(stamps); n > 0 {
 		if end, ok := decimalStamp(stamps[n-1], 0); ok {
 			r.ended = end
 		}
 	}
-	if id := f.name("sequence_id"); id != nil && string(id) != "0" {
+	if id := f.readName("sequence_id"); id != nil && string(id) != "0" {
 		r.Session, r.Group = id, id
 	}
-	switch answer := t.countAnswer(f.list("response_outputs")); {
+	switch answer := t.countAnswer(f.readList("response_outputs")); {
 	case s.o.OutputTokens > 0:
 		r.Output = s.o.OutputTokens
 	case answer > 0:
@@ -72,7 +72,7 @@ func (f *fields) readGenAI(s *Stream, t *texts, r *Record) error {
 		r.Output = len(stamps)
 		s.inPieces()
 	}
-	inputs := f.sub("request_inputs")
+	inputs := f.openSub("request_inputs")
 	return t.fillPrompt(r, t.collectPrompt(listPayloads(&inputs)...))
 }
 
@@ -83,9 +83,9 @@ func listPayloads(f *fields) [][]byte {
 	for _, m := range f.members {
 		v := m.value
 		if len(v) > 0 && v[0] == '"' {
-			if inner := unquote(v); len(inner) > 0 && inner[0] == '{' {
+			if inner := unquoteString(v); len(inner) > 0 && inner[0] == '{' {
 				s := partsOf(inner)
-				if s.skip() == nil {
+				if s.skipValue() == nil {
 					v = inner
 				}
 			}
@@ -104,12 +104,12 @@ func (t *texts) countAnswer(pieces [][]byte) int {
 	var said []byte
 	for _, p := range pieces {
 		var o object
-		o.reparse(p)
+		o.reparseText(p)
 		v := o.find("response")
 		if len(v) == 0 || v[0] != '"' {
 			continue
 		}
-		for line := range bytes.Lines(unquote(v)) {
+		for line := range bytes.Lines(unquoteString(v)) {
 			said = append(said, choiceText(bytes.TrimPrefix(bytes.TrimSpace(line), []byte("data:")))...)
 		}
 	}
@@ -120,23 +120,23 @@ func (t *texts) countAnswer(pieces [][]byte) int {
 // piece; nil where there is none.
 func choiceText(body []byte) []byte {
 	var o, choice object
-	if o.parse(body) != nil {
+	if o.parseText(body) != nil {
 		return nil
 	}
 	choices, _ := splitList(o.find("choices"), nil)
 	if len(choices) == 0 {
 		return nil
 	}
-	choice.reparse(choices[0])
+	choice.reparseText(choices[0])
 	for _, key := range []string{"delta", "message"} {
 		var inner object
-		inner.reparse(choice.find(key))
+		inner.reparseText(choice.find(key))
 		if v := inner.find("content"); len(v) > 0 && v[0] == '"' {
-			return unquote(v)
+			return unquoteString(v)
 		}
 	}
 	if v := choice.find("text"); len(v) > 0 && v[0] == '"' {
-		return unquote(v)
+		return unquoteString(v)
 	}
 	return nil
 }

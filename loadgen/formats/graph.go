@@ -63,15 +63,15 @@ func openGraph(s *Stream) (rows, error) {
 func (g *graphRows) readHeader() error {
 	f := &g.f
 	g.v2 = true
-	if n, ok := f.integer("version"); f.err == nil && (!ok || n != 2) {
+	if n, ok := f.readInteger("version"); f.err == nil && (!ok || n != 2) {
 		f.mismatch("version", f.value("version"), "2")
 	}
-	block, ok := f.count("block_size")
+	block, ok := f.readCount("block_size")
 	if f.err == nil && (!ok || block == 0) {
 		f.complain("block_size is %d, want > 0", block)
 	}
 	g.s.Block = block
-	g.local = string(f.text("hash_id_scope")) == "local"
+	g.local = string(f.readText("hash_id_scope")) == "local"
 	if f.err != nil {
 		return &fatalError{g.s.lines.errorf("%v", f.err)}
 	}
@@ -81,12 +81,12 @@ func (g *graphRows) readHeader() error {
 // readNode reads a row.
 func (g *graphRows) readNode() {
 	f := &g.f
-	n := graphNode{id: string(f.text("request_id")), next: -1}
+	n := graphNode{id: string(f.readText("request_id")), next: -1}
 	n.rec.reset(g.s.lines.line)
 	if !f.has("request_id") {
 		f.missing("request_id", "a string")
 	}
-	n.session, n.play = string(f.name("session_id")), string(f.text("play_id"))
+	n.session, n.play = string(f.readName("session_id")), string(f.readText("play_id"))
 	if at, twice := g.named[n.id]; twice {
 		f.complain("request_id %s was on line %d, want each once", n.id, g.nodes[at].rec.Line)
 	}
@@ -109,42 +109,42 @@ func (g *graphRows) readNode() {
 
 func (g *graphRows) waitsV1(n *graphNode) {
 	f := &g.f
-	if at, ok := f.stamp("timestamp", 6); ok {
+	if at, ok := f.readStamp("timestamp", 6); ok {
 		n.rec.arrives(at)
 	}
-	delay, _ := f.float("delay", "delay_ms")
-	tool, _ := f.float("tool_wait_ms")
+	delay, _ := f.readFloat("delay", "delay_ms")
+	tool, _ := f.readFloat("tool_wait_ms")
 	if delay < 0 || tool < 0 {
 		f.complain("delay is %v and tool_wait_ms is %v, want >= 0", delay, tool)
 	}
-	for i, v := range f.list("wait_for") {
+	for i, v := range f.readList("wait_for") {
 		if v[0] != '"' {
 			f.mismatch(fmt.Sprintf("wait_for[%d]", i), v, "a request id")
 			return
 		}
-		n.waits = append(n.waits, Edge{Name: string(unquote(v)), Relation: "sequence", Delay: delay + tool})
+		n.waits = append(n.waits, Edge{Name: string(unquoteString(v)), Relation: "sequence", Delay: delay + tool})
 	}
-	for i, v := range f.list("branches") {
+	for i, v := range f.readList("branches") {
 		if v[0] != '"' {
 			f.mismatch(fmt.Sprintf("branches[%d]", i), v, "a request id")
 			return
 		}
-		n.starts = append(n.starts, string(unquote(v)))
+		n.starts = append(n.starts, string(unquoteString(v)))
 	}
 }
 
 func (g *graphRows) waitsV2(n *graphNode) {
 	f := &g.f
 	n.rec.arrives(f.needStamp("not_before_ms", 6))
-	for i, v := range f.list("dependencies") {
+	for i, v := range f.readList("dependencies") {
 		var d fields
 		d.openMember(v, fmt.Sprintf("dependencies[%d].", i))
-		id := d.text("request_id")
-		delay, _ := d.float("delay_ms")
+		id := d.readText("request_id")
+		delay, _ := d.readFloat("delay_ms")
 		if delay < 0 {
 			d.complain("%sdelay_ms is %v, want >= 0", d.place, delay)
 		}
-		trigger, relation := string(d.text("trigger")), string(d.text("relation"))
+		trigger, relation := string(d.readText("trigger")), string(d.readText("relation"))
 		if trigger != "completion" && trigger != "dispatch" {
 			d.complain("%strigger is %q, want dispatch or completion", d.place, trigger)
 		}

@@ -45,11 +45,11 @@ func asGraph(t *testing.T, text string, o Options) (rows []string, whole string,
 		if err := f.openLine([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
-		row := fmt.Sprintf("%s %s/%s at %s", f.text("request_id"), f.text("play_id"), f.text("session_id"), f.value("not_before_ms"))
-		for _, v := range f.list("dependencies") {
+		row := fmt.Sprintf("%s %s/%s at %s", f.readText("request_id"), f.readText("play_id"), f.readText("session_id"), f.value("not_before_ms"))
+		for _, v := range f.readList("dependencies") {
 			var d fields
 			d.openMember(v, "")
-			row += fmt.Sprintf(", %s of %s+%s %s", d.text("trigger"), d.text("request_id"), d.value("delay_ms"), d.text("relation"))
+			row += fmt.Sprintf(", %s of %s+%s %s", d.readText("trigger"), d.readText("request_id"), d.value("delay_ms"), d.readText("relation"))
 		}
 		rows = append(rows, row)
 	}

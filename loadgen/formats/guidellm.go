@@ -6,13 +6,13 @@ func isGuide(o *object) bool {
 		return false
 	}
 	var meta, first, requests object
-	meta.reparse(o.find("metadata"))
+	meta.reparseText(o.find("metadata"))
 	if meta.has("guidellm_version") {
 		return true
 	}
 	if len(parts) > 0 {
-		first.reparse(parts[0])
-		requests.reparse(first.find("requests"))
+		first.reparseText(parts[0])
+		requests.reparseText(first.find("requests"))
 	}
 	return requests.has("successful")
 }
@@ -26,18 +26,18 @@ func openGuide(s *Stream) (rows, error) {
 	err := g.eachObject(func(value []byte, line int) error {
 		var f fields
 		f.openMember(value, "")
-		list := f.list("benchmarks")
+		list := f.readList("benchmarks")
 		n, err := s.chooseRun(len(list))
 		if err != nil {
 			return err
 		}
 		var run fields
 		run.openMember(list[n], elementName("benchmarks", n))
-		requests := run.sub("requests")
+		requests := run.openSub("requests")
 		if !requests.has("successful") {
 			return g.refuseSummary()
 		}
-		for i, v := range requests.list("successful") {
+		for i, v := range requests.readList("successful") {
 			var q fields
 			q.openMember(v, requests.place+elementName("successful", i))
 			var r Record
@@ -65,21 +65,21 @@ func openGuide(s *Stream) (rows, error) {
 
 // readGuide reads a request and counts the parents it has beyond one.
 func (f *fields) readGuide(r *Record) (joins int) {
-	in, out := f.sub("input_metrics"), f.sub("output_metrics")
+	in, out := f.openSub("input_metrics"), f.openSub("output_metrics")
 	r.Input, r.Output = in.needCount("text_tokens"), out.needCount("text_tokens")
 	f.adoptError(&in)
 	f.adoptError(&out)
-	about := f.sub("info")
-	times := about.sub("timings")
+	about := f.openSub("info")
+	times := about.openSub("timings")
 	r.arrives(times.needStamp("request_start", 9))
 	var ok bool
-	if r.ended, ok = times.stamp("request_end", 9); !ok {
+	if r.ended, ok = times.readStamp("request_end", 9); !ok {
 		r.ended = r.when
 	}
-	if id := about.name("conversation_id"); id != nil {
+	if id := about.readName("conversation_id"); id != nil {
 		r.Session, r.Group = id, id
 	}
-	joins = max(0, len(about.list("parent_node_ids"))-1)
+	joins = max(0, len(about.readList("parent_node_ids"))-1)
 	f.adoptError(&about)
 	f.adoptError(&times)
 	return joins
@@ -103,9 +103,9 @@ func openLifecycle(s *Stream) (rows, error) {
 			s.dropped++
 			return f.err
 		}
-		about := f.sub("info")
-		metrics := about.sub("response_metrics")
-		if n, ok := metrics.count("output_tokens"); ok {
+		about := f.openSub("info")
+		metrics := about.openSub("response_metrics")
+		if n, ok := metrics.readCount("output_tokens"); ok {
 			r.Output = n
 		} else {
 			r.Output = about.needCount("output_tokens")
@@ -115,7 +115,7 @@ func openLifecycle(s *Stream) (rows, error) {
 		if f.err != nil {
 			return f.err
 		}
-		if n, ok := about.count("input_tokens"); ok && s.o.TokensPerByte == 0 && s.o.Tokenizer == "" {
+		if n, ok := about.readCount("input_tokens"); ok && s.o.TokensPerByte == 0 && s.o.Tokenizer == "" {
 			r.Input, r.Private = n, true
 			g.keepRecord(&r)
 			return nil

@@ -144,7 +144,7 @@ func TestRoom(t *testing.T) {
 		{1000, 100_000, 100_001, 2000},   // longer than it was said to be
 	} {
 		l := lines{size: c.size, at: c.taken}
-		if got := l.room(c.n); got != c.want {
+		if got := l.roomFor(c.n); got != c.want {
 			t.Errorf("room for %d records after %d of %d bytes is %d, want %d", c.n, c.taken, c.size, got, c.want)
 		}
 	}

@@ -15,31 +15,31 @@ type object struct {
 
 type member struct{ key, value []byte }
 
-// parse reads text, which is one object and nothing else.
-func (o *object) parse(text []byte) error {
-	s := o.begin(text)
-	if s.space() != '{' {
-		if err := s.skip(); err != nil {
+// parseText reads text, which is one object and nothing else.
+func (o *object) parseText(text []byte) error {
+	s := o.beginText(text)
+	if s.skipSpace() != '{' {
+		if err := s.skipValue(); err != nil {
 			return err
 		}
-		return fmt.Errorf("the line is %s, want a JSON object", excerpt(bytes.TrimSpace(text)))
+		return fmt.Errorf("the line is %s, want a JSON object", cutExcerpt(bytes.TrimSpace(text)))
 	}
-	if err := o.read(s); err != nil {
+	if err := o.readMembers(s); err != nil {
 		return err
 	}
-	return s.end()
+	return s.checkEnd()
 }
 
-// reparse reads text that parse has found to be JSON; what is no object has no
+// reparseText reads text that parse has found to be JSON; what is no object has no
 // members.
-func (o *object) reparse(text []byte) {
-	if s := o.begin(text); s.space() == '{' {
-		_ = o.read(s)
+func (o *object) reparseText(text []byte) {
+	if s := o.beginText(text); s.skipSpace() == '{' {
+		_ = o.readMembers(s)
 	}
 }
 
-// begin forgets the members of another text.
-func (o *object) begin(text []byte) *scanner {
+// beginText forgets the members of another text.
+func (o *object) beginText(text []byte) *scanner {
 	o.members = o.members[:0]
 	nest := o.scan.nest
 	o.scan = partsOf(text)
@@ -47,21 +47,21 @@ func (o *object) begin(text []byte) *scanner {
 	return &o.scan
 }
 
-// read appends the members of the object at hand.
-func (o *object) read(s *scanner) error {
-	more, err := s.open('{', '}')
+// readMembers appends the members of the object at hand.
+func (o *object) readMembers(s *scanner) error {
+	more, err := s.openValue('{', '}')
 	for more && err == nil {
 		from := s.pos
 		if err := s.skipKey(); err != nil {
 			return err
 		}
-		key := unquote(s.data[from:])
+		key := unquoteString(s.data[from:])
 		from = s.pos
-		if err := s.skip(); err != nil {
+		if err := s.skipValue(); err != nil {
 			return err
 		}
 		o.members = append(o.members, member{key, s.data[from:s.pos]})
-		more, err = s.more('}')
+		more, err = s.hasMore('}')
 	}
 	return err
 }
@@ -109,31 +109,31 @@ func (o *object) hasAll(keys ...string) bool {
 // values.
 func splitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {
 	s := partsOf(text)
-	if s.space() != '[' {
+	if s.skipSpace() != '[' {
 		return dst, false
 	}
-	more, err := s.open('[', ']')
+	more, err := s.openValue('[', ']')
 	for more && err == nil {
 		from := s.pos
-		if err = s.skip(); err != nil {
+		if err = s.skipValue(); err != nil {
 			break
 		}
 		dst = append(dst, text[from:s.pos])
-		more, err = s.more(']')
+		more, err = s.hasMore(']')
 	}
 	return dst, err == nil
 }
 
-// unquote returns the text of the JSON string that text, known to be JSON,
+// unquoteString returns the text of the JSON string that text, known to be JSON,
 // begins with.
-func unquote(text []byte) []byte {
+func unquoteString(text []byte) []byte {
 	s := partsOf(text)
-	inner, _ := s.string()
+	inner, _ := s.readString()
 	return inner
 }
 
-// excerpt is text cut to a length that fits a message.
-func excerpt(text []byte) string {
+// cutExcerpt is text cut to a length that fits a message.
+func cutExcerpt(text []byte) string {
 	const most = 40
 	if len(text) <= most {
 		return string(text)

@@ -45,7 +45,7 @@ func (e *fatalError) Unwrap() error { return e.err }
 func (l *lines) next() ([]byte, error) {
 	for {
 		from := l.at
-		line, err := l.read()
+		line, err := l.readLine()
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func notText(line []byte) int {
 	return nul
 }
 
-func (l *lines) read() ([]byte, error) {
+func (l *lines) readLine() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		line, err = l.readLong(line)
@@ -120,8 +120,8 @@ func (l *lines) readLong(start []byte) ([]byte, error) {
 	}
 }
 
-// rest is the whole file from here on.
-func (l *lines) rest() ([]byte, error) {
+// readRest is the whole file from here on.
+func (l *lines) readRest() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(l.in, maxDocument+1))
 	switch {
 	case err != nil:
@@ -147,12 +147,12 @@ func (l *lines) errorAt(text []byte, at int, format string, args ...any) error {
 // lineOf is the line of the byte at an offset of text, from 1.
 func lineOf(text []byte, at int) int { return 1 + bytes.Count(text[:min(at, len(text))], []byte{'\n'}) }
 
-// room is the number of records to make room for when n do not suffice: as many
+// roomFor is the number of records to make room for when n do not suffice: as many
 // as there will be if they go on as they began, and twice n where the size of
 // the file is not known. The first lines may be unlike the others, so that a few
 // are trusted for 8 times as many only, and some hundreds for 256 times. Of the
 // room nothing is touched that is not needed.
-func (l *lines) room(n int) int {
+func (l *lines) roomFor(n int) int {
 	if n < 64 || l.size <= l.at {
 		return max(2*n, 64)
 	}

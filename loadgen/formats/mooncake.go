@@ -23,8 +23,8 @@ func newMooncakeRows(s *Stream) mooncakeRows {
 	return mooncakeRows{s: s, row: mooncakeRow{scanner: scanner{compat: s.o.Compat}}}
 }
 
-// read reads the next row.
-func (m *mooncakeRows) read() error {
+// readRow reads the next row.
+func (m *mooncakeRows) readRow() error {
 	line, err := m.s.lines.next()
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (m *mooncakeRows) read() error {
 
 func (m *mooncakeRows) next(r *Record) error {
 	m.row.arena.reset(r.IDs)
-	if err := m.read(); err != nil {
+	if err := m.readRow(); err != nil {
 		return err
 	}
 	r.reset(m.s.lines.line)

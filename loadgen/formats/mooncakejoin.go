@@ -35,7 +35,7 @@ func (m *mooncakeRows) workload() (*loadgen.Workload, error) {
 	w := &loadgen.Workload{Name: m.s.Name, TraceBlock: m.s.Block, SessionPrefix: loadgen.RequestPrefix}
 	file := mooncakeFile{mooncakeRows: *m, w: w, named: make(map[string]int32)}
 	for {
-		err := file.read()
+		err := file.readRow()
 		if err == nil {
 			if err = file.addRow(); err != nil {
 				err = m.s.lines.errorf("%v", err)
@@ -142,7 +142,7 @@ func (m *mooncakeFile) addNext(session int32, t loadgen.Turn, at float64, timed 
 // appendIn appends v to what is read from l.
 func appendIn[T any](l *lines, list []T, v T) []T {
 	if len(list) == cap(list) {
-		list = append(make([]T, 0, l.room(len(list))), list...)
+		list = append(make([]T, 0, l.roomFor(len(list))), list...)
 	}
 	return append(list, v)
 }

@@ -89,13 +89,13 @@ func (m *mooncakeRow) readLine(line []byte) error {
 	m.scanner.reset(line)
 	m.fields.seen, m.fields.set = 0, 0
 	var err error
-	if m.scanner.space() == '[' {
+	if m.scanner.skipSpace() == '[' {
 		err = m.readList()
 	} else {
 		err = m.readObject()
 	}
 	if err == nil {
-		err = m.scanner.end()
+		err = m.scanner.checkEnd()
 	}
 	if err != nil {
 		return err
@@ -106,15 +106,15 @@ func (m *mooncakeRow) readLine(line []byte) error {
 // readObject reads a record given as an object.
 func (m *mooncakeRow) readObject() error {
 	s := &m.scanner
-	more, err := s.open('{', '}')
+	more, err := s.openValue('{', '}')
 	for more && err == nil {
 		var key []byte
-		if key, err = s.key(); err != nil {
+		if key, err = s.readKey(); err != nil {
 			return err
 		}
 		f := mooncakeKey(key)
 		if f == 0 {
-			err = s.skip()
+			err = s.skipValue()
 		} else if m.fields.seen&f != 0 {
 			return fmt.Errorf("%s is given twice", key)
 		} else {
@@ -123,7 +123,7 @@ func (m *mooncakeRow) readObject() error {
 		if err != nil {
 			return err
 		}
-		more, err = s.more('}')
+		more, err = s.hasMore('}')
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func (m *mooncakeRow) readObject() error {
 // readList reads a record given as the list of its fields.
 func (m *mooncakeRow) readList() error {
 	s := &m.scanner
-	more, err := s.open('[', ']')
+	more, err := s.openValue('[', ']')
 	for f := fieldSession; more && err == nil; f <<= 1 {
 		if f == 0 {
 			return fmt.Errorf("a list of more than 8 fields")
@@ -139,7 +139,7 @@ func (m *mooncakeRow) readList() error {
 		if err = m.readValue(f); err != nil {
 			return err
 		}
-		more, err = s.more(']')
+		more, err = s.hasMore(']')
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func (m *mooncakeRow) readList() error {
 func (m *mooncakeRow) readValue(f mooncakeField) error {
 	m.fields.seen |= f
 	s := &m.scanner
-	if s.null() {
+	if s.readNull() {
 		return nil
 	}
 	m.fields.set |= f
@@ -156,22 +156,22 @@ func (m *mooncakeRow) readValue(f mooncakeField) error {
 	switch f {
 	case fieldSession:
 		if s.peek() != '"' {
-			err = s.mismatch("a string")
+			err = s.mismatchOf("a string")
 		} else {
 			err = m.sessionID()
 		}
 	case fieldTimestamp:
-		m.fields.times[0], err = s.float()
+		m.fields.times[0], err = s.readFloat()
 	case fieldCreated:
-		m.fields.times[1], err = s.float()
+		m.fields.times[1], err = s.readFloat()
 	case fieldDelay:
-		m.fields.times[2], err = s.float()
+		m.fields.times[2], err = s.readFloat()
 	case fieldDelayMS:
-		m.fields.times[3], err = s.float()
+		m.fields.times[3], err = s.readFloat()
 	case fieldInput:
-		m.fields.input, err = s.integer()
+		m.fields.input, err = s.readInteger()
 	case fieldOutput:
-		m.fields.out, err = s.integer()
+		m.fields.out, err = s.readInteger()
 	case fieldIDs:
 		m.fields.ids, err = s.idList(&m.arena)
 	}
@@ -191,7 +191,7 @@ func nameField(f fmt.Stringer, err error) error {
 
 // sessionID reads the id and keeps it beyond the strings that follow.
 func (m *mooncakeRow) sessionID() error {
-	id, err := m.scanner.string()
+	id, err := m.scanner.readString()
 	m.fields.session = append(m.fields.session[:0], id...)
 	return err
 }

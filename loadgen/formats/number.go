@@ -13,8 +13,8 @@ type decimalNumber struct {
 	whole bool   // there is no fraction and no exponent
 }
 
-// number reads a JSON number.
-func (s *scanner) number() (decimalNumber, error) {
+// readNumber reads a JSON number.
+func (s *scanner) readNumber() (decimalNumber, error) {
 	from := s.pos
 	d := decimalNumber{whole: true}
 	if s.peek() == '-' {
@@ -30,7 +30,7 @@ func (s *scanner) number() (decimalNumber, error) {
 		}
 	}
 	if c := s.peek(); c == 'e' || c == 'E' {
-		if err := s.exponent(&d); err != nil {
+		if err := s.readExponent(&d); err != nil {
 			return d, err
 		}
 	}
@@ -41,12 +41,12 @@ func (s *scanner) number() (decimalNumber, error) {
 func (s *scanner) wholeDigits(d *decimalNumber) error {
 	c := s.peek()
 	if c < '0' || c > '9' {
-		return s.unexpected("a number")
+		return s.unexpectedByte("a number")
 	}
 	if c == '0' {
 		s.pos++
 		if c := s.peek(); c >= '0' && c <= '9' {
-			return s.unexpected("no digit after a leading 0")
+			return s.unexpectedByte("no digit after a leading 0")
 		}
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *scanner) fractionDigits(d *decimalNumber) error {
 	s.pos++ // the point
 	d.whole = false
 	if c := s.peek(); c < '0' || c > '9' {
-		return s.unexpected("a digit after the decimal point")
+		return s.unexpectedByte("a digit after the decimal point")
 	}
 	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
 		d.Fraction(c)
@@ -70,7 +70,7 @@ func (s *scanner) fractionDigits(d *decimalNumber) error {
 	return nil
 }
 
-func (s *scanner) exponent(d *decimalNumber) error {
+func (s *scanner) readExponent(d *decimalNumber) error {
 	s.pos++ // the e
 	d.whole = false
 	sign := 1
@@ -82,7 +82,7 @@ func (s *scanner) exponent(d *decimalNumber) error {
 		s.pos++
 	}
 	if c := s.peek(); c < '0' || c > '9' {
-		return s.unexpected("a digit in the exponent")
+		return s.unexpectedByte("a digit in the exponent")
 	}
 	e := 0
 	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
@@ -97,27 +97,27 @@ func (s *scanner) exponent(d *decimalNumber) error {
 // infinite long before.
 const longExponent = 1 << 40
 
-// float converts d, correctly rounded.
-func (d *decimalNumber) float() (float64, error) {
+// toFloat converts d, correctly rounded.
+func (d *decimalNumber) toFloat() (float64, error) {
 	if d.Nearest() {
-		return d.compat()
+		return d.toCompat()
 	}
 	f, err := strconv.ParseFloat(string(d.text), 64)
 	if err != nil {
-		return 0, d.overflow()
+		return 0, d.overflowError()
 	}
 	return f, nil
 }
 
-// compat converts d with the roundings of the reference.
-func (d *decimalNumber) compat() (float64, error) {
+// toCompat converts d with the roundings of the reference.
+func (d *decimalNumber) toCompat() (float64, error) {
 	f, ok := d.Float()
 	if !ok {
-		return 0, d.overflow()
+		return 0, d.overflowError()
 	}
 	return f, nil
 }
 
-func (d *decimalNumber) overflow() error {
-	return &mismatchError{excerpt(d.text), "a number that fits a float64"}
+func (d *decimalNumber) overflowError() error {
+	return &mismatchError{cutExcerpt(d.text), "a number that fits a float64"}
 }

@@ -14,9 +14,9 @@ import (
 func readNumber(text string, compat bool) (float64, error) {
 	s := scanner{compat: compat}
 	s.reset([]byte(text))
-	f, err := s.float()
+	f, err := s.readFloat()
 	if err == nil {
-		err = s.end()
+		err = s.checkEnd()
 	}
 	return f, err
 }

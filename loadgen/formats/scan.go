@@ -30,10 +30,10 @@ func partsOf(text []byte) scanner { return scanner{data: text, parts: true, lax:
 // checkValue reports what is wrong with text as one JSON value.
 func checkValue(text []byte) error {
 	s := partsOf(text)
-	if err := s.skip(); err != nil {
+	if err := s.skipValue(); err != nil {
 		return err
 	}
-	return s.end()
+	return s.checkEnd()
 }
 
 // maxDepth bounds the nesting of values that are taken apart.
@@ -50,7 +50,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-func (s *scanner) space() byte {
+func (s *scanner) skipSpace() byte {
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; c {
 		case ' ', '\t', '\n', '\r':
@@ -62,18 +62,18 @@ func (s *scanner) space() byte {
 	return 0
 }
 
-func (s *scanner) end() error {
-	s.space()
+func (s *scanner) checkEnd() error {
+	s.skipSpace()
 	switch {
 	case s.pos == len(s.data):
 		return nil
 	case s.parts:
 		return fmt.Errorf("more text after the value at column %d, want one JSON value", s.pos+1)
 	}
-	return s.unexpected("the end of the line")
+	return s.unexpectedByte("the end of the line")
 }
 
-func (s *scanner) unexpected(want string) error {
+func (s *scanner) unexpectedByte(want string) error {
 	r, _ := utf8.DecodeRune(s.data[min(s.pos, len(s.data)):])
 	switch ended := s.pos >= len(s.data); {
 	case ended && s.parts:
@@ -86,68 +86,68 @@ func (s *scanner) unexpected(want string) error {
 	return fmt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
 }
 
-// open enters an object or a list and reports whether it has a first member.
-func (s *scanner) open(left, right byte) (bool, error) {
-	if s.space() != left {
-		return false, s.unexpected(strconv.Quote(string(rune(left))))
+// openValue enters an object or a list and reports whether it has a first member.
+func (s *scanner) openValue(left, right byte) (bool, error) {
+	if s.skipSpace() != left {
+		return false, s.unexpectedByte(strconv.Quote(string(rune(left))))
 	}
 	s.pos++
-	if s.space() == right {
+	if s.skipSpace() == right {
 		s.pos++
 		return false, nil
 	}
 	return true, nil
 }
 
-// more reports, after a member, whether another follows.
-func (s *scanner) more(right byte) (bool, error) {
-	switch s.space() {
+// hasMore reports, after a member, whether another follows.
+func (s *scanner) hasMore(right byte) (bool, error) {
+	switch s.skipSpace() {
 	case ',':
 		s.pos++
-		s.space()
+		s.skipSpace()
 		return true, nil
 	case right:
 		s.pos++
 		return false, nil
 	}
-	return false, s.unexpected(fmt.Sprintf("%q or %q", ",", string(rune(right))))
+	return false, s.unexpectedByte(fmt.Sprintf("%q or %q", ",", string(rune(right))))
 }
 
-// key reads the name of a member up to its value. It is valid until the next
+// readKey reads the name of a member up to its value. It is valid until the next
 // string is read.
-func (s *scanner) key() ([]byte, error) {
-	k, err := s.string()
+func (s *scanner) readKey() ([]byte, error) {
+	k, err := s.readString()
 	if err != nil {
 		return nil, err
 	}
-	if s.space() != ':' {
-		return nil, s.unexpected(`":"`)
+	if s.skipSpace() != ':' {
+		return nil, s.unexpectedByte(`":"`)
 	}
 	s.pos++
-	s.space()
+	s.skipSpace()
 	return k, nil
 }
 
-// null reads a null if there is one, and reports whether there was.
-func (s *scanner) null() bool {
-	if s.peek() == 'n' && s.word("null") == nil {
+// readNull reads a null if there is one, and reports whether there was.
+func (s *scanner) readNull() bool {
+	if s.peek() == 'n' && s.readWord("null") == nil {
 		return true
 	}
 	return false
 }
 
-func (s *scanner) word(w string) error {
+func (s *scanner) readWord(w string) error {
 	if len(s.data)-s.pos < len(w) || string(s.data[s.pos:s.pos+len(w)]) != w {
-		return s.unexpected("a JSON value")
+		return s.unexpectedByte("a JSON value")
 	}
 	s.pos += len(w)
 	return nil
 }
 
-// string reads a string; the result is valid until the next is read.
-func (s *scanner) string() ([]byte, error) {
+// readString reads a string; the result is valid until the next is read.
+func (s *scanner) readString() ([]byte, error) {
 	if s.peek() != '"' {
-		return nil, s.unexpected("a string")
+		return nil, s.unexpectedByte("a string")
 	}
 	s.pos++
 	for i := s.pos; i < len(s.data); i++ {
@@ -157,18 +157,18 @@ func (s *scanner) string() ([]byte, error) {
 			s.pos = i + 1
 			return text, nil
 		case c == '\\':
-			return s.escaped(i)
+			return s.readEscaped(i)
 		case c < ' ':
 			s.pos = i
-			return nil, s.unexpected("no control character in a string")
+			return nil, s.unexpectedByte("no control character in a string")
 		}
 	}
 	s.pos = len(s.data)
-	return nil, s.unexpected("the end of a string")
+	return nil, s.unexpectedByte("the end of a string")
 }
 
-// escaped reads a string whose first escape is at first.
-func (s *scanner) escaped(first int) ([]byte, error) {
+// readEscaped reads a string whose first escape is at first.
+func (s *scanner) readEscaped(first int) ([]byte, error) {
 	s.text = append(s.text[:0], s.data[s.pos:first]...)
 	s.pos = first
 	for s.pos < len(s.data) {
@@ -177,21 +177,21 @@ func (s *scanner) escaped(first int) ([]byte, error) {
 			s.pos++
 			return s.text, nil
 		case c == '\\':
-			if err := s.escape(); err != nil {
+			if err := s.readEscape(); err != nil {
 				return nil, err
 			}
 		case c < ' ':
-			return nil, s.unexpected("no control character in a string")
+			return nil, s.unexpectedByte("no control character in a string")
 		default:
 			s.text = append(s.text, c)
 			s.pos++
 		}
 	}
-	return nil, s.unexpected("the end of a string")
+	return nil, s.unexpectedByte("the end of a string")
 }
 
-// escape appends what the escape at hand stands for.
-func (s *scanner) escape() error {
+// readEscape appends what the escape at hand stands for.
+func (s *scanner) readEscape() error {
 	s.pos++ // the backslash
 	c := s.peek()
 	switch c {
@@ -207,17 +207,17 @@ func (s *scanner) escape() error {
 	case 't':
 		c = '\t'
 	case 'u':
-		return s.unicode()
+		return s.readUnicode()
 	default:
-		return s.unexpected("an escape")
+		return s.unexpectedByte("an escape")
 	}
 	s.text = append(s.text, c)
 	s.pos++
 	return nil
 }
 
-func (s *scanner) unicode() error {
-	r, err := s.hex()
+func (s *scanner) readUnicode() error {
+	r, err := s.readHex()
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (s *scanner) unicode() error {
 		half := s.pos
 		if s.peek() == '\\' && s.pos+1 < len(s.data) && s.data[s.pos+1] == 'u' {
 			s.pos++
-			if low, err = s.hex(); err != nil {
+			if low, err = s.readHex(); err != nil {
 				return err
 			}
 		}
@@ -241,8 +241,8 @@ func (s *scanner) unicode() error {
 	return nil
 }
 
-// hex reads the u and the four digits of an escape.
-func (s *scanner) hex() (rune, error) {
+// readHex reads the u and the four digits of an escape.
+func (s *scanner) readHex() (rune, error) {
 	s.pos++
 	var r rune
 	for range 4 {
@@ -255,7 +255,7 @@ func (s *scanner) hex() (rune, error) {
 		case 'A' <= c && c <= 'F':
 			c -= 'A' - 10
 		default:
-			return 0, s.unexpected("four hexadecimal digits")
+			return 0, s.unexpectedByte("four hexadecimal digits")
 		}
 		r = r<<4 | rune(c)
 		s.pos++
@@ -263,8 +263,8 @@ func (s *scanner) hex() (rune, error) {
 	return r, nil
 }
 
-// skip reads any value, however deeply nested, and forgets it.
-func (s *scanner) skip() error {
+// skipValue reads any value, however deeply nested, and forgets it.
+func (s *scanner) skipValue() error {
 	s.nest = s.nest[:0]
 	for {
 		if s.parts && len(s.nest) > maxDepth {
@@ -286,16 +286,16 @@ func (s *scanner) skip() error {
 // skipValueOrOpen reads a scalar, an empty bracket pair, or an opening bracket
 // that a value must follow.
 func (s *scanner) skipValueOrOpen() (opened bool, err error) {
-	switch c := s.space(); {
+	switch c := s.skipSpace(); {
 	case c == '{':
-		more, err := s.open('{', '}')
+		more, err := s.openValue('{', '}')
 		if err != nil || !more {
 			return false, err
 		}
 		s.nest = append(s.nest, '}')
 		return true, s.skipKey()
 	case c == '[':
-		more, err := s.open('[', ']')
+		more, err := s.openValue('[', ']')
 		if err != nil || !more {
 			return false, err
 		}
@@ -305,16 +305,16 @@ func (s *scanner) skipValueOrOpen() (opened bool, err error) {
 	case c == '"':
 		return false, s.skipString()
 	case c == 't':
-		return false, s.word("true")
+		return false, s.readWord("true")
 	case c == 'f':
-		return false, s.word("false")
+		return false, s.readWord("false")
 	case c == 'n':
-		return false, s.word("null")
+		return false, s.readWord("null")
 	case c == '-' || '0' <= c && c <= '9':
-		_, err := s.number()
+		_, err := s.readNumber()
 		return false, err
 	}
-	return false, s.unexpected("a JSON value")
+	return false, s.unexpectedByte("a JSON value")
 }
 
 // skipWholes goes over whole numbers as nearly every list has them: no zero in
@@ -340,7 +340,7 @@ func (s *scanner) skipWholes() {
 func (s *scanner) skipKey() error {
 	lax := s.lax
 	s.lax = true
-	_, err := s.key()
+	_, err := s.readKey()
 	s.lax = lax
 	return err
 }
@@ -348,7 +348,7 @@ func (s *scanner) skipKey() error {
 func (s *scanner) skipString() error {
 	lax := s.lax
 	s.lax = true
-	_, err := s.string()
+	_, err := s.readString()
 	s.lax = lax
 	return err
 }
@@ -357,7 +357,7 @@ func (s *scanner) skipString() error {
 func (s *scanner) skipEnds() (done bool, err error) {
 	for len(s.nest) > 0 {
 		right := s.nest[len(s.nest)-1]
-		more, err := s.more(right)
+		more, err := s.hasMore(right)
 		if err != nil {
 			return false, err
 		}

@@ -122,7 +122,7 @@ func parseLengths(m member) (w lengthWindow, err error) {
 	var f fields
 	f.openMember(m.value, string(m.key)+".")
 	for _, name := range []string{"input_tokens", "text_tokens", "image_tokens", "audio_tokens", "video_tokens", "output_tokens"} {
-		text := f.text(name)
+		text := f.readText(name)
 		if text == nil || (name != "input_tokens" && name != "output_tokens" && f.has("input_tokens")) {
 			continue
 		}
@@ -142,7 +142,7 @@ func parseLengths(m member) (w lengthWindow, err error) {
 func parseDict(name string, text []byte) (t lengthTable, err error) {
 	inner, ok := bytes.CutPrefix(bytes.TrimSpace(text), []byte{'{'})
 	if inner, _ = bytes.CutSuffix(inner, []byte{'}'}); !ok {
-		return t, fmt.Errorf("%s is %q, want {number: number, …}", name, excerpt(text))
+		return t, fmt.Errorf("%s is %q, want {number: number, …}", name, cutExcerpt(text))
 	}
 	sum, column := 0.0, 2
 	for pair := range bytes.SplitSeq(inner, []byte{','}) {
@@ -153,7 +153,7 @@ func parseDict(name string, text []byte) (t lengthTable, err error) {
 		value, err1 := strconv.ParseFloat(strings.TrimSpace(string(left)), 64)
 		p, err2 := strconv.ParseFloat(strings.TrimSpace(string(right)), 64)
 		if err1 != nil || err2 != nil || !(value >= 0 && value <= maxTokens) || !(p >= 0 && p <= 1.000001) {
-			return t, fmt.Errorf("%s column %d is %q, want number: number", name, column, excerpt(bytes.TrimSpace(pair)))
+			return t, fmt.Errorf("%s column %d is %q, want number: number", name, column, cutExcerpt(bytes.TrimSpace(pair)))
 		}
 		column += len(pair) + 1
 		sum += p

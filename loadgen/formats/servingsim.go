@@ -61,7 +61,7 @@ func (p *simRows) readSingle() {
 func (p *simRows) readLengths(f *fields, r *Record) {
 	r.Input = f.needCount("input_toks")
 	r.Output = f.needCount("output_toks")
-	tokens, has := f.ids("input_tok_ids", nil)
+	tokens, has := f.readIDs("input_tok_ids", nil)
 	if !has {
 		r.Private = true
 		return
@@ -80,13 +80,13 @@ func (p *simRows) readLengths(f *fields, r *Record) {
 
 func (p *simRows) readSession() {
 	f := &p.f
-	id := f.name("session_id")
+	id := f.readName("session_id")
 	if id == nil {
 		id = strconv.AppendInt(p.name[:0], int64(p.s.lines.line), 10)
 		p.name = id
 	}
 	start := f.needStamp("arrival_time_ns", 0)
-	subs := f.list("sub_requests")
+	subs := f.readList("sub_requests")
 	if len(subs) == 0 {
 		f.complain("sub_requests is empty, want at least one")
 	}
@@ -102,7 +102,7 @@ func (p *simRows) readSession() {
 			r.HasDelay, r.Delay = true, tool
 		}
 		p.readLengths(&q, r)
-		wait, _ := q.stamp("tool_duration_ns", 0)
+		wait, _ := q.readStamp("tool_duration_ns", 0)
 		if tool = wait.ms; tool < 0 {
 			q.mismatch("tool_duration_ns", q.value("tool_duration_ns"), ">= 0")
 		}

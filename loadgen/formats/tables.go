@@ -52,16 +52,16 @@ func (c *csvRows) readCalendar(cell []byte, r *Record) error {
 	cell = bytes.TrimSpace(cell)
 	at, zoned, ok := calendarStamp(cell)
 	if !ok {
-		return c.errorf("TIMESTAMP is %q, want a valid date and time", excerpt(cell))
+		return c.errorf("TIMESTAMP is %q, want a valid date and time", cutExcerpt(cell))
 	}
 	if !c.told {
 		c.zoned, c.told = zoned, true
 	}
 	switch {
 	case zoned && !c.zoned:
-		return c.errorf("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", excerpt(cell))
+		return c.errorf("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", cutExcerpt(cell))
 	case !zoned && c.zoned:
-		return c.errorf("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", excerpt(cell))
+		return c.errorf("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", cutExcerpt(cell))
 	}
 	r.arrives(at)
 	return nil
@@ -116,7 +116,7 @@ func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 		c.s.o.warn(c.errorf("Total tokens is %d, want %d, the sum of the two; the sum is taken, here and further down", total, r.Input+r.Output).Error())
 	}
 	if log := string(bytes.TrimSpace(cells[5])); log != "Conversation log" && log != "API log" {
-		return false, c.errorf("Log Type is %q, want Conversation log or API log", excerpt([]byte(log)))
+		return false, c.errorf("Log Type is %q, want Conversation log or API log", cutExcerpt([]byte(log)))
 	}
 	r.arrives(at)
 	elapsed := exactStamp(0)
@@ -125,7 +125,7 @@ func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 			return false, err
 		}
 		if elapsed.ms < 0 {
-			return false, c.errorf("Elapsed time is %s, want >= 0", excerpt(text))
+			return false, c.errorf("Elapsed time is %s, want >= 0", cutExcerpt(text))
 		}
 	}
 	if m := c.s.o.Model; m != "" && string(bytes.TrimSpace(cells[1])) != m {
@@ -170,7 +170,7 @@ func vidurRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
 		for i, id := range strings.Split(string(ids), "|") {
 			n, err := strconv.ParseUint(id, 10, 64)
 			if err != nil {
-				return false, c.errorf("block_hash_ids[%d] is %q, want 0 to %d", i, excerpt([]byte(id)), uint64(math.MaxUint64))
+				return false, c.errorf("block_hash_ids[%d] is %q, want 0 to %d", i, cutExcerpt([]byte(id)), uint64(math.MaxUint64))
 			}
 			r.IDs = append(r.IDs, n)
 		}

@@ -120,7 +120,7 @@ func (t *texts) collect(v []byte, depth int) {
 	switch {
 	case len(v) == 0 || depth > maxDepth:
 	case v[0] == '"':
-		t.all = append(t.all, unquote(v)...)
+		t.all = append(t.all, unquoteString(v)...)
 	case v[0] == '[':
 		parts, _ := splitList(v, nil)
 		for _, p := range parts {
@@ -128,7 +128,7 @@ func (t *texts) collect(v []byte, depth int) {
 		}
 	case v[0] == '{':
 		var o object
-		o.reparse(v)
+		o.reparseText(v)
 		for _, key := range []string{"tools", "system", "messages", "role", "content", "text", "prompt", "input"} {
 			if key == "content" && o.has("role") {
 				t.all = append(t.all, '\n')
@@ -141,7 +141,7 @@ func (t *texts) collect(v []byte, depth int) {
 // outputOf reads the answer length that a request asks for.
 func (f *fields) outputOf(s *Stream, r *Record, keys ...string) {
 	for _, key := range keys {
-		if n, ok := f.count(key); ok {
+		if n, ok := f.readCount(key); ok {
 			r.Output = n
 			return
 		}
@@ -191,8 +191,8 @@ func (p *textRows) next(r *Record) error {
 
 func (p *textRows) readLine() error {
 	f := &p.f
-	session := f.name("session_id")
-	if mode := f.text("message_mode"); mode != nil && string(mode) != "history" {
+	session := f.readName("session_id")
+	if mode := f.readText("message_mode"); mode != nil && string(mode) != "history" {
 		f.complain("message_mode is %q, want history", mode)
 	}
 	if !f.has("turns") {
@@ -201,7 +201,7 @@ func (p *textRows) readLine() error {
 	if session == nil {
 		session = fmt.Appendf(nil, "line_%d", p.s.lines.line)
 	}
-	for i, v := range f.list("turns") {
+	for i, v := range f.readList("turns") {
 		var turn fields
 		turn.openMember(v, fmt.Sprintf("turns[%d].", i))
 		if err := p.readTurn(&turn, session); err != nil {
@@ -215,8 +215,8 @@ func (p *textRows) readLine() error {
 // readTurn reads one request.
 func (p *textRows) readTurn(f *fields, session []byte) error {
 	r := p.queue.add(p.s.lines.line)
-	at, timed := f.stamp("timestamp", 6)
-	delay, waits := f.float("delay", "delay_ms")
+	at, timed := f.readStamp("timestamp", 6)
+	delay, waits := f.readFloat("delay", "delay_ms")
 	if timed && waits && p.s.Format == "aiperf-turns" {
 		f.complain("%stimestamp and delay are both given, want one", f.place)
 	}
@@ -234,7 +234,7 @@ func (p *textRows) readTurn(f *fields, session []byte) error {
 		r.HasDelay, r.Delay = waits && p.turns[string(session)] > 0, delay
 		p.turns[string(session)]++
 	}
-	if n, ok := f.count("input_length"); ok && !f.has("text_input", "messages", "payload") {
+	if n, ok := f.readCount("input_length"); ok && !f.has("text_input", "messages", "payload") {
 		r.Input, r.Private = n, true
 		f.outputOf(p.s, r, "output_length", "output_tokens")
 		return nil
@@ -246,7 +246,7 @@ func (p *textRows) readTurn(f *fields, session []byte) error {
 	}
 	var inner fields
 	inner.openMember(body, f.place+"payload.")
-	if n, ok := inner.count("max_completion_tokens", "max_tokens"); ok && !f.has("output_length") {
+	if n, ok := inner.readCount("max_completion_tokens", "max_tokens"); ok && !f.has("output_length") {
 		r.Output = n
 	} else {
 		f.outputOf(p.s, r, "output_length", "output_tokens")

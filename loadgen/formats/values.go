@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// integer reads a whole number >= 0 without fraction and exponent.
-func (s *scanner) integer() (uint64, error) {
+// readInteger reads a whole number >= 0 without fraction and exponent.
+func (s *scanner) readInteger() (uint64, error) {
 	var n uint64
 	i := s.pos
 	for ; i < len(s.data) && i < s.pos+19; i++ {
@@ -30,31 +30,31 @@ func (s *scanner) integer() (uint64, error) {
 func (s *scanner) integerSlowly() (uint64, error) {
 	const want = "a whole number >= 0"
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
-		return 0, s.mismatch(want)
+		return 0, s.mismatchOf(want)
 	}
-	d, err := s.number()
+	d, err := s.readNumber()
 	if err != nil {
 		return 0, err
 	}
 	if !d.whole || d.Cut || d.Negative {
-		return 0, &mismatchError{text: excerpt(d.text), want: want}
+		return 0, &mismatchError{text: cutExcerpt(d.text), want: want}
 	}
 	return d.Digits, nil
 }
 
-// float reads any number.
-func (s *scanner) float() (float64, error) {
+// readFloat reads any number.
+func (s *scanner) readFloat() (float64, error) {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
-		return 0, s.mismatch("a number")
+		return 0, s.mismatchOf("a number")
 	}
-	d, err := s.number()
+	d, err := s.readNumber()
 	if err != nil {
 		return 0, err
 	}
 	if s.compat {
-		return d.compat()
+		return d.toCompat()
 	}
-	return d.float()
+	return d.toFloat()
 }
 
 // mismatchError reports a valid value of a wrong type.
@@ -62,31 +62,31 @@ type mismatchError struct{ text, want string }
 
 func (e *mismatchError) Error() string { return fmt.Sprintf("is %s, want %s", e.text, e.want) }
 
-// mismatch reads the value at hand and complains about it.
-func (s *scanner) mismatch(want string) error {
+// mismatchOf reads the value at hand and complains about it.
+func (s *scanner) mismatchOf(want string) error {
 	from := s.pos
-	if err := s.skip(); err != nil {
+	if err := s.skipValue(); err != nil {
 		return err
 	}
-	return &mismatchError{excerpt(s.data[from:s.pos]), want}
+	return &mismatchError{cutExcerpt(s.data[from:s.pos]), want}
 }
 
 // idList reads a list of integers into a.
 func (s *scanner) idList(a *arena) ([]uint64, error) {
 	a.begin()
 	if s.peek() != '[' {
-		return nil, s.mismatch("a list of whole numbers")
+		return nil, s.mismatchOf("a list of whole numbers")
 	}
-	more, err := s.open('[', ']')
+	more, err := s.openValue('[', ']')
 	for more && err == nil {
 		s.plainIDs(a)
-		s.space()
+		s.skipSpace()
 		var id uint64
-		if id, err = s.integer(); err != nil {
+		if id, err = s.readInteger(); err != nil {
 			break
 		}
 		a.add(id)
-		more, err = s.more(']')
+		more, err = s.hasMore(']')
 	}
 	if err == nil {
 		return a.list(), nil
@@ -126,16 +126,16 @@ func (s *scanner) plainIDs(a *arena) {
 // floatList reads a list of numbers onto dst.
 func (s *scanner) floatList(dst []float64) ([]float64, error) {
 	if s.peek() != '[' {
-		return nil, s.mismatch("a list of numbers")
+		return nil, s.mismatchOf("a list of numbers")
 	}
-	more, err := s.open('[', ']')
+	more, err := s.openValue('[', ']')
 	for more && err == nil {
 		var f float64
-		if f, err = s.float(); err != nil {
+		if f, err = s.readFloat(); err != nil {
 			break
 		}
 		dst = append(dst, f)
-		more, err = s.more(']')
+		more, err = s.hasMore(']')
 	}
 	return dst, err
 }

@@ -55,18 +55,18 @@ func newWeka(s *Stream) *wekaRows {
 func (w *wekaRows) readConversation(value []byte, line int) error {
 	var f fields
 	f.openMember(value, "")
-	block, ok := f.count("block_size")
+	block, ok := f.readCount("block_size")
 	switch {
 	case f.err == nil && (!ok || block == 0):
 		f.complain("block_size is %d, want > 0", block)
 	case w.block != 0 && block != w.block:
 		f.complain("block_size is %d, was %d before; want one size", block, w.block)
 	}
-	id := string(f.name("id"))
+	id := string(f.readName("id"))
 	if id == "" {
 		id = "line_" + strconv.Itoa(line)
 	}
-	if w.scope = id; string(f.text("hash_id_scope")) == "global" {
+	if w.scope = id; string(f.readText("hash_id_scope")) == "global" {
 		w.scope = ""
 	}
 	if f.err != nil {
@@ -87,18 +87,18 @@ func (w *wekaRows) readAgent(f *fields, c wekaChain, line int) error {
 	w.chains = append(w.chains, c)
 	end := 0.0
 	var started []startedAgent
-	for i, v := range f.list("requests") {
+	for i, v := range f.readList("requests") {
 		var q fields
 		q.openMember(v, f.place+elementName("requests", i))
-		t, ok := q.float("t")
+		t, ok := q.readFloat("t")
 		if !ok {
 			q.missing("t", "seconds")
 		}
-		switch kind := string(q.text("type")); kind {
+		switch kind := string(q.readText("type")); kind {
 		case "n", "s":
 			r := w.readRequest(&q, line)
 			w.setDelay(&q, &r, t, end, len(c.all) > 0)
-			wait, _ := q.float("api_time")
+			wait, _ := q.readFloat("api_time")
 			end = float64(t*1000) + float64(wait*1000)
 			started = w.joinAgents(started, len(c.all), t*1000)
 			if len(c.all) == 0 {
@@ -110,7 +110,7 @@ func (w *wekaRows) readAgent(f *fields, c wekaChain, line int) error {
 				name: fmt.Sprintf("%s/%d", c.name, i), root: c.root, marker: t * 1000,
 				parent: at, after: len(c.all) - 1, ended: end, waiting: -1,
 			}
-			if took, ok := q.float("duration_ms"); ok {
+			if took, ok := q.readFloat("duration_ms"); ok {
 				started = append(started, startedAgent{len(w.chains), t*1000 + took})
 			}
 			if err := w.readAgent(&q, child, line); err != nil {
@@ -158,7 +158,7 @@ func (w *wekaRows) readRequest(q *fields, line int) Record {
 
 // setDelay is the time to think, or what lies between the recorded times.
 func (w *wekaRows) setDelay(q *fields, r *Record, t, end float64, later bool) {
-	think, ok := q.float("think_time")
+	think, ok := q.readFloat("think_time")
 	if think < 0 {
 		q.complain("%sthink_time is %v, want >= 0", q.place, think)
 	}

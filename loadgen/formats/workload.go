@@ -221,12 +221,12 @@ func (o *Order) Place(r *Record) (Place, error) {
 	switch {
 	case r.HasDelay:
 	case r.HasAt && !end.has:
-		return p, o.errorf(r, "timestamp is given, but session %s had none before; want a delay", excerpt(r.Session))
+		return p, o.errorf(r, "timestamp is given, but session %s had none before; want a delay", cutExcerpt(r.Session))
 	case r.HasAt:
 		p.Delay = r.At - end.at
 	}
 	if p.Delay < 0 {
-		return p, o.errorf(r, "session %s: delay is %v, want >= 0", excerpt(r.Session), p.Delay)
+		return p, o.errorf(r, "session %s: delay is %v, want >= 0", cutExcerpt(r.Session), p.Delay)
 	}
 	if r.HasAt {
 		end.at, end.has = r.At, true

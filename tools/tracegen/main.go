@@ -23,7 +23,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: tracegen DIR")
 		os.Exit(2)
 	}
-	for _, f := range traces() {
+	for _, f := range makeTraces() {
 		if err := os.WriteFile(filepath.Join(os.Args[1], f.name), f.text, 0o644); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -36,10 +36,10 @@ type file struct {
 	text []byte
 }
 
-func traces() []file {
+func makeTraces() []file {
 	return []file{
-		{"chat-hour.jsonl", write(newChat().hour())},
-		{"preemption.jsonl", write(preemption())},
+		{"chat-hour.jsonl", formatRows(newChat().makeHour())},
+		{"preemption.jsonl", formatRows(makePreemption())},
 	}
 }
 
@@ -53,8 +53,8 @@ type row struct {
 	ids           []int
 }
 
-// write sorts rows by time and writes them as lines.
-func write(rows []row) []byte {
+// formatRows sorts rows by time and writes them as lines.
+func formatRows(rows []row) []byte {
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
 	var b bytes.Buffer
 	for _, r := range rows {
@@ -70,16 +70,16 @@ func write(rows []row) []byte {
 	return b.Bytes()
 }
 
-// preemption is a crowd whose short prompts fit a small cache and whose long
+// makePreemption is a crowd whose short prompts fit a small cache and whose long
 // answers do not: 160 requests within two seconds. With 256 blocks of 64
 // tokens a worker must preempt.
-func preemption() []row {
+func makePreemption() []row {
 	random := sim.NewRand(7, "tracegen/preemption")
 	rows := make([]row, 160)
 	for i := range rows {
 		input := 100 + random.IntN(800)
 		r := row{at: random.IntN(2000), input: input, output: 200 + random.IntN(600)}
-		for b := range blocks(input) {
+		for b := range countBlocks(input) {
 			r.ids = append(r.ids, 10*i+b)
 		}
 		if i%4 > 0 && len(r.ids) > 1 {
@@ -90,7 +90,7 @@ func preemption() []row {
 	return rows
 }
 
-func blocks(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
+func countBlocks(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
 
 // chat makes up an hour of a chat service.
 type chat struct {
@@ -109,13 +109,13 @@ const (
 func newChat() *chat {
 	c := &chat{random: sim.NewRand(11, "tracegen/chat")}
 	for i := range 14 {
-		c.systems = append(c.systems, c.fresh(1+(i*5)%7))
+		c.systems = append(c.systems, c.freshIDs(1+(i*5)%7))
 	}
 	return c
 }
 
-// fresh returns n ids that nobody has.
-func (c *chat) fresh(n int) []int {
+// freshIDs returns n ids that nobody has.
+func (c *chat) freshIDs(n int) []int {
 	ids := make([]int, n)
 	for i := range ids {
 		ids[i] = c.next
@@ -124,17 +124,17 @@ func (c *chat) fresh(n int) []int {
 	return ids
 }
 
-// hour starts conversations at a rate that swells and falls, some before the
+// makeHour starts conversations at a rate that swells and falls, some before the
 // hour, and keeps the turns within it.
-func (c *chat) hour() []row {
+func (c *chat) makeHour() []row {
 	for range conversations {
-		c.conversation(c.start())
+		c.addConversation(c.drawStart())
 	}
 	return c.rows
 }
 
-// start draws an instant: two slow waves, and five rushes of two minutes.
-func (c *chat) start() float64 {
+// drawStart draws an instant: two slow waves, and five rushes of two minutes.
+func (c *chat) drawStart() float64 {
 	for {
 		at := c.random.Float64()*1.1 - 0.1 // of the hour
 		rate := 1 + 0.5*math.Sin(2*math.Pi*at) + 0.25*math.Sin(2*math.Pi*5*at)
@@ -149,34 +149,34 @@ func (c *chat) start() float64 {
 	}
 }
 
-// conversation adds turns, each of which repeats all that was said before. The
+// addConversation adds turns, each of which repeats all that was said before. The
 // last block of a prompt is seldom full, so the next turn has another there.
-func (c *chat) conversation(at float64) {
-	system := c.systems[c.popular(len(c.systems))]
+func (c *chat) addConversation(at float64) {
+	system := c.systems[c.drawPopular(len(c.systems))]
 	full := slices.Clone(system)
-	said := len(system)*blockTokens + c.words(300, 1.3)
+	said := len(system)*blockTokens + c.drawLength(300, 1.3)
 	for {
 		for len(full) < said/blockTokens {
-			full = append(full, c.fresh(1)...)
+			full = append(full, c.freshIDs(1)...)
 		}
 		ids := slices.Clone(full)
 		if said%blockTokens > 0 {
-			ids = append(ids, c.fresh(1)...)
+			ids = append(ids, c.freshIDs(1)...)
 		}
-		answer := c.words(320, 0.8)
+		answer := c.drawLength(320, 0.8)
 		if at >= 0 && at < hour {
 			c.rows = append(c.rows, row{at: int(at), input: said, output: answer, ids: ids})
 		}
 		if c.random.Float64() < 0.2 || said > longest {
 			return
 		}
-		said += answer + c.words(120, 1.4)
-		at += float64(answer)*12 + float64(c.words(25_000, 0.9)) // reading and thinking
+		said += answer + c.drawLength(120, 1.4)
+		at += float64(answer)*12 + float64(c.drawLength(25_000, 0.9)) // reading and thinking
 	}
 }
 
-// popular draws a place below n, the first ones most often (Zipf).
-func (c *chat) popular(n int) int {
+// drawPopular draws a place below n, the first ones most often (Zipf).
+func (c *chat) drawPopular(n int) int {
 	total := 0.0
 	for i := range n {
 		total += 1 / float64(i+1)
@@ -190,9 +190,9 @@ func (c *chat) popular(n int) int {
 	return n - 1
 }
 
-// words draws a length around median, log-normal, at least 8 and at most 30
+// drawLength draws a length around median, log-normal, at least 8 and at most 30
 // times the median.
-func (c *chat) words(median, spread float64) int {
+func (c *chat) drawLength(median, spread float64) int {
 	x := median * math.Exp(float64(spread*c.random.NormFloat64()))
 	return int(math.Round(min(max(x, 8), 30*median)))
 }

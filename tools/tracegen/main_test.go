@@ -11,7 +11,7 @@ import (
 )
 
 func TestTracesAreAsWritten(t *testing.T) {
-	for _, f := range traces() {
+	for _, f := range makeTraces() {
 		got, err := os.ReadFile(filepath.Join("../../testdata/traces", f.name))
 		if err != nil {
 			t.Fatal(err)
@@ -24,7 +24,7 @@ func TestTracesAreAsWritten(t *testing.T) {
 
 // The chat hour has the shape it is meant to have.
 func TestChatHour(t *testing.T) {
-	text := write(newChat().hour())
+	text := formatRows(newChat().makeHour())
 	if len(text) > 700_000 {
 		t.Errorf("%d bytes, want at most 700000", len(text))
 	}

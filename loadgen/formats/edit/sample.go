@@ -70,9 +70,9 @@ func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 		return nil, err
 	}
 	if p.Sessions == 0 && p.Head == 0 && !p.KeepPrefixes && !p.Rescale && p.From == 0 && p.To == 0 {
-		return p.write(from, to, nil)
+		return p.writeKept(from, to, nil)
 	}
-	units, err := p.units(from)
+	units, err := p.listUnits(from)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +81,12 @@ func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 			return nil, err
 		}
 	}
-	p.choose(units)
-	return p.write(from, to, units)
+	p.chooseUnits(units)
+	return p.writeKept(from, to, units)
 }
 
-// units lists the sessions.
-func (p *Sample) units(from Source) (map[string]*unit, error) {
+// listUnits lists the sessions.
+func (p *Sample) listUnits(from Source) (map[string]*unit, error) {
 	units := make(map[string]*unit)
 	var name []byte
 	err := eachRecord(from, func(_ *formats.Stream, r *formats.Record) error {
@@ -125,8 +125,8 @@ func hashName(seed uint64, name []byte) uint64 {
 	return h ^ h>>32
 }
 
-// choose applies the rules of chance and number.
-func (p *Sample) choose(units map[string]*unit) {
+// chooseUnits applies the rules of chance and number.
+func (p *Sample) chooseUnits(units map[string]*unit) {
 	var all []*unit
 	for _, u := range units {
 		if u.chosen {
@@ -171,7 +171,7 @@ func dropUnits(units []*unit) {
 	}
 }
 
-func (p *Sample) write(from Source, to Sink, units map[string]*unit) (*Kept, error) {
+func (p *Sample) writeKept(from Source, to Sink, units map[string]*unit) (*Kept, error) {
 	factor := 1.0
 	if p.Rescale && len(units) > 0 {
 		factor = float64(countChosen(units)) / float64(len(units))

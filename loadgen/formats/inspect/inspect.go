@@ -125,7 +125,7 @@ func (s *Summary) addPrefix(r *formats.Record) {
 	chain := uint64(0)
 	for i, id := range r.IDs[:min(blocks, len(r.IDs))] {
 		chain = linkChain(chain, id)
-		weight, known := s.shared.visit(id, chain)
+		weight, known := s.shared.visitBlock(id, chain)
 		switch {
 		case known:
 			hits += weight

@@ -79,7 +79,7 @@ func TestEstimates(t *testing.T) {
 	hits := 0.0
 	for round := range 3 {
 		for key := range uint64(100_000) {
-			weight, known := c.visit(mixBits(key + 1))
+			weight, known := c.visitKey(mixBits(key + 1))
 			if known != (weight > 0 && round > 0) {
 				t.Fatalf("round %d: key %d is known: %v", round, key, known)
 			}

@@ -34,9 +34,9 @@ func mixBits(x uint64) uint64 {
 	return hi ^ lo
 }
 
-// visit reports whether the block was there before, and for how many blocks the
+// visitBlock reports whether the block was there before, and for how many blocks the
 // answer stands: 0 for one that is not looked at.
-func (s *seen) visit(id, chain uint64) (weight float64, known bool) {
+func (s *seen) visitBlock(id, chain uint64) (weight float64, known bool) {
 	if id < pagedIDs {
 		page := int(id >> pageBits)
 		for page >= len(s.pages) {
@@ -55,7 +55,7 @@ func (s *seen) visit(id, chain uint64) (weight float64, known bool) {
 			return 1, true
 		}
 	}
-	return s.rest.visit(chain)
+	return s.rest.visitKey(chain)
 }
 
 // sampled reports whether not all blocks were looked at.
@@ -76,11 +76,11 @@ func newCounter(most int) counter { return counter{most: most} }
 // weight is for how many keys each that is held stands.
 func (c *counter) weight() float64 { return math.Ldexp(1, c.thin) }
 
-func (c *counter) add(key uint64) { c.visit(key) }
+func (c *counter) add(key uint64) { c.visitKey(key) }
 
-// visit counts key, and says whether it came before and for how many keys it
+// visitKey counts key, and says whether it came before and for how many keys it
 // stands: 0 when it is not kept.
-func (c *counter) visit(key uint64) (weight float64, known bool) {
+func (c *counter) visitKey(key uint64) (weight float64, known bool) {
 	if key == 0 {
 		key = 1 << 63
 	}

@@ -23,7 +23,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	line("Trace", "%s", s.Name)
 	line("Format", "%s", strings.Join(append([]string{s.Format}, alsoReads(s.Also)...), ""))
 	line("Requests", "%d", s.Requests)
-	line("Conversations", "%s, %s requests each at the median, %d at most", s.Sessions, s.turns(), max(s.Turns.Max, 1))
+	line("Conversations", "%s, %s requests each at the median, %d at most", s.Sessions, s.medianTurns(), max(s.Turns.Max, 1))
 	if s.Waiting > 0 {
 		line("Waiting", "%d requests wait for the one before them; delay %s s on average", s.Waiting, formatDecimal(s.Delays.Mean()/1000))
 	}
@@ -34,11 +34,11 @@ func (s *Summary) WriteText(w io.Writer) error {
 		line("Beware", "start times are those of a client that waited for this server")
 	}
 	fmt.Fprintf(&b, "\n%-16s%12s%10s%10s%10s%10s%10s%10s%14s\n", "Tokens", "mean", "min", "p50", "p90", "p95", "p99", "max", "total")
-	s.lengths(&b, "  input", &s.Input)
-	s.lengths(&b, "  output", &s.Output)
+	s.writeLengths(&b, "  input", &s.Input)
+	s.writeLengths(&b, "  output", &s.Output)
 	b.WriteByte('\n')
-	s.arrivals(&b)
-	s.prefixes(line)
+	s.writeArrivals(&b)
+	s.writePrefixes(line)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -50,15 +50,15 @@ func alsoReads(names []string) []string {
 	return []string{" (also reads as " + strings.Join(names, ", ") + ")"}
 }
 
-// turns is the median number of requests of a conversation.
-func (s *Summary) turns() string {
+// medianTurns is the median number of requests of a conversation.
+func (s *Summary) medianTurns() string {
 	if s.Turns.N == 0 || s.single > s.Turns.N {
 		return "1"
 	}
 	return strconv.Itoa(s.Turns.Quantile(0.5))
 }
 
-func (s *Summary) lengths(b *strings.Builder, label string, l *Lengths) {
+func (s *Summary) writeLengths(b *strings.Builder, label string, l *Lengths) {
 	mark := ""
 	if l.Approximate || s.Estimated {
 		mark = "~"
@@ -70,7 +70,7 @@ func (s *Summary) lengths(b *strings.Builder, label string, l *Lengths) {
 	fmt.Fprintf(b, "%14s\n", mark+strconv.FormatFloat(l.Sum, 'f', -1, 64))
 }
 
-func (s *Summary) arrivals(b *strings.Builder) {
+func (s *Summary) writeArrivals(b *strings.Builder) {
 	t := &s.Arrivals
 	if t.N == 0 {
 		fmt.Fprintf(b, "%-16snone in trace\n", "Arrivals")
@@ -97,7 +97,7 @@ func (s *Summary) arrivals(b *strings.Builder) {
 	}
 }
 
-func (s *Summary) prefixes(line func(string, string, ...any)) {
+func (s *Summary) writePrefixes(line func(string, string, ...any)) {
 	if s.Private {
 		line("\nPrefixes", " none in trace: nothing is known to be shared (%d blocks of %d tokens)", s.Blocks, s.Block)
 		return
