@@ -14,7 +14,7 @@ type section struct {
 	flags *pflag.FlagSet
 }
 
-// Group says how the flags of a section are made.
+// Group is how the flags of a section are made.
 type Group struct {
 	title string
 	Bind  func(*pflag.FlagSet)

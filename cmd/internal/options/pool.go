@@ -223,7 +223,7 @@ func (o *Options) checkTransfers(pools []Pool) error {
 }
 
 // checkOffload refuses flags about offload to host memory that have no effect;
-// offload says that some pool has it.
+// offload reports whether some pool has it.
 func (o *Options) checkOffload(pools []Pool, offload bool) error {
 	if s := transferSetting(o.Engine.Settings); s != nil && !offload {
 		return o.Only(s.Name, "with --num-g2-blocks")

@@ -16,7 +16,7 @@ import (
 // does not know how.
 type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
 
-// workloadHelp says in the help of commands that replay where requests come from.
+// workloadHelp is where requests come from, in the help of commands that replay.
 const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed with gzip or zstd;
 - is standard input. Without FILE, --input-tokens, --output-tokens and
 --request-count describe a synthetic workload; the flags of replay generate, with

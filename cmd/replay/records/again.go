@@ -44,7 +44,7 @@ func findPass(d *diff.Diff, a, b *diff.Side, rerun func(*diff.Side) ([]passes.Pa
 	return nil
 }
 
-// cannotError says why a run cannot be run again.
+// cannotError is why a run cannot be run again.
 type cannotError struct{ text string }
 
 func (e *cannotError) Error() string { return e.text }
