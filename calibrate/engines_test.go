@@ -116,6 +116,14 @@ func TestLockstep(t *testing.T) {
 	}
 }
 
+// A server short of blocks preempts, and says how often.
+func TestPreemptions(t *testing.T) {
+	settings := meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":60`, `"policy"`, `"scheduler_reserve_full_isl":false,"policy"`)
+	if _, out := serve(t, settings, dense(80)); out.Preemptions < 1 || out.Passes < 80 {
+		t.Errorf("%d preemptions in %d passes, want some", out.Preemptions, out.Passes)
+	}
+}
+
 // What two engines did is found again: in lockstep, and when requests went to
 // them in turn, which nobody tells.
 func TestFindsEngines(t *testing.T) {

@@ -161,6 +161,11 @@ func TestAlignDrift(t *testing.T) {
 			t.Errorf("request %d of 120 s arrives at %v, want %v", i, got, want)
 		}
 	}
+	shared := &Measured{Requests: []Request{{Arrival: 0, Queued: 1}, {Arrival: 70, Queued: 73}, {Arrival: 100, Queued: 102}, {Arrival: 150, Queued: 153}}}
+	shared.alignClocks()
+	if got := shared.Requests[1].Arrival; got != 71 {
+		t.Errorf("a minute has the smallest of its differences: an arrival at %v, want 71", got)
+	}
 	if r := run(150).Requests[1]; r.Queued != 71 || r.First != 79 || r.Last != 89 {
 		t.Errorf("request 1 is %+v", r)
 	}
