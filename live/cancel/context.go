@@ -97,12 +97,12 @@ func (n *node) IsStopped() bool          { return n.state.Load() >= stopped }
 func (n *node) IsKilled() bool           { return n.state.Load() >= killed }
 func (n *node) Stopped() <-chan struct{} { return n.stop }
 func (n *node) Killed() <-chan struct{}  { return n.kill }
-func (n *node) Stop()                    { n.raise(stopped) }
-func (n *node) Kill()                    { n.raise(killed) }
+func (n *node) Stop()                    { n.raiseTo(stopped) }
+func (n *node) Kill()                    { n.raiseTo(killed) }
 
-// raise takes n and all below it to a state. It claims the state first, then
+// raiseTo takes n and all below it to a state. It claims the state first, then
 // tells the children in the order they were linked, then shows it.
-func (n *node) raise(to int32) {
+func (n *node) raiseTo(to int32) {
 	for {
 		at := n.target.Load()
 		if at >= to {

@@ -99,7 +99,7 @@ func (k *kit) checkSingle(ctx context.Context) error {
 		return newFailure(GenerateFailed, err, "")
 	}
 	var ended bool
-	k.chunks, ended = s.drain(k.patience)
+	k.chunks, ended = s.drainAll(k.patience)
 	if f := judgeStream(k.chunks, ended, k.patience); f != nil {
 		return f
 	}
@@ -151,7 +151,7 @@ func (k *kit) pullInterleaved(ctx context.Context) error {
 			return fmt.Errorf("request %d of %d: %w", i+1, manyRequests, err)
 		}
 		defer s.release()
-		next, stop := iter.Pull(s.elements())
+		next, stop := iter.Pull(s.allElements())
 		defer stop()
 		all[i] = &open{next: next}
 	}
@@ -184,7 +184,7 @@ func (k *kit) pullParallel(ctx context.Context) error {
 				results[i] = fmt.Errorf("parallel request %d of %d: %w", i+1, manyRequests, err)
 				return
 			}
-			all, ended := s.drain(k.patience)
+			all, ended := s.drainAll(k.patience)
 			if f := judgeStream(all, ended, k.patience); f != nil {
 				f.Check = fmt.Sprintf("parallel request %d of %d", i+1, manyRequests)
 				results[i] = f
@@ -209,7 +209,7 @@ func (k *kit) checkCancelInTime(ctx context.Context) error {
 		return newFailure(GenerateFailed, err, "")
 	}
 	s.rc.Stop()
-	all, ended := s.drain(cancelPatient)
+	all, ended := s.drainAll(cancelPatient)
 	if !ended {
 		return &Failure{Name: CancellationNotObserved, After: cancelPatient,
 			Detail: fmt.Sprintf("the stream had %d elements and was not over", len(all))}
@@ -289,7 +289,7 @@ func (k *kit) dropStream(ctx context.Context, s stream) *Failure {
 	seen := 0
 	err := k.callGuarded(ctx, func(context.Context) error {
 		defer s.release()
-		for e := range s.elements() {
+		for e := range s.allElements() {
 			seen++
 			return e.err
 		}

@@ -88,16 +88,16 @@ func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done cha
 	}
 }
 
-// drain takes all there is, past any terminal. It reports false if that takes
+// drainAll takes all there is, past any terminal. It reports false if that takes
 // longer than patience; what there was until then is returned.
-func (s stream) drain(patience time.Duration) ([]element, bool) {
+func (s stream) drainAll(patience time.Duration) ([]element, bool) {
 	var mu sync.Mutex
 	var all []element
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer s.release()
-		for e := range s.elements() {
+		for e := range s.allElements() {
 			mu.Lock()
 			all = append(all, e)
 			mu.Unlock()
@@ -118,8 +118,8 @@ func (s stream) drain(patience time.Duration) ([]element, bool) {
 	return append([]element(nil), all...), ended
 }
 
-// elements returns the stream, with a panic of the engine as its last element.
-func (s stream) elements() iter.Seq[element] {
+// allElements returns the stream, with a panic of the engine as its last element.
+func (s stream) allElements() iter.Seq[element] {
 	return func(yield func(element) bool) {
 		taken := true
 		defer func() {

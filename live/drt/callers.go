@@ -183,8 +183,8 @@ func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expecte
 	return arrival{}, err
 }
 
-// close turns everybody away. Streams that flow go on.
-func (c *callers) close() {
+// closeAll turns everybody away. Streams that flow go on.
+func (c *callers) closeAll() {
 	c.mu.Lock()
 	c.closed = true
 	for subject, e := range c.waiting {

@@ -60,20 +60,20 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 
 // Instances returns those that discovery knows, sorted by id.
 func (c *Client) Instances() []Instance {
-	all, _ := c.in.list()
+	all, _ := c.in.listInstances()
 	return slices.Clone(all)
 }
 
 // Changed returns a channel that is closed when Instances changes.
 func (c *Client) Changed() <-chan struct{} {
-	_, changed := c.in.list()
+	_, changed := c.in.listInstances()
 	return changed
 }
 
 // WaitForInstances waits until there is an instance, or ctx ends.
 func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
 	for {
-		all, changed := c.in.list()
+		all, changed := c.in.listInstances()
 		if len(all) > 0 {
 			return slices.Clone(all), nil
 		}
@@ -88,7 +88,7 @@ func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
 // Available returns the ids of instances that calls may go to, sorted: those that
 // discovery knows, without those that failed of late.
 func (c *Client) Available() []uint64 {
-	all, changed := c.in.list()
+	all, changed := c.in.listInstances()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inhibited) > 0 && (c.seen != changed || time.Since(c.since) >= c.rt.config.Inhibit) {
@@ -109,7 +109,7 @@ func (c *Client) inhibitInstance(id uint64, err error) {
 	if id == 0 || err == nil || !isInstanceTrouble(err) {
 		return
 	}
-	_, changed := c.in.list()
+	_, changed := c.in.listInstances()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inhibited) == 0 {
@@ -194,7 +194,7 @@ func (c *Client) callInstance(ctx context.Context, rc cancel.Context, rq *Reques
 
 // connectWorker sends the request and waits for the worker to call home.
 func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Request, id uint64, began time.Time) (*Stream, error) {
-	all, _ := c.in.list()
+	all, _ := c.in.listInstances()
 	to, ok := findByID(all, id)
 	if !ok {
 		return nil, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hexID(id), ErrNoInstances)
@@ -250,7 +250,7 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 		return err
 	}
 	most := c.rt.config.MaxMessage
-	if l := c.rt.plane.limit(to); l > 0 {
+	if l := c.rt.plane.frameLimit(to); l > 0 {
 		most = min(most, l)
 	}
 	if f.Size() > most {
@@ -266,7 +266,7 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 	headers["x-frontend-send-ts-ns"] = fmt.Sprint(sent.UnixNano())
 	ctx, release := context.WithTimeoutCause(ctx, c.rt.config.Acknowledge, fmt.Errorf("none in %v", c.rt.config.Acknowledge))
 	defer release()
-	return c.rt.plane.send(ctx, to, message{headers: headers, frame: f.Append(nil)})
+	return c.rt.plane.sendRequest(ctx, to, message{headers: headers, frame: f.Append(nil)})
 }
 
 // Generate sends rq to the instance that route chooses and returns the response

@@ -56,7 +56,7 @@ func reconnectParams() grpc.ConnectParams {
 	}
 }
 
-func (s *etcdStore) close() error { return s.client.Close() }
+func (s *etcdStore) closeStore() error { return s.client.Close() }
 
 func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
 	r, err := s.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))

@@ -171,12 +171,12 @@ func (h *Hub) watchPrefix(ctx context.Context, prefix string, see func([]change)
 // hubStore is a runtime's connection to a hub.
 type hubStore struct{ *Hub }
 
-func (hubStore) close() error { return nil }
+func (hubStore) closeStore() error { return nil }
 
 // hubPlane is a hub as a request plane.
 type hubPlane struct{ hub *Hub }
 
-func (p hubPlane) serve(s serving) (func(), error) {
+func (p hubPlane) serveInstance(s serving) (func(), error) {
 	h := p.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,7 @@ func (p hubPlane) serve(s serving) (func(), error) {
 	}, nil
 }
 
-func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
+func (p hubPlane) sendRequest(ctx context.Context, to Instance, m message) error {
 	h := p.hub
 	h.mu.Lock()
 	var taker *serving
@@ -212,5 +212,5 @@ func (p hubPlane) send(ctx context.Context, to Instance, m message) error {
 	}
 }
 
-func (p hubPlane) limit(Instance) int { return 0 }
-func (p hubPlane) close()             {}
+func (p hubPlane) frameLimit(Instance) int { return 0 }
+func (p hubPlane) closePlane()             {}

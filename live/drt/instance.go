@@ -107,8 +107,8 @@ func (l Layout) layoutsToWrite() []layout {
 	return w
 }
 
-// subject returns where an instance takes requests.
-func (l layout) subject(n Name, id uint64) string {
+// subjectOf returns where an instance takes requests.
+func (l layout) subjectOf(n Name, id uint64) string {
 	return l.group(n) + "." + n.Endpoint + "-" + hexID(id)
 }
 

@@ -112,9 +112,9 @@ func findByID(all []Instance, id uint64) (Instance, bool) {
 	return all[i], true
 }
 
-// list returns what is known now, and a channel that is closed when that changes. The
+// listInstances returns what is known now, and a channel that is closed when that changes. The
 // slice is never written to.
-func (in *instances) list() ([]Instance, <-chan struct{}) {
+func (in *instances) listInstances() ([]Instance, <-chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.merged, in.changed

@@ -282,12 +282,12 @@ func (rt *Runtime) disconnectAll() {
 	rt.cancel()
 	rt.behind.Wait()
 	if homes := rt.openedCallers(); homes != nil {
-		homes.close()
+		homes.closeAll()
 	}
 	if rt.plane != nil {
-		rt.plane.close()
+		rt.plane.closePlane()
 	}
 	if rt.store != nil {
-		_ = rt.store.close() // nothing depends on it any more
+		_ = rt.store.closeStore() // nothing depends on it any more
 	}
 }

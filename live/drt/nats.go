@@ -133,9 +133,9 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 	return options, nil
 }
 
-func (p *natsPlane) limit(Instance) int { return int(p.conn.MaxPayload()) }
+func (p *natsPlane) frameLimit(Instance) int { return int(p.conn.MaxPayload()) }
 
-func (p *natsPlane) close() {
+func (p *natsPlane) closePlane() {
 	// What was said last is to arrive; what is not sent in a second never will.
 	_ = p.conn.FlushTimeout(time.Second)
 	p.conn.Close()
@@ -144,7 +144,7 @@ func (p *natsPlane) close() {
 	p.down()
 }
 
-func (p *natsPlane) serve(s serving) (func(), error) {
+func (p *natsPlane) serveInstance(s serving) (func(), error) {
 	if s.shared {
 		return p.serveShared(s)
 	}
@@ -263,7 +263,7 @@ func (p *natsPlane) serveShared(s serving) (func(), error) {
 	return sync.OnceFunc(stop), p.conn.FlushTimeout(p.config.Connect)
 }
 
-func (p *natsPlane) send(ctx context.Context, to Instance, m message) error {
+func (p *natsPlane) sendRequest(ctx context.Context, to Instance, m message) error {
 	msg := nats.NewMsg(to.Transport.Subject)
 	msg.Data = m.frame
 	for k, v := range m.headers {

@@ -117,8 +117,8 @@ func (r *respondent) applySignal(s wire.Signal) {
 // sendAnswer sends hello, prologue, items and the end.
 func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received time.Time) {
 	m := r.serving.metrics
-	w.write(wire.NewHello(r.home.Subject))
-	if w.flush() != nil {
+	w.writeFrame(wire.NewHello(r.home.Subject))
+	if w.flushFrames() != nil {
 		m.Failed("response_stream")
 		return
 	}
@@ -126,14 +126,14 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 	if err != nil {
 		m.Failed("generate")
 		r.ended.Store(true)
-		w.write(prologueOf(err))
-		if w.flush() != nil {
+		w.writeFrame(prologueOf(err))
+		if w.flushFrames() != nil {
 			m.Failed("publish_response")
 		}
 		return
 	}
-	w.write(wire.NewPrologue(wire.Prologue{}))
-	if w.flush() != nil {
+	w.writeFrame(wire.NewPrologue(wire.Prologue{}))
+	if w.flushFrames() != nil {
 		m.Failed("publish_response")
 		r.rc.Kill()
 		return
@@ -142,9 +142,9 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 		return
 	}
 	r.ended.Store(true)
-	w.write(wire.NewFinal())
-	w.write(wire.NewSignal(wire.Sentinel))
-	if w.flush() != nil {
+	w.writeFrame(wire.NewFinal())
+	w.writeFrame(wire.NewSignal(wire.Sentinel))
+	if w.flushFrames() != nil {
 		m.Failed("publish_final")
 	}
 }
@@ -251,10 +251,10 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 			if p.last {
 				r.ended.Store(true)
 			}
-			w.write(wire.NewPart(p.item))
+			w.writeFrame(wire.NewPart(p.item))
 			m.Sent(len(p.item))
 			if len(queue) == 0 || p.last {
-				_ = w.flush()
+				_ = w.flushFrames()
 			}
 			if w.err != nil {
 				r.killBroken(w.err)
@@ -293,7 +293,7 @@ type frameWriter struct {
 	err   error
 }
 
-func (w *frameWriter) write(f wire.Frame) {
+func (w *frameWriter) writeFrame(f wire.Frame) {
 	if w.err != nil {
 		return
 	}
@@ -308,7 +308,7 @@ func (w *frameWriter) write(f wire.Frame) {
 	_, w.err = w.buf.Write(w.bytes)
 }
 
-func (w *frameWriter) flush() error {
+func (w *frameWriter) flushFrames() error {
 	if w.err == nil {
 		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
 		w.err = w.buf.Flush()

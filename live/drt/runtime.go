@@ -160,7 +160,7 @@ func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	if rt.config.Plane == TCP && rt.direct != nil {
 		return Transport{Address: rt.direct.servedAddress() + "/" + tcpPath(name, id)}
 	}
-	return Transport{Subject: l.subject(name, id)}
+	return Transport{Subject: l.subjectOf(name, id)}
 }
 
 // canReach reports whether this runtime can send to an instance.
@@ -174,7 +174,7 @@ func (rt *Runtime) newServing(name Name, id uint64, take func(message)) serving 
 	if rt.config.Discovery != Static {
 		s.layouts = rt.config.Layout.layoutsToWrite()
 		for _, l := range s.layouts {
-			s.subjects = append(s.subjects, l.subject(name, id))
+			s.subjects = append(s.subjects, l.subjectOf(name, id))
 		}
 		return s
 	}

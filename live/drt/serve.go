@@ -56,7 +56,7 @@ func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 func (s *Serving) subscribeSubjects() error {
 	rt := s.endpoint.rt
 	id := rt.ID()
-	stop, err := rt.plane.serve(rt.newServing(s.endpoint.name, id, s.takeRequest))
+	stop, err := rt.plane.serveInstance(rt.newServing(s.endpoint.name, id, s.takeRequest))
 	if err != nil {
 		return fmt.Errorf("%v: %w", s.endpoint.name, err)
 	}

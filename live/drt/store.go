@@ -30,7 +30,7 @@ type store interface {
 	// returns when see was called for the first time, which may be with nothing.
 	watchPrefix(ctx context.Context, prefix string, see func([]change)) error
 	// close ends the connection.
-	close() error
+	closeStore() error
 }
 
 // pair is a key and its value.
@@ -64,14 +64,14 @@ type refusal struct {
 type plane interface {
 	// serve takes requests for instance i, in goroutines of their own, until
 	// stop is called.
-	serve(i serving) (stop func(), err error)
+	serveInstance(i serving) (stop func(), err error)
 	// send delivers a request; it returns when the worker has acknowledged it.
 	// Errors are typed: CannotConnect, InvalidArgument, ConnectionTimeout.
-	send(ctx context.Context, to Instance, m message) error
+	sendRequest(ctx context.Context, to Instance, m message) error
 	// limit is the largest frame that goes to an instance, in bytes; 0: none but
 	// the wire's.
-	limit(to Instance) int
-	close()
+	frameLimit(to Instance) int
+	closePlane()
 }
 
 // serving is what a plane has to know to serve an instance.

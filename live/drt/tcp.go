@@ -69,10 +69,10 @@ func (p *tcpPlane) servedAddress() string {
 	return p.server.Addr().String()
 }
 
-// serve takes requests over the plane that is configured.
-func (p *tcpPlane) serve(s serving) (func(), error) {
+// serveInstance takes requests over the plane that is configured.
+func (p *tcpPlane) serveInstance(s serving) (func(), error) {
 	if p.config.Plane != TCP {
-		return p.other.serve(s)
+		return p.other.serveInstance(s)
 	}
 	if err := p.startListening(); err != nil {
 		return nil, err
@@ -181,9 +181,9 @@ func tcpAnswer(r *refusal) []byte {
 // longestAnswer bounds the text of an error, in bytes.
 const longestAnswer = 64 << 10
 
-func (p *tcpPlane) send(ctx context.Context, to Instance, m message) error {
+func (p *tcpPlane) sendRequest(ctx context.Context, to Instance, m message) error {
 	if to.Transport.Address == "" {
-		return p.other.send(ctx, to, m)
+		return p.other.sendRequest(ctx, to, m)
 	}
 	address, path, _ := strings.Cut(to.Transport.Address, "/")
 	b, err := appendTCPRequest(nil, path, m)
@@ -274,14 +274,14 @@ func (p *tcpPlane) keepConn(conn net.Conn, address string) {
 	p.idle[address] = append(p.idle[address], conn)
 }
 
-func (p *tcpPlane) limit(to Instance) int {
+func (p *tcpPlane) frameLimit(to Instance) int {
 	if to.Transport.Address == "" {
-		return p.other.limit(to)
+		return p.other.frameLimit(to)
 	}
 	return 0
 }
 
-func (p *tcpPlane) close() {
+func (p *tcpPlane) closePlane() {
 	p.mu.Lock()
 	p.closed = true
 	server := p.server
@@ -295,5 +295,5 @@ func (p *tcpPlane) close() {
 	if server != nil {
 		server.Close()
 	}
-	p.other.close()
+	p.other.closePlane()
 }

@@ -83,23 +83,23 @@ func (c *canary) noteGood() {
 	c.sick.Store(nil)
 }
 
-// reason returns why the worker is not ready; empty if it is.
-func (c *canary) reason() string {
+// sickReason returns why the worker is not ready; empty if it is.
+func (c *canary) sickReason() string {
 	if r := c.sick.Load(); r != nil {
 		return *r
 	}
 	return ""
 }
 
-// start begins to watch.
-func (c *canary) start() {
+// startWatching begins to watch.
+func (c *canary) startWatching() {
 	if c.payload != nil {
 		c.watching.Go(c.watchIdle)
 	}
 }
 
-// stop ends that; it may be called again, and before start.
-func (c *canary) stop() {
+// stopWatching ends that; it may be called again, and before start.
+func (c *canary) stopWatching() {
 	if c == nil {
 		return
 	}
@@ -113,7 +113,7 @@ func (c *canary) watchIdle() {
 		wait := c.after - idle
 		if wait <= 0 {
 			c.probeEngine()
-			if wait = c.after; c.reason() == "" {
+			if wait = c.after; c.sickReason() == "" {
 				continue
 			}
 		}

@@ -57,5 +57,5 @@ func newCard(c *WorkerConfig, types []EndpointType, e EngineConfig) ModelCard {
 	return card
 }
 
-// encode returns the card as discovery keeps it.
-func (c ModelCard) encode() (json.RawMessage, error) { return json.Marshal(c) }
+// encodeCard returns the card as discovery keeps it.
+func (c ModelCard) encodeCard() (json.RawMessage, error) { return json.Marshal(c) }

@@ -69,7 +69,7 @@ func (w *Worker) makeDiscoverable(ctx context.Context) error {
 }
 
 func (w *Worker) registerEndpoint(ctx context.Context) error {
-	card, err := w.card.encode()
+	card, err := w.card.encodeCard()
 	if err != nil {
 		return fault.New(fault.BackendInvalidArgument, "model card: %w", err)
 	}
@@ -127,9 +127,9 @@ func (w *Worker) bindPublishers() error {
 
 // awaitEnd waits for the end: a signal, which is no error, or the loss of the runtime.
 func (w *Worker) awaitEnd(signals context.Context) error {
-	w.canary.start()
+	w.canary.startWatching()
 	if w.config.Ready != nil {
-		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system.address()})
+		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system.listenAddress()})
 	}
 	w.log.Info("serving", "endpoint", w.endpoint.Name().String(), "instance", fmt.Sprintf("%x", w.rt.ID()), "model", w.card.Name)
 	select {
@@ -143,8 +143,8 @@ func (w *Worker) awaitEnd(signals context.Context) error {
 // shutDown takes the worker down: out of discovery first, then no new requests,
 // then the engine.
 func (w *Worker) shutDown(watchdog *watchdog) {
-	watchdog.begin(w.limits.shutdown + w.limits.grace)
-	w.canary.stop()
+	watchdog.startTimer(w.limits.shutdown + w.limits.grace)
+	w.canary.stopWatching()
 	ctx := context.Background()
 	if w.serving != nil {
 		w.leaveDiscovery(ctx)
@@ -198,8 +198,8 @@ func (w *Worker) cleanUp(watchdog *watchdog) {
 	}
 	was := w.state
 	w.state = stopped
-	watchdog.begin(w.limits.shutdown)
-	w.canary.stop()
+	watchdog.startTimer(w.limits.shutdown)
+	w.canary.stopWatching()
 	began := time.Now()
 	if err := w.callGuarded("cleanup", func() error { return w.engine.Cleanup(context.Background()) }); err != nil {
 		w.log.Error("cleanup", "reason", err)
@@ -210,7 +210,7 @@ func (w *Worker) cleanUp(watchdog *watchdog) {
 	for i := len(w.undo) - 1; i >= 0; i-- {
 		w.undo[i]()
 	}
-	w.system.close()
+	w.system.closeServer()
 }
 
 // callGuarded calls a side of the engine. A panic is an error.
@@ -231,8 +231,8 @@ type watchdog struct {
 	until time.Time
 }
 
-// begin sets the limit, unless it was set before.
-func (d *watchdog) begin(limit time.Duration) {
+// startTimer sets the limit, unless it was set before.
+func (d *watchdog) startTimer(limit time.Duration) {
 	if d.timer != nil {
 		return
 	}
@@ -243,8 +243,8 @@ func (d *watchdog) begin(limit time.Duration) {
 	})
 }
 
-// end calls it off.
-func (d *watchdog) end() {
+// stopTimer calls it off.
+func (d *watchdog) stopTimer() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}

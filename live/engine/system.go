@@ -50,14 +50,14 @@ func (w *Worker) openSystem() error {
 	return nil
 }
 
-func (s *system) address() string {
+func (s *system) listenAddress() string {
 	if s == nil {
 		return ""
 	}
 	return s.listener.Addr().String()
 }
 
-func (s *system) close() {
+func (s *system) closeServer() {
 	if s == nil {
 		return
 	}
@@ -69,7 +69,7 @@ func (s *system) close() {
 func (w *Worker) serveHealth(rw http.ResponseWriter, _ *http.Request) {
 	body := map[string]any{"status": "ready", "endpoint": w.endpoint.Name().String(), "instance_id": w.rt.ID()}
 	code := http.StatusOK
-	switch reason := w.canary.reason(); {
+	switch reason := w.canary.sickReason(); {
 	case reason != "":
 		body["status"], body["reason"], code = "notready", reason, http.StatusServiceUnavailable
 	case !w.isDiscoverable():

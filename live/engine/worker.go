@@ -212,7 +212,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	watchdog := &watchdog{exit: w.config.Exit, log: w.log}
-	defer watchdog.end()
+	defer watchdog.stopTimer()
 	defer w.disconnectRuntime()
 	if signals.Err() != nil {
 		return nil // the engine was never started

@@ -80,7 +80,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	w.Header().Set("X-Request-Id", a.rc.ID())
 	a.began, a.status = time.Now(), http.StatusOK
 	a.voice = a.flavour.voice(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
-	name, kind, m := a.flavour.name, a.kind(), s.config.Metrics
+	name, kind, m := a.flavour.name, a.requestKind(), s.config.Metrics
 	m.Started(a.model.Name)
 	defer func() { m.Finished(a.model.Name, name, kind, a.status, time.Since(a.began)) }()
 
@@ -105,7 +105,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 // statusLeft is the status that metrics have of a request whose client left.
 const statusLeft = 499
 
-func (a *reply) kind() string {
+func (a *reply) requestKind() string {
 	if a.question.stream {
 		return telemetry.Stream
 	}

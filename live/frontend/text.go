@@ -73,7 +73,7 @@ func joinMessages(messages []message) (string, error) {
 		default:
 			return "", invalidError("messages[%d].role is %.40q, want system, developer, user, assistant or tool", i, m.Role)
 		}
-		content, err := m.text()
+		content, err := m.contentText()
 		if err != nil {
 			return "", invalidError("messages[%d].content: %v", i, err)
 		}
@@ -83,8 +83,8 @@ func joinMessages(messages []message) (string, error) {
 	return text.String(), nil
 }
 
-// text returns the content: a string, or a list of parts that are text.
-func (m *message) text() (string, error) {
+// contentText returns the content: a string, or a list of parts that are text.
+func (m *message) contentText() (string, error) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
 		return "", nil // a call of a tool says nothing
 	}

@@ -24,13 +24,13 @@ func (t *Tee) answerRequest(q zmtp.Request) {
 		return
 	}
 	start := binary.BigEndian.Uint64(q.Frames[1])
-	oldest, any := t.ring.oldest()
+	oldest, any := t.ring.oldestSequence()
 	kind, alive := &t.stats.Replays, true
 	if any && start < oldest {
 		kind = &t.stats.Snapshots
 		alive = t.sendSnapshot(q.Peer)
 	} else {
-		for _, s := range t.ring.from(start) {
+		for _, s := range t.ring.stepsFrom(start) {
 			if alive = sendBatch(q.Peer, s.sequence, s.payload); !alive {
 				break
 			}

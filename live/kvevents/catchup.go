@@ -36,7 +36,7 @@ func (s *Subscriber) confirmPublisher(ctx context.Context) {
 	switch {
 	case a.snapshot:
 	case len(a.steps) == 0 || a.steps[0].sequence == next-1 && blockhash.Bytes(a.steps[0].payload) != s.digest:
-		s.warnf("%s: the publisher began anew", s.options.Events)
+		s.warnAbout("%s: the publisher began anew", s.options.Events)
 		s.updateStats(func(c *SubscriberStats) { c.Restarts++ })
 		s.forgetPublisher()
 		s.rebuildAll(ctx)
@@ -87,13 +87,13 @@ func (s *Subscriber) applyEverything(a answer) {
 // fillGap takes in what is missing before batch n.
 func (s *Subscriber) fillGap(ctx context.Context, n uint64) {
 	if s.options.Replay == "" {
-		s.warnf("batches %d to %d are lost: no replay endpoint", s.nextSequence(), n-1)
+		s.warnAbout("batches %d to %d are lost: no replay endpoint", s.nextSequence(), n-1)
 	} else {
 		s.catchUp(ctx, s.nextSequence())
 	}
 	if s.nextSequence() < n && ctx.Err() == nil {
 		s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
-		s.warnf("batches %d to %d are lost", s.nextSequence(), n-1)
+		s.warnAbout("batches %d to %d are lost", s.nextSequence(), n-1)
 		s.updateStats(func(c *SubscriberStats) { c.Next = n })
 	}
 }
@@ -139,7 +139,7 @@ func (s *Subscriber) applyAnswer(a answer) {
 	for _, t := range a.steps {
 		if t.sequence > s.nextSequence() {
 			s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
-			s.warnf("batches %d to %d are lost: the publisher keeps them no more", s.nextSequence(), t.sequence-1)
+			s.warnAbout("batches %d to %d are lost: the publisher keeps them no more", s.nextSequence(), t.sequence-1)
 		}
 		if s.applyBatch(Replayed, t.sequence, t.payload) {
 			s.updateStats(func(c *SubscriberStats) { c.Replayed++ })
@@ -191,7 +191,7 @@ func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
 	a, err := s.readAnswer(ctx, from)
 	if err != nil && ctx.Err() == nil {
 		s.updateStats(func(c *SubscriberStats) { c.Failures++ })
-		s.warnf("%s: asked for batches from %d: %v", s.options.Replay, from, err)
+		s.warnAbout("%s: asked for batches from %d: %v", s.options.Replay, from, err)
 	}
 	return a, err
 }
@@ -239,7 +239,7 @@ func (s *Subscriber) addSnapshotBatch(a *answer, payload []byte) {
 	b, err := Decode(payload)
 	if err != nil {
 		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warnf("snapshot after %d: %v", a.state, err)
+		s.warnAbout("snapshot after %d: %v", a.state, err)
 		return
 	}
 	a.batches = append(a.batches, Received{Origin: Snapshot, Sequence: a.state, Batch: b, Bytes: len(payload)})

@@ -64,8 +64,8 @@ func newReader(payload []byte) *reader {
 	return &reader{payload: payload, bytes: b, d: msgpack.NewDecoder(b)}
 }
 
-// offset returns where the next value begins, to return to.
-func (r *reader) offset() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
+// nextOffset returns where the next value begins, to return to.
+func (r *reader) nextOffset() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
 
 func (r *reader) seekTo(to int64) error {
 	_, err := r.bytes.Seek(to, io.SeekStart)
@@ -77,12 +77,12 @@ func (r *reader) wrongCode(want string) error {
 	if r.bytes.Len() == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.offset()], want)
+	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.nextOffset()], want)
 }
 
 // isNext reports whether the next value is of a kind, by its code.
 func (r *reader) isNext(kind func(byte) bool) bool {
-	return r.bytes.Len() > 0 && kind(r.payload[r.offset()])
+	return r.bytes.Len() > 0 && kind(r.payload[r.nextOffset()])
 }
 
 func isNil(c byte) bool { return c == msgpcode.Nil }
@@ -200,7 +200,7 @@ func (r *reader) readHashes() ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := r.lists.alloc(n)
+	list := r.lists.allocList(n)
 	for i := range list {
 		if list[i], err = r.readBits(); err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)

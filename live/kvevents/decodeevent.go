@@ -71,7 +71,7 @@ func (r *reader) readMapEvent() (Event, error) {
 // findType looks ahead for the type among n pairs of a map. It comes first as a
 // rule.
 func (r *reader) findType(n int) (kind Kind, err error) {
-	begin := r.offset()
+	begin := r.nextOffset()
 	typed := false
 	for i := 0; i < n && !typed; i++ {
 		err = r.eachPair(1, func(key []byte) (err error) {

@@ -42,7 +42,7 @@ func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 		case e.Kind == Cleared:
 			dst = append(dst, Change{Clear: true})
 		case e.Kind == Removed:
-			dst = append(dst, Change{Event: scheduler.KVEvent{Removed: e.Blocks, Rank: rank, Tier: e.tier()}})
+			dst = append(dst, Change{Event: scheduler.KVEvent{Removed: e.Blocks, Rank: rank, Tier: e.tierOf()}})
 		default:
 			dst = append(dst, Change{Event: n.hashStored(rank, e)})
 		}
@@ -85,7 +85,7 @@ const maxGroups = 4096
 
 // hashStored hashes the blocks of an event, as many as are whole.
 func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
-	out := scheduler.KVEvent{Rank: rank, Tier: e.tier()}
+	out := scheduler.KVEvent{Rank: rank, Tier: e.tierOf()}
 	if !areDistinct(e) {
 		return out
 	}
@@ -93,7 +93,7 @@ func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	if n.blockTokens > 0 && e.BlockTokens != n.blockTokens {
 		return out
 	}
-	out.Stored = n.blocks.alloc(len(e.Blocks))[:0]
+	out.Stored = n.blocks.allocList(len(e.Blocks))[:0]
 	for i, b := range e.Blocks {
 		h, ok := e.tokensHash(i)
 		if !ok {
@@ -107,8 +107,8 @@ func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 // arena hands out memory for short lists out of larger pieces.
 type arena[T any] struct{ spare []T }
 
-// alloc returns a list of n zero values.
-func (a *arena[T]) alloc(n int) []T {
+// allocList returns a list of n zero values.
+func (a *arena[T]) allocList(n int) []T {
 	const piece = 256
 	if n > piece/8 {
 		return make([]T, n)

@@ -16,8 +16,8 @@ type ring struct {
 // maxRing bounds the payloads kept, in bytes; the latest step is always kept.
 const maxRing = 256 << 20
 
-// add appends a step, after it has removed the oldest ones where there is no room.
-func (r *ring) add(s step) {
+// addStep appends a step, after it has removed the oldest ones where there is no room.
+func (r *ring) addStep(s step) {
 	r.bytes += len(s.payload)
 	for len(r.steps) == r.most || len(r.steps) > 0 && r.bytes > maxRing {
 		r.bytes -= len(r.steps[0].payload)
@@ -27,17 +27,17 @@ func (r *ring) add(s step) {
 	r.steps = append(r.steps, s)
 }
 
-// oldest returns the first sequence number kept.
-func (r *ring) oldest() (uint64, bool) {
+// oldestSequence returns the first sequence number kept.
+func (r *ring) oldestSequence() (uint64, bool) {
 	if len(r.steps) == 0 {
 		return 0, false
 	}
 	return r.steps[0].sequence, true
 }
 
-// from returns the steps kept from a sequence number on.
-func (r *ring) from(sequence uint64) []step {
-	oldest, ok := r.oldest()
+// stepsFrom returns the steps kept from a sequence number on.
+func (r *ring) stepsFrom(sequence uint64) []step {
+	oldest, ok := r.oldestSequence()
 	if !ok || sequence >= oldest+uint64(len(r.steps)) {
 		return nil
 	}

@@ -77,12 +77,12 @@ func (k *cached) removeBlock(name blockName) {
 	delete(k.at, name)
 	k.blocks[i].gone = true
 	if k.gone++; k.gone > minGone && 2*k.gone > len(k.blocks) {
-		k.compact()
+		k.closeGaps()
 	}
 }
 
-// compact closes the gaps.
-func (k *cached) compact() {
+// closeGaps closes the gaps.
+func (k *cached) closeGaps() {
 	k.blocks = slices.DeleteFunc(k.blocks, func(b cachedBlock) bool { return b.gone })
 	for i := range k.blocks {
 		k.at[k.blocks[i].blockName] = int32(i)
@@ -115,7 +115,7 @@ func (k *cached) orderedBlocks() []*cachedBlock {
 			if byRank[b.rank] == nil {
 				byRank[b.rank] = new(levels)
 			}
-			byRank[b.rank].add(depth[i])
+			byRank[b.rank].countDepth(depth[i])
 		}
 	}
 	at := int32(0)
@@ -135,7 +135,7 @@ func (k *cached) orderedBlocks() []*cachedBlock {
 // goes.
 type levels []int32
 
-func (l *levels) add(depth int32) {
+func (l *levels) countDepth(depth int32) {
 	for int(depth) >= len(*l) {
 		*l = append(*l, 0)
 	}

@@ -114,14 +114,14 @@ func TestRing(t *testing.T) {
 		if i > 100 && i%5 == 0 || i > 150 && i < 160 {
 			payload = large
 		}
-		r.add(step{i, payload})
+		r.addStep(step{i, payload})
 		plain = append(plain, i)
 		if len(plain) > 7 {
 			plain = plain[1:]
 		}
 		var kept []uint64
 		bytes := 0
-		for _, s := range r.from(0) {
+		for _, s := range r.stepsFrom(0) {
 			kept = append(kept, s.sequence)
 			bytes += len(s.payload)
 		}
@@ -205,7 +205,7 @@ func TestSnapshotOrder(t *testing.T) {
 			k.applyChange(&c)
 			l.apply(&c)
 			if rng.IntN(10) == 0 {
-				k.compact()
+				k.closeGaps()
 			}
 			var got []cachedBlock
 			for _, b := range k.orderedBlocks() {

@@ -143,7 +143,7 @@ func (s *Subscriber) Stats() SubscriberStats {
 	return s.stats
 }
 
-func (s *Subscriber) warnf(format string, args ...any) {
+func (s *Subscriber) warnAbout(format string, args ...any) {
 	if s.options.Warn != nil {
 		s.options.Warn(fmt.Sprintf(format, args...))
 	}
@@ -181,7 +181,7 @@ func (s *Subscriber) applyDelivery(ctx context.Context, d *zmtp.Delivery) {
 	switch {
 	case d.Err != nil:
 		s.unsure = true
-		s.warnf("%s: %v", s.options.Events, d.Err)
+		s.warnAbout("%s: %v", s.options.Events, d.Err)
 	case d.Connected:
 		s.confirmPublisher(ctx)
 	default:
@@ -193,7 +193,7 @@ func (s *Subscriber) applyDelivery(ctx context.Context, d *zmtp.Delivery) {
 func (s *Subscriber) applyMessage(ctx context.Context, m zmtp.Message) {
 	if len(m) != 3 || len(m[1]) != 8 {
 		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warnf("message of %d frames, want a topic, a sequence number of 8 bytes and a batch", len(m))
+		s.warnAbout("message of %d frames, want a topic, a sequence number of 8 bytes and a batch", len(m))
 		return
 	}
 	n := binary.BigEndian.Uint64(m[1])
@@ -220,7 +220,7 @@ func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	b, err := Decode(payload)
 	if err != nil {
 		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warnf("batch %d: %v", n, err)
+		s.warnAbout("batch %d: %v", n, err)
 		return false
 	}
 	if s.options.Observe != nil {

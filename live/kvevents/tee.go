@@ -264,7 +264,7 @@ func (t *Tee) publishChange(c Change) {
 	payload := b.Append(nil)
 	if t.ring != nil {
 		t.cached.applyChange(&c)
-		t.ring.add(step{t.next, payload})
+		t.ring.addStep(step{t.next, payload})
 	}
 	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), encodeSequence(t.next), payload})
 	t.next++

@@ -65,8 +65,8 @@ type Event struct {
 	CacheKind           string // full_attention, …; "" where the event does not tell
 }
 
-// tier returns the memory an event is about. Names nobody knows are the device.
-func (e *Event) tier() scheduler.Tier {
+// tierOf returns the memory an event is about. Names nobody knows are the device.
+func (e *Event) tierOf() scheduler.Tier {
 	switch e.Medium {
 	case "CPU_PINNED", "CPU_TIER1":
 		return scheduler.HostPinned

@@ -273,11 +273,11 @@ func TestTiers(t *testing.T) {
 		"EXTERNAL": tierExternal, "NETWORK": tierExternal, "REMOTE": tierExternal, "SHARED": tierExternal,
 	} {
 		e := Event{Medium: m}
-		if got := e.tier(); got != want {
+		if got := e.tierOf(); got != want {
 			t.Errorf("%q is tier %d, want %d", m, got, want)
 		}
 		back := Event{Medium: mediumName(want)}
-		if back.tier() != want {
+		if back.tierOf() != want {
 			t.Errorf("tier %d is told as %q", want, mediumName(want))
 		}
 	}

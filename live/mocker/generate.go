@@ -119,11 +119,11 @@ func (g *generation) submitRequest() (leave func(), err error) {
 	if e.rooms != nil && g.rq.BootstrapInfo != nil {
 		g.stream.room = &g.rq.BootstrapInfo.Room
 	}
-	e.prompts.add(q.ID, g.rq.TokenIDs)
+	e.prompts.addPrompt(q.ID, g.rq.TokenIDs)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.worker == nil {
-		e.prompts.drop(q.ID)
+		e.prompts.dropPrompt(q.ID)
 		if e.broken != nil {
 			return nil, e.broken
 		}

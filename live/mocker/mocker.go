@@ -220,7 +220,7 @@ func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	w.Close()
 	if err != nil {
 		err = fault.New(fault.BackendEngineShutdown, "mocker: %w", err)
-		e.warnf("%v", err)
+		e.warnAbout("%v", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -314,7 +314,7 @@ func (e *Engine) Cleanup(ctx context.Context) error {
 	return errors.Join(late, e.closeSockets())
 }
 
-func (e *Engine) warnf(format string, args ...any) {
+func (e *Engine) warnAbout(format string, args ...any) {
 	if e.options.Warn != nil {
 		e.options.Warn(fmt.Sprintf(format, args...))
 	}

@@ -22,9 +22,9 @@ func newPrompts(t *prompt.Tree) *prompts {
 	return &prompts{tree: t, hashes: make(map[sim.RequestID][]uint64)}
 }
 
-// add hashes the blocks of a request's prompt, the last of which may not be
+// addPrompt hashes the blocks of a request's prompt, the last of which may not be
 // full.
-func (p *prompts) add(id sim.RequestID, tokens []uint32) {
+func (p *prompts) addPrompt(id sim.RequestID, tokens []uint32) {
 	size := p.tree.BlockTokens()
 	hashes := make([]uint64, 0, (len(tokens)+size-1)/size)
 	for len(tokens) > 0 {
@@ -37,8 +37,8 @@ func (p *prompts) add(id sim.RequestID, tokens []uint32) {
 	p.hashes[id] = hashes
 }
 
-// drop forgets a request that will not come.
-func (p *prompts) drop(id sim.RequestID) {
+// dropPrompt forgets a request that will not come.
+func (p *prompts) dropPrompt(id sim.RequestID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.hashes, id)

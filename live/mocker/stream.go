@@ -37,8 +37,8 @@ func (s *stream) readProgress() progress {
 	return progress{s.tokens, s.reused, s.ended, s.err}
 }
 
-// update changes a stream that has not ended and tells its reader.
-func (s *stream) update(do func()) {
+// updateStream changes a stream that has not ended and tells its reader.
+func (s *stream) updateStream(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -53,7 +53,7 @@ func (s *stream) update(do func()) {
 
 // setTokens sets how many tokens there are by now.
 func (s *stream) setTokens(tokens int) {
-	s.update(func() {
+	s.updateStream(func() {
 		if s.tokens == 0 {
 			s.rc.NotifyFirstToken()
 		}
@@ -62,7 +62,7 @@ func (s *stream) setTokens(tokens int) {
 }
 
 // endWith notes that no more tokens come.
-func (s *stream) endWith(err error) { s.update(func() { s.ended, s.err = true, err }) }
+func (s *stream) endWith(err error) { s.updateStream(func() { s.ended, s.err = true, err }) }
 
 // noteAdmitted notes what was found in the cache. The worker calls it, as it does
 // those below.
@@ -71,7 +71,7 @@ func (e *Engine) noteAdmitted(_ sim.Time, all []scheduler.Admission) {
 	defer e.mu.Unlock()
 	for _, a := range all {
 		if s := e.streams[a.Request]; s != nil {
-			s.update(func() { s.reused = max(s.reused, a.Reused) })
+			s.updateStream(func() { s.reused = max(s.reused, a.Reused) })
 		}
 		e.load.noteReused(a.Reused)
 	}

@@ -52,7 +52,7 @@ func (c *Cache) fetchPath(ctx context.Context, q *Queue, digest string, notify f
 	if err := c.fetchFile(ctx, q, digest); err != nil {
 		return "", err
 	}
-	return path, c.shrink(digest, now)
+	return path, c.removeOldest(digest, now)
 }
 
 // touchFile notes that a file is still used, now and then.
@@ -113,8 +113,8 @@ func (c *Cache) fetchFile(ctx context.Context, q *Queue, digest string) error {
 // may be about to read it.
 const young = time.Hour
 
-// shrink removes old files until the cache is small enough.
-func (c *Cache) shrink(keep string, now time.Time) error {
+// removeOldest removes old files until the cache is small enough.
+func (c *Cache) removeOldest(keep string, now time.Time) error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return err

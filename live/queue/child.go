@@ -103,10 +103,10 @@ func (c *child) runCell(ctx context.Context, r Request, limit time.Duration) (ra
 		}
 		return c.readReply(a.text)
 	case <-timer.C:
-		c.kill()
+		c.killProcess()
 		return nil, &timeoutError{limit}
 	case <-ctx.Done():
-		c.kill()
+		c.killProcess()
 		return nil, ctx.Err()
 	}
 }
@@ -114,12 +114,12 @@ func (c *child) runCell(ctx context.Context, r Request, limit time.Duration) (ra
 func (c *child) readReply(text []byte) (rawJSON, error) {
 	var r Reply
 	if err := json.Unmarshal(text, &r); err != nil {
-		c.kill()
+		c.killProcess()
 		return nil, &crashError{fmt.Sprintf("answered %.60q, which is no reply", text)}
 	}
 	switch {
 	case r.Memory != "":
-		c.kill()
+		c.killProcess()
 		return nil, &crashError{r.Memory}
 	case r.Refused != "":
 		return nil, &refusedError{r.Refused}
@@ -142,14 +142,14 @@ func (c *child) crashCause() error {
 	return &crashError{"crashed: " + state}
 }
 
-// kill ends the process at once.
-func (c *child) kill() {
+// killProcess ends the process at once.
+func (c *child) killProcess() {
 	_ = c.cmd.Process.Kill() // it may have ended by itself
 	_ = c.cmd.Wait()         // that it was killed is known
 }
 
-// stop ends an idle process.
-func (c *child) stop() {
+// stopProcess ends an idle process.
+func (c *child) stopProcess() {
 	c.in.Close()
 	_ = c.cmd.Wait() // nobody needs it any more
 }

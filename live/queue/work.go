@@ -103,7 +103,7 @@ func sleepFor(ctx context.Context, d time.Duration) {
 
 func (s *slot) stopChild() {
 	if s.child != nil {
-		s.child.stop()
+		s.child.stopProcess()
 		s.child = nil
 	}
 }

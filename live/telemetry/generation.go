@@ -100,10 +100,10 @@ func (g *Generation) Tokens(n int) bool {
 	}
 	now := time.Now()
 	if g.chunks == 0 {
-		g.firstGap = milliseconds(now.Sub(g.begun))
+		g.firstGap = toMilliseconds(now.Sub(g.begun))
 		g.span.SetAttributes(attribute.Float64("ttft_ms", g.firstGap))
 	} else {
-		g.gaps = append(g.gaps, milliseconds(now.Sub(g.last)))
+		g.gaps = append(g.gaps, toMilliseconds(now.Sub(g.last)))
 	}
 	g.last = now
 	g.chunks++
@@ -111,7 +111,7 @@ func (g *Generation) Tokens(n int) bool {
 	return g.chunks == 1
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func toMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Finished ends the span with the terminal chunk. reason is its name; cancelled
 // tells whether somebody stopped the request.

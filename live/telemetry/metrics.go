@@ -41,7 +41,7 @@ type Name struct {
 	WorkerID uint64
 }
 
-func (n Name) labels() prometheus.Labels {
+func (n Name) labelSet() prometheus.Labels {
 	l := prometheus.Labels{
 		"dynamo_namespace": sanitizeLabel(n.Namespace), "dynamo_component": sanitizeLabel(n.Component), "dynamo_endpoint": sanitizeLabel(n.Endpoint),
 	}
@@ -126,7 +126,7 @@ func errorTypes() []string {
 
 // Endpoint makes the metrics of an endpoint, all at 0.
 func (m *Metrics) Endpoint(n Name) *Endpoint {
-	k := maker{m.registry, n.labels()}
+	k := maker{m.registry, n.labelSet()}
 	e := &Endpoint{
 		requests:      k.newCounter("dynamo_component_requests_total", "Requests that reached the endpoint."),
 		requestBytes:  k.newCounter("dynamo_component_request_bytes_total", "Bytes of requests."),
@@ -183,7 +183,7 @@ type Worker struct {
 
 // Worker makes the metrics of a worker that started now.
 func (m *Metrics) Worker(n Name) *Worker {
-	k := maker{m.registry, n.labels()}
+	k := maker{m.registry, n.labelSet()}
 	started := time.Now()
 	registerOnce(k, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dynamo_component_uptime_seconds", Help: "Time since the worker started.", ConstLabels: k.labels,
@@ -227,7 +227,7 @@ type Client struct {
 
 // Client makes the metrics of calls to an endpoint.
 func (m *Metrics) Client(n Name) *Client {
-	k := maker{m.registry, n.labels()}
+	k := maker{m.registry, n.labelSet()}
 	return &Client{
 		queue:    k.newHistogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", messageBuckets()),
 		send:     k.newHistogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", messageBuckets()),

@@ -63,17 +63,17 @@ func (e *Echo) Generate(ctx context.Context, rq *engine.Request, rc engine.GenCo
 		return nil, fault.New(fault.BackendInvalidArgument, "echo: the prompt is empty, want at least one token")
 	}
 	return func(yield func(*engine.Chunk, error) bool) {
-		if !e.enter() {
+		if !e.countIn() {
 			yield(nil, fault.New(fault.BackendEngineShutdown, "echo: it is not running"))
 			return
 		}
-		defer e.leave()
-		e.answer(ctx, rq, rc, yield)
+		defer e.countOut()
+		e.yieldAnswer(ctx, rq, rc, yield)
 	}, nil
 }
 
-// answer yields token after token, and then why there are no more.
-func (e *Echo) answer(ctx context.Context, rq *engine.Request, rc engine.GenContext, yield func(*engine.Chunk, error) bool) {
+// yieldAnswer yields token after token, and then why there are no more.
+func (e *Echo) yieldAnswer(ctx context.Context, rq *engine.Request, rc engine.GenContext, yield func(*engine.Chunk, error) bool) {
 	reason, sent := engine.FinishLength, uint32(0)
 	for limit := rq.MaxTokens(16); sent < limit; sent++ {
 		select {
@@ -97,8 +97,8 @@ func (e *Echo) answer(ctx context.Context, rq *engine.Request, rc engine.GenCont
 	}, nil)
 }
 
-// enter counts a request in; it reports false when the engine is not running.
-func (e *Echo) enter() bool {
+// countIn counts a request in; it reports false when the engine is not running.
+func (e *Echo) countIn() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.up {
@@ -107,8 +107,8 @@ func (e *Echo) enter() bool {
 	return e.up
 }
 
-// leave counts a request out.
-func (e *Echo) leave() {
+// countOut counts a request out.
+func (e *Echo) countOut() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.active--; e.active == 0 {

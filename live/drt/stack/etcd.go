@@ -36,19 +36,19 @@ func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdS
 	select {
 	case <-server.Server.ReadyNotify():
 	case err := <-server.Err():
-		e.stop()
+		e.stopServer()
 		return nil, 0, fmt.Errorf("etcd server: %w", err)
 	case <-time.After(startLimit):
-		e.stop()
+		e.stopServer()
 		return nil, 0, fmt.Errorf("etcd server: not ready after %v", startLimit)
 	case <-ctx.Done():
-		e.stop()
+		e.stopServer()
 		return nil, 0, fmt.Errorf("etcd server: not ready: %w", context.Cause(ctx))
 	}
 	// With port 0 the advertised URL says 0, too; the listener knows.
 	a, ok := server.Clients[0].Addr().(*net.TCPAddr)
 	if !ok {
-		e.stop()
+		e.stopServer()
 		return nil, 0, fmt.Errorf("etcd server listens on %v, want a TCP address", server.Clients[0].Addr())
 	}
 	return e, a.Port, nil
@@ -96,9 +96,9 @@ func (e *etcdServer) noteServer(s *grpc.Server) {
 	e.serve = append(e.serve, s)
 }
 
-// stop ends the server. It cuts its clients off: closing alone would wait for
+// stopServer ends the server. It cuts its clients off: closing alone would wait for
 // seconds that they end their streams.
-func (e *etcdServer) stop() {
+func (e *etcdServer) stopServer() {
 	e.mu.Lock()
 	for _, s := range e.serve {
 		s.Stop()

@@ -72,12 +72,12 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 }
 
 // EtcdURL returns where clients reach etcd.
-func (s *Stack) EtcdURL() string { return s.url("http", "https", s.options.EtcdPort) }
+func (s *Stack) EtcdURL() string { return s.serverURL("http", "https", s.options.EtcdPort) }
 
 // NATSURL returns where clients reach NATS.
-func (s *Stack) NATSURL() string { return s.url("nats", "tls", s.options.NATSPort) }
+func (s *Stack) NATSURL() string { return s.serverURL("nats", "tls", s.options.NATSPort) }
 
-func (s *Stack) url(plain, secure string, port int) string {
+func (s *Stack) serverURL(plain, secure string, port int) string {
 	if s.options.Cert != "" {
 		plain = secure
 	}
@@ -89,7 +89,7 @@ func (s *Stack) KillEtcd() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.etcd != nil {
-		s.etcd.stop()
+		s.etcd.stopServer()
 		s.etcd = nil
 	}
 }

@@ -131,7 +131,7 @@ func (c *conn) writeQueued() {
 		}
 		all := out // WriteTo uses up its receiver
 		if _, err := all.WriteTo(c.net); err != nil {
-			c.close()
+			c.closeConn()
 			return
 		}
 		clear(out)
@@ -218,8 +218,8 @@ func (c *conn) queuePing(ttl time.Duration) {
 	c.queueCommand("PING", binary.BigEndian.AppendUint16(nil, uint16(ttl/(100*time.Millisecond))))
 }
 
-// close closes the connection at once; what is queued is lost.
-func (c *conn) close() {
+// closeConn closes the connection at once; what is queued is lost.
+func (c *conn) closeConn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

@@ -29,7 +29,7 @@ func dialEndpoint(ctx context.Context, endpoint string, t Type) (*conn, error) {
 		return nil, fmt.Errorf("endpoint %s: %w", endpoint, err)
 	}
 	if !stop() {
-		c.close()
+		c.closeConn()
 		return nil, context.Cause(ctx)
 	}
 	return c, nil
@@ -49,7 +49,7 @@ func DialDealer(ctx context.Context, endpoint string, silence time.Duration) (*D
 		return nil, err
 	}
 	c.silent = silence
-	return &Dealer{conn: c, stop: context.AfterFunc(ctx, c.close)}, nil
+	return &Dealer{conn: c, stop: context.AfterFunc(ctx, c.closeConn)}, nil
 }
 
 // Send queues a message.
@@ -66,7 +66,7 @@ func (d *Dealer) Receive() (Message, error) { return d.conn.receiveMessage() }
 // Close closes the connection at once.
 func (d *Dealer) Close() {
 	d.stop()
-	d.conn.close()
+	d.conn.closeConn()
 }
 
 // CheckEndpoint returns what is wrong with an endpoint, if anything is.

@@ -46,7 +46,7 @@ func listenAt(endpoint string, t Type, handle func(*conn)) (*tcp.Server, error) 
 		if err != nil {
 			return // it does not speak our language
 		}
-		defer c.close()
+		defer c.closeConn()
 		handle(c)
 	})
 	return s, nil

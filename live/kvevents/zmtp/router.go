@@ -64,7 +64,7 @@ func (p *Peer) Send(m Message) bool {
 	if p.conn.queueMessage(appendMessage(nil, m), p.bound) {
 		return true
 	}
-	p.conn.close()
+	p.conn.closeConn()
 	return false
 }
 

@@ -91,8 +91,8 @@ func (s *Sub) followConnection(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	defer context.AfterFunc(ctx, c.close)()
+	defer c.closeConn()
+	defer context.AfterFunc(ctx, c.closeConn)()
 	once := sync.OnceFunc(func() { s.queueDelivery(Delivery{Connected: true}) })
 	defer time.AfterFunc(subscribed, once).Stop()
 	if c.minor > 0 {
