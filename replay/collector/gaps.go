@@ -9,7 +9,7 @@ import (
 
 // compactAt is the length at which the list of gaps is first searched for equal
 // values. It bounds the memory of long replays, in which equal gaps abound.
-const compactAt = 1 << 16
+const compactAt = 1 << 17
 
 // gaps are inter-token latencies, each with the number of times it occurred.
 //
