@@ -27,7 +27,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 		return loadgen.NewSynthetic(r)
 	}
 	if t.Path == "" {
-		return made(ctx, t.Made)
+		return makeWorkload(ctx, t.Made)
 	}
 	if t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && t.format().sized() {
 		return nil, fmt.Errorf("trace block size is %d, want at least 1", t.BlockTokens)
@@ -59,8 +59,8 @@ func (s *Spec) checkFormat(stream *formats.Stream) error {
 	return fmt.Errorf("%s: looks like the %s format, want no prefix groups", stream.Name, stream.Format)
 }
 
-// made is the workload that c describes.
-func made(ctx context.Context, c generate.Config) (*loadgen.Workload, error) {
+// makeWorkload is the workload that c describes.
+func makeWorkload(ctx context.Context, c generate.Config) (*loadgen.Workload, error) {
 	g, err := generate.New(c)
 	if err != nil {
 		return nil, err

@@ -91,7 +91,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The numbers are those of harness.md, E8, for its first two requests.
+// The numbers are those of docs/rules/harness.md "E8: plain synthetic", for its
+// first two requests.
 func TestRunSynthetic(t *testing.T) {
 	s := twoRequests()
 	steps := 0

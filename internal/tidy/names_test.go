@@ -19,7 +19,7 @@ func TestDocCommentsArePlain(t *testing.T) {
 			}
 			opens := regexp.MustCompile(`^` + f.Name.Name + `\s+(says|tells)\b`)
 			if m := opens.FindString(joinComment(f.Doc)); m != "" {
-				complain(t, s.path, "%s: %q: want what it returns or reports", s.at(f), m)
+				t.Errorf("%s: %q: want what it returns or reports", s.at(f), m)
 			}
 		}
 	}
@@ -28,25 +28,33 @@ func TestDocCommentsArePlain(t *testing.T) {
 // isBare reports whether a name is one word in small letters.
 func isBare(name string) bool { return name == strings.ToLower(name) && name != "_" }
 
-// Functions are a verb and its object. Where the object is the receiver, the verb
-// stands alone; a function without a receiver has a second word, but for a few
-// that everybody knows.
+// Functions are a verb and its object. A function without a receiver has a second
+// word, but for a few that everybody knows; where the object is the receiver, the
+// verb stands alone.
 func TestFunctionsNameTheirObject(t *testing.T) {
-	known := []string{"main", "run", "init"}
+	known := []string{"main", "run", "init", "exp", "usagef", "errorf"}
 	for _, s := range parseAll(t) {
 		if s.test {
 			continue
 		}
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if !ok || !isBare(f.Name.Name) || slices.Contains(known, f.Name.Name) {
-				continue
+			if ok && f.Recv == nil && isBare(f.Name.Name) && !slices.Contains(known, f.Name.Name) {
+				t.Errorf("%s: %s: want a verb and its object", s.at(f), f.Name.Name)
 			}
-			kind := "func"
-			if f.Recv != nil {
-				kind = "method"
+		}
+	}
+}
+
+// Words that have meant nine things each, and now mean none.
+func TestVagueMethods(t *testing.T) {
+	vague := []string{"settle", "take", "look", "tell", "say", "deal", "goOn", "handle", "process"}
+	for _, s := range parseAll(t) {
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if ok && !s.test && slices.Contains(vague, f.Name.Name) {
+				t.Errorf("%s: %s: want the field's own word", s.at(f), f.Name.Name)
 			}
-			complain(t, s.path, "%s: %s %s", s.at(f), kind, f.Name.Name)
 		}
 	}
 }

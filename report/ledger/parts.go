@@ -4,7 +4,7 @@
 //
 // Read parts.go, then book.go (which follows the passes of a run), alone.go
 // (what a token would take in an engine of its own), work.go (who computed
-// prompts when), blame.go (who held up whom) and text.go.
+// prompts when).
 package ledger
 
 // Part is a use of a request's time.

@@ -43,8 +43,8 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	l.Passes = append(l.Passes, kept)
 }
 
-// fields returns the columns of the file.
-func fields() []parquet.Field[Pass] {
+// listFields returns the columns of the file.
+func listFields() []parquet.Field[Pass] {
 	return []parquet.Field[Pass]{
 		parquet.BoolField("decode_stage", func(p *Pass) *bool { return &p.Decode }),
 		parquet.Int32Field("worker", func(p *Pass) *int32 { return &p.Worker }),
@@ -66,7 +66,7 @@ func fields() []parquet.Field[Pass] {
 }
 
 // Write writes the passes as a Parquet file.
-func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, "Pass", fields(), l.Passes) }
+func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, "Pass", listFields(), l.Passes) }
 
 // ReadFile reads what Write wrote. An error wraps fs.ErrNotExist when there is no
 // such file.
@@ -74,7 +74,7 @@ func ReadFile(path string) ([]Pass, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	all, err := parquet.ReadRows(path, fields())
+	all, err := parquet.ReadRows(path, listFields())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

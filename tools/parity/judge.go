@@ -115,7 +115,7 @@ func (j *judge) compare(ctx context.Context, w *workload, args []string, base st
 		if err != nil {
 			return nil, "", err
 		}
-		return reference.Compare(theirs, mine), fingerprint(theirs), nil
+		return reference.Compare(theirs, mine), fingerprintOf(theirs), nil
 	})
 }
 
@@ -167,9 +167,9 @@ func (j *judge) matchOutcomes(ctx context.Context, w *workload, job any, own end
 	return differing, describeDiffs(diffs)
 }
 
-// fingerprint returns what two equal outcomes of the reference have in common: all
+// fingerprintOf returns what two equal outcomes of the reference have in common: all
 // but real time and what depends on an order of summation.
-func fingerprint(r *collector.Report) string {
+func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
 	for _, f := range r.Fields() {
 		if !strings.HasPrefix(f.Key, "mean_") && !strings.HasPrefix(f.Key, "std_") &&

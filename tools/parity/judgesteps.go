@@ -49,7 +49,7 @@ func (j *judge) compareScaling(ctx context.Context, p *schedule, w *workload, mi
 		if w.tags.Has("vllm") {
 			forgivePasses(theirs.seen, mine.seen)
 		}
-		return compareSteps(theirs, mine), fmt.Sprint(theirs.seen, fingerprint(theirs.report)), nil
+		return compareSteps(theirs, mine), fmt.Sprint(theirs.seen, fingerprintOf(theirs.report)), nil
 	})
 }
 
