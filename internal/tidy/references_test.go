@@ -118,21 +118,21 @@ func TestDocumentsExist(t *testing.T) {
 				}
 			}
 			if !isThere(target) {
-				complain(t, p.file, "%s: %s is not there", p.at(m[0]), name)
+				t.Errorf("%s: %s is not there", p.at(m[0]), name)
 				continue
 			}
 			if part(6) != "" {
-				complain(t, p.file, "%s: %q: want the heading in quotation marks", p.at(m[0]), part(0))
+				t.Errorf("%s: %q: want the heading in quotation marks", p.at(m[0]), part(0))
 			}
 			if part(3) == "" && part(5) == "" {
 				continue
 			}
 			headings, anchors := readHeadings(t, target)
 			if h := strings.Join(strings.Fields(part(3)), " "); h != "" && !headings[h] {
-				complain(t, p.file, "%s: %s has no heading %q", p.at(m[0]), name, h)
+				t.Errorf("%s: %s has no heading %q", p.at(m[0]), name, h)
 			}
 			if a := part(5); a != "" && !anchors[a] {
-				complain(t, p.file, "%s: %s has no heading #%s", p.at(m[0]), name, a)
+				t.Errorf("%s: %s has no heading #%s", p.at(m[0]), name, a)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func TestAnchorsExist(t *testing.T) {
 		_, anchors := readHeadings(t, p.file)
 		for _, m := range link.FindAllStringSubmatchIndex(p.text, -1) {
 			if a := p.text[m[2]:m[3]]; !anchors[a] {
-				complain(t, p.file, "%s: there is no heading #%s", p.at(m[0]), a)
+				t.Errorf("%s: there is no heading #%s", p.at(m[0]), a)
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func TestFilesExist(t *testing.T) {
 				found = names[name]
 			}
 			if !found {
-				complain(t, p.file, "%s: %s is not there", p.at(m[0]), name)
+				t.Errorf("%s: %s is not there", p.at(m[0]), name)
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func TestTestsExist(t *testing.T) {
 			case all[test] && (folder == "" || in[folder+"."+test]):
 			case folder == "" && begins(all, test): // a pattern of -run
 			default:
-				complain(t, p.file, "%s: %s is not there", p.at(m[0]), p.text[m[0]:m[1]])
+				t.Errorf("%s: %s is not there", p.at(m[0]), p.text[m[0]:m[1]])
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func TestFoldersExist(t *testing.T) {
 			}
 			folder, _, ok := strings.Cut(path.Base(name), ".")
 			if !ok || !isThere(path.Join(path.Dir(name), folder)) {
-				complain(t, p.file, "%s: %s is not there", p.at(m[0]), name)
+				t.Errorf("%s: %s is not there", p.at(m[0]), name)
 			}
 		}
 	}
@@ -253,7 +253,7 @@ func TestTargetsExist(t *testing.T) {
 	for _, p := range listProse(t) {
 		for _, m := range named.FindAllStringSubmatchIndex(p.text, -1) {
 			if name := p.text[m[2]:m[3]]; !targets[name] {
-				complain(t, p.file, "%s: make %s is not in the Makefile", p.at(m[0]), name)
+				t.Errorf("%s: make %s is not in the Makefile", p.at(m[0]), name)
 			}
 		}
 	}

@@ -136,20 +136,3 @@ func readFile(t *testing.T, name string) string {
 	}
 	return string(text)
 }
-
-// awaited returns the folders whose complaints are printed and do not fail yet.
-func awaited() []string {
-	return []string{"calibrate", "docs/tutorial", "internal/heap", "internal/probe", "live", "loadgen", "plan", "replay", "report", "router", "scheduler", "sim"}
-}
-
-// complain fails the test, unless the file is in an awaited folder.
-func complain(t *testing.T, file, format string, args ...any) {
-	t.Helper()
-	for _, folder := range awaited() {
-		if strings.HasPrefix(file, folder+"/") {
-			t.Logf(format, args...)
-			return
-		}
-	}
-	t.Errorf(format, args...)
-}
