@@ -5,8 +5,7 @@
 //
 // Read wire.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
 // tee.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for
-// the subscriber; picker.go, which follows many workers to choose among them.
-// zmtp is the wire below.
+// the subscriber; zmtp is the wire below.
 package kvevents
 
 import (

@@ -145,7 +145,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if t.split, err = buildSplitters(f.PreTokenizer); err != nil {
 		return nil, err
 	}
-	if err := t.process(f.PostProcessor); err != nil {
+	if err := t.readPostProcessor(f.PostProcessor); err != nil {
 		return nil, err
 	}
 	for _, a := range f.AddedTokens {
@@ -205,8 +205,8 @@ func (m *model) bpe() (*bpe, error) {
 	return b, nil
 }
 
-// process reads the member post_processor: what every text begins and ends with.
-func (t *Tokenizer) process(c *part) error {
+// readPostProcessor reads the member post_processor: what every text begins and ends with.
+func (t *Tokenizer) readPostProcessor(c *part) error {
 	if c == nil {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (t *Tokenizer) process(c *part) error {
 		return nil // about offsets
 	case "Sequence":
 		for i := range c.Processors {
-			if err := t.process(&c.Processors[i]); err != nil {
+			if err := t.readPostProcessor(&c.Processors[i]); err != nil {
 				return err
 			}
 		}
