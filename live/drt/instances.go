@@ -27,8 +27,10 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 		in.merged = rt.staticInstances(name)
 		return in, nil
 	}
-	for i, l := range allLayouts() {
+	for range allLayouts() { // all of them, before the first change of any arrives
 		in.byKey = append(in.byKey, make(map[string]Instance))
+	}
+	for i, l := range allLayouts() {
 		err := rt.store.watchPrefix(ctx, l.prefix(name), func(changes []change) { in.applyChanges(i, l, changes) })
 		if err != nil {
 			return nil, err
