@@ -9,25 +9,6 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Feed decides when requests arrive.
-type Feed interface {
-	// Next is the earliest instant, not before now, at which Take would give a
-	// request, when that is known now. inFlight is the number of requests in the
-	// cluster.
-	Next(now sim.Time, inFlight int) (sim.Time, bool)
-	// Take appends the requests that arrive at or before now, in order, and
-	// numbers them.
-	Take(now sim.Time, inFlight int, dst []Arrival) []Arrival
-	// Finish notes that a request completed at now.
-	Finish(id sim.RequestID, now sim.Time) error
-	// Done reports whether no request is left to come. Where completions bring new
-	// requests, it is also needed that none that was taken is unfinished.
-	Done() bool
-	// Independent reports whether what comes, and when, does not depend on when
-	// requests finish, so that workers may be let run ahead.
-	Independent() bool
-}
-
 // Arrival is a request that enters the cluster.
 type Arrival struct {
 	Request *sim.Request
@@ -70,9 +51,8 @@ type Admission struct {
 	Disaggregated bool
 }
 
-// NewFeed returns the feed for w: a flat queue where no request waits for
-// another, a driver of sessions otherwise. prompts are those of w.Turns.
-func NewFeed(w *Workload, prompts *prompt.List, a Admission) (Feed, error) {
+// NewFeed returns the feed for w. prompts are those of w.Turns.
+func NewFeed(w *Workload, prompts *prompt.List, a Admission) (*Feed, error) {
 	if prompts.Len() != len(w.Turns) {
 		panic(fmt.Sprintf("new feed: %d prompts for %d turns", prompts.Len(), len(w.Turns)))
 	}
@@ -83,12 +63,7 @@ func NewFeed(w *Workload, prompts *prompt.List, a Admission) (Feed, error) {
 	if err := checkWorkload(w, a, times); err != nil {
 		return nil, err
 	}
-	requests := requests{w: w, prompts: prompts}
-	flat := a.Mode == Trace && !w.MultiTurn()
-	if flat || w.Synthetic {
-		return newFlatQueue(requests, times, a), nil
-	}
-	return newSessionDriver(requests, times, a), nil
+	return newFeed(requests{w: w, prompts: prompts}, times, a, w.Synthetic || a.Mode == Trace && !w.MultiTurn()), nil
 }
 
 func (a Admission) check(w *Workload) error {
@@ -97,8 +72,8 @@ func (a Admission) check(w *Workload) error {
 		if w.Untimed {
 			return &SyntaxError{Name: w.Name, Msg: "the format has no timestamps: only concurrency mode can replay it"}
 		}
-		if err := checkSpeedup(a.Speedup); err != nil {
-			return err
+		if !(a.Speedup > 0) || math.IsInf(a.Speedup, 0) {
+			return fmt.Errorf("arrival speed-up ratio is %v, want a finite number > 0", a.Speedup)
 		}
 	case Concurrency:
 		if a.MaxInFlight < 1 {
@@ -106,13 +81,6 @@ func (a Admission) check(w *Workload) error {
 		}
 	default:
 		return fmt.Errorf("admission mode is %v, want trace or concurrency", a.Mode)
-	}
-	return nil
-}
-
-func checkSpeedup(ratio float64) error {
-	if !(ratio > 0) || math.IsInf(ratio, 0) {
-		return fmt.Errorf("arrival speed-up ratio is %v, want a finite number > 0", ratio)
 	}
 	return nil
 }
@@ -208,15 +176,4 @@ func (q *requests) reclaimRequest(r *sim.Request) {
 		*r = sim.Request{ID: -1, InputTokens: -1, OutputTokens: -1, Session: -1, Turn: -1, Line: -1}
 	}
 	q.reclaimed = append(q.reclaimed, r)
-}
-
-// Reclaim gives f the memory of a request of its own that has finished and that
-// nobody looks at any more; later requests are made of it.
-func Reclaim(f Feed, r *sim.Request) {
-	switch d := f.(type) {
-	case *sessionDriver:
-		d.requests.reclaimRequest(r)
-	case *flatQueue:
-		d.requests.reclaimRequest(r)
-	}
 }

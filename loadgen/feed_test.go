@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-func newTestFeed(t testing.TB, w *Workload, a Admission) Feed {
+func newTestFeed(t testing.TB, w *Workload, a Admission) *Feed {
 	t.Helper()
 	block := max(w.TraceBlock, 64)
 	f, err := NewFeed(w, Intern(w, prompt.NewTree(block, block, prompt.Options{})), a)
@@ -29,7 +29,7 @@ func newTestFeed(t testing.TB, w *Workload, a Admission) Feed {
 //	next now inFlight   the next arrival, or none
 //	end id now          the request finishes
 //	done
-func transcript(t *testing.T, f Feed, script string) string {
+func transcript(t *testing.T, f *Feed, script string) string {
 	t.Helper()
 	var b strings.Builder
 	for step := range strings.Lines(script) {
@@ -315,7 +315,7 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 	}
 	prompts := noPrompts(len(w.Turns))
 	closed := Admission{Mode: Concurrency, MaxInFlight: 4}
-	feeds := map[string]Feed{
+	feeds := map[string]*Feed{
 		"driver": NewSessionFeed(w, prompts, closed),
 		"flat":   NewFlatFeed(w, prompts, closed),
 	}
@@ -389,7 +389,7 @@ func TestReclaim(t *testing.T) {
 			if err := f.Finish(id, now); err != nil {
 				t.Fatal(err)
 			}
-			Reclaim(f, memory)
+			f.Reclaim(memory)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // drain takes everything a feed has, ending each request as soon as it came.
-func drain(t testing.TB, feed Feed, a Admission, want int) {
+func drain(t testing.TB, feed *Feed, a Admission, want int) {
 	t.Helper()
 	now, got, last := sim.Time(0), 0, sim.Time(0)
 	var arrivals []Arrival

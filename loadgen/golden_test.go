@@ -103,7 +103,7 @@ func readGolden(t *testing.T, path string) []goldenRequest {
 	return out
 }
 
-func checkArrivals(t *testing.T, feed Feed, want []goldenRequest) {
+func checkArrivals(t *testing.T, feed *Feed, want []goldenRequest) {
 	t.Helper()
 	running := map[sim.RequestID]sim.Time{}
 	now := sim.Time(0)

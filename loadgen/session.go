@@ -1,105 +1,173 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/sim"
 )
 
-// sessionDriver feeds sessions: a turn becomes ready a while after the one
+// Feed decides when requests arrive: a turn becomes ready a while after the one
 // before has completed. At most one turn of a session is in flight.
-type sessionDriver struct {
+type Feed struct {
 	requests requests
 	times    times
-	limit    int // requests in flight; as many as there can be in trace mode
-	closed   bool
+	limit    int  // requests in flight; as many as there can be in trace mode
+	closed   bool // concurrency mode
+	flat     bool // no request waits for another: first turns are all there are
 
-	order    []int32 // sessions by start; nil when they are in order as they are
-	started  int     // sessions whose first turn was taken
+	order    []int32   // sessions by start; nil when they are in order as they are
+	started  int       // sessions whose first turn was taken
+	fresh    readyTurn // the first turn of the session after those; of no meaning when there is none
 	ready    heap.Heap[sim.Time, int32, int32]
-	turnOf   []int32 // by request: its turn, or -1 once finished
-	inFlight int     // requests taken and not finished
+	turnOf   []int32 // by request: its turn, or -1 once finished; empty when flat
+	inFlight int     // requests taken and not finished; 0 when flat
 }
 
-func newSessionDriver(r requests, t times, a Admission) *sessionDriver {
-	d := &sessionDriver{requests: r, times: t, limit: math.MaxInt, closed: a.Mode == Concurrency}
-	d.turnOf = make([]int32, 0, len(t.w.Turns))
-	d.ready = make(heap.Heap[sim.Time, int32, int32], 0, len(t.w.Sessions)) // all of them, at most
-	if d.closed {
-		d.limit = a.MaxInFlight
-		return d // all sessions start at 0
+func newFeed(r requests, t times, a Admission, flat bool) *Feed {
+	f := &Feed{requests: r, times: t, limit: math.MaxInt, closed: a.Mode == Concurrency, flat: flat}
+	if !flat {
+		f.turnOf = make([]int32, 0, len(t.w.Turns))
+		f.ready = make(heap.Heap[sim.Time, int32, int32], 0, len(t.w.Sessions)) // all of them, at most
 	}
-	d.order = t.sortSessions()
-	return d
+	if f.closed {
+		f.limit = a.MaxInFlight // all sessions start at 0
+	} else {
+		f.order = t.sortSessions()
+	}
+	f.findFresh()
+	return f
 }
+
+// sortSessions lists the sessions by start, equal ones in order of appearance; nil
+// says that they are in that order already.
+func (t *times) sortSessions() []int32 {
+	inOrder := true
+	for i := 1; inOrder && i < len(t.w.Sessions); i++ {
+		inOrder = t.startOf(int32(i-1)) <= t.startOf(int32(i))
+	}
+	if inOrder {
+		return nil
+	}
+	order := make([]int32, len(t.w.Sessions))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(t.startOf(a), t.startOf(b)), cmp.Compare(a, b))
+	})
+	return order
+}
+
+// findFresh finds the first turn of the next session.
+func (f *Feed) findFresh() {
+	if f.allStarted() {
+		return
+	}
+	session := int32(f.started)
+	if f.order != nil {
+		session = f.order[f.started]
+	}
+	f.fresh = readyTurn{Key: f.times.startOf(session), Tie: session, Value: f.times.w.Sessions[session].First}
+}
+
+func (f *Feed) allStarted() bool { return f.started == len(f.times.w.Sessions) }
 
 // peekReady is the earliest turn that is or becomes ready.
-func (d *sessionDriver) peekReady() (r readyTurn, fresh, ok bool) {
-	if len(d.ready) > 0 {
-		r, ok = d.ready[0], true
+func (f *Feed) peekReady() (r readyTurn, fresh, ok bool) {
+	if len(f.ready) > 0 && (f.allStarted() || f.ready[0].Before(f.fresh)) {
+		return f.ready[0], false, true
 	}
-	if d.started == len(d.times.w.Sessions) {
-		return r, false, ok
-	}
-	session := placeIn(d.order, d.started)
-	start := readyTurn{Key: d.times.startOf(session), Tie: session, Value: d.times.w.Sessions[session].First}
-	if ok && r.Before(start) {
-		return r, false, true
-	}
-	return start, true, true
+	return f.fresh, true, !f.allStarted()
 }
 
-func (d *sessionDriver) Next(now sim.Time, inFlight int) (sim.Time, bool) {
-	if inFlight >= d.limit {
-		return 0, false
+// Next is the earliest instant, not before now, at which Take would give a
+// request, when that is known now. inFlight is the number of requests in the
+// cluster.
+func (f *Feed) Next(now sim.Time, inFlight int) (sim.Time, bool) {
+	if inFlight >= f.limit || f.flat && f.closed {
+		return 0, false // only a completion makes room
 	}
-	r, _, ok := d.peekReady()
+	r, _, ok := f.peekReady()
 	return max(now, r.Key), ok
 }
 
-func (d *sessionDriver) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
-	for room := d.limit - inFlight; room > 0; room-- {
-		r, fresh, ok := d.peekReady()
+// Take appends the requests that arrive at or before now, in order, and
+// numbers them.
+func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
+	for room := f.limit - inFlight; room > 0; room-- {
+		r, fresh, ok := f.peekReady()
 		if !ok || r.Key > now {
 			return dst
 		}
 		if fresh {
-			d.started++
+			f.started++
+			f.findFresh()
 		} else {
-			d.ready.Pop()
+			f.ready.Pop()
 		}
-		d.turnOf = append(d.turnOf, r.Value)
-		d.inFlight++
+		if !f.flat {
+			f.turnOf = append(f.turnOf, r.Value)
+			f.inFlight++
+		}
 		arrives := r.Key
-		if d.closed {
+		if f.closed {
 			arrives = now
 		}
-		dst = append(dst, Arrival{d.requests.makeRequest(r.Value), arrives})
+		dst = append(dst, Arrival{f.requests.makeRequest(r.Value), arrives})
 	}
 	return dst
 }
 
-// Finish makes the session's next turn ready after its delay.
-func (d *sessionDriver) Finish(id sim.RequestID, now sim.Time) error {
-	if id < 0 || int(id) >= len(d.turnOf) || d.turnOf[id] < 0 {
+// Finish notes that a request completed at now, and makes the session's next turn
+// ready after its delay.
+func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
+	if f.flat {
+		if id < 0 || id >= f.requests.next {
+			return fmt.Errorf("request %d finished at %v ms, but only %d have arrived", id, float64(now), f.requests.next)
+		}
+		return nil // nobody waits for it
+	}
+	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {
 		return fmt.Errorf("request %d finished at %v ms, but it is not in flight", id, float64(now))
 	}
-	turn := &d.times.w.Turns[d.turnOf[id]]
-	d.turnOf[id] = -1
-	d.inFlight--
+	turn := &f.times.w.Turns[f.turnOf[id]]
+	f.turnOf[id] = -1
+	f.inFlight--
 	if turn.Next >= 0 {
-		d.ready.Push(now+d.times.delayBefore(turn.Next), turn.Session, turn.Next)
+		f.ready.Push(now+f.times.delayBefore(turn.Next), turn.Session, turn.Next)
 	}
 	return nil
 }
 
-func (d *sessionDriver) Done() bool {
-	return d.inFlight == 0 && len(d.ready) == 0 && d.started == len(d.times.w.Sessions)
+// Abandon notes that a request has ended without completing: it is in flight
+// no more, and the turns after it never come.
+func (f *Feed) Abandon(id sim.RequestID) error {
+	if f.flat {
+		return f.Finish(id, 0)
+	}
+	if id < 0 || int(id) >= len(f.turnOf) || f.turnOf[id] < 0 {
+		return fmt.Errorf("request %d was abandoned, but it is not in flight", id)
+	}
+	f.turnOf[id] = -1
+	f.inFlight--
+	return nil
 }
 
-func (d *sessionDriver) Independent() bool { return false }
+// Done reports whether no request is left to come. Where completions bring new
+// requests, it is also needed that none that was taken is unfinished.
+func (f *Feed) Done() bool { return f.inFlight == 0 && len(f.ready) == 0 && f.allStarted() }
+
+// Independent reports whether what comes, and when, does not depend on when
+// requests finish, so that workers may be let run ahead.
+func (f *Feed) Independent() bool { return f.flat && !f.closed }
+
+// Reclaim gives f the memory of a request of its own that has finished and that
+// nobody looks at any more; later requests are made of it.
+func (f *Feed) Reclaim(r *sim.Request) { f.requests.reclaimRequest(r) }
 
 // readyTurn is a turn that can be taken from an instant, its Key, on; of turns
 // of the same instant that of the lowest session, its Tie, comes first. A session

@@ -5,7 +5,7 @@
 // the trace) or in closed loop (at most so many in flight).
 //
 // Traces are read by package formats. Read workload.go, feed.go (with
-// validate.go), flat.go, session.go and synth.go.
+// validate.go), session.go and synth.go.
 package loadgen
 
 import (

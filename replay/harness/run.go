@@ -18,7 +18,7 @@ import (
 type Run struct {
 	*Config
 	Use       engines.Use
-	Feed      loadgen.Feed
+	Feed      *loadgen.Feed
 	Collector *collector.Collector
 	Stages    []*engines.Stage // the entry first
 	Requests  []*sim.Request   // by id, that have arrived

@@ -161,7 +161,7 @@ func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	if err := r.Feed.Finish(id, now); err != nil {
 		return err
 	}
-	loadgen.Reclaim(r.Feed, r.Requests[id])
+	r.Feed.Reclaim(r.Requests[id])
 	r.Requests[id] = nil
 	return nil
 }

@@ -195,5 +195,5 @@ func (d *driver) noteEnd(e *entry) error {
 	} else {
 		x.failed = append(x.failed, harness.Failure{Request: e.q.ID, Place: x.Place(e.q), Worker: sim.WorkerID(e.worker.Load()), Err: e.err})
 	}
-	return loadgen.Abandon(x.Feed, e.q.ID)
+	return x.Feed.Abandon(e.q.ID)
 }
