@@ -8,6 +8,15 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
+// SpecOf is Spec for a command line with these arguments.
+func (o *Options) SpecOf(args []string, mode loadgen.Mode) (replay.Spec, error) {
+	file, err := TraceFile(args)
+	if err != nil {
+		return replay.Spec{}, err
+	}
+	return o.Spec(file, mode)
+}
+
 // Spec turns flags into what is to be run; file is "" when no trace is named.
 func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	spec := replay.Spec{Mode: mode}

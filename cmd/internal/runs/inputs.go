@@ -1,12 +1,15 @@
 package runs
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/report/rundir"
@@ -14,15 +17,41 @@ import (
 
 // inputs are the files that a run reads, which are hashed while it does.
 type inputs struct {
-	files []inputFile
-	ended chan struct{}
-
-	// When ended is closed.
-	all []rundir.Input
-	err error
+	files   []rundir.Input // without their hashes until reading is over
+	stdin   *hashed        // the trace, when it is standard input
+	reading sync.WaitGroup
+	err     error // once reading is over
 }
 
-type inputFile struct{ role, path string }
+// hashInputs hashes the files the run will read. Standard input, which takes the
+// place of itself, is hashed while it is read.
+func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
+	in := &inputs{}
+	if t := spec.Trace; t != nil && t.Path == "-" {
+		in.stdin = &hashed{in: *stdin, hash: sha256.New()}
+		*stdin = in.stdin
+	} else if t != nil {
+		if err := in.addTrace(t); err != nil {
+			return nil, err
+		}
+	}
+	for _, pool := range spec.Pools {
+		if path := pool.Engine.ProfilePath; path != "" {
+			if err := in.addFile("profile", path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	in.reading.Go(func() {
+		for i := range in.files {
+			f := &in.files[i]
+			if *f, in.err = rundir.HashFile(f.Role, f.Path); in.err != nil {
+				return
+			}
+		}
+	})
+	return in, nil
+}
 
 // addTrace adds a trace, the files of one that is a directory, or those that
 // laws draw from.
@@ -53,30 +82,17 @@ func (in *inputs) addFile(role, path string) error {
 	} else if err != nil || st.IsDir() {
 		return nil // the run says it better
 	}
-	in.files = append(in.files, inputFile{role, path})
+	in.files = append(in.files, rundir.Input{Role: role, Path: path})
 	return nil
-}
-
-// hashFiles begins to hash the files, on another goroutine.
-func (in *inputs) hashFiles() {
-	in.ended = make(chan struct{})
-	go func() {
-		defer close(in.ended)
-		for _, f := range in.files {
-			hashed, err := rundir.HashFile(f.role, f.path)
-			if err != nil {
-				in.err = err
-				return
-			}
-			in.all = append(in.all, hashed)
-		}
-	}()
 }
 
 // hashedFiles waits for the hashes.
 func (in *inputs) hashedFiles() ([]rundir.Input, error) {
-	<-in.ended
-	return in.all, in.err
+	in.reading.Wait()
+	if in.err != nil || in.stdin == nil {
+		return in.files, in.err
+	}
+	return slices.Insert(in.files, 0, in.stdin.inputRead()), nil
 }
 
 // hashed is a reader that hashes what goes through it.

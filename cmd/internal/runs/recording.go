@@ -2,34 +2,32 @@ package runs
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/series"
 	"github.com/replay-llm/replay/report/slo"
 )
 
 // recording is what a run is to leave besides its report: rows, a directory, a
 // digest, and a judgement of objectives.
 type recording struct {
-	replay.NoOutput
-	o      *options.Options
-	s      cli.Streams
-	wanted bool
 	inputs *inputs // nil when nobody asks for a hash
-	stdin  *hashed // the trace, when it is standard input and somebody asks for a hash
 
-	seen  *requests.Recorder // nil when nobody asks for rows
-	facts *facts             // nil when nobody asks for rows
+	seen *requests.Recorder // nil when nobody asks for rows
+	book *ledger.Book       // where each request's time went; nil when nobody asks for rows
+	// Who computed prompts when, and the run over time; nil without a run directory.
+	work   *ledger.Log
+	series *series.Series
+	passes *passes.Log // nil unless asked for
 
 	rows    []requests.Row
 	outcome *slo.Outcome // nil without objectives
@@ -37,104 +35,99 @@ type recording struct {
 	lines   []string // for people, below the report
 }
 
-// Open prepares for what the flags ask for.
-func (rec *recording) Open(session *replay.Session) (err error) {
-	out := &rec.o.Outputs
-	if err := rec.o.CheckOutputs(&session.Spec); err != nil {
+// openRecording prepares for what the flags ask for.
+func (r *run) openRecording() (err error) {
+	out := &r.o.Outputs
+	if err := r.o.CheckOutputs(&r.spec); err != nil {
 		return err
 	}
-	rec.wanted = out.Requests != "" || out.Dir != "" || out.Digest || len(out.Slo.All) > 0
 	if out.Dir != "" || out.Digest {
-		if err := rec.hashInputs(&session.Spec, &session.Streams); err != nil {
+		if r.inputs, err = hashInputs(&r.spec, &r.stdin); err != nil {
 			return err
 		}
-		if session.Drive != nil {
-			<-rec.inputs.ended // a run in real time wants the cores for itself
+		if r.live {
+			r.inputs.reading.Wait() // a run in real time wants the cores for itself
 		}
 	}
-	if out.Requests != "" || out.Dir != "" {
-		rec.seen = requests.NewRecorder(0)
-		rec.facts, err = newFacts(&session.Spec, out)
-	}
-	return err
-}
-
-// Observers returns those that rows and directory need.
-func (rec *recording) Observers() []harness.Observer {
-	if rec.seen == nil {
+	if out.Requests == "" && out.Dir == "" {
 		return nil
 	}
-	return append([]harness.Observer{rec.seen}, rec.facts.keepsWatch()...)
-}
-
-// hashInputs hashes the files the run will read. Standard input is hashed while
-// it is read.
-func (rec *recording) hashInputs(spec *replay.Spec, streams *replay.Streams) error {
-	rec.inputs = &inputs{}
-	if t := spec.Trace; t != nil && t.Path == "-" {
-		rec.stdin = &hashed{in: streams.Stdin, hash: sha256.New()}
-		streams.Stdin = rec.stdin
-	} else if t != nil {
-		if err := rec.inputs.addTrace(t); err != nil {
+	var engines []*ledger.Engine
+	for i := range r.spec.Pools {
+		e, err := ledger.NewEngine(&r.spec.Pools[i].Engine)
+		if err != nil {
 			return err
 		}
+		engines = append(engines, e)
 	}
-	for _, pool := range spec.Pools {
-		if path := pool.Engine.ProfilePath; path != "" {
-			if err := rec.inputs.addFile("profile", path); err != nil {
-				return err
-			}
-		}
+	if out.Dir != "" {
+		r.work, r.series = new(ledger.Log), series.New(0)
 	}
-	rec.inputs.hashFiles()
+	if out.Passes {
+		r.passes = new(passes.Log)
+	}
+	r.seen, r.book = requests.NewRecorder(0), ledger.NewBook(0, r.work, engines...)
 	return nil
 }
 
-// Add makes the rows and holds them to the objectives, which adds to the report.
-func (rec *recording) Add(session *replay.Session) error {
-	if !rec.wanted {
+// watching are those that rows and directory come from.
+func (rec *recording) watching() []harness.Observer {
+	var all []harness.Observer
+	if rec.seen != nil {
+		all = append(all, rec.seen, rec.book)
+	}
+	if rec.series != nil {
+		all = append(all, rec.series)
+	}
+	if rec.passes != nil {
+		all = append(all, rec.passes)
+	}
+	return all
+}
+
+// addRows makes the rows and holds them to the objectives, which adds to the
+// report.
+func (r *run) addRows() error {
+	out, report := &r.o.Outputs, r.result.Report
+	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
 		return nil
 	}
-	rec.rows = requests.Collect(session.Result.Collector, placesIn(session.Workload), rec.seen, rec.facts.ledgersOf())
-	r, out := session.Result.Report, &rec.o.Outputs
+	r.rows = requests.Collect(r.result.Collector, placesIn(r.workload), r.seen, r.book)
 	if objectives := out.Slo.All; len(objectives) > 0 {
-		rec.outcome = slo.Judge(objectives, out.Attainment, rec.rows, r)
-		r.Extra = append(r.Extra, rec.outcome.Fields()...)
-		rec.lines = append(rec.lines, rec.outcome.Lines()...)
+		r.outcome = slo.Judge(objectives, out.Attainment, r.rows, report)
+		report.Extra = append(report.Extra, r.outcome.Fields()...)
+		r.lines = append(r.lines, r.outcome.Lines()...)
 	}
-	if rec.inputs == nil {
+	if r.inputs == nil {
 		return nil
 	}
-	inputs, err := rec.inputs.hashedFiles()
+	inputs, err := r.inputs.hashedFiles()
 	if err != nil {
 		return err
 	}
-	if rec.stdin != nil {
-		inputs = slices.Insert(inputs, 0, rec.stdin.inputRead())
-	}
-	rec.run.Inputs = inputs
-	settings := rundir.Settings(session.Spec.Recorded())
-	rec.run.SetConfig(settings)
-	rec.run.Digest = rundir.NewDigest(inputs, settings, rec.rows)
+	r.run.Inputs = inputs
+	settings := rundir.Settings(r.spec.Recorded())
+	r.run.SetConfig(settings)
+	r.run.Digest = rundir.NewDigest(inputs, settings, r.rows)
 	if out.Digest {
-		r.Extra = append(r.Extra, collector.Field{Key: "digest", Value: rec.run.Digest.Run})
-		rec.lines = append(rec.lines, "Digest: "+rec.run.Digest.Run)
+		report.Extra = append(report.Extra, collector.Field{Key: "digest", Value: r.run.Digest.Run})
+		r.lines = append(r.lines, "Digest: "+r.run.Digest.Run)
 	}
 	return nil
 }
 
-// Write writes the files.
-func (rec *recording) Write(ctx context.Context, session *replay.Session) error {
-	out, spec, result := &rec.o.Outputs, &session.Spec, session.Result
+// writeRecording writes the files.
+func (r *run) writeRecording(ctx context.Context) error {
+	out, spec := &r.o.Outputs, &r.spec
 	if path := out.Requests; path != "" {
 		f, err := requests.FormatOf(path)
 		if err == nil {
-			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, rec.rows) })
+			err = collector.WriteFile(path, func(w io.Writer) error { return requests.Write(rundir.UntilDone(ctx, w), f, r.rows) })
 		}
 		if err != nil {
 			return fmt.Errorf("--requests: %w", err)
 		}
-		rec.lines = append(rec.lines, "Saved requests to: "+path)
+		r.lines = append(r.lines, "Saved requests to: "+path)
 	}
 	if out.Dir == "" {
 		return nil
@@ -143,28 +136,33 @@ func (rec *recording) Write(ctx context.Context, session *replay.Session) error 
 	if err != nil {
 		return err
 	}
-	run := &rec.run
-	run.Command = rec.s.Args
-	run.Version, run.Seed, run.Compat, run.Partial = cli.Version(), spec.Seed, spec.Compat, result.Partial
-	run.Requests = "requests." + form.String()
+	dir := &r.run
+	dir.Command = r.s.Args
+	dir.Version, dir.Seed, dir.Compat, dir.Partial = cli.Version(), spec.Seed, spec.Compat, r.result.Partial
+	dir.Requests = "requests." + form.String()
 	files := []rundir.File{
-		{Name: rundir.ReportFile, Write: result.Report.WriteJSON},
-		{Name: run.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, rec.rows) }},
+		{Name: rundir.ReportFile, Write: r.result.Report.WriteJSON},
+		{Name: dir.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, r.rows) }},
+		{Name: series.WorkersFile, Write: r.series.WriteWorkers},
+		{Name: series.FileName, Write: r.series.Write},
+		{Name: ledger.WorkFile, Write: r.work.Write},
 	}
-	files = append(files, rec.facts.runFiles()...)
-	if err := run.Write(ctx, out.Dir, out.Replace(), files); err != nil {
+	if r.passes != nil {
+		files = append(files, rundir.File{Name: passes.FileName, Write: r.passes.Write})
+	}
+	if err := dir.Write(ctx, out.Dir, out.Replace(), files); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	rec.lines = append(rec.lines, "Saved run to: "+out.Dir)
+	r.lines = append(r.lines, "Saved run to: "+out.Dir)
 	return nil
 }
 
 // endJudged is the error of a run that missed its objectives, when that is one.
-func (rec *recording) endJudged() error {
-	if rec.outcome == nil || !rec.o.Outputs.SloExit || rec.outcome.Holds() {
+func (r *run) endJudged() error {
+	if r.outcome == nil || !r.o.Outputs.SloExit || r.outcome.Holds() {
 		return nil
 	}
-	return cli.Coded(cli.ExitObjective, "%s", rec.outcome.Missed())
+	return cli.Coded(cli.ExitObjective, "%s", r.outcome.Missed())
 }
 
 // placesIn finds the place of a request in w.

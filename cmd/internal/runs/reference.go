@@ -22,11 +22,7 @@ func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 		if err := checkSpelling(cmd, args); err != nil {
 			return err
 		}
-		file, err := options.TraceFile(args)
-		if err != nil {
-			return err
-		}
-		spec, err := o.Spec(file, loadgen.Trace)
+		spec, err := o.SpecOf(args, loadgen.Trace)
 		if err != nil {
 			return err
 		}

@@ -1,46 +1,45 @@
 package runs
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/cmd/internal/options"
-	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/summary"
 )
 
-// shown is the report, and what stands below it.
-type shown struct {
-	replay.NoOutput
-	o   *options.Options
-	s   cli.Streams
-	rec *recording
-}
-
-// Add lists the requests that were left out.
-func (w *shown) Add(session *replay.Session) error {
-	listRejected(w.s.Err, session.Result.Rejected)
-	return nil
-}
-
-// Write writes the report file, if one is wanted, and then the report on standard
-// output. What a table does not say of requests is said below it.
-func (w *shown) Write(_ context.Context, session *replay.Session) error {
-	if err := w.writeReport(session.Result, len(session.Workload.Turns)); err != nil {
+// writeReport writes the report file, if one is wanted, and then the report on
+// standard output. What a table does not say of requests is said below it.
+func (r *run) writeReport() error {
+	o, report, text := r.o, r.result.Report, collector.Text{}
+	if o.Changed("report-json") {
+		path, err := collector.ResolvePath(o.Output.Path, time.Now())
+		if err == nil {
+			err = collector.WriteFile(path, r.writeJSON)
+		}
+		if err != nil {
+			return fmt.Errorf("--report-json: %w", err)
+		}
+		text.Saved = path
+	}
+	missing, to := r.missingLines(), r.s.Out
+	if o.Output.Form.Value == "json" {
+		for _, line := range missing {
+			fmt.Fprintf(r.s.Err, "replay: %s\n", line)
+		}
+		if err := r.writeJSON(r.s.Out); err != nil {
+			return err
+		}
+		missing, to = nil, r.s.Err
+	} else if err := report.WriteText(r.s.Out, text); err != nil {
 		return err
 	}
-	to := w.s.Out
-	if w.o.Output.Form.Value == "json" {
-		to = w.s.Err
-	}
-	for _, line := range w.rec.lines {
+	for _, line := range append(missing, r.lines...) {
 		if _, err := fmt.Fprintln(to, line); err != nil {
 			return err
 		}
@@ -48,55 +47,62 @@ func (w *shown) Write(_ context.Context, session *replay.Session) error {
 	return nil
 }
 
-func (w *shown) writeReport(result *harness.Result, total int) error {
-	s, o, r := w.s, w.o, result.Report
-	text := collector.Text{}
-	if o.Changed("report-json") {
-		path, err := collector.ResolvePath(o.Output.Path, time.Now())
-		if err != nil {
-			return fmt.Errorf("--report-json: %w", err)
-		}
-		if err := collector.WriteFile(path, jsonOf(o, r)); err != nil {
-			return fmt.Errorf("--report-json: %w", err)
-		}
-		text.Saved = path
-	}
-	missing := missingLines(o, result, total)
-	if o.Output.Form.Value == "json" {
-		for _, line := range missing {
-			fmt.Fprintf(s.Err, "replay: %s\n", line)
-		}
-		return jsonOf(o, r)(s.Out)
-	}
-	if err := r.WriteText(s.Out, text); err != nil || len(missing) == 0 {
+// writeJSON writes the report under the names that were asked for.
+func (r *run) writeJSON(w io.Writer) error {
+	f, err := summary.ParseFormat(r.o.Outputs.Names.Value)
+	if err != nil {
 		return err
 	}
-	_, err := io.WriteString(s.Out, strings.Join(missing, "\n")+"\n")
-	return err
+	return summary.Write(w, f, r.result.Report)
 }
 
-// missingLines describes how many of total requests the report is not about, and why.
-func missingLines(o *options.Options, result *harness.Result, total int) []string {
+// missingLines describes how many requests the report is not about, and why.
+func (r *run) missingLines() []string {
 	var lines []string
-	if n := len(result.Rejected); n > 0 {
+	total := len(r.workload.Turns)
+	if n := len(r.result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}
-	if result.Partial && (o.IsLive() || o.IsCluster()) {
-		lines = append(lines, fmt.Sprintf("Ended early: %d of %d requests unfinished", countUnfinished(result, total), total))
-	} else if result.Partial {
-		at := strconv.FormatFloat(float64(o.Limits.Until.At), 'f', -1, 64)
-		lines = append(lines, fmt.Sprintf("Ended at %s ms: %d of %d requests unfinished", at, countUnfinished(result, total), total))
+	if !r.result.Partial {
+		return lines
 	}
-	return lines
+	ended := "Ended early"
+	if !r.live {
+		ended = "Ended at " + strconv.FormatFloat(float64(r.o.Limits.Until.At), 'f', -1, 64) + " ms"
+	}
+	return append(lines, fmt.Sprintf("%s: %d of %d requests unfinished", ended, countUnfinished(r.result, total), total))
 }
 
-// jsonOf writes r under the names that were asked for.
-func jsonOf(o *options.Options, r *collector.Report) func(io.Writer) error {
-	return func(w io.Writer) error {
-		f, err := summary.ParseFormat(o.Outputs.Names.Value)
-		if err != nil {
-			return err
+// countUnfinished counts the requests of a workload of total requests that have not
+// got all their tokens and were not rejected either.
+func countUnfinished(r *harness.Result, total int) int {
+	left := total - len(r.Rejected)
+	for _, q := range r.Collector.Requests() {
+		if q.OutputTokens > 0 && q.Tokens >= q.OutputTokens {
+			left--
 		}
-		return summary.Write(w, f, r)
 	}
+	return left
+}
+
+// mostListed is how many rejected requests are listed.
+const mostListed = 10
+
+// listRejected describes which requests were left out, and why.
+func listRejected(w io.Writer, all []harness.Rejection) {
+	for i, r := range all {
+		if i == mostListed {
+			fmt.Fprintf(w, "replay: rejected: and %d more\n", len(all)-i)
+			return
+		}
+		fmt.Fprintf(w, "replay: rejected: %s: %v\n", r.Place, r.Err)
+	}
+}
+
+// ExplainError adds to the error of a run what can be done about it.
+func ExplainError(err error) error {
+	if errors.As(err, new(*engines.OversizeError)) {
+		return fmt.Errorf("%w; --oversize=reject leaves them out", err)
+	}
+	return err
 }

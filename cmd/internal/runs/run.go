@@ -2,14 +2,41 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/replay/online"
 	"github.com/replay-llm/replay/report/relay"
+	"github.com/replay-llm/replay/report/timeline"
 )
+
+// Cluster replays spec on workers that are processes; nil where the program
+// does not know how.
+type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
+
+// run is one replay with all that is to be left of it.
+type run struct {
+	s     cli.Streams
+	o     *options.Options
+	spec  replay.Spec
+	drive func(context.Context, replay.Streams) (*harness.Result, error)
+	live  bool // in real time: what there is of it is written even when its context ends
+
+	stdin io.Reader // of the replay
+	cut   timeline.Options
+	trust trust
+	recording
+
+	workload *loadgen.Workload // once it is open
+	result   *harness.Result   // once the replay is over
+}
 
 // Run replays spec and writes what the flags ask for.
 func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spec, onProcesses Cluster) error {
@@ -22,49 +49,136 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	for _, warning := range spec.Warnings() {
 		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
 	}
-	rec := &recording{o: o, s: s}
-	bar := cli.NewProgress(s.Err, "requests")
-	session := &replay.Session{
-		Spec: spec, Outputs: []replay.Output{clearing{bar: bar}, rec, &drawing{o: o}, &trust{warnings: s.Err}, &shown{o: o, s: s, rec: rec}},
-		Streams: replay.Streams{Stdin: s.In, Warn: func(text string) { fmt.Fprintf(s.Err, "replay: warning: %s\n", text) }},
-		Relay: func(all harness.Observer) (harness.Observer, func()) {
-			cli.DelayCollectionMore()
-			later := relay.New(all)
-			return later, later.Close
-		},
-	}
-	if bar != nil {
-		session.Streams.Progress = bar.Show
-	}
+	r := &run{s: s, o: o, spec: spec, stdin: s.In, live: o.IsCluster() || o.IsLive()}
 	switch {
 	case o.IsCluster():
-		session.Drive = func(ctx context.Context, spec *replay.Spec, streams replay.Streams) (*harness.Result, error) {
-			return onProcesses(ctx, s, o, spec, streams)
+		r.drive = func(ctx context.Context, streams replay.Streams) (*harness.Result, error) {
+			return onProcesses(ctx, s, o, &r.spec, streams)
 		}
 	case o.IsLive():
-		session.Drive = driveLive(o)
+		r.drive = r.driveLive
+	default:
+		r.drive = r.spec.Run
 	}
-	err := session.Run(ctx)
+	err := r.carryOut(ctx)
 	switch {
 	case err != nil && o.IsLive():
 		return err
 	case err != nil:
 		return ExplainError(err)
 	}
-	if err := rec.endJudged(); err != nil || session.Drive == nil {
+	if err := r.endJudged(); err != nil || !r.live {
 		return err
 	}
-	return endLive(o, session)
+	return r.endLive()
 }
 
-// clearing takes the line of progress off the screen when the replay is over.
-type clearing struct {
-	replay.NoOutput
-	bar *cli.Progress
+// carryOut opens what looks on, replays, and writes what is wanted of it. What
+// cannot be written is refused before the workload is read.
+func (r *run) carryOut(ctx context.Context) (err error) {
+	if err := r.openRecording(); err != nil {
+		return err
+	}
+	if r.cut, err = r.o.Cut(); err != nil {
+		return err
+	}
+	if err := r.trust.readProfiles(&r.spec, r.s.Err); err != nil {
+		return err
+	}
+	err = r.replay(ctx)
+	r.trust.warnOutside(r.s.Err)
+	if err != nil {
+		return err
+	}
+	if err := r.addRows(); err != nil {
+		return err
+	}
+	listRejected(r.s.Err, r.result.Rejected)
+	if r.live {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if err := r.writeRecording(ctx); err != nil {
+		return err
+	}
+	return r.writeReport()
 }
 
-// Around replays.
-func (c clearing) Around(run func() error) error {
-	defer c.bar.Clear()
-	return run()
+// replay writes the timeline, if one is wanted, while the replay runs. The file
+// appears when it is over.
+func (r *run) replay(ctx context.Context) error {
+	if !r.o.Changed("timeline") {
+		return r.replayWatched(ctx)
+	}
+	var ended error
+	err := collector.WriteFile(r.o.Output.Drawing.Path, func(out io.Writer) error {
+		line := timeline.New(out, 0, r.cut)
+		if ended = r.replayWatched(ctx, line); ended != nil {
+			return ended
+		}
+		return line.Close()
+	})
+	if err != nil && ended == nil {
+		err = fmt.Errorf("--timeline: %w", err)
+	}
+	return err
+}
+
+// replayWatched replays, shown to those that look on and to more.
+func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err error) {
+	all := append(observers(more), r.watching()...)
+	if r.trust.knows() {
+		all = append(all, &r.trust)
+	}
+	bar := cli.NewProgress(r.s.Err, "requests")
+	defer bar.Clear()
+	streams := replay.Streams{
+		Stdin: r.stdin, Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) },
+		Opened: func(w *loadgen.Workload) {
+			r.workload = w
+			all.growAll(len(w.Turns))
+		},
+	}
+	if bar != nil {
+		streams.Progress = bar.Show
+	}
+	if len(all) > 0 {
+		cli.DelayCollectionMore()
+		later := relay.New(all)
+		defer later.Close()
+		streams.Observer = later
+	}
+	r.result, err = r.drive(ctx, streams)
+	return err
+}
+
+// driveLive replays in real time.
+func (r *run) driveLive(ctx context.Context, streams replay.Streams) (*harness.Result, error) {
+	live := &r.o.Live
+	return r.spec.RunLive(ctx, streams, replay.Live{
+		TwoPools: live.Disagg,
+		Pace:     online.Pace{NoBarrier: !live.Barrier, Precise: live.Precise.Value == "spin", Deadline: live.Deadline},
+	})
+}
+
+// endLive returns the error of a replay in real time that ended early, once its
+// report is written.
+func (r *run) endLive() error {
+	late := errors.Is(r.result.Cause, online.ErrDeadline)
+	_, wanted := r.o.RealEnd()
+	switch {
+	case !r.result.Partial && len(r.result.Failed) > 0:
+		return cli.Coded(cli.ExitIncomplete, "%s", online.Summary(r.result.Failed))
+	case !r.result.Partial || late && wanted:
+		return nil
+	}
+	code := cli.ExitInterrupted
+	var signal *cli.SignalError
+	switch {
+	case late:
+		code = cli.ExitDiffer
+	case errors.As(r.result.Cause, &signal):
+		code = signal.Exit()
+	}
+	return cli.Coded(code, "%v: %d requests were cancelled; the report is about %d of %d",
+		r.result.Cause, r.result.Cancelled, r.result.Report.Completed, len(r.workload.Turns))
 }

@@ -1,20 +1,12 @@
 package runs
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay"
-	"github.com/replay-llm/replay/replay/harness"
 )
-
-// Cluster replays spec on workers that are processes; nil where the program
-// does not know how.
-type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
 
 // workloadHelp is where requests come from, in the help of commands that replay.
 const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed with gzip or zstd;
@@ -65,11 +57,7 @@ func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *c
 	o := &options.Options{}
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		file, err := options.TraceFile(args)
-		if err != nil {
-			return err
-		}
-		spec, err := o.Spec(file, mode)
+		spec, err := o.SpecOf(args, mode)
 		if err != nil {
 			return err
 		}

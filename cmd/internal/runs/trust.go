@@ -16,15 +16,14 @@ import (
 // trust watches how much of a replay lies where the profiles of its pass times
 // can be trusted.
 type trust struct {
-	replay.NoOutput
-	warnings io.Writer
-	of       [3]*calibrate.Coverage // by role; nil where there is no such profile
+	harness.NoObserver
+	of [3]*calibrate.Coverage // by role; nil where there is no such profile
 }
 
-// Open reads the profiles that the replay names.
-func (t *trust) Open(s *replay.Session) error {
-	for i := range s.Spec.Pools {
-		pool := &s.Spec.Pools[i].Engine
+// readProfiles reads the profiles that the replay names.
+func (t *trust) readProfiles(spec *replay.Spec, warnings io.Writer) error {
+	for i := range spec.Pools {
+		pool := &spec.Pools[i].Engine
 		path := pool.ProfilePath
 		if !strings.HasSuffix(path, ".json") {
 			continue
@@ -34,7 +33,7 @@ func (t *trust) Open(s *replay.Session) error {
 			return err
 		}
 		if e := p.Engine; e != nil && (e.MaxSeqs != pool.MaxSeqs || e.MaxBatchedTokens != pool.MaxBatchedTokens) {
-			fmt.Fprintf(t.warnings, "replay: warning: %s was fitted with max_num_seqs %d and max_num_batched_tokens %d, not %d and %d\n",
+			fmt.Fprintf(warnings, "replay: warning: %s was fitted with max_num_seqs %d and max_num_batched_tokens %d, not %d and %d\n",
 				path, e.MaxSeqs, e.MaxBatchedTokens, pool.MaxSeqs, pool.MaxBatchedTokens)
 		}
 		if p.Trusted != nil {
@@ -44,41 +43,28 @@ func (t *trust) Open(s *replay.Session) error {
 	return nil
 }
 
-// Observers returns t, when some profile says where it can be trusted.
-func (t *trust) Observers() []harness.Observer {
-	if t.of == [3]*calibrate.Coverage{} {
-		return nil
-	}
-	return []harness.Observer{coverage{of: t.of}}
-}
+// knows reports whether some profile says where it can be trusted.
+func (t *trust) knows() bool { return t.of != [3]*calibrate.Coverage{} }
 
 // mostOutside is the share of a replay's passes, by time, that may lie outside a
 // profile's range without a warning.
 const mostOutside = 0.05
 
-// Around returns, when the replay is over, how much of it a profile knows nothing
-// about.
-func (t *trust) Around(run func() error) error {
-	err := run()
+// warnOutside prints, when the replay is over, how much of it a profile knows
+// nothing about.
+func (t *trust) warnOutside(warnings io.Writer) {
 	for _, c := range t.of {
 		if c == nil {
 			continue
 		}
 		if share, name := c.Outside(); share > mostOutside {
-			fmt.Fprintf(t.warnings, "replay: warning: %.0f %% of the passes, by time, are outside the range of the timing profile, first of all in %s\n", 100*share, name)
+			fmt.Fprintf(warnings, "replay: warning: %.0f %% of the passes, by time, are outside the range of the timing profile, first of all in %s\n", 100*share, name)
 		}
 	}
-	return err
-}
-
-// coverage counts passes.
-type coverage struct {
-	harness.NoObserver
-	of [3]*calibrate.Coverage
 }
 
 // Pass counts a pass.
-func (t coverage) Pass(stage scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
+func (t *trust) Pass(stage scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	if c := t.of[stage]; c != nil {
 		c.Pass(p)
 	}
