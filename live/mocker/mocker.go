@@ -166,7 +166,7 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	ctx, halt := context.WithCancel(context.Background())
 	w := online.NewWorker(online.WorkerConfig{
 		Core: core, Clock: online.NewClock(), Precise: e.options.Precise, Detail: true,
-		Sinks: online.Sinks{Raw: e.publishEvents}, Prepare: e.prompts.internPrompt,
+		Changed: e.publishEvents, Prepare: e.prompts.internPrompt,
 		Admitted: e.noteAdmitted, Output: e.endFinished, Passed: e.noteProgress, Canceled: e.noteCanceled,
 	})
 	e.mu.Lock()

@@ -9,12 +9,11 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/sim"
 )
 
 // publishEvents hands KV events to whoever wants them. The worker calls it; nobody
 // makes it wait.
-func (e *Engine) publishEvents(_ sim.WorkerID, p *scheduler.Pass) {
+func (e *Engine) publishEvents(p *scheduler.Pass) {
 	if e.tee != nil {
 		e.tee.Enqueue(p.Events)
 	}

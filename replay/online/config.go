@@ -9,7 +9,7 @@
 //
 // Read config.go, run.go, driver.go, demux.go, pool.go; then worker.go with
 // realize.go, which an engine can use by itself, and clock.go and timer.go;
-// handoff.go is what prefill and decode pools need, result.go the report.
+// result.go has the report.
 package online
 
 import (

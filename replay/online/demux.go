@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -15,54 +14,31 @@ import (
 // tokens. Whoever reports a request's token has reported its admission before,
 // and the driver of its arrival before that.
 type Recorder struct {
-	mu     sync.Mutex
-	next   news
-	closed bool
-	wake   chan struct{} // of capacity 1
+	run  *run
+	mu   sync.Mutex
+	next news
+	wake chan struct{} // of capacity 1
 
 	tokens []tally // by request; what Token has told
 }
 
-// news is what has happened since the demux last looked.
-type news struct {
-	arrivals   []arrival
-	places     []place
-	admissions []admission
-	outputs    []output
-}
+// news is what the demux has yet to bring before the collector, by kind.
+type news [kinds][]func()
 
-type arrival struct {
-	q          *sim.Request
-	at, really sim.Time
-}
-
-type place struct {
-	at     sim.Time
-	role   scheduler.Role
-	placed router.Placement
-}
-
-type admission struct {
-	at sim.Time
-	a  []scheduler.Admission
-}
-
-// output is a pass, or a token of Recorder.Token.
-type output struct {
-	from   *worker // nil for a single token
-	pass   scheduler.Pass
-	falls  *Barrier
-	single sim.RequestID
-	last   bool
-}
+// The kinds of news, in the order in which they are brought.
+const (
+	arrivals = iota
+	placements
+	admissions
+	outputs
+	kinds
+)
 
 // tally is what is known of the tokens of a request told one by one.
 type tally struct {
 	tokens int
 	last   sim.Time
 }
-
-func newRecorder() *Recorder { return &Recorder{wake: make(chan struct{}, 1)} }
 
 // Admitted notes that a request was given a place at an instant and found so many
 // tokens of its prompt cached.
@@ -73,20 +49,18 @@ func (r *Recorder) Admitted(at sim.Time, id sim.RequestID, reused int) {
 // Token notes that a request gained a token at an instant, for targets that are
 // not workers of this process. The last one is followed by no other.
 func (r *Recorder) Token(at sim.Time, id sim.RequestID, last bool) {
-	r.addNews(func(n *news) {
-		n.outputs = append(n.outputs, output{pass: scheduler.Pass{Start: at, End: at}, single: id, last: last})
-	})
+	r.addNews(outputs, func() { r.addToken(at, id, last) })
 }
 
 func (r *Recorder) noteAdmissions(at sim.Time, a []scheduler.Admission) {
 	a = slices.Clone(a)
-	r.addNews(func(n *news) { n.admissions = append(n.admissions, admission{at, a}) })
+	r.addNews(admissions, func() { r.run.Collector.Admit(at, a) })
 }
 
-// addNews adds to the news.
-func (r *Recorder) addNews(add func(*news)) {
+// addNews adds to the news: bring is called by the demux.
+func (r *Recorder) addNews(kind int, bring func()) {
 	r.mu.Lock()
-	add(&r.next)
+	r.next[kind] = append(r.next[kind], bring)
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -94,99 +68,83 @@ func (r *Recorder) addNews(add func(*news)) {
 	}
 }
 
-// close notes that no news will come.
-func (r *Recorder) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.addNews(func(*news) {})
-}
-
-// takeNews is the news, and whether none will follow.
-func (r *Recorder) takeNews(old news) (n news, last bool) {
+// takeNews is the news. The slices of old are used again.
+func (r *Recorder) takeNews(old news) news {
+	for kind := range old {
+		clear(old[kind])
+		old[kind] = old[kind][:0]
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n = r.next
-	clear(old.arrivals)
-	clear(old.places)
-	clear(old.admissions)
-	clear(old.outputs)
-	r.next = news{old.arrivals[:0], old.places[:0], old.admissions[:0], old.outputs[:0]}
-	return n, r.closed
+	n := r.next
+	r.next = old
+	return n
 }
 
 // bringNews is the one goroutine that brings news before the collector, and what
-// follows from tokens before routers and tasks.
-func (x *run) bringNews() {
-	r := x.rec
+// follows from tokens before routers and tasks. It ends with what there is once
+// none follows.
+func (r *Recorder) bringNews(ended <-chan struct{}) {
 	var n news
-	for last := false; !last; {
-		<-r.wake
-		n, last = r.takeNews(n)
-		for i := range n.arrivals {
-			x.noteArrival(&n.arrivals[i])
+	for open := true; open; {
+		select {
+		case <-r.wake:
+		case <-ended:
+			open = false
 		}
-		for i := range n.places {
-			x.Routed(n.places[i].role, n.places[i].at, &n.places[i].placed)
-		}
-		for i := range n.admissions {
-			x.Collector.Admit(n.admissions[i].at, n.admissions[i].a)
-		}
-		for i := range n.outputs {
-			x.applyOutput(&n.outputs[i])
+		n = r.takeNews(n)
+		for _, kind := range n {
+			for _, bring := range kind {
+				bring()
+			}
 		}
 	}
 }
 
-func (x *run) noteArrival(a *arrival) {
-	x.Arrive(a.q, a.at)
+// noteArrival brings the arrival of a request.
+func (x *run) noteArrival(q *sim.Request, at, really sim.Time) {
+	x.Arrive(q, at)
 	x.rec.tokens = append(x.rec.tokens, tally{})
 	if h := x.cfg.hooks.arrived; h != nil {
-		h(a.q, a.at, a.really)
+		h(q, at, really)
 	}
 }
 
-func (x *run) applyOutput(out *output) {
-	if out.from == nil {
-		x.addToken(out)
-		return
+// applyPass brings a pass of a worker, and carries the effects of its marks.
+func (p *pool) applyPass(w sim.WorkerID, pass *scheduler.Pass, falls *Barrier) {
+	x := p.run
+	x.Passed(p.Role, w, pass)
+	for i := range pass.Marks {
+		p.applyMark(&pass.Marks[i], pass.End, falls)
 	}
-	w := out.from
-	x.Passed(w.pool.Role, w.id, &out.pass)
-	for i := range out.pass.Marks {
-		w.pool.applyMark(&out.pass.Marks[i], out.pass.End, out.falls)
+	if endsRequest(pass) {
+		x.driver.timer.Wake()
 	}
-	if endsRequest(&out.pass) {
-		x.driver.wakeUp()
-	}
-	out.falls.Done()
+	falls.Done()
 }
 
 // addToken is a token that came alone: the same facts as of a pass with one
 // request.
-func (x *run) addToken(out *output) {
-	t := &x.rec.tokens[out.single]
+func (r *Recorder) addToken(at sim.Time, id sim.RequestID, last bool) {
+	t := &r.tokens[id]
 	t.tokens++
-	p := &out.pass
-	switch t.tokens {
-	case 1:
-	case 2:
-		p.Second = append(p.Second, out.single)
-		fallthrough
-	default:
-		p.Gaps = append(p.Gaps, p.End-t.last)
+	p := &scheduler.Pass{Start: at, End: at, Count: 1, Tokens: 1}
+	if t.tokens == 2 {
+		p.Second = []sim.RequestID{id}
 	}
-	p.Count, p.Tokens = 1, 1
-	if first := t.tokens == 1; first || out.last {
-		p.Marks = append(p.Marks, scheduler.Mark{Request: out.single, First: first, Last: out.last, Tokens: t.tokens})
+	if t.tokens > 1 {
+		p.Gaps = []sim.Time{at - t.last}
 	}
-	t.last = p.End
-	x.Collector.Pass(p)
+	if first := t.tokens == 1; first || last {
+		p.Marks = []scheduler.Mark{{Request: id, First: first, Last: last, Tokens: t.tokens}}
+	}
+	t.last = at
+	r.run.Collector.Pass(p)
 }
 
 // copyPass is a copy of a pass that outlives the call it was handed to, without what
 // happened to the cache.
-func copyPass(p *scheduler.Pass) scheduler.Pass {
+func copyPass(p *scheduler.Pass) *scheduler.Pass {
 	k := *p
 	k.Gaps, k.Admitted, k.Second, k.Marks = slices.Clone(p.Gaps), slices.Clone(p.Admitted), slices.Clone(p.Second), slices.Clone(p.Marks)
 	k.KV, k.Events = nil, nil
@@ -195,5 +153,5 @@ func copyPass(p *scheduler.Pass) scheduler.Pass {
 		d.Work, d.Lost, d.Resumed = slices.Clone(d.Work), slices.Clone(d.Lost), slices.Clone(d.Resumed)
 		k.Detail = &d
 	}
-	return k
+	return &k
 }

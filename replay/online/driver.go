@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
+	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
 
-// driver lets requests arrive. It alone looks at the feed.
+// driver lets requests arrive, and KV caches reach the decode stage. It alone looks
+// at the feed.
 type driver struct {
 	run   *run
 	timer *Timer
@@ -24,8 +25,10 @@ type driver struct {
 	late     sampler
 	batch    []loadgen.Arrival
 
-	mu    sync.Mutex
-	ended []*entry // since the driver last looked
+	mu       sync.Mutex
+	ended    []*entry                         // since the driver last looked
+	handoffs heap.Heap[sim.Time, int, func()] // what is to happen when a KV cache arrives, in the order of making
+	made     int                              // handoffs
 }
 
 // entry is a request under way.
@@ -35,11 +38,10 @@ type entry struct {
 	done   chan struct{} // closed when it has ended
 
 	// Written once, before done is closed, under driver.mu.
-	over      bool
-	completed bool
-	at        sim.Time
-	err       error
-	falls     *Barrier // waits until what this one released is placed
+	over  bool
+	at    sim.Time
+	err   error    // nil: it completed
+	falls *Barrier // waits until what this one released is placed
 }
 
 // farOff is later than anything that happens.
@@ -55,6 +57,7 @@ func (d *driver) letArrive(ctx context.Context) error {
 				return err
 			}
 		}
+		next := d.carryHandoffs()
 		now := d.run.clock.Now()
 		d.batch = d.run.Feed.Take(now, d.inFlight, d.batch[:0])
 		for _, a := range d.batch {
@@ -69,23 +72,45 @@ func (d *driver) letArrive(ctx context.Context) error {
 		if d.inFlight == 0 && d.run.Feed.Done() {
 			return nil
 		}
-		d.awaitNext(now)
+		// Whoever ends a request wakes the timer after it has put it down, so nothing
+		// that happens after the look at the feed is missed.
+		if at, ok := d.run.Feed.Next(now, d.inFlight); ok {
+			next = min(next, at)
+		}
+		if h := d.run.cfg.hooks.looked; h != nil {
+			h()
+		}
+		d.timer.Sleep(next)
 	}
 	return nil
 }
 
-// awaitNext sleeps until a request is ready or one has ended. Whoever ends one wakes
-// the timer after it has put it down, so nothing that happens after the look at
-// the feed is missed.
-func (d *driver) awaitNext(now sim.Time) {
-	next, ok := d.run.Feed.Next(now, d.inFlight)
-	if !ok {
-		next = farOff
+// scheduleHandoff lets do happen at an instant, on the driver's goroutine.
+func (d *driver) scheduleHandoff(at sim.Time, do func()) {
+	d.mu.Lock()
+	d.made++
+	d.handoffs.Push(at, d.made, do)
+	first := d.handoffs[0].Tie == d.made
+	d.mu.Unlock()
+	if first {
+		d.timer.Wake()
 	}
-	if h := d.run.cfg.hooks.looked; h != nil {
-		h()
+}
+
+// carryHandoffs carries the handoffs that are due, and returns when the next one is.
+func (d *driver) carryHandoffs() (next sim.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.handoffs) > 0 {
+		if d.handoffs[0].Key > d.run.clock.Now() {
+			return d.handoffs[0].Key
+		}
+		do := d.handoffs.Pop().Value
+		d.mu.Unlock()
+		do()
+		d.mu.Lock()
 	}
-	d.timer.Sleep(next)
+	return farOff
 }
 
 func (d *driver) takeEnded() []*entry {
@@ -105,35 +130,21 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival, now sim.Time)
 	e.worker.Store(-1)
 	x.registerEntry(e)
 	d.late.add(float64(now - a.At))
-	x.rec.addNews(func(n *news) { n.arrivals = append(n.arrivals, arrival{a.Request, a.At, now}) })
+	x.rec.addNews(arrivals, func() { x.noteArrival(a.Request, a.At, now) })
 	d.inFlight++
-	placed := make(chan struct{})
-	d.tasks.Add(1)
-	go d.runTask(ctx, e, sync.OnceFunc(func() { close(placed) }))
-	<-placed
+	placed, found := context.WithCancel(context.Background())
+	d.tasks.Go(func() {
+		defer found()
+		d.abandonRequest(e, d.serveRequest(ctx, e, found))
+	})
+	<-placed.Done()
 }
-
-// runTask is one request's.
-func (d *driver) runTask(ctx context.Context, e *entry, placed func()) {
-	defer d.tasks.Done()
-	defer placed()
-	err := d.serveRequest(ctx, e, placed)
-	d.endRequest(e, d.run.clock.Now(), err)
-}
-
-// taskPanic is a request's task that panicked.
-type taskPanic struct {
-	value any
-	stack []byte
-}
-
-func (p *taskPanic) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
 // serveRequest has the target serve a request. A panic is that request's error.
 func (d *driver) serveRequest(ctx context.Context, e *entry, placed func()) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = &taskPanic{value, debug.Stack()}
+			err = fmt.Errorf("panic: %v", value)
 		}
 	}()
 	if h := d.run.cfg.hooks.task; h != nil {
@@ -142,48 +153,38 @@ func (d *driver) serveRequest(ctx context.Context, e *entry, placed func()) (err
 	return d.run.target.Serve(ctx, e.q, placed)
 }
 
-// completeRequest ends a request with its last token. The caller wakes the driver. A
-// barrier that is not nil waits until the driver has placed what this one
-// releases.
-func (d *driver) completeRequest(e *entry, at sim.Time, falls *Barrier) {
+// endRequest ends a request, unless it has ended, and reports whether it did. The
+// caller wakes the driver. A barrier that is not nil waits until the driver has
+// placed what this one releases.
+func (d *driver) endRequest(e *entry, at sim.Time, err error, falls *Barrier) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.over {
-		return
+		return false
 	}
 	if falls != nil && !d.run.independent {
 		falls.Add(1)
 		e.falls = falls
 	}
-	e.over, e.completed, e.at = true, true, at
+	e.over, e.at, e.err = true, at, err
 	d.ended = append(d.ended, e)
 	close(e.done)
+	return true
 }
 
-// endRequest ends a request whose task is over, unless it has ended.
-func (d *driver) endRequest(e *entry, at sim.Time, err error) {
-	d.mu.Lock()
-	ends := !e.over
-	if ends {
-		e.over, e.completed, e.at, e.err = true, err == nil, at, err
-		d.ended = append(d.ended, e)
-		close(e.done)
-	}
-	d.mu.Unlock()
-	if ends {
-		d.wakeUp()
+// abandonRequest ends a request that nobody serves any more, unless it has ended.
+func (d *driver) abandonRequest(e *entry, err error) {
+	if d.endRequest(e, d.run.clock.Now(), err, nil) {
+		d.timer.Wake()
 	}
 }
-
-// wakeUp wakes the driver.
-func (d *driver) wakeUp() { d.timer.Wake() }
 
 // noteEnd lets the feed know that a request has ended. One that did not complete
 // takes its session with it.
 func (d *driver) noteEnd(e *entry) error {
 	d.inFlight--
 	x := d.run
-	if e.completed {
+	if e.err == nil {
 		x.finished++
 		if x.Progress != nil {
 			x.Progress(x.finished)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/replay-llm/replay/replay/harness"
@@ -13,18 +14,11 @@ import (
 // pool is the live workers of one stage and the router in front of them.
 type pool struct {
 	run     *run
-	workers []*worker
+	workers []*Worker
 	caches  bool // the router looks at caches and may hold requests back
 
 	mu sync.Mutex // one look at the router at a time
 	*harness.Pool
-}
-
-// worker is a live worker of a pool.
-type worker struct {
-	*Worker
-	id   sim.WorkerID
-	pool *pool
 }
 
 func (x *run) newPool(h *harness.Pool) (*pool, error) {
@@ -39,36 +33,35 @@ func (x *run) newPool(h *harness.Pool) (*pool, error) {
 	return p, nil
 }
 
-func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *worker {
+func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *Worker {
 	x := p.run
-	w := &worker{id: id, pool: p}
-	c := WorkerConfig{
+	return NewWorker(WorkerConfig{
 		ID: id, Core: core, Clock: x.clock, Precise: x.cfg.Precise, Detail: x.Observer != nil,
+		Changed: func(pass *scheduler.Pass) {
+			if p.caches && p.Role != scheduler.Decode {
+				p.showRouter(id, pass)
+			}
+			if raw := x.cfg.Raw; raw != nil {
+				raw(p.Role, id, pass)
+			}
+		},
 		Admitted: x.rec.noteAdmissions,
-		Output:   func(pass *scheduler.Pass) *Barrier { return p.handOut(w, pass) },
-	}
-	if p.caches && p.Role != scheduler.Decode {
-		c.Sinks.Router = p.showRouter
-	}
-	if raw := x.cfg.Raw; raw != nil {
-		c.Sinks.Raw = func(id sim.WorkerID, pass *scheduler.Pass) { raw(p.Role, id, pass) }
-	}
-	w.Worker = NewWorker(c)
-	return w
+		Output:   func(pass *scheduler.Pass) *Barrier { return p.handOut(id, pass) },
+	})
 }
 
 // handOut hands a pass to the demux. After a completion that may let another
 // request come, the worker waits until that one is there.
-func (p *pool) handOut(w *worker, pass *scheduler.Pass) *Barrier {
-	out := output{from: w, pass: copyPass(pass)}
+func (p *pool) handOut(w sim.WorkerID, pass *scheduler.Pass) (falls *Barrier) {
 	if p.mustAwait(pass) {
-		out.falls = NewBarrier(1)
+		falls = NewBarrier(1)
 	}
-	p.run.rec.addNews(func(n *news) { n.outputs = append(n.outputs, out) })
+	pass = copyPass(pass)
+	p.run.rec.addNews(outputs, func() { p.applyPass(w, pass, falls) })
 	if h := p.run.cfg.hooks.pass; h != nil {
-		h(w.id)
+		h(w)
 	}
-	return out.falls
+	return falls
 }
 
 // mustAwait reports whether a request may come because of the pass: one that waits for
@@ -86,12 +79,7 @@ func (p *pool) mustAwait(pass *scheduler.Pass) bool {
 
 // endsRequest reports whether a request ended in the pass.
 func endsRequest(p *scheduler.Pass) bool {
-	for i := range p.Marks {
-		if p.Marks[i].Last {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Marks, func(m scheduler.Mark) bool { return m.Last })
 }
 
 // enterRequest brings a request before the router. It is given to a worker or held.
@@ -117,7 +105,7 @@ func (p *pool) applyMark(m *scheduler.Mark, at sim.Time, falls *Barrier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.Mark(x.clock.Now(), at, m); err != nil {
-		x.driver.endRequest(x.entryOf(m.Request), x.clock.Now(), err)
+		x.driver.abandonRequest(x.entryOf(m.Request), err)
 	}
 }
 
@@ -126,8 +114,8 @@ var _ harness.Carrier = (*run)(nil)
 
 // Submit gives a placed request to its worker. The pool's mu is held.
 func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) {
-	to := place{at: now, role: p.Role, placed: *placed}
-	x.rec.addNews(func(n *news) { n.places = append(n.places, to) })
+	to := *placed
+	x.rec.addNews(placements, func() { x.Routed(p.Role, now, &to) })
 	x.entryOf(q.ID).worker.Store(int32(placed.Worker))
 	x.pools[p.Index].workers[placed.Worker].Submit(q)
 }
@@ -138,9 +126,9 @@ func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) er
 	if delay <= 0 {
 		return next.enterRequest(e.q)
 	}
-	x.handoffs.schedule(at+delay, func() {
+	x.driver.scheduleHandoff(at+delay, func() {
 		if err := next.enterRequest(e.q); err != nil {
-			x.driver.endRequest(e, x.clock.Now(), err)
+			x.driver.abandonRequest(e, err)
 		}
 	})
 	return nil
@@ -148,7 +136,7 @@ func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) er
 
 // Complete ends a request.
 func (x *run) Complete(id sim.RequestID, at sim.Time) error {
-	x.driver.completeRequest(x.entryOf(id), at, x.falls)
+	x.driver.endRequest(x.entryOf(id), at, nil, x.falls)
 	return nil
 }
 

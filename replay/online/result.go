@@ -30,7 +30,7 @@ func (x *run) recordUnfinished() {
 		}
 	}
 	for id, e := range x.entries {
-		if !e.completed {
+		if !e.over || e.err != nil {
 			x.Collector.Exclude(sim.RequestID(id))
 		}
 	}

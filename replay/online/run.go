@@ -16,13 +16,12 @@ import (
 // run is one replay in real time.
 type run struct {
 	*harness.Run
-	cfg      *Config
-	clock    *Clock
-	rec      *Recorder
-	driver   *driver
-	target   Target
-	pools    []*pool // none for a target elsewhere
-	handoffs *handoffs
+	cfg    *Config
+	clock  *Clock
+	rec    *Recorder
+	driver *driver
+	target Target
+	pools  []*pool // none for a target elsewhere
 
 	independent bool // no request waits for another to end
 
@@ -78,7 +77,8 @@ func prepareRun(cfg *Config) (*run, error) {
 		return nil, err
 	}
 	h.FirstOfOne = true
-	x := &run{Run: h, cfg: cfg, clock: NewClock(), rec: newRecorder(), independent: h.Feed.Independent()}
+	x := &run{Run: h, cfg: cfg, clock: NewClock(), independent: h.Feed.Independent()}
+	x.rec = &Recorder{run: x, wake: make(chan struct{}, 1)}
 	x.driver = &driver{run: x}
 	return x, nil
 }
@@ -120,11 +120,10 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	x.clock.start = time.Now()
 	x.driver.timer = NewTimer(x.clock, x.cfg.Precise)
 	defer x.driver.timer.Close()
-	x.handoffs = newHandoffs(x.clock, x.cfg.Precise)
-	defer x.handoffs.timer.Close()
 
-	demuxed := make(chan struct{})
-	go func() { defer close(demuxed); x.bringNews() }()
+	var demux sync.WaitGroup
+	ended := make(chan struct{})
+	demux.Go(func() { x.rec.bringNews(ended) })
 	stop := x.startWorkers(end)
 
 	err := x.driver.letArrive(ctx)
@@ -132,8 +131,8 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	end(nil)
 	x.driver.tasks.Wait()
 	stop()
-	x.rec.close()
-	<-demuxed
+	close(ended)
+	demux.Wait()
 	wall := time.Since(x.clock.start)
 	for _, e := range x.driver.takeEnded() {
 		err = errors.Join(err, x.driver.noteEnd(e))
@@ -161,7 +160,6 @@ func (e *workerError) Error() string { return e.err.Error() }
 func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	all.Go(func() { x.handoffs.run(ctx) })
 	for _, p := range x.pools {
 		for _, w := range p.workers {
 			all.Go(func() {
@@ -183,10 +181,10 @@ func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 }
 
 // explainFailure puts place and time to why a worker cannot go on.
-func (x *run) explainFailure(w *worker, err error) error {
+func (x *run) explainFailure(w *Worker, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
-		return fmt.Errorf("stalled at %v ms on worker %d: %s: %w", float64(x.clock.Now()), w.id, x.Place(x.entryOf(stall.Request).q), stall)
+		return fmt.Errorf("stalled at %v ms on worker %d: %s: %w", float64(x.clock.Now()), w.cfg.ID, x.Place(x.entryOf(stall.Request).q), stall)
 	}
 	return err
 }

@@ -3,37 +3,13 @@ package online
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
-
-// Sinks are told of changes of a worker's cache, in the order of its passes, at
-// the instant at which they become visible. What they are handed is valid
-// during the call; a sink must not block, for the pass waits.
-type Sinks struct {
-	// Router takes what a router's index follows.
-	Router func(w sim.WorkerID, p *scheduler.Pass)
-	// Raw takes the same, for whoever publishes it. The core must have been
-	// built to capture events, which are in p.Events then.
-	Raw func(w sim.WorkerID, p *scheduler.Pass)
-}
-
-// showPass hands a pass with changes to the sinks.
-func (s *Sinks) showPass(w sim.WorkerID, p *scheduler.Pass) {
-	if len(p.KV) == 0 && len(p.Events) == 0 {
-		return
-	}
-	if s.Router != nil {
-		s.Router(w, p)
-	}
-	if s.Raw != nil {
-		s.Raw(w, p)
-	}
-}
 
 // WorkerConfig is what a live worker is made of.
 type WorkerConfig struct {
@@ -41,8 +17,12 @@ type WorkerConfig struct {
 	Core    scheduler.Core
 	Clock   *Clock
 	Precise bool // spend the end of each sleep looking at the clock
-	Sinks   Sinks
 
+	// Changed, when not nil, is told of changes of the worker's cache, in the order
+	// of its passes, at the instant at which they become visible: p.KV, and p.Events
+	// if the core was built to capture them. p is valid during the call, which must
+	// not block, for the pass waits.
+	Changed func(p *scheduler.Pass)
 	// Prepare, when not nil, is called with each request before the core gets it,
 	// on the goroutine that runs the core.
 	Prepare func(q *sim.Request)
@@ -123,7 +103,6 @@ func (w *Worker) wakeUp() {
 type PanicError struct {
 	Worker sim.WorkerID
 	Value  any
-	Stack  []byte
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("worker %d: panic: %v", e.Worker, e.Value) }
@@ -134,7 +113,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	stop := context.AfterFunc(ctx, w.timer.Wake)
 	defer func() {
 		if value := recover(); value != nil {
-			err = &PanicError{w.cfg.ID, value, debug.Stack()}
+			err = &PanicError{w.cfg.ID, value}
 		}
 		stop()
 	}()
@@ -178,7 +157,7 @@ func (w *Worker) cancelRequest(id sim.RequestID) {
 		panic(fmt.Sprintf("cancel of request %d: a %T cannot cancel", id, w.cfg.Core))
 	}
 	if c.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
-		w.cfg.Sinks.showPass(w.cfg.ID, &w.pass)
+		w.showChanges()
 		if w.cfg.Canceled != nil {
 			w.cfg.Canceled(id, &w.pass)
 		}
@@ -204,7 +183,7 @@ func (w *Worker) stepCore(ctx context.Context) error {
 		w.cfg.Admitted(begun, w.pass.Admitted)
 	}
 	if !w.pass.KVAtEnd {
-		w.cfg.Sinks.showPass(w.cfg.ID, &w.pass)
+		w.showChanges()
 	}
 	for w.timer.Sleep(w.pass.End) && ctx.Err() == nil {
 	}
@@ -212,12 +191,19 @@ func (w *Worker) stepCore(ctx context.Context) error {
 		return nil
 	}
 	if w.pass.KVAtEnd {
-		w.cfg.Sinks.showPass(w.cfg.ID, &w.pass)
+		w.showChanges()
 	}
 	w.open = false
 	w.handOutPass(begun)
 	w.chained, w.planned = true, w.pass.End
 	return nil
+}
+
+// showChanges tells of what the pass changed in the cache.
+func (w *Worker) showChanges() {
+	if w.cfg.Changed != nil && len(w.pass.KV)+len(w.pass.Events) > 0 {
+		w.cfg.Changed(&w.pass)
+	}
 }
 
 // handOutPass hands out the pass, and waits for what must come before the next.
@@ -240,31 +226,23 @@ func (w *Worker) Close() { w.timer.Close() }
 
 // Barrier lets a worker wait until what its pass released has found its place.
 type Barrier struct {
-	mu   sync.Mutex
-	left int
+	left atomic.Int32
 	done chan struct{}
 }
 
 // NewBarrier is a barrier that falls after n calls of Done.
-func NewBarrier(n int) *Barrier { return &Barrier{left: n, done: make(chan struct{})} }
+func NewBarrier(n int32) *Barrier {
+	b := &Barrier{done: make(chan struct{})}
+	b.left.Store(n)
+	return b
+}
 
 // Add makes the barrier wait for n more calls of Done; it must not have fallen.
-func (b *Barrier) Add(n int) {
-	b.mu.Lock()
-	b.left += n
-	b.mu.Unlock()
-}
+func (b *Barrier) Add(n int32) { b.left.Add(n) }
 
 // Done takes away one of what the barrier waits for. A nil barrier ignores it.
 func (b *Barrier) Done() {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	b.left--
-	fallen := b.left == 0
-	b.mu.Unlock()
-	if fallen {
+	if b != nil && b.left.Add(-1) == 0 {
 		close(b.done)
 	}
 }
