@@ -199,7 +199,7 @@ func (w *Worker) stepCore(ctx context.Context) error {
 	return nil
 }
 
-// showChanges tells of what the pass changed in the cache.
+// showChanges shows what the pass changed in the cache.
 func (w *Worker) showChanges() {
 	if w.cfg.Changed != nil && len(w.pass.KV)+len(w.pass.Events) > 0 {
 		w.cfg.Changed(&w.pass)
