@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/replay-llm/replay/report/parquet"
-
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -16,13 +15,13 @@ const WorkFile = "work.parquet"
 
 // Work is one request's share in the prefill part of one pass.
 type Work struct {
-	Decode  bool // on a worker of the decode stage
-	Worker  int32
-	Request int32
-	Start   float64 // of the pass
-	End     float64 // of its prefill part
-	Tokens  int32   // computed for the request
-	All     int32
+	Decode  bool    `parquet:"decode_stage"` // on a worker of the decode stage
+	Worker  int32   `parquet:"worker"`
+	Request int32   `parquet:"request"`
+	Start   float64 `parquet:"start_ms"` // of the pass
+	End     float64 `parquet:"end_ms"`   // of its prefill part
+	Tokens  int32   `parquet:"tokens"`   // computed for the request
+	All     int32   `parquet:"all_tokens"`
 }
 
 // Log notes who computed prompts when, pass by pass. The passes of a worker are
@@ -46,25 +45,12 @@ func (l *Log) addPrefill(stage scheduler.Role, w sim.WorkerID, start, ms sim.Tim
 	}
 }
 
-// workFields returns the columns of the file.
-func workFields() []parquet.Field[Work] {
-	return []parquet.Field[Work]{
-		parquet.BoolField("decode_stage", func(w *Work) *bool { return &w.Decode }),
-		parquet.Int32Field("worker", func(w *Work) *int32 { return &w.Worker }),
-		parquet.Int32Field("request", func(w *Work) *int32 { return &w.Request }),
-		parquet.DoubleField("start_ms", func(w *Work) *float64 { return &w.Start }),
-		parquet.DoubleField("end_ms", func(w *Work) *float64 { return &w.End }),
-		parquet.Int32Field("tokens", func(w *Work) *int32 { return &w.Tokens }),
-		parquet.Int32Field("all_tokens", func(w *Work) *int32 { return &w.All }),
-	}
-}
-
 // Write writes the log as a Parquet file.
-func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, "Work", workFields(), l.Work) }
+func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Work) }
 
 // ReadLog reads what Write wrote.
 func ReadLog(path string) (*Log, error) {
-	work, err := parquet.ReadRows(path, workFields())
+	work, err := parquet.ReadRows[Work](path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

@@ -1,6 +1,11 @@
 package parquet
 
 import (
+	"bytes"
+	"hash/crc32"
+	"slices"
+
+	"github.com/parquet-go/parquet-go/compress/snappy"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -8,97 +13,33 @@ import (
 // Chunk gathers the values of a column in a group of rows. Chunks of one group
 // may be filled at the same time.
 type Chunk struct {
-	column     Column
+	Values // of the page that is being filled
+
 	full       int  // bytes at which a page is full
 	statistics bool // each page tells its bounds
 
-	// The page that is being filled.
-	bools   []bool
-	ints    []int64
-	doubles []float64
-	texts   []byte
-	ends    []uint32 // where each text begins, and the last one ends
-	defined []byte   // whether there is a value, by place, for optional columns and lists
-	further []byte   // whether a place belongs to the row before, for lists
-	rows    int
-
 	// What has been filled.
-	pages      [][]byte
-	meta       format.ColumnMetaData
-	index      format.ColumnIndex
-	offsets    format.OffsetIndex
-	lows       [][]byte // by page, in full
-	highs      [][]byte
-	totalRows  int64
-	definition [2]int64
-	repetition [2]int64
-	textBytes  int64
-}
-
-// AddBool adds a row with a value.
-func (c *Chunk) AddBool(v bool) { c.bools = append(c.bools, v); c.addRow(1) }
-
-// AddInt adds a row with a value.
-func (c *Chunk) AddInt(v int64) { c.ints = append(c.ints, v); c.addRow(1) }
-
-// AddDouble adds a row with a value.
-func (c *Chunk) AddDouble(v float64) { c.doubles = append(c.doubles, v); c.addRow(1) }
-
-// AddText adds a row with a value.
-func (c *Chunk) AddText(v string) {
-	if len(c.ends) == 0 {
-		c.ends = append(c.ends, 0)
-	}
-	c.texts = append(c.texts, v...)
-	c.ends = append(c.ends, uint32(len(c.texts)))
-	c.addRow(1)
-}
-
-// AddNull adds a row without a value.
-func (c *Chunk) AddNull() { c.addRow(0) }
-
-func (c *Chunk) addRow(defined byte) {
-	c.rows++
-	if c.column.hasLevels() {
-		c.defined = append(c.defined, defined)
-	}
-	if c.column.List {
-		c.further = append(c.further, 0)
-	}
-}
-
-// AddList adds a row with a list of values.
-func (c *Chunk) AddList(values []int32) {
-	if len(values) == 0 {
-		c.addRow(0)
-		return
-	}
-	for i, v := range values {
-		c.ints = append(c.ints, int64(v))
-		c.defined, c.further = append(c.defined, 1), append(c.further, 1)
-		if i == 0 {
-			c.further[len(c.further)-1] = 0
-		}
-	}
-	c.rows++
-}
-
-// countPlaces returns how many values the page has, those that are not there counted.
-func (c *Chunk) countPlaces() int {
-	if c.column.hasLevels() {
-		return len(c.defined)
-	}
-	return c.rows
+	pages     [][]byte
+	meta      format.ColumnMetaData
+	index     format.ColumnIndex
+	offsets   format.OffsetIndex
+	totalRows int64
 }
 
 // pageSize returns how large the page is, as parquet-go counts.
 func (c *Chunk) pageSize() int {
-	n := (len(c.bools)+7)/8 + 8*len(c.doubles) + c.column.Kind.valueWidth()*len(c.ints) + len(c.texts) + 4*max(0, len(c.ends)-1)
+	n := len(c.plain) + len(c.texts)
+	switch c.column.Kind {
+	case Bool:
+		n = (n + 7) / 8
+	case Text:
+		n += 4 * c.countValues()
+	}
 	switch {
 	case c.column.List:
-		n += 8*c.rows + 2*len(c.defined)
+		n += 8*c.countRows() + 2*len(c.Defined)
 	case c.column.Optional:
-		n += 4*c.rows + len(c.defined)
+		n += 5 * len(c.Defined)
 	}
 	return n
 }
@@ -114,12 +55,9 @@ func (c *Chunk) EndBatch() error {
 
 // resetGroup empties the chunk for the next group.
 func (c *Chunk) resetGroup() {
-	c.pages, c.lows, c.highs = c.pages[:0], nil, nil
-	c.index, c.offsets = format.ColumnIndex{}, format.OffsetIndex{}
-	c.totalRows, c.textBytes = 0, 0
-	c.definition, c.repetition = [2]int64{}, [2]int64{}
+	c.pages, c.index, c.offsets, c.totalRows = c.pages[:0], format.ColumnIndex{}, format.OffsetIndex{}, 0
 	c.meta = format.ColumnMetaData{
-		Type: c.column.Kind.physicalType(), PathInSchema: thrift.Slice[string]{c.column.Name},
+		Type: c.column.Kind, PathInSchema: thrift.Slice[string]{c.column.Name},
 		Encoding: thrift.Slice[format.Encoding]{c.column.valueEncoding()},
 	}
 	if c.column.hasLevels() {
@@ -127,14 +65,156 @@ func (c *Chunk) resetGroup() {
 		if c.meta.Encoding[0] > format.RLE {
 			c.meta.Encoding[0], c.meta.Encoding[1] = c.meta.Encoding[1], c.meta.Encoding[0]
 		}
+		c.meta.SizeStatistics.DefinitionLevelHistogram = thrift.Slice[int64]{0, 0}
+	}
+	if c.column.List {
+		c.meta.SizeStatistics.RepetitionLevelHistogram = thrift.Slice[int64]{0, 0}
 	}
 	if c.column.Snappy {
 		c.meta.Codec = format.Snappy
 	}
-	c.resetPage()
+	c.reset()
 }
 
-func (c *Chunk) resetPage() {
-	c.bools, c.ints, c.doubles, c.texts, c.ends = c.bools[:0], c.ints[:0], c.doubles[:0], c.texts[:0], c.ends[:0]
-	c.defined, c.further, c.rows = c.defined[:0], c.further[:0], 0
+// endPage writes the page and begins another.
+func (c *Chunk) endPage() error {
+	if c.Len() == 0 {
+		return nil
+	}
+	var definitions, repetitions []byte
+	var err error
+	if c.column.List {
+		if repetitions, err = encodeLevels(c.Further); err != nil {
+			return err
+		}
+	}
+	if c.column.hasLevels() {
+		if definitions, err = encodeLevels(c.Defined); err != nil {
+			return err
+		}
+	}
+	values, err := c.encodeValues()
+	if err != nil {
+		return err
+	}
+	levels := append(repetitions, definitions...)
+	raw := len(levels) + len(values)
+	if c.column.Snappy {
+		if values, err = new(snappy.Codec).Encode(nil, values); err != nil {
+			return err
+		}
+	}
+	nulls := bytes.Count(c.Defined, []byte{0})
+	low, high := c.findBounds()
+	header := format.PageHeader{
+		Type: format.DataPageV2, UncompressedPageSize: int32(raw), CompressedPageSize: int32(len(levels) + len(values)),
+		CRC: int32(crc32.Update(crc32.ChecksumIEEE(levels), crc32.IEEETable, values)),
+		DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{
+			NumValues: int32(c.Len()), NumNulls: int32(nulls), NumRows: int32(c.countRows()), Encoding: c.column.valueEncoding(),
+			DefinitionLevelsByteLength: int32(len(definitions)), RepetitionLevelsByteLength: int32(len(repetitions)),
+			IsCompressed: thrift.New(c.column.Snappy),
+		}),
+	}
+	if c.statistics {
+		header.DataPageHeaderV2.V.Statistics = format.Statistics{Min: low, Max: high, NullCount: int64(nulls), MinValue: low, MaxValue: high}
+	}
+	page, err := thrift.Marshal(new(thrift.CompactProtocol), &header)
+	if err != nil {
+		return err
+	}
+	head := len(page)
+	page = append(append(page, levels...), values...)
+	c.notePage(len(page), head+raw, nulls, low, high)
+	c.pages = append(c.pages, page)
+	c.reset()
+	return nil
+}
+
+// notePage adds a page of so many bytes, and so many without compression, to the
+// index and the sums of the chunk.
+func (c *Chunk) notePage(size, raw, nulls int, low, high []byte) {
+	m := &c.meta
+	c.offsets.PageLocations = append(c.offsets.PageLocations, format.PageLocation{
+		Offset: m.TotalCompressedSize, CompressedPageSize: int32(size), FirstRowIndex: c.totalRows,
+	})
+	c.totalRows += int64(c.countRows())
+	m.SizeStatistics.UnencodedByteArrayDataBytes += int64(len(c.texts))
+	m.NumValues += int64(c.Len())
+	m.TotalCompressedSize += int64(size)
+	m.TotalUncompressedSize += int64(raw)
+	m.Statistics.NullCount += int64(nulls)
+	if low != nil && (m.Statistics.MinValue == nil || c.column.compareEncoded(low, m.Statistics.MinValue) < 0) {
+		m.Statistics.MinValue = low
+	}
+	if high != nil && (m.Statistics.MaxValue == nil || c.column.compareEncoded(high, m.Statistics.MaxValue) > 0) {
+		m.Statistics.MaxValue = high
+	}
+	if len(m.EncodingStats) == 0 {
+		m.EncodingStats = append(m.EncodingStats, format.PageEncodingStats{PageType: format.DataPageV2, Encoding: c.column.valueEncoding()})
+	}
+	m.EncodingStats[0].Count++
+
+	x := &c.index
+	x.NullPages = append(x.NullPages, nulls == c.Len())
+	x.NullCounts = append(x.NullCounts, int64(nulls))
+	if low == nil {
+		low, high = make([]byte, c.column.valueWidth()), make([]byte, c.column.valueWidth())
+	}
+	if c.column.Kind == Text {
+		low, high = low[:min(len(low), longestBound)], shortenText(high)
+	}
+	x.MinValues, x.MaxValues = append(x.MinValues, low), append(x.MaxValues, high)
+	if c.column.hasLevels() {
+		x.DefinitionLevelHistogram = appendCounts(x.DefinitionLevelHistogram, m.SizeStatistics.DefinitionLevelHistogram, c.Defined)
+	}
+	if c.column.List {
+		x.RepetitionLevelHistogram = appendCounts(x.RepetitionLevelHistogram, m.SizeStatistics.RepetitionLevelHistogram, c.Further)
+	}
+}
+
+// appendCounts appends how often there is each level, and adds it to sum.
+func appendCounts(to, sum thrift.Slice[int64], levels []byte) thrift.Slice[int64] {
+	ones := int64(bytes.Count(levels, []byte{1}))
+	zeros := int64(len(levels)) - ones
+	sum[0], sum[1] = sum[0]+zeros, sum[1]+ones
+	return append(to, zeros, ones)
+}
+
+// longestBound is how many bytes of a text the index of pages has.
+const longestBound = 16
+
+// shortenText returns a short text that is not below v.
+func shortenText(v []byte) []byte {
+	if len(v) <= longestBound {
+		return v
+	}
+	v = bytes.Clone(v[:longestBound])
+	for i := len(v) - 1; i >= 0; i-- {
+		if v[i]++; v[i] != 0 {
+			return v
+		}
+	}
+	return bytes.Repeat([]byte{0xff}, longestBound)
+}
+
+// setBoundaryOrder notes whether the bounds of the chunk's pages rise or fall.
+func (c *Chunk) setBoundaryOrder() {
+	order := c.orderOf(c.index.MinValues)
+	if order == c.orderOf(c.index.MaxValues) {
+		c.index.BoundaryOrder = order
+	}
+}
+
+// orderOf returns the order in which encoded values are.
+func (c *Chunk) orderOf(values [][]byte) format.BoundaryOrder {
+	descending := func(a, b []byte) int { return c.column.compareEncoded(b, a) }
+	switch {
+	case len(values) < 2:
+		return format.Unordered
+	case slices.IsSortedFunc(values, c.column.compareEncoded):
+		return format.Ascending
+	case slices.IsSortedFunc(values, descending):
+		return format.Descending
+	}
+	return format.Unordered
 }

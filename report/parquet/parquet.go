@@ -7,7 +7,7 @@
 // start of every command, whether it writes a file or not. Its tests hold the
 // files to be the same, byte by byte.
 //
-// Read parquet.go, then chunk.go, page.go and write.go; read.go, and fields.go for
+// Read parquet.go, then values.go, chunk.go and write.go; read.go, and rows.go for
 // files of structs.
 package parquet
 
@@ -18,27 +18,15 @@ import (
 )
 
 // Kind is the type of a column's values.
-type Kind int8
+type Kind = format.Type
 
 const (
-	Bool Kind = iota
-	Int32
-	Int64
-	Double
-	Text
+	Bool   = format.Boolean
+	Int32  = format.Int32
+	Int64  = format.Int64
+	Double = format.Double
+	Text   = format.ByteArray
 )
-
-func (k Kind) String() string {
-	return [...]string{"BOOLEAN", "INT32", "INT64", "DOUBLE", "BYTE_ARRAY"}[k]
-}
-
-// valueWidth returns the size of an encoded value in bytes; 0 for texts.
-func (k Kind) valueWidth() int { return [...]int{1, 4, 8, 8, 0}[k] }
-
-// physicalType returns the type of the format that k is.
-func (k Kind) physicalType() format.Type {
-	return [...]format.Type{format.Boolean, format.Int32, format.Int64, format.Double, format.ByteArray}[k]
-}
 
 // Column is a column of a file.
 type Column struct {
@@ -48,6 +36,19 @@ type Column struct {
 	List     bool // a row has any number of values
 	Delta    bool // an Int64 is written as the difference to the one before
 	Snappy   bool // its pages are compressed
+}
+
+// valueWidth returns the size of an encoded value in bytes; 0 for texts.
+func (c *Column) valueWidth() int {
+	switch c.Kind {
+	case Bool:
+		return 1
+	case Int32:
+		return 4
+	case Int64, Double:
+		return 8
+	}
+	return 0
 }
 
 // valueEncoding returns how the values of c are written.
@@ -66,29 +67,26 @@ func (c *Column) hasLevels() bool { return c.Optional || c.List }
 
 // schemaElement returns what the schema of a file says of c.
 func (c *Column) schemaElement() format.SchemaElement {
-	e := format.SchemaElement{Name: c.Name, Type: thrift.New(c.Kind.physicalType()), RepetitionType: thrift.New(format.Required)}
+	e := format.SchemaElement{Name: c.Name, Type: thrift.New(c.Kind), RepetitionType: thrift.New(format.Required)}
 	switch {
 	case c.Optional:
 		e.RepetitionType.Set(format.Optional)
 	case c.List:
 		e.RepetitionType.Set(format.Repeated)
 	}
-	integer := func(bits int8, name deprecated.ConvertedType) {
-		e.ConvertedType, e.LogicalType.Value = thrift.New(name), &format.IntType{BitWidth: bits, IsSigned: true}
-	}
 	switch c.Kind {
 	case Bool:
 		e.TypeLength.Set(1)
-	case Int32:
-		e.TypeLength.Set(32)
-		integer(32, deprecated.Int32)
-	case Int64:
-		e.TypeLength.Set(64)
-		integer(64, deprecated.Int64)
-	case Double:
-		e.TypeLength.Set(64)
 	case Text:
 		e.ConvertedType, e.LogicalType.Value = thrift.New(deprecated.UTF8), &format.StringType{}
+	default:
+		e.TypeLength.Set(int32(8 * c.valueWidth()))
+	}
+	switch c.Kind {
+	case Int32:
+		e.ConvertedType, e.LogicalType.Value = thrift.New(deprecated.Int32), &format.IntType{BitWidth: 32, IsSigned: true}
+	case Int64:
+		e.ConvertedType, e.LogicalType.Value = thrift.New(deprecated.Int64), &format.IntType{BitWidth: 64, IsSigned: true}
 	}
 	return e
 }

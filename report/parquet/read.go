@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/parquet-go/parquet-go/compress/snappy"
-	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -26,8 +24,15 @@ type File struct {
 	Columns []Column
 }
 
-// Open reads what a file of the given size says of itself.
-func Open(in io.ReaderAt, size int64) (*File, error) {
+// Open reads what a file says of itself.
+func Open(in interface {
+	io.ReaderAt
+	io.Seeker
+}) (*File, error) {
+	size, err := in.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
 	var end [8]byte
 	if size < int64(len(magic)+len(end)) {
 		return nil, fmt.Errorf("%d bytes, want a Parquet file", size)
@@ -56,12 +61,11 @@ func (f *File) readSchema() error {
 		return errors.New("no schema")
 	}
 	for _, e := range f.meta.Schema[1:] {
-		kind := slices.Index([]format.Type{format.Boolean, format.Int32, format.Int64, format.Double, format.ByteArray}, e.Type.V)
-		if !e.Type.Valid || kind < 0 {
+		if !e.Type.Valid || !slices.Contains([]Kind{Bool, Int32, Int64, Double, Text}, e.Type.V) {
 			return fmt.Errorf("%s is of type %v, want a column of numbers, truths or texts", e.Name, e.Type.V)
 		}
 		f.Columns = append(f.Columns, Column{
-			Name: e.Name, Kind: Kind(kind), Optional: e.RepetitionType.V == format.Optional, List: e.RepetitionType.V == format.Repeated,
+			Name: e.Name, Kind: e.Type.V, Optional: e.RepetitionType.V == format.Optional, List: e.RepetitionType.V == format.Repeated,
 		})
 	}
 	rows := int64(0)
@@ -86,27 +90,6 @@ func (f *File) Groups() []int {
 	return all
 }
 
-// Values are those of a column in a group.
-type Values struct {
-	Bools   []bool
-	Ints    []int64
-	Doubles []float64
-	Texts   []string
-	// Defined says of each place whether there is a value, and Further whether it
-	// belongs to the row before; nil where every row has one.
-	Defined, Further []byte
-}
-
-// Len returns how many places there are.
-func (v *Values) Len() int {
-	if v.Defined != nil {
-		return len(v.Defined)
-	}
-	return v.countValues()
-}
-
-func (v *Values) countValues() int { return len(v.Bools) + len(v.Ints) + len(v.Doubles) + len(v.Texts) }
-
 // Read reads a column of a group.
 func (f *File) Read(group, column int) (*Values, error) {
 	meta, c := &f.meta.RowGroups[group].Columns[column].MetaData, &f.Columns[column]
@@ -114,16 +97,16 @@ func (f *File) Read(group, column int) (*Values, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	rows := v.Len() - bytes.Count(v.Further, []byte{1})
-	if want := f.meta.RowGroups[group].NumRows; int64(rows) != want {
+	rows, want := v.countRows(), f.meta.RowGroups[group].NumRows
+	if int64(rows) != want {
 		return nil, fmt.Errorf("%s: %d rows, want %d", c.Name, rows, want)
 	}
 	return v, nil
 }
 
 func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error) {
-	if meta.Type != c.Kind.physicalType() {
-		return nil, fmt.Errorf("is of type %v, want %v", meta.Type, c.Kind.physicalType())
+	if meta.Type != c.Kind {
+		return nil, fmt.Errorf("is of type %v, want %v", meta.Type, c.Kind)
 	}
 	if meta.DataPageOffset < 0 || meta.TotalCompressedSize < 0 || meta.DataPageOffset > f.size-meta.TotalCompressedSize {
 		return nil, fmt.Errorf("%d bytes at %d, want them within %d", meta.TotalCompressedSize, meta.DataPageOffset, f.size)
@@ -132,7 +115,7 @@ func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error
 	if _, err := f.in.ReadAt(text, meta.DataPageOffset); err != nil {
 		return nil, err
 	}
-	v := &Values{}
+	v := &Values{column: c}
 	for in := bytes.NewReader(text); in.Len() > 0; {
 		var header format.PageHeader
 		if err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(in)).Decode(&header); err != nil {
@@ -146,7 +129,7 @@ func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error
 		if _, err := in.Seek(int64(len(body)), io.SeekCurrent); err != nil {
 			return nil, err
 		}
-		if err := v.readPage(&header, body, meta.Codec, c); err != nil {
+		if err := v.readPage(&header, body, meta.Codec); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +137,7 @@ func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error
 }
 
 // readPage appends the values of a page.
-func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.CompressionCodec, c *Column) error {
+func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.CompressionCodec) error {
 	h := &header.DataPageHeaderV2.V
 	levels := int(h.RepetitionLevelsByteLength) + int(h.DefinitionLevelsByteLength)
 	switch {
@@ -167,11 +150,11 @@ func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.C
 	case codec != format.Uncompressed && codec != format.Snappy:
 		return fmt.Errorf("compressed with %v, want %v or nothing", codec, format.Snappy)
 	}
-	further, err := decodeLevels(body[:h.RepetitionLevelsByteLength], c.List, int(h.NumValues))
+	further, err := decodeLevels(body[:h.RepetitionLevelsByteLength], v.column.List, int(h.NumValues))
 	if err != nil {
 		return err
 	}
-	defined, err := decodeLevels(body[h.RepetitionLevelsByteLength:levels], c.Optional || c.List, int(h.NumValues))
+	defined, err := decodeLevels(body[h.RepetitionLevelsByteLength:levels], v.column.hasLevels(), int(h.NumValues))
 	if err != nil {
 		return err
 	}
@@ -186,7 +169,7 @@ func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.C
 	if nulls := bytes.Count(defined, []byte{0}); nulls != int(h.NumNulls) {
 		return fmt.Errorf("%d values are not there, want %d", nulls, h.NumNulls)
 	}
-	if err := v.decodeValues(c.Kind, h.Encoding, values, want); err != nil {
+	if err := v.decodeValues(h.Encoding, values, want); err != nil {
 		return err
 	}
 	if n := v.countValues() - before; n != want {
@@ -209,48 +192,4 @@ func decodeLevels(text []byte, has bool, places int) ([]byte, error) {
 		return nil, fmt.Errorf("%d levels, want %d", len(levels), places)
 	}
 	return levels[:places], nil // bits come by eight
-}
-
-// decodeValues appends so many values.
-func (v *Values) decodeValues(k Kind, encoding format.Encoding, text []byte, want int) error {
-	switch {
-	case k == Bool && encoding == format.Plain:
-		if len(text) < (want+7)/8 {
-			return io.ErrUnexpectedEOF
-		}
-		for i := range want {
-			v.Bools = append(v.Bools, text[i/8]>>(i%8)&1 == 1)
-		}
-	case k == Int64 && encoding == format.DeltaBinaryPacked:
-		ints, err := new(delta.BinaryPackedEncoding).DecodeInt64(nil, text)
-		if err != nil && want > 0 {
-			return err
-		}
-		v.Ints = append(v.Ints, ints...)
-	case k == Text && encoding == format.DeltaLengthByteArray:
-		texts, ends, err := new(delta.LengthByteArrayEncoding).DecodeByteArray(nil, text, nil)
-		if err != nil && want > 0 {
-			return err
-		}
-		for i := 1; i < len(ends); i++ {
-			v.Texts = append(v.Texts, string(texts[ends[i-1]:ends[i]]))
-		}
-	case encoding == format.Plain && k != Text:
-		if len(text) != want*k.valueWidth() {
-			return fmt.Errorf("%d bytes of values, want %d", len(text), want*k.valueWidth())
-		}
-		for ; len(text) > 0; text = text[k.valueWidth():] {
-			switch k {
-			case Double:
-				v.Doubles = append(v.Doubles, math.Float64frombits(binary.LittleEndian.Uint64(text)))
-			case Int64:
-				v.Ints = append(v.Ints, int64(binary.LittleEndian.Uint64(text)))
-			default:
-				v.Ints = append(v.Ints, int64(int32(binary.LittleEndian.Uint32(text))))
-			}
-		}
-	default:
-		return fmt.Errorf("%v encoded as %v, want another encoding", k, encoding)
-	}
-	return nil
 }

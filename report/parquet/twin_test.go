@@ -41,20 +41,20 @@ func (r *row) add(w *Writer) {
 	w.Chunk(1).AddInt(int64(r.Small))
 	w.Chunk(2).AddDouble(r.Real)
 	w.Chunk(3).AddList(r.List)
-	addOptional(w.Chunk(4), r.Maybe, (*Chunk).AddDouble)
-	addOptional(w.Chunk(5), r.Name, (*Chunk).AddText)
+	addOptional(w.Chunk(4), r.Maybe, (*Values).AddDouble)
+	addOptional(w.Chunk(5), r.Name, (*Values).AddText)
 	w.Chunk(6).AddInt(r.Big)
-	addOptional(w.Chunk(7), r.Known, (*Chunk).AddInt)
-	addOptional(w.Chunk(8), r.Told, (*Chunk).AddBool)
+	addOptional(w.Chunk(7), r.Known, (*Values).AddInt)
+	addOptional(w.Chunk(8), r.Told, (*Values).AddBool)
 	w.Chunk(9).AddText(r.Forced)
 }
 
-func addOptional[T any](c *Chunk, v *T, add func(*Chunk, T)) {
+func addOptional[T any](c *Chunk, v *T, add func(*Values, T)) {
 	if v == nil {
 		c.AddNull()
 		return
 	}
-	add(c, *v)
+	add(&c.Values, *v)
 }
 
 // someRows draws rows. Values rise and fall, are missing for a while, and repeat.
@@ -137,11 +137,11 @@ func firstDifference(t *testing.T, got, want []byte) string {
 	for at < min(len(got), len(want)) && got[at] == want[at] {
 		at++
 	}
-	a, err := Open(bytes.NewReader(got), int64(len(got)))
+	a, err := Open(bytes.NewReader(got))
 	if err != nil {
 		return err.Error()
 	}
-	b, err := Open(bytes.NewReader(want), int64(len(want)))
+	b, err := Open(bytes.NewReader(want))
 	if err != nil {
 		return err.Error()
 	}
@@ -165,7 +165,7 @@ func firstDifference(t *testing.T, got, want []byte) string {
 // checkRead reads a file of rows again.
 func checkRead(t *testing.T, text []byte, rows []row) {
 	t.Helper()
-	f, err := Open(bytes.NewReader(text), int64(len(text)))
+	f, err := Open(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,14 +184,14 @@ func checkRead(t *testing.T, text []byte, rows []row) {
 		maybe := 0
 		for i := range rows {
 			r := &rows[i]
-			if all[0].Bools[i] != r.Yes || all[1].Ints[i] != int64(r.Small) || all[2].Doubles[i] != r.Real || all[6].Ints[i] != r.Big || all[9].Texts[i] != r.Forced {
+			if all[0].Bool(i) != r.Yes || all[1].Int(i) != int64(r.Small) || all[2].Double(i) != r.Real || all[6].Int(i) != r.Big || all[9].Text(i) != r.Forced {
 				t.Fatalf("row %d is another", i)
 			}
 			if (all[4].Defined[i] == 1) != (r.Maybe != nil) {
 				t.Fatalf("row %d: a value more or less", i)
 			}
 			if r.Maybe != nil {
-				if all[4].Doubles[maybe] != *r.Maybe || all[5].Texts[maybe] != *r.Name || all[7].Ints[maybe] != *r.Known || all[8].Bools[maybe] != *r.Told {
+				if all[4].Double(maybe) != *r.Maybe || all[5].Text(maybe) != *r.Name || all[7].Int(maybe) != *r.Known || all[8].Bool(maybe) != *r.Told {
 					t.Fatalf("row %d has other values", i)
 				}
 				maybe++
@@ -202,18 +202,14 @@ func checkRead(t *testing.T, text []byte, rows []row) {
 
 // pair is a row with what WriteRows knows.
 type pair struct {
-	A    int32
-	List []int32
-}
-
-func pairFields() []Field[pair] {
-	return []Field[pair]{Int32Field("a", func(p *pair) *int32 { return &p.A }), ListField("list", func(p *pair) *[]int32 { return &p.List })}
+	A    int32   `parquet:"a"`
+	List []int32 `parquet:"list"`
 }
 
 // Whatever a file holds, it is read or refused.
 func FuzzReadRows(f *testing.F) {
 	var text bytes.Buffer
-	if err := WriteRows(&text, "pair", pairFields(), []pair{{1, nil}, {2, []int32{3, 4}}, {5, []int32{6}}}); err != nil {
+	if err := WriteRows(&text, []pair{{1, nil}, {2, []int32{3, 4}}, {5, []int32{6}}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text.Bytes())
@@ -222,6 +218,6 @@ func FuzzReadRows(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = ReadRows(path, pairFields()) // no error need be, nor any panic
+		_, _ = ReadRows[pair](path) // no error need be, nor any panic
 	})
 }

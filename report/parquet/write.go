@@ -4,6 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -40,7 +44,7 @@ func NewWriter(out io.Writer, columns []Column, o Options) *Writer {
 	for i, column := range columns {
 		w.meta.Schema = append(w.meta.Schema, column.schemaElement())
 		w.meta.ColumnOrders = append(w.meta.ColumnOrders, format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
-		w.chunks[i] = Chunk{column: column, full: int(float64(o.PageBytes) * 0.98), statistics: o.Statistics}
+		w.chunks[i] = Chunk{Values: Values{column: &columns[i]}, full: int(float64(o.PageBytes) * 0.98), statistics: o.Statistics}
 		w.chunks[i].resetGroup()
 	}
 	return w
@@ -48,6 +52,27 @@ func NewWriter(out io.Writer, columns []Column, o Options) *Writer {
 
 // Chunk returns the i-th column of the group that is being filled.
 func (w *Writer) Chunk(i int) *Chunk { return &w.chunks[i] }
+
+// FillGroup adds rows to the group column by column, some columns at once, batch
+// rows at least in one page. The file does not depend on how many.
+func FillGroup[T any](w *Writer, rows []T, batch int, add func(to *Chunk, column int, rows []T)) error {
+	var filled errgroup.Group
+	atOnce := min(runtime.GOMAXPROCS(0), len(w.chunks))
+	for first := range atOnce {
+		filled.Go(func() error {
+			for part := range slices.Chunk(rows, batch) { // few rows, so that they stay near
+				for i := first; i < len(w.chunks); i += atOnce {
+					add(&w.chunks[i], i, part)
+					if err := w.chunks[i].EndBatch(); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	return filled.Wait()
+}
 
 func (w *Writer) writeBytes(p []byte) error {
 	n, err := w.out.Write(p)
@@ -91,11 +116,11 @@ func (w *Writer) EndGroup() error {
 				return err
 			}
 		}
-		c.meta.SizeStatistics = c.sizeStatistics()
 		group.TotalByteSize += c.meta.TotalUncompressedSize
 		group.TotalCompressedSize += c.meta.TotalCompressedSize
 		group.Columns = append(group.Columns, format.ColumnChunk{MetaData: c.meta})
-		w.indexes, w.offsets = append(w.indexes, c.columnIndex()), append(w.offsets, c.offsets)
+		c.setBoundaryOrder()
+		w.indexes, w.offsets = append(w.indexes, c.index), append(w.offsets, c.offsets)
 		c.resetGroup()
 	}
 	w.meta.NumRows += group.NumRows
@@ -109,18 +134,6 @@ func (w *Writer) beginFile() error {
 		return nil
 	}
 	return w.writeBytes([]byte(magic))
-}
-
-// sizeStatistics returns what the file says of the sizes of a chunk's values.
-func (c *Chunk) sizeStatistics() format.SizeStatistics {
-	s := format.SizeStatistics{UnencodedByteArrayDataBytes: c.textBytes}
-	if c.column.hasLevels() {
-		s.DefinitionLevelHistogram = append(s.DefinitionLevelHistogram, c.definition[:]...)
-	}
-	if c.column.List {
-		s.RepetitionLevelHistogram = append(s.RepetitionLevelHistogram, c.repetition[:]...)
-	}
-	return s
 }
 
 // Close ends the last group and the file.

@@ -43,30 +43,8 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	l.Passes = append(l.Passes, kept)
 }
 
-// listFields returns the columns of the file.
-func listFields() []parquet.Field[Pass] {
-	return []parquet.Field[Pass]{
-		parquet.BoolField("decode_stage", func(p *Pass) *bool { return &p.Decode }),
-		parquet.Int32Field("worker", func(p *Pass) *int32 { return &p.Worker }),
-		parquet.DoubleField("start_ms", func(p *Pass) *float64 { return &p.Start }),
-		parquet.DoubleField("end_ms", func(p *Pass) *float64 { return &p.End }),
-		parquet.DoubleField("each_ms", func(p *Pass) *float64 { return &p.Gap }),
-		parquet.Int32Field("passes", func(p *Pass) *int32 { return &p.Count }),
-		parquet.Int32Field("prompt_tokens", func(p *Pass) *int32 { return &p.Prompt }),
-		parquet.Int32Field("tokens", func(p *Pass) *int32 { return &p.Tokens }),
-		parquet.Int32Field("running", func(p *Pass) *int32 { return &p.Running }),
-		parquet.Int32Field("waiting", func(p *Pass) *int32 { return &p.Waiting }),
-		parquet.Int32Field("held_blocks", func(p *Pass) *int32 { return &p.Held }),
-		parquet.Int32Field("cached_blocks", func(p *Pass) *int32 { return &p.Cached }),
-		parquet.ListField("admitted", func(p *Pass) *[]int32 { return &p.Admitted }),
-		parquet.ListField("computed", func(p *Pass) *[]int32 { return &p.Computed }),
-		parquet.ListField("computed_tokens", func(p *Pass) *[]int32 { return &p.Chunks }),
-		parquet.ListField("preempted", func(p *Pass) *[]int32 { return &p.Lost }),
-	}
-}
-
 // Write writes the passes as a Parquet file.
-func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, "Pass", listFields(), l.Passes) }
+func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Passes) }
 
 // ReadFile reads what Write wrote. An error wraps fs.ErrNotExist when there is no
 // such file.
@@ -74,7 +52,7 @@ func ReadFile(path string) ([]Pass, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	all, err := parquet.ReadRows(path, listFields())
+	all, err := parquet.ReadRows[Pass](path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -1,120 +1,91 @@
 package requests
 
-import "github.com/replay-llm/replay/report/ledger"
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/report/ledger"
+	"github.com/replay-llm/replay/report/parquet"
+)
 
 // Column is one column of the file.
 type Column struct {
 	Name string
-	Kind Kind
-	// Required reports whether no row is without a value.
-	Required bool
 	// Meaning is a sentence for people, with the unit.
 	Meaning string
+	// Required reports whether no row is without a value.
+	Required bool
+	// Kind is the type of the values in a Parquet file.
+	Kind parquet.Kind
 
 	repeats bool // many values in a row are the same, so that packing them pays
 
-	// One of them is there, and says where the value is.
-	number  func(*Row) *int
-	count   func(*Row) *Count
-	time    func(*Row) *MS
-	text    func(*Row) *string
-	verdict func(*Row) *Verdict
+	// at returns where the value is: an *int, a *Count, an *MS, a *string or a
+	// *Verdict.
+	at func(*Row) any
 }
-
-func numberColumn(name, meaning string, at func(*Row) *int) Column {
-	return Column{Name: name, Kind: Int, Required: true, Meaning: meaning, number: at}
-}
-
-func countColumn(name, meaning string, at func(*Row) *Count) Column {
-	return Column{Name: name, Kind: Int, Meaning: meaning, count: at}
-}
-
-func timeColumn(name, meaning string, at func(*Row) *MS) Column {
-	return Column{Name: name, Kind: Float, Meaning: meaning, time: at}
-}
-
-func textColumn(name, meaning string, at func(*Row) *string) Column {
-	return Column{Name: name, Kind: Text, Meaning: meaning, text: at}
-}
-
-func verdictColumn(name, meaning string, at func(*Row) *Verdict) Column {
-	return Column{Name: name, Kind: Bool, Meaning: meaning, verdict: at}
-}
-
-// requiredTimeColumn is a column of times without which there is no row.
-func requiredTimeColumn(c Column) Column {
-	c.Required = true
-	return c
-}
-
-// repeatingTimeColumn is a column of times of which many are the same.
-func repeatingTimeColumn(c Column) Column {
-	c.repeats = true
-	return c
-}
-
-// Kind is the type of a column's values.
-type Kind uint8
-
-const (
-	Int Kind = iota
-	Float
-	Text
-	Bool
-)
-
-func (k Kind) String() string { return [...]string{"int64", "double", "string", "boolean"}[k] }
 
 // Columns are the columns of the file, in order.
 func Columns() []Column {
-	columns := append(identityColumns(), instantColumns()...)
-	columns = append(columns, spanColumns()...)
-	columns = append(columns, ledgerParts()...)
-	columns = append(columns, decisionColumns()...)
+	columns := slices.Concat(identityColumns(), instantColumns(), spanColumns(), ledgerParts(), decisionColumns())
+	for i := range columns {
+		c := &columns[i]
+		switch c.at(new(Row)).(type) {
+		case *int:
+			c.Kind, c.Required = parquet.Int64, true
+		case *Count:
+			c.Kind = parquet.Int64
+		case *MS:
+			c.Kind = parquet.Double
+		case *string:
+			c.Kind = parquet.Text
+		case *Verdict:
+			c.Kind = parquet.Bool
+		}
+	}
 	return columns
 }
 
 func identityColumns() []Column {
 	return []Column{
-		numberColumn("id", "place in the order of arrivals, from 0", func(r *Row) *int { return &r.ID }),
-		textColumn("session", "the session as the trace names it, or its number", func(r *Row) *string { return &r.Session }),
-		numberColumn("turn", "index in the session, from 0", func(r *Row) *int { return &r.Turn }),
-		countColumn("line", "line of the trace file, from 1", func(r *Row) *Count { return &r.Line }),
-		countColumn("worker", "worker that decoded it", func(r *Row) *Count { return &r.Worker }),
-		countColumn("prefill_worker", "worker of the prefill stage", func(r *Row) *Count { return &r.PrefillWorker }),
-		numberColumn("input_tokens", "prompt tokens", func(r *Row) *int { return &r.Input }),
-		numberColumn("output_tokens", "answer tokens asked for", func(r *Row) *int { return &r.Output }),
-		numberColumn("generated_tokens", "answer tokens gained", func(r *Row) *int { return &r.Tokens }),
-		numberColumn("reused_tokens", "prompt tokens found in a cache, the most of any admission", func(r *Row) *int { return &r.Reused }),
+		{Name: "id", Meaning: "place in the order of arrivals, from 0", at: func(r *Row) any { return &r.ID }},
+		{Name: "session", Meaning: "the session as the trace names it, or its number", at: func(r *Row) any { return &r.Session }},
+		{Name: "turn", Meaning: "index in the session, from 0", at: func(r *Row) any { return &r.Turn }},
+		{Name: "line", Meaning: "line of the trace file, from 1", at: func(r *Row) any { return &r.Line }},
+		{Name: "worker", Meaning: "worker that decoded it", at: func(r *Row) any { return &r.Worker }},
+		{Name: "prefill_worker", Meaning: "worker of the prefill stage", at: func(r *Row) any { return &r.PrefillWorker }},
+		{Name: "input_tokens", Meaning: "prompt tokens", at: func(r *Row) any { return &r.Input }},
+		{Name: "output_tokens", Meaning: "answer tokens asked for", at: func(r *Row) any { return &r.Output }},
+		{Name: "generated_tokens", Meaning: "answer tokens gained", at: func(r *Row) any { return &r.Tokens }},
+		{Name: "reused_tokens", Meaning: "prompt tokens found in a cache, the most of any admission", at: func(r *Row) any { return &r.Reused }},
 	}
 }
 
 func instantColumns() []Column {
 	return []Column{
-		requiredTimeColumn(repeatingTimeColumn(timeColumn("arrival_ms", "instant of arrival", func(r *Row) *MS { return &r.Arrival }))),
-		repeatingTimeColumn(timeColumn("routed_ms", "instant at which the router placed it", func(r *Row) *MS { return &r.Routed })),
-		repeatingTimeColumn(timeColumn("admit_ms", "instant of the first admission to an engine", func(r *Row) *MS { return &r.Admit })),
-		timeColumn("first_token_ms", "instant of the first token", func(r *Row) *MS { return &r.First }),
-		timeColumn("second_token_ms", "instant of the second token", func(r *Row) *MS { return &r.Second }),
-		timeColumn("last_token_ms", "instant of the last token", func(r *Row) *MS { return &r.Last }),
-		timeColumn("prefill_end_ms", "instant at which the KV cache leaves the prefill worker", func(r *Row) *MS { return &r.PrefillEnd }),
-		timeColumn("decode_start_ms", "instant at which the KV cache has reached the decode stage", func(r *Row) *MS { return &r.DecodeStart }),
-		timeColumn("decode_admit_ms", "instant of the first admission to a decode engine", func(r *Row) *MS { return &r.DecodeAdmit }),
+		{Name: "arrival_ms", Meaning: "instant of arrival", Required: true, repeats: true, at: func(r *Row) any { return &r.Arrival }},
+		{Name: "routed_ms", Meaning: "instant at which the router placed it", repeats: true, at: func(r *Row) any { return &r.Routed }},
+		{Name: "admit_ms", Meaning: "instant of the first admission to an engine", repeats: true, at: func(r *Row) any { return &r.Admit }},
+		{Name: "first_token_ms", Meaning: "instant of the first token", at: func(r *Row) any { return &r.First }},
+		{Name: "second_token_ms", Meaning: "instant of the second token", at: func(r *Row) any { return &r.Second }},
+		{Name: "last_token_ms", Meaning: "instant of the last token", at: func(r *Row) any { return &r.Last }},
+		{Name: "prefill_end_ms", Meaning: "instant at which the KV cache leaves the prefill worker", at: func(r *Row) any { return &r.PrefillEnd }},
+		{Name: "decode_start_ms", Meaning: "instant at which the KV cache has reached the decode stage", at: func(r *Row) any { return &r.DecodeStart }},
+		{Name: "decode_admit_ms", Meaning: "instant of the first admission to a decode engine", at: func(r *Row) any { return &r.DecodeAdmit }},
 	}
 }
 
 func spanColumns() []Column {
 	return []Column{
-		repeatingTimeColumn(timeColumn("queue_ms", "arrival to admission", func(r *Row) *MS { return &r.Queue })),
-		timeColumn("prefill_ms", "admission to first token; with a prefill stage, to the end of the prompt there", func(r *Row) *MS { return &r.Prefill }),
-		timeColumn("transfer_ms", "time the KV cache takes from the prefill worker to the decode stage", func(r *Row) *MS { return &r.Transfer }),
-		timeColumn("ttft_ms", "arrival to first token", func(r *Row) *MS { return &r.TTFT }),
-		repeatingTimeColumn(timeColumn("ttst_ms", "first to second token", func(r *Row) *MS { return &r.TTST })),
-		timeColumn("tpot_ms", "mean time per token after the first", func(r *Row) *MS { return &r.TPOT }),
-		timeColumn("itl_mean_ms", "mean time between two tokens, the same number as tpot_ms", func(r *Row) *MS { return &r.ITLMean }),
-		repeatingTimeColumn(timeColumn("itl_max_ms", "longest time between two tokens", func(r *Row) *MS { return &r.ITLMax })),
-		timeColumn("e2e_ms", "arrival to last token", func(r *Row) *MS { return &r.E2E }),
-		countColumn("preemptions", "times it lost its place in an engine", func(r *Row) *Count { return &r.Preemptions }),
+		{Name: "queue_ms", Meaning: "arrival to admission", repeats: true, at: func(r *Row) any { return &r.Queue }},
+		{Name: "prefill_ms", Meaning: "admission to first token; with a prefill stage, to the end of the prompt there", at: func(r *Row) any { return &r.Prefill }},
+		{Name: "transfer_ms", Meaning: "time the KV cache takes from the prefill worker to the decode stage", at: func(r *Row) any { return &r.Transfer }},
+		{Name: "ttft_ms", Meaning: "arrival to first token", at: func(r *Row) any { return &r.TTFT }},
+		{Name: "ttst_ms", Meaning: "first to second token", repeats: true, at: func(r *Row) any { return &r.TTST }},
+		{Name: "tpot_ms", Meaning: "mean time per token after the first", at: func(r *Row) any { return &r.TPOT }},
+		{Name: "itl_mean_ms", Meaning: "mean time between two tokens, the same number as tpot_ms", at: func(r *Row) any { return &r.ITLMean }},
+		{Name: "itl_max_ms", Meaning: "longest time between two tokens", repeats: true, at: func(r *Row) any { return &r.ITLMax }},
+		{Name: "e2e_ms", Meaning: "arrival to last token", at: func(r *Row) any { return &r.E2E }},
+		{Name: "preemptions", Meaning: "times it lost its place in an engine", at: func(r *Row) any { return &r.Preemptions }},
 	}
 }
 
@@ -122,78 +93,33 @@ func spanColumns() []Column {
 func ledgerParts() []Column {
 	columns := make([]Column, 0, len(ledger.Parts()))
 	for _, p := range ledger.Parts() {
-		c := timeColumn("in_"+p.Key()+"_ms", "part of e2e_ms (docs/explain.md): "+p.String(), func(r *Row) *MS { return &r.Parts[p] })
-		c.repeats = p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched // often 0
-		columns = append(columns, c)
+		columns = append(columns, Column{
+			Name: "in_" + p.Key() + "_ms", Meaning: "part of e2e_ms (docs/explain.md): " + p.String(),
+			repeats: p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched, // often 0
+			at:      func(r *Row) any { return &r.Parts[p] },
+		})
 	}
 	return columns
 }
 
 func decisionColumns() []Column {
 	return []Column{
-		countColumn("prompt_blocks", "blocks of the prompt, as the KV router counts", func(r *Row) *Count { return &r.PromptBlocks }),
-		countColumn("overlap_blocks", "blocks of it the KV router saw cached on the chosen worker", func(r *Row) *Count { return &r.Overlap }),
-		timeColumn("cost_blocks", "cost of the chosen worker", func(r *Row) *MS { return &r.Cost }),
-		countColumn("runner_up", "the cheapest other worker", func(r *Row) *Count { return &r.RunnerUp }),
-		timeColumn("runner_up_cost_blocks", "its cost", func(r *Row) *MS { return &r.RunnerUpCost }),
-		verdictColumn("slo_met", "whether it met the objectives", func(r *Row) *Verdict { return &r.SLO }),
-		textColumn("slo_missed", "those it missed, joined with +", func(r *Row) *string { return &r.SLOMissed }),
+		{Name: "prompt_blocks", Meaning: "blocks of the prompt, as the KV router counts", at: func(r *Row) any { return &r.PromptBlocks }},
+		{Name: "overlap_blocks", Meaning: "blocks of it the KV router saw cached on the chosen worker", at: func(r *Row) any { return &r.Overlap }},
+		{Name: "cost_blocks", Meaning: "cost of the chosen worker", at: func(r *Row) any { return &r.Cost }},
+		{Name: "runner_up", Meaning: "the cheapest other worker", at: func(r *Row) any { return &r.RunnerUp }},
+		{Name: "runner_up_cost_blocks", Meaning: "its cost", at: func(r *Row) any { return &r.RunnerUpCost }},
+		{Name: "slo_met", Meaning: "whether it met the objectives", at: func(r *Row) any { return &r.SLO }},
+		{Name: "slo_missed", Meaning: "those it missed, joined with +", at: func(r *Row) any { return &r.SLOMissed }},
 	}
 }
 
-// Int is the value of a column of integers, and whether there is one.
-func (c *Column) Int(r *Row) (int64, bool) {
-	switch {
-	case c.number != nil:
-		return int64(*c.number(r)), true
-	case c.count != nil:
-		v := *c.count(r)
-		return int64(v), v.Known()
-	}
-	return 0, false
-}
-
-// Float is the value of a column of floats, and whether there is one.
-func (c *Column) Float(r *Row) (float64, bool) {
-	if c.time == nil {
-		return 0, false
-	}
-	v := *c.time(r)
-	return float64(v), v.Known()
-}
-
-// Text is the value of a column of text, and whether there is one.
-func (c *Column) Text(r *Row) (string, bool) {
-	if c.text == nil {
-		return "", false
-	}
-	v := *c.text(r)
-	return v, v != ""
-}
-
-// Bool is the value of a column of truths, and whether there is one.
-func (c *Column) Bool(r *Row) (value, known bool) {
-	if c.verdict == nil {
-		return false, false
-	}
-	v := *c.verdict(r)
-	return v == Met, v != Unjudged
-}
-
-func (c *Column) setInt(r *Row, v int64) {
-	if c.number != nil {
-		*c.number(r) = int(v)
-	} else {
-		*c.count(r) = Count(v)
-	}
-}
-
-func (c *Column) setFloat(r *Row, v float64) { *c.time(r) = MS(v) }
-func (c *Column) setText(r *Row, v string)   { *c.text(r) = v }
-
-func (c *Column) setBool(r *Row, v bool) {
-	*c.verdict(r) = Missed
-	if v {
-		*c.verdict(r) = Met
+// setInt sets the number at an *int or a *Count.
+func setInt(at any, v int64) {
+	switch at := at.(type) {
+	case *int:
+		*at = int(v)
+	case *Count:
+		*at = Count(v)
 	}
 }

@@ -22,7 +22,7 @@ func writeCSV(w io.Writer, rows []Row) error {
 	}
 	return writeText(w, rows, func(buf []byte, r *Row) []byte {
 		for j := range columns {
-			buf = append(appendText(buf, &columns[j], r, appendCSVString), ',')
+			buf = append(columns[j].appendText(buf, r, appendCSVString), ',')
 		}
 		buf[len(buf)-1] = '\n'
 		return buf
@@ -51,6 +51,7 @@ func readCSV(in io.Reader) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
+	unknown := newRow()
 	for line := 2; ; line++ {
 		values, err := records.Read()
 		if errors.Is(err, io.EOF) {
@@ -59,16 +60,15 @@ func readCSV(in io.Reader) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := newRow()
+		rows = append(rows, unknown)
 		for i, c := range byPlace {
 			if c == nil || (values[i] == "" && !c.Required) {
 				continue
 			}
-			if err := c.parseText(&r, strings.Clone(values[i])); err != nil {
+			if err := c.parseText(&rows[line-2], strings.Clone(values[i])); err != nil {
 				return nil, fmt.Errorf("line %d: %s: %w", line, c.Name, err)
 			}
 		}
-		rows = append(rows, r)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/replay-llm/replay/replay/collector"
 )
 
 // Format is the form of a per-request file.
@@ -50,16 +48,6 @@ func Write(w io.Writer, f Format, rows []Row) error {
 		return writeCSV(w, rows)
 	}
 	return writeParquet(w, rows)
-}
-
-// WriteFile writes rows to a file in the format its name stands for. The file
-// appears when it is complete.
-func WriteFile(path string, rows []Row) error {
-	f, err := FormatOf(path)
-	if err != nil {
-		return err
-	}
-	return collector.WriteFile(path, func(w io.Writer) error { return Write(w, f, rows) })
 }
 
 // ReadFile reads a per-request file in the format its name stands for. Columns

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/report/parquet"
 )
 
 // random makes rows in which anything may be unknown.
@@ -28,19 +30,32 @@ func random(n int) []Row {
 			if !c.Required && r.IntN(3) == 0 {
 				continue
 			}
-			switch c.Kind {
-			case Int:
-				c.setInt(&rows[i], int64(r.IntN(1<<40)))
-			case Float:
-				c.setFloat(&rows[i], r.Float64()*math.Pow(10, float64(r.IntN(40)-20)))
-			case Text:
-				c.setText(&rows[i], []string{"a", "x,y", `say "no"`, " b", "zwölf\n", "<&>"}[r.IntN(6)])
-			case Bool:
-				c.setBool(&rows[i], r.IntN(2) == 0)
+			switch at := c.at(&rows[i]).(type) {
+			case *MS:
+				*at = MS(r.Float64() * math.Pow(10, float64(r.IntN(40)-20)))
+			case *string:
+				*at = []string{"a", "x,y", `say "no"`, " b", "zwölf\n", "<&>"}[r.IntN(6)]
+			case *Verdict:
+				*at = verdictOf(r.IntN(2) == 0)
+			default:
+				setInt(at, int64(r.IntN(1<<40)))
 			}
 		}
 	}
 	return rows
+}
+
+// writeFile writes rows to a file in the format its name stands for.
+func writeFile(path string, rows []Row) error {
+	f, err := FormatOf(path)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := Write(&out, f, rows); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o600)
 }
 
 // same compares rows to the last bit.
@@ -54,7 +69,7 @@ func linesOf(rows []Row) []string {
 	for i := range rows {
 		line := ""
 		for _, c := range Columns() {
-			line += " " + strconv.Quote(string(appendText(nil, &c, &rows[i], func(dst []byte, s string) []byte { return append(dst, s...) })))
+			line += " " + strconv.Quote(string(c.appendText(nil, &rows[i], func(dst []byte, s string) []byte { return append(dst, s...) })))
 		}
 		all = append(all, line)
 	}
@@ -66,8 +81,8 @@ func bitsOf(rows []Row) []uint64 {
 	columns := Columns()
 	for i := range rows {
 		for j := range columns {
-			if v, ok := columns[j].Float(&rows[i]); ok {
-				all = append(all, math.Float64bits(v))
+			if v, ok := columns[j].at(&rows[i]).(*MS); ok && v.Known() {
+				all = append(all, math.Float64bits(float64(*v)))
 			}
 		}
 	}
@@ -80,7 +95,7 @@ func TestReadBack(t *testing.T) {
 		rows := random(n)
 		for f := Parquet; f <= CSV; f++ {
 			path := filepath.Join(t.TempDir(), "r."+f.String())
-			if err := WriteFile(path, rows); err != nil {
+			if err := writeFile(path, rows); err != nil {
 				t.Fatal(err)
 			}
 			got, err := ReadFile(path)
@@ -177,6 +192,11 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// kindName is what readers call a type of values.
+func kindName(k parquet.Kind) string {
+	return map[parquet.Kind]string{parquet.Int64: "int64", parquet.Double: "double", parquet.Text: "string", parquet.Bool: "boolean"}[k]
+}
+
 // Columns have names of their own and are documented.
 func TestColumns(t *testing.T) {
 	text, err := os.ReadFile("../../docs/outputs.md")
@@ -193,7 +213,7 @@ func TestColumns(t *testing.T) {
 		if c.Required {
 			null = ""
 		}
-		if line := fmt.Sprintf("| `%s` | %v | %s | %s |", c.Name, c.Kind, null, c.Meaning); !strings.Contains(string(text), line) {
+		if line := fmt.Sprintf("| `%s` | %v | %s | %s |", c.Name, kindName(c.Kind), null, c.Meaning); !strings.Contains(string(text), line) {
 			t.Errorf("docs/outputs.md has no line\n%s", line)
 		}
 	}
@@ -206,7 +226,7 @@ func TestPyArrow(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	rows := random(5000)
-	if err := WriteFile(path, rows); err != nil {
+	if err := writeFile(path, rows); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("python3", "-c", `
@@ -222,7 +242,7 @@ print(sum(v for v in t["input_tokens"].to_pylist()))
 	want := "5000\n"
 	sum := 0
 	for _, c := range Columns() {
-		kind := strings.Replace(c.Kind.String(), "boolean", "bool", 1)
+		kind := strings.Replace(kindName(c.Kind), "boolean", "bool", 1)
 		want += fmt.Sprintf("%s %s %s\n", c.Name, kind, map[bool]string{true: "False", false: "True"}[c.Required])
 	}
 	for i := range rows {
@@ -240,7 +260,7 @@ func TestDuckDB(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "r.parquet")
 	rows := random(5000)
-	if err := WriteFile(path, rows); err != nil {
+	if err := writeFile(path, rows); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("python3", "-c", `
@@ -252,7 +272,7 @@ print(*duckdb.sql(f"select count(*), sum(input_tokens), count(ttft_ms), count(se
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := ""
-	kinds := map[Kind]string{Int: "BIGINT", Float: "DOUBLE", Text: "VARCHAR", Bool: "BOOLEAN"}
+	kinds := map[parquet.Kind]string{parquet.Int64: "BIGINT", parquet.Double: "DOUBLE", parquet.Text: "VARCHAR", parquet.Bool: "BOOLEAN"}
 	for _, c := range Columns() {
 		want += c.Name + " " + kinds[c.Kind] + "\n"
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/parquet"
 )
 
 // writeJSONL writes an object per line with all columns in order; null stands
@@ -24,7 +25,7 @@ func writeJSONL(w io.Writer, rows []Row) error {
 		for j := range columns {
 			buf = append(buf, keys[j]...)
 			start := len(buf)
-			if buf = appendText(buf, &columns[j], r, appendJSONString); len(buf) == start {
+			if buf = columns[j].appendText(buf, r, appendJSONString); len(buf) == start {
 				buf = append(buf, "null"...)
 			}
 		}
@@ -37,23 +38,25 @@ func writeJSONL(w io.Writer, rows []Row) error {
 const readBuffer = 1 << 16
 
 // appendText appends a value as text, nothing when there is none.
-func appendText(dst []byte, c *Column, r *Row, quote func([]byte, string) []byte) []byte {
-	switch c.Kind {
-	case Int:
-		if v, ok := c.Int(r); ok {
-			return strconv.AppendInt(dst, v, 10)
+func (c *Column) appendText(dst []byte, r *Row, quote func([]byte, string) []byte) []byte {
+	switch v := c.at(r).(type) {
+	case *int:
+		return strconv.AppendInt(dst, int64(*v), 10)
+	case *Count:
+		if v.Known() {
+			return strconv.AppendInt(dst, int64(*v), 10)
 		}
-	case Float:
-		if v, ok := c.Float(r); ok {
-			return collector.AppendFloat(dst, v)
+	case *MS:
+		if v.Known() {
+			return collector.AppendFloat(dst, float64(*v))
 		}
-	case Text:
-		if v, ok := c.Text(r); ok {
-			return quote(dst, v)
+	case *string:
+		if *v != "" {
+			return quote(dst, *v)
 		}
-	case Bool:
-		if v, ok := c.Bool(r); ok {
-			return strconv.AppendBool(dst, v)
+	case *Verdict:
+		if *v != Unjudged {
+			return strconv.AppendBool(dst, *v == Met)
 		}
 	}
 	return dst
@@ -74,7 +77,7 @@ func appendJSONString(dst []byte, s string) []byte {
 
 // readJSONL reads what writeJSONL writes.
 func readJSONL(in io.Reader) ([]Row, error) {
-	columns := Columns()
+	columns, unknown := Columns(), newRow()
 	var rows []Row
 	dec := json.NewDecoder(bufio.NewReaderSize(in, readBuffer))
 	for line := 1; ; line++ {
@@ -86,56 +89,53 @@ func readJSONL(in io.Reader) ([]Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("row %d: %w", line, err)
 		}
-		r := newRow()
+		rows = append(rows, unknown)
 		for i := range columns {
 			value, ok := values[columns[i].Name]
 			if (!ok || string(value) == "null") && !columns[i].Required {
 				continue
 			}
-			if err := columns[i].unmarshalValue(&r, value); err != nil {
+			if err := columns[i].unmarshalValue(&rows[line-1], value); err != nil {
 				return nil, fmt.Errorf("row %d: %s: %w", line, columns[i].Name, err)
 			}
 		}
-		rows = append(rows, r)
 	}
 }
 
 func (c *Column) unmarshalValue(r *Row, value json.RawMessage) error {
-	text := string(value)
-	if c.Kind != Text {
-		return c.parseText(r, text)
+	if to, ok := c.at(r).(*string); ok {
+		if err := json.Unmarshal(value, to); err != nil {
+			return fmt.Errorf("%s, want a string", value)
+		}
+		return nil
 	}
-	var s string
-	if err := json.Unmarshal(value, &s); err != nil {
-		return fmt.Errorf("%s, want a string", text)
-	}
-	c.setText(r, s)
-	return nil
+	return c.parseText(r, string(value))
 }
 
 // parseText puts a value written as text into r.
 func (c *Column) parseText(r *Row, text string) error {
+	at := c.at(r)
 	switch c.Kind {
-	case Int:
+	case parquet.Int64:
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || v < 0 {
 			return fmt.Errorf("%q, want an integer of at least 0", text)
 		}
-		c.setInt(r, v)
-	case Float:
+		setInt(at, v)
+	case parquet.Double:
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return fmt.Errorf("%q, want a number", text)
 		}
-		c.setFloat(r, v)
-	case Bool:
+		*at.(*MS) = MS(v)
+	case parquet.Bool:
 		v, err := strconv.ParseBool(text)
 		if err != nil {
 			return fmt.Errorf("%q, want true or false", text)
 		}
-		c.setBool(r, v)
-	case Text:
-		c.setText(r, text)
+		*at.(*Verdict) = verdictOf(v)
+	case parquet.Text:
+		*at.(*string) = text
 	}
 	return nil
 }

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/replay-llm/replay/report/parquet"
 )
@@ -28,16 +25,11 @@ func parquetColumns(columns []Column) []parquet.Column {
 	all := make([]parquet.Column, len(columns))
 	for i, c := range columns {
 		all[i] = parquet.Column{
-			Name: c.Name, Kind: c.Kind.parquet(), Optional: !c.Required,
-			Delta: c.Kind == Int, Snappy: c.Kind == Text || c.Kind != Int && c.repeats,
+			Name: c.Name, Kind: c.Kind, Optional: !c.Required,
+			Delta: c.Kind == parquet.Int64, Snappy: c.Kind == parquet.Text || c.repeats,
 		}
 	}
 	return all
-}
-
-// parquet returns the type of the column in a Parquet file.
-func (k Kind) parquet() parquet.Kind {
-	return map[Kind]parquet.Kind{Int: parquet.Int64, Float: parquet.Double, Text: parquet.Text, Bool: parquet.Bool}[k]
 }
 
 // writeParquet writes rows in groups.
@@ -45,7 +37,10 @@ func writeParquet(w io.Writer, rows []Row) error {
 	columns := Columns()
 	out := parquet.NewWriter(w, parquetColumns(columns), parquet.Options{Name: "requests", PageBytes: pageBytes})
 	for group := range slices.Chunk(rows, groupRows) {
-		if err := fillGroup(out, columns, group); err != nil {
+		err := parquet.FillGroup(out, group, batch, func(to *parquet.Chunk, column int, rows []Row) {
+			columns[column].addValues(to, rows)
+		})
+		if err != nil {
 			return err
 		}
 		if err := out.EndGroup(); err != nil {
@@ -55,50 +50,31 @@ func writeParquet(w io.Writer, rows []Row) error {
 	return out.Close()
 }
 
-// fillGroup adds rows column by column, some columns at once. The file does not
-// depend on how many.
-func fillGroup(out *parquet.Writer, columns []Column, rows []Row) error {
-	var filled errgroup.Group
-	atOnce := min(runtime.GOMAXPROCS(0), len(columns))
-	for first := range atOnce {
-		filled.Go(func() error {
-			for part := range slices.Chunk(rows, batch) { // few rows, so that they stay near
-				for i := first; i < len(columns); i += atOnce {
-					columns[i].addValues(out.Chunk(i), part)
-					if err := out.Chunk(i).EndBatch(); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-	}
-	return filled.Wait()
-}
-
 // addValues adds what the column has of rows.
 func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
 	for i := range rows {
-		r := &rows[i]
-		switch c.Kind {
-		case Int:
-			if v, ok := c.Int(r); ok {
-				to.AddInt(v)
+		switch v := c.at(&rows[i]).(type) {
+		case *int:
+			to.AddInt(int64(*v))
+			continue
+		case *Count:
+			if v.Known() {
+				to.AddInt(int64(*v))
 				continue
 			}
-		case Float:
-			if v := *c.time(r); v.Known() || c.Required {
-				to.AddDouble(float64(v))
+		case *MS:
+			if v.Known() || c.Required {
+				to.AddDouble(float64(*v))
 				continue
 			}
-		case Text:
-			if v, ok := c.Text(r); ok {
-				to.AddText(v)
+		case *string:
+			if *v != "" {
+				to.AddText(*v)
 				continue
 			}
-		case Bool:
-			if v, ok := c.Bool(r); ok {
-				to.AddBool(v)
+		case *Verdict:
+			if *v != Unjudged {
+				to.AddBool(*v == Met)
 				continue
 			}
 		}
@@ -108,11 +84,7 @@ func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
 
 // readParquet reads what writeParquet writes.
 func readParquet(in *os.File) ([]Row, error) {
-	stat, err := in.Stat()
-	if err != nil {
-		return nil, err
-	}
-	file, err := parquet.Open(in, stat.Size())
+	file, err := parquet.Open(in)
 	if err != nil {
 		return nil, err
 	}
@@ -125,21 +97,22 @@ func readParquet(in *os.File) ([]Row, error) {
 		return nil, err
 	}
 	var rows []Row
+	unknown := newRow()
 	for group, n := range file.Groups() {
 		first := len(rows)
 		for i, c := range byPlace {
 			if c == nil {
 				continue
 			}
-			if got := file.Columns[i].Kind; got != c.Kind.parquet() {
-				return nil, fmt.Errorf("%s: is of type %v, want %v", names[i], got, c.Kind.parquet())
+			if got := file.Columns[i].Kind; got != c.Kind {
+				return nil, fmt.Errorf("%s: is of type %v, want %v", names[i], got, c.Kind)
 			}
 			values, err := file.Read(group, i)
 			if err != nil {
 				return nil, err
 			}
 			for len(rows) < first+n { // as many as there are values
-				rows = append(rows, newRow())
+				rows = append(rows, unknown)
 			}
 			c.setValues(rows[first:], values)
 		}
@@ -154,15 +127,15 @@ func (c *Column) setValues(rows []Row, v *parquet.Values) {
 		if v.Defined != nil && v.Defined[i] == 0 {
 			continue
 		}
-		switch c.Kind {
-		case Int:
-			c.setInt(&rows[i], v.Ints[next])
-		case Float:
-			c.setFloat(&rows[i], v.Doubles[next])
-		case Text:
-			c.setText(&rows[i], v.Texts[next])
-		case Bool:
-			c.setBool(&rows[i], v.Bools[next])
+		switch at := c.at(&rows[i]).(type) {
+		case *MS:
+			*at = MS(v.Double(next))
+		case *string:
+			*at = v.Text(next)
+		case *Verdict:
+			*at = verdictOf(v.Bool(next))
+		default:
+			setInt(at, v.Int(next))
 		}
 		next++
 	}

@@ -38,6 +38,13 @@ const (
 	Missed
 )
 
+func verdictOf(met bool) Verdict {
+	if met {
+		return Met
+	}
+	return Missed
+}
+
 // Row is what is known of one request. Instants are on the logical clock, which
 // starts at 0.
 type Row struct {
@@ -98,16 +105,16 @@ type Parts [8]MS
 func (r *Row) Explained() bool { return r.Parts[0].Known() }
 
 // newRow is a row of which nothing is known.
-func newRow() Row {
-	u := Unknown()
-	return Row{
-		Line: None, Worker: None, PrefillWorker: None,
-		Arrival: u, Admit: u, First: u, Second: u, Last: u,
-		Queue: u, Prefill: u, TTFT: u, TTST: u, TPOT: u, ITLMean: u, ITLMax: u, E2E: u,
-		Preemptions: None, Routed: u, Overlap: None, PromptBlocks: None, Cost: u, RunnerUp: None, RunnerUpCost: u,
-		PrefillEnd: u, DecodeStart: u, DecodeAdmit: u, Transfer: u,
-		Parts: Parts{u, u, u, u, u, u, u, u},
+func newRow() (r Row) {
+	for _, c := range Columns() {
+		switch at := c.at(&r).(type) {
+		case *Count:
+			*at = None
+		case *MS:
+			*at = Unknown()
+		}
 	}
+	return r
 }
 
 // Counted reports whether the request enters the statistics of the report: it was

@@ -68,7 +68,8 @@ func TestVerify(t *testing.T) {
 			path := filepath.Join(dir, "requests.parquet")
 			rows, err := requests.ReadFile(path)
 			rows[3].Last += 0.001
-			return errors.Join(err, requests.WriteFile(path, rows))
+			var out bytes.Buffer
+			return errors.Join(err, requests.Write(&out, requests.Parquet, rows), os.WriteFile(path, out.Bytes(), 0o600))
 		}, "requests.parquet lifecycles digest"},
 		{"a setting", func(dir string) error { return replaceIn(dir, RunFile, `"workers": 2`, `"workers": 3`) }, "configuration digest"},
 		{"the input", func(dir string) error { return replaceIn(dir, RunFile, `"sha256": "2d71`, `"sha256": "2d72`) }, "configuration digest"},

@@ -2,7 +2,6 @@ package sheet
 
 import (
 	"io"
-	"slices"
 
 	"github.com/replay-llm/replay/report/parquet"
 )
@@ -21,23 +20,20 @@ func (t *Table) WriteParquet(w io.Writer) error {
 		}
 	}
 	out := parquet.NewWriter(w, columns, parquet.Options{Name: "cells", Statistics: true})
-	for batch := range slices.Chunk(t.Rows, batchRows) {
-		for i := range columns {
-			c := out.Chunk(i)
-			for _, row := range batch {
-				switch v := row[i].(type) {
-				case float64:
-					c.AddDouble(v)
-				case string:
-					c.AddText(v)
-				default:
-					c.AddNull()
-				}
-			}
-			if err := c.EndBatch(); err != nil {
-				return err
+	err := parquet.FillGroup(out, t.Rows, batchRows, func(to *parquet.Chunk, column int, rows [][]any) {
+		for _, row := range rows {
+			switch v := row[column].(type) {
+			case float64:
+				to.AddDouble(v)
+			case string:
+				to.AddText(v)
+			default:
+				to.AddNull()
 			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	return out.Close()
 }
