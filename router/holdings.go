@@ -1,8 +1,6 @@
 package router
 
 import (
-	"math/bits"
-
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -10,33 +8,27 @@ import (
 // holdings keeps how many blocks of each prompt node the workers hold. A
 // worker that holds a block of a node holds all blocks before it.
 //
-// Nodes live on pages of neighbours, and a path is made of few stretches of
-// nodes on one page: a word per page and worker has a bit for each that the worker
-// holds in full, and a stretch costs a few operations on words. A list of parts
-// per node has the others. A page on which nothing is held is used again,
-// so that memory follows what is held.
+// Each node has a set of the workers that hold it in full, and a list of the
+// parts that workers hold. Nodes live on pages of neighbours. A page on which
+// nothing is held is used again, so that memory follows what is held.
 type holdings struct {
-	tree    *prompt.Tree
-	workers int
-	pages   []*page // by node / pageNodes; nil where nothing is held
-	unused  []*page
-	fresh   []page   // never used yet
-	parts   []part   // number 0 is none
-	vacant  int32    // parts to use again, linked by next
-	active  []uint64 // of the walk in progress: by worker / 64
+	tree   *prompt.Tree
+	words  int     // of a set of workers, a bit each
+	pages  []*page // by node / pageNodes; nil where nothing is held
+	unused []*page
+	parts  []part   // number 0 is none
+	vacant int32    // parts to use again, linked by next
+	active []uint64 // the workers that hold all of the walk in progress so far
 }
 
-// pageNodes is the number of nodes of a page: a bit of a word each.
+// pageNodes is the number of nodes of a page.
 const pageNodes = 64
 
-// page holds the state of neighbouring nodes. Sets of nodes are words.
+// page holds the state of neighbouring nodes.
 type page struct {
-	live     int32    // workers that hold nodes in full, and parts
-	parted   uint64   // nodes of which parts are held
-	branched uint64   // nodes for whoever follows branches; empty on a page made or used again
-	who      []uint64 // by worker / 64: the workers that hold nodes in full
-	full     []uint64 // by worker: the nodes it holds in full
-	parts    []int32  // by node: its first part; nil where nodes have but one block
+	live  int32    // workers that hold a node in full, over its nodes, and parts
+	full  []uint64 // by node, then by worker / 64: the workers that hold it in full
+	parts []int32  // by node: its first part; nil where nodes have but one block
 }
 
 // part is a number of leading blocks of a node, not all of them, that holders
@@ -63,27 +55,24 @@ func newHoldings(tree *prompt.Tree, workers int) *holdings {
 // hasUnitNodes reports whether all nodes have one block.
 func (h *holdings) hasUnitNodes() bool { return h.tree.PerNode() == 1 }
 
-// countBlocks returns the number of blocks of a set of nodes of one path, which follow
-// each other there; first is some node on their page.
-func (h *holdings) countBlocks(first prompt.NodeID, nodes uint64) int64 {
-	return int64(h.tree.End(lowestNode(first, highestBit(nodes))) - h.tree.Start(lowestNode(first, nodes)))
-}
-
 // grow makes room for worker ids below workers.
 func (h *holdings) grow(workers int) {
-	if workers <= h.workers {
+	words := (workers + 63) / 64
+	if words <= h.words {
 		return
 	}
-	h.workers = max(workers, 2*h.workers)
-	words := (h.workers + 63) / 64
 	for _, p := range h.pages {
-		if p != nil {
-			p.full = append(make([]uint64, 0, h.workers), p.full...)[:h.workers]
-			p.who = append(make([]uint64, 0, words), p.who...)[:words]
+		if p == nil {
+			continue
 		}
+		wide := make([]uint64, pageNodes*words)
+		for n := range pageNodes {
+			copy(wide[n*words:], p.full[n*h.words:][:h.words])
+		}
+		p.full = wide
 	}
-	h.unused, h.fresh = nil, nil // too narrow
-	h.active = make([]uint64, words)
+	h.unused = nil // too narrow
+	h.words, h.active = words, make([]uint64, words)
 }
 
 // pageOf returns the page of a node, nil when nothing on it is held.
@@ -100,113 +89,172 @@ func (h *holdings) ensurePage(n prompt.NodeID) *page {
 		return p
 	}
 	i := int(n) / pageNodes
-	if i >= len(h.pages) {
-		wide := make([]*page, max(i+1, 2*len(h.pages)))
-		copy(wide, h.pages)
-		h.pages = wide
-	}
-	h.pages[i] = h.emptyPage()
-	return h.pages[i]
-}
-
-// emptyPage returns a page without anything on it.
-func (h *holdings) emptyPage() *page {
+	h.pages = growSlice(h.pages, i+1)
 	if k := len(h.unused); k > 0 {
-		p := h.unused[k-1]
-		h.unused = h.unused[:k-1]
-		return p
+		h.pages[i], h.unused = h.unused[k-1], h.unused[:k-1]
+		return h.pages[i]
 	}
-	if len(h.fresh) == 0 {
-		h.allocPages()
+	p := &page{full: make([]uint64, pageNodes*h.words)}
+	if !h.hasUnitNodes() {
+		p.parts = make([]int32, pageNodes)
 	}
-	p := &h.fresh[0]
-	h.fresh = h.fresh[1:]
+	h.pages[i] = p
 	return p
-}
-
-// allocPages makes a batch of pages.
-func (h *holdings) allocPages() {
-	const batch = 16
-	h.fresh = make([]page, batch)
-	words := len(h.active)
-	sets := make([]uint64, batch*(words+h.workers))
-	for i := range h.fresh {
-		p := &h.fresh[i]
-		p.who, sets = sets[:words:words], sets[words:]
-		p.full, sets = sets[:h.workers:h.workers], sets[h.workers:]
-	}
-	if h.hasUnitNodes() {
-		return
-	}
-	parts := make([]int32, batch*pageNodes)
-	for i := range h.fresh {
-		h.fresh[i].parts = parts[i*pageNodes:][:pageNodes:pageNodes]
-	}
 }
 
 // releasePage takes back the page of a node if nothing is held on it.
 func (h *holdings) releasePage(n prompt.NodeID, p *page) {
 	if p.live == 0 {
-		p.branched = 0
 		h.pages[int(n)/pageNodes] = nil
 		h.unused = append(h.unused, p)
 	}
 }
 
-// bitOf returns the set of one node on its page.
-func bitOf(n prompt.NodeID) uint64 { return 1 << (uint32(n) % pageNodes) }
-
-// highestBit returns the last node of a set that is not empty, alone.
-func highestBit(nodes uint64) uint64 { return 1 << (63 - bits.LeadingZeros64(nodes)) }
-
-// lowestNode returns the first node of a set on the page of n.
-func lowestNode(n prompt.NodeID, nodes uint64) prompt.NodeID {
-	return n&^(pageNodes-1) | prompt.NodeID(bits.TrailingZeros64(nodes))
+// fullOn returns the set of the workers that hold a node of a page in full.
+func (h *holdings) fullOn(p *page, n prompt.NodeID) []uint64 {
+	return p.full[int(uint32(n)%pageNodes)*h.words:][:h.words]
 }
 
-// firstStretch returns the set of the first nodes of a path that are on the page of the
-// very first, and the rest of the path.
-func firstStretch(path []prompt.NodeID) (nodes uint64, rest []prompt.NodeID) {
-	number := path[0] / pageNodes
-	for i, n := range path {
-		if n/pageNodes != number {
-			return nodes, path[i:]
+// isFull reports whether w holds all of a node.
+func (h *holdings) isFull(n prompt.NodeID, w sim.WorkerID) bool {
+	p := h.pageOf(n)
+	return p != nil && h.fullOn(p, n)[uint32(w)/64]>>(uint32(w)%64)&1 != 0
+}
+
+// setFull makes w hold all of a node; it reports false if it did already.
+func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
+	p := h.ensurePage(n)
+	word, bit := &h.fullOn(p, n)[uint32(w)/64], uint64(1)<<(uint32(w)%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	p.live++
+	return true
+}
+
+// clearFull ends what setFull began; it reports false if w does not hold all of
+// the node.
+func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
+	if !h.isFull(n, w) {
+		return false
+	}
+	p := h.pageOf(n)
+	h.fullOn(p, n)[uint32(w)/64] &^= 1 << (uint32(w) % 64)
+	p.live--
+	h.releasePage(n, p)
+	return true
+}
+
+// partBlocks returns the number of blocks of the largest part of a node that a
+// worker holds, 0 if it holds none.
+func (h *holdings) partBlocks(n prompt.NodeID, w sim.WorkerID) (blocks int32) {
+	p := h.pageOf(n)
+	if p == nil || p.parts == nil {
+		return 0
+	}
+	for i := p.parts[uint32(n)%pageNodes]; i != noPart; i = h.parts[i].next {
+		if x := &h.parts[i]; x.worker == w {
+			blocks = max(blocks, x.blocks)
 		}
-		nodes |= bitOf(n)
 	}
-	return nodes, nil
+	return blocks
 }
 
-// lastStretch returns the set of the last nodes of a path that are on the page of
-// the very last, and the path before them.
-func lastStretch(path []prompt.NodeID) (nodes uint64, before []prompt.NodeID) {
-	number := path[len(path)-1] / pageNodes
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i]/pageNodes != number {
-			return nodes, path[:i+1]
+// heldBlocks returns the number of blocks of a node that a worker holds.
+func (h *holdings) heldBlocks(n prompt.NodeID, w sim.WorkerID) int32 {
+	if h.isFull(n, w) {
+		return h.tree.Size(n)
+	}
+	return h.partBlocks(n, w)
+}
+
+// addPart counts one more holder of so many blocks of a node.
+func (h *holdings) addPart(n prompt.NodeID, w sim.WorkerID, blocks int32) {
+	p := h.ensurePage(n)
+	first := &p.parts[uint32(n)%pageNodes]
+	for i := *first; i != noPart; i = h.parts[i].next {
+		if x := &h.parts[i]; x.worker == w && x.blocks == blocks {
+			x.holders++
+			return
 		}
-		nodes |= bitOf(path[i])
 	}
-	return nodes, nil
+	i := h.vacant
+	if i == noPart {
+		i = int32(len(h.parts))
+		h.parts = append(h.parts, part{})
+	} else {
+		h.vacant = h.parts[i].next
+	}
+	h.parts[i] = part{worker: w, blocks: blocks, holders: 1, next: *first}
+	*first = i
+	p.live++
 }
 
-// isFull reports whether w holds in full all nodes of a set.
-func (p *page) isFull(w sim.WorkerID, nodes uint64) bool { return nodes&^p.full[w] == 0 }
-
-// setFull notes that w holds a set of nodes in full.
-func (p *page) setFull(w sim.WorkerID, nodes uint64) {
-	if p.full[w] == 0 {
-		p.who[uint32(w)/64] |= 1 << (uint32(w) % 64)
-		p.live++
+// dropPart counts one holder less; it reports false if there is none.
+func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
+	p := h.pageOf(n)
+	if p == nil {
+		return false
 	}
-	p.full[w] |= nodes
+	for link := &p.parts[uint32(n)%pageNodes]; *link != noPart; link = &h.parts[*link].next {
+		i := *link
+		x := &h.parts[i]
+		if x.worker != w || x.blocks != blocks {
+			continue
+		}
+		if x.holders--; x.holders == 0 {
+			*link, x.next, h.vacant = x.next, h.vacant, i
+			p.live--
+			h.releasePage(n, p)
+		}
+		return true
+	}
+	return false
 }
 
-// clearFull notes that w does not hold a set of nodes in full, of which it held
-// some.
-func (p *page) clearFull(w sim.WorkerID, nodes uint64) {
-	if p.full[w] &^= nodes; p.full[w] == 0 {
-		p.who[uint32(w)/64] &^= 1 << (uint32(w) % 64)
-		p.live--
+// match finds how many of the prompt's full blocks each worker holds from the
+// first, and adds the workers that hold any to s.
+func (h *holdings) match(q *prompt.Prompt, s *scores) {
+	for i := range h.active {
+		h.active[i] = ^uint64(0)
+	}
+	depth := int32(0) // blocks that the active workers hold
+	for _, n := range h.tree.Full(q) {
+		p := h.pageOf(n)
+		if p == nil {
+			break
+		}
+		if p.parts != nil {
+			h.scoreParts(p.parts[uint32(n)%pageNodes], depth, q.Blocks, s)
+		}
+		left := uint64(0)
+		for i, full := range h.fullOn(p, n) {
+			if depth > 0 {
+				s.raiseAll(i, h.active[i]&^full, depth)
+			}
+			h.active[i] &= full
+			left |= h.active[i]
+		}
+		if left == 0 {
+			return
+		}
+		depth = h.tree.End(n)
+	}
+	if depth == 0 {
+		return
+	}
+	for i, word := range h.active {
+		s.raiseAll(i, word, min(depth, q.Blocks))
+	}
+}
+
+// scoreParts scores the active workers that hold a part of a node, the first of
+// which is given, after depth blocks of a prompt of blocks.
+func (h *holdings) scoreParts(first, depth, blocks int32, s *scores) {
+	for i := first; i != noPart; i = h.parts[i].next {
+		if x := &h.parts[i]; h.active[uint32(x.worker)/64]>>(uint32(x.worker)%64)&1 != 0 {
+			s.raise(x.worker, min(depth+x.blocks, blocks))
+		}
 	}
 }

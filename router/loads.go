@@ -40,6 +40,21 @@ func (l *treeLoads) match(q *sim.Request, s *scores) {
 	}
 }
 
+// splitTail returns the path of the nodes of which q has all blocks and, if its last full
+// blocks are a part of a node, that node and their number.
+func (l *treeLoads) splitTail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
+	tree := l.holdings.tree
+	path = tree.Full(q)
+	if len(path) == 0 {
+		return path, prompt.None, 0
+	}
+	n = path[len(path)-1]
+	if q.Blocks == tree.End(n) {
+		return path, n, 0
+	}
+	return path[:len(path)-1], n, q.Blocks - tree.Start(n)
+}
+
 // add makes the full blocks of q's prompt active on w.
 func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 	if q.Prompt.Unique() {
@@ -47,46 +62,26 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 		return
 	}
 	h := l.holdings
-	path, n, tail := h.splitTail(&q.Prompt)
+	path, n, tail := l.splitTail(&q.Prompt)
 	if tail > 0 {
-		p := h.ensurePage(n)
-		before := h.heldBlocks(p, n, w)
-		h.addPart(p, n, w, tail)
+		before := h.heldBlocks(n, w)
+		h.addPart(n, w, tail)
 		l.blocks[w] += int64(max(tail-before, 0))
 		if before > 0 {
 			return // the path to it is held already
 		}
 	}
-	l.holdPath(w, path)
-}
-
-// holdPath counts one more holder of the last node of a path, making the nodes
-// active that are not. Of those, only the first may be held in part.
-func (l *treeLoads) holdPath(w sim.WorkerID, path []prompt.NodeID) {
-	h := l.holdings
-	for len(path) > 0 {
-		n := path[len(path)-1]
-		nodes, before := lastStretch(path)
-		p := h.ensurePage(n)
-		known := nodes & p.full[w]
-		if known != 0 {
-			known = highestBit(known)
-			nodes &= -(known << 1)
-		}
-		if nodes != 0 {
-			part := h.partBlocks(p, lowestNode(n, nodes), w)
-			p.setFull(w, nodes)
-			l.blocks[w] += h.countBlocks(n, nodes) - int64(part)
-			if part > 0 {
-				return
-			}
-		}
-		if known != 0 {
-			p.branched |= known
-			l.more.add(lowestNode(n, known), w)
+	for i := len(path) - 1; i >= 0; i-- {
+		n := path[i]
+		if !h.setFull(n, w) {
+			l.more.add(n, w)
 			return
 		}
-		path = before
+		before := h.partBlocks(n, w)
+		l.blocks[w] += int64(h.tree.Size(n) - before)
+		if before > 0 {
+			return
+		}
 	}
 }
 
@@ -97,71 +92,29 @@ func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 		return
 	}
 	h := l.holdings
-	path, n, tail := h.splitTail(&q.Prompt)
+	path, n, tail := l.splitTail(&q.Prompt)
 	if tail > 0 {
-		p := h.pageOf(n)
-		if p == nil || !h.dropPart(p, n, w, tail) {
+		if !h.dropPart(n, w, tail) {
 			panic(fmt.Sprintf("router: worker %d has no running prompt that ends after %d blocks of node %d", w, tail, n))
 		}
-		after := h.heldBlocks(p, n, w)
+		after := h.heldBlocks(n, w)
 		l.blocks[w] -= int64(max(tail-after, 0))
 		if after > 0 {
 			return
 		}
-		h.releasePage(n, p)
 	}
-	l.releasePath(w, path)
-}
-
-// releasePath counts one holder less of the last node of a path.
-func (l *treeLoads) releasePath(w sim.WorkerID, path []prompt.NodeID) {
-	h := l.holdings
-	for len(path) > 0 {
-		n := path[len(path)-1]
-		nodes, before := lastStretch(path)
-		p := h.pageOf(n)
-		if p == nil || !p.isFull(w, highestBit(nodes)) {
-			panic(fmt.Sprintf("router: node %d is not active on worker %d", n, w))
-		}
-		done := l.releaseStretch(p, n, w, nodes)
-		h.releasePage(n, p)
-		if done {
+	for i := len(path) - 1; i >= 0; i-- {
+		n := path[i]
+		if l.more.drop(n, w) {
 			return
 		}
-		path = before
-	}
-}
-
-// releaseStretch takes the nodes of a stretch from w, last to first, until one is held
-// by others too; it reports whether one is. The stretch ends with n.
-func (l *treeLoads) releaseStretch(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) bool {
-	h := l.holdings
-	for nodes != 0 {
-		gone := nodes // all, or down to the first node that others may hold
-		if shared := nodes & (p.branched | p.parted); shared != 0 {
-			last := highestBit(shared)
-			gone &= -last
-			m := lowestNode(n, last)
-			if p.branched&last != 0 && l.more.drop(m, w) {
-				l.markInactive(p, n, w, gone&^last)
-				return true
-			}
-			if part := h.partBlocks(p, m, w); part > 0 {
-				l.markInactive(p, n, w, gone)
-				l.blocks[w] += int64(part)
-				return true
-			}
+		if !h.clearFull(n, w) {
+			panic(fmt.Sprintf("router: node %d is not active on worker %d", n, w))
 		}
-		l.markInactive(p, n, w, gone)
-		nodes &^= gone
-	}
-	return false
-}
-
-// markInactive takes whole nodes, which follow each other on the page of n, from w.
-func (l *treeLoads) markInactive(p *page, n prompt.NodeID, w sim.WorkerID, nodes uint64) {
-	if nodes != 0 {
-		p.clearFull(w, nodes)
-		l.blocks[w] -= l.holdings.countBlocks(n, nodes)
+		after := h.partBlocks(n, w)
+		l.blocks[w] -= int64(h.tree.Size(n) - after)
+		if after > 0 {
+			return
+		}
 	}
 }

@@ -9,8 +9,8 @@
 // calls make the same placements.
 //
 // Read policy.go, dispatcher.go, place.go, queue.go; then what a dispatcher
-// knows of caches, holdings.go, parts.go, match.go, scores.go, residency.go,
-// index.go, treeindex.go, and of active blocks, loads.go, tally.go; hashed.go
+// knows of caches, holdings.go, scores.go, residency.go, index.go and
+// treeindex.go, and of active blocks, loads.go and tally.go; hashed.go
 // is both for prompts that nobody knew before. config.go, parse.go and check.go
 // are the configuration of the KV policy.
 package router
