@@ -90,102 +90,35 @@ func (k *cached) closeGaps() {
 	k.gone = 0
 }
 
-// Depths of blocks that have none.
-const (
-	depthUnknown = -1
-	orphaned     = -2
-)
-
 // orderedBlocks lists the blocks that hang on a root, parents before their children:
 // by rank, then by depth, and among equals in the order in which they were
-// stored.
+// stored. What hangs on a gap, or goes round in a circle, is never come to.
 func (k *cached) orderedBlocks() []*cachedBlock {
-	depth := make([]int32, len(k.blocks))
-	for i := range depth {
-		depth[i] = depthUnknown
-	}
-	var path []int32
-	byRank := make(map[int32]*levels)
+	roots := make(map[int32][]int32) // by rank
+	child := make([]int32, len(k.blocks))
+	sibling := make([]int32, len(k.blocks)) // both count from 1; 0: none
 	for i := range k.blocks {
 		b := &k.blocks[i]
 		if b.gone {
 			continue
 		}
-		if path = k.measureDepth(int32(i), depth, path[:0]); depth[i] >= 0 {
-			if byRank[b.rank] == nil {
-				byRank[b.rank] = new(levels)
-			}
-			byRank[b.rank].countDepth(depth[i])
+		if !b.hasParent {
+			roots[b.rank] = append(roots[b.rank], int32(i))
+		} else if parent, ok := k.at[blockName{b.cache, b.parent}]; ok {
+			sibling[i], child[parent] = child[parent], int32(i)+1
 		}
 	}
-	at := int32(0)
-	for _, rank := range slices.Sorted(maps.Keys(byRank)) {
-		at = byRank[rank].layOut(at)
-	}
-	out := make([]*cachedBlock, at)
-	for i := range k.blocks {
-		if b := &k.blocks[i]; !b.gone && depth[i] >= 0 {
-			out[byRank[b.rank].nextPlace(depth[i])] = b
+	out := make([]*cachedBlock, 0, len(k.at))
+	for _, rank := range slices.Sorted(maps.Keys(roots)) {
+		for level, next := roots[rank], []int32(nil); len(level) > 0; level, next = next, level[:0] {
+			for _, i := range level {
+				out = append(out, &k.blocks[i])
+				for c := child[i]; c != 0; c = sibling[c-1] {
+					next = append(next, c-1)
+				}
+			}
+			slices.Sort(next)
 		}
 	}
 	return out
-}
-
-// levels counts the blocks of each depth, and then says where the next of them
-// goes.
-type levels []int32
-
-func (l *levels) countDepth(depth int32) {
-	for int(depth) >= len(*l) {
-		*l = append(*l, 0)
-	}
-	(*l)[depth]++
-}
-
-// layOut puts the levels one after the other from at, and returns where they end.
-func (l levels) layOut(at int32) int32 {
-	for d, n := range l {
-		l[d], at = at, at+n
-	}
-	return at
-}
-
-func (l levels) nextPlace(depth int32) int32 {
-	l[depth]++
-	return l[depth] - 1
-}
-
-// measureDepth finds the depth of a block and of those before it. A block whose
-// parents lead to a gap, or round in a circle, is orphaned.
-func (k *cached) measureDepth(i int32, depth, path []int32) []int32 {
-	const walking = -3
-	at := int32(orphaned) // the depth of what the walk ends at
-	for {
-		if depth[i] == walking {
-			break
-		}
-		if depth[i] != depthUnknown {
-			at = depth[i]
-			break
-		}
-		depth[i] = walking
-		path = append(path, i)
-		b := &k.blocks[i]
-		if !b.hasParent {
-			at = -1
-			break
-		}
-		parent, ok := k.at[blockName{b.cache, b.parent}]
-		if !ok {
-			break
-		}
-		i = parent
-	}
-	for n := len(path) - 1; n >= 0; n-- {
-		if at != orphaned {
-			at++
-		}
-		depth[path[n]] = at
-	}
-	return path
 }
