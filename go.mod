@@ -21,7 +21,12 @@ require (
 	gonum.org/v1/gonum v0.17.0
 )
 
-require github.com/goccy/go-json v0.12.0
+require (
+	github.com/goccy/go-json v0.12.0
+	github.com/tinylib/msgp v1.6.5
+)
+
+require github.com/philhofer/fwd v1.2.0 // indirect
 
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
@@ -65,8 +70,6 @@ require (
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
-	github.com/vmihailenco/msgpack/v5 v5.4.1
-	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
 	github.com/xiang90/probing v0.0.0-20221125231312-a49e3df8f510 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3

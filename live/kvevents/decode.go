@@ -1,18 +1,18 @@
 package kvevents
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
+	"github.com/tinylib/msgp/msgp"
 )
 
 // Decode reads a batch. Events come as maps or as arrays; one that cannot be
 // read makes the batch unreadable.
 func Decode(payload []byte) (Batch, error) {
-	r := newReader(payload)
+	r := &reader{rest: payload}
 	n, err := r.arrayLen()
 	if err != nil {
 		return Batch{}, fmt.Errorf("batch: %w", err)
@@ -27,7 +27,7 @@ func Decode(payload []byte) (Batch, error) {
 	if n, err = r.arrayLen(); err != nil {
 		return Batch{}, fmt.Errorf("events of the batch: %w", err)
 	}
-	b.Events = make([]Event, 0, min(n, r.bytes.Len()/leastEvent))
+	b.Events = make([]Event, 0, min(n, len(r.rest)/leastEvent))
 	for i := range n {
 		e, err := r.readEvent()
 		if err != nil {
@@ -38,7 +38,7 @@ func Decode(payload []byte) (Batch, error) {
 	if b.Rank, b.HasRank, err = r.readRank(); err != nil {
 		return Batch{}, fmt.Errorf("rank of the batch: %w", err)
 	}
-	if left := r.bytes.Len(); left > 0 {
+	if left := len(r.rest); left > 0 {
 		return Batch{}, fmt.Errorf("%d bytes after the batch", left)
 	}
 	return b, nil
@@ -47,11 +47,8 @@ func Decode(payload []byte) (Batch, error) {
 // reader reads msgpack without trusting it: lengths make room for no more than
 // the bytes that are there, and nothing nests deeper than maxDepth.
 type reader struct {
-	payload []byte
-	bytes   *bytes.Reader
-	d       *msgpack.Decoder
-	name    []byte        // memory of key
-	lists   arena[uint64] // of hashes
+	rest  []byte        // what is not read yet
+	lists arena[uint64] // of hashes
 }
 
 const maxDepth = 16
@@ -59,87 +56,88 @@ const maxDepth = 16
 // leastEvent is fewer bytes than an event that tells of anything takes.
 const leastEvent = 16
 
-func newReader(payload []byte) *reader {
-	b := bytes.NewReader(payload)
-	return &reader{payload: payload, bytes: b, d: msgpack.NewDecoder(b)}
+// isNext reports whether the next value is of one of the types.
+func (r *reader) isNext(types ...msgp.Type) bool {
+	return slices.Contains(types, msgp.NextType(r.rest))
 }
 
-// nextOffset returns where the next value begins, to return to.
-func (r *reader) nextOffset() int64 { return r.bytes.Size() - int64(r.bytes.Len()) }
+// readNext reads the next value with a function of msgp, if it is of the type,
+// which errors call want.
+func readNext[T any](r *reader, t msgp.Type, want string, read func([]byte) (T, []byte, error)) (v T, err error) {
+	if !r.isNext(t) {
+		return v, r.wrongCode(want)
+	}
+	v, rest, err := read(r.rest)
+	if err == nil {
+		r.rest = rest
+	}
+	return v, unexpectedEnd(err)
+}
 
-func (r *reader) seekTo(to int64) error {
-	_, err := r.bytes.Seek(to, io.SeekStart)
+// unexpectedEnd returns err, under its usual name if the bytes have ended.
+func unexpectedEnd(err error) error {
+	if errors.Is(err, msgp.ErrShortBytes) {
+		return io.ErrUnexpectedEOF
+	}
 	return err
 }
 
 // wrongCode returns an error with what stands where something else was wanted.
 func (r *reader) wrongCode(want string) error {
-	if r.bytes.Len() == 0 {
+	if len(r.rest) == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("msgpack code %#02x, want %s", r.payload[r.nextOffset()], want)
+	return fmt.Errorf("msgpack code %#02x, want %s", r.rest[0], want)
 }
-
-// isNext reports whether the next value is of a kind, by its code.
-func (r *reader) isNext(kind func(byte) bool) bool {
-	return r.bytes.Len() > 0 && kind(r.payload[r.nextOffset()])
-}
-
-func isNil(c byte) bool { return c == msgpcode.Nil }
-
-func isArray(c byte) bool {
-	return msgpcode.IsFixedArray(c) || c == msgpcode.Array16 || c == msgpcode.Array32
-}
-
-func isMap(c byte) bool {
-	return msgpcode.IsFixedMap(c) || c == msgpcode.Map16 || c == msgpcode.Map32
-}
-
-func isString(c byte) bool {
-	return msgpcode.IsFixedString(c) || c == msgpcode.Str8 || c == msgpcode.Str16 || c == msgpcode.Str32
-}
-
-func isInt(c byte) bool {
-	return msgpcode.IsFixedNum(c) || c >= msgpcode.Uint8 && c <= msgpcode.Uint64 || c >= msgpcode.Int8 && c <= msgpcode.Int64
-}
-
-func isFloat(c byte) bool { return c == msgpcode.Float || c == msgpcode.Double }
 
 // skipNil takes a nil if there is one.
 func (r *reader) skipNil() bool {
-	return r.isNext(isNil) && r.d.DecodeNil() == nil
+	if !msgp.IsNil(r.rest) {
+		return false
+	}
+	r.rest = r.rest[1:]
+	return true
 }
 
 // arrayLen begins an array, of at most as many elements as bytes are left.
 func (r *reader) arrayLen() (int, error) {
-	if !r.isNext(isArray) {
-		return 0, r.wrongCode("an array")
-	}
-	n, err := r.d.DecodeArrayLen()
-	return n, r.checkLen(n, err)
+	n, err := readNext(r, msgp.ArrayType, "an array", msgp.ReadArrayHeaderBytes)
+	return r.checkLen(n, err)
 }
 
 // mapLen begins a map.
 func (r *reader) mapLen() (int, error) {
-	if !r.isNext(isMap) {
-		return 0, r.wrongCode("a map")
-	}
-	n, err := r.d.DecodeMapLen()
-	return n, r.checkLen(n, err)
+	n, err := readNext(r, msgp.MapType, "a map", msgp.ReadMapHeaderBytes)
+	return r.checkLen(n, err)
 }
 
-func (r *reader) checkLen(n int, err error) error {
-	if err == nil && n > r.bytes.Len() {
-		return fmt.Errorf("%d elements in %d bytes", n, r.bytes.Len())
+func (r *reader) checkLen(n uint32, err error) (int, error) {
+	if err == nil && int(n) > len(r.rest) {
+		return 0, fmt.Errorf("%d elements in %d bytes", n, len(r.rest))
 	}
-	return err
+	return int(n), err
+}
+
+// readList reads an array. Errors number its elements, which they call what, unless
+// that is "".
+func readList[T any](r *reader, what string, read func() (T, error)) ([]T, error) {
+	n, err := r.arrayLen()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]T, n)
+	for i := range list {
+		if list[i], err = read(); err != nil && what != "" {
+			return nil, fmt.Errorf("%s %d: %w", what, i, err)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 func (r *reader) readString() (string, error) {
-	if !r.isNext(isString) {
-		return "", r.wrongCode("a string")
-	}
-	return r.d.DecodeString()
+	return readNext(r, msgp.StrType, "a string", msgp.ReadStringBytes)
 }
 
 // readOptional reads a string, or "" for nil.
@@ -150,21 +148,30 @@ func (r *reader) readOptional() (string, error) {
 	return r.readString()
 }
 
+// maxKey bounds the length of a key.
+const maxKey = 256
+
+// readKey reads a key, which lies in the payload.
+func (r *reader) readKey() ([]byte, error) {
+	key, err := readNext(r, msgp.StrType, "a string", msgp.ReadStringZC)
+	if len(key) > maxKey {
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(key), maxKey)
+	}
+	return key, err
+}
+
 // readBits reads an integer of up to 64 bits, signed or not, as its bits.
 func (r *reader) readBits() (uint64, error) {
-	if !r.isNext(isInt) {
-		return 0, r.wrongCode("an integer")
+	if r.isNext(msgp.UintType) {
+		return readNext(r, msgp.UintType, "an integer", msgp.ReadUint64Bytes)
 	}
-	if r.isNext(func(c byte) bool { return c == msgpcode.Uint64 }) {
-		return r.d.DecodeUint64()
-	}
-	n, err := r.d.DecodeInt64()
+	n, err := readNext(r, msgp.IntType, "an integer", msgp.ReadInt64Bytes)
 	return uint64(n), err
 }
 
 // readNumber reads an integer from lo to hi.
 func (r *reader) readNumber(lo, hi int64) (int64, error) {
-	unsigned := r.isNext(func(c byte) bool { return c == msgpcode.Uint64 })
+	unsigned := r.isNext(msgp.UintType)
 	b, err := r.readBits()
 	if err != nil {
 		return 0, err
@@ -175,13 +182,20 @@ func (r *reader) readNumber(lo, hi int64) (int64, error) {
 	return 0, fmt.Errorf("integer is %d, want %d to %d", int64(b), lo, hi)
 }
 
+func (r *reader) readToken() (uint32, error) {
+	t, err := r.readNumber(0, 1<<32-1)
+	return uint32(t), err
+}
+
 func (r *reader) readSeconds() (float64, error) {
 	switch {
-	case r.isNext(isFloat):
-		return r.d.DecodeFloat64()
-	case r.isNext(isInt):
-		n, err := r.d.DecodeInt64()
-		return float64(n), err
+	case r.isNext(msgp.Float64Type):
+		return readNext(r, msgp.Float64Type, "a number", msgp.ReadFloat64Bytes)
+	case r.isNext(msgp.Float32Type):
+		return readNext(r, msgp.Float32Type, "a number", msgp.ReadFloat64Bytes)
+	case r.isNext(msgp.IntType, msgp.UintType):
+		n, err := r.readBits()
+		return float64(int64(n)), err
 	}
 	return 0, r.wrongCode("a number")
 }
@@ -209,21 +223,35 @@ func (r *reader) readHashes() ([]uint64, error) {
 	return list, nil
 }
 
+// eachPair calls f for the keys of n pairs of a map; f reads the value.
+func (r *reader) eachPair(n int, f func(key []byte) error) error {
+	for range n {
+		key, err := r.readKey()
+		if err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+		if err := f(key); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
 // skipValue passes over a value.
-func (r *reader) skipValue(depth int) error {
+func (r *reader) skipValue(depth int) (err error) {
 	if depth == 0 {
 		return fmt.Errorf("values nested more than %d deep", maxDepth)
 	}
-	var n int
-	var err error
+	n := 0
 	switch {
-	case r.isNext(isArray):
+	case r.isNext(msgp.ArrayType):
 		n, err = r.arrayLen()
-	case r.isNext(isMap):
+	case r.isNext(msgp.MapType):
 		n, err = r.mapLen()
 		n *= 2
 	default:
-		return r.d.Skip()
+		r.rest, err = msgp.Skip(r.rest)
+		err = unexpectedEnd(err)
 	}
 	for i := 0; i < n && err == nil; i++ {
 		err = r.skipValue(depth - 1)

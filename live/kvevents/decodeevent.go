@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 // readEvent reads an event, a map or an array.
 func (r *reader) readEvent() (Event, error) {
-	if r.isNext(isMap) {
+	if r.isNext(msgp.MapType) {
 		return r.readMapEvent()
 	}
 	n, err := r.arrayLen()
@@ -71,8 +73,7 @@ func (r *reader) readMapEvent() (Event, error) {
 // findType looks ahead for the type among n pairs of a map. It comes first as a
 // rule.
 func (r *reader) findType(n int) (kind Kind, err error) {
-	begin := r.nextOffset()
-	typed := false
+	begin, typed := r.rest, false
 	for i := 0; i < n && !typed; i++ {
 		err = r.eachPair(1, func(key []byte) (err error) {
 			if typed = string(key) == "type"; !typed {
@@ -88,42 +89,8 @@ func (r *reader) findType(n int) (kind Kind, err error) {
 	if !typed {
 		return 0, errors.New("event without a type")
 	}
-	return kind, r.seekTo(begin)
-}
-
-// eachPair calls f for the keys of n pairs of a map; f reads the value.
-func (r *reader) eachPair(n int, f func(key []byte) error) error {
-	for range n {
-		key, err := r.readKey()
-		if err != nil {
-			return fmt.Errorf("key: %w", err)
-		}
-		var name [maxKey]byte // keys within the value take the place of this one
-		size := copy(name[:], key)
-		if err := f(key); err != nil {
-			return fmt.Errorf("%s: %w", string(name[:size]), err)
-		}
-	}
-	return nil
-}
-
-// maxKey bounds the length of a key.
-const maxKey = 256
-
-// readKey reads a key, which stays where it is until the next one is read.
-func (r *reader) readKey() ([]byte, error) {
-	if !r.isNext(isString) {
-		return nil, r.wrongCode("a string")
-	}
-	n, err := r.d.DecodeBytesLen()
-	if err != nil {
-		return nil, err
-	}
-	if n > maxKey {
-		return nil, fmt.Errorf("%d bytes, want at most %d", n, maxKey)
-	}
-	r.name = slices.Grow(r.name[:0], n)[:n]
-	return r.name, r.d.ReadFull(r.name)
+	r.rest = begin
+	return kind, nil
 }
 
 // Fields of events; the first ones are at these places in arrays.
@@ -143,43 +110,22 @@ const (
 	fieldHashes // of tokens; in maps only
 )
 
+// ofRemoved are the fields that a BlockRemoved has, as bits.
+const ofRemoved = 1<<fieldBlocks | 1<<fieldMedium | 1<<fieldGroup | 1<<fieldKind | 1<<fieldWindow
+
 // fieldOf returns the field of a map's key, 0 for keys nobody knows.
 func fieldOf(k Kind, key []byte) int {
-	if k > Removed {
+	names := [...]string{
+		fieldBlocks: "block_hashes", fieldParent: "parent_block_hash", fieldTokens: "token_ids", fieldSize: "block_size",
+		fieldMedium: "medium", fieldLoRA: "lora_name", fieldExtra: "extra_keys", fieldGroup: "group_idx",
+		fieldKind: "kv_cache_spec_kind", fieldWindow: "kv_cache_spec_sliding_window", fieldObjects: "block_mm_infos",
+		fieldHashes: "tokens_hashes",
+	}
+	at := slices.Index(names[:], string(key))
+	if at < 0 || k > Removed || k == Removed && ofRemoved&(1<<at) == 0 {
 		return 0
 	}
-	switch string(key) {
-	case "block_hashes":
-		return fieldBlocks
-	case "medium":
-		return fieldMedium
-	case "group_idx":
-		return fieldGroup
-	case "kv_cache_spec_kind":
-		return fieldKind
-	case "kv_cache_spec_sliding_window":
-		return fieldWindow
-	}
-	if k == Removed {
-		return 0
-	}
-	switch string(key) {
-	case "parent_block_hash":
-		return fieldParent
-	case "token_ids":
-		return fieldTokens
-	case "block_size":
-		return fieldSize
-	case "lora_name":
-		return fieldLoRA
-	case "extra_keys":
-		return fieldExtra
-	case "block_mm_infos":
-		return fieldObjects
-	case "tokens_hashes":
-		return fieldHashes
-	}
-	return 0
+	return at
 }
 
 // readElement reads the element of an array at a place from 1.
@@ -200,13 +146,13 @@ func (r *reader) readElement(e *Event, at int) error {
 // readByType reads one of the last elements, which are told apart by their type.
 func (r *reader) readByType(e *Event) error {
 	switch {
-	case r.isNext(isString):
+	case r.isNext(msgp.StrType):
 		return r.readField(e, fieldKind)
-	case r.isNext(isInt) && !e.HasGroup:
+	case r.isNext(msgp.IntType, msgp.UintType) && !e.HasGroup:
 		return r.readField(e, fieldGroup)
-	case r.isNext(isInt):
+	case r.isNext(msgp.IntType, msgp.UintType):
 		return r.readField(e, fieldWindow)
-	case r.isNext(isArray) && e.Kind == Stored:
+	case r.isNext(msgp.ArrayType) && e.Kind == Stored:
 		return r.readField(e, fieldObjects)
 	}
 	return r.skipValue(maxDepth)
@@ -223,7 +169,7 @@ func (r *reader) readField(e *Event, at int) (err error) {
 			e.Parent, err = r.readBits()
 		}
 	case fieldTokens:
-		e.Tokens, e.Eagle, err = r.readTokens()
+		err = r.readTokens(e)
 	case fieldSize:
 		var n int64
 		n, err = r.readNumber(0, 1<<31-1)
@@ -247,7 +193,7 @@ func (r *reader) readField(e *Event, at int) (err error) {
 	case fieldKind:
 		e.CacheKind, err = r.readOptional()
 	case fieldObjects:
-		err = r.readObjects(e)
+		e.Objects, err = r.readObjects()
 	case fieldHashes:
 		e.TokensHashes, err = r.readHashes()
 	}
@@ -285,33 +231,25 @@ func (e *Event) checkMap(seen int) error {
 	return nil
 }
 
-// readTokens reads tokens, or pairs of a token and the one after it.
-func (r *reader) readTokens() ([]uint32, bool, error) {
-	n, err := r.arrayLen()
-	if err != nil {
-		return nil, false, err
-	}
-	list := make([]uint32, 0, n)
-	if n == 0 || !r.isNext(isArray) {
-		for i := range n {
-			t, err := r.readNumber(0, 1<<32-1)
-			if err != nil {
-				return nil, false, fmt.Errorf("element %d: %w", i, err)
-			}
-			list = append(list, uint32(t))
+// readTokens reads tokens, or pairs of a token and the one after it. The first
+// says which.
+func (r *reader) readTokens(e *Event) (err error) {
+	first, pairs, last := true, false, uint32(0)
+	e.Tokens, err = readList(r, "element", func() (uint32, error) {
+		if first {
+			first, pairs = false, r.isNext(msgp.ArrayType)
 		}
-		return list, false, nil
-	}
-	var last uint32
-	for i := range n {
+		if !pairs {
+			return r.readToken()
+		}
 		pair, err := r.readPair()
-		if err != nil {
-			return nil, false, fmt.Errorf("element %d: %w", i, err)
-		}
-		list = append(list, pair[0])
 		last = pair[1]
+		return pair[0], err
+	})
+	if e.Eagle = pairs; pairs {
+		e.Tokens = append(e.Tokens, last)
 	}
-	return append(list, last), true, nil
+	return err
 }
 
 func (r *reader) readPair() (p [2]uint32, err error) {
@@ -322,12 +260,8 @@ func (r *reader) readPair() (p [2]uint32, err error) {
 	if n != 2 {
 		return p, fmt.Errorf("array of %d elements, want a pair", n)
 	}
-	for i := range p {
-		t, err := r.readNumber(0, 1<<32-1)
-		if err != nil {
-			return p, err
-		}
-		p[i] = uint32(t)
+	if p[0], err = r.readToken(); err == nil {
+		p[1], err = r.readToken()
 	}
-	return p, nil
+	return p, err
 }

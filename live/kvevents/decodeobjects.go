@@ -1,8 +1,9 @@
 package kvevents
 
 import (
-	"fmt"
 	"strconv"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 // Object is a multimodal object of a request: its hash and the token ranges
@@ -13,83 +14,53 @@ type Object struct {
 }
 
 // readObjects reads the multimodal objects of each block.
-func (r *reader) readObjects(e *Event) error {
-	if r.skipNil() {
-		return nil
-	}
-	n, err := r.arrayLen()
-	if err != nil {
-		return err
-	}
-	e.Objects = make([][]Object, n)
-	for i := range n {
-		if r.skipNil() {
-			continue
-		}
-		n, err := r.mapLen()
-		if err != nil {
-			return fmt.Errorf("block %d: %w", i, err)
-		}
-		err = r.eachPair(n, func(key []byte) error {
-			if string(key) != "mm_objects" {
-				return r.skipValue(maxDepth)
-			}
-			return r.readObjectList(&e.Objects[i])
-		})
-		if err != nil {
-			return fmt.Errorf("block %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func (r *reader) readObjectList(dst *[]Object) error {
-	n, err := r.arrayLen()
-	if err != nil {
-		return err
-	}
-	list := make([]Object, n)
-	for i := range list {
-		n, err := r.mapLen()
-		if err != nil {
-			return err
-		}
-		err = r.eachPair(n, func(key []byte) (err error) {
-			switch string(key) {
-			case "mm_hash":
-				list[i].Hash, err = r.readBits()
-			case "offsets":
-				list[i].Ranges, err = r.readRanges()
-			default:
-				err = r.skipValue(maxDepth)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	*dst = list
-	return nil
-}
-
-func (r *reader) readRanges() ([][2]int, error) {
+func (r *reader) readObjects() ([][]Object, error) {
 	if r.skipNil() {
 		return nil, nil
 	}
-	n, err := r.arrayLen()
-	if err != nil {
-		return nil, err
-	}
-	list := make([][2]int, n)
-	for i := range list {
-		p, err := r.readPair()
+	return readList(r, "block", func() (list []Object, err error) {
+		if r.skipNil() {
+			return nil, nil
+		}
+		n, err := r.mapLen()
 		if err != nil {
 			return nil, err
 		}
-		list[i] = [2]int{int(p[0]), int(p[1])}
+		err = r.eachPair(n, func(key []byte) (err error) {
+			if string(key) != "mm_objects" {
+				return r.skipValue(maxDepth)
+			}
+			list, err = readList(r, "", r.readObject)
+			return err
+		})
+		return list, err
+	})
+}
+
+func (r *reader) readObject() (o Object, err error) {
+	n, err := r.mapLen()
+	if err != nil {
+		return o, err
 	}
-	return list, nil
+	err = r.eachPair(n, func(key []byte) (err error) {
+		switch string(key) {
+		case "mm_hash":
+			o.Hash, err = r.readBits()
+		case "offsets":
+			if !r.skipNil() {
+				o.Ranges, err = readList(r, "", r.readRange)
+			}
+		default:
+			err = r.skipValue(maxDepth)
+		}
+		return err
+	})
+	return o, err
+}
+
+func (r *reader) readRange() ([2]int, error) {
+	p, err := r.readPair()
+	return [2]int{int(p[0]), int(p[1])}, err
 }
 
 // readExtra reads what else a block's name depends on, and takes from it the hashes
@@ -98,78 +69,46 @@ func (r *reader) readExtra(e *Event) error {
 	if r.skipNil() {
 		return nil
 	}
-	n, err := r.arrayLen()
-	if err != nil {
-		return err
-	}
-	blocks := make([][]Object, n)
 	found := false
-	for i := range blocks {
-		if !r.isNext(isArray) {
-			if err := r.skipValue(maxDepth); err != nil {
-				return err
+	blocks, err := readList(r, "block", func() (list []Object, err error) {
+		if !r.isNext(msgp.ArrayType) {
+			return nil, r.skipValue(maxDepth)
+		}
+		keys, err := readList(r, "", r.readExtraKey)
+		for _, key := range keys {
+			if h, ok := parseObjectHash(key); ok {
+				list, found = append(list, Object{Hash: h}), true
 			}
-			continue
 		}
-		if blocks[i], err = r.readExtraKeys(); err != nil {
-			return fmt.Errorf("block %d: %w", i, err)
-		}
-		found = found || blocks[i] != nil
-	}
+		return list, err
+	})
 	if found && e.Objects == nil {
 		e.Objects = blocks
 	}
-	return nil
+	return err
 }
 
-// readExtraKeys reads the keys of one block: names of objects stand alone or before
-// a number.
-func (r *reader) readExtraKeys() ([]Object, error) {
-	n, err := r.arrayLen()
-	if err != nil {
-		return nil, err
-	}
-	var list []Object
-	for range n {
-		key, err := r.readExtraKey()
-		if err != nil {
-			return nil, err
-		}
-		if h, ok := parseObjectHash(key); ok {
-			list = append(list, Object{Hash: h})
-		}
-	}
-	return list, nil
-}
-
-// readExtraKey reads one key, "" if it is no string.
-func (r *reader) readExtraKey() (string, error) {
-	if r.isNext(isString) {
+// readExtraKey reads one key of a block, "" if it is no string: names of objects
+// stand alone or before a number.
+func (r *reader) readExtraKey() (key string, err error) {
+	if r.isNext(msgp.StrType) {
 		return r.readString()
 	}
-	if !r.isNext(isArray) {
+	if !r.isNext(msgp.ArrayType) {
 		return "", r.skipValue(maxDepth)
 	}
 	n, err := r.arrayLen()
-	if err != nil {
-		return "", err
-	}
-	key := ""
-	for i := range n {
+	for i := 0; i < n && err == nil; i++ {
 		switch {
-		case i == 0 && n == 2 && r.isNext(isString):
+		case i == 0 && n == 2 && r.isNext(msgp.StrType):
 			key, err = r.readString()
-		case i == 1 && !r.isNext(isInt):
+			continue
+		case i == 1 && !r.isNext(msgp.IntType, msgp.UintType):
 			key = ""
-			err = r.skipValue(maxDepth)
-		default:
-			err = r.skipValue(maxDepth)
 		}
-		if err != nil {
-			return "", err
-		}
+		err = r.skipValue(maxDepth)
 	}
-	return key, nil
+	return key, err
 }
 
 // parseObjectHash returns the hash of an object named by 64 hexadecimal digits.

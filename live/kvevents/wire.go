@@ -9,10 +9,7 @@
 package kvevents
 
 import (
-	"bytes"
-	"fmt"
-
-	"github.com/vmihailenco/msgpack/v5"
+	"github.com/tinylib/msgp/msgp"
 
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -92,131 +89,116 @@ func mediumName(t scheduler.Tier) string {
 // Append appends the batch as msgpack. It needs no more than TokensHashes or
 // Tokens of each Stored event.
 func (b *Batch) Append(dst []byte) []byte {
-	buf := bytes.NewBuffer(dst)
-	w := writer{msgpack.NewEncoder(buf)}
-	w.writeArray(3)
-	w.mustWrite(w.e.EncodeFloat64(b.Time))
-	w.writeArray(len(b.Events))
+	dst = msgp.AppendArrayHeader(dst, 3)
+	dst = msgp.AppendFloat64(dst, b.Time)
+	dst = msgp.AppendArrayHeader(dst, uint32(len(b.Events)))
 	for i := range b.Events {
-		w.writeEvent(&b.Events[i])
+		dst = b.Events[i].appendTo(dst)
 	}
-	if b.HasRank {
-		w.writeInt(int64(b.Rank))
-	} else {
-		w.mustWrite(w.e.EncodeNil())
+	if !b.HasRank {
+		return msgp.AppendNil(dst)
 	}
-	return buf.Bytes()
+	return appendInt(dst, int64(b.Rank))
 }
 
-// writer writes msgpack to memory, which does not fail.
-type writer struct{ e *msgpack.Encoder }
-
-func (w writer) mustWrite(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("kvevents: writing to memory: %v", err))
+// appendInt appends a number in its shortest form. Those of msgp for signed
+// numbers above 0 are longer.
+func appendInt(dst []byte, n int64) []byte {
+	if n < 0 {
+		return msgp.AppendInt64(dst, n)
 	}
+	return msgp.AppendUint64(dst, uint64(n))
 }
 
-func (w writer) writeArray(n int)     { w.mustWrite(w.e.EncodeArrayLen(n)) }
-func (w writer) writeInt(n int64)     { w.mustWrite(w.e.EncodeInt(n)) }
-func (w writer) writeString(k string) { w.mustWrite(w.e.EncodeString(k)) }
-
-// writeHashes writes hashes as signed numbers of 64 bits.
-func (w writer) writeHashes(key string, list []uint64) {
-	w.writeString(key)
-	w.writeArray(len(list))
+// appendHashes appends hashes as signed numbers of 64 bits.
+func appendHashes(dst []byte, key string, list []uint64) []byte {
+	dst = msgp.AppendArrayHeader(msgp.AppendString(dst, key), uint32(len(list)))
 	for _, h := range list {
-		w.writeInt(int64(h))
+		dst = appendInt(dst, int64(h))
 	}
+	return dst
 }
 
-func (w writer) writeEvent(e *Event) {
-	w.mustWrite(w.e.EncodeMapLen(e.countKeys()))
-	w.writeString("type")
-	w.writeString(e.Kind.String())
+func appendText(dst []byte, key, text string) []byte {
+	return msgp.AppendString(msgp.AppendString(dst, key), text)
+}
+
+func (e *Event) appendTo(dst []byte) []byte {
+	told := e.Medium != "" && e.Kind <= Removed
+	dst = msgp.AppendMapHeader(dst, e.countKeys(told))
+	dst = appendText(dst, "type", e.Kind.String())
 	switch e.Kind {
 	case Stored:
-		w.writeStored(e)
+		dst = e.appendStored(dst)
 	case Removed:
-		w.writeHashes("block_hashes", e.Blocks)
+		dst = appendHashes(dst, "block_hashes", e.Blocks)
 	}
-	if e.Medium != "" && e.Kind <= Removed {
-		w.writeString("medium")
-		w.writeString(e.Medium)
+	if told {
+		dst = appendText(dst, "medium", e.Medium)
 	}
+	return dst
 }
 
-// countKeys returns the number of keys of an event.
-func (e *Event) countKeys() int {
-	n := 1
+// countKeys returns the number of keys of an event, whose medium is told or not.
+func (e *Event) countKeys(medium bool) uint32 {
+	n := uint32(1)
 	switch e.Kind {
 	case Stored:
 		n += 4
-		if e.LoRA != "" {
-			n++
-		}
-		if e.Objects != nil {
-			n++
-		}
 	case Removed:
 		n++
 	}
-	if e.Medium != "" && e.Kind <= Removed {
-		n++
+	for _, has := range []bool{medium, e.Kind == Stored && e.LoRA != "", e.Kind == Stored && e.Objects != nil} {
+		if has {
+			n++
+		}
 	}
 	return n
 }
 
-func (w writer) writeStored(e *Event) {
-	w.writeHashes("block_hashes", e.Blocks)
-	w.writeString("parent_block_hash")
+func (e *Event) appendStored(dst []byte) []byte {
+	dst = appendHashes(dst, "block_hashes", e.Blocks)
+	dst = msgp.AppendString(dst, "parent_block_hash")
 	if e.HasParent {
-		w.writeInt(int64(e.Parent))
+		dst = appendInt(dst, int64(e.Parent))
 	} else {
-		w.mustWrite(w.e.EncodeNil())
+		dst = msgp.AppendNil(dst)
 	}
 	if e.Tokens != nil && e.TokensHashes == nil {
-		w.writeString("token_ids")
-		w.writeArray(len(e.Tokens))
+		dst = msgp.AppendArrayHeader(msgp.AppendString(dst, "token_ids"), uint32(len(e.Tokens)))
 		for _, t := range e.Tokens {
-			w.writeInt(int64(t))
+			dst = appendInt(dst, int64(t))
 		}
 	} else {
-		w.writeHashes("tokens_hashes", e.TokensHashes)
+		dst = appendHashes(dst, "tokens_hashes", e.TokensHashes)
 	}
-	w.writeString("block_size")
-	w.writeInt(int64(e.BlockTokens))
+	dst = appendInt(msgp.AppendString(dst, "block_size"), int64(e.BlockTokens))
 	if e.LoRA != "" {
-		w.writeString("lora_name")
-		w.writeString(e.LoRA)
+		dst = appendText(dst, "lora_name", e.LoRA)
 	}
 	if e.Objects != nil {
-		w.writeObjects(e.Objects)
+		dst = appendObjects(dst, e.Objects)
 	}
+	return dst
 }
 
-func (w writer) writeObjects(blocks [][]Object) {
-	w.writeString("block_mm_infos")
-	w.writeArray(len(blocks))
+func appendObjects(dst []byte, blocks [][]Object) []byte {
+	dst = msgp.AppendArrayHeader(msgp.AppendString(dst, "block_mm_infos"), uint32(len(blocks)))
 	for _, list := range blocks {
 		if list == nil {
-			w.mustWrite(w.e.EncodeNil())
+			dst = msgp.AppendNil(dst)
 			continue
 		}
-		w.mustWrite(w.e.EncodeMapLen(1))
-		w.writeString("mm_objects")
-		w.writeArray(len(list))
+		dst = msgp.AppendString(msgp.AppendMapHeader(dst, 1), "mm_objects")
+		dst = msgp.AppendArrayHeader(dst, uint32(len(list)))
 		for _, o := range list {
-			w.mustWrite(w.e.EncodeMapLen(2))
-			w.writeString("mm_hash")
-			w.mustWrite(w.e.EncodeUint(o.Hash))
-			w.writeString("offsets")
-			w.writeArray(len(o.Ranges))
+			dst = msgp.AppendString(msgp.AppendMapHeader(dst, 2), "mm_hash")
+			dst = msgp.AppendUint64(dst, o.Hash)
+			dst = msgp.AppendArrayHeader(msgp.AppendString(dst, "offsets"), uint32(len(o.Ranges)))
 			for _, r := range o.Ranges {
-				w.writeArray(2)
-				w.writeInt(int64(r[0]))
-				w.writeInt(int64(r[1]))
+				dst = appendInt(appendInt(msgp.AppendArrayHeader(dst, 2), int64(r[0])), int64(r[1]))
 			}
 		}
 	}
+	return dst
 }
