@@ -1,73 +1,62 @@
 package formats
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 )
 
 func isExport(o *object) bool {
-	var meta object
-	meta.reparseText(o.find("metadata"))
-	return meta.has("request_start_ns") && o.has("metrics")
+	return o.has("metrics") && o.openInner("metadata").has("request_start_ns")
 }
 
 // exportRows reads the records that AIPerf writes of a run.
 type exportRows struct {
-	s    *Stream
-	f    fields
+	lineRows
 	ends lastEnds
 }
 
 func openExport(s *Stream) (rows, error) {
 	s.Private, s.Measured, s.shape.zero = true, true, "skip"
 	s.Chained = s.o.Sessions != "flat"
-	return &exportRows{s: s, ends: make(lastEnds)}, nil
+	x := &exportRows{ends: make(lastEnds)}
+	x.s, x.read = s, x.readRow
+	return x, nil
 }
 
-func (x *exportRows) next(r *Record) error {
-	for {
-		keep := false
-		err := x.f.readRow(x.s.lines, r, func(r *Record) { keep = x.readRow(r) })
-		if err != nil || keep {
-			return err
-		}
-		x.s.dropped++
-	}
-}
-
-func (x *exportRows) readRow(r *Record) (keep bool) {
-	f := &x.f
+func (x *exportRows) readRow(f *fields) error {
 	meta := f.openSub("metadata")
 	phase := meta.readText("benchmark_phase")
 	cancelled := string(meta.value("was_cancelled")) == "true"
 	failed := !blankValue(f.value("error"))
-	r.arrives(meta.needStamp("request_start_ns", 0))
+	at := meta.needStamp("request_start_ns", 0)
 	end, ends := meta.readStamp("request_end_ns", 0)
 	session := meta.readName("x_correlation_id")
-	f.adoptError(&meta)
-	if f.err != nil || failed || cancelled || phase != nil && string(phase) != "profiling" {
-		return false
+	if f.err != nil {
+		return f.err
 	}
+	if failed || cancelled || phase != nil && string(phase) != "profiling" {
+		x.s.dropped++
+		return nil
+	}
+	r := x.add(f.line)
+	r.arrives(at)
 	metrics := f.openSub("metrics")
 	r.Input = metrics.needMetric("input_sequence_length")
 	r.Output = metrics.needMetric("output_sequence_length")
-	f.adoptError(&metrics)
 	if session == nil || f.err != nil {
-		return true
+		return f.err
 	}
 	r.Group = session
 	if !x.s.Chained {
-		return true
+		return nil
 	}
 	r.Session = session
 	if !ends {
-		end = r.when
+		end = at
 	}
 	x.ends.chain(r, session, end)
-	return true
+	return nil
 }
 
 // needMetric is the value of a metric, a number or an object with a value.
@@ -78,21 +67,12 @@ func (f *fields) needMetric(name string) int {
 		if !ok {
 			m.missing("value", "a number of tokens")
 		}
-		f.adoptError(&m)
 		return n
 	}
 	return f.needCount(name)
 }
 
-func isInputs(o *object) bool {
-	parts, ok := splitList(o.find("data"), nil)
-	if !ok || len(parts) == 0 {
-		return false
-	}
-	var first object
-	first.reparseText(parts[0])
-	return first.hasAll("session_id", "payloads")
-}
+func isInputs(o *object) bool { return o.openFirst("data").hasAll("session_id", "payloads") }
 
 // openInputs reads the bodies that AIPerf is to send.
 func openInputs(s *Stream) (rows, error) {
@@ -103,38 +83,30 @@ func openInputs(s *Stream) (rows, error) {
 	}
 	s.Chained = s.o.Sessions != "flat"
 	s.paceArrivals()
-	return g, g.eachObject(func(value []byte, line int) error {
-		var f fields
-		f.openMember(value, "")
-		for i, v := range f.readList("data") {
-			var d fields
-			d.openMember(v, elementName("data", i))
-			if err := g.readSession(&d, t, line); err != nil {
+	return g, g.eachObject(func(f *fields) error {
+		for _, d := range f.elements("data") {
+			if err := g.readSession(d, t); err != nil {
 				return err
 			}
 		}
-		return f.err
+		return nil
 	})
 }
 
 // readSession reads the payloads of one session.
-func (g *gathered) readSession(d *fields, t *texts, line int) error {
+func (g *gathered) readSession(d *fields, t *texts) error {
 	session := d.readName("session_id")
 	for k, v := range d.readList("payloads") {
-		var r Record
-		r.reset(line)
-		var body fields
-		body.openMember(v, d.place+elementName("payloads", k))
+		r := Record{Line: d.line, Session: session, Group: session}
+		body := d.openElement("payloads", k, v)
 		body.outputOf(g.s, &r, "max_completion_tokens", "max_tokens", "min_tokens")
-		r.Session, r.Group = session, session
 		if k == 0 {
 			g.s.arrivePaced(&r)
 		}
 		if err := t.fillPrompt(&r, t.collectPrompt(v)); err != nil {
 			return fmt.Errorf("%s%w", body.place, err)
 		}
-		d.adoptError(&body)
-		g.keepRecord(&r)
+		g.all = append(g.all, r.Clone())
 	}
 	return d.err
 }
@@ -159,12 +131,7 @@ func (g *gathered) linkAfter(r *Record, ends lastEnds) {
 			r.Session, r.HasDelay, r.Delay = nil, false, 0
 		}
 	}
-	g.keepRecord(r)
-}
-
-// inOrder sorts what was gathered by arrival.
-func (g *gathered) inOrder() {
-	slices.SortStableFunc(g.all, func(a, b Record) int { return cmp.Compare(a.when.since(b.when), 0) })
+	g.all = append(g.all, r.Clone())
 }
 
 func (g *gathered) refuseSummary() error {

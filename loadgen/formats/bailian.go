@@ -5,8 +5,7 @@ import "strconv"
 // bailianRows reads the traces of Qwen on Bailian: rows that name the chat they
 // go on from.
 type bailianRows struct {
-	s     *Stream
-	f     fields
+	lineRows
 	chats map[int64]chat
 	came  map[int64]stamp // by chat: when it came; only for chains and graphs
 	graph bool
@@ -25,15 +24,13 @@ func openBailian(s *Stream) (rows, error) {
 	if s.Chained {
 		s.o.warn(s.Name + ": bailian knows when requests came, not when they were answered; delays are from start to start")
 	}
-	return &bailianRows{s: s, chats: make(map[int64]chat), came: make(map[int64]stamp), graph: s.o.graph()}, s.fixedBlock(16)
+	b := &bailianRows{chats: make(map[int64]chat), came: make(map[int64]stamp), graph: s.o.graph()}
+	b.s, b.read = s, b.readRow
+	return b, s.fixedBlock(16)
 }
 
-func (b *bailianRows) next(r *Record) error {
-	return b.f.readRow(b.s.lines, r, b.fillRow)
-}
-
-func (b *bailianRows) fillRow(r *Record) {
-	f := &b.f
+func (b *bailianRows) readRow(f *fields) error {
+	r := b.add(f.line)
 	id, hasID := f.readInteger("chat_id")
 	parent, hasParent := f.readInteger("parent_chat_id")
 	r.arrives(f.needStamp("timestamp", 9))
@@ -58,6 +55,7 @@ func (b *bailianRows) fillRow(r *Record) {
 	if f.err == nil {
 		b.joinChat(r, id, parent)
 	}
+	return nil
 }
 
 // joinChat finds the conversation of a row: that of its parent, or its own when the

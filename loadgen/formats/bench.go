@@ -11,7 +11,6 @@ import (
 // where they hold a list of requests.
 type benchRows struct {
 	gathered
-	f    fields
 	runs int
 	// found is the lists of the run that was asked for.
 	inputs, outputs, starts, queues, failures [][]byte
@@ -32,14 +31,13 @@ func openBench(s *Stream) (rows, error) {
 		s.paceArrivals()
 	}
 	for i := range b.inputs {
-		var r Record
-		r.reset(b.line)
+		r := Record{Line: b.line}
 		keep, err := b.readRequest(i, &r)
 		switch {
 		case err != nil:
 			b.bad = append(b.bad, rowAt(s.Name, b.line, err))
 		case keep:
-			b.keepRecord(&r)
+			b.all = append(b.all, r)
 		default:
 			s.dropped++
 		}
@@ -47,14 +45,12 @@ func openBench(s *Stream) (rows, error) {
 	return b, nil
 }
 
-func (b *benchRows) readRun(value []byte, line int) error {
+func (b *benchRows) readRun(f *fields) error {
 	b.runs++
 	if b.runs != max(b.s.o.Run, 1) {
 		return nil
 	}
-	f := &b.f
-	f.openMember(value, "")
-	b.line = line
+	b.line = f.line
 	if !f.hasAll("input_lens", "output_lens") {
 		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
 	}
@@ -68,7 +64,7 @@ func (b *benchRows) readRun(value []byte, line int) error {
 			f.complain("input_lens has %d, %s has %d; want as many", len(b.inputs), l.name, len(l.list))
 		}
 	}
-	return f.err
+	return nil
 }
 
 // readRequest reads entry i of the lists. Failed requests are not kept.

@@ -13,18 +13,12 @@ import (
 const dynamoSchema = `"dynamo.request.trace.v1"`
 
 func isDynamo(o *object) bool {
-	if string(o.find("schema")) == dynamoSchema {
-		return true
-	}
-	var event object
-	event.reparseText(o.find("event"))
-	return string(event.find("schema")) == dynamoSchema
+	return string(o.find("schema")) == dynamoSchema || string(o.openInner("event").find("schema")) == dynamoSchema
 }
 
 // dynamoRows reads the request traces that a Dynamo deployment writes.
 type dynamoRows struct {
 	gathered
-	f       fields
 	calls   []call
 	seen    map[string]int    // line by request id
 	agents  int               // requests with an agent's context
@@ -66,26 +60,19 @@ func openDynamo(s *Stream) (rows, error) {
 	return d, nil
 }
 
-func (d *dynamoRows) readLine(line []byte) error {
-	f := &d.f
-	if err := f.openLine(line); err != nil {
-		return err
-	}
-	event := *f
-	if f.has("event") {
-		event = f.openSub("event")
+func (d *dynamoRows) readLine(event *fields) error {
+	if event.has("event") {
+		event = event.openSub("event")
 	}
 	if string(event.find("schema")) != dynamoSchema {
-		event.mismatch("schema", append([]byte(nil), event.find("schema")...), dynamoSchema)
+		event.mismatch("schema", event.find("schema"), dynamoSchema)
 	}
 	kind := string(event.readText("event_type"))
 	switch kind {
 	case "request_end":
-		var r Record
-		r.reset(d.s.lines.line)
-		id := d.readRequest(&event, &r)
+		c := d.readRequest(event)
 		if event.err == nil {
-			d.calls = append(d.calls, call{r, id})
+			d.calls = append(d.calls, c)
 		}
 	case "tool_end", "tool_error", "request_payload", "tool_start":
 	default:
@@ -94,7 +81,8 @@ func (d *dynamoRows) readLine(line []byte) error {
 	return event.err
 }
 
-func (d *dynamoRows) readRequest(event *fields, r *Record) string {
+func (d *dynamoRows) readRequest(event *fields) call {
+	r := Record{Line: event.line}
 	q := event.openSub("request")
 	p := q.openSub("replay")
 	id := string(q.readText("request_id"))
@@ -112,11 +100,9 @@ func (d *dynamoRows) readRequest(event *fields, r *Record) string {
 	r.Input = p.needCount("input_length")
 	block := p.needCount("trace_block_size")
 	r.IDs = p.needIDs("input_sequence_hashes", "one per block", nil)
-	d.checkBlock(&p, block, r)
-	d.readContext(event, &q, r)
-	q.adoptError(&p)
-	event.adoptError(&q)
-	return id
+	d.checkBlock(p, block, &r)
+	d.readContext(event, q, &r)
+	return call{r, id}
 }
 
 func (d *dynamoRows) checkBlock(p *fields, block int, r *Record) {
@@ -151,7 +137,6 @@ func (d *dynamoRows) readContext(event, q *fields, r *Record) {
 		d.parents[string(id)] = string(parent)
 	}
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
-	q.adoptError(&a)
 }
 
 // sortCalls sorts the requests by start, end and id, and links those of a session.

@@ -1,8 +1,11 @@
 package formats
 
 import (
+	"bytes"
 	"fmt"
+	"iter"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -10,8 +13,10 @@ import (
 // err, and what is read after it is 0.
 type fields struct {
 	object
-	place string // put before names, such as "requests[4]."
-	err   error
+	line   int    // of the file, at which the object begins
+	place  string // put before names, such as "requests[4]."
+	err    error
+	parent *fields // has the object as a member, and its complaint, too; nil: none
 }
 
 // openLine starts on an object that is a whole line.
@@ -20,28 +25,62 @@ func (f *fields) openLine(line []byte) error {
 	return f.parseText(line)
 }
 
-// readRow reads the next line, an object, into r by fill. What fill or the fields
-// complain of gets its place.
-func (f *fields) readRow(l *lines, r *Record, fill func(r *Record)) error {
+// nextLine reads the next line, an object, by do. What do or the fields complain of
+// gets its place.
+func (f *fields) nextLine(l *lines, do func(f *fields) error) error {
 	line, err := l.next()
 	if err != nil {
 		return err
 	}
-	r.reset(l.line)
+	f.line = l.line
 	if err = f.openLine(line); err == nil {
-		fill(r)
-		err = f.err
+		err = f.readBy(do)
 	}
-	if err != nil {
-		return l.errorf("%v", err)
+	if _, fatal := err.(*fatalError); err == nil || fatal {
+		return err
 	}
-	return nil
+	return l.errorf("%v", err)
 }
 
-// openMember starts on a member that is an object, known to be JSON.
-func (f *fields) openMember(value []byte, place string) {
-	f.place, f.err = place, nil
-	f.reparseText(value)
+// readBy returns what do complains of, or the fields.
+func (f *fields) readBy(do func(f *fields) error) error {
+	if err := do(f); err != nil {
+		return err
+	}
+	return f.err
+}
+
+// openMember returns the fields of value, known to be JSON, which is a member of f
+// in the given place; there are none when it is no object.
+func (f *fields) openMember(value []byte, place string) *fields {
+	sub := &fields{line: f.line, place: f.place + place + ".", parent: f}
+	sub.reparseText(value)
+	return sub
+}
+
+// openSub returns the fields of a member that is an object; there are none when it
+// is not there.
+func (f *fields) openSub(key string) *fields {
+	v := f.value(key)
+	if v != nil && v[0] != '{' {
+		f.mismatch(key, v, "an object")
+	}
+	return f.openMember(v, key)
+}
+
+// elements yields the elements of a list of objects.
+func (f *fields) elements(key string) iter.Seq2[int, *fields] {
+	return func(yield func(int, *fields) bool) {
+		for i, v := range f.readList(key) {
+			if !yield(i, f.openElement(key, i, v)) {
+				return
+			}
+		}
+	}
+}
+
+func (f *fields) openElement(key string, i int, value []byte) *fields {
+	return f.openMember(value, fmt.Sprintf("%s[%d]", key, i))
 }
 
 // value is that of key, or of its alias; nil: absent or null. A key that is
@@ -65,8 +104,8 @@ func (f *fields) value(keys ...string) []byte {
 }
 
 func (f *fields) complain(format string, args ...any) {
-	if f.err == nil {
-		f.err = fmt.Errorf(format, args...)
+	for err := fmt.Errorf(format, args...); f != nil && f.err == nil; f = f.parent {
+		f.err = err
 	}
 }
 
@@ -200,39 +239,22 @@ func (f *fields) readIDs(key string, dst []uint64) (list []uint64, ok bool) {
 		f.mismatch(key, v, "a list of integers")
 		return dst, false
 	}
-	from := len(dst)
-	for i := 1; i < len(v)-1; {
-		c := v[i]
-		if c == ' ' || c == ',' || c == '\t' || c == '\n' || c == '\r' {
-			i++
-			continue
-		}
-		start := i
-		n := uint64(0)
-		for ; v[i]-'0' <= 9; i++ {
-			n = n*10 + uint64(v[i]-'0')
-		}
-		if end := v[i]; i == start || i-start > 19 || end != ',' && end != ']' && end != ' ' && end != '\n' && end != '\r' && end != '\t' {
-			return f.slowID(key, v, start, dst, len(dst)-from)
-		}
-		dst = append(dst, n)
-	}
-	return dst, true
-}
-
-// slowID reads an id of 20 digits, or complains, and goes on with the list.
-func (f *fields) slowID(key string, v []byte, start int, dst []uint64, place int) ([]uint64, bool) {
-	parts, _ := splitList(v, nil)
-	dst = dst[:len(dst)-place]
-	for i, p := range parts {
-		n, ok := wholeNumber(p)
+	var a arena
+	a.reset(slices.Grow(dst, bytes.Count(v, []byte{','})+1))
+	p := partsOf(v)
+	for more, _ := p.openValue('[', ']'); more; more, _ = p.hasMore(']') {
+		p.plainIDs(&a)
+		p.skipSpace()
+		from := p.pos
+		_ = p.skipValue() // it is JSON
+		n, ok := wholeNumber(v[from:p.pos])
 		if !ok {
-			f.complain("%s%s[%d] is %s, want 0 to %d", f.place, key, i, cutExcerpt(p), uint64(math.MaxUint64))
+			f.complain("%s%s[%d] is %s, want 0 to %d", f.place, key, len(a.list()), cutExcerpt(v[from:p.pos]), uint64(math.MaxUint64))
 			return dst, false
 		}
-		dst = append(dst, n)
+		a.add(n)
 	}
-	return dst, true
+	return a.list(), true
 }
 
 // needIDs is ids of what has to be there.

@@ -4,17 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// gathered is a file that has to be read to its end before its first request is
-// known, because of its order or of what waits for what.
+// gathered is records that were made before they are asked for: those of a file that
+// has to be read to its end before its first request is known, because of its order
+// or of what waits for what, or those of a line.
 type gathered struct {
 	s   *Stream
-	bad []error // rows that were bad
+	bad []error // rows that were bad; they are given first
 	all []Record
+	at  int // of all: the next to be given
 }
 
 func (g *gathered) next(r *Record) error {
@@ -23,53 +24,76 @@ func (g *gathered) next(r *Record) error {
 		g.bad = g.bad[1:]
 		return err
 	}
-	if len(g.all) == 0 {
+	if g.at == len(g.all) {
 		return io.EOF
 	}
-	*r = g.all[0]
-	g.all = g.all[1:]
+	ids := append(r.IDs[:0], g.all[g.at].IDs...)
+	*r = g.all[g.at]
+	r.IDs = ids
+	g.at++
 	return nil
 }
 
-// eachLine calls do with every line and keeps the complaints about them.
-func (g *gathered) eachLine(do func(line []byte) error) error {
+// add makes room for one more record.
+func (g *gathered) add(line int) *Record {
+	if len(g.all) < cap(g.all) {
+		g.all = g.all[:len(g.all)+1]
+	} else {
+		g.all = append(g.all, Record{})
+	}
+	r := &g.all[len(g.all)-1]
+	r.reset(line)
+	return r
+}
+
+// lineRows reads a file line by line.
+type lineRows struct {
+	gathered
+	f    fields
+	read func(f *fields) error // adds the records of a line
+}
+
+func (l *lineRows) next(r *Record) error {
 	for {
-		line, err := g.s.lines.next()
+		if err := l.gathered.next(r); err != io.EOF {
+			return err
+		}
+		l.all, l.at = l.all[:0], 0
+		if err := l.f.nextLine(l.s.lines, l.read); err != nil {
+			l.all = l.all[:0]
+			return err
+		}
+	}
+}
+
+// eachLine calls do with every line and keeps the complaints about them.
+func (g *gathered) eachLine(do func(f *fields) error) error {
+	var f fields
+	for {
+		err := f.nextLine(g.s.lines, do)
 		if err == io.EOF {
 			return nil
-		}
-		fine := err == nil
-		if fine {
-			if err = do(line); err == nil {
-				continue
-			}
 		}
 		if _, fatal := err.(*fatalError); fatal {
 			return err
 		}
-		if fine {
-			err = g.s.lines.errorf("%v", err)
-		}
-		g.bad = append(g.bad, err)
-		if g.s.o.stops() {
-			return nil // nobody reads on
+		if err != nil {
+			g.bad = append(g.bad, err)
+			if g.s.o.stops() {
+				return nil // nobody reads on
+			}
 		}
 	}
 }
 
-// eachObject calls do with every object of the file, and its line: one over
-// several lines, those of a list, or one per line.
-func (g *gathered) eachObject(do func(value []byte, line int) error) error {
+// eachObject calls do with every object of the file: one over several lines, those of
+// a list, or one per line.
+func (g *gathered) eachObject(do func(f *fields) error) error {
 	head, _ := g.s.lines.in.Peek(window)
 	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
 	var o object
 	if o.parseText(first) == nil || len(head) == 0 {
-		return g.eachLine(func(line []byte) error {
-			if err := o.parseText(line); err != nil {
-				return err
-			}
-			return do(line, g.s.lines.line)
-		})
+		return g.eachLine(do)
 	}
 	text, err := g.s.lines.readRest()
 	if err != nil {
@@ -77,10 +101,16 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 	}
 	s := partsOf(text)
 	if s.skipSpace() == '{' {
-		return g.eachValue(text, do)
+		for ; s.pos < len(text); s.skipSpace() {
+			from := s.pos
+			if err := s.skipValue(); err != nil {
+				return g.s.lines.errorAt(text, min(s.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
+			}
+			g.readObject(text, text[from:s.pos], do)
+		}
+		return nil
 	}
-	err = s.skipValue()
-	if err == nil {
+	if err = s.skipValue(); err == nil {
 		err = s.checkEnd()
 	}
 	if err != nil {
@@ -96,29 +126,27 @@ func (g *gathered) eachObject(do func(value []byte, line int) error) error {
 	return nil
 }
 
-// eachValue is eachObject for objects that follow each other, over any number of
-// lines.
-func (g *gathered) eachValue(text []byte, do func(value []byte, line int) error) error {
-	s := partsOf(text)
-	for s.skipSpace(); s.pos < len(text); s.skipSpace() {
-		from := s.pos
-		if err := s.skipValue(); err != nil {
-			return g.s.lines.errorAt(text, min(s.pos, len(bytes.TrimRight(text, " \t\r\n"))), "%v", err)
-		}
-		g.readObject(text, text[from:s.pos], do)
-	}
-	return nil
-}
-
-func (g *gathered) readObject(text, value []byte, do func([]byte, int) error) {
-	line := lineOf(text, offsetOf(text, value))
-	if err := do(value, line); err != nil {
-		g.bad = append(g.bad, &loadgen.SyntaxError{Name: g.s.Name, Line: line, Msg: err.Error()})
+// readObject calls do with value, which is a slice of text.
+func (g *gathered) readObject(text, value []byte, do func(f *fields) error) {
+	f := fields{line: lineOf(text, offsetOf(text, value))}
+	f.reparseText(value)
+	if err := f.readBy(do); err != nil {
+		g.bad = append(g.bad, rowAt(g.s.Name, f.line, err))
 	}
 }
 
 // offsetOf is the offset of part, which is a slice of text.
 func offsetOf(text, part []byte) int { return cap(text) - cap(part) }
+
+// openRun returns the run that was asked for among those of a file.
+func (s *Stream) openRun(f *fields, key string) (*fields, error) {
+	list := f.readList(key)
+	n, err := s.chooseRun(len(list))
+	if err != nil {
+		return nil, err
+	}
+	return f.openElement(key, n, list[n]), nil
+}
 
 // chooseRun returns the place of the run that was asked for among those of a
 // file.
@@ -129,32 +157,29 @@ func (s *Stream) chooseRun(runs int) (int, error) {
 	return 0, fmt.Errorf("%d runs in the file, want --run=1 to %d", runs, runs)
 }
 
-// scopes numbers ids that mean something inside one scope only.
-type scopes map[scoped]uint64
+// numbers numbers keys from 0 up, in the order in which they come.
+type numbers[K comparable] map[K]uint64
 
+func (n numbers[K]) of(key K) uint64 {
+	number, ok := n[key]
+	if !ok {
+		number = uint64(len(n))
+		n[key] = number
+	}
+	return number
+}
+
+// scoped is an id that means something inside one scope only.
 type scoped struct {
 	scope string
 	id    uint64
 }
 
-// number replaces the ids of a scope.
-func (s scopes) number(scope string, ids []uint64) {
+// replaceScoped replaces the ids of a scope by their numbers.
+func replaceScoped(n numbers[scoped], scope string, ids []uint64) {
 	for i, id := range ids {
-		k := scoped{scope, id}
-		n, ok := s[k]
-		if !ok {
-			n = uint64(len(s))
-			s[k] = n
-		}
-		ids[i] = n
+		ids[i] = n.of(scoped{scope, id})
 	}
-}
-
-// keepRecord adds a copy of r.
-func (g *gathered) keepRecord(r *Record) {
-	k := *r
-	k.IDs, k.Session, k.Group = slices.Clone(r.IDs), bytes.Clone(r.Session), bytes.Clone(r.Group)
-	g.all = append(g.all, k)
 }
 
 // refuseDAG refuses requests that start others, or wait for several, unless
@@ -169,23 +194,4 @@ func (s *Stream) refuseDAG(spawns, joins int) error {
 	}
 	s.o.warn(fmt.Sprintf("%s: %d edges are not a chain and were left out: %d start another session, %d join", s.Name, edges, spawns, joins))
 	return nil
-}
-
-// adoptError takes over the complaint of a member's fields.
-func (f *fields) adoptError(sub *fields) {
-	if f.err == nil {
-		f.err = sub.err
-	}
-}
-
-// openSub is the fields of a member that is an object; it is empty when there is
-// none.
-func (f *fields) openSub(key string) fields {
-	var g fields
-	v := f.value(key)
-	if v != nil && v[0] != '{' {
-		f.mismatch(key, v, "an object")
-	}
-	g.openMember(v, f.place+key+".")
-	return g
 }

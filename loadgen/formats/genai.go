@@ -5,15 +5,7 @@ import (
 	"fmt"
 )
 
-func isGenAI(o *object) bool {
-	parts, ok := splitList(o.find("experiments"), nil)
-	if !ok || len(parts) == 0 {
-		return false
-	}
-	var first object
-	first.reparseText(parts[0])
-	return first.has("requests")
-}
+func isGenAI(o *object) bool { return o.openFirst("experiments").has("requests") }
 
 // openGenAI reads the profile export of genai-perf.
 func openGenAI(s *Stream) (rows, error) {
@@ -24,21 +16,13 @@ func openGenAI(s *Stream) (rows, error) {
 	}
 	s.Measured, s.Chained = true, s.o.Sessions != "flat"
 	ends := make(lastEnds)
-	return g, g.eachObject(func(value []byte, line int) error {
-		var f fields
-		f.openMember(value, "")
-		list := f.readList("experiments")
-		run, err := s.chooseRun(len(list))
+	return g, g.eachObject(func(f *fields) error {
+		run, err := s.openRun(f, "experiments")
 		if err != nil {
 			return err
 		}
-		var e fields
-		e.openMember(list[run], elementName("experiments", run))
-		for i, v := range e.readList("requests") {
-			var q fields
-			q.openMember(v, e.place+elementName("requests", i))
-			var r Record
-			r.reset(line)
+		for _, q := range run.elements("requests") {
+			r := Record{Line: f.line}
 			if err := q.readGenAI(s, t, &r); err != nil {
 				return fmt.Errorf("%s%w", q.place, err)
 			}
@@ -47,7 +31,7 @@ func openGenAI(s *Stream) (rows, error) {
 			}
 			g.linkAfter(&r, ends)
 		}
-		return e.err
+		return nil
 	})
 }
 
@@ -73,12 +57,12 @@ func (f *fields) readGenAI(s *Stream, t *texts, r *Record) error {
 		s.inPieces()
 	}
 	inputs := f.openSub("request_inputs")
-	return t.fillPrompt(r, t.collectPrompt(listPayloads(&inputs)...))
+	return t.fillPrompt(r, t.collectPrompt(listPayloads(&inputs.object)...))
 }
 
 // listPayloads are the values of the members, parsed where they are JSON in a
 // string.
-func listPayloads(f *fields) [][]byte {
+func listPayloads(f *object) [][]byte {
 	var all [][]byte
 	for _, m := range f.members {
 		v := m.value
@@ -119,24 +103,15 @@ func (t *texts) countAnswer(pieces [][]byte) int {
 // choiceText is the text of the first choice in a body of OpenAI's, whole or a
 // piece; nil where there is none.
 func choiceText(body []byte) []byte {
-	var o, choice object
+	var o object
 	if o.parseText(body) != nil {
 		return nil
 	}
-	choices, _ := splitList(o.find("choices"), nil)
-	if len(choices) == 0 {
-		return nil
-	}
-	choice.reparseText(choices[0])
-	for _, key := range []string{"delta", "message"} {
-		var inner object
-		inner.reparseText(choice.find(key))
-		if v := inner.find("content"); len(v) > 0 && v[0] == '"' {
+	choice := o.openFirst("choices")
+	for _, v := range [][]byte{choice.openInner("delta").find("content"), choice.openInner("message").find("content"), choice.find("text")} {
+		if len(v) > 0 && v[0] == '"' {
 			return unquoteString(v)
 		}
-	}
-	if v := choice.find("text"); len(v) > 0 && v[0] == '"' {
-		return unquoteString(v)
 	}
 	return nil
 }

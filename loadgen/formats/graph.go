@@ -11,12 +11,11 @@ func isGraphV1(o *object) bool {
 // graphRows reads agentic_mooncake, in which requests name those they wait for.
 type graphRows struct {
 	gathered
-	f     fields
 	v2    bool
 	local bool // ids mean something inside one play only
 	nodes []graphNode
 	named map[string]int // place in nodes
-	ids   scopes
+	ids   numbers[scoped]
 }
 
 type graphNode struct {
@@ -31,20 +30,15 @@ type graphNode struct {
 }
 
 func openGraph(s *Stream) (rows, error) {
-	g := &graphRows{gathered: gathered{s: s}, named: make(map[string]int), ids: make(scopes)}
+	g := &graphRows{gathered: gathered{s: s}, named: make(map[string]int), ids: make(numbers[scoped])}
 	first := true
-	err := g.eachLine(func(line []byte) error {
-		if err := g.f.openLine(line); err != nil {
-			return err
+	err := g.eachLine(func(f *fields) error {
+		header := first && f.has("schema", "version")
+		if first = false; header {
+			return g.readHeader(f)
 		}
-		if first {
-			first = false
-			if g.f.has("schema") || g.f.has("version") {
-				return g.readHeader()
-			}
-		}
-		g.readNode()
-		return g.f.err
+		g.readNode(f)
+		return nil
 	})
 	if err != nil || len(g.bad) > 0 && s.o.stops() {
 		return g, err
@@ -60,8 +54,7 @@ func openGraph(s *Stream) (rows, error) {
 	return g, g.linkChains()
 }
 
-func (g *graphRows) readHeader() error {
-	f := &g.f
+func (g *graphRows) readHeader(f *fields) error {
 	g.v2 = true
 	if n, ok := f.readInteger("version"); f.err == nil && (!ok || n != 2) {
 		f.mismatch("version", f.value("version"), "2")
@@ -79,10 +72,8 @@ func (g *graphRows) readHeader() error {
 }
 
 // readNode reads a row.
-func (g *graphRows) readNode() {
-	f := &g.f
-	n := graphNode{id: string(f.readText("request_id")), next: -1}
-	n.rec.reset(g.s.lines.line)
+func (g *graphRows) readNode(f *fields) {
+	n := graphNode{id: string(f.readText("request_id")), next: -1, rec: Record{Line: f.line}}
 	if !f.has("request_id") {
 		f.missing("request_id", "a string")
 	}
@@ -94,12 +85,12 @@ func (g *graphRows) readNode() {
 	n.rec.Output = f.needCount("output_length", "output_tokens")
 	n.rec.IDs = f.needIDs("hash_ids", "one per block", nil)
 	if g.local {
-		g.ids.number(n.play, n.rec.IDs)
+		replaceScoped(g.ids, n.play, n.rec.IDs)
 	}
 	if g.v2 {
-		g.waitsV2(&n)
+		n.waitsV2(f)
 	} else {
-		g.waitsV1(&n)
+		n.waitsV1(f)
 	}
 	if f.err == nil {
 		g.named[n.id] = len(g.nodes)
@@ -107,8 +98,7 @@ func (g *graphRows) readNode() {
 	}
 }
 
-func (g *graphRows) waitsV1(n *graphNode) {
-	f := &g.f
+func (n *graphNode) waitsV1(f *fields) {
 	if at, ok := f.readStamp("timestamp", 6); ok {
 		n.rec.arrives(at)
 	}
@@ -117,28 +107,27 @@ func (g *graphRows) waitsV1(n *graphNode) {
 	if delay < 0 || tool < 0 {
 		f.complain("delay is %v and tool_wait_ms is %v, want >= 0", delay, tool)
 	}
-	for i, v := range f.readList("wait_for") {
-		if v[0] != '"' {
-			f.mismatch(fmt.Sprintf("wait_for[%d]", i), v, "a request id")
-			return
-		}
-		n.waits = append(n.waits, Edge{Name: string(unquoteString(v)), Relation: "sequence", Delay: delay + tool})
+	for _, id := range f.readRequests("wait_for") {
+		n.waits = append(n.waits, Edge{Name: id, Relation: "sequence", Delay: delay + tool})
 	}
-	for i, v := range f.readList("branches") {
-		if v[0] != '"' {
-			f.mismatch(fmt.Sprintf("branches[%d]", i), v, "a request id")
-			return
-		}
-		n.starts = append(n.starts, string(unquoteString(v)))
-	}
+	n.starts = f.readRequests("branches")
 }
 
-func (g *graphRows) waitsV2(n *graphNode) {
-	f := &g.f
+// readRequests is a list of request ids.
+func (f *fields) readRequests(key string) (ids []string) {
+	for i, v := range f.readList(key) {
+		if v[0] != '"' {
+			f.mismatch(fmt.Sprintf("%s[%d]", key, i), v, "a request id")
+			return nil
+		}
+		ids = append(ids, string(unquoteString(v)))
+	}
+	return ids
+}
+
+func (n *graphNode) waitsV2(f *fields) {
 	n.rec.arrives(f.needStamp("not_before_ms", 6))
-	for i, v := range f.readList("dependencies") {
-		var d fields
-		d.openMember(v, fmt.Sprintf("dependencies[%d].", i))
+	for _, d := range f.elements("dependencies") {
 		id := d.readText("request_id")
 		delay, _ := d.readFloat("delay_ms")
 		if delay < 0 {
@@ -152,7 +141,6 @@ func (g *graphRows) waitsV2(n *graphNode) {
 			d.complain("%srelation is %q, want sequence, spawn, join or replay_barrier", d.place, relation)
 		}
 		n.waits = append(n.waits, Edge{string(id), trigger == "dispatch", relation, delay})
-		f.adoptError(&d)
 	}
 }
 

@@ -46,9 +46,7 @@ func asGraph(t *testing.T, text string, o Options) (rows []string, whole string,
 			t.Fatal(err)
 		}
 		row := fmt.Sprintf("%s %s/%s at %s", f.readText("request_id"), f.readText("play_id"), f.readText("session_id"), f.value("not_before_ms"))
-		for _, v := range f.readList("dependencies") {
-			var d fields
-			d.openMember(v, "")
+		for _, d := range f.elements("dependencies") {
 			row += fmt.Sprintf(", %s of %s+%s %s", d.readText("trigger"), d.readText("request_id"), d.value("delay_ms"), d.readText("relation"))
 		}
 		rows = append(rows, row)

@@ -1,20 +1,15 @@
 package formats
 
+import (
+	"cmp"
+	"slices"
+)
+
 func isGuide(o *object) bool {
-	parts, ok := splitList(o.find("benchmarks"), nil)
-	if !ok {
+	if _, ok := splitList(o.find("benchmarks"), nil); !ok {
 		return false
 	}
-	var meta, first, requests object
-	meta.reparseText(o.find("metadata"))
-	if meta.has("guidellm_version") {
-		return true
-	}
-	if len(parts) > 0 {
-		first.reparseText(parts[0])
-		requests.reparseText(first.find("requests"))
-	}
-	return requests.has("successful")
+	return o.openInner("metadata").has("guidellm_version") || o.openFirst("benchmarks").openInner("requests").has("successful")
 }
 
 // openGuide reads the report of GuideLLM.
@@ -23,40 +18,31 @@ func openGuide(s *Stream) (rows, error) {
 	s.Private, s.Measured, s.shape.zero = true, true, "skip"
 	s.Chained = s.o.Sessions != "flat"
 	joins := 0
-	err := g.eachObject(func(value []byte, line int) error {
-		var f fields
-		f.openMember(value, "")
-		list := f.readList("benchmarks")
-		n, err := s.chooseRun(len(list))
+	var all []Record
+	err := g.eachObject(func(f *fields) error {
+		run, err := s.openRun(f, "benchmarks")
 		if err != nil {
 			return err
 		}
-		var run fields
-		run.openMember(list[n], elementName("benchmarks", n))
 		requests := run.openSub("requests")
 		if !requests.has("successful") {
 			return g.refuseSummary()
 		}
-		for i, v := range requests.readList("successful") {
-			var q fields
-			q.openMember(v, requests.place+elementName("successful", i))
-			var r Record
-			r.reset(line)
+		for _, q := range requests.elements("successful") {
+			r := Record{Line: f.line}
 			joins += q.readGuide(&r)
 			if q.err != nil {
 				return q.err
 			}
-			g.keepRecord(&r)
+			all = append(all, r.Clone())
 		}
-		return requests.err
+		return nil
 	})
 	if err == nil {
 		err = s.refuseDAG(0, joins)
 	}
-	g.inOrder()
+	slices.SortStableFunc(all, func(a, b Record) int { return cmp.Compare(a.when.since(b.when), 0) })
 	ends := make(lastEnds)
-	all := g.all
-	g.all = nil
 	for i := range all {
 		g.linkAfter(&all[i], ends)
 	}
@@ -67,21 +53,17 @@ func openGuide(s *Stream) (rows, error) {
 func (f *fields) readGuide(r *Record) (joins int) {
 	in, out := f.openSub("input_metrics"), f.openSub("output_metrics")
 	r.Input, r.Output = in.needCount("text_tokens"), out.needCount("text_tokens")
-	f.adoptError(&in)
-	f.adoptError(&out)
 	about := f.openSub("info")
+	if id := about.readName("conversation_id"); id != nil {
+		r.Session, r.Group = id, id
+	}
+	joins = max(0, len(about.readList("parent_node_ids"))-1)
 	times := about.openSub("timings")
 	r.arrives(times.needStamp("request_start", 9))
 	var ok bool
 	if r.ended, ok = times.readStamp("request_end", 9); !ok {
 		r.ended = r.when
 	}
-	if id := about.readName("conversation_id"); id != nil {
-		r.Session, r.Group = id, id
-	}
-	joins = max(0, len(about.readList("parent_node_ids"))-1)
-	f.adoptError(&about)
-	f.adoptError(&times)
 	return joins
 }
 
@@ -93,40 +75,36 @@ func openLifecycle(s *Stream) (rows, error) {
 		return nil, err
 	}
 	s.Measured, s.shape.zero = true, "skip"
-	err = g.eachObject(func(value []byte, line int) error {
-		var f fields
-		f.openMember(value, "")
-		var r Record
-		r.reset(line)
+	return g, g.eachObject(func(f *fields) error {
+		r := Record{Line: f.line}
 		r.arrives(f.needStamp("start_time", 9))
 		if !blankValue(f.value("error")) {
 			s.dropped++
-			return f.err
+			return nil
 		}
 		about := f.openSub("info")
 		metrics := about.openSub("response_metrics")
-		if n, ok := metrics.readCount("output_tokens"); ok {
-			r.Output = n
-		} else {
+		metrics.parent = nil // a complaint about info comes before its own
+		var ok bool
+		if r.Output, ok = metrics.readCount("output_tokens"); !ok {
 			r.Output = about.needCount("output_tokens")
 		}
-		f.adoptError(&about)
-		f.adoptError(&metrics)
+		if metrics.err != nil {
+			f.complain("%w", metrics.err)
+		}
 		if f.err != nil {
 			return f.err
 		}
 		if n, ok := about.readCount("input_tokens"); ok && s.o.TokensPerByte == 0 && s.o.Tokenizer == "" {
 			r.Input, r.Private = n, true
-			g.keepRecord(&r)
+			g.all = append(g.all, r)
 			return nil
 		}
-		var body fields
-		body.members = append(body.members, member{[]byte("request"), f.value("request")})
+		body := object{members: []member{{[]byte("request"), f.value("request")}}}
 		if err := t.fillPrompt(&r, t.collectPrompt(listPayloads(&body)...)); err != nil {
 			return err
 		}
-		g.keepRecord(&r)
+		g.all = append(g.all, r)
 		return nil
 	})
-	return g, err
 }

@@ -105,6 +105,22 @@ func (o *object) hasAll(keys ...string) bool {
 	return true
 }
 
+// openInner is the member key, taken apart; what is no object has no members.
+func (o *object) openInner(key string) *object {
+	var inner object
+	inner.reparseText(o.find(key))
+	return &inner
+}
+
+// openFirst is openInner for the first element of a list.
+func (o *object) openFirst(key string) *object {
+	var first object
+	if parts, _ := splitList(o.find(key), nil); len(parts) > 0 {
+		first.reparseText(parts[0])
+	}
+	return &first
+}
+
 // splitList takes apart a list that is known to be JSON; ok is false for other
 // values.
 func splitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {

@@ -132,37 +132,6 @@ func (d *deltaRows) chopBlocks(past []segment, dst []uint64) []uint64 {
 	return dst
 }
 
-// pending is records of one line, given one by one.
-type pending struct {
-	all  []Record
-	next int
-}
-
-// takeNext gives the next one.
-func (p *pending) takeNext(r *Record) bool {
-	if p.next == len(p.all) {
-		p.all, p.next = p.all[:0], 0
-		return false
-	}
-	ids := append(r.IDs[:0], p.all[p.next].IDs...)
-	*r = p.all[p.next]
-	r.IDs = ids
-	p.next++
-	return true
-}
-
-// add makes room for one more.
-func (p *pending) add(line int) *Record {
-	if len(p.all) < cap(p.all) {
-		p.all = p.all[:len(p.all)+1]
-	} else {
-		p.all = append(p.all, Record{})
-	}
-	r := &p.all[len(p.all)-1]
-	r.reset(line)
-	return r
-}
-
 func rowAt(name string, line int, err error) error {
 	return &loadgen.SyntaxError{Name: name, Line: line, Msg: err.Error()}
 }

@@ -73,7 +73,7 @@ func parseClient(number int, traceName string, trace []byte, dataName string, da
 		return nil, rowAt(dataName, 1, err)
 	}
 	for _, m := range f.members {
-		w, err := parseLengths(m)
+		w, err := parseLengths(string(m.key), f.openMember(m.value, string(m.key)))
 		if err != nil {
 			return nil, rowAt(dataName, lineOf(data, offsetOf(data, m.value)), err)
 		}
@@ -115,12 +115,10 @@ func parseRate(cells []string) (w rateWindow, err error) {
 	return w, nil
 }
 
-func parseLengths(m member) (w lengthWindow, err error) {
-	if w.start, err = strconv.ParseFloat(string(m.key), 64); err != nil {
-		return w, fmt.Errorf("window start is %q, want seconds", m.key)
+func parseLengths(start string, f *fields) (w lengthWindow, err error) {
+	if w.start, err = strconv.ParseFloat(start, 64); err != nil {
+		return w, fmt.Errorf("window start is %q, want seconds", start)
 	}
-	var f fields
-	f.openMember(m.value, string(m.key)+".")
 	for _, name := range []string{"input_tokens", "text_tokens", "image_tokens", "audio_tokens", "video_tokens", "output_tokens"} {
 		text := f.readText(name)
 		if text == nil || (name != "input_tokens" && name != "output_tokens" && f.has("input_tokens")) {

@@ -1,61 +1,40 @@
 package formats
 
-import (
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // simRows reads the traces of LLMServingSim: requests, sessions of requests, or
 // results, in any order.
 type simRows struct {
-	s     *Stream
-	f     fields
-	queue pending
+	lineRows
 	paths trie
 	name  []byte
 }
 
 func openServingSim(s *Stream) (rows, error) {
 	s.Chained = s.o.Sessions != "flat"
-	return &simRows{s: s}, nil
+	p := &simRows{}
+	p.s, p.read = s, p.readRow
+	return p, nil
 }
 
-func (p *simRows) next(r *Record) error {
-	for !p.queue.takeNext(r) {
-		line, err := p.s.lines.next()
-		if err != nil {
-			return err
-		}
-		if err := p.f.openLine(line); err != nil {
-			return p.s.lines.errorf("%v", err)
-		}
-		if p.f.has("sub_requests") {
-			p.readSession()
-		} else {
-			p.readSingle()
-		}
-		if p.f.err != nil {
-			p.queue.all = p.queue.all[:0]
-			return p.s.lines.errorf("%v", p.f.err)
-		}
+func (p *simRows) readRow(f *fields) error {
+	if f.has("sub_requests") {
+		p.readSession(f)
+		return nil
+	}
+	r := p.add(f.line)
+	switch {
+	case !f.has("queued_ts") && (f.has("arrival_time_ns") || !f.has("arrival_time")):
+		r.arrives(f.needStamp("arrival_time_ns", 0))
+		p.readLengths(f, r)
+	case f.has("input_toks"):
+		r.arrives(f.needStamp("arrival_time", 9))
+		p.readLengths(f, r)
+	default:
+		r.arrives(f.needStamp("arrival_time", 9))
+		r.Input, r.Output, r.Private = f.needCount("input"), f.needCount("output"), true
 	}
 	return nil
-}
-
-func (p *simRows) readSingle() {
-	f := &p.f
-	r := p.queue.add(p.s.lines.line)
-	if f.has("queued_ts") || !f.has("arrival_time_ns") && f.has("arrival_time") {
-		r.arrives(f.needStamp("arrival_time", 9))
-		if f.has("input_toks") {
-			p.readLengths(f, r)
-			return
-		}
-		r.Input, r.Output, r.Private = f.needCount("input"), f.needCount("output"), true
-		return
-	}
-	r.arrives(f.needStamp("arrival_time_ns", 0))
-	p.readLengths(f, r)
 }
 
 func (p *simRows) readLengths(f *fields, r *Record) {
@@ -78,34 +57,29 @@ func (p *simRows) readLengths(f *fields, r *Record) {
 	}
 }
 
-func (p *simRows) readSession() {
-	f := &p.f
+func (p *simRows) readSession(f *fields) {
 	id := f.readName("session_id")
 	if id == nil {
-		id = strconv.AppendInt(p.name[:0], int64(p.s.lines.line), 10)
+		id = strconv.AppendInt(p.name[:0], int64(f.line), 10)
 		p.name = id
 	}
 	start := f.needStamp("arrival_time_ns", 0)
-	subs := f.readList("sub_requests")
-	if len(subs) == 0 {
-		f.complain("sub_requests is empty, want at least one")
-	}
 	tool := 0.0
-	for i, v := range subs {
-		var q fields
-		q.openMember(v, fmt.Sprintf("sub_requests[%d].", i))
-		r := p.queue.add(p.s.lines.line)
+	for i, q := range f.elements("sub_requests") {
+		r := p.add(f.line)
 		r.Session, r.Group = id, id
 		if i == 0 {
 			r.arrives(start)
 		} else {
 			r.HasDelay, r.Delay = true, tool
 		}
-		p.readLengths(&q, r)
+		p.readLengths(q, r)
 		wait, _ := q.readStamp("tool_duration_ns", 0)
 		if tool = wait.ms; tool < 0 {
 			q.mismatch("tool_duration_ns", q.value("tool_duration_ns"), ">= 0")
 		}
-		f.adoptError(&q)
+	}
+	if len(p.all) == 0 {
+		f.complain("sub_requests is empty, want at least one")
 	}
 }

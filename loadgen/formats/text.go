@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"strconv"
 
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
@@ -153,10 +152,8 @@ func (f *fields) outputOf(s *Stream, r *Record, keys ...string) {
 
 // textRows reads prompts that are given as text, one or several per line.
 type textRows struct {
-	s     *Stream
-	f     fields
+	lineRows
 	t     *texts
-	queue pending
 	turns map[string]int // turns so far of a session
 }
 
@@ -166,31 +163,12 @@ func openText(s *Stream) (rows, error) {
 		s.paceArrivals()
 	}
 	t, err := s.newTexts()
-	return &textRows{s: s, t: t, turns: make(map[string]int)}, err
+	p := &textRows{t: t, turns: make(map[string]int)}
+	p.s, p.read = s, p.readRow
+	return p, err
 }
 
-func (p *textRows) next(r *Record) error {
-	for !p.queue.takeNext(r) {
-		line, err := p.s.lines.next()
-		if err != nil {
-			return err
-		}
-		err = p.f.openLine(line)
-		if err == nil {
-			if err = p.readLine(); err == nil {
-				err = p.f.err
-			}
-		}
-		if err != nil {
-			p.queue.all = p.queue.all[:0]
-			return p.s.lines.errorf("%v", err)
-		}
-	}
-	return nil
-}
-
-func (p *textRows) readLine() error {
-	f := &p.f
+func (p *textRows) readRow(f *fields) error {
 	session := f.readName("session_id")
 	if mode := f.readText("message_mode"); mode != nil && string(mode) != "history" {
 		f.complain("message_mode is %q, want history", mode)
@@ -199,22 +177,19 @@ func (p *textRows) readLine() error {
 		return p.readTurn(f, session)
 	}
 	if session == nil {
-		session = fmt.Appendf(nil, "line_%d", p.s.lines.line)
+		session = fmt.Appendf(nil, "line_%d", f.line)
 	}
-	for i, v := range f.readList("turns") {
-		var turn fields
-		turn.openMember(v, fmt.Sprintf("turns[%d].", i))
-		if err := p.readTurn(&turn, session); err != nil {
+	for _, turn := range f.elements("turns") {
+		if err := p.readTurn(turn, session); err != nil {
 			return err
 		}
-		f.adoptError(&turn)
 	}
 	return nil
 }
 
 // readTurn reads one request.
 func (p *textRows) readTurn(f *fields, session []byte) error {
-	r := p.queue.add(p.s.lines.line)
+	r := p.add(f.line)
 	at, timed := f.readStamp("timestamp", 6)
 	delay, waits := f.readFloat("delay", "delay_ms")
 	if timed && waits && p.s.Format == "aiperf-turns" {
@@ -244,16 +219,11 @@ func (p *textRows) readTurn(f *fields, session []byte) error {
 	if len(text) == 0 {
 		f.complain("%sno text of a prompt, want text_input, messages, payload, text, texts or prompt", f.place)
 	}
-	var inner fields
-	inner.openMember(body, f.place+"payload.")
+	inner := f.openMember(body, "payload")
 	if n, ok := inner.readCount("max_completion_tokens", "max_tokens"); ok && !f.has("output_length") {
 		r.Output = n
 	} else {
 		f.outputOf(p.s, r, "output_length", "output_tokens")
 	}
-	f.adoptError(&inner)
 	return p.t.fillPrompt(r, text)
 }
-
-// elementName is the name of an element of a list.
-func elementName(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]." }

@@ -18,7 +18,7 @@ type wekaRows struct {
 	spawned  int // agents started by others
 	joined   int // of them, those that others waited for
 	relative bool
-	ids      scopes
+	ids      numbers[scoped]
 	scope    string
 	chains   []wekaChain
 }
@@ -49,12 +49,10 @@ func openWeka(s *Stream) (rows, error) {
 func newWeka(s *Stream) *wekaRows {
 	s.Chained, s.shape.inexact = true, true
 	s.paceArrivals()
-	return &wekaRows{gathered: gathered{s: s}, ids: make(scopes)}
+	return &wekaRows{gathered: gathered{s: s}, ids: make(numbers[scoped])}
 }
 
-func (w *wekaRows) readConversation(value []byte, line int) error {
-	var f fields
-	f.openMember(value, "")
+func (w *wekaRows) readConversation(f *fields) error {
 	block, ok := f.readCount("block_size")
 	switch {
 	case f.err == nil && (!ok || block == 0):
@@ -64,7 +62,7 @@ func (w *wekaRows) readConversation(value []byte, line int) error {
 	}
 	id := string(f.readName("id"))
 	if id == "" {
-		id = "line_" + strconv.Itoa(line)
+		id = "line_" + strconv.Itoa(f.line)
 	}
 	if w.scope = id; string(f.readText("hash_id_scope")) == "global" {
 		w.scope = ""
@@ -74,7 +72,7 @@ func (w *wekaRows) readConversation(value []byte, line int) error {
 	}
 	w.block = block
 	kept := len(w.chains)
-	if err := w.readAgent(&f, wekaChain{name: id, root: kept}, line); err != nil {
+	if err := w.readAgent(f, wekaChain{name: id, root: kept}); err != nil {
 		w.chains = w.chains[:kept]
 		return err
 	}
@@ -82,22 +80,20 @@ func (w *wekaRows) readConversation(value []byte, line int) error {
 }
 
 // readAgent reads the requests of one agent and of those it started.
-func (w *wekaRows) readAgent(f *fields, c wekaChain, line int) error {
+func (w *wekaRows) readAgent(f *fields, c wekaChain) error {
 	at := len(w.chains)
 	w.chains = append(w.chains, c)
 	end := 0.0
 	var started []startedAgent
-	for i, v := range f.readList("requests") {
-		var q fields
-		q.openMember(v, f.place+elementName("requests", i))
+	for i, q := range f.elements("requests") {
 		t, ok := q.readFloat("t")
 		if !ok {
 			q.missing("t", "seconds")
 		}
 		switch kind := string(q.readText("type")); kind {
 		case "n", "s":
-			r := w.readRequest(&q, line)
-			w.setDelay(&q, &r, t, end, len(c.all) > 0)
+			r := w.readRequest(q)
+			w.setDelay(q, &r, t, end, len(c.all) > 0)
 			wait, _ := q.readFloat("api_time")
 			end = float64(t*1000) + float64(wait*1000)
 			started = w.joinAgents(started, len(c.all), t*1000)
@@ -113,13 +109,13 @@ func (w *wekaRows) readAgent(f *fields, c wekaChain, line int) error {
 			if took, ok := q.readFloat("duration_ms"); ok {
 				started = append(started, startedAgent{len(w.chains), t*1000 + took})
 			}
-			if err := w.readAgent(&q, child, line); err != nil {
+			if err := w.readAgent(q, child); err != nil {
 				return err
 			}
 		default:
 			q.complain("%stype is %q, want n, s or subagent", q.place, kind)
 		}
-		if f.adoptError(&q); f.err != nil {
+		if f.err != nil {
 			return f.err
 		}
 	}
@@ -147,12 +143,11 @@ func (w *wekaRows) joinAgents(started []startedAgent, request int, at float64) (
 	return left
 }
 
-func (w *wekaRows) readRequest(q *fields, line int) Record {
-	var r Record
-	r.reset(line)
+func (w *wekaRows) readRequest(q *fields) Record {
+	r := Record{Line: q.line}
 	r.Input, r.Output = q.needCount("in"), q.needCount("out")
 	r.IDs = q.needIDs("hash_ids", "one per block", nil)
-	w.ids.number(w.scope, r.IDs)
+	replaceScoped(w.ids, w.scope, r.IDs)
 	return r
 }
 
