@@ -10,18 +10,11 @@ import (
 
 // encoder writes trace events as JSON, one per line. All texts are of this
 // package: nothing needs escapes.
-//
-// There are many events, so what is always the same in them is put together
-// once, in pieces that reach up to the next number.
 type encoder struct {
 	out   io.Writer
 	buf   []byte // has room for an event
 	err   error
 	first bool // nothing has been written to the list yet
-
-	lanes  [3][7]piece // ends of a lane's events, by moment and part
-	arrows [2][3]piece // ends of an arrow's events, by kind and end
-	fixed
 }
 
 // flushBytes is how much is gathered before it is written, eventBytes more than
@@ -32,17 +25,7 @@ const (
 )
 
 func newEncoder(out io.Writer) encoder {
-	e := encoder{out: out, buf: make([]byte, 0, flushBytes+eventBytes), first: true, fixed: newFixed()}
-	for m := range e.lanes {
-		for p := range e.lanes[m] {
-			e.lanes[m][p] = laneEnd(moment(m), part(p))
-		}
-	}
-	for a := range e.arrows {
-		for m := range e.arrows[a] {
-			e.arrows[a][m] = arrowEnd(arrow(a), end(m))
-		}
-	}
+	e := encoder{out: out, buf: make([]byte, 0, flushBytes+eventBytes), first: true}
 	e.writeText(`{"displayTimeUnit":"ms","traceEvents":[`)
 	return e
 }
@@ -73,66 +56,114 @@ func (e *encoder) writeText(s string) { e.buf = append(e.buf, s...) }
 // toNanos is an instant in whole ns, so that a slice ends where the next begins.
 func toNanos(t sim.Time) int64 { return int64(math.RoundToEven(float64(t) * 1e6)) }
 
-// beginSlice begins a slice of a track; its name and arguments follow.
-func (e *encoder) beginSlice(b []byte, t *track, from, to sim.Time) []byte {
-	start := toNanos(from)
-	b = appendInstant(putPiece(b, &t.slice), start)
-	return appendInstant(putPiece(b, &e.dur), toNanos(to)-start)
+// appendNumber appends a text and the number behind it.
+func appendNumber(b []byte, before string, n int) []byte {
+	return strconv.AppendInt(append(b, before...), int64(n), 10)
 }
 
-// beginPassSlice names a slice of passes, and begins its arguments.
-func (e *encoder) beginPassSlice(b []byte, s *slice) []byte {
+// appendFloat appends a text and the number behind it: whole numbers by their
+// digits, others as strconv does in its shortest form.
+func appendFloat(b []byte, before string, v float64) []byte {
+	if v >= 0 && v < 1<<53 && v == math.Trunc(v) {
+		return appendNumber(b, before, int(v))
+	}
+	return strconv.AppendFloat(append(b, before...), v, 'g', -1, 64)
+}
+
+// appendInstant appends a text and ns as microseconds with three digits.
+func appendInstant(b []byte, before string, ns int64) []byte {
+	b = append(b, before...)
+	if ns < 0 {
+		b, ns = append(b, '-'), -ns
+	}
+	b = strconv.AppendInt(b, ns/1000, 10)
+	return append(b, '.', byte('0'+ns/100%10), byte('0'+ns/10%10), byte('0'+ns%10))
+}
+
+// beginSlice begins a slice of a track; its name and arguments follow.
+func (e *encoder) beginSlice(t *track, from, to sim.Time) []byte {
+	start := toNanos(from)
+	b := appendInstant(e.buf, t.slice, start)
+	return appendInstant(b, `,"dur":`, toNanos(to)-start)
+}
+
+// nameSlice names a slice of passes, and begins its arguments.
+func nameSlice(b []byte, s *slice) []byte {
 	switch {
 	case s.prompt > 0 && s.received:
-		b = appendInteger(putPiece(b, &e.receive), s.prompt)
+		b = appendNumber(b, `,"name":"receive `, s.prompt)
 	case s.prompt > 0:
-		b = appendInteger(putPiece(b, &e.prefill), s.prompt)
+		b = appendNumber(b, `,"name":"prefill `, s.prompt)
 		if s.tokens > 0 {
-			b = appendInteger(putPiece(b, &e.alsoDecode), s.tokens)
+			b = appendNumber(b, `, decode `, s.tokens)
 		}
 	default:
-		b = appendInteger(putPiece(b, &e.decode), s.tokens)
+		b = appendNumber(b, `,"name":"decode `, s.tokens)
 	}
 	if s.passes > 1 {
-		b = appendInteger(putPiece(b, &e.times), s.passes)
+		b = appendNumber(b, ` x`, s.passes)
 	}
-	return appendInteger(putPiece(b, &e.passes), s.passes)
+	return appendNumber(b, `","args":{"passes":`, s.passes)
 }
 
-// writeCounter writes a point of a counter whose event begins with head, and its two
-// values.
-func (e *encoder) writeCounter(head *piece, keys *[2]piece, at sim.Time, x, y int) {
-	b := appendInstant(putPiece(e.buf, head), toNanos(at))
-	b = appendInteger(putPiece(b, &keys[0]), x)
-	b = appendInteger(putPiece(b, &keys[1]), y)
-	e.endEvent(putPiece(b, &e.end))
+// writeBlocks writes a point of the counter of a worker's blocks.
+func (e *encoder) writeBlocks(t *track, at sim.Time, held, cached int) {
+	b := appendInstant(e.buf, t.blocks, toNanos(at))
+	b = appendNumber(b, `,"args":{"held":`, held)
+	b = appendNumber(b, `,"cached":`, cached)
+	e.endEvent(append(b, "}}"...))
 }
+
+// writeRequests writes a point of the counter of a worker's requests.
+func (e *encoder) writeRequests(t *track, at sim.Time, running, waiting int) {
+	b := appendInstant(e.buf, t.requests, toNanos(at))
+	b = appendNumber(b, `,"args":{"running":`, running)
+	b = appendNumber(b, `,"waiting":`, waiting)
+	e.endEvent(append(b, "}}"...))
+}
+
+// The ends of arrows between slices, and the steps of one.
+const (
+	requestStarts   = `,"ph":"s","cat":"request","name":"request"}`
+	requestSteps    = `,"ph":"t","cat":"request","name":"request"}`
+	requestFinishes = `,"ph":"f","cat":"request","name":"request"}`
+	handoffStarts   = `,"ph":"s","cat":"handoff","name":"handoff"}`
+	handoffFinishes = `,"ph":"f","cat":"handoff","name":"handoff"}`
+)
 
 // writeFlow writes an end of an arrow, or a step of it, at the slice that begins at
 // an instant.
-func (e *encoder) writeFlow(m end, a arrow, id sim.RequestID, at sim.Time, t *track) {
-	b := appendInstant(putPiece(e.buf, &t.flow), toNanos(at))
-	b = appendInteger(putPiece(b, &e.id), int(id)+1)
-	e.endEvent(putPiece(b, &e.arrows[a][m]))
+func (e *encoder) writeFlow(end string, id sim.RequestID, at sim.Time, t *track) {
+	b := appendInstant(e.buf, t.flow, toNanos(at))
+	b = appendNumber(b, `,"id":`, int(id)+1)
+	e.endEvent(append(b, end...))
 }
 
-// writeLanePart writes a part of a request's lane.
-func (e *encoder) writeLanePart(id sim.RequestID, p part, from, to sim.Time) {
-	e.beginAsync(begins, id, p, from)
-	e.beginAsync(ends, id, p, to)
-}
+// What may happen to a part of a request's lane.
+const (
+	begins  = `"},"ph":"b","name":"`
+	ends    = `"},"ph":"e","name":"`
+	happens = `"},"ph":"n","name":"`
+)
 
-// writeInstant writes an instant on a request's lane.
-func (e *encoder) writeInstant(id sim.RequestID, p part, at sim.Time) {
-	e.beginAsync(happens, id, p, at)
-}
+// Parts of a request's lane, and an instant on it.
+const (
+	whole         = "request " // from arrival to last token; a number follows
+	wait          = `wait"}`
+	prefill       = `prefill"}`
+	decode        = `decode"}`
+	waitForDecode = `wait for decode"}`
+	transfer      = `KV transfer"}`
+	losesPlace    = `loses its place"}`
+)
 
-func (e *encoder) beginAsync(m moment, id sim.RequestID, p part, at sim.Time) {
-	b := appendInstant(putPiece(e.buf, &e.request), toNanos(at))
-	b = appendInteger(putPiece(b, &e.local), int(id)+1)
-	b = putPiece(b, &e.lanes[m][p])
-	if p == whole {
-		b = putPiece(appendInteger(b, int(id)), &e.quote)
+// writeAsync writes what happens to a part of a request's lane.
+func (e *encoder) writeAsync(what string, id sim.RequestID, part string, at sim.Time) {
+	b := appendInstant(e.buf, ",\n"+`{"tid":1,"cat":"request","pid":2,"ts":`, toNanos(at))
+	b = appendNumber(b, `,"id2":{"local":"`, int(id)+1)
+	b = append(append(b, what...), part...)
+	if part == whole {
+		b = append(strconv.AppendInt(b, int64(id), 10), `"}`...)
 	}
 	e.endEvent(b)
 }

@@ -32,7 +32,7 @@ func (w *Writer) followRequests(stage scheduler.Role, k *worker, p *scheduler.Pa
 		for _, id := range p.Detail.Lost {
 			if !w.lanes[id].hidden && w.isShown(p.Start, p.Start) {
 				w.openLane(id)
-				w.out.writeInstant(id, losesPlace, p.Start)
+				w.out.writeAsync(happens, id, losesPlace, p.Start)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at s
 	}
 	w.stepArrow(id, at, &k.track)
 	if l.handed && w.isShown(at, at) {
-		w.out.writeFlow(finishes, arrowHandoff, id, at, &k.track)
+		w.out.writeFlow(handoffFinishes, id, at, &k.track)
 	}
 }
 
@@ -91,24 +91,25 @@ func (w *Writer) endStage(stage scheduler.Role, k *worker, id sim.RequestID, p *
 			w.stepArrow(id, p.Start, &k.track)
 		}
 		if w.isShown(p.Start, p.Start) {
-			w.out.writeFlow(starts, arrowHandoff, id, p.Start, &k.track)
+			w.out.writeFlow(handoffStarts, id, p.Start, &k.track)
 		}
 		return
 	}
 	if w.isShown(l.arrival, p.End) {
 		w.openLane(id)
-		w.out.beginAsync(ends, id, whole, p.End)
+		w.out.writeAsync(ends, id, whole, p.End)
 	}
 	if l.begun && w.isShown(p.Start, p.Start) {
-		w.out.writeFlow(finishes, arrowRequest, id, p.Start, &k.track)
+		w.out.writeFlow(requestFinishes, id, p.Start, &k.track)
 	}
 }
 
 // writePhase writes a part of a request's lane.
-func (w *Writer) writePhase(id sim.RequestID, name part, from, to sim.Time) {
+func (w *Writer) writePhase(id sim.RequestID, part string, from, to sim.Time) {
 	if w.isShown(from, to) {
 		w.openLane(id)
-		w.out.writeLanePart(id, name, from, to)
+		w.out.writeAsync(begins, id, part, from)
+		w.out.writeAsync(ends, id, part, to)
 	}
 }
 
@@ -118,7 +119,7 @@ func (w *Writer) writePhase(id sim.RequestID, name part, from, to sim.Time) {
 func (w *Writer) openLane(id sim.RequestID) {
 	if l := &w.lanes[id]; !l.open {
 		l.open = true
-		w.out.beginAsync(begins, id, whole, l.arrival)
+		w.out.writeAsync(begins, id, whole, l.arrival)
 	}
 }
 
@@ -128,9 +129,9 @@ func (w *Writer) stepArrow(id sim.RequestID, at sim.Time, t *track) {
 		return
 	}
 	l := &w.lanes[id]
-	kind := steps
+	end := requestSteps
 	if !l.begun {
-		kind, l.begun = starts, true
+		end, l.begun = requestStarts, true
 	}
-	w.out.writeFlow(kind, arrowRequest, id, at, t)
+	w.out.writeFlow(end, id, at, t)
 }

@@ -3,7 +3,7 @@
 // docs/timeline.md describes the file.
 //
 // Read timeline.go (what is shown), lane.go (the requests' own lanes and the
-// arrows), then json.go and piece.go (how events are written).
+// arrows), then json.go (how events are written).
 package timeline
 
 import (
@@ -63,15 +63,15 @@ type worker struct {
 }
 
 // track is how the events of a track begin.
-type track struct{ slice, flow, blocks, requests piece }
+type track struct{ slice, flow, blocks, requests string }
 
 func newTrack(pid int64) track {
 	id := `"pid":` + strconv.FormatInt(pid, 10) + `,"ts":`
 	return track{
-		slice:    newPiece(",\n{" + `"ph":"X","tid":1,` + id),
-		flow:     newPiece(",\n{" + `"tid":1,"bp":"e",` + id),
-		blocks:   newPiece(",\n{" + `"ph":"C","name":"KV blocks",` + id),
-		requests: newPiece(",\n{" + `"ph":"C","name":"requests",` + id),
+		slice:    ",\n{" + `"ph":"X","tid":1,` + id,
+		flow:     ",\n{" + `"tid":1,"bp":"e",` + id,
+		blocks:   ",\n{" + `"ph":"C","name":"KV blocks",` + id,
+		requests: ",\n{" + `"ph":"C","name":"requests",` + id,
 	}
 }
 
@@ -164,23 +164,22 @@ func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) 
 		return
 	}
 	w.counts.Decisions++
-	e := &w.out
-	b := e.beginSlice(e.buf, &w.router, at, at)
-	b = appendInteger(putPiece(b, &e.placed), int(p.Request.ID))
-	b = appendInteger(putPiece(b, &e.to[stage]), int(p.Worker))
-	b = appendInteger(putPiece(b, &e.asked), int(p.Request.ID))
-	b = appendInteger(putPiece(b, &e.chosen), int(p.Worker))
-	b = appendInteger(putPiece(b, &e.ofPrompt), p.Request.InputTokens)
+	b := w.out.beginSlice(&w.router, at, at)
+	b = appendNumber(b, `,"name":"request `, int(p.Request.ID))
+	b = appendNumber(append(b, " to "...), workerName(stage), int(p.Worker))
+	b = appendNumber(b, `","args":{"request":`, int(p.Request.ID))
+	b = appendNumber(b, `,"worker":`, int(p.Worker))
+	b = appendNumber(b, `,"prompt_tokens":`, p.Request.InputTokens)
 	if p.Blocks > 0 {
-		b = appendInteger(putPiece(b, &e.blocks), int(p.Blocks))
-		b = appendInteger(putPiece(b, &e.overlap), int(p.Overlap))
-		b = appendFloat(putPiece(b, &e.cost), p.Cost)
+		b = appendNumber(b, `,"prompt_blocks":`, int(p.Blocks))
+		b = appendNumber(b, `,"overlap_blocks":`, int(p.Overlap))
+		b = appendFloat(b, `,"cost_blocks":`, p.Cost)
 		if p.Second != router.None {
-			b = appendInteger(putPiece(b, &e.runnerUp), int(p.Second))
-			b = appendFloat(putPiece(b, &e.runnerUpCost), p.SecondCost)
+			b = appendNumber(b, `,"runner_up":`, int(p.Second))
+			b = appendFloat(b, `,"runner_up_cost_blocks":`, p.SecondCost)
 		}
 	}
-	e.endEvent(putPiece(b, &e.end))
+	w.out.endEvent(append(b, "}}"...))
 	w.stepArrow(p.Request.ID, at, &w.router)
 }
 
@@ -244,20 +243,19 @@ func (w *Writer) writeSlice(k *worker) {
 	if s.passes == 0 {
 		return
 	}
-	e := &w.out
-	b := e.beginPassSlice(e.beginSlice(e.buf, &k.track, s.from, s.to), s)
-	b = appendInteger(putPiece(b, &e.prompt), s.prompt)
-	b = appendInteger(putPiece(b, &e.tokens), s.tokens)
+	b := nameSlice(w.out.beginSlice(&k.track, s.from, s.to), s)
+	b = appendNumber(b, `,"prompt_tokens":`, s.prompt)
+	b = appendNumber(b, `,"tokens":`, s.tokens)
 	if s.admitted > 0 {
-		b = appendInteger(putPiece(b, &e.admitted), s.admitted)
+		b = appendNumber(b, `,"admitted":`, s.admitted)
 	}
 	if s.lost > 0 {
-		b = appendInteger(putPiece(b, &e.preempted), s.lost)
+		b = appendNumber(b, `,"preempted":`, s.lost)
 	}
 	if s.prefill > 0 {
-		b = appendFloat(putPiece(b, &e.prefillMS), float64(s.prefill))
+		b = appendFloat(b, `,"prefill_ms":`, float64(s.prefill))
 	}
-	e.endEvent(putPiece(b, &e.end))
+	w.out.endEvent(append(b, "}}"...))
 	w.writeCounters(k)
 	s.passes = 0
 }
@@ -268,12 +266,11 @@ func (w *Writer) writeCounters(k *worker) {
 	if !s.detailed {
 		return
 	}
-	e := &w.out
 	if !k.known || k.held != s.held || k.cached != s.cached {
-		e.writeCounter(&k.blocks, &e.blocksShown, s.to, s.held, s.cached)
+		w.out.writeBlocks(&k.track, s.to, s.held, s.cached)
 	}
 	if !k.known || k.running != s.running || k.waiting != s.queued {
-		e.writeCounter(&k.requests, &e.requestsShown, s.to, s.running, s.queued)
+		w.out.writeRequests(&k.track, s.to, s.running, s.queued)
 	}
 	k.known = true
 	k.held, k.cached, k.running, k.waiting = s.held, s.cached, s.running, s.queued
