@@ -2,10 +2,15 @@ package cli
 
 import (
 	"errors"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/sim"
 )
 
 // Choice is a flag that takes one of a few names.
@@ -64,4 +69,36 @@ func Hide(cmd *cobra.Command, names ...string) {
 // HideAll leaves all flags out of the help but that for it.
 func HideAll(fs *pflag.FlagSet) {
 	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" })
+}
+
+// Instant is a flag that takes a time on the clock of the run.
+type Instant struct {
+	At   sim.Time
+	text string // as given
+}
+
+func (i *Instant) String() string { return i.text }
+func (i *Instant) Type() string   { return "time" }
+
+func (i *Instant) Set(text string) error {
+	at, err := ParseInstant(text)
+	if err == nil {
+		*i = Instant{at, text}
+	}
+	return err
+}
+
+// ParseInstant reads ms, or a number of other units.
+func ParseInstant(text string) (sim.Time, error) {
+	ms, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		var d time.Duration
+		if d, err = time.ParseDuration(text); err == nil {
+			ms = float64(d) / 1e6
+		}
+	}
+	if err != nil || !(ms >= 0) || math.IsInf(ms, 0) {
+		return 0, errors.New("want ms, or a time such as 90s or 10m")
+	}
+	return sim.Time(ms), nil
 }

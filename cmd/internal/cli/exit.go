@@ -22,30 +22,6 @@ const (
 	ExitTerminated  = 143
 )
 
-// exitCode is a code and what it means.
-type exitCode struct {
-	code    int
-	meaning string
-}
-
-// exitCodes are all codes a command can end with.
-func exitCodes() []exitCode {
-	return []exitCode{
-		{ExitDone, "done; `replay diff`: no difference; `replay check`: all budgets hold"},
-		{ExitRefused, "refused input, or a run that stalled or failed; nothing was written"},
-		{ExitUsage, "wrong usage: a flag or an argument that makes no sense"},
-		{ExitDiffer, "`replay diff`: the runs differ; a live run: its deadline passed"},
-		{ExitIncomplete, "the run ended, and some of its requests or cells did not complete"},
-		{ExitBudget, "`replay check`: a budget is exceeded"},
-		{ExitObjective, "`--slo-exit`: an objective is missed; `replay plan`: no cluster considered meets the objectives"},
-		{ExitBehaviour, "`replay check`: all budgets hold, and requests went another way than in the baseline; `replay verify`: files do not say what was recorded of them"},
-		{exitBroken, "a broken invariant: a bug in this program, please report it"},
-		{exitNoLive, "a command of `replay-live`, which is neither beside `replay` nor on the path"},
-		{ExitInterrupted, "interrupted (SIGINT)"},
-		{ExitTerminated, "terminated (SIGTERM)"},
-	}
-}
-
 // usageError is a command line that makes no sense.
 type usageError struct{ text string }
 

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"runtime/debug"
+
 	"github.com/spf13/cobra"
 )
 
@@ -41,4 +43,17 @@ func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
 	for _, c := range all {
 		cmd.AddCommand(c.make(s))
 	}
+}
+
+// Version is that of the module, or of the commit it was built from.
+func Version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	v := build.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	return v + " " + build.GoVersion
 }
