@@ -60,9 +60,9 @@ func Either(names []string) string {
 }
 
 // Hide leaves flags out of the help.
-func Hide(cmd *cobra.Command, names ...string) {
+func Hide(fs *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		cmd.Flags().Lookup(name).Hidden = true
+		fs.Lookup(name).Hidden = true
 	}
 }
 

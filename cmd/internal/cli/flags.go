@@ -45,6 +45,17 @@ func BindOwn(cmd *cobra.Command, bind func(*pflag.FlagSet)) *cobra.Command {
 	return cmd
 }
 
+// BindNamed lets bind add flags to fs, and returns their names in order.
+func BindNamed(fs *pflag.FlagSet, bind func(*pflag.FlagSet)) []string {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	bind(own)
+	fs.AddFlagSet(own)
+	var names []string
+	own.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
 // BindHelp adds the flag for help.
 func BindHelp(fs *pflag.FlagSet) { fs.BoolP("help", "h", false, "print this help") }
 

@@ -1,8 +1,6 @@
 package options
 
 import (
-	"errors"
-
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
@@ -21,6 +19,7 @@ type cluster struct {
 	scale                                  string
 	Half                                   bool // it is a worker of one of two pools
 	aic                                    engineargs.AIC
+	aicFlags                               []string
 }
 
 func (c *cluster) bindFlags(fs *pflag.FlagSet) {
@@ -35,14 +34,14 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.decodeArgs, "decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
 	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")
-	fs.StringVar(&c.aic.Backend, "aic-backend", "", "")
-	fs.StringVar(&c.aic.System, "aic-system", "", "")
-	fs.StringVar(&c.aic.BackendVersion, "aic-backend-version", "", "")
-	fs.IntVar(&c.aic.TPSize, "aic-tp-size", 1, "")
-	fs.StringVar(&c.aic.ModelPath, "aic-model-path", "", "")
-	for _, name := range aicFlags() {
-		fs.Lookup(name).Hidden = true
-	}
+	c.aicFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) {
+		fs.StringVar(&c.aic.Backend, "aic-backend", "", "")
+		fs.StringVar(&c.aic.System, "aic-system", "", "")
+		fs.StringVar(&c.aic.BackendVersion, "aic-backend-version", "", "")
+		fs.IntVar(&c.aic.TPSize, "aic-tp-size", 1, "")
+		fs.StringVar(&c.aic.ModelPath, "aic-model-path", "", "")
+	})
+	cli.Hide(fs, c.aicFlags...)
 }
 
 // RouterChoice returns a flag that takes the name of a router.
@@ -58,10 +57,6 @@ func RouterChoice() cli.Choice {
 // routerInfo returns what is known of the router that is asked for.
 func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
 
-func aicFlags() []string {
-	return []string{"aic-backend", "aic-system", "aic-backend-version", "aic-tp-size", "aic-model-path"}
-}
-
 // fillCluster enters the cluster into spec.
 func (o *Options) fillCluster(spec *replay.Spec) error {
 	c := &o.Cluster
@@ -69,27 +64,18 @@ func (o *Options) fillCluster(spec *replay.Spec) error {
 	if spec.Router, err = policy.Parse(c.Router.Value); err != nil {
 		return err
 	}
-	if err := o.fillEngines(spec); err != nil {
-		return err
+	for _, fill := range []func(*replay.Spec) error{o.fillEngines, o.fillScale, o.FillRouter} {
+		if err := fill(spec); err != nil {
+			return err
+		}
 	}
-	if err := o.fillScale(spec); err != nil {
-		return err
+	name := o.FirstChanged(c.aicFlags...)
+	if name != "" && (c.aic.Backend == "" || c.aic.System == "" || c.aic.ModelPath == "") {
+		return cli.Usagef("--%s: want --aic-backend, --aic-system and --aic-model-path together", name)
 	}
-	if err := o.FillRouter(spec); err != nil {
-		return err
+	if name != "" {
+		spec.PrefillLoad = c.aic
 	}
-	return o.fillEstimator(spec)
-}
-
-func (o *Options) fillEstimator(spec *replay.Spec) error {
-	if o.FirstChanged(aicFlags()...) == "" {
-		return nil
-	}
-	aic := o.Cluster.aic
-	if aic.Backend == "" || aic.System == "" || aic.ModelPath == "" {
-		return cli.Usagef("--%s: want --aic-backend, --aic-system and --aic-model-path together", o.FirstChanged(aicFlags()...))
-	}
-	spec.PrefillLoad = aic
 	return nil
 }
 
@@ -114,6 +100,3 @@ func (o *Options) checkCluster() error {
 	}
 	return nil
 }
-
-// refusedInput turns the error of a wrong command line into one of its input.
-func refusedInput(err error) error { return errors.New(err.Error()) }

@@ -68,32 +68,24 @@ func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
 func parseClass(text string) (generate.Class, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	k := generate.Class{Name: name, Weight: 1}
+	texts := map[string]*string{
+		"input": &k.Input, "output": &k.Output, "lengths-from": &k.LengthsFrom, "prefix": &k.Prefix,
+		"turns": &k.Turns, "turn-input": &k.TurnInput, "think": &k.Think,
+	}
 	for part := range strings.SplitSeq(rest, ";") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		switch key {
-		case "weight":
-			w, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return k, cli.Usagef("--class=%s: weight is %s, want a number", text, value)
-			}
-			k.Weight = w
-		case "input":
-			k.Input = value
-		case "output":
-			k.Output = value
-		case "lengths-from":
-			k.LengthsFrom = value
-		case "prefix":
-			k.Prefix = value
-		case "turns":
-			k.Turns = value
-		case "turn-input":
-			k.TurnInput = value
-		case "think":
-			k.Think = value
-		default:
+		if to := texts[key]; to != nil {
+			*to = value
+			continue
+		}
+		if key != "weight" {
 			return k, cli.Usagef("--class=%s: %q is no setting, want weight, input, output, lengths-from, prefix, turns, turn-input or think", text, key)
 		}
+		w, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return k, cli.Usagef("--class=%s: weight is %s, want a number", text, value)
+		}
+		k.Weight = w
 	}
 	return k, nil
 }

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"math"
 
 	"github.com/spf13/pflag"
@@ -32,7 +33,8 @@ type input struct {
 
 	open          LeftOpen
 	generating    Generating
-	generateFlags []string // names of its flags
+	openFlags     []string // names of the flags of each
+	generateFlags []string
 }
 
 func (in *input) bindFlags(fs *pflag.FlagSet) {
@@ -55,17 +57,14 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&in.ratio, "shared-prefix-ratio", 0, "synthetic: `share` of the prompt's blocks common to a group, 0 to 1")
 	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic: `groups` of sessions with a common prompt prefix")
 
-	laws := pflag.NewFlagSet("laws", pflag.ContinueOnError)
-	in.generating.Bind(laws, "generate-")
-	laws.VisitAll(func(f *pflag.Flag) {
-		f.Hidden = true // the help names those of replay generate
-		in.generateFlags = append(in.generateFlags, f.Name)
-	})
-	fs.AddFlagSet(laws)
+	in.generateFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.generating.Bind(fs, "generate-") })
+	cli.Hide(fs, in.generateFlags...) // the help names those of replay generate
 }
 
 // bindOpen adds the flags that say what a trace file leaves open.
-func (in *input) bindOpen(fs *pflag.FlagSet) { in.open.Bind(fs, "trace-") }
+func (in *input) bindOpen(fs *pflag.FlagSet) {
+	in.openFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.open.Bind(fs, "trace-") })
+}
 
 func countFlags() []string { return []string{"input-tokens", "output-tokens", "request-count"} }
 
@@ -139,7 +138,7 @@ func (o *Options) fillGenerated(spec *replay.Spec) error {
 
 // checkSource refuses command lines with no workload, half a one, or two.
 func (o *Options) checkSource(file string) error {
-	if name := o.FirstChanged(o.input.open.flagNames()...); name != "" && o.Reference {
+	if name := o.FirstChanged(o.input.openFlags...); name != "" && o.Reference {
 		return cli.Usagef("--%s: no such flag", name)
 	}
 	if name := o.FirstChanged(o.input.generateFlags...); name != "" {
@@ -204,7 +203,7 @@ func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
 		cli.Needs(mode == loadgen.Trace, "with replay trace", "speedup", "arrival-interval-ms"),
 		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
-		cli.Needs(file != "", "with a trace file", in.open.flagNames()...),
+		cli.Needs(file != "", "with a trace file", in.openFlags...),
 		cli.Needs(file != "", "with a trace file", "trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
 		cli.Needs(in.format.Value == string(replay.Agentic) || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
 		cli.Needs(in.traceGroups > 0, "with --trace-num-prefix-groups", "trace-shared-prefix-ratio"),
@@ -220,18 +219,12 @@ func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 // checkUnsigned refuses negative counts on the reference's command line, as
 // input and not as wrong usage.
 func (o *Options) checkUnsigned() error {
-	in, c := &o.input, &o.Cluster
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
-		{"trace-block-size", in.blockTokens}, {"trace-num-prefix-groups", in.traceGroups}, {"input-tokens", in.inputTokens},
-		{"output-tokens", in.outputTokens}, {"request-count", in.requests}, {"turns-per-session", in.turns},
-		{"num-prefix-groups", in.groups}, {"max-in-flight", in.maxInFlight}, {"workers", c.Workers},
-		{"prefill-workers", c.PrefillWorkers}, {"decode-workers", c.DecodeWorkers},
+	for _, name := range []string{
+		"trace-block-size", "trace-num-prefix-groups", "input-tokens", "output-tokens", "request-count", "turns-per-session",
+		"num-prefix-groups", "max-in-flight", "workers", "prefill-workers", "decode-workers",
 	} {
-		if f.value < 0 {
-			return refusedInput(o.Refuse(f.name, "at least 0"))
+		if n, err := o.Set.GetInt(name); err != nil || n < 0 {
+			return errors.New(o.Refuse(name, "at least 0").Error())
 		}
 	}
 	return nil

@@ -48,12 +48,6 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
 }
 
-// flagNames returns the names of the flags.
-func (f *LeftOpen) flagNames() []string {
-	return []string{"skip-bad", "zero-output", "session-mode", "dag", "assume-prefix", "tokenizer", "tokens-per-byte", "output-len",
-		f.prefix + "model", "jitter", f.prefix + "run", "image-tokens", "arrival-rate", "servegen-span"}
-}
-
 // Said is what the flags say, or why that makes no sense.
 func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	o := f.read

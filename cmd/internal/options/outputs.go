@@ -2,6 +2,8 @@ package options
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -11,7 +13,23 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/report/summary"
+	"github.com/replay-llm/replay/report/timeline"
+	"github.com/replay-llm/replay/sim"
 )
+
+// output holds the flags that say where the report goes.
+type output struct {
+	Path    string
+	Form    cli.Choice
+	Drawing drawing
+}
+
+func (out *output) bindFlags(fs *pflag.FlagSet) {
+	out.Form = cli.Choice{Names: []string{"table", "json"}, Value: "table"}
+	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
+	fs.Var(&out.Form, "output", "`form` of the report on standard output: table or json")
+	out.Drawing.bindFlags(fs)
+}
 
 // Outputs holds the flags that say what a run leaves besides its report.
 type Outputs struct {
@@ -110,4 +128,58 @@ func (o *Options) RecordOnly(dir string) {
 	out.Requests, out.Dir, out.Passes, out.Digest = "", dir, true, false
 	out.overwrite, out.force, out.SloExit = false, false, false
 	out.Form.Value, out.Names.Value, o.Output.Form.Value = "parquet", "native", "table"
+}
+
+// drawing holds the flags of a timeline.
+type drawing struct {
+	Path     string
+	from, to cli.Instant
+	request  string
+}
+
+func (d *drawing) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&d.Path, "timeline", "", "write what every worker did when to `FILE`, for ui.perfetto.dev")
+	fs.Var(&d.from, "timeline-from", "leave out what ends before this `time` of the run's clock")
+	fs.Var(&d.to, "timeline-to", "leave out what begins at or after this `time` of the run's clock")
+	fs.StringVar(&d.request, "timeline-request", "", "show one `REQUEST` alone: its id, or :LINE of the trace")
+}
+
+// Cut returns what of a timeline is wanted.
+func (o *Options) Cut() (timeline.Options, error) {
+	d := &o.Output.Drawing
+	cut := timeline.Options{From: d.from.At, To: d.to.At}
+	if !o.Changed("timeline") {
+		if name := o.FirstChanged("timeline-from", "timeline-to", "timeline-request"); name != "" {
+			return cut, o.Only(name, "with --timeline")
+		}
+		return cut, nil
+	}
+	if d.Path == "" {
+		return cut, o.Refuse("timeline", "the name of a file")
+	}
+	if o.Changed("timeline-to") && d.to.At <= d.from.At {
+		return cut, o.Refuse("timeline-to", "more than --timeline-from")
+	}
+	if !o.Changed("timeline-request") {
+		return cut, nil
+	}
+	var err error
+	if cut.Request, err = parseChoice(d.request); err != nil {
+		return cut, o.Refuse("timeline-request", err.Error())
+	}
+	return cut, nil
+}
+
+// parseChoice reads the id of a request, or its line behind a colon; a file name
+// may stand before that.
+func parseChoice(text string) (*timeline.Choice, error) {
+	colon := strings.LastIndexByte(text, ':')
+	n, err := strconv.ParseInt(text[colon+1:], 10, 32)
+	switch {
+	case err == nil && colon < 0 && n >= 0:
+		return &timeline.Choice{ID: sim.RequestID(n)}, nil
+	case err == nil && colon >= 0 && n >= 1:
+		return &timeline.Choice{Line: int32(n)}, nil
+	}
+	return nil, errors.New("the id of a request, or :LINE of the trace")
 }

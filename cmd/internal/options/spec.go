@@ -3,6 +3,9 @@ package options
 import (
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
@@ -77,4 +80,79 @@ func TraceFile(args []string) (string, error) {
 		return "", cli.Usagef(`"": want the name of a trace file`)
 	}
 	return args[0], nil
+}
+
+// limits holds the flags that leave requests out.
+type limits struct {
+	Until    cli.Instant
+	oversize cli.Choice
+}
+
+func (l *limits) bindFlags(fs *pflag.FlagSet) {
+	l.oversize = cli.Choice{Names: []string{"error", "reject"}, Value: "error"}
+	fs.Var(&l.Until, "until", "end the run at this `time` of its clock: ms, or with a unit, as 90s or 10m")
+	fs.Var(&l.oversize, "oversize", "`what` to do about requests that can never run: error ends the run\nbefore it begins, reject leaves them out")
+}
+
+// fillLimits enters into spec which requests are left out.
+func (o *Options) fillLimits(spec *replay.Spec) error {
+	if o.Changed("until") && o.Limits.Until.At == 0 {
+		return o.Refuse("until", "a time above 0")
+	}
+	spec.Until = o.Limits.Until.At
+	spec.Reject = o.Limits.oversize.Value == "reject"
+	return nil
+}
+
+// takeNames lets cmd have the flags of the reference under its names, too.
+func (o *Options) takeNames(cmd *cobra.Command) {
+	o.Spelled = map[string]string{}
+	cmd.Flags().SetNormalizeFunc(o.ourName)
+}
+
+// ourName gives the flags of the reference our names, so that its command lines
+// can be used as they are, and remembers the names that were used.
+func (o *Options) ourName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	given := name
+	switch given {
+	case "num-workers":
+		name = "workers"
+	case "num-prefill-workers":
+		name = "prefill-workers"
+	case "num-decode-workers":
+		name = "decode-workers"
+	case "router-mode":
+		name = "router"
+	case "replay-concurrency":
+		name = "max-in-flight"
+	case "replay-mode":
+		name = "mode"
+	case "extra-engine-args":
+		name = "engine-args"
+	case "arrival-speedup-ratio":
+		name = "speedup"
+	case "sglang-schedule-policy", "sglang-max-prefill-tokens", "sglang-chunked-prefill-size",
+		"sglang-clip-max-new-tokens", "sglang-schedule-conservativeness":
+		name = strings.TrimPrefix(name, "sglang-")
+	}
+	if name != given {
+		o.Spelled[name] = given
+	}
+	return pflag.NormalizedName(name)
+}
+
+// bindReferenceOnly adds the flags of the reference that we take and do not
+// offer.
+func bindReferenceOnly(fs *pflag.FlagSet) {
+	fs.String("planner-config", "", "")
+	fs.Int("benchmark-granularity", 8, "")
+	cli.Hide(fs, "planner-config", "benchmark-granularity")
+}
+
+// checkPlanner refuses what the reference's planner needs.
+func (o *Options) checkPlanner() error {
+	if o.Changed("planner-config") {
+		return cli.Usagef("--planner-config: this program has no planner, want a run without it")
+	}
+	return nil
 }

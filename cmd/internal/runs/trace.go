@@ -64,6 +64,6 @@ func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *c
 		return Run(cmd.Context(), s, o, spec, onProcesses)
 	}
 	o.Bind(cmd)
-	cli.Hide(cmd, hidden...)
+	cli.Hide(cmd.Flags(), hidden...)
 	return cmd
 }

@@ -76,7 +76,7 @@ func (x *processRun) workerArgs(namespace, mode string) []string {
 	if x.o.Changed("precise") {
 		args = append(args, flagText("precise", x.o.Live.Precise.Value))
 	}
-	for _, name := range x.o.Processes.RuntimeNames() {
+	for _, name := range x.o.Processes.RuntimeNames {
 		if x.o.Changed(name) && name != "etcd" && name != "nats" && name != "response-port" {
 			args = append(args, flagText(name, x.o.Set.Lookup(name).Value.String()))
 		}
