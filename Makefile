@@ -99,10 +99,10 @@ bench-peer: ## measure speed and memory against the reference; takes ten minutes
 	$(GO) run ./tools/benchpeer
 
 bench-outputs: ## measure what the files that a run leaves cost
-	$(GO) run ./tools/benchoutputs
+	$(GO) run ./tools/benchpeer outputs
 
 bench-sweep: ## measure sweeps of 200 cells on one core and on two, and what a cell costs; wants an idle machine
-	$(GO) run ./tools/benchsweep
+	$(GO) run ./tools/benchpeer sweep
 
 docs: ## run every command of README and docs, the walk and the workflow among them, and compare with what the text shows
 	$(GO) test -count=1 -v -run 'TestDocs|TestWorkflow|TestExitCodes' ./cmd/replay ./cmd/internal/cli

@@ -18,7 +18,6 @@ import (
 	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/tools/benchpeer/row"
-	"github.com/replay-llm/replay/tools/benchpeer/tile"
 )
 
 // workload reads or makes the requests of a row.
@@ -43,7 +42,11 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 		tb.Fatal(err)
 	}
 	if r.Requests > 0 {
-		text = tiled(tb, path, text, r.Requests)
+		var long bytes.Buffer
+		if err := row.Tile(&long, bytes.NewReader(text), path, r.Requests); err != nil {
+			tb.Fatal(err)
+		}
+		text = long.Bytes()
 	}
 	w, err := formats.Read(bytes.NewReader(text), path, formats.Options{Format: formats.Mooncake, TraceBlock: row.TraceBlock, Compat: true})
 	if err != nil {
@@ -54,19 +57,6 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 
 // seed is the command's own default.
 const seed = 42
-
-func tiled(tb testing.TB, path string, text []byte, requests int) []byte {
-	tb.Helper()
-	trace, err := tile.Read(bytes.NewReader(text), path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var long bytes.Buffer
-	if err := trace.Write(&long, requests); err != nil {
-		tb.Fatal(err)
-	}
-	return long.Bytes()
-}
 
 // config returns the replay of a row, as the command makes it of the row's arguments.
 func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {

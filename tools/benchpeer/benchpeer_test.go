@@ -148,9 +148,9 @@ func TestEnough(t *testing.T) {
 		first outcome
 		want  time.Duration
 	}{
-		{outcome{command: 2 * time.Second}, time.Minute},
-		{outcome{command: 20 * time.Second}, 70 * time.Second},
-		{outcome{command: 20 * time.Second, unfinished: "exit 1"}, math.MaxInt64},
+		{outcome{took: [2]time.Duration{command: 2 * time.Second}}, time.Minute},
+		{outcome{took: [2]time.Duration{command: 20 * time.Second}}, 70 * time.Second},
+		{outcome{took: [2]time.Duration{command: 20 * time.Second}, unfinished: "exit 1"}, math.MaxInt64},
 	} {
 		if got := c.first.patience(); got != c.want {
 			t.Errorf("after %+v: %v, want %v", c.first, got, c.want)
@@ -176,7 +176,7 @@ func TestOtherWorkIsNoMatch(t *testing.T) {
 func TestJudge(t *testing.T) {
 	of := func(simulationMS, commandMS, peakMiB float64) outcome {
 		return outcome{
-			simulation: time.Duration(simulationMS * 1e6), command: time.Duration(commandMS * 1e6),
+			took:    [2]time.Duration{time.Duration(simulationMS * 1e6), time.Duration(commandMS * 1e6)},
 			peakMiB: peakMiB, completed: 1,
 		}
 	}
@@ -219,7 +219,7 @@ func TestPeak(t *testing.T) {
 	} {
 		m := &measured{first: c.first, pairs: make([][]pair, 2)}
 		m.chooseFastest()
-		m.pairs[m.command] = []pair{{ours, c.first[m.command]}}
+		m.pairs[m.fastest[command]] = []pair{{ours, c.first[m.fastest[command]]}}
 		if o, theirs, atLeast := m.peaks(); o != 5 || theirs != c.theirs || atLeast != c.atLeast {
 			t.Errorf("%+v: %v against %v, at least: %v", c, o, theirs, atLeast)
 		}
@@ -231,12 +231,11 @@ func TestPeakIsTheCommandsOwn(t *testing.T) {
 	ballast := bytes.Repeat([]byte{1}, 100<<20)
 	dir := t.TempDir()
 	t.Chdir("../..")
-	l := &place{dir, filepath.Join(dir, "launch")}
-	if err := stopwatch.Build(t.Context(), l.launch, "./tools/benchpeer/launch"); err != nil {
+	if err := stopwatch.Build(t.Context(), filepath.Join(dir, "launch"), "./tools/benchpeer/launch"); err != nil {
 		t.Fatal(err)
 	}
 	p := program{name: "small", argv: []string{script(t, dir, "small", "say 2 7")}, timeout: time.Minute}
-	o, err := p.run(t.Context(), l, nil)
+	o, err := p.run(t.Context(), dir, nil)
 	if err != nil || o.unfinished != "" || o.peakMiB <= 0 || o.peakMiB > 30 || o.completed != 7 {
 		t.Errorf("%+v, %v; want a few MiB beside our %d", o, err, len(ballast)>>20)
 	}
@@ -247,7 +246,7 @@ func TestUsage(t *testing.T) {
 		{"-pairs 0", "-pairs is 0, want at least 1"},
 		{"-only nothing", `-only "nothing" matches no row`},
 		{"-scale -only x", "-only chooses rows of the table"},
-		{"trace.jsonl", `argument "trace.jsonl", want flags only, or tile`},
+		{"trace.jsonl", `argument "trace.jsonl", want flags only, or sweep, outputs or tile first`},
 		{"tile -n 0 a b", "want -n of at least 1"},
 	} {
 		var out, errs bytes.Buffer

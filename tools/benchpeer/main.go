@@ -1,15 +1,21 @@
 // Command benchpeer measures how much faster this program is than the published
-// reference, and whether its time and memory grow with the work alone.
+// reference, whether its time and memory grow with the work alone, and what
+// sweeps and files cost.
 //
 //	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
 //	go run ./tools/benchpeer -quick             one pair of runs, smaller workloads
 //	go run ./tools/benchpeer -scale             a million requests, 512 workers
+//	go run ./tools/benchpeer sweep              sweeps of 200 cells, on one core and on two
+//	go run ./tools/benchpeer outputs            the files that a run leaves
 //	go run ./tools/benchpeer tile -n 1000000 SHORT.jsonl LONG.jsonl
 //
-// Read main.go, then program.go (one run), pairs.go (one row), verdict.go and
-// table.go (what is printed), scale.go, traces.go. Package row has the cases,
-// package tile makes long traces.
+// Each ends with exit code 1 when a bound is missed. Times are real time, so it
+// wants a machine with nothing else to do.
+//
+// Read main.go, then program.go (one run), pairs.go (one row), table.go (what is
+// printed), peers.go (the whole table), scale.go; sweep.go and outputs.go need no
+// reference. Package row has the cases and makes long traces.
 package main
 
 import (
@@ -19,12 +25,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"regexp"
-	"strings"
-	"time"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 	"github.com/replay-llm/replay/tools/stopwatch"
@@ -32,144 +33,123 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// settings are the flags.
-type settings struct {
-	only    string
-	pairs   int
-	quick   bool
-	scale   bool
-	timeout time.Duration
-	peer    string
-	version string
-	binary  string
-}
-
-func (s *settings) bindFlags(fs *flag.FlagSet) {
-	fs.StringVar(&s.only, "only", "", "only rows whose title or name this regular expression matches")
-	fs.IntVar(&s.pairs, "pairs", 5, "pairs of runs per row, in turn; with -scale: rounds")
-	fs.BoolVar(&s.quick, "quick", false, "one pair, and a sixteenth of the requests where the row says how many: to try the tools")
-	fs.BoolVar(&s.scale, "scale", false, "measure how time and memory grow, without the reference")
-	fs.DurationVar(&s.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished; a release of the reference gets less when another has long finished")
-	fs.StringVar(&s.peer, "peer", "../shared/tools/peer", "script that installs and runs the reference")
-	fs.StringVar(&s.version, "versions", "1.2.1,1.4.2", "releases of the reference, by comma; each row is measured against the fastest")
-	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
-}
-
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "tile" {
-		return runTile(args[1:], stderr)
+	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
+		"tile": runTile, "sweep": runSweeps, "outputs": runOutputs,
 	}
-	fs := flag.NewFlagSet("benchpeer", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	var s settings
-	s.bindFlags(fs)
-	if err := fs.Parse(args); err != nil {
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](args[1:], stdout, stderr)
+	}
+	return runPeers(args, stdout, stderr)
+}
+
+// bench is what all measurements share.
+type bench struct {
+	flags  *flag.FlagSet
+	pairs  int
+	binary string    // the program to measure
+	dir    string    // of whatever is removed in the end
+	out    io.Writer // the tables
+	status io.Writer // what is being run
+}
+
+// newBench returns a measurement that is made so many times unless -pairs says
+// otherwise; unit is what they are.
+func newBench(name string, pairs int, unit string, out, status io.Writer) *bench {
+	b := &bench{flags: flag.NewFlagSet(name, flag.ContinueOnError), out: out, status: status}
+	b.flags.SetOutput(status)
+	b.flags.IntVar(&b.pairs, "pairs", pairs, unit)
+	b.flags.StringVar(&b.binary, "binary", "", "replay binary; empty: build it")
+	return b
+}
+
+// run measures what a command line asks for and returns the exit code. check
+// complains about flags; measure returns how many bounds are missed.
+func (b *bench) run(args []string, check func() error, measure func(context.Context) (missed int, err error)) int {
+	if err := b.flags.Parse(args); err != nil {
 		return 2
 	}
-	rows, err := s.checkFlags(fs)
+	err := check()
+	switch {
+	case b.flags.NArg() > 0:
+		err = fmt.Errorf("argument %q, want flags only, or sweep, outputs or tile first", b.flags.Arg(0))
+	case b.pairs < 1:
+		err = fmt.Errorf("-pairs is %d, want at least 1", b.pairs)
+	}
 	if err != nil {
-		fmt.Fprintf(stderr, "benchpeer: %v\n", err)
+		fmt.Fprintf(b.status, "%s: %v\n", b.flags.Name(), err)
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	missed, err := s.measureAll(ctx, rows, stdout, stderr)
+	missed, err := b.measure(ctx, measure)
 	if err != nil {
-		fmt.Fprintf(stderr, "benchpeer: %v\n", err)
-		return 1
+		fmt.Fprintf(b.status, "%s: %v\n", b.flags.Name(), err)
 	}
-	if missed > 0 && !s.quick {
+	if err != nil || missed > 0 {
 		return 1
 	}
 	return 0
 }
 
-// checkFlags complains about flags and returns the rows that they ask for.
-func (s *settings) checkFlags(fs *flag.FlagSet) ([]row.Row, error) {
-	switch {
-	case fs.NArg() > 0:
-		return nil, fmt.Errorf("argument %q, want flags only, or tile", fs.Arg(0))
-	case s.pairs < 1:
-		return nil, fmt.Errorf("-pairs is %d, want at least 1", s.pairs)
-	case s.timeout < time.Second:
-		return nil, fmt.Errorf("-timeout is %v, want at least 1s", s.timeout)
-	case s.scale && s.only != "":
-		return nil, errors.New("-only chooses rows of the table, want it without -scale")
-	}
-	pattern, err := regexp.Compile(s.only)
-	if err != nil {
-		return nil, fmt.Errorf("-only: %w", err)
-	}
-	if s.quick {
-		s.pairs = 1
-	}
-	var rows []row.Row
-	for _, r := range row.All() {
-		if !pattern.MatchString(r.Title) && !pattern.MatchString(r.Name()) {
-			continue
-		}
-		if s.quick {
-			r = r.Quick()
-		}
-		rows = append(rows, r)
-	}
-	if len(rows) == 0 {
-		return nil, fmt.Errorf("-only %q matches no row", s.only)
-	}
-	return rows, nil
-}
-
-// bench is what all measurements share.
-type bench struct {
-	settings
-	place  place
-	ours   program
-	peers  []program
-	out    io.Writer // the tables
-	status io.Writer // what is being run
-}
-
-// measureAll prints the tables and returns how many rows missed a bound.
-func (s *settings) measureAll(ctx context.Context, rows []row.Row, out, status io.Writer) (missed int, err error) {
-	dir, err := os.MkdirTemp("", "benchpeer")
-	if err != nil {
+// measure measures in a directory of its own, once the program is there.
+func (b *bench) measure(ctx context.Context, measure func(context.Context) (missed int, err error)) (missed int, err error) {
+	if b.dir, err = os.MkdirTemp("", "benchpeer"); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b := &bench{settings: *s, place: place{dir, filepath.Join(dir, "launch")}, out: out, status: status}
-	if err := stopwatch.Build(ctx, b.place.launch, "./tools/benchpeer/launch"); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.binary, err = stopwatch.Find(ctx, b.binary, b.dir); err != nil {
 		return 0, err
 	}
-	if s.binary, err = stopwatch.Find(ctx, s.binary, dir); err != nil {
-		return 0, err
-	}
-	b.ours = program{name: "ours", argv: []string{s.binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: s.timeout}
-	if s.scale {
-		return b.measureScaling(ctx)
-	}
-	if _, err := os.Stat(s.peer); err != nil {
-		fmt.Fprintf(out, "benchpeer: skipped, there is no reference at %s\n", s.peer)
-		return 0, nil
-	}
-	for _, version := range strings.Split(s.version, ",") {
-		p, err := s.peerProgram(ctx, version)
-		if err != nil {
-			return 0, err
-		}
-		b.peers = append(b.peers, p)
-	}
-	return b.printTable(ctx, rows)
+	return measure(ctx)
 }
 
-// peerProgram returns a release of the reference, installed when it is not yet.
-func (s *settings) peerProgram(ctx context.Context, version string) (program, error) {
-	script, err := filepath.Abs(s.peer)
+// skip reports whether something is not there that a measurement needs, and says so.
+func (b *bench) skip(what, path string) bool {
+	_, err := os.Stat(path)
 	if err != nil {
-		return program{}, err
+		fmt.Fprintf(b.out, "%s: skipped, there is no %s at %s\n", b.flags.Name(), what, path)
 	}
-	if out, err := exec.CommandContext(ctx, script, version, "--help").CombinedOutput(); err != nil {
-		return program{}, fmt.Errorf("%s %s --help: %w\n%s", s.peer, version, err, out)
+	return err != nil
+}
+
+// countMissed returns a verdict and counts one that is bad.
+func countMissed(missed *int, held bool) string {
+	if held {
+		return "ok"
 	}
-	p := program{name: version, argv: []string{script, version}}
-	return p.withTimeout(s.timeout), nil
+	*missed++
+	return "MISSED"
+}
+
+// runTile makes a long trace.
+func runTile(args []string, _, stderr io.Writer) int {
+	fs := flag.NewFlagSet("benchpeer tile", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	requests := fs.Int("n", 0, "requests of the new trace")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	if fs.NArg() != 2 || *requests < 1 {
+		fmt.Fprintln(stderr, "benchpeer tile: want -n of at least 1, a trace and a file to write")
+		return 2
+	}
+	if err := tileFile(fs.Arg(0), fs.Arg(1), *requests); err != nil {
+		fmt.Fprintf(stderr, "benchpeer tile: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func tileFile(from, to string, requests int) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(row.Tile(out, in, from, requests), out.Close())
 }

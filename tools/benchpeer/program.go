@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,12 +33,21 @@ func (p program) withTimeout(limit time.Duration) program {
 	return p
 }
 
+// figure is a time of a run.
+type figure int
+
+const (
+	simulation figure = iota // as the report says
+	command                  // from start to exit
+)
+
+func (f figure) String() string { return [...]string{"simulation", "command"}[f] }
+
 // outcome is what one run took.
 type outcome struct {
-	simulation time.Duration // as the report says
-	command    time.Duration // from start to exit
-	peakMiB    float64       // resident memory, that of the command's children included
-	completed  int           // requests
+	took      [2]time.Duration // by figure
+	peakMiB   float64          // resident memory, that of the command's children included
+	completed int              // requests
 	// unfinished says why the run was ended before its time, "" when it was not.
 	// The numbers are lower bounds then.
 	unfinished string
@@ -49,38 +60,20 @@ const reading = 10 * time.Second
 // grace is the time in which a run that has timed out ends by itself.
 const grace = 15 * time.Second
 
-// place is where runs happen.
-type place struct {
-	dir    string // of traces and reports, removed in the end
-	launch string // the program in launch
-}
-
-func (l *place) reportPath() string { return filepath.Join(l.dir, "report.json") }
-func (l *place) resultPath() string { return filepath.Join(l.dir, "result") }
-
-// removeResults removes what the last run left, so that nobody takes it for the next.
-func (l *place) removeResults() error {
-	for _, path := range []string{l.reportPath(), l.resultPath()} {
+// run runs the program once, in dir with the program launch. That it does not
+// finish is no error.
+func (p *program) run(ctx context.Context, dir string, args []string) (outcome, error) {
+	report, result := filepath.Join(dir, "report.json"), filepath.Join(dir, "result")
+	for _, path := range []string{report, result} { // nobody takes them for those of this run
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+			return outcome{}, err
 		}
-	}
-	return nil
-}
-
-// run runs the program once. That it does not finish is no error.
-func (p *program) run(ctx context.Context, l *place, args []string) (outcome, error) {
-	if err := l.removeResults(); err != nil {
-		return outcome{}, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, p.timeout+grace)
 	defer cancel()
-	all := []string{l.resultPath()}
-	for _, some := range [][]string{p.argv, args, p.tail, {"--report-json", l.reportPath()}} {
-		all = append(all, some...)
-	}
-	cmd := exec.CommandContext(bounded, l.launch, all...)
-	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), p.env...)
+	all := slices.Concat([]string{result}, p.argv, args, p.tail, []string{"--report-json", report})
+	cmd := exec.CommandContext(bounded, filepath.Join(dir, "launch"), all...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), p.env...)
 	// A signal that can be passed on, down to the reference.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
@@ -93,35 +86,38 @@ func (p *program) run(ctx context.Context, l *place, args []string) (outcome, er
 	if err != nil && bounded.Err() == nil {
 		return outcome{}, fmt.Errorf("%s: %w: %s", p.name, err, lastLine(said.String()))
 	}
-	return p.readOutcome(l, said.String())
+	return p.readOutcome(result, report, said.String())
 }
 
 // timedOut is the exit code by which timeout(1) says that time was up.
 const timedOut = 124
 
 // readOutcome reads what the launcher and the program wrote.
-func (p *program) readOutcome(l *place, said string) (outcome, error) {
-	text, err := os.ReadFile(l.resultPath())
+func (p *program) readOutcome(result, report, said string) (outcome, error) {
+	text, err := os.ReadFile(result)
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s: %w", p.name, err)
 	}
 	var o outcome
 	var peak int64
 	var code int
-	if _, err := fmt.Sscan(string(text), &o.command, &peak, &code); err != nil {
+	if _, err := fmt.Sscan(string(text), &o.took[command], &peak, &code); err != nil {
 		return o, fmt.Errorf("%s: result %q: %w", p.name, text, err)
 	}
-	o.peakMiB = toMiB(peak)
+	o.peakMiB = float64(peak) / (1 << 20)
+	if runtime.GOOS == "linux" { // it counts in KiB
+		o.peakMiB *= 1 << 10
+	}
 	switch {
-	case code == timedOut || o.command > p.timeout:
+	case code == timedOut || o.took[command] > p.timeout:
 		o.unfinished = fmt.Sprintf("stopped after %v", p.timeout.Round(time.Second))
 	case code != 0:
 		o.unfinished = fmt.Sprintf("exit %d: %s", code, lastLine(said))
 	default:
-		return o, o.readReport(l.reportPath())
+		return o, o.readReport(report)
 	}
-	o.command = min(o.command, p.timeout)
-	o.simulation = max(0, o.command-reading)
+	o.took[command] = min(o.took[command], p.timeout)
+	o.took[simulation] = max(0, o.took[command]-reading)
 	return o, nil
 }
 
@@ -146,7 +142,7 @@ func (o *outcome) readReport(path string) error {
 	if report.WallMS == nil || report.Completed == nil || *report.WallMS <= 0 {
 		return fmt.Errorf("%s: want wall_time_ms above 0 and completed_requests", path)
 	}
-	o.simulation = time.Duration(*report.WallMS * 1e6)
+	o.took[simulation] = time.Duration(*report.WallMS * 1e6)
 	o.completed = *report.Completed
 	return nil
 }

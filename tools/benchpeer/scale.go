@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 	"github.com/replay-llm/replay/tools/stopwatch"
@@ -17,29 +16,30 @@ const (
 	scaleWorkers = 64
 )
 
-// series are runs of some cases in turn, in round after round.
-type series struct {
-	rows []row.Row
-	runs [][]outcome // of each row
+// growth is what a case took that is larger than the one before.
+type growth struct {
+	row                 row.Row
+	simulation, command float64 // medians, in ms
+	peakMiB             float64 // the most
 }
 
 // measureScaling measures growth and counts what misses a bound.
-func (b *bench) measureScaling(ctx context.Context) (missed int, err error) {
-	path := row.Conversation.Path()
-	if _, err := os.Stat(path); err != nil {
-		fmt.Fprintf(b.out, "benchpeer: skipped, there is no trace at %s\n", path)
-		return 0, nil
+func (c *comparison) measureScaling(ctx context.Context) (missed int, err error) {
+	c.printPreface(fmt.Sprintf("Rounds: %d; times are medians", c.pairs))
+	share := 1
+	if c.quick {
+		share = 16
 	}
-	b.printPreface(fmt.Sprintf("Rounds: %d; times are medians", b.pairs))
-	requests, err := b.runSeries(ctx, b.growingRequests())
+	requests, err := c.measureGrowth(ctx, onConversation(scaleWorkers, row.ConversationRequests/share),
+		onConversation(scaleWorkers, 120_000/share), onConversation(scaleWorkers, 1_000_000/share))
 	if err != nil {
 		return 0, err
 	}
-	workers, err := b.runSeries(ctx, growingWorkers())
+	workers, err := c.measureGrowth(ctx, onConversation(8, row.ConversationRequests), onConversation(512, row.ConversationRequests))
 	if err != nil {
 		return 0, err
 	}
-	return b.printRequests(requests) + b.printWorkers(workers), nil
+	return c.printRequests(requests) + c.printWorkers(workers), nil
 }
 
 // onConversation returns the conversation trace with the KV router.
@@ -50,109 +50,74 @@ func onConversation(workers, requests int) row.Row {
 	}
 }
 
-func (b *bench) growingRequests() []row.Row {
-	share := 1
-	if b.quick {
-		share = 16
-	}
-	return []row.Row{
-		onConversation(scaleWorkers, row.ConversationRequests/share),
-		onConversation(scaleWorkers, 120_000/share),
-		onConversation(scaleWorkers, 1_000_000/share),
-	}
-}
-
-func growingWorkers() []row.Row {
-	return []row.Row{onConversation(8, row.ConversationRequests), onConversation(512, row.ConversationRequests)}
-}
-
-// runSeries runs the rows in turn.
-func (b *bench) runSeries(ctx context.Context, rows []row.Row) (*series, error) {
-	s := &series{rows: rows, runs: make([][]outcome, len(rows))}
-	for round := range b.pairs {
+// measureGrowth runs the rows in turn, in round after round.
+func (c *comparison) measureGrowth(ctx context.Context, rows ...row.Row) ([]growth, error) {
+	runs := make([][]outcome, len(rows))
+	for round := range c.pairs + 1 {
 		for i := range rows {
-			trace, err := b.tracePath(rows[i].Source, rows[i].Requests)
+			trace, err := c.tracePath(rows[i].Source, rows[i].Requests)
 			if err != nil {
 				return nil, err
 			}
-			args := rows[i].Args(trace)
-			if round == 0 {
-				if _, err := b.runOnce(ctx, &b.ours, &rows[i], args); err != nil { // not counted: files get into memory
-					return nil, err
-				}
-			}
-			o, err := b.runOnce(ctx, &b.ours, &rows[i], args)
+			o, err := c.runOnce(ctx, &c.ours, &rows[i], rows[i].Args(trace))
 			if err != nil {
 				return nil, err
 			}
-			s.runs[i] = append(s.runs[i], o)
+			if round > 0 { // in the first, files get into memory
+				runs[i] = append(runs[i], o)
+			}
 		}
 	}
-	return s, nil
-}
-
-func (s *series) medianOf(i int, of func(*outcome) float64) float64 {
-	var all []float64
-	for k := range s.runs[i] {
-		all = append(all, of(&s.runs[i][k]))
+	all := make([]growth, len(rows))
+	for i, r := range rows {
+		median := func(f figure) float64 {
+			return stopwatch.Median(runs[i], func(o outcome) float64 { return o.took[f].Seconds() * 1000 })
+		}
+		all[i] = growth{row: r, simulation: median(simulation), command: median(command)}
+		for _, o := range runs[i] {
+			all[i].peakMiB = max(all[i].peakMiB, o.peakMiB)
+		}
 	}
-	return stopwatch.Median(all)
-}
-
-func (s *series) peakOf(i int) float64 {
-	peak := 0.0
-	for _, o := range s.runs[i] {
-		peak = max(peak, o.peakMiB)
-	}
-	return peak
+	return all, nil
 }
 
 // printRequests holds the time per request of each trace against that of each
 // smaller one.
-func (b *bench) printRequests(s *series) (missed int) {
-	fmt.Fprintf(b.out, "| requests on %d workers | simulation | µs per request | against fewer, bound %.2f | command | µs per request | peak MiB, bound %d | verdict |\n",
+func (c *comparison) printRequests(all []growth) (missed int) {
+	fmt.Fprintf(c.out, "| requests on %d workers | simulation | µs per request | against fewer, bound %.2f | command | µs per request | peak MiB, bound %d | verdict |\n",
 		scaleWorkers, proportion, scaleMiB)
-	fmt.Fprintln(b.out, "|---|---|---|---|---|---|---|---|")
-	each := make([]float64, len(s.rows))
-	for i := range s.rows {
-		n := float64(s.rows[i].Requests)
-		simulation, command := s.medianOf(i, simulationOf), s.medianOf(i, commandOf)
-		each[i] = simulation / n
+	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|")
+	for i, g := range all {
+		n := float64(g.row.Requests)
 		against, verdict := "", "ok"
-		for k := range i {
-			growth := each[i] / each[k]
-			against += fmt.Sprintf("%.3f of %d ", growth, s.rows[k].Requests)
-			if growth > proportion {
+		for _, fewer := range all[:i] {
+			more := g.simulation / n / (fewer.simulation / float64(fewer.row.Requests))
+			against += fmt.Sprintf("%.3f of %d ", more, fewer.row.Requests)
+			if more > proportion {
 				verdict = "MISSED: proportion"
 			}
 		}
-		if s.peakOf(i) >= scaleMiB {
+		if g.peakMiB >= scaleMiB {
 			verdict = "MISSED: memory"
 		}
 		if verdict != "ok" {
 			missed++
 		}
-		fmt.Fprintf(b.out, "| %d | %.0f ms | %.2f | %s| %.0f ms | %.2f | %.0f | %s |\n",
-			s.rows[i].Requests, simulation/1e6, each[i]/1e3, against, command/1e6, command/n/1e3, s.peakOf(i), verdict)
+		fmt.Fprintf(c.out, "| %d | %.0f ms | %.2f | %s| %.0f ms | %.2f | %.0f | %s |\n",
+			g.row.Requests, g.simulation, 1e3*g.simulation/n, against, g.command, 1e3*g.command/n, g.peakMiB, verdict)
 	}
 	return missed
 }
 
 // printWorkers holds the time with many workers against that with few.
-func (b *bench) printWorkers(s *series) (missed int) {
-	fmt.Fprintf(b.out, "\n| workers, %d requests | simulation | against fewer, bound %.1f | command | peak MiB | verdict |\n",
-		s.rows[0].Requests, manyWorkers)
-	fmt.Fprintln(b.out, "|---|---|---|---|---|---|")
-	few := s.medianOf(0, simulationOf)
-	for i := range s.rows {
-		simulation := s.medianOf(i, simulationOf)
-		verdict := "ok"
-		if simulation > float64(manyWorkers*few) {
-			verdict = "MISSED"
-			missed++
-		}
-		fmt.Fprintf(b.out, "| %d | %.1f ms | %.2f | %.1f ms | %.0f | %s |\n",
-			s.rows[i].Workers, simulation/1e6, simulation/few, s.medianOf(i, commandOf)/1e6, s.peakOf(i), verdict)
+func (c *comparison) printWorkers(all []growth) (missed int) {
+	fmt.Fprintf(c.out, "\n| workers, %d requests | simulation | against fewer, bound %.1f | command | peak MiB | verdict |\n",
+		all[0].row.Requests, manyWorkers)
+	fmt.Fprintln(c.out, "|---|---|---|---|---|---|")
+	for _, g := range all {
+		more := g.simulation / all[0].simulation
+		fmt.Fprintf(c.out, "| %d | %.1f ms | %.2f | %.1f ms | %.0f | %s |\n",
+			g.row.Workers, g.simulation, more, g.command, g.peakMiB, countMissed(&missed, more <= manyWorkers))
 	}
 	return missed
 }

@@ -1,93 +1,170 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// printTable measures the rows, prints each as soon as it is known, and counts those
-// that miss a bound.
-func (b *bench) printTable(ctx context.Context, rows []row.Row) (missed int, err error) {
-	b.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], against the release named", b.pairs))
+// printHead prints where and how the rows are measured, and the head of the table.
+func (c *comparison) printHead() {
+	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], against the release named", c.pairs))
 	var names []string
-	for _, p := range b.peers {
+	for _, p := range c.peers {
 		names = append(names, p.name)
 	}
 	peers := strings.Join(names, " / ")
-	fmt.Fprintf(b.out, "| case | simulation: ours / %s | ratio | bound | command: ours / %s | ratio | bound | peak MiB: ours / theirs | ratio | bound | verdict |\n",
+	fmt.Fprintf(c.out, "| case | simulation: ours / %s | ratio | bound | command: ours / %s | ratio | bound | peak MiB: ours / theirs | ratio | bound | verdict |\n",
 		peers, peers)
-	fmt.Fprintln(b.out, "|---|---|---|---|---|---|---|---|---|---|---|")
-	for _, r := range rows {
-		m, err := b.measureRow(ctx, r)
-		if ctx.Err() != nil {
-			return missed, ctx.Err()
-		}
-		if err != nil { // the other rows may do better
-			fmt.Fprintf(b.out, "| %s | | | | | | | | | | FAILED: %v |\n", r.Title, err)
-			missed++
-			continue
-		}
-		j := judgeRow(m)
-		b.printRow(m, &j)
-		if len(j.missed) > 0 {
-			missed++
-		}
-	}
-	fmt.Fprintf(b.out, "\n%d rows, %d missed.\n", len(rows), missed)
-	return missed, nil
+	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|---|---|---|")
 }
 
 // printPreface prints where and how the rows are measured.
-func (b *bench) printPreface(how string) {
-	fmt.Fprintf(b.out, "%s/%s, %d processors, %s, load %s. %s.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), readLoad(), how)
-	if b.quick {
-		fmt.Fprintln(b.out, "Quick: one run each and smaller workloads, which say nothing about the bounds.")
+func (c *comparison) printPreface(how string) {
+	load := "unknown" // how busy the machine was in the last minute
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load, _, _ = strings.Cut(string(text), " ")
 	}
-	fmt.Fprintln(b.out)
+	fmt.Fprintf(c.out, "%s/%s, %d processors, %s, load %s. %s.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), load, how)
+	if c.quick {
+		fmt.Fprintln(c.out, "Quick: one run each and smaller workloads, which say nothing about the bounds.")
+	}
+	fmt.Fprintln(c.out)
 }
 
-// readLoad returns how busy the machine was in the last minute, where that is known.
-func readLoad() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
+// judged is what the table says of a row.
+type judged struct {
+	cells      []string // times, ratio and bound of each figure, and of memory
+	missed     []string
+	open       []string // figures that might be reached with more patience
+	unfinished []string // releases of the reference, and why
 }
 
-func (b *bench) printRow(m *measured, j *judged) {
+func judgeRow(m *measured) judged {
+	var j judged
 	bounds := &m.row.Bounds
-	verdict := j.String()
-	if b.quick {
-		verdict = "(" + verdict + ")"
+	for f, bound := range [...]float64{simulation: bounds.Simulation, command: bounds.Command} {
+		f := figure(f)
+		ours, r := m.ourMedian(f), m.compareWith(m.fastest[f], f)
+		j.holdLeast(f.String(), r, bound)
+		text := r.String()
+		if !r.atLeast {
+			text += fmt.Sprintf(" [%s–%s]", formatRatio(r.least), formatRatio(r.most))
+		}
+		j.cells = append(j.cells, m.formatTimes(ours, f), fmt.Sprintf("%s (%s)", text, m.peers[m.fastest[f]].name), formatBound(bound))
+		if f == command && bounds.CommandTime > 0 {
+			j.cells[len(j.cells)-1] += ", < " + formatTime(bounds.CommandTime)
+			if ours >= bounds.CommandTime {
+				j.missed = append(j.missed, "time "+formatTime(ours))
+			}
+		}
 	}
-	command := formatBound(bounds.Command)
-	if bounds.CommandTime > 0 {
-		command += ", < " + formatTime(bounds.CommandTime)
+	ours, theirs, atLeast := m.peaks()
+	memory := ratio{median: theirs / ours, atLeast: atLeast}
+	j.holdLeast("memory", memory, 1/bounds.Memory)
+	j.cells = append(j.cells, fmt.Sprintf("%.1f / %.1f", ours, theirs), memory.String(), formatBound(1/bounds.Memory))
+	j.checkSameWork(m)
+	for i := range m.first {
+		if why := m.first[i].unfinished; why != "" {
+			j.unfinished = append(j.unfinished, fmt.Sprintf("%s did not finish: %s", m.peers[i].name, why))
+		}
 	}
-	cells := []string{
-		m.row.Title,
-		m.formatTimes(simulationOf), m.formatRatio(j.simulation, m.simulation), formatBound(bounds.Simulation),
-		m.formatTimes(commandOf), m.formatRatio(j.command, m.command), command,
-		fmt.Sprintf("%.1f / %.1f", j.ours, j.theirs), j.formatMemory(), formatBound(1 / bounds.Memory),
-		verdict,
-	}
-	fmt.Fprintf(b.out, "| %s |\n", strings.Join(cells, " | "))
+	return j
 }
 
-// formatTimes returns ours in the median and those of each peer's first run.
-func (m *measured) formatTimes(of func(*outcome) float64) string {
-	all := []string{formatTime(time.Duration(m.ourMedian(of)))}
+// holdLeast holds a ratio against its bound. One that is known to be larger than
+// something below its bound is neither reached nor missed.
+func (j *judged) holdLeast(name string, r ratio, bound float64) {
+	switch {
+	case bound == 0 || r.median >= bound:
+	case r.atLeast:
+		j.open = append(j.open, name)
+	default:
+		j.missed = append(j.missed, name)
+	}
+}
+
+// checkSameWork complains when a run that was compared completed other requests.
+func (j *judged) checkSameWork(m *measured) {
+	for i, pairs := range m.pairs {
+		for _, p := range pairs {
+			if p.theirs.unfinished == "" && p.ours.completed != p.theirs.completed {
+				j.missed = append(j.missed, fmt.Sprintf("the same work: %d requests, %s has %d",
+					p.ours.completed, m.peers[i].name, p.theirs.completed))
+				return
+			}
+		}
+	}
+}
+
+func (j *judged) String() string {
+	var parts []string
+	if len(j.missed) > 0 {
+		parts = append(parts, "MISSED: "+strings.Join(j.missed, ", "))
+	}
+	if len(j.open) > 0 {
+		parts = append(parts, "open: "+strings.Join(j.open, ", "))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "ok")
+	}
+	return strings.Join(append(parts, j.unfinished...), "; ")
+}
+
+// ratio is how many times more something of the reference is.
+type ratio struct {
+	median, least, most float64
+	atLeast             bool // some run of the reference did not finish
+}
+
+// compareWith compares the pairs with peer i.
+func (m *measured) compareWith(i int, f figure) ratio {
+	value := func(p pair) float64 { return float64(p.theirs.took[f]) / float64(p.ours.took[f]) }
+	r := ratio{median: stopwatch.Median(m.pairs[i], value), least: math.Inf(1)}
+	for _, p := range m.pairs[i] {
+		r.least, r.most = min(r.least, value(p)), max(r.most, value(p))
+		r.atLeast = r.atLeast || p.theirs.unfinished != ""
+	}
+	return r
+}
+
+// ourMedian returns the median of all runs of ours that were counted.
+func (m *measured) ourMedian(f figure) time.Duration {
+	return time.Duration(stopwatch.Median(slices.Concat(m.pairs...), func(p pair) float64 { return float64(p.ours.took[f]) }))
+}
+
+// peaks returns the most memory that a run of ours took, and the least that a peer
+// takes in the median of its runs. Peers that did not finish count only when
+// none did: they might have taken more.
+func (m *measured) peaks() (ours, theirs float64, atLeast bool) {
+	atLeast = m.first[m.fastest[command]].unfinished != "" // the fastest finished if any did
 	for i := range m.first {
-		text := formatTime(time.Duration(of(&m.first[i])))
+		runs := []outcome{m.first[i]}
+		for _, p := range m.pairs[i] {
+			ours = max(ours, p.ours.peakMiB)
+			runs = append(runs, p.theirs)
+		}
+		if !atLeast && m.first[i].unfinished != "" {
+			continue
+		}
+		if peak := stopwatch.Median(runs, func(o outcome) float64 { return o.peakMiB }); theirs == 0 || peak < theirs {
+			theirs = peak
+		}
+	}
+	return ours, theirs, atLeast
+}
+
+// formatTimes returns our time and those of each peer's first run.
+func (m *measured) formatTimes(ours time.Duration, f figure) string {
+	all := []string{formatTime(ours)}
+	for i := range m.first {
+		text := formatTime(m.first[i].took[f])
 		if m.first[i].unfinished != "" {
 			text = "> " + text
 		}
@@ -96,24 +173,15 @@ func (m *measured) formatTimes(of func(*outcome) float64) string {
 	return strings.Join(all, " / ")
 }
 
-func (m *measured) formatRatio(r ratio, peer int) string {
+func (r ratio) String() string {
 	if r.atLeast {
-		return fmt.Sprintf("> %s (%s)", formatRatioDown(r.median), m.peers[peer].name)
+		return "> " + formatRatio(r.median)
 	}
-	return fmt.Sprintf("%s [%s–%s] (%s)", formatRatioDown(r.median), formatRatioDown(r.least), formatRatioDown(r.most), m.peers[peer].name)
+	return formatRatio(r.median)
 }
 
-// formatMemory returns the ratio of memory.
-func (j *judged) formatMemory() string {
-	text := formatRatioDown(j.theirs / j.ours)
-	if j.atLeast {
-		return "> " + text
-	}
-	return text
-}
-
-// formatRatioDown rounds down, so that no bound is reached by rounding.
-func formatRatioDown(v float64) string {
+// formatRatio rounds down, so that no bound is reached by rounding.
+func formatRatio(v float64) string {
 	if v >= 10 {
 		return fmt.Sprintf("%.0fx", math.Floor(v))
 	}

@@ -112,11 +112,7 @@ type verdict struct {
 
 // medianOf returns the median of a value over the runs.
 func (v *verdict) medianOf(of func(*collector.Report) float64) float64 {
-	var values []float64
-	for _, r := range v.got {
-		values = append(values, of(r))
-	}
-	return stopwatch.Median(values)
+	return stopwatch.Median(v.got, of)
 }
 
 func (v *verdict) markMissed(ok bool) string {

@@ -1,77 +1,56 @@
-// Package stopwatch is what the tools that measure whole commands have in
-// common: it builds the program, runs it, and is the command line around both.
+// Package stopwatch is what the tools that run the program have in common: they
+// build it, run it, and take medians of what it took.
 package stopwatch
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
+	"path/filepath"
 	"slices"
 	"time"
 )
 
-// Tool is a command that measures the program on a recorded trace and ends with
-// exit code 1 when a bound is missed.
-type Tool struct {
-	Name   string
-	Pairs  int                 // how often, unless -pairs says otherwise
-	Unit   string              // what Pairs counts
-	Bind   func(*flag.FlagSet) // adds its own flags
-	Trace  string              // to replay
-	Binary string              // the program to measure
-
-	// Measure prints what it measures and reports whether the bounds hold. What it
-	// leaves in dir is removed.
-	Measure func(ctx context.Context, dir string, out io.Writer) (held bool, err error)
+// Find returns the replay binary to measure: the one that is given, or else one
+// that it builds in dir.
+func Find(ctx context.Context, given, dir string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	built := filepath.Join(dir, "replay")
+	return built, Build(ctx, built, "./cmd/replay")
 }
 
-// Run runs one command line of the tool and returns its exit code.
-func (t *Tool) Run(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet(t.Name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.IntVar(&t.Pairs, "pairs", t.Pairs, t.Unit)
-	fs.StringVar(&t.Trace, "trace", "../shared/traces/mooncake_conversation.jsonl", "the trace to replay")
-	fs.StringVar(&t.Binary, "binary", "", "replay binary; empty: build it")
-	t.Bind(fs)
-	if err := fs.Parse(args); err != nil {
-		return 2
+// Build builds a program as make does. The binary is a copy, which lies in memory
+// as one that is read from a disk. What the linker wrote lies there in larger
+// pieces, and a process counts all of a piece that it touches: up to 7 MiB more.
+func Build(ctx context.Context, binary, path string) error {
+	linked := binary + ".linked"
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", linked, path)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", path, err, out)
 	}
-	if t.Pairs < 1 || fs.NArg() > 0 {
-		fmt.Fprintf(stderr, "%s: want flags only, and at least one pair\n", t.Name)
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	held, err := t.measure(ctx, stdout)
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", t.Name, err)
-	}
-	if err != nil || !held {
-		return 1
-	}
-	return 0
+	return errors.Join(copyProgram(binary, linked), os.Remove(linked))
 }
 
-func (t *Tool) measure(ctx context.Context, out io.Writer) (held bool, err error) {
-	if _, err := os.Stat(t.Trace); err != nil {
-		fmt.Fprintf(out, "%s: skipped, there is no trace at %s\n", t.Name, t.Trace)
-		return true, nil
-	}
-	dir, err := os.MkdirTemp("", t.Name)
+// copyProgram copies a program in small pieces.
+func copyProgram(to, from string) error {
+	in, err := os.Open(from)
 	if err != nil {
-		return false, err
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if t.Binary, err = Find(ctx, t.Binary, dir); err != nil {
-		return false, err
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
 	}
-	return t.Measure(ctx, dir, out)
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // Cost is what a command took and printed.
@@ -80,9 +59,9 @@ type Cost struct {
 	Output    []byte
 }
 
-// Once runs the program and returns what that took.
-func (t *Tool) Once(ctx context.Context, args ...string) (Cost, error) {
-	cmd := exec.CommandContext(ctx, t.Binary, args...)
+// Once runs a program and returns what that took.
+func Once(ctx context.Context, binary string, args ...string) (Cost, error) {
+	cmd := exec.CommandContext(ctx, binary, args...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	started := time.Now()
@@ -95,12 +74,14 @@ func (t *Tool) Once(ctx context.Context, args ...string) (Cost, error) {
 	return Cost{wall, state.UserTime() + state.SystemTime(), output}, nil
 }
 
-// Median returns the value in the middle, or the mean of the two in the middle.
-func Median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
+// Median returns the value of all that is in the middle, or the mean of the two
+// in the middle.
+func Median[T any](all []T, value func(T) float64) float64 {
+	var sorted []float64
+	for _, one := range all {
+		sorted = append(sorted, value(one))
+	}
+	slices.Sort(sorted)
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
-
-// Milliseconds returns d in ms.
-func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,4 +1,4 @@
-package tile_test
+package row_test
 
 import (
 	"bytes"
@@ -9,28 +9,19 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/tools/benchpeer/tile"
+	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
 const short = `{"timestamp": 1.5, "input_length": 600, "output_length": 7, "hash_ids": [0, 2]}
-{"session_id": "a", "timestamp": 10, "input_length": 3, "output_length": 1, "hash_ids": []}
+{"session_id": "a", "timestamp": 10, "input_length": 3, "output_length": 1, "hash_ids": [1]}
 
 {"session_id": "a", "delay": 2.50, "input_length": 512, "output_length": 4, "hash_ids": [4]}
 `
 
-func read(t *testing.T, text string) *tile.Trace {
-	t.Helper()
-	trace, err := tile.Read(strings.NewReader(text), "short.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return trace
-}
-
-func write(t *testing.T, trace *tile.Trace, requests int) string {
+func tile(t *testing.T, text string, requests int) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := trace.Write(&out, requests); err != nil {
+	if err := row.Tile(&out, strings.NewReader(text), "short.jsonl", requests); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -39,20 +30,16 @@ func write(t *testing.T, trace *tile.Trace, requests int) string {
 // A copy has times, ids and sessions of its own; the last one is cut short. The
 // period is the last arrival and a mean gap, 10 + 10/1.
 func TestWrite(t *testing.T) {
-	want := `{"timestamp": 1.5, "input_length": 600, "output_length": 7, "hash_ids": [0, 2]}
-{"session_id": "a", "timestamp": 10, "input_length": 3, "output_length": 1, "hash_ids": []}
-{"session_id": "a", "delay": 2.50, "input_length": 512, "output_length": 4, "hash_ids": [4]}
-{"timestamp": 21.5, "input_length": 600, "output_length": 7, "hash_ids": [5, 7]}
-{"session_id": "a+1", "timestamp": 30, "input_length": 3, "output_length": 1, "hash_ids": []}
-{"session_id": "a+1", "delay": 2.50, "input_length": 512, "output_length": 4, "hash_ids": [9]}
-{"timestamp": 41.5, "input_length": 600, "output_length": 7, "hash_ids": [10, 12]}
+	want := `{"timestamp":1.5,"input_length":600,"output_length":7,"hash_ids":[0,2]}
+{"session_id":"a","timestamp":10,"input_length":3,"output_length":1,"hash_ids":[1]}
+{"session_id":"a","delay":2.5,"input_length":512,"output_length":4,"hash_ids":[4]}
+{"timestamp":21.5,"input_length":600,"output_length":7,"hash_ids":[5,7]}
+{"session_id":"a+1","timestamp":30,"input_length":3,"output_length":1,"hash_ids":[6]}
+{"session_id":"a+1","delay":2.5,"input_length":512,"output_length":4,"hash_ids":[9]}
+{"timestamp":41.5,"input_length":600,"output_length":7,"hash_ids":[10,12]}
 `
-	trace := read(t, short)
-	if got := write(t, trace, 7); got != want {
+	if got := tile(t, short, 7); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
-	}
-	if write(t, trace, 1000) != write(t, read(t, short), 1000) {
-		t.Error("two traces from the same lines, want the same bytes")
 	}
 }
 
@@ -62,16 +49,15 @@ func TestWriteRepeatsSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace := read(t, string(text))
 	load := func(requests int) *loadgen.Workload {
-		in := strings.NewReader(write(t, trace, requests))
+		in := strings.NewReader(tile(t, string(text), requests))
 		w, err := formats.Read(in, "tiled", formats.Options{Format: formats.Mooncake, TraceBlock: 512})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return w
 	}
-	one, three := load(trace.Len()), load(3*trace.Len())
+	one, three := load(913), load(3*913)
 	if len(one.Turns) != 913 || len(three.Turns) != 3*913 || len(three.Sessions) != 3*len(one.Sessions) {
 		t.Fatalf("%d turns of %d sessions, three times as much has %d of %d",
 			len(one.Turns), len(one.Sessions), len(three.Turns), len(three.Sessions))
@@ -92,16 +78,12 @@ func TestWriteRepeatsSessions(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                    "short.jsonl: no requests",
-		"{\"input_length\":":  "short.jsonl:1: unexpected EOF",
-		"\n{\"priority\": 1}": `short.jsonl:2: json: unknown field "priority"`,
+		"":                   "short.jsonl: no requests",
+		"{\"input_length\":": "short.jsonl:1: ",
+		`{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [4000000000]}`: "2 copies with 4000000001 hash ids each, want at most 4294967296 ids",
 	} {
-		if _, err := tile.Read(strings.NewReader(text), "short.jsonl"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := row.Tile(&bytes.Buffer{}, strings.NewReader(text), "short.jsonl", 2); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
-	}
-	trace := read(t, `{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [4000000000]}`)
-	if err := trace.Write(&bytes.Buffer{}, 2); err == nil || !strings.Contains(err.Error(), "want at most 4294967296 ids") {
-		t.Errorf("ids beyond 32 bits: %v", err)
 	}
 }

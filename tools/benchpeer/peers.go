@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
+)
+
+// comparison measures rows, ours against the reference.
+type comparison struct {
+	*bench
+	only     string
+	quick    bool
+	scale    bool
+	timeout  time.Duration
+	peer     string
+	versions string
+
+	rows  []row.Row
+	ours  program
+	peers []program
+}
+
+func runPeers(args []string, stdout, stderr io.Writer) int {
+	c := &comparison{bench: newBench("benchpeer", 5, "pairs of runs per row, in turn; with -scale: rounds", stdout, stderr)}
+	fs := c.flags
+	fs.StringVar(&c.only, "only", "", "only rows whose title or name this regular expression matches")
+	fs.BoolVar(&c.quick, "quick", false, "one pair, and a sixteenth of the requests where the row says how many: to try the tools")
+	fs.BoolVar(&c.scale, "scale", false, "measure how time and memory grow, without the reference")
+	fs.DurationVar(&c.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished; a release of the reference gets less when another has long finished")
+	fs.StringVar(&c.peer, "peer", "../shared/tools/peer", "script that installs and runs the reference")
+	fs.StringVar(&c.versions, "versions", "1.2.1,1.4.2", "releases of the reference, by comma; each row is measured against the fastest")
+	return c.run(args, c.chooseRows, c.measure)
+}
+
+// chooseRows complains about flags and finds the rows that they ask for.
+func (c *comparison) chooseRows() error {
+	switch {
+	case c.timeout < time.Second:
+		return fmt.Errorf("-timeout is %v, want at least 1s", c.timeout)
+	case c.scale && c.only != "":
+		return errors.New("-only chooses rows of the table, want it without -scale")
+	}
+	pattern, err := regexp.Compile(c.only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	for _, r := range row.All() {
+		if !pattern.MatchString(r.Title) && !pattern.MatchString(r.Name()) {
+			continue
+		}
+		if c.quick {
+			r = r.Quick()
+		}
+		c.rows = append(c.rows, r)
+	}
+	if len(c.rows) == 0 {
+		return fmt.Errorf("-only %q matches no row", c.only)
+	}
+	return nil
+}
+
+// measure prints the tables and returns how many rows missed a bound.
+func (c *comparison) measure(ctx context.Context) (missed int, err error) {
+	if err := stopwatch.Build(ctx, filepath.Join(c.dir, "launch"), "./tools/benchpeer/launch"); err != nil {
+		return 0, err
+	}
+	c.ours = program{name: "ours", argv: []string{c.binary}, tail: []string{"--compat", "dynamo-1.2"}, timeout: c.timeout}
+	if c.quick {
+		c.pairs = 1
+	}
+	switch {
+	case c.scale && !c.skip("trace", row.Conversation.Path()):
+		missed, err = c.measureScaling(ctx)
+	case !c.scale && !c.skip("reference", c.peer):
+		missed, err = c.measureTable(ctx)
+	}
+	if c.quick {
+		missed = 0
+	}
+	return missed, err
+}
+
+// measureTable measures the rows, prints each as soon as it is known, and counts
+// those that miss a bound.
+func (c *comparison) measureTable(ctx context.Context) (missed int, err error) {
+	for version := range strings.SplitSeq(c.versions, ",") {
+		p, err := c.installPeer(ctx, version)
+		if err != nil {
+			return 0, err
+		}
+		c.peers = append(c.peers, p)
+	}
+	c.printHead()
+	for _, r := range c.rows {
+		m, err := c.measureRow(ctx, r)
+		if ctx.Err() != nil {
+			return missed, ctx.Err()
+		}
+		if err != nil { // the other rows may do better
+			fmt.Fprintf(c.out, "| %s | | | | | | | | | | FAILED: %v |\n", r.Title, err)
+			missed++
+			continue
+		}
+		j := judgeRow(m)
+		verdict := j.String()
+		if c.quick {
+			verdict = "(" + verdict + ")"
+		}
+		fmt.Fprintf(c.out, "| %s | %s | %s |\n", r.Title, strings.Join(j.cells, " | "), verdict)
+		if len(j.missed) > 0 {
+			missed++
+		}
+	}
+	fmt.Fprintf(c.out, "\n%d rows, %d missed.\n", len(c.rows), missed)
+	return missed, nil
+}
+
+// installPeer returns a release of the reference, installed when it is not yet.
+func (c *comparison) installPeer(ctx context.Context, version string) (program, error) {
+	script, err := filepath.Abs(c.peer)
+	if err != nil {
+		return program{}, err
+	}
+	if out, err := exec.CommandContext(ctx, script, version, "--help").CombinedOutput(); err != nil {
+		return program{}, fmt.Errorf("%s %s --help: %w\n%s", c.peer, version, err, out)
+	}
+	p := program{name: version, argv: []string{script, version}}
+	return p.withTimeout(c.timeout), nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
+)
+
+// sweeps measures sweeps of 200 cells: how much faster they are on two cores
+// than on one, and what a cell costs beside its replay. Processor time, which it
+// prints beside real time, tells what others took.
+type sweeps struct {
+	*bench
+	trace    string
+	speedup  float64
+	overhead time.Duration
+}
+
+func runSweeps(args []string, stdout, stderr io.Writer) int {
+	s := &sweeps{bench: newBench("benchsweep", 7, "sweeps on one core and on two, in turn", stdout, stderr)}
+	s.flags.StringVar(&s.trace, "trace", row.Conversation.Path(), "the trace to replay")
+	s.flags.Float64Var(&s.speedup, "speedup", 1.8, "times as fast as on one core that two cores are to be")
+	s.flags.DurationVar(&s.overhead, "overhead", 5*time.Millisecond, "most that a cell may cost beside its replay")
+	return s.run(args, func() error { return nil }, s.measure)
+}
+
+// cells is the number of cells of both grids.
+const cells = 200
+
+// replayGrid returns a grid of replays of some 20 ms each.
+func (s *sweeps) replayGrid() []string {
+	return []string{
+		"--trace", s.trace, "--set", "block-size=512", "--output", "csv",
+		"--grid", "router=round_robin,kv", "--grid", "workers=8,12,16,20,24", "--grid", "max-num-seqs=64,128,192,256",
+		"--grid", "num-gpu-blocks=2000,3000,4000,5000,6000",
+	}
+}
+
+// emptyGrid returns a grid of cells in which next to nothing is replayed.
+func emptyGrid() []string {
+	return []string{
+		"--set", "input-tokens=10", "--set", "output-tokens=1", "--set", "request-count=1", "--output", "csv",
+		"--grid", "num-gpu-blocks=100,101,102,103,104,105,106,107,108,109", "--grid", "seed=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20",
+	}
+}
+
+// measure prints what it measures and counts the bounds that are missed.
+func (s *sweeps) measure(ctx context.Context) (missed int, err error) {
+	if s.skip("trace", s.trace) {
+		return 0, nil
+	}
+	fmt.Fprintf(s.out, "%s, %d cells; whole commands on %d cores, least of %d in turn\n", filepath.Base(s.trace), cells, runtime.NumCPU(), s.pairs)
+	if runtime.NumCPU() < 2 {
+		fmt.Fprintln(s.out, "one core only: nothing to compare")
+	} else if missed, err = s.compareCores(ctx); err != nil {
+		return missed, err
+	}
+	for _, way := range []struct {
+		name string
+		args []string
+	}{
+		{"in one process", []string{"sweep", "--jobs", "1"}},
+		{"on a queue, in processes of their own", []string{"sweep", "run", "--jobs", "1"}},
+	} {
+		least, err := s.runInTurn(ctx, append(way.args, emptyGrid()...))
+		if err != nil {
+			return missed, err
+		}
+		perCell := func(d time.Duration) float64 { return d.Seconds() * 1000 / cells }
+		fmt.Fprintf(s.out, "a cell of nothing, %s: %.2f ms (processor %.2f ms), at most %v: %s\n", way.name,
+			perCell(least[0].Wall), perCell(least[0].CPU), s.overhead, countMissed(&missed, least[0].Wall <= cells*s.overhead))
+	}
+	return missed, nil
+}
+
+// compareCores compares one core with two.
+func (s *sweeps) compareCores(ctx context.Context) (missed int, err error) {
+	least, err := s.runInTurn(ctx, append([]string{"sweep", "--jobs", "1"}, s.replayGrid()...), append([]string{"sweep", "--jobs", "2"}, s.replayGrid()...))
+	if err != nil {
+		return 0, err
+	}
+	one, two := least[0], least[1]
+	if !bytes.Equal(one.Output, two.Output) {
+		return 0, errors.New("one core and two give different tables")
+	}
+	ratio := one.Wall.Seconds() / two.Wall.Seconds()
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	fmt.Fprintf(s.out, "1 core   %v (processor %v)\n", round(one.Wall), round(one.CPU))
+	fmt.Fprintf(s.out, "2 cores  %v (processor %v): %.2f times as fast, at least %.2f: %s\n",
+		round(two.Wall), round(two.CPU), ratio, s.speedup, countMissed(&missed, ratio >= s.speedup))
+	fmt.Fprintf(s.out, "by processor time, two idle cores are %.2f times as fast at most\n", 2*one.CPU.Seconds()/two.CPU.Seconds())
+	return missed, nil
+}
+
+// runInTurn runs sweeps in turn, again and again, and returns the least that each
+// took and the last that it printed.
+func (s *sweeps) runInTurn(ctx context.Context, sweeps ...[]string) ([]stopwatch.Cost, error) {
+	least := make([]stopwatch.Cost, len(sweeps))
+	for round := range s.pairs {
+		for i, args := range sweeps {
+			c, err := stopwatch.Once(ctx, s.binary, args...)
+			if err != nil {
+				return nil, err
+			}
+			if n := bytes.Count(c.Output, []byte{'\n'}); n != cells+1 {
+				return nil, fmt.Errorf("replay %v: %d lines, want %d", args, n, cells+1)
+			}
+			if round > 0 {
+				c.Wall, c.CPU = min(c.Wall, least[i].Wall), min(c.CPU, least[i].CPU)
+			}
+			least[i] = c
+		}
+	}
+	return least, nil
+}
