@@ -57,6 +57,11 @@ func (s *sweeps) measure(ctx context.Context) (missed int, err error) {
 	if s.skip("trace", s.trace) {
 		return 0, nil
 	}
+	if filepath.Dir(s.binary) == s.dir { // the program was built, which runs queues by the other one
+		if err := stopwatch.Build(ctx, s.binary+"-live", "./cmd/replay-live"); err != nil {
+			return 0, err
+		}
+	}
 	fmt.Fprintf(s.out, "%s, %d cells; whole commands on %d cores, least of %d in turn\n", filepath.Base(s.trace), cells, runtime.NumCPU(), s.pairs)
 	if runtime.NumCPU() < 2 {
 		fmt.Fprintln(s.out, "one core only: nothing to compare")
