@@ -5,6 +5,7 @@ import (
 	"github.com/goccy/go-json"
 	"iter"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
@@ -66,6 +67,11 @@ func (g *generation) checkRequest() error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.whyDown()
+}
+
+// whyDown returns why no request can be served. e.mu is held.
+func (e *Engine) whyDown() error {
 	if e.worker == nil && e.broken == nil {
 		return fault.New(fault.BackendEngineShutdown, "mocker is not running")
 	}
@@ -119,15 +125,13 @@ func (g *generation) submitRequest() (leave func(), err error) {
 	if e.rooms != nil && g.rq.BootstrapInfo != nil {
 		g.stream.room = &g.rq.BootstrapInfo.Room
 	}
-	e.prompts.addPrompt(q.ID, g.rq.TokenIDs)
+	for block := range slices.Chunk(g.rq.TokenIDs, e.tree.BlockTokens()) { // the last may not be full
+		g.stream.hashes = append(g.stream.hashes, blockhash.Tokens(block))
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.worker == nil {
-		e.prompts.dropPrompt(q.ID)
-		if e.broken != nil {
-			return nil, e.broken
-		}
-		return nil, fault.New(fault.BackendEngineShutdown, "mocker is not running")
+	if err := e.whyDown(); err != nil {
+		return nil, err
 	}
 	e.streams[q.ID] = g.stream
 	e.worker.Submit(q)
@@ -143,7 +147,9 @@ func (g *generation) submitRequest() (leave func(), err error) {
 // yieldNext waits for something to happen and yields what there is. It reports
 // whether there is more to come. A stop comes before everything else.
 func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
-	p := g.stream.readProgress()
+	g.engine.mu.Lock()
+	p := g.stream.progress
+	g.engine.mu.Unlock()
 	g.reused = p.reused
 	for len(g.tokens) < p.tokens && !g.rc.IsStopped() {
 		if last := len(g.tokens)+1 == g.max; last {
@@ -161,7 +167,10 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 		yield(g.newTerminal(engine.FinishCancelled), nil)
 		return false
 	case p.ended:
-		yield(nil, g.cutOff(p.err))
+		if p.err == nil {
+			p.err = fault.New(fault.BackendUnknown, "mocker: the scheduler ended the request after %d tokens, want %d", len(g.tokens), g.max)
+		}
+		yield(nil, p.err)
 		return false
 	}
 	select {
@@ -187,14 +196,6 @@ func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 	}
 	yield(c, nil)
 	return false
-}
-
-// cutOff returns the error of a stream that ended before its last token.
-func (g *generation) cutOff(err error) error {
-	if err != nil {
-		return err
-	}
-	return fault.New(fault.BackendUnknown, "mocker: the scheduler ended the request after %d tokens, want %d", len(g.tokens), g.max)
 }
 
 // drawToken draws the next token.

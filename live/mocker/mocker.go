@@ -5,8 +5,8 @@
 // do it, passes take as long as they would, and the tokens that come out are
 // drawn by the request's id.
 //
-// Read mocker.go, generate.go and stream.go; prompts.go makes prompts of tokens,
-// publish.go tells of KV events and of how full the engine is.
+// Read mocker.go, generate.go and stream.go; publish.go tells of KV events and of how
+// full the engine is.
 package mocker
 
 import (
@@ -41,7 +41,6 @@ type Options struct {
 	ContextLength int             // tokens of the longest prompt, default 8192
 	Engine        engineargs.Args // the zero value is engineargs.Default
 	Mode          engine.Mode     // default engine.Aggregated
-	Compat        bool            // repeat the reference where it departs from what it imitates
 	Precise       bool            // look at the clock at the end of each pass; takes a processor
 	// KVEvents publishes KV events to who asks KVEventSources. With
 	// Engine.KVEventsPort they go to a socket of the mocker's own, with snapshots
@@ -64,33 +63,27 @@ type Options struct {
 type Engine struct {
 	options Options
 	stage   *engines.Stage
-	prompts *prompts
+	tree    *prompt.Tree
 	tee     *kvevents.Tee      // nil without sockets of its own
 	rooms   *rendezvous.Server // nil where decode workers do not meet this one
 	ids     atomic.Int32       // the latest sim.RequestID
-	load    fullness
 
 	life sync.Mutex // one Start, one Cleanup
-	was  state
+	over bool       // it has been cleaned up
 
 	mu      sync.Mutex
-	worker  *online.Worker // nil unless running
-	halt    context.CancelFunc
+	worker  *online.Worker            // nil unless running
+	halt    context.CancelFunc        // nil: it was never started
 	ended   chan struct{}             // closed when the worker's loop is over
 	broken  error                     // why it is over, when nobody asked for it
 	streams map[sim.RequestID]*stream // of requests on the scheduler
-	idle    []chan struct{}           // closed when there are none
+	idle    chan struct{}             // closed when there are none; nil: nobody waits
 	sink    engine.KVEventSink
+
+	// How full the engine is: blocks held by requests as of the latest pass, and
+	// prompt tokens found in the cache and computed, all in all.
+	held, cached, computed int
 }
-
-// state is where a mocker is in its life.
-type state uint8
-
-const (
-	fresh state = iota
-	running
-	over
-)
 
 var (
 	_ engine.Engine         = (*Engine)(nil)
@@ -103,12 +96,7 @@ var (
 // an error of type fault.BackendInvalidArgument.
 func New(o Options) (*Engine, error) {
 	o.Model, o.ContextLength = cmp.Or(o.Model, DefaultModel), cmp.Or(o.ContextLength, 8192)
-	if o.Engine == (engineargs.Args{}) {
-		o.Engine = engineargs.Default()
-	}
-	if o.Mode == "" {
-		o.Mode = engine.Aggregated
-	}
+	o.Engine, o.Mode = cmp.Or(o.Engine, engineargs.Default()), cmp.Or(o.Mode, engine.Aggregated)
 	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream)}
 	if err := e.prepareStage(); err != nil {
 		return nil, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
@@ -133,10 +121,9 @@ func (e *Engine) prepareStage() error {
 		return fmt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", a.AIC.Backend)
 	}
 	a.Role = role
-	e.prompts = newPrompts(prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}))
-	stages, err := engines.NewStages(&engines.Topology{
-		Pools: []engines.Pool{{Role: role, Engine: *a, Count: 1}}, Compat: e.options.Compat,
-	}, engines.Use{Tree: e.prompts.tree, Events: e.options.KVEvents || e.hasTee()})
+	e.tree = prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true})
+	stages, err := engines.NewStages(&engines.Topology{Pools: []engines.Pool{{Role: role, Engine: *a, Count: 1}}},
+		engines.Use{Tree: e.tree, Events: e.options.KVEvents || e.hasTee()})
 	if err != nil {
 		return err
 	}
@@ -148,7 +135,7 @@ func (e *Engine) prepareStage() error {
 func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.life.Lock()
 	defer e.life.Unlock()
-	if e.was != fresh {
+	if e.over || e.halt != nil {
 		return engine.EngineConfig{}, fault.New(fault.BackendEngineShutdown, "mocker: it was started before, want a new one")
 	}
 	core, err := e.stage.Core(0)
@@ -162,11 +149,10 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 		err = errors.Join(err, e.closeSockets())
 		return engine.EngineConfig{}, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
 	}
-	e.was = running
 	ctx, halt := context.WithCancel(context.Background())
 	w := online.NewWorker(online.WorkerConfig{
 		Core: core, Clock: online.NewClock(), Precise: e.options.Precise, Detail: true,
-		Changed: e.publishEvents, Prepare: e.prompts.internPrompt,
+		Changed: e.publishEvents, Prepare: e.internPrompt,
 		Admitted: e.noteAdmitted, Output: e.endFinished, Passed: e.noteProgress, Canceled: e.noteCanceled,
 	})
 	e.mu.Lock()
@@ -187,7 +173,7 @@ func (e *Engine) engineConfig() engine.EngineConfig {
 		c.BootstrapHost, c.BootstrapPort = e.options.BootstrapHost, e.rooms.Port()
 	}
 	if e.tee != nil {
-		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.kvSource()}}
+		c.RuntimeData = map[string]any{kvevents.SourcesKey: []kvevents.Source{e.Source()}}
 	}
 	return c
 }
@@ -237,13 +223,10 @@ func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 // removeStream takes a request off the books. e.mu is held.
 func (e *Engine) removeStream(id sim.RequestID) {
 	delete(e.streams, id)
-	if len(e.streams) > 0 {
-		return
+	if len(e.streams) == 0 && e.idle != nil {
+		close(e.idle)
+		e.idle = nil
 	}
-	for _, c := range e.idle {
-		close(c)
-	}
-	e.idle = nil
 }
 
 // ActiveRequests returns the number of requests on the scheduler.
@@ -274,11 +257,13 @@ func (e *Engine) Drain(ctx context.Context) error {
 		e.mu.Unlock()
 		return nil
 	}
-	empty := make(chan struct{})
-	e.idle = append(e.idle, empty)
+	if e.idle == nil {
+		e.idle = make(chan struct{})
+	}
+	idle := e.idle
 	e.mu.Unlock()
 	select {
-	case <-empty:
+	case <-idle:
 		return nil
 	case <-ctx.Done():
 		return fault.New(fault.BackendCancelled, "mocker: %d requests are left: %w", e.ActiveRequests(), ctx.Err())
@@ -290,11 +275,11 @@ func (e *Engine) Drain(ctx context.Context) error {
 func (e *Engine) Cleanup(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
-	if e.was != running {
-		e.was = over
+	done := e.over || e.halt == nil
+	e.over = true
+	if done {
 		return nil
 	}
-	e.was = over
 	e.mu.Lock()
 	var stop []cancel.Context
 	for _, s := range e.streams {

@@ -3,7 +3,6 @@ package mocker
 import (
 	"net"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/live/engine"
@@ -55,18 +54,13 @@ func tcpEndpoint(host string, port uint16) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// Source returns where subscribers find the sockets of a mocker that has started and
-// has any.
-func (e *Engine) Source() (s kvevents.Source, ok bool) {
+// Source returns where subscribers find the sockets of a mocker that has started, and
+// nothing if it has none. Those that listen everywhere are found on this machine
+// alone.
+func (e *Engine) Source() kvevents.Source {
 	if e.tee == nil {
-		return s, false
+		return kvevents.Source{}
 	}
-	return e.kvSource(), true
-}
-
-// kvSource returns where others find the sockets. Those that listen everywhere are
-// found on this machine alone.
-func (e *Engine) kvSource() kvevents.Source {
 	if e.options.KVHost != "" {
 		return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay()}
 	}
@@ -82,7 +76,7 @@ func (e *Engine) kvSource() kvevents.Source {
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	switch {
 	case e.tee != nil:
-		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: e.kvSource().Events}}}, nil
+		return []engine.KVEventSource{{Zmq: &engine.ZmqSource{Endpoint: e.Source().Events}}}, nil
 	case e.options.KVEvents:
 		return []engine.KVEventSource{{OnReady: e.setSink}}, nil
 	}
@@ -94,27 +88,6 @@ func (e *Engine) setSink(sink engine.KVEventSink) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sink = sink
-}
-
-// fullness is how full the engine is, as of the latest pass.
-type fullness struct {
-	mu     sync.Mutex
-	active int   // blocks held by requests
-	cached int64 // prompt tokens found in the cache, all in all
-	fresh  int64 // prompt tokens computed
-}
-
-func (f *fullness) notePass(d *scheduler.Detail, computed int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.active = d.Held
-	f.fresh += int64(computed)
-}
-
-func (f *fullness) noteReused(tokens int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.cached += int64(tokens)
 }
 
 // publishEvery is how often a mocker says how full it is.
@@ -147,12 +120,11 @@ func (e *Engine) SetupMetrics(engine.MetricsContext) (engine.MetricsBindings, er
 
 // Fullness returns how full the mocker is, as of its latest pass.
 func (e *Engine) Fullness() engine.RankSnapshot {
-	f := &e.load
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := engine.RankSnapshot{ActiveBlocks: f.active, TotalBlocks: e.options.Engine.Blocks, HitRate: -1}
-	if all := f.cached + f.fresh; all > 0 {
-		s.HitRate = float64(f.cached) / float64(all)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := engine.RankSnapshot{ActiveBlocks: e.held, TotalBlocks: e.options.Engine.Blocks, HitRate: -1}
+	if all := e.cached + e.computed; all > 0 {
+		s.HitRate = float64(e.cached) / float64(all)
 	}
 	return s
 }

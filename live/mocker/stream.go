@@ -1,7 +1,6 @@
 package mocker
 
 import (
-	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/live/engine"
@@ -14,37 +13,23 @@ import (
 // never waits for whoever reads it: tokens are a number until somebody does.
 type stream struct {
 	rc     engine.GenContext
+	hashes []uint64      // of the blocks of its prompt
 	room   *uint64       // where its prefill is awaited; nil: nowhere
 	notify chan struct{} // of capacity 1: something has changed
 
-	mu     sync.Mutex
+	progress // under the engine's mu
+}
+
+// progress is how far a stream is.
+type progress struct {
 	tokens int // that have come
 	reused int // prompt tokens found cached
 	ended  bool
 	err    error // when it ended before its last token
 }
 
-// progress is a look at a stream.
-type progress struct {
-	tokens, reused int
-	ended          bool
-	err            error
-}
-
-func (s *stream) readProgress() progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return progress{s.tokens, s.reused, s.ended, s.err}
-}
-
-// updateStream changes a stream that has not ended and tells its reader.
-func (s *stream) updateStream(do func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return
-	}
-	do()
+// wakeReader tells the reader that something has changed.
+func (s *stream) wakeReader() {
 	select {
 	case s.notify <- struct{}{}:
 	default:
@@ -53,16 +38,30 @@ func (s *stream) updateStream(do func()) {
 
 // setTokens sets how many tokens there are by now.
 func (s *stream) setTokens(tokens int) {
-	s.updateStream(func() {
-		if s.tokens == 0 {
-			s.rc.NotifyFirstToken()
-		}
-		s.tokens = tokens
-	})
+	if s.tokens == 0 {
+		s.rc.NotifyFirstToken()
+	}
+	s.tokens = tokens
+	s.wakeReader()
 }
 
 // endWith notes that no more tokens come.
-func (s *stream) endWith(err error) { s.updateStream(func() { s.ended, s.err = true, err }) }
+func (s *stream) endWith(err error) {
+	if !s.ended {
+		s.ended, s.err = true, err
+		s.wakeReader()
+	}
+}
+
+// internPrompt gives a request its prompt, as a path of the scheduler's tree, which
+// only the worker's goroutine may touch: blocks are hashed where requests come in,
+// and interned here.
+func (e *Engine) internPrompt(q *sim.Request) {
+	e.mu.Lock()
+	hashes := e.streams[q.ID].hashes
+	e.mu.Unlock()
+	q.Prompt = e.tree.Add(hashes, q.InputTokens)
+}
 
 // noteAdmitted notes what was found in the cache. The worker calls it, as it does
 // those below.
@@ -71,17 +70,17 @@ func (e *Engine) noteAdmitted(_ sim.Time, all []scheduler.Admission) {
 	defer e.mu.Unlock()
 	for _, a := range all {
 		if s := e.streams[a.Request]; s != nil {
-			s.updateStream(func() { s.reused = max(s.reused, a.Reused) })
+			s.reused = max(s.reused, a.Reused)
 		}
-		e.load.noteReused(a.Reused)
+		e.cached += a.Reused
 	}
 }
 
 // endFinished ends the streams of requests that got their last token.
 func (e *Engine) endFinished(p *scheduler.Pass) *online.Barrier {
-	e.load.notePass(p.Detail, p.PrefillTokens)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
 	for i := range p.Marks {
 		m := &p.Marks[i]
 		s := e.streams[m.Request]
@@ -99,16 +98,20 @@ func (e *Engine) endFinished(p *scheduler.Pass) *online.Barrier {
 // prefill, it is told once the KV cache has got there; when none does, the
 // stream ends only then.
 func (e *Engine) finishStream(s *stream, handoff sim.Time) {
-	there := func() { s.endWith(nil) }
-	if rooms := e.rooms; s.room != nil {
+	delay := time.Duration(max(0, handoff) * 1e6)
+	switch {
+	case s.room != nil:
 		s.endWith(nil)
-		there = func() { rooms.Complete(*s.room) }
+		time.AfterFunc(delay, func() { e.rooms.Complete(*s.room) })
+	case delay > 0:
+		time.AfterFunc(delay, func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			s.endWith(nil)
+		})
+	default:
+		s.endWith(nil)
 	}
-	if handoff <= 0 {
-		there()
-		return
-	}
-	time.AfterFunc(time.Duration(handoff*1e6), there)
 }
 
 // noteProgress gives their tokens to the streams that go on.
@@ -128,8 +131,8 @@ func (e *Engine) noteProgress(core scheduler.Core) {
 
 // noteCanceled forgets a request that was taken out.
 func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
-	e.load.notePass(p.Detail, 0)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.held = p.Detail.Held
 	e.removeStream(id)
 }

@@ -86,7 +86,7 @@ type workerLine struct {
 }
 
 func (w *worker) readyLine(r served.Ready, mock *mocker.Engine) workerLine {
-	events, _ := mock.Source()
+	events := mock.Source()
 	return workerLine{
 		Endpoint: r.Endpoint.String(), Instance: strconv.FormatUint(r.WorkerID, 16), Mode: string(w.mock.Mode),
 		Model: w.mock.Model, System: r.System, KVEvents: events.Events, KVReplay: events.Replay,
