@@ -23,7 +23,7 @@ import (
 const parting = 5 * time.Second
 
 // answerHandler returns the handler of a flavour.
-func (s *Server) answerHandler(f flavour) http.HandlerFunc {
+func (s *Server) answerHandler(f *flavour) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, release, err := s.readBody(w, r)
 		if err != nil {
@@ -52,14 +52,15 @@ func (s *Server) answerHandler(f flavour) http.HandlerFunc {
 // reply is one answer in the making.
 type reply struct {
 	server   *Server
-	flavour  flavour
+	flavour  *flavour
 	question *question
 	model    route.Served
 	w        http.ResponseWriter
 
 	rc      cancel.Context
 	began   time.Time
-	voice   *voice
+	created int64 // the same, as clients are told
+	buf     []byte
 	speaker speaker
 	tokens  int
 	usage   *engine.Usage
@@ -79,8 +80,11 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	defer s.beginRequest(a.rc)()
 	w.Header().Set("X-Request-Id", a.rc.ID())
 	a.began, a.status = time.Now(), http.StatusOK
-	a.voice = a.flavour.voice(a.rc.ID(), s.config.Now().Unix(), a.model.Name)
-	name, kind, m := a.flavour.name, a.requestKind(), s.config.Metrics
+	a.created = s.config.Now().Unix()
+	name, kind, m := a.flavour.name, telemetry.Unary, s.config.Metrics
+	if a.question.stream {
+		kind = telemetry.Stream
+	}
 	m.Started(a.model.Name)
 	defer func() { m.Finished(a.model.Name, name, kind, a.status, time.Since(a.began)) }()
 
@@ -104,13 +108,6 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 
 // statusLeft is the status that metrics have of a request whose client left.
 const statusLeft = 499
-
-func (a *reply) requestKind() string {
-	if a.question.stream {
-		return telemetry.Stream
-	}
-	return telemetry.Unary
-}
 
 // sessionHeader names the session of a request, for policies that look at it.
 const sessionHeader = "x-session-id"
@@ -141,6 +138,9 @@ func (a *reply) askModel(ctx context.Context, headers map[string]string) {
 		a.writeUnary(chunks)
 	}
 }
+
+// isGone reports whether nobody is there to be answered.
+func (a *reply) isGone() bool { return a.failed != nil || a.rc.IsStopped() }
 
 // refuseRequest answers with an error, unless there is nobody to get one.
 func (a *reply) refuseRequest(err error) {
@@ -201,7 +201,7 @@ func (a *reply) writeUnary(chunks iter.Seq2[*engine.Chunk, error]) {
 			if a.rc.IsStopped() {
 				return // nobody is there
 			}
-			a.failed = a.server.writeJSON(a.w, http.StatusOK, a.voice.wholeAnswer(all.String(), finishWord(c.FinishReason), a.usage))
+			a.failed = a.server.writeJSON(a.w, http.StatusOK, a.newObject(a.flavour.whole, a.usage, a.flavour.answered(all.String(), finishWord(c.FinishReason))))
 			a.whole = a.failed == nil
 			return
 		}
@@ -243,16 +243,12 @@ func statusOf(err error) int {
 
 // errorBody is an error as clients get it.
 type errorBody struct {
-	Error errorObject `json:"error"`
-}
-
-type errorObject struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    int    `json:"code"`
 }
 
-func bodyOf(err error) errorBody {
+func bodyOf(err error) map[string]errorBody {
 	status := statusOf(err)
 	kind := "internal_error"
 	var r *refusal
@@ -264,7 +260,7 @@ func bodyOf(err error) errorBody {
 	case status == http.StatusBadRequest:
 		kind = "invalid_request_error"
 	}
-	return errorBody{errorObject{err.Error(), kind, status}}
+	return map[string]errorBody{"error": {err.Error(), kind, status}}
 }
 
 // writeError answers with an error.

@@ -10,16 +10,6 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// flavour is one of the ways to ask for tokens.
-type flavour struct {
-	name  string // as metrics have it
-	parse func(body []byte) (*question, error)
-	voice func(id string, created int64, model string) *voice
-}
-
-func completionFlavour() flavour { return flavour{"completions", parseCompletion, completionVoice} }
-func chatFlavour() flavour       { return flavour{"chat_completions", parseChat, chatVoice} }
-
 // question is a request as it was understood.
 type question struct {
 	model  string

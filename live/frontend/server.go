@@ -7,8 +7,7 @@
 //
 // Who is asked is a model of a route.Catalog. A client that goes away stops its request, which is counted.
 //
-// Read server.go, service.go, request.go, text.go, answer.go, stream.go,
-// limits.go.
+// Read server.go, request.go, text.go, answer.go, voice.go, stream.go, limits.go.
 package frontend
 
 import (
@@ -26,8 +25,19 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
 )
+
+// Models are the models that can be asked now. A route.Catalog is one.
+type Models interface {
+	// Models lists the models that are served, by name. The channel is closed when
+	// that changes.
+	Models() ([]route.Served, <-chan struct{})
+	// Find returns the model of that name, and reports whether it is, or was,
+	// served.
+	Find(name string) (route.Served, bool)
+}
 
 // Config is what a Server depends on. The zero value of each field but Models
 // means its default.

@@ -12,109 +12,91 @@ import (
 // writeStream writes the answer as events while it comes. Before the first chunk, an
 // error still has a status of its own.
 func (a *reply) writeStream(chunks iter.Seq2[*engine.Chunk, error]) {
-	e := &events{reply: a, control: http.NewResponseController(a.w)}
+	begun := false
 	for c, err := range chunks {
 		text, err := a.noteChunk(c, err)
 		if err != nil {
-			e.sendError(err)
+			a.sendError(err, begun)
 			return
 		}
-		if a.failed != nil || a.rc.IsStopped() {
-			continue // nobody is there; the request is about to end
+		if a.isGone() {
+			continue // the request is about to end
 		}
-		if !e.begun {
-			e.writeHeader()
+		if !begun {
+			begun = true
+			a.openStream()
 		}
-		end := ""
-		if c.FinishReason != "" {
-			end = finishWord(c.FinishReason)
-		}
+		end := finishWord(c.FinishReason)
 		if text != "" || end != "" {
-			e.sendEvent(a.voice.deltaEvent(text, end))
+			a.sendEvent(a.newObject(a.flavour.piece, nil, a.flavour.added(text, end)))
 		}
 		if end != "" {
-			e.sendEnd()
+			if a.question.usage {
+				a.sendEvent(a.newObject(a.flavour.piece, a.usage))
+			}
+			a.sendData([]byte("[DONE]"))
+			a.whole = a.failed == nil
 			return
 		}
 	}
-	e.sendError(errIncomplete)
+	a.sendError(errIncomplete, begun)
 }
 
-// events are the answer on its way.
-type events struct {
-	reply   *reply
-	control *http.ResponseController
-	begun   bool
-	buf     []byte
-}
-
-// writeHeader writes the header, and what comes before the first token.
-func (e *events) writeHeader() {
-	e.begun = true
-	h := e.reply.w.Header()
+// openStream writes the header, and what comes before the first token.
+func (a *reply) openStream() {
+	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
-	e.reply.w.WriteHeader(http.StatusOK)
-	if first := e.reply.voice.firstEvent(); first != nil {
-		e.sendEvent(first)
+	a.w.WriteHeader(http.StatusOK)
+	if first := a.flavour.opening; first != nil {
+		a.sendEvent(a.newObject(a.flavour.piece, nil, first))
 	}
-	if q := e.reply.question; q.echo {
-		e.sendEvent(e.reply.voice.deltaEvent(q.echoText(), ""))
+	if q := a.question; q.echo {
+		a.sendEvent(a.newObject(a.flavour.piece, nil, a.flavour.added(q.echoText(), "")))
 	}
 }
 
 // sendEvent writes one event. A client that does not take it has left.
-func (e *events) sendEvent(event any) {
+func (a *reply) sendEvent(event any) {
 	b, err := json.Marshal(event)
 	if err != nil {
-		e.loseClient(err)
+		a.loseClient(err)
 		return
 	}
-	e.sendData(b)
+	a.sendData(b)
 }
 
-func (e *events) sendData(data []byte) {
-	a := e.reply
+func (a *reply) sendData(data []byte) {
 	if a.failed != nil {
 		return
 	}
-	e.buf = append(append(append(e.buf[:0], "data: "...), data...), "\n\n"...)
-	_ = e.control.SetWriteDeadline(time.Now().Add(a.server.config.Write))
-	if _, err := a.w.Write(e.buf); err != nil {
-		e.loseClient(err)
-		return
+	a.buf = append(append(append(a.buf[:0], "data: "...), data...), "\n\n"...)
+	control := http.NewResponseController(a.w)
+	_ = control.SetWriteDeadline(time.Now().Add(a.server.config.Write))
+	_, err := a.w.Write(a.buf)
+	if err == nil {
+		err = control.Flush()
 	}
-	if err := e.control.Flush(); err != nil {
-		e.loseClient(err)
+	if err != nil {
+		a.loseClient(err)
 	}
 }
 
-func (e *events) loseClient(err error) {
-	e.reply.failed = err
-	e.reply.rc.Stop()
-}
-
-// sendEnd writes what comes after the last token.
-func (e *events) sendEnd() {
-	a := e.reply
-	if a.question.usage {
-		e.sendEvent(a.voice.usageEvent(a.usage))
-	}
-	e.sendData([]byte("[DONE]"))
-	a.whole = a.failed == nil
+func (a *reply) loseClient(err error) {
+	a.failed = err
+	a.rc.Stop()
 }
 
 // sendError ends the answer with an error. It has a status while nothing is written,
 // and is an event later, after which nothing comes.
-func (e *events) sendError(err error) {
-	a := e.reply
+func (a *reply) sendError(err error, begun bool) {
 	switch {
-	case a.failed != nil || a.rc.IsStopped():
-	case !e.begun:
+	case a.isGone():
+	case !begun:
 		a.refuseRequest(err)
 	default:
 		a.status = statusOf(err)
-		e.sendEvent(bodyOf(err))
+		a.sendEvent(bodyOf(err))
 		a.whole = a.failed == nil
 	}
 }

@@ -2,13 +2,12 @@ package frontend
 
 import "github.com/replay-llm/replay/live/engine"
 
-// voice makes the objects that the answer to one request consists of, as its
-// endpoint has them.
-type voice struct {
-	id      string // with the prefix of the endpoint
-	created int64
-	model   string
+// flavour is one of the ways to ask for tokens, and to be answered.
+type flavour struct {
+	name  string // as metrics have it
+	parse func(body []byte) (*question, error)
 
+	prefix       string // of ids
 	whole, piece string // kinds of objects
 	// answered and added are the choices of a whole answer and of a piece of one.
 	// The reason is "" until the end.
@@ -26,33 +25,13 @@ type object struct {
 	Usage   *engine.Usage `json:"usage,omitempty"`
 }
 
-func (v *voice) newObject(kind string, usage *engine.Usage, choices ...any) *object {
+// newObject returns an answer, or a piece of it, with these choices.
+func (a *reply) newObject(kind string, usage *engine.Usage, choices ...any) *object {
 	if choices == nil {
 		choices = []any{}
 	}
-	return &object{v.id, kind, v.created, v.model, choices, usage}
+	return &object{a.flavour.prefix + a.rc.ID(), kind, a.created, a.model.Name, choices, usage}
 }
-
-// wholeAnswer returns the whole answer.
-func (v *voice) wholeAnswer(text, reason string, usage *engine.Usage) *object {
-	return v.newObject(v.whole, usage, v.answered(text, reason))
-}
-
-// firstEvent returns the event before all text, nil for none.
-func (v *voice) firstEvent() *object {
-	if v.opening == nil {
-		return nil
-	}
-	return v.newObject(v.piece, nil, v.opening)
-}
-
-// deltaEvent returns an event with text, and with a reason at the end.
-func (v *voice) deltaEvent(text, reason string) *object {
-	return v.newObject(v.piece, nil, v.added(text, reason))
-}
-
-// usageEvent returns the event with what was used.
-func (v *voice) usageEvent(usage *engine.Usage) *object { return v.newObject(v.piece, usage) }
 
 // orNull returns nil for no reason.
 func orNull(reason string) *string {
@@ -69,11 +48,11 @@ type completionChoice struct {
 	FinishReason *string   `json:"finish_reason"`
 }
 
-// completionVoice answers as /v1/completions.
-func completionVoice(id string, created int64, model string) *voice {
+// completionFlavour is /v1/completions.
+func completionFlavour() *flavour {
 	choice := func(text, reason string) any { return completionChoice{Text: text, FinishReason: orNull(reason)} }
-	return &voice{
-		id: "cmpl-" + id, created: created, model: model, whole: "text_completion", piece: "text_completion",
+	return &flavour{
+		name: "completions", parse: parseCompletion, prefix: "cmpl-", whole: "text_completion", piece: "text_completion",
 		answered: choice, added: choice,
 	}
 }
@@ -91,10 +70,10 @@ type chatChoice struct {
 	FinishReason *string      `json:"finish_reason"`
 }
 
-// chatVoice answers as /v1/chat/completions.
-func chatVoice(id string, created int64, model string) *voice {
-	return &voice{
-		id: "chatcmpl-" + id, created: created, model: model, whole: "chat.completion", piece: "chat.completion.chunk",
+// chatFlavour is /v1/chat/completions.
+func chatFlavour() *flavour {
+	return &flavour{
+		name: "chat_completions", parse: parseChat, prefix: "chatcmpl-", whole: "chat.completion", piece: "chat.completion.chunk",
 		opening: chatChoice{Delta: &chatMessage{"assistant", new(string)}},
 		answered: func(text, reason string) any {
 			return chatChoice{Message: &chatMessage{"assistant", &text}, FinishReason: orNull(reason)}

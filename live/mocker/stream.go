@@ -28,7 +28,7 @@ type progress struct {
 	err    error // when it ended before its last token
 }
 
-// wakeReader tells the reader that something has changed.
+// wakeReader wakes the reader: something has changed.
 func (s *stream) wakeReader() {
 	select {
 	case s.notify <- struct{}{}:
