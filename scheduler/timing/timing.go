@@ -52,13 +52,8 @@ func scaleTime(ms, factor float64) (float64, error) {
 		}
 	}
 	t, err := FromSeconds(ms / 1000.0)
-	if err != nil {
-		return 0, err
+	if err == nil && factor > 0 && !(factor == 1 && t.Sec < exactSeconds) && t != (Nanos{}) {
+		t, err = FromSeconds(t.Seconds() / factor)
 	}
-	if factor > 0 && !(factor == 1 && t.Sec < exactSeconds) && t != (Nanos{}) {
-		if t, err = FromSeconds(t.Seconds() / factor); err != nil {
-			return 0, err
-		}
-	}
-	return float64(t.Seconds() * 1000.0), nil
+	return float64(t.Seconds() * 1000.0), err
 }
