@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/cluster"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/route"
@@ -57,7 +58,7 @@ func item(t *testing.T, tokens int, reason engine.FinishReason, cachedTokens int
 }
 
 // fakes serves an endpoint with an instance per reply.
-func fakes(t *testing.T, hub *drt.Hub, replies ...reply) {
+func fakes(t *testing.T, hub *drttest.Servers, replies ...reply) {
 	t.Helper()
 	for _, answer := range replies {
 		rt := connect(t, hub)
@@ -84,9 +85,9 @@ func fakes(t *testing.T, hub *drt.Hub, replies ...reply) {
 	}
 }
 
-func connect(t *testing.T, hub *drt.Hub) *drt.Runtime {
+func connect(t *testing.T, hub *drttest.Servers) *drt.Runtime {
 	t.Helper()
-	rt, err := drt.Connect(within(t), drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"})
+	rt, err := drt.Connect(within(t), hub.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func connect(t *testing.T, hub *drt.Hub) *drt.Runtime {
 }
 
 // play replays a trace, a line per request, on workers.
-func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt.Hub) *harness.Result {
+func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drttest.Servers) *harness.Result {
 	t.Helper()
 	w, err := formats.Read(strings.NewReader(trace), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
 	if err != nil {
@@ -178,7 +179,7 @@ func asMap(fields []collector.Field) map[string]any {
 // Requests that complete are in the report: arrivals as scheduled, every token,
 // what was cached.
 func TestWhole(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	fakes(t, hub, whole(t), whole(t))
 	r := play(t, t.Context(), line(0, 20, 5, 1, 2)+line(1, 30, 1, 1, 3)+line(2, 16, 8, 4)+line(2, 7, 3, 5), 2, hub)
 	if r.Report.Requests != 4 || r.Report.Completed != 4 || r.Report.OutputTokens != 17 || r.Report.InputTokens != 73 {
@@ -223,7 +224,7 @@ func TestFailures(t *testing.T) {
 		}, fault.Cancelled, "cancelled by the worker"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			hub := drt.NewHub()
+			hub := drttest.Start(t)
 			good := whole(t)
 			fakes(t, hub, func(rc cancel.Context, rq *engine.Request, yield func(drt.Item, error) bool) {
 				if len(rq.TokenIDs) == 9 {
@@ -251,7 +252,7 @@ func TestFailures(t *testing.T) {
 
 // The end of a replay stops what is under way; it counts as cancelled.
 func TestEnd(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	ctx, end := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	stopped := make(chan struct{})
@@ -271,7 +272,7 @@ func TestEnd(t *testing.T) {
 
 // Prompts that share blocks share tokens; hash ids beyond 32 bits stay apart.
 func TestTokens(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	seen := make(chan []uint32, 10)
 	good := whole(t)
 	fakes(t, hub, func(rc cancel.Context, rq *engine.Request, yield func(drt.Item, error) bool) {
@@ -295,7 +296,7 @@ func TestTokens(t *testing.T) {
 func TestNobody(t *testing.T) {
 	ctx, end := context.WithTimeoutCause(context.Background(), time.Millisecond, errors.New("not soon enough"))
 	defer end()
-	_, err := cluster.Open(ctx, connect(t, drt.NewHub()), cluster.Options{
+	_, err := cluster.Open(ctx, connect(t, drttest.Start(t)), cluster.Options{
 		Workers: drt.Name{Namespace: "test", Component: "backend", Endpoint: "generate"}, Count: 1,
 	})
 	if !errors.Is(err, fault.CannotConnect) || !strings.Contains(err.Error(), "0 workers, want 1") || !strings.Contains(err.Error(), "not soon enough") {

@@ -20,7 +20,6 @@ type Discovery string
 const (
 	Etcd   Discovery = "etcd"   // keys under leases
 	Static Discovery = "static" // addresses that are given; no etcd, no lease
-	Mem    Discovery = "mem"    // inside this process, for tests
 )
 
 // RequestPlane is how requests reach workers.
@@ -62,7 +61,6 @@ type Config struct {
 
 	Etcd EtcdConfig
 	NATS NATSConfig
-	Hub  *Hub // with Discovery Mem: what its runtimes share; nil: one of its own
 
 	// Static lists, with Discovery Static, the instances of endpoints by
 	// "namespace.component.endpoint". One that is not listed has the subject of
@@ -150,7 +148,7 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 func (c *Config) checkFields() error {
-	if err := oneOf("discovery", c.Discovery, Etcd, Static, Mem); err != nil {
+	if err := oneOf("discovery", c.Discovery, Etcd, Static); err != nil {
 		return err
 	}
 	if err := oneOf("request plane", c.Plane, NATS, TCP); err != nil {

@@ -18,12 +18,11 @@ import (
 // etcdStore is keys under leases in etcd.
 type etcdStore struct {
 	client *clientv3.Client
-	ctx    context.Context // of the runtime
 	config *Config
 }
 
 // connectEtcd waits for etcd as long as ctx lasts.
-func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
+func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, error) {
 	secure, err := clientTLS(config.Etcd.TLS, config.Etcd.CA, config.Etcd.Cert, config.Etcd.Key)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
@@ -44,7 +43,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (store, error) {
 		}
 		return nil, fault.New(fault.CannotConnect, "etcd at %q: %w", config.Etcd.Endpoints, err)
 	}
-	return &etcdStore{client, lifetime, config}, nil
+	return &etcdStore{client, config}, nil
 }
 
 // reconnectParams returns how often a lost connection is tried again: a lease does not wait for
@@ -56,8 +55,7 @@ func reconnectParams() grpc.ConnectParams {
 	}
 }
 
-func (s *etcdStore) closeStore() error { return s.client.Close() }
-
+// grantLease makes a lease. It may last longer than was asked for.
 func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
 	r, err := s.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	if err != nil {
@@ -66,6 +64,8 @@ func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, 
 	return uint64(r.ID), time.Duration(r.TTL) * time.Second, nil
 }
 
+// renewLease starts the lease's time anew. The error is errLeaseGone, or one that
+// says nothing about the lease.
 func (s *etcdStore) renewLease(ctx context.Context, id uint64) (time.Duration, error) {
 	r, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -77,6 +77,7 @@ func (s *etcdStore) renewLease(ctx context.Context, id uint64) (time.Duration, e
 	return time.Duration(r.TTL) * time.Second, nil
 }
 
+// revokeLease ends a lease and removes its keys.
 func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	_, err := s.client.Revoke(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -85,6 +86,8 @@ func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	return err
 }
 
+// createKeys writes pairs under a lease, all or none. A key that is there is an
+// error, unless it is of the same lease.
 func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) error {
 	var absent []clientv3.Cmp
 	var puts, gets []clientv3.Op
@@ -112,6 +115,7 @@ func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) 
 	return err
 }
 
+// removeKeys removes keys, if they are there.
 func (s *etcdStore) removeKeys(ctx context.Context, keys []string) error {
 	var deletes []clientv3.Op
 	for _, k := range keys {
@@ -121,6 +125,8 @@ func (s *etcdStore) removeKeys(ctx context.Context, keys []string) error {
 	return err
 }
 
+// watchPrefix shows what is under prefix, then every change until ctx ends. It
+// returns when see was called for the first time, which may be with nothing.
 func (s *etcdStore) watchPrefix(ctx context.Context, prefix string, see func([]change)) error {
 	w := &etcdWatch{store: s, prefix: prefix, see: see}
 	first, release := context.WithTimeout(ctx, s.config.Connect)

@@ -8,12 +8,21 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/stack"
 )
 
 // A worker that counts, and a caller of it.
 func Example() {
 	ctx := context.Background()
-	config := drt.Config{Discovery: drt.Mem, Hub: drt.NewHub(), ResponseHost: "127.0.0.1"} // or drt.FromEnv(os.Getenv)
+	servers, err := stack.Start(ctx, stack.Options{}) // or those of drt.FromEnv(os.Getenv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = servers.Stop() }()
+	config := drt.Config{
+		Etcd: drt.EtcdConfig{Endpoints: []string{servers.EtcdURL()}}, NATS: drt.NATSConfig{URL: servers.NATSURL()}, ResponseHost: "127.0.0.1",
+	}
 
 	worker, err := drt.Connect(ctx, config)
 	if err != nil {

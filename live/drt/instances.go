@@ -73,9 +73,7 @@ func (in *instances) mergeLayouts() {
 	all := make(map[uint64]Instance)
 	for _, keys := range in.byKey {
 		for _, one := range keys {
-			if in.rt.canReach(one) {
-				all[one.ID] = one
-			}
+			all[one.ID] = one
 		}
 	}
 	in.merged = slices.Collect(maps.Values(all))

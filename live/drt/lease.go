@@ -288,6 +288,6 @@ func (rt *Runtime) disconnectAll() {
 		rt.plane.closePlane()
 	}
 	if rt.store != nil {
-		_ = rt.store.closeStore() // nothing depends on it any more
+		_ = rt.store.client.Close() // nothing depends on it any more
 	}
 }

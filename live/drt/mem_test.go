@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/fault"
 )
 
@@ -64,7 +65,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// join connects a runtime to hub that ends with the test.
+// join connects a runtime that ends with the test.
 func join(t *testing.T, config drt.Config) *drt.Runtime {
 	t.Helper()
 	if config.ResponseHost == "" {
@@ -158,8 +159,8 @@ func call(t *testing.T, c *drt.Client, payload string, route drt.Route) (string,
 
 // Requests are answered, and errors arrive with their type, wherever they happen.
 func TestCall(t *testing.T) {
-	hub := drt.NewHub()
-	worker, caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+	hub := drttest.Start(t)
+	worker, caller := join(t, hub.Config()), join(t, hub.Config())
 	serve(t, worker, "generate", counter, drt.ServeOptions{})
 	c := client(t, caller, "generate", 1)
 	for _, test := range []struct {
@@ -176,7 +177,7 @@ func TestCall(t *testing.T) {
 		t.Run(test.payload, func(t *testing.T) {
 			c := c
 			if test.kind == fault.BackendEngineShutdown {
-				c = client(t, join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), "generate", 1) // its instance is avoided then
+				c = client(t, join(t, hub.Config()), "generate", 1) // its instance is avoided then
 			}
 			got, err := call(t, c, test.payload, drt.RoundRobin())
 			if got != test.want {
@@ -199,8 +200,8 @@ func numbers(n int) string {
 
 // After stop what the worker has to say still comes; after kill nothing does.
 func TestStopAndKill(t *testing.T) {
-	hub := drt.NewHub()
-	worker, caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+	hub := drttest.Start(t)
+	worker, caller := join(t, hub.Config()), join(t, hub.Config())
 	m := newCounts()
 	s := serve(t, worker, "generate", counter, drt.ServeOptions{Metrics: m.Endpoint})
 	c := client(t, caller, "generate", 1)

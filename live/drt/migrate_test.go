@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/fault"
 )
 
@@ -73,15 +74,15 @@ func tokens(t *testing.T, s *drt.Stream) (all []int, terminal map[string]any, fa
 // A request whose instance fails goes on at another one, and its caller sees one
 // stream without a gap.
 func TestMigration(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	var breaks [2]atomic.Int64
 	for i := range breaks {
-		rt := join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+		rt := join(t, hub.Config())
 		serve(t, rt, "generate", generating(&breaks[i], fmt.Sprint("link ", i)), drt.ServeOptions{})
 	}
 	const payload = `{"token_ids":[7,7,7],"stop_conditions":{"max_tokens":10,"min_tokens":null},"model":"m"}`
 	connect := func(moves int) *drt.Client {
-		rt := join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+		rt := join(t, hub.Config())
 		c, err := endpoint(t, rt, "generate").Client(limited(t), drt.ClientOptions{Migrations: moves})
 		if err != nil {
 			t.Fatal(err)

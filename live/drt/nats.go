@@ -39,7 +39,7 @@ type natsService struct {
 }
 
 // connectNATS waits for a server as long as ctx lasts.
-func connectNATS(ctx context.Context, config *Config) (plane, error) {
+func connectNATS(ctx context.Context, config *Config) (*natsPlane, error) {
 	options, err := natsOptions(config)
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
@@ -132,8 +132,6 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 	}
 	return options, nil
 }
-
-func (p *natsPlane) frameLimit(Instance) int { return int(p.conn.MaxPayload()) }
 
 func (p *natsPlane) closePlane() {
 	// What was said last is to arrive; what is not sent in a second never will.

@@ -20,12 +20,13 @@
 // this package does not look into.
 //
 // Read runtime.go, config.go and item.go (what there is), instance.go (keys and
-// subjects), store.go with hub.go, etcd.go and nats.go (what carries them),
+// subjects), store.go with etcd.go, nats.go and tcp.go (what carries them),
 // lease.go, then serve.go and respond.go (the worker), client.go, callers.go and
 // stream.go (the caller).
 package drt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,8 @@ import (
 type Runtime struct {
 	config Config
 	log    *slog.Logger
-	store  store // nil with static discovery
-	plane  plane
-	direct *tcpPlane // the same, if it carries requests over TCP, too
+	store  *etcdStore // nil with static discovery
+	plane  *tcpPlane
 
 	ctx    context.Context // of everything in the background
 	cancel context.CancelFunc
@@ -83,30 +83,17 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 }
 
 func (rt *Runtime) connectAll(ctx context.Context) (err error) {
-	if rt.config.Discovery == Mem {
-		if rt.config.Hub == nil {
-			rt.config.Hub = NewHub()
-		}
-		rt.store, rt.plane = hubStore{rt.config.Hub}, hubPlane{rt.config.Hub}
-	} else {
-		nats, err := connectNATS(ctx, &rt.config)
-		if err != nil {
-			return err
-		}
-		rt.direct = newTCPPlane(&rt.config, nats)
-		rt.plane = rt.direct
-		if rt.config.Discovery == Etcd {
-			if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
-				return err
-			}
-		}
+	nats, err := connectNATS(ctx, &rt.config)
+	if err != nil {
+		return err
 	}
-	if rt.store == nil {
-		rt.id = rt.config.WorkerID
-		if rt.id == 0 {
-			rt.id = max(1, rand.Uint64()>>1)
-		}
+	rt.plane = newTCPPlane(&rt.config, nats)
+	if rt.config.Discovery == Static {
+		rt.id = cmp.Or(rt.config.WorkerID, max(1, rand.Uint64()>>1))
 		return nil
+	}
+	if rt.store, err = connectEtcd(ctx, rt.ctx, &rt.config); err != nil {
+		return err
 	}
 	return rt.takeLease(ctx)
 }
@@ -157,15 +144,10 @@ func (e *Endpoint) Name() Name { return e.name }
 
 // transportOf returns how layout l says the instance is reached.
 func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
-	if rt.config.Plane == TCP && rt.direct != nil {
-		return Transport{Address: rt.direct.servedAddress() + "/" + tcpPath(name, id)}
+	if rt.config.Plane == TCP {
+		return Transport{Address: rt.plane.servedAddress() + "/" + tcpPath(name, id)}
 	}
 	return Transport{Subject: l.subjectOf(name, id)}
-}
-
-// canReach reports whether this runtime can send to an instance.
-func (rt *Runtime) canReach(i Instance) bool {
-	return i.Transport.Subject != "" || i.Transport.Address != "" && rt.direct != nil
 }
 
 // newServing returns what the request plane has to know to serve an instance.

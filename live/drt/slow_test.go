@@ -12,6 +12,7 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
 // flood answers with items of 4 KiB until it is told to end.
@@ -29,12 +30,14 @@ func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[dr
 // A caller that does not read is killed at the limit, costs bounded memory, and
 // holds up nobody.
 func TestSlowCaller(t *testing.T) {
-	hub := drt.NewHub()
-	worker := join(t, drt.Config{Discovery: drt.Mem, Hub: hub, SlowClient: 300 * time.Millisecond})
+	hub := drttest.Start(t)
+	config := hub.Config()
+	config.SlowClient = 300 * time.Millisecond
+	worker := join(t, config)
 	m := newCounts()
 	slow := serve(t, worker, "flood", flood, drt.ServeOptions{Metrics: m.Endpoint})
 	serve(t, worker, "generate", counter, drt.ServeOptions{})
-	caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+	caller := join(t, hub.Config())
 	c, quick := client(t, caller, "flood", 1), client(t, caller, "generate", 1)
 
 	s, err := c.Generate(limited(t), cancel.New(""), &drt.Request{Payload: json.RawMessage(`{}`)}, drt.RoundRobin())
@@ -67,8 +70,8 @@ func TestSlowCaller(t *testing.T) {
 
 // Streams leave nothing behind.
 func TestNothingIsLeft(t *testing.T) {
-	hub := drt.NewHub()
-	worker, caller := join(t, drt.Config{Discovery: drt.Mem, Hub: hub}), join(t, drt.Config{Discovery: drt.Mem, Hub: hub})
+	hub := drttest.Start(t)
+	worker, caller := join(t, hub.Config()), join(t, hub.Config())
 	s := serve(t, worker, "generate", counter, drt.ServeOptions{})
 	c := client(t, caller, "generate", 1)
 	if _, err := call(t, c, `{"n":1}`, drt.RoundRobin()); err != nil {

@@ -25,7 +25,7 @@ const pooled = 16
 // of an error. Requests to workers that NATS reaches go over that.
 type tcpPlane struct {
 	config *Config
-	other  plane // NATS, for what TCP does not carry
+	nats   *natsPlane // for what TCP does not carry
 
 	mu      sync.Mutex
 	closed  bool
@@ -34,9 +34,9 @@ type tcpPlane struct {
 	server  *tcp.Server           // of a worker; nil without anything served
 }
 
-func newTCPPlane(config *Config, other plane) *tcpPlane {
+func newTCPPlane(config *Config, nats *natsPlane) *tcpPlane {
 	return &tcpPlane{
-		config: config, other: other, idle: make(map[string][]net.Conn), serving: make(map[string]*serving),
+		config: config, nats: nats, idle: make(map[string][]net.Conn), serving: make(map[string]*serving),
 	}
 }
 
@@ -69,10 +69,11 @@ func (p *tcpPlane) servedAddress() string {
 	return p.server.Addr().String()
 }
 
-// serveInstance takes requests over the plane that is configured.
+// serveInstance takes requests for an instance over the plane that is configured,
+// each in a goroutine of its own, until stop is called.
 func (p *tcpPlane) serveInstance(s serving) (func(), error) {
 	if p.config.Plane != TCP {
-		return p.other.serveInstance(s)
+		return p.nats.serveInstance(s)
 	}
 	if err := p.startListening(); err != nil {
 		return nil, err
@@ -117,7 +118,10 @@ func (p *tcpPlane) handToServing(path string, m message) *refusal {
 	if s == nil {
 		return &refusal{"503", "nobody serves " + path}
 	}
-	return <-s.handOver(m)
+	answer := make(chan *refusal, 1)
+	m.at, m.reply = time.Now(), func(r *refusal) { answer <- r }
+	go s.take(m)
+	return <-answer
 }
 
 // appendTCPRequest writes a request behind dst.
@@ -181,9 +185,11 @@ func tcpAnswer(r *refusal) []byte {
 // longestAnswer bounds the text of an error, in bytes.
 const longestAnswer = 64 << 10
 
+// sendRequest delivers a request; it returns when the worker has acknowledged it.
+// Errors are typed: CannotConnect, InvalidArgument, ConnectionTimeout.
 func (p *tcpPlane) sendRequest(ctx context.Context, to Instance, m message) error {
 	if to.Transport.Address == "" {
-		return p.other.sendRequest(ctx, to, m)
+		return p.nats.sendRequest(ctx, to, m)
 	}
 	address, path, _ := strings.Cut(to.Transport.Address, "/")
 	b, err := appendTCPRequest(nil, path, m)
@@ -274,9 +280,11 @@ func (p *tcpPlane) keepConn(conn net.Conn, address string) {
 	p.idle[address] = append(p.idle[address], conn)
 }
 
+// frameLimit returns the largest frame that goes to an instance, in bytes; 0: none but
+// the wire's.
 func (p *tcpPlane) frameLimit(to Instance) int {
 	if to.Transport.Address == "" {
-		return p.other.frameLimit(to)
+		return int(p.nats.conn.MaxPayload())
 	}
 	return 0
 }
@@ -295,5 +303,5 @@ func (p *tcpPlane) closePlane() {
 	if server != nil {
 		server.Close()
 	}
-	p.other.closePlane()
+	p.nats.closePlane()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/fault"
 )
 
@@ -68,11 +69,13 @@ func (o *told) Cleanup(context.Context) error {
 	return nil
 }
 
-// workerProcess is a worker with a hub of its own, and in the kind stream with a
-// caller that is in the middle of an answer.
+// workerProcess is a worker, and in the kind stream with a caller that is in the
+// middle of an answer.
 func workerProcess(kind string) int {
-	hub := drt.NewHub()
-	config := drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"}
+	config, err := drt.FromEnv(os.Getenv)
+	if err != nil {
+		panic(err)
+	}
 	e := &told{kind: kind, release: make(chan struct{})}
 	e.generate = func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
 		yield(token(1), nil)
@@ -81,7 +84,7 @@ func workerProcess(kind string) int {
 	}
 	called := make(chan struct{})
 	close(called)
-	err := Run(e, WorkerConfig{
+	err = Run(e, WorkerConfig{
 		Runtime: &config,
 		Ready: func(Ready) {
 			if kind == "stream" {
@@ -93,7 +96,6 @@ func workerProcess(kind string) int {
 		},
 	})
 	<-called
-	fmt.Println("keys", len(hub.Keys()))
 	if err != nil {
 		fmt.Println("error", errors.Is(err, fault.BackendInvalidArgument))
 		return 1
@@ -144,10 +146,10 @@ func TestSignalsToProcesses(t *testing.T) {
 		code  int
 		after time.Duration // that the end comes after the signal, with -clocked
 	}{
-		{"start", "start", "start started drain cleanup keys 0", 0, 300 * time.Millisecond},
-		{"serve", "ready", "start ready drain cleanup keys 0", 0, time.Second},
-		{"stream", "ready", "start ready drain stop cleanup keys 0", 0, time.Second},
-		{"fail", "", "start cleanup keys 0 error true", 1, 0},
+		{"start", "start", "start started drain cleanup", 0, 300 * time.Millisecond},
+		{"serve", "ready", "start ready drain cleanup", 0, time.Second},
+		{"stream", "ready", "start ready drain stop cleanup", 0, time.Second},
+		{"fail", "", "start cleanup error true", 1, 0},
 		{"hang", "ready", "start ready drain", 143, 3 * time.Second},
 	}
 	for _, test := range tests {
@@ -176,8 +178,9 @@ func runProcess(t *testing.T, kind, at string) (lines string, code int, after ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(self)
-	c.Env = append(os.Environ(), asWorker+"="+kind, "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=1", "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=2")
+	c, servers := exec.Command(self), drttest.Start(t)
+	c.Env = append(os.Environ(), asWorker+"="+kind, "ETCD_ENDPOINTS="+servers.EtcdURL(), "NATS_SERVER="+servers.NATSURL(),
+		"DYN_TCP_RESPONSE_STREAM_HOST=127.0.0.1", "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=1", "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=2")
 	if kind != "hang" {
 		c.Env = append(c.Env, "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=60") // no limit for a machine that is busy
 	}
@@ -204,6 +207,9 @@ func runProcess(t *testing.T, kind, at string) (lines string, code int, after ti
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
+	}
+	if left := servers.Keys(t); kind != "hang" && len(left) != 0 {
+		t.Errorf("keys %q are left", left)
 	}
 	return strings.Join(all, " "), c.ProcessState.ExitCode(), time.Since(sent)
 }

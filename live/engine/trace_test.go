@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/telemetry"
 )
@@ -114,13 +114,14 @@ func TestOneTree(t *testing.T) {
 		yield(&Chunk{TokenIDs: []uint32{9}, FinishReason: FinishLength, DisaggregatedParams: []byte(`1`)}, nil)
 	}
 	work, workSpans := recorded()
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	workers := make(map[string]*bench)
 	var ended []<-chan error
 	for component, e := range map[string]Engine{"prefill": s.prefill, "backend": s.decode} {
-		b := newBench()
+		b := newBench(t)
 		b.hub = hub
-		b.config.Runtime.Hub, b.config.Tracing, b.config.Component = hub, work, component
+		config := hub.Config()
+		b.config.Runtime, b.config.Tracing, b.config.Component = &config, work, component
 		if b.config.Mode = Decode; component == "prefill" {
 			b.config.Mode = Prefill
 		}

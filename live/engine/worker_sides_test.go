@@ -86,7 +86,7 @@ func get(t *testing.T, r Ready, method, path, body string) (int, string) {
 
 // All that an engine offers is bound, published, controlled, and shown.
 func TestSidesOfAnEngine(t *testing.T) {
-	b := newBench("DYN_SYSTEM_PORT=0")
+	b := newBench(t, "DYN_SYSTEM_PORT=0")
 	closed := false
 	var published []any
 	b.config.Publish = func(c PublisherContext) (KVEventSink, func(), error) {
@@ -126,17 +126,17 @@ func TestSidesOfAnEngine(t *testing.T) {
 	if code, text := get(t, r, "POST", "/engine/sleep", "{}"); code != 200 || text != "\"sleep\"\n" {
 		t.Errorf("sleep is %d %s", code, text)
 	}
-	if keys := b.hub.Keys(); len(keys) != 1 { // the card stays
+	if keys := b.hub.Keys(t); len(keys) != 1 { // the card stays
 		t.Errorf("asleep, with keys %q", keys)
 	}
 	if code, _ := get(t, r, "GET", "/health", ""); code != 503 {
 		t.Errorf("asleep, health is %d", code)
 	}
-	if code, _ := get(t, r, "POST", "/engine/wake_up", "bad"); code != 500 || len(b.hub.Keys()) != 1 {
-		t.Errorf("a bad wake-up is %d, keys %q", code, b.hub.Keys())
+	if code, _ := get(t, r, "POST", "/engine/wake_up", "bad"); code != 500 || len(b.hub.Keys(t)) != 1 {
+		t.Errorf("a bad wake-up is %d, keys %q", code, b.hub.Keys(t))
 	}
-	if code, _ := get(t, r, "POST", "/engine/wake_up", "{}"); code != 200 || len(b.hub.Keys()) != 3 {
-		t.Errorf("awake, %d, keys %q", code, b.hub.Keys())
+	if code, _ := get(t, r, "POST", "/engine/wake_up", "{}"); code != 200 || len(b.hub.Keys(t)) != 3 {
+		t.Errorf("awake, %d, keys %q", code, b.hub.Keys(t))
 	}
 	if code, _ := get(t, r, "POST", "/engine/dance", ""); code != 404 {
 		t.Errorf("an unknown control is %d", code)
@@ -152,7 +152,7 @@ func TestSidesOfAnEngine(t *testing.T) {
 
 // The canary's failures show in /health, and so does its recovery.
 func TestCanary(t *testing.T) {
-	b := newBench("DYN_SYSTEM_PORT=0")
+	b := newBench(t, "DYN_SYSTEM_PORT=0")
 	b.config.CanaryAfter, b.config.CanaryLimit = 5*time.Millisecond, time.Minute
 	e := &full{ill: make(chan bool)}
 	done := b.run(t, e)
@@ -192,7 +192,7 @@ func TestCanary(t *testing.T) {
 
 // An engine that hangs is found out, and does not hold up the end of its worker.
 func TestCanaryHangs(t *testing.T) {
-	b := newBench("DYN_SYSTEM_PORT=0")
+	b := newBench(t, "DYN_SYSTEM_PORT=0")
 	b.config.CanaryAfter, b.config.CanaryLimit = time.Millisecond, 10*time.Millisecond
 	e := &full{ill: make(chan bool)}
 	done := b.run(t, e)
@@ -227,7 +227,7 @@ func TestHealthPayload(t *testing.T) {
 		{nil, "@/no/such/file", ""},
 	}
 	for _, test := range tests {
-		b := newBench("DYN_HEALTH_CHECK_PAYLOAD=" + test.env)
+		b := newBench(t, "DYN_HEALTH_CHECK_PAYLOAD="+test.env)
 		b.config.HealthCheck = test.config
 		w, err := NewWorker(&full{}, b.config)
 		if err != nil {
@@ -237,7 +237,7 @@ func TestHealthPayload(t *testing.T) {
 			t.Errorf("%v, %s: payload %s, want %s", test.config, test.env, got.payload, test.want)
 		}
 	}
-	w, err := NewWorker(&probeEngine{}, newBench().config)
+	w, err := NewWorker(&probeEngine{}, newBench(t).config)
 	if err != nil {
 		t.Fatal(err)
 	}

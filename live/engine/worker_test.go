@@ -17,7 +17,7 @@ import (
 
 // A worker serves until a signal, and then goes down in order.
 func TestWorkerLife(t *testing.T) {
-	b := newBench()
+	b := newBench(t)
 	e := &probeEngine{}
 	e.generate = func(_ context.Context, rq *Request, _ GenContext, yield func(*Chunk, error) bool) {
 		e.note("generate")
@@ -25,7 +25,7 @@ func TestWorkerLife(t *testing.T) {
 	}
 	done := b.run(t, e)
 	<-b.ready
-	if keys := b.hub.Keys(); len(keys) != 3 {
+	if keys := b.hub.Keys(t); len(keys) != 3 {
 		t.Errorf("keys %q, want a card and an instance in two layouts", keys)
 	}
 	var words []string
@@ -46,7 +46,7 @@ func TestWorkerLife(t *testing.T) {
 	if got := e.String(); got != "start generate drain cleanup" {
 		t.Errorf("calls %q", got)
 	}
-	if keys := b.hub.Keys(); len(keys) != 0 {
+	if keys := b.hub.Keys(t); len(keys) != 0 {
 		t.Errorf("keys %q are left", keys)
 	}
 	for name, want := range map[string]float64{
@@ -68,7 +68,7 @@ func TestStartFails(t *testing.T) {
 		"error": func() error { return fault.New(fault.BackendInvalidArgument, "no such model") },
 		"panic": func() error { panic("boo") },
 	} {
-		b := newBench()
+		b := newBench(t)
 		e := &probeEngine{start: start, cleanup: errors.New("cleanup broke, too")}
 		err := Run(e, b.config)
 		var typed *Error
@@ -78,7 +78,7 @@ func TestStartFails(t *testing.T) {
 		if got := e.String(); got != "start cleanup" {
 			t.Errorf("%s: calls %q", name, got)
 		}
-		if keys := b.hub.Keys(); len(keys) != 0 {
+		if keys := b.hub.Keys(t); len(keys) != 0 {
 			t.Errorf("%s: keys %q are left", name, keys)
 		}
 	}
@@ -94,7 +94,7 @@ func (n *noModel) Start(context.Context, uint64) (EngineConfig, error) {
 
 func TestStartWithoutModel(t *testing.T) {
 	e := &noModel{}
-	if err := Run(e, newBench().config); !errors.Is(err, fault.BackendInvalidArgument) {
+	if err := Run(e, newBench(t).config); !errors.Is(err, fault.BackendInvalidArgument) {
 		t.Errorf("%v, want an invalid argument", err)
 	}
 	if got := e.String(); got != "start cleanup" {
@@ -105,7 +105,7 @@ func TestStartWithoutModel(t *testing.T) {
 // A signal before the engine is started ends the worker without it; one during
 // the start does not interrupt it.
 func TestEarlySignals(t *testing.T) {
-	b := newBench()
+	b := newBench(t)
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	e := &probeEngine{}
@@ -120,7 +120,7 @@ func TestEarlySignals(t *testing.T) {
 		t.Errorf("a second run: %v", err)
 	}
 
-	b = newBench()
+	b = newBench(t)
 	e = &probeEngine{}
 	e.start = func() error {
 		b.signals <- syscall.SIGTERM
@@ -142,7 +142,7 @@ func TestEarlySignals(t *testing.T) {
 // A signal in the middle of a stream: the stream ends as it would have, new
 // requests are refused, and the engine is cleaned up after.
 func TestSignalMidStream(t *testing.T) {
-	b := newBench()
+	b := newBench(t)
 	e := &probeEngine{}
 	draining := make(chan struct{})
 	e.drain = func(context.Context) error { close(draining); return errors.New("drain broke") }
@@ -183,7 +183,7 @@ func TestSignalMidStream(t *testing.T) {
 // While the grace period lasts, the worker is out of discovery and still serves
 // those who know it.
 func TestGracePeriod(t *testing.T) {
-	b := newBench("DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=0.3")
+	b := newBench(t, "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=0.3")
 	e := &probeEngine{}
 	e.generate = func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
 		e.note("generate")
@@ -193,7 +193,7 @@ func TestGracePeriod(t *testing.T) {
 	<-b.ready
 	b.signals <- syscall.SIGTERM
 	began := time.Now()
-	for len(b.hub.Keys()) > 0 && e.String() == "start" {
+	for len(b.hub.Keys(t)) > 0 && e.String() == "start" {
 		time.Sleep(time.Millisecond)
 	}
 	if got := e.String(); got != "start" && time.Since(began) < 200*time.Millisecond {
@@ -206,7 +206,7 @@ func TestGracePeriod(t *testing.T) {
 
 // A drain that hangs ends the process with its code.
 func TestHangingDrain(t *testing.T) {
-	b := newBench("DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=0.05")
+	b := newBench(t, "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=0.05")
 	release := make(chan struct{})
 	e := &probeEngine{drain: func(context.Context) error { <-release; return nil }}
 	done := b.run(t, e)
@@ -221,12 +221,11 @@ func TestHangingDrain(t *testing.T) {
 
 // A lost lease ends the worker with an error, after a cleanup.
 func TestLeaseLost(t *testing.T) {
-	b := newBench()
-	b.config.Runtime.Lease = 100 * time.Millisecond
+	b := newBench(t)
 	e := &probeEngine{}
 	done := b.run(t, e)
 	r := <-b.ready
-	b.hub.Revoke(r.WorkerID)
+	b.hub.Revoke(t, r.WorkerID)
 	if err := <-done; !errors.Is(err, fault.BackendDisconnected) || !errors.Is(err, drt.ErrLeaseLost) {
 		t.Errorf("%v, want a lost lease", err)
 	}
@@ -252,7 +251,7 @@ func TestConfigErrors(t *testing.T) {
 		{func(c *WorkerConfig) { c.Runtime = nil }, "DYN_DISCOVERY_BACKEND=telepathy", fault.BackendInvalidArgument},
 	}
 	for i, test := range tests {
-		b := newBench(test.env)
+		b := newBench(t, test.env)
 		test.change(&b.config)
 		e := &probeEngine{}
 		if err := Run(e, b.config); !errors.Is(err, test.want) || e.String() != "" {
@@ -274,7 +273,7 @@ func TestModelCards(t *testing.T) {
 		Decode: `{"name":"probe","model_name":"probe","model_type":["chat","completions"],"worker_type":"decode","needs":["prefill"],"context_length":4096,"kv_cache_block_size":16,` +
 			`"runtime_config":{"data_parallel_size":1,"data_parallel_start_rank":0,"enable_local_indexer":false,"kv_routing":true}}`,
 	} {
-		b := newBench()
+		b := newBench(t)
 		b.config.Mode = mode
 		done := b.run(t, &probeEngine{})
 		<-b.ready
@@ -303,7 +302,7 @@ func TestModelCards(t *testing.T) {
 // its middle; a stop reaches the engine and is counted once; a bad payload is
 // refused.
 func TestOverTheRuntime(t *testing.T) {
-	b := newBench()
+	b := newBench(t)
 	e := &probeEngine{}
 	e.setup = func(rq *Request) error {
 		if rq.Model == "refuse" {

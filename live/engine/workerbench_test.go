@@ -63,9 +63,9 @@ func (p *probeEngine) Cleanup(context.Context) error {
 	return p.cleanup
 }
 
-// bench is a worker on a hub, with its signals and its exit in hand.
+// bench is a worker on servers of its own, with its signals and its exit in hand.
 type bench struct {
-	hub     *drt.Hub
+	hub     *drttest.Servers
 	signals chan os.Signal
 	exited  chan int
 	ready   chan Ready
@@ -73,9 +73,10 @@ type bench struct {
 	config  WorkerConfig
 }
 
-func newBench(environment ...string) *bench {
+func newBench(t *testing.T, environment ...string) *bench {
+	t.Helper()
 	b := &bench{
-		hub: drt.NewHub(), signals: make(chan os.Signal, 1), exited: make(chan int, 1), ready: make(chan Ready, 1),
+		hub: drttest.Start(t), signals: make(chan os.Signal, 1), exited: make(chan int, 1), ready: make(chan Ready, 1),
 		metrics: telemetry.NewMetrics(),
 	}
 	env := map[string]string{"DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0"}
@@ -83,8 +84,9 @@ func newBench(environment ...string) *bench {
 		name, value, _ := strings.Cut(e, "=")
 		env[name] = value
 	}
+	config := b.hub.Config()
 	b.config = WorkerConfig{
-		Runtime: &drt.Config{Discovery: drt.Mem, Hub: b.hub, ResponseHost: "127.0.0.1"},
+		Runtime: &config,
 		Ready:   func(r Ready) { b.ready <- r }, Metrics: b.metrics, Log: slog.New(slog.DiscardHandler),
 		Getenv: func(name string) string { return env[name] }, Signals: b.signals, Exit: func(code int) { b.exited <- code },
 	}
@@ -108,6 +110,6 @@ func (b *bench) client(t *testing.T) *Remote {
 // remote calls the endpoint of a component.
 func (b *bench) remote(t *testing.T, component string) *Remote {
 	t.Helper()
-	rt := drttest.Connect(t, drttest.Config(b.hub))
+	rt := drttest.Connect(t, b.hub.Config())
 	return NewRemote(drttest.Client(t, rt, "dynamo."+component+".generate"), drt.RoundRobin())
 }

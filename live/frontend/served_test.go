@@ -34,7 +34,7 @@ type party struct {
 }
 
 // work runs a worker until quit or the end of the test.
-func work(t *testing.T, hub *drt.Hub, mode engine.Mode) *party {
+func work(t *testing.T, hub *drttest.Servers, mode engine.Mode) *party {
 	t.Helper()
 	args := engineargs.Default()
 	args.Speedup, args.BlockTokens = 20, 16
@@ -51,7 +51,7 @@ func work(t *testing.T, hub *drt.Hub, mode engine.Mode) *party {
 		t.Fatal(err)
 	}
 	p := &party{mock: mock, metrics: telemetry.NewMetrics()}
-	ready, config := make(chan struct{}), drttest.Config(hub)
+	ready, config := make(chan struct{}), hub.Config()
 	w, err := engine.NewWorker(mock, engine.WorkerConfig{
 		Component: component, Mode: mode, Metrics: p.metrics, Log: slog.New(slog.DiscardHandler),
 		Runtime: &config,
@@ -102,9 +102,9 @@ type found struct {
 	metrics *telemetry.Metrics
 }
 
-func discover(t *testing.T, hub *drt.Hub, o route.Options) *found {
+func discover(t *testing.T, hub *drttest.Servers, o route.Options) *found {
 	t.Helper()
-	rt := drttest.Connect(t, drttest.Config(hub))
+	rt := drttest.Connect(t, hub.Config())
 	f := &found{metrics: telemetry.NewMetrics()}
 	requests := f.metrics.Requests()
 	var err error
@@ -155,7 +155,7 @@ func TestServed(t *testing.T) {
 	for _, info := range policy.All() {
 		name := info.Name
 		t.Run(string(name), func(t *testing.T) {
-			hub := drt.NewHub()
+			hub := drttest.Start(t)
 			workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
 			f := discover(t, hub, route.Options{Policy: name, Router: router.DefaultConfig()})
 			f.await(t, 2)
@@ -191,7 +191,7 @@ func TestServed(t *testing.T) {
 
 // Requests with one X-Session-Id go to one worker, if the policy looks at it.
 func TestSessionHeader(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
 	f := discover(t, hub, route.Options{Policy: "session"})
 	f.await(t, 2)
@@ -226,7 +226,7 @@ func (p *party) requests() float64 { return p.metrics.Value("dynamo_component_re
 // counted once by the frontend and once by the worker, whose scheduler is empty
 // then.
 func TestClientLeavesCluster(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	w := work(t, hub, engine.Aggregated)
 	f := discover(t, hub, route.Options{})
 	f.await(t, 1)
@@ -274,7 +274,7 @@ func TestClientLeavesCluster(t *testing.T) {
 
 // Prefill and decode workers serve a model together, which is there when both are.
 func TestPair(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	decode := work(t, hub, engine.Decode)
 	f := discover(t, hub, route.Options{Policy: policy.KV, Router: router.DefaultConfig()})
 	if r, _ := f.post(t, "/v1/completions", ask(40, 6, false)); r.StatusCode != http.StatusNotFound {
@@ -306,7 +306,7 @@ func TestPair(t *testing.T) {
 
 // A request that names its worker goes there, or nowhere.
 func TestNamedWorker(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
 	f := discover(t, hub, route.Options{})
 	f.await(t, 2)

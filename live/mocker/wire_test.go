@@ -32,7 +32,7 @@ func onWorker(t *testing.T, kind engineargs.Engine) served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := drttest.Config(drt.NewHub())
+	config := drttest.Start(t).Config()
 	signals, ready, done := make(chan os.Signal, 1), make(chan struct{}), make(chan error, 1)
 	m := telemetry.NewMetrics()
 	go func() {

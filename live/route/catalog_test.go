@@ -16,11 +16,11 @@ import (
 
 // follow returns the catalog of a hub and a function that lists the models it has
 // been seen to have.
-func follow(t *testing.T, hub *drt.Hub, o route.Options) (*route.Catalog, func() []string) {
+func follow(t *testing.T, hub *drttest.Servers, o route.Options) (*route.Catalog, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var seen []string
-	c, err := route.Follow(drttest.Within(t), drttest.Connect(t, drttest.Config(hub)), o, func(model string) {
+	c, err := route.Follow(drttest.Within(t), drttest.Connect(t, hub.Config()), o, func(model string) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, model)
@@ -59,7 +59,7 @@ func awaitModels(t *testing.T, c *route.Catalog, want string) []route.Served {
 // A model is served while a worker that can be called shows its card; later it is
 // still known. The shortest context of all is the model's.
 func TestCatalog(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	c, seen := follow(t, hub, route.Options{})
 	if _, known := c.Find("model"); known {
 		t.Error("a model is known although nobody serves it")
@@ -95,7 +95,7 @@ func TestCatalog(t *testing.T) {
 func TestCatalogOfPairs(t *testing.T) {
 	for _, name := range []policy.Name{policy.RoundRobin, policy.KV, "p2c"} {
 		t.Run(string(name), func(t *testing.T) {
-			hub := drt.NewHub()
+			hub := drttest.Start(t)
 			c, _ := follow(t, hub, route.Options{Policy: name, Router: router.DefaultConfig(), Warn: func(s string) { t.Log(s) }})
 			serve(t, hub, engine.Prefill, same)
 			decode := map[uint64]bool{}

@@ -31,7 +31,7 @@ func endpoint(t *testing.T, rt *drt.Runtime, component string) *drt.Endpoint {
 
 // serve serves a mocker with KV events and a model card that change has changed,
 // and returns the runtime of the worker.
-func serve(t *testing.T, hub *drt.Hub, mode engine.Mode, change func(*engine.ModelCard)) *drt.Runtime {
+func serve(t *testing.T, hub *drttest.Servers, mode engine.Mode, change func(*engine.ModelCard)) *drt.Runtime {
 	t.Helper()
 	args := engineargs.Default()
 	args.Speedup, args.BlockTokens = 50, 16
@@ -46,7 +46,7 @@ func serve(t *testing.T, hub *drt.Hub, mode engine.Mode, change func(*engine.Mod
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := drttest.Connect(t, drttest.Config(hub))
+	rt := drttest.Connect(t, hub.Config())
 	config, err := e.Start(drttest.Within(t), rt.ID())
 	if err != nil {
 		t.Fatal(err)
@@ -76,9 +76,9 @@ func serve(t *testing.T, hub *drt.Hub, mode engine.Mode, change func(*engine.Mod
 }
 
 // open returns a pool of the workers on a hub, which are so many.
-func open(t *testing.T, hub *drt.Hub, workers int, o route.Options) *route.Pool {
+func open(t *testing.T, hub *drttest.Servers, workers int, o route.Options) *route.Pool {
 	t.Helper()
-	rt := drttest.Connect(t, drttest.Config(hub))
+	rt := drttest.Connect(t, hub.Config())
 	cards, err := rt.Cards(drttest.Within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func same(*engine.ModelCard) {}
 // Requests go to the worker that has cached their prompts, as its KV events say;
 // when it is gone, elsewhere.
 func TestPoolByCache(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	workers := map[uint64]*drt.Runtime{}
 	for range 3 {
 		rt := serve(t, hub, engine.Aggregated, same)
@@ -171,7 +171,7 @@ func TestPoolByCache(t *testing.T) {
 // Until a card has told the size of blocks, and for requests without tokens, KV
 // routing takes the workers in turn.
 func TestPoolWithoutBlocks(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	for range 2 {
 		serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.KVCacheBlockSize = 0 })
 	}
@@ -187,7 +187,7 @@ func TestPoolWithoutBlocks(t *testing.T) {
 // A worker whose blocks are of another size is called, but its events are not
 // followed.
 func TestPoolOfOtherBlocks(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	serve(t, hub, engine.Aggregated, same)
 	serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.KVCacheBlockSize *= 2 })
 	warned := make(chan string, 100)
@@ -199,7 +199,7 @@ func TestPoolOfOtherBlocks(t *testing.T) {
 
 // The turns of a session go to one worker.
 func TestPoolBySession(t *testing.T) {
-	hub := drt.NewHub()
+	hub := drttest.Start(t)
 	for range 3 {
 		serve(t, hub, engine.Aggregated, same)
 	}
@@ -220,7 +220,7 @@ func TestPoolBySession(t *testing.T) {
 
 // What cannot be is refused before a worker is there.
 func TestOpenRefuses(t *testing.T) {
-	rt := drttest.Connect(t, drttest.Config(drt.NewHub()))
+	rt := drttest.Connect(t, drttest.Start(t).Config())
 	cards, err := rt.Cards(drttest.Within(t))
 	if err != nil {
 		t.Fatal(err)

@@ -3,10 +3,15 @@ package drttest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	"github.com/replay-llm/replay/live/drt"
+	"github.com/replay-llm/replay/live/drt/stack"
 )
 
 // patience is far more than anything here takes.
@@ -31,9 +36,57 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// Config returns the configuration of a runtime on hub.
-func Config(hub *drt.Hub) drt.Config {
-	return drt.Config{Discovery: drt.Mem, Hub: hub, ResponseHost: "127.0.0.1"}
+// Servers are an etcd and a NATS of a test's own.
+type Servers struct {
+	*stack.Stack
+	etcd *clientv3.Client
+}
+
+// Start starts servers that end with the test.
+func Start(t testing.TB) *Servers {
+	t.Helper()
+	s, err := stack.Start(Within(t), stack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.EtcdURL()}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), s.Stop()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Servers{s, c}
+}
+
+// Config returns the configuration of a runtime on s.
+func (s *Servers) Config() drt.Config {
+	return drt.Config{
+		Etcd: drt.EtcdConfig{Endpoints: []string{s.EtcdURL()}}, NATS: drt.NATSConfig{URL: s.NATSURL()}, ResponseHost: "127.0.0.1",
+	}
+}
+
+// Keys lists all keys there are.
+func (s *Servers) Keys(t testing.TB) (all []string) {
+	t.Helper()
+	r, err := s.etcd.Get(Within(t), "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range r.Kvs {
+		all = append(all, string(kv.Key))
+	}
+	return all
+}
+
+// Revoke ends the lease of an instance, as if it had expired.
+func (s *Servers) Revoke(t testing.TB, id uint64) {
+	t.Helper()
+	if _, err := s.etcd.Revoke(Within(t), clientv3.LeaseID(id)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Connect returns a runtime that is closed at the end of the test.
