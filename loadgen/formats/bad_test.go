@@ -204,7 +204,7 @@ func TestBadFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadPath(path, nil, Options{})
+		_, err := readPath(path, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		} else {
@@ -228,7 +228,7 @@ func TestBadFiles(t *testing.T) {
 		if c.data != "" {
 			write("chunk-7-dataset.json", c.data)
 		}
-		_, err := ReadPath(pair, nil, Options{})
+		_, err := readPath(pair, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		} else {

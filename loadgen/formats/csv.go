@@ -20,11 +20,10 @@ type column struct {
 type table struct {
 	name    string
 	columns []column
-	// row makes r of a row; cells are in the order of columns, nil where a column
-	// is not there.
-	row func(c *csvRows, cells [][]byte, r *Record) (keep bool, err error)
-	// begin, when not nil, says of the stream what the format fixes.
-	begin func(s *Stream, have []bool) error
+	// row makes r of a row and reports whether it is kept.
+	row func(c *csvRows, r *Record) (keep bool)
+	// begin says of the stream what the format fixes.
+	begin func(s *Stream, have []bool)
 }
 
 // open starts reading a file whose header is its first line.
@@ -45,9 +44,7 @@ func (t table) open(s *Stream) (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.begin != nil {
-		return c, t.begin(s, have)
-	}
+	t.begin(s, have)
 	return c, nil
 }
 
@@ -59,8 +56,9 @@ type csvRows struct {
 	fields int   // of the header
 
 	row   [][]byte // cells as the file has them
-	cells [][]byte // in the order of the columns
+	cells [][]byte // in the order of the columns, without blanks around; nil where a column is not there
 	first int      // line of the row's beginning
+	err   error    // the first complaint about the row; what is read after it is 0
 
 	zoned, told bool // whether the first row has a time zone; whether there was one
 	warned      bool
@@ -104,6 +102,7 @@ func (c *csvRows) next(r *Record) error {
 		if err != nil {
 			return err
 		}
+		c.err = nil
 		r.reset(c.first)
 		if len(row) != c.fields {
 			return c.errorf("%d fields, want %d", len(row), c.fields)
@@ -111,17 +110,20 @@ func (c *csvRows) next(r *Record) error {
 		for i, at := range c.where {
 			c.cells[i] = nil
 			if at >= 0 {
-				c.cells[i] = row[at]
+				c.cells[i] = bytes.TrimSpace(row[at])
 			}
 		}
-		keep, err := c.table.row(c, c.cells, r)
-		if err != nil {
-			return err
-		}
-		if keep {
-			return nil
+		if keep := c.table.row(c, r); keep || c.err != nil {
+			return c.err
 		}
 		c.s.dropped++
+	}
+}
+
+// complain keeps the first complaint about a row.
+func (c *csvRows) complain(format string, args ...any) {
+	if c.err == nil {
+		c.err = c.errorf(format, args...)
 	}
 }
 
@@ -202,30 +204,58 @@ func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
 	}
 }
 
-// parseTokens reads a number of tokens.
-func (c *csvRows) parseTokens(name string, cell []byte) (int, error) {
-	cell = bytes.TrimSpace(cell)
+// readTokens reads a number of tokens from the cell of column i.
+func (c *csvRows) readTokens(i int) int {
+	if c.err != nil {
+		return 0
+	}
+	name, cell := c.table.columns[i].name, c.cells[i]
 	n, ok := wholeNumber(cell)
 	if !ok {
-		return 0, c.errorf("%s is %q, want an integer", name, cutExcerpt(cell))
+		c.complain("%s is %q, want an integer", name, cutExcerpt(cell))
+		return 0
 	}
 	if n > maxTokens {
-		return 0, c.errorf("%s is %d, want at most %d", name, n, maxTokens)
+		c.complain("%s is %d, want at most %d", name, n, maxTokens)
+		return 0
 	}
-	return int(n), nil
+	return int(n)
 }
 
-// parseSeconds reads a number of seconds.
-func (c *csvRows) parseSeconds(name string, cell []byte) (stamp, error) {
-	cell = bytes.TrimSpace(cell)
-	if !isNumeric(cell) {
-		return stamp{}, c.errorf("%s is %q, want a finite number", name, cutExcerpt(cell))
+// readLengths reads input and output from the cells of columns i and i+1.
+func (c *csvRows) readLengths(i int, r *Record) {
+	r.Input, r.Output = c.readTokens(i), c.readTokens(i+1)
+}
+
+// readSeconds reads a number of seconds from the cell of column i.
+func (c *csvRows) readSeconds(i int) stamp {
+	cell := c.cells[i]
+	if s, ok := decimalStamp(cell, 9); ok && isNumeric(cell) {
+		return s
 	}
-	s, ok := decimalStamp(cell, 9)
-	if !ok {
-		return stamp{}, c.errorf("%s is %q, want a finite number", name, cutExcerpt(cell))
+	c.complain("%s is %q, want a finite number", c.table.columns[i].name, cutExcerpt(cell))
+	return stamp{}
+}
+
+// readCalendar reads the time of an Azure row.
+func (c *csvRows) readCalendar(r *Record) {
+	if c.err != nil {
+		return
 	}
-	return s, nil
+	cell := c.cells[0]
+	at, zoned, ok := calendarStamp(cell)
+	if ok && !c.told {
+		c.zoned, c.told = zoned, true
+	}
+	switch {
+	case !ok:
+		c.complain("TIMESTAMP is %q, want a valid date and time", cutExcerpt(cell))
+	case zoned && !c.zoned:
+		c.complain("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", cutExcerpt(cell))
+	case !zoned && c.zoned:
+		c.complain("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", cutExcerpt(cell))
+	}
+	r.arrives(at)
 }
 
 // detectTable finds the table whose columns the header has, or the one it is

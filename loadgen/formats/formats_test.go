@@ -166,7 +166,7 @@ func TestConversionIsExact(t *testing.T) {
 	}
 	for _, path := range paths {
 		o := exampleOptions(filepath.Base(path))
-		direct, err := ReadPath(path, nil, o)
+		direct, err := readPath(path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestConversionIsExact(t *testing.T) {
 // The reader of rows and that of workloads agree on Mooncake files.
 func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 	for _, path := range []string{"../../testdata/traces/sessions.jsonl", "../../testdata/traces/burst.jsonl", "../../testdata/traces/prefix_tree.jsonl", "../../testdata/traces/agentic.jsonl"} {
-		want, err := ReadPath(path, nil, Options{})
+		want, err := readPath(path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,4 +342,14 @@ func TestAssumedPrefix(t *testing.T) {
 	if _, err := Read(strings.NewReader(`{"timestamp":0,"output_length":1,"hash_ids":[1]}`), "a", Options{LeftOpen: LeftOpen{AssumePrefix: "session"}}); err == nil {
 		t.Error("a prefix is assumed where the file has ids")
 	}
+}
+
+// readPath makes a workload of the trace at path.
+func readPath(path string, o Options) (*loadgen.Workload, error) {
+	s, err := OpenPath(path, nil, o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.Workload()
 }

@@ -22,10 +22,11 @@ func (d *Dense) WriteMap(w io.Writer) error {
 		number uint32
 	}
 	var all []pair
-	for i, n := range d.to {
-		if n != 0 {
-			all = append(all, pair{d.keys[i], n - 1})
-		}
+	if d.last != 0 {
+		all = append(all, pair{lastID, d.last - 1})
+	}
+	for id, n := range d.to.All() {
+		all = append(all, pair{id, *n - 1})
 	}
 	slices.SortFunc(all, func(a, b pair) int { return int(a.number) - int(b.number) })
 	out := bufio.NewWriter(w)
@@ -61,19 +62,7 @@ func ReadIDMap(r io.Reader, name string, block int) (*Dense, error) {
 		if err1 != nil || err2 != nil || number >= d.next {
 			return nil, fail()
 		}
-		d.set(id, number)
+		*d.place(id) = uint32(number + 1)
 	}
 	return d, lines.Err()
-}
-
-// set gives id a number.
-func (d *Dense) set(id, number uint64) {
-	if 2*(d.held+1) > len(d.keys) {
-		d.grow()
-	}
-	at := d.find(id)
-	if d.to[at] == 0 {
-		d.held++
-	}
-	d.keys[at], d.to[at] = id, uint32(number+1)
 }

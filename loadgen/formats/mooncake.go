@@ -78,7 +78,7 @@ type segment struct {
 
 func openDelta(s *Stream) (rows, error) {
 	s.Chained = true
-	return &deltaRows{s: s, rows: newMooncakeRows(s), chains: make(map[string][]segment)}, nil
+	return &deltaRows{s: s, rows: newMooncakeRows(s), chains: make(map[string][]segment), blocks: make(trie)}, nil
 }
 
 func (d *deltaRows) next(r *Record) error {

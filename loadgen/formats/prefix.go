@@ -2,9 +2,7 @@ package formats
 
 // trie numbers paths of edges, from 1 up: equal paths have equal numbers. The
 // root, of no edge, is 0.
-type trie struct {
-	nodes map[step]uint32
-}
+type trie numbers[step]
 
 const trieRoot = uint32(0)
 
@@ -21,23 +19,8 @@ type edge struct {
 }
 
 // child is the node one edge further than parent, made if it is new.
-func (t *trie) child(parent uint32, e edge) uint32 {
-	n, _ := t.walk(parent, e)
-	return n
-}
-
-// walk is child, and says whether the node is new.
-func (t *trie) walk(parent uint32, e edge) (node uint32, fresh bool) {
-	if t.nodes == nil {
-		t.nodes = make(map[step]uint32)
-	}
-	s := step{parent, e}
-	if n, ok := t.nodes[s]; ok {
-		return n, false
-	}
-	n := uint32(len(t.nodes) + 1)
-	t.nodes[s] = n
-	return n, true
+func (t trie) child(parent uint32, e edge) uint32 {
+	return uint32(numbers[step](t).of(step{parent, e}) + 1)
 }
 
 // Reblock gives prompts ids of blocks of another size. Prompts that shared
@@ -46,7 +29,7 @@ type Reblock struct {
 	from, to int // tokens
 	common   int // tokens of the parts that both are made of
 	paths    trie
-	ids      map[uint32]uint64 // by node of the last part of a block
+	ids      numbers[uint32] // by node of the last part of a block
 	parts    []uint64
 }
 
@@ -56,7 +39,7 @@ func NewReblock(from, to int) *Reblock {
 	for b > 0 {
 		a, b = b, a%b
 	}
-	return &Reblock{from: from, to: to, common: a, ids: make(map[uint32]uint64)}
+	return &Reblock{from: from, to: to, common: a, paths: make(trie), ids: make(numbers[uint32])}
 }
 
 // Apply replaces the ids of r.
@@ -84,7 +67,7 @@ func (b *Reblock) Apply(r *Record) {
 	for i, p := range b.parts {
 		node = b.paths.child(node, edge{id: p})
 		if (i+1)%group == 0 || i+1 == len(b.parts) {
-			r.IDs = append(r.IDs, b.id(node))
+			r.IDs = append(r.IDs, b.ids.of(node))
 		}
 	}
 	// A part of a block left out, which nobody shares, is of the last group now.
@@ -93,22 +76,13 @@ func (b *Reblock) Apply(r *Record) {
 	}
 }
 
-func (b *Reblock) id(node uint32) uint64 {
-	id, ok := b.ids[node]
-	if !ok {
-		id = uint64(len(b.ids))
-		b.ids[node] = id
-	}
-	return id
-}
-
 // Stretch makes prompts factor times as long. Where two began alike for some
 // part, they begin alike for the same part after.
 type Stretch struct {
 	block  int
 	factor float64
 	paths  trie
-	ids    map[stretched]uint64
+	ids    numbers[stretched]
 	nodes  []uint32
 }
 
@@ -120,7 +94,7 @@ type stretched struct {
 
 // NewStretch is for prompts in blocks of the given size; factor is > 0.
 func NewStretch(block int, factor float64) *Stretch {
-	return &Stretch{block: block, factor: factor, ids: make(map[stretched]uint64)}
+	return &Stretch{block: block, factor: factor, paths: make(trie), ids: make(numbers[stretched])}
 }
 
 // Scale is a length times the factor, at least 1 where it was.
@@ -156,24 +130,15 @@ func (s *Stretch) Apply(r *Record) {
 			}
 			continue
 		}
-		r.IDs = append(r.IDs, s.id(stretched{s.nodes[at], int32(j)}))
+		r.IDs = append(r.IDs, s.ids.of(stretched{s.nodes[at], int32(j)}))
 	}
 	if len(r.IDs)*s.block >= r.Input {
 		r.Full = false
 	}
 }
 
-func (s *Stretch) id(k stretched) uint64 {
-	id, ok := s.ids[k]
-	if !ok {
-		id = uint64(len(s.ids))
-		s.ids[k] = id
-	}
-	return id
-}
-
 // fresh is an id that nobody has.
 func (s *Stretch) fresh(place int) uint64 {
-	node, _ := s.paths.walk(trieRoot, edge{id: uint64(len(s.ids)), own: true})
-	return s.id(stretched{node, int32(place)})
+	node := s.paths.child(trieRoot, edge{id: uint64(len(s.ids)), own: true})
+	return s.ids.of(stretched{node, int32(place)})
 }

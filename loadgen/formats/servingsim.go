@@ -12,7 +12,7 @@ type simRows struct {
 
 func openServingSim(s *Stream) (rows, error) {
 	s.Chained = s.o.Sessions != "flat"
-	p := &simRows{}
+	p := &simRows{paths: make(trie)}
 	p.s, p.read = s, p.readRow
 	return p, nil
 }

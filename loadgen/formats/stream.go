@@ -281,19 +281,14 @@ func (s *Stream) rowError(r *Record, format string, args ...any) error {
 // Earliest reads the stream to its end and gives the earliest arrival in it,
 // for the Options of another pass; nil when there is none to count from.
 func (s *Stream) Earliest() (*Instant, error) {
-	var r Record
 	var first *Instant
-	for {
-		err := s.Next(&r)
-		switch {
-		case err == io.EOF:
-			return first, nil
-		case err != nil:
-			return nil, err
-		case r.stamp && (first == nil || r.when.before(first.stamp)):
+	err := Each(s, func(r *Record) error {
+		if r.stamp && (first == nil || r.when.before(first.stamp)) {
 			first = &Instant{r.when}
 		}
-	}
+		return nil
+	})
+	return first, err
 }
 
 // Close closes the file that OpenPath opened.

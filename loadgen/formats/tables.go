@@ -1,7 +1,6 @@
 package formats
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -27,176 +26,114 @@ func listTables() []table {
 	}
 }
 
-func beginLengths(s *Stream, _ []bool) error {
-	s.Private = true
-	return nil
+func beginLengths(s *Stream, _ []bool) { s.Private = true }
+
+func azureRow(c *csvRows, r *Record) bool {
+	c.readLengths(1, r)
+	c.readCalendar(r)
+	return true
 }
 
-func beginUntimed(s *Stream, _ []bool) error {
-	s.Private = true
-	s.paceArrivals()
-	return nil
-}
-
-// readLengths reads input and output from cells i and i+1 of the table.
-func (c *csvRows) readLengths(cells [][]byte, i int, r *Record) (err error) {
-	if r.Input, err = c.parseTokens(c.table.columns[i].name, cells[i]); err != nil {
-		return err
-	}
-	r.Output, err = c.parseTokens(c.table.columns[i+1].name, cells[i+1])
-	return err
-}
-
-// readCalendar reads the time of an Azure row.
-func (c *csvRows) readCalendar(cell []byte, r *Record) error {
-	cell = bytes.TrimSpace(cell)
-	at, zoned, ok := calendarStamp(cell)
-	if !ok {
-		return c.errorf("TIMESTAMP is %q, want a valid date and time", cutExcerpt(cell))
-	}
-	if !c.told {
-		c.zoned, c.told = zoned, true
-	}
-	switch {
-	case zoned && !c.zoned:
-		return c.errorf("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", cutExcerpt(cell))
-	case !zoned && c.zoned:
-		return c.errorf("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", cutExcerpt(cell))
-	}
-	r.arrives(at)
-	return nil
-}
-
-func azureRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if err := c.readLengths(cells, 1, r); err != nil {
-		return false, err
-	}
-	return true, c.readCalendar(cells[0], r)
-}
-
-func azureImagesRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if err := c.readLengths(cells, 2, r); err != nil {
-		return false, err
-	}
-	images, err := c.parseTokens("NumImages", cells[1])
-	if err != nil {
-		return false, err
-	}
+func azureImagesRow(c *csvRows, r *Record) bool {
+	c.readLengths(2, r)
+	images := c.readTokens(1)
 	if images > 0 && c.s.o.ImageTokens == 0 && !c.warned {
 		c.warned = true
 		c.s.o.warn(c.s.Name + ": images count as 0 tokens, want --image-tokens")
 	}
 	if images > 0 && c.s.o.ImageTokens > (maxTokens-r.Input)/images {
-		return false, c.errorf("NumImages is %d, which makes a prompt of more than %d tokens", images, maxTokens)
+		c.complain("NumImages is %d, which makes a prompt of more than %d tokens", images, maxTokens)
 	}
 	r.Input += images * c.s.o.ImageTokens
-	return true, c.readCalendar(cells[0], r)
+	c.readCalendar(r)
+	return true
 }
 
-func beginBurst(s *Stream, have []bool) error {
+func beginBurst(s *Stream, have []bool) {
 	s.Private, s.shape.zero = true, "skip"
 	s.Chained = have[6] && have[7] && s.o.Sessions != "flat"
-	return nil
 }
 
-func burstRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	at, err := c.parseSeconds("Timestamp", cells[0])
-	if err != nil {
-		return false, err
-	}
-	if err := c.readLengths(cells, 2, r); err != nil {
-		return false, err
-	}
-	total, err := c.parseTokens("Total tokens", cells[4])
-	if err != nil {
-		return false, err
-	}
-	if total != r.Input+r.Output && !c.warned {
+func burstRow(c *csvRows, r *Record) bool {
+	r.arrives(c.readSeconds(0))
+	c.readLengths(2, r)
+	total := c.readTokens(4)
+	if c.err == nil && total != r.Input+r.Output && !c.warned {
 		c.warned = true
 		c.s.o.warn(c.errorf("Total tokens is %d, want %d, the sum of the two; the sum is taken, here and further down", total, r.Input+r.Output).Error())
 	}
-	if log := string(bytes.TrimSpace(cells[5])); log != "Conversation log" && log != "API log" {
-		return false, c.errorf("Log Type is %q, want Conversation log or API log", cutExcerpt([]byte(log)))
+	if log := string(c.cells[5]); log != "Conversation log" && log != "API log" {
+		c.complain("Log Type is %q, want Conversation log or API log", cutExcerpt(c.cells[5]))
 	}
-	r.arrives(at)
 	elapsed := exactStamp(0)
-	if text := bytes.TrimSpace(cells[7]); len(text) > 0 {
-		if elapsed, err = c.parseSeconds("Elapsed time", text); err != nil {
-			return false, err
-		}
-		if elapsed.ms < 0 {
-			return false, c.errorf("Elapsed time is %s, want >= 0", cutExcerpt(text))
+	if text := c.cells[7]; len(text) > 0 {
+		if elapsed = c.readSeconds(7); elapsed.ms < 0 {
+			c.complain("Elapsed time is %s, want >= 0", cutExcerpt(text))
 		}
 	}
-	if m := c.s.o.Model; m != "" && string(bytes.TrimSpace(cells[1])) != m {
-		return false, nil
+	if m := c.s.o.Model; m != "" && string(c.cells[1]) != m {
+		return false
 	}
-	if id := bytes.TrimSpace(cells[6]); len(id) > 0 && r.Output > 0 {
-		c.chainTurn(id, at.plus(elapsed), r)
+	if id := c.cells[6]; len(id) > 0 && r.Output > 0 {
+		c.chainTurn(id, r.when.plus(elapsed), r)
 	}
-	return true, nil
+	return true
 }
 
 // chainTurn makes r wait for the turn of its session before, which ended at an
 // instant that earlier rows said.
 func (c *csvRows) chainTurn(session []byte, end stamp, r *Record) {
 	r.Group = session
-	if c.s.Chained {
+	if c.s.Chained && c.err == nil {
 		r.Session = session
 		c.ends.chain(r, session, end)
 	}
 }
 
-func beginVidur(s *Stream, have []bool) error {
+func beginVidur(s *Stream, have []bool) {
 	s.Private = !have[4]
 	s.shape.inexact = true
-	return nil
 }
 
-func vidurRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	at, err := c.parseSeconds("arrived_at", cells[0])
-	if err != nil {
-		return false, err
-	}
-	r.arrives(at)
-	if id := bytes.TrimSpace(cells[3]); len(id) > 0 {
+func vidurRow(c *csvRows, r *Record) bool {
+	r.arrives(c.readSeconds(0))
+	if id := c.cells[3]; len(id) > 0 {
 		r.Group = id
 		if c.s.o.Sessions == "chain" {
 			c.s.Chained = true
-			c.chainTurn(id, at, r)
+			c.chainTurn(id, r.when, r)
 		}
 	}
-	if ids := bytes.TrimSpace(cells[4]); len(ids) > 0 {
+	if ids := c.cells[4]; len(ids) > 0 {
 		for i, id := range strings.Split(string(ids), "|") {
 			n, err := strconv.ParseUint(id, 10, 64)
 			if err != nil {
-				return false, c.errorf("block_hash_ids[%d] is %q, want 0 to %d", i, cutExcerpt([]byte(id)), uint64(math.MaxUint64))
+				c.complain("block_hash_ids[%d] is %q, want 0 to %d", i, cutExcerpt([]byte(id)), uint64(math.MaxUint64))
 			}
 			r.IDs = append(r.IDs, n)
 		}
 	}
-	return true, c.readLengths(cells, 1, r)
+	c.readLengths(1, r)
+	return true
 }
 
-func vidurLengthsRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if err := c.readLengths(cells, 0, r); err != nil {
-		return false, err
-	}
-	c.s.arrivePaced(r)
-	return true, nil
+func beginUntimed(s *Stream, _ []bool) {
+	s.Private = true
+	s.paceArrivals()
 }
 
-func splitwiseRow(c *csvRows, cells [][]byte, r *Record) (bool, error) {
-	if batch, err := c.parseTokens("batch_size", cells[4]); err != nil || batch != 1 {
-		if err == nil {
-			err = c.errorf("batch_size is %d, want 1", batch)
-		}
-		return false, err
+func vidurLengthsRow(c *csvRows, r *Record) bool {
+	if c.readLengths(0, r); c.err == nil {
+		c.s.arrivePaced(r)
 	}
-	at, err := c.parseSeconds("arrival_timestamp", cells[3])
-	if err != nil {
-		return false, err
+	return true
+}
+
+func splitwiseRow(c *csvRows, r *Record) bool {
+	if batch := c.readTokens(4); batch != 1 {
+		c.complain("batch_size is %d, want 1", batch)
 	}
-	r.arrives(at)
-	return true, c.readLengths(cells, 5, r)
+	r.arrives(c.readSeconds(3))
+	c.readLengths(5, r)
+	return true
 }

@@ -19,16 +19,6 @@ func Read(r io.Reader, name string, o Options) (*loadgen.Workload, error) {
 	return s.Workload()
 }
 
-// ReadPath is Read of what OpenPath opens.
-func ReadPath(path string, stdin io.Reader, o Options) (*loadgen.Workload, error) {
-	s, err := OpenPath(path, stdin, o)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	return s.Workload()
-}
-
 // wholeReader are rows that make a workload better than row by row: to the last
 // digit as the reference reads it.
 type wholeReader interface {
@@ -43,60 +33,45 @@ func (s *Stream) Workload() (*loadgen.Workload, error) {
 	return Collect(s)
 }
 
-// Collect makes a workload of the rest of a stream.
-func Collect(s *Stream) (*loadgen.Workload, error) {
-	c := collector{w: &loadgen.Workload{Name: s.Name, TraceBlock: s.Block, Untimed: s.Untimed}, order: NewOrder(s.Name)}
-	var renumber *Dense
-	if !s.shape.raw {
-		renumber = NewDense(s.Block)
-	}
+// Each calls do with every record of from, which is the same Record each time.
+func Each(from Reader, do func(r *Record) error) error {
 	var r Record
 	for {
-		err := s.Next(&r)
+		err := from.Next(&r)
 		if err == io.EOF {
-			break
+			return nil
+		}
+		if err == nil {
+			err = do(&r)
 		}
 		if err != nil {
-			return nil, err
-		}
-		if renumber != nil {
-			renumber.Apply(&r)
-		}
-		if err = c.addRecord(&r); err != nil {
-			if err = s.countBad(err); err != nil {
-				return nil, err
-			}
+			return err
 		}
 	}
-	if len(c.w.Turns) == 0 {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
-	}
-	c.countArrivals()
-	return c.w, nil
+}
+
+// Collect makes a workload of the rest of a stream.
+func Collect(s *Stream) (*loadgen.Workload, error) {
+	c := newCollector(s.Name, s.Block)
+	c.w.Untimed = s.Untimed
+	renumber := NewDense(s.Block)
+	err := Each(s, func(r *Record) error {
+		if !s.shape.raw {
+			renumber.Apply(r)
+		}
+		if err := c.addRecord(r); err != nil {
+			return s.countBad(err)
+		}
+		return nil
+	})
+	return c.finish("no requests in the file, want at least one", err)
 }
 
 // CollectRecords makes a workload of records that were made, not read; block is
 // the number of tokens of their ids, which stay as they are.
 func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, error) {
-	c := collector{w: &loadgen.Workload{Name: name, TraceBlock: block}, order: NewOrder(name)}
-	var r Record
-	for {
-		err := from.Next(&r)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = c.addRecord(&r)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(c.w.Turns) == 0 {
-		return nil, &loadgen.SyntaxError{Name: name, Msg: "no requests, want at least one"}
-	}
-	c.countArrivals()
-	return c.w, nil
+	c := newCollector(name, block)
+	return c.finish("no requests, want at least one", Each(from, c.addRecord))
 }
 
 // collector builds a workload.
@@ -106,6 +81,23 @@ type collector struct {
 	last   []int32 // by session: its last turn
 	stamps []stamp // by session: when it starts; of ns 0 and not exact where At says it
 	ids    []uint64
+}
+
+func newCollector(name string, block int) *collector {
+	return &collector{w: &loadgen.Workload{Name: name, TraceBlock: block}, order: NewOrder(name)}
+}
+
+// finish returns the workload, if reading ended without err and none says why there
+// is nothing in it.
+func (c *collector) finish(none string, err error) (*loadgen.Workload, error) {
+	if err == nil && len(c.w.Turns) == 0 {
+		err = &loadgen.SyntaxError{Name: c.w.Name, Msg: none}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.countArrivals()
+	return c.w, nil
 }
 
 func (c *collector) addRecord(r *Record) error {

@@ -32,7 +32,7 @@ type profile interface {
 	when(arrivals, last float64) float64
 }
 
-// ParseArrivals checks a law of arrivals:
+// newProcess reads a law of arrivals:
 //
 //	poisson                         gaps independent of each other
 //	gamma:cv=2                      in bursts; cv: standard deviation of gaps by their mean
@@ -44,12 +44,6 @@ type profile interface {
 //	                                each goes on when its user has thought
 //
 // ramp and diurnal take cv, too; without it their gaps are those of poisson.
-func ParseArrivals(text string, c Config) error {
-	c.Arrivals = text
-	_, err := newProcess(c)
-	return err
-}
-
 func newProcess(c Config) (*process, error) {
 	p := parseParams(c.Arrivals)
 	a := &process{random: sim.NewRand(c.Seed, "generate/arrivals"), duration: float64(c.Duration)}

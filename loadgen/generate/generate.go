@@ -13,13 +13,12 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim"
 )
 
 // Config describes what to make. Laws are texts such as lognormal:mean=1000,sigma=0.8;
-// see ParseLaw, ParseArrivals and ParsePrefix.
+// see ParseLaw, newProcess and newPlan.
 type Config struct {
 	// Arrivals is the law of arrivals of requests, or of conversations.
 	Arrivals string
@@ -263,13 +262,4 @@ func (g *Generator) extend(c *class) {
 		}
 		g.ids = append(g.ids, id)
 	}
-}
-
-// Workload makes all requests at once.
-func Workload(c Config) (*loadgen.Workload, error) {
-	g, err := New(c)
-	if err != nil {
-		return nil, err
-	}
-	return formats.CollectRecords(g, "generated workload", c.Block)
 }

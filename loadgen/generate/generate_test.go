@@ -23,7 +23,11 @@ func config(arrivals string, requests int) Config {
 
 func workload(t *testing.T, c Config) *loadgen.Workload {
 	t.Helper()
-	w, err := Workload(c)
+	g, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := formats.CollectRecords(g, "generated workload", c.Block)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,12 +139,12 @@ func TestRefusedTexts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "bursty", "gamma", "gamma:cv=-1", "ramp:to=5", "users", "users:count=0", "diurnal:amplitude=2", "poisson:cv=1"} {
-		if err := ParseArrivals(text, Config{Rate: 1, Requests: 5}); err == nil {
+		if _, err := newProcess(Config{Arrivals: text, Rate: 1, Requests: 5}); err == nil {
 			t.Errorf("%q is taken for arrivals", text)
 		}
 	}
 	for _, text := range []string{"tree", "tree:depth=99,branch=2,tokens=5", "groups:count=5", "system:tokens=0", "prefix"} {
-		if err := ParsePrefix(text); err == nil {
+		if _, err := newPlan(text, nil); err == nil {
 			t.Errorf("%q is taken for a prefix", text)
 		}
 	}

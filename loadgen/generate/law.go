@@ -2,7 +2,6 @@ package generate
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -183,17 +182,12 @@ func readPairs(path string) (*pairs, error) {
 	}
 	defer s.Close()
 	p := &pairs{}
-	var r formats.Record
-	for {
-		err := s.Next(&r)
-		switch {
-		case err == io.EOF && len(p.input) == 0:
-			return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
-		case err == io.EOF:
-			return p, nil
-		case err != nil:
-			return nil, err
-		}
+	err = formats.Each(s, func(r *formats.Record) error {
 		p.input, p.output = append(p.input, int32(r.Input)), append(p.output, int32(r.Output))
+		return nil
+	})
+	if err == nil && len(p.input) == 0 {
+		err = &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
 	}
+	return p, err
 }

@@ -24,7 +24,9 @@ type place struct {
 	block int32
 }
 
-// ParsePrefix checks what prompts share:
+const maxBranch = 1 << 20
+
+// newPlan reads what prompts share:
 //
 //	none
 //	system:tokens=1000              all begin with the same tokens
@@ -34,13 +36,6 @@ type place struct {
 //
 // groups and tree take zipf: with 0 all are as likely, with 1 the second half
 // as likely as the first, the third a third as likely, …
-func ParsePrefix(text string) error {
-	_, err := newPlan(text, nil)
-	return err
-}
-
-const maxBranch = 1 << 20
-
 func newPlan(text string, random *rand.Rand) (*plan, error) {
 	if text == "" || text == "none" {
 		return &plan{}, nil

@@ -5,11 +5,7 @@
 // merge.go, scale.go and anonymize.go.
 package edit
 
-import (
-	"io"
-
-	"github.com/replay-llm/replay/loadgen/formats"
-)
+import "github.com/replay-llm/replay/loadgen/formats"
 
 // Source gives a trace as often as it is read.
 type Source interface {
@@ -29,17 +25,5 @@ func eachRecord(from Source, do func(*formats.Stream, *formats.Record) error) er
 		return err
 	}
 	defer s.Close()
-	var r formats.Record
-	for {
-		err := s.Next(&r)
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = do(s, &r)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return formats.Each(s, func(r *formats.Record) error { return do(s, r) })
 }

@@ -3,7 +3,6 @@ package edit
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -183,28 +182,21 @@ func (p *Sample) writeKept(from Source, to Sink, units map[string]*unit) (*Kept,
 	defer s.Close()
 	whole, part := inspect.New(s), inspect.New(s)
 	delays := newDelays(p.Rescale)
-	var r formats.Record
 	var name []byte
-	for {
-		err := s.Next(&r)
-		if err == io.EOF {
-			break
+	err = formats.Each(s, func(r *formats.Record) error {
+		whole.Add(r)
+		if name = unitName(r, name); !p.chosen(name, units) {
+			return nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		whole.Add(&r)
-		if name = unitName(&r, name); !p.chosen(name, units) {
-			continue
-		}
-		part.Add(&r)
-		delays.fix(&r)
+		part.Add(r)
+		delays.fix(r)
 		at := r.At * factor
 		r.Quicken(1/factor, 1)
 		r.At = at
-		if err := to.Write(&r); err != nil {
-			return nil, err
-		}
+		return to.Write(r)
+	})
+	if err != nil {
+		return nil, err
 	}
 	whole.Finish()
 	part.Finish()

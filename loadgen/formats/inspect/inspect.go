@@ -7,7 +7,6 @@
 package inspect
 
 import (
-	"io"
 	"math"
 
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -66,19 +65,16 @@ func New(s *formats.Stream) *Summary {
 // Read sums up the rest of a stream.
 func Read(s *formats.Stream) (*Summary, error) {
 	sum := New(s)
-	var r formats.Record
-	for {
-		err := s.Next(&r)
-		if err == io.EOF {
-			sum.Skipped, sum.Dropped = s.Skipped(), s.Dropped()
-			sum.Finish()
-			return sum, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		sum.Add(&r)
+	err := formats.Each(s, func(r *formats.Record) error {
+		sum.Add(r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	sum.Skipped, sum.Dropped = s.Skipped(), s.Dropped()
+	sum.Finish()
+	return sum, nil
 }
 
 // Add counts a request.
@@ -95,7 +91,7 @@ func (s *Summary) Add(r *formats.Record) {
 	if r.Group == nil {
 		s.single++
 	} else {
-		s.groups.add(hashBytes(r.Group))
+		s.groups.visitKey(hashBytes(r.Group))
 	}
 	if r.HasAt {
 		s.addArrival(r.At)
@@ -147,8 +143,10 @@ func (s *Summary) Finish() {
 	s.Distinct.Approximate, s.Reused.Approximate = approximate, approximate
 	s.ReusedTokens.Approximate, s.WithReuse.Approximate = approximate, approximate
 	weight := s.groups.weight()
-	s.Sessions = Figure{float64(s.single) + float64(s.groups.held)*weight, weight > 1}
-	s.groups.each(func(n uint32) { s.Turns.add(int(n)) })
+	s.Sessions = Figure{float64(s.single) + float64(s.groups.counts.Len())*weight, weight > 1}
+	for _, n := range s.groups.counts.All() {
+		s.Turns.add(int(*n))
+	}
 	s.Turns.Approximate = s.Turns.Approximate || weight > 1
 }
 

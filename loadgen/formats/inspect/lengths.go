@@ -94,25 +94,3 @@ func (l *Lengths) Quantile(q float64) int {
 	}
 	return l.Max
 }
-
-// Buckets splits the numbers at powers of two and counts them: element i is of
-// those of i bits.
-func (l *Lengths) Buckets() []int64 {
-	var counts []int64
-	put := func(n int, c int64) {
-		i := bits.Len(uint(n))
-		if c > 0 && i >= len(counts) {
-			counts = append(counts, make([]int64, i+1-len(counts))...)
-		}
-		if c > 0 {
-			counts[i] += c
-		}
-	}
-	for n, c := range l.exact {
-		put(n, int64(c)+l.over[n])
-	}
-	for at, c := range l.large {
-		put(floorOf(at), int64(c)+l.over[-1-at])
-	}
-	return counts
-}

@@ -3,6 +3,8 @@ package inspect
 import (
 	"math"
 	"math/bits"
+
+	"github.com/replay-llm/replay/internal/probe"
 )
 
 // seen remembers blocks by what they hold and all that comes before them.
@@ -19,8 +21,8 @@ type seen struct {
 const (
 	pageBits   = 16
 	pagedIDs   = 1 << 25 // ids below it are in pages, 128 MiB in all
-	setEntries = 1 << 21 // 2 Mi entries, 48 MiB
-	// groupEntries is for conversations: 1 Mi entries, 24 MiB.
+	setEntries = 1 << 21 // 2 Mi entries, 64 MiB
+	// groupEntries is for conversations: 1 Mi entries, 32 MiB.
 	groupEntries = 1 << 20
 )
 
@@ -64,19 +66,17 @@ func (s *seen) sampled() bool { return s.rest.weight() > 1 }
 // counter counts how often keys come, each a hash. When there are too many, it
 // keeps only every second, fourth, … of them.
 type counter struct {
-	keys   []uint64 // 0: free
-	counts []uint32
-	held   int
-	most   int // entries
-	thin   int // keys whose lowest thin bits are 0 are kept
+	counts probe.Table[uint64, uint32] // by key, which is never 0
+	most   int                         // entries
+	thin   int                         // keys whose lowest thin bits are 0 are kept
 }
 
-func newCounter(most int) counter { return counter{most: most} }
+func newCounter(most int) counter {
+	return counter{counts: probe.New[uint64, uint32](0), most: most}
+}
 
 // weight is for how many keys each that is held stands.
 func (c *counter) weight() float64 { return math.Ldexp(1, c.thin) }
-
-func (c *counter) add(key uint64) { c.visitKey(key) }
 
 // visitKey counts key, and says whether it came before and for how many keys it
 // stands: 0 when it is not kept.
@@ -87,64 +87,26 @@ func (c *counter) visitKey(key uint64) (weight float64, known bool) {
 	if key&(1<<c.thin-1) != 0 {
 		return 0, false
 	}
-	if c.keys == nil {
-		c.keys, c.counts = make([]uint64, 1024), make([]uint32, 1024)
-	}
-	at := c.find(key)
 	weight = c.weight()
-	if c.keys[at] == key {
-		if c.counts[at] < math.MaxUint32 {
-			c.counts[at]++
-		}
-		return weight, true
+	n, fresh := c.counts.Put(key)
+	*n = max(*n, *n+1) // it stays where it would begin anew
+	for c.counts.Len() > c.most {
+		c.thinOut()
 	}
-	c.keys[at], c.counts[at] = key, 1
-	if c.held++; 2*c.held > len(c.keys) {
-		c.makeRoom()
-	}
-	return weight, false
+	return weight, !fresh
 }
 
-func (c *counter) find(key uint64) int {
-	mask := len(c.keys) - 1
-	for at := int(key>>20) & mask; ; at = (at + 1) & mask {
-		if c.keys[at] == 0 || c.keys[at] == key {
-			return at
+// thinOut keeps half of the keys.
+func (c *counter) thinOut() {
+	c.thin++
+	left := probe.New[uint64, uint32](0)
+	for key, n := range c.counts.All() {
+		if key&(1<<c.thin-1) == 0 {
+			kept, _ := left.Put(key)
+			*kept = *n
 		}
 	}
-}
-
-// makeRoom doubles the table, or keeps half of the keys.
-func (c *counter) makeRoom() {
-	size := 2 * len(c.keys)
-	for c.held > c.most {
-		c.thin++
-		size = len(c.keys)
-		left := 0
-		for _, key := range c.keys {
-			if key != 0 && key&(1<<c.thin-1) == 0 {
-				left++
-			}
-		}
-		c.held = left
-	}
-	keys, counts := c.keys, c.counts
-	c.keys, c.counts = make([]uint64, size), make([]uint32, size)
-	for i, key := range keys {
-		if key != 0 && key&(1<<c.thin-1) == 0 {
-			at := c.find(key)
-			c.keys[at], c.counts[at] = key, counts[i]
-		}
-	}
-}
-
-// each calls do with every count.
-func (c *counter) each(do func(uint32)) {
-	for i, key := range c.keys {
-		if key != 0 {
-			do(c.counts[i])
-		}
-	}
+	c.counts = left
 }
 
 // hashBytes is a number for a name.
