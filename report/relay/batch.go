@@ -20,12 +20,11 @@ const (
 	step
 )
 
-// batch is calls in their order, with copies of what they were given. Nothing in
-// it is a pointer, so that the garbage collector has no work with it.
+// batch is calls in their order, with copies of what they were given.
 type batch struct {
 	order      []kind
-	arrivals   []request
-	placements []routed
+	arrivals   []asked
+	placements []placed
 	handoffs   []handoff
 	passes     []pass
 
@@ -33,28 +32,20 @@ type batch struct {
 	admitted []scheduler.Admission
 	marks    []scheduler.Mark
 	gaps     []sim.Time
-	second   []sim.RequestID
-	lost     []sim.RequestID
-	resumed  []sim.RequestID
+	ids      []sim.RequestID
 	work     []scheduler.Work
 }
 
-// request is a sim.Request without its prompt.
-type request struct {
-	at            sim.Time
-	input, output int
-	id            sim.RequestID
-	session       int32
-	turn          int32
-	line          int32
+// asked is a request without its prompt, at an instant.
+type asked struct {
+	sim.Request
+	at sim.Time
 }
 
-type routed struct {
-	request          request
-	cost, secondCost float64
-	overlap, blocks  int32
-	worker, second   sim.WorkerID
-	stage            scheduler.Role
+type placed struct {
+	router.Placement
+	asked asked
+	stage scheduler.Role
 }
 
 type handoff struct {
@@ -62,143 +53,78 @@ type handoff struct {
 	id       sim.RequestID
 }
 
-// pass is a scheduler.Pass and its detail; the rest of it is in the batch.
+// pass is a pass whose lists are in the batch, and its detail if it has one.
 type pass struct {
-	start, end, gap                                    sim.Time
-	count, decoding, tokens, preempted, prefillTokens  int
-	prefillEnd                                         sim.Time
-	running, waiting, blocks, held, cached             int
-	admitted, marks, gaps, second, lost, resumed, work int32 // how many
-	worker                                             sim.WorkerID
-	stage                                              scheduler.Role
-	kvAtEnd, detailed                                  bool
+	scheduler.Pass
+	detail scheduler.Detail
+	worker sim.WorkerID
+	stage  scheduler.Role
 }
 
 func newBatch() *batch {
 	return &batch{order: make([]kind, 0, callsPerBatch), passes: make([]pass, 0, callsPerBatch)}
 }
 
-func (b *batch) isComplete() bool { return len(b.order) >= callsPerBatch }
-
+// reset empties the batch and keeps its memory.
 func (b *batch) reset() {
-	b.order, b.arrivals, b.placements, b.handoffs, b.passes = b.order[:0], b.arrivals[:0], b.placements[:0], b.handoffs[:0], b.passes[:0]
-	b.admitted, b.marks, b.gaps, b.second, b.lost, b.resumed, b.work = b.admitted[:0], b.marks[:0], b.gaps[:0], b.second[:0], b.lost[:0], b.resumed[:0], b.work[:0]
-}
-
-func keepSlice(q *sim.Request, at sim.Time) request {
-	return request{at: at, input: q.InputTokens, output: q.OutputTokens, id: q.ID, session: q.Session, turn: q.Turn, line: q.Line}
-}
-
-func (b *batch) arrived(q *sim.Request, at sim.Time) {
-	b.order = append(b.order, arrival)
-	b.arrivals = append(b.arrivals, keepSlice(q, at))
-}
-
-func (b *batch) routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
-	b.order = append(b.order, placement)
-	b.placements = append(b.placements, routed{
-		request: keepSlice(p.Request, at), stage: stage, worker: p.Worker, overlap: p.Overlap, blocks: p.Blocks,
-		cost: p.Cost, second: p.Second, secondCost: p.SecondCost,
-	})
-}
-
-func (b *batch) handoff(id sim.RequestID, from, to sim.Time) {
-	b.order = append(b.order, transfer)
-	b.handoffs = append(b.handoffs, handoff{from, to, id})
-}
-
-func (b *batch) pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
-	b.order = append(b.order, step)
-	b.passes = b.passes[:len(b.passes)+1] // there is room for as many as there are calls
-	k := &b.passes[len(b.passes)-1]       // with what was there before
-	k.start, k.end, k.gap, k.count, k.decoding, k.tokens = p.Start, p.End, p.Gap, p.Count, p.Decoding, p.Tokens
-	k.preempted, k.prefillTokens, k.kvAtEnd, k.worker, k.stage = p.Preempted, p.PrefillTokens, p.KVAtEnd, w, stage
-	k.admitted, k.marks = int32(len(p.Admitted)), int32(len(p.Marks))
-	k.gaps, k.second = int32(len(p.Gaps)), int32(len(p.Second))
-	b.admitted = append(b.admitted, p.Admitted...)
-	b.marks = append(b.marks, p.Marks...)
-	b.gaps = append(b.gaps, p.Gaps...)
-	b.second = append(b.second, p.Second...)
-	d := p.Detail
-	if k.detailed = d != nil; !k.detailed {
-		return
+	*b = batch{
+		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], passes: b.passes[:0],
+		admitted: b.admitted[:0], marks: b.marks[:0], gaps: b.gaps[:0], ids: b.ids[:0], work: b.work[:0],
 	}
-	k.prefillEnd = d.PrefillEnd
-	k.running, k.waiting, k.blocks, k.held, k.cached = d.Running, d.Waiting, d.Blocks, d.Held, d.Cached
-	k.lost, k.resumed, k.work = int32(len(d.Lost)), int32(len(d.Resumed)), int32(len(d.Work))
-	b.lost = append(b.lost, d.Lost...)
-	b.resumed = append(b.resumed, d.Resumed...)
-	b.work = append(b.work, d.Work...)
+}
+
+// keepRequest copies q without its prompt.
+func keepRequest(q *sim.Request, at sim.Time) asked {
+	return asked{sim.Request{
+		ID: q.ID, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, Session: q.Session, Turn: q.Turn, Line: q.Line,
+	}, at}
+}
+
+// keepList copies list behind what is in all, and returns the copy.
+func keepList[T any](all *[]T, list []T) []T {
+	from := len(*all)
+	*all = append(*all, list...)
+	return (*all)[from:len(*all):len(*all)]
+}
+
+// keepPass copies p without what becomes cached or was evicted.
+func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	b.passes = append(b.passes, pass{Pass: *p, stage: stage, worker: w}) // there is room for as many as there are calls
+	k := &b.passes[len(b.passes)-1]
+	k.KV, k.Events = nil, nil
+	k.Admitted, k.Marks = keepList(&b.admitted, p.Admitted), keepList(&b.marks, p.Marks)
+	k.Gaps, k.Second = keepList(&b.gaps, p.Gaps), keepList(&b.ids, p.Second)
+	if d := p.Detail; d != nil {
+		k.detail, k.Detail = *d, &k.detail
+		k.detail.Lost, k.detail.Resumed, k.detail.Work = keepList(&b.ids, d.Lost), keepList(&b.ids, d.Resumed), keepList(&b.work, d.Work)
+	}
 }
 
 // showAll makes the calls.
 func (b *batch) showAll(to harness.Observer) {
-	s := shower{batch: *b, to: to}
+	left := *b
 	for _, k := range b.order {
 		switch k {
 		case arrival:
-			s.arrival()
+			a := takeFirst(&left.arrivals)
+			to.Arrived(&a.Request, a.at)
 		case placement:
-			s.placement()
+			p := takeFirst(&left.placements)
+			p.Placement.Request = &p.asked.Request
+			to.Routed(p.stage, p.asked.at, &p.Placement)
 		case transfer:
-			h := takeFirst(&s.handoffs, 1)
-			to.Handoff(h[0].id, h[0].from, h[0].to)
+			h := takeFirst(&left.handoffs)
+			to.Handoff(h.id, h.from, h.to)
 		case step:
-			s.step()
+			p := takeFirst(&left.passes)
+			to.Pass(p.stage, p.worker, &p.Pass)
 		}
 	}
 }
 
-// shower is what is left of a batch to be shown.
-type shower struct {
-	batch
-	to harness.Observer
-	// What is shown is made here, one at a time.
-	asked  sim.Request
-	placed router.Placement
-	shows  scheduler.Pass
-	detail scheduler.Detail
-}
-
-// takeFirst takes the first n of what is left of s.
-func takeFirst[T any](s *[]T, n int32) []T {
-	first := (*s)[:n:n]
-	*s = (*s)[n:]
+// takeFirst takes the first of what is left of s.
+func takeFirst[T any](s *[]T) *T {
+	first := &(*s)[0]
+	*s = (*s)[1:]
 	return first
-}
-
-func (s *shower) arrival() {
-	r := &takeFirst(&s.arrivals, 1)[0]
-	s.to.Arrived(s.askNext(r), r.at)
-}
-
-func (s *shower) askNext(r *request) *sim.Request {
-	q := &s.asked
-	q.ID, q.InputTokens, q.OutputTokens, q.Session, q.Turn, q.Line = r.id, r.input, r.output, r.session, r.turn, r.line
-	return q
-}
-
-func (s *shower) placement() {
-	r := &takeFirst(&s.placements, 1)[0]
-	p := &s.placed
-	p.Request, p.Worker, p.Overlap, p.Blocks = s.askNext(&r.request), r.worker, r.overlap, r.blocks
-	p.Cost, p.Second, p.SecondCost = r.cost, r.second, r.secondCost
-	s.to.Routed(r.stage, r.request.at, p)
-}
-
-func (s *shower) step() {
-	k := &takeFirst(&s.passes, 1)[0]
-	p := &s.shows // field by field: the rest stays empty
-	p.Start, p.End, p.Gap, p.Count, p.Decoding, p.Tokens = k.start, k.end, k.gap, k.count, k.decoding, k.tokens
-	p.Preempted, p.PrefillTokens, p.KVAtEnd = k.preempted, k.prefillTokens, k.kvAtEnd
-	p.Admitted, p.Marks = takeFirst(&s.admitted, k.admitted), takeFirst(&s.marks, k.marks)
-	p.Gaps, p.Second = takeFirst(&s.gaps, k.gaps), takeFirst(&s.second, k.second)
-	p.Detail = nil
-	if k.detailed {
-		d := &s.detail
-		d.PrefillEnd, d.Running, d.Waiting, d.Blocks, d.Held, d.Cached = k.prefillEnd, k.running, k.waiting, k.blocks, k.held, k.cached
-		d.Lost, d.Resumed, d.Work = takeFirst(&s.lost, k.lost), takeFirst(&s.resumed, k.resumed), takeFirst(&s.work, k.work)
-		p.Detail = d
-	}
-	s.to.Pass(k.stage, k.worker, p)
 }

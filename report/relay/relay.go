@@ -87,9 +87,10 @@ func (r *Relay) showGuarded(b *batch) {
 	b.showAll(r.to)
 }
 
-// passOn hands the batch over when it is full.
-func (r *Relay) passOn() {
-	if !r.fill.isComplete() {
+// passOn notes a call of a kind, and hands the batch over when it is full.
+func (r *Relay) passOn(k kind) {
+	r.fill.order = append(r.fill.order, k)
+	if len(r.fill.order) < callsPerBatch {
 		return
 	}
 	r.full <- r.fill
@@ -102,24 +103,24 @@ func (r *Relay) passOn() {
 
 // Arrived keeps an arrival.
 func (r *Relay) Arrived(q *sim.Request, at sim.Time) {
-	r.fill.arrived(q, at)
-	r.passOn()
+	r.fill.arrivals = append(r.fill.arrivals, keepRequest(q, at))
+	r.passOn(arrival)
 }
 
 // Routed keeps a placement.
 func (r *Relay) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
-	r.fill.routed(stage, at, p)
-	r.passOn()
+	r.fill.placements = append(r.fill.placements, placed{*p, keepRequest(p.Request, at), stage})
+	r.passOn(placement)
 }
 
 // Handoff keeps the way of a KV cache.
 func (r *Relay) Handoff(id sim.RequestID, from, to sim.Time) {
-	r.fill.handoff(id, from, to)
-	r.passOn()
+	r.fill.handoffs = append(r.fill.handoffs, handoff{from, to, id})
+	r.passOn(transfer)
 }
 
 // Pass keeps a pass.
 func (r *Relay) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
-	r.fill.pass(stage, w, p)
-	r.passOn()
+	r.fill.keepPass(stage, w, p)
+	r.passOn(step)
 }
