@@ -86,6 +86,34 @@ func (r *Report) Fields() []Field {
 	return fields
 }
 
+// Values returns the report's entries by key.
+func (r *Report) Values() map[string]any {
+	values := map[string]any{}
+	for _, f := range r.Fields() {
+		values[f.Key] = f.Value
+	}
+	return values
+}
+
+// Numbers returns the report's entries that are numbers, or truths, as 0 and 1.
+func (r *Report) Numbers() map[string]float64 {
+	numbers := map[string]float64{}
+	for key, value := range r.Values() {
+		switch v := value.(type) {
+		case int:
+			numbers[key] = float64(v)
+		case float64:
+			numbers[key] = v
+		case bool:
+			numbers[key] = 0
+			if v {
+				numbers[key] = 1
+			}
+		}
+	}
+	return numbers
+}
+
 // WriteJSON writes the report file: one entry per line, sorted by key.
 //
 // It formats by itself because Go's JSON packages write other floats than the
@@ -124,13 +152,13 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 	case string:
 		return appendString(dst, v), nil
 	case []Field:
-		return appendObject(dst, v)
+		return AppendObject(dst, v)
 	}
 	return dst, fmt.Errorf("a value of type %T, want int, float64, bool, string or fields", value)
 }
 
-// appendObject appends fields on one line, in their order.
-func appendObject(dst []byte, fields []Field) (_ []byte, err error) {
+// AppendObject appends fields on one line, in their order.
+func AppendObject(dst []byte, fields []Field) (_ []byte, err error) {
 	dst = append(dst, '{')
 	for i, f := range fields {
 		if i > 0 {

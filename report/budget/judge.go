@@ -2,10 +2,7 @@ package budget
 
 import (
 	"fmt"
-	"os"
 
-	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/rundir"
 )
 
@@ -18,29 +15,16 @@ type Run struct {
 
 // Load reads a run directory or a report file.
 func Load(path string) (*Run, error) {
-	st, err := os.Stat(path)
+	run, report, err := rundir.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.IsDir() {
-		report, err := rundir.ReadReport(path)
-		if err != nil {
-			return nil, err
-		}
-		return &Run{Name: path, Values: reportNumbers(report)}, nil
+	r := &Run{Name: path, Values: report.Numbers()}
+	if run != nil {
+		r.Lifecycles = run.Lifecycles
 	}
-	run, err := rundir.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	report, err := run.Report()
-	if err != nil {
-		return nil, err
-	}
-	return &Run{Name: path, Lifecycles: run.Lifecycles, Values: reportNumbers(report)}, nil
+	return r, nil
 }
-
-func reportNumbers(r *collector.Report) map[string]float64 { return diff.Numbers(r.Fields()) }
 
 // Outcome is what a check came to.
 type Outcome struct {

@@ -53,11 +53,9 @@ func Compare(a, b *Side, o Options) *Diff {
 	d := &Diff{A: a.Name, B: b.Name, Settings: []Setting{}, Metrics: []Metric{}}
 	if a.Run != nil && b.Run != nil {
 		d.compareSettings(a, b)
-	}
-	d.compareMetrics(a, b, o.Tolerance)
-	if a.HasFiles && b.HasFiles {
 		d.Requests = compareRequests(a.Rows, b.Rows, o.Top)
 	}
+	d.compareMetrics(a, b, o.Tolerance)
 	d.Same = len(d.Metrics) == 0 && (d.Requests == nil || d.Requests.areSame())
 	return d
 }
@@ -101,7 +99,7 @@ func (d *Diff) compareSettings(a, b *Side) {
 // compareMetrics compares the numbers that both reports have. Real times are left out:
 // they differ from run to run.
 func (d *Diff) compareMetrics(a, b *Side, tolerance float64) {
-	inA, inB := Numbers(a.Report.Fields()), Numbers(b.Report.Fields())
+	inA, inB := a.Report.Numbers(), b.Report.Numbers()
 	for _, key := range slices.SortedFunc(maps.Keys(inA), strings.Compare) {
 		y, ok := inB[key]
 		if !ok || summary.IsWall(key) {

@@ -30,7 +30,7 @@ func side(t *testing.T, change func(*replay.Spec)) *Side {
 	}
 	run := &rundir.Run{}
 	run.SetConfig(rundir.Settings(spec.Recorded()))
-	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil, nil), HasFiles: true}
+	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil, nil)}
 }
 
 // Two runs of one spec are the same, though their real times differ.
@@ -99,7 +99,7 @@ func TestOnlyOne(t *testing.T) {
 // A report alone is compared by its values, to a tolerance.
 func TestReportAlone(t *testing.T) {
 	a, b := side(t, func(*replay.Spec) {}), side(t, func(*replay.Spec) {})
-	a.HasFiles, a.Run, a.Rows = false, nil, nil
+	a.Run, a.Rows = nil, nil
 	b.Report.TTFT.Mean *= 1 + 1e-12
 	if d := Compare(a, b, Options{}); d.Same || len(d.Metrics) != 1 || d.Metrics[0].Key != "mean_ttft_ms" || d.Requests != nil {
 		t.Errorf("%+v", d)

@@ -6,7 +6,6 @@ package diff
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -17,35 +16,21 @@ import (
 
 // Side is one of the runs.
 type Side struct {
-	Name     string
-	Report   *collector.Report
-	Run      *rundir.Run    // nil when there is a report alone
-	Rows     []requests.Row // nil when there is a report alone
-	HasFiles bool           // it is a run directory
+	Name   string
+	Report *collector.Report
+	Run    *rundir.Run    // nil when there is a report alone
+	Rows   []requests.Row // nil when there is a report alone
 }
 
 // Load reads a run directory, or a report file, which may be one that the
 // reference wrote.
 func Load(path string) (*Side, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !st.IsDir() {
-		report, err := rundir.ReadReport(path)
+	run, report, err := rundir.Load(path)
+	if err != nil || run == nil {
 		return &Side{Name: path, Report: report}, err
 	}
-	s := &Side{Name: filepath.Clean(path), HasFiles: true}
-	if s.Run, err = rundir.Open(path); err != nil {
-		return nil, err
-	}
-	if s.Report, err = s.Run.Report(); err != nil {
-		return nil, err
-	}
-	if s.Rows, err = s.Run.Rows(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	rows, err := run.Rows()
+	return &Side{Name: filepath.Clean(path), Report: report, Run: run, Rows: rows}, err
 }
 
 // Passes reads the passes that were recorded with the run. An error wraps

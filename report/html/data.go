@@ -61,10 +61,7 @@ func partNames() []string {
 }
 
 func newRun(r *Run) run {
-	out := run{Name: r.Name, Facts: r.Facts, Report: map[string]any{}, Curves: newCurves(r), Mean: meanLedger(r.Rows)}
-	for _, f := range r.Report.Fields() {
-		out.Report[f.Key] = f.Value
-	}
+	out := run{Name: r.Name, Facts: r.Facts, Report: r.Report.Values(), Curves: newCurves(r), Mean: meanLedger(r.Rows)}
 	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
 	for _, id := range x.Slowest(slowest) {
 		out.Slowest = append(out.Slowest, newSlow(&x, id))

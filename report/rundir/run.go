@@ -6,7 +6,6 @@
 package rundir
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,10 +93,23 @@ func Open(dir string) (*Run, error) {
 	return r, nil
 }
 
-// IsRun reports whether dir is a run directory.
-func IsRun(dir string) bool {
-	_, err := Open(dir)
-	return err == nil
+// Load reads the report at path, a file or a run directory; of a file, which may be
+// one that the reference wrote, the run is nil.
+func Load(path string) (*Run, *collector.Report, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !st.IsDir() {
+		report, err := ReadReport(path)
+		return nil, report, err
+	}
+	run, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	report, err := run.Report()
+	return run, report, err
 }
 
 // Report reads the run's report.
@@ -127,24 +139,10 @@ func ReadReport(path string) (*collector.Report, error) {
 	return report, nil
 }
 
-// marshalRun is run.json.
-func (r *Run) marshalRun() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+// writeJSON writes run.json.
+func (r *Run) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	err := enc.Encode(r)
-	return b.Bytes(), err
-}
-
-// countingWriter counts the bytes written.
-type countingWriter struct {
-	io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
-	return n, err
+	return enc.Encode(r)
 }

@@ -106,10 +106,7 @@ func verifyInput(in Input) Finding {
 
 // verifyReport derives from the requests what the report has of single ones.
 func verifyReport(report *collector.Report, rows []requests.Row) []Finding {
-	values := map[string]any{}
-	for _, f := range report.Fields() {
-		values[f.Key] = f.Value
-	}
+	values := report.Values()
 	var all []Finding
 	for _, f := range requests.Totals(rows) {
 		found := Finding{What: f.Key}

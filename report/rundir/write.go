@@ -31,9 +31,10 @@ func Check(path string, over Replace) error {
 		return err
 	case over == ReplaceAnything:
 		return nil
-	case over == ReplaceRun && st.IsDir() && IsRun(path):
-		return nil
 	case over == ReplaceRun:
+		if _, err := Open(path); err == nil && st.IsDir() {
+			return nil
+		}
 		return fmt.Errorf("%s: exists and is no run directory, want a new path or --force", path)
 	}
 	return fmt.Errorf("%s: exists, want a new path, --overwrite for another run directory or --force", path)
@@ -69,11 +70,7 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 	if r.Files, err = storeAll(ctx, dir, path, files); err != nil {
 		return err
 	}
-	text, err := r.marshalRun()
-	if err != nil {
-		return err
-	}
-	if _, err := storeFile(ctx, dir, File{RunFile, func(w io.Writer) error { _, err := w.Write(text); return err }}); err != nil {
+	if _, err := storeFile(ctx, dir, File{RunFile, r.writeJSON}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(path, RunFile), err)
 	}
 	return swapInto(dir, path, over)
@@ -121,12 +118,12 @@ func storeFile(ctx context.Context, dir string, file File) (Stored, error) {
 		return Stored{}, err
 	}
 	h := sha256.New()
-	out := &countingWriter{Writer: io.MultiWriter(UntilDone(ctx, f), h)}
-	err = file.Write(out)
+	err = file.Write(io.MultiWriter(UntilDone(ctx, f), h))
 	if err == nil {
 		err = f.Sync()
 	}
-	return Stored{Name: file.Name, Bytes: out.n, SHA256: sumFile(h)}, errors.Join(err, f.Close())
+	size, _ := f.Seek(0, io.SeekCurrent)
+	return Stored{Name: file.Name, Bytes: size, SHA256: sumFile(h)}, errors.Join(err, f.Close())
 }
 
 // swapInto gives dir the name path. What was there is put aside first and comes back

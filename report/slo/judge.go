@@ -39,12 +39,7 @@ const unfinished = "unfinished"
 // requests that must meet their objectives is target.
 func Judge(objectives []Objective, target float64, rows []requests.Row, report *collector.Report) *Outcome {
 	o := &Outcome{Arrived: len(rows), Target: target, Overall: true}
-	values := map[string]float64{}
-	for _, f := range report.Fields() {
-		if v, ok := f.Value.(float64); ok {
-			values[f.Key] = v
-		}
-	}
+	values := report.Values()
 	var single []Judged
 	for _, objective := range objectives {
 		j := Judged{Objective: objective}
@@ -52,7 +47,7 @@ func Judge(objectives []Objective, target float64, rows []requests.Row, report *
 			single = append(single, j)
 			continue
 		}
-		j.ValueMS = values[objective.Statistic+"_"+objective.metricOf().key]
+		j.ValueMS, _ = values[objective.Statistic+"_"+objective.metricOf().key].(float64)
 		j.Met = j.ValueMS <= objective.LimitMS
 		o.Overall = o.Overall && j.Met
 		o.Objectives = append(o.Objectives, j)

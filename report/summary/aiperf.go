@@ -4,49 +4,46 @@ import "github.com/replay-llm/replay/replay/collector"
 
 // aiperfKeys has the keys of profile_export_aiperf.json. Its inter-token latency is
 // one value per request, which is our TPOT.
-func aiperfKeys(r *collector.Report) []entry {
-	single := func(tag, unit string, v float64) entry {
-		return entry{tag, []entry{{"unit", unit}, {"avg", v}}}
+func aiperfKeys(r *collector.Report) (o object) {
+	o.addTimes("time_to_first_token", &r.TTFT)
+	o.addTimes("time_to_second_token", &r.TTST)
+	o.addTimes("inter_token_latency", &r.TPOT)
+	o.addTimes("request_latency", &r.E2E)
+	o.addSingle("request_count", "requests", float64(r.Completed))
+	o.addSingle("error_request_count", "requests", float64(r.Requests-r.Completed))
+	o.addSingle("benchmark_duration", "sec", r.DurationMS/1000)
+	o.addSingle("request_throughput", "requests/sec", r.RequestsPerS)
+	o.addSingle("output_token_throughput", "tokens/sec", r.OutputTokensPerS)
+	o.addSingle("total_token_throughput", "tokens/sec", r.TotalTokensPerS)
+	o.addSingle("total_isl", "tokens", float64(r.InputTokens))
+	o.addSingle("total_osl", "tokens", float64(r.OutputTokens))
+	values := r.Values()
+	if met, ok := values["slo_met_requests"].(int); ok {
+		o.addSingle("good_request_count", "requests", float64(met))
 	}
-	entries := []entry{
-		spreadAs("time_to_first_token", &r.TTFT),
-		spreadAs("time_to_second_token", &r.TTST),
-		spreadAs("inter_token_latency", &r.TPOT),
-		spreadAs("request_latency", &r.E2E),
-		single("request_count", "requests", float64(r.Completed)),
-		single("error_request_count", "requests", float64(r.Requests-r.Completed)),
-		single("benchmark_duration", "sec", r.DurationMS/1000),
-		single("request_throughput", "requests/sec", r.RequestsPerS),
-		single("output_token_throughput", "tokens/sec", r.OutputTokensPerS),
-		single("total_token_throughput", "tokens/sec", r.TotalTokensPerS),
-		single("total_isl", "tokens", float64(r.InputTokens)),
-		single("total_osl", "tokens", float64(r.OutputTokens)),
+	if goodput, ok := values["goodput_rps"].(float64); ok {
+		o.addSingle("goodput", "requests/sec", goodput)
 	}
-	if met, ok := extraEntry(r, "slo_met_requests"); ok {
-		if n, ok := met.(int); ok {
-			entries = append(entries, single("good_request_count", "requests", float64(n)))
-		}
-		if goodput, ok := extraEntry(r, "goodput_rps"); ok {
-			if v, ok := goodput.(float64); ok {
-				entries = append(entries, single("goodput", "requests/sec", v))
-			}
-		}
-	}
-	return entries
+	return o
 }
 
-// spreadAs is the statistics of a distribution of times.
-func spreadAs(tag string, d *collector.Distribution) entry {
-	return entry{tag, []entry{
-		{"unit", "ms"},
-		{"avg", d.Mean},
-		{"min", d.Min},
-		{"max", d.Max},
-		{"p50", d.Median},
-		{"p75", d.P75},
-		{"p90", d.P90},
-		{"p95", d.P95},
-		{"p99", d.P99},
-		{"std", d.Std},
-	}}
+// addSingle adds what there is one value of.
+func (o *object) addSingle(tag, unit string, v float64) {
+	o.add(tag, []collector.Field{{Key: "unit", Value: unit}, {Key: "avg", Value: v}})
+}
+
+// addTimes adds the statistics of a distribution of times.
+func (o *object) addTimes(tag string, d *collector.Distribution) {
+	o.add(tag, []collector.Field{
+		{Key: "unit", Value: "ms"},
+		{Key: "avg", Value: d.Mean},
+		{Key: "min", Value: d.Min},
+		{Key: "max", Value: d.Max},
+		{Key: "p50", Value: d.Median},
+		{Key: "p75", Value: d.P75},
+		{Key: "p90", Value: d.P90},
+		{Key: "p95", Value: d.P95},
+		{Key: "p99", Value: d.P99},
+		{Key: "std", Value: d.Std},
+	})
 }

@@ -3,7 +3,6 @@ package summary
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -27,7 +26,14 @@ func WriteMarkdown(w io.Writer, reports []Named) error {
 	for _, key := range reportKeys(reports) {
 		fmt.Fprintf(&b, "| `%s` |", key)
 		for _, r := range reports {
-			fmt.Fprintf(&b, " %s |", cellText(r.Report, key))
+			switch v := r.Report.Values()[key].(type) {
+			case nil:
+				b.WriteString("  |")
+			case float64:
+				fmt.Fprintf(&b, " %.2f |", v)
+			default:
+				fmt.Fprintf(&b, " %v |", v)
+			}
 		}
 		b.WriteByte('\n')
 	}
@@ -59,17 +65,4 @@ func IsWall(key string) bool {
 		return true
 	}
 	return false
-}
-
-func cellText(r *collector.Report, key string) string {
-	for _, f := range r.Fields() {
-		if f.Key != key {
-			continue
-		}
-		if v, ok := f.Value.(float64); ok {
-			return strconv.FormatFloat(v, 'f', 2, 64)
-		}
-		return fmt.Sprint(f.Value)
-	}
-	return ""
 }

@@ -57,14 +57,15 @@ func Write(w io.Writer, f Format, r *collector.Report) error {
 	return r.WriteJSON(w)
 }
 
-// entry is a key and its value, which keep their order in the file.
-type entry struct {
-	key   string
-	value any // what encoding/json takes, or []entry
+// object is the entries of a file, or of an object in it, in their order.
+type object []collector.Field
+
+func (o *object) add(key string, value any) {
+	*o = append(*o, collector.Field{Key: key, Value: value})
 }
 
-func writeObject(w io.Writer, entries []entry) error {
-	text, err := appendObject(nil, entries)
+func writeObject(w io.Writer, o object) error {
+	text, err := collector.AppendObject(nil, o)
 	if err != nil {
 		return err
 	}
@@ -75,39 +76,4 @@ func writeObject(w io.Writer, entries []entry) error {
 	out.WriteByte('\n')
 	_, err = w.Write(out.Bytes())
 	return err
-}
-
-func appendObject(dst []byte, entries []entry) ([]byte, error) {
-	dst = append(dst, '{')
-	for i, e := range entries {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"`+e.key+`":`...)
-		var err error
-		switch v := e.value.(type) {
-		case []entry:
-			dst, err = appendObject(dst, v)
-		case float64:
-			dst = collector.AppendFloat(dst, v)
-		default:
-			var text []byte
-			text, err = json.Marshal(v)
-			dst = append(dst, text...)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.key, err)
-		}
-	}
-	return append(dst, '}'), nil
-}
-
-// extraEntry is an entry that not every report has.
-func extraEntry(r *collector.Report, key string) (any, bool) {
-	for _, f := range r.Extra {
-		if f.Key == key {
-			return f.Value, true
-		}
-	}
-	return nil, false
 }

@@ -4,39 +4,32 @@ import "github.com/replay-llm/replay/replay/collector"
 
 // vllmKeys has the keys of vllm bench serve. Its ITL is that of all requests pooled
 // and its TPOT one value per request, as in our report.
-func vllmKeys(r *collector.Report) []entry {
-	entries := []entry{
-		{"duration", r.DurationMS / 1000},
-		{"completed", r.Completed},
-		{"failed", r.Requests - r.Completed},
-		{"total_input_tokens", r.InputTokens},
-		{"total_output_tokens", r.OutputTokens},
-		{"request_throughput", r.RequestsPerS},
+func vllmKeys(r *collector.Report) (o object) {
+	o.add("duration", r.DurationMS/1000)
+	o.add("completed", r.Completed)
+	o.add("failed", r.Requests-r.Completed)
+	o.add("total_input_tokens", r.InputTokens)
+	o.add("total_output_tokens", r.OutputTokens)
+	o.add("request_throughput", r.RequestsPerS)
+	if goodput, ok := r.Values()["goodput_rps"]; ok {
+		o.add("request_goodput", goodput)
 	}
-	if goodput, ok := extraEntry(r, "goodput_rps"); ok {
-		entries = append(entries, entry{"request_goodput", goodput})
-	}
-	entries = append(entries,
-		entry{"output_throughput", r.OutputTokensPerS},
-		entry{"total_token_throughput", r.TotalTokensPerS})
-	for _, m := range []struct {
-		name string
-		of   *collector.Distribution
-	}{{"ttft", &r.TTFT}, {"tpot", &r.TPOT}, {"itl", &r.ITL}, {"e2el", &r.E2E}} {
-		entries = append(entries, spreadKeys(m.name+"_ms", m.of)...)
-	}
-	return entries
+	o.add("output_throughput", r.OutputTokensPerS)
+	o.add("total_token_throughput", r.TotalTokensPerS)
+	o.addSpread("ttft_ms", &r.TTFT)
+	o.addSpread("tpot_ms", &r.TPOT)
+	o.addSpread("itl_ms", &r.ITL)
+	o.addSpread("e2el_ms", &r.E2E)
+	return o
 }
 
-// spreadKeys is the statistics of a distribution as both vLLM and SGLang name them.
-func spreadKeys(name string, d *collector.Distribution) []entry {
-	return []entry{
-		{"mean_" + name, d.Mean},
-		{"median_" + name, d.Median},
-		{"std_" + name, d.Std},
-		{"p75_" + name, d.P75},
-		{"p90_" + name, d.P90},
-		{"p95_" + name, d.P95},
-		{"p99_" + name, d.P99},
-	}
+// addSpread adds the statistics of a distribution as both vLLM and SGLang name them.
+func (o *object) addSpread(name string, d *collector.Distribution) {
+	o.add("mean_"+name, d.Mean)
+	o.add("median_"+name, d.Median)
+	o.add("std_"+name, d.Std)
+	o.add("p75_"+name, d.P75)
+	o.add("p90_"+name, d.P90)
+	o.add("p95_"+name, d.P95)
+	o.add("p99_"+name, d.P99)
 }

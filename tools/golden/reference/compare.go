@@ -32,10 +32,7 @@ func (d Diff) String() string {
 // deviations may differ by 1e-9; what is measured in real time is passed over,
 // and so is what only ours has.
 func Compare(ref, ours *collector.Report) []Diff {
-	have := map[string]any{}
-	for _, f := range ours.Fields() {
-		have[f.Key] = f.Value
-	}
+	have := ours.Values()
 	var diffs []Diff
 	for _, f := range ref.Fields() {
 		if isWallClock(f.Key) {
