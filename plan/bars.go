@@ -51,14 +51,14 @@ func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, e
 		forks[i] = own
 		at := Point{Variant: a.Variant, Shape: a.Shape, Load: 1, Sample: i + 1}
 		if c.Variants[a.Variant].Fixed.Size() == 0 && !a.Shape.Split() {
-			if sizes[i], err = searchNear(ctx, &search{bench: own, at: at}, a.Shape.Workers, c.Most); err != nil {
+			if sizes[i], err = (&search{bench: own, at: at}).sizes(One).findNear(ctx, a.Shape.Workers, c.Most); err != nil {
 				return err
 			}
 		}
 		if a.Highest != nil {
 			at.Load = a.Highest.Load
 		}
-		highest[i], err = own.findSustained(ctx, at, barPrecision)
+		highest[i], _, err = own.findHighest(ctx, at, nearLadder(barPrecision))
 		return err
 	})
 	if err != nil {
@@ -145,54 +145,4 @@ func (b *bench) adopt(other *bench) {
 			b.measures[p] = other.measures[p]
 		}
 	}
-}
-
-// searchNear returns the smallest number of workers that meets, as a search in
-// growing steps from guess finds it; most when none does.
-func searchNear(ctx context.Context, s *search, guess, most int) (int, error) {
-	low, high, err := s.bracketNear(ctx, guess, most)
-	for err == nil && high-low > 1 {
-		var ok bool
-		middle := (low + high) / 2
-		if ok, err = s.isMet(ctx, middle); ok {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return high, err
-}
-
-// bracketNear goes from guess, in steps that double, until low misses, or is 0, and
-// high meets, or is most.
-func (s *search) bracketNear(ctx context.Context, guess, most int) (low, high int, err error) {
-	down, err := s.isMet(ctx, guess)
-	low, high = guess, guess
-	for step := 1; err == nil; step *= 2 {
-		var ok bool
-		if down {
-			if low = max(0, high-step); low == 0 {
-				return low, high, nil
-			}
-			if ok, err = s.isMet(ctx, low); !ok {
-				return low, high, err
-			}
-			high = low
-			continue
-		}
-		if high = min(low+step, most); high == most {
-			return low, high, nil
-		}
-		if ok, err = s.isMet(ctx, high); ok {
-			return low, high, nil
-		}
-		low = high
-	}
-	return low, high, err
-}
-
-// isMet reports whether a pool of n workers meets the objectives.
-func (s *search) isMet(ctx context.Context, n int) (bool, error) {
-	ok, err := s.whichMeet(ctx, []int{n}, One)
-	return err == nil && ok[0], err
 }

@@ -5,73 +5,112 @@ import (
 	"math"
 )
 
+// ladder is which loads a search for the highest one tries.
+type ladder struct {
+	precision float64 // relative, at which it ends
+	steps     int     // at most, until one load is met and one missed
+	// reach returns the loads of a step beyond last, upwards or downwards.
+	reach func(last float64, up bool, step int) []float64
+	// between returns the loads, in order, that narrow the gap between two.
+	between func(met, missed float64) []float64
+}
+
 // mostDoublings bounds how far from the workload's own load the highest is
 // looked for, both ways.
 const mostDoublings = 12
 
-// findHighest finds the highest load at which a cluster meets, to a relative
-// precision, and the lowest one above it that was tried and misses. Met is nil
-// when the cluster misses at any load, missed when it meets at any.
-func (b *bench) findHighest(ctx context.Context, at Point, precision float64) (met, missed *Measure, err error) {
-	all, err := b.measure(ctx, at)
-	if err != nil {
-		return nil, nil, err
+// wideLadder tries several loads at once, for a search that has all cores: it
+// doubles or halves the load, then tries three in equal ratios.
+func wideLadder(precision float64) ladder {
+	return ladder{
+		precision: precision, steps: mostDoublings / 2,
+		reach: func(last float64, up bool, _ int) []float64 {
+			if up {
+				return []float64{last * 2, last * 4}
+			}
+			return []float64{last / 2, last / 4}
+		},
+		between: func(met, missed float64) []float64 {
+			step := math.Sqrt(math.Sqrt(missed / met))
+			return []float64{met * step, float64(met*step) * step, missed / step}
+		},
 	}
-	met, missed, err = b.bracketLoad(ctx, all[0])
-	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
-		met, missed, err = b.narrowLoad(ctx, met, missed)
+}
+
+// firstReach is the first step of reach; each further one is the square of the
+// one before.
+const (
+	firstReach = 1.25
+	mostReach  = 6
+)
+
+// nearLadder tries one load at a time, for a search from a load that is about
+// right.
+func nearLadder(precision float64) ladder {
+	return ladder{
+		precision: precision, steps: mostReach,
+		reach: func(last float64, up bool, step int) []float64 {
+			factor := firstReach
+			for range step {
+				factor *= factor
+			}
+			if up {
+				return []float64{last * factor}
+			}
+			return []float64{last / factor}
+		},
+		between: func(met, missed float64) []float64 { return []float64{math.Sqrt(float64(met * missed))} },
+	}
+}
+
+// findHighest finds the highest load at which a cluster meets, to the precision
+// of the ladder, and the lowest one above it that was tried and misses. Met is nil
+// when the cluster misses at any load, missed when it meets at any.
+func (b *bench) findHighest(ctx context.Context, from Point, by ladder) (met, missed *Measure, err error) {
+	met, missed, err = b.bracketLoad(ctx, from, &by)
+	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+by.precision {
+		var all []*Measure
+		if all, err = b.measureAt(ctx, from, by.between(met.Load, missed.Load)...); err != nil {
+			return nil, nil, err
+		}
+		for _, m := range all {
+			if !m.Met {
+				missed = m
+				break
+			}
+			met = m
+		}
 	}
 	return met, missed, err
 }
 
-// bracketLoad doubles the load from one that is met until it is missed, and halves
+// bracketLoad raises the load from one that is met until it is missed, and lowers
 // it from one that is missed until it is met.
-func (b *bench) bracketLoad(ctx context.Context, from *Measure) (met, missed *Measure, err error) {
-	factor := 2.0
-	if !from.Met {
-		factor = 0.5
-	}
-	last := from
-	for range mostDoublings / 2 {
-		all, err := b.measureAt(ctx, last.Point, last.Load*factor, last.Load*factor*factor)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, m := range all {
-			if m.Met != from.Met {
-				met, missed = orderMet(last, m)
-				return met, missed, nil
-			}
-			last = m
-		}
-	}
-	met, missed = orderMet(last, nil)
-	return met, missed, nil
-}
-
-// orderMet returns two measures, the second of which may be nil, as one that meets
-// and one that misses. They are not both alike.
-func orderMet(a, b *Measure) (met, missed *Measure) {
-	if a.Met {
-		return a, b
-	}
-	return b, a
-}
-
-// narrowLoad tries three loads between two, in equal ratios.
-func (b *bench) narrowLoad(ctx context.Context, met, missed *Measure) (*Measure, *Measure, error) {
-	step := math.Sqrt(math.Sqrt(missed.Load / met.Load))
-	all, err := b.measureAt(ctx, met.Point, met.Load*step, float64(met.Load*step)*step, missed.Load/step)
+func (b *bench) bracketLoad(ctx context.Context, from Point, by *ladder) (met, missed *Measure, err error) {
+	all, err := b.measure(ctx, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, m := range all {
-		if !m.Met {
-			return met, m, nil
+	last, up := all[0], all[0].Met
+	for step := range by.steps {
+		if all, err = b.measureAt(ctx, from, by.reach(last.Load, up, step)...); err != nil {
+			return nil, nil, err
 		}
-		met = m
+		for _, m := range all {
+			switch {
+			case m.Met == up:
+				last = m
+			case up:
+				return last, m, nil
+			default:
+				return m, last, nil
+			}
+		}
 	}
-	return met, missed, nil
+	if up {
+		return last, nil, nil
+	}
+	return nil, last, nil
 }
 
 // measureAt measures a point at other loads.
@@ -82,56 +121,4 @@ func (b *bench) measureAt(ctx context.Context, p Point, loads ...float64) ([]*Me
 		points[i].Load = load
 	}
 	return b.measure(ctx, points...)
-}
-
-// findSustained finds the highest load at which a cluster meets, as a search from
-// the load of from finds it one replay at a time; nil when there is none near.
-func (b *bench) findSustained(ctx context.Context, from Point, precision float64) (*Measure, error) {
-	met, missed, err := b.bracketNear(ctx, from)
-	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+precision {
-		var all []*Measure
-		if all, err = b.measureAt(ctx, from, math.Sqrt(float64(met.Load*missed.Load))); err != nil {
-			break
-		}
-		if all[0].Met {
-			met = all[0]
-		} else {
-			missed = all[0]
-		}
-	}
-	return met, err
-}
-
-// firstReach is the first step of reach; each further one is the square of the
-// one before.
-const (
-	firstReach = 1.25
-	mostReach  = 6
-)
-
-// bracketNear goes from a load, in steps that grow, until one is met and one
-// missed.
-func (b *bench) bracketNear(ctx context.Context, from Point) (met, missed *Measure, err error) {
-	all, err := b.measure(ctx, from)
-	if err != nil {
-		return nil, nil, err
-	}
-	up := all[0].Met
-	last, factor := all[0], firstReach
-	for range mostReach {
-		load := last.Load / factor
-		if up {
-			load = float64(last.Load * factor)
-		}
-		if all, err = b.measureAt(ctx, from, load); err != nil {
-			return nil, nil, err
-		}
-		if all[0].Met != up {
-			met, missed = orderMet(last, all[0])
-			return met, missed, nil
-		}
-		last, factor = all[0], float64(factor*factor)
-	}
-	met, missed = orderMet(last, nil)
-	return met, missed, nil
 }

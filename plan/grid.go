@@ -129,18 +129,13 @@ func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Tas
 		}
 		if hash != "" {
 			t.Files = append(t.Files, File{Setting: s.Name, SHA256: hash})
-			t.Settings[i].Value = fileMark(s.Value) // what is in the file counts, not where it lies
+			t.Settings[i].Value = "" // what is in the file counts, not where it lies
+			if strings.HasPrefix(s.Value, "@") {
+				t.Settings[i].Value = "@"
+			}
 		}
 	}
 	return t, nil
-}
-
-// fileMark returns what stands in a task for a value that names a file.
-func fileMark(value string) string {
-	if strings.HasPrefix(value, "@") {
-		return "@"
-	}
-	return ""
 }
 
 // Key returns the SHA-256 of the task's JSON, in hexadecimal.

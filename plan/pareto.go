@@ -39,7 +39,7 @@ func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, er
 	tops := make([][]*Measure, len(starts))
 	err := Each(ctx, len(starts), b.cores, func(ctx context.Context, i int) error {
 		forks[i] = b.fork(0)
-		top, err := forks[i].findSustained(ctx, starts[i], frontPrecision)
+		top, _, err := forks[i].findHighest(ctx, starts[i], nearLadder(frontPrecision))
 		if err != nil || top == nil {
 			return err
 		}

@@ -135,14 +135,15 @@ func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer,
 	if err := s.measureNeighbours(ctx, &a); err != nil {
 		return a, err
 	}
-	a.Highest, a.Beyond, err = b.findHighest(ctx, all[0].Point, c.Precision)
+	a.Highest, a.Beyond, err = b.findHighest(ctx, all[0].Point, wideLadder(c.Precision))
 	return a, err
 }
 
 // findShape finds the smallest cluster that meets, or the largest one tried.
 func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error) {
 	if !c.Variants[a.Variant].Split {
-		if a.Shape, err = s.smallestPool(ctx, c.Most); a.Shape.Size() == 0 {
+		n, err := findSmallest(ctx, c.Most, s.sizes(One))
+		if a.Shape = One(n); n == 0 {
 			a.Shape = One(c.Most)
 		}
 		return err
@@ -178,38 +179,31 @@ func (s *search) measureNeighbours(ctx context.Context, a *Answer) error {
 	for _, m := range all {
 		a.Smaller = append(a.Smaller, *m)
 	}
-	a.Checked, a.EverySmaller = s.bench.countSmaller(s.at, a.Shape)
-	a.Larger = s.bench.listLarger(s.at, a.Shape)
+	s.countOthers(a)
 	return nil
 }
 
-// listLarger returns the clusters of more workers that have been run at p's
-// load and miss.
-func (b *bench) listLarger(p Point, than Shape) (all []Measure) {
-	for _, q := range b.order {
-		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
-		if same && q.Shape.Size() > than.Size() && !b.measures[q].Met {
-			all = append(all, *b.measures[q])
+// countOthers counts the clusters of fewer workers that have been run and miss,
+// and lists those of more.
+func (s *search) countOthers(a *Answer) {
+	size := a.Shape.Size()
+	for _, q := range s.bench.order {
+		p, m := s.at, s.bench.measures[q]
+		if p.Shape = q.Shape; p != q || m.Met {
+			continue
+		}
+		if q.Shape.Size() < size {
+			a.Checked++
+		} else if q.Shape.Size() > size {
+			a.Larger = append(a.Larger, *m)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Measure) int { return cmp.Compare(a.Shape.Size(), b.Shape.Size()) })
-	return all
-}
-
-// countSmaller counts the clusters of fewer workers that have been run at p's load
-// and miss. every is true when there are no others.
-func (b *bench) countSmaller(p Point, than Shape) (missed int, every bool) {
-	for _, q := range b.order {
-		same := q.Variant == p.Variant && q.Load == p.Load && q.Sample == p.Sample
-		if same && q.Shape.Size() < than.Size() && !b.measures[q].Met {
-			missed++
-		}
+	slices.SortStableFunc(a.Larger, func(a, b Measure) int { return cmp.Compare(a.Shape.Size(), b.Shape.Size()) })
+	all := size - 1
+	if a.Shape.Split() {
+		all = all * (all - 1) / 2 // splits of 2, 3, … workers
 	}
-	n := than.Size() - 1
-	if than.Split() {
-		n = n * (n - 1) / 2 // splits of 2, 3, … workers
-	}
-	return missed, missed == n
+	a.EverySmaller = a.Checked == all
 }
 
 // chooseBest picks the best answer: the fewest workers, then the highest load, then

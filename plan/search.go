@@ -13,24 +13,24 @@ const probes = 4
 // may be worse, when requests that share a prefix are parted.
 const exhaustive = 64
 
-// findSmallest finds the least n from 1 to most that meets, 0 when none does. met
-// reports of several sizes at once whether they do.
-func findSmallest(ctx context.Context, most int, met func(context.Context, []int) ([]bool, error)) (int, error) {
-	low, high, err := bracketSize(ctx, most, met)
+// whichMeet reports of several sizes at once whether they meet.
+type whichMeet func(context.Context, []int) ([]bool, error)
+
+// findSmallest finds the least n from 1 to most that meets, 0 when none does.
+func findSmallest(ctx context.Context, most int, met whichMeet) (int, error) {
+	low, high, err := met.bracketSize(ctx, most)
 	if err != nil || high == 0 {
 		return 0, err
 	}
-	for high-low > 1 {
-		if low, high, err = narrowSize(ctx, low, high, met); err != nil {
-			return 0, err
-		}
+	if high, err = met.narrowSize(ctx, low, high, probes); err != nil {
+		return 0, err
 	}
-	return checkBelow(ctx, high, met)
+	return met.checkBelow(ctx, high)
 }
 
 // bracketSize doubles until a size meets. low misses, or is 0; high is 0 when none
 // up to most meets.
-func bracketSize(ctx context.Context, most int, met func(context.Context, []int) ([]bool, error)) (low, high int, err error) {
+func (met whichMeet) bracketSize(ctx context.Context, most int) (low, high int, err error) {
 	for size := 1; low < most; {
 		var sizes []int
 		for range probes {
@@ -53,21 +53,26 @@ func bracketSize(ctx context.Context, most int, met func(context.Context, []int)
 	return low, 0, nil
 }
 
-// narrowSize tries sizes between low, which misses, and high, which meets.
-func narrowSize(ctx context.Context, low, high int, met func(context.Context, []int) ([]bool, error)) (int, int, error) {
-	sizes := spreadBetween(low, high, probes)
-	ok, err := met(ctx, sizes)
-	if err != nil {
-		return 0, 0, err
+// narrowSize returns the least size above low, which misses, up to high, which
+// meets, that a search finds which tries so many at once.
+func (met whichMeet) narrowSize(ctx context.Context, low, high, count int) (int, error) {
+	for high-low > 1 {
+		sizes := spreadBetween(low, high, count)
+		ok, err := met(ctx, sizes)
+		if err != nil {
+			return 0, err
+		}
+		i := slices.Index(ok, true)
+		if i >= 0 {
+			high = sizes[i]
+		} else {
+			i = len(sizes)
+		}
+		if i > 0 {
+			low = sizes[i-1]
+		}
 	}
-	i := slices.Index(ok, true)
-	switch {
-	case i < 0:
-		return sizes[len(sizes)-1], high, nil
-	case i == 0:
-		return low, sizes[0], nil
-	}
-	return sizes[i-1], sizes[i], nil
+	return high, nil
 }
 
 // spreadBetween returns up to count whole numbers that part the open interval
@@ -86,7 +91,7 @@ func spreadBetween(low, high, count int) []int {
 
 // checkBelow runs what has not been run of the clusters smaller than n, the nearest
 // of them when they are many, and returns the least that meets.
-func checkBelow(ctx context.Context, n int, met func(context.Context, []int) ([]bool, error)) (int, error) {
+func (met whichMeet) checkBelow(ctx context.Context, n int) (int, error) {
 	var sizes []int
 	for size := max(1, n-exhaustive); size < n; size++ {
 		sizes = append(sizes, size)
@@ -96,7 +101,40 @@ func checkBelow(ctx context.Context, n int, met func(context.Context, []int) ([]
 		return 0, err
 	}
 	if i := slices.Index(ok, true); i >= 0 {
-		return checkBelow(ctx, sizes[i], met)
+		return met.checkBelow(ctx, sizes[i])
 	}
 	return n, nil
+}
+
+// findNear returns the smallest size that meets, as a search in growing steps from
+// guess finds it, one size at a time; most when none does.
+func (met whichMeet) findNear(ctx context.Context, guess, most int) (int, error) {
+	low, high, err := met.bracketNear(ctx, guess, most)
+	if err != nil {
+		return 0, err
+	}
+	return met.narrowSize(ctx, low, high, 1)
+}
+
+// bracketNear goes from guess, in steps that double, until low misses, or is 0, and
+// high meets, or is most.
+func (met whichMeet) bracketNear(ctx context.Context, guess, most int) (low, high int, err error) {
+	ok, err := met(ctx, []int{guess})
+	if err != nil {
+		return 0, 0, err
+	}
+	down := ok[0]
+	for step := 1; ; step *= 2 {
+		next := min(guess+step, most)
+		if down {
+			next = max(0, guess-step)
+		}
+		if low, high = min(guess, next), max(guess, next); low == 0 || !down && high == most {
+			return low, high, nil
+		}
+		if ok, err = met(ctx, []int{next}); err != nil || ok[0] != down {
+			return low, high, err
+		}
+		guess = next
+	}
 }

@@ -96,7 +96,7 @@ func TestSmallestSplit(t *testing.T) {
 func TestHighest(t *testing.T) {
 	for _, limit := range []float64{0.0009, 0.3, 0.999, 1, 1.5, 7.3, 1000} {
 		b := newBench(judged(func(p Point) bool { return p.Load <= limit }), 2)
-		met, missed, err := b.findHighest(t.Context(), Point{Shape: One(3), Load: 1}, 0.01)
+		met, missed, err := b.findHighest(t.Context(), Point{Shape: One(3), Load: 1}, wideLadder(0.01))
 		if err != nil || met == nil || missed == nil {
 			t.Fatalf("limit %v: %v, %v, %v", limit, met, missed, err)
 		}
@@ -106,17 +106,17 @@ func TestHighest(t *testing.T) {
 	}
 	for _, limit := range []float64{0.02, 0.9, 1, 1.3, 40} {
 		b := newBench(judged(func(p Point) bool { return p.Load <= limit }), 1)
-		met, err := b.findSustained(t.Context(), Point{Shape: One(3), Load: 1}, 0.05)
+		met, _, err := b.findHighest(t.Context(), Point{Shape: One(3), Load: 1}, nearLadder(0.05))
 		if err != nil || met == nil || met.Load > limit || met.Load < limit/1.05 || len(b.order) > 14 {
 			t.Errorf("limit %v: %v, %v in %d replays", limit, met, err, len(b.order))
 		}
 	}
 	never := newBench(judged(func(Point) bool { return false }), 1)
-	if met, missed, err := never.findHighest(t.Context(), Point{Shape: One(1), Load: 1}, 0.01); err != nil || met != nil || missed == nil {
+	if met, missed, err := never.findHighest(t.Context(), Point{Shape: One(1), Load: 1}, wideLadder(0.01)); err != nil || met != nil || missed == nil {
 		t.Errorf("%v, %v, %v; want a miss only", met, missed, err)
 	}
 	always := newBench(judged(func(Point) bool { return true }), 1)
-	if met, missed, err := always.findHighest(t.Context(), Point{Shape: One(1), Load: 1}, 0.01); err != nil || met == nil || missed != nil {
+	if met, missed, err := always.findHighest(t.Context(), Point{Shape: One(1), Load: 1}, wideLadder(0.01)); err != nil || met == nil || missed != nil {
 		t.Errorf("%v, %v, %v; want a load that meets only", met, missed, err)
 	}
 }

@@ -65,17 +65,13 @@ func (s *search) shrinkPools(ctx context.Context, from Shape) (Shape, error) {
 			}
 			return Two(from.Prefill, n)
 		}
-		low, high := 0, from.Decode
+		high := from.Decode
 		if prefill {
 			high = from.Prefill
 		}
-		for high-low > 1 {
-			var err error
-			if low, high, err = narrowSize(ctx, low, high, func(ctx context.Context, sizes []int) ([]bool, error) {
-				return s.whichMeet(ctx, sizes, with)
-			}); err != nil {
-				return from, err
-			}
+		high, err := s.sizes(with).narrowSize(ctx, 0, high, probes)
+		if err != nil {
+			return from, err
 		}
 		from = with(high)
 	}
@@ -109,25 +105,18 @@ func (s *search) measure(ctx context.Context, shapes ...Shape) ([]*Measure, erro
 	return s.bench.measure(ctx, points...)
 }
 
-// whichMeet reports which clusters of several sizes meet.
-func (s *search) whichMeet(ctx context.Context, sizes []int, with func(int) Shape) ([]bool, error) {
-	shapes := make([]Shape, len(sizes))
-	for i, n := range sizes {
-		shapes[i] = with(n)
+// sizes reports which clusters of several sizes meet.
+func (s *search) sizes(with func(int) Shape) whichMeet {
+	return func(ctx context.Context, sizes []int) ([]bool, error) {
+		shapes := make([]Shape, len(sizes))
+		for i, n := range sizes {
+			shapes[i] = with(n)
+		}
+		all, err := s.measure(ctx, shapes...)
+		ok := make([]bool, len(all))
+		for i, m := range all {
+			ok[i] = m.Met
+		}
+		return ok, err
 	}
-	all, err := s.measure(ctx, shapes...)
-	ok := make([]bool, len(all))
-	for i, m := range all {
-		ok[i] = m.Met
-	}
-	return ok, err
-}
-
-// smallestPool finds the least number of workers in one pool that meets, a zero
-// Shape when none up to most does.
-func (s *search) smallestPool(ctx context.Context, most int) (Shape, error) {
-	n, err := findSmallest(ctx, most, func(ctx context.Context, sizes []int) ([]bool, error) {
-		return s.whichMeet(ctx, sizes, One)
-	})
-	return One(n), err
 }

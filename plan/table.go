@@ -63,22 +63,15 @@ func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 
 // WriteCSV writes all of the table.
 func (t *Table) WriteCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	head := slices.Concat([]string{"cell"}, t.Axes, t.Keys, []string{"reason"})
-	if err := c.Write(head); err != nil {
-		return err
-	}
-	for i := range t.rows {
-		if err := c.Write(t.rowCells(&t.rows[i], t.Keys)); err != nil {
-			return err
-		}
-	}
-	c.Flush()
-	return c.Error()
+	return csv.NewWriter(w).WriteAll(slices.Insert(t.Lines(), 0, t.Head()))
 }
 
-// Lines returns all of the table as WriteCSV writes it, without the head: cell,
-// axes, keys and reason.
+// Head returns the names of what Lines returns: cell, axes, keys and reason.
+func (t *Table) Head() []string {
+	return slices.Concat([]string{"cell"}, t.Axes, t.Keys, []string{"reason"})
+}
+
+// Lines returns all of the table as WriteCSV writes it, without the head.
 func (t *Table) Lines() [][]string {
 	all := make([][]string, len(t.rows))
 	for i := range t.rows {

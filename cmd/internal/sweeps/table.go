@@ -87,7 +87,7 @@ func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 func sheetOf(t *plan.Table) *sheet.Table {
 	lines := t.Lines()
 	s := &sheet.Table{}
-	for i, name := range slices.Concat([]string{"cell"}, t.Axes, t.Keys, []string{"reason"}) {
+	for i, name := range t.Head() {
 		s.Columns = append(s.Columns, sheet.Column{
 			Name: name, Setting: i > 0 && i <= len(t.Axes),
 			Number: name != "reason" && !slices.ContainsFunc(lines, func(line []string) bool { return line[i] != "" && !isNumber(line[i]) }),
