@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime/debug"
+	"testing"
 
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/fault"
@@ -28,11 +29,9 @@ import (
 //	consumer walks away              ctx ends, the engine's yield returns false
 //	consumer is slow                 the engine is not pulled
 type Adapter struct {
+	AdapterOptions
 	engine   Engine
-	mode     Mode
-	tracing  *telemetry.Tracing
-	log      *slog.Logger
-	validate bool
+	validate bool   // a chunk after the terminal is a panic: in tests and in builds with the tag debug
 	good     func() // hears of every request that ended well; may be nil
 }
 
@@ -45,14 +44,14 @@ type AdapterOptions struct {
 
 // NewAdapter returns an adapter for a started engine.
 func NewAdapter(e Engine, o AdapterOptions) *Adapter {
-	a := &Adapter{engine: e, mode: cmp.Or(o.Mode, Aggregated), tracing: o.Tracing, log: o.Log, validate: isValidating()}
-	if a.tracing == nil {
-		a.tracing = telemetry.New(nil, "")
+	o.Mode = cmp.Or(o.Mode, Aggregated)
+	if o.Tracing == nil {
+		o.Tracing = telemetry.New(nil, "")
 	}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return a
+	return &Adapter{AdapterOptions: o, engine: e, validate: debugBuild || testing.Testing()}
 }
 
 // Generate serves a request. Errors, returned or yielded, are *Error of a Backend
@@ -70,7 +69,14 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 	}
 	g := &generation{Context: rc, adapter: a, metadata: metadata, first: make(chan struct{}), done: make(chan struct{}), quiet: make(chan struct{})}
 	ctx, g.release = context.WithCancel(cancel.With(ctx, rc))
-	g.ctx, g.span = a.tracing.StartGeneration(ctx, newSpanStart(rq, a.mode))
+	if a.Mode != Decode {
+		g.NotifyFirstToken() // no abort waits for it
+	}
+	start := telemetry.Start{Model: rq.Model, InputTokens: len(rq.TokenIDs), Role: string(a.Mode)}
+	if l := rq.MigrationLink; l != nil {
+		start.MigrationTraceID, start.MigrationSpanID = l.TraceID, l.SpanID
+	}
+	g.ctx, g.span = a.Tracing.StartGeneration(ctx, start)
 	g.chunks, err = a.callEngine(g, rq)
 	if err != nil {
 		g.release()
@@ -87,23 +93,14 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 // result on decode workers.
 func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	switch {
-	case a.mode == Prefill:
+	case a.Mode == Prefill:
 		one := *rq
 		one.SetMaxTokens(1)
 		return &one, nil
-	case a.mode == Decode && rq.PrefillResult == nil && !rq.HealthCheck:
+	case a.Mode == Decode && rq.PrefillResult == nil && !rq.HealthCheck:
 		return nil, fault.New(fault.BackendInvalidArgument, "request: prefill_result is missing, want one on a decode worker")
 	}
 	return rq, nil
-}
-
-// newSpanStart returns what the span tells of a request from the start.
-func newSpanStart(rq *Request, mode Mode) telemetry.Start {
-	s := telemetry.Start{Model: rq.Model, InputTokens: len(rq.TokenIDs), Role: string(mode)}
-	if rq.MigrationLink != nil {
-		s.MigrationTraceID, s.MigrationSpanID = rq.MigrationLink.TraceID, rq.MigrationLink.SpanID
-	}
-	return s
 }
 
 // callEngine calls the engine. A panic is an error of this request.
@@ -122,7 +119,7 @@ func (a *Adapter) callEngine(g *generation, rq *Request) (chunks iter.Seq2[*Chun
 
 // recordPanic logs a panic of the engine and makes an error of it.
 func (a *Adapter) recordPanic(g *generation, p any) error {
-	a.log.ErrorContext(g.ctx, "engine panicked", "request", g.ID(), "panic", p, "stack", string(debug.Stack()))
+	a.Log.ErrorContext(g.ctx, "engine panicked", "request", g.ID(), "panic", p, "stack", string(debug.Stack()))
 	if cause, ok := p.(error); ok {
 		return fault.New(fault.BackendUnknown, "engine panicked: %w", cause)
 	}

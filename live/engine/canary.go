@@ -26,14 +26,15 @@ type canary struct {
 	lastGood atomic.Int64 // Unix ns
 	sick     atomic.Pointer[string]
 
-	once     sync.Once
-	quit     chan struct{}
+	quit     context.Context // ends when nobody watches any more
+	stop     context.CancelFunc
 	watching sync.WaitGroup
 }
 
 // newCanary finds the payload: of the config, of the environment, of the engine.
 func (w *Worker) newCanary() *canary {
-	c := &canary{worker: w, after: w.config.CanaryAfter, limit: w.config.CanaryLimit, quit: make(chan struct{})}
+	c := &canary{worker: w, after: w.config.CanaryAfter, limit: w.config.CanaryLimit}
+	c.quit, c.stop = context.WithCancel(context.Background())
 	c.noteGood()
 	payload, err := w.healthPayload()
 	switch {
@@ -100,11 +101,10 @@ func (c *canary) startWatching() {
 
 // stopWatching ends that; it may be called again, and before start.
 func (c *canary) stopWatching() {
-	if c == nil {
-		return
+	if c != nil {
+		c.stop()
+		c.watching.Wait()
 	}
-	c.once.Do(func() { close(c.quit) })
-	c.watching.Wait()
 }
 
 func (c *canary) watchIdle() {
@@ -119,7 +119,7 @@ func (c *canary) watchIdle() {
 		}
 		select {
 		case <-time.After(wait):
-		case <-c.quit:
+		case <-c.quit.Done():
 			return
 		}
 	}
@@ -127,7 +127,7 @@ func (c *canary) watchIdle() {
 
 // probeEngine sends the payload through the adapter, as any request.
 func (c *canary) probeEngine() {
-	ctx, release := context.WithTimeoutCause(context.Background(), c.limit, fmt.Errorf("no answer within %v", c.limit))
+	ctx, release := context.WithTimeoutCause(c.quit, c.limit, fmt.Errorf("no answer within %v", c.limit))
 	defer release()
 	result := make(chan error, 1)
 	go func() { result <- c.sendProbe(ctx) }()
@@ -136,11 +136,9 @@ func (c *canary) probeEngine() {
 	case err = <-result:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-	case <-c.quit:
-		return
 	}
-	if err == nil {
-		return // the adapter has told
+	if err == nil || c.quit.Err() != nil {
+		return // the adapter has told, or nobody watches
 	}
 	reason := err.Error()
 	c.sick.Store(&reason)

@@ -28,12 +28,18 @@ type generation struct {
 
 	pulled atomic.Bool   // somebody ranges over the sequence, or nobody will
 	once   sync.Once     // of first
-	first  chan struct{} // closed with the first token
+	first  chan struct{} // closed when Abort may be called: with the first token on decode workers, at once on others
 	done   chan struct{} // closed with the end of the sequence
 	quiet  chan struct{} // closed when nobody calls Abort any more
 
-	yielding bool // the consumer is at work, and a panic is its own
-	stopped  bool // the request was when its sequence ended; set before done is closed
+	yield    func(*Chunk, error) bool // the consumer's
+	yielding bool                     // the consumer is at work, and a panic is its own
+	stopped  bool                     // the request was when its sequence ended; set before done is closed
+
+	stamped bool   // the ids of the span have been told
+	over    bool   // the consumer gets no more
+	last    *Chunk // the terminal chunk
+	failed  *Error // the terminal error
 }
 
 // NotifyFirstToken lets an abort through that waits for it.
@@ -46,16 +52,22 @@ func (g *generation) Metadata() map[string]string { return g.metadata }
 // when it is killed. It ends with the sequence, or when nobody is going to pull that.
 func (g *generation) watchSignals() {
 	defer close(g.quiet)
-	gone := g.ctx.Done()
-	aborting, killed := g.Stopped(), g.Killed()
+	gone, aborting, killed := g.ctx.Done(), g.Stopped(), g.Killed()
 	var first <-chan struct{}
 	for {
 		select {
 		case <-g.done:
-			g.abortLate(aborting == nil && first == nil)
+			// A stop may have come before the end and not been seen.
+			if g.stopped && (aborting != nil || first != nil) {
+				select {
+				case <-g.first:
+					g.callAbort()
+				default:
+				}
+			}
 			return
 		case <-aborting:
-			aborting, first = nil, g.abortAllowed()
+			aborting, first = nil, g.first
 		case <-first:
 			first = nil
 			g.callAbort()
@@ -64,32 +76,10 @@ func (g *generation) watchSignals() {
 			g.release()
 		case <-gone:
 			gone = nil
-			g.releaseUnpulled()
+			if g.pulled.CompareAndSwap(false, true) { // else who pulls it ends it
+				go g.dropSequence()
+			}
 		}
-	}
-}
-
-// abortAllowed returns a channel that is closed when Abort may be called: at once, or
-// on decode workers with the first token.
-func (g *generation) abortAllowed() <-chan struct{} {
-	if g.adapter.mode == Decode {
-		return g.first
-	}
-	now := make(chan struct{})
-	close(now)
-	return now
-}
-
-// abortLate calls Abort for a stop that came before the end of the sequence, if that
-// was not done before: the end was quicker than watchSignals.
-func (g *generation) abortLate(told bool) {
-	if told || !g.stopped {
-		return
-	}
-	select {
-	case <-g.abortAllowed():
-		g.callAbort()
-	default:
 	}
 }
 
@@ -102,17 +92,12 @@ func (g *generation) callAbort() {
 	g.adapter.engine.Abort(g.Context)
 }
 
-// releaseUnpulled ends a request whose consumer is gone before it pulled anything. The
+// dropSequence ends a request whose consumer is gone before it pulled anything. The
 // sequence is pulled once, in vain, so that it can release what it holds.
-func (g *generation) releaseUnpulled() {
-	if !g.pulled.CompareAndSwap(false, true) {
-		return // who pulls it ends it
-	}
-	go func() {
-		defer g.endSequence()
-		defer g.span.Dropped()
-		g.pullChunks(func(*Chunk, error) bool { return false })
-	}()
+func (g *generation) dropSequence() {
+	defer g.endSequence()
+	defer g.span.Dropped()
+	g.pullChunks(func(*Chunk, error) bool { return false })
 }
 
 // forwardChunks is the sequence that the consumer ranges over.
@@ -120,14 +105,14 @@ func (g *generation) forwardChunks(yield func(*Chunk, error) bool) {
 	if !g.pulled.CompareAndSwap(false, true) {
 		return
 	}
-	f := forwarder{generation: g, yield: yield}
+	g.yield = yield
 	defer g.endSequence()
-	defer f.endSpan()
-	if err := g.pullChunks(f.forwardChunk); err != nil && !f.isOver() {
-		f.yieldError(err)
+	defer g.endSpan()
+	if err := g.pullChunks(g.forwardChunk); err != nil && !g.over {
+		g.yieldError(err)
 	}
-	if !f.isOver() && !g.IsStopped() && g.ctx.Err() == nil {
-		f.yieldError(fault.New(fault.BackendStreamIncomplete, "the engine's stream ended without a terminal"))
+	if !g.over && !g.IsStopped() && g.ctx.Err() == nil {
+		g.yieldError(fault.New(fault.BackendStreamIncomplete, "the engine's stream ended without a terminal"))
 	}
 }
 
@@ -143,7 +128,7 @@ func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 		case IsViolation(p), g.yielding:
 			panic(p)
 		case ended:
-			g.adapter.log.ErrorContext(g.ctx, "engine contract: it went on after the end of its stream", "request", g.ID(), "panic", p)
+			g.adapter.Log.ErrorContext(g.ctx, "engine contract: it went on after the end of its stream", "request", g.ID(), "panic", p)
 		default:
 			failed = g.adapter.recordPanic(g, p)
 		}
@@ -172,94 +157,76 @@ func (g *generation) endSequence() {
 	select {
 	case <-g.quiet:
 	case <-limit.C:
-		g.adapter.log.Error("engine contract: Abort blocks", "request", g.ID(), "for", abortLimit)
+		g.adapter.Log.Error("engine contract: Abort blocks", "request", g.ID(), "for", abortLimit)
 	}
-}
-
-// forwarder hands elements to the consumer and notes how it ended.
-type forwarder struct {
-	*generation
-	yield func(*Chunk, error) bool
-
-	stamped bool
-	last    *Chunk // the terminal chunk
-	failed  *Error // the terminal error
-	dropped bool   // the consumer walked away
-	killed  bool   // nobody wants to hear more
-}
-
-func (f *forwarder) isOver() bool {
-	return f.last != nil || f.failed != nil || f.dropped || f.killed
 }
 
 // forwardChunk forwards one element of the engine. It reports whether there may be more.
-func (f *forwarder) forwardChunk(c *Chunk, err error) bool {
+func (g *generation) forwardChunk(c *Chunk, err error) bool {
 	switch {
-	case f.IsKilled():
-		f.killed = true
+	case g.IsKilled():
+		g.over = true
 		return false
 	case err != nil:
-		f.yieldError(err)
+		g.yieldError(err)
 		return false
 	case c == nil:
-		f.yieldError(fault.New(fault.BackendUnknown, "the engine yielded neither a chunk nor an error"))
+		g.yieldError(fault.New(fault.BackendUnknown, "the engine yielded neither a chunk nor an error"))
 		return false
 	}
 	if len(c.TokenIDs) > 0 {
-		f.NotifyFirstToken()
+		g.NotifyFirstToken()
 	}
-	f.span.Tokens(len(c.TokenIDs))
-	c = f.addTraceLink(c)
-	if c.FinishReason == "" {
-		f.dropped = !f.yieldElement(c, nil)
-		return !f.dropped
+	g.span.Tokens(len(c.TokenIDs))
+	c = g.addTraceLink(c)
+	if c.FinishReason != "" {
+		g.last, g.over = c, true
 	}
-	f.last = c
-	f.yieldElement(c, nil)
-	return false
+	g.over = !g.yieldElement(c, nil) || g.over
+	return !g.over
 }
 
-func (f *forwarder) yieldError(err error) {
-	f.failed = fault.FromEngine(err)
-	f.yieldElement(nil, f.failed)
+func (g *generation) yieldError(err error) {
+	g.failed, g.over = fault.FromEngine(err), true
+	g.yieldElement(nil, g.failed)
 }
 
 // yieldElement gives an element to the consumer.
-func (f *forwarder) yieldElement(c *Chunk, err error) bool {
-	f.yielding = true
-	more := f.yield(c, err)
-	f.yielding = false
+func (g *generation) yieldElement(c *Chunk, err error) bool {
+	g.yielding = true
+	more := g.yield(c, err)
+	g.yielding = false
 	return more
 }
 
 // addTraceLink adds the ids of the span to the first chunk with tokens, on prefill
 // workers to the terminal if there was none.
-func (f *forwarder) addTraceLink(c *Chunk) *Chunk {
-	if f.stamped || !f.span.Recording() {
+func (g *generation) addTraceLink(c *Chunk) *Chunk {
+	if g.stamped || !g.span.Recording() {
 		return c
 	}
-	if len(c.TokenIDs) == 0 && (f.adapter.mode != Prefill || c.FinishReason == "") {
+	if len(c.TokenIDs) == 0 && (g.adapter.Mode != Prefill || c.FinishReason == "") {
 		return c
 	}
-	f.stamped = true
-	trace, span := f.span.Link()
+	g.stamped = true
+	trace, span := g.span.Link()
 	copied := *c
 	copied.WorkerTraceLink = &TraceLink{TraceID: trace, SpanID: span}
 	return &copied
 }
 
 // endSpan ends the span.
-func (f *forwarder) endSpan() {
+func (g *generation) endSpan() {
 	switch {
-	case f.failed != nil:
-		f.span.Failed(string(f.failed.Type), f.failed, f.IsStopped())
-	case f.last != nil:
-		_, failed := f.last.FinishReason.ErrorMessage()
-		f.span.Finished(f.last.FinishReason.Name(), f.IsStopped(), failed)
-		if f.adapter.good != nil && !failed && !f.IsStopped() {
-			f.adapter.good()
+	case g.failed != nil:
+		g.span.Failed(string(g.failed.Type), g.failed, g.IsStopped())
+	case g.last != nil:
+		_, failed := g.last.FinishReason.ErrorMessage()
+		g.span.Finished(g.last.FinishReason.Name(), g.IsStopped(), failed)
+		if g.adapter.good != nil && !failed && !g.IsStopped() {
+			g.adapter.good()
 		}
 	default:
-		f.span.Dropped()
+		g.span.Dropped()
 	}
 }

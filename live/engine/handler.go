@@ -23,7 +23,7 @@ type Target interface {
 // worker's, for its spans.
 func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
-		ctx, span := a.tracing.StartPayload(ctx, telemetry.Payload{
+		ctx, span := a.Tracing.StartPayload(ctx, telemetry.Payload{
 			Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint,
 			InstanceID: id(), RequestID: rc.ID(), Headers: rq.Headers,
 		})
@@ -72,26 +72,22 @@ func encodeItem(c *Chunk, err error) (drt.Item, error) {
 type Remote struct {
 	client *drt.Client
 	route  drt.Route
+
+	// Taken, when not nil, is called with the worker that has taken the request, and
+	// when it did; Read with each chunk and when it was read.
+	Taken func(worker uint64, at time.Time)
+	Read  func(c *Chunk, at time.Time)
 }
 
 // NewRemote returns the workers that client knows. route chooses among them.
 func NewRemote(client *drt.Client, route drt.Route) *Remote {
-	return &Remote{client, route}
+	return &Remote{client: client, route: route}
 }
 
 // Generate sends the request to a worker. Errors, returned and yielded, are
 // *Error: of a Backend type if the worker's engine said so, of another if the
 // worker could not be reached or its stream broke.
 func (r *Remote) Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error) {
-	a, err := r.Ask(ctx, rc, rq, headers)
-	if err != nil {
-		return nil, err
-	}
-	return a.Chunks, nil
-}
-
-// Ask is Generate for callers that want to know who answers, and when.
-func (r *Remote) Ask(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (*Answer, error) {
 	payload, err := json.Marshal(rq)
 	if err != nil {
 		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
@@ -103,30 +99,23 @@ func (r *Remote) Ask(ctx context.Context, rc cancel.Context, rq *Request, header
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	return &Answer{Stream: stream}, nil
-}
-
-// Answer is the answer of a worker that has taken a request.
-type Answer struct {
-	*drt.Stream
-	// Observe is called with each chunk and the time at which it was read; nil: nobody is.
-	Observe func(c *Chunk, read time.Time)
-}
-
-// Chunks is the sequence of the answer's chunks, to be ranged over once.
-func (a *Answer) Chunks(yield func(*Chunk, error) bool) {
-	for item, err := range a.Items() {
-		if err == nil && len(item.Data) == 0 {
-			continue // a comment
-		}
-		c, err := parseChunk(item, err)
-		if err == nil && a.Observe != nil {
-			a.Observe(c, item.At)
-		}
-		if !yield(c, err) || err != nil {
-			return
-		}
+	if r.Taken != nil {
+		r.Taken(stream.Instance, stream.Admitted)
 	}
+	return func(yield func(*Chunk, error) bool) {
+		for item, err := range stream.Items() {
+			if err == nil && len(item.Data) == 0 {
+				continue // a comment
+			}
+			c, err := parseChunk(item, err)
+			if err == nil && r.Read != nil {
+				r.Read(c, item.At)
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}, nil
 }
 
 // parseChunk reads an element of a stream.

@@ -3,7 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"github.com/goccy/go-json"
+	"slices"
 	"time"
 
 	"github.com/replay-llm/replay/live/drt"
@@ -14,13 +15,17 @@ import (
 // startEngine starts the engine, whatever signals come meanwhile.
 func (w *Worker) startEngine() error {
 	began := time.Now()
-	config, err := w.callStart()
+	w.started = true
+	err := w.callGuarded("engine", func() (err error) {
+		w.engineCfg, err = w.engine.Start(context.Background(), w.rt.ID())
+		return err
+	})
+	if err == nil && w.engineCfg.Model == "" {
+		err = fault.New(fault.BackendInvalidArgument, "the engine's config has no Model")
+	}
 	if err != nil {
-		w.state = startFailed
 		return fault.FromEngine(fmt.Errorf("start: %w", err))
 	}
-	w.state = running
-	w.engineCfg = config
 	name := w.endpoint.Name()
 	labels := telemetry.Name{Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint}
 	if w.config.WorkerLabel {
@@ -29,20 +34,8 @@ func (w *Worker) startEngine() error {
 	w.gauges = w.metrics.Worker(labels)
 	w.gauges.Loaded(time.Since(began))
 	w.requests = w.metrics.Endpoint(labels)
-	w.card = newCard(&w.config, w.types, config)
+	w.card = newCard(&w.config, w.types, w.engineCfg)
 	return nil
-}
-
-// callStart calls the engine. A panic is an error.
-func (w *Worker) callStart() (config EngineConfig, err error) {
-	err = w.callGuarded("engine", func() (err error) {
-		config, err = w.engine.Start(context.Background(), w.rt.ID())
-		return err
-	})
-	if err == nil && config.Model == "" {
-		err = fault.New(fault.BackendInvalidArgument, "the engine's config has no Model")
-	}
-	return config, err
 }
 
 // makeDiscoverable binds metrics and KV events, and then makes the worker discoverable: its
@@ -69,7 +62,7 @@ func (w *Worker) makeDiscoverable(ctx context.Context) error {
 }
 
 func (w *Worker) registerEndpoint(ctx context.Context) error {
-	card, err := w.card.encodeCard()
+	card, err := json.Marshal(w.card)
 	if err != nil {
 		return fault.New(fault.BackendInvalidArgument, "model card: %w", err)
 	}
@@ -129,7 +122,7 @@ func (w *Worker) bindPublishers() error {
 func (w *Worker) awaitEnd(signals context.Context) error {
 	w.canary.startWatching()
 	if w.config.Ready != nil {
-		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system.listenAddress()})
+		w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system})
 	}
 	w.log.Info("serving", "endpoint", w.endpoint.Name().String(), "instance", fmt.Sprintf("%x", w.rt.ID()), "model", w.card.Name)
 	select {
@@ -142,8 +135,8 @@ func (w *Worker) awaitEnd(signals context.Context) error {
 
 // shutDown takes the worker down: out of discovery first, then no new requests,
 // then the engine.
-func (w *Worker) shutDown(watchdog *watchdog) {
-	watchdog.startTimer(w.limits.shutdown + w.limits.grace)
+func (w *Worker) shutDown() {
+	w.startWatchdog(w.limits.shutdown + w.limits.grace)
 	w.canary.stopWatching()
 	ctx := context.Background()
 	if w.serving != nil {
@@ -152,8 +145,8 @@ func (w *Worker) shutDown(watchdog *watchdog) {
 		time.Sleep(w.limits.grace)
 		w.serving.Refuse()
 	}
-	w.drainRequests(ctx, watchdog)
-	w.cleanUp(watchdog)
+	w.drainRequests(ctx)
+	w.cleanUp()
 }
 
 // leaveDiscovery takes the worker out of discovery.
@@ -173,15 +166,15 @@ func (w *Worker) leaveDiscovery(ctx context.Context) {
 
 // drainRequests waits for the requests in flight: as the engine does it, then for those
 // that are still being answered, in half of the time that is left.
-func (w *Worker) drainRequests(ctx context.Context, watchdog *watchdog) {
+func (w *Worker) drainRequests(ctx context.Context) {
 	began := time.Now()
-	ctx, release := context.WithDeadline(ctx, watchdog.until)
+	ctx, release := context.WithDeadline(ctx, w.until)
 	defer release()
 	if err := w.callGuarded("drain", func() error { return w.engine.Drain(ctx) }); err != nil {
 		w.log.Error("drain", "reason", err)
 	}
 	if w.serving != nil {
-		ctx, release := context.WithTimeout(ctx, time.Until(watchdog.until)/2)
+		ctx, release := context.WithTimeout(ctx, time.Until(w.until)/2)
 		defer release()
 		if err := w.serving.Wait(ctx); err != nil {
 			w.log.Warn("drain", "reason", err)
@@ -192,25 +185,23 @@ func (w *Worker) drainRequests(ctx context.Context, watchdog *watchdog) {
 
 // cleanUp cleans up after the engine, once in a worker's life, unless it was never
 // started.
-func (w *Worker) cleanUp(watchdog *watchdog) {
-	if w.state != running && w.state != startFailed {
+func (w *Worker) cleanUp() {
+	if !w.started || w.cleaned {
 		return
 	}
-	was := w.state
-	w.state = stopped
-	watchdog.startTimer(w.limits.shutdown)
+	w.cleaned = true
+	w.startWatchdog(w.limits.shutdown)
 	w.canary.stopWatching()
 	began := time.Now()
 	if err := w.callGuarded("cleanup", func() error { return w.engine.Cleanup(context.Background()) }); err != nil {
 		w.log.Error("cleanup", "reason", err)
 	}
-	if was == running {
+	if w.gauges != nil {
 		w.gauges.CleanedUp(time.Since(began))
 	}
-	for i := len(w.undo) - 1; i >= 0; i-- {
-		w.undo[i]()
+	for _, undo := range slices.Backward(w.undo) {
+		undo()
 	}
-	w.system.closeServer()
 }
 
 // callGuarded calls a side of the engine. A panic is an error.
@@ -223,29 +214,15 @@ func (w *Worker) callGuarded(what string, call func() error) (err error) {
 	return call()
 }
 
-// watchdog ends the process when its shutdown takes too long.
-type watchdog struct {
-	exit  func(int)
-	log   *slog.Logger
-	timer *time.Timer
-	until time.Time
-}
-
-// startTimer sets the limit, unless it was set before.
-func (d *watchdog) startTimer(limit time.Duration) {
-	if d.timer != nil {
+// startWatchdog has the process ended when its shutdown takes longer than limit,
+// unless a limit was set before.
+func (w *Worker) startWatchdog(limit time.Duration) {
+	if w.watchdog != nil {
 		return
 	}
-	d.until = time.Now().Add(limit)
-	d.timer = time.AfterFunc(limit, func() {
-		d.log.Error("shutdown takes too long", "limit", limit, "exit", ExitTimeout)
-		d.exit(ExitTimeout)
+	w.until = time.Now().Add(limit)
+	w.watchdog = time.AfterFunc(limit, func() {
+		w.log.Error("shutdown takes too long", "limit", limit, "exit", ExitTimeout)
+		w.config.Exit(ExitTimeout)
 	})
-}
-
-// stopTimer calls it off.
-func (d *watchdog) stopTimer() {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
 }

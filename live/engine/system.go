@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"github.com/goccy/go-json"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/live/fault"
@@ -15,15 +19,8 @@ import (
 // maxControl is the largest body of a control, in bytes.
 const maxControl = 1 << 20
 
-// system is a worker's HTTP server for those who run it: /metrics, /health, /live,
-// and POST /engine/{control}.
-type system struct {
-	listener net.Listener
-	server   *http.Server
-	ended    chan struct{}
-}
-
-// openSystem opens the server if the environment wants one.
+// openSystem opens a worker's HTTP server for those who run it, if the environment
+// wants one: /metrics, /health, /live, and POST /engine/{control}.
 func (w *Worker) openSystem() error {
 	if w.limits.system < 0 {
 		return nil
@@ -39,30 +36,19 @@ func (w *Worker) openSystem() error {
 	})
 	mux.HandleFunc("GET /health", w.serveHealth)
 	mux.HandleFunc("POST /engine/{control}", w.serveControl)
-	s := &system{l, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, make(chan struct{})}
-	go func() {
-		defer close(s.ended)
-		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			w.log.Error("system server", "reason", err)
 		}
-	}()
-	w.system = s
+	})
+	w.system = l.Addr().String()
+	w.undo = append(w.undo, func() {
+		server.Close()
+		ended.Wait()
+	})
 	return nil
-}
-
-func (s *system) listenAddress() string {
-	if s == nil {
-		return ""
-	}
-	return s.listener.Addr().String()
-}
-
-func (s *system) closeServer() {
-	if s == nil {
-		return
-	}
-	s.server.Close()
-	<-s.ended
 }
 
 // serveHealth answers 200 while the worker is discoverable and its canary is well, else 503.
@@ -102,4 +88,57 @@ func writeJSON(rw http.ResponseWriter, code int, body any) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
 	_ = json.NewEncoder(rw).Encode(body) // the client is gone otherwise
+}
+
+// The controls that change whether a worker is discoverable.
+func sleepControls() []string { return []string{"sleep", "release_memory_occupation"} }
+func wakeControls() []string  { return []string{"wake_up", "resume_memory_occupation"} }
+
+// Controls lists what the engine can be told.
+func (w *Worker) Controls() []string {
+	if c, ok := w.engine.(ControlledEngine); ok {
+		return c.Controls()
+	}
+	return nil
+}
+
+// Control passes a control on to the engine, one at a time. Before it goes to sleep the
+// worker is taken out of discovery; after it has woken up it is put back.
+func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer []byte, err error) {
+	c, ok := w.engine.(ControlledEngine)
+	if !ok || !slices.Contains(c.Controls(), name) {
+		return nil, fault.New(fault.BackendInvalidArgument, "control %q: want one of %q", name, w.Controls())
+	}
+	w.controls.Lock()
+	defer w.controls.Unlock()
+	if w.closing {
+		return nil, fault.New(fault.BackendEngineShutdown, "control %q: the worker is shutting down", name)
+	}
+	if slices.Contains(sleepControls(), name) && w.registered {
+		if err := w.serving.Unregister(ctx); err != nil {
+			return nil, fault.New(fault.BackendDisconnected, "control %q: unregister: %w", name, err)
+		}
+		w.registered = false
+	}
+	err = w.callGuarded("control", func() (err error) {
+		answer, err = c.Control(ctx, name, body)
+		return err
+	})
+	if err != nil {
+		return nil, fault.FromEngine(fmt.Errorf("control %q: %w", name, err))
+	}
+	if slices.Contains(wakeControls(), name) && !w.registered {
+		if err := w.serving.Register(ctx); err != nil {
+			return nil, fault.New(fault.BackendDisconnected, "control %q: register: %w", name, err)
+		}
+		w.registered = true
+	}
+	return answer, nil
+}
+
+// isDiscoverable reports whether the worker is registered.
+func (w *Worker) isDiscoverable() bool {
+	w.controls.Lock()
+	defer w.controls.Unlock()
+	return w.registered
 }

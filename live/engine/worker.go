@@ -94,7 +94,8 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
-	state     state
+	started   bool // Start was attempted: then Cleanup is called once
+	cleaned   bool
 	rt        *drt.Runtime
 	endpoint  *drt.Endpoint
 	serving   *drt.Serving
@@ -103,27 +104,18 @@ type Worker struct {
 	gauges    *telemetry.Worker
 	requests  *telemetry.Endpoint
 	canary    *canary
-	system    *system
+	system    string // address of the system server; empty if there is none
 	card      ModelCard
 	engineCfg EngineConfig
 	ownTraces bool
-	undo      []func() // closes publishers, last first
+	undo      []func() // closes publishers and the system server, last first
+	watchdog  *time.Timer
+	until     time.Time // when it ends the process
 
 	controls   sync.Mutex // one control at a time; guards registered
 	registered bool
 	closing    bool // under controls: shutting down, nobody registers again
 }
-
-// state is where an engine is in its life.
-type state string
-
-// The states of an engine. Cleanup is called once, on the way to stopped.
-const (
-	initial     state = "init"
-	running     state = "running"
-	startFailed state = "start failed"
-	stopped     state = "stopped"
-)
 
 // Run serves an engine until a signal, and takes it down in order. It returns nil
 // after a signal, and an *Error if the worker could not start or lost its
@@ -166,12 +158,15 @@ func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewMetrics()
 	}
-	return &Worker{engine: e, config: c, limits: l, types: types, log: c.Log, metrics: c.Metrics, state: initial}, nil
+	return &Worker{engine: e, config: c, limits: l, types: types, log: c.Log, metrics: c.Metrics}, nil
 }
 
 // readLimits reads the times from the environment, in seconds.
 func readLimits(getenv func(string) string) (limits, error) {
-	l := limits{grace: 5 * time.Second, shutdown: defaultShutdown, runtime: 900 * time.Second, system: -1}
+	l := limits{grace: 5 * time.Second, shutdown: 30 * time.Second, runtime: 900 * time.Second, system: -1}
+	if debugBuild {
+		l.shutdown = 5 * time.Second
+	}
 	for _, v := range []struct {
 		name string
 		to   *time.Duration
@@ -203,7 +198,7 @@ func readLimits(getenv func(string) string) (limits, error) {
 // Run returns the worker's life. It can be called once. It ends with a signal, with
 // ctx, or when the runtime is lost.
 func (w *Worker) Run(ctx context.Context) (err error) {
-	if w.state != initial || w.rt != nil {
+	if w.rt != nil {
 		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, want a new one")
 	}
 	signals, ignore := w.watchSignals(ctx)
@@ -211,13 +206,16 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	if err := w.connectRuntime(signals); err != nil || w.rt == nil {
 		return err
 	}
-	watchdog := &watchdog{exit: w.config.Exit, log: w.log}
-	defer watchdog.stopTimer()
+	defer func() {
+		if w.watchdog != nil {
+			w.watchdog.Stop()
+		}
+	}()
 	defer w.disconnectRuntime()
 	if signals.Err() != nil {
 		return nil // the engine was never started
 	}
-	defer w.cleanUp(watchdog) // the safety net: does nothing after a shutdown
+	defer w.cleanUp() // the safety net: does nothing after a shutdown
 	if err := w.startEngine(); err != nil {
 		return err
 	}
@@ -227,7 +225,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		}
 		err = w.awaitEnd(signals)
 	}
-	w.shutDown(watchdog)
+	w.shutDown()
 	return err
 }
 
@@ -256,20 +254,17 @@ func (w *Worker) watchSignals(ctx context.Context) (context.Context, func()) {
 
 // connectRuntime reaches the runtime. A signal ends the attempt, and is no error.
 func (w *Worker) connectRuntime(signals context.Context) error {
-	config := w.config.Runtime
-	if config == nil {
-		c, err := drt.FromEnv(w.config.Getenv)
-		if err != nil {
-			return fault.New(fault.BackendInvalidArgument, "%w", err)
-		}
-		config = &c
+	config, err := drt.FromEnv(w.config.Getenv)
+	if w.config.Runtime != nil {
+		config, err = *w.config.Runtime, nil
+	}
+	if err != nil {
+		return fault.New(fault.BackendInvalidArgument, "%w", err)
 	}
 	if config.Log == nil {
-		copied := *config
-		copied.Log = w.log
-		config = &copied
+		config.Log = w.log
 	}
-	rt, err := drt.Connect(signals, *config)
+	rt, err := drt.Connect(signals, config)
 	switch {
 	case err != nil && signals.Err() != nil:
 		return nil

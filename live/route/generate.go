@@ -118,18 +118,18 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	p := c.pool
 	defer c.dropChoice()
 	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Policy)})
-	answer, err := engine.NewRemote(p.client, c.pick).Ask(ctx, rc, rq, headers)
+	o, r := observerOf(ctx), engine.NewRemote(p.client, c.pick)
+	r.Taken = func(worker uint64, at time.Time) { o.Taken(p.options.Role, worker, at) }
+	r.Read = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }
+	chunks, err := r.Generate(ctx, rc, rq, headers)
 	if err != nil {
 		span.Fail(err)
 		span.End()
 		return nil, err
 	}
-	o := observerOf(ctx)
-	o.Taken(p.options.Role, answer.Instance, answer.Admitted)
-	answer.Observe = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }
 	return func(yield func(*engine.Chunk, error) bool) {
 		defer span.End()
-		for chunk, err := range answer.Chunks {
+		for chunk, err := range chunks {
 			if err != nil {
 				span.Fail(err)
 			}
