@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"github.com/goccy/go-json"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -67,47 +66,41 @@ func (rt *Runtime) writeCard(ctx context.Context, name Name, card json.RawMessag
 // Cards are the model cards that discovery knows.
 type Cards struct {
 	mu      sync.Mutex
-	byKey   map[string]Card
+	list    []Card // by name of the endpoint and id
 	changed chan struct{}
 }
 
 // Cards looks at all model cards from now on, as long as the runtime lives.
 // Without discovery there are none.
 func (rt *Runtime) Cards(context.Context) (*Cards, error) {
-	c := &Cards{byKey: make(map[string]Card), changed: make(chan struct{})}
+	c := &Cards{changed: make(chan struct{})}
 	if rt.store == nil {
 		return c, nil
 	}
-	return c, rt.store.watchPrefix(rt.ctx, cardPrefix, func(changes []change) { c.applyChanges(rt, changes) })
+	return c, watchValues(rt.ctx, rt.store, cardPrefix, decodeCard, c.setList)
 }
 
-func (c *Cards) applyChanges(rt *Runtime, changes []change) {
+func decodeCard(value []byte) (Card, error) {
+	var r cardRecord
+	err := json.Unmarshal(value, &r)
+	return Card{Name{r.Namespace, r.Component, r.Endpoint}, r.InstanceID, r.Card}, err
+}
+
+func (c *Cards) setList(all []Card) {
+	slices.SortFunc(all, func(a, b Card) int {
+		return cmp.Or(cmp.Compare(a.Instance.String(), b.Instance.String()), cmp.Compare(a.ID, b.ID))
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range changes {
-		if one.gone {
-			delete(c.byKey, one.key)
-			continue
-		}
-		var r cardRecord
-		if err := json.Unmarshal(one.value, &r); err != nil {
-			rt.log.Warn("key skipped", "key", one.key, "reason", err)
-			continue
-		}
-		c.byKey[one.key] = Card{Name{r.Namespace, r.Component, r.Endpoint}, r.InstanceID, r.Card}
-	}
-	if len(changes) > 0 {
-		close(c.changed)
-		c.changed = make(chan struct{})
-	}
+	c.list = all
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // List returns what is known now, by name of the endpoint and id, and a channel that
-// is closed when that changes.
+// is closed when that changes. The slice is never written to.
 func (c *Cards) List() ([]Card, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.SortedFunc(maps.Values(c.byKey), func(a, b Card) int {
-		return cmp.Or(cmp.Compare(a.Instance.String(), b.Instance.String()), cmp.Compare(a.ID, b.ID))
-	}), c.changed
+	return c.list, c.changed
 }

@@ -2,7 +2,6 @@ package drt
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -95,7 +94,6 @@ type EtcdConfig struct {
 	Endpoints          []string // default http://127.0.0.1:2379
 	Username, Password string
 	CA, Cert, Key      string // PEM files; any of them turns TLS on
-	TLS                *tls.Config
 }
 
 // NATSConfig is where NATS is and who we are there.
@@ -106,7 +104,6 @@ type NATSConfig struct {
 	NKey               string // file with a seed
 	Credentials        string // file of a user's JWT and seed
 	CA, Cert, Key      string // PEM files; any of them turns TLS on
-	TLS                *tls.Config
 }
 
 // StaticInstance is an instance that is given and not discovered.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -23,7 +25,7 @@ type etcdStore struct {
 
 // connectEtcd waits for etcd as long as ctx lasts.
 func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, error) {
-	secure, err := clientTLS(config.Etcd.TLS, config.Etcd.CA, config.Etcd.Cert, config.Etcd.Key)
+	secure, err := clientTLS(config.Etcd.CA, config.Etcd.Cert, config.Etcd.Key)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
@@ -56,25 +58,22 @@ func reconnectParams() grpc.ConnectParams {
 }
 
 // grantLease makes a lease. It may last longer than was asked for.
-func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, time.Duration, error) {
+func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, error) {
 	r, err := s.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	if err != nil {
-		return 0, 0, fmt.Errorf("lease of %v: %w", ttl, err)
+		return 0, fmt.Errorf("lease of %v: %w", ttl, err)
 	}
-	return uint64(r.ID), time.Duration(r.TTL) * time.Second, nil
+	return uint64(r.ID), nil
 }
 
 // renewLease starts the lease's time anew. The error is errLeaseGone, or one that
 // says nothing about the lease.
-func (s *etcdStore) renewLease(ctx context.Context, id uint64) (time.Duration, error) {
-	r, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
+func (s *etcdStore) renewLease(ctx context.Context, id uint64) error {
+	_, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return 0, errLeaseGone
+		return errLeaseGone
 	}
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(r.TTL) * time.Second, nil
+	return err
 }
 
 // revokeLease ends a lease and removes its keys.
@@ -125,10 +124,20 @@ func (s *etcdStore) removeKeys(ctx context.Context, keys []string) error {
 	return err
 }
 
-// watchPrefix shows what is under prefix, then every change until ctx ends. It
-// returns when see was called for the first time, which may be with nothing.
-func (s *etcdStore) watchPrefix(ctx context.Context, prefix string, see func([]change)) error {
-	w := &etcdWatch{store: s, prefix: prefix, see: see}
+// etcdWatch follows the values under a prefix.
+type etcdWatch[T any] struct {
+	store  *etcdStore
+	prefix string
+	decode func(value []byte) (T, error) // errOther: passed over in silence
+	show   func(all []T)
+	known  map[string]T // by key
+}
+
+// watchValues shows the values under a prefix, in any order, now and after every
+// change until ctx ends. It returns when they were shown for the first time, which
+// may be none.
+func watchValues[T any](ctx context.Context, s *etcdStore, prefix string, decode func([]byte) (T, error), show func([]T)) error {
+	w := &etcdWatch[T]{store: s, prefix: prefix, decode: decode, show: show}
 	first, release := context.WithTimeout(ctx, s.config.Connect)
 	defer release()
 	from, err := w.listKeys(first)
@@ -139,40 +148,36 @@ func (s *etcdStore) watchPrefix(ctx context.Context, prefix string, see func([]c
 	return nil
 }
 
-// etcdWatch follows the keys under a prefix.
-type etcdWatch struct {
-	store  *etcdStore
-	prefix string
-	see    func([]change)
-	known  map[string]bool // keys that were shown and not yet removed
-}
-
-// listKeys shows what is there now, and what of the known is not any more. It returns
-// the revision to follow from.
-func (w *etcdWatch) listKeys(ctx context.Context) (int64, error) {
+// listKeys shows what is there now. It returns the revision to follow from.
+func (w *etcdWatch[T]) listKeys(ctx context.Context) (int64, error) {
 	r, err := w.store.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil {
 		return 0, err
 	}
-	var all []change
-	now := make(map[string]bool, len(r.Kvs))
+	w.known = make(map[string]T, len(r.Kvs))
 	for _, kv := range r.Kvs {
-		now[string(kv.Key)] = true
-		all = append(all, change{pair: pair{string(kv.Key), kv.Value}})
+		w.noteValue(string(kv.Key), kv.Value)
 	}
-	for k := range w.known {
-		if !now[k] {
-			all = append(all, change{pair{key: k}, true})
-		}
-	}
-	w.known = now
-	w.see(all)
+	w.showAll()
 	return r.Header.Revision + 1, nil
 }
 
+// noteValue notes the value of a key; one that cannot be read changes nothing.
+func (w *etcdWatch[T]) noteValue(key string, value []byte) {
+	v, err := w.decode(value)
+	switch {
+	case err == nil:
+		w.known[key] = v
+	case !errors.Is(err, errOther):
+		w.store.config.Log.Warn("key skipped", "key", key, "reason", err)
+	}
+}
+
+func (w *etcdWatch[T]) showAll() { w.show(slices.Collect(maps.Values(w.known))) }
+
 // followChanges shows changes until ctx ends. When the history it needs is gone
 // (compaction), or the watch breaks, it lists again.
-func (w *etcdWatch) followChanges(ctx context.Context, from int64) {
+func (w *etcdWatch[T]) followChanges(ctx context.Context, from int64) {
 	for backoff := 100 * time.Millisecond; ; {
 		if w.streamChanges(ctx, from) {
 			backoff = 100 * time.Millisecond
@@ -197,7 +202,7 @@ func (w *etcdWatch) followChanges(ctx context.Context, from int64) {
 }
 
 // streamChanges shows changes from a revision on. It reports whether there were any.
-func (w *etcdWatch) streamChanges(ctx context.Context, from int64) bool {
+func (w *etcdWatch[T]) streamChanges(ctx context.Context, from int64) bool {
 	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer release()
 	some := false
@@ -205,19 +210,16 @@ func (w *etcdWatch) streamChanges(ctx context.Context, from int64) bool {
 		if r.Err() != nil {
 			return some
 		}
-		changes := make([]change, 0, len(r.Events))
 		for _, e := range r.Events {
-			c := change{pair{string(e.Kv.Key), e.Kv.Value}, e.Type == clientv3.EventTypeDelete}
-			if c.gone {
-				delete(w.known, c.key)
+			if e.Type == clientv3.EventTypeDelete {
+				delete(w.known, string(e.Kv.Key))
 			} else {
-				w.known[c.key] = true
+				w.noteValue(string(e.Kv.Key), e.Kv.Value)
 			}
-			changes = append(changes, c)
 		}
-		if len(changes) > 0 {
+		if len(r.Events) > 0 {
 			some = true
-			w.see(changes)
+			w.showAll()
 		}
 	}
 	return some

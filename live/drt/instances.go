@@ -3,7 +3,6 @@ package drt
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -14,10 +13,10 @@ type instances struct {
 	rt   *Runtime
 	name Name
 
-	mu      sync.Mutex
-	byKey   []map[string]Instance // of each layout; a removed key tells no value
-	merged  []Instance            // by id
-	changed chan struct{}         // closed at the next change
+	mu       sync.Mutex
+	byLayout [][]Instance
+	merged   []Instance    // by id
+	changed  chan struct{} // closed at the next change
 }
 
 // watchInstances starts to look for the instances of an endpoint.
@@ -27,11 +26,10 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 		in.merged = rt.staticInstances(name)
 		return in, nil
 	}
-	for range allLayouts() { // all of them, before the first change of any arrives
-		in.byKey = append(in.byKey, make(map[string]Instance))
-	}
+	in.byLayout = make([][]Instance, len(allLayouts()))
 	for i, l := range allLayouts() {
-		err := rt.store.watchPrefix(ctx, l.prefix(name), func(changes []change) { in.applyChanges(i, l, changes) })
+		decode := func(value []byte) (Instance, error) { return l.decodeInstance(value, name) }
+		err := watchValues(ctx, rt.store, l.prefix(name), decode, func(all []Instance) { in.setLayout(i, all) })
 		if err != nil {
 			return nil, err
 		}
@@ -39,45 +37,25 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 	return in, nil
 }
 
-// applyChanges notes changes of the keys of one layout.
-func (in *instances) applyChanges(index int, l layout, changes []change) {
+// setLayout takes in what one layout says, and joins it with what the others do;
+// the later one is preferred.
+func (in *instances) setLayout(index int, all []Instance) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	before := in.merged
-	for _, c := range changes {
-		if c.gone {
-			delete(in.byKey[index], c.key)
-			continue
-		}
-		one, err := l.decodeInstance(c.value, in.name)
-		if errors.Is(err, errOther) {
-			continue
-		}
-		if err != nil {
-			in.rt.log.Warn("key skipped", "key", c.key, "reason", err)
-			continue
-		}
-		in.byKey[index][c.key] = one
+	in.byLayout[index] = all
+	byID := make(map[uint64]Instance)
+	for _, one := range slices.Concat(in.byLayout...) {
+		byID[one.ID] = one
 	}
-	in.mergeLayouts()
+	before := in.merged
+	in.merged = slices.Collect(maps.Values(byID))
+	sortByID(in.merged)
 	if slices.Equal(before, in.merged) {
 		return
 	}
 	in.announceChanges(before)
 	close(in.changed)
 	in.changed = make(chan struct{})
-}
-
-// mergeLayouts joins what the layouts say; the later one is preferred.
-func (in *instances) mergeLayouts() {
-	all := make(map[uint64]Instance)
-	for _, keys := range in.byKey {
-		for _, one := range keys {
-			all[one.ID] = one
-		}
-	}
-	in.merged = slices.Collect(maps.Values(all))
-	sortByID(in.merged)
 }
 
 // announceChanges notifies waiting calls of instances that have gone or come.

@@ -7,26 +7,27 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // takeLease takes the first lease and keeps it in the background.
 func (rt *Runtime) takeLease(ctx context.Context) error {
-	began := time.Now()
-	id, ttl, err := rt.store.grantLease(ctx, rt.config.Lease)
+	id, err := rt.store.grantLease(ctx, rt.config.Lease)
 	if err != nil {
 		return err
 	}
 	rt.mu.Lock()
 	rt.id = id
 	rt.mu.Unlock()
-	rt.behind.Go(func() { rt.keepLeases(id, began, ttl) })
+	rt.behind.Go(func() { rt.keepLeases(id) })
 	return nil
 }
 
 // keepLeases renews leases until the runtime is closed or one is lost for good.
-func (rt *Runtime) keepLeases(id uint64, began time.Time, ttl time.Duration) {
+func (rt *Runtime) keepLeases(id uint64) {
 	for {
-		err := rt.renewUntilLost(id, began, ttl)
+		err := rt.renewUntilLost(id)
 		if rt.ctx.Err() != nil {
 			return
 		}
@@ -36,80 +37,35 @@ func (rt *Runtime) keepLeases(id uint64, began time.Time, ttl time.Duration) {
 			rt.loseLease(err)
 			return
 		}
-		if id, began, ttl, err = rt.regainLease(); err != nil {
+		if id, err = rt.regainLease(); err != nil {
 			return // closed meanwhile
 		}
 	}
 }
 
-// renewUntilLost renews one lease when a third of it is over, so that a server may be away
-// for half of it at any moment, and more often when that does not work. It returns
-// when the lease is gone, or may be.
-func (rt *Runtime) renewUntilLost(id uint64, began time.Time, ttl time.Duration) error {
-	deadline := began.Add(ttl)
-	var wait, backoff time.Duration
-	wait = ttl / 3
-	for {
-		if err := rt.waitToRenew(wait, deadline); err != nil {
-			return err
-		}
-		began := time.Now()
-		left, err := rt.renewOnce(id, deadline)
-		switch {
-		case err == nil:
-			deadline, backoff = began.Add(left), 0
-			wait = left / 3
-			continue
-		case errors.Is(err, errLeaseGone):
-			return err
-		case rt.ctx.Err() != nil:
-			return rt.ctx.Err()
-		}
-		rt.log.Warn("lease not renewed", "instance", hexID(id), "left", time.Until(deadline).Round(time.Millisecond).String(), "reason", err)
-		wait = backoff
-		backoff = min(max(2*backoff, 500*time.Millisecond), 5*time.Second)
+// renewUntilLost renews one lease until it is gone, or may be: etcd's client does
+// so when a third of its time is over, and again and again while that does not
+// work. When somebody saw a reason to look at the lease, it is looked at now.
+func (rt *Runtime) renewUntilLost(id uint64) error {
+	renewed, err := rt.store.client.KeepAlive(rt.ctx, clientv3.LeaseID(id))
+	if err != nil {
+		return err
 	}
-}
-
-// waitToRenew waits, not beyond the deadline. It ends early when somebody saw a reason
-// to look, and when the wall clock says that this host was suspended: its
-// monotonic clock stood still meanwhile.
-func (rt *Runtime) waitToRenew(wait time.Duration, deadline time.Time) error {
-	const look = time.Second
-	until := time.Now().Add(wait)
-	wall := time.Now().Round(0)
 	for {
-		if !time.Now().Before(deadline) {
-			return fmt.Errorf("not renewed in time")
-		}
-		left := min(time.Until(until), time.Until(deadline), look)
-		if left <= 0 {
-			return nil
-		}
-		t := time.NewTimer(left)
 		select {
-		case <-t.C:
+		case _, more := <-renewed:
+			if !more {
+				return errors.New("revoked, or not renewed in time")
+			}
 		case <-rt.poke:
-			t.Stop()
-			return nil
-		case <-rt.ctx.Done():
-			t.Stop()
-			return rt.ctx.Err()
+			ctx, release := context.WithTimeout(rt.ctx, max(rt.config.Lease/4, time.Second))
+			err := rt.store.renewLease(ctx, id)
+			release()
+			if errors.Is(err, errLeaseGone) {
+				return err
+			}
 		}
-		now := time.Now().Round(0)
-		if now.Sub(wall) > 2*look+left {
-			return nil
-		}
-		wall = now
 	}
-}
-
-// renewOnce tries once, with as much time as makes sense.
-func (rt *Runtime) renewOnce(id uint64, deadline time.Time) (time.Duration, error) {
-	limit := min(time.Until(deadline), max(rt.config.Lease/4, time.Second))
-	ctx, release := context.WithTimeout(rt.ctx, limit)
-	defer release()
-	return rt.store.renewLease(ctx, id)
 }
 
 // suspectLease has the lease looked at now.
@@ -133,28 +89,27 @@ func (rt *Runtime) loseLease(err error) {
 }
 
 // regainLease takes another lease and serves and registers everything under it.
-func (rt *Runtime) regainLease() (id uint64, began time.Time, ttl time.Duration, err error) {
+func (rt *Runtime) regainLease() (uint64, error) {
 	for backoff := 100 * time.Millisecond; ; backoff = min(2*backoff, 5*time.Second) {
-		began = time.Now()
-		id, ttl, err = rt.reregisterAll()
+		id, err := rt.reregisterAll()
 		if err == nil {
-			return id, began, ttl, nil
+			return id, nil
 		}
 		rt.log.Warn("no new lease", "reason", err)
 		select {
 		case <-time.After(backoff):
 		case <-rt.ctx.Done():
-			return 0, began, 0, rt.ctx.Err()
+			return 0, rt.ctx.Err()
 		}
 	}
 }
 
-func (rt *Runtime) reregisterAll() (uint64, time.Duration, error) {
+func (rt *Runtime) reregisterAll() (uint64, error) {
 	ctx, release := context.WithTimeout(rt.ctx, rt.config.Connect)
 	defer release()
-	id, ttl, err := rt.store.grantLease(ctx, rt.config.Lease)
+	id, err := rt.store.grantLease(ctx, rt.config.Lease)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	rt.mu.Lock()
 	rt.id = id
@@ -163,16 +118,16 @@ func (rt *Runtime) reregisterAll() (uint64, time.Duration, error) {
 	rt.mu.Unlock()
 	for name, card := range cards {
 		if err := rt.writeCard(ctx, name, card); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	for _, s := range all {
 		if err := s.moveToLease(ctx); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	rt.log.Info("registered again", "instance", hexID(id))
-	return id, ttl, nil
+	return id, nil
 }
 
 // moveToLease serves under the runtime's new id, too, and registers there if it was
@@ -210,11 +165,10 @@ func (rt *Runtime) guardKey(key string) error {
 	if known {
 		return nil
 	}
-	return rt.store.watchPrefix(rt.ctx, key, func(changes []change) {
-		for _, c := range changes {
-			if c.gone {
-				rt.suspectLease()
-			}
+	there := func([]byte) (bool, error) { return true, nil }
+	return watchValues(rt.ctx, rt.store, key, there, func(all []bool) {
+		if len(all) == 0 {
+			rt.suspectLease()
 		}
 	})
 }

@@ -123,7 +123,7 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 		}
 		options = append(options, o)
 	}
-	secure, err := clientTLS(c.TLS, c.CA, c.Cert, c.Key)
+	secure, err := clientTLS(c.CA, c.Cert, c.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -17,12 +17,6 @@ type pair struct {
 	value []byte
 }
 
-// change is a key that was written or removed.
-type change struct {
-	pair
-	gone bool // and no value
-}
-
 // message is a request on its way.
 type message struct {
 	headers map[string]string

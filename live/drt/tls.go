@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// clientTLS returns given, or what the files say, or nil when there are none.
-func clientTLS(given *tls.Config, ca, cert, key string) (*tls.Config, error) {
-	if given != nil || ca == "" && cert == "" && key == "" {
-		return given, nil
+// clientTLS returns what the files say, or nil when there are none.
+func clientTLS(ca, cert, key string) (*tls.Config, error) {
+	if ca == "" && cert == "" && key == "" {
+		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
