@@ -36,7 +36,7 @@ func TestSheet(t *testing.T) {
 	data, _, _ = strings.Cut(data, "</script>")
 	var page struct {
 		Text   string
-		Tables []sheetData
+		Tables []SheetTable
 	}
 	if err := json.Unmarshal([]byte(data), &page); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 )
 
@@ -14,12 +13,12 @@ const FileName = "series.json"
 
 // File is a series as it is kept. Its lists have a number per bin.
 type File struct {
-	BinMS    float64   `json:"bin_ms"`
-	Arrived  []float64 `json:"arrived"`
-	Admitted []float64 `json:"admitted"`
-	Lost     []float64 `json:"lost"`
-	Finished []float64 `json:"finished"`
-	Output   []float64 `json:"output_tokens"`
+	BinMS    float64 `json:"bin_ms"`
+	Arrived  bins    `json:"arrived"`  // requests
+	Admitted bins    `json:"admitted"` // requests, when they get a place; again after they have lost it
+	Lost     bins    `json:"lost"`     // requests that lost their place
+	Finished bins    `json:"finished"` // requests
+	Output   bins    `json:"output_tokens"`
 	// Workers have wider bins.
 	WorkerBinMS float64  `json:"worker_bin_ms"`
 	Workers     []Worker `json:"workers"`
@@ -27,23 +26,31 @@ type File struct {
 	Gaps Histogram `json:"gaps"`
 }
 
+func (f *File) listBins() []*bins {
+	return []*bins{&f.Arrived, &f.Admitted, &f.Lost, &f.Finished, &f.Output}
+}
+
 // Worker is what one worker did. Lists that say "ms" are sums over time.
 type Worker struct {
-	Decode   bool      `json:"decode_stage,omitempty"`
-	ID       int       `json:"id"`
-	Blocks   int       `json:"blocks"`
-	Passes   int       `json:"passes"`
-	Tokens   int       `json:"tokens"`
-	Requests int       `json:"requests"`
-	Busy     []float64 `json:"busy_ms"`
-	Held     []float64 `json:"held_block_ms"`
-	Cached   []float64 `json:"cached_block_ms"`
-	Batch    []float64 `json:"batch_request_ms"`
-	Waiting  []float64 `json:"waiting_request_ms"`
-	Prefill  []float64 `json:"prefill_ms"`
-	Computed []float64 `json:"computed_tokens"`
-	Prompts  []float64 `json:"prompt_tokens"`
-	Reused   []float64 `json:"reused_tokens"`
+	Decode   bool `json:"decode_stage,omitempty"`
+	ID       int  `json:"id"`
+	Blocks   int  `json:"blocks"`
+	Passes   int  `json:"passes"`
+	Tokens   int  `json:"tokens"`
+	Requests int  `json:"requests"`
+	Busy     bins `json:"busy_ms"`
+	Held     bins `json:"held_block_ms"`
+	Cached   bins `json:"cached_block_ms"`    // blocks without a holder
+	Batch    bins `json:"batch_request_ms"`   // requests that gain a token in a pass
+	Waiting  bins `json:"waiting_request_ms"` // requests in the queue
+	Prefill  bins `json:"prefill_ms"`         // of prefill parts
+	Computed bins `json:"computed_tokens"`    // of prompts
+	Prompts  bins `json:"prompt_tokens"`      // of requests admitted for the first time
+	Reused   bins `json:"reused_tokens"`      // of those, found in a cache
+}
+
+func (w *Worker) listBins() []*bins {
+	return []*bins{&w.Busy, &w.Held, &w.Cached, &w.Batch, &w.Waiting, &w.Prefill, &w.Computed, &w.Prompts, &w.Reused}
 }
 
 // workerBins is the number of bins that workers have together; none has more
@@ -55,39 +62,25 @@ const (
 
 // File is the series as it is kept.
 func (s *Series) File() *File {
-	f := &File{
-		BinMS:   float64(s.grid.width),
-		Arrived: keptBins(s.arrived, 0), Admitted: keptBins(s.admitted, 0), Lost: keptBins(s.lost, 0),
-		Finished: keptBins(s.finished, 0), Output: keptBins(s.output, 0), Gaps: s.gaps,
+	f := s.all
+	for _, b := range f.listBins() {
+		*b = b.kept(0)
 	}
 	folds, n := 0, len(s.workers[0])+len(s.workers[1])
 	for most>>folds > fewBins || n*most>>folds > workerBins {
 		folds++
 	}
 	f.WorkerBinMS = f.BinMS * float64(int(1)<<folds)
-	for stage, workers := range s.workers {
-		for id, w := range workers {
-			f.Workers = append(f.Workers, Worker{
-				Decode: stage == 1, ID: id, Blocks: w.blocks, Passes: w.passes, Tokens: w.tokens, Requests: w.taken,
-				Busy: keptBins(w.busy, folds), Held: keptBins(w.held, folds), Cached: keptBins(w.cached, folds),
-				Batch: keptBins(w.batch, folds), Waiting: keptBins(w.waiting, folds), Prefill: keptBins(w.prefill, folds),
-				Computed: keptBins(w.computed, folds), Prompts: keptBins(w.prompts, folds), Reused: keptBins(w.reused, folds),
-			})
+	for _, workers := range s.workers {
+		for _, w := range workers {
+			kept := *w
+			for _, b := range kept.listBins() {
+				*b = b.kept(folds)
+			}
+			f.Workers = append(f.Workers, kept)
 		}
 	}
-	return f
-}
-
-// keptBins is a copy of b in bins 2^folds times as wide, to three digits.
-func keptBins(b bins, folds int) []float64 {
-	b = append(make(bins, 0, len(b)), b...)
-	for range folds {
-		b.foldTwice()
-	}
-	for i := range b {
-		b[i] = math.Round(b[i]*1000) / 1000
-	}
-	return b
+	return &f
 }
 
 // Write writes the series as JSON.

@@ -8,6 +8,8 @@
 package series
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -18,32 +20,9 @@ import (
 type Series struct {
 	harness.NoObserver // of handoffs
 
-	grid     grid
-	arrived  bins // requests
-	admitted bins // requests, when they get a place; again after they have lost it
-	lost     bins // requests that lost their place
-	finished bins // requests
-	output   bins // tokens gained that count
-	workers  [2][]*worker
-	gaps     Histogram // between tokens
+	all      File // so far, without the workers
+	workers  [2][]*Worker
 	requests []request
-}
-
-// worker is what one worker did.
-type worker struct {
-	blocks   int
-	busy     bins // ms
-	held     bins // blocks, times ms
-	cached   bins // blocks without a holder, times ms
-	batch    bins // requests that gain a token in a pass, times ms
-	waiting  bins // requests in the queue, times ms
-	prefill  bins // ms of prefill parts
-	computed bins // prompt tokens computed
-	prompts  bins // prompt tokens of requests admitted for the first time
-	reused   bins // those of them found in a cache
-	passes   int
-	tokens   int
-	taken    int // requests
 }
 
 // request is what is to be remembered of one.
@@ -55,7 +34,7 @@ type request struct {
 
 // New returns a series that expects some number of requests.
 func New(requests int) *Series {
-	return &Series{grid: grid{width: 1}, requests: make([]request, 0, requests)}
+	return &Series{all: File{BinMS: 1}, requests: make([]request, 0, requests)}
 }
 
 // Grow makes room for so many requests.
@@ -66,12 +45,12 @@ func (s *Series) Grow(requests int) {
 // Arrived counts a request.
 func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 	s.requests = append(s.requests, request{input: int32(q.InputTokens)})
-	s.addAt(&s.arrived, at, 1)
+	s.addAt(&s.all.Arrived, at, 1)
 }
 
 // Routed counts a placement.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
-	s.workerOf(stage, p.Worker).taken++
+	s.workerOf(stage, p.Worker).Requests++
 }
 
 // Pass counts a pass or a run of passes.
@@ -79,36 +58,36 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	w := s.workerOf(stage, id)
 	s.countAdmissions(stage, w, p)
 	s.countTime(w, p)
-	w.passes += p.Count
-	w.tokens += p.Count * p.Tokens
+	w.Passes += p.Count
+	w.Tokens += p.Count * p.Tokens
 	if stage == scheduler.Prefill {
 		return
 	}
-	s.gaps.Add(float64(p.Gap), p.Count*p.Decoding)
+	s.all.Gaps.Add(float64(p.Gap), p.Count*p.Decoding)
 	for _, gap := range p.Gaps {
-		s.gaps.Add(float64(gap), 1)
+		s.all.Gaps.Add(float64(gap), 1)
 	}
-	s.addOver(&s.output, p.FirstEnd()-p.Gap, p.End, float64(p.Count*p.Tokens))
+	s.addOver(&s.all.Output, p.FirstEnd()-p.Gap, p.End, float64(p.Count*p.Tokens))
 	for i := range p.Marks {
 		if p.Marks[i].Last {
-			s.addAt(&s.finished, p.End, 1)
+			s.addAt(&s.all.Finished, p.End, 1)
 		}
 	}
 }
 
 // countAdmissions counts who gets and who loses a place.
-func (s *Series) countAdmissions(stage scheduler.Role, w *worker, p *scheduler.Pass) {
+func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
 		a := &p.Admitted[i]
 		q := &s.requests[a.Request]
 		if stage != scheduler.Decode && (!q.seated[0] || q.lost) {
-			s.addAt(&s.admitted, p.Start, 1)
+			s.addAt(&s.all.Admitted, p.Start, 1)
 			q.lost = false
 		}
 		if seat := &q.seated[stage.Stage()]; !*seat {
 			*seat = true
-			s.addAt(&w.prompts, p.Start, float64(q.input))
-			s.addAt(&w.reused, p.Start, float64(a.Reused))
+			s.addAt(&w.Prompts, p.Start, float64(q.input))
+			s.addAt(&w.Reused, p.Start, float64(a.Reused))
 		}
 	}
 	if p.Detail == nil {
@@ -117,31 +96,31 @@ func (s *Series) countAdmissions(stage scheduler.Role, w *worker, p *scheduler.P
 	for _, id := range p.Detail.Lost {
 		if q := &s.requests[id]; stage != scheduler.Decode && !q.lost {
 			q.lost = true
-			s.addAt(&s.lost, p.Start, 1)
+			s.addAt(&s.all.Lost, p.Start, 1)
 		}
 	}
 }
 
 // countTime counts what the time of a pass went to.
-func (s *Series) countTime(w *worker, p *scheduler.Pass) {
+func (s *Series) countTime(w *Worker, p *scheduler.Pass) {
 	ms := float64(p.End - p.Start)
-	s.addOver(&w.busy, p.Start, p.End, ms)
-	s.addOver(&w.batch, p.Start, p.End, ms*float64(p.Tokens))
+	s.addOver(&w.Busy, p.Start, p.End, ms)
+	s.addOver(&w.Batch, p.Start, p.End, ms*float64(p.Tokens))
 	if p.PrefillTokens > 0 {
-		s.addOver(&w.computed, p.Start, p.End, float64(p.Count*p.PrefillTokens))
+		s.addOver(&w.Computed, p.Start, p.End, float64(p.Count*p.PrefillTokens))
 	}
 	d := p.Detail
 	if d == nil {
 		return
 	}
 	if d.PrefillEnd > p.Start {
-		s.addOver(&w.prefill, p.Start, d.PrefillEnd, float64(d.PrefillEnd-p.Start))
+		s.addOver(&w.Prefill, p.Start, d.PrefillEnd, float64(d.PrefillEnd-p.Start))
 	}
-	w.blocks = d.Blocks
-	s.addOver(&w.held, p.Start, p.End, ms*float64(d.Held))
-	s.addOver(&w.cached, p.Start, p.End, ms*float64(d.Cached))
+	w.Blocks = d.Blocks
+	s.addOver(&w.Held, p.Start, p.End, ms*float64(d.Held))
+	s.addOver(&w.Cached, p.Start, p.End, ms*float64(d.Cached))
 	if d.Waiting > 0 {
-		s.addOver(&w.waiting, p.Start, p.End, ms*float64(d.Waiting))
+		s.addOver(&w.Waiting, p.Start, p.End, ms*float64(d.Waiting))
 	}
 }
 
@@ -159,9 +138,10 @@ func (s *Series) addOver(b *bins, from, to sim.Time, n float64) {
 		return
 	}
 	per := n / float64(to-from)
+	width := sim.Time(s.all.BinMS)
 	for i := first; i <= last; i++ {
-		left := max(from, sim.Time(i)*s.grid.width)
-		right := min(to, sim.Time(i+1)*s.grid.width)
+		left := max(from, sim.Time(i)*width)
+		right := min(to, sim.Time(i+1)*width)
 		if right > left {
 			b.add(i, per*float64(right-left))
 		}
@@ -171,30 +151,26 @@ func (s *Series) addOver(b *bins, from, to sim.Time, n float64) {
 // binOf is the place of an instant. When there is none the bins become twice as
 // wide.
 func (s *Series) binOf(at sim.Time) int {
-	for at >= s.grid.binEnd() {
-		s.grid.width *= 2
-		for _, b := range s.allBins() {
-			b.foldTwice()
+	for float64(at) >= most*s.all.BinMS {
+		s.all.BinMS *= 2
+		foldAll(s.all.listBins())
+		for _, w := range slices.Concat(s.workers[0], s.workers[1]) {
+			foldAll(w.listBins())
 		}
 	}
-	return int(at / s.grid.width)
+	return int(float64(at) / s.all.BinMS)
 }
 
-// allBins are all bins there are.
-func (s *Series) allBins() []*bins {
-	all := []*bins{&s.arrived, &s.admitted, &s.lost, &s.finished, &s.output}
-	for _, stage := range s.workers {
-		for _, w := range stage {
-			all = append(all, &w.busy, &w.held, &w.cached, &w.batch, &w.waiting, &w.prefill, &w.computed, &w.prompts, &w.reused)
-		}
+func foldAll(all []*bins) {
+	for _, b := range all {
+		b.foldTwice()
 	}
-	return all
 }
 
-func (s *Series) workerOf(stage scheduler.Role, id sim.WorkerID) *worker {
+func (s *Series) workerOf(stage scheduler.Role, id sim.WorkerID) *Worker {
 	all := &s.workers[stage.Stage()]
 	for len(*all) <= int(id) {
-		*all = append(*all, new(worker))
+		*all = append(*all, &Worker{Decode: stage == scheduler.Decode, ID: len(*all)})
 	}
 	return (*all)[id]
 }

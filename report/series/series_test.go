@@ -18,24 +18,24 @@ func TestBinsKeepWhatTheyHold(t *testing.T) {
 	for i := range 5000 {
 		from := sim.Time(i) * 20 * sim.Time(rng.Float64())
 		to := from + 500*sim.Time(rng.Float64())
-		s.addOver(&s.output, from, to, 3)
+		s.addOver(&s.all.Output, from, to, 3)
 		all += 3
 		if to < 2048 {
 			early += 3
 		}
 	}
 	sum, before := 0.0, 0.0
-	for i, n := range s.output {
+	for i, n := range s.all.Output {
 		sum += n
-		if sim.Time(i+1)*s.grid.width <= 2048 {
+		if float64(i+1)*s.all.BinMS <= 2048 {
 			before += n
 		}
 	}
 	if math.Abs(sum-all) > 1e-6 || before < early || early == 0 {
 		t.Errorf("bins hold %v, %v of it early; want %v and at least %v", sum, before, all, early)
 	}
-	if len(s.output) > most || len(s.output) < most/2 || s.grid.width < 2 {
-		t.Errorf("%d bins of %v ms, want up to %d, wider than at first", len(s.output), s.grid.width, most)
+	if len(s.all.Output) > most || len(s.all.Output) < most/2 || s.all.BinMS < 2 {
+		t.Errorf("%d bins of %v ms, want up to %d, wider than at first", len(s.all.Output), s.all.BinMS, most)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestPasses(t *testing.T) {
 	w := f.Workers[1]
 	for _, c := range []struct {
 		name string
-		bins []float64
+		bins bins
 		want float64
 	}{
 		{"arrived", f.Arrived, 1}, {"finished", f.Finished, 1}, {"output", f.Output, 10}, {"busy", w.Busy, 120},

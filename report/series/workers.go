@@ -41,17 +41,18 @@ func (s *Series) Totals() []Total {
 			case len(s.workers[1]) > 0:
 				name = "prefill"
 			}
-			busy := sumBins(w.busy)
+			busy := w.Busy.sum()
 			over := func(b bins) float64 {
 				if busy == 0 {
 					return 0
 				}
-				return roundDigits(sumBins(b) / busy)
+				return roundDigits(b.sum() / busy)
 			}
+			whole := func(b bins) int { return int(math.Round(b.sum())) } // of which parts were spread
 			all = append(all, Total{
-				Stage: name, Worker: id, Requests: w.taken, Passes: w.passes, BusyMS: roundDigits(busy), PrefillMS: roundDigits(sumBins(w.prefill)),
-				Computed: sumWhole(w.computed), Prompts: sumWhole(w.prompts), Reused: sumWhole(w.reused), Output: w.tokens,
-				Blocks: w.blocks, MeanHeld: over(w.held), MeanCached: over(w.cached), MeanBatch: over(w.batch), MeanWaiting: over(w.waiting),
+				Stage: name, Worker: id, Requests: w.Requests, Passes: w.Passes, BusyMS: roundDigits(busy), PrefillMS: roundDigits(w.Prefill.sum()),
+				Computed: whole(w.Computed), Prompts: whole(w.Prompts), Reused: whole(w.Reused), Output: w.Tokens,
+				Blocks: w.Blocks, MeanHeld: over(w.Held), MeanCached: over(w.Cached), MeanBatch: over(w.Batch), MeanWaiting: over(w.Waiting),
 			})
 		}
 	}
@@ -64,18 +65,3 @@ func (s *Series) WriteWorkers(w io.Writer) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(s.Totals())
 }
-
-func sumBins(b bins) float64 {
-	total := 0.0
-	for _, n := range b {
-		total += n
-	}
-	return total
-}
-
-// sumWhole is the sum of bins among which whole numbers were spread.
-func sumWhole(b bins) int { return int(math.Round(sumBins(b))) }
-
-// roundDigits is v to three digits: bins hold shares of passes, and their last digits
-// mean nothing.
-func roundDigits(v float64) float64 { return math.Round(v*1000) / 1000 }

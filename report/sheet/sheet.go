@@ -13,18 +13,18 @@ import (
 
 // Table is columns and rows of values.
 type Table struct {
-	Columns []Column
+	Columns []Column `json:"columns"`
 	// Rows have a value per column: a float64 in columns of numbers, a string in
 	// all others, nil where there is none.
-	Rows [][]any
+	Rows [][]any `json:"rows"`
 }
 
 // Column is one of a table.
 type Column struct {
-	Name   string
-	Number bool
+	Name   string `json:"name"`
+	Number bool   `json:"number"`
 	// Setting reports whether it was chosen and not measured.
-	Setting bool
+	Setting bool `json:"setting"`
 }
 
 // Value is text as a column has it: a number where that is wanted and it is
