@@ -22,43 +22,47 @@ func (c Config) withWeight() Config {
 // configKey is a key of the configuration.
 type configKey struct {
 	name string
-	// read reads the value; it returns what was wanted instead, "" when all is
-	// well.
-	read func(raw string) (want string)
-	// check returns the value that was read and what was wanted instead, "" when
-	// it is in range; nil: every value is.
-	check func() (value, want string)
+	to   any // where the value goes; readValue has the types
+	bounds
+}
+
+// bounds is the range of a number; without want it has none.
+type bounds struct {
+	least, most float64
+	want        string
 }
 
 // listKeys returns all keys, in the order in which their ranges are checked.
 func (c *Config) listKeys() []configKey {
 	l := &c.Live
+	free, share := bounds{}, bounds{0, 1, "from 0 to 1"}
+	positive, atLeastOne := bounds{0, math.Inf(1), "at least 0"}, bounds{1, math.Inf(1), "at least 1"}
 	return []configKey{
-		{"overlap_score_credit", readNumber(&c.OverlapScoreCredit), c.checkCredit},
-		{"prefill_load_scale", readNumber(&c.PrefillLoadScale), checkPositive(&c.PrefillLoadScale)},
-		{"host_cache_hit_weight", readNumber(&l.HostCacheHitWeight), checkShare(&l.HostCacheHitWeight)},
-		{"disk_cache_hit_weight", readNumber(&l.DiskCacheHitWeight), checkShare(&l.DiskCacheHitWeight)},
-		{"router_temperature", readNumber(&c.Temperature), checkPositive(&c.Temperature)},
-		{"router_snapshot_threshold", readOrNull(&l.SnapshotThreshold, parseUint32), checkUnlessNil(&l.SnapshotThreshold, checkAtLeastOne)},
-		{"router_ttl_secs", readNumber(&l.TTLSeconds), checkPositive(&l.TTLSeconds)},
-		{"router_queue_threshold", readOrNull(&c.QueueThreshold, parseNumber), checkUnlessNil(&c.QueueThreshold, checkPositive)},
-		{"router_event_threads", readInteger(&l.EventThreads), checkAtLeastOne(&l.EventThreads)},
-		{"shared_cache_multiplier", readNumber(&l.SharedCacheMultiplier), checkShare(&l.SharedCacheMultiplier)},
-		{"overlap_score_weight", readOrNull(&c.weight, parseNumber), nil}, // prefill_load_scale by then
-		{"router_track_active_blocks", readBoolean(&c.TrackActiveBlocks), nil},
-		{"router_assume_kv_reuse", readBoolean(&c.AssumeKVReuse), nil},
-		{"router_track_prefill_tokens", readBoolean(&c.TrackPrefillTokens), nil},
-		{"router_prefill_load_model", readOneOf(&c.PrefillLoadModel, LoadNone, LoadAIC), nil},
-		{"router_queue_policy", readOneOf(&c.QueuePolicy, FCFS, LCFS, WSPT), nil},
-		{"shared_cache_type", readOneOf(&l.SharedCacheType, "none", "hicache"), nil},
-		{"use_kv_events", readBoolean(&l.UseKVEvents), nil},
-		{"durable_kv_events", readBoolean(&l.DurableKVEvents), nil},
-		{"router_replica_sync", readBoolean(&l.ReplicaSync), nil},
-		{"router_reset_states", readBoolean(&l.ResetStates), nil},
-		{"router_track_output_blocks", readBoolean(&l.TrackOutputBlocks), nil},
-		{"skip_initial_worker_wait", readBoolean(&l.SkipInitialWorkerWait), nil},
-		{"use_remote_indexer", readBoolean(&l.UseRemoteIndexer), nil},
-		{"serve_indexer", readBoolean(&l.ServeIndexer), nil},
+		{"overlap_score_credit", &c.OverlapScoreCredit, share},
+		{"prefill_load_scale", &c.PrefillLoadScale, positive},
+		{"host_cache_hit_weight", &l.HostCacheHitWeight, share},
+		{"disk_cache_hit_weight", &l.DiskCacheHitWeight, share},
+		{"router_temperature", &c.Temperature, positive},
+		{"router_snapshot_threshold", &l.SnapshotThreshold, atLeastOne},
+		{"router_ttl_secs", &l.TTLSeconds, positive},
+		{"router_queue_threshold", &c.QueueThreshold, positive},
+		{"router_event_threads", &l.EventThreads, atLeastOne},
+		{"shared_cache_multiplier", &l.SharedCacheMultiplier, share},
+		{"overlap_score_weight", &c.weight, free}, // prefill_load_scale by then
+		{"router_track_active_blocks", &c.TrackActiveBlocks, free},
+		{"router_assume_kv_reuse", &c.AssumeKVReuse, free},
+		{"router_track_prefill_tokens", &c.TrackPrefillTokens, free},
+		{"router_prefill_load_model", &c.PrefillLoadModel, free},
+		{"router_queue_policy", &c.QueuePolicy, free},
+		{"shared_cache_type", &l.SharedCacheType, free},
+		{"use_kv_events", &l.UseKVEvents, free},
+		{"durable_kv_events", &l.DurableKVEvents, free},
+		{"router_replica_sync", &l.ReplicaSync, free},
+		{"router_reset_states", &l.ResetStates, free},
+		{"router_track_output_blocks", &l.TrackOutputBlocks, free},
+		{"skip_initial_worker_wait", &l.SkipInitialWorkerWait, free},
+		{"use_remote_indexer", &l.UseRemoteIndexer, free},
+		{"serve_indexer", &l.ServeIndexer, free},
 	}
 }
 
@@ -67,11 +71,13 @@ func (c *Config) listKeys() []configKey {
 func (c *Config) checkAll() []Fault {
 	var faults []Fault
 	for _, k := range c.listKeys() {
-		if k.check == nil {
-			continue
-		}
-		if value, want := k.check(); want != "" {
-			faults = append(faults, Fault{Key: k.name, Value: value, Want: want, Range: value != ""})
+		v, ok := numberAt(k.to)
+		switch {
+		case !ok || k.want == "" || v >= k.least && v <= k.most:
+		case k.to == &c.OverlapScoreCredit:
+			faults = append(faults, Fault{Key: k.name, Want: creditWanted(v)})
+		default:
+			faults = append(faults, Fault{Key: k.name, Value: formatNumber(v), Want: k.want, Range: true})
 		}
 	}
 	if broken := c.brokenRule(); len(faults) == 0 && broken != "" {
@@ -80,49 +86,15 @@ func (c *Config) checkAll() []Fault {
 	return faults
 }
 
-// checkRange returns the check of a value that is to be at least lo and at most hi.
-func checkRange[T float64 | uint32](v *T, lo, hi T, want string) func() (string, string) {
-	return func() (string, string) {
-		if *v >= lo && *v <= hi {
-			return "", ""
-		}
-		return formatNumber(float64(*v)), want
-	}
-}
-
-func checkShare(v *float64) func() (string, string) { return checkRange(v, 0, 1, "from 0 to 1") }
-
-func checkPositive(v *float64) func() (string, string) {
-	return checkRange(v, 0, math.Inf(1), "at least 0")
-}
-
-func checkAtLeastOne(v *uint32) func() (string, string) {
-	return checkRange(v, 1, math.MaxUint32, "at least 1")
-}
-
-// checkUnlessNil returns the check of a value that may be nil.
-func checkUnlessNil[T any](v **T, check func(*T) func() (string, string)) func() (string, string) {
-	return func() (string, string) {
-		if *v == nil {
-			return "", ""
-		}
-		return check(*v)()
-	}
-}
-
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// checkCredit returns its complaint whole, without the value.
-func (c *Config) checkCredit() (value, want string) {
-	v := c.OverlapScoreCredit
-	if v >= 0 && v <= 1 {
-		return "", ""
-	}
-	want = "overlap_score_credit must be between 0.0 and 1.0; it is " + formatNumber(v)
+// creditWanted returns the complaint about a credit out of range, whole.
+func creditWanted(v float64) string {
+	want := "overlap_score_credit must be between 0.0 and 1.0; it is " + formatNumber(v)
 	if v > 1 {
 		want += ": to weigh prefill more heavily, keep it at most 1.0 and raise prefill_load_scale instead"
 	}
-	return "", want
+	return want
 }
 
 // brokenRule returns the first rule between keys that c breaks, "" if there is none.

@@ -267,9 +267,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 		at, depth = next, int32(i+1)
 	}
 	active.forEach(func(n int32) { dst = append(dst, Match{x.members[n], depth}) })
-	slices.SortFunc(dst[from:], func(a, b Match) int {
-		return cmp.Or(cmp.Compare(a.Member.Worker, b.Member.Worker), cmp.Compare(a.Member.Rank, b.Member.Rank))
-	})
+	sortMatches(dst[from:])
 	return dst
 }
 
@@ -282,15 +280,15 @@ func (x *Index) Size() int {
 	return size
 }
 
-// Prune forgets blocks that nobody caches any more. They change no answer, but
-// stay in the tree otherwise, which matters to an index that lives long.
-func (x *Index) Prune() {
+// forEach calls f for every block that hangs on the root, and the root, each before
+// those that hang on it.
+func (x *Index) forEach(f func(*block)) {
 	seen := map[*block]bool{x.root: true}
 	for stack := []*block{x.root}; len(stack) > 0; {
 		b := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		b.children.keepIf(func(c *block) bool { return c.members.count > 0 || !c.children.isEmpty() })
-		b.children.forEach(func(c *block) {
+		f(b)
+		b.children.forEach(func(c *block) { // in any order
 			if !seen[c] {
 				seen[c] = true
 				stack = append(stack, c)
@@ -299,30 +297,31 @@ func (x *Index) Prune() {
 	}
 }
 
+// Prune forgets blocks that nobody caches any more. They change no answer, but
+// stay in the tree otherwise, which matters to an index that lives long.
+func (x *Index) Prune() {
+	x.forEach(func(b *block) {
+		b.children.keepIf(func(c *block) bool { return c.members.count > 0 || !c.children.isEmpty() })
+	})
+}
+
 // Reachable counts, for each worker and rank, the blocks that queries can find,
 // in order of worker and rank.
 func (x *Index) Reachable() []Match {
 	counts := make([]int32, len(x.members))
-	seen := map[*block]bool{x.root: true}
-	for stack := []*block{x.root}; len(stack) > 0; {
-		b := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		b.members.forEach(func(n int32) { counts[n]++ })
-		b.children.forEach(func(c *block) { // in any order: these are sums
-			if !seen[c] {
-				seen[c] = true
-				stack = append(stack, c)
-			}
-		})
-	}
+	x.forEach(func(b *block) { b.members.forEach(func(n int32) { counts[n]++ }) })
 	var found []Match
 	for n, c := range counts {
 		if c > 0 {
 			found = append(found, Match{x.members[n], c})
 		}
 	}
+	sortMatches(found)
+	return found
+}
+
+func sortMatches(found []Match) {
 	slices.SortFunc(found, func(a, b Match) int {
 		return cmp.Or(cmp.Compare(a.Member.Worker, b.Member.Worker), cmp.Compare(a.Member.Rank, b.Member.Rank))
 	})
-	return found
 }

@@ -86,7 +86,7 @@ func readConfig(text []byte) (Config, *Fault) {
 			return c, &Fault{Key: key, Want: "given twice, want once"}
 		}
 		seen = append(seen, key)
-		if want := keys[i].read(string(value)); want != "" {
+		if want := readValue(keys[i].to, string(value)); want != "" {
 			return c, &Fault{Key: key, Value: string(value), Want: want}
 		}
 	}
@@ -106,84 +106,86 @@ func syntaxFault(err error) *Fault {
 	return &Fault{Want: err.Error()}
 }
 
-// The functions below read one value each. A parser returns what it wants, ""
-// when the value is that.
-
-func readNumber(to *float64) func(string) string {
-	return func(raw string) (want string) {
-		*to, want = parseNumber(raw)
-		return want
-	}
-}
-
-func readInteger(to *uint32) func(string) string {
-	return func(raw string) (want string) {
-		*to, want = parseUint32(raw)
-		return want
-	}
-}
-
-func readBoolean(to *bool) func(string) string {
-	return func(raw string) string {
-		if raw != "true" && raw != "false" {
+// readValue reads a value of the type that it goes to; it returns what was wanted
+// instead, "" when all is well.
+func readValue(to any, raw string) (want string) {
+	switch to := to.(type) {
+	case *bool:
+		if *to = raw == "true"; !*to && raw != "false" {
 			return "true or false"
 		}
-		*to = raw == "true"
-		return ""
+	case *float64:
+		var ok bool
+		if *to, ok = decimal.Parse(raw); !ok {
+			return "a number that fits in 64 bits"
+		}
+	case *uint32:
+		v, err := strconv.ParseUint(raw, 10, 32)
+		if *to = uint32(v); err != nil {
+			return "an integer from 0 to 4294967295"
+		}
+	case **float64:
+		return readOrNull(to, raw)
+	case **uint32:
+		return readOrNull(to, raw)
+	case *string:
+		return readOneOf(to, raw, "none", "hicache")
+	case *LoadModel:
+		return readOneOf(to, raw, LoadNone, LoadAIC)
+	case *QueueOrder:
+		return readOneOf(to, raw, FCFS, LCFS, WSPT)
 	}
+	return ""
 }
 
-func readOrNull[T any](to **T, parse func(string) (T, string)) func(string) string {
-	return func(raw string) string {
-		*to = nil
-		if raw == "null" {
-			return ""
-		}
-		v, want := parse(raw)
-		if want != "" {
-			return want + " or null"
-		}
-		*to = &v
+func readOrNull[T any](to **T, raw string) (want string) {
+	if *to = nil; raw == "null" {
 		return ""
 	}
+	*to = new(T)
+	if want = readValue(*to, raw); want != "" {
+		want += " or null"
+	}
+	return want
 }
 
 // readOneOf reads a string that names one of the given values.
-func readOneOf[T any](to *T, values ...T) func(string) string {
-	return func(raw string) string {
-		want := ""
-		var name string
-		isString := json.Unmarshal([]byte(raw), &name) == nil && raw != "null"
-		for i, v := range values {
-			if isString && fmt.Sprint(v) == name {
-				*to = v
-				return ""
-			}
-			switch {
-			case i == 0:
-			case i == len(values)-1:
-				want += " or "
-			default:
-				want += ", "
-			}
-			want += fmt.Sprintf("%q", fmt.Sprint(v))
+func readOneOf[T any](to *T, raw string, values ...T) (want string) {
+	var name string
+	_ = json.Unmarshal([]byte(raw), &name) // "" where it is no string, which no value is called
+	for i, v := range values {
+		text := fmt.Sprint(v)
+		if text == name {
+			*to = v
+			return ""
 		}
-		return want
+		switch {
+		case i == 0:
+		case i == len(values)-1:
+			want += " or "
+		default:
+			want += ", "
+		}
+		want += strconv.Quote(text)
 	}
+	return want
 }
 
-func parseUint32(raw string) (uint32, string) {
-	v, err := strconv.ParseUint(raw, 10, 32)
-	if err != nil {
-		return 0, "an integer from 0 to 4294967295"
+// numberAt returns the number that is at a place; it reports false where there is none.
+func numberAt(place any) (v float64, ok bool) {
+	switch p := place.(type) {
+	case *float64:
+		return *p, true
+	case *uint32:
+		return float64(*p), true
+	case **float64:
+		if *p != nil {
+			return **p, true
+		}
+	case **uint32:
+		if *p != nil {
+			return float64(**p), true
+		}
 	}
-	return uint32(v), ""
-}
-
-func parseNumber(raw string) (float64, string) {
-	v, ok := decimal.Parse(raw)
-	if !ok {
-		return 0, "a number that fits in 64 bits"
-	}
-	return v, ""
+	return 0, false
 }
