@@ -81,6 +81,31 @@ func (p *Pass) Reset(now sim.Time) {
 	}
 }
 
+// AddToken enters a request's nth token of outputs. The one before came at an
+// instant, in the pass before unless it has been resumed since. It returns the
+// mark of a first or last token, and nil for others.
+func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resumed bool) *Mark {
+	p.Tokens++
+	switch {
+	case n == 1:
+	case !resumed:
+		p.Decoding++
+	default:
+		p.Gaps = append(p.Gaps, (p.End - before).Max0())
+		if p.Detail != nil {
+			p.Detail.Resumed = append(p.Detail.Resumed, id)
+		}
+	}
+	if n == 2 {
+		p.Second = append(p.Second, id)
+	}
+	if n > 1 && n < outputs {
+		return nil
+	}
+	p.Marks = append(p.Marks, Mark{Request: id, First: n == 1, Last: n == outputs, Tokens: n})
+	return &p.Marks[len(p.Marks)-1]
+}
+
 // Admission is a request's entry into a pass's batch.
 type Admission struct {
 	Request sim.RequestID

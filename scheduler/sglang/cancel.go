@@ -27,7 +27,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	case r == c.partial:
 		c.partial = nil
 	default:
-		c.waiting.remove(r)
+		c.waiting.Remove(r)
 	}
 	if r.stored > 0 {
 		c.releaseMemory(r)
@@ -53,17 +53,10 @@ func (c *Core) findRequest(id sim.RequestID) *request {
 	if c.partial != nil && is(c.partial) {
 		return c.partial
 	}
-	for _, all := range [][]*request{c.running, c.waiting.all()} {
+	for _, all := range [][]*request{c.running, c.waiting.All()} {
 		if i := slices.IndexFunc(all, is); i >= 0 {
 			return all[i]
 		}
 	}
 	return nil
-}
-
-// remove takes r out of the line of waiting requests.
-func (q *queue) remove(r *request) {
-	if i := slices.Index(q.all(), r); i >= 0 {
-		q.items = slices.Delete(q.items, q.head+i, q.head+i+1)
-	}
 }

@@ -45,7 +45,7 @@ func (c *Core) checkPool() {
 	if c.partial != nil {
 		own += c.poolTokens(c.partial.stored) - c.partial.prot
 	}
-	for _, r := range c.waiting.all() {
+	for _, r := range c.waiting.All() {
 		own += c.poolTokens(r.stored) - r.prot
 	}
 	cached := c.tree.pages * c.PageTokens

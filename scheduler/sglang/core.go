@@ -30,7 +30,7 @@ type Core struct {
 	caching bool
 	ratio   ratio
 
-	waiting queue
+	waiting scheduler.Line[*request]
 	partial *request   // prefilled in part and kept aside (Rules.PartialSlot)
 	running []*request // each knows its place, which breaks ties
 	totals  totals
@@ -115,7 +115,7 @@ func (c *Core) Submit(r *sim.Request) {
 	if c.Role == scheduler.Prefill {
 		q.maxOut = 1
 	}
-	c.waiting.pushBack(q)
+	c.waiting.PushBack(q)
 	c.sorted.valid = false
 }
 
@@ -130,7 +130,7 @@ func (c *Core) newRequest() *request {
 
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int {
-	n := c.waiting.len() + len(c.running)
+	n := c.waiting.Len() + len(c.running)
 	if c.partial != nil {
 		n++
 	}
@@ -147,7 +147,7 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 
 // Step takes the pass that starts at now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
-	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.len() {
+	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.Len() {
 		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, want fewer than 2^31 and up to 2^28",
 			c.step, c.Load())
 	}
@@ -187,8 +187,8 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 func (c *Core) describeStall() error {
 	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictableTokens(), c.pool)
 	head := c.partial
-	if head == nil && c.waiting.len() > 0 {
-		head = c.waiting.front()
+	if head == nil && c.waiting.Len() > 0 {
+		head = c.waiting.Front()
 	}
 	if head == nil {
 		r := c.running[0]

@@ -23,7 +23,7 @@ type sorted struct {
 
 // sortQueue brings the queue into the policy's order.
 func (c *Core) sortQueue() {
-	if c.Policy != LPM || !c.caching || c.waiting.len() == 0 || c.waiting.len() > lpmQueue {
+	if c.Policy != LPM || !c.caching || c.waiting.Len() == 0 || c.waiting.Len() > lpmQueue {
 		return
 	}
 	s := &c.sorted
@@ -32,10 +32,10 @@ func (c *Core) sortQueue() {
 	}
 	s.valid, s.content = true, c.tree.content
 	s.keys, s.ahead = s.keys[:0], s.ahead[:0]
-	for _, r := range c.waiting.all() {
+	for _, r := range c.waiting.All() {
 		r.rank = c.rankOf(r)
 	}
-	slices.SortStableFunc(c.waiting.all(), func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
+	slices.SortStableFunc(c.waiting.All(), func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
 }
 
 // rankOf returns what the queue is sorted by, highest first: the cached tokens of

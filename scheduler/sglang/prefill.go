@@ -100,12 +100,12 @@ func (c *Core) isIdle() bool {
 // fillBatch fills the batch of the pass and finds its memory.
 func (c *Core) fillBatch(p *scheduler.Pass) {
 	c.batch = c.batch[:0]
-	if c.partial == nil && (c.waiting.len() == 0 || c.isHeadBlocked()) {
+	if c.partial == nil && (c.waiting.Len() == 0 || c.isHeadBlocked()) {
 		return
 	}
 	b := c.openBudget()
 	if c.partial == nil || c.resumePartial(&b) {
-		for c.waiting.len() > 0 && (len(c.batch) == 0 || c.hasRoom(&b)) {
+		for c.waiting.Len() > 0 && (len(c.batch) == 0 || c.hasRoom(&b)) {
 			if !c.admitHead(&b) {
 				break
 			}
@@ -131,7 +131,7 @@ func (c *Core) isHeadBlocked() bool {
 	if len(c.running) == 0 || c.starved {
 		return false
 	}
-	r := c.waiting.front()
+	r := c.waiting.Front()
 	var need, evictable int
 	switch {
 	case !c.rules.LockFirst:
@@ -175,7 +175,7 @@ func (c *Core) resumePartial(b *budget) bool {
 
 // admitHead admits the request at the head of the queue, or a chunk of it.
 func (c *Core) admitHead(b *budget) bool {
-	r := c.waiting.front()
+	r := c.waiting.Front()
 	e := chunk{request: r, held: r.stored, before: r.stored}
 	missing := r.length() - r.stored
 	if missing == 0 {
@@ -206,7 +206,7 @@ func (c *Core) admitHead(b *budget) bool {
 	if e.before+e.tokens < r.length() {
 		answer = 0
 	}
-	c.waiting.popFront()
+	c.waiting.PopFront()
 	c.sorted.valid = false
 	if r.hit < 0 {
 		r.hit = e.before
@@ -349,7 +349,7 @@ func (c *Core) runBatch() {
 		case c.rules.PartialSlot:
 			c.partial = r
 		default:
-			c.waiting.pushFront(r)
+			c.waiting.PushFront(r)
 			c.sorted.valid = false
 		}
 	}

@@ -60,7 +60,7 @@ func (c *Core) makeRoom() {
 		r := c.partial
 		c.partial = nil
 		c.releaseMemory(r)
-		c.waiting.pushFront(r)
+		c.waiting.PushFront(r)
 		c.sorted.valid = false
 		c.isShort() // evicts what r has let go
 	}
@@ -167,11 +167,11 @@ func (c *Core) requeueRetired() {
 	c.sorted.valid = false
 	if c.rules.Victims {
 		for _, r := range c.retired {
-			c.waiting.pushBack(r)
+			c.waiting.PushBack(r)
 		}
 		return
 	}
 	for i := len(c.retired) - 1; i >= 0; i-- {
-		c.waiting.pushFront(c.retired[i])
+		c.waiting.PushFront(c.retired[i])
 	}
 }

@@ -32,7 +32,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	if c.partial != nil {
 		countQueued(c.partial, &s)
 	}
-	for _, r := range c.waiting.all() {
+	for _, r := range c.waiting.All() {
 		countQueued(r, &s)
 	}
 	return s
@@ -53,7 +53,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 			yield(r.ID, n, c.lastEnd)
 		}
 	}
-	for _, r := range c.waiting.all() {
+	for _, r := range c.waiting.All() {
 		if r.out > 0 {
 			yield(r.ID, r.out, r.lastToken)
 		}

@@ -7,7 +7,7 @@ import (
 
 // planWaiting admits requests from the head of the line.
 func (c *Core) planWaiting(p *pass) {
-	for c.waiting.len() > 0 && !c.cfg.Crowded(len(c.running)) && p.lost == 0 {
+	for c.waiting.Len() > 0 && !c.cfg.Crowded(len(c.running)) && p.lost == 0 {
 		if p.budget == 0 && c.rules.BudgetGate || !c.admitHead(p) {
 			return
 		}
@@ -17,7 +17,7 @@ func (c *Core) planWaiting(p *pass) {
 // admitHead lets the head of the line in and gives it its first chunk, if there
 // is room for it. It reports whether there was.
 func (c *Core) admitHead(p *pass) bool {
-	s := c.waiting.front()
+	s := c.waiting.Front()
 	switch c.pool.Fetch(s) {
 	case blocks.Parked:
 		return true
@@ -49,7 +49,7 @@ func (c *Core) admitHead(p *pass) bool {
 		}
 		c.preemptVictim(p)
 	}
-	c.removeWaiting(s)
+	c.waiting.Remove(s)
 	r.state, r.computed = running, cached
 	c.running = append(c.running, s)
 	c.calm.lively = append(c.calm.lively, s)
@@ -60,16 +60,6 @@ func (c *Core) admitHead(p *pass) bool {
 	})
 	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)
-}
-
-// removeWaiting takes s from the line; those preempted for it stand in front of
-// it.
-func (c *Core) removeWaiting(s slot) {
-	if c.waiting.front() == s {
-		c.waiting.popFront()
-		return
-	}
-	c.waiting.remove(s)
 }
 
 // findableTokens returns the number of tokens of r that may be found cached at

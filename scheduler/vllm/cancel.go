@@ -27,7 +27,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	case running:
 		c.calm.removeLively(s)
 	default:
-		c.waiting.remove(s)
+		c.waiting.Remove(s)
 	}
 	c.next.remove(s)
 	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })

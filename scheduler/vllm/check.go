@@ -26,8 +26,8 @@ func (c *Core) checkAccounts() {
 		}
 		last = r.order
 	}
-	if n := len(c.running) + c.waiting.len() + c.pool.Fetching(); n != c.live {
-		panic(fmt.Sprintf("%d running + %d waiting + %d fetching != %d submitted and not finished", len(c.running), c.waiting.len(), c.pool.Fetching(), c.live))
+	if n := len(c.running) + c.waiting.Len() + c.pool.Fetching(); n != c.live {
+		panic(fmt.Sprintf("%d running + %d waiting + %d fetching != %d submitted and not finished", len(c.running), c.waiting.Len(), c.pool.Fetching(), c.live))
 	}
 	if k := &c.calm; steadies != k.count || targets != k.targets || len(k.lively)+k.count != len(c.running) {
 		panic(fmt.Sprintf("running: %d steady with targets of %d, %d and %d counted; %d lively of %d",

@@ -35,7 +35,7 @@ type Core struct {
 	requests []request
 	unused   []slot
 	live     int
-	waiting  line
+	waiting  scheduler.Line[slot]
 	running  []slot // in order of admission
 	admitted uint64 // admissions so far
 	device   device // the blocks, and
@@ -81,7 +81,7 @@ func (c *Core) Load() int { return c.live }
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	c.requests[s].init(r, &c.cfg)
-	c.waiting.pushBack(s)
+	c.waiting.PushBack(s)
 	c.live++
 	c.events.addRequest(r)
 }
@@ -108,7 +108,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.events.beginPass(p)
 	fetched := c.pool.Begin(now, p)
 	for i := len(fetched) - 1; i >= 0; i-- {
-		c.waiting.pushFront(fetched[i])
+		c.waiting.PushFront(fetched[i])
 	}
 	c.further = false
 	if c.next.isEmpty() {
@@ -142,7 +142,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 
 // Line returns the number of requests that wait and that run, as the server
 // tells its front end.
-func (c *Core) Line() (waiting, running int) { return c.waiting.len(), len(c.running) }
+func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), len(c.running) }
 
 // Cut has nothing to give back: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}
@@ -166,8 +166,8 @@ func (c *Core) checkProgress(p *scheduler.Pass) error {
 
 // nextInLine returns the request that should go on next.
 func (c *Core) nextInLine() slot {
-	if c.waiting.len() > 0 {
-		return c.waiting.front()
+	if c.waiting.Len() > 0 {
+		return c.waiting.Front()
 	}
 	return c.running[0]
 }

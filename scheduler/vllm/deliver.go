@@ -35,43 +35,16 @@ func (c *Core) dropGone(slots []slot) []slot {
 func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	r := &c.requests[s]
 	r.given++
-	p.Tokens++
-	switch {
-	case r.given == 1:
-	case r.pass == c.passes-1:
-		p.Decoding++
-	default:
-		p.Gaps = append(p.Gaps, (p.End - r.lastAt).Max0())
-		if p.Detail != nil {
-			p.Detail.Resumed = append(p.Detail.Resumed, r.id)
-		}
-	}
+	m := p.AddToken(r.id, r.given, r.end-r.input, r.lastAt, r.pass != c.passes-1)
 	r.pass, r.lastAt = c.passes, p.End
-	last = r.input+r.given == r.end
-	if r.given > 2 && !last {
+	if m == nil || !m.Last {
 		return false
 	}
-	return c.markToken(s, p, last)
-}
-
-// markToken notes a first, a second or a last token.
-func (c *Core) markToken(s slot, p *scheduler.Pass, last bool) bool {
-	r := &c.requests[s]
-	if r.given == 2 {
-		p.Second = append(p.Second, r.id)
-		if !last {
-			return false
-		}
-	}
-	m := scheduler.Mark{Request: r.id, First: r.given == 1, Last: last, Tokens: r.given}
-	if last && c.cfg.Role == scheduler.Prefill {
+	if c.cfg.Role == scheduler.Prefill {
 		m.Handoff = c.cfg.Transfer.Delay(r.input)
 	}
-	p.Marks = append(p.Marks, m)
-	if last {
-		c.finishRequest(s)
-	}
-	return last
+	c.finishRequest(s)
+	return true
 }
 
 // finishRequest lets go of a request that has all its tokens. It may have lost
@@ -79,7 +52,7 @@ func (c *Core) markToken(s slot, p *scheduler.Pass, last bool) bool {
 func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	if r.state == preempted {
-		c.waiting.remove(s)
+		c.waiting.Remove(s)
 	}
 	c.pool.Release(s)
 	r.state = gone

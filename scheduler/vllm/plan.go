@@ -185,7 +185,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 	c.nameBlocks(r, min(r.computed, c.knownTokens(r)))
 	c.stripBlocks(s)
 	r.computed, r.state = 0, preempted
-	c.waiting.pushFront(s)
+	c.waiting.PushFront(s)
 	p.lost++
 	if d := p.out.Detail; d != nil {
 		d.Lost = append(d.Lost, r.id)

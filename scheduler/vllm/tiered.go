@@ -100,7 +100,7 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 		r.fetchedFrom = from
 	}
 	r.fetchedTo = from + len(found)
-	c.waiting.popFront()
+	c.waiting.PopFront()
 	return blocks.Parked
 }
 

@@ -55,7 +55,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 			s.Decode.Add(int(x.target), float64(x.target))
 		}
 	}
-	for _, w := range c.waiting.slots[c.waiting.first:] {
+	for _, w := range c.waiting.All() {
 		if r := &c.requests[w]; r.state == preempted {
 			s.QueuedDecode.Add(r.target, float64(r.target))
 		} else {
@@ -67,7 +67,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 
 // Progress yields the requests that have gained a token and not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
-	for _, all := range [][]slot{c.running, c.waiting.slots[c.waiting.first:]} {
+	for _, all := range [][]slot{c.running, c.waiting.All()} {
 		for _, s := range all {
 			r := &c.requests[s]
 			if n := c.calm.delivered - r.since + 1; r.state == steady && n > 0 {

@@ -133,30 +133,12 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	return true
 }
 
-// noteToken writes s's new token into the pass.
+// noteToken writes r's new token into the pass.
 func (c *Core) noteToken(r *request, p *scheduler.Pass) {
-	p.Tokens++
-	n := r.generated()
-	switch {
-	case n == 1:
-	case r.emitted == c.passes-1:
-		p.Decoding++
-	default:
-		p.Gaps = append(p.Gaps, (p.End - r.emittedAt).Max0())
-		if p.Detail != nil {
-			p.Detail.Resumed = append(p.Detail.Resumed, r.id)
-		}
-	}
+	m := p.AddToken(r.id, r.generated(), r.output, r.emittedAt, r.emitted != c.passes-1)
 	r.emitted, r.emittedAt = c.passes, p.End
-	if n == 2 {
-		p.Second = append(p.Second, r.id)
-	}
-	if first, last := n == 1, n == r.output; first || last {
-		m := scheduler.Mark{Request: r.id, First: first, Last: last, Tokens: n}
-		if last && c.cfg.Role == scheduler.Prefill {
-			m.Handoff = c.cfg.Transfer.Delay(r.input)
-		}
-		p.Marks = append(p.Marks, m)
+	if m != nil && m.Last && c.cfg.Role == scheduler.Prefill {
+		m.Handoff = c.cfg.Transfer.Delay(r.input)
 	}
 }
 
