@@ -17,8 +17,8 @@ type agentRows struct {
 	w       *loadgen.Workload // what was read; only the last agent, where rows are given one by one
 	turn    int               // of w, to be given next
 
-	seen     agenticField // of the record at hand
-	lengths  [3]uint64    // num_turns, input_prompt_length, final_assistant_response_length
+	seen     rowField  // of the record at hand
+	lengths  [3]uint64 // num_turns, input_prompt_length, final_assistant_response_length
 	answers  []uint64
 	outputs  []uint64 // of tools
 	waits    []float64
@@ -46,8 +46,8 @@ func openAgents(s *Stream) (rows, error) {
 func isAgents(o *object) bool {
 	for i := range o.members {
 		key := o.members[i].key
-		if agentic := agenticKey(key) != 0; agentic || mooncakeKey(key) != 0 {
-			return agentic
+		if agent := agentField(key) != 0; agent || mooncakeKey(key) != 0 {
+			return agent
 		}
 	}
 	return false
@@ -107,97 +107,55 @@ func (a *agentRows) readLine() error {
 	return nil
 }
 
-type agenticField uint8
+// agentFields are the names of the fields of a record, from the lowest bit of a
+// rowField on.
+func agentFields() [6]string {
+	return [...]string{
+		"num_turns", "input_prompt_length", "final_assistant_response_length",
+		"assistant_response_length", "tool_call_output_length", "tool_call_latency",
+	}
+}
 
-const (
-	fieldTurns agenticField = 1 << iota
-	fieldPrompt
-	fieldFinal
-	fieldAnswers
-	fieldToolOutput
-	fieldToolLatency
-)
-
-func agenticKey(key []byte) agenticField {
-	for f := fieldTurns; f <= fieldToolLatency; f <<= 1 {
-		if string(key) == f.String() {
-			return f
+func agentField(key []byte) rowField {
+	for i, name := range agentFields() {
+		if string(key) == name {
+			return 1 << i
 		}
 	}
 	return 0
 }
 
-func (f agenticField) String() string {
-	switch f {
-	case fieldTurns:
-		return "num_turns"
-	case fieldPrompt:
-		return "input_prompt_length"
-	case fieldFinal:
-		return "final_assistant_response_length"
-	case fieldAnswers:
-		return "assistant_response_length"
-	case fieldToolOutput:
-		return "tool_call_output_length"
-	case fieldToolLatency:
-		return "tool_call_latency"
-	}
-	return fmt.Sprintf("field %d", uint8(f))
-}
-
 // readAgent reads the line in the scanner.
 func (a *agentRows) readAgent() error {
 	a.seen = 0
-	s := &a.scanner
-	s.skipSpace()
-	more, err := s.openValue('{', '}')
-	for more && err == nil {
-		var key []byte
-		if key, err = s.readKey(); err != nil {
-			return err
-		}
-		f := agenticKey(key)
-		if f == 0 {
-			err = s.skipValue()
-		} else if a.seen&f != 0 {
-			return fmt.Errorf("%s is given twice", key)
-		} else {
-			err = a.readValue(f)
-		}
-		if err != nil {
-			return err
-		}
-		more, err = s.hasMore('}')
-	}
-	if err != nil {
+	a.scanner.skipSpace()
+	if err := a.scanner.readFields(&a.seen, agentField, a.readValue); err != nil {
 		return err
 	}
-	for f := fieldTurns; f <= fieldToolLatency; f <<= 1 {
-		if a.seen&f == 0 {
-			return fmt.Errorf("%v is missing", f)
+	for i, name := range agentFields() {
+		if a.seen&(1<<i) == 0 {
+			return fmt.Errorf("%s is missing", name)
 		}
 	}
-	return s.checkEnd()
+	return a.scanner.checkEnd()
 }
 
-func (a *agentRows) readValue(f agenticField) (err error) {
-	a.seen |= f
-	s := &a.scanner
-	switch f {
-	case fieldTurns:
-		a.lengths[0], err = s.readInteger()
-	case fieldPrompt:
-		a.lengths[1], err = s.readInteger()
-	case fieldFinal:
-		a.lengths[2], err = s.readInteger()
-	case fieldAnswers:
+func (a *agentRows) readValue(f rowField) (err error) {
+	i := f.place()
+	switch i {
+	case 0, 1, 2:
+		a.lengths[i], err = a.scanner.readInteger()
+	case 3:
 		a.answers, err = a.integerList(a.answers)
-	case fieldToolOutput:
+	case 4:
 		a.outputs, err = a.integerList(a.outputs)
-	case fieldToolLatency:
-		a.waits, err = s.floatList(a.waits[:0])
+	case 5:
+		a.waits, err = a.scanner.floatList(a.waits[:0])
 	}
-	return nameField(f, err)
+	if err != nil {
+		return nameField(agentFields()[i], err)
+	}
+	return nil
 }
 
 func (a *agentRows) integerList(dst []uint64) ([]uint64, error) {
@@ -233,14 +191,10 @@ func (a *agentRows) addSession() error {
 }
 
 func (a *agentRows) checkLists(turns uint64) error {
-	if n := len(a.answers); uint64(n) != turns {
-		return fmt.Errorf("assistant_response_length has %d numbers, want num_turns = %d", n, turns)
-	}
-	if n := len(a.outputs); uint64(n) != turns {
-		return fmt.Errorf("tool_call_output_length has %d numbers, want num_turns = %d", n, turns)
-	}
-	if n := len(a.waits); uint64(n) != turns {
-		return fmt.Errorf("tool_call_latency has %d numbers, want num_turns = %d", n, turns)
+	for i, n := range []int{len(a.answers), len(a.outputs), len(a.waits)} {
+		if uint64(n) != turns {
+			return fmt.Errorf("%s has %d numbers, want num_turns = %d", agentFields()[3+i], n, turns)
+		}
 	}
 	if a.lengths[1] == 0 {
 		return fmt.Errorf("input_prompt_length is 0, want > 0")

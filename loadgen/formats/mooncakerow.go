@@ -3,7 +3,7 @@ package formats
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"math/bits"
 )
 
 // mooncakeRow reads rows in the Mooncake format: one request each, with the hash
@@ -19,18 +19,22 @@ type mooncakeRow struct {
 
 // mooncakeFields is one row.
 type mooncakeFields struct {
-	seen, set  mooncakeField // bits; set are those that are not null
-	session    []byte        // in the line
-	times      [4]float64    // timestamp, created_time, delay, delay_ms
+	seen, set  rowField   // bits; set are those that are not null
+	session    []byte     // in the line
+	times      [4]float64 // timestamp, created_time, delay, delay_ms
 	input, out uint64
 	ids        []uint64
 }
 
-type mooncakeField uint8
+// rowField is a field of a row that is read as it comes, or a set of them: a bit each.
+type rowField uint8
+
+// place is the number of the field's bit.
+func (f rowField) place() int { return bits.TrailingZeros8(uint8(f)) }
 
 // The fields, in the order in which a list gives them.
 const (
-	fieldSession mooncakeField = 1 << iota
+	fieldSession rowField = 1 << iota
 	fieldTimestamp
 	fieldCreated
 	fieldInput
@@ -40,7 +44,7 @@ const (
 	fieldDelayMS
 )
 
-func mooncakeKey(key []byte) mooncakeField {
+func mooncakeKey(key []byte) rowField {
 	switch string(key) {
 	case "session_id":
 		return fieldSession
@@ -62,26 +66,9 @@ func mooncakeKey(key []byte) mooncakeField {
 	return 0
 }
 
-func (f mooncakeField) String() string {
-	switch f {
-	case fieldSession:
-		return "session_id"
-	case fieldTimestamp:
-		return "timestamp"
-	case fieldCreated:
-		return "created_time"
-	case fieldInput:
-		return "input_length"
-	case fieldOutput:
-		return "output_length"
-	case fieldIDs:
-		return "hash_ids"
-	case fieldDelay:
-		return "delay"
-	case fieldDelayMS:
-		return "delay_ms"
-	}
-	return "field " + strconv.Itoa(int(f))
+// mooncakeNames are the names of the fields in messages.
+func mooncakeNames() [8]string {
+	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms"}
 }
 
 // readLine reads the row of a line.
@@ -92,7 +79,7 @@ func (m *mooncakeRow) readLine(line []byte) error {
 	if m.scanner.skipSpace() == '[' {
 		err = m.readList()
 	} else {
-		err = m.readObject()
+		err = m.scanner.readFields(&m.fields.seen, mooncakeKey, m.readValue)
 	}
 	if err == nil {
 		err = m.scanner.checkEnd()
@@ -101,31 +88,6 @@ func (m *mooncakeRow) readLine(line []byte) error {
 		return err
 	}
 	return m.checkLengths()
-}
-
-// readObject reads a record given as an object.
-func (m *mooncakeRow) readObject() error {
-	s := &m.scanner
-	more, err := s.openValue('{', '}')
-	for more && err == nil {
-		var key []byte
-		if key, err = s.readKey(); err != nil {
-			return err
-		}
-		f := mooncakeKey(key)
-		if f == 0 {
-			err = s.skipValue()
-		} else if m.fields.seen&f != 0 {
-			return fmt.Errorf("%s is given twice", key)
-		} else {
-			err = m.readValue(f)
-		}
-		if err != nil {
-			return err
-		}
-		more, err = s.hasMore('}')
-	}
-	return err
 }
 
 // readList reads a record given as the list of its fields.
@@ -145,8 +107,7 @@ func (m *mooncakeRow) readList() error {
 }
 
 // readValue reads the value of f.
-func (m *mooncakeRow) readValue(f mooncakeField) error {
-	m.fields.seen |= f
+func (m *mooncakeRow) readValue(f rowField) error {
 	s := &m.scanner
 	if s.readNull() {
 		return nil
@@ -175,16 +136,16 @@ func (m *mooncakeRow) readValue(f mooncakeField) error {
 	case fieldIDs:
 		m.fields.ids, err = s.idList(&m.arena)
 	}
-	return nameField(f, err)
+	if err != nil {
+		return nameField(mooncakeNames()[f.place()], err)
+	}
+	return nil
 }
 
 // nameField puts the name of the field before a complaint about its value.
-func nameField(f fmt.Stringer, err error) error {
-	if err == nil {
-		return nil
-	}
+func nameField(name string, err error) error {
 	if m := (*mismatchError)(nil); errors.As(err, &m) {
-		return fmt.Errorf("%v %w", f, err)
+		return fmt.Errorf("%s %w", name, err)
 	}
 	return err // names a byte of the line
 }
@@ -196,10 +157,10 @@ func (m *mooncakeRow) sessionID() error {
 	return err
 }
 
-func (f *mooncakeFields) has(field mooncakeField) bool { return f.set&field != 0 }
+func (f *mooncakeFields) has(field rowField) bool { return f.set&field != 0 }
 
 // either is the first of two times that is given.
-func (f *mooncakeFields) either(a, b mooncakeField, i int) (float64, bool) {
+func (f *mooncakeFields) either(a, b rowField, i int) (float64, bool) {
 	if f.has(a) {
 		return f.times[i], true
 	}

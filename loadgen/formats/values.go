@@ -6,6 +6,32 @@ import (
 	"math"
 )
 
+// readFields reads the object at hand: by read the fields that fieldOf knows, each
+// once, over the others it goes. Those that are there are added to seen.
+func (s *scanner) readFields(seen *rowField, fieldOf func(key []byte) rowField, read func(f rowField) error) error {
+	more, err := s.openValue('{', '}')
+	for more && err == nil {
+		var key []byte
+		if key, err = s.readKey(); err != nil {
+			return err
+		}
+		switch f := fieldOf(key); {
+		case f == 0:
+			err = s.skipValue()
+		case *seen&f != 0:
+			return fmt.Errorf("%s is given twice", key)
+		default:
+			*seen |= f
+			err = read(f)
+		}
+		if err != nil {
+			return err
+		}
+		more, err = s.hasMore('}')
+	}
+	return err
+}
+
 // readInteger reads a whole number >= 0 without fraction and exponent.
 func (s *scanner) readInteger() (uint64, error) {
 	var n uint64

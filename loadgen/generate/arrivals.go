@@ -13,8 +13,10 @@ import (
 // Gaps of mean 1 are drawn by a law, and their sum is the number of arrivals
 // that the rate has brought about: the instant is found from it.
 type process struct {
-	gap      Law
-	rate     profile
+	gap Law
+	// when is the ms at which so many arrivals have come; last is the answer
+	// before.
+	when     func(arrivals, last float64) float64
 	random   *rand.Rand
 	sum      float64
 	first    bool // an even beat starts at once
@@ -23,13 +25,6 @@ type process struct {
 
 	users, begun int // closed loop: so many conversations, one per user
 	spread       float64
-}
-
-// profile is a rate over time: its integral and the inverse of that.
-type profile interface {
-	// when is the ms at which so many arrivals have come; last is the answer
-	// before.
-	when(arrivals, last float64) float64
 }
 
 // newProcess reads a law of arrivals:
@@ -62,26 +57,26 @@ func newProcess(c Config) (*process, error) {
 		return nil, fmt.Errorf("neither duration nor requests are given, want one of them")
 	}
 	perMS := c.Rate / 1000
-	a.rate = steady(perMS)
-	a.gap = exponential(1)
+	a.when = func(arrivals, _ float64) float64 { return arrivals / perMS }
+	a.gap = exponentialLaw(1)
 	switch p.name {
 	case "poisson":
 	case "constant":
-		a.gap, a.first = fixed(1), true
+		a.gap, a.first = fixedLaw(1), true
 	case "gamma":
-		a.gap = gammaOf(1, p.number("cv", math.NaN(), 0))
+		a.gap = gammaLaw(1, p.number("cv", math.NaN(), 0))
 	case "ramp":
 		if c.Duration == 0 {
 			p.complain("the duration is 0, want the time that the ramp takes (--duration)")
 		}
-		a.rate = ramp{perMS, p.number("to", math.NaN(), 0) / 1000, float64(c.Duration)}
-		a.gap = gammaOf(1, p.number("cv", 1, 0))
+		a.when = ramp{perMS, p.number("to", math.NaN(), 0) / 1000, float64(c.Duration)}.when
+		a.gap = gammaLaw(1, p.number("cv", 1, 0))
 	case "diurnal":
 		d := diurnal{rate: perMS, amplitude: p.number("amplitude", 0.5, 0), period: p.milliseconds("period", 86400e3), peak: p.milliseconds("peak", 0)}
 		if d.amplitude > 1 || !(d.period > 0) {
 			p.complain("amplitude is %v and period %v ms, want 0 to 1 and > 0", d.amplitude, d.period)
 		}
-		a.rate, a.gap = d, gammaOf(1, p.number("cv", 1, 0))
+		a.when, a.gap = d.when, gammaLaw(1, p.number("cv", 1, 0))
 	default:
 		return nil, fmt.Errorf("arrivals are %q, want poisson, gamma, constant, ramp, diurnal or users", c.Arrivals)
 	}
@@ -99,7 +94,7 @@ func (a *process) next() (at float64, ok bool) {
 	} else {
 		a.sum += a.gap.Draw(a.random)
 	}
-	a.last = a.rate.when(a.sum, a.last)
+	a.last = a.when(a.sum, a.last)
 	return a.last, (a.duration == 0 || a.last < a.duration) && !math.IsInf(a.last, 0) && !math.IsNaN(a.last)
 }
 
@@ -115,11 +110,6 @@ func (a *process) turns(user, drawn, requests int) int {
 	}
 	return n
 }
-
-// steady is a rate per ms that stays.
-type steady float64
-
-func (s steady) when(arrivals, _ float64) float64 { return arrivals / float64(s) }
 
 // ramp goes from one rate per ms to another within a time, and stays there.
 type ramp struct{ from, to, ms float64 }

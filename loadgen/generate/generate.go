@@ -166,8 +166,8 @@ func newClass(k Class, place int, c Config) (*class, error) {
 		if *l.to, err = ParseLaw(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
-		if x, always := (*l.to).(fixed); always && l.name != "think" && !(x >= 1 && x <= maxTokens) {
-			return nil, fmt.Errorf("%s is %v, want 1 to %d", l.name, float64(x), maxTokens)
+		if x := l.to.fixed; !math.IsNaN(x) && l.name != "think" && !(x >= 1 && x <= maxTokens) {
+			return nil, fmt.Errorf("%s is %v, want 1 to %d", l.name, x, maxTokens)
 		}
 	}
 	r.prefix, err = newPlan(k.Prefix, stream("prefix"))
@@ -213,7 +213,7 @@ func (c *class) draw(first bool) (input, output int) {
 	} else {
 		input, output = countOf(c.input.Draw(c.lengths)), countOf(c.output.Draw(c.lengths))
 	}
-	if !first && c.more != nil {
+	if !first && c.more.Draw != nil {
 		input = countOf(c.more.Draw(c.lengths))
 	}
 	return input, output

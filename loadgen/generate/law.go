@@ -14,10 +14,16 @@ import (
 )
 
 // Law draws numbers.
-type Law interface {
+type Law struct {
 	// Draw draws one with the given source of chance.
-	Draw(random *rand.Rand) float64
+	Draw func(random *rand.Rand) float64
+	// fixed is what is always drawn; NaN where that varies.
+	fixed float64
 }
+
+func fixedLaw(x float64) Law { return Law{func(*rand.Rand) float64 { return x }, x} }
+
+func varying(draw func(random *rand.Rand) float64) Law { return Law{draw, math.NaN()} }
 
 // ParseLaw reads a law:
 //
@@ -32,22 +38,19 @@ type Law interface {
 // min= and max= bound what all but uniform draw.
 func ParseLaw(text string) (Law, error) {
 	if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && x >= 0 && !math.IsInf(x, 0) {
-		return fixed(x), nil
+		return fixedLaw(x), nil
 	}
 	p := parseParams(text)
 	none := math.NaN()
 	var law Law
 	switch p.name {
 	case "fixed":
-		law = fixed(p.number("value", none, 0))
+		law = fixedLaw(p.number("value", none, 0))
 	case "uniform":
-		u := uniform{p.number("min", none, 0), p.number("max", none, 0)}
-		if u.max < u.min {
-			p.complain("max is %v, want at least the %v of min", u.max, u.min)
-		}
-		return u, p.end()
+		return uniformLaw(p)
 	case "normal":
-		law = normal{p.number("mean", none, -math.MaxFloat64), p.number("sd", none, 0)}
+		mean, sd := p.number("mean", none, -math.MaxFloat64), p.number("sd", none, 0)
+		law = varying(func(random *rand.Rand) float64 { return distuv.Normal{Mu: mean, Sigma: sd, Src: random}.Rand() })
 	case "lognormal":
 		sigma := p.number("sigma", none, 0)
 		mu := 0.0
@@ -56,26 +59,32 @@ func ParseLaw(text string) (Law, error) {
 		} else {
 			mu = math.Log(p.number("mean", none, math.SmallestNonzeroFloat64)) - float64(float64(sigma*sigma)/2)
 		}
-		law = lognormal{mu, sigma}
+		law = varying(func(random *rand.Rand) float64 { return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: random}.Rand() })
 	case "exponential":
-		law = exponential(p.number("mean", none, 0))
+		law = exponentialLaw(p.number("mean", none, 0))
 	case "gamma":
-		law = gammaOf(p.number("mean", none, math.SmallestNonzeroFloat64), p.number("cv", 1, 0))
+		law = gammaLaw(p.number("mean", none, math.SmallestNonzeroFloat64), p.number("cv", 1, 0))
 	case "empirical":
 		file, of := p.value("file", ""), p.value("of", "input")
 		if file == "" || of != "input" && of != "output" {
 			p.complain("file is %q and of is %q, want a trace, and input or output", file, of)
 		}
 		if p.err != nil {
-			return nil, p.err
+			return law, p.err
 		}
 		pairs, err := readPairs(file)
 		if err != nil {
-			return nil, err
+			return law, err
 		}
-		law = empirical{pairs, of == "output"}
+		law = varying(func(random *rand.Rand) float64 {
+			input, output := pairs.draw(random)
+			if of == "output" {
+				return float64(output)
+			}
+			return float64(input)
+		})
 	default:
-		return nil, fmt.Errorf("%q: want a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
+		return law, fmt.Errorf("%q: want a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
 	}
 	return clampLength(p, law)
 }
@@ -83,85 +92,49 @@ func ParseLaw(text string) (Law, error) {
 // clampLength applies min and max.
 func clampLength(p *params, law Law) (Law, error) {
 	if p.has("min") || p.has("max") {
-		b := limits{law, p.number("min", 0, 0), p.number("max", math.MaxInt32, 0)}
-		if b.max < b.min {
-			p.complain("max is %v, want at least the %v of min", b.max, b.min)
-		}
-		law = b
+		least, most := p.bounds(0, math.MaxInt32)
+		draw := law.Draw
+		law = varying(func(random *rand.Rand) float64 { return min(max(draw(random), least), most) })
 	}
 	return law, p.end()
 }
 
-type fixed float64
-
-func (f fixed) Draw(*rand.Rand) float64 { return float64(f) }
-
-// uniform draws whole numbers from min to max where both are whole, and any
-// number between them where not.
-type uniform struct{ min, max float64 }
-
-func (u uniform) Draw(random *rand.Rand) float64 {
-	if u.min == math.Trunc(u.min) && u.max == math.Trunc(u.max) && u.max-u.min < 1<<53 {
-		return u.min + float64(random.Uint64N(uint64(u.max-u.min)+1))
+// bounds are the settings min and max.
+func (p *params) bounds(noMin, noMax float64) (least, most float64) {
+	least, most = p.number("min", noMin, 0), p.number("max", noMax, 0)
+	if most < least {
+		p.complain("max is %v, want at least the %v of min", most, least)
 	}
-	return distuv.Uniform{Min: u.min, Max: u.max, Src: random}.Rand()
+	return least, most
 }
 
-type normal struct{ mean, sd float64 }
-
-func (n normal) Draw(random *rand.Rand) float64 {
-	return distuv.Normal{Mu: n.mean, Sigma: n.sd, Src: random}.Rand()
+// uniformLaw draws whole numbers from min to max where both are whole, and any
+// number between them where not.
+func uniformLaw(p *params) (Law, error) {
+	least, most := p.bounds(math.NaN(), math.NaN())
+	whole := least == math.Trunc(least) && most == math.Trunc(most) && most-least < 1<<53
+	return varying(func(random *rand.Rand) float64 {
+		if whole {
+			return least + float64(random.Uint64N(uint64(most-least)+1))
+		}
+		return distuv.Uniform{Min: least, Max: most, Src: random}.Rand()
+	}), p.end()
 }
 
-type lognormal struct{ mu, sigma float64 }
-
-func (l lognormal) Draw(random *rand.Rand) float64 {
-	return distuv.LogNormal{Mu: l.mu, Sigma: l.sigma, Src: random}.Rand()
+func exponentialLaw(mean float64) Law {
+	return varying(func(random *rand.Rand) float64 { return float64(mean * random.ExpFloat64()) })
 }
 
-// exponential is the mean.
-type exponential float64
-
-func (e exponential) Draw(random *rand.Rand) float64 { return float64(e) * random.ExpFloat64() }
-
-type gamma struct{ alpha, beta float64 }
-
-// gammaOf is a gamma law by mean and coefficient of variation; 0 of it is the
+// gammaLaw is a gamma law by mean and coefficient of variation; 0 of it is the
 // mean always.
-func gammaOf(mean, cv float64) Law {
+func gammaLaw(mean, cv float64) Law {
 	if cv == 0 {
-		return fixed(mean)
+		return fixedLaw(mean)
 	}
 	alpha := 1 / (cv * cv)
-	return gamma{alpha, alpha / mean}
-}
-
-func (g gamma) Draw(random *rand.Rand) float64 {
-	return distuv.Gamma{Alpha: g.alpha, Beta: g.beta, Src: random}.Rand()
-}
-
-// limits bounds what another law draws.
-type limits struct {
-	law      Law
-	min, max float64
-}
-
-func (l limits) Draw(random *rand.Rand) float64 {
-	return min(max(l.law.Draw(random), l.min), l.max)
-}
-
-// empirical draws lengths of a trace.
-type empirical struct {
-	from   *pairs
-	output bool
-}
-
-func (e empirical) Draw(random *rand.Rand) float64 {
-	input, output := e.from.draw(random)
-	if e.output {
-		return float64(output)
-	}
-	return float64(input)
+	return varying(func(random *rand.Rand) float64 {
+		return distuv.Gamma{Alpha: alpha, Beta: alpha / mean, Src: random}.Rand()
+	})
 }
 
 // pairs are prompts and answers of a trace.
