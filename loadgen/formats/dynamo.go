@@ -142,13 +142,7 @@ func (d *dynamoRows) readContext(event, q *fields, r *Record) {
 // sortCalls sorts the requests by start, end and id, and links those of a session.
 func (d *dynamoRows) sortCalls() {
 	slices.SortStableFunc(d.calls, func(a, b call) int {
-		switch {
-		case a.rec.when.before(b.rec.when):
-			return -1
-		case b.rec.when.before(a.rec.when):
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.rec.ended.since(b.rec.ended), 0), strings.Compare(a.id, b.id))
+		return cmp.Or(a.rec.when.compare(b.rec.when), a.rec.ended.compare(b.rec.ended), strings.Compare(a.id, b.id))
 	})
 	ends := make(lastEnds)
 	for i := range d.calls {

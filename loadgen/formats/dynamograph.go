@@ -1,9 +1,6 @@
 package formats
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // agentsOfAgents finds what agents that were started by others waited for, and
 // who waited for them: an agent was started by the last request of the other
@@ -33,7 +30,7 @@ func (d *dynamoRows) agentsOfAgents() (spawns, joins int) {
 				first.rec.After = append(first.rec.After, spawnOf(&d.calls[i], &first.rec))
 			}
 		}
-		place := slices.MaxFunc(own, func(a, b int) int { return cmp.Compare(d.calls[a].rec.ended.since(d.calls[b].rec.ended), 0) })
+		place := slices.MaxFunc(own, func(a, b int) int { return d.calls[a].rec.ended.compare(d.calls[b].rec.ended) })
 		last := &d.calls[place]
 		for _, i := range others {
 			if r := &d.calls[i].rec; i > place && !r.when.before(last.rec.ended) {

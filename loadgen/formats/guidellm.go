@@ -1,7 +1,6 @@
 package formats
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -41,7 +40,7 @@ func openGuide(s *Stream) (rows, error) {
 	if err == nil {
 		err = s.refuseDAG(0, joins)
 	}
-	slices.SortStableFunc(all, func(a, b Record) int { return cmp.Compare(a.when.since(b.when), 0) })
+	slices.SortStableFunc(all, func(a, b Record) int { return a.when.compare(b.when) })
 	ends := make(lastEnds)
 	for i := range all {
 		g.linkAfter(&all[i], ends)

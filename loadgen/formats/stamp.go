@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ func (s stamp) since(o stamp) float64 {
 	}
 	return s.ms - o.ms
 }
+
+// compare orders instants as package cmp does.
+func (s stamp) compare(o stamp) int { return cmp.Compare(s.since(o), 0) }
 
 func (s stamp) before(o stamp) bool {
 	if s.exact && o.exact {

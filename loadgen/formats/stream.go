@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -107,12 +108,7 @@ func (s *Stream) checkOptions() error {
 
 // finishOpening settles what the format left open.
 func (s *Stream) finishOpening() error {
-	if s.Block == 0 {
-		s.Block = s.o.TraceBlock
-	}
-	if s.Block == 0 {
-		s.Block = defaultBlock
-	}
+	s.Block = cmp.Or(s.Block, s.o.TraceBlock, defaultBlock)
 	if e := s.o.Earliest; e != nil {
 		s.origin, s.started = e.stamp, true
 	}

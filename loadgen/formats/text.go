@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -52,12 +53,10 @@ func (t *texts) fillPrompt(r *Record, text []byte) error {
 	if tokens > maxTokens {
 		return fmt.Errorf("prompt has %d bytes, want at most %d tokens", len(text), maxTokens)
 	}
-	r.Input = int(tokens)
-	block, chain := t.block(), [16]byte{}
-	for i := range r.Input / block {
-		from, to := byteOf(i*block, rate, len(text)), byteOf((i+1)*block, rate, len(text))
-		r.IDs = append(r.IDs, t.linkBlock(&chain, to-from, text[from:to]))
-	}
+	t.fillBlocks(r, int(tokens), func(from, to int) (units int, content []byte) {
+		start, end := byteOf(from, rate, len(text)), byteOf(to, rate, len(text))
+		return end - start, text[start:end]
+	})
 	return nil
 }
 
@@ -67,24 +66,26 @@ func (t *texts) fillExactly(r *Record, text []byte) error {
 	if len(t.ids) > maxTokens {
 		return fmt.Errorf("prompt has %d tokens, want at most %d", len(t.ids), maxTokens)
 	}
-	r.Input = len(t.ids)
-	block, chain := t.block(), [16]byte{}
 	var content []byte
-	for i := range r.Input / block {
+	t.fillBlocks(r, len(t.ids), func(from, to int) (int, []byte) {
 		content = content[:0]
-		for _, id := range t.ids[i*block : (i+1)*block] {
+		for _, id := range t.ids[from:to] {
 			content = binary.LittleEndian.AppendUint32(content, id)
 		}
-		r.IDs = append(r.IDs, t.linkBlock(&chain, block, content))
-	}
+		return to - from, content
+	})
 	return nil
 }
 
-func (t *texts) block() int {
-	if b := t.s.o.TraceBlock; b != 0 {
-		return b
+// fillBlocks gives r its length and an id for each block, of which content gives what
+// it holds and how many units that is.
+func (t *texts) fillBlocks(r *Record, tokens int, content func(from, to int) (units int, content []byte)) {
+	r.Input = tokens
+	block, chain := cmp.Or(t.s.o.TraceBlock, defaultBlock), [16]byte{}
+	for i := range tokens / block {
+		units, held := content(i*block, (i+1)*block)
+		r.IDs = append(r.IDs, t.linkBlock(&chain, units, held))
 	}
-	return defaultBlock
 }
 
 // linkBlock is the id of a block of so many units after the blocks of chain, to which

@@ -21,6 +21,9 @@ type turnBefore struct {
 	at      float64 // when the session starts, or when it was recorded, ms
 }
 
+// name is that of the turn in the file that is written.
+func (t turnBefore) name() string { return "r" + strconv.Itoa(t.request) }
+
 // appendAgentic writes a row of agentic_mooncake, after the header before the first.
 // Requests are numbered, and so are the sessions that have no name.
 func (w *Writer) appendAgentic(r *Record) error {
@@ -35,58 +38,31 @@ func (w *Writer) appendAgentic(r *Record) error {
 	if err != nil {
 		return err
 	}
-	before, session := turnBefore{}, string(r.Session)
+	before, session := turnBefore{at: r.At}, r.Session
+	var after []Edge
 	if place.First {
 		if err := w.needArrival(r); err != nil {
 			return err
 		}
-		before.at = r.At
-		if r.Session == nil {
-			session = "s" + strconv.Itoa(place.Session)
+		if session == nil {
+			session = fmt.Appendf(nil, "s%d", place.Session)
 		}
 	} else {
-		before = c.sessions[session]
+		before = c.sessions[string(session)]
+		after = []Edge{{Name: before.name(), Relation: "sequence", Delay: place.Delay}}
 	}
-	name := appendString(nil, []byte(session))
-	b := fmt.Appendf(w.line, `{"request_id":"r%d","play_id":%s,"session_id":%s,"model":"any",`, w.count, name, name)
-	b = appendPrompt(b, r)
-	b = appendNumber(append(b, `,"not_before_ms":`...), before.at)
-	if !place.First {
-		b = fmt.Appendf(b, `,"dependencies":[{"request_id":"r%d","trigger":"completion","delay_ms":`, before.request)
-		b = append(appendNumber(b, place.Delay), `,"relation":"sequence"}]`...)
-	}
-	w.line = append(b, '}')
+	w.appendTurn(r, session, session, before.at, after)
 	if r.Session != nil {
-		c.sessions[session] = turnBefore{w.count, before.at}
+		c.sessions[string(session)] = turnBefore{w.count, before.at}
 	}
 	return nil
 }
 
-// appendNode writes a request of a graph. Those that it waits for were written before.
-func (w *Writer) appendNode(r *Record) error {
-	c := w.chains
-	var after []Edge
-	at := r.At
-	for _, e := range r.After {
-		before, ok := c.named[e.Name]
-		if !ok {
-			c.lost++
-			continue
-		}
-		if !r.HasAt {
-			at = max(at, before.at)
-		}
-		e.Name = "r" + strconv.Itoa(before.request)
-		after = append(after, e)
-	}
-	if len(after) == 0 {
-		if err := w.needArrival(r); err != nil {
-			return err
-		}
-	}
+// appendTurn writes the row of r, which waits for others, named as they were written.
+func (w *Writer) appendTurn(r *Record, play, session []byte, at float64, after []Edge) {
 	b := fmt.Appendf(w.line, `{"request_id":"r%d","play_id":`, w.count)
-	b = append(appendString(b, r.Group), `,"session_id":`...)
-	b = append(appendString(b, []byte(r.Agent)), `,"model":"any",`...)
+	b = append(appendString(b, play), `,"session_id":`...)
+	b = append(appendString(b, session), `,"model":"any",`...)
 	b = appendNumber(append(appendPrompt(b, r), `,"not_before_ms":`...), at)
 	separator := `,"dependencies":[`
 	for _, e := range after {
@@ -103,6 +79,31 @@ func (w *Writer) appendNode(r *Record) error {
 		b = append(b, ']')
 	}
 	w.line = append(b, '}')
+}
+
+// appendNode writes a request of a graph. Those that it waits for were written before.
+func (w *Writer) appendNode(r *Record) error {
+	c := w.chains
+	var after []Edge
+	at := r.At
+	for _, e := range r.After {
+		before, ok := c.named[e.Name]
+		if !ok {
+			c.lost++
+			continue
+		}
+		if !r.HasAt {
+			at = max(at, before.at)
+		}
+		e.Name = before.name()
+		after = append(after, e)
+	}
+	if len(after) == 0 {
+		if err := w.needArrival(r); err != nil {
+			return err
+		}
+	}
+	w.appendTurn(r, r.Group, []byte(r.Agent), at, after)
 	c.named[r.Name] = turnBefore{w.count, at}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 )
 
 // file is a tokenizer.json. Members that change nothing in the tokens of a text,
@@ -139,14 +140,18 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if t.model, err = f.Model.bpe(); err != nil {
 		return nil, err
 	}
-	if t.normalize, err = buildNormalizers(f.Normalizer); err != nil {
+	if t.normalize, err = buildSteps(f.Normalizer, buildNormalizers); err != nil {
 		return nil, err
 	}
-	if t.split, err = buildSplitters(f.PreTokenizer); err != nil {
+	if t.split, err = buildSteps(f.PreTokenizer, buildSplitters); err != nil {
 		return nil, err
 	}
-	if err := t.readPostProcessor(f.PostProcessor); err != nil {
+	templates, err := buildSteps(f.PostProcessor, buildTemplates)
+	if err != nil {
 		return nil, err
+	}
+	for _, a := range templates {
+		t.head, t.tail = append(a.head, t.head...), append(t.tail, a.tail...)
 	}
 	for _, a := range f.AddedTokens {
 		if a.SingleWord {
@@ -170,6 +175,25 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	t.exact.sort()
 	t.normal.sort()
 	return t, nil
+}
+
+// buildSteps reads a member: nothing, a step or a sequence of steps.
+func buildSteps[T any](c *part, build func(c *part) ([]T, error)) ([]T, error) {
+	if c == nil {
+		return nil, nil
+	}
+	if c.Type != "Sequence" {
+		return build(c)
+	}
+	var all []T
+	for _, p := range slices.Concat(c.Normalizers, c.PreTokenizers, c.Processors) {
+		some, err := buildSteps(&p, build)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 func (m *model) bpe() (*bpe, error) {
@@ -205,41 +229,30 @@ func (m *model) bpe() (*bpe, error) {
 	return b, nil
 }
 
-// readPostProcessor reads the member post_processor: what every text begins and ends with.
-func (t *Tokenizer) readPostProcessor(c *part) error {
-	if c == nil {
-		return nil
-	}
+// template is what every text begins and ends with.
+type template struct{ head, tail []uint32 }
+
+// buildTemplates makes a step of the member post_processor.
+func buildTemplates(c *part) ([]template, error) {
 	switch c.Type {
 	case "ByteLevel":
-		return nil // about offsets
-	case "Sequence":
-		for i := range c.Processors {
-			if err := t.readPostProcessor(&c.Processors[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return nil, nil // about offsets
 	case "TemplateProcessing":
-		return t.template(c)
+	default:
+		return nil, fmt.Errorf("post_processor is %q, want ByteLevel, TemplateProcessing or Sequence", c.Type)
 	}
-	return fmt.Errorf("post_processor is %q, want ByteLevel, TemplateProcessing or Sequence", c.Type)
-}
-
-func (t *Tokenizer) template(c *part) error {
-	var head, tail []uint32
-	to := &head
+	var t template
+	to := &t.head
 	for _, s := range c.Single {
 		if s.SpecialToken == nil {
-			to = &tail
+			to = &t.tail
 			continue
 		}
 		known, ok := c.SpecialTokens[s.SpecialToken.ID]
 		if !ok {
-			return fmt.Errorf("post_processor names %q, want one of its special_tokens", s.SpecialToken.ID)
+			return nil, fmt.Errorf("post_processor names %q, want one of its special_tokens", s.SpecialToken.ID)
 		}
 		*to = append(*to, known.IDs...)
 	}
-	t.head, t.tail = append(head, t.head...), append(t.tail, tail...)
-	return nil
+	return []template{t}, nil
 }

@@ -11,23 +11,10 @@ import (
 // normalizer changes a text before it is cut.
 type normalizer func(string) string
 
-// buildNormalizers reads the member normalizer.
+// buildNormalizers makes a step of the member normalizer.
 func buildNormalizers(c *part) ([]normalizer, error) {
-	if c == nil {
-		return nil, nil
-	}
 	one := func(n normalizer) ([]normalizer, error) { return []normalizer{n}, nil }
 	switch c.Type {
-	case "Sequence":
-		var all []normalizer
-		for i := range c.Normalizers {
-			some, err := buildNormalizers(&c.Normalizers[i])
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
-		return all, nil
 	case "NFC":
 		return one(norm.NFC.String)
 	case "NFD":

@@ -14,22 +14,9 @@ type splitter func(dst []string, piece string, first bool) []string
 // file says otherwise.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// buildSplitters reads the member pre_tokenizer.
+// buildSplitters makes a step of the member pre_tokenizer.
 func buildSplitters(c *part) ([]splitter, error) {
-	if c == nil {
-		return nil, nil
-	}
 	switch c.Type {
-	case "Sequence":
-		var all []splitter
-		for i := range c.PreTokenizers {
-			some, err := buildSplitters(&c.PreTokenizers[i])
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
-		return all, nil
 	case "ByteLevel":
 		return c.byteLevel()
 	case "Split":
@@ -56,35 +43,8 @@ func buildSplitters(c *part) ([]splitter, error) {
 
 // cutting cuts at the matches of p.
 func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
-	var put func(dst []string, part string, match, before bool) []string
-	join := func(dst []string, part string) []string {
-		dst[len(dst)-1] += part
-		return dst
-	}
 	switch behavior {
-	case "Isolated":
-		put = func(dst []string, part string, _, _ bool) []string { return append(dst, part) }
-	case "Removed":
-		put = func(dst []string, part string, match, _ bool) []string {
-			if match {
-				return dst
-			}
-			return append(dst, part)
-		}
-	case "MergedWithPrevious":
-		put = func(dst []string, part string, match, before bool) []string {
-			if match && !before && part != "" {
-				return join(dst, part)
-			}
-			return append(dst, part)
-		}
-	case "Contiguous":
-		put = func(dst []string, part string, match, before bool) []string {
-			if match == before {
-				return join(dst, part)
-			}
-			return append(dst, part)
-		}
+	case "Isolated", "Removed", "MergedWithPrevious", "Contiguous":
 	case "MergedWithNext":
 		return []splitter{func(dst []string, piece string, _ bool) []string { return mergeNext(p, c.Invert, dst, piece) }}, nil
 	default:
@@ -94,14 +54,14 @@ func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
 		from, before := len(dst), false
 		p.each(piece, func(part string, match bool) {
 			match = match != c.Invert
-			if len(dst) == from { // nothing to join it with
-				if match && behavior == "Removed" {
-					return
-				}
-				dst, before = append(dst, part), match
-				return
+			joined := behavior == "Contiguous" && match == before || behavior == "MergedWithPrevious" && match && !before && part != ""
+			switch {
+			case match && behavior == "Removed":
+			case joined && len(dst) > from:
+				dst[len(dst)-1] += part
+			default:
+				dst = append(dst, part)
 			}
-			dst = put(dst, part, match, before)
 			before = match
 		})
 		return dst
