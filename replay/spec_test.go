@@ -172,6 +172,12 @@ func TestRunPartly(t *testing.T) {
 		t.Errorf("until 25 ms: %+v, %v, %d requests", result, err, requests)
 	}
 	s = twoRequests()
+	s.Pools = one(func(a *engineargs.Args) { a.Engine = engineargs.SGLang })
+	s.Until, s.Synthetic.Interval, s.Synthetic.Output = 1, 0.5, 1
+	if result, err = s.Run(t.Context(), Streams{}); err != nil || !result.Partial || result.Report.Completed != 1 {
+		t.Errorf("until the second request waits for the pass of the first: %+v, %v", result, err)
+	}
+	s = twoRequests()
 	s.Pools = one(func(a *engineargs.Args) { a.Blocks = 1 })
 	if _, err = s.Run(t.Context(), Streams{}); !errors.As(err, new(*engines.OversizeError)) {
 		t.Errorf("one block: %v", err)

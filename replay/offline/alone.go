@@ -95,7 +95,7 @@ func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Co
 			}
 		}
 	}
-	if core.Load() > 0 {
+	if core.Load() > 0 || len(queue) > 0 {
 		a.partial = true
 		a.recordProgress(core)
 	}
