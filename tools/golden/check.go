@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -133,12 +132,7 @@ func checkBinary(ctx context.Context, binary, dir string, c *reference.Case) []s
 	case err != nil:
 		return []string{fmt.Sprintf("binary: %v: %s", err, strings.TrimSpace(string(out)))}
 	}
-	f, err := os.Open(report)
-	if err != nil {
-		return []string{fmt.Sprintf("binary: %v", err)}
-	}
-	defer f.Close()
-	ours, err := collector.ReadJSON(f)
+	ours, err := reference.ReadReport(report)
 	if err != nil {
 		return []string{fmt.Sprintf("binary: %v", err)}
 	}

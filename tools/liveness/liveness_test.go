@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/replay-llm/replay/replay/offline"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
 )
 
 // Every trial ends soon, in a report or in a known error; the default rules of
@@ -23,7 +24,7 @@ func TestTrialsEnd(t *testing.T) {
 		if e.failed() {
 			t.Fatal(e.describe())
 		}
-		if e.name == "stalled" && e.trial.tags.Has("sglang") && !e.trial.compat {
+		if e.name == "stalled" && e.trial.Tags.Has("sglang") && !e.trial.spec.Compat {
 			t.Error(e.describe(), e.trial)
 		}
 		met[e.kind.String()+e.name]++
@@ -49,7 +50,7 @@ func TestDraw(t *testing.T) {
 		if !reflect.DeepEqual(x, drawTrial(seed)) {
 			t.Fatalf("seed %d draws two trials", seed)
 		}
-		for _, tag := range x.tags {
+		for _, tag := range x.Tags {
 			met[tag]++
 		}
 	}
@@ -67,12 +68,12 @@ func TestDraw(t *testing.T) {
 // What is no end is told from what is one.
 func TestWatch(t *testing.T) {
 	broken := drawTrial(1)
-	broken.pools = nil
+	broken.spec.Pools[0].Engine.BlockTokens = 0
 	if e := watchTrial(broken, time.Minute); e.kind != panicked || !e.failed() || !strings.Contains(e.describe(), "-seed 1\n") {
-		t.Errorf("a trial without pools: %v", e.describe())
+		t.Errorf("a trial with blocks of nothing: %v", e.describe())
 	}
 	unnamed := drawTrial(1)
-	unnamed.steps, unnamed.inFlight = 1, 1
+	unnamed.steps, unnamed.spec.Mode, unnamed.spec.MaxInFlight = 1, loadgen.Concurrency, 1
 	if e := watchTrial(unnamed, time.Minute); e.kind != wrong || !e.failed() {
 		t.Errorf("steps in closed loop: %v", e.describe())
 	}
@@ -85,24 +86,24 @@ func TestWatch(t *testing.T) {
 func TestJudge(t *testing.T) {
 	for seed := uint64(1); ; seed++ {
 		x := drawTrial(seed)
-		x.until = 0
-		c, err := x.buildConfig()
+		x.spec.Until = 0
+		w, err := x.spec.Open(t.Context(), x.streams())
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := offline.Run(t.Context(), c)
+		r, err := x.spec.RunOn(t.Context(), w, replay.Streams{})
 		if err != nil || len(r.Rejected) > 0 {
 			continue
 		}
 		e := ending{trial: x}
-		if e.judgeResult(c.Workload, r, nil); e.failed() {
+		if e.judgeResult(w, r, nil); e.failed() {
 			t.Errorf("seed %d: %s", seed, e.describe())
 		}
 		for _, record := range r.Collector.Requests() {
 			record.Tokens--
 			break
 		}
-		if e.judgeResult(c.Workload, r, nil); !e.failed() {
+		if e.judgeResult(w, r, nil); !e.failed() {
 			t.Errorf("seed %d, a token less: %s", seed, e.describe())
 		}
 		return

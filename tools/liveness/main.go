@@ -5,8 +5,8 @@
 //	go run -tags invariants ./tools/liveness -n 2000
 //	go run -tags invariants ./tools/liveness -n 1 -seed 77 -v    one run, as a failure prints it
 //
-// Read main.go, then draw.go and engine.go (what is run), watch.go (how) and
-// outcome.go (what counts as an end).
+// Package draw makes the workloads. Read main.go, then draw.go (what is run),
+// watch.go (how) and outcome.go (what counts as an end).
 package main
 
 import (

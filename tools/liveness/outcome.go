@@ -40,9 +40,9 @@ func (e *ending) failed() bool { return e.kind > refused }
 
 func (e *ending) describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v seed %d [%s] %v: %s\n", e.kind, e.trial.seed, e.trial.tags.String(), e.took.Round(time.Microsecond), e.why)
+	fmt.Fprintf(&b, "%v seed %d [%s] %v: %s\n", e.kind, e.trial.Seed, e.trial.Tags.String(), e.took.Round(time.Microsecond), e.why)
 	if e.failed() {
-		fmt.Fprintf(&b, "  reproduce: go run -tags invariants ./tools/liveness -n 1 -v -seed %d\n%s", e.trial.seed, e.trial)
+		fmt.Fprintf(&b, "  reproduce: go run -tags invariants ./tools/liveness -n 1 -v -seed %d\n%s", e.trial.Seed, e.trial)
 	}
 	return b.String()
 }
@@ -61,9 +61,9 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) 
 	e.why = fmt.Sprintf("%d of %d requests, %d rejected, partial %v, %.6g ms",
 		finished, want, len(r.Rejected), r.Partial, r.Report.DurationMS)
 	switch rejected := len(r.Rejected); {
-	case rejected > 0 && !e.trial.reject:
+	case rejected > 0 && !e.trial.spec.Reject:
 		e.kind, e.why = wrong, e.why+": nothing was to be rejected"
-	case r.Partial && e.trial.until == 0:
+	case r.Partial && e.trial.spec.Until == 0:
 		e.kind, e.why = wrong, e.why+": partial without an end"
 	case !r.Partial && finished+rejected != want || finished+rejected > want:
 		e.kind, e.why = wrong, e.why+": requests are missing"

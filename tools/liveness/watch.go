@@ -7,11 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/loadgen/formats"
-	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/harness"
-	"github.com/replay-llm/replay/replay/offline"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -46,53 +43,26 @@ func (x *trial) run(ctx context.Context) (e ending) {
 			e.kind, e.why = panicked, fmt.Sprintf("%v\n%s", p, debug.Stack())
 		}
 	}()
-	c, err := x.buildConfig()
+	w, err := x.spec.Open(ctx, x.streams())
 	if err != nil {
 		e.judgeResult(nil, nil, err)
 		return e
 	}
 	var r *harness.Result
 	if x.steps > 0 {
-		r, err = x.runStepwise(ctx, c)
+		r, err = x.runStepwise(ctx)
 	} else {
-		r, err = offline.Run(ctx, c)
+		r, err = x.spec.RunOn(ctx, w, replay.Streams{})
 	}
-	e.judgeResult(c.Workload, r, err)
+	e.judgeResult(w, r, err)
 	return e
 }
 
-// buildConfig returns x as a replay takes it.
-func (x *trial) buildConfig() (offline.Config, error) {
-	w, err := x.buildWorkload()
-	if err != nil {
-		return offline.Config{}, err
-	}
-	c := offline.Config{Config: harness.Config{
-		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: x.speedup},
-		Topology: engines.Topology{
-			Pools: x.pools, Router: x.router, RouterConfig: &x.routerConfig, Scale: x.scale, Seed: x.seed, Compat: x.compat,
-		},
-	}, Reject: x.reject, Until: x.until}
-	if x.inFlight > 0 {
-		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: x.inFlight}
-	}
-	return c, nil
-}
+func (x *trial) streams() replay.Streams { return replay.Streams{Stdin: strings.NewReader(x.Trace)} }
 
-func (x *trial) buildWorkload() (*loadgen.Workload, error) {
-	if x.synthetic != nil {
-		return loadgen.NewSynthetic(*x.synthetic)
-	}
-	o := formats.Options{Format: formats.Mooncake, TraceBlock: x.tokens, Compat: x.compat}
-	if x.tags.Has("agentic") {
-		o.Format, o.SharedRatio, o.Groups = formats.Agentic, 0.5, 2
-	}
-	return formats.Read(strings.NewReader(x.trace), "trace", o)
-}
-
-// runStepwise replays c as a planner does, x.steps looks in all before it lets go.
-func (x *trial) runStepwise(ctx context.Context, c offline.Config) (*harness.Result, error) {
-	s, err := offline.NewStepper(c)
+// runStepwise replays x as a planner does, x.steps looks in all before it lets go.
+func (x *trial) runStepwise(ctx context.Context) (*harness.Result, error) {
+	s, err := x.spec.Steps(ctx, x.streams())
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +75,9 @@ func (x *trial) runStepwise(ctx context.Context, c offline.Config) (*harness.Res
 		}
 		s.Traffic()
 	}
+	const forever = 1e15
 	if _, err := s.AdvanceTo(ctx, forever); err != nil {
 		return nil, err
 	}
 	return s.Finish()
 }
-
-// forever is later than any replay of a trial.
-const forever = 1e15

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/tools/draw"
 	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
@@ -43,30 +45,15 @@ type judge struct {
 // draws is how often the reference may roll its dice to meet our outcome.
 const draws = 1000
 
-func (j *judge) decide(ctx context.Context, w *workload) verdict {
-	v := verdict{seed: w.seed, tags: w.tags.String()}
-	base := filepath.Join(j.dir, fmt.Sprint(w.seed))
-	var args []string
-	if w.trace != "" {
-		trace := base + ".jsonl"
-		if err := os.WriteFile(trace, []byte(w.trace), 0o600); err != nil {
-			v.kind, v.why = differing, err.Error()
-			return v
-		}
-		args = append(args, trace)
+func (j *judge) decide(ctx context.Context, w *draw.Workload) verdict {
+	v := verdict{seed: w.Seed, tags: w.Tags.String()}
+	base := filepath.Join(j.dir, fmt.Sprint(w.Seed))
+	args, err := writeFiles(w, base)
+	if err == nil {
+		v.kind, v.why, err = j.runBoth(ctx, w, args, base)
 	}
-	profile := base + ".npz"
-	if err := os.WriteFile(profile, w.profile, 0o600); err != nil {
+	if err != nil {
 		v.kind, v.why = differing, err.Error()
-		return v
-	}
-	for _, a := range w.args {
-		args = append(args, strings.ReplaceAll(a, profilePlace, profile))
-	}
-	if w.plan != nil {
-		v.kind, v.why = j.decideScaling(ctx, w, base)
-	} else {
-		v.kind, v.why = j.runBoth(ctx, w, args, base)
 	}
 	if v.kind == differing {
 		v.why += j.saveFiles(w)
@@ -74,63 +61,59 @@ func (j *judge) decide(ctx context.Context, w *workload) verdict {
 	return v
 }
 
-// runBoth runs ours, and then the reference beside it.
-func (j *judge) runBoth(ctx context.Context, w *workload, args []string, base string) (kind, string) {
-	got, err := runOurs(ctx, j.binary, args, "--compat", "dynamo-1.2", "--report-json", base+".ours.json")
+// writeFiles writes the files of w, which begin with base, and returns its command
+// line.
+func writeFiles(w *draw.Workload, base string) (args []string, err error) {
+	if w.Trace != "" {
+		args = append(args, base+".jsonl")
+		err = os.WriteFile(base+".jsonl", []byte(w.Trace), 0o600)
+	}
+	if w.Profile != nil {
+		err = errors.Join(err, os.WriteFile(base+".npz", w.Profile, 0o600))
+	}
+	for _, a := range w.Args {
+		args = append(args, strings.ReplaceAll(a, draw.ProfilePlace, base+".npz"))
+	}
+	return args, err
+}
+
+// runBoth runs ours, and then the reference beside it. The error is of a run that
+// did not end as it should.
+func (j *judge) runBoth(ctx context.Context, w *draw.Workload, args []string, base string) (kind, string, error) {
+	var job any = append(args[:len(args):len(args)], "--report-json", base+".json")
+	var mine *outcome
+	var err error
+	if w.Plan != nil {
+		p := *w.Plan
+		p.Trace, p.Out, p.Engines = base+".jsonl", base+".json", nil
+		for _, e := range w.Plan.Engines {
+			p.Engines = append(p.Engines, strings.ReplaceAll(e, draw.ProfilePlace, base+".npz"))
+		}
+		job = &p
+		mine, err = runSchedule(ctx, &p)
+	} else {
+		mine, err = j.runBinary(ctx, base+".ours.json", append(args[:len(args):len(args)], "--compat", "dynamo-1.2"))
+	}
 	switch {
 	case err != nil:
-		return differing, fmt.Sprintf("%v: %s", err, got.said)
-	case got.code > 2:
-		return differing, fmt.Sprintf("ours ends with %d: %s", got.code, got.said)
+		return differing, "", err
 	case !j.alone:
-		return j.compare(ctx, w, args, base, got)
+		return j.matchOutcomes(ctx, w, job, base+".json", mine)
+	case w.Plan != nil:
+		return equal, "ends with " + mine.String(), nil
 	}
-	plain, err := runOurs(ctx, j.binary, args, "--report-json", base+".json")
-	if err != nil || plain.code > 2 {
-		return differing, fmt.Sprintf("without --compat: %v, ends with %d: %s", err, plain.code, plain.said)
+	plain, err := j.runBinary(ctx, base+".ours.json", args)
+	if err != nil {
+		return differing, "", fmt.Errorf("without --compat: %w", err)
 	}
-	return equal, fmt.Sprintf("ends with %d and %d: %s", got.code, plain.code, got.said)
+	return equal, fmt.Sprintf("ends with %v and %v", mine, plain), nil
 }
 
-// outcome is how our run ended.
-type outcome struct {
-	code int
-	said string // on standard error
-}
-
-func (o outcome) String() string { return fmt.Sprintf("%d: %s", o.code, o.said) }
-
-// compare runs the reference on the same command line.
-func (j *judge) compare(ctx context.Context, w *workload, args []string, base string, got outcome) (kind, string) {
-	own := ending{failed: got.code != 0, said: got.String()}
-	mine, err := readReport(base + ".ours.json")
-	switch {
-	case !own.failed && err != nil:
-		return differing, err.Error()
-	case !own.failed:
-		own.summary = fmt.Sprintf("%d requests, %.6g ms", mine.Requests, mine.DurationMS)
-	}
-	return j.matchOutcomes(ctx, w, append(args[:len(args):len(args)], "--report-json", base+".json"), own, func() ([]reference.Diff, string, error) {
-		theirs, err := readReport(base + ".json")
-		if err != nil {
-			return nil, "", err
-		}
-		return reference.Compare(theirs, mine), fingerprintOf(theirs), nil
-	})
-}
-
-// ending is how our run of a workload ended, for the verdict.
-type ending struct {
-	failed  bool
-	said    string // how it failed
-	summary string // what it came to
-}
-
-// matchOutcomes runs the reference until an outcome of it is ours. After each run that
-// both get to the end of, compare lists the differences and names the outcome.
-func (j *judge) matchOutcomes(ctx context.Context, w *workload, job any, own ending, compare func() ([]reference.Diff, string, error)) (kind, string) {
+// matchOutcomes runs the reference until an outcome of it, which it writes to path,
+// is ours.
+func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, path string, mine *outcome) (kind, string, error) {
 	times := 1
-	if w.ties {
+	if w.Ties {
 		times = draws
 	}
 	seen := make(map[string]int)
@@ -139,32 +122,41 @@ func (j *judge) matchOutcomes(ctx context.Context, w *workload, job any, own end
 		a, err := j.peer.run(ctx, job)
 		switch {
 		case errors.Is(err, errEndless):
-			return skipped, fmt.Sprintf("%v; ours ends with %s", err, own.said)
+			return skipped, fmt.Sprintf("%v; ours ends with %v", err, mine), nil
 		case err != nil:
-			return differing, err.Error()
-		case a.Code != 0 && own.failed:
-			return equal, "both refuse: " + own.said
+			return differing, "", err
+		case a.Code != 0 && mine.failed():
+			return equal, "both refuse: " + mine.why, nil
 		case a.Code != 0:
-			return differing, fmt.Sprintf("the reference fails, ours does not: %s", a.Said)
-		case own.failed:
+			return differing, fmt.Sprintf("the reference fails, ours does not: %s", a.Said), nil
+		case mine.failed():
 			continue // another roll of the dice may lead where ours got stuck
 		}
-		var name string
-		if diffs, name, err = compare(); err != nil {
-			return differing, err.Error()
+		theirs, err := readOutcome(path, w.Plan != nil)
+		if err != nil {
+			return differing, "", err
 		}
-		if len(diffs) == 0 {
-			return equal, own.summary
+		if w.Tags.Has("vllm") {
+			forgivePasses(theirs.seen, mine.seen)
 		}
-		seen[name]++
+		if diffs = compareOutcomes(theirs, mine); len(diffs) == 0 {
+			return equal, mine.String(), nil
+		}
+		seen[fmt.Sprint(theirs.seen, fingerprintOf(theirs.report))]++
 	}
-	switch rare := countOnce(seen); {
-	case own.failed:
-		return differing, "ours fails, the reference does not: " + own.said
-	case rare > 0 && w.ties:
-		return skipped, fmt.Sprintf("%d outcomes of the reference, %d met only once, so there are more", len(seen), rare)
+	rare := 0 // where some outcomes are met once, there are others not met at all
+	for _, times := range seen {
+		if times == 1 {
+			rare++
+		}
 	}
-	return differing, describeDiffs(diffs)
+	switch {
+	case mine.failed():
+		return differing, "ours fails, the reference does not: " + mine.why, nil
+	case rare > 0 && w.Ties:
+		return skipped, fmt.Sprintf("%d outcomes of the reference, %d met only once, so there are more", len(seen), rare), nil
+	}
+	return differing, describeDiffs(diffs), nil
 }
 
 // fingerprintOf returns what two equal outcomes of the reference have in common: all
@@ -172,24 +164,11 @@ func (j *judge) matchOutcomes(ctx context.Context, w *workload, job any, own end
 func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
 	for _, f := range r.Fields() {
-		if !strings.HasPrefix(f.Key, "mean_") && !strings.HasPrefix(f.Key, "std_") &&
-			f.Key != "wall_time_ms" && !strings.HasPrefix(f.Key, "processed_") {
+		if !strings.HasPrefix(f.Key, "mean_") && !strings.HasPrefix(f.Key, "std_") && !reference.IsWallClock(f.Key) {
 			fmt.Fprintln(&b, f.Value)
 		}
 	}
 	return b.String()
-}
-
-// countOnce returns the number of outcomes met a single time: where there are
-// some, there are others not met at all.
-func countOnce(seen map[string]int) int {
-	n := 0
-	for _, times := range seen {
-		if times == 1 {
-			n++
-		}
-	}
-	return n
 }
 
 // describeDiffs lists the first differences.
@@ -202,44 +181,24 @@ func describeDiffs(diffs []reference.Diff) string {
 	return s
 }
 
-func readReport(path string) (*collector.Report, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := collector.ReadJSON(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
-}
-
 // saveFiles keeps the files of a run and returns how to repeat it by hand.
-func (j *judge) saveFiles(w *workload) string {
-	words := []string{"replay"}
-	if w.trace != "" {
-		path := filepath.Join(j.keep, fmt.Sprintf("parity-%d.jsonl", w.seed))
-		if err := os.WriteFile(path, []byte(w.trace), 0o600); err != nil {
-			return "\n  " + err.Error()
-		}
-		words = append(words, path)
-	}
-	profile := filepath.Join(j.keep, fmt.Sprintf("parity-%d.npz", w.seed))
-	if w.profile != nil {
-		if err := os.WriteFile(profile, w.profile, 0o600); err != nil {
-			return "\n  " + err.Error()
-		}
-	}
-	for _, a := range w.args {
-		a = strings.ReplaceAll(a, profilePlace, profile)
+func (j *judge) saveFiles(w *draw.Workload) string {
+	base := filepath.Join(j.keep, fmt.Sprintf("parity-%d", w.Seed))
+	args, err := writeFiles(w, base)
+	said := "\n  command: replay"
+	for _, a := range args {
 		if strings.ContainsAny(a, `{" `) {
 			a = "'" + a + "'"
 		}
-		words = append(words, a)
+		said += " " + a
 	}
-	if w.plan != nil {
-		return j.saveSchedule(w)
+	if w.Plan != nil {
+		text, failed := json.MarshalIndent(w.Plan, "", " ")
+		err = errors.Join(err, failed, os.WriteFile(base+".json", text, 0o600))
+		said = "\n  schedule: " + base + ".json"
 	}
-	return "\n  command: " + strings.Join(words, " ")
+	if err != nil {
+		return "\n  " + err.Error()
+	}
+	return said
 }

@@ -6,9 +6,9 @@
 //	go run ./tools/parity -only kv,tight -skip sglang
 //	go run ./tools/parity -alone -only hopeless    what can never end does end here
 //
-// Read main.go, then draw.go and workload.go (what is run), peer.go and ours.go
-// (how), judge.go (what counts as equal); scaling.go, steps.go and judgesteps.go
-// are the same for a planner that changes the size of the pools.
+// Package draw makes the workloads. Read main.go, then peer.go (how the reference is
+// run), judge.go (what counts as equal) and outcome.go (how ours is run, and what
+// both come to).
 package main
 
 import (
@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/tools/draw"
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
@@ -47,7 +48,7 @@ type settings struct {
 func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&s.n, "n", 200, "number of runs")
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
-	fs.StringVar(&s.only, "only", "", "run only cases with all of these tags, by comma: "+strings.Join(allTags(), " "))
+	fs.StringVar(&s.only, "only", "", "run only cases with all of these tags, by comma: "+strings.Join(draw.AllTags(), " "))
 	fs.StringVar(&s.skip, "skip", "", "leave out cases with any of these tags")
 	fs.IntVar(&s.jobs, "jobs", min(2, runtime.NumCPU()), "runs at once")
 	fs.BoolVar(&s.verbose, "v", false, "print every run")
@@ -126,14 +127,14 @@ func (s *settings) runAll(ctx context.Context, stdout io.Writer) (totals, error)
 }
 
 // sendCases sends the cases that the flags ask for.
-func (s *settings) sendCases(ctx context.Context) <-chan *workload {
-	out := make(chan *workload)
+func (s *settings) sendCases(ctx context.Context) <-chan *draw.Workload {
+	out := make(chan *draw.Workload)
 	go func() {
 		defer close(out)
 		seed := s.seed
 		for sent := 0; sent < s.n; seed++ {
-			c := drawWorkload(seed)
-			if !c.tags.Match(s.only, s.skip) {
+			c := draw.New(seed)
+			if !c.Tags.Match(s.only, s.skip) {
 				if seed-s.seed > uint64(1000*(s.n+1)) {
 					return // nothing has these tags
 				}

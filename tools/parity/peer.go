@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,14 +83,8 @@ func findPython(ctx context.Context, script, version string) (string, error) {
 
 // peerHome returns where the script installs the reference.
 func peerHome() string {
-	if home := os.Getenv("REPLAY_PEER_HOME"); home != "" {
-		return home
-	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	return filepath.Join(cache, "replay-peer")
+	cache := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
+	return cmp.Or(os.Getenv("REPLAY_PEER_HOME"), filepath.Join(cache, "replay-peer"))
 }
 
 // peer is the reference, kept running.

@@ -68,7 +68,11 @@ func (c *Case) TracePath() (string, error) {
 
 // Report reads the reference's report of a case with outcome OK.
 func (c *Case) Report() (*collector.Report, error) {
-	path := filepath.Join(c.dir, c.Name+".json")
+	return ReadReport(filepath.Join(c.dir, c.Name+".json"))
+}
+
+// ReadReport reads a file with a report.
+func ReadReport(path string) (*collector.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -12,22 +12,28 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Spec returns the replay that the reference's arguments of c ask for. An error
-// names the arguments.
+// Spec returns the replay that the reference's arguments of c ask for.
 func (c *Case) Spec() (replay.Spec, error) {
-	s := replay.Spec{Speedup: 1, Topology: replay.Topology{Compat: true, Seed: 42}}
 	trace, err := c.TracePath()
 	if err != nil {
-		return s, err
+		return replay.Spec{}, err
 	}
+	return Parse(c.Args, trace, true)
+}
+
+// Parse returns the replay of a trace, "" for a synthetic workload, that arguments
+// of the reference ask for, by its rules or by those of the real engines. An error
+// names the arguments.
+func Parse(args []string, trace string, compat bool) (replay.Spec, error) {
+	s := replay.Spec{Speedup: 1, Topology: replay.Topology{Compat: compat, Seed: 42}}
 	file := replay.Trace{Path: trace}
-	fs := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	bindWorkload(fs, &s, &file)
 	var pools replay.Given
 	bindCluster(fs, &s, &pools)
-	if err := fs.Parse(c.Args); err != nil {
-		return s, fmt.Errorf("arguments %q: %w", c.Args, err)
+	if err := fs.Parse(args); err != nil {
+		return s, fmt.Errorf("arguments %q: %w", args, err)
 	}
 	if fs.NArg() > 0 {
 		return s, fmt.Errorf("argument %q, want flags only", fs.Arg(0))
@@ -35,6 +41,7 @@ func (c *Case) Spec() (replay.Spec, error) {
 	if trace != "" {
 		s.Trace = &file
 	}
+	var err error
 	s.Pools, err = pools.Pools()
 	return s, err
 }
@@ -72,7 +79,7 @@ func bindCluster(fs *flag.FlagSet, s *replay.Spec, pools *replay.Given) {
 		"extra-engine-args": &pools.Engine, "prefill-engine-args": &pools.Prefill, "decode-engine-args": &pools.Decode,
 	} {
 		fs.Func(name, "", func(text string) error {
-			a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: true})
+			a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: s.Compat})
 			*into = &a
 			return err
 		})

@@ -35,7 +35,7 @@ func Compare(ref, ours *collector.Report) []Diff {
 	have := ours.Values()
 	var diffs []Diff
 	for _, f := range ref.Fields() {
-		if isWallClock(f.Key) {
+		if IsWallClock(f.Key) {
 			continue
 		}
 		value, ok := have[f.Key]
@@ -49,12 +49,9 @@ func Compare(ref, ours *collector.Report) []Diff {
 	return diffs
 }
 
-func isWallClock(key string) bool {
-	switch key {
-	case "wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s":
-		return true
-	}
-	return false
+// IsWallClock reports whether a value of a report is measured in real time.
+func IsWallClock(key string) bool {
+	return key == "wall_time_ms" || strings.HasPrefix(key, "processed_")
 }
 
 func equalValues(key string, ref, ours any) bool {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/tools/draw"
 	"github.com/replay-llm/replay/tools/golden/reference"
 )
 
@@ -15,28 +16,32 @@ import (
 func TestSchedule(t *testing.T) {
 	states, reports := 0, 0
 	for seed := uint64(9); seed < 400; seed += 10 {
-		w := drawWorkload(seed)
-		if w.plan == nil || !w.tags.Has("scaling") {
-			t.Fatalf("seed %d has no schedule: %v", seed, w.tags)
+		w := draw.New(seed)
+		if w.Plan == nil || !w.Tags.Has("scaling") {
+			t.Fatalf("seed %d has no schedule: %v", seed, w.Tags)
 		}
-		if w.profile != nil || w.tags.Has("long") {
+		if w.Profile != nil || w.Tags.Has("long") {
 			continue
 		}
-		p := *w.plan
+		p := *w.Plan
 		p.Trace = filepath.Join(t.TempDir(), "t.jsonl")
-		if err := os.WriteFile(p.Trace, []byte(w.trace), 0o600); err != nil {
+		if err := os.WriteFile(p.Trace, []byte(w.Trace), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, b := p.runHere(t.Context()), p.runHere(t.Context())
-		if a.err != nil {
-			if b.err == nil || a.err.Error() != b.err.Error() {
-				t.Errorf("seed %d: %v, then %v", seed, a.err, b.err)
-			}
+		a, err := runSchedule(t.Context(), &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := runSchedule(t.Context(), &p)
+		if err != nil || a.failed() != b.failed() || a.why != b.why {
+			t.Errorf("seed %d: %v, then %v, %v", seed, a, b, err)
+		}
+		if a.failed() {
 			continue
 		}
 		reports++
 		states += len(a.seen)
-		if d := compareSteps(a, b); len(d) > 0 {
+		if d := compareOutcomes(a, b); len(d) > 0 {
 			t.Errorf("seed %d: %s", seed, describeDiffs(d))
 		}
 	}

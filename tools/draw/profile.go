@@ -1,24 +1,20 @@
-package main
+package draw
 
 import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 )
 
-// profilePlace stands in arguments for the path of the workload's profile.
-const profilePlace = "@profile.npz"
-
 // drawProfile draws a table of pass times as an .npz file: rising axes, and
 // times that rise and fall.
-func drawProfile(rng *rand.Rand) []byte {
+func (d *Drawer) drawProfile() []byte {
 	axis := func(largest int) []float64 {
-		points := make([]float64, 2+rng.IntN(5))
+		points := make([]float64, 2+d.IntN(5))
 		for i := range points {
-			points[i] = float64(rng.IntN(largest*4)) / 4
+			points[i] = float64(d.IntN(largest*4)) / 4
 		}
 		slices.Sort(points)
 		for i := 1; i < len(points); i++ {
@@ -29,7 +25,7 @@ func drawProfile(rng *rand.Rand) []byte {
 	times := func(n int, most float64) []float64 {
 		values := make([]float64, n)
 		for i := range values {
-			values[i] = rng.Float64() * most
+			values[i] = d.Float64() * most
 		}
 		return values
 	}

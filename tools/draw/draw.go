@@ -1,0 +1,142 @@
+// Package draw makes random replays from seeds: a trace and the command line of
+// the reference.
+//
+// Read draw.go, then requests.go (the trace), engine.go (engines and the router)
+// and profile.go; scaling.go is the same for a planner that changes the size of
+// the pools.
+package draw
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Workload is one random run: a trace and the command line of the reference.
+type Workload struct {
+	Seed  uint64
+	Tags  Tags
+	Trace string   // text of the trace file; "" for a synthetic workload
+	Args  []string // without the trace and the report
+	// Profile is a file of pass times for the engines that ask for it; nil: none.
+	Profile []byte
+	Plan    *Schedule // of a planner that goes along; nil: none
+	Ties    bool      // the reference breaks ties by lot: any of its outcomes will do
+}
+
+// AllTags lists the words that a workload of New can be chosen by.
+func AllTags() []string {
+	return []string{
+		"vllm", "sglang", "alone", "pool", "kv", "disagg", "flat", "sessions", "synthetic", "agentic",
+		"trace", "concurrency", "tight", "fifo", "unchunked", "uncached", "speed", "queue", "transfer", "straddle",
+		"profile", "odd", "digits", "long", "hopeless", "scaling",
+	}
+}
+
+// Drawer draws a workload.
+type Drawer struct {
+	*rand.Rand
+	Workload
+	tiny bool // the engines have hardly any memory and hardly any budget
+}
+
+// New makes the workload of a seed.
+func New(seed uint64) *Workload {
+	if seed%10 == 9 {
+		return newScaling(seed)
+	}
+	d := newDrawer(seed, 3)
+	d.drawCluster(Pick(d.Rand, "vllm", "vllm", "vllm", "sglang"))
+	return &d.Workload
+}
+
+// NewTiny makes another workload of a seed, for engines with hardly any memory and
+// hardly any budget, on which some requests can never run. What it returns may
+// draw more.
+func NewTiny(seed uint64) *Drawer {
+	d := newDrawer(seed, 7)
+	d.tiny = true
+	if d.Chance(5) {
+		d.Tags.Add("oversize")
+	}
+	d.drawCluster(Pick(d.Rand, "vllm", "sglang"))
+	return d
+}
+
+func newDrawer(seed, stream uint64) *Drawer {
+	return &Drawer{Rand: rand.New(rand.NewPCG(seed, stream)), Workload: Workload{Seed: seed}}
+}
+
+// drawCluster draws everything but the engine.
+func (d *Drawer) drawCluster(engine string) {
+	d.Tags.Add(engine)
+	d.Tags.Add(Pick(d.Rand, "alone", "alone", "pool", "pool", "kv", "disagg", "disagg"))
+	if d.Tags.Has("disagg") && d.Chance(3) {
+		d.Tags.Add("kv")
+	}
+	d.Tags.Add(Pick(d.Rand, "flat", "flat", "flat", "sessions", "sessions", "synthetic", "agentic"))
+	if d.Tags.Has("agentic") || d.Chance(3) {
+		d.Tags.Add("concurrency")
+		d.addArgs("--replay-concurrency", Pick(d.Rand, 1, 2, 3, 8, 40))
+	} else {
+		d.Tags.Add("trace")
+		if d.Chance(3) {
+			d.addArgs("--arrival-speedup-ratio", Pick(d.Rand, "0.5", "2", "3.3", "10"))
+		}
+	}
+	block := d.drawBlock()
+	largest := d.drawRequests(block)
+	d.drawTopology(block, largest)
+}
+
+func (d *Drawer) addArgs(args ...any) {
+	for _, a := range args {
+		d.Args = append(d.Args, fmt.Sprint(a))
+	}
+}
+
+// Chance reports true once in n times.
+func (d *Drawer) Chance(n int) bool { return d.IntN(n) == 0 }
+
+// maybe gives a member one of the choices, once in n times.
+func (d *Drawer) maybe(n int, members map[string]any, key string, choices ...any) {
+	if d.Chance(n) {
+		members[key] = Pick(d.Rand, choices...)
+	}
+}
+
+// Pick returns one of the choices.
+func Pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
+
+// Tags are the words that a workload is chosen by.
+type Tags []string
+
+// Add adds a tag that is not there yet.
+func (t *Tags) Add(tag string) {
+	if !t.Has(tag) {
+		*t = append(*t, tag)
+	}
+}
+
+// Has reports whether the workload has the tag.
+func (t *Tags) Has(tag string) bool { return slices.Contains(*t, tag) }
+
+// Match reports whether the workload has all tags of only, by comma, and none of
+// skip.
+func (t *Tags) Match(only, skip string) bool {
+	missing := func(tag string) bool { return tag != "" && !t.Has(tag) }
+	return !slices.ContainsFunc(strings.Split(only, ","), missing) && !slices.ContainsFunc(strings.Split(skip, ","), t.Has)
+}
+
+func (t *Tags) String() string { return strings.Join(*t, " ") }
+
+// formatObject returns a JSON object with sorted keys.
+func formatObject(members map[string]any) string {
+	text, err := json.Marshal(members)
+	if err != nil {
+		panic(fmt.Sprintf("arguments %v: %v", members, err))
+	}
+	return string(text)
+}
