@@ -13,21 +13,22 @@ import (
 // Workers end with their input; one that does not is killed; one that ends by
 // itself is noticed.
 func TestFleet(t *testing.T) {
-	shell := func(script string) cluster.Command {
-		return cluster.Command{Path: "/bin/sh", Args: []string{"-c", script}}
-	}
-	var out, log bytes.Buffer
-	f := cluster.NewFleet(&out, &log)
-	for range 3 {
-		if _, err := f.Start(shell("echo ready; echo warning >&2; cat >/dev/null; echo over")); err != nil {
+	start := func(f *cluster.Fleet, script string) {
+		t.Helper()
+		if err := f.Start("/bin/sh", "-c", script); err != nil {
 			t.Fatal(err)
 		}
+	}
+	var log bytes.Buffer
+	f := cluster.NewFleet(&log)
+	for range 3 {
+		start(f, "echo ready; echo warning >&2; cat >/dev/null; echo over >&2")
 	}
 	if err := f.Stop(within(t)); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(out.String(), "over\n"); n != 3 || strings.Count(log.String(), "warning\n") != 3 {
-		t.Errorf("said %q and %q, want over and warning three times", &out, &log)
+	if got := log.String(); strings.Count(got, "over\n") != 3 || strings.Count(got, "warning\n") != 3 {
+		t.Errorf("said %q, want over and warning three times", got)
 	}
 	select {
 	case <-f.Lost():
@@ -35,22 +36,16 @@ func TestFleet(t *testing.T) {
 	default:
 	}
 
-	stubborn := cluster.NewFleet(&out, &log)
-	p, err := stubborn.Start(shell("while true; do read line || sleep 1000; done"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stubborn := cluster.NewFleet(&log)
+	start(stubborn, "while true; do read line || sleep 1000; done")
 	ended, end := context.WithCancel(context.Background())
 	end()
 	if err := stubborn.Stop(ended); !errors.Is(err, cluster.ErrKilled) {
 		t.Errorf("stop: %v, want %v", err, cluster.ErrKilled)
 	}
-	<-p.Done()
 
-	weak := cluster.NewFleet(&out, &log)
-	if _, err := weak.Start(shell("exit 3")); err != nil {
-		t.Fatal(err)
-	}
+	weak := cluster.NewFleet(&log)
+	start(weak, "exit 3")
 	<-weak.Lost()
 	if err := weak.Err(); err == nil || !strings.Contains(err.Error(), "worker process 0: exit status 3") {
 		t.Errorf("error %v, want exit status 3", err)
@@ -58,7 +53,7 @@ func TestFleet(t *testing.T) {
 	if err := weak.Stop(within(t)); err != nil {
 		t.Error(err)
 	}
-	if _, err := weak.Start(cluster.Command{Path: "/does/not/exist"}); err == nil {
+	if err := weak.Start("/does/not/exist"); err == nil {
 		t.Error("a program that does not exist was started")
 	}
 }

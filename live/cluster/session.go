@@ -34,13 +34,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	if o.Fleet != nil {
-		go func() {
-			select {
-			case <-o.Fleet.Lost():
-				end(o.Fleet.Err())
-			case <-ctx.Done():
-			}
-		}()
+		defer context.AfterFunc(o.Fleet.alive, func() { end(o.Fleet.Err()) })()
 	}
 	s := &Session{}
 	defer func() {
@@ -101,12 +95,6 @@ func (s *Session) openPool(ctx context.Context, rt *drt.Runtime, cards *drt.Card
 	s.pools = append(s.pools, p)
 	return p, p.Await(ctx, max(1, o.count))
 }
-
-// Engines is who answers.
-func (s *Session) Engines() engine.Target { return s.engines }
-
-// Model is the name of the model that they serve.
-func (s *Session) Model() string { return s.model }
 
 // Close stops looking at the workers.
 func (s *Session) Close() {

@@ -43,14 +43,9 @@ type Target struct {
 	clock   *online.Clock
 }
 
-// Wait is a Target that can only be made when the clock has started.
-type Wait func(*online.Recorder, *online.Clock) (online.Target, error)
-
-// NewTarget is what makes a target of requests to model, which engines answer.
-func NewTarget(w *loadgen.Workload, model string, engines engine.Target) Wait {
-	return func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
-		return &Target{engines: engines, tokens: newTokens(w), model: model, rec: rec, clock: clock}, nil
-	}
+// NewTarget returns a target of the requests of w, which the workers of s answer.
+func NewTarget(w *loadgen.Workload, s *Session, rec *online.Recorder, clock *online.Clock) *Target {
+	return &Target{engines: s.engines, tokens: newTokens(w), model: s.model, rec: rec, clock: clock}
 }
 
 // Serve asks for q and reads the answer to its end. The end of ctx stops the

@@ -110,13 +110,12 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.Model() != "fake" {
-		t.Errorf("model %q, want fake", s.Model())
-	}
 	r, err := online.Drive(ctx, online.Config{Config: harness.Config{
 		Workload: w, Admission: loadgen.Admission{Mode: loadgen.Trace, Speedup: 1},
 		Topology: engines.Topology{Pools: engines.OnePool(engineargs.Default(), 1)},
-	}}, cluster.NewTarget(w, s.Model(), s.Engines()))
+	}}, func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
+		return cluster.NewTarget(w, s, rec, clock), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +127,9 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 // that 3 were cached.
 func whole(t *testing.T) reply {
 	return func(_ cancel.Context, rq *engine.Request, yield func(drt.Item, error) bool) {
+		if rq.Model != "fake" {
+			t.Errorf("model %q, want fake", rq.Model)
+		}
 		n := int(rq.MaxTokens(0))
 		for ; n > 2; n -= 2 {
 			if !yield(item(t, 2, "", 0), nil) {

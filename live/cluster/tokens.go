@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/sim"
@@ -11,32 +13,21 @@ import (
 // tokens makes the prompts of a workload of tokens: each token of a block has the
 // number of its hash id, so that prompts that share blocks share tokens.
 type tokens struct {
-	tree    *prompt.Tree
-	prompts *prompt.List // by turn
-	first   []int32      // turn that a session begins with
-	next    []int32      // turn after a turn
-	numbers map[uint64]uint32
+	workload *loadgen.Workload
+	tree     *prompt.Tree
+	prompts  *prompt.List // by turn
+	numbers  map[uint64]uint32
 }
 
 // newTokens prepares for the requests of w.
 func newTokens(w *loadgen.Workload) *tokens {
-	block := w.TraceBlock
-	if block == 0 {
-		block = 64
-	}
-	t := &tokens{tree: prompt.NewTree(block, block, prompt.Options{})}
+	block := cmp.Or(w.TraceBlock, 64)
+	t := &tokens{workload: w, tree: prompt.NewTree(block, block, prompt.Options{})}
 	t.prompts = loadgen.Intern(w, t.tree)
-	for i := range w.Sessions {
-		t.first = append(t.first, w.Sessions[i].First)
+	great := func(turn loadgen.Turn) bool {
+		return slices.ContainsFunc(turn.IDs, func(id uint64) bool { return id > math.MaxUint32 })
 	}
-	great := false
-	for i := range w.Turns {
-		t.next = append(t.next, w.Turns[i].Next)
-		for _, id := range w.Turns[i].IDs {
-			great = great || id > math.MaxUint32
-		}
-	}
-	if great {
+	if slices.ContainsFunc(w.Turns, great) {
 		t.numberIDs(w)
 	}
 	return t
@@ -57,9 +48,9 @@ func (t *tokens) numberIDs(w *loadgen.Workload) {
 
 // promptOf is the prompt of q. Any goroutine may ask.
 func (t *tokens) promptOf(q *sim.Request) []uint32 {
-	turn := t.first[q.Session]
+	turn := t.workload.Sessions[q.Session].First
 	for range q.Turn {
-		turn = t.next[turn]
+		turn = t.workload.Turns[turn].Next
 	}
 	whole := t.prompts.At(int(turn))
 	wide := t.tree.AppendTokens(&whole, q.InputTokens, make([]uint64, 0, q.InputTokens))

@@ -16,6 +16,7 @@ import (
 	remotes "github.com/replay-llm/replay/live/cluster"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/harness"
 
 	routes "github.com/replay-llm/replay/live/route"
@@ -41,15 +42,20 @@ type processRun struct {
 func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (_ *harness.Result, err error) {
 	s.EndInOwnTime()
 	x := &processRun{o: o, s: s, spec: spec}
-	var target remotes.Wait
+	var workload *loadgen.Workload
 	opened := watched.Opened
+	watched.Opened = func(w *loadgen.Workload) {
+		workload = w
+		if opened != nil {
+			opened(w)
+		}
+	}
 	begin := func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
 		if err := x.startCluster(ctx); err != nil {
 			return nil, err
 		}
-		return target(rec, clock)
+		return remotes.NewTarget(workload, x.session, rec, clock), nil
 	}
-	watched.Opened = withWorkload(opened, &target, x)
 	defer func() { err = errors.Join(err, x.stopCluster(ctx)) }()
 	deadline, _ := o.RealEnd()
 	r, err := spec.Drive(ctx, watched, replay.Live{Pace: online.Pace{Precise: o.Live.Precise.Value == "spin", Deadline: deadline}}, begin)

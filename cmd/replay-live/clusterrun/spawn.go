@@ -2,26 +2,13 @@ package clusterrun
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/options"
 
 	remotes "github.com/replay-llm/replay/live/cluster"
-	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/replay/online"
 )
-
-// withWorkload makes the target of a workload once that is open.
-func withWorkload(opened func(*loadgen.Workload), target *remotes.Wait, x *processRun) func(*loadgen.Workload) {
-	return func(w *loadgen.Workload) {
-		*target = x.makeTarget(w)
-		if opened != nil {
-			opened(w)
-		}
-	}
-}
 
 // spawned is workers of one kind.
 type spawned struct {
@@ -37,7 +24,7 @@ func (x *processRun) spawnWorkers(o *remotes.Options) error {
 	if err != nil {
 		return err
 	}
-	x.fleet = remotes.NewFleet(io.Discard, x.s.Err)
+	x.fleet = remotes.NewFleet(x.s.Err)
 	o.Fleet = x.fleet
 	kinds := []spawned{{"agg", o.Count, "engine-args", nil}}
 	if o.Prefill != nil {
@@ -53,7 +40,7 @@ func (x *processRun) spawnWorkers(o *remotes.Options) error {
 			args = append(args, flagText(name, s.String()))
 		}
 		for range p.count {
-			if _, err := x.fleet.Start(remotes.Command{Path: program, Args: args}); err != nil {
+			if err := x.fleet.Start(program, args...); err != nil {
 				return fmt.Errorf("worker: %w", err)
 			}
 		}
@@ -98,11 +85,4 @@ func (x *processRun) engineArgs(from string) []string {
 		args = append(args, flagText(s.Name, s.String()))
 	}
 	return args
-}
-
-// makeTarget is what makes a target of w, once there is somebody to ask.
-func (x *processRun) makeTarget(w *loadgen.Workload) remotes.Wait {
-	return func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
-		return remotes.NewTarget(w, x.session.Model(), x.session.Engines())(rec, clock)
-	}
 }
