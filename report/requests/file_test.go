@@ -30,15 +30,15 @@ func random(n int) []Row {
 			if !c.Required && r.IntN(3) == 0 {
 				continue
 			}
-			switch at := c.at(&rows[i]).(type) {
-			case *MS:
-				*at = MS(r.Float64() * math.Pow(10, float64(r.IntN(40)-20)))
-			case *string:
-				*at = []string{"a", "x,y", `say "no"`, " b", "zwölf\n", "<&>"}[r.IntN(6)]
-			case *Verdict:
-				*at = verdictOf(r.IntN(2) == 0)
+			switch at := c.at(&rows[i]); c.Kind {
+			case parquet.Int64:
+				at.SetInt(int64(r.IntN(1 << 40)))
+			case parquet.Double:
+				at.SetFloat(r.Float64() * math.Pow(10, float64(r.IntN(40)-20)))
+			case parquet.Text:
+				at.SetString([]string{"a", "x,y", `say "no"`, " b", "zwölf\n", "<&>"}[r.IntN(6)])
 			default:
-				setInt(at, int64(r.IntN(1<<40)))
+				at.SetInt(int64(verdictOf(r.IntN(2) == 0)))
 			}
 		}
 	}
@@ -81,8 +81,8 @@ func bitsOf(rows []Row) []uint64 {
 	columns := Columns()
 	for i := range rows {
 		for j := range columns {
-			if v, ok := columns[j].at(&rows[i]).(*MS); ok && v.Known() {
-				all = append(all, math.Float64bits(float64(*v)))
+			if c := &columns[j]; c.Kind == parquet.Double && c.isKnown(c.at(&rows[i])) {
+				all = append(all, math.Float64bits(c.at(&rows[i]).Float()))
 			}
 		}
 	}

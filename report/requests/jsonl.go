@@ -39,27 +39,18 @@ const readBuffer = 1 << 16
 
 // appendText appends a value as text, nothing when there is none.
 func (c *Column) appendText(dst []byte, r *Row, quote func([]byte, string) []byte) []byte {
-	switch v := c.at(r).(type) {
-	case *int:
-		return strconv.AppendInt(dst, int64(*v), 10)
-	case *Count:
-		if v.Known() {
-			return strconv.AppendInt(dst, int64(*v), 10)
-		}
-	case *MS:
-		if v.Known() {
-			return collector.AppendFloat(dst, float64(*v))
-		}
-	case *string:
-		if *v != "" {
-			return quote(dst, *v)
-		}
-	case *Verdict:
-		if *v != Unjudged {
-			return strconv.AppendBool(dst, *v == Met)
-		}
+	v := c.at(r)
+	switch {
+	case !c.Required && !c.isKnown(v):
+		return dst
+	case c.Kind == parquet.Int64:
+		return strconv.AppendInt(dst, v.Int(), 10)
+	case c.Kind == parquet.Double:
+		return collector.AppendFloat(dst, v.Float())
+	case c.Kind == parquet.Text:
+		return quote(dst, v.String())
 	}
-	return dst
+	return strconv.AppendBool(dst, v.Int() == int64(Met))
 }
 
 // appendJSONString quotes s; plain text, the usual case, without a detour.
@@ -103,13 +94,13 @@ func readJSONL(in io.Reader) ([]Row, error) {
 }
 
 func (c *Column) unmarshalValue(r *Row, value json.RawMessage) error {
-	if to, ok := c.at(r).(*string); ok {
-		if err := json.Unmarshal(value, to); err != nil {
+	text := string(value)
+	if c.Kind == parquet.Text {
+		if err := json.Unmarshal(value, &text); err != nil {
 			return fmt.Errorf("%s, want a string", value)
 		}
-		return nil
 	}
-	return c.parseText(r, string(value))
+	return c.parseText(r, text)
 }
 
 // parseText puts a value written as text into r.
@@ -121,21 +112,21 @@ func (c *Column) parseText(r *Row, text string) error {
 		if err != nil || v < 0 {
 			return fmt.Errorf("%q, want an integer of at least 0", text)
 		}
-		setInt(at, v)
+		at.SetInt(v)
 	case parquet.Double:
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return fmt.Errorf("%q, want a number", text)
 		}
-		*at.(*MS) = MS(v)
+		at.SetFloat(v)
 	case parquet.Bool:
 		v, err := strconv.ParseBool(text)
 		if err != nil {
 			return fmt.Errorf("%q, want true or false", text)
 		}
-		*at.(*Verdict) = verdictOf(v)
+		at.SetInt(int64(verdictOf(v)))
 	case parquet.Text:
-		*at.(*string) = text
+		at.SetString(text)
 	}
 	return nil
 }

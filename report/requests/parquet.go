@@ -53,32 +53,18 @@ func writeParquet(w io.Writer, rows []Row) error {
 // addValues adds what the column has of rows.
 func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
 	for i := range rows {
-		switch v := c.at(&rows[i]).(type) {
-		case *int:
-			to.AddInt(int64(*v))
-			continue
-		case *Count:
-			if v.Known() {
-				to.AddInt(int64(*v))
-				continue
-			}
-		case *MS:
-			if v.Known() || c.Required {
-				to.AddDouble(float64(*v))
-				continue
-			}
-		case *string:
-			if *v != "" {
-				to.AddText(*v)
-				continue
-			}
-		case *Verdict:
-			if *v != Unjudged {
-				to.AddBool(*v == Met)
-				continue
-			}
+		switch v := c.at(&rows[i]); {
+		case !c.Required && !c.isKnown(v):
+			to.AddNull()
+		case c.Kind == parquet.Int64:
+			to.AddInt(v.Int())
+		case c.Kind == parquet.Double:
+			to.AddDouble(v.Float())
+		case c.Kind == parquet.Text:
+			to.AddText(v.String())
+		default:
+			to.AddBool(v.Int() == int64(Met))
 		}
-		to.AddNull()
 	}
 }
 
@@ -127,15 +113,15 @@ func (c *Column) setValues(rows []Row, v *parquet.Values) {
 		if v.Defined != nil && v.Defined[i] == 0 {
 			continue
 		}
-		switch at := c.at(&rows[i]).(type) {
-		case *MS:
-			*at = MS(v.Double(next))
-		case *string:
-			*at = v.Text(next)
-		case *Verdict:
-			*at = verdictOf(v.Bool(next))
+		switch at := c.at(&rows[i]); c.Kind {
+		case parquet.Int64:
+			at.SetInt(v.Int(next))
+		case parquet.Double:
+			at.SetFloat(v.Double(next))
+		case parquet.Text:
+			at.SetString(v.Text(next))
 		default:
-			setInt(at, v.Int(next))
+			at.SetInt(int64(verdictOf(v.Bool(next))))
 		}
 		next++
 	}

@@ -9,7 +9,11 @@
 // cores.
 package requests
 
-import "math"
+import (
+	"math"
+
+	"github.com/replay-llm/replay/report/parquet"
+)
 
 // MS is an instant or a span in ms of the logical clock; it may be unknown.
 type MS float64
@@ -46,56 +50,51 @@ func verdictOf(met bool) Verdict {
 }
 
 // Row is what is known of one request. Instants are on the logical clock, which
-// starts at 0.
+// starts at 0. A tag names the column of a field and says what it means, with the
+// unit; of a column that repeats, many values in a row are the same, so that packing
+// them pays.
 type Row struct {
-	ID      int    // place in the order of arrivals, from 0
-	Session string // name of the session; its number where nobody knows the name
-	Turn    int    // index in the session, from 0
-	Line    Count  // of the trace file, from 1
+	ID            int    `col:"id" means:"place in the order of arrivals, from 0"`
+	Session       string `col:"session" means:"the session as the trace names it, or its number"`
+	Turn          int    `col:"turn" means:"index in the session, from 0"`
+	Line          Count  `col:"line" means:"line of the trace file, from 1"`
+	Worker        Count  `col:"worker" means:"worker that decoded it"`
+	PrefillWorker Count  `col:"prefill_worker" means:"worker of the prefill stage"`
+	Input         int    `col:"input_tokens" means:"prompt tokens"`
+	Output        int    `col:"output_tokens" means:"answer tokens asked for"`
+	Tokens        int    `col:"generated_tokens" means:"answer tokens gained"`
+	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission"`
 
-	Worker        Count // of the decode or only stage
-	PrefillWorker Count // of the prefill stage, when there is one
+	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`
+	Routed      MS `col:"routed_ms,repeats" means:"instant at which the router placed it"`
+	Admit       MS `col:"admit_ms,repeats" means:"instant of the first admission to an engine"`
+	First       MS `col:"first_token_ms" means:"instant of the first token"`
+	Second      MS `col:"second_token_ms" means:"instant of the second token"`
+	Last        MS `col:"last_token_ms" means:"instant of the last token"`
+	PrefillEnd  MS `col:"prefill_end_ms" means:"instant at which the KV cache leaves the prefill worker"`
+	DecodeStart MS `col:"decode_start_ms" means:"instant at which the KV cache has reached the decode stage"`
+	DecodeAdmit MS `col:"decode_admit_ms" means:"instant of the first admission to a decode engine"`
 
-	Arrival MS
-	Admit   MS // first admission to an engine
-	First   MS // first token
-	Second  MS // second token
-	Last    MS // last token, or the latest when the run was ended early
+	Queue       MS    `col:"queue_ms,repeats" means:"arrival to admission"`
+	Prefill     MS    `col:"prefill_ms" means:"admission to first token; with a prefill stage, to the end of the prompt there"`
+	Transfer    MS    `col:"transfer_ms" means:"time the KV cache takes from the prefill worker to the decode stage"`
+	TTFT        MS    `col:"ttft_ms" means:"arrival to first token"`
+	TTST        MS    `col:"ttst_ms,repeats" means:"first to second token"`
+	TPOT        MS    `col:"tpot_ms" means:"mean time per token after the first"`
+	ITLMean     MS    `col:"itl_mean_ms" means:"mean time between two tokens, the same number as tpot_ms"`
+	ITLMax      MS    `col:"itl_max_ms,repeats" means:"longest time between two tokens"`
+	E2E         MS    `col:"e2e_ms" means:"arrival to last token"`
+	Preemptions Count `col:"preemptions" means:"times it lost its place in an engine"`
 
-	Input  int // prompt tokens
-	Output int // answer tokens asked for
-	Tokens int // answer tokens gained
-	Reused int // prompt tokens found in a cache, the most of any admission
+	Parts Parts // of E2E, when a ledger was kept; a column each
 
-	Queue   MS // arrival to admission
-	Prefill MS // admission to first token; with a prefill stage, to the end of the prompt there
-	TTFT    MS // arrival to first token
-	TTST    MS // first to second token
-	TPOT    MS // mean time per token after the first
-	ITLMean MS // mean of the times between two tokens; the same number as TPOT
-	ITLMax  MS // longest time between two tokens
-	E2E     MS // arrival to last token
-
-	Preemptions Count // times it lost its place in an engine
-
-	// The decision of the router of the first stage.
-	Routed       MS // when it was placed
-	Overlap      Count
-	PromptBlocks Count
-	Cost         MS    // of the chosen worker, in blocks; not a time
-	RunnerUp     Count // the cheapest other worker
-	RunnerUpCost MS    // in blocks; not a time
-
-	// The stages, when prefill and decode have workers of their own.
-	PrefillEnd  MS // when the KV cache leaves the prefill worker
-	DecodeStart MS // when it has reached the decode stage
-	DecodeAdmit MS // first admission to the decode engine
-	Transfer    MS // DecodeStart - PrefillEnd
-
-	Parts Parts // of E2E, when a ledger was kept
-
-	SLO       Verdict
-	SLOMissed string // the objectives missed, joined with "+"
+	PromptBlocks Count   `col:"prompt_blocks" means:"blocks of the prompt, as the KV router counts"`
+	Overlap      Count   `col:"overlap_blocks" means:"blocks of it the KV router saw cached on the chosen worker"`
+	Cost         MS      `col:"cost_blocks" means:"cost of the chosen worker"`
+	RunnerUp     Count   `col:"runner_up" means:"the cheapest other worker"`
+	RunnerUpCost MS      `col:"runner_up_cost_blocks" means:"its cost"`
+	SLO          Verdict `col:"slo_met" means:"whether it met the objectives"`
+	SLOMissed    string  `col:"slo_missed" means:"those it missed, joined with +"`
 }
 
 // Parts is where the time of a request went, in the order of ledger.Parts.
@@ -107,11 +106,11 @@ func (r *Row) Explained() bool { return r.Parts[0].Known() }
 // newRow is a row of which nothing is known.
 func newRow() (r Row) {
 	for _, c := range Columns() {
-		switch at := c.at(&r).(type) {
-		case *Count:
-			*at = None
-		case *MS:
-			*at = Unknown()
+		switch at := c.at(&r); {
+		case c.Kind == parquet.Double:
+			at.SetFloat(math.NaN())
+		case c.Kind == parquet.Int64 && !c.Required:
+			at.SetInt(int64(None))
 		}
 	}
 	return r
