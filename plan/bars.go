@@ -23,7 +23,9 @@ type Bars struct {
 
 // Range is where the middle 90 % of resamples lie.
 type Range struct {
-	P5, Median, P95 float64
+	P5     float64 `json:"p5"`
+	Median float64 `json:"median"`
+	P95    float64 `json:"p95"`
 }
 
 // newRange sorts values, of which there is at least one.

@@ -26,9 +26,9 @@ type answerDocument struct {
 	Resamples         int               `json:"resamples"`
 	ResamplesMet      int               `json:"resamples_met"`
 	SmallerResampled  []int             `json:"one_worker_less_resamples_met"`
-	WorkersResampled  *rangeDocument    `json:"smallest_workers_resampled"`
-	LoadResampled     *rangeDocument    `json:"highest_load_resampled"`
-	ValuesOfResamples []rangeDocument   `json:"objectives_resampled"`
+	WorkersResampled  *plan.Range       `json:"smallest_workers_resampled"`
+	LoadResampled     *plan.Range       `json:"highest_load_resampled"`
+	ValuesOfResamples []plan.Range      `json:"objectives_resampled"`
 }
 
 type measureDocument struct {
@@ -57,12 +57,6 @@ type valueDocument struct {
 	Met   bool    `json:"met"`
 }
 
-type rangeDocument struct {
-	P5     float64 `json:"p5"`
-	Median float64 `json:"median"`
-	P95    float64 `json:"p95"`
-}
-
 func (p *planSheet) planDocument() *PlanDocument {
 	d := &PlanDocument{Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
@@ -72,52 +66,40 @@ func (p *planSheet) planDocument() *PlanDocument {
 		d.Best = &d.Variants[p.plan.Best]
 	}
 	for i := range p.plan.Front {
-		d.Front = append(d.Front, p.measureDocument(&p.plan.Front[i].Measure))
+		d.Front = append(d.Front, *p.measureDocument(&p.plan.Front[i].Measure))
 	}
 	return d
 }
 
 func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 	d := answerDocument{
-		Settings: p.variantName(a.Variant), Found: a.Found, At: p.measureDocument(&a.At),
-		Smaller: []measureDocument{}, Larger: []measureDocument{}, SmallerRun: a.Checked, EverySmallerRun: a.EverySmaller,
-		Highest: p.optionalMeasure(a.Highest), Beyond: p.optionalMeasure(a.Beyond),
-		SmallerResampled: []int{}, ValuesOfResamples: []rangeDocument{},
-	}
-	for i := range a.Smaller {
-		d.Smaller = append(d.Smaller, p.measureDocument(&a.Smaller[i]))
-	}
-	for i := range a.Larger {
-		d.Larger = append(d.Larger, p.measureDocument(&a.Larger[i]))
+		Settings: p.variantName(a.Variant), Found: a.Found, At: *p.measureDocument(&a.At),
+		Smaller: p.measureDocuments(a.Smaller), SmallerRun: a.Checked, EverySmallerRun: a.EverySmaller, Larger: p.measureDocuments(a.Larger),
+		Highest: p.measureDocument(a.Highest), Beyond: p.measureDocument(a.Beyond),
+		SmallerResampled: []int{}, ValuesOfResamples: []plan.Range{},
 	}
 	if bars := a.Bars; bars != nil {
-		d.Resamples, d.ResamplesMet = bars.Resamples, bars.Met
+		d.Resamples, d.ResamplesMet, d.WorkersResampled, d.LoadResampled = bars.Resamples, bars.Met, bars.Workers, bars.Load
 		d.SmallerResampled = append(d.SmallerResampled, bars.SmallerMet...)
-		d.WorkersResampled, d.LoadResampled = documentRange(bars.Workers), documentRange(bars.Load)
-		for i := range bars.Values {
-			d.ValuesOfResamples = append(d.ValuesOfResamples, *documentRange(&bars.Values[i]))
-		}
+		d.ValuesOfResamples = append(d.ValuesOfResamples, bars.Values...)
 	}
 	return d
 }
 
-func documentRange(r *plan.Range) *rangeDocument {
-	if r == nil {
-		return nil
+func (p *planSheet) measureDocuments(all []plan.Measure) []measureDocument {
+	documents := make([]measureDocument, len(all))
+	for i := range all {
+		documents[i] = *p.measureDocument(&all[i])
 	}
-	return &rangeDocument{r.P5, r.Median, r.P95}
+	return documents
 }
 
-func (p *planSheet) optionalMeasure(m *plan.Measure) *measureDocument {
+// measureDocument returns a measure as JSON has it, nil for none.
+func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 	if m == nil {
 		return nil
 	}
-	d := p.measureDocument(m)
-	return &d
-}
-
-func (p *planSheet) measureDocument(m *plan.Measure) measureDocument {
-	d := measureDocument{
+	d := &measureDocument{
 		Settings: p.variantName(m.Variant), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
 		GPUs: m.Shape.Size() * p.plan.GPUs, Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
@@ -126,8 +108,7 @@ func (p *planSheet) measureDocument(m *plan.Measure) measureDocument {
 		d.Objectives = append(d.Objectives, valueDocument(v))
 	}
 	if p.flags.cost > 0 {
-		output := plan.CostPerMillion(d.GPUs, p.flags.cost, m.OutputTokensPerS)
-		total := plan.CostPerMillion(d.GPUs, p.flags.cost, m.TotalTokensPerS)
+		output, total := p.cost(m, m.OutputTokensPerS), p.cost(m, m.TotalTokensPerS)
 		d.CostOutput, d.CostTotal = &output, &total
 	}
 	return d

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -158,8 +159,6 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 		return o.Only("scale", "with replay trace: the plan looks for a cluster that stays as it is")
 	case o.Changed("topology") && o.FirstChanged("workers", "prefill-workers", "decode-workers") != "":
 		return o.Only("topology", "where the number of workers is searched for")
-	case f.topology.Value == "aggregated" && f.most < 2 && o.Changed("topology"):
-		return nil
 	case f.topology.Value != "aggregated" && f.most < 2:
 		return o.Refuse("max-workers", "at least 2 with --topology "+f.topology.Value)
 	}
@@ -187,12 +186,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 		}
 		axes = append(axes, axis)
 	}
-	var splits []bool
-	switch {
-	case f.topology.Value == "both":
+	splits := []bool{f.topology.Value == "disaggregated" || o.TwoPools()}
+	if f.topology.Value == "both" {
 		splits = []bool{false, true}
-	default:
-		splits = []bool{f.topology.Value == "disaggregated" || o.TwoPools()}
 	}
 	var all []chosen
 	for _, cell := range (&plan.Grid{Axes: axes}).Cells() {
@@ -259,21 +255,14 @@ func chooseVariant(o *options.Options, file string, settings []plan.Setting, spl
 type planRunner struct {
 	flags    *planFlags
 	choices  []chosen
-	opened   []*planWorkload // by variant; variants of one workload share it
+	samples  [][]func() *loadgen.Workload // by variant; variants of one workload share them
 	progress *cli.Progress
 	journal  *planJournal // nil: nothing is remembered
 }
 
-// planWorkload is a workload with its resamples.
-type planWorkload struct {
-	*plan.Resampler
-	base    *loadgen.Workload
-	samples []func() *loadgen.Workload
-}
-
 func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []chosen, seed uint64) (*planRunner, error) {
 	r := &planRunner{flags: f, choices: choices, progress: cli.NewProgress(s.Err, "replays")}
-	seen := map[string]*planWorkload{}
+	seen := map[string][]func() *loadgen.Workload{}
 	for _, c := range choices {
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
@@ -281,19 +270,14 @@ func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []c
 			if err != nil {
 				return nil, err
 			}
-			seen[key] = newPlanWorkload(w, f.resamples, seed)
+			resampler := plan.NewResampler(w, seed)
+			for k := range f.resamples + 1 {
+				seen[key] = append(seen[key], sync.OnceValue(func() *loadgen.Workload { return resampler.Sample(k) }))
+			}
 		}
-		r.opened = append(r.opened, seen[key])
+		r.samples = append(r.samples, seen[key])
 	}
 	return r, nil
-}
-
-func newPlanWorkload(w *loadgen.Workload, resamples int, seed uint64) *planWorkload {
-	p := &planWorkload{base: w, Resampler: plan.NewResampler(w, seed)}
-	for k := range resamples + 1 {
-		p.samples = append(p.samples, sync.OnceValue(func() *loadgen.Workload { return p.Sample(k) }))
-	}
-	return p
 }
 
 // run is the measure of a point, from the journal if it is there.
@@ -324,7 +308,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measur
 	} else {
 		spec.Speedup *= p.Load
 	}
-	result, err := spec.RunOn(ctx, r.opened[p.Variant].samples[p.Sample](), replay.Streams{})
+	result, err := spec.RunOn(ctx, r.samples[p.Variant][p.Sample](), replay.Streams{})
 	if err != nil {
 		return plan.Measure{}, err
 	}
@@ -334,10 +318,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measur
 // measureOf returns what a plan wants to know of a replay.
 func measureOf(result *harness.Result, objectives *options.Objectives, attainment float64) plan.Measure {
 	report := result.Report
-	single := false
-	for i := range objectives.All {
-		single = single || objectives.All[i].Statistic == ""
-	}
+	single := slices.ContainsFunc(objectives.All, func(o slo.Objective) bool { return o.Statistic == "" })
 	var rows []requests.Row
 	if single {
 		rows = requests.Collect(result.Collector, nil, nil, nil)

@@ -75,7 +75,7 @@ func (p *planSheet) makeRow(m *plan.Measure) []any {
 	}
 	row = append(row, m.RequestsPerS, m.OutputTokensPerS, m.TotalTokensPerS, m.PrefixReusedRatio)
 	if p.flags.cost > 0 {
-		row = append(row, plan.CostPerMillion(gpus, p.flags.cost, m.OutputTokensPerS), plan.CostPerMillion(gpus, p.flags.cost, m.TotalTokensPerS))
+		row = append(row, p.cost(m, m.OutputTokensPerS), p.cost(m, m.TotalTokensPerS))
 	}
 	return row
 }

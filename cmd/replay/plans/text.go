@@ -208,14 +208,17 @@ func (p *planSheet) formatLoad(m *plan.Measure) string {
 	return fmt.Sprintf("%.4g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
 }
 
+// cost is the price of a million tokens of those that come at a rate.
+func (p *planSheet) cost(m *plan.Measure, tokensPerS float64) float64 {
+	return plan.CostPerMillion(m.Shape.Size()*p.plan.GPUs, p.flags.cost, tokensPerS)
+}
+
 // formatCost is what tokens cost at a load, "" without a price.
 func (p *planSheet) formatCost(m *plan.Measure) string {
 	if p.flags.cost == 0 {
 		return ""
 	}
-	gpus := m.Shape.Size() * p.plan.GPUs
-	return fmt.Sprintf("; %.4f per million output tokens, %.4f per million tokens",
-		plan.CostPerMillion(gpus, p.flags.cost, m.OutputTokensPerS), plan.CostPerMillion(gpus, p.flags.cost, m.TotalTokensPerS))
+	return fmt.Sprintf("; %.4f per million output tokens, %.4f per million tokens", p.cost(m, m.OutputTokensPerS), p.cost(m, m.TotalTokensPerS))
 }
 
 // writeFront prints the Pareto front.
@@ -249,8 +252,7 @@ func (p *planSheet) frontLine(r *plan.Row) []string {
 		line = append(line, formatAmount(v.Value, v.Unit))
 	}
 	if p.flags.cost > 0 {
-		line = append(line, fmt.Sprintf("%.4f", plan.CostPerMillion(r.GPUs, p.flags.cost, r.OutputTokensPerS)),
-			fmt.Sprintf("%.4f", plan.CostPerMillion(r.GPUs, p.flags.cost, r.TotalTokensPerS)))
+		line = append(line, fmt.Sprintf("%.4f", p.cost(&r.Measure, r.OutputTokensPerS)), fmt.Sprintf("%.4f", p.cost(&r.Measure, r.TotalTokensPerS)))
 	}
 	return line
 }
