@@ -135,20 +135,34 @@ func (f *Flags) flagError(err error) error {
 	return WrongUsage(err)
 }
 
-// rule is one about flags that have no effect unless it holds.
-type rule struct {
+// Rule is something that flags have to keep to.
+type Rule struct {
 	holds bool
-	where string // where they have one
-	flags []string
+	where string   // where the flags have an effect
+	want  string   // what the flag takes, in place of where
+	flags []string // one with want
 }
 
 // Needs makes a rule: flags have an effect only where holds is true.
-func Needs(holds bool, where string, names ...string) rule { return rule{holds, where, names} }
+func Needs(holds bool, where string, names ...string) Rule {
+	return Rule{holds: holds, where: where, flags: names}
+}
 
-// CheckNeeds refuses the first given flag whose rule does not hold.
-func (f *Flags) CheckNeeds(rules ...rule) error {
+// Wants makes a rule: what a flag says makes sense only where holds is true.
+func Wants(holds bool, name, want string) Rule {
+	return Rule{holds: holds, want: want, flags: []string{name}}
+}
+
+// Check refuses what breaks the first rule that is broken.
+func (f *Flags) Check(rules ...Rule) error {
 	for _, r := range rules {
-		if name := f.FirstChanged(r.flags...); name != "" && !r.holds {
+		if r.holds {
+			continue
+		}
+		if r.want != "" {
+			return f.Refuse(r.flags[0], r.want)
+		}
+		if name := f.FirstChanged(r.flags...); name != "" {
 			return f.Only(name, r.where)
 		}
 	}

@@ -122,17 +122,14 @@ func rooflinePath(settings []Setting) (path string, ok bool) {
 // beside it.
 func (o *Options) checkRoofline() error {
 	gpu, model := o.Changed("gpu"), o.Changed("model")
-	switch {
-	case gpu && !model:
-		return o.Only("gpu", "with --model")
-	case model && !gpu:
-		return o.Only("model", "with --gpu")
-	}
-	if name := o.FirstChanged("timing-profile", "planner-profile-data"); gpu && name != "" {
-		return o.Only("gpu", "without --"+name)
-	}
-	if o.Changed("timing-profile") && o.Changed("planner-profile-data") {
-		return o.Only("timing-profile", "without --planner-profile-data, its other name")
+	profile := o.FirstChanged("timing-profile", "planner-profile-data")
+	if err := o.Check(
+		cli.Needs(model, "with --model", "gpu"),
+		cli.Needs(gpu, "with --gpu", "model"),
+		cli.Needs(profile == "", "without --"+profile, "gpu"),
+		cli.Needs(!o.Changed("planner-profile-data"), "without --planner-profile-data, its other name", "timing-profile"),
+	); err != nil {
+		return err
 	}
 	path, ok := rooflinePath(o.Engine.Settings)
 	if !ok {

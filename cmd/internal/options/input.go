@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"math"
 
@@ -138,18 +139,22 @@ func (o *Options) fillGenerated(spec *replay.Spec) error {
 
 // checkSource refuses command lines with no workload, half a one, or two.
 func (o *Options) checkSource(file string) error {
-	if name := o.FirstChanged(o.input.openFlags...); name != "" && o.Reference {
+	in, synthetic := &o.input, o.FirstChanged(syntheticFlags()...)
+	made := o.FirstChanged(in.generateFlags...)
+	if name := cmp.Or(o.FirstChanged(in.openFlags...), made); name != "" && o.Reference {
 		return cli.Usagef("--%s: no such flag", name)
 	}
-	if name := o.FirstChanged(o.input.generateFlags...); name != "" {
-		return o.checkGenerated(name, file)
-	}
 	switch {
+	case made != "" && file == "" && synthetic == "":
+		return nil
+	case made != "" && file == "":
+		return o.Only(made, "without --"+synthetic)
+	case made != "":
+		return o.Only(made, "without a trace file")
 	case file == "" && !o.isSynthetic():
 		return cli.Usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
 	case file != "" && o.isSynthetic():
-		name := o.FirstChanged(syntheticFlags()...)
-		return o.Only(name, "without a trace file")
+		return o.Only(synthetic, "without a trace file")
 	case file != "":
 		return nil
 	}
@@ -161,45 +166,25 @@ func (o *Options) checkSource(file string) error {
 	return nil
 }
 
-// checkGenerated refuses a second workload beside the one that the flag of the
-// given name describes.
-func (o *Options) checkGenerated(name, file string) error {
-	switch other := o.FirstChanged(syntheticFlags()...); {
-	case o.Reference:
-		return cli.Usagef("--%s: no such flag", name)
-	case file != "":
-		return o.Only(name, "without a trace file")
-	case other != "":
-		return o.Only(name, "without --"+other)
-	}
-	return nil
-}
-
 // checkInput refuses flags of our commands that are out of range or of no
 // effect on the chosen workload.
 func (o *Options) checkInput(file string, mode loadgen.Mode) error {
 	in := &o.input
-	if err := o.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"); err != nil {
-		return err
-	}
-	if err := o.CheckLeast(0, "trace-num-prefix-groups", "arrival-interval-ms", "inter-turn-delay-ms", "num-prefix-groups"); err != nil {
-		return err
-	}
-	switch {
-	case !(in.ratio >= 0 && in.ratio <= 1):
-		return o.Refuse("shared-prefix-ratio", "0 to 1")
-	case !(in.traceRatio >= 0 && in.traceRatio <= 1):
-		return o.Refuse("trace-shared-prefix-ratio", "0 to 1")
-	case !(in.speedup > 0) || math.IsInf(in.speedup, 0):
-		return o.Refuse("speedup", "a finite number above 0")
-	}
-	return o.checkEffect(file, mode)
+	return cmp.Or(
+		o.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"),
+		o.CheckLeast(0, "trace-num-prefix-groups", "arrival-interval-ms", "inter-turn-delay-ms", "num-prefix-groups"),
+		o.Check(
+			cli.Wants(in.ratio >= 0 && in.ratio <= 1, "shared-prefix-ratio", "0 to 1"),
+			cli.Wants(in.traceRatio >= 0 && in.traceRatio <= 1, "trace-shared-prefix-ratio", "0 to 1"),
+			cli.Wants(in.speedup > 0 && !math.IsInf(in.speedup, 0), "speedup", "a finite number above 0"),
+		),
+		o.checkEffect(file, mode))
 }
 
 // checkEffect refuses flags that change nothing here.
 func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 	in := &o.input
-	err := o.CheckNeeds(
+	err := o.Check(
 		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
 		cli.Needs(mode == loadgen.Trace, "with replay trace", "speedup", "arrival-interval-ms"),
 		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
@@ -218,7 +203,10 @@ func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 
 // checkUnsigned refuses negative counts on the reference's command line, as
 // input and not as wrong usage.
-func (o *Options) checkUnsigned() error {
+func (o *Options) checkUnsigned(*replay.Spec) error {
+	if !o.Reference {
+		return nil
+	}
 	for _, name := range []string{
 		"trace-block-size", "trace-num-prefix-groups", "input-tokens", "output-tokens", "request-count", "turns-per-session",
 		"num-prefix-groups", "max-in-flight", "workers", "prefill-workers", "decode-workers",

@@ -50,31 +50,19 @@ func (o *Options) IsLive() bool { return o.Cluster.mode.Value == "online" }
 
 // checkLive refuses flags of no effect in the chosen mode.
 func (o *Options) checkLive() error {
-	if err := o.checkProcesses(); err != nil || o.IsCluster() {
-		return err
+	if o.IsCluster() {
+		return o.checkProcesses()
 	}
-	if !o.IsLive() {
-		if name := o.FirstChanged(liveFlags()...); name != "" {
-			return o.Only(name, "with --mode online")
-		}
-		return nil
-	}
-	for _, name := range []string{"scale", "until", "out", "digest"} {
-		if o.Changed(name) {
-			return o.Only(name, "with --mode offline")
-		}
-	}
-	switch {
-	case o.Limits.oversize.Value == "reject":
-		return o.Refuse("oversize", "error with --mode online")
-	case o.Changed("deadline") && o.Live.Deadline <= 0:
-		return o.Refuse("deadline", "a time above 0")
-	case o.Live.Disagg && !o.TwoPools():
-		return o.Only("online-disagg", "where prefill and decode have workers of their own")
-	case !o.Live.Disagg && o.TwoPools():
-		return o.Only(o.twoPoolFlag(), "with --mode offline, or with --online-disagg")
-	}
-	return nil
+	online, two := o.IsLive(), o.TwoPools()
+	return o.Check(
+		cli.Needs(false, "with --mode cluster", append(processFlags(), o.Processes.RuntimeNames...)...),
+		cli.Needs(online, "with --mode online", liveFlags()...),
+		cli.Needs(!online, "with --mode offline", "scale", "until", "out", "digest"),
+		cli.Wants(!online || o.Limits.oversize.Value != "reject", "oversize", "error with --mode online"),
+		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
+		cli.Needs(!o.Live.Disagg || two, "where prefill and decode have workers of their own", "online-disagg"),
+		cli.Needs(!online || o.Live.Disagg || !two, "with --mode offline, or with --online-disagg", o.twoPoolFlag()),
+	)
 }
 
 // twoPoolFlag is a flag that gave prefill and decode workers of their own.
@@ -119,44 +107,26 @@ func processFlags() []string {
 // IsCluster reports whether the replay asks workers that are processes.
 func (o *Options) IsCluster() bool { return o.Cluster.mode.Value == "cluster" }
 
-// checkProcesses refuses flags of no effect in cluster mode, and those of cluster
-// mode in others.
+// checkProcesses refuses flags of no effect in cluster mode.
 func (o *Options) checkProcesses() error {
-	p := &o.Processes
-	if !o.IsCluster() {
-		own := append(processFlags(), p.RuntimeNames...)
-		if name := o.FirstChanged(own...); name != "" {
-			return o.Only(name, "with --mode cluster")
-		}
-		return nil
-	}
-	if name := o.FirstChanged("scale", "out", "digest", "compat"); name != "" {
-		return o.Only(name, "with --mode offline")
-	}
-	if name := o.FirstChanged("requests", "timeline", "online-barrier", "online-disagg"); name != "" {
-		return o.Only(name, "with --mode online")
-	}
-	switch {
-	case p.Spawn < 0:
-		return o.Refuse("spawn", "at least 0")
-	case p.Migrations < 0:
-		return o.Refuse("migration-limit", "at least 0")
-	case p.Startup <= 0:
-		return o.Refuse("startup-timeout", "a time above 0")
-	case o.Changed("workers"):
-		return o.Only("workers", "where workers are not processes; --spawn starts processes")
-	case o.Limits.oversize.Value == "reject":
-		return o.Refuse("oversize", "error with --mode cluster")
-	case o.Changed("deadline") && o.Live.Deadline <= 0:
-		return o.Refuse("deadline", "a time above 0")
-	case p.Spawn > 0 && o.FirstChanged("endpoint", "prefill-endpoint") != "":
-		return o.Only(o.FirstChanged("endpoint", "prefill-endpoint"), "without --spawn, whose workers have endpoints of their own")
-	case p.Spawn == 0:
+	p, workers := &o.Processes, o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers
+	err := o.Check(
+		cli.Needs(false, "with --mode offline", "scale", "out", "digest", "compat"),
+		cli.Needs(false, "with --mode online", "requests", "timeline", "online-barrier", "online-disagg"),
+		cli.Wants(p.Spawn >= 0, "spawn", "at least 0"),
+		cli.Wants(p.Migrations >= 0, "migration-limit", "at least 0"),
+		cli.Wants(p.Startup > 0, "startup-timeout", "a time above 0"),
+		cli.Needs(false, "where workers are not processes; --spawn starts processes", "workers"),
+		cli.Wants(o.Limits.oversize.Value != "reject", "oversize", "error with --mode cluster"),
+		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
+		cli.Needs(p.Spawn == 0, "without --spawn, whose workers have endpoints of their own", "endpoint", "prefill-endpoint"),
+		cli.Wants(p.Spawn == 0 || !o.TwoPools() || p.Spawn == workers, "spawn",
+			fmt.Sprintf("%d, that of --prefill-workers and --decode-workers together", workers)),
+	)
+	if err == nil && p.Spawn == 0 {
 		return o.checkOthers()
-	case o.TwoPools() && p.Spawn != o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers:
-		return o.Refuse("spawn", fmt.Sprintf("%d, that of --prefill-workers and --decode-workers together", o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers))
 	}
-	return nil
+	return err
 }
 
 // checkOthers refuses what cannot be said of workers that are there already.
@@ -170,10 +140,7 @@ func (o *Options) checkOthers() error {
 			names = append(names, s.Name)
 		}
 	}
-	if name := o.FirstChanged(names...); name != "" {
-		return o.Only(name, "with --spawn, where workers are not there yet")
-	}
-	return nil
+	return o.Check(cli.Needs(false, "with --spawn, where workers are not there yet", names...))
 }
 
 // RuntimeFlags say how a command takes part in a cluster. What no flag says the

@@ -81,15 +81,13 @@ func (o *Objectives) Set(text string) error {
 // CheckOutputs refuses flags of no effect and places that cannot be written.
 func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	out := &o.Outputs
-	if err := o.CheckNeeds(
+	if err := o.Check(
 		cli.Needs(out.Dir != "", "with --out", "requests-format", "overwrite", "force", "passes"),
 		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
 		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
+		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
 	); err != nil {
 		return err
-	}
-	if !(out.Attainment >= 0 && out.Attainment <= 1) {
-		return o.Refuse("slo-attainment", "0 to 1")
 	}
 	if out.Requests != "" {
 		if _, err := requests.FormatOf(out.Requests); err != nil {
@@ -148,22 +146,15 @@ func (d *drawing) bindFlags(fs *pflag.FlagSet) {
 func (o *Options) Cut() (timeline.Options, error) {
 	d := &o.Output.Drawing
 	cut := timeline.Options{From: d.from.At, To: d.to.At}
-	if !o.Changed("timeline") {
-		if name := o.FirstChanged("timeline-from", "timeline-to", "timeline-request"); name != "" {
-			return cut, o.Only(name, "with --timeline")
-		}
-		return cut, nil
+	given := o.Changed("timeline")
+	err := o.Check(
+		cli.Needs(given, "with --timeline", "timeline-from", "timeline-to", "timeline-request"),
+		cli.Wants(!given || d.Path != "", "timeline", "the name of a file"),
+		cli.Wants(!o.Changed("timeline-to") || d.to.At > d.from.At, "timeline-to", "more than --timeline-from"),
+	)
+	if err != nil || !o.Changed("timeline-request") {
+		return cut, err
 	}
-	if d.Path == "" {
-		return cut, o.Refuse("timeline", "the name of a file")
-	}
-	if o.Changed("timeline-to") && d.to.At <= d.from.At {
-		return cut, o.Refuse("timeline-to", "more than --timeline-from")
-	}
-	if !o.Changed("timeline-request") {
-		return cut, nil
-	}
-	var err error
 	if cut.Request, err = parseChoice(d.request); err != nil {
 		return cut, o.Refuse("timeline-request", err.Error())
 	}

@@ -39,15 +39,14 @@ func (o *Options) fillEngines(spec *replay.Spec) error {
 	if err != nil {
 		return err
 	}
-	for i := range pools {
-		if err := o.ParseEngine(&pools[i]); err != nil {
-			return err
-		}
-	}
 	c := &o.Cluster
 	given := replay.Given{Workers: c.Workers, PrefillWorkers: c.PrefillWorkers, DecodeWorkers: c.DecodeWorkers}
 	for i := range pools {
-		switch p := &pools[i]; p.Flag {
+		p := &pools[i]
+		if err := o.ParseEngine(p); err != nil {
+			return err
+		}
+		switch p.Flag {
 		case "prefill-engine-args":
 			given.Prefill = p.Args
 		case "decode-engine-args":
@@ -117,10 +116,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 
 // engineArgs is the text of engine arguments.
 func (o *Options) engineArgs(flag string) ([]byte, error) {
-	argument := map[string]string{
-		"engine-args": o.Cluster.EngineArgs, "prefill-engine-args": o.Cluster.prefillArgs, "decode-engine-args": o.Cluster.decodeArgs,
-	}[flag]
-	text, err := engineargs.Load(argument)
+	text, err := engineargs.Load(o.Set.Lookup(flag).Value.String())
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", o.Name(flag), err)
 	}
@@ -211,7 +207,7 @@ func (o *Options) checkTransfers(pools []Pool) error {
 	}
 	two := o.TwoPools()
 	const twoPools = "with --prefill-workers and --decode-workers"
-	if err := o.CheckNeeds(
+	if err := o.Check(
 		cli.Needs(two, twoPools, "kv-transfer-bandwidth"),
 		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
 		cli.Needs(two || offload, twoPools+", or --num-g2-blocks", "kv-bytes-per-token"),

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,42 +32,24 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 		return spec, o.Refuse("compat", compatRelease)
 	}
 	if !o.Reference {
-		if err := o.checkOurs(file, mode); err != nil {
+		if err := cmp.Or(o.checkSource(file), o.checkInput(file, mode), o.checkCluster()); err != nil {
 			return spec, err
 		}
-	}
-	if o.Reference && o.Changed("max-in-flight") {
+	} else if o.Changed("max-in-flight") {
 		spec.Mode = loadgen.Concurrency
 	}
-	if err := o.fillInput(&spec, file); err != nil {
-		return spec, err
-	}
-	if o.Reference {
-		if err := o.checkUnsigned(); err != nil {
+	fillInput := func(spec *replay.Spec) error { return o.fillInput(spec, file) }
+	for _, fill := range []func(*replay.Spec) error{
+		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillRouter, o.fillEstimator, o.fillLimits,
+	} {
+		if err := fill(&spec); err != nil {
 			return spec, err
 		}
 	}
-	if err := o.fillCluster(&spec); err != nil {
-		return spec, err
-	}
-	if err := o.fillLimits(&spec); err != nil {
-		return spec, err
-	}
-	if err := o.checkPlanner(); err != nil {
-		return spec, err
+	if o.Changed("planner-config") {
+		return spec, cli.Usagef("--planner-config: this program has no planner, want a run without it")
 	}
 	return spec, o.checkLive()
-}
-
-// checkOurs refuses what the reference would overlook.
-func (o *Options) checkOurs(file string, mode loadgen.Mode) error {
-	if err := o.checkSource(file); err != nil {
-		return err
-	}
-	if err := o.checkInput(file, mode); err != nil {
-		return err
-	}
-	return o.checkCluster()
 }
 
 // TraceFile is the one file named in args, or "".
@@ -147,12 +130,4 @@ func bindReferenceOnly(fs *pflag.FlagSet) {
 	fs.String("planner-config", "", "")
 	fs.Int("benchmark-granularity", 8, "")
 	cli.Hide(fs, "planner-config", "benchmark-granularity")
-}
-
-// checkPlanner refuses what the reference's planner needs.
-func (o *Options) checkPlanner() error {
-	if o.Changed("planner-config") {
-		return cli.Usagef("--planner-config: this program has no planner, want a run without it")
-	}
-	return nil
 }

@@ -113,7 +113,7 @@ func (f *workerFlags) bindWorker(fs *pflag.FlagSet) {
 // bindEngine adds the engine's flags, but for those that only clusters on a
 // logical clock have.
 func (f *workerFlags) bindEngine(fs *pflag.FlagSet) {
-	fs.StringVar(&f.o.Cluster.EngineArgs, "engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
+	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
 	for _, one := range options.EngineSettings() {
 		if one.Name != "startup-time" {
 			f.o.Engine.Settings = append(f.o.Engine.Settings, one)

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -145,24 +146,15 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	if len(f.slo.All) == 0 {
 		return cli.Usagef("--slo: missing, want what the cluster is to meet, as --slo p99:ttft=2s,p99:itl=50ms")
 	}
-	for _, err := range []error{
+	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
+	return cmp.Or(
 		o.CheckLeast(1, "max-workers", "gpus-per-worker", "jobs"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	switch {
-	case !(f.attainment >= 0 && f.attainment <= 1):
-		return o.Refuse("slo-attainment", "0 to 1")
-	case o.Changed("scale"):
-		return o.Only("scale", "with replay trace: the plan looks for a cluster that stays as it is")
-	case o.Changed("topology") && o.FirstChanged("workers", "prefill-workers", "decode-workers") != "":
-		return o.Only("topology", "where the number of workers is searched for")
-	case f.topology.Value != "aggregated" && f.most < 2:
-		return o.Refuse("max-workers", "at least 2 with --topology "+f.topology.Value)
-	}
-	return nil
+		o.Check(
+			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
+			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
+			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
+			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
+		))
 }
 
 // chosen is one variant of a plan.
