@@ -23,8 +23,8 @@ func newMooncakeRows(s *Stream) mooncakeRows {
 	return mooncakeRows{s: s, row: mooncakeRow{scanner: scanner{compat: s.o.Compat}}}
 }
 
-// readRow reads the next row.
-func (m *mooncakeRows) readRow() error {
+// readRow reads the next row into r, its ids into memory of the arena.
+func (m *mooncakeRows) readRow(r *Record) error {
 	line, err := m.s.lines.next()
 	if err != nil {
 		return err
@@ -33,25 +33,21 @@ func (m *mooncakeRows) readRow() error {
 	if err := m.row.readLine(line); err != nil {
 		return m.s.lines.errorf("%v", err)
 	}
-	return nil
-}
-
-func (m *mooncakeRows) next(r *Record) error {
-	m.row.arena.reset(r.IDs)
-	if err := m.readRow(); err != nil {
-		return err
-	}
 	r.reset(m.s.lines.line)
 	f := &m.row.fields
 	r.IDs, r.Input, r.Output = f.ids, int(m.row.input), int(m.row.output)
 	if f.has(fieldSession) {
 		r.Session, r.Group = f.session, f.session
 	}
-	if at, ok := f.either(fieldTimestamp, fieldCreated, 0); ok {
-		r.At, r.HasAt = at, true
-	}
-	if delay, ok := f.either(fieldDelay, fieldDelayMS, 2); ok {
-		r.Delay, r.HasDelay = delay, true
+	r.At, r.HasAt = f.either(fieldTimestamp, fieldCreated, 0)
+	r.Delay, r.HasDelay = f.either(fieldDelay, fieldDelayMS, 2)
+	return nil
+}
+
+func (m *mooncakeRows) next(r *Record) error {
+	m.row.arena.reset(r.IDs)
+	if err := m.readRow(r); err != nil {
+		return err
 	}
 	if r.Delay < 0 {
 		return m.s.lines.errorf("delay is %v, want >= 0", r.Delay)

@@ -1,21 +1,17 @@
 package formats
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"strconv"
 
 	"github.com/replay-llm/replay/loadgen"
-	"github.com/replay-llm/replay/sim"
 )
 
 // mooncakeFile joins the rows of a file to sessions, to the last digit as the
 // reference does.
 type mooncakeFile struct {
-	mooncakeRows
-	w *loadgen.Workload
-
+	*collector
 	tails []tail           // by session
 	named map[string]int32 // session by explicit id
 	// lineNamed has the sessions whose explicit id is the automatic one of a
@@ -25,142 +21,96 @@ type mooncakeFile struct {
 
 // tail is the end of a session as read so far.
 type tail struct {
-	turn int32
 	has  bool    // time is known
 	time float64 // the last timestamp
 }
 
 // workload reads all rows.
 func (m *mooncakeRows) workload() (*loadgen.Workload, error) {
-	w := &loadgen.Workload{Name: m.s.Name, TraceBlock: m.s.Block, SessionPrefix: loadgen.RequestPrefix}
-	file := mooncakeFile{mooncakeRows: *m, w: w, named: make(map[string]int32)}
+	file := mooncakeFile{collector: newCollector(m.s.Name, m.s.Block), named: make(map[string]int32)}
+	file.place, file.lines, file.ownIDs, file.w.SessionPrefix = file.placeRow, m.s.lines, true, loadgen.RequestPrefix
+	var r Record
 	for {
-		err := file.readRow()
+		err := m.readRow(&r)
 		if err == nil {
-			if err = file.addRow(); err != nil {
-				err = m.s.lines.errorf("%v", err)
+			if r.Session == nil && m.row.fields.has(fieldSession) {
+				r.Session = []byte{} // a name without letters is one
 			}
+			err = file.addRecord(&r)
 		}
 		if err == io.EOF {
-			break
+			return file.finish("the file is empty, want at least one request", nil)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if len(w.Turns) == 0 {
-		return nil, &loadgen.SyntaxError{Name: m.s.Name, Msg: "the file is empty, want at least one request"}
-	}
-	return w, nil
 }
 
-// addRow appends the turn of the row just read.
-func (m *mooncakeFile) addRow() error {
-	f := &m.row.fields
-	turn := loadgen.Turn{Input: m.row.input, Output: m.row.output, IDs: f.ids}
-	at, timed := f.either(fieldTimestamp, fieldCreated, 0)
-	session := m.sessionOf()
+// placeRow finds the place of a row.
+func (m *mooncakeFile) placeRow(r *Record) (Place, error) {
+	session := m.sessionOf(r)
 	if int(session) == len(m.tails) {
-		return m.addFirst(turn, at, timed)
+		if r.HasDelay && r.Delay != 0 {
+			return Place{}, m.lines.errorf("delay is %v on the first turn of a session, want 0 or none", r.Delay)
+		}
+		m.nameSession(session, r)
+		m.tails = appendIn(m.lines, m.tails, tail{r.HasAt, r.At})
+		return Place{Session: int(session), First: true}, nil
 	}
-	return m.addNext(session, turn, at, timed)
+	end := &m.tails[session]
+	delay := r.Delay
+	switch {
+	case r.HasDelay || !r.HasAt:
+	case !end.has:
+		return Place{}, m.lines.errorf("timestamp is given, but the session had none before; want a delay")
+	default:
+		delay = r.At - end.time
+	}
+	switch finite := !math.IsInf(delay, 0) && !math.IsNaN(delay); {
+	case finite && delay >= 0:
+	case r.HasDelay:
+		return Place{}, m.lines.errorf("delay is %v, want >= 0", delay)
+	case delay > 0:
+		return Place{}, m.lines.errorf("timestamp %v is too far from the %v of the session's turn before", r.At, end.time)
+	default:
+		return Place{}, m.lines.errorf("timestamp is %v, want at least the %v of the session's turn before", r.At, end.time)
+	}
+	if r.HasAt {
+		*end = tail{true, r.At}
+	}
+	return Place{Session: int(session), Delay: delay}, nil
+}
+
+// nameSession notes the names by which later rows may call the session that r begins.
+func (m *mooncakeFile) nameSession(session int32, r *Record) {
+	if r.Session == nil {
+		return
+	}
+	m.named[string(r.Session)] = session
+	if line, ok := requestLine(r.Session); ok {
+		if m.lineNamed == nil {
+			m.lineNamed = make(map[int]int32)
+		}
+		m.lineNamed[line] = session
+	}
 }
 
 // sessionOf is the index of the record's session; of the one to come when new.
-func (m *mooncakeFile) sessionOf() int32 {
-	fresh := int32(len(m.w.Sessions))
-	if !m.row.fields.has(fieldSession) {
-		if i, ok := m.lineNamed[m.s.lines.line]; ok {
+func (m *mooncakeFile) sessionOf(r *Record) int32 {
+	if r.Session == nil {
+		if i, ok := m.lineNamed[r.Line]; ok {
 			return i
 		}
-		return fresh
+		return int32(len(m.w.Sessions))
 	}
-	if i, ok := m.named[string(m.row.fields.session)]; ok {
+	if i, ok := m.named[string(r.Session)]; ok {
 		return i
 	}
-	line, ok := requestLine(m.row.fields.session)
-	if !ok {
-		return fresh
+	if line, ok := requestLine(r.Session); ok {
+		return m.findAutomatic(line)
 	}
-	return m.findAutomatic(line)
-}
-
-func (m *mooncakeFile) addFirst(t loadgen.Turn, at float64, timed bool) error {
-	if delay, ok := m.row.fields.either(fieldDelay, fieldDelayMS, 2); ok && delay != 0 {
-		return fmt.Errorf("delay is %v on the first turn of a session, want 0 or none", delay)
-	}
-	index := int32(len(m.w.Sessions))
-	s := loadgen.Session{
-		First: int32(len(m.w.Turns)), Automatic: !m.row.fields.has(fieldSession),
-		Arrival: sim.Time(at), HasArrival: timed,
-	}
-	if !timed {
-		s.Arrival = 0
-	}
-	if !s.Automatic {
-		s.ID = string(m.row.fields.session)
-		m.named[s.ID] = index
-		if line, ok := requestLine(m.row.fields.session); ok {
-			if m.lineNamed == nil {
-				m.lineNamed = make(map[int]int32)
-			}
-			m.lineNamed[line] = index
-		}
-	}
-	m.w.Sessions = appendIn(m.s.lines, m.w.Sessions, s)
-	m.tails = appendIn(m.s.lines, m.tails, tail{turn: -1})
-	m.linkTurn(index, t, at, timed)
-	return nil
-}
-
-func (m *mooncakeFile) addNext(session int32, t loadgen.Turn, at float64, timed bool) error {
-	end := m.tails[session]
-	delay, given := m.row.fields.either(fieldDelay, fieldDelayMS, 2)
-	switch {
-	case given:
-	case !timed:
-		delay = 0
-	case !end.has:
-		return fmt.Errorf("timestamp is given, but the session had none before; want a delay")
-	default:
-		delay = at - end.time
-	}
-	t.Delay = sim.Time(delay)
-	if math.IsInf(delay, 0) || math.IsNaN(delay) || delay < 0 {
-		if !given && delay > 0 {
-			return fmt.Errorf("timestamp %v is too far from the %v of the session's turn before", at, end.time)
-		}
-		if !given {
-			return fmt.Errorf("timestamp is %v, want at least the %v of the session's turn before", at, end.time)
-		}
-		return fmt.Errorf("delay is %v, want >= 0", delay)
-	}
-	m.linkTurn(session, t, at, timed)
-	return nil
-}
-
-// appendIn appends v to what is read from l.
-func appendIn[T any](l *lines, list []T, v T) []T {
-	if len(list) == cap(list) {
-		list = append(make([]T, 0, l.roomFor(len(list))), list...)
-	}
-	return append(list, v)
-}
-
-// linkTurn links the turn to the end of its session.
-func (m *mooncakeFile) linkTurn(session int32, t loadgen.Turn, at float64, timed bool) {
-	index := int32(len(m.w.Turns))
-	end, s := &m.tails[session], &m.w.Sessions[session]
-	t.Session, t.Index, t.Next, t.Line = session, s.Turns, -1, int32(m.s.lines.line)
-	m.w.Turns = appendIn(m.s.lines, m.w.Turns, t)
-	if end.turn >= 0 {
-		m.w.Turns[end.turn].Next = index
-	}
-	s.Turns++
-	end.turn = index
-	if timed {
-		end.has, end.time = true, at
-	}
+	return int32(len(m.w.Sessions))
 }
 
 // findAutomatic is the session that the given line opened without an id, or the

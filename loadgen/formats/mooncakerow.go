@@ -164,7 +164,10 @@ func (f *mooncakeFields) either(a, b rowField, i int) (float64, bool) {
 	if f.has(a) {
 		return f.times[i], true
 	}
-	return f.times[i+1], f.has(b)
+	if f.has(b) {
+		return f.times[i+1], true
+	}
+	return 0, false
 }
 
 // checkLengths finds the lengths of the row just read.

@@ -25,11 +25,14 @@ func (s *scanner) readNumber() (decimalNumber, error) {
 		return d, err
 	}
 	if s.peek() == '.' {
-		if err := s.fractionDigits(&d); err != nil {
+		s.pos++
+		d.whole = false
+		if err := s.eachDigit("a digit after the decimal point", d.Fraction); err != nil {
 			return d, err
 		}
 	}
 	if c := s.peek(); c == 'e' || c == 'E' {
+		d.whole = false
 		if err := s.readExponent(&d); err != nil {
 			return d, err
 		}
@@ -39,41 +42,19 @@ func (s *scanner) readNumber() (decimalNumber, error) {
 }
 
 func (s *scanner) wholeDigits(d *decimalNumber) error {
-	c := s.peek()
-	if c < '0' || c > '9' {
-		return s.unexpectedByte("a number")
+	if s.peek() != '0' {
+		return s.eachDigit("a number", d.Whole)
 	}
-	if c == '0' {
-		s.pos++
-		if c := s.peek(); c >= '0' && c <= '9' {
-			return s.unexpectedByte("no digit after a leading 0")
-		}
-		return nil
-	}
-	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
-		d.Whole(c)
-		s.pos++
-	}
-	return nil
-}
-
-func (s *scanner) fractionDigits(d *decimalNumber) error {
-	s.pos++ // the point
-	d.whole = false
-	if c := s.peek(); c < '0' || c > '9' {
-		return s.unexpectedByte("a digit after the decimal point")
-	}
-	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
-		d.Fraction(c)
-		s.pos++
+	s.pos++
+	if isDigit(s.peek()) {
+		return s.unexpectedByte("no digit after a leading 0")
 	}
 	return nil
 }
 
 func (s *scanner) readExponent(d *decimalNumber) error {
 	s.pos++ // the e
-	d.whole = false
-	sign := 1
+	sign, e := 1, 0
 	switch s.peek() {
 	case '-':
 		sign = -1
@@ -81,17 +62,24 @@ func (s *scanner) readExponent(d *decimalNumber) error {
 	case '+':
 		s.pos++
 	}
-	if c := s.peek(); c < '0' || c > '9' {
-		return s.unexpectedByte("a digit in the exponent")
+	err := s.eachDigit("a digit in the exponent", func(c byte) { e = min(e*10+int(c-'0'), longExponent) })
+	d.Scale(sign * e)
+	return err
+}
+
+// eachDigit calls do with the digits at hand, of which there is to be one at least.
+func (s *scanner) eachDigit(want string, do func(c byte)) error {
+	if !isDigit(s.peek()) {
+		return s.unexpectedByte(want)
 	}
-	e := 0
-	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
-		e = min(e*10+int(c-'0'), longExponent)
+	for c := s.peek(); isDigit(c); c = s.peek() {
+		do(c)
 		s.pos++
 	}
-	d.Scale(sign * e)
 	return nil
 }
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
 
 // longExponent stands for all exponents beyond it: every number is 0 or
 // infinite long before.

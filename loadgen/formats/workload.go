@@ -53,7 +53,7 @@ func Each(from Reader, do func(r *Record) error) error {
 // Collect makes a workload of the rest of a stream.
 func Collect(s *Stream) (*loadgen.Workload, error) {
 	c := newCollector(s.Name, s.Block)
-	c.w.Untimed = s.Untimed
+	c.w.Untimed, c.lines = s.Untimed, s.lines
 	renumber := NewDense(s.Block)
 	err := Each(s, func(r *Record) error {
 		if !s.shape.raw {
@@ -77,14 +77,16 @@ func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, err
 // collector builds a workload.
 type collector struct {
 	w      *loadgen.Workload
-	order  *Order
+	place  func(*Record) (Place, error)
+	lines  *lines  // of the file, to make room by; nil: none
+	ownIDs bool    // the ids of records are kept by whoever reads them
 	last   []int32 // by session: its last turn
 	stamps []stamp // by session: when it starts; of ns 0 and not exact where At says it
 	ids    []uint64
 }
 
 func newCollector(name string, block int) *collector {
-	return &collector{w: &loadgen.Workload{Name: name, TraceBlock: block}, order: NewOrder(name)}
+	return &collector{w: &loadgen.Workload{Name: name, TraceBlock: block}, place: NewOrder(name).Place}
 }
 
 // finish returns the workload, if reading ended without err and none says why there
@@ -101,7 +103,7 @@ func (c *collector) finish(none string, err error) (*loadgen.Workload, error) {
 }
 
 func (c *collector) addRecord(r *Record) error {
-	place, err := c.order.Place(r)
+	place, err := c.place(r)
 	if err != nil {
 		return err
 	}
@@ -112,24 +114,36 @@ func (c *collector) addRecord(r *Record) error {
 		if !s.Automatic {
 			s.ID = string(r.Session)
 		}
-		w.Sessions = append(w.Sessions, s)
-		c.last = append(c.last, -1)
+		w.Sessions = appendIn(c.lines, w.Sessions, s)
+		c.last = appendIn(c.lines, c.last, -1)
 		if r.stamp {
 			c.stamps = append(c.stamps, make([]stamp, len(w.Sessions)-1-len(c.stamps))...)
 			c.stamps = append(c.stamps, r.when)
 		}
 	}
+	ids := r.IDs
+	if !c.ownIDs {
+		ids = c.keepIDs(ids)
+	}
 	session := &w.Sessions[place.Session]
 	if before := c.last[place.Session]; before >= 0 {
 		w.Turns[before].Next = turn
 	}
-	w.Turns = append(w.Turns, loadgen.Turn{
+	w.Turns = appendIn(c.lines, w.Turns, loadgen.Turn{
 		Session: int32(place.Session), Index: session.Turns, Next: -1, Line: int32(r.Line),
-		Input: int32(r.Input), Output: int32(r.Output), IDs: c.keepIDs(r.IDs), Delay: sim.Time(place.Delay),
+		Input: int32(r.Input), Output: int32(r.Output), IDs: ids, Delay: sim.Time(place.Delay),
 	})
 	session.Turns++
 	c.last[place.Session] = turn
 	return nil
+}
+
+// appendIn appends v to what is read from l, if it is not nil.
+func appendIn[T any](l *lines, list []T, v T) []T {
+	if l != nil && len(list) == cap(list) {
+		list = append(make([]T, 0, l.roomFor(len(list))), list...)
+	}
+	return append(list, v)
 }
 
 // keepIDs copies ids into memory of many.

@@ -23,7 +23,7 @@ type Law struct {
 
 func fixedLaw(x float64) Law { return Law{func(*rand.Rand) float64 { return x }, x} }
 
-func varying(draw func(random *rand.Rand) float64) Law { return Law{draw, math.NaN()} }
+func varyingLaw(draw func(random *rand.Rand) float64) Law { return Law{draw, math.NaN()} }
 
 // ParseLaw reads a law:
 //
@@ -50,7 +50,7 @@ func ParseLaw(text string) (Law, error) {
 		return uniformLaw(p)
 	case "normal":
 		mean, sd := p.number("mean", none, -math.MaxFloat64), p.number("sd", none, 0)
-		law = varying(func(random *rand.Rand) float64 { return distuv.Normal{Mu: mean, Sigma: sd, Src: random}.Rand() })
+		law = varyingLaw(func(random *rand.Rand) float64 { return distuv.Normal{Mu: mean, Sigma: sd, Src: random}.Rand() })
 	case "lognormal":
 		sigma := p.number("sigma", none, 0)
 		mu := 0.0
@@ -59,7 +59,7 @@ func ParseLaw(text string) (Law, error) {
 		} else {
 			mu = math.Log(p.number("mean", none, math.SmallestNonzeroFloat64)) - float64(float64(sigma*sigma)/2)
 		}
-		law = varying(func(random *rand.Rand) float64 { return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: random}.Rand() })
+		law = varyingLaw(func(random *rand.Rand) float64 { return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: random}.Rand() })
 	case "exponential":
 		law = exponentialLaw(p.number("mean", none, 0))
 	case "gamma":
@@ -76,7 +76,7 @@ func ParseLaw(text string) (Law, error) {
 		if err != nil {
 			return law, err
 		}
-		law = varying(func(random *rand.Rand) float64 {
+		law = varyingLaw(func(random *rand.Rand) float64 {
 			input, output := pairs.draw(random)
 			if of == "output" {
 				return float64(output)
@@ -94,7 +94,7 @@ func clampLength(p *params, law Law) (Law, error) {
 	if p.has("min") || p.has("max") {
 		least, most := p.bounds(0, math.MaxInt32)
 		draw := law.Draw
-		law = varying(func(random *rand.Rand) float64 { return min(max(draw(random), least), most) })
+		law = varyingLaw(func(random *rand.Rand) float64 { return min(max(draw(random), least), most) })
 	}
 	return law, p.end()
 }
@@ -113,7 +113,7 @@ func (p *params) bounds(noMin, noMax float64) (least, most float64) {
 func uniformLaw(p *params) (Law, error) {
 	least, most := p.bounds(math.NaN(), math.NaN())
 	whole := least == math.Trunc(least) && most == math.Trunc(most) && most-least < 1<<53
-	return varying(func(random *rand.Rand) float64 {
+	return varyingLaw(func(random *rand.Rand) float64 {
 		if whole {
 			return least + float64(random.Uint64N(uint64(most-least)+1))
 		}
@@ -122,7 +122,7 @@ func uniformLaw(p *params) (Law, error) {
 }
 
 func exponentialLaw(mean float64) Law {
-	return varying(func(random *rand.Rand) float64 { return float64(mean * random.ExpFloat64()) })
+	return varyingLaw(func(random *rand.Rand) float64 { return float64(mean * random.ExpFloat64()) })
 }
 
 // gammaLaw is a gamma law by mean and coefficient of variation; 0 of it is the
@@ -132,7 +132,7 @@ func gammaLaw(mean, cv float64) Law {
 		return fixedLaw(mean)
 	}
 	alpha := 1 / (cv * cv)
-	return varying(func(random *rand.Rand) float64 {
+	return varyingLaw(func(random *rand.Rand) float64 {
 		return distuv.Gamma{Alpha: alpha, Beta: alpha / mean, Src: random}.Rand()
 	})
 }
