@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/replay-llm/replay/plan"
 )
 
 // Cache keeps files of sweeps on disk, under their digests. Several processes
@@ -39,7 +39,7 @@ func (c *Cache) fetchPath(ctx context.Context, q *Queue, digest string, notify f
 		if c.isUnchanged(digest, stat) {
 			return path, c.touchFile(digest, stat, now)
 		}
-		sum, err := fileSum(path)
+		sum, err := plan.HashFile(path)
 		if err != nil {
 			return "", err
 		}
@@ -93,7 +93,7 @@ func (c *Cache) fetchFile(ctx context.Context, q *Queue, digest string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	sum, err := fileSum(f.Name())
+	sum, err := plan.HashFile(f.Name())
 	if err != nil {
 		return err
 	}
@@ -139,17 +139,4 @@ func (c *Cache) removeOldest(keep string, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -81,34 +81,22 @@ func (c *child) runCell(ctx context.Context, r Request, limit time.Duration) (ra
 	if err != nil {
 		return nil, err
 	}
-	type answer struct {
-		text []byte
-		err  error
+	ctx, release := context.WithTimeoutCause(ctx, limit, &timeoutError{limit})
+	defer release()
+	kept := context.AfterFunc(ctx, func() { _ = c.cmd.Process.Kill() })
+	_, err = c.in.Write(append(line, '\n'))
+	var text []byte
+	if err == nil {
+		text, err = c.out.ReadBytes('\n')
 	}
-	answers := make(chan answer, 1)
-	go func() {
-		if _, err := c.in.Write(append(line, '\n')); err != nil {
-			answers <- answer{nil, err}
-			return
-		}
-		text, err := c.out.ReadBytes('\n')
-		answers <- answer{text, err}
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case a := <-answers:
-		if a.err != nil {
-			return nil, c.crashCause()
-		}
-		return c.readReply(a.text)
-	case <-timer.C:
+	switch {
+	case !kept():
 		c.killProcess()
-		return nil, &timeoutError{limit}
-	case <-ctx.Done():
-		c.killProcess()
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, c.crashCause()
 	}
+	return c.readReply(text)
 }
 
 func (c *child) readReply(text []byte) (rawJSON, error) {

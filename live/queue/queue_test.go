@@ -146,7 +146,7 @@ func (s *site) submit(version string, axes ...plan.Axis) (*Manifest, *Submitted)
 			if set.Name != "trace" {
 				return "", nil
 			}
-			return fileSum(set.Value)
+			return plan.HashFile(set.Value)
 		})
 		if err != nil {
 			s.t.Fatal(err)
@@ -356,7 +356,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	s.submit("v1", plan.Axis{Name: "trace", Values: []string{path}}, doing("read"), numbers(0, 2))
 	s.work(workerOf(s.queue, s.cache, "v1"))
-	digest, err := fileSum(path)
+	digest, err := plan.HashFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,17 +46,18 @@ func (w *Worker) Run(ctx context.Context) error {
 		go w.untilEmpty(working, stop)
 		ctx = working
 	}
-	errs := make([]error, w.Slots)
 	var wait sync.WaitGroup
-	for i := range w.Slots {
+	for range w.Slots {
 		wait.Go(func() {
 			s := slot{Worker: w, host: host}
-			errs[i] = s.runCells(ctx)
-			s.stopChild()
+			s.runCells(ctx)
+			if s.child != nil {
+				s.child.stopProcess()
+			}
 		})
 	}
 	wait.Wait()
-	return errors.Join(errs...)
+	return nil
 }
 
 // untilEmpty stops the worker when no message is left.
@@ -76,12 +77,12 @@ type slot struct {
 	child *child // nil until a cell needs it, and after a crash
 }
 
-func (s *slot) runCells(ctx context.Context) error {
+func (s *slot) runCells(ctx context.Context) {
 	for ctx.Err() == nil {
 		msg, err := s.Queue.nextMessage(ctx)
 		switch {
 		case ctx.Err() != nil && msg == nil:
-			return nil
+			return
 		case err != nil:
 			sleepFor(ctx, fetchNap)
 		case msg != nil:
@@ -90,7 +91,6 @@ func (s *slot) runCells(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // sleepFor waits for d, or the end of ctx.
@@ -98,13 +98,6 @@ func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
-	}
-}
-
-func (s *slot) stopChild() {
-	if s.child != nil {
-		s.child.stopProcess()
-		s.child = nil
 	}
 }
 

@@ -2,12 +2,9 @@ package sweeps
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -142,7 +139,7 @@ func ProgramVersion() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum, err := hashOf(path)
+	sum, err := plan.HashFile(path)
 	return v + " " + sum[:min(12, len(sum))], err
 }
 
@@ -166,7 +163,7 @@ func (d *digests) Of(s plan.Setting) (string, error) {
 	if sum, ok := d.sums[path]; ok {
 		return sum, nil
 	}
-	sum, err := hashOf(path)
+	sum, err := plan.HashFile(path)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.Name, err)
 	}
@@ -202,18 +199,4 @@ func fileOf(s plan.Setting) string {
 		}
 	}
 	return ""
-}
-
-// hashOf is the SHA-256 of a file, in hexadecimal.
-func hashOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
