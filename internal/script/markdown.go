@@ -1,6 +1,7 @@
 package script
 
 import (
+	"regexp"
 	"strings"
 )
 
@@ -56,40 +57,17 @@ func blockCases(lines []string, first int) []Case {
 }
 
 // Matches reports whether got is want, in which a line "..." stands for any number
-// of lines and "..." within a line for any text.
+// of lines and "..." within a line for any text. Blanks at the ends of lines do
+// not count.
 func Matches(want, got string) bool {
-	return matchLines(strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n"))
-}
-
-func matchLines(want, got []string) bool {
-	switch {
-	case len(want) == 0:
-		return len(got) == 0
-	case strings.TrimSpace(want[0]) == "...":
-		for skip := 0; skip <= len(got); skip++ {
-			if matchLines(want[1:], got[skip:]) {
-				return true
-			}
+	pattern := "^"
+	for line := range strings.SplitSeq(strings.TrimSpace(want), "\n") {
+		if strings.TrimSpace(line) == "..." {
+			pattern += `(.*\n)*`
+			continue
 		}
-		return false
-	case len(got) == 0 || !matchText(strings.Split(strings.TrimRight(want[0], " "), "..."), strings.TrimRight(got[0], " ")):
-		return false
+		text := regexp.QuoteMeta(strings.TrimRight(line, " "))
+		pattern += strings.ReplaceAll(text, `\.\.\.`, ".*") + " *\n"
 	}
-	return matchLines(want[1:], got[1:])
-}
-
-// matchText reports whether got is the parts with any text between them.
-func matchText(parts []string, got string) bool {
-	rest, ok := strings.CutPrefix(got, parts[0])
-	if !ok || len(parts) == 1 {
-		return ok && rest == ""
-	}
-	for _, part := range parts[1 : len(parts)-1] {
-		_, after, found := strings.Cut(rest, part)
-		if !found {
-			return false
-		}
-		rest = after
-	}
-	return strings.HasSuffix(rest, parts[len(parts)-1])
+	return regexp.MustCompile(pattern + "$").MatchString(strings.TrimSpace(got) + "\n")
 }

@@ -144,20 +144,12 @@ func (o Options) clean(text, prefix string) string {
 	return b.String()
 }
 
-// diffTexts shows where two outputs part.
+// diffTexts shows where two outputs, which differ, part.
 func diffTexts(want, got string) string {
-	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := 0; i < max(len(a), len(b)); i++ {
-		var x, y string
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if x != y || i >= len(a) || i >= len(b) {
-			return fmt.Sprintf("line %d of the output:\n got %q\nwant %q\nall of it:\n%s", i+1, y, x, got)
-		}
+	a, b := append(strings.Split(want, "\n"), ""), append(strings.Split(got, "\n"), "")
+	i := 0
+	for i < min(len(a), len(b))-1 && a[i] == b[i] {
+		i++
 	}
-	return ""
+	return fmt.Sprintf("line %d of the output:\n got %q\nwant %q\nall of it:\n%s", i+1, b[i], a[i], got)
 }

@@ -18,87 +18,52 @@ func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 	canceled := 0
 	for seed := range uint64(cases) {
 		w := newWorkload(seed)
-		c := canceler{w: w, core: build(w.setup), rng: rand.New(rand.NewPCG(seed, 3)), lives: make([]life, len(w.arrivals))}
-		if err := c.run(); err != nil {
+		c := canceler{
+			replayer: newReplayer(build(w.setup), w.arrivals, OneByOne),
+			w:        w, rng: rand.New(rand.NewPCG(seed, 3)), lives: make([]life, len(w.arrivals)),
+		}
+		err := c.run(c.cancelSome, func(s Step) error { return w.followStep(c.lives, s) })
+		if err == nil {
+			err = c.checkComplete()
+		}
+		if err == nil {
+			err = c.checkEmptied(build(w.setup), exact)
+		}
+		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, w)
 		}
 		canceled += c.canceled
-		if err := c.checkEmptied(build(w.setup), exact); err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, w)
-		}
 	}
 	if canceled < cases {
 		t.Errorf("%d requests canceled in %d cases, want more", canceled, cases)
 	}
 }
 
-// canceler drives a core pass by pass and takes requests out at random.
+// canceler takes requests out at random between the passes of a core.
 type canceler struct {
+	*replayer
 	w        *workload
-	core     scheduler.Core
 	rng      *rand.Rand
 	lives    []life
-	here     []sim.RequestID // submitted and not ended
 	canceled int
-	now      sim.Time
-	pass     scheduler.Pass
 }
 
-func (c *canceler) run() error {
-	arrivals := c.w.arrivals
-	for passes := 0; ; passes++ {
-		for len(arrivals) > 0 && arrivals[0].At <= c.now {
-			c.core.Submit(arrivals[0].Request)
-			c.here = append(c.here, arrivals[0].Request.ID)
-			arrivals = arrivals[1:]
-		}
-		if err := c.cancelSome(); err != nil {
-			return err
-		}
-		if c.core.Load() != len(c.here) {
-			return fmt.Errorf("load is %d, want %d", c.core.Load(), len(c.here))
-		}
-		if len(c.here) == 0 {
-			if len(arrivals) == 0 {
-				return c.checkComplete()
-			}
-			c.now = arrivals[0].At
-			continue
-		}
-		if err := c.stepCore(); err != nil {
-			return err
-		}
-		if passes > maxPasses {
-			return fmt.Errorf("more than %d passes", maxPasses)
+// listHere returns the requests on the core: those submitted and not ended.
+func (c *canceler) listHere() (ids []sim.RequestID) {
+	for id := range c.next {
+		if c.lives[id].lasts == 0 {
+			ids = append(ids, sim.RequestID(id))
 		}
 	}
-}
-
-// stepCore takes a pass and follows it.
-func (c *canceler) stepCore() error {
-	if err := c.core.Step(c.now, c.now, &c.pass); err != nil {
-		return err
-	}
-	s := Single(&c.pass, 0)
-	for _, m := range s.Marks {
-		if !slices.Contains(c.here, m.Request) {
-			return fmt.Errorf("%+v of a request that is not on the core", m)
-		}
-		if m.Last {
-			c.here = slices.DeleteFunc(c.here, func(id sim.RequestID) bool { return id == m.Request })
-		}
-	}
-	c.now = c.pass.End
-	return c.w.followStep(c.lives, s)
+	return ids
 }
 
 // cancelSome takes out a request now and then, and tries one that is not there.
 func (c *canceler) cancelSome() error {
 	from := c.core.(scheduler.Canceler)
-	for len(c.here) > 0 && c.rng.IntN(8) == 0 {
-		i := c.rng.IntN(len(c.here))
-		id := c.here[i]
-		c.here = slices.Delete(c.here, i, i+1)
+	here := c.listHere()
+	for len(here) > 0 && c.rng.IntN(8) == 0 {
+		id := here[c.rng.IntN(len(here))]
 		if !from.Cancel(c.now, id, &c.pass) {
 			return fmt.Errorf("cancel of request %d finds nothing", id)
 		}
@@ -107,6 +72,10 @@ func (c *canceler) cancelSome() error {
 		}
 		c.lives[id].lasts = -1 // canceled
 		c.canceled++
+		here = c.listHere()
+	}
+	if c.core.Load() != len(here) {
+		return fmt.Errorf("load is %d, want %d", c.core.Load(), len(here))
 	}
 	return nil
 }

@@ -28,19 +28,11 @@ const (
 	Overshoot                  // any number, cut back where a request comes or a coin says so
 )
 
-// Step is one pass of a core; a run of passes is so many of them.
+// Step is one pass of a core; a run of passes is so many of them. Of Pass it has
+// nothing that tells how many were taken together.
 type Step struct {
-	Start, End    sim.Time
-	Tokens        int
-	Latencies     []sim.Time // between tokens, ascending
-	Admitted      []scheduler.Admission
-	Second        []sim.RequestID
-	Marks         []scheduler.Mark
-	KV            []scheduler.KVChange
-	Events        []scheduler.KVEvent
-	KVAtEnd       bool
-	Preempted     int
-	PrefillTokens int
+	scheduler.Pass
+	Latencies []sim.Time // between tokens, ascending
 }
 
 // maxPasses ends a replay that would not end.
@@ -49,30 +41,7 @@ const maxPasses = 1_000_000
 // Replay gives a core its requests as they arrive, in order, and passes until
 // none is left. visit sees every pass; an error of its ends the replay.
 func Replay(core scheduler.Core, arrivals []Arrival, s Stride, visit func(Step) error) error {
-	r := replayer{core: core, arrivals: arrivals, stride: s, coin: rand.New(rand.NewPCG(uint64(len(arrivals)), 7))}
-	passes := 0
-	for {
-		r.submitArrived()
-		if core.Load() == 0 {
-			if r.next == len(arrivals) {
-				return nil
-			}
-			r.now = arrivals[r.next].At
-			continue
-		}
-		if err := r.stepCore(); err != nil {
-			return fmt.Errorf("at %v ms: %w", r.now, err)
-		}
-		for i := range r.pass.Count {
-			if err := visit(Single(&r.pass, i)); err != nil {
-				return err
-			}
-		}
-		if passes += r.pass.Count; passes > maxPasses {
-			return fmt.Errorf("at %v ms: more than %d passes", r.now, maxPasses)
-		}
-		r.now = r.pass.End
-	}
+	return newReplayer(core, arrivals, s).run(func() error { return nil }, visit)
 }
 
 // replayer is one core and the requests that are still to reach it.
@@ -84,6 +53,38 @@ type replayer struct {
 	now      sim.Time
 	next     int // index of the first arrival not delivered
 	pass     scheduler.Pass
+}
+
+func newReplayer(core scheduler.Core, arrivals []Arrival, s Stride) *replayer {
+	return &replayer{core: core, arrivals: arrivals, stride: s, coin: rand.New(rand.NewPCG(uint64(len(arrivals)), 7))}
+}
+
+// run takes passes until no request is left. between is called before each, visit
+// sees it.
+func (r *replayer) run(between func() error, visit func(Step) error) error {
+	for passes := 0; passes <= maxPasses; passes += r.pass.Count {
+		r.submitArrived()
+		if err := between(); err != nil {
+			return err
+		}
+		if r.core.Load() == 0 {
+			if r.next == len(r.arrivals) {
+				return nil
+			}
+			r.now, r.pass.Count = r.arrivals[r.next].At, 0
+			continue
+		}
+		if err := r.stepCore(); err != nil {
+			return fmt.Errorf("at %v ms: %w", r.now, err)
+		}
+		for i := range r.pass.Count {
+			if err := visit(Single(&r.pass, i)); err != nil {
+				return err
+			}
+		}
+		r.now = r.pass.End
+	}
+	return fmt.Errorf("at %v ms: more than %d passes", r.now, maxPasses)
 }
 
 func (r *replayer) submitArrived() {
@@ -129,7 +130,7 @@ func (r *replayer) keptPasses(arrival sim.Time) int {
 	p := &r.pass
 	keep := p.Count
 	if r.stride == Overshoot {
-		for keep > 1 && p.Start+sim.Time(float64(keep-1)*float64(p.Gap)) >= arrival {
+		for keep > 1 && p.Begins(keep-1) >= arrival {
 			keep--
 		}
 		if keep > 1 && r.coin.IntN(3) == 0 {
@@ -142,7 +143,7 @@ func (r *replayer) keptPasses(arrival sim.Time) int {
 // checkPass holds a pass to what is true of every pass.
 func (r *replayer) checkPass(until sim.Time) error {
 	p := &r.pass
-	last := p.Start + sim.Time(float64(p.Count-1)*float64(p.Gap))
+	last := p.Begins(p.Count - 1)
 	switch {
 	case p.Start != r.now:
 		return fmt.Errorf("pass starts at %v", p.Start)
@@ -150,7 +151,7 @@ func (r *replayer) checkPass(until sim.Time) error {
 		return fmt.Errorf("run of %d passes", p.Count)
 	case p.Count > 1 && last >= until:
 		return fmt.Errorf("the last of %d passes starts at %v, want before %v", p.Count, last, until)
-	case p.Count > 1 && p.End != p.Start+sim.Time(float64(p.Count)*float64(p.Gap)):
+	case p.Count > 1 && p.End != p.Begins(p.Count):
 		return fmt.Errorf("%d passes of %v ms from %v end at %v", p.Count, p.Gap, p.Start, p.End)
 	case p.Gap != p.End-p.Start && p.Count == 1:
 		return fmt.Errorf("pass from %v to %v has a gap of %v", p.Start, p.End, p.Gap)
@@ -164,16 +165,12 @@ func (r *replayer) checkPass(until sim.Time) error {
 
 // Single returns pass i of a run.
 func Single(p *scheduler.Pass, i int) Step {
-	s := Step{
-		Start:    p.Start + sim.Time(float64(i)*float64(p.Gap)),
-		End:      p.End,
-		Tokens:   p.Tokens,
-		Admitted: cloneOrNil(p.Admitted), Marks: cloneOrNil(p.Marks),
-		KV: cloneOrNil(p.KV), Events: cloneOrNil(p.Events), KVAtEnd: p.KVAtEnd,
-		Preempted: p.Preempted, PrefillTokens: p.PrefillTokens,
-	}
+	s := Step{Pass: *p}
+	s.Count, s.Gap, s.Decoding, s.Gaps, s.Second, s.Detail = 0, 0, 0, nil, nil, nil
+	s.Admitted, s.Marks, s.KV, s.Events = cloneOrNil(p.Admitted), cloneOrNil(p.Marks), cloneOrNil(p.KV), cloneOrNil(p.Events)
+	s.Start = p.Begins(i)
 	if i+1 < p.Count {
-		s.End = p.Start + sim.Time(float64(i+1)*float64(p.Gap))
+		s.End = p.Begins(i + 1)
 	}
 	if i == 0 {
 		s.Second = cloneOrNil(p.Second) // in no order

@@ -152,7 +152,7 @@ func (w *workload) followStep(lives []life, s Step) error {
 	}
 	for _, m := range s.Marks {
 		l := &lives[m.Request]
-		if l.admitted == 0 || l.lasts > 0 {
+		if l.admitted == 0 || l.lasts != 0 {
 			return fmt.Errorf("%+v of a request with %+v", m, *l)
 		}
 		if m.First {
