@@ -110,7 +110,7 @@ func (d *Dispatcher) makeIndex(o Options) {
 	case o.Exact:
 		d.index = newTreeIndex(o.Tree)
 	default:
-		d.index = newResidency(o.Tree, o.Workers)
+		d.index = residency{newHoldings(o.Tree, o.Workers)}
 	}
 	switch {
 	case !d.needs.Shared:

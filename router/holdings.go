@@ -213,20 +213,23 @@ func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool 
 	return false
 }
 
-// match finds how many of the prompt's full blocks each worker holds from the
+// match finds how many of the full blocks of q's prompt each worker holds from the
 // first, and adds the workers that hold any to s.
-func (h *holdings) match(q *prompt.Prompt, s *scores) {
+func (h *holdings) match(q *sim.Request, s *scores) {
+	if q.Prompt.Unique() {
+		return
+	}
 	for i := range h.active {
 		h.active[i] = ^uint64(0)
 	}
 	depth := int32(0) // blocks that the active workers hold
-	for _, n := range h.tree.Full(q) {
+	for _, n := range h.tree.Full(&q.Prompt) {
 		p := h.pageOf(n)
 		if p == nil {
 			break
 		}
 		if p.parts != nil {
-			h.scoreParts(p.parts[uint32(n)%pageNodes], depth, q.Blocks, s)
+			h.scoreParts(p.parts[uint32(n)%pageNodes], depth, q.Prompt.Blocks, s)
 		}
 		left := uint64(0)
 		for i, full := range h.fullOn(p, n) {
@@ -245,7 +248,7 @@ func (h *holdings) match(q *prompt.Prompt, s *scores) {
 		return
 	}
 	for i, word := range h.active {
-		s.raiseAll(i, word, min(depth, q.Blocks))
+		s.raiseAll(i, word, min(depth, q.Prompt.Blocks))
 	}
 }
 

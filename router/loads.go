@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 
+	"github.com/replay-llm/replay/internal/probe"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -15,9 +16,9 @@ import (
 // prompt that ends there, so that a prompt touches only the nodes that it makes
 // active and the one it branches off from.
 type treeLoads struct {
-	holdings *holdings
-	more     tally   // full holders of a node on a worker beyond the first
-	blocks   []int64 // by worker: active blocks
+	*holdings
+	more   tally   // full holders of a node on a worker beyond the first
+	blocks []int64 // by worker: active blocks
 }
 
 func newTreeLoads(tree *prompt.Tree, workers int) *treeLoads {
@@ -33,26 +34,18 @@ func (l *treeLoads) grow(workers int) {
 
 func (l *treeLoads) byWorker() []int64 { return l.blocks }
 
-// match finds how many of the prompt's leading blocks are active on each worker.
-func (l *treeLoads) match(q *sim.Request, s *scores) {
-	if !q.Prompt.Unique() {
-		l.holdings.match(&q.Prompt, s)
-	}
-}
-
 // splitTail returns the path of the nodes of which q has all blocks and, if its last full
 // blocks are a part of a node, that node and their number.
 func (l *treeLoads) splitTail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
-	tree := l.holdings.tree
-	path = tree.Full(q)
+	path = l.tree.Full(q)
 	if len(path) == 0 {
 		return path, prompt.None, 0
 	}
 	n = path[len(path)-1]
-	if q.Blocks == tree.End(n) {
+	if q.Blocks == l.tree.End(n) {
 		return path, n, 0
 	}
-	return path[:len(path)-1], n, q.Blocks - tree.Start(n)
+	return path[:len(path)-1], n, q.Blocks - l.tree.Start(n)
 }
 
 // add makes the full blocks of q's prompt active on w.
@@ -61,11 +54,10 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 		l.blocks[w] += int64(q.Prompt.Blocks)
 		return
 	}
-	h := l.holdings
 	path, n, tail := l.splitTail(&q.Prompt)
 	if tail > 0 {
-		before := h.heldBlocks(n, w)
-		h.addPart(n, w, tail)
+		before := l.heldBlocks(n, w)
+		l.addPart(n, w, tail)
 		l.blocks[w] += int64(max(tail-before, 0))
 		if before > 0 {
 			return // the path to it is held already
@@ -73,12 +65,12 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 	}
 	for i := len(path) - 1; i >= 0; i-- {
 		n := path[i]
-		if !h.setFull(n, w) {
+		if !l.setFull(n, w) {
 			l.more.add(n, w)
 			return
 		}
-		before := h.partBlocks(n, w)
-		l.blocks[w] += int64(h.tree.Size(n) - before)
+		before := l.partBlocks(n, w)
+		l.blocks[w] += int64(l.tree.Size(n) - before)
 		if before > 0 {
 			return
 		}
@@ -91,13 +83,12 @@ func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 		l.blocks[w] -= int64(q.Prompt.Blocks)
 		return
 	}
-	h := l.holdings
 	path, n, tail := l.splitTail(&q.Prompt)
 	if tail > 0 {
-		if !h.dropPart(n, w, tail) {
+		if !l.dropPart(n, w, tail) {
 			panic(fmt.Sprintf("router: worker %d has no running prompt that ends after %d blocks of node %d", w, tail, n))
 		}
-		after := h.heldBlocks(n, w)
+		after := l.heldBlocks(n, w)
 		l.blocks[w] -= int64(max(tail-after, 0))
 		if after > 0 {
 			return
@@ -108,13 +99,43 @@ func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 		if l.more.drop(n, w) {
 			return
 		}
-		if !h.clearFull(n, w) {
+		if !l.clearFull(n, w) {
 			panic(fmt.Sprintf("router: node %d is not active on worker %d", n, w))
 		}
-		after := h.partBlocks(n, w)
-		l.blocks[w] -= int64(h.tree.Size(n) - after)
+		after := l.partBlocks(n, w)
+		l.blocks[w] -= int64(l.tree.Size(n) - after)
 		if after > 0 {
 			return
 		}
 	}
+}
+
+// tally counts by node and worker. What is at 0 takes no room.
+type tally struct {
+	counts probe.Table[uint64, int32]
+}
+
+func newTally() tally { return tally{probe.New[uint64, int32](^uint64(0))} }
+
+func tallyKey(node prompt.NodeID, w sim.WorkerID) uint64 {
+	return uint64(uint32(node))<<32 | uint64(uint32(w))
+}
+
+// add counts one more.
+func (t *tally) add(node prompt.NodeID, w sim.WorkerID) {
+	n, _ := t.counts.Put(tallyKey(node, w))
+	*n++
+}
+
+// drop counts one less; it reports false where the count is 0.
+func (t *tally) drop(node prompt.NodeID, w sim.WorkerID) bool {
+	k := tallyKey(node, w)
+	n := t.counts.Get(k)
+	if *n == 0 {
+		return false
+	}
+	if *n--; *n == 0 {
+		t.counts.Delete(k)
+	}
+	return true
 }

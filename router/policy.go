@@ -9,10 +9,10 @@
 // calls make the same placements.
 //
 // Read policy.go, dispatcher.go, place.go, queue.go; then what a dispatcher
-// knows of caches, holdings.go, scores.go, residency.go, index.go and
-// treeindex.go, and of active blocks, loads.go and tally.go; hashed.go
-// is both for prompts that nobody knew before. config.go, parse.go and check.go
-// are the configuration of the KV policy.
+// knows of caches, holdings.go, scores.go, residency.go and index.go, and of
+// active blocks, loads.go; hashed.go is both for prompts that nobody knew
+// before. config.go, parse.go and check.go are the configuration of the KV
+// policy.
 package router
 
 import (

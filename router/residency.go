@@ -6,21 +6,14 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // residency is the block index for caches in which a block's parent is always
 // cached too: the tree of Index cannot get into its odd states there, and how
 // many blocks of each prompt node are cached says it all.
-type residency struct{ holdings *holdings }
+type residency struct{ *holdings }
 
-func newResidency(tree *prompt.Tree, workers int) *residency {
-	return &residency{newHoldings(tree, workers)}
-}
-
-func (r *residency) grow(workers int) { r.holdings.grow(workers) }
-
-func (r *residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
+func (r residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	for i, c := range p.KV {
 		if i+1 == len(p.KV) || p.KV[i+1].Node != c.Node {
 			r.changeNode(w, c) // the last word on the node
@@ -30,33 +23,27 @@ func (r *residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
 }
 
 // changeNode makes the first c.Blocks blocks of a node the ones w holds.
-func (r *residency) changeNode(w sim.WorkerID, c scheduler.KVChange) {
-	h, size := r.holdings, r.holdings.tree.Size(c.Node)
+func (r residency) changeNode(w sim.WorkerID, c scheduler.KVChange) {
+	size := r.tree.Size(c.Node)
 	if invariant.Enabled && (c.Blocks < 0 || c.Blocks > size) {
 		panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, want 0 to %d", w, c.Blocks, c.Node, size))
 	}
-	before := h.heldBlocks(c.Node, w)
+	before := r.heldBlocks(c.Node, w)
 	if c.Blocks == before {
 		return
 	}
 	switch c.Blocks {
 	case 0:
 	case size:
-		h.setFull(c.Node, w)
+		r.setFull(c.Node, w)
 	default:
-		h.addPart(c.Node, w, c.Blocks)
+		r.addPart(c.Node, w, c.Blocks)
 	}
 	switch before {
 	case 0:
 	case size:
-		h.clearFull(c.Node, w)
+		r.clearFull(c.Node, w)
 	default:
-		h.dropPart(c.Node, w, before)
-	}
-}
-
-func (r *residency) match(q *sim.Request, s *scores) {
-	if !q.Prompt.Unique() {
-		r.holdings.match(&q.Prompt, s)
+		r.dropPart(c.Node, w, before)
 	}
 }

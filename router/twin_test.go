@@ -134,7 +134,7 @@ func TestResidencyTwin(t *testing.T) {
 func residencyTwin(t *testing.T, shape shape, workers int) {
 	r := sim.NewRand(1, "residency")
 	all, tree := prompts(r, shape, 60)
-	fast, plain := newResidency(tree, workers), newTreeIndex(tree)
+	fast, plain := residency{newHoldings(tree, workers)}, newTreeIndex(tree)
 	caches := make([]cache, workers)
 	for w := range caches {
 		caches[w] = cache{}

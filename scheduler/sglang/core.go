@@ -6,7 +6,7 @@
 // counted, and written out when something happens to them.
 //
 // Read config.go and rules.go, then core.go, request.go, prefill.go, decode.go,
-// retract.go, cancel.go, policy.go; sequence.go, radix.go and leaves.go for the
+// retract.go, cancel.go, policy.go; sequence.go and radix.go for the
 // cache; record.go, pageevents.go and ledger.go for the record that a router is
 // shown of it; snapshot.go for what planners and observers see.
 package sglang

@@ -3,6 +3,8 @@ package sglang
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
+	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -25,7 +27,7 @@ type ledger struct {
 	total int32
 
 	requests map[sim.RequestID][]int32 // slots, by place in the sequence
-	nodes    [][]int32                 // slots, by node of the tree
+	nodes    byNode[int32]             // slots
 	gone     []int32                   // of the eviction in progress
 
 	slotHash map[int32]uint64
@@ -166,29 +168,19 @@ func (l *ledger) announceRemoved(slots []int32) {
 }
 
 func (l *ledger) stored(t *tree, n int32) {
-	for int(n) >= len(l.nodes) {
-		l.nodes = append(l.nodes, nil)
-	}
 	x := t.at(n)
-	slots := l.requests[x.seq.owner][x.from*l.page : x.to*l.page]
-	l.nodes[n] = append([]int32(nil), slots...)
+	l.nodes.set(n, slices.Clone(l.requests[x.seq.owner][x.from*l.page:x.to*l.page]))
 }
 
 func (l *ledger) split(t *tree, upper, lower int32) {
-	for int(upper) >= len(l.nodes) {
-		l.nodes = append(l.nodes, nil)
-	}
-	all, at := l.nodes[lower], t.at(upper).size()*int(l.page)
-	l.nodes[upper], l.nodes[lower] = all[:at:at], all[at:]
+	l.nodes.split(upper, lower, t.at(upper).size()*int(l.page))
 }
 
 // removed frees the slots of a node; those of a grain go page by page, the last
 // first.
 func (l *ledger) removed(t *tree, n int32, from int32) {
 	x := t.at(n)
-	keep := int(from-x.from) * int(l.page)
-	slots := l.nodes[n][keep:]
-	l.nodes[n] = l.nodes[n][:keep]
+	slots := l.nodes.cut(n, int(from-x.from)*int(l.page))
 	if !x.grain {
 		l.gone = append(l.gone, slots...)
 		return
@@ -209,4 +201,36 @@ func tokenHash(v uint64) uint64 {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
 	return blockhash.Bytes(b[:])
+}
+
+// sipChain returns SipHash-1-3 with key 0, 0 over 16 bytes, prev and local in
+// little endian: how the reference chains the hashes of tokens.
+func sipChain(prev, local uint64) uint64 {
+	s := sip{0x736f6d6570736575, 0x646f72616e646f6d, 0x6c7967656e657261, 0x7465646279746573}
+	const length = uint64(16) << 56
+	for _, word := range [...]uint64{prev, local, length} {
+		s[3] ^= word
+		s.round()
+		s[0] ^= word
+	}
+	s[2] ^= 0xff
+	for range 3 {
+		s.round()
+	}
+	return s[0] ^ s[1] ^ s[2] ^ s[3]
+}
+
+type sip [4]uint64
+
+func (s *sip) round() {
+	s[0] += s[1]
+	s[2] += s[3]
+	s[1] = bits.RotateLeft64(s[1], 13) ^ s[0]
+	s[3] = bits.RotateLeft64(s[3], 16) ^ s[2]
+	s[0] = bits.RotateLeft64(s[0], 32)
+	s[2] += s[1]
+	s[0] += s[3]
+	s[1] = bits.RotateLeft64(s[1], 17) ^ s[2]
+	s[3] = bits.RotateLeft64(s[3], 21) ^ s[0]
+	s[2] = bits.RotateLeft64(s[2], 32)
 }

@@ -14,8 +14,8 @@ type pageEvents struct {
 	silent
 	prompts *prompt.Tree
 	pass    *scheduler.Pass
-	hashes  [][]uint64 // by node of the radix tree: sequence hashes of its pages
-	gone    []uint64   // of the eviction in progress
+	hashes  byNode[uint64] // sequence hashes of the pages of each node
+	gone    []uint64       // of the eviction in progress
 }
 
 func newPageEvents(prompts *prompt.Tree) *pageEvents { return &pageEvents{prompts: prompts} }
@@ -24,7 +24,6 @@ func (e *pageEvents) begin(p *scheduler.Pass) { e.pass = p }
 
 func (e *pageEvents) stored(t *tree, n int32) {
 	x := t.at(n)
-	e.growTo(max(n, x.parent))
 	event := scheduler.KVEvent{Stored: make([]scheduler.KVBlock, 0, x.size())}
 	if x.parent != root {
 		before := e.hashes[x.parent]
@@ -42,15 +41,8 @@ func (e *pageEvents) stored(t *tree, n int32) {
 		own = append(own, last)
 		event.Stored = append(event.Stored, scheduler.KVBlock{Seq: last, Tokens: local})
 	}
-	e.hashes[n] = own
+	e.hashes.set(n, own)
 	e.pass.Events = append(e.pass.Events, event)
-}
-
-// growTo makes room for node n.
-func (e *pageEvents) growTo(n int32) {
-	for int(n) >= len(e.hashes) {
-		e.hashes = append(e.hashes, nil)
-	}
 }
 
 // localHash returns the hash of the tokens of page i of s.
@@ -77,15 +69,11 @@ func generatedToken(s *sequence, i int) uint64 {
 }
 
 func (e *pageEvents) split(t *tree, upper, lower int32) {
-	e.growTo(upper)
-	all, at := e.hashes[lower], t.at(upper).size()
-	e.hashes[upper], e.hashes[lower] = all[:at:at], all[at:]
+	e.hashes.split(upper, lower, t.at(upper).size())
 }
 
 func (e *pageEvents) removed(t *tree, n int32, from int32) {
-	keep := int(from - t.at(n).from)
-	e.gone = append(e.gone, e.hashes[n][keep:]...)
-	e.hashes[n] = e.hashes[n][:keep]
+	e.gone = append(e.gone, e.hashes.cut(n, int(from-t.at(n).from))...)
 }
 
 func (e *pageEvents) evicted() {
@@ -93,4 +81,29 @@ func (e *pageEvents) evicted() {
 		e.pass.Events = append(e.pass.Events, scheduler.KVEvent{Removed: slices.Clone(e.gone)})
 		e.gone = e.gone[:0]
 	}
+}
+
+// byNode has a list for each node of a tree.
+type byNode[T any] [][]T
+
+// set makes list that of n.
+func (b *byNode[T]) set(n int32, list []T) {
+	for int(n) >= len(*b) {
+		*b = append(*b, nil)
+	}
+	(*b)[n] = list
+}
+
+// split gives the first items of lower to upper.
+func (b *byNode[T]) split(upper, lower int32, items int) {
+	all := (*b)[lower]
+	b.set(lower, all[items:])
+	b.set(upper, all[:items:items])
+}
+
+// cut takes the items of n from the given one on, and returns them.
+func (b byNode[T]) cut(n int32, from int) []T {
+	gone := b[n][from:]
+	b[n] = b[n][:from]
+	return gone
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/probe"
 )
@@ -333,4 +334,49 @@ func (t *tree) prune(n int32, cut int) {
 	if up.children--; up.children == 0 && up.locks == 0 && parent != root {
 		t.addLeaf(parent)
 	}
+}
+
+// leaves has the evictable nodes of a tree, the Tie of an entry, by a stamp, its
+// Key. No two evictable nodes have the same stamp.
+//
+// A node has one entry at most, which stays when the node is walked over or
+// locked or has a child: stamps only grow, so entries come up in time to be put
+// right.
+type leaves = heap.Heap[int64, int32, struct{}]
+
+// addLeaf makes n evictable.
+func (t *tree) addLeaf(n int32) {
+	x := t.at(n)
+	x.leaf = true
+	t.leafPages += x.evictPages()
+	if !x.listed {
+		x.listed = true
+		t.leaves.Push(x.stamp, n, struct{}{})
+	}
+}
+
+// removeLeaf makes n not evictable.
+func (t *tree) removeLeaf(n int32) {
+	x := t.at(n)
+	x.leaf = false
+	t.leafPages -= x.evictPages()
+}
+
+// oldestLeaf returns the evictable node with the lowest stamp, whose entry is
+// then the first of t.leaves; root when nothing is evictable.
+func (t *tree) oldestLeaf() int32 {
+	for len(t.leaves) > 0 {
+		n := t.leaves[0].Tie
+		x := t.at(n)
+		switch {
+		case !x.leaf:
+			x.listed = false
+			t.leaves.Pop()
+		case x.stamp != t.leaves[0].Key:
+			t.leaves.SetFirst(x.stamp, n)
+		default:
+			return n
+		}
+	}
+	return root
 }

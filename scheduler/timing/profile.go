@@ -128,10 +128,7 @@ func LoadProfile(path string) (*Profile, error) {
 
 // Write writes p as JSON, for Load.
 func (p *Profile) Write(w io.Writer) error {
-	text, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(p)
 }
