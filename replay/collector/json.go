@@ -218,14 +218,13 @@ func ReadJSON(in io.Reader) (*Report, error) {
 		}
 		delete(entries, f.Key)
 	}
-	for key, value := range entries {
-		value, err := readExtra(value)
-		if err != nil {
-			return nil, fmt.Errorf("report: %s: %w", key, err)
-		}
-		r.Extra = append(r.Extra, Field{key, value})
+	if len(entries) == 0 {
+		return r, nil
 	}
-	slices.SortFunc(r.Extra, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	var err error
+	if r.Extra, err = readObject(entries); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
 	return r, nil
 }
 

@@ -40,3 +40,15 @@ func (NoObserver) Handoff(sim.RequestID, sim.Time, sim.Time) {}
 
 // Pass does nothing.
 func (NoObserver) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) {}
+
+// PerWorker is what an observer keeps of each worker of each stage.
+type PerWorker[T any] [2][]T
+
+// At returns what is kept of a worker, which is nothing at first.
+func (all *PerWorker[T]) At(stage scheduler.Role, w sim.WorkerID) *T {
+	list := &all[stage.Stage()]
+	if missing := int(w) + 1 - len(*list); missing > 0 {
+		*list = append(*list, make([]T, missing)...)
+	}
+	return &(*list)[w]
+}

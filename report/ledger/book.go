@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -14,15 +15,10 @@ import (
 // added while it had a place. So a pass costs as much as it has admissions,
 // prompts and first and last tokens.
 type Book struct {
-	engines  []*Engine // of the stages: one, or prefill and decode
-	stages   [2][]track
+	engines  []*Engine                   // of the stages: one, or prefill and decode
+	prefill  harness.PerWorker[sim.Time] // done so far, in ms
 	accounts []account
 	work     *Log
-}
-
-// track is what a worker has done so far.
-type track struct {
-	prefill sim.Time // ms of prefill parts
 }
 
 // phase is where a request is.
@@ -97,22 +93,22 @@ func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 // Pass counts a pass. Who is admitted sits down at its start, before the
 // worker's prefill of this pass; who loses the place has lost it from the start.
 func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
-	t := b.accountOf(stage, w)
+	prefill := b.prefill.At(stage, w)
 	for i := range p.Admitted {
-		b.accounts[p.Admitted[i].Request].takePlace(p.Start, t)
+		b.accounts[p.Admitted[i].Request].takePlace(p.Start, *prefill)
 	}
 	if d := p.Detail; d != nil {
 		for _, id := range d.Lost {
-			b.accounts[id].losePlace(p.Start, t)
+			b.accounts[id].losePlace(p.Start, *prefill)
 		}
 		if ms := min(d.PrefillEnd, p.FirstEnd()) - p.Start; ms > 0 {
 			b.chargePrefill(stage, w, p, ms)
-			t.prefill += ms
+			*prefill += ms
 		}
 	}
 	for i := range p.Marks {
 		if m := &p.Marks[i]; m.Last {
-			b.closeAccount(stage, m, p.End, t)
+			b.closeAccount(stage, m, p.End, *prefill)
 		}
 	}
 }
@@ -137,9 +133,9 @@ func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.
 }
 
 // closeAccount closes the account of a stage, and of the request when it is the last.
-func (b *Book) closeAccount(stage scheduler.Role, m *scheduler.Mark, at sim.Time, t *track) {
+func (b *Book) closeAccount(stage scheduler.Role, m *scheduler.Mark, at, prefill sim.Time) {
 	a := &b.accounts[m.Request]
-	a.leavePlace(at, t)
+	a.leavePlace(at, prefill)
 	alone := sim.Time(b.engines[stage.Stage()].Alone(int(a.input), m.Tokens))
 	alone = min(alone, a.decode)
 	a.addPart(Alone, alone)
@@ -152,7 +148,7 @@ func (b *Book) closeAccount(stage scheduler.Role, m *scheduler.Mark, at sim.Time
 }
 
 // takePlace begins a time with a place on a worker.
-func (a *account) takePlace(at sim.Time, t *track) {
+func (a *account) takePlace(at, prefill sim.Time) {
 	switch a.phase {
 	case queued:
 		a.addPart(Queue, at-a.since)
@@ -161,13 +157,13 @@ func (a *account) takePlace(at sim.Time, t *track) {
 	default:
 		return // the next chunk of a prompt
 	}
-	a.since, a.before, a.own, a.phase = at, t.prefill, 0, seated
+	a.since, a.before, a.own, a.phase = at, prefill, 0, seated
 }
 
 // leavePlace ends a time with a place: what others' prefill and the decode parts took
 // of it.
-func (a *account) leavePlace(at sim.Time, t *track) {
-	others := (t.prefill - a.before - a.own).Max0()
+func (a *account) leavePlace(at, prefill sim.Time) {
+	others := (prefill - a.before - a.own).Max0()
 	decode := (at - a.since - a.own - others).Max0()
 	a.addPart(Others, others)
 	a.decode += decode
@@ -175,19 +171,11 @@ func (a *account) leavePlace(at sim.Time, t *track) {
 }
 
 // losePlace takes the place away.
-func (a *account) losePlace(at sim.Time, t *track) {
+func (a *account) losePlace(at, prefill sim.Time) {
 	if a.phase == seated {
-		a.leavePlace(at, t)
+		a.leavePlace(at, prefill)
 		a.phase, a.ever = lost, true
 	}
 }
 
 func (a *account) addPart(p Part, ms sim.Time) { a.entry[p] += float64(ms) }
-
-func (b *Book) accountOf(stage scheduler.Role, w sim.WorkerID) *track {
-	all := &b.stages[stage.Stage()]
-	for len(*all) <= int(w) {
-		*all = append(*all, track{})
-	}
-	return &(*all)[w]
-}

@@ -5,38 +5,26 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// Format is the form of a per-request file.
-type Format uint8
+// Format is the form of a per-request file, and the end of its name.
+type Format string
 
 const (
-	Parquet Format = iota
-	JSONL
-	CSV
+	Parquet Format = "parquet"
+	JSONL   Format = "jsonl"
+	CSV     Format = "csv"
 )
-
-func (f Format) String() string { return [...]string{"parquet", "jsonl", "csv"}[f] }
 
 // FormatOf is the format that the end of a file's name stands for.
 func FormatOf(path string) (Format, error) {
 	end := filepath.Ext(path)
-	for f := Parquet; f <= CSV; f++ {
-		if end == "."+f.String() {
-			return f, nil
-		}
+	switch f := Format(strings.TrimPrefix(end, ".")); f {
+	case Parquet, JSONL, CSV:
+		return f, nil
 	}
-	return 0, fmt.Errorf("%s: its name ends in %q, want .parquet, .jsonl or .csv", path, end)
-}
-
-// ParseFormat is the format of the given name.
-func ParseFormat(name string) (Format, error) {
-	for f := Parquet; f <= CSV; f++ {
-		if f.String() == name {
-			return f, nil
-		}
-	}
-	return 0, fmt.Errorf("format is %q, want parquet, jsonl or csv", name)
+	return "", fmt.Errorf("%s: its name ends in %q, want .parquet, .jsonl or .csv", path, end)
 }
 
 // Write writes rows in the given format.

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -12,9 +13,9 @@ import (
 //
 // It is an observer of a replay (harness.Observer).
 type Recorder struct {
-	seen  []sight       // by request
-	gaps  [2][]decoding // of the only stage and of that of decoding, by worker
-	blind bool          // some engine does not say whom it preempts
+	seen  []sight // by request
+	gaps  harness.PerWorker[decoding]
+	blind bool // some engine does not say whom it preempts
 }
 
 // sight is what was seen of one request.
@@ -89,18 +90,9 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 			}
 		}
 	}
-	rec.decodingOf(stage, w).addPass(p)
-}
-
-func (rec *Recorder) decodingOf(stage scheduler.Role, w sim.WorkerID) *decoding {
-	all := &rec.gaps[0]
-	if stage == scheduler.Decode {
-		all = &rec.gaps[1]
-	}
-	for len(*all) <= int(w) {
-		*all = append(*all, decoding{seen: &rec.seen})
-	}
-	return &(*all)[w]
+	d := rec.gaps.At(stage, w)
+	d.seen = rec.seen
+	d.addPass(p)
 }
 
 // fillRow adds to r what was seen.

@@ -71,13 +71,13 @@ func (s *Series) File() *File {
 		folds++
 	}
 	f.WorkerBinMS = f.BinMS * float64(int(1)<<folds)
-	for _, workers := range s.workers {
-		for _, w := range workers {
-			kept := *w
-			for _, b := range kept.listBins() {
+	for stage, workers := range s.workers {
+		for id, w := range workers {
+			w.Decode, w.ID = stage == 1, id
+			for _, b := range w.listBins() {
 				*b = b.kept(folds)
 			}
-			f.Workers = append(f.Workers, kept)
+			f.Workers = append(f.Workers, w)
 		}
 	}
 	return &f

@@ -8,8 +8,6 @@
 package series
 
 import (
-	"slices"
-
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -21,7 +19,7 @@ type Series struct {
 	harness.NoObserver // of handoffs
 
 	all      File // so far, without the workers
-	workers  [2][]*Worker
+	workers  harness.PerWorker[Worker]
 	requests []request
 }
 
@@ -50,12 +48,12 @@ func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 
 // Routed counts a placement.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
-	s.workerOf(stage, p.Worker).Requests++
+	s.workers.At(stage, p.Worker).Requests++
 }
 
 // Pass counts a pass or a run of passes.
 func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
-	w := s.workerOf(stage, id)
+	w := s.workers.At(stage, id)
 	s.countAdmissions(stage, w, p)
 	s.countTime(w, p)
 	w.Passes += p.Count
@@ -154,8 +152,10 @@ func (s *Series) binOf(at sim.Time) int {
 	for float64(at) >= most*s.all.BinMS {
 		s.all.BinMS *= 2
 		foldAll(s.all.listBins())
-		for _, w := range slices.Concat(s.workers[0], s.workers[1]) {
-			foldAll(w.listBins())
+		for _, workers := range s.workers {
+			for i := range workers {
+				foldAll(workers[i].listBins())
+			}
 		}
 	}
 	return int(float64(at) / s.all.BinMS)
@@ -165,12 +165,4 @@ func foldAll(all []*bins) {
 	for _, b := range all {
 		b.foldTwice()
 	}
-}
-
-func (s *Series) workerOf(stage scheduler.Role, id sim.WorkerID) *Worker {
-	all := &s.workers[stage.Stage()]
-	for len(*all) <= int(id) {
-		*all = append(*all, &Worker{Decode: stage == scheduler.Decode, ID: len(*all)})
-	}
-	return (*all)[id]
 }

@@ -47,7 +47,7 @@ func Judge(objectives []Objective, target float64, rows []requests.Row, report *
 			single = append(single, j)
 			continue
 		}
-		j.ValueMS, _ = values[objective.Statistic+"_"+objective.metricOf().key].(float64)
+		j.ValueMS, _ = values[objective.Statistic+"_"+objective.metricOf().Key].(float64)
 		j.Met = j.ValueMS <= objective.LimitMS
 		o.Overall = o.Overall && j.Met
 		o.Objectives = append(o.Objectives, j)
@@ -63,7 +63,7 @@ func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS flo
 	o.Single = true
 	at := make([]func(*requests.Row) requests.MS, len(single))
 	for i := range single {
-		at[i] = single[i].metricOf().at
+		at[i] = single[i].metricOf().At
 	}
 	met := make([]int, len(single))
 	tokens := 0

@@ -23,21 +23,18 @@ type Objective struct {
 	LimitMS   float64
 }
 
-// metric is a time that can be limited.
-type metric struct {
-	name string
-	key  string // of the report's entries
-	at   func(*requests.Row) requests.MS
-}
-
-// requestMetrics are those of the requests, and itl: of one request it is the mean time
-// between two tokens, over all requests the times are pooled.
-func requestMetrics() []metric {
-	var all []metric
-	for _, m := range requests.Metrics() {
-		all = append(all, metric{m.Name, m.Key, m.At})
+// metricNamed is one of those of the requests, or itl: of one request it is the mean
+// time between two tokens, over all requests the times are pooled. It is nil, and the
+// names are those there are, when there is none.
+func metricNamed(name string) (m *requests.Metric, names []string) {
+	itl := requests.Metric{Name: "itl", Key: "itl_ms", At: func(r *requests.Row) requests.MS { return r.ITLMean }}
+	for _, m := range append(requests.Metrics(), itl) {
+		if m.Name == name {
+			return &m, nil
+		}
+		names = append(names, m.Name)
 	}
-	return append(all, metric{"itl", "itl_ms", func(r *requests.Row) requests.MS { return r.ITLMean }})
+	return nil, names
 }
 
 // statisticNames are those of a report's distributions.
@@ -77,11 +74,7 @@ func parseObjective(part string) (Objective, error) {
 			return o, fmt.Errorf("%q: statistic is %q, want one of %s", part, statistic, strings.Join(statisticNames(), ", "))
 		}
 	}
-	if o.metricOf() == nil {
-		var names []string
-		for _, m := range requestMetrics() {
-			names = append(names, m.name)
-		}
+	if m, names := metricNamed(o.Metric); m == nil {
 		return o, fmt.Errorf("%q: metric is %q, want one of %s", part, o.Metric, strings.Join(names, ", "))
 	}
 	d, err := time.ParseDuration(limit)
@@ -92,13 +85,9 @@ func parseObjective(part string) (Objective, error) {
 	return o, nil
 }
 
-func (o *Objective) metricOf() *metric {
-	for _, m := range requestMetrics() {
-		if m.name == o.Metric {
-			return &m
-		}
-	}
-	return nil
+func (o *Objective) metricOf() *requests.Metric {
+	m, _ := metricNamed(o.Metric)
+	return m
 }
 
 // keyName is the objective's in keys: ttft, or p99_ttft.

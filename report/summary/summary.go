@@ -13,48 +13,24 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Format is whose names a summary has.
-type Format uint8
+// Names are whose names a summary may have: the report's own, those of aiperf
+// profile (profile_export_aiperf.json), of vllm bench serve --save-result and of
+// python -m sglang.bench_serving --output-file.
+func Names() []string { return []string{"native", "aiperf", "vllm", "sglang"} }
 
-const (
-	Native Format = iota
-	AIPerf        // aiperf profile: profile_export_aiperf.json
-	VLLM          // vllm bench serve --save-result
-	SGLang        // python -m sglang.bench_serving --output-file
-)
-
-func (f Format) String() string { return [...]string{"native", "aiperf", "vllm", "sglang"}[f] }
-
-// Names are the names of all formats.
-func Names() []string {
-	var all []string
-	for f := Native; f <= SGLang; f++ {
-		all = append(all, f.String())
-	}
-	return all
-}
-
-// ParseFormat is the format of the given name.
-func ParseFormat(name string) (Format, error) {
-	for f := Native; f <= SGLang; f++ {
-		if f.String() == name {
-			return f, nil
-		}
-	}
-	return 0, fmt.Errorf("report format is %q, want native, aiperf, vllm or sglang", name)
-}
-
-// Write writes r as JSON under the names of f.
-func Write(w io.Writer, f Format, r *collector.Report) error {
-	switch f {
-	case AIPerf:
+// Write writes r as JSON under one of Names.
+func Write(w io.Writer, names string, r *collector.Report) error {
+	switch names {
+	case "native":
+		return r.WriteJSON(w)
+	case "aiperf":
 		return writeObject(w, aiperfKeys(r))
-	case VLLM:
+	case "vllm":
 		return writeObject(w, vllmKeys(r))
-	case SGLang:
+	case "sglang":
 		return writeObject(w, sglangKeys(r))
 	}
-	return r.WriteJSON(w)
+	return fmt.Errorf("report format is %q, want native, aiperf, vllm or sglang", names)
 }
 
 // object is the entries of a file, or of an object in it, in their order.

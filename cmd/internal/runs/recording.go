@@ -132,14 +132,10 @@ func (r *run) writeRecording(ctx context.Context) error {
 	if out.Dir == "" {
 		return nil
 	}
-	form, err := requests.ParseFormat(out.Form.Value)
-	if err != nil {
-		return err
-	}
-	dir := &r.run
+	form, dir := requests.Format(out.Form.Value), &r.run
 	dir.Command = r.s.Args
 	dir.Version, dir.Seed, dir.Compat, dir.Partial = cli.Version(), spec.Seed, spec.Compat, r.result.Partial
-	dir.Requests = "requests." + form.String()
+	dir.Requests = "requests." + string(form)
 	files := []rundir.File{
 		{Name: rundir.ReportFile, Write: r.result.Report.WriteJSON},
 		{Name: dir.Requests, Write: func(w io.Writer) error { return requests.Write(w, form, r.rows) }},

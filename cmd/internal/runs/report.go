@@ -49,11 +49,7 @@ func (r *run) writeReport() error {
 
 // writeJSON writes the report under the names that were asked for.
 func (r *run) writeJSON(w io.Writer) error {
-	f, err := summary.ParseFormat(r.o.Outputs.Names.Value)
-	if err != nil {
-		return err
-	}
-	return summary.Write(w, f, r.result.Report)
+	return summary.Write(w, r.o.Outputs.Names.Value, r.result.Report)
 }
 
 // missingLines describes how many requests the report is not about, and why.

@@ -76,11 +76,7 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 	case "markdown":
 		return summary.WriteMarkdown(w, all)
 	case "json":
-		f, err := summary.ParseFormat(r.names.Value)
-		if err != nil {
-			return err
-		}
-		return summary.Write(w, f, all[0].Report)
+		return summary.Write(w, r.names.Value, all[0].Report)
 	}
 	for i, named := range all {
 		if i > 0 {
