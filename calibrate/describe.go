@@ -116,15 +116,15 @@ func sandwichSpreads(form Form, columns [][]float64, residuals []float64, reques
 	var inverse, half, cov mat.Dense
 	all := make([]timing.Spread, n)
 	if err := inverse.Inverse(bread); err != nil {
-		for i, f := range form.Fields {
-			all[i] = timing.Spread{Name: f.Name, Share: 1}
+		for i, name := range form.Fields {
+			all[i] = timing.Spread{Name: name, Share: 1}
 		}
 		return all
 	}
 	half.Mul(&inverse, meat)
 	cov.Mul(&half, &inverse)
-	for i, f := range form.Fields {
-		all[i] = timing.Spread{Name: f.Name, Share: math.Sqrt(max(cov.At(i, i), 0))}
+	for i, name := range form.Fields {
+		all[i] = timing.Spread{Name: name, Share: math.Sqrt(max(cov.At(i, i), 0))}
 	}
 	return all
 }

@@ -1,15 +1,19 @@
 package calibrate
 
 import (
+	"slices"
+
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/sim"
 )
 
-// engine is one of several data-parallel engines.
+// engine is one of the engines of a server, most of which have one.
 type engine struct {
-	core   *vllm.Core
+	core   scheduler.Core
+	vllm   *vllm.Core // the same; nil under the rules of the reference
 	pass   scheduler.Pass
 	now    sim.Time // when its next pass begins, while it has one to run
 	queue  []int    // requests on their way to it, by arrival
@@ -52,10 +56,14 @@ func (f *frontEnd) sendRequest(request int, at sim.Time) {
 }
 
 // reportLoad keeps the load of e for the front end.
-func (e *engine) reportLoad() { e.latest.waiting, e.latest.running = e.core.Line() }
+func (e *engine) reportLoad() {
+	if e.vllm != nil {
+		e.latest.waiting, e.latest.running = e.vllm.Line()
+	}
+}
 
-// parallel is a run of several engines.
-type parallel struct {
+// server is a run of engines.
+type server struct {
 	*Simulation
 	front frontEnd
 	clock timing.Clock
@@ -63,15 +71,20 @@ type parallel struct {
 	watch func(*scheduler.Pass)
 }
 
-func (s *Simulation) newParallel(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*parallel, error) {
-	r := &parallel{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
+func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*server, error) {
+	r := &server{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
 	r.front.at = -refresh
-	for range s.settings.DataParallel {
-		core, err := vllm.New(s.config(model))
-		if err != nil {
-			return nil, err
+	for number := range max(s.settings.DataParallel, 1) {
+		e := &engine{number: number}
+		if s.rules.Reference() {
+			e.core = reference.New(s.config(model))
+		} else {
+			var err error
+			if e.vllm, err = vllm.New(s.config(model)); err != nil {
+				return nil, err
+			}
+			e.core = e.vllm
 		}
-		e := &engine{core: core, number: len(r.front.engines)}
 		if watch != nil {
 			e.pass.Detail = new(scheduler.Detail)
 		}
@@ -81,7 +94,7 @@ func (s *Simulation) newParallel(model timing.Model, out *Outcome, watch func(*s
 }
 
 // submitArrived submits what has arrived at e by its time.
-func (r *parallel) submitArrived(e *engine) {
+func (r *server) submitArrived(e *engine) {
 	n := 0
 	for n < len(e.queue) && r.arrivals[e.queue[n]] <= e.now {
 		e.core.Submit(&r.requests[e.queue[n]])
@@ -90,11 +103,8 @@ func (r *parallel) submitArrived(e *engine) {
 	e.queue = append(e.queue[:0], e.queue[n:]...)
 }
 
-// endPass notes the pass of e, which ends at its time.
-func (r *parallel) endPass(e *engine) error {
-	if err := e.core.End(&e.pass); err != nil {
-		return err
-	}
+// notePass notes the pass of e, which is over.
+func (r *server) notePass(e *engine) {
 	if r.out.record != nil {
 		r.out.record.engine = e.number
 	}
@@ -102,12 +112,11 @@ func (r *parallel) endPass(e *engine) error {
 	if r.watch != nil {
 		r.watch(&e.pass)
 	}
-	return nil
 }
 
 // runLockstep lets all engines begin and end their passes together; each lasts as
 // long as one that had the most of everything. Engines without work wait.
-func (r *parallel) runLockstep() error {
+func (r *server) runLockstep() error {
 	now := sim.Time(0)
 	for next := 0; next < len(r.requests) || r.isBusy(); {
 		if !r.isBusy() {
@@ -124,7 +133,7 @@ func (r *parallel) runLockstep() error {
 			if e.begun = e.core.Load() > 0; !e.begun {
 				continue
 			}
-			step, err := e.core.Begin(now, &e.pass)
+			step, err := e.vllm.Begin(now, &e.pass)
 			if err != nil {
 				return err
 			}
@@ -140,22 +149,18 @@ func (r *parallel) runLockstep() error {
 				continue
 			}
 			e.pass.End = now
-			if err := r.endPass(e); err != nil {
+			if err := e.vllm.End(&e.pass); err != nil {
 				return err
 			}
+			r.notePass(e)
 		}
 	}
 	return nil
 }
 
 // isBusy reports whether an engine has requests.
-func (r *parallel) isBusy() bool {
-	for _, e := range r.front.engines {
-		if e.core.Load() > 0 {
-			return true
-		}
-	}
-	return false
+func (r *server) isBusy() bool {
+	return slices.ContainsFunc(r.front.engines, func(e *engine) bool { return e.core.Load() > 0 })
 }
 
 // widenStep makes most at least step in everything that takes time.
@@ -165,7 +170,7 @@ func widenStep(most, step *timing.Step) {
 }
 
 // runApart lets every engine run at its own pace.
-func (r *parallel) runApart() error {
+func (r *server) runApart() error {
 	for next, at := range r.arrivals {
 		for _, e := range r.front.engines {
 			if err := r.runUntil(e, at); err != nil {
@@ -183,7 +188,7 @@ func (r *parallel) runApart() error {
 }
 
 // runUntil runs the passes of e that begin before an instant.
-func (r *parallel) runUntil(e *engine, at sim.Time) error {
+func (r *server) runUntil(e *engine, at sim.Time) error {
 	for e.now < at {
 		r.submitArrived(e)
 		if e.core.Load() == 0 {
@@ -195,19 +200,11 @@ func (r *parallel) runUntil(e *engine, at sim.Time) error {
 			continue
 		}
 		e.reportLoad()
-		step, err := e.core.Begin(e.now, &e.pass)
-		if err != nil {
+		if err := e.core.Step(e.now, e.now, &e.pass); err != nil {
 			return err
 		}
-		ms, err := r.clock.Step(step)
-		if err != nil {
-			return err
-		}
-		e.now += sim.Time(ms)
-		e.pass.End = e.now
-		if err := r.endPass(e); err != nil {
-			return err
-		}
+		e.now = e.pass.End
+		r.notePass(e)
 	}
 	return nil
 }

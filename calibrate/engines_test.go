@@ -80,10 +80,10 @@ func TestOneEngineInParallel(t *testing.T) {
 	s, want := serve(t, meta(), dense(80))
 	p := truth()
 	p.Graphs = s.settings.Graphs
-	for name, drive := range map[string]func(*parallel) error{"lockstep": (*parallel).runLockstep, "apart": (*parallel).runApart} {
+	for name, drive := range map[string]func(*server) error{"lockstep": (*server).runLockstep, "apart": (*server).runApart} {
 		var out Outcome
 		out.reset(len(s.requests))
-		r, err := s.newParallel(&p, &out, nil)
+		r, err := s.newServer(&p, &out, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,14 +14,16 @@ import (
 type Form struct {
 	Name   string
 	Knee   int
-	Fields []Field
+	Fields []string // parameters by their names in a profile
 	with   []string // names of what was added
 }
 
-// Field is one parameter of a form.
-type Field struct {
-	Name string
-	at   func(*timing.Parameters) *float64
+// parameterOf returns the place of a parameter that may be fitted.
+func parameterOf(p *timing.Parameters, name string) *float64 {
+	return map[string]*float64{
+		"weights_s": &p.Weights, "token_s": &p.Token, "context_s": &p.Context, "mixed_context_s": &p.Mixed,
+		"pair_s": &p.Pair, "mixed_base_s": &p.MixedBase,
+	}[name]
 }
 
 // tokenField is the place of token_s in all forms.
@@ -30,15 +32,9 @@ const tokenField = 1
 // plainForms returns the shapes that are tried for a run. Which knee a server
 // has depends on how well its GPU does both at once, and the run shows it.
 func plainForms() []Form {
-	fields := []Field{
-		{"weights_s", func(p *timing.Parameters) *float64 { return &p.Weights }},
-		{"token_s", func(p *timing.Parameters) *float64 { return &p.Token }},
-		{"context_s", func(p *timing.Parameters) *float64 { return &p.Context }},
-		{"mixed_context_s", func(p *timing.Parameters) *float64 { return &p.Mixed }},
-	}
 	var all []Form
 	for _, knee := range []int{1, 2, 4} {
-		all = append(all, Form{formName(knee, len(fields), nil), knee, fields, nil})
+		all = append(all, newForm(knee, []string{"weights_s", "token_s", "context_s", "mixed_context_s"}, nil))
 	}
 	return all
 }
@@ -48,34 +44,25 @@ func plainForms() []Form {
 // any case.
 func (f Form) extensions() []Form {
 	var all []Form
-	for _, more := range []struct {
-		name  string
-		field Field
-	}{
-		{"pair", Field{"pair_s", func(p *timing.Parameters) *float64 { return &p.Pair }}},
-		{"mixed", Field{"mixed_base_s", func(p *timing.Parameters) *float64 { return &p.MixedBase }}},
-	} {
-		if slices.ContainsFunc(f.Fields, func(has Field) bool { return has.Name == more.field.Name }) {
-			continue
+	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}} {
+		if !slices.Contains(f.Fields, more.field) {
+			all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), more.field), append(slices.Clone(f.with), more.name)))
 		}
-		fields := append(slices.Clone(f.Fields), more.field)
-		with := append(slices.Clone(f.with), more.name)
-		all = append(all, Form{formName(f.Knee, len(fields), with), f.Knee, fields, with})
 	}
 	return all
 }
 
-// formName returns the name of a form, which tells it from the others.
-func formName(knee, parameters int, with []string) string {
-	return fmt.Sprintf("roofline%d-%sknee%d", parameters, strings.Join(append(with, ""), "-"), knee)
+// newForm returns a form with a name that tells it from the others.
+func newForm(knee int, fields, with []string) Form {
+	name := fmt.Sprintf("roofline%d-%sknee%d", len(fields), strings.Join(append(with, ""), "-"), knee)
+	return Form{name, knee, fields, with}
 }
 
 // parametersAt returns the start with the form's parameters multiplied by e^u.
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee}
-	from := *start
-	for i, x := range f.Fields {
-		*x.at(&p) = *x.at(&from) * math.Exp(u[i])
+	for i, name := range f.Fields {
+		*parameterOf(&p, name) = *parameterOf(start, name) * math.Exp(u[i])
 	}
 	return p
 }

@@ -64,12 +64,12 @@ type effects struct {
 
 // newEffects returns what changes of the parameters by a small factor do to each
 // pass.
-func newEffects(passes []stretch, p *timing.Parameters, fields []Field) *effects {
+func newEffects(passes []stretch, p *timing.Parameters, fields []string) *effects {
 	const factor = 1e-4
 	e := &effects{passes: passes, upTo: make([][]float64, len(fields))}
-	for i, f := range fields {
+	for i, name := range fields {
 		other := *p
-		*f.at(&other) *= 1 + factor
+		*parameterOf(&other, name) *= 1 + factor
 		sums := make([]float64, len(passes)+1)
 		for k := range passes {
 			s := &passes[k].step

@@ -7,7 +7,6 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
-	"github.com/replay-llm/replay/scheduler/vllm/reference"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -80,42 +79,14 @@ type Outcome struct {
 // watch, which may be nil.
 func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
 	out.reset(len(s.requests))
-	if s.settings.DataParallel > 1 {
-		r, err := s.newParallel(model, out, watch)
-		if err != nil {
-			return err
-		}
-		if s.settings.Lockstep {
-			return r.runLockstep()
-		}
-		return r.runApart()
-	}
-	core, err := s.newCore(model)
+	r, err := s.newServer(model, out, watch)
 	if err != nil {
 		return err
 	}
-	var p scheduler.Pass
-	if watch != nil {
-		p.Detail = new(scheduler.Detail)
+	if s.settings.Lockstep {
+		return r.runLockstep()
 	}
-	now := sim.Time(0)
-	for next := 0; next < len(s.requests) || core.Load() > 0; {
-		if core.Load() == 0 && s.arrivals[next] > now {
-			now = s.arrivals[next]
-		}
-		for ; next < len(s.requests) && s.arrivals[next] <= now; next++ {
-			core.Submit(&s.requests[next])
-		}
-		if err := core.Step(now, now, &p); err != nil {
-			return err
-		}
-		out.notePass(&p)
-		if watch != nil {
-			watch(&p)
-		}
-		now = p.End
-	}
-	return nil
+	return r.runApart()
 }
 
 // runRecorded does what Run does and keeps in record, unless it is nil, what passes
@@ -128,14 +99,6 @@ func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *led
 	out.record = record
 	defer func() { out.record = nil }()
 	return s.Run(&recorder{p, p, record}, out, nil)
-}
-
-// newCore returns an idle server.
-func (s *Simulation) newCore(model timing.Model) (scheduler.Core, error) {
-	if s.rules.Reference() {
-		return reference.New(s.config(model)), nil
-	}
-	return vllm.New(s.config(model))
 }
 
 func (out *Outcome) reset(n int) {

@@ -29,17 +29,15 @@ func readPass(p *scheduler.Pass, blockTokens int) pass {
 	return x
 }
 
-// trustedQuantities returns the quantities of a pass that have a range.
-func trustedQuantities(t *timing.Trusted) []struct {
+// quantity is what a pass has a trusted range of.
+type quantity struct {
 	name string
 	in   *timing.Range
 	of   func(*pass) float64
-} {
-	return []struct {
-		name string
-		in   *timing.Range
-		of   func(*pass) float64
-	}{
+}
+
+func trustedQuantities(t *timing.Trusted) []quantity {
+	return []quantity{
 		{"tokens per pass", &t.Tokens, func(p *pass) float64 { return p.tokens }},
 		{"running requests", &t.Requests, func(p *pass) float64 { return p.requests }},
 		{"tokens of KV cache", &t.Context, func(p *pass) float64 { return p.context }},
