@@ -284,7 +284,7 @@ func TestClients(t *testing.T) {
 			continue
 		}
 		r := &m.Requests[7]
-		if math.Abs(r.TTFT()-0.05) > 1e-9 || math.Abs(r.E2E()-0.15) > 1e-9 || r.Arrival != 7 || r.Input != 100 || r.Output != 3 {
+		if math.Abs(r.First-r.Arrival-0.05) > 1e-9 || math.Abs(r.Last-r.Arrival-0.15) > 1e-9 || r.Arrival != 7 || r.Input != 100 || r.Output != 3 {
 			t.Errorf("%s: request 7 is %+v", c.file, r)
 		}
 	}

@@ -46,25 +46,13 @@ const (
 func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
 	all, _ := splitParts(m, 0)
 	t := newTarget(m, all[0].withoutWarmUp(m))
-	centre, err := computeResiduals(sim, t, f, f.at)
+	centre, err := computeResiduals(sim, t, f, f.u)
 	if err != nil {
 		return nil, err
 	}
-	n := len(f.form.Fields)
-	columns := make([][]float64, n)
-	for i := range n {
-		var side [2][]float64
-		for k, sign := range []float64{1, -1} {
-			u := append([]float64(nil), f.at...)
-			u[i] += sign * nudge
-			if side[k], err = computeResiduals(sim, t, f, u); err != nil {
-				return nil, err
-			}
-		}
-		columns[i] = make([]float64, len(centre))
-		for j := range centre {
-			columns[i][j] = (side[0][j] - side[1][j]) / (2 * nudge)
-		}
+	columns, err := effectsAt(f.u, nudge, func(u []float64) ([]float64, error) { return computeResiduals(sim, t, f, u) })
+	if err != nil {
+		return nil, err
 	}
 	return sandwichSpreads(f.form, columns, centre, len(t.chosen)), nil
 }
@@ -79,7 +67,7 @@ func computeResiduals(sim *Simulation, t *target, f *fitted, u []float64) ([]flo
 	}
 	var all []float64
 	for k := range t.measured {
-		for j, s := range t.simulated(k, &out, nil) {
+		for j, s := range t.simulated(k, &out) {
 			r := 0.0
 			if x := t.measured[k][j]; !math.IsNaN(x) {
 				r = t.residual(k, s, x)

@@ -1,6 +1,9 @@
 package calibrate
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Errors are those of one metric over a set of requests: relative, simulated to
 // measured.
@@ -19,9 +22,9 @@ type Errors struct {
 func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 	t := newTarget(m, chosen)
 	var all []Errors
-	for k, x := range allMetrics() {
-		simulated := t.simulated(k, out, nil)
-		e := Errors{Metric: x.name, Measured: t.mean[k], Mean: meanOf(simulated)/t.mean[k] - 1}
+	for k, x := range t.metrics {
+		simulated := t.simulated(k, out)
+		e := Errors{Metric: x.name, Measured: t.mean[k], Mean: t.miss(k, out)}
 		each := make([]float64, 0, len(chosen))
 		for i := range simulated {
 			if !math.IsNaN(t.measured[k][i]) {
@@ -67,14 +70,9 @@ const heldOutBound = 0.05
 func (r *Result) Holds() bool {
 	held := false
 	for _, c := range r.Checks {
-		for _, e := range c.Errors {
-			if !c.HeldOut {
-				continue
-			}
-			held = true
-			if !(math.Abs(e.Mean) <= heldOutBound) {
-				return false
-			}
+		held = held || c.HeldOut
+		if c.HeldOut && slices.ContainsFunc(c.Errors, func(e Errors) bool { return !(math.Abs(e.Mean) <= heldOutBound) }) {
+			return false
 		}
 	}
 	return held

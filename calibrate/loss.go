@@ -2,14 +2,30 @@ package calibrate
 
 import "math"
 
-// metric is a quantity of a request that is compared, in s.
+// metric is a quantity of a request that is compared: a span of time in s, over a
+// number, which is NaN where there is no such quantity.
 type metric struct {
-	name     string
-	measured func(*Request) float64
+	name string
+	span func(*Request) (from, to, over float64)
 }
 
 func allMetrics() []metric {
-	return []metric{{"TTFT", (*Request).TTFT}, {"TPOT", (*Request).TPOT}, {"E2E", (*Request).E2E}}
+	return []metric{
+		{"TTFT", func(r *Request) (from, to, over float64) { return r.Arrival, r.First, 1 }},
+		{"TPOT", func(r *Request) (from, to, over float64) {
+			if r.Output < 2 {
+				return r.First, r.Last, math.NaN()
+			}
+			return r.First, r.Last, float64(r.Output - 1)
+		}},
+		{"E2E", func(r *Request) (from, to, over float64) { return r.Arrival, r.Last, 1 }},
+	}
+}
+
+// valueOf returns metric x of a request.
+func (x *metric) valueOf(r *Request) float64 {
+	from, to, over := x.span(r)
+	return (to - from) / over
 }
 
 // warmUp is the time in s after the start of a run in which a server is still
@@ -19,8 +35,9 @@ const warmUp = 2
 // target is what a fit is to reach: the requests it may use, with what was measured
 // of them.
 type target struct {
-	run    *Measured
-	chosen []int // requests, by arrival
+	run     *Measured
+	metrics []metric
+	chosen  []int // requests, by arrival
 	// measured by metric, for the chosen ones; mean is of those that are numbers.
 	measured [3][]float64
 	mean     [3]float64
@@ -32,10 +49,10 @@ type target struct {
 }
 
 func newTarget(m *Measured, chosen []int) *target {
-	t := &target{run: m, chosen: chosen, weight: meanWeight}
-	for k, x := range allMetrics() {
+	t := &target{run: m, metrics: allMetrics(), chosen: chosen, weight: meanWeight}
+	for k, x := range t.metrics {
 		for _, i := range chosen {
-			t.measured[k] = append(t.measured[k], x.measured(&m.Requests[i]))
+			t.measured[k] = append(t.measured[k], x.valueOf(&m.Requests[i]))
 		}
 		t.mean[k] = meanOf(t.measured[k])
 		if k == 0 {
@@ -65,51 +82,51 @@ func (t *target) residual(k int, simulated, measured float64) float64 {
 // loss returns how far an outcome is from the measured run: for each metric the
 // mean over requests of an error that large ones do not rule, and the error of
 // the mean.
-func (t *target) loss(out *Outcome, space []float64) float64 {
+func (t *target) loss(out *Outcome) float64 {
 	total := 0.0
 	for k := range t.measured {
-		values := t.simulated(k, out, space)
-		sum, n, simulated := 0.0, 0, 0.0
-		for j, s := range values {
-			m := t.measured[k][j]
-			if math.IsNaN(m) {
-				continue
+		sum, n := 0.0, 0
+		for j, m := range t.measured[k] {
+			if !math.IsNaN(m) {
+				r := t.residual(k, t.value(k, j, out), m)
+				sum += 2 * (math.Sqrt(1+float64(r*r)) - 1)
+				n++
 			}
-			r := t.residual(k, s, m)
-			sum += 2 * (math.Sqrt(1+float64(r*r)) - 1)
-			simulated += s
-			n++
 		}
 		total += sum / float64(n)
-		total += t.weight * squareOf((simulated/float64(n)/t.mean[k]-1)/meanScale)
+		total += t.weight * squareOf(t.miss(k, out)/meanScale)
 	}
 	return total
 }
 
-// simulated returns metric k of the chosen requests, in space.
-func (t *target) simulated(k int, out *Outcome, space []float64) []float64 {
-	space = space[:0]
-	for _, i := range t.chosen {
-		r := &t.run.Requests[i]
-		s := Request{Arrival: r.Arrival, First: out.First[i], Last: out.Last[i], Output: r.Output}
-		space = append(space, allMetrics()[k].measured(&s))
-	}
-	return space
+// requestIn returns the j-th chosen request as it came out.
+func (t *target) requestIn(out *Outcome, j int) *Request {
+	i := t.chosen[j]
+	r := t.run.Requests[i]
+	r.First, r.Last = out.First[i], out.Last[i]
+	return &r
 }
 
-// misses returns the relative errors of the means.
-func (t *target) misses(out *Outcome, space []float64) (all [3]float64) {
-	for k := range all {
-		sum, n := 0.0, 0
-		for j, s := range t.simulated(k, out, space) {
-			if !math.IsNaN(t.measured[k][j]) {
-				sum += s
-				n++
-			}
-		}
-		all[k] = sum/float64(n)/t.mean[k] - 1
+// value returns metric k of the j-th chosen request in an outcome.
+func (t *target) value(k, j int, out *Outcome) float64 {
+	return t.metrics[k].valueOf(t.requestIn(out, j))
+}
+
+// simulated returns metric k of the chosen requests in an outcome.
+func (t *target) simulated(k int, out *Outcome) []float64 {
+	values := make([]float64, len(t.chosen))
+	for j := range values {
+		values[j] = t.value(k, j, out)
 	}
-	return all
+	return values
+}
+
+// miss returns the relative error of the mean of metric k.
+func (t *target) miss(k int, out *Outcome) float64 { return meanOf(t.simulated(k, out))/t.mean[k] - 1 }
+
+// misses returns the relative errors of the means.
+func (t *target) misses(out *Outcome) []float64 {
+	return []float64{t.miss(0, out), t.miss(1, out), t.miss(2, out)}
 }
 
 func squareOf(x float64) float64 { return x * x }

@@ -14,6 +14,7 @@ package calibrate
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,20 +41,6 @@ type Request struct {
 	Scheduled     float64 // when it was first admitted; NaN when not known
 	First, Last   float64 // ends of the passes of the first and the last token
 	Place         int     // in the file, from 0
-}
-
-// TTFT returns the time to the first token in s.
-func (r *Request) TTFT() float64 { return r.First - r.Arrival }
-
-// E2E returns the time to the last token in s.
-func (r *Request) E2E() float64 { return r.Last - r.Arrival }
-
-// TPOT returns the time per token after the first in s, NaN when there is none.
-func (r *Request) TPOT() float64 {
-	if r.Output < 2 {
-		return math.NaN()
-	}
-	return (r.Last - r.First) / float64(r.Output-1)
 }
 
 // fewest is the smallest number of requests that a server can be judged by.
@@ -180,23 +167,12 @@ const driftWindow = 60
 // and each window has its own.
 func (m *Measured) alignClocks() {
 	all := m.Requests
-	for i := range all {
-		if math.IsNaN(all[i].Arrival) {
-			for j := range all {
-				all[j].Arrival = all[j].Queued
-			}
-			break
+	if slices.ContainsFunc(all, func(r Request) bool { return math.IsNaN(r.Arrival) }) {
+		for i := range all {
+			all[i].Arrival = all[i].Queued
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Request) int {
-		switch {
-		case a.Arrival < b.Arrival:
-			return -1
-		case a.Arrival > b.Arrival:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	begin := all[0].Arrival
 	window := func(r *Request) int {
 		if all[len(all)-1].Arrival-begin <= 2*driftWindow {
@@ -222,10 +198,8 @@ func (m *Measured) alignClocks() {
 	zero := all[0].Arrival
 	for i := range all {
 		r := &all[i]
-		r.Arrival -= zero
-		r.Queued -= zero
-		r.Scheduled -= zero
-		r.First -= zero
-		r.Last -= zero
+		for _, instant := range []*float64{&r.Arrival, &r.Queued, &r.Scheduled, &r.First, &r.Last} {
+			*instant -= zero
+		}
 	}
 }

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -18,7 +19,7 @@ const (
 // in which what a token takes is another share of a pass.
 func (s *search) newtonFromThree(from point) (best point, err error) {
 	for i, change := range []float64{0, 0.7, -0.7} {
-		u := append([]float64(nil), from.u...)
+		u := slices.Clone(from.u)
 		u[tokenField] += change
 		p, err := s.descendNewton(point{u, from.loss})
 		if err != nil {
@@ -43,7 +44,7 @@ func (s *search) descendNewton(from point) (point, error) {
 	}
 	s.record = new(ledger)
 	defer func() { s.record = nil }()
-	at := point{append([]float64(nil), from.u...), s.loss(from.u)}
+	at := point{slices.Clone(from.u), s.loss(from.u)}
 	damp := 1e-3
 	for range newtonSteps {
 		hessian, slope := s.computeSlopes(at.u)
@@ -79,16 +80,20 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 	}
 	hessian, slope = mat.NewSymDense(n, nil), make([]float64, n)
 	row := make([]float64, n)
-	for k := range s.target.measured {
-		for j, i := range s.target.chosen {
-			s.target.fillEffects(k, j, &s.out, engines[s.record.of[i]], row)
-			measured := s.target.measured[k][j]
+	t := s.target
+	for k := range t.measured {
+		for j, measured := range t.measured[k] {
 			if math.IsNaN(measured) {
 				continue
 			}
-			r := s.target.residual(k, s.target.value(k, i, &s.out), measured)
-			w := 1 / math.Sqrt(1+float64(r*r)) / float64(len(s.target.chosen))
-			scale := s.target.residual(k, 1, measured) - s.target.residual(k, 0, measured)
+			from, to, over := t.metrics[k].span(t.requestIn(&s.out, j))
+			e := engines[s.record.of[t.chosen[j]]]
+			for a := range row {
+				row[a] = (e.at(a, to) - e.at(a, from)) / over
+			}
+			r := t.residual(k, (to-from)/over, measured)
+			w := 1 / math.Sqrt(1+float64(r*r)) / float64(len(t.chosen))
+			scale := t.residual(k, 1, measured) - t.residual(k, 0, measured)
 			for a := range n {
 				slope[a] += w * r * scale * row[a]
 				for b := a; b < n; b++ {
@@ -104,30 +109,6 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 	return hessian, slope
 }
 
-// value returns metric k of a request in an outcome.
-func (t *target) value(k, request int, out *Outcome) float64 {
-	r := &t.run.Requests[request]
-	s := Request{Arrival: r.Arrival, First: out.First[request], Last: out.Last[request], Output: r.Output}
-	return allMetrics()[k].measured(&s)
-}
-
-// fillEffects fills row with the effect of each parameter on metric k of the
-// j-th chosen request.
-func (t *target) fillEffects(k, j int, out *Outcome, e *effects, row []float64) {
-	i := t.chosen[j]
-	r := &t.run.Requests[i]
-	from, to, over := r.Arrival, out.First[i], 1.0
-	switch k {
-	case 1:
-		from, to, over = out.First[i], out.Last[i], float64(max(r.Output-1, 1))
-	case 2:
-		to = out.Last[i]
-	}
-	for a := range row {
-		row[a] = (e.at(a, to) - e.at(a, from)) / over
-	}
-}
-
 // dampedStep returns the point one damped step further, nil when there is none.
 func dampedStep(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
 	n := len(u)
@@ -141,14 +122,10 @@ func dampedStep(u []float64, hessian *mat.SymDense, slope []float64, damp float6
 		return nil
 	}
 	var step mat.VecDense
-	if c.SolveVecTo(&step, mat.NewVecDense(n, append([]float64(nil), slope...))) != nil {
+	if c.SolveVecTo(&step, mat.NewVecDense(n, slices.Clone(slope))) != nil {
 		return nil
 	}
-	most := 0.0
-	for a := range n {
-		most = max(most, math.Abs(step.AtVec(a)))
-	}
-	short := min(1, longest/max(most, 1e-12))
+	short := min(1, longest/max(mat.Norm(&step, math.Inf(1)), 1e-12))
 	next := make([]float64, n)
 	for a := range n {
 		next[a] = u[a] - short*step.AtVec(a)

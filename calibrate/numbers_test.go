@@ -51,16 +51,16 @@ func TestLoss(t *testing.T) {
 	ttft := 0.05 / 1.15 / 0.05
 	soft := func(r float64) float64 { return 2 * (math.Sqrt(1+r*r) - 1) }
 	want := soft(ttft)/2 + 0.05*2.5*2.5 + soft(1) + 0.05*5*5 + soft(1)/2 + 0.05*3.75*3.75
-	if got := target.loss(out, nil); !near(got, want) {
+	if got := target.loss(out); !near(got, want) {
 		t.Errorf("the loss is %v, want %v", got, want)
 	}
-	misses := target.misses(out, nil)
+	misses := target.misses(out)
 	for k, want := range []float64{0.025, 0.05, 0.0375} {
 		if !near(misses[k], want) {
 			t.Errorf("mean %d is off by %v, want %v", k, misses[k], want)
 		}
 	}
-	if got := normOf([3]float64{2, 3, 6}); got != 7 {
+	if got := normOf([]float64{2, 3, 6}); got != 7 {
 		t.Errorf("the norm of 2, 3, 6 is %v", got)
 	}
 	if short := newTarget(&Measured{Requests: []Request{{First: 0.1, Last: 1, Output: 2}}}, []int{0}).short; short != 0.1 {

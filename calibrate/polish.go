@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -28,7 +29,7 @@ func (s *search) polishMeans(from point) (point, error) {
 	s.record = new(ledger)
 	defer func() { s.target.weight, s.record = weight, nil }()
 	at := point{from.u, s.loss(from.u)}
-	limit, miss := at.loss*(1+polishCost), s.target.misses(&s.out, s.space)
+	limit, miss := at.loss*(1+polishCost), s.target.misses(&s.out)
 	for range polishSteps {
 		hessian, _ := s.computeSlopes(at.u)
 		step := cheapestStep(hessian, s.meanEffects(at.u), miss)
@@ -42,7 +43,7 @@ func (s *search) polishMeans(from point) (point, error) {
 				u[a] = at.u[a] - share*step[a]
 			}
 			loss := s.loss(u)
-			if m := s.target.misses(&s.out, s.space); loss < limit && normOf(m) < normOf(miss) {
+			if m := s.target.misses(&s.out); loss < limit && normOf(m) < normOf(miss) {
 				at, miss, moved = point{u, loss}, m, true
 			}
 		}
@@ -58,25 +59,41 @@ func (s *search) meanEffects(u []float64) *mat.Dense {
 	record := s.record
 	s.record = nil
 	defer func() { s.record = record }()
-	effects := mat.NewDense(3, len(u), nil)
-	for a := range u {
-		var side [2][3]float64
-		for i, change := range []float64{polishEdge, -polishEdge} {
-			other := append([]float64(nil), u...)
-			other[a] += change
-			s.loss(other)
-			side[i] = s.target.misses(&s.out, s.space)
-		}
-		for k := range side[0] {
-			effects.Set(k, a, (side[0][k]-side[1][k])/(2*polishEdge))
-		}
+	columns, _ := effectsAt(u, polishEdge, func(u []float64) ([]float64, error) { // the error is kept in s
+		s.loss(u)
+		return s.target.misses(&s.out), nil
+	})
+	effects := mat.NewDense(len(s.target.metrics), len(u), nil)
+	for a, column := range columns {
+		effects.SetCol(a, column)
 	}
 	return effects
 }
 
+// effectsAt returns how values change with each parameter around u: what they are
+// an edge above and an edge below it.
+func effectsAt(u []float64, edge float64, values func(u []float64) ([]float64, error)) ([][]float64, error) {
+	columns := make([][]float64, len(u))
+	for a := range u {
+		var side [2][]float64
+		for i, change := range []float64{edge, -edge} {
+			other := slices.Clone(u)
+			other[a] += change
+			var err error
+			if side[i], err = values(other); err != nil {
+				return nil, err
+			}
+		}
+		for j := range side[0] {
+			columns[a] = append(columns[a], (side[0][j]-side[1][j])/(2*edge))
+		}
+	}
+	return columns, nil
+}
+
 // cheapestStep returns the step, of all whose effects are miss, that is
 // shortest by the curvature of a loss; nil when there is none.
-func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) []float64 {
+func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) []float64 {
 	n := curvature.SymmetricDim()
 	for a := range n {
 		curvature.SetSym(a, a, curvature.At(a, a)*1.001+1e-9)
@@ -96,19 +113,21 @@ func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss [3]float64) 
 		among.Set(k, k, 1.01*among.At(k, k)+1e-12)
 	}
 	var shares, step mat.VecDense
-	if err := shares.SolveVec(&among, mat.NewVecDense(len(miss), miss[:])); err != nil {
+	if err := shares.SolveVec(&among, mat.NewVecDense(len(miss), miss)); err != nil {
 		return nil
 	}
 	step.MulVec(&way, &shares)
-	all := make([]float64, n)
-	for a := range all {
-		all[a] = step.AtVec(a)
-		if math.IsNaN(all[a]) || math.Abs(all[a]) > longest {
-			return nil
-		}
+	if !(mat.Norm(&step, math.Inf(1)) <= longest) {
+		return nil
 	}
-	return all
+	return step.RawVector().Data
 }
 
 // normOf returns the root of the sum of squares.
-func normOf(v [3]float64) float64 { return math.Sqrt(squareOf(v[0]) + squareOf(v[1]) + squareOf(v[2])) }
+func normOf(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += squareOf(x)
+	}
+	return math.Sqrt(sum)
+}

@@ -27,13 +27,13 @@ func TestPolish(t *testing.T) {
 		from := point{u: make([]float64, 4)}
 		from.u[i] = 0.02
 		from.loss = s.loss(from.u)
-		before := target.misses(&s.out, nil)
+		before := target.misses(&s.out)
 		to, err := s.polishMeans(from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.loss(to.u)
-		after := target.misses(&s.out, nil)
+		after := target.misses(&s.out)
 		if normOf(after) > normOf(before) {
 			t.Errorf("parameter %d: means are off by %v after a polish, %v before", i, after, before)
 		}
@@ -55,14 +55,14 @@ func TestPolish(t *testing.T) {
 func TestCheapest(t *testing.T) {
 	curvature := mat.NewSymDense(4, []float64{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 100})
 	effects := mat.NewDense(3, 4, []float64{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 2, 0})
-	step := cheapestStep(curvature, effects, [3]float64{0.01, -0.02, 0.03})
+	step := cheapestStep(curvature, effects, []float64{0.01, -0.02, 0.03})
 	want := []float64{0.01, -0.02, 0.015, 0.0001}
 	for a := range want {
 		if len(step) != len(want) || math.Abs(step[a]-want[a]) > 0.02*math.Abs(want[a]) {
 			t.Fatalf("step %v, want %v, give or take 2 %%", step, want)
 		}
 	}
-	if step := cheapestStep(curvature, effects, [3]float64{0, 5, 0}); step != nil {
+	if step := cheapestStep(curvature, effects, []float64{0, 5, 0}); step != nil {
 		t.Errorf("step %v, want none where it would be so long", step)
 	}
 }

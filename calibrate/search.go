@@ -1,8 +1,10 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/optimize"
 
@@ -16,12 +18,16 @@ type point struct {
 	loss float64
 }
 
+// candidate is a point in the space of a form.
+type candidate struct {
+	point
+	form Form
+}
+
 // fitted is the outcome of a search.
 type fitted struct {
-	form       Form
+	candidate
 	parameters timing.Parameters
-	loss       float64
-	at         []float64 // of the form's parameters, as a point has it
 	start      timing.Parameters
 	runs       int // simulations
 }
@@ -36,9 +42,8 @@ type search struct {
 
 	out    Outcome
 	record *ledger // nil: what passes compute is not remembered
-	space  []float64
-	runs   int   // simulations so far
-	err    error // of the first that failed
+	runs   int     // simulations so far
+	err    error   // of the first that failed
 }
 
 // spreadWeight draws parameters that the run does not determine to the start.
@@ -64,7 +69,7 @@ func (s *search) loss(u []float64) float64 {
 	if s.err = s.sim.runRecorded(&p, &s.out, s.record); s.err != nil {
 		return math.MaxFloat64
 	}
-	return s.target.loss(&s.out, s.space) + pull
+	return s.target.loss(&s.out) + pull
 }
 
 // descendSimplex moves a simplex with edges of the given length from a point, and
@@ -79,7 +84,7 @@ func (s *search) descendSimplex(from point, edge float64, runs int) (point, erro
 		return from, err
 	}
 	if r.F < from.loss {
-		return point{append([]float64(nil), r.X...), r.F}, nil
+		return point{slices.Clone(r.X), r.F}, nil
 	}
 	return from, nil
 }
@@ -97,7 +102,7 @@ func (s *search) scaleStart() (point, error) {
 		}
 		ratio := 0.0
 		for k := range s.target.measured {
-			ratio += math.Log(s.target.mean[k] / meanOf(s.target.simulated(k, &s.out, s.space)))
+			ratio += math.Log(s.target.mean[k] / meanOf(s.target.simulated(k, &s.out)))
 		}
 		ratio /= 3
 		if math.Abs(ratio) < 0.01 {
@@ -146,13 +151,7 @@ func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) 
 	if best.point, err = s.polishMeans(best.point); err != nil {
 		return fitted{}, err
 	}
-	return fitted{s.form, s.form.parametersAt(&s.start, best.u), best.loss, best.u, s.start, s.runs}, nil
-}
-
-// candidate is a point in the space of a form.
-type candidate struct {
-	point
-	form Form
+	return fitted{best, s.form.parametersAt(&s.start, best.u), s.start, s.runs}, nil
 }
 
 // findCandidate returns the best of all forms. A form with more parameters has
@@ -179,7 +178,7 @@ func (s *search) findCandidate() (candidate, error) {
 		for _, c := range more {
 			for _, f := range c.form.extensions() {
 				s.form = f
-				p := point{u: append(append([]float64(nil), c.u...), 0)}
+				p := point{u: append(slices.Clone(c.u), 0)}
 				p, err := s.descendNewton(p)
 				if err == nil {
 					p, err = s.descendSimplex(p, fineEdge, moreRuns)
@@ -204,11 +203,5 @@ func (s *search) findCandidate() (candidate, error) {
 
 // leastLoss returns the candidate of the least loss, the first of several.
 func leastLoss(all []candidate) candidate {
-	best := all[0]
-	for _, c := range all[1:] {
-		if c.loss < best.loss {
-			best = c
-		}
-	}
-	return best
+	return slices.MinFunc(all, func(a, b candidate) int { return cmp.Compare(a.loss, b.loss) })
 }
