@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -58,15 +57,17 @@ func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 	return blocks
 }
 
-// withBlocks returns m on a server with so many blocks.
-func (m *Measured) withBlocks(blocks int) *Measured {
-	if blocks == m.Settings.Blocks {
-		return m
-	}
+// with returns m on a server with other settings.
+func (m *Measured) with(change func(*Settings)) *Measured {
 	other := *m
 	other.Settings.Notes = slices.Clone(m.Settings.Notes)
-	other.Settings.Blocks = blocks
+	change(&other.Settings)
 	return &other
+}
+
+// withBlocks returns m on a server with so many blocks.
+func (m *Measured) withBlocks(blocks int) *Measured {
+	return m.with(func(s *Settings) { s.Blocks = blocks })
 }
 
 // findBlocks returns the number of blocks with which the run can be fitted
@@ -100,19 +101,15 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 // other one where that can be fitted clearly better.
 func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 	for _, open := range m.Settings.open {
-		other := *m
-		other.Settings.Notes = slices.Clone(m.Settings.Notes)
-		open.other(&other.Settings)
-		losses, err := quickLosses(ctx, o, m, &other)
+		other, choice := m.with(open.other), open.chosen
+		losses, err := quickLosses(ctx, o, m, other)
 		if err != nil {
 			return nil, err
 		}
 		if losses[1] < (1-clearly)*losses[0] {
-			m = &other
-			m.Settings.addNote("%s: %s", open.what, open.instead)
-			continue
+			m, choice = other, open.instead
 		}
-		m = m.withNote(fmt.Sprintf("%s: %s", open.what, open.chosen))
+		m = m.with(func(s *Settings) { s.addNote("%s: %s", open.what, choice) })
 	}
 	return m, nil
 }
@@ -120,13 +117,6 @@ func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) 
 // clearly is the share by which a loss must be lower for another setting to be
 // chosen.
 const clearly = 0.2
-
-// withNote returns m with a further note.
-func (m *Measured) withNote(text string) *Measured {
-	other := *m
-	other.Settings.Notes = append(slices.Clone(m.Settings.Notes), text)
-	return &other
-}
 
 // scanRuns is the number of simulations that a number of blocks is tried with.
 const scanRuns = 40

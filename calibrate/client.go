@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,17 +115,10 @@ func (x *record) number(name string) float64 {
 	return math.NaN()
 }
 
-// seconds returns a metric that is a time.
+// seconds returns a metric that is a time, in ms unless it says otherwise.
 func (x *record) seconds(name string) float64 {
-	switch x.Metrics[name].Unit {
-	case "ns":
-		return x.number(name) / 1e9
-	case "us":
-		return x.number(name) / 1e6
-	case "s", "sec":
-		return x.number(name)
-	}
-	return x.number(name) / 1e3
+	perSecond := map[string]float64{"ns": 1e9, "us": 1e6, "s": 1, "sec": 1}
+	return x.number(name) / cmp.Or(perSecond[x.Metrics[name].Unit], 1e3)
 }
 
 func readAIPerf(path string) ([]Request, error) {

@@ -32,15 +32,17 @@ type Measured struct {
 }
 
 // Request is what was measured of one request. Instants are seconds on the clock
-// of the server; the first arrival is at 0.
+// of the server; the first arrival is at 0. In JSON it is a line of requests.jsonl.
 type Request struct {
-	ID            string
-	Input, Output int     // tokens
-	Arrival       float64 // when the server was handed the request
-	Queued        float64 // when the scheduler took it in; NaN when not known
-	Scheduled     float64 // when it was first admitted; NaN when not known
-	First, Last   float64 // ends of the passes of the first and the last token
-	Place         int     // in the file, from 0
+	ID        string  `json:"request_id"`
+	Input     int     `json:"input_toks"`
+	Output    int     `json:"output_toks"`
+	Arrival   float64 `json:"arrival_time"`   // when the server was handed the request
+	Queued    float64 `json:"queued_ts"`      // when the scheduler took it in; NaN when not known
+	Scheduled float64 `json:"scheduled_ts"`   // when it was first admitted; NaN when not known
+	First     float64 `json:"first_token_ts"` // ends of the passes of the first and the last token
+	Last      float64 `json:"last_token_ts"`
+	Place     int     `json:"-"` // in the file, from 0
 }
 
 // fewest is the smallest number of requests that a server can be judged by.
@@ -75,18 +77,6 @@ func Read(dir string, blocks int) (*Measured, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return m, nil
-}
-
-// row is a line of requests.jsonl.
-type row struct {
-	ID        string   `json:"request_id"`
-	Input     *int     `json:"input_toks"`
-	Output    *int     `json:"output_toks"`
-	Arrival   *float64 `json:"arrival_time"`
-	Queued    *float64 `json:"queued_ts"`
-	Scheduled *float64 `json:"scheduled_ts"`
-	First     *float64 `json:"first_token_ts"`
-	Last      *float64 `json:"last_token_ts"`
 }
 
 func readRequests(path string) ([]Request, error) {
@@ -128,32 +118,25 @@ func readLines(path string, read func(line int, text []byte) error) error {
 }
 
 func readRequest(text []byte) (Request, error) {
-	var x row
+	x := Request{Arrival: math.NaN(), Queued: math.NaN(), Scheduled: math.NaN(), First: math.NaN(), Last: math.NaN()}
 	if err := json.Unmarshal(text, &x); err != nil {
 		return Request{}, err
 	}
 	for _, f := range []struct {
 		name string
-		v    *float64
+		v    float64
 	}{{"queued_ts", x.Queued}, {"first_token_ts", x.First}, {"last_token_ts", x.Last}} {
-		if f.v == nil {
+		if math.IsNaN(f.v) {
 			return Request{}, fmt.Errorf("%s is missing, want an instant in s: without it nothing can be fitted", f.name)
 		}
 	}
-	if x.Input == nil || x.Output == nil || *x.Input < 1 || *x.Output < 1 {
+	if x.Input < 1 || x.Output < 1 {
 		return Request{}, errors.New("input_toks or output_toks is missing or below 1, want two lengths of at least 1 token")
 	}
-	r := Request{ID: x.ID, Input: *x.Input, Output: *x.Output, Queued: *x.Queued, First: *x.First, Last: *x.Last, Scheduled: math.NaN(), Arrival: math.NaN()}
-	if x.Scheduled != nil {
-		r.Scheduled = *x.Scheduled
+	if !(x.First >= x.Queued && x.Last >= x.First) {
+		return Request{}, fmt.Errorf("queued, first and last token at %v, %v and %v s, want them in this order", x.Queued, x.First, x.Last)
 	}
-	if x.Arrival != nil {
-		r.Arrival = *x.Arrival
-	}
-	if !(r.First >= r.Queued && r.Last >= r.First) {
-		return Request{}, fmt.Errorf("queued, first and last token at %v, %v and %v s, want them in this order", r.Queued, r.First, r.Last)
-	}
-	return r, nil
+	return x, nil
 }
 
 // driftWindow is the length in s of the windows over which two clocks count as

@@ -85,9 +85,12 @@ func (t tree) find(key string) any {
 	return nil
 }
 
-func (t tree) number(key string) (int, bool) {
-	v, ok := t.find(key).(float64)
-	return int(v), ok
+// number returns a whole number, or unset where there is none above 0.
+func (t tree) number(key string, unset int) int {
+	if v, _ := t.find(key).(float64); int(v) > 0 {
+		return int(v)
+	}
+	return unset
 }
 
 func (t tree) truth(key string, unset bool) bool {
@@ -121,39 +124,26 @@ func readSettings(path string) (Settings, error) {
 
 // readModelled takes what can be modelled.
 func (s *Settings) readModelled(t tree) {
-	s.TensorParallel = 1
-	if n, ok := t.number("tensor_parallel_size"); ok {
-		s.TensorParallel = n
-	}
+	s.TensorParallel = t.number("tensor_parallel_size", 1)
 	s.MaxSeqs = s.readNeeded(t, "max_num_seqs")
-	s.MaxBatchedTokens = s.readNeeded(t, "max_num_batched_tokens")
-	if n, ok := t.number("max_num_scheduled_tokens"); ok && n > 0 {
-		s.MaxBatchedTokens = n
-	}
-	s.BlockTokens = 16
-	if n, ok := t.number("block_size"); ok && n > 0 {
-		s.BlockTokens = n
-	}
+	s.MaxBatchedTokens = t.number("max_num_scheduled_tokens", s.readNeeded(t, "max_num_batched_tokens"))
+	s.BlockTokens = t.number("block_size", 16)
 	if s.BlockTokens < 2 || s.BlockTokens&(s.BlockTokens-1) != 0 {
 		s.refusals = append(s.refusals, fmt.Sprintf("block_size is %d, want a power of two", s.BlockTokens))
 	}
-	s.Blocks, _ = t.number("num_gpu_blocks")
-	if n, ok := t.number("num_gpu_blocks_override"); ok && n > 0 {
-		s.Blocks = n
-	}
-	if n, ok := t.number("num_kv_tokens"); ok && s.Blocks == 0 {
-		s.Blocks = n / s.BlockTokens
-	}
+	s.Blocks = t.number("num_gpu_blocks_override", t.number("num_gpu_blocks", t.number("num_kv_tokens", 0)/s.BlockTokens))
 	s.PrefixCaching = t.truth("enable_prefix_caching", true)
 	s.ChunkedPrefill = t.truth("enable_chunked_prefill", true)
 	s.ReserveWhole = t.truth("scheduler_reserve_full_isl", true)
-	s.LongPrefillTokens, _ = t.number("long_prefill_token_threshold")
+	s.LongPrefillTokens = t.number("long_prefill_token_threshold", 0)
 	if v, ok := t.find("async_scheduling").(bool); ok {
 		s.Async = v
 	} else {
 		s.Async = true
-		s.leaveOpen("async_scheduling is not told", "on, as is vLLM's default", "off, with which the run can be fitted better",
-			func(s *Settings) { s.Async = false })
+		s.open = append(s.open, opening{
+			"async_scheduling is not told", "on, as is vLLM's default", "off, with which the run can be fitted better",
+			func(s *Settings) { s.Async = false },
+		})
 	}
 	s.readParallel(t)
 	s.readGraphs(t)
@@ -162,12 +152,10 @@ func (s *Settings) readModelled(t tree) {
 // readParallel reads the number of engines. A number of blocks is the sum over all
 // of them where the front end wrote it.
 func (s *Settings) readParallel(t tree) {
-	s.DataParallel = 1
-	n, ok := t.number("data_parallel_size")
-	if !ok || n < 2 {
+	n := t.number("data_parallel_size", 1)
+	if s.DataParallel = n; n < 2 {
 		return
 	}
-	s.DataParallel = n
 	s.Lockstep = t.truth("enable_expert_parallel", false) || t.truth("is_moe_model", false)
 	how := "each at its own pace"
 	if s.Lockstep {
@@ -176,20 +164,18 @@ func (s *Settings) readParallel(t tree) {
 	s.addNote("%d engines %s; which took which request is not told: the least 4·waiting + running, as vLLM's front end has it", n, how)
 	if total := s.Blocks; total > 0 {
 		s.Blocks = total / n
-		s.leaveOpen(fmt.Sprintf("num_gpu_blocks is %d", total), fmt.Sprintf("of all %d engines", n),
-			"of each engine, with which the run can be fitted better", func(s *Settings) { s.Blocks = total })
+		s.open = append(s.open, opening{
+			fmt.Sprintf("num_gpu_blocks is %d", total), fmt.Sprintf("of all %d engines", n),
+			"of each engine, with which the run can be fitted better", func(s *Settings) { s.Blocks = total },
+		})
 	}
 }
 
-// opening is a setting with another choice than the one that was made.
+// opening is a setting with another choice than the one that was made, which may
+// be the better one.
 type opening struct {
 	what, chosen, instead string // in words
 	other                 func(*Settings)
-}
-
-// leaveOpen leaves it to the run whether other is the better choice.
-func (s *Settings) leaveOpen(what, chosen, instead string, other func(*Settings)) {
-	s.open = append(s.open, opening{what, chosen, instead, other})
 }
 
 func (s *Settings) addNote(format string, args ...any) {
@@ -197,8 +183,8 @@ func (s *Settings) addNote(format string, args ...any) {
 }
 
 func (s *Settings) readNeeded(t tree, key string) int {
-	n, ok := t.number(key)
-	if !ok || n < 1 {
+	n := t.number(key, 0)
+	if n < 1 {
 		s.missing = append(s.missing, key+" is missing, want it in engine_kwargs or resolved_config")
 	}
 	return n
@@ -225,7 +211,7 @@ func (s *Settings) refuseUnmodelled(t tree) {
 	for _, one := range []string{
 		"pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size",
 	} {
-		if n, ok := t.number(one); ok && n > 1 {
+		if n := t.number(one, 1); n > 1 {
 			s.refusals = append(s.refusals, fmt.Sprintf("%s is %d, want 1: one engine's passes overlap", one, n))
 		}
 	}
