@@ -137,15 +137,12 @@ func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
 	if bytes.IndexByte(line, '"') >= 0 {
 		return c.splitQuoted(line)
 	}
-	for {
-		i := bytes.IndexByte(line, ',')
-		if i < 0 {
-			c.row = append(c.row, line)
-			return c.row, nil
-		}
-		c.row = append(c.row, line[:i])
-		line = line[i+1:]
+	for more := true; more; {
+		var cell []byte
+		cell, line, more = bytes.Cut(line, []byte{','})
+		c.row = append(c.row, cell)
 	}
+	return c.row, nil
 }
 
 func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
@@ -153,13 +150,12 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 	line = bytes.Clone(line) // more lines may be read
 	for {
 		if len(line) == 0 || line[0] != '"' {
-			i := bytes.IndexByte(line, ',')
-			if i < 0 {
-				c.row = append(c.row, line)
+			cell, rest, more := bytes.Cut(line, []byte{','})
+			c.row = append(c.row, cell)
+			if !more {
 				return c.row, nil
 			}
-			c.row = append(c.row, line[:i])
-			line = line[i+1:]
+			line = rest
 			continue
 		}
 		cell, rest, err := c.quotedCell(line[1:])

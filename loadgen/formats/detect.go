@@ -55,6 +55,19 @@ const (
 	Agentic  = "applied_compute_agentic" // an agent per line; it has no timestamps
 )
 
+// findKind finds a format by its name.
+func findKind(name string) (kind, bool) {
+	kinds := listKinds()
+	for _, t := range listTables() {
+		kinds = append(kinds, kind{name: t.name, open: t.open})
+	}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return kind{}, false
+	}
+	return kinds[i], true
+}
+
 // Names are the names of all formats that can be read.
 func Names() []string {
 	var names []string
@@ -141,15 +154,8 @@ func (s *Stream) detectKind() (kind, error) {
 
 // findTold is the format named by the options.
 func (s *Stream) findTold() (kind, error) {
-	for _, k := range listKinds() {
-		if k.name == s.o.Format {
-			return k, nil
-		}
-	}
-	for _, t := range listTables() {
-		if t.name == s.o.Format {
-			return kind{name: t.name, open: t.open}, nil
-		}
+	if k, ok := findKind(s.o.Format); ok {
+		return k, nil
 	}
 	return kind{}, fmt.Errorf("trace format is %q, want auto, %s", s.o.Format, strings.Join(Names(), ", "))
 }
@@ -315,10 +321,9 @@ func matchList(text []byte) (all []kind, keys []string, err error) {
 		all = slices.DeleteFunc(all, func(k kind) bool { return k.name != "inference-perf" })
 		return all, keys, err
 	}
-	for _, k := range listKinds() {
-		if k.name == "mooncake" && len(parts) > 0 {
-			all = append(all, k)
-		}
+	if len(parts) > 0 {
+		k, _ := findKind(Mooncake)
+		all = append(all, k)
 	}
 	return all, []string{"a list"}, nil
 }

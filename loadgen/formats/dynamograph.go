@@ -33,7 +33,7 @@ func (d *dynamoRows) agentsOfAgents() (spawns, joins int) {
 		place := slices.MaxFunc(own, func(a, b int) int { return d.calls[a].rec.ended.compare(d.calls[b].rec.ended) })
 		last := &d.calls[place]
 		for _, i := range others {
-			if r := &d.calls[i].rec; i > place && !r.when.before(last.rec.ended) {
+			if r := &d.calls[i].rec; i > place && r.when.compare(last.rec.ended) >= 0 {
 				joins++
 				if graph {
 					r.After = append(r.After, Edge{Name: last.id, Relation: "join", Delay: r.when.since(last.rec.ended)})
@@ -83,7 +83,7 @@ func lastBefore(places []int, one int) int {
 // spawnOf is the edge to a child's first request: from the completion of the
 // parent's where that was over, from its start otherwise.
 func spawnOf(parent *call, first *Record) Edge {
-	if first.when.before(parent.rec.ended) {
+	if first.when.compare(parent.rec.ended) < 0 {
 		return Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: first.when.since(parent.rec.when)}
 	}
 	return Edge{Name: parent.id, Relation: "spawn", Delay: first.when.since(parent.rec.ended)}

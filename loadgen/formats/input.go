@@ -20,7 +20,7 @@ type Input struct {
 	file   *os.File      // nil for standard input
 	zstd   *zstd.Decoder // nil unless packed so
 	packed string        // the way it is packed, "" for none
-	size   int64         // see Size
+	size   int64         // bytes to come from a plain file; 0 where it is not known
 }
 
 // Open opens the trace at path; "-" is stdin. Files packed with gzip or zstd,
@@ -104,10 +104,6 @@ func foreignFormat(head []byte) string {
 	}
 	return ""
 }
-
-// Size is the number of bytes to come from a plain file; 0 where it is not
-// known.
-func (f *Input) Size() int64 { return f.size }
 
 func (f *Input) Read(p []byte) (int, error) {
 	n, err := f.in.Read(p)

@@ -1,7 +1,6 @@
 package formats
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,7 +25,7 @@ func OpenPath(path string, stdin io.Reader, o Options) (*Stream, error) {
 		in.Close()
 		return nil, err
 	}
-	s.close, s.lines.size = in.Close, in.Size()
+	s.close, s.lines.size = in.Close, in.size
 	return s, nil
 }
 
@@ -63,52 +62,29 @@ func openDirectory(dir string, o Options) (*Stream, error) {
 		return nil, err
 	}
 	numbers, err := findPairs(dir, names)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(numbers) > 0 && (o.Format == "" || o.Format == "auto" || o.Format == "servegen"):
+	}
+	auto := o.Format == "" || o.Format == "auto"
+	switch {
+	case len(numbers) > 0 && (auto || o.Format == "servegen"):
 		s.Format = "servegen"
-		if err := s.refuseUnused(); err != nil {
-			return nil, err
-		}
-		clients, err := readClients(dir, numbers)
-		if err != nil {
-			return nil, err
-		}
-		s.rows = openServeGen(s, clients)
-	case len(conversations) > 0 && (o.Format == "" || o.Format == "auto" || o.Format == "weka"):
+	case len(conversations) > 0 && (auto || o.Format == "weka"):
 		s.Format = "weka"
-		if err := s.refuseUnused(); err != nil {
-			return nil, err
-		}
-		w := newWeka(s)
-		s.rows = w
-		if err := w.readFiles(conversations, os.ReadFile); err != nil {
-			return nil, err
-		}
 	default:
 		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory without chunk-N-trace.csv and without conversations, want a file, or files of servegen or weka"}
 	}
-	return s, s.finishOpening()
-}
-
-func readClients(dir string, numbers []int) ([]*client, error) {
-	var clients []*client
-	for _, n := range numbers {
-		trace, data := filepath.Join(dir, fmt.Sprintf("chunk-%d-trace.csv", n)), filepath.Join(dir, fmt.Sprintf("chunk-%d-dataset.json", n))
-		rates, err := os.ReadFile(trace)
-		if err != nil {
-			return nil, err
-		}
-		lengths, err := os.ReadFile(data)
-		if err != nil {
-			return nil, err
-		}
-		c, err := parseClient(n, trace, rates, data, lengths)
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, c)
+	if err := s.refuseUnused(); err != nil {
+		return nil, err
 	}
-	return clients, nil
+	if s.Format == "weka" {
+		w := newWeka(s)
+		s.rows, err = w, w.readFiles(conversations)
+	} else {
+		s.rows, err = openServeGen(s, dir, numbers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.finishOpening()
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +60,18 @@ type lengthTable struct {
 
 const rateSeconds = 600 // of a rateWindow
 
-// parseClient reads the two files of a client.
-func parseClient(number int, traceName string, trace []byte, dataName string, data []byte) (*client, error) {
+// readClient reads the two files of a client.
+func readClient(dir string, number int) (*client, error) {
+	traceName := filepath.Join(dir, fmt.Sprintf("chunk-%d-trace.csv", number))
+	dataName := filepath.Join(dir, fmt.Sprintf("chunk-%d-dataset.json", number))
+	trace, err := os.ReadFile(traceName)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(dataName)
+	if err != nil {
+		return nil, err
+	}
 	c := &client{number: number}
 	for i, line := range bytes.Split(bytes.TrimRight(trace, "\r\n"), []byte{'\n'}) {
 		w, err := parseRate(strings.Split(string(bytes.TrimSuffix(line, []byte{'\r'})), ","))
@@ -169,12 +181,19 @@ func (t *lengthTable) at(u float64) int {
 	return t.values[min(i, len(t.values)-1)]
 }
 
-func openServeGen(s *Stream, clients []*client) rows {
+// openServeGen reads the clients with the given numbers.
+func openServeGen(s *Stream, dir string, numbers []int) (rows, error) {
 	s.Private, s.shape.zero = true, "skip"
-	for _, c := range clients {
-		c.draw = sim.NewRand(s.o.Seed, fmt.Sprintf("servegen/%d/lengths", c.number))
+	p := &serveRows{s: s}
+	for _, n := range numbers {
+		c, err := readClient(dir, n)
+		if err != nil {
+			return nil, err
+		}
+		c.draw = sim.NewRand(s.o.Seed, fmt.Sprintf("servegen/%d/lengths", n))
+		p.clients = append(p.clients, c)
 	}
-	return &serveRows{s, clients}
+	return p, nil
 }
 
 // next gives the earliest request of all clients.
@@ -266,10 +285,6 @@ func (c *client) lengthsAt(at float64) []lengthTable {
 
 // findPairs finds the clients among the files of a directory.
 func findPairs(dir string, names []string) (numbers []int, err error) {
-	have := make(map[string]bool, len(names))
-	for _, n := range names {
-		have[n] = true
-	}
 	for _, n := range names {
 		number, isTrace := strings.CutPrefix(n, "chunk-")
 		number, isTrace2 := strings.CutSuffix(number, "-trace.csv")
@@ -277,7 +292,7 @@ func findPairs(dir string, names []string) (numbers []int, err error) {
 		if !isTrace || !isTrace2 || err != nil {
 			continue
 		}
-		if data := "chunk-" + number + "-dataset.json"; !have[data] {
+		if data := "chunk-" + number + "-dataset.json"; !slices.Contains(names, data) {
 			return nil, &loadgen.SyntaxError{Name: dir, Msg: fmt.Sprintf("%s has no %s, want both", n, data)}
 		}
 		numbers = append(numbers, i)

@@ -35,13 +35,6 @@ func (s stamp) since(o stamp) float64 {
 // compare orders instants as package cmp does.
 func (s stamp) compare(o stamp) int { return cmp.Compare(s.since(o), 0) }
 
-func (s stamp) before(o stamp) bool {
-	if s.exact && o.exact {
-		return s.ns < o.ns
-	}
-	return s.ms < o.ms
-}
-
 // plus is s later by ms.
 func (s stamp) plus(o stamp) stamp {
 	if s.exact && o.exact {

@@ -279,7 +279,7 @@ func (s *Stream) rowError(r *Record, format string, args ...any) error {
 func (s *Stream) Earliest() (*Instant, error) {
 	var first *Instant
 	err := Each(s, func(r *Record) error {
-		if r.stamp && (first == nil || r.when.before(first.stamp)) {
+		if r.stamp && (first == nil || r.when.compare(first.stamp) < 0) {
 			first = &Instant{r.when}
 		}
 		return nil

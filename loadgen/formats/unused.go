@@ -11,11 +11,6 @@ func (s *Stream) refuseUnused() error {
 	if !s.o.Strict {
 		return nil
 	}
-	return s.findUnused()
-}
-
-// findUnused is the error of an option for which the format has no use.
-func (s *Stream) findUnused() error {
 	o := &s.o
 	texts := []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "vllm-custom"}
 	for _, c := range []struct {

@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strconv"
 )
 
@@ -217,9 +218,9 @@ func (w *wekaRows) addRecords() error {
 
 // readFiles reads conversations from several files, one object or one per line
 // each.
-func (w *wekaRows) readFiles(names []string, read func(string) ([]byte, error)) error {
+func (w *wekaRows) readFiles(names []string) error {
 	for _, name := range names {
-		text, err := read(name)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}

@@ -165,7 +165,7 @@ func (c *collector) countArrivals() {
 	c.stamps = append(c.stamps, make([]stamp, len(c.w.Sessions)-len(c.stamps))...)
 	first, found := stamp{}, false
 	for i, s := range c.stamps {
-		if c.w.Sessions[i].HasArrival && (!found || s.before(first)) {
+		if c.w.Sessions[i].HasArrival && (!found || s.compare(first) < 0) {
 			first, found = s, true
 		}
 	}

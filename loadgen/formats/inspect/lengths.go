@@ -13,9 +13,7 @@ type Lengths struct {
 	Min, Max    int
 	Approximate bool // some were too large to be counted one by one
 
-	exact []uint32
-	large []uint32
-	over  map[int]int64 // counts beyond what 32 bits hold, by place in exact and, negative, in large
+	counts []int64 // by place, see placeOf
 }
 
 const (
@@ -31,28 +29,21 @@ func (l *Lengths) add(n int) {
 	l.Max = max(l.Max, n)
 	l.N++
 	l.Sum += float64(n)
-	if n < exactLengths {
-		if n >= len(l.exact) {
-			l.exact = append(l.exact, make([]uint32, max(n+1, min(2*len(l.exact), exactLengths))-len(l.exact))...)
-		}
-		l.countUp(&l.exact[n], n)
-		return
+	l.Approximate = l.Approximate || n >= exactLengths
+	at := placeOf(n)
+	if at >= len(l.counts) {
+		l.counts = append(l.counts, make([]int64, max(at+1, min(2*len(l.counts), exactLengths))-len(l.counts))...)
 	}
-	l.Approximate = true
-	at := stepOf(n)
-	if at >= len(l.large) {
-		l.large = append(l.large, make([]uint32, at+1-len(l.large))...)
-	}
-	l.countUp(&l.large[at], -1-at)
+	l.counts[at]++
 }
 
-func (l *Lengths) countUp(count *uint32, place int) {
-	if *count++; *count == 0 {
-		if l.over == nil {
-			l.over = make(map[int]int64)
-		}
-		l.over[place] += 1 << 32
+// placeOf is where n is counted: steps come after the numbers that are counted one
+// by one.
+func placeOf(n int) int {
+	if n < exactLengths {
+		return n
 	}
+	return exactLengths + stepOf(n)
 }
 
 // stepOf numbers the steps from exactLengths up.
@@ -82,14 +73,13 @@ func (l *Lengths) Quantile(q float64) int {
 		return 0
 	}
 	rank := int64(math.Floor(float64(l.N-1)*q + 0.5))
-	for n, c := range l.exact {
-		if rank -= int64(c) + l.over[n]; rank < 0 {
-			return n
-		}
-	}
-	for at, c := range l.large {
-		if rank -= int64(c) + l.over[-1-at]; rank < 0 {
-			return min(max(floorOf(at), l.Min), l.Max)
+	for at, c := range l.counts {
+		switch rank -= c; {
+		case rank >= 0:
+		case at < exactLengths:
+			return at
+		default:
+			return min(max(floorOf(at-exactLengths), l.Min), l.Max)
 		}
 	}
 	return l.Max

@@ -21,7 +21,11 @@ func (s *Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-16s%s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("Trace", "%s", s.Name)
-	line("Format", "%s", strings.Join(append([]string{s.Format}, alsoReads(s.Also)...), ""))
+	also := ""
+	if len(s.Also) > 0 {
+		also = " (also reads as " + strings.Join(s.Also, ", ") + ")"
+	}
+	line("Format", "%s%s", s.Format, also)
 	line("Requests", "%d", s.Requests)
 	line("Conversations", "%s, %s requests each at the median, %d at most", s.Sessions, s.medianTurns(), max(s.Turns.Max, 1))
 	if s.Waiting > 0 {
@@ -43,13 +47,6 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return err
 }
 
-func alsoReads(names []string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	return []string{" (also reads as " + strings.Join(names, ", ") + ")"}
-}
-
 // medianTurns is the median number of requests of a conversation.
 func (s *Summary) medianTurns() string {
 	if s.Turns.N == 0 || s.single > s.Turns.N {
@@ -59,10 +56,7 @@ func (s *Summary) medianTurns() string {
 }
 
 func (s *Summary) writeLengths(b *strings.Builder, label string, l *Lengths) {
-	mark := ""
-	if l.Approximate || s.Estimated {
-		mark = "~"
-	}
+	mark := markEstimate(l.Approximate || s.Estimated)
 	fmt.Fprintf(b, "%-16s%12s", label, mark+formatDecimal(l.Mean()))
 	for _, n := range []int{l.Min, l.Quantile(0.5), l.Quantile(0.9), l.Quantile(0.95), l.Quantile(0.99), l.Max} {
 		fmt.Fprintf(b, "%10s", mark+strconv.Itoa(n))
@@ -103,19 +97,18 @@ func (s *Summary) writePrefixes(line func(string, string, ...any)) {
 		return
 	}
 	line("\nPrefixes", " %d blocks of %d tokens, %s of them distinct", s.Blocks, s.Block, s.Distinct)
-	mark := ""
-	if s.Reused.Approximate {
-		mark = "~"
-	}
-	line("Infinite cache", "%s%s %% of prompt tokens reused, in %s requests", mark, formatDecimal(s.Reuse()*100), s.WithReuse)
+	line("Infinite cache", "%s%s %% of prompt tokens reused, in %s requests", markEstimate(s.Reused.Approximate), formatDecimal(s.Reuse()*100), s.WithReuse)
 }
 
 func (f Figure) String() string {
-	text := strconv.FormatFloat(math.Round(f.Value), 'f', -1, 64)
-	if f.Approximate {
-		return "~" + text
+	return markEstimate(f.Approximate) + strconv.FormatFloat(math.Round(f.Value), 'f', -1, 64)
+}
+
+func markEstimate(approximate bool) string {
+	if approximate {
+		return "~"
 	}
-	return text
+	return ""
 }
 
 // formatDecimal has three digits, or all of a whole number.
