@@ -10,16 +10,11 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// column is one that a table has to have, or may have.
-type column struct {
-	name  string
-	maybe bool
-}
-
 // table is a CSV format: its columns, and what makes a record of a row.
 type table struct {
-	name    string
-	columns []column
+	name   string
+	needed string // columns that a table has to have, a comma after each but the last
+	maybe  string // columns that it may have, a comma before each
 	// row makes r of a row and reports whether it is kept.
 	row func(c *csvRows, r *Record) (keep bool)
 	// begin says of the stream what the format fixes.
@@ -52,8 +47,9 @@ func (t table) open(s *Stream) (rows, error) {
 type csvRows struct {
 	s      *Stream
 	table  table
-	where  []int // by column: its place in the file, or -1
-	fields int   // of the header
+	names  []string // of the columns
+	where  []int    // by column: its place in the file, or -1
+	fields int      // of the header
 
 	row   [][]byte // cells as the file has them
 	cells [][]byte // in the order of the columns, without blanks around; nil where a column is not there
@@ -68,11 +64,13 @@ type csvRows struct {
 // placeColumns finds the columns in the header.
 func (c *csvRows) placeColumns(header [][]byte) ([]bool, error) {
 	c.fields = len(header)
-	have := make([]bool, len(c.table.columns))
-	for i, want := range c.table.columns {
-		at := slices.IndexFunc(header, func(h []byte) bool { return string(bytes.TrimSpace(h)) == want.name })
-		if at < 0 && !want.maybe {
-			return nil, c.s.lines.errorf("header lacks %s, want %s", want.name, c.table.listColumns())
+	var needed int
+	c.names, needed = c.table.listColumns()
+	have := make([]bool, len(c.names))
+	for i, want := range c.names {
+		at := slices.IndexFunc(header, func(h []byte) bool { return string(bytes.TrimSpace(h)) == want })
+		if at < 0 && i < needed {
+			return nil, c.s.lines.errorf("header lacks %s, want %s", want, c.table.needed)
 		}
 		have[i] = at >= 0
 		c.where = append(c.where, at)
@@ -81,14 +79,9 @@ func (c *csvRows) placeColumns(header [][]byte) ([]bool, error) {
 	return have, nil
 }
 
-func (t table) listColumns() string {
-	var names []string
-	for _, c := range t.columns {
-		if !c.maybe {
-			names = append(names, c.name)
-		}
-	}
-	return strings.Join(names, ",")
+// listColumns lists the columns, needed ones first, and says how many those are.
+func (t table) listColumns() (names []string, needed int) {
+	return strings.Split(t.needed+t.maybe, ","), strings.Count(t.needed, ",") + 1
 }
 
 func (c *csvRows) next(r *Record) error {
@@ -205,7 +198,7 @@ func (c *csvRows) readTokens(i int) int {
 	if c.err != nil {
 		return 0
 	}
-	name, cell := c.table.columns[i].name, c.cells[i]
+	name, cell := c.names[i], c.cells[i]
 	n, ok := wholeNumber(cell)
 	if !ok {
 		c.complain("%s is %q, want an integer", name, cutExcerpt(cell))
@@ -229,7 +222,7 @@ func (c *csvRows) readSeconds(i int) stamp {
 	if s, ok := decimalStamp(cell, 9); ok && isNumeric(cell) {
 		return s
 	}
-	c.complain("%s is %q, want a finite number", c.table.columns[i].name, cutExcerpt(cell))
+	c.complain("%s is %q, want a finite number", c.names[i], cutExcerpt(cell))
 	return stamp{}
 }
 
@@ -266,21 +259,22 @@ func (s *Stream) detectTable(header sample) (kind, error) {
 	for _, cell := range cells {
 		names = append(names, string(bytes.TrimSpace(cell)))
 	}
-	best, most := table{}, 0
+	best, most, width := table{}, 0, 0
 	for _, t := range listTables() {
+		columns, needed := t.listColumns()
 		n, lacks := 0, false
-		for _, col := range t.columns {
-			if slices.Contains(names, col.name) {
+		for i, column := range columns {
+			has := slices.Contains(names, column)
+			lacks = lacks || !has && i < needed
+			if has {
 				n++
-			} else if !col.maybe {
-				lacks = true
 			}
 		}
 		if !lacks {
 			return kind{name: t.name, open: t.open}, nil
 		}
-		if n > most || n == most && n > 0 && len(t.columns) < len(best.columns) {
-			best, most = t, n
+		if n > most || n == most && n > 0 && len(columns) < width {
+			best, most, width = t, n, len(columns)
 		}
 	}
 	if most == 0 {

@@ -3,6 +3,7 @@ package formats
 import (
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -116,20 +117,11 @@ func (m *mooncakeFile) sessionOf(r *Record) int32 {
 // findAutomatic is the session that the given line opened without an id, or the
 // one to come.
 func (m *mooncakeFile) findAutomatic(line int) int32 {
-	from, to := 0, len(m.w.Sessions)
-	for from < to { // sessions are in order of their first line
-		mid := (from + to) / 2
-		if int(m.w.Turns[m.w.Sessions[mid].First].Line) < line {
-			from = mid + 1
-		} else {
-			to = mid
-		}
-	}
-	if from < len(m.w.Sessions) {
-		s := &m.w.Sessions[from]
-		if s.Automatic && int(m.w.Turns[s.First].Line) == line {
-			return int32(from)
-		}
+	at, found := slices.BinarySearchFunc(m.w.Sessions, line, func(s loadgen.Session, line int) int {
+		return int(m.w.Turns[s.First].Line) - line // sessions are in order of their first line
+	})
+	if found && m.w.Sessions[at].Automatic {
+		return int32(at)
 	}
 	return int32(len(m.w.Sessions))
 }

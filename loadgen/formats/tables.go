@@ -8,21 +8,13 @@ import (
 
 // listTables are the CSV formats; the first whose columns are all there is it.
 func listTables() []table {
-	need := func(names ...string) (all []column) {
-		for _, n := range names {
-			all = append(all, column{name: n})
-		}
-		return all
-	}
 	return []table{
-		{"azure-mm", need("TIMESTAMP", "NumImages", "ContextTokens", "GeneratedTokens"), azureImagesRow, beginLengths},
-		{"azure", need("TIMESTAMP", "ContextTokens", "GeneratedTokens"), azureRow, beginLengths},
-		{"burstgpt", append(need("Timestamp", "Model", "Request tokens", "Response tokens", "Total tokens", "Log Type"),
-			column{"Session ID", true}, column{"Elapsed time", true}), burstRow, beginBurst},
-		{"vidur", append(need("arrived_at", "num_prefill_tokens", "num_decode_tokens"),
-			column{"session_id", true}, column{"block_hash_ids", true}), vidurRow, beginVidur},
-		{"vidur-lengths", need("num_prefill_tokens", "num_decode_tokens", "num_total_tokens", "pd_ratio"), vidurLengthsRow, beginUntimed},
-		{"splitwise", need("request_id", "request_type", "application_id", "arrival_timestamp", "batch_size", "prompt_size", "token_size"), splitwiseRow, beginLengths},
+		{"azure-mm", "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens", "", azureImagesRow, beginLengths},
+		{"azure", "TIMESTAMP,ContextTokens,GeneratedTokens", "", azureRow, beginLengths},
+		{"burstgpt", "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type", ",Session ID,Elapsed time", burstRow, beginBurst},
+		{"vidur", "arrived_at,num_prefill_tokens,num_decode_tokens", ",session_id,block_hash_ids", vidurRow, beginVidur},
+		{"vidur-lengths", "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio", "", vidurLengthsRow, beginUntimed},
+		{"splitwise", "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size", "", splitwiseRow, beginLengths},
 	}
 }
 

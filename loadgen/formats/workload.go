@@ -82,7 +82,7 @@ type collector struct {
 	ownIDs bool    // the ids of records are kept by whoever reads them
 	last   []int32 // by session: its last turn
 	stamps []stamp // by session: when it starts; of ns 0 and not exact where At says it
-	ids    []uint64
+	ids    arena
 }
 
 func newCollector(name string, block int) *collector {
@@ -123,7 +123,11 @@ func (c *collector) addRecord(r *Record) error {
 	}
 	ids := r.IDs
 	if !c.ownIDs {
-		ids = c.keepIDs(ids)
+		c.ids.begin()
+		for _, id := range r.IDs {
+			c.ids.add(id)
+		}
+		ids = c.ids.list()
 	}
 	session := &w.Sessions[place.Session]
 	if before := c.last[place.Session]; before >= 0 {
@@ -144,17 +148,6 @@ func appendIn[T any](l *lines, list []T, v T) []T {
 		list = append(make([]T, 0, l.roomFor(len(list))), list...)
 	}
 	return append(list, v)
-}
-
-// keepIDs copies ids into memory of many.
-func (c *collector) keepIDs(ids []uint64) []uint64 {
-	const piece = 1 << 16
-	if cap(c.ids)-len(c.ids) < len(ids) {
-		c.ids = make([]uint64, 0, max(piece, len(ids)))
-	}
-	from := len(c.ids)
-	c.ids = append(c.ids, ids...)
-	return c.ids[from:len(c.ids):len(c.ids)]
 }
 
 // countArrivals counts arrivals from the earliest.

@@ -49,10 +49,8 @@ func (w *Writer) Write(r *Record) error {
 		w.appendMooncake(r)
 	case "agentic_mooncake":
 		err = w.appendAgentic(r)
-	case "vidur":
-		err = w.appendVidur(r)
-	case "azure":
-		err = w.appendAzure(r)
+	case "vidur", "azure":
+		err = w.appendTable(r)
 	}
 	if err != nil {
 		return err
@@ -126,31 +124,28 @@ func appendString(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-func (w *Writer) appendVidur(r *Record) error {
+// appendTable writes a row of a format that has arrivals and lengths and no more.
+func (w *Writer) appendTable(r *Record) error {
 	if err := w.needArrival(r); err != nil {
 		return err
 	}
-	if !w.started {
+	switch {
+	case w.started:
+	case w.to == "vidur":
 		w.line = append(w.line, "arrived_at,num_prefill_tokens,num_decode_tokens\n"...)
-	}
-	w.line = appendNumber(w.line, r.At/1000)
-	w.appendLengths(r)
-	return nil
-}
-
-func (w *Writer) appendAzure(r *Record) error {
-	if err := w.needArrival(r); err != nil {
-		return err
-	}
-	if !w.started {
+	default:
 		w.line = append(w.line, "TIMESTAMP,ContextTokens,GeneratedTokens\n"...)
 	}
-	if !(math.Abs(r.At) < 1e12) {
+	switch {
+	case w.to == "vidur":
+		w.line = appendNumber(w.line, r.At/1000)
+	case math.Abs(r.At) < 1e12:
+		at := time.Unix(0, int64(math.Round(r.At*1e4))*100).UTC()
+		w.line = at.AppendFormat(w.line, "2006-01-02 15:04:05.0000000")
+	default:
 		return fmt.Errorf("arrival is %v ms, want one within 31 years of the start", r.At)
 	}
-	at := time.Unix(0, int64(math.Round(r.At*1e4))*100).UTC()
-	w.line = at.AppendFormat(w.line, "2006-01-02 15:04:05.0000000")
-	w.appendLengths(r)
+	w.line = fmt.Appendf(w.line, ",%d,%d", r.Input, r.Output)
 	return nil
 }
 
@@ -160,9 +155,4 @@ func (w *Writer) needArrival(r *Record) error {
 		return fmt.Errorf("line %d has no arrival, want one for %s (or --arrival-rate)", r.Line, w.to)
 	}
 	return nil
-}
-
-func (w *Writer) appendLengths(r *Record) {
-	w.line = strconv.AppendInt(append(w.line, ','), int64(r.Input), 10)
-	w.line = strconv.AppendInt(append(w.line, ','), int64(r.Output), 10)
 }
