@@ -35,6 +35,30 @@ type Core interface {
 	Load() int
 }
 
+// Canceler is a core that can let go of a request before its last token.
+type Canceler interface {
+	// Cancel takes a request out and gives back its KV blocks; the prefixes it
+	// has cached stay cached. It is called between passes, and no run of before
+	// may be cut after it. It replaces *p with a pass of no length with what
+	// happened to the cache, and how full the engine is, and reports false,
+	// having changed nothing, when the request is not on the core.
+	Cancel(now sim.Time, id sim.RequestID, p *Pass) bool
+}
+
+// Snapshotter is a core that can show a planner what its latest pass did. It
+// must have been built to keep what that takes, and then takes one pass at a
+// time.
+type Snapshotter interface {
+	Snapshot(p *Pass) Snapshot
+}
+
+// Progresser is a core that knows how far the requests on it have come.
+type Progresser interface {
+	// Progress yields every request that has gained a token and not its last,
+	// with the number of its tokens and the instant of the latest.
+	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
+}
+
 // StallError reports a core in which nothing can run although requests wait.
 type StallError struct {
 	Request sim.RequestID // the request at the head of the line

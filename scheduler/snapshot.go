@@ -1,7 +1,5 @@
 package scheduler
 
-import "github.com/replay-llm/replay/sim"
-
 // Snapshot is what a planner sees of one forward pass (docs/rules/vllm.md
 // and docs/rules/sglang.md). Lengths are tokens.
 type Snapshot struct {
@@ -32,18 +30,4 @@ func (g *Group) Add(n int, x float64) {
 	g.mean += d / float64(g.Requests)
 	g.m2 += float64(d * (x - g.mean))
 	g.Variance = g.m2 / float64(g.Requests)
-}
-
-// Snapshotter is a core that can show a planner what its latest pass did. It
-// must have been built to keep what that takes, and then takes one pass at a
-// time.
-type Snapshotter interface {
-	Snapshot(p *Pass) Snapshot
-}
-
-// Progresser is a core that knows how far the requests on it have come.
-type Progresser interface {
-	// Progress yields every request that has gained a token and not its last,
-	// with the number of its tokens and the instant of the latest.
-	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 }

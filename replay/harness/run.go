@@ -1,9 +1,15 @@
+// Package harness holds what a replay is made of on either clock: the pools of
+// workers, how requests go through them, who looks on, and what is left at the
+// end. A driver moves time: offline on a logical clock, online in real time.
+//
+// Read run.go, pool.go, then observer.go.
 package harness
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
@@ -13,6 +19,20 @@ import (
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
+
+// Config is what a replay on any clock depends on.
+type Config struct {
+	engines.Topology
+	Workload  *loadgen.Workload
+	Admission loadgen.Admission
+
+	// Progress, when not nil, is called now and then with the number of requests
+	// that have finished.
+	Progress func(finished int)
+	// Observer, when not nil, is shown everything that happens, from one
+	// goroutine.
+	Observer Observer
+}
 
 // Run is one replay, whoever moves its time.
 type Run struct {
@@ -117,3 +137,46 @@ func (e *StalledError) Error() string {
 }
 
 func (e *StalledError) Unwrap() error { return e.Err }
+
+// Result is what a replay leaves.
+type Result struct {
+	Report    *collector.Report
+	Collector *collector.Collector
+	// Partial reports whether the replay was ended while requests were left.
+	Partial bool
+	// Rejected are the requests turned away because no engine could run them.
+	Rejected []Rejection
+
+	// The rest is of replays in real time.
+
+	// Cause is why the replay ended early; nil if it came to its end.
+	Cause error
+	// Cancelled is the number of requests that had arrived and were not done when
+	// the replay ended.
+	Cancelled int
+	Failed    []Failure // the requests that ended with an error
+}
+
+// Rejection is a request that was turned away.
+type Rejection struct {
+	Request sim.RequestID
+	Place   string // in the trace
+	Err     error  // why it cannot run
+}
+
+// Failure is a request that ended with an error.
+type Failure struct {
+	Request sim.RequestID
+	Place   string // in the trace
+	Worker  sim.WorkerID
+	Err     error
+}
+
+// Report derives the report of what has been collected, with the real time that
+// the replay took.
+func (r *Run) Report(wall time.Duration, extra ...collector.Field) *collector.Report {
+	report := r.Collector.Report(0)
+	report.SetWall(wall)
+	report.Extra = append(report.Extra, extra...)
+	return report
+}

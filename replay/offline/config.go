@@ -5,8 +5,8 @@
 // of a round-robin pool one after the other, since none of them can tell;
 // lazy.go brings workers behind a KV router from arrival to arrival; cluster.go
 // is the event loop for everything else, and the twin of the others in the
-// tests. Read config.go, run.go, single.go, then cluster.go with events.go,
-// worker.go and pool.go.
+// tests. Read config.go, run.go, single.go, then cluster.go with events.go and
+// pool.go.
 package offline
 
 import (

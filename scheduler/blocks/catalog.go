@@ -21,8 +21,15 @@ type Name struct {
 // NodeName returns the name of a block of a prompt node.
 func NodeName(n prompt.NodeID, index int32) Name { return Name{int64(n), index} }
 
-// OwnName returns the name of a block that only one request can name.
-func OwnName(id sim.RequestID, index int) Name { return Name{^int64(id), int32(index)} }
+// NameOf returns the name of block i of a request, the first shared of which are
+// those of a path; the others are its own, which only it can name.
+func NameOf(tree *prompt.Tree, path []prompt.NodeID, shared int, id sim.RequestID, i int) Name {
+	if i >= shared {
+		return Name{^int64(id), int32(i)}
+	}
+	n := path[tree.Index(path, i)]
+	return NodeName(n, int32(i)-tree.Start(n))
+}
 
 // Node returns the prompt node the block is of and its place there; ok is false
 // for a block of a request's own.

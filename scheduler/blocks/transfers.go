@@ -25,6 +25,7 @@ type transfers struct {
 
 	toGPU   link
 	fetches []Fetch // in order of their start
+	arrived []Slot  // by the pass
 }
 
 // batch is blocks that go to the host in one transfer.
@@ -53,7 +54,7 @@ func newTransfers(cfg Offload, blockTokens int) transfers {
 // Begin starts the pass p at now: what has been transferred by then arrives. It
 // returns the places of the blocks that have been copied to the host, which
 // their pool may use again, and the fetches that are done, in the order in which
-// they began. The pool calls Finish for each of these.
+// they began. The pool gives these to Arrive, and calls Finish for each.
 func (h *Host) Begin(now sim.Time, p *scheduler.Pass) (copied []int32, fetched []Fetch) {
 	h.now, h.out = now, p
 	h.done = h.toHost.advance(now, h.done[:0])
@@ -132,6 +133,19 @@ func (h *Host) Fetch(s Slot, blocks []ID, places []int32) {
 	}
 	h.toGPU.start(h.now, f.id, float64(len(blocks))*h.blockBytes)
 	h.fetches = append(h.fetches, f)
+}
+
+// Arrive ends fetches that Begin returned: cache takes in the blocks of each. It
+// returns the requests that waited for them, in order, valid until the next call.
+func (h *Host) Arrive(fetched []Fetch, cache func(*Fetch)) []Slot {
+	h.arrived = h.arrived[:0]
+	for i := range fetched {
+		cache(&fetched[i])
+		if s := fetched[i].Slot; s != NoSlot {
+			h.arrived = append(h.arrived, s)
+		}
+	}
+	return h.arrived
 }
 
 // Finish ends a fetch: its blocks in host memory may go again.

@@ -26,16 +26,10 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 		c.plans--
 	case running:
 		c.calm.removeLively(s)
-	default:
-		c.waiting.Remove(s)
 	}
 	c.next.remove(s)
 	c.running = slices.DeleteFunc(c.running, func(x slot) bool { return x == s })
-	c.pool.Release(s)
-	r.state = gone
-	c.live--
-	c.unused = append(c.unused, s)
-	c.pool.Forget(s)
+	c.finishRequest(s)
 	c.checkAccounts()
 	c.describePass(new(flight), p)
 	return true

@@ -47,11 +47,12 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	return true
 }
 
-// finishRequest lets go of a request that has all its tokens. It may have lost
-// its place while the last was in flight.
+// finishRequest lets go of a request; the caller takes it out of the running
+// ones. One that has all its tokens may have lost its place while the last was in
+// flight.
 func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
-	if r.state == preempted {
+	if r.state == preempted || r.state == waiting {
 		c.waiting.Remove(s)
 	}
 	c.pool.Release(s)

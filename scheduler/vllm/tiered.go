@@ -6,7 +6,6 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // tiered is a pool with host memory behind it, as vLLM's offloading connector
@@ -18,7 +17,6 @@ import (
 type tiered struct {
 	*device
 	*blocks.Host
-	fetched []slot // by the pass
 }
 
 func newTiered(c *Core) *tiered {
@@ -53,14 +51,7 @@ func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 		o.letGoBlock(blockID(b))
 	}
 	o.Flush()
-	o.fetched = o.fetched[:0]
-	for i := range fetched {
-		o.cacheFetched(&fetched[i])
-		if s := fetched[i].Slot; s != blocks.NoSlot {
-			o.fetched = append(o.fetched, s)
-		}
-	}
-	return o.fetched
+	return o.Arrive(fetched, o.cacheFetched)
 }
 
 // Fetch starts to bring in what the head of the line, s, finds in host memory
@@ -149,11 +140,7 @@ func (o *tiered) Forget(s slot) {
 
 // nameOf returns what block i of r holds.
 func (o *tiered) nameOf(r *request, i int) blocks.Name {
-	if key := o.keyOf(r, i); key >= 0 {
-		per := int64(o.perNode)
-		return blocks.NodeName(prompt.NodeID(key/per), int32(key%per))
-	}
-	return blocks.OwnName(r.id, i)
+	return blocks.NameOf(o.core.cfg.Tree, r.path, r.shared, r.id, i)
 }
 
 // Check holds the accounts of both memories against each other.

@@ -17,23 +17,11 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 		return false
 	}
 	c.capture.beginPass(p)
-	r := &c.requests[s]
-	if r.state == steady {
+	if c.requests[s].state == steady {
 		c.endSteady(s, false)
 	}
 	c.fresh = slices.DeleteFunc(c.fresh, func(f slot) bool { return f == s })
-	c.pool.Release(s)
-	c.pool.Forget(s)
-	switch r.queue {
-	case runningQueue:
-		c.removeFrom(&c.running, s)
-		c.irregular--
-	case waitingQueue:
-		c.removeFrom(&c.waiting, s)
-	}
-	r.state = gone
-	c.live--
-	c.unused = append(c.unused, s)
+	c.finishRequest(s)
 	c.blocked = false
 	c.notes = c.notes[:0]
 	c.checkAccounts()
@@ -43,10 +31,5 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 
 // findSlot returns the slot of a request, none when it is not here.
 func (c *Core) findSlot(id sim.RequestID) slot {
-	for s := range c.requests {
-		if r := &c.requests[s]; r.id == id && r.state != gone {
-			return slot(s)
-		}
-	}
-	return none
+	return slot(slices.IndexFunc(c.requests, func(r request) bool { return r.id == id && r.state != gone }))
 }

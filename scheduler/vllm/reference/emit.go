@@ -153,14 +153,19 @@ func (c *Core) listSeconds(p *scheduler.Pass) {
 	c.fresh = c.fresh[:0]
 }
 
-// finishRequest frees everything s holds and forgets it.
+// finishRequest frees everything s holds and forgets it, wherever it stands.
 func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	c.pool.Release(s)
 	c.pool.Forget(s)
-	c.removeFrom(&c.running, s)
+	switch r.queue {
+	case runningQueue:
+		c.removeFrom(&c.running, s)
+		c.irregular--
+	case waitingQueue:
+		c.removeFrom(&c.waiting, s)
+	}
 	r.state = gone
-	c.irregular--
 	c.live--
 	c.unused = append(c.unused, s)
 }

@@ -25,9 +25,8 @@ type tiered struct {
 	seats  []seat         // by slot
 	pinned []int32        // see Fetch
 
-	reserved int    // places on the device kept for fetches
-	dragged  int    // see noteProgress
-	fetched  []slot // by the pass
+	reserved int // places on the device kept for fetches
+	dragged  int // see noteProgress
 }
 
 // seat is what a tiered pool keeps for a request.
@@ -48,14 +47,7 @@ func newTiered(c *Core) *tiered {
 func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	copied, fetched := o.Host.Begin(now, p)
 	o.free += len(copied)
-	o.fetched = o.fetched[:0]
-	for i := range fetched {
-		o.cacheFetched(&fetched[i])
-		if s := fetched[i].Slot; s != none {
-			o.fetched = append(o.fetched, s)
-		}
-	}
-	return o.fetched
+	return o.Arrive(fetched, o.cacheFetched)
 }
 
 // cacheFetched puts the blocks of a fetch in the places kept for them, held by
@@ -225,12 +217,7 @@ func (o *tiered) Forget(s slot) {
 
 // nameOf returns what block i of r's list, a full one, holds.
 func (o *tiered) nameOf(r *request, i int) blocks.Name {
-	if i < r.shared {
-		tree := o.core.cfg.Tree
-		n := r.path[tree.Index(r.path, i)]
-		return blocks.NodeName(n, int32(i)-tree.Start(n))
-	}
-	return blocks.OwnName(r.id, i)
+	return blocks.NameOf(o.core.cfg.Tree, r.path, r.shared, r.id, i)
 }
 
 // findBlock returns block i of r's list when it is cached on the device.
