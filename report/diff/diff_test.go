@@ -28,8 +28,7 @@ func side(t *testing.T, change func(*replay.Spec)) *Side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &rundir.Run{}
-	run.SetConfig(rundir.Settings(spec.Recorded()))
+	run := &rundir.Run{Config: rundir.SettingsOf(spec.Recorded())}
 	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil, nil)}
 }
 

@@ -45,8 +45,8 @@ func (s *Side) settingsByKey() map[string]string {
 	if s.Run == nil {
 		return all
 	}
-	for _, x := range s.Run.Settings() {
-		all[x.Key] = x.Value
+	for key, value := range s.Run.Config {
+		all[key] = string(value)
 	}
 	for i, in := range s.Run.Inputs {
 		all[fmt.Sprintf("input.%d.%s", i, in.Role)] = fmt.Sprintf("%q", in.SHA256[:min(12, len(in.SHA256))])

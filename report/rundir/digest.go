@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/report/requests"
@@ -53,7 +55,7 @@ type Digest struct {
 }
 
 // NewDigest is the digest of a run.
-func NewDigest(inputs []Input, settings []Setting, rows []requests.Row) Digest {
+func NewDigest(inputs []Input, settings Settings, rows []requests.Row) Digest {
 	d := Digest{Configuration: hashConfiguration(inputs, settings), Lifecycles: Lifecycles(rows)}
 	h := sha256.New()
 	fmt.Fprintf(h, "replay digest %s\nconfiguration %s\nlifecycles %s\n", digestFormat, d.Configuration, d.Lifecycles)
@@ -65,14 +67,14 @@ func sumFile(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // hashConfiguration hashes inputs by content and settings by value. A file's path
 // counts by what is in the file.
-func hashConfiguration(inputs []Input, settings []Setting) string {
+func hashConfiguration(inputs []Input, settings Settings) string {
 	h := sha256.New()
 	for _, in := range inputs {
 		fmt.Fprintf(h, "input %s %s\n", in.Role, in.SHA256)
 	}
-	for _, s := range settings {
-		if !s.isZero() && !s.isPath() {
-			fmt.Fprintf(h, "%s=%s\n", s.Key, s.Value)
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		if value := settings[key]; !isZero(value) && !isPath(key, string(value)) {
+			fmt.Fprintf(h, "%s=%s\n", key, value)
 		}
 	}
 	return sumFile(h)
@@ -80,12 +82,12 @@ func hashConfiguration(inputs []Input, settings []Setting) string {
 
 // isPath reports whether a setting names a file, whose content is an input. A profile
 // of pass times may be named that no file holds.
-func (s *Setting) isPath() bool {
+func isPath(key, value string) bool {
 	switch {
-	case s.Key == "trace.path" || strings.HasSuffix(s.Key, ".lengths_from"):
+	case key == "trace.path" || strings.HasSuffix(key, ".lengths_from"):
 		return true
-	case strings.HasSuffix(s.Key, ".profile_path"):
-		return !strings.HasPrefix(s.Value, `"`+timing.RooflinePrefix)
+	case strings.HasSuffix(key, ".profile_path"):
+		return !strings.HasPrefix(value, `"`+timing.RooflinePrefix)
 	}
 	return false
 }

@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
@@ -31,15 +29,15 @@ const layout = 1
 
 // Run is the content of run.json.
 type Run struct {
-	Layout   int               `json:"layout"`
-	Version  string            `json:"version"` // of the program
-	Command  []string          `json:"command"` // its arguments
-	Seed     uint64            `json:"seed"`
-	Compat   bool              `json:"compat"`
-	Partial  bool              `json:"partial"` // ended while requests were left
-	Requests string            `json:"requests_file"`
-	Inputs   []Input           `json:"inputs"`
-	Config   map[string]Scalar `json:"config"` // settings by key
+	Layout   int      `json:"layout"`
+	Version  string   `json:"version"` // of the program
+	Command  []string `json:"command"` // its arguments
+	Seed     uint64   `json:"seed"`
+	Compat   bool     `json:"compat"`
+	Partial  bool     `json:"partial"` // ended while requests were left
+	Requests string   `json:"requests_file"`
+	Inputs   []Input  `json:"inputs"`
+	Config   Settings `json:"config"`
 	Digest
 	Files []Stored `json:"files"`
 
@@ -51,26 +49,6 @@ type Stored struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-}
-
-// Scalar is a JSON value that is kept as it is written.
-type Scalar = json.RawMessage
-
-// SetConfig takes over settings.
-func (r *Run) SetConfig(settings []Setting) {
-	r.Config = make(map[string]Scalar, len(settings))
-	for _, s := range settings {
-		r.Config[s.Key] = Scalar(s.Value)
-	}
-}
-
-// Settings are the settings of the run, by key.
-func (r *Run) Settings() []Setting {
-	all := make([]Setting, 0, len(r.Config))
-	for _, key := range slices.Sorted(maps.Keys(r.Config)) {
-		all = append(all, Setting{Key: key, Value: string(r.Config[key])})
-	}
-	return all
 }
 
 // Open reads the run.json of a directory.

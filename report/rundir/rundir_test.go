@@ -48,8 +48,8 @@ func write(t *testing.T, path string, over Replace) error {
 	}
 	r := &Run{Version: "test", Requests: "requests.parquet", Inputs: []Input{trace}}
 	s := spec()
-	r.SetConfig(Settings(s.Recorded()))
-	r.Digest = NewDigest(r.Inputs, r.Settings(), rows)
+	r.Config = SettingsOf(s.Recorded())
+	r.Digest = NewDigest(r.Inputs, r.Config, rows)
 	return r.Write(context.Background(), path, over, []File{
 		{ReportFile, result.Report.WriteJSON},
 		{r.Requests, func(w io.Writer) error { return requests.Write(w, requests.Parquet, rows) }},
@@ -165,30 +165,28 @@ func TestNothingIsLeft(t *testing.T) {
 func TestSettings(t *testing.T) {
 	s := spec()
 	s.Trace = &replay.Trace{Path: "a.jsonl", BlockTokens: 512}
-	values := map[string]string{}
-	for _, x := range Settings(s.Recorded()) {
-		values[x.Key] = x.Value
-	}
+	values := SettingsOf(s.Recorded())
 	for key, want := range map[string]string{
 		"workers": "2", "seed": "7", "mode": "0", "router": `"round_robin"`, "trace.path": `"a.jsonl"`,
 		"aggregated.block_tokens": "64", "aggregated.engine": `"vllm"`, "aggregated.sglang.chunk_tokens": "8192",
 		"aggregated.prefix_caching": "true", "synthetic.requests": "30", "aggregated.kv_bytes_per_token": "0",
 	} {
-		if values[key] != want && key != "mode" {
+		if string(values[key]) != want && key != "mode" {
 			t.Errorf("%s is %s, want %s", key, values[key], want)
 		}
 	}
-	before := NewDigest(nil, Settings(s.Recorded()), nil)
+	before := NewDigest(nil, SettingsOf(s.Recorded()), nil)
 	s.Trace.Path = "b.jsonl"
-	if after := NewDigest(nil, Settings(s.Recorded()), nil); after != before {
+	if after := NewDigest(nil, SettingsOf(s.Recorded()), nil); after != before {
 		t.Errorf("another path: digest %v, want %v", after, before)
 	}
 	s.Topology = s.Resize(3)
-	if after := NewDigest(nil, Settings(s.Recorded()), nil); after == before {
+	if after := NewDigest(nil, SettingsOf(s.Recorded()), nil); after == before {
 		t.Error("another number of workers has the same digest")
 	}
-	with := append(Settings(s.Recorded()), Setting{Key: "zzz.new", Value: "false"})
-	if NewDigest(nil, with, nil) != NewDigest(nil, Settings(s.Recorded()), nil) {
+	with := SettingsOf(s.Recorded())
+	with["zzz.new"] = []byte("false")
+	if NewDigest(nil, with, nil) != NewDigest(nil, SettingsOf(s.Recorded()), nil) {
 		t.Error("a setting that nobody made changes the digest")
 	}
 }
@@ -210,7 +208,7 @@ func TestConfigurationOfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return NewDigest([]Input{in}, []Setting{{"seed", "1"}, {key, value}}, nil).Configuration
+		return NewDigest([]Input{in}, Settings{"seed": []byte("1"), key: []byte(value)}, nil).Configuration
 	}
 	for _, key := range []string{"trace.path", "aggregated.profile_path", "trace.made.classes.0.lengths_from"} {
 		if digest("x", key, `"a"`) != digest("x", key, `"b"`) {

@@ -5,85 +5,81 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
-// Setting is one value of a configuration.
-type Setting struct {
-	Key   string // names from the outside in, joined with dots
-	Value string // as JSON
-}
+// Settings are the values of a configuration, as JSON, by their keys: names from the
+// outside in, joined with dots.
+type Settings map[string]json.RawMessage
 
-// isZero reports whether the value is that of a setting nobody made. Such settings count
+// isZero reports whether a value is that of a setting nobody made. Such settings count
 // as left out, so that a new one does not change the digests of old runs.
-func (s *Setting) isZero() bool {
-	switch s.Value {
+func isZero(value json.RawMessage) bool {
+	switch string(value) {
 	case "0", "-0", "false", `""`, "null":
 		return true
 	}
 	return false
 }
 
-// Settings lists what v, a struct of exported fields, consists of, sorted by
-// key. Values that name themselves (fmt.Stringer) are written by name; nil
-// pointers to structs are left out, others are "none".
-func Settings(v any) []Setting {
-	var all []Setting
-	walkFields("", reflect.ValueOf(v), &all)
-	slices.SortFunc(all, func(a, b Setting) int { return strings.Compare(a.Key, b.Key) })
+// SettingsOf lists what v, a struct of exported fields, consists of. Values that name
+// themselves (fmt.Stringer) are written by name; nil pointers to structs are left out,
+// others are "none".
+func SettingsOf(v any) Settings {
+	all := Settings{}
+	all.walkFields("", reflect.ValueOf(v))
 	return all
 }
 
-func walkFields(key string, v reflect.Value, all *[]Setting) {
+func (all Settings) walkFields(key string, v reflect.Value) {
 	if named, ok := v.Interface().(fmt.Stringer); ok && v.Kind() != reflect.Pointer && v.Kind() != reflect.Struct {
-		*all = append(*all, Setting{key, quoteText(named.String())})
+		all[key] = quoteText(named.String())
 		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		switch {
 		case !v.IsNil():
-			walkFields(key, v.Elem(), all)
+			all.walkFields(key, v.Elem())
 		case v.Type().Elem().Kind() != reflect.Struct:
-			*all = append(*all, Setting{key, `"none"`}) // told apart from a zero
+			all[key] = quoteText("none") // told apart from a zero
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() {
-				walkFields(joinKeys(key, snakeCase(f.Name)), v.Field(i), all)
+				all.walkFields(joinKeys(key, snakeCase(f.Name)), v.Field(i))
 			}
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			walkFields(joinKeys(key, strconv.Itoa(i)), v.Index(i), all)
+			all.walkFields(joinKeys(key, strconv.Itoa(i)), v.Index(i))
 		}
 	case reflect.Func, reflect.Chan, reflect.Map, reflect.Interface, reflect.UnsafePointer:
 		panic(fmt.Sprintf("setting %s is a %v, want a plain value", key, v.Kind()))
 	default:
-		*all = append(*all, Setting{key, plainText(v)})
+		all[key] = plainText(v)
 	}
 }
 
 // plainText is a number, a truth or a text as JSON.
-func plainText(v reflect.Value) string {
+func plainText(v reflect.Value) json.RawMessage {
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
 		if f := v.Float(); math.IsInf(f, 0) || math.IsNaN(f) {
 			return quoteText(strconv.FormatFloat(f, 'g', -1, 64))
 		}
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+		return strconv.AppendFloat(nil, v.Float(), 'g', -1, 64)
 	case reflect.String:
 		return quoteText(v.String())
 	}
-	return fmt.Sprint(v.Interface())
+	return fmt.Append(nil, v.Interface())
 }
 
-func quoteText(s string) string {
+func quoteText(s string) json.RawMessage {
 	quoted, _ := json.Marshal(s) // a string cannot fail
-	return string(quoted)
+	return quoted
 }
 
 func joinKeys(key, name string) string {

@@ -106,9 +106,8 @@ func (r *run) addRows() error {
 		return err
 	}
 	r.run.Inputs = inputs
-	settings := rundir.Settings(r.spec.Recorded())
-	r.run.SetConfig(settings)
-	r.run.Digest = rundir.NewDigest(inputs, settings, r.rows)
+	r.run.Config = rundir.SettingsOf(r.spec.Recorded())
+	r.run.Digest = rundir.NewDigest(inputs, r.run.Config, r.rows)
 	if out.Digest {
 		report.Extra = append(report.Extra, collector.Field{Key: "digest", Value: r.run.Digest.Run})
 		r.lines = append(r.lines, "Digest: "+r.run.Digest.Run)
