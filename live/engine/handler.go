@@ -23,10 +23,8 @@ type Target interface {
 // worker's, for its spans.
 func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
-		ctx, span := a.Tracing.StartPayload(ctx, telemetry.Payload{
-			Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint,
-			InstanceID: id(), RequestID: rc.ID(), Headers: rq.Headers,
-		})
+		worker := telemetry.Name{Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint, WorkerID: id()}
+		ctx, span := a.Tracing.StartPayload(ctx, worker, rc.ID(), rq.Headers)
 		chunks, err := a.generateDecoded(ctx, rc, rq)
 		if err != nil {
 			span.Fail(err)

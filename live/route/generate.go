@@ -11,7 +11,6 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
-	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -117,7 +116,7 @@ func (c *chosen) dropChoice() {
 func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	p := c.pool
 	defer c.dropChoice()
-	ctx, span := p.options.Tracing.StartRoute(ctx, telemetry.Route{RequestID: rc.ID(), WorkerID: c.choice.Instance, RouterMode: string(p.options.Policy)})
+	ctx, span := p.options.Tracing.StartRoute(ctx, rc.ID(), c.choice.Instance, string(p.options.Policy))
 	o, r := observerOf(ctx), engine.NewRemote(p.client, c.pick)
 	r.Taken = func(worker uint64, at time.Time) { o.Taken(p.options.Role, worker, at) }
 	r.Read = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }

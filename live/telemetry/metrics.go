@@ -2,9 +2,7 @@ package telemetry
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,35 +68,27 @@ type maker struct {
 // registerOnce registers c, or gives back what was registered as c before.
 func registerOnce[C prometheus.Collector](m maker, c C) C {
 	err := m.registry.Register(c)
-	if err == nil {
-		return c
-	}
 	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
 		if same, ok := already.ExistingCollector.(C); ok {
 			return same
 		}
 	}
-	panic("metrics: " + err.Error()) // two metrics of this file have one name
+	if err != nil {
+		panic("metrics: " + err.Error()) // two metrics of this file have one name
+	}
+	return c
 }
 
-func (m maker) newCounter(name, help string) prometheus.Counter {
-	return registerOnce(m, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}))
+func (m maker) newCounter(name, help string, labels ...string) *prometheus.CounterVec {
+	return registerOnce(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}, labels))
 }
 
-func (m maker) newCounterVec(name, help, label string) *prometheus.CounterVec {
-	return registerOnce(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
+func (m maker) newGauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return registerOnce(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}, labels))
 }
 
-func (m maker) newGauge(name, help string) prometheus.Gauge {
-	return registerOnce(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}))
-}
-
-func (m maker) newGaugeVec(name, help, label string) *prometheus.GaugeVec {
-	return registerOnce(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: m.labels}, []string{label}))
-}
-
-func (m maker) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
-	return registerOnce(m, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}))
+func (m maker) newHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return registerOnce(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}, labels))
 }
 
 // requestBuckets returns the buckets of what takes as long as a request, in seconds.
@@ -115,7 +105,7 @@ func messageBuckets() []float64 {
 type Endpoint struct {
 	requests, requestBytes, responseBytes, cancellations prometheus.Counter
 	inflight                                             prometheus.Gauge
-	duration, transit, first                             prometheus.Histogram
+	duration, transit, first                             prometheus.Observer
 	errors                                               *prometheus.CounterVec
 }
 
@@ -128,15 +118,15 @@ func errorTypes() []string {
 func (m *Metrics) Endpoint(n Name) *Endpoint {
 	k := maker{m.registry, n.labelSet()}
 	e := &Endpoint{
-		requests:      k.newCounter("dynamo_component_requests_total", "Requests that reached the endpoint."),
-		requestBytes:  k.newCounter("dynamo_component_request_bytes_total", "Bytes of requests."),
-		responseBytes: k.newCounter("dynamo_component_response_bytes_total", "Bytes of responses."),
-		cancellations: k.newCounter("dynamo_component_cancellation_total", "Requests that received a signal to end."),
-		inflight:      k.newGauge("dynamo_component_inflight_requests", "Requests that are being answered."),
-		duration:      k.newHistogram("dynamo_component_request_duration_seconds", "Time from request to end of response.", requestBuckets()),
-		transit:       k.newHistogram("dynamo_work_handler_network_transit_seconds", "Time from caller to worker.", messageBuckets()),
-		first:         k.newHistogram("dynamo_work_handler_time_to_first_response_seconds", "Time from request to first item.", requestBuckets()),
-		errors:        k.newCounterVec("dynamo_component_errors_total", "Requests that failed, by what failed.", "error_type"),
+		requests:      k.newCounter("dynamo_component_requests_total", "Requests that reached the endpoint.").WithLabelValues(),
+		requestBytes:  k.newCounter("dynamo_component_request_bytes_total", "Bytes of requests.").WithLabelValues(),
+		responseBytes: k.newCounter("dynamo_component_response_bytes_total", "Bytes of responses.").WithLabelValues(),
+		cancellations: k.newCounter("dynamo_component_cancellation_total", "Requests that received a signal to end.").WithLabelValues(),
+		inflight:      k.newGauge("dynamo_component_inflight_requests", "Requests that are being answered.").WithLabelValues(),
+		duration:      k.newHistogram("dynamo_component_request_duration_seconds", "Time from request to end of response.", requestBuckets()).WithLabelValues(),
+		transit:       k.newHistogram("dynamo_work_handler_network_transit_seconds", "Time from caller to worker.", messageBuckets()).WithLabelValues(),
+		first:         k.newHistogram("dynamo_work_handler_time_to_first_response_seconds", "Time from request to first item.", requestBuckets()).WithLabelValues(),
+		errors:        k.newCounter("dynamo_component_errors_total", "Requests that failed, by what failed.", "error_type"),
 	}
 	for _, t := range errorTypes() {
 		e.errors.WithLabelValues(t)
@@ -189,12 +179,12 @@ func (m *Metrics) Worker(n Name) *Worker {
 		Name: "dynamo_component_uptime_seconds", Help: "Time since the worker started.", ConstLabels: k.labels,
 	}, func() float64 { return time.Since(started).Seconds() }))
 	return &Worker{
-		load:    k.newGauge("dynamo_component_model_load_time_seconds", "How long the engine took to start."),
-		drain:   k.newGauge("dynamo_component_drain_time_seconds", "How long the engine took to drain."),
-		cleanup: k.newGauge("dynamo_component_cleanup_time_seconds", "How long the engine took to clean up."),
-		blocks:  k.newGaugeVec("dynamo_component_total_blocks", "KV blocks of a rank.", "dp_rank"),
-		usage:   k.newGaugeVec("dynamo_component_gpu_cache_usage_percent", "Share of KV blocks in use, 0 to 1.", "dp_rank"),
-		hitRate: k.newGaugeVec("dynamo_component_kv_cache_hit_rate", "Share of prompt tokens found in the cache, 0 to 1.", "dp_rank"),
+		load:    k.newGauge("dynamo_component_model_load_time_seconds", "How long the engine took to start.").WithLabelValues(),
+		drain:   k.newGauge("dynamo_component_drain_time_seconds", "How long the engine took to drain.").WithLabelValues(),
+		cleanup: k.newGauge("dynamo_component_cleanup_time_seconds", "How long the engine took to clean up.").WithLabelValues(),
+		blocks:  k.newGauge("dynamo_component_total_blocks", "KV blocks of a rank.", "dp_rank"),
+		usage:   k.newGauge("dynamo_component_gpu_cache_usage_percent", "Share of KV blocks in use, 0 to 1.", "dp_rank"),
+		hitRate: k.newGauge("dynamo_component_kv_cache_hit_rate", "Share of prompt tokens found in the cache, 0 to 1.", "dp_rank"),
 	}
 }
 
@@ -221,7 +211,7 @@ func (w *Worker) Rank(rank, active, total int, hitRate float64) {
 
 // Client counts calls to an endpoint.
 type Client struct {
-	queue, send, first prometheus.Histogram
+	queue, send, first prometheus.Observer
 	inflight           prometheus.Gauge
 }
 
@@ -229,10 +219,10 @@ type Client struct {
 func (m *Metrics) Client(n Name) *Client {
 	k := maker{m.registry, n.labelSet()}
 	return &Client{
-		queue:    k.newHistogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", messageBuckets()),
-		send:     k.newHistogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", messageBuckets()),
-		first:    k.newHistogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", requestBuckets()),
-		inflight: k.newGauge("dynamo_request_plane_inflight_requests", "Calls whose response has not ended."),
+		queue:    k.newHistogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", messageBuckets()).WithLabelValues(),
+		send:     k.newHistogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", messageBuckets()).WithLabelValues(),
+		first:    k.newHistogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", requestBuckets()).WithLabelValues(),
+		inflight: k.newGauge("dynamo_request_plane_inflight_requests", "Calls whose response has not ended.").WithLabelValues(),
 	}
 }
 
@@ -251,27 +241,88 @@ func (c *Client) Sent(took time.Duration) { c.send.Observe(took.Seconds()) }
 // First notes the time until the first item.
 func (c *Client) First(took time.Duration) { c.first.Observe(took.Seconds()) }
 
+// The kinds of requests that a frontend counts.
+const (
+	Unary  = "unary"
+	Stream = "stream"
+)
+
+// Requests counts the requests of users to a frontend.
+type Requests struct {
+	total, cancellations, inputTokens, outputTokens *prometheus.CounterVec
+	inflight                                        *prometheus.GaugeVec
+	duration, first                                 *prometheus.HistogramVec
+}
+
+// Requests makes the metrics of a frontend's requests.
+func (m *Metrics) Requests() *Requests {
+	k := maker{registry: m.registry}
+	return &Requests{
+		total:         k.newCounter("dynamo_frontend_requests_total", "Requests that were answered, by status; 499: the client left.", "model", "endpoint", "request_type", "status"),
+		cancellations: k.newCounter("dynamo_frontend_model_cancellation_total", "Requests whose client left before the answer was written.", "model", "endpoint", "request_type"),
+		inputTokens:   k.newCounter("dynamo_frontend_input_tokens_total", "Tokens of prompts.", "model"),
+		outputTokens:  k.newCounter("dynamo_frontend_output_tokens_total", "Tokens of answers.", "model"),
+		inflight:      k.newGauge("dynamo_frontend_inflight_requests", "Requests that are being answered.", "model"),
+		duration:      k.newHistogram("dynamo_frontend_request_duration_seconds", "Time from request to end of answer.", requestBuckets(), "model"),
+		first:         k.newHistogram("dynamo_frontend_time_to_first_token_seconds", "Time from request to first token.", requestBuckets(), "model"),
+	}
+}
+
+// Known shows the cancellations of a model at 0 for some endpoints (completions,
+// chat_completions).
+func (r *Requests) Known(model string, endpoints ...string) {
+	for _, e := range endpoints {
+		for _, kind := range []string{Unary, Stream} {
+			r.cancellations.WithLabelValues(model, e, kind)
+		}
+	}
+}
+
+// Started counts a request in flight.
+func (r *Requests) Started(model string) { r.inflight.WithLabelValues(model).Inc() }
+
+// Finished counts a request that has ended. status is that of its answer.
+func (r *Requests) Finished(model, endpoint, kind string, status int, took time.Duration) {
+	r.inflight.WithLabelValues(model).Dec()
+	r.total.WithLabelValues(model, endpoint, kind, strconv.Itoa(status)).Inc()
+	r.duration.WithLabelValues(model).Observe(took.Seconds())
+}
+
+// First notes the time to the first token.
+func (r *Requests) First(model string, took time.Duration) {
+	r.first.WithLabelValues(model).Observe(took.Seconds())
+}
+
+// Tokens counts the tokens of a request that has ended.
+func (r *Requests) Tokens(model string, input, output int) {
+	r.inputTokens.WithLabelValues(model).Add(float64(input))
+	r.outputTokens.WithLabelValues(model).Add(float64(output))
+}
+
+// Cancelled counts a request whose client left before the whole answer was
+// written.
+func (r *Requests) Cancelled(model, endpoint, kind string) {
+	r.cancellations.WithLabelValues(model, endpoint, kind).Inc()
+}
+
 // Value returns the value of a counter or gauge, or the count of a histogram, by name
 // and labels; all labels given must be equal, others are summed over.
-func (m *Metrics) Value(name string, labels map[string]string) float64 {
-	families, err := m.registry.Gather()
-	if err != nil {
-		return 0
-	}
-	sum := 0.0
+func (m *Metrics) Value(name string, labels map[string]string) (sum float64) {
+	families, _ := m.registry.Gather() // without those that fail
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
 		}
 		for _, one := range f.GetMetric() {
-			have := make(map[string]string)
+			equal := 0
 			for _, l := range one.GetLabel() {
-				have[l.GetName()] = l.GetValue()
+				if value, given := labels[l.GetName()]; given && value == l.GetValue() {
+					equal++
+				}
 			}
-			if slices.ContainsFunc(slices.Collect(maps.Keys(labels)), func(k string) bool { return have[k] != labels[k] }) {
-				continue
+			if equal == len(labels) {
+				sum += one.GetCounter().GetValue() + one.GetGauge().GetValue() + float64(one.GetHistogram().GetSampleCount())
 			}
-			sum += one.GetCounter().GetValue() + one.GetGauge().GetValue() + float64(one.GetHistogram().GetSampleCount())
 		}
 	}
 	return sum

@@ -113,42 +113,28 @@ func (t *Tracing) StartHTTP(ctx context.Context, method, path string) (context.C
 	return t.startSpan(ctx, "http-request", trace.SpanKindServer, attribute.String("method", method), attribute.String("uri", path))
 }
 
-// Route is the choice of a worker for a request.
-type Route struct {
-	RequestID  string
-	WorkerID   uint64
-	RouterMode string
-}
-
-// StartRoute begins the span router.route_request.
-func (t *Tracing) StartRoute(ctx context.Context, r Route) (context.Context, Span) {
+// StartRoute begins the span router.route_request, of the choice of a worker for a
+// request.
+func (t *Tracing) StartRoute(ctx context.Context, requestID string, workerID uint64, routerMode string) (context.Context, Span) {
 	return t.startSpan(ctx, "router.route_request", trace.SpanKindClient,
-		attribute.String("request_id", r.RequestID),
-		attribute.String("worker_id", strconv.FormatUint(r.WorkerID, 10)),
-		attribute.String("router_mode", r.RouterMode))
-}
-
-// Payload is a request as it reaches a worker.
-type Payload struct {
-	Namespace, Component, Endpoint string
-	InstanceID                     uint64
-	RequestID                      string // of the request's context
-	Headers                        map[string]string
+		attribute.String("request_id", requestID),
+		attribute.String("worker_id", strconv.FormatUint(workerID, 10)),
+		attribute.String("router_mode", routerMode))
 }
 
 // StartPayload begins the span handle_payload of a worker, as a child of the span
-// that the headers tell of.
-func (t *Tracing) StartPayload(ctx context.Context, p Payload) (context.Context, Span) {
-	ctx = Extract(ctx, p.Headers)
+// that the headers of the request tell of.
+func (t *Tracing) StartPayload(ctx context.Context, worker Name, requestID string, headers map[string]string) (context.Context, Span) {
+	ctx = Extract(ctx, headers)
 	attributes := []attribute.KeyValue{
-		attribute.String("component", p.Component),
-		attribute.String("endpoint", p.Endpoint),
-		attribute.String("namespace", p.Namespace),
-		attribute.String("instance_id", strconv.FormatUint(p.InstanceID, 10)),
-		attribute.String("request_id", p.RequestID),
+		attribute.String("component", worker.Component),
+		attribute.String("endpoint", worker.Endpoint),
+		attribute.String("namespace", worker.Namespace),
+		attribute.String("instance_id", strconv.FormatUint(worker.WorkerID, 10)),
+		attribute.String("request_id", requestID),
 	}
 	for _, h := range []struct{ key, header string }{{"x_request_id", "x-request-id"}, {"tracestate", "tracestate"}} {
-		if v := p.Headers[h.header]; v != "" {
+		if v := headers[h.header]; v != "" {
 			attributes = append(attributes, attribute.String(h.key, v))
 		}
 	}

@@ -128,16 +128,14 @@ func TestTree(t *testing.T) {
 	front, frontSpans := memory()
 	work, workSpans := memory()
 	ctx, http := front.StartHTTP(t.Context(), "POST", "/v1/completions")
-	ctx, route := front.StartRoute(ctx, Route{RequestID: "r", WorkerID: 7, RouterMode: "kv"})
+	ctx, route := front.StartRoute(ctx, "r", 7, "kv")
 	headers := map[string]string{"x-request-id": "u", "tracestate": "k=v"}
 	Inject(ctx, headers)
 	if !regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`).MatchString(headers["traceparent"]) {
 		t.Errorf("traceparent %q", headers["traceparent"])
 	}
 	headers["tracestate"] = "k=v"
-	there, payload := work.StartPayload(context.Background(), Payload{
-		Namespace: "n", Component: "c", Endpoint: "e", InstanceID: 7, RequestID: "r", Headers: headers,
-	})
+	there, payload := work.StartPayload(context.Background(), Name{Namespace: "n", Component: "c", Endpoint: "e", WorkerID: 7}, "r", headers)
 	there, generation := work.StartGeneration(there, Start{Model: "m", Role: "agg"})
 	_, own := StartSpan(there, "prefill.pass")
 	own.End()
