@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"github.com/goccy/go-json"
 
@@ -23,12 +22,6 @@ type conformanceFlags struct {
 	speedup      float64
 }
 
-func (f *conformanceFlags) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm or sglang")
-	fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
-	fs.Float64Var(&f.speedup, "speedup", 20, "pass through the simulated time this `many` times faster")
-}
-
 // NewConformanceCommand runs the conformance kit against the mocker.
 func NewConformanceCommand(s cli.Streams) *cobra.Command {
 	f := &conformanceFlags{}
@@ -43,34 +36,31 @@ other engine runs the same kit from its tests.`,
   replay conformance --engine sglang --disaggregation-mode decode`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			subjects, err := f.listSubjects(args)
+			if len(args) > 0 {
+				return cli.Usagef("%s: want no arguments", args[0])
+			}
+			subjects, err := f.listSubjects()
 			if err != nil {
 				return err
 			}
 			for _, one := range subjects {
-				if err := one.checkContract(cmd.Context(), s); err != nil {
+				if err := checkContract(cmd.Context(), s, one); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
-	cli.BindOwn(cmd, f.bindFlags)
+	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm or sglang")
+		fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
+		fs.Float64Var(&f.speedup, "speedup", 20, "pass through the simulated time this `many` times faster")
+	})
 	return cmd
 }
 
-// subject is a mocker to check.
-type subject struct {
-	kind    engineargs.Engine
-	mode    served.Mode
-	speedup float64
-}
-
 // listSubjects lists the mockers that the flags want.
-func (f *conformanceFlags) listSubjects(args []string) ([]subject, error) {
-	if len(args) > 0 {
-		return nil, cli.Usagef("%s: want no arguments", args[0])
-	}
+func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	if !(f.speedup > 0) || f.speedup > 1e6 {
 		return nil, cli.Usagef("--speedup: %v, want more than 0 and at most 1e6", f.speedup)
 	}
@@ -92,19 +82,20 @@ func (f *conformanceFlags) listSubjects(args []string) ([]subject, error) {
 		}
 		modes = []served.Mode{mode}
 	}
-	var all []subject
+	var all []mocker.Options
 	for _, k := range kinds {
 		for _, m := range modes {
-			all = append(all, subject{k, m, f.speedup})
+			o := mocker.Options{Engine: engineargs.Default(), Mode: m, KVEvents: true}
+			o.Engine.Engine, o.Engine.Speedup = k, f.speedup
+			all = append(all, o)
 		}
 	}
 	return all, nil
 }
 
 // checkContract runs the kit.
-func (u subject) checkContract(ctx context.Context, s cli.Streams) error {
-	options := mocker.Options{Engine: engineargs.Default(), Mode: u.mode, KVEvents: true}
-	options.Engine.Engine, options.Engine.Speedup = u.kind, u.speedup
+func checkContract(ctx context.Context, s cli.Streams, options mocker.Options) error {
+	kind, mode := options.Engine.Engine, options.Mode
 	if _, err := mocker.New(options); err != nil {
 		return err
 	}
@@ -116,25 +107,24 @@ func (u subject) checkContract(ctx context.Context, s cli.Streams) error {
 		return e
 	}
 	err := conformance.Each(ctx, fresh, func(name string, err error) {
-		fmt.Fprintf(s.Out, "%-6v  %-7s  %-17s  %s\n", u.kind, u.mode, name, formatVerdict(err))
+		fmt.Fprintf(s.Out, "%-6v  %-7s  %-17s  %s\n", kind, mode, name, formatVerdict(err))
 	}, conformance.WithRequest(func(rq *served.Request) {
-		if u.mode == served.Decode {
+		if mode == served.Decode {
 			rq.PrefillResult = &served.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
 		}
 	}))
 	if err != nil {
-		return fmt.Errorf("mocker over %v, mode %s: %w", u.kind, u.mode, err)
+		return fmt.Errorf("mocker over %v, mode %s: %w", kind, mode, err)
 	}
 	return nil
 }
 
 // formatVerdict is how a check went.
 func formatVerdict(err error) string {
-	var skipped *conformance.Skipped
-	switch {
-	case err == nil:
+	switch err.(type) {
+	case nil:
 		return "ok"
-	case errors.As(err, &skipped):
+	case *conformance.Skipped:
 		return err.Error()
 	}
 	return "FAILED"

@@ -74,15 +74,11 @@ with exit code 0.`,
 			return f.run(cmd.Context(), s, runtime, o)
 		},
 	}
-	f.bindFlags(cmd)
-	return cmd
-}
-
-func (f *frontendFlags) bindFlags(cmd *cobra.Command) {
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Frontend", f.bindFrontend),
 		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind),
 		cli.NewGroup("Cluster", f.runtime.Bind))
+	return cmd
 }
 
 func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
@@ -107,27 +103,17 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 // readConfig turns flags into a configuration. All complaints about them are here.
 func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	var o routes.Options
-	for _, b := range []struct {
-		name        string
-		value       int
-		least, most int
-	}{
-		{"http-port", f.port, 0, 65535}, {"migration-limit", f.migrations, 0, 1000},
-		{"max-body", f.limits.MaxBody, 1, 1 << 30}, {"max-pending", f.limits.MaxPending, f.limits.MaxBody, 1 << 40},
-		{"max-connections", f.limits.MaxConnections, 1, 1 << 20},
-	} {
-		if b.value < b.least || b.value > b.most {
-			return drt.Config{}, o, f.o.Refuse(b.name, fmt.Sprintf("%d to %d", b.least, b.most))
-		}
-	}
 	l := &f.limits
-	for name, d := range map[string]time.Duration{"header-timeout": l.ReadHeader, "body-timeout": l.ReadBody, "write-timeout": l.Write, "idle-timeout": l.Idle} {
-		if d <= 0 {
-			return drt.Config{}, o, f.o.Refuse(name, "a time above 0")
-		}
-	}
-	if name := f.o.FirstChanged(append(options.RouterFlags(), "router-config")...); name != "" && !policy.Name(f.mode.Value).Info().Caches {
-		return drt.Config{}, o, f.o.Only(name, "with --router kv")
+	const wantTime = "a time above 0"
+	if err := f.o.Check(
+		inRange("http-port", f.port, 0, 65535), inRange("migration-limit", f.migrations, 0, 1000),
+		inRange("max-body", l.MaxBody, 1, 1<<30), inRange("max-pending", l.MaxPending, l.MaxBody, 1<<40),
+		inRange("max-connections", l.MaxConnections, 1, 1<<20),
+		cli.Wants(l.ReadHeader > 0, "header-timeout", wantTime), cli.Wants(l.ReadBody > 0, "body-timeout", wantTime),
+		cli.Wants(l.Write > 0, "write-timeout", wantTime), cli.Wants(l.Idle > 0, "idle-timeout", wantTime),
+		cli.Needs(policy.Name(f.mode.Value).Info().Caches, "with --router kv", append(options.RouterFlags(), "router-config")...),
+	); err != nil {
+		return drt.Config{}, o, err
 	}
 	var spec replay.Spec
 	if err := f.o.FillRouter(&spec); err != nil {
@@ -155,12 +141,9 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	if f.untilEOF {
-		go func() {
-			_, _ = io.Copy(io.Discard, s.In)
-			end()
-		}()
+		go endWithInput(s, end)
 	}
-	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log := newLog(s)
 	config.Log = log
 	rt, err := drt.Connect(ctx, config)
 	if err != nil {
@@ -226,4 +209,20 @@ func closeRuntime(rt *drt.Runtime) error {
 	ctx, release := context.WithTimeout(context.Background(), 5*time.Second)
 	defer release()
 	return rt.Close(ctx)
+}
+
+// inRange is the rule of a flag that is a number from least to most.
+func inRange(name string, value, least, most int) cli.Rule {
+	return cli.Wants(value >= least && value <= most, name, fmt.Sprintf("%d to %d", least, most))
+}
+
+// endWithInput calls end when standard input ends.
+func endWithInput(s cli.Streams, end func()) {
+	_, _ = io.Copy(io.Discard, s.In)
+	end()
+}
+
+// newLog is what a command that serves logs to: warnings, on standard error.
+func newLog(s cli.Streams) *slog.Logger {
+	return slog.New(telemetry.LogHandler(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"github.com/goccy/go-json"
-	"io"
 	"sync"
 	"time"
 
@@ -23,15 +22,6 @@ type tailFlags struct {
 	length        time.Duration
 	json          bool
 	quiet         bool
-}
-
-func (f *tailFlags) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.replay, "replay", "", "ask at `ENDPOINT` for what was missed; without it only what comes is shown")
-	fs.StringVar(&f.topic, "topic", "", "show topics that begin with this `PREFIX` alone")
-	fs.IntVar(&f.count, "count", 0, "end after this many `batches`; 0 goes on")
-	fs.DurationVar(&f.length, "for", 0, "end after this `time`, such as 10s; 0 goes on")
-	fs.BoolVar(&f.json, "json", false, "print an event as a line of JSON")
-	fs.BoolVar(&f.quiet, "quiet", false, "print no events, only what they came to")
 }
 
 // NewKVTailCommand prints the KV events of a worker.
@@ -59,30 +49,37 @@ event; hashes are hexadecimal. What it all came to goes to standard error.`,
 			return f.run(cmd.Context(), s, o)
 		},
 	}
-	cli.BindOwn(cmd, f.bindFlags)
+	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.replay, "replay", "", "ask at `ENDPOINT` for what was missed; without it only what comes is shown")
+		fs.StringVar(&f.topic, "topic", "", "show topics that begin with this `PREFIX` alone")
+		fs.IntVar(&f.count, "count", 0, "end after this many `batches`; 0 goes on")
+		fs.DurationVar(&f.length, "for", 0, "end after this `time`, such as 10s; 0 goes on")
+		fs.BoolVar(&f.json, "json", false, "print an event as a line of JSON")
+		fs.BoolVar(&f.quiet, "quiet", false, "print no events, only what they came to")
+	})
 	return cmd
 }
 
 // subscriberOptions are whom to follow.
-func (f *tailFlags) subscriberOptions(args []string) (kvevents.SubscriberOptions, error) {
+func (f *tailFlags) subscriberOptions(args []string) (o kvevents.SubscriberOptions, err error) {
 	switch {
 	case len(args) == 0:
-		return kvevents.SubscriberOptions{}, cli.Usagef("no endpoint: want where a worker publishes KV events, tcp://host:port")
+		return o, cli.Usagef("no endpoint: want where a worker publishes KV events, tcp://host:port")
 	case len(args) > 1:
-		return kvevents.SubscriberOptions{}, cli.Usagef("%s: want one endpoint", args[1])
+		return o, cli.Usagef("%s: want one endpoint", args[1])
 	case f.count < 0:
-		return kvevents.SubscriberOptions{}, cli.Usagef("--count: %d, want at least 0", f.count)
+		return o, cli.Usagef("--count: %d, want at least 0", f.count)
 	case f.length < 0:
-		return kvevents.SubscriberOptions{}, cli.Usagef("--for: %v, want at least 0", f.length)
+		return o, cli.Usagef("--for: %v, want at least 0", f.length)
 	case f.json && f.quiet:
-		return kvevents.SubscriberOptions{}, cli.Usagef("--json: not with --quiet, which prints no events")
+		return o, cli.Usagef("--json: not with --quiet, which prints no events")
 	}
-	for _, e := range []struct{ what, endpoint string }{{"", args[0]}, {"--replay: ", f.replay}} {
-		if e.endpoint == "" && e.what != "" {
-			continue
-		}
-		if err := kvevents.CheckEndpoint(e.endpoint); err != nil {
-			return kvevents.SubscriberOptions{}, cli.Usagef("%s%v", e.what, err)
+	if err := kvevents.CheckEndpoint(args[0]); err != nil {
+		return o, cli.Usagef("%v", err)
+	}
+	if f.replay != "" {
+		if err := kvevents.CheckEndpoint(f.replay); err != nil {
+			return o, cli.Usagef("--replay: %v", err)
 		}
 	}
 	return kvevents.SubscriberOptions{Events: args[0], Replay: f.replay, Topic: f.topic}, nil
@@ -124,7 +121,9 @@ func (f *tailFlags) run(ctx context.Context, s cli.Streams, o kvevents.Subscribe
 	}
 	<-ending.Done()
 	sub.Close()
-	t.printSum(s.Err, sub.Stats(), x)
+	sum := sub.Stats()
+	fmt.Fprintf(s.Err, "%d events in %d live and %d replayed batches and %d snapshots; %d gaps, %d not filled; %d blocks cached\n",
+		t.events, sum.Live, sum.Replayed, sum.Snapshots, sum.Gaps, sum.Incomplete, x.Size())
 	if cause := context.Cause(ending); cause != errEnough {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -152,8 +151,7 @@ func (t *tail) showBatch(r kvevents.Received) {
 		err = t.out.Flush()
 	}
 	if t.left--; t.left == 0 {
-		t.over = true
-		t.end(errEnough)
+		err = errEnough
 	}
 	if err != nil {
 		t.over = true
@@ -221,10 +219,4 @@ func formatHashes(hashes []uint64) []string {
 		out = append(out, fmt.Sprintf("%016x", h))
 	}
 	return out
-}
-
-// printSum prints what it all came to.
-func (t *tail) printSum(w io.Writer, s kvevents.SubscriberStats, x *kvevents.Index) {
-	fmt.Fprintf(w, "%d events in %d live and %d replayed batches and %d snapshots; %d gaps, %d not filled; %d blocks cached\n",
-		t.events, s.Live, s.Replayed, s.Snapshots, s.Gaps, s.Incomplete, x.Size())
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
@@ -32,11 +31,8 @@ func NewStackCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// stackFlags say where the servers listen and what they keep.
-type stackFlags struct{ options stack.Options }
-
 func newStackUpCommand(s cli.Streams) *cobra.Command {
-	f := &stackFlags{}
+	var o stack.Options
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run etcd and NATS in this process until it is signalled",
@@ -52,24 +48,18 @@ clients need a certificate, too.`,
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.options.Username != "" {
-				f.options.Password = os.Getenv("NATS_AUTH_PASSWORD")
-				if f.options.Password == "" {
+			if o.Username != "" {
+				if o.Password = os.Getenv("NATS_AUTH_PASSWORD"); o.Password == "" {
 					return cli.Usagef("--nats-username: want its password in $NATS_AUTH_PASSWORD")
 				}
 			}
-			if o := &f.options; (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
+			if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
 				return cli.Usagef("--cert=%s --key=%s --ca=%s: want both of the first, and the last only with them", o.Cert, o.Key, o.CA)
 			}
-			return runStack(cmd.Context(), s, f.options)
+			return runStack(cmd.Context(), s, o)
 		},
 	}
-	f.bindFlags(cmd.Flags())
-	return cmd
-}
-
-func (f *stackFlags) bindFlags(fs *pflag.FlagSet) {
-	o := &f.options
+	fs := cmd.Flags()
 	fs.StringVar(&o.Dir, "data-dir", "", "`DIR` where data is kept")
 	fs.Lookup("data-dir").DefValue = "one that is removed at the end"
 	fs.StringVar(&o.Host, "host", "127.0.0.1", "`address` to listen at")
@@ -79,6 +69,7 @@ func (f *stackFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Key, "key", "", "`FILE` of its key (PEM)")
 	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority that has to have signed clients' certificates (PEM)")
 	fs.StringVar(&o.Username, "nats-username", "", "`name` that clients of NATS need; its password is $NATS_AUTH_PASSWORD")
+	return cmd
 }
 
 // StackAddresses is the line that up prints.
@@ -134,13 +125,6 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// instanceLine is one instance as it is printed.
-type instanceLine struct {
-	Endpoint string        `json:"endpoint"`
-	ID       string        `json:"id"`
-	Reached  drt.Transport `json:"transport"`
-}
-
 func listInstances(ctx context.Context, s cli.Streams, config drt.Config, name string, wait time.Duration) (err error) {
 	rt, err := drt.Connect(ctx, config)
 	if err != nil {
@@ -161,9 +145,14 @@ func listInstances(ctx context.Context, s cli.Streams, config drt.Config, name s
 	if err != nil {
 		return err
 	}
+	type line struct {
+		Endpoint string        `json:"endpoint"`
+		ID       string        `json:"id"`
+		Reached  drt.Transport `json:"transport"`
+	}
 	out := json.NewEncoder(s.Out)
 	for _, one := range all {
-		if err := out.Encode(instanceLine{one.Name.String(), fmt.Sprintf("%x", one.ID), one.Transport}); err != nil {
+		if err := out.Encode(line{one.Name.String(), fmt.Sprintf("%x", one.ID), one.Transport}); err != nil {
 			return err
 		}
 	}
