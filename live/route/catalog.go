@@ -80,25 +80,27 @@ func (c *Catalog) followCards(ctx context.Context) {
 	}
 }
 
-// kind is who serves a model at one endpoint.
+// kind is who serves a model: workers of a mode at one endpoint.
 type kind struct {
-	name  drt.Name
-	mode  engine.Mode
-	cards int
+	name drt.Name
+	mode engine.Mode
 }
 
 // noteCards takes in the cards that there are now. A worker shows its card before it
 // can be called, so that those are counted that can be.
 func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 	var errs error
-	kinds := make(map[string][]kind)
+	kinds := make(map[string]map[kind]int) // cards, by model and kind
 	lengths := make(map[string]int)
 	for _, one := range cards {
 		card, err := readCard(one.JSON)
 		if err != nil || card.Name == "" {
 			continue // another program's
 		}
-		kinds[card.Name] = addKind(kinds[card.Name], kind{one.Instance, card.WorkerType, 1})
+		if kinds[card.Name] == nil {
+			kinds[card.Name] = make(map[kind]int)
+		}
+		kinds[card.Name][kind{one.Instance, card.WorkerType}]++
 		if n := lengths[card.Name]; n == 0 || card.ContextLength > 0 && card.ContextLength < n {
 			lengths[card.Name] = card.ContextLength
 		}
@@ -132,44 +134,30 @@ func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 	return errs
 }
 
-// addKind counts a card to its kind.
-func addKind(all []kind, k kind) []kind {
-	for i := range all {
-		if all[i].name == k.name && all[i].mode == k.mode {
-			all[i].cards++
-			return all
-		}
-	}
-	return append(all, k)
-}
-
 // findTarget returns the workers that answer for a model, and how many there are: workers that do all
 // of a request, or a pair; nil if there is only one half of a pair. Of several endpoints, the one with most
 // workers is taken, then the first by name.
-func (c *Catalog) findTarget(ctx context.Context, kinds []kind) (engine.Target, int, error) {
-	slices.SortFunc(kinds, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(b.cards, a.cards), cmp.Compare(a.name.String(), b.name.String()))
-	})
-	of := func(m engine.Mode) *kind {
-		i := slices.IndexFunc(kinds, func(k kind) bool { return k.mode == m })
-		if i < 0 {
-			return nil
-		}
-		return &kinds[i]
+func (c *Catalog) findTarget(ctx context.Context, cards map[kind]int) (engine.Target, int, error) {
+	best := make(map[engine.Mode]drt.Name)
+	for _, k := range slices.SortedFunc(maps.Keys(cards), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(cards[a], cards[b]), cmp.Compare(b.name.String(), a.name.String()))
+	}) {
+		best[k.mode] = k.name
 	}
-	if k := of(engine.Aggregated); k != nil {
-		p, err := c.openPool(ctx, k.name, scheduler.Aggregated)
+	if name, ok := best[engine.Aggregated]; ok {
+		p, err := c.openPool(ctx, name, scheduler.Aggregated)
 		if err != nil {
 			return nil, 0, err
 		}
 		return p, len(p.Workers()), nil
 	}
-	first, second := of(engine.Prefill), of(engine.Decode)
-	if first == nil || second == nil {
+	first, prefills := best[engine.Prefill]
+	second, decodes := best[engine.Decode]
+	if !prefills || !decodes {
 		return nil, 0, nil
 	}
-	prefill, err1 := c.openPool(ctx, first.name, scheduler.Prefill)
-	decode, err2 := c.openPool(ctx, second.name, scheduler.Decode)
+	prefill, err1 := c.openPool(ctx, first, scheduler.Prefill)
+	decode, err2 := c.openPool(ctx, second, scheduler.Decode)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, 0, err
 	}

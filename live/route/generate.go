@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -33,20 +33,6 @@ func Observe(ctx context.Context, o Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }
 
-func observerOf(ctx context.Context) Observer {
-	if o, ok := ctx.Value(observerKey{}).(Observer); ok {
-		return o
-	}
-	return blind{}
-}
-
-// blind looks at nothing.
-type blind struct{}
-
-func (blind) Placed(scheduler.Role, uint64)                 {}
-func (blind) Taken(scheduler.Role, uint64, time.Time)       {}
-func (blind) Read(scheduler.Role, *engine.Chunk, time.Time) {}
-
 // Generate sends the request to one of the workers. Errors, returned and yielded,
 // are *engine.Error: of a Backend type if the worker's engine said so, of another
 // if no worker could be reached or its stream broke.
@@ -73,9 +59,7 @@ type chosen struct {
 	pool   *Pool
 	choice drt.Choice
 	rq     *engine.Request
-
-	mu   sync.Mutex
-	used bool // the choice belongs to a call
+	used   atomic.Bool // the choice belongs to a call
 }
 
 // chooseWorker chooses a worker. Whoever does so calls Generate, or drop.
@@ -84,30 +68,23 @@ func (p *Pool) chooseWorker(ctx context.Context, rc cancel.Context, rq *engine.R
 	if err != nil {
 		return nil, err
 	}
-	observerOf(ctx).Placed(p.options.Role, choice.Instance)
+	if o, ok := ctx.Value(observerKey{}).(Observer); ok {
+		o.Placed(p.options.Role, choice.Instance)
+	}
 	return &chosen{pool: p, choice: choice, rq: rq}, nil
 }
 
 // pick returns the choice that was made, and another one if that did not do.
 func (c *chosen) pick(ctx context.Context, rc cancel.Context, client *drt.Client) (drt.Choice, error) {
-	if c.claimChoice() {
+	if !c.used.Swap(true) {
 		return c.choice, nil
 	}
 	return c.pool.routeFor(c.rq)(ctx, rc, client)
 }
 
-// claimChoice reports whether the choice was still free.
-func (c *chosen) claimChoice() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.used
-	c.used = true
-	return !was
-}
-
 // dropChoice gives the choice back, if no call has it.
 func (c *chosen) dropChoice() {
-	if c.claimChoice() && c.choice.Done != nil {
+	if !c.used.Swap(true) && c.choice.Done != nil {
 		c.choice.Done()
 	}
 }
@@ -117,9 +94,11 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	p := c.pool
 	defer c.dropChoice()
 	ctx, span := p.options.Tracing.StartRoute(ctx, rc.ID(), c.choice.Instance, string(p.options.Policy))
-	o, r := observerOf(ctx), engine.NewRemote(p.client, c.pick)
-	r.Taken = func(worker uint64, at time.Time) { o.Taken(p.options.Role, worker, at) }
-	r.Read = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }
+	r := engine.NewRemote(p.client, c.pick)
+	if o, ok := ctx.Value(observerKey{}).(Observer); ok {
+		r.Taken = func(worker uint64, at time.Time) { o.Taken(p.options.Role, worker, at) }
+		r.Read = func(chunk *engine.Chunk, at time.Time) { o.Read(p.options.Role, chunk, at) }
+	}
 	chunks, err := r.Generate(ctx, rc, rq, headers)
 	if err != nil {
 		span.Fail(err)
@@ -174,4 +153,24 @@ func (p *Pool) namedWorker(r *engine.Routing) *uint64 {
 		return r.DecodeWorkerID
 	}
 	return r.BackendInstanceID
+}
+
+// Pair is prefill workers and decode workers: each request goes to one of the
+// first, then to one of the second. With a prefill worker that can be met
+// (package rendezvous), both get it at once.
+type Pair struct {
+	Prefill, Decode *Pool
+}
+
+// Generate sends the request to both kinds of workers. The chunks are those of the
+// decode worker.
+func (p *Pair) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
+	first, err := p.Prefill.chooseWorker(ctx, rc, rq)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	defer first.dropChoice()
+	card, _ := p.Prefill.Card(first.choice.Instance)
+	r := &engine.PrefillRouter{Prefill: first, Decode: p.Decode, Host: card.RuntimeConfig.BootstrapHost, Port: card.RuntimeConfig.BootstrapPort}
+	return r.Generate(ctx, rc, rq, headers)
 }

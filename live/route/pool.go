@@ -7,7 +7,7 @@
 // sockets in the model cards. A Pair is a pool for prefill and one for decode. A
 // Catalog follows the model cards of a cluster and makes pools of them.
 //
-// Read pool.go, generate.go, picker.go, follow.go, pair.go, then catalog.go.
+// Read pool.go, generate.go, picker.go, then catalog.go.
 package route
 
 import (
@@ -163,10 +163,8 @@ func (p *Pool) noteWorkers(instances []drt.Instance, cards []drt.Card) {
 
 func readCard(text json.RawMessage) (engine.ModelCard, error) {
 	var card engine.ModelCard
-	if err := json.Unmarshal(text, &card); err != nil {
-		return card, err
-	}
-	return card, nil
+	err := json.Unmarshal(text, &card)
+	return card, err
 }
 
 // followCaches follows the KV events of a worker for a policy that looks at
