@@ -21,7 +21,7 @@ const (
 // checkStart starts the engine.
 func (k *kit) checkStart(ctx context.Context) error {
 	k.engine = k.factory()
-	config, err := k.startEngine(ctx, k.engine)
+	config, err := k.startEngine(ctx)
 	switch {
 	case err != nil:
 		return newFailure(StartFailed, err, "")
@@ -31,10 +31,10 @@ func (k *kit) checkStart(ctx context.Context) error {
 	return nil
 }
 
-// startEngine starts an engine.
-func (k *kit) startEngine(ctx context.Context, e engine.Engine) (engine.EngineConfig, error) {
+// startEngine starts the kit's engine.
+func (k *kit) startEngine(ctx context.Context) (engine.EngineConfig, error) {
 	return callWithin(ctx, k.patience, func(ctx context.Context) (engine.EngineConfig, error) {
-		return e.Start(ctx, 0)
+		return k.engine.Start(ctx, 0)
 	})
 }
 
@@ -46,34 +46,23 @@ func (k *kit) checkDescriptors(ctx context.Context) error {
 		return &Skipped{"the engine has neither KV events nor metrics"}
 	}
 	if isEvents {
-		if err := k.compareRanks(ctx, KvEventSourcesFailed, KvEventSourcesNotIdempotent, eventRanks(events)); err != nil {
+		if err := k.compareRanks(ctx, KvEventSourcesFailed, KvEventSourcesNotIdempotent, func() (ranks []int, err error) {
+			sources, err := events.KVEventSources()
+			for _, s := range sources {
+				ranks = append(ranks, s.DPRank)
+			}
+			return ranks, err
+		}); err != nil {
 			return err
 		}
 	}
-	if isMetrics {
-		if err := k.compareRanks(ctx, SetupMetricsFailed, ComponentMetricsNotIdempotent, metricRanks(metrics)); err != nil {
-			return err
-		}
+	if !isMetrics {
+		return nil
 	}
-	return nil
-}
-
-func eventRanks(e engine.KVEventsEngine) func() ([]int, error) {
-	return func() ([]int, error) {
-		sources, err := e.KVEventSources()
-		var ranks []int
-		for _, s := range sources {
-			ranks = append(ranks, s.DPRank)
-		}
-		return ranks, err
-	}
-}
-
-func metricRanks(e engine.MetricsEngine) func() ([]int, error) {
-	return func() ([]int, error) {
-		b, err := e.SetupMetrics(engine.MetricsContext{Register: func(any) error { return nil }})
+	return k.compareRanks(ctx, SetupMetricsFailed, ComponentMetricsNotIdempotent, func() ([]int, error) {
+		b, err := metrics.SetupMetrics(engine.MetricsContext{Register: func(any) error { return nil }})
 		return b.DPRanks, err
-	}
+	})
 }
 
 // compareRanks asks for ranks two times and compares.
@@ -261,7 +250,7 @@ func (k *kit) checkDropRelease(ctx context.Context) error {
 	if !counts {
 		return &Skipped{"the engine does not tell how many requests are active"}
 	}
-	if _, err := k.startEngine(ctx, k.engine); err != nil {
+	if _, err := k.startEngine(ctx); err != nil {
 		return newFailure(StartFailed, err, "a second engine")
 	}
 	rq := k.newRequest()

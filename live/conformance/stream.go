@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
@@ -90,32 +89,34 @@ func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done cha
 
 // drainAll takes all there is, past any terminal. It reports false if that takes
 // longer than patience; what there was until then is returned.
-func (s stream) drainAll(patience time.Duration) ([]element, bool) {
-	var mu sync.Mutex
-	var all []element
-	done := make(chan struct{})
+func (s stream) drainAll(patience time.Duration) (all []element, ended bool) {
+	come := make(chan element)
 	go func() {
-		defer close(done)
+		defer close(come)
 		defer s.release()
 		for e := range s.allElements() {
-			mu.Lock()
-			all = append(all, e)
-			mu.Unlock()
+			come <- e
 		}
 	}()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	ended := true
-	select {
-	case <-done:
-	case <-limit.C:
-		ended = false
-		s.rc.Kill()
-		s.release()
+	for {
+		select {
+		case e, more := <-come:
+			if !more {
+				return all, true
+			}
+			all = append(all, e)
+		case <-limit.C:
+			go func() {
+				for range come {
+				}
+			}()
+			s.rc.Kill()
+			s.release()
+			return all, false
+		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return append([]element(nil), all...), ended
 }
 
 // allElements returns the stream, with a panic of the engine as its last element.

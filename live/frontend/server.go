@@ -7,7 +7,7 @@
 //
 // Who is asked is a model of a route.Catalog. A client that goes away stops its request, which is counted.
 //
-// Read server.go, request.go, text.go, answer.go, voice.go, stream.go, limits.go.
+// Read server.go, request.go, answer.go, stream.go, limits.go.
 package frontend
 
 import (

@@ -5,8 +5,7 @@
 // do it, passes take as long as they would, and the tokens that come out are
 // drawn by the request's id.
 //
-// Read mocker.go, generate.go and stream.go; publish.go tells of KV events and of how
-// full the engine is.
+// Read mocker.go, generate.go and stream.go.
 package mocker
 
 import (
