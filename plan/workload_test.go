@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/harness"
@@ -26,7 +27,7 @@ func engine(role scheduler.Role) engineargs.Args {
 // specs are replays of all kinds of one file.
 func specs() map[string]replay.Spec {
 	base := replay.Spec{
-		Trace:   &replay.Trace{Path: sessions, Format: replay.Mooncake, BlockTokens: 64},
+		Trace:   &replay.Trace{Path: sessions, Format: formats.Mooncake, BlockTokens: 64},
 		Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(engineargs.Default(), 1), Seed: 42},
 	}
 	all := map[string]replay.Spec{"one worker": base}

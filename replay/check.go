@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 )
 
 // Validate refuses replays that cannot be run. What concerns the workload is
@@ -26,7 +27,7 @@ func (s *Spec) checkMode() error {
 		return fmt.Errorf("the end is at %v ms, want a finite instant >= 0", float64(s.Until))
 	case s.Mode == loadgen.Concurrency && s.MaxInFlight < 1:
 		return fmt.Errorf("requests in flight are %d, want at least 1", s.MaxInFlight)
-	case s.Mode == loadgen.Trace && s.Trace != nil && !s.Trace.Detect && s.Trace.Format == Agentic:
+	case s.Mode == loadgen.Trace && s.Trace != nil && !s.Trace.Detect && s.Trace.Format == formats.Agentic:
 		return errors.New("an agentic trace has no timestamps, want concurrency mode")
 	}
 	return nil

@@ -29,7 +29,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	if t.Path == "" {
 		return makeWorkload(ctx, t.Made)
 	}
-	if t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && t.format().sized() {
+	if _, sized := t.format(); t.BlockTokens < 0 || t.BlockTokens == 0 && !t.Detect && sized {
 		return nil, fmt.Errorf("trace block size is %d, want at least 1", t.BlockTokens)
 	}
 	stream, err := formats.OpenPath(t.Path, streams.Stdin, s.formatOptions(ctx, streams.Warn))
@@ -46,12 +46,13 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 // checkFormat refuses a trace whose format the replay has no use for.
 func (s *Spec) checkFormat(stream *formats.Stream) error {
 	agentic := stream.Format == formats.Agentic
+	_, sized := s.Trace.format()
 	switch {
 	case agentic && s.Mode == loadgen.Trace:
 		return fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", stream.Name, stream.Format)
 	case agentic || s.Trace.Groups == 0 && s.Trace.SharedRatio == 0:
 		return nil
-	case !s.Trace.Detect && s.Trace.format().sized() && s.Trace.LeftOpen == (formats.LeftOpen{}):
+	case !s.Trace.Detect && sized && s.Trace.LeftOpen == (formats.LeftOpen{}):
 		return nil // the reference overlooks them
 	case stream.Format == formats.Mooncake:
 		return fmt.Errorf("%s: looks like the %s format, in which hash ids say what prompts share, want no prefix groups", stream.Name, stream.Format)
@@ -78,7 +79,7 @@ func (s *Spec) formatOptions(ctx context.Context, warn func(string)) formats.Opt
 		o.Bad = func(err error) { warn("skipped " + err.Error()) }
 	}
 	if !s.Trace.Detect {
-		o.Format = string(s.Trace.format())
+		o.Format, _ = s.Trace.format()
 	}
 	return o
 }

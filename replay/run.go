@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -32,7 +33,7 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error
 	if err != nil {
 		return nil, err
 	}
-	return s.runOpened(ctx, workload, streams)
+	return s.RunOn(ctx, workload, streams)
 }
 
 // RunOn is Run on a workload that Open has read before. Many replays may share
@@ -41,10 +42,6 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return s.runOpened(ctx, workload, streams)
-}
-
-func (s *Spec) runOpened(ctx context.Context, workload *loadgen.Workload, streams Streams) (*harness.Result, error) {
 	result, err := offline.Run(ctx, s.offlineConfig(workload, streams))
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -56,10 +53,7 @@ func (s *Spec) runOpened(ctx context.Context, workload *loadgen.Workload, stream
 // says: a planner looks at the cluster in between and changes the size of its
 // pools. A KV router may have a single worker.
 func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, error) {
-	if err := s.checkMode(); err != nil {
-		return nil, err
-	}
-	if err := s.Topology.Validate(); err != nil {
+	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
 		return nil, err
 	}
 	workload, err := s.Open(ctx, streams)

@@ -10,9 +10,7 @@
 package replay
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"cmp"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -64,10 +62,10 @@ func TwoPools(prefill, decode Pool) []Pool { return engines.TwoPools(prefill, de
 type Trace struct {
 	Path   string          // "-": standard input; files packed with gzip or zstd are unpacked
 	Made   generate.Config // read in place of a file, when Path is ""
-	Format Format          // "": Mooncake
+	Format string          // by a name of loadgen/formats; "": Mooncake
 	Detect bool            // take the format that the file is in, instead of Format
 	// BlockTokens are the tokens of a hash id, ≥ 1; 0, unless Format is Mooncake or
-	// Agentic: as the file or its format says, or 512.
+	// Agentic, those that the reference reads: as the file or its format says, or 512.
 	BlockTokens int
 	SharedRatio float64 // share of the first prompt common to agents of a group, 0 to 1; Agentic only
 	Groups      int     // groups of agents that share it; 0: none do; Agentic only
@@ -75,31 +73,9 @@ type Trace struct {
 	LeftOpen formats.LeftOpen
 }
 
-// Format is the format of a trace, by a name of loadgen/formats.
-type Format string
-
-// The formats that the reference reads.
-const (
-	Mooncake Format = formats.Mooncake // a request per line
-	Agentic  Format = formats.Agentic  // an agent per line; it has no timestamps
-)
-
-// sized reports whether the size of a hash id's block is asked for, not told by
-// the file.
-func (f Format) sized() bool { return f == Mooncake || f == Agentic }
-
-// format returns the format that was asked for.
-func (t *Trace) format() Format {
-	if t.Format == "" {
-		return Mooncake
-	}
-	return t.Format
-}
-
-// ParseFormat is the format of the given name.
-func ParseFormat(name string) (Format, error) {
-	if names := formats.Names(); !slices.Contains(names, name) {
-		return "", fmt.Errorf("trace format is %q, want %s", name, strings.Join(names, ", "))
-	}
-	return Format(name), nil
+// format returns the format that was asked for, and whether the reference reads
+// it: the size of a hash id's block is asked for then, not told by the file.
+func (t *Trace) format() (name string, sized bool) {
+	name = cmp.Or(t.Format, formats.Mooncake)
+	return name, name == formats.Mooncake || name == formats.Agentic
 }

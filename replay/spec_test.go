@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router/policy"
@@ -59,7 +60,7 @@ func TestValidate(t *testing.T) {
 		{"V4", func(s *Spec) { s.Pools = two(0, 0, 1) }, "prefill engine arguments: worker_type"},
 		{"V5", func(s *Spec) { s.Pools = one(func(a *engineargs.Args) { a.BlockTokens = 48 }) }, "power of two"},
 		{"AIC", func(s *Spec) { s.Pools = one(func(a *engineargs.Args) { a.AIC.Backend = "x" }) }, "no AIC estimator"},
-		{"C4", func(s *Spec) { s.Trace = &Trace{Format: Agentic} }, "no timestamps"},
+		{"C4", func(s *Spec) { s.Trace = &Trace{Format: formats.Agentic} }, "no timestamps"},
 		{"until", func(s *Spec) { s.Until = -1 }, "the end is at -1 ms"},
 		{"pools", func(s *Spec) { s.Pools = nil }, "pools are [], want one aggregated"},
 		{"many", func(s *Spec) { s.Pools[0].Count = 1_000_001 }, "1 to 1000000"},
@@ -147,7 +148,7 @@ func TestDetect(t *testing.T) {
 		{agent, loadgen.Concurrency, Trace{}, ""},
 		{agent, loadgen.Concurrency, Trace{Groups: 2, SharedRatio: 0.5}, ""},
 		{request, loadgen.Concurrency, Trace{}, ""},
-		{request, loadgen.Trace, Trace{Format: Agentic}, ""},
+		{request, loadgen.Trace, Trace{Format: formats.Agentic}, ""},
 		{agent, loadgen.Trace, Trace{}, "<stdin>: looks like the applied_compute_agentic format"},
 		{request, loadgen.Trace, Trace{Groups: 2}, "<stdin>: looks like the mooncake format"},
 		{`{"what":1}`, loadgen.Trace, Trace{}, "<stdin>:1: no known format; keys seen: what"},
@@ -226,16 +227,5 @@ func TestWarnings(t *testing.T) {
 	s.Pools[1].Engine.G2.Blocks = 5
 	if w := s.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "decode workers: num_g2_blocks is 5") {
 		t.Errorf("two pools: %q", w)
-	}
-}
-
-func TestParseFormat(t *testing.T) {
-	for _, f := range []Format{Mooncake, Agentic, "bailian", "azure", "servegen"} {
-		if got, err := ParseFormat(string(f)); err != nil || got != f {
-			t.Errorf("%v: %v, %v", f, got, err)
-		}
-	}
-	if _, err := ParseFormat("csv"); err == nil {
-		t.Error("csv is a format")
 	}
 }

@@ -1,8 +1,8 @@
 // Package engineargs holds the arguments of a simulated engine and reads them
 // from the JSON object the reference takes.
 //
-// Read args.go, then parse.go, fields.go, check.go; reader.go, object.go and
-// number.go hold the rules of the text.
+// Read args.go, then parse.go, fields.go, check.go; reader.go and object.go hold
+// the rules of the text.
 package engineargs
 
 import (
@@ -24,19 +24,6 @@ func (e Engine) String() string {
 	return [...]string{"vllm", "sglang"}[e]
 }
 
-// Preemption is the choice of the running request of a vLLM engine that loses its
-// place when KV blocks run out.
-type Preemption uint8
-
-const (
-	LIFO Preemption = iota // the one admitted last
-	FIFO                   // the one admitted first
-)
-
-func (p Preemption) String() string {
-	return [...]string{"lifo", "fifo"}[p]
-}
-
 // Unlimited lifts Args.MaxSeqs and Args.MaxBatchedTokens.
 const Unlimited = 0
 
@@ -53,7 +40,7 @@ type Args struct {
 	MaxBatchedTokens int  // tokens a vLLM engine computes per pass; default 8192; Unlimited lifts the limit
 	PrefixCaching    bool // reuse cached blocks across requests; default true
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
-	Preemption       Preemption
+	Preemption       vllm.Preemption
 	Speedup          float64 // divides all pass times; default 1; 0 leaves them
 	DecodeSpeedup    float64 // divides decode times once more; default 1; 0 leaves decode unscaled
 	DPSize           int     // data-parallel ranks; default 1, the only size a replay runs

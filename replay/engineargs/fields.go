@@ -40,7 +40,7 @@ func (r *reader) read(a *Args) {
 	r.size("kv_bytes_per_token", &a.KVBytesPerToken)
 	r.ratio("kv_transfer_bandwidth", &a.TransferGBPerSecond)
 	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
-		a.Preemption = FIFO
+		a.Preemption = vllm.FIFO
 	}
 	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt")
 	r.path("planner_profile_data", &a.ProfilePath)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/decimal"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -163,8 +164,8 @@ func (r *reader) number(key string, dst *float64) bool {
 	if !ok {
 		return false
 	}
-	f, err := parseNumber(text, r.compat)
-	if err != nil {
+	f, ok := parseNumber(text, r.compat)
+	if !ok {
 		r.fail(key, shortenValue([]byte(text)), "a number that a float64 can hold")
 		return false
 	}
@@ -189,4 +190,35 @@ func (r *reader) port(key string, dst *uint16) {
 		r.fail(key, strconv.Itoa(n), "at most 65535")
 	}
 	*dst = uint16(n)
+}
+
+// parseNumber converts a JSON number that fits no integer. With compat it
+// repeats the reference, which writes the number out anew and then reads that
+// text with roundings of its own.
+func parseNumber(text string, compat bool) (float64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || !compat:
+		return f, err == nil
+	case strings.ContainsAny(text, ".eE"):
+		text = writeFloat(f)
+	case text == "-0":
+		text = "0"
+	}
+	return decimal.Parse(text)
+}
+
+// writeFloat writes the shortest digits that read back as f: positional from
+// 1e-4 up to 1e16, with an exponent beyond.
+func writeFloat(f float64) string {
+	text := strconv.FormatFloat(f, 'e', -1, 64)
+	_, exponent, _ := strings.Cut(text, "e")
+	if x, _ := strconv.Atoi(exponent); x < -4 || x >= 16 {
+		return text
+	}
+	text = strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
 }

@@ -116,15 +116,11 @@ func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
 
 func (s *Stage) vllmConfig() vllm.Config {
 	a := &s.Engine
-	preemption := vllm.LIFO
-	if a.Preemption == engineargs.FIFO {
-		preemption = vllm.FIFO
-	}
 	return vllm.Config{
 		Blocks: a.Blocks, BlockTokens: a.BlockTokens,
 		MaxSeqs: a.MaxSeqs, MaxBatchedTokens: a.MaxBatchedTokens,
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
-		Preemption: preemption, Role: s.Role, Transfer: a.Transfer(),
+		Preemption: a.Preemption, Role: s.Role, Transfer: a.Transfer(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
 		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules,
 	}

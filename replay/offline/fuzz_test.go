@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // FuzzReplay makes a small replay of any bytes. It ends, in a report in which
@@ -107,6 +108,6 @@ func (b *entropy) pool() engines.Pool {
 	flags := b.take(16)
 	a.PrefixCaching = flags&1 == 0
 	a.ChunkedPrefill = flags&2 == 0
-	a.Preemption = [...]engineargs.Preemption{engineargs.LIFO, engineargs.FIFO}[flags>>2&1]
+	a.Preemption = [...]vllm.Preemption{vllm.LIFO, vllm.FIFO}[flags>>2&1]
 	return engines.Pool{Engine: a, Count: 1 + b.take(3)}
 }

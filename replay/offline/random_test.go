@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // coarse is a timing model of few different durations, so that passes of
@@ -151,7 +152,7 @@ func (d draw) engine(blocks int) engineargs.Args {
 	a.MaxBatchedTokens = pick(d, 4, 7, 16, 64, 8192, 8192, engineargs.Unlimited)
 	a.PrefixCaching = !d.oneIn(5)
 	a.ChunkedPrefill = !d.oneIn(8)
-	a.Preemption = pick(d, engineargs.LIFO, engineargs.FIFO)
+	a.Preemption = pick(d, vllm.LIFO, vllm.FIFO)
 	a.QueuePolicy = pick(d, "", "", "lcfs")
 	if d.oneIn(6) {
 		a.G2 = engineargs.G2{Blocks: 1 + d.IntN(20), BatchBlocks: 1 + d.IntN(4), ToHostGBPerSec: pick(d, 0.5, 14), ToGPUGBPerSec: pick(d, 0.5, 14)}

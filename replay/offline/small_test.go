@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // smallTraces yields every trace of at most three requests out of few kinds:
@@ -56,7 +57,7 @@ func TestSmallTraces(t *testing.T) {
 			if blocks == 4 && strings.Count(text, "\n") < 3 {
 				budgets = []int{16, 5}
 			}
-			for _, preemption := range []engineargs.Preemption{engineargs.LIFO, engineargs.FIFO} {
+			for _, preemption := range []vllm.Preemption{vllm.LIFO, vllm.FIFO} {
 				for _, budget := range budgets {
 					x := smallTrial(w, blocks, budget, preemption)
 					if d := met.check(x); d != "" {
@@ -109,7 +110,7 @@ func isA[E error](err error) bool {
 	return errors.As(err, &want)
 }
 
-func smallTrial(w *loadgen.Workload, blocks, budget int, preemption engineargs.Preemption) *trial {
+func smallTrial(w *loadgen.Workload, blocks, budget int, preemption vllm.Preemption) *trial {
 	a := engineargs.Default()
 	a.BlockTokens, a.Blocks, a.MaxBatchedTokens, a.Preemption = 4, blocks, budget, preemption
 	return &trial{

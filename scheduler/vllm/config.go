@@ -21,6 +21,8 @@ const (
 	FIFO                   // the one admitted first
 )
 
+func (p Preemption) String() string { return [...]string{"lifo", "fifo"}[p] }
+
 // Config is what one simulated vLLM engine is made with. It has no defaults:
 // every field counts as it is.
 type Config struct {

@@ -42,7 +42,7 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times of the workload by `R`")
 	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
 
-	in.format = cli.Choice{Names: formats.Names(), Value: string(replay.Mooncake)}
+	in.format = cli.Choice{Names: formats.Names(), Value: formats.Mooncake}
 	fs.Var(&in.format, "trace-format", "`format` of the trace, by a name of docs/traces.md: mooncake, bailian, azure, ...")
 	fs.Lookup("trace-format").DefValue = "as the file looks"
 	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")
@@ -101,11 +101,11 @@ func (o *Options) fillInput(spec *replay.Spec, file string) error {
 		}
 		return nil
 	}
-	format := replay.Format(in.format.Value)
-	if o.Reference && format != replay.Mooncake && format != replay.Agentic {
+	format := in.format.Value
+	if o.Reference && format != formats.Mooncake && format != formats.Agentic {
 		return o.Refuse("trace-format", "mooncake or applied_compute_agentic")
 	}
-	if format == replay.Agentic && spec.Mode == loadgen.Trace {
+	if format == formats.Agentic && spec.Mode == loadgen.Trace {
 		return cli.Usagef("--trace-format=%s: only with replay concurrency: the format has no timestamps", format)
 	}
 	spec.Trace = &replay.Trace{
@@ -116,7 +116,7 @@ func (o *Options) fillInput(spec *replay.Spec, file string) error {
 	if spec.Trace.LeftOpen, err = in.open.Said(); err != nil {
 		return err
 	}
-	own := format == replay.Mooncake || format == replay.Agentic
+	own := format == formats.Mooncake || format == formats.Agentic
 	if (spec.Trace.Detect || !own) && !o.Changed("trace-block-size") {
 		spec.Trace.BlockTokens = 0 // the file may say it
 	}
@@ -190,7 +190,7 @@ func (o *Options) checkEffect(file string, mode loadgen.Mode) error {
 		cli.Needs(file != "" || o.FirstChanged(in.generateFlags...) != "", "with a trace file", "trace-block-size"),
 		cli.Needs(file != "", "with a trace file", in.openFlags...),
 		cli.Needs(file != "", "with a trace file", "trace-format", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
-		cli.Needs(in.format.Value == string(replay.Agentic) || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
+		cli.Needs(in.format.Value == formats.Agentic || !o.Changed("trace-format"), "with --trace-format applied_compute_agentic", "trace-shared-prefix-ratio", "trace-num-prefix-groups"),
 		cli.Needs(in.traceGroups > 0, "with --trace-num-prefix-groups", "trace-shared-prefix-ratio"),
 		cli.Needs(in.groups > 0, "with --num-prefix-groups", "shared-prefix-ratio"),
 		cli.Needs(in.turns > 1, "with --turns-per-session of at least 2", "inter-turn-delay-ms"),

@@ -55,7 +55,6 @@ flight completes. Times of the trace do not count, delays within a session do.
 // the flags that mean nothing there left out of the help.
 func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *cobra.Command, hidden ...string) *cobra.Command {
 	o := &options.Options{}
-	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		spec, err := o.SpecOf(args, mode)
 		if err != nil {

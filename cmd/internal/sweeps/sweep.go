@@ -45,7 +45,6 @@ processes and machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
   replay sweep --trace requests.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := grid.Of(args)
 			if err != nil {

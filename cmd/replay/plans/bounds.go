@@ -36,7 +36,6 @@ every prompt before it. No policy is faster.
 With --max-in-flight the workload is replayed in closed loop.`,
 		Example: `  replay bounds requests.jsonl --workers 8
   replay bounds requests.jsonl --workers 8 --router kv --router-config '{"overlap_score_weight":2}'`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := boundsSpec(o, args)
 			if err != nil {

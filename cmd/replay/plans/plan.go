@@ -78,7 +78,6 @@ in flight.`,
   replay plan requests.jsonl --slo ttft=1s,tpot=30ms --slo-attainment 0.99 --gpu-cost 2.50
   replay plan requests.jsonl --slo p99:ttft=2s --try router=round_robin,kv --topology both
   replay plan requests.jsonl --slo p99:ttft=2s --workers 8 --router kv`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := options.TraceFile(args)
 			if err != nil {

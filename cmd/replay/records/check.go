@@ -55,7 +55,6 @@ is wrong or the run fails. docs/ci.md has more.`,
 		Example: `  replay check budgets.yaml --update
   replay check budgets.yaml
   replay check budgets.yaml out/a --junit junit.xml`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return cli.Usagef("%d arguments: want a file of budgets, and perhaps a run", len(args))

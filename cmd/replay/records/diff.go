@@ -34,7 +34,6 @@ The exit code is 0 when the runs are the same and 3 when they differ. Settings
 and real times do not count for that.`,
 		Example: `  replay diff out/a out/b
   replay diff out/a reference.json --tolerance 1e-12`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:

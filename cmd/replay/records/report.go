@@ -42,7 +42,6 @@ again. A RUN is such a directory, or a report file.`,
   replay report out/a out/b --output markdown
   replay report out/a --output json --report-format vllm
   replay report out/a out/b --html runs.html`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("no run: want a directory made with --out, or a report file")

@@ -21,7 +21,6 @@ func NewVerifyCommand(s cli.Streams) *cobra.Command {
 compare files, inputs and report with what was recorded. Nothing is run. Inputs
 that are not there any more are passed over.`,
 		Example: `  replay verify out/a`,
-		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("no run: want a directory made with --out")

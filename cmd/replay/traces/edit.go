@@ -25,7 +25,6 @@ import (
 func newConvertCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "convert IN [OUT]",
 		Short: "Write a trace in another format or with other blocks",
 		Example: `  replay traces convert azure_2023_conv.csv conv.jsonl
@@ -79,7 +78,6 @@ func newSampleCommand(s cli.Streams) *cobra.Command {
 	var p edit.Sample
 	var from, to float64
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "sample IN [OUT]",
 		Short: "Keep a part of a trace, by whole conversations",
 		Long: `Keep a part of a trace. Conversations are kept or dropped whole; what is kept is
@@ -134,7 +132,6 @@ func newScaleCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	var p edit.Scale
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "scale IN [OUT]",
 		Short: "Change rate and lengths of a trace",
 		Long: `Change rate and lengths of a trace. Prompts that were alike for a part of their
@@ -165,7 +162,6 @@ func newAnonymizeCommand(s cli.Streams) *cobra.Command {
 	var p edit.Anonymize
 	var ids string
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "anonymize IN [OUT]",
 		Short: "Replace names, ids and texts of a trace",
 		Long: `Replace names, ids and texts of a trace: hash ids by numbers in the order in which
@@ -232,7 +228,6 @@ func newMergeCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	var p edit.Merge
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "merge IN... --out OUT",
 		Short: "Make one trace of several, by arrival",
 		Long: `Make one trace of several, of any formats, by arrival. Every file starts at 0, its

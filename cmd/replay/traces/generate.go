@@ -21,7 +21,6 @@ func NewGenerateCommand(s cli.Streams) *cobra.Command {
 	var write writing
 	var seed uint64
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "generate --out FILE",
 		Short: "Make a trace by laws of arrivals, lengths and prefixes",
 		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from a

@@ -20,7 +20,6 @@ func newInspectCommand(s cli.Streams) *cobra.Command {
 	var read reading
 	form := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "inspect FILE",
 		Short: "Sum up a trace: lengths, rate over time, sharing of prefixes",
 		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, how many
@@ -75,7 +74,6 @@ func oneTrace(args []string) (string, error) {
 func newValidateCommand(s cli.Streams) *cobra.Command {
 	var read reading
 	return cli.BindGroups(&cobra.Command{
-		Args:  cobra.ArbitraryArgs,
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
 		Long: `Check every row of a trace and list what is wrong, with line, value and what was

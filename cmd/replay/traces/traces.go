@@ -24,7 +24,6 @@ func NewTracesCommand(s cli.Streams) *cobra.Command {
 		Short: "Look at trace files and make others of them",
 		Long: `Look at trace files of any public format, check them, and make others of them.
 The format is found out by looking at the file; docs/traces.md lists them.`,
-		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return cli.Usagef("%s: want inspect, validate, convert, sample, merge, scale or anonymize", strings.Join(append([]string{"traces"}, args...), " "))
 		},

@@ -50,10 +50,7 @@ func bindWorkload(fs *flag.FlagSet, s *replay.Spec, file *replay.Trace) {
 	fs.IntVar(&file.BlockTokens, "trace-block-size", 512, "")
 	fs.Float64Var(&file.SharedRatio, "trace-shared-prefix-ratio", 0, "")
 	fs.IntVar(&file.Groups, "trace-num-prefix-groups", 0, "")
-	fs.Func("trace-format", "", func(name string) (err error) {
-		file.Format, err = replay.ParseFormat(name)
-		return err
-	})
+	fs.StringVar(&file.Format, "trace-format", "", "")
 	fs.Float64Var(&s.Speedup, "arrival-speedup-ratio", 1, "")
 	fs.Func("replay-concurrency", "", func(text string) error {
 		s.Mode = loadgen.Concurrency
