@@ -2,8 +2,10 @@ package drt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -22,11 +24,11 @@ type place struct {
 // callers is where workers call home: a listener, and the calls that wait for
 // their workers.
 type callers struct {
-	config  *Config
-	server  *tcp.Server // of connections that have not said hello yet
-	address string      // that workers are told
+	config *Config
 
 	mu      sync.Mutex
+	server  *tcp.Server // of connections that have not said hello yet; nil before the first client
+	address string      // that workers are told
 	closed  bool
 	waiting map[string]*expected // by subject
 	gone    map[place]time.Time  // tombstones, until when
@@ -48,20 +50,30 @@ type arrival struct {
 	err  error
 }
 
-func newCallers(config *Config) (*callers, error) {
-	l, err := tcp.Listen(config.listenAddress(config.ResponsePort), 0)
+func newCallers(config *Config) *callers {
+	return &callers{config: config, waiting: make(map[string]*expected), gone: make(map[place]time.Time)}
+}
+
+// startListening opens the listener, once.
+func (c *callers) startListening() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return errors.New("the runtime is closed")
+	case c.server != nil:
+		return nil
+	}
+	l, err := tcp.Listen(c.config.listenAddress(c.config.ResponsePort), 0)
 	if err != nil {
-		return nil, fmt.Errorf("response streams: %w", err)
+		return fmt.Errorf("response streams: %w", err)
 	}
-	c := &callers{
-		config: config, server: l, address: l.Addr().String(),
-		waiting: make(map[string]*expected), gone: make(map[place]time.Time),
-	}
-	if host, port, err := net.SplitHostPort(c.address); err == nil && net.ParseIP(host).IsUnspecified() {
-		c.address = net.JoinHostPort(routableAddress(), port)
+	c.server, c.address = l, l.Addr().String()
+	if l.Addr().IP.IsUnspecified() {
+		c.address = net.JoinHostPort(routableAddress(), strconv.Itoa(l.Addr().Port))
 	}
 	l.Serve(c.readCaller)
-	return c, nil
+	return nil
 }
 
 // readCaller reads which call a connection is for and hands it over. A connection
@@ -69,7 +81,11 @@ func newCallers(config *Config) (*callers, error) {
 func (c *callers) readCaller(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
 	from := wire.NewReader(conn, c.config.MaxMessage)
-	hello, err := readHello(from)
+	f, err := from.Read()
+	var hello wire.Hello
+	if err == nil {
+		hello, err = wire.ParseHello(f)
+	}
 	if err != nil {
 		c.config.Log.Warn("connection for response streams closed", "from", conn.RemoteAddr().String(), "reason", err)
 		return
@@ -81,14 +97,6 @@ func (c *callers) readCaller(conn net.Conn) {
 	c.server.Release(conn)
 	_ = conn.SetReadDeadline(time.Time{})
 	e.arrival <- arrival{conn: conn, from: from}
-}
-
-func readHello(from *wire.Reader) (wire.Hello, error) {
-	f, err := from.Read()
-	if err != nil {
-		return wire.Hello{}, err
-	}
-	return wire.ParseHello(f)
 }
 
 // takeExpected removes the call that waits for subject; a subject is used once.
@@ -169,15 +177,16 @@ func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expecte
 	limit := time.NewTimer(c.config.CallHome)
 	defer limit.Stop()
 	var err error
+	p := e.place
 	select {
 	case a := <-e.arrival:
 		return a, a.err
 	case <-limit.C:
-		err = fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hexID(e.place.id), c.config.CallHome)
+		err = fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", p.name, hexID(p.id), c.config.CallHome)
 	case <-rc.Stopped():
-		err = fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", e.place.name, hexID(e.place.id))
+		err = fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", p.name, hexID(p.id))
 	case <-ctx.Done():
-		err = fault.New(fault.Cancelled, "%v: given up before instance %s called home: %w", e.place.name, hexID(e.place.id), context.Cause(ctx))
+		err = fault.New(fault.Cancelled, "%v: given up before instance %s called home: %w", p.name, hexID(p.id), context.Cause(ctx))
 	}
 	c.withdrawCall(e)
 	return arrival{}, err
@@ -192,5 +201,7 @@ func (c *callers) closeAll() {
 		e.arrival <- arrival{err: fault.New(fault.Disconnected, "the runtime is closed")}
 	}
 	c.mu.Unlock()
-	c.server.Close()
+	if c.server != nil {
+		c.server.Close()
+	}
 }

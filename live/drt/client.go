@@ -45,7 +45,7 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e.name, err)
 	}
-	if _, err := e.rt.openCallers(); err != nil {
+	if err := e.rt.homes.startListening(); err != nil {
 		return nil, err
 	}
 	c := &Client{
@@ -199,11 +199,7 @@ func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Requ
 	if !ok {
 		return nil, fault.New(fault.CannotConnect, "%v: instance %s is not there: %w", c.name, hexID(id), ErrNoInstances)
 	}
-	homes, err := c.rt.openCallers()
-	if err != nil {
-		return nil, err
-	}
-	p := place{c.name, id}
+	homes, p := c.rt.homes, place{c.name, id}
 	e, err := homes.expectWorker(p)
 	if err != nil {
 		return nil, err

@@ -62,12 +62,12 @@ func (in *instances) setLayout(index int, all []Instance) {
 func (in *instances) announceChanges(before []Instance) {
 	for _, one := range before {
 		if !hasID(in.merged, one.ID) {
-			in.rt.buryInstance(place{in.name, one.ID})
+			in.rt.homes.buryInstance(place{in.name, one.ID})
 		}
 	}
 	for _, one := range in.merged {
 		if !hasID(before, one.ID) {
-			in.rt.reviveInstance(place{in.name, one.ID})
+			in.rt.homes.reviveInstance(place{in.name, one.ID})
 		}
 	}
 }

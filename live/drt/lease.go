@@ -235,9 +235,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 func (rt *Runtime) disconnectAll() {
 	rt.cancel()
 	rt.behind.Wait()
-	if homes := rt.openedCallers(); homes != nil {
-		homes.closeAll()
-	}
+	rt.homes.closeAll()
 	if rt.plane != nil {
 		rt.plane.closePlane()
 	}

@@ -43,6 +43,7 @@ type Runtime struct {
 	log    *slog.Logger
 	store  *etcdStore // nil with static discovery
 	plane  *tcpPlane
+	homes  *callers
 
 	ctx    context.Context // of everything in the background
 	cancel context.CancelFunc
@@ -55,7 +56,6 @@ type Runtime struct {
 	closed   bool
 	servings []*Serving
 	known    map[Name]*instances
-	homes    *callers
 	cards    map[Name]json.RawMessage // by endpoint, as they were put
 	guarded  map[string]bool          // keys of our own that are looked at
 	poke     chan struct{}            // a lease is to be looked at now
@@ -72,6 +72,7 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 		config: config, log: config.Log, done: make(chan struct{}), poke: make(chan struct{}, 1),
 		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage), guarded: make(map[string]bool),
 	}
+	rt.homes = newCallers(&rt.config)
 	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	reach, release := context.WithTimeoutCause(ctx, config.Connect, fmt.Errorf("not within %v", config.Connect))
 	defer release()
@@ -204,38 +205,4 @@ func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, erro
 	}
 	rt.known[name] = fresh
 	return fresh, nil
-}
-
-// openCallers returns where workers call home, opened with the first client.
-func (rt *Runtime) openCallers() (*callers, error) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.closed {
-		return nil, errors.New("the runtime is closed")
-	}
-	if rt.homes != nil {
-		return rt.homes, nil
-	}
-	var err error
-	rt.homes, err = newCallers(&rt.config)
-	return rt.homes, err
-}
-
-// buryInstance and revive tell those who wait for an instance that it has gone or come.
-func (rt *Runtime) buryInstance(p place) {
-	if homes := rt.openedCallers(); homes != nil {
-		homes.buryInstance(p)
-	}
-}
-
-func (rt *Runtime) reviveInstance(p place) {
-	if homes := rt.openedCallers(); homes != nil {
-		homes.reviveInstance(p)
-	}
-}
-
-func (rt *Runtime) openedCallers() *callers {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	return rt.homes
 }
