@@ -28,35 +28,35 @@ func (t *Tee) answerRequest(q zmtp.Request) {
 	kind, alive := &t.stats.Replays, true
 	if any && start < oldest {
 		kind = &t.stats.Snapshots
-		alive = t.sendSnapshot(q.Peer)
+		alive = t.sendSnapshot(q)
 	} else {
 		for _, s := range t.ring.stepsFrom(start) {
-			if alive = sendBatch(q.Peer, s.sequence, s.payload); !alive {
+			if alive = sendBatch(q, s.sequence, s.payload); !alive {
 				break
 			}
 		}
 	}
 	if alive {
-		sendBatch(q.Peer, endSequence, nil)
+		sendBatch(q, endSequence, nil)
 	}
 	t.mu.Lock()
 	*kind++
 	t.mu.Unlock()
 }
 
-func sendBatch(p *zmtp.Peer, n uint64, payload []byte) bool {
-	return p.Send(zmtp.Message{nil, encodeSequence(n), payload})
+func sendBatch(q zmtp.Request, n uint64, payload []byte) bool {
+	return q.Reply(zmtp.Message{nil, encodeSequence(n), payload})
 }
 
 // sendSnapshot sends what is cached: the sequence number it is the state after, a
 // clear, and every block that hangs on a root after its parent.
-func (t *Tee) sendSnapshot(p *zmtp.Peer) bool {
+func (t *Tee) sendSnapshot(q zmtp.Request) bool {
 	last := t.next - 1
-	if !sendBatch(p, snapshotSequence, encodeSequence(last)) {
+	if !sendBatch(q, snapshotSequence, encodeSequence(last)) {
 		return false
 	}
 	b := t.newBatch(0, Event{Kind: Cleared})
-	if !sendBatch(p, last, b.Append(nil)) {
+	if !sendBatch(q, last, b.Append(nil)) {
 		return false
 	}
 	blocks := t.cached.orderedBlocks()
@@ -64,7 +64,7 @@ func (t *Tee) sendSnapshot(p *zmtp.Peer) bool {
 	for from := 0; from < len(blocks); {
 		rank, to := t.packEvents(blocks, from, &buffer)
 		b := t.newBatch(rank, buffer.events...)
-		if !sendBatch(p, last, b.Append(make([]byte, 0, eventBytes*len(b.Events)))) {
+		if !sendBatch(q, last, b.Append(make([]byte, 0, eventBytes*len(b.Events)))) {
 			return false
 		}
 		from = to

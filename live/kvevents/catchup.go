@@ -28,12 +28,10 @@ func (s *Subscriber) confirmPublisher(ctx context.Context) {
 		s.rebuildAll(ctx)
 		return
 	}
-	a, err := s.askRepeatedly(ctx, next-1)
-	if err != nil {
-		s.holes = true
-		return
-	}
+	a, ok := s.askRepeatedly(ctx, next-1)
 	switch {
+	case !ok:
+		return
 	case a.snapshot:
 	case len(a.steps) == 0 || a.steps[0].sequence == next-1 && blockhash.Bytes(a.steps[0].payload) != s.digest:
 		s.warnAbout("%s: the publisher began anew", s.options.Events)
@@ -59,12 +57,9 @@ func (s *Subscriber) forgetPublisher() {
 
 // rebuildAll begins from the beginning.
 func (s *Subscriber) rebuildAll(ctx context.Context) {
-	a, err := s.askRepeatedly(ctx, 0)
-	if err != nil {
-		s.holes = true
-		return
+	if a, ok := s.askRepeatedly(ctx, 0); ok {
+		s.applyEverything(a)
 	}
-	s.applyEverything(a)
 }
 
 // applyEverything takes in the answer to a request for everything. If it begins with
@@ -88,24 +83,14 @@ func (s *Subscriber) applyEverything(a answer) {
 func (s *Subscriber) fillGap(ctx context.Context, n uint64) {
 	if s.options.Replay == "" {
 		s.warnAbout("batches %d to %d are lost: no replay endpoint", s.nextSequence(), n-1)
-	} else {
-		s.catchUp(ctx, s.nextSequence())
+	} else if a, ok := s.askRepeatedly(ctx, s.nextSequence()); ok {
+		s.applyAnswer(a)
 	}
 	if s.nextSequence() < n && ctx.Err() == nil {
 		s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
 		s.warnAbout("batches %d to %d are lost", s.nextSequence(), n-1)
 		s.updateStats(func(c *SubscriberStats) { c.Next = n })
 	}
-}
-
-// catchUp asks for all batches from a number on and takes them in.
-func (s *Subscriber) catchUp(ctx context.Context, from uint64) {
-	a, err := s.askRepeatedly(ctx, from)
-	if err != nil {
-		s.holes = true
-		return
-	}
-	s.applyAnswer(a)
 }
 
 // healHoles begins from the beginning where the publisher did not answer before.
@@ -170,20 +155,21 @@ const (
 )
 
 // askRepeatedly asks for all batches from a number on, more than once if need be.
-func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, error) {
-	pause := s.options.Retry
-	for n := 1; ; n++ {
-		a, err := s.askOnce(ctx, from)
-		if err == nil || n == attempts || ctx.Err() != nil {
-			return a, err
+// Without an answer something may be missing from then on.
+func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bool) {
+	for n, pause := 0, s.options.Retry/2; n < attempts && ctx.Err() == nil; n, pause = n+1, 2*pause {
+		if n > 0 {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return answer{}, ctx.Err()
+		if a, err := s.askOnce(ctx, from); err == nil {
+			return a, true
 		}
-		pause *= 2
 	}
+	s.holes = true
+	return answer{}, false
 }
 
 // askOnce asks once. Nothing is taken in before the answer is complete.

@@ -71,9 +71,9 @@ func TestTornSnapshot(t *testing.T) {
 	x := NewIndex(nil)
 	s := p.subscribe(t, x)
 	q, from := p.asked(t)
-	sendBatch(q.Peer, 0, storedBatch(100))
-	sendBatch(q.Peer, 1, storedBatch(101))
-	sendBatch(q.Peer, endSequence, nil)
+	sendBatch(q, 0, storedBatch(100))
+	sendBatch(q, 1, storedBatch(101))
+	sendBatch(q, endSequence, nil)
 	if err := s.Applied(within(t), 2); err != nil || from != 0 {
 		t.Fatalf("asked from %d: %v", from, err)
 	}
@@ -83,24 +83,24 @@ func TestTornSnapshot(t *testing.T) {
 		if q, from = p.asked(t); from != 2 {
 			t.Fatalf("asked from %d, want 2", from)
 		}
-		sendBatch(q.Peer, snapshotSequence, encodeSequence(8))
-		sendBatch(q.Peer, 8, clears.Append(nil))
-		sendBatch(q.Peer, 8, storedBatch(1))
+		sendBatch(q, snapshotSequence, encodeSequence(8))
+		sendBatch(q, 8, clears.Append(nil))
+		sendBatch(q, 8, storedBatch(1))
 		if x.Size() != 2 {
 			t.Errorf("%d blocks in the middle of a snapshot, want 2 as before", x.Size())
 		}
 		// A frame of a wrong shape breaks it off.
-		q.Peer.Send(zmtp.Message{nil, []byte("short"), []byte("x")})
+		q.Reply(zmtp.Message{nil, []byte("short"), []byte("x")})
 	}
 	if q, _ = p.asked(t); x.Size() != 2 {
 		t.Errorf("%d blocks after snapshots that broke off, want 2 as before", x.Size())
 	}
-	sendBatch(q.Peer, snapshotSequence, encodeSequence(8))
-	sendBatch(q.Peer, 8, clears.Append(nil))
+	sendBatch(q, snapshotSequence, encodeSequence(8))
+	sendBatch(q, 8, clears.Append(nil))
 	for seq := range uint64(5) {
-		sendBatch(q.Peer, 8, storedBatch(seq))
+		sendBatch(q, 8, storedBatch(seq))
 	}
-	sendBatch(q.Peer, endSequence, nil)
+	sendBatch(q, endSequence, nil)
 	if err := s.Applied(within(t), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -118,13 +118,13 @@ func TestHeals(t *testing.T) {
 	go func() {
 		for q := range p.router.Requests() {
 			if !answers.Load() {
-				q.Peer.Send(zmtp.Message{[]byte("no")})
+				q.Reply(zmtp.Message{[]byte("no")})
 				continue
 			}
 			for n := range uint64(11) {
-				sendBatch(q.Peer, n, storedBatch(100+n))
+				sendBatch(q, n, storedBatch(100+n))
 			}
-			sendBatch(q.Peer, endSequence, nil)
+			sendBatch(q, endSequence, nil)
 		}
 	}()
 	s := p.subscribe(t, x)
@@ -156,9 +156,9 @@ func TestPublisherWithoutSnapshots(t *testing.T) {
 	s := p.subscribe(t, x)
 	q, _ := p.asked(t)
 	for n := uint64(5); n < 8; n++ {
-		sendBatch(q.Peer, n, storedBatch(100+n))
+		sendBatch(q, n, storedBatch(100+n))
 	}
-	sendBatch(q.Peer, endSequence, nil)
+	sendBatch(q, endSequence, nil)
 	if err := s.Applied(within(t), 8); err != nil {
 		t.Fatal(err)
 	}

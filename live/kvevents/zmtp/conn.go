@@ -2,6 +2,7 @@ package zmtp
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,13 +23,13 @@ type conn struct {
 	silent time.Duration
 
 	mu     sync.Mutex
-	queue  [][]byte // messages as they go over the wire
-	size   int      // bytes of queue
-	urgent []byte   // commands, which go before them
-	closed bool
+	queue  [][]byte      // messages as they go over the wire
+	size   int           // bytes of queue
+	urgent []byte        // commands, which go before them
 	wake   chan struct{} // of capacity 1: there is something to write
 
-	dead      chan struct{} // closed by close
+	alive     context.Context // ends with the connection
+	end       context.CancelFunc
 	subscribe func(topic string, on bool)
 	ponged    func()
 }
@@ -38,7 +39,8 @@ func shakeHands(n net.Conn, t Type, limit int) (*conn, error) {
 	if err := n.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
 	}
-	c := &conn{net: n, limit: limit, wake: make(chan struct{}, 1), dead: make(chan struct{})}
+	c := &conn{net: n, limit: limit, wake: make(chan struct{}, 1)}
+	c.alive, c.end = context.WithCancel(context.Background())
 	c.in = bufio.NewReaderSize(deadlines{c}, 64<<10)
 	if _, err := n.Write(appendGreeting(nil)); err != nil {
 		return nil, err
@@ -81,7 +83,7 @@ const maxQueued = 512 << 20
 // queueMessage queues a message as it goes over the wire, unless bound are queued.
 func (c *conn) queueMessage(wire []byte, bound int) bool {
 	c.mu.Lock()
-	if c.closed || len(c.queue) >= bound || c.size+len(wire) > maxQueued {
+	if c.alive.Err() != nil || len(c.queue) >= bound || c.size+len(wire) > maxQueued {
 		c.mu.Unlock()
 		return false
 	}
@@ -125,7 +127,7 @@ func (c *conn) writeQueued() {
 			select {
 			case <-c.wake:
 				continue
-			case <-c.dead:
+			case <-c.alive.Done():
 				return
 			}
 		}
@@ -220,13 +222,6 @@ func (c *conn) queuePing(ttl time.Duration) {
 
 // closeConn closes the connection at once; what is queued is lost.
 func (c *conn) closeConn() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return
-	}
-	c.closed = true
-	c.queue, c.size = nil, 0
-	close(c.dead)
+	c.end()
 	_ = c.net.Close() // nothing is owed to the peer
 }

@@ -77,7 +77,7 @@ func TestOtherDealer(t *testing.T) {
 		t.Fatalf("asked %q", q.Frames)
 	}
 	for i := range 50 {
-		q.Peer.Send(Message{nil, fmt.Append(nil, i), []byte("payload")})
+		q.Reply(Message{nil, fmt.Append(nil, i), []byte("payload")})
 	}
 	for i := range 50 {
 		m, err := theirs.Recv()

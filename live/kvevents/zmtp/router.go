@@ -12,14 +12,9 @@ type Router struct {
 
 // Request is a message of a peer.
 type Request struct {
-	Peer   *Peer
 	Frames Message // as the peer sent them, without the identity of libzmq's sockets
-}
-
-// Peer is who asked.
-type Peer struct {
-	conn  *conn
-	bound int
+	peer   *conn
+	bound  int
 }
 
 // maxRequests bounds the requests that wait; peers who ask more are not read.
@@ -42,15 +37,14 @@ func (r *Router) Endpoint() string { return endpointOf(r.server) }
 func (r *Router) Requests() <-chan Request { return r.requests }
 
 func (r *Router) servePeer(c *conn) {
-	p := &Peer{conn: c, bound: r.bound}
 	for {
 		m, err := c.receiveMessage()
 		if err != nil {
 			return
 		}
 		select {
-		case r.requests <- Request{Peer: p, Frames: m}:
-		case <-c.dead:
+		case r.requests <- Request{m, c, r.bound}:
+		case <-c.alive.Done():
 			return
 		case <-r.quit:
 			return
@@ -58,13 +52,13 @@ func (r *Router) servePeer(c *conn) {
 	}
 }
 
-// Send queues a message for the peer, without waiting. It reports false if the
+// Reply queues a message for the peer, without waiting. It reports false if the
 // peer is gone or had to be cut off.
-func (p *Peer) Send(m Message) bool {
-	if p.conn.queueMessage(appendMessage(nil, m), p.bound) {
+func (q Request) Reply(m Message) bool {
+	if q.peer.queueMessage(appendMessage(nil, m), q.bound) {
 		return true
 	}
-	p.conn.closeConn()
+	q.peer.closeConn()
 	return false
 }
 

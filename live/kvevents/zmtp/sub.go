@@ -120,7 +120,7 @@ func (s *Sub) sendPings(c *conn) {
 		c.queuePing(s.options.Silence)
 		select {
 		case <-t.C:
-		case <-c.dead:
+		case <-c.alive.Done():
 			return
 		}
 	}

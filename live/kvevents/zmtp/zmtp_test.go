@@ -223,12 +223,12 @@ func TestSlowDealer(t *testing.T) {
 	}
 	q := <-r.Requests()
 	sent, body := 0, make([]byte, 1<<20)
-	for q.Peer.Send(Message{nil, fmt.Append(nil, sent), body}) {
+	for q.Reply(Message{nil, fmt.Append(nil, sent), body}) {
 		if sent++; sent == 1000 {
 			t.Fatal("1,000 messages of 1 MiB were taken for a peer that does not read")
 		}
 	}
-	if q.Peer.Send(Message{[]byte("more")}) {
+	if q.Reply(Message{[]byte("more")}) {
 		t.Error("a peer that was cut off gets another message")
 	}
 	for i := 0; ; i++ {
