@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,16 +146,10 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 func (c *Config) checkFields() error {
-	if err := oneOf("discovery", c.Discovery, Etcd, Static); err != nil {
-		return err
-	}
-	if err := oneOf("request plane", c.Plane, NATS, TCP); err != nil {
-		return err
-	}
-	if err := oneOf("layout", c.Layout, Both, Seed, V1); err != nil {
-		return err
-	}
-	if err := oneOf("lease loss", c.LeaseLoss, Exit, Reregister); err != nil {
+	if err := cmp.Or(
+		oneOf("discovery", c.Discovery, Etcd, Static), oneOf("request plane", c.Plane, NATS, TCP),
+		oneOf("layout", c.Layout, Both, Seed, V1), oneOf("lease loss", c.LeaseLoss, Exit, Reregister),
+	); err != nil {
 		return err
 	}
 	if c.Plane == TCP && c.Discovery != Etcd {
@@ -176,10 +171,8 @@ func (c *Config) checkFields() error {
 }
 
 func oneOf[T ~string](what string, got T, want ...T) error {
-	for _, w := range want {
-		if got == w {
-			return nil
-		}
+	if slices.Contains(want, got) {
+		return nil
 	}
 	return fmt.Errorf("%s %q: want one of %q", what, got, want)
 }

@@ -53,25 +53,17 @@ type outcome struct {
 	dead   *Dead
 }
 
-func (q *Queue) outcomeOf(ctx context.Context, key string) (o outcome, err error) {
-	entry, dead, err := getKey(ctx, q.dead, key)
+func (q *Queue) outcomeOf(ctx context.Context, key string) (outcome, error) {
+	dead, entry, err := getJSON[Dead](ctx, q.dead, key)
 	if err != nil {
-		return o, err
+		return outcome{}, err
 	}
-	if dead {
-		o.dead = new(Dead)
-		if err := json.Unmarshal(entry.Value(), o.dead); err != nil {
-			return o, fmt.Errorf("%s: %s: %w", deadBucket, key, err)
-		}
-		return o, nil
+	if entry != nil {
+		return outcome{dead: &dead}, nil
 	}
-	entry, done, err := getKey(ctx, q.results, key)
-	if err != nil || !done {
-		return o, err
-	}
-	var r Result
-	if err := json.Unmarshal(entry.Value(), &r); err != nil {
-		return o, fmt.Errorf("%s: %s: %w", resultBucket, key, err)
+	r, entry, err := getJSON[Result](ctx, q.results, key)
+	if err != nil || entry == nil {
+		return outcome{}, err
 	}
 	return outcome{report: r.Report, stored: entry.Created()}, nil
 }

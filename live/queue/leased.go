@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"github.com/goccy/go-json"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,9 +25,9 @@ func (s *slot) takeMessage(ctx context.Context, msg jetstream.Msg) error {
 	}
 	key := t.Key()
 	for _, bucket := range []jetstream.KeyValue{s.Queue.results, s.Queue.dead} {
-		if _, settled, err := getKey(ctx, bucket, key); err != nil {
+		if _, settled, err := getJSON[rawJSON](ctx, bucket, key); err != nil {
 			return err
-		} else if settled {
+		} else if settled != nil {
 			return s.acknowledgeMessage(ctx, msg)
 		}
 	}
@@ -157,41 +156,19 @@ func cellNumber(msg jetstream.Msg) string {
 
 // countTry counts another try of a cell.
 func (q *Queue) countTry(ctx context.Context, key string) (int, error) {
-	entry, ok, err := getKey(ctx, q.tries, key)
+	tries, _, err := getJSON[int](ctx, q.tries, key)
 	if err != nil {
 		return 0, err
 	}
-	tries := 1
-	if ok {
-		before, err := strconv.Atoi(string(entry.Value()))
-		if err != nil {
-			return 0, fmt.Errorf("%s: %s: %w", triesBucket, key, err)
-		}
-		tries += before
-	}
-	return tries, retryRequest(ctx, func(ctx context.Context) error {
-		_, err := q.tries.Put(ctx, key, []byte(strconv.Itoa(tries)))
-		return err
-	})
+	return tries + 1, putJSON(ctx, q.tries, key, tries+1)
 }
 
 // giveUp lists a cell as dead.
 func (s *slot) giveUp(ctx context.Context, msg jetstream.Msg, key string, d Dead) error {
-	if err := s.Queue.storeDead(ctx, key, d); err != nil {
+	if err := putJSON(ctx, s.Queue.dead, key, d); err != nil {
 		return errors.Join(err, msg.Nak())
 	}
 	return s.acknowledgeMessage(ctx, msg)
-}
-
-func (q *Queue) storeDead(ctx context.Context, key string, d Dead) error {
-	text, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return retryRequest(ctx, func(ctx context.Context) error {
-		_, err := q.dead.Put(ctx, key, text)
-		return err
-	})
 }
 
 // storeResult stores a result. When there is one, as after a lease that ran out, both
@@ -208,16 +185,12 @@ func (q *Queue) storeResult(ctx context.Context, key string, r *Result) error {
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return err
 	}
-	entry, ok, err := getKey(ctx, q.results, key)
-	if err != nil || !ok || bytes.Equal(entry.Value(), text) {
-		return err
-	}
-	var other Result
-	if err := json.Unmarshal(entry.Value(), &other); err != nil {
+	other, entry, err := getJSON[Result](ctx, q.results, key)
+	if err != nil || entry == nil || bytes.Equal(entry.Value(), text) {
 		return err
 	}
 	if same, err := plan.SameReport(r.Report, other.Report); err != nil || same {
 		return err
 	}
-	return q.storeDead(ctx, key, Dead{Reason: fmt.Sprintf("nondeterministic: %s and %s got different reports", other.Host, r.Host), Tries: 2})
+	return putJSON(ctx, q.dead, key, Dead{Reason: fmt.Sprintf("nondeterministic: %s and %s got different reports", other.Host, r.Host), Tries: 2})
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/goccy/go-json"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -151,14 +152,32 @@ func isAnswer(err error) bool {
 	return false
 }
 
-// getKey reads a key; ok is false when there is none.
-func getKey(ctx context.Context, bucket jetstream.KeyValue, key string) (entry jetstream.KeyValueEntry, ok bool, err error) {
+// getJSON reads the value of a key; the entry is nil when there is none.
+func getJSON[T any](ctx context.Context, bucket jetstream.KeyValue, key string) (v T, entry jetstream.KeyValueEntry, err error) {
 	err = retryRequest(ctx, func(ctx context.Context) (err error) {
 		entry, err = bucket.Get(ctx, key)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrKeyDeleted) {
-		return nil, false, nil
+		return v, nil, nil
 	}
-	return entry, err == nil, err
+	if err != nil {
+		return v, nil, err
+	}
+	if err := json.Unmarshal(entry.Value(), &v); err != nil {
+		return v, nil, fmt.Errorf("%s: %s: %w", bucket.Bucket(), key, err)
+	}
+	return v, entry, nil
+}
+
+// putJSON stores the value of a key.
+func putJSON(ctx context.Context, bucket jetstream.KeyValue, key string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return retryRequest(ctx, func(ctx context.Context) error {
+		_, err := bucket.Put(ctx, key, text)
+		return err
+	})
 }

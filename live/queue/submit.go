@@ -95,13 +95,13 @@ func newManifest(g *plan.Grid, tasks []plan.Task) *Manifest {
 // A cell that was given up gets new tries.
 func (q *Queue) queueCell(ctx context.Context, m *Manifest, cell int, t *plan.Task) (jetstream.PubAckFuture, error) {
 	key := m.Keys[cell]
-	if _, known, err := getKey(ctx, q.results, key); err != nil || known {
+	if _, known, err := getJSON[rawJSON](ctx, q.results, key); err != nil || known != nil {
 		return nil, err
 	}
 	id := key
-	if entry, dead, err := getKey(ctx, q.dead, key); err != nil {
+	if _, entry, err := getJSON[rawJSON](ctx, q.dead, key); err != nil {
 		return nil, err
-	} else if dead {
+	} else if entry != nil {
 		// Its message id has been used. The revision makes a new one.
 		id = fmt.Sprintf("%s/%d", key, entry.Revision())
 		for _, bucket := range []jetstream.KeyValue{q.tries, q.dead} {

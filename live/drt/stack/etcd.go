@@ -35,23 +35,16 @@ func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdS
 	e.server = server
 	select {
 	case <-server.Server.ReadyNotify():
-	case err := <-server.Err():
-		e.stopServer()
-		return nil, 0, fmt.Errorf("etcd server: %w", err)
+		// With port 0 the advertised URL says 0, too; the listener knows.
+		return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
+	case err = <-server.Err():
 	case <-time.After(startLimit):
-		e.stopServer()
-		return nil, 0, fmt.Errorf("etcd server: not ready after %v", startLimit)
+		err = fmt.Errorf("not ready after %v", startLimit)
 	case <-ctx.Done():
-		e.stopServer()
-		return nil, 0, fmt.Errorf("etcd server: not ready: %w", context.Cause(ctx))
+		err = fmt.Errorf("not ready: %w", context.Cause(ctx))
 	}
-	// With port 0 the advertised URL says 0, too; the listener knows.
-	a, ok := server.Clients[0].Addr().(*net.TCPAddr)
-	if !ok {
-		e.stopServer()
-		return nil, 0, fmt.Errorf("etcd server listens on %v, want a TCP address", server.Clients[0].Addr())
-	}
-	return e, a.Port, nil
+	e.stopServer()
+	return nil, 0, fmt.Errorf("etcd server: %w", err)
 }
 
 func etcdConfig(o Options, dir string, durable bool) *embed.Config {
