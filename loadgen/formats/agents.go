@@ -74,17 +74,15 @@ func (a *agentRows) next(r *Record) error {
 // workload reads all agents; the prompts of one share their memory.
 func (a *agentRows) workload() (*loadgen.Workload, error) {
 	a.w = &loadgen.Workload{Name: a.s.Name, TraceBlock: a.s.Block, Untimed: true, SessionPrefix: loadgen.AgenticPrefix}
-	for {
-		err := a.readLine()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	var err error
+	for err == nil {
+		err = a.readLine()
 	}
-	if len(a.w.Turns) == 0 {
-		return nil, &loadgen.SyntaxError{Name: a.s.Name, Msg: "the file is empty, want at least one agent"}
+	if err == io.EOF && len(a.w.Turns) == 0 {
+		err = &loadgen.SyntaxError{Name: a.s.Name, Msg: "the file is empty, want at least one agent"}
+	}
+	if err != io.EOF {
+		return nil, err
 	}
 	return a.w, nil
 }

@@ -193,10 +193,14 @@ func (s *Stream) readSamples() ([]sample, error) {
 // detectJSON finds the first format that a record is of.
 func (s *Stream) detectJSON(samples []sample) (kind, error) {
 	if _, _, err := matchKinds(samples[0].text); err != nil {
-		if s.isDocument(samples) {
-			return s.detectDocument()
-		}
-		if len(samples) == 1 {
+		switch {
+		case s.isDocument(samples):
+			text, err := s.firstValue()
+			if err != nil {
+				return kind{}, err
+			}
+			samples = []sample{{line: 1, text: text}}
+		case len(samples) == 1:
 			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: samples[0].line, Msg: err.Error()}
 		}
 	}
@@ -219,9 +223,10 @@ func (s *Stream) detectJSON(samples []sample) (kind, error) {
 		}
 	}
 	if firstLine == 0 {
-		_, keys, err := matchKinds(samples[0].text)
+		text := samples[0].text
+		_, keys, err := matchKinds(text)
 		if err != nil {
-			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: samples[0].line, Msg: err.Error()}
+			return kind{}, rowAt(s.Name, samples[0].line-1+lineOf(text, len(bytes.TrimSpace(text))), err)
 		}
 		return kind{}, unknownFormat(s.Name, samples[0].line, keys)
 	}
@@ -247,23 +252,6 @@ func (s *Stream) isDocument(samples []sample) bool {
 	}
 	_, _, second := matchKinds(samples[1].text)
 	return second != nil || len(bytes.TrimSpace(samples[0].text)) == 1
-}
-
-// detectDocument is detectJSON for such a file.
-func (s *Stream) detectDocument() (kind, error) {
-	text, err := s.firstValue()
-	if err != nil {
-		return kind{}, err
-	}
-	all, keys, err := matchKinds(text)
-	switch {
-	case err != nil:
-		return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: lineOf(text, len(bytes.TrimSpace(text))), Msg: err.Error()}
-	case len(all) == 0:
-		return kind{}, unknownFormat(s.Name, 1, keys)
-	}
-	s.Also = namesOf(all[1:])
-	return all[0], nil
 }
 
 // firstValue is the first line when it is a value, and all of the file when it

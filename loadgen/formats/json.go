@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -83,26 +84,14 @@ func notNull(value []byte) []byte {
 	return value
 }
 
-// has reports whether there is a member key, null or not.
+// has reports whether there is a member of one of the keys, null or not.
 func (o *object) has(keys ...string) bool {
-	for _, key := range keys {
-		for i := range o.members {
-			if string(o.members[i].key) == key {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.members, func(m member) bool { return slices.Contains(keys, string(m.key)) })
 }
 
 // hasAll reports whether there is each of the keys.
 func (o *object) hasAll(keys ...string) bool {
-	for _, key := range keys {
-		if !o.has(key) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(keys, func(key string) bool { return !o.has(key) })
 }
 
 // openInner is the member key, taken apart; what is no object has no members.

@@ -85,27 +85,16 @@ func isDigit(c byte) bool { return c-'0' <= 9 }
 // infinite long before.
 const longExponent = 1 << 40
 
-// toFloat converts d, correctly rounded.
-func (d *decimalNumber) toFloat() (float64, error) {
-	if d.Nearest() {
-		return d.toCompat()
+// toFloat converts d, correctly rounded, or with the roundings of the reference.
+func (d *decimalNumber) toFloat(compat bool) (f float64, err error) {
+	ok := true
+	if compat || d.Nearest() {
+		f, ok = d.Float()
+	} else {
+		f, err = strconv.ParseFloat(string(d.text), 64)
 	}
-	f, err := strconv.ParseFloat(string(d.text), 64)
-	if err != nil {
-		return 0, d.overflowError()
-	}
-	return f, nil
-}
-
-// toCompat converts d with the roundings of the reference.
-func (d *decimalNumber) toCompat() (float64, error) {
-	f, ok := d.Float()
-	if !ok {
-		return 0, d.overflowError()
+	if err != nil || !ok {
+		return 0, &mismatchError{cutExcerpt(d.text), "a number that fits a float64"}
 	}
 	return f, nil
-}
-
-func (d *decimalNumber) overflowError() error {
-	return &mismatchError{cutExcerpt(d.text), "a number that fits a float64"}
 }

@@ -303,7 +303,7 @@ func (s *scanner) skipValueOrOpen() (opened bool, err error) {
 		s.skipWholes()
 		return true, nil
 	case c == '"':
-		return false, s.skipString()
+		return false, s.skipText((*scanner).readString)
 	case c == 't':
 		return false, s.readWord("true")
 	case c == 'f':
@@ -337,18 +337,13 @@ func (s *scanner) skipWholes() {
 	}
 }
 
-func (s *scanner) skipKey() error {
-	lax := s.lax
-	s.lax = true
-	_, err := s.readKey()
-	s.lax = lax
-	return err
-}
+func (s *scanner) skipKey() error { return s.skipText((*scanner).readKey) }
 
-func (s *scanner) skipString() error {
+// skipText reads a string of which nobody wants to know.
+func (s *scanner) skipText(read func(s *scanner) ([]byte, error)) error {
 	lax := s.lax
 	s.lax = true
-	_, err := s.readString()
+	_, err := read(s)
 	s.lax = lax
 	return err
 }

@@ -77,10 +77,7 @@ func (s *scanner) readFloat() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.compat {
-		return d.toCompat()
-	}
-	return d.toFloat()
+	return d.toFloat(s.compat)
 }
 
 // mismatchError reports a valid value of a wrong type.

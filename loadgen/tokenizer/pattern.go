@@ -115,19 +115,12 @@ func (p *pattern) each(text string, give func(part string, match bool)) {
 
 // find is the first match in text, -1 without one.
 func (p *pattern) find(text string) (start, end int) {
-	if p.blanks == 0 {
-		m := p.re.FindStringIndex(text)
-		if m == nil {
-			return -1, -1
-		}
-		return m[0], m[1]
-	}
 	m := p.re.FindStringSubmatchIndex(text)
 	if m == nil {
 		return -1, -1
 	}
 	start, end = m[0], m[1]
-	if m[2*p.blanks] >= 0 && end < len(text) {
+	if p.blanks > 0 && m[2*p.blanks] >= 0 && end < len(text) {
 		if _, n := utf8.DecodeLastRuneInString(text[start:end]); n < end-start {
 			end -= n
 		}

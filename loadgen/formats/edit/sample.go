@@ -173,7 +173,13 @@ func dropUnits(units []*unit) {
 func (p *Sample) writeKept(from Source, to Sink, units map[string]*unit) (*Kept, error) {
 	factor := 1.0
 	if p.Rescale && len(units) > 0 {
-		factor = float64(countChosen(units)) / float64(len(units))
+		chosen := 0
+		for _, u := range units {
+			if u.chosen {
+				chosen++
+			}
+		}
+		factor = float64(chosen) / float64(len(units))
 	}
 	s, err := from.Open()
 	if err != nil {
@@ -204,13 +210,4 @@ func (p *Sample) writeKept(from Source, to Sink, units map[string]*unit) (*Kept,
 		Sessions: part.Sessions, OfSessions: whole.Sessions, Requests: part.Requests, OfRequests: whole.Requests,
 		Reuse: part.Reuse(), OfReuse: whole.Reuse(), ReuseKnown: !s.Private, Approximate: whole.Reused.Approximate,
 	}, nil
-}
-
-func countChosen(units map[string]*unit) (n int) {
-	for _, u := range units {
-		if u.chosen {
-			n++
-		}
-	}
-	return n
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 
@@ -113,8 +114,7 @@ func (c *counter) thinOut() {
 func hashBytes(name []byte) uint64 {
 	h := uint64(len(name))
 	for len(name) >= 8 {
-		h = mixBits(h ^ (uint64(name[0]) | uint64(name[1])<<8 | uint64(name[2])<<16 | uint64(name[3])<<24 |
-			uint64(name[4])<<32 | uint64(name[5])<<40 | uint64(name[6])<<48 | uint64(name[7])<<56))
+		h = mixBits(h ^ binary.LittleEndian.Uint64(name))
 		name = name[8:]
 	}
 	for _, c := range name {
