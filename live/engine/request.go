@@ -1,6 +1,12 @@
 package engine
 
 import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
 	"github.com/goccy/go-json"
 
 	"github.com/replay-llm/replay/live/fault"
@@ -92,4 +98,151 @@ func DecodeRequest(payload []byte) (*Request, error) {
 		return nil, fault.New(fault.InvalidArgument, "request: token_ids is missing, want a list of token ids")
 	}
 	return &r, nil
+}
+
+// Chunk is one step of an answer. The one with a FinishReason is the last.
+type Chunk struct {
+	TokenIDs            []uint32        `json:"token_ids"` // new tokens; [] if none
+	Tokens              []*string       `json:"tokens,omitempty"`
+	Text                *string         `json:"text,omitempty"`
+	CumLogProbs         *float64        `json:"cum_log_probs,omitempty"`
+	LogProbs            []float64       `json:"log_probs,omitempty"`
+	TopLogProbs         json.RawMessage `json:"top_logprobs,omitempty"`
+	FinishReason        FinishReason    `json:"finish_reason,omitempty"` // empty but on the last
+	StopReason          json.RawMessage `json:"stop_reason,omitempty"`   // the stop string or token that was met
+	Index               *uint32         `json:"index,omitempty"`         // which of several answers
+	DisaggregatedParams json.RawMessage `json:"disaggregated_params,omitempty"`
+	WorkerTraceLink     *TraceLink      `json:"worker_trace_link,omitempty"`
+	ExtraArgs           json.RawMessage `json:"extra_args,omitempty"`
+	EngineData          json.RawMessage `json:"engine_data,omitempty"`
+	CompletionUsage     *Usage          `json:"completion_usage,omitempty"`
+}
+
+// MarshalJSON writes token_ids as [] if there are none.
+func (c *Chunk) MarshalJSON() ([]byte, error) {
+	type plain Chunk
+	if c.TokenIDs != nil {
+		return json.Marshal((*plain)(c))
+	}
+	filled := *c
+	filled.TokenIDs = []uint32{}
+	return json.Marshal((*plain)(&filled))
+}
+
+// Usage counts the tokens of a request.
+type Usage struct {
+	PromptTokens        uint32               `json:"prompt_tokens"`
+	CompletionTokens    uint32               `json:"completion_tokens"`
+	TotalTokens         uint32               `json:"total_tokens"`
+	PromptTokensDetails *PromptTokensDetails `json:"prompt_tokens_details,omitempty"`
+}
+
+// PromptTokensDetails counts the tokens of the prompt that came out of a cache.
+type PromptTokensDetails struct {
+	CachedTokens uint32 `json:"cached_tokens"`
+}
+
+// NewUsage counts a prompt and its answer. The total saturates.
+func NewUsage(prompt, completion uint32) *Usage {
+	total := min(uint64(prompt)+uint64(completion), math.MaxUint32)
+	return &Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: uint32(total)}
+}
+
+// FinishReason is why an answer ended. Empty, it has not.
+type FinishReason string
+
+// The reasons; FinishError makes the others.
+const (
+	FinishStop          FinishReason = "stop"
+	FinishLength        FinishReason = "length"
+	FinishCancelled     FinishReason = "cancelled"
+	FinishEOS           FinishReason = "eos"
+	FinishContentFilter FinishReason = "content_filter"
+)
+
+// errorReason begins a reason that is an error.
+const errorReason = "error: "
+
+// FinishError returns the reason of an answer that ended with an error. An engine
+// that has a type for it yields an *Error instead.
+func FinishError(message string) FinishReason {
+	return FinishReason(errorReason + message)
+}
+
+// ErrorMessage returns the message of a FinishError, and reports whether it is one.
+func (f FinishReason) ErrorMessage() (string, bool) {
+	return strings.CutPrefix(string(f), errorReason)
+}
+
+// Err returns the error of a chunk that finished with an error, as one of type
+// fault.Unknown; nil for every other chunk.
+func (c *Chunk) Err() error {
+	if message, bad := c.FinishReason.ErrorMessage(); bad {
+		return fault.New(fault.Unknown, "%s", message)
+	}
+	return nil
+}
+
+// Name returns the reason as spans tell it: Stop, Length, Cancelled, EoS,
+// ContentFilter, Error(message).
+func (f FinishReason) Name() string {
+	if message, ok := f.ErrorMessage(); ok {
+		return "Error(" + message + ")"
+	}
+	switch f {
+	case FinishStop:
+		return "Stop"
+	case FinishLength:
+		return "Length"
+	case FinishCancelled:
+		return "Cancelled"
+	case FinishEOS:
+		return "EoS"
+	case FinishContentFilter:
+		return "ContentFilter"
+	}
+	return string(f)
+}
+
+// MarshalJSON writes a word, or {"error":message}.
+func (f FinishReason) MarshalJSON() ([]byte, error) {
+	if message, ok := f.ErrorMessage(); ok {
+		return json.Marshal(map[string]string{"error": message})
+	}
+	if f == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(f))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, null as no reason, and abort as
+// cancelled.
+func (f *FinishReason) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*f = ""
+		return nil
+	}
+	if bytes.HasPrefix(b, []byte("{")) {
+		var object struct {
+			Error *string `json:"error"`
+		}
+		if err := json.Unmarshal(b, &object); err != nil || object.Error == nil {
+			return fmt.Errorf(`finish_reason is %.80s, want a word or {"error":message}`, b)
+		}
+		*f = FinishError(*object.Error)
+		return nil
+	}
+	var word string
+	if err := json.Unmarshal(b, &word); err != nil {
+		return fmt.Errorf(`finish_reason is %.80s, want a word or {"error":message}`, b)
+	}
+	if word == "abort" {
+		word = string(FinishCancelled)
+	}
+	words := []FinishReason{FinishStop, FinishLength, FinishCancelled, FinishEOS, FinishContentFilter}
+	if !slices.Contains(words, FinishReason(word)) {
+		return fmt.Errorf("finish_reason is %.80q, want one of %q", word, words)
+	}
+	*f = FinishReason(word)
+	return nil
 }
