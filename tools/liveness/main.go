@@ -13,11 +13,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,7 +50,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
-	t := totals{errors: make(map[string]int)}
+	t := totals{make(map[kind]int), make(map[string]int)}
 	for e := range s.runAll() {
 		t.addEnding(e)
 		if e.failed() || s.verbose {
@@ -56,7 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	fmt.Fprintln(stdout, t.String())
-	if t.slow+t.panics+t.wrong > 0 || t.runs < s.n {
+	if t.ended[reported]+t.ended[refused] < s.n {
 		return 1
 	}
 	return 0
@@ -81,18 +83,13 @@ func (s *settings) runAll() <-chan ending {
 		}
 	}()
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	stuck := 0
+	var stuck atomic.Int32
 	for range max(s.jobs, 1) {
 		wg.Go(func() {
 			for seed := range seeds {
 				e := watchTrial(drawTrial(seed), s.patience)
-				if e.kind == endless {
-					mu.Lock()
-					if stuck++; stuck == hopeless {
-						close(stop)
-					}
-					mu.Unlock()
+				if e.kind == endless && stuck.Add(1) == hopeless {
+					close(stop)
 				}
 				endings <- e
 			}
@@ -104,34 +101,25 @@ func (s *settings) runAll() <-chan ending {
 
 // totals counts runs by how they ended.
 type totals struct {
-	runs, reports       int
-	errors              map[string]int // by name
-	slow, panics, wrong int
+	ended  map[kind]int
+	errors map[string]int // by name
 }
 
 func (t *totals) addEnding(e ending) {
-	t.runs++
-	switch e.kind {
-	case reported:
-		t.reports++
-	case refused:
+	t.ended[e.kind]++
+	if e.kind == refused {
 		t.errors[e.name]++
-	case panicked:
-		t.panics++
-	case wrong:
-		t.wrong++
-	case late, endless:
-		t.slow++
 	}
 }
 
 func (t *totals) String() string {
 	sum, names := 0, make([]string, 0, len(t.errors))
-	for name, n := range t.errors {
-		sum += n
-		names = append(names, fmt.Sprintf("%s %d", name, n))
+	for _, name := range slices.Sorted(maps.Keys(t.errors)) {
+		names = append(names, fmt.Sprintf("%s %d", name, t.errors[name]))
 	}
-	slices.Sort(names)
-	return fmt.Sprintf("runs %d, reports %d, errors %d (%s), slow %d, panics %d, other %d",
-		t.runs, t.reports, sum, strings.Join(names, ", "), t.slow, t.panics, t.wrong)
+	for _, n := range t.ended {
+		sum += n
+	}
+	return fmt.Sprintf("runs %d, reports %d, errors %d (%s), slow %d, panics %d, other %d", sum, t.ended[reported],
+		t.ended[refused], strings.Join(names, ", "), t.ended[late]+t.ended[endless], t.ended[panicked], t.ended[wrong])
 }

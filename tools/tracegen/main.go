@@ -8,6 +8,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -23,81 +25,66 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: tracegen DIR")
 		os.Exit(2)
 	}
-	for _, f := range makeTraces() {
-		if err := os.WriteFile(filepath.Join(os.Args[1], f.name), f.text, 0o644); err != nil {
+	for name, text := range makeTraces() {
+		if err := os.WriteFile(filepath.Join(os.Args[1], name), text, 0o644); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
 }
 
-type file struct {
-	name string
-	text []byte
-}
-
-func makeTraces() []file {
-	return []file{
-		{"chat-hour.jsonl", formatRows(newChat().makeHour())},
-		{"preemption.jsonl", formatRows(makePreemption())},
-	}
+func makeTraces() map[string][]byte {
+	return map[string][]byte{"chat-hour.jsonl": formatRows(newChat().makeHour()), "preemption.jsonl": formatRows(makePreemption())}
 }
 
 // blockTokens is the number of tokens of a hash id.
 const blockTokens = 512
 
-// row is a line of a trace.
-type row struct {
-	at            int // ms
-	input, output int // tokens
-	ids           []int
-}
-
 // formatRows sorts rows by time and writes them as lines.
-func formatRows(rows []row) []byte {
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
+func formatRows(rows []formats.Record) []byte {
+	slices.SortStableFunc(rows, func(a, b formats.Record) int { return cmp.Compare(a.At, b.At) })
 	var b bytes.Buffer
-	for _, r := range rows {
-		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[`, r.at, r.input, r.output)
-		for i, id := range r.ids {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprint(&b, id)
-		}
-		b.WriteString("]}\n")
+	w, err := formats.NewWriter(&b, formats.Mooncake, blockTokens)
+	for i := range rows {
+		err = errors.Join(err, w.Write(&rows[i]))
+	}
+	if err = errors.Join(err, w.Flush()); err != nil {
+		panic(err) // into memory
 	}
 	return b.Bytes()
+}
+
+// newRow returns a request at a whole number of ms.
+func newRow(at, input, output int, ids []uint64) formats.Record {
+	return formats.Record{At: float64(at), HasAt: true, Input: input, Output: output, IDs: ids}
 }
 
 // makePreemption is a crowd whose short prompts fit a small cache and whose long
 // answers do not: 160 requests within two seconds. With 256 blocks of 64
 // tokens a worker must preempt.
-func makePreemption() []row {
+func makePreemption() []formats.Record {
 	random := sim.NewRand(7, "tracegen/preemption")
-	rows := make([]row, 160)
+	rows := make([]formats.Record, 160)
 	for i := range rows {
 		input := 100 + random.IntN(800)
-		r := row{at: random.IntN(2000), input: input, output: 200 + random.IntN(600)}
-		for b := range countBlocks(input) {
-			r.ids = append(r.ids, 10*i+b)
+		r := newRow(random.IntN(2000), input, 200+random.IntN(600), nil)
+		for b := range (input + blockTokens - 1) / blockTokens {
+			r.IDs = append(r.IDs, uint64(10*i+b))
 		}
-		if i%4 > 0 && len(r.ids) > 1 {
-			r.ids[0] = 100000 + i%4 // three prefixes that many share
+		if i%4 > 0 && len(r.IDs) > 1 {
+			r.IDs[0] = uint64(100000 + i%4) // three prefixes that many share
 		}
 		rows[i] = r
 	}
 	return rows
 }
 
-func countBlocks(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
-
 // chat makes up an hour of a chat service.
 type chat struct {
 	random  *rand.Rand
-	systems [][]int // ids of the system prompts, the popular ones first
-	next    int     // the next fresh id
-	rows    []row
+	systems [][]uint64 // ids of the system prompts, the popular ones first
+	next    uint64     // the next fresh id
+	rows    []formats.Record
 }
 
 const (
@@ -115,8 +102,8 @@ func newChat() *chat {
 }
 
 // freshIDs returns n ids that nobody has.
-func (c *chat) freshIDs(n int) []int {
-	ids := make([]int, n)
+func (c *chat) freshIDs(n int) []uint64 {
+	ids := make([]uint64, n)
 	for i := range ids {
 		ids[i] = c.next
 		c.next++
@@ -126,7 +113,7 @@ func (c *chat) freshIDs(n int) []int {
 
 // makeHour starts conversations at a rate that swells and falls, some before the
 // hour, and keeps the turns within it.
-func (c *chat) makeHour() []row {
+func (c *chat) makeHour() []formats.Record {
 	for range conversations {
 		c.addConversation(c.drawStart())
 	}
@@ -165,7 +152,7 @@ func (c *chat) addConversation(at float64) {
 		}
 		answer := c.drawLength(320, 0.8)
 		if at >= 0 && at < hour {
-			c.rows = append(c.rows, row{at: int(at), input: said, output: answer, ids: ids})
+			c.rows = append(c.rows, newRow(int(at), said, answer, ids))
 		}
 		if c.random.Float64() < 0.2 || said > longest {
 			return

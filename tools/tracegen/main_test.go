@@ -11,13 +11,13 @@ import (
 )
 
 func TestTracesAreAsWritten(t *testing.T) {
-	for _, f := range makeTraces() {
-		got, err := os.ReadFile(filepath.Join("../../testdata/traces", f.name))
+	for name, text := range makeTraces() {
+		got, err := os.ReadFile(filepath.Join("../../testdata/traces", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, f.text) {
-			t.Errorf("%s differs from what tracegen writes; run go generate ./loadgen", f.name)
+		if !bytes.Equal(got, text) {
+			t.Errorf("%s differs from what tracegen writes; run go generate ./loadgen", name)
 		}
 	}
 }
