@@ -14,6 +14,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -74,13 +75,7 @@ func (t *trial) measureRow(runs int) (row string, ok bool, err error) {
 		live = append(live, r.Report)
 	}
 	v := verdict{want: logical.Report, got: live, ok: true}
-	cells := []string{t.name, v.compareCounts()}
-	if t.atLeast {
-		cells = append(cells, v.judgeLag(t.bounds.duration), v.formatShare(meanTTFT), v.formatShare(medianITL), v.formatShare(meanE2E), v.formatShare(reuseRatio))
-	} else {
-		cells = append(cells, v.judgeDuration(&t.bounds))
-		cells = append(cells, v.judgeRest(&t.bounds)...)
-	}
+	cells := append([]string{t.name, v.compareCounts()}, v.compareTimes(t)...)
 	overshoot := v.medianExtra("pass_overshoot_p99_ms")
 	word := "ok"
 	switch {
@@ -142,19 +137,27 @@ func (v *verdict) shareAbove(of func(*collector.Report) float64) float64 {
 // fastest is how much a run in open loop may be faster than its twin.
 const fastest = 0.01
 
-func (v *verdict) judgeDuration(b *bounds) string {
-	s := v.shareAbove(durationMS)
-	return fmt.Sprintf("%+.2f %% (%.1f)", 100*s, 100*b.duration) + v.markMissed(s <= b.duration && s >= -max(fastest, b.duration))
-}
-
-// judgeLag holds a duration that must be longer by a share.
-func (v *verdict) judgeLag(least float64) string {
-	s := v.shareAbove(durationMS)
-	return fmt.Sprintf("%+.2f %% (at least %.0f)", 100*s, 100*least) + v.markMissed(s >= least)
-}
-
-func (v *verdict) formatShare(of func(*collector.Report) float64) string {
-	return fmt.Sprintf("%+.2f %%", 100*v.shareAbove(of))
+// compareTimes holds the duration and, where they are held to bounds, times of
+// requests and the reuse of prefixes.
+func (v *verdict) compareTimes(t *trial) []string {
+	b := &t.bounds
+	d := v.shareAbove(durationMS)
+	cells := []string{fmt.Sprintf("%+.2f %% (%.1f)", 100*d, 100*b.duration)}
+	if t.atLeast {
+		cells[0] = fmt.Sprintf("%+.2f %% (at least %.0f)", 100*d, 100*b.duration) + v.markMissed(d >= b.duration)
+	} else {
+		cells[0] += v.markMissed(d <= b.duration && d >= -max(fastest, b.duration))
+	}
+	if t.atLeast || b.countsAndDuration {
+		for _, of := range []func(*collector.Report) float64{meanTTFT, medianITL, meanE2E, reuseRatio} {
+			cells = append(cells, fmt.Sprintf("%+.2f %%", 100*v.shareAbove(of)))
+		}
+		return cells
+	}
+	e, r := v.shareAbove(meanE2E), v.medianOf(reuseRatio)-reuseRatio(v.want)
+	return append(cells, v.judgeTime(meanTTFT, b.ttft, b.ttftMS), v.judgeTime(medianITL, b.itl, b.itlMS),
+		fmt.Sprintf("%+.2f %% (%.0f)", 100*e, 100*b.e2e)+v.markMissed(math.Abs(e) <= b.e2e),
+		fmt.Sprintf("%+.3f (%.2f)", r, b.reuse)+v.markMissed(math.Abs(r) <= b.reuse))
 }
 
 // judgeTime compares a time with bounds of a share and, where that is more, of ms.
@@ -164,30 +167,15 @@ func (v *verdict) judgeTime(of func(*collector.Report) float64, share, ms float6
 	return fmt.Sprintf("%+.2f ms (%.2f)", d, limit) + v.markMissed(math.Abs(d) <= limit)
 }
 
-func (v *verdict) judgeRest(b *bounds) []string {
-	if b.countsAndDuration {
-		return []string{v.formatShare(meanTTFT), v.formatShare(medianITL), v.formatShare(meanE2E), v.formatShare(reuseRatio)}
-	}
-	s, r := v.shareAbove(meanE2E), v.medianOf(reuseRatio)-reuseRatio(v.want)
-	return []string{
-		v.judgeTime(meanTTFT, b.ttft, b.ttftMS), v.judgeTime(medianITL, b.itl, b.itlMS),
-		fmt.Sprintf("%+.2f %% (%.0f)", 100*s, 100*b.e2e) + v.markMissed(math.Abs(s) <= b.e2e),
-		fmt.Sprintf("%+.3f (%.2f)", r, b.reuse) + v.markMissed(math.Abs(r) <= b.reuse),
-	}
-}
-
 // medianExtra returns the median of a value under the key online.
 func (v *verdict) medianExtra(key string) float64 {
-	return v.medianOf(func(r *collector.Report) float64 {
+	return v.medianOf(func(r *collector.Report) (value float64) {
 		for _, f := range r.Extra {
 			fields, _ := f.Value.([]collector.Field)
-			for _, f := range fields {
-				if f.Key == key {
-					n, _ := f.Value.(float64)
-					return n
-				}
+			if i := slices.IndexFunc(fields, func(f collector.Field) bool { return f.Key == key }); i >= 0 {
+				value, _ = fields[i].Value.(float64)
 			}
 		}
-		return 0
+		return value
 	})
 }
