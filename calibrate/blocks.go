@@ -147,9 +147,5 @@ func quickLoss(ctx context.Context, m *Measured, o Options) (float64, error) {
 	all, _ := splitParts(m, 0)
 	shapes := plainForms()
 	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].withoutWarmUp(m)), start: startParameters(&m.Settings), form: shapes[len(shapes)-1]}
-	p, err := s.scaleStart()
-	if err == nil {
-		p, err = s.descendSimplex(p, wideEdge, scanRuns)
-	}
-	return p.loss, err
+	return s.descendSimplex(s.scaleStart(), wideEdge, scanRuns).loss, s.err
 }

@@ -17,14 +17,11 @@ const (
 
 // newtonFromThree returns the best of newton from a point and from two others,
 // in which what a token takes is another share of a pass.
-func (s *search) newtonFromThree(from point) (best point, err error) {
+func (s *search) newtonFromThree(from point) (best point) {
 	for i, change := range []float64{0, 0.7, -0.7} {
 		u := slices.Clone(from.u)
 		u[tokenField] += change
-		p, err := s.descendNewton(point{u, from.loss})
-		if err != nil {
-			return p, err
-		}
+		p := s.descendNewton(point{u, from.loss})
 		if i == 0 || p.loss < best.loss {
 			best = p
 		}
@@ -32,21 +29,24 @@ func (s *search) newtonFromThree(from point) (best point, err error) {
 			break
 		}
 	}
-	return best, nil
+	return best
 }
 
 // descendNewton moves a point downhill by the effect that each parameter has
 // while all passes compute the same, which is smooth where the loss itself is
 // not. What a changed schedule does to that is seen by the next step.
-func (s *search) descendNewton(from point) (point, error) {
+func (s *search) descendNewton(from point) point {
 	if s.sim.rules.Reference() { // it asks for no whole passes
-		return from, s.err
+		return from
 	}
 	s.record = new(ledger)
 	defer func() { s.record = nil }()
 	at := point{slices.Clone(from.u), s.loss(from.u)}
 	damp := 1e-3
 	for range newtonSteps {
+		if s.err != nil { // nothing is recorded
+			break
+		}
 		hessian, slope := s.computeSlopes(at.u)
 		better := false
 		for range newtonTries {
@@ -66,7 +66,7 @@ func (s *search) descendNewton(from point) (point, error) {
 			break
 		}
 	}
-	return at, s.err
+	return at
 }
 
 // computeSlopes returns the second and first derivatives of the loss at u,

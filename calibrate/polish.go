@@ -20,9 +20,9 @@ const (
 // polishMeans moves a point to where the means are those that were measured, on
 // the way that costs the loss of single requests least. The effects on means
 // come from simulations: what a change does to the schedule is part of them.
-func (s *search) polishMeans(from point) (point, error) {
+func (s *search) polishMeans(from point) point {
 	if s.sim.rules.Reference() { // as in newton
-		return from, s.err
+		return from
 	}
 	weight := s.target.weight
 	s.target.weight = 0
@@ -31,6 +31,9 @@ func (s *search) polishMeans(from point) (point, error) {
 	at := point{from.u, s.loss(from.u)}
 	limit, miss := at.loss*(1+polishCost), s.target.misses(&s.out)
 	for range polishSteps {
+		if s.err != nil { // nothing is recorded
+			break
+		}
 		hessian, _ := s.computeSlopes(at.u)
 		step := cheapestStep(hessian, s.meanEffects(at.u), miss)
 		if step == nil || normOf(miss) < goodMean {
@@ -51,7 +54,7 @@ func (s *search) polishMeans(from point) (point, error) {
 			break
 		}
 	}
-	return at, s.err
+	return at
 }
 
 // meanEffects returns how the means change with each parameter, by metric.

@@ -74,31 +74,29 @@ func (s *search) loss(u []float64) float64 {
 
 // descendSimplex moves a simplex with edges of the given length from a point, and
 // returns the best it finds within a number of simulations.
-func (s *search) descendSimplex(from point, edge float64, runs int) (point, error) {
+func (s *search) descendSimplex(from point, edge float64, runs int) point {
+	if s.err != nil {
+		return from
+	}
 	settings := &optimize.Settings{FuncEvaluations: runs, Converger: optimize.NeverTerminate{}}
 	r, err := optimize.Minimize(optimize.Problem{Func: s.loss}, from.u, settings, &optimize.NelderMead{SimplexSize: edge})
-	if s.err != nil {
-		return from, s.err
+	s.err = cmp.Or(s.err, err)
+	if s.err == nil && r.F < from.loss {
+		return point{slices.Clone(r.X), r.F}
 	}
-	if err != nil {
-		return from, err
-	}
-	if r.F < from.loss {
-		return point{slices.Clone(r.X), r.F}, nil
-	}
-	return from, nil
+	return from
 }
 
 // scaleStart multiplies all parameters alike until requests take as long per
 // token as they did, so that what was measured on another scale is no worse a
 // start.
-func (s *search) scaleStart() (point, error) {
+func (s *search) scaleStart() point {
 	u := make([]float64, len(s.form.Fields))
 	for range 6 {
 		p := s.form.parametersAt(&s.start, u)
 		s.runs++
-		if err := s.sim.Run(&p, &s.out, nil); err != nil {
-			return point{}, err
+		if s.err = cmp.Or(s.err, s.sim.Run(&p, &s.out, nil)); s.err != nil {
+			break
 		}
 		ratio := 0.0
 		for k := range s.target.measured {
@@ -112,7 +110,7 @@ func (s *search) scaleStart() (point, error) {
 			u[i] += 0.8 * ratio
 		}
 	}
-	return point{u, s.loss(u)}, nil
+	return point{u, s.loss(u)}
 }
 
 // How many simulations the stages of a search take, and the edges of their
@@ -132,10 +130,7 @@ const (
 // themselves.
 func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
 	s := &search{ctx: ctx, sim: sim, target: t, start: startParameters(&sim.settings)}
-	best, err := s.findCandidate()
-	if err != nil {
-		return fitted{}, err
-	}
+	best := s.findCandidate()
 	s.form = best.form
 	for _, stage := range []struct {
 		edge   float64
@@ -144,61 +139,36 @@ func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) 
 	}{{fineEdge, fineRuns, meanWeight}, {lastEdge, lastRuns, lastWeight}} {
 		t.weight = stage.weight
 		best.loss = s.loss(best.u)
-		if best.point, err = s.descendSimplex(best.point, stage.edge, stage.runs); err != nil {
-			return fitted{}, err
-		}
+		best.point = s.descendSimplex(best.point, stage.edge, stage.runs)
 	}
-	if best.point, err = s.polishMeans(best.point); err != nil {
-		return fitted{}, err
-	}
-	return fitted{best, s.form.parametersAt(&s.start, best.u), s.start, s.runs}, nil
+	best.point = s.polishMeans(best.point)
+	return fitted{best, s.form.parametersAt(&s.start, best.u), s.start, s.runs}, s.err
 }
 
 // findCandidate returns the best of all forms. A form with more parameters has
 // to be clearly better than one with fewer.
-func (s *search) findCandidate() (candidate, error) {
+func (s *search) findCandidate() candidate {
 	var plain []candidate
 	for _, f := range plainForms() {
 		s.form = f
-		p, err := s.scaleStart()
-		if err == nil {
-			p, err = s.newtonFromThree(p)
-		}
-		if err == nil {
-			p, err = s.descendSimplex(p, wideEdge, wideRuns)
-		}
-		if err != nil {
-			return candidate{}, err
-		}
-		plain = append(plain, candidate{p, f})
+		p := s.newtonFromThree(s.scaleStart())
+		plain = append(plain, candidate{s.descendSimplex(p, wideEdge, wideRuns), f})
 	}
 	best := leastLoss(plain)
-	for more := plain; len(more) > 0; {
+	for more := plain; ; more = []candidate{best} {
 		var wider []candidate
 		for _, c := range more {
 			for _, f := range c.form.extensions() {
 				s.form = f
-				p := point{u: append(slices.Clone(c.u), 0)}
-				p, err := s.descendNewton(p)
-				if err == nil {
-					p, err = s.descendSimplex(p, fineEdge, moreRuns)
-				}
-				if err != nil {
-					return candidate{}, err
-				}
-				wider = append(wider, candidate{p, f})
+				p := s.descendNewton(point{u: append(slices.Clone(c.u), 0)})
+				wider = append(wider, candidate{s.descendSimplex(p, fineEdge, moreRuns), f})
 			}
 		}
-		if len(wider) == 0 {
-			break
+		if len(wider) == 0 || s.err != nil || leastLoss(wider).loss >= (1-worth)*best.loss {
+			return best
 		}
-		next := leastLoss(wider)
-		if next.loss >= (1-worth)*best.loss {
-			break
-		}
-		best, more = next, []candidate{next}
+		best = leastLoss(wider)
 	}
-	return best, nil
 }
 
 // leastLoss returns the candidate of the least loss, the first of several.
