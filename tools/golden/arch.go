@@ -29,12 +29,11 @@ type outcome struct {
 func replayCases(ctx context.Context, cases []reference.Case, yield func(outcome) error) error {
 	for i := range cases {
 		for _, compat := range []bool{true, false} {
-			o := outcome{Case: cases[i].Name, Compat: compat}
-			var err error
-			if o.Text, err = replayText(ctx, &cases[i], compat); err != nil {
-				o.Text = err.Error()
+			text, err := replayText(ctx, &cases[i], compat)
+			if err != nil {
+				text = err.Error()
 			}
-			if err := yield(o); err != nil {
+			if err := yield(outcome{cases[i].Name, compat, text}); err != nil {
 				return err
 			}
 		}
@@ -53,6 +52,26 @@ func replayText(ctx context.Context, c *reference.Case, compat bool) (string, er
 		return "", err
 	}
 	return formatResult(result)
+}
+
+// compareArch compares the cases with those on another architecture.
+func compareArch(ctx context.Context, arch, dir string, cases []reference.Case, args []string, t *tally) error {
+	g, err := newGuest(arch, dir)
+	if err != nil {
+		return err
+	}
+	places, err := g.listFused()
+	if err != nil {
+		return err
+	}
+	if err := g.compareCases(ctx, cases, args, t); err != nil {
+		return err
+	}
+	for _, place := range places {
+		fmt.Fprintf(t.out, "%s: a product and a sum are rounded once on %s, want float64(a*b) + c\n", place, arch)
+	}
+	t.fused = len(places)
+	return nil
 }
 
 // writeOutcomes prints what every case comes to: the part of a guest.
@@ -78,13 +97,11 @@ func newGuest(arch, dir string) (*guest, error) {
 		return nil, fmt.Errorf("-arch is %q, want arm64", arch)
 	}
 	g := &guest{arch: arch, binary: filepath.Join(dir, "golden-"+arch)}
-	for _, name := range []string{"qemu-aarch64-static", "qemu-aarch64"} {
-		if path, err := exec.LookPath(name); err == nil {
-			g.emulator = path
-			break
-		}
+	var err error
+	if g.emulator, err = exec.LookPath("qemu-aarch64-static"); err != nil {
+		g.emulator, err = exec.LookPath("qemu-aarch64")
 	}
-	if g.emulator == "" {
+	if err != nil {
 		return nil, fmt.Errorf("%w: want qemu-aarch64 (Debian package qemu-user-static)", errNoEmulator)
 	}
 	build := exec.Command("go", "build", "-o", g.binary, "./tools/golden")
@@ -108,16 +125,12 @@ func (g *guest) compareCases(ctx context.Context, cases []reference.Case, args [
 		return err
 	}
 	theirs := json.NewDecoder(bufio.NewReader(out))
-	byName := make(map[string]*reference.Case, len(cases))
-	for i := range cases {
-		byName[cases[i].Name] = &cases[i]
-	}
 	err = replayCases(ctx, cases, func(ours outcome) error {
 		var o outcome
 		if err := theirs.Decode(&o); err != nil {
 			return fmt.Errorf("case %s on %s: %w", ours.Case, g.arch, err)
 		}
-		t.addCase(byName[ours.Case], true, g.diffOutcomes(ours, o))
+		t.addCase(ours.Case, true, g.diffOutcomes(ours, o))
 		return nil
 	})
 	if err != nil {
@@ -132,21 +145,14 @@ func (g *guest) diffOutcomes(ours, theirs outcome) []string {
 		return nil
 	}
 	a, b := strings.Split(ours.Text, "\n"), strings.Split(theirs.Text, "\n")
+	a, b = append(a, make([]string, max(0, len(b)-len(a)))...), append(b, make([]string, max(0, len(a)-len(b)))...)
 	lines := []string{fmt.Sprintf("compat %v here, case %s, compat %v on %s", ours.Compat, theirs.Case, theirs.Compat, g.arch)}
-	for i := range max(len(a), len(b)) {
-		x, y := lineAt(a, i), lineAt(b, i)
-		if x != y {
-			lines = append(lines, fmt.Sprintf("line %d is %q here and %q on %s", i+1, x, y, g.arch))
+	for i := range a {
+		if a[i] != b[i] {
+			lines = append(lines, fmt.Sprintf("line %d is %q here and %q on %s", i+1, a[i], b[i], g.arch))
 		}
 	}
 	return lines
-}
-
-func lineAt(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return ""
 }
 
 // listFused lists the places of the project where the guest's compiler made one

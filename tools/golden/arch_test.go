@@ -29,7 +29,7 @@ func TestOtherArchitecture(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	counts := tally{out: &out}
+	counts := tally{out: &out, counts: make(map[string]*count)}
 	if err := g.compareCases(t.Context(), cases, []string{"-dir", dir, "-only", only}, &counts); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,7 @@ func formatResult(r *harness.Result) (string, error) {
 	return b.String(), nil
 }
 
+// compareReport lists where a report is not the reference's.
 func compareReport(c *reference.Case, ours *collector.Report) []string {
 	theirs, err := c.Report()
 	if err != nil {
@@ -86,12 +88,13 @@ func compareReport(c *reference.Case, ours *collector.Report) []string {
 	return formatDiffs(reference.Compare(theirs, ours))
 }
 
+// compareRequests lists where requests are not the reference's, if it kept them.
 func compareRequests(c *reference.Case, r *harness.Result) []string {
 	theirs, kept, err := c.Requests()
-	if err != nil {
+	switch {
+	case err != nil:
 		return []string{err.Error()}
-	}
-	if !kept {
+	case !kept:
 		return nil
 	}
 	return formatDiffs(reference.CompareRequests(theirs, reference.Requests(r.Collector)))
@@ -112,12 +115,11 @@ func checkBinary(ctx context.Context, binary, dir string, c *reference.Case) []s
 	if err != nil {
 		return []string{err.Error()}
 	}
-	var args []string
-	if trace != "" {
-		args = append(args, trace)
-	}
 	report := filepath.Join(dir, "report.json")
-	args = append(append(args, c.Args...), "--compat", "dynamo-1.2", "--report-json", report)
+	args := append(slices.Clone(c.Args), "--compat", "dynamo-1.2", "--report-json", report)
+	if trace != "" {
+		args = append([]string{trace}, args...)
+	}
 	if c.Outcome != reference.OK {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
@@ -126,19 +128,15 @@ func checkBinary(ctx context.Context, binary, dir string, c *reference.Case) []s
 	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
-		return []string{fmt.Sprintf("binary: no end in %v", patience)}
+		return []string{fmt.Sprintf("no end in %v", patience)}
 	case c.Outcome != reference.OK:
 		return nil
 	case err != nil:
-		return []string{fmt.Sprintf("binary: %v: %s", err, strings.TrimSpace(string(out)))}
+		return []string{fmt.Sprintf("%v: %s", err, strings.TrimSpace(string(out)))}
 	}
 	ours, err := reference.ReadReport(report)
 	if err != nil {
-		return []string{fmt.Sprintf("binary: %v", err)}
+		return []string{err.Error()}
 	}
-	var complaints []string
-	for _, line := range compareReport(c, ours) {
-		complaints = append(complaints, "binary: "+line)
-	}
-	return complaints
+	return compareReport(c, ours)
 }

@@ -29,7 +29,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("golden", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	dir := fs.String("dir", "../shared/golden", "directory of reference results")
+	results := fs.String("dir", "../shared/golden", "directory of reference results")
 	only := fs.String("only", "", "run only cases whose name contains this")
 	binary := fs.String("binary", "", "replay binary; empty: build it")
 	arch := fs.String("arch", "", "compare with a build for this architecture, run under an emulator, instead of with the reference")
@@ -37,24 +37,30 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
-	if _, err := os.Stat(*dir); err != nil {
-		fmt.Fprintf(stdout, "golden: skipped, there are no reference results at %s\n", *dir)
+	if _, err := os.Stat(*results); err != nil {
+		fmt.Fprintf(stdout, "golden: skipped, there are no reference results at %s\n", *results)
 		return 0
 	}
-	cases, err := loadCases(*dir, *only)
+	cases, err := loadCases(*results, *only)
 	if err != nil {
 		fmt.Fprintf(stderr, "golden: %v\n", err)
 		return 1
 	}
-	t := tally{out: stdout}
+	dir, err := os.MkdirTemp("", "golden")
+	if err != nil {
+		fmt.Fprintf(stderr, "golden: %v\n", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	t := tally{out: stdout, counts: make(map[string]*count)}
 	ctx := context.Background()
 	switch {
 	case *plain:
 		err = writeOutcomes(ctx, cases, stdout)
 	case *arch != "":
-		err = compareArch(ctx, *arch, cases, []string{"-dir", *dir, "-only", *only}, &t)
+		err = compareArch(ctx, *arch, dir, cases, []string{"-dir", *results, "-only", *only}, &t)
 	default:
-		err = t.checkAll(ctx, *binary, cases)
+		err = t.checkAll(ctx, *binary, dir, cases)
 	}
 	switch {
 	case errors.Is(err, errNoEmulator):
@@ -77,110 +83,73 @@ func loadCases(dir, only string) ([]reference.Case, error) {
 
 // checkAll compares the cases with the reference, in process and through the
 // binary.
-func (t *tally) checkAll(ctx context.Context, binary string, cases []reference.Case) error {
-	temporary, err := os.MkdirTemp("", "golden")
+func (t *tally) checkAll(ctx context.Context, binary, dir string, cases []reference.Case) error {
+	binary, err := stopwatch.Find(ctx, binary, dir)
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
-	if binary, err = stopwatch.Find(ctx, binary, temporary); err != nil {
 		return err
 	}
 	for i := range cases {
 		c := &cases[i]
-		t.addCase(c, c.Outcome == reference.OK, append(checkInProcess(ctx, c), checkBinary(ctx, binary, temporary, c)...))
+		complaints := checkInProcess(ctx, c)
+		for _, line := range checkBinary(ctx, binary, dir, c) {
+			complaints = append(complaints, "binary: "+line)
+		}
+		t.addCase(c.Name, c.Outcome == reference.OK, complaints)
 	}
 	return nil
 }
 
-// compareArch compares the cases with those on another architecture.
-func compareArch(ctx context.Context, arch string, cases []reference.Case, args []string, t *tally) error {
-	temporary, err := os.MkdirTemp("", "golden")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
-	g, err := newGuest(arch, temporary)
-	if err != nil {
-		return err
-	}
-	places, err := g.listFused()
-	if err != nil {
-		return err
-	}
-	if err := g.compareCases(ctx, cases, args, t); err != nil {
-		return err
-	}
-	for _, place := range places {
-		fmt.Fprintf(t.out, "%s: a product and a sum are rounded once on %s, want float64(a*b) + c\n", place, arch)
-		t.fused++
-	}
-	return nil
-}
-
-// tally counts cases by family, in the order of the first of each.
+// tally counts cases by family: all that differ in their trace alone.
 type tally struct {
 	out      io.Writer
-	families []*family
-	total    family
+	families []string // in the order of the first case of each
+	counts   map[string]*count
+	total    count
 	fused    int // places where another architecture would round otherwise
 }
 
-// family is all cases that differ in their trace alone.
-type family struct {
-	name                       string
-	cases, compared, differing int
-}
+type count struct{ cases, compared, differing int }
 
 // addCase counts a case, whether it was compared with anything, and what is wrong
 // with it.
-func (t *tally) addCase(c *reference.Case, compared bool, complaints []string) {
-	name := c.Name
-	if at := strings.LastIndexByte(name, '-'); at > 0 {
-		name = name[:at]
+func (t *tally) addCase(name string, compared bool, complaints []string) {
+	family := name
+	if at := strings.LastIndexByte(family, '-'); at > 0 {
+		family = family[:at]
 	}
-	f := t.findFamily(name)
-	for _, f := range []*family{f, &t.total} {
-		f.cases++
+	if t.counts[family] == nil {
+		t.counts[family] = &count{}
+		t.families = append(t.families, family)
+	}
+	for _, n := range []*count{t.counts[family], &t.total} {
+		n.cases++
 		if compared {
-			f.compared++
+			n.compared++
 		}
 		if len(complaints) > 0 {
-			f.differing++
+			n.differing++
 		}
 	}
 	const most = 8
 	for _, line := range complaints[:min(len(complaints), most)] {
-		fmt.Fprintf(t.out, "%s: %s\n", c.Name, line)
+		fmt.Fprintf(t.out, "%s: %s\n", name, line)
 	}
 	if more := len(complaints) - most; more > 0 {
-		fmt.Fprintf(t.out, "%s: and %d more\n", c.Name, more)
+		fmt.Fprintf(t.out, "%s: and %d more\n", name, more)
 	}
-}
-
-func (t *tally) findFamily(name string) *family {
-	for _, f := range t.families {
-		if f.name == name {
-			return f
-		}
-	}
-	t.families = append(t.families, &family{name: name})
-	return t.families[len(t.families)-1]
 }
 
 // printCounts prints the counts and returns the exit code.
 func (t *tally) printCounts() int {
-	for _, f := range t.families {
-		f.printCounts(t.out)
+	printLine := func(name string, n *count) {
+		fmt.Fprintf(t.out, "%-28s cases %3d, compared %3d, differing %d\n", name, n.cases, n.compared, n.differing)
 	}
-	t.total.name = "total"
-	t.total.printCounts(t.out)
+	for _, family := range t.families {
+		printLine(family, t.counts[family])
+	}
+	printLine("total", &t.total)
 	if t.total.differing+t.fused > 0 || t.total.cases == 0 {
 		return 1
 	}
 	return 0
-}
-
-func (f *family) printCounts(out io.Writer) {
-	fmt.Fprintf(out, "%-28s cases %3d, compared %3d, differing %d\n", f.name, f.cases, f.compared, f.differing)
 }
