@@ -2,8 +2,8 @@
 // admitted and gained its tokens) and derives the report from them at the end.
 //
 // Read collector.go (the facts), gaps.go (inter-token latencies as weighted
-// values), report.go (what is derived), quantile.go with pick.go and radix.go
-// (how), json.go and text.go (how it is written), file.go (where).
+// values), report.go (what is derived), quantile.go with digits.go (how), json.go
+// and text.go (how it is written), file.go (where).
 package collector
 
 import (

@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,23 +118,12 @@ func (r *Report) Numbers() map[string]float64 {
 // It formats by itself because Go's JSON packages write other floats than the
 // file form asks for (10 instead of 10.0, 1e-9 instead of 1e-09).
 func (r *Report) WriteJSON(w io.Writer) error {
-	out := bufio.NewWriter(w)
-	sep := "{\n"
-	var buf []byte
-	for _, f := range r.Fields() {
-		buf = append(buf[:0], sep...)
-		buf = append(buf, "  "...)
-		buf = appendString(buf, f.Key)
-		buf = append(buf, ": "...)
-		var err error
-		if buf, err = appendValue(buf, f.Value); err != nil {
-			return fmt.Errorf("report: %s: %w", f.Key, err)
-		}
-		out.Write(buf) // Flush reports the error
-		sep = ",\n"
+	text, err := appendFields(nil, r.Fields(), ",\n  ")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
 	}
-	out.WriteString("\n}\n")
-	return out.Flush()
+	_, err = fmt.Fprintf(w, "{\n  %s\n}\n", text)
+	return err
 }
 
 func appendValue(dst []byte, value any) ([]byte, error) {
@@ -158,18 +146,22 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 }
 
 // AppendObject appends fields on one line, in their order.
-func AppendObject(dst []byte, fields []Field) (_ []byte, err error) {
-	dst = append(dst, '{')
+func AppendObject(dst []byte, fields []Field) ([]byte, error) {
+	dst, err := appendFields(append(dst, '{'), fields, ", ")
+	return append(dst, '}'), err
+}
+
+func appendFields(dst []byte, fields []Field, separator string) (_ []byte, err error) {
 	for i, f := range fields {
 		if i > 0 {
-			dst = append(dst, ", "...)
+			dst = append(dst, separator...)
 		}
 		dst = append(appendString(dst, f.Key), ": "...)
 		if dst, err = appendValue(dst, f.Value); err != nil {
 			return dst, fmt.Errorf("%s: %w", f.Key, err)
 		}
 	}
-	return append(dst, '}'), nil
+	return dst, nil
 }
 
 func appendString(dst []byte, s string) []byte {

@@ -1,9 +1,8 @@
 // Package budget holds a run to a baseline: how far each of its values may move,
 // for continuous integration.
 //
-// Read budget.go (one budget), file.go (the file they are in, which cmd/replay reads), judge.go (a run
-// against it), update.go, then text.go, which phrases the
-// outcome.
+// Read budget.go (one budget, and the file they are in, which cmd/replay reads),
+// judge.go (a run against it), update.go, then text.go, which phrases the outcome.
 package budget
 
 import (
@@ -105,4 +104,25 @@ func scaleUnit(by, unit float64) float64 {
 		return by
 	}
 	return by * unit
+}
+
+// File is a file of budgets, with the baseline they are measured from.
+type File struct {
+	Path string
+	// Command is the command line of the run, without the program; empty when
+	// the run is to be given.
+	Command []string
+	// Exact reports whether requests must go the very ways of the baseline.
+	Exact    bool
+	Budgets  []Budget
+	Baseline *Baseline // nil before the first update
+
+	Text []byte // the file as it is
+}
+
+// Baseline is what values are measured from.
+type Baseline struct {
+	Lifecycles string // hash of what happened to each request; "" when not known
+	Values     map[string]float64
+	From       string // file it was read from; "" when it is in the file of the budgets
 }

@@ -44,19 +44,18 @@ func (r *Run) Blame(id int) []Hold {
 	for i := range holds {
 		holds[i].Request = i
 	}
-	waits, seats := queueSpans(me), placeSpans(me)
+	mine := spansOf(me)
 	queued := 0.0
-	for _, w := range waits {
+	for _, w := range mine.queued {
 		queued += w.to - w.from
 	}
 	if r.Log != nil {
-		queued -= r.blamePrompts(id, waits, holds)
-		r.blamePrompts(id, seats, holds)
+		queued -= r.blamePrompts(id, mine.queued, holds)
+		r.blamePrompts(id, mine.placed, holds)
 	}
-	ahead := shareAmong(r.Rows, id, queued, func(o *requests.Row) float64 { return overlapTotal(waits, placeSpans(o)) })
-	mine := decodeSpans(me)
+	ahead := shareAmong(r.Rows, id, queued, func(o *requests.Row) float64 { return overlapTotal(mine.queued, spansOf(o).placed) })
 	beside := shareAmong(r.Rows, id, float64(me.Parts[ledger.Stretched]), func(o *requests.Row) float64 {
-		return mine.overlapWith(decodeSpans(o)) * (float64(o.Input) + float64(o.Tokens)/2)
+		return mine.decoding.overlapWith(spansOf(o).decoding) * (float64(o.Input) + float64(o.Tokens)/2)
 	})
 	for i := range holds {
 		holds[i].Ahead, holds[i].Beside = ahead[i], beside[i]
@@ -124,36 +123,31 @@ func overlapTotal(a, b []span) float64 {
 	return ms
 }
 
-// queueSpans is when a request was in engines' queues.
-func queueSpans(r *requests.Row) []span {
-	from := r.Arrival
+// spans is when a request was where.
+type spans struct {
+	queued   []span // in queues of engines
+	placed   []span // with a place in an engine
+	decoding span
+}
+
+func spansOf(r *requests.Row) spans {
+	arrived := r.Arrival
 	if r.Parts[ledger.Router] > 0 {
-		from = r.Routed
+		arrived = r.Routed
+	}
+	worker := func(from, to requests.MS) span {
+		return span{int32(r.Worker), r.PrefillWorker.Known(), float64(from), float64(to)}
 	}
 	if !r.PrefillWorker.Known() {
-		return []span{{int32(r.Worker), false, float64(from), float64(r.Admit)}}
+		return spans{[]span{worker(arrived, r.Admit)}, []span{worker(r.Admit, r.Last)}, worker(r.First, r.Last)}
 	}
-	return []span{
-		{int32(r.PrefillWorker), false, float64(from), float64(r.Admit)},
-		{int32(r.Worker), true, float64(r.DecodeStart), float64(r.DecodeAdmit)},
+	prefill := func(from, to requests.MS) span {
+		return span{int32(r.PrefillWorker), false, float64(from), float64(to)}
 	}
-}
-
-// placeSpans is when a request had a place in an engine.
-func placeSpans(r *requests.Row) []span {
-	if !r.PrefillWorker.Known() {
-		return []span{{int32(r.Worker), false, float64(r.Admit), float64(r.Last)}}
+	decoding := worker(r.DecodeAdmit, r.Last)
+	return spans{
+		queued:   []span{prefill(arrived, r.Admit), worker(r.DecodeStart, r.DecodeAdmit)},
+		placed:   []span{prefill(r.Admit, r.PrefillEnd), decoding},
+		decoding: decoding,
 	}
-	return []span{
-		{int32(r.PrefillWorker), false, float64(r.Admit), float64(r.PrefillEnd)},
-		{int32(r.Worker), true, float64(r.DecodeAdmit), float64(r.Last)},
-	}
-}
-
-// decodeSpans is when a request decoded.
-func decodeSpans(r *requests.Row) span {
-	if !r.PrefillWorker.Known() {
-		return span{int32(r.Worker), false, float64(r.First), float64(r.Last)}
-	}
-	return span{int32(r.Worker), true, float64(r.DecodeAdmit), float64(r.Last)}
 }

@@ -1,13 +1,15 @@
 // Package explain shows why a request took as long as it did: its ledger, and
 // the requests that held it up most. docs/explain.md defines both.
 //
-// Read explain.go (which request is meant), blame.go (who held it up), then
-// text.go.
+// Read explain.go (which request is meant, and what is said of it), then blame.go
+// (who held it up).
 package explain
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -78,4 +80,94 @@ func (r *Run) Slowest(n int) []int {
 	}
 	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(r.Rows[b].E2E, r.Rows[a].E2E) })
 	return all[:min(n, len(all))]
+}
+
+// most is how many of those who held up a request are named.
+const most = 5
+
+// WriteText writes why request id took as long as it did.
+func (r *Run) WriteText(w io.Writer, id int) error {
+	out := bufio.NewWriter(w)
+	row := &r.Rows[id]
+	fmt.Fprintf(out, "%s\n", r.requestTitle(id))
+	fmt.Fprintf(out, "%d prompt tokens (%d reused), %d answer tokens, %s\n\n", row.Input, row.Reused, row.Tokens, whereText(row))
+	switch {
+	case !row.Finished():
+		fmt.Fprintf(out, "it has not finished: %d of %d tokens\n", row.Tokens, row.Output)
+	case !row.Explained():
+		fmt.Fprintf(out, "the run was recorded without ledgers\n")
+	default:
+		writeLedger(out, row)
+		r.writeHolds(out, r.Blame(id))
+	}
+	return out.Flush()
+}
+
+// requestTitle names a request.
+func (r *Run) requestTitle(id int) string {
+	row := &r.Rows[id]
+	text := fmt.Sprintf("request %d", row.ID)
+	if row.Line.Known() && row.Line > 0 {
+		text += fmt.Sprintf(", %s:%d", r.Trace, row.Line)
+	}
+	if row.Turn > 0 {
+		text += fmt.Sprintf(", turn %d of session %s", row.Turn, row.Session)
+	}
+	return text
+}
+
+func whereText(row *requests.Row) string {
+	text := fmt.Sprintf("worker %d", row.Worker)
+	if row.PrefillWorker.Known() {
+		text = fmt.Sprintf("prefill worker %d, decode worker %d", row.PrefillWorker, row.Worker)
+	}
+	if row.Preemptions > 0 {
+		text += fmt.Sprintf(", preempted %d times", row.Preemptions)
+	}
+	return text
+}
+
+func writeLedger(out *bufio.Writer, row *requests.Row) {
+	fmt.Fprintf(out, "%-18s %14s %8s\n", "", "ms", "share")
+	total := float64(row.E2E)
+	for _, p := range ledger.Parts() {
+		writePart(out, p.String(), float64(row.Parts[p]), total)
+	}
+	writePart(out, "end to end", total, total)
+}
+
+func writePart(out *bufio.Writer, name string, ms, total float64) {
+	share := 0.0
+	if total > 0 {
+		share = 100 * ms / total
+	}
+	fmt.Fprintf(out, "%-18s %14.3f %6.1f %%\n", name, ms, share)
+}
+
+func (r *Run) writeHolds(out *bufio.Writer, holds []Hold) {
+	if len(holds) == 0 {
+		fmt.Fprintf(out, "\nno request held it up\n")
+		return
+	}
+	fmt.Fprintf(out, "\nheld up most by%26s %12s %12s %12s\n", "ms", "prompt", "ahead", "beside")
+	for i := range holds[:min(most, len(holds))] {
+		h := &holds[i]
+		fmt.Fprintf(out, "%-28s %12.3f %12.3f %12.3f %12.3f\n", r.shortTitle(h.Request), h.Total(), h.Prefill, h.Ahead, h.Beside)
+	}
+	if rest := len(holds) - most; rest > 0 {
+		sum := 0.0
+		for i := range holds[most:] {
+			sum += holds[most+i].Total()
+		}
+		fmt.Fprintf(out, "%-28s %12.3f\n", fmt.Sprintf("%d others", rest), sum)
+	}
+}
+
+func (r *Run) shortTitle(id int) string {
+	row := &r.Rows[id]
+	text := fmt.Sprintf("request %d", row.ID)
+	if row.Line.Known() && row.Line > 0 {
+		text += fmt.Sprintf(" (line %d)", row.Line)
+	}
+	return text
 }

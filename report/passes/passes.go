@@ -1,9 +1,19 @@
 // Package passes is every forward pass of a run, and where the passes of two
 // runs part.
 //
-// Read passes.go (what is kept), log.go (how it is gathered and written), then
-// parting.go.
+// Read passes.go (what is kept and how it is gathered), then parting.go.
 package passes
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/parquet"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
 
 // FileName is the name of the passes in a run directory.
 const FileName = "passes.parquet"
@@ -31,4 +41,57 @@ type Pass struct {
 	Computed []int32 `parquet:"computed"`        // requests whose prompt was computed, in order
 	Chunks   []int32 `parquet:"computed_tokens"` // of each of those
 	Lost     []int32 `parquet:"preempted"`       // requests that lost their place, in order
+}
+
+// Log gathers the passes of a run, those of a worker in the order of time. It
+// observes the replay.
+type Log struct {
+	harness.NoObserver
+	Passes []Pass
+}
+
+// Pass notes a pass or a run of passes.
+func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	kept := Pass{
+		Decode: stage == scheduler.Decode, Worker: int32(w),
+		Start: float64(p.Start), End: float64(p.End), Gap: float64(p.Gap), Count: int32(p.Count),
+		Prompt: int32(p.PrefillTokens), Tokens: int32(p.Tokens),
+	}
+	for i := range p.Admitted {
+		kept.Admitted = append(kept.Admitted, int32(p.Admitted[i].Request))
+	}
+	if d := p.Detail; d != nil {
+		kept.Running, kept.Waiting, kept.Held, kept.Cached = int32(d.Running), int32(d.Waiting), int32(d.Held), int32(d.Cached)
+		for i := range d.Work {
+			if n := d.Work[i].Prompt + d.Work[i].Recomputed; n > 0 {
+				kept.Computed = append(kept.Computed, int32(d.Work[i].Request))
+				kept.Chunks = append(kept.Chunks, int32(n))
+			}
+		}
+		for _, id := range d.Lost {
+			kept.Lost = append(kept.Lost, int32(id))
+		}
+	}
+	l.Passes = append(l.Passes, kept)
+}
+
+// Write writes the passes as a Parquet file.
+func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Passes) }
+
+// ReadFile reads what Write wrote. An error wraps fs.ErrNotExist when there is no
+// such file.
+func ReadFile(path string) ([]Pass, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	all, err := parquet.ReadRows[Pass](path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range all {
+		if p := &all[i]; p.Count < 1 || len(p.Computed) != len(p.Chunks) || p.Worker < 0 {
+			return nil, fmt.Errorf("%s: pass %d makes no sense: %+v", path, i, *p)
+		}
+	}
+	return all, nil
 }

@@ -5,7 +5,7 @@
 //
 // Read row.go and columns.go (what a row holds), collect.go (where it comes
 // from), recorder.go (what only an observer of the run sees), then file.go with
-// jsonl.go, csv.go and parquet.go; parts.go has them all made on all
+// text.go and parquet.go; parts.go has them all made on all
 // cores.
 package requests
 

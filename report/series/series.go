@@ -3,8 +3,8 @@
 // need to know how long the replay will be, and takes no more room for a long
 // one.
 //
-// Read series.go (what is counted), bins.go (how bins grow), histogram.go,
-// workers.go, then file.go.
+// Read series.go (what is counted), bins.go (how bins grow), histogram.go, then
+// file.go (what is kept).
 package series
 
 import (

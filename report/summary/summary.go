@@ -1,7 +1,7 @@
 // Package summary writes a report in the forms of others: as the result files
 // of load generators, and as a table in Markdown.
 //
-// Read summary.go, then the tools: aiperf.go, vllm.go, sglang.go; markdown.go.
+// Read summary.go, then tools.go (whose names there are) and markdown.go.
 package summary
 
 import (

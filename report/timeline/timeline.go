@@ -57,10 +57,13 @@ type worker struct {
 	watched int   // chosen requests on it
 	open    slice // of passes that are alike, not written yet
 
-	// What its counters showed last.
-	known                          bool
-	held, cached, running, waiting int
+	// What its counters showed last, if anything.
+	known bool
+	shown counters
 }
+
+// counters are what there is after a pass.
+type counters struct{ held, cached, running, waiting int }
 
 // track is how the events of a track begin.
 type track struct{ slice, flow, blocks, requests string }
@@ -78,15 +81,14 @@ func newTrack(pid int64) track {
 // slice is passes that are all alike and follow each other; none when passes is
 // 0.
 type slice struct {
-	from, to        sim.Time
-	passes          int
-	prompt, tokens  int // of each of them
-	admitted, lost  int
-	prefill         sim.Time
-	held, cached    int // after the last
-	running, queued int
-	detailed        bool
-	received        bool // prompt tokens come with a KV cache that was handed over, and cost no time
+	from, to       sim.Time
+	passes         int
+	prompt, tokens int // of each of them
+	admitted, lost int
+	prefill        sim.Time
+	after          counters
+	detailed       bool
+	received       bool // prompt tokens come with a KV cache that was handed over, and cost no time
 }
 
 // The processes of the trace: the router, the requests, then the workers, those
@@ -231,7 +233,7 @@ func (s *slice) addPass(p *scheduler.Pass) {
 		return
 	}
 	s.prefill = (d.PrefillEnd - s.from).Max0()
-	s.held, s.cached, s.running, s.queued, s.detailed = d.Held, d.Cached, d.Running, d.Waiting, true
+	s.after, s.detailed = counters{d.Held, d.Cached, d.Running, d.Waiting}, true
 	if s.prompt == 0 {
 		s.prefill = 0
 	}
@@ -266,14 +268,14 @@ func (w *Writer) writeCounters(k *worker) {
 	if !s.detailed {
 		return
 	}
-	if !k.known || k.held != s.held || k.cached != s.cached {
-		w.out.writeBlocks(&k.track, s.to, s.held, s.cached)
+	now, was := s.after, k.shown
+	if !k.known || was.held != now.held || was.cached != now.cached {
+		w.out.writeBlocks(&k.track, s.to, now.held, now.cached)
 	}
-	if !k.known || k.running != s.running || k.waiting != s.queued {
-		w.out.writeRequests(&k.track, s.to, s.running, s.queued)
+	if !k.known || was.running != now.running || was.waiting != now.waiting {
+		w.out.writeRequests(&k.track, s.to, now.running, now.waiting)
 	}
-	k.known = true
-	k.held, k.cached, k.running, k.waiting = s.held, s.cached, s.running, s.queued
+	k.known, k.shown = true, now
 }
 
 // isShown reports whether the cut leaves what goes from one instant to another.
