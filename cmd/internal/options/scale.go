@@ -35,36 +35,26 @@ func (o *Options) fillScale(spec *replay.Spec) error {
 
 // readEvents are those of the file.
 func (f *scaleFile) readEvents(text []byte) ([]replay.ScaleEvent, error) {
-	list, err := f.readList(text)
-	if err != nil {
-		return nil, err
-	}
-	var all []replay.ScaleEvent
-	for _, node := range list {
-		e, err := f.readEvent(node)
-		if err != nil {
-			return nil, err
-		}
-		if n := len(all); n > 0 && e.At < all[n-1].At {
-			return nil, f.errorAt(node, "at is %v ms, want at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
-		}
-		all = append(all, e)
-	}
-	return all, nil
-}
-
-func (f *scaleFile) readList(text []byte) ([]ast.Node, error) {
 	bodies, err := cli.YamlBodies(f.path, text)
 	if err != nil {
 		return nil, err
 	}
-	var all []ast.Node
+	var all []replay.ScaleEvent
 	for _, body := range bodies {
 		list, ok := body.(*ast.SequenceNode)
 		if !ok {
 			return nil, f.errorAt(body, "want a list of events, as - {at: 90s, workers: 4}")
 		}
-		all = append(all, list.Values...)
+		for _, node := range list.Values {
+			e, err := f.readEvent(node)
+			if err != nil {
+				return nil, err
+			}
+			if n := len(all); n > 0 && e.At < all[n-1].At {
+				return nil, f.errorAt(node, "at is %v ms, want at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
+			}
+			all = append(all, e)
+		}
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s: no events, want a list of them, as - {at: 90s, workers: 4}", f.path)
@@ -109,6 +99,7 @@ func (f *scaleFile) readEvent(node ast.Node) (replay.ScaleEvent, error) {
 
 // setValue takes in one value of an event.
 func (f *scaleFile) setValue(e *replay.ScaleEvent, key, text string) (err error) {
+	count := &e.Workers
 	switch {
 	case key == "at":
 		if e.At, err = cli.ParseInstant(text); err != nil {
@@ -116,17 +107,19 @@ func (f *scaleFile) setValue(e *replay.ScaleEvent, key, text string) (err error)
 		}
 		return nil
 	case key == "decode" && f.two:
-		e.Decode, err = workerCount(text)
-		return err
+		count = &e.Decode
 	case key == "workers" && !f.two, key == "prefill" && f.two:
-		e.Workers, err = workerCount(text)
-		return err
 	case key == "workers":
 		return errors.New("only where workers both prefill and decode, want prefill or decode")
 	case key == "prefill" || key == "decode":
 		return errors.New("only with --prefill-workers and --decode-workers, want workers")
+	default:
+		return fmt.Errorf("no such key, want at and %s", f.poolKeys())
 	}
-	return fmt.Errorf("no such key, want at and %s", f.poolKeys())
+	if *count, err = strconv.Atoi(text); err != nil || *count < 1 || *count > mostWorkers {
+		return fmt.Errorf("%s: want 1 to %d workers", text, mostWorkers)
+	}
+	return nil
 }
 
 func (f *scaleFile) poolKeys() string {
@@ -134,14 +127,6 @@ func (f *scaleFile) poolKeys() string {
 		return "prefill or decode"
 	}
 	return "workers"
-}
-
-func workerCount(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > mostWorkers {
-		return 0, fmt.Errorf("%s: want 1 to %d workers", text, mostWorkers)
-	}
-	return n, nil
 }
 
 // mostWorkers is the largest pool that replay runs.

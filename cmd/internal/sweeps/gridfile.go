@@ -2,6 +2,7 @@ package sweeps
 
 import (
 	"os"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
@@ -73,28 +74,18 @@ type gridReader struct {
 // putAxis adds an axis, or what all cells have, in place of what the file said of
 // it.
 func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
-	for i, s := range g.grid.Common {
-		if s.Name == a.Name {
-			g.grid.Common = append(g.grid.Common[:i], g.grid.Common[i+1:]...)
-			break
-		}
+	axes, common := &g.grid.Axes, &g.grid.Common
+	*common = slices.DeleteFunc(*common, func(s plan.Setting) bool { return s.Name == a.Name })
+	i := slices.IndexFunc(*axes, func(b plan.Axis) bool { return b.Name == a.Name })
+	switch {
+	case isAxis && i >= 0:
+		(*axes)[i] = a
+	case isAxis:
+		*axes = append(*axes, a)
+	default:
+		*axes = slices.DeleteFunc(*axes, func(b plan.Axis) bool { return b.Name == a.Name })
+		*common = append(*common, plan.Setting{Name: a.Name, Value: a.Values[0]})
 	}
-	for i := range g.grid.Axes {
-		if g.grid.Axes[i].Name != a.Name {
-			continue
-		}
-		if isAxis {
-			g.grid.Axes[i] = a
-			return
-		}
-		g.grid.Axes = append(g.grid.Axes[:i], g.grid.Axes[i+1:]...)
-		break
-	}
-	if isAxis {
-		g.grid.Axes = append(g.grid.Axes, a)
-		return
-	}
-	g.grid.Common = append(g.grid.Common, plan.Setting{Name: a.Name, Value: a.Values[0]})
 }
 
 func (g *gridReader) readFile() error {

@@ -20,12 +20,7 @@ import (
 
 // NewSweepCommand replays every cell of a grid.
 func NewSweepCommand(s cli.Streams, queue ...*cobra.Command) *cobra.Command {
-	var (
-		grid    GridFlags
-		table   TableFlags
-		jobs    int
-		journal string
-	)
+	f := &sweepFlags{}
 	cmd := &cobra.Command{
 		Use:   "sweep [GRID]",
 		Short: "Replay a grid of settings",
@@ -46,19 +41,19 @@ processes and machines.`,
   replay sweep grid.yaml --journal done.jsonl
   replay sweep --trace requests.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := grid.Of(args)
+			g, err := f.grid.Of(args)
 			if err != nil {
 				return err
 			}
-			if jobs < 1 {
-				return cli.Usagef("--jobs=%d: want at least 1", jobs)
+			if f.jobs < 1 {
+				return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
 			}
-			return sweepHere(cmd.Context(), s, localSweep{grid: g, jobs: jobs, journal: journal, table: table})
+			return f.sweepHere(cmd.Context(), s, g)
 		},
 	}
-	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Table", table.Bind), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
-		fs.IntVar(&jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
-		fs.StringVar(&journal, "journal", "", "note finished cells in `FILE`, and take those that are there")
+	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind), cli.NewGroup("Table", f.table.Bind), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
+		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
+		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those that are there")
 	}))
 	cmd.AddCommand(queue...)
 	return cmd
@@ -72,29 +67,30 @@ func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
 	return f.readGrid(strings.Join(args, ""))
 }
 
-// localSweep is a sweep in this process.
-type localSweep struct {
-	grid    *plan.Grid
+// sweepFlags are those of a sweep in this process.
+type sweepFlags struct {
+	grid    GridFlags
+	table   TableFlags
 	jobs    int
 	journal string
-	table   TableFlags
 }
 
-func sweepHere(ctx context.Context, s cli.Streams, l localSweep) (err error) {
-	if err := l.table.Files.Check(); err != nil {
+// sweepHere replays the cells of g and prints what they came to.
+func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
+	if err := f.table.Files.Check(); err != nil {
 		return err
 	}
 	cli.ManyReplays()
-	tasks, err := TasksOf(l.grid, NewDigests())
+	tasks, err := TasksOf(g, NewDigests())
 	if err != nil {
 		return err
 	}
-	sweep := plan.Sweep{Cells: l.grid.Cells(), Cores: l.jobs}
+	sweep := plan.Sweep{Cells: g.Cells(), Cores: f.jobs}
 	for i := range tasks {
 		sweep.Keys = append(sweep.Keys, tasks[i].Key())
 	}
-	if l.journal != "" {
-		if sweep.Journal, err = plan.OpenJournal(l.journal); err != nil {
+	if f.journal != "" {
+		if sweep.Journal, err = plan.OpenJournal(f.journal); err != nil {
 			return fmt.Errorf("--journal: %w", err)
 		}
 		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
@@ -108,7 +104,7 @@ func sweepHere(ctx context.Context, s cli.Streams, l localSweep) (err error) {
 	if err != nil {
 		return err
 	}
-	return l.table.Write(s.Out, l.grid, outcomes)
+	return f.table.Write(s.Out, g, outcomes)
 }
 
 // TasksOf are the tasks of a grid, in its order.

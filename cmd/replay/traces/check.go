@@ -1,7 +1,9 @@
 package traces
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,10 +15,8 @@ import (
 // wantOne refuses a command of whose flags none is given that makes it do
 // something.
 func wantOne(fs *pflag.FlagSet, what string, names ...string) error {
-	for _, name := range names {
-		if fs.Changed(name) {
-			return nil
-		}
+	if slices.ContainsFunc(names, fs.Changed) {
+		return nil
 	}
 	last := len(names) - 1
 	return cli.Usagef("%s: want --%s or --%s", what, strings.Join(names[:last], ", --"), names[last])
@@ -39,28 +39,16 @@ func wantAbove(fs *pflag.FlagSet, bound float64, atIt bool, names ...string) err
 	return nil
 }
 
-// onlyWith refuses flags that change nothing without another.
-func onlyWith(fs *pflag.FlagSet, other string, names ...string) error {
-	for _, name := range names {
-		if fs.Changed(name) && !fs.Changed(other) {
-			return cli.Usagef("--%s: only with --%s", name, other)
-		}
-	}
-	return nil
-}
-
 // checkSample is what is wrong with the flags of a sample.
 func checkSample(fs *pflag.FlagSet, from, to, fraction, common float64) error {
-	if err := wantOne(fs, "what to keep", "fraction", "sessions", "head", "from", "until"); err != nil {
-		return err
-	}
-	if err := wantAbove(fs, 0, true, "fraction", "sessions", "head", "from", "until"); err != nil {
-		return err
-	}
-	if err := onlyWith(fs, "keep-prefixes", "min-shared-blocks", "common"); err != nil {
-		return err
-	}
+	prefixes := cli.Needs(fs.Changed("keep-prefixes"), "with --keep-prefixes", "min-shared-blocks", "common")
+	err := cmp.Or(
+		wantOne(fs, "what to keep", "fraction", "sessions", "head", "from", "until"),
+		wantAbove(fs, 0, true, "fraction", "sessions", "head", "from", "until"),
+		(&cli.Flags{Set: fs}).Check(prefixes))
 	switch {
+	case err != nil:
+		return err
 	case fraction > 1:
 		return cli.Usagef("--fraction=%v: want 0 to 1", fraction)
 	case !(common > 0 && common <= 1):

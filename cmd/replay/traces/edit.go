@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,31 +45,37 @@ type editing struct {
 	write writing
 }
 
+// openFrom opens a trace for an edit; again is whether it is read once more
+// before that.
+func (e *editing) openFrom(ctx context.Context, path string, again bool) (*reader, error) {
+	from, err := e.read.openSource(ctx, e.s, path)
+	if err != nil {
+		return nil, err
+	}
+	from.options.Graph = e.write.holdsGraph()
+	if again {
+		if err := from.checkReread(); err != nil {
+			return nil, err
+		}
+	}
+	return from, from.findBlocks()
+}
+
 // editOne runs an edit of one trace.
 func (e *editing) editOne(ctx context.Context, args []string, do func(*reader, *target) error) error {
-	s, read, write := e.s, &e.read, &e.write
-	path, err := write.inOut(args)
+	path, err := e.write.inOut(args)
 	if err != nil {
 		return err
 	}
-	from, err := read.openSource(ctx, s, path)
+	from, err := e.openFrom(ctx, path, false)
 	if err != nil {
 		return err
 	}
-	from.options.Graph = write.holdsGraph()
-	if err := from.findBlocks(); err != nil {
-		return err
-	}
-	to, err := write.openTarget(s, from.block, from.raw)
+	to, err := e.write.openTarget(e.s, from.block, from.raw)
 	if err != nil {
 		return err
 	}
-	err = to.endFile(do(from, to))
-	if err == nil {
-		from.printSkipped()
-		to.printRemarks(s.Err)
-	}
-	return err
+	return to.endFile(do(from, to), from)
 }
 
 // newSampleCommand keeps a part of a trace.
@@ -140,10 +147,7 @@ length are alike for the same part after.`,
   replay traces scale requests.jsonl long.jsonl --input 1.5 --output 0.5`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			factors := []string{"rate", "delays", "input", "output"}
-			if err := wantOne(cmd.Flags(), "what to scale", factors...); err != nil {
-				return err
-			}
-			if err := wantAbove(cmd.Flags(), 0, false, factors...); err != nil {
+			if err := cmp.Or(wantOne(cmd.Flags(), "what to scale", factors...), wantAbove(cmd.Flags(), 0, false, factors...)); err != nil {
 				return err
 			}
 			return e.editOne(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
@@ -244,7 +248,6 @@ between files; --shared-ids is for parts of one trace.`,
 }
 
 func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string) error {
-	s, read, write := e.s, &e.read, &e.write
 	if len(paths) < 2 {
 		return cli.Usagef("want two trace files or more")
 	}
@@ -253,14 +256,7 @@ func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string)
 	var firsts []float64
 	block, raw := 0, true
 	for _, path := range paths {
-		r, err := read.openSource(ctx, s, path)
-		if err == nil {
-			r.options.Graph = write.holdsGraph()
-			err = r.checkReread()
-		}
-		if err == nil {
-			err = r.findBlocks()
-		}
+		r, err := e.openFrom(ctx, path, true)
 		if err != nil {
 			return err
 		}
@@ -274,19 +270,11 @@ func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string)
 		raw = raw && r.raw && r.block == block
 		from, sources, firsts = append(from, r), append(sources, r), append(firsts, first)
 	}
-	to, err := write.openTarget(s, block, raw)
+	to, err := e.write.openTarget(e.s, block, raw)
 	if err != nil {
 		return err
 	}
-	err = to.endFile(p.Run(from, firsts, block, to))
-	if err != nil {
-		return err
-	}
-	for _, r := range sources {
-		r.printSkipped()
-	}
-	to.printRemarks(s.Err)
-	return nil
+	return to.endFile(p.Run(from, firsts, block, to), sources...)
 }
 
 // firstArrival is the earliest arrival as it will be read, in ms.
@@ -303,21 +291,14 @@ func (r *reader) firstArrival() (float64, error) {
 		return 0, nil // counted from the earliest already
 	}
 	first, found := 0.0, false
-	var rec formats.Record
-	for {
-		err := s.Next(&rec)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return 0, err
-		}
+	err = formats.Each(s, func(rec *formats.Record) error {
 		if rec.HasAt && (!found || rec.At < first) {
 			first, found = rec.At, true
 		}
+		return nil
+	})
+	if err == nil && math.IsInf(first, 0) {
+		err = &loadgen.SyntaxError{Name: s.Name, Msg: "arrivals are infinite, want finite numbers"}
 	}
-	if math.IsInf(first, 0) {
-		return 0, &loadgen.SyntaxError{Name: s.Name, Msg: "arrivals are infinite, want finite numbers"}
-	}
-	return first, nil
+	return first, err
 }

@@ -65,11 +65,7 @@ func generateTrace(ctx context.Context, s cli.Streams, f *options.Generating, wr
 	if err != nil {
 		return err
 	}
-	err = to.endFile(copyRecords(ctx, g, to))
-	if err == nil {
-		to.printRemarks(s.Err)
-	}
-	return err
+	return to.endFile(copyRecords(ctx, g, to))
 }
 
 // copyRecords writes all that is made, as long as ctx lasts.

@@ -3,7 +3,6 @@ package traces
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,11 +35,7 @@ marked ~ are estimates.`,
 }
 
 func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string, args []string) error {
-	path, err := oneTrace(args)
-	if err != nil {
-		return err
-	}
-	source, err := read.openSource(ctx, s, path)
+	source, err := read.openOne(ctx, s, args)
 	if err != nil {
 		return err
 	}
@@ -63,11 +58,16 @@ func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string
 	return sum.WriteText(s.Out)
 }
 
-func oneTrace(args []string) (string, error) {
+// openOne is openSource for the one trace that a command line names.
+func (f *reading) openOne(ctx context.Context, s cli.Streams, args []string) (*reader, error) {
 	if len(args) == 0 {
-		return "", cli.Usagef("no trace: want a file, or - for standard input")
+		return nil, cli.Usagef("no trace: want a file, or - for standard input")
 	}
-	return options.TraceFile(args)
+	path, err := options.TraceFile(args)
+	if err != nil {
+		return nil, err
+	}
+	return f.openSource(ctx, s, path)
 }
 
 // newValidateCommand checks a trace.
@@ -88,11 +88,7 @@ wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.`,
 
 // validateTrace lists bad rows on standard output.
 func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []string) error {
-	path, err := oneTrace(args)
-	if err != nil {
-		return err
-	}
-	source, err := read.openSource(ctx, s, path)
+	source, err := read.openOne(ctx, s, args)
 	if err != nil {
 		return err
 	}
@@ -129,39 +125,34 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []str
 // follow.
 func checkRows(stream *formats.Stream, tell func(error)) (good int, err error) {
 	order := formats.NewOrder(stream.Name)
-	var r formats.Record
-	for {
-		err := stream.Next(&r)
-		if err == io.EOF {
-			return good, nil
+	err = formats.Each(stream, func(r *formats.Record) error {
+		_, err := order.Place(r)
+		if err == nil {
+			err = checkLengths(stream, r)
 		}
-		if err != nil {
-			return good, err
-		}
-		if _, err = order.Place(&r); err == nil {
-			err = checkLengths(stream, &r)
-		}
-		if err != nil {
+		if err == nil {
+			good++
+		} else {
 			tell(err)
-			continue
 		}
-		good++
-	}
+		return nil
+	})
+	return good, err
 }
 
 // checkLengths refuses what formats that are taken as they are may hold, but no
 // engine can run.
 func checkLengths(stream *formats.Stream, r *formats.Record) error {
-	bad := func(format string, args ...any) error {
-		return &loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: fmt.Sprintf(format, args...)}
-	}
+	wrong := ""
 	switch {
 	case r.Input == 0 && len(r.IDs) == 0:
-		return bad("input_length is 0 because hash_ids is empty, want > 0")
+		wrong = "input_length is 0 because hash_ids is empty, want > 0"
 	case r.Input == 0:
-		return bad("input_length is 0, want > 0")
+		wrong = "input_length is 0, want > 0"
 	case r.Output == 0:
-		return bad("output_length is 0, want > 0")
+		wrong = "output_length is 0, want > 0"
+	default:
+		return nil
 	}
-	return nil
+	return &loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: wrong}
 }

@@ -204,6 +204,7 @@ type target struct {
 	dense   *formats.Dense // nil: ids stay as they are
 	block   int            // tokens of an id
 	ids     bool           // the format has ids
+	remarks io.Writer
 }
 
 // openTarget starts writing what is read with blocks of the given size. Without raw,
@@ -227,7 +228,7 @@ func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error
 		return nil, err
 	}
 	writer, err := formats.NewWriter(file, f.to.Value, to)
-	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.Value == "mooncake"}
+	t := &target{file: file, writer: writer, reblock: formats.NewReblock(block, to), block: to, ids: f.to.Value == "mooncake", remarks: s.Err}
 	if !raw {
 		t.dense = formats.NewDense(to)
 	}
@@ -243,20 +244,21 @@ func (t *target) Write(r *formats.Record) error {
 }
 
 // printRemarks prints what whoever replays the file has to know and cannot see in it.
-func (t *target) printRemarks(w io.Writer) {
+func (t *target) printRemarks() {
 	if n := t.writer.Lost(); n > 0 {
-		fmt.Fprintf(w, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
+		fmt.Fprintf(t.remarks, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
 	}
 	if t.ids && t.block != defaultTraceBlock {
-		fmt.Fprintf(w, "replay: its hash ids stand for %d tokens each: replay it with --trace-block-size %d\n", t.block, t.block)
+		fmt.Fprintf(t.remarks, "replay: its hash ids stand for %d tokens each: replay it with --trace-block-size %d\n", t.block, t.block)
 	}
 }
 
 // defaultTraceBlock is the number of tokens of a hash id when nobody says it.
 const defaultTraceBlock = 512
 
-// endFile completes the file, or leaves none after an error.
-func (t *target) endFile(err error) error {
+// endFile completes the file, with a word on what was read of sources, or leaves
+// none after an error.
+func (t *target) endFile(err error, sources ...*reader) error {
 	if err == nil {
 		err = t.writer.Flush()
 	}
@@ -267,7 +269,14 @@ func (t *target) endFile(err error) error {
 		t.file.Abort()
 		return err
 	}
-	return t.file.Commit()
+	if err := t.file.Commit(); err != nil {
+		return err
+	}
+	for _, r := range sources {
+		r.printSkipped()
+	}
+	t.printRemarks()
+	return nil
 }
 
 // inOut takes the arguments IN [OUT].
