@@ -51,13 +51,23 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	if o.Prefill != nil {
 		stage = scheduler.Decode
 	}
-	workers, err := s.openPool(ctx, rt, cards, poolOptions{o.Workers, stage, o.Count, o.Routing})
+	open := func(name drt.Name, stage scheduler.Role, count int) (*route.Pool, error) {
+		routing := o.Routing
+		routing.Role = stage
+		p, err := route.Open(ctx, rt, cards, name, routing)
+		if err != nil {
+			return nil, err
+		}
+		s.pools = append(s.pools, p)
+		return p, p.Await(ctx, max(1, count))
+	}
+	workers, err := open(o.Workers, stage, o.Count)
 	if err != nil {
 		return nil, err
 	}
 	s.engines = workers
 	if o.Prefill != nil {
-		prefill, err := s.openPool(ctx, rt, cards, poolOptions{*o.Prefill, scheduler.Prefill, o.PrefillCount, o.Routing})
+		prefill, err := open(*o.Prefill, scheduler.Prefill, o.PrefillCount)
 		if err != nil {
 			return nil, err
 		}
@@ -76,24 +86,6 @@ func withCause(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return err
-}
-
-// poolOptions are those of one pool.
-type poolOptions struct {
-	name    drt.Name
-	stage   scheduler.Role
-	count   int
-	routing route.Options
-}
-
-func (s *Session) openPool(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, o poolOptions) (*route.Pool, error) {
-	o.routing.Role = o.stage
-	p, err := route.Open(ctx, rt, cards, o.name, o.routing)
-	if err != nil {
-		return nil, err
-	}
-	s.pools = append(s.pools, p)
-	return p, p.Await(ctx, max(1, o.count))
 }
 
 // Close stops looking at the workers.

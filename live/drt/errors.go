@@ -23,8 +23,7 @@ func refusalError(r *refusal) error {
 		return nil
 	case r.code == "400":
 		return fault.New(fault.InvalidArgument, "%s", r.text)
-	}
-	if r.code == "503" {
+	case r.code == "503":
 		return fault.New(fault.CannotConnect, "%s: %w", r.text, ErrNoInstances)
 	}
 	return fault.New(fault.CannotConnect, "%s", r.text)

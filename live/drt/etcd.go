@@ -114,11 +114,11 @@ func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) 
 	return err
 }
 
-// removeKeys removes keys, if they are there.
-func (s *etcdStore) removeKeys(ctx context.Context, keys []string) error {
+// removeKeys removes the keys of pairs, if they are there.
+func (s *etcdStore) removeKeys(ctx context.Context, pairs []pair) error {
 	var deletes []clientv3.Op
-	for _, k := range keys {
-		deletes = append(deletes, clientv3.OpDelete(k))
+	for _, p := range pairs {
+		deletes = append(deletes, clientv3.OpDelete(p.key))
 	}
 	_, err := s.client.Txn(ctx).Then(deletes...).Commit()
 	return err

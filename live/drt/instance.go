@@ -72,25 +72,23 @@ type record struct {
 type layout struct {
 	name   Layout
 	prefix func(Name) string // of the keys of an endpoint's instances
-	key    func(Name, uint64) string
 	group  func(Name) string // of subjects
 }
 
+// keyOf returns the key of an instance.
+func (l layout) keyOf(n Name, id uint64) string { return l.prefix(n) + hexID(id) }
+
 // allLayouts lists all layouts, the preferred last.
 func allLayouts() []layout {
-	seed := func(n Name) string { return "/services/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "-" }
-	v1 := func(n Name) string {
-		return "v1/instances/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/"
-	}
 	return []layout{
 		{
-			Seed, seed,
-			func(n Name, id uint64) string { return seed(n) + hexID(id) },
+			Seed,
+			func(n Name) string { return "/services/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "-" },
 			func(n Name) string { return n.Namespace + "." + n.Component },
 		},
 		{
-			V1, v1,
-			func(n Name, id uint64) string { return v1(n) + hexID(id) },
+			V1,
+			func(n Name) string { return "v1/instances/" + n.Namespace + "/" + n.Component + "/" + n.Endpoint + "/" },
 			func(n Name) string { return serviceName(n.Namespace + "_" + n.Component) },
 		},
 	}

@@ -178,11 +178,7 @@ func (rt *Runtime) unregisterKeys(ctx context.Context, pairs []pair) error {
 	if rt.store == nil {
 		return nil
 	}
-	keys := make([]string, len(pairs))
-	for i, p := range pairs {
-		keys[i] = p.key
-	}
-	return rt.store.removeKeys(ctx, keys)
+	return rt.store.removeKeys(ctx, pairs)
 }
 
 // addServing remembers what is served.

@@ -85,14 +85,13 @@ func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
 func (r *respondent) readSignals(from *wire.Reader) {
 	for {
 		f, err := from.Read()
-		if err != nil {
-			r.applySignal(wire.Kill)
-			return
-		}
-		if f.Kind() == wire.Empty {
+		if err == nil && f.Kind() == wire.Empty {
 			continue
 		}
-		s, err := wire.ParseSignal(f)
+		var s wire.Signal
+		if err == nil {
+			s, err = wire.ParseSignal(f)
+		}
 		if err != nil || s != wire.Stop {
 			r.applySignal(wire.Kill)
 			return

@@ -92,7 +92,7 @@ func (s *Serving) discoveryPairs() []pair {
 	var all []pair
 	for _, l := range rt.config.Layout.layoutsToWrite() {
 		i := Instance{s.endpoint.name, id, rt.transportOf(l, s.endpoint.name, id), s.device}
-		all = append(all, pair{l.key(i.Name, id), l.encodeInstance(i)})
+		all = append(all, pair{l.keyOf(i.Name, id), l.encodeInstance(i)})
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -105,17 +106,13 @@ func sleepFor(ctx context.Context, d time.Duration) {
 func (q *Queue) nextMessage(ctx context.Context) (jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
-	batch, err := q.messages.Fetch(1, jetstream.FetchContext(ctx))
-	if err != nil {
-		return nil, err
+	msg, err := q.messages.Next(jetstream.FetchContext(ctx))
+	for _, none := range []error{context.DeadlineExceeded, jetstream.ErrNoMessages, nats.ErrTimeout} {
+		if errors.Is(err, none) {
+			return nil, nil
+		}
 	}
-	for msg := range batch.Messages() {
-		return msg, nil
-	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, jetstream.ErrNoMessages) {
-		return nil, err
-	}
-	return nil, nil
+	return msg, err
 }
 
 // isEmpty reports whether no message is left, not even one that is being worked on.

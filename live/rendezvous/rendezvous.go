@@ -179,12 +179,9 @@ func Await(ctx context.Context, host string, port uint16, id uint64, limits Limi
 		return fault.New(typeOfError(err, fault.BackendCannotConnect, fault.BackendConnectionTimeout), "rendezvous: %w", err)
 	}
 	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(limits.Wait))
 	// The end of ctx ends what blocks below.
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-	_ = c.SetDeadline(time.Now().Add(limits.Wait))
-	if ctx.Err() != nil {
-		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
-	}
 	answer, err := askForRoom(c, id)
 	switch {
 	case ctx.Err() != nil:

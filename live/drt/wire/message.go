@@ -95,8 +95,8 @@ func NewHello(subject string) Frame { return controlFrame(Hello{subject, respons
 
 // ParseHello reads the first frame of a connection.
 func ParseHello(f Frame) (Hello, error) {
-	var h Hello
-	if err := parseControl(f, &h); err != nil {
+	h, err := parseControl[Hello](f)
+	if err != nil {
 		return h, err
 	}
 	if h.Subject == "" || h.StreamType != responseFor {
@@ -117,11 +117,7 @@ type Prologue struct {
 func NewPrologue(p Prologue) Frame { return controlFrame(p) }
 
 // ParsePrologue reads the second frame of a connection.
-func ParsePrologue(f Frame) (Prologue, error) {
-	var p Prologue
-	err := parseControl(f, &p)
-	return p, err
-}
+func ParsePrologue(f Frame) (Prologue, error) { return parseControl[Prologue](f) }
 
 // Part is the body of a data frame: an item of the stream, or that none follows.
 type Part struct {
@@ -170,14 +166,11 @@ func NewSignal(s Signal) Frame { return controlFrame(s) }
 
 // ParseSignal reads a control frame that is one word.
 func ParseSignal(f Frame) (Signal, error) {
-	var s Signal
-	if err := parseControl(f, &s); err != nil {
-		return s, err
+	s, err := parseControl[Signal](f)
+	if err == nil && s != Stop && s != Kill && s != Sentinel {
+		err = fmt.Errorf("control %q, want %q, %q or %q", string(s), Stop, Kill, Sentinel)
 	}
-	if s != Stop && s != Kill && s != Sentinel {
-		return s, fmt.Errorf("control %q, want %q, %q or %q", string(s), Stop, Kill, Sentinel)
-	}
-	return s, nil
+	return s, err
 }
 
 // controlFrame returns a frame with v, which always has a JSON form, in its header.
@@ -189,12 +182,12 @@ func controlFrame(v any) Frame {
 	return Frame{Header: header}
 }
 
-func parseControl(f Frame, v any) error {
+func parseControl[T any](f Frame) (v T, err error) {
 	if f.Kind() != Control {
-		return fmt.Errorf("%v, want a header alone", f.Kind())
+		return v, fmt.Errorf("%v, want a header alone", f.Kind())
 	}
-	if err := json.Unmarshal(bytes.TrimSpace(f.Header), v); err != nil {
-		return fmt.Errorf("control: %w", err)
+	if err := json.Unmarshal(bytes.TrimSpace(f.Header), &v); err != nil {
+		return v, fmt.Errorf("control: %w", err)
 	}
-	return nil
+	return v, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/replay-llm/replay/live/tcp"
 )
@@ -23,16 +24,10 @@ const (
 
 // acceptsPeer reports whether a socket talks to a peer of the given type.
 func (t Type) acceptsPeer(peer string) bool {
-	switch t {
-	case TypePub:
-		return peer == "SUB" || peer == "XSUB"
-	case TypeSub:
-		return peer == "PUB" || peer == "XPUB"
-	case TypeRouter:
-		return peer == "DEALER" || peer == "REQ" || peer == "ROUTER"
-	default:
-		return peer == "ROUTER" || peer == "REP" || peer == "DEALER"
-	}
+	return slices.Contains(map[Type][]string{
+		TypePub: {"SUB", "XSUB"}, TypeSub: {"PUB", "XPUB"},
+		TypeRouter: {"DEALER", "REQ", "ROUTER"}, TypeDealer: {"ROUTER", "REP", "DEALER"},
+	}[t], peer)
 }
 
 const (
