@@ -61,7 +61,7 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 	line("max_num_seqs %d, max_num_batched_tokens %d, vLLM %s on %s: any other is outside", e.MaxSeqs, e.MaxBatchedTokens, e.Version, cmp.Or(e.GPU, "an unknown GPU"))
 }
 
-// verdict says in words whether r holds.
+// verdict returns, in words, whether r holds.
 func (r *Result) verdict() string {
 	switch {
 	case !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.HeldOut }):

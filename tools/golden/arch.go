@@ -54,26 +54,6 @@ func replayText(ctx context.Context, c *reference.Case, compat bool) (string, er
 	return formatResult(result)
 }
 
-// compareArch compares the cases with those on another architecture.
-func compareArch(ctx context.Context, arch, dir string, cases []reference.Case, args []string, t *tally) error {
-	g, err := newGuest(arch, dir)
-	if err != nil {
-		return err
-	}
-	places, err := g.listFused()
-	if err != nil {
-		return err
-	}
-	if err := g.compareCases(ctx, cases, args, t); err != nil {
-		return err
-	}
-	for _, place := range places {
-		fmt.Fprintf(t.out, "%s: a product and a sum are rounded once on %s, want float64(a*b) + c\n", place, arch)
-	}
-	t.fused = len(places)
-	return nil
-}
-
 // writeOutcomes prints what every case comes to: the part of a guest.
 func writeOutcomes(ctx context.Context, cases []reference.Case, out io.Writer) error {
 	w := json.NewEncoder(out)
@@ -110,6 +90,23 @@ func newGuest(arch, dir string) (*guest, error) {
 		return nil, fmt.Errorf("go build for %s: %w\n%s", arch, err, out)
 	}
 	return g, nil
+}
+
+// compareAll compares the cases with those of the guest, and counts what its compiler
+// fused.
+func (g *guest) compareAll(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
+	places, err := g.listFused()
+	if err != nil {
+		return err
+	}
+	if err := g.compareCases(ctx, cases, args, t); err != nil {
+		return err
+	}
+	for _, place := range places {
+		fmt.Fprintf(t.out, "%s: a product and a sum are rounded once on %s, want float64(a*b) + c\n", place, g.arch)
+	}
+	t.fused = len(places)
+	return nil
 }
 
 // compareCases replays the cases here and in the guest, and counts in t where they

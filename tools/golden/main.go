@@ -58,7 +58,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case *plain:
 		err = writeOutcomes(ctx, cases, stdout)
 	case *arch != "":
-		err = compareArch(ctx, *arch, dir, cases, []string{"-dir", *results, "-only", *only}, &t)
+		var g *guest
+		if g, err = newGuest(*arch, dir); err == nil {
+			err = g.compareAll(ctx, cases, []string{"-dir", *results, "-only", *only}, &t)
+		}
 	default:
 		err = t.checkAll(ctx, *binary, dir, cases)
 	}

@@ -83,15 +83,12 @@ func finishedBy(r *harness.Result) int {
 
 // errorName returns the kind of an error, "" for one that should not occur.
 func errorName(err error) string {
-	var oversize *engines.OversizeError
-	var stalled *harness.StalledError
-	var syntax *loadgen.SyntaxError
 	switch {
-	case errors.As(err, &oversize):
+	case errors.As(err, new(*engines.OversizeError)):
 		return "oversize"
-	case errors.As(err, &stalled):
+	case errors.As(err, new(*harness.StalledError)):
 		return "stalled"
-	case errors.As(err, &syntax):
+	case errors.As(err, new(*loadgen.SyntaxError)):
 		return "workload"
 	}
 	return ""

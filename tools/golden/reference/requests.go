@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
-	"github.com/replay-llm/replay/sim"
 )
 
 // Request is what happened to one request; instants in ms of the logical clock,
@@ -40,34 +39,26 @@ func Requests(c *collector.Collector) []Request {
 	for id, r := range c.Requests() {
 		requests = append(requests, Request{
 			ArrivalMS: float64(r.Arrival),
-			AdmitMS:   instantOf(r.Admit, r.Admitted()),
+			AdmitMS:   newOptional(float64(r.Admit), r.Admitted()),
 			Reused:    int(r.Reused), InputTokens: int(r.InputTokens), OutputTokens: int(r.OutputTokens),
 			Tokens:        int(r.Tokens),
-			FirstMS:       instantOf(r.First, r.Tokens >= 1),
-			SecondMS:      instantOf(r.Second, r.Tokens >= 2),
-			LastMS:        instantOf(r.Last, r.Tokens >= 1),
-			Worker:        workerOf(r.Worker),
-			PrefillWorker: workerOf(r.PrefillWorker),
+			FirstMS:       newOptional(float64(r.First), r.Tokens >= 1),
+			SecondMS:      newOptional(float64(r.Second), r.Tokens >= 2),
+			LastMS:        newOptional(float64(r.Last), r.Tokens >= 1),
+			Worker:        newOptional(int(r.Worker), r.Worker != collector.Nowhere),
+			PrefillWorker: newOptional(int(r.PrefillWorker), r.PrefillWorker != collector.Nowhere),
 			Session:       int(r.Session), Turn: int(r.Turn), ArrivalOrder: int(id),
 		})
 	}
 	return requests
 }
 
-func instantOf(t sim.Time, happened bool) *float64 {
-	if !happened {
+// newOptional returns a place of v, or nil.
+func newOptional[T any](v T, ok bool) *T {
+	if !ok {
 		return nil
 	}
-	ms := float64(t)
-	return &ms
-}
-
-func workerOf(w sim.WorkerID) *int {
-	if w == collector.Nowhere {
-		return nil
-	}
-	id := int(w)
-	return &id
+	return &v
 }
 
 // CompareRequests lists the fields in which the requests differ, in the order
