@@ -1,6 +1,11 @@
 package formats
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen"
+)
 
 // bailianRows reads the traces of Qwen on Bailian: rows that name the chat they
 // go on from.
@@ -26,7 +31,12 @@ func openBailian(s *Stream) (rows, error) {
 	}
 	b := &bailianRows{chats: make(map[int64]chat), came: make(map[int64]stamp), graph: s.o.graph()}
 	b.s, b.read = s, b.readRow
-	return b, s.fixedBlock(16)
+	const block = 16
+	if want := s.o.TraceBlock; want != 0 && want != block {
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want %d for %s", want, block, s.Format)}
+	}
+	s.Block = block
+	return b, nil
 }
 
 func (b *bailianRows) readRow(f *fields) error {

@@ -19,17 +19,10 @@ func isDynamo(o *object) bool {
 // dynamoRows reads the request traces that a Dynamo deployment writes.
 type dynamoRows struct {
 	gathered
-	calls   []call
 	seen    map[string]int    // line by request id
 	agents  int               // requests with an agent's context
 	parents map[string]string // by session: the one that started it
 	block   int
-}
-
-// call is one request with what orders it.
-type call struct {
-	rec Record
-	id  string
 }
 
 func openDynamo(s *Stream) (rows, error) {
@@ -37,14 +30,14 @@ func openDynamo(s *Stream) (rows, error) {
 	if err := d.eachLine(d.readLine); err != nil {
 		return nil, err
 	}
-	if n := len(d.calls); d.agents > 0 && d.agents < n {
+	if n := len(d.all); d.agents > 0 && d.agents < n {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("agent_context on %d of %d requests, want all or none", d.agents, n)}
 	}
 	if b := s.o.TraceBlock; b != 0 && b != d.block && d.block != 0 {
 		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want the %d of the file", b, d.block)}
 	}
 	s.Block, s.Chained = d.block, d.agents > 0 && s.o.Sessions != "flat"
-	d.sortCalls()
+	d.sortRequests()
 	if len(d.parents) > 0 {
 		spawns, joins := d.agentsOfAgents()
 		if !s.o.graph() {
@@ -53,10 +46,11 @@ func openDynamo(s *Stream) (rows, error) {
 			}
 		}
 	}
-	for i := range d.calls {
-		d.all = append(d.all, d.calls[i].rec)
+	if len(d.parents) == 0 || !s.o.graph() { // all are given as turns
+		for i := range d.all {
+			d.all[i].Name = ""
+		}
 	}
-	d.calls = nil
 	return d, nil
 }
 
@@ -70,9 +64,9 @@ func (d *dynamoRows) readLine(event *fields) error {
 	kind := string(event.readText("event_type"))
 	switch kind {
 	case "request_end":
-		c := d.readRequest(event)
+		r := d.readRequest(event)
 		if event.err == nil {
-			d.calls = append(d.calls, c)
+			d.all = append(d.all, r)
 		}
 	case "tool_end", "tool_error", "request_payload", "tool_start":
 	default:
@@ -81,15 +75,15 @@ func (d *dynamoRows) readLine(event *fields) error {
 	return event.err
 }
 
-func (d *dynamoRows) readRequest(event *fields) call {
+func (d *dynamoRows) readRequest(event *fields) Record {
 	r := Record{Line: event.line}
 	q := event.openSub("request")
 	p := q.openSub("replay")
-	id := string(q.readText("request_id"))
-	if line, twice := d.seen[id]; twice {
-		q.complain("request_id %s was on line %d, want each once", id, line)
+	r.Name = string(q.readText("request_id"))
+	if line, twice := d.seen[r.Name]; twice {
+		q.complain("request_id %s was on line %d, want each once", r.Name, line)
 	}
-	d.seen[id] = r.Line
+	d.seen[r.Name] = r.Line
 	r.arrives(q.needStamp("request_received_ms", 6))
 	r.Output = q.needCount("output_tokens")
 	if total, ok := q.readStamp("total_time_ms", 6); ok {
@@ -102,7 +96,7 @@ func (d *dynamoRows) readRequest(event *fields) call {
 	r.IDs = p.needIDs("input_sequence_hashes", "one per block", nil)
 	d.checkBlock(p, block, &r)
 	d.readContext(event, q, &r)
-	return call{r, id}
+	return r
 }
 
 func (d *dynamoRows) checkBlock(p *fields, block int, r *Record) {
@@ -139,14 +133,14 @@ func (d *dynamoRows) readContext(event, q *fields, r *Record) {
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
 }
 
-// sortCalls sorts the requests by start, end and id, and links those of a session.
-func (d *dynamoRows) sortCalls() {
-	slices.SortStableFunc(d.calls, func(a, b call) int {
-		return cmp.Or(a.rec.when.compare(b.rec.when), a.rec.ended.compare(b.rec.ended), strings.Compare(a.id, b.id))
+// sortRequests sorts the requests by start, end and id, and links those of a session.
+func (d *dynamoRows) sortRequests() {
+	slices.SortStableFunc(d.all, func(a, b Record) int {
+		return cmp.Or(a.when.compare(b.when), a.ended.compare(b.ended), strings.Compare(a.Name, b.Name))
 	})
 	ends := make(lastEnds)
-	for i := range d.calls {
-		if r := &d.calls[i].rec; r.Session != nil {
+	for i := range d.all {
+		if r := &d.all[i]; r.Session != nil {
 			ends.chain(r, r.Session, r.ended)
 		}
 	}

@@ -1,42 +1,40 @@
 package formats
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // agentsOfAgents finds what agents that were started by others waited for, and
 // who waited for them: an agent was started by the last request of the other
 // that had begun, and the first one that began after the agent's end had waited
 // for it. The requests are given as a graph, if one is asked for.
 func (d *dynamoRows) agentsOfAgents() (spawns, joins int) {
-	sessions := make(map[string][]int) // places in calls, by start
-	for i := range d.calls {
-		id := string(d.calls[i].rec.Session)
+	sessions := make(map[string][]int) // places in all, by start
+	for i := range d.all {
+		id := string(d.all[i].Session)
 		sessions[id] = append(sessions[id], i)
 	}
 	graph := d.s.o.graph()
 	if graph {
 		d.chainSessions(sessions)
 	}
-	var children []string
-	for child := range d.parents {
-		children = append(children, child)
-	}
-	slices.Sort(children)
-	for _, child := range children {
+	for _, child := range slices.Sorted(maps.Keys(d.parents)) {
 		own, others := sessions[child], sessions[d.parents[child]]
-		first := &d.calls[own[0]]
+		first := &d.all[own[0]]
 		if i := lastBefore(others, own[0]); i >= 0 {
 			spawns++
 			if graph {
-				first.rec.After = append(first.rec.After, spawnOf(&d.calls[i], &first.rec))
+				first.After = append(first.After, spawnOf(&d.all[i], first))
 			}
 		}
-		place := slices.MaxFunc(own, func(a, b int) int { return d.calls[a].rec.ended.compare(d.calls[b].rec.ended) })
-		last := &d.calls[place]
+		place := slices.MaxFunc(own, func(a, b int) int { return d.all[a].ended.compare(d.all[b].ended) })
+		last := &d.all[place]
 		for _, i := range others {
-			if r := &d.calls[i].rec; i > place && r.when.compare(last.rec.ended) >= 0 {
+			if r := &d.all[i]; i > place && r.when.compare(last.ended) >= 0 {
 				joins++
 				if graph {
-					r.After = append(r.After, Edge{Name: last.id, Relation: "join", Delay: r.when.since(last.rec.ended)})
+					r.After = append(r.After, Edge{Name: last.Name, Relation: "join", Delay: r.when.since(last.ended)})
 				}
 				break
 			}
@@ -50,9 +48,9 @@ func (d *dynamoRows) chainSessions(sessions map[string][]int) {
 	for id, own := range sessions {
 		root := d.rootOf(id)
 		for k, i := range own {
-			r := &d.calls[i].rec
-			if r.Name, r.Agent = d.calls[i].id, id; k > 0 {
-				r.After = append(r.After, Edge{Name: d.calls[own[k-1]].id, Relation: "sequence", Delay: r.Delay})
+			r := &d.all[i]
+			if r.Agent = id; k > 0 {
+				r.After = append(r.After, Edge{Name: d.all[own[k-1]].Name, Relation: "sequence", Delay: r.Delay})
 			}
 			r.Group, r.Session, r.HasDelay, r.Delay = root, nil, false, 0
 		}
@@ -82,9 +80,9 @@ func lastBefore(places []int, one int) int {
 
 // spawnOf is the edge to a child's first request: from the completion of the
 // parent's where that was over, from its start otherwise.
-func spawnOf(parent *call, first *Record) Edge {
-	if first.when.compare(parent.rec.ended) < 0 {
-		return Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: first.when.since(parent.rec.when)}
+func spawnOf(parent *Record, first *Record) Edge {
+	if first.when.compare(parent.ended) < 0 {
+		return Edge{Name: parent.Name, Dispatch: true, Relation: "spawn", Delay: first.when.since(parent.when)}
 	}
-	return Edge{Name: parent.id, Relation: "spawn", Delay: first.when.since(parent.rec.ended)}
+	return Edge{Name: parent.Name, Relation: "spawn", Delay: first.when.since(parent.ended)}
 }

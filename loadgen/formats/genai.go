@@ -38,7 +38,7 @@ func openGenAI(s *Stream) (rows, error) {
 func (f *fields) readGenAI(s *Stream, t *texts, r *Record) error {
 	r.arrives(f.needStamp("timestamp", 0))
 	stamps := f.readList("response_timestamps")
-	r.ended, r.ends = r.when, true
+	r.ended = r.when
 	if n := len(stamps); n > 0 {
 		if end, ok := decimalStamp(stamps[n-1], 0); ok {
 			r.ended = end

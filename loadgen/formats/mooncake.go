@@ -34,8 +34,8 @@ func (m *mooncakeRows) readRow(r *Record) error {
 		return m.s.lines.errorf("%v", err)
 	}
 	r.reset(m.s.lines.line)
-	f := &m.row.fields
-	r.IDs, r.Input, r.Output = f.ids, int(m.row.input), int(m.row.output)
+	f := &m.row
+	r.IDs, r.Input, r.Output = f.ids, int(f.prompt), int(f.answer)
 	if f.has(fieldSession) {
 		r.Session, r.Group = f.session, f.session
 	}

@@ -13,17 +13,12 @@ type mooncakeRow struct {
 	arena   arena
 	block   int // tokens of a hash id
 
-	fields        mooncakeFields
-	input, output int32 // tokens
-}
-
-// mooncakeFields is one row.
-type mooncakeFields struct {
-	seen, set  rowField   // bits; set are those that are not null
-	session    []byte     // in the line
-	times      [4]float64 // timestamp, created_time, delay, delay_ms
-	input, out uint64
-	ids        []uint64
+	seen, set      rowField   // fields of the row; set are those that are not null
+	session        []byte     // in the line
+	times          [4]float64 // timestamp, created_time, delay, delay_ms
+	input, output  uint64     // as given
+	ids            []uint64
+	prompt, answer int32 // tokens
 }
 
 // rowField is a field of a row that is read as it comes, or a set of them: a bit each.
@@ -74,12 +69,12 @@ func mooncakeNames() [8]string {
 // readLine reads the row of a line.
 func (m *mooncakeRow) readLine(line []byte) error {
 	m.scanner.reset(line)
-	m.fields.seen, m.fields.set = 0, 0
+	m.seen, m.set = 0, 0
 	var err error
 	if m.scanner.skipSpace() == '[' {
 		err = m.readList()
 	} else {
-		err = m.scanner.readFields(&m.fields.seen, mooncakeKey, m.readValue)
+		err = m.scanner.readFields(&m.seen, mooncakeKey, m.readValue)
 	}
 	if err == nil {
 		err = m.scanner.checkEnd()
@@ -112,7 +107,7 @@ func (m *mooncakeRow) readValue(f rowField) error {
 	if s.readNull() {
 		return nil
 	}
-	m.fields.set |= f
+	m.set |= f
 	var err error
 	switch f {
 	case fieldSession:
@@ -122,19 +117,19 @@ func (m *mooncakeRow) readValue(f rowField) error {
 			err = m.sessionID()
 		}
 	case fieldTimestamp:
-		m.fields.times[0], err = s.readFloat()
+		m.times[0], err = s.readFloat()
 	case fieldCreated:
-		m.fields.times[1], err = s.readFloat()
+		m.times[1], err = s.readFloat()
 	case fieldDelay:
-		m.fields.times[2], err = s.readFloat()
+		m.times[2], err = s.readFloat()
 	case fieldDelayMS:
-		m.fields.times[3], err = s.readFloat()
+		m.times[3], err = s.readFloat()
 	case fieldInput:
-		m.fields.input, err = s.readInteger()
+		m.input, err = s.readInteger()
 	case fieldOutput:
-		m.fields.out, err = s.readInteger()
+		m.output, err = s.readInteger()
 	case fieldIDs:
-		m.fields.ids, err = s.idList(&m.arena)
+		m.ids, err = s.idList(&m.arena)
 	}
 	if err != nil {
 		return nameField(mooncakeNames()[f.place()], err)
@@ -153,50 +148,48 @@ func nameField(name string, err error) error {
 // sessionID reads the id and keeps it beyond the strings that follow.
 func (m *mooncakeRow) sessionID() error {
 	id, err := m.scanner.readString()
-	m.fields.session = append(m.fields.session[:0], id...)
+	m.session = append(m.session[:0], id...)
 	return err
 }
 
-func (f *mooncakeFields) has(field rowField) bool { return f.set&field != 0 }
+func (m *mooncakeRow) has(field rowField) bool { return m.set&field != 0 }
 
 // either is the first of two times that is given.
-func (f *mooncakeFields) either(a, b rowField, i int) (float64, bool) {
-	if f.has(a) {
-		return f.times[i], true
+func (m *mooncakeRow) either(a, b rowField, i int) (float64, bool) {
+	if m.has(a) {
+		return m.times[i], true
 	}
-	if f.has(b) {
-		return f.times[i+1], true
+	if m.has(b) {
+		return m.times[i+1], true
 	}
 	return 0, false
 }
 
 // checkLengths finds the lengths of the row just read.
 func (m *mooncakeRow) checkLengths() error {
-	f := &m.fields
-	if !f.has(fieldIDs) {
+	if !m.has(fieldIDs) {
 		return fmt.Errorf("hash_ids is missing")
 	}
 	var err error
-	if m.input, err = m.inputTokens(); err != nil {
+	if m.prompt, err = m.inputTokens(); err != nil {
 		return err
 	}
-	if !f.has(fieldOutput) {
+	if !m.has(fieldOutput) {
 		return fmt.Errorf("output_length is missing")
 	}
-	m.output, err = tokenCount(f.out, "output_length")
+	m.answer, err = tokenCount(m.output, "output_length")
 	return err
 }
 
 // inputTokens is the length of the prompt: what the ids hold, or less.
 func (m *mooncakeRow) inputTokens() (int32, error) {
-	f := &m.fields
-	ids, block := uint64(len(f.ids)), uint64(m.block)
+	ids, block := uint64(len(m.ids)), uint64(m.block)
 	held := ids * block
 	if ids > 0 && held/ids != block {
 		return 0, fmt.Errorf("hash_ids has %d ids of %d tokens, more tokens than can be counted", ids, block)
 	}
-	if f.has(fieldInput) {
-		held = min(held, f.input)
+	if m.has(fieldInput) {
+		held = min(held, m.input)
 	}
 	return tokenCount(held, "input_length")
 }

@@ -60,7 +60,6 @@ type Record struct {
 	when  stamp // the arrival as the file has it; Stream makes At of it
 	stamp bool  // when is set
 	ended stamp // the recorded completion
-	ends  bool  // ended is set
 }
 
 // Edge is a request's wait for another.

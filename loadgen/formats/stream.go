@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/sim"
 )
 
 // Stream gives the requests of a trace in the order of the file.
@@ -121,15 +123,6 @@ func (s *Stream) finishOpening() error {
 	}
 	a.begin(s)
 	s.assume = a
-	return nil
-}
-
-// fixedBlock is for formats whose block size is fixed.
-func (s *Stream) fixedBlock(tokens int) error {
-	if b := s.o.TraceBlock; b != 0 && b != tokens {
-		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want %d for %s", b, tokens, s.Format)}
-	}
-	s.Block = tokens
 	return nil
 }
 
@@ -293,4 +286,29 @@ func (s *Stream) Close() error {
 		return nil
 	}
 	return s.close()
+}
+
+// pacer makes arrivals for a file that has none: gaps of an exponential law.
+type pacer struct {
+	random *rand.Rand
+	rate   float64 // per ms
+	at     float64
+}
+
+// paceArrivals makes up arrivals for a format that has none, if a rate was asked
+// for.
+func (s *Stream) paceArrivals() {
+	s.Untimed = s.o.Rate <= 0
+	if !s.Untimed {
+		s.pacer = &pacer{random: sim.NewRand(s.o.Seed, "formats/arrivals"), rate: s.o.Rate / 1000}
+	}
+}
+
+// arrivePaced gives r the next made-up arrival, if there are to be any.
+func (s *Stream) arrivePaced(r *Record) {
+	if s.pacer == nil {
+		return
+	}
+	r.arrives(stamp{ms: s.pacer.at})
+	s.pacer.at += s.pacer.random.ExpFloat64() / s.pacer.rate
 }
