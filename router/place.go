@@ -39,26 +39,18 @@ func (d *Dispatcher) holdRequest(now sim.Time, q *sim.Request) error {
 		return err
 	}
 	d.queue.push(q, key, &d.overlap)
-	d.record[q.ID] = isHeld
+	d.records[q.ID] = record{request: q, worker: None}
 	d.overlap.clear()
 	return nil
 }
 
 // checkNew makes room for a request that must be new.
 func (d *Dispatcher) checkNew(id sim.RequestID) error {
-	if int(id) >= len(d.record) {
-		wide := make([]int32, max(int(id)+1, 2*len(d.record)))
-		copy(wide, d.record)
-		d.record = wide
+	d.records = growSlice(d.records, int(id)+1)
+	if x := &d.records[id]; x.request != nil {
+		return &RequestError{Request: id, Worker: x.worker, Known: true}
 	}
-	switch at := d.record[id]; at {
-	case 0:
-		return nil
-	case isHeld:
-		return &RequestError{Request: id, Worker: None, Known: true}
-	default:
-		return &RequestError{Request: id, Worker: d.records[at-1].worker, Known: true}
-	}
+	return nil
 }
 
 // queueKey returns the priority of a request to be held; the largest goes first.
@@ -100,15 +92,7 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 
 // addLoad counts a request's load on its worker.
 func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
-	var i int32
-	if k := len(d.vacant); k > 0 {
-		i, d.vacant = d.vacant[k-1], d.vacant[:k-1]
-	} else {
-		i = int32(len(d.records))
-		d.records = append(d.records, record{})
-	}
-	d.record[q.ID] = i + 1
-	d.records[i] = record{request: q, worker: w}
+	d.records[q.ID] = record{request: q, worker: w}
 	d.seen.Running[w]++
 	switch {
 	case d.loads != nil:
@@ -121,23 +105,23 @@ func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	}
 	prompt := int64(q.InputTokens)
 	if charge := prompt - min(int64(overlap)*d.blockTokens, prompt); charge > 0 {
-		d.records[i].charge = charge
+		d.records[q.ID].charge = charge
 		d.changeTokens(w, charge)
 	}
 }
 
 // endPrefill takes the prompt tokens of a record off its worker.
-func (d *Dispatcher) endPrefill(i int32) {
-	if x := &d.records[i]; x.charge > 0 {
+func (d *Dispatcher) endPrefill(x *record) {
+	if x.charge > 0 {
 		d.changeTokens(x.worker, -x.charge)
 		x.charge = 0
 	}
 }
 
 // removeLoad takes everything of a record off its worker.
-func (d *Dispatcher) removeLoad(i int32) {
-	d.endPrefill(i)
-	q, w := d.records[i].request, d.records[i].worker
+func (d *Dispatcher) removeLoad(x *record) {
+	d.endPrefill(x)
+	q, w := x.request, x.worker
 	d.seen.Running[w]--
 	switch {
 	case d.loads != nil:
@@ -145,9 +129,7 @@ func (d *Dispatcher) removeLoad(i int32) {
 	case d.needs.Blocks:
 		d.seen.Blocks[w] -= int64(q.Prompt.Blocks)
 	}
-	d.record[q.ID] = 0
-	d.records[i] = record{}
-	d.vacant = append(d.vacant, i)
+	*x = record{}
 }
 
 // PrefillDone takes the request's prompt tokens off its worker.
@@ -158,11 +140,11 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	i, ok := d.findRecord(id)
-	if !ok {
+	x := d.findRecord(id)
+	if x == nil {
 		return dst, &RequestError{Request: id, Worker: None}
 	}
-	d.endPrefill(i)
+	d.endPrefill(x)
 	return d.placeHeld(dst)
 }
 
@@ -174,26 +156,28 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	if i, ok := d.findRecord(id); ok {
-		d.removeLoad(i)
+	if x := d.findRecord(id); x != nil {
+		d.removeLoad(x)
 	}
 	return d.placeHeld(dst)
 }
 
-// findRecord returns the record of a request that is placed.
-func (d *Dispatcher) findRecord(id sim.RequestID) (int32, bool) {
-	if int(id) >= len(d.record) || d.record[id] <= 0 {
-		return 0, false
+// findRecord returns the record of a request that is placed, nil of another.
+func (d *Dispatcher) findRecord(id sim.RequestID) *record {
+	if int(id) < len(d.records) {
+		if x := &d.records[id]; x.request != nil && x.worker != None {
+			return x
+		}
 	}
-	return d.record[id] - 1, true
+	return nil
 }
 
 // Withdraw takes back a request that is held; it reports false where it is not.
 func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
-	if int(id) >= len(d.record) || d.record[id] != isHeld {
+	if int(id) >= len(d.records) || d.records[id].request == nil || d.records[id].worker != None {
 		return false
 	}
 	d.queue.remove(id)
-	d.record[id] = 0
+	d.records[id] = record{}
 	return true
 }

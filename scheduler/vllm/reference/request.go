@@ -138,44 +138,38 @@ type queue struct {
 
 func newQueue(id queueID) queue { return queue{id: id, front: none, back: none} }
 
-func (c *Core) pushBack(q *queue, s slot) {
-	r := &c.requests[s]
-	r.queue, r.prev, r.next = q.id, q.back, none
-	if q.back == none {
-		q.front = s
-	} else {
-		c.requests[q.back].next = s
-	}
-	q.back = s
-	q.len++
-}
+func (c *Core) pushBack(q *queue, s slot)  { c.insertBetween(q, q.back, s, none) }
+func (c *Core) pushFront(q *queue, s slot) { c.insertBetween(q, none, s, q.front) }
 
-func (c *Core) pushFront(q *queue, s slot) {
+// insertBetween puts s into a queue between two that stand there side by side,
+// none beyond its ends.
+func (c *Core) insertBetween(q *queue, prev, s, next slot) {
 	r := &c.requests[s]
-	r.queue, r.prev, r.next = q.id, none, q.front
-	if q.front == none {
-		q.back = s
-	} else {
-		c.requests[q.front].prev = s
-	}
-	q.front = s
+	r.queue, r.prev, r.next = q.id, prev, next
+	c.joinSlots(q, prev, s)
+	c.joinSlots(q, s, next)
 	q.len++
 }
 
 func (c *Core) removeFrom(q *queue, s slot) {
 	r := &c.requests[s]
-	if r.prev == none {
-		q.front = r.next
-	} else {
-		c.requests[r.prev].next = r.next
-	}
-	if r.next == none {
-		q.back = r.prev
-	} else {
-		c.requests[r.next].prev = r.prev
-	}
+	c.joinSlots(q, r.prev, r.next)
 	r.queue, r.prev, r.next = noQueue, none, none
 	q.len--
+}
+
+// joinSlots makes next follow prev.
+func (c *Core) joinSlots(q *queue, prev, next slot) {
+	if prev == none {
+		q.front = next
+	} else {
+		c.requests[prev].next = next
+	}
+	if next == none {
+		q.back = prev
+	} else {
+		c.requests[next].prev = prev
+	}
 }
 
 // inLine yields the requests that wait and those that run, in order.
