@@ -251,14 +251,8 @@ func roundInstant(now sim.Time) (timing.Nanos, error) {
 	return timing.FromSeconds(float64(now.Max0()) / 1000)
 }
 
-// checkInstant refuses what instant refuses.
+// checkInstant refuses what roundInstant refuses.
 func checkInstant(now sim.Time) error {
-	if now < farthest {
-		return nil
-	}
 	_, err := roundInstant(now)
 	return err
 }
-
-// farthest is below what instant refuses.
-const farthest sim.Time = 0x1p64

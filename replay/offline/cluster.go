@@ -218,7 +218,9 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 		case workerReady:
 			did, err = c.makeReady(e.worker)
 		case handoffDone:
-			err = c.enterDecode(e.request)
+			c.transit--
+			c.pending--
+			err = c.pools[1].Enter(c.now, c.Requests[e.request]) // its KV cache has arrived
 		}
 		if err != nil {
 			return true, err
@@ -238,13 +240,6 @@ func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
 	w.goIfDone()
 	return c.applyPass(w)
-}
-
-// enterDecode lets a request whose KV cache has arrived enter decode.
-func (c *cluster) enterDecode(id sim.RequestID) error {
-	c.transit--
-	c.pending--
-	return c.pools[1].Enter(c.now, c.Requests[id])
 }
 
 // takeArrivals takes in the requests that arrive now.
@@ -295,7 +290,11 @@ func (c *cluster) nextReady() *worker {
 
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
-	if err := c.stepWorker(w, c.runLimit()); err != nil {
+	until := never
+	if c.cfg.steps {
+		until = c.now // one pass at a time
+	}
+	if err := c.stepWorker(w, until); err != nil {
 		return err
 	}
 	p := &w.pass
@@ -324,14 +323,6 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 		return nil
 	}
 	return c.showRouter(w)
-}
-
-// runLimit is the instant up to which a core may take passes at once.
-func (c *cluster) runLimit() sim.Time {
-	if c.cfg.steps {
-		return c.now
-	}
-	return never
 }
 
 // showRouter shows the router what a pass did to w's cache.

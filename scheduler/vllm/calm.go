@@ -153,16 +153,9 @@ func (c *Core) markSteady(f *flight) {
 		c.calm.targets += int64(r.target) - r.since
 		found = true
 	}
-	if !found {
-		return
+	if found {
+		c.calm.lively = slices.DeleteFunc(c.calm.lively, func(s slot) bool { return c.requests[s].state != running })
 	}
-	kept := c.calm.lively[:0]
-	for _, s := range c.calm.lively {
-		if c.requests[s].state == running {
-			kept = append(kept, s)
-		}
-	}
-	c.calm.lively = kept
 }
 
 // deliverSteady ends the pass f for those who have no share in it.

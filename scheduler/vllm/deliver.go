@@ -1,6 +1,10 @@
 package vllm
 
-import "github.com/replay-llm/replay/scheduler"
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
 
 // deliverTokens ends the pass f: its tokens become known, and requests that
 // have all of theirs leave.
@@ -16,19 +20,9 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	if !ended {
 		return
 	}
-	c.running = c.dropGone(c.running)
-	c.calm.lively = c.dropGone(c.calm.lively)
-}
-
-// dropGone returns slots without those that have ended.
-func (c *Core) dropGone(slots []slot) []slot {
-	kept := slots[:0]
-	for _, s := range slots {
-		if c.requests[s].state != gone {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+	isGone := func(s slot) bool { return c.requests[s].state == gone }
+	c.running = slices.DeleteFunc(c.running, isGone)
+	c.calm.lively = slices.DeleteFunc(c.calm.lively, isGone)
 }
 
 // giveToken gives s one token and reports whether that was its last.

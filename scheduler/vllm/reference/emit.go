@@ -1,6 +1,9 @@
 package reference
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -33,7 +36,9 @@ func (c *Core) emitTokens(now, start sim.Time, p *scheduler.Pass) (ended bool, e
 	}
 	c.pass.emitting = true
 	c.wakeDue()
-	c.sortByOrder(c.ready)
+	if len(c.ready) > 1 {
+		slices.SortFunc(c.ready, func(a, b slot) int { return cmp.Compare(c.requests[a].order, c.requests[b].order) })
+	}
 	for _, s := range c.ready {
 		if c.requests[s].state == irregular && c.giveToken(s, p) {
 			ended = true

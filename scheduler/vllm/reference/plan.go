@@ -326,19 +326,6 @@ func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1
 // first ones.
 func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.countBlocks()) }
 
-// sortByOrder sorts slots as running does.
-func (c *Core) sortByOrder(slots []slot) {
-	if len(slots) < 2 {
-		return
-	}
-	slices.SortFunc(slots, func(a, b slot) int {
-		if c.requests[a].order < c.requests[b].order {
-			return -1
-		}
-		return 1
-	})
-}
-
 // cachedPrefix returns the number of prompt tokens of s whose KV is cached,
 // from the first on; blocks s generated count up to the prompt's length.
 func (c *Core) cachedPrefix(s slot) int {

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -28,7 +29,7 @@ func (c *Core) preemptVictim(serving slot) slot {
 	if !c.pass.emitting && r.planned == c.passes {
 		c.countShare(r.plan, -1)
 		c.pass.budget += r.plan.total
-		c.dropNote(v)
+		c.notes = slices.DeleteFunc(c.notes, func(e entry) bool { return e.slot == v })
 		r.planned = -1
 	}
 	if v != serving && c.cfg.Preemption == vllm.FIFO {

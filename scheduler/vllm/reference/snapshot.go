@@ -27,16 +27,6 @@ func (c *Core) notePlan(s slot) {
 	}
 }
 
-// dropNote forgets what was planned for s, which lost its place.
-func (c *Core) dropNote(s slot) {
-	for i := len(c.notes) - 1; i >= 0; i-- {
-		if c.notes[i].slot == s {
-			c.notes = append(c.notes[:i], c.notes[i+1:]...)
-			return
-		}
-	}
-}
-
 // Snapshot returns what a planner sees of the latest pass. The core must have
 // been made with Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
