@@ -146,19 +146,18 @@ func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return true
 }
 
-// partBlocks returns the number of blocks of the largest part of a node that a
-// worker holds, 0 if it holds none.
-func (h *holdings) partBlocks(n prompt.NodeID, w sim.WorkerID) (blocks int32) {
-	p := h.pageOf(n)
-	if p == nil || p.parts == nil {
-		return 0
-	}
-	for i := p.parts[uint32(n)%pageNodes]; i != noPart; i = h.parts[i].next {
-		if x := &h.parts[i]; x.worker == w {
-			blocks = max(blocks, x.blocks)
+// largestPart returns the largest part of a node that a worker holds, one of 0
+// blocks if it holds none.
+func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) *part {
+	largest := &h.parts[noPart]
+	if p := h.pageOf(n); p != nil && p.parts != nil {
+		for i := p.parts[uint32(n)%pageNodes]; i != noPart; i = h.parts[i].next {
+			if x := &h.parts[i]; x.worker == w && x.blocks > largest.blocks {
+				largest = x
+			}
 		}
 	}
-	return blocks
+	return largest
 }
 
 // heldBlocks returns the number of blocks of a node that a worker holds.
@@ -166,7 +165,7 @@ func (h *holdings) heldBlocks(n prompt.NodeID, w sim.WorkerID) int32 {
 	if h.isFull(n, w) {
 		return h.tree.Size(n)
 	}
-	return h.partBlocks(n, w)
+	return h.largestPart(n, w).blocks
 }
 
 // addPart counts one more holder of so many blocks of a node.
