@@ -74,15 +74,6 @@ func allChecks() []check {
 	}
 }
 
-// Names lists the checks in their order.
-func Names() []string {
-	var names []string
-	for _, c := range allChecks() {
-		names = append(names, c.name)
-	}
-	return names
-}
-
 // Run checks the engines that factory makes, which are fresh and not started. It
 // returns the first failure as a *Failure, nil if there is none.
 func Run(t T, factory func() engine.Engine, options ...Option) error {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/scheduler"
 )
 
 // Mode is the part of a request that a worker serves.
@@ -32,6 +33,17 @@ func ParseMode(text string) (Mode, error) {
 		return m, nil
 	}
 	return "", fault.New(fault.BackendInvalidArgument, "disaggregation mode is %q, want agg, prefill or decode", text)
+}
+
+// Role returns the part of the work that the scheduler of a worker in this mode does.
+func (m Mode) Role() scheduler.Role {
+	switch m {
+	case Prefill:
+		return scheduler.Prefill
+	case Decode:
+		return scheduler.Decode
+	}
+	return scheduler.Aggregated
 }
 
 // EndpointType is a kind of request that a worker answers.

@@ -100,20 +100,16 @@ func writeJSON(rw http.ResponseWriter, code int, body any) {
 func sleepControls() []string { return []string{"sleep", "release_memory_occupation"} }
 func wakeControls() []string  { return []string{"wake_up", "resume_memory_occupation"} }
 
-// Controls lists what the engine can be told.
-func (w *Worker) Controls() []string {
-	if c, ok := w.engine.(ControlledEngine); ok {
-		return c.Controls()
-	}
-	return nil
-}
-
 // Control passes a control on to the engine, one at a time. Before it goes to sleep the
 // worker is taken out of discovery; after it has woken up it is put back.
 func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer []byte, err error) {
+	var names []string
 	c, ok := w.engine.(ControlledEngine)
-	if !ok || !slices.Contains(c.Controls(), name) {
-		return nil, fault.New(fault.BackendInvalidArgument, "control %q: want one of %q", name, w.Controls())
+	if ok {
+		names = c.Controls()
+	}
+	if !slices.Contains(names, name) {
+		return nil, fault.New(fault.BackendInvalidArgument, "control %q: want one of %q", name, names)
 	}
 	w.controls.Lock()
 	defer w.controls.Unlock()

@@ -26,7 +26,6 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/online"
-	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -106,22 +105,22 @@ func New(o Options) (*Engine, error) {
 // prepareStage reads what the scheduler will be made of.
 func (e *Engine) prepareStage() error {
 	a := &e.options.Engine
-	role, err := roleOf(e.options.Mode)
-	switch {
-	case err != nil:
+	mode, err := engine.ParseMode(string(e.options.Mode))
+	if err != nil {
 		return err
+	}
+	e.options.Mode, a.Role = mode, mode.Role()
+	pool := engines.Pool{Role: a.Role, Engine: *a, Count: 1}
+	switch err := pool.CheckEngine(); {
 	case a.DPSize != 1:
 		return fmt.Errorf("dp_size is %d, want 1", a.DPSize)
 	case e.options.ContextLength < 1:
 		return fmt.Errorf("context length is %d, want at least 1", e.options.ContextLength)
-	case a.Engine == engineargs.VLLM && (a.BlockTokens < 2 || a.BlockTokens > 1024 || a.BlockTokens&(a.BlockTokens-1) != 0):
-		return fmt.Errorf("block_size is %d, want a power of two from 2 to 1024 for vllm", a.BlockTokens)
-	case a.AIC.Backend != "":
-		return fmt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", a.AIC.Backend)
+	case err != nil:
+		return err
 	}
-	a.Role = role
 	e.tree = prompt.NewTree(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true})
-	stages, err := engines.NewStages(&engines.Topology{Pools: []engines.Pool{{Role: role, Engine: *a, Count: 1}}},
+	stages, err := engines.NewStages(&engines.Topology{Pools: []engines.Pool{pool}},
 		engines.Use{Tree: e.tree, Events: e.options.KVEvents || e.hasTee()})
 	if err != nil {
 		return err
@@ -302,18 +301,4 @@ func (e *Engine) warnAbout(format string, args ...any) {
 	if e.options.Warn != nil {
 		e.options.Warn(fmt.Sprintf(format, args...))
 	}
-}
-
-// roleOf returns the part of the work that the scheduler of a worker in mode m
-// does.
-func roleOf(m engine.Mode) (scheduler.Role, error) {
-	switch m {
-	case engine.Aggregated:
-		return scheduler.Aggregated, nil
-	case engine.Prefill:
-		return scheduler.Prefill, nil
-	case engine.Decode:
-		return scheduler.Decode, nil
-	}
-	return 0, fmt.Errorf("mode is %q, want agg, prefill or decode", m)
 }

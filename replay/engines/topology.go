@@ -140,7 +140,7 @@ func (t *Topology) checkPools() error {
 			t.Pools[0].Engine.BlockTokens, t.Pools[1].Engine.BlockTokens)
 	}
 	for i := range t.Pools {
-		if err := t.Pools[i].checkEngine(); err != nil {
+		if err := t.Pools[i].CheckEngine(); err != nil {
 			return err
 		}
 	}
@@ -184,8 +184,8 @@ func (p *Pool) checkDPSize() error {
 	return fmt.Errorf("%s engine arguments: dp_size is %d, want 1", p.Role, p.Engine.DPSize)
 }
 
-// checkEngine refuses an engine that cannot be built.
-func (p *Pool) checkEngine() error {
+// CheckEngine refuses an engine that cannot be built.
+func (p *Pool) CheckEngine() error {
 	n := p.Engine.BlockTokens
 	if p.Engine.Engine == engineargs.VLLM && (n < 2 || n > 1024 || n&(n-1) != 0) {
 		return fmt.Errorf("block_size is %d, want a power of two from 2 to 1024 for vllm", n)

@@ -18,7 +18,6 @@ import (
 
 	served "github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/mocker"
-	"github.com/replay-llm/replay/scheduler"
 )
 
 // worker is a worker as its flags want it.
@@ -145,9 +144,7 @@ func (w *worker) readConfig() error {
 	}
 	runtime.LeaseLoss = drt.LeaseLoss(w.leaseLoss.Value)
 	w.o.Cluster.Half = mode != served.Aggregated
-	p := options.Pool{Flag: "engine-args", Role: map[served.Mode]scheduler.Role{
-		served.Aggregated: scheduler.Aggregated, served.Prefill: scheduler.Prefill, served.Decode: scheduler.Decode,
-	}[mode]}
+	p := options.Pool{Flag: "engine-args", Role: mode.Role()}
 	if err := w.o.ParseEngine(&p); err != nil {
 		return err
 	}
