@@ -21,6 +21,11 @@ func nearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }
 
+// Describe describes samples, which are >= 0, in an order of its own afterwards.
+func Describe(samples []float64) Distribution {
+	return describeSamples(samples, make([]float64, len(samples)))
+}
+
 // describeSamples describes samples, which are >= 0. The sums run in the order of
 // the list, which is overwritten then; buf is memory for as many.
 func describeSamples(samples, buf []float64) Distribution {

@@ -34,8 +34,8 @@ func recorded(t *testing.T) *explain.Run {
 		t.Fatal(err)
 	}
 	run := &explain.Run{Trace: "made.jsonl", Log: new(ledger.Log)}
-	seen := requests.NewRecorder(0)
-	book := ledger.NewBook(0, run.Log, engine)
+	seen := new(requests.Recorder)
+	book := ledger.NewBook(run.Log, engine)
 	result, err := spec.Run(context.Background(), replay.Streams{Observer: both{book, seen}})
 	if err != nil {
 		t.Fatal(err)

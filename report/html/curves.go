@@ -49,12 +49,7 @@ func newCurves(r *Run) map[string]*curve {
 }
 
 func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
-	var values []float64
-	for i := range rows {
-		if v := value(&rows[i]); v.Known() {
-			values = append(values, float64(v))
-		}
-	}
+	values := requests.KnownTimes(rows, value)
 	slices.Sort(values)
 	var h series.Histogram
 	for _, v := range values {

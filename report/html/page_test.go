@@ -18,7 +18,7 @@ import (
 // made is a run with some number of requests on some number of workers.
 func made(n, workers int) Run {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
-	s, rows := series.New(n), make([]requests.Row, n)
+	s, rows := series.New(), make([]requests.Row, n)
 	for i := range rows {
 		q := &sim.Request{ID: sim.RequestID(i), InputTokens: 1000, OutputTokens: 20}
 		at := sim.Time(i) * 3

@@ -48,8 +48,8 @@ type account struct {
 // NewBook returns a book for a cluster of the given stages: one engine, or that
 // of prefill and that of decode. With a log, it notes there who computed
 // prompts when.
-func NewBook(requests int, work *Log, engines ...*Engine) *Book {
-	return &Book{engines: engines, accounts: make([]account, 0, requests), work: work}
+func NewBook(work *Log, engines ...*Engine) *Book {
+	return &Book{engines: engines, work: work}
 }
 
 // Grow makes room for so many requests.

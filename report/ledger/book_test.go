@@ -20,7 +20,7 @@ import (
 // decodes beside another.
 func TestBook(t *testing.T) {
 	engine := &ledger.Engine{Clock: timing.Clock{Model: steady{}}, Blocks: 100, Block: 10}
-	b := ledger.NewBook(2, nil, engine)
+	b := ledger.NewBook(nil, engine)
 	first := &sim.Request{ID: 0, InputTokens: 30, OutputTokens: 6}
 	second := &sim.Request{ID: 1, InputTokens: 20, OutputTokens: 3}
 	pass := func(p scheduler.Pass, d scheduler.Detail) {
@@ -67,7 +67,7 @@ func (steady) ByContext() bool                   { return false }
 func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 	for name, spec := range crowded() {
 		t.Run(name, func(t *testing.T) {
-			book, naive := ledger.NewBook(0, nil, engines(t, &spec)...), &witness{}
+			book, naive := ledger.NewBook(nil, engines(t, &spec)...), &witness{}
 			result, err := spec.Run(context.Background(), replay.Streams{Observer: both{book, naive}})
 			if err != nil {
 				t.Fatal(err)

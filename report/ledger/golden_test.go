@@ -50,7 +50,7 @@ func checkCase(t *testing.T, c *reference.Case, compat bool) (checked int) {
 	if c.Outcome != reference.OK {
 		return 0
 	}
-	book := ledger.NewBook(0, nil, engines(t, &spec)...)
+	book := ledger.NewBook(nil, engines(t, &spec)...)
 	result, err := spec.Run(ctx, replay.Streams{Observer: book})
 	if err != nil {
 		if !errors.Is(err, context.DeadlineExceeded) {

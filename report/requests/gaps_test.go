@@ -116,7 +116,7 @@ func TestLongestGaps(t *testing.T) {
 	for _, partly := range []bool{false, true} {
 		known := 0
 		for seed := range uint64(200) {
-			e := &engine{r: rand.New(rand.NewPCG(seed, 2)), rec: NewRecorder(0)}
+			e := &engine{r: rand.New(rand.NewPCG(seed, 2)), rec: new(Recorder)}
 			for len(e.all) < 40 || len(e.running)+len(e.waiting) > 0 {
 				if len(e.all) < 40 && e.r.IntN(3) == 0 {
 					e.arrive(&asked{left: 1 + e.r.IntN(12)})
@@ -145,7 +145,7 @@ func TestLongestGaps(t *testing.T) {
 
 // A core that does not say whose times it tells leaves them unknown.
 func TestBlind(t *testing.T) {
-	rec := NewRecorder(0)
+	rec := new(Recorder)
 	rec.Arrived(&sim.Request{}, 0)
 	for i, p := range []scheduler.Pass{
 		{End: 5, Marks: []scheduler.Mark{{First: true}}},

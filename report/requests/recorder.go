@@ -35,11 +35,6 @@ type sight struct {
 	tokens interval
 }
 
-// NewRecorder returns a recorder with room for the given number of requests.
-func NewRecorder(requests int) *Recorder {
-	return &Recorder{seen: make([]sight, 0, max(requests, 0))}
-}
-
 // Grow makes room for so many requests.
 func (rec *Recorder) Grow(requests int) {
 	rec.seen = append(make([]sight, 0, len(rec.seen)+requests), rec.seen...)

@@ -18,7 +18,7 @@ import (
 // recorded runs spec and returns its rows.
 func recorded(t *testing.T, spec replay.Spec) (*harness.Result, []requests.Row) {
 	t.Helper()
-	seen := requests.NewRecorder(0)
+	seen := new(requests.Recorder)
 	result, err := spec.Run(context.Background(), replay.Streams{Observer: seen})
 	if err != nil {
 		t.Fatal(err)

@@ -53,24 +53,17 @@ func Metrics() []Metric {
 }
 
 func spreadOf(m Metric, rows []Row) []collector.Field {
-	var sum, least, most float64
-	n := 0
+	d := collector.Describe(KnownTimes(rows, m.At))
+	return []collector.Field{{Key: "mean_" + m.Key, Value: d.Mean}, {Key: "min_" + m.Key, Value: d.Min}, {Key: "max_" + m.Key, Value: d.Max}}
+}
+
+// KnownTimes are the times of the rows that have one, in their order.
+func KnownTimes(rows []Row, at func(*Row) MS) []float64 {
+	var times []float64
 	for i := range rows {
-		at := m.At(&rows[i])
-		if !at.Known() {
-			continue
+		if ms := at(&rows[i]); ms.Known() {
+			times = append(times, float64(ms))
 		}
-		v := float64(at)
-		if n == 0 || v < least {
-			least = v
-		}
-		most = max(most, v)
-		sum += v
-		n++
 	}
-	mean := 0.0
-	if n > 0 {
-		mean = sum / float64(n)
-	}
-	return []collector.Field{{Key: "mean_" + m.Key, Value: mean}, {Key: "min_" + m.Key, Value: least}, {Key: "max_" + m.Key, Value: most}}
+	return times
 }

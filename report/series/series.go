@@ -30,10 +30,8 @@ type request struct {
 	lost   bool
 }
 
-// New returns a series that expects some number of requests.
-func New(requests int) *Series {
-	return &Series{all: File{BinMS: 1}, requests: make([]request, 0, requests)}
-}
+// New returns a series of nothing yet.
+func New() *Series { return &Series{all: File{BinMS: 1}} }
 
 // Grow makes room for so many requests.
 func (s *Series) Grow(requests int) {

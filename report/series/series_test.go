@@ -13,7 +13,7 @@ import (
 // Bins that grow hold as much as there was, where it was.
 func TestBinsKeepWhatTheyHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	s := New(0)
+	s := New()
 	var early, all float64
 	for i := range 5000 {
 		from := sim.Time(i) * 20 * sim.Time(rng.Float64())
@@ -56,7 +56,7 @@ func TestHistogramQuantiles(t *testing.T) {
 
 // One request of ten tokens, in a run of passes after its prefill.
 func TestPasses(t *testing.T) {
-	s := New(1)
+	s := New()
 	q := &sim.Request{InputTokens: 100, OutputTokens: 10}
 	s.Arrived(q, 0)
 	s.Routed(scheduler.Aggregated, 0, &router.Placement{Request: q, Worker: 1})

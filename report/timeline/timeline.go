@@ -101,12 +101,12 @@ const (
 	tidPasses   = 1
 )
 
-// New begins a timeline on out. requests is how many are expected.
-func New(out io.Writer, requests int, cut Options) *Writer {
+// New begins a timeline on out.
+func New(out io.Writer, cut Options) *Writer {
 	if cut.To == 0 {
 		cut.To = sim.Time(math.Inf(1))
 	}
-	w := &Writer{out: newEncoder(out), cut: cut, router: newTrack(pidRouter), lanes: make([]lane, 0, requests)}
+	w := &Writer{out: newEncoder(out), cut: cut, router: newTrack(pidRouter)}
 	w.out.writeProcess(pidRouter, 0, "router")
 	w.out.writeThread(pidRouter, tidPasses, "decisions")
 	w.out.writeProcess(pidRequests, 1, "requests")

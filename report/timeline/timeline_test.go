@@ -52,7 +52,7 @@ func disaggregated() replay.Spec {
 func draw(t *testing.T, spec replay.Spec, cut timeline.Options) (*trace, timeline.Counts, *harness.Result) {
 	t.Helper()
 	var out bytes.Buffer
-	w := timeline.New(&out, 0, cut)
+	w := timeline.New(&out, cut)
 	result, err := spec.Run(context.Background(), replay.Streams{Observer: w})
 	if err != nil {
 		t.Fatal(err)

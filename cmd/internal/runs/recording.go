@@ -61,12 +61,12 @@ func (r *run) openRecording() (err error) {
 		engines = append(engines, e)
 	}
 	if out.Dir != "" {
-		r.work, r.series = new(ledger.Log), series.New(0)
+		r.work, r.series = new(ledger.Log), series.New()
 	}
 	if out.Passes {
 		r.passes = new(passes.Log)
 	}
-	r.seen, r.book = requests.NewRecorder(0), ledger.NewBook(0, r.work, engines...)
+	r.seen, r.book = new(requests.Recorder), ledger.NewBook(r.work, engines...)
 	return nil
 }
 

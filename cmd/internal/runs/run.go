@@ -111,7 +111,7 @@ func (r *run) replay(ctx context.Context) error {
 	}
 	var ended error
 	err := collector.WriteFile(r.o.Output.Drawing.Path, func(out io.Writer) error {
-		line := timeline.New(out, 0, r.cut)
+		line := timeline.New(out, r.cut)
 		if ended = r.replayWatched(ctx, line); ended != nil {
 			return ended
 		}
