@@ -4,9 +4,9 @@
 //
 // A planner knows neither flags nor reports: it is given a function that runs
 // one Point. Read point.go (what is run), batch.go (on all cores), search.go
-// (the smallest of one pool), split.go (of two), goodput.go (the highest load),
+// (the smallest of one pool and of two), goodput.go (the highest load),
 // resample.go (error bars), pareto.go, plan.go (all of it together). For grids
-// read grid.go, sweep.go, journal.go, table.go; live/queue spreads them over
+// read grid.go, sweep.go, table.go; live/queue spreads them over
 // processes and machines.
 package plan
 

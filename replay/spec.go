@@ -3,20 +3,26 @@
 // A Spec is everything a run depends on: Run opens its workload, builds the
 // cluster and moves the clock until every request is answered; Steps opens a run
 // that goes on as far as its caller says; RunLive takes the real clock. Read
-// spec.go, check.go, then open.go, run.go and live.go; recorded.go has the names
-// of settings in run directories. Package engines has the topology of a cluster,
+// spec.go, which has the names of settings in run directories, too, then open.go,
+// run.go and live.go. Package engines has the topology of a cluster,
 // engineargs the arguments of an engine, harness, offline and online the clocks,
 // collector the report.
 package replay
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"math"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/generate"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -78,4 +84,79 @@ type Trace struct {
 func (t *Trace) format() (name string, sized bool) {
 	name = cmp.Or(t.Format, formats.Mooncake)
 	return name, name == formats.Mooncake || name == formats.Agentic
+}
+
+// Validate refuses replays that cannot be run. What concerns the workload is
+// found when it is opened.
+func (s *Spec) Validate() error {
+	if err := s.checkMode(); err != nil {
+		return err
+	}
+	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 {
+		return fmt.Errorf("workers are %d, want at least %d with the KV router", s.Pools[0].Count, least)
+	}
+	return s.Topology.Validate()
+}
+
+func (s *Spec) checkMode() error {
+	switch {
+	case !(s.Until >= 0) || math.IsInf(float64(s.Until), 0):
+		return fmt.Errorf("the end is at %v ms, want a finite instant >= 0", float64(s.Until))
+	case s.Mode == loadgen.Concurrency && s.MaxInFlight < 1:
+		return fmt.Errorf("requests in flight are %d, want at least 1", s.MaxInFlight)
+	case s.Mode == loadgen.Trace && s.Trace != nil && !s.Trace.Detect && s.Trace.Format == formats.Agentic:
+		return errors.New("an agentic trace has no timestamps, want concurrency mode")
+	}
+	return nil
+}
+
+// Recorded is a Spec as run directories name its settings: their keys are the
+// names of its fields. What was recorded once keeps its key, since digests are
+// made of them.
+type Recorded struct {
+	Trace       *Trace
+	Synthetic   loadgen.Synthetic
+	Mode        loadgen.Mode
+	MaxInFlight int
+	Speedup     float64
+
+	Aggregated, Prefill, Decode            *engineargs.Args
+	Workers, PrefillWorkers, DecodeWorkers int // 1 where there is no such pool
+
+	Scale  []ScaleEvent
+	Until  sim.Time
+	Reject bool
+
+	Router       policy.Name
+	RouterConfig *router.Config
+	PrefillLoad  engineargs.AIC
+
+	Compat bool
+	Seed   uint64
+}
+
+// Recorded returns s with what it leaves to defaults written out.
+func (s *Spec) Recorded() *Recorded {
+	r := &Recorded{
+		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
+		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
+		Scale: s.Scale, Until: s.Until, Reject: s.Reject,
+		Router: s.Router, RouterConfig: s.RouterConfig, PrefillLoad: s.PrefillLoad,
+		Compat: s.Compat, Seed: s.Seed,
+	}
+	for i := range s.Pools {
+		switch p := &s.Pools[i]; p.Role {
+		case scheduler.Prefill:
+			r.Prefill, r.PrefillWorkers = &p.Engine, p.Count
+		case scheduler.Decode:
+			r.Decode, r.DecodeWorkers = &p.Engine, p.Count
+		default:
+			r.Aggregated, r.Workers = &p.Engine, p.Count
+		}
+	}
+	if s.Router.Info().Caches && s.RouterConfig == nil {
+		config := router.DefaultConfig()
+		r.RouterConfig = &config
+	}
+	return r
 }

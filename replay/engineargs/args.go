@@ -1,8 +1,7 @@
 // Package engineargs holds the arguments of a simulated engine and reads them
 // from the JSON object the reference takes.
 //
-// Read args.go, then parse.go, fields.go, check.go; reader.go and object.go hold
-// the rules of the text.
+// Read args.go, then parse.go, fields.go; reader.go holds the rules of the text.
 package engineargs
 
 import (

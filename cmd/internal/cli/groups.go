@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,4 +53,56 @@ func setUsage(cmd *cobra.Command, all []section) {
 		_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 		return err
 	})
+}
+
+// Subcommand is a command of a program, made when it is wanted: the flags of all
+// commands take more time and memory than a short replay.
+type Subcommand struct {
+	Name string
+	make func(Streams) *cobra.Command
+}
+
+// NewSubcommand makes a command of a name.
+func NewSubcommand(name string, make func(Streams) *cobra.Command) Subcommand {
+	return Subcommand{name, make}
+}
+
+// NewProgram gives cmd what the root of a program has.
+func NewProgram(cmd *cobra.Command) *cobra.Command {
+	cmd.Version = Version()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetVersionTemplate(cmd.Use + " {{.Version}}\n")
+	return cmd
+}
+
+// AddWanted adds the command that args begin with to cmd, and reports whether
+// there is one.
+func AddWanted(cmd *cobra.Command, s Streams, args []string, all []Subcommand) bool {
+	for _, c := range all {
+		if len(args) > 0 && args[0] == c.Name {
+			cmd.AddCommand(c.make(s))
+			return true
+		}
+	}
+	return false
+}
+
+// AddAll adds all commands to cmd.
+func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
+	for _, c := range all {
+		cmd.AddCommand(c.make(s))
+	}
+}
+
+// Version is that of the module, or of the commit it was built from.
+func Version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	v := build.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	return v + " " + build.GoVersion
 }

@@ -1,7 +1,14 @@
 package plans
 
 import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/sheet"
 )
 
 // PlanDocument is a plan as JSON.
@@ -112,4 +119,105 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 		d.CostOutput, d.CostTotal = &output, &total
 	}
 	return d
+}
+
+// fileForms write a plan to files, by how their names end. CSV, JSON and Parquet
+// have a row per replay.
+func (p *planSheet) fileForms() map[string]func(io.Writer) error {
+	t := p.makeTable(p.plan.Measures)
+	return map[string]func(io.Writer) error{
+		"csv": t.WriteCSV, "json": t.WriteJSON, "parquet": t.WriteParquet,
+		"html": func(w io.Writer) error { return html.WriteSheet(w, p.makePage(t)) },
+	}
+}
+
+// makeTable is a row per measure.
+func (p *planSheet) makeTable(measures []plan.Measure) *sheet.Table {
+	t := &sheet.Table{}
+	number := func(name string, setting bool) {
+		t.Columns = append(t.Columns, sheet.Column{Name: name, Number: true, Setting: setting})
+	}
+	t.Columns = append(t.Columns, sheet.Column{Name: "settings", Setting: true})
+	for _, name := range []string{"workers", "prefill_workers", "decode_workers", "gpus", "load", "resample"} {
+		number(name, true)
+	}
+	t.Columns = append(t.Columns, sheet.Column{Name: "met"}, sheet.Column{Name: "missed"}, sheet.Column{Name: "pareto_front"})
+	if len(measures) > 0 {
+		for _, v := range measures[0].Values {
+			number(strings.ReplaceAll(v.Name, " ", "_")+"_"+v.Unit, false)
+		}
+	}
+	for _, name := range []string{"request_throughput_rps", "output_throughput_tok_s", "total_throughput_tok_s", "prefix_cache_reused_ratio"} {
+		number(name, false)
+	}
+	if p.flags.cost > 0 {
+		number("cost_per_million_output_tokens", false)
+		number("cost_per_million_tokens", false)
+	}
+	for i := range measures {
+		t.Rows = append(t.Rows, p.makeRow(&measures[i]))
+	}
+	return t
+}
+
+// makeRow has the values of a measure, in the order of table.
+func (p *planSheet) makeRow(m *plan.Measure) []any {
+	gpus := m.Shape.Size() * p.plan.GPUs
+	count := func(n int) any {
+		if n == 0 {
+			return nil // of the other topology
+		}
+		return float64(n)
+	}
+	text := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	front := slices.ContainsFunc(p.plan.Front, func(r plan.Row) bool { return r.Point == m.Point })
+	row := []any{
+		text(p.variantName(m.Variant)), count(m.Shape.Workers), count(m.Shape.Prefill), count(m.Shape.Decode), float64(gpus), m.Load, float64(m.Sample),
+		formatYes(m.Met), text(m.Missed), formatYes(front),
+	}
+	for _, v := range m.Values {
+		row = append(row, v.Value)
+	}
+	row = append(row, m.RequestsPerS, m.OutputTokensPerS, m.TotalTokensPerS, m.PrefixReusedRatio)
+	if p.flags.cost > 0 {
+		row = append(row, p.cost(m, m.OutputTokensPerS), p.cost(m, m.TotalTokensPerS))
+	}
+	return row
+}
+
+func formatYes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}
+
+// makePage is the answer as it is printed, the front, and all replays.
+func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
+	var front []plan.Measure
+	for i := range p.plan.Front {
+		front = append(front, p.plan.Front[i].Measure)
+	}
+	latency := ""
+	if len(p.plan.Measures) > 0 && len(p.plan.Measures[0].Values) > 0 {
+		v := p.plan.Measures[0].Values[0]
+		latency = strings.ReplaceAll(v.Name, " ", "_") + "_" + v.Unit
+	}
+	few := []string{latency, "met", "missed", "request_throughput_rps", "output_throughput_tok_s", "cost_per_million_tokens"}
+	page := &html.SheetPage{Title: "Plan", Text: p.formatText()}
+	if len(front) > 0 {
+		page.Tables = append(page.Tables, html.SheetTable{
+			Title: "Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", Table: p.makeTable(front),
+			X: "output_throughput_tok_s", Y: latency, By: "gpus", Few: few,
+		})
+	}
+	page.Tables = append(page.Tables, html.SheetTable{
+		Title: fmt.Sprintf("All %d replays", len(p.plan.Measures)), Table: all, X: "load", Y: latency, By: "gpus", Few: few,
+	})
+	return page
 }
