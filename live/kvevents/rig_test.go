@@ -204,13 +204,3 @@ func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
 	}
 	return nil
 }
-
-// Clear publishes that all blocks of the worker are gone. It reports false if that
-// was dropped.
-func (t *Tee) Clear() bool {
-	t.mu.Lock()
-	ok := t.queueChange(Change{Clear: true})
-	t.mu.Unlock()
-	t.wakePublisher()
-	return ok
-}

@@ -38,14 +38,8 @@ type cachedBlock struct {
 
 func newCached() *cached { return &cached{at: make(map[blockName]int32)} }
 
-// applyChange takes in a change. A block stored again keeps its place.
-func (k *cached) applyChange(c *Change) {
-	if c.Clear {
-		clear(k.at)
-		k.blocks, k.gone = k.blocks[:0], 0
-		return
-	}
-	e := &c.Event
+// applyEvent takes in an event. A block stored again keeps its place.
+func (k *cached) applyEvent(e *scheduler.KVEvent) {
 	in := cache{e.Rank, e.Tier}
 	parent, hasParent := e.Parent, e.HasParent
 	for _, b := range e.Stored {

@@ -139,20 +139,16 @@ type literal struct {
 	blocks map[uint64]cachedBlock
 }
 
-func (l *literal) apply(c *Change) {
-	if c.Clear {
-		*l = literal{blocks: map[uint64]cachedBlock{}}
-		return
-	}
-	parent, has := c.Event.Parent, c.Event.HasParent
-	for _, b := range c.Event.Stored {
+func (l *literal) apply(e *scheduler.KVEvent) {
+	parent, has := e.Parent, e.HasParent
+	for _, b := range e.Stored {
 		if _, ok := l.blocks[b.Seq]; !ok {
 			l.order = append(slices.DeleteFunc(l.order, func(h uint64) bool { return h == b.Seq }), b.Seq)
 		}
 		l.blocks[b.Seq] = cachedBlock{blockName: blockName{hash: b.Seq}, tokens: b.Tokens, parent: parent, hasParent: has}
 		parent, has = b.Seq, true
 	}
-	for _, h := range c.Event.Removed {
+	for _, h := range e.Removed {
 		delete(l.blocks, h)
 	}
 }
@@ -190,20 +186,18 @@ func TestSnapshotOrder(t *testing.T) {
 		k, l := newCached(), &literal{blocks: map[uint64]cachedBlock{}}
 		name := func() uint64 { return 1 + rng.Uint64N(12) }
 		for range 1 + rng.IntN(80) {
-			var c Change
+			var e scheduler.KVEvent
 			switch rng.IntN(12) {
 			case 0, 1, 2, 3:
-				c.Event.Removed = []uint64{name()}
-			case 4:
-				c.Clear = rng.IntN(4) == 0
+				e.Removed = []uint64{name()}
 			default:
-				c.Event = store(rng.Uint64N(2)*name(), scheduler.KVBlock{Seq: name(), Tokens: rng.Uint64N(99)})
+				e = store(rng.Uint64N(2)*name(), scheduler.KVBlock{Seq: name(), Tokens: rng.Uint64N(99)})
 				for range rng.IntN(4) {
-					c.Event.Stored = append(c.Event.Stored, scheduler.KVBlock{Seq: name(), Tokens: rng.Uint64N(99)})
+					e.Stored = append(e.Stored, scheduler.KVBlock{Seq: name(), Tokens: rng.Uint64N(99)})
 				}
 			}
-			k.applyChange(&c)
-			l.apply(&c)
+			k.applyEvent(&e)
+			l.apply(&e)
 			if rng.IntN(10) == 0 {
 				k.closeGaps()
 			}
@@ -225,11 +219,10 @@ func TestSnapshotIsTheLiveStream(t *testing.T) {
 	k, want := newCached(), NewIndex(func(s string) { t.Error(s) })
 	feed := want.Feed(0)
 	take := func(events []scheduler.KVEvent) {
-		changes := changesOf(events)
-		for i := range changes {
-			k.applyChange(&changes[i])
+		for i := range events {
+			k.applyEvent(&events[i])
 		}
-		feed.Take(changes)
+		feed.Take(changesOf(events))
 	}
 	check := func() {
 		t.Helper()

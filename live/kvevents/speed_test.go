@@ -12,8 +12,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	l := newLoad(9, 89_700+2000, 150)
 	l.most = 64
 	take := func(events []scheduler.KVEvent) {
-		for _, c := range changesOf(events) {
-			k.applyChange(&c)
+		for i := range events {
+			k.applyEvent(&events[i])
 		}
 	}
 	for l.detail.Cached+l.detail.Held < 89_700 {

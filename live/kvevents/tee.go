@@ -79,7 +79,7 @@ type Tee struct {
 	quit    chan struct{}
 
 	mu       sync.Mutex
-	queue    []Change
+	queue    []scheduler.KVEvent
 	closing  bool
 	stats    TeeStats
 	warnings []string
@@ -145,24 +145,18 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	}
 	t.mu.Lock()
 	for i := range events {
+		if t.closing || len(t.queue) >= t.options.QueueEvents {
+			t.countLost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
+			dropped++
+			continue
+		}
 		e := events[i]
 		e.Stored, e.Removed = slices.Clone(e.Stored), slices.Clone(e.Removed)
-		if !t.queueChange(Change{Event: e}) {
-			dropped++
-		}
+		t.queue = append(t.queue, e)
 	}
 	t.mu.Unlock()
 	t.wakePublisher()
 	return dropped
-}
-
-func (t *Tee) queueChange(c Change) bool {
-	if t.closing || len(t.queue) >= t.options.QueueEvents {
-		t.countLost(&t.stats.QueueDropped, 1, "events dropped, %d in all: more than %d wait to be published", t.options.QueueEvents)
-		return false
-	}
-	t.queue = append(t.queue, c)
-	return true
 }
 
 // warnEvery is how many losses make another warning.
@@ -206,10 +200,10 @@ func (t *Tee) publishAll(requests <-chan zmtp.Request) {
 		default:
 		}
 		t.flushWarnings()
-		c, ok, closing := t.nextChange()
+		e, ok, closing := t.nextEvent()
 		switch {
 		case ok:
-			t.publishChange(c)
+			t.publishEvent(e)
 		case closing:
 			return
 		default:
@@ -235,35 +229,32 @@ func (t *Tee) flushWarnings() {
 	}
 }
 
-// nextChange takes the first change off the queue.
-func (t *Tee) nextChange() (c Change, ok, closing bool) {
+// nextEvent takes the first event off the queue.
+func (t *Tee) nextEvent() (e scheduler.KVEvent, ok, closing bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
-		return c, false, t.closing
+		return e, false, t.closing
 	}
-	c, t.queue[0] = t.queue[0], Change{}
+	e, t.queue[0] = t.queue[0], scheduler.KVEvent{}
 	if t.queue = t.queue[1:]; len(t.queue) == 0 {
 		t.queue = nil
 	}
-	return c, true, false
+	return e, true, false
 }
 
-// publishChange sends a change, one batch for what is stored and one for what is
+// publishEvent sends an event, one batch for what is stored and one for what is
 // removed.
-func (t *Tee) publishChange(c Change) {
-	e := &c.Event
-	if !c.Clear && len(e.Stored) > 0 && len(e.Removed) > 0 {
-		first, second := c, c
-		first.Event.Removed, second.Event.Stored = nil, nil
-		t.publishChange(first)
-		c = second
-		e = &c.Event
+func (t *Tee) publishEvent(e scheduler.KVEvent) {
+	if len(e.Stored) > 0 && len(e.Removed) > 0 {
+		first := e
+		first.Removed, e.Stored = nil, nil
+		t.publishEvent(first)
 	}
-	b := t.newBatch(e.Rank, t.newEvent(&c))
+	b := t.newBatch(e.Rank, t.newEvent(&e))
 	payload := b.Append(nil)
 	if t.ring != nil {
-		t.cached.applyChange(&c)
+		t.cached.applyEvent(&e)
 		t.ring.addStep(step{t.next, payload})
 	}
 	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), encodeSequence(t.next), payload})
@@ -276,13 +267,9 @@ func (t *Tee) publishChange(c Change) {
 	t.mu.Unlock()
 }
 
-// newEvent returns a change as it is on the wire.
-func (t *Tee) newEvent(c *Change) Event {
-	e := &c.Event
-	switch {
-	case c.Clear:
-		return Event{Kind: Cleared}
-	case len(e.Removed) > 0:
+// newEvent returns an event as it is on the wire.
+func (t *Tee) newEvent(e *scheduler.KVEvent) Event {
+	if len(e.Removed) > 0 {
 		return Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier)}
 	}
 	out := Event{
