@@ -134,7 +134,6 @@ func mentions() map[string][]string {
 		"replay/engineargs", "replay/engines",
 		"replay/offline",        // one vLLM worker is driven by itself, as in the reference
 		"report/ledger",         // vLLM's blocks count as a whole
-		"live/mocker",           // refuses blocks that vLLM does not have
 		"cmd/replay-live/serve", // checks one of each
 		"tools",                 // measures one of each
 	}
