@@ -24,18 +24,22 @@ type Dispatcher struct {
 	loads   loads      // nil unless the policy needs blocks that may be shared
 	queue   queue
 
-	records []record // by request
+	records []record
+	vacant  []int32 // records to use again
+	record  []int32 // by request: 1 + its record; 0 unknown, isHeld while queued
 
 	overlap, active scores // of the request in hand, by worker
 }
 
+const isHeld = -1
+
 var _ Router = (*Dispatcher)(nil)
 
-// record is where a request is.
+// record is a request that runs on a worker.
 type record struct {
-	request *sim.Request // nil: unknown
-	worker  sim.WorkerID // None while it is held
-	charge  int64        // prompt tokens still to compute; 0 once they are
+	request *sim.Request
+	worker  sim.WorkerID
+	charge  int64 // prompt tokens still to compute; 0 once they are
 }
 
 // index keeps which blocks each worker has cached.
@@ -86,7 +90,7 @@ func New(o Options) *Dispatcher {
 		d.blockTokens = int64(o.Tree.BlockTokens())
 	}
 	if !d.blind {
-		d.records = make([]record, o.Requests)
+		d.record = make([]int32, o.Requests)
 		d.makeIndex(o)
 	}
 	d.workers.ids = make([]sim.WorkerID, 0, o.Workers)

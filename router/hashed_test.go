@@ -73,7 +73,7 @@ func (l *hashTwin) advance(rng *rand.Rand) {
 	}
 	i := rng.IntN(len(l.sent))
 	q := l.sent[i]
-	if l.plain.findRecord(q.ID) == nil {
+	if _, placed := l.plain.findRecord(q.ID); !placed {
 		if a, b := l.plain.Withdraw(q.ID), l.live.Withdraw(q.ID); a != b {
 			l.t.Fatalf("request %d is held by one alone", q.ID)
 		}

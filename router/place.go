@@ -39,18 +39,26 @@ func (d *Dispatcher) holdRequest(now sim.Time, q *sim.Request) error {
 		return err
 	}
 	d.queue.push(q, key, &d.overlap)
-	d.records[q.ID] = record{request: q, worker: None}
+	d.record[q.ID] = isHeld
 	d.overlap.clear()
 	return nil
 }
 
 // checkNew makes room for a request that must be new.
 func (d *Dispatcher) checkNew(id sim.RequestID) error {
-	d.records = growSlice(d.records, int(id)+1)
-	if x := &d.records[id]; x.request != nil {
-		return &RequestError{Request: id, Worker: x.worker, Known: true}
+	if int(id) >= len(d.record) {
+		wide := make([]int32, max(int(id)+1, 2*len(d.record)))
+		copy(wide, d.record)
+		d.record = wide
 	}
-	return nil
+	switch at := d.record[id]; at {
+	case 0:
+		return nil
+	case isHeld:
+		return &RequestError{Request: id, Worker: None, Known: true}
+	default:
+		return &RequestError{Request: id, Worker: d.records[at-1].worker, Known: true}
+	}
 }
 
 // queueKey returns the priority of a request to be held; the largest goes first.
@@ -92,7 +100,15 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 
 // addLoad counts a request's load on its worker.
 func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
-	d.records[q.ID] = record{request: q, worker: w}
+	var i int32
+	if k := len(d.vacant); k > 0 {
+		i, d.vacant = d.vacant[k-1], d.vacant[:k-1]
+	} else {
+		i = int32(len(d.records))
+		d.records = append(d.records, record{})
+	}
+	d.record[q.ID] = i + 1
+	d.records[i] = record{request: q, worker: w}
 	d.seen.Running[w]++
 	switch {
 	case d.loads != nil:
@@ -105,23 +121,23 @@ func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	}
 	prompt := int64(q.InputTokens)
 	if charge := prompt - min(int64(overlap)*d.blockTokens, prompt); charge > 0 {
-		d.records[q.ID].charge = charge
+		d.records[i].charge = charge
 		d.changeTokens(w, charge)
 	}
 }
 
 // endPrefill takes the prompt tokens of a record off its worker.
-func (d *Dispatcher) endPrefill(x *record) {
-	if x.charge > 0 {
+func (d *Dispatcher) endPrefill(i int32) {
+	if x := &d.records[i]; x.charge > 0 {
 		d.changeTokens(x.worker, -x.charge)
 		x.charge = 0
 	}
 }
 
 // removeLoad takes everything of a record off its worker.
-func (d *Dispatcher) removeLoad(x *record) {
-	d.endPrefill(x)
-	q, w := x.request, x.worker
+func (d *Dispatcher) removeLoad(i int32) {
+	d.endPrefill(i)
+	q, w := d.records[i].request, d.records[i].worker
 	d.seen.Running[w]--
 	switch {
 	case d.loads != nil:
@@ -129,7 +145,9 @@ func (d *Dispatcher) removeLoad(x *record) {
 	case d.needs.Blocks:
 		d.seen.Blocks[w] -= int64(q.Prompt.Blocks)
 	}
-	*x = record{}
+	d.record[q.ID] = 0
+	d.records[i] = record{}
+	d.vacant = append(d.vacant, i)
 }
 
 // PrefillDone takes the request's prompt tokens off its worker.
@@ -140,11 +158,11 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	x := d.findRecord(id)
-	if x == nil {
+	i, ok := d.findRecord(id)
+	if !ok {
 		return dst, &RequestError{Request: id, Worker: None}
 	}
-	d.endPrefill(x)
+	d.endPrefill(i)
 	return d.placeHeld(dst)
 }
 
@@ -156,28 +174,26 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	if x := d.findRecord(id); x != nil {
-		d.removeLoad(x)
+	if i, ok := d.findRecord(id); ok {
+		d.removeLoad(i)
 	}
 	return d.placeHeld(dst)
 }
 
-// findRecord returns the record of a request that is placed, nil of another.
-func (d *Dispatcher) findRecord(id sim.RequestID) *record {
-	if int(id) < len(d.records) {
-		if x := &d.records[id]; x.request != nil && x.worker != None {
-			return x
-		}
+// findRecord returns the record of a request that is placed.
+func (d *Dispatcher) findRecord(id sim.RequestID) (int32, bool) {
+	if int(id) >= len(d.record) || d.record[id] <= 0 {
+		return 0, false
 	}
-	return nil
+	return d.record[id] - 1, true
 }
 
 // Withdraw takes back a request that is held; it reports false where it is not.
 func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
-	if int(id) >= len(d.records) || d.records[id].request == nil || d.records[id].worker != None {
+	if int(id) >= len(d.record) || d.record[id] != isHeld {
 		return false
 	}
 	d.queue.remove(id)
-	d.records[id] = record{}
+	d.record[id] = 0
 	return true
 }
