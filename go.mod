@@ -28,6 +28,8 @@ require (
 
 require github.com/philhofer/fwd v1.2.0 // indirect
 
+require github.com/agnivade/levenshtein v1.2.1 // indirect
+
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect

@@ -1,0 +1,203 @@
+package hardware
+
+import (
+	"fmt"
+	"math"
+)
+
+// Fit is a model on GPUs: what decides how much memory is left for KV blocks.
+type Fit struct {
+	GPU   GPU
+	Model Model
+	// GPUs of a worker: every rank of TP holds a share of each layer, every rank of PP
+	// some layers, and every rank of DP all of attention for requests of its own. The
+	// experts are spread over TP and DP.
+	TP, PP, DP  int
+	EP          int     // GPUs over which whole experts are spread; 0, 1: each expert is cut over TP and DP
+	WeightBits  float64 // 0: as the checkpoint has them
+	KVBits      float64 // of a value in the KV cache; 0: 16
+	Utilization float64 // share of the GPU's memory that the engine takes
+	SGLang      bool    // Utilization holds weights and KV cache alone, activations come on top
+
+	BlockTokens int
+	MaxSeqs     int
+	MaxBatch    int    // tokens of a pass
+	MaxLength   int    // longest sequence; 0: the model's
+	Graphs      string // of GraphModes; "": full
+}
+
+// Budget is where the memory of one GPU goes, in bytes.
+type Budget struct {
+	Total       float64 `json:"total_bytes"`
+	Usable      float64 `json:"usable_bytes"` // the engine's share of it
+	Weights     float64 `json:"weights_bytes"`
+	Activations float64 `json:"activations_bytes"` // of the largest pass
+	Graphs      float64 `json:"graphs_bytes"`      // compiled code and captured graphs
+	Runtime     float64 `json:"runtime_bytes"`     // driver, libraries, communication buffers
+	KV          float64 `json:"kv_bytes"`          // what is left, possibly below 0
+	PerToken    float64 `json:"kv_bytes_per_token"`
+	Tokens      int     `json:"kv_tokens"` // of one rank of DP
+	Blocks      int     `json:"num_gpu_blocks"`
+}
+
+// DefaultUtilization is the share of a GPU's memory that vLLM takes when nothing is
+// said.
+const DefaultUtilization = 0.9
+
+// Eager reports whether no graphs are captured.
+func (f *Fit) Eager() bool { return f.Graphs == "none" }
+
+// GPUs returns the GPUs of one worker.
+func (f *Fit) GPUs() int { return f.TP * f.PP * f.DP }
+
+// weightBytes returns the bytes of the weights on the fullest GPU.
+func (f *Fit) weightBytes() float64 {
+	m, s := &f.Model, f.Model.Shape()
+	dense, expert := fillBits(m.Bits)/8, fillBits(m.ExpertBits)/8
+	if f.WeightBits > 0 {
+		dense, expert = f.WeightBits/8, f.WeightBits/8
+	}
+	tp, pp := float64(f.TP), float64(f.PP)
+	layers := s.Dense*dense/tp + s.Experts*expert/(tp*float64(f.DP))
+	if f.PP > 1 { // stages have whole layers; one end also has a table of the vocabulary
+		share := math.Ceil(float64(m.Layers)/pp) / float64(m.Layers)
+		return layers*share + 2*s.Embedding/tp
+	}
+	tables := s.Embedding
+	if !m.Tied {
+		tables += s.Head
+	}
+	return layers + 2*tables/tp
+}
+
+// KVBytesPerToken returns the bytes of KV cache that a token takes on one GPU, over a
+// sequence of that many tokens: layers with a window keep their last tokens alone.
+func (f *Fit) KVBytesPerToken(length int) float64 {
+	m := &f.Model
+	value := fillBits(f.KVBits) / 8
+	layers := math.Ceil(float64(m.Layers) / float64(f.PP))
+	if l := m.Latent; l != nil {
+		return value * layers * float64(l.Rank+l.Rope) // each rank of TP has all of it
+	}
+	heads := max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP)))
+	perLayer := 2 * value * heads * float64(m.HeadSize)
+	kept := min(float64(m.Window+f.MaxBatch)/float64(length), 1)
+	windowed := layers * float64(m.WindowLayers) / float64(m.Layers)
+	return perLayer * (layers - windowed + windowed*kept)
+}
+
+// TransferBytes returns the bytes of KV cache that a token takes on all GPUs together
+// but copies: what a prefill worker hands over.
+func (f *Fit) TransferBytes() int {
+	one := *f
+	one.TP, one.PP = 1, 1
+	return int(one.KVBytesPerToken(contextLength))
+}
+
+// NetworkGBPerSecond returns the bandwidth between workers: 400 Gbit/s for each GPU of
+// those that have a link of their own, 100 Gbit/s for each of the others.
+func (f *Fit) NetworkGBPerSecond() float64 {
+	if f.GPU.PCIe {
+		return 12.5 * float64(f.TP*f.PP)
+	}
+	return 50 * float64(f.TP*f.PP)
+}
+
+// length returns the longest sequence, in tokens.
+func (f *Fit) length() int {
+	switch {
+	case f.MaxLength > 0:
+		return f.MaxLength
+	case f.Model.Context > 0:
+		return f.Model.Context
+	default:
+		return 32768
+	}
+}
+
+// Allowances that no data sheet has. They were set on servers that print their
+// budget: docs/accuracy.md has what they miss by.
+const (
+	runtimeBytes    = 0.35 * GiB  // of driver and libraries
+	linkedBytes     = 1.0 * GiB   // of the buffers between GPUs
+	graphLayerBytes = 0.013 * GiB // of graphs and compiled code, a layer 4,096 wide
+)
+
+// Budget returns where the memory of the fullest GPU goes.
+func (f *Fit) Budget() Budget {
+	m, tp := &f.Model, float64(f.TP)
+	b := Budget{Total: f.GPU.Memory(), Weights: f.weightBytes(), PerToken: f.KVBytesPerToken(f.length()), Runtime: runtimeBytes}
+	b.Usable = b.Total * f.Utilization
+	width := m.MLP
+	if e := m.MoE; e != nil {
+		width = max(width, e.PerToken*e.MLP+e.Shared)
+	}
+	products := float64(f.MaxBatch) * (3*float64(width)/tp + 3*float64(m.Hidden)) * 2
+	logits := float64(min(f.MaxSeqs, f.MaxBatch)) * float64(m.Vocab) * 3 * 4
+	b.Activations = max(products, logits)
+	if !f.Eager() {
+		b.Graphs = graphLayerBytes * math.Ceil(float64(m.Layers)/float64(f.PP)) * math.Sqrt(float64(m.Hidden)/4096)
+	}
+	if f.GPUs() > 1 {
+		b.Runtime += linkedBytes
+	}
+	b.KV = b.Usable - b.Weights
+	if !f.SGLang {
+		b.KV -= b.Activations + b.Graphs + b.Runtime
+	}
+	if b.KV > 0 {
+		b.Blocks = int(b.KV / b.PerToken / float64(f.BlockTokens))
+		b.Tokens = b.Blocks * f.BlockTokens
+	}
+	return b
+}
+
+// TooLargeError is a model that leaves its GPU no room for KV blocks.
+type TooLargeError struct {
+	Fit    Fit
+	Budget Budget
+	Need   int // tokens of KV cache that there must be room for
+	// LeastTP is the least tensor parallelism that fits, 0: none up to 64 does.
+	LeastTP int
+}
+
+// Error returns the sum, and what to do.
+func (e *TooLargeError) Error() string {
+	b, f := &e.Budget, &e.Fit
+	gib := func(bytes float64) string { return fmt.Sprintf("%.1f GiB", bytes/GiB) }
+	other := ""
+	if !f.SGLang {
+		other = fmt.Sprintf(", %s of activations, graphs and libraries", gib(b.Activations+b.Graphs+b.Runtime))
+	}
+	text := fmt.Sprintf("%s does not fit on %s with tp %d: of %s an engine may use %s (%g), and %s of weights%s leave %s for KV blocks, want room for %d tokens (%s)",
+		f.Model.Name, f.GPU.Name, f.TP, gib(b.Total), gib(b.Usable), f.Utilization, gib(b.Weights), other, gib(max(b.KV, 0)), e.Need, gib(float64(e.Need)*b.PerToken))
+	if e.LeastTP > 0 {
+		return text + fmt.Sprintf(": it fits from --tp %d on", e.LeastTP)
+	}
+	return text + ": it fits with no --tp up to 64"
+}
+
+// Check returns the budget, or a *TooLargeError when there is no room for the tokens
+// of one pass, or of a sequence of MaxLength where that is said.
+func (f *Fit) Check() (Budget, error) {
+	b, need := f.Budget(), max(f.MaxBatch, f.MaxLength)
+	if b.Tokens >= need {
+		return b, nil
+	}
+	return b, &TooLargeError{Fit: *f, Budget: b, Need: need, LeastTP: f.leastTP(need)}
+}
+
+// leastTP returns the least tensor parallelism that has room for that many tokens,
+// among those that divide the heads; 0: none up to 64.
+func (f *Fit) leastTP(need int) int {
+	wider := *f
+	for wider.TP = 1; wider.TP <= 64; wider.TP *= 2 {
+		if wider.Divides() && wider.Budget().Tokens >= need {
+			return wider.TP
+		}
+	}
+	return 0
+}
+
+// Divides reports whether the ranks of TP can share the model's heads evenly.
+func (f *Fit) Divides() bool { return f.Model.Heads%f.TP == 0 }

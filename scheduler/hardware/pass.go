@@ -1,0 +1,109 @@
+package hardware
+
+// Pass is how long the parts of a forward pass take on a Fit, in seconds. Package
+// timing puts them together.
+type Pass struct {
+	Base      float64 // a pass, whatever it computes: the host, collectives, launches without graphs
+	MixedBase float64 // more of a pass that also computes prompts
+	Request   float64 // a request in the pass
+	Weights   float64 // reading the weights that every pass reads
+	Experts   float64 // reading all experts
+	Share     float64 // of all experts, that one token is sent to
+	Token     float64 // multiplying a token with the weights
+	Pair      float64 // attention of a (new token, earlier token) pair of a prompt
+	Context   float64 // reading the KV cache of a token
+	Network   float64 // what the GPUs tell each other about a token
+}
+
+// Shares of a data sheet's peaks that engines reach, and times that no sheet has. They
+// are round numbers near what fits the measured servers of docs/accuracy.md, the same
+// for every GPU and model.
+const (
+	bandwidthShare = 0.85   // of memory bandwidth, reading weights
+	contextShare   = 0.7    // of memory bandwidth, reading the KV cache
+	productShare   = 0.7    // of peak products
+	pairShare      = 0.4    // of peak products, in attention
+	hostTime       = 1e-3   // s a pass: scheduling, sampling
+	launchTime     = 50e-6  // s a layer, without graphs
+	attentionTime  = 12e-6  // s a layer, with graphs of the pieces between attentions
+	mixedTime      = 0.5e-3 // s more a pass that computes prompts
+	requestTime    = 12e-6  // s a request
+	linkShare      = 0.7    // of a link's bandwidth
+	linkTime       = 6e-6   // s a collective over NVLink and its like
+	pcieTime       = 20e-6  // s a collective over PCIe
+	contextLength  = 4096   // tokens of a sequence whose windows are read
+)
+
+// Pass returns the times of the parts of a pass.
+//
+// The weights of attention and dense layers are split over TP and those of experts over
+// TP and DP. The stages of PP are taken to be kept full by as many batches: a pass reads
+// all layers one after the other and shares products.
+func (f *Fit) Pass() Pass {
+	m, g, s := &f.Model, &f.GPU, f.Model.Shape()
+	dense, expert := fillBits(m.Bits), fillBits(m.ExpertBits)
+	if f.WeightBits > 0 {
+		dense, expert = f.WeightBits, f.WeightBits
+	}
+	activations := fillBits(m.ActivationBits)
+	if f.WeightBits == 8 || f.WeightBits == 4.5 {
+		activations = f.WeightBits
+	}
+	tp, pp, dp := float64(f.TP), float64(f.PP), float64(f.DP)
+	bandwidth := g.Bandwidth * 1e9
+	p := Pass{Base: hostTime, MixedBase: mixedTime, Request: requestTime}
+	p.Weights = (s.Dense*dense/8 + 2*s.Head) / tp / (bandwidthShare * bandwidth)
+	p.Token = 2 * (s.Dense/g.FLOPs(dense, activations) + s.Head/g.FLOPs(16, 16)) / (tp * pp * productShare)
+	if e := m.MoE; e != nil {
+		p.Share = float64(e.PerToken) / float64(e.Count)
+		p.Experts = s.Experts * expert / 8 / (tp * dp) / (bandwidthShare * bandwidth)
+		p.Token += 2 * s.Experts * p.Share / g.FLOPs(expert, activations) / (tp * pp * productShare)
+	}
+	query := float64(m.Heads * m.HeadSize)
+	if l := m.Latent; l != nil {
+		query = float64(m.Heads) * float64(l.NoPosition+l.Rope+l.Value) / 2
+	}
+	p.Pair = 4 * float64(m.Layers) * query / (tp * pp) / (pairShare * g.FLOPs(16, 16))
+	p.Context = f.KVBytesPerToken(contextLength) / (contextShare * bandwidth)
+	switch f.Graphs {
+	case "none":
+		p.Base += launchTime * float64(m.Layers)
+	case "piecewise":
+		p.Base += attentionTime * float64(m.Layers)
+	}
+	f.addNetwork(&p)
+	return p
+}
+
+// addNetwork adds what the GPUs of a worker tell each other: two all-reduces a layer
+// for TP, two all-to-alls a layer of experts for EP, an all-gather and a reduce-scatter
+// for DP without it, a hop a stage for PP.
+func (f *Fit) addNetwork(p *Pass) {
+	m, link, each := &f.Model, linkShare*f.GPU.Link*1e9, linkTime
+	if f.GPU.PCIe {
+		each = pcieTime
+	}
+	if link == 0 {
+		link = linkShare * 16e9 // nothing is said of it: PCIe of the slower kind
+	}
+	hidden := 2 * float64(m.Hidden) // bytes of a token between layers
+	if n := float64(f.TP); f.TP > 1 {
+		reduces := 2 * float64(m.Layers)
+		p.Base += reduces * each
+		p.Network += reduces * 2 * (n - 1) / n * hidden / link / float64(f.PP)
+	}
+	if sends := 2 * float64(m.expertLayers()); sends > 0 {
+		switch n, k := float64(f.EP), float64(f.DP); {
+		case f.EP > 1: // a token goes to the GPUs of its experts, and back
+			p.Base += sends * each
+			p.Network += sends * float64(m.MoE.PerToken) * (n - 1) / n * hidden / link / float64(f.TP*f.PP)
+		case f.DP > 1: // each rank gets the tokens of all, and their sums
+			p.Base += sends * each
+			p.Network += sends * (k - 1) * hidden / link / float64(f.TP*f.PP)
+		}
+	}
+	if f.PP > 1 {
+		p.Base += float64(f.PP-1) * each
+		p.Network += float64(f.PP-1) * hidden / link / float64(f.PP)
+	}
+}

@@ -1,0 +1,111 @@
+package hardware
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ParseFit reads GPU/MODEL?key=value&..., the name under which a fit travels: to worker
+// processes, in the settings of a run. The keys are those of Path; MODEL may be a path,
+// and may end in /tpN. What is not said is one GPU and the defaults of vLLM.
+func ParseFit(path string) (Fit, error) {
+	f := Fit{TP: 1, PP: 1, DP: 1, Utilization: DefaultUtilization, BlockTokens: 16, MaxSeqs: 256, MaxBatch: 8192}
+	name, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", path, err)
+	}
+	gpu, model, ok := strings.Cut(name, "/")
+	if !ok {
+		return f, fmt.Errorf("%s: want GPU/MODEL", path)
+	}
+	if i := strings.LastIndex(model, "/tp"); i >= 0 {
+		if f.TP, err = parseSize(model[i+3:]); err != nil {
+			return f, fmt.Errorf("%s: %s, want tp and a number of GPUs", path, model[i+1:])
+		}
+		model = model[:i]
+	}
+	if err := f.readKeys(path, values); err != nil {
+		return f, err
+	}
+	var own []GPU
+	if file := values.Get("gpu-file"); file != "" {
+		if own, err = ReadGPUs(file); err != nil {
+			return f, err
+		}
+	}
+	if f.GPU, err = FindGPU(gpu, own); err != nil {
+		return f, err
+	}
+	f.Model, err = FindModel(model)
+	return f, err
+}
+
+// parseSize parses a number of GPUs.
+func parseSize(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1024 {
+		return 0, fmt.Errorf("%s, want 1 to 1024", text)
+	}
+	return n, nil
+}
+
+// readKeys sets what the keys say.
+func (f *Fit) readKeys(path string, values url.Values) error {
+	for key, all := range values {
+		value, err := all[len(all)-1], error(nil)
+		switch key {
+		case "tp":
+			f.TP, err = parseSize(value)
+		case "pp":
+			f.PP, err = parseSize(value)
+		case "dp":
+			f.DP, err = parseSize(value)
+		case "ep":
+			f.EP, err = parseSize(value)
+		case "weights":
+			f.WeightBits, err = DtypeBits(value)
+		case "kv":
+			f.KVBits, err = DtypeBits(value)
+		case "graphs":
+			if f.Graphs = value; !slices.Contains(GraphModes(), value) {
+				err = fmt.Errorf("%q, want one of %s", value, strings.Join(GraphModes(), ", "))
+			}
+		case "gpu-file":
+		default:
+			err = fmt.Errorf("an unknown key")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", path, key, err)
+		}
+	}
+	return nil
+}
+
+// GraphModes returns the names of what may be captured as graphs: passes of decoding as
+// a whole, the pieces between attentions, nothing.
+func GraphModes() []string { return []string{"full", "piecewise", "none"} }
+
+// Dtypes returns the names of the types of weights.
+func Dtypes() []string { return []string{"auto", "bfloat16", "fp8", "int8", "int4", "fp4"} }
+
+// DtypeBits returns the bits of a value of that type, with those of its share of the
+// scales; 0 for auto: as the checkpoint has them.
+func DtypeBits(name string) (float64, error) {
+	switch name {
+	case "auto":
+		return 0, nil
+	case "bfloat16", "float16":
+		return 16, nil
+	case "fp8", "int8", "fp8_e4m3", "fp8_e5m2":
+		return 8, nil
+	case "int4":
+		return 4.25, nil
+	case "fp4":
+		return 4.5, nil
+	}
+	return 0, fmt.Errorf("%q, want one of %s", name, strings.Join(Dtypes(), ", "))
+}
