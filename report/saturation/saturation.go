@@ -1,0 +1,166 @@
+// Package saturation judges whether a cluster kept up with its load: whether what was
+// measured would be the same on a workload twice as long.
+package saturation
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Verdict is what became of the queue.
+type Verdict string
+
+const (
+	Stable     Verdict = "stable"     // requests found room, and go on finding it
+	Backlogged Verdict = "backlogged" // a queue built up and went
+	Overloaded Verdict = "overloaded" // the queue grew to the end: more requests, worse latencies
+	Unsettled  Verdict = "unsettled"  // too short to say: the cluster was still filling up
+)
+
+const (
+	windows = 12   // stretches of as many requests each, in order of arrival
+	fewest  = 60   // requests that a verdict takes
+	certain = 2.33 // standard deviations of a trend that is no chance: 1 in 100
+	settled = 3    // mean latencies that arrivals last at least
+	matters = 0.1  // of the mean time from admission to the last token, that a wait matters from
+	lasting = 0.5  // of the longest mean wait, that the last stretch still has
+)
+
+// Saturation is the verdict with what it rests on.
+type Saturation struct {
+	Verdict Verdict
+	// WaitFirst and WaitLast are the mean times from arrival to admission, in ms, over
+	// the first and the last twelfth of the requests; WaitMost the longest of a twelfth.
+	WaitFirst float64
+	WaitLast  float64
+	WaitMost  float64
+	// Trend is the trend of the twelfths' waits by Mann and Kendall, in standard
+	// deviations; above 2.33 chance makes it in one run of a hundred.
+	Trend    float64
+	Arrivals float64 // from the first to the last
+	Latency  float64 // from arrival to the last token
+}
+
+// Judge judges a run in open loop. Requests that were never admitted count as waiting
+// to the end.
+func Judge(records []collector.Record) Saturation {
+	s := Saturation{Verdict: Unsettled}
+	n := len(records)
+	if n < fewest {
+		return s
+	}
+	order := byArrival(records)
+	end := sim.Time(0)
+	for i := range records {
+		end = max(end, records[i].Last, records[i].Arrival)
+	}
+	means := make([]float64, windows)
+	service, latency, served := 0.0, 0.0, 0
+	for w := range means {
+		from, to := n*w/windows, n*(w+1)/windows
+		for i := from; i < to; i++ {
+			r := &records[i]
+			if order != nil {
+				r = &records[order[i]]
+			}
+			wait := end - r.Arrival
+			if r.Admitted() {
+				wait = (r.Admit - r.Arrival).Max0()
+			}
+			means[w] += float64(wait) / float64(to-from)
+			if r.Counted() {
+				service += float64(r.Last - r.Admit)
+				latency += float64(r.E2E())
+				served++
+			}
+		}
+	}
+	first, last := &records[0], &records[n-1]
+	if order != nil {
+		first, last = &records[order[0]], &records[order[n-1]]
+	}
+	s.WaitFirst, s.WaitLast, s.WaitMost = means[0], means[windows-1], slices.Max(means)
+	s.Trend, s.Arrivals = measureTrend(means), float64(last.Arrival-first.Arrival)
+	s.Latency = latency / float64(max(served, 1))
+	s.Verdict = s.judge(service / float64(max(served, 1)))
+	return s
+}
+
+// byArrival returns the order of arrival, nil when records are in it.
+func byArrival(records []collector.Record) []int32 {
+	earlier := func(a, b collector.Record) int { return cmp.Compare(a.Arrival, b.Arrival) }
+	if slices.IsSortedFunc(records, earlier) {
+		return nil
+	}
+	order := make([]int32, len(records))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(records[a].Arrival, records[b].Arrival) })
+	return order
+}
+
+// judge returns the verdict on waits against the mean time of service.
+func (s *Saturation) judge(service float64) Verdict {
+	growing := s.Trend > certain && s.WaitLast-s.WaitFirst > matters*service && s.WaitLast > lasting*s.WaitMost
+	switch {
+	case growing:
+		return Overloaded
+	case s.Arrivals < settled*s.Latency:
+		return Unsettled
+	case s.WaitMost > matters*service:
+		return Backlogged
+	default:
+		return Stable
+	}
+}
+
+// measureTrend returns the statistic of Mann and Kendall's test over its standard deviation,
+// with the correction for continuity.
+func measureTrend(values []float64) float64 {
+	sum := 0
+	for i, a := range values {
+		for _, b := range values[i+1:] {
+			sum += cmp.Compare(b, a)
+		}
+	}
+	n := float64(len(values))
+	spread := math.Sqrt(n * (n - 1) * (2*n + 5) / 18)
+	switch {
+	case sum > 0:
+		return (float64(sum) - 1) / spread
+	case sum < 0:
+		return (float64(sum) + 1) / spread
+	default:
+		return 0
+	}
+}
+
+// String returns the verdict in a sentence.
+func (s Saturation) String() string {
+	switch s.Verdict {
+	case Overloaded:
+		return fmt.Sprintf("overloaded: the queue grew to the end (mean wait %.0f ms in the first twelfth of the requests, %.0f ms in the last); on a longer workload latencies are worse", s.WaitFirst, s.WaitLast)
+	case Backlogged:
+		return fmt.Sprintf("backlogged: requests queued up to %.0f ms (mean of a twelfth), and the queue went again", s.WaitMost)
+	case Stable:
+		return "stable: no queue grew"
+	}
+	if s.Arrivals == 0 {
+		return fmt.Sprintf("unsettled: fewer than %d requests, or all at once, do not tell a stable load from one that is too high", fewest)
+	}
+	return fmt.Sprintf("unsettled: arrivals over %.1f s, with a mean latency of %.1f s, are too short to tell a stable load from one that is too high", s.Arrivals/1000, s.Latency/1000)
+}
+
+// Fields returns the verdict and what it rests on as keys of a report.
+func (s Saturation) Fields() []collector.Field {
+	return []collector.Field{{Key: "saturation", Value: string(s.Verdict)}, {Key: "saturation_test", Value: []collector.Field{
+		{Key: "wait_first_ms", Value: s.WaitFirst}, {Key: "wait_last_ms", Value: s.WaitLast},
+		{Key: "wait_most_ms", Value: s.WaitMost}, {Key: "wait_trend", Value: s.Trend}, {Key: "arrivals_ms", Value: s.Arrivals}, {Key: "mean_latency_ms", Value: s.Latency},
+	}}}
+}

@@ -1,0 +1,98 @@
+package saturation
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/sim"
+)
+
+// serve puts n requests, with exponential gaps of the given mean, through seats servers
+// that take 1 s each: first come, first served.
+func serve(n, seats int, gap float64, seed uint64) []collector.Record {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	free := make([]float64, seats)
+	var all []collector.Record
+	now := 0.0
+	for range n {
+		now += -gap * math.Log(1-rng.Float64())
+		seat := 0
+		for i := range free {
+			if free[i] < free[seat] {
+				seat = i
+			}
+		}
+		start := max(now, free[seat])
+		free[seat] = start + 1000
+		all = append(all, collector.Record{Arrival: sim.Time(now), Admit: sim.Time(start), First: sim.Time(start + 10), Last: sim.Time(start + 1000), Tokens: 10})
+	}
+	return all
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		seats int
+		gap   float64 // ms; 10 seats are full at 100
+		want  Verdict
+		least int // of 200 seeds
+	}{
+		{"half the load", 2000, 10, 200, Stable, 195},
+		{"nine tenths of the load", 2000, 10, 111, Backlogged, 100},
+		{"a tenth too much", 2000, 10, 91, Overloaded, 190},
+		{"twice too much", 300, 10, 50, Overloaded, 200},
+		{"five times too much, for a moment", 100, 10, 20, Overloaded, 195},
+		{"half the load, for two latencies", 1000, 1000, 2, Unsettled, 200},
+		{"too few", 50, 10, 10, Unsettled, 200},
+	} {
+		got := map[Verdict]int{}
+		for seed := range uint64(200) {
+			got[Judge(serve(c.n, c.seats, c.gap, seed)).Verdict]++
+		}
+		t.Logf("%s: %v", c.name, got)
+		if got[c.want] < c.least {
+			t.Errorf("%s: %v, want at least %d %s", c.name, got, c.least, c.want)
+		}
+	}
+}
+
+// TestBacklogThatWent has a burst in the middle of a quiet load.
+func TestBacklogThatWent(t *testing.T) {
+	all := serve(1000, 10, 200, 1)
+	for i := 400; i < 500; i++ {
+		all[i].Admit += 4000
+		all[i].First += 4000
+		all[i].Last += 4000
+	}
+	if s := Judge(all); s.Verdict != Backlogged {
+		t.Errorf("%+v, want a backlog", s)
+	}
+}
+
+// TestNeverAdmitted counts requests that wait when a replay is cut short.
+func TestNeverAdmitted(t *testing.T) {
+	all := serve(400, 10, 200, 1)
+	for i := 200; i < 400; i++ {
+		all[i] = collector.Record{Arrival: all[i].Arrival, Admit: -1}
+	}
+	all[399].Arrival += 60000
+	if s := Judge(all); s.Verdict == Stable {
+		t.Errorf("%+v, want no stable run", s)
+	}
+}
+
+func TestTrend(t *testing.T) {
+	up := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	if z := measureTrend(up); math.Abs(z-4.457) > 0.01 { // 65 / sqrt(12·11·29/18)
+		t.Errorf("rising: %v", z)
+	}
+	if z := measureTrend([]float64{3, 3, 3}); z != 0 {
+		t.Errorf("level: %v", z)
+	}
+	if z := measureTrend([]float64{2, 1}); z > 0 {
+		t.Errorf("falling: %v", z)
+	}
+}
