@@ -1,0 +1,112 @@
+package deployment
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// maxLine bounds a line of a log: a configuration of vLLM is one line.
+const maxLine = 1 << 20
+
+// logKeys returns the flags that arguments of vLLM stand for, by the name that its log
+// has.
+func logKeys() map[string]string {
+	return map[string]string{
+		"tensor_parallel_size": "tp", "pipeline_parallel_size": "pp", "data_parallel_size": "dp", "quantization": "quantization",
+		"kv_cache_dtype": "kv-cache-dtype", "gpu_memory_utilization": "gpu-memory-utilization", "max_model_len": "max-model-len", "max_seq_len": "max-model-len",
+		"block_size": "block-size", "max_num_seqs": "max-num-seqs", "max_num_batched_tokens": "max-num-batched-tokens",
+		"enable_prefix_caching": "enable-prefix-caching", "enable_chunked_prefill": "enable-chunked-prefill",
+	}
+}
+
+// Log is what a server printed as it started.
+type Log struct {
+	Release  string            // of vLLM, as 0.20.2
+	KVTokens int               // GPU KV cache size, 0: not printed
+	Known    map[string]string // values of flags
+}
+
+// ReadVLLMLog reads the settings of a vLLM server from what it printed as it started.
+// It fails when there is no configuration in it.
+func ReadVLLMLog(r io.Reader) (*Log, error) {
+	l := &Log{Known: map[string]string{}}
+	arguments := regexp.MustCompile(`non-default args: \{(.*)\}`)
+	configured := regexp.MustCompile(`Initializing a V1 LLM engine \(v([^)]+)\) with config: (.*)`)
+	argument := regexp.MustCompile(`'(\w+)': ('[^']*'|[\w.+-]+)`)
+	value := regexp.MustCompile(`(\w+)=('[^']*'|[\w.+-]+)`)
+	batch := regexp.MustCompile(`max_num_batched_tokens=(\d+)`)
+	cache := regexp.MustCompile(`GPU KV cache size: ([\d,]+) tokens`)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	given := map[string]string{}
+	for lines.Scan() {
+		line := lines.Text()
+		if m := arguments.FindStringSubmatch(line); m != nil {
+			collectPairs(given, argument.FindAllStringSubmatch(m[1], -1))
+		}
+		if m := configured.FindStringSubmatch(line); m != nil && l.Release == "" {
+			l.Release = m[1]
+			collectPairs(l.Known, value.FindAllStringSubmatch(m[2], -1))
+		}
+		if m := batch.FindStringSubmatch(line); m != nil && strings.Contains(line, "Chunked prefill is enabled") {
+			given["max_num_batched_tokens"] = m[1]
+		}
+		if m := cache.FindStringSubmatch(line); m != nil {
+			l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // it is all digits
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if l.Release == "" {
+		return nil, errors.New("no line says \"Initializing a V1 LLM engine\", want the log of a vLLM server from its start")
+	}
+	return l, l.translate(given)
+}
+
+// collectPairs adds the pairs of names and values.
+func collectPairs(into map[string]string, pairs [][]string) {
+	for _, pair := range pairs {
+		if _, ok := into[pair[1]]; !ok {
+			into[pair[1]] = strings.Trim(pair[2], "'")
+		}
+	}
+}
+
+// translate turns arguments of vLLM into flags; those that were given win.
+func (l *Log) translate(given map[string]string) error {
+	raw := l.Known
+	for key, text := range given {
+		raw[key] = text
+	}
+	l.Known = map[string]string{}
+	for key, flag := range logKeys() {
+		if text := raw[key]; text != "" && text != "None" {
+			l.Known[flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
+		}
+	}
+	l.Known["model"] = raw["model"]
+	l.Known["engine"] = "vllm"
+	if raw["enforce_eager"] == "True" {
+		l.Known["graphs"] = "none"
+	}
+	if l.KVTokens == 0 {
+		return nil
+	}
+	block := 16
+	if text := l.Known["block-size"]; text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("block_size is %q, want a number of tokens", text)
+		}
+		block = n
+	}
+	l.Known["block-size"] = strconv.Itoa(block)
+	l.Known["num-gpu-blocks"] = strconv.Itoa(l.KVTokens / block)
+	return nil
+}
