@@ -55,6 +55,9 @@ bench-traces: ## measure how fast traces are inspected and generated
 sweep-faults: ## run sweeps of 200 cells while workers and server are killed, and measure their speed
 	$(GO) test ./cmd/replay-live -run TestSweep -count 1 -timeout 30m -v -full-sweep
 
+accuracy: ## replay measured servers by their data sheets, into docs/accuracy.md
+	$(GO) run ./tools/accuracy -write docs/accuracy.md
+
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy
 
@@ -130,4 +133,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help mutants build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean

@@ -137,7 +137,7 @@ func (r *server) runLockstep() error {
 			if err != nil {
 				return err
 			}
-			widenStep(&most, step)
+			most.Widen(step)
 		}
 		ms, err := r.clock.Step(&most)
 		if err != nil {
@@ -161,12 +161,6 @@ func (r *server) runLockstep() error {
 // isBusy reports whether an engine has requests.
 func (r *server) isBusy() bool {
 	return slices.ContainsFunc(r.front.engines, func(e *engine) bool { return e.core.Load() > 0 })
-}
-
-// widenStep makes most at least step in everything that takes time.
-func widenStep(most, step *timing.Step) {
-	most.Tokens, most.Requests = max(most.Tokens, step.Tokens), max(most.Requests, step.Requests)
-	most.Context, most.Pairs = max(most.Context, step.Context), max(most.Pairs, step.Pairs)
 }
 
 // runApart lets every engine run at its own pace.

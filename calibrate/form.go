@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -71,16 +72,18 @@ func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parame
 // the server, or of a common one when it is not known. The scale is found by
 // simulation.
 func startParameters(s *Settings) timing.Parameters {
-	gpu, err := timing.FindGPU(s.GPU)
+	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
-		gpu, _ = timing.FindGPU("h100")
+		gpu, _ = hardware.FindGPU("h100", nil)
 	}
-	llm, err := timing.FindLLM(s.Model)
+	model, err := hardware.FindModel(s.Model)
 	if err != nil {
-		llm, _ = timing.FindLLM("llama-3.1-8b")
+		model, _ = hardware.FindModel("llama-3.1-8b")
 	}
-	p := timing.Roofline(gpu, llm, max(s.TensorParallel, 1)).Parameters
-	p.Graphs = s.Graphs
-	p.MixedBase = 0.1 * p.Weights
-	return p
+	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1}
+	pass := f.Pass()
+	return timing.Parameters{
+		Weights: 1.1 * (pass.Weights + pass.Experts), Token: pass.Token, Pair: pass.Pair,
+		Context: 0.8 * pass.Context, Mixed: 1.2 * pass.Context, MixedBase: 0.1 * pass.Weights, Graphs: s.Graphs,
+	}
 }

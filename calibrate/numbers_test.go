@@ -175,18 +175,19 @@ func TestForms(t *testing.T) {
 // The start is the server's by name, and a common one where nobody knows it.
 func TestStart(t *testing.T) {
 	h100 := startParameters(&Settings{})
-	gpu, _ := timing.FindGPU("h200")
-	llm, _ := timing.FindLLM("llama-3.1-70b")
 	s := &Settings{Engine: timing.Engine{GPU: "H200", Model: "meta-llama/Llama-3.1-70B", TensorParallel: 2}, Graphs: []int{1}}
-	want := timing.Roofline(gpu, llm, 2).Parameters
 	got := startParameters(s)
-	if got.Weights != want.Weights || got.Token != want.Token || got.MixedBase != 0.1*want.Weights || len(got.Graphs) != 1 {
+	known, err := timing.Load("roofline:h200/llama-3.1-70b?tp=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := known.(*timing.Parameters)
+	if got.Weights != 1.1*want.Weights || got.Token != want.Token || got.MixedBase != 0.1*want.Weights || len(got.Graphs) != 1 {
 		t.Errorf("%+v, want those of %+v", got, want)
 	}
-	gpu, _ = timing.FindGPU("h100")
-	llm, _ = timing.FindLLM("llama-3.1-8b")
-	if want := timing.Roofline(gpu, llm, 1).Parameters; h100.Weights != want.Weights {
-		t.Errorf("of an unknown server: %+v, want those of %+v", h100, want)
+	common, err := timing.Load("roofline:h100/llama-3.1-8b")
+	if err != nil || h100.Weights != 1.1*common.(*timing.Parameters).Weights {
+		t.Errorf("of an unknown server: %+v, want those of %+v", h100, common)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestCoverageOutside(t *testing.T) {
 
 func TestWidenStep(t *testing.T) {
 	most := timing.Step{Tokens: 1, Requests: 9, Context: 1, Pairs: 9}
-	widenStep(&most, &timing.Step{Tokens: 5, Requests: 5, Context: 5, Pairs: 5})
+	most.Widen(&timing.Step{Tokens: 5, Requests: 5, Context: 5, Pairs: 5})
 	if most != (timing.Step{Tokens: 5, Requests: 9, Context: 5, Pairs: 9}) {
 		t.Errorf("%+v", most)
 	}

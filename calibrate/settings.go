@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -232,7 +233,7 @@ func (s *Settings) refuseUnmodelled(t tree) {
 // there is none.
 func gpuOf(name string) string {
 	gpu, _, _ := strings.Cut(name, "_")
-	if _, err := timing.FindGPU(gpu); err == nil {
+	if _, err := hardware.FindGPU(gpu, nil); err == nil {
 		return gpu
 	}
 	return ""

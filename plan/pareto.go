@@ -56,7 +56,7 @@ func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, er
 	var rows []Row
 	add := func(m *Measure) {
 		if m.Met {
-			rows = append(rows, Row{Measure: *m, GPUs: m.Shape.Size() * p.GPUs})
+			rows = append(rows, Row{Measure: *m, GPUs: p.GPUs(m.Variant, m.Shape)})
 		}
 	}
 	for i := range starts {

@@ -14,13 +14,14 @@ type Config struct {
 	Variants []Variant // the settings to choose from, at least 1
 	// Most is the largest number of workers considered, at least 1 (2 for two
 	// pools).
-	Most int
-	// GPUs is the number of GPUs of a worker of the pool or pools, at least 1.
-	GPUs      int
+	Most      int
 	Precision float64 // of the highest load, relative, > 0
 	Resamples int     // workloads that error bars come from; 0: none
-	Front     bool    // measure clusters of other sizes and at other loads too
-	Cores     int     // replays at once, at least 1; no result depends on it
+	// Confidence is the share of resamples in which the confident cluster meets, at
+	// most 1; 0: none is searched for.
+	Confidence float64
+	Front      bool // measure clusters of other sizes and at other loads too
+	Cores      int  // replays at once, at least 1; no result depends on it
 	// Progress, when not nil, is called with the number of replays done and a
 	// guess at how many there will be, from several goroutines.
 	Progress func(done, expected int)
@@ -51,16 +52,21 @@ type Variant struct {
 	Name  string // what differs between variants; "" when there is one
 	Split bool   // prefill and decode have pools of their own
 	Fixed Shape  // the cluster, when it is given; zero: it is searched for
+	GPUs  int    // of a worker, of either pool
 }
 
 // Plan is what has been found.
 type Plan struct {
 	Answers  []Answer  // one per variant, in order
-	Best     int       // index of the answer with the fewest workers; -1: no cluster meets
+	Best     int       // index of the answer with the fewest GPUs; -1: no cluster meets
 	Front    []Row     // no measured cluster beats one of these in everything; by workers, then load
 	Measures []Measure // all replays, in an order that does not depend on the number of cores
 	Variants []Variant
-	GPUs     int
+}
+
+// GPUs returns the GPUs of a cluster of a variant's workers, at least 1 each.
+func (p *Plan) GPUs(variant int, shape Shape) int {
+	return shape.Size() * max(1, p.Variants[variant].GPUs)
 }
 
 // Answer is what has been found for one variant.
@@ -84,6 +90,9 @@ type Answer struct {
 	Highest, Beyond *Measure
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars
+	// Confident is the smallest cluster that meets in most resamples; nil when none was
+	// searched for: for two pools, for a given cluster, or without resamples.
+	Confident *Confident
 }
 
 // Find returns the plan for c.
@@ -95,7 +104,7 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	b := newBench(c.Run, c.Cores)
 	b.meter.report = c.Progress
 	b.meter.expect(guessVariant*len(c.Variants) + c.guessLater(false))
-	p := &Plan{Best: -1, Variants: c.Variants, GPUs: max(1, c.GPUs)}
+	p := &Plan{Best: -1, Variants: c.Variants}
 	for i := range c.Variants {
 		a, err := c.findAnswer(ctx, b, i)
 		if err != nil {
@@ -206,20 +215,20 @@ func (s *search) countOthers(a *Answer) {
 	a.EverySmaller = a.Checked == all
 }
 
-// chooseBest picks the best answer: the fewest workers, then the highest load, then
-// the first.
+// chooseBest picks the best answer: the fewest GPUs, then the highest load, then the
+// first.
 func (p *Plan) chooseBest() {
 	for i := range p.Answers {
 		a := &p.Answers[i]
-		if a.Found && (p.Best < 0 || a.isBetter(&p.Answers[p.Best])) {
+		if a.Found && (p.Best < 0 || p.isBetter(a, &p.Answers[p.Best])) {
 			p.Best = i
 		}
 	}
 }
 
-func (a *Answer) isBetter(b *Answer) bool {
-	if a.Shape.Size() != b.Shape.Size() {
-		return a.Shape.Size() < b.Shape.Size()
+func (p *Plan) isBetter(a, b *Answer) bool {
+	if x, y := p.GPUs(a.Variant, a.Shape), p.GPUs(b.Variant, b.Shape); x != y {
+		return x < y
 	}
 	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
 }

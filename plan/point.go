@@ -61,6 +61,12 @@ type Measure struct {
 	Met    bool    // all objectives
 	Values []Value // one per objective, in their order
 	Missed string  // the objectives that were missed, "" when Met
+	// Saturation is whether the cluster kept up, as report/saturation has it; "" in a
+	// closed loop.
+	Saturation string
+	// Others are what objectives on ITL would be under the other definition: pooled
+	// gaps in place of means of requests, or these in place of those. For people alone.
+	Others []Value
 
 	RequestsPerS      float64
 	OutputTokensPerS  float64

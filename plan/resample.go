@@ -76,13 +76,20 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 }
 
 // drawStarts returns instants of arrival: the gaps of the workload in stretches
-// of about the root of their number.
+// of about the root of their number. A workload whose gaps are all alike was described,
+// not recorded: its gaps are drawn from an exponential distribution with their mean.
 func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)
 	starts := make([]sim.Time, n)
 	if n > 0 {
 		starts[0] = at(0)
+	}
+	if mean, even := r.evenGap(); even {
+		for i := 1; i < n; i++ {
+			starts[i] = starts[i-1] + mean*sim.Time(math.Round(1e6*rand.ExpFloat64())/1e6) // the same on every machine
+		}
+		return starts
 	}
 	stretch := max(1, int(math.Sqrt(float64(n))))
 	from := 0
@@ -94,6 +101,23 @@ func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 		starts[i] = starts[i-1] + (at(gap+1) - at(gap))
 	}
 	return starts
+}
+
+// evenGap returns the mean gap between arrivals, and whether all of them are alike, of at
+// least two and above 0.
+func (r *Resampler) evenGap() (mean sim.Time, even bool) {
+	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
+	n := len(r.order)
+	if n < 3 {
+		return 0, false
+	}
+	mean = (at(n-1) - at(0)) / sim.Time(n-1)
+	for i := 1; i < n; i++ {
+		if gap := at(i) - at(i-1); math.Abs(float64(gap-mean)) > 1e-6*float64(mean) {
+			return 0, false
+		}
+	}
+	return mean, mean > 0
 }
 
 // addSession appends a session to o.

@@ -129,8 +129,46 @@ func cfg(cores int) Config {
 			each := 1.0 + 0.02*float64(p.Sample%5)
 			return p.Load*each <= float64(p.Shape.Size())/10
 		}),
-		Variants: []Variant{{Name: "one"}, {Name: "two", Split: true}, {Name: "given", Fixed: One(5)}},
-		Most:     40, GPUs: 8, Precision: 0.01, Resamples: 10, Front: true, Cores: cores,
+		Variants: []Variant{{Name: "one", GPUs: 8}, {Name: "two", Split: true, GPUs: 8}, {Name: "given", Fixed: One(5), GPUs: 8}},
+		Most:     40, Precision: 0.01, Resamples: 10, Confidence: 0.9, Front: true, Cores: cores,
+	}
+}
+
+// TestFewestGPUs chooses among workers of different sizes by GPUs.
+func TestFewestGPUs(t *testing.T) {
+	c := Config{
+		Run:      judged(func(p Point) bool { return p.Shape.Workers >= []int{4, 3}[p.Variant] }),
+		Variants: []Variant{{Name: "tp=1", GPUs: 1}, {Name: "tp=2", GPUs: 2}}, Most: 8, Precision: 0.1, Cores: 1,
+	}
+	p, err := Find(t.Context(), c)
+	if err != nil || p.Best != 0 || p.GPUs(0, p.Answers[0].Shape) != 4 || p.GPUs(1, p.Answers[1].Shape) != 6 {
+		t.Errorf("%+v, %v: want 4 workers of one GPU rather than 3 of two", p, err)
+	}
+}
+
+// TestConfident looks for the smallest cluster that holds in most resamples, above the
+// recorded workload's own, or up to the largest.
+func TestConfident(t *testing.T) {
+	needs := []int{5, 5, 6, 6, 7, 7, 8, 8, 9, 20, 50} // workers, by resample; the first is as recorded
+	find := func(confidence float64, most int) *Confident {
+		p, err := Find(t.Context(), Config{
+			Run: judged(func(p Point) bool { return p.Shape.Workers >= needs[p.Sample] }), Confidence: confidence, Resamples: 10,
+			Variants: []Variant{{Name: "one"}}, Most: most, Precision: 0.1, Cores: 2,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Answers[0].Confident
+	}
+	for _, c := range []struct {
+		confidence  float64
+		most        int
+		found       bool
+		shape, held int
+	}{{0.5, 40, true, 7, 5}, {0.8, 40, true, 9, 8}, {0.9, 40, true, 20, 9}, {0.95, 40, false, 40, 9}, {0.1, 40, true, 5, 1}} {
+		if got := find(c.confidence, c.most); got.Found != c.found || got.Shape != One(c.shape) || got.Met != c.held {
+			t.Errorf("%v: %+v, want %+v", c.confidence, got, c)
+		}
 	}
 }
 
@@ -155,6 +193,12 @@ func TestFind(t *testing.T) {
 	bars := one.Bars
 	if bars == nil || bars.Met != 2 || bars.Workers == nil || bars.Workers.P5 != 10 || bars.Workers.P95 != 11 || bars.SmallerMet[0] != 0 {
 		t.Errorf("bars: %+v, want a fifth of the resamples to meet and 10 to 11 workers", bars)
+	}
+	if c := one.Confident; c == nil || !c.Found || c.Shape != One(11) || c.Met != 10 || c.Share != 0.9 {
+		t.Errorf("confident: %+v, want 11 workers, since a fifth of the resamples needs no more than 10", c)
+	}
+	if two.Confident != nil || given.Confident != nil {
+		t.Errorf("confident: %+v and %+v, want none for two pools or a given cluster", two.Confident, given.Confident)
 	}
 	for i, r := range p.Front {
 		if r.GPUs != 8*r.Shape.Size() || !r.Met {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -72,7 +73,8 @@ func TestSameRuns(t *testing.T) {
 			if !ok {
 				stdin = "empty.jsonl"
 			}
-			got := outcome(t, stdin, strings.Fields(line)...)
+			// What a result rests on is not in the reference's reports.
+			got := regexp.MustCompile(`(?m)^  "(assumptions|saturation.*)":.*\n`).ReplaceAllString(outcome(t, stdin, strings.Fields(line)...), "")
 			if i == 0 {
 				first = got
 			} else if got != first {

@@ -12,14 +12,15 @@ import (
 // below its own only; of the rooms that hold it, the deepest one counts.
 func layers() [][]string {
 	return [][]string{
-		{"internal/decimal", "internal/heap", "internal/invariant", "internal/probe", "internal/script", "sim/blockhash"},
+		{"internal/decimal", "internal/heap", "internal/invariant", "internal/nearest", "internal/probe", "internal/script", "sim/blockhash"},
 		{"sim/prompt"},
 		{"sim"},
+		{"scheduler/hardware"},
 		{"scheduler/timing"},
 		{"scheduler"},
-		{"scheduler/blocks"},
+		{"scheduler/blocks", "scheduler/lockstep"},
 		{"scheduler/schedulertest", "scheduler/sglang", "scheduler/vllm"},
-		{"router", "loadgen", "replay/collector", "replay/engineargs"},
+		{"router", "loadgen", "replay/collector", "replay/deployment", "replay/engineargs"},
 		{"replay/engines"},
 		{"replay/harness"},
 		{"replay/offline", "replay/online"},

@@ -42,7 +42,7 @@ type Args struct {
 	Preemption       vllm.Preemption
 	Speedup          float64 // divides all pass times; default 1; 0 leaves them
 	DecodeSpeedup    float64 // divides decode times once more; default 1; 0 leaves decode unscaled
-	DPSize           int     // data-parallel ranks; default 1, the only size a replay runs
+	DPSize           int     // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
 	StartupSeconds   float64 // how long a worker added later takes to start; 0: none
 
 	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time

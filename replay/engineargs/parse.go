@@ -1,10 +1,12 @@
 package engineargs
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +20,8 @@ type Options struct {
 	Compat bool
 	// Set holds values that win over the text, in order.
 	Set []Setting
+	// Unless holds values that count where neither the text nor Set has any.
+	Unless []Setting
 	// Pool is the role of engines whose arguments name none.
 	Pool scheduler.Role
 }
@@ -54,6 +58,11 @@ func Parse(text []byte, o Options) (Args, error) {
 			return Args{}, err
 		}
 	}
+	for _, s := range o.Unless {
+		if _, given := values[s.Key]; !given {
+			values[s.Key] = json.RawMessage(s.Value)
+		}
+	}
 	if err := checkRole(values); err != nil {
 		return Args{}, err
 	}
@@ -71,6 +80,14 @@ func Parse(text []byte, o Options) (Args, error) {
 		return Args{}, r.err
 	}
 	return a, nil
+}
+
+// Gives reports whether the text, or one of the settings, has a value for a key of the
+// object.
+func Gives(text []byte, set []Setting, key string) bool {
+	values, err := readObject(text)
+	_, written := values[key]
+	return err == nil && written || slices.ContainsFunc(set, func(s Setting) bool { return s.Key == key })
 }
 
 // Load gives the text an argument stands for: itself, or the contents of the

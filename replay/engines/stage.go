@@ -14,6 +14,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
+	"github.com/replay-llm/replay/scheduler/lockstep"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -111,10 +112,26 @@ func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Engine.Engine == engineargs.SGLang {
 		return sglang.New(s.sglangConfig(id))
 	}
+	if s.Engine.DPSize > 1 {
+		return s.ranks()
+	}
 	if !s.Engine.Rules.Reference() {
 		return vllm.New(s.vllmConfig())
 	}
 	return reference.New(s.vllmConfig()), nil
+}
+
+// ranks returns a worker of data-parallel ranks in lockstep.
+func (s *Stage) ranks() (scheduler.Core, error) {
+	all := make([]lockstep.Rank, s.Engine.DPSize)
+	for i := range all {
+		core, err := vllm.New(s.vllmConfig())
+		if err != nil {
+			return nil, err
+		}
+		all[i] = core
+	}
+	return lockstep.New(all, s.Clock), nil
 }
 
 func (s *Stage) vllmConfig() vllm.Config {

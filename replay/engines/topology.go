@@ -43,6 +43,9 @@ type Pool struct {
 // maxWorkers bounds a pool; one worker takes some memory even when idle.
 const maxWorkers = 1_000_000
 
+// maxRanks bounds the data-parallel ranks of a worker.
+const maxRanks = 1024
+
 // ScaleEvent changes the size of the pools at an instant.
 type ScaleEvent struct {
 	At sim.Time
@@ -175,13 +178,17 @@ func (p *Pool) checkRole() error {
 }
 
 func (p *Pool) checkDPSize() error {
+	want := "1"
 	switch {
-	case p.Engine.DPSize == 1:
+	case p.Engine.DPSize == 1, p.Engine.DPSize <= maxRanks && !p.Engine.Rules.Reference():
 		return nil
-	case p.Role == scheduler.Aggregated:
-		return fmt.Errorf("dp_size is %d, want 1", p.Engine.DPSize)
+	case !p.Engine.Rules.Reference():
+		want = fmt.Sprintf("at most %d", maxRanks)
 	}
-	return fmt.Errorf("%s engine arguments: dp_size is %d, want 1", p.Role, p.Engine.DPSize)
+	if p.Role == scheduler.Aggregated {
+		return fmt.Errorf("dp_size is %d, want %s", p.Engine.DPSize, want)
+	}
+	return fmt.Errorf("%s engine arguments: dp_size is %d, want %s", p.Role, p.Engine.DPSize, want)
 }
 
 // CheckEngine refuses an engine that cannot be built.
@@ -226,7 +233,7 @@ func (t *Topology) Warnings() []string {
 			all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, p.Engine.G2.Blocks))
 			p.Engine.G2.Blocks = 0
 		}
-		for _, w := range p.Engine.Warnings() {
+		for _, w := range append(p.Engine.Warnings(), profileWarnings(&p.Engine)...) {
 			all = append(all, name+w)
 		}
 	}

@@ -18,6 +18,11 @@ type Parameters struct {
 	Context   float64 `json:"context_s"`       // s per token of KV cache read, in passes that only decode
 	Mixed     float64 `json:"mixed_context_s"` // s per token of KV cache read, in passes that also compute prompts
 	MixedBase float64 `json:"mixed_base_s"`    // s more per pass that also computes prompts
+	// Experts is s to read all experts once; ExpertShare the share of them that one
+	// token is sent to. n tokens touch 1-(1-ExpertShare)^n of them.
+	Experts     float64 `json:"experts_s,omitempty"`
+	ExpertShare float64 `json:"expert_share,omitempty"`
+	Network     float64 `json:"network_s,omitempty"` // s per token computed, between the GPUs of a worker
 	// Knee is how sharply the larger of reading and multiplying rules: the
 	// exponent 1, 2 or 4 of the sum; 0 counts as 4.
 	Knee   int   `json:"knee"`
@@ -29,8 +34,8 @@ func (*Parameters) ByContext() bool { return true }
 
 // Step returns the time of a whole pass.
 func (p *Parameters) Step(s *Step) float64 {
-	t := p.Base + p.denseTime(float64(p.Token*float64(p.paddedTokens(s.Tokens))))
-	t += float64(p.Request * float64(s.Requests))
+	t := p.Base + p.denseTime(s.Tokens)
+	t += float64(p.Request*float64(s.Requests)) + float64(p.Network*float64(s.Tokens))
 	if !s.Mixed() {
 		return 1000 * (t + float64(p.Context*float64(s.Context)))
 	}
@@ -38,17 +43,33 @@ func (p *Parameters) Step(s *Step) float64 {
 	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
 }
 
-// denseTime returns a smooth maximum of the times to read the weights and to
-// multiply by them.
-func (p *Parameters) denseTime(multiply float64) float64 {
-	if p.Knee == 1 {
-		return p.Weights + multiply
+// denseTime returns a smooth maximum of the times to read the weights and to multiply
+// that many tokens by them.
+func (p *Parameters) denseTime(tokens int) float64 {
+	read, multiply := p.Weights, float64(p.Token*float64(p.paddedTokens(tokens)))
+	if p.Experts > 0 {
+		read += float64(p.Experts * (1 - raisePower(1-p.ExpertShare, tokens)))
 	}
-	w, m := float64(p.Weights*p.Weights), float64(multiply*multiply)
+	if p.Knee == 1 {
+		return read + multiply
+	}
+	w, m := float64(read*read), float64(multiply*multiply)
 	if p.Knee == 2 {
 		return math.Sqrt(w + m)
 	}
 	return math.Sqrt(math.Sqrt(float64(w*w) + float64(m*m)))
+}
+
+// raisePower returns x^n in the same steps on every machine.
+func raisePower(x float64, n int) float64 {
+	all := 1.0
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			all *= x
+		}
+		x *= x
+	}
+	return all
 }
 
 // paddedTokens returns tokens, or the size of the graph they are run in.
@@ -80,10 +101,14 @@ func (p *Parameters) check() error {
 	}{
 		{"base_s", p.Base}, {"weights_s", p.Weights}, {"token_s", p.Token}, {"pair_s", p.Pair},
 		{"request_s", p.Request}, {"context_s", p.Context}, {"mixed_context_s", p.Mixed}, {"mixed_base_s", p.MixedBase},
+		{"experts_s", p.Experts}, {"expert_share", p.ExpertShare}, {"network_s", p.Network},
 	} {
 		if !(f.value >= 0) || math.IsInf(f.value, 0) {
 			return fmt.Errorf("%s is %v, want a finite number >= 0", f.name, f.value)
 		}
+	}
+	if p.ExpertShare > 1 {
+		return fmt.Errorf("expert_share is %v, want at most 1", p.ExpertShare)
 	}
 	if p.Base+p.Weights == 0 {
 		return fmt.Errorf("base_s and weights_s are 0, want one of them above 0")

@@ -22,6 +22,12 @@ type Step struct {
 // request.
 func (s *Step) Mixed() bool { return s.Pairs > 0 }
 
+// Widen makes s at least as much work as o in everything that takes time.
+func (s *Step) Widen(o *Step) {
+	s.Tokens, s.Requests = max(s.Tokens, o.Tokens), max(s.Requests, o.Requests)
+	s.Context, s.Pairs = max(s.Context, o.Context), max(s.Pairs, o.Pairs)
+}
+
 // Stepper predicts how long a whole forward pass takes, in ms.
 type Stepper interface {
 	Step(s *Step) float64

@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -62,6 +63,21 @@ func knownReleases() []release {
 	return []release{
 		{"vllm-0.19", Rules019()},
 	}
+}
+
+// Nearest returns the name of the set of rules that is nearest to a release of vLLM, as
+// 0.20.2: that of the newest known release not after it, or else the oldest.
+func Nearest(version string) string {
+	all := knownReleases()
+	name := all[0].name
+	for _, r := range all {
+		var known, asked [2]int
+		fmt.Sscanf(r.name, "vllm-%d.%d", &known[0], &known[1])
+		if n, _ := fmt.Sscanf(version, "%d.%d", &asked[0], &asked[1]); n == 2 && slices.Compare(known[:], asked[:]) <= 0 {
+			name = r.name
+		}
+	}
+	return name
 }
 
 // Rules019 returns the rules of vLLM 0.19 with asynchronous scheduling.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/nearest"
 )
 
 // Flags are the flags of a command, as they were given.
@@ -126,6 +128,11 @@ func (f *Flags) flagError(err error) error {
 			return Usagef("-%s: no such flag, want --%s", long, long)
 		}
 		dashes := strings.Repeat("-", min(2, len(unknown.GetSpecifiedName())))
+		var names []string
+		f.Set.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" && len(dashes) == 2 {
+			return Usagef("--%s: no such flag, did you mean --%s?", unknown.GetSpecifiedName(), near)
+		}
 		return Usagef("%s%s: no such flag", dashes, unknown.GetSpecifiedName())
 	case errors.As(err, &missing):
 		return Usagef("--%s: want a value", missing.GetSpecifiedName())

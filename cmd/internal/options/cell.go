@@ -3,12 +3,9 @@ package options
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -23,7 +20,7 @@ const TraceSetting = "trace"
 
 // notInCells are flags of a replay that make no sense in many at once.
 func notInCells() []string {
-	return append(liveFlags(), "config", "help", "planner-config", "benchmark-granularity", "mode")
+	return append(liveFlags(), "config", "deployment", "help", "planner-config", "benchmark-granularity", "mode")
 }
 
 // NewCellOptions are options with the flags that a cell may set, none of which
@@ -117,65 +114,4 @@ func ParseAxis(flag, text string) (plan.Axis, error) {
 		return plan.Axis{}, cli.Usagef("--%s=%s: want at least one value after %s=", flag, text, name)
 	}
 	return plan.Axis{Name: OwnName(known, name), Values: all}, nil
-}
-
-// config is a file that holds flags.
-type config struct{ path string }
-
-func (c *config) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.path, "config", "", "YAML `file` that holds flags by name, without dashes; a flag given here wins")
-}
-
-// Apply gives flags that are not on the command line the values of the file.
-func (c *config) Apply(o *Options) error {
-	if c.path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(c.path)
-	if err != nil {
-		return fmt.Errorf("--config: %w", err)
-	}
-	return c.applyText(o, text)
-}
-
-func (c *config) applyText(o *Options, text []byte) error {
-	entries, err := cli.YamlEntries(c.path, text)
-	if err != nil {
-		return err
-	}
-	o.Places = map[string]string{}
-	given := map[string]bool{}
-	o.Set.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	for _, entry := range entries {
-		if err := c.setFlag(o, entry, given); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, given map[string]bool) error {
-	key := entry.Key.GetToken()
-	place := cli.YamlPlace(c.path, entry.Key)
-	flag := o.Set.Lookup(key.Value)
-	if flag == nil || flag.Name == "config" || flag.Name == "help" {
-		return cli.Usagef("%s: %s: no such flag", place, key.Value)
-	}
-	if first, ok := o.Places[flag.Name]; ok {
-		return cli.Usagef("%s: %s: set before, at %s", place, key.Value, first)
-	}
-	o.Places[flag.Name] = place
-	text, err := cli.YamlText(entry.Value)
-	if err != nil {
-		return cli.Usagef("%s: %s: %v", place, key.Value, err)
-	}
-	if given[flag.Name] {
-		delete(o.Places, flag.Name)
-		return nil
-	}
-	if err := flag.Value.Set(text); err != nil {
-		return cli.Usagef("%s: %s: %s: want %s", place, key.Value, text, cli.WantedKind(flag.Value.Type(), err))
-	}
-	flag.Changed = true
-	return nil
 }

@@ -63,7 +63,14 @@ func (o *Options) fillRouter(spec *replay.Spec) (err error) {
 	if spec.Router, err = policy.Parse(o.Cluster.Router.Value); err != nil {
 		return err
 	}
-	return o.FillRouter(spec)
+	if err := o.FillRouter(spec); err != nil {
+		return err
+	}
+	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && !o.TwoPools()
+	if alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster() {
+		spec.Router, spec.RouterConfig = policy.RoundRobin, nil // one worker: there is nothing to choose
+	}
+	return nil
 }
 
 // fillEstimator enters into spec who estimates the load of prefills.
@@ -87,7 +94,6 @@ func (o *Options) checkCluster() error {
 	info := c.routerInfo()
 	return cmp.Or(o.CheckLeast(1, "workers", "prefill-workers", "decode-workers"), o.Check(
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
-		cli.Wants(info.MinWorkers <= c.Workers || c.scale != "" || o.TwoPools() || o.IsLive() || o.IsCluster(), "router", "at least 2 workers with it: --workers 2"),
 		cli.Needs(c.scale != "", "with --scale", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),
 	))

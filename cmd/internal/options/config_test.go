@@ -22,7 +22,7 @@ func FuzzConfig(f *testing.F) {
 		o := &Options{}
 		o.Bind(&cobra.Command{})
 		o.Config.path = "c.yaml"
-		err := o.Config.applyText(o, []byte(text))
+		err := o.Config.applyText(o, o.Config.path, []byte(text), nil)
 		if err != nil && (!cli.IsUsage(err) || !strings.HasPrefix(err.Error(), "c.yaml:")) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -1,13 +1,11 @@
 package options
 
 import (
-	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay/engineargs"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -20,7 +18,7 @@ type engine struct {
 
 // EngineSettings returns a flag for each engine argument that has an effect.
 func EngineSettings() []Setting {
-	return []Setting{
+	return append(HardwareSettings(), []Setting{
 		{Name: "engine", Key: "engine_type", kind: "name", preset: "vllm", Names: []string{"vllm", "sglang"}, help: "scheduler of the engines: vllm or sglang, by `name`"},
 		{Name: "num-gpu-blocks", Key: "num_gpu_blocks", kind: "int", preset: "16384", help: "KV `blocks` of a worker"},
 		{Name: "block-size", Key: "block_size", kind: "int", preset: "64 for vllm, 1 for sglang", cluster: true, help: "`tokens` per KV block"},
@@ -34,8 +32,6 @@ func EngineSettings() []Setting {
 		{Name: "decode-speedup-ratio", Key: "decode_speedup_ratio", kind: "number", preset: "1", cluster: true, help: "divide the time of decoding by a further `R`; 0 leaves it unscaled"},
 		{Name: "planner-profile-data", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of measured pass times (.npz)"},
 		{Name: "timing-profile", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of pass times: a profile of replay calibrate, or .npz"},
-		{Name: "gpu", Key: gpuKey, kind: "path", preset: "none", cluster: true, help: "take pass times from the data sheet of this GPU, by `name`: h100, a100, l4, ..."},
-		{Name: "model", Key: modelKey, kind: "path", preset: "none", cluster: true, help: "model that --gpu runs, by `name`: llama-3.1-8b, qwen3-32b, ...; /tp2 behind it: on 2 GPUs"},
 		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference", Names: vllm.Profiles(), engine: "vllm", help: "whose rules the scheduler follows: reference or vllm-0.19, by `name`"},
 		{Name: "kv-bytes-per-token", Key: "kv_bytes_per_token", kind: "int", preset: "unknown", cluster: true, help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload"},
 		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
@@ -49,7 +45,7 @@ func EngineSettings() []Setting {
 		{Name: "chunked-prefill-size", Key: "sglang.chunked_prefill_size", kind: "int", preset: "8192", engine: "sglang", help: "sglang: prompt `tokens` of one request per pass"},
 		{Name: "clip-max-new-tokens", Key: "sglang.clip_max_new_tokens", kind: "int", preset: "4096", engine: "sglang", help: "sglang: answer `tokens` reserved at most"},
 		{Name: "schedule-conservativeness", Key: "sglang.schedule_conservativeness", kind: "number", preset: "1", engine: "sglang", help: "sglang: `factor` on the memory reserved for answers"},
-	}
+	}...)
 }
 
 // poolNames are what the flags of one pool begin with.
@@ -87,11 +83,8 @@ func poolSettings(fs *pflag.FlagSet, pool string) []Setting {
 // settingValues are the given settings as engine arguments.
 func settingValues(settings []Setting) []engineargs.Setting {
 	var all []engineargs.Setting
-	if path, ok := rooflinePath(settings); ok {
-		all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(path)})
-	}
 	for _, s := range GivenOf(settings) {
-		if s.Key == gpuKey || s.Key == modelKey {
+		if strings.HasPrefix(s.Key, hardwarePrefix) {
 			continue
 		}
 		all = append(all, engineargs.Setting{Key: s.Key, Value: *s.text})
@@ -100,43 +93,4 @@ func settingValues(settings []Setting) []engineargs.Setting {
 		}
 	}
 	return all
-}
-
-// Keys of settings that are no engine arguments: together they name a model of
-// pass times.
-const (
-	gpuKey   = "gpu"
-	modelKey = "model"
-)
-
-// rooflinePath is the path of the model of pass times that --gpu and --model name.
-func rooflinePath(settings []Setting) (path string, ok bool) {
-	gpu, model := byKey(GivenOf(settings), gpuKey), byKey(GivenOf(settings), modelKey)
-	if gpu == nil || model == nil {
-		return "", false
-	}
-	return timing.RooflinePath(gpu.String(), model.String(), 1), true
-}
-
-// checkRoofline refuses half of a name, one that nothing bears, and a profile
-// beside it.
-func (o *Options) checkRoofline() error {
-	gpu, model := o.Changed("gpu"), o.Changed("model")
-	profile := o.FirstChanged("timing-profile", "planner-profile-data")
-	if err := o.Check(
-		cli.Needs(model, "with --model", "gpu"),
-		cli.Needs(gpu, "with --gpu", "model"),
-		cli.Needs(profile == "", "without --"+profile, "gpu"),
-		cli.Needs(!o.Changed("planner-profile-data"), "without --planner-profile-data, its other name", "timing-profile"),
-	); err != nil {
-		return err
-	}
-	path, ok := rooflinePath(o.Engine.Settings)
-	if !ok {
-		return nil
-	}
-	if _, err := timing.Load(path); err != nil {
-		return cli.Usagef("--gpu and --model: %v", err)
-	}
-	return nil
 }

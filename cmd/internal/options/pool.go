@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -104,14 +106,41 @@ func (o *Options) ParseEngine(p *Pool) error {
 	if err != nil {
 		return err
 	}
-	a, err := engineargs.Parse(text, engineargs.Options{
-		Compat: o.compat != "", Pool: p.Role, Set: append(settingValues(o.Engine.Settings), settingValues(p.own)...),
-	})
+	set := append(settingValues(o.Engine.Settings), settingValues(p.own)...)
+	read := func(unless ...engineargs.Setting) (engineargs.Args, error) {
+		return engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless})
+	}
+	a, err := read()
 	if err != nil {
 		return o.engineError(p, err)
 	}
+	follows, err := o.following(&a, engineargs.Gives(text, set, "num_gpu_blocks"))
+	if err != nil {
+		return err
+	}
+	if len(follows) > 0 {
+		if a, err = read(follows...); err != nil {
+			return o.engineError(p, err)
+		}
+	}
 	p.Args = &a
 	return nil
+}
+
+// following returns the engine arguments that follow from what else is said, where they
+// are not given themselves: from the hardware, or from the server that a timing profile
+// was fitted to; blocks reports whether KV blocks are given.
+func (o *Options) following(a *engineargs.Args, blocks bool) ([]engineargs.Setting, error) {
+	if h := HardwareOf(o.Engine.Settings); h.Given() {
+		return h.deriveSettings(a, blocks, o.TwoPools())
+	}
+	if o.Reference || o.compat != "" {
+		return nil, nil
+	}
+	if strings.HasSuffix(a.ProfilePath, ".json") {
+		return engines.ProfileSettings(a)
+	}
+	return engines.UsualSettings(a), nil
 }
 
 // engineArgs is the text of engine arguments.
@@ -165,7 +194,7 @@ func (o *Options) givenFor(p *Pool, key string) *Setting {
 
 // CheckEngines refuses engine flags of no effect on pools.
 func (o *Options) CheckEngines(pools []Pool) error {
-	if err := o.checkRoofline(); err != nil {
+	if err := o.checkHardware(); err != nil {
 		return err
 	}
 	runs := map[string]bool{}

@@ -20,6 +20,7 @@ type Setting struct {
 	engine    string   // the only engine that reads it; "": all
 	cluster   bool     // it is the same in all pools
 	Names     []string // of kind name
+	offered   []string // of kind path: names that a shell completes
 	text      *string  // JSON, "" when not given
 }
 
@@ -49,7 +50,7 @@ func (s *Setting) String() string {
 func (s *Setting) Type() string { return s.kind }
 
 // Choices returns the names that the flag takes.
-func (s *Setting) Choices() []string { return s.Names }
+func (s *Setting) Choices() []string { return append(s.Names, s.offered...) }
 
 // Set turns the text of the command line into JSON.
 func (s *Setting) Set(text string) error {

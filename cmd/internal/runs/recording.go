@@ -88,6 +88,7 @@ func (rec *recording) watching() []harness.Observer {
 // addRows makes the rows and holds them to the objectives, which adds to the
 // report.
 func (r *run) addRows() error {
+	r.conclude()
 	out, report := &r.o.Outputs, r.result.Report
 	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
 		return nil

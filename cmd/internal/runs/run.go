@@ -46,7 +46,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	if s.Again != "" {
 		o.RecordOnly(s.Again)
 	}
-	for _, warning := range spec.Warnings() {
+	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
 		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
 	}
 	r := &run{s: s, o: o, spec: spec, stdin: s.In, live: o.IsCluster() || o.IsLive()}
@@ -82,7 +82,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if r.cut, err = r.o.Cut(); err != nil {
 		return err
 	}
-	if err := r.trust.readProfiles(&r.spec, r.s.Err); err != nil {
+	if err := r.trust.readProfiles(&r.spec); err != nil {
 		return err
 	}
 	err = r.replay(ctx)

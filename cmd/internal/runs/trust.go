@@ -22,7 +22,7 @@ type trust struct {
 }
 
 // readProfiles reads the profiles that the replay names.
-func (t *trust) readProfiles(spec *replay.Spec, warnings io.Writer) error {
+func (t *trust) readProfiles(spec *replay.Spec) error {
 	for i := range spec.Pools {
 		pool := &spec.Pools[i].Engine
 		path := pool.ProfilePath
@@ -32,10 +32,6 @@ func (t *trust) readProfiles(spec *replay.Spec, warnings io.Writer) error {
 		p, err := timing.LoadProfile(path)
 		if err != nil {
 			return err
-		}
-		if e := p.Engine; e != nil && (e.MaxSeqs != pool.MaxSeqs || e.MaxBatchedTokens != pool.MaxBatchedTokens) {
-			fmt.Fprintf(warnings, "replay: warning: %s was fitted with max_num_seqs %d and max_num_batched_tokens %d, not %d and %d\n",
-				path, e.MaxSeqs, e.MaxBatchedTokens, pool.MaxSeqs, pool.MaxBatchedTokens)
 		}
 		if p.Trusted != nil {
 			t.of[pool.Role] = calibrate.NewCoverage(*p.Trusted, pool.BlockTokens)

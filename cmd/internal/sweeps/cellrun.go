@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/report/slo"
 )
 
@@ -55,15 +56,20 @@ func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.Raw
 	if err != nil {
 		return nil, runs.ExplainError(err)
 	}
-	return cellReport(o, result)
+	return cellReport(o, result, spec.Mode, spec.Compat)
 }
 
-// cellReport is the report as one line, with what came of the objectives.
-func cellReport(o *options.Options, result *harness.Result) (json.RawMessage, error) {
+// cellReport is the report as one line, with what came of the objectives and, in open
+// loop, whether the cluster kept up.
+func cellReport(o *options.Options, result *harness.Result, mode loadgen.Mode, compat bool) (json.RawMessage, error) {
 	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
 		rows := requests.Collect(result.Collector, nil, nil, nil)
 		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result.Report)
 		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
+	}
+	if mode == loadgen.Trace && !compat {
+		s := saturation.Judge(result.Collector.Records())
+		result.Report.Extra = append(result.Report.Extra, s.Fields()[0])
 	}
 	var long, short bytes.Buffer
 	if err := result.Report.WriteJSON(&long); err != nil {

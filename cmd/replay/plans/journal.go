@@ -27,7 +27,8 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 	for _, c := range choices {
 		cell := plan.Cell{Settings: append([]plan.Setting{
 			{Name: "plan-slo", Value: f.slo.String()}, {Name: "plan-slo-attainment", Value: fmt.Sprint(f.attainment)},
-			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)},
+			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)}, {Name: "plan-resamples", Value: strconv.Itoa(f.resamples)},
+			{Name: "plan-model-error", Value: fmt.Sprint(f.modelErrorOf(&c.spec))},
 		}, c.settings...)}
 		task, err := plan.NewTask(&cell, program, digests.Of)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 // PlanDocument is a plan as JSON.
 type PlanDocument struct {
+	Inputs   []plan.Setting    `json:"inputs"` // flags, and the trace
 	Found    bool              `json:"found"`
 	Best     *answerDocument   `json:"best"` // null when no cluster meets
 	Variants []answerDocument  `json:"variants"`
@@ -21,21 +22,33 @@ type PlanDocument struct {
 }
 
 type answerDocument struct {
-	Settings          string            `json:"settings"`
-	Found             bool              `json:"found"`
-	At                measureDocument   `json:"at_load_1"`
-	Smaller           []measureDocument `json:"one_worker_less"`
-	SmallerRun        int               `json:"smaller_clusters_run"`
-	EverySmallerRun   bool              `json:"every_smaller_cluster_run"`
-	Larger            []measureDocument `json:"larger_clusters_that_miss"`
-	Highest           *measureDocument  `json:"highest_load"`
-	Beyond            *measureDocument  `json:"next_load_misses"`
-	Resamples         int               `json:"resamples"`
-	ResamplesMet      int               `json:"resamples_met"`
-	SmallerResampled  []int             `json:"one_worker_less_resamples_met"`
-	WorkersResampled  *plan.Range       `json:"smallest_workers_resampled"`
-	LoadResampled     *plan.Range       `json:"highest_load_resampled"`
-	ValuesOfResamples []plan.Range      `json:"objectives_resampled"`
+	Settings          string             `json:"settings"`
+	Found             bool               `json:"found"`
+	At                measureDocument    `json:"at_load_1"`
+	Smaller           []measureDocument  `json:"one_worker_less"`
+	SmallerRun        int                `json:"smaller_clusters_run"`
+	EverySmallerRun   bool               `json:"every_smaller_cluster_run"`
+	Larger            []measureDocument  `json:"larger_clusters_that_miss"`
+	Highest           *measureDocument   `json:"highest_load"`
+	Beyond            *measureDocument   `json:"next_load_misses"`
+	Resamples         int                `json:"resamples"`
+	Confident         *confidentDocument `json:"confident"` // null where none was looked for
+	ResamplesMet      int                `json:"resamples_met"`
+	SmallerResampled  []int              `json:"one_worker_less_resamples_met"`
+	WorkersResampled  *plan.Range        `json:"smallest_workers_resampled"`
+	LoadResampled     *plan.Range        `json:"highest_load_resampled"`
+	ValuesOfResamples []plan.Range       `json:"objectives_resampled"`
+}
+
+// confidentDocument is the cluster that holds in most resamples.
+type confidentDocument struct {
+	Found      bool    `json:"found"`
+	Workers    int     `json:"workers"`
+	GPUs       int     `json:"gpus"`
+	Met        int     `json:"resamples_met"`
+	Confidence float64 `json:"confidence"`
+	ModelError float64 `json:"model_error"`
+	PerHour    float64 `json:"cost_per_hour"` // 0 without a price
 }
 
 type measureDocument struct {
@@ -65,7 +78,7 @@ type valueDocument struct {
 }
 
 func (p *planSheet) planDocument() *PlanDocument {
-	d := &PlanDocument{Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
+	d := &PlanDocument{Inputs: p.runner.choices[0].settings, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}
@@ -90,6 +103,13 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		d.SmallerResampled = append(d.SmallerResampled, bars.SmallerMet...)
 		d.ValuesOfResamples = append(d.ValuesOfResamples, bars.Values...)
 	}
+	if c := a.Confident; c != nil {
+		gpus := p.plan.GPUs(a.Variant, c.Shape)
+		d.Confident = &confidentDocument{
+			Found: c.Found, Workers: c.Shape.Workers, GPUs: gpus, Met: c.Met, Confidence: c.Share,
+			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.price(a.Variant) * float64(gpus),
+		}
+	}
 	return d
 }
 
@@ -108,7 +128,7 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 	}
 	d := &measureDocument{
 		Settings: p.variantName(m.Variant), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
-		GPUs: m.Shape.Size() * p.plan.GPUs, Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
+		GPUs: p.plan.GPUs(m.Variant, m.Shape), Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
 	}
 	for _, v := range m.Values {
@@ -162,7 +182,7 @@ func (p *planSheet) makeTable(measures []plan.Measure) *sheet.Table {
 
 // makeRow has the values of a measure, in the order of table.
 func (p *planSheet) makeRow(m *plan.Measure) []any {
-	gpus := m.Shape.Size() * p.plan.GPUs
+	gpus := p.plan.GPUs(m.Variant, m.Shape)
 	count := func(n int) any {
 		if n == 0 {
 			return nil // of the other topology

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // planFlags are those of replay plan beside what says a replay.
@@ -36,6 +38,8 @@ type planFlags struct {
 	cost       float64
 	precision  float64
 	resamples  int
+	confidence float64
+	modelError float64
 	front      bool
 	cores      int
 	json       bool
@@ -50,10 +54,12 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.try, "try", nil, "also choose among values of a flag, as `router=round_robin,kv`; may be repeated")
 	fs.Var(&f.topology, "topology", "`pools` to choose from: aggregated (one), disaggregated (prefill and decode) or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers considered")
-	fs.IntVar(&f.gpus, "gpus-per-worker", 1, "`GPUs` of a worker")
+	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "`number` of resampled workloads that error bars come from; 0: none")
+	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads that the answer must hold in; 0: the workload as recorded alone")
+	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: 0.15 by data sheets, 0.02 by a fitted profile")
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of text")
@@ -103,6 +109,14 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if err != nil {
 		return err
 	}
+	warnings := slices.Clone(o.Config.Overruled)
+	for i := range choices {
+		warnings = append(warnings, choices[i].spec.Warnings()...)
+	}
+	slices.Sort(warnings)
+	for _, warning := range slices.Compact(warnings) {
+		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
+	}
 	runner, err := newPlanRunner(ctx, s, f, choices, o.Seed)
 	if err != nil {
 		return runs.ExplainError(err)
@@ -114,8 +128,8 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		defer func() { err = errors.Join(err, runner.journal.file.Close()) }()
 	}
 	c := plan.Config{
-		Run: runner.run, Most: f.most, GPUs: f.gpus, Precision: f.precision,
-		Resamples: f.resamples, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
+		Run: runner.run, Most: f.most, Precision: f.precision,
+		Resamples: f.resamples, Confidence: f.confidence, Front: f.front, Cores: f.cores, Progress: runner.progress.Show,
 	}
 	for _, choice := range choices {
 		c.Variants = append(c.Variants, choice.variant)
@@ -147,7 +161,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(
-		o.CheckLeast(1, "max-workers", "gpus-per-worker", "jobs"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
+		o.CheckLeast(1, "max-workers", "jobs"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
 		o.Check(
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
@@ -161,6 +175,7 @@ type chosen struct {
 	variant  plan.Variant
 	spec     replay.Spec // but for the numbers of workers and the load
 	settings []plan.Setting
+	price    float64 // of a GPU for an hour, by default
 }
 
 // listChoices are all variants.
@@ -187,6 +202,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			c, err := chooseVariant(o, file, cell.Settings, split)
 			if err != nil {
 				return nil, err
+			}
+			if f.gpus > 0 {
+				c.variant.GPUs = f.gpus
 			}
 			c.variant.Name = variantName(cell.Settings, split, len(splits) > 1)
 			all = append(all, c)
@@ -237,7 +255,10 @@ func chooseVariant(o *options.Options, file string, settings []plan.Setting, spl
 	if file != "" {
 		c.settings = append(c.settings, plan.Setting{Name: options.TraceSetting, Value: file})
 	}
-	c.spec, err = own.Spec(file, mode)
+	if c.spec, err = own.Spec(file, mode); err != nil {
+		return c, err
+	}
+	c.variant.GPUs, c.price, err = timing.GPUs(c.spec.Entry().Engine.ProfilePath)
 	return c, err
 }
 
@@ -248,6 +269,7 @@ type planRunner struct {
 	choices  []chosen
 	samples  [][]func() *loadgen.Workload // by variant; variants of one workload share them
 	progress *cli.Progress
+	factors  [][]float64  // by variant and resample: how much longer passes take
 	journal  *planJournal // nil: nothing is remembered
 }
 
@@ -267,6 +289,7 @@ func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []c
 			}
 		}
 		r.samples = append(r.samples, seen[key])
+		r.factors = append(r.factors, passFactors(f.resamples, f.modelErrorOf(&c.spec), seed))
 	}
 	return r, nil
 }
@@ -299,11 +322,16 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measur
 	} else {
 		spec.Speedup *= p.Load
 	}
+	if p.Sample > 0 {
+		spec = slowDown(spec, r.factors[p.Variant][p.Sample-1])
+	}
 	result, err := spec.RunOn(ctx, r.samples[p.Variant][p.Sample](), replay.Streams{})
 	if err != nil {
 		return plan.Measure{}, err
 	}
-	return measureOf(result, &r.flags.slo, r.flags.attainment), nil
+	m := measureOf(result, &r.flags.slo, r.flags.attainment)
+	holdStable(&m, result, &spec, p.Load)
+	return m, nil
 }
 
 // measureOf returns what a plan wants to know of a replay.
@@ -327,6 +355,10 @@ func measureOf(result *harness.Result, objectives *options.Objectives, attainmen
 		})
 	}
 	for _, j := range outcome.Objectives {
+		other := map[string]string{"itl": "tpot", "tpot": "itl"}[j.Metric]
+		if value, ok := report.Numbers()[j.Statistic+"_"+other+"_ms"]; ok && other != "" {
+			m.Others = append(m.Others, plan.Value{Name: j.Statistic + " " + other, Unit: "ms", Value: value, Limit: j.LimitMS, Met: value <= j.LimitMS})
+		}
 		if j.Statistic != "" {
 			m.Values = append(m.Values, plan.Value{
 				Name: j.Statistic + " " + j.Metric, Unit: "ms", Value: j.ValueMS, Limit: j.LimitMS, Met: j.Met,

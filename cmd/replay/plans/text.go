@@ -70,7 +70,7 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 			fmt.Fprintf(t, "%s\tnone: %s with %v\t\t\n", p.variantName(i), a.At.Missed, a.Shape)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%v\t%d\t%s\n", p.variantName(i), a.Shape, a.Shape.Size()*p.plan.GPUs, p.formatLoad(a.Highest))
+		fmt.Fprintf(t, "%s\t%v\t%d\t%s\n", p.variantName(i), a.Shape, p.plan.GPUs(a.Variant, a.Shape), p.formatLoad(a.Highest))
 	}
 	t.Flush()
 	fmt.Fprintln(b)
@@ -78,8 +78,11 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 
 func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	fixed := p.plan.Variants[a.Variant].Fixed.Size() > 0
+	p.writeConfident(b, a)
 	head := "Smallest cluster"
 	switch {
+	case a.Confident != nil:
+		head = "On the workload as recorded"
 	case fixed:
 		head = "Cluster"
 	case !a.Found:
@@ -89,18 +92,64 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
-	fmt.Fprintf(b, "%s: %v (%d GPUs)%s\n", head, a.Shape, a.Shape.Size()*p.plan.GPUs, name)
+	fmt.Fprintf(b, "%s: %v (%d GPUs)%s\n", head, a.Shape, p.plan.GPUs(a.Variant, a.Shape), name)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range a.At.Values {
 		v := &a.At.Values[i]
 		fmt.Fprintf(t, "  %s\t%s\t%s (limit %s)%s\n", v.Name, formatMet(v.Met), formatAmount(v.Value, v.Unit), formatLimit(v), formatBar(a.Bars, i, v.Unit))
 	}
 	t.Flush()
+	for _, v := range a.At.Others {
+		what := "each request's mean gap, in place of all gaps pooled"
+		if strings.HasSuffix(v.Name, "itl") {
+			what = "all gaps pooled, in place of each request's mean"
+		}
+		fmt.Fprintf(b, "  (%s, %s: %s)\n", v.Name, what, formatAmount(v.Value, v.Unit))
+	}
 	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, %.1f%% of the prompt tokens reused%s\n",
 		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.formatCost(&a.At))
 	p.writeSmaller(b, a)
 	p.writeHighest(b, a)
 	p.writeBars(b, a)
+}
+
+// writeConfident writes the answer to act on: the cluster that holds in most resamples.
+func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
+	c := a.Confident
+	if c == nil {
+		return
+	}
+	name := ""
+	if v := p.variantName(a.Variant); v != "" {
+		name = ", " + v
+	}
+	when := "arrivals are resampled"
+	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model > 0 {
+		when += fmt.Sprintf(" and passes take up to %g%% longer or shorter", 100*model)
+	}
+	if !c.Found {
+		fmt.Fprintf(b, "No cluster up to %v holds in %g%% of the cases when %s: it met %d of %d times\n", c.Shape, 100*c.Share, when, c.Met, p.flags.resamples)
+		return
+	}
+	fmt.Fprintf(b, "Smallest cluster that holds: %v (%d GPUs)%s%s\n", c.Shape, p.plan.GPUs(a.Variant, c.Shape), name, p.formatHourly(a.Variant, c.Shape))
+	fmt.Fprintf(b, "  met %d of %d times when %s; wanted: %g%%\n", c.Met, p.flags.resamples, when, 100*c.Share)
+}
+
+// formatHourly is what a cluster costs for an hour, "" without a price.
+func (p *planSheet) formatHourly(variant int, shape plan.Shape) string {
+	price := p.price(variant)
+	if price == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.2f an hour", price*float64(p.plan.GPUs(variant, shape)))
+}
+
+// price is that of a GPU for an hour: the one that was given, or that of the tables.
+func (p *planSheet) price(variant int) float64 {
+	if p.flags.cost > 0 {
+		return p.flags.cost
+	}
+	return p.runner.choices[variant].price
 }
 
 func formatMet(ok bool) string {
@@ -210,7 +259,7 @@ func (p *planSheet) formatLoad(m *plan.Measure) string {
 
 // cost is the price of a million tokens of those that come at a rate.
 func (p *planSheet) cost(m *plan.Measure, tokensPerS float64) float64 {
-	return plan.CostPerMillion(m.Shape.Size()*p.plan.GPUs, p.flags.cost, tokensPerS)
+	return plan.CostPerMillion(p.plan.GPUs(m.Variant, m.Shape), p.flags.cost, tokensPerS)
 }
 
 // formatCost is what tokens cost at a load, "" without a price.

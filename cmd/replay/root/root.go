@@ -6,6 +6,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/runs"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
+	"github.com/replay-llm/replay/cmd/replay/machines"
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/cmd/replay/records"
 	"github.com/replay-llm/replay/cmd/replay/traces"
@@ -20,6 +21,7 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
 		cli.NewSubcommand("report", records.NewReportCommand), cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("check", records.NewCheckCommand),
 		cli.NewSubcommand("verify", records.NewVerifyCommand), cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
+		cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("fit", machines.NewFitCommand), cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
 		cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand), cli.NewSubcommand("calibrate", plans.NewCalibrateCommand),
 	}
 	for _, c := range cli.LiveCommands() {

@@ -1,0 +1,103 @@
+package options
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay/deployment"
+)
+
+// config are the files that hold flags: one any of them, the other those of a deployment.
+type config struct {
+	path       string
+	deployment string
+	// Overruled says which flags of the deployment the command line has otherwise.
+	Overruled []string
+}
+
+func (c *config) bindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.deployment, "deployment", "", "YAML `file` of GPU, model, parallelism and engine, as replay init writes it; a flag given here wins")
+	fs.StringVar(&c.path, "config", "", "YAML `file` that holds flags by name, without dashes; a flag given here wins")
+}
+
+// Apply gives flags that are not on the command line the values of the files; the one of
+// all flags wins over the deployment.
+func (c *config) Apply(o *Options) error {
+	for _, file := range []struct {
+		flag, path string
+		allowed    []string // nil: all
+	}{{"config", c.path, nil}, {"deployment", c.deployment, deployment.Flags()}} {
+		if file.path == "" {
+			continue
+		}
+		text, err := os.ReadFile(file.path)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", file.flag, err)
+		}
+		if err := c.applyText(o, file.path, text, file.allowed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyText gives flags that have not been given the values of a file's text.
+func (c *config) applyText(o *Options, path string, text []byte, allowed []string) error {
+	entries, err := cli.YamlEntries(path, text)
+	if err != nil {
+		return err
+	}
+	places, given := map[string]string{}, map[string]bool{}
+	o.Set.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	for _, entry := range entries {
+		key, place := entry.Key.GetToken().Value, cli.YamlPlace(path, entry.Key)
+		if allowed != nil && !slices.Contains(allowed, key) {
+			return cli.Usagef("%s: %s: no setting of a deployment, want one of those that replay init writes", place, key)
+		}
+		if err := c.setFlag(o, entry, place, places, given); err != nil {
+			return err
+		}
+	}
+	if o.Places == nil {
+		o.Places = map[string]string{}
+	}
+	for flag, place := range places {
+		if !given[flag] {
+			o.Places[flag] = place
+		}
+	}
+	return nil
+}
+
+// setFlag gives a flag the value of an entry, unless it is given.
+func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, places map[string]string, given map[string]bool) error {
+	key := entry.Key.GetToken()
+	flag := o.Set.Lookup(key.Value)
+	if flag == nil || flag.Name == "config" || flag.Name == "deployment" || flag.Name == "help" {
+		return cli.Usagef("%s: %s: no such flag", place, key.Value)
+	}
+	if first, ok := places[flag.Name]; ok {
+		return cli.Usagef("%s: %s: set before, at %s", place, key.Value, first)
+	}
+	places[flag.Name] = place
+	text, err := cli.YamlText(entry.Value)
+	if err != nil {
+		return cli.Usagef("%s: %s: %v", place, key.Value, err)
+	}
+	if given[flag.Name] {
+		if has := flag.Value.String(); c.deployment != "" && has != text {
+			c.Overruled = append(c.Overruled, fmt.Sprintf("--%s is %s, and %s at %s: the flag wins", flag.Name, has, text, place))
+		}
+		return nil
+	}
+	if err := flag.Value.Set(text); err != nil {
+		return cli.Usagef("%s: %s: %s: want %s", place, key.Value, text, cli.WantedKind(flag.Value.Type(), err))
+	}
+	flag.Changed = true
+	return nil
+}

@@ -1,0 +1,178 @@
+package options
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// hardwarePrefix begins the keys of settings that are no engine arguments: what a worker
+// runs on, and how its model is spread. Engine arguments follow from them.
+const hardwarePrefix = "hardware."
+
+// HardwareSettings returns the flags that say what a worker runs on.
+func HardwareSettings() []Setting {
+	var gpus, models []string
+	for _, g := range hardware.GPUs() {
+		gpus = append(gpus, g.Name)
+	}
+	for _, m := range hardware.Models() {
+		models = append(models, m.Name)
+	}
+	all := []Setting{
+		{Name: "gpu", kind: "path", preset: "none", offered: gpus, help: "GPU of the workers, by `name`: h100, a100, l4, ...; replay gpus lists them"},
+		{Name: "model", kind: "path", preset: "none", offered: models, help: "model they run, by `name`, or its config.json; replay models lists names"},
+		{Name: "gpu-file", kind: "path", preset: "none", help: "`file` of GPUs of your own, in the form of replay gpus --output json"},
+		{Name: "tp", kind: "int", preset: "1", help: "tensor parallelism: `GPUs` that share each layer"},
+		{Name: "pp", kind: "int", preset: "1", help: "pipeline parallelism: `stages` of layers"},
+		{Name: "ep", kind: "int", preset: "1", help: "expert parallelism: `GPUs` over which whole experts are spread, --tp times --dp; 1: each is cut"},
+		{Name: "dp", kind: "int", preset: "1", help: "data parallelism of attention: `ranks` of a worker, in lockstep, over which experts are spread"},
+		{Name: "quantization", kind: "name", preset: "auto", Names: hardware.Dtypes(), help: "type of the weights, by `name`; auto: as the checkpoint has them"},
+		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
+		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise or none (--enforce-eager)"},
+		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9", help: "`share` of a GPU's memory that the engine takes"},
+		{Name: "max-model-len", kind: "int", preset: "the model's", help: "longest sequence, in `tokens`"},
+	}
+	for i := range all {
+		all[i].Key, all[i].cluster = hardwarePrefix+all[i].Name, true
+	}
+	return all
+}
+
+// Hardware is what a worker runs on, as flags say.
+type Hardware []Setting
+
+// Bind adds the flags.
+func (h *Hardware) Bind(fs *pflag.FlagSet) {
+	*h = HardwareSettings()
+	for i := range *h {
+		(*h)[i].Bind(fs)
+	}
+}
+
+// HardwareOf returns the flags among settings that say what a worker runs on.
+func HardwareOf(settings []Setting) Hardware {
+	var h Hardware
+	for _, s := range settings {
+		if strings.HasPrefix(s.Key, hardwarePrefix) {
+			h = append(h, s)
+		}
+	}
+	return h
+}
+
+// Text returns the value of a flag, "" when it was not given.
+func (h Hardware) Text(name string) string {
+	if s := byKey(GivenOf(h), hardwarePrefix+name); s != nil {
+		return s.String()
+	}
+	return ""
+}
+
+// Given reports whether there are a GPU and a model.
+func (h Hardware) Given() bool { return h.Text("gpu") != "" && h.Text("model") != "" }
+
+// path returns the name under which the fit of a model on a GPU travels to engines.
+func (h Hardware) path(gpu string) string {
+	values := url.Values{}
+	for key, name := range map[string]string{"tp": "tp", "pp": "pp", "ep": "ep", "dp": "dp", "weights": "quantization", "kv": "kv-cache-dtype", "graphs": "graphs", "gpu-file": "gpu-file"} {
+		if text := h.Text(name); text != "" && text != "auto" {
+			values.Set(key, text)
+		}
+	}
+	path := gpu + "/" + h.Text("model")
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return path
+}
+
+// Fit returns the fit on a GPU, "" for the one that was given, without what engine
+// arguments say.
+func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
+	if gpu == "" {
+		gpu = h.Text("gpu")
+	}
+	f, err := hardware.ParseFit(h.path(gpu))
+	if err != nil {
+		return f, cli.Usagef("--gpu and --model: %v", err)
+	}
+	if text := h.Text("gpu-memory-utilization"); text != "" {
+		if f.Utilization, err = strconv.ParseFloat(text, 64); err != nil || !(f.Utilization > 0 && f.Utilization <= 1) {
+			return f, cli.Usagef("--gpu-memory-utilization=%s: want a share above 0, at most 1", text)
+		}
+	}
+	if text := h.Text("max-model-len"); text != "" {
+		if f.MaxLength, err = strconv.Atoi(text); err != nil || f.MaxLength < 1 {
+			return f, cli.Usagef("--max-model-len=%s: want at least 1", text)
+		}
+	}
+	switch {
+	case !f.Divides():
+		return f, cli.Usagef("--tp=%d: want a divisor of the %d attention heads of %s", f.TP, f.Model.Heads, f.Model.Name)
+	case f.EP > 1 && (f.Model.MoE == nil || f.EP != f.TP*f.DP):
+		return f, cli.Usagef("--ep=%d: want 1, or --tp times --dp with a model of experts", f.EP)
+	case f.PP > f.Model.Layers:
+		return f, cli.Usagef("--pp=%d: want at most the %d layers of %s", f.PP, f.Model.Layers, f.Model.Name)
+	}
+	return f, nil
+}
+
+// deriveSettings returns the engine arguments that follow from the hardware of an engine that
+// has otherwise these; blocks reports whether KV blocks are given, split whether prefill
+// and decode have workers of their own.
+func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split bool) ([]engineargs.Setting, error) {
+	f, err := h.Fit("")
+	if err != nil {
+		return nil, err
+	}
+	f = engines.OnEngine(f, a)
+	all := []engineargs.Setting{{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + h.path(h.Text("gpu")))}}
+	if f.DP > 1 {
+		all = append(all, engineargs.Setting{Key: "dp_size", Value: strconv.Itoa(f.DP)})
+	}
+	if !blocks {
+		b, err := f.Check()
+		if err != nil {
+			return nil, cli.Usagef("%v", err)
+		}
+		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(b.Blocks)})
+	}
+	if split && a.KVBytesPerToken == 0 {
+		all = append(all, engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(f.TransferBytes())})
+		if a.TransferGBPerSecond == 0 {
+			all = append(all, engineargs.Setting{Key: "kv_transfer_bandwidth", Value: fmt.Sprint(f.NetworkGBPerSecond())})
+		}
+	}
+	return all, nil
+}
+
+// checkHardware refuses half of what a worker runs on, and flags of no effect.
+func (o *Options) checkHardware() error {
+	profile := o.FirstChanged("timing-profile", "planner-profile-data")
+	var rest []string
+	for _, s := range HardwareSettings()[2:] {
+		rest = append(rest, s.Name)
+	}
+	return o.Check(
+		cli.Needs(o.Changed("model"), "with --model", "gpu"),
+		cli.Needs(o.Changed("gpu"), "with --gpu", "model"),
+		cli.Needs(o.Changed("gpu"), "with --gpu and --model", rest...),
+		cli.Needs(profile == "", "without --"+profile, "gpu"),
+		cli.Needs(!o.Changed("planner-profile-data"), "without --planner-profile-data, its other name", "timing-profile"),
+	)
+}
+
+// NearestRules returns the name of the rules that a release of vLLM, as 0.20.2, follows as
+// far as they are known.
+func NearestRules(release string) string { return vllm.Nearest(release) }

@@ -1,0 +1,92 @@
+package machines
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/replay/deployment"
+	"github.com/replay-llm/replay/scheduler/hardware"
+)
+
+// initFlags are the flags of init.
+type initFlags struct{ gpu, model, from, out string }
+
+// NewInitCommand returns the command that writes a deployment file.
+func NewInitCommand(s cli.Streams) *cobra.Command {
+	f := &initFlags{}
+	cmd := &cobra.Command{
+		Use:   "init [--from LOG]",
+		Short: "Write a deployment file: GPU, model, parallelism and engine",
+		Long: `Write a commented deployment file for --deployment. With --from its settings are
+those a vLLM server printed as it started, the KV blocks it found among them; what a
+log does not say, as the GPU, is left for you to fill in.`,
+		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
+  replay init --from vllm.log --gpu h100 --out pod.yaml
+  replay trace requests.jsonl --deployment pod.yaml --workers 4`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return f.write(s) },
+	}
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
+		fs.StringVar(&f.from, "from", "", "`file` that a vLLM server logged to as it started")
+		fs.StringVar(&f.gpu, "gpu", "", "GPU of the workers, by `name`")
+		fs.StringVar(&f.model, "model", "", "model they run, by `name` or the path of its config.json")
+		fs.StringVar(&f.out, "out", "", "`file` to write, which must not be there yet; without it standard output")
+	})
+}
+
+// write writes the file.
+func (f *initFlags) write(s cli.Streams) error {
+	known, title := map[string]string{}, "A deployment"
+	if f.from != "" {
+		log, err := f.readLog()
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.from, err)
+		}
+		known, title = log.Known, "A deployment, as vLLM "+log.Release+" logged it"
+		known["scheduler-profile"] = options.NearestRules(log.Release)
+	}
+	if f.gpu != "" {
+		g, err := hardware.FindGPU(f.gpu, nil)
+		if err != nil {
+			return cli.WrongUsage(err)
+		}
+		known["gpu"] = g.Name
+	}
+	if f.model != "" {
+		known["model"] = f.model
+	}
+	if model := known["model"]; model != "" {
+		m, err := hardware.FindModel(model)
+		if err != nil {
+			return cli.WrongUsage(err)
+		}
+		if m.Source != model {
+			known["model"] = m.Name
+		}
+	}
+	settings := deployment.Fill(deployment.Settings(), known)
+	if f.out == "" {
+		return deployment.Write(s.Out, title, settings)
+	}
+	file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(deployment.Write(file, title, settings), file.Close())
+}
+
+// readLog reads the server's log.
+func (f *initFlags) readLog() (*deployment.Log, error) {
+	file, err := os.Open(f.from)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	defer file.Close()
+	return deployment.ReadVLLMLog(file)
+}

@@ -1,0 +1,106 @@
+// Package machines holds the commands about GPUs, models and what fits.
+package machines
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/scheduler/hardware"
+)
+
+// newListCommand returns a command that prints a list, as a table or as JSON.
+func newListCommand(s cli.Streams, cmd *cobra.Command, list func(output string) error) *cobra.Command {
+	output := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(*cobra.Command, []string) error { return list(output.Value) }
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { fs.Var(&output, "output", "what is printed: table or json, by `name`") })
+}
+
+// NewGPUsCommand returns the command that lists GPUs.
+func NewGPUsCommand(s cli.Streams) *cobra.Command {
+	return newListCommand(s, &cobra.Command{
+		Use:   "gpus",
+		Short: "List the GPUs that --gpu takes",
+		Long: `List the GPUs whose data sheets are known. Rates are of dense products. Prices are
+rough defaults for a GPU and an hour on demand: --gpu-cost sets yours. A file of
+your own GPUs, in the form that --output json writes, goes with --gpu-file.`,
+		Example: "  replay gpus\n  replay gpus --output json > mine.json",
+	}, func(output string) error {
+		if output == "json" {
+			return writeJSON(s.Out, hardware.GPUs())
+		}
+		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "GPU\tGiB\tGB/s\tbf16 TFLOP/s\tfp8\tfp4\tlink GB/s\tUSD/h\t")
+		for _, g := range hardware.GPUs() {
+			fmt.Fprintf(w, "%s\t%.1f\t%.0f\t%.0f\t%s\t%s\t%.0f\t%.2f\t\n", g.Name, g.MemoryGiB, g.Bandwidth, g.BF16, orDash(g.FP8), orDash(g.FP4), g.Link, g.Price)
+		}
+		return w.Flush()
+	})
+}
+
+// NewModelsCommand returns the command that lists models.
+func NewModelsCommand(s cli.Streams) *cobra.Command {
+	return newListCommand(s, &cobra.Command{
+		Use:   "models",
+		Short: "List the models that --model takes",
+		Long: `List the models whose shapes are known: weights in billions (all, and those that a
+token is multiplied with), bytes of KV cache per token of a short sequence, and where
+the configuration is published. --model also takes the path of any config.json.`,
+		Example: "  replay models\n  replay fit --model ./my-model/config.json",
+	}, func(output string) error {
+		rows := modelRows()
+		if output == "json" {
+			return writeJSON(s.Out, rows)
+		}
+		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "MODEL\tWEIGHTS B\tACTIVE B\tKV KiB/TOKEN\tCONTEXT\tSOURCE")
+		for _, m := range rows {
+			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.1f\t%d\t%s\n", m.Name, m.Weights, m.Active, m.KVBytes/1024, m.Context, m.Source)
+		}
+		return w.Flush()
+	})
+}
+
+// modelRow is a model as it is listed.
+type modelRow struct {
+	Name    string  `json:"name"`
+	Family  string  `json:"model_type"`
+	Weights float64 `json:"weights_billions"`
+	Active  float64 `json:"active_billions"`
+	KVBytes float64 `json:"kv_bytes_per_token"`
+	Context int     `json:"max_position_embeddings"`
+	Source  string  `json:"source"`
+}
+
+func modelRows() []modelRow {
+	var rows []modelRow
+	for _, m := range hardware.Models() {
+		f := hardware.Fit{Model: m, TP: 1, PP: 1, DP: 1}
+		rows = append(rows, modelRow{m.Name, m.Family, m.Params() / 1e9, m.Active() / 1e9, f.KVBytesPerToken(1), m.Context, m.Source})
+	}
+	return rows
+}
+
+// orDash returns a rate, or a dash where there is none.
+func orDash(rate float64) string {
+	if rate == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
+// writeJSON writes a value over several lines.
+func writeJSON(w io.Writer, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}

@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"context"
+	"math"
+)
+
+// Confident is the smallest cluster that meets in most resamples, not only on the
+// workload as it was recorded.
+type Confident struct {
+	Share float64 // of the resamples, that were to meet
+	Found bool
+	Shape Shape // the largest tried when none is found
+	Met   int   // resamples in which Shape meets
+	At    Measure
+}
+
+// findConfident finds the smallest cluster of one pool that meets in the wanted share of
+// resamples. sizes are those of the smallest clusters of single resamples, 0 where there
+// is none; the search begins where as many of them are as large, and runs every cluster
+// it names on every resample, since more workers may be worse.
+func (c *Config) findConfident(ctx context.Context, b *bench, a *Answer, sizes []int) (*Confident, error) {
+	need := int(math.Ceil(c.Confidence*float64(c.Resamples) - 1e-9))
+	f := &Confident{Share: c.Confidence}
+	try := func(workers int) (bool, error) {
+		f.Shape = One(workers)
+		met, err := c.countMet(ctx, b, a.Variant, f.Shape)
+		f.Met, f.Found = met, met >= need
+		return f.Found, err
+	}
+	workers := max(a.Shape.Workers, sizeAt(sizes, need, c.Most))
+	ok, err := try(workers)
+	for ; err == nil && !ok && workers < c.Most; ok, err = try(workers) {
+		workers++
+	}
+	for err == nil && ok && workers > a.Shape.Workers {
+		if ok, err = try(workers - 1); ok {
+			workers--
+		}
+	}
+	if err == nil && !f.Found {
+		_, err = try(workers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.measure(ctx, Point{Variant: a.Variant, Shape: f.Shape, Load: 1})
+	if err != nil {
+		return nil, err
+	}
+	f.At = *all[0]
+	return f, nil
+}
+
+// sizeAt returns a size that need of the sizes do not exceed, or most when there are
+// fewer.
+func sizeAt(sizes []int, need, most int) int {
+	for size := 1; size <= most; size++ {
+		within := 0
+		for _, s := range sizes {
+			if s > 0 && s <= size {
+				within++
+			}
+		}
+		if within >= need {
+			return size
+		}
+	}
+	return most
+}
+
+// countMet counts the resamples in which a cluster meets.
+func (c *Config) countMet(ctx context.Context, b *bench, variant int, shape Shape) (int, error) {
+	var points []Point
+	for sample := 1; sample <= c.Resamples; sample++ {
+		points = append(points, Point{Variant: variant, Shape: shape, Load: 1, Sample: sample})
+	}
+	all, err := b.measure(ctx, points...)
+	if err != nil {
+		return 0, err
+	}
+	met := 0
+	for _, m := range all {
+		if m.Met {
+			met++
+		}
+	}
+	return met, nil
+}

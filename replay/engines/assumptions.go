@@ -1,0 +1,97 @@
+package engines
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// Assumption is something a result rests on that nobody measured in it.
+type Assumption struct {
+	Key  string // as in a report
+	Text string
+}
+
+// Assumptions returns what a result of a replay on t rests on: for each pool where pass times come
+// from, how many tokens of KV cache a worker has, whose scheduler's rules it follows, and
+// what a handoff takes; and which inter-token latency is meant.
+func (t *Topology) Assumptions() []Assumption {
+	var all []Assumption
+	for i := range t.Pools {
+		p := &t.Pools[i]
+		prefix := ""
+		if t.Disaggregated() {
+			prefix = p.Role.String() + "_"
+		}
+		a := &p.Engine
+		all = append(all, Assumption{prefix + "pass_times", passTimes(a.ProfilePath)},
+			Assumption{prefix + "kv_cache", fmt.Sprintf("%d tokens a worker (%d blocks of %d)", a.DPSize*a.Blocks*a.BlockTokens, a.DPSize*a.Blocks, a.BlockTokens)},
+			Assumption{prefix + "scheduler", schedulerRules(a)})
+	}
+	if t.Disaggregated() {
+		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
+	}
+	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
+}
+
+// passTimes describes where pass times come from.
+func passTimes(path string) string {
+	if path == "" {
+		return "a built-in model, of no GPU in particular"
+	}
+	if name, ok := strings.CutPrefix(path, timing.RooflinePrefix); ok {
+		f, err := hardware.ParseFit(name)
+		if err != nil {
+			return path
+		}
+		gpus := "1 GPU"
+		if n := f.GPUs(); n > 1 {
+			gpus = fmt.Sprintf("%d GPUs", n)
+		}
+		return fmt.Sprintf("data sheets of %s and %s on %s a worker; on measured servers mean TPOT was up to 13 %% off", f.GPU.Name, f.Model.Name, gpus)
+	}
+	if p, err := timing.LoadProfile(path); err == nil && p.Engine != nil {
+		return fmt.Sprintf("profile %s, fitted to %s on %s", path, p.Engine.Model, p.Engine.GPU)
+	}
+	return "profile " + path
+}
+
+// schedulerRules describes whose rules an engine follows.
+func schedulerRules(a *engineargs.Args) string {
+	if a.Engine == engineargs.SGLang {
+		return "SGLang, by the reference's rules"
+	}
+	for _, name := range vllm.Profiles() {
+		if rules, err := vllm.ParseProfile(name); err == nil && rules == a.Rules {
+			if a.Rules.Reference() {
+				return "vLLM, by the reference's rules, which differ from vLLM's own: --scheduler-profile"
+			}
+			return name + "'s own rules"
+		}
+	}
+	return "vLLM, by rules that were chosen one by one"
+}
+
+// transferOf describes what a handoff from prefill to decode takes.
+func transferOf(a *engineargs.Args) string {
+	if a.KVBytesPerToken == 0 || a.TransferGBPerSecond == 0 {
+		return "handoffs take no time"
+	}
+	return fmt.Sprintf("%d bytes a token at %g GB/s", a.KVBytesPerToken, a.TransferGBPerSecond)
+}
+
+// OnEngine returns f as an engine with these arguments has it.
+func OnEngine(f hardware.Fit, a *engineargs.Args) hardware.Fit {
+	f.BlockTokens, f.SGLang = a.BlockTokens, a.Engine == engineargs.SGLang
+	if a.MaxSeqs != engineargs.Unlimited {
+		f.MaxSeqs = a.MaxSeqs
+	}
+	if a.MaxBatchedTokens != engineargs.Unlimited {
+		f.MaxBatch = a.MaxBatchedTokens
+	}
+	return f
+}

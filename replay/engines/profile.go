@@ -1,0 +1,75 @@
+package engines
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// ProfileSettings returns the settings of the server that an engine's timing profile was
+// fitted to, for where nothing else is said of them.
+func ProfileSettings(a *engineargs.Args) ([]engineargs.Setting, error) {
+	p, err := timing.LoadProfile(a.ProfilePath)
+	if err != nil || p.Engine == nil {
+		return nil, err
+	}
+	var all []engineargs.Setting
+	for _, s := range serverSettings(p.Engine) {
+		if s.value > 0 {
+			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
+		}
+	}
+	if a.Engine == engineargs.VLLM && p.Engine.Version != "" {
+		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(vllm.Nearest(p.Engine.Version))})
+	}
+	return all, nil
+}
+
+// UsualSettings returns what an engine has where nothing is said: SGLang a KV cache of as
+// many tokens as vLLM.
+func UsualSettings(a *engineargs.Args) []engineargs.Setting {
+	if a.Engine != engineargs.SGLang {
+		return nil
+	}
+	usual := engineargs.Default()
+	return []engineargs.Setting{{Key: "num_gpu_blocks", Value: strconv.Itoa(max(1, usual.Blocks*usual.BlockTokens/a.BlockTokens))}}
+}
+
+// serverSetting is a setting of a server that was measured, 0 where it is unknown.
+type serverSetting struct {
+	key   string
+	value int
+	of    func(*engineargs.Args) int
+}
+
+func serverSettings(e *timing.Engine) []serverSetting {
+	return []serverSetting{
+		{"max_num_seqs", e.MaxSeqs, func(a *engineargs.Args) int { return a.MaxSeqs }},
+		{"max_num_batched_tokens", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.MaxBatchedTokens }},
+		{"num_gpu_blocks", e.Blocks, func(a *engineargs.Args) int { return a.Blocks }},
+		{"block_size", e.BlockTokens, func(a *engineargs.Args) int { return a.BlockTokens }},
+	}
+}
+
+// profileWarnings returns in what an engine differs from the server that its timing profile
+// was fitted to.
+func profileWarnings(a *engineargs.Args) []string {
+	if !strings.HasSuffix(a.ProfilePath, ".json") {
+		return nil
+	}
+	p, err := timing.LoadProfile(a.ProfilePath)
+	if err != nil || p.Engine == nil {
+		return nil // whoever reads it complains
+	}
+	var all []string
+	for _, s := range serverSettings(p.Engine) {
+		if has := s.of(a); s.value > 0 && has != s.value {
+			all = append(all, fmt.Sprintf("%s was fitted with %s %d, not %d", a.ProfilePath, s.key, s.value, has))
+		}
+	}
+	return all
+}

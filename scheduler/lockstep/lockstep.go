@@ -1,0 +1,191 @@
+// Package lockstep is a worker of several data-parallel ranks: each has a scheduler and
+// KV blocks of its own, and all of them begin and end their passes together, as the
+// layers of experts they share make them.
+//
+// A pass lasts as long as one that had the most tokens, requests, KV cache and prompt
+// attention of all ranks. Ranks without requests wait along. A request goes to the rank
+// with the least 4·waiting + running, as the front end of vLLM chooses, the first of
+// several.
+package lockstep
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Rank is a scheduler whose passes somebody else times.
+type Rank interface {
+	scheduler.Core
+	scheduler.Canceler
+	scheduler.Progresser
+	// Begin plans the pass that starts at now and returns its work; End runs it, to
+	// the end that is set in the pass.
+	Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error)
+	End(p *scheduler.Pass) error
+	// Line returns the number of requests that wait and that run.
+	Line() (waiting, running int)
+}
+
+// Core is a worker of several ranks.
+type Core struct {
+	ranks []rank
+	clock timing.Clock
+	// holders counts the ranks that have a block, by its sequence hash, when events
+	// are captured: the worker has it as long as one of them does.
+	holders map[uint64]int32
+}
+
+// rank is a rank with its part of the pass.
+type rank struct {
+	Rank
+	pass  scheduler.Pass
+	begun bool
+}
+
+// New returns a worker of these ranks, at least one, timed by clock.
+func New(ranks []Rank, clock timing.Clock) *Core {
+	c := &Core{clock: clock, holders: map[uint64]int32{}}
+	for _, r := range ranks {
+		c.ranks = append(c.ranks, rank{Rank: r})
+	}
+	return c
+}
+
+// Load returns the number of requests submitted and not finished.
+func (c *Core) Load() int {
+	all := 0
+	for i := range c.ranks {
+		all += c.ranks[i].Load()
+	}
+	return all
+}
+
+// Submit queues r at the rank that has the least to do.
+func (c *Core) Submit(r *sim.Request) {
+	best, least := 0, 0
+	for i := range c.ranks {
+		waiting, running := c.ranks[i].Line()
+		if line := 4*waiting + running; i == 0 || line < least {
+			best, least = i, line
+		}
+	}
+	c.ranks[best].Submit(r)
+}
+
+// Step runs the pass that starts at now on all ranks, always a single one.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	var most timing.Step
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		if r.begun = r.Load() > 0; !r.begun {
+			continue
+		}
+		if p.Detail != nil && r.pass.Detail == nil {
+			r.pass.Detail = new(scheduler.Detail)
+		}
+		step, err := r.Begin(now, &r.pass)
+		if err != nil {
+			return err
+		}
+		most.Widen(step)
+	}
+	ms, err := c.clock.Step(&most)
+	if err != nil {
+		return err
+	}
+	p.Reset(now)
+	p.End = now + sim.Time(ms)
+	p.Gap = p.End - p.Start
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		if !r.begun {
+			continue
+		}
+		r.pass.End = p.End
+		if err := r.End(&r.pass); err != nil {
+			return err
+		}
+		c.join(p, &r.pass, int32(i))
+	}
+	return nil
+}
+
+// Cancel takes a request out of the rank that has it.
+func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
+	p.Reset(now)
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		if p.Detail != nil && r.pass.Detail == nil {
+			r.pass.Detail = new(scheduler.Detail)
+		}
+		if r.Rank.Cancel(now, id, &r.pass) {
+			c.join(p, &r.pass, int32(i))
+			return true
+		}
+	}
+	return false
+}
+
+// Progress yields the requests of all ranks that have begun their answers.
+func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	for i := range c.ranks {
+		c.ranks[i].Rank.Progress(yield)
+	}
+}
+
+// Cut has nothing to give back: every run is one pass.
+func (c *Core) Cut(*scheduler.Pass, int) {}
+
+// join adds what a rank did to what the worker did.
+func (c *Core) join(p, part *scheduler.Pass, rank int32) {
+	p.Decoding += part.Decoding
+	p.Tokens += part.Tokens
+	p.Preempted += part.Preempted
+	p.PrefillTokens += part.PrefillTokens
+	p.KVAtEnd = part.KVAtEnd
+	p.Gaps = append(p.Gaps, part.Gaps...)
+	p.Admitted = append(p.Admitted, part.Admitted...)
+	p.Second = append(p.Second, part.Second...)
+	p.Marks = append(p.Marks, part.Marks...)
+	for i := range part.Events {
+		c.joinEvent(p, part.Events[i], rank)
+	}
+	if p.Detail != nil {
+		joinDetail(p.Detail, part.Detail)
+	}
+}
+
+// joinEvent adds a change of a rank's cache: a block is stored when the first rank has
+// it, removed when none does.
+func (c *Core) joinEvent(p *scheduler.Pass, e scheduler.KVEvent, rank int32) {
+	for _, b := range e.Stored {
+		c.holders[b.Seq]++
+	}
+	left := e.Removed[:0:0]
+	for _, seq := range e.Removed {
+		if c.holders[seq]--; c.holders[seq] <= 0 {
+			delete(c.holders, seq)
+			left = append(left, seq)
+		}
+	}
+	if len(e.Removed) > 0 && len(left) == 0 {
+		return
+	}
+	e.Removed = left
+	e.Rank = rank
+	p.Events = append(p.Events, e)
+}
+
+// joinDetail adds what a rank did to single requests, and how full it is.
+func joinDetail(d, part *scheduler.Detail) {
+	d.PrefillEnd = max(d.PrefillEnd, part.PrefillEnd)
+	d.Work = append(d.Work, part.Work...)
+	d.Lost = append(d.Lost, part.Lost...)
+	d.Resumed = append(d.Resumed, part.Resumed...)
+	d.Running += part.Running
+	d.Waiting += part.Waiting
+	d.Blocks += part.Blocks
+	d.Held += part.Held
+	d.Cached += part.Cached
+}

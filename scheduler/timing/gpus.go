@@ -1,0 +1,29 @@
+package timing
+
+import (
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler/hardware"
+)
+
+// GPUs returns the GPUs of a worker whose pass times come from a path: those that data
+// sheets were asked for, or that a profile was fitted to; 1 where nothing says it. price is
+// that of one of them for an hour by default, 0 where there is none.
+func GPUs(path string) (count int, price float64, err error) {
+	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
+		f, err := hardware.ParseFit(name)
+		return f.GPUs(), f.GPU.Price, err
+	}
+	if !strings.HasSuffix(path, ".json") {
+		return 1, 0, nil
+	}
+	p, err := LoadProfile(path)
+	if err != nil || p.Engine == nil {
+		return 1, 0, err
+	}
+	gpu, err := hardware.FindGPU(p.Engine.GPU, nil)
+	if err != nil {
+		gpu.Price = 0 // it is none of the tables'
+	}
+	return max(1, p.Engine.TensorParallel), gpu.Price, nil
+}
