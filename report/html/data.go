@@ -3,10 +3,13 @@ package html
 import (
 	"fmt"
 	"math"
+	"strings"
 
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/explain"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/report/saturation"
 )
 
 // page is the data of a page, as its script reads it.
@@ -21,6 +24,8 @@ type page struct {
 type run struct {
 	Name    string            `json:"name"`
 	Facts   [][2]string       `json:"facts"`
+	Load    [2]string         `json:"load"`    // whether the cluster kept up, in a word and a sentence; "": not judged
+	Assumes [][2]string       `json:"assumes"` // what the result rests on
 	Report  map[string]any    `json:"report"`
 	Curves  map[string]*curve `json:"curves"`
 	Mean    []float64         `json:"mean"` // ledger of the mean request, ms; empty: none was kept
@@ -61,7 +66,8 @@ func partNames() []string {
 }
 
 func newRun(r *Run) run {
-	out := run{Name: r.Name, Facts: r.Facts, Report: r.Report.Values(), Curves: newCurves(r), Mean: meanLedger(r.Rows)}
+	out := run{Name: r.Name, Facts: r.Facts, Curves: newCurves(r), Mean: meanLedger(r.Rows)}
+	out.fillReport(r.Report)
 	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
 	for _, id := range x.Slowest(slowest) {
 		out.Slowest = append(out.Slowest, newSlow(&x, id))
@@ -70,6 +76,31 @@ func newRun(r *Run) run {
 		out.Time = newOverTime(r.Series)
 	}
 	return out
+}
+
+// fillReport takes the values of a report, and apart from them its verdict on the load
+// and its assumptions. What is in an object gets a name of its own.
+func (out *run) fillReport(report *collector.Report) {
+	out.Report = map[string]any{}
+	if s, ok := saturation.ReadFields(report.Extra); ok {
+		out.Load = [2]string{string(s.Verdict), strings.TrimPrefix(s.String(), string(s.Verdict)+": ")}
+	}
+	for key, value := range report.Values() {
+		parts, object := value.([]collector.Field)
+		switch {
+		case key == "saturation" || key == "saturation_test":
+		case !object:
+			out.Report[key] = value
+		case key == "assumptions":
+			for _, f := range parts {
+				out.Assumes = append(out.Assumes, [2]string{strings.ReplaceAll(f.Key, "_", " "), fmt.Sprint(f.Value)})
+			}
+		default:
+			for _, f := range parts {
+				out.Report[key+"_"+f.Key] = f.Value
+			}
+		}
+	}
 }
 
 func newSlow(x *explain.Run, id int) slow {

@@ -75,6 +75,33 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
+// A page shows what a result rests on and whether the cluster kept up, in words, and no
+// object as a value.
+func TestPageHasAssumptionsAndVerdict(t *testing.T) {
+	r := made(10, 1)
+	r.Report.Extra = []collector.Field{
+		{Key: "assumptions", Value: []collector.Field{{Key: "kv_cache", Value: "64 tokens a worker"}}},
+		{Key: "energy", Value: []collector.Field{{Key: "joules", Value: 3.5}}},
+		{Key: "saturation", Value: "overloaded"},
+		{Key: "saturation_test", Value: []collector.Field{{Key: "wait_first_ms", Value: 7.0}, {Key: "wait_last_ms", Value: 900.0}}},
+	}
+	got := newRun(&r)
+	if len(got.Assumes) != 1 || got.Assumes[0] != [2]string{"kv cache", "64 tokens a worker"} {
+		t.Errorf("it assumes %q", got.Assumes)
+	}
+	if got.Load[0] != "overloaded" || !strings.Contains(got.Load[1], "mean wait 7 ms in the first twelfth of the requests, 900 ms in the last") {
+		t.Errorf("the load is %q", got.Load)
+	}
+	for key, value := range got.Report {
+		if _, object := value.([]collector.Field); object || strings.HasPrefix(key, "saturation") {
+			t.Errorf("the table of values has %s: %v", key, value)
+		}
+	}
+	if got.Report["energy_joules"] != 3.5 {
+		t.Errorf("the parts of an object are lost: %v", got.Report)
+	}
+}
+
 // A million requests on very many workers fit in 5 MB.
 func TestPageStaysSmall(t *testing.T) {
 	if testing.Short() {

@@ -164,3 +164,27 @@ func (s Saturation) Fields() []collector.Field {
 		{Key: "wait_most_ms", Value: s.WaitMost}, {Key: "wait_trend", Value: s.Trend}, {Key: "arrivals_ms", Value: s.Arrivals}, {Key: "mean_latency_ms", Value: s.Latency},
 	}}}
 }
+
+// ReadFields returns the verdict that a report has among its keys, false for none.
+func ReadFields(fields []collector.Field) (Saturation, bool) {
+	var s Saturation
+	places := map[string]*float64{
+		"wait_first_ms": &s.WaitFirst, "wait_last_ms": &s.WaitLast, "wait_most_ms": &s.WaitMost,
+		"wait_trend": &s.Trend, "arrivals_ms": &s.Arrivals, "mean_latency_ms": &s.Latency,
+	}
+	for _, f := range fields {
+		switch v := f.Value.(type) {
+		case string:
+			if f.Key == "saturation" {
+				s.Verdict = Verdict(v)
+			}
+		case []collector.Field:
+			for _, part := range v {
+				if n, ok := part.Value.(float64); ok && f.Key == "saturation_test" && places[part.Key] != nil {
+					*places[part.Key] = n
+				}
+			}
+		}
+	}
+	return s, s.Verdict != ""
+}

@@ -102,6 +102,10 @@
       });
       body.append(tr);
     }
+    runs.forEach((r) => {
+      if (!r.load || !r.load[0]) return;
+      s.append(el("p.load", el(`b.${r.load[0]}`, r.load[0]), runs.length > 1 ? `${r.name}: ${r.load[1]}` : r.load[1]));
+    });
     const grid = cards(s);
     grid.append(el("div.card", el("div.scroll", el("table", el("thead", head), body))));
     const made = el("div.card");
@@ -110,7 +114,13 @@
       made.append(el("h3", r.name));
       const dl = el("dl.facts");
       (r.facts || []).forEach(([k, v]) => dl.append(el("dt", k), el("dd", v)));
-      made.append(dl, el("br"));
+      made.append(dl);
+      if (r.assumes && r.assumes.length) {
+        const all = el("dl.facts");
+        r.assumes.forEach(([k, v]) => all.append(el("dt", k), el("dd", v)));
+        made.append(el("h3.more", runs.length > 1 ? `What ${r.name} assumes` : "What this assumes"), all);
+      }
+      made.append(el("br"));
     });
     const kept = runs.filter((r) => r.mean && r.mean.length);
     if (!kept.length) return;
