@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 )
@@ -53,6 +54,11 @@ func (b *benchRows) readRun(f *fields) error {
 	b.line = f.line
 	if !f.hasAll("input_lens", "output_lens") {
 		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
+	}
+	for i, m := range f.members {
+		if slices.Contains([]string{"input_lens", "output_lens", "start_times", "queue_times", "errors"}, string(m.key)) {
+			f.members[i].value = bytes.Clone(m.value) // the lists are read when the lines after this one have been
+		}
 	}
 	b.inputs, b.outputs = f.readList("input_lens"), f.readList("output_lens")
 	b.starts, b.queues, b.failures = f.readList("start_times"), f.readList("queue_times"), f.readList("errors")

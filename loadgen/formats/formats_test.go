@@ -200,6 +200,32 @@ func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 	}
 }
 
+// A run keeps its numbers while the runs after it are read, however many they are.
+func TestRunsOfALongFile(t *testing.T) {
+	const requests, runs = 4_000, 9 // a run is short enough to be read as a line
+	var text strings.Builder
+	for run := 1; run <= runs; run++ {
+		list := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%d,", 111*run), requests), ",")
+		fmt.Fprintf(&text, `{"request_throughput":1,"input_lens":[%s],"output_lens":[%s],"start_times":[%s]}`+"\n", list, list, list)
+	}
+	for run := 1; run <= runs; run++ {
+		s, err := NewStream(strings.NewReader(text.String()), "f", Options{LeftOpen: LeftOpen{Run: run}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err = Each(s, func(r *Record) error {
+			if n++; r.Input != 111*run || r.Output != 111*run {
+				return fmt.Errorf("input is %d and output %d", r.Input, r.Output)
+			}
+			return nil
+		})
+		if err != nil || n != requests {
+			t.Errorf("run %d: request %d: %v", run, n, err)
+		}
+	}
+}
+
 func rowByRow(path string) (*loadgen.Workload, error) {
 	s, err := OpenPath(path, nil, Options{})
 	if err != nil {

@@ -120,6 +120,22 @@ func TestReadsLines(t *testing.T) {
 	}
 }
 
+// A session without a name is one from the first row on, whoever reads the rows.
+func TestSessionWithoutAName(t *testing.T) {
+	const row = `{"session_id":"","delay":0,"input_length":10,"output_length":4,"hash_ids":[9]}` + "\n"
+	s, err := NewStream(strings.NewReader(row+row+row), "f", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Collect(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := dump(mustRead(t, row+row+row)); dump(got) != want || len(got.Sessions) != 1 {
+		t.Errorf("row by row\n%swant\n%s", dump(got), want)
+	}
+}
+
 func TestJoinsSessions(t *testing.T) {
 	const rest = `"output_length":4,"hash_ids":[9]}` + "\n"
 	for _, c := range []struct{ name, text, want string }{

@@ -34,9 +34,6 @@ func (m *mooncakeRows) workload() (*loadgen.Workload, error) {
 	for {
 		err := m.readRow(&r)
 		if err == nil {
-			if r.Session == nil && m.row.has(fieldSession) {
-				r.Session = []byte{} // a name without letters is one
-			}
 			err = file.addRecord(&r)
 		}
 		if err == io.EOF {

@@ -145,9 +145,13 @@ func nameField(name string, err error) error {
 	return err // names a byte of the line
 }
 
-// sessionID reads the id and keeps it beyond the strings that follow.
+// sessionID reads the id and keeps it beyond the strings that follow. It is not nil:
+// a name without letters is one.
 func (m *mooncakeRow) sessionID() error {
 	id, err := m.scanner.readString()
+	if m.session == nil {
+		m.session = make([]byte, 0, 32)
+	}
 	m.session = append(m.session[:0], id...)
 	return err
 }

@@ -82,7 +82,7 @@ func (b *bpe) characters(word string) {
 			continue
 		}
 		if b.bytes && b.addBytes(char) {
-			continue
+			continue // an unknown one before it is written later (TestUnknownBesideBytes)
 		}
 		if b.hasUnk {
 			if !b.fuse {

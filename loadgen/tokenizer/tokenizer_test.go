@@ -149,3 +149,29 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
+
+// An unknown character is written when the next known one comes, and so after tokens of
+// bytes between them: as the library does it, whose tokens these are (0.23.3).
+func TestUnknownBesideBytes(t *testing.T) {
+	dir := t.TempDir()
+	for fuse, texts := range map[string]map[string][]uint32{
+		"false": {"日é": {1, 2, 0}, "日éa": {1, 2, 0, 3}, "日日é": {0, 1, 2, 0}, "é日": {1, 2, 0}, "日é日": {1, 2, 0, 0}},
+		"true":  {"日é": {1, 2, 0}, "日éa": {1, 2, 0, 3}, "日日é": {1, 2, 0}, "é日": {1, 2, 0}, "日é日": {1, 2, 0}},
+	} {
+		path := filepath.Join(dir, fuse+".json")
+		file := `{"model":{"type":"BPE","unk_token":"<unk>","byte_fallback":true,"fuse_unk":` + fuse +
+			`,"vocab":{"<unk>":0,"<0xC3>":1,"<0xA9>":2,"a":3},"merges":[]}}`
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tok, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range texts {
+			if got := tok.Append(nil, text); !slices.Equal(got, want) {
+				t.Errorf("fuse_unk %s: %q is %v, want %v", fuse, text, got, want)
+			}
+		}
+	}
+}
