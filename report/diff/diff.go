@@ -1,7 +1,7 @@
 // Package diff finds the differences between two runs: their values, their requests, and
 // where the ways of the requests part.
 //
-// Read diff.go, requests.go, text.go.
+// Read diff.go, requests.go, paired.go, text.go.
 package diff
 
 import (

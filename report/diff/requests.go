@@ -18,6 +18,7 @@ type Requests struct {
 	Moved   int      `json:"moved"` // joined ones to which something else happened
 	Parting *Parting `json:"first_difference"`
 	Most    []Moved  `json:"moved_most"` // by end-to-end latency, largest first
+	Paired  *Paired  `json:"paired"`     // nil when nothing moved
 }
 
 func (r *Requests) areSame() bool { return r.Moved == 0 && r.OnlyA == 0 && r.OnlyB == 0 }
@@ -75,6 +76,7 @@ type key struct {
 
 func compareRequests(a, b []requests.Row, top int) *Requests {
 	d := &Requests{Most: []Moved{}}
+	pairs := make([]pair, 0, min(len(a), len(b)))
 	inB := make(map[key]int32, len(b))
 	for i := range b {
 		inB[key{b[i].Session, b[i].Turn}] = int32(i)
@@ -89,7 +91,11 @@ func compareRequests(a, b []requests.Row, top int) *Requests {
 		}
 		delete(inB, k)
 		d.Joined++
+		pairs = append(pairs, pair{&a[i], &b[j]})
 		d.compareRows(&a[i], &b[j])
+	}
+	if d.Moved > 0 {
+		d.Paired = comparePairs(pairs)
 	}
 	d.OnlyB = len(inB)
 	for i := range b { // in order, not as the map has it

@@ -123,6 +123,9 @@ func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 	if pass != "" {
 		fmt.Fprintln(b, pass)
 	}
+	if r.Paired != nil {
+		r.Paired.writeText(b)
+	}
 	if len(r.Most) == 0 {
 		return
 	}
@@ -156,4 +159,20 @@ func orNone(s string) string {
 		return "(none)"
 	}
 	return s
+}
+
+// writeText writes p: the changes with their intervals.
+func (p *Paired) writeText(b *bytes.Buffer) {
+	fmt.Fprintf(b, "B against A, of the %d requests in both, with 95%% intervals (paired bootstrap, %d resamples in stretches of %d):\n",
+		p.Pairs, p.Resamples, p.Stretch)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "ms\tA\tB\tchange\tfrom\tto\tverdict\t\n")
+	for _, m := range p.Metrics {
+		from, to := "-", "-"
+		if m.Low != nil {
+			from, to = fmt.Sprintf("%+.3f", *m.Low), fmt.Sprintf("%+.3f", *m.High)
+		}
+		fmt.Fprintf(t, "%s %s\t%.3f\t%.3f\t%+.3f\t%s\t%s\t%s\t\n", m.Statistic, m.Metric, m.A, m.B, m.Change, from, to, m.Verdict)
+	}
+	t.Flush()
 }

@@ -1,0 +1,263 @@
+package diff
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/replay-llm/replay/report/requests"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Paired is how sure the differences of latencies are: both runs' times of the same
+// requests, resampled together (a paired bootstrap). Requests are drawn in stretches of
+// neighbours, since those that wait in one queue are late together.
+type Paired struct {
+	Pairs     int          `json:"pairs"`
+	Resamples int          `json:"resamples"`
+	Stretch   int          `json:"stretch"` // neighbours drawn together
+	Metrics   []PairedStat `json:"metrics"`
+}
+
+// PairedStat is a statistic of the pairs. All of them are better when smaller.
+type PairedStat struct {
+	Metric    string  `json:"metric"`    // ttft, tpot, itl (all gaps pooled) or e2e
+	Statistic string  `json:"statistic"` // mean or p99
+	Pairs     int     `json:"pairs"`     // that have it on both sides
+	A         float64 `json:"a"`
+	B         float64 `json:"b"`
+	Change    float64 `json:"change"` // B - A
+	// Low and High bound the middle 95 % of the resampled changes; nil with too few pairs.
+	Low     *float64 `json:"low"`
+	High    *float64 `json:"high"`
+	Verdict Verdict  `json:"verdict"`
+}
+
+// Verdict is whether B is better than A, beyond what chance explains.
+type Verdict string
+
+const (
+	Win    Verdict = "win"     // all of the interval is below 0: B is faster
+	Lose   Verdict = "lose"    // all of it is above 0: B is slower
+	Tie    Verdict = "tie"     // 0 is in the interval
+	TooFew Verdict = "too few" // pairs for an interval
+)
+
+const (
+	pairedResamples = 1000
+	pairedSeed      = 42
+	fewestForMean   = 30  // pairs
+	fewestForP99    = 300 // pairs: three beyond it
+)
+
+// pairedTime is a time that both requests of a pair have. The mean is that of sums over
+// weights: the times of requests have weight 1, gaps between tokens count one by one.
+type pairedTime struct {
+	name string
+	at   func(*requests.Row) (sum, weight float64)
+	tail bool // its p99 is derived too; that of pooled gaps is not in the rows
+}
+
+func listPairedTimes() []pairedTime {
+	single := func(name string, at func(*requests.Row) requests.MS) pairedTime {
+		return pairedTime{name, func(r *requests.Row) (float64, float64) {
+			if ms := at(r); ms.Known() {
+				return float64(ms), 1
+			}
+			return 0, 0
+		}, true}
+	}
+	return []pairedTime{
+		single("ttft", func(r *requests.Row) requests.MS { return r.TTFT }),
+		single("tpot", func(r *requests.Row) requests.MS { return r.TPOT }),
+		{"itl", func(r *requests.Row) (float64, float64) {
+			if !r.TPOT.Known() {
+				return 0, 0
+			}
+			return float64(r.Last - r.First), float64(r.Tokens - 1)
+		}, false},
+		single("e2e", func(r *requests.Row) requests.MS { return r.E2E }),
+	}
+}
+
+// pair is one request as it went in both runs.
+type pair struct{ a, b *requests.Row }
+
+// comparePairs resamples the pairs, which are in order of arrival.
+func comparePairs(pairs []pair) *Paired {
+	n := len(pairs)
+	p := &Paired{Pairs: n, Resamples: pairedResamples, Stretch: max(1, int(math.Round(math.Sqrt(float64(n)))))}
+	var series []*pairSeries
+	for _, t := range listPairedTimes() {
+		series = append(series, newPairSeries(t, pairs))
+	}
+	changes := make([][2][]float64, len(series)) // of means, of p99s
+	if n >= fewestForMean {
+		draw := newStretches(n, p.Stretch)
+		for range p.Resamples {
+			draw.next()
+			for i, s := range series {
+				if a, b, ok := s.means(draw.spans); ok {
+					changes[i][0] = append(changes[i][0], b-a)
+				}
+				if a, b, ok := s.tails(draw); ok && s.pairs >= fewestForP99 {
+					changes[i][1] = append(changes[i][1], b-a)
+				}
+			}
+		}
+	}
+	draw := wholeOf(n)
+	for i, s := range series {
+		if a, b, ok := s.means(draw.spans); ok {
+			p.Metrics = append(p.Metrics, s.describe("mean", [2]float64{a, b}, changes[i][0]))
+		}
+		if a, b, ok := s.tails(draw); ok {
+			p.Metrics = append(p.Metrics, s.describe("p99", [2]float64{a, b}, changes[i][1]))
+		}
+	}
+	return p
+}
+
+// pairSeries is one time of all pairs.
+type pairSeries struct {
+	name  string
+	pairs int // that have it
+	// before are sums over the pairs before each, so that a stretch costs no more than
+	// a pair.
+	before []pairSums
+	value  [2][]float64 // by side and pair, when there is a p99
+	order  [2][]int32   // the pairs that have it, largest value first
+}
+
+// pairSums are sums and weights of sides A and B, and the number of pairs that have them.
+type pairSums struct {
+	sum, weight [2]float64
+	known       int
+}
+
+func newPairSeries(t pairedTime, pairs []pair) *pairSeries {
+	s := &pairSeries{name: t.name, before: make([]pairSums, len(pairs)+1)}
+	for i, p := range pairs {
+		next := s.before[i]
+		x, wx := t.at(p.a)
+		y, wy := t.at(p.b)
+		if wx > 0 && wy > 0 {
+			next.sum[0], next.sum[1] = next.sum[0]+x, next.sum[1]+y
+			next.weight[0], next.weight[1] = next.weight[0]+wx, next.weight[1]+wy
+			next.known++
+			if t.tail {
+				s.order[0], s.order[1] = append(s.order[0], int32(i)), append(s.order[1], int32(i))
+			}
+		}
+		if t.tail {
+			s.value[0], s.value[1] = append(s.value[0], x), append(s.value[1], y)
+		}
+		s.before[i+1] = next
+	}
+	s.pairs = s.before[len(pairs)].known
+	for side, value := range s.value {
+		slices.SortFunc(s.order[side], func(i, j int32) int { return cmp.Compare(value[j], value[i]) })
+	}
+	return s
+}
+
+// means returns the means of both sides over spans, if any pair has the time.
+func (s *pairSeries) means(spans []span) (a, b float64, ok bool) {
+	var all pairSums
+	for _, p := range spans {
+		from, to := &s.before[p.from], &s.before[p.to]
+		for side := range all.sum {
+			all.sum[side] += to.sum[side] - from.sum[side]
+			all.weight[side] += to.weight[side] - from.weight[side]
+		}
+		all.known += to.known - from.known
+	}
+	if all.known == 0 {
+		return 0, 0, false
+	}
+	return all.sum[0] / all.weight[0], all.sum[1] / all.weight[1], true
+}
+
+// tails returns the 99th percentiles of both sides, by nearest rank as in the report.
+func (s *pairSeries) tails(d *stretches) (a, b float64, ok bool) {
+	n := 0
+	for _, p := range d.spans {
+		n += s.before[p.to].known - s.before[p.from].known
+	}
+	if n == 0 || s.value[0] == nil {
+		return 0, 0, false
+	}
+	above := n - 1 - min(n-1, int(math.Round(float64(n-1)*99/100.0)))
+	var at [2]float64
+	for side, order := range s.order {
+		seen := 0
+		for _, i := range order {
+			if seen += int(d.times[i]); seen > above {
+				at[side] = s.value[side][i]
+				break
+			}
+		}
+	}
+	return at[0], at[1], true
+}
+
+// describe returns what changes came to, and sorts them.
+func (s *pairSeries) describe(statistic string, at [2]float64, changes []float64) PairedStat {
+	p := PairedStat{Metric: s.name, Statistic: statistic, Pairs: s.pairs, A: at[0], B: at[1], Change: at[1] - at[0], Verdict: TooFew}
+	if len(changes) == 0 || s.pairs < fewestForMean {
+		return p
+	}
+	slices.Sort(changes)
+	last := float64(len(changes) - 1)
+	low, high := changes[int(math.Round(0.025*last))], changes[int(math.Round(0.975*last))]
+	p.Low, p.High, p.Verdict = &low, &high, Tie
+	switch {
+	case high < 0:
+		p.Verdict = Win
+	case low > 0:
+		p.Verdict = Lose
+	}
+	return p
+}
+
+// span is some neighbours, from one up to and without another.
+type span struct{ from, to int }
+
+// stretches draws as many pairs as there are, in stretches that go round the end.
+type stretches struct {
+	n, length int
+	rand      *rand.Rand
+	spans     []span
+	times     []int32 // how often each pair is drawn
+}
+
+func newStretches(n, length int) *stretches {
+	return &stretches{n: n, length: length, rand: sim.NewRand(pairedSeed, "paired"), times: make([]int32, n)}
+}
+
+// wholeOf is all pairs, once.
+func wholeOf(n int) *stretches {
+	return &stretches{n: n, spans: []span{{0, n}}, times: slices.Repeat([]int32{1}, n)}
+}
+
+// next draws another resample.
+func (d *stretches) next() {
+	clear(d.times)
+	d.spans = d.spans[:0]
+	for left := d.n; left > 0; left -= d.length {
+		from := d.rand.IntN(d.n)
+		to := from + min(d.length, left)
+		d.add(span{from, min(to, d.n)})
+		if to > d.n {
+			d.add(span{0, to - d.n})
+		}
+	}
+}
+
+func (d *stretches) add(p span) {
+	d.spans = append(d.spans, p)
+	for i := p.from; i < p.to; i++ {
+		d.times[i]++
+	}
+}

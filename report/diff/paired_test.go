@@ -1,0 +1,123 @@
+package diff
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// busySide runs 600 requests on some workers.
+func busySide(t *testing.T, workers int) *Side {
+	return side(t, func(s *replay.Spec) {
+		s.Synthetic = loadgen.Synthetic{Requests: 600, Input: 2000, Output: 20, Interval: 12}
+		s.Topology = s.Resize(workers)
+	})
+}
+
+func findStat(t *testing.T, p *Paired, metric, statistic string) PairedStat {
+	t.Helper()
+	i := slices.IndexFunc(p.Metrics, func(m PairedStat) bool { return m.Metric == metric && m.Statistic == statistic })
+	if i < 0 {
+		t.Fatalf("no %s %s in %+v", statistic, metric, p.Metrics)
+	}
+	return p.Metrics[i]
+}
+
+// The statistics of the pairs are those of the reports, a run with fewer workers loses
+// and one with more wins, by the same interval with the other sign.
+func TestPairedRuns(t *testing.T) {
+	few, many := busySide(t, 1), busySide(t, 3)
+	lost, won := Compare(many, few, Options{}).Requests.Paired, Compare(few, many, Options{}).Requests.Paired
+	if lost == nil || lost.Pairs != 600 || lost.Stretch != 24 || lost.Resamples != 1000 || len(lost.Metrics) != 7 {
+		t.Fatalf("%+v", lost)
+	}
+	numbers := few.Report.Numbers()
+	for _, m := range lost.Metrics {
+		key := strings.Replace(m.Statistic+"_"+m.Metric+"_ms", "e2e", "e2e_latency", 1)
+		if want := numbers[key]; math.Abs(m.B-want) > 1e-9*want {
+			t.Errorf("%s is %v, want %v of the report", key, m.B, want)
+		}
+		other := findStat(t, won, m.Metric, m.Statistic)
+		if m.Low == nil || other.Low == nil || math.Abs(*m.Low+*other.High) > 1e-6 || !(*m.Low <= m.Change && m.Change <= *m.High) {
+			t.Errorf("%+v and the other way %+v", m, other)
+		}
+	}
+	if got := findStat(t, lost, "ttft", "mean").Verdict; got != Lose {
+		t.Errorf("a third of the workers: %s, want lose", got)
+	}
+	if got := findStat(t, won, "ttft", "mean").Verdict; got != Win {
+		t.Errorf("three times the workers: %s, want win", got)
+	}
+	var text strings.Builder
+	if err := Compare(many, few, Options{}).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"B against A, of the 600 requests in both", "mean ttft", "p99 e2e", "lose"} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("no %q in\n%s", part, &text)
+		}
+	}
+}
+
+// pairsOf are pairs whose TTFTs differ by the given times.
+func pairsOf(changes []float64) []pair {
+	pairs := make([]pair, len(changes))
+	for i, by := range changes {
+		a := requests.Row{TTFT: 100, TPOT: requests.Unknown(), E2E: requests.MS(100 + by)}
+		b := a
+		b.TTFT += requests.MS(by)
+		pairs[i] = pair{&a, &b}
+	}
+	return pairs
+}
+
+// Differences that mean nothing are a tie; about 1 in 20 is called otherwise, be the
+// requests independent or late together with their neighbours.
+func TestTiesAreTies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, memory := range map[string]float64{"independent": 0, "in one queue": 0.8} {
+		wrong := 0
+		for range 100 {
+			changes, at := make([]float64, 900), 0.0
+			for i := range changes {
+				at = memory*at + rng.NormFloat64()
+				changes[i] = at
+			}
+			if v := comparePairs(pairsOf(changes)).Metrics[0].Verdict; v != Tie {
+				wrong++
+			}
+		}
+		if wrong > 14 {
+			t.Errorf("%s: %d of 100 are no tie, want about 5", name, wrong)
+		}
+	}
+}
+
+// Few pairs give no interval, and means before percentiles.
+func TestTooFewPairs(t *testing.T) {
+	for n, want := range map[int][2]Verdict{4: {TooFew, TooFew}, 40: {Lose, TooFew}, 400: {Lose, Lose}} {
+		p := comparePairs(pairsOf(slices.Repeat([]float64{5}, n)))
+		if got := [2]Verdict{p.Metrics[0].Verdict, p.Metrics[1].Verdict}; got != want {
+			t.Errorf("%d pairs: %v, want %v", n, got, want)
+		}
+	}
+	if p := comparePairs(nil); len(p.Metrics) != 0 {
+		t.Errorf("no pairs: %+v", p)
+	}
+}
+
+// Two hundred thousand pairs take seconds at most.
+func TestManyPairs(t *testing.T) {
+	begin := time.Now()
+	comparePairs(pairsOf(make([]float64, 200_000)))
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("%v", took)
+	}
+}
