@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -145,8 +146,29 @@ func isStateful(layer string) bool {
 	return layer != "full_attention" && layer != "sliding_attention" && layer != "chunked_attention" && layer != "attention"
 }
 
+// largestSize bounds the numbers of a configuration: far beyond any model, and products
+// of three of them are still exact.
+const largestSize = 100_000_000
+
+// checkSizes refuses numbers that no model has.
+func (c *config) checkSizes() error {
+	v := reflect.ValueOf(*c)
+	for i := range v.NumField() {
+		if v.Field(i).Kind() != reflect.Int {
+			continue
+		}
+		if n := v.Field(i).Int(); n < 0 || n > largestSize {
+			return fmt.Errorf("%s is %d, want 0 to %d", v.Type().Field(i).Tag.Get("json"), n, largestSize)
+		}
+	}
+	return nil
+}
+
 // model returns the shape, or what is missing for it.
 func (c *config) model() (Model, error) {
+	if err := c.checkSizes(); err != nil {
+		return Model{}, err
+	}
 	c.applyDefaults()
 	for _, f := range []struct {
 		name  string

@@ -72,6 +72,8 @@ func TestConfigsRefused(t *testing.T) {
 		`{"model_type":"llama","hidden_size":64}`:                                                                                                                                 `num_hidden_layers is 0, want > 0`,
 		`{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100}`:                                                                  `intermediate_size, `,
 		`{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"intermediate_size":9,"quantization_config":{"quant_method":"x"}}`: `quantization_config: quant_method is "x", want `,
+		`{"model_type":"llama","hidden_size":-64}`:                                                                                                                                `hidden_size is -64, want 0 to 100000000`,
+		`{"model_type":"llama","first_k_dense_replace":-3}`:                                                                                                                       `first_k_dense_replace is -3, want 0 to 100000000`,
 		`[]`: `json: cannot unmarshal array`,
 	} {
 		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
