@@ -14,12 +14,11 @@ import (
 
 // GridFlags say what the cells of a sweep are.
 type GridFlags struct {
-	axes, common []string
-	trace        string
+	axes, common, traces []string
 }
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.trace, "trace", "", "`file` to replay in all cells")
+	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
 	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
 }
@@ -32,8 +31,8 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 			return nil, err
 		}
 	}
-	if f.trace != "" {
-		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: []string{f.trace}}, false)
+	if len(f.traces) > 0 {
+		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: f.traces}, len(f.traces) > 1)
 	}
 	for _, list := range []struct {
 		flag   string

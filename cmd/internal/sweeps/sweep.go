@@ -39,7 +39,7 @@ The cells run in this process, --jobs at once. The subcommands spread them over
 processes and machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
-  replay sweep --trace requests.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
+  replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := f.grid.Of(args)
 			if err != nil {
