@@ -61,6 +61,46 @@ func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 	return t, nil
 }
 
+// Keys of a report that a table makes more of.
+const (
+	GPUsKey        = "gpus"
+	GPUNameKey     = "gpu_name"
+	CostPerHourKey = "cost_per_hour"
+	costKey        = "cost_per_million_output_tokens"
+)
+
+// AddCost adds to each row what its GPUs cost for an hour and for a million output tokens:
+// at the price of one for an hour or, where it is 0, at that which the reports have.
+func (t *Table) AddCost(perGPUHour float64) {
+	keys := t.Keys
+	for i := range t.rows {
+		r := &t.rows[i]
+		gpus, hour := r.number(GPUsKey), r.number(CostPerHourKey)
+		if perGPUHour > 0 {
+			hour = float64(gpus * perGPUHour)
+		}
+		if hour == 0 {
+			continue
+		}
+		cost := CostPerMillion(1, hour, r.number("output_throughput_tok_s"))
+		for key, value := range map[string]float64{CostPerHourKey: hour, costKey: cost} {
+			r.values[key] = json.RawMessage(strconv.FormatFloat(value, 'g', -1, 64))
+		}
+		keys = append(keys, CostPerHourKey, costKey)
+	}
+	slices.Sort(keys)
+	t.Keys = slices.Compact(keys)
+}
+
+// number returns a number of the report, 0 where there is none.
+func (r *row) number(key string) float64 {
+	v, err := strconv.ParseFloat(string(r.values[key]), 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
 // WriteCSV writes all of the table.
 func (t *Table) WriteCSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(slices.Insert(t.Lines(), 0, t.Head()))
@@ -128,13 +168,34 @@ func Headlines() []string {
 		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
 }
 
+// Shown returns the keys that people see of this table: the headlines and, where there is
+// something to say, GPUs and their cost.
+func (t *Table) Shown() []string {
+	shown := Headlines()
+	if slices.Contains(t.Keys, GPUNameKey) || slices.Contains(t.Keys, costKey) {
+		shown = append(shown, GPUsKey)
+	}
+	if slices.Contains(t.Keys, costKey) {
+		shown = append(shown, costKey)
+	}
+	return shown
+}
+
 // WriteText writes the axes and a few values.
 func (t *Table) WriteText(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, Headlines()), "\t")+"\t")
+	shown := t.Shown()
+	head := slices.Concat([]string{"cell"}, t.Axes, shown)
+	for i, name := range head {
+		switch name {
+		case costKey:
+			head[i] = "cost/M output"
+		}
+	}
+	fmt.Fprintln(out, strings.Join(head, "\t")+"\t")
 	for i := range t.rows {
 		r := &t.rows[i]
-		line := t.rowCells(r, Headlines())
+		line := t.rowCells(r, shown)
 		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
 			line[k] = shortenNumber(line[k])
 		}

@@ -3,7 +3,6 @@ package engines
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -58,7 +57,7 @@ func serverSettings(e *timing.Engine) []serverSetting {
 // profileWarnings returns in what an engine differs from the server that its timing profile
 // was fitted to.
 func profileWarnings(a *engineargs.Args) []string {
-	if !strings.HasSuffix(a.ProfilePath, ".json") {
+	if !timing.HoldsProfile(a.ProfilePath) {
 		return nil
 	}
 	p, err := timing.LoadProfile(a.ProfilePath)

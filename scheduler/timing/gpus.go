@@ -14,7 +14,7 @@ func GPUs(path string) (count int, price float64, err error) {
 		f, err := hardware.ParseFit(name)
 		return f.GPUs(), f.GPU.Price, err
 	}
-	if !strings.HasSuffix(path, ".json") {
+	if !HoldsProfile(path) {
 		return 1, 0, nil
 	}
 	p, err := LoadProfile(path)
@@ -26,4 +26,23 @@ func GPUs(path string) (count int, price float64, err error) {
 		gpu.Price = 0 // it is none of the tables'
 	}
 	return max(1, p.Engine.TensorParallel), gpu.Price, nil
+}
+
+// GPUName returns the name of the GPUs of such a worker, "" where nothing says it.
+func GPUName(path string) string {
+	if name, ok := strings.CutPrefix(path, RooflinePrefix); ok {
+		f, err := hardware.ParseFit(name)
+		if err != nil {
+			return ""
+		}
+		return f.GPU.Name
+	}
+	if !HoldsProfile(path) {
+		return ""
+	}
+	p, err := LoadProfile(path)
+	if err != nil || p.Engine == nil {
+		return ""
+	}
+	return p.Engine.GPU
 }

@@ -95,6 +95,16 @@ func Load(path string) (Model, error) {
 	return &p.Parameters, nil
 }
 
+// HoldsProfile reports whether the file of pass times at a path holds a profile, whatever its
+// name is; one that is not there counts by its name.
+func HoldsProfile(path string) bool {
+	if path == "" || strings.HasPrefix(path, RooflinePrefix) || strings.HasSuffix(path, ".npz") {
+		return false
+	}
+	zip, err := startsWith(path, "PK")
+	return err == nil && !zip || err != nil && strings.HasSuffix(path, ".json")
+}
+
 // startsWith reports whether a file begins with text.
 func startsWith(path, text string) (bool, error) {
 	f, err := os.Open(path)

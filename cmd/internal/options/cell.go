@@ -18,9 +18,12 @@ import (
 // argument.
 const TraceSetting = "trace"
 
+// deploymentSetting names the file that a cell takes what is not set from.
+const deploymentSetting = "deployment"
+
 // notInCells are flags of a replay that make no sense in many at once.
 func notInCells() []string {
-	return append(liveFlags(), "config", "deployment", "help", "planner-config", "benchmark-granularity", "mode")
+	return append(liveFlags(), "config", "help", "planner-config", "benchmark-granularity", "mode")
 }
 
 // NewCellOptions are options with the flags that a cell may set, none of which
@@ -58,16 +61,40 @@ func OwnName(fs *pflag.FlagSet, name string) string {
 	return name
 }
 
-// Settings are the flags of a replay that are set.
+// Settings are the flags of a replay that are set, those of a deployment among them.
 func (o *Options) Settings() []plan.Setting {
 	known := NewCellOptions().Set
 	var all []plan.Setting
 	o.Set.Visit(func(f *pflag.Flag) {
-		if Settable(known, f.Name) == nil {
+		if f.Name != deploymentSetting && Settable(known, f.Name) == nil {
 			all = append(all, plan.Setting{Name: f.Name, Value: f.Value.String()})
 		}
 	})
 	return all
+}
+
+// ExpandDeployment returns settings with those of the deployment that they name in its place,
+// so that all files and values of a cell are seen.
+func ExpandDeployment(settings []plan.Setting) ([]plan.Setting, error) {
+	if !slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == deploymentSetting }) {
+		return settings, nil
+	}
+	o, _, _, err := OptionsOf(settings)
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]bool{}
+	o.Set.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if err := o.Config.Apply(o); err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(slices.Clone(settings), func(s plan.Setting) bool { return s.Name == deploymentSetting })
+	o.Set.Visit(func(f *pflag.Flag) {
+		if !given[f.Name] {
+			all = append(all, plan.Setting{Name: f.Name, Value: f.Value.String()})
+		}
+	})
+	return all, nil
 }
 
 // OptionsOf are the options of a command line with these settings, the trace it

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -95,9 +96,12 @@ func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, 
 		}
 		return nil
 	}
-	if err := flag.Value.Set(text); err != nil {
+	if err := o.Set.Set(flag.Name, text); err != nil {
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = invalid.Unwrap()
+		}
 		return cli.Usagef("%s: %s: %s: want %s", place, key.Value, text, cli.WantedKind(flag.Value.Type(), err))
 	}
-	flag.Changed = true
 	return nil
 }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Pool is one pool of workers as the command line has it.
@@ -137,7 +137,7 @@ func (o *Options) following(a *engineargs.Args, blocks bool) ([]engineargs.Setti
 	if o.Reference || o.compat != "" {
 		return nil, nil
 	}
-	if strings.HasSuffix(a.ProfilePath, ".json") {
+	if timing.HoldsProfile(a.ProfilePath) {
 		return engines.ProfileSettings(a)
 	}
 	return engines.UsualSettings(a), nil

@@ -3,7 +3,6 @@ package runs
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/replay"
@@ -26,7 +25,7 @@ func (t *trust) readProfiles(spec *replay.Spec) error {
 	for i := range spec.Pools {
 		pool := &spec.Pools[i].Engine
 		path := pool.ProfilePath
-		if !strings.HasSuffix(path, ".json") {
+		if !timing.HoldsProfile(path) {
 			continue
 		}
 		p, err := timing.LoadProfile(path)

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/saturation"
@@ -56,7 +60,52 @@ func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.Raw
 	if err != nil {
 		return nil, runs.ExplainError(err)
 	}
+	if err := addHardware(result.Report, &spec); err != nil {
+		return nil, err
+	}
 	return cellReport(o, result, spec.Mode, spec.Compat)
+}
+
+// addHardware adds to a report how many GPUs the cluster has, which, and what they cost by
+// the tables. A cluster that changes its size has no one number of them.
+func addHardware(report *collector.Report, spec *replay.Spec) error {
+	if spec.Compat || len(spec.Scale) > 0 {
+		return nil
+	}
+	gpus, err := spec.GPUs()
+	if err != nil {
+		return err
+	}
+	report.Extra = append(report.Extra, collector.Field{Key: plan.GPUsKey, Value: gpus.Count})
+	if gpus.Name != "" {
+		report.Extra = append(report.Extra, collector.Field{Key: plan.GPUNameKey, Value: gpus.Name})
+	}
+	if gpus.Price > 0 {
+		report.Extra = append(report.Extra, collector.Field{Key: plan.CostPerHourKey, Value: gpus.Price})
+	}
+	return nil
+}
+
+// PrintWarnings prints what the cells are warned of, each once. Cells that cannot be run say
+// why when they are.
+func PrintWarnings(w io.Writer, cells []plan.Cell) {
+	seen := map[string]bool{}
+	for i := range cells {
+		o, file, mode, err := options.OptionsOf(cells[i].Settings)
+		if err != nil {
+			continue
+		}
+		spec, err := o.Spec(file, mode)
+		if err != nil {
+			continue
+		}
+		for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
+			seen[warning] = true
+		}
+	}
+	for _, warning := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Fprintf(w, "replay: warning: %s\n", warning)
+	}
 }
 
 // cellReport is the report as one line, with what came of the objectives and, in open

@@ -15,10 +15,12 @@ import (
 // GridFlags say what the cells of a sweep are.
 type GridFlags struct {
 	axes, common, traces []string
+	deployment           string
 }
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
+	fs.StringVar(&f.deployment, "deployment", "", "YAML `file` of GPU, model, parallelism and engine of all cells, as replay init writes it; other flags win")
 	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
 }
@@ -33,6 +35,9 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	}
 	if len(f.traces) > 0 {
 		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: f.traces}, len(f.traces) > 1)
+	}
+	if f.deployment != "" {
+		g.putAxis(plan.Axis{Name: "deployment", Values: []string{f.deployment}}, false)
 	}
 	for _, list := range []struct {
 		flag   string

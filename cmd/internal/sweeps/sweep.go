@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -77,7 +78,7 @@ type sweepFlags struct {
 
 // sweepHere replays the cells of g and prints what they came to.
 func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
-	if err := f.table.Files.Check(); err != nil {
+	if err := f.table.Check(); err != nil {
 		return err
 	}
 	cli.ManyReplays()
@@ -97,6 +98,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	}
 	var runner CellRunner
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c.Settings) }
+	PrintWarnings(s.Err, sweep.Cells)
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(sweep.Cells)) }
 	outcomes, _, err := sweep.Do(ctx)
@@ -116,7 +118,11 @@ func TasksOf(g *plan.Grid, d *digests) ([]plan.Task, error) {
 	cells := g.Cells()
 	tasks := make([]plan.Task, len(cells))
 	for i := range cells {
-		if tasks[i], err = plan.NewTask(&cells[i], program, d.Of); err != nil {
+		cell := cells[i]
+		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // or the cell says why not
+			cell.Settings = whole
+		}
+		if tasks[i], err = plan.NewTask(&cell, program, d.Of); err != nil {
 			return nil, err
 		}
 	}
@@ -179,14 +185,17 @@ func (d *digests) Path(digest string) string {
 	return first
 }
 
-// fileOf is the file that a setting names, or "": a trace, a tokenizer, a
-// profile, or JSON that begins with @.
+// fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
+// profile, GPUs, a model's configuration, or JSON that begins with @.
 func fileOf(s plan.Setting) string {
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
 		return path
 	}
-	if s.Name == options.TraceSetting || s.Name == "tokenizer" || s.Name == "generate-lengths-from" {
+	switch s.Name {
+	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file":
 		return s.Value
+	case "model":
+		return configOf(s.Value)
 	}
 	for _, e := range options.EngineSettings() {
 		if e.Key == "planner_profile_data" && (s.Name == e.Name || s.Name == "prefill-"+e.Name || s.Name == "decode-"+e.Name) {
@@ -194,4 +203,16 @@ func fileOf(s plan.Setting) string {
 		}
 	}
 	return ""
+}
+
+// configOf is the configuration of a model that is no name of the tables, "" where there
+// is none.
+func configOf(model string) string {
+	if stat, err := os.Stat(model); err == nil && stat.IsDir() {
+		model = filepath.Join(model, "config.json")
+	}
+	if stat, err := os.Stat(model); err != nil || !stat.Mode().IsRegular() {
+		return ""
+	}
+	return model
 }

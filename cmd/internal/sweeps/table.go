@@ -3,6 +3,7 @@ package sweeps
 import (
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,13 +23,23 @@ type TableFlags struct {
 	form  cli.Choice
 	Files TableFiles
 	wall  bool
+	cost  float64
 }
 
 func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"table", "csv", "json"}, Value: "table"}
 	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
 	f.Files.Bind(fs)
+	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency; 0: that of replay gpus")
 	fs.BoolVar(&f.wall, "wall-time", false, "do not leave out the values that depend on how fast this machine is")
+}
+
+// Check refuses flags that make no sense before anything is run.
+func (f *TableFlags) Check() error {
+	if !(f.cost >= 0) || math.IsInf(f.cost, 0) {
+		return cli.Usagef("--gpu-cost=%v: want at least 0", f.cost)
+	}
+	return f.Files.Check()
 }
 
 // Write prints a table; cells without a report are an error of their own.
@@ -37,10 +48,11 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 	if err != nil {
 		return err
 	}
+	t.AddCost(f.cost)
 	forms := map[string]func(io.Writer) error{"table": t.WriteText, "csv": t.WriteCSV, "json": t.WriteJSON}
 	all := sheetOf(t)
 	forms["parquet"] = all.WriteParquet
-	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, all)) }
+	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all)) }
 	if err := f.Files.Write(forms); err != nil {
 		return err
 	}
@@ -109,7 +121,7 @@ func isNumber(text string) bool {
 }
 
 // sweepPage is a page of a sweep: what all cells have, a chart and the table.
-func sweepPage(g *plan.Grid, all *sheet.Table) *html.SheetPage {
+func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table) *html.SheetPage {
 	var text strings.Builder
 	for _, s := range g.Common {
 		fmt.Fprintf(&text, "%s: %s\n", s.Name, s.Value)
@@ -120,6 +132,6 @@ func sweepPage(g *plan.Grid, all *sheet.Table) *html.SheetPage {
 	}
 	return &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size()), Text: text.String(), Tables: []html.SheetTable{{
 		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by,
-		Few: append(plan.Headlines(), "cell", "reason"),
+		Few: append(t.Shown(), "cell", "reason"),
 	}}}
 }

@@ -186,13 +186,14 @@ type queuedSweep struct {
 }
 
 func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep) error {
-	if err := r.table.Files.Check(); err != nil {
+	if err := r.table.Check(); err != nil {
 		return err
 	}
 	worker, err := r.work.makeWorker(s, q)
 	if err != nil {
 		return err
 	}
+	sweeps.PrintWarnings(s.Err, r.grid.Cells())
 	m, _, err := submitGrid(ctx, q, r.grid)
 	if err != nil {
 		return err
@@ -256,6 +257,7 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 				return err
 			}
 			defer q.Close()
+			sweeps.PrintWarnings(s.Err, g.Cells())
 			_, done, err := submitGrid(cmd.Context(), q, g)
 			if err != nil {
 				return err
@@ -360,7 +362,7 @@ func newSweepCollectCommand(s cli.Streams) *cobra.Command {
 		Short:   "Print what the cells of a sweep came to",
 		Example: "  replay sweep collect 0123456789ab --nats nats://host:4222 --output csv",
 	}, func(ctx context.Context, q *queue.Queue, m *queue.Manifest) error {
-		if err := table.Files.Check(); err != nil {
+		if err := table.Check(); err != nil {
 			return err
 		}
 		if wait {
