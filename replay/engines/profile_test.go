@@ -58,12 +58,9 @@ func TestProfileSettings(t *testing.T) {
 	if w := profileWarnings(&a); a.MaxSeqs != 64 || a.Blocks != 2588 || len(w) != 1 || !strings.HasSuffix(w[0], "was fitted with max_num_seqs 128, not 64") {
 		t.Errorf("%+v, %v: want 64 seats, with a warning", a, w)
 	}
-	if a := read(`{"planner_profile_data":"roofline:h100/llama-3.1-8b"}`); !slices.Equal(profileWarnings(&a), nil) {
-		t.Error("data sheets warn")
-	}
 }
 
-// TestAssumptions says what a cluster rests on.
+// TestAssumptions lists what the results of two clusters rest on.
 func TestAssumptions(t *testing.T) {
 	parse := func(text string) engineargs.Args {
 		a, err := engineargs.Parse([]byte(text), engineargs.Options{})
