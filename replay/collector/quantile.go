@@ -45,6 +45,50 @@ func describeSamples(samples, buf []float64) Distribution {
 	return d
 }
 
+// Percentile returns the percentile p of a distribution of the report, by the end of its
+// keys, as ttft_ms: one that the report does not have. It is 0 without samples, as those
+// of the report are, and ok reports whether there is such a distribution.
+func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
+	var samples []float64
+	switch of {
+	case "itl_ms":
+		c.gaps.compact()
+		return c.gaps.percentile(p), true
+	case "ttft_ms":
+		samples = c.appendSamples(nil, 1, func(r *Record) float64 { return float64(r.TTFT()) })
+	case "ttst_ms":
+		samples = c.appendSamples(nil, 2, func(r *Record) float64 { return float64(r.TTST()) })
+	case "tpot_ms":
+		samples = c.appendSamples(nil, 2, func(r *Record) float64 { return float64(r.TPOT()) })
+	case "e2e_latency_ms":
+		samples = c.appendSamples(nil, 1, func(r *Record) float64 { return float64(r.E2E()) })
+	default:
+		return 0, false
+	}
+	if len(samples) == 0 {
+		return 0, true
+	}
+	var at [1]float64
+	pickRanks(samples, []int{int(nearestRank(int64(len(samples)), p))}, at[:], make([]float64, len(samples)))
+	return at[0], true
+}
+
+// percentile returns the percentile p of ascending values, 0 without any.
+func (w *weighted) percentile(p float64) float64 {
+	var n, below int64
+	for _, c := range w.counts {
+		n += c
+	}
+	if n == 0 {
+		return 0
+	}
+	i := 0
+	for r := nearestRank(n, p); below+w.counts[i] <= r; i++ {
+		below += w.counts[i]
+	}
+	return math.Float64frombits(w.bits[i])
+}
+
 func meanAndStd(samples []float64) (mean, std float64) {
 	n := float64(len(samples))
 	sum := 0.0

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 )
 
@@ -33,13 +34,12 @@ type Judged struct {
 // unfinished stands for the objectives of a request that has no answer.
 const unfinished = "unfinished"
 
-// Judge holds rows and report to objectives, and writes into each row whether it
+// Judge holds rows and result to objectives, and writes into each row whether it
 // met them. A request without a second token has no time per token and meets a
 // limit on it; one that was not answered in full meets nothing. The share of
 // requests that must meet their objectives is target.
-func Judge(objectives []Objective, target float64, rows []requests.Row, report *collector.Report) *Outcome {
+func Judge(objectives []Objective, target float64, rows []requests.Row, result *harness.Result) *Outcome {
 	o := &Outcome{Arrived: len(rows), Target: target, Overall: true}
-	values := report.Values()
 	var single []Judged
 	for _, objective := range objectives {
 		j := Judged{Objective: objective}
@@ -47,16 +47,29 @@ func Judge(objectives []Objective, target float64, rows []requests.Row, report *
 			single = append(single, j)
 			continue
 		}
-		j.ValueMS, _ = values[objective.Statistic+"_"+objective.metricOf().Key].(float64)
+		j.ValueMS, _ = FindStatistic(result, j.Statistic, j.Metric)
 		j.Met = j.ValueMS <= objective.LimitMS
 		o.Overall = o.Overall && j.Met
 		o.Objectives = append(o.Objectives, j)
 	}
 	if len(single) > 0 {
-		o.judgeRows(single, rows, report.DurationMS)
+		o.judgeRows(single, rows, result.Report.DurationMS)
 		o.Objectives = append(single, o.Objectives...)
 	}
 	return o
+}
+
+// FindStatistic returns a statistic of a metric over all requests in ms, if there is one.
+func FindStatistic(result *harness.Result, statistic, metric string) (ms float64, ok bool) {
+	m, _ := metricNamed(metric)
+	if m == nil {
+		return 0, false
+	}
+	if p, further := furtherPercentile(statistic); further {
+		return result.Collector.Percentile(m.Key, p)
+	}
+	ms, ok = result.Report.Numbers()[statistic+"_"+m.Key]
+	return ms, ok
 }
 
 func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS float64) {
@@ -129,6 +142,9 @@ func (o *Outcome) Fields() []collector.Field {
 			fields = append(fields, collector.Field{Key: key + "_attainment", Value: j.Attainment})
 		} else {
 			fields = append(fields, collector.Field{Key: key + "_met", Value: j.Met})
+			if _, further := furtherPercentile(j.Statistic); further {
+				fields = append(fields, collector.Field{Key: j.reportKey(), Value: j.ValueMS})
+			}
 		}
 	}
 	return fields

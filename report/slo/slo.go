@@ -37,9 +37,16 @@ func metricNamed(name string) (m *requests.Metric, names []string) {
 	return nil, names
 }
 
-// statisticNames are those of a report's distributions.
+// statisticNames are those of a report's distributions, and further percentiles that a
+// report gets when an objective is about them.
 func statisticNames() []string {
-	return []string{"mean", "min", "median", "p75", "p90", "p95", "p99", "max"}
+	return []string{"mean", "min", "median", "p75", "p90", "p95", "p98", "p99", "p99.9", "max"}
+}
+
+// furtherPercentile returns which percentile a statistic is that reports do not have.
+func furtherPercentile(statistic string) (p float64, ok bool) {
+	p, ok = map[string]float64{"p98": 98, "p99.9": 99.9}[statistic]
+	return p, ok
 }
 
 // Parse reads objectives: ttft=500ms,p99:e2e=10s. A time needs a unit.
@@ -97,6 +104,9 @@ func (o *Objective) keyName() string {
 	}
 	return o.Statistic + "_" + o.Metric
 }
+
+// reportKey is the key of a statistic in the report: p99_e2e_latency_ms.
+func (o *Objective) reportKey() string { return o.Statistic + "_" + o.metricOf().Key }
 
 func (o Objective) String() string {
 	limit := strconv.FormatFloat(o.LimitMS, 'f', -1, 64) + " ms"

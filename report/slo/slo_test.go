@@ -1,10 +1,17 @@
 package slo
 
 import (
+	"context"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 )
 
@@ -38,7 +45,8 @@ func TestJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Judge(objectives, 0.5, rows, report)
+	result := &harness.Result{Report: report}
+	o := Judge(objectives, 0.5, rows, result)
 	if o.Met != 3 || o.Attainment != 0.5 || o.GoodputRPS != 1.5 || o.GoodputTokS != 10.5 || o.Holds() {
 		t.Errorf("%+v, want 3 met: 1.5 requests and 10.5 tokens per second, and the percentile missed", o)
 	}
@@ -61,7 +69,7 @@ func TestJudge(t *testing.T) {
 	if got := o.Missed(); got != "p99 ttft is 1500.00 ms, want at most 1000 ms" {
 		t.Errorf("missed: %q", got)
 	}
-	if o := Judge(objectives[:2], 0.51, rows, report); o.Holds() || !strings.Contains(o.Missed(), "3 of 6") {
+	if o := Judge(objectives[:2], 0.51, rows, result); o.Holds() || !strings.Contains(o.Missed(), "3 of 6") {
 		t.Errorf("%+v holds, want more requests", o)
 	}
 	report.Extra = o.Fields()
@@ -77,12 +85,55 @@ func TestParseRefuses(t *testing.T) {
 		"ttft=500":            "with its unit",
 		"ttft=-1ms":           "above 0",
 		"speed=1s":            "want one of ttft",
-		"p98:ttft=1s":         "statistic is \"p98\"",
+		"p97:ttft=1s":         "statistic is \"p97\"",
+		"p99.99:ttft=1s":      "statistic is \"p99.99\"",
 		"ttft=1s,ttft=2s":     "a second limit",
 		"p99:ttft=1s,ttft=2x": "with its unit",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+// Percentiles that a report does not have are those of all requests, by nearest rank,
+// and the report gets those that were asked for.
+func TestFurtherPercentiles(t *testing.T) {
+	spec := replay.Spec{
+		Synthetic: loadgen.Synthetic{Requests: 700, Input: 900, Output: 9, Interval: 11},
+		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(engineargs.Default(), 1)},
+	}
+	result, err := spec.Run(context.Background(), replay.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := requests.Collect(result.Collector, nil, nil, nil)
+	for key, d := range map[string]collector.Distribution{"ttft_ms": result.Report.TTFT, "ttst_ms": result.Report.TTST,
+		"tpot_ms": result.Report.TPOT, "itl_ms": result.Report.ITL, "e2e_latency_ms": result.Report.E2E} {
+		if got, ok := result.Collector.Percentile(key, 99); !ok || got != d.P99 {
+			t.Errorf("p99 of %s is %v, want %v as in the report", key, got, d.P99)
+		}
+	}
+	for _, m := range requests.Metrics() {
+		times := requests.KnownTimes(rows, m.At)
+		slices.Sort(times)
+		for statistic, p := range map[string]float64{"p98": 98, "p99.9": 99.9} {
+			objectives, err := Parse(statistic + ":" + m.Name + "=1us," + statistic + ":itl=1h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Judge(objectives, 1, rows, result)
+			want := times[int(math.Round(float64(len(times)-1)*p/100))]
+			if got := o.Objectives[0]; got.ValueMS != want || got.Met || o.Holds() {
+				t.Errorf("%s: %v, met %v, want %v, missed", got.Objective, got.ValueMS, got.Met, want)
+			}
+			if itl := o.Objectives[1].ValueMS; itl < result.Report.ITL.P95 || itl > result.Report.ITL.Max {
+				t.Errorf("%s itl is %v, want it between %v and %v", statistic, itl, result.Report.ITL.P95, result.Report.ITL.Max)
+			}
+			has := func(f collector.Field) bool { return f.Key == statistic+"_"+m.Key && f.Value == want }
+			if !slices.ContainsFunc(o.Fields(), has) {
+				t.Errorf("no %s_%s = %v in %v", statistic, m.Key, want, o.Fields())
+			}
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (r *run) addRows() error {
 	}
 	r.rows = requests.Collect(r.result.Collector, placesIn(r.workload), r.seen, r.book)
 	if objectives := out.Slo.All; len(objectives) > 0 {
-		r.outcome = slo.Judge(objectives, out.Attainment, r.rows, report)
+		r.outcome = slo.Judge(objectives, out.Attainment, r.rows, r.result)
 		report.Extra = append(report.Extra, r.outcome.Fields()...)
 		r.lines = append(r.lines, r.outcome.Lines()...)
 	}

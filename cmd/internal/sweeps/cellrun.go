@@ -113,7 +113,7 @@ func PrintWarnings(w io.Writer, cells []plan.Cell) {
 func cellReport(o *options.Options, result *harness.Result, mode loadgen.Mode, compat bool) (json.RawMessage, error) {
 	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
 		rows := requests.Collect(result.Collector, nil, nil, nil)
-		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result.Report)
+		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result)
 		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
 	}
 	if mode == loadgen.Trace && !compat {

@@ -344,7 +344,7 @@ func measureOf(result *harness.Result, objectives *options.Objectives, attainmen
 	if single {
 		rows = requests.Collect(result.Collector, nil, nil, nil)
 	}
-	outcome := slo.Judge(objectives.All, attainment, rows, report)
+	outcome := slo.Judge(objectives.All, attainment, rows, result)
 	m := plan.Measure{
 		Met: outcome.Holds(), Missed: outcome.Missed(),
 		RequestsPerS: report.RequestsPerS, OutputTokensPerS: report.OutputTokensPerS,
@@ -358,7 +358,7 @@ func measureOf(result *harness.Result, objectives *options.Objectives, attainmen
 	}
 	for _, j := range outcome.Objectives {
 		other := map[string]string{"itl": "tpot", "tpot": "itl"}[j.Metric]
-		if value, ok := report.Numbers()[j.Statistic+"_"+other+"_ms"]; ok && other != "" {
+		if value, ok := slo.FindStatistic(result, j.Statistic, other); ok {
 			m.Others = append(m.Others, plan.Value{Name: j.Statistic + " " + other, Unit: "ms", Value: value, Limit: j.LimitMS, Met: value <= j.LimitMS})
 		}
 		if j.Statistic != "" {
