@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/replay/plans"
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/report/html"
 )
 
 // On a recorded trace the answer is right: run by themselves, the cluster meets
@@ -133,6 +136,66 @@ func TestTableFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkTableFiles(t, document.Replays, "p99_ttft_ms")
+}
+
+// The page of a plan says its answer in a sentence, what was asked and what it assumes,
+// and has the clusters with the limits for its charts; nothing of it is text for a
+// terminal.
+func TestPlanPage(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	args := []string{"plan", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=30ms,itl=20ms", "--slo-attainment=0.9", "--max-workers=6", "--resamples=4",
+		"--gpu=h100", "--model=llama-3.1-8b", "--gpu-cost=2", "--front=false", "--json", "--out=t.html"}
+	var found plans.PlanDocument
+	if err := json.Unmarshal(printed(t, args), &found); err != nil || found.Best == nil || found.Best.Confident == nil {
+		t.Fatalf("%v: no confident cluster", err)
+	}
+	text, err := os.ReadFile("t.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, data, _ := strings.Cut(string(text), `id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	var page html.SheetPage
+	if err := json.Unmarshal([]byte(data), &page); err != nil || page.Answer == nil {
+		t.Fatalf("%v: %.300s", err, data)
+	}
+	a, c := page.Answer, found.Best.Confident
+	gpus := "1 GPU (1 worker, 2.00 an hour) holds "
+	if c.GPUs > 1 {
+		gpus = fmt.Sprintf("%d GPUs (%d workers, %d.00 an hour) hold ", c.GPUs, c.Workers, 2*c.GPUs)
+	}
+	want := gpus + fmt.Sprintf("ITL ≤ 20 ms for 90%% of the requests and p99 TTFT ≤ 30 ms in %d of 4 resampled workloads with passes up to 15%% longer or shorter; ", c.Met)
+	if !strings.HasPrefix(a.Verdict, want) || !a.Good || strings.ContainsRune(a.Verdict, '\n') {
+		t.Errorf("the verdict is %q, want %q and more", a.Verdict, want)
+	}
+	facts := map[string]string{}
+	for _, f := range a.Facts {
+		for _, row := range f.Rows {
+			facts[row[0]] = row[1]
+		}
+	}
+	for name, part := range map[string]string{
+		"command": "replay plan requests.jsonl ", "trace": "requests.jsonl, ", "GPU": "h100, 1 a worker", "model": "llama-3.1-8b",
+		"price": "2.00 a GPU-hour, as given", "pass times": "data sheets of h100", "kv cache": "tokens a worker", "itl": "pools the gaps",
+	} {
+		if !strings.Contains(facts[name], part) {
+			t.Errorf("%s is %q, want %q in it", name, facts[name], part)
+		}
+	}
+	if len(a.Limits) != 2 || a.Limits[0].Limit != 0.9 || a.Limits[1].Limit != 30 || len(a.Cluster) < 1 || a.Across != "cost an hour" {
+		t.Errorf("limits %+v by %s of %d clusters", a.Limits, a.Across, len(a.Cluster))
+	}
+	chosen := slices.IndexFunc(a.Cluster, func(c html.Cluster) bool { return c.Chosen == "answer" })
+	if chosen < 0 || a.Cluster[chosen].GPUs != c.GPUs || len(a.Cluster[chosen].Low) != 2 {
+		t.Errorf("the answer is not among the clusters: %+v", a.Cluster)
+	}
+	if page.Text != "" || strings.Contains(data, "Smallest cluster that holds:") {
+		t.Error("text for a terminal is on the page")
+	}
 }
 
 // checkTableFiles looks into files of so many rows.

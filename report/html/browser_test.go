@@ -35,6 +35,7 @@ func TestBrowser(t *testing.T) {
 		"two":   written(t, made(2000, 4), many),
 		"bare":  written(t, bare()),
 		"sheet": sheetText(t, 200),
+		"plan":  answerText(t),
 	}
 	for name, text := range pages {
 		for _, scheme := range []string{"light", "dark"} {

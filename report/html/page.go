@@ -6,8 +6,9 @@
 // of the page.
 //
 // Read page.go, then data.go (what is on the page), curves.go (distributions),
-// overtime.go; sheet.go is the page of a sweep or a plan. assets/page.js and
-// assets/sheet.js draw them with what assets/common.js has for both.
+// overtime.go; sheet.go is the page of a sweep or a plan, answer.go what a plan has above
+// its tables. assets/page.js, assets/answer.js and assets/sheet.js draw them with
+// what assets/common.js has for all.
 package html
 
 import (
@@ -54,11 +55,11 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	for i := range runs {
 		data.Runs = append(data.Runs, newRun(&runs[i]))
 	}
-	return writePage(w, p.Title, "page.js", data)
+	return writePage(w, p.Title, []string{"page.js"}, data)
 }
 
-// writePage writes a page of data with the script that draws it.
-func writePage(w io.Writer, title, script string, data any) error {
+// writePage writes a page of data with the scripts that draw it.
+func writePage(w io.Writer, title string, scripts []string, data any) error {
 	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
 	if err != nil {
 		return err
@@ -68,14 +69,16 @@ func writePage(w io.Writer, title, script string, data any) error {
 		return err
 	}
 	inside := map[string]string{"TITLE": htmltext.EscapeString(title), "DATA": string(text)}
-	for mark, name := range map[string]string{
-		"LICENSE": "uPlot.LICENSE", "UPLOT": "uPlot.iife.min.js", "UPLOTCSS": "uPlot.min.css", "CSS": "page.css", "COMMON": "common.js", "JS": script,
+	for mark, names := range map[string][]string{
+		"LICENSE": {"uPlot.LICENSE"}, "UPLOT": {"uPlot.iife.min.js"}, "UPLOTCSS": {"uPlot.min.css"}, "CSS": {"page.css"}, "COMMON": {"common.js"}, "JS": scripts,
 	} {
-		text, err := assets.ReadFile("assets/" + name)
-		if err != nil {
-			return err
+		for _, name := range names {
+			text, err := assets.ReadFile("assets/" + name)
+			if err != nil {
+				return err
+			}
+			inside[mark] += string(text)
 		}
-		inside[mark] = string(text)
 	}
 	return fillFrame(w, string(frame), inside)
 }

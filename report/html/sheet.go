@@ -10,7 +10,8 @@ import (
 // SheetPage is what goes onto a page of tables.
 type SheetPage struct {
 	Title  string       `json:"-"`
-	Text   string       `json:"text"` // shown as it is, above the tables; "": none
+	Text   string       `json:"text"`   // shown as it is, above the tables; "": none
+	Answer *Answer      `json:"answer"` // above the tables; nil: none
 	Tables []SheetTable `json:"tables"`
 }
 
@@ -29,12 +30,12 @@ type SheetTable struct {
 
 // WriteSheet writes a page of tables.
 func WriteSheet(w io.Writer, p *SheetPage) error {
-	data := SheetPage{Text: p.Text}
+	data := SheetPage{Text: p.Text, Answer: p.Answer}
 	for _, t := range p.Tables {
 		t.fillGaps()
 		data.Tables = append(data.Tables, t)
 	}
-	return writePage(w, p.Title, "sheet.js", data)
+	return writePage(w, p.Title, []string{"answer.js", "sheet.js"}, data)
 }
 
 // fillGaps makes lists out of nothing, and leaves the choice to the first columns of

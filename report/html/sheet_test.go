@@ -53,3 +53,43 @@ func TestSheet(t *testing.T) {
 	}
 	sheetText(t, 0)
 }
+
+// answerText is a page of a plan with two objectives.
+func answerText(t *testing.T) string {
+	t.Helper()
+	a := &Answer{
+		Verdict: "4 GPUs <hold>", Good: true, Across: "GPUs",
+		Lists:  []List{{"Why", []string{"because"}}},
+		Facts:  []Facts{{"Asked", [][2]string{{"command", "replay plan " + strings.Repeat("x", 200)}}}},
+		Grids:  []Grid{{"Objectives", []string{"", "limit", "4 workers"}, [][]string{{"p99 TTFT", "1 s", "✓ 12 ms"}}}},
+		Limits: []Limit{{"p99 TTFT", "ms", 1000}, {"requests that meet theirs", "share", 0.99}},
+		Cluster: []Cluster{
+			{Name: "1 worker", Across: 1, GPUs: 1, Values: []float64{70_000, 0}, Missed: "p99 ttft is 70000.00 ms"},
+			{Name: "4 workers", Across: 4, GPUs: 4, Values: []float64{12, 1}, Low: []float64{10, 0.99}, High: []float64{20, 1}, Chosen: "answer"},
+		},
+	}
+	var b strings.Builder
+	if err := WriteSheet(&b, &SheetPage{Title: "Plan", Answer: a}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// The page of a plan has its answer as data, and asks for nothing from elsewhere.
+func TestAnswer(t *testing.T) {
+	text := answerText(t)
+	_, data, _ := strings.Cut(text, `id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	var page SheetPage
+	if err := json.Unmarshal([]byte(data), &page); err != nil || page.Answer == nil {
+		t.Fatalf("%v: %.200s", err, data)
+	}
+	if page.Answer.Verdict != "4 GPUs <hold>" || len(page.Answer.Limits) != 2 || len(page.Answer.Cluster) != 2 {
+		t.Errorf("%+v", page.Answer)
+	}
+	for _, bad := range []string{"src=", "href=", "fetch(", "<hold>", "{{"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page holds %q", bad)
+		}
+	}
+}

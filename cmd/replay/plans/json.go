@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -215,29 +214,4 @@ func formatYes(ok bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-// makePage is the answer as it is printed, the front, and all replays.
-func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
-	var front []plan.Measure
-	for i := range p.plan.Front {
-		front = append(front, p.plan.Front[i].Measure)
-	}
-	latency := ""
-	if len(p.plan.Measures) > 0 && len(p.plan.Measures[0].Values) > 0 {
-		v := p.plan.Measures[0].Values[0]
-		latency = strings.ReplaceAll(v.Name, " ", "_") + "_" + v.Unit
-	}
-	few := []string{latency, "met", "missed", "request_throughput_rps", "output_throughput_tok_s", "cost_per_million_tokens"}
-	page := &html.SheetPage{Title: "Plan", Text: p.formatText()}
-	if len(front) > 0 {
-		page.Tables = append(page.Tables, html.SheetTable{
-			Title: "Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", Table: p.makeTable(front),
-			X: "output_throughput_tok_s", Y: latency, By: "gpus", Few: few,
-		})
-	}
-	page.Tables = append(page.Tables, html.SheetTable{
-		Title: fmt.Sprintf("All %d replays", len(p.plan.Measures)), Table: all, X: "load", Y: latency, By: "gpus", Few: few,
-	})
-	return page
 }

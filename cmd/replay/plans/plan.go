@@ -139,7 +139,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if err != nil {
 		return runs.ExplainError(err)
 	}
-	sheet := planSheet{plan: found, flags: f, runner: runner}
+	sheet := planSheet{plan: found, flags: f, runner: runner, command: s.Args}
 	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}

@@ -15,9 +15,10 @@ import (
 
 // planSheet is a plan as it is printed.
 type planSheet struct {
-	plan   *plan.Plan
-	flags  *planFlags
-	runner *planRunner
+	plan    *plan.Plan
+	flags   *planFlags
+	runner  *planRunner
+	command []string // without the program
 }
 
 // writeText prints a plan for people.

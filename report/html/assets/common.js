@@ -44,3 +44,45 @@ const follow = (charts, draw) => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(draw));
   new ResizeObserver(() => charts.forEach((one) => { if (one.box.clientWidth !== one.width) draw(one); })).observe(main);
 };
+
+// hover shows, beside the pointer, what text says of the nearest of the places
+// {left, top, row}.
+const hover = (places, text) => (u) => {
+  const tip = el("div.tip", { hidden: true });
+  u.over.append(tip);
+  u.over.addEventListener("mouseleave", () => { tip.hidden = true; });
+  u.over.addEventListener("mousemove", (e) => {
+    let near = null, least = 14;
+    for (const p of places(u)) {
+      const far = Math.hypot(p.left - e.offsetX, p.top - e.offsetY);
+      if (far < least) [least, near] = [far, p];
+    }
+    tip.hidden = !near;
+    if (!near) return;
+    tip.textContent = text(near.row);
+    tip.style.left = Math.max(0, Math.min(near.left + 10, u.over.clientWidth - tip.offsetWidth)) + "px";
+    tip.style.top = near.top + 10 + "px";
+  });
+};
+
+// logSplits are the places of ticks between powers of ten lo and hi.
+const logSplits = (lo, hi) => {
+  const all = [];
+  const steps = hi - lo > 3 ? [1] : hi - lo > 1.2 ? [1, 3] : [1, 2, 5];
+  for (let e = Math.floor(lo); e <= hi; e++) for (const m of steps) {
+    const v = e + Math.log10(m);
+    if (v >= lo && v <= hi) all.push(v);
+  }
+  return all;
+};
+
+// scaleOf is how values are drawn: by their logarithms where they are far apart. to and
+// from take a value to its place and back.
+const scaleOf = (values) => {
+  const lo = values.reduce((a, b) => Math.min(a, b)), hi = values.reduce((a, b) => Math.max(a, b));
+  const log = lo > 0 && hi / lo > 15;
+  const to = log ? Math.log10 : (v) => v, from = log ? (v) => Math.pow(10, v) : (v) => v;
+  const room = (to(hi) - to(lo) || Math.abs(to(hi)) || 1) * 0.08;
+  const range = [!log && lo >= 0 ? Math.max(0, lo - room) : to(lo) - room, to(hi) + room];
+  return { log, to, from, range, ...(log ? { splits: (u, i, from, to) => logSplits(from, to) } : {}) };
+};

@@ -184,16 +184,6 @@
         xAxis: { space: 55, splits: (u, axis, lo, hi) => logSplits(lo, hi), values: (u, list) => list.map((v) => ms(Math.pow(10, v))) } });
     }
   };
-  const logSplits = (lo, hi) => {
-    const all = [];
-    const steps = hi - lo > 3 ? [1] : hi - lo > 1.2 ? [1, 3] : [1, 2, 5];
-    for (let e = Math.floor(lo); e <= hi; e++) for (const m of steps) {
-      const v = e + Math.log10(m);
-      if (v >= lo && v <= hi) all.push(v);
-    }
-    return all;
-  };
-
   const time = () => {
     if (!runs.some((r) => r.time)) return;
     const grid = cards(section("Over time"));

@@ -31,35 +31,6 @@
     return null;
   };
 
-  // about shows, beside the pointer, the row whose disc is nearest to it.
-  const about = (tip, text) => (u) => {
-    u.over.append(tip);
-    u.over.addEventListener("mouseleave", () => { tip.hidden = true; });
-    u.over.addEventListener("mousemove", (e) => {
-      let near = null, least = 3 * radius;
-      u.series.forEach((s, i) => {
-        if (i === 0 || !s.show) return;
-        u.data[i][0].forEach((v, n) => {
-          const left = u.valToPos(v, "x"), top = u.valToPos(u.data[i][1][n], "y"), far = Math.hypot(left - e.offsetX, top - e.offsetY);
-          if (far < least) [least, near] = [far, { left, top, row: u.data[i][2][n] }];
-        });
-      });
-      tip.hidden = !near;
-      if (!near) return;
-      tip.textContent = text(near.row);
-      tip.style.left = Math.min(near.left + 10, Math.max(0, u.over.clientWidth - tip.offsetWidth)) + "px";
-      tip.style.top = near.top + 10 + "px";
-    });
-  };
-
-  // range leaves room around the values of a column, and none below 0.
-  const range = (rows, column) => {
-    const all = rows.map((r) => r[column]);
-    const least = all.reduce((a, b) => Math.min(a, b)), most = all.reduce((a, b) => Math.max(a, b));
-    const room = (most - least || Math.abs(most) || 1) * 0.05;
-    return [least >= 0 ? Math.max(0, least - room) : least - room, most + room];
-  };
-
   const scatter = (one) => {
     const { box, table } = one;
     const [i, j, k] = [one.x, one.y, one.by].map((s) => table.columns.findIndex((c) => c.name === s.value));
@@ -71,22 +42,28 @@
     const groups = k < 0 ? [""] : [...new Set(rows.map((r) => String(r[k] ?? "")))].sort(inOrder);
     const parts = groups.map((g) => k < 0 ? rows : rows.filter((r) => String(r[k] ?? "") === g));
     const settings = (r) => table.columns.map((c, n) => c.setting && r[n] !== null ? `${c.name} ${shown(r[n])}` : "").filter((s) => s);
+    const scales = [i, j].map((n) => scaleOf(rows.map((r) => r[n])));
+    const place = (r) => [i, j].map((n, s) => scales[s].to(r[n]));
+    const places = (u) => u.series.flatMap((s, n) => n === 0 || !s.show ? [] : u.data[n][2].map((row) => {
+      const [x, y] = place(row);
+      return { left: u.valToPos(x, "x"), top: u.valToPos(y, "y"), row };
+    }));
+    const look = (scale, label, more) => axis({
+      label: label + (scale.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, splits: scale.splits, values: (u, v) => v.map((w) => shown(scale.from(w))), ...more,
+    });
     const text = (r) => [...settings(r), `${one.x.value} ${shown(r[i])}`, `${one.y.value} ${shown(r[j])}`].join("\n");
     one.plot = new uPlot({
       mode: 2, width: box.clientWidth, height: 380,
       legend: { show: k >= 0, live: false },
       cursor: { points: { show: false }, drag: { x: true, y: true } },
-      hooks: { ready: [about(el("div.tip", { hidden: true }), text)] },
-      scales: { x: { time: false, range: range(rows, i) }, y: { range: range(rows, j) } },
-      axes: [
-        axis({ label: one.x.value, labelFont: "11px system-ui", labelSize: 18, size: 32, values: (u, v) => v.map(shown) }),
-        axis({ label: one.y.value, labelFont: "11px system-ui", labelSize: 18, size: 62, values: (u, v) => v.map(shown) }),
-      ],
+      hooks: { ready: [hover(places, text)] },
+      scales: { x: { time: false, range: scales[0].range }, y: { range: scales[1].range } },
+      axes: [look(scales[0], one.x.value, { size: 32 }), look(scales[1], one.y.value, { size: 62 })],
       series: [{}, ...groups.map((g, n) => ({
         label: g || "none", stroke: color(nth(n)), fill: color(nth(n)), paths: dots,
         facets: [{ scale: "x", auto: true }, { scale: "y", auto: true }],
       }))],
-    }, [null, ...parts.map((p) => [p.map((r) => r[i]), p.map((r) => r[j]), p])], box);
+    }, [null, ...parts.map((p) => [p.map((r) => place(r)[0]), p.map((r) => place(r)[1]), p])], box);
   };
 
   const chart = (parent, table) => {
@@ -94,7 +71,7 @@
     if (numbers.length < 2 || !table.rows.length) return;
     const tools = el("div.tools"), box = el("div.chart");
     parent.append(el("div.card", tools, box));
-    const one = { box, table }, again = () => scatter(one);
+    const one = { box, table, draw: scatter }, again = () => scatter(one);
     one.x = choose(tools, "across", numbers, table.x, again);
     one.y = choose(tools, "up", numbers, table.y, again);
     one.by = choose(tools, "colour", ["", ...table.columns.filter((c) => c.setting).map((c) => c.name)], table.by, again);
@@ -103,7 +80,8 @@
 
   const rowsOf = (parent, table) => {
     const all = table.columns.map((c, i) => i);
-    const few = all.filter((i) => table.columns[i].setting || table.few.includes(table.columns[i].name));
+    const says = (i) => table.rows.length === 1 || table.rows.some((r) => r[i] !== table.rows[0][i]);
+    const few = all.filter((i) => table.columns[i].setting ? says(i) : table.few.includes(table.columns[i].name) && table.rows.some((r) => r[i] !== null));
     const every = el("input", { type: "checkbox" }), scroll = el("div.scroll.tall");
     parent.append(el("div.card", el("div.tools", el("label", "all columns ", every)), scroll));
     let sorted = -1, down = false;
@@ -129,12 +107,13 @@
 
   main.classList.add("sheet");
   if (data.text) main.append(el("div.card.scroll", el("pre", data.text)));
-  for (const table of data.tables) {
+  if (data.answer) drawAnswer(data.answer, charts);
+  for (const table of data.tables || []) {
     const grid = el("div.tables");
     main.append(el("h2", table.title), grid);
     chart(grid, table);
     rowsOf(grid, table);
   }
-  follow(charts, scatter);
+  follow(charts, (one) => one.draw(one));
   report(charts.filter((one) => one.plot).length, charts.length);
 })();

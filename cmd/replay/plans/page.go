@@ -1,0 +1,267 @@
+package plans
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// makePage is the answer, the front, and all replays.
+func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
+	var front []plan.Measure
+	for i := range p.plan.Front {
+		front = append(front, p.plan.Front[i].Measure)
+	}
+	latency, worst := "", 0.0 // the objective that is nearest to its limit
+	few := []string{"met", "missed", "request_throughput_rps", "output_throughput_tok_s", "cost_per_million_tokens"}
+	for _, v := range p.shownAnswer().At.Values {
+		name := strings.ReplaceAll(v.Name, " ", "_") + "_" + v.Unit
+		if few = append(few, name); v.Excess() > worst {
+			latency, worst = name, v.Excess()
+		}
+	}
+	page := &html.SheetPage{Title: "Plan: how many GPUs", Answer: p.makeAnswer()}
+	if len(front) > 0 {
+		page.Tables = append(page.Tables, html.SheetTable{
+			Title: "Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", Table: p.makeTable(front),
+			X: "output_throughput_tok_s", Y: latency, By: "gpus", Few: few,
+		})
+	}
+	page.Tables = append(page.Tables, html.SheetTable{
+		Title: fmt.Sprintf("All %d replays", len(p.plan.Measures)), Table: all, X: "load", Y: latency, By: "gpus", Few: few,
+	})
+	return page
+}
+
+// makeAnswer is what the plan found, for the top of a page.
+func (p *planSheet) makeAnswer() *html.Answer {
+	a := p.shownAnswer()
+	page := &html.Answer{Verdict: p.formatVerdict(a), Good: a.Found && (a.Confident == nil || a.Confident.Found), Across: "GPUs"}
+	lines := func(title string, write func(*strings.Builder, *plan.Answer)) {
+		var b strings.Builder
+		if write(&b, a); b.Len() > 0 {
+			page.Lists = append(page.Lists, html.List{Title: title, Lines: strings.Split(strings.TrimSpace(b.String()), "\n")})
+		}
+	}
+	lines("Why not fewer than "+a.Shape.String(), p.writeSmaller)
+	lines("How much load "+a.Shape.String()+inflectVerb(a.Shape, " takes", " take"), p.writeHighest)
+	lines("How often "+a.Shape.String()+inflectVerb(a.Shape, " holds", " hold"), p.writeBars)
+	page.Facts = []html.Facts{{Title: "What was asked", Rows: p.listInputs(a)}, {Title: "What this assumes", Rows: p.listAssumptions(a)}}
+	page.Grids = append(page.Grids, p.makeObjectives(a))
+	if len(p.plan.Answers) > 1 {
+		page.Grids = append(page.Grids, p.makeVariants())
+	}
+	for _, v := range a.At.Values {
+		page.Limits = append(page.Limits, html.Limit{Name: nameObjective(&v), Unit: v.Unit, Limit: v.Limit})
+	}
+	page.Cluster = p.listClusters(a)
+	if !slices.ContainsFunc(page.Cluster, func(c html.Cluster) bool { return c.PerHour == 0 }) {
+		page.Across = "cost an hour"
+		for i := range page.Cluster {
+			page.Cluster[i].Across = page.Cluster[i].PerHour
+		}
+	}
+	return page
+}
+
+// listClusters are the clusters that were measured at the workload's load, with their
+// ranges where all resamples were run on them.
+func (p *planSheet) listClusters(a *plan.Answer) []html.Cluster {
+	samples := map[plan.Point][]plan.Measure{}
+	for _, m := range p.plan.Measures {
+		if at := m.Point; m.Load == 1 && m.Sample > 0 {
+			at.Sample = 0
+			samples[at] = append(samples[at], m)
+		}
+	}
+	var all []html.Cluster
+	for i := range p.plan.Measures {
+		m := &p.plan.Measures[i]
+		if m.Load != 1 || m.Sample > 0 {
+			continue
+		}
+		gpus := p.plan.GPUs(m.Variant, m.Shape)
+		c := html.Cluster{
+			Name: m.Shape.String(), Group: p.variantName(m.Variant), GPUs: gpus, PerHour: p.price(m.Variant) * float64(gpus), Across: float64(gpus),
+			Missed: m.Missed, Chosen: p.describeChoice(a, m),
+		}
+		resampled := samples[m.Point]
+		for k, v := range m.Values {
+			c.Values = append(c.Values, v.Value)
+			if n := len(resampled); n > 1 && n == p.flags.resamples {
+				low, high := rangeOf(resampled, k)
+				c.Low, c.High = append(c.Low, low), append(c.High, high)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// describeChoice returns why a measure is pointed out, "" for those that are not.
+func (p *planSheet) describeChoice(a *plan.Answer, m *plan.Measure) string {
+	switch {
+	case m.Variant != a.Variant:
+		return ""
+	case a.Confident != nil && a.Confident.Found && m.Shape == a.Confident.Shape:
+		return "answer"
+	case m.Shape == a.Shape && a.Found && a.Confident != nil:
+		return "as recorded"
+	case m.Shape == a.Shape && a.Found:
+		return "answer"
+	default:
+		return ""
+	}
+}
+
+// rangeOf is where the middle 90 % of the resamples of an objective lie.
+func rangeOf(resampled []plan.Measure, objective int) (low, high float64) {
+	values := make([]float64, len(resampled))
+	for i := range resampled {
+		values[i] = resampled[i].Values[objective].Value
+	}
+	slices.Sort(values)
+	last := float64(len(values) - 1)
+	return values[int(math.Round(0.05*last))], values[int(math.Round(0.95*last))]
+}
+
+// makeObjectives is a row per objective, with what the clusters of the answer made of it.
+func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
+	g := html.Grid{Title: "Objectives", Head: []string{"", "limit"}}
+	type column struct {
+		name string
+		m    *plan.Measure
+	}
+	var columns []column
+	if c := a.Confident; c != nil && c.At.Shape != a.Shape {
+		columns = append(columns, column{c.Shape.String(), &c.At})
+	}
+	columns = append(columns, column{a.Shape.String(), &a.At})
+	clusters := p.listClusters(a)
+	for _, c := range columns {
+		g.Head = append(g.Head, c.name+", as recorded", "resampled, 5 to 95 %")
+	}
+	for k := range a.At.Values {
+		row := []string{nameObjective(&a.At.Values[k]), formatTime(a.At.Values[k].Limit, a.At.Values[k].Unit)}
+		for _, c := range columns {
+			v := &c.m.Values[k]
+			sign := "✗ "
+			if v.Met {
+				sign = "✓ "
+			}
+			band := "not run"
+			i := slices.IndexFunc(clusters, func(o html.Cluster) bool { return o.Name == c.name && o.Group == p.variantName(a.Variant) })
+			if i >= 0 && len(clusters[i].Low) > k {
+				band = formatTime(clusters[i].Low[k], v.Unit) + " to " + formatTime(clusters[i].High[k], v.Unit)
+			}
+			row = append(row, sign+formatTime(v.Value, v.Unit), band)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	for k, other := range a.At.Others {
+		row := []string{nameObjective(&other) + " (the other definition)", "none"}
+		for _, c := range columns {
+			value := ""
+			if k < len(c.m.Others) {
+				value = formatTime(c.m.Others[k].Value, other.Unit)
+			}
+			row = append(row, value, "")
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// makeVariants is a row per choice of settings.
+func (p *planSheet) makeVariants() html.Grid {
+	g := html.Grid{Title: "Choices", Head: []string{"settings", "smallest cluster, as recorded", "GPUs", "cost an hour", "highest load"}}
+	for i := range p.plan.Answers {
+		a := &p.plan.Answers[i]
+		row := []string{p.variantName(i), "✗ none: " + a.At.Missed + " with " + a.Shape.String(), "", "", ""}
+		if a.Found {
+			gpus := p.plan.GPUs(i, a.Shape)
+			hour := ""
+			if price := p.price(i); price > 0 {
+				hour = fmt.Sprintf("%.2f", price*float64(gpus))
+			}
+			row = []string{p.variantName(i), "✓ " + a.Shape.String(), fmt.Sprint(gpus), hour, p.formatLoad(a.Highest)}
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// listInputs are the command, the workload and the hardware.
+func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
+	c := &p.runner.choices[a.Variant]
+	w := p.runner.samples[a.Variant][0]()
+	rows := [][2]string{
+		{"command", quoteCommand(p.command)},
+		{"trace", fmt.Sprintf("%s, %d requests", w.Name, len(w.Turns))},
+	}
+	if c.spec.Mode == loadgen.Concurrency {
+		rows = append(rows, [2]string{"load", p.formatLoad(&a.At)})
+	} else {
+		rows = append(rows, [2]string{"load", fmt.Sprintf("%.4g requests/s, %g times as fast as the trace has it", a.At.RequestsPerS, c.spec.Speedup)})
+	}
+	gpu, model := describeHardware(c.spec.Entry().Engine.ProfilePath)
+	price := "no price given"
+	if each := p.price(a.Variant); each > 0 && p.flags.cost > 0 {
+		price = fmt.Sprintf("%.2f a GPU-hour, as given", each)
+	} else if each > 0 {
+		price = fmt.Sprintf("%.2f a GPU-hour, a rough default: --gpu-cost", each)
+	}
+	gpus := max(1, p.plan.Variants[a.Variant].GPUs)
+	return append(rows,
+		[2]string{"objectives", p.describeWanted(a)},
+		[2]string{"GPU", fmt.Sprintf("%s, %d a worker", gpu, gpus)}, [2]string{"model", model}, [2]string{"price", price})
+}
+
+// quoteCommand is a command line that a shell reads as it was given.
+func quoteCommand(args []string) string {
+	words := []string{"replay"}
+	for _, arg := range args {
+		if arg == "" || strings.ContainsAny(arg, " \t\n\"'\\$&|;<>()*?[]{}`#~!") {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
+}
+
+// describeHardware names the GPU and the model whose pass times a path has.
+func describeHardware(path string) (gpu, model string) {
+	if name, ok := strings.CutPrefix(path, timing.RooflinePrefix); ok {
+		if f, err := hardware.ParseFit(name); err == nil {
+			return f.GPU.Name, f.Model.Name
+		}
+	}
+	if p, err := timing.LoadProfile(path); path != "" && err == nil && p.Engine != nil && p.Engine.GPU != "" {
+		return p.Engine.GPU, p.Engine.Model
+	}
+	return "none in particular", "none in particular"
+}
+
+// listAssumptions are what the answer rests on.
+func (p *planSheet) listAssumptions(a *plan.Answer) [][2]string {
+	spec := &p.runner.choices[a.Variant].spec
+	var rows [][2]string
+	for _, one := range spec.Assumptions() {
+		rows = append(rows, [2]string{strings.ReplaceAll(one.Key, "_", " "), one.Text})
+	}
+	if p.flags.resamples > 0 {
+		rows = append(rows, [2]string{"resamples", fmt.Sprintf("%d workloads as they could have been recorded instead, from seed %d", p.flags.resamples, spec.Seed)})
+		if model := p.flags.modelErrorOf(spec); model > 0 {
+			rows = append(rows, [2]string{"error of pass times", fmt.Sprintf("up to %g%% longer or shorter in nine of ten resamples", 100*model)})
+		}
+	}
+	return append(rows, [2]string{"load", "a cluster whose queue grew to the end misses, whatever its latencies"})
+}

@@ -1,0 +1,119 @@
+package plans
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/plan"
+)
+
+// formatVerdict is the answer in one sentence.
+func (p *planSheet) formatVerdict(a *plan.Answer) string {
+	c, wanted := a.Confident, p.describeWanted(a)
+	switch {
+	case c != nil && !c.Found:
+		return fmt.Sprintf("No cluster up to %s holds %s in %g%% of %s: the largest did in %d; on the workload as recorded %s would do.",
+			p.describeCluster(a.Variant, c.Shape), wanted, 100*c.Share, p.describeCases(a), c.Met, p.describeCluster(a.Variant, a.Shape))
+	case c != nil:
+		recorded := "on the workload as recorded " + p.describeCluster(a.Variant, a.Shape) + " would do"
+		switch {
+		case c.Shape == a.Shape:
+			recorded = "fewer would not do on the workload as recorded either"
+			if a.Shape.Size() == 1 {
+				recorded = "there is no smaller cluster"
+			}
+		case !c.At.Met:
+			recorded = "they do not on the workload as recorded, where " + p.describeCluster(a.Variant, a.Shape) + " would do"
+		}
+		return fmt.Sprintf("%s%s %s %s in %d of %s; %s.", p.describeCluster(a.Variant, c.Shape), p.describeSettings(a.Variant),
+			inflectVerb(c.Shape, "holds", "hold"), wanted, c.Met, p.describeCases(a), recorded)
+	case !a.Found && p.plan.Variants[a.Variant].Fixed.Size() == 0:
+		return fmt.Sprintf("No cluster up to %s holds %s: %s.", p.describeCluster(a.Variant, a.Shape), wanted, a.At.Missed)
+	case !a.Found:
+		return fmt.Sprintf("%s%s %s not hold %s: %s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
+			inflectVerb(a.Shape, "does", "do"), wanted, a.At.Missed)
+	}
+	resampled := ", which was not resampled"
+	if a.Bars != nil {
+		resampled = fmt.Sprintf(", and in %d of %s", a.Bars.Met, p.describeCases(a))
+	}
+	return fmt.Sprintf("%s%s %s %s on the workload as recorded%s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
+		inflectVerb(a.Shape, "holds", "hold"), wanted, resampled)
+}
+
+// describeCluster names a cluster with its GPUs and what they cost.
+func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
+	gpus := p.plan.GPUs(variant, shape)
+	noun := "GPUs"
+	if gpus == 1 {
+		noun = "GPU"
+	}
+	return fmt.Sprintf("%d %s (%v%s)", gpus, noun, shape, p.formatHourly(variant, shape))
+}
+
+// describeSettings names the choice of settings, where there are several.
+func (p *planSheet) describeSettings(variant int) string {
+	if name := p.variantName(variant); name != "" {
+		return " with " + name
+	}
+	return ""
+}
+
+// describeCases names the resamples.
+func (p *planSheet) describeCases(a *plan.Answer) string {
+	cases := fmt.Sprintf("%d resampled workloads", p.flags.resamples)
+	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model > 0 {
+		cases += fmt.Sprintf(" with passes up to %g%% longer or shorter", 100*model)
+	}
+	return cases
+}
+
+// describeWanted names the objectives with their limits.
+func (p *planSheet) describeWanted(a *plan.Answer) string {
+	var parts []string
+	for i := range a.At.Values {
+		v := &a.At.Values[i]
+		if v.Unit != "share" {
+			parts = append(parts, nameObjective(v)+" ≤ "+formatTime(v.Limit, v.Unit))
+			continue
+		}
+		var each []string
+		for _, o := range p.flags.slo.All {
+			if o.Statistic == "" {
+				each = append(each, strings.ToUpper(o.Metric)+" ≤ "+formatTime(o.LimitMS, "ms"))
+			}
+		}
+		parts = append(parts, strings.Join(each, " with ")+" for "+formatTime(v.Limit, v.Unit)+" of the requests")
+	}
+	return strings.Join(parts, " and ")
+}
+
+// nameObjective names an objective in the field's capitals.
+func nameObjective(v *plan.Value) string {
+	if statistic, metric, ok := strings.Cut(v.Name, " "); ok && v.Unit != "share" {
+		return statistic + " " + strings.ToUpper(metric)
+	}
+	return v.Name
+}
+
+// formatTime is a value in the unit that is easiest to read.
+func formatTime(v float64, unit string) string {
+	switch {
+	case unit == "share":
+		return fmt.Sprintf("%.4g%%", 100*v)
+	case v >= 1e7:
+		return fmt.Sprintf("%.0f s", v/1000)
+	case v >= 1000:
+		return fmt.Sprintf("%.4g s", v/1000)
+	default:
+		return fmt.Sprintf("%.4g %s", v, unit)
+	}
+}
+
+// inflectVerb returns the verb for one worker or for several.
+func inflectVerb(s plan.Shape, one, several string) string {
+	if s.Size() == 1 {
+		return one
+	}
+	return several
+}

@@ -1,0 +1,137 @@
+"use strict";
+// What a plan found: the verdict, what it rests on, and for each objective a chart
+// of the measured clusters with the limit as a line.
+const drawAnswer = (answer, charts) => {
+  const list = (all) => all || [];
+  const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
+  const unit = (v, of) => of === "share" ? percent(v) : ms(v);
+  const money = (v) => v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+  const clusters = [...list(answer.clusters)].sort((a, b) => a.across - b.across);
+  const groups = [...new Set(clusters.map((c) => c.group))];
+  const tint = (c) => groups.length > 1 ? nth(groups.indexOf(c.group)) : c.missed ? "--c4" : "--c2";
+
+  // disc is what a cluster looks like: full when it meets all objectives, else a cross.
+  const radius = 5;
+  const disc = (ctx, x, y, r, meets) => {
+    ctx.beginPath();
+    if (meets) {
+      ctx.arc(x, y, r, 0, 2 * Math.PI);
+      return ctx.fill();
+    }
+    ctx.moveTo(x - r, y - r);
+    ctx.lineTo(x + r, y + r);
+    ctx.moveTo(x - r, y + r);
+    ctx.lineTo(x + r, y - r);
+    ctx.stroke();
+  };
+
+  // paint draws limit, ranges and clusters over the grid.
+  const paint = (limit, k, points, x, y) => (u) => {
+    const { ctx, bbox } = u, px = devicePixelRatio;
+    ctx.save();
+    ctx.font = `${11 * px}px system-ui`;
+    ctx.lineWidth = 1.5 * px;
+    const at = u.valToPos(y.to(limit.limit), "y", true);
+    ctx.strokeStyle = ctx.fillStyle = color("--c4");
+    ctx.setLineDash([6 * px, 4 * px]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, at);
+    ctx.lineTo(bbox.left + bbox.width, at);
+    ctx.stroke();
+    ctx.setLineDash([]);
+    ctx.textAlign = "left";
+    ctx.fillText(`limit ${unit(limit.limit, limit.unit)}`, bbox.left + 4 * px, at - 5 * px);
+    for (const c of points) {
+      const left = u.valToPos(x.to(c.across), "x", true), top = u.valToPos(y.to(c.values[k]), "y", true);
+      ctx.strokeStyle = ctx.fillStyle = color(tint(c));
+      ctx.lineWidth = 2 * px;
+      if (list(c.low).length > k) {
+        ctx.globalAlpha = 0.45;
+        ctx.beginPath();
+        ctx.moveTo(left, u.valToPos(y.to(c.low[k]), "y", true));
+        ctx.lineTo(left, u.valToPos(y.to(c.high[k]), "y", true));
+        ctx.stroke();
+        ctx.globalAlpha = 1;
+      }
+      disc(ctx, left, top, radius * px, !c.missed);
+      if (!c.chosen) continue;
+      ctx.strokeStyle = ctx.fillStyle = color(c.chosen === "answer" ? "--ink" : "--soft");
+      ctx.lineWidth = 1.5 * px;
+      ctx.beginPath();
+      ctx.arc(left, top, 9 * px, 0, 2 * Math.PI);
+      ctx.stroke();
+      const right = left < bbox.left + bbox.width / 2;
+      ctx.textAlign = right ? "left" : "right";
+      const crossed = at < top && at > top - 36 * px;
+      const over = c.chosen === "answer" && !crossed ? -14 : 22;
+      ctx.fillText(`${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left, Math.max(bbox.top + 12 * px, Math.min(bbox.top + bbox.height - 4 * px, top + over * px)));
+    }
+    ctx.restore();
+  };
+
+  const about = (limit, k) => (c) => [
+    c.group ? `${c.name}, ${c.group}` : c.name, `${c.gpus} GPU${c.gpus === 1 ? "" : "s"}` + (c.per_hour ? `, ${money(c.per_hour)} an hour` : ""),
+    `${limit.name} ${unit(c.values[k], limit.unit)}` + (list(c.low).length > k ? `, resampled ${unit(c.low[k], limit.unit)} to ${unit(c.high[k], limit.unit)}` : ""),
+    c.missed ? "misses: " + c.missed : "meets all objectives", ...(c.chosen ? [c.chosen === "answer" ? "the answer" : c.chosen] : []),
+  ].join("\n");
+
+  const draw = (one) => {
+    const { box, limit, k } = one;
+    if (one.plot) one.plot.destroy();
+    box.replaceChildren();
+    one.width = box.clientWidth;
+    const points = clusters.filter((c) => c.values.length > k);
+    const values = points.flatMap((c) => [c.values[k], ...(list(c.low).length > k ? [c.low[k], c.high[k]] : [])]);
+    const x = scaleOf(points.map((c) => c.across)), y = scaleOf([...values, limit.limit]);
+    const places = (u) => points.map((c) => ({ left: u.valToPos(x.to(c.across), "x"), top: u.valToPos(y.to(c.values[k]), "y"), row: c }));
+    const value = (v) => unit(v, limit.unit);
+    one.plot = new uPlot({
+      width: box.clientWidth, height: 300, legend: { show: false },
+      cursor: { points: { show: false }, drag: { x: false, y: false }, y: false, x: false },
+      hooks: { ready: [hover(places, about(limit, k))], draw: [paint(limit, k, points, x, y)] },
+      scales: { x: { time: false, range: x.range }, y: { range: y.range } },
+      axes: [
+        axis({ label: answer.across + (x.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, size: 32, space: 45, splits: x.splits, values: (u, v) => v.map((w) => short(x.from(w))) }),
+        axis({ size: 62, splits: y.splits, values: (u, v) => v.map((w) => value(y.from(w))) }),
+      ],
+      series: [{}, { paths: () => null, points: { show: false } }],
+    }, [points.map((c) => x.to(c.across)), points.map((c) => y.to(c.values[k]))], box);
+  };
+
+  const legend = () => {
+    const keys = el("p.keys");
+    const key = (name, look, text) => keys.append(el("span.key", el(`span.${look}`, { style: `color: var(${name})` }, look === "met" ? "●" : look === "missed" ? "✕" : look === "limit" ? "╌╌" : look === "ring" ? "◯" : "┃"), text));
+    const several = groups.length > 1;
+    if (several) groups.forEach((g, i) => keys.append(el("span.key", swatch(nth(i)), g)));
+    key(several ? "--soft" : "--c2", "met", "meets all objectives");
+    key(several ? "--soft" : "--c4", "missed", "misses at least one");
+    key("--c4", "limit", "limit");
+    if (clusters.some((c) => list(c.low).length)) key("--soft", "range", "middle 90 % of the resamples");
+    if (clusters.some((c) => c.chosen)) key("--ink", "ring", "the answer");
+    return keys;
+  };
+
+  const grid = (g) => {
+    const head = el("tr", ...g.head.map((h) => el("th", h)));
+    const body = el("tbody", ...g.rows.map((r) => el("tr", ...r.map((c) => signed("td", c)))));
+    return el("div.card", el("h3", g.title), el("div.scroll", el("table.still", el("thead", head), body)));
+  };
+  const facts = (f) => el("div.card", el("h3", f.title), el("dl.facts", ...f.rows.flatMap(([k, v]) => [el("dt", k), el("dd", v)])));
+
+  main.append(el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
+  if (clusters.length) {
+    const cards = el("div.cards");
+    main.append(el("h2", "Measured clusters at the workload's load"), legend(), cards);
+    answer.limits.forEach((limit, k) => {
+      const box = el("div.chart");
+      cards.append(el("div.card", el("h3", `${limit.name} by ${answer.across}`), box));
+      charts.push({ box, limit, k, draw });
+    });
+  }
+  main.append(el("h2", "The answer"), el("div.stack", ...list(answer.grids).map(grid)));
+  const said = el("div.cards.below");
+  for (const l of list(answer.lists)) said.append(el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", t))));
+  main.append(said);
+  main.append(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(facts)));
+};
