@@ -123,9 +123,10 @@ type Recorded struct {
 	Aggregated, Prefill, Decode            *engineargs.Args
 	Workers, PrefillWorkers, DecodeWorkers int // 1 where there is no such pool
 
-	Scale  []ScaleEvent
-	Until  sim.Time
-	Reject bool
+	Scale        []ScaleEvent
+	WorkerSpeeds [][]float64
+	Until        sim.Time
+	Reject       bool
 
 	Router       policy.Name
 	RouterConfig *router.Config
@@ -140,7 +141,7 @@ func (s *Spec) Recorded() *Recorded {
 	r := &Recorded{
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
-		Scale: s.Scale, Until: s.Until, Reject: s.Reject,
+		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
 		Router: s.Router, RouterConfig: s.RouterConfig, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}

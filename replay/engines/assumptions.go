@@ -31,6 +31,9 @@ func (t *Topology) Assumptions() []Assumption {
 		all = append(all, Assumption{prefix + "pass_times", passTimes(a.ProfilePath)},
 			Assumption{prefix + "kv_cache", fmt.Sprintf("%d tokens a worker (%d blocks of %d)", a.DPSize*a.Blocks*a.BlockTokens, a.DPSize*a.Blocks, a.BlockTokens)},
 			Assumption{prefix + "scheduler", schedulerRules(a)})
+		if text := t.describeSpeeds(i); text != "" {
+			all = append(all, Assumption{prefix + "worker_speed", text})
+		}
 	}
 	if t.Disaggregated() {
 		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})

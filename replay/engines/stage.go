@@ -40,13 +40,14 @@ type Stage struct {
 	Use
 	Clock   timing.Clock // how long passes take
 	Capture scheduler.Capture
+	index   int // of the pool
 }
 
 // NewStages prepares the pools of t, the entry first.
 func NewStages(t *Topology, use Use) ([]*Stage, error) {
 	var all []*Stage
 	for i := range t.Pools {
-		s, err := newStage(t, use, &t.Pools[i])
+		s, err := newStage(t, use, i)
 		if err != nil {
 			return nil, err
 		}
@@ -56,12 +57,13 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 }
 
 // newStage prepares a pool: it reads the timing profile, once for all workers.
-func newStage(t *Topology, use Use, p *Pool) (*Stage, error) {
+func newStage(t *Topology, use Use, index int) (*Stage, error) {
+	p := &t.Pools[index]
 	model, err := timing.Load(p.Engine.ProfilePath)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Topology: t, Pool: p, Use: use}
+	s := &Stage{Topology: t, Pool: p, Use: use, index: index}
 	s.Clock = timing.Clock{Model: model, Speedup: p.Engine.Speedup, DecodeSpeedup: p.Engine.DecodeSpeedup}
 	switch {
 	case use.Events:
@@ -108,7 +110,14 @@ func (s *Stage) routerCapture() scheduler.Capture {
 }
 
 // Core returns a new engine for the given worker.
-func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) {
+func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) { return s.at(id).core(id) }
+
+// LiveCore returns a new engine for the given worker in real time, where each files its events
+// under rank 0.
+func (s *Stage) LiveCore(id sim.WorkerID) (scheduler.Core, error) { return s.at(id).core(0) }
+
+// core returns a new engine of that rank.
+func (s *Stage) core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Engine.Engine == engineargs.SGLang {
 		return sglang.New(s.sglangConfig(id))
 	}

@@ -28,6 +28,9 @@ type Topology struct {
 
 	// Scale changes the size of the pools as time goes on, in order of time.
 	Scale []ScaleEvent
+	// WorkerSpeeds are, by pool and worker, how fast workers are beside what their engine
+	// says: passes of one at 0.5 take twice as long. A pool without any: all at 1.
+	WorkerSpeeds [][]float64
 
 	Compat bool   // reproduce the reference where it is wrong (docs/differences.md)
 	Seed   uint64 // of whatever is drawn
@@ -95,7 +98,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ type pool struct {
 func (x *run) newPool(h *harness.Pool) (*pool, error) {
 	p := &pool{run: x, Pool: h, caches: x.Router.Info().Caches}
 	for i := range p.Count {
-		core, err := p.Core(0) // a live worker files its events under rank 0
+		core, err := p.LiveCore(sim.WorkerID(i))
 		if err != nil {
 			return nil, err
 		}

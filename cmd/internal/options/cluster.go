@@ -2,6 +2,9 @@ package options
 
 import (
 	"cmp"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -18,7 +21,8 @@ type cluster struct {
 	Workers, PrefillWorkers, DecodeWorkers int
 	Router                                 cli.Choice
 	scale                                  string
-	Half                                   bool // it is a worker of one of two pools
+	speeds                                 [3]string // of workers, prefill and decode workers
+	Half                                   bool      // it is a worker of one of two pools
 	aic                                    engineargs.AIC
 	aicFlags                               []string
 }
@@ -29,6 +33,9 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.Workers, "workers", 1, "`number` of workers that prefill and decode")
 	fs.IntVar(&c.PrefillWorkers, "prefill-workers", 1, "`number` of workers that prefill only")
 	fs.IntVar(&c.DecodeWorkers, "decode-workers", 1, "`number` of workers that decode only")
+	for i, prefix := range speedPrefixes() {
+		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
+	}
 	fs.Var(&c.Router, "router", "how requests find workers, by `name`: "+cli.Either(c.Router.Names))
 	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
@@ -53,6 +60,44 @@ func RouterChoice() cli.Choice {
 		c.Hidden = append(c.Hidden, p.Alias)
 	}
 	return c
+}
+
+// speedPrefixes begin the flags that say how fast workers are, by pool.
+func speedPrefixes() [3]string { return [3]string{"", "prefill-", "decode-"} }
+
+// fillSpeeds enters into spec how fast workers are.
+func (o *Options) fillSpeeds(spec *replay.Spec) error {
+	for i, prefix := range speedPrefixes() {
+		flag, text := prefix+"worker-speed", o.Cluster.speeds[i]
+		switch {
+		case text == "":
+			continue
+		case spec.Disaggregated() != (i > 0) && i > 0:
+			return o.Only(flag, "with --prefill-workers and --decode-workers")
+		case spec.Disaggregated() != (i > 0):
+			return o.Only(flag, "where workers both prefill and decode")
+		case o.Cluster.scale != "":
+			return o.Only(flag, "without --scale")
+		case o.IsCluster():
+			return o.Only(flag, "without --mode cluster")
+		}
+		parts := strings.Split(text, ",")
+		pool := max(i-1, 0)
+		if count := spec.Pools[pool].Count; len(parts) != count {
+			return cli.Usagef("--%s=%s: %d speeds for %d workers, want one for each", flag, text, len(parts), count)
+		}
+		if spec.WorkerSpeeds == nil {
+			spec.WorkerSpeeds = make([][]float64, len(spec.Pools))
+		}
+		for _, part := range parts {
+			speed, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+			if err != nil || !(speed > 0) || math.IsInf(speed, 0) {
+				return cli.Usagef("--%s=%s: %q is no speed, want numbers above 0", flag, text, part)
+			}
+			spec.WorkerSpeeds[pool] = append(spec.WorkerSpeeds[pool], speed)
+		}
+	}
+	return nil
 }
 
 // routerInfo returns what is known of the router that is asked for.

@@ -167,6 +167,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
+			cli.Needs(false, "with replay trace and replay sweep: the plan looks for workers that are alike", "worker-speed", "prefill-worker-speed", "decode-worker-speed"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
 		))
@@ -189,6 +190,8 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			return nil, err
 		}
 		switch axis.Name {
+		case "worker-speed", "prefill-worker-speed", "decode-worker-speed":
+			return nil, cli.Usagef("--try=%s: the plan looks for workers that are alike", text)
 		case "workers", "prefill-workers", "decode-workers":
 			return nil, cli.Usagef("--try=%s: the number of workers is searched for, or given by --%s", text, axis.Name)
 		}

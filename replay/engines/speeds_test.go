@@ -1,0 +1,78 @@
+package engines
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// The parts of a pass of a worker at 0.5 take twice as long, however they are scaled, and
+// those of others as long as without speeds.
+func TestWorkerSpeed(t *testing.T) {
+	for _, speedup := range []float64{0, 1, 2, 0.3} {
+		for _, decode := range []float64{0, 1, 4} {
+			top := Topology{Pools: OnePool(engineargs.Default(), 2), WorkerSpeeds: [][]float64{{1, 0.5}}}
+			top.Pools[0].Engine.Speedup, top.Pools[0].Engine.DecodeSpeedup = speedup, decode
+			stages, err := NewStages(&top, Use{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, slow := &stages[0].at(0).Clock, &stages[0].at(1).Clock
+			if *plain != stages[0].Clock {
+				t.Errorf("speedup %v, decode %v: worker 0 has %+v", speedup, decode, plain)
+			}
+			for name, part := range map[string]func(*timing.Clock) (float64, error){
+				"prefill": func(c *timing.Clock) (float64, error) { return c.Prefill(2, 1000, 0) },
+				"decode":  func(c *timing.Clock) (float64, error) { return c.Decode(8, 4000, 500, 100000) },
+			} {
+				before, err := part(plain)
+				after, err2 := part(slow)
+				if err != nil || err2 != nil || !(after/before > 1.999 && after/before < 2.001) {
+					t.Errorf("speedup %v, decode %v: %s takes %v, then %v (%v, %v)", speedup, decode, name, before, after, err, err2)
+				}
+			}
+		}
+	}
+}
+
+// Speeds are refused that are none, or not those of the workers.
+func TestCheckSpeeds(t *testing.T) {
+	for _, c := range []struct {
+		speeds [][]float64
+		scale  []ScaleEvent
+		want   string // in the error; "": none
+	}{
+		{[][]float64{{1, 0.84}}, nil, ""},
+		{[][]float64{nil}, []ScaleEvent{{5, 3, KeepSize}}, ""},
+		{[][]float64{{1}}, nil, "1 for 2 workers"},
+		{[][]float64{nil, {1}}, nil, "1 for 0 workers"},
+		{[][]float64{{1, 0}}, nil, "the speed of worker 1 is 0"},
+		{[][]float64{{1, 0.84}}, []ScaleEvent{{5, 3, KeepSize}}, "come and go"},
+	} {
+		err := (&Topology{Pools: OnePool(engineargs.Default(), 2), WorkerSpeeds: c.speeds, Scale: c.scale}).Validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.speeds, err, c.want)
+		}
+	}
+}
+
+// An assumption names the slow workers, and no more than a line holds.
+func TestDescribeSpeeds(t *testing.T) {
+	top := Topology{Pools: OnePool(engineargs.Default(), 3), WorkerSpeeds: [][]float64{{1, 0.84, 1}}}
+	if got := top.describeSpeeds(0); got != "worker 1 at 0.84 times the speed of these pass times" {
+		t.Error(got)
+	}
+	if top.WorkerSpeeds[0][1] = 1; top.describeSpeeds(0) != "" {
+		t.Error("workers that are alike are described")
+	}
+	top.WorkerSpeeds[0] = make([]float64, 20)
+	for id := range top.WorkerSpeeds[0] {
+		top.WorkerSpeeds[0][sim.WorkerID(id)] = 0.5
+	}
+	if got := top.describeSpeeds(0); !strings.Contains(got, "worker 7 at 0.5 and 12 more times") {
+		t.Error(got)
+	}
+}
