@@ -73,6 +73,28 @@ func TestSkipBad(t *testing.T) {
 	}
 }
 
+// validate finds arrivals before the beginning, whatever the format and the unit; a
+// date is never one.
+func TestNegativeArrivals(t *testing.T) {
+	for name, text := range map[string]string{
+		"a.jsonl": strings.ReplaceAll(strings.ReplaceAll(threeRows, "-3", "3"), ":20,", ":-20,"),
+		"b.csv":   "arrived_at,num_prefill_tokens,num_decode_tokens\n0.1,10,2\n-0.02,10,2\n0.3,10,2\n",
+	} {
+		path, line := traceFile(t, name, text), ":2: "
+		if name == "b.csv" {
+			line = ":3: "
+		}
+		code, out, errs := command("", "traces", "validate", path)
+		if code != cli.ExitRefused || !strings.Contains(out, path+line+"arrival is -20 ms, want >= 0") || !strings.Contains(out, "2 requests, 1 bad rows") {
+			t.Errorf("%s: exit %d\n%s%s", name, code, out, errs)
+		}
+	}
+	old := traceFile(t, "c.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n1969-11-16 18:15:46.5,120,33\n")
+	if code, out, errs := command("", "traces", "validate", old); code != cli.ExitDone {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
 // A file is there when it is complete, and only then; one that is read is not
 // written over.
 func TestTraceOutput(t *testing.T) {

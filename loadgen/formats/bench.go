@@ -103,6 +103,7 @@ func (b *benchRows) readRequest(i int, r *Record) (keep bool, err error) {
 			return false, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, cutExcerpt(b.queues[i]))
 		}
 		at = at.minus(wait)
+		at.free = true
 	}
 	r.arrives(at)
 	return true, nil

@@ -93,6 +93,18 @@ func (r *Record) reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0], After
 // arrives sets the arrival from an instant of the file.
 func (r *Record) arrives(at stamp) { r.when, r.stamp, r.HasAt = at, true, true }
 
+// Negative is the arrival in ms as the file has it, if the file counts from its
+// own beginning and the request came before that.
+func (r *Record) Negative() (ms float64, ok bool) {
+	switch {
+	case r.stamp && r.when.free, !r.HasAt:
+		return 0, false
+	case r.stamp:
+		return r.when.ms, r.when.ms < 0
+	}
+	return r.At, r.At < 0
+}
+
 // Reader gives records.
 type Reader interface {
 	// Next fills r with the next request; io.EOF comes after the last. After a

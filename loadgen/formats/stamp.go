@@ -15,6 +15,7 @@ type stamp struct {
 	ns    int64
 	ms    float64
 	exact bool
+	free  bool // its 0 is no beginning: it is a date, or was counted back from another
 }
 
 // Instant is an instant of a file, to count others from.
@@ -124,5 +125,7 @@ func calendarStamp(text []byte) (s stamp, zoned, ok bool) {
 	if err != nil || at.Year() < 1700 || at.Year() > 2250 { // what int64 ns can hold
 		return s, false, false
 	}
-	return exactStamp(at.UnixNano()), zoned, true
+	s = exactStamp(at.UnixNano())
+	s.free = true
+	return s, zoned, true
 }

@@ -128,7 +128,7 @@ func checkRows(stream *formats.Stream, tell func(error)) (good int, err error) {
 	err = formats.Each(stream, func(r *formats.Record) error {
 		_, err := order.Place(r)
 		if err == nil {
-			err = checkLengths(stream, r)
+			err = checkRow(stream, r)
 		}
 		if err == nil {
 			good++
@@ -140,11 +140,14 @@ func checkRows(stream *formats.Stream, tell func(error)) (good int, err error) {
 	return good, err
 }
 
-// checkLengths refuses what formats that are taken as they are may hold, but no
-// engine can run.
-func checkLengths(stream *formats.Stream, r *formats.Record) error {
+// checkRow refuses what formats that are taken as they are may hold, but no
+// engine can run, and arrivals before the trace began.
+func checkRow(stream *formats.Stream, r *formats.Record) error {
 	wrong := ""
+	early, negative := r.Negative()
 	switch {
+	case negative:
+		wrong = fmt.Sprintf("arrival is %v ms, want >= 0", early)
 	case r.Input == 0 && len(r.IDs) == 0:
 		wrong = "input_length is 0 because hash_ids is empty, want > 0"
 	case r.Input == 0:
