@@ -68,6 +68,33 @@ func TestLeftOpenAsConverted(t *testing.T) {
 	}
 }
 
+// A file of one's own is the same workload to every command that reads traces.
+func TestColumnsAsConverted(t *testing.T) {
+	here, _ := os.Getwd()
+	own := filepath.Join(here, "..", "..", "testdata", "traces", "own.csv")
+	const columns = "--columns=arrival=time,input=prompt_tokens,output=completion_tokens"
+	code, rows, errs := command("", "traces", "convert", own, columns)
+	if code != cli.ExitDone || strings.Count(rows, "\n") != 5 {
+		t.Fatalf("exit %d: %s%s", code, rows, errs)
+	}
+	converted := traceFile(t, "converted.jsonl", rows)
+	for _, args := range [][]string{
+		{"trace", "--output=json"}, {"concurrency", "--max-in-flight=2", "--output=json"},
+		{"plan", "--slo=p99:ttft=1s"}, {"sweep", "--grid=workers=1,2", "--output=csv"},
+	} {
+		mine, theirs := append(args, own, columns), append(args, converted)
+		if args[0] == "sweep" {
+			mine, theirs = append(args, "--trace="+own, columns), append(args, "--trace="+converted)
+		}
+		code, got, errs := command("", mine...)
+		_, want, _ := command("", theirs...)
+		got = strings.ReplaceAll(strings.ReplaceAll(got, own, "FILE"), strings.TrimPrefix(columns, "--columns="), "")
+		if want = strings.ReplaceAll(want, converted, "FILE"); code != cli.ExitDone || cleanText(got) != cleanText(want) {
+			t.Errorf("%q: exit %d\n%s%s\nconverted\n%s", args, code, got, errs, want)
+		}
+	}
+}
+
 // A trace that was written as agentic_mooncake is the same workload as before.
 func TestAgenticTarget(t *testing.T) {
 	here, _ := os.Getwd()

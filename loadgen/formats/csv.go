@@ -30,7 +30,7 @@ func (t table) open(s *Stream) (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &csvRows{s: s, table: t, ends: make(lastEnds)}
+	c := &csvRows{s: s, table: t, comma: ',', ends: make(lastEnds)}
 	header, err := c.splitCells(line)
 	if err != nil {
 		return nil, err
@@ -50,6 +50,7 @@ type csvRows struct {
 	names  []string // of the columns
 	where  []int    // by column: its place in the file, or -1
 	fields int      // of the header
+	comma  byte     // between cells
 
 	row   [][]byte // cells as the file has them
 	cells [][]byte // in the order of the columns, without blanks around; nil where a column is not there
@@ -132,7 +133,7 @@ func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
 	}
 	for more := true; more; {
 		var cell []byte
-		cell, line, more = bytes.Cut(line, []byte{','})
+		cell, line, more = bytes.Cut(line, []byte{c.comma})
 		c.row = append(c.row, cell)
 	}
 	return c.row, nil
@@ -143,7 +144,7 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 	line = bytes.Clone(line) // more lines may be read
 	for {
 		if len(line) == 0 || line[0] != '"' {
-			cell, rest, more := bytes.Cut(line, []byte{','})
+			cell, rest, more := bytes.Cut(line, []byte{c.comma})
 			c.row = append(c.row, cell)
 			if !more {
 				return c.row, nil
@@ -159,11 +160,22 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 		if len(rest) == 0 {
 			return c.row, nil
 		}
-		if rest[0] != ',' {
-			return nil, c.errorf("%q after a closing quote in field %d, want a comma", cutExcerpt(rest), len(c.row))
+		if rest[0] != c.comma {
+			return nil, c.errorf("%q after a closing quote in field %d, want %s", cutExcerpt(rest), len(c.row), c.nameComma())
 		}
 		line = rest[1:]
 	}
+}
+
+// nameComma is what is between cells, for messages.
+func (c *csvRows) nameComma() string {
+	switch c.comma {
+	case '\t':
+		return "a tab"
+	case ';':
+		return "a semicolon"
+	}
+	return "a comma"
 }
 
 // quotedCell reads up to the closing quote; a doubled quote is one.
@@ -250,7 +262,7 @@ func (c *csvRows) readCalendar(r *Record) {
 // detectTable finds the table whose columns the header has, or the one it is
 // nearest to.
 func (s *Stream) detectTable(header sample) (kind, error) {
-	c := &csvRows{s: s}
+	c := &csvRows{s: s, comma: ','}
 	cells, err := c.splitCells(bytes.TrimSuffix(header.text, []byte{'\r'}))
 	if err != nil {
 		return kind{}, err

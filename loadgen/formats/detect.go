@@ -121,6 +121,10 @@ type sample struct {
 
 // detectKind finds out the format, or takes the one it was told.
 func (s *Stream) detectKind() (kind, error) {
+	if s.o.Columns != "" {
+		s.skipBOM()
+		return kind{name: columnsFormat, open: openColumns}, nil
+	}
 	told := s.o.Format != "" && s.o.Format != "auto"
 	if told {
 		k, err := s.findTold()
@@ -329,6 +333,6 @@ func unknownFormat(name string, line int, keys []string) error {
 	if len(keys) > most {
 		keys = append(slices.Clone(keys[:most]), "…")
 	}
-	return &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s",
+	return &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; or --columns says where arrivals and lengths are",
 		strings.Join(keys, ", "), strings.Join(Names(), ", "))}
 }

@@ -65,6 +65,9 @@ func openDirectory(dir string, o Options) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Columns != "" {
+		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory, want a file whose columns are said"}
+	}
 	auto := o.Format == "" || o.Format == "auto"
 	switch {
 	case len(numbers) > 0 && (auto || o.Format == "servegen"):

@@ -174,6 +174,10 @@ type LeftOpen struct {
 	// OutputTokens is the answer of requests that do not say theirs; 0: refuse
 	// them.
 	OutputTokens int
+	// Columns says in which columns of a table, or members of JSON objects, requests
+	// stand, such as arrival=time,input=prompt_tokens,output=completion_tokens; "": the
+	// file is in a format of its own.
+	Columns string
 	// Model keeps only requests to that model; "": all.
 	Model string
 	// Jitter is "" for arrivals as they are, or second to spread those of the same

@@ -99,6 +99,9 @@ func (s *Stream) checkOptions() error {
 	if !(o.TokensPerByte >= 0 && o.TokensPerByte <= 16) {
 		return fmt.Errorf("tokens per byte are %v, want 0 to 16", o.TokensPerByte)
 	}
+	if o.Columns != "" && o.Format != "" && o.Format != "auto" {
+		return fmt.Errorf("columns are said, and that the format is %s, want one of them", o.Format)
+	}
 	if o.TokensPerByte != 0 && o.Tokenizer != "" {
 		return errors.New("tokens per byte and a tokenizer are given, want one of them")
 	}

@@ -15,11 +15,13 @@ import (
 // GridFlags say what the cells of a sweep are.
 type GridFlags struct {
 	axes, common, traces []string
+	columns              string
 	deployment           string
 }
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
+	fs.StringVar(&f.columns, "columns", "", "`columns` of traces of no known format: arrival=time,input=prompt_tokens,output=completion_tokens")
 	fs.StringVar(&f.deployment, "deployment", "", "YAML `file` of GPU, model, parallelism and engine of all cells, as replay init writes it; other flags win")
 	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
@@ -36,8 +38,10 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	if len(f.traces) > 0 {
 		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: f.traces}, len(f.traces) > 1)
 	}
-	if f.deployment != "" {
-		g.putAxis(plan.Axis{Name: "deployment", Values: []string{f.deployment}}, false)
+	for _, c := range []struct{ name, value string }{{"columns", f.columns}, {"deployment", f.deployment}} {
+		if c.value != "" {
+			g.putAxis(plan.Axis{Name: c.name, Values: []string{c.value}}, false)
+		}
 	}
 	for _, list := range []struct {
 		flag   string

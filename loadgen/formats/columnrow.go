@@ -1,0 +1,175 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/loadgen"
+)
+
+// openTable reads a table with a header, of commas, tabs or semicolons.
+func (c *columnRows) openTable(head string) (rows, error) {
+	line, err := c.s.lines.next()
+	if err == io.EOF {
+		return nil, &loadgen.SyntaxError{Name: c.s.Name, Msg: "no requests in the file, want at least one"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &csvRows{s: c.s, comma: ',', ends: c.ends, table: table{name: columnsFormat, row: c.readCells}}
+	header, _, _ := strings.Cut(strings.TrimLeft(head, "\r\n"), "\n")
+	for _, comma := range "\t;" {
+		if strings.Count(header, string(comma)) > strings.Count(header, string(rune(t.comma))) {
+			t.comma = byte(comma)
+		}
+	}
+	cells, err := t.splitCells(line)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, cell := range cells {
+		names = append(names, string(bytes.TrimSpace(cell)))
+	}
+	t.fields, t.names = len(cells), c.plan.names[:]
+	for _, name := range c.plan.names {
+		at := slices.Index(names, name)
+		switch {
+		case at < 0 && name != "":
+			return nil, c.s.lines.errorf("%v", refuseColumn(name, names))
+		case name == "":
+			at = -1
+		case slices.Contains(names[at+1:], name):
+			return nil, c.s.lines.errorf("two columns are %q, want one", name)
+		}
+		t.where = append(t.where, at)
+	}
+	t.cells = make([][]byte, len(t.where))
+	return t, nil
+}
+
+// readCells makes r of a row of a table.
+func (c *columnRows) readCells(t *csvRows, r *Record) bool {
+	if err := c.fill(t.cells, r); err != nil {
+		t.complain("%v", err)
+	}
+	return true
+}
+
+// fill makes r of the cells of a row, by role.
+func (c *columnRows) fill(cells [][]byte, r *Record) (err error) {
+	if r.Input, err = c.readTokens(roleInput, cells); err != nil {
+		return err
+	}
+	if r.Output, err = c.readTokens(roleOutput, cells); err != nil {
+		return err
+	}
+	if err := c.readIDs(cells[roleHash], r); err != nil {
+		return err
+	}
+	timed := c.plan.names[roleArrival] != ""
+	if timed {
+		at, err := c.readArrival(cells[roleArrival])
+		if err != nil {
+			return err
+		}
+		r.arrives(at)
+	}
+	if id := cells[roleSession]; len(id) > 0 {
+		r.Group = id
+		if c.s.Chained {
+			r.Session = id
+			if timed {
+				c.ends.chain(r, id, r.when)
+			}
+		}
+	}
+	if !timed && (r.Session == nil || c.begins(r.Session)) {
+		c.s.arrivePaced(r)
+	}
+	return nil
+}
+
+// begins reports whether a request is the first of its session, of which no time is
+// known.
+func (c *columnRows) begins(session []byte) bool {
+	_, known := c.ends[string(session)]
+	if !known {
+		c.ends[string(session)] = stamp{}
+	}
+	return !known
+}
+
+// readTokens reads a number of tokens, such as 12 or 12.0, which tables with gaps
+// make of it.
+func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
+	name, cell := c.plan.names[which], cells[which]
+	digits := cell
+	if whole, zeros, ok := bytes.Cut(cell, []byte{'.'}); ok && len(bytes.Trim(zeros, "0")) == 0 {
+		digits = whole
+	}
+	n, ok := wholeNumber(digits)
+	if len(cell) == 0 {
+		return 0, fmt.Errorf("%s is empty, want a number of tokens", name)
+	}
+	if !ok || n > maxTokens {
+		return 0, fmt.Errorf("%s is %q, want a number of tokens, 0 to %d", name, cutExcerpt(cell), maxTokens)
+	}
+	return int(n), nil
+}
+
+// latest is a number of seconds that is no instant anybody counts to: the year 5138.
+const latest = 100_000_000_000
+
+// readArrival reads a number in the unit said, or a date and time where none is.
+func (c *columnRows) readArrival(cell []byte) (stamp, error) {
+	name, kind := c.plan.names[roleArrival], "a number"
+	at, ok := decimalStamp(cell, c.plan.scale())
+	if ok = ok && isNumeric(cell); !ok && c.plan.unit == "" {
+		var zoned bool
+		at, zoned, ok = calendarStamp(cell)
+		if kind = "a date and time without a zone"; zoned {
+			kind = "a date and time with a zone"
+		}
+	}
+	switch {
+	case !ok && c.plan.unit != "":
+		return at, fmt.Errorf("%s is %q, want a number of %s", name, cutExcerpt(cell), c.plan.unit)
+	case !ok:
+		return at, fmt.Errorf("%s is %q, want a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z", name, cutExcerpt(cell))
+	case kind == "a number" && c.plan.unit == "" && at.ms/1000 >= latest:
+		return at, fmt.Errorf("%s is %s, which are more than 3000 years in seconds; want arrival_unit=ms, us or ns among the columns, or s if it is so", name, cutExcerpt(cell))
+	case c.kind != "" && c.kind != kind:
+		return at, fmt.Errorf("%s is %q, %s; the rows before had %s, want the same on all", name, cutExcerpt(cell), kind, c.kind)
+	}
+	c.kind = kind
+	return at, nil
+}
+
+// readIDs reads the ids of blocks, numbers or names, as a list of JSON or with blanks,
+// commas, semicolons or bars between them.
+func (c *columnRows) readIDs(cell []byte, r *Record) error {
+	if len(cell) == 0 {
+		return nil
+	}
+	if cell[0] == '[' && checkValue(cell) == nil {
+		parts, _ := splitList(cell, nil)
+		for i, p := range parts {
+			switch {
+			case p[0] == '"':
+				p = unquoteString(p)
+			case !isNumeric(p):
+				return fmt.Errorf("%s[%d] is %s, want a number or a string", c.plan.names[roleHash], i, cutExcerpt(p))
+			}
+			r.IDs = append(r.IDs, c.ids.of(string(p)))
+		}
+		return nil
+	}
+	for _, id := range bytes.FieldsFunc(bytes.Trim(cell, "[]"), func(b rune) bool { return strings.ContainsRune(" \t,;|", b) }) {
+		r.IDs = append(r.IDs, c.ids.of(string(bytes.Trim(id, `'"`))))
+	}
+	return nil
+}

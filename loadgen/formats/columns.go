@@ -1,0 +1,221 @@
+package formats
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// columnsFormat is the format of files whose columns the reader is told.
+const columnsFormat = "columns"
+
+// role is what a column is to a request.
+type role int
+
+const (
+	roleArrival role = iota
+	roleInput
+	roleOutput
+	roleSession
+	roleHash
+	roles
+)
+
+func roleNames() [roles]string { return [...]string{"arrival", "input", "output", "session", "hash"} }
+
+// columnPlan says in which columns of a file its requests stand.
+type columnPlan struct {
+	names [roles]string // of the columns; "": there is none
+	unit  string        // of arrivals; "": seconds, or dates
+}
+
+const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash= and arrival_unit= where they help"
+
+// CheckColumns reports what is wrong with the columns of LeftOpen.
+func CheckColumns(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := parseColumns(text)
+	return err
+}
+
+// parseColumns reads pairs such as input=prompt_tokens, in quotes where a name has a comma.
+func parseColumns(text string) (columnPlan, error) {
+	var p columnPlan
+	parts, err := csv.NewReader(strings.NewReader(text)).Read()
+	if err != nil {
+		return p, fmt.Errorf("columns are %q, %s", text, wantColumns)
+	}
+	names := roleNames()
+	seen := map[string]bool{}
+	for _, part := range parts {
+		key, column, ok := strings.Cut(part, "=")
+		key, column = strings.TrimSpace(key), strings.TrimSpace(column)
+		i := slices.Index(names[:], key)
+		switch {
+		case !ok || column == "":
+			return p, fmt.Errorf("columns have %q, %s", part, wantColumns)
+		case seen[key]:
+			return p, fmt.Errorf("columns have %s twice, want it once", key)
+		case key == "arrival_unit":
+			if scales := "s ms us ns"; !slices.Contains(strings.Fields(scales), column) {
+				return p, fmt.Errorf("arrival_unit is %q, want one of %s", column, scales)
+			}
+			p.unit = column
+		case i < 0:
+			return p, fmt.Errorf("columns have %q, which is unknown%s: %s", key, offerNearest(key, append(names[:], "arrival_unit")), wantColumns)
+		default:
+			p.names[i] = column
+		}
+		seen[key] = true
+	}
+	switch {
+	case p.names[roleInput] == "" || p.names[roleOutput] == "":
+		return p, fmt.Errorf("columns are %q, which lacks input or output: %s", text, wantColumns)
+	case p.unit != "" && p.names[roleArrival] == "":
+		return p, fmt.Errorf("columns have arrival_unit and no arrival, want both")
+	}
+	return p, nil
+}
+
+// offerNearest offers the name that is nearest to one that nothing has.
+func offerNearest(typed string, names []string) string {
+	if near := nearest.Name(typed, names); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return ""
+}
+
+// refuseColumn complains of a column that a row or header has not.
+func refuseColumn(name string, have []string) error {
+	const most = 20
+	if len(have) == 0 {
+		return fmt.Errorf("no column %q, nor any other; want a JSON object, or a header", name)
+	}
+	offer := offerNearest(name, have)
+	if len(have) > most {
+		have = append(slices.Clone(have[:most]), "…")
+	}
+	return fmt.Errorf("no column %q%s, want one of %s", name, offer, strings.Join(have, ", "))
+}
+
+// scale is the power of ten of the unit of arrivals, in ns.
+func (p *columnPlan) scale() int {
+	switch p.unit {
+	case "ns":
+		return 0
+	case "us":
+		return 3
+	case "ms":
+		return 6
+	}
+	return 9
+}
+
+// columnRows makes requests of the cells of rows.
+type columnRows struct {
+	s    *Stream
+	plan columnPlan
+	kind string          // of the arrivals so far: a number, or a date and time with or without a zone
+	seen [roles]bool     // roles whose member some object had
+	ids  numbers[string] // of blocks
+	ends lastEnds
+}
+
+// openColumns opens a file of rows by the columns that options name: a table with a
+// header, or JSON objects.
+func openColumns(s *Stream) (rows, error) {
+	plan, err := parseColumns(s.o.Columns)
+	if err != nil {
+		return nil, err
+	}
+	c := &columnRows{s: s, plan: plan, ids: make(numbers[string]), ends: make(lastEnds)}
+	timed := plan.names[roleArrival] != ""
+	switch {
+	case !timed:
+		s.paceArrivals()
+	case s.o.Rate != 0:
+		return nil, fmt.Errorf("%s: --columns says arrivals, which a rate of arrivals does not change; want one of the two", s.Name)
+	}
+	s.Private = plan.names[roleHash] == ""
+	s.Chained = plan.names[roleSession] != "" && (s.o.Sessions == "chain" || !timed && s.o.Sessions != "flat")
+	head, _ := s.lines.in.Peek(window)
+	if text := strings.TrimLeft(string(head), " \t\r\n"); text != "" && (text[0] == '{' || text[0] == '[') {
+		return c.openObjects(text)
+	}
+	return c.openTable(string(head))
+}
+
+// openObjects reads JSON: an object per line, or a list of them.
+func (c *columnRows) openObjects(head string) (rows, error) {
+	g := gathered{s: c.s}
+	first, rest, ended := strings.Cut(head, "\n")
+	second := strings.TrimLeft(rest, " \t\r\n")
+	if first[0] == '{' && (!ended || checkValue([]byte(first)) == nil || strings.HasPrefix(second, "{")) {
+		l := &lineRows{gathered: g}
+		l.read = func(f *fields) error { return c.readObject(f, l.add(f.line)) }
+		return l, nil
+	}
+	return &g, g.eachObject(func(f *fields) error {
+		var r Record
+		r.Line = f.line
+		err := c.readObject(f, &r)
+		if err == nil && f.err == nil {
+			g.all = append(g.all, r.Clone())
+		}
+		return err
+	})
+}
+
+// readObject makes r of an object.
+func (c *columnRows) readObject(f *fields, r *Record) error {
+	var cells [roles][]byte
+	for i, name := range c.plan.names {
+		if name == "" {
+			continue
+		}
+		v, ok := f.findColumn(name)
+		if !ok && (i < int(roleSession) || !c.seen[i]) {
+			return refuseColumn(name, f.columnNames())
+		}
+		c.seen[i] = true
+		if len(v) > 0 && v[0] == '"' {
+			v = unquoteString(v)
+		}
+		cells[i] = v
+	}
+	return c.fill(cells[:], r)
+}
+
+// findColumn is the value of a member, or, by a name with points, of a member of a
+// member.
+func (f *fields) findColumn(name string) (value []byte, ok bool) {
+	if f.has(name) {
+		return f.value(name), true
+	}
+	first, rest, inner := strings.Cut(name, ".")
+	if !inner || !f.has(first) {
+		return nil, false
+	}
+	sub := f.openMember(f.value(first), first)
+	return sub.findColumn(rest)
+}
+
+// columnNames are the names of the members, and of the members of those.
+func (f *fields) columnNames() []string {
+	var names []string
+	for _, m := range f.members {
+		if len(m.value) > 0 && m.value[0] == '{' {
+			for _, sub := range f.openMember(m.value, "").columnNames() {
+				names = append(names, string(m.key)+"."+sub)
+			}
+			continue
+		}
+		names = append(names, string(m.key))
+	}
+	return names
+}
