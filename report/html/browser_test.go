@@ -4,12 +4,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"html"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,19 @@ type drawn struct {
 	ink      string
 }
 
+// writeFrame writes a page that shows another in a frame of a phone's width, since no
+// window of the browser is as narrow, and says what that one says of itself.
+func writeFrame(t *testing.T, file, text string, width int) string {
+	t.Helper()
+	frame := fmt.Sprintf(`<meta name="color-scheme" content="light dark"><body style="margin: 0"><iframe id="f" width="%d" height="6000" style="border: 0" srcdoc="%s"></iframe>
+<script>f.onload = () => Object.assign(document.body.dataset, f.contentDocument.body.dataset);</script>`, width, html.EscapeString(text))
+	file = strings.TrimSuffix(file, ".html") + "-frame.html"
+	if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // open lets the browser draw a page, and wants all of its charts.
 func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	t.Helper()
@@ -121,6 +136,9 @@ func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	}
 	if scheme == "dark" {
 		args = append(args, "--blink-settings=preferredColorScheme=0")
+	}
+	if width < 500 {
+		file = writeFrame(t, file, text, width)
 	}
 	address := url.URL{Scheme: "file", Path: filepath.ToSlash(file)}
 	if *shots != "" {

@@ -60,7 +60,7 @@ func (p *planSheet) makeAnswer() *html.Answer {
 		page.Grids = append(page.Grids, p.makeVariants())
 	}
 	for _, v := range a.At.Values {
-		page.Limits = append(page.Limits, html.Limit{Name: nameObjective(&v), Unit: v.Unit, Limit: v.Limit})
+		page.Limits = append(page.Limits, html.Limit{Name: p.nameObjective(&v), Unit: v.Unit, Limit: v.Limit})
 	}
 	page.Cluster = p.listClusters(a)
 	if !slices.ContainsFunc(page.Cluster, func(c html.Cluster) bool { return c.PerHour == 0 }) {
@@ -150,7 +150,7 @@ func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
 		g.Head = append(g.Head, c.name+", as recorded", "resampled, 5 to 95 %")
 	}
 	for k := range a.At.Values {
-		row := []string{nameObjective(&a.At.Values[k]), formatTime(a.At.Values[k].Limit, a.At.Values[k].Unit)}
+		row := []string{p.nameObjective(&a.At.Values[k]), formatTime(a.At.Values[k].Limit, a.At.Values[k].Unit)}
 		for _, c := range columns {
 			v := &c.m.Values[k]
 			sign := "✗ "
@@ -167,7 +167,7 @@ func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
 		g.Rows = append(g.Rows, row)
 	}
 	for k, other := range a.At.Others {
-		row := []string{nameObjective(&other) + " (the other definition)", "none"}
+		row := []string{p.nameObjective(&other) + " (the other definition)", "none"}
 		for _, c := range columns {
 			value := ""
 			if k < len(c.m.Others) {

@@ -73,27 +73,33 @@ func (p *planSheet) describeWanted(a *plan.Answer) string {
 	var parts []string
 	for i := range a.At.Values {
 		v := &a.At.Values[i]
-		if v.Unit != "share" {
-			parts = append(parts, nameObjective(v)+" ≤ "+formatTime(v.Limit, v.Unit))
+		if v.Unit == "share" {
+			parts = append(parts, p.describeEach()+" for "+formatTime(v.Limit, v.Unit)+" of the requests")
 			continue
 		}
-		var each []string
-		for _, o := range p.flags.slo.All {
-			if o.Statistic == "" {
-				each = append(each, strings.ToUpper(o.Metric)+" ≤ "+formatTime(o.LimitMS, "ms"))
-			}
-		}
-		parts = append(parts, strings.Join(each, " with ")+" for "+formatTime(v.Limit, v.Unit)+" of the requests")
+		parts = append(parts, p.nameObjective(v)+" ≤ "+formatTime(v.Limit, v.Unit))
 	}
-	return strings.Join(parts, " and ")
+	return strings.Join(parts, ", and ")
+}
+
+// describeEach names the limits on the times of each request.
+func (p *planSheet) describeEach() string {
+	var each []string
+	for _, o := range p.flags.slo.All {
+		if o.Statistic == "" {
+			each = append(each, strings.ToUpper(o.Metric)+" ≤ "+formatTime(o.LimitMS, "ms"))
+		}
+	}
+	return strings.Join(each, " and ")
 }
 
 // nameObjective names an objective in the field's capitals.
-func nameObjective(v *plan.Value) string {
-	if statistic, metric, ok := strings.Cut(v.Name, " "); ok && v.Unit != "share" {
-		return statistic + " " + strings.ToUpper(metric)
+func (p *planSheet) nameObjective(v *plan.Value) string {
+	if v.Unit == "share" {
+		return "requests with " + p.describeEach()
 	}
-	return v.Name
+	statistic, metric, _ := strings.Cut(v.Name, " ")
+	return statistic + " " + strings.ToUpper(metric)
 }
 
 // formatTime is a value in the unit that is easiest to read.

@@ -5,10 +5,11 @@ const drawAnswer = (answer, charts) => {
   const list = (all) => all || [];
   const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
   const unit = (v, of) => of === "share" ? percent(v) : ms(v);
+  const tick = (v, of) => of === "share" ? percent(v) : v >= 1000 ? short(v / 1000) + " s" : ms(v);
   const money = (v) => v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
   const clusters = [...list(answer.clusters)].sort((a, b) => a.across - b.across);
-  const groups = [...new Set(clusters.map((c) => c.group))];
+  const groups = [...new Set(list(answer.clusters).map((c) => c.group))];
   const tint = (c) => groups.length > 1 ? nth(groups.indexOf(c.group)) : c.missed ? "--c4" : "--c2";
 
   // disc is what a cluster looks like: full when it meets all objectives, else a cross.
@@ -85,7 +86,6 @@ const drawAnswer = (answer, charts) => {
     const values = points.flatMap((c) => [c.values[k], ...(list(c.low).length > k ? [c.low[k], c.high[k]] : [])]);
     const x = scaleOf(points.map((c) => c.across)), y = scaleOf([...values, limit.limit]);
     const places = (u) => points.map((c) => ({ left: u.valToPos(x.to(c.across), "x"), top: u.valToPos(y.to(c.values[k]), "y"), row: c }));
-    const value = (v) => unit(v, limit.unit);
     one.plot = new uPlot({
       width: box.clientWidth, height: 300, legend: { show: false },
       cursor: { points: { show: false }, drag: { x: false, y: false }, y: false, x: false },
@@ -93,7 +93,7 @@ const drawAnswer = (answer, charts) => {
       scales: { x: { time: false, range: x.range }, y: { range: y.range } },
       axes: [
         axis({ label: answer.across + (x.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, size: 32, space: 45, splits: x.splits, values: (u, v) => v.map((w) => short(x.from(w))) }),
-        axis({ size: 62, splits: y.splits, values: (u, v) => v.map((w) => value(y.from(w))) }),
+        axis({ size: 62, splits: y.splits, values: (u, v) => v.map((w) => tick(y.from(w), limit.unit)) }),
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
     }, [points.map((c) => x.to(c.across)), points.map((c) => y.to(c.values[k]))], box);
@@ -117,7 +117,7 @@ const drawAnswer = (answer, charts) => {
     const body = el("tbody", ...g.rows.map((r) => el("tr", ...r.map((c) => signed("td", c)))));
     return el("div.card", el("h3", g.title), el("div.scroll", el("table.still", el("thead", head), body)));
   };
-  const facts = (f) => el("div.card", el("h3", f.title), el("dl.facts", ...f.rows.flatMap(([k, v]) => [el("dt", k), el("dd", v)])));
+  const card = (f) => el("div.card", el("h3", f.title), facts(f.rows));
 
   main.append(el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
   if (clusters.length) {
@@ -133,5 +133,5 @@ const drawAnswer = (answer, charts) => {
   const said = el("div.cards.below");
   for (const l of list(answer.lists)) said.append(el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", t))));
   main.append(said);
-  main.append(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(facts)));
+  main.append(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(card)));
 };

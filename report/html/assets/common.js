@@ -14,6 +14,9 @@ const el = (what, ...inside) => {
   }
   return e;
 };
+// facts lists names and what they stand for. A flag stays on one line.
+const words = (text) => text.split(/( )/).map((w) => w.startsWith("--") ? el("span.flag", w) : w);
+const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k), el("dd", ...words(v))]));
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const swatch = (name) => { const i = el("i"); i.style.background = `var(${name})`; return i; };
 const nth = (i) => `--c${i % 8}`;

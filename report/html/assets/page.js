@@ -112,13 +112,9 @@
     grid.append(made);
     runs.forEach((r) => {
       made.append(el("h3", r.name));
-      const dl = el("dl.facts");
-      (r.facts || []).forEach(([k, v]) => dl.append(el("dt", k), el("dd", v)));
-      made.append(dl);
+      made.append(facts(r.facts || []));
       if (r.assumes && r.assumes.length) {
-        const all = el("dl.facts");
-        r.assumes.forEach(([k, v]) => all.append(el("dt", k), el("dd", v)));
-        made.append(el("h3.more", runs.length > 1 ? `What ${r.name} assumes` : "What this assumes"), all);
+        made.append(el("h3.more", runs.length > 1 ? `What ${r.name} assumes` : "What this assumes"), facts(r.assumes));
       }
       made.append(el("br"));
     });
