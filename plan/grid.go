@@ -36,6 +36,7 @@ type Grid struct {
 type Cell struct {
 	Index    int // in grid order: the last axis runs fastest
 	Settings []Setting
+	Sample   int // 0: the workload itself; k: the k-th of its resamples
 }
 
 // maxCells bounds a grid.
@@ -111,6 +112,7 @@ type Task struct {
 	// Files are the digests of the files that settings name, by setting.
 	Files   []File `json:"files,omitempty"`
 	Version string `json:"version"` // of the program
+	Sample  int    `json:"resample,omitempty"`
 }
 
 // File is a file that a cell reads.
@@ -122,7 +124,7 @@ type File struct {
 // NewTask returns the task of a cell. digest returns the digest of the file that a
 // setting names, "" when it names none.
 func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
-	t := Task{Settings: slices.Clone(c.Settings), Version: version}
+	t := Task{Settings: slices.Clone(c.Settings), Version: version, Sample: c.Sample}
 	slices.SortFunc(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
 	for i, s := range t.Settings {
 		hash, err := digest(s)

@@ -25,6 +25,8 @@ type row struct {
 	values map[string]json.RawMessage
 	report json.RawMessage
 	reason string
+
+	resampled []Resampled // empty without resamples
 }
 
 // wallKeys returns the keys that differ from run to run.
@@ -32,7 +34,8 @@ func wallKeys() []string {
 	return []string{"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
 }
 
-// NewTable returns the table of outcomes. Without wall it leaves out what
+// NewTable returns the table of outcomes: of the cells of g, and after them of any number
+// of resamples, as RepeatCells has them. Without wall it leaves out what
 // depends on the time a replay takes, and is then the same from run to run.
 func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 	t := &Table{}
@@ -58,7 +61,7 @@ func NewTable(g *Grid, outcomes []Outcome, wall bool) (*Table, error) {
 		t.rows = append(t.rows, r)
 	}
 	t.Keys = slices.Sorted(maps.Keys(keys))
-	return t, nil
+	return t, t.addResamples(outcomes[len(t.rows):])
 }
 
 // Keys of a report that a table makes more of.
@@ -106,16 +109,19 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(slices.Insert(t.Lines(), 0, t.Head()))
 }
 
-// Head returns the names of what Lines returns: cell, axes, keys and reason.
+// Head returns the names of what Lines returns: cell, axes, keys, what came of resamples,
+// and reason.
 func (t *Table) Head() []string {
-	return slices.Concat([]string{"cell"}, t.Axes, t.Keys, []string{"reason"})
+	return slices.Concat([]string{"cell"}, t.Axes, t.Keys, t.resampledHead(), []string{"reason"})
 }
 
 // Lines returns all of the table as WriteCSV writes it, without the head.
 func (t *Table) Lines() [][]string {
 	all := make([][]string, len(t.rows))
+	resampled := t.resampledKeys()
 	for i := range t.rows {
-		all[i] = t.rowCells(&t.rows[i], t.Keys)
+		line := t.rowCells(&t.rows[i], t.Keys)
+		all[i] = slices.Insert(line, len(line)-1, t.rows[i].resampledCells(resampled)...)
 	}
 	return all
 }
@@ -131,8 +137,8 @@ func (t *Table) rowCells(r *row, keys []string) []string {
 	return append(line, r.reason)
 }
 
-// WriteJSON writes a list of objects: cell, its settings, and its report or the
-// reason why it has none.
+// WriteJSON writes a list of objects: cell, its settings, its report or the reason why
+// it has none, and what came of its resamples.
 func (t *Table) WriteJSON(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString("[")
@@ -145,8 +151,16 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		object := map[string]any{"cell": r.cell.Index, "settings": settings}
 		if r.values != nil {
 			object["report"] = r.values
-		} else {
+		}
+		if r.values == nil || r.reason != "" {
 			object["reason"] = r.reason
+		}
+		if len(r.resampled) > 0 {
+			resampled := map[string]Resampled{}
+			for _, s := range r.resampled {
+				resampled[s.Key] = s
+			}
+			object["resampled"] = resampled
 		}
 		text, err := json.Marshal(object) // keys in bytewise order
 		if err != nil {
@@ -205,7 +219,10 @@ func (t *Table) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintln(out, strings.Join(line, "\t"))
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return t.writeResampled(w)
 }
 
 // shortenNumber returns a number with two digits after the point, if it is one,
@@ -220,11 +237,11 @@ func shortenNumber(text string) string {
 	return text
 }
 
-// Incomplete counts the cells without a report.
+// Incomplete counts the cells without a report, or without one of a resample.
 func (t *Table) Incomplete() int {
 	n := 0
 	for i := range t.rows {
-		if t.rows[i].report == nil {
+		if t.rows[i].report == nil || t.rows[i].reason != "" {
 			n++
 		}
 	}

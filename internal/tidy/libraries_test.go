@@ -22,7 +22,7 @@ func doors() []door {
 		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen"}},
-		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate"}},
+		{library: "gonum.org/v1/gonum", rooms: []string{"loadgen", "calibrate", "plan"}},
 		{library: "github.com/parquet-go/parquet-go", rooms: []string{"report"}},
 		{library: "golang.org/x/term", rooms: []string{"cmd"}},
 		{library: "golang.org/x/text", rooms: []string{"loadgen"}},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -26,22 +27,28 @@ import (
 
 // CellRunner replays cells. Those that replay the same workload share it.
 type CellRunner struct {
-	mutex sync.Mutex
-	open  []*openWorkload // the one used last is the last
+	mutex   sync.Mutex
+	open    []*openWorkload // the one used last is the last
+	samples []*openWorkload // resamples of them, as well
 }
 
 // openWorkload is a workload that is opened once.
 type openWorkload struct {
 	key  string
 	load func() (*loadgen.Workload, error)
+	// resampler draws from it; nil of a resample.
+	resampler func() (*plan.Resampler, error)
 }
+
+// resamplingSeed is that of all cells, so that they get the same resamples.
+const resamplingSeed = 42
 
 // mostOpen is how many workloads are kept.
 const mostOpen = 4
 
 // Run replays a cell and returns its report.
-func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.RawMessage, error) {
-	o, file, mode, err := options.OptionsOf(settings)
+func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage, error) {
+	o, file, mode, err := options.OptionsOf(cell.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +59,7 @@ func (r *CellRunner) Run(ctx context.Context, settings []plan.Setting) (json.Raw
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.openWorkload(spec)
+	w, err := r.openSample(spec, cell.Sample)
 	if err != nil {
 		return nil, err
 	}
@@ -130,22 +137,50 @@ func cellReport(o *options.Options, result *harness.Result, mode loadgen.Mode, c
 	return short.Bytes(), nil
 }
 
-// openWorkload is that of spec. It is opened by the first who asks.
-func (r *CellRunner) openWorkload(spec replay.Spec) (*loadgen.Workload, error) {
+// openSample returns a resample of the workload of spec, or the workload itself. It is
+// opened by the first who asks.
+func (r *CellRunner) openSample(spec replay.Spec, sample int) (*loadgen.Workload, error) {
 	key := plan.WorkloadKey(&spec)
-	r.mutex.Lock()
-	i := slices.IndexFunc(r.open, func(w *openWorkload) bool { return w.key == key })
-	if i < 0 {
-		r.open = append(r.open, &openWorkload{key, sync.OnceValues(func() (*loadgen.Workload, error) {
+	w := r.keepOpen(&r.open, key, func() *openWorkload {
+		load := sync.OnceValues(func() (*loadgen.Workload, error) {
 			return spec.Open(context.Background(), replay.Streams{Stdin: strings.NewReader("")})
-		})})
-		i = len(r.open) - 1
+		})
+		return &openWorkload{key, load, sync.OnceValues(func() (*plan.Resampler, error) {
+			w, err := load()
+			if err != nil {
+				return nil, err
+			}
+			return plan.NewResampler(w, resamplingSeed), nil
+		})}
+	})
+	if sample == 0 {
+		return w.load()
 	}
-	w := r.open[i]
-	r.open = append(slices.Delete(r.open, i, i+1), w)
-	if len(r.open) > mostOpen {
-		r.open = r.open[1:]
+	key += " resample " + strconv.Itoa(sample)
+	return r.keepOpen(&r.samples, key, func() *openWorkload {
+		return &openWorkload{key: key, load: sync.OnceValues(func() (*loadgen.Workload, error) {
+			resampler, err := w.resampler()
+			if err != nil {
+				return nil, err
+			}
+			return resampler.Sample(sample), nil
+		})}
+	}).load()
+}
+
+// keepOpen returns the workload with a key from a list, or puts a new one there.
+func (r *CellRunner) keepOpen(list *[]*openWorkload, key string, open func() *openWorkload) *openWorkload {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	i := slices.IndexFunc(*list, func(w *openWorkload) bool { return w.key == key })
+	if i < 0 {
+		*list = append(*list, open())
+		i = len(*list) - 1
 	}
-	r.mutex.Unlock()
-	return w.load()
+	w := (*list)[i]
+	*list = append(slices.Delete(*list, i, i+1), w)
+	if len(*list) > mostOpen {
+		*list = (*list)[1:]
+	}
+	return w
 }

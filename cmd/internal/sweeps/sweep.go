@@ -40,6 +40,7 @@ The cells run in this process, --jobs at once. The subcommands spread them over
 processes and machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
+  replay sweep grid.yaml --repeat 20
   replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := f.grid.Of(args)
@@ -49,11 +50,15 @@ processes and machines.`,
 			if f.jobs < 1 {
 				return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
 			}
+			if f.repeat < 0 || f.repeat == 1 || f.repeat > mostRepeats {
+				return cli.Usagef("--repeat=%d: want 2 to %d, or 0", f.repeat, mostRepeats)
+			}
 			return f.sweepHere(cmd.Context(), s, g)
 		},
 	}
 	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind), cli.NewGroup("Table", f.table.Bind), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
+		fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
 		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those that are there")
 	}))
 	cmd.AddCommand(queue...)
@@ -73,6 +78,7 @@ type sweepFlags struct {
 	grid    GridFlags
 	table   TableFlags
 	jobs    int
+	repeat  int
 	journal string
 }
 
@@ -82,11 +88,15 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		return err
 	}
 	cli.ManyReplays()
-	tasks, err := TasksOf(g, NewDigests())
+	if g.Size() > mostReplays/(f.repeat+1) {
+		return cli.Usagef("--repeat=%d: %d cells are more than %d replays, want fewer", f.repeat, g.Size(), mostReplays)
+	}
+	cells := plan.RepeatCells(g.Cells(), f.repeat)
+	tasks, err := TasksOf(cells, NewDigests())
 	if err != nil {
 		return err
 	}
-	sweep := plan.Sweep{Cells: g.Cells(), Cores: f.jobs}
+	sweep := plan.Sweep{Cells: cells, Cores: f.jobs}
 	for i := range tasks {
 		sweep.Keys = append(sweep.Keys, tasks[i].Key())
 	}
@@ -97,10 +107,10 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
 	}
 	var runner CellRunner
-	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c.Settings) }
-	PrintWarnings(s.Err, sweep.Cells)
+	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
+	PrintWarnings(s.Err, cells[:g.Size()])
 	bar := cli.NewProgress(s.Err, "cells")
-	sweep.Progress = func(done int) { bar.Show(done, len(sweep.Cells)) }
+	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
 	outcomes, _, err := sweep.Do(ctx)
 	bar.Clear()
 	if err != nil {
@@ -109,13 +119,17 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	return f.table.Write(s.Out, g, outcomes)
 }
 
-// TasksOf are the tasks of a grid, in its order.
-func TasksOf(g *plan.Grid, d *digests) ([]plan.Task, error) {
+const (
+	mostRepeats = 10_000 // resamples of a cell
+	mostReplays = 10_000_000
+)
+
+// TasksOf are the tasks of cells, in their order.
+func TasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	program, err := ProgramVersion()
 	if err != nil {
 		return nil, err
 	}
-	cells := g.Cells()
 	tasks := make([]plan.Task, len(cells))
 	for i := range cells {
 		cell := cells[i]

@@ -60,7 +60,7 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 		return err
 	}
 	if n := t.Incomplete(); n > 0 {
-		return cli.Coded(cli.ExitIncomplete, "%d of %d cells have no report", n, len(outcomes))
+		return cli.Coded(cli.ExitIncomplete, "%d of %d cells have no report", n, g.Size())
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
 	"github.com/replay-llm/replay/live/queue"
+	"github.com/replay-llm/replay/plan"
 )
 
 // newSweepCellCommand is the process in which a worker has cells run.
@@ -86,7 +87,7 @@ func readRequests(ctx context.Context, in io.Reader, to chan<- queue.Request) {
 }
 
 func replyTo(ctx context.Context, runner *sweeps.CellRunner, request queue.Request) queue.Reply {
-	report, err := runner.Run(ctx, request.Settings)
+	report, err := runner.Run(ctx, &plan.Cell{Settings: request.Settings})
 	if err != nil {
 		return queue.Reply{Refused: err.Error()}
 	}

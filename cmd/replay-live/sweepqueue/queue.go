@@ -215,7 +215,7 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 // submitGrid hands in a grid.
 func submitGrid(ctx context.Context, q *queue.Queue, g *plan.Grid) (*queue.Manifest, *queue.Submitted, error) {
 	d := sweeps.NewDigests()
-	tasks, err := sweeps.TasksOf(g, d)
+	tasks, err := sweeps.TasksOf(g.Cells(), d)
 	if err != nil {
 		return nil, nil, err
 	}

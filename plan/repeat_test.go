@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// repeatedGrid is two traces by two routers.
+func repeatedGrid() *Grid {
+	return &Grid{Axes: []Axis{{Name: "trace", Values: []string{"a", "b"}}, {Name: "router", Values: []string{"x", "y"}}}}
+}
+
+// ttftOutcomes gives every cell on every sample the TTFT that at says; 0: it fails.
+func ttftOutcomes(g *Grid, n int, at func(cell, sample int) float64) []Outcome {
+	var all []Outcome
+	for _, c := range RepeatCells(g.Cells(), n) {
+		if ms := at(c.Index, c.Sample); ms != 0 {
+			all = append(all, Outcome{Report: json.RawMessage(fmt.Sprintf(`{"mean_ttft_ms":%v,"output_throughput_tok_s":%v}`, ms, 1000/ms))})
+		} else {
+			all = append(all, Outcome{Reason: "did not fit"})
+		}
+	}
+	return all
+}
+
+// Student's t at 4 degrees of freedom is 2.776.
+func TestIntervalByHand(t *testing.T) {
+	i := newInterval([]float64{1, 2, 3, 4, 5})
+	if by := 2.7764451 * math.Sqrt(2.5); i.Mean != 3 || math.Abs(i.High-3-by) > 1e-6 || math.Abs(3-i.Low-by) > 1e-6 {
+		t.Errorf("%+v, want 3 and %v to both sides", i, by)
+	}
+}
+
+// A small but steady change is a win although the workloads differ by far more; each trace
+// has a first cell of its own; where more is better, less loses.
+func TestPairedCells(t *testing.T) {
+	g := repeatedGrid()
+	workload := []float64{100, 100, 300, 150, 500, 220}
+	outcomes := ttftOutcomes(g, 5, func(cell, sample int) float64 {
+		by := []float64{0, -3, 1000, 1004}[cell]
+		return workload[sample] + by + 0.2*float64(sample%2)*float64(cell%2)
+	})
+	table, err := NewTable(g, outcomes, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "win", "", "lose"} {
+		s := table.rows[i].findResampled("mean_ttft_ms")
+		if s == nil || s.Verdict != want || (s.Change == nil) != (want == "") || s.Repeats != 5 {
+			t.Fatalf("cell %d: %+v, want %q", i, s, want)
+		}
+		if s.Value.High-s.Value.Low < 100 {
+			t.Errorf("cell %d: %+v, want the width of the workloads", i, s.Value)
+		}
+	}
+	if s := table.rows[1].findResampled("mean_ttft_ms").Change; math.Abs(s.Mean+2.88) > 1e-9 || s.High > -2.5 {
+		t.Errorf("change %+v, want about -2.9", s)
+	}
+	if s := table.rows[3].findResampled("output_throughput_tok_s"); s.Verdict != "lose" {
+		t.Errorf("%+v, want less output to lose", s)
+	}
+	var csv, object, text strings.Builder
+	for _, err := range []error{table.WriteCSV(&csv), table.WriteJSON(&object), table.WriteText(&text)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, part := range map[string]string{csv.String(): "resampled_mean_ttft_ms_verdict", object.String(): `"resampled":{"mean_ttft_ms":{"repeats":5,`, text.String(): "Over resamples"} {
+		if !strings.Contains(name, part) {
+			t.Errorf("no %q in\n%s", part, name)
+		}
+	}
+	if lines := table.Lines(); len(lines[0]) != len(table.Head()) {
+		t.Errorf("%d cells in a line, want %d as in the head", len(lines[0]), len(table.Head()))
+	}
+}
+
+// A resample that fails is said, and the others are compared without it; one alone is not.
+func TestFailedResamples(t *testing.T) {
+	g := repeatedGrid()
+	table, err := NewTable(g, ttftOutcomes(g, 3, func(cell, sample int) float64 {
+		if cell == 1 && sample == 2 || cell == 3 && sample > 1 {
+			return 0
+		}
+		return float64(100 + cell)
+	}), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := table.rows[1].findResampled("mean_ttft_ms"); s.Repeats != 2 || s.Verdict != "lose" || table.rows[1].reason != "resample 2: did not fit" {
+		t.Errorf("%+v, %q", s, table.rows[1].reason)
+	}
+	if s := table.rows[3].findResampled("mean_ttft_ms"); s != nil || table.Incomplete() != 2 {
+		t.Errorf("%+v, %d incomplete, want nothing of one resample and 2", s, table.Incomplete())
+	}
+}
+
+// A resample is a task of its own.
+func TestSampleKeys(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range RepeatCells(repeatedGrid().Cells(), 2) {
+		task, err := NewTask(&c, "v", func(Setting) (string, error) { return "", nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[task.Key()] = true
+	}
+	if len(seen) != 12 {
+		t.Errorf("%d keys, want 12", len(seen))
+	}
+}
