@@ -69,6 +69,7 @@ const (
 	GPUsKey        = "gpus"
 	GPUNameKey     = "gpu_name"
 	CostPerHourKey = "cost_per_hour"
+	SaturationKey  = "saturation"
 	costKey        = "cost_per_million_output_tokens"
 )
 
@@ -183,7 +184,7 @@ func Headlines() []string {
 }
 
 // Shown returns the keys that people see of this table: the headlines and, where there is
-// something to say, GPUs and their cost.
+// something to say, GPUs, their cost, and which cells did not keep up.
 func (t *Table) Shown() []string {
 	shown := Headlines()
 	if slices.Contains(t.Keys, GPUNameKey) || slices.Contains(t.Keys, costKey) {
@@ -192,8 +193,14 @@ func (t *Table) Shown() []string {
 	if slices.Contains(t.Keys, costKey) {
 		shown = append(shown, costKey)
 	}
+	if slices.ContainsFunc(t.rows, func(r row) bool { v := r.values[SaturationKey]; return v != nil && string(v) != strconv.Quote(stable) }) {
+		shown = append(shown, SaturationKey)
+	}
 	return shown
 }
+
+// stable is the verdict on a cluster that keeps up.
+const stable = "stable"
 
 // WriteText writes the axes and a few values.
 func (t *Table) WriteText(w io.Writer) error {
@@ -204,12 +211,17 @@ func (t *Table) WriteText(w io.Writer) error {
 		switch name {
 		case costKey:
 			head[i] = "cost/M output"
+		case SaturationKey:
+			head[i] = "load"
 		}
 	}
 	fmt.Fprintln(out, strings.Join(head, "\t")+"\t")
 	for i := range t.rows {
 		r := &t.rows[i]
 		line := t.rowCells(r, shown)
+		if k := slices.Index(head, "load"); k >= 0 && line[k] == stable {
+			line[k] = "" // what is not stable is to be seen
+		}
 		for k := 1 + len(t.Axes); k < len(line)-1; k++ {
 			line[k] = shortenNumber(line[k])
 		}

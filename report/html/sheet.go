@@ -26,6 +26,9 @@ type SheetTable struct {
 	By string `json:"by"`
 	// Few are the columns that are shown first, beside all that are settings.
 	Few []string `json:"few"`
+	// Mark is the column of which the values in Marked are drawn as rings; "": none.
+	Mark   string   `json:"mark,omitempty"`
+	Marked []string `json:"marked,omitempty"`
 }
 
 // WriteSheet writes a page of tables.

@@ -23,6 +23,7 @@ func sheetText(t *testing.T, rows int) string {
 	var b strings.Builder
 	if err := WriteSheet(&b, &SheetPage{Title: "a & b", Text: "1 < 2", Tables: []SheetTable{{
 		Title: "cells", Table: made, X: "workers", Y: "no such column", By: "router", Few: []string{"p99_ttft_ms"},
+		Mark: "router", Marked: []string{"</script>"},
 	}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestSheet(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := page.Tables[0]
-	if page.Text != "1 < 2" || len(got.Rows) != 6 || got.Rows[1][0] != "</script>" || got.Rows[0][2] != nil || got.X != "workers" || got.Y != "p99_ttft_ms" {
+	if page.Text != "1 < 2" || len(got.Rows) != 6 || got.Rows[1][0] != "</script>" || got.Rows[0][2] != nil || got.X != "workers" || got.Y != "p99_ttft_ms" || got.Mark != "router" || got.Marked[0] != "</script>" {
 		t.Errorf("%+v", page)
 	}
 	if strings.Contains(text, "http://") && strings.Count(text, "http://") != strings.Count(text, "http://www.w3.org/") || strings.Contains(text, "{{") {

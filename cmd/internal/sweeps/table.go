@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/html"
+	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/report/sheet"
 )
 
@@ -132,6 +133,6 @@ func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table) *html.SheetPage {
 	}
 	return &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size()), Text: text.String(), Tables: []html.SheetTable{{
 		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by,
-		Few: append(t.Shown(), "cell", "reason"),
+		Few: append(t.Shown(), "cell", "reason"), Mark: plan.SaturationKey, Marked: []string{string(saturation.Overloaded), string(saturation.Backlogged)},
 	}}}
 }

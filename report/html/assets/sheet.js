@@ -15,18 +15,27 @@
     return s;
   };
 
-  // dots draws the rows of a series, each as a disc.
+  // marks returns whether a row is one of those that table marks.
+  const marks = (table) => {
+    const i = table.columns.findIndex((c) => c.name === table.mark);
+    return (r) => i >= 0 && table.marked.includes(r[i]);
+  };
+
+  // dots draws the rows of a series, each as a disc, or as a ring when it is marked.
   const radius = 4.5;
-  const dots = (u, i) => {
+  const dots = (marked) => (u, i) => {
     uPlot.orient(u, i, (series, x, y, scaleX, scaleY, toX, toY, left, top, width, height, moveTo, lineTo, rect, arc) => {
-      const r = radius * devicePixelRatio, path = new Path2D(), [xs, ys] = u.data[i];
+      const r = radius * devicePixelRatio, path = new Path2D(), rings = new Path2D(), [xs, ys, rows] = u.data[i];
       xs.forEach((v, n) => {
         const at = [toX(v, scaleX, width, left), toY(ys[n], scaleY, height, top)];
-        path.moveTo(at[0] + r, at[1]);
-        arc(path, ...at, r, 0, 2 * Math.PI);
+        const to = marked(rows[n]) ? rings : path;
+        to.moveTo(at[0] + r, at[1]);
+        arc(to, ...at, r, 0, 2 * Math.PI);
       });
-      u.ctx.fillStyle = series.fill();
+      u.ctx.fillStyle = u.ctx.strokeStyle = series.fill();
+      u.ctx.lineWidth = 1.5 * devicePixelRatio;
       u.ctx.fill(path);
+      u.ctx.stroke(rings);
     });
     return null;
   };
@@ -51,7 +60,8 @@
     const look = (scale, label, more) => axis({
       label: label + (scale.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, splits: scale.splits, values: (u, v) => v.map((w) => shown(scale.from(w))), ...more,
     });
-    const text = (r) => [...settings(r), `${one.x.value} ${shown(r[i])}`, `${one.y.value} ${shown(r[j])}`].join("\n");
+    const marked = marks(table), mark = table.columns.findIndex((c) => c.name === table.mark);
+    const text = (r) => [...settings(r), `${one.x.value} ${shown(r[i])}`, `${one.y.value} ${shown(r[j])}`, ...(marked(r) ? [r[mark]] : [])].join("\n");
     one.plot = new uPlot({
       mode: 2, width: box.clientWidth, height: 380,
       legend: { show: k >= 0, live: false },
@@ -60,10 +70,11 @@
       scales: { x: { time: false, range: scales[0].range }, y: { range: scales[1].range } },
       axes: [look(scales[0], one.x.value, { size: 32 }), look(scales[1], one.y.value, { size: 62 })],
       series: [{}, ...groups.map((g, n) => ({
-        label: g || "none", stroke: color(nth(n)), fill: color(nth(n)), paths: dots,
+        label: g || "none", stroke: color(nth(n)), fill: color(nth(n)), paths: dots(marked),
         facets: [{ scale: "x", auto: true }, { scale: "y", auto: true }],
       }))],
     }, [null, ...parts.map((p) => [p.map((r) => place(r)[0]), p.map((r) => place(r)[1]), p])], box);
+    if (rows.some(marked)) box.append(el("p.note", `Rings: ${table.marked.filter((m) => rows.some((r) => r[mark] === m)).join(" or ")}; on a longer workload their latencies differ.`));
   };
 
   const chart = (parent, table) => {
@@ -96,8 +107,9 @@
         const onclick = () => { down = i === sorted && !down; sorted = i; draw(); };
         head.append(el(table.columns[i].number ? "th" : "th.left", table.columns[i].name + (i === sorted ? (down ? " ↓" : " ↑") : ""), { onclick }));
       }
+      const marked = marks(table);
       for (const r of sorted < 0 ? table.rows : [...table.rows].sort(compare)) {
-        body.append(el("tr", ...columns.map((i) => el(table.columns[i].number ? "td" : "td.left", shown(r[i])))));
+        body.append(el("tr", ...columns.map((i) => el((table.columns[i].number ? "td" : "td.left") + (table.columns[i].name === table.mark && marked(r) ? ".missed" : ""), shown(r[i])))));
       }
       scroll.replaceChildren(el("table", el("thead", head), body));
     };
