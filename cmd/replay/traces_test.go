@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,39 @@ func TestSkipBad(t *testing.T) {
 	code, out, errs := command("", "traces", "validate", plain)
 	if code != cli.ExitRefused || !strings.Contains(out, plain+":2: output_length is -3") || !strings.Contains(out, "2 requests, 1 bad rows") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+// What validate and bounds print is there as JSON, too.
+func TestJSONOfTables(t *testing.T) {
+	path := traceFile(t, "a.jsonl", threeRows)
+	code, out, errs := command("", "traces", "validate", path, "--output=json")
+	var checked struct {
+		Format     string
+		Requests   int
+		BadRows    int `json:"bad_rows"`
+		Complaints []string
+	}
+	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != cli.ExitRefused || checked.Format != "mooncake" ||
+		checked.Requests != 2 || checked.BadRows != 1 || len(checked.Complaints) != 1 || !strings.HasPrefix(checked.Complaints[0], path+":2: output_length is -3") {
+		t.Errorf("exit %d: %v\n%s%s", code, err, out, errs)
+	}
+	good := traceFile(t, "b.jsonl", strings.ReplaceAll(threeRows, "-3", "3"))
+	code, out, errs = command("", "bounds", good, "--workers=2", "--output=json")
+	var bounds struct {
+		Bounds []struct {
+			Variant, Free string
+			TTFT          float64             `json:"mean_ttft_ms"`
+			Times         map[string]*float64 `json:"times_ceiling"`
+		}
+	}
+	err := json.Unmarshal([]byte(out), &bounds)
+	if err != nil || code != cli.ExitDone || len(bounds.Bounds) != 6 {
+		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
+	}
+	if free, last := bounds.Bounds[1], bounds.Bounds[5]; free.Variant != "round_robin" || free.Free != "endless cache" ||
+		last.Variant != "ceiling" || !(last.TTFT > 0) || *last.Times["mean_ttft_ms"] != 1 || *free.Times["mean_ttft_ms"] != free.TTFT/last.TTFT {
+		t.Errorf("%s", out)
 	}
 }
 

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ With --max-in-flight the workload is replayed in closed loop.`,
 			if err != nil {
 				return err
 			}
-			return runBounds(cmd.Context(), s, spec)
+			return runBounds(cmd.Context(), s, spec, o.Output.Form.Value == "json")
 		},
 	}
 	o.Bind(cmd)
@@ -54,7 +55,7 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	if err != nil {
 		return replay.Spec{}, err
 	}
-	for _, name := range append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "output", "scale", "until") {
+	for _, name := range append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "scale", "until") {
 		if o.Set.Lookup(name) != nil && o.Changed(name) {
 			return replay.Spec{}, o.Only(name, "with replay trace and replay concurrency")
 		}
@@ -75,8 +76,8 @@ type bounded struct {
 	spec replay.Spec
 }
 
-// runBounds replays all and prints the table.
-func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec) error {
+// runBounds replays all and prints the table, or JSON.
+func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, asJSON bool) error {
 	demand := 0
 	first, err := spec.Run(ctx, replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { demand = demandOf(w, &spec) }})
 	if err != nil {
@@ -90,6 +91,9 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec) error {
 			return fmt.Errorf("%s: %w", v.name, runs.ExplainError(err))
 		}
 		reports[i] = result.Report
+	}
+	if asJSON {
+		return writeBoundsJSON(s.Out, variants, reports)
 	}
 	return writeBounds(s.Out, variants, reports)
 }
@@ -159,19 +163,55 @@ func ceilingOf(spec replay.Spec, demand int) replay.Spec {
 	return withInstantTransfer(withEndlessCache(spec, demand))
 }
 
+// boundColumn is a value that is compared.
+type boundColumn struct {
+	name, key string // in the table, and in JSON
+	of        func(*collector.Report) float64
+}
+
+func listBoundColumns() []boundColumn {
+	return []boundColumn{
+		{"mean TTFT", "mean_ttft_ms", func(r *collector.Report) float64 { return r.TTFT.Mean }},
+		{"p99 TTFT", "p99_ttft_ms", func(r *collector.Report) float64 { return r.TTFT.P99 }},
+		{"mean ITL", "mean_itl_ms", func(r *collector.Report) float64 { return r.ITL.Mean }},
+		{"mean E2E", "mean_e2e_latency_ms", func(r *collector.Report) float64 { return r.E2E.Mean }},
+		{"p99 E2E", "p99_e2e_latency_ms", func(r *collector.Report) float64 { return r.E2E.P99 }},
+	}
+}
+
+// writeBoundsJSON writes an object per variant: what is free in it, each value, and
+// how many times the ceiling's it is, null where that is 0.
+func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Report) error {
+	all, policy := []map[string]any{}, ""
+	last := reports[len(reports)-1]
+	for i, r := range reports {
+		free, isFree := strings.CutPrefix(variants[i].name, "  ")
+		if !isFree {
+			policy, free = variants[i].name, ""
+		}
+		row := map[string]any{"variant": policy, "free": free, "prefix_cache_reused_ratio": r.PrefixCacheReusedRatio}
+		times := map[string]any{}
+		for _, c := range listBoundColumns() {
+			row[c.key], times[c.key] = c.of(r), nil
+			if base := c.of(last); base > 0 {
+				times[c.key] = c.of(r) / base
+			}
+		}
+		row["times_ceiling"] = times
+		all = append(all, row)
+	}
+	text, err := json.MarshalIndent(map[string]any{"bounds": all}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}
+
 // writeBounds writes a row per variant: each value, and how many times the
 // ceiling's it is.
 func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report) error {
-	columns := []struct {
-		name string
-		of   func(*collector.Report) float64
-	}{
-		{"mean TTFT", func(r *collector.Report) float64 { return r.TTFT.Mean }},
-		{"p99 TTFT", func(r *collector.Report) float64 { return r.TTFT.P99 }},
-		{"mean ITL", func(r *collector.Report) float64 { return r.ITL.Mean }},
-		{"mean E2E", func(r *collector.Report) float64 { return r.E2E.Mean }},
-		{"p99 E2E", func(r *collector.Report) float64 { return r.E2E.P99 }},
-	}
+	columns := listBoundColumns()
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	names := []string{"ms"}
 	for _, c := range columns {

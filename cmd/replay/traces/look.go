@@ -2,7 +2,9 @@ package traces
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -73,6 +75,7 @@ func (f *reading) openOne(ctx context.Context, s cli.Streams, args []string) (*r
 // newValidateCommand checks a trace.
 func newValidateCommand(s cli.Streams) *cobra.Command {
 	var read reading
+	form := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	return cli.BindGroups(&cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
@@ -81,22 +84,26 @@ wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.`,
 		Example: `  replay traces validate requests.jsonl
   replay traces validate requests.jsonl --skip-bad=3`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return validateTrace(cmd.Context(), s, &read, args)
+			return validateTrace(cmd.Context(), s, &read, form.Value, args)
 		},
-	}, cli.NewGroup("Trace", read.bindFlags))
+	}, cli.NewGroup("Trace", read.bindFlags), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
+		fs.Var(&form, "output", "`form` of the list: table or json")
+	}))
 }
 
 // validateTrace lists bad rows on standard output.
-func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []string) error {
+func validateTrace(ctx context.Context, s cli.Streams, read *reading, form string, args []string) error {
 	source, err := read.openOne(ctx, s, args)
 	if err != nil {
 		return err
 	}
-	allowed, bad := source.options.SkipBad, 0
+	allowed, bad, listed := source.options.SkipBad, 0, []string{}
 	source.options.KeepGoing = true
 	source.options.Bad = func(err error) {
 		if bad++; bad <= mostBadRows {
-			fmt.Fprintln(s.Out, err)
+			if listed = append(listed, err.Error()); form != "json" {
+				fmt.Fprintln(s.Out, err)
+			}
 		}
 	}
 	stream, err := source.Open()
@@ -108,10 +115,9 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []str
 	if err != nil {
 		return err
 	}
-	if bad > mostBadRows {
-		fmt.Fprintf(s.Out, "%s: %d more bad rows\n", stream.Name, bad-mostBadRows)
+	if err := (&checked{stream.Name, stream.Format, good, bad, listed}).writeEnd(s.Out, form); err != nil {
+		return err
 	}
-	fmt.Fprintf(s.Out, "%s: %s, %d requests, %d bad rows\n", stream.Name, stream.Format, good, bad)
 	switch {
 	case good == 0 && bad == 0:
 		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, want at least one"}
@@ -119,6 +125,31 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, args []str
 		return fmt.Errorf("%s: %d bad rows, want at most %d", stream.Name, bad, allowed)
 	}
 	return nil
+}
+
+// checked is what validate found.
+type checked struct {
+	Trace    string   `json:"trace"`
+	Format   string   `json:"format"`
+	Requests int      `json:"requests"`
+	BadRows  int      `json:"bad_rows"`
+	Listed   []string `json:"complaints"` // of the first bad rows
+}
+
+// writeEnd writes all as JSON, or what comes after the complaints.
+func (c *checked) writeEnd(w io.Writer, form string) error {
+	if form == "json" {
+		text, err := json.MarshalIndent(c, "", "  ")
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s\n", text)
+		}
+		return err
+	}
+	if more := c.BadRows - len(c.Listed); more > 0 {
+		fmt.Fprintf(w, "%s: %d more bad rows\n", c.Trace, more)
+	}
+	_, err := fmt.Fprintf(w, "%s: %s, %d requests, %d bad rows\n", c.Trace, c.Format, c.Requests, c.BadRows)
+	return err
 }
 
 // checkRows counts good rows and tells of those that are bad only in what they
