@@ -198,6 +198,44 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
+// A given cluster that meets on the recorded workload, but in too few resamples, is not
+// shown as one to rely on; one that misses says what.
+func TestPlanPageOfGivenClusters(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	for _, c := range []struct {
+		more []string
+		good bool
+		want string
+	}{
+		{[]string{"--slo=p99:ttft=9s"}, true, "holds p99 TTFT ≤ 9 s on the workload as recorded, and in 4 of 4 resampled workloads."},
+		{[]string{"--slo=p99:ttft=9s", "--resamples=0"}, true, "on the workload as recorded, which was not resampled."},
+		{[]string{"--slo=p99:ttft=1ms"}, false, "1 GPU (1 worker) does not hold p99 TTFT ≤ 1 ms: p99 ttft is "},
+	} {
+		var out, errs bytes.Buffer
+		args := append([]string{"plan", "requests.jsonl", "--trace-block-size=64", "--workers=1", "--front=false", "--resamples=4", "--out=given.html"}, c.more...)
+		if code := run(args, nil, &out, &errs); code != 0 && c.good {
+			t.Fatalf("%v: exit %d: %s", args, code, &errs)
+		}
+		text, err := os.ReadFile("given.html")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, data, _ := strings.Cut(string(text), `id="data">`)
+		data, _, _ = strings.Cut(data, "</script>")
+		var page html.SheetPage
+		if err := json.Unmarshal([]byte(data), &page); err != nil || page.Answer == nil {
+			t.Fatalf("%v: %.300s", err, data)
+		}
+		if a := page.Answer; a.Good != c.good || !strings.Contains(a.Verdict, c.want) {
+			t.Errorf("%v: good %v, %q; want %v, %q", c.more, a.Good, a.Verdict, c.good, c.want)
+		}
+	}
+}
+
 // checkTableFiles looks into files of so many rows.
 func checkTableFiles(t *testing.T, rows int, column string) {
 	t.Helper()

@@ -4,7 +4,7 @@ package html
 // charts of how near each cluster came to the limits.
 type Answer struct {
 	Verdict string    `json:"verdict"` // one sentence
-	Good    bool      `json:"good"`    // what was wanted is there
+	Good    bool      `json:"good"`    // it holds as often as was wanted
 	Lists   []List    `json:"lists"`   // what else there is to say of it
 	Facts   []Facts   `json:"facts"`   // what was asked, and what the answer rests on
 	Grids   []Grid    `json:"grids"`   // small tables

@@ -44,7 +44,7 @@ func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
 // makeAnswer is what the plan found, for the top of a page.
 func (p *planSheet) makeAnswer() *html.Answer {
 	a := p.shownAnswer()
-	page := &html.Answer{Verdict: p.formatVerdict(a), Good: a.Found && (a.Confident == nil || a.Confident.Found), Across: "GPUs"}
+	page := &html.Answer{Verdict: p.formatVerdict(a), Good: p.isSure(a), Across: "GPUs"}
 	lines := func(title string, write func(*strings.Builder, *plan.Answer)) {
 		var b strings.Builder
 		if write(&b, a); b.Len() > 0 {

@@ -36,9 +36,25 @@ func (p *planSheet) formatVerdict(a *plan.Answer) string {
 	resampled := ", which was not resampled"
 	if a.Bars != nil {
 		resampled = fmt.Sprintf(", and in %d of %s", a.Bars.Met, p.describeCases(a))
+		if !p.isSure(a) {
+			resampled += fmt.Sprintf(", less often than the %g%% wanted", 100*p.flags.confidence)
+		}
 	}
 	return fmt.Sprintf("%s%s %s %s on the workload as recorded%s.", p.describeCluster(a.Variant, a.Shape), p.describeSettings(a.Variant),
 		inflectVerb(a.Shape, "holds", "hold"), wanted, resampled)
+}
+
+// isSure reports whether the cluster of an answer holds in as many resamples as wanted,
+// where there are any.
+func (p *planSheet) isSure(a *plan.Answer) bool {
+	switch {
+	case a.Confident != nil:
+		return a.Confident.Found
+	case a.Bars != nil:
+		return a.Found && float64(a.Bars.Met) >= p.flags.confidence*float64(a.Bars.Resamples)-1e-9
+	default:
+		return a.Found
+	}
 }
 
 // describeCluster names a cluster with its GPUs and what they cost.
@@ -54,7 +70,7 @@ func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 // describeSettings names the choice of settings, where there are several.
 func (p *planSheet) describeSettings(variant int) string {
 	if name := p.variantName(variant); name != "" {
-		return " with " + name
+		return ", " + name + ","
 	}
 	return ""
 }

@@ -66,7 +66,9 @@ const drawAnswer = (answer, charts) => {
       ctx.textAlign = right ? "left" : "right";
       const crossed = at < top && at > top - 36 * px;
       const over = c.chosen === "answer" && !crossed ? -14 : 22;
-      ctx.fillText(`${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left, Math.max(bbox.top + 12 * px, Math.min(bbox.top + bbox.height - 4 * px, top + over * px)));
+      const line = Math.max(bbox.top + 12 * px, Math.min(bbox.top + bbox.height - 4 * px, top + over * px));
+      const beside = Math.abs(line - top - over * px) > 1 ? (right ? 13 : -13) * px : 0; // no room above or below the ring
+      ctx.fillText(`${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left + beside, line);
     }
     ctx.restore();
   };
