@@ -33,8 +33,8 @@ type Resampled struct {
 	Key     string   `json:"-"` // of the reports
 	Repeats int      `json:"repeats"`
 	Value   Interval `json:"value"`
-	// Change is from the first cell of the same trace, resample by resample; nil in that
-	// cell and where there are not two resamples of both.
+	// Change is from the first cell of the same trace that has a report, resample by
+	// resample; nil in that cell and where there are not two resamples of both.
 	Change  *Interval `json:"change,omitempty"`
 	Verdict string    `json:"verdict,omitempty"` // win, lose or tie, when there is a change
 }
@@ -90,6 +90,9 @@ func (t *Table) addResamples(outcomes []Outcome) error {
 	for i := range t.rows {
 		trace := t.rows[i].cell.Of(traceSetting)
 		if _, seen := first[trace]; !seen {
+			if t.rows[i].report == nil {
+				continue // nothing to compare with
+			}
 			first[trace] = i
 		}
 		for _, key := range listResampledKeys() {

@@ -98,6 +98,23 @@ func TestFailedResamples(t *testing.T) {
 	}
 }
 
+// Where the first cell cannot be run, the next of the trace is the one to compare with.
+func TestFirstCellThatRuns(t *testing.T) {
+	g := &Grid{Axes: []Axis{{Name: "workers", Values: []string{"0", "1", "2"}}}}
+	table, err := NewTable(g, ttftOutcomes(g, 3, func(cell, sample int) float64 { return float64(cell * (100 + sample)) }), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{0, 2, 2} {
+		if got := len(table.rows[i].resampled); got != want {
+			t.Errorf("cell %d: %d values, want %d", i, got, want)
+		}
+	}
+	if base, next := table.rows[1].resampled[1], table.rows[2].resampled[1]; base.Change != nil || next.Verdict != "lose" {
+		t.Errorf("%+v, %+v", base, next)
+	}
+}
+
 // A resample is a task of its own.
 func TestSampleKeys(t *testing.T) {
 	seen := map[string]bool{}
