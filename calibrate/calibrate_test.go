@@ -48,7 +48,7 @@ func measure(t *testing.T, count int) string {
 	}
 	write(t, filepath.Join(dir, "meta.json"), meta())
 	var err error
-	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json")); err != nil {
+	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json"), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range count {

@@ -41,7 +41,7 @@ func serve(t *testing.T, settings string, requests []Request) (*Simulation, Outc
 	write(t, path, settings)
 	m := &Measured{Requests: requests}
 	var err error
-	if m.Settings, err = readSettings(path); err != nil {
+	if m.Settings, err = readSettings(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	s, err := NewSimulation(m, nil, false)

@@ -51,13 +51,17 @@ const fewest = 20
 // Read reads a run from a directory with meta.json, with requests.jsonl or what
 // AIPerf or vllm bench serve wrote, and timeseries.csv if there is one. blocks,
 // when not 0, is the number of KV blocks of a server whose settings lack it.
-func Read(dir string, blocks int) (*Measured, error) {
+func Read(dir string, blocks int) (*Measured, error) { return ReadKnown(dir, blocks, nil) }
+
+// ReadKnown reads a run as Read does, with settings by the keys of meta.json for what that
+// leaves out; device_name is the GPU.
+func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
 	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
 	requests, client, err := readMeasured(dir)
 	if err != nil {
 		return nil, err
 	}
-	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json")); err != nil {
+	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json"), known); err != nil {
 		return nil, err
 	}
 	if m.Settings.Blocks == 0 {

@@ -18,7 +18,7 @@ func settingsOf(t *testing.T, replace ...string) Settings {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meta.json")
 	write(t, path, meta(replace...))
-	s, err := readSettings(path)
+	s, err := readSettings(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

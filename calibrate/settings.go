@@ -3,6 +3,7 @@ package calibrate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
@@ -106,7 +107,25 @@ func (t tree) text(key string) string {
 	return s
 }
 
-func readSettings(path string) (Settings, error) {
+// fill adds what is known where the file says nothing.
+func (t tree) fill(known map[string]any) {
+	for key, value := range known {
+		switch {
+		case key == "device_name" && t.at("hardware", key) == nil:
+			all, _ := t["hardware"].(map[string]any)
+			if all = maps.Clone(all); all == nil {
+				all = map[string]any{}
+			}
+			all[key] = value
+			t["hardware"] = all
+		case key != "device_name" && t.find(key) == nil:
+			t[key] = value
+		}
+	}
+}
+
+// readSettings reads those of meta.json, with known for what it leaves out.
+func readSettings(path string, known map[string]any) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return Settings{}, err
@@ -115,6 +134,10 @@ func readSettings(path string) (Settings, error) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		return Settings{}, fmt.Errorf("%s: %w", path, err)
 	}
+	if t == nil {
+		t = tree{}
+	}
+	t.fill(known)
 	var s Settings
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)

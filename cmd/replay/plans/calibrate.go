@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -20,6 +23,7 @@ type calibration struct {
 	holdout float64
 	profile string
 	blocks  int
+	file    string // of the deployment
 	form    cli.Choice
 	rules   cli.Choice
 }
@@ -64,6 +68,7 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
+	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
 	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm-0.19 or reference, by `name`")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
@@ -72,7 +77,11 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error 
 	if f.blocks < 0 || f.block < 1 {
 		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d: want blocks of at least 1 token", f.blocks, f.block)
 	}
-	m, err := calibrate.Read(dir, f.blocks)
+	known, err := f.readDeployment()
+	if err != nil {
+		return err
+	}
+	m, err := calibrate.ReadKnown(dir, f.blocks, known)
 	if err != nil {
 		return err
 	}
@@ -97,4 +106,37 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error 
 		return e.Encode(r)
 	}
 	return r.WriteText(s.Out)
+}
+
+// readDeployment returns what the deployment file says of the server, by the keys of
+// meta.json.
+func (f *calibration) readDeployment() (map[string]any, error) {
+	if f.file == "" {
+		return nil, nil
+	}
+	settings, err := options.ExpandDeployment([]plan.Setting{{Name: "deployment", Value: f.file}})
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]string{
+		"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "num-gpu-blocks": "num_gpu_blocks", "block-size": "block_size",
+		"max-num-seqs": "max_num_seqs", "max-num-batched-tokens": "max_num_batched_tokens",
+		"enable-prefix-caching": "enable_prefix_caching", "enable-chunked-prefill": "enable_chunked_prefill",
+	}
+	known := map[string]any{}
+	for _, s := range settings {
+		key := keys[s.Name]
+		if key == "" {
+			continue
+		}
+		if known[key] = s.Value; s.Name == "gpu" || s.Name == "model" {
+			continue
+		}
+		if number, err := strconv.ParseFloat(s.Value, 64); err == nil {
+			known[key] = number
+		} else if truth, err := strconv.ParseBool(s.Value); err == nil {
+			known[key] = truth
+		}
+	}
+	return known, nil
 }
