@@ -43,6 +43,7 @@ const drawAnswer = (answer, charts) => {
     ctx.setLineDash([]);
     ctx.textAlign = "left";
     ctx.fillText(`limit ${unit(limit.limit, limit.unit)}`, bbox.left + 4 * px, at - 5 * px);
+    const lines = [];
     for (const c of points) {
       const left = u.valToPos(x.to(c.across), "x", true), top = u.valToPos(y.to(c.values[k]), "y", true);
       ctx.strokeStyle = ctx.fillStyle = color(tint(c));
@@ -66,7 +67,12 @@ const drawAnswer = (answer, charts) => {
       ctx.textAlign = right ? "left" : "right";
       const crossed = at < top && at > top - 36 * px;
       const over = c.chosen === "answer" && !crossed ? -14 : 22;
-      const line = Math.max(bbox.top + 12 * px, Math.min(bbox.top + bbox.height - 4 * px, top + over * px));
+      let line = Math.max(bbox.top + 12 * px, Math.min(bbox.top + bbox.height - 4 * px, top + over * px));
+      const hidden = () => lines.some((other) => Math.abs(other - line) < 13 * px);
+      const down = line + 13 * px < bbox.top + bbox.height;
+      if (hidden() && !down) line = Math.min(top, at) - 8 * px; // above the ring and the limit
+      while (hidden()) line += (down ? 13 : -13) * px; // no label over another
+      lines.push(line);
       const beside = Math.abs(line - top - over * px) > 1 ? (right ? 13 : -13) * px : 0; // no room above or below the ring
       ctx.fillText(`${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left + beside, line);
     }
