@@ -65,6 +65,12 @@ func knownReleases() []release {
 	}
 }
 
+// Newest returns the name of the newest set of rules that is known.
+func Newest() string {
+	all := knownReleases()
+	return all[len(all)-1].name
+}
+
 // Nearest returns the name of the set of rules that is nearest to a release of vLLM, as
 // 0.20.2: that of the newest known release not after it, or else the oldest.
 func Nearest(version string) string {

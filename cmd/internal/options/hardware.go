@@ -129,15 +129,19 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 }
 
 // deriveSettings returns the engine arguments that follow from the hardware of an engine that
-// has otherwise these; blocks reports whether KV blocks are given, split whether prefill
+// has otherwise these: those of vLLM follow its own rules, but for legacy ones that repeat
+// the reference. blocks reports whether KV blocks are given, split whether prefill
 // and decode have workers of their own.
-func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split bool) ([]engineargs.Setting, error) {
+func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool) ([]engineargs.Setting, error) {
 	f, err := h.Fit("")
 	if err != nil {
 		return nil, err
 	}
 	f = engines.OnEngine(f, a)
 	all := []engineargs.Setting{{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + h.path(h.Text("gpu")))}}
+	if !legacy {
+		all = append(all, engines.OwnRules(a)...)
+	}
 	if f.DP > 1 {
 		all = append(all, engineargs.Setting{Key: "dp_size", Value: strconv.Itoa(f.DP)})
 	}

@@ -142,7 +142,11 @@ func (p *planSheet) formatHourly(variant int, shape plan.Shape) string {
 	if price == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %.2f an hour", price*float64(p.plan.GPUs(variant, shape)))
+	text := fmt.Sprintf(", %.2f an hour", price*float64(p.plan.GPUs(variant, shape)))
+	if p.flags.cost == 0 {
+		text += fmt.Sprintf(" at %.2f a GPU, a rough default: --gpu-cost", price)
+	}
+	return text
 }
 
 // price is that of a GPU for an hour: the one that was given, or that of the tables.

@@ -9,6 +9,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -18,7 +19,8 @@ import (
 // Errors of pass times, where the command line says none: half of the range in which
 // nine of ten servers lie. docs/accuracy.md has what they rest on.
 const (
-	dataSheetError = 0.15 // by data sheets: the largest that was measured was 12 %
+	dataSheetError = 0.15 // by data sheets, of what was measured: the largest was 12 %
+	unknownError   = 0.5  // by data sheets, of what was not: experts, several GPUs, other rules
 	fittedError    = 0.02 // by a fitted profile, on what it was not fitted to
 )
 
@@ -29,6 +31,8 @@ func (f *planFlags) modelErrorOf(spec *replay.Spec) float64 {
 	}
 	path := spec.Entry().Engine.ProfilePath
 	switch {
+	case strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(&spec.Entry().Engine):
+		return unknownError
 	case strings.HasPrefix(path, timing.RooflinePrefix):
 		return dataSheetError
 	case path != "":
