@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/internal/invariant"
 )
@@ -37,10 +38,18 @@ func (c *Core) checkAccounts() {
 }
 
 // Check holds the pool's accounts against each other.
-func (p *device) Check() { p.checkHolders(make(map[blockID]int32)) }
+func (p *device) Check() { p.checkHolders(p.noHolders()) }
+
+// noHolders returns a count of holders for every block, all 0, until the next
+// call.
+func (p *device) noHolders() []int32 {
+	p.counts = slices.Grow(p.counts[:0], len(p.all))[:len(p.all)]
+	clear(p.counts)
+	return p.counts
+}
 
 // checkHolders counts who holds what besides those in holders.
-func (p *device) checkHolders(holders map[blockID]int32) {
+func (p *device) checkHolders(holders []int32) {
 	for _, s := range p.core.running {
 		for _, b := range p.core.requests[s].held {
 			holders[b]++
@@ -48,7 +57,7 @@ func (p *device) checkHolders(holders map[blockID]int32) {
 	}
 	held := 0
 	for b := range p.all {
-		n := holders[blockID(b)]
+		n := holders[b]
 		if n != p.all[b].holders {
 			panic(fmt.Sprintf("block %d has %d holders, %d counted", b, n, p.all[b].holders))
 		}

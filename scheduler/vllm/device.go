@@ -50,6 +50,7 @@ type device struct {
 	usable  int
 	perNode int
 	found   [][]blockID // by place in the tree, in pages: 1 + a block that holds it
+	counts  []int32     // of noHolders
 }
 
 // deviceOnly is a device with nothing behind it.

@@ -145,15 +145,15 @@ func (o *tiered) nameOf(r *request, i int) blocks.Name {
 
 // Check holds the accounts of both memories against each other.
 func (o *tiered) Check() {
-	holders := make(map[blockID]int32)
+	holders := o.noHolders()
 	for _, k := range o.Catalog.Blocks {
 		if k.Sending() {
-			holders[blockID(k.Place)]++
+			holders[k.Place]++
 		}
 	}
 	for _, f := range o.Fetches() {
 		for _, b := range f.Places {
-			holders[blockID(b)]++
+			holders[b]++
 		}
 	}
 	o.checkHolders(holders)
