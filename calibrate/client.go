@@ -84,7 +84,7 @@ func readBench(path string) (all []Request, found bool, err error) {
 func (b *bench) request(i int) Request {
 	r := Request{
 		ID: fmt.Sprint(i), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
-		Arrival: b.Starts[i], First: b.Starts[i] + b.TTFTs[i], Queued: math.NaN(), Scheduled: math.NaN(),
+		Arrival: b.Starts[i], First: b.Starts[i] + b.TTFTs[i], Queued: math.NaN(), Scheduled: math.NaN(), gaps: b.ITLs[i],
 	}
 	r.Last = r.First
 	for _, gap := range b.ITLs[i] {

@@ -9,7 +9,8 @@
 //
 // Read measured.go, client.go, settings.go and prompts.go for what comes in,
 // simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
-// the fit, then errors.go, trusted.go and report.go for what comes out.
+// the fit, then errors.go, trusted.go and report.go for what comes out. validate.go
+// holds a replay of a run to its measured times.
 package calibrate
 
 import (
@@ -43,6 +44,8 @@ type Request struct {
 	First     float64 `json:"first_token_ts"` // ends of the passes of the first and the last token
 	Last      float64 `json:"last_token_ts"`
 	Place     int     `json:"-"` // in the file, from 0
+
+	gaps []float64 // between its tokens, in s; nil where they are not told
 }
 
 // fewest is the smallest number of requests that a server can be judged by.

@@ -103,8 +103,8 @@ func (f *Fit) NetworkGBPerSecond() float64 {
 	return 50 * float64(f.TP*f.PP)
 }
 
-// length returns the longest sequence, in tokens.
-func (f *Fit) length() int {
+// LongestSequence returns the longest sequence, in tokens.
+func (f *Fit) LongestSequence() int {
 	switch {
 	case f.MaxLength > 0:
 		return f.MaxLength
@@ -126,7 +126,7 @@ const (
 // Budget returns where the memory of the fullest GPU goes.
 func (f *Fit) Budget() Budget {
 	m, tp := &f.Model, float64(f.TP)
-	b := Budget{Total: f.GPU.Memory(), Weights: f.weightBytes(), PerToken: f.KVBytesPerToken(f.length()), Runtime: runtimeBytes}
+	b := Budget{Total: f.GPU.Memory(), Weights: f.weightBytes(), PerToken: f.KVBytesPerToken(f.LongestSequence()), Runtime: runtimeBytes}
 	b.Usable = b.Total * f.Utilization
 	width := m.MLP
 	if e := m.MoE; e != nil {

@@ -11,7 +11,7 @@ const (
 	ExitDone        = 0
 	ExitRefused     = 1
 	ExitUsage       = 2
-	ExitDiffer      = 3 // replay diff; the deadline of a live run has passed
+	ExitDiffer      = 3 // replay diff; replay validate; the deadline of a live run has passed
 	ExitIncomplete  = 4
 	ExitBudget      = 5
 	ExitObjective   = 6

@@ -23,6 +23,7 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		cli.NewSubcommand("verify", records.NewVerifyCommand), cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
 		cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("fit", machines.NewFitCommand), cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
 		cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand), cli.NewSubcommand("calibrate", plans.NewCalibrateCommand),
+		cli.NewSubcommand("validate", plans.NewValidateCommand),
 	}
 	for _, c := range cli.LiveCommands() {
 		all = append(all, cli.NewSubcommand(c.Name, func(s cli.Streams) *cobra.Command { return c.HandedOver(s) }))

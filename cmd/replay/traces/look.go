@@ -75,24 +75,39 @@ func (f *reading) openOne(ctx context.Context, s cli.Streams, args []string) (*r
 // newValidateCommand checks a trace.
 func newValidateCommand(s cli.Streams) *cobra.Command {
 	var read reading
+	deployment := ""
 	form := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	return cli.BindGroups(&cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
 		Long: `Check every row of a trace and list what is wrong, with line, value and what was
-wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.`,
+wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it. With
+--deployment a request that the deployment can never serve is wrong, too: one that does
+not fit in its KV blocks, or is longer than its model's longest sequence.`,
 		Example: `  replay traces validate requests.jsonl
-  replay traces validate requests.jsonl --skip-bad=3`,
+  replay traces validate requests.jsonl --skip-bad=3
+  replay traces validate requests.jsonl --deployment h100.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return validateTrace(cmd.Context(), s, &read, form.Value, args)
+			fits, err := options.FitCheck(deployment)
+			if err != nil {
+				return err
+			}
+			return validateTrace(cmd.Context(), s, &read, &wanted{form.Value, fits}, args)
 		},
 	}, cli.NewGroup("Trace", read.bindFlags), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
+		fs.StringVar(&deployment, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, that is to serve all requests")
 		fs.Var(&form, "output", "`form` of the list: table or json")
 	}))
 }
 
+// wanted is what a trace is checked for, and how that is told.
+type wanted struct {
+	form string
+	fits func(input, output int) error // nil, or why a request cannot be served
+}
+
 // validateTrace lists bad rows on standard output.
-func validateTrace(ctx context.Context, s cli.Streams, read *reading, form string, args []string) error {
+func validateTrace(ctx context.Context, s cli.Streams, read *reading, want *wanted, args []string) error {
 	source, err := read.openOne(ctx, s, args)
 	if err != nil {
 		return err
@@ -101,7 +116,7 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, form strin
 	source.options.KeepGoing = true
 	source.options.Bad = func(err error) {
 		if bad++; bad <= mostBadRows {
-			if listed = append(listed, err.Error()); form != "json" {
+			if listed = append(listed, err.Error()); want.form != "json" {
 				fmt.Fprintln(s.Out, err)
 			}
 		}
@@ -111,11 +126,11 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, form strin
 		return err
 	}
 	defer stream.Close()
-	good, err := checkRows(stream, source.options.Bad)
+	good, err := checkRows(stream, want.fits, source.options.Bad)
 	if err != nil {
 		return err
 	}
-	if err := (&checked{stream.Name, stream.Format, good, bad, listed}).writeEnd(s.Out, form); err != nil {
+	if err := (&checked{stream.Name, stream.Format, good, bad, listed}).writeEnd(s.Out, want.form); err != nil {
 		return err
 	}
 	switch {
@@ -154,12 +169,17 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 
 // checkRows counts good rows and tells of those that are bad only in what they
 // follow.
-func checkRows(stream *formats.Stream, tell func(error)) (good int, err error) {
+func checkRows(stream *formats.Stream, fits func(input, output int) error, tell func(error)) (good int, err error) {
 	order := formats.NewOrder(stream.Name)
 	err = formats.Each(stream, func(r *formats.Record) error {
 		_, err := order.Place(r)
 		if err == nil {
 			err = checkRow(stream, r)
+		}
+		if err == nil {
+			if wrong := fits(int(r.Input), int(r.Output)); wrong != nil {
+				err = &loadgen.SyntaxError{Name: stream.Name, Line: r.Line, Msg: wrong.Error()}
+			}
 		}
 		if err == nil {
 			good++

@@ -1,0 +1,156 @@
+package calibrate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
+)
+
+// ReadTimes reads the requests of a run as Read does, whatever its server is and whether
+// or not meta.json is there. What a simulated scheduler does not do is in the notes.
+func ReadTimes(dir string) (*Measured, error) {
+	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
+	requests, client, err := readMeasured(dir)
+	if err != nil {
+		return nil, err
+	}
+	m.Settings, err = readSettings(filepath.Join(dir, "meta.json"), nil)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	m.Settings.Notes = nil
+	for _, text := range m.Settings.refusals {
+		m.Settings.addNote("not simulated: %s", text)
+	}
+	m.Requests = requests
+	m.alignClocks()
+	if client {
+		m.Settings.addNote("times are those of a client: the way to the server and back is not simulated")
+	}
+	return m, nil
+}
+
+// freshTokens is the number of tokens that an id stands for where no two prompts begin
+// alike.
+const freshTokens = 512
+
+// WriteTrace writes the requests at their arrivals as a Mooncake trace, and returns how
+// many tokens its ids stand for. Without prompts none begins like another.
+func (m *Measured) WriteTrace(w io.Writer, p *Prompts) (blockTokens int, err error) {
+	blockTokens = freshTokens
+	if p != nil {
+		if blockTokens = p.BlockTokens; len(p.ids) != len(m.Requests) {
+			return 0, fmt.Errorf("%s: %d prompts, want one for each of the %d requests", p.path, len(p.ids), len(m.Requests))
+		}
+	}
+	out := bufio.NewWriter(w)
+	lines, next := json.NewEncoder(out), uint64(0)
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		var ids []uint64
+		if p == nil {
+			for k := 0; k < r.Input; k += freshTokens {
+				ids = append(ids, next)
+				next++
+			}
+		} else if ids = p.ids[r.Place]; p.lengths[r.Place] != r.Input {
+			return 0, fmt.Errorf("%s:%d: input_length is %d, want %d as measured", p.path, r.Place+1, p.lengths[r.Place], r.Input)
+		}
+		if err := lines.Encode(map[string]any{"timestamp": 1000 * r.Arrival, "input_length": r.Input, "output_length": r.Output, "hash_ids": ids}); err != nil {
+			return 0, err
+		}
+	}
+	return blockTokens, out.Flush()
+}
+
+// Judged is how far a replay is from what was measured of a set of requests.
+type Judged struct {
+	Set    string   `json:"judged_on"`
+	Errors []Errors `json:"errors"` // by metric
+}
+
+// Judge compares a replay of the whole run, by its trace, with what was measured: all
+// requests, and those that the server admitted at once and the others where that is known.
+func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
+	records := result.Collector.Records()
+	if len(records) != len(m.Requests) {
+		return nil, fmt.Errorf("%d of %d requests were replayed, want all", len(records), len(m.Requests))
+	}
+	var out Outcome
+	out.reset(len(records))
+	for i := range records {
+		r := &records[i]
+		if r.Tokens < r.OutputTokens {
+			return nil, fmt.Errorf("request %s got %d of %d tokens in the replay, want all", m.Requests[i].ID, r.Tokens, r.OutputTokens)
+		}
+		out.First[i], out.Last[i] = float64(r.First)/1000, float64(r.Last)/1000
+	}
+	parts, _ := splitParts(m, 0)
+	all := Judged{"all", judgeOutcome(m, parts[0].chosen, &out)}
+	var gaps []float64
+	for i := range m.Requests {
+		gaps = append(gaps, m.Requests[i].gaps...)
+	}
+	if len(gaps) > 0 {
+		all.Errors = append(all.Errors, judgeGaps(gaps, &result.Report.ITL, &all.Errors[1]))
+	}
+	sets := []Judged{all}
+	quick, slow := splitBySaturation(m)
+	if len(quick) > 0 && len(slow) > 0 {
+		sets = append(sets, Judged{"at once", judgeOutcome(m, quick, &out)}, Judged{"queued", judgeOutcome(m, slow, &out)})
+	}
+	return sets, nil
+}
+
+// judgeGaps compares the times between tokens, of all requests together. The mean of a
+// request's gaps is its TPOT.
+func judgeGaps(measured []float64, simulated *collector.Distribution, tpot *Errors) Errors {
+	is := collector.Describe(measured)
+	off := func(ms, s float64) float64 { return ms/1000/s - 1 }
+	return Errors{
+		Metric: "ITL", Requests: tpot.Requests, Measured: is.Mean, Mean: off(simulated.Mean, is.Mean), P50: off(simulated.Median, is.Median),
+		P90: off(simulated.P90, is.P90), P99: off(simulated.P99, is.P99), Each: tpot.Each,
+	}
+}
+
+// FurthestMean returns the metric whose mean over all requests is furthest off.
+func FurthestMean(sets []Judged) Errors {
+	var worst Errors
+	for _, e := range sets[0].Errors {
+		if !(math.Abs(e.Mean) <= math.Abs(worst.Mean)) {
+			worst = e
+		}
+	}
+	return worst
+}
+
+// Flag is a setting by the name of the flag of a replay.
+type Flag struct{ Name, Value string }
+
+// Flags returns what is known of the server as flags.
+func (s *Settings) Flags() []Flag {
+	if s.MaxSeqs == 0 {
+		return nil // there is no meta.json
+	}
+	var all []Flag
+	for _, f := range []struct {
+		name         string
+		value, usual int
+	}{
+		{"tp", s.TensorParallel, 1}, {"dp", s.DataParallel, 1}, {"num-gpu-blocks", s.Blocks, 0}, {"block-size", s.BlockTokens, 0},
+		{"max-num-seqs", s.MaxSeqs, 0}, {"max-num-batched-tokens", s.MaxBatchedTokens, 0},
+	} {
+		if f.value > f.usual {
+			all = append(all, Flag{f.name, fmt.Sprint(f.value)})
+		}
+	}
+	return append(all, Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
+}

@@ -1,0 +1,110 @@
+package options
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/formats"
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engines"
+)
+
+// BindMeasured adds the flags of a replay of a measured run, whose requests are given.
+func (o *Options) BindMeasured(cmd *cobra.Command, own ...cli.Group) {
+	o.BindReplay(cmd, own...)
+	cli.Hide(cmd.Flags(), givenByRun()...)
+}
+
+// givenByRun are the flags of a replay that make no sense where its requests are those
+// of a measured run, which served them all.
+func givenByRun() []string {
+	names := []string{"mode", "scale", "until", "oversize", "compat", "seed"}
+	in := &input{}
+	for _, bind := range []func(*pflag.FlagSet){in.bindFlags, in.bindOpen} {
+		names = append(names, cli.BindNamed(pflag.NewFlagSet("", pflag.ContinueOnError), bind)...)
+	}
+	return names
+}
+
+// MeasuredSpec is the replay of a measured run and its trace. Flags, and the files that
+// they name, win over what the run's settings say; those that are taken from the run are
+// filled, as FLAG VALUE.
+func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spec replay.Spec, trace *bytes.Buffer, filled []string, err error) {
+	if name := o.FirstChanged(givenByRun()...); name != "" {
+		return spec, nil, nil, o.Only(name, "with replay trace: the run says what was served")
+	}
+	if err := o.Config.Apply(o); err != nil {
+		return spec, nil, nil, err
+	}
+	settings := o.Settings()
+	given := map[string]string{}
+	for _, s := range settings {
+		given[s.Name] = s.Value
+	}
+	if given["engine"] != "sglang" {
+		for _, s := range m.Settings.Flags() {
+			derived := s.Name == "num-gpu-blocks" && given["gpu"] != "" || (s.Name == "tp" || s.Name == "dp") && given["gpu"] == ""
+			if _, ok := given[s.Name]; ok || derived {
+				continue
+			}
+			settings = append(settings, plan.Setting{Name: s.Name, Value: s.Value})
+			filled = append(filled, s.Name+" "+s.Value)
+		}
+	}
+	own, _, _, err := OptionsOf(settings)
+	if err != nil {
+		return spec, nil, nil, err
+	}
+	if spec, err = own.Spec("-", loadgen.Trace); err != nil {
+		return spec, nil, nil, err
+	}
+	trace = &bytes.Buffer{}
+	block, err := m.WriteTrace(trace, p)
+	spec.Trace = &replay.Trace{Path: "-", Format: formats.Mooncake, BlockTokens: block}
+	return spec, trace, filled, err
+}
+
+// FitCheck returns a function that says why the deployment of a file can never serve a
+// request, nil when it can. Without a file it can serve all.
+func FitCheck(file string) (func(input, output int) error, error) {
+	if file == "" {
+		return func(int, int) error { return nil }, nil
+	}
+	o, _, _, err := OptionsOf([]plan.Setting{{Name: deploymentSetting, Value: file}})
+	if err != nil {
+		return nil, err
+	}
+	spec, err := o.Spec("-", loadgen.Trace)
+	if err != nil {
+		return nil, err
+	}
+	stages, err := engines.NewStages(&spec.Topology, engines.Use{})
+	if err != nil {
+		return nil, err
+	}
+	longest := math.MaxInt
+	if h := HardwareOf(o.Engine.Settings); h.Given() {
+		fit, err := h.Fit("")
+		if err != nil {
+			return nil, err
+		}
+		longest = fit.LongestSequence()
+	}
+	return func(input, output int) error {
+		if n := input + output; n > longest {
+			return fmt.Errorf("input_length %d, output_length %d: %d tokens, want at most %d, the longest sequence of the model", input, output, n, longest)
+		}
+		if err := engines.Fits(stages, input, output); err != nil {
+			return err
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,165 @@
+package plans
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/calibrate"
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/replay"
+)
+
+// validation holds the flags of replay validate beside those of a replay.
+type validation struct {
+	prompts string
+	block   int
+	within  float64
+	form    cli.Choice
+}
+
+// NewValidateCommand holds a replay of a measured run to what was measured.
+func NewValidateCommand(s cli.Streams) *cobra.Command {
+	o, f := &options.Options{}, &validation{}
+	cmd := &cobra.Command{
+		Use:   "validate RUN",
+		Short: "Say how far a replay of a measured run is from what was measured",
+		Long: `Replay the requests of a measured run at their arrivals, on a deployment, a profile
+or data sheets, and print how far the simulation is from the measurement.
+
+RUN is a directory as replay calibrate reads it. What neither flags nor files say of
+the server is taken from its meta.json, if there is one; nothing is fitted.`,
+		Example: `  replay validate runs/h100_llama-3.1-8b --deployment h100.yaml
+  replay validate runs/h100_llama-3.1-8b --timing-profile h100.json --within 0.05
+  replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv --output json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usagef("validate: %d arguments, want the directory of one run", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, o, args[0]) },
+	}
+	o.BindMeasured(cmd, cli.NewGroup("Validation", f.bindFlags))
+	return cmd
+}
+
+func (f *validation) bindFlags(fs *pflag.FlagSet) {
+	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
+	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
+	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
+	fs.Float64Var(&f.within, "within", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
+	fs.Var(&f.form, "output", "`form` of the result: text or json")
+}
+
+// validated is what replay validate found.
+type validated struct {
+	Run       string             `json:"run"`
+	Requests  int                `json:"requests"`
+	FromRun   []string           `json:"settings_of_the_run"` // as FLAG VALUE
+	Notes     []string           `json:"notes"`
+	Measured  int                `json:"measured_kv_tokens,omitempty"` // of an engine, 0: not told
+	Simulated int                `json:"simulated_kv_tokens"`
+	Checks    []calibrate.Judged `json:"checks"`
+	Assumes   map[string]string  `json:"assumptions"`
+	order     []string           // of the keys of Assumes
+}
+
+func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options, dir string) error {
+	if f.block < 1 || !(f.within >= 0) || math.IsInf(f.within, 0) {
+		return cli.Usagef("--prompt-block-size=%d, --within=%v: want at least 1 token, and a share of at least 0", f.block, f.within)
+	}
+	m, err := calibrate.ReadTimes(dir)
+	if err != nil {
+		return err
+	}
+	var prompts *calibrate.Prompts
+	if f.prompts != "" {
+		if prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {
+			return err
+		}
+	}
+	spec, trace, filled, err := o.MeasuredSpec(m, prompts)
+	if err != nil {
+		return err
+	}
+	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {
+		fmt.Fprintf(s.Err, "replay: warning: %s\n", warning)
+	}
+	result, err := spec.Run(ctx, replay.Streams{Stdin: trace})
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	v := newValidated(m, &spec, filled)
+	if v.Checks, err = m.Judge(result); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if prompts == nil && spec.Entry().Engine.PrefixCaching {
+		v.Notes = append(v.Notes, "prompts are not told: none is taken to begin like another")
+	}
+	if err := v.write(s.Out, f.form.Value); err != nil {
+		return err
+	}
+	if worst := calibrate.FurthestMean(v.Checks); f.within > 0 && !(math.Abs(worst.Mean) <= f.within) {
+		return cli.Coded(cli.ExitDiffer, "%s: mean %s is %+.1f %% off, want within %g %%", m.Name, worst.Metric, 100*worst.Mean, 100*f.within)
+	}
+	return nil
+}
+
+// newValidated returns what is known before anything is compared.
+func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *validated {
+	pool := spec.Pools[len(spec.Pools)-1].Engine
+	v := &validated{
+		Run: m.Name, Requests: len(m.Requests), FromRun: append([]string{}, filled...), Notes: append([]string{}, m.Settings.Notes...), Assumes: map[string]string{},
+		Measured: m.Settings.Blocks * m.Settings.BlockTokens, Simulated: pool.Blocks * pool.BlockTokens,
+	}
+	for _, a := range spec.Assumptions() {
+		v.order, v.Assumes[a.Key] = append(v.order, a.Key), a.Text
+	}
+	return v
+}
+
+// write writes v as JSON or for people to read.
+func (v *validated) write(w io.Writer, form string) error {
+	if form == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	t := &strings.Builder{}
+	line := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+	line("%s: %d requests replayed at their measured arrivals", v.Run, v.Requests)
+	if len(v.FromRun) > 0 {
+		line("  from meta.json: %s", strings.Join(v.FromRun, ", "))
+	}
+	for _, n := range v.Notes {
+		line("  assumed: %s", n)
+	}
+	line("")
+	if v.Measured > 0 {
+		line("KV tokens: %d measured, %d simulated, %+.1f %%", v.Measured, v.Simulated, 100*(float64(v.Simulated)/float64(v.Measured)-1))
+	} else {
+		line("KV tokens: %d simulated; the run does not tell the server's", v.Simulated)
+	}
+	line("Errors in %%, simulated to measured")
+	line("%-9s %-6s %5s %12s %12s %7s %7s %7s %7s %9s", "Judged on", "Metric", "n", "measured", "simulated", "mean", "p50", "p90", "p99", "request")
+	for _, c := range v.Checks {
+		for _, e := range c.Errors {
+			line("%-9s %-6s %5d %10.4f s %10.4f s %+7.2f %+7.2f %+7.2f %+7.2f %9.2f",
+				c.Set, e.Metric, e.Requests, e.Measured, e.Measured*(1+e.Mean), 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, 100*e.Each)
+		}
+	}
+	line("measured, simulated: means. request: median size of the error of single requests.")
+	for i, key := range v.order {
+		line("%s %s: %s", [2]string{"Assumes:", "        "}[min(i, 1)], strings.ReplaceAll(key, "_", " "), v.Assumes[key])
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
