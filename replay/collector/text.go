@@ -3,6 +3,8 @@ package collector
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,10 +13,20 @@ import (
 // DefaultTitle is the line above the table.
 const DefaultTitle = "replay | LLM Metrics"
 
-// Text is what WriteText prints around the table.
+// Form is which columns the table of a report has.
+type Form int
+
+const (
+	Narrow    Form = iota // what fits into 80 columns
+	Wide                  // every column, in a frame
+	Reference             // the columns of the reference, in its frame
+)
+
+// Text is what WriteText prints, and around the table.
 type Text struct {
 	Title string // line above the table; "" is DefaultTitle
 	Saved string // path of the report file; "" leaves its line out
+	Form  Form
 }
 
 // WriteText prints the report for people: a table of the metrics, then what the
@@ -25,7 +37,11 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	}
 	var b strings.Builder
 	b.WriteString(t.Title + "\n")
-	writeTable(&b, r.rows())
+	if t.Form == Narrow {
+		r.writeNarrow(&b)
+	} else {
+		writeTable(&b, r.rows(t.Form))
+	}
 	fmt.Fprintf(&b, "Wall Time (ms): %s\n", twoDecimals(r.WallMS))
 	fmt.Fprintf(&b, "Prefix Cache Reused Ratio: %s\n", twoDecimals(r.PrefixCacheReusedRatio))
 	if t.Saved != "" {
@@ -35,45 +51,94 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	return err
 }
 
-// columns is the number of cells in each row of the table.
-const columns = 8
-
-type row [columns]string
-
-// rows are the header and the metrics.
-func (r *Report) rows() []row {
-	return []row{
-		{"Metric", "avg", "min", "max", "p99", "p90", "p75", "std"},
-		distributionRow("Time to First Token (ms)", &r.TTFT),
-		distributionRow("Time to Second Token (ms)", &r.TTST),
-		distributionRow("Request Latency (ms)", &r.E2E),
-		distributionRow("Inter Token Latency (ms)", &r.ITL),
-		distributionRow("Output Token Throughput Per User (tokens/sec/user)", &r.UserThroughput),
-		valueRow("Output Token Throughput (tokens/sec)", r.OutputTokensPerS),
-		valueRow("Request Throughput (requests/sec)", r.RequestsPerS),
-		valueRow("Request Count (requests)", float64(r.Completed)),
-	}
+// metric is a distribution of the table.
+type metric struct {
+	label string
+	of    *Distribution
 }
 
-func distributionRow(label string, d *Distribution) row {
-	cells := row{label}
-	for i, v := range [columns - 1]float64{d.Mean, d.Min, d.Max, d.P99, d.P90, d.P75, d.Std} {
-		cells[i+1] = twoDecimals(v)
+// metrics are the distributions of the table. The reference's has no time per
+// output token.
+func (r *Report) metrics(form Form) []metric {
+	all := []metric{
+		{"Time to First Token (ms)", &r.TTFT},
+		{"Time to Second Token (ms)", &r.TTST},
+		{"Request Latency (ms)", &r.E2E},
+		{"Inter Token Latency (ms)", &r.ITL},
+		{"Time per Output Token (ms)", &r.TPOT},
+		{"Output Token Throughput Per User (tokens/sec/user)", &r.UserThroughput},
 	}
-	return cells
+	if form == Reference {
+		all = slices.Delete(all, 4, 5)
+	}
+	return all
 }
 
-func valueRow(label string, v float64) row {
-	cells := row{label, twoDecimals(v)}
-	for i := 2; i < columns; i++ {
-		cells[i] = "N/A"
+// averageEnds is the column of the narrow table in which averages end. A label that
+// leaves fewer than 9 columns for one has a line of its own.
+const averageEnds = 36
+
+// writeNarrow writes the distributions in columns that are the same in every
+// report, so that two of them can be compared by eye, and below them what has a
+// single value.
+func (r *Report) writeNarrow(b *strings.Builder) {
+	line := func(label string, cells ...any) {
+		left := averageEnds - 1 - len(label)
+		if left < 9 {
+			b.WriteString(label + "\n")
+			label, left = "", averageEnds-1
+		}
+		fmt.Fprintf(b, "%s %*s %10s %10s %10s %10s\n", append([]any{label, left}, cells...)...)
 	}
-	return cells
+	line("Metric", "avg", "p50", "p90", "p99", "max")
+	for _, m := range r.metrics(Narrow) {
+		line(m.label, fitCell(m.of.Mean), fitCell(m.of.Median), fitCell(m.of.P90), fitCell(m.of.P99), fitCell(m.of.Max))
+	}
+	fmt.Fprintf(b, "Output Token Throughput (tokens/sec): %s\n", twoDecimals(r.OutputTokensPerS))
+	fmt.Fprintf(b, "Request Throughput (requests/sec): %s\n", twoDecimals(r.RequestsPerS))
+	fmt.Fprintf(b, "Request Count (requests): %s\n", strings.TrimSuffix(twoDecimals(float64(r.Completed)), ".00"))
+}
+
+// fitCell is twoDecimals without the decimals of a value so large that they
+// would not fit.
+func fitCell(v float64) string {
+	if v < 999_999.995 {
+		return twoDecimals(v)
+	}
+	return strings.TrimSuffix(twoDecimals(math.RoundToEven(v)), ".00")
+}
+
+// rows are the header and the metrics of a table in a frame.
+func (r *Report) rows(form Form) [][]string {
+	rows := [][]string{{"Metric", "avg", "min", "max", "p99", "p90", "p75", "p50", "std"}}
+	for _, m := range r.metrics(form) {
+		cells := []string{m.label}
+		for _, v := range []float64{m.of.Mean, m.of.Min, m.of.Max, m.of.P99, m.of.P90, m.of.P75, m.of.Median, m.of.Std} {
+			cells = append(cells, twoDecimals(v))
+		}
+		rows = append(rows, cells)
+	}
+	value := func(label string, v float64) {
+		cells := []string{label, twoDecimals(v)}
+		for range len(rows[0]) - len(cells) {
+			cells = append(cells, "N/A")
+		}
+		rows = append(rows, cells)
+	}
+	value("Output Token Throughput (tokens/sec)", r.OutputTokensPerS)
+	value("Request Throughput (requests/sec)", r.RequestsPerS)
+	value("Request Count (requests)", float64(r.Completed))
+	if form == Reference {
+		for i, cells := range rows {
+			rows[i] = slices.Delete(cells, 7, 8) // p50
+		}
+	}
+	return rows
 }
 
 // writeTable draws rows, the first of which is the header, in a frame.
-func writeTable(b *strings.Builder, rows []row) {
-	var widths [columns]int
+func writeTable(b *strings.Builder, rows [][]string) {
+	widths := make([]int, len(rows[0]))
 	for _, cells := range rows {
 		for i, cell := range cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
@@ -82,9 +147,9 @@ func writeTable(b *strings.Builder, rows []row) {
 	for i, cells := range rows {
 		switch i {
 		case 0:
-			writeBorder(b, &widths, "┏┳┓")
+			writeBorder(b, widths, "┏┳┓")
 		case 1:
-			writeBorder(b, &widths, "┡╇┩")
+			writeBorder(b, widths, "┡╇┩")
 		}
 		for j, cell := range cells {
 			pad := strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell))
@@ -96,12 +161,12 @@ func writeTable(b *strings.Builder, rows []row) {
 		}
 		b.WriteByte('\n')
 	}
-	writeBorder(b, &widths, "└┴┘")
+	writeBorder(b, widths, "└┴┘")
 }
 
 // writeBorder draws a line of the frame; corners are its left end, its joints
 // and its right end.
-func writeBorder(b *strings.Builder, widths *[columns]int, corners string) {
+func writeBorder(b *strings.Builder, widths []int, corners string) {
 	c := []rune(corners)
 	b.WriteRune(c[0])
 	for i, width := range widths {

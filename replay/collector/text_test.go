@@ -2,9 +2,11 @@ package collector_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/replay-llm/replay/replay/collector"
 )
@@ -24,7 +26,7 @@ func TestTableIsThatOfTheReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	if err := r.WriteText(&got, collector.Text{Title: "NVIDIA AIPerf | LLM Metrics"}); err != nil {
+	if err := r.WriteText(&got, collector.Text{Title: "NVIDIA AIPerf | LLM Metrics", Form: collector.Reference}); err != nil {
 		t.Fatal(err)
 	}
 	if got.String() != string(want) {
@@ -34,20 +36,62 @@ func TestTableIsThatOfTheReference(t *testing.T) {
 
 func TestTextAroundTheTable(t *testing.T) {
 	r := &collector.Report{WallMS: 1234.565, PrefixCacheReusedRatio: 0.125, Completed: 1_234_567, OutputTokensPerS: 999.995}
-	var got strings.Builder
-	if err := r.WriteText(&got, collector.Text{Saved: "out/r.json"}); err != nil {
+	for _, c := range []struct {
+		form         collector.Form
+		begin, count string
+	}{
+		{collector.Narrow, "replay | LLM Metrics\nMetric ", "\nRequest Count (requests): 1,234,567\n"},
+		{collector.Wide, "replay | LLM Metrics\n┏━", " 1,234,567.00 ┃ "},
+		{collector.Reference, "replay | LLM Metrics\n┏━", " 1,234,567.00 ┃ "},
+	} {
+		var got strings.Builder
+		if err := r.WriteText(&got, collector.Text{Saved: "out/r.json", Form: c.form}); err != nil {
+			t.Fatal(err)
+		}
+		const end = "\nWall Time (ms): 1,234.57\nPrefix Cache Reused Ratio: 0.12\nSaved full report to: out/r.json\n"
+		for what, ok := range map[string]bool{
+			"begin": strings.HasPrefix(got.String(), c.begin),
+			"count": strings.Contains(got.String(), c.count),
+			"end":   strings.HasSuffix(got.String(), end),
+		} {
+			if !ok {
+				t.Errorf("form %d: another %s:\n%s", c.form, what, got.String())
+			}
+		}
+	}
+}
+
+// The narrow table stays within 80 columns whatever the values, the median
+// among them; the wide one has all that there is.
+func TestTablesHaveTheMedian(t *testing.T) {
+	of := func(v float64) collector.Distribution {
+		return collector.Distribution{Mean: v, Min: v, Max: 9.996 * v, Median: v + 1, P75: v, P90: v, P99: v, Std: v}
+	}
+	r := &collector.Report{TTFT: of(0), TTST: of(0.5), TPOT: of(99_999.99), E2E: of(9_999_999), ITL: of(1e5), UserThroughput: of(7.25)}
+	var narrow, wide strings.Builder
+	if err := errors.Join(r.WriteText(&narrow, collector.Text{}), r.WriteText(&wide, collector.Text{Form: collector.Wide})); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(got.String(), "replay | LLM Metrics\n┏━") {
-		t.Errorf("title and table begin\n%s", got.String())
+	for line := range strings.Lines(narrow.String()) {
+		if n := utf8.RuneCountInString(line) - 1; n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
-	const end = "┘\nWall Time (ms): 1,234.57\nPrefix Cache Reused Ratio: 0.12\nSaved full report to: out/r.json\n"
-	if !strings.HasSuffix(got.String(), end) {
-		t.Errorf("got\n%s\nwant an end of\n%s", got.String(), end)
+	for _, row := range []string{
+		"Metric                           avg        p50        p90        p99        max\n",
+		"Time to First Token (ms)        0.00       1.00       0.00       0.00       0.00\n",
+		"Request Latency (ms)       9,999,999 10,000,000  9,999,999  9,999,999 99,959,990\n",
+		"Inter Token Latency (ms)  100,000.00 100,001.00 100,000.00 100,000.00 999,600.00\n",
+		"Time per Output Token (ms) 99,999.99 100,000.99  99,999.99  99,999.99 999,599.90\n",
+		"(tokens/sec/user)\n                                7.25       8.25 ",
+	} {
+		if !strings.Contains(narrow.String(), row) {
+			t.Errorf("no %q in\n%s", row, narrow.String())
+		}
 	}
-	for _, cell := range []string{" 1,234,567.00 ┃", " 1,000.00 ┃", " 0.00 ┃", " N/A ┃"} {
-		if !strings.Contains(got.String(), cell) {
-			t.Errorf("no cell %q in\n%s", cell, got.String())
+	for _, name := range []string{"avg", "min", "max", "p99", "p90", "p75", "p50", "std", "Time per Output Token"} {
+		if !strings.Contains(wide.String(), " "+name+" ") {
+			t.Errorf("no %s in\n%s", name, wide.String())
 		}
 	}
 }

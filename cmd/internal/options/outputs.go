@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/slo"
@@ -21,6 +22,7 @@ import (
 type output struct {
 	Path    string
 	Form    cli.Choice
+	wide    bool
 	Drawing drawing
 }
 
@@ -28,6 +30,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
 	fs.Var(&out.Form, "output", "`form` of the report on standard output: table or json")
+	fs.BoolVar(&out.wide, "wide", false, "a table with all columns, wider than 80 characters")
 	out.Drawing.bindFlags(fs)
 }
 
@@ -85,6 +88,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 		cli.Needs(out.Dir != "", "with --out", "requests-format", "overwrite", "force", "passes"),
 		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
 		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
+		cli.Needs(o.Output.Form.Value == "table", "with --output table", "wide"),
 		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
 	); err != nil {
 		return err
@@ -98,6 +102,17 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 		return rundir.Check(out.Dir, out.Replace())
 	}
 	return nil
+}
+
+// TableForm is what the table of the report looks like.
+func (o *Options) TableForm() collector.Form {
+	switch {
+	case o.Output.wide:
+		return collector.Wide
+	case o.Reference || o.compat != "":
+		return collector.Reference
+	}
+	return collector.Narrow
 }
 
 // Replace returns what --out may take the place of.

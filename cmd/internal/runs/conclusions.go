@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/saturation"
@@ -22,7 +23,7 @@ func (r *run) conclude() {
 		report.Extra = append(report.Extra, s.Fields()...)
 		switch {
 		case table:
-			r.lines = append(r.lines, "Load: "+s.String())
+			r.lines = append(r.lines, terminal.WrapLine("Load: "+s.String(), 6))
 		case s.Verdict == saturation.Overloaded:
 			r.lines = append(r.lines, "replay: warning: "+s.String())
 		}
@@ -41,6 +42,7 @@ func (r *run) conclude() {
 		if i > 0 {
 			head = "        "
 		}
-		r.lines = append(r.lines, fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(a.Key, "_", " "), a.Text))
+		line := fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(a.Key, "_", " "), a.Text)
+		r.lines = append(r.lines, terminal.WrapLine(line, len(head)+3))
 	}
 }

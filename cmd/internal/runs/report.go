@@ -16,7 +16,7 @@ import (
 // writeReport writes the report file, if one is wanted, and then the report on
 // standard output. What a table does not say of requests is said below it.
 func (r *run) writeReport() error {
-	o, report, text := r.o, r.result.Report, collector.Text{}
+	o, report, text := r.o, r.result.Report, collector.Text{Form: r.o.TableForm()}
 	if o.Changed("report-json") {
 		path, err := collector.ResolvePath(o.Output.Path, time.Now())
 		if err == nil {

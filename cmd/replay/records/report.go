@@ -24,6 +24,7 @@ import (
 type reporting struct {
 	form  cli.Choice
 	names cli.Choice
+	wide  bool
 	html  string
 }
 
@@ -32,6 +33,7 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	r.names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.SortFlags = false
 	fs.Var(&r.form, "output", "`form` of the report: table, json or markdown")
+	fs.BoolVar(&r.wide, "wide", false, "tables with all columns, wider than 80 characters")
 	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
 	fs.StringVar(&r.html, "html", "", "draw the runs on a page of their own, `FILE`, and print nothing")
 }
@@ -54,6 +56,9 @@ again. A RUN is such a directory, or a report file.`,
 			}
 			if cmd.Flags().Changed("report-format") && r.form.Value != "json" {
 				return cli.Usagef("--report-format: only with --output json")
+			}
+			if r.wide && r.form.Value != "table" {
+				return cli.Usagef("--wide: only with --output table")
 			}
 			if len(args) > 1 && r.form.Value == "json" {
 				return cli.Usagef("--output=json: want one run with it")
@@ -83,13 +88,17 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 	case "json":
 		return summary.Write(w, r.names.Value, all[0].Report)
 	}
+	form := collector.Narrow
+	if r.wide {
+		form = collector.Wide
+	}
 	for i, named := range all {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
 			}
 		}
-		if err := named.Report.WriteText(w, collector.Text{Title: "replay | LLM Metrics of " + named.Name}); err != nil {
+		if err := named.Report.WriteText(w, collector.Text{Title: "replay | LLM Metrics of " + named.Name, Form: form}); err != nil {
 			return err
 		}
 	}

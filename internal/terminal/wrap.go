@@ -1,0 +1,45 @@
+// Package terminal fits text into the columns of a terminal.
+package terminal
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Width is the number of columns that text for people keeps to.
+const Width = 80
+
+// WrapLine breaks a line at spaces where it would be wider than Width; what goes on
+// is indented by so many columns. A word is never broken, however long.
+func WrapLine(line string, indent int) string {
+	var b strings.Builder
+	for utf8.RuneCountInString(line) > Width {
+		at := lastSpace(line, indent)
+		if at < 0 {
+			break
+		}
+		b.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
+	}
+	return b.String() + line
+}
+
+// lastSpace returns where to break a line: at the last space that leaves no more
+// than Width columns before it, else at the first one behind; -1 when there is none.
+// Spaces at the beginning do not count.
+func lastSpace(line string, indent int) int {
+	at, columns := -1, 0
+	begun := false
+	for i, r := range line {
+		switch {
+		case r != ' ':
+			begun = true
+		case begun && columns >= indent && (columns <= Width || at < 0):
+			at = i
+		}
+		if columns++; columns > Width+1 && at >= 0 {
+			break
+		}
+	}
+	return at
+}
