@@ -153,15 +153,10 @@ func TestPlanPage(t *testing.T) {
 	if err := json.Unmarshal(printed(t, args), &found); err != nil || found.Best == nil || found.Best.Confident == nil {
 		t.Fatalf("%v: no confident cluster", err)
 	}
-	text, err := os.ReadFile("t.html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, data, _ := strings.Cut(string(text), `id="data">`)
-	data, _, _ = strings.Cut(data, "</script>")
 	var page html.SheetPage
-	if err := json.Unmarshal([]byte(data), &page); err != nil || page.Answer == nil {
-		t.Fatalf("%v: %.300s", err, data)
+	data := readPage(t, "t.html", &page)
+	if page.Answer == nil {
+		t.Fatalf("no answer: %.300s", data)
 	}
 	a, c := page.Answer, found.Best.Confident
 	gpus := "1 GPU (1 worker, 2.00 an hour) holds "
@@ -193,7 +188,7 @@ func TestPlanPage(t *testing.T) {
 	if chosen < 0 || a.Cluster[chosen].GPUs != c.GPUs || len(a.Cluster[chosen].Low) != 2 {
 		t.Errorf("the answer is not among the clusters: %+v", a.Cluster)
 	}
-	if page.Text != "" || strings.Contains(data, "Smallest cluster that holds:") {
+	if len(page.Facts) > 0 || strings.Contains(data, "Smallest cluster that holds:") {
 		t.Error("text for a terminal is on the page")
 	}
 }
@@ -220,15 +215,10 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 		if code := run(args, nil, &out, &errs); code != 0 && c.good {
 			t.Fatalf("%v: exit %d: %s", args, code, &errs)
 		}
-		text, err := os.ReadFile("given.html")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, data, _ := strings.Cut(string(text), `id="data">`)
-		data, _, _ = strings.Cut(data, "</script>")
 		var page html.SheetPage
-		if err := json.Unmarshal([]byte(data), &page); err != nil || page.Answer == nil {
-			t.Fatalf("%v: %.300s", err, data)
+		data := readPage(t, "given.html", &page)
+		if page.Answer == nil {
+			t.Fatalf("no answer: %.300s", data)
 		}
 		if a := page.Answer; a.Good != c.good || !strings.Contains(a.Verdict, c.want) {
 			t.Errorf("%v: good %v, %q; want %v, %q", c.more, a.Good, a.Verdict, c.good, c.want)

@@ -39,6 +39,7 @@ func TestBrowser(t *testing.T) {
 		"sheet": sheetText(t, 200),
 		"plan":  answerText(t),
 	}
+	limits := map[string]int{"sheet": 1, "plan": 2}
 	for name, text := range pages {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int{1400, 390} {
@@ -47,6 +48,9 @@ func TestBrowser(t *testing.T) {
 					p := chromium.open(t, text, scheme, width)
 					if p.over > 0 {
 						t.Errorf("the page is %d pixels wider than the window", p.over)
+					}
+					if want := limits[name]; p.limits != want {
+						t.Errorf("%d limits are drawn, want %d", p.limits, want)
 					}
 					if dark := p.ink == "#e8eaec"; dark != (scheme == "dark") {
 						t.Errorf("text is drawn in %q", p.ink)
@@ -99,8 +103,8 @@ func find(t *testing.T) program {
 
 // drawn is what a page says of itself.
 type drawn struct {
-	ms, over int
-	ink      string
+	ms, over, limits int
+	ink              string
 }
 
 // writeFrame writes a page that shows another in a frame of a phone's width, since no
@@ -170,5 +174,5 @@ func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	if _, err := fmt.Sscanf(said("drawn"), "%d of %d", &charts, &all); err != nil || charts != all || all < 1 {
 		t.Errorf("%q charts are drawn, want all of at least 1", said("drawn"))
 	}
-	return drawn{count("ms"), count("over"), said("ink")}
+	return drawn{count("ms"), count("over"), count("limits"), said("ink")}
 }

@@ -10,7 +10,7 @@ import (
 // SheetPage is what goes onto a page of tables.
 type SheetPage struct {
 	Title  string       `json:"-"`
-	Text   string       `json:"text"`   // shown as it is, above the tables; "": none
+	Facts  []Facts      `json:"facts"`  // above the tables
 	Answer *Answer      `json:"answer"` // above the tables; nil: none
 	Tables []SheetTable `json:"tables"`
 }
@@ -24,16 +24,26 @@ type SheetTable struct {
 	X  string `json:"x"`
 	Y  string `json:"y"`
 	By string `json:"by"`
-	// Few are the columns that are shown first, beside all that are settings.
+	// Few are the columns that are shown first, behind all that are settings.
 	Few []string `json:"few"`
-	// Mark is the column of which the values in Marked are drawn as rings; "": none.
-	Mark   string   `json:"mark,omitempty"`
-	Marked []string `json:"marked,omitempty"`
+	// Mark is the column of which the values in Marked are drawn in shapes of their own,
+	// and all others, which are Rest, as discs; "": none.
+	Mark   string `json:"mark,omitempty"`
+	Marked []Mark `json:"marked,omitempty"`
+	Rest   string `json:"rest,omitempty"`
+	// Limits are lines in the chart, by the columns they are about.
+	Limits map[string]float64 `json:"limits,omitempty"`
+}
+
+// Mark is a value and what a legend says of it.
+type Mark struct {
+	Value string `json:"value"`
+	Means string `json:"means"`
 }
 
 // WriteSheet writes a page of tables.
 func WriteSheet(w io.Writer, p *SheetPage) error {
-	data := SheetPage{Text: p.Text, Answer: p.Answer}
+	data := SheetPage{Facts: p.Facts, Answer: p.Answer}
 	for _, t := range p.Tables {
 		t.fillGaps()
 		data.Tables = append(data.Tables, t)

@@ -21,9 +21,9 @@ func sheetText(t *testing.T, rows int) string {
 		made.Rows[0][2] = nil
 	}
 	var b strings.Builder
-	if err := WriteSheet(&b, &SheetPage{Title: "a & b", Text: "1 < 2", Tables: []SheetTable{{
+	if err := WriteSheet(&b, &SheetPage{Title: "a & b", Facts: []Facts{{Title: "All", Rows: [][2]string{{"one", "1 < 2"}}}}, Tables: []SheetTable{{
 		Title: "cells", Table: made, X: "workers", Y: "no such column", By: "router", Few: []string{"p99_ttft_ms"},
-		Mark: "router", Marked: []string{"</script>"},
+		Mark: "router", Marked: []Mark{{"</script>", "ends <scripts>"}}, Rest: "the rest", Limits: map[string]float64{"p99_ttft_ms": 50},
 	}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -36,18 +36,21 @@ func TestSheet(t *testing.T) {
 	_, data, _ := strings.Cut(text, `id="data">`)
 	data, _, _ = strings.Cut(data, "</script>")
 	var page struct {
-		Text   string
+		Facts  []Facts
 		Tables []SheetTable
 	}
 	if err := json.Unmarshal([]byte(data), &page); err != nil {
 		t.Fatal(err)
 	}
 	got := page.Tables[0]
-	if page.Text != "1 < 2" || len(got.Rows) != 6 || got.Rows[1][0] != "</script>" || got.Rows[0][2] != nil || got.X != "workers" || got.Y != "p99_ttft_ms" || got.Mark != "router" || got.Marked[0] != "</script>" {
+	if page.Facts[0].Rows[0][1] != "1 < 2" || len(got.Rows) != 6 || got.Rows[1][0] != "</script>" || got.Rows[0][2] != nil || got.X != "workers" || got.Y != "p99_ttft_ms" || got.Mark != "router" || got.Marked[0].Value != "</script>" || got.Limits["p99_ttft_ms"] != 50 {
 		t.Errorf("%+v", page)
 	}
 	if strings.Contains(text, "http://") && strings.Count(text, "http://") != strings.Count(text, "http://www.w3.org/") || strings.Contains(text, "{{") {
 		t.Error("the page asks for something else, or has marks left")
+	}
+	if strings.Contains(text, "<pre") || strings.Contains(text, `el("pre`) {
+		t.Error("the page has text of a terminal")
 	}
 	if !strings.Contains(text, "<title>a &amp; b</title>") {
 		t.Error("the title is not escaped")

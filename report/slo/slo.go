@@ -1,7 +1,7 @@
 // Package slo judges a run by objectives: limits on the times of each request,
 // and on percentiles over all of them.
 //
-// Read slo.go (what an objective is), then judge.go.
+// Read slo.go (what an objective is), then judge.go, read.go (of a report that was kept).
 package slo
 
 import (

@@ -3,6 +3,7 @@ package slo
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -73,8 +74,36 @@ func TestJudge(t *testing.T) {
 		t.Errorf("%+v holds, want more requests", o)
 	}
 	report.Extra = o.Fields()
-	if err := report.WriteJSON(&strings.Builder{}); err != nil {
+	var text strings.Builder
+	if err := report.WriteJSON(&text); err != nil {
 		t.Error(err)
+	}
+	back, err := collector.ReadJSON(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ReadOutcome(back)
+	if order := func(a, b Judged) int { return strings.Compare(a.String(), b.String()) }; got != nil {
+		slices.SortFunc(got.Objectives, order)
+		slices.SortFunc(o.Objectives, order)
+		got.Arrived = o.Arrived
+	}
+	if !reflect.DeepEqual(got, o) {
+		t.Errorf("the report says %+v, want %+v", got, o)
+	}
+	if none := ReadOutcome(&collector.Report{}); none != nil {
+		t.Errorf("a report without objectives says %+v", none)
+	}
+}
+
+func TestLimitedKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"slo_p99_ttft_ms": "p99_ttft_ms", "slo_median_e2e_ms": "median_e2e_latency_ms", "slo_p99.9_itl_ms": "p99.9_itl_ms",
+		"slo_ttft_ms": "", "slo_p99_ttft_met": "", "p99_ttft_ms": "", "": "",
+	} {
+		if got := LimitedKey(key); got != want {
+			t.Errorf("%q limits %q, want %q", key, got, want)
+		}
 	}
 }
 

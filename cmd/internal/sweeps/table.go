@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/report/sheet"
+	"github.com/replay-llm/replay/report/slo"
 )
 
 // TableFlags say how outcomes are printed.
@@ -123,16 +124,47 @@ func isNumber(text string) bool {
 
 // sweepPage is a page of a sweep: what all cells have, a chart and the table.
 func sweepPage(g *plan.Grid, t *plan.Table, all *sheet.Table) *html.SheetPage {
-	var text strings.Builder
+	facts := html.Facts{Title: "All cells have"}
 	for _, s := range g.Common {
-		fmt.Fprintf(&text, "%s: %s\n", s.Name, s.Value)
+		facts.Rows = append(facts.Rows, [2]string{s.Name, s.Value})
+	}
+	page := &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size())}
+	if len(facts.Rows) > 0 {
+		page.Facts = append(page.Facts, facts)
 	}
 	by := ""
 	if len(g.Axes) > 0 {
 		by = g.Axes[0].Name
 	}
-	return &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size()), Text: text.String(), Tables: []html.SheetTable{{
-		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by,
-		Few: append(t.Shown(), "cell", "reason"), Mark: plan.SaturationKey, Marked: []string{string(saturation.Overloaded), string(saturation.Backlogged)},
-	}}}
+	few := slices.Concat([]string{"cell"}, t.Shown(), []string{"reason"})
+	for _, c := range all.Columns { // what came of resamples
+		if strings.HasPrefix(c.Name, "resampled_") && (strings.HasSuffix(c.Name, "_change") || strings.HasSuffix(c.Name, "_verdict")) {
+			few = append(few, c.Name)
+		}
+	}
+	page.Tables = append(page.Tables, html.SheetTable{
+		Title: "Cells", Table: all, X: "output_throughput_tok_s", Y: "p99_ttft_ms", By: by, Few: few, Limits: limitsOf(all),
+		Mark: plan.SaturationKey, Rest: "stable, or too short to tell", Marked: []html.Mark{
+			{Value: string(saturation.Overloaded), Means: "overloaded: the queue grew to the end; on a longer workload latencies are worse"},
+			{Value: string(saturation.Backlogged), Means: "backlogged: a queue built up, and went again"},
+		},
+	})
+	return page
+}
+
+// limitsOf are the objectives that all cells have, by the columns they limit.
+func limitsOf(all *sheet.Table) map[string]float64 {
+	limits := map[string]float64{}
+	for i, c := range all.Columns {
+		key := slo.LimitedKey(c.Name)
+		if key == "" || len(all.Rows) == 0 {
+			continue
+		}
+		limit, known := all.Rows[0][i].(float64)
+		other := func(row []any) bool { return row[i] != nil && row[i] != any(limit) }
+		if known && !slices.ContainsFunc(all.Rows, other) {
+			limits[key] = limit
+		}
+	}
+	return limits
 }

@@ -22,22 +22,25 @@ func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
 	}
 	latency, worst := "", 0.0 // the objective that is nearest to its limit
 	few := []string{"met", "missed", "request_throughput_rps", "output_throughput_tok_s", "cost_per_million_tokens"}
+	limits := map[string]float64{}
 	for _, v := range p.shownAnswer().At.Values {
 		name := strings.ReplaceAll(v.Name, " ", "_") + "_" + v.Unit
+		limits[name] = v.Limit
 		if few = append(few, name); v.Excess() > worst {
 			latency, worst = name, v.Excess()
 		}
 	}
 	page := &html.SheetPage{Title: "Plan: how many GPUs", Answer: p.makeAnswer()}
-	if len(front) > 0 {
+	add := func(title string, table *sheet.Table, x string) {
 		page.Tables = append(page.Tables, html.SheetTable{
-			Title: "Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", Table: p.makeTable(front),
-			X: "output_throughput_tok_s", Y: latency, By: "gpus", Few: few,
+			Title: title, Table: table, X: x, Y: latency, By: "gpus", Few: few, Limits: limits,
+			Mark: "met", Marked: []html.Mark{{Value: "no", Means: "misses at least one objective"}}, Rest: "meets all objectives",
 		})
 	}
-	page.Tables = append(page.Tables, html.SheetTable{
-		Title: fmt.Sprintf("All %d replays", len(p.plan.Measures)), Table: all, X: "load", Y: latency, By: "gpus", Few: few,
-	})
+	if len(front) > 0 {
+		add("Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", p.makeTable(front), "output_throughput_tok_s")
+	}
+	add(fmt.Sprintf("All %d replays", len(p.plan.Measures)), all, "load")
 	return page
 }
 

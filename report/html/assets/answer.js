@@ -12,20 +12,7 @@ const drawAnswer = (answer, charts) => {
   const groups = [...new Set(list(answer.clusters).map((c) => c.group))];
   const tint = (c) => groups.length > 1 ? nth(groups.indexOf(c.group)) : c.missed ? "--c4" : "--c2";
 
-  // disc is what a cluster looks like: full when it meets all objectives, else a cross.
   const radius = 5;
-  const disc = (ctx, x, y, r, meets) => {
-    ctx.beginPath();
-    if (meets) {
-      ctx.arc(x, y, r, 0, 2 * Math.PI);
-      return ctx.fill();
-    }
-    ctx.moveTo(x - r, y - r);
-    ctx.lineTo(x + r, y + r);
-    ctx.moveTo(x - r, y + r);
-    ctx.lineTo(x + r, y - r);
-    ctx.stroke();
-  };
 
   // paint draws limit, ranges and clusters over the grid.
   const paint = (limit, k, points, x, y) => (u) => {
@@ -34,15 +21,7 @@ const drawAnswer = (answer, charts) => {
     ctx.font = `${11 * px}px system-ui`;
     ctx.lineWidth = 1.5 * px;
     const at = u.valToPos(y.to(limit.limit), "y", true);
-    ctx.strokeStyle = ctx.fillStyle = color("--c4");
-    ctx.setLineDash([6 * px, 4 * px]);
-    ctx.beginPath();
-    ctx.moveTo(bbox.left, at);
-    ctx.lineTo(bbox.left + bbox.width, at);
-    ctx.stroke();
-    ctx.setLineDash([]);
-    ctx.textAlign = "left";
-    ctx.fillText(`limit ${unit(limit.limit, limit.unit)}`, bbox.left + 4 * px, at - 5 * px);
+    drawLimit(u, "y", y.to(limit.limit), `limit ${unit(limit.limit, limit.unit)}`);
     const lines = [];
     for (const c of points) {
       const left = u.valToPos(x.to(c.across), "x", true), top = u.valToPos(y.to(c.values[k]), "y", true);
@@ -56,7 +35,7 @@ const drawAnswer = (answer, charts) => {
         ctx.stroke();
         ctx.globalAlpha = 1;
       }
-      disc(ctx, left, top, radius * px, !c.missed);
+      drawShape(ctx, c.missed ? "cross" : "disc", left, top, radius * px);
       if (!c.chosen) continue;
       ctx.strokeStyle = ctx.fillStyle = color(c.chosen === "answer" ? "--ink" : "--soft");
       ctx.lineWidth = 1.5 * px;
@@ -109,14 +88,11 @@ const drawAnswer = (answer, charts) => {
 
   const legend = () => {
     const keys = el("p.keys");
-    const key = (name, look, text) => keys.append(el("span.key", el(`span.${look}`, { style: `color: var(${name})` }, look === "met" ? "●" : look === "missed" ? "✕" : look === "limit" ? "╌╌" : look === "ring" ? "◯" : "┃"), text));
     const several = groups.length > 1;
     if (several) groups.forEach((g, i) => keys.append(el("span.key", swatch(nth(i)), g)));
-    key(several ? "--soft" : "--c2", "met", "meets all objectives");
-    key(several ? "--soft" : "--c4", "missed", "misses at least one");
-    key("--c4", "limit", "limit");
-    if (clusters.some((c) => list(c.low).length)) key("--soft", "range", "middle 90 % of the resamples");
-    if (clusters.some((c) => c.chosen)) key("--ink", "ring", "the answer");
+    keys.append(key("disc", several ? "--soft" : "--c2", "meets all objectives"), key("cross", several ? "--soft" : "--c4", "misses at least one"), key("limit", "--c4", "limit"));
+    if (clusters.some((c) => list(c.low).length)) keys.append(key("range", "--soft", "middle 90 % of the resamples"));
+    if (clusters.some((c) => c.chosen)) keys.append(key("chosen", "--ink", "the answer"));
     return keys;
   };
 

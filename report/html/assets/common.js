@@ -19,6 +19,8 @@ const words = (text) => text.split(/( )/).map((w) => w.startsWith("--") ? el("sp
 const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k), el("dd", ...words(v))]));
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const swatch = (name) => { const i = el("i"); i.style.background = `var(${name})`; return i; };
+// shade is one of n colours from dark to light, for more than have a colour of their own.
+const shade = (i, n) => { const at = i / Math.max(1, n - 1); return `hsl(${Math.round(265 - 205 * at)} 65% ${Math.round(Number(color("--from")) + Number(color("--span")) * at)}%)`; };
 const nth = (i) => `--c${i % 8}`;
 const number = (v, digits) => v.toLocaleString("en-US", { maximumFractionDigits: digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3) });
 const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? number(v / 1e6, 2) + "M" : Math.abs(v) >= 1e4 ? number(v / 1e3, 1) + "k" : number(v, Math.abs(v) >= 100 ? 0 : 3);
@@ -27,16 +29,77 @@ const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) +
 const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
 const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);
 
+// named is what people call a value of a report.
+const named = (key) => {
+  const units = { _tok_s: " (tokens/s)", _rps: " (requests/s)", _ms: " (ms)", _per_user: " per user (tokens/s)" };
+  const unit = Object.keys(units).find((u) => key.endsWith(u));
+  const text = (unit ? key.slice(0, -unit.length) : key).replace(/^resampled_(.*)_ms_(change|verdict)$/, "$1 $2 when resampled").replace(/^resampled_(.*)_(change|verdict)$/, "$1 $2 when resampled");
+  const words = text.replace("saturation", "load").replace("e2e_latency", "E2E").replace("kv_cache", "KV cache").replaceAll("_", " ");
+  return words.replace(/\b(ttft|ttst|itl|tpot|kv|gpus?|slo|e2e)\b/g, (w) => w === "gpus" ? "GPUs" : w.toUpperCase()) + (unit ? units[unit] : "");
+};
+
+// goodness is whether more of a value is better, 1, or less, -1; 0: neither.
+const goodness = (key) => /^(num|total|completed|duration|processed|wall|std|cell|slo_(?!attainment$|met_requests$)|resampled_)/.test(key) ? 0
+  : /throughput|reused_ratio|goodput|attainment$|slo_met_requests/.test(key) ? 1 : /(ttft|ttst|itl|tpot|e2e_latency)_ms$|^cost/.test(key) ? -1 : 0;
+
+// changed is by how much a value has changed, and whether that is better, in words and colour.
+const changed = (v, key) => {
+  const good = Math.abs(v) < 0.0005 ? 0 : goodness(key) * Math.sign(v);
+  return good ? [change(v) + " ", el(good > 0 ? "b.better" : "b.worse", good > 0 ? "better" : "worse")] : [change(v)];
+};
+
+// drawShape draws a disc, a ring or a cross.
+const drawShape = (ctx, shape, x, y, r) => {
+  ctx.lineWidth = 1.8 * devicePixelRatio;
+  ctx.beginPath();
+  if (shape === "cross") {
+    ctx.moveTo(x - r, y - r);
+    ctx.lineTo(x + r, y + r);
+    ctx.moveTo(x - r, y + r);
+    ctx.lineTo(x + r, y - r);
+  } else {
+    ctx.arc(x, y, r, 0, 2 * Math.PI);
+  }
+  if (shape === "disc") ctx.fill();
+  else ctx.stroke();
+};
+
+// drawLimit draws a limit as a dashed line across a chart, at a place on side x or y.
+const drawLimit = (u, side, at, text) => {
+  const { ctx, bbox } = u, px = devicePixelRatio, pos = u.valToPos(at, side, true);
+  document.body.dataset.limits = Number(document.body.dataset.limits || 0) + 1;
+  ctx.save();
+  ctx.font = `${11 * px}px system-ui`;
+  ctx.textBaseline = "alphabetic";
+  ctx.lineWidth = 1.5 * px;
+  ctx.strokeStyle = ctx.fillStyle = color("--c4");
+  ctx.setLineDash([6 * px, 4 * px]);
+  ctx.beginPath();
+  ctx.moveTo(side === "y" ? bbox.left : pos, side === "y" ? pos : bbox.top);
+  ctx.lineTo(side === "y" ? bbox.left + bbox.width : pos, side === "y" ? pos : bbox.top + bbox.height);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  const room = pos + 6 * px + ctx.measureText(text).width < bbox.left + bbox.width;
+  ctx.textAlign = side === "y" || room ? "left" : "right";
+  if (side === "y") ctx.fillText(text, bbox.left + 4 * px, pos - bbox.top < 16 * px ? pos + 13 * px : pos - 5 * px);
+  else ctx.fillText(text, pos + (room ? 4 : -4) * px, bbox.top + 11 * px);
+  ctx.restore();
+};
+
+// key is an entry of a legend.
+const key = (look, name, text) => el("span.key", el("span", { style: `color: var(${name})` }, { disc: "●", ring: "○", cross: "✕", limit: "╌╌", chosen: "◯", range: "┃" }[look]), text);
+
 // axis is the look of every axis; more overrides it.
 const axis = (more) => ({
   stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--line"), width: 1 }, font: "11px system-ui", ...more,
 });
 
 // report leaves on the page what a test may want to know: how many charts were
-// drawn, how long that took, and what sticks out of the page.
+// drawn, how long that took, and what sticks out of the page. drawLimit counts limits.
 const report = (drawn, all) => {
   document.body.dataset.ms = String(Math.round(performance.now()));
   document.body.dataset.over = String(Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth));
+  document.body.dataset.limits ??= "0";
   document.body.dataset.ink = color("--ink");
   document.body.dataset.drawn = `${drawn} of ${all}`;
 };

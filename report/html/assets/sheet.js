@@ -6,39 +6,44 @@
   const shown = (v) => v === null || v === undefined ? "" : typeof v !== "number" ? v : Number.isInteger(v) ? number(v, 0) : v.toLocaleString("en-US", { maximumSignificantDigits: 5 });
   const inOrder = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
 
-  // choose makes a list of names to choose from.
+  // choose makes a list of columns to choose from.
   const choose = (parent, label, names, chosen, changed) => {
-    const s = el("select", ...names.map((n) => el("option", { value: n }, n)));
+    const s = el("select", ...names.map((n) => el("option", { value: n }, named(n))));
     s.value = chosen;
     s.onchange = changed;
     parent.append(el("label", label + " ", s));
     return s;
   };
 
-  // marks returns whether a row is one of those that table marks.
-  const marks = (table) => {
-    const i = table.columns.findIndex((c) => c.name === table.mark);
-    return (r) => i >= 0 && table.marked.includes(r[i]);
+  // shapes returns how a row is drawn: as a disc, or in the shape of its mark.
+  const shapes = (table) => {
+    const i = table.columns.findIndex((c) => c.name === table.mark), forms = ["cross", "ring"];
+    return (r) => i < 0 ? "disc" : forms[(table.marked || []).findIndex((m) => m.value === r[i])] || "disc";
   };
 
-  // dots draws the rows of a series, each as a disc, or as a ring when it is marked.
+  // dots draws the rows of a series, each in its shape.
   const radius = 4.5;
-  const dots = (marked) => (u, i) => {
-    uPlot.orient(u, i, (series, x, y, scaleX, scaleY, toX, toY, left, top, width, height, moveTo, lineTo, rect, arc) => {
-      const r = radius * devicePixelRatio, path = new Path2D(), rings = new Path2D(), [xs, ys, rows] = u.data[i];
-      xs.forEach((v, n) => {
-        const at = [toX(v, scaleX, width, left), toY(ys[n], scaleY, height, top)];
-        const to = marked(rows[n]) ? rings : path;
-        to.moveTo(at[0] + r, at[1]);
-        arc(to, ...at, r, 0, 2 * Math.PI);
-      });
+  const dots = (shape) => (u, i) => {
+    uPlot.orient(u, i, (series, x, y, scaleX, scaleY, toX, toY, left, top, width, height) => {
+      const [xs, ys, rows] = u.data[i];
+      u.ctx.save();
       u.ctx.fillStyle = u.ctx.strokeStyle = series.fill();
-      u.ctx.lineWidth = 1.5 * devicePixelRatio;
-      u.ctx.fill(path);
-      u.ctx.stroke(rings);
+      xs.forEach((v, n) => drawShape(u.ctx, shape(rows[n]), toX(v, scaleX, width, left), toY(ys[n], scaleY, height, top), radius * devicePixelRatio));
+      u.ctx.restore();
     });
     return null;
   };
+
+  // keys say what the shapes of rows and the lines of limits mean.
+  const keys = (table, rows, chosen) => {
+    const shape = shapes(table), has = (form) => rows.some((r) => shape(r) === form);
+    const all = el("p.keys");
+    (table.marked || []).forEach((m, i) => has(["cross", "ring"][i]) && all.append(key(["cross", "ring"][i], "--soft", m.means)));
+    if (table.mark && table.rest && has("disc")) all.append(key("disc", "--soft", table.rest));
+    chosen.forEach((n) => limitOf(table, n) !== undefined && all.append(key("limit", "--c4", `limit of ${named(n)}: ${shown(limitOf(table, n))}`)));
+    return all;
+  };
+  const limitOf = (table, name) => (table.limits || {})[name];
 
   const scatter = (one) => {
     const { box, table } = one;
@@ -50,31 +55,34 @@
     if (!rows.length) return void box.append(el("p", "no rows have both"));
     const groups = k < 0 ? [""] : [...new Set(rows.map((r) => String(r[k] ?? "")))].sort(inOrder);
     const parts = groups.map((g) => k < 0 ? rows : rows.filter((r) => String(r[k] ?? "") === g));
-    const settings = (r) => table.columns.map((c, n) => c.setting && r[n] !== null ? `${c.name} ${shown(r[n])}` : "").filter((s) => s);
-    const scales = [i, j].map((n) => scaleOf(rows.map((r) => r[n])));
+    const tint = (n) => groups.length > 8 ? shade(n, groups.length) : color(nth(n));
+    const settings = (r) => table.columns.map((c, n) => c.setting && r[n] !== null ? `${named(c.name)} ${shown(r[n])}` : "").filter((s) => s);
+    const limits = [one.x, one.y].map((s) => limitOf(table, s.value));
+    const scales = [i, j].map((n, s) => scaleOf([...rows.map((r) => r[n]), ...(limits[s] === undefined ? [] : [limits[s]])]));
     const place = (r) => [i, j].map((n, s) => scales[s].to(r[n]));
     const places = (u) => u.series.flatMap((s, n) => n === 0 || !s.show ? [] : u.data[n][2].map((row) => {
       const [x, y] = place(row);
       return { left: u.valToPos(x, "x"), top: u.valToPos(y, "y"), row };
     }));
     const look = (scale, label, more) => axis({
-      label: label + (scale.log ? " (log)" : ""), labelFont: "11px system-ui", labelSize: 18, splits: scale.splits, values: (u, v) => v.map((w) => shown(scale.from(w))), ...more,
+      label: named(label) + (scale.log ? ", log scale" : ""), labelFont: "11px system-ui", labelSize: 18, splits: scale.splits, values: (u, v) => v.map((w) => shown(scale.from(w))), ...more,
     });
-    const marked = marks(table), mark = table.columns.findIndex((c) => c.name === table.mark);
-    const text = (r) => [...settings(r), `${one.x.value} ${shown(r[i])}`, `${one.y.value} ${shown(r[j])}`, ...(marked(r) ? [r[mark]] : [])].join("\n");
+    const shape = shapes(table), mark = table.columns.findIndex((c) => c.name === table.mark);
+    const text = (r) => [...settings(r), `${named(one.x.value)} ${shown(r[i])}`, `${named(one.y.value)} ${shown(r[j])}`, ...(shape(r) !== "disc" ? [`${named(table.mark)}: ${r[mark]}`] : [])].join("\n");
+    const lines = (u) => ["x", "y"].forEach((side, s) => limits[s] !== undefined && drawLimit(u, side, scales[s].to(limits[s]), `limit ${shown(limits[s])}`));
+    box.append(keys(table, rows, [one.x.value, one.y.value]));
     one.plot = new uPlot({
       mode: 2, width: box.clientWidth, height: 380,
       legend: { show: k >= 0, live: false },
       cursor: { points: { show: false }, drag: { x: true, y: true } },
-      hooks: { ready: [hover(places, text)] },
+      hooks: { ready: [hover(places, text)], draw: [lines] },
       scales: { x: { time: false, range: scales[0].range }, y: { range: scales[1].range } },
       axes: [look(scales[0], one.x.value, { size: 32 }), look(scales[1], one.y.value, { size: 62 })],
       series: [{}, ...groups.map((g, n) => ({
-        label: g || "none", stroke: color(nth(n)), fill: color(nth(n)), paths: dots(marked),
+        label: `${named(one.by.value)} ${g || "none"}`, stroke: tint(n), fill: tint(n), paths: dots(shape),
         facets: [{ scale: "x", auto: true }, { scale: "y", auto: true }],
       }))],
     }, [null, ...parts.map((p) => [p.map((r) => place(r)[0]), p.map((r) => place(r)[1]), p])], box);
-    if (rows.some(marked)) box.append(el("p.note", `Rings: ${table.marked.filter((m) => rows.some((r) => r[mark] === m)).join(" or ")}; on a longer workload their latencies differ.`));
   };
 
   const chart = (parent, table) => {
@@ -89,12 +97,41 @@
     charts.push(one);
   };
 
+  // firstColumns are those that are shown before one asks for all: the settings that
+  // differ, what marks rows, and the few of the table in their order.
+  const firstColumns = (table) => {
+    const at = (name) => table.columns.findIndex((c) => c.name === name);
+    const settings = table.columns.map((c, i) => i).filter((i) => table.columns[i].setting && (table.rows.length === 1 || table.rows.some((r) => r[i] !== table.rows[0][i])));
+    const rest = [table.mark, ...table.few.filter((n) => n !== "cell")].map(at).filter((i) => i >= 0 && table.rows.some((r) => r[i] !== null));
+    return [...new Set([at("cell"), ...settings, ...rest])].filter((i) => i >= 0);
+  };
+
+  // cell is a value in a table, or how it differs from the first row's.
+  const symbols = { disc: "●", cross: "✕", ring: "○" }, looks = { disc: "met", cross: "missed", ring: "warned" };
+  const cell = (table, r, i, form, base) => {
+    const c = table.columns[i], v = r[i];
+    const td = el(c.number ? "td" : "td.left");
+    if (c.name === table.mark && v !== null) {
+      td.classList.add(looks[form]);
+      td.append(`${symbols[form]} ${v}`);
+    } else if (v === "win" || v === "lose") {
+      td.classList.add(v === "win" ? "better" : "worse");
+      td.append(v === "win" ? "✓ win" : "✗ lose");
+    } else if (base && base !== r && goodness(c.name) && typeof v === "number" && base[i]) {
+      td.append(...changed(v / base[i] - 1, c.name));
+    } else {
+      td.append(shown(v));
+      if (typeof v === "string" && v.length > 40) td.classList.add("long");
+    }
+    return td;
+  };
+
   const rowsOf = (parent, table) => {
-    const all = table.columns.map((c, i) => i);
-    const says = (i) => table.rows.length === 1 || table.rows.some((r) => r[i] !== table.rows[0][i]);
-    const few = all.filter((i) => table.columns[i].setting ? says(i) : table.few.includes(table.columns[i].name) && table.rows.some((r) => r[i] !== null));
-    const every = el("input", { type: "checkbox" }), scroll = el("div.scroll.tall");
-    parent.append(el("div.card", el("div.tools", el("label", "all columns ", every)), scroll));
+    const all = table.columns.map((c, i) => i), few = firstColumns(table);
+    const every = el("input", { type: "checkbox" }), against = el("input", { type: "checkbox" }), scroll = el("div.scroll.tall");
+    const tools = el("div.tools", el("label", every, " all columns"));
+    if (table.rows.length > 1 && table.columns[0].name === "cell") tools.append(el("label", against, " changes from the first cell"));
+    parent.append(el("div.card", tools, scroll));
     let sorted = -1, down = false;
     const compare = (a, b) => {
       const [u, v] = down ? [b[sorted], a[sorted]] : [a[sorted], b[sorted]];
@@ -102,23 +139,22 @@
       return typeof u === "number" && typeof v === "number" ? u - v : inOrder(u, v);
     };
     const draw = () => {
-      const columns = every.checked ? all : few, head = el("tr"), body = el("tbody");
+      const columns = every.checked ? all : few, head = el("tr"), body = el("tbody"), shape = shapes(table);
       for (const i of columns) {
         const onclick = () => { down = i === sorted && !down; sorted = i; draw(); };
-        head.append(el(table.columns[i].number ? "th" : "th.left", table.columns[i].name + (i === sorted ? (down ? " ↓" : " ↑") : ""), { onclick }));
+        head.append(el(table.columns[i].number ? "th" : "th.left", named(table.columns[i].name) + (i === sorted ? (down ? " ↓" : " ↑") : ""), { onclick, title: table.columns[i].name }));
       }
-      const marked = marks(table);
       for (const r of sorted < 0 ? table.rows : [...table.rows].sort(compare)) {
-        body.append(el("tr", ...columns.map((i) => el((table.columns[i].number ? "td" : "td.left") + (table.columns[i].name === table.mark && marked(r) ? ".missed" : ""), shown(r[i])))));
+        body.append(el("tr", ...columns.map((i) => cell(table, r, i, shape(r), against.checked && table.rows[0]))));
       }
       scroll.replaceChildren(el("table", el("thead", head), body));
     };
-    every.onchange = draw;
+    every.onchange = against.onchange = draw;
     draw();
   };
 
   main.classList.add("sheet");
-  if (data.text) main.append(el("div.card.scroll", el("pre", data.text)));
+  if (data.facts) main.append(el("div.cards.below", ...data.facts.map((f) => el("div.card", el("h3", f.title), facts(f.rows)))));
   if (data.answer) drawAnswer(data.answer, charts);
   for (const table of data.tables || []) {
     const grid = el("div.tables");

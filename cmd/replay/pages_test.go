@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/report/html"
+)
+
+// readPage reads the data of a page into v, and returns it.
+func readPage(t *testing.T, file string, v any) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, data, _ := strings.Cut(string(text), `id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	if err := json.Unmarshal([]byte(data), v); err != nil {
+		t.Fatalf("%s: %v: %.300s", file, err, data)
+	}
+	return data
+}
+
+// The page of a sweep says what all cells have, has the objectives of all as limits of its
+// chart, and marks cells that did not keep up.
+func TestSweepPage(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	sweep := func(more ...string) html.SheetTable {
+		args := []string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2", "--out=s.html"}
+		printed(t, append(args, more...))
+		var page html.SheetPage
+		readPage(t, "s.html", &page)
+		facts := map[string]string{}
+		for _, row := range page.Facts[0].Rows {
+			facts[row[0]] = row[1]
+		}
+		if facts["trace"] != "requests.jsonl" || facts["trace-block-size"] != "64" {
+			t.Errorf("all cells have %v", facts)
+		}
+		return page.Tables[0]
+	}
+	got := sweep("--grid=slo=p99:e2e=30ms")
+	if len(got.Limits) != 1 || got.Limits["p99_e2e_latency_ms"] != 30 {
+		t.Errorf("limits are %v", got.Limits)
+	}
+	if got.Mark != "saturation" || len(got.Marked) != 2 || got.Marked[0].Value != "overloaded" || !strings.HasPrefix(got.Marked[0].Means, "overloaded: ") {
+		t.Errorf("%s marks %+v", got.Mark, got.Marked)
+	}
+	if got := sweep("--grid=slo=p99:e2e=30ms,p99:e2e=40ms"); len(got.Limits) != 0 {
+		t.Errorf("cells differ in their limits, and there is one: %v", got.Limits)
+	}
+	few := strings.Join(sweep("--repeat=2").Few, " ")
+	if !strings.Contains(few, "resampled_p99_ttft_ms_verdict") {
+		t.Errorf("what came of resamples is not shown: %s", few)
+	}
+}
