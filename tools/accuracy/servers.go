@@ -1,189 +1,156 @@
 package main
 
 import (
-	"compress/gzip"
-	"encoding/csv"
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"io"
-	"os"
+	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// server is a measured server: how it ran, and what it reported.
+// Engines of servers.
+const (
+	vllmEngine   = "vllm"
+	sglangEngine = "sglang"
+)
+
+// server is a run of a measured server: how it ran, and what it reported.
 type server struct {
-	name     string
-	path     string // below ../shared: a directory of vLLM's own times, or a client's table
-	gpu      string
-	model    string
-	pods     int
-	change   func(*hardware.Fit)
-	kvTokens int  // it reported; 0: it did not
-	overload bool // its queue grew, so that the time to the first token is a waiting time
+	name      string
+	path      string // below ../shared
+	format    func(path string) ([]request, error)
+	engine    string
+	hardware  string // as hardware.ParseFit reads it
+	pods      int
+	inFlight  int // requests at once, in a closed loop; 0: they arrive at their times
+	change    func(*hardware.Fit)
+	kvTokens  int    // it reported; 0: it did not
+	overload  bool   // its queue grew, so that the time to the first token is a waiting time
+	unbounded bool   // the bounds are for others: experts on several GPUs, servers that were still starting
+	summary   string // below ../shared: a file with the mean and p99 of itl_ms; "": there is none
+	fitted    string // how calibrate is tried: runs of one server have one name, and halves is for one run; "": not at all
+
+	requests []request // by arrival
+	itl      metric
 }
 
 // request is a measured request. Times are in ms.
 type request struct {
 	arrival       float64
 	input, output int
+	block         int      // tokens of a hash
 	hashes        []uint64 // of its blocks
 	ttft, tpot    float64
 	e2e           float64
 }
 
-// listServers returns the measured servers.
-func listServers() []server {
-	eager := func(f *hardware.Fit) { f.Graphs = "none" }
-	pods := func(f *hardware.Fit) { f.Utilization, f.BlockTokens = 0.75, 64 }
-	return []server{
-		{"RTX 4090, Llama-3.1-8B", "vllm-runs/RTX4090_Llama-3.1-8B", "rtx4090", "llama-3.1-8b", 1, func(*hardware.Fit) {}, 41408, true},
-		{"RTX PRO 6000, Llama-3.1-8B", "vllm-runs/RTXPRO6000_Llama-3.1-8B", "rtxpro6000", "llama-3.1-8b", 1, func(f *hardware.Fit) { f.MaxSeqs = 128 }, 0, true},
-		{"H100, Qwen3-14B, eager, 5/s", "measured/one-pod-qwen3-14b-eager/rate-5/trace_data.csv", "h100", "qwen3-14b", 1, eager, 281008, false},
-		{"H100, Qwen3-14B, eager, 8/s", "measured/one-pod-qwen3-14b-eager/rate-8/trace_data.csv", "h100", "qwen3-14b", 1, eager, 281008, false},
-		{"H100, Qwen3-14B, eager, 15/s", "measured/one-pod-qwen3-14b-eager/rate-15/trace_data.csv", "h100", "qwen3-14b", 1, eager, 281008, true},
-		{"4 × H100, Qwen3-14B, 40/s", "measured/four-pods-qwen3-14b-prefix/w2-40/trace_data.csv.gz", "h100", "qwen3-14b", 4, pods, 198208, false},
+// halves fits calibrate to the first half of a run's requests and judges it by the second.
+const halves = "halves"
+
+// listServers returns the runs of measured servers.
+func listServers() []*server {
+	llama := server{format: readOwnTimes, engine: vllmEngine, pods: 1, fitted: halves}
+	eager := server{
+		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b?graphs=none", pods: 1, kvTokens: 281008,
+		fitted: "H100, Qwen3-14B, eager",
+	}
+	pods := server{
+		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b", pods: 4, kvTokens: 198208,
+		change: func(f *hardware.Fit) { f.Utilization, f.BlockTokens = 0.75, 64 },
+	}
+	kimi := server{
+		format: readTurns, engine: sglangEngine, hardware: "gb300/kimi-k2.5?tp=4", pods: 1, unbounded: true,
+		change: func(f *hardware.Fit) { f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, 256, 128, 8192 },
+	}
+	of := func(base server, name, path string, change func(*server)) *server {
+		base.name, base.path = name, path
+		if change != nil {
+			change(&base)
+		}
+		return &base
+	}
+	closed := func(n int) func(*server) {
+		return func(s *server) {
+			s.inFlight, s.summary = n, fmt.Sprintf("measured/sglang-kimi-closed-loop/conc%d.json", n)
+		}
+	}
+	queue := func(s *server) { s.overload = true }
+	fresh := func(s *server) { s.unbounded = true }
+	return []*server{
+		of(llama, "RTX 4090, Llama-3.1-8B", "vllm-runs/RTX4090_Llama-3.1-8B", func(s *server) {
+			s.hardware, s.kvTokens, s.overload = "rtx4090/llama-3.1-8b", 41408, true
+		}),
+		of(llama, "RTX PRO 6000, Llama-3.1-8B", "vllm-runs/RTXPRO6000_Llama-3.1-8B", func(s *server) {
+			s.hardware, s.overload, s.change = "rtxpro6000/llama-3.1-8b", true, func(f *hardware.Fit) { f.MaxSeqs = 128 }
+		}),
+		of(eager, "H100, Qwen3-14B, eager, 5/s", "measured/one-pod-qwen3-14b-eager/rate-5/trace_data.csv", nil),
+		of(eager, "H100, Qwen3-14B, eager, 8/s", "measured/one-pod-qwen3-14b-eager/rate-8/trace_data.csv", nil),
+		of(eager, "H100, Qwen3-14B, eager, 15/s", "measured/one-pod-qwen3-14b-eager/rate-15/trace_data.csv", queue),
+		of(pods, "4 × H100, Qwen3-14B, 40/s", "measured/four-pods-qwen3-14b-prefix/w2-40/trace_data.csv.gz", nil),
+		of(pods, "4 × H100, Qwen3-14B, 40/s, just started", "measured/four-pods-qwen3-14b-prefix/short-w2-40/trace_data.csv.gz", fresh),
+		of(pods, "4 × H100, Qwen3-14B, 20/s, just started", "measured/four-pods-qwen3-14b-prefix/short-w1-20/trace_data.csv.gz", fresh),
+		of(kimi, "4 × GB300, Kimi K2.5, SGLang, 4 at once", "measured/sglang-kimi-closed-loop/raw_conc4.jsonl.gz", closed(4)),
+		of(kimi, "4 × GB300, Kimi K2.5, SGLang, 16 at once", "measured/sglang-kimi-closed-loop/raw_conc16.jsonl.gz", closed(16)),
+		of(kimi, "4 × GB300, Kimi K2.5, SGLang, 64 at once", "measured/sglang-kimi-closed-loop/raw_conc64.jsonl.gz", closed(64)),
 	}
 }
 
-// fit returns the server's GPU and model, with the settings all of them have.
-func (s *server) fit() (hardware.Fit, error) {
-	f, err := hardware.ParseFit(s.gpu + "/" + s.model)
+// fit returns the server's GPU and model with its settings, and what memory leaves.
+func (s *server) fit() (hardware.Fit, hardware.Budget, error) {
+	f, err := hardware.ParseFit(s.hardware)
+	if err != nil {
+		return f, hardware.Budget{}, err
+	}
 	f.MaxBatch = 2048
-	s.change(&f)
-	return f, err
+	if s.change != nil {
+		s.change(&f)
+	}
+	budget, err := f.Check()
+	return f, budget, err
 }
 
 // read returns the server's requests, by arrival.
 func (s *server) read(shared string) ([]request, error) {
-	path := filepath.Join(shared, s.path)
-	read := readTable
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if info.IsDir() {
-		read = readOwnTimes
-	}
-	all, err := read(path)
+	all, err := s.format(filepath.Join(shared, s.path))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b request) int {
-		switch {
-		case a.arrival < b.arrival:
-			return -1
-		case a.arrival > b.arrival:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.arrival, b.arrival) })
 	for i := len(all) - 1; i >= 0; i-- {
 		all[i].arrival -= all[0].arrival
 	}
-	return all, nil
+	if s.summary != "" {
+		s.itl, err = readSummary(filepath.Join(shared, s.summary))
+	}
+	return all, err
 }
 
-// readOwnTimes reads the times that a server's engine kept, with the prompts' blocks.
-func readOwnTimes(dir string) ([]request, error) {
-	prompts, err := readLines[struct {
-		Hashes []uint64 `json:"hash_ids"`
-	}](filepath.Join(filepath.Dir(dir), "prompts_llama-3.1-8b.jsonl"))
-	if err != nil {
-		return nil, err
-	}
-	rows, err := readLines[struct {
-		Input   int     `json:"input_toks"`
-		Output  int     `json:"output_toks"`
-		Arrival float64 `json:"arrival_time"`
-		Queued  float64 `json:"queued_ts"`
-		First   float64 `json:"first_token_ts"`
-		Last    float64 `json:"last_token_ts"`
-	}](filepath.Join(dir, "requests.jsonl"))
-	if err != nil {
-		return nil, err
-	}
-	if len(rows) != len(prompts) {
-		return nil, fmt.Errorf("%d requests and %d prompts, want as many", len(rows), len(prompts))
-	}
-	all := make([]request, len(rows))
-	for i, r := range rows {
-		all[i] = request{arrival: 1000 * r.Arrival, input: r.Input, output: r.Output, hashes: prompts[i].Hashes,
-			ttft: 1000 * (r.First - r.Queued), e2e: 1000 * (r.Last - r.Queued), tpot: 1000 * (r.Last - r.First) / float64(max(r.Output-1, 1))}
-	}
-	return all, nil
-}
+// metrics are the times of a run.
+type metrics struct{ ttft, tpot, itl, e2e metric }
 
-// readLines reads a value per line of JSON.
-func readLines[T any](path string) ([]T, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var all []T
-	for decoder := json.NewDecoder(f); ; {
-		var row T
-		if err := decoder.Decode(&row); err == io.EOF {
-			return all, nil
-		} else if err != nil {
-			return nil, err
-		}
-		all = append(all, row)
-	}
-}
-
-// readTable reads the times of a client, in µs.
-func readTable(path string) ([]request, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return nil, err
-		}
-	}
-	rows, err := csv.NewReader(in).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	columns := map[string]int{}
-	for i, name := range rows[0] {
-		columns[name] = i
-	}
-	var all []request
-	next, shared := uint64(1<<32), map[string]uint64{}
-	for _, row := range rows[1:] {
-		of := func(name string) int {
-			n, _ := strconv.Atoi(row[columns[name]]) // empty fields are of requests that failed
-			return n
-		}
-		output := of("output_tokens")
-		if row[columns["status"]] != "ok" || output == 0 {
-			continue
-		}
-		r := request{arrival: float64(of("send_time_us")) / 1000, input: of("server_input_tokens"), output: output}
-		first, last := float64(of("first_chunk_time_us"))/1000, float64(of("last_chunk_time_us"))/1000
-		r.ttft, r.e2e, r.tpot = first-r.arrival, last-r.arrival, (last-first)/float64(max(output-1, 1))
-		const block = 64
-		for i := 0; i < r.input; i += block {
-			next++
-			hash := next
-			if group := row[columns["prefix_group"]]; group != "" && i+block <= of("prefix_length") {
-				key := group + "/" + strconv.Itoa(i)
-				if shared[key] == 0 {
-					shared[key] = uint64(1 + len(shared))
-				}
-				hash = shared[key]
+// measure returns the times that were measured.
+func (s *server) measure() metrics {
+	of := func(least int, value func(*request) float64) (m metric) {
+		var values []float64
+		for i := range s.requests {
+			if s.requests[i].output >= least {
+				values = append(values, value(&s.requests[i]))
 			}
-			r.hashes = append(r.hashes, hash)
 		}
-		all = append(all, r)
+		for _, v := range values {
+			m.mean += v / float64(len(values))
+		}
+		slices.Sort(values)
+		rank := func(p float64) float64 { return values[int(math.Round(p*float64(len(values)-1)))] } // as reports have it
+		m.p50, m.p99 = rank(0.5), rank(0.99)
+		return m
 	}
-	return all, nil
+	return metrics{
+		ttft: of(1, func(r *request) float64 { return r.ttft }),
+		tpot: of(2, func(r *request) float64 { return r.tpot }),
+		itl:  s.itl,
+		e2e:  of(1, func(r *request) float64 { return r.e2e }),
+	}
 }

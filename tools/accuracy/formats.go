@@ -1,0 +1,193 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// readOwnTimes reads the times that a server's engine kept, with the prompts' blocks.
+func readOwnTimes(dir string) ([]request, error) {
+	prompts, err := readLines[struct {
+		Hashes []uint64 `json:"hash_ids"`
+	}](promptsOf(dir))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := readLines[struct {
+		Input   int     `json:"input_toks"`
+		Output  int     `json:"output_toks"`
+		Arrival float64 `json:"arrival_time"`
+		Queued  float64 `json:"queued_ts"`
+		First   float64 `json:"first_token_ts"`
+		Last    float64 `json:"last_token_ts"`
+	}](filepath.Join(dir, "requests.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != len(prompts) {
+		return nil, fmt.Errorf("%s: %d requests and %d prompts, want as many", dir, len(rows), len(prompts))
+	}
+	all := make([]request, len(rows))
+	for i, r := range rows {
+		all[i] = request{arrival: 1000 * r.Arrival, input: r.Input, output: r.Output, block: 16, hashes: prompts[i].Hashes,
+			ttft: 1000 * (r.First - r.Queued), e2e: 1000 * (r.Last - r.Queued), tpot: 1000 * (r.Last - r.First) / float64(max(r.Output-1, 1))}
+	}
+	return all, nil
+}
+
+// promptsOf returns the file of the prompts of a run whose engine kept the times.
+func promptsOf(dir string) string {
+	return filepath.Join(filepath.Dir(dir), "prompts_llama-3.1-8b.jsonl")
+}
+
+// readTurns reads turns of sessions in the order in which they were completed. Which
+// session a turn is of is not told: it is taken to go on with the longest that is no
+// longer than itself, of those in hand.
+func readTurns(path string) ([]request, error) {
+	rows, err := readLines[struct {
+		Input  int     `json:"isl"`
+		Output int     `json:"osl"`
+		TTFT   float64 `json:"ttft_ms"`
+		TPOT   float64 `json:"tpot_ms"`
+		E2E    float64 `json:"e2e_ms"`
+	}](path)
+	if err != nil {
+		return nil, err
+	}
+	const (
+		block = 256
+		fresh = 1600 // tokens: the first turns of all sessions are shorter
+		most  = 64   // sessions in hand
+	)
+	type session struct {
+		number uint64
+		tokens int
+	}
+	var all []request
+	var open []session // the one that went on last comes last
+	var sessions uint64
+	for _, row := range rows {
+		best := -1
+		for i := range open {
+			if row.Input >= fresh && open[i].tokens <= row.Input && (best < 0 || open[i].tokens > open[best].tokens) {
+				best = i
+			}
+		}
+		s := session{number: sessions, tokens: row.Input}
+		if best >= 0 {
+			s.number = open[best].number
+			open = slices.Delete(open, best, best+1)
+		} else {
+			sessions++
+		}
+		open = append(open, s)
+		open = open[max(0, len(open)-most):]
+		r := request{input: row.Input, output: row.Output, block: block, ttft: row.TTFT, tpot: row.TPOT, e2e: row.E2E}
+		for i := 0; i*block < row.Input; i++ {
+			r.hashes = append(r.hashes, s.number<<16|uint64(i))
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// readSummary reads the time between tokens from the summary of a run.
+func readSummary(path string) (metric, error) {
+	rows, err := readLines[struct {
+		ITL struct {
+			Mean float64 `json:"mean"`
+			P99  float64 `json:"p99"`
+		} `json:"itl_ms"`
+	}](path)
+	if err != nil || len(rows) != 1 {
+		return metric{}, fmt.Errorf("%s: %d summaries, want 1: %w", path, len(rows), err)
+	}
+	return metric{mean: rows[0].ITL.Mean, p99: rows[0].ITL.P99}, nil
+}
+
+// openFile opens a file that may be packed.
+func openFile(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil || !strings.HasSuffix(path, ".gz") {
+		return f, err
+	}
+	unpacked, err := gzip.NewReader(f)
+	return struct {
+		io.Reader
+		io.Closer
+	}{unpacked, f}, err
+}
+
+// readLines reads a value per line of JSON.
+func readLines[T any](path string) ([]T, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []T
+	for decoder := json.NewDecoder(f); ; {
+		var row T
+		if err := decoder.Decode(&row); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, row)
+	}
+}
+
+// readTable reads the times of a client, in µs.
+func readTable(path string) ([]request, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	columns := map[string]int{}
+	for i, name := range rows[0] {
+		columns[name] = i
+	}
+	var all []request
+	next, shared := uint64(1<<32), map[string]uint64{}
+	for _, row := range rows[1:] {
+		of := func(name string) int {
+			n, _ := strconv.Atoi(row[columns[name]]) // empty fields are of requests that failed
+			return n
+		}
+		output := of("output_tokens")
+		if row[columns["status"]] != "ok" || output == 0 {
+			continue
+		}
+		const block = 64
+		r := request{arrival: float64(of("send_time_us")) / 1000, input: of("server_input_tokens"), output: output, block: block}
+		first, last := float64(of("first_chunk_time_us"))/1000, float64(of("last_chunk_time_us"))/1000
+		r.ttft, r.e2e, r.tpot = first-r.arrival, last-r.arrival, (last-first)/float64(max(output-1, 1))
+		for i := 0; i < r.input; i += block {
+			next++
+			hash := next
+			if group := row[columns["prefix_group"]]; group != "" && i+block <= of("prefix_length") {
+				key := group + "/" + strconv.Itoa(i)
+				if shared[key] == 0 {
+					shared[key] = uint64(1 + len(shared))
+				}
+				hash = shared[key]
+			}
+			r.hashes = append(r.hashes, hash)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
