@@ -31,10 +31,10 @@ func (f *Flags) Bind(cmd *cobra.Command, groups ...Group) {
 	f.Set.VisitAll(func(flag *pflag.Flag) { offerNames(cmd, flag) })
 }
 
-// BindGroups adds groups of flags, and one for help, to a command that is no
-// replay.
+// BindGroups adds groups of flags to a command that is no replay.
 func BindGroups(cmd *cobra.Command, groups ...Group) *cobra.Command {
-	new(Flags).Bind(cmd, append(groups, NewGroup("Help", BindHelp))...)
+	new(Flags).Bind(cmd, groups...)
+	BindHelp(cmd.Flags())
 	return cmd
 }
 

@@ -30,13 +30,13 @@ type cluster struct {
 func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	c.mode = cli.Choice{Names: []string{"offline", "online", "cluster"}, Value: "offline"}
 	c.Router = RouterChoice()
-	fs.IntVar(&c.Workers, "workers", 1, "`number` of workers that prefill and decode")
-	fs.IntVar(&c.PrefillWorkers, "prefill-workers", 1, "`number` of workers that prefill only")
-	fs.IntVar(&c.DecodeWorkers, "decode-workers", 1, "`number` of workers that decode only")
+	fs.IntVar(&c.Workers, "workers", 1, "`N` workers that prefill and decode")
+	fs.IntVar(&c.PrefillWorkers, "prefill-workers", 1, "`N` workers that prefill only")
+	fs.IntVar(&c.DecodeWorkers, "decode-workers", 1, "`N` workers that decode only")
 	for i, prefix := range speedPrefixes() {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
-	fs.Var(&c.Router, "router", "how requests find workers, by `name`: "+cli.Either(c.Router.Names))
+	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names))
 	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
@@ -21,8 +22,11 @@ type config struct {
 	Overruled []string
 }
 
+func (c *config) bindDeployment(fs *pflag.FlagSet) {
+	fs.StringVar(&c.deployment, "deployment", "", "YAML `file` of all this, as replay init writes it; flags win")
+}
+
 func (c *config) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.deployment, "deployment", "", "YAML `file` of GPU, model, parallelism and engine, as replay init writes it; a flag given here wins")
 	fs.StringVar(&c.path, "config", "", "YAML `file` that holds flags by name, without dashes; a flag given here wins")
 }
 
@@ -79,7 +83,7 @@ func (c *config) applyText(o *Options, path string, text []byte, allowed []strin
 func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, places map[string]string, given map[string]bool) error {
 	key := entry.Key.GetToken()
 	flag := o.Set.Lookup(key.Value)
-	if flag == nil || flag.Name == "config" || flag.Name == "deployment" || flag.Name == "help" {
+	if flag == nil || flag.Name == "config" || flag.Name == "deployment" || strings.HasPrefix(flag.Name, "help") {
 		return cli.Usagef("%s: %s: no such flag", place, key.Value)
 	}
 	if first, ok := places[flag.Name]; ok {

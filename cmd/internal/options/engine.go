@@ -19,7 +19,7 @@ type engine struct {
 // EngineSettings returns a flag for each engine argument that has an effect.
 func EngineSettings() []Setting {
 	return append(HardwareSettings(), []Setting{
-		{Name: "engine", Key: "engine_type", kind: "name", preset: "vllm", Names: []string{"vllm", "sglang"}, help: "scheduler of the engines: vllm or sglang, by `name`"},
+		{Name: "engine", Key: "engine_type", kind: "name", preset: "vllm", Names: []string{"vllm", "sglang"}, help: "engine, by `name`: vllm or sglang"},
 		{Name: "num-gpu-blocks", Key: "num_gpu_blocks", kind: "int", preset: "16384", help: "KV `blocks` of a worker"},
 		{Name: "block-size", Key: "block_size", kind: "int", preset: "64 for vllm, 1 for sglang", cluster: true, help: "`tokens` per KV block"},
 		{Name: "page-size", Key: "block_size", kind: "int", preset: "1", engine: "sglang", cluster: true, help: "sglang: another name of --block-size, in `tokens`"},

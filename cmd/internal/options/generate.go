@@ -37,7 +37,7 @@ func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&k.Turns, prefix+"turns", "", "`law` of the requests of a conversation; a prompt holds all before it")
 	fs.StringVar(&k.TurnInput, prefix+"turn-input", "", "`law` of the tokens that a later turn adds; as the first prompt without it")
 	fs.StringVar(&k.Think, prefix+"think", "", "`law` of the seconds from an answer to the next turn")
-	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;prefix=…;turns=LAW;think=LAW")
+	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...")
 }
 
 // Build is the configuration that the flags describe, with ids of so many

@@ -30,10 +30,10 @@ func HardwareSettings() []Setting {
 		models = append(models, m.Name)
 	}
 	all := []Setting{
-		{Name: "gpu", kind: "path", preset: "none", offered: gpus, help: "GPU of the workers, by `name`: h100, a100, l4, ...; replay gpus lists them"},
-		{Name: "model", kind: "path", preset: "none", offered: models, help: "model they run, by `name`, or its config.json; replay models lists names"},
-		{Name: "gpu-file", kind: "path", preset: "none", help: "`file` of GPUs of your own, in the form of replay gpus --output json"},
-		{Name: "tp", kind: "int", preset: "1", help: "tensor parallelism: `GPUs` that share each layer"},
+		{Name: "gpu", kind: "path", offered: gpus, help: "GPU of the workers, by `name`: see replay gpus"},
+		{Name: "model", kind: "path", offered: models, help: "model they run, by `name` or its config.json: see replay models"},
+		{Name: "gpu-file", kind: "path", help: "`file` of GPUs of your own, in the form of replay gpus --output json"},
+		{Name: "tp", kind: "int", preset: "1", help: "tensor parallelism: `GPUs` per layer"},
 		{Name: "pp", kind: "int", preset: "1", help: "pipeline parallelism: `stages` of layers"},
 		{Name: "ep", kind: "int", preset: "1", help: "expert parallelism: `GPUs` over which whole experts are spread, --tp times --dp; 1: each is cut"},
 		{Name: "dp", kind: "int", preset: "1", help: "data parallelism of attention: `ranks` of a worker, in lockstep, over which experts are spread"},

@@ -39,11 +39,11 @@ type input struct {
 }
 
 func (in *input) bindFlags(fs *pflag.FlagSet) {
-	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times of the workload by `R`")
+	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times by `R`")
 	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
 
 	in.format = cli.Choice{Names: formats.Names(), Value: formats.Mooncake}
-	fs.Var(&in.format, "trace-format", "`format` of the trace, by a name of docs/traces.md: mooncake, bailian, azure, ...")
+	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
 	fs.Lookup("trace-format").DefValue = "as the file looks"
 	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")
 	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
@@ -51,7 +51,7 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 
 	fs.IntVar(&in.inputTokens, "input-tokens", 0, "synthetic: prompt `tokens` of a request")
 	fs.IntVar(&in.outputTokens, "output-tokens", 0, "synthetic: answer `tokens` of a request")
-	fs.IntVar(&in.requests, "request-count", 0, "synthetic: `number` of requests, of sessions if there are any")
+	fs.IntVar(&in.requests, "request-count", 0, "synthetic: `number` of requests, or of sessions")
 	fs.Float64Var(&in.intervalMS, "arrival-interval-ms", 1, "synthetic: `ms` between first arrivals")
 	fs.IntVar(&in.turns, "turns-per-session", 1, "synthetic: `number` of requests in a session")
 	fs.Float64Var(&in.delayMS, "inter-turn-delay-ms", 0, "synthetic: `ms` from an answer to the next request of its session")

@@ -33,7 +33,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	f.jitter = cli.Choice{Names: []string{"none", "second"}, Value: "none"}
 	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them (not of mooncake)")
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
-	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt_tokens,output=completion_tokens")
+	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
 	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
 	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
 	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")

@@ -34,10 +34,13 @@ func (o *Options) Bind(cmd *cobra.Command) {
 	last := len(all) - 1
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(all[:last:last],
-		cli.NewGroup("Report", o.Output.bindFlags),
-		cli.NewGroup("Requests, objectives and records of the run", o.Outputs.bindFlags),
-		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags),
-		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags),
+		cli.NewGroup("Objectives", o.Outputs.bindObjectives),
+		cli.NewGroup("Output (report, requests and records of the run)", func(fs *pflag.FlagSet) {
+			o.Output.bindFlags(fs)
+			o.Outputs.bindFlags(fs)
+		}, "output", "out", "timeline"),
+		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags).Rare(),
+		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare(),
 		all[last])...)
 	if o.Reference {
 		cli.HideAll(o.Set)
@@ -55,12 +58,15 @@ func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 // replayGroups are the flags that say what a replay is.
 func (o *Options) replayGroups() []cli.Group {
 	return []cli.Group{
-		cli.NewGroup("Workload", o.input.bindFlags),
-		cli.NewGroup(leftOpenTitle, o.input.bindOpen),
-		cli.NewGroup("Cluster", o.Cluster.bindFlags),
-		cli.NewGroup("Engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", o.Engine.bindFlags),
-		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind),
-		cli.NewGroup("Run", o.bindRun),
+		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
+		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
+		cli.NewGroup("Cluster", o.Cluster.bindFlags, "workers", "prefill-workers", "decode-workers", "router"),
+		cli.NewGroup("Hardware and engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
+			o.Engine.bindFlags(fs)
+			o.Config.bindDeployment(fs)
+		}, "gpu", "model", "tp", "engine", "num-gpu-blocks", "deployment"),
+		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind).Rare(),
+		cli.NewGroup("Run", o.bindRun).Rare(),
 	}
 }
 

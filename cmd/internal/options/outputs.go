@@ -29,7 +29,7 @@ type output struct {
 func (out *output) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
-	fs.Var(&out.Form, "output", "`form` of the report on standard output: table or json")
+	fs.Var(&out.Form, "output", "`form` of the output: table or json")
 	fs.BoolVar(&out.wide, "wide", false, "a table with all columns, wider than 80 characters")
 	out.Drawing.bindFlags(fs)
 }
@@ -52,14 +52,17 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
 	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
-	fs.StringVar(&out.Dir, "out", "", "write report, requests and what the run was made of to a new `DIR`")
+	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
 	fs.BoolVar(&out.force, "force", false, "let --out replace whatever is there")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
 	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
-	fs.Var(&out.Slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
-	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
+}
+
+func (out *Outputs) bindObjectives(fs *pflag.FlagSet) {
+	fs.Var(&out.Slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
 	fs.BoolVar(&out.SloExit, "slo-exit", false, "end with exit code 6 when an objective is missed")
 }
 
@@ -151,7 +154,7 @@ type drawing struct {
 }
 
 func (d *drawing) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&d.Path, "timeline", "", "write what every worker did when to `FILE`, for ui.perfetto.dev")
+	fs.StringVar(&d.Path, "timeline", "", "write what every worker did to `FILE`, for Perfetto")
 	fs.Var(&d.from, "timeline-from", "leave out what ends before this `time` of the run's clock")
 	fs.Var(&d.to, "timeline-to", "leave out what begins at or after this `time` of the run's clock")
 	fs.StringVar(&d.request, "timeline-request", "", "show one `REQUEST` alone: its id, or :LINE of the trace")

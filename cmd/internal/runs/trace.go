@@ -13,29 +13,23 @@ import (
 )
 
 // workloadHelp is where requests come from, in the help of commands that replay.
-const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed with gzip or zstd;
-- is standard input. Without FILE, --input-tokens, --output-tokens and
---request-count describe a synthetic workload; the flags of replay generate, with
-generate- before their names, describe a generated one: --generate-rate 5
---generate-requests 1000 --generate-input lognormal:mean=1000,sigma=0.8
---generate-output 200.`
+const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed; - is standard
+input. Without it, flags describe a synthetic workload, or a generated one:
+--generate-rate 5 and all flags of replay generate, with generate- before them.`
 
 // NewTraceCommand replays a workload at its own times.
 func NewTraceCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 	return newRunCommand(s, onProcesses, loadgen.Trace, &cobra.Command{
 		Use:   "trace [FILE]",
 		Short: "Let requests arrive at the times of the workload",
-		Long: `Replay a workload in open loop: requests arrive when the trace says, however busy
-the cluster is.
+		Long: `Replay a workload in open loop: requests arrive when the trace says, however
+busy the cluster is.
 
 ` + workloadHelp,
-		Example: `  replay trace requests.jsonl
-  replay trace requests.jsonl --workers 8 --router kv --num-gpu-blocks 4096
-  replay trace requests.jsonl --speedup 2 --report-json report.json
-  replay trace requests.jsonl --prefill-workers 2 --decode-workers 4 --decode-num-gpu-blocks 9000
-  replay trace requests.jsonl --workers 4 --scale events.yaml --until 10m
-  replay trace --input-tokens 4000 --output-tokens 200 --request-count 1000 \
-    --arrival-interval-ms 50`,
+		Example: `  replay trace requests.jsonl --workers 8 --router kv --num-gpu-blocks 4096
+  replay trace requests.jsonl --gpu h100 --model llama-3.1-70b --tp 4
+  replay trace requests.jsonl --prefill-workers 2 --decode-workers 4
+  replay trace --input-tokens 4000 --output-tokens 200 --request-count 1000`,
 	}, "max-in-flight")
 }
 
@@ -50,8 +44,8 @@ flight completes. Times of the trace do not count, delays within a session do.
 ` + workloadHelp,
 		Example: `  replay concurrency requests.jsonl --max-in-flight 64
   replay concurrency agents.jsonl --max-in-flight 8
-  replay concurrency --max-in-flight 16 --input-tokens 4000 --output-tokens 200 \
-    --request-count 1000`,
+  replay concurrency --max-in-flight 16 --input-tokens 4000 \
+    --output-tokens 200 --request-count 1000`,
 	}, "speedup", "arrival-interval-ms")
 }
 

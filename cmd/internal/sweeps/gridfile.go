@@ -21,8 +21,8 @@ type GridFlags struct {
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
-	fs.StringVar(&f.columns, "columns", "", "`columns` of traces of no known format: arrival=time,input=prompt_tokens,output=completion_tokens")
-	fs.StringVar(&f.deployment, "deployment", "", "YAML `file` of GPU, model, parallelism and engine of all cells, as replay init writes it; other flags win")
+	fs.StringVar(&f.columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
+	fs.StringVar(&f.deployment, "deployment", "", "YAML `file` of GPU, model and engine of all cells, as replay init writes it")
 	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
 }

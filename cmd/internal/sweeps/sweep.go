@@ -25,8 +25,8 @@ func NewSweepCommand(s cli.Streams, queue ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [GRID]",
 		Short: "Replay a grid of settings",
-		Long: `Replay every cell of a grid: all combinations of the values of some flags. GRID is
-a YAML or JSON file,
+		Long: `Replay every cell of a grid: all combinations of the values of some flags. GRID
+is a YAML or JSON file,
 
   trace: requests.jsonl            a file, or a list of them
   set: {block-size: 512}           flags of all cells
@@ -41,7 +41,7 @@ processes and machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
   replay sweep grid.yaml --repeat 20
-  replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4,8 --grid router=round_robin,kv`,
+  replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := f.grid.Of(args)
 			if err != nil {
@@ -56,11 +56,11 @@ processes and machines.`,
 			return f.sweepHere(cmd.Context(), s, g)
 		},
 	}
-	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind), cli.NewGroup("Table", f.table.Bind), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
+	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
 		fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
-		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those that are there")
-	}))
+		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
+	}, "repeat", "journal"))
 	cmd.AddCommand(queue...)
 	return cmd
 }

@@ -71,7 +71,7 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 type TableFiles struct{ paths []string }
 
 func (f *TableFiles) Bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.paths, "out", nil, "also write all values to `FILE`, as its name ends: .csv, .json, .parquet, or .html for a page; may be repeated")
+	fs.StringArrayVar(&f.paths, "out", nil, "also write all to `FILE`: .csv, .json, .parquet or a page, .html; may be repeated")
 }
 
 // formOf is how the table is written to a file of that name.

@@ -1,6 +1,8 @@
 package root
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
@@ -14,13 +16,14 @@ import (
 // New makes the program of the served side, or what of it args
 // can want.
 func New(s cli.Streams, args []string) *cobra.Command {
-	all := []cli.Subcommand{
+	all := slices.Concat(cli.ForJob("Replay",
 		cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, clusterrun.Run) }),
 		cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, clusterrun.Run) }),
 		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, sweepqueue.New(s)...) }),
+	), cli.ForJob("Served engines",
 		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand),
 		cli.NewSubcommand("kv-tail", serve.NewKVTailCommand), cli.NewSubcommand("conformance", serve.NewConformanceCommand),
-	}
+	))
 	cmd := cli.NewProgram(&cobra.Command{
 		Use:   "replay-live",
 		Short: "Serve simulated LLM inference engines, and replay workloads on them",

@@ -50,16 +50,16 @@ func NewFrontendCommand(s cli.Streams) *cobra.Command {
 		Use:   "frontend",
 		Short: "Serve the models of a cluster over HTTP",
 		Long: `Frontend answers POST /v1/completions and /v1/chat/completions, whole or as a
-stream of events, and GET /v1/models, /health, /live and /metrics. It finds models
-and workers by what they register at etcd, and asks them over NATS.
+stream of events, and GET /v1/models, /health, /live and /metrics. It finds
+models and workers by what they register at etcd, and asks them over NATS.
 
-There is no tokenizer: a prompt of token ids is used as it is, a text is one token
-per byte. A client that leaves stops its request. Whoever reaches the port can use
-the models, so it listens on loopback unless --http-host says otherwise.
+There is no tokenizer: a prompt of token ids is used as it is, a text is one
+token per byte. A client that leaves stops its request. Whoever reaches the port
+can use the models, so it listens on loopback unless --http-host says otherwise.
 
 It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
-then it takes no more requests, waits up to --grace for those under way, and ends
-with exit code 0.`,
+then it takes no more requests, waits up to --grace for those under way, and
+ends with exit code 0.`,
 		Example: `  replay frontend --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay frontend --http-port 0 --router kv --migration-limit 3`,
 		Args: cobra.NoArgs,
@@ -75,9 +75,9 @@ with exit code 0.`,
 		},
 	}
 	f.o.Flags.Bind(cmd,
-		cli.NewGroup("Frontend", f.bindFrontend),
-		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind),
-		cli.NewGroup("Cluster", f.runtime.Bind))
+		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "max-body", "grace"),
+		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind).Rare(),
+		cli.NewGroup("Cluster", f.runtime.Bind, "etcd", "nats"))
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
@@ -19,14 +20,14 @@ import (
 
 // NewStackCommand makes the commands about etcd and NATS.
 func NewStackCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "stack",
 		Short: "Run etcd and NATS, and look at what is registered there",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return cli.Usagef("stack: no command, want stack up or stack instances")
 		},
-	}
+	}, func(*pflag.FlagSet) {})
 	cmd.AddCommand(newStackUpCommand(s), newStackInstancesCommand(s))
 	return cmd
 }
@@ -42,8 +43,8 @@ ends with exit code 0. Without --data-dir nothing is kept; with it, data is
 written through to the disk and later runs go on with it.
 
 They listen on loopback unless --host says otherwise. Whoever reaches them can
-read and change everything: on other addresses give --cert and --key, --ca so that
-clients need a certificate, too.`,
+read and change everything: on other addresses give --cert and --key, --ca so
+that clients need a certificate, too.`,
 		Example: `  replay stack up
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,
 		Args: cobra.NoArgs,
@@ -59,7 +60,10 @@ clients need a certificate, too.`,
 			return runStack(cmd.Context(), s, o)
 		},
 	}
-	fs := cmd.Flags()
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { bindStack(fs, &o) })
+}
+
+func bindStack(fs *pflag.FlagSet, o *stack.Options) {
 	fs.StringVar(&o.Dir, "data-dir", "", "`DIR` where data is kept")
 	fs.Lookup("data-dir").DefValue = "one that is removed at the end"
 	fs.StringVar(&o.Host, "host", "127.0.0.1", "`address` to listen at")
@@ -69,7 +73,6 @@ clients need a certificate, too.`,
 	fs.StringVar(&o.Key, "key", "", "`FILE` of its key (PEM)")
 	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority that has to have signed clients' certificates (PEM)")
 	fs.StringVar(&o.Username, "nats-username", "", "`name` that clients of NATS need; its password is $NATS_AUTH_PASSWORD")
-	return cmd
 }
 
 // StackAddresses is the line that up prints.
@@ -97,7 +100,7 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "instances [namespace.component.endpoint]",
-		Short: "List the instances of an endpoint, one line of JSON each",
+		Short: "List the instances of an endpoint, a line of JSON each",
 		Long: `Instances lists the workers that serve an endpoint, as callers find them. With
 --wait it waits for the first one; without one it ends with exit code 1.`,
 		Example: `  replay stack instances dynamo.backend.generate --etcd http://127.0.0.1:2379`,
@@ -120,9 +123,9 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 			return listInstances(cmd.Context(), s, config, name, wait)
 		},
 	}
-	f.Bind(cmd.Flags())
-	cmd.Flags().DurationVar(&wait, "wait", 0, "`time` to wait for the first one")
-	return cmd
+	return cli.BindGroups(cmd, cli.NewGroup("Instances", func(fs *pflag.FlagSet) {
+		fs.DurationVar(&wait, "wait", 0, "`time` to wait for the first one")
+	}), cli.NewGroup("Cluster", f.Bind, "etcd", "nats"))
 }
 
 func listInstances(ctx context.Context, s cli.Streams, config drt.Config, name string, wait time.Duration) (err error) {

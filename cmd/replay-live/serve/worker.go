@@ -46,15 +46,15 @@ func NewWorkerCommand(s cli.Streams) *cobra.Command {
 		Use:   "worker",
 		Short: "Serve a simulated engine as a worker process of a cluster",
 		Long: `Worker serves a mocker: an engine without a model, whose scheduler is simulated
-in real time, with real batching, KV cache, preemption and KV events. It registers
-at etcd under a lease, takes requests over NATS and answers over TCP.
+in real time, with real batching, KV cache, preemption and KV events. It
+registers at etcd under a lease, takes requests over NATS and answers over TCP.
 
 It prints one line of JSON once it can be found, and serves until SIGINT or
-SIGTERM: then it leaves discovery, serves on for --grace, lets requests under way
-end, and ends with exit code 0.
+SIGTERM: then it leaves discovery, serves on for --grace, lets requests under
+way end, and ends with exit code 0.
 
-KV events are published on sockets of ZeroMQ and told in the worker's model card;
---router kv of frontend and replay follow them.`,
+KV events are published on sockets of ZeroMQ and told in the worker's model
+card; --router kv of frontend and replay follow them.`,
 		Example: `  replay worker --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay worker --disaggregation-mode prefill --num-gpu-blocks 4096
   replay worker --engine sglang --speedup-ratio 10 --system-port 0`,
@@ -67,11 +67,11 @@ KV events are published on sockets of ZeroMQ and told in the worker's model card
 		},
 	}
 	w.o.Flags.Bind(cmd,
-		cli.NewGroup("Worker", w.bindWorker),
-		cli.NewGroup("Engine (these win over --engine-args)", w.bindEngine),
-		cli.NewGroup("Prefill and decode", w.bindPair),
-		cli.NewGroup("KV events", w.bindEvents),
-		cli.NewGroup("Cluster", w.runtime.Bind))
+		cli.NewGroup("Worker", w.bindWorker, "namespace", "component", "model-name", "system-port"),
+		cli.NewGroup("Engine (these win over --engine-args)", w.bindEngine, "gpu", "model", "tp", "engine", "num-gpu-blocks", "speedup-ratio"),
+		cli.NewGroup("Prefill and decode", w.bindPair, "disaggregation-mode"),
+		cli.NewGroup("KV events", w.bindEvents, "kv-events"),
+		cli.NewGroup("Cluster", w.runtime.Bind, "etcd", "nats"))
 	return cmd
 }
 

@@ -122,8 +122,8 @@ func newSweepRunCommand(s cli.Streams) *cobra.Command {
 		Use:   "run [GRID]",
 		Short: "Run a grid on a queue, each cell in a process of its own",
 		Long: `Submit a grid, work on it and collect the table: with --nats on that server,
-otherwise on one inside this process. With --listen others can help: replay sweep
-work --nats URL. With --data, an interrupted run goes on where it was.`,
+otherwise on one inside this process. With --listen others can help: replay
+sweep work --nats URL. With --data, an interrupted run goes on where it was.`,
 		Example: `  replay sweep run grid.yaml --data sweeps --out table.csv
   replay sweep run grid.yaml --listen 0.0.0.0:4222`,
 		Args: cobra.ArbitraryArgs,

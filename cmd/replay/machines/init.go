@@ -24,8 +24,8 @@ func NewInitCommand(s cli.Streams) *cobra.Command {
 		Use:   "init [--from LOG]",
 		Short: "Write a deployment file: GPU, model, parallelism and engine",
 		Long: `Write a commented deployment file for --deployment. With --from its settings are
-those a vLLM server printed as it started, the KV blocks it found among them; what a
-log does not say, as the GPU, is left for you to fill in.`,
+those a vLLM server printed as it started, the KV blocks it found among them;
+what a log does not say, as the GPU, is left for you to fill in.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,

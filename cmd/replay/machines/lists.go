@@ -27,9 +27,10 @@ func NewGPUsCommand(s cli.Streams) *cobra.Command {
 	return newListCommand(s, &cobra.Command{
 		Use:   "gpus",
 		Short: "List the GPUs that --gpu takes",
-		Long: `List the GPUs whose data sheets are known. Rates are of dense products. Prices are
-rough defaults for a GPU and an hour on demand: --gpu-cost sets yours. A file of
-your own GPUs, in the form that --output json writes, goes with --gpu-file.`,
+		Long: `List the GPUs whose data sheets are known. Rates are of dense products. Prices
+are rough defaults for a GPU and an hour on demand: --gpu-cost sets yours. A
+file of your own GPUs, in the form that --output json writes, goes with
+--gpu-file.`,
 		Example: "  replay gpus\n  replay gpus --output json > mine.json",
 	}, func(output string) error {
 		if output == "json" {
@@ -49,9 +50,10 @@ func NewModelsCommand(s cli.Streams) *cobra.Command {
 	return newListCommand(s, &cobra.Command{
 		Use:   "models",
 		Short: "List the models that --model takes",
-		Long: `List the models whose shapes are known: weights in billions (all, and those that a
-token is multiplied with), bytes of KV cache per token of a short sequence, and where
-the configuration is published. --model also takes the path of any config.json.`,
+		Long: `List the models whose shapes are known: weights in billions (all, and those that
+a token is multiplied with), bytes of KV cache per token of a short sequence,
+and where the configuration is published. --model also takes the path of any
+config.json.`,
 		Example: "  replay models\n  replay fit --model ./my-model/config.json",
 	}, func(output string) error {
 		rows := modelRows()

@@ -29,14 +29,14 @@ func NewBoundsCommand(s cli.Streams) *cobra.Command {
 		Use:   "bounds [FILE]",
 		Short: "Say how far each policy is from its ceiling",
 		Long: `Replay a workload under round robin, under the KV router and under the one that
---router names, then with what costs nothing in place of what is scarce: a cache that
-never forgets, a transfer that takes no time, a worker for each request. The
-ceiling has all of it at once: each request alone on an engine that has cached
-every prompt before it. No policy is faster.
+--router names, then with what costs nothing in place of what is scarce: a cache
+that never forgets, a transfer that takes no time, a worker for each request.
+The ceiling has all of it at once: each request alone on an engine that has
+cached every prompt before it. No policy is faster.
 
 With --max-in-flight the workload is replayed in closed loop.`,
 		Example: `  replay bounds requests.jsonl --workers 8
-  replay bounds requests.jsonl --workers 8 --router kv --router-config '{"overlap_score_weight":2}'`,
+  replay bounds requests.jsonl --workers 8 --router kv --prefill-load-scale 2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := boundsSpec(o, args)
 			if err != nil {
@@ -46,7 +46,17 @@ With --max-in-flight the workload is replayed in closed loop.`,
 		},
 	}
 	o.Bind(cmd)
+	for _, name := range refusedInBounds(o) {
+		if o.Set.Lookup(name) != nil {
+			cli.Hide(o.Set, name)
+		}
+	}
 	return cmd
+}
+
+// refusedInBounds are flags of one replay that make no sense for many.
+func refusedInBounds(o *options.Options) []string {
+	return append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "scale", "until")
 }
 
 // boundsSpec is the replay that bounds are wanted for.
@@ -55,7 +65,7 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	if err != nil {
 		return replay.Spec{}, err
 	}
-	for _, name := range append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "scale", "until") {
+	for _, name := range refusedInBounds(o) {
 		if o.Set.Lookup(name) != nil && o.Changed(name) {
 			return replay.Spec{}, o.Only(name, "with replay trace and replay concurrency")
 		}

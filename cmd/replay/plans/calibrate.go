@@ -33,7 +33,7 @@ func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	f := &calibration{}
 	cmd := &cobra.Command{
 		Use:   "calibrate RUN",
-		Short: "Fit a model of pass times to what a real server was measured to do",
+		Short: "Fit pass times to what a real server was measured to do",
 		Long: `Fit the time of forward passes to the measured times of a real vLLM server's
 requests, by replaying them through its scheduler again and again.
 
@@ -45,8 +45,8 @@ refused.
 The profile is for --timing-profile. docs/calibration.md says how to read the
 errors, docs/accuracy.md what was reached.`,
 		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
-  replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl --profile h100.json
-  replay trace requests.jsonl --timing-profile h100.json --scheduler-profile vllm-0.19`,
+  replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl
+  replay trace requests.jsonl --timing-profile h100.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef("calibrate: %d arguments, want the directory of one run", len(args))
@@ -55,14 +55,12 @@ errors, docs/accuracy.md what was reached.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
 	}
-	f.bindFlags(cmd.Flags())
-	return cmd
+	return cli.BindOwn(cmd, f.bindFlags)
 }
 
 func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
 	f.rules = cli.Choice{Names: []string{"vllm-0.19", "reference"}, Value: "vllm-0.19"}
-	fs.SortFlags = false
 	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
 	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
 	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")

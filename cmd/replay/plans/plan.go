@@ -49,16 +49,16 @@ type planFlags struct {
 
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.topology = cli.Choice{Names: []string{"aggregated", "disaggregated", "both"}, Value: "aggregated"}
-	fs.Var(&f.slo, "slo", "`objectives`, as ttft=500ms,itl=30ms for each request, p99:ttft=2s for all of them")
-	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that must meet the objectives of each, 0 to 1")
-	fs.StringArrayVar(&f.try, "try", nil, "also choose among values of a flag, as `router=round_robin,kv`; may be repeated")
-	fs.Var(&f.topology, "topology", "`pools` to choose from: aggregated (one), disaggregated (prefill and decode) or both")
-	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers considered")
+	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
+	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
+	fs.StringArrayVar(&f.try, "try", nil, "also choose among the values of a flag, as `tp=2,4`; may be repeated")
+	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
+	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
 	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "`number` of resampled workloads that error bars come from; 0: none")
-	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads that the answer must hold in; 0: the workload as recorded alone")
+	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads to hold in; 0: the recorded one alone")
 	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.02 by a fitted profile")
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
@@ -72,18 +72,15 @@ func NewPlanCommand(s cli.Streams) *cobra.Command {
 	o, f := &options.Options{}, &planFlags{}
 	cmd := &cobra.Command{
 		Use:   "plan [FILE] --slo OBJECTIVES",
-		Short: "Find the smallest cluster that meets objectives, and the highest load it sustains",
-		Long: `Find by search the smallest cluster that meets objectives on a workload, what
-keeps a smaller one from it, and the highest load the cluster sustains. With
---workers, or --prefill-workers and --decode-workers, the cluster is given and
-the highest load is searched for.
-
---max-in-flight makes it a closed loop; the load is then the number of requests
-in flight.`,
+		Short: "Find the smallest cluster that meets objectives",
+		Long: `Find the smallest cluster that meets objectives on a workload, what keeps a
+smaller one from it, and the highest load it sustains. With --workers, or
+--prefill-workers and --decode-workers, the cluster is given. --max-in-flight
+makes it a closed loop, whose load is the number of requests in flight.`,
 		Example: `  replay plan requests.jsonl --slo p99:ttft=2s,p99:itl=50ms
-  replay plan requests.jsonl --slo ttft=1s,tpot=30ms --slo-attainment 0.99 --gpu-cost 2.50
-  replay plan requests.jsonl --slo p99:ttft=2s --try router=round_robin,kv --topology both
-  replay plan requests.jsonl --slo p99:ttft=2s --workers 8 --router kv`,
+  replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
+  replay plan requests.jsonl --slo ttft=1s,tpot=30ms --slo-attainment 0.99
+  replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := options.TraceFile(args)
 			if err != nil {
@@ -92,7 +89,7 @@ in flight.`,
 			return runPlan(cmd.Context(), s, o, f, file)
 		},
 	}
-	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags))
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "try", "topology", "max-workers", "gpu-cost", "confidence", "out"))
 	return cmd
 }
 

@@ -31,14 +31,16 @@ func NewValidateCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate RUN",
 		Short: "Say how far a replay of a measured run is from what was measured",
-		Long: `Replay the requests of a measured run at their arrivals, on a deployment, a profile
-or data sheets, and print how far the simulation is from the measurement.
+		Long: `Replay the requests of a measured run at their arrivals, on a deployment, a
+profile or data sheets, and print how far the simulation is from the
+measurement.
 
-RUN is a directory as replay calibrate reads it. What neither flags nor files say of
-the server is taken from its meta.json, if there is one; nothing is fitted.`,
+RUN is a directory as replay calibrate reads it. What neither flags nor files
+say of the server is taken from its meta.json, if there is one; nothing is
+fitted.`,
 		Example: `  replay validate runs/h100_llama-3.1-8b --deployment h100.yaml
-  replay validate runs/h100_llama-3.1-8b --timing-profile h100.json --within 0.05
-  replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv --output json`,
+  replay validate runs/h100_llama-3.1-8b --timing-profile h100.json
+  replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef("validate: %d arguments, want the directory of one run", len(args))

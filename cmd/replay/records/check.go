@@ -36,9 +36,9 @@ func NewCheckCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check BUDGETS [RUN]",
 		Short: "Hold a run to budgets, for continuous integration",
-		Long: `Hold a run to the budgets in a YAML file, measured from the baseline in that file.
-RUN is a directory made with --out, or a report file; without it, the command line
-that the file names is run.
+		Long: `Hold a run to the budgets in a YAML file, measured from the baseline in that
+file. RUN is a directory made with --out, or a report file; without it, the
+command line that the file names is run.
 
   run: trace requests.jsonl --workers 8 --router kv
   budgets:
@@ -49,9 +49,9 @@ that the file names is run.
     max_e2e_latency_ms: max 30000
 
 replay check BUDGETS --update writes the baseline. The exit code is 0 when all
-budgets hold, 5 when one is exceeded, 7 when all hold and requests went other ways
-than in the baseline (behaviour: free in the file allows that), and 1 when a file
-is wrong or the run fails. docs/ci.md has more.`,
+budgets hold, 5 when one is exceeded, 7 when all hold and requests went other
+ways than in the baseline (behaviour: free in the file allows that), and 1 when
+a file is wrong or the run fails. docs/ci.md has more.`,
 		Example: `  replay check budgets.yaml --update
   replay check budgets.yaml
   replay check budgets.yaml out/a --junit junit.xml`,

@@ -32,13 +32,14 @@ func NewDiffCommand(s cli.Streams) *cobra.Command {
 	return cli.BindOwn(&cobra.Command{
 		Use:   "diff A B",
 		Short: "Say in what two recorded runs differ",
-		Long: `Compare two runs: which settings and values differ and by how much, which requests
-moved, the first instant at which something else happened to one, and the first
-pass at which the schedules part. Latencies are compared request by request: the
-change of means and p99s with a 95 % interval, and whether B wins, loses or ties.
-A and B are directories made with --out, or report files, also those of the
-reference; of a report file only the values are compared. A run without --passes is run again, from the same place, to see its
-passes; that its inputs and results are still the same is checked.
+		Long: `Compare two runs: which settings and values differ and by how much, which
+requests moved, the first instant at which something else happened to one, and
+the first pass at which the schedules part. Latencies are compared request by
+request: the change of means and p99s with a 95 % interval, and whether B wins,
+loses or ties. A and B are directories made with --out, or report files, also
+those of the reference; of a report file only the values are compared. A run
+without --passes is run again, from the same place, to see its passes; that its
+inputs and results are still the same is checked.
 
 The exit code is 0 when the runs are the same and 3 when they differ. Settings
 and real times do not count for that.`,

@@ -24,9 +24,9 @@ func NewExplainCommand(s cli.Streams) *cobra.Command {
 		Short: "Say where the time of a request went",
 		Long: `Say where the time of requests of a recorded run went, and who held them up.
 
-DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE or
-:LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so many.
-docs/explain.md defines what is printed.`,
+DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
+or :LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so
+many. docs/explain.md defines what is printed.`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812

@@ -17,9 +17,9 @@ func NewVerifyCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR...",
 		Short: "Check that the files of a recorded run belong together",
-		Long: `Derive the digest of a run that was recorded with --out again from its files, and
-compare files, inputs and report with what was recorded. Nothing is run. Inputs
-that are not there any more are passed over.`,
+		Long: `Derive the digest of a run that was recorded with --out again from its files,
+and compare files, inputs and report with what was recorded. Nothing is run.
+Inputs that are not there any more are passed over.`,
 		Example: `  replay verify out/a`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -1,6 +1,8 @@
 package root
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
@@ -14,20 +16,7 @@ import (
 
 // New makes the program that simulates, or what of it args can want.
 func New(s cli.Streams, args []string) *cobra.Command {
-	all := []cli.Subcommand{
-		cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
-		cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),
-		cli.NewSubcommand("plan", plans.NewPlanCommand),
-		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
-		cli.NewSubcommand("report", records.NewReportCommand), cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("check", records.NewCheckCommand),
-		cli.NewSubcommand("verify", records.NewVerifyCommand), cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
-		cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("fit", machines.NewFitCommand), cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
-		cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand), cli.NewSubcommand("calibrate", plans.NewCalibrateCommand),
-		cli.NewSubcommand("validate", plans.NewValidateCommand),
-	}
-	for _, c := range cli.LiveCommands() {
-		all = append(all, cli.NewSubcommand(c.Name, func(s cli.Streams) *cobra.Command { return c.HandedOver(s) }))
-	}
+	all := listCommands()
 	cmd := newBareCommand()
 	if cli.AddWanted(cmd, s, args, all) {
 		return cmd
@@ -38,6 +27,29 @@ func New(s cli.Streams, args []string) *cobra.Command {
 	}
 	cli.AddAll(cmd, s, all)
 	return cmd
+}
+
+// listCommands returns all commands by job, the three that people come for first.
+func listCommands() []cli.Subcommand {
+	var served []cli.Subcommand
+	for _, c := range cli.LiveCommands() {
+		served = append(served, cli.NewSubcommand(c.Name, func(s cli.Streams) *cobra.Command { return c.HandedOver(s) }))
+	}
+	return slices.Concat(
+		cli.ForJob("Plan what fits, and how many GPUs it takes",
+			cli.NewSubcommand("plan", plans.NewPlanCommand), cli.NewSubcommand("fit", machines.NewFitCommand),
+			cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
+			cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("calibrate", plans.NewCalibrateCommand), cli.NewSubcommand("validate", plans.NewValidateCommand)),
+		cli.ForJob("Replay and compare",
+			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
+			cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),
+			cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
+			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand)),
+		cli.ForJob("Gate a change, and look at recorded runs",
+			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
+			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),
+		cli.ForJob("Traces", cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
+		cli.ForJob("Served engines (by replay-live)", served...))
 }
 
 // queueCommands are those of a sweep over several processes.
@@ -60,9 +72,10 @@ the same report, to the last digit.
 
 Without a subcommand, replay takes the command lines of the reference it repeats
 (dynamo.replay), as docs/reference-cli.md lists them.`,
-		Example: `  replay trace requests.jsonl --workers 8 --router kv
-  replay concurrency requests.jsonl.gz --max-in-flight 64 --output json
-  replay trace --input-tokens 4000 --output-tokens 200 --request-count 1000`,
+		Example: `  replay plan requests.jsonl --gpu h100 --model llama-3.1-8b --slo p99:ttft=2s
+  replay trace requests.jsonl --workers 8 --router kv --out out/kv
+  replay diff out/rr out/kv
+  replay check budgets.yaml`,
 		SuggestionsMinimumDistance: 2,
 		Args:                       cobra.ArbitraryArgs,
 	})

@@ -35,7 +35,7 @@ func newConvertCommand(s cli.Streams) *cobra.Command {
 				return edit.Scale{}.Run(from, to)
 			})
 		},
-	}, cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
+	}, e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 // editing is what commands share that make a trace of others.
@@ -88,8 +88,8 @@ func newSampleCommand(s cli.Streams) *cobra.Command {
 		Use:   "sample IN [OUT]",
 		Short: "Keep a part of a trace, by whole conversations",
 		Long: `Keep a part of a trace. Conversations are kept or dropped whole; what is kept is
-unchanged, so that prompts that began alike still do. Samples of one seed nest as
-the fraction grows.`,
+unchanged, so that prompts that began alike still do. Samples of one seed nest
+as the fraction grows.`,
 		Example: `  replay traces sample requests.jsonl part.jsonl --fraction 0.1
   replay traces sample requests.jsonl part.jsonl --sessions 500 --keep-prefixes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -119,7 +119,7 @@ the fraction grows.`,
 		fs.Float64Var(&p.Common, "common", 0.5, "blocks that more than this `share` of conversations have do not connect")
 		fs.BoolVar(&p.Rescale, "rescale", false, "bring arrivals together, so that the rate stays")
 		fs.Uint64Var(&p.Seed, "seed", options.DefaultSeed, "seed of the draw, a `number`")
-	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
+	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 func tellKept(w io.Writer, k *edit.Kept) {
@@ -157,7 +157,7 @@ length are alike for the same part after.`,
 		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays within conversations")
 		fs.Float64Var(&p.Input, "input", 1, "`factor` of prompts")
 		fs.Float64Var(&p.Output, "output", 1, "`factor` of answers")
-	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
+	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 // newAnonymizeCommand takes names and ids out.
@@ -168,9 +168,9 @@ func newAnonymizeCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "anonymize IN [OUT]",
 		Short: "Replace names, ids and texts of a trace",
-		Long: `Replace names, ids and texts of a trace: hash ids by numbers in the order in which
-they appear, conversations by s0, s1, …, texts by ids of their blocks. Times are
-counted from the first arrival. Whatever is not known is left out.
+		Long: `Replace names, ids and texts of a trace: hash ids by numbers in the order in
+which they appear, conversations by s0, s1, …, texts by ids of their blocks.
+Times are counted from the first arrival. Whatever is not known is left out.
 
 Lengths, times and what prompts share stay, and can identify who asked.`,
 		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
@@ -199,7 +199,7 @@ Lengths, times and what prompts share stay, and can identify who asked.`,
 		fs.Float64Var(&p.RoundMS, "round-ms", 0, "make times multiples of so many `ms`")
 		fs.StringVar(&ids, "id-map", "", "`FILE` that holds which id has which number, so that parts of one trace agree; it tells the original ids")
 		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
-	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
+	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 // readIDMap reads the numbers of ids at path; there need not be a file.
@@ -234,8 +234,8 @@ func newMergeCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "merge IN... --out OUT",
 		Short: "Make one trace of several, by arrival",
-		Long: `Make one trace of several, of any formats, by arrival. Every file starts at 0, its
-conversations get a number in front of their name, and no hash id is shared
+		Long: `Make one trace of several, of any formats, by arrival. Every file starts at 0,
+its conversations get a number in front of their name, and no hash id is shared
 between files; --shared-ids is for parts of one trace.`,
 		Example: `  replay traces merge chat.jsonl azure_2023_code.csv --out both.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -244,7 +244,7 @@ between files; --shared-ids is for parts of one trace.`,
 	}, cli.NewGroup("Merge", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&p.SharedIDs, "shared-ids", false, "equal ids and names of several files are the same")
 		fs.BoolVar(&p.KeepTimes, "keep-times", false, "do not let every file start at 0")
-	}), cli.NewGroup("Trace", e.read.bindFlags), cli.NewGroup("What is written", e.write.bindFlags))
+	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
 func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string) error {

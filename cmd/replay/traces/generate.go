@@ -23,16 +23,16 @@ func NewGenerateCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "generate --out FILE",
 		Short: "Make a trace by laws of arrivals, lengths and prefixes",
-		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from a
-trace, prompts that begin alike, conversations, and mixes of all that. The same
-flags make the same trace, to the last byte. docs/traces.md tells the laws.`,
+		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from
+a trace, prompts that begin alike, conversations, and mixes of all that. The
+same flags make the same trace, to the last byte. docs/traces.md tells the laws.`,
 		Example: `  replay generate --arrivals poisson --rate 5 --duration 10m \
-    --input lognormal:mean=1000,sigma=0.8 --output uniform:min=10,max=300 --out a.jsonl
-  replay generate --arrivals users:count=50 --requests 5000 --think exponential:mean=5 \
-    --input 500 --output 200 --prefix system:tokens=512 --out users.jsonl
+    --input lognormal:mean=1000,sigma=0.8 --output 200 --out a.jsonl
+  replay generate --arrivals users:count=50 --requests 5000 --out users.jsonl \
+    --think exponential:mean=5 --input 500 --output 200
   replay generate --rate 10 --requests 1000 --out mix.jsonl \
-    --class 'chat:weight=0.8;input=lognormal:mean=800,sigma=1;output=250;turns=uniform:min=1,max=6' \
-    --class 'rag:weight=0.2;input=6000;output=100;prefix=groups:count=20,tokens=4096'`,
+    --class 'chat:weight=0.8;input=800;output=250;turns=uniform:min=1,max=6' \
+    --class 'rag:weight=0.2;input=6000;output=100;prefix=system:tokens=4096'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return cli.Usagef("%s: want no argument; --out names the file to write", strings.Join(args, " "))

@@ -23,15 +23,15 @@ func newInspectCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Sum up a trace: lengths, rate over time, sharing of prefixes",
-		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, how many
-prompts begin alike, and the reuse that an infinite cache would reach. Figures
-marked ~ are estimates.`,
+		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, how
+many prompts begin alike, and the reuse that an infinite cache would reach.
+Figures marked ~ are estimates.`,
 		Example: `  replay traces inspect requests.jsonl
   replay traces inspect azure_2023_conv.csv --output json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return inspectTrace(cmd.Context(), s, &read, form.Value, args)
 		},
-	}, cli.NewGroup("Trace", read.bindFlags), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
+	}, read.group(), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
 		fs.Var(&form, "output", "`form` of the summary: table or json")
 	}))
 }
@@ -81,9 +81,10 @@ func newValidateCommand(s cli.Streams) *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
 		Long: `Check every row of a trace and list what is wrong, with line, value and what was
-wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it. With
---deployment a request that the deployment can never serve is wrong, too: one that does
-not fit in its KV blocks, or is longer than its model's longest sequence.`,
+wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.
+With --deployment a request that the deployment can never serve is wrong, too:
+one that does not fit in its KV blocks, or is longer than its model's longest
+sequence.`,
 		Example: `  replay traces validate requests.jsonl
   replay traces validate requests.jsonl --skip-bad=3
   replay traces validate requests.jsonl --deployment h100.yaml`,
@@ -94,7 +95,7 @@ not fit in its KV blocks, or is longer than its model's longest sequence.`,
 			}
 			return validateTrace(cmd.Context(), s, &read, &wanted{form.Value, fits}, args)
 		},
-	}, cli.NewGroup("Trace", read.bindFlags), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
+	}, read.group(), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
 		fs.StringVar(&deployment, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, that is to serve all requests")
 		fs.Var(&form, "output", "`form` of the list: table or json")
 	}))

@@ -19,7 +19,7 @@ import (
 
 // NewTracesCommand is everything about trace files.
 func NewTracesCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "traces",
 		Short: "Look at trace files and make others of them",
 		Long: `Look at trace files of any public format, check them, and make others of them.
@@ -27,7 +27,7 @@ The format is found out by looking at the file; docs/traces.md lists them.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return cli.Usagef("%s: want inspect, validate, convert, sample, merge, scale or anonymize", strings.Join(append([]string{"traces"}, args...), " "))
 		},
-	}
+	}, func(*pflag.FlagSet) {})
 	cmd.AddCommand(newInspectCommand(s), newValidateCommand(s), newConvertCommand(s), newSampleCommand(s),
 		newMergeCommand(s), newScaleCommand(s), newAnonymizeCommand(s))
 	return cmd
@@ -42,6 +42,11 @@ type reading struct {
 	seed    uint64
 	seeded  bool // another group has the seed
 	keyFile string
+}
+
+// group returns the flags that say how a trace is read.
+func (f *reading) group() cli.Group {
+	return cli.NewGroup("Trace", f.bindFlags, "trace-format", "trace-block-size", "columns", "skip-bad")
 }
 
 func (f *reading) bindFlags(fs *pflag.FlagSet) {

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Group is how the flags of a section of the help are made.
+type Group struct {
+	title  string
+	Bind   func(*pflag.FlagSet)
+	common []string // the flags that the short help shows
+	rare   bool     // the short help shows those alone
+}
+
+// NewGroup makes a group of flags. The short help shows the common ones, and all
+// where none are named.
+func NewGroup(title string, bind func(*pflag.FlagSet), common ...string) Group {
+	return Group{title: title, Bind: bind, common: common, rare: len(common) > 0}
+}
+
+// Rare returns the group as one that the short help leaves out.
+func (g Group) Rare() Group {
+	g.rare = true
+	return g
+}
+
+// section is flags that belong together in the help.
+type section struct {
+	Group
+	flags *pflag.FlagSet
+}
+
+// commonFlags returns those that the short help shows.
+func (s *section) commonFlags() *pflag.FlagSet {
+	if !s.rare {
+		return s.flags
+	}
+	fs := newUnsorted(s.title)
+	for _, name := range s.common {
+		fs.AddFlag(s.flags.Lookup(name))
+	}
+	return fs
+}
+
+// Widths of the help in columns.
+const (
+	shortWidth = 80
+	fullWidth  = 110
+)
+
+// bindSections bind a group of flags each and add them to fs, in order.
+func bindSections(fs *pflag.FlagSet, groups []Group) []section {
+	var all []section
+	for _, g := range groups {
+		own := newUnsorted(g.title)
+		g.Bind(own)
+		fs.AddFlagSet(own)
+		all = append(all, section{g, own})
+	}
+	return all
+}
+
+// newUnsorted returns a set of flags that stay in their order.
+func newUnsorted(title string) *pflag.FlagSet {
+	fs := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	fs.SortFlags = false
+	return fs
+}
+
+// wholeHelp is the flag that asks for all of the help.
+type wholeHelp struct {
+	set   *pflag.FlagSet
+	given bool
+}
+
+func (h *wholeHelp) String() string { return strconv.FormatBool(h.given) }
+func (h *wholeHelp) Type() string   { return "bool" }
+
+func (h *wholeHelp) Set(text string) (err error) {
+	if h.given, err = strconv.ParseBool(text); err != nil {
+		return err
+	}
+	return h.set.Set("help", text)
+}
+
+// setUsage makes the help of cmd show its flags by section: the common ones, or all
+// where they are asked for.
+func setUsage(cmd *cobra.Command, all []section) {
+	whole := &wholeHelp{set: cmd.Flags()}
+	cmd.Flags().VarPF(whole, "help-all", "", "print this help with all flags").NoOptDefVal = "true"
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		var b strings.Builder
+		fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
+		if cmd.HasExample() {
+			fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+		}
+		writeCommands(&b, cmd)
+		rest := 0
+		for _, s := range all {
+			title, usages := s.title, ""
+			if whole.given {
+				usages = s.flags.FlagUsagesWrapped(fullWidth)
+			} else {
+				common := s.commonFlags()
+				rest += countShown(s.flags) - countShown(common)
+				title, _, _ = strings.Cut(title, " (")
+				usages = common.FlagUsagesWrapped(shortWidth)
+			}
+			if usages != "" {
+				fmt.Fprintf(&b, "\n%s:\n%s", title, usages)
+			}
+		}
+		if rest > 0 {
+			fmt.Fprintf(&b, "\n--help-all shows the rest: %d more.\n", rest)
+		}
+		_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
+		return err
+	})
+}
+
+// countShown counts the flags that are not hidden.
+func countShown(fs *pflag.FlagSet) int {
+	n := 0
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			n++
+		}
+	})
+	return n
+}
+
+// writeCommands lists the commands below cmd.
+func writeCommands(b *strings.Builder, cmd *cobra.Command) {
+	title := "\nCommands:\n"
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			fmt.Fprintf(b, "%s  %-*s %s\n", title, c.NamePadding(), c.Name(), c.Short)
+			title = ""
+		}
+	}
+}
