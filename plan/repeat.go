@@ -195,6 +195,8 @@ func (r *row) resampledCells(keys []string) []string {
 	return line
 }
 
+const resampledTitle = "Over resamples of the workload, with 95 % intervals; changes are from the first cell of the trace:"
+
 // writeResampled writes a row for each value of each cell, when there are resamples.
 func (t *Table) writeResampled(w io.Writer) error {
 	keys := t.resampledKeys()
@@ -202,7 +204,7 @@ func (t *Table) writeResampled(w io.Writer) error {
 		return nil
 	}
 	var b bytes.Buffer
-	b.WriteString("\nOver resamples of the workload, with 95 % intervals; changes are from the first cell of the trace:\n")
+	b.WriteString("\n" + resampledTitle + "\n")
 	out := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, strings.Join(slices.Concat([]string{"cell"}, t.Axes, []string{"value", "mean", "from", "to", "change", "from", "to", "verdict"}), "\t")+"\t")
 	for i := range t.rows {

@@ -202,7 +202,7 @@ func (t *Table) Shown() []string {
 // stable is the verdict on a cluster that keeps up.
 const stable = "stable"
 
-// WriteText writes the axes and a few values.
+// WriteText writes the axes and a few values, however wide that is.
 func (t *Table) WriteText(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	shown := t.Shown()

@@ -24,6 +24,7 @@ import (
 type TableFlags struct {
 	form  cli.Choice
 	Files TableFiles
+	wide  bool
 	wall  bool
 	cost  float64
 }
@@ -31,6 +32,7 @@ type TableFlags struct {
 func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"table", "csv", "json"}, Value: "table"}
 	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
+	fs.BoolVar(&f.wide, "wide", false, "a table with more columns, under their full names, wider than 80 characters")
 	f.Files.Bind(fs)
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency; 0: that of replay gpus")
 	fs.BoolVar(&f.wall, "wall-time", false, "do not leave out the values that depend on how fast this machine is")
@@ -40,6 +42,9 @@ func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 func (f *TableFlags) Check() error {
 	if !(f.cost >= 0) || math.IsInf(f.cost, 0) {
 		return cli.Usagef("--gpu-cost=%v: want at least 0", f.cost)
+	}
+	if f.wide && f.form.Value != "table" {
+		return cli.Usagef("--wide: only with --output table")
 	}
 	return f.Files.Check()
 }
@@ -51,7 +56,10 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 		return err
 	}
 	t.AddCost(f.cost)
-	forms := map[string]func(io.Writer) error{"table": t.WriteText, "csv": t.WriteCSV, "json": t.WriteJSON}
+	forms := map[string]func(io.Writer) error{"table": t.WriteNarrow, "csv": t.WriteCSV, "json": t.WriteJSON}
+	if f.wide {
+		forms["table"] = t.WriteText
+	}
 	all := sheetOf(t)
 	forms["parquet"] = all.WriteParquet
 	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all)) }

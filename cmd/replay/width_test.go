@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/script"
+	"github.com/replay-llm/replay/internal/terminal"
+)
+
+// What people read fits into the columns of a terminal; only what --wide prints is
+// wider.
+func TestOutputFitsTerminals(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	for _, line := range []string{
+		"trace requests.jsonl --trace-block-size 64",
+		"trace requests.jsonl --trace-block-size 64 --gpu h100 --model llama-3.1-8b --prefill-workers 1 --decode-workers 2 --slo ttft=20ms,p99:itl=5ms",
+		"trace requests.jsonl --trace-block-size 64 --report-json r.json --out run --digest",
+		"concurrency sessions.jsonl --trace-block-size 64 --max-in-flight 2",
+		"report run",
+		"sweep grid.yaml",
+		"sweep grid.yaml --gpu-cost 2 --grid tp=1,2 --grid workers=1,2 --trace requests.jsonl --trace sessions.jsonl",
+		"sweep --trace requests.jsonl --set trace-block-size=64 --set gpu=h100 --grid model=llama-3.1-8b,llama-3.1-70b",
+		"sweep --trace requests.jsonl --trace sessions.jsonl --set trace-block-size=64 --grid workers=1,2 --repeat 3",
+	} {
+		if invariant.Enabled && strings.HasPrefix(line, "plan ") {
+			continue // hundreds of replays, with every pass checked
+		}
+		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) > terminal.Width || widest == "" {
+			t.Errorf("$ replay %s\n%s\nis %d columns, want 1 to %d; %s", line, widest, utf8.RuneCountInString(widest), terminal.Width, errs)
+		}
+	}
+	for _, line := range []string{
+		"trace requests.jsonl --trace-block-size 64 --wide",
+		"report run --wide",
+		"sweep grid.yaml --wide",
+	} {
+		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) <= terminal.Width {
+			t.Errorf("$ replay %s\n%s\nis %d columns, want more than %d; %s", line, widest, utf8.RuneCountInString(widest), terminal.Width, errs)
+		}
+	}
+}
+
+// findWidest returns the widest line that a command prints, and its complaints.
+func findWidest(t *testing.T, line string) (widest, errs string) {
+	command, err := script.Words(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, complaints bytes.Buffer
+	run(command.Args, strings.NewReader(""), &out, &complaints)
+	for text := range strings.Lines(out.String()) {
+		if text = strings.TrimRight(text, "\n"); utf8.RuneCountInString(text) > utf8.RuneCountInString(widest) {
+			widest = text
+		}
+	}
+	return widest, complaints.String()
+}
