@@ -109,7 +109,8 @@ func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resum
 // Admission is a request's entry into a pass's batch.
 type Admission struct {
 	Request sim.RequestID
-	Reused  int // prompt tokens found in the prefix cache
+	Again   bool // it was preempted before: what it finds may be its own
+	Reused  int  // prompt tokens found in the prefix cache
 	// FromHost is the number of prompt tokens of Reused that came from host
 	// memory, fetched for this request.
 	FromHost int

@@ -32,6 +32,11 @@ type Collector struct {
 	// request that has some.
 	fromHost []int32
 	early    bool // see EndedEarly
+
+	apart  bool // see CountPreemptedApart
+	again  int  // admissions counted apart
+	looked int  // prompt tokens of these
+	found  int  // of those, tokens that were cached
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -46,7 +51,7 @@ type Record struct {
 	Tokens       int32 // tokens known to have been gained
 	InputTokens  int32
 	OutputTokens int32 // asked for, not gained
-	Reused       int32 // prompt tokens found in a cache, the most of any admission
+	Reused       int32 // prompt tokens found in a cache, the most of any admission that counts
 
 	Worker        sim.WorkerID // of the decode or only stage, or Nowhere
 	PrefillWorker sim.WorkerID // of the prefill stage, or Nowhere
@@ -104,6 +109,10 @@ func (c *Collector) PlacePrefill(id sim.RequestID, w sim.WorkerID) {
 	c.records[id].PrefillWorker = w
 }
 
+// CountPreemptedApart makes admissions after a preemption count apart: what such a request
+// finds, its own blocks most of all, is no hit of the prefix cache.
+func (c *Collector) CountPreemptedApart() { c.apart = true }
+
 // Admit notes admissions at an instant. Of several admissions of one request
 // the first time and the largest reuse are kept. Passes of a prefill stage,
 // whose tokens do not count, are noted by this alone.
@@ -112,6 +121,12 @@ func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 		r := &c.records[a.Request]
 		if !r.Admitted() {
 			r.Admit = at
+		}
+		if a.Again && c.apart {
+			c.again++
+			c.looked += int(r.InputTokens)
+			c.found += a.Reused
+			continue
 		}
 		r.Reused = max(r.Reused, int32(min(a.Reused, math.MaxInt32)))
 		if a.FromHost > 0 {

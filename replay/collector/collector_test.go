@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -302,5 +303,36 @@ func TestPassDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, step); n != 0 {
 		t.Errorf("%v allocations per pass, want 0", n)
+	}
+}
+
+// What a request finds after a preemption is no hit where it counts apart, and in the
+// report there is a share of it; elsewhere the largest reuse of any admission counts.
+func TestPreemptedApart(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		c := collector.New(2)
+		if apart {
+			c.CountPreemptedApart()
+		}
+		for id := range 2 {
+			c.Arrive(&sim.Request{ID: sim.RequestID(id), InputTokens: 100, OutputTokens: 1}, 0)
+		}
+		c.Admit(1, []scheduler.Admission{{Request: 0, Reused: 30}, {Request: 1}})
+		c.Admit(2, []scheduler.Admission{{Request: 0, Again: true, Reused: 90}})
+		c.Admit(3, []scheduler.Admission{{Request: 0, Again: true, Reused: 60}})
+		c.Pass(&scheduler.Pass{Start: 3, End: 4, Count: 1, Marks: []scheduler.Mark{{Request: 0, First: true, Last: true, Tokens: 1}, {Request: 1, First: true, Last: true, Tokens: 1}}})
+		r := c.Report(0)
+		readmissions, found := r.Values()["readmissions"], r.Values()["readmitted_reused_ratio"]
+		var text strings.Builder
+		if err := r.WriteText(&text, collector.Text{}); err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Contains(text.String(), "Readmissions After Preemption: 2, which found 0.75 of their prompts cached")
+		switch {
+		case apart && (r.PrefixCacheReusedRatio != 0.15 || readmissions != 2 || found != 0.75 || !said):
+			t.Errorf("apart: %v reused, %v readmissions that found %v, want 0.15, 2 and 0.75\n%s", r.PrefixCacheReusedRatio, readmissions, found, &text)
+		case !apart && (r.PrefixCacheReusedRatio != 0.45 || readmissions != nil || found != nil || said):
+			t.Errorf("together: %v reused, %v readmissions that found %v, want 0.45 and nothing of them\n%s", r.PrefixCacheReusedRatio, readmissions, found, &text)
+		}
 	}
 }

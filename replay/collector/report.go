@@ -22,6 +22,11 @@ type Report struct {
 	ProcessedOutputPerS    float64 // per second of real time
 	PrefixCacheReusedRatio float64 // reused share of the input tokens
 
+	// Readmissions are those after a preemption, if they count apart, and
+	// ReadmittedReusedRatio the share of their prompt tokens that was cached.
+	Readmissions          int
+	ReadmittedReusedRatio float64
+
 	TTFT           Distribution // time to first token
 	TTST           Distribution // first to second token
 	TPOT           Distribution // mean time per token after the first
@@ -84,6 +89,10 @@ func (c *Collector) countTotals(r *Report) {
 	r.TotalTokensPerS = float64(r.ProcessedTokens) / seconds
 	if r.InputTokens > 0 {
 		r.PrefixCacheReusedRatio = float64(reused) / float64(r.InputTokens)
+	}
+	if r.Readmissions = c.again; c.looked > 0 {
+		r.ReadmittedReusedRatio = float64(c.found) / float64(c.looked)
+		r.Extra = append(r.Extra, Field{"readmissions", r.Readmissions}, Field{"readmitted_reused_ratio", r.ReadmittedReusedRatio})
 	}
 	r.divideByWall()
 }

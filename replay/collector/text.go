@@ -44,6 +44,9 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	}
 	fmt.Fprintf(&b, "Wall Time (ms): %s\n", twoDecimals(r.WallMS))
 	fmt.Fprintf(&b, "Prefix Cache Reused Ratio: %s\n", twoDecimals(r.PrefixCacheReusedRatio))
+	if r.Readmissions > 0 {
+		fmt.Fprintf(&b, "Readmissions After Preemption: %d, which found %s of their prompts cached\n", r.Readmissions, twoDecimals(r.ReadmittedReusedRatio))
+	}
 	if t.Saved != "" {
 		fmt.Fprintf(&b, "Saved full report to: %s\n", t.Saved)
 	}

@@ -32,6 +32,10 @@ type Topology struct {
 	// says: passes of one at 0.5 take twice as long. A pool without any: all at 1.
 	WorkerSpeeds [][]float64
 
+	// PreemptedApart counts what a preempted request finds cached when it is admitted again
+	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
+	PreemptedApart bool
+
 	Compat bool   // reproduce the reference where it is wrong (docs/differences.md)
 	Seed   uint64 // of whatever is drawn
 }

@@ -68,9 +68,12 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	facts := collector.New(use.Requests)
+	if c.PreemptedApart {
+		facts.CountPreemptedApart()
+	}
 	return &Run{
-		Config: c, Use: use, Feed: feed,
-		Collector: collector.New(use.Requests), Requests: make([]*sim.Request, 0, use.Requests),
+		Config: c, Use: use, Feed: feed, Collector: facts, Requests: make([]*sim.Request, 0, use.Requests),
 	}, nil
 }
 

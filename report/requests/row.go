@@ -63,7 +63,7 @@ type Row struct {
 	Input         int    `col:"input_tokens" means:"prompt tokens"`
 	Output        int    `col:"output_tokens" means:"answer tokens asked for"`
 	Tokens        int    `col:"generated_tokens" means:"answer tokens gained"`
-	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission"`
+	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission; after a preemption only with --compat"`
 
 	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`
 	Routed      MS `col:"routed_ms,repeats" means:"instant at which the router placed it"`

@@ -142,6 +142,9 @@ func (w *workload) followStep(lives []life, s Step) error {
 		if a.Reused < 0 || a.Reused > r.InputTokens {
 			return fmt.Errorf("request %d reuses %d of %d tokens", r.ID, a.Reused, r.InputTokens)
 		}
+		if a.Again && lives[a.Request].admitted == 0 {
+			return fmt.Errorf("request %d is admitted again before it ever was", r.ID)
+		}
 		lives[a.Request].admitted++
 	}
 	for _, id := range s.Second {

@@ -50,13 +50,14 @@ func (c *Core) admitHead(p *pass) bool {
 		c.preemptVictim(p)
 	}
 	c.waiting.Remove(s)
+	again := r.state == preempted
 	r.state, r.computed = running, cached
 	c.running = append(c.running, s)
 	c.calm.lively = append(c.calm.lively, s)
 	c.admitted++
 	r.order = c.admitted
 	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
-		Request: r.id, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
+		Request: r.id, Again: again, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
 	})
 	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)

@@ -297,8 +297,9 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	}
 	t.waiting = slices.DeleteFunc(t.waiting, func(x *twinRequest) bool { return x == r })
 	t.running = append(t.running, r)
+	again := r.preempted
 	r.computed, r.preempted = cached, false
-	p.Admitted = append(p.Admitted, scheduler.Admission{Request: r.ID, Reused: min(cached, r.InputTokens)})
+	p.Admitted = append(p.Admitted, scheduler.Admission{Request: r.ID, Again: again, Reused: min(cached, r.InputTokens)})
 	t.schedule(f, r, want)
 	return want > 0 || f.budget > 0
 }

@@ -28,6 +28,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 		return spec, err
 	}
 	spec.Seed, spec.Compat = o.Seed, o.compat != ""
+	spec.PreemptedApart = !o.Reference && !spec.Compat
 	if o.compat != "" && o.compat != compatRelease {
 		return spec, o.Refuse("compat", compatRelease)
 	}

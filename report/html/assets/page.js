@@ -85,7 +85,7 @@
     const plain = /^(mean|min|max|median|p\d+|std)_|_tok_s$|_per_s$|^(num|completed|total|processed)_|^wall_time_ms$/;
     for (const key of Object.keys(runs[0].report)) {
       const v = runs[0].report[key];
-      if (!known.has(key) && !plain.test(key)) rows.push([key.replaceAll("_", " "), key, typeof v === "number" ? number : String]);
+      if (!known.has(key) && !plain.test(key)) rows.push([key.replaceAll("_", " "), key, typeof v !== "number" ? String : key.endsWith("_ratio") ? percent : number]);
     }
     const head = el("tr", el("th", ""));
     runs.forEach((r, i) => {

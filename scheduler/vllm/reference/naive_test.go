@@ -141,11 +141,12 @@ func (n *naive) scheduleWaiting(p *scheduler.Pass) {
 	limit := n.config.MaxSeqs
 	for n.pass.preempted == 0 && len(n.waiting) > 0 && (limit == vllm.Unlimited || len(n.running) < limit) {
 		id := n.waiting[0]
+		again := n.requests[id] != nil && n.requests[id].status == preempted
 		outcome, cached := n.schedule(id, true)
 		if outcome != scheduled {
 			return
 		}
-		p.Admitted = append(p.Admitted, scheduler.Admission{Request: id, Reused: cached})
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: id, Again: again, Reused: cached})
 		if n.pass.scheduled[id].total == 0 && n.pass.budget == 0 {
 			return
 		}

@@ -231,10 +231,11 @@ func (c *Core) admitHead(s slot, reused int) {
 	c.removeFrom(&c.waiting, s)
 	c.pushBack(&c.running, s)
 	c.admitted++
+	again := r.state == preempted
 	r.order, r.state = c.admitted, irregular
 	c.irregular++
 	c.pass.out.Admitted = append(c.pass.out.Admitted, scheduler.Admission{
-		Request: r.id, Reused: reused, FromHost: c.pool.FromHost(s, reused),
+		Request: r.id, Again: again, Reused: reused, FromHost: c.pool.FromHost(s, reused),
 	})
 }
 
