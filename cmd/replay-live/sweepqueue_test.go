@@ -223,3 +223,47 @@ func TestSweepRunGoesOn(t *testing.T) {
 		t.Errorf("%d cells begun in two runs, want 3; tables:\n%s\n%s", n, tables[0], tables[1])
 	}
 }
+
+// On a queue cells are replayed on resamples, too, with the intervals and verdicts of a
+// sweep in one process; a timing profile and a deployment reach the workers with all that
+// they say.
+func TestSweepRepeatsOnQueue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: starts processes")
+	}
+	s := newSite(t)
+	files, err := filepath.Abs("../replay/testdata/files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	for _, grid := range [][]string{
+		{"--trace", "requests.jsonl", "--set", "trace-block-size=64", "--set", "timing-profile=fitted.json", "--grid", "max-num-seqs=1,2", "--repeat", "3"},
+		{"--trace", "requests.jsonl", "--set", "trace-block-size=64", "--deployment", "fitted.yaml", "--grid", "workers=1,2", "--repeat", "2"},
+	} {
+		t.Chdir(files)
+		want := s.local(grid)
+		if !strings.Contains(want, "resampled_p99_ttft_ms_verdict") || strings.Count(want, "\n") != 3 {
+			t.Fatalf("in one process %v prints\n%s", grid, want)
+		}
+		id := s.submit(grid...)
+		t.Chdir(elsewhere)
+		if errs := s.drain(); errs != "" {
+			t.Errorf("worker says %q", errs)
+		}
+		t.Chdir(files)
+		if got := s.collect(id); got != want {
+			t.Errorf("%v: a queue prints\n%s\nand one process\n%s", grid, got, want)
+		}
+		p := s.begin(s.self(), append([]string{"sweep", "run", "--cache", s.cache, "--output", "csv"}, grid...)...)
+		if code := s.wait(p); code != 0 || p.out.String() != want {
+			t.Errorf("%v: sweep run: exit %d: %s\n%s\nwant\n%s", grid, code, &p.err, &p.out, want)
+		}
+	}
+	if plain := s.submit("--trace", "requests.jsonl", "--set", "trace-block-size=64", "--grid", "workers=1,2"); s.status(plain)["cells"] != 2 {
+		t.Errorf("%v cells without --repeat, want 2", s.status(plain)["cells"])
+	}
+	if _, errs := s.sweep(cli.ExitUsage, "submit", "--set", "request-count=3", "--repeat", "1"); !strings.Contains(errs, "--repeat=1: want 2 to 10000, or 0") {
+		t.Errorf("--repeat 1: %s", errs)
+	}
+}

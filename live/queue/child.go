@@ -26,6 +26,7 @@ type Program struct {
 // Request asks for the replay of a cell.
 type Request struct {
 	Settings []plan.Setting `json:"settings"`
+	Sample   int            `json:"resample,omitempty"` // of the workload; 0: as it is
 }
 
 // Reply is a report, or why there is none.

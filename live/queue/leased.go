@@ -100,7 +100,7 @@ func (s *slot) replayCell(ctx context.Context, t *plan.Task) (rawJSON, error) {
 			return nil, err
 		}
 	}
-	report, err := s.child.runCell(ctx, Request{Settings: settings}, s.Program.Timeout)
+	report, err := s.child.runCell(ctx, Request{Settings: settings, Sample: t.Sample}, s.Program.Timeout)
 	if err != nil && !errors.As(err, new(*refusedError)) {
 		s.child = nil
 	}

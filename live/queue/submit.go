@@ -22,7 +22,7 @@ type rawJSON = json.RawMessage
 type Manifest struct {
 	ID   string    `json:"id"`
 	Grid plan.Grid `json:"grid"`
-	Keys []string  `json:"keys"` // of the tasks, in grid order
+	Keys []string  `json:"keys"` // of the tasks, in grid order, those of resamples last
 }
 
 // Submitted is what came of handing in a sweep.
@@ -33,7 +33,7 @@ type Submitted struct {
 	Queued int // cells that were put into the queue
 }
 
-// Submit hands in the cells of a grid, tasks, that have no result. path is
+// Submit hands in the cells of a grid and of resamples of it, tasks, that have no result. path is
 // where the file of a digest lies.
 func (q *Queue) Submit(ctx context.Context, g *plan.Grid, tasks []plan.Task, path func(digest string) string) (*Submitted, error) {
 	m := newManifest(g, tasks)

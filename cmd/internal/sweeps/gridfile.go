@@ -17,6 +17,7 @@ type GridFlags struct {
 	axes, common, traces []string
 	columns              string
 	deployment           string
+	repeat               int
 }
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
@@ -25,6 +26,7 @@ func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.deployment, "deployment", "", "YAML `file` of GPU, model and engine of all cells, as replay init writes it")
 	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
+	fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
 }
 
 // readGrid is what file, "" for none, and the flags say; flags win.

@@ -50,17 +50,13 @@ processes and machines.`,
 			if f.jobs < 1 {
 				return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
 			}
-			if f.repeat < 0 || f.repeat == 1 || f.repeat > mostRepeats {
-				return cli.Usagef("--repeat=%d: want 2 to %d, or 0", f.repeat, mostRepeats)
-			}
 			return f.sweepHere(cmd.Context(), s, g)
 		},
 	}
-	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
+	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set", "repeat"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
-		fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
 		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
-	}, "repeat", "journal"))
+	}, "journal"))
 	cmd.AddCommand(queue...)
 	return cmd
 }
@@ -70,15 +66,26 @@ func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
 	if len(args) > 1 {
 		return nil, cli.Usagef("%s: want at most one grid", strings.Join(args, " "))
 	}
-	return f.readGrid(strings.Join(args, ""))
+	g, err := f.readGrid(strings.Join(args, ""))
+	switch {
+	case err != nil:
+		return nil, err
+	case f.repeat < 0 || f.repeat == 1 || f.repeat > mostRepeats:
+		return nil, cli.Usagef("--repeat=%d: want 2 to %d, or 0", f.repeat, mostRepeats)
+	case g.Size() > mostReplays/(f.repeat+1):
+		return nil, cli.Usagef("--repeat=%d: %d cells are more than %d replays, want fewer", f.repeat, g.Size(), mostReplays)
+	}
+	return g, nil
 }
+
+// CellsOf are the cells of a grid, and after them those on resamples of their workloads.
+func (f *GridFlags) CellsOf(g *plan.Grid) []plan.Cell { return plan.RepeatCells(g.Cells(), f.repeat) }
 
 // sweepFlags are those of a sweep in this process.
 type sweepFlags struct {
 	grid    GridFlags
 	table   TableFlags
 	jobs    int
-	repeat  int
 	journal string
 }
 
@@ -88,10 +95,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 		return err
 	}
 	cli.ManyReplays()
-	if g.Size() > mostReplays/(f.repeat+1) {
-		return cli.Usagef("--repeat=%d: %d cells are more than %d replays, want fewer", f.repeat, g.Size(), mostReplays)
-	}
-	cells := plan.RepeatCells(g.Cells(), f.repeat)
+	cells := f.grid.CellsOf(g)
 	tasks, err := TasksOf(cells, NewDigests())
 	if err != nil {
 		return err

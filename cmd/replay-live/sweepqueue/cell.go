@@ -87,7 +87,7 @@ func readRequests(ctx context.Context, in io.Reader, to chan<- queue.Request) {
 }
 
 func replyTo(ctx context.Context, runner *sweeps.CellRunner, request queue.Request) queue.Reply {
-	report, err := runner.Run(ctx, &plan.Cell{Settings: request.Settings})
+	report, err := runner.Run(ctx, &plan.Cell{Settings: request.Settings, Sample: request.Sample})
 	if err != nil {
 		return queue.Reply{Refused: err.Error()}
 	}

@@ -125,7 +125,7 @@ func newSweepRunCommand(s cli.Streams) *cobra.Command {
 otherwise on one inside this process. With --listen others can help: replay
 sweep work --nats URL. With --data, an interrupted run goes on where it was.`,
 		Example: `  replay sweep run grid.yaml --data sweeps --out table.csv
-  replay sweep run grid.yaml --listen 0.0.0.0:4222`,
+  replay sweep run grid.yaml --listen 0.0.0.0:4222 --repeat 20`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := grid.Of(args)
@@ -151,7 +151,7 @@ sweep work --nats URL. With --data, an interrupted run goes on where it was.`,
 				return err
 			}
 			defer q.Close()
-			return runQueued(cmd.Context(), s, q, queuedSweep{grid: g, table: table, work: work})
+			return runQueued(cmd.Context(), s, q, queuedSweep{grid: g, cells: grid.CellsOf(g), table: table, work: work})
 		},
 	}
 	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Table", table.Bind), cli.NewGroup("Server", func(fs *pflag.FlagSet) {
@@ -181,6 +181,7 @@ func startBroker(ctx context.Context, data, listen string) (*stack.NATS, error) 
 // queuedSweep is a sweep that is submitted, worked on and collected at once.
 type queuedSweep struct {
 	grid  *plan.Grid
+	cells []plan.Cell // of the grid, and their resamples
 	table sweeps.TableFlags
 	work  workFlags
 }
@@ -194,7 +195,7 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 		return err
 	}
 	sweeps.PrintWarnings(s.Err, r.grid.Cells())
-	m, _, err := submitGrid(ctx, q, r.grid)
+	m, _, err := submitGrid(ctx, q, r.grid, r.cells)
 	if err != nil {
 		return err
 	}
@@ -212,10 +213,10 @@ func runQueued(ctx context.Context, s cli.Streams, q *queue.Queue, r queuedSweep
 	return collectTable(ctx, s, q, m, &r.table)
 }
 
-// submitGrid hands in a grid.
-func submitGrid(ctx context.Context, q *queue.Queue, g *plan.Grid) (*queue.Manifest, *queue.Submitted, error) {
+// submitGrid hands in a grid, whose cells come first among those to be run.
+func submitGrid(ctx context.Context, q *queue.Queue, g *plan.Grid, cells []plan.Cell) (*queue.Manifest, *queue.Submitted, error) {
 	d := sweeps.NewDigests()
-	tasks, err := sweeps.TasksOf(g.Cells(), d)
+	tasks, err := sweeps.TasksOf(cells, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -258,7 +259,7 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 			}
 			defer q.Close()
 			sweeps.PrintWarnings(s.Err, g.Cells())
-			_, done, err := submitGrid(cmd.Context(), q, g)
+			_, done, err := submitGrid(cmd.Context(), q, g, grid.CellsOf(g))
 			if err != nil {
 				return err
 			}
