@@ -7,7 +7,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/script"
 	"github.com/replay-llm/replay/internal/terminal"
 )
@@ -30,10 +29,9 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"sweep grid.yaml --gpu-cost 2 --grid tp=1,2 --grid workers=1,2 --trace requests.jsonl --trace sessions.jsonl",
 		"sweep --trace requests.jsonl --set trace-block-size=64 --set gpu=h100 --grid model=llama-3.1-8b,llama-3.1-70b",
 		"sweep --trace requests.jsonl --trace sessions.jsonl --set trace-block-size=64 --grid workers=1,2 --repeat 3",
+		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=2s,p99:itl=40ms --resamples 4 --gpu-cost 2 --try block-size=32,64 --topology both",
+		"plan requests.jsonl --trace-block-size 64 --slo ttft=20ms --workers 2 --gpu h100 --model llama-3.1-8b --resamples 4",
 	} {
-		if invariant.Enabled && strings.HasPrefix(line, "plan ") {
-			continue // hundreds of replays, with every pass checked
-		}
 		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) > terminal.Width || widest == "" {
 			t.Errorf("$ replay %s\n%s\nis %d columns, want 1 to %d; %s", line, widest, utf8.RuneCountInString(widest), terminal.Width, errs)
 		}
@@ -42,6 +40,7 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"trace requests.jsonl --trace-block-size 64 --wide",
 		"report run --wide",
 		"sweep grid.yaml --wide",
+		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=2s,p99:itl=40ms --resamples 4 --max-workers 4 --gpu-cost 2 --wide",
 	} {
 		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) <= terminal.Width {
 			t.Errorf("$ replay %s\n%s\nis %d columns, want more than %d; %s", line, widest, utf8.RuneCountInString(widest), terminal.Width, errs)

@@ -24,6 +24,17 @@ func WrapLine(line string, indent int) string {
 	return b.String() + line
 }
 
+// WrapText breaks every line of a text, which ends with one; what goes on is indented
+// by so many columns more than the line.
+func WrapText(text string, more int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		b.WriteString(WrapLine(line, len(line)-len(strings.TrimLeft(line, " "))+more) + "\n")
+	}
+	return b.String()
+}
+
 // lastSpace returns where to break a line: at the last space that leaves no more
 // than Width columns before it, else at the first one behind; -1 when there is none.
 // Spaces at the beginning do not count.

@@ -42,7 +42,7 @@ type planFlags struct {
 	modelError float64
 	front      bool
 	cores      int
-	json       bool
+	json, wide bool
 	journal    string
 	files      sweeps.TableFiles
 }
@@ -63,6 +63,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of text")
+	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
 	f.files.Bind(fs)
 	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
 }
@@ -165,6 +166,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
 			cli.Needs(false, "with replay trace and replay sweep: the plan looks for workers that are alike", "worker-speed", "prefill-worker-speed", "decode-worker-speed"),
+			cli.Needs(!f.json, "without --json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
 		))

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 )
@@ -36,11 +37,21 @@ func (p *planSheet) formatText() string {
 		p.writeVariants(&b)
 	}
 	if best := p.shownAnswer(); best != nil {
-		p.writeAnswer(&b, best)
+		var answer strings.Builder
+		p.writeAnswer(&answer, best)
+		b.WriteString(p.wrapText(answer.String()))
 	}
 	p.writeFront(&b)
 	fmt.Fprintf(&b, "Replays: %d\n", len(p.plan.Measures))
 	return b.String()
+}
+
+// wrapText fits text into the columns of a terminal, unless it may be wide.
+func (p *planSheet) wrapText(text string) string {
+	if p.flags.wide {
+		return text
+	}
+	return terminal.WrapText(text, 2)
 }
 
 // endFound is the error of a plan that found nothing.
@@ -61,21 +72,6 @@ func (p *planSheet) shownAnswer() *plan.Answer {
 }
 
 func (p *planSheet) variantName(i int) string { return p.plan.Variants[i].Name }
-
-func (p *planSheet) writeVariants(b *strings.Builder) {
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "Settings\tSmallest cluster\tGPUs\tHighest load")
-	for i := range p.plan.Answers {
-		a := &p.plan.Answers[i]
-		if !a.Found {
-			fmt.Fprintf(t, "%s\tnone: %s with %v\t\t\n", p.variantName(i), a.At.Missed, a.Shape)
-			continue
-		}
-		fmt.Fprintf(t, "%s\t%v\t%d\t%s\n", p.variantName(i), a.Shape, p.plan.GPUs(a.Variant, a.Shape), p.formatLoad(a.Highest))
-	}
-	t.Flush()
-	fmt.Fprintln(b)
-}
 
 func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	fixed := p.plan.Variants[a.Variant].Fixed.Size() > 0
@@ -186,7 +182,8 @@ func formatBar(bars *plan.Bars, i int, unit string) string {
 		return ""
 	}
 	r := bars.Values[i]
-	return fmt.Sprintf(", %s to %s when resampled", formatAmount(r.P5, unit), formatAmount(r.P95, unit))
+	from := strings.TrimSuffix(formatAmount(r.P5, unit), " "+unit)
+	return fmt.Sprintf(", resampled %s to %s", from, formatAmount(r.P95, unit))
 }
 
 // writeSmaller writes what keeps a smaller cluster from it.
@@ -255,11 +252,23 @@ func (p *planSheet) formatLoad(m *plan.Measure) string {
 	if m == nil {
 		return "none"
 	}
-	spec := &p.runner.choices[m.Variant].spec
-	if spec.Mode == loadgen.Concurrency {
-		return fmt.Sprintf("%d requests in flight", max(1, int(float64(spec.MaxInFlight)*m.Load+0.5)))
+	if p.runner.choices[m.Variant].spec.Mode == loadgen.Concurrency {
+		return fmt.Sprintf("%d requests in flight", p.countInFlight(m))
 	}
 	return fmt.Sprintf("%.4g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
+}
+
+// formatTimes is formatLoad in a cell.
+func (p *planSheet) formatTimes(m *plan.Measure) string {
+	if spec := &p.runner.choices[m.Variant].spec; spec.Mode == loadgen.Concurrency {
+		return fmt.Sprintf("%d in flight", p.countInFlight(m))
+	}
+	return fmt.Sprintf("%.4gx", m.Load)
+}
+
+// countInFlight is the load of a closed loop.
+func (p *planSheet) countInFlight(m *plan.Measure) int {
+	return max(1, int(float64(p.runner.choices[m.Variant].spec.MaxInFlight)*m.Load+0.5))
 }
 
 // cost is the price of a million tokens of those that come at a rate.
@@ -273,42 +282,6 @@ func (p *planSheet) formatCost(m *plan.Measure) string {
 		return ""
 	}
 	return fmt.Sprintf("; %.4f per million output tokens, %.4f per million tokens", p.cost(m, m.OutputTokensPerS), p.cost(m, m.TotalTokensPerS))
-}
-
-// writeFront prints the Pareto front.
-func (p *planSheet) writeFront(b *strings.Builder) {
-	if len(p.plan.Front) == 0 {
-		return
-	}
-	fmt.Fprintln(b, "Pareto front (clusters that meet; none has fewer GPUs, more output tokens/s and lower latency at once):")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	head := []string{"GPUs", "cluster", "load", "requests/s", "output tokens/s"}
-	for _, v := range p.plan.Front[0].Values {
-		head = append(head, v.Name)
-	}
-	if p.flags.cost > 0 {
-		head = append(head, "cost/M output", "cost/M tokens")
-	}
-	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
-	for i := range p.plan.Front {
-		fmt.Fprintln(t, strings.Join(p.frontLine(&p.plan.Front[i]), "\t")+"\t")
-	}
-	t.Flush()
-}
-
-func (p *planSheet) frontLine(r *plan.Row) []string {
-	cluster := r.Shape.String()
-	if name := p.variantName(r.Variant); name != "" {
-		cluster += ", " + name
-	}
-	line := []string{strconv.Itoa(r.GPUs), cluster, fmt.Sprintf("%.3g", r.Load), fmt.Sprintf("%.2f", r.RequestsPerS), fmt.Sprintf("%.2f", r.OutputTokensPerS)}
-	for _, v := range r.Values {
-		line = append(line, formatAmount(v.Value, v.Unit))
-	}
-	if p.flags.cost > 0 {
-		line = append(line, fmt.Sprintf("%.4f", p.cost(&r.Measure, r.OutputTokensPerS)), fmt.Sprintf("%.4f", p.cost(&r.Measure, r.TotalTokensPerS)))
-	}
-	return line
 }
 
 // writeJSON prints a plan for programs.
