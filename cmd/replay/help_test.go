@@ -29,7 +29,7 @@ func listCommands() map[string]*cobra.Command {
 	add = func(cmd *cobra.Command) {
 		for _, c := range cmd.Commands() {
 			name := strings.Join(strings.Fields(c.CommandPath())[1:], " ")
-			if _, ok := all[name]; !ok && !c.DisableFlagParsing && !c.Hidden {
+			if _, ok := all[name]; !ok && !c.DisableFlagParsing && !c.Hidden && name != "help" {
 				all[name] = c
 				add(c)
 			}

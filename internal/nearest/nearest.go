@@ -7,14 +7,24 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
+// Ask returns ", did you mean NAME?" with the name that is nearest to the one that was
+// typed, and "" when none is near.
+func Ask(typed string, names []string) string {
+	if near := Name(typed, names); near != "" {
+		return ", did you mean " + near + "?"
+	}
+	return ""
+}
+
 // Name returns the name that is nearest to the one that was typed, whatever the case
 // of its letters: of two as near the one that goes on where typing stopped. It returns
-// "" when none is near: when more than a third of the letters differ.
+// "" when none is near: when more than a third of the letters differ, where two in each
+// other's place count as one.
 func Name(typed string, names []string) string {
 	typed = strings.ToLower(typed)
 	best, least := "", 2*(1+max(len(typed)/3, 1))
 	for _, name := range names {
-		d := 2 * levenshtein.ComputeDistance(typed, strings.ToLower(name))
+		d := 2 * countChanges(typed, strings.ToLower(name))
 		if strings.HasPrefix(strings.ToLower(name), typed) {
 			d--
 		}
@@ -23,4 +33,14 @@ func Name(typed string, names []string) string {
 		}
 	}
 	return best
+}
+
+// countChanges counts the letters that differ, two neighbours that were swapped being one.
+func countChanges(typed, name string) int {
+	least := levenshtein.ComputeDistance(typed, name)
+	for i := 1; i < len(typed); i++ {
+		swapped := typed[:i-1] + typed[i:i+1] + typed[i-1:i] + typed[i+1:]
+		least = min(least, 1+levenshtein.ComputeDistance(swapped, name))
+	}
+	return least
 }

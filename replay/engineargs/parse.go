@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/scheduler"
 )
 
@@ -67,8 +68,8 @@ func Parse(text []byte, o Options) (Args, error) {
 		return Args{}, err
 	}
 	if keys := values.unknownKeys(Keys()); len(keys) > 0 {
-		return Args{}, fmt.Errorf("unknown keys: %s; the keys are %s",
-			strings.Join(keys, ", "), strings.Join(Keys(), ", "))
+		return Args{}, fmt.Errorf("unknown keys: %s; the keys are %s%s",
+			strings.Join(keys, ", "), strings.Join(Keys(), ", "), nearest.Ask(keys[0], Keys()))
 	}
 	a := Default()
 	r := reader{values: values, compat: o.Compat, pool: o.Pool}

@@ -2,7 +2,10 @@ package budget
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/report/rundir"
 )
 
@@ -55,6 +58,12 @@ const (
 
 func (c Change) String() string { return [...]string{"not known", "unchanged", "changed"}[c] }
 
+// refuseKey returns the error of a budget of what the report of a run does not have.
+func (f *File) refuseKey(b *Budget, run *Run) error {
+	names := slices.Sorted(maps.Keys(run.Values))
+	return fmt.Errorf("%s:%d: %s: no such number in the report of %s%s", f.Path, b.Line, b.Key, run.Name, nearest.Ask(b.Key, names))
+}
+
 // Judge holds run to the budgets of f. An error says that it cannot be: a value
 // or the baseline is missing.
 func (f *File) Judge(run *Run) (*Outcome, error) {
@@ -63,7 +72,7 @@ func (f *File) Judge(run *Run) (*Outcome, error) {
 		l := Line{Budget: b}
 		var ok bool
 		if l.Value, ok = run.Values[b.Key]; !ok {
-			return nil, fmt.Errorf("%s:%d: %s: no such number in the report of %s", f.Path, b.Line, b.Key, run.Name)
+			return nil, f.refuseKey(&b, run)
 		}
 		if f.Baseline != nil {
 			l.Baseline, l.HasBaseline = f.Baseline.Values[b.Key]

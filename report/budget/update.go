@@ -20,7 +20,7 @@ func (f *File) Update(run *Run) error {
 	}
 	for _, b := range f.Budgets {
 		if _, ok := run.Values[b.Key]; !ok {
-			return fmt.Errorf("%s:%d: %s: no such number in the report of %s", f.Path, b.Line, b.Key, run.Name)
+			return f.refuseKey(&b, run)
 		}
 	}
 	text := replaceEntry(string(f.Text), baselineText(run))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/report/requests"
 )
 
@@ -78,11 +79,11 @@ func parseObjective(part string) (Objective, error) {
 			o.Statistic = "median"
 		}
 		if !slices.Contains(statisticNames(), o.Statistic) {
-			return o, fmt.Errorf("%q: statistic is %q, want one of %s", part, statistic, strings.Join(statisticNames(), ", "))
+			return o, fmt.Errorf("%q: statistic is %q, want one of %s%s", part, statistic, strings.Join(statisticNames(), ", "), nearest.Ask(statistic, statisticNames()))
 		}
 	}
 	if m, names := metricNamed(o.Metric); m == nil {
-		return o, fmt.Errorf("%q: metric is %q, want one of %s", part, o.Metric, strings.Join(names, ", "))
+		return o, fmt.Errorf("%q: metric is %q, want one of %s%s", part, o.Metric, strings.Join(names, ", "), nearest.Ask(o.Metric, names))
 	}
 	d, err := time.ParseDuration(limit)
 	if err != nil || d <= 0 {

@@ -53,8 +53,9 @@ func FindModel(name string) (Model, error) {
 
 // unknownName returns the error for a name that nothing bears.
 func unknownName(kind, name string, names []string, hint string) error {
-	if near := nearest.Name(name, names); near != "" {
-		return fmt.Errorf("%s is %q, which is unknown: did you mean %s? %s", kind, name, near, hint)
+	ask := nearest.Ask(name, names)
+	if ask == "" {
+		ask = ":"
 	}
-	return fmt.Errorf("%s is %q, which is unknown: %s", kind, name, hint)
+	return fmt.Errorf("%s is %q, which is unknown%s %s", kind, name, ask, hint)
 }

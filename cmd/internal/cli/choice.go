@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -33,7 +34,7 @@ func (c *Choice) Set(text string) error {
 			return nil
 		}
 	}
-	return errors.New("want " + Either(c.Names))
+	return errors.New("want " + Either(c.Names) + nearest.Ask(text, c.Names))
 }
 
 // offerNames lets the shell offer the names that a flag takes.

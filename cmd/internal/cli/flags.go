@@ -128,9 +128,7 @@ func (f *Flags) flagError(err error) error {
 			return Usagef("-%s: no such flag, want --%s", long, long)
 		}
 		dashes := strings.Repeat("-", min(2, len(unknown.GetSpecifiedName())))
-		var names []string
-		f.Set.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
-		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" && len(dashes) == 2 {
+		if near := nearest.Name(unknown.GetSpecifiedName(), FlagNames(f.Set)); near != "" && len(dashes) == 2 {
 			return Usagef("--%s: no such flag, did you mean --%s?", unknown.GetSpecifiedName(), near)
 		}
 		return Usagef("%s%s: no such flag", dashes, unknown.GetSpecifiedName())
@@ -140,6 +138,13 @@ func (f *Flags) flagError(err error) error {
 		return Usagef("--%s=%s: want %s", f.Name(invalid.GetFlag().Name), invalid.GetValue(), WantedKind(invalid.GetFlag().Value.Type(), err))
 	}
 	return WrongUsage(err)
+}
+
+// FlagNames returns the names of all flags of a set.
+func FlagNames(fs *pflag.FlagSet) []string {
+	var names []string
+	fs.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	return names
 }
 
 // Rule is something that flags have to keep to.

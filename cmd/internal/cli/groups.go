@@ -30,6 +30,7 @@ func ForJob(title string, commands ...Subcommand) []Subcommand {
 // NewProgram gives cmd what the root of a program has.
 func NewProgram(cmd *cobra.Command) *cobra.Command {
 	cmd.Version = Version()
+	cobra.EnableCommandSorting = false // they are in the order in which people need them
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetVersionTemplate(cmd.Use + " {{.Version}}\n")
 	return cmd
@@ -49,7 +50,6 @@ func AddWanted(cmd *cobra.Command, s Streams, args []string, all []Subcommand) b
 
 // AddAll adds all commands to cmd, each under its job.
 func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
-	cobra.EnableCommandSorting = false // they are in the order in which people need them
 	for _, c := range all {
 		if !cmd.ContainsGroup(c.job) {
 			cmd.AddGroup(&cobra.Group{ID: c.job, Title: c.job + ":"})
@@ -58,6 +58,7 @@ func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
 		made.GroupID = c.job
 		cmd.AddCommand(made)
 	}
+	checkHelp(cmd)
 }
 
 // Version is that of the module, or of the commit it was built from.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 )
@@ -48,7 +49,7 @@ func Settable(fs *pflag.FlagSet, name string) error {
 		return nil
 	}
 	if f := fs.Lookup(name); f == nil || slices.Contains(notInCells(), f.Name) {
-		return cli.Usagef("%s: no such flag of a replay", name)
+		return cli.Usagef("%s: no such flag of a replay%s", name, nearest.Ask(name, cli.FlagNames(fs)))
 	}
 	return nil
 }

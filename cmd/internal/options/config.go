@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
@@ -62,7 +63,7 @@ func (c *config) applyText(o *Options, path string, text []byte, allowed []strin
 	for _, entry := range entries {
 		key, place := entry.Key.GetToken().Value, cli.YamlPlace(path, entry.Key)
 		if allowed != nil && !slices.Contains(allowed, key) {
-			return cli.Usagef("%s: %s: no setting of a deployment, want one of those that replay init writes", place, key)
+			return cli.Usagef("%s: %s: no setting of a deployment, want one of those that replay init writes%s", place, key, nearest.Ask(key, allowed))
 		}
 		if err := c.setFlag(o, entry, place, places, given); err != nil {
 			return err
@@ -84,7 +85,7 @@ func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, 
 	key := entry.Key.GetToken()
 	flag := o.Set.Lookup(key.Value)
 	if flag == nil || flag.Name == "config" || flag.Name == "deployment" || strings.HasPrefix(flag.Name, "help") {
-		return cli.Usagef("%s: %s: no such flag", place, key.Value)
+		return cli.Usagef("%s: %s: no such flag%s", place, key.Value, nearest.Ask(key.Value, cli.FlagNames(o.Set)))
 	}
 	if first, ok := places[flag.Name]; ok {
 		return cli.Usagef("%s: %s: set before, at %s", place, key.Value, first)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 )
 
@@ -114,7 +116,7 @@ func (f *scaleFile) setValue(e *replay.ScaleEvent, key, text string) (err error)
 	case key == "prefill" || key == "decode":
 		return errors.New("only with --prefill-workers and --decode-workers, want workers")
 	default:
-		return fmt.Errorf("no such key, want at and %s", f.poolKeys())
+		return fmt.Errorf("no such key, want at and %s%s", f.poolKeys(), nearest.Ask(key, append(strings.Split(f.poolKeys(), " or "), "at")))
 	}
 	if *count, err = strconv.Atoi(text); err != nil || *count < 1 || *count > mostWorkers {
 		return fmt.Errorf("%s: want 1 to %d workers", text, mostWorkers)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 )
 
 // Setting is a flag that stands for a key of a JSON object.
@@ -73,7 +74,7 @@ func (s *Setting) Set(text string) error {
 				return nil
 			}
 		}
-		return errors.New("want " + cli.Either(s.Names))
+		return errors.New("want " + cli.Either(s.Names) + nearest.Ask(text, s.Names))
 	}
 	return s.setNumber(text)
 }

@@ -72,7 +72,7 @@ func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 		if len(args) == 0 && cmd.Flags().NFlag() == 0 {
 			return cli.Usagef("no command: want replay trace or replay concurrency; replay --help says more")
 		}
-		if err := checkSpelling(cmd, args); err != nil {
+		if err := cli.CheckSpelling(cmd, args); err != nil {
 			return err
 		}
 		spec, err := o.SpecOf(args, loadgen.Trace)
@@ -97,16 +97,4 @@ func OnlyReference(args []string, all []cli.Subcommand) bool {
 		return arg == "-h" || strings.HasPrefix(arg, "--help") || arg == "help" || arg == "completion" ||
 			slices.ContainsFunc(all, func(c cli.Subcommand) bool { return c.Name == arg })
 	})
-}
-
-// checkSpelling is an error when the first of args is no file and nearly a command.
-func checkSpelling(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	near := cmd.SuggestionsFor(args[0])
-	if _, err := os.Stat(args[0]); err == nil || len(near) == 0 {
-		return nil
-	}
-	return cli.Usagef("%s: neither a command nor a file, want %s", args[0], cli.Either(near))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -116,7 +117,7 @@ func (g *gridReader) readFile() error {
 		case "grid":
 			err = g.readSection(entry, true)
 		default:
-			err = cli.Usagef("%s: %s: want trace, set or grid", cli.YamlPlace(g.path, entry.Key), key)
+			err = cli.Usagef("%s: %s: want trace, set or grid%s", cli.YamlPlace(g.path, entry.Key), key, nearest.Ask(key, []string{options.TraceSetting, "set", "grid"}))
 		}
 		if err != nil {
 			return err

@@ -42,7 +42,11 @@ processes and machines.`,
   replay sweep grid.yaml --journal done.jsonl
   replay sweep grid.yaml --repeat 20
   replay sweep --trace monday.jsonl --trace friday.jsonl --grid workers=1,2,4`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.CheckSpelling(cmd, args); err != nil {
+				return err
+			}
 			g, err := f.grid.Of(args)
 			if err != nil {
 				return err

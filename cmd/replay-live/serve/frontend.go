@@ -62,7 +62,7 @@ then it takes no more requests, waits up to --grace for those under way, and
 ends with exit code 0.`,
 		Example: `  replay frontend --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay frontend --http-port 0 --router kv --migration-limit 3`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := options.OnlyCalls(cmd.Flags()); err != nil {
 				return err

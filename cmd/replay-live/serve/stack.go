@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/goccy/go-json"
 	"os"
 	"time"
+
+	"github.com/goccy/go-json"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,10 +24,8 @@ func NewStackCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "stack",
 		Short: "Run etcd and NATS, and look at what is registered there",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return cli.Usagef("stack: no command, want stack up or stack instances")
-		},
+		Args:  cobra.ArbitraryArgs,
+		RunE:  cli.WantCommand,
 	}, func(*pflag.FlagSet) {})
 	cmd.AddCommand(newStackUpCommand(s), newStackInstancesCommand(s))
 	return cmd
@@ -47,7 +46,7 @@ read and change everything: on other addresses give --cert and --key, --ca so
 that clients need a certificate, too.`,
 		Example: `  replay stack up
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Username != "" {
 				if o.Password = os.Getenv("NATS_AUTH_PASSWORD"); o.Password == "" {

@@ -58,7 +58,7 @@ card; --router kv of frontend and replay follow them.`,
 		Example: `  replay worker --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay worker --disaggregation-mode prefill --num-gpu-blocks 4096
   replay worker --engine sglang --speedup-ratio 10 --system-port 0`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := w.readConfig(); err != nil {
 				return err

@@ -25,7 +25,7 @@ func newSweepCellCommand(s cli.Streams) *cobra.Command {
 		Use:    "cell",
 		Short:  "Run cells for a worker: one JSON object per line, on standard input",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runCells(cmd.Context(), s, uint64(memoryMB)*1e6)
 		},

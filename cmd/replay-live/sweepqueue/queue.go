@@ -284,7 +284,7 @@ func newSweepWorkCommand(s cli.Streams) *cobra.Command {
 		Short:   "Work on the cells of a queue",
 		Long:    "Take cells from a queue and replay them, until a signal ends it; cells in work go back then.",
 		Example: "  replay sweep work --nats nats://host:4222",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, err := server.openQueue(cmd.Context())
 			if err != nil {

@@ -34,7 +34,7 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 (docs/accuracy.md).`,
 		Example: `  replay fit --model llama-3.1-70b
   replay fit --model deepseek-v3 --gpu h200 --tp 8 --kv-cache-dtype fp8`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows, err := f.rows(cmd.Flags().Changed("tp"))
 			if err != nil {

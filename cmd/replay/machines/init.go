@@ -29,7 +29,7 @@ what a log does not say, as the GPU, is left for you to fill in.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return f.write(s) },
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {

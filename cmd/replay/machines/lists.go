@@ -17,7 +17,7 @@ import (
 // newListCommand returns a command that prints a list, as a table or as JSON.
 func newListCommand(s cli.Streams, cmd *cobra.Command, list func(output string) error) *cobra.Command {
 	output := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
-	cmd.Args = cobra.NoArgs
+	cmd.Args = cli.NoArgs
 	cmd.RunE = func(*cobra.Command, []string) error { return list(output.Value) }
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { fs.Var(&output, "output", "what is printed: table or json, by `name`") })
 }

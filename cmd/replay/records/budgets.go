@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/report/budget"
 )
 
@@ -62,7 +63,7 @@ func (f budgets) readEntry(e *ast.MappingValueNode) error {
 	case "behaviour":
 		text := e.Value.GetToken().Value
 		if text != "exact" && text != "free" {
-			return fmt.Errorf("behaviour is %q, want exact or free", text)
+			return fmt.Errorf("behaviour is %q, want exact or free%s", text, nearest.Ask(text, []string{"exact", "free"}))
 		}
 		f.Exact = text == "exact"
 		return nil
@@ -71,7 +72,7 @@ func (f budgets) readEntry(e *ast.MappingValueNode) error {
 	case "baseline":
 		return f.takeBaseline(e.Value)
 	default:
-		return fmt.Errorf("%s: no such entry, want run, behaviour, budgets or baseline", key)
+		return fmt.Errorf("%s: no such entry, want run, behaviour, budgets or baseline%s", key, nearest.Ask(key, []string{"run", "behaviour", "budgets", "baseline"}))
 	}
 }
 

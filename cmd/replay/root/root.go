@@ -76,7 +76,6 @@ Without a subcommand, replay takes the command lines of the reference it repeats
   replay trace requests.jsonl --workers 8 --router kv --out out/kv
   replay diff out/rr out/kv
   replay check budgets.yaml`,
-		SuggestionsMinimumDistance: 2,
-		Args:                       cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,9 +23,7 @@ func NewTracesCommand(s cli.Streams) *cobra.Command {
 		Short: "Look at trace files and make others of them",
 		Long: `Look at trace files of any public format, check them, and make others of them.
 The format is found out by looking at the file; docs/traces.md lists them.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return cli.Usagef("%s: want inspect, validate, convert, sample, merge, scale or anonymize", strings.Join(append([]string{"traces"}, args...), " "))
-		},
+		RunE: cli.WantCommand,
 	}, func(*pflag.FlagSet) {})
 	cmd.AddCommand(newInspectCommand(s), newValidateCommand(s), newConvertCommand(s), newSampleCommand(s),
 		newMergeCommand(s), newScaleCommand(s), newAnonymizeCommand(s))

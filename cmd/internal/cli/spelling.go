@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/replay-llm/replay/internal/nearest"
+)
+
+// CheckSpelling is an error when the first of args is no file and nearly a command
+// below cmd.
+func CheckSpelling(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	ask := nearest.Ask(args[0], commandNames(cmd))
+	if _, err := os.Stat(args[0]); err == nil || ask == "" {
+		return nil
+	}
+	return Usagef("%s: neither a command nor a file%s", args[0], ask)
+}
+
+// WantCommand is the error of a command that does nothing without one below it.
+func WantCommand(cmd *cobra.Command, args []string) error {
+	names := commandNames(cmd)
+	if len(args) == 0 {
+		return Usagef("%s: no command, want %s", cmd.Name(), Either(names))
+	}
+	ask := nearest.Ask(args[0], names)
+	if ask == "" {
+		ask = ", want " + Either(names)
+	}
+	return Usagef("%s %s: no such command%s", cmd.Name(), strings.Join(args, " "), ask)
+}
+
+// NoArgs refuses arguments.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("%s %s: want no arguments", cmd.Name(), strings.Join(args, " "))
+	}
+	return nil
+}
+
+// commandNames returns the names of the commands below cmd that people are offered.
+func commandNames(cmd *cobra.Command) []string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// checkHelp lets the help refuse commands that are not there.
+func checkHelp(cmd *cobra.Command) {
+	cmd.InitDefaultHelpCmd()
+	for _, help := range cmd.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		print := help.Run
+		help.Run, help.RunE = nil, func(c *cobra.Command, args []string) error {
+			if about, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
+				return WantCommand(about, rest)
+			}
+			print(c, args)
+			return nil
+		}
+	}
+}

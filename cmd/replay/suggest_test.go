@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+	live "github.com/replay-llm/replay/cmd/replay-live/root"
+	"github.com/replay-llm/replay/cmd/replay/root"
+)
+
+// Whatever is mistyped, the error names what is nearest to it, in the same words.
+func TestSuggestions(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	for name, text := range map[string]string{
+		"deployment.yaml": "gpu: h100\nmodle: llama-3.1-8b\n",
+		"entries.yaml":    "run: trace requests.jsonl\nbudgest:\n  p99_ttft_ms: +2%\n",
+		"keys.yaml":       "run: trace requests.jsonl\nbudgets:\n  p99_tfft_ms: +2%\n",
+		"behaviour.yaml":  "run: trace requests.jsonl\nbehaviour: exatc\n",
+		"axes.yaml":       "grid:\n  ruoter: [kv]\n",
+		"sections.yaml":   "trace: requests.jsonl\ngird:\n  router: [kv]\n",
+		"config.yaml":     "wrokers: 2\n",
+		"events.yaml":     "- {at: 1s, wrkers: 2}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		line, want string
+		code       int
+	}{
+		{"replay trcae requests.jsonl", "trace", cli.ExitUsage},
+		{"replay plna", "plan", cli.ExitUsage},
+		{"replay help trcae", "trace", cli.ExitUsage},
+		{"replay help traces convrt", "convert", cli.ExitUsage},
+		{"replay traces convrt a b", "convert", cli.ExitUsage},
+		{"replay sweep rn", "run", cli.ExitUsage},
+		{"replay-live wroker", "worker", cli.ExitUsage},
+		{"replay-live stack instnces", "instances", cli.ExitUsage},
+		{"replay trace requests.jsonl --wrkers 2", "--workers", cli.ExitUsage},
+		{"replay trace requests.jsonl --help-al", "--help-all", cli.ExitUsage},
+		{"replay trace requests.jsonl --router kvv", "kv", cli.ExitUsage},
+		{"replay trace requests.jsonl --engine vlm", "vllm", cli.ExitUsage},
+		{"replay trace requests.jsonl --scheduler-profile vllm-0.91", "vllm-0.19", cli.ExitUsage},
+		{"replay trace requests.jsonl --output jsn", "json", cli.ExitUsage},
+		{"replay trace requests.jsonl --trace-format mooncke", "mooncake", cli.ExitUsage},
+		{"replay trace requests.jsonl --slo p99:tfft=1s", "ttft", cli.ExitUsage},
+		{"replay trace requests.jsonl --slo meann:ttft=1s", "mean", cli.ExitUsage},
+		{"replay trace requests.jsonl --columns arival=time,input=a,output=b", "arrival", cli.ExitUsage},
+		{"replay trace requests.jsonl --gpu h10 --model llama-3.1-8b", "h100", cli.ExitUsage},
+		{"replay trace requests.jsonl --gpu h100 --model lama-3.1-8b", "llama-3.1-8b", cli.ExitUsage},
+		{"replay trace requests.jsonl --deployment deployment.yaml", "model", cli.ExitUsage},
+		{"replay trace requests.jsonl --config config.yaml", "workers", cli.ExitUsage},
+		{"replay trace requests.jsonl --scale events.yaml", "workers", cli.ExitRefused},
+		{`replay trace requests.jsonl --engine-args {"blok_size":4}`, "block_size", cli.ExitRefused},
+		{"replay trace --generate-arrivals poison --generate-rate 1 --generate-requests 9 --generate-input 9 --generate-output 9", "poisson", cli.ExitUsage},
+		{"replay sweep --trace requests.jsonl --grid ruoter=kv", "router", cli.ExitUsage},
+		{"replay sweep --trace requests.jsonl --set blok-size=64", "block-size", cli.ExitUsage},
+		{"replay sweep axes.yaml", "router", cli.ExitUsage},
+		{"replay sweep sections.yaml", "grid", cli.ExitUsage},
+		{"replay plan requests.jsonl --slo p99:ttft=1s --try ruoter=kv", "router", cli.ExitUsage},
+		{"replay check entries.yaml", "budgets", cli.ExitRefused},
+		{"replay check keys.yaml", "p99_ttft_ms", cli.ExitRefused},
+		{"replay check behaviour.yaml", "exact", cli.ExitRefused},
+	} {
+		program, args := cli.Program(root.New), strings.Fields(c.line)
+		if args[0] == "replay-live" {
+			program = live.New
+		}
+		var out, errs bytes.Buffer
+		code := program.Run(args[1:], nil, &out, &errs)
+		if want := "did you mean " + c.want + "?"; code != c.code || out.Len() > 0 || strings.Count(errs.String(), want) != 1 {
+			t.Errorf("$ %s: exit %d, want %d and %q\n%s%s", c.line, code, c.code, want, &out, &errs)
+		}
+	}
+}
+
+// What is near nothing is refused without a guess.
+func TestNoSuggestion(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	for line, want := range map[string]string{
+		"nothing.jsonl":                      "replay: open nothing.jsonl: no such file or directory\n",
+		"sweep nothing.yaml":                 "replay: open nothing.yaml: no such file or directory\n",
+		"traces xyzzy":                       "replay: traces xyzzy: no such command, want inspect, validate, convert, sample, merge, scale or anonymize\n",
+		"traces":                             "replay: traces: no command, want inspect, validate, convert, sample, merge, scale or anonymize\n",
+		"gpus h100":                          "replay: gpus h100: want no arguments\n",
+		"trace requests.jsonl --router best": "replay: --router=best: want round_robin, kv, random, least-loaded, p2c or session\n",
+	} {
+		var out, errs bytes.Buffer
+		if code := run(strings.Fields(line), nil, &out, &errs); code == 0 || errs.String() != want {
+			t.Errorf("$ replay %s: exit %d, %q, want %q", line, code, &errs, want)
+		}
+	}
+}
