@@ -61,3 +61,37 @@ func TestSweepPage(t *testing.T) {
 		t.Errorf("what came of resamples is not shown: %s", few)
 	}
 }
+
+// The page of runs has their objectives, and draws the latencies they are about.
+func TestReportPage(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--out=a"})
+	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=1us,tpot=1h", "--out=b"})
+	printed(t, []string{"report", "a", "b", "--html=both.html"})
+	type held struct {
+		Title, Curve        string
+		Limit, Share, Value float64
+		Met                 bool
+	}
+	var page struct {
+		Drawn []string
+		Runs  []struct {
+			Name string
+			Held []held
+		}
+	}
+	readPage(t, "both.html", &page)
+	if got := strings.Join(page.Drawn, " "); got != "ttft itl e2e tpot" {
+		t.Errorf("drawn are %s", got)
+	}
+	if len(page.Runs) != 2 || len(page.Runs[0].Held) != 0 || len(page.Runs[1].Held) != 2 {
+		t.Fatalf("%+v", page.Runs)
+	}
+	if h := page.Runs[1].Held; h[0].Title != "p99 TTFT" || h[0].Limit != 0.001 || h[0].Share != 0.99 || h[0].Met || h[1] != (held{"each TPOT", "tpot", 3.6e6, -1, 1, true}) {
+		t.Errorf("%+v", h)
+	}
+}

@@ -36,10 +36,12 @@ func TestBrowser(t *testing.T) {
 		"one":   written(t, made(2000, 4)),
 		"two":   written(t, made(2000, 4), many),
 		"bare":  written(t, bare()),
+		"held":  written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), madeWith(t, 400, "p99:ttft=10s,itl=50ms")),
 		"sheet": sheetText(t, 200),
 		"plan":  answerText(t),
 	}
-	limits := map[string]int{"sheet": 1, "plan": 2}
+	limits := map[string]int{"sheet": 1, "plan": 2, "held": 1 + 2 + 1 + 2} // a curve for both runs, a distribution each
+	logs := map[string]int{"held": 1}
 	for name, text := range pages {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int{1400, 390} {
@@ -51,6 +53,9 @@ func TestBrowser(t *testing.T) {
 					}
 					if want := limits[name]; p.limits != want {
 						t.Errorf("%d limits are drawn, want %d", p.limits, want)
+					}
+					if want := logs[name]; p.logs != want {
+						t.Errorf("%d charts of latencies are logarithmic, want %d", p.logs, want)
 					}
 					if dark := p.ink == "#e8eaec"; dark != (scheme == "dark") {
 						t.Errorf("text is drawn in %q", p.ink)
@@ -103,8 +108,8 @@ func find(t *testing.T) program {
 
 // drawn is what a page says of itself.
 type drawn struct {
-	ms, over, limits int
-	ink              string
+	ms, over, limits, logs int
+	ink                    string
 }
 
 // writeFrame writes a page that shows another in a frame of a phone's width, since no
@@ -174,5 +179,5 @@ func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	if _, err := fmt.Sscanf(said("drawn"), "%d of %d", &charts, &all); err != nil || charts != all || all < 1 {
 		t.Errorf("%q charts are drawn, want all of at least 1", said("drawn"))
 	}
-	return drawn{count("ms"), count("over"), count("limits"), said("ink")}
+	return drawn{count("ms"), count("over"), count("limits"), count("logs"), said("ink")}
 }

@@ -35,15 +35,15 @@ func curveQuantiles() []float64 {
 	return all
 }
 
-func newCurves(r *Run) map[string]*curve {
-	all := map[string]*curve{
-		"ttft": ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.TTFT }),
-		"e2e":  ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.E2E }),
-	}
-	if r.Series != nil && r.Series.Gaps.Total > 0 {
-		all["itl"] = ofHistogram(&r.Series.Gaps)
-	} else {
-		all["itl"] = ofRows(r.Rows, func(r *requests.Row) requests.MS { return r.ITLMean })
+// newCurves returns the distributions of the named latencies.
+func newCurves(r *Run, names []string) map[string]*curve {
+	all := map[string]*curve{}
+	for _, name := range names {
+		if name == "itl" && r.Series != nil && r.Series.Gaps.Total > 0 {
+			all[name] = ofHistogram(&r.Series.Gaps)
+		} else {
+			all[name] = ofRows(r.Rows, valueOf(name))
+		}
 	}
 	return all
 }

@@ -18,6 +18,7 @@ type page struct {
 	Made  string    `json:"made"`
 	Parts []string  `json:"parts"` // of a ledger
 	Curve []float64 `json:"curve"` // the shares at which quantiles are given
+	Drawn []string  `json:"drawn"` // the curves of each run, in order
 	Runs  []run     `json:"runs"`
 }
 
@@ -26,6 +27,7 @@ type run struct {
 	Facts   [][2]string       `json:"facts"`
 	Load    [2]string         `json:"load"`    // whether the cluster kept up, in a word and a sentence; "": not judged
 	Assumes [][2]string       `json:"assumes"` // what the result rests on
+	Held    []objective       `json:"held"`    // the objectives it was held to
 	Report  map[string]any    `json:"report"`
 	Curves  map[string]*curve `json:"curves"`
 	Mean    []float64         `json:"mean"` // ledger of the mean request, ms; empty: none was kept
@@ -65,8 +67,9 @@ func partNames() []string {
 	return all
 }
 
-func newRun(r *Run) run {
-	out := run{Name: r.Name, Facts: r.Facts, Curves: newCurves(r), Mean: meanLedger(r.Rows)}
+// newRun returns what the page has of a run, with the curves of those names.
+func newRun(r *Run, curves []string) run {
+	out := run{Name: r.Name, Facts: r.Facts, Held: listObjectives(r.Report), Curves: newCurves(r, curves), Mean: meanLedger(r.Rows)}
 	out.fillReport(r.Report)
 	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
 	for _, id := range x.Slowest(slowest) {
@@ -79,7 +82,7 @@ func newRun(r *Run) run {
 }
 
 // fillReport takes the values of a report, and apart from them its verdict on the load
-// and its assumptions. What is in an object gets a name of its own.
+// and its assumptions; objectives are left to listObjectives. What is in an object gets a name of its own.
 func (out *run) fillReport(report *collector.Report) {
 	out.Report = map[string]any{}
 	if s, ok := saturation.ReadFields(report.Extra); ok {
@@ -88,7 +91,7 @@ func (out *run) fillReport(report *collector.Report) {
 	for key, value := range report.Values() {
 		parts, object := value.([]collector.Field)
 		switch {
-		case key == "saturation" || key == "saturation_test":
+		case key == "saturation" || key == "saturation_test" || strings.HasPrefix(key, "slo_"): // said elsewhere
 		case !object:
 			out.Report[key] = value
 		case key == "assumptions":

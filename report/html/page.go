@@ -6,8 +6,9 @@
 // of the page.
 //
 // Read page.go, then data.go (what is on the page), curves.go (distributions),
-// overtime.go; sheet.go is the page of a sweep or a plan, answer.go what a plan has above
-// its tables. assets/page.js, assets/answer.js and assets/sheet.js draw them with
+// objectives.go, overtime.go; sheet.go is the page of a sweep or a plan, answer.go what a
+// plan has above its tables. assets/page.js with assets/charts.js, assets/answer.js and
+// assets/sheet.js draw them with
 // what assets/common.js has for all.
 package html
 
@@ -48,14 +49,14 @@ type Page struct {
 
 // Write writes the page.
 func Write(w io.Writer, p Page, runs []Run) error {
-	data := page{Title: p.Title, Parts: partNames(), Curve: curveQuantiles()}
+	data := page{Title: p.Title, Parts: partNames(), Curve: curveQuantiles(), Drawn: curveNames(runs)}
 	if !p.Made.IsZero() {
 		data.Made = p.Made.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	for i := range runs {
-		data.Runs = append(data.Runs, newRun(&runs[i]))
+		data.Runs = append(data.Runs, newRun(&runs[i], data.Drawn))
 	}
-	return writePage(w, p.Title, []string{"page.js"}, data)
+	return writePage(w, p.Title, []string{"charts.js", "page.js"}, data)
 }
 
 // writePage writes a page of data with the scripts that draw it.

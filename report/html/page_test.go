@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/series"
+	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -85,7 +88,7 @@ func TestPageHasAssumptionsAndVerdict(t *testing.T) {
 		{Key: "saturation", Value: "overloaded"},
 		{Key: "saturation_test", Value: []collector.Field{{Key: "wait_first_ms", Value: 7.0}, {Key: "wait_last_ms", Value: 900.0}}},
 	}
-	got := newRun(&r)
+	got := newRun(&r, []string{"ttft"})
 	if len(got.Assumes) != 1 || got.Assumes[0] != [2]string{"kv cache", "64 tokens a worker"} {
 		t.Errorf("it assumes %q", got.Assumes)
 	}
@@ -99,6 +102,48 @@ func TestPageHasAssumptionsAndVerdict(t *testing.T) {
 	}
 	if got.Report["energy_joules"] != 3.5 {
 		t.Errorf("the parts of an object are lost: %v", got.Report)
+	}
+}
+
+// madeWith is a run with objectives: on all requests, and on each of them.
+func madeWith(t *testing.T, n int, objectives string) Run {
+	t.Helper()
+	r := made(n, 4)
+	all, err := slo.Parse(objectives)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Report.TTFT.P99, r.Report.TTFT.Median = 220, 130
+	r.Report.Extra = slo.Judge(all, 0.5, r.Rows, &harness.Result{Report: r.Report}).Fields()
+	return r
+}
+
+// A page has the objectives of its runs, with where they are in its charts, and draws the
+// latencies that they are about; the table of values does not repeat them.
+func TestPageHasObjectives(t *testing.T) {
+	r := madeWith(t, 400, "p99:ttft=200ms,median:ttft=1s,itl=1us,e2e=10s")
+	curves := curveNames([]Run{made(3, 1), r})
+	if want := []string{"ttft", "itl", "e2e", "tpot"}; !slices.Equal(curves, want) {
+		t.Errorf("%q are drawn, want %q: each request's ITL is its mean gap", curves, want)
+	}
+	got := newRun(&r, curves)
+	want := []objective{
+		{"median TTFT", "ttft", 0.5, 1000, false, 130, 0, true},
+		{"p99 TTFT", "ttft", 0.99, 200, false, 220, 0, false},
+		{"each E2E", "e2e", -1, 10_000, true, 1, 0.5, true},
+		{"each ITL", "tpot", -1, 0.001, true, 0, 0.5, false},
+		{"all that are for each request", "", -1, 0, true, 0, 0.5, false},
+	}
+	if !slices.Equal(got.Held, want) {
+		t.Errorf("it is held to %+v, want %+v", got.Held, want)
+	}
+	for key := range got.Report {
+		if strings.HasPrefix(key, "slo_") {
+			t.Errorf("the table of values has %s", key)
+		}
+	}
+	if _, known := got.Report["goodput_rps"]; !known || got.Curves["tpot"].N != 400 {
+		t.Errorf("goodput is lost, or of 400 requests %d have a TPOT", got.Curves["tpot"].N)
 	}
 }
 
@@ -118,7 +163,7 @@ func TestPageStaysSmall(t *testing.T) {
 
 func TestQuantilesRise(t *testing.T) {
 	r := made(5000, 2)
-	for name, c := range newCurves(&r) {
+	for name, c := range newCurves(&r, []string{"ttft", "itl", "e2e", "tpot"}) {
 		for i := 1; i < len(c.Quantiles); i++ {
 			if c.Quantiles[i] < c.Quantiles[i-1] {
 				t.Errorf("%s: quantile %v is %v ms, below the one before", name, curveQuantiles()[i], c.Quantiles[i])

@@ -21,12 +21,13 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const swatch = (name) => { const i = el("i"); i.style.background = `var(${name})`; return i; };
 // shade is one of n colours from dark to light, for more than have a colour of their own.
 const shade = (i, n) => { const at = i / Math.max(1, n - 1); return `hsl(${Math.round(265 - 205 * at)} 65% ${Math.round(Number(color("--from")) + Number(color("--span")) * at)}%)`; };
-const nth = (i) => `--c${i % 8}`;
+const nth = (i) => `--c${[0, 1, 2, 3, 5, 6, 7][i % 7]}`; // 4 is that of limits
+const few = (v) => v.toLocaleString("en-US", { maximumSignificantDigits: Math.abs(v) >= 100 ? Math.ceil(Math.log10(Math.abs(v) + 1)) : 3 });
 const number = (v, digits) => v.toLocaleString("en-US", { maximumFractionDigits: digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3) });
 const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? number(v / 1e6, 2) + "M" : Math.abs(v) >= 1e4 ? number(v / 1e3, 1) + "k" : number(v, Math.abs(v) >= 100 ? 0 : 3);
 const ms = (v) => v === null || v === undefined ? "" : v >= 3.6e6 ? number(v / 3.6e6, 2) + " h" : v >= 1e5 ? number(v / 6e4, 2) + " min" : v >= 1000 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
 const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) + " %";
-const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
+const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : v >= 9 ? `× ${number(1 + v, 0)}` : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
 const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);
 
 // named is what people call a value of a report.
@@ -39,18 +40,19 @@ const named = (key) => {
 };
 
 // goodness is whether more of a value is better, 1, or less, -1; 0: neither.
-const goodness = (key) => /^(num|total|completed|duration|processed|wall|std|cell|slo_(?!attainment$|met_requests$)|resampled_)/.test(key) ? 0
+const goodness = (key) => /^(num|total_(in|out)put|completed|duration|processed|wall|std|cell|slo_(?!attainment$|met_requests$)|resampled_)/.test(key) ? 0
   : /throughput|reused_ratio|goodput|attainment$|slo_met_requests/.test(key) ? 1 : /(ttft|ttst|itl|tpot|e2e_latency)_ms$|^cost/.test(key) ? -1 : 0;
 
 // changed is by how much a value has changed, and whether that is better, in words and colour.
 const changed = (v, key) => {
-  const good = Math.abs(v) < 0.0005 ? 0 : goodness(key) * Math.sign(v);
+  const good = Math.abs(v) < 0.005 ? 0 : goodness(key) * Math.sign(v);
   return good ? [change(v) + " ", el(good > 0 ? "b.better" : "b.worse", good > 0 ? "better" : "worse")] : [change(v)];
 };
 
 // drawShape draws a disc, a ring or a cross.
 const drawShape = (ctx, shape, x, y, r) => {
   ctx.lineWidth = 1.8 * devicePixelRatio;
+  ctx.setLineDash([]);
   ctx.beginPath();
   if (shape === "cross") {
     ctx.moveTo(x - r, y - r);
@@ -64,8 +66,9 @@ const drawShape = (ctx, shape, x, y, r) => {
   else ctx.stroke();
 };
 
-// drawLimit draws a limit as a dashed line across a chart, at a place on side x or y.
-const drawLimit = (u, side, at, text) => {
+// drawLimit draws a limit as a dashed line across a chart, at a place on side x or y, its
+// text so many lines down or, with any, below the line.
+const drawLimit = (u, side, at, text, down = 0) => {
   const { ctx, bbox } = u, px = devicePixelRatio, pos = u.valToPos(at, side, true);
   document.body.dataset.limits = Number(document.body.dataset.limits || 0) + 1;
   ctx.save();
@@ -81,13 +84,19 @@ const drawLimit = (u, side, at, text) => {
   ctx.setLineDash([]);
   const room = pos + 6 * px + ctx.measureText(text).width < bbox.left + bbox.width;
   ctx.textAlign = side === "y" || room ? "left" : "right";
-  if (side === "y") ctx.fillText(text, bbox.left + 4 * px, pos - bbox.top < 16 * px ? pos + 13 * px : pos - 5 * px);
-  else ctx.fillText(text, pos + (room ? 4 : -4) * px, bbox.top + 11 * px);
+  if (side === "y") ctx.fillText(text, bbox.left + 4 * px, down || pos - bbox.top < 16 * px ? pos + 13 * px : pos - 5 * px);
+  else ctx.fillText(text, pos + (room ? 4 : -4) * px, bbox.top + (11 + 14 * down) * px);
   ctx.restore();
 };
 
 // key is an entry of a legend.
 const key = (look, name, text) => el("span.key", el("span", { style: `color: var(${name})` }, { disc: "●", ring: "○", cross: "✕", limit: "╌╌", chosen: "◯", range: "┃" }[look]), text);
+
+// logTicks are the places of ticks on an axis of logarithms, as many as have room.
+const logTicks = (u, axis, lo, hi) => {
+  const all = logSplits(lo, hi);
+  return all.length * 55 > u.bbox.width / devicePixelRatio ? all.filter((v) => Math.abs(v - Math.round(v)) < 1e-9) : all;
+};
 
 // axis is the look of every axis; more overrides it.
 const axis = (more) => ({
@@ -95,11 +104,13 @@ const axis = (more) => ({
 });
 
 // report leaves on the page what a test may want to know: how many charts were
-// drawn, how long that took, and what sticks out of the page. drawLimit counts limits.
+// drawn, how long that took, and what sticks out of the page. drawLimit and
+// charts.js count limits and logarithmic axes.
 const report = (drawn, all) => {
   document.body.dataset.ms = String(Math.round(performance.now()));
   document.body.dataset.over = String(Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth));
   document.body.dataset.limits ??= "0";
+  document.body.dataset.logs ??= "0";
   document.body.dataset.ink = color("--ink");
   document.body.dataset.drawn = `${drawn} of ${all}`;
 };

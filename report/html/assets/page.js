@@ -1,7 +1,8 @@
 "use strict";
 (() => {
   const runs = data.runs;
-  const charts = [];
+  const { charts, draw, addChart } = makeCharts();
+  const several = runs.length > 1;
 
   const section = (title, text) => {
     const s = el("section", el("h2", title));
@@ -9,51 +10,8 @@
     main.append(s);
     return s;
   };
-  const cards = (parent) => parent.appendChild(el("div.cards"));
+  const cards = (parent, three) => parent.appendChild(el(three ? "div.cards.three" : "div.cards"));
 
-  // chart draws lines: {title, x, lines: [{name, color, y, step, fill}], xValue, xAxis, value}.
-  const chart = (parent, c) => {
-    const card = parent.appendChild(el("div.card", el("h3", c.title)));
-    const box = card.appendChild(el("div.chart"));
-    charts.push({ box, c });
-    if (!c.x.length) box.append(el("p", "nothing to show"));
-  };
-  const height = 230;
-  const options = (c, width) => ({
-    width, height,
-    cursor: { points: { size: 6 }, drag: { x: true, y: false } },
-    legend: { show: c.lines.length <= 16, live: true },
-    scales: { x: { time: false, range: c.range }, y: { range: (u, lo, hi) => [Math.min(0, lo ?? 0), hi > 0 ? hi * 1.06 : 1] } },
-    axes: [
-      axis({ size: 32, ...c.xAxis }),
-      axis({ size: 62, values: (u, v) => v.map((x) => x === null ? "" : c.value(x)) }),
-    ],
-    series: [
-      { label: c.xName || "time", value: (u, v) => v === null ? "" : (c.xValue || seconds)(v) },
-      ...c.lines.map((l) => ({
-        label: l.name, stroke: color(l.color), width: 1.5, spanGaps: true, points: { show: c.x.length < 3 },
-        value: (u, v) => v === null || v === undefined ? "" : c.value(v),
-        fill: l.fill ? color(l.color) + "28" : undefined, dash: l.dash,
-        paths: l.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
-      })),
-    ],
-  });
-  const draw = (one) => {
-    const { box, c } = one;
-    if (!c.x.length || !box.clientWidth) return;
-    if (one.plot) one.plot.destroy();
-    one.width = box.clientWidth;
-    one.plot = new uPlot(options(c, box.clientWidth), [c.x, ...c.lines.map((l) => l.y)], box);
-  };
-
-  // join puts the lines of all runs over one list of x.
-  const join = (lists) => {
-    const full = lists.filter((l) => l.x.length);
-    if (!full.length) return { x: [], lines: [] };
-    const joined = uPlot.join(full.map((l) => [l.x, ...l.lines.map((line) => line.y)]));
-    let at = 1;
-    return { x: joined[0], lines: full.flatMap((l) => l.lines.map((line) => ({ ...line, y: joined[at++] }))) };
-  };
   const steps = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
   const incrs = [];
   for (let e = -6; e < 1; e++) for (const m of [1, 2, 5]) incrs.push(m * Math.pow(10, e));
@@ -61,19 +19,37 @@
   for (let e = 5; e < 12; e++) for (const m of [1, 2, 5]) if (m * Math.pow(10, e) > 86400) incrs.push(m * Math.pow(10, e));
   const clock = (v) => v === 0 ? "0" : v >= 3600 && v % 3600 === 0 ? number(v / 3600) + " h" : v >= 60 && v % 60 === 0 ? number(v / 60) + " min" : v >= 1 ? number(v) + " s" : ms(v * 1000);
   const timeAxis = { values: (u, list) => list.map(clock), space: 60, incrs };
-  const overTime = (parent, title, value, pick) => {
-    const lists = runs.map((r, i) => {
-      if (!r.time) return { x: [], lines: [] };
-      const p = pick(r.time);
-      const step = p.worker ? r.time.worker_bin_s : r.time.bin_s;
-      const x = p.lines[0].y.map((_, k) => k * step);
-      return { x, lines: p.lines.map((l) => ({ ...l, name: runs.length > 1 ? (l.name ? `${r.name}: ${l.name}` : r.name) : l.name || title, color: nth(i) })) };
+  const tick = (v) => v < 1000 ? ms(v) : v < 1e6 && v % 60000 !== 0 ? number(v / 1000) + " s" : clock(v / 1000);
+  const msIncrs = incrs.map((v) => v * 1000);
+  const mean = (list) => list.reduce((a, b) => a + b, 0) / (list.length || 1);
+  const most = (list) => list.reduce((a, b) => Math.max(a, b), 0);
+
+  // overTime draws what pick takes of each run, a panel for each.
+  const overTime = (parent, title, value, pick, worker) => {
+    const panels = runs.map((r, i) => {
+      const y = r.time ? pick(r.time) : [];
+      const step = r.time ? (worker ? r.time.worker_bin_s : r.time.bin_s) : 0;
+      return { name: r.name, color: nth(i), x: y.map((_, k) => k * step), lines: [{ color: nth(i), y, says: `mean ${value(mean(y))}, most ${value(most(y))}` }] };
     });
-    chart(parent, { title, ...join(lists), value, xAxis: timeAxis });
+    const peaks = panels.map((p) => most(p.lines[0].y)).filter((v) => v > 0);
+    addChart(parent, { title, panels, value, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
   };
 
-  const summary = () => {
-    const s = section("Summary");
+  // objectives is a table of what the runs were held to.
+  const objectives = () => {
+    const titles = [...new Set(runs.flatMap((r) => (r.held || []).map((o) => `${o.title}|${o.limit}`)))];
+    if (!titles.length) return null;
+    const body = el("tbody", ...titles.map((title) => {
+      const found = runs.map((r) => (r.held || []).find((o) => `${o.title}|${o.limit}` === title)), one = found.find((o) => o);
+      const cells = found.map((o) => !o ? el("td", "") : el(o.met ? "td.met" : "td.missed", `${o.met ? "✓" : "✗"} ${o.each ? percent(o.value) + " meet it" : ms(o.value)}`));
+      const wanted = one.each ? `, wanted for ${percent(one.want)}` : "";
+      return el("tr", el("td", one.title + (one.limit ? " ≤ " + ms(one.limit) : "") + wanted), ...cells);
+    }));
+    const head = el("tr", el("th", "objective"), ...runs.map((r) => el("th", several ? r.name : "came to")));
+    return el("div.card.full", el("h3", "Objectives"), el("div.scroll", el("table", el("thead", head), body)));
+  };
+
+  const values = () => {
     const rows = [
       ["requests", "num_requests", number], ["completed", "completed_requests", number], ["duration", "duration_ms", ms],
       ["requests per second", "request_throughput_rps", short], ["output tokens per second", "output_throughput_tok_s", short],
@@ -83,55 +59,67 @@
     ];
     const known = new Set(rows.map((r) => r[1]));
     const plain = /^(mean|min|max|median|p\d+|std)_|_tok_s$|_per_s$|^(num|completed|total|processed)_|^wall_time_ms$/;
-    for (const key of Object.keys(runs[0].report)) {
-      const v = runs[0].report[key];
-      if (!known.has(key) && !plain.test(key)) rows.push([key.replaceAll("_", " "), key, typeof v !== "number" ? String : key.endsWith("_ratio") ? percent : number]);
+    for (const key of new Set(runs.flatMap((r) => Object.keys(r.report)))) {
+      const v = runs.map((r) => r.report[key]).find((v) => v !== undefined);
+      if (!known.has(key) && !plain.test(key)) rows.push([named(key), key, typeof v !== "number" ? String : key.endsWith("_ratio") ? percent : number]);
     }
     const head = el("tr", el("th", ""));
-    runs.forEach((r, i) => {
-      head.append(el("th", r.name));
-      if (i > 0) head.append(el("th", "change"));
-    });
+    runs.forEach((r, i) => head.append(el("th", r.name), ...(i > 0 ? [el("th", `against ${runs[0].name}`)] : [])));
     const body = el("tbody");
     for (const [name, key, show] of rows) {
       const tr = el("tr", el("td", name));
       runs.forEach((r, i) => {
         const v = r.report[key], base = runs[0].report[key];
         tr.append(el("td", v === undefined ? "" : show(v)));
-        if (i > 0) tr.append(el("td.delta", typeof v !== "number" || !base ? "" : change(v / base - 1)));
+        if (i > 0) tr.append(el("td.delta", ...(typeof v !== "number" || !base ? [""] : changed(v / base - 1, key))));
       });
       body.append(tr);
     }
+    return el(several ? "div.card.full" : "div.card", el("div.scroll", el("table", el("thead", head), body)));
+  };
+
+  // madeOf is what the runs were made of, and what they assume: together where that is the same.
+  const madeOf = () => {
+    const same = (list) => list.filter((row) => several && runs.every((r) => (r[list.of] || []).some((o) => o[0] === row[0] && o[1] === row[1])));
+    const rowsOf = (r, of) => Object.assign([...(r[of] || [])], { of });
+    const shared = ["facts", "assumes"].map((of) => same(rowsOf(runs[0], of)));
+    const own = (r, k, of) => rowsOf(r, of).filter((row) => !shared[k].some((s) => s[0] === row[0]));
+    const card = (name, made, assumed, title) => el("div.card", el("h3", name), facts(made), ...(assumed.length ? [el("h3.more", title), facts(assumed)] : []));
+    const all = runs.filter((r) => own(r, 0, "facts").length + own(r, 1, "assumes").length).map((r) => card(r.name, own(r, 0, "facts"), own(r, 1, "assumes"), several ? `What ${r.name} assumes` : "What this assumes"));
+    return shared.some((s) => s.length) ? [card("All runs", ...shared, "What all assume"), ...all] : all;
+  };
+
+  const ledger = () => {
+    const kept = runs.filter((r) => r.mean && r.mean.length);
+    if (!kept.length) return [];
+    const card = el(several ? "div.card.full" : "div.card", el("h3", "Where the time of the average request goes"));
+    const longest = Math.max(...kept.map((r) => r.mean.reduce((a, v) => a + v, 0)));
+    kept.forEach((r) => card.append(...(several ? [el("div.small", r.name)] : []), bar(r.mean, longest)));
+    const head = el("tr", el("th", ""), ...kept.map((r) => el("th", several ? r.name : "mean")));
+    const body = el("tbody", ...data.parts.map((name, p) => el("tr", el("td", el("span.key", swatch(`--p${p}`), name)), ...kept.map((r) => el("td", ms(r.mean[p]))))));
+    card.append(el("div.scroll.more", el("table", el("thead", head), body)));
+    return [card];
+  };
+
+  const summary = () => {
+    const s = section("Summary");
     runs.forEach((r) => {
       if (!r.load || !r.load[0]) return;
-      s.append(el("p.load", el(`b.${r.load[0]}`, r.load[0]), runs.length > 1 ? `${r.name}: ${r.load[1]}` : r.load[1]));
+      s.append(el("p.load", el(`b.${r.load[0]}`, r.load[0]), several ? `${r.name}: ${r.load[1]}` : r.load[1]));
     });
-    const grid = cards(s);
-    grid.append(el("div.card", el("div.scroll", el("table", el("thead", head), body))));
-    const made = el("div.card");
-    grid.append(made);
-    runs.forEach((r) => {
-      made.append(el("h3", r.name));
-      made.append(facts(r.facts || []));
-      if (r.assumes && r.assumes.length) {
-        made.append(el("h3.more", runs.length > 1 ? `What ${r.name} assumes` : "What this assumes"), facts(r.assumes));
-      }
-      made.append(el("br"));
-    });
-    const kept = runs.filter((r) => r.mean && r.mean.length);
-    if (!kept.length) return;
-    made.append(el("h3", "Where the time of the average request goes"));
-    kept.forEach((r) => {
-      if (runs.length > 1) made.append(el("div", r.name));
-      made.append(bar(r.mean), el("div", ""));
-    });
-    made.append(partKeys(kept));
+    const grid = cards(s), held = objectives();
+    if (held) grid.append(held);
+    if (several) {
+      grid.append(values(), ...ledger(), ...madeOf());
+    } else {
+      grid.append(values(), el("div.stack", ...madeOf(), ...ledger()));
+    }
   };
 
   // bar is a ledger; its parts fill it.
-  const bar = (parts, most) => {
+  const bar = (parts, longest) => {
     const b = el("div.bar");
-    const all = most || parts.reduce((a, v) => a + v, 0) || 1;
+    const all = longest || parts.reduce((a, v) => a + v, 0) || 1;
     parts.forEach((v, p) => {
       if (!(v > 0)) return;
       const i = swatch(`--p${p}`);
@@ -141,100 +129,102 @@
     });
     return b;
   };
-  const partKeys = (kept) => {
-    const keys = el("div", { style: "display:flex;flex-wrap:wrap;gap:2px 16px;margin-top:8px" });
-    data.parts.forEach((name, p) => {
-      const text = kept ? `${name} ${kept.map((r) => ms(r.mean[p])).join(" | ")}` : name;
-      keys.append(el("span.key", swatch(`--p${p}`), text));
-    });
-    return keys;
-  };
+  const partKeys = () => el("div.keys", ...data.parts.map((name, p) => el("span.key", swatch(`--p${p}`), name)));
 
+  const names = { ttft: "TTFT", itl: "ITL", e2e: "E2E", tpot: "TPOT", ttst: "TTST" };
+  const shareText = (q) => "p" + number(100 * q, 2);
+  const held = (curve) => {
+    const all = new Map();
+    runs.forEach((r) => (r.held || []).filter((o) => o.curve === curve).forEach((o) => all.set(`${o.title}|${o.limit}`, o)));
+    return [...all.values()];
+  };
+  const limitText = (o) => `${o.each ? "each" : o.title.split(" ")[0]} ≤ ${ms(o.limit)}`;
+  const quantile = (c, q) => c.q[data.curve.indexOf(q)];
   const latencies = () => {
     const s = section("Latency", "Left to right on a percentile curve: how long the faster requests took, then the tail. ITL pools the times between tokens of all requests.");
-    const grid = cards(s);
+    const grid = cards(s, true);
     const tail = (q) => -Math.log10(1 - q);
     const marks = [0.5, 0.9, 0.99, 0.999, 0.9999];
-    for (const [key, name] of [["ttft", "TTFT"], ["itl", "ITL"], ["e2e", "E2E"]]) {
+    for (const id of data.drawn) {
       const lists = runs.map((r, i) => {
-        const c = r.curves[key];
-        const x = [], y = [];
+        const c = r.curves[id], x = [], y = [];
         data.curve.forEach((q, k) => {
           if (q < 1 && c.n && (q <= 0.9 || (1 - q) * c.n >= 0.999)) { x.push(tail(q)); y.push(c.q[k]); }
         });
-        return { x, lines: [{ name: runs.length > 1 ? r.name : name, color: nth(i), y }] };
-      });
-      chart(grid, { title: `${name} by percentile`, ...join(lists), value: ms, xName: "percentile",
-        xValue: (v) => number(100 * (1 - Math.pow(10, -v)), 2),
-        xAxis: { splits: () => marks.map(tail), values: () => marks.map((q) => "p" + number(100 * q, 2)), space: 0 },
-        range: (u, lo, hi) => [0, Math.max(hi, 1)] });
+        return { x, line: { name: several ? r.name : names[id], color: nth(i), dash: i % 3, says: c.n ? `median ${ms(quantile(c, 0.5))}, p99 ${ms(quantile(c, 0.99))}` : "no value", y } };
+      }).filter((l) => l.x.length);
+      const joined = lists.length ? uPlot.join(lists.map((l) => [l.x, l.line.y])) : [[]];
+      const medians = runs.filter((r) => r.curves[id].n).map((r) => quantile(r.curves[id], 0.5)).filter((v) => v > 0), limits = held(id);
+      addChart(grid, { title: `${names[id]} by percentile`, value: ms, tick, incrs: msIncrs, xAxis: { splits: () => marks.map(tail), values: () => marks.map(shareText), space: 0 },
+        xValue: (v) => shareText(1 - Math.pow(10, -v)), range: (u, lo, hi) => [0, Math.max(hi, 1)],
+        panels: [{ name: names[id], color: nth(0), x: joined[0], lines: lists.map((l, k) => ({ ...l.line, y: joined[k + 1] })) }],
+        spread: (over) => medians.length ? most([...lists.flatMap((l) => l.line.y), ...over]) / Math.min(...medians, ...over) : 1,
+        note: limits.length ? [["limit", "--c4", limits.some((o) => o.share >= 0) ? "limit: the curve has to pass below it up to the ring" : "limit"]] : undefined,
+        limits: limits.map((o) => ({ side: "y", at: o.limit, text: limitText(o), ...(o.share > 0 && o.share < 1 ? { point: tail(o.share) } : {}) })) });
     }
-    for (const [key, name] of [["ttft", "TTFT"], ["itl", "ITL"], ["e2e", "E2E"]]) {
-      const lists = runs.map((r, i) => {
-        const c = r.curves[key];
-        if (!c.n) return { x: [], lines: [] };
-        return { x: c.edges.map((v) => Math.log10(v)), lines: [{ name: runs.length > 1 ? r.name : name, color: nth(i), y: [...c.share, 0], step: true, fill: true }] };
+    for (const id of data.drawn) {
+      const panels = runs.map((r, i) => {
+        const c = r.curves[id];
+        return { name: r.name, color: nth(i), x: c.n ? c.edges.map((v) => Math.log10(v)) : [],
+          lines: [{ color: nth(i), y: c.n ? [...c.share, 0] : [], step: true, fill: true, says: c.n ? `${number(c.n)} values, half of them up to ${ms(quantile(c, 0.5))}` : "" }] };
       });
-      chart(grid, { title: `Distribution of ${name}`, ...join(lists), value: percent, xName: "from",
-        xValue: (v) => ms(Math.pow(10, v)),
-        xAxis: { space: 55, splits: (u, axis, lo, hi) => logSplits(lo, hi), values: (u, list) => list.map((v) => ms(Math.pow(10, v))) } });
+      addChart(grid, { title: `Distribution of ${names[id]}`, panels, value: percent, xValue: (v) => "from " + ms(Math.pow(10, v)),
+        xAxis: { space: 55, splits: logTicks, values: (u, list) => list.map((v) => tick(Math.pow(10, v))) },
+        limits: held(id).map((o) => ({ side: "x", at: Math.log10(o.limit), text: limitText(o) })) });
     }
   };
   const time = () => {
     if (!runs.some((r) => r.time)) return;
-    const grid = cards(section("Over time"));
-    const perSecond = (v) => short(v) + "/s";
-    overTime(grid, "Arrivals", perSecond, (t) => ({ lines: [{ y: t.arrived }] }));
-    overTime(grid, "Requests in flight", short, (t) => ({ lines: [{ y: t.in_flight }] }));
-    overTime(grid, "Requests without a place in an engine", short, (t) => ({ lines: [{ y: t.queue }] }));
-    overTime(grid, "Output tokens", perSecond, (t) => ({ lines: [{ y: t.throughput }] }));
-    overTime(grid, "Requests finished", perSecond, (t) => ({ lines: [{ y: t.finished }] }));
-    overTime(grid, "Requests that decode together, mean over workers", short, (t) => ({ worker: true, lines: [{ y: t.batch }] }));
+    const grid = cards(section("Over time"), true);
+    const count = (v) => v >= 1e4 ? short(v) : few(v), perSecond = (v) => count(v) + "/s";
+    overTime(grid, "Arrivals", perSecond, (t) => t.arrived);
+    overTime(grid, "Requests in flight", count, (t) => t.in_flight);
+    overTime(grid, "Requests without a place in an engine", count, (t) => t.queue);
+    overTime(grid, "Output tokens", perSecond, (t) => t.throughput);
+    overTime(grid, "Requests finished", perSecond, (t) => t.finished);
+    overTime(grid, "Requests that decode together, mean over workers", count, (t) => t.batch, true);
   };
 
   // perWorker draws a line per worker, or the range over all when they are many.
-  const perWorker = (grid, r, title, key) => {
-    const workers = r.time.workers.filter((w) => w[key].length);
-    if (!workers.length) return;
-    const x = workers[0][key].map((_, k) => k * r.time.worker_bin_s);
-    let lines;
-    if (workers.length <= 8) {
-      lines = workers.map((w, i) => ({ name: "worker " + w.name, color: `--c${i % 8}`, y: w[key] }));
-    } else {
+  const perWorker = (grid, title, key) => {
+    const panels = runs.map((r, i) => {
+      const workers = r.time ? r.time.workers.filter((w) => w[key].length) : [];
+      const x = workers.length ? workers[0][key].map((_, k) => k * r.time.worker_bin_s) : [];
       const over = (f) => x.map((_, k) => f(workers.map((w) => w[key][k])));
-      lines = [
-        { name: "most", color: "--c1", y: over((v) => Math.max(...v)) },
-        { name: "mean", color: "--c0", y: over((v) => v.reduce((a, b) => a + b, 0) / v.length) },
-        { name: "least", color: "--c2", y: over((v) => Math.min(...v)) },
-      ];
-    }
-    chart(grid, { title: runs.length > 1 ? `${title}: ${r.name}` : title, x, lines, value: percent, xAxis: timeAxis });
+      const line = (name, n, y) => ({ name, color: nth(n), dash: n % 3, y, says: "most " + percent(most(y)) });
+      const lines = workers.length <= 8 ? workers.map((w, n) => line("worker " + w.name, n, w[key]))
+        : [line("highest worker", 1, over((v) => Math.max(...v))), line("mean of workers", 0, over(mean)), line("lowest worker", 2, over((v) => Math.min(...v)))];
+      return { name: r.name, color: nth(i), x, lines };
+    });
+    if (panels.some((p) => p.x.length)) addChart(grid, { title, panels, value: percent, xAxis: timeAxis });
+  };
+
+  // fold puts a table into what can be opened, where there are many of them.
+  const fold = (title, table) => {
+    const d = el("details.card.full", { open: runs.length < 3 }, el("summary", title), table);
+    return several ? d : el("div.card.full", ...(title ? [el("h3", title)] : []), table);
   };
 
   const workers = () => {
     const timed = runs.filter((r) => r.time);
     if (!timed.length) return;
-    const s = section("Workers");
-    const grid = cards(s);
-    timed.forEach((r) => perWorker(grid, r, "KV blocks held by requests, by worker", "kv"));
-    timed.forEach((r) => perWorker(grid, r, "Prompt tokens reused so far, by worker", "reuse"));
-    const balance = cards(s);
-    balance.classList.add("tables");
-    balance.style.marginTop = "14px";
+    const grid = cards(section("Workers"));
+    perWorker(grid, "KV blocks held by requests, by worker", "kv");
+    perWorker(grid, "Prompt tokens reused so far, by worker", "reuse");
     timed.forEach((r) => {
-      const most = Math.max(...r.time.workers.map((w) => w.tokens), 1);
+      const longest = Math.max(...r.time.workers.map((w) => w.tokens), 1);
       const body = el("tbody");
       for (const w of r.time.workers) {
         const share = el("div.bar");
         const fill = swatch(nth(runs.indexOf(r)));
-        fill.style.width = `${(100 * w.tokens) / most}%`;
+        fill.style.width = `${(100 * w.tokens) / longest}%`;
         share.append(fill);
         body.append(el("tr", el("td", w.name), el("td", number(w.requests)), el("td", number(w.passes)), el("td", number(w.tokens)), el("td.thin", share),
           el("td", percent(w.busy)), el("td", percent(w.prefill)), el("td", percent(w.reused))));
       }
       const head = el("tr");
       for (const h of ["worker", "requests", "passes", "tokens", "", "busy", "prefill", "reused"]) head.append(el("th", h));
-      balance.append(el("div.card", el("h3", runs.length > 1 ? `Balance: ${r.name}` : "Balance"), el("div.scroll.tall", el("table", el("thead", head), body))));
+      grid.append(fold(several ? `Balance: ${r.name}` : "Balance", el("div.scroll.tall", el("table", el("thead", head), body))));
     });
   };
 
@@ -248,21 +238,20 @@
       for (const h of ["request", "worker", "prompt", "reused", "answer", "TTFT", "E2E"]) head.append(el("th", h));
       head.append(el("th.left.wide", "ledger"), el("th.left", "held up by"));
       const body = el("tbody");
-      const most = Math.max(...r.slowest.map((q) => q.e2e));
+      const longest = Math.max(...r.slowest.map((q) => q.e2e));
       for (const q of r.slowest) {
         const held = (q.holds || []).map((h) => `${h.title}: ${ms(h.ms)}`).join(", ");
         body.append(el("tr", el("td", q.title), el("td", q.where), el("td", number(q.input)), el("td", number(q.reused)), el("td", number(q.output)),
-          el("td", ms(q.ttft)), el("td", ms(q.e2e)), el("td.wide", q.parts ? bar(q.parts, most) : "not recorded"), el("td.left.holds", held)));
+          el("td", ms(q.ttft)), el("td", ms(q.e2e)), el("td.wide", q.parts ? bar(q.parts, longest) : "not recorded"), el("td.left.holds", held)));
       }
-      const card = el("div.card", el("div.scroll", el("table", el("thead", head), body)));
-      if (runs.length > 1) card.prepend(el("h3", r.name));
-      card.style.marginTop = "12px";
+      const card = fold(several ? r.name : "", el("div.scroll", el("table", el("thead", head), body)));
+      card.classList.add("below");
       s.append(card);
     });
   };
 
   if (data.made) document.getElementById("made").textContent = data.made;
-  if (runs.length > 1) runs.forEach((r, i) => document.getElementById("legend").append(el("span.key", swatch(nth(i)), r.name)));
+  if (several) runs.forEach((r, i) => document.getElementById("legend").append(el("span.key", swatch(nth(i)), r.name)));
   summary();
   latencies();
   time();

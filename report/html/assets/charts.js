@@ -1,0 +1,113 @@
+"use strict";
+// The charts of runs: one or more panels of lines over the same axes, with limits, and a
+// legend that says what is in them before one points at them.
+//
+// A chart is {title, panels, value, tick, xValue, xAxis, range, values, limits}. A panel is
+// {name, color, x, lines: [{name, color, dash, y, says, step, fill}]}; values are those by
+// which the y axis chooses its scale; limits are {side, at, text, point} in values.
+const makeCharts = () => {
+  const charts = [];
+  const dashes = [[], [7, 4], [2, 3]];
+  const borders = ["solid", "dashed", "dotted"];
+  const far = 50; // how many times the median or a limit the largest value is, that an axis becomes logarithmic
+
+  // yScale is how the values of a chart are drawn: as they are or, where they are far
+  // apart, by their logarithms. Counts, which may be 0, have one added before.
+  const yScale = (c, values) => {
+    const limits = (c.limits || []).filter((l) => l.side === "y").map((l) => l.at);
+    const all = [...values, ...limits], hi = all.reduce((a, b) => Math.max(a, b), 0);
+    if (!c.spread || c.spread(limits) <= far) {
+      return { log: false, to: (v) => v, from: (v) => v, range: (u, lo, most) => [Math.min(0, lo ?? 0), Math.max(most ?? 0, ...limits, 0) * 1.06 || 1] };
+    }
+    if (c.counts) {
+      const to = (v) => Math.log10(1 + v), top = to(hi) * 1.05;
+      return { log: true, to: (v) => v === null ? null : to(v), from: (w) => Math.pow(10, w) - 1, range: [0, top], splits: (u, i, lo, most) => [0, ...logSplits(0, most).map((e) => to(Math.pow(10, e)))] };
+    }
+    const least = all.filter((v) => v > 0).reduce((a, b) => Math.min(a, b));
+    const to = (v) => v > 0 ? Math.log10(v) : null, room = (Math.log10(hi) - Math.log10(least)) * 0.05;
+    return { log: true, to, from: (w) => Math.pow(10, w), range: [Math.log10(least) - room, Math.log10(hi) + room], splits: (u, i, lo, most) => logSplits(lo, most) };
+  };
+
+  const legend = (c, p) => {
+    const keys = p.lines.map((l) => {
+      const mark = el("i.mark", { style: `border-top: 3px ${borders[l.dash || 0]} var(${l.color})` });
+      return { line: l, text: el("span"), box: el("span.key.small", mark), };
+    });
+    const at = el("span.key.small");
+    keys.forEach((k) => k.box.append(k.text));
+    const said = (l, value) => [l.name, value].filter((s) => s).join(": ");
+    const set = (u) => {
+      const idx = u && u.cursor.idx !== undefined ? u.cursor.idx : null;
+      for (const [i, k] of keys.entries()) {
+        const v = idx === null ? null : u.data[i + 1][idx];
+        k.text.textContent = idx === null ? said(k.line, k.line.says) : said(k.line, v === null || v === undefined ? "–" : c.value(u.scale.from(v)));
+      }
+      at.textContent = idx === null ? "" : `at ${(c.xValue || seconds)(u.data[0][idx])}`;
+    };
+    set(null);
+    return { box: el("div.keys", ...keys.map((k) => k.box), at), keys, set };
+  };
+
+  const options = (c, p, one, width) => ({
+    width, height: c.panels.length > 1 ? 160 : 230,
+    cursor: { points: { size: 6 }, drag: { x: true, y: false }, sync: { key: c.title } },
+    legend: { show: false },
+    hooks: {
+      init: [(u) => { u.scale = one.scale; }], setCursor: [one.legend.set],
+      draw: [(u) => one.limits.forEach((l, i) => {
+        const at = (o) => o.side === "y" ? one.scale.to(o.at) : o.at, pos = (o) => u.valToPos(at(o), "y");
+        const crowded = one.limits.some((o) => o !== l && pos(o) <= pos(l) && pos(l) - pos(o) < 16);
+        drawLimit(u, l.side, at(l), l.text, l.side === "y" ? Number(crowded) : i);
+        if (l.point === undefined) return;
+        u.ctx.strokeStyle = color("--c4");
+        drawShape(u.ctx, "ring", u.valToPos(l.point, "x", true), u.valToPos(one.scale.to(l.at), "y", true), 5 * devicePixelRatio);
+      })],
+    },
+    scales: { x: { time: false, range: c.range || (() => one.xs) }, y: { range: one.y } },
+    axes: [
+      axis({ size: 32, ...c.xAxis }),
+      axis({ size: 62, values: (u, v) => v.map((w) => w === null ? "" : (c.tick || c.value)(one.scale.from(w))), ...(one.scale.splits ? { splits: one.scale.splits } : c.incrs ? { incrs: c.incrs } : {}) }),
+    ],
+    series: [{}, ...p.lines.map((l) => ({
+      stroke: color(l.color), width: 1.5, spanGaps: true, points: { show: p.x.length < 3 },
+      fill: l.fill ? color(l.color) + "28" : undefined, dash: dashes[l.dash || 0],
+      paths: l.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
+    }))],
+  });
+
+  const draw = (one) => {
+    const { box, c, p } = one;
+    if (!p.x.length || !box.clientWidth) return;
+    if (one.plot) one.plot.destroy();
+    one.width = box.clientWidth;
+    one.plot = new uPlot(options(c, p, one, box.clientWidth), [p.x, ...p.lines.map((l) => l.y.map((v) => v === null || v === undefined ? null : one.scale.to(v)))], box);
+  };
+
+  // addChart adds a card with the chart to parent.
+  const addChart = (parent, c) => {
+    const full = c.panels.filter((p) => p.x.length);
+    const lines = full.flatMap((p) => p.lines);
+    const values = lines.flatMap((l) => l.y).filter((v) => v !== null && v !== undefined);
+    const scale = yScale(c, values), many = c.panels.length > 1;
+    const ends = full.flatMap((p) => [p.x[0], p.x[p.x.length - 1]]).concat((c.limits || []).filter((l) => l.side === "x").map((l) => l.at));
+    const xs = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), -Infinity)];
+    if (xs[0] === xs[1]) xs[1] = xs[0] + 1;
+    if ((c.limits || []).some((l) => l.side === "x" && l.at === xs[1])) xs[1] += (xs[1] - xs[0]) * 0.04; // a line on the edge is not seen
+    const most = values.reduce((a, b) => Math.max(a, b), 0);
+    const y = Array.isArray(scale.range) ? scale.range : scale.range(null, 0, most);
+    if (scale.log) document.body.dataset.logs = Number(document.body.dataset.logs || 0) + 1;
+    const card = parent.appendChild(el(many ? "div.card.full" : "div.card", el("h3", c.title + (scale.log ? ", log scale" : ""))));
+    if (c.note) card.append(el("p.keys", ...c.note.map((n) => key(...n))));
+    const grid = card.appendChild(el(many ? "div.panels" : "div"));
+    for (const p of c.panels) {
+      const cell = grid.appendChild(el("div.panel")), box = el("div.chart");
+      if (many) cell.append(el("div.key.small", swatch(p.color), p.name));
+      cell.append(box);
+      const one = { box, c, p, scale, xs, y, limits: (c.limits || []).filter((l) => !l.run || l.run === p.run), legend: legend(c, p) };
+      charts.push(one);
+      if (!p.x.length) { box.append(el("p", "nothing to show")); continue; }
+      cell.append(one.legend.box);
+    }
+  };
+  return { charts, draw, addChart };
+};
