@@ -26,6 +26,9 @@ func (s *Step) Mixed() bool { return s.Pairs > 0 }
 func (s *Step) Widen(o *Step) {
 	s.Tokens, s.Requests = max(s.Tokens, o.Tokens), max(s.Requests, o.Requests)
 	s.Context, s.Pairs = max(s.Context, o.Context), max(s.Pairs, o.Pairs)
+	s.Prompts, s.Decodes = max(s.Prompts, o.Prompts), max(s.Decodes, o.Decodes)
+	s.PromptReached, s.PromptBefore = max(s.PromptReached, o.PromptReached), max(s.PromptBefore, o.PromptBefore)
+	s.DecodeLength, s.Active, s.Capacity = max(s.DecodeLength, o.DecodeLength), max(s.Active, o.Active), max(s.Capacity, o.Capacity)
 }
 
 // Stepper predicts how long a whole forward pass takes, in ms.
