@@ -46,11 +46,12 @@ type Spec struct {
 	Reject bool
 }
 
-// Topology is the cluster of a replay, Pool one of its pools, ScaleEvent a change
-// of their sizes, and Given what a command line says of them.
+// Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
+// are alike, ScaleEvent a change of their sizes, and Given what a command line says of them.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
+	Kind       = engines.Kind
 	ScaleEvent = engines.ScaleEvent
 	Given      = engines.Given
 )
@@ -60,6 +61,9 @@ const KeepSize = engines.KeepSize
 
 // OnePool returns a cluster of workers that prefill and decode.
 func OnePool(engine engineargs.Args, workers int) []Pool { return engines.OnePool(engine, workers) }
+
+// Mix returns a pool of several kinds of workers.
+func Mix(kinds []Kind) Pool { return engines.Mix(kinds) }
 
 // TwoPools returns a cluster of a prefill pool and a decode pool.
 func TwoPools(prefill, decode Pool) []Pool { return engines.TwoPools(prefill, decode) }
@@ -121,7 +125,8 @@ type Recorded struct {
 	Speedup     float64
 
 	Aggregated, Prefill, Decode            *engineargs.Args
-	Workers, PrefillWorkers, DecodeWorkers int // 1 where there is no such pool
+	Workers, PrefillWorkers, DecodeWorkers int    // 1 where there is no such pool
+	Mix                                    []Kind // in place of Aggregated
 
 	Scale        []ScaleEvent
 	WorkerSpeeds [][]float64
@@ -152,7 +157,10 @@ func (s *Spec) Recorded() *Recorded {
 		case scheduler.Decode:
 			r.Decode, r.DecodeWorkers = &p.Engine, p.Count
 		default:
-			r.Aggregated, r.Workers = &p.Engine, p.Count
+			r.Workers, r.Mix = p.Count, p.Mix
+			if len(p.Mix) == 0 {
+				r.Aggregated = &p.Engine
+			}
 		}
 	}
 	if s.Router.Info().Caches && s.RouterConfig == nil {

@@ -18,7 +18,7 @@ type Dispatcher struct {
 	blockTokens int64
 
 	workers workers
-	busy    int        // registered workers with more than Hold.Tokens to compute
+	busy    int        // registered workers with more to compute than Hold allows
 	seen    Candidates // what the policy is shown
 	index   index      // nil unless the policy needs overlaps
 	loads   loads      // nil unless the policy needs blocks that may be shared
@@ -222,7 +222,7 @@ func (d *Dispatcher) allBusy() bool {
 }
 
 func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
-	return d.needs.Hold != nil && float64(d.seen.Tokens[w]) > d.needs.Hold.Tokens
+	return d.needs.Hold != nil && float64(d.seen.Tokens[w]) > d.needs.Hold.tokensOf(w)
 }
 
 // changeTokens changes the prompt tokens that w has to compute.

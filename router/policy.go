@@ -46,8 +46,17 @@ type Needs struct {
 
 // Hold is when requests are held back, and in which order they are let go.
 type Hold struct {
-	Tokens float64 // a worker with more prompt tokens to compute is busy
-	Order  QueueOrder
+	Tokens   float64   // a worker with more prompt tokens to compute is busy
+	ByWorker []float64 // in place of Tokens, of the workers that it has
+	Order    QueueOrder
+}
+
+// tokensOf returns the prompt tokens beyond which a worker is busy.
+func (h *Hold) tokensOf(w sim.WorkerID) float64 {
+	if int(w) < len(h.ByWorker) {
+		return h.ByWorker[w]
+	}
+	return h.Tokens
 }
 
 // Candidates is what a policy may know of the workers. The columns are indexed

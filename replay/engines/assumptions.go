@@ -16,8 +16,8 @@ type Assumption struct {
 	Text string
 }
 
-// Assumptions returns what a result of a replay on t rests on: for each pool where pass times come
-// from, how many tokens of KV cache a worker has, whose scheduler's rules it follows, and
+// Assumptions returns what a result of a replay on t rests on: for each pool, and each kind of
+// workers in a mix, where pass times come from, how many tokens of KV cache a worker has, whose scheduler's rules it follows, and
 // what a handoff takes; and which inter-token latency is meant.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
@@ -27,10 +27,18 @@ func (t *Topology) Assumptions() []Assumption {
 		if t.Disaggregated() {
 			prefix = p.Role.String() + "_"
 		}
-		a := &p.Engine
-		all = append(all, Assumption{prefix + "pass_times", passTimes(a)},
-			Assumption{prefix + "kv_cache", fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s", a.DPSize*a.Blocks*a.BlockTokens, a.DPSize*a.Blocks, a.BlockTokens, windowsOf(a.ProfilePath))},
-			Assumption{prefix + "scheduler", schedulerRules(a)})
+		if len(p.Mix) > 0 {
+			all = append(all, Assumption{"workers", t.describeMix(p)})
+		}
+		for _, k := range p.Kinds() {
+			if k.Name != "" {
+				prefix = k.Name + "_"
+			}
+			all = append(all, assumptionsOf(prefix, &k.Engine)...)
+		}
+		if len(p.Mix) > 0 {
+			prefix = ""
+		}
 		if text := t.describeSpeeds(i); text != "" {
 			all = append(all, Assumption{prefix + "worker_speed", text})
 		}
@@ -39,6 +47,12 @@ func (t *Topology) Assumptions() []Assumption {
 		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
 	}
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
+}
+
+// assumptionsOf returns what is assumed of an engine.
+func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
+	tokens := fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s", a.DPSize*a.Blocks*a.BlockTokens, a.DPSize*a.Blocks, a.BlockTokens, windowsOf(a.ProfilePath))
+	return []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", tokens}, {prefix + "scheduler", schedulerRules(a)}}
 }
 
 // passTimes describes where pass times come from.

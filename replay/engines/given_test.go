@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -33,12 +34,12 @@ func TestGivenRefuses(t *testing.T) {
 // What is not said is one worker with the default arguments.
 func TestGivenPools(t *testing.T) {
 	pools, err := (&Given{Workers: 3, PrefillWorkers: 1, DecodeWorkers: 1}).Pools()
-	if err != nil || len(pools) != 1 || pools[0] != (Pool{scheduler.Aggregated, engineargs.Default(), 3}) {
+	if err != nil || len(pools) != 1 || !reflect.DeepEqual(pools, OnePool(engineargs.Default(), 3)) {
 		t.Errorf("three workers: %+v, %v", pools, err)
 	}
 	args := engineargs.Default()
 	pools, err = (&Given{Workers: 1, PrefillWorkers: 2, DecodeWorkers: 4, Prefill: &args, Decode: &args}).Pools()
-	if err != nil || len(pools) != 2 || pools[0] != (Pool{scheduler.Prefill, args, 2}) || pools[1] != (Pool{scheduler.Decode, args, 4}) {
+	if err != nil || len(pools) != 2 || !reflect.DeepEqual(pools, []Pool{{Role: scheduler.Prefill, Engine: args, Count: 2}, {Role: scheduler.Decode, Engine: args, Count: 4}}) {
 		t.Errorf("two pools: %+v, %v", pools, err)
 	}
 }

@@ -20,16 +20,17 @@ func (t *Topology) GPUs() (GPUs, error) {
 	var names []string
 	priced := true
 	for i := range t.Pools {
-		p := &t.Pools[i]
-		each, price, err := timing.GPUs(p.Engine.ProfilePath)
-		if err != nil {
-			return all, err
-		}
-		all.Count += p.Count * each
-		all.Price += float64(float64(p.Count*each) * price)
-		priced = priced && price > 0
-		if name := timing.GPUName(p.Engine.ProfilePath); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+		for _, k := range t.Pools[i].Kinds() {
+			each, price, err := timing.GPUs(k.Engine.ProfilePath)
+			if err != nil {
+				return all, err
+			}
+			all.Count += k.Count * each
+			all.Price += float64(float64(k.Count*each) * price)
+			priced = priced && price > 0
+			if name := timing.GPUName(k.Engine.ProfilePath); name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	if !priced {

@@ -70,8 +70,12 @@ func (t *Topology) describeSpeeds(i int) string {
 	return text + " times the speed of these pass times"
 }
 
-// at returns s as a worker has it whose passes take as long as its speed wants.
+// at returns s as a worker has it: of its kind, and with passes that take as long as its
+// speed wants.
 func (s *Stage) at(id sim.WorkerID) *Stage {
+	if len(s.kinds) > 0 {
+		s = s.kinds[s.kindOf(id)]
+	}
 	speed := s.speedOf(s.index, id)
 	if speed == 1 {
 		return s

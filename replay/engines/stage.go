@@ -7,6 +7,7 @@ package engines
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -41,6 +42,8 @@ type Stage struct {
 	Clock   timing.Clock // how long passes take
 	Capture scheduler.Capture
 	index   int // of the pool
+	// kinds are those of a mix, each as a pool of its own; nil when all workers are alike.
+	kinds []*Stage
 }
 
 // NewStages prepares the pools of t, the entry first.
@@ -56,9 +59,30 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 	return all, nil
 }
 
-// newStage prepares a pool: it reads the timing profile, once for all workers.
+// newStage prepares a pool. The cores of a mix tell their router of their caches in the
+// same way, that of the kind that has to say most.
 func newStage(t *Topology, use Use, index int) (*Stage, error) {
 	p := &t.Pools[index]
+	s, err := newKind(t, p, use, index)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Mix {
+		k, err := newKind(t, p.Mix[i].pool(), use, index)
+		if err != nil {
+			return nil, err
+		}
+		s.kinds = append(s.kinds, k)
+		s.Capture = max(s.Capture, k.Capture)
+	}
+	for _, k := range s.kinds {
+		k.Capture = s.Capture
+	}
+	return s, nil
+}
+
+// newKind prepares workers that are alike: it reads the timing profile, once for all.
+func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	model, err := timing.Load(p.Engine.ProfilePath)
 	if err != nil {
 		return nil, err
@@ -79,11 +103,13 @@ func newStage(t *Topology, use Use, index int) (*Stage, error) {
 // long as nothing that happens to single blocks is told.
 func Joined(t *Topology, use Use) bool {
 	for i := range t.Pools {
-		stage := Stage{Topology: t, Pool: &t.Pools[i]}
-		a := &stage.Engine
-		if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offloadConfig().Blocks > 0 ||
-			t.Router.Info().Caches && stage.routerCapture() == scheduler.CaptureEvents {
-			return false
+		for _, k := range t.Pools[i].Kinds() {
+			stage := Stage{Topology: t, Pool: k.pool()}
+			a := &stage.Engine
+			if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offloadConfig().Blocks > 0 ||
+				t.Router.Info().Caches && stage.routerCapture() == scheduler.CaptureEvents {
+				return false
+			}
 		}
 	}
 	return !use.Events
@@ -204,10 +230,14 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 		}
 		config.QueuePolicy = order // the engine's wins
 	}
-	return policy.New(s.Router, policy.Options{
+	o := policy.Options{
 		Config: config, Role: s.Role, BlockTokens: s.Tree.BlockTokens(),
 		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Seed: s.Seed,
-	})
+	}
+	for i := range s.Mix {
+		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
+	}
+	return policy.New(s.Router, o)
 }
 
 // NewRouter returns the router of the pool.
@@ -224,14 +254,21 @@ func (s *Stage) NewRouter() (router.Router, error) {
 
 // Offloads reports whether the engines have host memory behind their KV blocks.
 func (s *Stage) Offloads() bool {
+	if len(s.kinds) > 0 {
+		return slices.ContainsFunc(s.kinds, (*Stage).Offloads)
+	}
 	return s.Engine.Engine == engineargs.VLLM && s.offloadConfig().Blocks > 0
 }
 
-// Fits returns nil if a request can run on the pool's idle engine, or why not.
+// Fits returns nil if a request can run on the pool's idle engines, whichever it is sent
+// to, or why not.
 func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.sizeCheck()(input, output) }
 
 // sizeCheck returns a function that does what Fits does, for many requests.
 func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
+	if len(s.kinds) > 0 {
+		return s.checkMixed()
+	}
 	if s.Engine.Engine == engineargs.SGLang {
 		c := s.sglangConfig(0)
 		return func(input, output int) *scheduler.OversizeError { return sglang.Fits(c, input, output) }
@@ -245,6 +282,23 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 			return err
 		}
 		return c.TakesWhole(input, output) // a server does not count on its cache
+	}
+}
+
+// checkMixed is sizeCheck where workers are of several kinds.
+func (s *Stage) checkMixed() func(input, output int) *scheduler.OversizeError {
+	var checks []func(input, output int) *scheduler.OversizeError
+	for _, k := range s.kinds {
+		checks = append(checks, k.sizeCheck())
+	}
+	return func(input, output int) *scheduler.OversizeError {
+		for i, check := range checks {
+			if err := check(input, output); err != nil {
+				err.Reason = s.Mix[i].Name + ": " + err.Reason
+				return err
+			}
+		}
+		return nil
 	}
 }
 

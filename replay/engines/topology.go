@@ -40,11 +40,12 @@ type Topology struct {
 	Seed   uint64 // of whatever is drawn
 }
 
-// Pool is a number of workers that run the same engine.
+// Pool is a number of workers that run the same engine, or a mix of kinds of them.
 type Pool struct {
 	Role   scheduler.Role
-	Engine engineargs.Args
-	Count  int // workers at the start, at least 1
+	Engine engineargs.Args // of all workers; in a mix, of the first kind
+	Count  int             // workers at the start, at least 1
+	Mix    []Kind          // the kinds of workers in order of their ids; nil when all are alike
 }
 
 // maxWorkers bounds a pool; one worker takes some memory even when idle.
@@ -86,7 +87,7 @@ func (t *Topology) Entry() *Pool { return &t.Pools[0] }
 func (t Topology) Resize(counts ...int) Topology {
 	t.Pools = slices.Clone(t.Pools)
 	for i := range t.Pools {
-		t.Pools[i].Count = counts[i]
+		t.Pools[i] = t.Pools[i].resize(counts[i])
 	}
 	return t
 }
@@ -95,7 +96,7 @@ func (t Topology) Resize(counts ...int) Topology {
 func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 	t.Pools = slices.Clone(t.Pools)
 	for i := range t.Pools {
-		change(&t.Pools[i].Engine)
+		t.Pools[i] = t.Pools[i].changeEngines(change)
 	}
 	return t
 }
@@ -140,7 +141,7 @@ func (t *Topology) checkPools() error {
 	}
 	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, (*Pool).checkDPSize} {
 		for i := range t.Pools {
-			if err := check(&t.Pools[i]); err != nil {
+			if err := t.Pools[i].checkKinds(check); err != nil {
 				return err
 			}
 		}
@@ -150,11 +151,11 @@ func (t *Topology) checkPools() error {
 			t.Pools[0].Engine.BlockTokens, t.Pools[1].Engine.BlockTokens)
 	}
 	for i := range t.Pools {
-		if err := t.Pools[i].CheckEngine(); err != nil {
+		if err := t.Pools[i].checkKinds((*Pool).CheckEngine); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.checkMixes()
 }
 
 // nameOf puts before what is wrong with the pool which of two it is.
@@ -231,17 +232,21 @@ func (t *Topology) CheckScale() error {
 func (t *Topology) Warnings() []string {
 	var all []string
 	for i := range t.Pools {
-		p := t.Pools[i]
-		name := ""
-		if p.Role != scheduler.Aggregated {
-			name = p.nameOf("workers: ")
-		}
-		if t.Compat && p.Engine.G2.Blocks > 0 {
-			all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, p.Engine.G2.Blocks))
-			p.Engine.G2.Blocks = 0
-		}
-		for _, w := range append(p.Engine.Warnings(), profileWarnings(&p.Engine)...) {
-			all = append(all, name+w)
+		p := &t.Pools[i]
+		for _, k := range p.Kinds() {
+			name := ""
+			if p.Role != scheduler.Aggregated {
+				name = p.nameOf("workers: ")
+			} else if k.Name != "" {
+				name = k.Name + ": "
+			}
+			if t.Compat && k.Engine.G2.Blocks > 0 {
+				all = append(all, fmt.Sprintf("%snum_g2_blocks is %d: nothing is offloaded, as in the reference's release", name, k.Engine.G2.Blocks))
+				k.Engine.G2.Blocks = 0
+			}
+			for _, w := range append(k.Engine.Warnings(), profileWarnings(&k.Engine)...) {
+				all = append(all, name+w)
+			}
 		}
 	}
 	return all

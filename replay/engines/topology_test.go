@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ func TestTopologyCopies(t *testing.T) {
 	p := Pool{Engine: engineargs.Default(), Count: 2}
 	a := Topology{Pools: TwoPools(p, p)}
 	b := a.Resize(3, 4).WithEngines(func(e *engineargs.Args) { e.Blocks = 7 })
-	if a.Pools[0] != (Pool{Role: a.Pools[0].Role, Engine: p.Engine, Count: 2}) || a.Pools[1].Count != 2 {
+	if !reflect.DeepEqual(a.Pools[0], Pool{Role: a.Pools[0].Role, Engine: p.Engine, Count: 2}) || a.Pools[1].Count != 2 {
 		t.Errorf("the original has changed: %+v", a.Pools)
 	}
 	if b.Pools[0].Count != 3 || b.Pools[1].Count != 4 || b.Pools[1].Engine.Blocks != 7 {

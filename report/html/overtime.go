@@ -65,6 +65,9 @@ func newOverTime(f *series.File) *overTime {
 
 func newWorker(f *series.File, w *series.Worker, bins int) worker {
 	out := worker{Name: fmt.Sprint(w.ID), Requests: w.Requests, Passes: w.Passes, Tokens: w.Tokens}
+	if w.Kind != "" {
+		out.Name = fmt.Sprintf("%d (%s)", w.ID, w.Kind)
+	}
 	if w.Decode {
 		out.Name = fmt.Sprintf("decode %d", w.ID)
 	}

@@ -16,6 +16,7 @@ import (
 // prompts and first and last tokens.
 type Book struct {
 	engines  []*Engine                   // of the stages: one, or prefill and decode
+	mixed    []*Engine                   // of the workers of the first stage, where they differ
 	prefill  harness.PerWorker[sim.Time] // done so far, in ms
 	accounts []account
 	work     *Log
@@ -51,6 +52,9 @@ type account struct {
 func NewBook(work *Log, engines ...*Engine) *Book {
 	return &Book{engines: engines, work: work}
 }
+
+// SetEngines gives the workers of the first stage different engines.
+func (b *Book) SetEngines(engines []*Engine) { b.mixed = engines }
 
 // Grow makes room for so many requests.
 func (b *Book) Grow(requests int) {
@@ -108,7 +112,7 @@ func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 	for i := range p.Marks {
 		if m := &p.Marks[i]; m.Last {
-			b.closeAccount(stage, m, p.End, *prefill)
+			b.closeAccount(stage, w, m, p.End, *prefill)
 		}
 	}
 }
@@ -133,10 +137,14 @@ func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.
 }
 
 // closeAccount closes the account of a stage, and of the request when it is the last.
-func (b *Book) closeAccount(stage scheduler.Role, m *scheduler.Mark, at, prefill sim.Time) {
+func (b *Book) closeAccount(stage scheduler.Role, w sim.WorkerID, m *scheduler.Mark, at, prefill sim.Time) {
 	a := &b.accounts[m.Request]
 	a.leavePlace(at, prefill)
-	alone := sim.Time(b.engines[stage.Stage()].Alone(int(a.input), m.Tokens))
+	engine := b.engines[stage.Stage()]
+	if len(b.mixed) > 0 {
+		engine = b.mixed[w]
+	}
+	alone := sim.Time(engine.Alone(int(a.input), m.Tokens))
 	alone = min(alone, a.decode)
 	a.addPart(Alone, alone)
 	a.addPart(Stretched, a.decode-alone)

@@ -32,21 +32,22 @@ func (f *File) listBins() []*bins {
 
 // Worker is what one worker did. Lists that say "ms" are sums over time.
 type Worker struct {
-	Decode   bool `json:"decode_stage,omitempty"`
-	ID       int  `json:"id"`
-	Blocks   int  `json:"blocks"`
-	Passes   int  `json:"passes"`
-	Tokens   int  `json:"tokens"`
-	Requests int  `json:"requests"`
-	Busy     bins `json:"busy_ms"`
-	Held     bins `json:"held_block_ms"`
-	Cached   bins `json:"cached_block_ms"`    // blocks without a holder
-	Batch    bins `json:"batch_request_ms"`   // requests that gain a token in a pass
-	Waiting  bins `json:"waiting_request_ms"` // requests in the queue
-	Prefill  bins `json:"prefill_ms"`         // of prefill parts
-	Computed bins `json:"computed_tokens"`    // of prompts
-	Prompts  bins `json:"prompt_tokens"`      // of requests admitted for the first time
-	Reused   bins `json:"reused_tokens"`      // of those, found in a cache
+	Decode   bool   `json:"decode_stage,omitempty"`
+	ID       int    `json:"id"`
+	Kind     string `json:"kind,omitempty"` // in a mix
+	Blocks   int    `json:"blocks"`
+	Passes   int    `json:"passes"`
+	Tokens   int    `json:"tokens"`
+	Requests int    `json:"requests"`
+	Busy     bins   `json:"busy_ms"`
+	Held     bins   `json:"held_block_ms"`
+	Cached   bins   `json:"cached_block_ms"`    // blocks without a holder
+	Batch    bins   `json:"batch_request_ms"`   // requests that gain a token in a pass
+	Waiting  bins   `json:"waiting_request_ms"` // requests in the queue
+	Prefill  bins   `json:"prefill_ms"`         // of prefill parts
+	Computed bins   `json:"computed_tokens"`    // of prompts
+	Prompts  bins   `json:"prompt_tokens"`      // of requests admitted for the first time
+	Reused   bins   `json:"reused_tokens"`      // of those, found in a cache
 }
 
 func (w *Worker) listBins() []*bins {
@@ -73,7 +74,7 @@ func (s *Series) File() *File {
 	f.WorkerBinMS = f.BinMS * float64(int(1)<<folds)
 	for stage, workers := range s.workers {
 		for id, w := range workers {
-			w.Decode, w.ID = stage == 1, id
+			w.Decode, w.ID, w.Kind = stage == 1, id, s.kindOf(stage, id)
 			for _, b := range w.listBins() {
 				*b = b.kept(folds)
 			}
@@ -110,7 +111,8 @@ const WorkersFile = "workers.json"
 type Total struct {
 	Stage       string  `json:"stage"` // aggregated, prefill or decode
 	Worker      int     `json:"worker"`
-	Requests    int     `json:"requests"` // placed on it
+	Kind        string  `json:"kind,omitempty"` // in a mix
+	Requests    int     `json:"requests"`       // placed on it
 	Passes      int     `json:"passes"`
 	BusyMS      float64 `json:"busy_ms"`
 	PrefillMS   float64 `json:"prefill_ms"`      // of it, in the prefill parts of passes
@@ -146,7 +148,7 @@ func (s *Series) Totals() []Total {
 			}
 			whole := func(b bins) int { return int(math.Round(b.sum())) } // of which parts were spread
 			all = append(all, Total{
-				Stage: name, Worker: id, Requests: w.Requests, Passes: w.Passes, BusyMS: roundDigits(busy), PrefillMS: roundDigits(w.Prefill.sum()),
+				Stage: name, Worker: id, Kind: s.kindOf(stage, id), Requests: w.Requests, Passes: w.Passes, BusyMS: roundDigits(busy), PrefillMS: roundDigits(w.Prefill.sum()),
 				Computed: whole(w.Computed), Prompts: whole(w.Prompts), Reused: whole(w.Reused), Output: w.Tokens,
 				Blocks: w.Blocks, MeanHeld: over(w.Held), MeanCached: over(w.Cached), MeanBatch: over(w.Batch), MeanWaiting: over(w.Waiting),
 			})

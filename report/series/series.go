@@ -20,6 +20,7 @@ type Series struct {
 
 	all      File // so far, without the workers
 	workers  harness.PerWorker[Worker]
+	kinds    []string // of the workers of the first stage, where they differ
 	requests []request
 }
 
@@ -30,8 +31,17 @@ type request struct {
 	lost   bool
 }
 
-// New returns a series of nothing yet.
-func New() *Series { return &Series{all: File{BinMS: 1}} }
+// New returns a series of nothing yet; the workers of the first stage are of the given
+// kinds, where they differ.
+func New(kinds ...string) *Series { return &Series{all: File{BinMS: 1}, kinds: kinds} }
+
+// kindOf returns the kind of a worker, "" where all are alike.
+func (s *Series) kindOf(stage, id int) string {
+	if stage == 0 && id < len(s.kinds) {
+		return s.kinds[id]
+	}
+	return ""
+}
 
 // Grow makes room for so many requests.
 func (s *Series) Grow(requests int) {

@@ -24,6 +24,7 @@ type Options struct {
 	// Request, when not nil, names the request to show: alone, with the passes of
 	// its workers while it is in the cluster.
 	Request *Choice
+	Kinds   []string // of the workers of the first stage, where they differ
 }
 
 // Choice names a request by its id, or by its line in the trace file.
@@ -287,7 +288,11 @@ func (w *Writer) workerOf(stage scheduler.Role, id sim.WorkerID) *worker {
 	for len(*all) <= int(id) {
 		next := sim.WorkerID(len(*all))
 		pid := pidOf(stage, next)
-		w.out.writeProcess(pid, pid, workerName(stage)+strconv.Itoa(int(next)))
+		name := workerName(stage) + strconv.Itoa(int(next))
+		if stage == scheduler.Aggregated && int(next) < len(w.cut.Kinds) {
+			name += " (" + w.cut.Kinds[next] + ")"
+		}
+		w.out.writeProcess(pid, pid, name)
 		w.out.writeThread(pid, tidPasses, "passes")
 		*all = append(*all, worker{track: newTrack(pid)})
 	}

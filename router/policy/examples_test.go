@@ -151,6 +151,18 @@ func TestFrozenOverlap(t *testing.T) {
 	}
 }
 
+// Requests are held once every worker has more to compute than its own budget allows.
+func TestBudgetsOfWorkers(t *testing.T) {
+	s := newStand(t, `{"router_queue_threshold":0.5}`, setup{MaxBatchedTokens: 256, WorkerBatches: []int{256, 1024}})
+	for i := range uint64(8) { // of 256 tokens, in turn: worker 0 is busy above 128, worker 1 above 512
+		s.arrive(0, 4*i+1, 4*i+2, 4*i+3, 4*i+4)
+	}
+	s.want("A w0 8", "B w1 8", "C w0 16", "D w1 16", "E w0 24", "F w1 24")
+	if n := s.d.Queued(); n != 2 {
+		t.Errorf("%d requests are held, want the last two", n)
+	}
+}
+
 // Evicted blocks earn no credit; the decode router counts blocks alone
 // (docs/rules/router.md, Examples).
 func TestEvictionDisaggregated(t *testing.T) {

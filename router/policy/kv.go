@@ -10,20 +10,18 @@ import (
 // kv takes the worker where a request costs least: where its prompt is cached
 // and little work waits.
 type kv struct {
-	config           router.Config // as the role of the workers has it
-	blockTokens      int64
-	maxBatchedTokens int
-	draw             *draw // nil at temperature 0
+	config      router.Config // as the role of the workers has it
+	blockTokens int64
+	budget      int   // tokens of a pass
+	budgets     []int // that of each worker, where they differ
+	draw        *draw // nil at temperature 0
 }
 
 // unlimitedTokens stands for a token budget without bound.
 const unlimitedTokens = 10_000_000
 
 func newKV(o Options) (router.Policy, error) {
-	p := &kv{config: o.Config.ForRole(o.Role), blockTokens: int64(o.BlockTokens), maxBatchedTokens: o.MaxBatchedTokens}
-	if p.maxBatchedTokens == 0 {
-		p.maxBatchedTokens = unlimitedTokens
-	}
+	p := &kv{config: o.Config.ForRole(o.Role), blockTokens: int64(o.BlockTokens), budget: o.MaxBatchedTokens, budgets: o.WorkerBatches}
 	if p.config.PrefillLoadModel == router.LoadAIC {
 		return nil, errors.New("router_prefill_load_model='aic' requires aic_perf_config")
 	}
@@ -40,9 +38,20 @@ func (p *kv) Needs() router.Needs {
 		Blocks: c.TrackActiveBlocks, Shared: c.TrackActiveBlocks && c.AssumeKVReuse,
 	}
 	if c.QueueThreshold != nil {
-		n.Hold = &router.Hold{Tokens: float64(*c.QueueThreshold * float64(p.maxBatchedTokens)), Order: c.QueuePolicy}
+		n.Hold = &router.Hold{Tokens: p.holdBeyond(p.budget), Order: c.QueuePolicy}
+		for _, budget := range p.budgets {
+			n.Hold.ByWorker = append(n.Hold.ByWorker, p.holdBeyond(budget))
+		}
 	}
 	return n
+}
+
+// holdBeyond returns beyond how many prompt tokens a worker of a token budget is busy.
+func (p *kv) holdBeyond(budget int) float64 {
+	if budget == 0 {
+		budget = unlimitedTokens
+	}
+	return float64(*p.config.QueueThreshold * float64(budget))
 }
 
 func (p *kv) Choose(q *sim.Request, c *router.Candidates) router.Choice {

@@ -56,6 +56,7 @@ type Options struct {
 	Role             scheduler.Role // of the workers
 	BlockTokens      int            // tokens of an engine's block; read by policies that look at caches
 	MaxBatchedTokens int            // token budget of a pass of an engine; 0: no bound
+	WorkerBatches    []int          // that of each worker, where they differ
 	Seed             uint64         // of what is drawn; 0 is 42
 }
 

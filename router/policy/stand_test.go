@@ -35,6 +35,7 @@ type setup struct {
 	Workers          int
 	Tree             *prompt.Tree
 	MaxBatchedTokens int
+	WorkerBatches    []int
 	Exact            bool
 	Seed             uint64
 }
@@ -43,7 +44,7 @@ func (o setup) dispatcher(tb testing.TB) *router.Dispatcher {
 	tb.Helper()
 	p, err := newKV(Options{
 		Config: o.Config, Role: o.Role, Seed: o.Seed,
-		BlockTokens: o.Tree.BlockTokens(), MaxBatchedTokens: o.MaxBatchedTokens,
+		BlockTokens: o.Tree.BlockTokens(), MaxBatchedTokens: o.MaxBatchedTokens, WorkerBatches: o.WorkerBatches,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -62,12 +62,13 @@ func OwnName(fs *pflag.FlagSet, name string) string {
 	return name
 }
 
-// Settings are the flags of a replay that are set, those of a deployment among them.
+// Settings are the flags of a replay that are set, those of a deployment among them, or
+// the deployments of a mix.
 func (o *Options) Settings() []plan.Setting {
 	known := NewCellOptions().Set
 	var all []plan.Setting
 	o.Set.Visit(func(f *pflag.Flag) {
-		if f.Name != deploymentSetting && Settable(known, f.Name) == nil {
+		if (f.Name != deploymentSetting || o.keepsDeployments()) && Settable(known, f.Name) == nil {
 			all = append(all, plan.Setting{Name: f.Name, Value: f.Value.String()})
 		}
 	})
@@ -75,7 +76,8 @@ func (o *Options) Settings() []plan.Setting {
 }
 
 // ExpandDeployment returns settings with those of the deployment that they name in its place,
-// so that all files and values of a cell are seen.
+// so that all files and values of a cell are seen. Those of the deployments of a mix have
+// their names in front, as h100.model.
 func ExpandDeployment(settings []plan.Setting) ([]plan.Setting, error) {
 	if !slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == deploymentSetting }) {
 		return settings, nil
@@ -90,6 +92,10 @@ func ExpandDeployment(settings []plan.Setting) ([]plan.Setting, error) {
 		return nil, err
 	}
 	all := slices.DeleteFunc(slices.Clone(settings), func(s plan.Setting) bool { return s.Name == deploymentSetting })
+	if o.keepsDeployments() {
+		own, err := o.kindSettings()
+		return append(all, own...), err
+	}
 	o.Set.Visit(func(f *pflag.Flag) {
 		if !given[f.Name] {
 			all = append(all, plan.Setting{Name: f.Name, Value: f.Value.String()})

@@ -19,6 +19,7 @@ import (
 type cluster struct {
 	mode                                   cli.Choice
 	Workers, PrefillWorkers, DecodeWorkers int
+	count                                  workerCount // Workers, and their kinds
 	Router                                 cli.Choice
 	scale                                  string
 	speeds                                 [3]string // of workers, prefill and decode workers
@@ -30,7 +31,8 @@ type cluster struct {
 func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	c.mode = cli.Choice{Names: []string{"offline", "online", "cluster"}, Value: "offline"}
 	c.Router = RouterChoice()
-	fs.IntVar(&c.Workers, "workers", 1, "`N` workers that prefill and decode")
+	c.count.all, c.Workers = &c.Workers, 1
+	fs.Var(&c.count, "workers", "`N` workers that prefill and decode; a mix: h100:4,l40s:8")
 	fs.IntVar(&c.PrefillWorkers, "prefill-workers", 1, "`N` workers that prefill only")
 	fs.IntVar(&c.DecodeWorkers, "decode-workers", 1, "`N` workers that decode only")
 	for i, prefix := range speedPrefixes() {
@@ -137,7 +139,11 @@ func (o *Options) fillEstimator(spec *replay.Spec) error {
 func (o *Options) checkCluster() error {
 	c := &o.Cluster
 	info := c.routerInfo()
-	return cmp.Or(o.CheckLeast(1, "workers", "prefill-workers", "decode-workers"), o.Check(
+	counts := []string{"workers", "prefill-workers", "decode-workers"}
+	if o.isMixed() {
+		counts = counts[1:]
+	}
+	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
 		cli.Needs(c.scale != "", "with --scale", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),

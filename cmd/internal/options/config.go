@@ -17,14 +17,14 @@ import (
 
 // config are the files that hold flags: one any of them, the other those of a deployment.
 type config struct {
-	path       string
-	deployment string
+	path        string
+	deployments fileNames
 	// Overruled says which flags of the deployment the command line has otherwise.
 	Overruled []string
 }
 
 func (c *config) bindDeployment(fs *pflag.FlagSet) {
-	fs.StringVar(&c.deployment, "deployment", "", "YAML `file` of all this, as replay init writes it; flags win")
+	fs.Var(&c.deployments, "deployment", "YAML `file` of all this, as replay init writes it; flags win; several: kinds of a mix")
 }
 
 func (c *config) bindFlags(fs *pflag.FlagSet) {
@@ -32,24 +32,33 @@ func (c *config) bindFlags(fs *pflag.FlagSet) {
 }
 
 // Apply gives flags that are not on the command line the values of the files; the one of
-// all flags wins over the deployment.
+// all flags wins over the deployment. Deployments of a mix are for their own workers.
 func (c *config) Apply(o *Options) error {
-	for _, file := range []struct {
-		flag, path string
-		allowed    []string // nil: all
-	}{{"config", c.path, nil}, {"deployment", c.deployment, deployment.Flags()}} {
-		if file.path == "" {
-			continue
-		}
-		text, err := os.ReadFile(file.path)
-		if err != nil {
-			return fmt.Errorf("--%s: %w", file.flag, err)
-		}
-		if err := c.applyText(o, file.path, text, file.allowed); err != nil {
+	if err := c.applyFile(o, "config", c.path, nil); err != nil || o.keepsDeployments() {
+		return err
+	}
+	for _, path := range c.deployments {
+		if err := c.applyFile(o, "deployment", path, deployment.Flags()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepsDeployments reports whether the deployments are those of a mix.
+func (o *Options) keepsDeployments() bool { return o.isMixed() || len(o.Config.deployments) > 1 }
+
+// applyFile gives flags that have not been given the values of a file; allowed are the
+// flags that it may have, nil for all.
+func (c *config) applyFile(o *Options, flag, path string, allowed []string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return c.applyText(o, path, text, allowed)
 }
 
 // applyText gives flags that have not been given the values of a file's text.
@@ -96,7 +105,7 @@ func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, 
 		return cli.Usagef("%s: %s: %v", place, key.Value, err)
 	}
 	if given[flag.Name] {
-		if has := flag.Value.String(); c.deployment != "" && has != text {
+		if has := flag.Value.String(); len(c.deployments) > 0 && has != text {
 			c.Overruled = append(c.Overruled, fmt.Sprintf("--%s is %s, and %s at %s: the flag wins", flag.Name, has, text, place))
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -211,7 +212,7 @@ func (o *Options) checkUnsigned(*replay.Spec) error {
 		"trace-block-size", "trace-num-prefix-groups", "input-tokens", "output-tokens", "request-count", "turns-per-session",
 		"num-prefix-groups", "max-in-flight", "workers", "prefill-workers", "decode-workers",
 	} {
-		if n, err := o.Set.GetInt(name); err != nil || n < 0 {
+		if n, err := strconv.Atoi(o.Set.Lookup(name).Value.String()); err != nil || n < 0 {
 			return errors.New(o.Refuse(name, "at least 0").Error())
 		}
 	}

@@ -43,6 +43,7 @@ func (o *Options) Bind(cmd *cobra.Command) {
 		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare(),
 		all[last])...)
 	if o.Reference {
+		o.Cluster.count.plain = true
 		cli.HideAll(o.Set)
 		cmd.SetUsageFunc(nil)
 	}

@@ -37,6 +37,12 @@ func (o *Options) ownSettings() bool {
 
 // fillEngines enters the engines into spec.
 func (o *Options) fillEngines(spec *replay.Spec) error {
+	switch n := len(o.Config.deployments); {
+	case o.isMixed():
+		return o.fillMix(spec)
+	case n > 1:
+		return o.Refuse("deployment", fmt.Sprintf("one, or --workers with how many there are of each of the %d", n))
+	}
 	pools, err := o.givenPools()
 	if err != nil {
 		return err

@@ -35,10 +35,12 @@ func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
 			return nil, err
 		}
 	}
-	for _, pool := range spec.Pools {
-		if path := pool.Engine.ProfilePath; path != "" {
-			if err := in.addFile("profile", path); err != nil {
-				return nil, err
+	for i := range spec.Pools {
+		for _, kind := range spec.Pools[i].Kinds() {
+			if path := kind.Engine.ProfilePath; path != "" {
+				if err := in.addFile("profile", path); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

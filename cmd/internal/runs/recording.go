@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/loadgen"
@@ -52,7 +53,19 @@ func (r *run) openRecording() (err error) {
 	if out.Requests == "" && out.Dir == "" {
 		return nil
 	}
-	var engines []*ledger.Engine
+	if out.Dir != "" {
+		r.work, r.series = new(ledger.Log), series.New(r.spec.Entry().KindNames()...)
+	}
+	if out.Passes {
+		r.passes = new(passes.Log)
+	}
+	r.seen = new(requests.Recorder)
+	return r.openBook()
+}
+
+// openBook prepares the ledgers of requests, on the engines of their workers.
+func (r *run) openBook() error {
+	var engines, mixed []*ledger.Engine
 	for i := range r.spec.Pools {
 		e, err := ledger.NewEngine(&r.spec.Pools[i].Engine)
 		if err != nil {
@@ -60,13 +73,15 @@ func (r *run) openRecording() (err error) {
 		}
 		engines = append(engines, e)
 	}
-	if out.Dir != "" {
-		r.work, r.series = new(ledger.Log), series.New()
+	for _, k := range r.spec.Entry().Mix {
+		e, err := ledger.NewEngine(&k.Engine)
+		if err != nil {
+			return err
+		}
+		mixed = append(mixed, slices.Repeat([]*ledger.Engine{e}, k.Count)...)
 	}
-	if out.Passes {
-		r.passes = new(passes.Log)
-	}
-	r.seen, r.book = new(requests.Recorder), ledger.NewBook(r.work, engines...)
+	r.book = ledger.NewBook(r.work, engines...)
+	r.book.SetEngines(mixed)
 	return nil
 }
 

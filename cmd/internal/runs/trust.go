@@ -3,9 +3,11 @@ package runs
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -17,30 +19,45 @@ import (
 // can be trusted.
 type trust struct {
 	harness.NoObserver
-	of [3]*calibrate.Coverage // by role; nil where there is no such profile
+	of [3][]*calibrate.Coverage // by role and worker, the last for all further ones; nil where there is no such profile
 }
 
 // readProfiles reads the profiles that the replay names.
 func (t *trust) readProfiles(spec *replay.Spec) error {
 	for i := range spec.Pools {
-		pool := &spec.Pools[i].Engine
-		path := pool.ProfilePath
-		if !timing.HoldsProfile(path) {
-			continue
-		}
-		p, err := timing.LoadProfile(path)
-		if err != nil {
-			return err
-		}
-		if p.Trusted != nil {
-			t.of[pool.Role] = calibrate.NewCoverage(*p.Trusted, pool.BlockTokens)
+		pool := &spec.Pools[i]
+		for _, k := range pool.Kinds() {
+			c, err := coverageOf(&k.Engine)
+			if err != nil {
+				return err
+			}
+			if k.Name == "" {
+				k.Count = 1
+			}
+			t.of[pool.Role] = append(t.of[pool.Role], slices.Repeat([]*calibrate.Coverage{c}, k.Count)...)
 		}
 	}
 	return nil
 }
 
+// coverageOf reads the profile of an engine; nil where it does not say where it can be
+// trusted.
+func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
+	if !timing.HoldsProfile(a.ProfilePath) {
+		return nil, nil
+	}
+	p, err := timing.LoadProfile(a.ProfilePath)
+	if err != nil || p.Trusted == nil {
+		return nil, err
+	}
+	return calibrate.NewCoverage(*p.Trusted, a.BlockTokens), nil
+}
+
 // knows reports whether some profile says where it can be trusted.
-func (t *trust) knows() bool { return t.of != [3]*calibrate.Coverage{} }
+func (t *trust) knows() bool {
+	known := func(c *calibrate.Coverage) bool { return c != nil }
+	return slices.ContainsFunc(slices.Concat(t.of[:]...), known)
+}
 
 // mostOutside is the share of a replay's passes, by time, that may lie outside a
 // profile's range without a warning.
@@ -49,10 +66,12 @@ const mostOutside = 0.05
 // warnOutside prints, when the replay is over, how much of it a profile knows
 // nothing about.
 func (t *trust) warnOutside(warnings io.Writer) {
-	for _, c := range t.of {
-		if c == nil {
+	seen := map[*calibrate.Coverage]bool{nil: true}
+	for _, c := range slices.Concat(t.of[:]...) {
+		if seen[c] {
 			continue
 		}
+		seen[c] = true
 		if share, name := c.Outside(); share > mostOutside {
 			fmt.Fprintf(warnings, "replay: warning: %.0f %% of the passes, by time, are outside the range of the timing profile, first of all in %s\n", 100*share, name)
 		}
@@ -60,8 +79,12 @@ func (t *trust) warnOutside(warnings io.Writer) {
 }
 
 // Pass counts a pass.
-func (t *trust) Pass(stage scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
-	if c := t.of[stage]; c != nil {
+func (t *trust) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	all := t.of[stage]
+	if len(all) == 0 {
+		return
+	}
+	if c := all[min(int(w), len(all)-1)]; c != nil {
 		c.Pass(p)
 	}
 }

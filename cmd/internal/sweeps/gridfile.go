@@ -3,6 +3,7 @@ package sweeps
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
@@ -17,14 +18,14 @@ import (
 type GridFlags struct {
 	axes, common, traces []string
 	columns              string
-	deployment           string
+	deployments          []string
 	repeat               int
 }
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
 	fs.StringVar(&f.columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
-	fs.StringVar(&f.deployment, "deployment", "", "YAML `file` of GPU, model and engine of all cells, as replay init writes it")
+	fs.StringArrayVar(&f.deployments, "deployment", nil, "YAML `file` of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes")
 	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
 	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
 	fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
@@ -41,7 +42,7 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	if len(f.traces) > 0 {
 		g.putAxis(plan.Axis{Name: options.TraceSetting, Values: f.traces}, len(f.traces) > 1)
 	}
-	for _, c := range []struct{ name, value string }{{"columns", f.columns}, {"deployment", f.deployment}} {
+	for _, c := range []struct{ name, value string }{{"columns", f.columns}, {"deployment", strings.Join(f.deployments, ",")}} {
 		if c.value != "" {
 			g.putAxis(plan.Axis{Name: c.name, Values: []string{c.value}}, false)
 		}

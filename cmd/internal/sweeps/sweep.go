@@ -208,8 +208,10 @@ func (d *digests) Path(digest string) string {
 }
 
 // fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
-// profile, GPUs, a model's configuration, or JSON that begins with @.
+// profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
+// of workers have its name and a dot in front.
 func fileOf(s plan.Setting) string {
+	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
 		return path
 	}

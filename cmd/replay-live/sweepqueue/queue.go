@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -219,6 +221,11 @@ func submitGrid(ctx context.Context, q *queue.Queue, g *plan.Grid, cells []plan.
 	tasks, err := sweeps.TasksOf(cells, d)
 	if err != nil {
 		return nil, nil, err
+	}
+	for i := range tasks {
+		if slices.ContainsFunc(tasks[i].Settings, func(s plan.Setting) bool { return strings.Contains(s.Name, ".") }) {
+			return nil, nil, cli.Usagef("deployment: a mix of deployments in workers is for sweeps of one process, want GPUs by name, or replay sweep alone")
+		}
 	}
 	submitted, err := q.Submit(ctx, g, tasks, d.Path)
 	if err != nil {

@@ -159,6 +159,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(
+		o.CheckAlike("replay plan"),
 		o.CheckLeast(1, "max-workers", "jobs"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
 		o.Check(
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,7 +90,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		}
 	}
 	spec, trace, filled, err := o.MeasuredSpec(m, prompts)
-	if err != nil {
+	if err := cmp.Or(err, o.CheckAlike("replay validate")); err != nil {
 		return err
 	}
 	for _, warning := range append(spec.Warnings(), o.Config.Overruled...) {

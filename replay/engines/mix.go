@@ -1,0 +1,152 @@
+package engines
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Kind is workers of a pool that run the same engine.
+type Kind struct {
+	Name   string // as of a deployment or a GPU
+	Engine engineargs.Args
+	Count  int // at least 1
+}
+
+// Mix returns a pool of these kinds of workers, at least one; the first ids are those of
+// the first kind. Kinds that are all alike make a plain pool.
+func Mix(kinds []Kind) Pool {
+	p := Pool{Role: kinds[0].Engine.Role, Engine: kinds[0].Engine}
+	alike := true
+	for i := range kinds {
+		p.Count += kinds[i].Count
+		alike = alike && reflect.DeepEqual(kinds[i].Engine, p.Engine)
+	}
+	if !alike {
+		p.Mix = kinds
+	}
+	return p
+}
+
+// Kinds returns the kinds of workers of p; that of a plain pool has no name.
+func (p *Pool) Kinds() []Kind {
+	if len(p.Mix) > 0 {
+		return p.Mix
+	}
+	return []Kind{{Engine: p.Engine, Count: p.Count}}
+}
+
+// pool returns k as a pool of one kind.
+func (k *Kind) pool() *Pool { return &Pool{Role: k.Engine.Role, Engine: k.Engine, Count: k.Count} }
+
+// kindOf returns the index of the kind of a worker.
+func (p *Pool) kindOf(id sim.WorkerID) int {
+	i := 0
+	for i+1 < len(p.Mix) && int(id) >= p.Mix[i].Count {
+		id -= sim.WorkerID(p.Mix[i].Count)
+		i++
+	}
+	return i
+}
+
+// KindNames returns the name of the kind of each worker; nil of a plain pool.
+func (p *Pool) KindNames() []string {
+	var names []string
+	for i := range p.Mix {
+		names = append(names, slices.Repeat([]string{p.Mix[i].Name}, p.Mix[i].Count)...)
+	}
+	return names
+}
+
+// resize returns p with a number of workers. A mix is repeated as often as it takes, and
+// what is left over falls to its kinds in their order.
+func (p Pool) resize(count int) Pool {
+	if len(p.Mix) == 0 || count == p.Count {
+		p.Count = count
+		return p
+	}
+	var kinds []Kind
+	times, left := count/p.Count, count%p.Count
+	for _, k := range p.Mix {
+		more := min(left, k.Count)
+		left -= more
+		if k.Count = times*k.Count + more; k.Count > 0 {
+			kinds = append(kinds, k)
+		}
+	}
+	if len(kinds) == 0 {
+		p.Count, p.Mix = count, nil // which is refused
+		return p
+	}
+	return Mix(kinds)
+}
+
+// changeEngines returns p with engines that change has changed.
+func (p Pool) changeEngines(change func(*engineargs.Args)) Pool {
+	change(&p.Engine)
+	p.Mix = slices.Clone(p.Mix)
+	for i := range p.Mix {
+		change(&p.Mix[i].Engine)
+	}
+	return p
+}
+
+// checkKinds calls check for each kind of workers of p, as a pool.
+func (p *Pool) checkKinds(check func(*Pool) error) error {
+	if len(p.Mix) == 0 {
+		return check(p)
+	}
+	for i := range p.Mix {
+		one := p.Mix[i].pool()
+		one.Role = p.Role
+		if err := check(one); err != nil {
+			return fmt.Errorf("%s: %w", p.Mix[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// checkMixes refuses mixes that one router cannot serve.
+func (t *Topology) checkMixes() error {
+	for i := range t.Pools {
+		p := &t.Pools[i]
+		switch {
+		case len(p.Mix) == 0:
+			continue
+		case t.Disaggregated():
+			return fmt.Errorf("%s workers of %d kinds, want a mix where workers both prefill and decode", p.Role, len(p.Mix))
+		case t.Compat:
+			return fmt.Errorf("workers of %d kinds, which the reference does not have, want one kind", len(p.Mix))
+		case len(t.Scale) > 0:
+			return fmt.Errorf("workers of %d kinds that come and go, want a mix that stays as it is", len(p.Mix))
+		}
+		first := &p.Mix[0]
+		for j := range p.Mix {
+			if k := &p.Mix[j]; k.Engine.BlockTokens != first.Engine.BlockTokens {
+				return fmt.Errorf("block_size is %d for %s and %d for %s, want the same: one router knows the caches of both by their blocks",
+					first.Engine.BlockTokens, first.Name, k.Engine.BlockTokens, k.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// describeMix returns how many workers of each kind there are, and their GPUs.
+func (t *Topology) describeMix(p *Pool) string {
+	var parts []string
+	for i := range p.Mix {
+		parts = append(parts, fmt.Sprintf("%d of %s", p.Mix[i].Count, p.Mix[i].Name))
+	}
+	text := strings.Join(parts, ", ")
+	if gpus, err := t.GPUs(); err == nil && gpus.Count > 0 {
+		text += fmt.Sprintf("; %d GPUs", gpus.Count)
+		if gpus.Price > 0 {
+			text += fmt.Sprintf(", %.2f an hour by default prices", gpus.Price)
+		}
+	}
+	return text
+}

@@ -1,0 +1,202 @@
+package replay
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// crowded is a workload that keeps a few workers busy and shares beginnings.
+func crowded(pools []Pool, router policy.Name) Spec {
+	return Spec{
+		Synthetic: loadgen.Synthetic{Requests: 120, Input: 1500, Output: 40, Interval: 12, Turns: 1, SharedRatio: 0.5, Groups: 6},
+		Speedup:   1, Topology: Topology{Pools: pools, Router: router},
+	}
+}
+
+// kindsOfTest are three kinds of workers that differ in all that a kind may differ in but
+// the size of blocks.
+func kindsOfTest() []Kind {
+	small := args(func(a *engineargs.Args) {
+		a.Blocks, a.MaxSeqs, a.MaxBatchedTokens, a.Speedup = 64, 3, 2048, 0.4
+	})
+	own, err := vllm.ParseProfile(vllm.Newest())
+	if err != nil {
+		panic(err)
+	}
+	ranks := args(func(a *engineargs.Args) { a.Rules, a.DPSize, a.Blocks, a.Speedup = own, 2, 100, 1.5 })
+	paged := args(func(a *engineargs.Args) { a.Engine, a.Blocks, a.Speedup = engineargs.SGLang, 90, 0.8 })
+	return []Kind{{Name: "small", Engine: small, Count: 2}, {Name: "ranks", Engine: ranks, Count: 1}, {Name: "paged", Engine: paged, Count: 2}}
+}
+
+// recordsOf are what became of the requests of a replay.
+func recordsOf(t *testing.T, s Spec) []collector.Record {
+	t.Helper()
+	result, err := s.Run(t.Context(), Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(result.Collector.Records())
+}
+
+// Under a router that looks at nothing a worker of a mix does what it does in a pool of
+// its own kind that is as large: it gets the same requests.
+func TestMixIsItsKinds(t *testing.T) {
+	mix := Mix(kindsOfTest())
+	for _, router := range []policy.Name{policy.RoundRobin, "random"} {
+		mixed := recordsOf(t, crowded([]Pool{mix}, router))
+		first, differ := 0, map[string]bool{}
+		for _, k := range mix.Mix {
+			plain := recordsOf(t, crowded(OnePool(k.Engine, mix.Count), router))
+			n := 0
+			for i := range mixed {
+				if w := int(mixed[i].Worker); w < first || w >= first+k.Count {
+					differ[k.Name] = differ[k.Name] || mixed[i] != plain[i]
+					continue
+				}
+				n++
+				if mixed[i] != plain[i] {
+					t.Fatalf("%s, %s: request %d is\n%+v, in a pool of its own\n%+v", router, k.Name, i, mixed[i], plain[i])
+				}
+			}
+			if n < 10 {
+				t.Errorf("%s: %d requests went to workers of %s", router, n, k.Name)
+			}
+			first += k.Count
+		}
+		for _, k := range mix.Mix {
+			if !differ[k.Name] {
+				t.Errorf("%s: all workers are as those of %s", router, k.Name)
+			}
+		}
+	}
+}
+
+// Kinds that are alike make the plain pool. Those that differ in what has no effect on a
+// workload leave its report, byte by byte: whatever the router looks at, and in a closed loop.
+func TestMixOfAlike(t *testing.T) {
+	a := args(func(a *engineargs.Args) { a.Blocks = 200 })
+	plain := OnePool(a, 3)
+	if alike := Mix([]Kind{{Name: "a", Engine: a, Count: 1}, {Name: "b", Engine: a, Count: 2}}); !reflect.DeepEqual(alike, plain[0]) {
+		t.Errorf("kinds that are alike make %+v", alike)
+	}
+	for _, engine := range []func(*engineargs.Args){
+		func(*engineargs.Args) {},
+		func(a *engineargs.Args) { a.Engine, a.MaxSeqs = engineargs.SGLang, 0 },
+	} {
+		engine(&a)
+		other := a
+		other.MaxSeqs, other.StartupSeconds = a.MaxSeqs+7, 5
+		for _, router := range policy.All() {
+			for _, flying := range []int{0, 9} {
+				want := crowded(OnePool(a, 3), router.Name)
+				if flying > 0 {
+					want.Mode, want.MaxInFlight = loadgen.Concurrency, flying
+				}
+				got := want
+				got.Pools = []Pool{Mix([]Kind{{Name: "a", Engine: a, Count: 2}, {Name: "b", Engine: other, Count: 1}})}
+				if x, y := reportOf(t, want), reportOf(t, got); x != y {
+					t.Errorf("%s, %d in flight: a mix of kinds that have the same effect reports\n%s\nnot\n%s", router.Name, flying, y, x)
+				}
+			}
+		}
+	}
+}
+
+// reportOf is the report of a replay, but for the real time it took.
+func reportOf(t *testing.T, s Spec) string {
+	t.Helper()
+	result, err := s.Run(t.Context(), Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result.Report.SetWall(1)
+	var text bytes.Buffer
+	if err := result.Report.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// The KV router knows what is cached on workers of all kinds, and sends more to the faster.
+func TestKVRouterOnMix(t *testing.T) {
+	kinds := kindsOfTest()
+	s := crowded([]Pool{Mix(kinds)}, policy.KV)
+	s.Speedup = 4
+	reused, requests := map[int]int32{}, map[int]int{}
+	for _, r := range recordsOf(t, s) {
+		reused[int(r.Worker)] += r.Reused
+		requests[int(r.Worker)]++
+	}
+	for w := range 5 {
+		if reused[w] == 0 {
+			t.Errorf("worker %d reused nothing for %d requests", w, requests[w])
+		}
+	}
+	if requests[2] <= requests[0] {
+		t.Errorf("the fastest worker got %d requests, a slow one %d", requests[2], requests[0])
+	}
+}
+
+// A request has to fit on every kind of workers; the error and the rejection say on which
+// it does not.
+func TestMixSizes(t *testing.T) {
+	kinds := kindsOfTest()
+	kinds[2].Engine.Blocks = 20 // of 64 tokens
+	s := crowded([]Pool{Mix(kinds)}, policy.RoundRobin)
+	if _, err := s.Run(t.Context(), Streams{}); err == nil || !strings.Contains(err.Error(), "paged: ") {
+		t.Errorf("a prompt that fits on two kinds of three: %v", err)
+	}
+	s.Reject = true
+	result, err := s.Run(t.Context(), Streams{})
+	if err != nil || len(result.Rejected) != 120 || !strings.Contains(result.Rejected[0].Err.Error(), "paged: ") {
+		t.Errorf("%v, %+v", err, result)
+	}
+}
+
+// A mix runs in real time, each worker at its own speed.
+func TestMixLive(t *testing.T) {
+	fast, slow := engineargs.Default(), args(func(a *engineargs.Args) { a.Speedup = 0.25 })
+	s := twoRequests()
+	s.Pools = []Pool{Mix([]Kind{{Name: "fast", Engine: fast, Count: 1}, {Name: "slow", Engine: slow, Count: 1}})}
+	result, err := s.RunLive(t.Context(), Streams{}, Live{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := result.Collector.Records()
+	if first, second := r[0].E2E(), r[1].E2E(); second < 2*first {
+		t.Errorf("the fast worker takes %v ms, the slow one %v", first, second)
+	}
+}
+
+// Mixes that one router cannot serve are refused.
+func TestCheckMix(t *testing.T) {
+	bad := func(change func(*engineargs.Args)) func(*Spec) {
+		return func(s *Spec) { change(&s.Pools[0].Mix[1].Engine) }
+	}
+	for _, c := range []struct {
+		change func(*Spec)
+		want   string // in the error
+	}{
+		{bad(func(a *engineargs.Args) { a.BlockTokens = 32 }), "block_size is 64 for small and 32 for ranks"},
+		{bad(func(a *engineargs.Args) { a.DPSize = 2000 }), "ranks: dp_size is 2000"},
+		{bad(func(a *engineargs.Args) { a.BlockTokens = 3 }), "ranks: block_size is 3"},
+		{func(s *Spec) { s.Pools[0].Mix[2].Count = 0 }, "paged: workers are 0"},
+		{func(s *Spec) { s.Scale = []ScaleEvent{{At: 5, Workers: 3, Decode: KeepSize}} }, "come and go"},
+		{func(s *Spec) { s.Compat = true }, "which the reference does not have"},
+	} {
+		s := crowded([]Pool{Mix(kindsOfTest())}, policy.RoundRobin)
+		c.change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
