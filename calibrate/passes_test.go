@@ -126,7 +126,7 @@ func TestWriteText(t *testing.T) {
 		}
 	}
 	r.Checks = []Check{{Fitted: "first 2", Judged: "last 1", HeldOut: true, Errors: []Errors{{Metric: "TTFT", Requests: 1, Measured: 0.5, Mean: 0.04}}}}
-	if got := text(); !strings.Contains(got, "first 2      last 1 *       TTFT       1     0.5000 s   +4.00") || !strings.Contains(got, "are within 5 %.") {
+	if got := text(); !strings.Contains(got, "fitted on first 2, judged on last 1 *\n  TTFT        1     0.5000 s   +4.00") || !strings.Contains(got, "are within 5 %.") {
 		t.Errorf("a check that holds:\n%s", got)
 	}
 	r.Checks[0].Errors[0].Mean = 0.06

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/replay-llm/replay/internal/terminal"
 )
 
 // identified is the spread up to which a parameter means something by itself.
@@ -14,7 +16,10 @@ const identified = 0.10
 // WriteText writes r for people to read.
 func (r *Result) WriteText(w io.Writer) error {
 	var t bytes.Buffer
-	line := func(format string, args ...any) { fmt.Fprintf(&t, format+"\n", args...) }
+	line := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		t.WriteString(terminal.WrapText(text+"\n", 2))
+	}
 	line("Calibrated to %s: %s, %d simulations", r.Run, r.Profile.Form, r.Simulations)
 	for _, n := range r.Notes {
 		line("  assumed: %s", n)
@@ -33,15 +38,16 @@ func (r *Result) WriteText(w io.Writer) error {
 	}
 	line("")
 	line("Errors in %%, simulated to measured")
-	line("%-12s %-14s %-6s %5s %12s %7s %7s %7s %7s %9s", "Fitted on", "Judged on", "Metric", "n", "measured", "mean", "p50", "p90", "p99", "request")
+	line("  %-6s %6s %12s %7s %7s %7s %7s %9s", "Metric", "n", "measured", "mean", "p50", "p90", "p99", "request")
 	for _, c := range r.Checks {
 		name := c.Judged
 		if c.HeldOut {
 			name += " *"
 		}
+		line("fitted on %s, judged on %s", c.Fitted, name)
 		for _, e := range c.Errors {
-			line("%-12s %-14s %-6s %5d %10.4f s %+7.2f %+7.2f %+7.2f %+7.2f %9.2f",
-				c.Fitted, name, e.Metric, e.Requests, e.Measured, 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, 100*e.Each)
+			line("  %-6s %6d %10.4f s %+7.2f %+7.2f %+7.2f %+7.2f %9.2f",
+				e.Metric, e.Requests, e.Measured, 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, 100*e.Each)
 		}
 	}
 	line("* held out: not fitted to. request: median size of the error of single requests.")

@@ -30,6 +30,13 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"sweep --trace requests.jsonl --set trace-block-size=64 --set gpu=h100 --grid model=llama-3.1-8b,llama-3.1-70b",
 		"sweep --trace requests.jsonl --trace sessions.jsonl --set trace-block-size=64 --grid workers=1,2 --repeat 3",
 		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=2s,p99:itl=40ms --resamples 4 --gpu-cost 2 --try block-size=32,64 --topology both",
+		"fit --model llama-3.1-70b",
+		"gpus",
+		"models",
+		"validate measured --deployment h100.yaml",
+		"calibrate measured --holdout 0.5",
+		"traces inspect requests.jsonl --trace-block-size 64",
+		"traces inspect azure.csv",
 		"plan requests.jsonl --trace-block-size 64 --slo ttft=20ms --workers 2 --gpu h100 --model llama-3.1-8b --resamples 4",
 	} {
 		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) > terminal.Width || widest == "" {
@@ -40,6 +47,7 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"trace requests.jsonl --trace-block-size 64 --wide",
 		"report run --wide",
 		"sweep grid.yaml --wide",
+		"models --wide",
 		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=2s,p99:itl=40ms --resamples 4 --max-workers 4 --gpu-cost 2 --wide",
 	} {
 		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) <= terminal.Width {

@@ -148,7 +148,7 @@ func writeFits(out io.Writer, rows []fitRow) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "Sizes are GiB of one GPU; KV tokens are those of one worker (of one rank with --dp).")
+	fmt.Fprintln(out, "Sizes: GiB of one GPU. KV tokens: of one worker (with --dp: of one rank).")
 	return refused
 }
 

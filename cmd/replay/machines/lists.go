@@ -15,16 +15,21 @@ import (
 )
 
 // newListCommand returns a command that prints a list, as a table or as JSON.
-func newListCommand(s cli.Streams, cmd *cobra.Command, list func(output string) error) *cobra.Command {
+func newListCommand(cmd *cobra.Command, list func(output string) error, more ...func(*pflag.FlagSet)) *cobra.Command {
 	output := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	cmd.Args = cli.NoArgs
 	cmd.RunE = func(*cobra.Command, []string) error { return list(output.Value) }
-	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { fs.Var(&output, "output", "what is printed: table or json, by `name`") })
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
+		fs.Var(&output, "output", "what is printed: table or json, by `name`")
+		for _, bind := range more {
+			bind(fs)
+		}
+	})
 }
 
 // NewGPUsCommand returns the command that lists GPUs.
 func NewGPUsCommand(s cli.Streams) *cobra.Command {
-	return newListCommand(s, &cobra.Command{
+	return newListCommand(&cobra.Command{
 		Use:   "gpus",
 		Short: "List the GPUs that --gpu takes",
 		Long: `List the GPUs whose data sheets are known. Rates are of dense products. Prices
@@ -47,13 +52,14 @@ file of your own GPUs, in the form that --output json writes, goes with
 
 // NewModelsCommand returns the command that lists models.
 func NewModelsCommand(s cli.Streams) *cobra.Command {
-	return newListCommand(s, &cobra.Command{
+	wide := false
+	return newListCommand(&cobra.Command{
 		Use:   "models",
 		Short: "List the models that --model takes",
 		Long: `List the models whose shapes are known: weights in billions (all, and those that
 a token is multiplied with), bytes of KV cache per token of a short sequence,
-and where the configuration is published. --model also takes the path of any
-config.json.`,
+and with --wide where the configuration is published. --model also takes the
+path of any config.json.`,
 		Example: "  replay models\n  replay fit --model ./my-model/config.json",
 	}, func(output string) error {
 		rows := modelRows()
@@ -61,12 +67,18 @@ config.json.`,
 			return writeJSON(s.Out, rows)
 		}
 		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "MODEL\tWEIGHTS B\tACTIVE B\tKV KiB/TOKEN\tCONTEXT\tSOURCE")
+		source := func(text string) string {
+			if wide {
+				return "\t" + text
+			}
+			return ""
+		}
+		fmt.Fprintln(w, "MODEL\tWEIGHTS B\tACTIVE B\tKV KiB/TOKEN\tCONTEXT"+source("SOURCE"))
 		for _, m := range rows {
-			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.1f\t%d\t%s\n", m.Name, m.Weights, m.Active, m.KVBytes/1024, m.Context, m.Source)
+			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.1f\t%d%s\n", m.Name, m.Weights, m.Active, m.KVBytes/1024, m.Context, source(m.Source))
 		}
 		return w.Flush()
-	})
+	}, func(fs *pflag.FlagSet) { fs.BoolVar(&wide, "wide", false, "say where models are published, too") })
 }
 
 // modelRow is a model as it is listed.

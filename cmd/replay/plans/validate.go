@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
 )
 
@@ -137,7 +138,10 @@ func (v *validated) write(w io.Writer, form string) error {
 		return e.Encode(v)
 	}
 	t := &strings.Builder{}
-	line := func(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+	line := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		t.WriteString(terminal.WrapText(text+"\n", 2))
+	}
 	line("%s: %d requests replayed at their measured arrivals", v.Run, v.Requests)
 	if len(v.FromRun) > 0 {
 		line("  from meta.json: %s", strings.Join(v.FromRun, ", "))
@@ -152,16 +156,19 @@ func (v *validated) write(w io.Writer, form string) error {
 		line("KV tokens: %d simulated; the run does not tell the server's", v.Simulated)
 	}
 	line("Errors in %%, simulated to measured")
-	line("%-9s %-6s %5s %12s %12s %7s %7s %7s %7s %9s", "Judged on", "Metric", "n", "measured", "simulated", "mean", "p50", "p90", "p99", "request")
+	line("  %-6s %6s %10s %11s %7s %7s %7s %7s %8s", "Metric", "n", "measured", "simulated", "mean", "p50", "p90", "p99", "request")
 	for _, c := range v.Checks {
+		line("judged on %s", c.Set)
 		for _, e := range c.Errors {
-			line("%-9s %-6s %5d %10.4f s %10.4f s %+7.2f %+7.2f %+7.2f %+7.2f %9.2f",
-				c.Set, e.Metric, e.Requests, e.Measured, e.Measured*(1+e.Mean), 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, 100*e.Each)
+			line("  %-6s %6d %8.4f s %9.4f s %+7.2f %+7.2f %+7.2f %+7.2f %8.2f",
+				e.Metric, e.Requests, e.Measured, e.Measured*(1+e.Mean), 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, 100*e.Each)
 		}
 	}
 	line("measured, simulated: means. request: median size of the error of single requests.")
 	for i, key := range v.order {
-		line("%s %s: %s", [2]string{"Assumes:", "        "}[min(i, 1)], strings.ReplaceAll(key, "_", " "), v.Assumes[key])
+		head := [2]string{"Assumes:", "        "}[min(i, 1)]
+		text := fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(key, "_", " "), v.Assumes[key])
+		t.WriteString(terminal.WrapLine(text, len(head)+3) + "\n")
 	}
 	_, err := io.WriteString(w, t.String())
 	return err

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/internal/terminal"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 func (s *Summary) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "%-16s%s\n", label, fmt.Sprintf(format, args...))
+		b.WriteString(wrapLabelled(label, fmt.Sprintf(format, args...)))
 	}
 	line("Trace", "%s", s.Name)
 	also := ""
@@ -37,7 +39,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if s.Measured {
 		line("Beware", "start times are those of a client that waited for this server")
 	}
-	fmt.Fprintf(&b, "\n%-16s%12s%10s%10s%10s%10s%10s%10s%14s\n", "Tokens", "mean", "min", "p50", "p90", "p95", "p99", "max", "total")
+	fmt.Fprintf(&b, "\n%-9s %8s %7s %7s %7s %7s %7s %7s %13s\n", "Tokens", "mean", "min", "p50", "p90", "p95", "p99", "max", "total")
 	s.writeLengths(&b, "  input", &s.Input)
 	s.writeLengths(&b, "  output", &s.Output)
 	b.WriteByte('\n')
@@ -45,6 +47,11 @@ func (s *Summary) WriteText(w io.Writer) error {
 	s.writePrefixes(line)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// wrapLabelled is a line of the summary with its label.
+func wrapLabelled(label, text string) string {
+	return terminal.WrapLine(fmt.Sprintf("%-16s%s", label, text), 16) + "\n"
 }
 
 // medianTurns is the median number of requests of a conversation.
@@ -57,11 +64,11 @@ func (s *Summary) medianTurns() string {
 
 func (s *Summary) writeLengths(b *strings.Builder, label string, l *Lengths) {
 	mark := markEstimate(l.Approximate || s.Estimated)
-	fmt.Fprintf(b, "%-16s%12s", label, mark+formatDecimal(l.Mean()))
+	fmt.Fprintf(b, "%-9s %8s", label, mark+formatDecimal(l.Mean()))
 	for _, n := range []int{l.Min, l.Quantile(0.5), l.Quantile(0.9), l.Quantile(0.95), l.Quantile(0.99), l.Max} {
-		fmt.Fprintf(b, "%10s", mark+strconv.Itoa(n))
+		fmt.Fprintf(b, " %7s", mark+strconv.Itoa(n))
 	}
-	fmt.Fprintf(b, "%14s\n", mark+strconv.FormatFloat(l.Sum, 'f', -1, 64))
+	fmt.Fprintf(b, " %13s\n", mark+strconv.FormatFloat(l.Sum, 'f', -1, 64))
 }
 
 func (s *Summary) writeArrivals(b *strings.Builder) {
@@ -71,8 +78,8 @@ func (s *Summary) writeArrivals(b *strings.Builder) {
 		return
 	}
 	peak := t.Peak()
-	fmt.Fprintf(b, "%-16s%s s, %s requests/s; gaps vary by %s (Poisson: 1); most in %s s: %d, at %s s\n", "Arrivals",
-		formatDecimal(t.Duration()/1000), formatDecimal(t.Rate()), formatDecimal(t.Burstiness()), formatDecimal(peak.Width/1000), peak.Arrivals, formatDecimal(peak.Start/1000))
+	b.WriteString(wrapLabelled("Arrivals", fmt.Sprintf("%s s, %s requests/s; gaps vary by %s (Poisson: 1); most in %s s: %d, at %s s",
+		formatDecimal(t.Duration()/1000), formatDecimal(t.Rate()), formatDecimal(t.Burstiness()), formatDecimal(peak.Width/1000), peak.Arrivals, formatDecimal(peak.Start/1000))))
 	if s.Unsorted > 0 {
 		fmt.Fprintf(b, "%-16s%d requests arrive before the one above them\n", "", s.Unsorted)
 	}
