@@ -15,13 +15,37 @@ type Confident struct {
 	At    Measure
 }
 
-// findConfident finds the smallest cluster of one pool that meets in the wanted share of
-// resamples. sizes are those of the smallest clusters of single resamples, 0 where there
-// is none; the search begins where as many of them are as large, and runs every cluster
-// it names on every resample, since more workers may be worse.
+// findConfident finds the smallest cluster that meets in the wanted share of resamples.
+// sizes are those of the smallest clusters of one pool of single resamples, 0 where there
+// is none.
 func (c *Config) findConfident(ctx context.Context, b *bench, a *Answer, sizes []int) (*Confident, error) {
-	need := int(math.Ceil(c.Confidence*float64(c.Resamples) - 1e-9))
 	f := &Confident{Share: c.Confidence}
+	find := func() error { return c.growPool(ctx, b, a, f, sizes) }
+	if a.Shape.Split() {
+		s := &splitSearch{Config: c, bench: b, variant: a.Variant, need: c.resamplesNeeded()}
+		find = func() error { return s.growPools(ctx, a, f) }
+	}
+	if err := find(); err != nil {
+		return nil, err
+	}
+	all, err := b.measure(ctx, Point{Variant: a.Variant, Shape: f.Shape, Load: 1})
+	if err != nil {
+		return nil, err
+	}
+	f.At = *all[0]
+	return f, nil
+}
+
+// resamplesNeeded returns in how many resamples a cluster is to meet.
+func (c *Config) resamplesNeeded() int {
+	return int(math.Ceil(c.Confidence*float64(c.Resamples) - 1e-9))
+}
+
+// growPool finds the size of one pool. It begins where as many of the resamples have
+// clusters as large, and runs every cluster it names on every resample, since more
+// workers may be worse.
+func (c *Config) growPool(ctx context.Context, b *bench, a *Answer, f *Confident, sizes []int) error {
+	need := c.resamplesNeeded()
 	try := func(workers int) (bool, error) {
 		f.Shape = One(workers)
 		met, err := c.countMet(ctx, b, a.Variant, f.Shape)
@@ -41,15 +65,7 @@ func (c *Config) findConfident(ctx context.Context, b *bench, a *Answer, sizes [
 	if err == nil && !f.Found {
 		_, err = try(workers)
 	}
-	if err != nil {
-		return nil, err
-	}
-	all, err := b.measure(ctx, Point{Variant: a.Variant, Shape: f.Shape, Load: 1})
-	if err != nil {
-		return nil, err
-	}
-	f.At = *all[0]
-	return f, nil
+	return err
 }
 
 // sizeAt returns a size that need of the sizes do not exceed, or most when there are

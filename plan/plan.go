@@ -91,7 +91,7 @@ type Answer struct {
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars
 	// Confident is the smallest cluster that meets in most resamples; nil when none was
-	// searched for: for two pools, for a given cluster, or without resamples.
+	// searched for: for a given cluster, or without resamples.
 	Confident *Confident
 }
 

@@ -172,6 +172,41 @@ func TestConfident(t *testing.T) {
 	}
 }
 
+// TestConfidentSplit looks for the two pools that hold in most resamples, each of which
+// wants so many workers of either: none smaller does, and replays are few.
+func TestConfidentSplit(t *testing.T) {
+	find := func(scale, most int) (*Confident, int) {
+		p, err := Find(t.Context(), Config{
+			Run: func(_ context.Context, p Point) (Measure, error) {
+				prefill, decode := float64(scale*(20+p.Sample))/20, float64(3*scale*(40+p.Sample%7))/40
+				value := Value{Name: "x", Unit: "ms", Limit: 1, Value: max(prefill/float64(p.Shape.Prefill), decode/float64(p.Shape.Decode))}
+				value.Met = value.Value <= 1
+				return Measure{Met: value.Met, Values: []Value{value}}, nil
+			},
+			Variants: []Variant{{Name: "two", Split: true}}, Confidence: 0.95, Resamples: 20, Most: most, Precision: 0.1, Cores: 2,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Answers[0].Confident, len(p.Measures)
+	}
+	for _, c := range []struct {
+		scale, most int
+		found       bool
+		want        Shape
+	}{{2, 40, true, Two(4, 7)}, {6, 60, true, Two(12, 21)}, {20, 256, true, Two(39, 69)}, {6, 30, false, Two(10, 20)}} {
+		got, replays := find(c.scale, c.most)
+		switch {
+		case got == nil || got.Found != c.found || c.found && got.Shape != c.want || c.found && got.Met < 19 || got.At.Shape != got.Shape:
+			t.Errorf("scale %d up to %d: %+v, want %+v", c.scale, c.most, got, c)
+		case !c.found && got.Shape.Size() != c.most:
+			t.Errorf("scale %d: %v is the largest tried, want %d workers", c.scale, got.Shape, c.most)
+		case replays > 600:
+			t.Errorf("scale %d: %d replays", c.scale, replays)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	p, err := Find(t.Context(), cfg(2))
 	if err != nil {
@@ -198,7 +233,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("confident: %+v, want 11 workers, since a fifth of the resamples needs no more than 10", c)
 	}
 	if two.Confident != nil || given.Confident != nil {
-		t.Errorf("confident: %+v and %+v, want none for two pools or a given cluster", two.Confident, given.Confident)
+		t.Errorf("confident: %+v and %+v, want none but for the best", two.Confident, given.Confident)
 	}
 	for i, r := range p.Front {
 		if r.GPUs != 8*r.Shape.Size() || !r.Met {
