@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,20 @@ func TestCheckSpeeds(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c.speeds, err, c.want)
 		}
+	}
+}
+
+// Clusters of other sizes repeat the speeds, or have the first of them.
+func TestResizeSpeeds(t *testing.T) {
+	top := Topology{Pools: OnePool(engineargs.Default(), 3), WorkerSpeeds: [][]float64{{0.5, 1, 2}}}
+	for size, want := range map[int][]float64{1: {0.5}, 3: {0.5, 1, 2}, 7: {0.5, 1, 2, 0.5, 1, 2, 0.5}} {
+		other := top.Resize(size)
+		if err := other.Validate(); err != nil || !slices.Equal(other.WorkerSpeeds[0], want) {
+			t.Errorf("%d workers: %v, %v", size, other.WorkerSpeeds, err)
+		}
+	}
+	if !slices.Equal(top.WorkerSpeeds[0], []float64{0.5, 1, 2}) {
+		t.Errorf("the original has %v", top.WorkerSpeeds)
 	}
 }
 

@@ -83,11 +83,18 @@ func (t *Topology) Disaggregated() bool { return len(t.Pools) > 1 }
 // Entry is the pool where requests arrive.
 func (t *Topology) Entry() *Pool { return &t.Pools[0] }
 
-// Resize returns t with pools of other sizes, one for each pool.
+// Resize returns t with pools of other sizes, one for each pool. The kinds and the speeds
+// of workers that differ are repeated as often as it takes.
 func (t Topology) Resize(counts ...int) Topology {
 	t.Pools = slices.Clone(t.Pools)
 	for i := range t.Pools {
 		t.Pools[i] = t.Pools[i].resize(counts[i])
+	}
+	t.WorkerSpeeds = slices.Clone(t.WorkerSpeeds)
+	for i, speeds := range t.WorkerSpeeds {
+		if len(speeds) > 0 {
+			t.WorkerSpeeds[i] = slices.Repeat(speeds, (counts[i]+len(speeds)-1)/len(speeds))[:counts[i]]
+		}
 	}
 	return t
 }

@@ -130,6 +130,16 @@ func OptionsOf(settings []plan.Setting) (o *Options, file string, mode loadgen.M
 	return o, file, mode, nil
 }
 
+// WholeValue returns the value in NAME=VALUE as it stands, commas and all, where the flag
+// takes it; nil where it does not.
+func WholeValue(name, text string) []string {
+	_, value, _ := strings.Cut(text, "=")
+	if NewCellOptions().Set.Set(name, value) != nil {
+		return nil
+	}
+	return []string{value}
+}
+
 // ParseAxis reads NAME=VALUE,VALUE; a value that holds a comma is quoted as in
 // CSV.
 func ParseAxis(flag, text string) (plan.Axis, error) {

@@ -58,7 +58,9 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 				return nil, err
 			}
 			if !list.isAxis && len(axis.Values) > 1 {
-				return nil, cli.Usagef("--set=%s: want one value, or --grid", text)
+				if axis.Values = options.WholeValue(axis.Name, text); axis.Values == nil {
+					return nil, cli.Usagef("--set=%s: want one value, or --grid", text)
+				}
 			}
 			g.putAxis(axis, list.isAxis)
 		}

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,7 +57,8 @@ With --max-in-flight the workload is replayed in closed loop.`,
 
 // refusedInBounds are flags of one replay that make no sense for many.
 func refusedInBounds(o *options.Options) []string {
-	return append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "scale", "until")
+	return append(o.ModeFlags(), "mode", "out", "requests", "digest", "slo", "timeline", "report-json", "report-format", "scale", "until",
+		"worker-speed", "prefill-worker-speed", "decode-worker-speed")
 }
 
 // boundsSpec is the replay that bounds are wanted for.
@@ -77,7 +79,8 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	if o.Changed("max-in-flight") {
 		mode = loadgen.Concurrency
 	}
-	return o.Spec(file, mode)
+	spec, err := o.Spec(file, mode)
+	return spec, cmp.Or(err, o.CheckAlike("replay bounds"))
 }
 
 // bounded is a replay whose report is compared with the ceiling's.

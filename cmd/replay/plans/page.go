@@ -256,8 +256,9 @@ func describeHardware(path string) (gpu, model string) {
 // listAssumptions are what the answer rests on.
 func (p *planSheet) listAssumptions(a *plan.Answer) [][2]string {
 	spec := &p.runner.choices[a.Variant].spec
+	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
 	var rows [][2]string
-	for _, one := range spec.Assumptions() {
+	for _, one := range cluster.Assumptions() {
 		rows = append(rows, [2]string{strings.ReplaceAll(one.Key, "_", " "), one.Text})
 	}
 	if p.flags.resamples > 0 {

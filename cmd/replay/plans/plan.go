@@ -166,7 +166,6 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
-			cli.Needs(false, "with replay trace and replay sweep: the plan looks for workers that are alike", "worker-speed", "prefill-worker-speed", "decode-worker-speed"),
 			cli.Needs(!f.json, "without --json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
@@ -190,8 +189,6 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			return nil, err
 		}
 		switch axis.Name {
-		case "worker-speed", "prefill-worker-speed", "decode-worker-speed":
-			return nil, cli.Usagef("--try=%s: the plan looks for workers that are alike", text)
 		case "workers", "prefill-workers", "decode-workers":
 			return nil, cli.Usagef("--try=%s: the number of workers is searched for, or given by --%s", text, axis.Name)
 		}
@@ -248,9 +245,10 @@ func chooseVariant(o *options.Options, file string, settings []plan.Setting, spl
 	switch {
 	case c.variant.Fixed.Size() > 0:
 	case split:
-		all = append(all, plan.Setting{Name: "prefill-workers", Value: "1"}, plan.Setting{Name: "decode-workers", Value: "1"})
+		all = append(all, sizedAs(all, "prefill-", 1)...)
+		all = append(all, sizedAs(all, "decode-", 1)...)
 	default:
-		all = append(all, plan.Setting{Name: "workers", Value: "2"}) // what a router takes
+		all = append(all, sizedAs(all, "", 2)...) // what a router takes
 	}
 	own, _, mode, err := options.OptionsOf(all)
 	if err != nil {
@@ -314,11 +312,7 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 // replayPoint replays a point and holds it to the objectives.
 func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
-	if p.Shape.Split() {
-		spec.Topology = spec.Resize(max(1, p.Shape.Prefill), max(1, p.Shape.Decode))
-	} else {
-		spec.Topology = spec.Resize(p.Shape.Workers)
-	}
+	spec.Topology = r.choices[p.Variant].clusterOf(p.Shape)
 	if p.Shape.Workers == 1 {
 		spec.Router = policy.RoundRobin // there is nothing to route
 	}

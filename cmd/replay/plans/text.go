@@ -90,6 +90,7 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 		name = ", " + v
 	}
 	fmt.Fprintf(b, "%s: %v (%d GPUs)%s\n", head, a.Shape, p.plan.GPUs(a.Variant, a.Shape), name)
+	p.writeDiffering(b, a)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range a.At.Values {
 		v := &a.At.Values[i]

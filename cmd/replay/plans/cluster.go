@@ -1,0 +1,52 @@
+package plans
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
+)
+
+// clusterOf returns the cluster of a shape.
+func (c *chosen) clusterOf(shape plan.Shape) replay.Topology {
+	if shape.Split() {
+		return c.spec.Resize(max(1, shape.Prefill), max(1, shape.Decode))
+	}
+	return c.spec.Resize(shape.Workers)
+}
+
+// sizedAs returns settings of a pool of at least so many workers, whose number is searched
+// for: of as many as the settings have speeds for. The slow ones come first, so that they
+// are in clusters that are smaller; larger ones repeat them all.
+func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
+	var speeds []string
+	for _, s := range settings {
+		if s.Name == pool+"worker-speed" && s.Value != "" {
+			speeds = strings.Split(s.Value, ",")
+		}
+	}
+	if len(speeds) == 0 {
+		return []plan.Setting{{Name: pool + "workers", Value: strconv.Itoa(least)}}
+	}
+	speedOf := func(text string) float64 {
+		v, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // what is no number is refused later
+		return v
+	}
+	slices.SortStableFunc(speeds, func(a, b string) int { return cmp.Compare(speedOf(a), speedOf(b)) })
+	speeds = slices.Repeat(speeds, (least+len(speeds)-1)/len(speeds))
+	return []plan.Setting{{Name: pool + "workers", Value: strconv.Itoa(len(speeds))}, {Name: pool + "worker-speed", Value: strings.Join(speeds, ",")}}
+}
+
+// writeDiffering writes in what the workers of an answer differ, where they do.
+func (p *planSheet) writeDiffering(b *strings.Builder, a *plan.Answer) {
+	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
+	for _, one := range cluster.Assumptions() {
+		if one.Key == "workers" || strings.HasSuffix(one.Key, "worker_speed") {
+			fmt.Fprintf(b, "  %s: %s\n", strings.ReplaceAll(one.Key, "_", " "), one.Text)
+		}
+	}
+}
