@@ -208,6 +208,7 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 	}{
 		{[]string{"--slo=p99:ttft=9s"}, true, "holds p99 TTFT ≤ 9 s on the workload as recorded, and in 4 of 4 resampled workloads."},
 		{[]string{"--slo=p99:ttft=9s", "--resamples=0"}, true, "on the workload as recorded, which was not resampled."},
+		{[]string{"--slo=p99:ttft=9s", "--gpu=h100", "--model=llama-3.1-8b", "--resamples=0"}, true, "1 GPU (1 worker, 2.50 an hour) holds "}, // the price's source is a fact
 		{[]string{"--slo=p99:ttft=1ms"}, false, "1 GPU (1 worker) does not hold p99 TTFT ≤ 1 ms: p99 ttft is "},
 	} {
 		var out, errs bytes.Buffer

@@ -57,14 +57,19 @@ func (p *planSheet) isSure(a *plan.Answer) bool {
 	}
 }
 
-// describeCluster names a cluster with its GPUs and what they cost.
+// describeCluster names a cluster with its GPUs and what they cost; what a GPU does is
+// among the inputs.
 func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 	gpus := p.plan.GPUs(variant, shape)
 	noun := "GPUs"
 	if gpus == 1 {
 		noun = "GPU"
 	}
-	return fmt.Sprintf("%d %s (%v%s)", gpus, noun, shape, p.formatHourly(variant, shape))
+	hourly := ""
+	if price := p.price(variant); price > 0 {
+		hourly = fmt.Sprintf(", %.2f an hour", price*float64(gpus))
+	}
+	return fmt.Sprintf("%d %s (%v%s)", gpus, noun, shape, hourly)
 }
 
 // describeSettings names the choice of settings, where there are several.

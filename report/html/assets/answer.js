@@ -52,7 +52,7 @@ const drawAnswer = (answer, charts) => {
       if (hidden() && !down) line = Math.min(top, at) - 8 * px; // above the ring and the limit
       while (hidden()) line += (down ? 13 : -13) * px; // no label over another
       lines.push(line);
-      const beside = Math.abs(line - top - over * px) > 1 ? (right ? 13 : -13) * px : 0; // no room above or below the ring
+      const beside = (right ? 12 : -12) * px; // of the ring
       ctx.fillText(`${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left + beside, line);
     }
     ctx.restore();

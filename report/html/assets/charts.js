@@ -2,9 +2,9 @@
 // The charts of runs: one or more panels of lines over the same axes, with limits, and a
 // legend that says what is in them before one points at them.
 //
-// A chart is {title, panels, value, tick, xValue, xAxis, range, values, limits}. A panel is
-// {name, color, x, lines: [{name, color, dash, y, says, step, fill}]}; values are those by
-// which the y axis chooses its scale; limits are {side, at, text, point} in values.
+// A chart is {title, panels, value, tick, xValue, xAxis, range, spread, counts, note, limits}. A
+// panel is {name, color, x, lines: [{name, color, dash, y, says, step, fill}]}; spread says,
+// with the limits on the y axis, how far apart values are; limits are {side, at, text, point}.
 const makeCharts = () => {
   const charts = [];
   const dashes = [[], [7, 4], [2, 3]];
@@ -48,6 +48,9 @@ const makeCharts = () => {
     return { box: el("div.keys", ...keys.map((k) => k.box), at), keys, set };
   };
 
+  // zoomed is the range of all panels, until one chooses a part of it.
+  const zoomed = (p, whole) => (u, lo, hi) => lo === p.x[0] && hi === p.x[p.x.length - 1] ? whole : [lo, hi];
+
   const options = (c, p, one, width) => ({
     width, height: c.panels.length > 1 ? 160 : 230,
     cursor: { points: { size: 6 }, drag: { x: true, y: false }, sync: { key: c.title } },
@@ -63,7 +66,7 @@ const makeCharts = () => {
         drawShape(u.ctx, "ring", u.valToPos(l.point, "x", true), u.valToPos(one.scale.to(l.at), "y", true), 5 * devicePixelRatio);
       })],
     },
-    scales: { x: { time: false, range: c.range || (() => one.xs) }, y: { range: one.y } },
+    scales: { x: { time: false, range: zoomed(p, c.range || one.xs) }, y: { range: one.y } },
     axes: [
       axis({ size: 32, ...c.xAxis }),
       axis({ size: 62, values: (u, v) => v.map((w) => w === null ? "" : (c.tick || c.value)(one.scale.from(w))), ...(one.scale.splits ? { splits: one.scale.splits } : c.incrs ? { incrs: c.incrs } : {}) }),
@@ -103,7 +106,7 @@ const makeCharts = () => {
       const cell = grid.appendChild(el("div.panel")), box = el("div.chart");
       if (many) cell.append(el("div.key.small", swatch(p.color), p.name));
       cell.append(box);
-      const one = { box, c, p, scale, xs, y, limits: (c.limits || []).filter((l) => !l.run || l.run === p.run), legend: legend(c, p) };
+      const one = { box, c, p, scale, xs, y, limits: c.limits || [], legend: legend(c, p) };
       charts.push(one);
       if (!p.x.length) { box.append(el("p", "nothing to show")); continue; }
       cell.append(one.legend.box);

@@ -156,7 +156,7 @@
       const joined = lists.length ? uPlot.join(lists.map((l) => [l.x, l.line.y])) : [[]];
       const medians = runs.filter((r) => r.curves[id].n).map((r) => quantile(r.curves[id], 0.5)).filter((v) => v > 0), limits = held(id);
       addChart(grid, { title: `${names[id]} by percentile`, value: ms, tick, incrs: msIncrs, xAxis: { splits: () => marks.map(tail), values: () => marks.map(shareText), space: 0 },
-        xValue: (v) => shareText(1 - Math.pow(10, -v)), range: (u, lo, hi) => [0, Math.max(hi, 1)],
+        xValue: (v) => shareText(1 - Math.pow(10, -v)), range: [0, joined[0].reduce((a, b) => Math.max(a, b), 1)],
         panels: [{ name: names[id], color: nth(0), x: joined[0], lines: lists.map((l, k) => ({ ...l.line, y: joined[k + 1] })) }],
         spread: (over) => medians.length ? most([...lists.flatMap((l) => l.line.y), ...over]) / Math.min(...medians, ...over) : 1,
         note: limits.length ? [["limit", "--c4", limits.some((o) => o.share >= 0) ? "limit: the curve has to pass below it up to the ring" : "limit"]] : undefined,
