@@ -46,6 +46,10 @@ ledger: ## check that the parts of every request of every golden case sum to its
 browser: ## draw the pages of replay report --html in a real browser
 	$(GO) test -count=1 -run 'Browser' ./report/html -browser -v
 
+picture: ## draw docs/plan.png, the page of the plan in README, in chromium
+	$(GO) run ./cmd/replay plan testdata/traces/chat-hour.jsonl --speedup 16 --slo p99:ttft=1s,p99:itl=50ms --gpu h100 --model llama-3.1-8b --front=false --out bin/plan.html > /dev/null
+	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=3000 --window-size=1200,612 --screenshot=docs/plan.png file://$(abspath bin/plan.html)
+
 traces-bad: ## show what every reader of traces says of bad rows and bad files
 	$(GO) test ./loadgen/formats -run 'TestBadRows|TestBadFiles|TestSkipBadHasABound' -v
 
@@ -133,4 +137,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help mutants build test race fuzz golden golden-arm64 parity liveness ledger browser traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build test race fuzz golden golden-arm64 parity liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
