@@ -112,7 +112,7 @@ func DataSheetsMeasured(a *engineargs.Args) bool {
 // schedulerRules describes whose rules an engine follows.
 func schedulerRules(a *engineargs.Args) string {
 	if a.Engine == engineargs.SGLang {
-		return "SGLang, by the reference's rules"
+		return "SGLang's own rules"
 	}
 	for _, name := range vllm.Profiles() {
 		if rules, err := vllm.ParseProfile(name); err == nil && rules == a.Rules {
