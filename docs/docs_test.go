@@ -115,7 +115,7 @@ func flags(t *testing.T, section string) []string {
 func TestEngineArguments(t *testing.T) {
 	text := read(t, "engine-args.md")
 	tables := part(t, text, "## Both engines", "## Without effect")
-	same(t, "engine-args.md", column(tables, 1), flags(t, "Engines ("))
+	same(t, "engine-args.md", append(column(tables, 1), "--deployment"), flags(t, "Hardware and engines (")) // a file of all these
 
 	// Keys without effect are in a paragraph. The object sglang and the key that
 	// refuses a run are the only others.

@@ -29,10 +29,13 @@ func listCommands() map[string]*cobra.Command {
 	add = func(cmd *cobra.Command) {
 		for _, c := range cmd.Commands() {
 			name := strings.Join(strings.Fields(c.CommandPath())[1:], " ")
-			if _, ok := all[name]; !ok && !c.DisableFlagParsing && !c.Hidden && name != "help" {
-				all[name] = c
-				add(c)
+			if c.DisableFlagParsing || c.Hidden || name == "help" {
+				continue
 			}
+			if all[name] == nil {
+				all[name] = c
+			}
+			add(c)
 		}
 	}
 	add(root.New(cli.Streams{}, nil))

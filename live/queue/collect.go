@@ -70,7 +70,7 @@ func (q *Queue) outcomeOf(ctx context.Context, key string) (outcome, error) {
 
 // GivenUp is a cell that is dead.
 type GivenUp struct {
-	Cell int
+	Cell int `json:"cell"`
 	Dead
 }
 

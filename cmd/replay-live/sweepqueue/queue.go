@@ -248,11 +248,12 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 	var (
 		grid   sweeps.GridFlags
 		server serverFlags
+		form   cli.Choice
 	)
 	cmd := &cobra.Command{
 		Use:     "submit [GRID]",
 		Short:   "Put a grid on a queue",
-		Long:    "Put the cells of a grid that have no result yet on a queue, and print the id of the sweep.",
+		Long:    "Put the cells of a grid that have no result yet on a queue, and print the id of\nthe sweep.",
 		Example: "  replay sweep submit grid.yaml --nats nats://host:4222",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -270,12 +271,16 @@ func newSweepSubmitCommand(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if form.Value == "json" {
+				return cli.WriteJSON(s.Out, map[string]any{"sweep_id": done.ID, "cells": done.Cells, "known": done.Known, "queued": done.Queued})
+			}
 			fmt.Fprintf(s.Err, "replay: %d cells, %d of them with a result, %d queued\n", done.Cells, done.Known, done.Queued)
 			_, err = fmt.Fprintln(s.Out, done.ID)
 			return err
 		},
 	}
-	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Server", server.bindFlags))
+	cli.BindGroups(cmd, cli.NewGroup("Grid", grid.Bind), cli.NewGroup("Server", server.bindFlags),
+		cli.NewGroup("Output", func(fs *pflag.FlagSet) { cli.BindForm(fs, &form) }))
 	return cmd
 }
 
@@ -289,7 +294,7 @@ func newSweepWorkCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "work",
 		Short:   "Work on the cells of a queue",
-		Long:    "Take cells from a queue and replay them, until a signal ends it; cells in work go back then.",
+		Long:    "Take cells from a queue and replay them, until a signal ends it; cells in work\ngo back then.",
 		Example: "  replay sweep work --nats nats://host:4222",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -333,30 +338,6 @@ func onSweep(cmd *cobra.Command, act func(context.Context, *queue.Queue, *queue.
 	}
 	cli.BindGroups(cmd, append([]cli.Group{cli.NewGroup("Server", server.bindFlags)}, groups...)...)
 	return cmd
-}
-
-// newSweepStatusCommand returns the command that shows how far a sweep is.
-func newSweepStatusCommand(s cli.Streams) *cobra.Command {
-	return onSweep(&cobra.Command{
-		Use:     "status ID",
-		Short:   "Say how far a sweep is",
-		Example: "  replay sweep status 0123456789ab --nats nats://host:4222",
-	}, func(ctx context.Context, q *queue.Queue, m *queue.Manifest) error {
-		st, err := q.Status(ctx, m)
-		if err != nil {
-			return err
-		}
-		eta := "unknown"
-		if st.ETA >= 0 {
-			eta = st.ETA.Round(100 * time.Millisecond).String()
-		}
-		fmt.Fprintf(s.Out, "cells %d\ndone %d\nrunning %d\npending %d\ndead %d\neta %s\n",
-			st.Cells, st.Done, st.Running, st.Pending, st.Dead, eta)
-		for _, d := range st.GivenUp {
-			fmt.Fprintf(s.Out, "cell %d dead after tries: %d: %s\n", d.Cell, d.Tries, d.Reason)
-		}
-		return nil
-	})
 }
 
 // newSweepCollectCommand prints the table of a sweep.

@@ -23,7 +23,7 @@ type fitFlags struct {
 
 // NewFitCommand returns the command that says what fits.
 func NewFitCommand(s cli.Streams) *cobra.Command {
-	f := &fitFlags{output: cli.Choice{Names: []string{"table", "json"}, Value: "table"}}
+	f := &fitFlags{}
 	cmd := &cobra.Command{
 		Use:   "fit --model MODEL [--gpu GPU]",
 		Short: "Say on which GPUs a model fits, and how much KV cache it leaves",
@@ -41,7 +41,7 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 				return err
 			}
 			if f.output.Value == "json" {
-				return writeJSON(s.Out, rows)
+				return cli.WriteJSON(s.Out, rows)
 			}
 			return writeFits(s.Out, rows)
 		},
@@ -52,7 +52,7 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 		fs.IntVar(&f.batch, "max-num-batched-tokens", 8192, "`tokens` of a pass")
 		fs.IntVar(&f.block, "block-size", 16, "`tokens` per KV block")
 		fs.BoolVar(&f.sglang, "sglang", false, "--gpu-memory-utilization is SGLang's --mem-fraction-static: weights and KV cache alone")
-		fs.Var(&f.output, "output", "what is printed: table or json, by `name`")
+		cli.BindForm(fs, &f.output)
 	})
 }
 

@@ -2,9 +2,7 @@
 package machines
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -16,11 +14,11 @@ import (
 
 // newListCommand returns a command that prints a list, as a table or as JSON.
 func newListCommand(cmd *cobra.Command, list func(output string) error, more ...func(*pflag.FlagSet)) *cobra.Command {
-	output := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
+	var output cli.Choice
 	cmd.Args = cli.NoArgs
 	cmd.RunE = func(*cobra.Command, []string) error { return list(output.Value) }
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.Var(&output, "output", "what is printed: table or json, by `name`")
+		cli.BindForm(fs, &output)
 		for _, bind := range more {
 			bind(fs)
 		}
@@ -39,7 +37,7 @@ file of your own GPUs, in the form that --output json writes, goes with
 		Example: "  replay gpus\n  replay gpus --output json > mine.json",
 	}, func(output string) error {
 		if output == "json" {
-			return writeJSON(s.Out, hardware.GPUs())
+			return cli.WriteJSON(s.Out, hardware.GPUs())
 		}
 		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "GPU\tGiB\tGB/s\tbf16 TFLOP/s\tfp8\tfp4\tlink GB/s\tUSD/h\t")
@@ -64,7 +62,7 @@ path of any config.json.`,
 	}, func(output string) error {
 		rows := modelRows()
 		if output == "json" {
-			return writeJSON(s.Out, rows)
+			return cli.WriteJSON(s.Out, rows)
 		}
 		w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 		source := func(text string) string {
@@ -107,14 +105,4 @@ func orDash(rate float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f", rate)
-}
-
-// writeJSON writes a value over several lines.
-func writeJSON(w io.Writer, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
-	return err
 }

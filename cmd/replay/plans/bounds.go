@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -213,12 +212,7 @@ func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Repor
 		row["times_ceiling"] = times
 		all = append(all, row)
 	}
-	text, err := json.MarshalIndent(map[string]any{"bounds": all}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
-	return err
+	return cli.WriteJSON(w, map[string]any{"bounds": all})
 }
 
 // writeBounds writes a row per variant: each value, and how many times the

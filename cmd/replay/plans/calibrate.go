@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -99,9 +98,7 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error 
 		}
 	}
 	if f.form.Value == "json" {
-		e := json.NewEncoder(s.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return cli.WriteJSON(s.Out, r)
 	}
 	return r.WriteText(s.Out)
 }

@@ -42,7 +42,8 @@ type planFlags struct {
 	modelError float64
 	front      bool
 	cores      int
-	json, wide bool
+	form       cli.Choice
+	wide       bool
 	journal    string
 	files      sweeps.TableFiles
 }
@@ -62,7 +63,8 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.1 by a fitted profile")
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
-	fs.BoolVar(&f.json, "json", false, "print JSON instead of text")
+	cli.BindForm(fs, &f.form)
+	cli.BindOldJSON(fs, &f.form)
 	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
 	f.files.Bind(fs)
 	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
@@ -80,7 +82,6 @@ smaller one from it, and the highest load it sustains. With --workers, or
 makes it a closed loop, whose load is the number of requests in flight.`,
 		Example: `  replay plan requests.jsonl --slo p99:ttft=2s,p99:itl=50ms
   replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
-  replay plan requests.jsonl --slo ttft=1s,tpot=30ms --slo-attainment 0.99
   replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := options.TraceFile(args)
@@ -90,7 +91,7 @@ makes it a closed loop, whose load is the number of requests in flight.`,
 			return runPlan(cmd.Context(), s, o, f, file)
 		},
 	}
-	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "try", "topology", "max-workers", "gpu-cost", "confidence", "out"))
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "try", "topology", "gpu-cost", "output", "out"))
 	return cmd
 }
 
@@ -141,7 +142,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	if err := f.files.Write(sheet.fileForms()); err != nil {
 		return err
 	}
-	if f.json {
+	if f.form.Value == "json" {
 		return sheet.writeJSON(s.Out)
 	}
 	return sheet.writeText(s.Out)
@@ -166,7 +167,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
-			cli.Needs(!f.json, "without --json", "wide"),
+			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
 		))

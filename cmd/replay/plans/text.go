@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -287,9 +286,7 @@ func (p *planSheet) formatCost(m *plan.Measure) string {
 
 // writeJSON prints a plan for programs.
 func (p *planSheet) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(p.planDocument()); err != nil {
+	if err := cli.WriteJSON(w, p.planDocument()); err != nil {
 		return err
 	}
 	return p.endFound()

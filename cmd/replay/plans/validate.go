@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -133,9 +132,7 @@ func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *va
 // write writes v as JSON or for people to read.
 func (v *validated) write(w io.Writer, form string) error {
 	if form == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		return cli.WriteJSON(w, v)
 	}
 	t := &strings.Builder{}
 	line := func(format string, args ...any) {

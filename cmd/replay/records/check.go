@@ -22,12 +22,14 @@ type checking struct {
 	update bool
 	junit  string
 	github bool
+	form   cli.Choice
 }
 
 func (c *checking) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.update, "update", false, "take over the values of the run as the baseline")
 	fs.StringVar(&c.junit, "junit", "", "also write the outcome to `FILE` as JUnit XML")
 	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations; always where GITHUB_ACTIONS is true")
+	cli.BindForm(fs, &c.form)
 }
 
 // NewCheckCommand holds a run to budgets.
@@ -79,6 +81,9 @@ func (c *checking) checkRun(ctx context.Context, s cli.Streams, args []string) e
 	if c.update {
 		if err := file.Update(run); err != nil {
 			return err
+		}
+		if c.form.Value == "json" {
+			return cli.WriteJSON(s.Out, map[string]any{"baseline_saved_to": file.Path})
 		}
 		_, err := fmt.Fprintf(s.Out, "Saved the baseline to: %s\n", file.Path)
 		return err
@@ -133,11 +138,15 @@ func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
-	if err := outcome.WriteText(s.Out); err != nil {
+	write, notes := outcome.WriteText, s.Out
+	if c.form.Value == "json" {
+		write, notes = func(w io.Writer) error { return cli.WriteJSON(w, outcome.Document()) }, s.Err // GitHub reads both
+	}
+	if err := write(s.Out); err != nil {
 		return err
 	}
 	if c.github {
-		if err := outcome.WriteGitHub(s.Out); err != nil {
+		if err := outcome.WriteGitHub(notes); err != nil {
 			return err
 		}
 	}

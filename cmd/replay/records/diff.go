@@ -23,7 +23,8 @@ import (
 // diffFlags are the flags of replay diff.
 type diffFlags struct {
 	diff.Options
-	json, rerun bool
+	form  cli.Choice
+	rerun bool
 }
 
 // NewDiffCommand compares two recorded runs.
@@ -60,7 +61,8 @@ and real times do not count for that.`,
 }
 
 func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.json, "json", false, "print the differences as JSON")
+	cli.BindForm(fs, &f.form)
+	cli.BindOldJSON(fs, &f.form)
 	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list, those that moved most")
 	fs.BoolVar(&f.rerun, "rerun", true, "run again what has no passes recorded, to find the first that differs")
 	fs.Float64Var(&f.Tolerance, "tolerance", 0, "`share` by which values may differ and count as the same")
@@ -86,7 +88,7 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 		}
 	}
 	write := d.WriteText
-	if f.json {
+	if f.form.Value == "json" {
 		write = d.WriteJSON
 	}
 	if err := write(s.Out); err != nil {

@@ -19,6 +19,7 @@ import (
 
 // NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
 func NewExplainCommand(s cli.Streams) *cobra.Command {
+	var form cli.Choice
 	cmd := &cobra.Command{
 		Use:   "explain DIR REQUEST...",
 		Short: "Say where the time of a request went",
@@ -37,13 +38,12 @@ many. docs/explain.md defines what is printed.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return runExplain(s, args[0], args[1:]) },
+		RunE: func(_ *cobra.Command, args []string) error { return runExplain(s, form.Value, args[0], args[1:]) },
 	}
-	cli.BindOwn(cmd, func(*pflag.FlagSet) {})
-	return cmd
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { cli.BindForm(fs, &form) })
 }
 
-func runExplain(s cli.Streams, dir string, names []string) error {
+func runExplain(s cli.Streams, form, dir string, names []string) error {
 	run, err := openExplained(dir)
 	if err != nil {
 		return err
@@ -51,6 +51,13 @@ func runExplain(s cli.Streams, dir string, names []string) error {
 	ids, err := chosenRequests(run, names)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if form == "json" {
+		all := make([]why.Document, len(ids))
+		for i, id := range ids {
+			all[i] = run.Document(id)
+		}
+		return cli.WriteJSON(s.Out, map[string]any{"trace": run.Trace, "requests": all})
 	}
 	for i, id := range ids {
 		if i > 0 {

@@ -1,6 +1,8 @@
 package records
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,9 +62,6 @@ again. A RUN is such a directory, or a report file.`,
 			if r.wide && r.form.Value != "table" {
 				return cli.Usagef("--wide: only with --output table")
 			}
-			if len(args) > 1 && r.form.Value == "json" {
-				return cli.Usagef("--output=json: want one run with it")
-			}
 			if r.html != "" {
 				return writePage(r.html, args)
 			}
@@ -86,7 +85,7 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 	case "markdown":
 		return summary.WriteMarkdown(w, all)
 	case "json":
-		return summary.Write(w, r.names.Value, all[0].Report)
+		return r.writeJSON(w, all)
 	}
 	form := collector.Narrow
 	if r.wide {
@@ -103,6 +102,26 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 		}
 	}
 	return nil
+}
+
+// writeJSON writes a report, or a list of several with the names of their runs.
+func (r *reporting) writeJSON(w io.Writer, all []summary.Named) error {
+	if len(all) == 1 {
+		return summary.Write(w, r.names.Value, all[0].Report)
+	}
+	type named struct {
+		Run    string          `json:"run"`
+		Report json.RawMessage `json:"report"`
+	}
+	var list []named
+	for _, one := range all {
+		var text bytes.Buffer
+		if err := summary.Write(&text, r.names.Value, one.Report); err != nil {
+			return err
+		}
+		list = append(list, named{one.Name, text.Bytes()})
+	}
+	return cli.WriteJSON(w, list)
 }
 
 // readReport reads the report of a run directory, or a report file.

@@ -2,6 +2,7 @@ package records
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 
 // NewVerifyCommand derives again what a run directory says of itself.
 func NewVerifyCommand(s cli.Streams) *cobra.Command {
-	quiet := false
+	var v verification
 	cmd := &cobra.Command{
 		Use:   "verify DIR...",
 		Short: "Check that the files of a recorded run belong together",
@@ -25,51 +26,93 @@ Inputs that are not there any more are passed over.`,
 			if len(args) == 0 {
 				return cli.Usagef("no run: want a directory made with --out")
 			}
-			wrong := 0
-			for _, dir := range args {
-				n, err := verifyRun(s, dir, quiet)
-				if err != nil {
-					return err
-				}
-				wrong += n
-			}
-			if wrong > 0 {
-				return cli.Coded(cli.ExitBehaviour, "%d of what was recorded does not hold", wrong)
-			}
-			return nil
+			return v.verifyRuns(s.Out, args)
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.BoolVar(&quiet, "quiet", false, "say only what differs")
+		fs.BoolVar(&v.quiet, "quiet", false, "say only what differs")
+		cli.BindForm(fs, &v.form)
 	})
 	return cmd
 }
 
-// verifyRun prints what was found in one directory, and how much of it is wrong.
-func verifyRun(s cli.Streams, dir string, quiet bool) (wrong int, err error) {
-	found, err := rundir.Verify(dir)
-	if err != nil {
-		return 0, err
-	}
-	for _, f := range found {
-		line := ""
-		switch {
-		case f.Differs != "":
-			wrong++
-			line = "differs: " + f.What + " " + f.Differs
-		case f.Note != "":
-			line = "passed over: " + f.What + ": " + f.Note
-		default:
-			line = "holds: " + f.What
+// verification is what was found in run directories, and how it is told.
+type verification struct {
+	quiet bool
+	form  cli.Choice
+	Runs  []verified `json:"runs"`
+	Wrong int        `json:"wrong"` // how much of it does not hold
+}
+
+// verified is what was found in one directory.
+type verified struct {
+	Dir      string    `json:"dir"`
+	Findings []finding `json:"findings"`
+}
+
+// finding is what was found of one file, input or value.
+type finding struct {
+	What    string `json:"what"`
+	Verdict string `json:"verdict"` // holds, differs or passed over
+	Reason  string `json:"reason"`
+}
+
+// verifyRuns looks at all directories and prints what it found.
+func (v *verification) verifyRuns(out io.Writer, dirs []string) error {
+	for _, dir := range dirs {
+		found, err := v.verifyRun(dir)
+		if err != nil {
+			return err
 		}
-		if quiet && f.Differs == "" {
+		if v.Runs = append(v.Runs, found); v.form.Value == "json" {
 			continue
 		}
-		if _, err := fmt.Fprintf(s.Out, "%s: %s\n", dir, line); err != nil {
-			return wrong, err
+		for _, f := range found.Findings {
+			if _, err := fmt.Fprintf(out, "%s: %s\n", dir, f); err != nil {
+				return err
+			}
 		}
 	}
-	return wrong, nil
+	if v.form.Value == "json" {
+		if err := cli.WriteJSON(out, v); err != nil {
+			return err
+		}
+	}
+	if v.Wrong > 0 {
+		return cli.Coded(cli.ExitBehaviour, "%d of what was recorded does not hold", v.Wrong)
+	}
+	return nil
+}
+
+// verifyRun returns what it found in one directory.
+func (v *verification) verifyRun(dir string) (verified, error) {
+	all := verified{dir, []finding{}}
+	found, err := rundir.Verify(dir)
+	for _, f := range found {
+		switch {
+		case f.Differs != "":
+			v.Wrong++
+			all.Findings = append(all.Findings, finding{f.What, "differs", f.Differs})
+		case v.quiet:
+		case f.Note != "":
+			all.Findings = append(all.Findings, finding{f.What, "passed over", f.Note})
+		default:
+			all.Findings = append(all.Findings, finding{f.What, "holds", ""})
+		}
+	}
+	return all, err
+}
+
+// String is the finding for people.
+func (f finding) String() string {
+	switch f.Verdict {
+	case "differs":
+		return "differs: " + f.What + " " + f.Reason
+	case "holds":
+		return "holds: " + f.What
+	default:
+		return f.Verdict + ": " + f.What + ": " + f.Reason
+	}
 }
 
 func isDir(path string) bool {

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -155,11 +154,7 @@ type checked struct {
 // writeEnd writes all as JSON, or what comes after the complaints.
 func (c *checked) writeEnd(w io.Writer, form string) error {
 	if form == "json" {
-		text, err := json.MarshalIndent(c, "", "  ")
-		if err == nil {
-			_, err = fmt.Fprintf(w, "%s\n", text)
-		}
-		return err
+		return cli.WriteJSON(w, c)
 	}
 	if more := c.BadRows - len(c.Listed); more > 0 {
 		fmt.Fprintf(w, "%s: %d more bad rows\n", c.Trace, more)

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/spf13/pflag"
+)
+
+// BindForm adds the flag that says what a command prints: a table, or JSON for
+// programs.
+func BindForm(fs *pflag.FlagSet, form *Choice) {
+	*form = Choice{Names: []string{"table", "json"}, Value: "table"}
+	fs.Var(form, "output", "`form` of the output: table or json")
+}
+
+// BindOldJSON adds --json, which was the name of --output json.
+func BindOldJSON(fs *pflag.FlagSet, form *Choice) {
+	fs.BoolFunc("json", "as --output json", func(string) error { return form.Set("json") })
+	Hide(fs, "json")
+}
+
+// WriteJSON writes a value over several lines.
+func WriteJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/cmd/internal/cli"
+)
+
+// withoutJSON returns the commands that do not take --output json, and why.
+func withoutJSON() map[string]string {
+	return map[string]string{
+		"completion":       "prints a script for a shell",
+		"init":             "prints a deployment file",
+		"generate":         "prints a trace; its --output is the law of answers",
+		"traces":           "has commands below it, and does nothing itself",
+		"traces convert":   "prints a trace",
+		"traces sample":    "prints a trace",
+		"traces merge":     "prints a trace",
+		"traces scale":     "prints a trace; its --output is a factor of answers",
+		"traces anonymize": "prints a trace",
+		"sweep work":       "serves, and prints no result",
+		"stack":            "has commands below it, and does nothing itself",
+		"stack up":         "serves, and prints a line of JSON",
+		"stack instances":  "prints lines of JSON",
+		"worker":           "serves, and prints a line of JSON",
+		"frontend":         "serves, and prints a line of JSON",
+		"kv-tail":          "prints events for as long as they come, with --json as lines of it",
+		"conformance":      "is a test, and prints which checks failed",
+	}
+}
+
+// Every command that prints a result prints it as JSON for programs, too, by one flag.
+func TestOutputJSONEverywhere(t *testing.T) {
+	all, without := listCommands(), withoutJSON()
+	for name, cmd := range all {
+		takes := false
+		if f := cmd.Flags().Lookup("output"); f != nil {
+			choice, ok := f.Value.(*cli.Choice)
+			takes = ok && slices.Contains(choice.Names, "json")
+		}
+		if _, excepted := without[name]; excepted == takes {
+			t.Errorf("%s takes --output json: %v; it is among the exceptions: %v", name, takes, excepted)
+		}
+	}
+	for name := range without {
+		if all[name] == nil && name != "completion" {
+			t.Errorf("%s is excepted, and is no command", name)
+		}
+	}
+}
+
+// What the commands print with --output json is one JSON document, whose keys are
+// words in lower case, and docs/outputs.md lists them.
+func TestOutputJSON(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	docs, err := os.ReadFile(here + "/../../docs/outputs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"trace requests.jsonl --trace-block-size 64 --out a",
+		"concurrency requests.jsonl --trace-block-size 64 --max-in-flight 2 --out b",
+		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=1s --max-workers 2 --resamples 2",
+		"bounds requests.jsonl --trace-block-size 64", "sweep --trace requests.jsonl --grid workers=1,2 --repeat 2", "sweep --trace requests.jsonl --grid router=kvv",
+		"fit --model llama-3.1-8b", "gpus", "models",
+		"report a", "report a b", "diff a b", "verify a", "explain a slowest 2", "explain a 0",
+		"check budgets.yaml --update", "check budgets.yaml a",
+		"traces inspect requests.jsonl", "traces validate requests.jsonl",
+		"calibrate measured", "validate measured --timing-profile fitted.json",
+	} {
+		var out, errs bytes.Buffer
+		code := run(append(strings.Fields(line), "--output", "json"), nil, &out, &errs)
+		var document any
+		if err := json.Unmarshal(out.Bytes(), &document); err != nil {
+			t.Errorf("$ replay %s --output json: exit %d, %v\n%s%s", line, code, err, &out, &errs)
+		}
+		for _, key := range keysOf(document) {
+			if !regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`).MatchString(key) {
+				t.Errorf("$ replay %s --output json: key %q", line, key)
+			}
+		}
+		checkDocumented(t, string(docs), line, document)
+	}
+}
+
+// checkDocumented checks that the table of docs/outputs.md has the keys that a command
+// prints on top, or says that they are those of the report.
+func checkDocumented(t *testing.T, docs, line string, document any) {
+	t.Helper()
+	words := strings.Fields(line)
+	command := words[0]
+	if command == "traces" {
+		command += " " + words[1]
+	}
+	row := regexp.MustCompile("(?m)^\\| `" + command + "` .*$").FindString(docs)
+	if row == "" {
+		t.Errorf("docs/outputs.md has no row of %s", command)
+	}
+	if list, ok := document.([]any); ok && len(list) > 0 {
+		document = list[0]
+	}
+	top, _ := document.(map[string]any)
+	for key := range top {
+		if !strings.Contains(row, "`"+key+"`") && !strings.Contains(row, "of [the report](report.md)") {
+			t.Errorf("$ replay %s --output json: its row of docs/outputs.md has no `%s`", line, key)
+		}
+	}
+}
+
+// keysOf returns the keys of all objects in a document.
+func keysOf(document any) []string {
+	var keys []string
+	switch d := document.(type) {
+	case []any:
+		for _, v := range d {
+			keys = append(keys, keysOf(v)...)
+		}
+	case map[string]any:
+		for key, v := range d {
+			keys = append(append(keys, key), keysOf(v)...)
+		}
+	}
+	return keys
+}
+
+// The documents say what the tables say.
+func TestOutputJSONSaysTheSame(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	print := func(line string, want int, document any) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := run(strings.Fields(line), nil, &out, &errs); code != want {
+			t.Fatalf("$ replay %s: exit %d, want %d: %s", line, code, want, &errs)
+		}
+		if document != nil {
+			if err := json.Unmarshal(out.Bytes(), document); err != nil {
+				t.Fatalf("$ replay %s: %v\n%s", line, err, &out)
+			}
+		}
+	}
+	print("trace requests.jsonl --trace-block-size 64 --out a", 0, nil)
+	print("check budgets.yaml --update", 0, nil)
+	print("trace requests.jsonl --trace-block-size 64 --speedup 4 --out fast", 0, nil)
+
+	var check struct {
+		Holds    bool
+		Exceeded int
+		Budgets  []struct {
+			Metric   string
+			Most     *float64
+			Exceeded bool
+		}
+	}
+	print("check budgets.yaml fast --output json", cli.ExitBudget, &check)
+	if check.Holds || check.Exceeded == 0 || len(check.Budgets) != 5 || check.Budgets[0].Metric != "p99_ttft_ms" || !check.Budgets[0].Exceeded {
+		t.Errorf("check: %+v", check)
+	}
+
+	var explain struct {
+		Requests []struct {
+			Request int
+			E2E     float64 `json:"e2e_ms"`
+			Ledger  map[string]float64
+			HeldUp  []struct {
+				Total float64 `json:"total_ms"`
+			} `json:"held_up_by"`
+		}
+	}
+	print("explain a slowest 2 --output json", 0, &explain)
+	if len(explain.Requests) != 2 {
+		t.Fatalf("explain: %+v", explain)
+	}
+	for _, q := range explain.Requests {
+		sum := 0.0
+		for _, ms := range q.Ledger {
+			sum += ms
+		}
+		if math.Abs(sum-q.E2E) > 1e-9 || q.E2E <= 0 || len(q.HeldUp) == 0 {
+			t.Errorf("explain: request %d: parts add up to %v of %v ms, held up by %d", q.Request, sum, q.E2E, len(q.HeldUp))
+		}
+	}
+
+	report, err := os.ReadFile("a/report.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("a/report.json", append(report, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var verify struct{ Wrong int }
+	print("verify a --output json", cli.ExitBehaviour, &verify)
+	if verify.Wrong == 0 {
+		t.Errorf("verify: %+v", verify)
+	}
+}
