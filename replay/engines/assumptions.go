@@ -98,6 +98,9 @@ func windowsOf(path string) string {
 	if !ok || err != nil || f.Model.WindowLayers == 0 {
 		return ""
 	}
+	if f.Live > 0 {
+		return fmt.Sprintf("; sliding windows count as in sequences of %d tokens, the mean of this workload", f.Live)
+	}
 	return "; blocks count sliding windows as in the longest sequences, so that short ones have less room than this"
 }
 

@@ -23,6 +23,7 @@ type Fit struct {
 	MaxSeqs     int
 	MaxBatch    int    // tokens of a pass
 	MaxLength   int    // longest sequence; 0: the model's
+	Live        int    // tokens of the sequences in the KV cache, on average; 0: the longest
 	Graphs      string // of GraphModes; "": full
 }
 
@@ -71,8 +72,23 @@ func (f *Fit) weightBytes() float64 {
 }
 
 // KVBytesPerToken returns the bytes of KV cache that a token takes on one GPU, over a
-// sequence of that many tokens: layers with a window keep their last tokens alone.
+// sequence of that many tokens: layers with a window keep their last tokens alone, and
+// those of a pass.
 func (f *Fit) KVBytesPerToken(length int) float64 {
+	return f.windowedBytes(min(float64(f.Model.Window+f.MaxBatch)/float64(length), 1))
+}
+
+// liveBytesPerToken returns the same over the sequences that are in the KV cache, few of
+// which have a prompt in the pass.
+func (f *Fit) liveBytesPerToken() float64 {
+	if f.Live == 0 {
+		return f.KVBytesPerToken(f.LongestSequence())
+	}
+	return f.windowedBytes(min(float64(f.Model.Window+f.BlockTokens)/float64(f.Live), 1))
+}
+
+// windowedBytes returns the bytes of a token of which layers with a window keep a share.
+func (f *Fit) windowedBytes(kept float64) float64 {
 	m := &f.Model
 	value := fillBits(f.KVBits) / 8
 	layers := math.Ceil(float64(m.Layers) / float64(f.PP))
@@ -81,7 +97,6 @@ func (f *Fit) KVBytesPerToken(length int) float64 {
 	}
 	heads := max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP)))
 	perLayer := 2 * value * heads * float64(m.HeadSize)
-	kept := min(float64(m.Window+f.MaxBatch)/float64(length), 1)
 	windowed := layers * float64(m.WindowLayers) / float64(m.Layers)
 	return perLayer * (layers - windowed + windowed*kept)
 }
@@ -126,7 +141,7 @@ const (
 // Budget returns where the memory of the fullest GPU goes.
 func (f *Fit) Budget() Budget {
 	m, tp := &f.Model, float64(f.TP)
-	b := Budget{Total: f.GPU.Memory(), Weights: f.weightBytes(), PerToken: f.KVBytesPerToken(f.LongestSequence()), Runtime: runtimeBytes}
+	b := Budget{Total: f.GPU.Memory(), Weights: f.weightBytes(), PerToken: f.liveBytesPerToken(), Runtime: runtimeBytes}
 	b.Usable = b.Total * f.Utilization
 	width := m.MLP
 	if e := m.MoE; e != nil {
@@ -150,6 +165,14 @@ func (f *Fit) Budget() Budget {
 		b.Tokens = b.Blocks * f.BlockTokens
 	}
 	return b
+}
+
+// BlocksFor returns the blocks that a single sequence of that many tokens may have: it
+// keeps less of its windows than shorter ones that are Live.
+func (f *Fit) BlocksFor(tokens int) int {
+	longest := *f
+	longest.Live = 0
+	return min(longest.Budget().Blocks, tokens/f.BlockTokens+2)
 }
 
 // TooLargeError is a model that leaves its GPU no room for KV blocks.
@@ -180,11 +203,13 @@ func (e *TooLargeError) Error() string {
 // Check returns the budget, or a *TooLargeError when there is no room for the tokens
 // of one pass, or of a sequence of MaxLength where that is said.
 func (f *Fit) Check() (Budget, error) {
-	b, need := f.Budget(), max(f.MaxBatch, f.MaxLength)
+	longest := *f
+	longest.Live = 0
+	b, need := longest.Budget(), max(f.MaxBatch, f.MaxLength)
 	if b.Tokens >= need {
-		return b, nil
+		return f.Budget(), nil
 	}
-	return b, &TooLargeError{Fit: *f, Budget: b, Need: need, LeastTP: f.leastTP(need)}
+	return b, &TooLargeError{Fit: *f, Budget: b, Need: need, LeastTP: longest.leastTP(need)}
 }
 
 // leastTP returns the least tensor parallelism that has room for that many tokens,

@@ -8,6 +8,18 @@ import (
 	"strings"
 )
 
+// LiveKey is the key of Fit.Live.
+const LiveKey = "live"
+
+// AddKey returns the path of a fit with one more key.
+func AddKey(path, key, value string) string {
+	joint := "?"
+	if strings.Contains(path, "?") {
+		joint = "&"
+	}
+	return path + joint + key + "=" + url.QueryEscape(value)
+}
+
 // ParseFit reads GPU/MODEL?key=value&..., the name under which a fit travels: to worker
 // processes, in the settings of a run. The keys are those of Path; MODEL may be a path,
 // and may end in /tpN. What is not said is one GPU and the defaults of vLLM.
@@ -66,6 +78,10 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 			f.DP, err = parseSize(value)
 		case "ep":
 			f.EP, err = parseSize(value)
+		case LiveKey:
+			if f.Live, err = strconv.Atoi(value); err != nil || f.Live < 1 {
+				err = fmt.Errorf("%s, want tokens", value)
+			}
 		case "weights":
 			f.WeightBits, err = DtypeBits(value)
 		case "kv":

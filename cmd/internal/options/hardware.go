@@ -131,14 +131,22 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 // deriveSettings returns the engine arguments that follow from the hardware of an engine that
 // has otherwise these: those of vLLM follow its own rules, but for legacy ones that repeat
 // the reference. blocks reports whether KV blocks are given, split whether prefill
-// and decode have workers of their own.
-func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool) ([]engineargs.Setting, error) {
+// and decode have workers of their own; requests returns the lengths of what is replayed.
+func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool, requests func() lengths) ([]engineargs.Setting, error) {
 	f, err := h.Fit("")
 	if err != nil {
 		return nil, err
 	}
 	f = engines.OnEngine(f, a)
-	all := []engineargs.Setting{{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + h.path(h.Text("gpu")))}}
+	path := h.path(h.Text("gpu"))
+	var of lengths
+	if f.Model.WindowLayers > 0 && !blocks && !legacy {
+		if of = requests(); of.live > 0 {
+			f.Live = of.live
+			path = hardware.AddKey(path, hardware.LiveKey, strconv.Itoa(f.Live))
+		}
+	}
+	all := []engineargs.Setting{{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + path)}}
 	if !legacy {
 		all = append(all, engines.OwnRules(a)...)
 	}
@@ -150,7 +158,7 @@ func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool)
 		if err != nil {
 			return nil, cli.Usagef("%v", err)
 		}
-		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(b.Blocks)})
+		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(max(b.Blocks, f.BlocksFor(of.longest)))})
 	}
 	if split && a.KVBytesPerToken == 0 {
 		all = append(all, engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(f.TransferBytes())})

@@ -2,6 +2,7 @@ package options
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"math"
 	"strconv"
@@ -217,4 +218,36 @@ func (o *Options) checkUnsigned(*replay.Spec) error {
 		}
 	}
 	return nil
+}
+
+// lengths are those of the requests of a workload, in tokens; 0: unknown.
+type lengths struct {
+	live    int // of their KV cache while they decode, the mean over time if all tokens take as long
+	longest int
+}
+
+// workloadLengths returns the lengths of the workload, unless it is known only once it is
+// replayed. A trace that cannot be read says why then.
+func (o *Options) workloadLengths() lengths {
+	s := o.workload
+	if s == nil || s.Trace != nil && s.Trace.Path == "-" {
+		return lengths{}
+	}
+	if s.Trace == nil {
+		return lengths{s.Synthetic.Input + s.Synthetic.Output/2, s.Synthetic.Input + s.Synthetic.Output}
+	}
+	w, err := s.Open(context.Background(), replay.Streams{})
+	if err != nil {
+		return lengths{}
+	}
+	var of lengths
+	tokens, steps := 0.0, 0.0
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		of.longest = max(of.longest, int(t.Input)+int(t.Output))
+		steps += float64(t.Output)
+		tokens += float64(t.Output) * (float64(t.Input) + float64(t.Output)/2)
+	}
+	of.live = int(tokens / max(steps, 1))
+	return of
 }

@@ -168,7 +168,7 @@ func (o *Options) kindOptions(name string, files map[string]string) (*Options, e
 			return nil, err // they were set before
 		}
 	}
-	own.Places, own.Spelled = o.Places, o.Spelled
+	own.Places, own.Spelled, own.workload = o.Places, o.Spelled, o.workload
 	path, known := files[name]
 	switch {
 	case known:

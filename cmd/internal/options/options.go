@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/replay"
 )
 
 // Options are all flags of a command that runs a replay, in groups.
@@ -26,6 +27,7 @@ type Options struct {
 	Outputs   Outputs
 	Live      live
 	Processes processes
+	workload  *replay.Spec // what is replayed, for whom it matters; nil: unknown
 }
 
 // Bind adds all flags to cmd.

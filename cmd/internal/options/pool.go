@@ -138,7 +138,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 // was fitted to; blocks reports whether KV blocks are given.
 func (o *Options) following(a *engineargs.Args, blocks bool) ([]engineargs.Setting, error) {
 	if h := HardwareOf(o.Engine.Settings); h.Given() {
-		return h.deriveSettings(a, blocks, o.TwoPools(), o.Reference || o.compat != "")
+		return h.deriveSettings(a, blocks, o.TwoPools(), o.Reference || o.compat != "", o.workloadLengths)
 	}
 	if o.Reference || o.compat != "" {
 		return nil, nil

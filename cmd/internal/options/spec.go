@@ -39,7 +39,10 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	} else if o.Changed("max-in-flight") {
 		spec.Mode = loadgen.Concurrency
 	}
-	fillInput := func(spec *replay.Spec) error { return o.fillInput(spec, file) }
+	fillInput := func(spec *replay.Spec) error {
+		o.workload = spec
+		return o.fillInput(spec, file)
+	}
 	for _, fill := range []func(*replay.Spec) error{
 		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillSpeeds, o.fillRouter, o.fillEstimator, o.fillLimits,
 	} {

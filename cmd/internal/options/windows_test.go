@@ -1,0 +1,62 @@
+package options
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/plan"
+)
+
+// kvTokens returns the tokens of KV cache that a worker has by settings, NAME=VALUE.
+func kvTokens(t *testing.T, file string, settings ...string) int {
+	t.Helper()
+	all := []plan.Setting{{Name: "gpu", Value: "h200"}}
+	for _, text := range settings {
+		name, value, _ := strings.Cut(text, "=")
+		all = append(all, plan.Setting{Name: name, Value: value})
+	}
+	o, _, mode, err := OptionsOf(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := o.Spec(file, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := spec.Entry().Engine
+	return a.Blocks * a.BlockTokens
+}
+
+// Layers with windows keep of short sequences nearly all, so that a pool holds fewer
+// tokens of them than of long ones; a request that fits alone has room all the same.
+func TestWindowsOfWorkload(t *testing.T) {
+	const gemma = "model=gemma-3-27b"
+	made := func(input int) []string {
+		return []string{gemma, fmt.Sprintf("input-tokens=%d", input), "output-tokens=200", "request-count=10"}
+	}
+	short, long, unknown := kvTokens(t, "", made(900)...), kvTokens(t, "", made(100_000)...), kvTokens(t, "-", gemma)
+	if !(float64(short) < 0.25*float64(unknown) && long > 4*short && float64(long) < 1.4*float64(unknown)) {
+		t.Errorf("%d tokens of 1,000, %d of 100,000, %d of the longest: want a fifth, and about as many", short, long, unknown)
+	}
+	// 62 layers of 16 heads of 128 values, twice, in bfloat16: 1,000 tokens are in no window whole.
+	if per := 73.0 * (1 << 30) / float64(short); per < 480_000 || per > 520_000 {
+		t.Errorf("%.0f bytes a token, want those of all 62 layers", per)
+	}
+	trace := filepath.Join(t.TempDir(), "a.csv")
+	lines := "TIMESTAMP,ContextTokens,GeneratedTokens\n" + strings.Repeat("2023-11-16 18:15:46.6805900,500,300\n", 500) + "2023-11-16 18:15:47.0000000,300000,2\n"
+	if err := os.WriteFile(trace, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := kvTokens(t, trace, gemma); got < 300_002 || got > 300_300 {
+		t.Errorf("%d tokens beside a request of 300,002, want room for it", got)
+	}
+	for _, settings := range [][]string{{"model=llama-3.1-8b"}, {gemma, "num-gpu-blocks=100"}} {
+		of := append([]string{"input-tokens=900", "output-tokens=200", "request-count=10"}, settings...)
+		if a, b := kvTokens(t, "", of...), kvTokens(t, "-", settings...); a != b {
+			t.Errorf("%v: %d tokens for a workload, %d without one, want the same", settings, a, b)
+		}
+	}
+}
