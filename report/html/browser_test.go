@@ -42,6 +42,11 @@ func TestBrowser(t *testing.T) {
 	}
 	limits := map[string]int{"sheet": 1, "plan": 2, "held": 1 + 2 + 1 + 2} // a curve for both runs, a distribution each
 	logs := map[string]int{"held": 1}
+	words := map[string][]string{ // that legends and tables say before one points at anything
+		"sheet": {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT (ms): 50", "✕ &lt;/script&gt;"},
+		"held":  {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 233/s, most"},
+		"plan":  {"misses at least one", "the answer"},
+	}
 	for name, text := range pages {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int{1400, 390} {
@@ -50,6 +55,11 @@ func TestBrowser(t *testing.T) {
 					p := chromium.open(t, text, scheme, width)
 					if p.over > 0 {
 						t.Errorf("the page is %d pixels wider than the window", p.over)
+					}
+					for _, want := range words[name] {
+						if width > 500 && !strings.Contains(p.text, want) {
+							t.Errorf("the page does not say %q", want)
+						}
 					}
 					if want := limits[name]; p.limits != want {
 						t.Errorf("%d limits are drawn, want %d", p.limits, want)
@@ -109,7 +119,7 @@ func find(t *testing.T) program {
 // drawn is what a page says of itself.
 type drawn struct {
 	ms, over, limits, logs int
-	ink                    string
+	ink, text              string
 }
 
 // writeFrame writes a page that shows another in a frame of a phone's width, since no
@@ -179,5 +189,6 @@ func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	if _, err := fmt.Sscanf(said("drawn"), "%d of %d", &charts, &all); err != nil || charts != all || all < 1 {
 		t.Errorf("%q charts are drawn, want all of at least 1", said("drawn"))
 	}
-	return drawn{count("ms"), count("over"), count("limits"), count("logs"), said("ink")}
+	body, _, _ := strings.Cut(string(dom), "<script") // they stand behind what they made
+	return drawn{count("ms"), count("over"), count("limits"), count("logs"), said("ink"), body}
 }

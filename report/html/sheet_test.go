@@ -12,13 +12,13 @@ import (
 func sheetText(t *testing.T, rows int) string {
 	t.Helper()
 	made := &sheet.Table{Columns: []sheet.Column{
-		{Name: "router", Setting: true}, {Name: "workers", Number: true, Setting: true}, {Name: "p99_ttft_ms", Number: true},
+		{Name: "router", Setting: true}, {Name: "workers", Number: true, Setting: true}, {Name: "p99_ttft_ms", Number: true}, {Name: "reason"},
 	}}
 	for i := range rows {
-		made.Rows = append(made.Rows, []any{[]string{"kv", "</script>"}[i%2], float64(i / 2), 100 / float64(1+i)})
+		made.Rows = append(made.Rows, []any{[]string{"kv", "</script>"}[i%2], float64(i / 2), 100 / float64(1+i), nil})
 	}
 	if rows > 0 {
-		made.Rows[0][2] = nil
+		made.Rows[0][2], made.Rows[0][3] = nil, "does not fit"
 	}
 	var b strings.Builder
 	if err := WriteSheet(&b, &SheetPage{Title: "a & b", Facts: []Facts{{Title: "All", Rows: [][2]string{{"one", "1 < 2"}}}}, Tables: []SheetTable{{

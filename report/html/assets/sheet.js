@@ -98,20 +98,25 @@
   };
 
   // firstColumns are those that are shown before one asks for all: the settings that
-  // differ, what marks rows, and the few of the table in their order.
+  // differ, what marks rows or is the reason why there is nothing, and the few of the
+  // table in their order.
   const firstColumns = (table) => {
     const at = (name) => table.columns.findIndex((c) => c.name === name);
     const settings = table.columns.map((c, i) => i).filter((i) => table.columns[i].setting && (table.rows.length === 1 || table.rows.some((r) => r[i] !== table.rows[0][i])));
-    const rest = [table.mark, ...table.few.filter((n) => n !== "cell")].map(at).filter((i) => i >= 0 && table.rows.some((r) => r[i] !== null));
+    const rest = [table.mark, "reason", ...table.few.filter((n) => n !== "cell")].map(at).filter((i) => i >= 0 && table.rows.some((r) => r[i] !== null));
     return [...new Set([at("cell"), ...settings, ...rest])].filter((i) => i >= 0);
   };
 
   // cell is a value in a table, or how it differs from the first row's.
   const symbols = { disc: "●", cross: "✕", ring: "○" }, looks = { disc: "met", cross: "missed", ring: "warned" };
+  const empty = (table) => { const i = table.columns.findIndex((c) => c.name === "reason"); return (r) => i >= 0 && r[i] !== null; };
   const cell = (table, r, i, form, base) => {
     const c = table.columns[i], v = r[i];
     const td = el(c.number ? "td" : "td.left");
-    if (c.name === table.mark && v !== null) {
+    if (c.name === table.mark && v === null && empty(table)(r)) {
+      td.classList.add("missed");
+      td.append("✗ no report");
+    } else if (c.name === table.mark && v !== null) {
       td.classList.add(looks[form]);
       td.append(`${symbols[form]} ${v}`);
     } else if (v === "win" || v === "lose") {
@@ -142,7 +147,7 @@
       const columns = every.checked ? all : few, head = el("tr"), body = el("tbody"), shape = shapes(table);
       for (const i of columns) {
         const onclick = () => { down = i === sorted && !down; sorted = i; draw(); };
-        head.append(el(table.columns[i].number ? "th" : "th.left", named(table.columns[i].name) + (i === sorted ? (down ? " ↓" : " ↑") : ""), { onclick, title: table.columns[i].name }));
+        head.append(el(table.columns[i].number ? "th" : "th.left", named(table.columns[i].name) + (i === sorted ? (down ? " ↓" : " ↑") : ""), { onclick, title: table.columns[i].name, style: named(table.columns[i].name).length > 24 ? "min-width: 10em" : "" }));
       }
       for (const r of sorted < 0 ? table.rows : [...table.rows].sort(compare)) {
         body.append(el("tr", ...columns.map((i) => cell(table, r, i, shape(r), against.checked && table.rows[0]))));
@@ -159,6 +164,8 @@
   for (const table of data.tables || []) {
     const grid = el("div.tables");
     main.append(el("h2", table.title), grid);
+    const left = table.rows.filter(empty(table)).length;
+    if (left) grid.append(el("p.missed", `✗ ${left} of ${table.rows.length} are not complete: the table says why.`));
     chart(grid, table);
     rowsOf(grid, table);
   }
