@@ -229,6 +229,13 @@ type lengths struct {
 // workloadLengths returns the lengths of the workload, unless it is known only once it is
 // replayed. A trace that cannot be read says why then.
 func (o *Options) workloadLengths() lengths {
+	var sum lengthSum
+	if o.measured != nil {
+		for i := range o.measured.Requests {
+			sum.addRequest(o.measured.Requests[i].Input, o.measured.Requests[i].Output)
+		}
+		return sum.lengths()
+	}
 	s := o.workload
 	if s == nil || s.Trace != nil && s.Trace.Path == "-" {
 		return lengths{}
@@ -240,14 +247,22 @@ func (o *Options) workloadLengths() lengths {
 	if err != nil {
 		return lengths{}
 	}
-	var of lengths
-	tokens, steps := 0.0, 0.0
 	for i := range w.Turns {
-		t := &w.Turns[i]
-		of.longest = max(of.longest, int(t.Input)+int(t.Output))
-		steps += float64(t.Output)
-		tokens += float64(t.Output) * (float64(t.Input) + float64(t.Output)/2)
+		sum.addRequest(int(w.Turns[i].Input), int(w.Turns[i].Output))
 	}
-	of.live = int(tokens / max(steps, 1))
-	return of
+	return sum.lengths()
 }
+
+// lengthSum sums up the lengths of requests.
+type lengthSum struct {
+	tokens, steps float64 // of KV cache, over all steps of decoding; these steps
+	longest       int
+}
+
+func (s *lengthSum) addRequest(input, output int) {
+	s.longest = max(s.longest, input+output)
+	s.steps += float64(output)
+	s.tokens += float64(output) * (float64(input) + float64(output)/2)
+}
+
+func (s *lengthSum) lengths() lengths { return lengths{int(s.tokens / max(s.steps, 1)), s.longest} }

@@ -63,6 +63,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if err != nil {
 		return spec, nil, nil, err
 	}
+	own.measured = m
 	if spec, err = own.Spec("-", loadgen.Trace); err != nil {
 		return spec, nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
 )
@@ -27,7 +28,8 @@ type Options struct {
 	Outputs   Outputs
 	Live      live
 	Processes processes
-	workload  *replay.Spec // what is replayed, for whom it matters; nil: unknown
+	workload  *replay.Spec        // what is replayed, for whom it matters; nil: unknown
+	measured  *calibrate.Measured // whose requests are replayed in its place; nil: none
 }
 
 // Bind adds all flags to cmd.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -58,5 +59,23 @@ func TestWindowsOfWorkload(t *testing.T) {
 		if a, b := kvTokens(t, "", of...), kvTokens(t, "-", settings...); a != b {
 			t.Errorf("%v: %d tokens for a workload, %d without one, want the same", settings, a, b)
 		}
+	}
+}
+
+// A measured run is a workload, too: its server had the room that its requests left.
+func TestWindowsOfMeasuredRun(t *testing.T) {
+	o, _, _, err := OptionsOf([]plan.Setting{{Name: "gpu", Value: "h200"}, {Name: "model", Value: "gemma-3-27b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &calibrate.Measured{Requests: []calibrate.Request{{Input: 900, Output: 200}, {Input: 900, Output: 200}}}
+	spec, trace, _, err := o.MeasuredSpec(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := spec.Entry().Engine
+	want := kvTokens(t, "", "model=gemma-3-27b", "input-tokens=900", "output-tokens=200", "request-count=2")
+	if got := a.Blocks * a.BlockTokens; got != want || strings.Count(trace.String(), "\n") != 2 {
+		t.Errorf("%d tokens, want %d as for the same requests without times; trace\n%s", got, want, trace)
 	}
 }
