@@ -88,6 +88,7 @@ func TestNoSuggestion(t *testing.T) {
 		"sweep nothing.yaml":                 "replay: open nothing.yaml: no such file or directory\n",
 		"traces xyzzy":                       "replay: traces xyzzy: no such command, want inspect, validate, convert, sample, merge, scale or anonymize\n",
 		"traces":                             "replay: traces: no command, want inspect, validate, convert, sample, merge, scale or anonymize\n",
+		"bounds requests.jsonl --slo-exit":   "replay: --slo-exit: only with replay trace and replay concurrency\n",
 		"gpus h100":                          "replay: gpus h100: want no arguments\n",
 		"trace requests.jsonl --router best": "replay: --router=best: want round_robin, kv, random, least-loaded, p2c or session\n",
 	} {
