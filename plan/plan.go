@@ -53,6 +53,9 @@ type Variant struct {
 	Split bool   // prefill and decode have pools of their own
 	Fixed Shape  // the cluster, when it is given; zero: it is searched for
 	GPUs  int    // of a worker, of either pool
+	// CountGPUs returns those of a cluster where workers differ in them; nil: each has
+	// GPUs.
+	CountGPUs func(Shape) int
 }
 
 // Plan is what has been found.
@@ -66,6 +69,9 @@ type Plan struct {
 
 // GPUs returns the GPUs of a cluster of a variant's workers, at least 1 each.
 func (p *Plan) GPUs(variant int, shape Shape) int {
+	if count := p.Variants[variant].CountGPUs; count != nil {
+		return count(shape)
+	}
 	return shape.Size() * max(1, p.Variants[variant].GPUs)
 }
 

@@ -83,3 +83,36 @@ func TestJournalOfMix(t *testing.T) {
 		t.Errorf("%d lines:\n%s", i, first)
 	}
 }
+
+// A plan of a mix writes its kinds, GPUs and cost, and its journal knows what the deployments
+// say.
+func TestPlanOfMix(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	args := []string{"plan", "--input-tokens=2000", "--output-tokens=20", "--request-count=200", "--arrival-interval-ms=100", "--slo=p99:ttft=500ms",
+		"--deployment=mix/h100.yaml", "--deployment=mix/l40s-tp2.yaml", "--workers=h100:1,l40s-tp2:2", "--resamples=2", "--front=false", "--journal=done.jsonl", "--json", "--out=plan.html"}
+	first := cleanly(t, args...)
+	for _, want := range []string{`"kinds": "1 of h100, 2 of l40s-tp2"`, `"kinds": "1 of h100, 1 of l40s-tp2"`, `"gpus": 5`, `"gpus": 3`} {
+		if !strings.Contains(first, want) {
+			t.Errorf("no %q in\n%.3000s", want, first)
+		}
+	}
+	page, err := os.ReadFile("plan.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"GPU of l40s-tp2", "5 GPUs (3 workers, 1 of h100, 2 of l40s-tp2, 7.30 an hour)"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if again := cleanly(t, args...); again != first {
+		t.Errorf("the same again is\n%s\nnot\n%s", again, first)
+	}
+	if err := os.WriteFile("mix/l40s-tp2.yaml", []byte("gpu: l4\nmodel: llama-3.1-8b\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if other := cleanly(t, args...); !strings.Contains(other, `"gpus": 3`) || strings.Contains(other, `"gpus": 5`) || other == first {
+		t.Errorf("with another deployment of that name:\n%.3000s", other)
+	}
+}

@@ -135,13 +135,18 @@ func (t *Topology) checkMixes() error {
 	return nil
 }
 
-// describeMix returns how many workers of each kind there are, and their GPUs.
-func (t *Topology) describeMix(p *Pool) string {
+// DescribeKinds returns how many workers of each kind there are, "" in a plain pool.
+func (p *Pool) DescribeKinds() string {
 	var parts []string
 	for i := range p.Mix {
 		parts = append(parts, fmt.Sprintf("%d of %s", p.Mix[i].Count, p.Mix[i].Name))
 	}
-	text := strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
+}
+
+// describeMix returns how many workers of each kind there are, and their GPUs.
+func (t *Topology) describeMix(p *Pool) string {
+	text := p.DescribeKinds()
 	if gpus, err := t.GPUs(); err == nil && gpus.Count > 0 {
 		text += fmt.Sprintf("; %d GPUs", gpus.Count)
 		if gpus.Price > 0 {

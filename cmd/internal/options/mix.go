@@ -91,7 +91,7 @@ func (o *Options) CheckAlike(command string) error {
 	if !o.isMixed() {
 		return nil
 	}
-	return o.Refuse("workers", "a number with "+command+": a mix only with replay trace, concurrency and sweep")
+	return o.Refuse("workers", "a number with "+command+", which takes no mix")
 }
 
 // fillMix enters into spec a pool of several kinds of workers. Each has the flags given for

@@ -9,6 +9,7 @@ import (
 
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // clusterOf returns the cluster of a shape.
@@ -17,6 +18,49 @@ func (c *chosen) clusterOf(shape plan.Shape) replay.Topology {
 		return c.spec.Resize(max(1, shape.Prefill), max(1, shape.Decode))
 	}
 	return c.spec.Resize(shape.Workers)
+}
+
+// isNumber reports whether --workers is a number, and no mix.
+func isNumber(workers string) bool { return !strings.Contains(workers, ":") }
+
+// isMixed reports whether workers are of several kinds.
+func (c *chosen) isMixed() bool { return len(c.spec.Entry().Mix) > 0 }
+
+// countGPUs finds how many GPUs workers have, and what they cost.
+func (c *chosen) countGPUs() (err error) {
+	if !c.isMixed() {
+		c.variant.GPUs, c.price, err = timing.GPUs(c.spec.Entry().Engine.ProfilePath)
+		return err
+	}
+	_, err = c.spec.GPUs()
+	c.variant.CountGPUs = func(shape plan.Shape) int {
+		cluster := c.clusterOf(shape)
+		gpus, _ := cluster.GPUs() // which the whole mix has told already
+		return gpus.Count
+	}
+	return err
+}
+
+// nameCluster names a cluster and, in a mix, how many workers of each kind it has.
+func (p *planSheet) nameCluster(variant int, shape plan.Shape) string {
+	c := &p.runner.choices[variant]
+	if !c.isMixed() {
+		return shape.String()
+	}
+	cluster := c.clusterOf(shape)
+	return shape.String() + ", " + cluster.Entry().DescribeKinds()
+}
+
+// hourly returns what a cluster costs for an hour: at the price that was given, or at those
+// of the tables; 0 without one.
+func (p *planSheet) hourly(variant int, shape plan.Shape) float64 {
+	c := &p.runner.choices[variant]
+	if p.flags.cost == 0 && c.isMixed() {
+		cluster := c.clusterOf(shape)
+		gpus, _ := cluster.GPUs()
+		return gpus.Price
+	}
+	return p.price(variant) * float64(p.plan.GPUs(variant, shape))
 }
 
 // sizedAs returns settings of a pool of at least so many workers, whose number is searched
@@ -45,7 +89,7 @@ func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 func (p *planSheet) writeDiffering(b *strings.Builder, a *plan.Answer) {
 	cluster := p.runner.choices[a.Variant].clusterOf(a.Shape)
 	for _, one := range cluster.Assumptions() {
-		if one.Key == "workers" || strings.HasSuffix(one.Key, "worker_speed") {
+		if strings.HasSuffix(one.Key, "worker_speed") {
 			fmt.Fprintf(b, "  %s: %s\n", strings.ReplaceAll(one.Key, "_", " "), one.Text)
 		}
 	}

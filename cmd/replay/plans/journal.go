@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
 	"github.com/replay-llm/replay/plan"
 )
@@ -25,11 +26,15 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 	}
 	digests := sweeps.NewDigests()
 	for _, c := range choices {
+		settings, err := options.ExpandDeployment(c.settings)
+		if err != nil {
+			return nil, err
+		}
 		cell := plan.Cell{Settings: append([]plan.Setting{
 			{Name: "plan-slo", Value: f.slo.String()}, {Name: "plan-slo-attainment", Value: fmt.Sprint(f.attainment)},
 			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)}, {Name: "plan-resamples", Value: strconv.Itoa(f.resamples)},
 			{Name: "plan-model-error", Value: fmt.Sprint(f.modelErrorOf(&c.spec))},
-		}, c.settings...)}
+		}, settings...)}
 		task, err := plan.NewTask(&cell, program, digests.Of)
 		if err != nil {
 			return nil, err

@@ -52,6 +52,7 @@ type confidentDocument struct {
 
 type measureDocument struct {
 	Settings       string          `json:"settings"`
+	Kinds          string          `json:"kinds,omitempty"` // of workers, in a mix
 	Workers        int             `json:"workers"`
 	PrefillWorkers int             `json:"prefill_workers"`
 	DecodeWorkers  int             `json:"decode_workers"`
@@ -106,7 +107,7 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		gpus := p.plan.GPUs(a.Variant, c.Shape)
 		d.Confident = &confidentDocument{
 			Found: c.Found, Workers: c.Shape.Workers, GPUs: gpus, Met: c.Met, Confidence: c.Share,
-			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.price(a.Variant) * float64(gpus),
+			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.hourly(a.Variant, c.Shape),
 		}
 	}
 	return d
@@ -125,8 +126,9 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 	if m == nil {
 		return nil
 	}
+	cluster := p.runner.choices[m.Variant].clusterOf(m.Shape)
 	d := &measureDocument{
-		Settings: p.variantName(m.Variant), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
+		Settings: p.variantName(m.Variant), Kinds: cluster.Entry().DescribeKinds(), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
 		GPUs: p.plan.GPUs(m.Variant, m.Shape), Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
 	}

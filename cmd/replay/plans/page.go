@@ -93,7 +93,7 @@ func (p *planSheet) listClusters(a *plan.Answer) []html.Cluster {
 		}
 		gpus := p.plan.GPUs(m.Variant, m.Shape)
 		c := html.Cluster{
-			Name: m.Shape.String(), Group: p.variantName(m.Variant), GPUs: gpus, PerHour: p.price(m.Variant) * float64(gpus), Across: float64(gpus),
+			Name: p.nameCluster(m.Variant, m.Shape), Group: p.variantName(m.Variant), GPUs: gpus, PerHour: p.hourly(m.Variant, m.Shape), Across: float64(gpus),
 			Missed: m.Missed, Chosen: p.describeChoice(a, m),
 		}
 		resampled := samples[m.Point]
@@ -192,8 +192,8 @@ func (p *planSheet) makeVariants() html.Grid {
 		if a.Found {
 			gpus := p.plan.GPUs(i, a.Shape)
 			hour := ""
-			if price := p.price(i); price > 0 {
-				hour = fmt.Sprintf("%.2f", price*float64(gpus))
+			if price := p.hourly(i, a.Shape); price > 0 {
+				hour = fmt.Sprintf("%.2f", price)
 			}
 			row = []string{p.variantName(i), "✓ " + a.Shape.String(), fmt.Sprint(gpus), hour, p.formatLoad(a.Highest)}
 		}
@@ -215,17 +215,32 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 	} else {
 		rows = append(rows, [2]string{"load", fmt.Sprintf("%.4g requests/s, %g times as fast as the trace has it", a.At.RequestsPerS, c.spec.Speedup)})
 	}
-	gpu, model := describeHardware(c.spec.Entry().Engine.ProfilePath)
-	price := "no price given"
-	if each := p.price(a.Variant); each > 0 && p.flags.cost > 0 {
-		price = fmt.Sprintf("%.2f a GPU-hour, as given", each)
-	} else if each > 0 {
-		price = fmt.Sprintf("%.2f a GPU-hour, a rough default: --gpu-cost", each)
+	rows = append(rows, [2]string{"objectives", p.describeWanted(a)})
+	for _, k := range c.spec.Entry().Kinds() {
+		gpus := max(1, p.plan.Variants[a.Variant].GPUs)
+		key := ""
+		if k.Name != "" {
+			gpus, _, _ = timing.GPUs(k.Engine.ProfilePath)
+			key = " of " + k.Name
+		}
+		gpu, model := describeHardware(k.Engine.ProfilePath)
+		rows = append(rows, [2]string{"GPU" + key, fmt.Sprintf("%s, %d a worker", gpu, gpus)}, [2]string{"model" + key, model})
 	}
-	gpus := max(1, p.plan.Variants[a.Variant].GPUs)
-	return append(rows,
-		[2]string{"objectives", p.describeWanted(a)},
-		[2]string{"GPU", fmt.Sprintf("%s, %d a worker", gpu, gpus)}, [2]string{"model", model}, [2]string{"price", price})
+	return append(rows, [2]string{"price", p.describePrice(a)})
+}
+
+// describePrice returns what a GPU costs, and where that is from.
+func (p *planSheet) describePrice(a *plan.Answer) string {
+	each := p.price(a.Variant)
+	switch {
+	case each > 0 && p.flags.cost > 0:
+		return fmt.Sprintf("%.2f a GPU-hour, as given", each)
+	case each > 0:
+		return fmt.Sprintf("%.2f a GPU-hour, a rough default: --gpu-cost", each)
+	case p.hourly(a.Variant, a.Shape) > 0:
+		return "a rough default for each GPU: --gpu-cost"
+	}
+	return "no price given"
 }
 
 // quoteCommand is a command line that a shell reads as it was given.

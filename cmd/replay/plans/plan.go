@@ -24,7 +24,6 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // planFlags are those of replay plan beside what says a replay.
@@ -110,7 +109,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	}
 	warnings := slices.Clone(o.Config.Overruled)
 	for i := range choices {
-		warnings = append(warnings, choices[i].spec.Warnings()...)
+		warnings = append(append(warnings, choices[i].spec.Warnings()...), choices[i].overruled...)
 	}
 	slices.Sort(warnings)
 	for _, warning := range slices.Compact(warnings) {
@@ -160,7 +159,6 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(
-		o.CheckAlike("replay plan"),
 		o.CheckLeast(1, "max-workers", "jobs"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
 		o.Check(
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
@@ -178,7 +176,9 @@ type chosen struct {
 	variant  plan.Variant
 	spec     replay.Spec // but for the numbers of workers and the load
 	settings []plan.Setting
-	price    float64 // of a GPU for an hour, by default
+	price    float64 // of a GPU for an hour, by default; 0 in a mix
+
+	overruled []string // of its deployments, by flags
 }
 
 // listChoices are all variants.
@@ -191,6 +191,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 		}
 		switch axis.Name {
 		case "workers", "prefill-workers", "decode-workers":
+			if axis.Name == "workers" && f.topology.Value == "aggregated" && !slices.ContainsFunc(axis.Values, isNumber) {
+				break // mixes, each as it is
+			}
 			return nil, cli.Usagef("--try=%s: the number of workers is searched for, or given by --%s", text, axis.Name)
 		}
 		axes = append(axes, axis)
@@ -206,7 +209,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 			if err != nil {
 				return nil, err
 			}
-			if f.gpus > 0 {
+			if f.gpus > 0 && c.isMixed() {
+				return nil, o.Only("gpus-per-worker", "where workers are all alike")
+			} else if f.gpus > 0 {
 				c.variant.GPUs = f.gpus
 			}
 			c.variant.Name = variantName(cell.Settings, split, len(splits) > 1)
@@ -234,17 +239,12 @@ func variantName(settings []plan.Setting, split, both bool) string {
 // line.
 func chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	var c chosen
-	all := o.Settings()
-	if o.FirstChanged("workers", "prefill-workers", "decode-workers") != "" {
-		c.variant.Fixed = plan.One(o.Cluster.Workers)
-		if o.TwoPools() {
-			c.variant.Fixed = plan.Two(o.Cluster.PrefillWorkers, o.Cluster.DecodeWorkers)
-		}
-	}
+	all := append(o.Settings(), settings...)
+	given := o.FirstChanged("workers", "prefill-workers", "decode-workers") != "" ||
+		slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == "workers" })
 	c.variant.Split = split
-	all = append(all, settings...)
 	switch {
-	case c.variant.Fixed.Size() > 0:
+	case given:
 	case split:
 		all = append(all, sizedAs(all, "prefill-", 1)...)
 		all = append(all, sizedAs(all, "decode-", 1)...)
@@ -262,8 +262,14 @@ func chooseVariant(o *options.Options, file string, settings []plan.Setting, spl
 	if c.spec, err = own.Spec(file, mode); err != nil {
 		return c, err
 	}
-	c.variant.GPUs, c.price, err = timing.GPUs(c.spec.Entry().Engine.ProfilePath)
-	return c, err
+	switch {
+	case given && own.TwoPools():
+		c.variant.Fixed = plan.Two(own.Cluster.PrefillWorkers, own.Cluster.DecodeWorkers)
+	case given:
+		c.variant.Fixed = plan.One(own.Cluster.Workers)
+	}
+	c.overruled = own.Config.Overruled
+	return c, c.countGPUs()
 }
 
 // planRunner runs points of a plan. Resamples are made when they are first

@@ -88,7 +88,7 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
-	fmt.Fprintf(b, "%s: %v (%d GPUs)%s\n", head, a.Shape, p.plan.GPUs(a.Variant, a.Shape), name)
+	fmt.Fprintf(b, "%s: %s (%d GPUs)%s\n", head, p.nameCluster(a.Variant, a.Shape), p.plan.GPUs(a.Variant, a.Shape), name)
 	p.writeDiffering(b, a)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range a.At.Values {
@@ -194,10 +194,10 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	for i := range a.Smaller {
 		m := &a.Smaller[i]
 		if m.Met {
-			fmt.Fprintf(b, "With %v: met too\n", m.Shape)
+			fmt.Fprintf(b, "With %s: met too\n", p.nameCluster(m.Variant, m.Shape))
 			continue
 		}
-		fmt.Fprintf(b, "With %v: %s\n", m.Shape, m.Missed)
+		fmt.Fprintf(b, "With %s: %s\n", p.nameCluster(m.Variant, m.Shape), m.Missed)
 	}
 	switch {
 	case p.plan.Variants[a.Variant].Fixed.Size() > 0:

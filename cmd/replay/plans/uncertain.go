@@ -29,9 +29,18 @@ func (f *planFlags) modelErrorOf(spec *replay.Spec) float64 {
 	if f.modelError >= 0 {
 		return f.modelError
 	}
-	path := spec.Entry().Engine.ProfilePath
+	most := 0.0
+	for _, k := range spec.Entry().Kinds() {
+		most = max(most, errorOf(&k.Engine))
+	}
+	return most
+}
+
+// errorOf returns the error of an engine's pass times, unless it is given.
+func errorOf(a *engineargs.Args) float64 {
+	path := a.ProfilePath
 	switch {
-	case strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(&spec.Entry().Engine):
+	case strings.HasPrefix(path, timing.RooflinePrefix) && !engines.DataSheetsMeasured(a):
 		return unknownError
 	case strings.HasPrefix(path, timing.RooflinePrefix):
 		return dataSheetError

@@ -66,10 +66,10 @@ func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 		noun = "GPU"
 	}
 	hourly := ""
-	if price := p.price(variant); price > 0 {
-		hourly = fmt.Sprintf(", %.2f an hour", price*float64(gpus))
+	if price := p.hourly(variant, shape); price > 0 {
+		hourly = fmt.Sprintf(", %.2f an hour", price)
 	}
-	return fmt.Sprintf("%d %s (%v%s)", gpus, noun, shape, hourly)
+	return fmt.Sprintf("%d %s (%s%s)", gpus, noun, p.nameCluster(variant, shape), hourly)
 }
 
 // describeSettings names the choice of settings, where there are several.

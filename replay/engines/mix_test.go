@@ -1,0 +1,61 @@
+package engines
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// mixOf returns a pool of some workers on an H100 and some on two L40S.
+func mixOf(h100, l40s int) Pool {
+	kind := func(name, path string, count int) Kind {
+		a := engineargs.Default()
+		a.ProfilePath = timing.RooflinePrefix + path
+		return Kind{Name: name, Engine: a, Count: count}
+	}
+	return Mix([]Kind{kind("h100", "h100/llama-3.1-8b", h100), kind("l40s", "l40s/llama-3.1-8b?tp=2", l40s)})
+}
+
+// A mix of another size is the mix as often as it goes, and of its kinds in order what is
+// left; one of a single kind is a plain pool.
+func TestResizeMix(t *testing.T) {
+	top := Topology{Pools: []Pool{mixOf(1, 2)}}
+	for size, want := range map[int]string{1: "", 2: "1 of h100, 1 of l40s", 3: "1 of h100, 2 of l40s", 4: "2 of h100, 2 of l40s", 7: "3 of h100, 4 of l40s"} {
+		other := top.Resize(size)
+		if got := other.Entry().DescribeKinds(); got != want || other.Entry().Count != size {
+			t.Errorf("%d workers: %d, %q, want %q", size, other.Entry().Count, got, want)
+		}
+	}
+	if top.Entry().DescribeKinds() != "1 of h100, 2 of l40s" {
+		t.Errorf("the original is %+v", top.Entry())
+	}
+	if zero := top.Resize(0); zero.Validate() == nil {
+		t.Error("no workers are a cluster")
+	}
+}
+
+// GPUs and their cost are those of each kind.
+func TestGPUsOfMix(t *testing.T) {
+	top := Topology{Pools: []Pool{mixOf(3, 4)}}
+	all, err := top.GPUs()
+	if err != nil || all.Count != 3+2*4 || all.Name != "h100 l40s" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	_, h100, _ := timing.GPUs(timing.RooflinePrefix + "h100/llama-3.1-8b")
+	_, l40s, _ := timing.GPUs(timing.RooflinePrefix + "l40s/llama-3.1-8b")
+	if want := 3*h100 + 8*l40s; all.Price < want-1e-9 || all.Price > want+1e-9 || h100 == l40s {
+		t.Errorf("they cost %v an hour, want %v", all.Price, want)
+	}
+}
+
+// Every kind has its own engine changed.
+func TestMixWithEngines(t *testing.T) {
+	top := Topology{Pools: []Pool{mixOf(1, 1)}}
+	slow := top.WithEngines(func(a *engineargs.Args) { a.Speedup = 0.5 })
+	for i, k := range slow.Pools[0].Mix {
+		if k.Engine.Speedup != 0.5 || top.Pools[0].Mix[i].Engine.Speedup != 1 {
+			t.Errorf("%s has %v, the original %v", k.Name, k.Engine.Speedup, top.Pools[0].Mix[i].Engine.Speedup)
+		}
+	}
+}
