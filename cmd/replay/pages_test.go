@@ -62,7 +62,8 @@ func TestSweepPage(t *testing.T) {
 	}
 }
 
-// The page of runs has their objectives, and draws the latencies they are about.
+// The page of runs has their objectives, draws the latencies they are about, and compares
+// them with the first run request by request.
 func TestReportPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -70,7 +71,7 @@ func TestReportPage(t *testing.T) {
 	}
 	enterFiles(t, here)
 	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--out=a"})
-	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--slo=p99:ttft=1us,tpot=1h", "--out=b"})
+	printed(t, []string{"trace", "requests.jsonl", "--trace-block-size=64", "--workers=2", "--slo=p99:ttft=1us,tpot=1h", "--out=b"})
 	printed(t, []string{"report", "a", "b", "--html=both.html"})
 	type held struct {
 		Title, Curve        string
@@ -80,8 +81,12 @@ func TestReportPage(t *testing.T) {
 	var page struct {
 		Drawn []string
 		Runs  []struct {
-			Name string
-			Held []held
+			Name   string
+			Held   []held
+			Paired *struct {
+				Pairs   int
+				Metrics []struct{ Metric, Verdict string }
+			}
 		}
 	}
 	readPage(t, "both.html", &page)
@@ -90,6 +95,9 @@ func TestReportPage(t *testing.T) {
 	}
 	if len(page.Runs) != 2 || len(page.Runs[0].Held) != 0 || len(page.Runs[1].Held) != 2 {
 		t.Fatalf("%+v", page.Runs)
+	}
+	if p := page.Runs[1].Paired; page.Runs[0].Paired != nil || p == nil || p.Pairs != 4 || len(p.Metrics) == 0 || p.Metrics[0].Verdict != "too few" {
+		t.Errorf("compared is %+v", p)
 	}
 	if h := page.Runs[1].Held; h[0].Title != "p99 TTFT" || h[0].Limit != 0.001 || h[0].Share != 0.99 || h[0].Met || h[1] != (held{"each TPOT", "tpot", 3.6e6, -1, 1, true}) {
 		t.Errorf("%+v", h)

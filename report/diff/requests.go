@@ -74,6 +74,10 @@ type key struct {
 	turn    int
 }
 
+// PairRows returns how sure the differences of b's latencies from a's are; nil when
+// nothing else happened to any request of both.
+func PairRows(a, b []requests.Row) *Paired { return compareRequests(a, b, 0).Paired }
+
 func compareRequests(a, b []requests.Row, top int) *Requests {
 	d := &Requests{Most: []Moved{}}
 	pairs := make([]pair, 0, min(len(a), len(b)))

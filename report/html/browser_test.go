@@ -10,11 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/requests"
 )
 
@@ -36,7 +38,7 @@ func TestBrowser(t *testing.T) {
 		"one":   written(t, made(2000, 4)),
 		"two":   written(t, made(2000, 4), many),
 		"bare":  written(t, bare()),
-		"held":  written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), madeWith(t, 400, "p99:ttft=10s,itl=50ms")),
+		"held":  written(t, madeWith(t, 400, "p99:ttft=10s,itl=50ms"), slower(madeWith(t, 400, "p99:ttft=10s,itl=50ms"))),
 		"sheet": sheetText(t, 200),
 		"plan":  answerText(t),
 	}
@@ -44,7 +46,7 @@ func TestBrowser(t *testing.T) {
 	logs := map[string]int{"held": 1}
 	words := map[string][]string{ // that legends and tables say before one points at anything
 		"sheet": {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT (ms): 50", "✕ &lt;/script&gt;"},
-		"held":  {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 233/s, most"},
+		"held":  {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 233/s, most", "mean TTFT", "✗ worse", "+50 ms to +50 ms"},
 		"plan":  {"misses at least one", "the answer"},
 	}
 	for name, text := range pages {
@@ -95,6 +97,17 @@ func TestBrowserOpensSoon(t *testing.T) {
 func bare() Run {
 	r := made(1, 1)
 	r.Series, r.Facts, r.Rows[0].Parts[0] = nil, nil, requests.Unknown()
+	return r
+}
+
+// slower is a run in which each first token came 50 ms later than in r.
+func slower(r Run) Run {
+	before := slices.Clone(r.Rows)
+	for i := range r.Rows {
+		r.Rows[i].TTFT += 50
+		r.Rows[i].First += 50
+	}
+	r.Paired = diff.PairRows(before, r.Rows)
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/explain"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
@@ -28,6 +29,7 @@ type run struct {
 	Load    [2]string         `json:"load"`    // whether the cluster kept up, in a word and a sentence; "": not judged
 	Assumes [][2]string       `json:"assumes"` // what the result rests on
 	Held    []objective       `json:"held"`    // the objectives it was held to
+	Paired  *diff.Paired      `json:"paired"`  // against the first run; nil: not compared
 	Report  map[string]any    `json:"report"`
 	Curves  map[string]*curve `json:"curves"`
 	Mean    []float64         `json:"mean"` // ledger of the mean request, ms; empty: none was kept
@@ -69,7 +71,7 @@ func partNames() []string {
 
 // newRun returns what the page has of a run, with the curves of those names.
 func newRun(r *Run, curves []string) run {
-	out := run{Name: r.Name, Facts: r.Facts, Held: listObjectives(r.Report), Curves: newCurves(r, curves), Mean: meanLedger(r.Rows)}
+	out := run{Name: r.Name, Facts: r.Facts, Held: listObjectives(r.Report), Paired: r.Paired, Curves: newCurves(r, curves), Mean: meanLedger(r.Rows)}
 	out.fillReport(r.Report)
 	x := explain.Run{Trace: r.Trace, Rows: r.Rows, Log: r.Log}
 	for _, id := range x.Slowest(slowest) {

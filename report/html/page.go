@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/series"
@@ -39,6 +40,7 @@ type Run struct {
 	Rows   []requests.Row
 	Series *series.File // nil: nothing is drawn over time
 	Log    *ledger.Log  // nil: who computed prompts when is not known
+	Paired *diff.Paired // against the first run; nil: not compared
 }
 
 // Page is what goes onto the page beside the runs.

@@ -3,6 +3,7 @@ package html
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -38,7 +39,7 @@ func made(n, workers int) Run {
 			Marks: []scheduler.Mark{{Request: q.ID, Last: true, Tokens: 20}},
 		})
 		rows[i] = requests.Row{
-			ID: i, Line: requests.Count(i + 1), Worker: requests.Count(i % workers), PrefillWorker: requests.None,
+			ID: i, Session: fmt.Sprint(i), Line: requests.Count(i + 1), Worker: requests.Count(i % workers), PrefillWorker: requests.None,
 			Arrival: requests.MS(at), Admit: requests.MS(at), First: requests.MS(first), Last: requests.MS(last),
 			Input: 1000, Output: 20, Tokens: 20, TTFT: requests.MS(first - at), E2E: requests.MS(last - at), ITLMean: requests.MS((last - first) / 19),
 		}

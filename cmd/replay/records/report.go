@@ -16,6 +16,7 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/series"
@@ -143,6 +144,9 @@ func writePage(path string, dirs []string) error {
 		run, err := openDrawn(dir)
 		if err != nil {
 			return err
+		}
+		if len(runs) > 0 {
+			run.Paired = diff.PairRows(runs[0].Rows, run.Rows)
 		}
 		runs = append(runs, *run)
 	}

@@ -3,6 +3,7 @@
   const runs = data.runs;
   const { charts, draw, addChart } = makeCharts();
   const several = runs.length > 1;
+  const names = { ttft: "TTFT", itl: "ITL", e2e: "E2E", tpot: "TPOT", ttst: "TTST" };
 
   const section = (title, text) => {
     const s = el("section", el("h2", title));
@@ -78,6 +79,25 @@
     return el(several ? "div.card.full" : "div.card", el("div.scroll", el("table", el("thead", head), body)));
   };
 
+  // paired is by how much the times of the same requests differ from those in the first run.
+  const paired = () => {
+    const later = runs.slice(1).filter((r) => r.paired && r.paired.metrics && r.paired.metrics.length);
+    if (!later.length) return [];
+    const signed = (v) => (v < 0 ? "−" : "+") + ms(Math.abs(v));
+    const show = (m) => {
+      if (!m) return el("td", "");
+      const verdict = { win: ["b.better", "✓ better"], lose: ["b.worse", "✗ worse"], tie: ["span", "no clear change"], "too few": ["span", "too few requests"] }[m.verdict];
+      return el("td", signed(m.change) + " ", el(...verdict), m.low === null ? "" : el("div.small", `${signed(m.low)} to ${signed(m.high)}`));
+    };
+    const name = (m) => `${m.statistic} ${names[m.metric]}`;
+    const rows = [...new Set(later.flatMap((r) => r.paired.metrics.map(name)))];
+    const head = el("tr", el("th", ""), ...later.map((r) => el("th", r.name)));
+    const body = el("tbody", ...rows.map((row) => el("tr", el("td", row), ...later.map((r) => show(r.paired.metrics.find((m) => name(m) === row))))));
+    return [el("div.card.full", el("h3", `Changes from ${runs[0].name}, request by request`),
+      el("p", `The same requests in both, with 95 % intervals of a paired bootstrap (${number(later[0].paired.resamples)} resamples): better or worse is what chance does not explain.`),
+      el("div.scroll", el("table", el("thead", head), body)))];
+  };
+
   // madeOf is what the runs were made of, and what they assume: together where that is the same.
   const madeOf = () => {
     const same = (list) => list.filter((row) => several && runs.every((r) => (r[list.of] || []).some((o) => o[0] === row[0] && o[1] === row[1])));
@@ -110,7 +130,7 @@
     const grid = cards(s), held = objectives();
     if (held) grid.append(held);
     if (several) {
-      grid.append(values(), ...ledger(), ...madeOf());
+      grid.append(values(), ...paired(), ...ledger(), ...madeOf());
     } else {
       grid.append(values(), el("div.stack", ...madeOf(), ...ledger()));
     }
@@ -131,7 +151,6 @@
   };
   const partKeys = () => el("div.keys", ...data.parts.map((name, p) => el("span.key", swatch(`--p${p}`), name)));
 
-  const names = { ttft: "TTFT", itl: "ITL", e2e: "E2E", tpot: "TPOT", ttst: "TTST" };
   const shareText = (q) => "p" + number(100 * q, 2);
   const held = (curve) => {
     const all = new Map();
