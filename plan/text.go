@@ -150,14 +150,9 @@ func (s *Resampled) narrowCells(cell int) []string {
 	if c := s.Change; c != nil {
 		largest = max(largest, math.Abs(c.Low), math.Abs(c.High))
 	}
-	digits := 2
-	switch {
-	case isShare(s.Key):
+	digits := terminal.Digits(largest)
+	if isShare(s.Key) {
 		digits = 4
-	case largest >= 1000:
-		digits = 0
-	case largest >= 100:
-		digits = 1
 	}
 	line := []string{strconv.Itoa(cell), nameKey(s.Key)}
 	for _, v := range []float64{s.Value.Mean, s.Value.Low, s.Value.High} {

@@ -30,6 +30,11 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"sweep --trace requests.jsonl --set trace-block-size=64 --set gpu=h100 --grid model=llama-3.1-8b,llama-3.1-70b",
 		"sweep --trace requests.jsonl --trace sessions.jsonl --set trace-block-size=64 --grid workers=1,2 --repeat 3",
 		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=2s,p99:itl=40ms --resamples 4 --gpu-cost 2 --try block-size=32,64 --topology both",
+		"bounds requests.jsonl --trace-block-size 64 --workers 2",
+		"bounds requests.jsonl --trace-block-size 64 --prefill-workers 1 --decode-workers 2",
+		"concurrency requests.jsonl --trace-block-size 64 --max-in-flight 1 --router-temperature 0 --workers 2 --router kv --out other",
+		"diff run other",
+		"explain run slowest 2",
 		"fit --model llama-3.1-70b",
 		"gpus",
 		"models",
@@ -48,6 +53,7 @@ func TestOutputFitsTerminals(t *testing.T) {
 		"report run --wide",
 		"sweep grid.yaml --wide",
 		"models --wide",
+		"bounds requests.jsonl --trace-block-size 64 --workers 2 --wide",
 		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=2s,p99:itl=40ms --resamples 4 --max-workers 4 --gpu-cost 2 --wide",
 	} {
 		if widest, errs := findWidest(t, line); utf8.RuneCountInString(widest) <= terminal.Width {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,6 +25,29 @@ func (c *Column) width() int {
 		width = max(width, utf8.RuneCountInString(cell))
 	}
 	return width
+}
+
+// AlignLeft fills cells and head so that they begin below each other.
+func (c *Column) AlignLeft() {
+	width := c.width()
+	fill := func(text *string) { *text += strings.Repeat(" ", width-utf8.RuneCountInString(*text)) }
+	for i := range c.Cells {
+		fill(&c.Cells[i])
+	}
+	fill(&c.Head[0])
+	fill(&c.Head[1])
+}
+
+// Digits returns how many digits after the point a number is shown with where room is
+// short: four or five in all.
+func Digits(v float64) int {
+	switch v = math.Abs(v); {
+	case v >= 1000:
+		return 0
+	case v >= 100:
+		return 1
+	}
+	return 2
 }
 
 // Name is the head in one line.

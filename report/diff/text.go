@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/report/requests"
 )
 
@@ -34,24 +36,11 @@ func (d *Diff) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "A: %s\nB: %s\n", d.A, d.B)
 	if len(d.Settings) > 0 {
 		b.WriteString("\nSettings that differ:\n")
-		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, s := range foldSettings(d.Settings) {
-			fmt.Fprintf(t, "  %s\t%s\t%s\n", s.Key, orNone(s.A), orNone(s.B))
-		}
-		t.Flush() // a buffer takes everything
+		writeSettings(&b, foldSettings(d.Settings))
 	}
 	fmt.Fprintf(&b, "\nMetrics: %d of %d differ\n", len(d.Metrics), d.Compared)
 	if len(d.Metrics) > 0 {
-		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprint(t, "metric\tA\tB\tchange\t%\t\n")
-		for _, m := range d.Metrics {
-			share := ""
-			if m.A != 0 {
-				share = fmt.Sprintf("%+.2f", m.Share)
-			}
-			fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%s\t%s\t\n", m.Key, m.A, m.B, changeText(m.Change), share)
-		}
-		t.Flush()
+		b.WriteString(formatMetrics(d.Metrics))
 	}
 	if d.Requests != nil {
 		d.Requests.writeText(&b, d.passText())
@@ -63,12 +52,60 @@ func (d *Diff) WriteText(w io.Writer) error {
 	return err
 }
 
-// changeText shows a difference, be it as small as it may.
-func changeText(by float64) string {
-	if math.Abs(by) < 0.0005 {
+// writeSettings writes a line for each setting, or three where one would be too wide.
+func writeSettings(b *bytes.Buffer, settings []Setting) {
+	key, a := 0, 0
+	for _, s := range settings {
+		if utf8.RuneCountInString(s.Key+orNone(s.A)+orNone(s.B)) <= terminal.Width-6 {
+			key, a = max(key, utf8.RuneCountInString(s.Key)), max(a, utf8.RuneCountInString(orNone(s.A)))
+		}
+	}
+	for _, s := range settings {
+		line := fmt.Sprintf("  %-*s  %-*s  %s", key, s.Key, a, orNone(s.A), orNone(s.B))
+		if utf8.RuneCountInString(line) > terminal.Width {
+			line = terminal.WrapText(fmt.Sprintf("  %s\n    A: %s\n    B: %s", s.Key, orNone(s.A), orNone(s.B)), 3)
+		}
+		b.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+	}
+}
+
+// formatMetrics returns a row for each metric.
+func formatMetrics(metrics []Metric) string {
+	all := make([]terminal.Column, 5)
+	for i, name := range []string{"metric", "A", "B", "change", "%"} {
+		all[i].Head[1] = name
+	}
+	for _, m := range metrics {
+		share := ""
+		if m.A != 0 {
+			share = fmt.Sprintf("%+.*f", terminal.Digits(m.Share), m.Share)
+		}
+		digits := digitsOf(max(math.Abs(m.A), math.Abs(m.B)))
+		for i, cell := range []string{m.Key, fmt.Sprintf("%.*f", digits, m.A), fmt.Sprintf("%.*f", digits, m.B), changeText(m.Change, digits), share} {
+			all[i].Cells = append(all[i].Cells, cell)
+		}
+	}
+	return terminal.FormatColumns(all)
+}
+
+// digitsOf returns how many digits after the point a value is shown with.
+func digitsOf(v float64) int {
+	switch {
+	case v >= 100_000:
+		return 0
+	case v >= 1000:
+		return 1
+	}
+	return 3
+}
+
+// changeText shows a difference with so many digits after the point, or what there is of
+// it, be it as small as it may.
+func changeText(by float64, digits int) string {
+	if math.Abs(by) < 0.5*math.Pow10(-digits) {
 		return fmt.Sprintf("%+.1e", by)
 	}
-	return fmt.Sprintf("%+.3f", by)
+	return fmt.Sprintf("%+.*f", digits, by)
 }
 
 // foldSettings puts settings that only one side has, all under one name, on one line:
@@ -117,11 +154,11 @@ func (d *Diff) passText() string {
 func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 	fmt.Fprintf(b, "\nRequests: %d in both, %d of them moved; %d only in A, %d only in B\n", r.Joined, r.Moved, r.OnlyA, r.OnlyB)
 	if p := r.Parting; p != nil {
-		fmt.Fprintf(b, "First difference at %s ms: %s of %v: A %s, B %s\n",
-			strconv.FormatFloat(p.AtMS, 'f', -1, 64), p.What, p.Request, p.A, p.B)
+		b.WriteString(terminal.WrapText(fmt.Sprintf("First difference at %s ms: %s of %v: A %s, B %s\n",
+			strconv.FormatFloat(p.AtMS, 'f', -1, 64), p.What, p.Request, p.A, p.B), 2))
 	}
 	if pass != "" {
-		fmt.Fprintln(b, pass)
+		b.WriteString(terminal.WrapText(pass+"\n", 2))
 	}
 	if r.Paired != nil {
 		r.Paired.writeText(b)
@@ -130,8 +167,11 @@ func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 		return
 	}
 	b.WriteString("Moved most, by end-to-end latency:\n")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "id\tsession\tturn\tE2E A\tE2E B\tchange\tTTFT A\tTTFT B\tworkers\t\n")
+	all := make([]terminal.Column, 9)
+	for i, name := range []string{"id", "session", "turn", "E2E A", "E2E B", "change", "TTFT A", "TTFT B", "workers"} {
+		all[i].Head[1] = name
+	}
+	all[1].Rank, all[2].Rank = 2, 1 // the id says it, too
 	for _, m := range r.Most {
 		change := ""
 		if m.E2EA != nil && m.E2EB != nil {
@@ -141,10 +181,15 @@ func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 		if m.WorkerB != m.WorkerA {
 			workers += " -> " + strconv.Itoa(m.WorkerB)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", m.Request.ID, m.Request.Session, m.Request.Turn,
-			twoDecimals(m.E2EA), twoDecimals(m.E2EB), change, twoDecimals(m.TTFTA), twoDecimals(m.TTFTB), workers)
+		for i, cell := range []string{
+			fmt.Sprint(m.Request.ID), m.Request.Session, fmt.Sprint(m.Request.Turn),
+			twoDecimals(m.E2EA), twoDecimals(m.E2EB), change, twoDecimals(m.TTFTA), twoDecimals(m.TTFTB), workers,
+		} {
+			all[i].Cells = append(all[i].Cells, cell)
+		}
 	}
-	t.Flush()
+	all, _ = terminal.FitColumns(all)
+	b.WriteString(terminal.FormatColumns(all))
 }
 
 func twoDecimals(v *float64) string {
@@ -163,8 +208,8 @@ func orNone(s string) string {
 
 // writeText writes p: the changes with their intervals.
 func (p *Paired) writeText(b *bytes.Buffer) {
-	fmt.Fprintf(b, "B against A, of the %d requests in both, with 95%% intervals (paired bootstrap, %d resamples in stretches of %d):\n",
-		p.Pairs, p.Resamples, p.Stretch)
+	b.WriteString(terminal.WrapText(fmt.Sprintf("B against A, of the %d requests in both, with 95%% intervals (paired bootstrap, %d resamples in stretches of %d):\n",
+		p.Pairs, p.Resamples, p.Stretch), 2))
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "ms\tA\tB\tchange\tfrom\tto\tverdict\t\n")
 	for _, m := range p.Metrics {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 )
@@ -89,8 +90,8 @@ const most = 5
 func (r *Run) WriteText(w io.Writer, id int) error {
 	out := bufio.NewWriter(w)
 	row := &r.Rows[id]
-	fmt.Fprintf(out, "%s\n", r.requestTitle(id))
-	fmt.Fprintf(out, "%d prompt tokens (%d reused), %d answer tokens, %s\n\n", row.Input, row.Reused, row.Tokens, whereText(row))
+	about := fmt.Sprintf("%d prompt tokens (%d reused), %d answer tokens, %s", row.Input, row.Reused, row.Tokens, whereText(row))
+	fmt.Fprint(out, terminal.WrapText(r.requestTitle(id)+"\n"+about+"\n", 2)+"\n")
 	switch {
 	case !row.Finished():
 		fmt.Fprintf(out, "it has not finished: %d of %d tokens\n", row.Tokens, row.Output)

@@ -3,18 +3,17 @@ package plans
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/cmd/internal/runs"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
@@ -42,7 +41,7 @@ With --max-in-flight the workload is replayed in closed loop.`,
 			if err != nil {
 				return err
 			}
-			return runBounds(cmd.Context(), s, spec, o.Output.Form.Value == "json")
+			return runBounds(cmd.Context(), s, spec, o.Output.Form.Value == "json", o.TableForm())
 		},
 	}
 	o.Bind(cmd)
@@ -90,7 +89,7 @@ type bounded struct {
 }
 
 // runBounds replays all and prints the table, or JSON.
-func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, asJSON bool) error {
+func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, asJSON bool, form collector.Form) error {
 	demand := 0
 	first, err := spec.Run(ctx, replay.Streams{Stdin: s.In, Opened: func(w *loadgen.Workload) { demand = demandOf(w, &spec) }})
 	if err != nil {
@@ -108,7 +107,7 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, asJSON bool
 	if asJSON {
 		return writeBoundsJSON(s.Out, variants, reports)
 	}
-	return writeBounds(s.Out, variants, reports)
+	return writeBounds(s.Out, variants, reports, form == collector.Wide)
 }
 
 // demandOf is the number of KV blocks that hold a whole workload at once.
@@ -179,16 +178,17 @@ func ceilingOf(spec replay.Spec, demand int) replay.Spec {
 // boundColumn is a value that is compared.
 type boundColumn struct {
 	name, key string // in the table, and in JSON
+	rank      int    // of a column: how well a table can do without
 	of        func(*collector.Report) float64
 }
 
 func listBoundColumns() []boundColumn {
 	return []boundColumn{
-		{"mean TTFT", "mean_ttft_ms", func(r *collector.Report) float64 { return r.TTFT.Mean }},
-		{"p99 TTFT", "p99_ttft_ms", func(r *collector.Report) float64 { return r.TTFT.P99 }},
-		{"mean ITL", "mean_itl_ms", func(r *collector.Report) float64 { return r.ITL.Mean }},
-		{"mean E2E", "mean_e2e_latency_ms", func(r *collector.Report) float64 { return r.E2E.Mean }},
-		{"p99 E2E", "p99_e2e_latency_ms", func(r *collector.Report) float64 { return r.E2E.P99 }},
+		{"mean TTFT", "mean_ttft_ms", 0, func(r *collector.Report) float64 { return r.TTFT.Mean }},
+		{"p99 TTFT", "p99_ttft_ms", 0, func(r *collector.Report) float64 { return r.TTFT.P99 }},
+		{"mean ITL", "mean_itl_ms", 0, func(r *collector.Report) float64 { return r.ITL.Mean }},
+		{"mean E2E", "mean_e2e_latency_ms", 2, func(r *collector.Report) float64 { return r.E2E.Mean }},
+		{"p99 E2E", "p99_e2e_latency_ms", 1, func(r *collector.Report) float64 { return r.E2E.P99 }},
 	}
 }
 
@@ -218,23 +218,42 @@ func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Repor
 
 // writeBounds writes a row per variant: each value, and how many times the
 // ceiling's it is.
-func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report) error {
-	columns := listBoundColumns()
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	names := []string{"ms"}
-	for _, c := range columns {
-		names = append(names, c.name, "")
-	}
-	fmt.Fprintln(out, strings.Join(append(names, "reused"), "\t"))
-	last := reports[len(reports)-1]
+func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report, wide bool) error {
+	names, reused := terminal.Column{Head: [2]string{"", "ms"}}, terminal.Column{Head: [2]string{"", "reused"}}
 	for i, r := range reports {
-		fmt.Fprint(out, variants[i].name)
-		for _, c := range columns {
-			fmt.Fprintf(out, "\t%.2f\t%s", c.of(r), formatTimes(c.of(r), c.of(last)))
-		}
-		fmt.Fprintf(out, "\t%.1f %%\n", 100*r.PrefixCacheReusedRatio)
+		names.Cells = append(names.Cells, variants[i].name)
+		reused.Cells = append(reused.Cells, fmt.Sprintf("%.1f %%", 100*r.PrefixCacheReusedRatio))
 	}
-	return errors.Join(out.Flush())
+	names.AlignLeft()
+	all := []terminal.Column{names}
+	last := reports[len(reports)-1]
+	for _, c := range listBoundColumns() {
+		statistic, metric, _ := strings.Cut(c.name, " ")
+		column := terminal.Column{Head: [2]string{statistic, metric}, Rank: c.rank}
+		longest := 0
+		for _, r := range reports {
+			longest = max(longest, len(formatTimes(c.of(r), c.of(last))))
+		}
+		for _, r := range reports {
+			v, digits := c.of(r), 2
+			if !wide {
+				digits = terminal.Digits(v)
+			}
+			column.Cells = append(column.Cells, fmt.Sprintf("%.*f %*s", digits, v, longest, formatTimes(v, c.of(last))))
+		}
+		all = append(all, column)
+	}
+	all = append(all, reused)
+	var left []string
+	if !wide {
+		all, left = terminal.FitColumns(all)
+	}
+	note := "x: times the ceiling's."
+	if len(left) > 0 {
+		note += " Left out for the width: " + strings.Join(left, ", ") + "; --wide has all."
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n", terminal.FormatColumns(all), terminal.WrapLine(note, 0))
+	return err
 }
 
 // formatTimes is how many times base v is.
@@ -242,5 +261,5 @@ func formatTimes(v, base float64) string {
 	if base <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2fx", v/base)
+	return fmt.Sprintf("%.*fx", terminal.Digits(v/base), v/base)
 }
