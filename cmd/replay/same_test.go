@@ -45,6 +45,9 @@ func TestSameRuns(t *testing.T) {
 			"trace requests.jsonl --block-size=32 --prefill-max-num-batched-tokens=64 --decode-num-gpu-blocks=9 --decode-preemption-mode=fifo",
 			"trace requests.jsonl --block-size=32 --max-num-batched-tokens=64 --decode-max-num-batched-tokens=8192 --num-gpu-blocks=9 --prefill-num-gpu-blocks=16384 --preemption-mode=fifo",
 			"trace requests.jsonl " + prefill + `,"max_num_batched_tokens":99} ` + decode + `,"num_gpu_blocks":9} --prefill-max-num-batched-tokens=64 --decode-preemption-mode=fifo`,
+		},
+		{ // the reference counts what preempted requests find again as hits
+			"trace requests.jsonl --block-size=32 --prefill-max-num-batched-tokens=64 --decode-num-gpu-blocks=9 --decode-preemption-mode=fifo --compat=dynamo-1.2",
 			"requests.jsonl --block-size=32 --prefill-max-num-batched-tokens=64 --decode-num-gpu-blocks=9 --decode-preemption-mode=fifo",
 		},
 		{
