@@ -2,7 +2,8 @@
 // engines of its pools, and the router in front of each, for whoever gives them
 // time: a logical clock or a real one.
 //
-// Read topology.go, what a cluster is; then stage.go.
+// Read topology.go, what a cluster is, and mix.go, pools of several kinds of workers; then
+// stage.go.
 package engines
 
 import (
