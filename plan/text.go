@@ -90,7 +90,7 @@ func narrowValues() []narrowValue {
 	return []narrowValue{
 		{completedKey, [2]string{"", "completed"}, 0},
 		{"output_throughput_tok_s", [2]string{"output", "tok/s"}, 1},
-		{"prefix_cache_reused_ratio", [2]string{"", "reused"}, 2},
+		{"prefix_cache_reused_ratio", [2]string{"hit", "rate"}, 2},
 		{"median_ttft_ms", [2]string{"TTFT", "p50"}, 3},
 		{"p99_ttft_ms", [2]string{"TTFT", "p99"}, 0},
 		{"median_itl_ms", [2]string{"ITL", "p50"}, 5},
@@ -173,7 +173,7 @@ func nameKey(key string) string {
 	case "output_throughput_tok_s":
 		return "out tok/s"
 	case "prefix_cache_reused_ratio":
-		return "reused"
+		return "hit rate"
 	case "slo_attainment":
 		return "SLO met"
 	case "goodput_rps":

@@ -126,9 +126,13 @@ func TestNothingIsWrittenOnFailure(t *testing.T) {
 
 // Every flag of the reference is taken, and none of its names is in the help.
 func TestReferenceFlags(t *testing.T) {
-	list, err := os.ReadFile("../../docs/reference-cli.md")
-	if err != nil {
-		t.Fatal(err)
+	var list []byte
+	for _, page := range []string{"reference-cli.md", "from-dynamo.md"} {
+		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, text...)
 	}
 	var out, errs bytes.Buffer
 	if code := run([]string{"trace", "--help"}, nil, &out, &errs); code != 0 {
@@ -143,7 +147,7 @@ func TestReferenceFlags(t *testing.T) {
 		"trace-num-prefix-groups", "report-json", "planner-config", "benchmark-granularity",
 	} {
 		if !bytes.Contains(list, []byte("`--"+name)) {
-			t.Errorf("docs/reference-cli.md does not list --%s", name)
+			t.Errorf("neither docs/reference-cli.md nor docs/from-dynamo.md lists --%s", name)
 		}
 		root := root.New(cli.Streams{}, nil)
 		flag := root.Flags().Lookup(name)

@@ -43,7 +43,11 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 		writeTable(&b, r.rows(t.Form))
 	}
 	fmt.Fprintf(&b, "Wall Time (ms): %s\n", twoDecimals(r.WallMS))
-	fmt.Fprintf(&b, "Prefix Cache Reused Ratio: %s\n", twoDecimals(r.PrefixCacheReusedRatio))
+	label := "Prefix Cache Hit Rate"
+	if t.Form == Reference {
+		label = "Prefix Cache Reused Ratio"
+	}
+	fmt.Fprintf(&b, "%s: %s\n", label, twoDecimals(r.PrefixCacheReusedRatio))
 	if r.Readmissions > 0 {
 		fmt.Fprintf(&b, "Readmissions After Preemption: %d, which found %s of their prompts cached\n", r.Readmissions, twoDecimals(r.ReadmittedReusedRatio))
 	}

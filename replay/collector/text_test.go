@@ -37,18 +37,18 @@ func TestTableIsThatOfTheReference(t *testing.T) {
 func TestTextAroundTheTable(t *testing.T) {
 	r := &collector.Report{WallMS: 1234.565, PrefixCacheReusedRatio: 0.125, Completed: 1_234_567, OutputTokensPerS: 999.995}
 	for _, c := range []struct {
-		form         collector.Form
-		begin, count string
+		form              collector.Form
+		begin, count, hit string
 	}{
-		{collector.Narrow, "replay | LLM Metrics\nMetric ", "\nRequest Count (requests): 1,234,567\n"},
-		{collector.Wide, "replay | LLM Metrics\n┏━", " 1,234,567.00 ┃ "},
-		{collector.Reference, "replay | LLM Metrics\n┏━", " 1,234,567.00 ┃ "},
+		{collector.Narrow, "replay | LLM Metrics\nMetric ", "\nRequest Count (requests): 1,234,567\n", "Hit Rate"},
+		{collector.Wide, "replay | LLM Metrics\n┏━", " 1,234,567.00 ┃ ", "Hit Rate"},
+		{collector.Reference, "replay | LLM Metrics\n┏━", " 1,234,567.00 ┃ ", "Reused Ratio"},
 	} {
 		var got strings.Builder
 		if err := r.WriteText(&got, collector.Text{Saved: "out/r.json", Form: c.form}); err != nil {
 			t.Fatal(err)
 		}
-		const end = "\nWall Time (ms): 1,234.57\nPrefix Cache Reused Ratio: 0.12\nSaved full report to: out/r.json\n"
+		end := "\nWall Time (ms): 1,234.57\nPrefix Cache " + c.hit + ": 0.12\nSaved full report to: out/r.json\n"
 		for what, ok := range map[string]bool{
 			"begin": strings.HasPrefix(got.String(), c.begin),
 			"count": strings.Contains(got.String(), c.count),

@@ -62,7 +62,7 @@ type Row struct {
 	PrefillWorker Count  `col:"prefill_worker" means:"worker of the prefill stage"`
 	Input         int    `col:"input_tokens" means:"prompt tokens"`
 	Output        int    `col:"output_tokens" means:"answer tokens asked for"`
-	Tokens        int    `col:"generated_tokens" means:"answer tokens gained"`
+	Tokens        int    `col:"generated_tokens" means:"answer tokens emitted"`
 	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission; after a preemption only with --compat"`
 
 	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`

@@ -219,7 +219,7 @@ func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Repor
 // writeBounds writes a row per variant: each value, and how many times the
 // ceiling's it is.
 func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report, wide bool) error {
-	names, reused := terminal.Column{Head: [2]string{"", "ms"}}, terminal.Column{Head: [2]string{"", "reused"}}
+	names, reused := terminal.Column{Head: [2]string{"", "ms"}}, terminal.Column{Head: [2]string{"hit", "rate"}}
 	for i, r := range reports {
 		names.Cells = append(names.Cells, variants[i].name)
 		reused.Cells = append(reused.Cells, fmt.Sprintf("%.1f %%", 100*r.PrefixCacheReusedRatio))

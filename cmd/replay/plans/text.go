@@ -103,7 +103,7 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 		}
 		fmt.Fprintf(b, "  (%s, %s: %s)\n", v.Name, what, formatAmount(v.Value, v.Unit))
 	}
-	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, %.1f%% of the prompt tokens reused%s\n",
+	fmt.Fprintf(b, "  %.2f requests/s, %.2f output tokens/s, prefix-cache hit rate %.1f%%%s\n",
 		a.At.RequestsPerS, a.At.OutputTokensPerS, 100*a.At.PrefixReusedRatio, p.formatCost(&a.At))
 	p.writeSmaller(b, a)
 	p.writeHighest(b, a)

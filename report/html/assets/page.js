@@ -54,7 +54,7 @@
     const rows = [
       ["requests", "num_requests", number], ["completed", "completed_requests", number], ["duration", "duration_ms", ms],
       ["requests per second", "request_throughput_rps", short], ["output tokens per second", "output_throughput_tok_s", short],
-      ["total tokens per second", "total_throughput_tok_s", short], ["prompt tokens reused", "prefix_cache_reused_ratio", percent],
+      ["total tokens per second", "total_throughput_tok_s", short], ["prefix-cache hit rate", "prefix_cache_reused_ratio", percent],
       ["TTFT, median", "median_ttft_ms", ms], ["TTFT, p99", "p99_ttft_ms", ms], ["ITL, median", "median_itl_ms", ms], ["ITL, p99", "p99_itl_ms", ms],
       ["TPOT, median", "median_tpot_ms", ms], ["E2E, median", "median_e2e_latency_ms", ms], ["E2E, p99", "p99_e2e_latency_ms", ms],
     ];
@@ -201,7 +201,7 @@
     overTime(grid, "Requests without a place in an engine", count, (t) => t.queue);
     overTime(grid, "Output tokens", perSecond, (t) => t.throughput);
     overTime(grid, "Requests finished", perSecond, (t) => t.finished);
-    overTime(grid, "Requests that decode together, mean over workers", count, (t) => t.batch, true);
+    overTime(grid, "Decode batch size, mean over workers", count, (t) => t.batch, true);
   };
 
   // perWorker draws a line per worker, or the range over all when they are many.
@@ -229,7 +229,7 @@
     if (!timed.length) return;
     const grid = cards(section("Workers"));
     perWorker(grid, "KV blocks held by requests, by worker", "kv");
-    perWorker(grid, "Prompt tokens reused so far, by worker", "reuse");
+    perWorker(grid, "Prefix-cache hit rate so far, by worker", "reuse");
     timed.forEach((r) => {
       const longest = Math.max(...r.time.workers.map((w) => w.tokens), 1);
       const body = el("tbody");
@@ -242,7 +242,7 @@
           el("td", percent(w.busy)), el("td", percent(w.prefill)), el("td", percent(w.reused))));
       }
       const head = el("tr");
-      for (const h of ["worker", "requests", "passes", "tokens", "", "busy", "prefill", "reused"]) head.append(el("th", h));
+      for (const h of ["worker", "requests", "passes", "tokens", "", "busy", "prefill", "hit rate"]) head.append(el("th", h));
       grid.append(fold(several ? `Balance: ${r.name}` : "Balance", el("div.scroll.tall", el("table", el("thead", head), body))));
     });
   };
