@@ -42,7 +42,7 @@ func (o *Options) Bind(cmd *cobra.Command) {
 		cli.NewGroup("Output (report, requests and records of the run)", func(fs *pflag.FlagSet) {
 			o.Output.bindFlags(fs)
 			o.Outputs.bindFlags(fs)
-		}, "output", "out", "timeline"),
+		}, "output", "wide", "out", "timeline"),
 		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags).Rare(),
 		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare(),
 		all[last])...)
