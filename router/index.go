@@ -343,8 +343,8 @@ func (x *treeIndex) grow(int) {}
 
 func (x *treeIndex) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	for _, e := range p.Events {
-		if e.Tier != scheduler.Device {
-			continue // a router follows the device alone
+		if e.Tier != scheduler.Device || e.Copy {
+			continue // a router follows the device alone, and what can be found there
 		}
 		if err := x.index.Apply(w, e); err != nil {
 			return err

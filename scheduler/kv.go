@@ -33,6 +33,10 @@ type KVEvent struct {
 	Removed   []uint64 // sequence hashes
 	Rank      int32    // data-parallel rank the event is filed under
 	Tier      Tier     // the memory the event is about
+	// Copy tells that other blocks of the engine hold the same as each of these:
+	// what is found there stays as it is. Engines announce such blocks, and do not
+	// announce that they are copies.
+	Copy bool
 }
 
 // Tier is a memory that holds KV blocks. Routers follow the device alone.

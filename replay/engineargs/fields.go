@@ -77,6 +77,7 @@ func (r *reader) readRules(a *Args) {
 		{"admit_idle", &x.AdmitIdle}, {"reserve_whole", &x.ReserveWhole}, {"whole_allocation", &x.WholeAllocation},
 		{"one_queue", &x.OneQueue}, {"null_block", &x.NullBlock}, {"last_victim", &x.LastVictim},
 		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
+		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
 	} {
 		m.flag(f.key, f.on)
 	}

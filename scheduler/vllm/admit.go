@@ -28,8 +28,8 @@ func (c *Core) admitHead(p *pass) bool {
 	hits := c.device.Cached(s)
 	cached := min(hits<<c.shift, c.findableTokens(r))
 	want := r.target - cached
-	if limit := c.rules.LongPrefillTokens; limit > 0 {
-		want = min(want, limit)
+	if p.limit > 0 {
+		want = min(want, p.limit)
 	}
 	if want > p.budget && !c.cfg.ChunkedPrefill {
 		return false

@@ -34,6 +34,9 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	if m == nil || !m.Last {
 		return false
 	}
+	if c.rules.NameAtEnd && r.state == running {
+		c.nameBlocks(r, r.computed)
+	}
 	if c.cfg.Role == scheduler.Prefill {
 		m.Handoff = c.cfg.Transfer.Delay(r.input)
 	}

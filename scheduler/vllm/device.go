@@ -20,6 +20,9 @@ const unnamed int64 = -1
 type block struct {
 	older, newer blockID // in the queue of blocks that nobody holds
 	holders      int32
+	// later and earlier stand beside it in the ring of blocks of equal content, by
+	// when they were named; noBlock where there never was another.
+	later, earlier blockID
 	// key is what the block holds: a place in the tree of prompts, or what only
 	// one request can name (below unnamed), or unnamed.
 	key int64
@@ -49,8 +52,11 @@ type device struct {
 	cached  int       // of these, the ones that can be found
 	usable  int
 	perNode int
-	found   [][]blockID // by place in the tree, in pages: 1 + a block that holds it
-	counts  []int32     // of noHolders
+	found   [][]blockID // by place in the tree, in pages: 1 + the first block that holds it
+	// firstOwn is the first block by key, for what only one request can name and
+	// several blocks hold. A single one stands in the request itself.
+	firstOwn map[int64]blockID
+	counts   []int32 // of noHolders
 }
 
 // deviceOnly is a device with nothing behind it.
@@ -72,7 +78,7 @@ func (p *device) init(c *Core) {
 	*p = device{
 		core: c, told: c.cfg.Capture == scheduler.CaptureEvents,
 		fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock,
-		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(),
+		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(), firstOwn: make(map[int64]blockID),
 	}
 }
 
@@ -90,7 +96,7 @@ func (p *device) takeBlock() blockID {
 		if len(p.all) == cap(p.all) {
 			p.all = slices.Grow(p.all, min(p.fresh+1, max(len(p.all), leastGrowth)))
 		}
-		p.all = append(p.all, block{older: noBlock, newer: noBlock, holders: 1, key: unnamed})
+		p.all = append(p.all, block{older: noBlock, newer: noBlock, later: noBlock, earlier: noBlock, holders: 1, key: unnamed})
 		return blockID(len(p.all) - 1)
 	}
 	if n := len(p.plain); n > 0 {
@@ -104,8 +110,9 @@ func (p *device) takeBlock() blockID {
 	k := &p.all[b]
 	k.holders = 1
 	if k.key != unnamed {
+		left := k.later != noBlock && p.removeCopy(b)
 		if p.told {
-			p.core.events.noteRemoved(k.key)
+			p.core.events.noteRemoved(k.key, left)
 		}
 		k.key = unnamed
 		p.cached--
@@ -161,28 +168,71 @@ func (p *device) letGoBlock(b blockID) {
 	p.last = b
 }
 
-// setKey makes b one that can be found by key, and reports it, unless there is
-// one of equal content already.
-func (p *device) setKey(b blockID, key int64) bool {
+// setKey makes b, which holds block i of r, one that can be found, and reports
+// whether there are others that hold the same.
+func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
+	key := p.keyOf(r, i)
 	if key >= 0 {
-		at := p.placeOf(key)
-		if *at != 0 && p.all[*at-1].key == key {
-			return false
-		}
+		return p.setSharedKey(b, key)
+	}
+	first := p.findBlock(r, i)
+	if first != noBlock {
+		p.addCopy(first, b)
+		p.firstOwn[key] = first
+	}
+	p.all[b].key = key
+	return first != noBlock
+}
+
+// setSharedKey makes b one that can be found by key, a place in the tree. Of
+// several blocks of equal content the first to be named is found.
+func (p *device) setSharedKey(b blockID, key int64) (isCopy bool) {
+	at := p.placeOf(key)
+	if isCopy = *at != 0 && p.all[*at-1].key == key; isCopy {
+		p.addCopy(*at-1, b)
+	} else {
 		*at = b + 1
 	}
 	p.all[b].key = key
-	return true
+	return isCopy
 }
 
-// findBlock returns a block that holds block i of r, or noBlock.
+// addCopy puts b last in the ring that begins with first.
+func (p *device) addCopy(first, b blockID) {
+	f := &p.all[first]
+	if f.later == noBlock {
+		f.later, f.earlier = first, first
+	}
+	last := f.earlier
+	p.all[b].later, p.all[b].earlier = first, last
+	p.all[last].later, f.earlier = b, b
+}
+
+// removeCopy takes b, which is evicted, out of its ring, and reports whether
+// others are left. The next of them is found in its place.
+func (p *device) removeCopy(b blockID) (left bool) {
+	k := &p.all[b]
+	next := k.later
+	p.all[k.earlier].later, p.all[next].earlier = next, k.earlier
+	k.later, k.earlier = noBlock, noBlock
+	switch {
+	case k.key >= 0:
+		if at := p.placeOf(k.key); next != b && *at == b+1 {
+			*at = next + 1
+		}
+	case next == b:
+		delete(p.firstOwn, k.key)
+	case p.firstOwn[k.key] == b:
+		p.firstOwn[k.key] = next
+	}
+	return next != b
+}
+
+// findBlock returns the block that is found for block i of r, or noBlock.
 func (p *device) findBlock(r *request, i int) blockID {
 	key := p.keyOf(r, i)
 	if key < 0 {
-		if i < len(r.former) && r.former[i] != noBlock && p.all[r.former[i]].key == key {
-			return r.former[i]
-		}
-		return noBlock
+		return p.findOwn(r, i, key)
 	}
 	page := int(key / pageBlocks)
 	if page >= len(p.found) || p.found[page] == nil {
@@ -190,6 +240,20 @@ func (p *device) findBlock(r *request, i int) blockID {
 	}
 	if b := p.found[page][key%pageBlocks] - 1; b >= 0 && p.all[b].key == key {
 		return b
+	}
+	return noBlock
+}
+
+// findOwn returns the block that is found for block i of r, which only r can
+// name.
+func (p *device) findOwn(r *request, i int, key int64) blockID {
+	if len(p.firstOwn) > 0 {
+		if b, ok := p.firstOwn[key]; ok {
+			return b
+		}
+	}
+	if i < len(r.former) && r.former[i] != noBlock && p.all[r.former[i]].key == key {
+		return r.former[i]
 	}
 	return noBlock
 }

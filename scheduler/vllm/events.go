@@ -55,36 +55,39 @@ func (e *events) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	}
 }
 
-// noteStored writes down that block i of r can be found.
-func (e *events) noteStored(r *request, i int) {
+// noteStored writes down that block i of r can be found, in place of others that
+// hold the same or, as a copy, after them.
+func (e *events) noteStored(r *request, i int, isCopy bool) {
 	if e.names == nil {
 		return
 	}
 	if i >= r.shared {
 		e.own[r.id].named++
 	}
-	e.appendStored(e.hashesOf(r, i))
+	e.appendStored(e.hashesOf(r, i), isCopy)
 }
 
 // appendStored writes down a block that can be found. It goes on where the
 // event before it ends, if it can.
-func (e *events) appendStored(b blocks.Hashes) {
+func (e *events) appendStored(b blocks.Hashes, isCopy bool) {
 	if e.names == nil {
 		return
 	}
 	if n := len(e.out.Events); n > 0 && b.Follows {
-		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent {
+		last := &e.out.Events[n-1]
+		if last.Tier == scheduler.Device && last.Copy == isCopy && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent {
 			last.Stored = append(last.Stored, b.KVBlock)
 			return
 		}
 	}
 	e.out.Events = append(e.out.Events, scheduler.KVEvent{
-		Parent: b.Parent, HasParent: b.Follows, Stored: []scheduler.KVBlock{b.KVBlock},
+		Parent: b.Parent, HasParent: b.Follows, Stored: []scheduler.KVBlock{b.KVBlock}, Copy: isCopy,
 	})
 }
 
-// noteRemoved writes down that the block of that key is evicted.
-func (e *events) noteRemoved(key int64) {
+// noteRemoved writes down that a block of that key is evicted; as a copy, others
+// that hold the same are left.
+func (e *events) noteRemoved(key int64, isCopy bool) {
 	if e.names == nil {
 		return
 	}
@@ -100,12 +103,12 @@ func (e *events) noteRemoved(key int64) {
 		e.dropUnnamed(id, o)
 	}
 	if n := len(e.out.Events); n > 0 {
-		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && len(last.Removed) > 0 {
+		if last := &e.out.Events[n-1]; last.Tier == scheduler.Device && last.Copy == isCopy && len(last.Removed) > 0 {
 			last.Removed = append(last.Removed, hash)
 			return
 		}
 	}
-	e.out.Events = append(e.out.Events, scheduler.KVEvent{Removed: []uint64{hash}})
+	e.out.Events = append(e.out.Events, scheduler.KVEvent{Removed: []uint64{hash}, Copy: isCopy})
 }
 
 // hashesOf returns what events say of block i of r.

@@ -90,13 +90,18 @@ func (c *Core) measurePass(f *flight) timing.Step {
 	return s
 }
 
-// addDecode enters a request that computes the last of its tokens.
+// addDecode enters a request that computes one token of its answer, the last or,
+// of an answer computed again in small chunks, one before it.
 func addDecode(s *timing.Step, x *share) {
+	reached := int(x.before + x.tokens)
+	if x.tokens == 0 {
+		reached = int(x.target)
+	}
 	s.Tokens++
 	s.Requests++
-	s.Context += int64(x.target)
+	s.Context += int64(reached)
 	s.Decodes++
-	s.DecodeLength += int(x.target)
+	s.DecodeLength += reached
 }
 
 // addPrefill enters prompt tokens of a request.

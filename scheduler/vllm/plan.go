@@ -39,6 +39,7 @@ type pass struct {
 	flight *flight
 	out    *scheduler.Pass
 	budget int // tokens left
+	limit  int // the most tokens of one request; 0: none
 	lost   int // requests preempted
 }
 
@@ -48,7 +49,10 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++
 	f.plan = c.plans
-	p := pass{flight: f, out: out, budget: c.cfg.Budget()}
+	p := pass{flight: f, out: out, budget: c.cfg.Budget(), limit: c.rules.LongPrefillTokens}
+	if c.rules.WholeAlone && len(c.running)+c.waiting.Len() <= 1 {
+		p.limit = 0
+	}
 	c.wakeDue()
 	c.reserveSteady(&p)
 	c.planRunning(&p)
@@ -64,7 +68,6 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 // planRunning gives running requests their tokens, in order of admission, but
 // for the steady ones, which have theirs.
 func (c *Core) planRunning(p *pass) {
-	limit := c.rules.LongPrefillTokens
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
 		r := &c.requests[s]
@@ -72,11 +75,11 @@ func (c *Core) planRunning(p *pass) {
 			continue
 		}
 		want := min(r.target-r.computed, p.budget)
-		if limit > 0 {
-			want = min(want, limit)
+		if p.limit > 0 {
+			want = min(want, p.limit)
 		}
-		if want == 1 && r.computed&c.mask != 0 && c.rules.WholeAllocation {
-			c.scheduleTokens(p, s, 1) // there is room in its last block
+		if want == 1 && c.rules.WholeAllocation && c.hasPlace(r) {
+			c.scheduleTokens(p, s, 1)
 			continue
 		}
 		for !c.allocBlocks(r, r.computed+want) {
@@ -89,6 +92,13 @@ func (c *Core) planRunning(p *pass) {
 		}
 		c.scheduleTokens(p, s, want)
 	}
+}
+
+// hasPlace reports whether one more token of r has a place in its last block, and
+// does not fill that with a prompt: a block of a prompt can be found once it is
+// planned, one of an answer when the next is opened.
+func (c *Core) hasPlace(r *request) bool {
+	return r.computed&c.mask != 0 && (r.computed >= r.input || (r.computed+1)&c.mask != 0)
 }
 
 // scheduleTokens enters tokens of s into the pass.
@@ -153,8 +163,9 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 	}
 	from := r.named
 	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
-		if c.device.setKey(r.held[r.named], c.device.keyOf(r, r.named)) && c.device.told {
-			c.events.noteStored(r, r.named)
+		isCopy := c.device.setKey(r, r.named, r.held[r.named])
+		if c.device.told {
+			c.events.noteStored(r, r.named, isCopy)
 		}
 	}
 	if r.named > from {
@@ -182,7 +193,8 @@ func (c *Core) preemptVictim(p *pass) slot {
 		c.dropShare(p, r)
 	}
 	c.running = append(c.running[:i], c.running[i+1:]...)
-	c.nameBlocks(r, min(r.computed, c.knownTokens(r)))
+	inFlight := r.target - c.knownTokens(r)
+	c.nameBlocks(r, r.computed-inFlight)
 	c.stripBlocks(s)
 	r.computed, r.state = 0, preempted
 	c.waiting.PushFront(s)

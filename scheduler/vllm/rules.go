@@ -46,6 +46,12 @@ type Rules struct {
 	TwoInFlight bool
 	// LongPrefillTokens is the most a pass computes of one request; 0: no limit.
 	LongPrefillTokens int
+	// WholeAlone does not hold the only request, running or waiting, to
+	// LongPrefillTokens.
+	WholeAlone bool
+	// NameAtEnd makes a block that the last computed token of an answer fills one
+	// that can be found when the request ends; otherwise it never is.
+	NameAtEnd bool
 	// FirstTokenFree makes a prompt's first token part of the pass that covers
 	// it; otherwise it counts as a decode in that pass too.
 	FirstTokenFree bool
@@ -62,6 +68,8 @@ type release struct {
 func knownReleases() []release {
 	return []release{
 		{"vllm-0.19", Rules019()},
+		{"vllm-0.24", Rules024()},
+		{"vllm-0.33", Rules033()},
 	}
 }
 
@@ -91,8 +99,22 @@ func Rules019() Rules {
 	return Rules{
 		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
 		WholeAllocation: true, OneQueue: true, NullBlock: true, LastVictim: true, TwoInFlight: true,
-		FirstTokenFree: true,
+		FirstTokenFree: true, NameAtEnd: true,
 	}
+}
+
+// Rules024 returns the rules of vLLM 0.24 with asynchronous scheduling.
+func Rules024() Rules {
+	r := Rules019()
+	r.OneQueue = false
+	return r
+}
+
+// Rules033 returns the rules of vLLM 0.33 with asynchronous scheduling.
+func Rules033() Rules {
+	r := Rules024()
+	r.WholeAlone = true
+	return r
 }
 
 // Reference reports whether every choice is the reference's.

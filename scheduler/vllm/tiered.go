@@ -104,17 +104,15 @@ func (o *tiered) cacheFetched(f *blocks.Fetch) {
 		n, index, ok := k.Name.Node()
 		switch {
 		case ok:
-			if o.setKey(b, int64(n)*int64(o.perNode)+int64(index)) {
-				o.core.events.appendStored(k.Hashes)
-			}
+			o.core.events.appendStored(k.Hashes, o.setSharedKey(b, int64(n)*int64(o.perNode)+int64(index)))
 		case f.Slot != blocks.NoSlot:
 			r := &o.core.requests[f.Slot]
+			isCopy := o.setKey(r, from+i, b)
 			for len(r.former) <= from+i {
 				r.former = append(r.former, noBlock)
 			}
 			r.former[from+i] = b
-			o.setKey(b, o.keyOf(r, from+i))
-			o.core.events.noteStored(r, from+i)
+			o.core.events.noteStored(r, from+i, isCopy)
 		}
 	}
 	for _, b := range slices.Backward(f.Places) {

@@ -6,7 +6,7 @@ import "slices"
 // where content is found.
 type twinPool struct {
 	free         []*twinBlock
-	found        map[twinName]*twinBlock
+	found        map[twinName][]*twinBlock // in the order they were named
 	usable       int
 	unnamedFirst bool // released blocks without a name go before all others
 }
@@ -37,17 +37,11 @@ func (t *twin) nameOf(r *twinRequest, i int) twinName {
 // hits returns the first blocks of r that are found, at most so many.
 func (t *twin) hits(r *twinRequest, most int) (hits []*twinBlock) {
 	for i := 0; i < most && t.cfg.PrefixCaching; i++ {
-		name := t.nameOf(r, i)
-		b := t.pool.found[name]
-		if name.own {
-			if b = nil; i < len(r.former) {
-				b = r.former[i]
-			}
-		}
-		if b == nil || b.name != name {
+		same := t.pool.found[t.nameOf(r, i)]
+		if len(same) == 0 {
 			break
 		}
-		hits = append(hits, b)
+		hits = append(hits, same[0])
 	}
 	return hits
 }
@@ -75,9 +69,7 @@ func (p *twinPool) take() *twinBlock {
 	}
 	b := p.free[at]
 	p.free = slices.Delete(p.free, at, at+1)
-	if p.found[b.name] == b {
-		delete(p.found, b.name)
-	}
+	p.found[b.name] = slices.DeleteFunc(p.found[b.name], func(x *twinBlock) bool { return x == b })
 	*b = twinBlock{holders: 1, used: true}
 	return b
 }
@@ -95,10 +87,7 @@ func (p *twinPool) letGo(b *twinBlock) {
 	}
 }
 
-// name gives b a name unless another block has it.
+// name gives b a name, which other blocks may have too.
 func (p *twinPool) name(b *twinBlock, name twinName) {
-	if !name.own && p.found[name] != nil {
-		return
-	}
-	b.name, p.found[name] = name, b
+	b.name, p.found[name] = name, append(p.found[name], b)
 }

@@ -23,6 +23,7 @@ type twin struct {
 	planned  []*twinFlight // the pass that runs next, and perhaps the one after it
 	latest   *twinFlight
 	passes   int
+	limit    int // the most tokens of one request in the pass that is planned, or 0
 }
 
 type twinRequest struct {
@@ -34,9 +35,8 @@ type twinRequest struct {
 	pass      int // of the latest token
 	at        sim.Time
 	held      []*twinBlock
-	named     int          // of held, those that could be named
-	former    []*twinBlock // held before a preemption
-	flight    *twinFlight  // that was planned last with a share for it
+	named     int         // of held, those that could be named
+	flight    *twinFlight // that was planned last with a share for it
 }
 
 // twinFlight is a pass that is planned.
@@ -64,7 +64,7 @@ func newTwin(c vllm.Config) *twin {
 	for range n {
 		t.pool.free = append(t.pool.free, &twinBlock{})
 	}
-	t.pool.found = make(map[twinName]*twinBlock)
+	t.pool.found = make(map[twinName][]*twinBlock)
 	t.pool.unnamedFirst = !c.Rules.OneQueue
 	return t
 }
@@ -208,6 +208,9 @@ func (t *twin) deliver(r *twinRequest, p *scheduler.Pass) {
 		p.Marks = append(p.Marks, m)
 	}
 	if last {
+		if t.rules.NameAtEnd && slices.Contains(t.running, r) {
+			t.name(r, r.computed)
+		}
 		t.release(r)
 		other := func(x *twinRequest) bool { return x == r }
 		t.running = slices.DeleteFunc(t.running, other)
@@ -219,6 +222,10 @@ func (t *twin) deliver(r *twinRequest, p *scheduler.Pass) {
 // plan decides what a pass computes.
 func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	f := &twinFlight{budget: t.cfg.MaxBatchedTokens}
+	t.limit = t.rules.LongPrefillTokens
+	if t.rules.WholeAlone && len(t.running)+len(t.waiting) <= 1 {
+		t.limit = 0
+	}
 	if f.budget == vllm.Unlimited {
 		f.budget = math.MaxInt
 	}
@@ -243,6 +250,9 @@ func (t *twin) planRunning(f *twinFlight) {
 		}
 		want := t.cut(r.target-r.computed, f)
 		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation {
+			if r.computed < r.InputTokens { // a block of a prompt is there once it is planned
+				t.name(r, r.computed+1)
+			}
 			t.schedule(f, r, 1)
 			continue
 		}
@@ -258,8 +268,8 @@ func (t *twin) planRunning(f *twinFlight) {
 
 // cut returns a number of tokens, cut to what a pass may compute of a request.
 func (t *twin) cut(tokens int, f *twinFlight) int {
-	if limit := t.rules.LongPrefillTokens; limit > 0 {
-		tokens = min(tokens, limit)
+	if t.limit > 0 {
+		tokens = min(tokens, t.limit)
 	}
 	return min(tokens, f.budget)
 }
@@ -290,7 +300,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	r.held, r.named = slices.Clone(hits), len(hits)
 	for !t.cover(r, cached+want) {
 		if len(t.running) == 0 {
-			t.giveUp(r)
+			t.release(r)
 			return false
 		}
 		t.preempt(f)
@@ -388,19 +398,13 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 		r.flight = nil
 	}
 	t.running = slices.Delete(t.running, i, i+1)
-	t.name(r, r.computed)
-	t.giveUp(r)
+	t.name(r, r.computed-(r.target-r.known())) // what is in flight is not there yet
+	t.release(r)
 	r.computed, r.preempted = 0, true
 	f.gone = append(f.gone, r.ID)
 	t.waiting = slices.Insert(t.waiting, 0, r)
 	f.lost++
 	return r
-}
-
-// giveUp gives back the blocks of r, which remembers those that were named.
-func (t *twin) giveUp(r *twinRequest) {
-	r.former = slices.Clone(r.held[:r.named])
-	t.release(r)
 }
 
 func (t *twin) release(r *twinRequest) {
@@ -431,9 +435,13 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 			}
 		}
 		if alone || x.samples && (!computes || !t.rules.FirstTokenFree) {
+			reached := x.target
+			if alone && x.tokens == 1 { // perhaps not the last token of an answer computed again
+				reached = x.before + 1
+			}
 			s.Decodes++
-			s.DecodeLength += x.target
-			s.Context += int64(x.target)
+			s.DecodeLength += reached
+			s.Context += int64(reached)
 			if !computes {
 				s.Requests++
 				s.Tokens++
