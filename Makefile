@@ -40,6 +40,16 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 	$(GO) run -tags invariants ./tools/liveness -n $(N) -seed $(SEED)
 	$(GO) run ./tools/parity -alone -only hopeless -n $(N) -seed $(SEED)
 
+parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13)
+	$(GO) build -o bin/replay ./cmd/replay
+	for release in 0.19.1:vllm-0.19 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do for seed in 1 2; do \
+	  echo "== vLLM $${release%:*}, seed $$seed"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed $$seed \
+	    --cases tools/vllmoracle/cases.jsonl --replay bin/replay --out bin/parity-vllm || exit 1; \
+	done; done
+	VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity 300 --seed 3 --set '{"watermark":0.1}' \
+	  --replay bin/replay --out bin/parity-vllm
+
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
 
@@ -137,4 +147,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help mutants build test race fuzz golden golden-arm64 parity liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build test race fuzz golden golden-arm64 parity parity-vllm liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean

@@ -50,7 +50,7 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 
 // Rules returns the rules that a server's scheduler follows.
 func Rules(s *Settings) vllm.Rules {
-	r := vllm.Rules019()
+	r := vllm.RulesOf(s.Version)
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
 	return r
 }

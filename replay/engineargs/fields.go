@@ -69,6 +69,10 @@ func (r *reader) readRules(a *Args) {
 	}
 	x := &a.Rules
 	m.size("long_prefill_tokens", &x.LongPrefillTokens)
+	m.size("nap_ms", &x.NapMs)
+	if m.ratio("watermark", &x.Watermark); x.Watermark >= 1 {
+		m.fail("watermark", string(m.values["watermark"]), "less than 1")
+	}
 	for _, f := range []struct {
 		key string
 		on  *bool
@@ -78,6 +82,7 @@ func (r *reader) readRules(a *Args) {
 		{"one_queue", &x.OneQueue}, {"null_block", &x.NullBlock}, {"last_victim", &x.LastVictim},
 		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
 		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
+		{"nap_idle", &x.NapIdle},
 	} {
 		m.flag(f.key, f.on)
 	}

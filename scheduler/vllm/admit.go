@@ -93,10 +93,14 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	if c.rules.ReserveWhole {
 		need = max(need, (r.target+c.mask)>>c.shift)
 	}
-	if need-hits > c.device.free {
+	free := c.device.free
+	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
+		free -= int(w * float64(c.cfg.Blocks))
+	}
+	if need-hits > free {
 		return false
 	}
-	return need-hits+c.idleHits(r, hits) <= c.device.free
+	return need-hits+c.idleHits(r, hits) <= free
 }
 
 // idleHits returns how many of the first blocks of r, which are cached, nobody

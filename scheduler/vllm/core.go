@@ -46,11 +46,12 @@ type Core struct {
 	// Passes that are planned: the one that runs next, and with two in flight
 	// the one after it.
 	next, after *flight
-	passes      int64 // passes run so far
-	plans       int64 // passes planned so far
-	barren      int   // passes in a row without a token or a request further on
-	idle        bool  // the pass under way computes nothing: it waits for a transfer
-	further     bool  // a pass without its token got a request further than ever before
+	passes      int64    // passes run so far
+	plans       int64    // passes planned so far
+	barren      int      // passes in a row without a token or a request further on
+	idle        bool     // the pass under way computes nothing: it waits for a transfer, or naps
+	awake       sim.Time // the end of the latest nap
+	further     bool     // a pass without its token got a request further than ever before
 }
 
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
@@ -111,6 +112,11 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.waiting.PushFront(fetched[i])
 	}
 	c.further = false
+	if now < c.awake {
+		c.idle = true
+		c.after.clear()
+		return &c.next.step, nil
+	}
 	if c.next.isEmpty() {
 		c.planPass(c.next, p)
 	}
@@ -135,6 +141,9 @@ func (c *Core) End(p *scheduler.Pass) error {
 	}
 	p.Gap = p.End - p.Start
 	c.passes++
+	if c.rules.TwoInFlight && !c.idle && c.next.isEmpty() && (c.live > 0 || c.rules.NapIdle) {
+		c.awake = p.End + sim.Time(c.rules.NapMs)
+	}
 	c.describePass(f, p)
 	c.checkAccounts()
 	return c.checkProgress(p)

@@ -11,7 +11,10 @@ import (
 func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
 	if c.idle {
-		p.End = p.Start // it waits for a transfer
+		p.End = max(p.Start, c.awake) // while it waits for a transfer no time passes
+		if p.Detail != nil {
+			p.Detail.PrefillEnd = p.Start
+		}
 		return nil
 	}
 	if !c.rules.MixedStep {

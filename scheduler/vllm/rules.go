@@ -7,8 +7,8 @@ import (
 )
 
 // Rules chooses, rule by rule, between vLLM's own scheduler and the reference
-// simulator (false, 0). The releases of vLLM that are known here are the rows
-// of knownReleases; each is a value of Rules.
+// simulator (false, 0). What releases of vLLM follow are the rows of
+// knownProfiles; each is a value of Rules.
 //
 // Rules that are all as in the reference are followed by the package reference;
 // any other choice is followed by this one, each rule as it is set.
@@ -49,6 +49,14 @@ type Rules struct {
 	// WholeAlone does not hold the only request, running or waiting, to
 	// LongPrefillTokens.
 	WholeAlone bool
+	// Watermark is the share of the pool, from 0 to 1, that is left free of whom is
+	// admitted while anything runs.
+	Watermark float64
+	// NapMs is how long the engine sleeps after a pass that was planned with nothing
+	// to compute, while requests are unfinished, in ms.
+	NapMs int
+	// NapIdle has it sleep too when it has nothing left to do.
+	NapIdle bool
 	// NameAtEnd makes a block that the last computed token of an answer fills one
 	// that can be found when the request ends; otherwise it never is.
 	NameAtEnd bool
@@ -57,41 +65,49 @@ type Rules struct {
 	FirstTokenFree bool
 }
 
-// release is a release of vLLM with the rules of its scheduler.
-type release struct {
+// profile is a set of rules that a range of releases of vLLM follows.
+type profile struct {
 	name  string
+	from  [2]int // the first release known to follow them
 	rules Rules
 }
 
-// knownReleases lists the releases that are known, the oldest first. A release that
-// changes one rule starts from the rules of the one before it.
-func knownReleases() []release {
-	return []release{
-		{"vllm-0.19", Rules019()},
-		{"vllm-0.24", Rules024()},
-		{"vllm-0.33", Rules033()},
+// knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
+// releases were run to find where each rule changed.
+func knownProfiles() []profile {
+	return []profile{
+		{"vllm-0.19", [2]int{0, 19}, Rules019()},
+		{"vllm-0.24", [2]int{0, 24}, Rules024()},
+		{"vllm-0.33", [2]int{0, 32}, Rules033()},
 	}
 }
+
+// newestProfile stands for the newest profile that is known.
+const newestProfile = "vllm"
 
 // Newest returns the name of the newest set of rules that is known.
 func Newest() string {
-	all := knownReleases()
+	all := knownProfiles()
 	return all[len(all)-1].name
 }
 
-// Nearest returns the name of the set of rules that is nearest to a release of vLLM, as
-// 0.20.2: that of the newest known release not after it, or else the oldest.
-func Nearest(version string) string {
-	all := knownReleases()
-	name := all[0].name
-	for _, r := range all {
-		var known, asked [2]int
-		fmt.Sscanf(r.name, "vllm-%d.%d", &known[0], &known[1])
-		if n, _ := fmt.Sscanf(version, "%d.%d", &asked[0], &asked[1]); n == 2 && slices.Compare(known[:], asked[:]) <= 0 {
-			name = r.name
+// Nearest returns the name of the set of rules that a release of vLLM, as 0.20.2,
+// follows as far as is known: the newest of no later release, or else the oldest.
+func Nearest(version string) string { return nearestProfile(version).name }
+
+// RulesOf returns the rules of Nearest.
+func RulesOf(version string) Rules { return nearestProfile(version).rules }
+
+func nearestProfile(version string) profile {
+	all := knownProfiles()
+	nearest := all[0]
+	for _, k := range all {
+		var asked [2]int
+		if n, _ := fmt.Sscanf(version, "%d.%d", &asked[0], &asked[1]); n == 2 && slices.Compare(k.from[:], asked[:]) <= 0 {
+			nearest = k
 		}
 	}
-	return name
+	return nearest
 }
 
 // Rules019 returns the rules of vLLM 0.19 with asynchronous scheduling.
@@ -99,14 +115,14 @@ func Rules019() Rules {
 	return Rules{
 		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
 		WholeAllocation: true, OneQueue: true, NullBlock: true, LastVictim: true, TwoInFlight: true,
-		FirstTokenFree: true, NameAtEnd: true,
+		FirstTokenFree: true, NameAtEnd: true, NapMs: 1,
 	}
 }
 
 // Rules024 returns the rules of vLLM 0.24 with asynchronous scheduling.
 func Rules024() Rules {
 	r := Rules019()
-	r.OneQueue = false
+	r.OneQueue, r.NapIdle = false, true
 	return r
 }
 
@@ -123,21 +139,24 @@ func (r Rules) Reference() bool { return r == Rules{} }
 // Profiles returns the names of the sets of rules that users may ask for.
 func Profiles() []string {
 	names := []string{"reference"}
-	for _, r := range knownReleases() {
-		names = append(names, r.name)
+	for _, k := range knownProfiles() {
+		names = append(names, k.name)
 	}
-	return names
+	return append(names, newestProfile)
 }
 
 // ParseProfile returns the set of rules of the given name; "" is the
 // reference's.
 func ParseProfile(name string) (Rules, error) {
-	if name == "reference" || name == "" {
+	switch name {
+	case "reference", "":
 		return Rules{}, nil
+	case newestProfile:
+		name = Newest()
 	}
-	for _, r := range knownReleases() {
-		if r.name == name {
-			return r.rules, nil
+	for _, k := range knownProfiles() {
+		if k.name == name {
+			return k.rules, nil
 		}
 	}
 	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))

@@ -38,9 +38,11 @@ func flips() map[string]vllm.Rules {
 		rules := vllm.Rules019()
 		f := reflect.ValueOf(&rules).Elem().Field(i)
 		if f.Kind() == reflect.Bool {
-			f.SetBool(false)
-		} else {
+			f.SetBool(!f.Bool())
+		} else if f.CanInt() {
 			f.SetInt(7)
+		} else {
+			f.SetFloat(0.1)
 		}
 		all["without "+v.Field(i).Name] = rules
 		rules = vllm.Rules{}
@@ -162,7 +164,7 @@ func TestRules(t *testing.T) {
 			func(tree *prompt.Tree) []at {
 				return []at{{At: 0, Request: request(tree, 0, 8, 2, 1, 2)}, {At: 0, Request: request(tree, 1, 8, 1, 3, 4)}}
 			},
-			[]string{"0-1000 admit 0 reused=0 first 0", "1000-2000 last 0", "2000-3000 admit 1 reused=0 first 1 last 1"},
+			[]string{"0-1000 admit 0 reused=0 first 0", "1000-2000 last 0", "2000-2001", "2001-3001 admit 1 reused=0 first 1 last 1"},
 		},
 		{
 			"a request that needs a block preempts the last of running; it finds its own blocks again",
@@ -182,7 +184,7 @@ func TestRules(t *testing.T) {
 			func(tree *prompt.Tree) []at {
 				return []at{{At: 0, Request: request(tree, 0, 4, 1, 1)}, {At: 0, Request: request(tree, 1, 4, 1, 2)}}
 			},
-			[]string{"0-1000 admit 0 reused=0 first 0 last 0", "1000-2000 admit 1 reused=0 first 1 last 1"},
+			[]string{"0-1000 admit 0 reused=0 first 0 last 0", "1000-1001", "1001-2001 admit 1 reused=0 first 1 last 1"},
 		},
 		{
 			"no pass computes more of a request than the threshold",

@@ -23,6 +23,7 @@ type twin struct {
 	planned  []*twinFlight // the pass that runs next, and perhaps the one after it
 	latest   *twinFlight
 	passes   int
+	awake    sim.Time
 	limit    int // the most tokens of one request in the pass that is planned, or 0
 }
 
@@ -84,6 +85,13 @@ func (t *twin) Submit(q *sim.Request) {
 // it too, and ends the first.
 func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
+	if now < t.awake {
+		p.End, p.Detail.PrefillEnd, p.Gap = t.awake, now, t.awake-now
+		t.latest = &twinFlight{}
+		t.passes++
+		t.describe(t.latest, p.Detail)
+		return nil
+	}
 	if len(t.planned) == 0 || len(t.planned[0].shares) == 0 {
 		t.planned = []*twinFlight{t.plan(p)}
 	}
@@ -106,11 +114,10 @@ func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		p.PrefillTokens += max(0, min(x.before+x.tokens, x.r.InputTokens)-x.before)
 	}
 	t.passes++
-	if d := p.Detail; d != nil {
-		t.describe(f, d)
-		d.Running, d.Waiting = len(t.running), len(t.requests)-len(t.running)
-		d.Blocks, d.Held, d.Cached = t.cfg.Blocks, t.pool.usable-len(t.pool.free), t.pool.cached()
+	if t.rules.TwoInFlight && len(t.planned[0].shares) == 0 && (t.Load() > 0 || t.rules.NapIdle) {
+		t.awake = p.End + sim.Time(t.rules.NapMs)
 	}
+	t.describe(f, p.Detail)
 	return nil
 }
 
@@ -139,8 +146,14 @@ func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
 	return err
 }
 
-// describe lists who computed prompt tokens, or tokens of its answer again.
+// describe lists who computed prompt tokens, or tokens of its answer again, and
+// what there is after the pass.
 func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
+	if d == nil {
+		return
+	}
+	d.Running, d.Waiting = len(t.running), len(t.requests)-len(t.running)
+	d.Blocks, d.Held, d.Cached = t.cfg.Blocks, t.pool.usable-len(t.pool.free), t.pool.cached()
 	for _, x := range f.shares {
 		w := scheduler.Work{Request: x.r.ID, Prefix: min(x.before, x.r.InputTokens)}
 		w.Prompt = min(x.before+x.tokens, x.r.InputTokens) - w.Prefix
@@ -324,6 +337,9 @@ func (t *twin) fits(r *twinRequest, hits []*twinBlock, tokens int) bool {
 		if b.holders > 0 {
 			need--
 		}
+	}
+	if len(t.running) > 0 {
+		need += int(t.rules.Watermark * float64(t.cfg.Blocks))
 	}
 	return need <= len(t.pool.free)
 }

@@ -32,7 +32,7 @@ func EngineSettings() []Setting {
 		{Name: "decode-speedup-ratio", Key: "decode_speedup_ratio", kind: "number", preset: "1", cluster: true, help: "divide the time of decoding by a further `R`; 0 leaves it unscaled"},
 		{Name: "planner-profile-data", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of measured pass times (.npz)"},
 		{Name: "timing-profile", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of pass times: a profile of replay calibrate, or .npz"},
-		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference", Names: vllm.Profiles(), engine: "vllm", help: "whose rules the scheduler follows: reference or vllm-0.19, by `name`"},
+		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference", Names: vllm.Profiles(), engine: "vllm", help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM, by `name`"},
 		{Name: "kv-bytes-per-token", Key: "kv_bytes_per_token", kind: "int", preset: "unknown", cluster: true, help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload"},
 		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
 		{Name: "num-g2-blocks", Key: "num_g2_blocks", kind: "int", preset: "no offload", engine: "vllm", help: "KV `blocks` in host memory, behind those of the GPU"},

@@ -1,0 +1,428 @@
+"""Runs vLLM's own scheduler over a workload on a virtual clock. See the header of ../vllm-oracle."""
+import argparse
+import contextlib
+import inspect
+import json
+import os
+import queue
+import sys
+import time
+import types
+from collections import deque
+
+import stubs
+
+os.environ["VLLM_LOGGING_LEVEL"] = os.environ.get("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ["VLLM_NO_USAGE_STATS"] = "1"
+os.environ["VLLM_PLUGINS"] = ""
+stubs.install()
+
+from timing import Profile  # noqa: E402
+from workload import read, tokens  # noqa: E402
+
+import vllm.v1.core.kv_cache_utils as kv_cache_utils  # noqa: E402
+import vllm.utils.hashing as hashing  # noqa: E402
+import vllm.v1.engine.core as engine_core  # noqa: E402
+from vllm.config import VllmConfig  # noqa: E402
+from vllm.config.cache import CacheConfig  # noqa: E402
+from vllm.config.scheduler import SchedulerConfig  # noqa: E402
+from vllm.sampling_params import SamplingParams  # noqa: E402
+from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec  # noqa: E402
+from vllm.v1.outputs import ModelRunnerOutput  # noqa: E402
+from vllm.v1.request import Request  # noqa: E402
+
+DEFAULTS = {
+    "num_gpu_blocks": 16384, "block_size": 16, "max_num_seqs": 256, "max_num_batched_tokens": 8192,
+    "enable_prefix_caching": True, "enable_chunked_prefill": True, "async_scheduling": True,
+    "long_prefill_token_threshold": 0, "policy": "fcfs", "max_model_len": 1 << 20,
+    # Of the oracle:
+    "idle_sleep_ms": 1.0,  # what EngineCore sleeps after a pass of nothing with requests left
+    "sliding_window": 0,  # tokens; then half of the layers are a second group of KV blocks with that window
+    "v2_model_runner": None,
+}
+OWN = {"num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms", "sliding_window", "v2_model_runner"}
+
+
+class Bag(types.SimpleNamespace):
+    """Settings by name. One that is not there is an error that names it, not a guess."""
+
+
+def pick(function, **values):
+    """Those of values that function takes."""
+    names = inspect.signature(function).parameters
+    return {k: v for k, v in values.items() if k in names}
+
+
+class Config:
+    """Stands in for VllmConfig: what that derives from other settings is derived by its own code."""
+
+    def __init__(self, v2):
+        self._v2 = v2
+
+
+def borrow():
+    for name in ("max_concurrent_batches", "max_in_flight_tokens", "num_speculative_tokens", "num_lookahead_tokens",
+                 "num_prefill_lookahead_tokens", "num_hash_lookahead_tokens", "is_mm_encoder_only", "uniform_decode_query_len"):
+        if isinstance(inspect.getattr_static(VllmConfig, name, None), property):
+            setattr(Config, name, inspect.getattr_static(VllmConfig, name))
+    Config.use_v2_model_runner = property(lambda self: self._v2)
+
+
+def configure(s):
+    fields = {k: v for k, v in s.items() if k not in OWN}
+    known = set(SchedulerConfig.__dataclass_fields__) if hasattr(SchedulerConfig, "__dataclass_fields__") else set(fields)
+    unknown = sorted(set(fields) - known)
+    if unknown:
+        sys.exit(f"settings {', '.join(unknown)}: this vLLM's scheduler has none of that name")
+    borrow()
+    v2 = s["v2_model_runner"]
+    c = Config(hasattr(VllmConfig, "use_v2_model_runner") if v2 is None else v2)
+    c.scheduler_config = SchedulerConfig(max_model_len=s["max_model_len"], is_encoder_decoder=False, **fields)
+    c.cache_config = CacheConfig(**pick(
+        CacheConfig, block_size=s["block_size"], enable_prefix_caching=s["enable_prefix_caching"], gpu_memory_utilization=0.9))
+    c.cache_config.num_gpu_blocks = s["num_gpu_blocks"]
+    c.model_config = Bag(
+        max_model_len=s["max_model_len"], is_encoder_decoder=False, uses_mrope=False, runner_type="generate",
+        is_diffusion=False, supports_multimodal_inputs=False, multimodal_config=None, return_sampling_mask=False,
+        enable_return_routed_experts=False, is_multimodal_model=False, skip_tokenizer_init=True)
+    c.parallel_config = Bag(
+        decode_context_parallel_size=1, prefill_context_parallel_size=1, pipeline_parallel_size=1, data_parallel_size=1,
+        data_parallel_index=0, data_parallel_rank=0)
+    c.is_encoder_only = False
+    c.observability_config = Bag(
+        kv_cache_metrics=False, kv_cache_metrics_sample=0.0, per_request_spec_decode_metrics=None, enable_mfu_metrics=False,
+        enable_logging_iteration_details=False)
+    c.ec_manager_config = Bag(get_encoder_cache_manager_obj=lambda: None)
+    c.aux_output_config = Bag(enabled=False)
+    c.lora_config = c.kv_events_config = c.kv_transfer_config = c.ec_transfer_config = None
+    c.speculative_config = c.diffusion_config = c.structured_outputs_config = None
+    c.attention_config = Bag(hisparse_config=None)
+    return c
+
+
+def spec(kind, s, **more):
+    return kind(**pick(kind, block_size=s["block_size"], num_kv_heads=1, head_size=8, dtype=None, **more))
+
+
+def kv_cache(s):
+    groups = [KVCacheGroupSpec(["full"], spec(FullAttentionSpec, s))]
+    if s["sliding_window"]:
+        groups.append(KVCacheGroupSpec(["window"], spec(SlidingWindowSpec, s, sliding_window=s["sliding_window"])))
+    return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups))
+
+
+def new_scheduler(config, s):
+    kind = config.scheduler_config.get_scheduler_cls()
+    never = Bag(
+        should_advance=lambda *_, **__: False, grammar_init=lambda *_: None, should_fill_bitmask=lambda *_: False,
+        grammar_bitmask=lambda *_: None, accept_tokens=lambda *_: True)
+    return kind(**pick(
+        Scheduler.__init__, vllm_config=config, kv_cache_config=kv_cache(s), structured_output_manager=never,
+        block_size=s["block_size"], include_finished_set=False, log_stats=False))
+
+
+class Clock:
+    now = 0.0
+
+
+class Flight:
+    """A pass on its way, as EngineCore sees it: a future."""
+
+    def __init__(self, output, end, clock):
+        self.output, self.end, self.clock = output, end, clock
+
+    def done(self):
+        return self.end <= self.clock.now
+
+    def result(self, timeout=None):
+        self.clock.now = max(self.clock.now, self.end)
+        return self.output
+
+    def exception(self, timeout=None):
+        return None
+
+    def add_done_callback(self, call):
+        call(self)
+
+
+def runner_output(ids, sampled):
+    return ModelRunnerOutput(**pick(
+        ModelRunnerOutput, req_ids=ids, req_id_to_index={id: i for i, id in enumerate(ids)}, sampled_token_ids=sampled,
+        logprobs=None, prompt_logprobs_dict={}, pooler_output=[]))
+
+
+class Executor:
+    """Stands in for the executor: it computes passes one after the other, as long as the timing model says."""
+
+    def __init__(self, clock, profile, log, lives):
+        self.clock, self.profile, self.log, self.lives = clock, profile, log, lives
+        self.free = 0.0  # when the device has nothing left to do
+        self.last = None
+
+    def execute_model(self, out, non_block=False):
+        """What a model runner does with a pass: a request samples when the pass reaches its last token."""
+        now, work, ids, sampled = self.clock.now, [], [], []
+        before = {r.req_id: r.num_computed_tokens for r in out.scheduled_new_reqs}
+        before.update(zip(out.scheduled_cached_reqs.req_ids, out.scheduled_cached_reqs.num_computed_tokens))
+        for id in out.preempted_req_ids or ():
+            self.lives[id].lost(now)
+        for id, n in out.num_scheduled_tokens.items():
+            life, b = self.lives[id], before[id]
+            if life.places == 0 or not life.running:
+                life.admitted(now, b)
+            samples = b + n >= life.length
+            assert b + n <= life.length, (id, b, n, life.length)
+            work.append((n, b, life.input))
+            ids.append(id)
+            sampled.append([life.token()] if samples else [])
+        if not ids:
+            end = max(now, self.free)
+            self.log.nothing(now)
+            self.last = Flight(runner_output([], []), end, self.clock)
+            return self.last
+        start = max(now, self.free)
+        self.free = end = start + self.profile.pass_ms(work)
+        self.log.pass_(now, start, end, out, before, sampled)
+        self.last = Flight(runner_output(ids, sampled), end, self.clock)
+        return Flight(None, start, self.clock)
+
+    def sample_tokens(self, grammar=None, non_block=False):
+        return self.last if non_block else self.last.result()
+
+
+class Life:
+    """What happens to a request."""
+
+    def __init__(self, row, number):
+        self.row, self.number = row, number
+        self.input, self.output = row.input, row.output
+        self.length = row.input  # tokens that the model runner knows or is computing
+        self.running, self.places, self.preempted = False, 0, 0
+        self.first_admit = self.first = self.second = self.last = None
+        self.cached, self.most_cached, self.given = 0, 0, 0
+
+    def admitted(self, now, cached):
+        if self.places == 0:
+            self.first_admit, self.cached = now, cached
+        self.most_cached = max(self.most_cached, min(cached, self.input))
+        self.running, self.places = True, self.places + 1
+
+    def lost(self, now):
+        self.running = False
+        self.preempted += 1
+
+    def token(self):
+        self.length += 1
+        return (1 << 60) + (self.number << 24) + self.length
+
+    def given_token(self, now):
+        self.given += 1
+        if self.given == 1:
+            self.first = now
+        elif self.given == 2:
+            self.second = now
+        self.last = now
+
+    def as_row(self):
+        return {
+            "id": self.number, "line": self.row.line, "input_tokens": self.input, "output_tokens": self.output,
+            "generated_tokens": self.given, "cached_tokens": self.cached, "reused_tokens": self.most_cached,
+            "arrival_ms": self.row.arrival, "admit_ms": self.first_admit, "first_token_ms": self.first,
+            "second_token_ms": self.second, "last_token_ms": self.last, "preemptions": self.preempted}
+
+
+class Log:
+    def __init__(self, path, lives):
+        self.file = open(path, "w") if path else None
+        self.lives, self.passes, self.empty, self.busy = lives, 0, 0, 0.0
+        self.open = deque()
+
+    def nothing(self, now):
+        self.empty += 1
+
+    def pass_(self, planned, start, end, out, before, sampled):
+        run = {
+            "pass": self.passes, "planned_ms": planned, "start_ms": start, "end_ms": end,
+            "scheduled": [[self.lives[i].number, before[i], n, len(t)] for (i, n), t in zip(out.num_scheduled_tokens.items(), sampled)],
+            "preempted": sorted(self.lives[i].number for i in out.preempted_req_ids or ()), "finished": []}
+        self.passes += 1
+        self.busy += end - start
+        self.open.append(run)
+
+    def finished(self, number):
+        """A request ends with the oldest pass that has not been delivered."""
+        if self.open:
+            self.open[0]["finished"].append(number)
+
+    def delivered(self, now):
+        """Passes that have ended by now have been delivered."""
+        while self.open and self.open[0]["end_ms"] <= now:
+            self.write(self.open.popleft())
+
+    def write(self, run):
+        if self.file:
+            self.file.write(json.dumps(run, separators=(",", ":")) + "\n")
+
+    def close(self):
+        while self.open:
+            self.write(self.open.popleft())
+        if self.file:
+            self.file.close()
+
+
+class Engine:
+    """The parts of EngineCore that its loop reads. The loop itself is EngineCore's."""
+
+    def __init__(self, config, s, profile, lives, log):
+        self.clock, self.lives, self.log, self.config = Clock(), lives, log, config
+        self.scheduler = new_scheduler(config, s)
+        self.model_executor = Executor(self.clock, profile, log, lives)
+        self.vllm_config = config
+        self.async_scheduling = bool(config.scheduler_config.async_scheduling)
+        self.batch_queue_size = getattr(config, "max_concurrent_batches", 2 if self.async_scheduling else 1)
+        self.batch_queue = deque(maxlen=self.batch_queue_size) if self.batch_queue_size > 1 else None
+        self.is_ec_consumer, self.is_pooling_model, self.use_spec_decode, self.engines_running = True, False, False, False
+        self.is_mm_encoder_only = self.check_for_draft_tokens = False
+        self._weight_version = None
+        self.aborts_queue, self.output_queue = queue.Queue(), self
+        self.step_fn = self.step if self.batch_queue is None else self.step_with_batch_queue
+        self.sleep = s["idle_sleep_ms"]
+        self.slept = 0
+
+    def __getattr__(self, name):
+        """Whatever else the loop calls is EngineCore's method."""
+        found = inspect.getattr_static(engine_core.EngineCoreProc, name, None)
+        if inspect.isfunction(found):
+            return types.MethodType(found, self)
+        raise AttributeError(f"EngineCore's loop asks for {name}, which the oracle does not have")
+
+    @contextlib.contextmanager
+    def log_error_detail(self, *_):
+        yield
+
+    log_iteration_details = capture_iteration_details = log_error_detail
+
+    def nap(self, seconds):
+        self.slept += 1
+        self.clock.now += self.sleep * (seconds / 0.001)
+
+    def put_nowait(self, item):
+        """Takes what the loop puts out, when it does."""
+        for o in item[1].outputs:
+            life = self.lives[o.request_id]
+            for _ in o.new_token_ids:
+                life.given_token(self.clock.now)
+            if o.finish_reason is not None:
+                self.log.finished(life.number)
+
+
+def drive(engine, rows, hasher, block, priority):
+    """EngineCore.run_busy_loop: take in what has arrived, then a step."""
+    clock, scheduler, at = engine.clock, engine.scheduler, 0
+    engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": engine.nap})
+    process = engine_core.EngineCoreProc._process_engine_step
+    idle = 0
+    while True:
+        if not (scheduler.has_requests() or engine.batch_queue):
+            if at == len(rows):
+                return
+            clock.now = max(clock.now, rows[at].arrival)
+        while at < len(rows) and rows[at].arrival <= clock.now:
+            row = rows[at]
+            params = SamplingParams(max_tokens=row.output, ignore_eos=True)
+            scheduler.add_request(Request(**pick(
+                Request, request_id=str(at), prompt_token_ids=tokens(row, block), sampling_params=params,
+                pooling_params=None, eos_token_id=None, client_index=0, arrival_time=row.arrival / 1000,
+                priority=row.priority if priority else 0, block_hasher=hasher)))
+            at += 1
+        before = engine.log.passes
+        process(engine)
+        engine.log.delivered(clock.now)
+        idle = 0 if engine.log.passes != before else idle + 1
+        if idle > 1000:
+            if at == len(rows):
+                sys.exit("the scheduler plans nothing and has requests left: it would hang")
+            clock.now = max(clock.now, rows[at].arrival)  # only an arrival can change that
+            idle = 0
+
+
+def main():
+    p = argparse.ArgumentParser(prog="vllm-oracle VERSION")
+    p.add_argument("workload")
+    p.add_argument("--settings", default="{}")
+    p.add_argument("--timing-profile", required=True)
+    p.add_argument("--trace-block-size", type=int, default=512)
+    p.add_argument("--limit", type=int, default=0)
+    p.add_argument("--out")
+    p.add_argument("--against", help="replay's per-request file (.jsonl) of the same run")
+    a = p.parse_args()
+    text = open(a.settings[1:]).read() if a.settings.startswith("@") else a.settings
+    given = json.loads(text)
+    s = settle(given)
+    rows = read(a.workload, a.limit)
+    for name, value in run(rows, s, Profile(a.timing_profile), a.trace_block_size, a.out).items():
+        print(f"{name:24} {value}")
+    if a.against:
+        against(run.lives, [json.loads(line) for line in open(a.against)])
+
+
+def against(theirs, ours):
+    """Says how many requests are alike, and which are the first that are not."""
+    n = len(theirs)
+    if n != len(ours):
+        sys.exit(f"{n} requests here, {len(ours)} there")
+    for name in ("reused_tokens", "preemptions", "generated_tokens", "admit_ms", "first_token_ms", "second_token_ms", "last_token_ms"):
+        pairs = [(t[name], o[name]) for t, o in zip(theirs, ours)]
+        if name.endswith("_ms"):
+            good = [x == y or None not in (x, y) and abs(x - y) <= 1e-6 + 1e-9 * abs(x) for x, y in pairs]
+            both = [(x, y) for x, y in pairs if None not in (x, y)]
+            more = f", {sum(x == y for x, y in pairs)} to the last bit; mean {sum(x for x, _ in both) / len(both):.3f} here, " \
+                f"{sum(y for _, y in both) / len(both):.3f} there; furthest apart {max(abs(x - y) for x, y in both):.3f}" if both else ""
+        else:
+            good = [x == y for x, y in pairs]
+            more = f"; sum {sum(x for x, _ in pairs)} here, {sum(y for _, y in pairs)} there"
+        first = "" if all(good) else f"; first other one: {good.index(False)}"
+        print(f"{name:24} {sum(good)} of {n} alike{more}{first}")
+    orders = [sorted(range(n), key=lambda i: (r[i]["admit_ms"], i)) for r in (theirs, ours)]
+    print(f"{'order of admission':24} {sum(x == y for x, y in zip(*orders))} of {n} places alike")
+
+
+def settle(given):
+    """All settings. vLLM refuses prompts longer than a pass where prompts are not cut."""
+    s = {**DEFAULTS, **given}
+    if not s["enable_chunked_prefill"]:
+        s["max_model_len"] = min(s["max_model_len"], s["max_num_batched_tokens"])
+    return s
+
+
+def run(rows, s, profile, block, out=None):
+    """Runs rows and returns what is to be told of the run; run.lives are the requests, in order."""
+    import vllm
+    if out:
+        os.makedirs(out, exist_ok=True)
+    lives = {str(i): Life(r, i) for i, r in enumerate(rows)}
+    log = Log(os.path.join(out, "passes.jsonl") if out else None, lives)
+    digest = hashing.sha256
+    kv_cache_utils.init_none_hash(digest)
+    hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], digest) if s["enable_prefix_caching"] else None
+    began = time.monotonic()
+    engine = Engine(configure(s), s, profile, lives, log)
+    drive(engine, rows, hasher, block, s["policy"] == "priority")
+    log.close()
+    done = [l.as_row() for l in lives.values()]
+    told = {
+        "vllm": getattr(vllm, "__version__", "?"), "scheduler": type(engine.scheduler).__name__, "requests": len(done), "passes": log.passes,
+        "empty_passes": log.empty, "naps": engine.slept, "preemptions": sum(d["preemptions"] for d in done),
+        "cached_tokens": sum(d["cached_tokens"] for d in done), "end_ms": max((d["last_token_ms"] or 0.0 for d in done), default=0.0), "wall_s": round(time.monotonic() - began, 2)}
+    if out:
+        with open(os.path.join(out, "requests.jsonl"), "w") as f:
+            f.writelines(json.dumps(d) + "\n" for d in done)
+        with open(os.path.join(out, "run.json"), "w") as f:
+            json.dump({**told, "settings": s, "timing": profile.raw, "trace_block_size": block}, f, indent=1)
+    run.lives = done
+    return told
+
+
+if __name__ == "__main__":
+    main()
