@@ -100,7 +100,7 @@ func TestRefused(t *testing.T) {
 		{`{"block_size":1`, `byte 15: the JSON object ends too early`},
 		{`{} x`, `after the JSON object`},
 		{`{"scheduler_profile":"vllm-0.19","engine_type":"sglang"}`, `an engine of type vllm with it`},
-		{`{"scheduler_rules":{"null":true}}`, `scheduler_rules.null is true, want one of long_prefill_tokens, mixed_step`},
+		{`{"scheduler_rules":{"null":true}}`, `scheduler_rules.null is true, want one of long_prefill_tokens, nap_ms`},
 		{`{"block_size":}`, `not JSON`},
 		{`{"b":1,"a":2}`, `unknown keys: a, b; the keys are aic_`},
 		{`{"worker_type":5}`, `worker_type is 5, want "aggregated", "prefill" or "decode"`},
