@@ -42,6 +42,14 @@ func (l *Line[T]) PushFront(x T) {
 	l.items[l.first] = x
 }
 
+// Insert puts x before the item at place i of All.
+func (l *Line[T]) Insert(i int, x T) {
+	l.PushBack(x)
+	all := l.All()
+	copy(all[i+1:], all[i:])
+	all[i] = x
+}
+
 // PopFront takes the head out of the line.
 func (l *Line[T]) PopFront() {
 	var none T

@@ -23,6 +23,16 @@ const (
 
 func (p Preemption) String() string { return [...]string{"lifo", "fifo"}[p] }
 
+// Policy is in which order requests are admitted, and who loses its place.
+type Policy uint8
+
+const (
+	FirstCome  Policy = iota // first come, first served; the last admitted loses its place
+	ByPriority               // the least sim.Request.Priority first, then the first come; the last in that order loses its place
+)
+
+func (p Policy) String() string { return [...]string{"fcfs", "priority"}[p] }
+
 // Config is what one simulated vLLM engine is made with. It has no defaults:
 // every field counts as it is.
 type Config struct {
@@ -33,6 +43,7 @@ type Config struct {
 	PrefixCaching    bool // reuse cached blocks across requests
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens
 	Preemption       Preemption
+	Policy           Policy // ByPriority is not for the reference's rules
 	Role             scheduler.Role
 	Transfer         scheduler.Transfer // read on prefill workers only
 	Clock            timing.Clock

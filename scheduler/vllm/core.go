@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sort"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -37,6 +38,7 @@ type Core struct {
 	live     int
 	waiting  scheduler.Line[slot]
 	running  []slot // in order of admission
+	arrived  uint64 // requests submitted so far
 	admitted uint64 // admissions so far
 	device   device // the blocks, and
 	pool     pool   // what is behind them
@@ -82,9 +84,26 @@ func (c *Core) Load() int { return c.live }
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	c.requests[s].init(r, &c.cfg)
-	c.waiting.PushBack(s)
+	c.arrived++
+	c.requests[s].rank.arrived = c.arrived
+	c.joinLine(s, false)
 	c.live++
 	c.events.addRequest(r)
+}
+
+// joinLine puts s into the line: where its rank is, or first come, first served,
+// behind all others or in front of them.
+func (c *Core) joinLine(s slot, front bool) {
+	switch {
+	case c.cfg.Policy == ByPriority:
+		r := c.requests[s].rank
+		all := c.waiting.All()
+		c.waiting.Insert(sort.Search(len(all), func(i int) bool { return r.before(c.requests[all[i]].rank) }), s)
+	case front:
+		c.waiting.PushFront(s)
+	default:
+		c.waiting.PushBack(s)
+	}
 }
 
 // Step runs the pass that starts at now, always a single one. With two passes
@@ -109,7 +128,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.events.beginPass(p)
 	fetched := c.pool.Begin(now, p)
 	for i := len(fetched) - 1; i >= 0; i-- {
-		c.waiting.PushFront(fetched[i])
+		c.joinLine(fetched[i], true)
 	}
 	c.further = false
 	if now < c.awake {

@@ -83,7 +83,8 @@ func (c *Core) planRunning(p *pass) {
 			continue
 		}
 		for !c.allocBlocks(r, r.computed+want) {
-			if v := c.preemptVictim(p); v == s {
+			v := c.preemptVictim(p)
+			if v == s {
 				return
 			}
 			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
@@ -173,12 +174,25 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 	}
 }
 
+// victim returns the place in running of the request that loses its place.
+func (c *Core) victim() int {
+	last := len(c.running) - 1
+	switch {
+	case c.cfg.Policy == ByPriority:
+		for i, s := range c.running {
+			if c.requests[c.running[last]].rank.before(c.requests[s].rank) {
+				last = i
+			}
+		}
+	case !c.rules.LastVictim && c.cfg.Preemption != 0:
+		return 0
+	}
+	return last
+}
+
 // preemptVictim takes its place from a running request and returns it.
 func (c *Core) preemptVictim(p *pass) slot {
-	i := len(c.running) - 1
-	if !c.rules.LastVictim && c.cfg.Preemption != 0 {
-		i = 0
-	}
+	i := c.victim()
 	s := c.running[i]
 	r := &c.requests[s]
 	if r.state == steady {
@@ -197,7 +211,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 	c.nameBlocks(r, r.computed-inFlight)
 	c.stripBlocks(s)
 	r.computed, r.state = 0, preempted
-	c.waiting.PushFront(s)
+	c.joinLine(s, true)
 	p.lost++
 	if d := p.out.Detail; d != nil {
 		d.Lost = append(d.Lost, r.id)

@@ -42,6 +42,7 @@ type request struct {
 	since   int64  // first plan in which it is steady
 	wake    int64  // plan in which it opens a block or samples its last token
 	order   uint64 // of admission; running is sorted by it
+	rank    rank
 
 	// held are the blocks of the request, in order. A preempted request keeps
 	// the list in former, to find what is left of it.
@@ -54,10 +55,20 @@ type request struct {
 	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }
 
+// rank orders requests by priority, then by arrival.
+type rank struct {
+	priority int32
+	arrived  uint64
+}
+
+func (a rank) before(b rank) bool {
+	return a.priority < b.priority || a.priority == b.priority && a.arrived < b.arrived
+}
+
 func (r *request) init(q *sim.Request, cfg *Config) {
 	*r = request{
 		id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
-		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1,
+		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {
 		per := cfg.Tree.PerNode()

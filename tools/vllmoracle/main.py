@@ -332,7 +332,7 @@ def drive(engine, rows, hasher, block, priority):
             row = rows[at]
             params = SamplingParams(max_tokens=row.output, ignore_eos=True)
             scheduler.add_request(Request(**pick(
-                Request, request_id=str(at), prompt_token_ids=tokens(row, block), sampling_params=params,
+                Request, request_id=name_of(at), prompt_token_ids=tokens(row, block), sampling_params=params,
                 pooling_params=None, eos_token_id=None, client_index=0, arrival_time=row.arrival / 1000,
                 priority=row.priority if priority else 0, block_hasher=hasher)))
             at += 1
@@ -396,12 +396,17 @@ def settle(given):
     return s
 
 
+def name_of(i):
+    """A request's id. Of requests of one priority and moment vLLM takes the lesser id for the more urgent."""
+    return f"{i:09d}"
+
+
 def run(rows, s, profile, block, out=None):
     """Runs rows and returns what is to be told of the run; run.lives are the requests, in order."""
     import vllm
     if out:
         os.makedirs(out, exist_ok=True)
-    lives = {str(i): Life(r, i) for i, r in enumerate(rows)}
+    lives = {name_of(i): Life(r, i) for i, r in enumerate(rows)}
     log = Log(os.path.join(out, "passes.jsonl") if out else None, lives)
     digest = hashing.sha256
     kv_cache_utils.init_none_hash(digest)

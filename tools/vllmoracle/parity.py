@@ -69,6 +69,13 @@ def case(rng):
     return s, trace, rows, timing(rng)
 
 
+def rank(rng, rows):
+    """Gives rows priorities."""
+    levels = rng.choice([2, 3, 100])
+    for r in rows:
+        r["priority"] = rng.randrange(-1, levels - 1)
+
+
 def rename(rows):
     """Hash ids by first appearance, as small as can be."""
     names = {}
@@ -85,10 +92,13 @@ def replay(binary, trace_file, s, trace, profile, out):
     if "watermark" in s:
         rules["watermark"] = s["watermark"]
     rules.update(s.get("replay_rules", {}))
+    engine = {"scheduler_profile": PROFILE, "scheduler_rules": rules}
+    if "policy" in s:
+        engine["scheduling_policy"] = s["policy"]
     if os.path.exists(out):
         os.remove(out)
     args = [binary, "trace", trace_file, "--workers", "1", "--trace-format", "mooncake", "--trace-block-size", str(trace),
-            "--engine-args", json.dumps({"scheduler_profile": PROFILE, "scheduler_rules": rules}),
+            "--engine-args", json.dumps(engine),
             "--timing-profile", profile, "--num-gpu-blocks", str(s["num_gpu_blocks"]), "--block-size", str(s["block_size"]),
             "--max-num-seqs", str(s["max_num_seqs"]), "--max-num-batched-tokens", str(s["max_num_batched_tokens"]),
             "--enable-prefix-caching=" + str(s["enable_prefix_caching"]).lower(),
@@ -227,6 +237,8 @@ def parity():
         s, trace, rows, profile = case(rng)
         s.update(fixed)
         rename(rows)
+        if s.get("policy") == "priority":
+            rank(rng, rows)
         told, diff, same, worst = once(i, s, trace, rows, profile, a)
         record(a, f"seed {a.seed}, case {i}", told, s, trace, rows, profile)
         cases += 1
