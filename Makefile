@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 GO ?= go
 N ?= 200
+VLLM ?= 0.19.1:vllm-0.19 0.24.0:vllm-0.24 0.33.0:vllm-0.33
 SEED ?= 1
 FUZZTIME ?= 30s
 COUNT ?= 10
@@ -42,13 +43,16 @@ liveness: ## run N random replays on tiny engines from SEED: each must end soon
 
 parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of three releases and two seeds each (Python 3.10 to 3.13)
 	$(GO) build -o bin/replay ./cmd/replay
-	for release in 0.19.1:vllm-0.19 0.24.0:vllm-0.24 0.33.0:vllm-0.33; do for seed in 1 2; do \
+	for release in $(VLLM); do for seed in 1 2; do \
 	  echo "== vLLM $${release%:*}, seed $$seed"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed $$seed \
 	    --cases tools/vllmoracle/cases.jsonl --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done; done
-	VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity 300 --seed 3 --set '{"watermark":0.1}' \
-	  --replay bin/replay --out bin/parity-vllm
+	for setting in '"watermark":0.1' '"policy":"priority"'; do \
+	  echo "== vLLM 0.33.0, $$setting"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity 300 --seed 3 --set "{$$setting}" \
+	    --replay bin/replay --out bin/parity-vllm || exit 1; \
+	done
 
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger

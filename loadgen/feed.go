@@ -145,12 +145,12 @@ type requests struct {
 // requestChunk bounds how many requests are allocated at once.
 const requestChunk = 4096
 
-func (q *requests) makeRequest(turn int32) *sim.Request {
+func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
 	r := q.allocRequest()
 	t := &q.w.Turns[turn]
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts.At(int(turn)),
-		Session: t.Session, Turn: t.Index, Line: t.Line,
+		Session: t.Session, Turn: t.Index, Line: t.Line, Priority: q.w.PriorityOf(turn), Arrived: arrives,
 	}
 	q.next++
 	return r

@@ -117,7 +117,7 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 		if f.closed {
 			arrives = now
 		}
-		dst = append(dst, Arrival{f.requests.makeRequest(r.Value), arrives})
+		dst = append(dst, Arrival{f.requests.makeRequest(r.Value, arrives), arrives})
 	}
 	return dst
 }

@@ -28,6 +28,9 @@ type Workload struct {
 	TraceBlock int       // tokens per hash id; 0 when Synthetic
 	Sessions   []Session // in order of first appearance
 	Turns      []Turn    // in file order; the turns of a session need not be adjacent
+	// Priorities are those of the turns, the least the most urgent; nil where the trace
+	// gives none.
+	Priorities []int32
 	// Synthetic says that no two prompts share anything; turns have no ids then.
 	Synthetic bool
 	// Untimed says that the format knows no arrivals, so that only closed loop
@@ -63,6 +66,14 @@ type Turn struct {
 	Output  int32 // answer tokens asked for
 	IDs     []uint64
 	Delay   sim.Time // after the previous turn's completion
+}
+
+// PriorityOf returns the priority of a turn, 0 where the trace gives none.
+func (w *Workload) PriorityOf(turn int32) int32 {
+	if w.Priorities == nil {
+		return 0
+	}
+	return w.Priorities[turn]
 }
 
 // MultiTurn reports whether some session has two turns or more.

@@ -128,6 +128,9 @@ func (r *Resampler) addSession(o *loadgen.Workload, session int32, again bool, f
 	fresh.names = nil
 	for n := range s.Turns {
 		t := r.w.Turns[turn]
+		if r.w.Priorities != nil {
+			o.Priorities = append(o.Priorities, r.w.Priorities[turn])
+		}
 		turn = t.Next
 		t.Session = int32(len(o.Sessions))
 		if t.Next = -1; n+1 < s.Turns {

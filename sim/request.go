@@ -22,4 +22,5 @@ type Request struct {
 	Turn         int32 // index of the turn in its session
 	Line         int32 // line of the trace file, 0 when there is none
 	Priority     int32 // the least is the most urgent; 0 where nothing is said
+	Arrived      Time  // when it becomes ready
 }

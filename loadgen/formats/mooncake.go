@@ -20,7 +20,7 @@ func openMooncake(s *Stream) (rows, error) {
 
 func newMooncakeRows(s *Stream) mooncakeRows {
 	s.lines.plain = true
-	return mooncakeRows{s: s, row: mooncakeRow{scanner: scanner{compat: s.o.Compat}}}
+	return mooncakeRows{s: s, row: mooncakeRow{scanner: scanner{compat: s.o.Compat}, priorityName: s.o.PriorityFrom}}
 }
 
 // readRow reads the next row into r, its ids into memory of the arena.
@@ -35,7 +35,7 @@ func (m *mooncakeRows) readRow(r *Record) error {
 	}
 	r.reset(m.s.lines.line)
 	f := &m.row
-	r.IDs, r.Input, r.Output = f.ids, int(f.prompt), int(f.answer)
+	r.IDs, r.Input, r.Output, r.Priority = f.ids, int(f.prompt), int(f.answer), f.priority
 	if f.has(fieldSession) {
 		r.Session, r.Group = f.session, f.session
 	}

@@ -19,13 +19,15 @@ type mooncakeRow struct {
 	input, output  uint64     // as given
 	ids            []uint64
 	prompt, answer int32 // tokens
+	priority       int32
+	priorityName   string // of its field; "": priority
 }
 
 // rowField is a field of a row that is read as it comes, or a set of them: a bit each.
-type rowField uint8
+type rowField uint16
 
 // place is the number of the field's bit.
-func (f rowField) place() int { return bits.TrailingZeros8(uint8(f)) }
+func (f rowField) place() int { return bits.TrailingZeros16(uint16(f)) }
 
 // The fields, in the order in which a list gives them.
 const (
@@ -37,9 +39,11 @@ const (
 	fieldIDs
 	fieldDelay
 	fieldDelayMS
+	fieldPriority // never in a list
 )
 
-func mooncakeKey(key []byte) rowField {
+// field returns the field of a name.
+func (m *mooncakeRow) field(key []byte) rowField {
 	switch string(key) {
 	case "session_id":
 		return fieldSession
@@ -57,24 +61,31 @@ func mooncakeKey(key []byte) rowField {
 		return fieldDelay
 	case "delay_ms":
 		return fieldDelayMS
+	case "priority":
+		if m.priorityName == "" && !m.scanner.compat {
+			return fieldPriority
+		}
+	}
+	if m.priorityName != "" && string(key) == m.priorityName {
+		return fieldPriority
 	}
 	return 0
 }
 
 // mooncakeNames are the names of the fields in messages.
-func mooncakeNames() [8]string {
-	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms"}
+func mooncakeNames() [9]string {
+	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority"}
 }
 
 // readLine reads the row of a line.
 func (m *mooncakeRow) readLine(line []byte) error {
 	m.scanner.reset(line)
-	m.seen, m.set = 0, 0
+	m.seen, m.set, m.priority = 0, 0, 0
 	var err error
 	if m.scanner.skipSpace() == '[' {
 		err = m.readList()
 	} else {
-		err = m.scanner.readFields(&m.seen, mooncakeKey, m.readValue)
+		err = m.scanner.readFields(&m.seen, m.field, m.readValue)
 	}
 	if err == nil {
 		err = m.scanner.checkEnd()
@@ -90,7 +101,7 @@ func (m *mooncakeRow) readList() error {
 	s := &m.scanner
 	more, err := s.openValue('[', ']')
 	for f := fieldSession; more && err == nil; f <<= 1 {
-		if f == 0 {
+		if f > fieldDelayMS {
 			return fmt.Errorf("a list of more than 8 fields")
 		}
 		if err = m.readValue(f); err != nil {
@@ -130,8 +141,13 @@ func (m *mooncakeRow) readValue(f rowField) error {
 		m.output, err = s.readInteger()
 	case fieldIDs:
 		m.ids, err = s.idList(&m.arena)
+	case fieldPriority:
+		m.priority, err = s.readPriority()
 	}
 	if err != nil {
+		if f == fieldPriority && m.priorityName != "" {
+			return nameField(m.priorityName, err)
+		}
 		return nameField(mooncakeNames()[f.place()], err)
 	}
 	return nil

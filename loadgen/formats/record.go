@@ -42,6 +42,8 @@ type Record struct {
 	HasDelay bool
 	Input    int // prompt tokens
 	Output   int // answer tokens
+	// Priority is the least for what is the most urgent; 0 where the file says nothing.
+	Priority int32
 	// IDs names the blocks of the prompt; equal ids at equal places after equal
 	// ids are equal text.
 	IDs []uint64
@@ -178,6 +180,9 @@ type LeftOpen struct {
 	// stand, such as arrival=time,input=prompt_tokens,output=completion_tokens; "": the
 	// file is in a format of its own.
 	Columns string
+	// PriorityFrom names the field of a request's priority, in place of "priority";
+	// mooncake only.
+	PriorityFrom string
 	// Model keeps only requests to that model; "": all.
 	Model string
 	// Jitter is "" for arrivals as they are, or second to spread those of the same

@@ -22,6 +22,7 @@ func (s *Stream) refuseUnused() error {
 		{o.Jitter != "", "jitter", []string{"burstgpt"}},
 		{o.Run != 0, "the number of a run", []string{"vllm-bench", "sglang-bench", "genai-perf", "guidellm"}},
 		{o.ImageTokens != 0, "the size of images", []string{"azure-mm"}},
+		{o.PriorityFrom != "", "the field of a priority", []string{"mooncake", "mooncake-delta"}},
 		{o.Rate != 0, "a rate of arrivals", append([]string{"vidur-lengths", "weka", columnsFormat, "servegen", "vllm-bench", "sglang-bench"}, texts...)},
 		{o.From != 0 || o.To != 0, "a span", []string{"servegen"}},
 		{o.TokensPerByte != 0, "the length of texts", append([]string{"genai-perf", "inference-perf"}, texts...)},

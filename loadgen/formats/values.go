@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // readFields reads the object at hand: by read the fields that fieldOf knows, each
@@ -51,6 +52,24 @@ func (s *scanner) readInteger() (uint64, error) {
 		}
 	}
 	return s.integerSlowly()
+}
+
+// readPriority reads a whole number of either sign, of 32 bits.
+func (s *scanner) readPriority() (int32, error) {
+	const want = "a whole number, -2147483648 to 2147483647"
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		return 0, s.mismatchOf(want)
+	}
+	from := s.pos
+	if _, err := s.readNumber(); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(s.data[from:s.pos]), 10, 32)
+	if err != nil {
+		s.pos = from
+		return 0, s.mismatchOf(want)
+	}
+	return int32(n), nil
 }
 
 func (s *scanner) integerSlowly() (uint64, error) {

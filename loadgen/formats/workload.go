@@ -137,6 +137,10 @@ func (c *collector) addRecord(r *Record) error {
 		Session: int32(place.Session), Index: session.Turns, Next: -1, Line: int32(r.Line),
 		Input: int32(r.Input), Output: int32(r.Output), IDs: ids, Delay: sim.Time(place.Delay),
 	})
+	if r.Priority != 0 || w.Priorities != nil {
+		w.Priorities = append(w.Priorities, make([]int32, int(turn)-len(w.Priorities))...)
+		w.Priorities = append(w.Priorities, r.Priority)
+	}
 	session.Turns++
 	c.last[place.Session] = turn
 	return nil

@@ -78,6 +78,9 @@ func (w *Writer) appendMooncake(r *Record) {
 	if r.HasDelay {
 		b = append(appendNumber(append(b, `"delay":`...), r.Delay), ',')
 	}
+	if r.Priority != 0 {
+		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
+	}
 	w.line = append(appendPrompt(b, r), '}')
 }
 

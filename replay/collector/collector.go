@@ -33,10 +33,11 @@ type Collector struct {
 	fromHost []int32
 	early    bool // see EndedEarly
 
-	apart  bool // see CountPreemptedApart
-	again  int  // admissions counted apart
-	looked int  // prompt tokens of these
-	found  int  // of those, tokens that were cached
+	apart  bool                    // see CountPreemptedApart
+	again  int                     // admissions counted apart
+	looked int                     // prompt tokens of these
+	found  int                     // of those, tokens that were cached
+	hits   map[sim.RequestID]int32 // by request with such admissions: what it found before
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -51,7 +52,7 @@ type Record struct {
 	Tokens       int32 // tokens known to have been gained
 	InputTokens  int32
 	OutputTokens int32 // asked for, not gained
-	Reused       int32 // prompt tokens found in a cache, the most of any admission that counts
+	Reused       int32 // prompt tokens found in a cache, the most of any admission
 
 	Worker        sim.WorkerID // of the decode or only stage, or Nowhere
 	PrefillWorker sim.WorkerID // of the prefill stage, or Nowhere
@@ -113,6 +114,30 @@ func (c *Collector) PlacePrefill(id sim.RequestID, w sim.WorkerID) {
 // finds, its own blocks most of all, is no hit of the prefix cache.
 func (c *Collector) CountPreemptedApart() { c.apart = true }
 
+// countApart notes an admission after a preemption, before it goes into the request's record.
+func (c *Collector) countApart(a scheduler.Admission) {
+	r := &c.records[a.Request]
+	c.again++
+	c.looked += int(r.InputTokens)
+	c.found += a.Reused
+	if c.hits == nil {
+		c.hits = make(map[sim.RequestID]int32)
+	}
+	if _, ok := c.hits[a.Request]; !ok {
+		c.hits[a.Request] = r.Reused
+	}
+}
+
+// Readmitted returns how many of a request's reused prompt tokens were found after a
+// preemption alone and are no hits of the prefix cache, and whether such admissions
+// count apart.
+func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
+	if before, ok := c.hits[id]; ok {
+		tokens = int(c.records[id].Reused - before)
+	}
+	return tokens, c.apart
+}
+
 // Admit notes admissions at an instant. Of several admissions of one request
 // the first time and the largest reuse are kept. Passes of a prefill stage,
 // whose tokens do not count, are noted by this alone.
@@ -123,10 +148,7 @@ func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 			r.Admit = at
 		}
 		if a.Again && c.apart {
-			c.again++
-			c.looked += int(r.InputTokens)
-			c.found += a.Reused
-			continue
+			c.countApart(a)
 		}
 		r.Reused = max(r.Reused, int32(min(a.Reused, math.MaxInt32)))
 		if a.FromHost > 0 {

@@ -1,6 +1,10 @@
 package collector
 
-import "time"
+import (
+	"time"
+
+	"github.com/replay-llm/replay/sim"
+)
 
 // Report is what a replay comes to. Times are in ms of the logical clock unless
 // they say wall.
@@ -78,7 +82,8 @@ func (c *Collector) countTotals(r *Report) {
 		r.Completed++
 		r.InputTokens += int(rec.InputTokens)
 		r.OutputTokens += c.answeredTokens(rec)
-		reused += int(rec.Reused)
+		own, _ := c.Readmitted(sim.RequestID(i))
+		reused += int(rec.Reused) - own
 		r.DurationMS = max(r.DurationMS, float64(rec.Last))
 	}
 	r.ProcessedTokens = r.InputTokens + r.OutputTokens

@@ -40,10 +40,11 @@ type Args struct {
 	PrefixCaching    bool // reuse cached blocks across requests; default true
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
 	Preemption       vllm.Preemption
-	Speedup          float64 // divides all pass times; default 1; 0 leaves them
-	DecodeSpeedup    float64 // divides decode times once more; default 1; 0 leaves decode unscaled
-	DPSize           int     // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
-	StartupSeconds   float64 // how long a worker added later takes to start; 0: none
+	Scheduling       vllm.Policy // scheduling_policy; default FirstCome
+	Speedup          float64     // divides all pass times; default 1; 0 leaves them
+	DecodeSpeedup    float64     // divides decode times once more; default 1; 0 leaves decode unscaled
+	DPSize           int         // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
+	StartupSeconds   float64     // how long a worker added later takes to start; 0: none
 
 	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time

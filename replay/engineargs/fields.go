@@ -42,6 +42,9 @@ func (r *reader) read(a *Args) {
 	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
 		a.Preemption = vllm.FIFO
 	}
+	if r.choice("scheduling_policy", vllm.FirstCome.String(), vllm.ByPriority.String()) == vllm.ByPriority.String() {
+		a.Scheduling = vllm.ByPriority
+	}
 	a.QueuePolicy = r.choice("router_queue_policy", "fcfs", "lcfs", "wspt")
 	r.path("planner_profile_data", &a.ProfilePath)
 	r.readAIC(&a.AIC)
@@ -69,7 +72,7 @@ func (r *reader) readRules(a *Args) {
 	}
 	x := &a.Rules
 	m.size("long_prefill_tokens", &x.LongPrefillTokens)
-	m.size("nap_ms", &x.NapMs)
+	m.size("empty_pass_ms", &x.EmptyPassMs)
 	if m.ratio("watermark", &x.Watermark); x.Watermark >= 1 {
 		m.fail("watermark", string(m.values["watermark"]), "less than 1")
 	}
@@ -82,7 +85,7 @@ func (r *reader) readRules(a *Args) {
 		{"one_queue", &x.OneQueue}, {"null_block", &x.NullBlock}, {"last_victim", &x.LastVictim},
 		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
 		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
-		{"nap_idle", &x.NapIdle},
+		{"empty_pass_idle", &x.EmptyPassIdle}, {"past_self", &x.PastSelf},
 	} {
 		m.flag(f.key, f.on)
 	}
@@ -95,7 +98,13 @@ func (r *reader) readRules(a *Args) {
 
 // checkRules refuses rules where nothing follows them.
 func (r *reader) checkRules(a *Args) {
-	if a.Rules.Reference() || r.err != nil {
+	if r.err != nil {
+		return
+	}
+	if a.Rules.Reference() {
+		if a.Scheduling == vllm.ByPriority {
+			r.fail("scheduling_policy", `"priority"`, "vLLM's own rules with it: scheduler_profile vllm")
+		}
 		return
 	}
 	switch {

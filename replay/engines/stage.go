@@ -176,7 +176,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 		Blocks: a.Blocks, BlockTokens: a.BlockTokens,
 		MaxSeqs: a.MaxSeqs, MaxBatchedTokens: a.MaxBatchedTokens,
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
-		Preemption: a.Preemption, Role: s.Role, Transfer: a.Transfer(),
+		Preemption: a.Preemption, Policy: a.Scheduling, Role: s.Role, Transfer: a.Transfer(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
 		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules,
 	}

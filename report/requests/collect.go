@@ -26,6 +26,9 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 			r, rec := &rows[i], &records[i]
 			*r = unknown
 			r.setFacts(sim.RequestID(i), rec)
+			if n, apart := c.Readmitted(sim.RequestID(i)); apart {
+				r.Readmitted = Count(n)
+			}
 			r.setPlace(rec, where)
 			if seen != nil {
 				seen.fillRow(r)

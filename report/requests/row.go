@@ -63,7 +63,8 @@ type Row struct {
 	Input         int    `col:"input_tokens" means:"prompt tokens"`
 	Output        int    `col:"output_tokens" means:"answer tokens asked for"`
 	Tokens        int    `col:"generated_tokens" means:"answer tokens emitted"`
-	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission; after a preemption only with --compat"`
+	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission"`
+	Readmitted    Count  `col:"readmitted_reused_tokens,repeats" means:"of these, tokens found after a preemption alone, which are no hits of the prefix cache"`
 
 	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`
 	Routed      MS `col:"routed_ms,repeats" means:"instant at which the router placed it"`

@@ -13,7 +13,7 @@ func Totals(rows []Row) []collector.Field {
 			completed++
 			input += r.Input
 			output += r.Output
-			reused += r.Reused
+			reused += r.Reused - max(0, int(r.Readmitted))
 			duration = max(duration, r.Last)
 		}
 	}

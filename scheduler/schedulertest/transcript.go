@@ -236,7 +236,7 @@ func (s *transcript) startCore(e *Engine) string {
 
 // submitRequest queues a request whose prompt is the contents named by tokens.
 func (s *transcript) submitRequest(e *Engine, id string) string {
-	r := &sim.Request{ID: sim.RequestID(len(s.requests)), OutputTokens: e.Int("out", 1)}
+	r := &sim.Request{ID: sim.RequestID(len(s.requests)), OutputTokens: e.Int("out", 1), Priority: int32(e.Int("priority", 0)), Arrived: s.now}
 	if n, err := strconv.Atoi(id); err == nil {
 		r.ID = sim.RequestID(n)
 	}

@@ -85,7 +85,7 @@ func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	c.requests[s].init(r, &c.cfg)
 	c.arrived++
-	c.requests[s].rank.arrived = c.arrived
+	c.requests[s].rank.number = c.arrived
 	c.joinLine(s, false)
 	c.live++
 	c.events.addRequest(r)
@@ -96,9 +96,9 @@ func (c *Core) Submit(r *sim.Request) {
 func (c *Core) joinLine(s slot, front bool) {
 	switch {
 	case c.cfg.Policy == ByPriority:
-		r := c.requests[s].rank
+		r := &c.requests[s].rank
 		all := c.waiting.All()
-		c.waiting.Insert(sort.Search(len(all), func(i int) bool { return r.before(c.requests[all[i]].rank) }), s)
+		c.waiting.Insert(sort.Search(len(all), func(i int) bool { return r.before(&c.requests[all[i]].rank) }), s)
 	case front:
 		c.waiting.PushFront(s)
 	default:
@@ -141,7 +141,10 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	}
 	c.idle = c.next.isEmpty()
 	if c.idle && !c.pool.Busy() {
-		return nil, c.stallError()
+		if p.Preempted == 0 {
+			return nil, c.stallError()
+		}
+		c.awake = now + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.after.clear()
 	if c.rules.TwoInFlight && !c.idle {
@@ -160,8 +163,8 @@ func (c *Core) End(p *scheduler.Pass) error {
 	}
 	p.Gap = p.End - p.Start
 	c.passes++
-	if c.rules.TwoInFlight && !c.idle && c.next.isEmpty() && (c.live > 0 || c.rules.NapIdle) {
-		c.awake = p.End + sim.Time(c.rules.NapMs)
+	if c.rules.TwoInFlight && !c.idle && c.next.isEmpty() && (c.live > 0 || c.rules.EmptyPassIdle) {
+		c.awake = p.End + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.describePass(f, p)
 	c.checkAccounts()

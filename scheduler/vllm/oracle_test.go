@@ -30,6 +30,7 @@ type oracleCase struct {
 		LongPrefill    int     `json:"long_prefill_token_threshold"`
 		ReserveWhole   bool    `json:"scheduler_reserve_full_isl"`
 		Watermark      float64 `json:"watermark"`
+		Policy         string  `json:"policy"`
 	} `json:"settings"`
 	TraceTokens int            `json:"trace_block_size"`
 	Timing      timing.Profile `json:"timing"`
@@ -38,6 +39,7 @@ type oracleCase struct {
 		Input  int      `json:"input_length"`
 		Output int      `json:"output_length"`
 		IDs    []uint64 `json:"hash_ids"`
+		Rank   int32    `json:"priority"`
 	} `json:"rows"`
 	Requests []oracleRequest `json:"requests"`
 }
@@ -54,8 +56,12 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 		t.Fatal(err)
 	}
 	rules.TwoInFlight, rules.ReserveWhole, rules.LongPrefillTokens, rules.Watermark = s.Async, s.ReserveWhole, s.LongPrefill, s.Watermark
+	policy := vllm.FirstCome
+	if s.Policy == vllm.ByPriority.String() {
+		policy = vllm.ByPriority
+	}
 	return vllm.Config{
-		Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
+		Policy: policy, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
 		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: &c.Timing.Parameters, Speedup: 1, DecodeSpeedup: 1},
@@ -74,6 +80,7 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 			row := &c.Rows[next]
 			core.Submit(&sim.Request{
 				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Prompt: cfg.Tree.Add(row.IDs, row.Input),
+				Priority: row.Rank, Arrived: c.arrival(next),
 			})
 			did[next][4], did[next][5] = new(float64), new(float64)
 		}

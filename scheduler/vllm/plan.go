@@ -83,15 +83,19 @@ func (c *Core) planRunning(p *pass) {
 			continue
 		}
 		for !c.allocBlocks(r, r.computed+want) {
-			v := c.preemptVictim(p)
-			if v == s {
+			if v := c.preemptVictim(p); v == s && !c.rules.PastSelf {
 				return
 			}
 			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
-				i-- // a victim stood in front
+				i-- // a victim stood in front, or was s
+			}
+			if r.state != running {
+				break
 			}
 		}
-		c.scheduleTokens(p, s, want)
+		if r.state == running {
+			c.scheduleTokens(p, s, want)
+		}
 	}
 }
 
@@ -179,8 +183,9 @@ func (c *Core) victim() int {
 	last := len(c.running) - 1
 	switch {
 	case c.cfg.Policy == ByPriority:
+		last = 0
 		for i, s := range c.running {
-			if c.requests[c.running[last]].rank.before(c.requests[s].rank) {
+			if c.requests[s].rank.lessUrgent(&c.requests[c.running[last]].rank) {
 				last = i
 			}
 		}

@@ -55,20 +55,26 @@ type request struct {
 	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }
 
-// rank orders requests by priority, then by arrival.
+// rank orders requests by priority, then by arrival. In line, requests of one moment
+// stand in the order in which they came; none of them loses its place before another.
 type rank struct {
 	priority int32
-	arrived  uint64
+	number   uint64 // of the submission
+	arrived  sim.Time
 }
 
-func (a rank) before(b rank) bool {
-	return a.priority < b.priority || a.priority == b.priority && a.arrived < b.arrived
+func (a *rank) before(b *rank) bool {
+	return a.priority < b.priority || a.priority == b.priority && a.number < b.number
+}
+
+func (a *rank) lessUrgent(b *rank) bool {
+	return a.priority > b.priority || a.priority == b.priority && a.arrived > b.arrived
 }
 
 func (r *request) init(q *sim.Request, cfg *Config) {
 	*r = request{
 		id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
-		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority},
+		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {
 		per := cfg.Tree.PerNode()

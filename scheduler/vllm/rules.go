@@ -41,6 +41,10 @@ type Rules struct {
 	// LastVictim preempts the last of the running requests; otherwise the one
 	// that Config.Preemption names.
 	LastVictim bool
+	// PastSelf goes on with the next of the running requests after one that lost its own
+	// place; otherwise it is the last that gets tokens. Where it is the last of the
+	// running, as it is first come, first served, nobody follows.
+	PastSelf bool
 	// TwoInFlight plans a pass while the one before it runs; otherwise when that
 	// has ended.
 	TwoInFlight bool
@@ -52,11 +56,11 @@ type Rules struct {
 	// Watermark is the share of the pool, from 0 to 1, that is left free of whom is
 	// admitted while anything runs.
 	Watermark float64
-	// NapMs is how long the engine sleeps after a pass that was planned with nothing
+	// EmptyPassMs is how long the engine sleeps after a pass that was planned with nothing
 	// to compute, while requests are unfinished, in ms.
-	NapMs int
-	// NapIdle has it sleep too when it has nothing left to do.
-	NapIdle bool
+	EmptyPassMs int
+	// EmptyPassIdle has it sleep too when it has nothing left to do.
+	EmptyPassIdle bool
 	// NameAtEnd makes a block that the last computed token of an answer fills one
 	// that can be found when the request ends; otherwise it never is.
 	NameAtEnd bool
@@ -78,7 +82,8 @@ func knownProfiles() []profile {
 	return []profile{
 		{"vllm-0.19", [2]int{0, 19}, Rules019()},
 		{"vllm-0.24", [2]int{0, 24}, Rules024()},
-		{"vllm-0.33", [2]int{0, 32}, Rules033()},
+		{"vllm-0.32", [2]int{0, 32}, Rules032()},
+		{"vllm-0.33", [2]int{0, 33}, Rules033()},
 	}
 }
 
@@ -115,21 +120,28 @@ func Rules019() Rules {
 	return Rules{
 		MixedStep: true, BudgetGate: true, RecomputeLast: true, AdmitIdle: true, ReserveWhole: true,
 		WholeAllocation: true, OneQueue: true, NullBlock: true, LastVictim: true, TwoInFlight: true,
-		FirstTokenFree: true, NameAtEnd: true, NapMs: 1,
+		FirstTokenFree: true, NameAtEnd: true, EmptyPassMs: 1,
 	}
 }
 
 // Rules024 returns the rules of vLLM 0.24 with asynchronous scheduling.
 func Rules024() Rules {
 	r := Rules019()
-	r.OneQueue, r.NapIdle = false, true
+	r.OneQueue, r.EmptyPassIdle = false, true
+	return r
+}
+
+// Rules032 returns the rules of vLLM 0.32 with asynchronous scheduling.
+func Rules032() Rules {
+	r := Rules024()
+	r.WholeAlone = true
 	return r
 }
 
 // Rules033 returns the rules of vLLM 0.33 with asynchronous scheduling.
 func Rules033() Rules {
-	r := Rules024()
-	r.WholeAlone = true
+	r := Rules032()
+	r.PastSelf = true
 	return r
 }
 

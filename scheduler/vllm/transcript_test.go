@@ -11,7 +11,7 @@ import (
 
 // The transcripts of vLLM's own rules. A core line also knows async (two passes
 // in flight), long-prefill=N, unnamed-first (blocks that were never cached are
-// taken first), and host=N blocks of host memory, 4 ms a block each way.
+// taken first), priorities (the most urgent goes first), and host=N blocks of host memory, 4 ms a block each way.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.Setup, vllm.Rules019())
@@ -19,6 +19,9 @@ func TestTranscripts(t *testing.T) {
 		c.Rules.TwoInFlight = e.Has("async")
 		c.Rules.OneQueue = !e.Has("unnamed-first")
 		c.Rules.LongPrefillTokens = e.Int("long-prefill", 0)
+		if e.Has("priorities") {
+			c.Policy = vllm.ByPriority
+		}
 		c.Offload = blocks.Offload{
 			Blocks: e.Int("host", 0), BytesPerToken: 1e6, BatchBlocks: 2, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1,
 		}

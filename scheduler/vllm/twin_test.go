@@ -86,17 +86,19 @@ func (t *twin) Submit(q *sim.Request) {
 func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	if now < t.awake {
-		p.End, p.Detail.PrefillEnd, p.Gap = t.awake, now, t.awake-now
-		t.latest = &twinFlight{}
-		t.passes++
-		t.describe(t.latest, p.Detail)
+		t.nap(p)
 		return nil
 	}
 	if len(t.planned) == 0 || len(t.planned[0].shares) == 0 {
 		t.planned = []*twinFlight{t.plan(p)}
 	}
 	if len(t.planned[0].shares) == 0 {
-		return &scheduler.StallError{}
+		if p.Preempted == 0 {
+			return &scheduler.StallError{}
+		}
+		t.awake = now + sim.Time(t.rules.EmptyPassMs)
+		t.nap(p)
+		return nil
 	}
 	if t.rules.TwoInFlight {
 		t.planned = append(t.planned, t.plan(p))
@@ -114,11 +116,19 @@ func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		p.PrefillTokens += max(0, min(x.before+x.tokens, x.r.InputTokens)-x.before)
 	}
 	t.passes++
-	if t.rules.TwoInFlight && len(t.planned[0].shares) == 0 && (t.Load() > 0 || t.rules.NapIdle) {
-		t.awake = p.End + sim.Time(t.rules.NapMs)
+	if t.rules.TwoInFlight && len(t.planned[0].shares) == 0 && (t.Load() > 0 || t.rules.EmptyPassIdle) {
+		t.awake = p.End + sim.Time(t.rules.EmptyPassMs)
 	}
 	t.describe(f, p.Detail)
 	return nil
+}
+
+// nap is a pass of nothing until the engine is awake again.
+func (t *twin) nap(p *scheduler.Pass) {
+	p.End, p.Detail.PrefillEnd, p.Gap = t.awake, p.Start, t.awake-p.Start
+	t.latest = &twinFlight{}
+	t.passes++
+	t.describe(t.latest, p.Detail)
 }
 
 // last ends the pass: with mixed steps after one duration, else after two. Of one
@@ -271,10 +281,17 @@ func (t *twin) planRunning(f *twinFlight) {
 		}
 		for !t.cover(r, r.computed+want) {
 			if t.preempt(f) == r {
-				return
+				if !t.rules.PastSelf {
+					return
+				}
+				break
 			}
+			i = slices.Index(t.running, r)
 		}
-		i = slices.Index(t.running, r)
+		if !slices.Contains(t.running, r) {
+			i--
+			continue
+		}
 		t.schedule(f, r, want)
 	}
 }

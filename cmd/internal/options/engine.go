@@ -28,6 +28,7 @@ func EngineSettings() []Setting {
 		{Name: "enable-prefix-caching", Key: "enable_prefix_caching", kind: "bool", preset: "true", help: "reuse KV blocks across requests; =false turns it off"},
 		{Name: "enable-chunked-prefill", Key: "enable_chunked_prefill", kind: "bool", preset: "true", engine: "vllm", help: "cut prompts that exceed what is left of a pass; =false turns it off"},
 		{Name: "preemption-mode", Key: "preemption_mode", kind: "name", preset: "lifo", Names: []string{"lifo", "fifo"}, engine: "vllm", help: "who is preempted first: lifo or fifo, by `name`"},
+		{Name: "scheduling-policy", Key: "scheduling_policy", kind: "name", preset: "fcfs", Names: []string{"fcfs", "priority"}, engine: "vllm", help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`"},
 		{Name: "speedup-ratio", Key: "speedup_ratio", kind: "number", preset: "1", help: "divide the time of every pass by `R`; 0 leaves it"},
 		{Name: "decode-speedup-ratio", Key: "decode_speedup_ratio", kind: "number", preset: "1", cluster: true, help: "divide the time of decoding by a further `R`; 0 leaves it unscaled"},
 		{Name: "planner-profile-data", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of measured pass times (.npz)"},

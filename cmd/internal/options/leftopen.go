@@ -34,6 +34,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them (not of mooncake)")
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
 	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
+	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` of a request's priority, where that is not priority (mooncake)")
 	fs.Var(&f.zero, "zero-output", "requests for 0 tokens: error, skip or one; auto: as the `format` wants it")
 	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
 	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, or keep what is a `chain`")
