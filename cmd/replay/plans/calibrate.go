@@ -59,14 +59,14 @@ errors, docs/accuracy.md what was reached.`,
 
 func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
-	f.rules = cli.Choice{Names: []string{"vllm-0.19", "reference"}, Value: "vllm-0.19"}
+	f.rules = cli.Choice{Names: []string{"vllm", "reference"}, Value: "vllm"}
 	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
 	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
 	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
-	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm-0.19 or reference, by `name`")
+	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm, those of the server's release, or reference, by `name`")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
