@@ -172,7 +172,9 @@ func ceilingOf(spec replay.Spec, demand int) replay.Spec {
 	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
 	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
 	spec.Topology = spec.Resize(1, 1)
-	return withInstantTransfer(withEndlessCache(spec, demand))
+	return withInstantTransfer(changeEngines(withEndlessCache(spec, demand), func(a *engineargs.Args) {
+		a.Rules.EmptyPassIdle = false // it would sleep after each request
+	}))
 }
 
 // boundColumn is a value that is compared.
