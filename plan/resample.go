@@ -66,6 +66,7 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 	o := *r.w
 	o.Sessions = make([]loadgen.Session, 0, len(drawn))
 	o.Turns = make([]loadgen.Turn, 0, len(r.w.Turns))
+	o.Priorities = nil
 	fresh := copies{next: r.top, of: r.private}
 	for i, place := range drawn {
 		again := i > 0 && drawn[i-1] == place && r.top < math.MaxUint64/2

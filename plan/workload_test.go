@@ -87,6 +87,7 @@ func TestResample(t *testing.T) {
 		w.Sessions[s].Arrival = sim.Time(s*s) * 10
 		shared := uint64(s % 7)
 		own := 100 + uint64(s)
+		w.Priorities = append(w.Priorities, s, -s)
 		w.Turns = append(w.Turns,
 			loadgen.Turn{Session: s, Index: 0, Next: 2*s + 1, Input: 100, Output: s + 1, IDs: []uint64{shared, own}},
 			loadgen.Turn{Session: s, Index: 1, Next: -1, Input: 160, Output: 3, IDs: []uint64{shared, own, 1000 + uint64(s)}})
@@ -113,6 +114,9 @@ func TestResample(t *testing.T) {
 			t.Fatalf("session %d is not whole: %+v %+v", i, first, second)
 		}
 		from := int(first.Output) - 1 // tells which one it was
+		if p, q := a.PriorityOf(s.First), a.PriorityOf(a.Turns[s.First].Next); p != int32(from) || q != -p {
+			t.Errorf("session %d: priorities %d and %d, want %d and its negative", i, p, q, from)
+		}
 		if first.IDs[0] != uint64(from%7) {
 			t.Errorf("session %d: shared id became %d", i, first.IDs[0])
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // callsPerBatch is how many calls are handed over at once.
@@ -75,9 +76,9 @@ func (b *batch) reset() {
 
 // keepRequest copies q without its prompt.
 func keepRequest(q *sim.Request, at sim.Time) asked {
-	return asked{sim.Request{
-		ID: q.ID, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, Session: q.Session, Turn: q.Turn, Line: q.Line,
-	}, at}
+	kept := asked{*q, at}
+	kept.Prompt = prompt.Prompt{}
+	return kept
 }
 
 // keepList copies list behind what is in all, and returns the copy.
