@@ -51,6 +51,14 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 	return all, nil
 }
 
+// forget drops what has been measured since there were so many points.
+func (b *bench) forget(begun int) {
+	for _, p := range b.order[begun:] {
+		delete(b.measures, p)
+	}
+	b.order = b.order[:begun]
+}
+
 // meter counts replays, and guesses how many there will be.
 type meter struct {
 	done, expected atomic.Int64

@@ -24,7 +24,7 @@ func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, er
 	var starts []Point
 	for i := range p.Answers {
 		a := &p.Answers[i]
-		if !a.Found && c.Variants[i].Fixed.Size() == 0 {
+		if a.Refused != nil || !a.Found && c.Variants[i].Fixed.Size() == 0 {
 			continue
 		}
 		for _, shape := range shapesAround(a.Shape, c.Variants[i].Fixed.Size() > 0, c.Most) {

@@ -56,7 +56,15 @@ type Variant struct {
 	// CountGPUs returns those of a cluster where workers differ in them; nil: each has
 	// GPUs.
 	CountGPUs func(Shape) int
+	Refused   error // why it cannot run at all; nil: it can, as far as is known
 }
+
+// CannotRunError is why no cluster of a variant can run. A Run that returns one for a
+// variant leaves the others to be compared.
+type CannotRunError struct{ Err error }
+
+func (e *CannotRunError) Error() string { return e.Err.Error() }
+func (e *CannotRunError) Unwrap() error { return e.Err }
 
 // Plan is what has been found.
 type Plan struct {
@@ -78,6 +86,7 @@ func (p *Plan) GPUs(variant int, shape Shape) int {
 // Answer is what has been found for one variant.
 type Answer struct {
 	Variant int
+	Refused error // why the variant cannot run, and nothing else is known; nil: it can
 	// Found is true when a cluster meets at the workload's load.
 	Found bool
 	Shape Shape // the smallest that does, or the given one; the largest tried when none does
@@ -112,12 +121,15 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	b.meter.expect(guessVariant*len(c.Variants) + c.guessLater(false))
 	p := &Plan{Best: -1, Variants: c.Variants}
 	for i := range c.Variants {
-		a, err := c.findAnswer(ctx, b, i)
+		a, err := c.tryVariant(ctx, b, i)
 		if err != nil {
 			return nil, err
 		}
 		p.Answers = append(p.Answers, a)
 		b.meter.expect(len(b.order)/(i+1)*(len(c.Variants)-i-1) + c.guessLater(false))
+	}
+	if err := p.refuseAll(); err != nil {
+		return nil, err
 	}
 	p.chooseBest()
 	if err := c.measureAround(ctx, b, p); err != nil {
@@ -127,6 +139,38 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 		p.Measures = append(p.Measures, *b.measures[point])
 	}
 	return p, nil
+}
+
+// tryVariant returns the answer of a variant or, of one that cannot run, the reason.
+func (c *Config) tryVariant(ctx context.Context, b *bench, variant int) (Answer, error) {
+	refused := c.Variants[variant].Refused
+	if refused == nil {
+		begun := len(b.order)
+		a, err := c.findAnswer(ctx, b, variant)
+		var cannot *CannotRunError
+		if !errors.As(err, &cannot) {
+			return a, err
+		}
+		b.forget(begun)
+		refused = cannot.Err
+	}
+	return Answer{Variant: variant, Refused: refused}, nil
+}
+
+// refuseAll returns the reasons when no variant can run.
+func (p *Plan) refuseAll() error {
+	var all []error
+	for i := range p.Answers {
+		switch err := p.Answers[i].Refused; {
+		case err == nil:
+			return nil
+		case len(p.Answers) == 1:
+			return err
+		default:
+			all = append(all, fmt.Errorf("%s: %w", p.Variants[i].Name, err))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // findAnswer finds the smallest cluster of a variant and its highest load.
@@ -244,7 +288,7 @@ func (p *Plan) isBetter(a, b *Answer) bool {
 func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
 	i := p.Best
 	if i < 0 {
-		i = slices.IndexFunc(c.Variants, func(v Variant) bool { return v.Fixed.Size() > 0 })
+		i = slices.IndexFunc(p.Answers, func(a Answer) bool { return a.Refused == nil && c.Variants[a.Variant].Fixed.Size() > 0 })
 	}
 	if i >= 0 && c.Resamples > 0 {
 		bars, err := c.measureBars(ctx, b, &p.Answers[i])

@@ -336,3 +336,30 @@ func TestCost(t *testing.T) {
 		t.Errorf("%v for no tokens, want 0", got)
 	}
 }
+
+// A variant that cannot run, whether that is known before or found out, leaves the others
+// to be compared; when none can run, all reasons are told.
+func TestVariantsThatCannotRun(t *testing.T) {
+	tooSmall, unfit := errors.New("too small"), errors.New("does not fit")
+	run := func(ctx context.Context, p Point) (Measure, error) {
+		if p.Variant == 1 && p.Shape.Size() > 1 {
+			return Measure{}, &CannotRunError{tooSmall}
+		}
+		return judged(func(p Point) bool { return p.Variant == 2 && p.Shape.Workers >= 3 && p.Load <= 1 })(ctx, p)
+	}
+	c := Config{Run: run, Most: 8, Precision: 0.01, Front: true, Cores: 2, Resamples: 2,
+		Variants: []Variant{{Name: "a", Refused: unfit, Fixed: One(2)}, {Name: "b", Fixed: One(2)}, {Name: "c"}}}
+	p, err := Find(t.Context(), c)
+	if err != nil || p.Best != 2 || p.Answers[0].Refused != unfit || p.Answers[1].Refused != tooSmall || p.Answers[2].Refused != nil {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for _, m := range p.Measures {
+		if m.Variant != 2 {
+			t.Errorf("%+v is left of a variant that cannot run", m.Point)
+		}
+	}
+	c.Variants = c.Variants[:2]
+	if _, err = Find(t.Context(), c); !errors.Is(err, unfit) || !errors.Is(err, tooSmall) {
+		t.Errorf("%v, want both reasons", err)
+	}
+}

@@ -262,3 +262,22 @@ func printed(t *testing.T, args []string) []byte {
 	}
 	return out.Bytes()
 }
+
+// Programs, pages and journals have a choice that cannot run with its reason.
+func TestPlanChoiceThatCannotRun(t *testing.T) {
+	here, _ := os.Getwd()
+	enterFiles(t, here)
+	text := printed(t, []string{"plan", "--input-tokens=2000", "--output-tokens=20", "--request-count=20", "--arrival-interval-ms=1000", "--slo=p99:ttft=2s",
+		"--gpu=h100", "--model=llama-3.1-70b", "--try=tp=1,4", "--resamples=1", "--json", "--out=plan.html", "--out=plan.csv", "--journal=done.jsonl"})
+	var found plans.PlanDocument
+	if err := json.Unmarshal(text, &found); err != nil {
+		t.Fatal(err)
+	}
+	const reason = "llama-3.1-70b does not fit on h100 with tp 1"
+	if v := found.Variants; len(v) != 2 || !strings.HasPrefix(v[0].CannotRun, reason) || v[0].At != nil || v[1].CannotRun != "" || found.Best == nil || found.Best.Settings != "tp=4" {
+		t.Errorf("%s", text)
+	}
+	if page, err := os.ReadFile("plan.html"); err != nil || !bytes.Contains(page, []byte("cannot run: "+reason)) {
+		t.Errorf("%v: the page has no reason", err)
+	}
+}

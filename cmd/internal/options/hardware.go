@@ -119,7 +119,7 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	}
 	switch {
 	case !f.Divides():
-		return f, cli.Usagef("--tp=%d: want a divisor of the %d attention heads of %s", f.TP, f.Model.Heads, f.Model.Name)
+		return f, &UnfitError{cli.Usagef("--tp=%d: want a divisor of the %d attention heads of %s", f.TP, f.Model.Heads, f.Model.Name)}
 	case f.EP > 1 && (f.Model.MoE == nil || f.EP != f.TP*f.DP):
 		return f, cli.Usagef("--ep=%d: want 1, or --tp times --dp with a model of experts", f.EP)
 	case f.PP > f.Model.Layers:
@@ -156,7 +156,7 @@ func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool,
 	if !blocks {
 		b, err := f.Check()
 		if err != nil {
-			return nil, cli.Usagef("%v", err)
+			return nil, &UnfitError{cli.WrongUsage(err)}
 		}
 		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(max(b.Blocks, f.BlocksFor(of.longest)))})
 	}
@@ -168,6 +168,13 @@ func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool,
 	}
 	return all, nil
 }
+
+// UnfitError is a model that cannot run on the hardware that was named for it: others
+// that were named beside may.
+type UnfitError struct{ err error }
+
+func (e *UnfitError) Error() string { return e.err.Error() }
+func (e *UnfitError) Unwrap() error { return e.err }
 
 // checkHardware refuses half of what a worker runs on, and flags of no effect.
 func (o *Options) checkHardware() error {

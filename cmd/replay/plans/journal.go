@@ -26,6 +26,10 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 	}
 	digests := sweeps.NewDigests()
 	for _, c := range choices {
+		if c.variant.Refused != nil {
+			j.tasks = append(j.tasks, plan.Task{})
+			continue
+		}
 		settings, err := options.ExpandDeployment(c.settings)
 		if err != nil {
 			return nil, err

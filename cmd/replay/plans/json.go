@@ -22,8 +22,9 @@ type PlanDocument struct {
 
 type answerDocument struct {
 	Settings          string             `json:"settings"`
+	CannotRun         string             `json:"cannot_run,omitempty"` // why; nothing else is known then
 	Found             bool               `json:"found"`
-	At                measureDocument    `json:"at_load_1"`
+	At                *measureDocument   `json:"at_load_1"` // null where it cannot run
 	Smaller           []measureDocument  `json:"one_worker_less"`
 	SmallerRun        int                `json:"smaller_clusters_run"`
 	EverySmallerRun   bool               `json:"every_smaller_cluster_run"`
@@ -93,11 +94,16 @@ func (p *planSheet) planDocument() *PlanDocument {
 
 func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 	d := answerDocument{
-		Settings: p.variantName(a.Variant), Found: a.Found, At: *p.measureDocument(&a.At),
+		Settings: p.variantName(a.Variant), Found: a.Found,
 		Smaller: p.measureDocuments(a.Smaller), SmallerRun: a.Checked, EverySmallerRun: a.EverySmaller, Larger: p.measureDocuments(a.Larger),
 		Highest: p.measureDocument(a.Highest), Beyond: p.measureDocument(a.Beyond),
 		SmallerResampled: []int{}, ValuesOfResamples: []plan.Range{},
 	}
+	if a.Refused != nil {
+		d.CannotRun = a.Refused.Error()
+		return d
+	}
+	d.At = p.measureDocument(&a.At)
 	if bars := a.Bars; bars != nil {
 		d.Resamples, d.ResamplesMet, d.WorkersResampled, d.LoadResampled = bars.Resamples, bars.Met, bars.Workers, bars.Load
 		d.SmallerResampled = append(d.SmallerResampled, bars.SmallerMet...)

@@ -189,7 +189,9 @@ func (p *planSheet) makeVariants() html.Grid {
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
 		row := []string{p.variantName(i), "✗ none: " + a.At.Missed + " with " + a.Shape.String(), "", "", ""}
-		if a.Found {
+		if a.Refused != nil {
+			row[1] = "✗ cannot run: " + a.Refused.Error()
+		} else if a.Found {
 			gpus := p.plan.GPUs(i, a.Shape)
 			hour := ""
 			if price := p.hourly(i, a.Shape); price > 0 {

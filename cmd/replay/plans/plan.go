@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/slo"
@@ -109,6 +110,9 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	}
 	warnings := slices.Clone(o.Config.Overruled)
 	for i := range choices {
+		if choices[i].variant.Refused != nil {
+			continue
+		}
 		warnings = append(append(warnings, choices[i].spec.Warnings()...), choices[i].overruled...)
 	}
 	slices.Sort(warnings)
@@ -135,7 +139,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	found, err := plan.Find(ctx, c)
 	runner.progress.Clear()
 	if err != nil {
-		return runs.ExplainError(err)
+		return err
 	}
 	sheet := planSheet{plan: found, flags: f, runner: runner, command: s.Args}
 	if err := f.files.Write(sheet.fileForms()); err != nil {
@@ -206,7 +210,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 	for _, cell := range (&plan.Grid{Axes: axes}).Cells() {
 		for _, split := range splits {
 			c, err := chooseVariant(o, file, cell.Settings, split)
-			if err != nil {
+			if errors.As(err, new(*options.UnfitError)) {
+				c.variant.Refused = err
+			} else if err != nil {
 				return nil, err
 			}
 			if f.gpus > 0 && c.isMixed() {
@@ -287,6 +293,10 @@ func newPlanRunner(ctx context.Context, s cli.Streams, f *planFlags, choices []c
 	r := &planRunner{flags: f, choices: choices, progress: cli.NewProgress(s.Err, "replays")}
 	seen := map[string][]func() *loadgen.Workload{}
 	for _, c := range choices {
+		if c.variant.Refused != nil {
+			r.samples, r.factors = append(r.samples, nil), append(r.factors, nil)
+			continue
+		}
 		key := plan.WorkloadKey(&c.spec)
 		if seen[key] == nil {
 			w, err := c.spec.Open(ctx, replay.Streams{Stdin: s.In})
@@ -332,7 +342,9 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measur
 		spec = slowDown(spec, r.factors[p.Variant][p.Sample-1])
 	}
 	result, err := spec.RunOn(ctx, r.samples[p.Variant][p.Sample](), replay.Streams{})
-	if err != nil {
+	if errors.As(err, new(*engines.OversizeError)) {
+		return plan.Measure{}, &plan.CannotRunError{Err: runs.ExplainError(err)}
+	} else if err != nil {
 		return plan.Measure{}, err
 	}
 	m := measureOf(result, &r.flags.slo, r.flags.attainment)

@@ -18,7 +18,9 @@ func (p *planSheet) writeVariants(b *strings.Builder) {
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
 		gpus, cluster, load, rate, settings := "-", "none", "-", "-", p.variantName(i)
-		if a.Found {
+		if a.Refused != nil {
+			settings += ": cannot run: " + a.Refused.Error()
+		} else if a.Found {
 			gpus, cluster = strconv.Itoa(p.plan.GPUs(a.Variant, a.Shape)), shortenShape(a.Shape)
 		} else {
 			settings += fmt.Sprintf(": with %v, %s", a.Shape, a.At.Missed)

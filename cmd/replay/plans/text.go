@@ -3,6 +3,7 @@ package plans
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -62,12 +63,12 @@ func (p *planSheet) endFound() error {
 }
 
 // shownAnswer is the answer to print in full: the best, or the first of those that
-// miss.
+// miss. There is one, since a plan of which nothing can run is an error.
 func (p *planSheet) shownAnswer() *plan.Answer {
 	if p.plan.Best >= 0 {
 		return &p.plan.Answers[p.plan.Best]
 	}
-	return &p.plan.Answers[0]
+	return &p.plan.Answers[slices.IndexFunc(p.plan.Answers, func(a plan.Answer) bool { return a.Refused == nil })]
 }
 
 func (p *planSheet) variantName(i int) string { return p.plan.Variants[i].Name }
