@@ -272,6 +272,12 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	return dst
 }
 
+// Has reports whether a member knows a block by that name.
+func (x *Index) Has(m Member, seq uint64) bool {
+	n, ok := x.number[m]
+	return ok && x.lookup[n][seq] != nil
+}
+
 // Size returns the number of names by which members know blocks.
 func (x *Index) Size() int {
 	size := 0

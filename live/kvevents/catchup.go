@@ -122,6 +122,9 @@ func (s *Subscriber) applyAnswer(a answer) {
 		return
 	}
 	for _, t := range a.steps {
+		if t.sequence < s.nextSequence() {
+			continue // known; taken in twice it would count twice
+		}
 		if t.sequence > s.nextSequence() {
 			s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
 			s.warnAbout("batches %d to %d are lost: the publisher keeps them no more", s.nextSequence(), t.sequence-1)

@@ -109,6 +109,34 @@ func TestTornSnapshot(t *testing.T) {
 	}
 }
 
+// A batch that an answer has twice, or that is older than what was asked for, counts
+// once.
+func TestAnswerWithRepeats(t *testing.T) {
+	p := newScript(t)
+	x := NewIndex(func(s string) { t.Error(s) })
+	s := p.subscribe(t, x)
+	answer := func(batches ...uint64) {
+		q, _ := p.asked(t)
+		for _, n := range batches {
+			sendBatch(q, n, storedBatch(100+n))
+		}
+		sendBatch(q, endSequence, nil)
+	}
+	answer(0, 0, 1)
+	if err := s.Applied(within(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	gone := Batch{HasRank: true, Events: []Event{{Kind: Removed, Blocks: []uint64{100, 101}}}}
+	p.live(3, gone.Append(nil)) // a gap
+	answer(1, 2)
+	if err := s.Applied(within(t), 4); err != nil {
+		t.Fatal(err)
+	}
+	if x.Size() != 1 {
+		t.Errorf("%d blocks, want the one of batch 2", x.Size())
+	}
+}
+
 // Where nobody answers a subscriber goes on with what comes, and begins from the
 // beginning when somebody does.
 func TestHeals(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 // Any goroutine may ask and feed it.
 type Index struct {
 	mu    sync.Mutex
-	tiers [tierExternal + 1]*router.Index // by tier; routers ask the device's
-	gone  int                             // blocks removed since the trees were pruned
+	tiers [tierExternal + 1]*counting // by tier; routers ask the device's
+	gone  int                         // blocks removed since the trees were pruned
 	warn  func(string)
 }
 
@@ -46,7 +46,7 @@ func (x *Index) pruneAfter(n int) {
 func NewIndex(warn func(string)) *Index {
 	x := &Index{warn: warn}
 	for t := range x.tiers {
-		x.tiers[t] = router.NewIndex()
+		x.tiers[t] = newCounting()
 	}
 	return x
 }

@@ -39,7 +39,7 @@ func within(t testing.TB) context.Context {
 // load is a simulated engine under requests that never end: prompts with
 // beginnings in common, more of them than its cache holds.
 type load struct {
-	core   *reference.Core
+	core   scheduler.Core
 	tree   *prompt.Tree
 	rng    *rand.Rand
 	now    sim.Time
@@ -48,23 +48,54 @@ type load struct {
 	most   int // requests in flight
 	length int // blocks of a prompt, at most
 	detail scheduler.Detail
+	again  bool     // every other prompt is of whole blocks, and the one before it or like it
+	latest []uint64 // the prompt of whole blocks before
 }
 
 func newLoad(seed uint64, blocks, length int) *load {
+	l, cfg := newIdle(seed, blocks, length)
+	l.core = reference.New(cfg)
+	return l
+}
+
+// newCopies is a load under vLLM's own rules, which keep blocks of equal content.
+func newCopies(t testing.TB, seed uint64, blocks, length int) *load {
+	t.Helper()
+	l, cfg := newIdle(seed, blocks, length)
+	cfg.Rules, cfg.MaxBatchedTokens = vllm.Rules033(), 256
+	core, err := vllm.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.core, l.again = core, true
+	return l
+}
+
+// newIdle is a load without an engine, and what an engine for it is like.
+func newIdle(seed uint64, blocks, length int) (*load, vllm.Config) {
 	l := &load{rng: rand.New(rand.NewPCG(seed, 7)), most: 8, length: length}
 	l.tree = prompt.NewTree(blockTokens, blockTokens, prompt.Options{})
-	l.core = reference.New(vllm.Config{
+	l.pass.Detail = &l.detail
+	return l, vllm.Config{
 		Blocks: blocks, BlockTokens: blockTokens, MaxSeqs: 256, MaxBatchedTokens: 8192,
 		PrefixCaching: true, ChunkedPrefill: true,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 		Tree:  l.tree, Capture: scheduler.CaptureEvents,
-	})
-	l.pass.Detail = &l.detail
-	return l
+	}
 }
 
 // prompt draws a prompt that begins like others.
 func (l *load) prompt() ([]uint64, int) {
+	if l.again && l.rng.IntN(2) == 0 {
+		if l.latest == nil || l.rng.IntN(4) == 0 {
+			l.latest, _ = l.drawPrompt()
+		}
+		return l.latest, len(l.latest) * blockTokens
+	}
+	return l.drawPrompt()
+}
+
+func (l *load) drawPrompt() ([]uint64, int) {
 	ids := make([]uint64, 1+l.rng.IntN(l.length))
 	family := uint64(l.rng.IntN(12))
 	common := l.rng.IntN(len(ids) + 1)

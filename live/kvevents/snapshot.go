@@ -34,11 +34,13 @@ type cachedBlock struct {
 	parent    uint64
 	hasParent bool
 	gone      bool
+	copies    int32 // blocks of this name besides the first
 }
 
 func newCached() *cached { return &cached{at: make(map[blockName]int32)} }
 
-// applyEvent takes in an event. A block stored again keeps its place.
+// applyEvent takes in an event. A block stored again keeps its place, and is there
+// until it is removed as often.
 func (k *cached) applyEvent(e *scheduler.KVEvent) {
 	in := cache{e.Rank, e.Tier}
 	parent, hasParent := e.Parent, e.HasParent
@@ -53,6 +55,7 @@ func (k *cached) applyEvent(e *scheduler.KVEvent) {
 
 func (k *cached) storeBlock(b cachedBlock) {
 	if i, ok := k.at[b.blockName]; ok {
+		b.copies = k.blocks[i].copies + 1
 		k.blocks[i] = b
 		return
 	}
@@ -66,6 +69,10 @@ const minGone = 1024
 func (k *cached) removeBlock(name blockName) {
 	i, ok := k.at[name]
 	if !ok {
+		return
+	}
+	if b := &k.blocks[i]; b.copies > 0 {
+		b.copies--
 		return
 	}
 	delete(k.at, name)
@@ -84,9 +91,9 @@ func (k *cached) closeGaps() {
 	k.gone = 0
 }
 
-// orderedBlocks lists the blocks that hang on a root, parents before their children:
-// by rank, then by depth, and among equals in the order in which they were
-// stored. What hangs on a gap, or goes round in a circle, is never come to.
+// orderedBlocks lists the blocks that hang on a root, each as often as it is there,
+// parents before their children: by rank, then by depth, and among equals in the
+// order in which they were stored. What hangs on a gap, or goes round in a circle, is never come to.
 func (k *cached) orderedBlocks() []*cachedBlock {
 	roots := make(map[int32][]int32) // by rank
 	child := make([]int32, len(k.blocks))
@@ -106,7 +113,9 @@ func (k *cached) orderedBlocks() []*cachedBlock {
 	for _, rank := range slices.Sorted(maps.Keys(roots)) {
 		for level, next := roots[rank], []int32(nil); len(level) > 0; level, next = next, level[:0] {
 			for _, i := range level {
-				out = append(out, &k.blocks[i])
+				for range 1 + k.blocks[i].copies {
+					out = append(out, &k.blocks[i])
+				}
 				for c := child[i]; c != 0; c = sibling[c-1] {
 					next = append(next, c-1)
 				}

@@ -142,14 +142,22 @@ type literal struct {
 func (l *literal) apply(e *scheduler.KVEvent) {
 	parent, has := e.Parent, e.HasParent
 	for _, b := range e.Stored {
-		if _, ok := l.blocks[b.Seq]; !ok {
+		copies := int32(0)
+		if there, ok := l.blocks[b.Seq]; ok {
+			copies = there.copies + 1
+		} else {
 			l.order = append(slices.DeleteFunc(l.order, func(h uint64) bool { return h == b.Seq }), b.Seq)
 		}
-		l.blocks[b.Seq] = cachedBlock{blockName: blockName{hash: b.Seq}, tokens: b.Tokens, parent: parent, hasParent: has}
+		l.blocks[b.Seq] = cachedBlock{blockName: blockName{hash: b.Seq}, tokens: b.Tokens, parent: parent, hasParent: has, copies: copies}
 		parent, has = b.Seq, true
 	}
 	for _, h := range e.Removed {
-		delete(l.blocks, h)
+		if b := l.blocks[h]; b.copies > 0 {
+			b.copies--
+			l.blocks[h] = b
+		} else {
+			delete(l.blocks, h)
+		}
 	}
 }
 
@@ -171,7 +179,7 @@ func (l *literal) ordered() []cachedBlock {
 	var out []cachedBlock
 	for _, h := range l.order {
 		if b, ok := l.blocks[h]; ok && l.depth(h) >= 0 {
-			out = append(out, b)
+			out = append(out, slices.Repeat([]cachedBlock{b}, 1+int(b.copies))...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b cachedBlock) int { return cmp.Compare(l.depth(a.hash), l.depth(b.hash)) })
@@ -212,6 +220,15 @@ func TestSnapshotOrder(t *testing.T) {
 	}
 }
 
+// changes is the snapshot as an index takes it in.
+func (k *cached) changes() (all []Change) {
+	for _, b := range k.orderedBlocks() {
+		e := store(b.parent, scheduler.KVBlock{Seq: b.hash, Tokens: b.tokens})
+		all = append(all, Change{Event: e})
+	}
+	return all
+}
+
 // The snapshot of an engine's events, taken into an empty index, answers as an
 // index that has seen all events (and knows as many blocks as the engine).
 func TestSnapshotIsTheLiveStream(t *testing.T) {
@@ -227,12 +244,7 @@ func TestSnapshotIsTheLiveStream(t *testing.T) {
 	check := func() {
 		t.Helper()
 		got := NewIndex(func(s string) { t.Error(s) })
-		var changes []Change
-		for _, b := range k.orderedBlocks() {
-			changes = append(changes, Change{Event: scheduler.KVEvent{Parent: b.parent, HasParent: b.hasParent,
-				Stored: []scheduler.KVBlock{{Seq: b.hash, Tokens: b.tokens}}}})
-		}
-		got.Feed(0).Replace(changes)
+		got.Feed(0).Replace(k.changes())
 		if hits := sameAnswers(t, got, want, l.queries(5, 500)); hits == 0 {
 			t.Error("no query found anything")
 		}

@@ -57,10 +57,15 @@ func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 // Subscribers that come and go while events flow end with the same index as one
 // who was always there.
 func TestSubscribersUnderLoad(t *testing.T) {
+	for name, l := range map[string]*load{"the reference's rules": newLoad(4, 500, 20), "vLLM's own": newCopies(t, 4, 500, 20)} {
+		t.Run(name, func(t *testing.T) { followLoad(t, l) })
+	}
+}
+
+func followLoad(t *testing.T, l *load) {
 	tee := open(t, TeeOptions{BufferSteps: 16})
-	own := NewIndex(nil)
+	own := NewIndex(func(s string) { t.Error(s) })
 	feed := own.Feed(0)
-	l := newLoad(4, 500, 20)
 	rng := rand.New(rand.NewPCG(4, 4))
 	var following []*Subscriber
 	var indexes []*Index
