@@ -59,8 +59,8 @@ type Core struct {
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
 // it.
 func New(cfg Config) (*Core, error) {
-	if cfg.Capture == scheduler.CaptureResidency {
-		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it")
+	if cfg.Capture == scheduler.CaptureResidency && (cfg.Offload.Given() || !cfg.PrefixCaching) {
+		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it, or not be named by content")
 	}
 	c := &Core{
 		cfg: cfg, rules: cfg.Rules,

@@ -1,6 +1,7 @@
 package vllm_test
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -23,12 +24,14 @@ type twin struct {
 	planned  []*twinFlight // the pass that runs next, and perhaps the one after it
 	latest   *twinFlight
 	passes   int
+	number   int
 	awake    sim.Time
 	limit    int // the most tokens of one request in the pass that is planned, or 0
 }
 
 type twinRequest struct {
 	*sim.Request
+	number    int // of the submission
 	target    int // tokens known or in flight
 	computed  int // tokens computed by the passes planned
 	given     int // tokens delivered
@@ -76,9 +79,18 @@ func (r *twinRequest) end() int          { return r.InputTokens + r.OutputTokens
 func (r *twinRequest) known() int        { return r.InputTokens + r.given }
 
 func (t *twin) Submit(q *sim.Request) {
-	r := &twinRequest{Request: q, target: q.InputTokens, pass: -1}
+	t.number++
+	r := &twinRequest{Request: q, number: t.number, target: q.InputTokens, pass: -1}
 	t.requests[q.ID] = r
 	t.waiting = append(t.waiting, r)
+	t.sortWaiting()
+}
+
+// sortWaiting brings the most urgent requests to the front, if priorities count.
+func (t *twin) sortWaiting() {
+	if t.cfg.Policy == vllm.ByPriority {
+		slices.SortFunc(t.waiting, func(a, b *twinRequest) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.number-b.number) })
+	}
 }
 
 // Step plans a pass unless that has been done, with two in flight the one after
@@ -415,7 +427,15 @@ func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 // preempt takes its place from a running request.
 func (t *twin) preempt(f *twinFlight) *twinRequest {
 	i := len(t.running) - 1
-	if !t.rules.LastVictim && t.cfg.Preemption == vllm.FIFO {
+	switch {
+	case t.cfg.Policy == vllm.ByPriority: // the greatest priority, of these the latest arrival, of these the first
+		i = 0
+		for k, r := range t.running {
+			if v := t.running[i]; r.Priority > v.Priority || r.Priority == v.Priority && r.Arrived > v.Arrived {
+				i = k
+			}
+		}
+	case !t.rules.LastVictim && t.cfg.Preemption == vllm.FIFO:
 		i = 0
 	}
 	r := t.running[i]
@@ -436,6 +456,7 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 	r.computed, r.preempted = 0, true
 	f.gone = append(f.gone, r.ID)
 	t.waiting = slices.Insert(t.waiting, 0, r)
+	t.sortWaiting()
 	f.lost++
 	return r
 }
