@@ -1,7 +1,6 @@
 package vllm_test
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -84,13 +83,6 @@ func (t *twin) Submit(q *sim.Request) {
 	t.requests[q.ID] = r
 	t.waiting = append(t.waiting, r)
 	t.sortWaiting()
-}
-
-// sortWaiting brings the most urgent requests to the front, if priorities count.
-func (t *twin) sortWaiting() {
-	if t.cfg.Policy == vllm.ByPriority {
-		slices.SortFunc(t.waiting, func(a, b *twinRequest) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.number-b.number) })
-	}
 }
 
 // Step plans a pass unless that has been done, with two in flight the one after
@@ -422,50 +414,6 @@ func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 		r.target++
 	}
 	f.shares = append(f.shares, x)
-}
-
-// preempt takes its place from a running request.
-func (t *twin) preempt(f *twinFlight) *twinRequest {
-	i := len(t.running) - 1
-	switch {
-	case t.cfg.Policy == vllm.ByPriority: // the greatest priority, of these the latest arrival, of these the first
-		i = 0
-		for k, r := range t.running {
-			if v := t.running[i]; r.Priority > v.Priority || r.Priority == v.Priority && r.Arrived > v.Arrived {
-				i = k
-			}
-		}
-	case !t.rules.LastVictim && t.cfg.Preemption == vllm.FIFO:
-		i = 0
-	}
-	r := t.running[i]
-	if r.flight == f {
-		at := slices.IndexFunc(f.shares, func(x *twinShare) bool { return x.r == r })
-		x := f.shares[at]
-		f.shares = slices.Delete(f.shares, at, at+1)
-		f.budget += x.tokens
-		r.computed -= x.tokens
-		if x.samples {
-			r.target--
-		}
-		r.flight = nil
-	}
-	t.running = slices.Delete(t.running, i, i+1)
-	t.name(r, r.computed-(r.target-r.known())) // what is in flight is not there yet
-	t.release(r)
-	r.computed, r.preempted = 0, true
-	f.gone = append(f.gone, r.ID)
-	t.waiting = slices.Insert(t.waiting, 0, r)
-	t.sortWaiting()
-	f.lost++
-	return r
-}
-
-func (t *twin) release(r *twinRequest) {
-	for _, b := range slices.Backward(r.held) {
-		t.pool.letGo(b)
-	}
-	r.held, r.named = nil, 0
 }
 
 // measure returns the work of a pass.

@@ -1,0 +1,59 @@
+package vllm_test
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// sortWaiting brings the most urgent requests to the front, if priorities count.
+func (t *twin) sortWaiting() {
+	if t.cfg.Policy == vllm.ByPriority {
+		slices.SortFunc(t.waiting, func(a, b *twinRequest) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.number-b.number) })
+	}
+}
+
+// preempt takes its place from a running request.
+func (t *twin) preempt(f *twinFlight) *twinRequest {
+	i := len(t.running) - 1
+	switch {
+	case t.cfg.Policy == vllm.ByPriority: // the greatest priority, of these the latest arrival, of these the first
+		i = 0
+		for k, r := range t.running {
+			if v := t.running[i]; r.Priority > v.Priority || r.Priority == v.Priority && r.Arrived > v.Arrived {
+				i = k
+			}
+		}
+	case !t.rules.LastVictim && t.cfg.Preemption == vllm.FIFO:
+		i = 0
+	}
+	r := t.running[i]
+	if r.flight == f {
+		at := slices.IndexFunc(f.shares, func(x *twinShare) bool { return x.r == r })
+		x := f.shares[at]
+		f.shares = slices.Delete(f.shares, at, at+1)
+		f.budget += x.tokens
+		r.computed -= x.tokens
+		if x.samples {
+			r.target--
+		}
+		r.flight = nil
+	}
+	t.running = slices.Delete(t.running, i, i+1)
+	t.name(r, r.computed-(r.target-r.known())) // what is in flight is not there yet
+	t.release(r)
+	r.computed, r.preempted = 0, true
+	f.gone = append(f.gone, r.ID)
+	t.waiting = slices.Insert(t.waiting, 0, r)
+	t.sortWaiting()
+	f.lost++
+	return r
+}
+
+func (t *twin) release(r *twinRequest) {
+	for _, b := range slices.Backward(r.held) {
+		t.pool.letGo(b)
+	}
+	r.held, r.named = nil, 0
+}
