@@ -36,6 +36,39 @@ func (c *Config) findConfident(ctx context.Context, b *bench, a *Answer, sizes [
 	return f, nil
 }
 
+// resampleRivals looks, where GPUs of different prices are compared, for confident clusters
+// of the other answers as long as one costs less on the workload as recorded than the
+// best does that holds in most resamples, and makes the cheapest the best.
+func (c *Config) resampleRivals(ctx context.Context, b *bench, p *Plan) error {
+	for p.ByCost && p.Best >= 0 && p.Answers[p.Best].Confident != nil {
+		best := &p.Answers[p.Best]
+		var rival *Answer
+		for i := range p.Answers {
+			a := &p.Answers[i]
+			if a.Found && a.Bars == nil && p.costsLess(a, a.Shape, best) && (rival == nil || p.isBetter(a, rival)) {
+				rival = a
+			}
+		}
+		if rival == nil {
+			return nil
+		}
+		bars, err := c.measureBars(ctx, b, rival)
+		if err != nil {
+			return err
+		}
+		if rival.Bars = bars; rival.Confident != nil && rival.Confident.Found && p.costsLess(rival, rival.Confident.Shape, best) {
+			p.Best = rival.Variant
+		}
+	}
+	return nil
+}
+
+// costsLess reports whether a cluster costs less than the confident one of the best
+// answer, if there is one.
+func (p *Plan) costsLess(a *Answer, shape Shape, best *Answer) bool {
+	return !best.Confident.Found || p.burden(a.Variant, shape) < p.burden(best.Variant, best.Confident.Shape)
+}
+
 // resamplesNeeded returns in how many resamples a cluster is to meet.
 func (c *Config) resamplesNeeded() int {
 	return int(math.Ceil(c.Confidence*float64(c.Resamples) - 1e-9))

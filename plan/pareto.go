@@ -9,7 +9,8 @@ import (
 // Row is a cluster at a load, in the front.
 type Row struct {
 	Measure
-	GPUs int
+	GPUs   int
+	burden float64 // cost an hour where GPUs of different prices are compared, or else GPUs
 }
 
 // frontShares returns the shares of a cluster's highest load that the front shows.
@@ -56,7 +57,7 @@ func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, er
 	var rows []Row
 	add := func(m *Measure) {
 		if m.Met {
-			rows = append(rows, Row{Measure: *m, GPUs: p.GPUs(m.Variant, m.Shape)})
+			rows = append(rows, Row{Measure: *m, GPUs: p.GPUs(m.Variant, m.Shape), burden: p.burden(m.Variant, m.Shape)})
 		}
 	}
 	for i := range starts {
@@ -90,7 +91,7 @@ func shapesAround(s Shape, fixed bool, most int) []Shape {
 	return all
 }
 
-// paretoFront returns the rows that no other beats: with as few GPUs, as many
+// paretoFront returns the rows that no other beats: with as little cost or as few GPUs, as many
 // answer tokens per second and no objective nearer to its limit.
 func paretoFront(rows []Row) []Row {
 	var best []Row
@@ -102,7 +103,7 @@ func paretoFront(rows []Row) []Row {
 		}
 	}
 	slices.SortStableFunc(best, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Variant, b.Variant),
+		return cmp.Or(cmp.Compare(a.burden, b.burden), cmp.Compare(a.Variant, b.Variant),
 			cmp.Compare(a.Shape.Prefill, b.Shape.Prefill), cmp.Compare(a.Load, b.Load))
 	})
 	return best
@@ -110,10 +111,10 @@ func paretoFront(rows []Row) []Row {
 
 // beats reports whether r is nowhere worse than o and somewhere better.
 func (r *Row) beats(o *Row) bool {
-	if r.GPUs > o.GPUs || r.OutputTokensPerS < o.OutputTokensPerS {
+	if r.burden > o.burden || r.OutputTokensPerS < o.OutputTokensPerS {
 		return false
 	}
-	better := r.GPUs < o.GPUs || r.OutputTokensPerS > o.OutputTokensPerS
+	better := r.burden < o.burden || r.OutputTokensPerS > o.OutputTokensPerS
 	for i := range r.Values {
 		mine, other := r.Values[i].Excess(), o.Values[i].Excess()
 		if mine > other {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -56,7 +57,10 @@ type Variant struct {
 	// CountGPUs returns those of a cluster where workers differ in them; nil: each has
 	// GPUs.
 	CountGPUs func(Shape) int
-	Refused   error // why it cannot run at all; nil: it can, as far as is known
+	Price     float64 // of a GPU for an hour; 0: not known
+	// PricePerHour returns that of a cluster where GPUs differ in it; nil: each has Price.
+	PricePerHour func(Shape) float64
+	Refused      error // why it cannot run at all; nil: it can, as far as is known
 }
 
 // CannotRunError is why no cluster of a variant can run. A Run that returns one for a
@@ -68,8 +72,11 @@ func (e *CannotRunError) Unwrap() error { return e.Err }
 
 // Plan is what has been found.
 type Plan struct {
-	Answers  []Answer  // one per variant, in order
-	Best     int       // index of the answer with the fewest GPUs; -1: no cluster meets
+	Answers []Answer // one per variant, in order
+	// ByCost is true when GPUs of different prices are compared: the best cluster is then
+	// the one that costs least an hour, and not the one with the fewest GPUs.
+	ByCost   bool
+	Best     int       // index of the best answer, by cost of what holds in most resamples; -1: no cluster meets
 	Front    []Row     // no measured cluster beats one of these in everything; by workers, then load
 	Measures []Measure // all replays, in an order that does not depend on the number of cores
 	Variants []Variant
@@ -81,6 +88,35 @@ func (p *Plan) GPUs(variant int, shape Shape) int {
 		return count(shape)
 	}
 	return shape.Size() * max(1, p.Variants[variant].GPUs)
+}
+
+// PerHour returns what a cluster of a variant's workers costs for an hour; 0: not known.
+func (p *Plan) PerHour(variant int, shape Shape) float64 {
+	if price := p.Variants[variant].PricePerHour; price != nil {
+		return price(shape)
+	}
+	return p.Variants[variant].Price * float64(p.GPUs(variant, shape))
+}
+
+// comparesCost reports whether all variants that can run have a price, and not the same
+// for each GPU.
+func (p *Plan) comparesCost() bool {
+	least, most := math.Inf(1), 0.0
+	for i := range p.Answers {
+		if a := &p.Answers[i]; a.Refused == nil {
+			each := p.PerHour(i, a.Shape) / float64(p.GPUs(i, a.Shape))
+			least, most = min(least, each), max(most, each)
+		}
+	}
+	return least > 0 && most > least*(1+1e-9)
+}
+
+// burden returns what a better cluster has less of: cost, to a millionth, or GPUs.
+func (p *Plan) burden(variant int, shape Shape) float64 {
+	if p.ByCost {
+		return math.Round(1e6*p.PerHour(variant, shape)) / 1e6
+	}
+	return float64(p.GPUs(variant, shape))
 }
 
 // Answer is what has been found for one variant.
@@ -131,6 +167,7 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	if err := p.refuseAll(); err != nil {
 		return nil, err
 	}
+	p.ByCost = p.comparesCost()
 	p.chooseBest()
 	if err := c.measureAround(ctx, b, p); err != nil {
 		return nil, err
@@ -265,7 +302,7 @@ func (s *search) countOthers(a *Answer) {
 	a.EverySmaller = a.Checked == all
 }
 
-// chooseBest picks the best answer: the fewest GPUs, then the highest load, then the
+// chooseBest picks the best answer: the least cost or the fewest GPUs, then the highest load, then the
 // first.
 func (p *Plan) chooseBest() {
 	for i := range p.Answers {
@@ -277,7 +314,7 @@ func (p *Plan) chooseBest() {
 }
 
 func (p *Plan) isBetter(a, b *Answer) bool {
-	if x, y := p.GPUs(a.Variant, a.Shape), p.GPUs(b.Variant, b.Shape); x != y {
+	if x, y := p.burden(a.Variant, a.Shape), p.burden(b.Variant, b.Shape); x != y {
 		return x < y
 	}
 	return a.Highest != nil && (b.Highest == nil || a.Highest.Load > b.Highest.Load)
@@ -296,6 +333,9 @@ func (c *Config) measureAround(ctx context.Context, b *bench, p *Plan) error {
 			return err
 		}
 		p.Answers[i].Bars = bars
+		if err := c.resampleRivals(ctx, b, p); err != nil {
+			return err
+		}
 	}
 	if !c.Front {
 		return nil

@@ -363,3 +363,37 @@ func TestVariantsThatCannotRun(t *testing.T) {
 		t.Errorf("%v, want both reasons", err)
 	}
 }
+
+// GPUs of different prices are compared by cost, in the front too, and by what holds in
+// most resamples; those of one price by number.
+func TestPlanByCost(t *testing.T) {
+	run := judged(func(p Point) bool {
+		need := []int{1, 2}[p.Variant] // of dear GPUs, and of cheap ones
+		if p.Variant == 1 && p.Sample > 0 {
+			need = 3
+		}
+		return float64(p.Shape.Workers) >= float64(need)*p.Load
+	})
+	for _, x := range []struct {
+		prices    [2]float64
+		resamples int
+		byCost    bool
+		best      int
+	}{
+		{[2]float64{2.5, 1.2}, 0, true, 1},
+		{[2]float64{2.5, 1.2}, 3, true, 0}, // three cheap ones cost more
+		{[2]float64{4, 1.2}, 3, true, 1},
+		{[2]float64{2, 2}, 0, false, 0},
+		{[2]float64{2.5, 0}, 0, false, 0}, // a price that is not known
+	} {
+		c := Config{Run: run, Most: 8, Precision: 0.01, Front: true, Cores: 2, Resamples: x.resamples, Confidence: 0.95,
+			Variants: []Variant{{Name: "dear", Price: x.prices[0]}, {Name: "cheap", PricePerHour: func(s Shape) float64 { return x.prices[1] * float64(s.Size()) }}}}
+		p, err := Find(t.Context(), c)
+		if err != nil || p.Best != x.best || p.ByCost != x.byCost {
+			t.Fatalf("%v: best %d by cost %v, %v", x, p.Best, p.ByCost, err)
+		}
+		if first := p.Front[0].Variant; (first == 1) != x.byCost {
+			t.Errorf("%v: the front begins with variant %d", x, first)
+		}
+	}
+}

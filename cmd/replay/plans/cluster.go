@@ -29,7 +29,7 @@ func (c *chosen) isMixed() bool { return len(c.spec.Entry().Mix) > 0 }
 // countGPUs finds how many GPUs workers have, and what they cost.
 func (c *chosen) countGPUs() (err error) {
 	if !c.isMixed() {
-		c.variant.GPUs, c.price, err = timing.GPUs(c.spec.Entry().Engine.ProfilePath)
+		c.variant.GPUs, c.variant.Price, err = timing.GPUs(c.spec.Entry().Engine.ProfilePath)
 		return err
 	}
 	_, err = c.spec.GPUs()
@@ -37,6 +37,11 @@ func (c *chosen) countGPUs() (err error) {
 		cluster := c.clusterOf(shape)
 		gpus, _ := cluster.GPUs() // which the whole mix has told already
 		return gpus.Count
+	}
+	c.variant.PricePerHour = func(shape plan.Shape) float64 {
+		cluster := c.clusterOf(shape)
+		gpus, _ := cluster.GPUs()
+		return gpus.Price
 	}
 	return err
 }
@@ -49,18 +54,6 @@ func (p *planSheet) nameCluster(variant int, shape plan.Shape) string {
 	}
 	cluster := c.clusterOf(shape)
 	return shape.String() + ", " + cluster.Entry().DescribeKinds()
-}
-
-// hourly returns what a cluster costs for an hour: at the price that was given, or at those
-// of the tables; 0 without one.
-func (p *planSheet) hourly(variant int, shape plan.Shape) float64 {
-	c := &p.runner.choices[variant]
-	if p.flags.cost == 0 && c.isMixed() {
-		cluster := c.clusterOf(shape)
-		gpus, _ := cluster.GPUs()
-		return gpus.Price
-	}
-	return p.price(variant) * float64(p.plan.GPUs(variant, shape))
 }
 
 // sizedAs returns settings of a pool of at least so many workers, whose number is searched

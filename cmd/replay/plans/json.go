@@ -58,6 +58,7 @@ type measureDocument struct {
 	PrefillWorkers int             `json:"prefill_workers"`
 	DecodeWorkers  int             `json:"decode_workers"`
 	GPUs           int             `json:"gpus"`
+	PerHour        float64         `json:"cost_per_hour,omitempty"` // absent without a price
 	Load           float64         `json:"load"`
 	Met            bool            `json:"met"`
 	Missed         string          `json:"missed"`
@@ -113,7 +114,7 @@ func (p *planSheet) answerDocument(a *plan.Answer) answerDocument {
 		gpus := p.plan.GPUs(a.Variant, c.Shape)
 		d.Confident = &confidentDocument{
 			Found: c.Found, Workers: c.Shape.Workers, GPUs: gpus, Met: c.Met, Confidence: c.Share,
-			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.hourly(a.Variant, c.Shape),
+			ModelError: p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec), PerHour: p.plan.PerHour(a.Variant, c.Shape),
 		}
 	}
 	return d
@@ -135,7 +136,7 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 	cluster := p.runner.choices[m.Variant].clusterOf(m.Shape)
 	d := &measureDocument{
 		Settings: p.variantName(m.Variant), Kinds: cluster.Entry().DescribeKinds(), Workers: m.Shape.Workers, PrefillWorkers: m.Shape.Prefill, DecodeWorkers: m.Shape.Decode,
-		GPUs: p.plan.GPUs(m.Variant, m.Shape), Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
+		GPUs: p.plan.GPUs(m.Variant, m.Shape), PerHour: p.plan.PerHour(m.Variant, m.Shape), Load: m.Load, Met: m.Met, Missed: m.Missed, Objectives: []valueDocument{},
 		RequestsPerS: m.RequestsPerS, OutputPerS: m.OutputTokensPerS, TotalPerS: m.TotalTokensPerS, Reused: m.PrefixReusedRatio,
 	}
 	for _, v := range m.Values {

@@ -38,7 +38,7 @@ func (p *planSheet) makePage(all *sheet.Table) *html.SheetPage {
 		})
 	}
 	if len(front) > 0 {
-		add("Pareto front: no other has fewer GPUs, more output tokens/s and lower latency at once", p.makeTable(front), "output_throughput_tok_s")
+		add("Pareto front: no other has "+p.nameBurden()+", more output tokens/s and lower latency at once", p.makeTable(front), "output_throughput_tok_s")
 	}
 	add(fmt.Sprintf("All %d replays", len(p.plan.Measures)), all, "load")
 	return page
@@ -93,7 +93,7 @@ func (p *planSheet) listClusters(a *plan.Answer) []html.Cluster {
 		}
 		gpus := p.plan.GPUs(m.Variant, m.Shape)
 		c := html.Cluster{
-			Name: p.nameCluster(m.Variant, m.Shape), Group: p.variantName(m.Variant), GPUs: gpus, PerHour: p.hourly(m.Variant, m.Shape), Across: float64(gpus),
+			Name: p.nameCluster(m.Variant, m.Shape), Group: p.variantName(m.Variant), GPUs: gpus, PerHour: p.plan.PerHour(m.Variant, m.Shape), Across: float64(gpus),
 			Missed: m.Missed, Chosen: p.describeChoice(a, m),
 		}
 		resampled := samples[m.Point]
@@ -194,7 +194,7 @@ func (p *planSheet) makeVariants() html.Grid {
 		} else if a.Found {
 			gpus := p.plan.GPUs(i, a.Shape)
 			hour := ""
-			if price := p.hourly(i, a.Shape); price > 0 {
+			if price := p.plan.PerHour(i, a.Shape); price > 0 {
 				hour = fmt.Sprintf("%.2f", price)
 			}
 			row = []string{p.variantName(i), "✓ " + a.Shape.String(), fmt.Sprint(gpus), hour, p.formatLoad(a.Highest)}
@@ -233,13 +233,13 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 
 // describePrice returns what a GPU costs, and where that is from.
 func (p *planSheet) describePrice(a *plan.Answer) string {
-	each := p.price(a.Variant)
+	each := p.plan.Variants[a.Variant].Price
 	switch {
 	case each > 0 && p.flags.cost > 0:
 		return fmt.Sprintf("%.2f a GPU-hour, as given", each)
 	case each > 0:
 		return fmt.Sprintf("%.2f a GPU-hour, a rough default: --gpu-cost", each)
-	case p.hourly(a.Variant, a.Shape) > 0:
+	case p.plan.PerHour(a.Variant, a.Shape) > 0:
 		return "a rough default for each GPU: --gpu-cost"
 	}
 	return "no price given"

@@ -180,7 +180,6 @@ type chosen struct {
 	variant  plan.Variant
 	spec     replay.Spec // but for the numbers of workers and the load
 	settings []plan.Setting
-	price    float64 // of a GPU for an hour, by default; 0 in a mix
 
 	overruled []string // of its deployments, by flags
 }
@@ -219,6 +218,9 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 				return nil, o.Only("gpus-per-worker", "where workers are all alike")
 			} else if f.gpus > 0 {
 				c.variant.GPUs = f.gpus
+			}
+			if f.cost > 0 {
+				c.variant.Price, c.variant.PricePerHour = f.cost, nil
 			}
 			c.variant.Name = variantName(cell.Settings, split, len(splits) > 1)
 			all = append(all, c)

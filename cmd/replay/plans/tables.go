@@ -14,21 +14,31 @@ import (
 // when they are long.
 func (p *planSheet) writeVariants(b *strings.Builder) {
 	all := nameColumns([2]string{"", "#"}, [2]string{"", "GPUs"}, [2]string{"smallest", "cluster"}, [2]string{"highest", "load"}, [2]string{"", "req/s"})
+	if p.plan.ByCost {
+		all = append(all, nameColumns([2]string{"cost", "/hour"})...)
+	}
+	if best := p.shownAnswer(); p.plan.ByCost && best.Confident != nil {
+		all = append(all, nameColumns([2]string{"that holds", "cost/hour"})...)
+	}
 	behind := []string{"", "settings"}
 	for i := range p.plan.Answers {
 		a := &p.plan.Answers[i]
-		gpus, cluster, load, rate, settings := "-", "none", "-", "-", p.variantName(i)
+		gpus, cluster, load, rate, cost, sure, settings := "-", "none", "-", "-", "-", "-", p.variantName(i)
 		if a.Refused != nil {
 			settings += ": cannot run: " + a.Refused.Error()
 		} else if a.Found {
 			gpus, cluster = strconv.Itoa(p.plan.GPUs(a.Variant, a.Shape)), shortenShape(a.Shape)
+			cost = fmt.Sprintf("%.2f", p.plan.PerHour(a.Variant, a.Shape))
 		} else {
 			settings += fmt.Sprintf(": with %v, %s", a.Shape, a.At.Missed)
+		}
+		if c := a.Confident; c != nil && c.Found {
+			sure = fmt.Sprintf("%.2f", p.plan.PerHour(a.Variant, c.Shape))
 		}
 		if m := a.Highest; m != nil {
 			load, rate = p.formatTimes(m), fmt.Sprintf("%.2f", m.RequestsPerS)
 		}
-		addCells(all, strconv.Itoa(i+1), gpus, cluster, load, rate)
+		addCells(all, []string{strconv.Itoa(i + 1), gpus, cluster, load, rate, cost, sure}[:len(all)]...)
 		behind = append(behind, settings)
 	}
 	lines := strings.Split(strings.TrimSuffix(terminal.FormatColumns(all), "\n"), "\n")
@@ -74,7 +84,7 @@ func (p *planSheet) writeFront(b *strings.Builder) {
 	if len(p.plan.Front) == 0 {
 		return
 	}
-	b.WriteString(p.wrapText("Pareto front (clusters that meet; none has fewer GPUs, more output tokens/s and lower latency at once):\n"))
+	b.WriteString(p.wrapText("Pareto front (clusters that meet; none has " + p.nameBurden() + ", more output tokens/s and lower latency at once):\n"))
 	all := p.frontColumns()
 	for i := range p.plan.Front {
 		addCells(all, p.frontLine(&p.plan.Front[i])...)
@@ -89,11 +99,22 @@ func (p *planSheet) writeFront(b *strings.Builder) {
 	}
 }
 
+// nameBurden returns what a better cluster has.
+func (p *planSheet) nameBurden() string {
+	if p.plan.ByCost {
+		return "a lower cost"
+	}
+	return "fewer GPUs"
+}
+
 // frontColumns returns the columns of frontLine.
 func (p *planSheet) frontColumns() []terminal.Column {
 	var all []terminal.Column
 	if len(p.plan.Variants) > 1 {
 		all = nameColumns([2]string{"settings", "#"})
+	}
+	if p.plan.ByCost {
+		all = append(all, nameColumns([2]string{"cost", "/hour"})...)
 	}
 	all = append(all, nameColumns([2]string{"", "GPUs"}, [2]string{"", "cluster"}, [2]string{"", "load"}, [2]string{"requests", "/s"}, [2]string{"output", "tokens/s"})...)
 	for _, v := range p.plan.Front[0].Values {
@@ -115,6 +136,9 @@ func (p *planSheet) frontLine(r *plan.Row) []string {
 	var line []string
 	if len(p.plan.Variants) > 1 {
 		line = []string{strconv.Itoa(r.Variant + 1)}
+	}
+	if p.plan.ByCost {
+		line = append(line, fmt.Sprintf("%.2f", p.plan.PerHour(r.Variant, r.Shape)))
 	}
 	line = append(line, strconv.Itoa(r.GPUs), shortenShape(r.Shape), fmt.Sprintf("%.3g", r.Load), fmt.Sprintf("%.2f", r.RequestsPerS), fmt.Sprintf("%.2f", r.OutputTokensPerS))
 	for _, v := range r.Values {

@@ -76,7 +76,10 @@ func (p *planSheet) variantName(i int) string { return p.plan.Variants[i].Name }
 func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	fixed := p.plan.Variants[a.Variant].Fixed.Size() > 0
 	p.writeConfident(b, a)
-	head := "Smallest cluster"
+	head, hourly := "Smallest cluster", ""
+	if p.plan.ByCost && a.Confident == nil {
+		head, hourly = "Cheapest cluster", p.formatHourly(a.Variant, a.Shape)
+	}
 	switch {
 	case a.Confident != nil:
 		head = "On the workload as recorded"
@@ -89,7 +92,7 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
-	fmt.Fprintf(b, "%s: %s (%d GPUs)%s\n", head, p.nameCluster(a.Variant, a.Shape), p.plan.GPUs(a.Variant, a.Shape), name)
+	fmt.Fprintf(b, "%s: %s (%d GPUs)%s%s\n", head, p.nameCluster(a.Variant, a.Shape), p.plan.GPUs(a.Variant, a.Shape), name, hourly)
 	p.writeDiffering(b, a)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range a.At.Values {
@@ -129,29 +132,27 @@ func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 		fmt.Fprintf(b, "No cluster up to %v holds in %g%% of the cases when %s: it met %d of %d times\n", c.Shape, 100*c.Share, when, c.Met, p.flags.resamples)
 		return
 	}
-	fmt.Fprintf(b, "Smallest cluster that holds: %v (%d GPUs)%s%s\n", c.Shape, p.plan.GPUs(a.Variant, c.Shape), name, p.formatHourly(a.Variant, c.Shape))
+	head := "Smallest"
+	if p.plan.ByCost {
+		head = "Cheapest"
+	}
+	fmt.Fprintf(b, "%s cluster that holds: %v (%d GPUs)%s%s\n", head, c.Shape, p.plan.GPUs(a.Variant, c.Shape), name, p.formatHourly(a.Variant, c.Shape))
 	fmt.Fprintf(b, "  met %d of %d times when %s; wanted: %g%%\n", c.Met, p.flags.resamples, when, 100*c.Share)
 }
 
 // formatHourly is what a cluster costs for an hour, "" without a price.
 func (p *planSheet) formatHourly(variant int, shape plan.Shape) string {
-	price := p.price(variant)
-	if price == 0 {
+	hour, each := p.plan.PerHour(variant, shape), p.plan.Variants[variant].Price
+	text := fmt.Sprintf(", %.2f an hour", hour)
+	switch {
+	case hour == 0:
 		return ""
+	case p.flags.cost > 0:
+		return text
+	case each == 0:
+		return text + " at rough defaults"
 	}
-	text := fmt.Sprintf(", %.2f an hour", price*float64(p.plan.GPUs(variant, shape)))
-	if p.flags.cost == 0 {
-		text += fmt.Sprintf(" at %.2f a GPU, a rough default: --gpu-cost", price)
-	}
-	return text
-}
-
-// price is that of a GPU for an hour: the one that was given, or that of the tables.
-func (p *planSheet) price(variant int) float64 {
-	if p.flags.cost > 0 {
-		return p.flags.cost
-	}
-	return p.runner.choices[variant].price
+	return text + fmt.Sprintf(" at %.2f a GPU, a rough default: --gpu-cost", each)
 }
 
 func formatMet(ok bool) string {

@@ -66,7 +66,7 @@ func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 		noun = "GPU"
 	}
 	hourly := ""
-	if price := p.hourly(variant, shape); price > 0 {
+	if price := p.plan.PerHour(variant, shape); price > 0 {
 		hourly = fmt.Sprintf(", %.2f an hour", price)
 	}
 	return fmt.Sprintf("%d %s (%s%s)", gpus, noun, p.nameCluster(variant, shape), hourly)
