@@ -90,7 +90,7 @@ func TestRowsAndReport(t *testing.T) {
 		for _, f := range result.Report.Fields() {
 			values[f.Key] = f.Value
 		}
-		for _, f := range requests.Totals(rows) {
+		for _, f := range requests.Totals(rows, false) {
 			if values[f.Key] != f.Value {
 				t.Errorf("%s: rows give %s = %v, the report says %v", name, f.Key, f.Value, values[f.Key])
 			}

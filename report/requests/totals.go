@@ -4,15 +4,18 @@ import "github.com/replay-llm/replay/replay/collector"
 
 // Totals derives from rows, which are in order of arrival, entries of the report
 // that can be had from them to the last bit: its counts, and means, least and
-// largest values of what is measured once per request.
-func Totals(rows []Row) []collector.Field {
+// largest values of what is measured once per request. Of a run that was ended early the
+// report counts the answer tokens that were gained, and not those that were asked for.
+func Totals(rows []Row, early bool) []collector.Field {
 	var completed, input, output, reused int
 	duration := MS(0)
 	for i := range rows {
 		if r := &rows[i]; r.Counted() {
 			completed++
 			input += r.Input
-			output += r.Output
+			if output += r.Output; early {
+				output -= max(0, r.Output-r.Tokens)
+			}
 			reused += r.Reused - max(0, int(r.Readmitted))
 			duration = max(duration, r.Last)
 		}

@@ -40,7 +40,7 @@ func Verify(dir string) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, verifyReport(report, rows)...)
+	all = append(all, verifyReport(report, rows, r.Partial)...)
 	d := NewDigest(r.Inputs, r.Config, rows)
 	return append(all,
 		compareFile("configuration", d.Configuration, r.Configuration),
@@ -105,10 +105,10 @@ func verifyInput(in Input) Finding {
 }
 
 // verifyReport derives from the requests what the report has of single ones.
-func verifyReport(report *collector.Report, rows []requests.Row) []Finding {
+func verifyReport(report *collector.Report, rows []requests.Row, partial bool) []Finding {
 	values := report.Values()
 	var all []Finding
-	for _, f := range requests.Totals(rows) {
+	for _, f := range requests.Totals(rows, partial) {
 		found := Finding{What: f.Key}
 		if values[f.Key] != f.Value {
 			found.Differs = fmt.Sprintf("%s says %v, the requests give %v", ReportFile, values[f.Key], f.Value)
