@@ -181,3 +181,24 @@ func TestDecimal(t *testing.T) {
 		}
 	}
 }
+
+// Keys that nobody reads are refused with the one that is nearest, where that is asked for.
+func TestCheckKeys(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{}`, ""},
+		{`{"router_temperature":1,"overlap_score_weight":2,"router_ttl_secs":1}`, ""},
+		{`{"router_temprature":1}`, "router_temprature: no such key, did you mean router_temperature?"},
+		{`{"use_kv_event":1,"overlap_score_credits":1}`, "overlap_score_credits: no such key, did you mean overlap_score_credit?\nuse_kv_event: no such key, did you mean use_kv_events?"},
+	} {
+		got := ""
+		if err := CheckKeys([]byte(c.text)); err != nil {
+			got = err.Error()
+		}
+		if c.want != "" {
+			c.want = "Failed to parse KvRouterConfig JSON: " + c.want
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+	}
+}

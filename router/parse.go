@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/replay-llm/replay/internal/decimal"
+	"github.com/replay-llm/replay/internal/nearest"
 )
 
 // ParseConfig reads a configuration from a JSON object: missing keys keep their
@@ -22,6 +25,34 @@ func ParseConfig(text []byte) (Config, error) {
 		return Config{}, &ConfigError{Faults: faults}
 	}
 	return c, nil
+}
+
+// CheckKeys refuses unknown keys of a configuration that ParseConfig has read, with a
+// *ConfigError.
+func CheckKeys(text []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	var names []string
+	for _, key := range new(Config).listKeys() {
+		names = append(names, key.name)
+	}
+	slices.Sort(names)
+	var faults []Fault
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		switch near := nearest.Ask(key, names); {
+		case slices.Contains(names, key):
+		case near != "":
+			faults = append(faults, Fault{Key: key, Want: "no such key" + near})
+		default:
+			faults = append(faults, Fault{Key: key, Want: "no such key, want one of " + strings.Join(names, ", ")})
+		}
+	}
+	if len(faults) > 0 {
+		return &ConfigError{Faults: faults}
+	}
+	return nil
 }
 
 // ConfigError is everything that is wrong with a configuration.

@@ -64,6 +64,9 @@ func (o *Options) FillRouter(spec *replay.Spec) error {
 		}
 	}
 	config, err := router.ParseConfig(text)
+	if err == nil && o.compat == "" && !o.Reference {
+		err = router.CheckKeys(text)
+	}
 	if err == nil {
 		if text, err = o.Router.mergeFlags(text); err == nil {
 			config, err = router.ParseConfig(text)
@@ -104,8 +107,10 @@ func (o *Options) routerError(err error) error {
 			return cli.Usagef("--%s=%s: %s", s.Name, s, f.Want)
 		case s != nil:
 			return o.Refuse(s.Name, f.Want)
-		case f.Value == "":
+		case f.Value == "" && strings.HasPrefix(f.Want, f.Key):
 			faults = append(faults, f.Want)
+		case f.Value == "":
+			faults = append(faults, f.Key+": "+f.Want)
 		default:
 			faults = append(faults, fmt.Sprintf("%s is %s, want %s", f.Key, f.Value, f.Want))
 		}
