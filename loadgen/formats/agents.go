@@ -46,7 +46,7 @@ func openAgents(s *Stream) (rows, error) {
 func isAgents(o *object) bool {
 	for i := range o.members {
 		key := o.members[i].key
-		if agent := agentField(key) != 0; agent || (&mooncakeRow{}).field(key) != 0 {
+		if agent := agentField(key) != 0; agent || mooncakeKey(key) != 0 {
 			return agent
 		}
 	}

@@ -42,8 +42,7 @@ const (
 	fieldPriority // never in a list
 )
 
-// field returns the field of a name.
-func (m *mooncakeRow) field(key []byte) rowField {
+func mooncakeKey(key []byte) rowField {
 	switch string(key) {
 	case "session_id":
 		return fieldSession
@@ -62,14 +61,18 @@ func (m *mooncakeRow) field(key []byte) rowField {
 	case "delay_ms":
 		return fieldDelayMS
 	case "priority":
-		if m.priorityName == "" && !m.scanner.compat {
-			return fieldPriority
-		}
-	}
-	if m.priorityName != "" && string(key) == m.priorityName {
 		return fieldPriority
 	}
 	return 0
+}
+
+// ownKey is mooncakeKey where the file has priorities under another name, or, as the
+// reference reads it, none.
+func (m *mooncakeRow) ownKey(key []byte) rowField {
+	if m.priorityName != "" && string(key) == m.priorityName {
+		return fieldPriority
+	}
+	return mooncakeKey(key) &^ fieldPriority
 }
 
 // mooncakeNames are the names of the fields in messages.
@@ -85,7 +88,11 @@ func (m *mooncakeRow) readLine(line []byte) error {
 	if m.scanner.skipSpace() == '[' {
 		err = m.readList()
 	} else {
-		err = m.scanner.readFields(&m.seen, m.field, m.readValue)
+		fieldOf := mooncakeKey
+		if m.priorityName != "" || m.scanner.compat {
+			fieldOf = m.ownKey
+		}
+		err = m.scanner.readFields(&m.seen, fieldOf, m.readValue)
 	}
 	if err == nil {
 		err = m.scanner.checkEnd()

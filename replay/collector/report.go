@@ -1,10 +1,6 @@
 package collector
 
-import (
-	"time"
-
-	"github.com/replay-llm/replay/sim"
-)
+import "time"
 
 // Report is what a replay comes to. Times are in ms of the logical clock unless
 // they say wall.
@@ -82,9 +78,14 @@ func (c *Collector) countTotals(r *Report) {
 		r.Completed++
 		r.InputTokens += int(rec.InputTokens)
 		r.OutputTokens += c.answeredTokens(rec)
-		own, _ := c.Readmitted(sim.RequestID(i))
-		reused += int(rec.Reused) - own
+		reused += int(rec.Reused)
 		r.DurationMS = max(r.DurationMS, float64(rec.Last))
+	}
+	for id := range c.hits { // in any order: the sum is the same
+		if c.records[id].Counted() {
+			own, _ := c.Readmitted(id)
+			reused -= own
+		}
 	}
 	r.ProcessedTokens = r.InputTokens + r.OutputTokens
 	seconds := max(r.DurationMS/1000.0, 1e-9)
