@@ -34,8 +34,14 @@ func (c *Core) checkAccounts() {
 		panic(fmt.Sprintf("running: %d steady with targets of %d, %d and %d counted; %d lively of %d",
 			steadies, targets, k.count, k.targets, len(k.lively), len(c.running)))
 	}
-	c.pool.Check()
+	if every := 1 + len(c.device.all)/largeCheck; c.passes%int64(every) == 0 {
+		c.pool.Check()
+	}
 }
+
+// largeCheck is the number of blocks that are looked at after every pass. Of a larger
+// pool all are looked at after several passes, the more the larger it is.
+const largeCheck = 2048
 
 // Check holds the pool's accounts against each other.
 func (p *device) Check() { p.checkHolders(p.noHolders()) }
