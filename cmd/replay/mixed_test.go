@@ -45,6 +45,14 @@ func TestKindsInOutputs(t *testing.T) {
 	mix := []string{"trace", "requests.jsonl", "--trace-block-size=64", "--workers=h100:1,l40s:1", "--model=llama-3.1-8b"}
 	cleanly(t, append(mix, "--out=run", "--timeline=line.json")...)
 	cleanly(t, "report", "run", "--html=run.html")
+	for _, form := range []string{"--output=table", "--output=json"} {
+		got := cleanly(t, "explain", "run", "0", "1", form)
+		for _, kind := range []string{"h100", "l40s"} {
+			if !strings.Contains(got, "("+kind+")") && !strings.Contains(got, `"worker_kind": "`+kind+`"`) {
+				t.Errorf("explain %s names no %s:\n%s", form, kind, got)
+			}
+		}
+	}
 	for file, wants := range map[string][]string{
 		"run/workers.json": {`"kind":"h100"`, `"kind":"l40s"`},
 		"run/run.json":     {`"mix.0.name":"h100"`, `"mix.1.count":1`, `"mix.1.engine.blocks"`},

@@ -25,6 +25,7 @@ type Run struct {
 	Trace string // the trace's name; "": the workload was made up
 	Rows  []requests.Row
 	Log   *ledger.Log // nil: nobody noted who computed prompts when
+	Kinds []string    // of the workers by id, in a mix; nil where all are alike
 }
 
 // Find is the index of the request that name stands for: its id, FILE:LINE of
@@ -90,7 +91,7 @@ const most = 5
 func (r *Run) WriteText(w io.Writer, id int) error {
 	out := bufio.NewWriter(w)
 	row := &r.Rows[id]
-	about := fmt.Sprintf("%d prompt tokens (%d reused), %d answer tokens, %s", row.Input, row.Reused, row.Tokens, whereText(row))
+	about := fmt.Sprintf("%d prompt tokens (%d reused), %d answer tokens, %s", row.Input, row.Reused, row.Tokens, r.whereText(row))
 	fmt.Fprint(out, terminal.WrapText(r.requestTitle(id)+"\n"+about+"\n", 2)+"\n")
 	switch {
 	case !row.Finished():
@@ -117,8 +118,11 @@ func (r *Run) requestTitle(id int) string {
 	return text
 }
 
-func whereText(row *requests.Row) string {
+func (r *Run) whereText(row *requests.Row) string {
 	text := fmt.Sprintf("worker %d", row.Worker)
+	if kind := r.kindOf(row); kind != "" {
+		text += " (" + kind + ")"
+	}
 	if row.PrefillWorker.Known() {
 		text = fmt.Sprintf("prefill worker %d, decode worker %d", row.PrefillWorker, row.Worker)
 	}
@@ -126,6 +130,14 @@ func whereText(row *requests.Row) string {
 		text += fmt.Sprintf(", preempted %d times", row.Preemptions)
 	}
 	return text
+}
+
+// kindOf returns the kind of a request's worker, "" where all are alike.
+func (r *Run) kindOf(row *requests.Row) string {
+	if !row.Worker.Known() || int(row.Worker) >= len(r.Kinds) {
+		return ""
+	}
+	return r.Kinds[row.Worker]
 }
 
 func writeLedger(out *bufio.Writer, row *requests.Row) {

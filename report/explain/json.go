@@ -12,7 +12,8 @@ type Document struct {
 	ReusedTokens  int                `json:"reused_tokens"`
 	OutputTokens  int                `json:"output_tokens"` // so far
 	Worker        int                `json:"worker"`
-	PrefillWorker *int               `json:"prefill_worker"` // null: the worker itself
+	WorkerKind    string             `json:"worker_kind,omitempty"` // in a mix
+	PrefillWorker *int               `json:"prefill_worker"`        // null: the worker itself
 	Preemptions   int                `json:"preemptions"`
 	Finished      bool               `json:"finished"`
 	E2E           *float64           `json:"e2e_ms"` // null: it has not finished
@@ -42,7 +43,7 @@ func (r *Run) Document(id int) Document {
 	row := &r.Rows[id]
 	d := Document{
 		Title: titleOf(row), InputTokens: int(row.Input), ReusedTokens: int(row.Reused), OutputTokens: int(row.Tokens),
-		Worker: int(row.Worker), Preemptions: int(row.Preemptions), Finished: row.Finished(), HeldUpBy: []HoldDocument{},
+		Worker: int(row.Worker), WorkerKind: r.kindOf(row), Preemptions: int(row.Preemptions), Finished: row.Finished(), HeldUpBy: []HoldDocument{},
 	}
 	if row.PrefillWorker.Known() {
 		worker := int(row.PrefillWorker)

@@ -2,10 +2,13 @@ package series
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 )
 
 // FileName is the name of a series in a run directory.
@@ -125,6 +128,30 @@ type Total struct {
 	MeanCached  float64 `json:"mean_cached_blocks"`
 	MeanBatch   float64 `json:"mean_batch_requests"` // that gain a token in a pass, by time
 	MeanWaiting float64 `json:"mean_waiting_requests"`
+}
+
+// ReadKinds returns the kinds of workers, by id, as the workers' totals in a run directory
+// have them; nil where all are alike or nobody noted it.
+func ReadKinds(dir string) ([]string, error) {
+	path := filepath.Join(dir, WorkersFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []Total
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var kinds []string
+	for i := range all {
+		if all[i].Kind != "" && all[i].Worker == len(kinds) {
+			kinds = append(kinds, all[i].Kind)
+		}
+	}
+	return kinds, nil
 }
 
 // Totals are what the workers did, those of the decode stage last.

@@ -15,6 +15,7 @@ import (
 	why "github.com/replay-llm/replay/report/explain"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/rundir"
+	"github.com/replay-llm/replay/report/series"
 )
 
 // NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
@@ -83,6 +84,9 @@ func openExplained(dir string) (*why.Run, error) {
 		return nil, err
 	}
 	run := &why.Run{Trace: traceOf(recorded), Rows: rows}
+	if run.Kinds, err = series.ReadKinds(dir); err != nil {
+		return nil, err
+	}
 	run.Log, err = ledger.ReadLog(filepath.Join(dir, ledger.WorkFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
