@@ -157,6 +157,14 @@ func (s Saturation) String() string {
 	return fmt.Sprintf("unsettled: arrivals over %.1f s, with a mean latency of %.1f s, are too short to tell a stable load from one that is too high", s.Arrivals/1000, s.Latency/1000)
 }
 
+// TooShort says why a run is unsettled.
+func (s Saturation) TooShort() string {
+	if s.Arrivals == 0 {
+		return fmt.Sprintf("fewer than %d requests, or all at once: the workload is too short to tell", fewest)
+	}
+	return fmt.Sprintf("arrivals last %.1f s at a mean latency of %.1f s: the workload is too short to tell", s.Arrivals/1000, s.Latency/1000)
+}
+
 // Fields returns the verdict and what it rests on as keys of a report.
 func (s Saturation) Fields() []collector.Field {
 	return []collector.Field{{Key: "saturation", Value: string(s.Verdict)}, {Key: "saturation_test", Value: []collector.Field{

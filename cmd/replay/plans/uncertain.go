@@ -91,7 +91,7 @@ func holdStable(m *plan.Measure, result *harness.Result, spec *replay.Spec, load
 	m.Met = false
 	reason := fmt.Sprintf("the queue grew to the end (mean wait %.0f ms in the first twelfth of the requests, %.0f ms in the last)", s.WaitFirst, s.WaitLast)
 	if short {
-		reason = fmt.Sprintf("arrivals last %.1f s at a mean latency of %.1f s: the workload is too short to tell", s.Arrivals/1000, s.Latency/1000)
+		reason = s.TooShort()
 	}
 	if m.Missed != "" {
 		m.Missed += "; "
