@@ -40,6 +40,8 @@ type Args struct {
 	PrefixCaching    bool // reuse cached blocks across requests; default true
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
 	Preemption       vllm.Preemption
+	ActiveSeqs       int         // max_num_active_seqs, a further limit beside MaxSeqs; 0: none
+	PrefillInterval  int         // prefill_schedule_interval; up to 1: none
 	Scheduling       vllm.Policy // scheduling_policy; default FirstCome
 	Speedup          float64     // divides all pass times; default 1; 0 leaves them
 	DecodeSpeedup    float64     // divides decode times once more; default 1; 0 leaves decode unscaled

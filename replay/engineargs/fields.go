@@ -42,6 +42,8 @@ func (r *reader) read(a *Args) {
 	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
 		a.Preemption = vllm.FIFO
 	}
+	r.count("max_num_active_seqs", &a.ActiveSeqs)
+	r.count("prefill_schedule_interval", &a.PrefillInterval)
 	if r.choice("scheduling_policy", vllm.FirstCome.String(), vllm.ByPriority.String()) == vllm.ByPriority.String() {
 		a.Scheduling = vllm.ByPriority
 	}
@@ -104,6 +106,9 @@ func (r *reader) checkRules(a *Args) {
 	if a.Rules.Reference() {
 		if a.Scheduling == vllm.ByPriority {
 			r.fail("scheduling_policy", `"priority"`, "vLLM's own rules with it: scheduler_profile vllm")
+		}
+		if a.PrefillInterval > 1 {
+			r.fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "vLLM's own rules with it: scheduler_profile vllm")
 		}
 		return
 	}

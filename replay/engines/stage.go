@@ -173,11 +173,15 @@ func (s *Stage) ranks() (scheduler.Core, error) {
 
 func (s *Stage) vllmConfig() vllm.Config {
 	a := &s.Engine
+	seats := a.MaxSeqs
+	if a.ActiveSeqs > 0 && (seats == engineargs.Unlimited || a.ActiveSeqs < seats) {
+		seats = a.ActiveSeqs
+	}
 	return vllm.Config{
 		Blocks: a.Blocks, BlockTokens: a.BlockTokens,
-		MaxSeqs: a.MaxSeqs, MaxBatchedTokens: a.MaxBatchedTokens,
+		MaxSeqs: seats, MaxBatchedTokens: a.MaxBatchedTokens,
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
-		Preemption: a.Preemption, Policy: a.Scheduling, Role: s.Role, Transfer: a.Transfer(),
+		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
 		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules,
 	}

@@ -157,7 +157,7 @@ func (s Saturation) String() string {
 	return fmt.Sprintf("unsettled: arrivals over %.1f s, with a mean latency of %.1f s, are too short to tell a stable load from one that is too high", s.Arrivals/1000, s.Latency/1000)
 }
 
-// TooShort says why a run is unsettled.
+// TooShort returns why a run is unsettled.
 func (s Saturation) TooShort() string {
 	if s.Arrivals == 0 {
 		return fmt.Sprintf("fewer than %d requests, or all at once: the workload is too short to tell", fewest)

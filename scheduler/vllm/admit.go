@@ -28,6 +28,10 @@ func (c *Core) admitHead(p *pass) bool {
 	hits := c.device.Cached(s)
 	cached := min(hits<<c.shift, c.findableTokens(r))
 	want := r.target - cached
+	if p.shut && want > 1 {
+		return false
+	}
+	prompt := want > 1
 	if p.limit > 0 {
 		want = min(want, p.limit)
 	}
@@ -59,6 +63,7 @@ func (c *Core) admitHead(p *pass) bool {
 	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
 		Request: r.id, Again: again, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
 	})
+	r.midway = prompt // until its share says
 	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)
 }

@@ -44,6 +44,7 @@ type Core struct {
 	pool     pool   // what is behind them
 	events   events
 	calm     calm
+	gate     gate
 
 	// Passes that are planned: the one that runs next, and with two in flight
 	// the one after it.

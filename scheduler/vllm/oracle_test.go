@@ -31,6 +31,7 @@ type oracleCase struct {
 		ReserveWhole   bool    `json:"scheduler_reserve_full_isl"`
 		Watermark      float64 `json:"watermark"`
 		Policy         string  `json:"policy"`
+		PrefillEvery   int     `json:"prefill_schedule_interval"`
 	} `json:"settings"`
 	TraceTokens int            `json:"trace_block_size"`
 	Timing      timing.Profile `json:"timing"`
@@ -61,7 +62,7 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 		policy = vllm.ByPriority
 	}
 	return vllm.Config{
-		Policy: policy, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
+		Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
 		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: &c.Timing.Parameters, Speedup: 1, DecodeSpeedup: 1},

@@ -36,11 +36,13 @@ func (f *flight) clear() {
 
 // pass is what planning keeps in mind.
 type pass struct {
-	flight *flight
-	out    *scheduler.Pass
-	budget int // tokens left
-	limit  int // the most tokens of one request; 0: none
-	lost   int // requests preempted
+	flight   *flight
+	out      *scheduler.Pass
+	budget   int  // tokens left
+	limit    int  // the most tokens of one request; 0: none
+	shut     bool // for prompts
+	prefills bool // it computes some
+	lost     int  // requests preempted
 }
 
 // planPass decides what the next pass computes. What it admits and preempts is
@@ -54,12 +56,14 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 		p.limit = 0
 	}
 	c.wakeDue()
+	p.shut = c.isShut()
 	c.reserveSteady(&p)
 	c.planRunning(&p)
 	if p.lost == 0 {
 		c.planWaiting(&p)
 	}
 	f.steady = c.calm.count
+	c.closePlan(&p)
 	f.step = c.measurePass(f)
 	c.markSteady(f)
 	out.Preempted += p.lost
@@ -71,7 +75,7 @@ func (c *Core) planRunning(p *pass) {
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
 		r := &c.requests[s]
-		if r.target == r.end { // all its tokens are known or in flight
+		if r.target == r.end || p.shut && r.midway { // all its tokens are known or in flight, or it has to pause
 			continue
 		}
 		want := min(r.target-r.computed, p.budget)
@@ -112,6 +116,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	f := p.flight
 	r.plan, r.planned = c.plans, int32(len(f.shares))
 	x := share{slot: s, before: int32(r.computed), tokens: int32(tokens), target: int32(r.target)}
+	p.prefills = p.prefills || r.midway
 	r.computed += tokens
 	p.budget -= tokens
 	if r.computed == r.target {
@@ -120,6 +125,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	} else if r.computed > r.furthest {
 		r.furthest, c.further = r.computed, true
 	}
+	r.midway = !x.samples
 	f.shares = append(f.shares, x)
 	f.live++
 }

@@ -39,6 +39,7 @@ type request struct {
 	planned int32    // place in its shares
 	id      sim.RequestID
 	state   state
+	midway  bool   // its latest share in a pass left tokens of its own to compute
 	since   int64  // first plan in which it is steady
 	wake    int64  // plan in which it opens a block or samples its last token
 	order   uint64 // of admission; running is sorted by it

@@ -57,3 +57,22 @@ func (t *twin) release(r *twinRequest) {
 	}
 	r.held, r.named = nil, 0
 }
+
+// isShut reports whether the next pass leaves prompts alone.
+func (t *twin) isShut() bool {
+	return t.prompts > 0 && !t.left && t.worked+1-t.prompts < t.cfg.PrefillInterval &&
+		slices.ContainsFunc(t.running, func(r *twinRequest) bool { return !r.midway })
+}
+
+// closePlan enters a pass that has been planned.
+func (t *twin) closePlan(f *twinFlight) {
+	if len(f.shares) > 0 {
+		t.worked++
+	}
+	if f.prefills {
+		t.prompts = t.worked
+	}
+	if !f.shut && f.lost == 0 {
+		t.left = len(t.waiting) > 0
+	}
+}

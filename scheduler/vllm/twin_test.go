@@ -24,6 +24,9 @@ type twin struct {
 	latest   *twinFlight
 	passes   int
 	number   int
+	worked   int  // passes planned that compute anything
+	prompts  int  // of these, the latest that computes prompts
+	left     bool // the latest open pass that looked at the line left someone in it
 	awake    sim.Time
 	limit    int // the most tokens of one request in the pass that is planned, or 0
 }
@@ -40,15 +43,17 @@ type twinRequest struct {
 	held      []*twinBlock
 	named     int         // of held, those that could be named
 	flight    *twinFlight // that was planned last with a share for it
+	midway    bool        // its latest share left tokens to compute
 }
 
 // twinFlight is a pass that is planned.
 type twinFlight struct {
-	shares []*twinShare
-	budget int
-	lost   int
-	gone   []sim.RequestID
-	step   timing.Step
+	shares         []*twinShare
+	budget         int
+	shut, prefills bool // for prompts; it computes some
+	lost           int
+	gone           []sim.RequestID
+	step           timing.Step
 }
 
 type twinShare struct {
@@ -256,12 +261,14 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	if f.budget == vllm.Unlimited {
 		f.budget = math.MaxInt
 	}
+	f.shut = t.isShut()
 	t.planRunning(f)
 	for len(t.waiting) > 0 && f.lost == 0 && (t.cfg.MaxSeqs == vllm.Unlimited || len(t.running) < t.cfg.MaxSeqs) {
 		if f.budget == 0 && t.rules.BudgetGate || !t.admit(f, p) {
 			break
 		}
 	}
+	t.closePlan(f)
 	p.Preempted += f.lost
 	p.Detail.Lost = append(p.Detail.Lost, f.gone...)
 	f.step = t.measure(f)
@@ -272,7 +279,7 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 func (t *twin) planRunning(f *twinFlight) {
 	for i := 0; i < len(t.running) && f.budget > 0; i++ {
 		r := t.running[i]
-		if r.target == r.end() {
+		if r.target == r.end() || f.shut && r.midway {
 			continue
 		}
 		want := t.cut(r.target-r.computed, f)
@@ -318,6 +325,10 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 		hits = t.hits(r, most/t.cfg.BlockTokens)
 	}
 	cached := min(len(hits)*t.cfg.BlockTokens, most)
+	prompt := r.target-cached > 1
+	if f.shut && prompt {
+		return false
+	}
 	want := t.cut(r.target-cached, &twinFlight{budget: math.MaxInt})
 	if !t.cfg.ChunkedPrefill && want > f.budget {
 		return false
@@ -342,7 +353,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	t.waiting = slices.DeleteFunc(t.waiting, func(x *twinRequest) bool { return x == r })
 	t.running = append(t.running, r)
 	again := r.preempted
-	r.computed, r.preempted = cached, false
+	r.computed, r.preempted, r.midway = cached, false, prompt
 	p.Admitted = append(p.Admitted, scheduler.Admission{Request: r.ID, Again: again, Reused: min(cached, r.InputTokens)})
 	t.schedule(f, r, want)
 	return want > 0 || f.budget > 0
@@ -406,6 +417,7 @@ func (t *twin) name(r *twinRequest, tokens int) {
 // schedule enters tokens of r into the pass.
 func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 	x := &twinShare{r: r, before: r.computed, tokens: tokens, target: r.target}
+	f.prefills = f.prefills || r.midway
 	r.computed += tokens
 	r.flight = f
 	f.budget -= tokens
@@ -413,6 +425,7 @@ func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 		x.samples = true
 		r.target++
 	}
+	r.midway = !x.samples
 	f.shares = append(f.shares, x)
 }
 

@@ -93,8 +93,9 @@ def replay(binary, trace_file, s, trace, profile, out):
         rules["watermark"] = s["watermark"]
     rules.update(s.get("replay_rules", {}))
     engine = {"scheduler_profile": PROFILE, "scheduler_rules": rules}
-    if "policy" in s:
-        engine["scheduling_policy"] = s["policy"]
+    for theirs, name in (("policy", "scheduling_policy"), ("prefill_schedule_interval",) * 2, ("max_num_active_seqs",) * 2):
+        if theirs in s:
+            engine[name] = s[theirs]
     if os.path.exists(out):
         os.remove(out)
     args = [binary, "trace", trace_file, "--workers", "1", "--trace-format", "mooncake", "--trace-block-size", str(trace),
@@ -239,6 +240,8 @@ def parity():
         rename(rows)
         if s.get("policy") == "priority":
             rank(rng, rows)
+        if "max_num_active_seqs" in s:
+            s["max_num_active_seqs"] = min(s["max_num_active_seqs"], s["max_num_seqs"])
         told, diff, same, worst = once(i, s, trace, rows, profile, a)
         record(a, f"seed {a.seed}, case {i}", told, s, trace, rows, profile)
         cases += 1
