@@ -2,6 +2,7 @@ package engines
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -122,10 +123,18 @@ func schedulerRules(a *engineargs.Args) string {
 			if a.Rules.Reference() {
 				return "vLLM, by the reference's rules, which differ from vLLM's own: --scheduler-profile"
 			}
-			return name + "'s own rules"
+			return fmt.Sprintf("%s's own rules, %s requests at once, %s tokens a pass", name, limitText(a.MaxSeqs), limitText(a.MaxBatchedTokens))
 		}
 	}
 	return "vLLM, by rules that were chosen one by one"
+}
+
+// limitText returns a limit of an engine in words.
+func limitText(n int) string {
+	if n == engineargs.Unlimited {
+		return "any number of"
+	}
+	return strconv.Itoa(n)
 }
 
 // transferOf describes what a handoff from prefill to decode takes.
