@@ -1,8 +1,7 @@
 // Package vllm is the scheduler core of a simulated vLLM engine, by vLLM's own
 // rules (docs/rules/vllm.md): prompts and answers in one pass, a pass planned
-// while the one before it runs, blocks taken when tokens are scheduled, one
-// queue of blocks to take from. Which release's rules it follows is a value of
-// Rules. The package reference beside it is the core with the rules of the
+// while the one before it runs, blocks taken when tokens are scheduled. Which
+// release's rules it follows is a value of Rules. The package reference beside it is the core with the rules of the
 // reference simulator, for the same Config.
 //
 // A request has no prefill and no decode state. Its target is the number of its
@@ -10,7 +9,7 @@
 // up to there, and a request that reaches its target gains a token.
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
-// deliver.go and calm.go, then device.go for the KV blocks, tiered.go for host
+// gate.go, deliver.go and calm.go, then device.go for the KV blocks, tiered.go for host
 // memory behind them, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
