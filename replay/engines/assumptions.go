@@ -116,7 +116,7 @@ func DataSheetsMeasured(a *engineargs.Args) bool {
 // schedulerRules describes whose rules an engine follows.
 func schedulerRules(a *engineargs.Args) string {
 	if a.Engine == engineargs.SGLang {
-		return "SGLang's own rules"
+		return "SGLang, by rules read from its source; unlike these its own scheduler never prefills and decodes in one pass"
 	}
 	for _, name := range vllm.Profiles() {
 		if rules, err := vllm.ParseProfile(name); err == nil && rules == a.Rules {
