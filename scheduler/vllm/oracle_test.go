@@ -3,6 +3,7 @@ package vllm_test
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"os"
 	"testing"
 
@@ -129,17 +130,19 @@ func noteFates(did []oracleRequest, p *scheduler.Pass) {
 	}
 }
 
+var oracleCases = flag.String("cases", "../../testdata/vllm/cases.jsonl", "file of cases, as tools/vllmoracle/run --record leaves them")
+
 // What vLLM's own scheduler did with small random workloads and with one for each
 // rule that was once wrong here, to the last bit.
 func TestEqualsVLLM(t *testing.T) {
-	file, err := os.Open("../../testdata/vllm/cases.jsonl")
+	file, err := os.Open(*oracleCases)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	columns := [...]string{"admit_ms", "first_token_ms", "second_token_ms", "last_token_ms", "reused_tokens", "preemptions"}
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 1<<24)
 	n := 0
 	for ; lines.Scan(); n++ {
 		var c oracleCase

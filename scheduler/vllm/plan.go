@@ -104,10 +104,10 @@ func (c *Core) planRunning(p *pass) {
 }
 
 // hasPlace reports whether one more token of r has a place in its last block, and
-// does not fill that with a prompt: a block of a prompt can be found once it is
-// planned, one of an answer when the next is opened.
+// does not fill that with a token that is computed again or of a prompt: such a block
+// can be found once it is planned, one of an answer when the next is opened.
 func (c *Core) hasPlace(r *request) bool {
-	return r.computed&c.mask != 0 && (r.computed >= r.input || (r.computed+1)&c.mask != 0)
+	return r.computed&c.mask != 0 && ((r.computed+1)&c.mask != 0 || !r.midway && r.computed >= r.input)
 }
 
 // scheduleTokens enters tokens of s into the pass.

@@ -284,7 +284,7 @@ func (t *twin) planRunning(f *twinFlight) {
 		}
 		want := t.cut(r.target-r.computed, f)
 		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation {
-			if r.computed < r.InputTokens { // a block of a prompt is there once it is planned
+			if r.computed < r.InputTokens || r.midway { // a block of a prompt, or one computed again, is there once it is planned
 				t.name(r, r.computed+1)
 			}
 			t.schedule(f, r, 1)

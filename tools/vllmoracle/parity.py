@@ -206,7 +206,7 @@ def parse():
 
 
 COLUMNS = ("admit_ms", "first_token_ms", "second_token_ms", "last_token_ms", "reused_tokens", "preemptions")
-SMALL = 24  # requests of a case that is recorded, at most
+SMALL = int(os.environ.get("VLLM_ORACLE_SMALL", 24))  # requests of a case that is recorded, at most
 
 
 def record(a, name, told, s, trace, rows, profile):
