@@ -25,7 +25,7 @@ func (c *Core) admitHead(p *pass) bool {
 		return false
 	}
 	r := &c.requests[s]
-	hits := c.device.Cached(s)
+	hits := c.pool.Cached(s)
 	cached := min(hits<<c.shift, c.findableTokens(r))
 	want := r.target - cached
 	if p.shut && want > 1 {
@@ -45,10 +45,10 @@ func (c *Core) admitHead(p *pass) bool {
 	if c.rules.AdmitIdle && !c.hasRoom(r, hits, cached+want) {
 		return false
 	}
-	c.holdHits(r, hits)
+	c.pool.holdHits(r, hits)
 	for !c.allocBlocks(r, cached+want) {
 		if len(c.running) == 0 {
-			c.stripBlocks(s)
+			c.pool.stripBlocks(r)
 			return false
 		}
 		c.preemptVictim(p)
@@ -98,40 +98,9 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	if c.rules.ReserveWhole {
 		need = max(need, (r.target+c.mask)>>c.shift)
 	}
-	free := c.device.free
+	free := c.supply.free
 	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
-	if need-hits > free {
-		return false
-	}
-	return need-hits+c.idleHits(r, hits) <= free
-}
-
-// idleHits returns how many of the first blocks of r, which are cached, nobody
-// holds.
-func (c *Core) idleHits(r *request, hits int) (idle int) {
-	for i := range hits {
-		if c.device.isIdle(c.device.findBlock(r, i)) {
-			idle++
-		}
-	}
-	return idle
-}
-
-// holdHits makes r a holder of its first blocks, which are cached.
-func (c *Core) holdHits(r *request, hits int) {
-	for i := range hits {
-		b := c.device.findBlock(r, i)
-		c.device.holdBlock(b)
-		r.held = append(r.held, b)
-	}
-	r.named = hits
-}
-
-// stripBlocks takes all blocks from s, which remembers those that can be found.
-func (c *Core) stripBlocks(s slot) {
-	r := &c.requests[s]
-	r.former = append(r.former[:0], r.held[:r.named]...)
-	c.pool.Release(s)
+	return c.pool.hasRoom(r, hits, need, free)
 }

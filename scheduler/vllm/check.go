@@ -21,9 +21,9 @@ func (c *Core) checkAccounts() {
 			steadies++
 			targets += int64(r.target) - r.since
 		}
-		if r.state < running || r.computed > r.target || r.target+n > r.end || len(r.held)<<c.shift < r.computed+n || r.order <= last {
+		if r.state < running || r.computed > r.target || r.target+n > r.end || r.blocks<<c.shift < r.computed+n || r.order <= last {
 			panic(fmt.Sprintf("request %d in state %d: %d tokens computed of %d, at most %d, in %d blocks; admitted as %d after %d",
-				r.id, r.state, r.computed+n, r.target+n, r.end, len(r.held), r.order, last))
+				r.id, r.state, r.computed+n, r.target+n, r.end, r.blocks, r.order, last))
 		}
 		last = r.order
 	}
@@ -34,7 +34,7 @@ func (c *Core) checkAccounts() {
 		panic(fmt.Sprintf("running: %d steady with targets of %d, %d and %d counted; %d lively of %d",
 			steadies, targets, k.count, k.targets, len(k.lively), len(c.running)))
 	}
-	if every := 1 + len(c.device.all)/largeCheck; c.passes%int64(every) == 0 {
+	if every := 1 + (c.supply.held()+c.supply.cached)/largeCheck; c.passes%int64(every) == 0 {
 		c.pool.Check()
 	}
 }

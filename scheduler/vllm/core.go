@@ -9,8 +9,8 @@
 // up to there, and a request that reaches its target gains a token.
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
-// gate.go, deliver.go and calm.go, then device.go for the KV blocks, tiered.go for host
-// memory behind them, measure.go for what a pass costs, and events.go and
+// gate.go, deliver.go and calm.go, then pool.go for the KV blocks, device.go, tiered.go
+// for host memory behind them, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
 
@@ -39,8 +39,8 @@ type Core struct {
 	running  []slot // in order of admission
 	arrived  uint64 // requests submitted so far
 	admitted uint64 // admissions so far
-	device   device // the blocks, and
-	pool     pool   // what is behind them
+	pool     pool   // the KV blocks
+	supply   supply // of them
 	events   events
 	calm     calm
 	gate     gate
@@ -67,11 +67,7 @@ func New(cfg Config) (*Core, error) {
 		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
 		next: new(flight), after: new(flight),
 	}
-	c.device.init(c)
-	c.pool = deviceOnly{device: &c.device}
-	if cfg.Offload.Given() {
-		c.pool = newTiered(c)
-	}
+	c.pool = newPool(c)
 	c.events.init(&c.cfg)
 	c.calm.init(&c.cfg)
 	return c, nil
@@ -207,7 +203,7 @@ func (c *Core) nextInLine() slot {
 func (c *Core) stallError() error {
 	r := &c.requests[c.nextInLine()]
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
-		r.computed, r.target, c.device.free, c.cfg.Blocks)
+		r.computed, r.target, c.supply.free, c.cfg.Blocks)
 	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.cfg.Budget() {
 		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
 			left, c.cfg.MaxBatchedTokens)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -31,18 +30,10 @@ type block struct {
 	key int64
 }
 
-// pool is the engine's KV blocks: on the device alone (device), or with host
-// memory behind them (tiered).
-type pool interface {
-	blocks.Pool
-	// sendCopies sends copies of the blocks of r that can be found, from the given
-	// one on, to host memory.
-	sendCopies(r *request, from int)
-}
-
-// device is a pool without host memory: a queue of blocks that nobody holds,
-// the one to be taken next in front.
+// device is the single KV blocks of an engine, with a queue of those that nobody
+// holds, the one to be taken next in front. A request holds a list of them.
 type device struct {
+	*supply
 	core    *Core
 	told    bool    // events are captured
 	counted bool    // residency is
@@ -53,9 +44,6 @@ type device struct {
 	last    blockID
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
-	free    int       // blocks that nobody holds
-	cached  int       // of these, the ones that can be found
-	usable  int
 	perNode int
 	found   [][]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
@@ -64,31 +52,20 @@ type device struct {
 	counts   []int32 // of noHolders
 }
 
-// deviceOnly is a device with nothing behind it.
-type deviceOnly struct {
-	*device
-	blocks.DeviceOnly
-}
-
-func (deviceOnly) sendCopies(*request, int) {}
-
 // leastGrowth is the number of blocks by which a pool grows at least.
 const leastGrowth = 1 << 12
 
 // pageBlocks is the number of places of a page of device.found.
 const pageBlocks = 1024
 
-func (p *device) init(c *Core) {
-	usable := c.cfg.usableBlocks()
-	*p = device{
-		core: c, told: c.cfg.Capture == scheduler.CaptureEvents, counted: c.cfg.Capture == scheduler.CaptureResidency,
-		fresh: usable, free: usable, usable: usable, first: noBlock, last: noBlock,
+func newDevice(c *Core) *device {
+	return &device{
+		supply: &c.supply, core: c,
+		told: c.cfg.Capture == scheduler.CaptureEvents, counted: c.cfg.Capture == scheduler.CaptureResidency,
+		fresh: c.supply.usable, first: noBlock, last: noBlock,
 		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(), firstOwn: make(map[int64]blockID),
 	}
 }
-
-// heldBlocks returns the number of blocks that are held.
-func (p *device) heldBlocks() int { return p.usable - p.free }
 
 // isIdle reports whether nobody holds b.
 func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
@@ -322,13 +299,76 @@ func (p *device) Cached(s slot) int {
 	return n
 }
 
+// hasRoom reports whether so many free blocks are enough for r to have the first blocks
+// of its list, hits of which are cached.
+func (p *device) hasRoom(r *request, hits, blocks, free int) bool {
+	need := blocks - hits
+	return need <= free && need+p.idleHits(r, hits) <= free
+}
+
+// idleHits returns how many of the first blocks of r, which are cached, nobody
+// holds.
+func (p *device) idleHits(r *request, hits int) (idle int) {
+	for i := range hits {
+		if p.isIdle(p.findBlock(r, i)) {
+			idle++
+		}
+	}
+	return idle
+}
+
+// holdHits makes r a holder of its first blocks, which are cached.
+func (p *device) holdHits(r *request, hits int) {
+	for i := range hits {
+		b := p.findBlock(r, i)
+		p.holdBlock(b)
+		r.held = append(r.held, b)
+	}
+	r.blocks, r.named = hits, hits
+}
+
+// takeBlocks takes what r lacks of the first blocks of its list and reports whether
+// there was enough.
+func (p *device) takeBlocks(r *request, blocks int) (enough bool) {
+	n := blocks - r.blocks
+	enough = n <= p.free
+	if !enough {
+		if p.core.rules.WholeAllocation {
+			return false
+		}
+		n = p.free
+	}
+	for range n {
+		r.held = append(r.held, p.takeBlock())
+	}
+	r.blocks += n
+	return enough
+}
+
+// nameBlocks makes the first blocks of r ones that can be found.
+func (p *device) nameBlocks(r *request, blocks int) {
+	for ; r.named < blocks; r.named++ {
+		isCopy := p.setKey(r, r.named, r.held[r.named])
+		if p.told {
+			p.core.events.noteStored(r, r.named, isCopy)
+		}
+	}
+}
+
 // Release gives back all blocks of s, last to first.
-func (p *device) Release(s slot) {
-	r := &p.core.requests[s]
+func (p *device) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
+
+func (p *device) releaseBlocks(r *request) {
 	for i := len(r.held) - 1; i >= 0; i-- {
 		p.letGoBlock(r.held[i])
 	}
-	r.held, r.named = r.held[:0], 0
+	r.held, r.blocks, r.named = r.held[:0], 0, 0
+}
+
+// stripBlocks takes all blocks from r, which remembers those that can be found.
+func (p *device) stripBlocks(r *request) {
+	r.former = append(r.former[:0], r.held[:r.named]...)
+	p.releaseBlocks(r)
 }
 
 // Forget drops what is kept for s, which holds nothing and is gone.

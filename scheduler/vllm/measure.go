@@ -52,7 +52,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 
 // measurePass adds up the work of a pass.
 func (c *Core) measurePass(f *flight) timing.Step {
-	s := timing.Step{Active: c.device.heldBlocks() << c.shift, Capacity: c.cfg.Blocks << c.shift}
+	s := timing.Step{Active: c.supply.held() << c.shift, Capacity: c.cfg.Blocks << c.shift}
 	if n := c.calm.count; n > 0 {
 		context := c.calm.targets + int64(n)*c.plans
 		s.Tokens, s.Requests, s.Decodes = n, n, n

@@ -133,24 +133,17 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 // allocBlocks gives r blocks for the given number of its tokens and reports
 // whether there were enough.
 func (c *Core) allocBlocks(r *request, tokens int) bool {
-	n := c.blocksFor(r, tokens) - len(r.held)
-	if n <= 0 {
+	n := c.blocksFor(r, tokens)
+	if n <= r.blocks {
 		if tokens&c.mask == 0 {
 			c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 		}
 		return true
 	}
-	enough := n <= c.device.free
-	if !enough {
-		if c.rules.WholeAllocation {
-			return false
-		}
-		n = c.device.free
+	enough := c.pool.takeBlocks(r, n)
+	if enough || !c.rules.WholeAllocation {
+		c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 	}
-	for range n {
-		r.held = append(r.held, c.device.takeBlock())
-	}
-	c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 	return enough
 }
 
@@ -172,15 +165,8 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 	if !c.cfg.PrefixCaching {
 		return
 	}
-	from := r.named
-	for end := min(tokens>>c.shift, len(r.held)); r.named < end; r.named++ {
-		isCopy := c.device.setKey(r, r.named, r.held[r.named])
-		if c.device.told {
-			c.events.noteStored(r, r.named, isCopy)
-		}
-	}
-	if r.named > from {
-		c.pool.sendCopies(r, from)
+	if full := min(tokens>>c.shift, r.blocks); full > r.named {
+		c.pool.nameBlocks(r, full)
 	}
 }
 
@@ -220,7 +206,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 	c.running = append(c.running[:i], c.running[i+1:]...)
 	inFlight := r.target - c.knownTokens(r)
 	c.nameBlocks(r, r.computed-inFlight)
-	c.stripBlocks(s)
+	c.pool.stripBlocks(r)
 	r.computed, r.state = 0, preempted
 	c.joinLine(s, true)
 	p.lost++

@@ -45,13 +45,15 @@ type request struct {
 	order   uint64 // of admission; running is sorted by it
 	rank    rank
 
-	// held are the blocks of the request, in order. A preempted request keeps
-	// the list in former, to find what is left of it.
+	path     []prompt.NodeID // names the first shared blocks by content
+	shared   int             // full prompt blocks named by content
+	blocks   int             // that it holds
+	named    int             // of these, the first ones, which can be found
+	furthest int             // largest computed that passes with prompts got to
+
+	// held are the blocks of the request on a device, in order. A preempted request
+	// keeps the list in former, to find what is left of it.
 	held, former []blockID
-	path         []prompt.NodeID // names the first shared blocks by content
-	shared       int             // full prompt blocks named by content
-	named        int             // of held, those that can be found
-	furthest     int             // largest computed that passes with prompts got to
 
 	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }

@@ -20,7 +20,14 @@ type tiered struct {
 }
 
 func newTiered(c *Core) *tiered {
-	return &tiered{device: &c.device, Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
+	return &tiered{device: newDevice(c), Host: blocks.NewHost(c.cfg.Offload, c.cfg.BlockTokens, c.cfg.Capture)}
+}
+
+// nameBlocks makes the first blocks of r ones that can be found, and sends copies.
+func (o *tiered) nameBlocks(r *request, blocks int) {
+	from := r.named
+	o.device.nameBlocks(r, blocks)
+	o.sendCopies(r, from)
 }
 
 // sendCopies sends copies of the blocks of r that can be found, from the given one
@@ -71,7 +78,7 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 	if len(found) == 0 {
 		return blocks.Ready
 	}
-	if len(found)+c.idleHits(r, from) > o.free {
+	if len(found)+o.idleHits(r, from) > o.free {
 		if len(c.running) == 0 && !o.Busy() {
 			return blocks.Ready
 		}

@@ -28,7 +28,7 @@ func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 		return
 	}
 	d.Running, d.Waiting = len(c.running), c.live-len(c.running)
-	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.device.heldBlocks(), c.device.cached
+	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.supply.held(), c.supply.cached
 }
 
 // countDecoded returns 1 when the last of x's tokens is an answer token that

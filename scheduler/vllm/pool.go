@@ -1,0 +1,51 @@
+package vllm
+
+import (
+	"github.com/replay-llm/replay/scheduler/blocks"
+)
+
+// pool is the engine's KV blocks as the scheduler sees them: single blocks on the
+// device (device), or these with host memory behind them (tiered). A request holds
+// the first r.blocks of its list of blocks, of which the first r.named can be found;
+// both numbers are the pool's to keep.
+type pool interface {
+	blocks.Pool
+	// hasRoom reports whether so many free blocks are enough for r, which holds none, to
+	// have the first blocks of its list, hits of which are cached.
+	hasRoom(r *request, hits, blocks, free int) bool
+	// holdHits makes r, which holds none, a holder of its first blocks, which are cached.
+	holdHits(r *request, hits int)
+	// takeBlocks takes what r lacks of the first blocks of its list and reports whether
+	// there was enough. Otherwise it takes none or, without WholeAllocation, what there is.
+	takeBlocks(r *request, blocks int) (enough bool)
+	// nameBlocks makes the first blocks of r, which holds them, ones that can be found.
+	nameBlocks(r *request, blocks int)
+	// stripBlocks takes all blocks from r, which may come back for those that can be
+	// found.
+	stripBlocks(r *request)
+}
+
+// supply is how many KV blocks there are of each kind, which a pool keeps.
+type supply struct {
+	usable int // by requests
+	free   int // held by nobody
+	cached int // of these, the ones that can be found
+}
+
+// held returns the number of blocks that requests, or copies under way, hold.
+func (n *supply) held() int { return n.usable - n.free }
+
+// newPool returns the KV blocks of c, which keep c.supply.
+func newPool(c *Core) pool {
+	c.supply = supply{usable: c.cfg.usableBlocks(), free: c.cfg.usableBlocks()}
+	if c.cfg.Offload.Given() {
+		return newTiered(c)
+	}
+	return deviceOnly{device: newDevice(c)}
+}
+
+// deviceOnly is a device with nothing behind it.
+type deviceOnly struct {
+	*device
+	blocks.DeviceOnly
+}
