@@ -100,14 +100,14 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 }
 
 // Joined reports whether the engines of all pools, and their routers, can do with
-// a joined tree, in which nobody asks for the name of a block: vLLM's cores, as
-// long as nothing that happens to single blocks is told.
+// a joined tree, in which nobody asks for the name of a block: vLLM's cores, by any
+// rules, as long as nothing that happens to single blocks is told.
 func Joined(t *Topology, use Use) bool {
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
 			stage := Stage{Topology: t, Pool: k.pool()}
 			a := &stage.Engine
-			if a.Engine != engineargs.VLLM || !a.Rules.Reference() || stage.offloadConfig().Blocks > 0 ||
+			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 ||
 				t.Router.Info().Caches && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}

@@ -9,8 +9,8 @@
 // up to there, and a request that reaches its target gains a token.
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
-// gate.go, deliver.go and calm.go, then pool.go for the KV blocks, device.go, tiered.go
-// for host memory behind them, measure.go for what a pass costs, and events.go and
+// gate.go, deliver.go and calm.go, then pool.go for the KV blocks with
+// segments.go and segment.go, device.go for single ones, tiered.go for host memory behind these, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
 
@@ -79,7 +79,7 @@ func (c *Core) Load() int { return c.live }
 // Submit queues r, which Config.Fits, behind all others.
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
-	c.requests[s].init(r, &c.cfg)
+	c.requests[s].init(s, r, &c.cfg)
 	c.arrived++
 	c.requests[s].rank.number = c.arrived
 	c.joinLine(s, false)

@@ -1,13 +1,15 @@
 package vllm
 
 import (
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// pool is the engine's KV blocks as the scheduler sees them: single blocks on the
-// device (device), or these with host memory behind them (tiered). A request holds
-// the first r.blocks of its list of blocks, of which the first r.named can be found;
-// both numbers are the pool's to keep.
+// pool is the engine's KV blocks as the scheduler sees them: whole segments of prompts
+// and answers (segments), or single blocks (device) where somebody is told of each,
+// with host memory behind them perhaps (tiered). A request holds the first r.blocks of
+// its list of blocks, of which the first r.named can be found; both numbers are the
+// pool's to keep.
 type pool interface {
 	blocks.Pool
 	// hasRoom reports whether so many free blocks are enough for r, which holds none, to
@@ -41,7 +43,10 @@ func newPool(c *Core) pool {
 	if c.cfg.Offload.Given() {
 		return newTiered(c)
 	}
-	return deviceOnly{device: newDevice(c)}
+	if c.cfg.Capture == scheduler.CaptureEvents {
+		return deviceOnly{device: newDevice(c)}
+	}
+	return newSegments(c)
 }
 
 // deviceOnly is a device with nothing behind it.

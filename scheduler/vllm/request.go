@@ -37,6 +37,7 @@ type request struct {
 	lastAt  sim.Time // its time
 	plan    int64    // the plan that planned speaks of
 	planned int32    // place in its shares
+	slot    slot
 	id      sim.RequestID
 	state   state
 	midway  bool   // its latest share in a pass left tokens of its own to compute
@@ -54,6 +55,10 @@ type request struct {
 	// held are the blocks of the request on a device, in order. A preempted request
 	// keeps the list in former, to find what is left of it.
 	held, former []blockID
+	// holdings are the named blocks of the request in segments, in order, and own what
+	// can be found of those that only it can name.
+	holdings []holding
+	own      layer
 
 	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }
@@ -74,15 +79,14 @@ func (a *rank) lessUrgent(b *rank) bool {
 	return a.priority > b.priority || a.priority == b.priority && a.arrived > b.arrived
 }
 
-func (r *request) init(q *sim.Request, cfg *Config) {
+func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	*r = request{
-		id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
-		held: r.held[:0], former: r.former[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
+		slot: s, id: q.ID, state: waiting, input: q.InputTokens, target: q.InputTokens, end: q.InputTokens + q.OutputTokens,
+		held: r.held[:0], former: r.former[:0], holdings: r.holdings[:0], pass: -1, plan: -1, rank: rank{priority: q.Priority, arrived: q.Arrived},
 	}
 	if cfg.PrefixCaching && !q.Prompt.Unique() {
-		per := cfg.Tree.PerNode()
 		r.shared = int(q.Prompt.Blocks)
-		r.path = q.Prompt.Nodes[:(r.shared+per-1)/per]
+		r.path = cfg.Tree.Full(&q.Prompt)
 	}
 }
 

@@ -1,0 +1,75 @@
+package vllm
+
+import "fmt"
+
+// Check holds the pool's accounts against each other.
+func (p *segments) Check() {
+	holders := make(map[segmentID]int32)
+	held, unnamed := 0, 0
+	for _, s := range p.core.running {
+		r := &p.core.requests[s]
+		unnamed += r.blocks - r.named
+		n := int32(0)
+		for _, h := range r.holdings {
+			n += h.blocks
+			for _, i := range p.store.appendPieces(nil, h) {
+				holders[i]++
+			}
+		}
+		if int(n) != r.named {
+			panic(fmt.Sprintf("request %d: holdings of %d blocks, want the %d that can be found", r.id, n, r.named))
+		}
+	}
+	for i, n := range holders {
+		s := p.store.at(i)
+		if s.holders != n || s.size() <= 0 {
+			panic(fmt.Sprintf("segment %d of %d blocks has %d holders, %d counted", i, s.size(), n, s.holders))
+		}
+		held += s.size()
+	}
+	queued, cached := p.blank, 0
+	for i := p.store.oldest; i != noSegment; i = p.store.at(i).newer {
+		s := p.store.at(i)
+		if queued += s.size(); s.owner != unnamedBlocks {
+			cached += s.size()
+		}
+		if s.holders != 0 || s.size() <= 0 {
+			panic(fmt.Sprintf("segment %d of %d blocks in the queue has %d holders", i, s.size(), s.holders))
+		}
+	}
+	if queued != p.free || cached != p.cached || held+unnamed+queued != p.usable {
+		panic(fmt.Sprintf("segments: %d held + %d of these without a name + %d free (%d counted) != %d, %d cached (%d counted)",
+			held, unnamed, queued, p.free, p.usable, cached, p.cached))
+	}
+	for n, l := range p.nodes.All() {
+		p.checkLayer(l, nodeOwner(n), p.tree.Start(n))
+	}
+	for s := range p.core.requests {
+		if r := &p.core.requests[s]; r.own.end > 0 {
+			p.checkLayer(&r.own, ownOwner(slot(s)), int32(r.shared))
+		}
+	}
+}
+
+// checkLayer holds what can be found of a layer against its segments.
+func (p *segments) checkLayer(l *layer, of owner, start int32) {
+	at, below := start, noSegment
+	for i := l.first; i != noSegment; i = p.store.at(i).above {
+		s := p.store.at(i)
+		if s.owner != of || s.lo != at || s.isCopy || s.below != below {
+			panic(fmt.Sprintf("segment %d of owner %d: blocks %d to %d after %d, want it to go on from %d: %+v", i, of, s.lo, s.hi, below, at, *s))
+		}
+		at, below = s.hi, i
+	}
+	if at != l.end || below != l.last {
+		panic(fmt.Sprintf("owner %d: found up to block %d, %d counted; the last segment is %d, want %d", of, at, l.end, l.last, below))
+	}
+	below = noSegment
+	for i := l.copies; i != noSegment; i = p.store.at(i).above {
+		s := p.store.at(i)
+		if s.owner != of || !s.isCopy || s.below != below || s.hi > l.end || s.lo < start {
+			panic(fmt.Sprintf("copy %d of owner %d after %d, which is found up to %d: %+v", i, of, below, l.end, *s))
+		}
+		below = i
+	}
+}

@@ -1,0 +1,163 @@
+package vllm_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// sharing is a random workload of prompts that begin alike, for two engines: of each
+// request the one for blocks in segments, and the one for single blocks, whose prompts
+// are in a tree of equal nodes.
+type sharing struct {
+	segments, blocks vllm.Config
+	pairs            [][2]*sim.Request
+}
+
+func drawSharing(seed uint64, rules vllm.Rules) *sharing {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	block := 2 << rng.IntN(4)
+	per := 1 << rng.IntN(4)
+	w := &sharing{segments: vllm.Config{
+		BlockTokens: block, MaxSeqs: 1 + rng.IntN(24), MaxBatchedTokens: block * (1 + rng.IntN(40)), Rules: rules,
+		PrefixCaching: true, ChunkedPrefill: true, Preemption: vllm.Preemption(rng.IntN(2)), Policy: vllm.Policy(rng.IntN(4) / 3),
+		Capture: scheduler.CaptureResidency,
+		Clock:   timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{Base: 0.01, Token: 1e-4}},
+	}}
+	if rng.IntN(3) == 0 { // several prompts are computed at a time, so that blocks have copies
+		w.segments.Rules.LongPrefillTokens = 1 + rng.IntN(4*block)
+	}
+	var ids [][]uint64
+	var requests []sim.Request
+	at, largest := sim.Time(0), 0
+	for id := range 2 + rng.IntN(60) {
+		at += sim.Time(max(0, rng.IntN(300)-100))
+		path := make([]uint64, 1+rng.IntN(6))
+		for i := range path {
+			path[i] = uint64(rng.IntN(1 + rng.IntN(3)))
+		}
+		input := len(path)*per*block - rng.IntN(per*block)*rng.IntN(2)
+		requests = append(requests, sim.Request{
+			ID: sim.RequestID(id), InputTokens: input, OutputTokens: 1 + rng.IntN(6*block), Arrived: at, Priority: int32(rng.IntN(3)),
+		})
+		ids = append(ids, path)
+		largest = max(largest, input+requests[id].OutputTokens)
+	}
+	w.segments.Blocks = largest/block + 2 + rng.IntN(1+rng.IntN(200))
+	w.blocks = w.segments
+	source := func(i int) ([]uint64, int) { return ids[i], requests[i].InputTokens }
+	w.segments.Tree = prompt.NewTree(per*block, block, prompt.Options{Joined: rng.IntN(4) > 0})
+	w.blocks.Tree = prompt.NewTree(per*block, block, prompt.Options{})
+	joined, plain := w.segments.Tree.AddAll(len(ids), source), w.blocks.Tree.AddAll(len(ids), source)
+	for i := range requests {
+		a, b := requests[i], requests[i]
+		a.Prompt, b.Prompt = joined.At(i), plain.At(i)
+		w.pairs = append(w.pairs, [2]*sim.Request{&a, &b})
+	}
+	return w
+}
+
+// run holds the engines against each other, pass by pass, cancels some requests, and
+// counts blocks that were found.
+func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err error) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	of, err := vllm.NewOfBlocks(w.blocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cores := [2]scheduler.Core{build(t, w.segments), of}
+	passes := [2]scheduler.Pass{{Detail: new(scheduler.Detail)}, {Detail: new(scheduler.Detail)}}
+	cached := [2]map[prompt.NodeID]int32{{}, {}}
+	arrived := 0
+	for now := sim.Time(0); arrived < len(w.pairs) || cores[0].Load() > 0; now = passes[0].End {
+		for ; arrived < len(w.pairs) && (cores[0].Load() == 0 || w.pairs[arrived][0].Arrived <= now); arrived++ {
+			now = max(now, w.pairs[arrived][0].Arrived)
+			for i, c := range cores {
+				c.Submit(w.pairs[arrived][i])
+			}
+		}
+		cancel := sim.RequestID(-1)
+		if rng.IntN(40) == 0 {
+			cancel = sim.RequestID(rng.IntN(arrived))
+		}
+		var errs [2]error
+		for i, c := range cores {
+			if cancel >= 0 && c.(scheduler.Canceler).Cancel(now, cancel, &passes[i]) {
+				note(cached[i], &passes[i])
+			}
+			if c.Load() > 0 {
+				errs[i] = c.Step(now, now, &passes[i])
+				note(cached[i], &passes[i])
+			}
+		}
+		if fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) {
+			return 0, 0, fmt.Errorf("at %v: error %v, want %v", now, errs[0], errs[1])
+		}
+		if errs[0] != nil || passes[0].End > 1e7 {
+			return preempted, reused, nil
+		}
+		a, b := schedulertest.Single(&passes[0], 0), schedulertest.Single(&passes[1], 0)
+		a.KV, b.KV = nil, nil
+		if x, y := fmt.Sprintf("%+v", *passes[0].Detail), fmt.Sprintf("%+v", *passes[1].Detail); !reflect.DeepEqual(a, b) || x != y {
+			return 0, 0, fmt.Errorf("at %v:\n got %+v %s\nwant %+v %s", now, a, x, b, y)
+		}
+		for _, pair := range w.pairs[:arrived] {
+			if x, y := leading(w.segments.Tree, &pair[0].Prompt, cached[0]), leading(w.blocks.Tree, &pair[1].Prompt, cached[1]); x != y {
+				return 0, 0, fmt.Errorf("at %v: %d blocks of the prompt of %d are cached, want %d", now, x, pair[0].ID, y)
+			}
+		}
+		preempted += passes[0].Preempted
+		for _, x := range passes[0].Admitted {
+			reused += x.Reused / w.blocks.BlockTokens
+		}
+	}
+	return preempted, reused, nil
+}
+
+func note(cached map[prompt.NodeID]int32, p *scheduler.Pass) {
+	for _, c := range p.KV {
+		cached[c.Node] = c.Blocks
+	}
+}
+
+// leading returns how many of the first blocks of a prompt are cached.
+func leading(tree *prompt.Tree, p *prompt.Prompt, cached map[prompt.NodeID]int32) (n int32) {
+	for _, id := range tree.Full(p) {
+		n += cached[id]
+		if cached[id] < tree.Size(id) {
+			break
+		}
+	}
+	return min(n, p.Blocks)
+}
+
+// Blocks in segments are what single blocks are: the same passes, the same cached
+// blocks after each.
+func TestSegmentsEqualBlocks(t *testing.T) {
+	cases := uint64(600)
+	if testing.Short() {
+		cases = 150
+	}
+	rules := []vllm.Rules{vllm.Rules019(), vllm.Rules024(), vllm.Rules033(), {MixedStep: true, RecomputeLast: true}}
+	all := [2]int{}
+	for seed := range cases {
+		w := drawSharing(seed, rules[seed%4])
+		preempted, reused, err := w.run(t, seed)
+		if err != nil {
+			t.Fatalf("seed %d: %+v: %v", seed, w.segments, err)
+		}
+		all[0] += preempted
+		all[1] += reused
+	}
+	if all[0] < int(cases) || all[1] < 20*int(cases) {
+		t.Errorf("%d preemptions and %d blocks found in %d cases, want more", all[0], all[1], cases)
+	}
+}
