@@ -36,11 +36,11 @@ func Settings() []Setting {
 		{"gpu-memory-utilization", "", "0.9", "share of a GPU's memory that the engine takes"},
 		{"max-model-len", "", "32768", "longest sequence in tokens; left out, the model's own"},
 		{"engine", "", "vllm", "vllm or sglang"},
-		{"scheduler-profile", "", "vllm-0.19", "whose rules the scheduler follows, by release"},
+		{"scheduler-profile", "", "vllm", "whose rules the scheduler follows, by release"},
 		{"num-gpu-blocks", "", "16384", "KV blocks; left out, they follow from gpu and model"},
 		{"block-size", "", "16", "tokens per KV block"},
-		{"max-num-seqs", "", "256", "requests a worker runs at once"},
-		{"max-num-batched-tokens", "", "8192", "tokens a worker computes per pass"},
+		{"max-num-seqs", "", "1024", "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
+		{"max-num-batched-tokens", "", "8192", "tokens a worker computes per pass; left out likewise"},
 		{"enable-prefix-caching", "", "true", "reuse KV blocks across requests"},
 		{"enable-chunked-prefill", "", "true", "cut prompts that exceed what is left of a pass"},
 		{"timing-profile", "", "profile.json", "measured pass times, in place of data sheets: replay calibrate fits them"},
@@ -56,12 +56,15 @@ func Flags() []string {
 	return names
 }
 
-// Fill sets what is known, by flag.
-func Fill(settings []Setting, known map[string]string) []Setting {
+// Fill sets what is known, and what holds otherwise where that is known, by flag.
+func Fill(settings []Setting, known, usual map[string]string) []Setting {
 	filled := slices.Clone(settings)
 	for i := range filled {
 		if value := known[filled[i].Flag]; value != "" {
 			filled[i].Value = value
+		}
+		if value := usual[filled[i].Flag]; value != "" {
+			filled[i].Usual = value
 		}
 	}
 	return filled

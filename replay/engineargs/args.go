@@ -57,6 +57,7 @@ type Args struct {
 	G2          G2
 	SGLang      SGLangArgs
 	Rules       vllm.Rules // of vLLM's scheduler; default those of the reference
+	Profile     string     // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
 
 	// Of no effect on a replay in logical time.
 	LocalIndexer  bool

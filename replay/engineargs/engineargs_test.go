@@ -75,7 +75,7 @@ func TestEveryKey(t *testing.T) {
 				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, ChunkGiven: true}
 			})},
 		{"has_perf_model", `[{}]`, Default()},
-		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules = vllm.Rules019() })},
+		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = vllm.Rules019(), "vllm-0.19" })},
 		{"scheduler_rules", `{"null_block":true,"long_prefill_tokens":9}`, set(func(a *Args) { a.Rules.NullBlock, a.Rules.LongPrefillTokens = true, 9 })},
 	}
 	seen := map[string]bool{}

@@ -65,7 +65,7 @@ func (r *reader) read(a *Args) {
 func (r *reader) readRules(a *Args) {
 	name := r.choice("scheduler_profile", vllm.Profiles()...)
 	if rules, err := vllm.ParseProfile(name); err == nil {
-		a.Rules = rules
+		a.Rules, a.Profile = rules, vllm.NameProfile(name)
 	}
 	m := r.openObject("scheduler_rules")
 	if m == nil {

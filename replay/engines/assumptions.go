@@ -118,15 +118,13 @@ func schedulerRules(a *engineargs.Args) string {
 	if a.Engine == engineargs.SGLang {
 		return "SGLang, by rules read from its source; unlike these its own scheduler never prefills and decodes in one pass"
 	}
-	for _, name := range vllm.Profiles() {
-		if rules, err := vllm.ParseProfile(name); err == nil && rules == a.Rules {
-			if a.Rules.Reference() {
-				return "vLLM, by the reference's rules, which differ from vLLM's own: --scheduler-profile"
-			}
-			return fmt.Sprintf("%s's own rules, %s requests at once, %s tokens a pass", name, limitText(a.MaxSeqs), limitText(a.MaxBatchedTokens))
-		}
+	if a.Rules.Reference() {
+		return "vLLM, by the reference's rules, which differ from vLLM's own: --scheduler-profile"
 	}
-	return "vLLM, by rules that were chosen one by one"
+	if rules, err := vllm.ParseProfile(a.Profile); err != nil || rules != a.Rules {
+		return "vLLM, by rules that were chosen one by one"
+	}
+	return fmt.Sprintf("%s's own rules, %s requests at once, %s tokens a pass%s", a.Profile, limitText(a.MaxSeqs), limitText(a.MaxBatchedTokens), describeLimits(a))
 }
 
 // limitText returns a limit of an engine in words.

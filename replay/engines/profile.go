@@ -28,15 +28,6 @@ func ProfileSettings(a *engineargs.Args) ([]engineargs.Setting, error) {
 	return all, nil
 }
 
-// OwnRules returns the setting by which an engine of vLLM follows its own rules, the newest
-// that are known.
-func OwnRules(a *engineargs.Args) []engineargs.Setting {
-	if a.Engine != engineargs.VLLM {
-		return nil
-	}
-	return []engineargs.Setting{{Key: "scheduler_profile", Value: strconv.Quote(vllm.Newest())}}
-}
-
 // UsualSettings returns what an engine has where nothing is said: SGLang a KV cache of as
 // many tokens as vLLM.
 func UsualSettings(a *engineargs.Args) []engineargs.Setting {

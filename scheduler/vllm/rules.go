@@ -69,21 +69,24 @@ type Rules struct {
 	FirstTokenFree bool
 }
 
-// profile is a set of rules that a range of releases of vLLM follows.
+// profile is what a range of releases of vLLM does: the rules they follow, and the limits
+// of their servers.
 type profile struct {
 	name  string
 	from  [2]int // the first release known to follow them
 	rules Rules
+	large bool // ServerLimits has more for GPUs of 160 GiB
 }
 
 // knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
 // releases were run to find where each rule changed.
 func knownProfiles() []profile {
 	return []profile{
-		{"vllm-0.19", [2]int{0, 19}, Rules019()},
-		{"vllm-0.24", [2]int{0, 24}, Rules024()},
-		{"vllm-0.32", [2]int{0, 32}, Rules032()},
-		{"vllm-0.33", [2]int{0, 33}, Rules033()},
+		{"vllm-0.19", [2]int{0, 19}, Rules019(), false},
+		{"vllm-0.24", [2]int{0, 24}, Rules024(), false},
+		{"vllm-0.28", [2]int{0, 28}, Rules024(), true},
+		{"vllm-0.32", [2]int{0, 32}, Rules032(), true},
+		{"vllm-0.33", [2]int{0, 33}, Rules033(), true},
 	}
 }
 
@@ -160,18 +163,35 @@ func Profiles() []string {
 // ParseProfile returns the set of rules of the given name; "" is the
 // reference's.
 func ParseProfile(name string) (Rules, error) {
-	switch name {
-	case "reference", "":
+	if k := findProfile(name); k != nil {
+		return k.rules, nil
+	}
+	if name == "reference" || name == "" {
 		return Rules{}, nil
-	case newestProfile:
+	}
+	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
+}
+
+// NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" where
+// there is none.
+func NameProfile(name string) string {
+	if k := findProfile(name); k != nil {
+		return k.name
+	}
+	return ""
+}
+
+// findProfile returns the profile of a name, nil where there is none.
+func findProfile(name string) *profile {
+	if name == newestProfile {
 		name = Newest()
 	}
 	for _, k := range knownProfiles() {
 		if k.name == name {
-			return k.rules, nil
+			return &k
 		}
 	}
-	return Rules{}, fmt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
+	return nil
 }
 
 // usableBlocks returns the number of blocks of the pool that requests can have.

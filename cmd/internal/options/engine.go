@@ -21,10 +21,10 @@ func EngineSettings() []Setting {
 	return append(HardwareSettings(), []Setting{
 		{Name: "engine", Key: "engine_type", kind: "name", preset: "vllm", Names: []string{"vllm", "sglang"}, help: "engine, by `name`: vllm or sglang"},
 		{Name: "num-gpu-blocks", Key: "num_gpu_blocks", kind: "int", preset: "16384", help: "KV `blocks` of a worker"},
-		{Name: "block-size", Key: "block_size", kind: "int", preset: "64 for vllm, 1 for sglang", cluster: true, help: "`tokens` per KV block"},
+		{Name: "block-size", Key: "block_size", kind: "int", preset: "64 for vllm, 16 with --gpu; 1 for sglang", cluster: true, help: "`tokens` per KV block"},
 		{Name: "page-size", Key: "block_size", kind: "int", preset: "1", engine: "sglang", cluster: true, help: "sglang: another name of --block-size, in `tokens`"},
-		{Name: "max-num-seqs", Key: "max_num_seqs", kind: "limit", preset: "256", engine: "vllm", help: "`requests` a worker runs at once, or unlimited"},
-		{Name: "max-num-batched-tokens", Key: "max_num_batched_tokens", kind: "limit", preset: "8192", help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines"},
+		{Name: "max-num-seqs", Key: "max_num_seqs", kind: "limit", preset: "256; with --gpu as a server of vLLM on it", engine: "vllm", help: "`requests` a worker runs at once, or unlimited"},
+		{Name: "max-num-batched-tokens", Key: "max_num_batched_tokens", kind: "limit", preset: "8192; with --gpu as a server of vLLM on it", help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines"},
 		{Name: "enable-prefix-caching", Key: "enable_prefix_caching", kind: "bool", preset: "true", help: "reuse KV blocks across requests; =false turns it off"},
 		{Name: "enable-chunked-prefill", Key: "enable_chunked_prefill", kind: "bool", preset: "true", engine: "vllm", help: "cut prompts that exceed what is left of a pass; =false turns it off"},
 		{Name: "preemption-mode", Key: "preemption_mode", kind: "name", preset: "lifo", Names: []string{"lifo", "fifo"}, engine: "vllm", help: "who is preempted first: lifo or fifo, by `name`"},

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -129,27 +130,29 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 }
 
 // deriveSettings returns the engine arguments that follow from the hardware of an engine that
-// has otherwise these: those of vLLM follow its own rules, but for legacy ones that repeat
-// the reference. blocks reports whether KV blocks are given, split whether prefill
-// and decode have workers of their own; requests returns the lengths of what is replayed.
-func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool, requests func() lengths) ([]engineargs.Setting, error) {
+// has otherwise these: those of vLLM are its server's own, but for legacy ones that repeat
+// the reference. gives reports whether an argument is given.
+func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
 	f, err := h.Fit("")
 	if err != nil {
 		return nil, err
 	}
-	f = engines.OnEngine(f, a)
+	own, all := *a, []engineargs.Setting(nil)
+	legacy := o.Reference || o.compat != ""
+	if !legacy {
+		own, all = engines.OnServer(own, &f, gives)
+	}
+	f = engines.OnEngine(f, &own)
 	path := h.path(h.Text("gpu"))
 	var of lengths
+	blocks := gives("num_gpu_blocks")
 	if f.Model.WindowLayers > 0 && !blocks && !legacy {
-		if of = requests(); of.live > 0 {
+		if of = o.workloadLengths(); of.live > 0 {
 			f.Live = of.live
 			path = hardware.AddKey(path, hardware.LiveKey, strconv.Itoa(f.Live))
 		}
 	}
-	all := []engineargs.Setting{{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + path)}}
-	if !legacy {
-		all = append(all, engines.OwnRules(a)...)
-	}
+	all = append(all, engineargs.Setting{Key: "planner_profile_data", Value: strconv.Quote(timing.RooflinePrefix + path)})
 	if f.DP > 1 {
 		all = append(all, engineargs.Setting{Key: "dp_size", Value: strconv.Itoa(f.DP)})
 	}
@@ -160,7 +163,7 @@ func (h Hardware) deriveSettings(a *engineargs.Args, blocks, split, legacy bool,
 		}
 		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(max(b.Blocks, f.BlocksFor(of.longest)))})
 	}
-	if split && a.KVBytesPerToken == 0 {
+	if o.TwoPools() && a.KVBytesPerToken == 0 {
 		all = append(all, engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(f.TransferBytes())})
 		if a.TransferGBPerSecond == 0 {
 			all = append(all, engineargs.Setting{Key: "kv_transfer_bandwidth", Value: fmt.Sprint(f.NetworkGBPerSecond())})
@@ -195,3 +198,11 @@ func (o *Options) checkHardware() error {
 // NearestRules returns the name of the rules that a release of vLLM, as 0.20.2, follows as
 // far as they are known.
 func NearestRules(release string) string { return vllm.Nearest(release) }
+
+// UsualSettings returns what holds of a vLLM engine on a GPU where nothing is said, by flag;
+// rules are the name of its rules, "" where nothing is said of them either.
+func UsualSettings(rules string, gpu *hardware.GPU) map[string]string {
+	rules = cmp.Or(rules, vllm.Newest())
+	tokens, seqs := vllm.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)
+	return map[string]string{"scheduler-profile": rules, "max-num-batched-tokens": strconv.Itoa(tokens), "max-num-seqs": strconv.Itoa(seqs)}
+}

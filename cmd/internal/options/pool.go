@@ -120,7 +120,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 	if err != nil {
 		return o.engineError(p, err)
 	}
-	follows, err := o.following(&a, engineargs.Gives(text, set, "num_gpu_blocks"))
+	follows, err := o.following(&a, func(key string) bool { return engineargs.Gives(text, set, key) })
 	if err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func (o *Options) ParseEngine(p *Pool) error {
 
 // following returns the engine arguments that follow from what else is said, where they
 // are not given themselves: from the hardware, or from the server that a timing profile
-// was fitted to; blocks reports whether KV blocks are given.
-func (o *Options) following(a *engineargs.Args, blocks bool) ([]engineargs.Setting, error) {
+// was fitted to; gives reports whether an argument is given.
+func (o *Options) following(a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
 	if h := HardwareOf(o.Engine.Settings); h.Given() {
-		return h.deriveSettings(a, blocks, o.TwoPools(), o.Reference || o.compat != "", o.workloadLengths)
+		return o.deriveSettings(h, a, gives)
 	}
 	if o.Reference || o.compat != "" {
 		return nil, nil

@@ -3,6 +3,8 @@ package machines
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
@@ -36,7 +40,7 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
   replay fit --model deepseek-v3 --gpu h200 --tp 8 --kv-cache-dtype fp8`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rows, err := f.rows(cmd.Flags().Changed("tp"))
+			rows, err := f.rows(cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -51,6 +55,9 @@ and its doubles up to 8. On measured servers the KV cache was within 1 %
 		fs.IntVar(&f.seqs, "max-num-seqs", 256, "`requests` a worker runs at once")
 		fs.IntVar(&f.batch, "max-num-batched-tokens", 8192, "`tokens` of a pass")
 		fs.IntVar(&f.block, "block-size", 16, "`tokens` per KV block")
+		for _, name := range []string{"max-num-seqs", "max-num-batched-tokens"} {
+			fs.Lookup(name).DefValue = "as vLLM's server"
+		}
 		fs.BoolVar(&f.sglang, "sglang", false, "--gpu-memory-utilization is SGLang's --mem-fraction-static: weights and KV cache alone")
 		cli.BindForm(fs, &f.output)
 	})
@@ -69,8 +76,8 @@ type fitRow struct {
 	hardware.Budget
 }
 
-// rows returns the fits that were asked for.
-func (f *fitFlags) rows(tpGiven bool) ([]fitRow, error) {
+// rows returns the fits that were asked for; changed reports whether a flag was given.
+func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 	if f.Text("model") == "" {
 		return nil, cli.Usagef("--model: want a name or the path of a config.json; `replay models` lists names")
 	}
@@ -89,16 +96,34 @@ func (f *fitFlags) rows(tpGiven bool) ([]fitRow, error) {
 			gpus = append(gpus, g.Name)
 		}
 	}
+	set := f.set(changed)
+	engine, err := engineargs.Parse(nil, engineargs.Options{Set: set})
+	if err != nil {
+		return nil, err
+	}
 	var rows []fitRow
 	for _, name := range gpus {
 		fit, err := f.Fit(name)
 		if err != nil {
 			return nil, err
 		}
-		fit.MaxSeqs, fit.MaxBatch, fit.BlockTokens, fit.SGLang = f.seqs, f.batch, f.block, f.sglang
-		rows = append(rows, fitRows(fit, tpGiven)...)
+		args, _ := engines.OnServer(engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) })
+		rows = append(rows, fitRows(engines.OnEngine(fit, &args), changed("tp"))...)
 	}
 	return rows, nil
+}
+
+// set returns the engine arguments that the flags say; changed reports whether one was given.
+func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting) {
+	if f.sglang {
+		all = append(all, engineargs.Setting{Key: "engine_type", Value: `"sglang"`})
+	}
+	for flag, value := range map[string]int{"max-num-seqs": f.seqs, "max-num-batched-tokens": f.batch, "block-size": f.block} {
+		if f.sglang || changed(flag) {
+			all = append(all, engineargs.Setting{Key: strings.ReplaceAll(flag, "-", "_"), Value: strconv.Itoa(value)})
+		}
+	}
+	return all
 }
 
 // fitRows returns the fits on one GPU: one, or the least tensor parallelism that fits and

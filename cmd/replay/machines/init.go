@@ -42,7 +42,7 @@ what a log does not say, as the GPU, is left for you to fill in.`,
 
 // write writes the file.
 func (f *initFlags) write(s cli.Streams) error {
-	known, title := map[string]string{}, "A deployment"
+	known, usual, title := map[string]string{}, map[string]string(nil), "A deployment"
 	if f.from != "" {
 		log, err := f.readLog()
 		if err != nil {
@@ -57,6 +57,7 @@ func (f *initFlags) write(s cli.Streams) error {
 			return cli.WrongUsage(err)
 		}
 		known["gpu"] = g.Name
+		usual = options.UsualSettings(known["scheduler-profile"], &g)
 	}
 	if f.model != "" {
 		known["model"] = f.model
@@ -70,7 +71,7 @@ func (f *initFlags) write(s cli.Streams) error {
 			known["model"] = m.Name
 		}
 	}
-	settings := deployment.Fill(deployment.Settings(), known)
+	settings := deployment.Fill(deployment.Settings(), known, usual)
 	if f.out == "" {
 		return deployment.Write(s.Out, title, settings)
 	}

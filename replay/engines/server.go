@@ -1,0 +1,76 @@
+package engines
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// OnServer returns a as a vLLM server on the hardware of f has it by its own rules, and these
+// settings, for where nothing is said: the newest rules, and that release's limits and block
+// size. gives reports whether an argument is said.
+func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
+	var all []engineargs.Setting
+	switch profile := gives("scheduler_profile"); {
+	case a.Engine != engineargs.VLLM, profile && a.Rules.Reference():
+		return a, nil
+	case !profile:
+		a.Profile = vllm.Newest()
+		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(a.Profile)})
+	}
+	tokens, seqs := serverLimits(&a, f, gives)
+	for _, s := range []struct {
+		key   string
+		to    *int
+		value int
+	}{{"max_num_batched_tokens", &a.MaxBatchedTokens, tokens}, {"max_num_seqs", &a.MaxSeqs, seqs}, {"block_size", &a.BlockTokens, vllm.ServerBlock}} {
+		if !gives(s.key) {
+			*s.to = s.value
+			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
+		}
+	}
+	return a, all
+}
+
+// serverLimits returns how many tokens a pass and how many requests at once a server has:
+// those of a that are said, and for the others what it takes beside them.
+func serverLimits(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) (tokens, seqs int) {
+	tokens, seqs = vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
+	if gives("max_num_seqs") {
+		seqs = a.MaxSeqs
+	}
+	if gives("max_num_batched_tokens") {
+		tokens = a.MaxBatchedTokens
+	} else {
+		if !a.ChunkedPrefill {
+			tokens = max(tokens, f.LongestSequence())
+		}
+		if seqs != engineargs.Unlimited {
+			tokens = min(tokens, seqs*f.LongestSequence())
+		}
+	}
+	if !gives("max_num_seqs") && tokens != engineargs.Unlimited {
+		seqs = min(seqs, tokens)
+	}
+	return tokens, seqs
+}
+
+// describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of
+// the tables, "" on none and where they depend on its longest sequence.
+func describeLimits(a *engineargs.Args) string {
+	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
+	f, err := hardware.ParseFit(name)
+	if !ok || err != nil || !a.ChunkedPrefill {
+		return ""
+	}
+	tokens, seqs := vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)
+	if tokens == a.MaxBatchedTokens && seqs == a.MaxSeqs {
+		return ", its server's defaults on " + f.GPU.Name
+	}
+	return fmt.Sprintf("; its server's defaults on %s are %d and %d", f.GPU.Name, seqs, tokens)
+}

@@ -1,0 +1,99 @@
+package engines
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// TestServerDefaults holds what an engine has on a GPU to what vLLM's own engine arguments
+// said, release by release: testdata/vllm/defaults.jsonl.
+func TestServerDefaults(t *testing.T) {
+	file, err := os.Open("../../testdata/vllm/defaults.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); rows++ {
+		var row struct {
+			Release string
+			GPU     string
+			Memory  float64 `json:"memory_gib"`
+			Length  int     `json:"max_model_len"`
+			Set     map[string]any
+			Tokens  int `json:"max_num_batched_tokens"`
+			Seqs    int `json:"max_num_seqs"`
+			Block   int `json:"block_size"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		row.Set["scheduler_profile"] = vllm.Nearest(row.Release)
+		text, err := json.Marshal(row.Set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := hardware.Fit{GPU: hardware.GPU{Name: row.GPU, MemoryGiB: row.Memory}, MaxLength: row.Length}
+		a := onServer(t, string(text), &f)
+		if a.MaxBatchedTokens != row.Tokens || a.MaxSeqs != row.Seqs || a.BlockTokens != row.Block {
+			t.Errorf("%s: %d tokens, %d requests, blocks of %d", lines.Text(), a.MaxBatchedTokens, a.MaxSeqs, a.BlockTokens)
+		}
+	}
+	if rows < 200 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+// onServer reads engine arguments on a GPU.
+func onServer(t *testing.T, text string, f *hardware.Fit) engineargs.Args {
+	a, err := engineargs.Parse([]byte(text), engineargs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, unless := OnServer(a, f, func(key string) bool { return engineargs.Gives([]byte(text), nil, key) })
+	if a, err = engineargs.Parse([]byte(text), engineargs.Options{Unless: unless}); err != nil {
+		t.Fatal(err)
+	}
+	if own.MaxBatchedTokens != a.MaxBatchedTokens || own.MaxSeqs != a.MaxSeqs || own.BlockTokens != a.BlockTokens || own.Profile != a.Profile {
+		t.Errorf("%s: the arguments are %+v, and their settings give %+v", text, own, a)
+	}
+	return a
+}
+
+// TestOnServer has the newest rules where none are said, and says whose limits an engine has;
+// what is set stays, and the reference and SGLang have their own.
+func TestOnServer(t *testing.T) {
+	f, err := hardware.ParseFit("h100/llama-3.1-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{}`:                                "8192 1024 16 vllm-0.33, its server's defaults on h100",
+		`{"max_num_seqs":64}`:               "8192 64 16 vllm-0.33; its server's defaults on h100 are 1024 and 8192",
+		`{"max_num_seqs":null}`:             "8192 0 16 vllm-0.33; its server's defaults on h100 are 1024 and 8192",
+		`{"block_size":64}`:                 "8192 1024 64 vllm-0.33, its server's defaults on h100",
+		`{"engine_type":"sglang"}`:          "8192 256 1 ",
+		`{"scheduler_profile":"vllm"}`:      "8192 1024 16 vllm-0.33, its server's defaults on h100",
+		`{"scheduler_profile":"reference"}`: "8192 256 64 ",
+		`{"scheduler_profile":"reference","scheduler_rules":{"mixed_step":true}}`: "8192 1024 16 , its server's defaults on h100",
+		`{"enable_chunked_prefill":false,"max_num_batched_tokens":null}`:          "0 1024 16 vllm-0.33",
+	} {
+		a := onServer(t, text, &f)
+		a.ProfilePath = timing.RooflinePrefix + "h100/llama-3.1-8b"
+		got := fmt.Sprintf("%d %d %d %s", a.MaxBatchedTokens, a.MaxSeqs, a.BlockTokens, a.Profile)
+		if !a.Rules.Reference() {
+			got += describeLimits(&a)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
