@@ -3,8 +3,9 @@ package scheduler
 import "github.com/replay-llm/replay/sim"
 
 // Pass is everything one forward pass did, or a run of Count passes that are
-// all alike: the same requests gain one token each, every pass takes Gap, and
-// nothing is admitted, finished, preempted, stored or evicted.
+// all alike: the same requests gain one token each, and nothing is admitted,
+// finished, preempted, stored or evicted. Every pass of a run takes Gap, or they
+// end at Ends.
 //
 // Every token of a pass appears at its end. The slices belong to the core and
 // are valid until its next Step with the same Pass.
@@ -14,8 +15,15 @@ type Pass struct {
 	Count int      // passes in the run, at least 1
 
 	// Gap is the float64 difference between the end and the start of each pass;
-	// pass i of a run ends at exactly Start + (i+1)·Gap.
+	// pass i of a run ends at exactly Start + (i+1)·Gap. It is 0 in a run with Ends.
 	Gap sim.Time
+	// Ends is when each pass of a run ends whose passes take different times; all take
+	// some. Others have none.
+	Ends []sim.Time
+	// Nanos is how long each of Count passes takes, in ns, when the core knows that they
+	// take whole ones; otherwise there are none. Then it is these that count as inter-token
+	// latencies.
+	Nanos []int64
 	// Decoding is the number of requests that gained a token in each pass and
 	// had gained one in the pass before: for them Gap is an inter-token
 	// latency.
@@ -57,15 +65,37 @@ type Pass struct {
 
 // FirstEnd returns the end of the first pass of the run.
 func (p *Pass) FirstEnd() sim.Time {
-	if p.Count == 1 {
+	switch {
+	case p.Count == 1:
 		return p.End
+	case len(p.Ends) > 0:
+		return p.Ends[0]
 	}
 	return p.Start + p.Gap
 }
 
 // Begins returns when pass i of the run begins, 0 <= i < Count.
 func (p *Pass) Begins(i int) sim.Time {
+	if len(p.Ends) > 0 && i > 0 {
+		return p.Ends[i-1]
+	}
 	return p.Start + sim.Time(float64(i)*float64(p.Gap))
+}
+
+// GapOf returns the Gap of pass i of the run by itself.
+func (p *Pass) GapOf(i int) sim.Time {
+	if len(p.Ends) > 0 {
+		return p.Ends[i] - p.Begins(i)
+	}
+	return p.Gap
+}
+
+// CutEnds ends a run with Ends after its first keep passes.
+func (p *Pass) CutEnds(keep int) {
+	p.Count, p.End, p.Nanos = keep, p.Ends[keep-1], p.Nanos[:min(keep, len(p.Nanos))]
+	if p.Ends = p.Ends[:keep]; keep == 1 {
+		p.Ends, p.Gap = p.Ends[:0], p.End-p.Start
+	}
 }
 
 // Reset empties p for a pass that starts at now, keeping its memory.
@@ -73,6 +103,7 @@ func (p *Pass) Reset(now sim.Time) {
 	// Field by field: most are a word, and the slices keep their memory.
 	p.Start, p.End, p.Count = now, now, 1
 	p.Gap, p.Decoding, p.Tokens = 0, 0, 0
+	p.Ends, p.Nanos = p.Ends[:0], p.Nanos[:0]
 	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0

@@ -175,7 +175,12 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	for i := range p.Marks {
 		c.noteMark(p.End, &p.Marks[i])
 	}
-	c.gaps.add(p.Gap, int64(p.Count)*int64(p.Decoding))
+	if len(p.Ends) == 0 {
+		c.gaps.add(p.Gap, int64(p.Count)*int64(p.Decoding))
+	}
+	for i := range p.Ends {
+		c.gaps.add(p.GapOf(i), int64(p.Decoding))
+	}
 	for _, gap := range p.Gaps {
 		c.gaps.add(gap, 1)
 	}

@@ -3,6 +3,7 @@ package offline
 import (
 	"fmt"
 	"math/bits"
+	"sort"
 
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
@@ -86,6 +87,10 @@ func (w *worker) rank() uint64 { return w.pool.first + uint64(w.id) }
 // now, or by now when inclusive. The first has.
 func (w *worker) countBegun(now sim.Time, inclusive bool) int {
 	p := &w.pass
+	if len(p.Ends) > 0 {
+		begun := p.Ends[:p.Count-1]
+		return 1 + sort.Search(len(begun), func(i int) bool { return begun[i] > now || begun[i] == now && !inclusive })
+	}
 	if p.Count == 1 || p.Gap == 0 {
 		return p.Count
 	}

@@ -22,6 +22,7 @@ import (
 type coarse struct {
 	prefill, decode []float64 // ms, by the size of the batch; the last for all above
 	perPage         float64   // ms more for every page of tokens in use
+	perContext      int       // every other so many tokens of a request make decoding 1 ms longer; 0: none do
 	free            int       // decoding takes no time when the pages in use divide by it; 0: always some
 }
 
@@ -29,15 +30,19 @@ const page = 16 // tokens
 
 func (m coarse) Prefill(batch, _, _ int) float64 { return m.prefill[min(batch, len(m.prefill))-1] }
 
-func (m coarse) Decode(batch, active, _, _ int) float64 {
+func (m coarse) Decode(batch, active, context, _ int) float64 {
 	pages := active / page
 	if m.free > 0 && pages%m.free == 0 {
 		return 0
 	}
-	return m.decode[min(batch, len(m.decode))-1] + float64(m.perPage*float64(pages))
+	more := 0.0
+	if m.perContext > 0 {
+		more = float64(context / m.perContext % 2)
+	}
+	return m.decode[min(batch, len(m.decode))-1] + float64(m.perPage*float64(pages)) + more
 }
 
-func (m coarse) ByContext() bool { return false }
+func (m coarse) ByContext() bool { return m.perContext > 0 }
 
 // draw makes random trials.
 type draw struct {
@@ -74,6 +79,9 @@ func (d draw) trial(t testing.TB) (*trial, string) {
 		for i := range x.cfg.Pools {
 			x.cfg.Pools[i].Engine.Speedup = 1e12 // all passes take no time
 		}
+	}
+	if !x.cfg.Compat && len(text)%3 > 0 {
+		d.ownRules(x)
 	}
 	return x, text
 }
@@ -211,6 +219,25 @@ func (d draw) model() timing.Model {
 		return coarse{prefill: []float64{1, 0}, decode: []float64{1}, free: 3}
 	}
 	return coarse{prefill: []float64{2, 4}, decode: []float64{1, 2}}
+}
+
+// ownRules has vLLM's engines go by vLLM's own rules, mostly with passes that take longer
+// and longer.
+func (d draw) ownRules(x *trial) {
+	for i := range x.cfg.Pools {
+		e := &x.cfg.Pools[i].Engine
+		if e.G2.Blocks > 0 {
+			continue
+		}
+		e.Rules = pick(d, vllm.Rules019, vllm.Rules033)()
+		e.Rules.TwoInFlight = !d.oneIn(3)
+		e.Blocks++ // one is out of use
+		e.QueuePolicy = ""
+	}
+	if m, ok := x.model.(coarse); ok && !d.oneIn(3) {
+		m.perContext = pick(d, 1, 3, 20)
+		x.model = m
+	}
 }
 
 // show is a trial as a person reads it.

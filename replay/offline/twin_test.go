@@ -61,7 +61,7 @@ func TestClusterEqualsLiteral(t *testing.T) {
 	if ran < n {
 		return // one seed alone
 	}
-	for _, what := range []string{"kv", "disaggregated", "transfer", "closed loop", "sessions", "no time", "sglang", "host memory", "finished", "stalled"} {
+	for _, what := range []string{"kv", "disaggregated", "transfer", "closed loop", "sessions", "no time", "sglang", "host memory", "own rules", "finished", "stalled"} {
 		if met[what] < n/200 {
 			t.Errorf("%q was met in %d of %d trials, want at least one in 200: %v", what, met[what], n, met)
 		}
@@ -80,6 +80,7 @@ func (x *trial) count(met map[string]int, out outcome) {
 		"no time":       len(out.records) > 0 && out.records[0].First == out.records[0].Arrival,
 		"sglang":        c.Entry().Engine.Engine == engineargs.SGLang,
 		"host memory":   !c.Compat && c.Entry().Engine.G2.Blocks > 0,
+		"own rules":     !c.Entry().Engine.Rules.Reference() && c.Entry().Engine.Engine == engineargs.VLLM,
 		"finished":      out.err == nil,
 		"stalled":       out.err != nil,
 	} {

@@ -285,6 +285,7 @@ func (e *ends) realizePass(p, real *scheduler.Pass, begun, ended sim.Time) {
 	gaps := real.Gaps[:0]
 	detail := real.Detail
 	*real = *p
+	real.Ends, real.Nanos = nil, nil // nothing takes whole nanoseconds
 	real.Start, real.End = begun, ended
 	real.Gap = ended - begun
 	if n := len(e.real); n > 0 {

@@ -50,8 +50,20 @@ type Log struct {
 	Passes []Pass
 }
 
-// Pass notes a pass or a run of passes.
+// Pass notes a pass or a run of passes. Those of different lengths are noted one by one.
 func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
+	kept := keepPass(stage, w, p)
+	if len(p.Ends) == 0 {
+		l.Passes = append(l.Passes, kept)
+	}
+	for i := range p.Ends {
+		kept.Start, kept.End, kept.Gap, kept.Count = float64(p.Begins(i)), float64(p.Ends[i]), float64(p.GapOf(i)), 1
+		l.Passes = append(l.Passes, kept)
+	}
+}
+
+// keepPass returns what is kept of a pass.
+func keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) Pass {
 	kept := Pass{
 		Decode: stage == scheduler.Decode, Worker: int32(w),
 		Start: float64(p.Start), End: float64(p.End), Gap: float64(p.Gap), Count: int32(p.Count),
@@ -72,7 +84,7 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 			kept.Lost = append(kept.Lost, int32(id))
 		}
 	}
-	l.Passes = append(l.Passes, kept)
+	return kept
 }
 
 // Write writes the passes as a Parquet file.

@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // run keeps the passes of a small replay.
@@ -103,6 +104,27 @@ func TestSame(t *testing.T) {
 	}
 	if p := Part(a, single, itself); p != nil {
 		t.Errorf("passes one by one part from their runs: %v", p)
+	}
+}
+
+// Passes of different lengths are kept one by one, though a core takes them together.
+func TestUnequalPasses(t *testing.T) {
+	all := run(t, func(s *replay.Spec) {
+		s.Pools[0].Engine.Rules, s.Pools[0].Engine.ProfilePath = vllm.Rules033(), "roofline:h100/llama-3.1-8b"
+	})
+	longer, end := 0, map[int32]Pass{}
+	for _, p := range all {
+		before, ok := end[p.Worker]
+		if p.Count != 1 || p.Gap != p.End-p.Start || ok && p.Start < before.End {
+			t.Fatalf("pass %+v after %+v", p, before)
+		}
+		if ok && p.Start == before.End && p.Tokens == before.Tokens && p.Prompt == 0 && p.Gap > before.Gap {
+			longer++
+		}
+		end[p.Worker] = p
+	}
+	if longer < 200 {
+		t.Errorf("%d of %d passes are a bit longer than the one before, want many", longer, len(all))
 	}
 }
 

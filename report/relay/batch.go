@@ -32,7 +32,7 @@ type batch struct {
 	// What belongs to the passes, one after the other.
 	admitted []scheduler.Admission
 	marks    []scheduler.Mark
-	gaps     []sim.Time
+	times    []sim.Time
 	ids      []sim.RequestID
 	work     []scheduler.Work
 }
@@ -70,7 +70,7 @@ func newBatch() *batch {
 func (b *batch) reset() {
 	*b = batch{
 		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], passes: b.passes[:0],
-		admitted: b.admitted[:0], marks: b.marks[:0], gaps: b.gaps[:0], ids: b.ids[:0], work: b.work[:0],
+		admitted: b.admitted[:0], marks: b.marks[:0], times: b.times[:0], ids: b.ids[:0], work: b.work[:0],
 	}
 }
 
@@ -92,9 +92,9 @@ func keepList[T any](all *[]T, list []T) []T {
 func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	b.passes = append(b.passes, pass{Pass: *p, stage: stage, worker: w}) // there is room for as many as there are calls
 	k := &b.passes[len(b.passes)-1]
-	k.KV, k.Events = nil, nil
+	k.KV, k.Events, k.Nanos = nil, nil, nil
 	k.Admitted, k.Marks = keepList(&b.admitted, p.Admitted), keepList(&b.marks, p.Marks)
-	k.Gaps, k.Second = keepList(&b.gaps, p.Gaps), keepList(&b.ids, p.Second)
+	k.Gaps, k.Ends, k.Second = keepList(&b.times, p.Gaps), keepList(&b.times, p.Ends), keepList(&b.ids, p.Second)
 	if d := p.Detail; d != nil {
 		k.detail, k.Detail = *d, &k.detail
 		k.detail.Lost, k.detail.Resumed, k.detail.Work = keepList(&b.ids, d.Lost), keepList(&b.ids, d.Resumed), keepList(&b.work, d.Work)

@@ -41,7 +41,7 @@ func (d *diary) Handoff(id sim.RequestID, from, to sim.Time) {
 
 func (d *diary) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	q := *p
-	q.Detail, q.KV, q.Events = nil, nil, nil
+	q.Detail, q.KV, q.Events, q.Nanos = nil, nil, nil, nil
 	text := fmt.Sprintf("pass %v %v %+v", stage, w, q)
 	if p.Detail != nil {
 		text += fmt.Sprintf(" %+v", *p.Detail)

@@ -45,7 +45,11 @@ func (d *decoding) intervalOf(id sim.RequestID) *interval { return &d.seen[id].t
 
 // addPass takes in a pass or a run of them.
 func (d *decoding) addPass(p *scheduler.Pass) {
-	d.pushLength(p.Gap)
+	longest := p.Gap
+	for i := range p.Ends {
+		longest = max(longest, p.GapOf(i))
+	}
+	d.pushLength(longest)
 	d.resumeRequest(p)
 	for i := range p.Marks {
 		m := &p.Marks[i]

@@ -65,12 +65,24 @@ func (e *engine) step(partly bool) {
 		}
 	}
 	p.End = p.Start + gap*sim.Time(p.Count)
+	if p.Count > 1 && e.r.IntN(2) == 0 {
+		e.spread(p)
+	}
 	e.tokens(p, partly)
 	for _, v := range after {
 		e.lose(p, v)
 	}
 	e.rec.Pass(scheduler.Aggregated, 0, p)
 	e.now = p.End
+}
+
+// spread gives the passes of a run times of their own.
+func (e *engine) spread(p *scheduler.Pass) {
+	p.Gap, p.End = 0, p.Start
+	for range p.Count {
+		p.End += sim.Time(1 + e.r.IntN(60))
+		p.Ends = append(p.Ends, p.End)
+	}
 }
 
 func (e *engine) lose(p *scheduler.Pass, v *asked) {
@@ -93,6 +105,9 @@ func (e *engine) tokens(p *scheduler.Pass, partly bool) {
 		case q.recent:
 			p.Decoding++
 			q.longest = max(q.longest, p.Gap)
+			for i := range p.Ends {
+				q.longest = max(q.longest, p.GapOf(i))
+			}
 		default:
 			p.Gaps = append(p.Gaps, p.End-q.latest)
 			p.Detail.Resumed = append(p.Detail.Resumed, q.id)

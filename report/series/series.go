@@ -69,11 +69,16 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	if stage == scheduler.Prefill {
 		return
 	}
-	s.all.Gaps.Add(float64(p.Gap), p.Count*p.Decoding)
+	if len(p.Ends) == 0 {
+		s.all.Gaps.Add(float64(p.Gap), p.Count*p.Decoding)
+	}
+	for i := range p.Ends {
+		s.all.Gaps.Add(float64(p.GapOf(i)), p.Decoding)
+	}
 	for _, gap := range p.Gaps {
 		s.all.Gaps.Add(float64(gap), 1)
 	}
-	s.addOver(&s.all.Output, p.FirstEnd()-p.Gap, p.End, float64(p.Count*p.Tokens))
+	s.addOver(&s.all.Output, p.FirstEnd()-p.GapOf(0), p.End, float64(p.Count*p.Tokens))
 	for i := range p.Marks {
 		if p.Marks[i].Last {
 			s.addAt(&s.all.Finished, p.End, 1)

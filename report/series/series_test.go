@@ -3,6 +3,7 @@ package series
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/replay-llm/replay/router"
@@ -51,6 +52,25 @@ func TestHistogramQuantiles(t *testing.T) {
 	}
 	if h.Total != 2000 {
 		t.Errorf("%d values, want 2000", h.Total)
+	}
+}
+
+// A run of passes of different lengths counts as they do one by one.
+func TestUnequalPasses(t *testing.T) {
+	run, single := New(), New()
+	ends := []sim.Time{40, 45, 80, 130}
+	run.Pass(scheduler.Aggregated, 0, &scheduler.Pass{Start: 30, End: 130, Count: 4, Ends: ends, Decoding: 2, Tokens: 2})
+	start := sim.Time(30)
+	for _, end := range ends {
+		single.Pass(scheduler.Aggregated, 0, &scheduler.Pass{Start: start, End: end, Count: 1, Gap: end - start, Decoding: 2, Tokens: 2})
+		start = end
+	}
+	a, b := run.File(), single.File()
+	if !reflect.DeepEqual(a.Gaps, b.Gaps) || a.Gaps.Total != 8 {
+		t.Errorf("gaps %+v, want %+v", a.Gaps, b.Gaps)
+	}
+	if x, y := run.Totals()[0], single.Totals()[0]; x != y {
+		t.Errorf("totals %+v, want %+v", x, y)
 	}
 }
 

@@ -34,7 +34,9 @@ func (s *transcript) describePass() string {
 	var out strings.Builder
 	p, d := &s.pass, s.pass.Detail
 	fmt.Fprintf(&out, "pass %v to %v", p.Start, p.End)
-	if p.Count > 1 {
+	if len(p.Ends) > 0 {
+		fmt.Fprintf(&out, ", %d passes of %v to %v", p.Count, p.GapOf(0), p.GapOf(p.Count-1))
+	} else if p.Count > 1 {
 		fmt.Fprintf(&out, ", %d passes of %v", p.Count, p.Gap)
 	}
 	out.WriteByte('\n')

@@ -153,12 +153,31 @@ func (r *replayer) checkPass(until sim.Time) error {
 		return fmt.Errorf("the last of %d passes starts at %v, want before %v", p.Count, last, until)
 	case p.Count > 1 && p.End != p.Begins(p.Count):
 		return fmt.Errorf("%d passes of %v ms from %v end at %v", p.Count, p.Gap, p.Start, p.End)
+	case len(p.Ends) > 0 && (len(p.Ends) != p.Count || p.Count == 1 || p.Gap != 0):
+		return fmt.Errorf("%d passes of %v ms end at %v", p.Count, p.Gap, p.Ends)
+	case len(p.Nanos) > 0 && len(p.Nanos) != p.Count:
+		return fmt.Errorf("%d passes take %v ns", p.Count, p.Nanos)
 	case p.Gap != p.End-p.Start && p.Count == 1:
 		return fmt.Errorf("pass from %v to %v has a gap of %v", p.Start, p.End, p.Gap)
 	case p.Gap < 0:
 		return fmt.Errorf("gap of %v ms", p.Gap)
 	case p.Count > 1 && len(p.Gaps)+len(p.Admitted)+len(p.Marks)+len(p.KV)+len(p.Events)+p.Preempted+p.PrefillTokens > 0:
 		return fmt.Errorf("run of %d passes has effects: %+v", p.Count, *p)
+	}
+	return checkLengths(p)
+}
+
+// checkLengths holds the lengths of a run's passes to its instants.
+func checkLengths(p *scheduler.Pass) error {
+	for i := range p.Ends {
+		if gap := p.GapOf(i); gap <= 0 {
+			return fmt.Errorf("pass %d of a run takes %v ms", i, gap)
+		}
+	}
+	for i, n := range p.Nanos {
+		if gap := float64(p.GapOf(i)); math.Abs(gap-float64(n)/1e6) > 1e-9+1e-15*float64(p.End) {
+			return fmt.Errorf("pass %d takes %v ms, or %d ns", i, gap, n)
+		}
 	}
 	return nil
 }
@@ -167,6 +186,7 @@ func (r *replayer) checkPass(until sim.Time) error {
 func Single(p *scheduler.Pass, i int) Step {
 	s := Step{Pass: *p}
 	s.Count, s.Gap, s.Decoding, s.Gaps, s.Second, s.Detail = 0, 0, 0, nil, nil, nil
+	s.Ends, s.Nanos = nil, nil
 	s.Admitted, s.Marks, s.KV, s.Events = cloneOrNil(p.Admitted), cloneOrNil(p.Marks), cloneOrNil(p.KV), cloneOrNil(p.Events)
 	s.Start = p.Begins(i)
 	if i+1 < p.Count {
@@ -177,7 +197,7 @@ func Single(p *scheduler.Pass, i int) Step {
 		slices.Sort(s.Second)
 	}
 	for range p.Decoding {
-		s.Latencies = append(s.Latencies, p.Gap)
+		s.Latencies = append(s.Latencies, p.GapOf(i))
 	}
 	s.Latencies = append(s.Latencies, p.Gaps...)
 	slices.Sort(s.Latencies)

@@ -34,13 +34,23 @@ func (*Parameters) ByContext() bool { return true }
 
 // Step returns the time of a whole pass.
 func (p *Parameters) Step(s *Step) float64 {
-	t := p.Base + p.denseTime(s.Tokens)
-	t += float64(p.Request*float64(s.Requests)) + float64(p.Network*float64(s.Tokens))
+	return p.addContext(p.timeApartFromContext(s), s)
+}
+
+// addContext returns the time of a pass, in ms, of which t is apart from the context.
+func (p *Parameters) addContext(t float64, s *Step) float64 {
 	if !s.Mixed() {
 		return 1000 * (t + float64(p.Context*float64(s.Context)))
 	}
 	t += p.MixedBase + float64(p.Pair*s.Pairs)
 	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
+}
+
+// timeApartFromContext returns the part of the time of a pass, in s, that does not depend
+// on what its requests have in the KV cache or on prompts.
+func (p *Parameters) timeApartFromContext(s *Step) float64 {
+	t := p.Base + p.denseTime(s.Tokens)
+	return t + (float64(p.Request*float64(s.Requests)) + float64(p.Network*float64(s.Tokens)))
 }
 
 // denseTime returns a smooth maximum of the times to read the weights and to multiply

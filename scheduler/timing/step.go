@@ -40,8 +40,13 @@ type Stepper interface {
 // its prefill and its decode part, one after the other. It fails when the time
 // does not fit in 2^64 seconds.
 func (c *Clock) Step(s *Step) (float64, error) {
-	m, ok := c.Model.(Stepper)
-	if !ok {
+	var ms float64
+	switch m := c.Model.(type) {
+	case *Parameters:
+		ms = m.addContext(c.timeApart(m, s), s)
+	case Stepper:
+		ms = m.Step(s)
+	default:
 		prefill, decode, err := c.Apart(s)
 		return prefill + decode, err
 	}
@@ -49,7 +54,24 @@ func (c *Clock) Step(s *Step) (float64, error) {
 	if !s.Mixed() {
 		factor = float64(c.Speedup * c.DecodeSpeedup)
 	}
-	return scaleTime(m.Step(s), factor)
+	return scaleTime(ms, factor)
+}
+
+// apart is what Parameters make of the numbers of tokens and requests of a pass.
+type apart struct {
+	of               *Parameters
+	tokens, requests int
+	seconds          float64
+}
+
+// timeApart is timeApartFromContext, which is remembered: most passes have as many tokens
+// as the one before.
+func (c *Clock) timeApart(p *Parameters, s *Step) float64 {
+	l := &c.latest
+	if l.of != p || l.tokens != s.Tokens || l.requests != s.Requests {
+		*l = apart{p, s.Tokens, s.Requests, p.timeApartFromContext(s)}
+	}
+	return l.seconds
 }
 
 // Apart returns the duration of a pass in ms that computes prompts first and then

@@ -2,7 +2,7 @@
 //
 // A Model predicts milliseconds; a Clock turns them into the durations a pass
 // really takes: whole nanoseconds, scaled by the speed-up. Read timing.go, then
-// nanos.go, polynomial.go, table.go, npz.go, step.go, parameters.go,
+// nanos.go, polynomial.go, table.go, npz.go, step.go, parameters.go, run.go,
 // profile.go, roofline.go.
 package timing
 
@@ -26,6 +26,8 @@ type Clock struct {
 	Model         Model
 	Speedup       float64 // divides both parts; 0 and 1 leave them
 	DecodeSpeedup float64 // divides decode once more; 0 leaves decode unscaled
+
+	latest apart
 }
 
 // Prefill returns the duration of a prefill part in ms. It fails when the time does
@@ -43,12 +45,22 @@ func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
 // the sum is off by less than 2^-32 s, a quarter of a nanosecond.
 const exactSeconds = 1 << 20
 
+// wholeNanos is FromSeconds and Seconds of a time below 1 s that is away from ties. It
+// reports false for others.
+func wholeNanos(ms float64) (n int64, rounded float64, ok bool) {
+	product := float64(float64(ms/1000.0) * nanosPerSecond)
+	n = int64(product + 0.5)
+	ok = product >= 0 && n < nanosPerSecond && math.Abs(product-float64(n)) < 0.49
+	return n, float64(float64(float64(n)/1e9) * 1000.0), ok
+}
+
+// leavesTimes reports whether a factor leaves times below 1 s as they are.
+func leavesTimes(factor float64) bool { return factor == 1 || factor <= 0 }
+
 func scaleTime(ms, factor float64) (float64, error) {
-	if factor == 1 || factor <= 0 {
-		// FromSeconds and Seconds of a time below 1 s, away from ties.
-		product := float64(float64(ms/1000.0) * nanosPerSecond)
-		if n := int64(product + 0.5); product >= 0 && n < nanosPerSecond && math.Abs(product-float64(n)) < 0.49 {
-			return float64(float64(float64(n)/1e9) * 1000.0), nil
+	if leavesTimes(factor) {
+		if _, ms, ok := wholeNanos(ms); ok {
+			return ms, nil
 		}
 	}
 	t, err := FromSeconds(ms / 1000.0)

@@ -12,12 +12,14 @@ import (
 // when they open a block, sample their last token or lose their place.
 type calm struct {
 	off     bool   // no request is ever steady
+	single  bool   // passes are taken one by one all the same
 	lively  []slot // running requests that are not steady, in order of admission
 	count   int    // steady requests
 	targets int64  // Σ (target - since) over them: at plan n they have targets + count·n tokens
 	// calendar lists who wakes in a plan, by its number modulo len. An entry is
 	// stale when the request is not steady or wakes in another plan.
 	calendar [][]slot
+	marked   []uint64 // a bit for each entry of calendar that is not empty
 
 	delivered int64    // the latest plan whose pass has ended
 	lastEnd   sim.Time // its end
@@ -29,6 +31,21 @@ func (k *calm) init(cfg *Config) {
 	// planner looks at everyone, all are looked at.
 	k.off = cfg.Planner || cfg.Policy == ByPriority || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
+	k.marked = make([]uint64, (len(k.calendar)+63)/64)
+	k.single = cfg.Offload.Given()
+}
+
+// addWake enters s, which wakes in a plan.
+func (k *calm) addWake(s slot, plan int64) {
+	at := plan % int64(len(k.calendar))
+	k.calendar[at] = append(k.calendar[at], s)
+	k.marked[at/64] |= 1 << (at % 64)
+}
+
+// clearBucket empties an entry of the calendar.
+func (k *calm) clearBucket(at int64) {
+	k.calendar[at] = k.calendar[at][:0]
+	k.marked[at/64] &^= 1 << (at % 64)
 }
 
 // removeLively takes s from the lively ones; it stands far back.
@@ -43,14 +60,17 @@ func (k *calm) removeLively(s slot) {
 
 // wakeDue makes lively who is due in the plan that begins.
 func (c *Core) wakeDue() {
-	bucket := &c.calm.calendar[int(c.plans)%len(c.calm.calendar)]
-	for _, s := range *bucket {
+	at := c.plans % int64(len(c.calm.calendar))
+	if c.calm.marked[at/64]>>(at%64)&1 == 0 {
+		return
+	}
+	for _, s := range c.calm.calendar[at] {
 		if r := &c.requests[s]; r.state == steady && r.wake == c.plans {
 			c.endSteady(s)
 			c.insertLively(s)
 		}
 	}
-	*bucket = (*bucket)[:0]
+	c.calm.clearBucket(at)
 }
 
 // insertLively puts s among the lively ones, in its place.
@@ -147,8 +167,7 @@ func (c *Core) markSteady(f *flight) {
 		}
 		r.state, r.since = steady, c.plans+1
 		r.wake = r.since + int64(calmFor)
-		bucket := &c.calm.calendar[int(r.wake)%len(c.calm.calendar)]
-		*bucket = append(*bucket, x.slot)
+		c.calm.addWake(x.slot, r.wake)
 		c.calm.count++
 		c.calm.targets += int64(r.target) - r.since
 		found = true

@@ -9,8 +9,9 @@
 // up to there, and a request that reaches its target gains a token.
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
-// gate.go, deliver.go and calm.go, then pool.go for the KV blocks with
-// segments.go and segment.go, device.go for single ones, tiered.go for host memory behind these, measure.go for what a pass costs, and events.go and
+// gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
+// segments.go and segment.go, device.go for single ones, tiered.go for host memory
+// behind these, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
 
@@ -50,6 +51,7 @@ type Core struct {
 	next, after *flight
 	passes      int64    // passes run so far
 	plans       int64    // passes planned so far
+	stuck       bool     // the line was looked at and its head found no place, and nothing has left one since
 	barren      int      // passes in a row without a token or a request further on
 	idle        bool     // the pass under way computes nothing: it waits for a transfer, or naps
 	awake       sim.Time // the end of the latest nap
@@ -82,6 +84,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.requests[s].init(s, r, &c.cfg)
 	c.arrived++
 	c.requests[s].rank.number = c.arrived
+	c.stuck = c.stuck && c.waiting.Len() > 0
 	c.joinLine(s, false)
 	c.live++
 	c.events.addRequest(r)
@@ -102,9 +105,16 @@ func (c *Core) joinLine(s slot, front bool) {
 	}
 }
 
-// Step runs the pass that starts at now, always a single one. With two passes
-// in flight it also plans the pass that follows, by what is known now.
-func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+// Step runs the pass that starts at now, and those after it in which nothing happens
+// but more tokens for steady requests. With two passes in flight it also plans the pass
+// that follows, by what is known now.
+func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
+	if until > now {
+		if n := c.countAlike(now); n > 0 {
+			p.Reset(now)
+			return c.takeRun(n, until, p)
+		}
+	}
 	step, err := c.Begin(now, p)
 	if err != nil {
 		return err
@@ -170,9 +180,6 @@ func (c *Core) End(p *scheduler.Pass) error {
 // Line returns the number of requests that wait and that run, as the server
 // tells its front end.
 func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), len(c.running) }
-
-// Cut has nothing to give back: every run is one pass.
-func (c *Core) Cut(*scheduler.Pass, int) {}
 
 // barrenLimit is the number of passes in a row without a token and without a
 // request further on that counts as a stall.

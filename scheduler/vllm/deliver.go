@@ -54,6 +54,7 @@ func (c *Core) finishRequest(s slot) {
 	}
 	c.pool.Release(s)
 	r.state = gone
+	c.stuck = false
 	c.live--
 	c.unused = append(c.unused, s)
 	c.pool.Forget(s)

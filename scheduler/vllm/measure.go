@@ -19,6 +19,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	}
 	if !c.rules.MixedStep {
 		prefill, decode, err := clock.Apart(step)
+		setNanos(prefill+decode, p)
 		end := p.Start + sim.Time(prefill)
 		if p.Detail != nil {
 			p.Detail.PrefillEnd = end
@@ -31,6 +32,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 		return err
 	}
 	p.End = p.Start + sim.Time(ms)
+	setNanos(ms, p)
 	if p.Detail == nil {
 		return nil
 	}
@@ -50,9 +52,19 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	return err
 }
 
+// setNanos fills p with its length, which is ms.
+func setNanos(ms float64, p *scheduler.Pass) {
+	if n, ok := timing.InNanos(ms); ok {
+		p.Nanos = append(p.Nanos, n)
+	}
+}
+
+// activeTokens returns the number of tokens that there is room for in the blocks that are held.
+func (c *Core) activeTokens() int { return c.supply.held() << c.shift }
+
 // measurePass adds up the work of a pass.
 func (c *Core) measurePass(f *flight) timing.Step {
-	s := timing.Step{Active: c.supply.held() << c.shift, Capacity: c.cfg.Blocks << c.shift}
+	s := timing.Step{Active: c.activeTokens(), Capacity: c.cfg.Blocks << c.shift}
 	if n := c.calm.count; n > 0 {
 		context := c.calm.targets + int64(n)*c.plans
 		s.Tokens, s.Requests, s.Decodes = n, n, n

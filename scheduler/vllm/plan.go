@@ -62,6 +62,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	if p.lost == 0 {
 		c.planWaiting(&p)
 	}
+	c.stuck = p.lost == 0 && c.cfg.PrefillInterval <= 1
 	f.steady = c.calm.count
 	c.closePlan(&p)
 	f.step = c.measurePass(f)

@@ -1,0 +1,102 @@
+package timing
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Run is a run of passes, one after the other, in each of which the same requests
+// gain one token: they differ in the KV cache that these read.
+type Run struct {
+	Apart bool     // they are timed by Clock.Apart, not by Clock.Step
+	Until sim.Time // passes that would begin then or later are left out, but for the first
+	Most  int      // passes at most
+	End   sim.Time // of the last pass; before, when the first begins
+
+	Ends  []sim.Time // of the passes
+	Nanos []int64    // how long they take, in ns; none when it is too long to count
+}
+
+// mostNanos bounds the lengths of passes that are counted in whole ns: some 18 minutes.
+const mostNanos = 1 << 40
+
+// InNanos returns a duration of a Clock in ms as whole ns, and whether it is short enough
+// to be counted so.
+func InNanos(ms float64) (int64, bool) {
+	if !(ms < mostNanos/1e6) {
+		return 0, false
+	}
+	return int64(ms*1e6 + 0.5), true
+}
+
+// Repeat fills r with a run of passes, the first of which is s, which becomes what would
+// follow. A pass of no length, or one that is too long to count, is a run by itself.
+func (c *Clock) Repeat(s *Step, r *Run) error {
+	if p, ok := c.Model.(*Parameters); ok && !r.Apart && !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup)) {
+		p.repeatDecodes(c.timeApart(p, s), s, r)
+	}
+	for len(r.Ends) < r.Most && (len(r.Ends) == 0 || r.End < r.Until) {
+		ms, err := c.timePass(s, r.Apart)
+		if err != nil {
+			if len(r.Ends) > 0 {
+				return nil // it comes again, first
+			}
+			return err
+		}
+		end := r.End + sim.Time(ms)
+		nanos, ok := InNanos(ms)
+		odd := !ok || end == r.End
+		if odd && len(r.Ends) > 0 {
+			return nil
+		}
+		r.Ends = append(r.Ends, end)
+		if r.End = end; ok {
+			r.Nanos = append(r.Nanos, nanos)
+		}
+		s.Grow(1)
+		if odd {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
+	if !apart {
+		return c.Step(s)
+	}
+	prefill, decode, err := c.Apart(s)
+	return prefill + decode, err
+}
+
+// repeatDecodes is Repeat for passes that only decode, with a clock that leaves times as
+// they are, up to the first that does not take the short way of scaleTime.
+func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
+	ends, nanos := slices.Grow(r.Ends, r.Most)[:r.Most], slices.Grow(r.Nanos, r.Most)[:r.Most]
+	n, until, end := 0, r.Until, r.End
+	context, step, each := s.Context, int64(s.Requests), p.Context
+	for n < len(ends) && n < len(nanos) {
+		length, ms, ok := wholeNanos(1000 * (fixed + float64(each*float64(context))))
+		next := end + sim.Time(ms)
+		if !ok || next == end {
+			break
+		}
+		ends[n], nanos[n] = next, length
+		end = next
+		n++
+		context += step
+		if end >= until {
+			break
+		}
+	}
+	s.Grow(n)
+	r.End, r.Ends, r.Nanos = end, ends[:n], nanos[:n]
+}
+
+// Grow turns a pass that only decodes into the one that comes n passes after it, or before
+// it.
+func (s *Step) Grow(n int) {
+	s.Context += int64(n) * int64(s.Requests)
+	s.DecodeLength += n * s.Decodes
+}

@@ -1,0 +1,138 @@
+package vllm
+
+import (
+	"math/bits"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// countAlike returns in how many passes from now on, at most, nothing happens but one more
+// token for every steady request, while each of them plans one that is as uneventful. Of
+// the first, some may have woken up to open a block, and be steady again.
+func (c *Core) countAlike(now sim.Time) int {
+	k := &c.calm
+	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.awake {
+		return 0
+	}
+	if k.single || k.count > c.cfg.Budget() {
+		return 0
+	}
+	if f := c.next; !c.rules.TwoInFlight {
+		if !f.isEmpty() {
+			return 0
+		}
+	} else if !c.isUneventful(f) {
+		return 0
+	}
+	return int(c.nextWake() - c.plans - 1)
+}
+
+// isUneventful reports whether every steady request gains a token in f, neither its first nor
+// its last nor after a while without, and f takes as long as it would if it was planned
+// now.
+func (c *Core) isUneventful(f *flight) bool {
+	if f.steady+f.live != c.calm.count || f.step.Active != c.activeTokens() {
+		return false
+	}
+	for i := range f.shares {
+		if x := &f.shares[i]; !x.dropped && c.requests[x.slot].pass != c.passes-1 {
+			return false
+		}
+	}
+	return len(f.extra) == 0
+}
+
+// nextWake returns the next plan in which a steady request wakes. There is one within the
+// length of the calendar.
+func (c *Core) nextWake() int64 {
+	k := &c.calm
+	for plan, size := c.plans+1, int64(len(k.calendar)); ; plan++ {
+		at := plan % size
+		ahead := k.marked[at/64] >> (at % 64)
+		if ahead == 0 {
+			plan += min(63-at%64, size-1-at)
+			continue
+		}
+		skip := int64(bits.TrailingZeros64(ahead))
+		plan += skip
+		if c.wakesAny(k.calendar[at+skip], plan) {
+			return plan
+		}
+		k.clearBucket(at + skip)
+	}
+}
+
+// wakesAny reports whether one of these wakes in a plan.
+func (c *Core) wakesAny(bucket []slot, plan int64) bool {
+	for _, s := range bucket {
+		if r := &c.requests[s]; r.state == steady && r.wake == plan {
+			return true
+		}
+	}
+	return false
+}
+
+// takeRun runs up to n uneventful passes, of which none but the first starts at until or
+// later, and plans as many. It touches no steady request.
+func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
+	k, f := &c.calm, c.next
+	if !c.rules.TwoInFlight {
+		c.plans++
+		f.step = c.measurePass(f)
+		c.plans--
+	}
+	run := timing.Run{Apart: !c.rules.MixedStep, Until: until, Most: n, End: p.Start, Ends: p.Ends, Nanos: p.Nanos}
+	if err := c.cfg.Clock.Repeat(&f.step, &run); err != nil {
+		return err
+	}
+	p.Count, p.End, p.Ends, p.Nanos = len(run.Ends), run.End, run.Ends, run.Nanos
+	p.Tokens, p.Decoding = k.count, k.count
+	if d := p.Detail; d != nil {
+		d.PrefillEnd = p.Start
+	}
+	for i := range f.shares {
+		if x := &f.shares[i]; !x.dropped {
+			r := &c.requests[x.slot]
+			r.given++
+			r.pass, r.lastAt = c.passes, p.Ends[0]
+			if r.given == 2 {
+				p.Second = append(p.Second, r.id)
+			}
+		}
+	}
+	if f.clear(); c.rules.TwoInFlight {
+		f.steady = k.count
+	}
+	c.countPasses(p.Count, p.End)
+	p.CutEnds(p.Count)
+	c.idle, c.further, c.barren, c.gate.left = false, false, 0, c.waiting.Len() > 0
+	c.describePass(f, p)
+	c.checkAccounts()
+	return nil
+}
+
+// countPasses notes n uneventful passes more, or fewer, the last of which ends at end.
+func (c *Core) countPasses(n int, end sim.Time) {
+	c.passes += int64(n)
+	c.plans += int64(n)
+	c.gate.planned += int64(n)
+	c.calm.delivered, c.calm.lastEnd = c.plans, end
+	if c.rules.TwoInFlight {
+		c.calm.delivered, c.next.plan = c.plans-1, c.plans
+	}
+}
+
+// Cut gives back the passes of the run p after the first keep.
+func (c *Core) Cut(p *scheduler.Pass, keep int) {
+	back := p.Count - keep
+	if back == 0 {
+		return
+	}
+	p.CutEnds(keep)
+	c.countPasses(-back, p.End)
+	if c.rules.TwoInFlight {
+		c.next.step.Grow(-back)
+	}
+}

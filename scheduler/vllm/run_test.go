@@ -1,0 +1,179 @@
+package vllm_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// drawLong draws an engine, with queues for every other seed, and requests whose answers
+// are long, so that runs are.
+func drawLong(seed uint64) drawn {
+	rng := rand.New(rand.NewPCG(seed, 21))
+	rules, block := vllm.Rules019(), 4<<rng.IntN(4)
+	rules.TwoInFlight, rules.MixedStep, rules.OneQueue = rng.IntN(3) > 0, rng.IntN(4) > 0, rng.IntN(2) == 0
+	d := drawn{cfg: vllm.Config{
+		Tree: prompt.NewTree(2*block, block, prompt.Options{}), BlockTokens: block, MaxSeqs: 64, MaxBatchedTokens: 32 + rng.IntN(200),
+		PrefixCaching: rng.IntN(4) > 0, ChunkedPrefill: true, PrefillInterval: rng.IntN(8) / 2, Role: scheduler.Role(rng.IntN(8) / 7 * 2), Rules: rules,
+		Blocks: 4000, Clock: timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{
+			Base: 0.002, Token: 1e-5, Context: 1e-6, Mixed: 2e-6, Pair: 1e-8, Request: 1e-5,
+		}},
+	}}
+	switch rng.IntN(8) {
+	case 0:
+		d.cfg.Clock.Model = timing.Polynomial{}
+	case 1:
+		d.cfg.Clock.Model = &timing.Table{
+			PrefillTokens: []float64{1, 1000}, PrefillMS: []float64{5, 50}, ActiveTokens: []float64{0, 1000}, ContextTokens: []float64{0, 300},
+			DecodeMS: []float64{1, 3, 2.5, 7},
+		}
+	case 2:
+		d.cfg.Clock.Speedup = []float64{1.3, 1e4, 1e12}[rng.IntN(3)]
+	}
+	if seed%2 == 0 {
+		d.cfg.MaxSeqs, d.cfg.Blocks = 1+rng.IntN(8), 500/block+rng.IntN(1000/block)
+	}
+	if rng.IntN(8) == 0 {
+		d.cfg.MaxBatchedTokens = max(2, d.cfg.MaxSeqs/2)
+	}
+	at := sim.Time(0)
+	for id := range 1 + rng.IntN(20) {
+		at += sim.Time(rng.IntN(8)*rng.IntN(400)) / 8
+		r := &sim.Request{ID: sim.RequestID(id), Arrived: at, InputTokens: 1 + rng.IntN(6*block), OutputTokens: 1 + rng.IntN(250)}
+		ids := []uint64{uint64(rng.IntN(2)), uint64(rng.IntN(2)), uint64(id)}
+		r.Prompt = d.cfg.Tree.Add(ids, r.InputTokens)
+		d.arrivals = append(d.arrivals, schedulertest.Arrival{At: at, Request: r})
+	}
+	return d
+}
+
+// runs is two cores that do the same, one of which takes runs of passes.
+type runs struct {
+	rng       *rand.Rand
+	fast      scheduler.Core
+	plain     scheduler.Core
+	now       sim.Time
+	got, want scheduler.Pass
+
+	passes, steps, cut, queued int
+}
+
+// Runs of passes, cut anywhere, are the passes one by one, also for requests that wait
+// in line meanwhile and for those who are cancelled.
+func TestRuns(t *testing.T) {
+	cases := uint64(400)
+	if testing.Short() {
+		cases = 100
+	}
+	var all runs
+	for seed := range cases {
+		d := drawLong(seed)
+		r := runs{rng: rand.New(rand.NewPCG(seed, 22)), fast: build(t, d.cfg), plain: build(t, d.cfg)}
+		r.got.Detail, r.want.Detail = new(scheduler.Detail), new(scheduler.Detail)
+		if err := r.compare(d.arrivals); err != nil {
+			t.Fatalf("seed %d, at %v: %+v\n%v", seed, r.now, d.cfg, err)
+		}
+		all.passes, all.steps, all.cut, all.queued = all.passes+r.passes, all.steps+r.steps, all.cut+r.cut, all.queued+r.queued
+	}
+	if n := int(cases); 2*all.passes < 3*all.steps || all.cut < 5*n || all.queued < 20*n {
+		t.Errorf("%d passes in %d steps, %d cut, %d with a line: want more", all.passes, all.steps, all.cut, all.queued)
+	}
+}
+
+// compare replays the requests on both cores.
+func (r *runs) compare(arrivals []schedulertest.Arrival) error {
+	for {
+		next := sim.Time(math.Inf(1))
+		for len(arrivals) > 0 && arrivals[0].At <= r.now {
+			r.fast.Submit(arrivals[0].Request)
+			r.plain.Submit(arrivals[0].Request)
+			arrivals = arrivals[1:]
+		}
+		if len(arrivals) > 0 {
+			next = arrivals[0].At
+		}
+		if r.fast.Load() == 0 {
+			if len(arrivals) == 0 {
+				return nil
+			}
+			r.now = next
+			continue
+		}
+		if err := r.takeStep(next); err != nil {
+			return err
+		}
+		if r.now = r.got.End; r.rng.IntN(40) == 0 {
+			if err := r.cancel(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// takeStep lets one core take a run and cuts it, and the other take the same passes.
+func (r *runs) takeStep(next sim.Time) error {
+	until := next
+	if r.rng.IntN(2) == 0 {
+		until = r.now + sim.Time(r.rng.IntN(300))
+	}
+	if err := r.fast.Step(r.now, until, &r.got); err != nil {
+		return err
+	}
+	keep := r.got.Count
+	for keep > 1 && r.got.Begins(keep-1) >= next || keep > 1 && r.rng.IntN(10) == 0 {
+		keep--
+	}
+	if keep < r.got.Count {
+		r.fast.Cut(&r.got, keep)
+		r.cut++
+	}
+	r.steps++
+	at := r.now
+	for i := range r.got.Count {
+		if err := r.plain.Step(at, at, &r.want); err != nil {
+			return err
+		}
+		if a, b := schedulertest.Single(&r.got, i), schedulertest.Single(&r.want, 0); !reflect.DeepEqual(a, b) {
+			return fmt.Errorf("pass %d of %d:\n got %+v\nwant %+v", i, r.got.Count, a, b)
+		}
+		if len(r.got.Nanos) > i != (len(r.want.Nanos) > 0) || len(r.want.Nanos) > 0 && r.got.Nanos[i] != r.want.Nanos[0] {
+			return fmt.Errorf("pass %d of %d takes %v ns, want %v", i, r.got.Count, r.got.Nanos, r.want.Nanos)
+		}
+		d := *r.got.Detail
+		if i > 0 {
+			d.PrefillEnd = r.got.Begins(i)
+		}
+		if x, y := fmt.Sprintf("%+v", d), fmt.Sprintf("%+v", *r.want.Detail); x != y {
+			return fmt.Errorf("pass %d of %d:\n got %s\nwant %s", i, r.got.Count, x, y)
+		}
+		at = r.want.End
+		if r.passes++; d.Waiting > 0 && r.got.Count > 1 {
+			r.queued++
+		}
+	}
+	if x, y := progress(r.fast), progress(r.plain); !maps.Equal(x, y) || at != r.got.End {
+		return fmt.Errorf("%d passes up to %v: requests are at %v, want %v at %v", r.got.Count, r.got.End, x, y, at)
+	}
+	return nil
+}
+
+// cancel takes some request out of both cores.
+func (r *runs) cancel() error {
+	id := sim.RequestID(r.rng.IntN(20))
+	x := r.fast.(scheduler.Canceler).Cancel(r.now, id, &r.got)
+	y := r.plain.(scheduler.Canceler).Cancel(r.now, id, &r.want)
+	if a, b := schedulertest.Single(&r.got, 0), schedulertest.Single(&r.want, 0); x != y || x && !reflect.DeepEqual(a, b) {
+		return fmt.Errorf("cancelled %d: %v %+v, want %v %+v", id, x, a, y, b)
+	}
+	return nil
+}
