@@ -4,6 +4,7 @@
 //
 //	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
+//	go run ./tools/benchpeer -only 'vllm rules' vLLM's own rules beside the reference's, without it
 //	go run ./tools/benchpeer -quick             one pair of runs, smaller workloads
 //	go run ./tools/benchpeer -scale             a million requests, 512 workers
 //	go run ./tools/benchpeer sweep              sweeps of 200 cells, on one core and on two
@@ -14,8 +15,8 @@
 // wants a machine with nothing else to do.
 //
 // Read main.go, then program.go (one run), pairs.go (one row), table.go (what is
-// printed), peers.go (the whole table), scale.go; sweep.go and outputs.go need no
-// reference. Package row has the cases and makes long traces.
+// printed), peers.go (the whole table), scale.go; rules.go, sweep.go and outputs.go
+// need no reference. Package row has the cases and makes long traces.
 package main
 
 import (

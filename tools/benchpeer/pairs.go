@@ -38,13 +38,13 @@ func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, erro
 	limit := c.timeout
 	for i := len(c.peers) - 1; i >= 0; i-- { // the last named is most likely the fastest
 		p := c.peers[i].withTimeout(limit)
-		if m.first[i], err = c.runOnce(ctx, &p, &r, args); err != nil {
+		if m.first[i], err = c.runOnce(ctx, &p, r.Title, args); err != nil {
 			return nil, err
 		}
 		limit = min(limit, m.first[i].patience())
 	}
 	m.chooseFastest()
-	if _, err := c.runOnce(ctx, &c.ours, &r, args); err != nil { // not counted: files get into memory
+	if _, err := c.runOnce(ctx, &c.ours, r.Title, args); err != nil { // not counted: files get into memory
 		return nil, err
 	}
 	for i := range c.peers {
@@ -77,29 +77,29 @@ func (o *outcome) patience() time.Duration {
 }
 
 // runOnce runs a program once and prints what it took.
-func (c *comparison) runOnce(ctx context.Context, p *program, r *row.Row, args []string) (outcome, error) {
+func (c *comparison) runOnce(ctx context.Context, p *program, title string, args []string) (outcome, error) {
 	o, err := p.run(ctx, c.dir, args)
 	if err != nil {
 		return o, err
 	}
-	fmt.Fprintf(c.status, "%s: %s: simulation %s, command %s, %.0f MiB", r.Title, p.name, formatTime(o.took[simulation]), formatTime(o.took[command]), o.peakMiB)
+	fmt.Fprintf(c.status, "%s: %s: simulation %s, command %s, %.0f MiB", title, p.name, formatTime(o.took[simulation]), formatTime(o.took[command]), o.peakMiB)
 	if o.unfinished != "" {
 		fmt.Fprintf(c.status, ", unfinished: %s", o.unfinished)
 	}
 	fmt.Fprintln(c.status)
 	if p == &c.ours && o.unfinished != "" {
-		return o, fmt.Errorf("%s: %s did not finish: %s", r.Title, p.name, o.unfinished)
+		return o, fmt.Errorf("%s: %s did not finish: %s", title, p.name, o.unfinished)
 	}
 	return o, nil
 }
 
 // runPair runs ours and peer i. A peer that did not finish alone is not run again.
 func (c *comparison) runPair(ctx context.Context, m *measured, i int, args []string) (pair, error) {
-	ours, err := c.runOnce(ctx, &c.ours, &m.row, args)
+	ours, err := c.runOnce(ctx, &c.ours, m.row.Title, args)
 	if err != nil || m.first[i].unfinished != "" {
 		return pair{ours, m.first[i]}, err
 	}
-	theirs, err := c.runOnce(ctx, &c.peers[i], &m.row, args)
+	theirs, err := c.runOnce(ctx, &c.peers[i], m.row.Title, args)
 	return pair{ours, theirs}, err
 }
 

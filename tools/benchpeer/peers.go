@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type comparison struct {
 	versions string
 
 	rows  []row.Row
+	rules []row.RulesRow
 	ours  program
 	peers []program
 }
@@ -63,7 +65,12 @@ func (c *comparison) chooseRows() error {
 		}
 		c.rows = append(c.rows, r)
 	}
-	if len(c.rows) == 0 {
+	for _, r := range row.RulesTable() {
+		if pattern.MatchString(r.Title) {
+			c.rules = append(c.rules, r)
+		}
+	}
+	if len(c.rows)+len(c.rules) == 0 {
 		return fmt.Errorf("-only %q matches no row", c.only)
 	}
 	return nil
@@ -81,13 +88,32 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 	switch {
 	case c.scale && !c.skip("trace", row.Conversation.Path()):
 		missed, err = c.measureScaling(ctx)
-	case !c.scale && !c.skip("reference", c.peer):
-		missed, err = c.measureTable(ctx)
+	case !c.scale:
+		missed, err = c.measureRows(ctx)
 	}
 	if c.quick {
 		missed = 0
 	}
 	return missed, err
+}
+
+// measureRows measures the rows that were chosen: those of vLLM's own rules, for which the
+// reference need not be there, and those against it.
+func (c *comparison) measureRows(ctx context.Context) (missed int, err error) {
+	onTrace := func(r row.RulesRow) bool { return r.Source == row.Conversation }
+	if slices.ContainsFunc(c.rules, onTrace) && c.skip("trace", row.Conversation.Path()) {
+		c.rules = slices.DeleteFunc(c.rules, onTrace)
+	}
+	if len(c.rules) > 0 {
+		if missed, err = c.measureRules(ctx); err != nil {
+			return missed, err
+		}
+	}
+	if len(c.rows) == 0 || c.skip("reference", c.peer) {
+		return missed, nil
+	}
+	more, err := c.measureTable(ctx)
+	return missed + more, err
 }
 
 // measureTable measures the rows, prints each as soon as it is known, and counts

@@ -59,7 +59,7 @@ func (c *comparison) measureGrowth(ctx context.Context, rows ...row.Row) ([]grow
 			if err != nil {
 				return nil, err
 			}
-			o, err := c.runOnce(ctx, &c.ours, &rows[i], rows[i].Args(trace))
+			o, err := c.runOnce(ctx, &c.ours, rows[i].Title, rows[i].Args(trace))
 			if err != nil {
 				return nil, err
 			}

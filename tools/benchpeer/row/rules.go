@@ -1,0 +1,105 @@
+package row
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// RulesRow is a case in which vLLM's own rules are compared with the reference's, both by
+// this program: the same requests on the same workers, which have as many KV blocks, seats
+// and tokens in a pass. What differs is whose rules hold and how long a pass takes.
+type RulesRow struct {
+	Title         string
+	Source        Source
+	Requests      int // of Synthetic
+	Input, Output int // tokens of each of them
+	InFlight      int // requests in flight in closed loop; 0: open loop
+	Workers       int
+	Router        string
+	Speedup       int // of arrivals; 0: as they are
+	BlockTokens   int
+	// Calibrated has pass times of a profile, and a worker as small as such servers are;
+	// otherwise they are those of data sheets, on an H100.
+	Calibrated bool
+
+	Simulation float64 // most times the simulation of the reference's rules
+}
+
+// RulesMemory is the most memory that vLLM's own rules take, in times that of the reference's.
+const RulesMemory = 1.5
+
+// RulesTable returns the cases of vLLM's own rules.
+func RulesTable() []RulesRow {
+	all := []RulesRow{
+		{Title: "conversation, 8 workers, KV router, block 64", Workers: 8, Router: "kv", BlockTokens: 64},
+		{Title: "conversation, 8 workers, KV router, block 16", Workers: 8, Router: "kv", BlockTokens: 16},
+		{Title: "conversation, 8 workers, round robin, block 64", Workers: 8, Router: "round_robin", BlockTokens: 64},
+		{Title: "conversation, 8 workers, round robin, block 16", Workers: 8, Router: "round_robin", BlockTokens: 16},
+		{Title: "conversation, 1 worker, block 64", Workers: 1, BlockTokens: 64},
+		{Title: "conversation, 1 worker, block 16", Workers: 1, BlockTokens: 16},
+		{Title: "overload: conversation 4 times as fast, calibrated, 8 workers, KV router, block 64",
+			Workers: 8, Router: "kv", BlockTokens: 64, Speedup: 4, Calibrated: true, Simulation: 4},
+		{Title: "overload: conversation 4 times as fast, calibrated, 8 workers, KV router, block 16",
+			Workers: 8, Router: "kv", BlockTokens: 16, Speedup: 4, Calibrated: true, Simulation: 4},
+		{Title: "synthetic 131,072 of 1,024/128, 64 in flight, 1 worker, block 64",
+			Source: Synthetic, Requests: 131_072, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 64},
+		{Title: "synthetic 131,072 of 1,024/128, 64 in flight, 1 worker, block 16",
+			Source: Synthetic, Requests: 131_072, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 16},
+	}
+	for i := range all {
+		r := &all[i]
+		r.Title = "vllm rules: " + r.Title
+		if r.Requests == 0 {
+			r.Source = Conversation
+		}
+		if r.Simulation == 0 {
+			r.Simulation = 2.5
+		}
+	}
+	return all
+}
+
+// Args returns the command line without rules and pass times; trace is the file to replay.
+func (r *RulesRow) Args(trace string) []string {
+	tokens, seats, budget := 443_024, 1024, 8192 // what vLLM has on an H100 with Llama 3.1 8B
+	if r.Calibrated {
+		tokens, seats, budget = 612_368, 128, 2048
+	}
+	args := []string{"trace", trace, "--trace-block-size", strconv.Itoa(TraceBlock)}
+	if r.Source == Synthetic {
+		args = []string{"trace", "--input-tokens", strconv.Itoa(r.Input), "--output-tokens", strconv.Itoa(r.Output), "--request-count", strconv.Itoa(r.Requests)}
+	}
+	if r.InFlight > 0 {
+		args[0] = "concurrency"
+		args = append(args, "--max-in-flight", strconv.Itoa(r.InFlight))
+	}
+	for _, s := range []struct {
+		flag  string
+		value int
+	}{
+		{"workers", r.Workers}, {"speedup", r.Speedup}, {"block-size", r.BlockTokens}, {"num-gpu-blocks", tokens / r.BlockTokens},
+		{"max-num-seqs", seats}, {"max-num-batched-tokens", budget},
+	} {
+		if s.value > 0 {
+			args = append(args, fmt.Sprintf("--%s=%d", s.flag, s.value))
+		}
+	}
+	if r.Router != "" {
+		args = append(args, "--router="+r.Router)
+	}
+	return args
+}
+
+// Own returns the arguments by which vLLM's own rules hold; profile is a file with Profile.
+func (r *RulesRow) Own(profile string) []string {
+	if r.Calibrated {
+		return []string{"--scheduler-profile=vllm", "--timing-profile=" + profile}
+	}
+	return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b"}
+}
+
+// Profile returns a timing profile of the form that replay calibrate writes, in round numbers.
+func Profile() string {
+	return `{"form": "roofline4-knee1", "version": 1, "source": "benchpeer", "parameters": {"weights_s": 0.014, "token_s": 0.00004,
+"context_s": 7e-8, "mixed_context_s": 1.3e-7, "knee": 1, "graph_sizes_tokens": [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256]}}`
+}

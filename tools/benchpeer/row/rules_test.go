@@ -1,0 +1,35 @@
+package row_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/tools/benchpeer/row"
+)
+
+// The two runs of a row differ in rules and pass times alone.
+func TestRulesTable(t *testing.T) {
+	titles := map[string]bool{}
+	for _, r := range row.RulesTable() {
+		if titles[r.Title] || !strings.HasPrefix(r.Title, "vllm rules: ") {
+			t.Errorf("%q is there twice, or called otherwise", r.Title)
+		}
+		titles[r.Title] = true
+		if want := 2.5; r.Simulation != want && !(r.Calibrated && r.Simulation == 4) {
+			t.Errorf("%s: %v times, want %v, or 4 with a queue", r.Title, r.Simulation, want)
+		}
+	}
+	all := row.RulesTable()
+	for i, want := range map[int]string{
+		0: "trace T --trace-block-size 512 --workers=8 --block-size=64 --num-gpu-blocks=6922 --max-num-seqs=1024 --max-num-batched-tokens=8192 --router=kv" +
+			" --scheduler-profile=vllm --gpu=h100 --model=llama-3.1-8b",
+		7: "trace T --trace-block-size 512 --workers=8 --speedup=4 --block-size=16 --num-gpu-blocks=38273 --max-num-seqs=128 --max-num-batched-tokens=2048 --router=kv" +
+			" --scheduler-profile=vllm --timing-profile=P",
+		8: "concurrency --input-tokens 1024 --output-tokens 128 --request-count 131072 --max-in-flight 64 --workers=1 --block-size=64 --num-gpu-blocks=6922" +
+			" --max-num-seqs=1024 --max-num-batched-tokens=8192 --scheduler-profile=vllm --gpu=h100 --model=llama-3.1-8b",
+	} {
+		if got := strings.Join(append(all[i].Args("T"), all[i].Own("P")...), " "); got != want {
+			t.Errorf("%s: arguments\n%s, want\n%s", all[i].Title, got, want)
+		}
+	}
+}

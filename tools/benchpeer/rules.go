@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/replay-llm/replay/tools/benchpeer/row"
+	"github.com/replay-llm/replay/tools/stopwatch"
+)
+
+// measureRules measures the rows of vLLM's own rules against the reference's, this program
+// in both, prints each as soon as it is known, and counts those that miss a bound.
+func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
+	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of vLLM's own rules to the reference's, both simulated by this program", c.pairs))
+	fmt.Fprintln(c.out, "| case | simulation: vLLM's / the reference's | ratio | bound | peak MiB: vLLM's / the reference's | ratio | bound | verdict |")
+	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|")
+	profile := filepath.Join(c.dir, "profile.json")
+	if err := os.WriteFile(profile, []byte(row.Profile()), 0o600); err != nil {
+		return 0, err
+	}
+	for i := range c.rules {
+		r := &c.rules[i]
+		pairs, err := c.runRules(ctx, r, profile)
+		if ctx.Err() != nil {
+			return missed, ctx.Err()
+		}
+		if err != nil { // the other rows may do better
+			fmt.Fprintf(c.out, "| %s | | | | | | | FAILED: %v |\n", r.Title, err)
+			missed++
+			continue
+		}
+		fmt.Fprintf(c.out, "| %s | %s |\n", r.Title, describeRules(r, pairs, &missed))
+	}
+	fmt.Fprintf(c.out, "\n%d rows, %d missed.\n\n", len(c.rules), missed)
+	return missed, nil
+}
+
+// runRules runs a row by vLLM's own rules and by the reference's, in turn. In its pairs the
+// reference's rules stand where the reference does in others.
+func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile string) (pairs []pair, err error) {
+	trace, err := c.tracePath(r.Source, 0)
+	if err != nil {
+		return nil, err
+	}
+	own, reference := c.ours, c.ours
+	own.name, own.tail = "vLLM's rules", r.Own(profile)
+	reference.name, reference.tail = "the reference's rules", []string{"--scheduler-profile=reference"}
+	for range c.pairs + 1 {
+		var p pair
+		for _, run := range []struct {
+			program *program
+			into    *outcome
+		}{{&own, &p.ours}, {&reference, &p.theirs}} {
+			if *run.into, err = c.runOnce(ctx, run.program, r.Title, r.Args(trace)); err != nil {
+				return nil, err
+			}
+			if why := run.into.unfinished; why != "" {
+				return nil, fmt.Errorf("%s: %s", run.program.name, why)
+			}
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs[1:], nil // in the first, files get into memory
+}
+
+// describeRules returns the cells of a row and counts it when it misses a bound.
+func describeRules(r *row.RulesRow, pairs []pair, missed *int) string {
+	median := func(value func(p pair) float64) float64 { return stopwatch.Median(pairs, value) }
+	slower := func(p pair) float64 { return float64(p.ours.took[simulation]) / float64(p.theirs.took[simulation]) }
+	larger := func(p pair) float64 { return p.ours.peakMiB / p.theirs.peakMiB }
+	least, most := math.Inf(1), 0.0
+	for _, p := range pairs {
+		least, most = min(least, slower(p)), max(most, slower(p))
+	}
+	time, memory := median(slower), median(larger)
+	held := time <= r.Simulation && memory <= row.RulesMemory
+	same := !slices.ContainsFunc(pairs, func(p pair) bool { return p.ours.completed != p.theirs.completed })
+	verdict := countMissed(missed, held && same)
+	if !same {
+		verdict += ": not the same requests"
+	}
+	return fmt.Sprintf("%.3g ms / %.3g ms | %s [%s–%s] | ≤ %.1fx | %.1f / %.1f | %s | ≤ %.1fx | %s",
+		median(func(p pair) float64 { return p.ours.took[simulation].Seconds() * 1000 }),
+		median(func(p pair) float64 { return p.theirs.took[simulation].Seconds() * 1000 }),
+		formatTimes(time), formatTimes(least), formatTimes(most), r.Simulation,
+		median(func(p pair) float64 { return p.ours.peakMiB }), median(func(p pair) float64 { return p.theirs.peakMiB }),
+		formatTimes(memory), row.RulesMemory, verdict)
+}
+
+// formatTimes rounds up, so that no bound is kept by rounding.
+func formatTimes(v float64) string { return fmt.Sprintf("%.2fx", math.Ceil(v*100)/100) }
