@@ -56,8 +56,9 @@ type Args struct {
 	AIC         AIC
 	G2          G2
 	SGLang      SGLangArgs
-	Rules       vllm.Rules // of vLLM's scheduler; default those of the reference
-	Profile     string     // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
+	Rules       vllm.Rules   // of vLLM's scheduler; default those of the reference
+	Profile     string       // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
+	Windows     vllm.Windows // groups of layers some of which attend to the last tokens alone; none by default
 
 	// Of no effect on a replay in logical time.
 	LocalIndexer  bool

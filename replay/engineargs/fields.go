@@ -57,6 +57,7 @@ func (r *reader) read(a *Args) {
 	r.port("zmq_replay_port", &a.ReplayPort)
 	a.Reasoning = r.readReasoning()
 	r.readSGLang(&a.SGLang)
+	r.readWindows(a)
 	r.readRules(a)
 }
 
@@ -88,6 +89,7 @@ func (r *reader) readRules(a *Args) {
 		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
 		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
 		{"empty_pass_idle", &x.EmptyPassIdle}, {"past_self", &x.PastSelf},
+		{"window_bound", &x.WindowBound}, {"window_lag", &x.WindowLag},
 	} {
 		m.flag(f.key, f.on)
 	}
@@ -106,6 +108,9 @@ func (r *reader) checkRules(a *Args) {
 	if a.Rules.Reference() {
 		if a.Scheduling == vllm.ByPriority {
 			r.fail("scheduling_policy", `"priority"`, "vLLM's own rules with it: scheduler_profile vllm")
+		}
+		if a.Windows.Given() {
+			r.fail("sliding_window", strconv.Itoa(a.Windows.Tokens), "vLLM's own rules with it: scheduler_profile vllm")
 		}
 		if a.PrefillInterval > 1 {
 			r.fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "vLLM's own rules with it: scheduler_profile vllm")

@@ -149,7 +149,7 @@ func (a *Args) check(compat bool) error {
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64
 	}
-	return nil
+	return a.checkWindows()
 }
 
 func (a *Args) checkSGLang(compat bool) error {

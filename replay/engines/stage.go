@@ -107,7 +107,7 @@ func Joined(t *Topology, use Use) bool {
 		for _, k := range t.Pools[i].Kinds() {
 			stage := Stage{Topology: t, Pool: k.pool()}
 			a := &stage.Engine
-			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 ||
+			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() ||
 				t.Router.Info().Caches && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
@@ -118,14 +118,14 @@ func Joined(t *Topology, use Use) bool {
 
 // routerCapture returns what a KV router needs to see of the engine's cache. Residency of
 // prompt nodes is enough where engines name blocks as the router does and never
-// cache one without its parent. Ranks in lockstep have a cache each, which events alone tell
+// cache one without its parent; layers with windows do. Ranks in lockstep have a cache each, which events alone tell
 // apart. Without a prefix cache vLLM announces blocks
 // under names that nobody finds again, and the reference's SGLang announces
 // tokens, which can pass for blocks of two.
 func (s *Stage) routerCapture() scheduler.Capture {
 	a := &s.Engine
 	switch {
-	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offloadConfig().Blocks == 0 && (a.Rules.Reference() || a.DPSize == 1):
+	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offloadConfig().Blocks == 0 && !a.Windows.Given() && (a.Rules.Reference() || a.DPSize == 1):
 		return scheduler.CaptureResidency
 	case a.Engine == engineargs.VLLM:
 		return scheduler.CaptureEvents
@@ -183,7 +183,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
 		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
-		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules,
+		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules, Windows: a.Windows,
 	}
 }
 

@@ -94,13 +94,17 @@ func (c *Core) findableBlocks(r *request) int {
 // with the given number of its tokens computed, and that all of its tokens
 // would fit.
 func (c *Core) hasRoom(r *request, hits, tokens int) bool {
-	need := c.blocksFor(r, tokens)
+	whole := 0
 	if c.rules.ReserveWhole {
-		need = max(need, (r.target+c.mask)>>c.shift)
+		whole = (r.target + c.mask) >> c.shift
 	}
 	free := c.supply.free
 	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
-	return c.pool.hasRoom(r, hits, need, free)
+	chunk := c.blocksFor(r, tokens)
+	if c.groups != nil {
+		return c.groups.hasRoom(r, hits, chunk, free) && (whole == 0 || c.groups.hasRoomWhole(r, hits, whole, free))
+	}
+	return c.pool.hasRoom(r, hits, max(chunk, whole), free)
 }

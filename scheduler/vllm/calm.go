@@ -162,6 +162,9 @@ func (c *Core) markSteady(f *flight) {
 			continue
 		}
 		calmFor := min(-r.computed&c.mask, r.end-1-r.target)
+		if c.groups != nil {
+			calmFor = min(calmFor, c.groups.calmFor(r, c.windowLag()))
+		}
 		if calmFor < 1 {
 			continue
 		}
@@ -175,6 +178,15 @@ func (c *Core) markSteady(f *flight) {
 	if found {
 		c.calm.lively = slices.DeleteFunc(c.calm.lively, func(s slot) bool { return c.requests[s].state != running })
 	}
+}
+
+// windowLag returns how many computed tokens of a request that decodes windows do not
+// count yet.
+func (c *Core) windowLag() int {
+	if c.rules.WindowLag && c.rules.TwoInFlight {
+		return 1
+	}
+	return 0
 }
 
 // deliverSteady ends the pass f for those who have no share in it.

@@ -58,7 +58,9 @@ func (p *device) noHolders() []int32 {
 func (p *device) checkHolders(holders []int32) {
 	for _, s := range p.core.running {
 		for _, b := range p.core.requests[s].held {
-			holders[b]++
+			if b != noBlock {
+				holders[b]++
+			}
 		}
 	}
 	held := 0

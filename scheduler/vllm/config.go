@@ -52,6 +52,7 @@ type Config struct {
 	Capture          scheduler.Capture
 	Planner          bool           // keep what Snapshot tells, and take one pass at a time
 	Offload          blocks.Offload // host memory behind the KV blocks
+	Windows          Windows        // layers with windows; not for the reference's rules, nor with Offload
 	Rules            Rules          // all as in the reference, for New
 }
 
@@ -94,6 +95,7 @@ func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 			"it has %d tokens in all, want at most %d", input+output, maxTokens)}
 	}
 	need := (input + output - 1 + c.lastTokenPlace() + c.BlockTokens - 1) / c.BlockTokens
+	need = c.groupBlocks(need, (input+c.BlockTokens-1)/c.BlockTokens)
 	if usable := c.usableBlocks(); need > usable {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need + c.Blocks - usable, Reason: fmt.Sprintf(
 			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, c.BlockTokens, usable)}

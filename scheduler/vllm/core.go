@@ -37,11 +37,12 @@ type Core struct {
 	unused   []slot
 	live     int
 	waiting  scheduler.Line[slot]
-	running  []slot // in order of admission
-	arrived  uint64 // requests submitted so far
-	admitted uint64 // admissions so far
-	pool     pool   // the KV blocks
-	supply   supply // of them
+	running  []slot   // in order of admission
+	arrived  uint64   // requests submitted so far
+	admitted uint64   // admissions so far
+	pool     pool     // the KV blocks
+	groups   *grouped // the same where layers have windows, or nil
+	supply   supply   // of them
 	events   events
 	calm     calm
 	gate     gate
@@ -61,7 +62,10 @@ type Core struct {
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
 // it.
 func New(cfg Config) (*Core, error) {
-	if cfg.Capture == scheduler.CaptureResidency && (cfg.Offload.Given() || !cfg.PrefixCaching) {
+	if err := cfg.checkWindows(); err != nil {
+		return nil, err
+	}
+	if cfg.Capture == scheduler.CaptureResidency && (cfg.Offload.Given() || cfg.Windows.Given() || !cfg.PrefixCaching) {
 		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it, or not be named by content")
 	}
 	c := &Core{

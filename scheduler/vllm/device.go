@@ -45,6 +45,7 @@ type device struct {
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
 	perNode int
+	groups  int         // of layers, each of which has a block for the same tokens
 	found   [][]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
@@ -63,7 +64,7 @@ func newDevice(c *Core) *device {
 		supply: &c.supply, core: c,
 		told: c.cfg.Capture == scheduler.CaptureEvents, counted: c.cfg.Capture == scheduler.CaptureResidency,
 		fresh: c.supply.usable, first: noBlock, last: noBlock,
-		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(), firstOwn: make(map[int64]blockID),
+		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(), groups: 1, firstOwn: make(map[int64]blockID),
 	}
 }
 
@@ -94,7 +95,8 @@ func (p *device) takeBlock() blockID {
 	if k.key != unnamed {
 		left := k.later != noBlock && p.removeCopy(b)
 		if p.told {
-			p.core.events.noteRemoved(k.key, left)
+			content, group := p.parseGroup(k.key)
+			p.core.events.noteRemoved(content, left || group != p.groups-1)
 		}
 		if p.counted && !left && k.key >= 0 {
 			p.countBlock(k.key, -1)
@@ -237,6 +239,11 @@ func (p *device) findBlock(r *request, i int) blockID {
 	if key < 0 {
 		return p.findOwn(r, i, key)
 	}
+	return p.findShared(key)
+}
+
+// findShared returns the block that is found by key, a place in the tree, or noBlock.
+func (p *device) findShared(key int64) blockID {
 	page := int(key / pageBlocks)
 	if page >= len(p.found) || p.found[page] == nil {
 		return noBlock
@@ -281,7 +288,16 @@ func (p *device) keyOf(r *request, i int) int64 {
 	return ownKey(r.id, i)
 }
 
-// ownKey names what only one request can find; content is its inverse.
+// parseGroup returns the key of what a block of that key holds, and the group it is of.
+func (p *device) parseGroup(key int64) (content int64, group int) {
+	if key >= 0 {
+		return key / int64(p.groups), int(key % int64(p.groups))
+	}
+	id, i := parseKey(key)
+	return ownKey(id, i/p.groups), i % p.groups
+}
+
+// ownKey names what only one request can find; parseKey is its inverse.
 func ownKey(id sim.RequestID, i int) int64 { return -2 - (int64(id)<<32 | int64(i)) }
 
 func parseKey(key int64) (id sim.RequestID, i int) {

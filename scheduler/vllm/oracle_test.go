@@ -33,6 +33,10 @@ type oracleCase struct {
 		Watermark      float64 `json:"watermark"`
 		Policy         string  `json:"policy"`
 		PrefillEvery   int     `json:"prefill_schedule_interval"`
+		Window         int     `json:"sliding_window"`
+		Chunk          int     `json:"attention_chunk_size"`
+		WindowGroups   int     `json:"window_groups"`
+		FullGroups     int     `json:"full_groups"`
 	} `json:"settings"`
 	TraceTokens int            `json:"trace_block_size"`
 	Timing      timing.Profile `json:"timing"`
@@ -62,8 +66,9 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 	if s.Policy == vllm.ByPriority.String() {
 		policy = vllm.ByPriority
 	}
+	windows := vllm.Windows{Tokens: max(s.Window, s.Chunk), Chunked: s.Chunk > 0, Groups: s.WindowGroups, Full: s.FullGroups}
 	return vllm.Config{
-		Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
+		Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
 		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: &c.Timing.Parameters, Speedup: 1, DecodeSpeedup: 1},

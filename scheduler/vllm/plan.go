@@ -83,6 +83,9 @@ func (c *Core) planRunning(p *pass) {
 		if p.limit > 0 {
 			want = min(want, p.limit)
 		}
+		if c.groups != nil {
+			c.dropPassed(p, r)
+		}
 		if want == 1 && c.rules.WholeAllocation && c.hasPlace(r) {
 			c.scheduleTokens(p, s, 1)
 			continue
@@ -109,6 +112,27 @@ func (c *Core) planRunning(p *pass) {
 // can be found once it is planned, one of an answer when the next is opened.
 func (c *Core) hasPlace(r *request) bool {
 	return r.computed&c.mask != 0 && ((r.computed+1)&c.mask != 0 || !r.midway && r.computed >= r.input)
+}
+
+// dropPassed lets go of the blocks of r that its layers with windows have passed.
+func (c *Core) dropPassed(p *pass, r *request) {
+	n := c.groups.passedBlocks(r, r.computed-c.unfinishedTokens(p, r))
+	if n > r.passed {
+		c.nameBlocks(r, r.computed-(r.target-c.knownTokens(r)))
+		c.groups.dropBlocks(r, n)
+	}
+}
+
+// unfinishedTokens returns how many of the computed tokens of r, in the pass that runs
+// while another is planned, count as not computed for windows.
+func (c *Core) unfinishedTokens(p *pass, r *request) int {
+	switch {
+	case !c.rules.WindowLag || p.flight != c.after:
+		return 0
+	case r.plan == c.plans-1:
+		return int(c.next.shares[r.planned].tokens)
+	}
+	return r.target - c.knownTokens(r) // of one that was steady
 }
 
 // scheduleTokens enters tokens of s into the pass.

@@ -7,7 +7,7 @@ import (
 
 // pool is the engine's KV blocks as the scheduler sees them: whole segments of prompts
 // and answers (segments), or single blocks (device) where somebody is told of each,
-// with host memory behind them perhaps (tiered). A request holds the first r.blocks of
+// with host memory behind them perhaps (tiered), or for several groups of layers (grouped). A request holds the first r.blocks of
 // its list of blocks, of which the first r.named can be found; both numbers are the
 // pool's to keep.
 type pool interface {
@@ -40,10 +40,13 @@ func (n *supply) held() int { return n.usable - n.free }
 // newPool returns the KV blocks of c, which keep c.supply.
 func newPool(c *Core) pool {
 	c.supply = supply{usable: c.cfg.usableBlocks(), free: c.cfg.usableBlocks()}
-	if c.cfg.Offload.Given() {
+	switch {
+	case c.cfg.Offload.Given():
 		return newTiered(c)
-	}
-	if c.cfg.Capture == scheduler.CaptureEvents {
+	case c.cfg.Windows.Given():
+		c.groups = newGrouped(c)
+		return c.groups
+	case c.cfg.Capture == scheduler.CaptureEvents:
 		return deviceOnly{device: newDevice(c)}
 	}
 	return newSegments(c)

@@ -50,6 +50,7 @@ type request struct {
 	shared   int             // full prompt blocks named by content
 	blocks   int             // that it holds
 	named    int             // of these, the first ones, which can be found
+	passed   int             // and the first ones, of which groups with windows have let go
 	furthest int             // largest computed that passes with prompts got to
 
 	// held are the blocks of the request on a device, in order. A preempted request

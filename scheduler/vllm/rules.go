@@ -64,6 +64,12 @@ type Rules struct {
 	// NameAtEnd makes a block that the last computed token of an answer fills one
 	// that can be found when the request ends; otherwise it never is.
 	NameAtEnd bool
+	// WindowBound admits a request when groups with windows have room for what they can
+	// hold of it at once; otherwise when they do for all of it, as if they kept it.
+	WindowBound bool
+	// WindowLag keeps a block that tokens of a pass under way attend to; otherwise it is
+	// given up as soon as they are planned.
+	WindowLag bool
 	// FirstTokenFree makes a prompt's first token part of the pass that covers
 	// it; otherwise it counts as a decode in that pass too.
 	FirstTokenFree bool
@@ -83,8 +89,9 @@ type profile struct {
 func knownProfiles() []profile {
 	return []profile{
 		{"vllm-0.19", [2]int{0, 19}, Rules019(), false},
+		{"vllm-0.20", [2]int{0, 20}, Rules020(), false},
 		{"vllm-0.24", [2]int{0, 24}, Rules024(), false},
-		{"vllm-0.28", [2]int{0, 28}, Rules024(), true},
+		{"vllm-0.28", [2]int{0, 28}, Rules028(), true},
 		{"vllm-0.32", [2]int{0, 32}, Rules032(), true},
 		{"vllm-0.33", [2]int{0, 33}, Rules033(), true},
 	}
@@ -127,16 +134,30 @@ func Rules019() Rules {
 	}
 }
 
+// Rules020 returns the rules of vLLM 0.20 with asynchronous scheduling.
+func Rules020() Rules {
+	r := Rules019()
+	r.WindowBound = true
+	return r
+}
+
 // Rules024 returns the rules of vLLM 0.24 with asynchronous scheduling.
 func Rules024() Rules {
-	r := Rules019()
+	r := Rules020()
 	r.OneQueue, r.EmptyPassIdle = false, true
+	return r
+}
+
+// Rules028 returns the rules of vLLM 0.28 with asynchronous scheduling.
+func Rules028() Rules {
+	r := Rules024()
+	r.WindowLag = true
 	return r
 }
 
 // Rules032 returns the rules of vLLM 0.32 with asynchronous scheduling.
 func Rules032() Rules {
-	r := Rules024()
+	r := Rules028()
 	r.WholeAlone = true
 	return r
 }

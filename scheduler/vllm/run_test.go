@@ -46,6 +46,10 @@ func drawLong(seed uint64) drawn {
 	if rng.IntN(8) == 0 {
 		d.cfg.MaxBatchedTokens = max(2, d.cfg.MaxSeqs/2)
 	}
+	if seed%5 == 4 {
+		d.cfg.Windows = vllm.Windows{Tokens: block + int(seed%uint64(4*block)), Groups: 2, Full: 1}
+		d.cfg.Blocks, d.cfg.Rules.WindowLag = 3*d.cfg.Blocks, seed%3 > 0
+	}
 	at := sim.Time(0)
 	for id := range 1 + rng.IntN(20) {
 		at += sim.Time(rng.IntN(8)*rng.IntN(400)) / 8

@@ -201,46 +201,32 @@ func (p *segments) evictBlocks(n int32) int {
 	s := p.store.at(i)
 	n = min(n, s.hi-s.lo)
 	s.hi -= n
-	isEmpty := s.hi == s.lo
 	if s.owner != unnamedBlocks {
 		p.cached -= int(n)
 	}
-	if s.owner.isKnown() {
-		p.forgetBlocks(i, n)
+	known, of := s.owner.isKnown(), s.owner
+	if known && !s.isCopy {
+		p.forgetBlocks(i, s.hi, s.hi+n)
+		s = p.store.at(i)
 	}
-	if isEmpty {
+	if s.hi == s.lo {
+		if known {
+			p.removeSegment(p.layerOf(of), i)
+		}
 		p.store.unlink(i)
 		p.store.drop(i)
+	}
+	if node, ok := of.node(); ok && p.nodes.Get(node).first == noSegment {
+		p.nodes.Delete(node)
 	}
 	return int(n)
 }
 
-// forgetBlocks takes n blocks from a layer, evicted from the end of segment i. Where
-// there are copies of them these are found in their place.
-func (p *segments) forgetBlocks(i segmentID, n int32) {
-	s := p.store.at(i)
-	of, from := s.owner, s.hi
+// forgetBlocks has copies found in place of blocks from..to-1, evicted from segment i,
+// where there are any; the others can be found no more.
+func (p *segments) forgetBlocks(i segmentID, from, to int32) {
+	of := p.store.at(i).owner
 	l := p.layerOf(of)
-	switch {
-	case s.isCopy:
-	case l.copies == noSegment:
-		p.setEnd(l, of, from)
-	default:
-		p.useCopies(l, i, from+n)
-	}
-	if s = p.store.at(i); s.hi > s.lo {
-		return
-	}
-	p.removeSegment(l, i)
-	if node, ok := of.node(); ok && l.first == noSegment {
-		p.nodes.Delete(node)
-	}
-}
-
-// useCopies has copies found in place of the blocks that segment i had up to the given
-// one; those without can be found no more.
-func (p *segments) useCopies(l *layer, i segmentID, to int32) {
-	of, from := p.store.at(i).owner, p.store.at(i).hi
 	for to > from {
 		c, at := p.findCopy(l, from, to)
 		if c != noSegment {

@@ -24,26 +24,15 @@ type twinName struct {
 	own   bool
 	of    int64 // 1 + node or request
 	index int
+	group int // of layers
 }
 
-func (t *twin) nameOf(r *twinRequest, i int) twinName {
+func (t *twin) nameOf(r *twinRequest, i, g int) twinName {
 	if t.cfg.PrefixCaching && !r.Prompt.Unique() && i < int(r.Prompt.Blocks) {
 		per := t.cfg.Tree.PerNode()
-		return twinName{of: 1 + int64(r.Prompt.Nodes[i/per]), index: i % per}
+		return twinName{of: 1 + int64(r.Prompt.Nodes[i/per]), index: i % per, group: g}
 	}
-	return twinName{own: true, of: 1 + int64(r.ID), index: i}
-}
-
-// hits returns the first blocks of r that are found, at most so many.
-func (t *twin) hits(r *twinRequest, most int) (hits []*twinBlock) {
-	for i := 0; i < most && t.cfg.PrefixCaching; i++ {
-		same := t.pool.found[t.nameOf(r, i)]
-		if len(same) == 0 {
-			break
-		}
-		hits = append(hits, same[0])
-	}
-	return hits
+	return twinName{own: true, of: 1 + int64(r.ID), index: i, group: g}
 }
 
 func (p *twinPool) cached() (n int) {
@@ -75,6 +64,9 @@ func (p *twinPool) take() *twinBlock {
 }
 
 func (p *twinPool) hold(b *twinBlock) {
+	if b == nil {
+		return
+	}
 	if b.holders == 0 {
 		p.free = slices.DeleteFunc(p.free, func(x *twinBlock) bool { return x == b })
 	}
@@ -82,6 +74,9 @@ func (p *twinPool) hold(b *twinBlock) {
 }
 
 func (p *twinPool) letGo(b *twinBlock) {
+	if b == nil {
+		return
+	}
 	if b.holders--; b.holders == 0 {
 		p.free = append(p.free, b)
 	}
@@ -89,5 +84,8 @@ func (p *twinPool) letGo(b *twinBlock) {
 
 // name gives b a name, which other blocks may have too.
 func (p *twinPool) name(b *twinBlock, name twinName) {
+	if b == nil {
+		return
+	}
 	b.name, p.found[name] = name, append(p.found[name], b)
 }

@@ -52,8 +52,10 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 }
 
 func (t *twin) release(r *twinRequest) {
-	for _, b := range slices.Backward(r.held) {
-		t.pool.letGo(b)
+	for _, group := range r.held {
+		for _, b := range slices.Backward(group) {
+			t.pool.letGo(b)
+		}
 	}
 	r.held, r.named = nil, 0
 }

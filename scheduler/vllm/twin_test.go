@@ -28,7 +28,8 @@ type twin struct {
 	prompts  int  // of these, the latest that computes prompts
 	left     bool // the latest open pass that looked at the line left someone in it
 	awake    sim.Time
-	limit    int // the most tokens of one request in the pass that is planned, or 0
+	limit    int            // the most tokens of one request in the pass that is planned, or 0
+	groups   []vllm.Windows // of layers: with windows, where Tokens is not 0, or without
 }
 
 type twinRequest struct {
@@ -40,10 +41,10 @@ type twinRequest struct {
 	preempted bool
 	pass      int // of the latest token
 	at        sim.Time
-	held      []*twinBlock
-	named     int         // of held, those that could be named
-	flight    *twinFlight // that was planned last with a share for it
-	midway    bool        // its latest share left tokens to compute
+	held      [][]*twinBlock // of each group of layers; nil where it let go of one
+	named     int            // of a group's, those that could be named
+	flight    *twinFlight    // that was planned last with a share for it
+	midway    bool           // its latest share left tokens to compute
 }
 
 // twinFlight is a pass that is planned.
@@ -74,6 +75,10 @@ func newTwin(c vllm.Config) *twin {
 	}
 	t.pool.found = make(map[twinName][]*twinBlock)
 	t.pool.unnamedFirst = !c.Rules.OneQueue
+	t.groups = make([]vllm.Windows, max(1, c.Windows.Groups+c.Windows.Full))
+	for g := range c.Windows.Groups {
+		t.groups[g] = c.Windows
+	}
 	return t
 }
 
@@ -283,6 +288,7 @@ func (t *twin) planRunning(f *twinFlight) {
 			continue
 		}
 		want := t.cut(r.target-r.computed, f)
+		t.dropPassed(r)
 		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation {
 			if r.computed < r.InputTokens || r.midway { // a block of a prompt, or one computed again, is there once it is planned
 				t.name(r, r.computed+1)
@@ -324,7 +330,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 		most = r.target - 1
 		hits = t.hits(r, most/t.cfg.BlockTokens)
 	}
-	cached := min(len(hits)*t.cfg.BlockTokens, most)
+	cached := min(len(hits[0])*t.cfg.BlockTokens, most)
 	prompt := r.target-cached > 1
 	if f.shut && prompt {
 		return false
@@ -339,10 +345,12 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	if t.rules.AdmitIdle && !t.fits(r, hits, cached+want) {
 		return false
 	}
-	for _, b := range hits {
-		t.pool.hold(b)
+	for _, group := range hits {
+		for _, b := range group {
+			t.pool.hold(b)
+		}
 	}
-	r.held, r.named = slices.Clone(hits), len(hits)
+	r.held, r.named = hits, len(hits[0])
 	for !t.cover(r, cached+want) {
 		if len(t.running) == 0 {
 			t.release(r)
@@ -360,20 +368,25 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 }
 
 // fits reports whether the chunk, and all that is known of r, would fit.
-func (t *twin) fits(r *twinRequest, hits []*twinBlock, tokens int) bool {
-	need := t.need(r, tokens)
-	if t.rules.ReserveWhole {
-		need = max(need, (r.target+t.cfg.BlockTokens-1)/t.cfg.BlockTokens)
-	}
-	for _, b := range hits {
-		if b.holders > 0 {
-			need--
+func (t *twin) fits(r *twinRequest, hits [][]*twinBlock, tokens int) bool {
+	chunk, whole := 0, 0
+	for g, group := range hits {
+		chunk += max(0, t.need(r, tokens)-len(group))
+		if t.rules.ReserveWhole {
+			whole += max(0, t.admitted(g, (r.target+t.cfg.BlockTokens-1)/t.cfg.BlockTokens)-len(group))
+		}
+		for _, b := range group {
+			if b != nil && b.holders == 0 {
+				chunk++
+				whole++
+			}
 		}
 	}
+	left := len(t.pool.free)
 	if len(t.running) > 0 {
-		need += int(t.rules.Watermark * float64(t.cfg.Blocks))
+		left -= int(t.rules.Watermark * float64(t.cfg.Blocks))
 	}
-	return need <= len(t.pool.free)
+	return chunk <= left && (!t.rules.ReserveWhole || whole <= left)
 }
 
 // need returns the number of blocks for so many tokens of r.
@@ -386,7 +399,10 @@ func (t *twin) need(r *twinRequest, tokens int) int {
 
 // cover takes the blocks for so many tokens of r.
 func (t *twin) cover(r *twinRequest, tokens int) bool {
-	lack := t.need(r, tokens) - len(r.held)
+	for len(r.held) < len(t.groups) {
+		r.held = append(r.held, nil)
+	}
+	lack := (t.need(r, tokens) - len(r.held[0])) * len(t.groups)
 	if lack <= 0 {
 		if tokens%t.cfg.BlockTokens == 0 {
 			t.name(r, tokens)
@@ -396,12 +412,14 @@ func (t *twin) cover(r *twinRequest, tokens int) bool {
 	if lack > len(t.pool.free) && t.rules.WholeAllocation {
 		return false
 	}
-	n := min(lack, len(t.pool.free))
-	for range n {
-		r.held = append(r.held, t.pool.take())
+	n := min(lack, len(t.pool.free)) / len(t.groups)
+	for g := range t.groups {
+		for range n {
+			r.held[g] = append(r.held[g], t.pool.take())
+		}
 	}
 	t.name(r, tokens)
-	return n == lack
+	return n*len(t.groups) == lack
 }
 
 // name makes full blocks of r's first tokens, whose values are known, findable.
@@ -409,8 +427,13 @@ func (t *twin) name(r *twinRequest, tokens int) {
 	if !t.cfg.PrefixCaching {
 		return
 	}
-	for full := min(tokens, r.known()) / t.cfg.BlockTokens; r.named < min(full, len(r.held)); r.named++ {
-		t.pool.name(r.held[r.named], t.nameOf(r, r.named))
+	if full := min(min(tokens, r.known())/t.cfg.BlockTokens, len(r.held[0])); full > r.named {
+		for g, group := range r.held {
+			for i := r.named; i < full; i++ {
+				t.pool.name(group[i], t.nameOf(r, i, g))
+			}
+		}
+		r.named = full
 	}
 }
 

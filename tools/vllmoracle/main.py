@@ -28,7 +28,8 @@ from vllm.config.cache import CacheConfig  # noqa: E402
 from vllm.config.scheduler import SchedulerConfig  # noqa: E402
 from vllm.sampling_params import SamplingParams  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec  # noqa: E402
+from vllm.v1.kv_cache_interface import (  # noqa: E402
+    ChunkedLocalAttentionSpec, FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec)
 from vllm.v1.outputs import ModelRunnerOutput  # noqa: E402
 from vllm.v1.request import Request  # noqa: E402
 
@@ -38,10 +39,13 @@ DEFAULTS = {
     "long_prefill_token_threshold": 0, "policy": "fcfs", "max_model_len": 1 << 20,
     # Of the oracle:
     "idle_sleep_ms": 1.0,  # what EngineCore sleeps after a pass of nothing with requests left
-    "sliding_window": 0,  # tokens; then half of the layers are a second group of KV blocks with that window
+    "sliding_window": 0,  # tokens; then there are groups of KV blocks of layers with that window
+    "attention_chunk_size": 0,  # tokens; or of layers that attend within chunks of so many
+    "window_groups": 1, "full_groups": 1,  # how many of them, and of groups of layers that attend to everything
     "v2_model_runner": None,
 }
-OWN = {"num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms", "sliding_window", "v2_model_runner"}
+OWN = {"num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms", "sliding_window", "attention_chunk_size", "window_groups", "full_groups",
+       "v2_model_runner"}
 
 
 class Bag(types.SimpleNamespace):
@@ -106,9 +110,14 @@ def spec(kind, s, **more):
 
 
 def kv_cache(s):
-    groups = [KVCacheGroupSpec(["full"], spec(FullAttentionSpec, s))]
+    window = None
     if s["sliding_window"]:
-        groups.append(KVCacheGroupSpec(["window"], spec(SlidingWindowSpec, s, sliding_window=s["sliding_window"])))
+        window = spec(SlidingWindowSpec, s, sliding_window=s["sliding_window"])
+    elif s["attention_chunk_size"]:
+        window = spec(ChunkedLocalAttentionSpec, s, attention_chunk_size=s["attention_chunk_size"])
+    # Models have their windows in the first layers, and vLLM the groups in the order of these.
+    groups = [KVCacheGroupSpec([f"window{i}"], window) for i in range(s["window_groups"] if window else 0)]
+    groups += [KVCacheGroupSpec([f"full{i}"], spec(FullAttentionSpec, s)) for i in range(s["full_groups"] if window else 1)]
     return KVCacheConfig(**pick(KVCacheConfig, num_blocks=s["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups))
 
 

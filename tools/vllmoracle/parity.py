@@ -20,6 +20,9 @@ from workload import read
 EXACT, CLOSE = 0.0, 1e-9  # of times: the same bits; the same but for the last digits
 
 
+PROFILE = os.environ.get("VLLM_ORACLE_PROFILE", "vllm-0.19")  # the rules replay is asked for
+
+
 def timing(rng):
     """A model of passes in which all terms matter."""
     p = {"base_s": rng.choice([0, 0.002]), "weights_s": rng.uniform(0.002, 0.03), "token_s": rng.uniform(1e-5, 2e-4),
@@ -76,14 +79,26 @@ def rank(rng, rows):
         r["priority"] = rng.randrange(-1, levels - 1)
 
 
+def window(rng, s, rows):
+    """Gives some layers a window, or chunks, and the pool the blocks that their groups need."""
+    block, most = s["block_size"], max(r["input_length"] + r["output_length"] for r in rows)
+    tokens = rng.choice([2, block - 1, block, block + 1, 2 * block, 3 * block + rng.randint(0, block), rng.randint(2, most + 1), 2 * most])
+    s["sliding_window"] = 0 if rng.random() < 0.2 else tokens
+    s["attention_chunk_size"] = 0 if s["sliding_window"] else max(1, tokens // block) * block
+    s["window_groups"], s["full_groups"] = rng.choice([(1, 1), (1, 1), (1, 1), (2, 1), (3, 1), (5, 1), (1, 2), (1, 0)])
+    need = kept = (most - 2) // block + 1
+    more = rng.choice([0, 1, 3, need // 2, need * 2, need * 8])
+    if rng.random() < 0.5:  # no more than the windows need
+        kept = min(need, -(-(tokens - 1 + 2 * s["max_num_batched_tokens"]) // block) + 1)
+        s["scheduler_reserve_full_isl"] = s["scheduler_reserve_full_isl"] and PROFILE != "vllm-0.19"
+    s["num_gpu_blocks"] = 1 + s["full_groups"] * need + s["window_groups"] * kept + more
+
+
 def rename(rows):
     """Hash ids by first appearance, as small as can be."""
     names = {}
     for r in rows:
         r["hash_ids"] = [names.setdefault(h, len(names)) for h in r["hash_ids"]]
-
-
-PROFILE = os.environ.get("VLLM_ORACLE_PROFILE", "vllm-0.19")  # the rules replay is asked for
 
 
 def replay(binary, trace_file, s, trace, profile, out):
@@ -96,6 +111,10 @@ def replay(binary, trace_file, s, trace, profile, out):
     for theirs, name in (("policy", "scheduling_policy"), ("prefill_schedule_interval",) * 2, ("max_num_active_seqs",) * 2):
         if theirs in s:
             engine[name] = s[theirs]
+    for name, kind in (("sliding_window", "sliding_attention"), ("attention_chunk_size", "chunked_attention")):
+        if s.get(name):
+            engine[name] = s[name]
+            engine["layer_types"] = [kind] * s["window_groups"] + ["full_attention"] * s["full_groups"]
     if os.path.exists(out):
         os.remove(out)
     args = [binary, "trace", trace_file, "--workers", "1", "--trace-format", "mooncake", "--trace-block-size", str(trace),
@@ -238,6 +257,8 @@ def parity():
         s, trace, rows, profile = case(rng)
         s.update(fixed)
         rename(rows)
+        if s.get("sliding_window") == -1:
+            window(rng, s, rows)
         if s.get("policy") == "priority":
             rank(rng, rows)
         if "max_num_active_seqs" in s:

@@ -1,0 +1,105 @@
+package engineargs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// What layers attend to, by the names that config.json has for layer_types.
+const (
+	fullAttention    = "full_attention"
+	slidingAttention = "sliding_attention"
+	chunkedAttention = "chunked_attention"
+)
+
+// LayerTypes returns the value of layer_types for a model with so many layers with a
+// window, which are the first, and others.
+func LayerTypes(windowed, full int, chunked bool) []string {
+	types := make([]string, windowed+full)
+	for i := range types {
+		switch {
+		case i >= windowed:
+			types[i] = fullAttention
+		case chunked:
+			types[i] = chunkedAttention
+		default:
+			types[i] = slidingAttention
+		}
+	}
+	return types
+}
+
+// readWindows reads which layers attend to the last tokens alone. Without layer_types all
+// do.
+func (r *reader) readWindows(a *Args) {
+	var sliding, chunk int
+	r.limit("sliding_window", &sliding)
+	r.limit("attention_chunk_size", &chunk)
+	types := r.readLayerTypes()
+	disabled := false
+	r.flag("disable_hybrid_kv_cache_manager", &disabled)
+	switch {
+	case r.err != nil:
+		return
+	case sliding > 0 && chunk > 0:
+		r.fail("attention_chunk_size", strconv.Itoa(chunk), "none beside sliding_window")
+		return
+	}
+	kind, tokens := slidingAttention, sliding
+	if chunk > 0 {
+		kind, tokens = chunkedAttention, chunk
+	}
+	windowed, full := 0, 0
+	for _, t := range types {
+		switch t {
+		case fullAttention:
+			full++
+		case kind:
+			windowed++
+		default:
+			r.fail("layer_types", strconv.Quote(t), fmt.Sprintf("%q or %q with the window that is given", kind, fullAttention))
+			return
+		}
+	}
+	if len(types) == 0 {
+		windowed = 1
+	}
+	if len(types) > 0 && windowed > 0 && tokens == 0 {
+		r.fail("sliding_window", "missing", "the tokens of the windows that layer_types has")
+	}
+	if windowed == 0 || tokens == 0 || disabled && full > 0 {
+		return
+	}
+	a.Windows = vllm.Windows{Tokens: tokens, Chunked: chunk > 0}
+	a.Windows.Groups, a.Windows.Full = vllm.GroupLayers(windowed, full)
+}
+
+// checkWindows refuses groups of layers that cannot be.
+func (a *Args) checkWindows() error {
+	key := "sliding_window"
+	if a.Windows.Chunked {
+		key = "attention_chunk_size"
+	}
+	if err := a.Windows.Check(a.BlockTokens); err != nil {
+		return fmt.Errorf("%s and layer_types: %w", key, err)
+	}
+	if a.Windows.Given() && a.G2.Blocks > 0 {
+		return &KeyError{"num_g2_blocks", strconv.Itoa(a.G2.Blocks), "none beside " + key}
+	}
+	return nil
+}
+
+// readLayerTypes reads what each layer attends to.
+func (r *reader) readLayerTypes() (types []string) {
+	text := r.raw("layer_types")
+	if text == nil || string(text) == "null" || r.err != nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, &types); err != nil {
+		r.fail("layer_types", shortenValue(text), "a list of names")
+	}
+	return types
+}

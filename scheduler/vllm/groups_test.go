@@ -1,0 +1,132 @@
+package vllm_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// drawWindows draws an engine some of whose layers have windows, and as many blocks as
+// their groups need, or few more.
+func drawWindows(seed uint64, rules vllm.Rules) drawn {
+	d := draw(seed, rules)
+	rng := rand.New(rand.NewPCG(seed, 11))
+	largest := 0
+	for _, a := range d.arrivals {
+		largest = max(largest, a.Request.InputTokens+a.Request.OutputTokens)
+	}
+	w := vllm.Windows{Tokens: 2 + rng.IntN(largest), Groups: 1 + rng.IntN(3), Full: 1 + rng.IntN(5)/4}
+	switch rng.IntN(6) {
+	case 0:
+		w.Chunked, w.Tokens = true, d.cfg.BlockTokens*(1+rng.IntN(5))
+	case 1:
+		w.Full = 0
+	case 2:
+		w.Tokens = 2 + rng.IntN(3*d.cfg.BlockTokens)
+	}
+	d.cfg.Windows = w
+	need := largest/d.cfg.BlockTokens + 1
+	d.cfg.Blocks = 1 + w.Full*need + w.Groups*(1+rng.IntN(need)) + rng.IntN(12)
+	for _, a := range d.arrivals {
+		for d.cfg.Fits(a.Request.InputTokens, a.Request.OutputTokens) != nil {
+			d.cfg.Blocks++
+		}
+	}
+	return d
+}
+
+// Where layers have windows, the core does what its twin does, pass by pass.
+func TestWindowsDifferential(t *testing.T) {
+	cases := uint64(1500)
+	if testing.Short() {
+		cases = 300
+	}
+	for name, rules := range map[string]vllm.Rules{"0.19": vllm.Rules019(), "0.20": vllm.Rules020(), "0.24": vllm.Rules024(), "0.33": vllm.Rules033()} {
+		var seen fate
+		for seed := range cases {
+			d := drawWindows(seed, rules)
+			d.cfg.Rules.TwoInFlight, d.cfg.Rules.Watermark = seed%3 > 0, float64(seed%5/4)/10
+			if err := d.compare(build(t, d.cfg), newTwin(d.cfg), &seen); err != nil {
+				t.Fatalf("%s, seed %d: %+v\n%v", name, seed, d.cfg, err)
+			}
+		}
+		if n := int(cases); seen.preempted < n/2 || seen.reused < n || seen.cut < n/4 || seen.stalled > n/50 {
+			t.Errorf("%s: %+v in %d cases, want more of everything, and fewer stalls", name, seen, n)
+		}
+	}
+}
+
+// Groups that cannot be are refused.
+func TestWindowsRefused(t *testing.T) {
+	plain := draw(1, vllm.Rules033()).cfg
+	for name, change := range map[string]func(*vllm.Config){
+		"no group":  func(c *vllm.Config) { c.Windows = vllm.Windows{Tokens: 8} },
+		"many":      func(c *vllm.Config) { c.Windows = vllm.Windows{Tokens: 8, Groups: 20, Full: 1} },
+		"no window": func(c *vllm.Config) { c.Windows = vllm.Windows{Groups: 1, Full: 1} },
+		"short":     func(c *vllm.Config) { c.Windows = vllm.Windows{Tokens: 1, Groups: 1} },
+		"chunks":    func(c *vllm.Config) { c.Windows = vllm.Windows{Tokens: 3, Chunked: true, Groups: 1} },
+		"reference": func(c *vllm.Config) { c.Windows, c.Rules = vllm.Windows{Tokens: 8, Groups: 1}, vllm.Rules{} },
+		"residency": func(c *vllm.Config) {
+			c.Windows, c.Capture = vllm.Windows{Tokens: 8, Groups: 1}, scheduler.CaptureResidency
+		},
+	} {
+		c := plain
+		change(&c)
+		if _, err := vllm.New(c); err == nil {
+			t.Errorf("%s: %+v is not refused", name, c.Windows)
+		}
+	}
+}
+
+// vLLM groups layers by the fewer of two kinds, or in two groups where there are hardly
+// fewer of one (tools/vllmoracle asked it).
+func TestGroupLayers(t *testing.T) {
+	for _, c := range []struct {
+		windowed, full int
+		want           string
+	}{
+		{22, 4, "6 1"}, {40, 8, "5 1"}, {52, 10, "6 1"}, {29, 5, "6 1"}, {12, 12, "1 1"}, {36, 12, "3 1"}, {32, 0, "1 0"},
+		{5, 4, "1 1"}, {7, 5, "1 1"}, {6, 4, "2 1"}, {3, 2, "2 1"}, {4, 5, "1 1"}, {8, 11, "1 1"}, {8, 12, "1 2"}, {3, 1, "3 1"},
+	} {
+		groups, others := vllm.GroupLayers(c.windowed, c.full)
+		if got := fmt.Sprint(groups, others); got != c.want {
+			t.Errorf("%d layers with windows and %d others: groups %s, want %s", c.windowed, c.full, got, c.want)
+		}
+	}
+}
+
+// Every group announces its blocks. Without copies, what is told is what the last group
+// has, which attends to everything if any does.
+func TestWindowsEvents(t *testing.T) {
+	for seed := range uint64(300) {
+		d := drawWindows(seed, vllm.Rules033())
+		d.cfg.PrefixCaching, d.cfg.Capture, d.cfg.Role = true, scheduler.CaptureEvents, scheduler.Aggregated
+		all, told := map[uint64]int{}, map[uint64]int{}
+		err := d.follow([2]scheduler.Core{build(t, d.cfg), build(t, d.cfg)}, func(p, _ *scheduler.Pass) error {
+			for _, e := range p.Events {
+				for _, b := range e.Stored {
+					if all[b.Seq]++; !e.Copy {
+						told[b.Seq]++
+					}
+				}
+				for _, seq := range e.Removed {
+					if all[seq]--; !e.Copy {
+						told[seq]--
+					}
+				}
+			}
+			for seq, n := range told {
+				if n < 0 || n > 1 || n > all[seq] {
+					return fmt.Errorf("block %x is told %d times, of %d in all groups", seq, n, all[seq])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %+v: %v", seed, d.cfg, err)
+		}
+	}
+}

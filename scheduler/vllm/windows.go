@@ -1,0 +1,121 @@
+package vllm
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Windows are the groups of KV blocks of a model with layers that do not attend to
+// every token before one. vLLM groups layers by what they attend to, so that every group
+// has about as many; of each block of tokens each group has a block of its own.
+type Windows struct {
+	Tokens  int  // that a layer with a window attends to; 0: no layer has one
+	Chunked bool // it attends to the tokens of its chunk of so many; otherwise to the last ones
+	Groups  int  // of layers with a window, > 0 where Tokens are
+	Full    int  // of layers that attend to everything
+}
+
+// Given reports whether any layers have a window.
+func (w *Windows) Given() bool { return w.Tokens > 0 }
+
+// GroupLayers returns in how many groups vLLM puts layers with windows and others: of as
+// many layers as the fewer of a kind, unless the others are hardly more.
+func GroupLayers(windowed, full int) (groups, others int) {
+	size := min(windowed, full)
+	if most := max(windowed, full); 2*most < 3*size || size == 0 {
+		size = most
+	}
+	return (windowed + size - 1) / size, (full + size - 1) / size
+}
+
+// passed returns how many of the first tokens no layer with a window attends to any
+// more when so many are computed.
+func (w *Windows) passed(computed int) int {
+	if w.Chunked {
+		return computed / w.Tokens * w.Tokens
+	}
+	return max(0, computed-w.Tokens+1)
+}
+
+// passing returns how many tokens have to be computed for the first ones, so many, to be
+// passed.
+func (w *Windows) passing(tokens int) int {
+	if w.Chunked {
+		return (tokens + w.Tokens - 1) / w.Tokens * w.Tokens
+	}
+	return tokens + w.Tokens - 1
+}
+
+// mostBlocks returns how many blocks of a request a group of layers with a window needs
+// at most, where passes in flight compute so many tokens of it.
+func (w *Windows) mostBlocks(inFlight, blockTokens int) int {
+	tokens, more := w.Tokens+inFlight, 0
+	if !w.Chunked {
+		tokens, more = tokens-1, 1
+	}
+	return (tokens+blockTokens-1)/blockTokens + more
+}
+
+// admittedBlocks returns how many blocks a group of layers with a window is taken to need
+// when a request of so many in all is admitted.
+func (c *Config) admittedBlocks(whole int) int {
+	if !c.Rules.WindowBound || c.MaxBatchedTokens == Unlimited {
+		return whole
+	}
+	tokens := c.MaxBatchedTokens
+	if c.Rules.WindowLag && c.Rules.TwoInFlight {
+		tokens *= 2
+	}
+	return min(whole, c.Windows.mostBlocks(tokens, c.BlockTokens))
+}
+
+// groupBlocks returns the blocks that all groups need at once of a request that is alone:
+// so many of each that attends to everything, of which the prompt takes some.
+func (c *Config) groupBlocks(need, prompt int) int {
+	w := &c.Windows
+	if !w.Given() {
+		return need
+	}
+	windowed := need
+	if c.MaxBatchedTokens != Unlimited {
+		windowed = min(need, w.mostBlocks(2*c.MaxBatchedTokens, c.BlockTokens))
+	}
+	if c.Rules.ReserveWhole {
+		windowed = max(windowed, c.admittedBlocks(prompt))
+	}
+	return w.Full*need + w.Groups*windowed
+}
+
+// Check returns what is wrong with w where blocks have so many tokens.
+func (w *Windows) Check(blockTokens int) error {
+	switch {
+	case *w == Windows{}:
+		return nil
+	case w.Tokens < leastWindow:
+		return fmt.Errorf("a window of %d tokens, want at least %d", w.Tokens, leastWindow)
+	case w.Chunked && w.Tokens%blockTokens != 0:
+		return fmt.Errorf("chunks of %d tokens, want a multiple of the %d of a block", w.Tokens, blockTokens)
+	case w.Groups < 1 || w.Full < 0 || w.Groups+w.Full > mostGroups:
+		return fmt.Errorf("layers in %d groups with windows and %d without, want at least 1 with and at most %d in all", w.Groups, w.Full, mostGroups)
+	}
+	return nil
+}
+
+// checkWindows reports what cannot be simulated beside windows.
+func (c *Config) checkWindows() error {
+	switch r := &c.Rules; {
+	case !c.Windows.Given():
+	case !r.WholeAllocation || !r.AdmitIdle || !r.RecomputeLast:
+		return errors.New("sliding windows: want vLLM's own rules whole_allocation, admit_idle and recompute_last")
+	case c.Offload.Given():
+		return errors.New("sliding windows: not with host memory behind the KV blocks")
+	}
+	return c.Windows.Check(c.BlockTokens)
+}
+
+// leastWindow is the shortest window, in tokens: the token itself and one before it.
+const leastWindow = 2
+
+// mostGroups is the most groups of layers: keys of blocks hold the group beside 2^28
+// blocks of a request.
+const mostGroups = 16
