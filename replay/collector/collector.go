@@ -2,8 +2,9 @@
 // admitted and gained its tokens) and derives the report from them at the end.
 //
 // Read collector.go (the facts), gaps.go (inter-token latencies as weighted
-// values), report.go (what is derived), quantile.go with digits.go (how), json.go
-// and text.go (how it is written), file.go (where).
+// values), spans.go with spanstats.go (those in whole nanoseconds), report.go (what is
+// derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
+// file.go (where).
 package collector
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -27,6 +29,7 @@ const never sim.Time = -1
 type Collector struct {
 	records []Record // by RequestID, which is the order of arrivals
 	gaps    gaps
+	spans   spans // of passes whose lengths are known in whole ns
 	// fromHost is, by RequestID, the number of reused prompt tokens that were
 	// fetched from host memory, the most of any admission; it ends with the last
 	// request that has some.
@@ -175,6 +178,10 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	for i := range p.Marks {
 		c.noteMark(p.End, &p.Marks[i])
 	}
+	if len(p.Nanos) > 0 {
+		c.noteNanos(p)
+		return
+	}
 	if len(p.Ends) == 0 {
 		c.gaps.add(p.Gap, int64(p.Count)*int64(p.Decoding))
 	}
@@ -183,6 +190,19 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	}
 	for _, gap := range p.Gaps {
 		c.gaps.add(gap, 1)
+	}
+}
+
+// noteNanos notes the inter-token latencies of a pass whose length is known in whole ns. So
+// are then those of requests that were without a token for some passes.
+func (c *Collector) noteNanos(p *scheduler.Pass) {
+	c.spans.add(p.Nanos, int64(p.Decoding))
+	for _, gap := range p.Gaps {
+		if n, ok := timing.InNanos(float64(gap.Max0())); ok {
+			c.spans.add([]int64{n}, 1)
+		} else {
+			c.gaps.add(gap, 1)
+		}
 	}
 }
 

@@ -71,6 +71,22 @@ func (g *gaps) add(gap sim.Time, n int64) {
 	g.counts = append(g.counts, n)
 }
 
+// joinGaps reports whether all inter-token latencies are known in whole ns. When some are
+// and others are not, all become gaps.
+func (c *Collector) joinGaps() (whole bool) {
+	if len(c.gaps.bits) == 0 || c.spans.n == 0 {
+		return c.spans.n > 0
+	}
+	var buf [mostInSpan]int64
+	c.spans.each(func(e *entry) {
+		for _, n := range e.nanos(&buf) {
+			c.gaps.add(sim.Time(nanosToMS(n)), e.weight)
+		}
+	})
+	c.spans = spans{}
+	return false
+}
+
 // compact sorts the list and joins equal gaps.
 func (g *gaps) compact() {
 	if g.sorted == len(g.bits) {

@@ -52,6 +52,9 @@ func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
 	var samples []float64
 	switch of {
 	case "itl_ms":
+		if c.joinGaps() {
+			return c.spans.percentile(p), true
+		}
 		c.gaps.compact()
 		return c.gaps.percentile(p), true
 	case "ttft_ms":

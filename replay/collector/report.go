@@ -44,8 +44,11 @@ func (c *Collector) Report(wall time.Duration) *Report {
 	r := &Report{WallMS: float64(wall) / 1e6}
 	pooled := make(chan struct{})
 	go func() { // half of the work, and nothing of the other half
-		r.ITL = c.gaps.latencies()
-		r.UserThroughput = c.gaps.rates()
+		if c.joinGaps() {
+			r.ITL, r.UserThroughput = c.spans.describe()
+		} else {
+			r.ITL, r.UserThroughput = c.gaps.latencies(), c.gaps.rates()
+		}
 		close(pooled)
 	}()
 	c.countTotals(r)

@@ -97,6 +97,9 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.End = now + sim.Time(ms)
 	p.Gap = p.End - p.Start
+	if n, ok := timing.InNanos(ms); ok {
+		p.Nanos = append(p.Nanos, n)
+	}
 	for i := range c.ranks {
 		r := &c.ranks[i]
 		if !r.begun {

@@ -33,33 +33,41 @@ func InNanos(ms float64) (int64, bool) {
 // Repeat fills r with a run of passes, the first of which is s, which becomes what would
 // follow. A pass of no length, or one that is too long to count, is a run by itself.
 func (c *Clock) Repeat(s *Step, r *Run) error {
-	if p, ok := c.Model.(*Parameters); ok && !r.Apart && !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup)) {
-		p.repeatDecodes(c.timeApart(p, s), s, r)
-	}
-	for len(r.Ends) < r.Most && (len(r.Ends) == 0 || r.End < r.Until) {
-		ms, err := c.timePass(s, r.Apart)
-		if err != nil {
-			if len(r.Ends) > 0 {
-				return nil // it comes again, first
-			}
+	p, short := c.Model.(*Parameters)
+	short = short && !r.Apart && !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup))
+	for again := true; again; {
+		if short {
+			p.repeatDecodes(c.timeApart(p, s), s, r)
+		}
+		if len(r.Ends) == r.Most || len(r.Ends) > 0 && r.End >= r.Until {
+			return nil
+		}
+		var err error
+		if again, err = c.addPass(s, r); err != nil && len(r.Ends) == 0 {
 			return err
 		}
-		end := r.End + sim.Time(ms)
-		nanos, ok := InNanos(ms)
-		odd := !ok || end == r.End
-		if odd && len(r.Ends) > 0 {
-			return nil
-		}
-		r.Ends = append(r.Ends, end)
-		if r.End = end; ok {
-			r.Nanos = append(r.Nanos, nanos)
-		}
-		s.Grow(1)
-		if odd {
-			return nil
-		}
 	}
-	return nil
+	return nil // an error comes again, first
+}
+
+// addPass adds a pass to r if there is none or it is one like others, and reports whether more may follow.
+func (c *Clock) addPass(s *Step, r *Run) (more bool, err error) {
+	ms, err := c.timePass(s, r.Apart)
+	if err != nil {
+		return false, err
+	}
+	end := r.End + sim.Time(ms)
+	nanos, ok := InNanos(ms)
+	more = ok && end > r.End
+	if !more && len(r.Ends) > 0 {
+		return false, nil
+	}
+	r.Ends = append(r.Ends, end)
+	if r.End = end; ok {
+		r.Nanos = append(r.Nanos, nanos)
+	}
+	s.Grow(1)
+	return more, nil
 }
 
 func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
@@ -73,10 +81,11 @@ func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
 // repeatDecodes is Repeat for passes that only decode, with a clock that leaves times as
 // they are, up to the first that does not take the short way of scaleTime.
 func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
-	ends, nanos := slices.Grow(r.Ends, r.Most)[:r.Most], slices.Grow(r.Nanos, r.Most)[:r.Most]
-	n, until, end := 0, r.Until, r.End
+	from := len(r.Ends)
+	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
+	n, until, end := from, r.Until, r.End
 	context, step, each := s.Context, int64(s.Requests), p.Context
-	for n < len(ends) && n < len(nanos) {
+	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
 		length, ms, ok := wholeNanos(1000 * (fixed + float64(each*float64(context))))
 		next := end + sim.Time(ms)
 		if !ok || next == end {
@@ -86,11 +95,8 @@ func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
 		end = next
 		n++
 		context += step
-		if end >= until {
-			break
-		}
 	}
-	s.Grow(n)
+	s.Grow(n - from)
 	r.End, r.Ends, r.Nanos = end, ends[:n], nanos[:n]
 }
 

@@ -1,0 +1,160 @@
+package collector
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// drawSpans draws runs of passes: lengths that grow by a step, or jump, or are far from all
+// others.
+func drawSpans(rng *rand.Rand) (runs [][]int64, weights []int64) {
+	scale := int64(1) << rng.IntN(38)
+	for range 1 + rng.IntN(60) {
+		at, step := rng.Int64N(2*scale), rng.Int64N(1+scale/100)
+		if rng.IntN(20) == 0 {
+			at *= 100
+		}
+		run := make([]int64, 1+rng.IntN(200))
+		for i := range run {
+			at += step + rng.Int64N(2)
+			if rng.IntN(50) == 0 {
+				at = rng.Int64N(2 * scale)
+			}
+			if run[i] = min(at, 1<<40-1); rng.IntN(100) == 0 {
+				run[i] = 0
+			}
+		}
+		runs, weights = append(runs, run), append(weights, rng.Int64N(30))
+	}
+	return runs, weights
+}
+
+// What spans keep is what was added, and their distributions are those of a list of it.
+func TestSpans(t *testing.T) {
+	for seed := range uint64(80) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		runs, weights := drawSpans(rng)
+		var s spans
+		var all []int64
+		for i, run := range runs {
+			s.add(run, weights[i])
+			for _, n := range run {
+				for range weights[i] {
+					all = append(all, n)
+				}
+			}
+		}
+		var kept []int64
+		var buf [mostInSpan]int64
+		s.each(func(e *entry) {
+			nanos := e.nanos(&buf)
+			least, most := e.bounds()
+			if slices.Min(nanos) < least || slices.Max(nanos) > most {
+				t.Fatalf("seed %d: %v outside %d to %d", seed, nanos, least, most)
+			}
+			for _, n := range nanos {
+				for range e.weight {
+					kept = append(kept, n)
+				}
+			}
+		})
+		slices.Sort(kept)
+		slices.Sort(all)
+		if !slices.Equal(kept, all) || s.n != int64(len(all)) {
+			t.Fatalf("seed %d: %d latencies kept (%d counted) are not the %d added", seed, len(kept), s.n, len(all))
+		}
+		if len(all) > 0 {
+			checkSpans(t, &s, all)
+		}
+	}
+}
+
+// checkSpans holds the distributions of s to those of all latencies, sorted.
+func checkSpans(t *testing.T, s *spans, all []int64) {
+	t.Helper()
+	var times, perSecond []float64
+	for _, n := range all {
+		if times = append(times, float64(n)/1e6); n > 0 {
+			perSecond = append(perSecond, 1e9/float64(n))
+		}
+	}
+	latencies, rates := s.describe()
+	for _, c := range []struct {
+		name      string
+		got, want Distribution
+	}{{"latencies", latencies, Describe(slices.Clone(times))}, {"rates", rates, Describe(perSecond)}} {
+		if math.Abs(c.got.Mean-c.want.Mean) > 1e-12*c.want.Mean || math.Abs(c.got.Std-c.want.Std) > 1e-12*c.want.Std+1e-9*c.want.Mean {
+			t.Fatalf("%s: mean %v and deviation %v, want %v and %v", c.name, c.got.Mean, c.got.Std, c.want.Mean, c.want.Std)
+		}
+		c.got.Mean, c.got.Std = c.want.Mean, c.want.Std
+		if c.got != c.want {
+			t.Fatalf("%s: %+v, want %+v", c.name, c.got, c.want)
+		}
+	}
+	for _, p := range []float64{0, 12.3, 99.9, 100} {
+		if got, want := s.percentile(p), times[nearestRank(int64(len(times)), p)]; got != want {
+			t.Fatalf("percentile %v is %v, want %v", p, got, want)
+		}
+	}
+}
+
+// Neither the order in which passes come nor how they are put together in runs matters.
+func TestSpansInAnyOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 32))
+	runs, weights := drawSpans(rng)
+	var a, b spans
+	for i, run := range runs {
+		a.add(run, weights[i])
+	}
+	for _, i := range rng.Perm(len(runs)) {
+		for rest := runs[i]; len(rest) > 0 && weights[i] > 0; {
+			n := 1 + rng.IntN(len(rest))
+			b.add(rest[:n], 1)
+			b.add(rest[:n], weights[i]-1)
+			rest = rest[n:]
+		}
+	}
+	x, xRates := a.describe()
+	y, yRates := b.describe()
+	if x != y || xRates != yRates {
+		t.Errorf("%+v and %+v, in another order %+v and %+v", x, xRates, y, yRates)
+	}
+}
+
+// Latencies in whole ns and others are counted together, also by a report halfway.
+func TestSpansAndGaps(t *testing.T) {
+	c := New(0)
+	whole := &scheduler.Pass{End: 3, Count: 2, Ends: []sim.Time{1, 3}, Nanos: []int64{1e6, 2e6}, Decoding: 3, Gaps: []sim.Time{5}}
+	c.Pass(whole)
+	if d := c.Report(0).ITL; d.Mean != 2 || d.Max != 5 || d.Median != 2 {
+		t.Errorf("whole: %+v", d)
+	}
+	c.Pass(&scheduler.Pass{Start: 3, End: 3.5, Count: 1, Gap: 0.5, Decoding: 1})
+	c.Pass(whole)
+	for range 2 {
+		r := c.Report(0)
+		if d, u := r.ITL, r.UserThroughput; d.Mean != 28.5/15 || d.Min != 0.5 || d.Max != 5 || u.Max != 2000 || u.Min != 200 {
+			t.Errorf("both: %+v, %+v", d, u)
+		}
+	}
+	if p, ok := c.Percentile("itl_ms", 100); p != 5 || !ok {
+		t.Errorf("percentile 100 is %v, want 5", p)
+	}
+}
+
+// A pass costs no memory but that of what is kept.
+func TestSpansAllocateSeldom(t *testing.T) {
+	var s spans
+	run := []int64{5e6, 5e6 + 100, 5e6 + 201}
+	if n := testing.AllocsPerRun(1000, func() { s.add(run, 7) }); n != 0 {
+		t.Errorf("%v allocations per run of passes, want 0", n)
+	}
+	if n := len(s.chunks); n != 1 {
+		t.Errorf("%d chunks for 1,000 runs, want 1", n)
+	}
+}

@@ -1,0 +1,265 @@
+package collector
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"slices"
+)
+
+// describe returns the distributions of the latencies, in ms, and of the rates 10^9/ns, in
+// tokens per second, of those that are not 0. Sums are of whole numbers, so that no order
+// matters.
+func (s *spans) describe() (latencies, rates Distribution) {
+	if s.n == 0 {
+		return latencies, rates
+	}
+	t := s.total()
+	latencies.setMoments(s.n, t.latencies.sum.integer(), t.latencies.squares.integer(), 1e6)
+	latencies.Min, latencies.Max = nanosToMS(t.least), nanosToMS(t.most)
+	m := s.n - t.zeros
+	var ranks [2 * maxRanks]int64
+	for i, p := range wantedPercentiles() {
+		ranks[i] = nearestRank(s.n, p)
+		ranks[maxRanks+i] = s.n - 1 - nearestRank(max(m, 1), p) // the largest rate is the shortest latency
+	}
+	at := s.pick(ranks[:], t.least, t.most)
+	latencies.setPercentiles(at[:maxRanks], nanosToMS)
+	if m == 0 {
+		return latencies, rates
+	}
+	sum, squares, unit := t.joinRates()
+	rates.setMoments(m, sum, squares, unit)
+	rates.Min, rates.Max = nanosToRate(t.most), nanosToRate(t.leastAbove)
+	rates.setPercentiles(at[maxRanks:], nanosToRate)
+	return latencies, rates
+}
+
+func nanosToMS(n int64) float64   { return float64(n) / 1e6 }
+func nanosToRate(n int64) float64 { return 1e9 / float64(n) }
+
+// setMoments fills in what n numbers in parts of 1/unit come to, by their sum and that of
+// their squares.
+func (d *Distribution) setMoments(n int64, sum, squares *big.Int, unit float64) {
+	mean, deviation := momentsOf(n, sum, squares)
+	d.Mean, d.Std = mean/unit, deviation/unit
+}
+
+func (d *Distribution) setPercentiles(nanos []int64, value func(int64) float64) {
+	for i, to := range []*float64{&d.Median, &d.P75, &d.P90, &d.P95, &d.P99} {
+		*to = value(nanos[i])
+	}
+}
+
+// percentile returns the percentile p of the latencies, in ms.
+func (s *spans) percentile(p float64) float64 {
+	t := s.total()
+	return nanosToMS(s.pick([]int64{nearestRank(s.n, p)}, t.least, t.most)[0])
+}
+
+// spanTotal is what adds up over spans.
+type spanTotal struct {
+	least, most int64
+	leastAbove  int64   // the least above 0
+	zeros       int64   // latencies of 0
+	latencies   moments // in ns
+	rates       [powers]moments
+}
+
+// moments are exact sums of whole numbers and of their squares.
+type moments struct{ sum, squares wide }
+
+// total adds up all latencies.
+func (s *spans) total() (t spanTotal) {
+	t.least, t.leastAbove = math.MaxInt64, math.MaxInt64
+	var buf [mostInSpan]int64
+	s.each(func(e *entry) { t.addEntry(e.nanos(&buf), e.weight) })
+	return t
+}
+
+func (t *spanTotal) addEntry(nanos []int64, weight int64) {
+	var sum, high, low uint64
+	for _, n := range nanos {
+		t.least, t.most = min(t.least, n), max(t.most, n)
+		sum += uint64(n)
+		h, l := bits.Mul64(uint64(n), uint64(n))
+		var carry uint64
+		low, carry = bits.Add64(low, l, 0)
+		high += h + carry
+	}
+	t.latencies.add(sum, high, low, weight)
+	t.addRates(nanos, weight)
+}
+
+// Rates are float64s, whose sums are exact: each is a whole number of 53 bits by a power of
+// two, and those with one power are added up. Latencies from 1 to 2^40 ns, and no others,
+// have rates from 2^-11 to 2^30 tokens per second.
+const (
+	mantissa   = 52
+	leastPower = 1023 - 11
+	powers     = 42
+)
+
+func (t *spanTotal) addRates(nanos []int64, weight int64) {
+	var sum, high, low, carry uint64
+	power := -1
+	for _, n := range nanos {
+		if n == 0 {
+			t.zeros += weight
+			continue
+		}
+		t.leastAbove = min(t.leastAbove, n)
+		rate := math.Float64bits(nanosToRate(n))
+		if at := int(rate>>mantissa) - leastPower; at != power {
+			if power >= 0 {
+				t.rates[power].add(sum, high, low, weight)
+			}
+			power, sum, high, low = at, 0, 0, 0
+		}
+		rate = rate&(1<<mantissa-1) | 1<<mantissa
+		sum += rate
+		h, l := bits.Mul64(rate, rate)
+		low, carry = bits.Add64(low, l, 0)
+		high += h + carry
+	}
+	if power >= 0 {
+		t.rates[power].add(sum, high, low, weight)
+	}
+}
+
+// add adds a sum and a sum of squares, high·2^64 + low, times weight.
+func (m *moments) add(sum, high, low uint64, weight int64) {
+	m.sum.addTimes(0, sum, uint64(weight))
+	m.squares.addTimes(high, low, uint64(weight))
+}
+
+// joinRates returns the sum of all rates and that of their squares, in parts of a token per
+// second.
+func (t *spanTotal) joinRates() (sum, squares *big.Int, unit float64) {
+	sum, squares = new(big.Int), new(big.Int)
+	for i := range t.rates {
+		sum.Add(sum, new(big.Int).Lsh(t.rates[i].sum.integer(), uint(i)))
+		squares.Add(squares, new(big.Int).Lsh(t.rates[i].squares.integer(), uint(2*i)))
+	}
+	return sum, squares, math.Ldexp(1, mantissa+1023-leastPower)
+}
+
+// momentsOf returns the mean and the standard deviation of n numbers by their sum and that of
+// their squares.
+func momentsOf(n int64, sum, squares *big.Int) (mean, std float64) {
+	count := big.NewInt(n)
+	mean, _ = new(big.Rat).SetFrac(sum, count).Float64()
+	// n² times the variance is n·Σx² - (Σx)².
+	spread := new(big.Int).Mul(count, squares)
+	spread.Sub(spread, new(big.Int).Mul(sum, sum))
+	variance, _ := new(big.Rat).SetFrac(spread, new(big.Int).Mul(count, count)).Float64()
+	return mean, math.Sqrt(variance)
+}
+
+// wide is a whole number of 192 bits, the lowest first.
+type wide [3]uint64
+
+// addTimes adds high·2^64 + low, times a factor.
+func (w *wide) addTimes(high, low, times uint64) {
+	h0, l0 := bits.Mul64(low, times)
+	h1, l1 := bits.Mul64(high, times)
+	middle, carry := bits.Add64(h0, l1, 0)
+	top := h1 + carry
+	w[0], carry = bits.Add64(w[0], l0, 0)
+	w[1], carry = bits.Add64(w[1], middle, carry)
+	w[2], _ = bits.Add64(w[2], top, carry)
+}
+
+func (w *wide) integer() *big.Int {
+	x := new(big.Int)
+	for _, word := range []uint64{w[2], w[1], w[0]} {
+		x.Lsh(x, 64).Or(x, new(big.Int).SetUint64(word))
+	}
+	return x
+}
+
+// pick returns the latencies at ranks, their places among all in order, least and most of
+// which are given. It counts latencies in cells and then those in the cells that
+// hold a rank in finer ones, until these hold one value.
+func (s *spans) pick(ranks []int64, least, most int64) []int64 {
+	out := make([]int64, len(ranks))
+	order := make([]int, len(ranks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(min(max(ranks[a]-ranks[b], -1), 1)) })
+	cells := []cell{{low: least, size: most - least + 1, ranks: order}}
+	for len(cells) > 0 {
+		s.countCells(cells)
+		var next []cell
+		for i := range cells {
+			next = cells[i].divide(ranks, out, next)
+		}
+		cells = next
+	}
+	return out
+}
+
+// cellParts is the number of parts that a cell is divided into, as a power of two.
+const cellParts = 13
+
+// cell is a range of values in which there are ranks.
+type cell struct {
+	low, size int64
+	below     int64 // latencies that are less
+	ranks     []int // by index, ascending
+	shift     uint
+	counts    []int64 // of each part of 1<<shift values
+}
+
+// countCells counts the latencies in the parts of cells, which ascend.
+func (s *spans) countCells(cells []cell) {
+	for i := range cells {
+		c := &cells[i]
+		c.shift = uint(max(0, bits.Len64(uint64(c.size-1))-cellParts))
+		c.counts = make([]int64, (c.size-1)>>c.shift+1)
+	}
+	var buf [mostInSpan]int64
+	s.each(func(e *entry) {
+		least, most := e.bounds()
+		i := 0
+		for i < len(cells) && cells[i].low+cells[i].size <= least {
+			i++
+		}
+		if i == len(cells) || cells[i].low > most {
+			return
+		}
+		near := cells[i:]
+		for _, n := range e.nanos(&buf) {
+			for k := range near {
+				if at := n - near[k].low; at >= 0 && at < near[k].size {
+					near[k].counts[at>>near[k].shift] += e.weight
+					break
+				}
+			}
+		}
+	})
+}
+
+// divide finds the parts that hold ranks: the values of those that hold one value go to out,
+// others are appended to next.
+func (c *cell) divide(ranks, out []int64, next []cell) []cell {
+	below, left := c.below, c.ranks
+	for part, count := range c.counts {
+		n := 0
+		for n < len(left) && ranks[left[n]] < below+count {
+			n++
+		}
+		low := c.low + int64(part)<<c.shift
+		if n > 0 && c.shift > 0 {
+			next = append(next, cell{low: low, size: min(1<<c.shift, c.low+c.size-low), below: below, ranks: left[:n]})
+		} else {
+			for _, i := range left[:n] {
+				out[i] = low
+			}
+		}
+		left = left[n:]
+		below += count
+	}
+	return next
+}
