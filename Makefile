@@ -59,6 +59,11 @@ parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
 
+parity-sglang: ## replay N random workloads here and with SGLang's own scheduler, in both of its loops (Python 3.11, 6.5 GB)
+	$(GO) build -o bin/replay ./cmd/replay
+	SGLANG_ORACLE_S=7200 tools/sglangoracle/run --parity $(N) --seed $(SEED) --replay bin/replay
+	tools/sglangoracle/run --cases testdata/sglang/cases.jsonl --replay bin/replay
+
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
 
@@ -156,4 +161,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin cover.out
 
-.PHONY: help mutants build test race fuzz golden golden-arm64 parity parity-vllm liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean
+.PHONY: help mutants build test race fuzz golden golden-arm64 parity parity-vllm parity-sglang liveness ledger browser picture traces-bad bench-traces sweep-faults accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-accuracy frontend-crowd interop bench bench-peer bench-outputs bench-sweep docs profile lint generate cover ci clean

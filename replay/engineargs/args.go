@@ -76,6 +76,9 @@ type SGLangArgs struct {
 	ChunkTokens      int     // chunked_prefill_size, prompt tokens of one request per pass; default 8192
 	ClipNewTokens    int     // answer tokens counted at most when memory is reserved; default 4096
 	Conservativeness float64 // scales the share of answers that memory is reserved for; default 1
+	MaxRunning       int     // max_running_requests, at once; default Unlimited
+	NoOverlap        bool    // a pass is planned when the one before it has ended, not while it runs
+	IgnoreEOS        bool    // requests are known to use all their answer tokens, and memory is reserved for all; default false
 	PageGiven        bool    // page_size was written
 	ChunkGiven       bool    // chunked_prefill_size was written
 }

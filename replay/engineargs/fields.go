@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -64,6 +65,10 @@ func (r *reader) read(a *Args) {
 // readRules reads the rules of vLLM's scheduler: a set of them by name, then single
 // ones.
 func (r *reader) readRules(a *Args) {
+	if a.Engine == SGLang {
+		r.choice("scheduler_profile", r.sglangProfiles()...)
+		return
+	}
 	name := r.choice("scheduler_profile", vllm.Profiles()...)
 	if rules, err := vllm.ParseProfile(name); err == nil {
 		a.Rules, a.Profile = rules, vllm.NameProfile(name)
@@ -117,12 +122,18 @@ func (r *reader) checkRules(a *Args) {
 		}
 		return
 	}
-	switch {
-	case a.Engine == SGLang:
-		r.fail("scheduler_profile", "that of a vllm engine", "an engine of type vllm with it")
-	case r.compat:
+	if r.compat {
 		r.fail("scheduler_profile", "vLLM's own", `"reference" with compat`)
 	}
+}
+
+// sglangProfiles returns the rules that an SGLang engine can follow: the reference's with
+// compat, and its own otherwise.
+func (r *reader) sglangProfiles() []string {
+	if r.compat {
+		return []string{"reference"}
+	}
+	return sglang.Profiles()
 }
 
 func (r *reader) readRole() scheduler.Role {
@@ -216,5 +227,12 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	s.ChunkGiven = m.size("chunked_prefill_size", &s.ChunkTokens)
 	m.size("clip_max_new_tokens", &s.ClipNewTokens)
 	m.number("schedule_conservativeness", &s.Conservativeness)
+	if !r.compat {
+		m.limit("max_running_requests", &s.MaxRunning)
+		overlap := true
+		m.flag("overlap", &overlap)
+		s.NoOverlap = !overlap
+		m.flag("ignore_eos", &s.IgnoreEOS)
+	}
 	r.err = m.err
 }

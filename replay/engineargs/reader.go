@@ -111,6 +111,9 @@ func (r *reader) choice(key string, names ...string) string {
 
 func quoteNames(names []string) string {
 	last := len(names) - 1
+	if last == 0 {
+		return strconv.Quote(names[0])
+	}
 	return `"` + strings.Join(names[:last], `", "`) + fmt.Sprintf(`" or %q`, names[last])
 }
 

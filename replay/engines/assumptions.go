@@ -116,7 +116,11 @@ func DataSheetsMeasured(a *engineargs.Args) bool {
 // schedulerRules describes whose rules an engine follows.
 func schedulerRules(a *engineargs.Args) string {
 	if a.Engine == engineargs.SGLang {
-		return "SGLang, by rules read from its source; unlike these its own scheduler never prefills and decodes in one pass"
+		overlap := "a pass planned while one runs"
+		if a.SGLang.NoOverlap {
+			overlap = "no pass planned while one runs"
+		}
+		return fmt.Sprintf("sglang-0.5.23's own rules, %s requests at once, chunks of %d tokens, %s", limitText(a.SGLang.MaxRunning), a.SGLang.ChunkTokens, overlap)
 	}
 	if a.Rules.Reference() {
 		return "vLLM, by the reference's rules, which differ from vLLM's own: --scheduler-profile"

@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 	"github.com/replay-llm/replay/scheduler/lockstep"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	sglangreference "github.com/replay-llm/replay/scheduler/sglang/reference"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
@@ -147,6 +148,9 @@ func (s *Stage) LiveCore(id sim.WorkerID) (scheduler.Core, error) { return s.at(
 // core returns a new engine of that rank.
 func (s *Stage) core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Engine.Engine == engineargs.SGLang {
+		if s.Compat {
+			return sglangreference.New(s.sglangConfig(id))
+		}
 		return sglang.New(s.sglangConfig(id))
 	}
 	if s.Engine.DPSize > 1 {
@@ -206,16 +210,12 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	if a.SGLang.LPM() {
 		policy = sglang.LPM
 	}
-	rules := sglang.DefaultRules()
-	if s.Compat {
-		rules = sglang.CompatRules()
-	}
 	return sglang.Config{
-		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy,
+		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, MaxRunning: a.SGLang.MaxRunning,
 		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, ChunkTokens: a.SGLang.ChunkTokens,
 		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness,
-		PrefixCaching: a.PrefixCaching, Role: s.Role, Transfer: a.Transfer(),
-		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Rules: rules, Planner: s.Steps,
+		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, PrefixCaching: a.PrefixCaching,
+		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Rank: int32(id),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {
 			return s.Tree.AppendTokens(&r.Prompt, r.InputTokens, dst)
@@ -276,8 +276,11 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 		return s.checkMixed()
 	}
 	if s.Engine.Engine == engineargs.SGLang {
-		c := s.sglangConfig(0)
-		return func(input, output int) *scheduler.OversizeError { return sglang.Fits(c, input, output) }
+		c, fits := s.sglangConfig(0), sglang.Fits
+		if s.Compat {
+			fits = sglangreference.Fits
+		}
+		return func(input, output int) *scheduler.OversizeError { return fits(c, input, output) }
 	}
 	c := s.vllmConfig()
 	return func(input, output int) *scheduler.OversizeError {

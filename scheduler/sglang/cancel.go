@@ -9,8 +9,8 @@ import (
 
 var _ scheduler.Canceler = (*Core)(nil)
 
-// Cancel takes a request out, wherever it stands. What it has put into the tree
-// stays there.
+// Cancel takes a request out, wherever it stands. What it has put into the tree stays
+// there; a token that is planned for it is computed and lost.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	p.KVAtEnd = true
@@ -21,29 +21,25 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	switch {
 	case r.place != notRunning:
+		c.loseFlight(r)
 		c.stopRunning(r)
-		c.joined = slices.DeleteFunc(c.joined, isNotRunning)
-		c.fresh = slices.DeleteFunc(c.fresh, isNotRunning)
+		c.closeGaps()
 	case r == c.partial:
 		c.partial = nil
 	default:
 		c.waiting.Remove(r)
 	}
 	if r.stored > 0 {
-		c.releaseMemory(r)
+		c.releasePages(r, false)
 	}
-	if c.blocked.request == r {
-		c.blocked = blocked{}
+	c.full = false
+	c.forgetRequest(r)
+	if c.live == 0 {
+		c.next.clear()
+		c.done = c.planned
 	}
-	c.sorted.valid = false
-	r.Request = nil
-	c.spare = append(c.spare, r)
-	if c.rules.Ratio && c.Load() == 0 {
-		c.ratio.now = c.ratio.first
-	}
-	c.retired = c.retired[:0]
 	c.check()
-	c.describeState(p, now)
+	c.describeState(p)
 	return true
 }
 
@@ -52,6 +48,11 @@ func (c *Core) findRequest(id sim.RequestID) *request {
 	is := func(r *request) bool { return r.ID == id }
 	if c.partial != nil && is(c.partial) {
 		return c.partial
+	}
+	for _, v := range c.merging {
+		if !v.isVoid() && is(v.request) {
+			return v.request
+		}
 	}
 	for _, all := range [][]*request{c.running, c.waiting.All()} {
 		if i := slices.IndexFunc(all, is); i >= 0 {

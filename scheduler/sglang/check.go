@@ -1,55 +1,61 @@
 package sglang
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
+)
+
+// check holds the accounts against each other.
+func (c *Core) check() {
+	if !invariant.Enabled {
+		return
+	}
+	c.checkTotals()
+	c.tree.check()
+	c.checkPool()
+}
 
 // checkTotals holds the sums over running requests against the requests.
 func (c *Core) checkTotals() {
-	var t totals
-	t.phase = make([]int32, c.PageTokens)
+	length, phase := 0, make([]int32, c.PageTokens)
 	for i, r := range c.running {
 		if r.place != i {
 			panic(fmt.Sprintf("running: request %d is in place %d and believes to be in %d", r.ID, i, r.place))
 		}
-		n := c.lengthOf(r)
-		t.length += n
-		t.slack += c.slackOf(n)
-		left := max(1, r.maxOut) - r.out - c.tokensSince(r)
-		t.reserve += min(left, c.ClipNewTokens)
-		if left > c.ClipNewTokens {
-			t.clipped++
-		}
-		t.phase[c.phaseOf(r)]++
+		length += c.lengthOf(r)
+		phase[c.phaseOf(r)]++
 	}
-	got := c.totals
-	if got.length != t.length || got.slack != t.slack || got.reserve != t.reserve || got.clipped != t.clipped {
-		panic(fmt.Sprintf("running: sums are %+v, want %+v", got, t))
+	if length != c.totals.length {
+		panic(fmt.Sprintf("running: %d tokens, want %d", c.totals.length, length))
 	}
-	for i := range t.phase {
-		if t.phase[i] != got.phase[i] {
-			panic(fmt.Sprintf("running: %d requests in phase %d, want %d", got.phase[i], i, t.phase[i]))
+	for i := range phase {
+		if phase[i] != c.totals.phase[i] {
+			panic(fmt.Sprintf("running: %d requests in phase %d, want %d", c.totals.phase[i], i, phase[i]))
 		}
 	}
 }
 
-// checkPool holds the tokens of the pool against those who hold them, where the
-// rules keep count.
+// checkPool holds the tokens of the pool against those who hold them.
 func (c *Core) checkPool() {
-	r := c.rules
-	if !r.Pages || !r.Dedupe || !r.Release || !r.CommitPoints {
-		return
-	}
 	own := 0
 	for _, r := range c.running {
 		own += c.poolTokens(c.lengthOf(r)) - r.prot
 	}
+	for _, r := range c.ending {
+		if r.place == notRunning {
+			own += c.poolTokens(r.stored) - r.prot
+		}
+	}
 	if c.partial != nil {
 		own += c.poolTokens(c.partial.stored) - c.partial.prot
 	}
-	for _, r := range c.waiting.All() {
-		own += c.poolTokens(r.stored) - r.prot
+	for _, v := range c.merging {
+		if !v.isVoid() && v.request != c.partial {
+			own += c.poolTokens(v.stored) - v.prot
+		}
 	}
-	cached := c.tree.pages * c.PageTokens
-	if c.free+cached+own != c.pool || c.free < 0 {
+	if cached := c.tree.pages * c.PageTokens; c.free+cached+own != c.pool || c.free < 0 {
 		panic(fmt.Sprintf("token pool: %d free + %d cached + %d held != %d total", c.free, cached, own, c.pool))
 	}
 }
@@ -60,10 +66,10 @@ func (t *tree) check() {
 	for _, n := range t.free {
 		dead[n] = true
 	}
-	pages, unlocked, leaf := 0, 0, 0
+	pages, unlocked := 0, 0
 	for i := range int32(t.len) {
 		n := t.at(i)
-		if int32(i) == root || dead[int32(i)] {
+		if i == root || dead[i] {
 			continue
 		}
 		if n.from >= n.to || t.at(n.parent).to != n.from && n.parent != root {
@@ -76,16 +82,11 @@ func (t *tree) check() {
 		if n.locks == 0 {
 			unlocked += n.size()
 		}
-		isLeaf := n.locks == 0 && n.children == 0
-		if isLeaf != (n.leaf) {
+		if isLeaf := n.locks == 0 && n.children == 0; isLeaf != n.leaf {
 			panic(fmt.Sprintf("radix tree: node %d with %d locks and %d children is a leaf: %v", i, n.locks, n.children, !isLeaf))
 		}
-		if isLeaf {
-			leaf += n.evictPages()
-		}
 	}
-	if pages != t.pages || unlocked != t.unlockedPages || leaf != t.leafPages {
-		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, %d in leaves, want %d, %d, %d",
-			t.pages, t.unlockedPages, t.leafPages, pages, unlocked, leaf))
+	if pages != t.pages || unlocked != t.unlockedPages {
+		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, want %d, %d", t.pages, t.unlockedPages, pages, unlocked))
 	}
 }

@@ -1,6 +1,7 @@
 package sglang
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -23,23 +24,25 @@ const (
 type Config struct {
 	Pages            int     // pages of the token pool, > 0
 	PageTokens       int     // tokens per page, > 0
+	MaxRunning       int     // requests that run at once, at most; 0: no limit
 	Policy           Policy  // order of the queue
-	MaxPrefillTokens int     // prompt tokens admitted per pass, > 0
-	ChunkTokens      int     // tokens after which a prompt is cut, and the chunk budget of a pass, >= PageTokens
+	MaxPrefillTokens int     // prompt tokens of a prefill pass, > 0; the first request may exceed it
+	ChunkTokens      int     // tokens after which prompts are cut, over a pass, a multiple of PageTokens
 	ClipNewTokens    int     // output tokens of a request that memory is reserved for, at most; 0 reserves for none
-	Conservativeness float64 // scales the share of the reserved tokens that is believed in
-	PrefixCaching    bool    // reuse cached pages across requests; read under Rules.CacheOff
+	Conservativeness float64 // scales the share of the reserved tokens that is believed in, >= 0
+	IgnoreEOS        bool    // requests are known to use all their outputs: all of them are reserved
+	Overlap          bool    // a pass is planned while the one before it runs
+	PrefixCaching    bool    // reuse cached pages across requests
 	Role             scheduler.Role
 	Transfer         scheduler.Transfer // read on prefill workers only
 	Clock            timing.Clock
 	Tree             *prompt.Tree // the tree of the requests' prompts, for PageTokens
 	Capture          scheduler.Capture
-	Rules            Rules
 	Planner          bool // keep what Snapshot returns of each pass
 
-	// Rank is the rank that events are filed under, Tokens appends the token
-	// values of a prompt to dst. Both are read only where events name single
-	// tokens: CaptureEvents without Rules.PageEvents.
+	// Rank is the rank that events are filed under, Tokens appends the token values of a
+	// prompt to dst. Both are read by the reference's rules only, whose events name
+	// single tokens.
 	Rank   int32
 	Tokens func(r *sim.Request, dst []uint64) []uint64
 }
@@ -50,15 +53,15 @@ const maxPoolTokens = 1 << 40
 // Check returns an error that names the first argument in c that is wrong.
 func Check(c Config) error {
 	switch {
-	case c.PageTokens <= 0:
-		return fmt.Errorf("block_size is %d, want > 0", c.PageTokens)
-	case c.PageTokens > math.MaxInt32:
-		return fmt.Errorf("block_size is %d, want at most %d", c.PageTokens, math.MaxInt32)
+	case c.PageTokens <= 0 || c.PageTokens > math.MaxInt32:
+		return fmt.Errorf("block_size is %d, want 1 to %d", c.PageTokens, math.MaxInt32)
 	case c.Pages <= 0:
 		return fmt.Errorf("num_gpu_blocks is %d, want > 0", c.Pages)
 	case c.Pages > math.MaxInt32 || c.Pages > maxPoolTokens/c.PageTokens:
 		return fmt.Errorf("num_gpu_blocks %d of block_size %d tokens: want at most %d blocks and 2^40 tokens",
 			c.Pages, c.PageTokens, math.MaxInt32)
+	case c.MaxRunning < 0:
+		return fmt.Errorf("max_running_requests is %d, want > 0, or 0 for no limit", c.MaxRunning)
 	case c.MaxPrefillTokens <= 0:
 		return fmt.Errorf("max_prefill_tokens is %d, want > 0", c.MaxPrefillTokens)
 	case c.ChunkTokens <= 0:
@@ -67,14 +70,14 @@ func Check(c Config) error {
 		return fmt.Errorf("chunked_prefill_size is %d, want at least block_size %d", c.ChunkTokens, c.PageTokens)
 	case c.ClipNewTokens < 0:
 		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
-	case math.IsNaN(c.Conservativeness) || math.IsInf(c.Conservativeness, 0):
-		return fmt.Errorf("schedule_conservativeness is %v, want a finite number", c.Conservativeness)
-	case !c.Rules.CutAny && c.PageTokens > c.MaxPrefillTokens:
-		return fmt.Errorf("max_prefill_tokens is %d, want at least block_size %d", c.MaxPrefillTokens, c.PageTokens)
-	case c.Rules.Ratio && c.Conservativeness < 0:
-		return fmt.Errorf("schedule_conservativeness is %v, want >= 0", c.Conservativeness)
+	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):
+		return fmt.Errorf("schedule_conservativeness is %v, want a finite number >= 0", c.Conservativeness)
+	case c.Clock.Model == nil:
+		return errors.New("the clock has no timing model")
+	case c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens:
+		return fmt.Errorf("the prompts' tree is not made for pages of %d tokens", c.PageTokens)
 	}
-	return c.Rules.check()
+	return nil
 }
 
 // Fits returns the reason why a request of input and output tokens can never run
@@ -84,22 +87,13 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 		output = 1
 	}
 	pool := c.Pages * c.PageTokens
-	if c.Rules.Intake {
-		need := ceilTo(input+max(1, output), c.PageTokens)
-		if need <= pool {
-			return nil
-		}
-		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need / c.PageTokens,
-			Reason: fmt.Sprintf("needs %d tokens in %d pages of %d, the engine has %d in %d",
-				need, need/c.PageTokens, c.PageTokens, pool, c.Pages)}
-	}
-	need := input + min(output, c.ClipNewTokens)
-	if need < pool || c.Conservativeness < 0 {
+	need := ceilTo(input+max(1, output), c.PageTokens)
+	if need <= pool {
 		return nil
 	}
-	return &scheduler.OversizeError{Input: input, Output: output, Blocks: need/c.PageTokens + 1,
-		Reason: fmt.Sprintf("is admitted only with more than %d tokens, the engine has %d in %d pages of %d",
-			need, pool, c.Pages, c.PageTokens)}
+	return &scheduler.OversizeError{Input: input, Output: output, Blocks: need / c.PageTokens,
+		Reason: fmt.Sprintf("needs %d tokens in %d pages of %d, the engine has %d in %d",
+			need, need/c.PageTokens, c.PageTokens, pool, c.Pages)}
 }
 
 // floorTo returns n cut to a multiple of page.
@@ -107,3 +101,35 @@ func floorTo(n, page int) int { return n - n%page }
 
 // ceilTo returns n filled up to a multiple of page.
 func ceilTo(n, page int) int { return floorTo(n+page-1, page) }
+
+// ratio is the share of the reserved tokens that is believed to be needed.
+type ratio struct{ now, first, least, step float64 }
+
+func newRatio(conservativeness float64) ratio {
+	var r ratio
+	r.first = min(float64(0.7*conservativeness), 1.0)
+	r.least = min(float64(r.first*0.14), 1.0)
+	r.step = float64(r.first-r.least) / 600.0
+	r.now = r.first
+	return r
+}
+
+func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
+
+// retractSteps is the number of tokens of each request that a retraction makes room
+// for, beyond what is needed at once.
+const retractSteps = 20
+
+// estimate sets the ratio after a retraction, from the tokens gained and asked for
+// by the n requests that still run.
+func (r *ratio) estimate(n, gained, asked int) {
+	r.now = min(1.0, float64(gained+retractSteps*n)/float64(asked+1))
+}
+
+// transferDelay returns the time that the KV cache of r takes to a decode worker.
+func (c *Config) transferDelay(r *sim.Request) sim.Time {
+	if c.Role != scheduler.Prefill {
+		return 0
+	}
+	return c.Transfer.Delay(r.InputTokens)
+}

@@ -1,122 +1,92 @@
-// Package sglang is the scheduler core of a simulated SGLang engine.
+// Package sglang is the scheduler core of a simulated SGLang engine, by SGLang's own
+// rules; docs/rules/sglang.md has them. Below it the package reference has those of the
+// reference simulator.
 //
-// It follows the reference simulator or the real scheduler, as its Rules choose;
-// docs/rules/sglang.md has the rules of both. A pass in which every running
-// request gains a token and nothing else happens touches none of them: they are
-// counted, and written out when something happens to them.
+// A decode pass gives each running request a token and touches none of them: passes are
+// counted, and written out when something else happens to a request.
 //
-// Read config.go and rules.go, then core.go, request.go, prefill.go, decode.go,
-// retract.go, cancel.go, policy.go; sequence.go and radix.go for the
-// cache; record.go, pageevents.go and ledger.go for the record that a router is
-// shown of it; snapshot.go for what planners and observers see.
+// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go,
+// retract.go, deliver.go, cancel.go, queue.go; sequence.go, radix.go and pages.go for the cache;
+// record.go and pageevents.go for what a router is shown of it; view.go for what planners
+// and observers see.
 package sglang
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/heap"
-	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
-// Core is one simulated SGLang engine's scheduler. It implements
-// scheduler.Core.
+// Core is one SGLang engine's scheduler.
 type Core struct {
 	Config
-	rules   Rules
 	pool    int // tokens
 	caching bool
 	ratio   ratio
 
-	waiting scheduler.Line[*request]
-	partial *request   // prefilled in part and kept aside (Rules.PartialSlot)
-	running []*request // each knows its place, which breaks ties
-	totals  totals
-	step    int64 // decode steps taken
-	// agenda has running requests by the decode step in which something other
-	// than one more token happens to them, and by the epoch that was theirs.
-	agenda heap.Heap[int64, int32, *request]
-	due    []*request // finishing in this step
-	spare  []*request
+	live     int // requests submitted and not finished
+	waiting  scheduler.Line[*request]
+	partial  *request   // prefilled in part: goes on before anybody is admitted
+	running  []*request // each knows its place
+	full     bool       // nobody is admitted until a request leaves
+	attempts int        // to admit, under FIFO: every 32nd renews ages
+	totals   totals
+	planned  int64 // decode passes planned
+	done     int64 // decode passes that have ended
+	// agenda has running requests by the decode pass that gives them their last token,
+	// and by the epoch that was theirs.
+	agenda  heap.Heap[int64, int32, *request]
+	ending  []*request // their last token is in flight, or due in the pass that ends
+	merging []visit    // the prompts of the latest pass, when it was a prefill
+	joined  []visit    // began to run since the latest decode pass was planned
+	spare   []*request
 
-	free      int // tokens in the pool; a plain count, for slots can be freed twice
-	tree      *tree
-	record    recorder
-	tokenwise bool // record takes each generated token
+	free   int // tokens in the pool, whole pages
+	tree   *tree
+	record recorder
 
-	batch   []chunk
-	joined  []*request // began to run in this pass
-	fresh   []*request // gained their first token in the last pass
-	retired []*request // retracted in this pass
-	starved bool       // running, but without a token in the last pass
-	lastEnd sim.Time   // of the last pass with tokens
-	blocked blocked
-	sorted  sorted
-	view    scheduler.Snapshot // of the pass under way, for planners
+	next, after *flight // the pass that runs next, and with Overlap the one after it
+	step        timing.Step
+	lastEnd     sim.Time // of the latest pass
+	lastDecode  sim.Time // the end of the latest decode pass
+	sorted      sorted
+	view        scheduler.Snapshot // of the pass under way, for planners
 }
 
 // totals are sums over the running requests.
 type totals struct {
-	length  int     // tokens
-	slack   int     // places of their last pages that hold no token yet
-	reserve int     // outputs still to come, each clipped
-	clipped int     // requests with more to come than is reserved for
-	phase   []int32 // by (decode step mod page): requests whose next token needs a page
+	length int     // tokens
+	phase  []int32 // by (decode passes planned mod page): requests whose next token needs a page
 }
-
-// ratio is the share of the reserved tokens that is believed to be needed.
-type ratio struct{ now, first, least, step float64 }
 
 // New returns an idle core.
 func New(c Config) (*Core, error) {
 	if err := Check(c); err != nil {
 		return nil, err
 	}
-	if c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens {
-		return nil, fmt.Errorf("the prompts' tree is not made for pages of %d tokens", c.PageTokens)
-	}
-	if c.Clock.Model == nil {
-		return nil, errors.New("the clock has no timing model")
-	}
 	core := &Core{
-		Config: c, rules: c.Rules, pool: c.Pages * c.PageTokens,
-		caching: c.PrefixCaching || !c.Rules.CacheOff,
-		tree:    newTree(c.Tree.PerNode(), c.Rules.Evictable),
+		Config: c, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: newTree(c.Tree.PerNode()),
+		ratio: newRatio(c.Conservativeness), next: new(flight), after: new(flight),
 	}
-	core.ratio = newRatio(c.Conservativeness, c.Rules.Ratio)
+	core.ChunkTokens = floorTo(c.ChunkTokens, c.PageTokens)
 	core.free = core.pool
 	core.totals.phase = make([]int32, c.PageTokens)
-	return core, core.startRecord()
+	core.startRecord()
+	return core, nil
 }
-
-func newRatio(conservativeness float64, capped bool) ratio {
-	var r ratio
-	r.first = float64(0.7 * conservativeness)
-	if capped {
-		r.first = min(r.first, 1.0)
-	}
-	r.least = float64(r.first * 0.14)
-	if capped {
-		r.least = min(r.least, 1.0)
-	}
-	r.step = float64(r.first-r.least) / 600.0
-	r.now = r.first
-	return r
-}
-
-func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
-	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, hit: -1, place: notRunning}
+	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch + 1, hit: -1, place: notRunning}
 	if c.Role == scheduler.Prefill {
 		q.maxOut = 1
 	}
 	c.waiting.PushBack(q)
-	c.sorted.valid = false
+	c.live++
 }
 
 func (c *Core) newRequest() *request {
@@ -128,127 +98,127 @@ func (c *Core) newRequest() *request {
 	return new(request)
 }
 
+// forgetRequest lets go of a request that holds nothing any more.
+func (c *Core) forgetRequest(r *request) {
+	r.epoch++
+	r.Request = nil
+	c.spare = append(c.spare, r)
+	c.live--
+}
+
 // Load returns the number of requests submitted and not finished.
-func (c *Core) Load() int {
-	n := c.waiting.Len() + len(c.running)
-	if c.partial != nil {
-		n++
-	}
-	return n
-}
+func (c *Core) Load() int { return c.live }
 
-// Cut gives back the passes of the run p after the first keep. A run here is a
-// single pass: each has a duration of its own.
-func (c *Core) Cut(p *scheduler.Pass, keep int) {
-	if keep < 1 || keep > p.Count {
-		panic(fmt.Sprintf("cut of a run of %d passes after pass %d", p.Count, keep))
-	}
-}
+// Line returns the number of requests that wait and that run.
+func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), c.live - c.waiting.Len() }
 
-// Step takes the pass that starts at now.
+// Cut has nothing to give back: every run is one pass.
+func (c *Core) Cut(*scheduler.Pass, int) {}
+
+// Step runs the pass that starts at now, always a single one. With Overlap it also plans
+// the pass that follows, by what is known now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
-	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.Len() {
-		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, want fewer than 2^31 and up to 2^28",
-			c.step, c.Load())
+	step, err := c.Begin(now, p)
+	if err != nil {
+		return err
 	}
+	ms, err := c.Clock.Step(step)
+	if err != nil {
+		return err
+	}
+	p.End = now + sim.Time(ms)
+	return c.End(p)
+}
+
+// Begin is the first half of Step, for a pass whose duration is not the core's to tell,
+// as when several engines run in lockstep: it plans the pass that starts at now and
+// returns its work, which is valid until the next Begin. The caller sets p.End and then
+// calls End.
+func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.record.begin(p)
-	c.sortQueue()
-	c.fillBatch(p)
-	prefill, err := c.prefillTime()
-	if err != nil {
-		return err
+	if !c.next.planned && now > c.lastEnd {
+		c.ratio.now = c.ratio.first // it was idle
 	}
-	c.runBatch()
-	c.keepView()
-	decode, err := c.decodeTime()
-	if err != nil {
-		return err
+	if !c.next.planned {
+		c.planPass(c.next, p)
 	}
-	p.End = now + sim.Time(prefill) + sim.Time(decode)
-	p.Gap = p.End - now
-	c.describeBatch(p.Detail)
-	c.retractVictims(p)
-	c.decodeTokens(p)
-	c.requeueRetired()
-	if c.rules.Ratio && c.Load() == 0 {
-		c.ratio.now = c.ratio.first
+	if !c.next.planned {
+		return nil, c.stallError()
 	}
+	c.announcePass(p)
+	c.measurePass()
+	if c.Overlap {
+		c.planPass(c.after, p)
+	}
+	return &c.step, nil
+}
+
+// End is the second half of Step: the pass that Begin planned ends at p.End.
+func (c *Core) End(p *scheduler.Pass) error {
+	p.Gap = p.End - p.Start
+	f := c.next
+	c.next, c.after = c.after, f
+	if len(f.batch) > 0 {
+		c.deliverPrompts(f, p)
+	} else {
+		c.deliverTokens(f, p)
+	}
+	f.clear()
+	c.lastEnd = p.End
+	c.describeState(p)
 	c.check()
-	c.describeState(p, now+sim.Time(prefill))
-	if len(p.Admitted) == 0 && p.Tokens == 0 && p.Preempted == 0 {
-		return c.describeStall()
-	}
 	return nil
 }
 
-// describeStall returns the reason why nothing can run.
-func (c *Core) describeStall() error {
-	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictableTokens(), c.pool)
-	head := c.partial
-	if head == nil && c.waiting.Len() > 0 {
-		head = c.waiting.Front()
+// announcePass enters who was admitted to the pass that begins.
+func (c *Core) announcePass(p *scheduler.Pass) {
+	for i := range c.next.batch {
+		e := &c.next.batch[i]
+		p.PrefillTokens += e.tokens
+		if !e.isVoid() {
+			p.Admitted = append(p.Admitted, scheduler.Admission{Request: e.ID, Again: e.resumed, Reused: e.hit})
+		}
 	}
-	if head == nil {
-		r := c.running[0]
-		return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
-			"input_length %d, output_length %d: runs alone, holds %d tokens and has outgrown the pool (%s)",
-			r.InputTokens, r.OutputTokens, c.lengthOf(r), pool)}
-	}
-	b := c.openBudget()
-	need, mem := c.neededTokens(head, head.length()-head.stored), c.memoryLeft(&b)
-	why := fmt.Sprintf("needs %d tokens, want less than %v (%s)", need, mem, pool)
-	if float64(need) < mem {
-		why = fmt.Sprintf("no chunk of it is within max_prefill_tokens %d and chunked_prefill_size %d (needs %d tokens of %v; %s)",
-			c.MaxPrefillTokens, c.ChunkTokens, need, mem, pool)
-	}
-	return &scheduler.StallError{Request: head.ID, Reason: fmt.Sprintf(
-		"input_length %d, output_length %d: %s", head.InputTokens, head.OutputTokens, why)}
+	c.describeWork(p.Detail)
 }
 
-// evictableTokens returns the number of tokens that count as evictable.
-func (c *Core) evictableTokens() int { return c.tree.evictable() * c.PageTokens }
-
-// evictTokens frees at least n tokens, or all that can be evicted.
-func (c *Core) evictTokens(n int) {
-	if n > 0 {
-		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
-		c.record.evicted()
-	}
-}
-
-// poolTokens returns the places that n tokens of a request take in the pool.
-func (c *Core) poolTokens(n int) int {
-	if c.rules.Pages {
-		return ceilTo(n, c.PageTokens)
-	}
-	return n
-}
-
-// pagesOf returns the number of whole pages of n tokens.
-func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
-
-// tokensSince returns the number of tokens a running request has gained after base.
-func (c *Core) tokensSince(r *request) int { return int(c.step - r.base) }
-
-// lengthOf returns the number of tokens of a running request's prompt and output.
-func (c *Core) lengthOf(r *request) int { return r.stored + c.tokensSince(r) }
-
-// writeGains adds to r, which runs, the tokens it has gained since base.
-func (c *Core) writeGains(r *request) {
-	n := c.tokensSince(r)
-	r.out += n
-	r.stored += n
-	r.base = c.step
-}
-
-// check holds the accounts against each other.
-func (c *Core) check() {
-	if !invariant.Enabled {
+// measurePass adds up the work of the pass that begins. The prompts of a decode worker
+// came over the network.
+func (c *Core) measurePass() {
+	f := c.next
+	c.step = timing.Step{}
+	s := &c.step
+	if n := f.decodes; n > 0 {
+		s.Tokens, s.Requests, s.Decodes = n, n, n
+		s.Context, s.DecodeLength = int64(f.length), f.length
+		s.Active, s.Capacity = min(f.length, c.pool), c.pool
 		return
 	}
-	c.checkTotals()
-	c.tree.check()
-	c.checkPool()
+	if c.Role == scheduler.Decode {
+		return
+	}
+	s.Requests, s.Prompts = len(f.batch), len(f.batch)
+	for i := range f.batch {
+		e := &f.batch[i]
+		s.Tokens += e.tokens
+		s.PromptBefore += e.before
+		s.PromptReached += e.before + e.tokens
+		s.Pairs += float64(float64(e.tokens) * (float64(e.before) + float64(float64(e.tokens)/2)))
+	}
+}
+
+// stallError returns the reason why nothing can run.
+func (c *Core) stallError() error {
+	r := c.partial
+	if r == nil && c.waiting.Len() > 0 {
+		r = c.waiting.Front()
+	}
+	if r == nil {
+		r = c.running[0]
+	}
+	return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
+		"nothing can run: input_length %d, output_length %d, %d tokens of the pool's %d are free and %d evictable",
+		r.InputTokens, r.OutputTokens, c.free, c.pool, c.evictableTokens())}
 }

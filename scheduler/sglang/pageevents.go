@@ -72,8 +72,9 @@ func (e *pageEvents) split(t *tree, upper, lower int32) {
 	e.hashes.split(upper, lower, t.at(upper).size())
 }
 
-func (e *pageEvents) removed(t *tree, n int32, from int32) {
-	e.gone = append(e.gone, e.hashes.cut(n, int(from-t.at(n).from))...)
+func (e *pageEvents) removed(_ *tree, n int32) {
+	e.gone = append(e.gone, e.hashes[n]...)
+	e.hashes[n] = nil
 }
 
 func (e *pageEvents) evicted() {
@@ -99,11 +100,4 @@ func (b *byNode[T]) split(upper, lower int32, items int) {
 	all := (*b)[lower]
 	b.set(lower, all[items:])
 	b.set(upper, all[:items:items])
-}
-
-// cut takes the items of n from the given one on, and returns them.
-func (b byNode[T]) cut(n int32, from int) []T {
-	gone := b[n][from:]
-	b[n] = b[n][:from]
-	return gone
 }

@@ -15,8 +15,7 @@ import (
 // pages, and of a stretch usually only the last, so a walk costs the nodes it
 // passes, not their pages.
 type tree struct {
-	perNode  int32 // pages of a prompt node
-	interior bool  // every unlocked page is evictable (Rules.Evictable)
+	perNode int32 // pages of a prompt node
 
 	sheets   []*[sheetNodes]node        // nodes stay where they are
 	len      int                        // nodes, those not in use among them
@@ -26,10 +25,7 @@ type tree struct {
 
 	pages         int   // in the tree
 	unlockedPages int   // in nodes without locks
-	leafPages     int   // in unlocked nodes without children
 	clock         int64 // the latest tick
-	changes       int64 // counts whatever can change a lookup, a stamp or a sum
-	content       int64 // counts what can change a lookup
 	watch         watcher
 }
 
@@ -43,22 +39,19 @@ type node struct {
 	stamp    int64 // the tick of the last walk over it
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // it has an entry in the heap of leaves
-	// grain marks what a request has cached token by token: each page is a node of
-	// its own to whoever splits or evicts.
-	grain bool
 }
 
 // watcher follows what happens to the pages of a tree.
 type watcher interface {
-	stored(t *tree, n int32)              // node n is new
-	split(t *tree, upper, lower int32)    // lower was cut, its first part is upper now
-	removed(t *tree, n int32, from int32) // the pages of n from page from on are about to go
+	stored(t *tree, n int32)           // node n is new
+	split(t *tree, upper, lower int32) // lower was cut, its first part is upper now
+	removed(t *tree, n int32)          // the pages of n are about to go
 }
 
 const root = int32(0)
 
-func newTree(perNode int, interior bool) *tree {
-	t := &tree{perNode: int32(perNode), interior: interior, children: probe.New[uint64, int32](^uint64(0))}
+func newTree(perNode int) *tree {
+	t := &tree{perNode: int32(perNode), children: probe.New[uint64, int32](^uint64(0))}
 	t.newNode() // the root
 	return t
 }
@@ -70,22 +63,6 @@ const sheetNodes = 64
 func (t *tree) at(n int32) *node { return &t.sheets[uint32(n)/sheetNodes][uint32(n)%sheetNodes] }
 
 func (n *node) size() int { return int(n.to - n.from) }
-
-// evictPages returns the number of pages that evicting the node, a leaf, frees.
-func (n *node) evictPages() int {
-	if n.grain {
-		return 1
-	}
-	return n.size()
-}
-
-// evictable returns the number of pages that count as evictable.
-func (t *tree) evictable() int {
-	if t.interior {
-		return t.unlockedPages
-	}
-	return t.leafPages
-}
 
 // childKey returns the key of the child of a node that begins with a page: 31 bits
 // of the node, 33 of the page.
@@ -110,7 +87,6 @@ func (t *tree) tick() int64 {
 // match walks down the first pages pages of s, which it stamps, and returns how
 // many of them are cached and the node that ends there.
 func (t *tree) match(s *sequence, pages int32) (int32, int32) {
-	t.changes++
 	return t.walk(s, pages, t.tick())
 }
 
@@ -133,32 +109,12 @@ func (t *tree) walk(s *sequence, pages int32, now int64) (int32, int32) {
 	return m, at
 }
 
-// lookup returns how many of the first pages pages of s are cached. It changes
-// nothing.
-func (t *tree) lookup(s *sequence, pages int32) int32 {
-	at, m := root, int32(0)
-	for m < pages {
-		child := t.child(at, s.key(m, t.perNode))
-		if child == root {
-			break
-		}
-		n := t.at(child)
-		m = commonPages(&n.seq, s, m, min(n.to, pages), t.perNode)
-		if m < n.to {
-			break
-		}
-		at = child
-	}
-	return m
-}
-
 // insert caches the first pages pages of s and returns how many were cached
 // before, and the node that ends there.
 func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 	if pages == 0 {
 		return 0, root
 	}
-	t.changes++
 	m, at := t.walk(s, pages, t.tick())
 	if m < pages {
 		at = t.createNode(at, s, m, pages)
@@ -169,19 +125,6 @@ func (t *tree) insert(s *sequence, pages int32) (int32, int32) {
 		}
 	}
 	return m, at
-}
-
-// graft caches pages [from, to) of s below node at, each as a node of its own,
-// with one lock.
-func (t *tree) graft(at int32, s *sequence, from, to int32) int32 {
-	t.changes++
-	n := t.createNode(at, s, from, to)
-	t.at(n).grain, t.at(n).locks = true, 1
-	t.unlockedPages -= int(to - from)
-	if t.watch != nil {
-		t.watch.stored(t, n)
-	}
-	return n
 }
 
 // createNode adds an unlocked node that is not in the set of leaves yet.
@@ -196,7 +139,6 @@ func (t *tree) createNode(parent int32, s *sequence, from, to int32) int32 {
 	t.setChild(parent, s.key(from, t.perNode), n)
 	t.pages += int(to - from)
 	t.unlockedPages += int(to - from)
-	t.content++
 	return n
 }
 
@@ -224,21 +166,13 @@ func (t *tree) split(low, at int32, now int64) int32 {
 	key := n.seq.key(n.from, t.perNode)
 	*t.at(up) = node{
 		seq: n.seq, from: n.from, to: at, parent: n.parent, children: 1,
-		locks: n.locks, stamp: n.stamp, grain: n.grain,
-	}
-	if n.leaf && !n.grain {
-		t.leafPages -= int(at - n.from)
+		locks: n.locks, stamp: n.stamp,
 	}
 	t.setChild(n.parent, key, up)
 	n.from, n.parent = at, up
 	t.setChild(up, n.seq.key(at, t.perNode), low)
-	switch {
-	case n.grain:
-		t.at(up).stamp = now // its pages were passed whole
-	case t.interior:
-		t.stamp(low, now)
-		t.at(up).stamp = t.tick()
-	}
+	t.stamp(low, now)
+	t.at(up).stamp = t.tick()
 	if t.watch != nil {
 		t.watch.split(t, up, low)
 	}
@@ -251,16 +185,8 @@ func (t *tree) stamp(n int32, now int64) {
 	x.stamp = max(x.stamp, now)
 }
 
-// stampPath marks n and all before it.
-func (t *tree) stampPath(n int32, now int64) {
-	for ; n != root; n = t.at(n).parent {
-		t.stamp(n, now)
-	}
-}
-
 // lock keeps n and all before it from eviction.
 func (t *tree) lock(n int32) {
-	t.changes++
 	for ; n != root; n = t.at(n).parent {
 		x := t.at(n)
 		if x.locks++; x.locks == 1 {
@@ -274,7 +200,6 @@ func (t *tree) lock(n int32) {
 
 // unlock takes a lock back.
 func (t *tree) unlock(n int32) {
-	t.changes++
 	for ; n != root; n = t.at(n).parent {
 		x := t.at(n)
 		if invariant.Enabled && x.locks == 0 {
@@ -298,32 +223,20 @@ func (t *tree) evict(want int) int {
 		if n == root {
 			break
 		}
-		t.changes++
-		t.content++
-		x := t.at(n)
-		cut := x.size()
-		if x.grain {
-			cut = min(cut, want-freed)
-		}
-		freed += cut
-		t.prune(n, cut)
+		freed += t.at(n).size()
+		t.prune(n)
 	}
 	return freed
 }
 
-// prune removes the last cut pages of n, the oldest leaf; all of it where it is
-// no grain.
-func (t *tree) prune(n int32, cut int) {
+// prune removes n, the oldest leaf.
+func (t *tree) prune(n int32) {
 	x := t.at(n)
 	if t.watch != nil {
-		t.watch.removed(t, n, x.to-int32(cut))
+		t.watch.removed(t, n)
 	}
-	t.pages -= cut
-	t.unlockedPages -= cut
-	if cut < x.size() {
-		x.to -= int32(cut)
-		return
-	}
+	t.pages -= x.size()
+	t.unlockedPages -= x.size()
 	t.removeLeaf(n)
 	t.leaves.Pop()
 	t.children.Delete(childKey(x.parent, x.seq.key(x.from, t.perNode)))
@@ -348,7 +261,6 @@ type leaves = heap.Heap[int64, int32, struct{}]
 func (t *tree) addLeaf(n int32) {
 	x := t.at(n)
 	x.leaf = true
-	t.leafPages += x.evictPages()
 	if !x.listed {
 		x.listed = true
 		t.leaves.Push(x.stamp, n, struct{}{})
@@ -357,9 +269,7 @@ func (t *tree) addLeaf(n int32) {
 
 // removeLeaf makes n not evictable.
 func (t *tree) removeLeaf(n int32) {
-	x := t.at(n)
-	x.leaf = false
-	t.leafPages -= x.evictPages()
+	t.at(n).leaf = false
 }
 
 // oldestLeaf returns the evictable node with the lowest stamp, whose entry is

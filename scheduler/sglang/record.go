@@ -8,49 +8,32 @@ import (
 // recorder keeps the record of the cache that a router is shown.
 type recorder interface {
 	watcher
-	begin(p *scheduler.Pass)                 // what happens from now on belongs to p
-	evicted()                                // an eviction is over
-	prefilled(r *request, before, after int) // r's tokens from before to after got places
-	generated(r *request, length int)        // r got its last token, of length
-	released(r *request, kept int)           // r gives its places after kept back
-	forgotten(r *request)                    // r holds nothing any more
+	begin(p *scheduler.Pass) // what happens from now on belongs to p
+	evicted()                // an eviction is over
 }
 
 // startRecord chooses the recorder.
-func (c *Core) startRecord() error {
-	c.record = silent{}
-	switch {
-	case c.Capture == scheduler.CaptureNone:
-		return nil
-	case c.Capture == scheduler.CaptureEvents && c.rules.PageEvents:
+func (c *Core) startRecord() {
+	switch c.Capture {
+	case scheduler.CaptureNone:
+		c.record = silent{}
+		return
+	case scheduler.CaptureEvents:
 		c.record = newPageEvents(c.Tree)
-	case c.Capture == scheduler.CaptureEvents:
-		l, err := newLedger(c.Config, c.tree)
-		if err != nil {
-			return err
-		}
-		c.record, c.tokenwise = l, true
-	case c.rules.PageEvents:
+	case scheduler.CaptureResidency:
 		c.record = &residency{}
-	default:
-		return nil // the router never finds the reference's hashes
 	}
 	c.tree.watch = c.record
-	return nil
 }
 
 // silent records nothing.
 type silent struct{}
 
-func (silent) begin(*scheduler.Pass)        {}
-func (silent) evicted()                     {}
-func (silent) prefilled(*request, int, int) {}
-func (silent) generated(*request, int)      {}
-func (silent) released(*request, int)       {}
-func (silent) forgotten(*request)           {}
-func (silent) stored(*tree, int32)          {}
-func (silent) split(*tree, int32, int32)    {}
-func (silent) removed(*tree, int32, int32)  {}
+func (silent) begin(*scheduler.Pass)     {}
+func (silent) evicted()                  {}
+func (silent) stored(*tree, int32)       {}
+func (silent) split(*tree, int32, int32) {}
+func (silent) removed(*tree, int32)      {}
 
 // residency records how much of each prompt node is cached.
 type residency struct {
@@ -69,11 +52,11 @@ func (s *residency) stored(t *tree, n int32) {
 	}
 }
 
-func (s *residency) removed(t *tree, n int32, from int32) {
+func (s *residency) removed(t *tree, n int32) {
 	x := t.at(n)
-	for at := x.promptEnd(); at > from; {
+	for at := x.promptEnd(); at > x.from; {
 		i := (at - 1) / t.perNode
-		at = max(from, i*t.perNode)
+		at = max(x.from, i*t.perNode)
 		s.recordChange(x.seq.nodes[i], at-i*t.perNode)
 	}
 }

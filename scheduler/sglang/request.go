@@ -4,43 +4,68 @@ import "github.com/replay-llm/replay/sim"
 
 // request is a request's place in the core.
 //
-// While it runs, each decode step gives it one token, so out and stored are
-// those of decode step base and the core adds the steps since.
+// While it runs, each decode pass gives it one token, so out and stored are those of
+// decode pass base, and the core adds the passes since.
 type request struct {
 	*sim.Request
 	seq    sequence
 	maxOut int
 
-	out    int   // tokens generated, at base
-	stored int   // tokens whose KV cache it holds, at base; all of them in decode
-	base   int64 // decode step
-	epoch  int32 // counts its entries into the line of running requests and exits; older events are void
+	out     int   // tokens gained, at base
+	stored  int   // tokens whose KV cache it holds, at base
+	reached int   // tokens it held when its last prefill was planned
+	base    int64 // decode passes planned when it began to run
+	epoch   int32 // counts the times it lost its place; what was planned for an older one is void
 
-	node   int32 // tree node it has locked, or root
-	prot   int   // tokens down to node
-	cached int   // tokens it has put into the tree itself, whole pages
-	hit    int   // tokens found at its first admission, -1 before
+	node int32 // tree node it has locked, or root
+	prot int   // tokens down to node
+	hit  int   // tokens found at its first admission, -1 before
 
-	rank    int   // what the queue is sorted by, highest first
-	place   int   // in the line of running requests, or notRunning
-	gone    bool  // it has left the sums over running requests, and soon the line
-	joined  int64 // decode step after which it began to run
-	clipped bool  // more output is left than memory is reserved for
-	// growing is true once it caches its pages in decode: all it holds, those after
-	// prot in pages that are not in the tree yet but count as if they were.
-	growing bool
-	// stamped is the tick of its last walk over the tree as of decode step
-	// stampedAt; later walks follow from its place.
-	stamped   int64
-	stampedAt int64
-	lastToken sim.Time // the end of its last token, while it does not run
+	rank      int      // what lpm sorts by, highest first
+	place     int      // in the line of running requests, or notRunning
+	ending    bool     // its last token is in flight
+	resumed   bool     // it was admitted after it had lost its place
+	lastToken sim.Time // the end of its last token, before those of decode passes since base
 }
 
 const notRunning = -1
+
+// asked returns the number of tokens that r is to gain.
+func (r *request) asked() int { return max(1, r.maxOut) }
 
 // length returns the number of tokens of prompt and output, for a request that does
 // not run.
 func (r *request) length() int { return r.InputTokens + r.out }
 
-// left returns the output still to come, for a request that does not run.
-func (r *request) left() int { return max(0, r.maxOut-r.out) }
+// visit is a request as it was when something was planned for it.
+type visit struct {
+	*request
+	epoch int32
+}
+
+// isVoid reports whether the request has lost its place since.
+func (v visit) isVoid() bool { return v.request.epoch != v.epoch }
+
+// flight is a pass that is planned: a batch of prompts, or a token for each running
+// request, or nothing.
+type flight struct {
+	batch    []chunk
+	decodes  int     // requests that decode
+	lost     int     // of these, those that lost their place since it was planned
+	length   int     // tokens of these
+	joined   []visit // of these, those that decode for the first time since they began to run
+	planned  bool
+	capacity int // tokens of the pool
+}
+
+// chunk is a request's share of a prefill.
+type chunk struct {
+	visit
+	before int  // tokens that were there
+	tokens int  // tokens computed
+	whole  bool // its prompt is complete with them
+}
+
+func (f *flight) clear() {
+	*f = flight{batch: f.batch[:0], joined: f.joined[:0]}
+}

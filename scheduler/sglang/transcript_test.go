@@ -7,21 +7,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 )
 
-// The transcripts of both sets of rules. A core line also knows
-// rules=reference, chunk=N (tokens, 32), clip=N (tokens, 4096),
-// conservativeness=X, lpm, nocache, and bytes=N with gbps=X for handoffs. Its
-// budget is max_prefill_tokens, and seqs counts for nothing.
+// The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
+// planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
+// limit), conservativeness=X, eos (requests ignore it), lpm, nocache, and bytes=N with gbps=X for
+// handoffs. Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
-		rules := DefaultRules()
-		if e.Text("rules", "default") == "reference" {
-			rules = CompatRules()
-		}
-		c := config(rules, e.BlockTokens, e.Blocks)
+		c := config(e.BlockTokens, e.Blocks)
 		c.Tree, c.Clock, c.Capture, c.Role = e.Tree, e.Clock, e.Capture, e.Role
-		c.Planner, c.PrefixCaching = true, !e.Has("nocache")
+		c.Planner, c.PrefixCaching, c.Overlap, c.IgnoreEOS = true, !e.Has("nocache"), e.Has("overlap"), e.Has("eos")
 		c.MaxPrefillTokens, c.ChunkTokens = e.MaxBatchedTokens, e.Int("chunk", 32)
-		c.ClipNewTokens = e.Int("clip", 4096)
+		c.ClipNewTokens, c.MaxRunning = e.Int("clip", 4096), e.Int("running", 0)
 		c.Conservativeness = e.Float("conservativeness", 1)
 		c.Transfer = scheduler.Transfer{GBPerSecond: e.Float("gbps", 0), BytesPerToken: e.Int("bytes", 0)}
 		if e.Has("lpm") {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -33,7 +34,7 @@ func EngineSettings() []Setting {
 		{Name: "decode-speedup-ratio", Key: "decode_speedup_ratio", kind: "number", preset: "1", cluster: true, help: "divide the time of decoding by a further `R`; 0 leaves it unscaled"},
 		{Name: "planner-profile-data", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of measured pass times (.npz)"},
 		{Name: "timing-profile", Key: "planner_profile_data", kind: "path", preset: "a built-in model", help: "`file` of pass times: a profile of replay calibrate, or .npz"},
-		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference", Names: vllm.Profiles(), engine: "vllm", help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM, by `name`"},
+		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference for vllm, sglang-0.5.23 for sglang", Names: append(vllm.Profiles(), sglang.Profiles()...), help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`"},
 		{Name: "kv-bytes-per-token", Key: "kv_bytes_per_token", kind: "int", preset: "unknown", cluster: true, help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload"},
 		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
 		{Name: "num-g2-blocks", Key: "num_g2_blocks", kind: "int", preset: "no offload", engine: "vllm", help: "KV `blocks` in host memory, behind those of the GPU"},
@@ -46,6 +47,9 @@ func EngineSettings() []Setting {
 		{Name: "chunked-prefill-size", Key: "sglang.chunked_prefill_size", kind: "int", preset: "8192", engine: "sglang", help: "sglang: prompt `tokens` of one request per pass"},
 		{Name: "clip-max-new-tokens", Key: "sglang.clip_max_new_tokens", kind: "int", preset: "4096", engine: "sglang", help: "sglang: answer `tokens` reserved at most"},
 		{Name: "schedule-conservativeness", Key: "sglang.schedule_conservativeness", kind: "number", preset: "1", engine: "sglang", help: "sglang: `factor` on the memory reserved for answers"},
+		{Name: "max-running-requests", Key: "sglang.max_running_requests", kind: "limit", preset: "unlimited", engine: "sglang", help: "sglang: `requests` a worker runs at once"},
+		{Name: "overlap", Key: "sglang.overlap", kind: "bool", preset: "true", engine: "sglang", help: "sglang: plan a pass while the one before it runs; =false turns it off"},
+		{Name: "ignore-eos", Key: "sglang.ignore_eos", kind: "bool", preset: "false", engine: "sglang", help: "sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"},
 	}...)
 }
 

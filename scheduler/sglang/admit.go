@@ -1,0 +1,198 @@
+package sglang
+
+// budget is what a pass may still admit.
+type budget struct {
+	reserved float64 // tokens that are spoken for: outputs to come, and what was admitted
+	taken    int     // tokens that were admitted
+	input    int     // prompt tokens left
+	chunk    int     // prompt tokens left to this pass's chunks
+}
+
+// verdict is what is said of a request that wants in, or of the budget after it.
+type verdict uint8
+
+const (
+	goOn     verdict = iota
+	noTokens         // the pool has too few
+	spent            // the pass has enough prompt tokens
+)
+
+// openBudget returns the budget of a pass.
+func (c *Core) openBudget() budget {
+	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens}
+	share := c.ratio.now
+	if c.IgnoreEOS {
+		share = 1
+	}
+	for _, r := range c.running {
+		b.reserved += float64(float64(min(r.asked()-c.gainedBy(r), c.ClipNewTokens)) * share)
+	}
+	return b
+}
+
+// memoryLeft returns the room in the pool beyond what is spoken for.
+func (c *Core) memoryLeft(b *budget) float64 {
+	return float64(c.free+c.evictableTokens()) - b.reserved
+}
+
+// charge takes a chunk and the answer after it from the budget.
+func (c *Core) charge(b *budget, tokens, answer int) {
+	pages := c.poolTokens(tokens)
+	b.reserved += float64(pages + c.PageTokens + answer)
+	b.taken += pages + c.PageTokens
+	b.input -= pages
+	b.chunk -= pages
+}
+
+// judge reports whether the budget has room for anybody.
+func (c *Core) judge(b *budget) verdict {
+	switch {
+	case c.memoryLeft(b) <= 0 || c.free+c.evictableTokens()-b.taken <= 0:
+		return noTokens
+	case b.input <= 0 || b.chunk <= 0:
+		return spent
+	}
+	return goOn
+}
+
+// planPrompts plans a batch of prompts, and finds its memory. It reports whether there
+// is one.
+func (c *Core) planPrompts(f *flight) bool {
+	if len(c.running) == 0 {
+		c.full = false
+	}
+	if (c.full || c.waiting.Len() == 0) && c.partial == nil {
+		return false
+	}
+	if c.partial == nil && c.placesLeft() <= 0 {
+		c.full = true
+		return false
+	}
+	c.sortQueue()
+	b := c.openBudget()
+	if c.partial != nil {
+		c.continuePartial(&b, f)
+	}
+	c.admitWaiting(&b, f)
+	if len(f.batch) == 0 {
+		return false
+	}
+	c.allocBatch(f)
+	return true
+}
+
+// placesLeft returns the number of requests that may begin to run. Those that hold memory
+// have a place each, whether they run or not.
+func (c *Core) placesLeft() int {
+	if c.MaxRunning == 0 {
+		return c.live
+	}
+	return c.MaxRunning - (c.live - c.waiting.Len())
+}
+
+// continuePartial computes the next chunk of the request that is prefilled in part. With no
+// memory left to speak of it takes all that a pass may compute, as it must go on in order
+// to end; it waits only where the pool has not so much.
+func (c *Core) continuePartial(b *budget, f *flight) {
+	r := c.partial
+	width := min(b.chunk, int(max(0, c.memoryLeft(b))))
+	if width <= 0 {
+		width = b.chunk
+	}
+	rest := r.length() - r.stored
+	e := chunk{visit: visit{r, r.epoch}, before: r.stored, tokens: min(rest, width), whole: rest <= width}
+	if c.poolTokens(e.before+e.tokens)-c.poolTokens(e.before) > c.free+c.evictableTokens() {
+		return
+	}
+	answer := 0
+	if e.whole {
+		answer = min(r.asked(), c.ClipNewTokens)
+		c.partial = nil
+	}
+	f.batch = append(f.batch, e)
+	c.charge(b, e.tokens, answer)
+}
+
+// admitWaiting admits requests from the head of the queue until one has to wait.
+func (c *Core) admitWaiting(b *budget, f *flight) {
+	places := c.placesLeft() + len(f.batch) // who goes on has a place already
+	for c.waiting.Len() > 0 {
+		if c.judge(b) == spent {
+			return
+		}
+		if len(f.batch) >= places {
+			c.full = true
+			return
+		}
+		v := c.admitHead(b, f)
+		if v == noTokens {
+			c.full = len(f.batch) > 0 || len(c.running) > 0
+		}
+		if v != goOn {
+			return
+		}
+	}
+}
+
+// admitHead admits the request at the head of the queue, or a chunk of it, and tells
+// whether another may follow.
+func (c *Core) admitHead(b *budget, f *flight) verdict {
+	r := c.waiting.Front()
+	before := c.findPrefix(r)
+	e, v := c.cutChunk(b, r, before, f)
+	if v != goOn {
+		c.dropPrefix(r)
+		return v
+	}
+	c.waiting.PopFront()
+	if r.hit < 0 {
+		r.hit = before
+	}
+	answer := 0
+	if e.whole {
+		answer = min(r.asked(), c.ClipNewTokens)
+	} else {
+		c.partial = r
+	}
+	f.batch = append(f.batch, e)
+	c.charge(b, e.tokens, answer)
+	return c.judge(b)
+}
+
+// cutChunk returns the chunk that is computed of r, of which the tokens before are cached,
+// or why there is none. An idle engine takes whatever fits its pool.
+func (c *Core) cutChunk(b *budget, r *request, before int, f *flight) (chunk, verdict) {
+	rest := r.length() - before
+	need := rest + min(max(0, r.asked()-r.out), c.ClipNewTokens) + c.PageTokens
+	idle := c.live == c.waiting.Len() && len(f.batch) == 0
+	if float64(need) >= c.memoryLeft(b) && !idle {
+		return chunk{}, noTokens
+	}
+	e := chunk{visit: visit{r, r.epoch}, before: before, tokens: rest, whole: true}
+	if c.poolTokens(rest) > b.chunk {
+		e.tokens, e.whole = floorTo(b.chunk, c.PageTokens), false
+		if e.tokens <= 0 {
+			return e, spent
+		}
+	}
+	return e, goOn
+}
+
+// allocBatch makes room for the batch, in pages for a page more than each prompt has, and
+// takes it.
+func (c *Core) allocBatch(f *flight) {
+	wanted := 0
+	for i := range f.batch {
+		wanted += f.batch[i].tokens
+	}
+	if c.PageTokens > 1 {
+		wanted += len(f.batch) * c.PageTokens
+	}
+	c.evictTokens(wanted)
+	for i := range f.batch {
+		e := &f.batch[i]
+		end := e.before + e.tokens
+		c.free -= c.poolTokens(end) - c.poolTokens(e.before)
+		e.stored, e.reached = end, end
+	}
+}

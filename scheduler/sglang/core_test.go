@@ -1,0 +1,247 @@
+package sglang
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// config is the engine with default arguments, the given page size and pool.
+func config(pageTokens, pages int) Config {
+	return Config{
+		Pages: pages, PageTokens: pageTokens, MaxPrefillTokens: 16384, ChunkTokens: floorTo(8192, pageTokens), ClipNewTokens: 4096,
+		Conservativeness: 1, Overlap: true, PrefixCaching: true, Tree: prompt.NewTree(4*pageTokens, pageTokens, prompt.Options{}),
+		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+	}
+}
+
+func mustBuild(t testing.TB, c Config) *Core {
+	t.Helper()
+	core, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core
+}
+
+// variants are the ways in which an engine can be set up that change what its core does.
+func variants() map[string]func(*Config) {
+	return map[string]func(*Config){
+		"overlap":   func(*Config) {},
+		"normal":    func(c *Config) { c.Overlap = false },
+		"residency": func(c *Config) { c.Capture = scheduler.CaptureResidency },
+		"events":    func(c *Config) { c.Capture = scheduler.CaptureEvents },
+		"prefixes":  func(c *Config) { c.Policy = LPM },
+		"chunks":    func(c *Config) { c.ChunkTokens = 16 },
+		"seats":     func(c *Config) { c.MaxRunning = 3 },
+		"no cache":  func(c *Config) { c.PrefixCaching = false },
+		"eager":     func(c *Config) { c.Conservativeness, c.ClipNewTokens = 0, 1 },
+		"eager one": func(c *Config) { c.Conservativeness, c.ClipNewTokens, c.Overlap = 0, 1, false },
+	}
+}
+
+func suiteConfig(s schedulertest.Setup, change func(*Config)) Config {
+	c := config(s.BlockTokens, s.Blocks)
+	c.Tree, c.MaxPrefillTokens = s.Tree, s.MaxBatchedTokens
+	change(&c)
+	return c
+}
+
+func TestSuite(t *testing.T) {
+	for name, change := range variants() {
+		t.Run(name, func(t *testing.T) {
+			schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return mustBuild(t, suiteConfig(s, change)) })
+		})
+	}
+}
+
+// Requests can be taken out, whatever the engine does.
+func TestCancel(t *testing.T) {
+	for name, change := range variants() {
+		t.Run(name, func(t *testing.T) {
+			schedulertest.RunCancel(t, true, func(s schedulertest.Setup) scheduler.Core { return mustBuild(t, suiteConfig(s, change)) })
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(*Config)
+		want string // part of the complaint; "" when there is none
+	}{
+		{"as it is", func(*Config) {}, ""},
+		{"no page", func(c *Config) { c.PageTokens = 0 }, "block_size is 0"},
+		{"no pages", func(c *Config) { c.Pages = 0 }, "num_gpu_blocks is 0"},
+		{"a pool beyond simulation", func(c *Config) { c.Pages, c.PageTokens = math.MaxInt32, math.MaxInt32 }, "2^40 tokens"},
+		{"no prefill", func(c *Config) { c.MaxPrefillTokens = 0 }, "max_prefill_tokens is 0"},
+		{"no chunk", func(c *Config) { c.ChunkTokens = 0 }, "chunked_prefill_size is 0"},
+		{"a chunk below a page", func(c *Config) { c.ChunkTokens = 15 }, "at least block_size 16"},
+		{"a budget below a page", func(c *Config) { c.MaxPrefillTokens = 15 }, ""},
+		{"negative conservativeness", func(c *Config) { c.Conservativeness = -1 }, "schedule_conservativeness is -1"},
+		{"no number", func(c *Config) { c.Conservativeness = math.NaN() }, "schedule_conservativeness is NaN"},
+		{"a clip of nothing", func(c *Config) { c.ClipNewTokens = 0 }, ""},
+		{"a negative clip", func(c *Config) { c.ClipNewTokens = -1 }, "clip_max_new_tokens is -1"},
+		{"fewer than no requests", func(c *Config) { c.MaxRunning = -1 }, "max_running_requests is -1"},
+		{"no times", func(c *Config) { c.Clock.Model = nil }, "timing model"},
+		{"another tree", func(c *Config) { c.Tree = prompt.NewTree(8, 8, prompt.Options{}) }, "pages of 16"},
+	} {
+		cfg := config(16, 100)
+		c.set(&cfg)
+		_, err := New(cfg)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v, want no complaint", c.name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want a complaint with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestFits(t *testing.T) {
+	for _, c := range []struct {
+		page, pages     int
+		role            scheduler.Role
+		in, out, blocks int // blocks 0: it fits
+	}{
+		{1, 100, scheduler.Aggregated, 90, 10, 0},
+		{1, 100, scheduler.Aggregated, 90, 11, 101},
+		{1, 100, scheduler.Aggregated, 100, 0, 101},
+		{1, 100, scheduler.Prefill, 99, 60, 0},
+		{16, 4, scheduler.Aggregated, 60, 4, 0},
+		{16, 4, scheduler.Decode, 60, 5, 5},
+	} {
+		config := config(c.page, c.pages)
+		config.Role = c.role
+		err := Fits(config, c.in, c.out)
+		switch {
+		case c.blocks == 0 && err != nil:
+			t.Errorf("%+v: %v, want it to fit", c, err)
+		case c.blocks > 0 && (err == nil || err.Blocks != c.blocks):
+			t.Errorf("%+v: %v, want it to need %d blocks", c, err, c.blocks)
+		}
+	}
+}
+
+// crowd keeps requests with common beginnings on a core, each step a pass.
+func crowd(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass)) (step func()) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var requests []*sim.Request
+	for i := range 3000 {
+		ids := make([]uint64, 5)
+		for k := range ids {
+			ids[k] = uint64(i%16 + 16*k)
+			if k >= len(ids)/2 {
+				ids[k] = uint64(1<<20 + i*len(ids) + k)
+			}
+		}
+		in := 1 + rng.IntN(5*4*core.PageTokens)
+		requests = append(requests, &sim.Request{ID: sim.RequestID(i), InputTokens: in, OutputTokens: 1 + rng.IntN(40), Prompt: core.Tree.Add(ids, in)})
+	}
+	var p scheduler.Pass
+	next, now := 0, sim.Time(0)
+	return func() {
+		for core.Load() < inFlight {
+			core.Submit(requests[next%len(requests)])
+			next++
+		}
+		if err := core.Step(now, now, &p); err != nil {
+			t.Fatal(err)
+		}
+		now = p.End
+		each(&p)
+	}
+}
+
+// A warm core allocates nothing, whatever the pass does.
+func TestNoAllocations(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("the checks of invariants allocate")
+	}
+	for _, overlap := range []bool{true, false} {
+		for _, capture := range []scheduler.Capture{scheduler.CaptureNone, scheduler.CaptureResidency} {
+			c := config(16, 400)
+			c.Capture, c.Overlap, c.Conservativeness, c.ClipNewTokens = capture, overlap, 0, 1
+			preempted, evicted := 0, 0
+			step := crowd(t, mustBuild(t, c), 60, func(p *scheduler.Pass) {
+				preempted += p.Preempted
+				evicted += len(p.KV)
+			})
+			for range 9000 {
+				step()
+			}
+			preempted = 0
+			if n := testing.AllocsPerRun(2000, step); n > 0 {
+				t.Errorf("%v allocations per pass, want none", n)
+			}
+			if preempted == 0 || capture == scheduler.CaptureResidency && evicted == 0 {
+				t.Errorf("%d retractions, %d changes of residency; want some", preempted, evicted)
+			}
+		}
+	}
+}
+
+// The record of residency says at every moment which pages of which prompt nodes are in
+// the tree.
+func TestResidency(t *testing.T) {
+	for _, page := range []int{1, 16} {
+		c := config(page, 2400/page)
+		c.Capture, c.ChunkTokens = scheduler.CaptureResidency, 64
+		core := mustBuild(t, c)
+		resident := make(map[prompt.NodeID]int32)
+		changes, shrunk := 0, 0
+		step := crowd(t, core, 30, func(p *scheduler.Pass) {
+			for _, k := range p.KV {
+				changes++
+				if k.Blocks < resident[k.Node] {
+					shrunk++
+				}
+				if resident[k.Node] = k.Blocks; k.Blocks == 0 {
+					delete(resident, k.Node)
+				}
+			}
+			want := core.residentNodes()
+			if len(want) != len(resident) {
+				t.Fatalf("%d prompt nodes are cached, %d were told of", len(want), len(resident))
+			}
+			for n, blocks := range want {
+				if resident[n] != blocks {
+					t.Fatalf("node %d has %d pages cached, %d were told of", n, blocks, resident[n])
+				}
+			}
+		})
+		for range 3000 {
+			step()
+		}
+		if changes < 500 || shrunk < 100 {
+			t.Errorf("%d changes, %d of them fewer pages, want more", changes, shrunk)
+		}
+	}
+}
+
+// residentNodes counts the cached pages of each prompt node, page by page.
+func (c *Core) residentNodes() map[prompt.NodeID]int32 {
+	count := make(map[prompt.NodeID]int32)
+	dead := make(map[int32]bool)
+	for _, n := range c.tree.free {
+		dead[n] = true
+	}
+	for i := range int32(c.tree.len) {
+		n := c.tree.at(i)
+		if i == root || dead[i] || n.seq.seed > 0 {
+			continue
+		}
+		for k := n.from; k < min(n.to, n.seq.full); k++ {
+			count[n.seq.nodes[k/c.tree.perNode]]++
+		}
+	}
+	return count
+}

@@ -1,0 +1,132 @@
+package sglang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// deliverPrompts ends a prefill: requests whose prompt is complete gain a token, and what
+// they hold is cached.
+func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
+	for i := range f.batch {
+		e := &f.batch[i]
+		if !e.whole || e.isVoid() {
+			continue
+		}
+		r := e.request
+		r.out++
+		m := p.AddToken(r.ID, r.out, r.asked(), r.lastToken, r.lastToken != p.Start)
+		r.lastToken = p.End
+		if m != nil && m.Last {
+			m.Handoff = c.transferDelay(r.Request)
+			c.stopRunning(r)
+			c.finishRequest(r)
+		} else {
+			c.cachePages(r)
+		}
+	}
+	if len(c.ending) > 0 {
+		c.ending = c.ending[:0]
+		c.closeGaps()
+	}
+}
+
+// deliverTokens ends a decode pass.
+func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
+	c.done++
+	p.Tokens = f.decodes - f.lost
+	c.noteGaps(f, p)
+	c.lastDecode = p.End
+	if !c.Overlap {
+		c.noteEnding()
+	}
+	if len(c.ending) == 0 {
+		return
+	}
+	for _, r := range c.ending {
+		c.stopRunning(r)
+		r.out = r.asked()
+		p.Marks = append(p.Marks, scheduler.Mark{Request: r.ID, Last: true, Tokens: r.out, Handoff: c.transferDelay(r.Request)})
+		c.finishRequest(r)
+	}
+	c.ending = c.ending[:0]
+	c.closeGaps()
+	c.full = false
+}
+
+// noteGaps enters for whom the pass is an inter-token latency, and who gained a second
+// token.
+func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
+	others := p.Tokens
+	for _, v := range f.joined {
+		if v.isVoid() {
+			continue
+		}
+		others--
+		if v.out == 1 {
+			p.Second = append(p.Second, v.ID)
+		}
+		c.noteGap(v.request, p)
+	}
+	if c.lastDecode == p.Start {
+		p.Decoding += others
+		return
+	}
+	for range others {
+		p.Gaps = append(p.Gaps, p.End-c.lastDecode)
+	}
+	if p.Detail == nil {
+		return
+	}
+	for _, line := range [][]*request{c.ending, c.running} {
+		for _, r := range line {
+			if !r.isIn(f.joined) && (r.ending && r.place == notRunning || !r.ending && r.base < c.done) {
+				p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
+			}
+		}
+	}
+}
+
+// noteGap enters the inter-token latency of a request that decodes for the first time
+// since it began to run.
+func (c *Core) noteGap(r *request, p *scheduler.Pass) {
+	if r.lastToken == p.Start {
+		p.Decoding++
+		return
+	}
+	p.Gaps = append(p.Gaps, p.End-r.lastToken)
+	if p.Detail != nil {
+		p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
+	}
+}
+
+// isIn reports whether r is among those visited.
+func (r *request) isIn(all []visit) bool {
+	return slices.ContainsFunc(all, func(v visit) bool { return v.request == r && !v.isVoid() })
+}
+
+// lastTokenOf returns when a running request gained its latest token.
+func (c *Core) lastTokenOf(r *request) (at sim.Time) {
+	if c.done > r.base {
+		return c.lastDecode
+	}
+	return r.lastToken
+}
+
+// sortEnding brings the requests in ending from place from on into line.
+func (c *Core) sortEnding(from int) {
+	if all := c.ending[from:]; len(all) > 1 {
+		slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.place, b.place) })
+	}
+}
+
+// finishRequest caches all that r holds, which has its last token and does not run, and
+// lets it go.
+func (c *Core) finishRequest(r *request) {
+	c.releasePages(r, true)
+	c.full = false
+	c.forgetRequest(r)
+}

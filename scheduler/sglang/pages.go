@@ -1,0 +1,66 @@
+package sglang
+
+// evictableTokens returns the tokens of the tree that nobody holds.
+func (c *Core) evictableTokens() int { return c.tree.unlockedPages * c.PageTokens }
+
+// evictTokens evicts until so many tokens are free, as far as it can.
+func (c *Core) evictTokens(wanted int) {
+	if n := wanted - c.free; n > 0 && c.caching {
+		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
+		c.record.evicted()
+	}
+}
+
+// pagesOf returns the whole pages of n tokens.
+func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
+
+// poolTokens returns what n tokens take of the pool.
+func (c *Core) poolTokens(n int) int { return ceilTo(n, c.PageTokens) }
+
+// findPrefix looks up the first tokens of r, all but its last, locks those that are cached
+// and returns their number.
+func (c *Core) findPrefix(r *request) int {
+	if !c.caching {
+		return 0
+	}
+	pages, n := c.tree.match(&r.seq, c.pagesOf(r.length()-1))
+	c.tree.lock(n)
+	r.node, r.prot = n, int(pages)*c.PageTokens
+	return r.prot
+}
+
+// dropPrefix undoes findPrefix.
+func (c *Core) dropPrefix(r *request) {
+	if c.caching {
+		c.tree.unlock(r.node)
+	}
+	r.node, r.prot = root, 0
+}
+
+// cachePages caches the whole pages that r had when its prefill ended. Pages that are
+// cached already are freed, and those taken.
+func (c *Core) cachePages(r *request) {
+	k := floorTo(r.reached, c.PageTokens)
+	if !c.caching || k == 0 {
+		return
+	}
+	m, n := c.tree.insert(&r.seq, c.pagesOf(k))
+	c.free += int(m)*c.PageTokens - r.prot
+	c.tree.lock(n)
+	c.tree.unlock(r.node)
+	r.node, r.prot = n, k
+}
+
+// releasePages gives back what r, which does not run, holds of the pool and the tree;
+// with keep it stays cached.
+func (c *Core) releasePages(r *request, keep bool) {
+	k := r.prot
+	if keep && c.caching {
+		k = floorTo(r.stored, c.PageTokens)
+		m, _ := c.tree.insert(&r.seq, c.pagesOf(k))
+		c.free += int(m)*c.PageTokens - r.prot
+	}
+	c.free += c.poolTokens(r.stored) - k
+	c.dropPrefix(r)
+	r.stored, r.reached = 0, 0
+}

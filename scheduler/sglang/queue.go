@@ -1,0 +1,88 @@
+package sglang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// Limits of what a pass looks up of the queue.
+const (
+	looked       = 128 // requests; lpm leaves a longer queue as it is
+	lpmShared    = 32  // tokens; a prompt cached up to here may wait for another's
+	refreshEvery = 32  // attempts to admit
+)
+
+// sorted is the scratch of sorting.
+type sorted struct {
+	keys  []pageKey  // of the first pages of the prompts to be computed
+	ahead []*request // those requests
+}
+
+// sortQueue brings the queue into the policy's order. Lookups make what they find young; where
+// the policy needs none, every 32nd attempt looks up the head of the queue just for that.
+func (c *Core) sortQueue() {
+	n := c.waiting.Len()
+	if n == 0 || !c.caching {
+		return
+	}
+	all := c.waiting.All()
+	if c.Policy == LPM && n <= looked {
+		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
+		for _, r := range all {
+			r.rank = c.rankOf(r)
+		}
+		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
+		return
+	}
+	if c.attempts++; c.attempts%refreshEvery != 1 {
+		return
+	}
+	for i := min(n, looked) - 1; i >= 0; i-- {
+		c.tree.match(&all[i].seq, c.pagesOf(all[i].length()))
+	}
+}
+
+// rankOf returns what the queue is sorted by, highest first: the cached tokens of r, and
+// less than any when r had better wait for a request ahead of it that begins alike.
+func (c *Core) rankOf(r *request) int {
+	pages, _ := c.tree.match(&r.seq, c.pagesOf(r.length()))
+	cached := int(pages) * c.PageTokens
+	if cached <= lpmShared && c.beginsAlike(r) {
+		return -1
+	}
+	return min(cached, r.length()-1)
+}
+
+// beginsAlike reports whether one of the requests ahead begins with the same tokens as
+// r; if not, r joins them.
+func (c *Core) beginsAlike(r *request) bool {
+	if r.InputTokens < lpmShared {
+		return false // its own output is among the tokens that count
+	}
+	if c.tree.perNode > 1 {
+		// A node is a trace block: other nodes differ from their first token on.
+		key := r.seq.nodeKey((lpmShared - 1) / (int32(c.PageTokens) * c.tree.perNode))
+		if slices.Contains(c.sorted.keys, key) {
+			return true
+		}
+		c.sorted.keys = append(c.sorted.keys, key)
+		return false
+	}
+	mine := c.opening(r)
+	for _, o := range c.sorted.ahead {
+		if c.Tree.Common(mine, c.opening(o), lpmShared, lpmShared) == lpmShared {
+			return true
+		}
+	}
+	c.sorted.ahead = append(c.sorted.ahead, r)
+	return false
+}
+
+// opening returns the part of r's prompt that decides whether another begins alike.
+func (c *Core) opening(r *request) prompt.Prompt {
+	p := r.Prompt
+	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(c.PageTokens*int(c.tree.perNode))+1)]
+	return p
+}

@@ -1,0 +1,43 @@
+package reference
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang"
+)
+
+// Check returns an error that names the first argument in c that is wrong.
+func Check(c sglang.Config) error {
+	if math.IsNaN(c.Conservativeness) || math.IsInf(c.Conservativeness, 0) {
+		return fmt.Errorf("schedule_conservativeness is %v, want a finite number", c.Conservativeness)
+	}
+	if c.PageTokens > c.MaxPrefillTokens {
+		return fmt.Errorf("max_prefill_tokens is %d, want at least block_size %d", c.MaxPrefillTokens, c.PageTokens)
+	}
+	c.Conservativeness = max(0, c.Conservativeness) // below 0 it is believed in less than nothing
+	return sglang.Check(c)
+}
+
+// Fits returns the reason why a request of input and output tokens can never run
+// on an engine made with c, however idle it is; nil when it can.
+func Fits(c sglang.Config, input, output int) *scheduler.OversizeError {
+	if c.Role == scheduler.Prefill {
+		output = 1
+	}
+	pool := c.Pages * c.PageTokens
+	need := input + min(output, c.ClipNewTokens)
+	if need < pool || c.Conservativeness < 0 {
+		return nil
+	}
+	return &scheduler.OversizeError{Input: input, Output: output, Blocks: need/c.PageTokens + 1,
+		Reason: fmt.Sprintf("is admitted only with more than %d tokens, the engine has %d in %d pages of %d",
+			need, pool, c.Pages, c.PageTokens)}
+}
+
+// floorTo returns n cut to a multiple of page.
+func floorTo(n, page int) int { return n - n%page }
+
+// ceilTo returns n filled up to a multiple of page.
+func ceilTo(n, page int) int { return floorTo(n+page-1, page) }

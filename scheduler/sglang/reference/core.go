@@ -1,0 +1,209 @@
+// Package reference is the scheduler core of a simulated SGLang engine by the rules of the
+// reference simulator, which docs/rules/sglang.md has beside SGLang's own. A pass in which
+// every running request gains a token and nothing else happens touches none of them: they
+// are counted, and written out when something happens to them.
+//
+// Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go, policy.go; sequence.go
+// and radix.go for the cache; record.go and ledger.go for the record that a router is shown of
+// it; snapshot.go for what planners and observers see.
+package reference
+
+import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/heap"
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Core is one simulated SGLang engine's scheduler. It implements
+// scheduler.Core.
+type Core struct {
+	sglang.Config
+	pool  int // tokens
+	ratio ratio
+
+	waiting scheduler.Line[*request]
+	running []*request // each knows its place, which breaks ties
+	totals  totals
+	step    int64 // decode steps taken
+	// agenda has running requests by the decode step in which something other
+	// than one more token happens to them, and by the epoch that was theirs.
+	agenda heap.Heap[int64, int32, *request]
+	due    []*request // finishing in this step
+	spare  []*request
+
+	free      int // tokens in the pool; a plain count, for slots can be freed twice
+	tree      *tree
+	record    recorder
+	tokenwise bool // record takes each generated token
+
+	batch   []chunk
+	joined  []*request // began to run in this pass
+	fresh   []*request // gained their first token in the last pass
+	retired []*request // retracted in this pass
+	starved bool       // running, but without a token in the last pass
+	lastEnd sim.Time   // of the last pass with tokens
+	sorted  sorted
+	view    scheduler.Snapshot // of the pass under way, for planners
+}
+
+// totals are sums over the running requests.
+type totals struct {
+	length  int     // tokens
+	slack   int     // places of their last pages that hold no token yet
+	reserve int     // outputs still to come, each clipped
+	clipped int     // requests with more to come than is reserved for
+	phase   []int32 // by (decode step mod page): requests whose next token needs a page
+}
+
+// ratio is the share of the reserved tokens that is believed to be needed.
+type ratio struct{ now, first, least, step float64 }
+
+// New returns an idle core.
+func New(c sglang.Config) (*Core, error) {
+	if err := Check(c); err != nil {
+		return nil, err
+	}
+	core := &Core{Config: c, pool: c.Pages * c.PageTokens, tree: newTree(c.Tree.PerNode())}
+	core.ratio = newRatio(c.Conservativeness)
+	core.free = core.pool
+	core.totals.phase = make([]int32, c.PageTokens)
+	return core, core.startRecord()
+}
+
+func newRatio(conservativeness float64) ratio {
+	var r ratio
+	r.first = float64(0.7 * conservativeness)
+	r.least = float64(r.first * 0.14)
+	r.step = float64(r.first-r.least) / 600.0
+	r.now = r.first
+	return r
+}
+
+func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
+
+// Submit queues r at the back.
+func (c *Core) Submit(r *sim.Request) {
+	q := c.newRequest()
+	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, place: notRunning}
+	if c.Role == scheduler.Prefill {
+		q.maxOut = 1
+	}
+	c.waiting.PushBack(q)
+	c.sorted.valid = false
+}
+
+func (c *Core) newRequest() *request {
+	if last := len(c.spare) - 1; last >= 0 {
+		r := c.spare[last]
+		c.spare = c.spare[:last]
+		return r
+	}
+	return new(request)
+}
+
+// Load returns the number of requests submitted and not finished.
+func (c *Core) Load() int { return c.waiting.Len() + len(c.running) }
+
+// Cut gives back the passes of the run p after the first keep. A run here is a
+// single pass: each has a duration of its own.
+func (c *Core) Cut(p *scheduler.Pass, keep int) {
+	if keep < 1 || keep > p.Count {
+		panic(fmt.Sprintf("cut of a run of %d passes after pass %d", p.Count, keep))
+	}
+}
+
+// Step takes the pass that starts at now.
+func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.Len() {
+		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, want fewer than 2^31 and up to 2^28",
+			c.step, c.Load())
+	}
+	p.Reset(now)
+	p.KVAtEnd = true
+	c.record.begin(p)
+	c.sortQueue()
+	c.fillBatch(p)
+	prefill, err := c.prefillTime()
+	if err != nil {
+		return err
+	}
+	c.runBatch()
+	c.keepView()
+	decode, err := c.decodeTime()
+	if err != nil {
+		return err
+	}
+	p.End = now + sim.Time(prefill) + sim.Time(decode)
+	p.Gap = p.End - now
+	c.describeBatch(p.Detail)
+	c.retractVictims(p)
+	c.decodeTokens(p)
+	c.requeueRetired()
+	c.check()
+	c.describeState(p, now+sim.Time(prefill))
+	if len(p.Admitted) == 0 && p.Tokens == 0 && p.Preempted == 0 {
+		return c.describeStall()
+	}
+	return nil
+}
+
+// describeStall returns the reason why nothing can run.
+func (c *Core) describeStall() error {
+	pool := fmt.Sprintf("%d free, %d evictable, pool of %d", c.free, c.evictableTokens(), c.pool)
+	if c.waiting.Len() == 0 {
+		r := c.running[0]
+		return &scheduler.StallError{Request: r.ID, Reason: fmt.Sprintf(
+			"input_length %d, output_length %d: runs alone, holds %d tokens and has outgrown the pool (%s)",
+			r.InputTokens, r.OutputTokens, c.lengthOf(r), pool)}
+	}
+	head := c.waiting.Front()
+	need, mem := c.neededTokens(head, head.length()-head.stored), c.openBudget().mem
+	why := fmt.Sprintf("needs %d tokens, want less than %v (%s)", need, mem, pool)
+	if float64(need) < mem {
+		why = fmt.Sprintf("no chunk of it is within max_prefill_tokens %d and chunked_prefill_size %d (needs %d tokens of %v; %s)",
+			c.MaxPrefillTokens, c.ChunkTokens, need, mem, pool)
+	}
+	return &scheduler.StallError{Request: head.ID, Reason: fmt.Sprintf(
+		"input_length %d, output_length %d: %s", head.InputTokens, head.OutputTokens, why)}
+}
+
+// evictableTokens returns the number of tokens that count as evictable.
+func (c *Core) evictableTokens() int { return c.tree.leafPages * c.PageTokens }
+
+// evictTokens frees at least n tokens, or all that can be evicted.
+func (c *Core) evictTokens(n int) {
+	if n > 0 {
+		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
+		c.record.evicted()
+	}
+}
+
+// pagesOf returns the number of whole pages of n tokens.
+func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
+
+// tokensSince returns the number of tokens a running request has gained after base.
+func (c *Core) tokensSince(r *request) int { return int(c.step - r.base) }
+
+// lengthOf returns the number of tokens of a running request's prompt and output.
+func (c *Core) lengthOf(r *request) int { return r.stored + c.tokensSince(r) }
+
+// writeGains adds to r, which runs, the tokens it has gained since base.
+func (c *Core) writeGains(r *request) {
+	n := c.tokensSince(r)
+	r.out += n
+	r.stored += n
+	r.base = c.step
+}
+
+// check holds the accounts against each other.
+func (c *Core) check() {
+	if !invariant.Enabled {
+		return
+	}
+	c.checkTotals()
+	c.tree.check()
+}

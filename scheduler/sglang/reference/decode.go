@@ -1,0 +1,307 @@
+package reference
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// startRunning puts r into the line of running requests.
+func (c *Core) startRunning(r *request) {
+	r.base, r.joined = c.step, c.step
+	r.growing, r.gone = false, false
+	r.place = len(c.running)
+	c.running = append(c.running, r)
+	c.joined = append(c.joined, r)
+	t := &c.totals
+	t.length += r.stored
+	t.slack += c.slackOf(r.stored)
+	t.phase[c.phaseOf(r)]++
+	left := max(1, r.maxOut) - r.out
+	next := c.step + int64(left)
+	r.clipped = left > c.ClipNewTokens
+	if r.clipped {
+		t.clipped++
+		if c.ClipNewTokens > 0 {
+			next -= int64(c.ClipNewTokens)
+		}
+	}
+	t.reserve += min(left, c.ClipNewTokens)
+	r.epoch++
+	c.agenda.Push(next, r.epoch, r)
+}
+
+// subtractTotals takes r, whose gains are written out, out of the sums over running
+// requests; the caller takes it out of the line.
+func (c *Core) subtractTotals(r *request) {
+	t := &c.totals
+	t.length -= r.stored
+	t.slack -= c.slackOf(r.stored)
+	t.phase[c.phaseOf(r)]--
+	if r.clipped {
+		t.clipped--
+		t.reserve -= c.ClipNewTokens
+	} else {
+		t.reserve -= max(1, r.maxOut) - r.out
+	}
+	r.gone = true
+	r.epoch++
+}
+
+// slackOf returns the places that the last page of n tokens leaves empty and the
+// pool still counts as free.
+func (c *Core) slackOf(n int) int {
+	return ceilTo(n, c.PageTokens) - n
+}
+
+// phaseOf returns the place of r in totals.phase, which it keeps while it runs.
+func (c *Core) phaseOf(r *request) int {
+	n := int64(c.PageTokens)
+	return int(((r.base-int64(r.stored))%n + n) % n)
+}
+
+// countCrossing returns the number of running requests whose next token needs a
+// page.
+func (c *Core) countCrossing() int {
+	return int(c.totals.phase[c.step%int64(c.PageTokens)])
+}
+
+// decodeTime returns the duration of the decode step, in ms, over all that run
+// before memory is looked at.
+func (c *Core) decodeTime() (float64, error) {
+	n := len(c.running)
+	if n == 0 {
+		return 0, nil
+	}
+	length := c.totals.length
+	return c.Clock.Decode(n, min(length, c.pool), length/n, c.pool)
+}
+
+// decodeTokens gives each running request a token, where there is room for all of
+// them. There may be too little for a single one that is left.
+func (c *Core) decodeTokens(p *scheduler.Pass) {
+	n := len(c.running)
+	if n == 0 {
+		c.fresh = c.fresh[:0]
+		return
+	}
+	crossing := c.countCrossing()
+	if n > c.free {
+		c.starved = true
+		return
+	}
+	c.free -= n
+	c.step++
+	t := &c.totals
+	t.length += n
+	t.reserve -= n - t.clipped
+	t.slack += crossing*c.PageTokens - n
+	p.Tokens = n
+	c.recordGaps(p)
+	c.collectDue()
+	c.signalDue(p)
+	c.starved = false
+	c.lastEnd = p.End
+}
+
+// recordGaps counts the requests for which the pass is an inter-token latency, and
+// lists those that gained their second token.
+func (c *Core) recordGaps(p *scheduler.Pass) {
+	p.Decoding = len(c.running) - len(c.joined)
+	if c.starved {
+		for range p.Decoding {
+			p.Gaps = append(p.Gaps, p.End-c.lastEnd)
+		}
+		p.Decoding = 0
+		c.recordStarved(p.Detail)
+	}
+	for _, r := range c.fresh {
+		p.Second = append(p.Second, r.ID)
+	}
+	c.fresh = c.fresh[:0]
+	for _, r := range c.joined {
+		if r.out > 0 {
+			p.Gaps = append(p.Gaps, p.End-r.lastToken)
+			if p.Detail != nil {
+				p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
+			}
+		}
+		if r.out == 1 {
+			p.Second = append(p.Second, r.ID)
+		}
+	}
+}
+
+// recordStarved names the running requests that have not joined in this pass, all
+// of which were without a token in the one before.
+func (c *Core) recordStarved(d *scheduler.Detail) {
+	if d == nil {
+		return
+	}
+	for _, r := range c.running {
+		if !slices.Contains(c.joined, r) {
+			d.Resumed = append(d.Resumed, r.ID)
+		}
+	}
+}
+
+// collectDue lists, in line, the requests to which more happens in this step
+// than a token: the first since they joined, or the last.
+func (c *Core) collectDue() {
+	c.due = c.due[:0]
+	for len(c.agenda) > 0 && c.agenda[0].Key <= c.step {
+		e := c.agenda.Pop()
+		r := e.Value
+		if e.Tie != r.epoch {
+			continue
+		}
+		if left := max(1, r.maxOut) - r.out - c.tokensSince(r); left > 0 {
+			r.clipped = false
+			c.totals.clipped--
+			c.agenda.Push(c.step+int64(left), r.epoch, r)
+			continue
+		}
+		if r.joined < c.step-1 {
+			c.due = append(c.due, r)
+		}
+	}
+	c.due = append(c.due, c.joined...)
+	c.joined = c.joined[:0]
+	if len(c.due) > 1 {
+		slices.SortFunc(c.due, func(a, b *request) int { return cmp.Compare(a.place, b.place) })
+	}
+}
+
+// signalDue marks the tokens of the requests that are due, in line, and lets go of
+// those that are finished.
+func (c *Core) signalDue(p *scheduler.Pass) {
+	recorded, finished := 0, 0
+	for _, r := range c.due {
+		if c.tokenwise {
+			recorded = c.recordTokens(recorded, r.place+1)
+		}
+		c.tree.clock = walkTick(c.step, r.place)
+		c.writeGains(r)
+		mark := scheduler.Mark{Request: r.ID, First: r.out == 1, Last: r.out >= r.maxOut, Tokens: r.out}
+		switch {
+		case mark.Last:
+			if c.Role == scheduler.Prefill {
+				mark.Handoff = c.Transfer.Delay(r.InputTokens)
+			}
+			c.finishRequest(r)
+			c.due[finished] = r
+			finished++
+		case mark.First:
+			c.fresh = append(c.fresh, r)
+		}
+		if mark.First || mark.Last {
+			p.Marks = append(p.Marks, mark)
+		}
+		if !mark.Last {
+			c.startGrowing(r)
+		}
+	}
+	if c.tokenwise {
+		c.recordTokens(recorded, len(c.running))
+	}
+	c.tree.clock = walkTick(c.step, maxPlaces)
+	c.removeFinished(c.due[:finished])
+}
+
+// recordTokens records the tokens of the requests from place from to place to, and
+// returns the place to go on with.
+func (c *Core) recordTokens(from, to int) int {
+	for ; from < to; from++ {
+		c.record.generated(c.running[from], c.lengthOf(c.running[from]))
+	}
+	return from
+}
+
+// Limits of what walkTick packs into 63 bits.
+const (
+	maxSteps  = 1<<31 - 1 // decode steps
+	maxPlaces = 1 << 28   // running requests
+)
+
+// walkTick returns the tick before the walks that the request at a place does in
+// decode step step. They are later than all of earlier steps and places, and
+// there are fewer than eight.
+func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
+
+// lastWalkTick returns the tick of the last walk over the tree of a request
+// that caches each page as it fills up.
+func (c *Core) lastWalkTick(r *request) int64 {
+	filled := c.step - int64(c.lengthOf(r)%c.PageTokens)
+	if filled > r.stampedAt {
+		return walkTick(filled, r.place) + 7
+	}
+	return r.stamped
+}
+
+// startGrowing caches what r holds at its first token since it joined; from
+// here on its pages count as cached one by one.
+func (c *Core) startGrowing(r *request) {
+	r.stamped, r.stampedAt = 0, c.step
+	c.cachePages(r)
+	r.growing = true
+}
+
+// graftGrown puts into the tree what a growing request has cached of its first
+// tokens tokens.
+func (c *Core) graftGrown(r *request, tokens int) {
+	k := floorTo(tokens, c.PageTokens)
+	if !r.growing {
+		return
+	}
+	if k > r.prot {
+		r.node = c.tree.graft(r.node, &r.seq, c.pagesOf(r.prot), c.pagesOf(k))
+		r.prot, r.cached = k, k
+	}
+	r.growing = false
+}
+
+// finishRequest caches all that r holds, whose gains are written out, and lets it
+// go.
+func (c *Core) finishRequest(r *request) {
+	c.subtractTotals(r)
+	k := floorTo(r.stored, c.PageTokens)
+	c.graftGrown(r, r.stored-1)
+	c.free += r.stored - k
+	c.record.released(r, k)
+	c.tree.insert(&r.seq, c.pagesOf(k))
+	c.tree.unlock(r.node)
+	c.record.forgotten(r)
+}
+
+// removeFinished takes finished requests, listed in line, out of the line.
+func (c *Core) removeFinished(finished []*request) {
+	for i := len(finished) - 1; i >= 0; i-- {
+		c.fillPlace(finished[i].place)
+	}
+	for _, r := range finished {
+		r.place = notRunning
+		r.Request = nil
+		c.spare = append(c.spare, r)
+	}
+}
+
+// fillPlace puts the last request of the line into a place that became empty.
+func (c *Core) fillPlace(place int) {
+	last := len(c.running) - 1
+	moved := c.running[last]
+	c.running[last] = nil
+	c.running = c.running[:last]
+	if place < last {
+		c.running[place] = moved
+		c.moveTo(moved, place)
+	}
+}
+
+// moveTo gives a running request another place.
+func (c *Core) moveTo(r *request, place int) {
+	if r.growing {
+		r.stamped, r.stampedAt = c.lastWalkTick(r), c.step
+	}
+	r.place = place
+}

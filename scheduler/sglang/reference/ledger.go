@@ -1,0 +1,267 @@
+package reference
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// ledger records single tokens under hashes of its own, as the reference does.
+// Those depend on the numbers of the pool's slots, so it keeps them all: a stack
+// of free ones, and the slots of every request and of every node of the tree.
+//
+// A slot may be on the stack twice: the rules that need a ledger free slots
+// that the tree owns.
+type ledger struct {
+	rank   int32
+	tokens func(*sim.Request, []uint64) []uint64
+	pass   *scheduler.Pass
+
+	freed []int32 // free slots that have been in use, last freed on top
+	fresh int32   // slots from here up were never in use; they lie below freed, lowest on top
+	total int32
+
+	requests map[sim.RequestID][]int32 // slots, by place in the sequence
+	nodes    byNode[int32]             // slots
+	gone     []int32                   // of the eviction in progress
+
+	slotHash map[int32]uint64
+	refs     map[uint64]int // slots by hash
+
+	values []uint64 // scratch
+	page   int32    // tokens
+	tree   *tree
+}
+
+func newLedger(c sglang.Config, t *tree) (*ledger, error) {
+	if c.Tokens == nil {
+		return nil, errors.New("events of single tokens need the token values of prompts: Tokens is nil")
+	}
+	return &ledger{
+		rank: c.Rank, tokens: c.Tokens, total: int32(c.Pages * c.PageTokens), page: int32(c.PageTokens), tree: t,
+		requests: make(map[sim.RequestID][]int32),
+		slotHash: make(map[int32]uint64), refs: make(map[uint64]int),
+	}, nil
+}
+
+func (l *ledger) begin(p *scheduler.Pass) { l.pass = p }
+
+// allocSlots appends the top n slots of the stack to dst, the lowest first.
+func (l *ledger) allocSlots(dst []int32, n int) []int32 {
+	old := min(n, len(l.freed))
+	untouched := int32(n - old)
+	for i := l.fresh + untouched - 1; i >= l.fresh; i-- {
+		dst = append(dst, i)
+	}
+	l.fresh += untouched
+	dst = append(dst, l.freed[len(l.freed)-old:]...)
+	l.freed = l.freed[:len(l.freed)-old]
+	return dst
+}
+
+// prefilled gives r's tokens from before to after slots; those before them are
+// the tree's, on r's first chunk.
+func (l *ledger) prefilled(r *request, before, after int) {
+	slots := l.requests[r.ID]
+	if len(slots) < before {
+		slots = l.pathSlots(r, slots[:0])
+	}
+	slots = l.allocSlots(slots, after-before)
+	l.requests[r.ID] = slots
+	l.values = l.values[:0]
+	if before < r.InputTokens {
+		l.values = l.tokens(r.Request, l.values)
+		l.values = l.values[before:min(after, r.InputTokens)]
+	}
+	for i := before + len(l.values); i < after; i++ {
+		l.values = append(l.values, generatedToken(&r.seq, i-r.InputTokens))
+	}
+	l.announceStored(slots[:before], slots[before:after])
+}
+
+// pathSlots appends the slots of the path that r has locked.
+func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
+	var path []int32
+	for n := r.node; n != root; n = l.tree.at(n).parent {
+		path = append(path, n)
+	}
+	for i := len(path) - 1; i >= 0; i-- {
+		dst = append(dst, l.nodes[path[i]]...)
+	}
+	return dst
+}
+
+// generated gives r's last token a slot. In decode a token's value is its
+// slot's number.
+func (l *ledger) generated(r *request, length int) {
+	slots := l.allocSlots(l.requests[r.ID], 1)
+	l.requests[r.ID] = slots
+	l.values = append(l.values[:0], uint64(slots[length-1]))
+	l.announceStored(slots[:length-1], slots[length-1:])
+}
+
+// announceStored announces the tokens in l.values, in slots, after those in before.
+func (l *ledger) announceStored(before, slots []int32) {
+	var parent uint64
+	hasParent := false
+	if len(before) > 0 {
+		parent, hasParent = l.slotHash[before[len(before)-1]]
+	}
+	blocks := make([]scheduler.KVBlock, len(slots))
+	last := parent
+	for i, slot := range slots {
+		blocks[i].Tokens = tokenHash(l.values[i])
+		last = sipChain(last, blocks[i].Tokens)
+		blocks[i].Seq = last
+		l.slotHash[slot] = last
+		l.refs[last]++
+	}
+	for i := range blocks {
+		if l.refs[blocks[i].Seq] != 1 {
+			continue
+		}
+		if i > 0 {
+			parent, hasParent = blocks[i-1].Seq, true
+		}
+		l.pass.Events = append(l.pass.Events, scheduler.KVEvent{
+			Parent: parent, HasParent: hasParent, Stored: blocks[i:], Rank: l.rank,
+		})
+		return
+	}
+}
+
+// released puts r's slots from kept on back onto the stack.
+func (l *ledger) released(r *request, kept int) {
+	slots := l.requests[r.ID]
+	l.freed = append(l.freed, slots[kept:]...)
+	l.announceRemoved(slots[kept:])
+	l.requests[r.ID] = slots[:kept]
+}
+
+func (l *ledger) forgotten(r *request) { delete(l.requests, r.ID) }
+
+// announceRemoved announces that slots have lost their tokens.
+func (l *ledger) announceRemoved(slots []int32) {
+	var hashes []uint64
+	for _, slot := range slots {
+		h, ok := l.slotHash[slot]
+		if !ok {
+			continue
+		}
+		delete(l.slotHash, slot)
+		switch n := l.refs[h]; {
+		case n > 1:
+			l.refs[h]--
+		case n == 1:
+			delete(l.refs, h)
+			hashes = append(hashes, h)
+		}
+	}
+	if len(hashes) > 0 {
+		l.pass.Events = append(l.pass.Events, scheduler.KVEvent{Removed: hashes, Rank: l.rank})
+	}
+}
+
+func (l *ledger) stored(t *tree, n int32) {
+	x := t.at(n)
+	l.nodes.set(n, slices.Clone(l.requests[x.seq.owner][x.from*l.page:x.to*l.page]))
+}
+
+func (l *ledger) split(t *tree, upper, lower int32) {
+	l.nodes.split(upper, lower, t.at(upper).size()*int(l.page))
+}
+
+// removed frees the slots of a node; those of a grain go page by page, the last
+// first.
+func (l *ledger) removed(t *tree, n int32, from int32) {
+	x := t.at(n)
+	slots := l.nodes.cut(n, int(from-x.from)*int(l.page))
+	if !x.grain {
+		l.gone = append(l.gone, slots...)
+		return
+	}
+	for end := len(slots); end > 0; end -= int(l.page) {
+		l.gone = append(l.gone, slots[end-int(l.page):end]...)
+	}
+}
+
+func (l *ledger) evicted() {
+	l.freed = append(l.freed, l.gone...)
+	l.announceRemoved(l.gone)
+	l.gone = l.gone[:0]
+}
+
+// tokenHash returns the reference's hash of one token.
+func tokenHash(v uint64) uint64 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	return blockhash.Bytes(b[:])
+}
+
+// sipChain returns SipHash-1-3 with key 0, 0 over 16 bytes, prev and local in
+// little endian: how the reference chains the hashes of tokens.
+func sipChain(prev, local uint64) uint64 {
+	s := sip{0x736f6d6570736575, 0x646f72616e646f6d, 0x6c7967656e657261, 0x7465646279746573}
+	const length = uint64(16) << 56
+	for _, word := range [...]uint64{prev, local, length} {
+		s[3] ^= word
+		s.round()
+		s[0] ^= word
+	}
+	s[2] ^= 0xff
+	for range 3 {
+		s.round()
+	}
+	return s[0] ^ s[1] ^ s[2] ^ s[3]
+}
+
+type sip [4]uint64
+
+func (s *sip) round() {
+	s[0] += s[1]
+	s[2] += s[3]
+	s[1] = bits.RotateLeft64(s[1], 13) ^ s[0]
+	s[3] = bits.RotateLeft64(s[3], 16) ^ s[2]
+	s[0] = bits.RotateLeft64(s[0], 32)
+	s[2] += s[1]
+	s[0] += s[3]
+	s[1] = bits.RotateLeft64(s[1], 17) ^ s[2]
+	s[3] = bits.RotateLeft64(s[3], 21) ^ s[0]
+	s[2] = bits.RotateLeft64(s[2], 32)
+}
+
+// generatedToken returns the value of output i of a request.
+func generatedToken(s *sequence, i int) uint64 {
+	return 1<<63 | uint64(s.owner)<<32 | uint64(i)
+}
+
+// byNode has a list for each node of a tree.
+type byNode[T any] [][]T
+
+// set makes list that of n.
+func (b *byNode[T]) set(n int32, list []T) {
+	for int(n) >= len(*b) {
+		*b = append(*b, nil)
+	}
+	(*b)[n] = list
+}
+
+// split gives the first items of lower to upper.
+func (b *byNode[T]) split(upper, lower int32, items int) {
+	all := (*b)[lower]
+	b.set(lower, all[items:])
+	b.set(upper, all[:items:items])
+}
+
+// cut takes the items of n from the given one on, and returns them.
+func (b byNode[T]) cut(n int32, from int) []T {
+	gone := b[n][from:]
+	b[n] = b[n][:from]
+	return gone
+}

@@ -1,0 +1,64 @@
+package reference
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/sglang"
+)
+
+// Limits of the longest-prefix-match policy.
+const (
+	lpmQueue  = 128 // a longer queue stays as it is
+	lpmShared = 32  // tokens; a prompt cached up to here may wait for another's
+)
+
+// sorted is what is known of the order of the queue, with the scratch of sorting.
+type sorted struct {
+	valid   bool      // nothing has come or gone since the queue was sorted
+	content int64     // of the tree when it was
+	keys    []pageKey // of the first pages of the prompts to be computed
+}
+
+// sortQueue brings the queue into the policy's order.
+func (c *Core) sortQueue() {
+	if c.Policy != sglang.LPM || c.waiting.Len() == 0 || c.waiting.Len() > lpmQueue {
+		return
+	}
+	s := &c.sorted
+	if s.valid && s.content == c.tree.content {
+		return
+	}
+	s.valid, s.content = true, c.tree.content
+	s.keys = s.keys[:0]
+	for _, r := range c.waiting.All() {
+		r.rank = c.rankOf(r)
+	}
+	slices.SortStableFunc(c.waiting.All(), func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
+}
+
+// rankOf returns what the queue is sorted by, highest first: the cached tokens of
+// r, and less than any when r had better wait for a request ahead of it that
+// begins alike.
+func (c *Core) rankOf(r *request) int {
+	cached := int(c.tree.lookup(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
+	if cached > lpmShared || !c.beginsAlike(r) {
+		return cached
+	}
+	return cached - lpmShared - 1
+}
+
+// beginsAlike reports whether one of the requests ahead begins with the same
+// tokens as r; if not, r joins them.
+func (c *Core) beginsAlike(r *request) bool {
+	i := c.pagesOf(lpmShared + c.PageTokens - 1)
+	if c.pagesOf(r.length()) < i {
+		return false
+	}
+	key := r.seq.key(i-1, c.tree.perNode)
+	if slices.Contains(c.sorted.keys, key) {
+		return true
+	}
+	c.sorted.keys = append(c.sorted.keys, key)
+	return false
+}

@@ -1,0 +1,220 @@
+package reference
+
+import "github.com/replay-llm/replay/scheduler"
+
+// chunk is a request's share of a pass's prefill.
+type chunk struct {
+	request *request
+	held    int // tokens it held before the pass
+	before  int // tokens it had before, those found in the cache among them
+	tokens  int // tokens computed
+}
+
+// budget is what a pass may still admit.
+type budget struct {
+	reserve float64 // outputs that the running requests are believed to need
+	mem     float64 // tokens left
+	input   int     // prompt tokens left
+	chunk   int     // prompt tokens left to this pass's chunks
+}
+
+// openBudget returns the budget at the start of a pass.
+func (c *Core) openBudget() budget {
+	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens}
+	for _, r := range c.running {
+		left := max(0, r.maxOut-r.out-c.tokensSince(r))
+		b.reserve += float64(float64(min(left, c.ClipNewTokens)) * c.ratio.now)
+	}
+	b.mem = float64(c.spareTokens(c.evictableTokens())) - b.reserve
+	return b
+}
+
+// spareTokens returns the room in the pool, with the places counted out that the
+// running requests' last pages keep for themselves.
+func (c *Core) spareTokens(evictable int) int {
+	return max(0, c.free+evictable-c.totals.slack)
+}
+
+// chargeBudget takes a chunk and the answer after it from the budget.
+func (c *Core) chargeBudget(b *budget, tokens, answer int) {
+	pages := ceilTo(tokens, c.PageTokens)
+	b.mem -= float64(pages + answer)
+	b.input -= pages
+	b.chunk -= pages
+}
+
+// neededTokens returns the room that r asks for, of whose prompt rest tokens are
+// missing.
+func (c *Core) neededTokens(r *request, rest int) int {
+	return rest + c.reservedAnswer(r)
+}
+
+// reservedAnswer returns the output of a waiting request that memory is
+// reserved for.
+func (c *Core) reservedAnswer(r *request) int { return min(r.left(), c.ClipNewTokens) }
+
+// fillBatch fills the batch of the pass and finds its memory.
+func (c *Core) fillBatch(p *scheduler.Pass) {
+	c.batch = c.batch[:0]
+	if c.waiting.Len() == 0 || c.isHeadBlocked() {
+		return
+	}
+	b := c.openBudget()
+	for c.waiting.Len() > 0 && (len(c.batch) == 0 || b.chunk > 0) {
+		if !c.admitHead(&b) {
+			break
+		}
+	}
+	for _, e := range c.batch {
+		p.Admitted = append(p.Admitted, scheduler.Admission{Request: e.request.ID, Reused: e.before})
+		p.PrefillTokens += e.tokens
+	}
+}
+
+// isHeadBlocked reports whether the head of the queue is refused for memory beyond
+// any doubt. It does without the exact reserve, which is a sum over all running
+// requests in order.
+func (c *Core) isHeadBlocked() bool {
+	if len(c.running) == 0 || c.starved {
+		return false
+	}
+	r := c.waiting.Front()
+	need := c.neededTokens(r, r.length()-r.stored)
+	// The reserve is a sum of rounded products: it is off by at most a rounding
+	// per request and one more for the product.
+	spare := float64(c.spareTokens(c.evictableTokens()))
+	reserve := float64(float64(c.totals.reserve) * c.ratio.now)
+	doubt := float64((float64(max(reserve, -reserve)*float64(len(c.running)+4)) + spare) * 0x1p-51)
+	return float64(need) >= spare-reserve+doubt
+}
+
+// admitHead admits the request at the head of the queue, or a chunk of it.
+func (c *Core) admitHead(b *budget) bool {
+	r := c.waiting.Front()
+	e := chunk{request: r, held: r.stored, before: r.stored}
+	missing := r.length() - r.stored
+	if missing == 0 {
+		return false
+	}
+	if float64(c.neededTokens(r, missing)) >= b.mem {
+		return false
+	}
+	tokens, ok := c.cutChunk(b, missing)
+	e.tokens = tokens
+	if !ok || !c.allocChunk(&e) {
+		return false
+	}
+	answer := c.reservedAnswer(r)
+	if e.before+e.tokens < r.length() {
+		answer = 0
+	}
+	c.waiting.PopFront()
+	c.sorted.valid = false
+	c.batch = append(c.batch, e)
+	c.chargeBudget(b, tokens, answer)
+	return true
+}
+
+// cutChunk returns the size of the chunk for rest missing tokens; false when
+// there is nothing left for it.
+func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
+	n := rest
+	if rest > c.ChunkTokens {
+		if n = min(floorTo(b.chunk, c.PageTokens), rest); n == 0 {
+			return 0, false
+		}
+	}
+	pages := ceilTo(n, c.PageTokens)
+	return n, pages <= b.input && pages <= b.chunk
+}
+
+// lockPrefix looks up the first limit tokens of r, locks those that are cached, and
+// returns their number.
+func (c *Core) lockPrefix(r *request, limit int) int {
+	pages, n := c.tree.match(&r.seq, c.pagesOf(limit))
+	c.tree.lock(n)
+	r.node, r.prot = n, int(pages)*c.PageTokens
+	return r.prot
+}
+
+// unlockPrefix undoes lockPrefix.
+func (c *Core) unlockPrefix(r *request) {
+	c.tree.unlock(r.node)
+	r.node, r.prot = root, 0
+}
+
+// allocChunk makes room for e, then looks up what of it is cached, and gives the
+// rest places. It reports false when there is no room.
+func (c *Core) allocChunk(e *chunk) bool {
+	r := e.request
+	end := r.stored + e.tokens
+	c.evictTokens(e.tokens - c.free)
+	first := r.stored == 0
+	if first {
+		e.before = c.lockPrefix(r, end)
+	}
+	places := end - e.before
+	if places > c.free {
+		if first {
+			c.unlockPrefix(r)
+		}
+		c.ratio.now = c.ratio.first
+		return false
+	}
+	e.tokens = end - e.before
+	c.placeChunk(e, places)
+	return true
+}
+
+// placeChunk gives a chunk its places in the pool.
+func (c *Core) placeChunk(e *chunk, places int) {
+	c.free -= places
+	e.request.stored = e.before + e.tokens
+	c.record.prefilled(e.request, e.before, e.request.stored)
+}
+
+// prefillTime returns the duration of the batch's prefill, in ms.
+func (c *Core) prefillTime() (float64, error) {
+	n := len(c.batch)
+	if n == 0 || c.Role == scheduler.Decode {
+		return 0, nil
+	}
+	reached, before := 0, 0
+	for i := range c.batch {
+		reached += c.batch[i].before + c.batch[i].tokens
+		before += c.batch[i].before
+	}
+	return c.Clock.Prefill(n, reached/n, before/n)
+}
+
+// runBatch starts the requests of the batch whose prompts are complete. At most one
+// is not: it is the last.
+func (c *Core) runBatch() {
+	for _, e := range c.batch {
+		r := e.request
+		cut := r.stored < r.length()
+		if cut {
+			c.cachePages(r)
+		}
+		if !cut {
+			c.startRunning(r)
+			continue
+		}
+		c.waiting.PushFront(r)
+		c.sorted.valid = false
+	}
+}
+
+// cachePages caches the whole pages of what r holds.
+func (c *Core) cachePages(r *request) {
+	k := floorTo(r.stored, c.PageTokens)
+	if k <= r.cached {
+		return
+	}
+	_, n := c.tree.insert(&r.seq, c.pagesOf(k))
+	r.stamped = c.tree.tick() // the reference looks up what it has just put there
+	c.tree.stampPath(n, r.stamped)
+	c.tree.lock(n)
+	c.tree.unlock(r.node)
+	r.node, r.prot, r.cached = n, k, k
+}

@@ -1,0 +1,97 @@
+package sglang
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// describeWork fills in who computes what, when the pass begins, and keeps what a planner
+// sees of it.
+func (c *Core) describeWork(d *scheduler.Detail) {
+	if c.Planner {
+		c.view = scheduler.Snapshot{}
+	}
+	for i := range c.next.batch {
+		e := &c.next.batch[i]
+		if e.isVoid() {
+			continue
+		}
+		if c.Planner {
+			c.view.Prefill.Add(e.tokens, float64(e.InputTokens))
+			c.view.PrefillCached += e.before
+		}
+		if d != nil {
+			w := scheduler.Work{Request: e.ID, Prefix: min(e.before, e.InputTokens)}
+			w.Prompt = min(e.before+e.tokens, e.InputTokens) - w.Prefix
+			w.Recomputed = e.tokens - w.Prompt
+			d.Work = append(d.Work, w)
+		}
+	}
+	if c.Planner && c.next.decodes > 0 {
+		for _, r := range c.running {
+			c.view.Decode.Add(c.lengthOf(r), float64(c.lengthOf(r)))
+		}
+	}
+}
+
+// Snapshot returns what a planner sees of the latest pass. The core must have been made
+// with Config.Planner.
+func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
+	s := c.view
+	if c.partial != nil {
+		countQueued(c.partial, &s)
+	}
+	for _, r := range c.waiting.All() {
+		countQueued(r, &s)
+	}
+	return s
+}
+
+func countQueued(r *request, s *scheduler.Snapshot) {
+	if r.out > 0 {
+		s.QueuedDecode.Add(r.length(), float64(r.length()))
+	} else {
+		s.QueuedPrefill.Add(r.InputTokens, float64(r.InputTokens))
+	}
+}
+
+// Progress yields the requests that have gained a token and not their last.
+func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	tell := func(r *request) {
+		if n := c.gainedBy(r); r.place != notRunning && n > 0 {
+			yield(r.ID, n, c.lastTokenOf(r))
+		} else if r.out > 0 {
+			yield(r.ID, r.out, r.lastToken)
+		}
+	}
+	for _, r := range c.running {
+		tell(r)
+	}
+	for _, r := range c.ending {
+		if r.place == notRunning {
+			tell(r)
+		}
+	}
+	for _, r := range c.waiting.All() {
+		tell(r)
+	}
+	if c.partial != nil {
+		tell(c.partial)
+	}
+}
+
+// describeState fills in how full the engine is after the pass, if anybody wants to know.
+func (c *Core) describeState(p *scheduler.Pass) {
+	d := p.Detail
+	if d == nil {
+		return
+	}
+	d.PrefillEnd = p.Start
+	if p.PrefillTokens > 0 {
+		d.PrefillEnd = p.End
+	}
+	d.Waiting, d.Running = c.Line()
+	d.Blocks = c.Pages
+	d.Cached = c.tree.unlockedPages
+	d.Held = c.Pages - c.free/c.PageTokens - d.Cached
+}

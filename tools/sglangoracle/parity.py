@@ -1,0 +1,156 @@
+"""Runs workloads through SGLang's scheduler, compares with replay, and records what SGLang did.
+
+    --parity N [--seed S] [--set JSON] [--replay BIN] [--record FILE] [--small K]   random cases S to S+N-1, both loops
+    --trace FILE [--limit N] [--set JSON] [--replay BIN] [--record FILE]            rows of a file
+    --cases FILE [--replay BIN] [--record FILE]                                      cases as --record writes them
+
+A request differs in reused tokens, retractions, first or last token (ms, exactly), a case also in the order of first
+tokens, which the former imply. Without --replay nothing is compared.
+"""
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import subprocess
+import sys
+import tempfile
+
+import oracle
+from workload import workload
+
+COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions"]
+DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
+            "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
+FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False}
+
+
+def ask_sglang(case):
+    """The columns of each request, or None where SGLang itself gave one up."""
+    s = case["settings"]
+    c = oracle.Config(
+        page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
+        chunked_prefill_size=s["chunked_prefill_size"], schedule_policy=s["schedule_policy"],
+        conservativeness=s["schedule_conservativeness"], max_running_requests=s["max_running_requests"],
+        disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
+        loop=case["loop"], passes=False)
+    start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
+    requests = [oracle.Request(i, float(x["timestamp"]) - start,
+                               oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
+                               max(1, x["output_length"])) for i, x in enumerate(case["rows"])]
+    did = oracle.simulate(c, requests)["requests"]
+    if any(x["aborted"] or x["clipped"] is not None for x in did):
+        return None
+    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"]] for x in did]
+
+
+def ask_replay(program, case):
+    s = case["settings"]
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/t.jsonl", "w") as f:
+            f.writelines(json.dumps(x) + "\n" for x in case["rows"])
+        args = ["--page-size", s["page_size"], "--num-gpu-blocks", s["num_gpu_blocks"],
+                "--max-prefill-tokens", s["max_prefill_tokens"], "--chunked-prefill-size", s["chunked_prefill_size"],
+                "--schedule-policy", s["schedule_policy"], "--schedule-conservativeness", s["schedule_conservativeness"],
+                "--max-running-requests", s["max_running_requests"], "--overlap", json.dumps(case["loop"] == "overlap")]
+        known = {"enable_prefix_caching": "--enable-prefix-caching", "ignore_eos": "--ignore-eos",
+                 "enable_mixed_chunk": "--enable-mixed-chunk"}
+        args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s[k] != FLAGS[k]]
+        done = subprocess.run(
+            [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
+             "--trace-block-size", str(case["trace_block_size"]), "--requests", f"{d}/r.jsonl", "--output", "json",
+             *join(args)], capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip()[-300:])
+        out = {}
+        with open(f"{d}/r.jsonl") as f:
+            for line in f:
+                x = json.loads(line)
+                out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0]
+        return [out[i] for i in range(len(case["rows"]))]
+
+
+def join(args):
+    """--flag value as --flag=value, which flags without a value take, too."""
+    out, args = [], list(map(str, args))
+    while args:
+        x = args.pop(0)
+        out.append(x if "=" in x else f"{x}={args.pop(0)}")
+    return out
+
+
+def cases(a):
+    """The cases that are asked for, one by one."""
+    fixed = json.loads(a.set)
+    if a.cases:
+        with open(a.cases) as f:
+            for line in f:
+                c = json.loads(line)
+                c["settings"].update(fixed)
+                yield c
+        return
+    if a.trace:
+        with open(a.trace) as f:
+            rows = [json.loads(x) for _, x in zip(range(a.limit), f)]
+        found = [(a.trace, ({**DEFAULTS, **fixed}, a.trace_block_size, rows))]
+    else:
+        found = ((f"seed {i}", workload(i, fixed)) for i in range(a.seed, a.seed + a.parity))
+    for name, (s, block, rows) in found:
+        rows = [{k: x[k] for k in ("timestamp", "input_length", "output_length", "hash_ids")} for x in rows]
+        for loop in a.loops.split(","):
+            yield {"name": name, "sglang": oracle.VERSION, "loop": loop, "settings": {**FLAGS, **s},
+                   "trace_block_size": block, "rows": rows, "columns": COLUMNS}
+
+
+def order(did):
+    return sorted(range(len(did)), key=lambda i: (did[i][0], i))
+
+
+def main():
+    p = argparse.ArgumentParser(prog="sglangoracle", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("--parity", type=int, default=0)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--trace")
+    p.add_argument("--trace-block-size", type=int, default=512)
+    p.add_argument("--limit", type=int, default=1 << 30)
+    p.add_argument("--cases")
+    p.add_argument("--set", default="{}", help="settings of all cases, a JSON object")
+    p.add_argument("--loops", default="normal,overlap")
+    p.add_argument("--replay", help="replay's program")
+    p.add_argument("--record", help="a file to which cases go with what SGLang did, a line each")
+    p.add_argument("--small", type=int, default=1 << 30, help="requests of a case that is recorded, at most")
+    a = p.parse_args()
+    asked = requests = gave_up = differ = 0
+    fields = collections.Counter()
+    for c in cases(a):
+        name = f"{c['name']}, {c['loop']}"
+        try:
+            did = ask_sglang(c)
+        except RuntimeError as e:  # SGLang's own: no memory for what it has planned
+            print(f"{name}: SGLang fails: {str(e)[:90]!r}", flush=True)
+            did = None
+        if did is None:
+            gave_up += 1
+            continue
+        if a.record and len(c["rows"]) <= a.small:
+            with open(a.record, "a") as f:
+                f.write(json.dumps({**c, "requests": did}, separators=(",", ":")) + "\n")
+        asked, requests = asked + 1, requests + len(did)
+        if not a.replay:
+            continue
+        here = ask_replay(a.replay, c)
+        wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
+                 for i, (x, y) in enumerate(zip(did, here)) for k in range(4) if x[k] != y[k]]
+        fields["order"] += order(did) != order(here)
+        for k, column in enumerate(COLUMNS):
+            fields[column] += any(x[k] != y[k] for x, y in zip(did, here))
+        if wrong:
+            differ += 1
+            print(f"{name}: {wrong[0]} ({len(wrong)} in all)", flush=True)
+    print(f"{asked} cases with {requests} requests; SGLang gave up requests in {gave_up} more, which are left out")
+    if a.replay:
+        print(f"{differ} differ: " + ", ".join(f"{k} in {fields[k]}" for k in [*COLUMNS, "order"]))
+    sys.exit(differ > 0)
+
+
+main()
