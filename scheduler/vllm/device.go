@@ -1,13 +1,10 @@
 package vllm
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
-	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // blockID is a KV block's place in the pool.
@@ -35,9 +32,7 @@ type block struct {
 type device struct {
 	*supply
 	core    *Core
-	told    bool    // events are captured
-	counted bool    // residency is
-	nodes   []int32 // the cached blocks of each node of the tree, which are its first
+	told    bool // events are captured
 	all     []block
 	fresh   int // blocks never used, which stand in front of all others
 	first   blockID
@@ -62,7 +57,7 @@ const pageBlocks = 1024
 func newDevice(c *Core) *device {
 	return &device{
 		supply: &c.supply, core: c,
-		told: c.cfg.Capture == scheduler.CaptureEvents, counted: c.cfg.Capture == scheduler.CaptureResidency,
+		told:  c.cfg.Capture == scheduler.CaptureEvents,
 		fresh: c.supply.usable, first: noBlock, last: noBlock,
 		split: !c.rules.OneQueue, perNode: c.cfg.Tree.PerNode(), groups: 1, firstOwn: make(map[int64]blockID),
 	}
@@ -97,9 +92,6 @@ func (p *device) takeBlock() blockID {
 		if p.told {
 			content, group := p.parseGroup(k.key)
 			p.core.events.noteRemoved(content, left || group != p.groups-1)
-		}
-		if p.counted && !left && k.key >= 0 {
-			p.countBlock(k.key, -1)
 		}
 		k.key = unnamed
 		p.cached--
@@ -179,27 +171,9 @@ func (p *device) setSharedKey(b blockID, key int64) (isCopy bool) {
 		p.addCopy(*at-1, b)
 	} else {
 		*at = b + 1
-		if p.counted {
-			p.countBlock(key, 1)
-		}
 	}
 	p.all[b].key = key
 	return isCopy
-}
-
-// countBlock notes that a block of the tree can be found, or no longer. A request holds
-// all blocks before one of its own and lets go of them after it, so that those of a
-// node come and go in order.
-func (p *device) countBlock(key int64, by int32) {
-	node, i := int(key)/p.perNode, int32(int(key)%p.perNode)
-	for node >= len(p.nodes) {
-		p.nodes = append(p.nodes, make([]int32, max(len(p.nodes), pageBlocks))...)
-	}
-	if want := i + (1-by)/2; invariant.Enabled && p.nodes[node] != want {
-		panic(fmt.Sprintf("node %d has %d cached blocks when block %d changes, want %d", node, p.nodes[node], i, want))
-	}
-	p.nodes[node] += by
-	p.core.events.out.KV = append(p.core.events.out.KV, scheduler.KVChange{Node: prompt.NodeID(node), Blocks: p.nodes[node]})
 }
 
 // addCopy puts b last in the ring that begins with first.

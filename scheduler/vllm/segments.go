@@ -25,8 +25,9 @@ type segments struct {
 	// used or, unless there is one queue for all, released without a name.
 	blank    int
 	oneQueue bool
-	counted  bool // what is cached is told by node
-	pieces   []segmentID
+	counted  bool        // what is cached is told by node
+	pieces   []segmentID // of releaseHolding
+	counts   []int32     // of Check, by segment
 }
 
 // layer is what can be found of a node, or of the blocks that only one request can

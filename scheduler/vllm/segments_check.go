@@ -1,10 +1,14 @@
 package vllm
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Check holds the pool's accounts against each other.
 func (p *segments) Check() {
-	holders := make(map[segmentID]int32)
+	p.counts = slices.Grow(p.counts[:0], len(p.store.all))[:len(p.store.all)]
+	clear(p.counts)
 	held, unnamed := 0, 0
 	for _, s := range p.core.running {
 		r := &p.core.requests[s]
@@ -12,16 +16,20 @@ func (p *segments) Check() {
 		n := int32(0)
 		for _, h := range r.holdings {
 			n += h.blocks
-			for _, i := range p.store.appendPieces(nil, h) {
-				holders[i]++
+			p.pieces = p.store.appendPieces(p.pieces[:0], h)
+			for _, i := range p.pieces {
+				p.counts[i]++
 			}
 		}
 		if int(n) != r.named {
 			panic(fmt.Sprintf("request %d: holdings of %d blocks, want the %d that can be found", r.id, n, r.named))
 		}
 	}
-	for i, n := range holders {
-		s := p.store.at(i)
+	for i, n := range p.counts {
+		if n == 0 {
+			continue
+		}
+		s := &p.store.all[i]
 		if s.holders != n || s.size() <= 0 {
 			panic(fmt.Sprintf("segment %d of %d blocks has %d holders, %d counted", i, s.size(), n, s.holders))
 		}

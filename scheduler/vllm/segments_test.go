@@ -53,6 +53,7 @@ func drawSharing(seed uint64, rules vllm.Rules) *sharing {
 	}
 	w.segments.Blocks = largest/block + 2 + rng.IntN(1+rng.IntN(200))
 	w.blocks = w.segments
+	w.blocks.Capture = scheduler.CaptureEvents
 	source := func(i int) ([]uint64, int) { return ids[i], requests[i].InputTokens }
 	w.segments.Tree = prompt.NewTree(per*block, block, prompt.Options{Joined: rng.IntN(4) > 0})
 	w.blocks.Tree = prompt.NewTree(per*block, block, prompt.Options{})
@@ -69,13 +70,9 @@ func drawSharing(seed uint64, rules vllm.Rules) *sharing {
 // counts blocks that were found.
 func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	of, err := vllm.NewOfBlocks(w.blocks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cores := [2]scheduler.Core{build(t, w.segments), of}
+	cores := [2]scheduler.Core{build(t, w.segments), build(t, w.blocks)}
 	passes := [2]scheduler.Pass{{Detail: new(scheduler.Detail)}, {Detail: new(scheduler.Detail)}}
-	cached := [2]map[prompt.NodeID]int32{{}, {}}
+	seen := cached{map[prompt.NodeID]int32{}, map[uint64]int{}}
 	arrived := 0
 	for now := sim.Time(0); arrived < len(w.pairs) || cores[0].Load() > 0; now = passes[0].End {
 		for ; arrived < len(w.pairs) && (cores[0].Load() == 0 || w.pairs[arrived][0].Arrived <= now); arrived++ {
@@ -91,11 +88,11 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 		var errs [2]error
 		for i, c := range cores {
 			if cancel >= 0 && c.(scheduler.Canceler).Cancel(now, cancel, &passes[i]) {
-				note(cached[i], &passes[i])
+				seen.note(&passes[i])
 			}
 			if c.Load() > 0 {
 				errs[i] = c.Step(now, now, &passes[i])
-				note(cached[i], &passes[i])
+				seen.note(&passes[i])
 			}
 		}
 		if fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) {
@@ -105,12 +102,12 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 			return preempted, reused, nil
 		}
 		a, b := schedulertest.Single(&passes[0], 0), schedulertest.Single(&passes[1], 0)
-		a.KV, b.KV = nil, nil
+		a.KV, b.Events = nil, nil
 		if x, y := fmt.Sprintf("%+v", *passes[0].Detail), fmt.Sprintf("%+v", *passes[1].Detail); !reflect.DeepEqual(a, b) || x != y {
 			return 0, 0, fmt.Errorf("at %v:\n got %+v %s\nwant %+v %s", now, a, x, b, y)
 		}
 		for _, pair := range w.pairs[:arrived] {
-			if x, y := leading(w.segments.Tree, &pair[0].Prompt, cached[0]), leading(w.blocks.Tree, &pair[1].Prompt, cached[1]); x != y {
+			if x, y := seen.ofNodes(w.segments.Tree, &pair[0].Prompt), seen.ofBlocks(w.blocks.Tree, &pair[1].Prompt); x != y {
 				return 0, 0, fmt.Errorf("at %v: %d blocks of the prompt of %d are cached, want %d", now, x, pair[0].ID, y)
 			}
 		}
@@ -122,21 +119,43 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 	return preempted, reused, nil
 }
 
-func note(cached map[prompt.NodeID]int32, p *scheduler.Pass) {
-	for _, c := range p.KV {
-		cached[c.Node] = c.Blocks
+// cached is what cores told of what is cached: by node, and block by block.
+type cached struct {
+	nodes  map[prompt.NodeID]int32
+	blocks map[uint64]int // copies of a block, by sequence hash
+}
+
+func (c *cached) note(p *scheduler.Pass) {
+	for _, k := range p.KV {
+		c.nodes[k.Node] = k.Blocks
+	}
+	for _, e := range p.Events {
+		for _, b := range e.Stored {
+			c.blocks[b.Seq]++
+		}
+		for _, seq := range e.Removed {
+			c.blocks[seq]--
+		}
 	}
 }
 
-// leading returns how many of the first blocks of a prompt are cached.
-func leading(tree *prompt.Tree, p *prompt.Prompt, cached map[prompt.NodeID]int32) (n int32) {
+// ofNodes returns how many of the first blocks of a prompt are cached, by nodes.
+func (c *cached) ofNodes(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 	for _, id := range tree.Full(p) {
-		n += cached[id]
-		if cached[id] < tree.Size(id) {
+		n += c.nodes[id]
+		if c.nodes[id] < tree.Size(id) {
 			break
 		}
 	}
 	return min(n, p.Blocks)
+}
+
+// ofBlocks returns the same, by single blocks.
+func (c *cached) ofBlocks(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
+	for n < p.Blocks && c.blocks[tree.SequenceHash(p.Nodes[int(n)/tree.PerNode()], int(n)%tree.PerNode())] > 0 {
+		n++
+	}
+	return n
 }
 
 // Blocks in segments are what single blocks are: the same passes, the same cached
