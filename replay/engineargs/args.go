@@ -59,6 +59,7 @@ type Args struct {
 	Rules       vllm.Rules   // of vLLM's scheduler; default those of the reference
 	Profile     string       // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
 	Windows     vllm.Windows // groups of layers some of which attend to the last tokens alone; none by default
+	NoHybrid    bool         // disable_hybrid_kv_cache_manager: layers are one group, and keep all tokens
 
 	// Of no effect on a replay in logical time.
 	LocalIndexer  bool

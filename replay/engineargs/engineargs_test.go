@@ -61,7 +61,7 @@ func TestEveryKey(t *testing.T) {
 		{"sliding_window", `null`, set(func(*Args) {})},
 		{"attention_chunk_size", `null`, set(func(*Args) {})},
 		{"layer_types", `["full_attention"]`, set(func(*Args) {})},
-		{"disable_hybrid_kv_cache_manager", `true`, set(func(*Args) {})},
+		{"disable_hybrid_kv_cache_manager", `true`, set(func(a *Args) { a.NoHybrid = true })},
 		{"preemption_mode", `"fifo"`, set(func(a *Args) { a.Preemption = vllm.FIFO })},
 		{"router_queue_policy", `"wspt"`, set(func(a *Args) { a.QueuePolicy = "wspt" })},
 		{"num_g2_blocks", `9`, set(func(a *Args) { a.G2.Blocks = 9 })},

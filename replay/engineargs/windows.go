@@ -39,8 +39,7 @@ func (r *reader) readWindows(a *Args) {
 	r.limit("sliding_window", &sliding)
 	r.limit("attention_chunk_size", &chunk)
 	types := r.readLayerTypes()
-	disabled := false
-	r.flag("disable_hybrid_kv_cache_manager", &disabled)
+	r.flag("disable_hybrid_kv_cache_manager", &a.NoHybrid)
 	switch {
 	case r.err != nil:
 		return
@@ -70,7 +69,7 @@ func (r *reader) readWindows(a *Args) {
 	if len(types) > 0 && windowed > 0 && tokens == 0 {
 		r.fail("sliding_window", "missing", "the tokens of the windows that layer_types has")
 	}
-	if windowed == 0 || tokens == 0 || disabled && full > 0 {
+	if windowed == 0 || tokens == 0 || a.NoHybrid && full > 0 {
 		return
 	}
 	a.Windows = vllm.Windows{Tokens: tokens, Chunked: chunk > 0}

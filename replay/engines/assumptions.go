@@ -52,8 +52,7 @@ func (t *Topology) Assumptions() []Assumption {
 
 // assumptionsOf returns what is assumed of an engine.
 func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
-	tokens := fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s", a.DPSize*a.Blocks*a.BlockTokens, a.DPSize*a.Blocks, a.BlockTokens, windowsOf(a.ProfilePath))
-	return []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", tokens}, {prefix + "scheduler", schedulerRules(a)}}
+	return []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", describeBlocks(a)}, {prefix + "scheduler", schedulerRules(a)}}
 }
 
 // passTimes describes where pass times come from.
@@ -89,20 +88,6 @@ func passTimes(a *engineargs.Args) string {
 		return fmt.Sprintf("profile %s, fitted to %s on %s", path, p.Engine.Model, p.Engine.GPU)
 	}
 	return "profile " + path
-}
-
-// windowsOf returns what KV blocks assume of a model whose layers have sliding windows, ""
-// of others.
-func windowsOf(path string) string {
-	name, ok := strings.CutPrefix(path, timing.RooflinePrefix)
-	f, err := hardware.ParseFit(name)
-	if !ok || err != nil || f.Model.WindowLayers == 0 {
-		return ""
-	}
-	if f.Live > 0 {
-		return fmt.Sprintf("; sliding windows count as in sequences of %d tokens, the mean of this workload", f.Live)
-	}
-	return "; blocks count sliding windows as in the longest sequences, so that short ones have less room than this"
 }
 
 // DataSheetsMeasured reports whether data sheets were held against measured servers for
@@ -156,5 +141,6 @@ func OnEngine(f hardware.Fit, a *engineargs.Args) hardware.Fit {
 	if a.MaxBatchedTokens != engineargs.Unlimited {
 		f.MaxBatch = a.MaxBatchedTokens
 	}
+	f.Groups = groupsOf(&f, a)
 	return f
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // OnServer returns a as a vLLM server on the hardware of f has it by its own rules, and these
-// settings, for where nothing is said: the newest rules, and that release's limits and block
-// size. gives reports whether an argument is said.
+// settings, for where nothing is said: the newest rules, that release's limits and block
+// size, and the groups of the model's layers. gives reports whether an argument is said.
 func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
 	var all []engineargs.Setting
 	switch profile := gives("scheduler_profile"); {
@@ -34,7 +34,7 @@ func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (
 			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
 		}
 	}
-	return a, all
+	return a, append(all, groupWindows(&a, &f.Model, gives)...)
 }
 
 // serverLimits returns how many tokens a pass and how many requests at once a server has:

@@ -190,6 +190,7 @@ func (c *config) model() (Model, error) {
 		m.Latent = &Latent{Rank: c.Rank, Rope: c.Rope, Query: c.Query, NoPosition: c.NoPosition, Value: c.Value}
 	}
 	m.Window, m.WindowLayers = c.windows()
+	m.Chunked = m.WindowLayers > 0 && c.Chunk >= c.Window
 	return m, c.readQuantization(&m)
 }
 

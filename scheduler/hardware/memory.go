@@ -25,6 +25,16 @@ type Fit struct {
 	MaxLength   int    // longest sequence; 0: the model's
 	Live        int    // tokens of the sequences in the KV cache, on average; 0: the longest
 	Graphs      string // of GraphModes; "": full
+	Groups      Groups // of layers that have KV blocks of their own
+}
+
+// Groups are groups of a model's layers that take blocks for the same tokens from one pool,
+// so that those with windows can give theirs up. The zero value is one group of all
+// layers, whose windows count by the length of sequences.
+type Groups struct {
+	Layers int  // of the largest group, for which a block has room; 0: one group
+	Blocks int  // that all groups need of the longest sequence
+	Whole  bool // layers with windows keep all tokens, as the others do
 }
 
 // Budget is where the memory of one GPU goes, in bytes.
@@ -81,6 +91,9 @@ func (f *Fit) KVBytesPerToken(length int) float64 {
 // liveBytesPerToken returns the same over the sequences that are in the KV cache, few of
 // which have a prompt in the pass.
 func (f *Fit) liveBytesPerToken() float64 {
+	if g := f.Groups; g.Layers > 0 {
+		return f.layerBytes() * f.stageShare(g.Layers) * float64(g.Blocks*f.BlockTokens) / float64(f.LongestSequence())
+	}
 	if f.Live == 0 {
 		return f.KVBytesPerToken(f.LongestSequence())
 	}
@@ -90,16 +103,25 @@ func (f *Fit) liveBytesPerToken() float64 {
 // windowedBytes returns the bytes of a token of which layers with a window keep a share.
 func (f *Fit) windowedBytes(kept float64) float64 {
 	m := &f.Model
-	value := fillBits(f.KVBits) / 8
-	layers := math.Ceil(float64(m.Layers) / float64(f.PP))
-	if l := m.Latent; l != nil {
-		return value * layers * float64(l.Rank+l.Rope) // each rank of TP has all of it
+	layers := f.stageShare(m.Layers)
+	if f.Groups.Whole && m.WindowLayers < m.Layers {
+		kept = 1
 	}
-	heads := max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP)))
-	perLayer := 2 * value * heads * float64(m.HeadSize)
 	windowed := layers * float64(m.WindowLayers) / float64(m.Layers)
-	return perLayer * (layers - windowed + windowed*kept)
+	return f.layerBytes() * (layers - windowed + windowed*kept)
 }
+
+// layerBytes returns the bytes of a token in one layer.
+func (f *Fit) layerBytes() float64 {
+	m, value := &f.Model, fillBits(f.KVBits)/8
+	if l := m.Latent; l != nil {
+		return value * float64(l.Rank+l.Rope) // each rank of TP has all of it
+	}
+	return 2 * value * max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP))) * float64(m.HeadSize)
+}
+
+// stageShare returns how many of so many layers the fullest stage has.
+func (f *Fit) stageShare(layers int) float64 { return math.Ceil(float64(layers) / float64(f.PP)) }
 
 // TransferBytes returns the bytes of KV cache that a token takes on all GPUs together
 // but copies: what a prefill worker hands over.
@@ -161,8 +183,13 @@ func (f *Fit) Budget() Budget {
 		b.KV -= b.Activations + b.Graphs + b.Runtime
 	}
 	if b.KV > 0 {
-		b.Blocks = int(b.KV / b.PerToken / float64(f.BlockTokens))
-		b.Tokens = b.Blocks * f.BlockTokens
+		b.Tokens = int(b.KV / b.PerToken)
+		if g := f.Groups; g.Layers > 0 {
+			b.Blocks = int(b.KV / (f.layerBytes() * f.stageShare(g.Layers)) / float64(f.BlockTokens))
+		} else {
+			b.Blocks = b.Tokens / f.BlockTokens
+			b.Tokens = b.Blocks * f.BlockTokens
+		}
 	}
 	return b
 }

@@ -57,3 +57,27 @@ func TestTooLarge(t *testing.T) {
 	}
 	t.Logf("%+v", b)
 }
+
+// A block has room for the layers of the largest group, and the longest sequences take
+// what all groups need of one. vLLM gives 62 layers, of which 10 have no windows, a tenth of
+// the blocks that one layer would have.
+func TestGroupedBlocks(t *testing.T) {
+	f, err := ParseFit("h200/gemma-3-27b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.MaxLength = 16_000
+	f.Groups = Groups{Layers: 10, Blocks: 1000 + 6*578}
+	b := f.Budget()
+	block := 10.0 * 2 * 16 * 128 * 2 * 16 // layers, keys and values, heads, values, bytes, tokens
+	if want := int(b.KV / block); b.Blocks != want {
+		t.Errorf("%d blocks, want %d", b.Blocks, want)
+	}
+	if sequences := float64(b.Tokens) / 16_000; math.Abs(sequences*float64(f.Groups.Blocks)-float64(b.Blocks)) > 2 {
+		t.Errorf("%d tokens in %d blocks, want as many as sequences of %d blocks have", b.Tokens, b.Blocks, f.Groups.Blocks)
+	}
+	f.Groups = Groups{Whole: true}
+	if whole, want := f.Budget(), int(b.KV/(block*6.2)); whole.Blocks != want {
+		t.Errorf("%d blocks where windows keep all tokens, want %d", whole.Blocks, want)
+	}
+}

@@ -13,8 +13,9 @@ type Model struct {
 	Context                  int // longest sequence, tokens
 	MoE                      *Experts
 	Latent                   *Latent // multi-head latent attention
-	// Window layers keep the last Window tokens alone.
+	// Window layers keep the last Window tokens alone, or those of a chunk of as many.
 	Window, WindowLayers int
+	Chunked              bool
 	// Weights of products and of experts have that many bits; 0: 16.
 	Bits, ExpertBits float64
 	// Activation bits of a checkpoint that multiplies narrow numbers; 0: 16.

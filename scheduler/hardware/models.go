@@ -16,7 +16,7 @@ func listLlamas() []Model {
 			Heads: heads, KVHeads: 8, HeadSize: size, MLP: mlp, Tied: tied, Context: 131072}
 	}
 	scout := Model{Name: "llama-4-scout", Source: "huggingface.co/meta-llama/Llama-4-Scout-17B-16E", Family: "llama4", Layers: 48, Hidden: 5120, Vocab: 202048,
-		Heads: 40, KVHeads: 8, HeadSize: 128, MLP: 16384, Context: 10485760, Window: 8192, WindowLayers: 36, MoE: &Experts{Count: 16, PerToken: 1, MLP: 8192, Shared: 8192}}
+		Heads: 40, KVHeads: 8, HeadSize: 128, MLP: 16384, Context: 10485760, Window: 8192, WindowLayers: 36, Chunked: true, MoE: &Experts{Count: 16, PerToken: 1, MLP: 8192, Shared: 8192}}
 	maverick := scout
 	maverick.Name, maverick.Source, maverick.Context = "llama-4-maverick", "huggingface.co/meta-llama/Llama-4-Maverick-17B-128E", 1048576
 	maverick.MoE = &Experts{Count: 128, PerToken: 1, MLP: 8192, Shared: 8192, Dense: 24}

@@ -101,6 +101,15 @@ func (w *Windows) Check(blockTokens int) error {
 	return nil
 }
 
+// SequenceBlocks returns the blocks that all groups need of a sequence of so many tokens:
+// those with windows what they hold of it at a time.
+func (c *Config) SequenceBlocks(tokens int) int {
+	one := *c
+	one.Rules.WindowBound = true
+	whole := (tokens + c.BlockTokens - 1) / c.BlockTokens
+	return c.Windows.Full*whole + c.Windows.Groups*one.admittedBlocks(whole)
+}
+
 // checkWindows reports what cannot be simulated beside windows.
 func (c *Config) checkWindows() error {
 	switch r := &c.Rules; {

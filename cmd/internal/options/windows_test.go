@@ -9,10 +9,19 @@ import (
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // kvTokens returns the tokens of KV cache that a worker has by settings, NAME=VALUE.
 func kvTokens(t *testing.T, file string, settings ...string) int {
+	t.Helper()
+	a := engineOf(t, file, settings...)
+	return a.Blocks * a.BlockTokens
+}
+
+// engineOf returns the arguments of a worker's engine by settings, NAME=VALUE.
+func engineOf(t *testing.T, file string, settings ...string) engineargs.Args {
 	t.Helper()
 	all := []plan.Setting{{Name: "gpu", Value: "h200"}}
 	for _, text := range settings {
@@ -27,18 +36,39 @@ func kvTokens(t *testing.T, file string, settings ...string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := spec.Entry().Engine
-	return a.Blocks * a.BlockTokens
+	return spec.Entry().Engine
 }
 
-// Layers with windows keep of short sequences nearly all, so that a pool holds fewer
-// tokens of them than of long ones; a request that fits alone has room all the same.
-func TestWindowsOfWorkload(t *testing.T) {
+// By vLLM's own rules layers are in groups, and a pool has the same blocks whatever the
+// workload is: 52 layers with windows and 10 without are seven groups of up to 10.
+func TestWindowGroups(t *testing.T) {
 	const gemma = "model=gemma-3-27b"
-	made := func(input int) []string {
-		return []string{gemma, fmt.Sprintf("input-tokens=%d", input), "output-tokens=200", "request-count=10"}
+	short := kvTokens(t, "", gemma, "input-tokens=900", "output-tokens=200", "request-count=10")
+	if long := kvTokens(t, "", gemma, "input-tokens=100000", "output-tokens=200", "request-count=10"); short != long {
+		t.Errorf("%d tokens of 1,000, %d of 100,000, want as many", short, long)
 	}
-	short, long, unknown := kvTokens(t, "", made(900)...), kvTokens(t, "", made(100_000)...), kvTokens(t, "-", gemma)
+	if per := 71.2 * (1 << 30) / float64(short); per < 81_000 || per > 83_000 { // 10 layers of 16 heads of 128 values, twice, in bfloat16
+		t.Errorf("%.0f bytes a place of a token, want those of 10 layers", per)
+	}
+	// Llama 4 has 36 layers in chunks and 12 without, Gemma 2 as many of each.
+	for model, want := range map[string]vllm.Windows{
+		"gemma-3-27b": {Tokens: 1024, Groups: 6, Full: 1}, "gemma-2-9b": {Tokens: 4096, Groups: 1, Full: 1}, "gpt-oss-20b": {Tokens: 128, Groups: 1, Full: 1},
+		"llama-4-scout": {Tokens: 8192, Chunked: true, Groups: 3, Full: 1}, "llama-3.1-8b": {},
+	} {
+		if got := engineOf(t, "", "model="+model, "tp=2", "input-tokens=900", "output-tokens=2", "request-count=1").Windows; got != want {
+			t.Errorf("%s: %+v, want %+v", model, got, want)
+		}
+	}
+}
+
+// Without groups layers with windows keep of short sequences nearly all, so that a pool
+// holds fewer tokens of them than of long ones; a request that fits alone has room all the same.
+func TestWindowsOfWorkload(t *testing.T) {
+	const gemma, profile = "model=gemma-3-27b", "scheduler-profile=reference"
+	made := func(input int) []string {
+		return []string{gemma, profile, fmt.Sprintf("input-tokens=%d", input), "output-tokens=200", "request-count=10"}
+	}
+	short, long, unknown := kvTokens(t, "", made(900)...), kvTokens(t, "", made(100_000)...), kvTokens(t, "-", gemma, profile)
 	if !(float64(short) < 0.25*float64(unknown) && long > 4*short && float64(long) < 1.4*float64(unknown)) {
 		t.Errorf("%d tokens of 1,000, %d of 100,000, %d of the longest: want a fifth, and about as many", short, long, unknown)
 	}
@@ -51,7 +81,7 @@ func TestWindowsOfWorkload(t *testing.T) {
 	if err := os.WriteFile(trace, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := kvTokens(t, trace, gemma); got < 300_002 || got > 300_300 {
+	if got := kvTokens(t, trace, gemma, profile); got < 300_002 || got > 300_300 {
 		t.Errorf("%d tokens beside a request of 300,002, want room for it", got)
 	}
 	for _, settings := range [][]string{{"model=llama-3.1-8b"}, {gemma, "num-gpu-blocks=100"}} {
@@ -64,7 +94,7 @@ func TestWindowsOfWorkload(t *testing.T) {
 
 // A measured run is a workload, too: its server had the room that its requests left.
 func TestWindowsOfMeasuredRun(t *testing.T) {
-	o, _, _, err := OptionsOf([]plan.Setting{{Name: "gpu", Value: "h200"}, {Name: "model", Value: "gemma-3-27b"}})
+	o, _, _, err := OptionsOf([]plan.Setting{{Name: "gpu", Value: "h200"}, {Name: "model", Value: "gemma-3-27b"}, {Name: "scheduler-profile", Value: "reference"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +104,7 @@ func TestWindowsOfMeasuredRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := spec.Entry().Engine
-	want := kvTokens(t, "", "model=gemma-3-27b", "input-tokens=900", "output-tokens=200", "request-count=2")
+	want := kvTokens(t, "", "model=gemma-3-27b", "scheduler-profile=reference", "input-tokens=900", "output-tokens=200", "request-count=2")
 	if got := a.Blocks * a.BlockTokens; got != want || strings.Count(trace.String(), "\n") != 2 {
 		t.Errorf("%d tokens, want %d as for the same requests without times; trace\n%s", got, want, trace)
 	}

@@ -1,0 +1,96 @@
+package engines
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// groupWindows puts the layers of m into groups, as a vLLM server does unless its hybrid KV
+// cache manager is off or windows are said, and returns the settings that do. With host
+// memory behind the KV blocks the manager is off.
+func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) bool) []engineargs.Setting {
+	full := m.Layers - m.WindowLayers
+	if m.WindowLayers == 0 || full > 0 && keepsWhole(a) || a.G2.Blocks > 0 {
+		return nil
+	}
+	window := engineargs.Setting{Key: "sliding_window", Value: strconv.Itoa(m.Window)}
+	if m.Chunked {
+		window.Key = "attention_chunk_size"
+	}
+	for _, key := range []string{"sliding_window", "attention_chunk_size", "layer_types"} {
+		if gives(key) {
+			return nil
+		}
+	}
+	if m.Chunked && m.Window%max(1, a.BlockTokens) != 0 {
+		return nil
+	}
+	types, _ := json.Marshal(engineargs.LayerTypes(m.WindowLayers, full, m.Chunked))
+	a.Windows = vllm.Windows{Tokens: m.Window, Chunked: m.Chunked}
+	a.Windows.Groups, a.Windows.Full = vllm.GroupLayers(m.WindowLayers, full)
+	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
+}
+
+// keepsWhole reports whether an engine's layers with windows keep all tokens beside others:
+// with its hybrid KV cache manager off, as it is with host memory behind the KV blocks.
+func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Blocks > 0 }
+
+// groupsOf returns what memory has to know of the groups of f's layers.
+func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
+	m, w := &f.Model, a.Windows
+	own := a.Engine == engineargs.VLLM && (a.Profile != "" || !a.Rules.Reference())
+	switch {
+	case !own || m.WindowLayers == 0:
+		return hardware.Groups{}
+	case !w.Given():
+		return hardware.Groups{Whole: keepsWhole(a)}
+	}
+	groups, others := vllm.GroupLayers(m.WindowLayers, m.Layers-m.WindowLayers)
+	size := (m.WindowLayers + groups - 1) / groups
+	if others > 0 {
+		size = max(size, (m.Layers-m.WindowLayers+others-1)/others)
+	}
+	c := vllm.Config{Windows: w, BlockTokens: f.BlockTokens, MaxBatchedTokens: f.MaxBatch}
+	return hardware.Groups{Layers: size, Blocks: c.SequenceBlocks(f.LongestSequence())}
+}
+
+// describeBlocks describes the KV cache of a worker.
+func describeBlocks(a *engineargs.Args) string {
+	n, w := a.DPSize*a.Blocks, &a.Windows
+	if !w.Given() {
+		return fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s", n*a.BlockTokens, n, a.BlockTokens, describeWindows(a))
+	}
+	kind := "a window"
+	if w.Chunked {
+		kind = "chunks"
+	}
+	text := fmt.Sprintf("%d blocks of %d tokens a worker; ", n, a.BlockTokens)
+	if w.Groups+w.Full == 1 {
+		return text + fmt.Sprintf("a sequence gives up what %s of %d tokens has passed", kind, w.Tokens)
+	}
+	return text + fmt.Sprintf("a sequence takes blocks in %d groups of layers, and in %d with %s of %d tokens gives up what that has passed",
+		w.Groups+w.Full, w.Groups, kind, w.Tokens)
+}
+
+// describeWindows returns what KV blocks assume of a model whose layers have windows, where
+// they are no groups, "" of others.
+func describeWindows(a *engineargs.Args) string {
+	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
+	f, err := hardware.ParseFit(name)
+	switch {
+	case !ok || err != nil || f.Model.WindowLayers == 0:
+		return ""
+	case !a.Rules.Reference() && keepsWhole(a):
+		return "; layers with sliding windows keep all tokens"
+	case f.Live > 0:
+		return fmt.Sprintf("; sliding windows count as in sequences of %d tokens, the mean of this workload", f.Live)
+	}
+	return "; blocks count sliding windows as in the longest sequences, so that short ones have less room than this"
+}
