@@ -79,6 +79,7 @@ type SGLangArgs struct {
 	Conservativeness float64 // scales the share of answers that memory is reserved for; default 1
 	MaxRunning       int     // max_running_requests, at once; default Unlimited
 	NoOverlap        bool    // a pass is planned when the one before it has ended, not while it runs
+	MixedChunk       bool    // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
 	IgnoreEOS        bool    // requests are known to use all their answer tokens, and memory is reserved for all; default false
 	PageGiven        bool    // page_size was written
 	ChunkGiven       bool    // chunked_prefill_size was written

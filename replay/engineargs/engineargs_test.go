@@ -74,9 +74,9 @@ func TestEveryKey(t *testing.T) {
 		{"zmq_replay_port", `82`, set(func(a *Args) { a.ReplayPort = 82 })},
 		{"reasoning", `{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}`,
 			set(func(a *Args) { a.Reasoning = &Reasoning{1, 2, 0.5} })},
-		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2,"max_running_requests":7,"overlap":false,"ignore_eos":true}`,
+		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2,"max_running_requests":7,"overlap":false,"ignore_eos":true,"enable_mixed_chunk":true}`,
 			set(func(a *Args) {
-				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, MaxRunning: 7, NoOverlap: true, IgnoreEOS: true, ChunkGiven: true}
+				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, MaxRunning: 7, NoOverlap: true, IgnoreEOS: true, MixedChunk: true, ChunkGiven: true}
 			})},
 		{"has_perf_model", `[{}]`, Default()},
 		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = vllm.Rules019(), "vllm-0.19" })},

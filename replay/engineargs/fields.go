@@ -233,6 +233,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 		m.flag("overlap", &overlap)
 		s.NoOverlap = !overlap
 		m.flag("ignore_eos", &s.IgnoreEOS)
+		m.flag("enable_mixed_chunk", &s.MixedChunk)
 	}
 	r.err = m.err
 }

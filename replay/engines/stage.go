@@ -214,7 +214,7 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, MaxRunning: a.SGLang.MaxRunning,
 		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, ChunkTokens: a.SGLang.ChunkTokens,
 		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness,
-		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, PrefixCaching: a.PrefixCaching,
+		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk, PrefixCaching: a.PrefixCaching,
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Rank: int32(id),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {

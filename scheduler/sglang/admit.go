@@ -27,6 +27,12 @@ func (c *Core) openBudget() budget {
 	for _, r := range c.running {
 		b.reserved += float64(float64(min(r.asked()-c.gainedBy(r), c.ClipNewTokens)) * share)
 	}
+	if c.MixedChunk { // a token for each of them
+		n := len(c.running)
+		b.reserved, b.taken = float64(n)+b.reserved, n
+		b.input -= n
+		b.chunk -= n
+	}
 	return b
 }
 
@@ -98,6 +104,9 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 	width := min(b.chunk, int(max(0, c.memoryLeft(b))))
 	if width <= 0 {
 		width = b.chunk
+	}
+	if width <= 0 {
+		return
 	}
 	rest := r.length() - r.stored
 	e := chunk{visit: visit{r, r.epoch}, before: r.stored, tokens: min(rest, width), whole: rest <= width}

@@ -32,6 +32,7 @@ type Config struct {
 	Conservativeness float64 // scales the share of the reserved tokens that is believed in, >= 0
 	IgnoreEOS        bool    // requests are known to use all their outputs: all of them are reserved
 	Overlap          bool    // a pass is planned while the one before it runs
+	MixedChunk       bool    // running requests decode in the passes that compute prompts
 	PrefixCaching    bool    // reuse cached pages across requests
 	Role             scheduler.Role
 	Transfer         scheduler.Transfer // read on prefill workers only

@@ -41,6 +41,7 @@ type Core struct {
 	agenda  heap.Heap[int64, int32, *request]
 	ending  []*request // their last token is in flight, or due in the pass that ends
 	merging []visit    // the prompts of the latest pass, when it was a prefill
+	mixed   bool       // that pass was one of prompts and tokens
 	joined  []visit    // began to run since the latest decode pass was planned
 	spare   []*request
 
@@ -160,11 +161,11 @@ func (c *Core) End(p *scheduler.Pass) error {
 	p.Gap = p.End - p.Start
 	f := c.next
 	c.next, c.after = c.after, f
-	if len(f.batch) > 0 {
-		c.deliverPrompts(f, p)
-	} else {
+	c.deliverPrompts(f, p)
+	if f.decodes > 0 {
 		c.deliverTokens(f, p)
 	}
+	c.leaveLine()
 	f.clear()
 	c.lastEnd = p.End
 	c.describeState(p)
@@ -190,16 +191,16 @@ func (c *Core) measurePass() {
 	f := c.next
 	c.step = timing.Step{}
 	s := &c.step
-	if n := f.decodes; n > 0 {
-		s.Tokens, s.Requests, s.Decodes = n, n, n
-		s.Context, s.DecodeLength = int64(f.length), f.length
+	n := f.decodes
+	s.Tokens, s.Requests, s.Context = n, n, int64(f.length)
+	if len(f.batch) == 0 || c.Role == scheduler.Decode {
+		s.Decodes, s.DecodeLength = n, f.length
 		s.Active, s.Capacity = min(f.length, c.pool), c.pool
 		return
 	}
-	if c.Role == scheduler.Decode {
-		return
-	}
-	s.Requests, s.Prompts = len(f.batch), len(f.batch)
+	// To a model that tells prompts from tokens all are prompts, some of a single token.
+	s.Requests += len(f.batch)
+	s.Prompts, s.PromptReached, s.PromptBefore = s.Requests, f.length, f.length-n
 	for i := range f.batch {
 		e := &f.batch[i]
 		s.Tokens += e.tokens

@@ -41,6 +41,8 @@ func variants() map[string]func(*Config) {
 		"events":    func(c *Config) { c.Capture = scheduler.CaptureEvents },
 		"prefixes":  func(c *Config) { c.Policy = LPM },
 		"chunks":    func(c *Config) { c.ChunkTokens = 16 },
+		"mixed":     func(c *Config) { c.MixedChunk = true },
+		"mixed one": func(c *Config) { c.MixedChunk, c.Overlap, c.ChunkTokens = true, false, 32 },
 		"seats":     func(c *Config) { c.MaxRunning = 3 },
 		"no cache":  func(c *Config) { c.PrefixCaching = false },
 		"eager":     func(c *Config) { c.Conservativeness, c.ClipNewTokens = 0, 1 },

@@ -28,39 +28,41 @@ func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 			c.cachePages(r)
 		}
 	}
-	if len(c.ending) > 0 {
-		c.ending = c.ending[:0]
-		c.closeGaps()
-	}
 }
 
 // deliverTokens ends a decode pass.
 func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.done++
-	p.Tokens = f.decodes - f.lost
+	p.Tokens += f.decodes - f.lost
 	c.noteGaps(f, p)
 	c.lastDecode = p.End
 	if !c.Overlap {
 		c.noteEnding()
 	}
-	if len(c.ending) == 0 {
-		return
-	}
 	for _, r := range c.ending {
+		if r.Request == nil {
+			continue // it has ended with its prompt
+		}
 		c.stopRunning(r)
 		r.out = r.asked()
 		p.Marks = append(p.Marks, scheduler.Mark{Request: r.ID, Last: true, Tokens: r.out, Handoff: c.transferDelay(r.Request)})
 		c.finishRequest(r)
 	}
-	c.ending = c.ending[:0]
-	c.closeGaps()
-	c.full = false
+}
+
+// leaveLine takes those out of the line who have ended.
+func (c *Core) leaveLine() {
+	if len(c.ending) > 0 {
+		c.ending = c.ending[:0]
+		c.closeGaps()
+		c.full = false
+	}
 }
 
 // noteGaps enters for whom the pass is an inter-token latency, and who gained a second
 // token.
 func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
-	others := p.Tokens
+	others := f.decodes - f.lost
 	for _, v := range f.joined {
 		if v.isVoid() {
 			continue
@@ -83,7 +85,7 @@ func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
 	}
 	for _, line := range [][]*request{c.ending, c.running} {
 		for _, r := range line {
-			if !r.isIn(f.joined) && (r.ending && r.place == notRunning || !r.ending && r.base < c.done) {
+			if r != nil && r.Request != nil && !r.isIn(f.joined) && (r.ending && r.place == notRunning || !r.ending && r.base < c.done) {
 				p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
 			}
 		}

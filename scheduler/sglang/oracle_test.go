@@ -54,7 +54,7 @@ func (c *oracleCase) config() Config {
 	return Config{
 		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
-		Overlap: c.Loop == "overlap", PrefixCaching: s.PrefixCaching,
+		Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Tree:  prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
@@ -145,7 +145,7 @@ func TestEqualsSGLang(t *testing.T) {
 			}
 		})
 	}
-	if err := lines.Err(); err != nil || n < 48 {
+	if err := lines.Err(); err != nil || n < 48 && os.Getenv("SGLANG_CASES") == "" {
 		t.Fatalf("%d cases, %v", n, err)
 	}
 }

@@ -1,6 +1,10 @@
 package sglang
 
-import "github.com/replay-llm/replay/scheduler"
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+)
 
 // planPass plans a pass, by what is known now: prompts come first, and tokens where none
 // can be computed.
@@ -10,20 +14,31 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	}
 	c.mergePrompts()
 	c.noteEnding()
-	if c.planPrompts(f) {
-		c.merging = c.merging[:0]
-		for i := range f.batch {
-			c.merging = append(c.merging, f.batch[i].visit)
-		}
-		f.planned = true
+	if !c.planPrompts(f) {
+		f.planned = c.planTokens(f, p)
 		return
 	}
-	f.planned = c.planTokens(f, p)
+	f.planned = true
+	for i := range f.batch {
+		c.merging = append(c.merging, f.batch[i].visit)
+	}
+	if c.MixedChunk {
+		c.stopEnding()
+		if len(c.running) > 0 && !c.isShort() {
+			c.addTokens(f)
+			c.mixed = true
+		}
+	}
 }
 
 // mergePrompts lets the requests run whose prompts the latest pass completes. Who leaves
-// it otherwise makes room.
+// it otherwise makes room. Those who decoded in it stand behind them.
 func (c *Core) mergePrompts() {
+	ahead := len(c.running)
+	if c.mixed {
+		c.full = false
+		defer func() { c.mixed = false; c.moveBehind(ahead) }()
+	}
 	for _, v := range c.merging {
 		if v.isVoid() || v.request == c.partial {
 			c.full = false
@@ -58,13 +73,7 @@ func (c *Core) noteEnding() {
 // planTokens plans a token for each running request and reports whether there is anything
 // to do. It takes out those whose last token is in flight, and retracts where memory is short.
 func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
-	if len(c.ending) > 0 {
-		for _, r := range c.ending {
-			c.stopRunning(r)
-		}
-		c.closeGaps()
-		c.full = false
-	}
+	c.stopEnding()
 	if len(c.running) == 0 {
 		c.full = false
 		return false
@@ -78,6 +87,24 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	default:
 		c.retractVictims(p)
 	}
+	c.addTokens(f)
+	return true
+}
+
+// stopEnding takes those out of the line whose last token is in flight.
+func (c *Core) stopEnding() {
+	if len(c.ending) == 0 {
+		return
+	}
+	for _, r := range c.ending {
+		c.stopRunning(r)
+	}
+	c.closeGaps()
+	c.full = false
+}
+
+// addTokens adds a token for each running request to the pass, for which there is room.
+func (c *Core) addTokens(f *flight) {
 	n := len(c.running)
 	if c.PageTokens > 1 {
 		c.evictTokens(n * c.PageTokens)
@@ -87,7 +114,6 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	c.totals.length += n
 	f.decodes, f.length = n, c.totals.length
 	f.joined, c.joined = append(f.joined[:0], c.joined...), c.joined[:0]
-	return true
 }
 
 // startRunning puts r into the line of running requests.
@@ -112,6 +138,16 @@ func (c *Core) stopRunning(r *request) {
 	c.totals.phase[c.phaseOf(r)]--
 	c.running[r.place] = nil
 	r.place = notRunning
+}
+
+// moveBehind moves the first n running requests behind the others.
+func (c *Core) moveBehind(n int) {
+	slices.Reverse(c.running[:n])
+	slices.Reverse(c.running[n:])
+	slices.Reverse(c.running)
+	for i, r := range c.running {
+		r.place = i
+	}
 }
 
 // closeGaps closes the gaps that requests left in the line.

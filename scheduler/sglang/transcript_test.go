@@ -9,7 +9,7 @@ import (
 
 // The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
 // planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
-// limit), conservativeness=X, eos (requests ignore it), lpm, nocache, and bytes=N with gbps=X for
+// limit), conservativeness=X, eos (requests ignore it), mixed, lpm, nocache, and bytes=N with gbps=X for
 // handoffs. Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
@@ -18,6 +18,7 @@ func TestTranscripts(t *testing.T) {
 		c.Planner, c.PrefixCaching, c.Overlap, c.IgnoreEOS = true, !e.Has("nocache"), e.Has("overlap"), e.Has("eos")
 		c.MaxPrefillTokens, c.ChunkTokens = e.MaxBatchedTokens, e.Int("chunk", 32)
 		c.ClipNewTokens, c.MaxRunning = e.Int("clip", 4096), e.Int("running", 0)
+		c.MixedChunk = e.Has("mixed")
 		c.Conservativeness = e.Float("conservativeness", 1)
 		c.Transfer = scheduler.Transfer{GBPerSecond: e.Float("gbps", 0), BytesPerToken: e.Int("bytes", 0)}
 		if e.Has("lpm") {
