@@ -78,9 +78,9 @@ func (c *Collector) joinGaps() (whole bool) {
 		return c.spans.n > 0
 	}
 	var buf [mostInSpan]int64
-	c.spans.each(func(e *entry) {
-		for _, n := range e.nanos(&buf) {
-			c.gaps.add(sim.Time(nanosToMS(n)), e.weight)
+	c.spans.each(func(k *span, offs []byte) {
+		for _, n := range k.nanos(offs, &buf) {
+			c.gaps.add(sim.Time(nanosToMS(n)), int64(k.weight))
 		}
 	})
 	c.spans = spans{}

@@ -51,14 +51,14 @@ func TestSpans(t *testing.T) {
 		}
 		var kept []int64
 		var buf [mostInSpan]int64
-		s.each(func(e *entry) {
-			nanos := e.nanos(&buf)
-			least, most := e.bounds()
+		s.each(func(k *span, offs []byte) {
+			nanos := k.nanos(offs, &buf)
+			least, most := k.bounds()
 			if slices.Min(nanos) < least || slices.Max(nanos) > most {
 				t.Fatalf("seed %d: %v outside %d to %d", seed, nanos, least, most)
 			}
 			for _, n := range nanos {
-				for range e.weight {
+				for range k.weight {
 					kept = append(kept, n)
 				}
 			}
@@ -155,6 +155,19 @@ func TestSpansAllocateSeldom(t *testing.T) {
 		t.Errorf("%v allocations per run of passes, want 0", n)
 	}
 	if n := len(s.chunks); n != 1 {
-		t.Errorf("%d chunks for 1,000 runs, want 1", n)
+		t.Errorf("%d chunks for 1,001 runs, want 1", n)
+	}
+}
+
+// Buckets follow on each other without a gap.
+func TestBuckets(t *testing.T) {
+	for b := range buckets {
+		first, next := firstOf(b), firstOf(b+1)
+		if bucketOf(first) != b || bucketOf(next-1) != b || next <= first {
+			t.Fatalf("bucket %d is from %d to %d, in buckets %d and %d", b, first, next, bucketOf(first), bucketOf(next-1))
+		}
+	}
+	if b := bucketOf(1<<40 - 1); b != buckets-1 {
+		t.Errorf("the largest latency is in bucket %d, want %d", b, buckets-1)
 	}
 }

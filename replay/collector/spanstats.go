@@ -23,7 +23,7 @@ func (s *spans) describe() (latencies, rates Distribution) {
 		ranks[i] = nearestRank(s.n, p)
 		ranks[maxRanks+i] = s.n - 1 - nearestRank(max(m, 1), p) // the largest rate is the shortest latency
 	}
-	at := s.pick(ranks[:], t.least, t.most)
+	at := s.pick(ranks[:], t)
 	latencies.setPercentiles(at[:maxRanks], nanosToMS)
 	if m == 0 {
 		return latencies, rates
@@ -53,42 +53,92 @@ func (d *Distribution) setPercentiles(nanos []int64, value func(int64) float64) 
 
 // percentile returns the percentile p of the latencies, in ms.
 func (s *spans) percentile(p float64) float64 {
-	t := s.total()
-	return nanosToMS(s.pick([]int64{nearestRank(s.n, p)}, t.least, t.most)[0])
+	return nanosToMS(s.pick([]int64{nearestRank(s.n, p)}, s.total())[0])
 }
 
 // spanTotal is what adds up over spans.
 type spanTotal struct {
 	least, most int64
-	leastAbove  int64   // the least above 0
-	zeros       int64   // latencies of 0
-	latencies   moments // in ns
+	leastAbove  int64          // the least above 0
+	zeros       int64          // latencies of 0
+	coarse      [buckets]int64 // latencies by bucketOf
+	latencies   moments        // in ns
 	rates       [powers]moments
 }
 
 // moments are exact sums of whole numbers and of their squares.
 type moments struct{ sum, squares wide }
 
+// Buckets hold one value each up to bucketParts, and are wider then, 1/bucketParts of their
+// values; they hold latencies below 2^40 ns.
+const (
+	bucketBits  = 8
+	bucketParts = 1 << bucketBits
+	buckets     = (40 - bucketBits + 1) * bucketParts
+)
+
+func bucketOf(n int64) int {
+	shift := max(0, bits.Len64(uint64(n))-1-bucketBits)
+	return shift<<bucketBits + int(n>>shift)
+}
+
+// firstOf returns the least value of a bucket.
+func firstOf(bucket int) int64 {
+	shift := max(0, bucket>>bucketBits-1)
+	return int64(bucket-shift<<bucketBits) << shift
+}
+
 // total adds up all latencies.
-func (s *spans) total() (t spanTotal) {
-	t.least, t.leastAbove = math.MaxInt64, math.MaxInt64
+func (s *spans) total() *spanTotal {
+	t := &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64}
 	var buf [mostInSpan]int64
-	s.each(func(e *entry) { t.addEntry(e.nanos(&buf), e.weight) })
+	s.each(func(k *span, offs []byte) { t.addSpan(k.nanos(offs, &buf), int64(k.weight)) })
 	return t
 }
 
-func (t *spanTotal) addEntry(nanos []int64, weight int64) {
-	var sum, high, low uint64
+// addSpan adds latencies, each of which weight requests had. Those that are far apart, and
+// 0 among others, are added one by one.
+func (t *spanTotal) addSpan(nanos []int64, weight int64) {
+	least, most := nanos[0], nanos[0]
 	for _, n := range nanos {
-		t.least, t.most = min(t.least, n), max(t.most, n)
-		sum += uint64(n)
-		h, l := bits.Mul64(uint64(n), uint64(n))
-		var carry uint64
-		low, carry = bits.Add64(low, l, 0)
-		high += h + carry
+		least, most = min(least, n), max(most, n)
 	}
-	t.latencies.add(sum, high, low, weight)
+	if most-least >= 1<<28 || least == 0 && most > 0 {
+		for i := range nanos {
+			t.addSpan(nanos[i:i+1], weight)
+		}
+		return
+	}
+	t.countCoarsely(nanos, least, most, weight)
+	t.least, t.most = min(t.least, least), max(t.most, most)
+	var sum, squares uint64 // of what they exceed the least by
+	for _, n := range nanos {
+		more := uint64(n - least)
+		sum += more
+		squares += more * more
+	}
+	k, w, l := uint64(len(nanos)), uint64(weight), uint64(least)
+	t.latencies.sum.addTimes(0, k*l+sum, w)
+	t.latencies.squares.addTimes(0, squares, w)
+	high, low := bits.Mul64(l, k*l+2*sum)
+	t.latencies.squares.addTimes(high, low, w)
+	if least == 0 {
+		t.zeros += weight * int64(k)
+		return
+	}
+	t.leastAbove = min(t.leastAbove, least)
 	t.addRates(nanos, weight)
+}
+
+// countCoarsely counts latencies by their buckets.
+func (t *spanTotal) countCoarsely(nanos []int64, least, most, weight int64) {
+	if b := bucketOf(least); b == bucketOf(most) {
+		t.coarse[b] += weight * int64(len(nanos))
+		return
+	}
+	for _, n := range nanos {
+		t.coarse[bucketOf(n)] += weight
+	}
 }
 
 // Rates are float64s, whose sums are exact: each is a whole number of 53 bits by a power of
@@ -102,19 +152,12 @@ const (
 
 func (t *spanTotal) addRates(nanos []int64, weight int64) {
 	var sum, high, low, carry uint64
-	power := -1
+	power := math.Float64bits(nanosToRate(nanos[0])) >> mantissa
 	for _, n := range nanos {
-		if n == 0 {
-			t.zeros += weight
-			continue
-		}
-		t.leastAbove = min(t.leastAbove, n)
 		rate := math.Float64bits(nanosToRate(n))
-		if at := int(rate>>mantissa) - leastPower; at != power {
-			if power >= 0 {
-				t.rates[power].add(sum, high, low, weight)
-			}
-			power, sum, high, low = at, 0, 0, 0
+		if rate>>mantissa != power {
+			t.rates[power-leastPower].add(sum, high, low, weight)
+			power, sum, high, low = rate>>mantissa, 0, 0, 0
 		}
 		rate = rate&(1<<mantissa-1) | 1<<mantissa
 		sum += rate
@@ -122,9 +165,7 @@ func (t *spanTotal) addRates(nanos []int64, weight int64) {
 		low, carry = bits.Add64(low, l, 0)
 		high += h + carry
 	}
-	if power >= 0 {
-		t.rates[power].add(sum, high, low, weight)
-	}
+	t.rates[power-leastPower].add(sum, high, low, weight)
 }
 
 // add adds a sum and a sum of squares, high·2^64 + low, times weight.
@@ -178,17 +219,17 @@ func (w *wide) integer() *big.Int {
 	return x
 }
 
-// pick returns the latencies at ranks, their places among all in order, least and most of
-// which are given. It counts latencies in cells and then those in the cells that
-// hold a rank in finer ones, until these hold one value.
-func (s *spans) pick(ranks []int64, least, most int64) []int64 {
+// pick returns the latencies at ranks, their places among all in order. Of the buckets that hold
+// a rank it counts the latencies in parts, and in parts of those parts that do, until these
+// hold one value.
+func (s *spans) pick(ranks []int64, t *spanTotal) []int64 {
 	out := make([]int64, len(ranks))
 	order := make([]int, len(ranks))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return int(min(max(ranks[a]-ranks[b], -1), 1)) })
-	cells := []cell{{low: least, size: most - least + 1, ranks: order}}
+	cells := t.findCells(ranks, order)
 	for len(cells) > 0 {
 		s.countCells(cells)
 		var next []cell
@@ -198,6 +239,24 @@ func (s *spans) pick(ranks []int64, least, most int64) []int64 {
 		cells = next
 	}
 	return out
+}
+
+// findCells returns the buckets that hold ranks.
+func (t *spanTotal) findCells(ranks []int64, left []int) (cells []cell) {
+	below := int64(0)
+	for b := 0; len(left) > 0; b++ {
+		n := 0
+		for n < len(left) && ranks[left[n]] < below+t.coarse[b] {
+			n++
+		}
+		if n > 0 {
+			low := firstOf(b)
+			cells = append(cells, cell{low: low, size: firstOf(b+1) - low, below: below, ranks: left[:n]})
+		}
+		left = left[n:]
+		below += t.coarse[b]
+	}
+	return cells
 }
 
 // cellParts is the number of parts that a cell is divided into, as a power of two.
@@ -220,25 +279,36 @@ func (s *spans) countCells(cells []cell) {
 		c.counts = make([]int64, (c.size-1)>>c.shift+1)
 	}
 	var buf [mostInSpan]int64
-	s.each(func(e *entry) {
-		least, most := e.bounds()
-		i := 0
-		for i < len(cells) && cells[i].low+cells[i].size <= least {
-			i++
-		}
-		if i == len(cells) || cells[i].low > most {
+	end := cells[len(cells)-1].low + cells[len(cells)-1].size
+	s.each(func(k *span, offs []byte) {
+		least, most := k.bounds()
+		if most < cells[0].low || least >= end {
 			return
 		}
-		near := cells[i:]
-		for _, n := range e.nanos(&buf) {
-			for k := range near {
-				if at := n - near[k].low; at >= 0 && at < near[k].size {
-					near[k].counts[at>>near[k].shift] += e.weight
-					break
-				}
-			}
+		i := 0
+		for cells[i].low+cells[i].size <= least {
+			i++
+		}
+		if cells[i].low <= most {
+			countNear(cells[i:], k.nanos(offs, &buf), int64(k.weight))
 		}
 	})
+}
+
+// countNear counts latencies, none of which is less than the cells, in those parts of cells
+// where they are.
+func countNear(cells []cell, nanos []int64, weight int64) {
+	for _, n := range nanos {
+		for i := range cells {
+			c := &cells[i]
+			if at := n - c.low; at < c.size {
+				if at >= 0 {
+					c.counts[at>>c.shift] += weight
+				}
+				break
+			}
+		}
+	}
 }
 
 // divide finds the parts that hold ranks: the values of those that hold one value go to out,

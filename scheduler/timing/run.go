@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"math"
 	"slices"
 
 	"github.com/replay-llm/replay/sim"
@@ -86,9 +87,11 @@ func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
 	n, until, end := from, r.Until, r.End
 	context, step, each := s.Context, int64(s.Requests), p.Context
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
-		length, ms, ok := wholeNanos(1000 * (fixed + float64(each*float64(context))))
-		next := end + sim.Time(ms)
-		if !ok || next == end {
+		// What scaleTime would round is this product but for its last digits.
+		product := float64((fixed + float64(each*float64(context))) * nanosPerSecond)
+		length := int64(product + 0.5)
+		next := end + sim.Time(nanosToMS(length))
+		if !(product >= 0 && length < nanosPerSecond && math.Abs(product-float64(length)) < 0.49) || next == end {
 			break
 		}
 		ends[n], nanos[n] = next, length

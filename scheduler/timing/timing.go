@@ -45,22 +45,18 @@ func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
 // the sum is off by less than 2^-32 s, a quarter of a nanosecond.
 const exactSeconds = 1 << 20
 
-// wholeNanos is FromSeconds and Seconds of a time below 1 s that is away from ties. It
-// reports false for others.
-func wholeNanos(ms float64) (n int64, rounded float64, ok bool) {
-	product := float64(float64(ms/1000.0) * nanosPerSecond)
-	n = int64(product + 0.5)
-	ok = product >= 0 && n < nanosPerSecond && math.Abs(product-float64(n)) < 0.49
-	return n, float64(float64(float64(n)/1e9) * 1000.0), ok
-}
+// nanosToMS returns whole ns, less than a second, in ms, as Seconds does.
+func nanosToMS(n int64) float64 { return float64(float64(float64(n)/1e9) * 1000.0) }
 
 // leavesTimes reports whether a factor leaves times below 1 s as they are.
 func leavesTimes(factor float64) bool { return factor == 1 || factor <= 0 }
 
 func scaleTime(ms, factor float64) (float64, error) {
 	if leavesTimes(factor) {
-		if _, ms, ok := wholeNanos(ms); ok {
-			return ms, nil
+		// FromSeconds and Seconds of a time below 1 s, away from ties.
+		product := float64(float64(ms/1000.0) * nanosPerSecond)
+		if n := int64(product + 0.5); product >= 0 && n < nanosPerSecond && math.Abs(product-float64(n)) < 0.49 {
+			return nanosToMS(n), nil
 		}
 	}
 	t, err := FromSeconds(ms / 1000.0)
