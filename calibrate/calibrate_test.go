@@ -102,6 +102,9 @@ func TestFindsTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		texts[i] = b.String()
+		if r.Simulations > 3*600 {
+			t.Errorf("%d simulations for three fits, want at most 600 each", r.Simulations)
+		}
 		if !r.Holds() || len(r.Checks) < 6 {
 			t.Errorf("%d checks, held-out means within 5 %%: %v\n%s", len(r.Checks), r.Holds(), &b)
 		}

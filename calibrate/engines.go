@@ -194,7 +194,11 @@ func (r *server) runUntil(e *engine, at sim.Time) error {
 			continue
 		}
 		e.reportLoad()
-		if err := e.core.Step(e.now, e.now, &e.pass); err != nil {
+		until := at
+		if r.watch != nil { // it is shown every pass
+			until = e.now
+		}
+		if err := e.core.Step(e.now, until, &e.pass); err != nil {
 			return err
 		}
 		e.now = e.pass.End

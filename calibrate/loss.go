@@ -46,6 +46,9 @@ type target struct {
 	short float64
 	// weight is the weight of the errors of means in the loss.
 	weight float64
+
+	shown  Request // see requestIn
+	values []float64
 }
 
 func newTarget(m *Measured, chosen []int) *target {
@@ -85,38 +88,38 @@ func (t *target) residual(k int, simulated, measured float64) float64 {
 func (t *target) loss(out *Outcome) float64 {
 	total := 0.0
 	for k := range t.measured {
+		t.values = t.appendSimulated(t.values[:0], k, out)
 		sum, n := 0.0, 0
 		for j, m := range t.measured[k] {
 			if !math.IsNaN(m) {
-				r := t.residual(k, t.value(k, j, out), m)
+				r := t.residual(k, t.values[j], m)
 				sum += 2 * (math.Sqrt(1+float64(r*r)) - 1)
 				n++
 			}
 		}
 		total += sum / float64(n)
-		total += t.weight * squareOf(t.miss(k, out)/meanScale)
+		total += t.weight * squareOf((meanOf(t.values)/t.mean[k]-1)/meanScale)
 	}
 	return total
 }
 
-// requestIn returns the j-th chosen request as it came out.
+// requestIn returns what metrics are of, of the j-th chosen request as it came out. It is
+// valid until the next call.
 func (t *target) requestIn(out *Outcome, j int) *Request {
 	i := t.chosen[j]
-	r := t.run.Requests[i]
-	r.First, r.Last = out.First[i], out.Last[i]
-	return &r
-}
-
-// value returns metric k of the j-th chosen request in an outcome.
-func (t *target) value(k, j int, out *Outcome) float64 {
-	return t.metrics[k].valueOf(t.requestIn(out, j))
+	r := &t.run.Requests[i]
+	t.shown.Arrival, t.shown.Output, t.shown.First, t.shown.Last = r.Arrival, r.Output, out.First[i], out.Last[i]
+	return &t.shown
 }
 
 // simulated returns metric k of the chosen requests in an outcome.
 func (t *target) simulated(k int, out *Outcome) []float64 {
-	values := make([]float64, len(t.chosen))
-	for j := range values {
-		values[j] = t.value(k, j, out)
+	return t.appendSimulated(make([]float64, 0, len(t.chosen)), k, out)
+}
+
+func (t *target) appendSimulated(values []float64, k int, out *Outcome) []float64 {
+	for j := range t.chosen {
+		values = append(values, t.metrics[k].valueOf(t.requestIn(out, j)))
 	}
 	return values
 }

@@ -88,8 +88,9 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 			}
 			from, to, over := t.metrics[k].span(t.requestIn(&s.out, j))
 			e := engines[s.record.of[t.chosen[j]]]
+			begins, ends := e.find(from), e.find(to)
 			for a := range row {
-				row[a] = (e.at(a, to) - e.at(a, from)) / over
+				row[a] = (e.at(a, ends) - e.at(a, begins)) / over
 			}
 			r := t.residual(k, (to-from)/over, measured)
 			w := 1 / math.Sqrt(1+float64(r*r)) / float64(len(t.chosen))

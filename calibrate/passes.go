@@ -15,6 +15,7 @@ type ledger struct {
 	of      []int // engine of each request
 	engine  int   // whose pass is being noted
 	step    timing.Step
+	noted   bool // the pass that computes step, and those that follow it in a run
 }
 
 // stretch is a pass.
@@ -31,18 +32,28 @@ func (r *ledger) reset(engines, requests int) {
 		r.engines = append(r.engines, nil)
 	}
 	r.of = append(r.of[:0], make([]int, requests)...)
-	r.engine = 0
+	r.engine, r.noted = 0, true
 }
 
-// notePass adds the pass that the last step was asked for.
+// notePass adds a pass, or a run of them: the first computes step.
 func (r *ledger) notePass(p *scheduler.Pass) {
-	r.engines[r.engine] = append(r.engines[r.engine], stretch{float64(p.Start) / 1000, float64(p.End) / 1000, r.step})
+	step, all := r.step, r.engines[r.engine]
+	for i := range p.Count {
+		end := p.End
+		if i+1 < p.Count {
+			end = p.Begins(i + 1)
+		}
+		all = append(all, stretch{float64(p.Begins(i)) / 1000, float64(end) / 1000, step})
+		step.Grow(1)
+	}
+	r.engines[r.engine], r.noted = all, true
 	for _, a := range p.Admitted {
 		r.of[a.Request] = r.engine
 	}
 }
 
-// recorder is a model that remembers the last pass it was asked about.
+// recorder is a model that remembers the first pass that it is asked about after one that
+// was noted.
 type recorder struct {
 	timing.Stepper
 	timing.Model
@@ -51,7 +62,9 @@ type recorder struct {
 
 // Step returns the time of a pass.
 func (r *recorder) Step(s *timing.Step) float64 {
-	r.record.step = *s
+	if r.record.noted {
+		r.record.step, r.record.noted = *s, false
+	}
 	return r.Stepper.Step(s)
 }
 
@@ -67,32 +80,49 @@ type effects struct {
 func newEffects(passes []stretch, p *timing.Parameters, fields []string) *effects {
 	const factor = 1e-4
 	e := &effects{passes: passes, upTo: make([][]float64, len(fields))}
+	lasts := make([]float64, len(passes))
+	for k := range passes {
+		lasts[k] = p.Step(&passes[k].step)
+	}
 	for i, name := range fields {
 		other := *p
 		*parameterOf(&other, name) *= 1 + factor
 		sums := make([]float64, len(passes)+1)
 		for k := range passes {
-			s := &passes[k].step
-			sums[k+1] = sums[k] + (other.Step(s)-p.Step(s))/(1000*factor)
+			sums[k+1] = sums[k] + (other.Step(&passes[k].step)-lasts[k])/(1000*factor)
 		}
 		e.upTo[i] = sums
 	}
 	return e
 }
 
-// at returns the effect of parameter i on all that was computed before an
-// instant; of a pass that is under way then the part that is over counts.
-func (e *effects) at(i int, instant float64) float64 {
+// place is where an instant lies among passes: before pass k, or in it, of which then a
+// part is over.
+type place struct {
+	k             int
+	over, lasting float64 // s; 0: it is before the pass
+}
+
+// find returns where an instant lies.
+func (e *effects) find(instant float64) place {
 	k, _ := slices.BinarySearchFunc(e.passes, instant, func(p stretch, t float64) int {
 		if p.end <= t {
 			return -1
 		}
 		return 1
 	})
-	sum := e.upTo[i][k]
 	if k < len(e.passes) && instant > e.passes[k].start {
 		p := &e.passes[k]
-		sum += (e.upTo[i][k+1] - sum) * (instant - p.start) / (p.end - p.start)
+		return place{k, instant - p.start, p.end - p.start}
+	}
+	return place{k: k}
+}
+
+// at returns the effect of parameter i on all that was computed before a place.
+func (e *effects) at(i int, p place) float64 {
+	sum := e.upTo[i][p.k]
+	if p.over > 0 {
+		sum += (e.upTo[i][p.k+1] - sum) * p.over / p.lasting
 	}
 	return sum
 }

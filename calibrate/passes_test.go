@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,45 @@ func TestEffects(t *testing.T) {
 	passes := []stretch{{0, 1, step}, {1, 3, step}, {5, 6, step}}
 	e := newEffects(passes, &p, plainForms()[0].Fields[:2])
 	for _, c := range []struct{ at, weights float64 }{{0, 0}, {0.5, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 4}, {5.5, 5}, {9, 6}} {
-		if got := e.at(0, c.at); !near(got, c.weights) {
+		if got := e.at(0, e.find(c.at)); !near(got, c.weights) {
 			t.Errorf("by %v s the weights took %v s, want %v", c.at, got, c.weights)
 		}
-		if got := e.at(1, c.at); !near(got, 1.5*c.weights) {
+		if got := e.at(1, e.find(c.at)); !near(got, 1.5*c.weights) {
 			t.Errorf("by %v s the tokens took %v s, want %v", c.at, got, 1.5*c.weights)
+		}
+	}
+}
+
+// What passes compute is remembered of each pass of a run, as if passes were taken one by
+// one, and neither changes what comes of requests.
+func TestLedgerOfRuns(t *testing.T) {
+	m, err := Read(measure(t, 60), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := truth()
+	var single, runs Outcome
+	passes, record := 0, new(ledger)
+	if err := s.Run(&p, &single, func(*scheduler.Pass) { passes++ }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.runRecorded(&p, &runs, record); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(single.First, runs.First) || !slices.Equal(single.Last, runs.Last) || single.Passes != passes || runs.Passes != passes {
+		t.Errorf("%d and %d passes of %d, or other times", single.Passes, runs.Passes, passes)
+	}
+	all := record.engines[0]
+	if len(all) != passes {
+		t.Fatalf("%d passes are remembered, want %d", len(all), passes)
+	}
+	for i, x := range all {
+		if lasts := p.Step(&x.step) / 1000; math.Abs(x.end-x.start-lasts) > 2e-9 || i > 0 && x.start < all[i-1].end {
+			t.Fatalf("pass %d from %v to %v s computes what takes %v s", i, x.start, x.end, lasts)
 		}
 	}
 }

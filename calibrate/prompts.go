@@ -47,28 +47,36 @@ func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 // Without prompts none begins like another.
 func (m *Measured) simRequests(p *Prompts) (all []sim.Request, t *prompt.Tree, err error) {
 	size := m.Settings.BlockTokens
-	tokens := size
-	if p != nil {
-		tokens = p.BlockTokens
-		if len(p.ids) != len(m.Requests) {
-			return nil, nil, fmt.Errorf("%s: %d prompts, want one for each of the %d requests", p.path, len(p.ids), len(m.Requests))
-		}
-	}
-	t = prompt.NewTree(tokens, size, prompt.Options{})
 	all = make([]sim.Request, len(m.Requests))
 	for i := range m.Requests {
 		r := &m.Requests[i]
 		all[i] = sim.Request{ID: sim.RequestID(i), InputTokens: r.Input, OutputTokens: r.Output}
-		if p == nil {
-			all[i].Prompt = prompt.Prompt{Blocks: int32(r.Input / size), Seed: int32(i + 1)}
-			continue
-		}
-		// Lines are in the order of the file, requests in that of arrival.
-		k := r.Place
-		if p.lengths[k] != r.Input {
-			return nil, nil, fmt.Errorf("%s:%d: input_length is %d, want %d as measured", p.path, k+1, p.lengths[k], r.Input)
-		}
-		all[i].Prompt = t.Add(p.ids[k], r.Input)
+		all[i].Prompt = prompt.Prompt{Blocks: int32(r.Input / size), Seed: int32(i + 1)}
+	}
+	if p == nil {
+		return all, prompt.NewTree(size, size, prompt.Options{}), nil
+	}
+	if err := p.check(m.Requests); err != nil {
+		return nil, nil, err
+	}
+	t = prompt.NewTree(p.BlockTokens, size, prompt.Options{Joined: true})
+	list := t.AddAll(len(all), func(i int) ([]uint64, int) { return p.ids[m.Requests[i].Place], m.Requests[i].Input })
+	for i := range all {
+		all[i].Prompt = list.At(i)
 	}
 	return all, t, nil
+}
+
+// check refuses prompts that are not those of the requests. They are in the order of the
+// file, requests in that of arrival.
+func (p *Prompts) check(requests []Request) error {
+	if len(p.ids) != len(requests) {
+		return fmt.Errorf("%s: %d prompts, want one for each of the %d requests", p.path, len(p.ids), len(requests))
+	}
+	for i := range requests {
+		if r := &requests[i]; p.lengths[r.Place] != r.Input {
+			return fmt.Errorf("%s:%d: input_length is %d, want %d as measured", p.path, r.Place+1, p.lengths[r.Place], r.Input)
+		}
+	}
+	return nil
 }

@@ -78,7 +78,9 @@ func (s *search) descendSimplex(from point, edge float64, runs int) point {
 	if s.err != nil {
 		return from
 	}
-	settings := &optimize.Settings{FuncEvaluations: runs, Converger: optimize.NeverTerminate{}}
+	settings := &optimize.Settings{
+		InitValues: &optimize.Location{F: from.loss}, FuncEvaluations: runs - 1, Converger: optimize.NeverTerminate{},
+	}
 	r, err := optimize.Minimize(optimize.Problem{Func: s.loss}, from.u, settings, &optimize.NelderMead{SimplexSize: edge})
 	s.err = cmp.Or(s.err, err)
 	if s.err == nil && r.F < from.loss {
@@ -122,6 +124,9 @@ const (
 	moreRuns           = 30
 	// worth is by how much a further parameter must lower the loss to be kept.
 	worth = 0.15
+	// hopeless is how many times the least loss a form has that further parameters do
+	// not make the best.
+	hopeless = 1.5
 )
 
 // fitTarget finds the parameters with which the simulated requests come out
@@ -158,16 +163,20 @@ func (s *search) findCandidate() candidate {
 	for more := plain; ; more = []candidate{best} {
 		var wider []candidate
 		for _, c := range more {
+			if c.loss > hopeless*best.loss && !s.sim.rules.Reference() {
+				continue
+			}
 			for _, f := range c.form.extensions() {
 				s.form = f
-				p := s.descendNewton(point{u: append(slices.Clone(c.u), 0)})
-				wider = append(wider, candidate{s.descendSimplex(p, fineEdge, moreRuns), f})
+				wider = append(wider, candidate{s.descendNewton(point{u: append(slices.Clone(c.u), 0)}), f})
 			}
 		}
 		if len(wider) == 0 || s.err != nil || leastLoss(wider).loss >= (1-worth)*best.loss {
 			return best
 		}
 		best = leastLoss(wider)
+		s.form = best.form
+		best.point = s.descendSimplex(best.point, fineEdge, moreRuns)
 	}
 }
 

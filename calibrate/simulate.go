@@ -113,7 +113,7 @@ func (out *Outcome) reset(n int) {
 
 // notePass takes over what a pass did.
 func (out *Outcome) notePass(p *scheduler.Pass) {
-	out.Passes++
+	out.Passes += p.Count
 	if out.record != nil {
 		out.record.notePass(p)
 	}

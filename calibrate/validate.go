@@ -47,8 +47,9 @@ const freshTokens = 512
 func (m *Measured) WriteTrace(w io.Writer, p *Prompts) (blockTokens int, err error) {
 	blockTokens = freshTokens
 	if p != nil {
-		if blockTokens = p.BlockTokens; len(p.ids) != len(m.Requests) {
-			return 0, fmt.Errorf("%s: %d prompts, want one for each of the %d requests", p.path, len(p.ids), len(m.Requests))
+		blockTokens = p.BlockTokens
+		if err := p.check(m.Requests); err != nil {
+			return 0, err
 		}
 	}
 	out := bufio.NewWriter(w)
@@ -61,8 +62,8 @@ func (m *Measured) WriteTrace(w io.Writer, p *Prompts) (blockTokens int, err err
 				ids = append(ids, next)
 				next++
 			}
-		} else if ids = p.ids[r.Place]; p.lengths[r.Place] != r.Input {
-			return 0, fmt.Errorf("%s:%d: input_length is %d, want %d as measured", p.path, r.Place+1, p.lengths[r.Place], r.Input)
+		} else {
+			ids = p.ids[r.Place]
 		}
 		if err := lines.Encode(map[string]any{"timestamp": 1000 * r.Arrival, "input_length": r.Input, "output_length": r.Output, "hash_ids": ids}); err != nil {
 			return 0, err
