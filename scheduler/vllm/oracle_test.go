@@ -70,7 +70,7 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 	return vllm.Config{
 		Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
-		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{}),
+		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: !windows.Given()}), // as replays have it
 		Clock: timing.Clock{Model: &c.Timing.Parameters, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
@@ -80,13 +80,14 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 	t.Helper()
 	cfg := c.config(t)
 	core := build(t, cfg)
+	prompts := cfg.Tree.AddAll(len(c.Rows), func(i int) (ids []uint64, tokens int) { return c.Rows[i].IDs, c.Rows[i].Input })
 	did := make([]oracleRequest, len(c.Rows))
 	pass := scheduler.Pass{Detail: &scheduler.Detail{}}
 	for now, next := sim.Time(0), 0; next < len(c.Rows) || core.Load() > 0; {
 		for ; next < len(c.Rows) && c.arrival(next) <= now; next++ {
 			row := &c.Rows[next]
 			core.Submit(&sim.Request{
-				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Prompt: cfg.Tree.Add(row.IDs, row.Input),
+				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Prompt: prompts.At(next),
 				Priority: row.Rank, Arrived: c.arrival(next),
 			})
 			did[next][4], did[next][5] = new(float64), new(float64)
