@@ -106,6 +106,7 @@ func TestRefused(t *testing.T) {
 		{`5 6`, `want a JSON object, got 5 6`},
 		{`{"block_size":1`, `byte 15: the JSON object ends too early`},
 		{`{} x`, `after the JSON object`},
+		{`{"engine_type":"sglang","sglang":{"max_running_requests":0}}`, `sglang.max_running_requests is 0`},
 		{`{"scheduler_profile":"vllm-0.19","engine_type":"sglang"}`, `scheduler_profile is "vllm-0.19"`},
 		{`{"scheduler_rules":{"null":true}}`, `scheduler_rules.null is true, want one of long_prefill_tokens, empty_pass_ms`},
 		{`{"block_size":}`, `not JSON`},
@@ -337,4 +338,14 @@ func FuzzEngineArgs(f *testing.F) {
 			t.Errorf("out of range: %+v", a)
 		}
 	})
+}
+
+// The reference's rules have none of these.
+func TestCompatRefusesSGLangsOwn(t *testing.T) {
+	for _, own := range []string{`"overlap":false`, `"max_running_requests":4`, `"ignore_eos":true`, `"enable_mixed_chunk":true`} {
+		_, err := Parse([]byte(`{"engine_type":"sglang","sglang":{`+own+`}}`), Options{Compat: true})
+		if err == nil || !strings.Contains(err.Error(), "no compat") {
+			t.Errorf("%s: %v, want it refused", own, err)
+		}
+	}
 }

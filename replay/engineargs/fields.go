@@ -227,13 +227,17 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	s.ChunkGiven = m.size("chunked_prefill_size", &s.ChunkTokens)
 	m.size("clip_max_new_tokens", &s.ClipNewTokens)
 	m.number("schedule_conservativeness", &s.Conservativeness)
-	if !r.compat {
-		m.limit("max_running_requests", &s.MaxRunning)
-		overlap := true
-		m.flag("overlap", &overlap)
-		s.NoOverlap = !overlap
-		m.flag("ignore_eos", &s.IgnoreEOS)
-		m.flag("enable_mixed_chunk", &s.MixedChunk)
+	given := len(m.asked)
+	overlap := true
+	m.limit("max_running_requests", &s.MaxRunning)
+	m.flag("overlap", &overlap)
+	m.flag("ignore_eos", &s.IgnoreEOS)
+	m.flag("enable_mixed_chunk", &s.MixedChunk)
+	s.NoOverlap = !overlap
+	for _, key := range m.asked[given:] {
+		if value, ok := m.values[key]; ok && r.compat {
+			m.fail(key, shortenValue(value), "SGLang's own rules with it: no compat")
+		}
 	}
 	r.err = m.err
 }

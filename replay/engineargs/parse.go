@@ -1,7 +1,6 @@
 package engineargs
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -60,8 +59,11 @@ func Parse(text []byte, o Options) (Args, error) {
 		}
 	}
 	for _, s := range o.Unless {
-		if _, given := values[s.Key]; !given {
-			values[s.Key] = json.RawMessage(s.Value)
+		if values.gives(s.Key) {
+			continue
+		}
+		if err := values.put(s); err != nil {
+			return Args{}, err
 		}
 	}
 	if err := checkRole(values); err != nil {
@@ -87,8 +89,7 @@ func Parse(text []byte, o Options) (Args, error) {
 // object.
 func Gives(text []byte, set []Setting, key string) bool {
 	values, err := readObject(text)
-	_, written := values[key]
-	return err == nil && written || slices.ContainsFunc(set, func(s Setting) bool { return s.Key == key })
+	return err == nil && values.gives(key) || slices.ContainsFunc(set, func(s Setting) bool { return s.Key == key })
 }
 
 // Load gives the text an argument stands for: itself, or the contents of the

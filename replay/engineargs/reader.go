@@ -270,6 +270,18 @@ func syntaxError(err error, offset int64) error {
 	return fmt.Errorf("byte %d: not JSON: %w", offset, err)
 }
 
+// gives reports whether there is a value for key, named as for put.
+func (o object) gives(key string) bool {
+	outer, inner, nested := strings.Cut(key, ".")
+	text, given := o[outer]
+	if !given || !nested {
+		return given
+	}
+	members, err := readObject(text)
+	_, given = members[inner]
+	return err == nil && given
+}
+
 // put replaces the value of key; "sglang.page_size" means the member of the
 // object sglang.
 func (o object) put(s Setting) error {

@@ -7,17 +7,20 @@ import (
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// OnServer returns a as a vLLM server on the hardware of f has it by its own rules, and these
-// settings, for where nothing is said: the newest rules, that release's limits and block
-// size, and the groups of the model's layers. gives reports whether an argument is said.
+// OnServer returns a as a server on the hardware of f has it by its own rules, and these
+// settings, for where nothing is said: with vLLM the newest rules, that release's limits and
+// block size, and the groups of the model's layers; with SGLang the size of chunks. gives reports whether an argument is said.
 func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
 	var all []engineargs.Setting
 	switch profile := gives("scheduler_profile"); {
-	case a.Engine != engineargs.VLLM, profile && a.Rules.Reference():
+	case a.Engine == engineargs.SGLang:
+		return onSGLang(a, f, gives)
+	case profile && a.Rules.Reference():
 		return a, nil
 	case !profile:
 		a.Profile = vllm.Newest()
@@ -35,6 +38,27 @@ func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (
 		}
 	}
 	return a, append(all, groupWindows(&a, &f.Model, gives)...)
+}
+
+// onSGLang is OnServer for SGLang. Chunks are whole pages.
+func onSGLang(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
+	const key = "sglang.chunked_prefill_size"
+	chunk := sglang.ServerChunk(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens
+	if gives(key) || chunk == 0 {
+		return a, nil
+	}
+	a.SGLang.ChunkTokens = chunk
+	return a, []engineargs.Setting{{Key: key, Value: strconv.Itoa(chunk)}}
+}
+
+// Seats returns how many requests an SGLang server with so many KV blocks runs at once, where
+// nothing is said; nothing for other engines.
+func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting {
+	if a.Engine != engineargs.SGLang {
+		return nil
+	}
+	seats := sglang.ServerSeats(blocks*a.BlockTokens, f.LongestSequence())
+	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 
 // serverLimits returns how many tokens a pass and how many requests at once a server has:

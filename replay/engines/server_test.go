@@ -97,3 +97,34 @@ func TestOnServer(t *testing.T) {
 		}
 	}
 }
+
+// TestSGLangServer has the chunks and the seats of SGLang's server on a GPU, unless they are
+// said; chunks are whole pages.
+func TestSGLangServer(t *testing.T) {
+	for _, c := range []struct {
+		memory       float64
+		text         string
+		tokens       int
+		chunk, seats int
+	}{
+		{15.9, `{"engine_type":"sglang"}`, 100_000, 2048, 2048},
+		{39.4, `{"engine_type":"sglang"}`, 200_000, 4096, 2048},
+		{79.6, `{"engine_type":"sglang"}`, 800_000, 8192, 3125},
+		{79.6, `{"engine_type":"sglang","block_size":48}`, 800_000, 8160, 3125},
+		{179, `{"engine_type":"sglang"}`, 2_000_000, 16384, 4096},
+		{79.6, `{"engine_type":"sglang"}`, 2000, 8192, 1000},
+		{179, `{"engine_type":"sglang","sglang":{"chunked_prefill_size":512,"max_running_requests":7}}`, 2_000_000, 512, 7},
+	} {
+		f := hardware.Fit{GPU: hardware.GPU{MemoryGiB: c.memory}, MaxLength: 131072}
+		a, err := engineargs.Parse([]byte(c.text), engineargs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, unless := OnServer(a, &f, func(key string) bool { return engineargs.Gives([]byte(c.text), nil, key) })
+		unless = append(unless, Seats(&own, &f, c.tokens/own.BlockTokens)...)
+		a, err = engineargs.Parse([]byte(c.text), engineargs.Options{Unless: unless})
+		if err != nil || a.SGLang.ChunkTokens != c.chunk || a.SGLang.MaxRunning-c.seats > 1 || c.seats-a.SGLang.MaxRunning > 1 {
+			t.Errorf("%+v: chunks of %d, %d seats, %v", c, a.SGLang.ChunkTokens, a.SGLang.MaxRunning, err)
+		}
+	}
+}

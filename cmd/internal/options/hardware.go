@@ -130,7 +130,7 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 }
 
 // deriveSettings returns the engine arguments that follow from the hardware of an engine that
-// has otherwise these: those of vLLM are its server's own, but for legacy ones that repeat
+// has otherwise these: those of vLLM and SGLang are their servers' own, but for legacy ones that repeat
 // the reference. gives reports whether an argument is given.
 func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool) ([]engineargs.Setting, error) {
 	f, err := h.Fit("")
@@ -161,7 +161,11 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 		if err != nil {
 			return nil, &UnfitError{cli.WrongUsage(err)}
 		}
-		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(max(b.Blocks, f.BlocksFor(of.longest)))})
+		own.Blocks = max(b.Blocks, f.BlocksFor(of.longest))
+		all = append(all, engineargs.Setting{Key: "num_gpu_blocks", Value: strconv.Itoa(own.Blocks)})
+	}
+	if !legacy && !gives("sglang.max_running_requests") {
+		all = append(all, engines.Seats(&own, &f, own.Blocks)...)
 	}
 	if o.TwoPools() && a.KVBytesPerToken == 0 {
 		all = append(all, engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(f.TransferBytes())})
