@@ -101,6 +101,9 @@ func TestCoverageOutside(t *testing.T) {
 	if share, name := c.Outside(); !near(share, 25.0/35) || name != "waiting requests" {
 		t.Errorf("%v of the time is outside, mostly %s", share, name)
 	}
+	if n := testing.AllocsPerRun(100, func() { c.Pass(late) }); n != 0 {
+		t.Errorf("%v allocations per pass, want 0", n)
+	}
 }
 
 func TestWidenStep(t *testing.T) {

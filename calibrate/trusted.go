@@ -73,6 +73,8 @@ func trustedRange(all []pass) *timing.Trusted {
 // Coverage counts how much of a replay lies where a profile can be trusted.
 type Coverage struct {
 	trusted     timing.Trusted
+	quantities  []quantity // of it
+	latest      pass
 	blockTokens int
 	total       float64
 	outside     [5]float64 // by quantity, ms
@@ -81,19 +83,22 @@ type Coverage struct {
 
 // NewCoverage prepares for passes of engines with blocks of blockTokens.
 func NewCoverage(t timing.Trusted, blockTokens int) *Coverage {
-	return &Coverage{trusted: t, blockTokens: blockTokens}
+	c := &Coverage{trusted: t, blockTokens: blockTokens}
+	c.quantities = trustedQuantities(&c.trusted)
+	return c
 }
 
 // Pass counts a pass, which must have Detail.
 func (c *Coverage) Pass(p *scheduler.Pass) {
-	x := readPass(p, c.blockTokens)
+	x := &c.latest
+	*x = readPass(p, c.blockTokens)
 	if p.Count > 1 {
 		x.tokens = float64(p.Tokens)
 	}
 	c.total += x.ms
 	out := false
-	for i, q := range trustedQuantities(&c.trusted) {
-		if !q.in.Holds(q.of(&x)) {
+	for i := range c.quantities {
+		if q := &c.quantities[i]; !q.in.Holds(q.of(x)) {
 			c.outside[i] += x.ms
 			out = true
 		}
@@ -115,5 +120,5 @@ func (c *Coverage) Outside() (share float64, name string) {
 			most = i
 		}
 	}
-	return c.any / c.total, trustedQuantities(&c.trusted)[most].name
+	return c.any / c.total, c.quantities[most].name
 }
