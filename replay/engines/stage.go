@@ -119,14 +119,14 @@ func Joined(t *Topology, use Use) bool {
 
 // routerCapture returns what a KV router needs to see of the engine's cache. Residency of
 // prompt nodes is enough where engines name blocks as the router does and never
-// cache one without its parent; layers with windows do. Ranks in lockstep have a cache each, which events alone tell
+// cache one without its parent; where all layers have windows, they do. Ranks in lockstep have a cache each, which events alone tell
 // apart. Without a prefix cache vLLM announces blocks
 // under names that nobody finds again, and the reference's SGLang announces
 // tokens, which can pass for blocks of two.
 func (s *Stage) routerCapture() scheduler.Capture {
 	a := &s.Engine
 	switch {
-	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offloadConfig().Blocks == 0 && !a.Windows.Given() && (a.Rules.Reference() || a.DPSize == 1):
+	case a.Engine == engineargs.VLLM && a.PrefixCaching && s.offloadConfig().Blocks == 0 && (!a.Windows.Given() || a.Windows.Full > 0) && (a.Rules.Reference() || a.DPSize == 1):
 		return scheduler.CaptureResidency
 	case a.Engine == engineargs.VLLM:
 		return scheduler.CaptureEvents

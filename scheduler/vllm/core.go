@@ -11,7 +11,7 @@
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go and segment.go, device.go for single ones, tiered.go for host memory
-// behind these, measure.go for what a pass costs, and events.go and
+// behind these, windows.go, groups.go and residents.go for groups of layers, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm
 
@@ -65,7 +65,7 @@ func New(cfg Config) (*Core, error) {
 	if err := cfg.checkWindows(); err != nil {
 		return nil, err
 	}
-	if cfg.Capture == scheduler.CaptureResidency && (cfg.Offload.Given() || cfg.Windows.Given() || !cfg.PrefixCaching) {
+	if cfg.Capture == scheduler.CaptureResidency && (cfg.Offload.Given() || cfg.Windows.Given() && cfg.Windows.Full == 0 || !cfg.PrefixCaching) {
 		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it, or not be named by content")
 	}
 	c := &Core{

@@ -41,6 +41,7 @@ type device struct {
 	split   bool      // they do
 	perNode int
 	groups  int         // of layers, each of which has a block for the same tokens
+	nodes   *residents  // of the last group, if residency is told
 	found   [][]blockID // by place in the tree, in pages: 1 + the first block that holds it
 	// firstOwn is the first block by key, for what only one request can name and
 	// several blocks hold. A single one stands in the request itself.
@@ -92,6 +93,9 @@ func (p *device) takeBlock() blockID {
 		if p.told {
 			content, group := p.parseGroup(k.key)
 			p.core.events.noteRemoved(content, left || group != p.groups-1)
+		}
+		if p.nodes != nil && !left {
+			p.nodes.note(k.key, -1)
 		}
 		k.key = unnamed
 		p.cached--

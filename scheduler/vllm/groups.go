@@ -1,6 +1,9 @@
 package vllm
 
-import "github.com/replay-llm/replay/scheduler/blocks"
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/blocks"
+)
 
 // grouped is a device from which several groups of layers take their blocks, as vLLM's
 // hybrid KV cache manager has them. Of each block of tokens a request holds one for each
@@ -16,6 +19,9 @@ func newGrouped(c *Core) *grouped {
 	w := c.cfg.Windows
 	d := newDevice(c)
 	d.groups = w.Groups + w.Full
+	if c.cfg.Capture == scheduler.CaptureResidency {
+		d.nodes = newResidents(c, d.groups)
+	}
 	return &grouped{deviceOnly: deviceOnly{device: d}, windows: w, windowed: w.Groups}
 }
 
@@ -180,6 +186,9 @@ func (p *grouped) setKey(r *request, i, g int) {
 		}
 		p.addCopy(first, b) // in a ring even if alone, whose last eviction forgets the key
 		p.all[b].key = key
+	}
+	if p.nodes != nil && !isCopy {
+		p.nodes.note(key, 1)
 	}
 	if p.told {
 		p.core.events.noteStored(r, i, isCopy || g != p.groups-1)

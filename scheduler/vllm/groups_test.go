@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // drawWindows draws an engine some of whose layers have windows, and as many blocks as
@@ -99,13 +100,18 @@ func TestGroupLayers(t *testing.T) {
 }
 
 // Every group announces its blocks. Without copies, what is told is what the last group
-// has, which attends to everything if any does.
+// has, which attends to everything, and residency tells the same of the tree.
 func TestWindowsEvents(t *testing.T) {
-	for seed := range uint64(300) {
-		d := drawWindows(seed, vllm.Rules033())
-		d.cfg.PrefixCaching, d.cfg.Capture, d.cfg.Role = true, scheduler.CaptureEvents, scheduler.Aggregated
-		all, told := map[uint64]int{}, map[uint64]int{}
-		err := d.follow([2]scheduler.Core{build(t, d.cfg), build(t, d.cfg)}, func(p, _ *scheduler.Pass) error {
+	changes := 0
+	for seed := range uint64(400) {
+		d := drawWindows(seed, []vllm.Rules{vllm.Rules019(), vllm.Rules033()}[seed%2])
+		d.cfg.PrefixCaching, d.cfg.Role = true, scheduler.Aggregated
+		d.cfg.Windows.Full = max(1, d.cfg.Windows.Full)
+		d.cfg.Blocks *= 2
+		byEvents, byNode := d.cfg, d.cfg
+		byEvents.Capture, byNode.Capture = scheduler.CaptureEvents, scheduler.CaptureResidency
+		names, all, told, counts := d.treeBlocks(), map[uint64]int{}, map[uint64]int{}, map[prompt.NodeID]int32{}
+		err := d.follow([2]scheduler.Core{build(t, byEvents), build(t, byNode)}, func(p, nodes *scheduler.Pass) error {
 			for _, e := range p.Events {
 				for _, b := range e.Stored {
 					if all[b.Seq]++; !e.Copy {
@@ -118,9 +124,18 @@ func TestWindowsEvents(t *testing.T) {
 					}
 				}
 			}
+			for _, c := range nodes.KV {
+				counts[c.Node] = c.Blocks
+				changes++
+			}
 			for seq, n := range told {
 				if n < 0 || n > 1 || n > all[seq] {
 					return fmt.Errorf("block %x is told %d times, of %d in all groups", seq, n, all[seq])
+				}
+			}
+			for seq, at := range names {
+				if (told[seq] > 0) != (int32(at.index) < counts[at.node]) {
+					return fmt.Errorf("block %d of node %d: told %d times by events, %d blocks of the node by residency", at.index, at.node, told[seq], counts[at.node])
 				}
 			}
 			return nil
@@ -128,5 +143,8 @@ func TestWindowsEvents(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %+v: %v", seed, d.cfg, err)
 		}
+	}
+	if changes < 1000 {
+		t.Errorf("%d changes, want more", changes)
 	}
 }

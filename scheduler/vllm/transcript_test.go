@@ -11,7 +11,9 @@ import (
 
 // The transcripts of vLLM's own rules. A core line also knows async (two passes
 // in flight), long-prefill=N, unnamed-first (blocks that were never cached are
-// taken first), priorities (the most urgent goes first), and host=N blocks of host memory, 4 ms a block each way.
+// taken first), priorities (the most urgent goes first), host=N blocks of host memory, 4 ms a block each way, and window=N tokens, or chunk=N, of the layers
+// in windows=N groups (1) beside others=N without (1); window-lag keeps what a pass under way needs, and window-bound
+// admits by what groups with windows hold at a time.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.Setup, vllm.Rules019())
@@ -24,6 +26,10 @@ func TestTranscripts(t *testing.T) {
 		}
 		c.Offload = blocks.Offload{
 			Blocks: e.Int("host", 0), BytesPerToken: 1e6, BatchBlocks: 2, ToHostGBPerSecond: 1, ToGPUGBPerSecond: 1,
+		}
+		if n := max(e.Int("window", 0), e.Int("chunk", 0)); n > 0 {
+			c.Windows = vllm.Windows{Tokens: n, Chunked: e.Int("chunk", 0) > 0, Groups: e.Int("windows", 1), Full: e.Int("others", 1)}
+			c.Rules.WindowLag, c.Rules.WindowBound = e.Has("window-lag"), e.Has("window-bound")
 		}
 		return vllm.New(c)
 	})
