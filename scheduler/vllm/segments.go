@@ -1,6 +1,9 @@
 package vllm
 
 import (
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/probe"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
@@ -231,7 +234,7 @@ func (p *segments) forgetBlocks(i segmentID, from, to int32) {
 	for to > from {
 		c, at := p.findCopy(l, from, to)
 		if c != noSegment {
-			p.promoteCopy(l, i, c, [2]int32{at, to})
+			p.promoteCopy(l, i, c, at)
 		} else {
 			p.setEnd(l, of, at)
 		}
@@ -245,6 +248,9 @@ func (p *segments) findCopy(l *layer, from, to int32) (segmentID, int32) {
 	for i := l.copies; i != noSegment; i = p.store.at(i).above {
 		switch s := p.store.at(i); {
 		case s.lo < to && to <= s.hi:
+			if invariant.Enabled && s.hi != to {
+				panic(fmt.Sprintf("copy %d of blocks %d to %d is the next of block %d", i, s.lo, s.hi, to-1))
+			}
 			return i, max(from, s.lo)
 		case s.hi < to:
 			from = max(from, s.hi)
@@ -253,14 +259,12 @@ func (p *segments) findCopy(l *layer, from, to int32) (segmentID, int32) {
 	return noSegment, from
 }
 
-// promoteCopy makes the given blocks of copy c ones that are found, after those of
-// segment i.
-func (p *segments) promoteCopy(l *layer, i, c segmentID, span [2]int32) {
-	if p.store.at(c).lo < span[0] {
-		c = p.splitSegment(c, span[0])
-	}
-	if p.store.at(c).hi > span[1] {
-		p.splitSegment(c, span[1])
+// promoteCopy makes the last blocks of copy c, from the given one on, ones that are found,
+// after those of segment i. A copy is found from its end on: as long as one of a block that
+// was named before it exists, there is such a one of the block before, too.
+func (p *segments) promoteCopy(l *layer, i, c segmentID, from int32) {
+	if p.store.at(c).lo < from {
+		c = p.splitSegment(c, from)
 	}
 	p.removeSegment(l, c)
 	p.insertAbove(l, i, c)

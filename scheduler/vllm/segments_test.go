@@ -161,9 +161,9 @@ func (c *cached) ofBlocks(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 // Blocks in segments are what single blocks are: the same passes, the same cached
 // blocks after each.
 func TestSegmentsEqualBlocks(t *testing.T) {
-	cases := uint64(600)
+	cases := uint64(300)
 	if testing.Short() {
-		cases = 150
+		cases = 100
 	}
 	rules := []vllm.Rules{vllm.Rules019(), vllm.Rules024(), vllm.Rules033(), {MixedStep: true, RecomputeLast: true}}
 	all := [2]int{}
