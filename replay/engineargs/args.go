@@ -6,6 +6,7 @@ package engineargs
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -71,12 +72,13 @@ type Args struct {
 
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs struct {
-	Policy           string  // "fifo", its other name "fcfs", or "lpm"; any other string counts as fifo
+	Policy           string  // "fifo", its other name "fcfs", "lpm" or "lof"; any other string counts as fifo, "lof" too with compat
 	PageTokens       int     // another name of BlockTokens, as written; 0: not given
 	MaxPrefillTokens int     // prompt tokens per pass; default 16384
 	ChunkTokens      int     // chunked_prefill_size, prompt tokens of one request per pass; default 8192
 	ClipNewTokens    int     // answer tokens counted at most when memory is reserved; default 4096
 	Conservativeness float64 // scales the share of answers that memory is reserved for; default 1
+	PrefillRequests  int     // prefill_max_requests, of a pass of prompts; 0: no limit
 	MaxRunning       int     // max_running_requests, at once; default Unlimited
 	NoOverlap        bool    // a pass is planned when the one before it has ended, not while it runs
 	MixedChunk       bool    // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
@@ -84,6 +86,9 @@ type SGLangArgs struct {
 	PageGiven        bool    // page_size was written
 	ChunkGiven       bool    // chunked_prefill_size was written
 }
+
+// Policies returns the names of the orders of the queue.
+func Policies() []string { return []string{"fifo", "fcfs", "lpm", "lof"} }
 
 // LPM reports whether the request with the longest cached prefix goes first.
 func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
@@ -141,8 +146,8 @@ func (a *Args) Transfer() scheduler.Transfer {
 // Warnings names arguments that were read and do not mean what they seem to.
 func (a *Args) Warnings() []string {
 	var w []string
-	if s := a.SGLang.Policy; a.Engine == SGLang && s != "fifo" && s != "fcfs" && s != "lpm" {
-		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs or lpm", s))
+	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(Policies(), s) {
+		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm or lof", s))
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))

@@ -74,9 +74,9 @@ func TestEveryKey(t *testing.T) {
 		{"zmq_replay_port", `82`, set(func(a *Args) { a.ReplayPort = 82 })},
 		{"reasoning", `{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}`,
 			set(func(a *Args) { a.Reasoning = &Reasoning{1, 2, 0.5} })},
-		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2,"max_running_requests":7,"overlap":false,"ignore_eos":true,"enable_mixed_chunk":true}`,
+		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2,"max_running_requests":7,"prefill_max_requests":3,"overlap":false,"ignore_eos":true,"enable_mixed_chunk":true}`,
 			set(func(a *Args) {
-				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, MaxRunning: 7, NoOverlap: true, IgnoreEOS: true, MixedChunk: true, ChunkGiven: true}
+				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, MaxRunning: 7, PrefillRequests: 3, NoOverlap: true, IgnoreEOS: true, MixedChunk: true, ChunkGiven: true}
 			})},
 		{"has_perf_model", `[{}]`, Default()},
 		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = vllm.Rules019(), "vllm-0.19" })},
@@ -282,8 +282,8 @@ func TestPool(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	a, err := Parse([]byte(`{"engine_type":"sglang","num_g2_blocks":5,"sglang":{"schedule_policy":"lof"}}`), Options{})
-	if err != nil || len(a.Warnings()) != 2 || !strings.Contains(a.Warnings()[0], `"lof"`) || !strings.Contains(a.Warnings()[1], "num_g2_blocks is 5") {
+	a, err := Parse([]byte(`{"engine_type":"sglang","num_g2_blocks":5,"sglang":{"schedule_policy":"sof"}}`), Options{})
+	if err != nil || len(a.Warnings()) != 2 || !strings.Contains(a.Warnings()[0], `"sof"`) || !strings.Contains(a.Warnings()[1], "num_g2_blocks is 5") {
 		t.Errorf("%q, %v", a.Warnings(), err)
 	}
 	if d := Default(); len(d.Warnings()) != 0 {

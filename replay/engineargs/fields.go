@@ -230,6 +230,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	given := len(m.asked)
 	overlap := true
 	m.limit("max_running_requests", &s.MaxRunning)
+	m.limit("prefill_max_requests", &s.PrefillRequests)
 	m.flag("overlap", &overlap)
 	m.flag("ignore_eos", &s.IgnoreEOS)
 	m.flag("enable_mixed_chunk", &s.MixedChunk)

@@ -207,12 +207,15 @@ func (s *Stage) offloadConfig() blocks.Offload {
 func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	a := &s.Engine
 	policy := sglang.FIFO
-	if a.SGLang.LPM() {
+	switch {
+	case a.SGLang.LPM():
 		policy = sglang.LPM
+	case a.SGLang.Policy == "lof" && !s.Compat:
+		policy = sglang.LOF
 	}
 	return sglang.Config{
 		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, MaxRunning: a.SGLang.MaxRunning,
-		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, ChunkTokens: a.SGLang.ChunkTokens,
+		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, PrefillRequests: a.SGLang.PrefillRequests, ChunkTokens: a.SGLang.ChunkTokens,
 		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness,
 		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk, PrefixCaching: a.PrefixCaching,
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,

@@ -4,6 +4,7 @@ package sglang
 type budget struct {
 	reserved float64 // tokens that are spoken for: outputs to come, and what was admitted
 	taken    int     // tokens that were admitted
+	stays    []stay  // of those that run and were admitted, where outputs are counted exactly
 	input    int     // prompt tokens left
 	chunk    int     // prompt tokens left to this pass's chunks
 }
@@ -148,7 +149,15 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 func (c *Core) admitHead(b *budget, f *flight) verdict {
 	r := c.waiting.Front()
 	before := c.findPrefix(r)
-	e, v := c.cutChunk(b, r, before, f)
+	e := chunk{visit: visit{r, r.epoch}, before: before, tokens: r.length() - before, whole: true}
+	v := spent
+	switch {
+	case c.PrefillRequests > 0 && len(f.batch) >= c.PrefillRequests:
+	case c.IgnoreEOS && !c.caching:
+		v = c.fitExactly(b, f, &e)
+	default:
+		v = c.cutChunk(b, f, &e)
+	}
 	if v != goOn {
 		c.dropPrefix(r)
 		return v
@@ -168,24 +177,24 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 	return c.judge(b)
 }
 
-// cutChunk returns the chunk that is computed of r, of which the tokens before are cached,
-// or why there is none. An idle engine takes whatever fits its pool.
-func (c *Core) cutChunk(b *budget, r *request, before int, f *flight) (chunk, verdict) {
-	rest := r.length() - before
-	need := rest + min(max(0, r.asked()-r.out), c.ClipNewTokens) + c.PageTokens
-	idle := c.live == c.waiting.Len() && len(f.batch) == 0
-	if float64(need) >= c.memoryLeft(b) && !idle {
-		return chunk{}, noTokens
+// cutChunk cuts e, the rest of a prompt, to what the pass may compute of it, and returns
+// whether it may be admitted. An idle engine takes whatever fits its pool.
+func (c *Core) cutChunk(b *budget, f *flight, e *chunk) verdict {
+	need := e.tokens + min(max(0, e.asked()-e.out), c.ClipNewTokens) + c.PageTokens
+	if float64(need) >= c.memoryLeft(b) && !c.isIdle(f) {
+		return noTokens
 	}
-	e := chunk{visit: visit{r, r.epoch}, before: before, tokens: rest, whole: true}
-	if c.poolTokens(rest) > b.chunk {
+	if c.poolTokens(e.tokens) > b.chunk {
 		e.tokens, e.whole = floorTo(b.chunk, c.PageTokens), false
 		if e.tokens <= 0 {
-			return e, spent
+			return spent
 		}
 	}
-	return e, goOn
+	return goOn
 }
+
+// isIdle reports whether nobody holds anything of the pool, nor is about to.
+func (c *Core) isIdle(f *flight) bool { return c.live == c.waiting.Len() && len(f.batch) == 0 }
 
 // allocBatch makes room for the batch, in pages for a page more than each prompt has, and
 // takes it.

@@ -17,6 +17,7 @@ type Policy uint8
 const (
 	FIFO Policy = iota // as they arrived
 	LPM                // longest cached prefix first
+	LOF                // longest output first
 )
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
@@ -27,6 +28,7 @@ type Config struct {
 	MaxRunning       int     // requests that run at once, at most; 0: no limit
 	Policy           Policy  // order of the queue
 	MaxPrefillTokens int     // prompt tokens of a prefill pass, > 0; the first request may exceed it
+	PrefillRequests  int     // requests of a prefill pass, at most; 0: no limit
 	ChunkTokens      int     // tokens after which prompts are cut, over a pass, a multiple of PageTokens
 	ClipNewTokens    int     // output tokens of a request that memory is reserved for, at most; 0 reserves for none
 	Conservativeness float64 // scales the share of the reserved tokens that is believed in, >= 0
@@ -63,6 +65,8 @@ func Check(c Config) error {
 			c.Pages, c.PageTokens, math.MaxInt32)
 	case c.MaxRunning < 0:
 		return fmt.Errorf("max_running_requests is %d, want > 0, or 0 for no limit", c.MaxRunning)
+	case c.PrefillRequests < 0:
+		return fmt.Errorf("prefill_max_requests is %d, want > 0, or 0 for no limit", c.PrefillRequests)
 	case c.MaxPrefillTokens <= 0:
 		return fmt.Errorf("max_prefill_tokens is %d, want > 0", c.MaxPrefillTokens)
 	case c.ChunkTokens <= 0:

@@ -5,7 +5,7 @@
 // A decode pass gives each running request a token and touches none of them: passes are
 // counted, and written out when something else happens to a request.
 //
-// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go,
+// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go,
 // retract.go, deliver.go, cancel.go, queue.go; sequence.go, radix.go and pages.go for the cache;
 // record.go and pageevents.go for what a router is shown of it; view.go for what planners
 // and observers see.
@@ -54,6 +54,7 @@ type Core struct {
 	lastEnd     sim.Time // of the latest pass
 	lastDecode  sim.Time // the end of the latest decode pass
 	sorted      sorted
+	stays       []stay
 	view        scheduler.Snapshot // of the pass under way, for planners
 }
 

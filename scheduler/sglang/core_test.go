@@ -43,6 +43,8 @@ func variants() map[string]func(*Config) {
 		"chunks":    func(c *Config) { c.ChunkTokens = 16 },
 		"mixed":     func(c *Config) { c.MixedChunk = true },
 		"mixed one": func(c *Config) { c.MixedChunk, c.Overlap, c.ChunkTokens = true, false, 32 },
+		"longest":   func(c *Config) { c.Policy, c.PrefillRequests = LOF, 2 },
+		"exact":     func(c *Config) { c.PrefixCaching, c.IgnoreEOS = false, true },
 		"seats":     func(c *Config) { c.MaxRunning = 3 },
 		"no cache":  func(c *Config) { c.PrefixCaching = false },
 		"eager":     func(c *Config) { c.Conservativeness, c.ClipNewTokens = 0, 1 },

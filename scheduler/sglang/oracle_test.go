@@ -24,6 +24,7 @@ type oracleCase struct {
 		Pages            int     `json:"num_gpu_blocks"`
 		MaxRunning       int     `json:"max_running_requests"`
 		MaxPrefill       int     `json:"max_prefill_tokens"`
+		PrefillRequests  int     `json:"prefill_max_requests"`
 		Chunk            int     `json:"chunked_prefill_size"`
 		Policy           string  `json:"schedule_policy"`
 		Conservativeness float64 `json:"schedule_conservativeness"`
@@ -47,13 +48,10 @@ type oracleRequest [4]float64
 
 func (c *oracleCase) config() Config {
 	s := &c.Settings
-	policy := FIFO
-	if s.Policy == "lpm" {
-		policy = LPM
-	}
+	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF}[s.Policy]
 	return Config{
 		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
-		ChunkTokens: s.Chunk, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
+		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
 		Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Tree:  prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},

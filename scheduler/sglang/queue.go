@@ -24,10 +24,13 @@ type sorted struct {
 // the policy needs none, every 32nd attempt looks up the head of the queue just for that.
 func (c *Core) sortQueue() {
 	n := c.waiting.Len()
+	all := c.waiting.All()
+	if c.Policy == LOF {
+		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(b.asked(), a.asked()) })
+	}
 	if n == 0 || !c.caching {
 		return
 	}
-	all := c.waiting.All()
 	if c.Policy == LPM && n <= looked {
 		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
 		for _, r := range all {

@@ -53,6 +53,7 @@ class Config:
     max_prefill_tokens = 16384
     chunked_prefill_size = 8192
     max_running_requests = 4096
+    prefill_max_requests = None
     schedule_policy = "fcfs"
     conservativeness = 1.0
     disable_cache = False
@@ -144,7 +145,7 @@ def server_args(c: Config):
         model_path=model_dir(), skip_tokenizer_init=True, device="cpu", load_format="dummy",
         page_size=c.page_size, max_total_tokens=c.pool, max_prefill_tokens=c.max_prefill_tokens,
         chunked_prefill_size=c.chunked_prefill_size, max_running_requests=c.max_running_requests,
-        schedule_policy=c.schedule_policy, schedule_conservativeness=c.conservativeness,
+        prefill_max_requests=c.prefill_max_requests, schedule_policy=c.schedule_policy, schedule_conservativeness=c.conservativeness,
         disable_radix_cache=c.disable_cache, enable_mixed_chunk=c.mixed_chunk,
         disable_overlap_schedule=c.loop != "overlap", disable_cuda_graph=True, attention_backend="torch_native",
     )

@@ -22,7 +22,7 @@ from workload import workload
 COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions"]
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
-FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False}
+FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None}
 
 
 def ask_sglang(case):
@@ -32,6 +32,7 @@ def ask_sglang(case):
         page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
         chunked_prefill_size=s["chunked_prefill_size"], schedule_policy=s["schedule_policy"],
         conservativeness=s["schedule_conservativeness"], max_running_requests=s["max_running_requests"],
+        prefill_max_requests=s.get("prefill_max_requests"),
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
         loop=case["loop"], passes=False)
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
@@ -54,8 +55,9 @@ def ask_replay(program, case):
                 "--schedule-policy", s["schedule_policy"], "--schedule-conservativeness", s["schedule_conservativeness"],
                 "--max-running-requests", s["max_running_requests"], "--overlap", json.dumps(case["loop"] == "overlap")]
         known = {"enable_prefix_caching": "--enable-prefix-caching", "ignore_eos": "--ignore-eos",
-                 "enable_mixed_chunk": "--enable-mixed-chunk"}
-        args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s[k] != FLAGS[k]]
+                 "enable_mixed_chunk": "--enable-mixed-chunk",
+                 "prefill_max_requests": "--prefill-max-requests"}
+        args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
         done = subprocess.run(
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
              "--trace-block-size", str(case["trace_block_size"]), "--requests", f"{d}/r.jsonl", "--output", "json",
