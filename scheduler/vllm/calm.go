@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -11,11 +12,13 @@ import (
 // pass and nothing else happens to them, so no pass looks at them. They wake
 // when they open a block, sample their last token or lose their place.
 type calm struct {
-	off     bool   // no request is ever steady
-	single  bool   // passes are taken one by one all the same
-	lively  []slot // running requests that are not steady, in order of admission
-	count   int    // steady requests
-	targets int64  // Σ (target - since) over them: at plan n they have targets + count·n tokens
+	off    bool // no request is ever steady
+	single bool // passes are taken one by one all the same
+	// byBlocks is whether how long a pass takes depends on the blocks that are held.
+	byBlocks bool
+	lively   []slot // running requests that are not steady, in order of admission
+	count    int    // steady requests
+	targets  int64  // Σ (target - since) over them: at plan n they have targets + count·n tokens
 	// calendar lists who wakes in a plan, by its number modulo len. An entry is
 	// stale when the request is not steady or wakes in another plan.
 	calendar [][]slot
@@ -33,6 +36,8 @@ func (k *calm) init(cfg *Config) {
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
 	k.marked = make([]uint64, (len(k.calendar)+63)/64)
 	k.single = cfg.Offload.Given()
+	_, whole := cfg.Clock.Model.(timing.Stepper)
+	k.byBlocks = !whole || !r.MixedStep
 }
 
 // addWake enters s, which wakes in a plan.

@@ -31,9 +31,10 @@ func (c *Core) countAlike(now sim.Time) int {
 
 // isUneventful reports whether every steady request gains a token in f, neither its first nor
 // its last nor after a while without, and f takes as long as it would if it was planned
-// now.
+// now: nobody has been cancelled since.
 func (c *Core) isUneventful(f *flight) bool {
-	if f.steady+f.live != c.calm.count || f.step.Active != c.activeTokens() {
+	n := c.calm.count
+	if f.steady+f.live != n || f.step.Requests != n || c.calm.byBlocks && f.step.Active != c.activeTokens() {
 		return false
 	}
 	for i := range f.shares {
