@@ -10,7 +10,7 @@
 //
 // Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
-// segments.go and segment.go, device.go for single ones, tiered.go for host memory
+// segments.go, segment.go and layer.go, device.go for single ones, tiered.go for host memory
 // behind these, windows.go, groups.go and residents.go for groups of layers, measure.go for what a pass costs, and events.go and
 // view.go for what others see.
 package vllm

@@ -1,9 +1,6 @@
 package vllm
 
 import (
-	"fmt"
-
-	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/probe"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/blocks"
@@ -33,14 +30,6 @@ type segments struct {
 	counts   []int32     // of Check, by segment
 }
 
-// layer is what can be found of a node, or of the blocks that only one request can
-// name. Blocks count from the start of the request.
-type layer struct {
-	end         int32     // of those that can be found; 0 where there is nothing
-	first, last segmentID // that are found, in order, up to end
-	copies      segmentID // that are found once these are evicted, by when they were named
-}
-
 // holding is a number of blocks that a request holds, from the first of a segment on.
 // When that was split since, they go on in its rest.
 type holding struct {
@@ -54,14 +43,6 @@ func newSegments(c *Core) *segments {
 		nodes: probe.New[prompt.NodeID, layer](prompt.None), oneQueue: c.rules.OneQueue,
 		counted: c.cfg.Capture == scheduler.CaptureResidency,
 	}
-}
-
-// layerOf returns the layer of an owner that has one.
-func (p *segments) layerOf(o owner) *layer {
-	if n, ok := o.node(); ok {
-		return p.nodes.Get(n)
-	}
-	return &p.core.requests[o.slot()].own
 }
 
 // Cached returns how many of the first blocks of s can be found.
@@ -148,36 +129,6 @@ func (p *segments) splitSegment(i segmentID, at int32) segmentID {
 	return upper
 }
 
-// insertAbove puts a segment after another of a layer, among those found or the copies.
-func (p *segments) insertAbove(l *layer, below, i segmentID) {
-	b, s := p.store.at(below), p.store.at(i)
-	s.below, s.above, s.isCopy = below, b.above, b.isCopy
-	if b.above != noSegment {
-		p.store.at(b.above).below = i
-	} else if !b.isCopy {
-		l.last = i
-	}
-	b.above = i
-}
-
-// removeSegment takes a segment out of its layer.
-func (p *segments) removeSegment(l *layer, i segmentID) {
-	s := p.store.at(i)
-	switch {
-	case s.below != noSegment:
-		p.store.at(s.below).above = s.above
-	case s.isCopy:
-		l.copies = s.above
-	default:
-		l.first = s.above
-	}
-	if s.above != noSegment {
-		p.store.at(s.above).below = s.below
-	} else if !s.isCopy {
-		l.last = s.below
-	}
-}
-
 // takeBlocks takes what r lacks of the first blocks of its list and reports whether
 // there was enough.
 func (p *segments) takeBlocks(r *request, blocks int) (enough bool) {
@@ -205,79 +156,18 @@ func (p *segments) evictBlocks(n int32) int {
 	s := p.store.at(i)
 	n = min(n, s.hi-s.lo)
 	s.hi -= n
+	isEmpty := s.hi == s.lo
 	if s.owner != unnamedBlocks {
 		p.cached -= int(n)
 	}
-	known, of := s.owner.isKnown(), s.owner
-	if known && !s.isCopy {
-		p.forgetBlocks(i, s.hi, s.hi+n)
-		s = p.store.at(i)
+	if s.owner.isKnown() {
+		p.forgetBlocks(i, n)
 	}
-	if s.hi == s.lo {
-		if known {
-			p.removeSegment(p.layerOf(of), i)
-		}
+	if isEmpty {
 		p.store.unlink(i)
 		p.store.drop(i)
 	}
-	if node, ok := of.node(); ok && p.nodes.Get(node).first == noSegment {
-		p.nodes.Delete(node)
-	}
 	return int(n)
-}
-
-// forgetBlocks has copies found in place of blocks from..to-1, evicted from segment i,
-// where there are any; the others can be found no more.
-func (p *segments) forgetBlocks(i segmentID, from, to int32) {
-	of := p.store.at(i).owner
-	l := p.layerOf(of)
-	for to > from {
-		c, at := p.findCopy(l, from, to)
-		if c != noSegment {
-			p.promoteCopy(l, i, c, at)
-		} else {
-			p.setEnd(l, of, at)
-		}
-		to = at
-	}
-}
-
-// findCopy returns the first copy that has block to-1, and from where on it is the first
-// to have them; noSegment, and from where on none has any.
-func (p *segments) findCopy(l *layer, from, to int32) (segmentID, int32) {
-	for i := l.copies; i != noSegment; i = p.store.at(i).above {
-		switch s := p.store.at(i); {
-		case s.lo < to && to <= s.hi:
-			if invariant.Enabled && s.hi != to {
-				panic(fmt.Sprintf("copy %d of blocks %d to %d is the next of block %d", i, s.lo, s.hi, to-1))
-			}
-			return i, max(from, s.lo)
-		case s.hi < to:
-			from = max(from, s.hi)
-		}
-	}
-	return noSegment, from
-}
-
-// promoteCopy makes the last blocks of copy c, from the given one on, ones that are found,
-// after those of segment i. A copy is found from its end on: as long as one of a block that
-// was named before it exists, there is such a one of the block before, too.
-func (p *segments) promoteCopy(l *layer, i, c segmentID, from int32) {
-	if p.store.at(c).lo < from {
-		c = p.splitSegment(c, from)
-	}
-	p.removeSegment(l, c)
-	p.insertAbove(l, i, c)
-}
-
-// setEnd notes up to which block a layer can be found.
-func (p *segments) setEnd(l *layer, of owner, end int32) {
-	l.end = end
-	n, ok := of.node()
-	if ok && p.counted {
-		out := p.core.events.out
-		out.KV = append(out.KV, scheduler.KVChange{Node: n, Blocks: end - p.tree.Start(n)})
-	}
 }
 
 // nameBlocks makes the first blocks of r, which holds them, ones that can be found.
@@ -303,10 +193,6 @@ func (p *segments) nameBlocks(r *request, blocks int) {
 		p.nameSpan(r, &r.own, ownOwner(r.slot), [2]int32{at, int32(blocks)})
 	}
 	r.named = blocks
-}
-
-func emptyLayer(start int32) layer {
-	return layer{end: start, first: noSegment, last: noSegment, copies: noSegment}
 }
 
 // nameSpan makes blocks of r ones that can be found in a layer: as copies, as far as
@@ -349,20 +235,6 @@ func (p *segments) extendLast(r *request, l *layer, span [2]int32) bool {
 	s.hi = span[1]
 	h.blocks = s.hi - s.lo
 	return true
-}
-
-// appendCopy puts i behind all other copies of a layer.
-func (p *segments) appendCopy(l *layer, i segmentID) {
-	if l.copies == noSegment {
-		l.copies = i
-		return
-	}
-	last := l.copies
-	for p.store.at(last).above != noSegment {
-		last = p.store.at(last).above
-	}
-	p.store.at(last).above = i
-	p.store.at(i).below = last
 }
 
 // Release gives back all blocks of s, last to first.
