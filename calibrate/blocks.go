@@ -83,7 +83,7 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 		for k := -3; k <= 3; k++ {
 			tried = append(tried, m.withBlocks(int(math.Round(float64(best)*(1+step*float64(k))))))
 		}
-		losses, err := quickLosses(ctx, o, tried...)
+		losses, err := quickLosses(ctx, o, scanRuns, tried...)
 		if err != nil {
 			return 0, err
 		}
@@ -102,7 +102,7 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 	for _, open := range m.Settings.open {
 		other, choice := m.with(open.other), open.chosen
-		losses, err := quickLosses(ctx, o, m, other)
+		losses, err := quickLosses(ctx, o, choiceRuns, m, other)
 		if err != nil {
 			return nil, err
 		}
@@ -118,17 +118,21 @@ func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) 
 // chosen.
 const clearly = 0.2
 
-// scanRuns is the number of simulations that a number of blocks is tried with.
-const scanRuns = 40
+// How many simulations a number of blocks is tried with, and a choice that is replaced only
+// where the other is clearly better.
+const (
+	scanRuns   = 40
+	choiceRuns = 20
+)
 
-// quickLosses returns the losses of short fits to runs, +Inf where a request does
-// not fit into the server.
-func quickLosses(ctx context.Context, o Options, runs ...*Measured) ([]float64, error) {
+// quickLosses returns the losses of short fits to runs, of so many simulations, +Inf where a
+// request does not fit into the server.
+func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measured) ([]float64, error) {
 	losses := make([]float64, len(runs))
 	var g errgroup.Group
 	for i, m := range runs {
 		g.Go(func() (err error) {
-			losses[i], err = quickLoss(ctx, m, o)
+			losses[i], err = quickLoss(ctx, m, o, simulations)
 			if errors.As(err, new(*NotModelledError)) {
 				losses[i], err = math.Inf(1), nil
 			}
@@ -138,8 +142,8 @@ func quickLosses(ctx context.Context, o Options, runs ...*Measured) ([]float64, 
 	return losses, g.Wait()
 }
 
-// quickLoss returns the loss of a short fit to all requests.
-func quickLoss(ctx context.Context, m *Measured, o Options) (float64, error) {
+// quickLoss returns the loss of a fit to all requests by so many simulations.
+func quickLoss(ctx context.Context, m *Measured, o Options, simulations int) (float64, error) {
 	sim, err := NewSimulation(m, o.Prompts, o.Reference)
 	if err != nil {
 		return 0, err
@@ -147,5 +151,5 @@ func quickLoss(ctx context.Context, m *Measured, o Options) (float64, error) {
 	all, _ := splitParts(m, 0)
 	shapes := plainForms()
 	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].withoutWarmUp(m)), start: startParameters(&m.Settings), form: shapes[len(shapes)-1]}
-	return s.descendSimplex(s.scaleStart(), wideEdge, scanRuns).loss, s.err
+	return s.descendSimplex(s.scaleStart(), wideEdge, simulations).loss, s.err
 }
