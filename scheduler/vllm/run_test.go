@@ -43,6 +43,10 @@ func drawLong(seed uint64) drawn {
 	if seed%2 == 0 {
 		d.cfg.MaxSeqs, d.cfg.Blocks = 1+rng.IntN(8), 500/block+rng.IntN(1000/block)
 	}
+	if rng.IntN(4) == 0 {
+		d.cfg.Windows = vllm.Windows{Tokens: 2 + rng.IntN(5*block), Groups: 1 + rng.IntN(3), Full: rng.IntN(2)}
+		d.cfg.Blocks *= 4
+	}
 	if rng.IntN(8) == 0 {
 		d.cfg.MaxBatchedTokens = max(2, d.cfg.MaxSeqs/2)
 	}
