@@ -35,6 +35,9 @@ type Pass struct {
 
 	// Tokens is the number of tokens gained in each pass.
 	Tokens int
+	// Verified is the number of requests whose drafts the pass verified, Drafts the
+	// number of these and Accepted how many were right. Runs have none.
+	Verified, Drafts, Accepted int
 	// Admitted lists the requests that were given a place in this pass, in
 	// order; the same request may come again in a later pass. Runs have none.
 	Admitted []Admission
@@ -104,6 +107,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Start, p.End, p.Count = now, now, 1
 	p.Gap, p.Decoding, p.Tokens = 0, 0, 0
 	p.Ends, p.Nanos = p.Ends[:0], p.Nanos[:0]
+	p.Verified, p.Drafts, p.Accepted = 0, 0, 0
 	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
@@ -135,6 +139,16 @@ func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resum
 	}
 	p.Marks = append(p.Marks, Mark{Request: id, First: n == 1, Last: n == outputs, Tokens: n})
 	return &p.Marks[len(p.Marks)-1]
+}
+
+// AddAccepted enters accepted drafts of a request, the first of them its nth token,
+// n > 1. The token after them, which comes with them, is entered by AddToken: a chunk
+// of several tokens has one inter-token latency.
+func (p *Pass) AddAccepted(id sim.RequestID, n, count int) {
+	p.Tokens += count
+	if n == 2 {
+		p.Second = append(p.Second, id)
+	}
 }
 
 // Admission is a request's entry into a pass's batch.

@@ -36,6 +36,10 @@ type Collector struct {
 	fromHost []int32
 	early    bool // see EndedEarly
 
+	// Of speculative decoding: requests whose drafts were verified, over all passes, the
+	// drafts, and those of them that were accepted.
+	verified, drafts, accepted int
+
 	apart  bool                    // see CountPreemptedApart
 	again  int                     // admissions counted apart
 	looked int                     // prompt tokens of these
@@ -172,6 +176,11 @@ func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
 // Pass notes a pass, or a run of them, of a decode or only stage.
 func (c *Collector) Pass(p *scheduler.Pass) {
 	c.Admit(p.Start, p.Admitted)
+	if p.Verified > 0 {
+		c.verified += p.Verified
+		c.drafts += p.Drafts
+		c.accepted += p.Accepted
+	}
 	if len(p.Second) > 0 {
 		c.noteSecond(p.FirstEnd(), p.Second)
 	}

@@ -27,6 +27,12 @@ type Report struct {
 	Readmissions          int
 	ReadmittedReusedRatio float64
 
+	// With speculative decoding, AcceptedTokensPerPass is the tokens that a request gains
+	// in a pass that verifies its drafts, the model's own token among them, and
+	// AcceptanceRate the share of drafts that are accepted.
+	AcceptedTokensPerPass float64
+	AcceptanceRate        float64
+
 	TTFT           Distribution // time to first token
 	TTST           Distribution // first to second token
 	TPOT           Distribution // mean time per token after the first
@@ -102,6 +108,11 @@ func (c *Collector) countTotals(r *Report) {
 	if r.Readmissions = c.again; c.looked > 0 {
 		r.ReadmittedReusedRatio = float64(c.found) / float64(c.looked)
 		r.Extra = append(r.Extra, Field{"readmissions", r.Readmissions}, Field{"readmitted_reused_ratio", r.ReadmittedReusedRatio})
+	}
+	if c.drafts > 0 {
+		r.AcceptedTokensPerPass = 1 + float64(c.accepted)/float64(c.verified)
+		r.AcceptanceRate = float64(c.accepted) / float64(c.drafts)
+		r.Extra = append(r.Extra, Field{"accepted_tokens_per_pass", r.AcceptedTokensPerPass}, Field{"draft_acceptance_rate", r.AcceptanceRate})
 	}
 	r.divideByWall()
 }

@@ -51,6 +51,9 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	if r.Readmissions > 0 {
 		fmt.Fprintf(&b, "Readmissions After Preemption: %d, which found %s of their prompts cached\n", r.Readmissions, twoDecimals(r.ReadmittedReusedRatio))
 	}
+	if r.AcceptedTokensPerPass > 0 {
+		fmt.Fprintf(&b, "Accepted Tokens Per Pass: %s (%s of drafts)\n", twoDecimals(r.AcceptedTokensPerPass), twoDecimals(r.AcceptanceRate))
+	}
 	if t.Saved != "" {
 		fmt.Fprintf(&b, "Saved full report to: %s\n", t.Saved)
 	}

@@ -61,6 +61,7 @@ type Args struct {
 	Profile     string       // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
 	Windows     vllm.Windows // groups of layers some of which attend to the last tokens alone; none by default
 	NoHybrid    bool         // disable_hybrid_kv_cache_manager: layers are one group, and keep all tokens
+	Speculative *Speculative // nil: none
 
 	// Of no effect on a replay in logical time.
 	LocalIndexer  bool

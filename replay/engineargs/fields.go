@@ -59,6 +59,7 @@ func (r *reader) read(a *Args) {
 	a.Reasoning = r.readReasoning()
 	r.readSGLang(&a.SGLang)
 	r.readWindows(a)
+	r.readSpeculative(a)
 	r.readRules(a)
 }
 
@@ -66,6 +67,9 @@ func (r *reader) read(a *Args) {
 // ones.
 func (r *reader) readRules(a *Args) {
 	if a.Engine == SGLang {
+		if a.Speculative != nil {
+			r.fail("speculative_config", shortenValue(r.values["speculative_config"]), "an engine of type vllm with it")
+		}
 		r.choice("scheduler_profile", r.sglangProfiles()...)
 		return
 	}
@@ -74,6 +78,13 @@ func (r *reader) readRules(a *Args) {
 		a.Rules, a.Profile = rules, vllm.NameProfile(name)
 	}
 	m := r.openObject("scheduler_rules")
+	if s := a.Speculative; s != nil && !s.isAsync() {
+		if m != nil && string(m.values["two_in_flight"]) == "true" {
+			m.fail("two_in_flight", "true", "false with method "+s.Name+", for which vLLM schedules synchronously")
+			r.err = m.err
+		}
+		a.Rules.TwoInFlight = false
+	}
 	if m == nil {
 		r.checkRules(a)
 		return
@@ -95,6 +106,8 @@ func (r *reader) readRules(a *Args) {
 		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
 		{"empty_pass_idle", &x.EmptyPassIdle}, {"past_self", &x.PastSelf},
 		{"window_bound", &x.WindowBound}, {"window_lag", &x.WindowLag},
+		{"draft_room", &x.DraftRoom},
+		{"pad_drafts", &x.PadDrafts}, {"pad_alone", &x.PadAlone}, {"name_accepted", &x.NameAccepted}, {"draft_slots", &x.DraftSlots},
 	} {
 		m.flag(f.key, f.on)
 	}
@@ -110,12 +123,18 @@ func (r *reader) checkRules(a *Args) {
 	if r.err != nil {
 		return
 	}
+	if a.Rules.Reference() && r.early {
+		return
+	}
 	if a.Rules.Reference() {
 		if a.Scheduling == vllm.ByPriority {
 			r.fail("scheduling_policy", `"priority"`, "vLLM's own rules with it: scheduler_profile vllm")
 		}
 		if a.Windows.Given() {
 			r.fail("sliding_window", strconv.Itoa(a.Windows.Tokens), "vLLM's own rules with it: scheduler_profile vllm")
+		}
+		if a.Speculative != nil {
+			r.fail("speculative_config", shortenValue(r.values["speculative_config"]), "vLLM's own rules with it: scheduler_profile vllm")
 		}
 		if a.PrefillInterval > 1 {
 			r.fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "vLLM's own rules with it: scheduler_profile vllm")
@@ -125,6 +144,7 @@ func (r *reader) checkRules(a *Args) {
 	if r.compat {
 		r.fail("scheduler_profile", "vLLM's own", `"reference" with compat`)
 	}
+	r.checkSpeculative(a)
 }
 
 // sglangProfiles returns the rules that an SGLang engine can follow: the reference's with

@@ -22,6 +22,9 @@ type Options struct {
 	Set []Setting
 	// Unless holds values that count where neither the text nor Set has any.
 	Unless []Setting
+	// Early takes arguments that need vLLM's own rules also without these, which may
+	// follow from them.
+	Early bool
 	// Pool is the role of engines whose arguments name none.
 	Pool scheduler.Role
 }
@@ -74,7 +77,7 @@ func Parse(text []byte, o Options) (Args, error) {
 			strings.Join(keys, ", "), strings.Join(Keys(), ", "), nearest.Ask(keys[0], Keys()))
 	}
 	a := Default()
-	r := reader{values: values, compat: o.Compat, pool: o.Pool}
+	r := reader{values: values, compat: o.Compat, early: o.Early, pool: o.Pool}
 	r.read(&a)
 	if r.err == nil {
 		r.err = a.check(o.Compat)

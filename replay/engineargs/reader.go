@@ -20,6 +20,7 @@ type reader struct {
 	values object
 	prefix string // of the keys in messages
 	compat bool
+	early  bool           // see Options.Early
 	pool   scheduler.Role // of engines whose arguments name none
 	// strict refuses wrong types even with compat, and takes null as absent.
 	strict bool

@@ -52,7 +52,11 @@ func (t *Topology) Assumptions() []Assumption {
 
 // assumptionsOf returns what is assumed of an engine.
 func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
-	return []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", describeBlocks(a)}, {prefix + "scheduler", schedulerRules(a)}}
+	all := []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", describeBlocks(a)}, {prefix + "scheduler", schedulerRules(a)}}
+	if a.Speculative != nil {
+		all = append(all, Assumption{prefix + "speculative_decoding", describeSpeculation(a)})
+	}
+	return all
 }
 
 // passTimes describes where pass times come from.

@@ -91,6 +91,9 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	}
 	s := &Stage{Topology: t, Pool: p, Use: use, index: index}
 	s.Clock = timing.Clock{Model: model, Speedup: p.Engine.Speedup, DecodeSpeedup: p.Engine.DecodeSpeedup}
+	if p.Engine.Speculative != nil {
+		s.Clock.DraftMs, s.Clock.DraftShare, _ = draftTime(&p.Engine)
+	}
 	switch {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents
@@ -182,7 +185,8 @@ func (s *Stage) vllmConfig() vllm.Config {
 		seats = a.ActiveSeqs
 	}
 	return vllm.Config{
-		Blocks: a.Blocks, BlockTokens: a.BlockTokens,
+		Speculation: withSeed(a.Speculative, s.Seed),
+		Blocks:      a.Blocks, BlockTokens: a.BlockTokens,
 		MaxSeqs: seats, MaxBatchedTokens: a.MaxBatchedTokens,
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
 		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(),

@@ -144,6 +144,9 @@ func (c *Core) Cut(*scheduler.Pass, int) {}
 func (c *Core) join(p, part *scheduler.Pass, rank int32) {
 	p.Decoding += part.Decoding
 	p.Tokens += part.Tokens
+	p.Verified += part.Verified
+	p.Drafts += part.Drafts
+	p.Accepted += part.Accepted
 	p.Preempted += part.Preempted
 	p.PrefillTokens += part.PrefillTokens
 	p.KVAtEnd = part.KVAtEnd

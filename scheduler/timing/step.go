@@ -9,6 +9,8 @@ type Step struct {
 	Context  int64   // tokens of KV cache that requests read which compute one answer token each
 	Pairs    float64 // (new token, earlier token) pairs of all other requests
 
+	Drafts int // tokens that a drafter proposes after the pass for each request
+
 	Prompts       int // requests with prompt tokens to compute
 	PromptReached int // tokens, over Prompts: reached by this pass
 	PromptBefore  int // tokens, over Prompts: there before this pass
@@ -25,6 +27,7 @@ func (s *Step) Mixed() bool { return s.Pairs > 0 }
 // Widen makes s at least as much work as o in everything that takes time.
 func (s *Step) Widen(o *Step) {
 	s.Tokens, s.Requests = max(s.Tokens, o.Tokens), max(s.Requests, o.Requests)
+	s.Drafts = max(s.Drafts, o.Drafts)
 	s.Context, s.Pairs = max(s.Context, o.Context), max(s.Pairs, o.Pairs)
 	s.Prompts, s.Decodes = max(s.Prompts, o.Prompts), max(s.Decodes, o.Decodes)
 	s.PromptReached, s.PromptBefore = max(s.PromptReached, o.PromptReached), max(s.PromptBefore, o.PromptBefore)
@@ -48,13 +51,14 @@ func (c *Clock) Step(s *Step) (float64, error) {
 		ms = m.Step(s)
 	default:
 		prefill, decode, err := c.Apart(s)
-		return prefill + decode, err
+		return c.addDrafts(prefill+decode, s), err
 	}
 	factor := c.Speedup
 	if !s.Mixed() {
 		factor = float64(c.Speedup * c.DecodeSpeedup)
 	}
-	return scaleTime(ms, factor)
+	ms, err := scaleTime(ms, factor)
+	return c.addDrafts(ms, s), err
 }
 
 // apart is what Parameters make of the numbers of tokens and requests of a pass.
@@ -72,6 +76,18 @@ func (c *Clock) timeApart(p *Parameters, s *Step) float64 {
 		*l = apart{p, s.Tokens, s.Requests, p.timeApartFromContext(s)}
 	}
 	return l.seconds
+}
+
+// addDrafts returns the duration of a pass with the drafts that follow it.
+func (c *Clock) addDrafts(ms float64, s *Step) float64 {
+	if s.Drafts == 0 {
+		return ms
+	}
+	draft := c.DraftMs
+	if c.Speedup > 0 {
+		draft /= c.Speedup
+	}
+	return ms + float64(float64(s.Drafts)*(draft+float64(c.DraftShare*ms)))
 }
 
 // Apart returns the duration of a pass in ms that computes prompts first and then

@@ -26,6 +26,9 @@ type Clock struct {
 	Model         Model
 	Speedup       float64 // divides both parts; 0 and 1 leave them
 	DecodeSpeedup float64 // divides decode once more; 0 leaves decode unscaled
+	// Each token that a drafter proposes takes DraftMs, which Speedup divides, and
+	// DraftShare of the pass without drafts, for all requests together.
+	DraftMs, DraftShare float64
 
 	latest apart
 }

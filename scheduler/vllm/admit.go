@@ -7,6 +7,7 @@ import (
 
 // planWaiting admits requests from the head of the line.
 func (c *Core) planWaiting(p *pass) {
+	p.ran = len(p.flight.shares)
 	for c.waiting.Len() > 0 && !c.cfg.Crowded(len(c.running)) && p.lost == 0 {
 		if p.budget == 0 && c.rules.BudgetGate || !c.admitHead(p) {
 			return
@@ -26,19 +27,27 @@ func (c *Core) admitHead(p *pass) bool {
 	}
 	r := &c.requests[s]
 	hits := c.pool.Cached(s)
+	if hits > 0 && c.recomputesHit() {
+		hits--
+	}
 	cached := min(hits<<c.shift, c.findableTokens(r))
 	want := r.target - cached
 	if p.shut && want > 1 {
 		return false
 	}
 	prompt := want > 1
+	if want == 1 && c.padsDrafts(p, cached) {
+		if want += c.cfg.Speculation.Tokens; want > p.budget-c.draftSlots {
+			return false
+		}
+	}
 	if p.limit > 0 {
 		want = min(want, p.limit)
 	}
-	if want > p.budget && !c.cfg.ChunkedPrefill {
+	if want > p.budget-c.draftSlots && !c.cfg.ChunkedPrefill {
 		return false
 	}
-	want = min(want, p.budget)
+	want = min(want, p.budget-c.draftSlots)
 	if want == 0 && cached < r.target {
 		return false
 	}
@@ -102,7 +111,7 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	if w := c.rules.Watermark; w > 0 && len(c.running) > 0 {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
-	chunk := c.blocksFor(r, tokens)
+	chunk := c.blocksFor(r, tokens+c.lookahead(r))
 	if c.groups != nil {
 		return c.groups.hasRoom(r, hits, chunk, free) && (whole == 0 || c.groups.hasRoomWhole(r, hits, whole, free))
 	}

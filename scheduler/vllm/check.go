@@ -21,7 +21,7 @@ func (c *Core) checkAccounts() {
 			steadies++
 			targets += int64(r.target) - r.since
 		}
-		if r.state < running || r.computed > r.target || r.target+n > r.end || r.blocks<<c.shift < r.computed+n || r.order <= last {
+		if r.state < running || r.computed > r.target || r.target+n > r.end && c.cfg.Speculation == nil || r.blocks<<c.shift < r.computed+n || r.order <= last {
 			panic(fmt.Sprintf("request %d in state %d: %d tokens computed of %d, at most %d, in %d blocks; admitted as %d after %d",
 				r.id, r.state, r.computed+n, r.target+n, r.end, r.blocks, r.order, last))
 		}

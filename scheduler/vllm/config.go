@@ -43,8 +43,9 @@ type Config struct {
 	PrefixCaching    bool // reuse cached blocks across requests
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens
 	Preemption       Preemption
-	Policy           Policy // ByPriority is not for the reference's rules
-	PrefillInterval  int    // passes from one that computes prompts to the next, while others decode; up to 1: any; not for the reference's rules
+	Policy           Policy       // ByPriority is not for the reference's rules
+	PrefillInterval  int          // passes from one that computes prompts to the next, while others decode; up to 1: any; not for the reference's rules
+	Speculation      *Speculation // nil: none; not for the reference's rules
 	Role             scheduler.Role
 	Transfer         scheduler.Transfer // read on prefill workers only
 	Clock            timing.Clock

@@ -35,17 +35,22 @@ type Core struct {
 
 	requests []request
 	unused   []slot
-	live     int
-	waiting  scheduler.Line[slot]
-	running  []slot   // in order of admission
-	arrived  uint64   // requests submitted so far
-	admitted uint64   // admissions so far
-	pool     pool     // the KV blocks
-	groups   *grouped // the same where layers have windows, or nil
-	supply   supply   // of them
-	events   events
-	calm     calm
-	gate     gate
+	// With speculative decoding, of requests that ended with the latest pass and with the
+	// one before: a pass that is planned may have a share for them.
+	parting, parted []slot
+	draftSlots      int      // tokens of the budget that the drafter takes for each request of a pass
+	left            sim.Time // when nobody was left for the pass that is planned; 0: somebody is
+	live            int
+	waiting         scheduler.Line[slot]
+	running         []slot   // in order of admission
+	arrived         uint64   // requests submitted so far
+	admitted        uint64   // admissions so far
+	pool            pool     // the KV blocks
+	groups          *grouped // the same where layers have windows, or nil
+	supply          supply   // of them
+	events          events
+	calm            calm
+	gate            gate
 
 	// Passes that are planned: the one that runs next, and with two in flight
 	// the one after it.
@@ -74,6 +79,9 @@ func New(cfg Config) (*Core, error) {
 		next: new(flight), after: new(flight),
 	}
 	c.pool = newPool(c)
+	if s := cfg.Speculation; s != nil && s.Method == ByDraftModel && c.rules.DraftSlots {
+		c.draftSlots = 1
+	}
 	c.events.init(&c.cfg)
 	c.calm.init(&c.cfg)
 	return c, nil
@@ -141,6 +149,11 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		c.joinLine(fetched[i], true)
 	}
 	c.further = false
+	if c.cfg.Speculation != nil {
+		if err := c.passIdly(now); err != nil {
+			return nil, err
+		}
+	}
 	if now < c.awake {
 		c.idle = true
 		c.after.clear()
@@ -177,6 +190,9 @@ func (c *Core) End(p *scheduler.Pass) error {
 		c.awake = p.End + sim.Time(c.rules.EmptyPassMs)
 	}
 	c.describePass(f, p)
+	if c.cfg.Speculation != nil {
+		c.freeSlots(p.End)
+	}
 	c.checkAccounts()
 	return c.checkProgress(p)
 }

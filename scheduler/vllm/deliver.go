@@ -13,7 +13,11 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	ended := false
 	for i := range f.shares {
 		x := &f.shares[i]
-		if x.samples && !x.dropped {
+		switch {
+		case !x.samples || x.dropped:
+		case c.cfg.Speculation != nil:
+			ended = c.giveDrafts(x, p) || ended
+		default:
 			ended = c.giveToken(x.slot, p) || ended
 		}
 	}
@@ -34,8 +38,8 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	if m == nil || !m.Last {
 		return false
 	}
-	if c.rules.NameAtEnd && r.state == running {
-		c.nameBlocks(r, r.computed)
+	if c.rules.NameAtEnd && r.state == running && c.namesAtEnd() {
+		c.nameBlocks(r, c.knownTokens(r)-1)
 	}
 	if c.cfg.Role == scheduler.Prefill {
 		m.Handoff = c.cfg.Transfer.Delay(r.input)
@@ -56,6 +60,10 @@ func (c *Core) finishRequest(s slot) {
 	r.state = gone
 	c.stuck = false
 	c.live--
-	c.unused = append(c.unused, s)
+	if c.cfg.Speculation != nil {
+		c.parting = append(c.parting, s)
+	} else {
+		c.unused = append(c.unused, s)
+	}
 	c.pool.Forget(s)
 }

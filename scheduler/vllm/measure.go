@@ -76,12 +76,15 @@ func (c *Core) measurePass(f *flight) timing.Step {
 		if x.dropped {
 			continue
 		}
+		if x.samples && c.cfg.Speculation != nil {
+			s.Drafts = c.cfg.Speculation.Tokens
+		}
 		if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
 			s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
 		}
 		input := int32(c.requests[x.slot].input)
 		switch {
-		case x.tokens == 0 || x.tokens == 1 && x.before >= input:
+		case x.tokens == 0 || x.tokens-x.drafts == 1 && x.before >= input:
 			addDecode(&s, x)
 		case decodeRole: // the prompt's cache came over the network
 			if x.samples {
@@ -112,7 +115,7 @@ func addDecode(s *timing.Step, x *share) {
 	if x.tokens == 0 {
 		reached = int(x.target)
 	}
-	s.Tokens++
+	s.Tokens += 1 + int(x.drafts)
 	s.Requests++
 	s.Context += int64(reached)
 	s.Decodes++

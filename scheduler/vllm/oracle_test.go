@@ -38,6 +38,15 @@ type oracleCase struct {
 		Chunk          int     `json:"attention_chunk_size"`
 		WindowGroups   int     `json:"window_groups"`
 		FullGroups     int     `json:"full_groups"`
+		Speculative    *struct {
+			Method string          `json:"method"`
+			Tokens int             `json:"num_speculative_tokens"`
+			Rates  []float64       `json:"synthetic_acceptance_rates"`
+			Rate   json.RawMessage `json:"acceptance_rate"`
+			Seed   uint64          `json:"acceptance_seed"`
+			Ms     float64         `json:"draft_ms"`
+			Share  float64         `json:"draft_share"`
+		} `json:"speculative_config"`
 	} `json:"settings"`
 	TraceTokens int            `json:"trace_block_size"`
 	Timing      timing.Profile `json:"timing"`
@@ -67,13 +76,45 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 	if s.Policy == vllm.ByPriority.String() {
 		policy = vllm.ByPriority
 	}
+	clock := timing.Clock{Model: &c.Timing.Parameters, Speedup: 1, DecodeSpeedup: 1}
+	if d := s.Speculative; d != nil {
+		clock.DraftMs, clock.DraftShare = d.Ms, d.Share
+	}
 	windows := vllm.Windows{Tokens: max(s.Window, s.Chunk), Chunked: s.Chunk > 0, Groups: s.WindowGroups, Full: s.FullGroups}
 	return vllm.Config{
 		Windows: windows, Policy: policy, PrefillInterval: s.PrefillEvery, Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatched,
 		PrefixCaching: s.PrefixCaching, ChunkedPrefill: s.ChunkedPrefill, Rules: rules,
 		Tree:  prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: !windows.Given()}), // as replays have it
-		Clock: timing.Clock{Model: &c.Timing.Parameters, Speedup: 1, DecodeSpeedup: 1},
+		Clock: clock, Speculation: c.speculation(),
 	}
+}
+
+// speculation returns how the case decodes speculatively, nil where it does not.
+func (c *oracleCase) speculation() *vllm.Speculation {
+	d := c.Settings.Speculative
+	if d == nil {
+		return nil
+	}
+	s := &vllm.Speculation{Tokens: d.Tokens, Seed: d.Seed}
+	switch d.Method {
+	case "draft_model":
+		s.Method = vllm.ByDraftModel
+	case "eagle":
+		s.Method = vllm.ByHead
+	}
+	var both [2]float64
+	switch {
+	case json.Unmarshal(d.Rate, &both) == nil:
+		s.Low, s.High = both[0], both[1]
+	case json.Unmarshal(d.Rate, &s.Low) == nil:
+		s.High = s.Low
+	}
+	before := 1.0
+	for _, x := range d.Rates {
+		s.Rates = append(s.Rates, x/before)
+		before = x
+	}
+	return s
 }
 
 // replay returns what happens to the requests here.

@@ -16,6 +16,11 @@ type share struct {
 	target  int32 // of the request when it was planned
 	samples bool  // the request gains a token
 	dropped bool  // it lost its place in the same pass
+
+	// Of speculative decoding: drafts among tokens, how many of them are accepted, and
+	// whether a drafter proposed them.
+	drafts, accepted int32
+	verifies         bool
 }
 
 // flight is a pass that is planned and has not ended.
@@ -42,6 +47,7 @@ type pass struct {
 	limit    int  // the most tokens of one request; 0: none
 	shut     bool // for prompts
 	prefills bool // it computes some
+	ran      int  // shares of requests that ran before
 	lost     int  // requests preempted
 }
 
@@ -76,17 +82,20 @@ func (c *Core) planRunning(p *pass) {
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
 		r := &c.requests[s]
-		if r.target == r.end || p.shut && r.midway { // all its tokens are known or in flight, or it has to pause
+		if c.endsInFlight(r) || p.shut && r.midway { // all its tokens are known or in flight, or it has to pause
 			continue
 		}
-		want := min(r.target-r.computed, p.budget)
+		want := min(r.target-r.computed+r.spec.drafts, p.budget-c.draftSlots)
 		if p.limit > 0 {
 			want = min(want, p.limit)
+		}
+		if want == 0 {
+			continue
 		}
 		if c.groups != nil {
 			c.dropPassed(p, r)
 		}
-		if want == 1 && c.rules.WholeAllocation && c.hasPlace(r) {
+		if want == 1 && c.rules.WholeAllocation && c.cfg.Speculation == nil && c.hasPlace(r) {
 			c.scheduleTokens(p, s, 1)
 			continue
 		}
@@ -143,10 +152,14 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	x := share{slot: s, before: int32(r.computed), tokens: int32(tokens), target: int32(r.target)}
 	p.prefills = p.prefills || r.midway
 	r.computed += tokens
-	p.budget -= tokens
-	if r.computed == r.target {
+	p.budget -= tokens + c.draftSlots
+	if r.computed >= r.target {
 		x.samples = true
-		r.target++
+		if c.cfg.Speculation != nil {
+			c.sampleDrafts(&x, r, r.computed-r.target)
+		} else {
+			r.target++
+		}
 	} else if r.computed > r.furthest {
 		r.furthest, c.further = r.computed, true
 	}
@@ -158,9 +171,9 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 // allocBlocks gives r blocks for the given number of its tokens and reports
 // whether there were enough.
 func (c *Core) allocBlocks(r *request, tokens int) bool {
-	n := c.blocksFor(r, tokens)
+	n := c.blocksFor(r, tokens+c.lookahead(r))
 	if n <= r.blocks {
-		if tokens&c.mask == 0 {
+		if tokens&c.mask == 0 || c.cfg.Speculation != nil {
 			c.nameBlocks(r, min(tokens, c.knownTokens(r)))
 		}
 		return true
@@ -229,10 +242,13 @@ func (c *Core) preemptVictim(p *pass) slot {
 		c.dropShare(p, r)
 	}
 	c.running = append(c.running[:i], c.running[i+1:]...)
-	inFlight := r.target - c.knownTokens(r)
-	c.nameBlocks(r, r.computed-inFlight)
+	if c.namesAtEnd() {
+		inFlight := r.target - c.knownTokens(r)
+		c.nameBlocks(r, r.computed-inFlight)
+	}
 	c.pool.stripBlocks(r)
 	r.computed, r.state = 0, preempted
+	r.spec.drafts, r.spec.real, r.spec.rejected = 0, false, 0
 	c.joinLine(s, true)
 	p.lost++
 	if d := p.out.Detail; d != nil {
@@ -246,10 +262,13 @@ func (c *Core) dropShare(p *pass, r *request) {
 	x := &p.flight.shares[r.planned]
 	x.dropped = true
 	p.flight.live--
-	p.budget += int(x.tokens)
+	p.budget += int(x.tokens) + c.draftSlots
 	r.computed -= int(x.tokens)
 	if x.samples {
 		r.target--
+		if c.cfg.Speculation != nil {
+			c.dropDrafts(x, r)
+		}
 	}
 	r.plan = -1
 }

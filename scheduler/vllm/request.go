@@ -61,6 +61,8 @@ type request struct {
 	holdings []holding
 	own      layer
 
+	spec speculation
+
 	fetchedFrom, fetchedTo int // blocks fetched from host memory since it was in the line
 }
 

@@ -70,6 +70,21 @@ type Rules struct {
 	// WindowLag keeps a block that tokens of a pass under way attend to; otherwise it is
 	// given up as soon as they are planned.
 	WindowLag bool
+	// DraftRoom gives a request its room for drafts with its prompt; otherwise with its
+	// first drafts.
+	DraftRoom bool
+	// NameAccepted makes blocks that accepted drafts fill ones that can be found when the
+	// request loses its place or ends also where passes are planned one after the other;
+	// otherwise only with TwoInFlight.
+	NameAccepted bool
+	// PadDrafts gives a request that is admitted with one token to compute drafts that are
+	// none, so that it looks like one that decodes.
+	PadDrafts bool
+	// PadAlone does so too where nobody else is in the pass, if the rest was cached.
+	PadAlone bool
+	// DraftSlots takes a token of the budget of a pass for each request in it where a
+	// draft model computes beside it.
+	DraftSlots bool
 	// FirstTokenFree makes a prompt's first token part of the pass that covers
 	// it; otherwise it counts as a decode in that pass too.
 	FirstTokenFree bool
@@ -92,6 +107,7 @@ func knownProfiles() []profile {
 		{"vllm-0.20", [2]int{0, 20}, Rules020(), false},
 		{"vllm-0.24", [2]int{0, 24}, Rules024(), false},
 		{"vllm-0.28", [2]int{0, 28}, Rules028(), true},
+		{"vllm-0.30", [2]int{0, 30}, Rules030(), true},
 		{"vllm-0.32", [2]int{0, 32}, Rules032(), true},
 		{"vllm-0.33", [2]int{0, 33}, Rules033(), true},
 	}
@@ -144,20 +160,27 @@ func Rules020() Rules {
 // Rules024 returns the rules of vLLM 0.24 with asynchronous scheduling.
 func Rules024() Rules {
 	r := Rules020()
-	r.OneQueue, r.EmptyPassIdle = false, true
+	r.OneQueue, r.EmptyPassIdle, r.DraftRoom = false, true, true
 	return r
 }
 
 // Rules028 returns the rules of vLLM 0.28 with asynchronous scheduling.
 func Rules028() Rules {
 	r := Rules024()
-	r.WindowLag = true
+	r.WindowLag, r.PadDrafts, r.DraftSlots = true, true, true
+	return r
+}
+
+// Rules030 returns the rules of vLLM 0.30 with asynchronous scheduling.
+func Rules030() Rules {
+	r := Rules028()
+	r.PadAlone = true
 	return r
 }
 
 // Rules032 returns the rules of vLLM 0.32 with asynchronous scheduling.
 func Rules032() Rules {
-	r := Rules028()
+	r := Rules030()
 	r.WholeAlone = true
 	return r
 }
@@ -165,7 +188,7 @@ func Rules032() Rules {
 // Rules033 returns the rules of vLLM 0.33 with asynchronous scheduling.
 func Rules033() Rules {
 	r := Rules032()
-	r.PastSelf = true
+	r.PastSelf, r.NameAccepted = true, true
 	return r
 }
 

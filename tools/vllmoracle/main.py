@@ -1,6 +1,7 @@
 """Runs vLLM's own scheduler over a workload on a virtual clock. See the header of ../vllm-oracle."""
 import argparse
 import contextlib
+import dataclasses
 import inspect
 import json
 import os
@@ -17,6 +18,7 @@ os.environ["VLLM_NO_USAGE_STATS"] = "1"
 os.environ["VLLM_PLUGINS"] = ""
 stubs.install()
 
+from drafts import Drafts  # noqa: E402
 from timing import Profile  # noqa: E402
 from workload import read, tokens  # noqa: E402
 
@@ -26,11 +28,12 @@ import vllm.v1.engine.core as engine_core  # noqa: E402
 from vllm.config import VllmConfig  # noqa: E402
 from vllm.config.cache import CacheConfig  # noqa: E402
 from vllm.config.scheduler import SchedulerConfig  # noqa: E402
+from vllm.config.speculative import SpeculativeConfig  # noqa: E402
 from vllm.sampling_params import SamplingParams  # noqa: E402
 from vllm.v1.core.sched.scheduler import Scheduler  # noqa: E402
 from vllm.v1.kv_cache_interface import (  # noqa: E402
     ChunkedLocalAttentionSpec, FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec)
-from vllm.v1.outputs import ModelRunnerOutput  # noqa: E402
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput  # noqa: E402
 from vllm.v1.request import Request  # noqa: E402
 
 DEFAULTS = {
@@ -43,8 +46,9 @@ DEFAULTS = {
     "attention_chunk_size": 0,  # tokens; or of layers that attend within chunks of so many
     "window_groups": 1, "full_groups": 1,  # how many of them, and of groups of layers that attend to everything
     "v2_model_runner": None,
+    "speculative_config": None,  # see drafts.py
 }
-OWN = {"num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms", "sliding_window", "attention_chunk_size", "window_groups", "full_groups",
+OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms", "sliding_window", "attention_chunk_size", "window_groups", "full_groups",
        "v2_model_runner"}
 
 
@@ -71,6 +75,25 @@ def borrow():
         if isinstance(inspect.getattr_static(VllmConfig, name, None), property):
             setattr(Config, name, inspect.getattr_static(VllmConfig, name))
     Config.use_v2_model_runner = property(lambda self: self._v2)
+
+
+class Speculation:
+    """Stands in for SpeculativeConfig: what that derives from its fields is derived by its own code."""
+
+    def __init__(self, given):
+        for name, f in SpeculativeConfig.__dataclass_fields__.items():
+            d = f.default
+            setattr(self, name, None if "FieldInfo" in repr(type(d)) or d is dataclasses.MISSING else d)
+        self.__dict__.update({k: v for k, v in given.items() if k in SpeculativeConfig.__dataclass_fields__})
+        self.draft_model_config = self.target_model_config = Bag(hf_config=Bag(architectures=[], model_type=""), architectures=[])
+
+    def __getattr__(self, name):
+        found = inspect.getattr_static(SpeculativeConfig, name, None)
+        if isinstance(found, property):
+            return found.fget(self)
+        if inspect.isfunction(found):
+            return types.MethodType(found, self)
+        raise AttributeError(f"the scheduler asks SpeculativeConfig for {name}, which the oracle does not have")
 
 
 def configure(s):
@@ -100,7 +123,8 @@ def configure(s):
     c.ec_manager_config = Bag(get_encoder_cache_manager_obj=lambda: None)
     c.aux_output_config = Bag(enabled=False)
     c.lora_config = c.kv_events_config = c.kv_transfer_config = c.ec_transfer_config = None
-    c.speculative_config = c.diffusion_config = c.structured_outputs_config = None
+    c.speculative_config = Speculation(s["speculative_config"]) if s["speculative_config"] else None
+    c.diffusion_config = c.structured_outputs_config = None
     c.attention_config = Bag(hisparse_config=None)
     return c
 
@@ -125,7 +149,8 @@ def new_scheduler(config, s):
     kind = config.scheduler_config.get_scheduler_cls()
     never = Bag(
         should_advance=lambda *_, **__: False, grammar_init=lambda *_: None, should_fill_bitmask=lambda *_: False,
-        grammar_bitmask=lambda *_: None, accept_tokens=lambda *_: True)
+        grammar_bitmask=lambda *_: None, accept_tokens=lambda *_: True,
+        validate_tokens=lambda _, tokens: tokens)
     return kind(**pick(
         Scheduler.__init__, vllm_config=config, kv_cache_config=kv_cache(s), structured_output_manager=never,
         block_size=s["block_size"], include_finished_set=False, log_stats=False))
@@ -138,14 +163,19 @@ class Clock:
 class Flight:
     """A pass on its way, as EngineCore sees it: a future."""
 
-    def __init__(self, output, end, clock):
+    def __init__(self, output, end, clock, rejected=None):
         self.output, self.end, self.clock = output, end, clock
+        self.rejected = rejected  # drafts by request that the scheduler takes to be accepted until it has the output
 
     def done(self):
         return self.end <= self.clock.now
 
     def result(self, timeout=None):
         self.clock.now = max(self.clock.now, self.end)
+        for life, places, n in self.rejected or ():
+            if life.running and life.places == places:
+                life.over -= n
+        self.rejected = None
         return self.output
 
     def exception(self, timeout=None):
@@ -164,37 +194,55 @@ def runner_output(ids, sampled):
 class Executor:
     """Stands in for the executor: it computes passes one after the other, as long as the timing model says."""
 
-    def __init__(self, clock, profile, log, lives):
-        self.clock, self.profile, self.log, self.lives = clock, profile, log, lives
+    def __init__(self, clock, profile, log, lives, drafts):
+        self.clock, self.profile, self.log, self.lives, self.drafts = clock, profile, log, lives, drafts
         self.free = 0.0  # when the device has nothing left to do
         self.last = None
+        self.proposed = None
 
     def execute_model(self, out, non_block=False):
         """What a model runner does with a pass: a request samples when the pass reaches its last token."""
-        now, work, ids, sampled = self.clock.now, [], [], []
+        now, work, ids, sampled, rejected = self.clock.now, [], [], [], []
         before = {r.req_id: r.num_computed_tokens for r in out.scheduled_new_reqs}
         before.update(zip(out.scheduled_cached_reqs.req_ids, out.scheduled_cached_reqs.num_computed_tokens))
         for id in out.preempted_req_ids or ():
             self.lives[id].lost(now)
         for id, n in out.num_scheduled_tokens.items():
             life, b = self.lives[id], before[id]
+            drafts = len(out.scheduled_spec_decode_tokens.get(id, ()))
             if life.places == 0 or not life.running:
                 life.admitted(now, b)
-            samples = b + n >= life.length
-            assert b + n <= life.length, (id, b, n, life.length)
-            work.append((n, b, life.input))
+            b -= life.over
+            samples = b + n - drafts >= life.length
+            assert b + n - drafts <= life.length and (samples or not drafts), (id, b, n, drafts, life.length)
+            work.append((n, b, life.input, drafts))
             ids.append(id)
-            sampled.append([life.token()] if samples else [])
+            sampled.append([])
+            if samples:
+                # Drafts of a request that has not sampled since it was admitted are padding.
+                accepted = self.drafts.accepted(life.number, life.length - life.input, drafts if life.proposed else 0)
+                sampled[-1] = [life.token() for _ in range(accepted + 1)]
+                if drafts:
+                    life.drafted(drafts, accepted)
+                if drafts > accepted:
+                    life.over += drafts - accepted
+                    rejected.append((life, life.places, drafts - accepted))
+                life.proposed = True
+        count = getattr(out, "num_spec_tokens_to_schedule", self.drafts.count) if self.drafts.count else 0
+        self.proposed = DraftTokenIds(ids, [[1] * count if t else [] for t in sampled])
         if not ids:
             end = max(now, self.free)
             self.log.nothing(now)
             self.last = Flight(runner_output([], []), end, self.clock)
             return self.last
         start = max(now, self.free)
-        self.free = end = start + self.profile.pass_ms(work)
+        self.free = end = start + self.drafts.pass_ms(self.profile.pass_ms(work), count if any(sampled) else 0)
         self.log.pass_(now, start, end, out, before, sampled)
-        self.last = Flight(runner_output(ids, sampled), end, self.clock)
+        self.last = Flight(runner_output(ids, sampled), end, self.clock, rejected)
         return Flight(None, start, self.clock)
+
+    def take_draft_token_ids(self):
+        return self.proposed
 
     def sample_tokens(self, grammar=None, non_block=False):
         return self.last if non_block else self.last.result()
@@ -210,16 +258,26 @@ class Life:
         self.running, self.places, self.preempted = False, 0, 0
         self.first_admit = self.first = self.second = self.last = None
         self.cached, self.most_cached, self.given = 0, 0, 0
+        self.over = 0  # drafts rejected by passes of which the scheduler has no output yet
+        self.verified, self.drafts, self.accepted = 0, 0, 0  # passes with drafts, drafts in them
+        self.proposed = False  # there are drafts for its next pass
 
     def admitted(self, now, cached):
         if self.places == 0:
             self.first_admit, self.cached = now, cached
         self.most_cached = max(self.most_cached, min(cached, self.input))
-        self.running, self.places = True, self.places + 1
+        self.running, self.places, self.over, self.proposed = True, self.places + 1, 0, False
 
     def lost(self, now):
         self.running = False
         self.preempted += 1
+
+    def drafted(self, drafts, accepted):
+        if not self.proposed:
+            return
+        self.verified += 1
+        self.drafts += drafts
+        self.accepted += accepted
 
     def token(self):
         self.length += 1
@@ -238,7 +296,8 @@ class Life:
             "id": self.number, "line": self.row.line, "input_tokens": self.input, "output_tokens": self.output,
             "generated_tokens": self.given, "cached_tokens": self.cached, "reused_tokens": self.most_cached,
             "arrival_ms": self.row.arrival, "admit_ms": self.first_admit, "first_token_ms": self.first,
-            "second_token_ms": self.second, "last_token_ms": self.last, "preemptions": self.preempted}
+            "second_token_ms": self.second, "last_token_ms": self.last, "preemptions": self.preempted,
+            "verified_passes": self.verified, "draft_tokens": self.drafts, "accepted_tokens": self.accepted}
 
 
 class Log:
@@ -253,7 +312,7 @@ class Log:
     def pass_(self, planned, start, end, out, before, sampled):
         run = {
             "pass": self.passes, "planned_ms": planned, "start_ms": start, "end_ms": end,
-            "scheduled": [[self.lives[i].number, before[i], n, len(t)] for (i, n), t in zip(out.num_scheduled_tokens.items(), sampled)],
+            "scheduled": [[self.lives[i].number, before[i], n, len(t), len(out.scheduled_spec_decode_tokens.get(i, ()))] for (i, n), t in zip(out.num_scheduled_tokens.items(), sampled)],
             "preempted": sorted(self.lives[i].number for i in out.preempted_req_ids or ()), "finished": []}
         self.passes += 1
         self.busy += end - start
@@ -286,13 +345,14 @@ class Engine:
     def __init__(self, config, s, profile, lives, log):
         self.clock, self.lives, self.log, self.config = Clock(), lives, log, config
         self.scheduler = new_scheduler(config, s)
-        self.model_executor = Executor(self.clock, profile, log, lives)
+        self.model_executor = Executor(self.clock, profile, log, lives, Drafts(s["speculative_config"]))
         self.vllm_config = config
         self.async_scheduling = bool(config.scheduler_config.async_scheduling)
         self.batch_queue_size = getattr(config, "max_concurrent_batches", 2 if self.async_scheduling else 1)
         self.batch_queue = deque(maxlen=self.batch_queue_size) if self.batch_queue_size > 1 else None
-        self.is_ec_consumer, self.is_pooling_model, self.use_spec_decode, self.engines_running = True, False, False, False
-        self.is_mm_encoder_only = self.check_for_draft_tokens = False
+        self.is_ec_consumer, self.is_pooling_model, self.engines_running = True, False, False
+        self.use_spec_decode = self.check_for_draft_tokens = bool(s["speculative_config"])
+        self.is_mm_encoder_only = False
         self._weight_version = None
         self.aborts_queue, self.output_queue = queue.Queue(), self
         self.step_fn = self.step if self.batch_queue is None else self.step_with_batch_queue
@@ -419,9 +479,12 @@ def run(rows, s, profile, block, out=None):
     log = Log(os.path.join(out, "passes.jsonl") if out else None, lives)
     digest = hashing.sha256
     kv_cache_utils.init_none_hash(digest)
-    hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], digest) if s["enable_prefix_caching"] else None
+    config = configure(s)
+    hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], digest, **pick(
+        kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0))) \
+        if s["enable_prefix_caching"] else None
     began = time.monotonic()
-    engine = Engine(configure(s), s, profile, lives, log)
+    engine = Engine(config, s, profile, lives, log)
     drive(engine, rows, hasher, block, s["policy"] == "priority")
     log.close()
     done = [l.as_row() for l in lives.values()]

@@ -94,6 +94,34 @@ def window(rng, s, rows):
     s["num_gpu_blocks"] = 1 + s["full_groups"] * need + s["window_groups"] * kept + more
 
 
+def speculate(rng, s):
+    """Speculative decoding: kinds of drafts, few and many, of which few or many are accepted."""
+    k = rng.choice([1, 2, 3, 5, 8])
+    spec = {"method": rng.choice(METHODS), "num_speculative_tokens": k, "acceptance_seed": rng.randrange(1 << 20)}
+    kind = rng.randrange(3)
+    if kind == 0:
+        spec["acceptance_rate"] = rng.choice([0.0, 0.5, 0.9, 1.0])
+    elif kind == 1:
+        low = rng.random()
+        spec["acceptance_rate"] = [low, rng.uniform(low, 1)]
+    else:
+        spec["synthetic_acceptance_rates"] = sorted((rng.random() for _ in range(k)), reverse=True)
+    if rng.random() < 0.5:
+        spec["draft_ms"] = rng.uniform(0, 3)
+    if rng.random() < 0.3:
+        spec["draft_share"] = rng.uniform(0, 0.3)
+    s["speculative_config"] = spec
+    if PROFILE > "vllm-0.24" and s["long_prefill_token_threshold"]:  # vLLM stops where it pads to more than that
+        s["long_prefill_token_threshold"] = max(s["long_prefill_token_threshold"], k + 1)
+    s["num_gpu_blocks"] += k // s["block_size"] * 2 + 2
+    # A pass has room for all drafts, as vLLM's server sees to, now and then.
+    if rng.random() < 0.5:
+        s["max_num_batched_tokens"] = max(s["max_num_batched_tokens"], s["max_num_seqs"] * (k + 1))
+
+
+METHODS = os.environ.get("VLLM_ORACLE_METHODS", "ngram_gpu draft_model eagle").split()
+
+
 def rename(rows):
     """Hash ids by first appearance, as small as can be."""
     names = {}
@@ -108,7 +136,8 @@ def replay(binary, trace_file, s, trace, profile, out):
         rules["watermark"] = s["watermark"]
     rules.update(s.get("replay_rules", {}))
     engine = {"scheduler_profile": PROFILE, "scheduler_rules": rules}
-    for theirs, name in (("policy", "scheduling_policy"), ("prefill_schedule_interval",) * 2, ("max_num_active_seqs",) * 2):
+    for theirs, name in (("policy", "scheduling_policy"), ("prefill_schedule_interval",) * 2, ("max_num_active_seqs",) * 2,
+                         ("speculative_config",) * 2):
         if theirs in s:
             engine[name] = s[theirs]
     for name, kind in (("sliding_window", "sliding_attention"), ("attention_chunk_size", "chunked_attention")):
@@ -256,6 +285,8 @@ def parity():
         rng = random.Random(a.seed * 1_000_003 + i)
         s, trace, rows, profile = case(rng)
         s.update(fixed)
+        if s.get("speculative_config") == "random":
+            speculate(rng, s)
         rename(rows)
         if s.get("sliding_window") == -1:
             window(rng, s, rows)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
@@ -113,10 +114,10 @@ func (o *Options) ParseEngine(p *Pool) error {
 		return err
 	}
 	set := append(settingValues(o.Engine.Settings), settingValues(p.own)...)
-	read := func(unless ...engineargs.Setting) (engineargs.Args, error) {
-		return engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless})
+	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
+		return engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: p.Role, Set: set, Unless: unless, Early: early})
 	}
-	a, err := read()
+	a, err := read(true)
 	if err != nil {
 		return o.engineError(p, err)
 	}
@@ -124,10 +125,8 @@ func (o *Options) ParseEngine(p *Pool) error {
 	if err != nil {
 		return err
 	}
-	if len(follows) > 0 {
-		if a, err = read(follows...); err != nil {
-			return o.engineError(p, err)
-		}
+	if a, err = read(false, follows...); err != nil {
+		return o.engineError(p, err)
 	}
 	p.Args = &a
 	return nil
@@ -174,6 +173,9 @@ func (o *Options) engineError(p *Pool, err error) error {
 	if s := o.givenFor(p, name); s != nil {
 		return o.Refuse(s.Name, key.Want)
 	}
+	if s := o.givenPartOf(p, key); s != nil {
+		return o.Refuse(s.Name, key.Want)
+	}
 	if s := byKey(o.Engine.Settings, name); s != nil && !o.Changed(p.from) {
 		return cli.Usagef("--%s is %s by default, want %s", s.Name, key.Value, key.Want)
 	}
@@ -188,6 +190,21 @@ func (o *Options) notJSON(flag string, err error) error {
 		return fmt.Errorf("--%s=%s: want a JSON object, or @%s for what the file holds", o.Name(flag), path, path)
 	}
 	return fmt.Errorf("--%s: %w", o.Name(flag), err)
+}
+
+// givenPartOf returns a given flag for a member of the object that is wrong as a whole, or
+// that lacks a member; nil when there is none.
+func (o *Options) givenPartOf(p *Pool, key *engineargs.KeyError) *Setting {
+	object, _, isMember := strings.Cut(key.Key, ".")
+	if isMember && key.Value != "missing" {
+		return nil
+	}
+	for _, s := range append(GivenOf(p.own), GivenOf(o.Engine.Settings)...) {
+		if s.Key == object || strings.HasPrefix(s.Key, object+".") {
+			return &s
+		}
+	}
+	return nil
 }
 
 // givenFor returns the given flag for a key of a pool's engine arguments, or nil.

@@ -3,8 +3,10 @@ package options
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -15,7 +17,7 @@ import (
 // Setting is a flag that stands for a key of a JSON object.
 type Setting struct {
 	Name, Key string
-	kind      string // int, number, limit or ratio (those, or unlimited), bool, path or name
+	kind      string // int, number, limit or ratio (those, or unlimited), bool, path, name, range (a number or two with .. between) or object (JSON)
 	preset    string
 	help      string
 	engine    string   // the only engine that reads it; "": all
@@ -60,6 +62,9 @@ func (s *Setting) Set(text string) error {
 		quoted, err := json.Marshal(text)
 		*s.text = string(quoted)
 		return err
+	case "object":
+		*s.text = text
+		return nil
 	case "bool":
 		v, err := strconv.ParseBool(text)
 		if err != nil {
@@ -84,7 +89,18 @@ func (s *Setting) setNumber(text string) error {
 		*s.text = "null"
 		return nil
 	}
-	if s.kind == "number" || s.kind == "ratio" {
+	if s.kind == "range" {
+		if from, to, ok := strings.Cut(text, ".."); ok {
+			low, err := strconv.ParseFloat(from, 64)
+			high, err2 := strconv.ParseFloat(to, 64)
+			if err != nil || err2 != nil {
+				return errors.New("want a number, or two with .. between")
+			}
+			*s.text = fmt.Sprintf("[%v,%v]", low, high)
+			return nil
+		}
+	}
+	if s.kind == "number" || s.kind == "ratio" || s.kind == "range" {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			return errors.New("want a number")

@@ -1,0 +1,75 @@
+package engines
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+)
+
+// draftTime returns what a draft of all requests together takes, in ms and as a share of
+// a pass without drafts, and in words where that comes from.
+func draftTime(a *engineargs.Args) (ms, share float64, text string) {
+	s := a.Speculative
+	name, isSheet := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
+	var f hardware.Fit
+	if isSheet {
+		var err error
+		f, err = hardware.ParseFit(name)
+		isSheet = err == nil
+	}
+	switch {
+	case s.TimeGiven:
+		return s.Ms, s.Share, fmt.Sprintf("each takes %g ms and %g of a pass", s.Ms, s.Share)
+	case s.Method == vllm.ByLookup:
+		return 0, 0, "drafts take no time"
+	case s.Method == vllm.ByHead && isSheet:
+		share = 1 / float64(f.Model.Layers)
+		return 0, share, fmt.Sprintf("each takes %.3f of a pass, one layer of %d", share, f.Model.Layers)
+	case isSheet && s.Model != "":
+		if drafter, err := hardware.FindModel(s.Model); err == nil {
+			share = drafter.Active() / f.Model.Active()
+			return 0, share, fmt.Sprintf("each takes %.3f of a pass, as %s has weights", share, drafter.Name)
+		}
+	}
+	return 0, 0, "drafts take no time, since none is known: draft_ms or draft_share"
+}
+
+// describeSpeculation returns how an engine decodes speculatively.
+func describeSpeculation(a *engineargs.Args) string {
+	s := a.Speculative
+	rate := fmt.Sprintf("of each after accepted ones %g", s.Low)
+	switch {
+	case s.Rates != nil:
+		mean, all := 1.0, 1.0
+		for _, r := range s.Rates {
+			all *= r
+			mean += all
+		}
+		rate = fmt.Sprintf("%.3g tokens a pass at most", mean)
+	case s.High > s.Low:
+		rate += fmt.Sprintf(" to %g, drawn for each request,", s.High)
+	}
+	_, _, text := draftTime(a)
+	verified := "a verified draft costs what a prompt token does"
+	if a.ProfilePath == "" || strings.HasSuffix(a.ProfilePath, ".npz") {
+		verified = "verifying takes no time, which this model has by requests"
+	}
+	return fmt.Sprintf("%s, %d drafts a pass, %s accepted; %s; %s; the drafter's memory is not counted", s.Name, s.Tokens, rate, text, verified)
+}
+
+// withSeed returns how an engine decodes speculatively, with the seed of the run where
+// it has none of its own; nil where it does not.
+func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
+	if s == nil {
+		return nil
+	}
+	drafts := s.Speculation
+	if !s.SeedGiven {
+		drafts.Seed = seed
+	}
+	return &drafts
+}

@@ -1,0 +1,176 @@
+package vllm
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Speculation is how an engine decodes speculatively: after every pass a drafter
+// proposes tokens for each request that gained one, and the next pass verifies them.
+type Speculation struct {
+	Method Method
+	Tokens int // drafts per request and pass, > 0
+	// Rates is, by position, how likely a draft is accepted if those before it are. Where
+	// it is nil, each request draws one rate for all positions from Low to High.
+	Rates     []float64
+	Low, High float64
+	Seed      uint64 // of the draws
+}
+
+// Method is a kind of drafters, by what the scheduler does for it.
+type Method uint8
+
+const (
+	ByLookup     Method = iota // ngram and the like: no KV cache of its own
+	ByDraftModel               // a model with KV blocks beside the engine's
+	ByHead                     // eagle, mtp: reads the hidden states of the model
+)
+
+// drawNumber returns a number from 0 to 1 that depends on its arguments alone: the
+// finalizer of SplitMix64 over the three.
+func drawNumber(seed, request, place uint64) float64 {
+	x := seed*0x9e3779b97f4a7c15 + (request+1)*0xd6e8feb86659fd93 + place*0xa0761d6478bd642f
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) / (1 << 53)
+}
+
+// accepted returns how many of so many drafts for the tokens of a request's answer
+// after the first sampled ones are accepted.
+func (s *Speculation) accepted(id sim.RequestID, sampled, drafts int) int {
+	rate := s.Low
+	if s.High > s.Low {
+		rate += float64((s.High - s.Low) * drawNumber(s.Seed, uint64(id), 0))
+	}
+	for i := range drafts {
+		if s.Rates != nil {
+			rate = s.Rates[i]
+		}
+		if !(drawNumber(s.Seed, uint64(id), uint64(sampled+i)+1) < rate) {
+			return i
+		}
+	}
+	return drafts
+}
+
+// speculation is what a request needs where an engine decodes speculatively. Its
+// target counts drafts in flight as accepted, as vLLM does until their pass has ended.
+type speculation struct {
+	drafts   int  // proposed for its next pass
+	real     bool // they are, and not padding
+	sampled  int  // answer tokens that passes have sampled, delivered or not
+	rejected int  // drafts that passes in flight have rejected, while the request keeps its place
+}
+
+// lookahead returns for how many tokens beyond those it computes a request gets
+// blocks, so that the drafter finds room.
+func (c *Core) lookahead(r *request) int {
+	s := c.cfg.Speculation
+	if s == nil || s.Method == ByLookup || r.state != running && !c.rules.DraftRoom {
+		return 0
+	}
+	return s.Tokens
+}
+
+// recomputesHit reports whether the last block that a request finds is computed again,
+// for the hidden states that the drafter reads.
+func (c *Core) recomputesHit() bool {
+	return c.cfg.Speculation != nil && c.cfg.Speculation.Method == ByHead
+}
+
+// padsDrafts reports whether a request that is admitted with one token to compute gets
+// drafts that are none: where all that ran before verify as many, so that it is like them.
+func (c *Core) padsDrafts(p *pass, cached int) bool {
+	s := c.cfg.Speculation
+	if s == nil || !c.rules.PadDrafts || p.ran == 0 && !(c.rules.PadAlone && cached > 0) {
+		return false
+	}
+	for i := range p.ran {
+		if x := &p.flight.shares[i]; !x.dropped && int(x.drafts) != s.Tokens {
+			return false
+		}
+	}
+	return true
+}
+
+// endsInFlight reports whether r has all its tokens once the pass in flight ends,
+// however many drafts that accepts.
+func (c *Core) endsInFlight(r *request) bool {
+	return r.target >= r.end && (c.cfg.Speculation == nil || r.target > c.knownTokens(r) && c.knownTokens(r)+1 >= r.end)
+}
+
+// namesAtEnd reports whether blocks that passes have filled since the request was planned
+// last can be found once it loses its place or ends.
+func (c *Core) namesAtEnd() bool {
+	return c.cfg.Speculation == nil || c.rules.TwoInFlight || c.rules.NameAccepted
+}
+
+// sampleDrafts enters the drafts of a share that samples: how many are accepted shows
+// only when the pass ends.
+func (c *Core) sampleDrafts(x *share, r *request, drafts int) {
+	s := c.cfg.Speculation
+	x.before -= int32(r.spec.rejected)
+	x.drafts, x.accepted = int32(drafts), 0
+	if r.spec.real {
+		x.accepted = int32(s.accepted(r.id, r.spec.sampled, drafts))
+		x.verifies = drafts > 0
+	}
+	r.target = r.computed + 1
+	r.spec.sampled += int(x.accepted) + 1
+	r.spec.rejected += int(x.drafts - x.accepted)
+	r.spec.drafts, r.spec.real = s.Tokens, true
+}
+
+// dropDrafts takes back what sampleDrafts entered.
+func (c *Core) dropDrafts(x *share, r *request) {
+	r.target -= int(x.drafts)
+	r.spec.sampled -= int(x.accepted) + 1
+}
+
+// giveDrafts gives the request of x the tokens that its pass sampled, as many as it
+// still wants, and reports whether the last was among them.
+func (c *Core) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
+	r := &c.requests[x.slot]
+	if r.state == gone { // the pass before had all that it wanted
+		return false
+	}
+	rejected := int(x.drafts - x.accepted)
+	r.target -= rejected
+	if r.state == running {
+		r.computed -= rejected
+		r.spec.rejected -= rejected
+	}
+	if x.verifies {
+		p.Verified++
+		p.Drafts += int(x.drafts)
+		p.Accepted += int(x.accepted)
+	}
+	if more := min(int(x.accepted), r.end-c.knownTokens(r)-1); more > 0 {
+		p.AddAccepted(r.id, r.given+1, more)
+		r.given += more
+	}
+	return c.giveToken(x.slot, p)
+}
+
+// passIdly runs the pass that is planned when the one before it ends at p.End and
+// nobody is left: the drafts of that turned out to end all requests. A request that
+// comes while it runs waits for its end.
+func (c *Core) passIdly(now sim.Time) error {
+	if c.left == 0 || now <= c.left {
+		return nil
+	}
+	ms, err := c.cfg.Clock.Step(&c.next.step)
+	c.awake = c.left + sim.Time(ms)
+	c.next.clear()
+	return err
+}
+
+// freeSlots ends a pass: it makes the slots of requests that have ended free for others once no pass
+// that is planned speaks of them.
+func (c *Core) freeSlots(now sim.Time) {
+	if c.left = 0; c.live == 0 && !c.next.isEmpty() {
+		c.left = now
+	}
+	c.unused = append(c.unused, c.parted...)
+	c.parted, c.parting = append(c.parted[:0], c.parting...), c.parting[:0]
+}

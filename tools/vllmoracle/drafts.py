@@ -1,0 +1,55 @@
+"""Speculative decoding: how many drafts are accepted, which replay draws alike, and what drafting takes.
+
+"speculative_config" of the settings has fields of vLLM's own (method, num_speculative_tokens, parallel_drafting, ...) and
+
+    synthetic_acceptance_rates  by position, of drafts that are accepted with all before them (vLLM's own, too)
+    acceptance_rate             a number, or the ends of a range from which each request draws its own: a draft is accepted
+                                if those before it are
+    acceptance_seed             of the draws
+    draft_ms, draft_share       what a draft of all requests takes: ms, and a share of the pass without them
+
+A draw depends on the seed, the request and the place of the token in its answer alone.
+"""
+MASK = (1 << 64) - 1
+
+
+def draw(seed, request, place):
+    """A number from 0 to 1: the finalizer of SplitMix64 over the three."""
+    x = (seed * 0x9E3779B97F4A7C15 + (request + 1) * 0xD6E8FEB86659FD93 + (place + 1) * 0xA0761D6478BD642F) & MASK
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK
+    return float((x ^ x >> 31) >> 11) / float(1 << 53)
+
+
+class Drafts:
+    def __init__(self, given):
+        self.count = given["num_speculative_tokens"] if given else 0
+        if not given:
+            return
+        self.method, self.seed = given["method"], given.get("acceptance_seed", 0)
+        self.ms, self.share = given.get("draft_ms", 0.0), given.get("draft_share", 0.0)
+        rates = given.get("synthetic_acceptance_rates")
+        if rates:
+            self.range = None
+            self.rates = [r / b if b > 0 else 0.0 for b, r in zip([1.0] + rates, rates)]
+        else:
+            rate = given["acceptance_rate"]
+            self.range = rate if isinstance(rate, list) else (rate, rate)
+
+    def accepted(self, request, given, drafts):
+        """How many of drafts, for the tokens after given ones of a request's answer, are accepted."""
+        for i in range(drafts):
+            if self.range:
+                low, high = self.range
+                rate = low + (high - low) * draw(self.seed, request, -1)
+            else:
+                rate = self.rates[i]
+            if not draw(self.seed, request, given + i) < rate:
+                return i
+        return drafts
+
+    def pass_ms(self, ms, count):
+        """What a pass takes with the drafts that follow it."""
+        if not count:
+            return ms
+        return ms + float(count) * (self.ms + self.share * ms)
