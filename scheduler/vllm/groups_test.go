@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
 	"github.com/replay-llm/replay/scheduler/vllm"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -57,6 +58,17 @@ func TestWindowsDifferential(t *testing.T) {
 		if n := int(cases); seen.preempted < n/2 || seen.reused < n || seen.cut < n/4 || seen.stalled > n/50 {
 			t.Errorf("%s: %+v in %d cases, want more of everything, and fewer stalls", name, seen, n)
 		}
+	}
+}
+
+// An engine with windows does what every core owes, with blocks for two groups.
+func TestWindowsSuite(t *testing.T) {
+	for _, w := range []vllm.Windows{{Tokens: 6, Groups: 1, Full: 1}, {Tokens: 8, Chunked: true, Groups: 1, Full: 1}} {
+		schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core {
+			c := config(s, vllm.Rules033())
+			c.Windows, c.Blocks = w, 2*s.Blocks
+			return build(t, c)
+		})
 	}
 }
 
