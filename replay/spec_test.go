@@ -211,8 +211,8 @@ func TestRunStopsWithItsContext(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	s := twoRequests()
-	s.Pools = one(func(a *engineargs.Args) { a.Engine, a.SGLang.Policy = engineargs.SGLang, "lof" })
-	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "lof") {
+	s.Pools = one(func(a *engineargs.Args) { a.Engine, a.SGLang.Policy = engineargs.SGLang, "sof" })
+	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "sof") {
 		t.Errorf("%q", w)
 	}
 	s.Pools = one(func(a *engineargs.Args) { a.G2.Blocks, a.KVBytesPerToken = 5, 1000 })

@@ -5,7 +5,7 @@
 // A decode pass gives each running request a token and touches none of them: passes are
 // counted, and written out when something else happens to a request.
 //
-// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go,
+// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, run.go,
 // retract.go, deliver.go, cancel.go, queue.go; sequence.go, radix.go and pages.go for the cache;
 // record.go and pageevents.go for what a router is shown of it; view.go for what planners
 // and observers see.
@@ -55,6 +55,7 @@ type Core struct {
 	lastDecode  sim.Time // the end of the latest decode pass
 	sorted      sorted
 	stays       []stay
+	before      counts             // the latest run of passes
 	view        scheduler.Snapshot // of the pass under way, for planners
 }
 
@@ -114,12 +115,14 @@ func (c *Core) Load() int { return c.live }
 // Line returns the number of requests that wait and that run.
 func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), c.live - c.waiting.Len() }
 
-// Cut has nothing to give back: every run is one pass.
-func (c *Core) Cut(*scheduler.Pass, int) {}
-
-// Step runs the pass that starts at now, always a single one. With Overlap it also plans
-// the pass that follows, by what is known now.
-func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
+// Step runs the pass that starts at now, and those after it that only give a token to each
+// running request. With Overlap it also plans the pass that follows, by what is known now.
+func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
+	if until > now {
+		if n := c.countAlike(now); n > 1 {
+			return c.takeRun(n, now, until, p)
+		}
+	}
 	step, err := c.Begin(now, p)
 	if err != nil {
 		return err
@@ -129,6 +132,9 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		return err
 	}
 	p.End = now + sim.Time(ms)
+	if n, ok := timing.InNanos(ms); ok {
+		p.Nanos = append(p.Nanos, n)
+	}
 	return c.End(p)
 }
 
@@ -140,7 +146,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.record.begin(p)
-	if !c.next.planned && now > c.lastEnd {
+	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
 		c.ratio.now = c.ratio.first // it was idle
 	}
 	if !c.next.planned {
@@ -196,7 +202,7 @@ func (c *Core) measurePass() {
 	s.Tokens, s.Requests, s.Context = n, n, int64(f.length)
 	if len(f.batch) == 0 || c.Role == scheduler.Decode {
 		s.Decodes, s.DecodeLength = n, f.length
-		s.Active, s.Capacity = min(f.length, c.pool), c.pool
+		s.Active, s.Capacity, s.ByTokens = min(f.length, c.pool), c.pool, true
 		return
 	}
 	// To a model that tells prompts from tokens all are prompts, some of a single token.

@@ -58,15 +58,16 @@ func (c *oracleCase) config() Config {
 	}
 }
 
-// replay returns what happens to the requests here.
-func (c *oracleCase) replay(t *testing.T) []oracleRequest {
+// replay returns what happens to the requests here, pass by pass or in runs of passes, and
+// how many passes were in those.
+func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRuns int) {
 	t.Helper()
 	cfg := c.config()
 	core, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	did := make([]oracleRequest, len(c.Rows))
+	did = make([]oracleRequest, len(c.Rows))
 	seen := make([]bool, len(c.Rows))
 	pass := scheduler.Pass{Detail: &scheduler.Detail{}}
 	for now, next := sim.Time(0), 0; next < len(c.Rows) || core.Load() > 0; {
@@ -80,8 +81,17 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 			now = c.arrival(next)
 			continue
 		}
-		if err := core.Step(now, now, &pass); err != nil {
+		until := now
+		if runs && next < len(c.Rows) {
+			until = c.arrival(next)
+		} else if runs {
+			until = 1e18
+		}
+		if err := core.Step(now, until, &pass); err != nil {
 			t.Fatal(err)
+		}
+		if pass.Count > 1 {
+			inRuns += pass.Count
 		}
 		if os.Getenv("SGLANG_PASSES") != "" {
 			t.Logf("%v..%v work %v lost %v tokens %d free %d", pass.Start, pass.End, pass.Detail.Work, pass.Detail.Lost, pass.Tokens, core.free)
@@ -89,7 +99,7 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 		now = pass.End
 		noteFates(did, seen, &pass)
 	}
-	return did
+	return did, inRuns
 }
 
 // arrival returns when request i arrives: the first does at 0.
@@ -127,17 +137,21 @@ func TestEqualsSGLang(t *testing.T) {
 	columns := [...]string{"first_token_ms", "last_token_ms", "reused_tokens", "preemptions"}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<26)
-	n := 0
+	n, inRuns := 0, 0
 	for ; lines.Scan(); n++ {
 		var c oracleCase
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(c.Name+"/"+c.Loop, func(t *testing.T) {
-			for i, got := range c.replay(t) {
-				for k, want := range c.Requests[i] {
-					if got[k] != want {
-						t.Fatalf("request %d: %s is %v, and %v in SGLang", i, columns[k], got[k], want)
+			for _, runs := range []bool{false, true} {
+				did, n := c.replay(t, runs)
+				inRuns += n
+				for i, got := range did {
+					for k, want := range c.Requests[i] {
+						if got[k] != want {
+							t.Fatalf("in runs %v, request %d: %s is %v, and %v in SGLang", runs, i, columns[k], got[k], want)
+						}
 					}
 				}
 			}
@@ -146,4 +160,8 @@ func TestEqualsSGLang(t *testing.T) {
 	if err := lines.Err(); err != nil || n < 48 && os.Getenv("SGLANG_CASES") == "" {
 		t.Fatalf("%d cases, %v", n, err)
 	}
+	if inRuns == 0 {
+		t.Error("no pass was in a run")
+	}
+	t.Logf("%d cases, %d passes in runs", n, inRuns)
 }

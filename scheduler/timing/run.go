@@ -108,4 +108,7 @@ func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
 func (s *Step) Grow(n int) {
 	s.Context += int64(n) * int64(s.Requests)
 	s.DecodeLength += n * s.Decodes
+	if s.ByTokens {
+		s.Active = min(s.DecodeLength, s.Capacity)
+	}
 }

@@ -18,6 +18,9 @@ type Step struct {
 	DecodeLength  int // tokens, over Decodes: their lengths
 	Active        int // tokens of KV cache in use
 	Capacity      int // tokens of KV cache there is room for
+	// ByTokens makes Active the tokens of DecodeLength, at most Capacity, in the passes of a
+	// Run; otherwise it stays.
+	ByTokens bool
 }
 
 // Mixed reports whether the pass computes anything beside one answer token per

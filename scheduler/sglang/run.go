@@ -1,0 +1,82 @@
+package sglang
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// counts is what passes that only decode change.
+type counts struct {
+	ratio         float64
+	free, length  int
+	planned, done int64
+}
+
+// countAlike returns in how many passes from now on, at most, nothing happens but one more
+// token for every running request, while each of them plans one that is as uneventful.
+func (c *Core) countAlike(now sim.Time) int {
+	n := len(c.running)
+	if n == 0 || !c.full && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
+		return 0
+	}
+	if len(c.merging) > 0 || len(c.joined) > 0 || len(c.agenda) == 0 {
+		return 0
+	}
+	last := c.agenda[0].Key - 1 // the pass before somebody ends
+	if f := c.next; c.Overlap {
+		if !f.planned || len(f.batch) > 0 || len(f.joined) > 0 || f.lost > 0 || f.decodes != n {
+			return 0
+		}
+		last++ // which is planned in the one before
+	}
+	// In as many passes as a page has tokens each of them opens one, and room is made for one more.
+	room := (c.free/(n*c.PageTokens) - 1) * c.PageTokens
+	return int(min(last-c.planned, int64(room)))
+}
+
+// takeRun runs up to n uneventful passes, of which none but the first starts at until or
+// later, and plans as many.
+func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
+	p.Reset(now)
+	p.KVAtEnd = true
+	c.before = counts{c.ratio.now, c.free, c.totals.length, c.planned, c.done}
+	if !c.Overlap {
+		c.next.decodes, c.next.length = len(c.running), c.totals.length+len(c.running)
+	}
+	c.measurePass()
+	run := timing.Run{Until: until, Most: n, End: now, Ends: p.Ends, Nanos: p.Nanos}
+	if err := c.Clock.Repeat(&c.step, &run); err != nil {
+		return err
+	}
+	p.End, p.Ends, p.Nanos = run.End, run.Ends, run.Nanos
+	p.Tokens, p.Decoding = len(c.running), len(c.running)
+	c.keepRun(p, len(run.Ends))
+	c.describeState(p)
+	c.check()
+	return nil
+}
+
+// Cut gives back the passes of the run p after the first keep.
+func (c *Core) Cut(p *scheduler.Pass, keep int) {
+	if keep < p.Count {
+		c.keepRun(p, keep)
+	}
+}
+
+// keepRun runs the first keep passes of the run p, from what was before it.
+func (c *Core) keepRun(p *scheduler.Pass, keep int) {
+	b, n := &c.before, len(c.running)
+	c.ratio.now, c.free, c.planned = b.ratio, b.free, b.planned
+	for range keep {
+		c.ratio.decay()
+		c.free -= c.countCrossing() * c.PageTokens
+		c.planned++
+	}
+	c.totals.length, c.done = b.length+keep*n, b.done+int64(keep)
+	if c.next.clear(); c.Overlap {
+		c.next.planned, c.next.decodes, c.next.length = true, n, c.totals.length
+	}
+	p.CutEnds(keep)
+	c.lastEnd, c.lastDecode = p.End, p.End
+}
