@@ -93,7 +93,7 @@ func TestRuns(t *testing.T) {
 		}
 		all.passes, all.steps, all.cut, all.queued = all.passes+r.passes, all.steps+r.steps, all.cut+r.cut, all.queued+r.queued
 	}
-	if n := int(cases); 2*all.passes < 3*all.steps || all.cut < 5*n || all.queued < 20*n {
+	if n := int(cases); 2*all.passes < 3*all.steps || all.cut < 5*n || all.queued < 10*n {
 		t.Errorf("%d passes in %d steps, %d cut, %d with a line: want more", all.passes, all.steps, all.cut, all.queued)
 	}
 }
