@@ -193,7 +193,7 @@ func (r *reader) checkSpeculative(a *Args) {
 	case !x.MixedStep || !x.BudgetGate || !x.RecomputeLast || !x.AdmitIdle || !x.WholeAllocation || !x.LastVictim || !x.FirstTokenFree:
 		r.fail("speculative_config", text, "scheduler_rules with it in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
 	case a.Windows.Given():
-		r.fail("speculative_config", text, "no sliding_window with it")
+		r.fail("speculative_config", text, "no sliding_window with it; with disable_hybrid_kv_cache_manager layers with windows are like others")
 	case a.G2.Blocks > 0:
 		r.fail("speculative_config", text, "no num_g2_blocks with it")
 	}

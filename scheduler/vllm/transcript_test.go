@@ -13,7 +13,8 @@ import (
 // in flight), long-prefill=N, unnamed-first (blocks that were never cached are
 // taken first), priorities (the most urgent goes first), host=N blocks of host memory, 4 ms a block each way, and window=N tokens, or chunk=N, of the layers
 // in windows=N groups (1) beside others=N without (1); window-lag keeps what a pass under way needs, and window-bound
-// admits by what groups with windows hold at a time.
+// admits by what groups with windows hold at a time; drafts=N decodes speculatively, with accepted=P percent (100) of
+// drafts, method=1 a draft model and 2 a head; draft-room and pad-drafts are rules.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.Setup, vllm.Rules019())
@@ -30,6 +31,11 @@ func TestTranscripts(t *testing.T) {
 		if n := max(e.Int("window", 0), e.Int("chunk", 0)); n > 0 {
 			c.Windows = vllm.Windows{Tokens: n, Chunked: e.Int("chunk", 0) > 0, Groups: e.Int("windows", 1), Full: e.Int("others", 1)}
 			c.Rules.WindowLag, c.Rules.WindowBound = e.Has("window-lag"), e.Has("window-bound")
+		}
+		if n := e.Int("drafts", 0); n > 0 {
+			rate := float64(e.Int("accepted", 100)) / 100
+			c.Speculation = &vllm.Speculation{Method: vllm.Method(e.Int("method", 0)), Tokens: n, Low: rate, High: rate}
+			c.Rules.DraftRoom, c.Rules.PadDrafts = e.Has("draft-room"), e.Has("pad-drafts")
 		}
 		return vllm.New(c)
 	})

@@ -12,7 +12,7 @@ func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	for i := range f.shares {
 		x := &f.shares[i]
 		input := int32(c.requests[x.slot].input)
-		if x.dropped || x.before >= input && (d == nil || x.tokens <= 1) {
+		if x.dropped || x.before >= input && (d == nil || x.tokens-x.drafts <= 1) {
 			continue
 		}
 		prompt := min(x.before+x.tokens, input) - min(x.before, input)
@@ -31,11 +31,11 @@ func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.supply.held(), c.supply.cached
 }
 
-// countDecoded returns 1 when the last of x's tokens is an answer token that
-// was never computed before.
+// countDecoded returns 1, and the drafts behind it, when the last of x's tokens is an
+// answer token that was never computed before.
 func (x *share) countDecoded(input int32) int32 {
 	if x.samples && x.target > input {
-		return 1
+		return 1 + x.drafts
 	}
 	return 0
 }
