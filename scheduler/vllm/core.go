@@ -8,7 +8,7 @@
 // tokens that are known or in flight; a pass computes some of what is missing
 // up to there, and a request that reaches its target gains a token.
 //
-// Read rules.go and config.go, then core.go, request.go, plan.go, admit.go,
+// Read rules.go, server.go and config.go, then core.go, request.go, plan.go, admit.go,
 // gate.go, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
 // segments.go, segment.go and layer.go, device.go for single ones, tiered.go for host memory
 // behind these, windows.go, groups.go and residents.go for groups of layers, measure.go for what a pass costs, and events.go and
