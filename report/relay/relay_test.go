@@ -84,7 +84,7 @@ func small(t *testing.T, engine string, twoPools bool) replay.Spec {
 		t.Fatal(err)
 	}
 	spec := replay.Spec{
-		Synthetic: loadgen.Synthetic{Requests: 150, Input: 200, Output: 60, Interval: 20, Turns: 2, Delay: 5},
+		Synthetic: loadgen.Synthetic{Requests: 250, Input: 200, Output: 60, Interval: 20, Turns: 2, Delay: 5},
 		Speedup:   1, Topology: replay.Topology{Pools: replay.OnePool(args, 3), Router: policy.KV},
 	}
 	if twoPools {
