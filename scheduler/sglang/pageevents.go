@@ -11,7 +11,6 @@ import (
 
 // pageEvents records pages under the hashes that routers use themselves.
 type pageEvents struct {
-	silent
 	prompts *prompt.Tree
 	pass    *scheduler.Pass
 	hashes  byNode[uint64] // sequence hashes of the pages of each node

@@ -49,13 +49,12 @@ func (v visit) isVoid() bool { return v.request.epoch != v.epoch }
 // flight is a pass that is planned: a batch of prompts, or a token for each running
 // request, or nothing.
 type flight struct {
-	batch    []chunk
-	decodes  int     // requests that decode
-	lost     int     // of these, those that lost their place since it was planned
-	length   int     // tokens of these
-	joined   []visit // of these, those that decode for the first time since they began to run
-	planned  bool
-	capacity int // tokens of the pool
+	batch   []chunk
+	decodes int     // requests that decode
+	lost    int     // of these, those that lost their place since it was planned
+	length  int     // tokens of these
+	joined  []visit // of these, those that decode for the first time since they began to run
+	planned bool
 }
 
 // chunk is a request's share of a prefill.

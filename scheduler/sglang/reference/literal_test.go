@@ -34,7 +34,7 @@ type literalRequest struct {
 	slots              []int32
 	mat, cached, alloc int
 	node               *literalNode
-	prot, hit          int
+	hit                int
 	tokenPass          int // the pass of its last token, 0 before
 	tokenAt            sim.Time
 	lookedUp           int
