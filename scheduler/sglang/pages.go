@@ -44,11 +44,23 @@ func (c *Core) cachePages(r *request) {
 	if !c.caching || k == 0 {
 		return
 	}
-	m, n := c.tree.insert(&r.seq, c.pagesOf(k))
+	m, n := c.insertPages(r, k)
 	c.free += int(m)*c.PageTokens - r.prot
 	c.tree.lock(n)
 	c.tree.unlock(r.node)
 	r.node, r.prot = n, k
+}
+
+// insertPages caches the first tokens of r, which are whole pages, and returns how many pages
+// were cached before, and the node that ends there. What is new is split where the prompt ends,
+// so that the answer can be evicted without it.
+func (c *Core) insertPages(r *request, tokens int) (int32, int32) {
+	pages, prompt := c.pagesOf(tokens), c.pagesOf(r.InputTokens)
+	m, n := c.tree.insert(&r.seq, pages)
+	if m < prompt && prompt < pages {
+		c.tree.match(&r.seq, prompt)
+	}
+	return m, n
 }
 
 // releasePages gives back what r, which does not run, holds of the pool and the tree;
@@ -57,7 +69,7 @@ func (c *Core) releasePages(r *request, keep bool) {
 	k := r.prot
 	if keep && c.caching {
 		k = floorTo(r.stored, c.PageTokens)
-		m, _ := c.tree.insert(&r.seq, c.pagesOf(k))
+		m, _ := c.insertPages(r, k)
 		c.free += int(m)*c.PageTokens - r.prot
 	}
 	c.free += c.poolTokens(r.stored) - k
