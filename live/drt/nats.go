@@ -151,7 +151,7 @@ func (p *natsPlane) serveInstance(s serving) (func(), error) {
 		return nil, err
 	}
 	answer := micro.HandlerFunc(func(r micro.Request) {
-		go s.take(newMessage(r.Data(), r.Headers(), func(no *refusal) { answerMicro(r, no) }))
+		go s.take(newMessage(r.Data(), r.Headers(), func(no *refusal) { p.answerMicro(r, no) }))
 	})
 	for i, l := range s.layouts {
 		name := s.name.Endpoint + "-" + hexID(s.id)
@@ -213,23 +213,24 @@ func newMessage(frame []byte, headers map[string][]string, reply func(*refusal))
 	return m
 }
 
-// answerMicro answers a request of a micro service: nil acknowledges it.
-func answerMicro(r micro.Request, no *refusal) {
-	if no == nil {
-		_ = r.Respond(nil)
-		return
-	}
-	_ = r.Error(no.code, no.text, nil)
+// answerMicro answers a request of a micro service: nil acknowledges it. The service
+// reads what its request was answered when the handler has returned, and that is before
+// the answer, which therefore goes past the request.
+func (p *natsPlane) answerMicro(r micro.Request, no *refusal) {
+	_ = p.conn.PublishMsg(newAnswer(r.Reply(), no))
 }
 
 // answerPlain answers a request of a plain subscription as a micro service does.
-func answerPlain(r *nats.Msg, no *refusal) {
-	answer := nats.NewMsg(r.Reply)
+func answerPlain(r *nats.Msg, no *refusal) { _ = r.RespondMsg(newAnswer(r.Reply, no)) }
+
+// newAnswer returns the answer to a request: nil acknowledges it.
+func newAnswer(to string, no *refusal) *nats.Msg {
+	answer := nats.NewMsg(to)
 	if no != nil {
 		answer.Header.Set(micro.ErrorCodeHeader, no.code)
 		answer.Header.Set(micro.ErrorHeader, no.text)
 	}
-	_ = r.RespondMsg(answer)
+	return answer
 }
 
 // serveShared takes requests of a subject that others serve, too: it ends when
