@@ -73,7 +73,7 @@ type Args struct {
 
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs struct {
-	Policy           string  // "fifo", its other name "fcfs", "lpm" or "lof"; any other string counts as fifo, "lof" too with compat
+	Policy           string  // "fifo", its other name "fcfs", "lpm", "lof" or "hrrn"; any other string counts as fifo, with compat the last two, too
 	PageTokens       int     // another name of BlockTokens, as written; 0: not given
 	MaxPrefillTokens int     // prompt tokens per pass; default 16384
 	ChunkTokens      int     // chunked_prefill_size, prompt tokens of one request per pass; default 8192
@@ -89,7 +89,7 @@ type SGLangArgs struct {
 }
 
 // Policies returns the names of the orders of the queue.
-func Policies() []string { return []string{"fifo", "fcfs", "lpm", "lof"} }
+func Policies() []string { return []string{"fifo", "fcfs", "lpm", "lof", "hrrn"} }
 
 // LPM reports whether the request with the longest cached prefix goes first.
 func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
@@ -148,7 +148,7 @@ func (a *Args) Transfer() scheduler.Transfer {
 func (a *Args) Warnings() []string {
 	var w []string
 	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(Policies(), s) {
-		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm or lof", s))
+		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof or hrrn", s))
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))

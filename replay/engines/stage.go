@@ -216,6 +216,8 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		policy = sglang.LPM
 	case a.SGLang.Policy == "lof" && !s.Compat:
 		policy = sglang.LOF
+	case a.SGLang.Policy == "hrrn" && !s.Compat:
+		policy = sglang.HRRN
 	}
 	return sglang.Config{
 		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, MaxRunning: a.SGLang.MaxRunning,

@@ -203,6 +203,7 @@ func (c *Core) allocBatch(f *flight) {
 	for i := range f.batch {
 		wanted += f.batch[i].tokens
 	}
+	c.counted.last = wanted
 	if c.PageTokens > 1 {
 		wanted += len(f.batch) * c.PageTokens
 	}

@@ -18,6 +18,7 @@ const (
 	FIFO Policy = iota // as they arrived
 	LPM                // longest cached prefix first
 	LOF                // longest output first
+	HRRN               // highest response ratio next
 )
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:

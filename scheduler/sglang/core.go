@@ -33,6 +33,7 @@ type Core struct {
 	running  []*request // each knows its place
 	full     bool       // nobody is admitted until a request leaves
 	attempts int        // to admit, under FIFO: every 32nd renews ages
+	counted  counted    // under HRRN
 	totals   totals
 	planned  int64 // decode passes planned
 	done     int64 // decode passes that have ended
@@ -57,6 +58,14 @@ type Core struct {
 	stays       []stay
 	before      counts             // the latest run of passes
 	view        scheduler.Snapshot // of the pass under way, for planners
+}
+
+// counted is the tokens by which hrrn measures time.
+type counted struct {
+	sum   int  // of all passes that were planned
+	batch int  // of the prefill whose requests came to an empty line: each decode pass counts so many again
+	last  int  // of the latest prefill
+	held  bool // somebody was in the line when the latest pass was planned
 }
 
 // totals are sums over the running requests.
@@ -84,7 +93,7 @@ func New(c Config) (*Core, error) {
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
-	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch + 1, hit: -1, place: notRunning}
+	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
 	if c.Role == scheduler.Prefill {
 		q.maxOut = 1
 	}

@@ -43,6 +43,7 @@ func variants() map[string]func(*Config) {
 		"chunks":    func(c *Config) { c.ChunkTokens = 16 },
 		"mixed":     func(c *Config) { c.MixedChunk = true },
 		"mixed one": func(c *Config) { c.MixedChunk, c.Overlap, c.ChunkTokens = true, false, 32 },
+		"ratio":     func(c *Config) { c.Policy = HRRN },
 		"longest":   func(c *Config) { c.Policy, c.PrefillRequests = LOF, 2 },
 		"exact":     func(c *Config) { c.PrefixCaching, c.IgnoreEOS = false, true },
 		"seats":     func(c *Config) { c.MaxRunning = 3 },

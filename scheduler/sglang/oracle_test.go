@@ -48,7 +48,7 @@ type oracleRequest [4]float64
 
 func (c *oracleCase) config() Config {
 	s := &c.Settings
-	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF}[s.Policy]
+	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN}[s.Policy]
 	return Config{
 		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,

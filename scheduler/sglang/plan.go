@@ -14,6 +14,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	}
 	c.mergePrompts()
 	c.noteEnding()
+	defer func() { c.counted.held = len(c.running) > 0 }()
 	if !c.planPrompts(f) {
 		f.planned = c.planTokens(f, p)
 		return
@@ -26,9 +27,11 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 		c.stopEnding()
 		if len(c.running) > 0 && !c.isShort() {
 			c.addTokens(f)
+			c.counted.last += len(c.running)
 			c.mixed = true
 		}
 	}
+	c.counted.sum += c.counted.last
 }
 
 // mergePrompts lets the requests run whose prompts the latest pass completes. Who leaves
@@ -37,6 +40,7 @@ func (c *Core) mergePrompts() {
 	ahead := len(c.running)
 	if c.mixed {
 		c.full = false
+		c.counted.batch = c.counted.last
 		defer func() { c.mixed = false; c.moveBehind(ahead) }()
 	}
 	for _, v := range c.merging {
@@ -50,6 +54,9 @@ func (c *Core) mergePrompts() {
 		}
 		if len(c.running) == 0 {
 			c.full = false
+		}
+		if !c.counted.held {
+			c.counted.batch, c.counted.held = c.counted.last, true
 		}
 		c.startRunning(v.request)
 	}
@@ -87,6 +94,7 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	default:
 		c.retractVictims(p)
 	}
+	c.counted.sum += c.counted.batch
 	c.addTokens(f)
 	return true
 }

@@ -2,6 +2,7 @@ package sglang
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/replay-llm/replay/sim/prompt"
@@ -31,12 +32,17 @@ func (c *Core) sortQueue() {
 	if n == 0 || !c.caching {
 		return
 	}
-	if c.Policy == LPM && n <= looked {
+	if (c.Policy == LPM || c.Policy == HRRN) && n <= looked {
 		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
 		for _, r := range all {
 			r.rank = c.rankOf(r)
 		}
-		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
+		slices.SortStableFunc(all, func(a, b *request) int {
+			if order := cmp.Compare(b.rank, a.rank); order != 0 || c.Policy == LPM {
+				return order
+			}
+			return cmp.Compare(a.ID, b.ID)
+		})
 		return
 	}
 	if c.attempts++; c.attempts%refreshEvery != 1 {
@@ -47,15 +53,23 @@ func (c *Core) sortQueue() {
 	}
 }
 
-// rankOf returns what the queue is sorted by, highest first: the cached tokens of r, and
-// less than any when r had better wait for a request ahead of it that begins alike.
-func (c *Core) rankOf(r *request) int {
+// rankOf returns what the queue is sorted by, highest first: the cached tokens of r, or by
+// hrrn the tokens that were computed while it waited over those it needs; and less than any
+// when r had better wait for a request ahead of it that begins alike.
+func (c *Core) rankOf(r *request) float64 {
 	pages, _ := c.tree.match(&r.seq, c.pagesOf(r.length()))
 	cached := int(pages) * c.PageTokens
 	if cached <= lpmShared && c.beginsAlike(r) {
 		return -1
 	}
-	return min(cached, r.length()-1)
+	cached = min(cached, r.length()-1)
+	if c.Policy == LPM {
+		return float64(cached)
+	}
+	if cached >= r.InputTokens {
+		return math.Inf(1)
+	}
+	return float64(c.counted.sum-r.queuedAt) / float64(r.InputTokens-cached)
 }
 
 // beginsAlike reports whether one of the requests ahead begins with the same tokens as

@@ -21,7 +21,8 @@ type request struct {
 	prot int   // tokens down to node
 	hit  int   // tokens found at its first admission, -1 before
 
-	rank      int      // what lpm sorts by, highest first
+	rank      float64  // what lpm and hrrn sort by, highest first
+	queuedAt  int      // the sum of counted when it joined the queue
 	place     int      // in the line of running requests, or notRunning
 	ending    bool     // its last token is in flight
 	resumed   bool     // it was admitted after it had lost its place

@@ -68,7 +68,7 @@ func (c *Core) loseFlight(r *request) {
 // requeueRequest makes r, which holds nothing any more, one that waits.
 func (c *Core) requeueRequest(r *request, p *scheduler.Pass) {
 	r.epoch++
-	r.resumed = true
+	r.resumed, r.queuedAt = true, c.counted.sum
 	p.Preempted++
 	if p.Detail != nil {
 		p.Detail.Lost = append(p.Detail.Lost, r.ID)

@@ -10,6 +10,7 @@ import (
 type counts struct {
 	ratio         float64
 	free, length  int
+	counted       int
 	planned, done int64
 }
 
@@ -40,7 +41,7 @@ func (c *Core) countAlike(now sim.Time) int {
 func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
-	c.before = counts{c.ratio.now, c.free, c.totals.length, c.planned, c.done}
+	c.before = counts{c.ratio.now, c.free, c.totals.length, c.counted.sum, c.planned, c.done}
 	if !c.Overlap {
 		c.next.decodes, c.next.length = len(c.running), c.totals.length+len(c.running)
 	}
@@ -74,6 +75,7 @@ func (c *Core) keepRun(p *scheduler.Pass, keep int) {
 		c.planned++
 	}
 	c.totals.length, c.done = b.length+keep*n, b.done+int64(keep)
+	c.counted.sum = b.counted + keep*c.counted.batch
 	if c.next.clear(); c.Overlap {
 		c.next.planned, c.next.decodes, c.next.length = true, n, c.totals.length
 	}

@@ -9,7 +9,7 @@ import (
 
 // The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
 // planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
-// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, nocache, and bytes=N with gbps=X for
+// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, and bytes=N with gbps=X for
 // handoffs. Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
@@ -27,6 +27,8 @@ func TestTranscripts(t *testing.T) {
 			c.Policy = LPM
 		case e.Has("lof"):
 			c.Policy = LOF
+		case e.Has("hrrn"):
+			c.Policy = HRRN
 		}
 		return New(c)
 	})

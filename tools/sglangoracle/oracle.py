@@ -176,7 +176,7 @@ class Oracle(sched.Scheduler):
         self.clock = 0.0
         self.gpu_free = 0.0
         self.future = deque(sorted(requests, key=lambda r: (r.arrival, r.rid)))
-        self.by_rid = {str(r.rid): r for r in requests}
+        self.by_rid = {name(r): r for r in requests}
         self.log = []
         self.next_token = 1 << 40
         self.idle_turns = 0
@@ -339,7 +339,7 @@ class Oracle(sched.Scheduler):
     def _submit(self, r):
         params = SamplingParams(max_new_tokens=r.output, temperature=0, ignore_eos=self.c.ignore_eos)
         params.normalize(None)
-        req = Req(str(r.rid), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60)
+        req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60)
         if self.c.clip_outputs:
             self.init_req_max_new_tokens(req)
             if params.max_new_tokens != r.output:
@@ -450,6 +450,11 @@ class Oracle(sched.Scheduler):
         with torch.inference_mode():
             {"normal": self.event_loop_normal, "overlap": self.event_loop_overlap}[self.c.loop]()
         return self
+
+
+def name(r):
+    """SGLang's id of a request: by hrrn the lower one goes first where two are equal."""
+    return f"{r.rid:09d}"
 
 
 def prompt(hash_ids, length, block):
