@@ -386,13 +386,20 @@ class Engine:
                 self.log.finished(life.number)
 
 
+ENDLESS = 20000
+
+
 def drive(engine, rows, hasher, block, priority):
     """EngineCore.run_busy_loop: take in what has arrived, then a step."""
     clock, scheduler, at = engine.clock, engine.scheduler, 0
     engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": engine.nap})
     process = engine_core.EngineCoreProc._process_engine_step
-    idle = 0
+    idle, left, since = 0, None, 0  # requests left, and the pass since which there are as many
     while True:
+        if left != (len(scheduler.requests), at):
+            left, since = (len(scheduler.requests), at), engine.log.passes
+        elif engine.log.passes - since > ENDLESS:
+            sys.exit(f"{ENDLESS} passes in which nobody came or ended: it would go on for ever")
         if not (scheduler.has_requests() or engine.batch_queue):
             if at == len(rows):
                 return
