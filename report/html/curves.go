@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/series"
 )
@@ -41,6 +42,7 @@ func newCurves(r *Run, names []string) map[string]*curve {
 	for _, name := range names {
 		if name == "itl" && r.Series != nil && r.Series.Gaps.Total > 0 {
 			all[name] = ofHistogram(&r.Series.Gaps)
+			all[name].pinQuantiles(&r.Report.ITL)
 		} else {
 			all[name] = ofRows(r.Rows, valueOf(name))
 		}
@@ -63,6 +65,28 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 		}
 	}
 	return c
+}
+
+// pinQuantiles puts the percentiles that the report has in place of those of a histogram,
+// which are off by up to a bin, and holds the others in order with them.
+func (c *curve) pinQuantiles(d *collector.Distribution) {
+	if d.Max == 0 {
+		return // not known, or nothing to be off by
+	}
+	for i, q := range curveQuantiles() {
+		exact, ok := map[float64]float64{0.5: d.Median, 0.75: d.P75, 0.9: d.P90, 0.95: d.P95, 0.99: d.P99, 1: d.Max}[q]
+		if !ok {
+			continue
+		}
+		c.Quantiles[i] = roundDigits(exact)
+		for k := range c.Quantiles {
+			if k < i {
+				c.Quantiles[k] = min(c.Quantiles[k], c.Quantiles[i])
+			} else {
+				c.Quantiles[k] = max(c.Quantiles[k], c.Quantiles[i])
+			}
+		}
+	}
 }
 
 // perBin is how many bins of a histogram make one of a page.

@@ -162,6 +162,23 @@ func TestPageStaysSmall(t *testing.T) {
 	}
 }
 
+// The percentiles of a curve are those of the report, which the page has beside it.
+func TestQuantilesAreTheReports(t *testing.T) {
+	r := made(5000, 2)
+	h := &r.Series.Gaps
+	r.Report.ITL = collector.Distribution{
+		Median: 1.004 * h.Quantile(0.5), P75: 0.996 * h.Quantile(0.75), P90: h.Quantile(0.9), P95: h.Quantile(0.95), P99: 1.004 * h.Quantile(0.99), Max: 2 * h.Quantile(1),
+	}
+	c := newCurves(&r, []string{"itl"})["itl"]
+	at := func(q float64) float64 { return c.Quantiles[slices.Index(curveQuantiles(), q)] }
+	if d := r.Report.ITL; at(0.5) != roundDigits(d.Median) || at(0.75) != roundDigits(d.P75) || at(0.99) != roundDigits(d.P99) {
+		t.Errorf("the curve has %v, %v, %v at p50, p75, p99, want those of %+v", at(0.5), at(0.75), at(0.99), d)
+	}
+	if !slices.IsSorted(c.Quantiles) {
+		t.Errorf("the curve falls: %v", c.Quantiles)
+	}
+}
+
 func TestQuantilesRise(t *testing.T) {
 	r := made(5000, 2)
 	for name, c := range newCurves(&r, []string{"ttft", "itl", "e2e", "tpot"}) {
