@@ -77,6 +77,14 @@ func (f *Flags) refuseValue(name, value, want string) error {
 	return Usagef("--%s=%s: want %s", f.Name(name), value, want)
 }
 
+// RefuseMember is the error of a member of the JSON object that was given by a flag.
+func (f *Flags) RefuseMember(name string, err error) error {
+	if place, ok := f.Places[name]; ok {
+		return Usagef("%s: %s: %v", place, name, err)
+	}
+	return Usagef("--%s: %v", f.Name(name), err)
+}
+
 // Only is the error of a flag that has no effect but where it says.
 func (f *Flags) Only(name, where string) error {
 	if place, ok := f.Places[name]; ok {

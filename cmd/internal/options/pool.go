@@ -176,6 +176,11 @@ func (o *Options) engineError(p *Pool, err error) error {
 	if s := o.givenPartOf(p, key); s != nil {
 		return o.Refuse(s.Name, key.Want)
 	}
+	if object, member, ok := strings.Cut(name, "."); ok {
+		if s := o.givenFor(p, object); s != nil {
+			return o.RefuseMember(s.Name, &engineargs.KeyError{Key: member, Value: key.Value, Want: key.Want})
+		}
+	}
 	if s := byKey(o.Engine.Settings, name); s != nil && !o.Changed(p.from) {
 		return cli.Usagef("--%s is %s by default, want %s", s.Name, key.Value, key.Want)
 	}
