@@ -65,11 +65,7 @@ func passTimes(a *engineargs.Args) string {
 	if path == "" {
 		return "a built-in model, of no GPU in particular"
 	}
-	if name, ok := strings.CutPrefix(path, timing.RooflinePrefix); ok {
-		f, err := hardware.ParseFit(name)
-		if err != nil {
-			return path
-		}
+	if f, ok := dataSheets(a); ok {
 		gpus := "1 GPU"
 		if n := f.GPUs(); n > 1 {
 			gpus = fmt.Sprintf("%d GPUs", n)
@@ -94,12 +90,22 @@ func passTimes(a *engineargs.Args) string {
 	return "profile " + path
 }
 
+// dataSheets returns the GPU and the model whose data sheets pass times come from; ok
+// reports whether they do.
+func dataSheets(a *engineargs.Args) (f hardware.Fit, ok bool) {
+	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
+	if !ok {
+		return f, false
+	}
+	f, err := hardware.ParseFit(name)
+	return f, err == nil
+}
+
 // DataSheetsMeasured reports whether data sheets were held against measured servers for
 // an engine like this one: a dense model on one GPU, by vLLM's own rules.
 func DataSheetsMeasured(a *engineargs.Args) bool {
-	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
-	f, err := hardware.ParseFit(name)
-	return ok && err == nil && f.Model.MoE == nil && f.GPUs() == 1 && a.Engine == engineargs.VLLM && !a.Rules.Reference()
+	f, ok := dataSheets(a)
+	return ok && f.Model.MoE == nil && f.GPUs() == 1 && a.Engine == engineargs.VLLM && !a.Rules.Reference()
 }
 
 // schedulerRules describes whose rules an engine follows.

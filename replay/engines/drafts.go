@@ -6,7 +6,6 @@ import (
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -14,13 +13,7 @@ import (
 // a pass without drafts, and in words where that comes from.
 func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	s := a.Speculative
-	name, isSheet := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
-	var f hardware.Fit
-	if isSheet {
-		var err error
-		f, err = hardware.ParseFit(name)
-		isSheet = err == nil
-	}
+	f, isSheet := dataSheets(a)
 	switch {
 	case s.TimeGiven:
 		return s.Ms, s.Share, fmt.Sprintf("each takes %g ms and %g of a pass", s.Ms, s.Share)

@@ -3,12 +3,10 @@ package engines
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/sglang"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -87,9 +85,8 @@ func serverLimits(a *engineargs.Args, f *hardware.Fit, gives func(key string) bo
 // describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of
 // the tables, "" on none and where they depend on its longest sequence.
 func describeLimits(a *engineargs.Args) string {
-	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
-	f, err := hardware.ParseFit(name)
-	if !ok || err != nil || !a.ChunkedPrefill {
+	f, ok := dataSheets(a)
+	if !ok || !a.ChunkedPrefill {
 		return ""
 	}
 	tokens, seqs := vllm.ServerLimits(a.Profile, f.GPU.Name, f.GPU.MemoryGiB)

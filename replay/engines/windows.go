@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler/hardware"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -82,10 +80,9 @@ func describeBlocks(a *engineargs.Args) string {
 // describeWindows returns what KV blocks assume of a model whose layers have windows, where
 // they are no groups, "" of others.
 func describeWindows(a *engineargs.Args) string {
-	name, ok := strings.CutPrefix(a.ProfilePath, timing.RooflinePrefix)
-	f, err := hardware.ParseFit(name)
+	f, ok := dataSheets(a)
 	switch {
-	case !ok || err != nil || f.Model.WindowLayers == 0:
+	case !ok || f.Model.WindowLayers == 0:
 		return ""
 	case !a.Rules.Reference() && keepsWhole(a):
 		return "; layers with sliding windows keep all tokens"
