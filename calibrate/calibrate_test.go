@@ -314,7 +314,7 @@ func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
 	t.Helper()
 	const place = "../../shared/vllm-runs"
 	if _, err := os.Stat(filepath.Join(place, name)); err != nil {
-		t.Skipf("%s is not here", filepath.Join(place, name))
+		t.Skipf("skipped: the measured run %s is not there; TestFindsTheServer fits a simulated server", filepath.Join(place, name))
 	}
 	m, err := Read(filepath.Join(place, name), 0)
 	if err != nil {
@@ -331,7 +331,7 @@ func measuredRun(t *testing.T, name string) (*Measured, *Prompts) {
 // and means within 2 % of the half that was not, both ways.
 func TestRealServers(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
-		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
+		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
 	}
 	for _, name := range []string{"RTXPRO6000_Llama-3.1-8B", "RTX4090_Llama-3.1-8B"} {
 		t.Run(name, func(t *testing.T) {
@@ -372,7 +372,7 @@ func checkReal(t *testing.T, r *Result) {
 // The number of blocks of a server that does not tell is found.
 func TestFindsBlocks(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
-		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
+		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
 	}
 	t.Parallel()
 	m, p := measuredRun(t, "RTX4090_Llama-3.1-8B")

@@ -128,7 +128,7 @@ func TestPreemptions(t *testing.T) {
 // them in turn, which nobody tells.
 func TestFindsEngines(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
-		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
+		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
 	}
 	t.Parallel()
 	requests := dense(200)

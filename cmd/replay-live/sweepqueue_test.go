@@ -229,7 +229,7 @@ func TestSweepRunGoesOn(t *testing.T) {
 // they say.
 func TestSweepRepeatsOnQueue(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped: starts processes")
+		t.Skip("skipped: starts processes; go test ./cmd/replay-live, without -short, runs it")
 	}
 	s := newSite(t)
 	files, err := filepath.Abs("../replay/testdata/files")

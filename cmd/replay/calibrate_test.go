@@ -15,13 +15,11 @@ import (
 // read again.
 func TestCalibrateCommand(t *testing.T) {
 	measured := filepath.Join("..", "..", "..", "shared", "vllm-runs", "RTXPRO6000_Llama-3.1-8B")
-	switch _, err := os.Stat(measured); {
-	case err != nil:
-		t.Skip("skipped: the measured runs are not there")
-	case testing.Short():
-		t.Skip("skipped: fits for seconds")
-	case invariant.Enabled:
-		t.Skip("skipped: thousands of replays, which take minutes with every pass checked")
+	if _, err := os.Stat(measured); err != nil {
+		t.Skipf("skipped: the measured run %s is not there", measured)
+	}
+	if testing.Short() || invariant.Enabled {
+		t.Skip("skipped: thousands of replays; go test ./cmd/replay, without -short and -tags invariants, runs them")
 	}
 	profile := filepath.Join(t.TempDir(), "deep", "er", "p.json")
 	var out, errs bytes.Buffer

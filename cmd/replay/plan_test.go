@@ -19,15 +19,12 @@ import (
 // On a recorded trace the answer is right: run by themselves, the cluster meets
 // the objectives and every smaller one misses, and so it is with the loads.
 func TestPlanIsRight(t *testing.T) {
-	if invariant.Enabled {
-		t.Skip("skipped: hundreds of replays of an hour take minutes with every pass checked")
-	}
-	if testing.Short() {
-		t.Skip("skipped: takes many seconds")
+	if testing.Short() || invariant.Enabled {
+		t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
 	}
 	const trace = "../../../shared/traces/mooncake_conversation.jsonl"
 	if _, err := os.Stat(trace); err != nil {
-		t.Skipf("no recorded trace: %v", err)
+		t.Skipf("skipped: the recorded trace %s is not there", trace)
 	}
 	objectives := []string{"--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512"}
 	started := time.Now()
