@@ -69,7 +69,7 @@ func draw(seed uint64, rules vllm.Rules) drawn {
 }
 
 // fate is what happened in a differential run.
-type fate struct{ passes, preempted, reused, cut, stalled int }
+type fate struct{ passes, preempted, reused, cut, stalled, accepted, rejected int }
 
 // compare runs a core and its twin side by side.
 func (d *drawn) compare(core, plain scheduler.Core, seen *fate) error {
@@ -134,6 +134,8 @@ func progress(core scheduler.Core) map[sim.RequestID]token {
 func (f *fate) note(cfg *vllm.Config, p *scheduler.Pass) {
 	f.passes++
 	f.preempted += p.Preempted
+	f.accepted += p.Accepted
+	f.rejected += p.Drafts - p.Accepted
 	for _, a := range p.Admitted {
 		f.reused += a.Reused
 	}

@@ -33,17 +33,19 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 		at := slices.IndexFunc(f.shares, func(x *twinShare) bool { return x.r == r })
 		x := f.shares[at]
 		f.shares = slices.Delete(f.shares, at, at+1)
-		f.budget += x.tokens
+		f.budget += x.tokens + t.slots()
 		r.computed -= x.tokens
 		if x.samples {
-			r.target--
+			r.target -= 1 + x.drafts
 		}
 		r.flight = nil
 	}
 	t.running = slices.Delete(t.running, i, i+1)
-	t.name(r, r.computed-(r.target-r.known())) // what is in flight is not there yet
+	if t.namesAtEnd() {
+		t.name(r, r.computed-(r.target-r.known())) // what is in flight is not there yet
+	}
 	t.release(r)
-	r.computed, r.preempted = 0, true
+	r.computed, r.drafts, r.preempted = 0, 0, true
 	f.gone = append(f.gone, r.ID)
 	t.waiting = slices.Insert(t.waiting, 0, r)
 	t.sortWaiting()

@@ -28,6 +28,7 @@ type twin struct {
 	prompts  int  // of these, the latest that computes prompts
 	left     bool // the latest open pass that looked at the line left someone in it
 	awake    sim.Time
+	vacant   sim.Time       // when nobody was left for the pass that is planned; 0: somebody is
 	limit    int            // the most tokens of one request in the pass that is planned, or 0
 	groups   []vllm.Windows // of layers: with windows, where Tokens is not 0, or without
 }
@@ -45,6 +46,7 @@ type twinRequest struct {
 	named     int            // of a group's, those that could be named
 	flight    *twinFlight    // that was planned last with a share for it
 	midway    bool           // its latest share left tokens to compute
+	drafts    int            // proposed for its next pass
 }
 
 // twinFlight is a pass that is planned.
@@ -52,6 +54,7 @@ type twinFlight struct {
 	shares         []*twinShare
 	budget         int
 	shut, prefills bool // for prompts; it computes some
+	ran            int  // shares of requests that ran before
 	lost           int
 	gone           []sim.RequestID
 	step           timing.Step
@@ -61,6 +64,8 @@ type twinShare struct {
 	r                      *twinRequest
 	before, tokens, target int
 	samples                bool
+	drafts, accepted       int  // drafts among tokens, and how many of these are right
+	verifies               bool // a drafter proposed them
 }
 
 func newTwin(c vllm.Config) *twin {
@@ -99,6 +104,7 @@ func (t *twin) Submit(q *sim.Request) {
 // it too, and ends the first.
 func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
+	t.passIdly(now)
 	if now < t.awake {
 		t.nap(p)
 		return nil
@@ -125,13 +131,16 @@ func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Gap = p.End - p.Start
 	for _, x := range f.shares {
 		if x.samples {
-			t.deliver(x.r, p)
+			t.deliver(x, p)
 		}
 		p.PrefillTokens += max(0, min(x.before+x.tokens, x.r.InputTokens)-x.before)
 	}
 	t.passes++
 	if t.rules.TwoInFlight && len(t.planned[0].shares) == 0 && (t.Load() > 0 || t.rules.EmptyPassIdle) {
 		t.awake = p.End + sim.Time(t.rules.EmptyPassMs)
+	}
+	if t.vacant = 0; t.Load() == 0 && t.computesMore() {
+		t.vacant = p.End
 	}
 	t.describe(f, p.Detail)
 	return nil
@@ -183,9 +192,9 @@ func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
 		w.Prompt = min(x.before+x.tokens, x.r.InputTokens) - w.Prefix
 		w.Recomputed = x.tokens - w.Prompt
 		if x.samples && x.target > x.r.InputTokens {
-			w.Recomputed-- // the latest token was never computed
+			w.Recomputed -= 1 + x.drafts // the latest token was never computed
 		}
-		if w.Recomputed = max(0, w.Recomputed); x.before < x.r.InputTokens || x.tokens > 1 {
+		if w.Recomputed = max(0, w.Recomputed); x.before < x.r.InputTokens || x.tokens-x.drafts > 1 {
 			d.Work = append(d.Work, w)
 		}
 	}
@@ -220,42 +229,6 @@ func (t *twin) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// deliver gives r its next token.
-func (t *twin) deliver(r *twinRequest, p *scheduler.Pass) {
-	r.given++
-	p.Tokens++
-	switch {
-	case r.given == 1:
-	case r.pass == t.passes-1:
-		p.Decoding++
-	default:
-		p.Gaps = append(p.Gaps, p.End-r.at)
-		p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
-	}
-	r.pass, r.at = t.passes, p.End
-	if r.given == 2 {
-		p.Second = append(p.Second, r.ID)
-	}
-	last := r.given == r.OutputTokens
-	if r.given == 1 || last {
-		m := scheduler.Mark{Request: r.ID, First: r.given == 1, Last: last, Tokens: r.given}
-		if last && t.cfg.Role == scheduler.Prefill {
-			m.Handoff = t.cfg.Transfer.Delay(r.InputTokens)
-		}
-		p.Marks = append(p.Marks, m)
-	}
-	if last {
-		if t.rules.NameAtEnd && slices.Contains(t.running, r) {
-			t.name(r, r.computed)
-		}
-		t.release(r)
-		other := func(x *twinRequest) bool { return x == r }
-		t.running = slices.DeleteFunc(t.running, other)
-		t.waiting = slices.DeleteFunc(t.waiting, other)
-		delete(t.requests, r.ID)
-	}
-}
-
 // plan decides what a pass computes.
 func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	f := &twinFlight{budget: t.cfg.MaxBatchedTokens}
@@ -268,6 +241,7 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	}
 	f.shut = t.isShut()
 	t.planRunning(f)
+	f.ran = len(f.shares)
 	for len(t.waiting) > 0 && f.lost == 0 && (t.cfg.MaxSeqs == vllm.Unlimited || len(t.running) < t.cfg.MaxSeqs) {
 		if f.budget == 0 && t.rules.BudgetGate || !t.admit(f, p) {
 			break
@@ -284,12 +258,15 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 func (t *twin) planRunning(f *twinFlight) {
 	for i := 0; i < len(t.running) && f.budget > 0; i++ {
 		r := t.running[i]
-		if r.target == r.end() || f.shut && r.midway {
+		if t.endsInFlight(r) || f.shut && r.midway {
 			continue
 		}
-		want := t.cut(r.target-r.computed, f)
+		want := t.cut(r.target-r.computed+r.drafts, f.budget-t.slots())
+		if want == 0 {
+			continue
+		}
 		t.dropPassed(r)
-		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation {
+		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation && t.cfg.Speculation == nil {
 			if r.computed < r.InputTokens || r.midway { // a block of a prompt, or one computed again, is there once it is planned
 				t.name(r, r.computed+1)
 			}
@@ -314,11 +291,11 @@ func (t *twin) planRunning(f *twinFlight) {
 }
 
 // cut returns a number of tokens, cut to what a pass may compute of a request.
-func (t *twin) cut(tokens int, f *twinFlight) int {
+func (t *twin) cut(tokens, budget int) int {
 	if t.limit > 0 {
 		tokens = min(tokens, t.limit)
 	}
-	return min(tokens, f.budget)
+	return min(tokens, budget)
 }
 
 // admit lets the head of the line in.
@@ -330,16 +307,25 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 		most = r.target - 1
 		hits = t.hits(r, most/t.cfg.BlockTokens)
 	}
+	if s := t.cfg.Speculation; s != nil && s.Method == vllm.ByHead && len(hits[0]) > 0 { // the drafter needs what the last gives
+		hits[0] = hits[0][:len(hits[0])-1]
+	}
 	cached := min(len(hits[0])*t.cfg.BlockTokens, most)
 	prompt := r.target-cached > 1
 	if f.shut && prompt {
 		return false
 	}
-	want := t.cut(r.target-cached, &twinFlight{budget: math.MaxInt})
-	if !t.cfg.ChunkedPrefill && want > f.budget {
+	want, left := r.target-cached, f.budget-t.slots()
+	if t.pads(f, want, cached) {
+		if want += t.cfg.Speculation.Tokens; want > left {
+			return false
+		}
+	}
+	want = t.cut(want, math.MaxInt)
+	if !t.cfg.ChunkedPrefill && want > left {
 		return false
 	}
-	if want = min(want, f.budget); want == 0 && cached < r.target {
+	if want = min(want, left); want == 0 && cached < r.target {
 		return false
 	}
 	if t.rules.AdmitIdle && !t.fits(r, hits, cached+want) {
@@ -371,7 +357,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 func (t *twin) fits(r *twinRequest, hits [][]*twinBlock, tokens int) bool {
 	chunk, whole := 0, 0
 	for g, group := range hits {
-		chunk += max(0, t.need(r, tokens)-len(group))
+		chunk += max(0, t.need(r, tokens+t.lookahead(r))-len(group))
 		if t.rules.ReserveWhole {
 			whole += max(0, t.admitted(g, (r.target+t.cfg.BlockTokens-1)/t.cfg.BlockTokens)-len(group))
 		}
@@ -402,9 +388,9 @@ func (t *twin) cover(r *twinRequest, tokens int) bool {
 	for len(r.held) < len(t.groups) {
 		r.held = append(r.held, nil)
 	}
-	lack := (t.need(r, tokens) - len(r.held[0])) * len(t.groups)
+	lack := (t.need(r, tokens+t.lookahead(r)) - len(r.held[0])) * len(t.groups)
 	if lack <= 0 {
-		if tokens%t.cfg.BlockTokens == 0 {
+		if tokens%t.cfg.BlockTokens == 0 || t.cfg.Speculation != nil {
 			t.name(r, tokens)
 		}
 		return true
@@ -443,10 +429,9 @@ func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 	f.prefills = f.prefills || r.midway
 	r.computed += tokens
 	r.flight = f
-	f.budget -= tokens
-	if r.computed == r.target {
-		x.samples = true
-		r.target++
+	f.budget -= tokens + t.slots()
+	if r.computed >= r.target {
+		t.sample(x)
 	}
 	r.midway = !x.samples
 	f.shares = append(f.shares, x)
@@ -460,7 +445,7 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 			held-- // the block of a token that is not there yet
 		}
 		input := x.r.InputTokens
-		alone := x.tokens == 0 || x.tokens == 1 && x.before >= input // the last token only
+		alone := x.tokens == 0 || x.tokens-x.drafts == 1 && x.before >= input // the last token only
 		computes := !alone && t.cfg.Role != scheduler.Decode
 		if computes {
 			s.Requests++
@@ -474,16 +459,19 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 		}
 		if alone || x.samples && (!computes || !t.rules.FirstTokenFree) {
 			reached := x.target
-			if alone && x.tokens == 1 { // perhaps not the last token of an answer computed again
-				reached = x.before + 1
+			if !computes && x.tokens > 0 { // up to the last draft, or perhaps one of an answer computed again
+				reached = x.before + x.tokens
 			}
 			s.Decodes++
 			s.DecodeLength += reached
 			s.Context += int64(reached)
 			if !computes {
 				s.Requests++
-				s.Tokens++
+				s.Tokens += 1 + x.drafts
 			}
+		}
+		if x.samples && t.cfg.Speculation != nil {
+			s.Drafts = t.cfg.Speculation.Tokens
 		}
 	}
 	if t.cfg.Role == scheduler.Prefill && !t.rules.MixedStep {

@@ -1,0 +1,203 @@
+package vllm_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// slots returns how many tokens of a pass a draft model takes for each request.
+func (t *twin) slots() int {
+	if s := t.cfg.Speculation; s != nil && s.Method == vllm.ByDraftModel && t.rules.DraftSlots {
+		return 1
+	}
+	return 0
+}
+
+// lookahead returns for how many tokens more r gets blocks, for its drafts.
+func (t *twin) lookahead(r *twinRequest) int {
+	s := t.cfg.Speculation
+	if s == nil || s.Method == vllm.ByLookup || !t.rules.DraftRoom && !slices.Contains(t.running, r) {
+		return 0
+	}
+	return s.Tokens
+}
+
+// endsInFlight reports whether one token of the pass in flight is the last of r.
+func (t *twin) endsInFlight(r *twinRequest) bool {
+	inFlight := r.target - r.known()
+	return inFlight > 0 && r.computed+2-inFlight >= r.end()
+}
+
+// pads reports whether a request with so many tokens to compute gets drafts that are none.
+func (t *twin) pads(f *twinFlight, want, cached int) bool {
+	if t.cfg.Speculation == nil || !t.rules.PadDrafts || want != 1 {
+		return false
+	}
+	if f.ran == 0 {
+		return t.rules.PadAlone && cached > 0
+	}
+	return !slices.ContainsFunc(f.shares[:f.ran], func(x *twinShare) bool { return x.drafts != t.cfg.Speculation.Tokens })
+}
+
+// sample enters the token that x samples, and which of its drafts are right. The passes in
+// flight sample tokens before these.
+func (t *twin) sample(x *twinShare) {
+	r := x.r
+	x.samples, x.drafts = true, r.computed-r.target
+	answered := r.given
+	for _, f := range t.planned {
+		for _, y := range f.shares {
+			if y.r == r && y.samples {
+				answered += 1 + y.accepted
+				x.before -= y.drafts - y.accepted
+			}
+		}
+	}
+	if x.verifies = x.drafts > 0 && r.drafts > 0; x.verifies {
+		for x.accepted < x.drafts && t.isRight(r, answered+x.accepted, x.accepted) {
+			x.accepted++
+		}
+	}
+	r.target += x.drafts + 1
+	if t.cfg.Speculation != nil {
+		r.drafts = t.cfg.Speculation.Tokens
+	}
+}
+
+// isRight reports whether the draft behind so many tokens of r's answer, and so many other
+// drafts, is right.
+func (t *twin) isRight(r *twinRequest, answered, drafts int) bool {
+	s := t.cfg.Speculation
+	number := func(place int) float64 {
+		x := s.Seed*0x9e3779b97f4a7c15 + uint64(r.ID+1)*0xd6e8feb86659fd93 + uint64(place+1)*0xa0761d6478bd642f
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		return float64((x^x>>31)>>11) / (1 << 53)
+	}
+	rate := s.Low + float64((s.High-s.Low)*number(-1))
+	if s.Rates != nil {
+		rate = s.Rates[drafts]
+	}
+	return number(answered) < rate
+}
+
+// namesAtEnd reports whether what a pass has filled can be found when its request loses its
+// place or ends.
+func (t *twin) namesAtEnd() bool {
+	return t.cfg.Speculation == nil || t.rules.TwoInFlight || t.rules.NameAccepted
+}
+
+// deliver gives the request of x its next tokens.
+func (t *twin) deliver(x *twinShare, p *scheduler.Pass) {
+	r := x.r
+	if t.requests[r.ID] != r { // the pass before had all that it wanted
+		return
+	}
+	rejected, before := x.drafts-x.accepted, r.given
+	r.target -= rejected
+	if slices.Contains(t.running, r) {
+		r.computed -= rejected
+	}
+	if x.verifies {
+		p.Verified++
+		p.Drafts += x.drafts
+		p.Accepted += x.accepted
+	}
+	r.given = min(before+1+x.accepted, r.OutputTokens)
+	p.Tokens += r.given - before
+	switch {
+	case before == 0:
+	case r.pass == t.passes-1:
+		p.Decoding++
+	default:
+		p.Gaps = append(p.Gaps, p.End-r.at)
+		p.Detail.Resumed = append(p.Detail.Resumed, r.ID)
+	}
+	r.pass, r.at = t.passes, p.End
+	if before == 1 {
+		p.Second = append(p.Second, r.ID)
+	}
+	last := r.given == r.OutputTokens
+	if before == 0 || last {
+		m := scheduler.Mark{Request: r.ID, First: before == 0, Last: last, Tokens: r.given}
+		if last && t.cfg.Role == scheduler.Prefill {
+			m.Handoff = t.cfg.Transfer.Delay(r.InputTokens)
+		}
+		p.Marks = append(p.Marks, m)
+	}
+	if last {
+		if t.rules.NameAtEnd && t.namesAtEnd() && slices.Contains(t.running, r) {
+			t.name(r, min(r.computed, r.known()-1))
+		}
+		t.release(r)
+		other := func(x *twinRequest) bool { return x == r }
+		t.running = slices.DeleteFunc(t.running, other)
+		t.waiting = slices.DeleteFunc(t.waiting, other)
+		delete(t.requests, r.ID)
+	}
+}
+
+// computesMore reports whether the pass that is planned has anything to compute.
+func (t *twin) computesMore() bool { return len(t.planned) > 0 && len(t.planned[0].shares) > 0 }
+
+// passIdly runs the pass that was planned when the last request had its last token, for
+// nothing: who came meanwhile waits.
+func (t *twin) passIdly(now sim.Time) {
+	if t.vacant > 0 && now > t.vacant {
+		ms, _ := t.cfg.Clock.Step(&t.planned[0].step)
+		t.awake, t.planned = t.vacant+sim.Time(ms), nil
+	}
+	t.vacant = 0
+}
+
+// drawDrafts draws an engine that decodes speculatively, by a release's rules but for those
+// that it may have otherwise.
+func drawDrafts(seed uint64) drawn {
+	rng := rand.New(rand.NewPCG(seed, 17))
+	all := vllm.Profiles()[1:]
+	rules, _ := vllm.ParseProfile(all[rng.IntN(len(all))])
+	v := reflect.ValueOf(&rules).Elem()
+	for _, name := range []string{
+		"ReserveWhole", "OneQueue", "NullBlock", "PastSelf", "TwoInFlight", "WholeAlone", "EmptyPassIdle", "NameAtEnd",
+		"DraftRoom", "NameAccepted", "PadDrafts", "PadAlone", "DraftSlots",
+	} {
+		if rng.IntN(6) == 0 {
+			v.FieldByName(name).SetBool(!v.FieldByName(name).Bool())
+		}
+	}
+	rules.LongPrefillTokens, rules.Watermark = rng.IntN(4)/3, float64(rng.IntN(5)/4)/10
+	d := draw(seed, rules)
+	s := &vllm.Speculation{Method: vllm.Method(rng.IntN(3)), Tokens: 1 + rng.IntN(5), Seed: rng.Uint64N(9)}
+	s.Low = float64(rng.IntN(4)) / 4
+	s.High = s.Low + (1-s.Low)*float64(rng.IntN(3))/2
+	if rng.IntN(3) == 0 {
+		s.Rates = []float64{0.9, 0.8, 0.5, 0.7, 0}
+	}
+	d.cfg.Speculation, d.cfg.Clock.DraftMs, d.cfg.Clock.DraftShare = s, float64(rng.IntN(2)), float64(rng.IntN(3))/10
+	d.cfg.Blocks += rng.IntN(4) * (1 + s.Tokens/d.cfg.BlockTokens)
+	return d
+}
+
+// An engine that decodes speculatively does what its twin does, pass by pass.
+func TestDraftsDifferential(t *testing.T) {
+	cases := uint64(8000)
+	if testing.Short() {
+		cases = 1500
+	}
+	var seen fate
+	for seed := range cases {
+		d := drawDrafts(seed)
+		if err := d.compare(build(t, d.cfg), newTwin(d.cfg), &seen); err != nil {
+			t.Fatalf("seed %d: %+v, %+v\n%v", seed, d.cfg, *d.cfg.Speculation, err)
+		}
+	}
+	if n := int(cases); seen.preempted < n/2 || seen.reused < n || seen.cut < n/4 || seen.accepted < n || seen.rejected < n || seen.stalled > n/50 {
+		t.Errorf("%+v in %d cases, want more of everything, and fewer stalls", seen, n)
+	}
+}
