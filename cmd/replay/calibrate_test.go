@@ -7,23 +7,15 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
-	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // The profile is written whole, into a directory that is not there yet, and is
 // read again.
 func TestCalibrateCommand(t *testing.T) {
-	measured := filepath.Join("..", "..", "..", "shared", "vllm-runs", "RTXPRO6000_Llama-3.1-8B")
-	if _, err := os.Stat(measured); err != nil {
-		t.Skipf("skipped: the measured run %s is not there", measured)
-	}
-	if testing.Short() || invariant.Enabled {
-		t.Skip("skipped: thousands of replays; go test ./cmd/replay, without -short and -tags invariants, runs them")
-	}
 	profile := filepath.Join(t.TempDir(), "deep", "er", "p.json")
 	var out, errs bytes.Buffer
-	if code := run([]string{"calibrate", measured, "--profile", profile}, nil, &out, &errs); code != cli.ExitDone || errs.Len() > 0 {
+	if code := run([]string{"calibrate", filepath.Join("testdata", "files", "measured"), "--profile", profile}, nil, &out, &errs); code != cli.ExitDone || errs.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
 	if _, err := timing.Load(profile); err != nil {
