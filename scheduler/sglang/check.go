@@ -12,7 +12,7 @@ func (c *Core) check() {
 		return
 	}
 	c.checkTotals()
-	c.tree.check()
+	c.tree.Check()
 	c.checkPool()
 }
 
@@ -55,38 +55,7 @@ func (c *Core) checkPool() {
 			own += c.poolTokens(v.stored) - v.prot
 		}
 	}
-	if cached := c.tree.pages * c.PageTokens; c.free+cached+own != c.pool || c.free < 0 {
+	if cached := c.tree.Pages * c.PageTokens; c.free+cached+own != c.pool || c.free < 0 {
 		panic(fmt.Sprintf("token pool: %d free + %d cached + %d held != %d total", c.free, cached, own, c.pool))
-	}
-}
-
-// check holds the sums of the tree against its nodes.
-func (t *tree) check() {
-	dead := make(map[int32]bool)
-	for _, n := range t.free {
-		dead[n] = true
-	}
-	pages, unlocked := 0, 0
-	for i := range int32(t.len) {
-		n := t.at(i)
-		if i == root || dead[i] {
-			continue
-		}
-		if n.from >= n.to || t.at(n.parent).to != n.from && n.parent != root {
-			panic(fmt.Sprintf("radix tree: node %d holds pages %d to %d below one that ends at %d", i, n.from, n.to, t.at(n.parent).to))
-		}
-		if n.parent != root && t.at(n.parent).locks < n.locks {
-			panic(fmt.Sprintf("radix tree: node %d has %d locks, its parent %d", i, n.locks, t.at(n.parent).locks))
-		}
-		pages += n.size()
-		if n.locks == 0 {
-			unlocked += n.size()
-		}
-		if isLeaf := n.locks == 0 && n.children == 0; isLeaf != n.leaf {
-			panic(fmt.Sprintf("radix tree: node %d with %d locks and %d children is a leaf: %v", i, n.locks, n.children, !isLeaf))
-		}
-	}
-	if pages != t.pages || unlocked != t.unlockedPages {
-		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, want %d, %d", t.pages, t.unlockedPages, pages, unlocked))
 	}
 }

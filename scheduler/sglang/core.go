@@ -1,14 +1,13 @@
 // Package sglang is the scheduler core of a simulated SGLang engine, by SGLang's own
 // rules; docs/rules/sglang.md has them. Below it the package reference has those of the
-// reference simulator.
+// reference simulator, and the package radix the cache of both.
 //
 // A decode pass gives each running request a token and touches none of them: passes are
 // counted, and written out when something else happens to a request.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, run.go,
-// retract.go, deliver.go, cancel.go, queue.go; sequence.go, radix.go and pages.go for the cache;
-// record.go and pageevents.go for what a router is shown of it; view.go for what planners
-// and observers see.
+// retract.go, deliver.go, cancel.go, queue.go; pages.go for the cache; record.go and pageevents.go
+// for what a router is shown of it; view.go for what planners and observers see.
 package sglang
 
 import (
@@ -16,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
@@ -47,7 +47,7 @@ type Core struct {
 	spare   []*request
 
 	free   int // tokens in the pool, whole pages
-	tree   *tree
+	tree   *radix.Tree
 	record recorder
 
 	next, after *flight // the pass that runs next, and with Overlap the one after it
@@ -80,9 +80,10 @@ func New(c Config) (*Core, error) {
 		return nil, err
 	}
 	core := &Core{
-		Config: c, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: newTree(c.Tree.PerNode()),
+		Config: c, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: radix.New(c.Tree.PerNode()),
 		ratio: newRatio(c.Conservativeness), next: new(flight), after: new(flight),
 	}
+	core.tree.StampSplits = true
 	core.ChunkTokens = floorTo(c.ChunkTokens, c.PageTokens)
 	core.free = core.pool
 	core.totals.phase = make([]int32, c.PageTokens)
@@ -93,7 +94,7 @@ func New(c Config) (*Core, error) {
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
-	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
+	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: r.OutputTokens, epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
 	if c.Role == scheduler.Prefill {
 		q.maxOut = 1
 	}

@@ -235,17 +235,12 @@ func TestResidency(t *testing.T) {
 // residentNodes counts the cached pages of each prompt node, page by page.
 func (c *Core) residentNodes() map[prompt.NodeID]int32 {
 	count := make(map[prompt.NodeID]int32)
-	dead := make(map[int32]bool)
-	for _, n := range c.tree.free {
-		dead[n] = true
-	}
-	for i := range int32(c.tree.len) {
-		n := c.tree.at(i)
-		if i == root || dead[i] || n.seq.seed > 0 {
+	for _, n := range c.tree.All() {
+		if n.Seq.Seed > 0 {
 			continue
 		}
-		for k := n.from; k < min(n.to, n.seq.full); k++ {
-			count[n.seq.nodes[k/c.tree.perNode]]++
+		for k := n.From; k < min(n.To, n.Seq.Full); k++ {
+			count[n.Seq.Nodes[k/c.tree.PerNode]]++
 		}
 	}
 	return count

@@ -1,12 +1,14 @@
 package sglang
 
+import "github.com/replay-llm/replay/scheduler/sglang/radix"
+
 // evictableTokens returns the tokens of the tree that nobody holds.
-func (c *Core) evictableTokens() int { return c.tree.unlockedPages * c.PageTokens }
+func (c *Core) evictableTokens() int { return c.tree.UnlockedPages * c.PageTokens }
 
 // evictTokens evicts until so many tokens are free, as far as it can.
 func (c *Core) evictTokens(wanted int) {
 	if n := wanted - c.free; n > 0 && c.caching {
-		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
+		c.free += c.tree.Evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
 		c.record.evicted()
 	}
 }
@@ -23,8 +25,8 @@ func (c *Core) findPrefix(r *request) int {
 	if !c.caching {
 		return 0
 	}
-	pages, n := c.tree.match(&r.seq, c.pagesOf(r.length()-1))
-	c.tree.lock(n)
+	pages, n := c.tree.Match(&r.seq, c.pagesOf(r.length()-1))
+	c.tree.Lock(n)
 	r.node, r.prot = n, int(pages)*c.PageTokens
 	return r.prot
 }
@@ -32,9 +34,9 @@ func (c *Core) findPrefix(r *request) int {
 // dropPrefix undoes findPrefix.
 func (c *Core) dropPrefix(r *request) {
 	if c.caching {
-		c.tree.unlock(r.node)
+		c.tree.Unlock(r.node)
 	}
-	r.node, r.prot = root, 0
+	r.node, r.prot = radix.Root, 0
 }
 
 // cachePages caches the whole pages that r had when its prefill ended. Pages that are
@@ -46,8 +48,8 @@ func (c *Core) cachePages(r *request) {
 	}
 	m, n := c.insertPages(r, k)
 	c.free += int(m)*c.PageTokens - r.prot
-	c.tree.lock(n)
-	c.tree.unlock(r.node)
+	c.tree.Lock(n)
+	c.tree.Unlock(r.node)
 	r.node, r.prot = n, k
 }
 
@@ -56,9 +58,9 @@ func (c *Core) cachePages(r *request) {
 // so that the answer can be evicted without it.
 func (c *Core) insertPages(r *request, tokens int) (int32, int32) {
 	pages, prompt := c.pagesOf(tokens), c.pagesOf(r.InputTokens)
-	m, n := c.tree.insert(&r.seq, pages)
+	m, n := c.tree.Insert(&r.seq, pages)
 	if m < prompt && prompt < pages {
-		c.tree.match(&r.seq, prompt)
+		c.tree.Match(&r.seq, prompt)
 	}
 	return m, n
 }

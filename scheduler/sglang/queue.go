@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -17,8 +18,8 @@ const (
 
 // sorted is the scratch of sorting.
 type sorted struct {
-	keys  []pageKey  // of the first pages of the prompts to be computed
-	ahead []*request // those requests
+	keys  []radix.Key // of the first pages of the prompts to be computed
+	ahead []*request  // those requests
 }
 
 // sortQueue brings the queue into the policy's order. Lookups make what they find young; where
@@ -49,7 +50,7 @@ func (c *Core) sortQueue() {
 		return
 	}
 	for i := min(n, looked) - 1; i >= 0; i-- {
-		c.tree.match(&all[i].seq, c.pagesOf(all[i].length()))
+		c.tree.Match(&all[i].seq, c.pagesOf(all[i].length()))
 	}
 }
 
@@ -57,7 +58,7 @@ func (c *Core) sortQueue() {
 // hrrn the tokens that were computed while it waited over those it needs; and less than any
 // when r had better wait for a request ahead of it that begins alike.
 func (c *Core) rankOf(r *request) float64 {
-	pages, _ := c.tree.match(&r.seq, c.pagesOf(r.length()))
+	pages, _ := c.tree.Match(&r.seq, c.pagesOf(r.length()))
 	cached := int(pages) * c.PageTokens
 	if cached <= lpmShared && c.beginsAlike(r) {
 		return -1
@@ -78,9 +79,9 @@ func (c *Core) beginsAlike(r *request) bool {
 	if r.InputTokens < lpmShared {
 		return false // its own output is among the tokens that count
 	}
-	if c.tree.perNode > 1 {
+	if c.tree.PerNode > 1 {
 		// A node is a trace block: other nodes differ from their first token on.
-		key := r.seq.nodeKey((lpmShared - 1) / (int32(c.PageTokens) * c.tree.perNode))
+		key := r.seq.NodeKey((lpmShared - 1) / (int32(c.PageTokens) * c.tree.PerNode))
 		if slices.Contains(c.sorted.keys, key) {
 			return true
 		}
@@ -100,6 +101,6 @@ func (c *Core) beginsAlike(r *request) bool {
 // opening returns the part of r's prompt that decides whether another begins alike.
 func (c *Core) opening(r *request) prompt.Prompt {
 	p := r.Prompt
-	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(c.PageTokens*int(c.tree.perNode))+1)]
+	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(c.PageTokens*int(c.tree.PerNode))+1)]
 	return p
 }

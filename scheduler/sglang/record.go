@@ -2,12 +2,12 @@ package sglang
 
 import (
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // recorder keeps the record of the cache that a router is shown.
 type recorder interface {
-	watcher
 	begin(p *scheduler.Pass) // what happens from now on belongs to p
 	evicted()                // an eviction is over
 }
@@ -17,47 +17,47 @@ func (c *Core) startRecord() {
 	switch c.Capture {
 	case scheduler.CaptureNone:
 		c.record = silent{}
-		return
 	case scheduler.CaptureEvents:
-		c.record = newPageEvents(c.Tree)
+		e := newPageEvents(c.Tree)
+		c.record, c.tree.Watch = e, e
 	case scheduler.CaptureResidency:
-		c.record = &residency{}
+		s := &residency{}
+		c.record, c.tree.Watch = s, s
 	}
-	c.tree.watch = c.record
 }
 
 // silent records nothing.
 type silent struct{}
 
-func (silent) begin(*scheduler.Pass)     {}
-func (silent) evicted()                  {}
-func (silent) stored(*tree, int32)       {}
-func (silent) split(*tree, int32, int32) {}
-func (silent) removed(*tree, int32)      {}
+func (silent) begin(*scheduler.Pass) {}
+func (silent) evicted()              {}
 
 // residency records how much of each prompt node is cached.
 type residency struct {
-	silent
 	pass *scheduler.Pass
 }
 
 func (s *residency) begin(p *scheduler.Pass) { s.pass = p }
 
-func (s *residency) stored(t *tree, n int32) {
-	x := t.at(n)
-	for at := x.from; at < x.promptEnd(); {
-		i := at / t.perNode
-		at = min(x.promptEnd(), (i+1)*t.perNode)
-		s.recordChange(x.seq.nodes[i], at-i*t.perNode)
+func (*residency) evicted() {}
+
+func (s *residency) Stored(t *radix.Tree, n int32) {
+	x := t.At(n)
+	for at, end := x.From, promptEnd(x); at < end; {
+		i := at / t.PerNode
+		at = min(end, (i+1)*t.PerNode)
+		s.recordChange(x.Seq.Nodes[i], at-i*t.PerNode)
 	}
 }
 
-func (s *residency) removed(t *tree, n int32) {
-	x := t.at(n)
-	for at := x.promptEnd(); at > x.from; {
-		i := (at - 1) / t.perNode
-		at = max(x.from, i*t.perNode)
-		s.recordChange(x.seq.nodes[i], at-i*t.perNode)
+func (*residency) Split(*radix.Tree, int32, int32) {}
+
+func (s *residency) Removed(t *radix.Tree, n, from int32) {
+	x := t.At(n)
+	for at := promptEnd(x); at > from; {
+		i := (at - 1) / t.PerNode
+		at = max(from, i*t.PerNode)
+		s.recordChange(x.Seq.Nodes[i], at-i*t.PerNode)
 	}
 }
 
@@ -65,10 +65,10 @@ func (s *residency) recordChange(n prompt.NodeID, blocks int32) {
 	s.pass.KV = append(s.pass.KV, scheduler.KVChange{Node: n, Blocks: blocks})
 }
 
-// promptEnd returns the end of the node's pages that are pages of prompt nodes.
-func (n *node) promptEnd() int32 {
-	if n.seq.seed > 0 {
-		return n.from
+// promptEnd returns the end of the pages of n that are pages of prompt nodes.
+func promptEnd(n *radix.Node) int32 {
+	if n.Seq.Seed > 0 {
+		return n.From
 	}
-	return max(n.from, min(n.to, n.seq.full))
+	return max(n.From, min(n.To, n.Seq.Full))
 }

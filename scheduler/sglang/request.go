@@ -1,6 +1,9 @@
 package sglang
 
-import "github.com/replay-llm/replay/sim"
+import (
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
+	"github.com/replay-llm/replay/sim"
+)
 
 // request is a request's place in the core.
 //
@@ -8,7 +11,7 @@ import "github.com/replay-llm/replay/sim"
 // decode pass base, and the core adds the passes since.
 type request struct {
 	*sim.Request
-	seq    sequence
+	seq    radix.Sequence
 	maxOut int
 
 	out     int   // tokens gained, at base

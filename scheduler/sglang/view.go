@@ -92,6 +92,6 @@ func (c *Core) describeState(p *scheduler.Pass) {
 	}
 	d.Waiting, d.Running = c.Line()
 	d.Blocks = c.Pages
-	d.Cached = c.tree.unlockedPages
+	d.Cached = c.tree.UnlockedPages
 	d.Held = c.Pages - c.free/c.PageTokens - d.Cached
 }

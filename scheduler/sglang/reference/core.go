@@ -3,9 +3,9 @@
 // every running request gains a token and nothing else happens touches none of them: they
 // are counted, and written out when something happens to them.
 //
-// Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go, policy.go; sequence.go
-// and radix.go for the cache; record.go and ledger.go for the record that a router is shown of
-// it; snapshot.go for what planners and observers see.
+// Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go, policy.go; record.go
+// and ledger.go for the record that a router is shown of the cache, the package radix; snapshot.go
+// for what planners and observers see.
 package reference
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -36,7 +37,7 @@ type Core struct {
 	spare  []*request
 
 	free      int // tokens in the pool; a plain count, for slots can be freed twice
-	tree      *tree
+	tree      *radix.Tree
 	record    recorder
 	tokenwise bool // record takes each generated token
 
@@ -67,7 +68,7 @@ func New(c sglang.Config) (*Core, error) {
 	if err := Check(c); err != nil {
 		return nil, err
 	}
-	core := &Core{Config: c, pool: c.Pages * c.PageTokens, tree: newTree(c.Tree.PerNode())}
+	core := &Core{Config: c, pool: c.Pages * c.PageTokens, tree: radix.New(c.Tree.PerNode())}
 	core.ratio = newRatio(c.Conservativeness)
 	core.free = core.pool
 	core.totals.phase = make([]int32, c.PageTokens)
@@ -88,7 +89,7 @@ func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
-	*q = request{Request: r, seq: newSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, place: notRunning}
+	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, place: notRunning}
 	if c.Role == scheduler.Prefill {
 		q.maxOut = 1
 	}
@@ -172,12 +173,12 @@ func (c *Core) describeStall() error {
 }
 
 // evictableTokens returns the number of tokens that count as evictable.
-func (c *Core) evictableTokens() int { return c.tree.leafPages * c.PageTokens }
+func (c *Core) evictableTokens() int { return c.tree.LeafPages * c.PageTokens }
 
 // evictTokens frees at least n tokens, or all that can be evicted.
 func (c *Core) evictTokens(n int) {
 	if n > 0 {
-		c.free += c.tree.evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
+		c.free += c.tree.Evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
 		c.record.evicted()
 	}
 }
@@ -205,5 +206,5 @@ func (c *Core) check() {
 		return
 	}
 	c.checkTotals()
-	c.tree.check()
+	c.tree.Check()
 }

@@ -181,7 +181,7 @@ func (c *Core) signalDue(p *scheduler.Pass) {
 		if c.tokenwise {
 			recorded = c.recordTokens(recorded, r.place+1)
 		}
-		c.tree.clock = walkTick(c.step, r.place)
+		c.tree.Clock = walkTick(c.step, r.place)
 		c.writeGains(r)
 		mark := scheduler.Mark{Request: r.ID, First: r.out == 1, Last: r.out >= r.maxOut, Tokens: r.out}
 		switch {
@@ -205,7 +205,7 @@ func (c *Core) signalDue(p *scheduler.Pass) {
 	if c.tokenwise {
 		c.recordTokens(recorded, len(c.running))
 	}
-	c.tree.clock = walkTick(c.step, maxPlaces)
+	c.tree.Clock = walkTick(c.step, maxPlaces)
 	c.removeFinished(c.due[:finished])
 }
 
@@ -255,7 +255,7 @@ func (c *Core) graftGrown(r *request, tokens int) {
 		return
 	}
 	if k > r.prot {
-		r.node = c.tree.graft(r.node, &r.seq, c.pagesOf(r.prot), c.pagesOf(k))
+		r.node = c.tree.Graft(r.node, &r.seq, c.pagesOf(r.prot), c.pagesOf(k))
 		r.prot, r.cached = k, k
 	}
 	r.growing = false
@@ -269,8 +269,8 @@ func (c *Core) finishRequest(r *request) {
 	c.graftGrown(r, r.stored-1)
 	c.free += r.stored - k
 	c.record.released(r, k)
-	c.tree.insert(&r.seq, c.pagesOf(k))
-	c.tree.unlock(r.node)
+	c.tree.Insert(&r.seq, c.pagesOf(k))
+	c.tree.Unlock(r.node)
 	c.record.forgotten(r)
 }
 

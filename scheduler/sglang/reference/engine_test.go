@@ -168,9 +168,9 @@ func mustPlay(t *testing.T, c sglang.Config, traceBlock int, trace []line, each 
 // growing requests have not put into the tree yet.
 func (c *Core) protected() int {
 	n := 0
-	for i := range int32(c.tree.len) {
-		if x := c.tree.at(i); i != root && x.locks > 0 {
-			n += x.size() * c.PageTokens
+	for _, x := range c.tree.All() {
+		if x.Locks > 0 {
+			n += x.Size() * c.PageTokens
 		}
 	}
 	for _, r := range c.running {

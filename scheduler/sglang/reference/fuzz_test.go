@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -15,6 +16,8 @@ func FuzzTree(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03"))
 	f.Add([]byte("\x03\x10\x21\x32\x43\x54\x05\x16\x27\x38\x49\x5a\x6b\x7c\x8d\x9e\xaf\xb0\xc1\xd2\xe3\xf4"))
 	f.Add([]byte("\x02\x01\x05\x01\x09\x01\x07\x02\x05\x03\x03\x01\x0f\x05\x04\x00\x09\x05\x63\x04\x00\x05\xff\x01\x05"))
+	f.Add([]byte("\x04\x01\x00\x01\x09\x01\x1b\x00\x36\x01\x12\x05\x02\x00\x03\x05\x01\x01\x05\x05\x02\x05\x63"))
+	f.Add([]byte("\x05\x01\x00\x01\x09\x02\x1b\x00\x36\x01\x12\x05\x02\x00\x03\x05\x01\x04\x05\x05\x02\x05\x63"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 2 || len(data) > 600 {
 			return
@@ -31,7 +34,7 @@ func FuzzTree(f *testing.F) {
 
 // treePair is a tree and its twin.
 type treePair struct {
-	tree *tree
+	tree *radix.Tree
 	twin *literalTree
 	seqs []treeSequence
 	held []heldNode
@@ -39,7 +42,7 @@ type treePair struct {
 
 // treeSequence is what can be cached, as the tree and as its twin know it.
 type treeSequence struct {
-	seq   sequence
+	seq   radix.Sequence
 	pages int32
 	key   []uint64
 }
@@ -57,13 +60,15 @@ func newTreePair(how byte) *treePair {
 		page, trace = 2, 6 // three pages of a prompt node
 	}
 	prompts := prompt.NewTree(trace, page, prompt.Options{})
-	p := &treePair{tree: newTree(prompts.PerNode()), twin: newLiteralTree(page)}
+	p := &treePair{tree: radix.New(prompts.PerNode()), twin: newLiteralTree(page)}
+	stamps := how&4 != 0 // as under SGLang's own rules
+	p.tree.StampSplits, p.twin.stampSplits = stamps, stamps
 	for i := range 27 {
 		ids := []uint64{uint64(i % 3), uint64(i / 3 % 3), uint64(i / 9)}
 		r := sim.Request{ID: sim.RequestID(i), InputTokens: 3*trace - i%2}
 		r.Prompt = prompts.Add(ids, r.InputTokens)
-		s := treeSequence{seq: newSequence(&r), pages: int32(3*trace/page + 2)}
-		full := int(s.seq.full) * page
+		s := treeSequence{seq: radix.NewSequence(&r), pages: int32(3*trace/page + 2)}
+		full := int(s.seq.Full) * page
 		s.key = prompts.AppendTokens(&r.Prompt, r.InputTokens, nil)[:full]
 		for len(s.key) < int(s.pages)*page { // its answer is its own
 			s.key = append(s.key, uint64(1000+i))
@@ -80,27 +85,27 @@ func (p *treePair) do(op, with int) string {
 	key := s.key[:int(pages)*p.twin.page]
 	switch op % 6 {
 	case 0:
-		got, _ := p.tree.match(&s.seq, pages)
+		got, _ := p.tree.Match(&s.seq, pages)
 		want, _ := p.twin.match(key)
 		return p.agree(fmt.Sprintf("match %v", key), int(got)*p.twin.page, want)
 	case 1, 2:
-		got, node := p.tree.insert(&s.seq, pages)
+		got, node := p.tree.Insert(&s.seq, pages)
 		want, twin, _ := p.twin.insert(key, nil)
-		if op%6 == 2 && node != root {
+		if op%6 == 2 && node != radix.Root {
 			p.lock(node, twin)
 		}
 		return p.agree(fmt.Sprintf("insert %v, lock %v", key, op%6 == 2), int(got)*p.twin.page, want)
 	case 3:
-		got, node := p.tree.match(&s.seq, pages)
+		got, node := p.tree.Match(&s.seq, pages)
 		want, twin := p.twin.match(key)
-		if node != root {
+		if node != radix.Root {
 			p.lock(node, twin)
 		}
 		return p.agree(fmt.Sprintf("match and lock %v", key), int(got)*p.twin.page, want)
 	case 4:
 		if len(p.held) > 0 {
 			i := with % len(p.held)
-			p.tree.unlock(p.held[i].node)
+			p.tree.Unlock(p.held[i].node)
 			p.twin.lockPath(p.held[i].twin, -1)
 			p.held = slices.Delete(p.held, i, i+1)
 		}
@@ -110,11 +115,11 @@ func (p *treePair) do(op, with int) string {
 	for _, n := range p.twin.evict(with * p.twin.page) {
 		want += len(n.key)
 	}
-	return p.agree(fmt.Sprintf("evict %d pages", with), p.tree.evict(with)*p.twin.page, want)
+	return p.agree(fmt.Sprintf("evict %d pages", with), p.tree.Evict(with)*p.twin.page, want)
 }
 
 func (p *treePair) lock(node int32, twin *literalNode) {
-	p.tree.lock(node)
+	p.tree.Lock(node)
 	p.twin.lockPath(twin, 1)
 	p.held = append(p.held, heldNode{node, twin})
 }
@@ -129,18 +134,19 @@ func (p *treePair) agree(did string, got, want int) string {
 
 // difference compares what is cached and the sums.
 func (p *treePair) difference() string {
-	p.tree.check()
+	p.tree.Check()
 	for i := range p.seqs {
 		s := &p.seqs[i]
-		got, want := int(p.tree.lookup(&s.seq, s.pages))*p.twin.page, p.twin.lookup(s.key)
+		got, want := int(p.tree.Lookup(&s.seq, s.pages))*p.twin.page, p.twin.lookup(s.key)
 		if got != want {
 			return fmt.Sprintf("%d tokens of %v are cached, want %d", got, s.key, want)
 		}
 	}
 	leaves, unlocked, locked := p.twin.sums()
 	page := p.twin.page
-	if t := p.tree; t.leafPages*page != leaves || t.pages*page != unlocked+locked {
-		return fmt.Sprintf("%d tokens in leaves, %d in all, want %d, %d", t.leafPages*page, t.pages*page, leaves, unlocked+locked)
+	if t := p.tree; t.LeafPages*page != leaves || t.UnlockedPages*page != unlocked || t.Pages*page != unlocked+locked {
+		return fmt.Sprintf("%d tokens in leaves, %d unlocked, %d in all, want %d, %d, %d",
+			t.LeafPages*page, t.UnlockedPages*page, t.Pages*page, leaves, unlocked, unlocked+locked)
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/blockhash"
 )
@@ -28,7 +29,7 @@ type ledger struct {
 	total int32
 
 	requests map[sim.RequestID][]int32 // slots, by place in the sequence
-	nodes    byNode[int32]             // slots
+	nodes    radix.ByNode[int32]       // slots
 	gone     []int32                   // of the eviction in progress
 
 	slotHash map[int32]uint64
@@ -36,10 +37,10 @@ type ledger struct {
 
 	values []uint64 // scratch
 	page   int32    // tokens
-	tree   *tree
+	tree   *radix.Tree
 }
 
-func newLedger(c sglang.Config, t *tree) (*ledger, error) {
+func newLedger(c sglang.Config, t *radix.Tree) (*ledger, error) {
 	if c.Tokens == nil {
 		return nil, errors.New("events of single tokens need the token values of prompts: Tokens is nil")
 	}
@@ -80,7 +81,7 @@ func (l *ledger) prefilled(r *request, before, after int) {
 		l.values = l.values[before:min(after, r.InputTokens)]
 	}
 	for i := before + len(l.values); i < after; i++ {
-		l.values = append(l.values, generatedToken(&r.seq, i-r.InputTokens))
+		l.values = append(l.values, r.seq.Token(i-r.InputTokens))
 	}
 	l.announceStored(slots[:before], slots[before:after])
 }
@@ -88,7 +89,7 @@ func (l *ledger) prefilled(r *request, before, after int) {
 // pathSlots appends the slots of the path that r has locked.
 func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
 	var path []int32
-	for n := r.node; n != root; n = l.tree.at(n).parent {
+	for n := r.node; n != radix.Root; n = l.tree.At(n).Parent {
 		path = append(path, n)
 	}
 	for i := len(path) - 1; i >= 0; i-- {
@@ -168,21 +169,21 @@ func (l *ledger) announceRemoved(slots []int32) {
 	}
 }
 
-func (l *ledger) stored(t *tree, n int32) {
-	x := t.at(n)
-	l.nodes.set(n, slices.Clone(l.requests[x.seq.owner][x.from*l.page:x.to*l.page]))
+func (l *ledger) Stored(t *radix.Tree, n int32) {
+	x := t.At(n)
+	l.nodes.Set(n, slices.Clone(l.requests[x.Seq.Owner][x.From*l.page:x.To*l.page]))
 }
 
-func (l *ledger) split(t *tree, upper, lower int32) {
-	l.nodes.split(upper, lower, t.at(upper).size()*int(l.page))
+func (l *ledger) Split(t *radix.Tree, upper, lower int32) {
+	l.nodes.Split(upper, lower, t.At(upper).Size()*int(l.page))
 }
 
-// removed frees the slots of a node; those of a grain go page by page, the last
+// Removed frees the slots of a node; those of a grain go page by page, the last
 // first.
-func (l *ledger) removed(t *tree, n int32, from int32) {
-	x := t.at(n)
-	slots := l.nodes.cut(n, int(from-x.from)*int(l.page))
-	if !x.grain {
+func (l *ledger) Removed(t *radix.Tree, n, from int32) {
+	x := t.At(n)
+	slots := l.nodes.Cut(n, int(from-x.From)*int(l.page))
+	if !x.Grain {
 		l.gone = append(l.gone, slots...)
 		return
 	}
@@ -234,34 +235,4 @@ func (s *sip) round() {
 	s[1] = bits.RotateLeft64(s[1], 17) ^ s[2]
 	s[3] = bits.RotateLeft64(s[3], 21) ^ s[0]
 	s[2] = bits.RotateLeft64(s[2], 32)
-}
-
-// generatedToken returns the value of output i of a request.
-func generatedToken(s *sequence, i int) uint64 {
-	return 1<<63 | uint64(s.owner)<<32 | uint64(i)
-}
-
-// byNode has a list for each node of a tree.
-type byNode[T any] [][]T
-
-// set makes list that of n.
-func (b *byNode[T]) set(n int32, list []T) {
-	for int(n) >= len(*b) {
-		*b = append(*b, nil)
-	}
-	(*b)[n] = list
-}
-
-// split gives the first items of lower to upper.
-func (b *byNode[T]) split(upper, lower int32, items int) {
-	all := (*b)[lower]
-	b.set(lower, all[items:])
-	b.set(upper, all[:items:items])
-}
-
-// cut takes the items of n from the given one on, and returns them.
-func (b byNode[T]) cut(n int32, from int) []T {
-	gone := b[n][from:]
-	b[n] = b[n][:from]
-	return gone
 }

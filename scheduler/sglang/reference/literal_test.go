@@ -10,6 +10,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -106,7 +107,7 @@ func (l *literal) prefillMs(n, isl, prefix int) float64 {
 
 // token appends a generated token to r and signals it.
 func (l *literal) token(r *literalRequest) bool {
-	r.out = append(r.out, generatedToken(&sequence{owner: r.ID}, len(r.out)))
+	r.out = append(r.out, (&radix.Sequence{Owner: r.ID}).Token(len(r.out)))
 	r.mat++
 	p := l.p
 	p.Tokens++

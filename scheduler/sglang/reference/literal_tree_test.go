@@ -6,9 +6,10 @@ import (
 
 // literalTree is the radix tree as the rules describe it, over token values.
 type literalTree struct {
-	page  int
-	root  *literalNode
-	clock int
+	page        int
+	root        *literalNode
+	clock       int
+	stampSplits bool // a split makes its parts young, the first the younger
 }
 
 type literalNode struct {
@@ -59,7 +60,7 @@ func (t *literalTree) walk(key []uint64, now int) (int, *literalNode) {
 		}
 		q := t.common(c.key, key[m:])
 		if q < len(c.key) {
-			return m + q, t.split(c, q)
+			return m + q, t.split(c, q, now)
 		}
 		m += q
 		cur = c
@@ -85,7 +86,7 @@ func (t *literalTree) lookup(key []uint64) int {
 	return m
 }
 
-func (t *literalTree) split(c *literalNode, q int) *literalNode {
+func (t *literalTree) split(c *literalNode, q, now int) *literalNode {
 	up := &literalNode{key: c.key[:q:q], parent: c.parent, children: []*literalNode{c}, lock: c.lock, stamp: c.stamp}
 	c.parent.children[slices.Index(c.parent.children, c)] = up
 	c.key, c.parent = c.key[q:], up
@@ -94,6 +95,9 @@ func (t *literalTree) split(c *literalNode, q int) *literalNode {
 	}
 	if c.hashes != nil {
 		up.hashes, c.hashes = c.hashes[:q/t.page:q/t.page], c.hashes[q/t.page:]
+	}
+	if t.stampSplits {
+		c.stamp, up.stamp = now, t.tick()
 	}
 	return up
 }

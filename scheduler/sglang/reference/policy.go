@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler/sglang"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
 // Limits of the longest-prefix-match policy.
@@ -15,9 +16,9 @@ const (
 
 // sorted is what is known of the order of the queue, with the scratch of sorting.
 type sorted struct {
-	valid   bool      // nothing has come or gone since the queue was sorted
-	content int64     // of the tree when it was
-	keys    []pageKey // of the first pages of the prompts to be computed
+	valid   bool        // nothing has come or gone since the queue was sorted
+	content int64       // of the tree when it was
+	keys    []radix.Key // of the first pages of the prompts to be computed
 }
 
 // sortQueue brings the queue into the policy's order.
@@ -26,10 +27,10 @@ func (c *Core) sortQueue() {
 		return
 	}
 	s := &c.sorted
-	if s.valid && s.content == c.tree.content {
+	if s.valid && s.content == c.tree.Content {
 		return
 	}
-	s.valid, s.content = true, c.tree.content
+	s.valid, s.content = true, c.tree.Content
 	s.keys = s.keys[:0]
 	for _, r := range c.waiting.All() {
 		r.rank = c.rankOf(r)
@@ -41,7 +42,7 @@ func (c *Core) sortQueue() {
 // r, and less than any when r had better wait for a request ahead of it that
 // begins alike.
 func (c *Core) rankOf(r *request) int {
-	cached := int(c.tree.lookup(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
+	cached := int(c.tree.Lookup(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
 	if cached > lpmShared || !c.beginsAlike(r) {
 		return cached
 	}
@@ -55,7 +56,7 @@ func (c *Core) beginsAlike(r *request) bool {
 	if c.pagesOf(r.length()) < i {
 		return false
 	}
-	key := r.seq.key(i-1, c.tree.perNode)
+	key := r.seq.KeyOf(i-1, c.tree.PerNode)
 	if slices.Contains(c.sorted.keys, key) {
 		return true
 	}

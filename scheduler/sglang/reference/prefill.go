@@ -1,6 +1,9 @@
 package reference
 
-import "github.com/replay-llm/replay/scheduler"
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
+)
 
 // chunk is a request's share of a pass's prefill.
 type chunk struct {
@@ -131,16 +134,16 @@ func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 // lockPrefix looks up the first limit tokens of r, locks those that are cached, and
 // returns their number.
 func (c *Core) lockPrefix(r *request, limit int) int {
-	pages, n := c.tree.match(&r.seq, c.pagesOf(limit))
-	c.tree.lock(n)
+	pages, n := c.tree.Match(&r.seq, c.pagesOf(limit))
+	c.tree.Lock(n)
 	r.node, r.prot = n, int(pages)*c.PageTokens
 	return r.prot
 }
 
 // unlockPrefix undoes lockPrefix.
 func (c *Core) unlockPrefix(r *request) {
-	c.tree.unlock(r.node)
-	r.node, r.prot = root, 0
+	c.tree.Unlock(r.node)
+	r.node, r.prot = radix.Root, 0
 }
 
 // allocChunk makes room for e, then looks up what of it is cached, and gives the
@@ -211,10 +214,10 @@ func (c *Core) cachePages(r *request) {
 	if k <= r.cached {
 		return
 	}
-	_, n := c.tree.insert(&r.seq, c.pagesOf(k))
-	r.stamped = c.tree.tick() // the reference looks up what it has just put there
-	c.tree.stampPath(n, r.stamped)
-	c.tree.lock(n)
-	c.tree.unlock(r.node)
+	_, n := c.tree.Insert(&r.seq, c.pagesOf(k))
+	r.stamped = c.tree.Tick() // the reference looks up what it has just put there
+	c.tree.StampPath(n, r.stamped)
+	c.tree.Lock(n)
+	c.tree.Unlock(r.node)
 	r.node, r.prot, r.cached = n, k, k
 }

@@ -6,7 +6,6 @@ import (
 
 // recorder keeps the record of the cache that a router is shown.
 type recorder interface {
-	watcher
 	begin(p *scheduler.Pass)                 // what happens from now on belongs to p
 	evicted()                                // an eviction is over
 	prefilled(r *request, before, after int) // r's tokens from before to after got places
@@ -25,7 +24,7 @@ func (c *Core) startRecord() error {
 	if err != nil {
 		return err
 	}
-	c.record, c.tree.watch, c.tokenwise = l, l, true
+	c.record, c.tree.Watch, c.tokenwise = l, l, true
 	return nil
 }
 
@@ -38,6 +37,3 @@ func (silent) prefilled(*request, int, int) {}
 func (silent) generated(*request, int)      {}
 func (silent) released(*request, int)       {}
 func (silent) forgotten(*request)           {}
-func (silent) stored(*tree, int32)          {}
-func (silent) split(*tree, int32, int32)    {}
-func (silent) removed(*tree, int32, int32)  {}

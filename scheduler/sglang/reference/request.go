@@ -1,6 +1,9 @@
 package reference
 
-import "github.com/replay-llm/replay/sim"
+import (
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
+	"github.com/replay-llm/replay/sim"
+)
 
 // request is a request's place in the core.
 //
@@ -8,7 +11,7 @@ import "github.com/replay-llm/replay/sim"
 // those of decode step base and the core adds the steps since.
 type request struct {
 	*sim.Request
-	seq    sequence
+	seq    radix.Sequence
 	maxOut int
 
 	out    int   // tokens generated, at base

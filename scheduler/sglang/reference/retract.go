@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
 // retractVictims retracts running requests until the next tokens of the others have
@@ -77,7 +78,7 @@ func (c *Core) stopRunning(r *request) {
 	if r.growing {
 		last := c.lastWalkTick(r)
 		c.graftGrown(r, r.stored)
-		c.tree.stampPath(r.node, last)
+		c.tree.StampPath(r.node, last)
 	}
 	c.fillPlace(r.place)
 	r.place = notRunning
@@ -90,8 +91,8 @@ func (c *Core) releaseMemory(r *request) {
 	c.free += r.stored - kept
 	c.record.released(r, kept)
 	c.record.forgotten(r)
-	c.tree.unlock(r.node)
-	r.node, r.stored, r.prot, r.cached = root, 0, 0, 0
+	c.tree.Unlock(r.node)
+	r.node, r.stored, r.prot, r.cached = radix.Root, 0, 0, 0
 }
 
 // moveRatio changes the ratio as the pass asks for.

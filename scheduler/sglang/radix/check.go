@@ -1,0 +1,49 @@
+package radix
+
+import (
+	"fmt"
+	"iter"
+)
+
+// All returns the nodes of the tree but its root.
+func (t *Tree) All() iter.Seq2[int32, *Node] {
+	dead := make(map[int32]bool)
+	for _, n := range t.free {
+		dead[n] = true
+	}
+	return func(yield func(int32, *Node) bool) {
+		for i := Root + 1; i < int32(t.len); i++ {
+			if !dead[i] && !yield(i, t.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Check holds the sums of the tree against its nodes.
+func (t *Tree) Check() {
+	pages, unlocked, leaf := 0, 0, 0
+	for i, n := range t.All() {
+		if n.From >= n.To || t.At(n.Parent).To != n.From && n.Parent != Root {
+			panic(fmt.Sprintf("radix tree: node %d holds pages %d to %d below one that ends at %d", i, n.From, n.To, t.At(n.Parent).To))
+		}
+		if n.Parent != Root && t.At(n.Parent).Locks < n.Locks {
+			panic(fmt.Sprintf("radix tree: node %d has %d locks, its parent %d", i, n.Locks, t.At(n.Parent).Locks))
+		}
+		pages += n.Size()
+		if n.Locks == 0 {
+			unlocked += n.Size()
+		}
+		isLeaf := n.Locks == 0 && n.children == 0
+		if isLeaf != n.leaf {
+			panic(fmt.Sprintf("radix tree: node %d with %d locks and %d children is a leaf: %v", i, n.Locks, n.children, !isLeaf))
+		}
+		if isLeaf {
+			leaf += n.evictPages()
+		}
+	}
+	if pages != t.Pages || unlocked != t.UnlockedPages || leaf != t.LeafPages {
+		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, %d in leaves, want %d, %d, %d",
+			t.Pages, t.UnlockedPages, t.LeafPages, pages, unlocked, leaf))
+	}
+}

@@ -1,0 +1,375 @@
+// Package radix is the radix tree of the pages that a simulated SGLang engine caches, by
+// SGLang's own rules and by the reference's, whose tests hold it to a twin (FuzzTree).
+package radix
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/internal/heap"
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/internal/probe"
+)
+
+// Tree is the radix tree of cached pages.
+//
+// A node is a stretch of pages of some sequence. Walks compare the keys of
+// pages, and of a stretch usually only the last, so a walk costs the nodes it
+// passes, not their pages.
+type Tree struct {
+	PerNode int32   // pages of a prompt node
+	Watch   Watcher // nil: nobody
+	// StampSplits makes both parts of a node that is split young, the first of them the
+	// younger, as SGLang does. Otherwise both are as old as the node was.
+	StampSplits bool
+
+	sheets   []*[sheetNodes]Node        // nodes stay where they are
+	len      int                        // nodes, those not in use among them
+	free     []int32                    // nodes not in use
+	children probe.Table[uint64, int32] // by childKey
+	leaves   leaves
+
+	Pages         int   // in the tree
+	UnlockedPages int   // in nodes without locks
+	LeafPages     int   // in those of them without children
+	Clock         int64 // the latest tick
+	Content       int64 // counts what can change a lookup
+}
+
+// Node is a stretch of pages [From, To) of a sequence.
+type Node struct {
+	Seq      Sequence
+	From, To int32
+	Parent   int32
+	children int32
+	Locks    int32
+	stamp    int64 // the tick of the last walk over it
+	leaf     bool  // evictable: without locks and children
+	listed   bool  // it has an entry in the heap of leaves
+	// Grain marks what a request has cached token by token: each page is a node of
+	// its own to whoever splits or evicts.
+	Grain bool
+}
+
+// Watcher follows what happens to the pages of a tree.
+type Watcher interface {
+	Stored(t *Tree, n int32)           // node n is new
+	Split(t *Tree, upper, lower int32) // lower was cut, its first part is upper now
+	Removed(t *Tree, n, from int32)    // the pages of n from page from on are about to go
+}
+
+// Root is the node above all others. It has no pages and is never locked or evicted.
+const Root = int32(0)
+
+// New returns an empty tree for prompts whose nodes have perNode pages each.
+func New(perNode int) *Tree {
+	t := &Tree{PerNode: int32(perNode), children: probe.New[uint64, int32](^uint64(0))}
+	t.newNode() // the root
+	return t
+}
+
+// sheetNodes is the number of nodes made at a time.
+const sheetNodes = 64
+
+// At returns node n.
+func (t *Tree) At(n int32) *Node { return &t.sheets[uint32(n)/sheetNodes][uint32(n)%sheetNodes] }
+
+// Size returns the number of the node's pages.
+func (n *Node) Size() int { return int(n.To - n.From) }
+
+// evictPages returns the number of pages that evicting the node, a leaf, frees.
+func (n *Node) evictPages() int {
+	if n.Grain {
+		return 1
+	}
+	return n.Size()
+}
+
+// childKey returns the key of the child of a node that begins with a page: 31 bits
+// of the node, 33 of the page.
+func childKey(parent int32, page Key) uint64 { return uint64(parent)<<33 | uint64(page) }
+
+// child returns the child of a node that begins with a page; Root, which is
+// nobody's child, when there is none.
+func (t *Tree) child(parent int32, page Key) int32 {
+	return *t.children.Get(childKey(parent, page))
+}
+
+func (t *Tree) setChild(parent int32, page Key, child int32) {
+	c, _ := t.children.Put(childKey(parent, page))
+	*c = child
+}
+
+// Tick advances the clock and returns it.
+func (t *Tree) Tick() int64 {
+	t.Clock++
+	return t.Clock
+}
+
+// Match walks down the first pages pages of s, which it stamps, and returns how
+// many of them are cached and the node that ends there.
+func (t *Tree) Match(s *Sequence, pages int32) (int32, int32) {
+	return t.walk(s, pages, t.Tick())
+}
+
+// walk does what Match does, at the given tick. A node in which it ends is split.
+func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
+	at, m := Root, int32(0)
+	for m < pages {
+		child := t.child(at, s.KeyOf(m, t.PerNode))
+		if child == Root {
+			break
+		}
+		n := t.At(child)
+		end := commonPages(&n.Seq, s, m, min(n.To, pages), t.PerNode)
+		if end < n.To {
+			return end, t.split(child, end, now)
+		}
+		t.stamp(child, now)
+		at, m = child, end
+	}
+	return m, at
+}
+
+// Lookup returns how many of the first pages pages of s are cached. It changes
+// nothing.
+func (t *Tree) Lookup(s *Sequence, pages int32) int32 {
+	at, m := Root, int32(0)
+	for m < pages {
+		child := t.child(at, s.KeyOf(m, t.PerNode))
+		if child == Root {
+			break
+		}
+		n := t.At(child)
+		m = commonPages(&n.Seq, s, m, min(n.To, pages), t.PerNode)
+		if m < n.To {
+			break
+		}
+		at = child
+	}
+	return m
+}
+
+// Insert caches the first pages pages of s and returns how many were cached
+// before, and the node that ends there.
+func (t *Tree) Insert(s *Sequence, pages int32) (int32, int32) {
+	if pages == 0 {
+		return 0, Root
+	}
+	m, at := t.walk(s, pages, t.Tick())
+	if m < pages {
+		at = t.createNode(at, s, m, pages)
+		t.At(at).stamp = t.Tick()
+		t.addLeaf(at)
+		if t.Watch != nil {
+			t.Watch.Stored(t, at)
+		}
+	}
+	return m, at
+}
+
+// Graft caches pages [from, to) of s below node at, each as a node of its own,
+// with one lock.
+func (t *Tree) Graft(at int32, s *Sequence, from, to int32) int32 {
+	n := t.createNode(at, s, from, to)
+	t.At(n).Grain, t.At(n).Locks = true, 1
+	t.UnlockedPages -= int(to - from)
+	if t.Watch != nil {
+		t.Watch.Stored(t, n)
+	}
+	return n
+}
+
+// createNode adds an unlocked node that is not in the set of leaves yet.
+func (t *Tree) createNode(parent int32, s *Sequence, from, to int32) int32 {
+	n := t.newNode()
+	*t.At(n) = Node{Seq: *s, From: from, To: to, Parent: parent}
+	up := t.At(parent)
+	if up.leaf {
+		t.removeLeaf(parent)
+	}
+	up.children++
+	t.setChild(parent, s.KeyOf(from, t.PerNode), n)
+	t.Pages += int(to - from)
+	t.UnlockedPages += int(to - from)
+	t.Content++
+	return n
+}
+
+func (t *Tree) newNode() int32 {
+	if last := len(t.free) - 1; last >= 0 {
+		n := t.free[last]
+		t.free = t.free[:last]
+		return n
+	}
+	if t.len > math.MaxInt32 {
+		panic(fmt.Sprintf("radix tree: %d nodes, want at most 2^31", t.len))
+	}
+	if t.len%sheetNodes == 0 {
+		t.sheets = append(t.sheets, new([sheetNodes]Node))
+	}
+	t.len++
+	return int32(t.len - 1)
+}
+
+// split cuts node low before page at and returns the new node that holds its
+// first part; low keeps its locks, children and holders.
+func (t *Tree) split(low, at int32, now int64) int32 {
+	up := t.newNode()
+	n := t.At(low)
+	key := n.Seq.KeyOf(n.From, t.PerNode)
+	*t.At(up) = Node{
+		Seq: n.Seq, From: n.From, To: at, Parent: n.Parent, children: 1,
+		Locks: n.Locks, stamp: n.stamp, Grain: n.Grain,
+	}
+	if n.leaf && !n.Grain {
+		t.LeafPages -= int(at - n.From)
+	}
+	t.setChild(n.Parent, key, up)
+	n.From, n.Parent = at, up
+	t.setChild(up, n.Seq.KeyOf(at, t.PerNode), low)
+	switch {
+	case t.StampSplits:
+		t.stamp(low, now)
+		t.At(up).stamp = t.Tick()
+	case n.Grain:
+		t.At(up).stamp = now // its pages were passed whole
+	}
+	if t.Watch != nil {
+		t.Watch.Split(t, up, low)
+	}
+	return up
+}
+
+// stamp marks n as walked over at now, unless it has been later.
+func (t *Tree) stamp(n int32, now int64) {
+	x := t.At(n)
+	x.stamp = max(x.stamp, now)
+}
+
+// StampPath marks n and all before it.
+func (t *Tree) StampPath(n int32, now int64) {
+	for ; n != Root; n = t.At(n).Parent {
+		t.stamp(n, now)
+	}
+}
+
+// Lock keeps n and all before it from eviction.
+func (t *Tree) Lock(n int32) {
+	for ; n != Root; n = t.At(n).Parent {
+		x := t.At(n)
+		if x.Locks++; x.Locks == 1 {
+			t.UnlockedPages -= x.Size()
+			if x.leaf {
+				t.removeLeaf(n)
+			}
+		}
+	}
+}
+
+// Unlock takes a lock back.
+func (t *Tree) Unlock(n int32) {
+	for ; n != Root; n = t.At(n).Parent {
+		x := t.At(n)
+		if invariant.Enabled && x.Locks == 0 {
+			panic(fmt.Sprintf("radix tree: unlock of node %d, which has no lock", n))
+		}
+		if x.Locks--; x.Locks == 0 {
+			t.UnlockedPages += x.Size()
+			if x.children == 0 {
+				t.addLeaf(n)
+			}
+		}
+	}
+}
+
+// Evict frees at least want pages, oldest leaf first and leaf by leaf, and
+// returns how many it freed; fewer than want only when there are no more.
+func (t *Tree) Evict(want int) int {
+	freed := 0
+	for freed < want {
+		n := t.oldestLeaf()
+		if n == Root {
+			break
+		}
+		t.Content++
+		x := t.At(n)
+		cut := x.Size()
+		if x.Grain {
+			cut = min(cut, want-freed)
+		}
+		freed += cut
+		t.prune(n, cut)
+	}
+	return freed
+}
+
+// prune removes the last cut pages of n, the oldest leaf; all of it where it is
+// no grain.
+func (t *Tree) prune(n int32, cut int) {
+	x := t.At(n)
+	if t.Watch != nil {
+		t.Watch.Removed(t, n, x.To-int32(cut))
+	}
+	t.Pages -= cut
+	t.UnlockedPages -= cut
+	if cut < x.Size() {
+		x.To -= int32(cut)
+		return
+	}
+	t.removeLeaf(n)
+	t.leaves.Pop()
+	t.children.Delete(childKey(x.Parent, x.Seq.KeyOf(x.From, t.PerNode)))
+	parent := x.Parent
+	x.Seq = Sequence{}
+	t.free = append(t.free, n)
+	up := t.At(parent)
+	if up.children--; up.children == 0 && up.Locks == 0 && parent != Root {
+		t.addLeaf(parent)
+	}
+}
+
+// leaves has the evictable nodes of a tree, the Tie of an entry, by a stamp, its
+// Key. No two evictable nodes have the same stamp.
+//
+// A node has one entry at most, which stays when the node is walked over or
+// locked or has a child: stamps only grow, so entries come up in time to be put
+// right.
+type leaves = heap.Heap[int64, int32, struct{}]
+
+// addLeaf makes n evictable.
+func (t *Tree) addLeaf(n int32) {
+	x := t.At(n)
+	x.leaf = true
+	t.LeafPages += x.evictPages()
+	if !x.listed {
+		x.listed = true
+		t.leaves.Push(x.stamp, n, struct{}{})
+	}
+}
+
+// removeLeaf makes n not evictable.
+func (t *Tree) removeLeaf(n int32) {
+	x := t.At(n)
+	x.leaf = false
+	t.LeafPages -= x.evictPages()
+}
+
+// oldestLeaf returns the evictable node with the lowest stamp, whose entry is
+// then the first of t.leaves; Root when nothing is evictable.
+func (t *Tree) oldestLeaf() int32 {
+	for len(t.leaves) > 0 {
+		n := t.leaves[0].Tie
+		x := t.At(n)
+		switch {
+		case !x.leaf:
+			x.listed = false
+			t.leaves.Pop()
+		case x.stamp != t.leaves[0].Key:
+			t.leaves.SetFirst(x.stamp, n)
+		default:
+			return n
+		}
+	}
+	return Root
+}
