@@ -16,17 +16,25 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// On a recorded trace the answer is right: run by themselves, the cluster meets
-// the objectives and every smaller one misses, and so it is with the loads.
+// The answer is right on a short trace, and on a recorded hour.
 func TestPlanIsRight(t *testing.T) {
-	if testing.Short() || invariant.Enabled {
-		t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
-	}
-	const trace = "../../../shared/traces/mooncake_conversation.jsonl"
-	if _, err := os.Stat(trace); err != nil {
-		t.Skipf("skipped: the recorded trace %s is not there", trace)
-	}
-	objectives := []string{"--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512"}
+	checkPlan(t, "../../testdata/traces/burst.jsonl", "--slo", "p99:ttft=500ms,p99:itl=50ms", "--block-size", "64")
+	t.Run("recorded", func(t *testing.T) {
+		const trace = "../../../shared/traces/mooncake_conversation.jsonl"
+		if _, err := os.Stat(trace); err != nil {
+			t.Skipf("skipped: the recorded trace %s is not there", trace)
+		}
+		if testing.Short() || invariant.Enabled {
+			t.Skip("skipped: hundreds of replays of an hour; go test ./cmd/replay, without -short and -tags invariants, runs them")
+		}
+		checkPlan(t, trace, "--slo", "p99:ttft=2s,p99:itl=50ms", "--block-size", "512")
+	})
+}
+
+// checkPlan checks a plan for a trace: run by themselves, the cluster meets the objectives
+// and every smaller one misses, and so it is with the loads.
+func checkPlan(t *testing.T, trace string, objectives ...string) {
+	t.Helper()
 	started := time.Now()
 	var found plans.PlanDocument
 	planned := printed(t, append([]string{"plan", trace, "--json"}, objectives...))
