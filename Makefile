@@ -48,18 +48,18 @@ parity-vllm: ## replay N random workloads here and with vLLM's own scheduler, of
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity $(N) --seed $$seed \
 	    --cases tools/vllmoracle/cases.jsonl --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done; done
-	for release in $(VLLM); do \
-	  echo "== vLLM $${release%:*}, sliding windows"; \
-	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 --seed 3 --set '{"sliding_window":-1}' \
+	for release in $(VLLM); do for setting in '"sliding_window":-1' '"policy":"priority"'; do \
+	  echo "== vLLM $${release%:*}, $$setting"; \
+	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 --seed 3 --set "{$$setting}" \
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \
-	done
+	done; done
 	for release in $(VLLM); do \
 	  echo "== vLLM $${release%:*}, speculative decoding"; methods="ngram_gpu draft_model"; \
 	  [ $${release%:*} = 0.33.0 ] || methods="$$methods eagle"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_METHODS="$$methods" VLLM_ORACLE_PROFILE=$${release#*:} tools/vllmoracle/run $${release%:*} --parity 300 \
 	    --seed 3 --set '{"speculative_config":"random"}' --replay bin/replay --out bin/parity-vllm || exit 1; \
 	done
-	for setting in '"watermark":0.1' '"policy":"priority"' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'; do \
+	for setting in '"watermark":0.1' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'; do \
 	  echo "== vLLM 0.33.0, $$setting"; \
 	  VLLM_ORACLE_S=3600 VLLM_ORACLE_PROFILE=vllm-0.33 tools/vllmoracle/run 0.33.0 --parity 300 --seed 3 --set "{$$setting}" \
 	    --replay bin/replay --out bin/parity-vllm || exit 1; \

@@ -104,7 +104,7 @@ func (r *reader) readRules(a *Args) {
 		{"one_queue", &x.OneQueue}, {"null_block", &x.NullBlock}, {"last_victim", &x.LastVictim},
 		{"two_in_flight", &x.TwoInFlight}, {"first_token_free", &x.FirstTokenFree},
 		{"whole_alone", &x.WholeAlone}, {"name_at_end", &x.NameAtEnd},
-		{"empty_pass_idle", &x.EmptyPassIdle}, {"past_self", &x.PastSelf},
+		{"empty_pass_idle", &x.EmptyPassIdle}, {"past_self", &x.PastSelf}, {"keep_next", &x.KeepNext},
 		{"window_bound", &x.WindowBound}, {"window_lag", &x.WindowLag},
 		{"draft_room", &x.DraftRoom},
 		{"pad_drafts", &x.PadDrafts}, {"pad_alone", &x.PadAlone}, {"name_accepted", &x.NameAccepted}, {"draft_slots", &x.DraftSlots},

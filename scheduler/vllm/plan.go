@@ -99,12 +99,18 @@ func (c *Core) planRunning(p *pass) {
 			c.scheduleTokens(p, s, 1)
 			continue
 		}
+		left := 0 // requests after r that get nothing
 		for !c.allocBlocks(r, r.computed+want) {
-			if v := c.preemptVictim(p); v == s && !c.rules.PastSelf {
+			live := p.flight.live
+			v := c.preemptVictim(p)
+			if v == s && !c.rules.PastSelf {
 				return
 			}
 			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
 				i-- // a victim stood in front, or was s
+				if v != s && p.flight.live == live && c.cfg.Policy == ByPriority && !c.rules.KeepNext {
+					left++
+				}
 			}
 			if r.state != running {
 				break
@@ -113,6 +119,7 @@ func (c *Core) planRunning(p *pass) {
 		if r.state == running {
 			c.scheduleTokens(p, s, want)
 		}
+		i += left
 	}
 }
 

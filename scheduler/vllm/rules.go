@@ -45,6 +45,10 @@ type Rules struct {
 	// place; otherwise it is the last that gets tokens. Where it is the last of the
 	// running, as it is first come, first served, nobody follows.
 	PastSelf bool
+	// KeepNext gives the request after one that preempted its turn; otherwise, by priority,
+	// as many requests after it get nothing in the pass as lost a place in front of it
+	// without tokens in this pass.
+	KeepNext bool
 	// TwoInFlight plans a pass while the one before it runs; otherwise when that
 	// has ended.
 	TwoInFlight bool
@@ -167,7 +171,7 @@ func Rules024() Rules {
 // Rules028 returns the rules of vLLM 0.28 with asynchronous scheduling.
 func Rules028() Rules {
 	r := Rules024()
-	r.WindowLag, r.PadDrafts, r.DraftSlots = true, true, true
+	r.WindowLag, r.PadDrafts, r.DraftSlots, r.KeepNext = true, true, true, true
 	return r
 }
 

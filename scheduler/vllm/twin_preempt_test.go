@@ -14,6 +14,50 @@ func (t *twin) sortWaiting() {
 	}
 }
 
+// planRunning gives running requests what they lack, in order of admission.
+func (t *twin) planRunning(f *twinFlight) {
+	for i := 0; i < len(t.running) && f.budget > 0; i++ {
+		r := t.running[i]
+		if t.endsInFlight(r) || f.shut && r.midway {
+			continue
+		}
+		want := t.cut(r.target-r.computed+r.drafts, f.budget-t.slots())
+		if want == 0 {
+			continue
+		}
+		t.dropPassed(r)
+		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation && t.cfg.Speculation == nil {
+			if r.computed < r.InputTokens || r.midway { // a block of a prompt, or one computed again, is there once it is planned
+				t.name(r, r.computed+1)
+			}
+			t.schedule(f, r, 1)
+			continue
+		}
+		left := 0
+		for !t.cover(r, r.computed+want) {
+			shares := len(f.shares)
+			if t.preempt(f) == r {
+				if !t.rules.PastSelf {
+					return
+				}
+				break
+			}
+			if at := slices.Index(t.running, r); at < i {
+				i = at
+				if len(f.shares) == shares && t.cfg.Policy == vllm.ByPriority && !t.rules.KeepNext {
+					left++
+				}
+			}
+		}
+		if !slices.Contains(t.running, r) {
+			i--
+			continue
+		}
+		t.schedule(f, r, want)
+		i += left
+	}
+}
+
 // preempt takes its place from a running request.
 func (t *twin) preempt(f *twinFlight) *twinRequest {
 	i := len(t.running) - 1

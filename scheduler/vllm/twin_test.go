@@ -254,42 +254,6 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	return f
 }
 
-// planRunning gives running requests what they lack, in order of admission.
-func (t *twin) planRunning(f *twinFlight) {
-	for i := 0; i < len(t.running) && f.budget > 0; i++ {
-		r := t.running[i]
-		if t.endsInFlight(r) || f.shut && r.midway {
-			continue
-		}
-		want := t.cut(r.target-r.computed+r.drafts, f.budget-t.slots())
-		if want == 0 {
-			continue
-		}
-		t.dropPassed(r)
-		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation && t.cfg.Speculation == nil {
-			if r.computed < r.InputTokens || r.midway { // a block of a prompt, or one computed again, is there once it is planned
-				t.name(r, r.computed+1)
-			}
-			t.schedule(f, r, 1)
-			continue
-		}
-		for !t.cover(r, r.computed+want) {
-			if t.preempt(f) == r {
-				if !t.rules.PastSelf {
-					return
-				}
-				break
-			}
-			i = slices.Index(t.running, r)
-		}
-		if !slices.Contains(t.running, r) {
-			i--
-			continue
-		}
-		t.schedule(f, r, want)
-	}
-}
-
 // cut returns a number of tokens, cut to what a pass may compute of a request.
 func (t *twin) cut(tokens, budget int) int {
 	if t.limit > 0 {
