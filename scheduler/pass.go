@@ -196,5 +196,14 @@ type Work struct {
 	Recomputed int // generated tokens computed once more, after a preemption
 }
 
+// NewWork returns the work of computing so many tokens of r, prompt and output, after the first
+// before.
+func NewWork(r *sim.Request, before, tokens int) Work {
+	w := Work{Request: r.ID, Prefix: min(before, r.InputTokens)}
+	w.Prompt = min(before+tokens, r.InputTokens) - w.Prefix
+	w.Recomputed = tokens - w.Prompt
+	return w
+}
+
 // Reset empties d, keeping its memory.
 func (d *Detail) Reset() { *d = Detail{Work: d.Work[:0], Lost: d.Lost[:0], Resumed: d.Resumed[:0]} }

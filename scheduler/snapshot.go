@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/replay-llm/replay/sim"
+
 // Snapshot is what a planner sees of one forward pass (docs/rules/vllm.md
 // and docs/rules/sglang.md). Lengths are tokens.
 type Snapshot struct {
@@ -11,6 +13,17 @@ type Snapshot struct {
 	Decode        Group // requests that only decoded
 	QueuedPrefill Group // waiting, never run
 	QueuedDecode  Group // waiting after they have lost their place
+}
+
+// AddQueued takes in a request that waits: for the first time, or with the tokens that it had
+// gained when it lost its place.
+func (s *Snapshot) AddQueued(r *sim.Request, gained int) {
+	if gained > 0 {
+		n := r.InputTokens + gained
+		s.QueuedDecode.Add(n, float64(n))
+	} else {
+		s.QueuedPrefill.Add(r.InputTokens, float64(r.InputTokens))
+	}
 }
 
 // Group is a number of requests and a quantity over them.

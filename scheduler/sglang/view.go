@@ -21,10 +21,7 @@ func (c *Core) describeWork(d *scheduler.Detail) {
 			c.view.PrefillCached += e.before
 		}
 		if d != nil {
-			w := scheduler.Work{Request: e.ID, Prefix: min(e.before, e.InputTokens)}
-			w.Prompt = min(e.before+e.tokens, e.InputTokens) - w.Prefix
-			w.Recomputed = e.tokens - w.Prompt
-			d.Work = append(d.Work, w)
+			d.Work = append(d.Work, scheduler.NewWork(e.Request, e.before, e.tokens))
 		}
 	}
 	if c.Planner && c.next.decodes > 0 {
@@ -39,20 +36,12 @@ func (c *Core) describeWork(d *scheduler.Detail) {
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	if c.partial != nil {
-		countQueued(c.partial, &s)
+		s.AddQueued(c.partial.Request, c.partial.out)
 	}
 	for _, r := range c.waiting.All() {
-		countQueued(r, &s)
+		s.AddQueued(r.Request, r.out)
 	}
 	return s
-}
-
-func countQueued(r *request, s *scheduler.Snapshot) {
-	if r.out > 0 {
-		s.QueuedDecode.Add(r.length(), float64(r.length()))
-	} else {
-		s.QueuedPrefill.Add(r.InputTokens, float64(r.InputTokens))
-	}
 }
 
 // Progress yields the requests that have gained a token and not their last.

@@ -27,17 +27,9 @@ func (c *Core) keepView() {
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	for _, r := range c.waiting.All() {
-		countQueued(r, &s)
+		s.AddQueued(r.Request, r.out)
 	}
 	return s
-}
-
-func countQueued(r *request, s *scheduler.Snapshot) {
-	if r.out > 0 {
-		s.QueuedDecode.Add(r.length(), float64(r.length()))
-	} else {
-		s.QueuedPrefill.Add(r.InputTokens, float64(r.InputTokens))
-	}
 }
 
 // Progress yields the requests that have gained a token and not their last.
@@ -61,11 +53,7 @@ func (c *Core) describeBatch(d *scheduler.Detail) {
 	}
 	for i := range c.batch {
 		e := &c.batch[i]
-		input, end := e.request.InputTokens, e.before+e.tokens
-		w := scheduler.Work{Request: e.request.ID, Prefix: min(e.before, input)}
-		w.Prompt = min(end, input) - w.Prefix
-		w.Recomputed = e.tokens - w.Prompt
-		d.Work = append(d.Work, w)
+		d.Work = append(d.Work, scheduler.NewWork(e.request.Request, e.before, e.tokens))
 	}
 }
 
