@@ -56,10 +56,9 @@ func (s *Speculation) accepted(id sim.RequestID, sampled, drafts int) int {
 // speculation is what a request needs where an engine decodes speculatively. Its
 // target counts drafts in flight as accepted, as vLLM does until their pass has ended.
 type speculation struct {
-	drafts   int  // proposed for its next pass
-	real     bool // they are, and not padding
-	sampled  int  // answer tokens that passes have sampled, delivered or not
-	rejected int  // drafts that passes in flight have rejected, while the request keeps its place
+	drafts   int // proposed for its next pass; without any those of a share are padding
+	sampled  int // answer tokens that passes have sampled, delivered or not
+	rejected int // drafts that passes in flight have rejected, while the request keeps its place
 }
 
 // lookahead returns for how many tokens beyond those it computes a request gets
@@ -111,20 +110,13 @@ func (c *Core) sampleDrafts(x *share, r *request, drafts int) {
 	s := c.cfg.Speculation
 	x.before -= int32(r.spec.rejected)
 	x.drafts, x.accepted = int32(drafts), 0
-	if r.spec.real {
+	if x.verifies = drafts > 0 && r.spec.drafts > 0; x.verifies {
 		x.accepted = int32(s.accepted(r.id, r.spec.sampled, drafts))
-		x.verifies = drafts > 0
 	}
 	r.target = r.computed + 1
 	r.spec.sampled += int(x.accepted) + 1
 	r.spec.rejected += int(x.drafts - x.accepted)
-	r.spec.drafts, r.spec.real = s.Tokens, true
-}
-
-// dropDrafts takes back what sampleDrafts entered.
-func (c *Core) dropDrafts(x *share, r *request) {
-	r.target -= int(x.drafts)
-	r.spec.sampled -= int(x.accepted) + 1
+	r.spec.drafts = s.Tokens
 }
 
 // giveDrafts gives the request of x the tokens that its pass sampled, as many as it

@@ -255,7 +255,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 	}
 	c.pool.stripBlocks(r)
 	r.computed, r.state = 0, preempted
-	r.spec.drafts, r.spec.real, r.spec.rejected = 0, false, 0
+	r.spec.drafts, r.spec.rejected = 0, 0
 	c.joinLine(s, true)
 	p.lost++
 	if d := p.out.Detail; d != nil {
@@ -272,9 +272,9 @@ func (c *Core) dropShare(p *pass, r *request) {
 	p.budget += int(x.tokens) + c.draftSlots
 	r.computed -= int(x.tokens)
 	if x.samples {
-		r.target--
+		r.target = int(x.target)
 		if c.cfg.Speculation != nil {
-			c.dropDrafts(x, r)
+			r.spec.sampled -= int(x.accepted) + 1
 		}
 	}
 	r.plan = -1
