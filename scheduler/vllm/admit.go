@@ -112,8 +112,5 @@ func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 		free -= int(w * float64(c.cfg.Blocks))
 	}
 	chunk := c.blocksFor(r, tokens+c.lookahead(r))
-	if c.groups != nil {
-		return c.groups.hasRoom(r, hits, chunk, free) && (whole == 0 || c.groups.hasRoomWhole(r, hits, whole, free))
-	}
-	return c.pool.hasRoom(r, hits, max(chunk, whole), free)
+	return c.pool.hasRoom(r, hits, chunk, whole, free)
 }

@@ -294,9 +294,9 @@ func (p *device) Cached(s slot) int {
 }
 
 // hasRoom reports whether so many free blocks are enough for r to have the first blocks
-// of its list, hits of which are cached.
-func (p *device) hasRoom(r *request, hits, blocks, free int) bool {
-	need := blocks - hits
+// of its list, hits of which are cached: a chunk of them and the whole.
+func (p *device) hasRoom(r *request, hits, chunk, whole, free int) bool {
+	need := max(chunk, whole) - hits
 	return need <= free && need+p.idleHits(r, hits) <= free
 }
 

@@ -95,16 +95,12 @@ func (p *grouped) firstHeld(hits int) int {
 }
 
 // hasRoom reports whether so many free blocks are enough for r to have the first blocks
-// of its list, hits of which are cached.
-func (p *grouped) hasRoom(r *request, hits, blocks, free int) bool {
-	return p.groups*(blocks-hits)+p.idleHits(r, hits) <= free
-}
-
-// hasRoomWhole reports the same of all blocks of r, of which groups with windows need some
-// at a time.
-func (p *grouped) hasRoomWhole(r *request, hits, blocks, free int) bool {
-	windowed := max(0, p.core.cfg.admittedBlocks(blocks)-hits)
-	return (p.groups-p.windowed)*(blocks-hits)+p.windowed*windowed+p.idleHits(r, hits) <= free
+// of its list, hits of which are cached: a chunk of them and the whole, of which groups
+// with windows need some at a time.
+func (p *grouped) hasRoom(r *request, hits, chunk, whole, free int) bool {
+	windowed := max(0, p.core.cfg.admittedBlocks(whole)-hits)
+	need := max(p.groups*(chunk-hits), (p.groups-p.windowed)*(whole-hits)+p.windowed*windowed)
+	return need <= free && need+p.idleHits(r, hits) <= free
 }
 
 // idleHits returns how many blocks of r's hits nobody holds.

@@ -13,8 +13,9 @@ import (
 type pool interface {
 	blocks.Pool
 	// hasRoom reports whether so many free blocks are enough for r, which holds none, to
-	// have the first blocks of its list, hits of which are cached.
-	hasRoom(r *request, hits, blocks, free int) bool
+	// have the first blocks of its list, hits of which are cached: a chunk of them now, and
+	// the whole in the end, as far as it needs them at a time.
+	hasRoom(r *request, hits, chunk, whole, free int) bool
 	// holdHits makes r, which holds none, a holder of its first blocks, which are cached.
 	holdHits(r *request, hits int)
 	// takeBlocks takes what r lacks of the first blocks of its list and reports whether

@@ -87,9 +87,9 @@ func (p *segments) visitHits(r *request, hits int, visit func(i segmentID, end i
 }
 
 // hasRoom reports whether so many free blocks are enough for r to have the first blocks
-// of its list, hits of which are cached.
-func (p *segments) hasRoom(r *request, hits, blocks, free int) bool {
-	need := blocks - hits
+// of its list, hits of which are cached: a chunk of them and the whole.
+func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
+	need := max(chunk, whole) - hits
 	if need > free {
 		return false
 	}
