@@ -1,7 +1,6 @@
 package timing
 
 import (
-	"math"
 	"slices"
 
 	"github.com/replay-llm/replay/sim"
@@ -88,10 +87,9 @@ func (p *Parameters) repeatDecodes(fixed float64, s *Step, r *Run) {
 	context, step, each := s.Context, int64(s.Requests), p.Context
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
 		// What scaleTime would round is this product but for its last digits.
-		product := float64((fixed + float64(each*float64(context))) * nanosPerSecond)
-		length := int64(product + 0.5)
+		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * nanosPerSecond))
 		next := end + sim.Time(nanosToMS(length))
-		if !(product >= 0 && length < nanosPerSecond && math.Abs(product-float64(length)) < 0.49) || next == end {
+		if !ok || next == end {
 			break
 		}
 		ends[n], nanos[n] = next, length

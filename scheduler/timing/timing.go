@@ -51,14 +51,20 @@ const exactSeconds = 1 << 20
 // nanosToMS returns whole ns, less than a second, in ms, as Seconds does.
 func nanosToMS(n int64) float64 { return float64(float64(float64(n)/1e9) * 1000.0) }
 
+// roundNanos returns a time in ns as whole ones, and whether it is below 1 s and so far from
+// ties that its last digits do not count.
+func roundNanos(ns float64) (n int64, ok bool) {
+	n = int64(ns + 0.5)
+	return n, ns >= 0 && n < nanosPerSecond && math.Abs(ns-float64(n)) < 0.49
+}
+
 // leavesTimes reports whether a factor leaves times below 1 s as they are.
 func leavesTimes(factor float64) bool { return factor == 1 || factor <= 0 }
 
 func scaleTime(ms, factor float64) (float64, error) {
 	if leavesTimes(factor) {
 		// FromSeconds and Seconds of a time below 1 s, away from ties.
-		product := float64(float64(ms/1000.0) * nanosPerSecond)
-		if n := int64(product + 0.5); product >= 0 && n < nanosPerSecond && math.Abs(product-float64(n)) < 0.49 {
+		if n, ok := roundNanos(float64(float64(ms/1000.0) * nanosPerSecond)); ok {
 			return nanosToMS(n), nil
 		}
 	}
