@@ -10,7 +10,27 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 )
+
+// readTimes reads the requests of a run, and reports whether their times are a client's.
+func (m *Measured) readTimes(dir string) (client bool, err error) {
+	if !slices.ContainsFunc(tableNames(), func(name string) bool { return isFile(filepath.Join(dir, name)) }) {
+		m.Requests, client, err = readMeasured(dir)
+		return client, err
+	}
+	t, err := readTraceV2(dir)
+	if err != nil {
+		return true, err
+	}
+	left, err := readWarmUp(filepath.Join(dir, "trace_header.yaml"))
+	if err != nil {
+		return true, err
+	}
+	m.Lead, m.Failed = t.addLead(left), t.failed
+	m.Requests, m.Prompts = t.requests, t.prompts(dir)
+	return true, nil
+}
 
 // readMeasured reads the requests of a run: what the server wrote itself, or
 // what a load generator saw of it.
@@ -34,7 +54,7 @@ func readMeasured(dir string) (all []Request, client bool, err error) {
 			return all, true, err
 		}
 	}
-	return nil, true, fmt.Errorf("%s: no requests.jsonl, no profile_export.jsonl of AIPerf and no result of vllm bench serve --save-detailed, want one of them", dir)
+	return nil, true, fmt.Errorf("%s: no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS and no result of vllm bench serve --save-detailed, want one of them", dir)
 }
 
 // bench is the result of vllm bench serve, with a value per request in each list.
@@ -83,7 +103,7 @@ func readBench(path string) (all []Request, found bool, err error) {
 // request returns entry i of the lists.
 func (b *bench) request(i int) Request {
 	r := Request{
-		ID: fmt.Sprint(i), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
+		ID: identifier(fmt.Sprint(i)), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
 		Arrival: b.Starts[i], First: b.Starts[i] + b.TTFTs[i], Queued: math.NaN(), Scheduled: math.NaN(), gaps: b.ITLs[i],
 	}
 	r.Last = r.First
@@ -141,7 +161,7 @@ func readAIPerf(path string) ([]Request, error) {
 		}
 		at := *x.Metadata.Start / 1e9
 		all = append(all, Request{
-			ID: fmt.Sprint(line), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
+			ID: identifier(fmt.Sprint(line)), Place: len(all), Input: int(in), Output: int(out), Arrival: at,
 			First: at + ttft, Last: at + latency, Queued: math.NaN(), Scheduled: math.NaN(),
 		})
 		return nil

@@ -50,16 +50,35 @@ const firstIgnored = 10
 // splitBySaturation divides requests into those that were admitted at once,
 // without the first, and those that were not.
 func splitBySaturation(m *Measured) (quick, slow []int) {
-	for i := range m.Requests {
+	late := m.lateFirst()
+	for i := m.Lead; i < len(m.Requests); i++ {
 		r := &m.Requests[i]
+		waited := r.Scheduled-r.Arrival >= shortWait
+		if math.IsNaN(r.Scheduled) {
+			waited = !(r.First-r.Arrival < late)
+		}
 		switch {
-		case math.IsNaN(r.Scheduled) || r.Scheduled-r.Arrival >= shortWait:
+		case waited:
 			slow = append(slow, i)
 		case i >= firstIgnored:
 			quick = append(quick, i)
 		}
 	}
 	return quick, slow
+}
+
+// longHold is the time in s by which the first token of a request is later than half of them
+// where it was held back, in a run that does not tell when requests were admitted.
+const longHold = 0.6
+
+// lateFirst returns the time to the first token, in s, from which on a request
+// was held back.
+func (m *Measured) lateFirst() float64 {
+	var all []float64
+	for i := m.Lead; i < len(m.Requests); i++ {
+		all = append(all, m.Requests[i].First-m.Requests[i].Arrival)
+	}
+	return quantileOf(all, 0.5) + longHold
 }
 
 // bound is the error of held-out means below which a profile is good enough.

@@ -51,10 +51,10 @@ type part struct {
 // without the last ones and the first ones, each followed by what was left out
 // of it.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
-	n := len(m.Requests)
+	lead, n := m.Lead, len(m.Requests)-m.Lead
 	span := func(name string, from, to int) part {
 		p := part{name: name}
-		for i := from; i < to; i++ {
+		for i := lead + from; i < lead+to; i++ {
 			p.chosen = append(p.chosen, i)
 		}
 		return p
@@ -92,6 +92,9 @@ func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 		if i > 0 && min(len(fittedOn[i].chosen), len(held[i].chosen)) < fewest/2 {
 			return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", o.Holdout, len(m.Requests), fewest/2)
 		}
+	}
+	if o.Prompts == nil {
+		o.Prompts = m.Prompts
 	}
 	m, err := decideOpen(ctx, m, o)
 	if err != nil {

@@ -30,22 +30,43 @@ type Measured struct {
 	Name     string
 	Settings Settings
 	Requests []Request // by arrival
+	// Lead is the number of requests before the first that was measured: they are
+	// replayed, and not judged.
+	Lead    int
+	Failed  int      // requests that are left out
+	Prompts *Prompts // as far as the run itself tells them; nil: it does not
 }
 
 // Request is what was measured of one request. Instants are seconds on the clock
 // of the server; the first arrival is at 0. In JSON it is a line of requests.jsonl.
 type Request struct {
-	ID        string  `json:"request_id"`
-	Input     int     `json:"input_toks"`
-	Output    int     `json:"output_toks"`
-	Arrival   float64 `json:"arrival_time"`   // when the server was handed the request
-	Queued    float64 `json:"queued_ts"`      // when the scheduler took it in; NaN when not known
-	Scheduled float64 `json:"scheduled_ts"`   // when it was first admitted; NaN when not known
-	First     float64 `json:"first_token_ts"` // ends of the passes of the first and the last token
-	Last      float64 `json:"last_token_ts"`
-	Place     int     `json:"-"` // in the file, from 0
+	ID        identifier `json:"request_id"`
+	Input     int        `json:"input_toks"`
+	Output    int        `json:"output_toks"`
+	Arrival   float64    `json:"arrival_time"`   // when the server was handed the request
+	Queued    float64    `json:"queued_ts"`      // when the scheduler took it in; NaN when not known
+	Scheduled float64    `json:"scheduled_ts"`   // when it was first admitted; NaN when not known
+	First     float64    `json:"first_token_ts"` // ends of the passes of the first and the last token
+	Last      float64    `json:"last_token_ts"`
+	Place     int        `json:"-"`                   // in the file, from 0
+	Class     string     `json:"slo_class,omitempty"` // of service; "": there is one
 
 	gaps []float64 // between its tokens, in s; nil where they are not told
+	lead bool      // it stands for one that was not measured
+}
+
+// identifier is the name of a request, which files have as text or as a number.
+type identifier string
+
+// UnmarshalJSON reads either.
+func (id *identifier) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] != '"' {
+		var n json.Number
+		err := json.Unmarshal(text, &n)
+		*id = identifier(n)
+		return err
+	}
+	return json.Unmarshal(text, (*string)(id))
 }
 
 // fewest is the smallest number of requests that a server can be judged by.
@@ -60,21 +81,21 @@ func Read(dir string, blocks int) (*Measured, error) { return ReadKnown(dir, blo
 // leaves out; device_name is the GPU.
 func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
 	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
-	requests, client, err := readMeasured(dir)
+	client, err := m.readTimes(dir)
 	if err != nil {
 		return nil, err
 	}
-	if m.Settings, err = readSettings(filepath.Join(dir, "meta.json"), known); err != nil {
+	if m.Settings, err = readServer(dir, known); err != nil {
 		return nil, err
 	}
 	if m.Settings.Blocks == 0 {
 		m.Settings.Blocks = blocks
 	}
-	m.Requests = requests
 	m.alignClocks()
 	if client {
 		m.Settings.addNote("times are those of a client: the way to the server and back counts as the server's")
 	}
+	m.noteLeft()
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {
 		return nil, err
@@ -146,6 +167,18 @@ func readRequest(text []byte) (Request, error) {
 	return x, nil
 }
 
+func compareArrivals(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) }
+
+// noteLeft notes what is in the run and not judged, and what is not in it.
+func (m *Measured) noteLeft() {
+	if m.Failed > 0 {
+		m.Settings.addNote("%d requests failed and are left out", m.Failed)
+	}
+	if m.Lead > 0 {
+		m.Settings.addNote("%d requests before the first were not recorded: like those after it, and not judged", m.Lead)
+	}
+}
+
 // driftWindow is the length in s of the windows over which two clocks count as
 // running alike.
 const driftWindow = 60
@@ -162,7 +195,7 @@ func (m *Measured) alignClocks() {
 			all[i].Arrival = all[i].Queued
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	slices.SortStableFunc(all, func(a, b Request) int { return compareArrivals(&a, &b) })
 	begin := all[0].Arrival
 	window := func(r *Request) int {
 		if all[len(all)-1].Arrival-begin <= 2*driftWindow {

@@ -25,6 +25,7 @@ type Settings struct {
 	// the layers of experts make them.
 	DataParallel int
 	Lockstep     bool
+	Pods         int // servers behind a router that share the requests, at least 1
 
 	Notes []string // what was assumed
 	// estimated is true when Blocks is a guess from what was in use, to be fitted.
@@ -138,12 +139,17 @@ func readSettings(path string, known map[string]any) (Settings, error) {
 		t = tree{}
 	}
 	t.fill(known)
-	var s Settings
+	return newSettings(t), nil
+}
+
+// newSettings returns the settings that a tree holds.
+func newSettings(t tree) Settings {
+	s := Settings{Pods: 1}
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
 	s.readModelled(t)
 	s.refuseUnmodelled(t)
-	return s, nil
+	return s
 }
 
 // readModelled takes what can be modelled.

@@ -42,7 +42,7 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 	c := s.config(nil)
 	for i := range s.requests {
 		if err := c.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
-			return nil, &NotModelledError{[]string{"request " + m.Requests[i].ID + ": " + err.Error()}}
+			return nil, &NotModelledError{[]string{"request " + string(m.Requests[i].ID) + ": " + err.Error()}}
 		}
 	}
 	return s, nil

@@ -18,11 +18,11 @@ import (
 // or not meta.json is there. What a simulated scheduler does not do is in the notes.
 func ReadTimes(dir string) (*Measured, error) {
 	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
-	requests, client, err := readMeasured(dir)
+	client, err := m.readTimes(dir)
 	if err != nil {
 		return nil, err
 	}
-	m.Settings, err = readSettings(filepath.Join(dir, "meta.json"), nil)
+	m.Settings, err = readServer(dir, nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -30,11 +30,11 @@ func ReadTimes(dir string) (*Measured, error) {
 	for _, text := range m.Settings.refusals {
 		m.Settings.addNote("not simulated: %s", text)
 	}
-	m.Requests = requests
 	m.alignClocks()
 	if client {
 		m.Settings.addNote("times are those of a client: the way to the server and back is not simulated")
 	}
+	m.noteLeft()
 	return m, nil
 }
 

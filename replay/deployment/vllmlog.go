@@ -28,6 +28,7 @@ func logKeys() map[string]string {
 type Log struct {
 	Release  string            // of vLLM, as 0.20.2
 	KVTokens int               // GPU KV cache size, 0: not printed
+	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
 	Known    map[string]string // values of flags
 }
 
@@ -41,6 +42,7 @@ func ReadVLLMLog(r io.Reader) (*Log, error) {
 	value := regexp.MustCompile(`(\w+)=('[^']*'|[\w.+-]+)`)
 	batch := regexp.MustCompile(`max_num_batched_tokens=(\d+)`)
 	cache := regexp.MustCompile(`GPU KV cache size: ([\d,]+) tokens`)
+	async := regexp.MustCompile(`Asynchronous scheduling is (enabled|disabled)`)
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	given := map[string]string{}
@@ -55,6 +57,9 @@ func ReadVLLMLog(r io.Reader) (*Log, error) {
 		}
 		if m := batch.FindStringSubmatch(line); m != nil && strings.Contains(line, "Chunked prefill is enabled") {
 			given["max_num_batched_tokens"] = m[1]
+		}
+		if m := async.FindStringSubmatch(line); m != nil {
+			l.Async = m[1]
 		}
 		if m := cache.FindStringSubmatch(line); m != nil {
 			l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // it is all digits

@@ -3,7 +3,6 @@ package plans
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,7 +37,8 @@ requests, by replaying them through its scheduler again and again.
 
 RUN is a directory with requests.jsonl (when each request arrived, was taken in,
 and got its first and last token), meta.json (the server's settings) and, if
-there is one, timeseries.csv. A server whose settings are not modelled is
+there is one, timeseries.csv; or with what AIPerf, vllm bench serve or BLIS
+wrote, and the server's log. A server whose settings are not modelled is
 refused.
 
 The profile is for --timing-profile. docs/calibration.md says how to read the
@@ -113,25 +113,9 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := map[string]string{
-		"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "num-gpu-blocks": "num_gpu_blocks", "block-size": "block_size",
-		"max-num-seqs": "max_num_seqs", "max-num-batched-tokens": "max_num_batched_tokens",
-		"enable-prefix-caching": "enable_prefix_caching", "enable-chunked-prefill": "enable_chunked_prefill",
-	}
-	known := map[string]any{}
+	flags := map[string]string{}
 	for _, s := range settings {
-		key := keys[s.Name]
-		if key == "" {
-			continue
-		}
-		if known[key] = s.Value; s.Name == "gpu" || s.Name == "model" {
-			continue
-		}
-		if number, err := strconv.ParseFloat(s.Value, 64); err == nil {
-			known[key] = number
-		} else if truth, err := strconv.ParseBool(s.Value); err == nil {
-			known[key] = truth
-		}
+		flags[s.Name] = s.Value
 	}
-	return known, nil
+	return calibrate.KnownSettings(flags), nil
 }

@@ -83,7 +83,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	if err != nil {
 		return err
 	}
-	var prompts *calibrate.Prompts
+	prompts := m.Prompts
 	if f.prompts != "" {
 		if prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {
 			return err

@@ -1,0 +1,100 @@
+package calibrate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/replay-llm/replay/replay/deployment"
+)
+
+// readServer reads the settings of a run's server from its meta.json or, where there is none,
+// from what the server logged as it started. known is for what neither tells.
+func readServer(dir string, known map[string]any) (Settings, error) {
+	s, err := readSettings(filepath.Join(dir, "meta.json"), known)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	logs, e := findLogs(dir)
+	if e != nil || len(logs) == 0 && len(known) == 0 {
+		return s, cmp.Or(e, err)
+	}
+	t := tree{}
+	if len(logs) > 0 {
+		if t, err = readLog(logs[0]); err != nil {
+			return s, err
+		}
+	}
+	t.fill(known)
+	s = newSettings(t)
+	if s.Pods = max(len(logs), 1); s.Pods > 1 {
+		s.addNote("%d logs of servers: as many behind one router", s.Pods)
+	}
+	return s, nil
+}
+
+// findLogs returns the logs of a run's servers, in order of their names.
+func findLogs(dir string) ([]string, error) {
+	var all []string
+	for _, name := range []string{"vllm*.log", "vllm*.log.gz", "server*.log", "server*.log.gz"} {
+		found, err := filepath.Glob(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// readLog reads the settings that a vLLM server logged as it started, by the keys of
+// meta.json.
+func readLog(path string) (tree, error) {
+	f, err := openPacked(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	log, err := deployment.ReadVLLMLog(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t := KnownSettings(log.Known)
+	t["vllm_version"] = log.Release
+	if log.Async != "" {
+		t["async_scheduling"] = log.Async == "enabled"
+	}
+	return t, nil
+}
+
+// KnownSettings returns flags of a deployment by the keys of meta.json.
+func KnownSettings(flags map[string]string) map[string]any {
+	known := map[string]any{}
+	for flag, key := range map[string]string{
+		"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "pp": "pipeline_parallel_size",
+		"num-gpu-blocks": "num_gpu_blocks", "block-size": "block_size", "max-num-seqs": "max_num_seqs",
+		"max-num-batched-tokens": "max_num_batched_tokens", "enable-prefix-caching": "enable_prefix_caching", "enable-chunked-prefill": "enable_chunked_prefill",
+	} {
+		text, ok := flags[flag]
+		if !ok {
+			continue
+		}
+		known[key] = text
+		if flag == "gpu" || flag == "model" {
+			continue
+		}
+		if number, err := strconv.ParseFloat(text, 64); err == nil {
+			known[key] = number
+		} else if truth, err := strconv.ParseBool(text); err == nil {
+			known[key] = truth
+		}
+	}
+	if flags["graphs"] == "none" {
+		known["enforce_eager"] = true
+	}
+	return known
+}
