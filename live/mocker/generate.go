@@ -152,7 +152,8 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	g.engine.mu.Unlock()
 	g.reused = p.reused
 	for len(g.tokens) < p.tokens && !g.rc.IsStopped() {
-		if last := len(g.tokens)+1 == g.max; last {
+		last := len(g.tokens)+1 == g.max || p.ended && p.err == nil && len(g.tokens)+1 == p.tokens // shortened
+		if last {
 			if !p.ended {
 				break // on its way to the decode worker
 			}

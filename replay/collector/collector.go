@@ -40,6 +40,8 @@ type Collector struct {
 	// drafts, and those of them that were accepted.
 	verified, drafts, accepted int
 
+	clipped, clippedTokens int // answers that engines shortened, and the tokens that they lack
+
 	apart  bool                    // see CountPreemptedApart
 	again  int                     // admissions counted apart
 	looked int                     // prompt tokens of these
@@ -58,7 +60,7 @@ type Record struct {
 
 	Tokens       int32 // tokens known to have been gained
 	InputTokens  int32
-	OutputTokens int32 // asked for, not gained
+	OutputTokens int32 // asked for, not gained; of an answer that was shortened, both
 	Reused       int32 // prompt tokens found in a cache, the most of any admission
 
 	Worker        sim.WorkerID // of the decode or only stage, or Nowhere
@@ -239,7 +241,18 @@ func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
 				m.Tokens, m.Request, at, r.Tokens, r.Last))
 		}
 		r.Last, r.Tokens = at, int32(m.Tokens)
+		if r.Tokens < r.OutputTokens {
+			c.noteClipped(r)
+		}
 	}
+}
+
+// noteClipped notes that a request has ended with fewer tokens than were asked for. From
+// then on it is one that asked for as many.
+func (c *Collector) noteClipped(r *Record) {
+	c.clipped++
+	c.clippedTokens += int(r.OutputTokens - r.Tokens)
+	r.OutputTokens = r.Tokens
 }
 
 // Progress notes how far an unfinished request has come: it has gained tokens

@@ -306,6 +306,33 @@ func TestPassDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// An answer that an engine shortened counts with the tokens that it has, and the report says so.
+func TestClipped(t *testing.T) {
+	c := collector.New(3)
+	for id := range 3 {
+		c.Arrive(&sim.Request{ID: sim.RequestID(id), InputTokens: 100, OutputTokens: 10 * id}, 0)
+	}
+	c.Admit(1, []scheduler.Admission{{Request: 0}, {Request: 1}, {Request: 2}})
+	c.Pass(&scheduler.Pass{Start: 1, End: 2, Count: 1, Marks: []scheduler.Mark{
+		{Request: 0, First: true, Last: true, Tokens: 1}, {Request: 1, First: true, Tokens: 1}, {Request: 2, First: true, Last: true, Tokens: 1}}})
+	c.Pass(&scheduler.Pass{Start: 2, End: 3, Count: 1, Marks: []scheduler.Mark{{Request: 1, Last: true, Tokens: 7}}})
+	r := c.Report(0)
+	var text strings.Builder
+	if err := r.WriteText(&text, collector.Text{}); err != nil {
+		t.Fatal(err)
+	}
+	requests, tokens := r.Values()["clipped_requests"], r.Values()["clipped_tokens"]
+	if requests != 2 || tokens != 22 || r.OutputTokens != 8 {
+		t.Errorf("%v requests lack %v tokens and %d are there, want 2, 22 and 8", requests, tokens, r.OutputTokens)
+	}
+	if want := "Clipped Outputs: 2 of 3 requests, by 22 tokens that a worker's pool cannot hold\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("want %q in\n%s", want, &text)
+	}
+	if records := c.Records(); records[1].OutputTokens != 7 {
+		t.Errorf("%+v, want 7 tokens asked for", records[1])
+	}
+}
+
 // What a request finds after a preemption is no hit where it counts apart, and in the
 // report there is a share of it; elsewhere the largest reuse of any admission counts.
 func TestPreemptedApart(t *testing.T) {

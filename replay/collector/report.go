@@ -33,6 +33,10 @@ type Report struct {
 	AcceptedTokensPerPass float64
 	AcceptanceRate        float64
 
+	// ClippedRequests are those whose answers engines shortened to what their pools hold,
+	// and ClippedTokens what they asked for beyond that.
+	ClippedRequests, ClippedTokens int
+
 	TTFT           Distribution // time to first token
 	TTST           Distribution // first to second token
 	TPOT           Distribution // mean time per token after the first
@@ -113,6 +117,9 @@ func (c *Collector) countTotals(r *Report) {
 		r.AcceptedTokensPerPass = 1 + float64(c.accepted)/float64(c.verified)
 		r.AcceptanceRate = float64(c.accepted) / float64(c.drafts)
 		r.Extra = append(r.Extra, Field{"accepted_tokens_per_pass", r.AcceptedTokensPerPass}, Field{"draft_acceptance_rate", r.AcceptanceRate})
+	}
+	if r.ClippedRequests, r.ClippedTokens = c.clipped, c.clippedTokens; c.clipped > 0 {
+		r.Extra = append(r.Extra, Field{"clipped_requests", c.clipped}, Field{"clipped_tokens", c.clippedTokens})
 	}
 	r.divideByWall()
 }

@@ -61,7 +61,7 @@ type Row struct {
 	Worker        Count  `col:"worker" means:"worker that decoded it"`
 	PrefillWorker Count  `col:"prefill_worker" means:"worker of the prefill stage"`
 	Input         int    `col:"input_tokens" means:"prompt tokens"`
-	Output        int    `col:"output_tokens" means:"answer tokens asked for"`
+	Output        int    `col:"output_tokens" means:"answer tokens asked for; of an answer that was clipped, those gained"`
 	Tokens        int    `col:"generated_tokens" means:"answer tokens emitted"`
 	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission"`
 	Readmitted    Count  `col:"readmitted_reused_tokens,repeats" means:"of these, tokens found after a preemption alone, which are no hits of the prefix cache"`

@@ -26,7 +26,7 @@ func (c *Core) openBudget() budget {
 		share = 1
 	}
 	for _, r := range c.running {
-		b.reserved += float64(float64(min(r.asked()-c.gainedBy(r), c.ClipNewTokens)) * share)
+		b.reserved += float64(float64(min(r.maxOut-c.gainedBy(r), c.ClipNewTokens)) * share)
 	}
 	if c.MixedChunk { // a token for each of them
 		n := len(c.running)
@@ -116,7 +116,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 	}
 	answer := 0
 	if e.whole {
-		answer = min(r.asked(), c.ClipNewTokens)
+		answer = min(r.maxOut, c.ClipNewTokens)
 		c.partial = nil
 	}
 	f.batch = append(f.batch, e)
@@ -156,7 +156,7 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 	case c.IgnoreEOS && !c.caching:
 		v = c.fitExactly(b, f, &e)
 	default:
-		v = c.cutChunk(b, f, &e)
+		v = c.cutChunk(b, &e)
 	}
 	if v != goOn {
 		c.dropPrefix(r)
@@ -168,7 +168,7 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 	}
 	answer := 0
 	if e.whole {
-		answer = min(r.asked(), c.ClipNewTokens)
+		answer = min(r.maxOut, c.ClipNewTokens)
 	} else {
 		c.partial = r
 	}
@@ -178,10 +178,10 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 }
 
 // cutChunk cuts e, the rest of a prompt, to what the pass may compute of it, and returns
-// whether it may be admitted. An idle engine takes whatever fits its pool.
-func (c *Core) cutChunk(b *budget, f *flight, e *chunk) verdict {
-	need := e.tokens + min(max(0, e.asked()-e.out), c.ClipNewTokens) + c.PageTokens
-	if float64(need) >= c.memoryLeft(b) && !c.isIdle(f) {
+// whether it may be admitted.
+func (c *Core) cutChunk(b *budget, e *chunk) verdict {
+	need := e.tokens + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
+	if float64(need) >= c.memoryLeft(b) {
 		return noTokens
 	}
 	if c.poolTokens(e.tokens) > b.chunk {

@@ -86,22 +86,6 @@ func Check(c Config) error {
 	return nil
 }
 
-// Fits returns the reason why a request of input and output tokens can never run
-// on an engine made with c, however idle it is; nil when it can.
-func Fits(c Config, input, output int) *scheduler.OversizeError {
-	if c.Role == scheduler.Prefill {
-		output = 1
-	}
-	pool := c.Pages * c.PageTokens
-	need := ceilTo(input+max(1, output), c.PageTokens)
-	if need <= pool {
-		return nil
-	}
-	return &scheduler.OversizeError{Input: input, Output: output, Blocks: need / c.PageTokens,
-		Reason: fmt.Sprintf("needs %d tokens in %d pages of %d, the engine has %d in %d",
-			need, need/c.PageTokens, c.PageTokens, pool, c.Pages)}
-}
-
 // floorTo returns n cut to a multiple of page.
 func floorTo(n, page int) int { return n - n%page }
 

@@ -94,10 +94,7 @@ func New(c Config) (*Core, error) {
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
-	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: r.OutputTokens, epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
-	if c.Role == scheduler.Prefill {
-		q.maxOut = 1
-	}
+	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
 	c.waiting.PushBack(q)
 	c.live++
 }

@@ -117,12 +117,14 @@ func TestFits(t *testing.T) {
 		role            scheduler.Role
 		in, out, blocks int // blocks 0: it fits
 	}{
-		{1, 100, scheduler.Aggregated, 90, 10, 0},
-		{1, 100, scheduler.Aggregated, 90, 11, 101},
-		{1, 100, scheduler.Aggregated, 100, 0, 101},
-		{1, 100, scheduler.Prefill, 99, 60, 0},
-		{16, 4, scheduler.Aggregated, 60, 4, 0},
+		{1, 100, scheduler.Aggregated, 93, 50, 0}, // its output is shortened
+		{1, 100, scheduler.Aggregated, 94, 1, 101},
+		{1, 100, scheduler.Prefill, 93, 60, 0},
+		{16, 4, scheduler.Aggregated, 47, 4, 0},
+		{16, 4, scheduler.Aggregated, 48, 4, 5},
 		{16, 4, scheduler.Decode, 60, 5, 5},
+		{4, 4, scheduler.Aggregated, 9, 5, 0},
+		{4, 4, scheduler.Aggregated, 10, 5, 5},
 	} {
 		config := config(c.page, c.pages)
 		config.Role = c.role

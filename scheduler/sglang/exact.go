@@ -14,7 +14,7 @@ type stay struct {
 // fitExactly cuts e, the rest of a prompt, to what the pass may compute of it, and returns
 // whether it may be admitted, on an engine without a cache whose requests use all their
 // outputs: if with all of those who run and were admitted the pool never runs out of tokens,
-// looked at when each of them ends.
+// looked at when each of them ends. An idle engine admits it in any case: SGLang would wait for good.
 func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	input := c.poolTokens(e.tokens) + c.PageTokens
 	free := c.free - b.taken
@@ -34,16 +34,16 @@ func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 // outlasts reports whether so many free tokens are enough for e and all others until the last
 // of them ends, with a token each to spare.
 func (c *Core) outlasts(b *budget, f *flight, e *chunk, free int) bool {
-	mine := stay{left: e.asked() - e.out, held: e.length()}
+	mine := stay{left: e.maxOut - e.out, held: e.length()}
 	if b.stays == nil {
 		b.stays = append(c.stays[:0], mine)
 		for _, r := range c.running {
 			gained := c.gainedBy(r)
-			b.stays = append(b.stays, stay{left: r.asked() - gained, held: r.InputTokens + gained})
+			b.stays = append(b.stays, stay{left: r.maxOut - gained, held: r.InputTokens + gained})
 		}
 		for i := range f.batch {
 			r := f.batch[i].request
-			b.stays = append(b.stays, stay{left: r.asked() - r.out, held: r.length()})
+			b.stays = append(b.stays, stay{left: r.maxOut - r.out, held: r.length()})
 		}
 		b.stays = slices.DeleteFunc(b.stays, func(s stay) bool { return s.left <= 0 })
 		slices.SortStableFunc(b.stays, func(x, y stay) int { return cmp.Compare(x.left, y.left) })

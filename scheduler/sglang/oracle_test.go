@@ -42,9 +42,9 @@ type oracleCase struct {
 	Requests []oracleRequest `json:"requests"`
 }
 
-// oracleRequest is what happened to a request: first_token_ms, last_token_ms,
-// reused_tokens and preemptions.
-type oracleRequest [4]float64
+// oracleRequest is what happened to a request, by column of TestEqualsSGLang; older cases have
+// the first four.
+type oracleRequest []float64
 
 func (c *oracleCase) config() Config {
 	s := &c.Settings
@@ -68,6 +68,9 @@ func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRun
 		t.Fatal(err)
 	}
 	did = make([]oracleRequest, len(c.Rows))
+	for i := range did {
+		did[i] = make(oracleRequest, 5)
+	}
 	seen := make([]bool, len(c.Rows))
 	pass := scheduler.Pass{Detail: &scheduler.Detail{}}
 	for now, next := sim.Time(0), 0; next < len(c.Rows) || core.Load() > 0; {
@@ -121,7 +124,7 @@ func noteFates(did []oracleRequest, seen []bool, p *scheduler.Pass) {
 			did[m.Request][0] = float64(p.End)
 		}
 		if m.Last {
-			did[m.Request][1] = float64(p.End)
+			did[m.Request][1], did[m.Request][4] = float64(p.End), float64(m.Tokens)
 		}
 	}
 }
@@ -134,7 +137,7 @@ func TestEqualsSGLang(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	columns := [...]string{"first_token_ms", "last_token_ms", "reused_tokens", "preemptions"}
+	columns := [...]string{"first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens"}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<26)
 	n, inRuns := 0, 0

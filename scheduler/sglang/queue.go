@@ -28,7 +28,7 @@ func (c *Core) sortQueue() {
 	n := c.waiting.Len()
 	all := c.waiting.All()
 	if c.Policy == LOF {
-		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(b.asked(), a.asked()) })
+		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(b.maxOut, a.maxOut) })
 	}
 	if n == 0 || !c.caching {
 		return

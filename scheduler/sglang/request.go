@@ -12,7 +12,7 @@ import (
 type request struct {
 	*sim.Request
 	seq    radix.Sequence
-	maxOut int
+	maxOut int // tokens that memory is reserved for; 0 where the pool has room for none
 
 	out     int   // tokens gained, at base
 	stored  int   // tokens whose KV cache it holds, at base

@@ -41,7 +41,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 	gained, asked := 0, 0
 	for _, r := range c.running {
 		gained += c.gainedBy(r)
-		asked += r.asked()
+		asked += r.maxOut
 	}
 	c.ratio.estimate(len(c.running), gained, asked)
 }

@@ -19,7 +19,7 @@ import tempfile
 import oracle
 from workload import workload
 
-COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions"]
+COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens"]
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
 FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None}
@@ -40,9 +40,9 @@ def ask_sglang(case):
                                oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
                                max(1, x["output_length"])) for i, x in enumerate(case["rows"])]
     did = oracle.simulate(c, requests)["requests"]
-    if any(x["aborted"] or x["clipped"] is not None for x in did):
+    if any(x["aborted"] for x in did):
         return None
-    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"]] for x in did]
+    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"]] for x in did]
 
 
 def ask_replay(program, case):
@@ -68,7 +68,7 @@ def ask_replay(program, case):
         with open(f"{d}/r.jsonl") as f:
             for line in f:
                 x = json.loads(line)
-                out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0]
+                out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0, x["generated_tokens"]]
         return [out[i] for i in range(len(case["rows"]))]
 
 
@@ -142,7 +142,7 @@ def main():
             continue
         here = ask_replay(a.replay, c)
         wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
-                 for i, (x, y) in enumerate(zip(did, here)) for k in range(4) if x[k] != y[k]]
+                 for i, (x, y) in enumerate(zip(did, here)) for k in range(len(x)) if x[k] != y[k]]
         fields["order"] += order(did) != order(here)
         for k, column in enumerate(COLUMNS):
             fields[column] += any(x[k] != y[k] for x, y in zip(did, here))

@@ -1,6 +1,8 @@
 """Random workloads: small pools, shared prompts, prompts in chunks."""
 import random
 
+import draws
+
 
 def workload(seed, settings=None):
     """Settings and rows (timestamp, input_length, output_length, hash_ids) of a case."""
@@ -32,4 +34,5 @@ def workload(seed, settings=None):
     }
     c["max_running_requests"] = r.choice([max(2, n), max(2, n), 2, 4, 8])
     c.update(settings or {})
+    draws.draw_more(seed, c, rows)
     return c, block, rows

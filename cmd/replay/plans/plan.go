@@ -349,6 +349,9 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measur
 	} else if err != nil {
 		return plan.Measure{}, err
 	}
+	if n := result.Report.ClippedRequests; n > 0 { // what it promises is not what was asked for
+		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
+	}
 	m := measureOf(result, &r.flags.slo, r.flags.attainment)
 	holdStable(&m, result, &spec, p.Load)
 	return m, nil
