@@ -26,11 +26,11 @@ func layers() [][]string {
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"plan", "report", "calibrate"},
-		{"live/cancel", "live/fault", "live/tcp", "live/queue", "live/telemetry"},
+		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/queue", "live/telemetry"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},
 		{"live/conformance", "live/route"},
-		{"live/cluster", "live/frontend", "live/mocker"},
+		{"live/cluster", "live/drive", "live/frontend", "live/mocker"},
 		{"cmd/internal"},
 		{"cmd/replay", "cmd/replay-live", "tools", "docs"},
 	}

@@ -6,13 +6,37 @@ import (
 	"strings"
 )
 
+// textFormats are those in which prompts are always texts.
+func textFormats() []string {
+	return []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "vllm-custom"}
+}
+
+// countedFormats are those whose texts a tokenizer can count.
+func countedFormats() []string {
+	return append([]string{"genai-perf", "inference-perf"}, textFormats()...)
+}
+
+// HasTexts reports whether the trace at path is of a format of which a tokenizer can
+// count the texts. Standard input is not looked at.
+func HasTexts(path string) bool {
+	if path == "-" {
+		return false
+	}
+	s, err := OpenPath(path, nil, Options{})
+	if err != nil {
+		return false
+	}
+	s.Close()
+	return slices.Contains(countedFormats(), s.Format)
+}
+
 // refuseUnused refuses options without a use, if that is asked for.
 func (s *Stream) refuseUnused() error {
 	if !s.o.Strict {
 		return nil
 	}
 	o := &s.o
-	texts := []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "vllm-custom"}
+	texts := textFormats()
 	for _, c := range []struct {
 		set     bool
 		what    string
@@ -25,8 +49,8 @@ func (s *Stream) refuseUnused() error {
 		{o.PriorityFrom != "", "the field of a priority", []string{"mooncake", "mooncake-delta"}},
 		{o.Rate != 0, "a rate of arrivals", append([]string{"vidur-lengths", "weka", columnsFormat, "servegen", "vllm-bench", "sglang-bench"}, texts...)},
 		{o.From != 0 || o.To != 0, "a span", []string{"servegen"}},
-		{o.TokensPerByte != 0, "the length of texts", append([]string{"genai-perf", "inference-perf"}, texts...)},
-		{o.Tokenizer != "", "a tokenizer", append([]string{"genai-perf", "inference-perf"}, texts...)},
+		{o.TokensPerByte != 0, "the length of texts", countedFormats()},
+		{o.Tokenizer != "", "a tokenizer", countedFormats()},
 		{o.OutputTokens != 0, "the length of answers", texts},
 		{o.DAG != "", "what to do with a DAG", []string{"agentic_mooncake", "dynamo", "weka", "guidellm"}},
 	} {

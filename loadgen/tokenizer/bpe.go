@@ -17,6 +17,7 @@ type bpe struct {
 	fuse   bool // one unk for several such characters in a row
 	bytes  bool // such characters become tokens of bytes, if there are any
 	whole  bool // a word that is a token is that token, whatever its pairs
+	only   bool // words are tokens, and others are unk
 
 	cache   map[string][]uint32 // of short words
 	symbols []symbol
@@ -42,10 +43,16 @@ const (
 
 // append appends the tokens of a word.
 func (b *bpe) append(dst []uint32, word string) []uint32 {
-	if b.whole {
+	if b.whole || b.only {
 		if id, ok := b.vocab[word]; ok {
 			return append(dst, id)
 		}
+	}
+	if b.only {
+		if b.hasUnk {
+			dst = append(dst, b.unk)
+		}
+		return dst
 	}
 	if ids, ok := b.cache[word]; ok {
 		return append(dst, ids...)

@@ -199,8 +199,8 @@ func buildSteps[T any](c *part, build func(c *part) ([]T, error)) ([]T, error) {
 func (m *model) bpe() (*bpe, error) {
 	empty := func(s *string) bool { return s == nil || *s == "" }
 	switch {
-	case m.Type != "BPE" && (m.Type != "" || len(m.Merges) == 0):
-		return nil, fmt.Errorf("model is %q, want BPE", m.Type)
+	case m.Type != "BPE" && m.Type != "WordLevel" && (m.Type != "" || len(m.Merges) == 0):
+		return nil, fmt.Errorf("model is %q, want BPE or WordLevel", m.Type)
 	case m.Dropout != nil && *m.Dropout != 0:
 		return nil, fmt.Errorf("dropout is %v, want none", *m.Dropout)
 	case !empty(m.Prefix) || !empty(m.Suffix):
@@ -210,7 +210,7 @@ func (m *model) bpe() (*bpe, error) {
 	}
 	b := &bpe{
 		vocab: m.Vocab, merges: make(map[[2]uint32]merge, len(m.Merges)), cache: make(map[string][]uint32),
-		fuse: m.FuseUnk, bytes: m.ByteFallback, whole: m.IgnoreMerges,
+		fuse: m.FuseUnk, bytes: m.ByteFallback, whole: m.IgnoreMerges, only: m.Type == "WordLevel",
 	}
 	if m.UnkToken != nil {
 		if b.unk, b.hasUnk = m.Vocab[*m.UnkToken]; !b.hasUnk {

@@ -37,8 +37,10 @@ func buildSplitters(c *part) ([]splitter, error) {
 		return c.cutting(p, behavior)
 	case "Metaspace":
 		return c.metaspace()
+	case "WhitespaceSplit":
+		return []splitter{func(dst []string, piece string, _ bool) []string { return append(dst, strings.Fields(piece)...) }}, nil
 	}
-	return nil, fmt.Errorf("pre_tokenizer is %q, want ByteLevel, Split, Digits, Metaspace or Sequence", c.Type)
+	return nil, fmt.Errorf("pre_tokenizer is %q, want ByteLevel, Split, Digits, Metaspace, WhitespaceSplit or Sequence", c.Type)
 }
 
 // cutting cuts at the matches of p.

@@ -55,7 +55,7 @@ func TestRefused(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for i, c := range []struct{ old, new, want string }{
-		{`"type":"BPE"`, `"type":"Unigram"`, `model is "Unigram", want BPE`},
+		{`"type":"BPE"`, `"type":"Unigram"`, `model is "Unigram", want BPE or WordLevel`},
 		{`"dropout":null`, `"dropout":0.1`, "dropout is 0.1, want none"},
 		{`"end_of_word_suffix":null`, `"end_of_word_suffix":"</w>"`, "continuing_subword_prefix or end_of_word_suffix is given"},
 		{`"unk_token":null`, `"unk_token":"<nil>"`, `unk_token is "<nil>", want one of vocab`},

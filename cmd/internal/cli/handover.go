@@ -17,7 +17,7 @@ const liveProgram = "replay-live"
 type liveCommand struct{ Name, short string }
 
 // LiveCommands returns the commands that the program of the served side has and
-// the simulator has not.
+// the simulator has not, for engines that it serves.
 func LiveCommands() []liveCommand {
 	return []liveCommand{
 		{"stack", "Run etcd and NATS, and look at what is registered there"},
@@ -25,6 +25,13 @@ func LiveCommands() []liveCommand {
 		{"frontend", "Serve the models of a cluster over HTTP"},
 		{"kv-tail", "Print the KV events that a worker publishes"},
 		{"conformance", "Check that the mocker keeps the contract of a served engine"},
+	}
+}
+
+// ServerCommands returns those of them that talk to real servers.
+func ServerCommands() []liveCommand {
+	return []liveCommand{
+		{"drive", "Play a trace against a real server, and write a measured run"},
 	}
 }
 

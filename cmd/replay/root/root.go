@@ -31,9 +31,12 @@ func New(s cli.Streams, args []string) *cobra.Command {
 
 // listCommands returns all commands by job, the three that people come for first.
 func listCommands() []cli.Subcommand {
-	var served []cli.Subcommand
+	var served, servers []cli.Subcommand
 	for _, c := range cli.LiveCommands() {
 		served = append(served, cli.NewSubcommand(c.Name, func(s cli.Streams) *cobra.Command { return c.HandedOver(s) }))
+	}
+	for _, c := range cli.ServerCommands() {
+		servers = append(servers, cli.NewSubcommand(c.Name, func(s cli.Streams) *cobra.Command { return c.HandedOver(s) }))
 	}
 	return slices.Concat(
 		cli.ForJob("Plan what fits, and how many GPUs it takes",
@@ -49,6 +52,7 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),
 		cli.ForJob("Traces", cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)),
+		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...))
 }
 

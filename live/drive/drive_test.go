@@ -1,0 +1,227 @@
+package drive_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/replay-llm/replay/live/drive"
+	"github.com/replay-llm/replay/live/measure"
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/replay/online"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a server that answers every request with as many tokens as it asks for,
+// a gap apart.
+type fake struct {
+	gap    time.Duration
+	broken int // requests that it answers with an error, those first
+
+	mu      sync.Mutex
+	prompts []string
+	asked   int
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		Prompt string `json:"prompt"`
+		Max    int    `json:"max_tokens"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	f.prompts = append(f.prompts, q.Prompt)
+	f.asked++
+	broken := f.asked <= f.broken
+	f.mu.Unlock()
+	if broken {
+		http.Error(w, "no room", http.StatusServiceUnavailable)
+		return
+	}
+	flusher := w.(http.Flusher)
+	for i := range q.Max {
+		reason := "null"
+		if i == q.Max-1 {
+			reason = `"length"`
+		}
+		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"text\":\" t%d\",\"finish_reason\":%s}]}\n\n", i, reason)
+		flusher.Flush()
+		select {
+		case <-time.After(f.gap):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"prompt_tokens_details\":{\"cached_tokens\":7}}}\n\ndata: [DONE]\n\n", len(strings.Fields(q.Prompt)), q.Max)
+}
+
+// played is a drive of a trace that has ended.
+type played struct {
+	server *fake
+	result *harness.Result
+	rows   []measure.Row
+	trace  []string
+	kept   *drive.Kept
+}
+
+// playTrace plays a trace of blocks of 4 tokens against f.
+func playTrace(t testing.TB, ctx context.Context, f *fake, spec replay.Spec, trace string) played {
+	t.Helper()
+	server := httptest.NewServer(f)
+	defer server.Close()
+	engine, err := engineargs.Parse([]byte(`{}`), engineargs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Pools, spec.Speedup = replay.OnePool(engine, 1), 1
+	spec.Trace = &replay.Trace{Path: "-", Detect: true, BlockTokens: 4}
+	dir, p := t.TempDir(), played{server: f, kept: drive.NewKept()}
+	var w *loadgen.Workload
+	var run *measure.Run
+	streams := replay.Streams{Stdin: strings.NewReader(trace), Opened: func(of *loadgen.Workload) { w = of }}
+	p.result, err = spec.Drive(ctx, streams, replay.Live{}, func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
+		prompts, err := drive.NewWords(w, "", 1)
+		if err != nil {
+			return nil, err
+		}
+		if run, err = measure.Create(dir, measure.Options{BlockTokens: w.TraceBlock, Meta: map[string]any{}}); err != nil {
+			return nil, err
+		}
+		target, err := drive.NewTarget(drive.Options{URL: server.URL, Model: "m", Timeout: time.Minute}, prompts, run, p.kept)
+		if err != nil {
+			return nil, err
+		}
+		return target.Begin(rec, clock), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	p.trace = readLines(t, filepath.Join(dir, measure.TraceFile))
+	for _, line := range readLines(t, filepath.Join(dir, measure.RowsFile)) {
+		var r measure.Row
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		p.rows = append(p.rows, r)
+	}
+	return p
+}
+
+func readLines(t testing.TB, path string) (all []string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for s := bufio.NewScanner(file); s.Scan(); {
+		all = append(all, s.Text())
+	}
+	return all
+}
+
+// Equal blocks are equal text, others are not, and what was measured is what the
+// server did.
+func TestEqualBlocksAreEqualText(t *testing.T) {
+	p := playTrace(t, t.Context(), &fake{gap: 5 * time.Millisecond}, replay.Spec{}, `{"timestamp":0,"input_length":10,"output_length":3,"hash_ids":[1,2,3]}
+{"timestamp":40,"input_length":12,"output_length":2,"hash_ids":[1,2,4]}
+`)
+	a, b := strings.Fields(p.server.prompts[0]), strings.Fields(p.server.prompts[1])
+	if len(a) != 10 || len(b) != 12 || !slices.Equal(a[:8], b[:8]) || slices.Equal(a[8:10], b[8:10]) {
+		t.Errorf("prompts %v and %v, want 8 words in common", a, b)
+	}
+	if len(p.rows) != 2 || p.result.Report.Completed != 2 {
+		t.Fatalf("%d rows, %d in the report, want 2", len(p.rows), p.result.Report.Completed)
+	}
+	r := p.rows[0]
+	if r.Status != measure.StatusOK || r.Input != 10 || r.Output != 3 || *r.Cached != 7 || len(r.Gaps) != 2 || r.Counted || r.Line != 1 {
+		t.Errorf("%+v", r)
+	}
+	if first, e2e := *r.First-r.Arrival, *r.Last-r.Arrival; first < 0 || e2e < 0.0099 || *r.Last-*r.First < 0.0099 {
+		t.Errorf("first token after %v s, last after %v s, want two gaps of 5 ms", first, e2e)
+	}
+	if next := p.rows[1]; math.Abs(*next.Due-*r.Due-0.04) > 1e-4 || next.Arrival < *next.Due {
+		t.Errorf("%v and %v: due %v s apart, want 40 ms, and none early", r, next, *next.Due-*r.Due)
+	}
+	if want := `"input_length":10,"output_length":3,"hash_ids":[`; !strings.Contains(p.trace[0], want) {
+		t.Errorf("trace %s, want %s", p.trace[0], want)
+	}
+}
+
+// A turn of a session waits for the answer before it, and a closed loop for room.
+func TestTurnsAndClosedLoopWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec  replay.Spec
+		trace string
+	}{
+		"session": {replay.Spec{}, `{"session_id":"a","timestamp":0,"input_length":4,"output_length":3,"hash_ids":[1]}
+{"session_id":"a","delay":20,"input_length":8,"output_length":1,"hash_ids":[1,2]}
+`},
+		"closed loop": {replay.Spec{Mode: loadgen.Concurrency, MaxInFlight: 1}, `{"timestamp":0,"input_length":4,"output_length":3,"hash_ids":[1]}
+{"timestamp":0,"input_length":8,"output_length":1,"hash_ids":[1,2]}
+`},
+	} {
+		p := playTrace(t, t.Context(), &fake{gap: 10 * time.Millisecond}, c.spec, c.trace)
+		if len(p.rows) != 2 || p.rows[1].Arrival < *p.rows[0].Last {
+			t.Errorf("%s: %+v: want the second after the first", name, p.rows)
+		}
+	}
+}
+
+// A request that ends with an error is a row with that error, and no other is hurt.
+func TestErrorsAreRows(t *testing.T) {
+	p := playTrace(t, t.Context(), &fake{broken: 1}, replay.Spec{}, `{"timestamp":0,"input_length":4,"output_length":3,"hash_ids":[1]}
+{"timestamp":30,"input_length":4,"output_length":3,"hash_ids":[1]}
+`)
+	if r := p.rows[0]; r.Status != measure.StatusError || r.Code != 503 || !strings.Contains(r.Error, "no room") {
+		t.Errorf("%+v", r)
+	}
+	if n, first := p.kept.Failed(); n != 1 || !strings.Contains(first, "503") || p.rows[1].Status != measure.StatusOK {
+		t.Errorf("%d failed, %s; %+v", n, first, p.rows[1])
+	}
+}
+
+// When a run is ended, requests under way are rows, too, and every line is whole.
+func TestEndedRunIsWhole(t *testing.T) {
+	ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer end()
+	var trace strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&trace, `{"timestamp":%d,"input_length":4,"output_length":50,"hash_ids":[%d]}`+"\n", 10*i, i)
+	}
+	began := time.Now()
+	p := playTrace(t, ctx, &fake{gap: 20 * time.Millisecond}, replay.Spec{}, trace.String())
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("ended after %v, want less than a second", took)
+	}
+	if len(p.rows) < 2 || len(p.rows) > 19 || len(p.rows) != len(p.trace) || !p.result.Partial {
+		t.Errorf("%d rows, %d lines of the trace, partial %v", len(p.rows), len(p.trace), p.result.Partial)
+	}
+	if r := p.rows[0]; r.Status != measure.StatusCancelled || r.Output == 0 || !r.Counted {
+		t.Errorf("%+v, want a cancelled request with what came of it", r)
+	}
+}

@@ -1,0 +1,112 @@
+package drive
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/loadgen/tokenizer"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/blockhash"
+)
+
+// defaultWords is the number of words where no tokenizer says which there are: t0,
+// t1 and so on.
+const defaultWords = 2000
+
+// Prompts makes prompts of the requests of a workload. Equal blocks of a trace are
+// equal text at the same place, so that a server finds cached what a simulated one
+// does; what the trace says nothing of is like no other prompt.
+type Prompts struct {
+	workload *loadgen.Workload
+	block    int
+	words    []string // each one token, after another and at the beginning; nil: token ids
+	ids      int      // token ids are below this
+	salt     uint64   // of all that is made up: another one, other prompts
+	head     int      // tokens that the server puts before each prompt
+	extra    int      // these, and those behind it
+}
+
+// NewWords returns prompts of words, others for another salt. Without the path of a tokenizer.json, they are
+// t0 to t1999, and what a server makes of them is its business.
+func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
+	p := &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), salt: salt}
+	if path == "" {
+		for i := range defaultWords {
+			p.words = append(p.words, "t"+strconv.Itoa(i))
+		}
+		return p, nil
+	}
+	t, err := tokenizer.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	head, tail := t.Around()
+	if p.words = t.Words(defaultWords); len(p.words) < 2 {
+		return nil, fmt.Errorf("%s: %d words of which each is one token among others, want 2 or more", path, len(p.words))
+	}
+	p.head, p.extra = head, head+tail
+	return p, nil
+}
+
+// NewIDs returns prompts of token ids below n, which lengths are exact with on any
+// server that takes them.
+func NewIDs(w *loadgen.Workload, n int, salt uint64) *Prompts {
+	return &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), ids: n, salt: salt}
+}
+
+// TakesIDs reports whether prompts are token ids.
+func (p *Prompts) TakesIDs() bool { return p.words == nil }
+
+// turnOf returns the turn that q is.
+func (p *Prompts) turnOf(q *sim.Request) *loadgen.Turn {
+	turn := p.workload.Sessions[q.Session].First
+	for range q.Turn {
+		turn = p.workload.Turns[turn].Next
+	}
+	return &p.workload.Turns[turn]
+}
+
+// appendPrompt appends the prompt of a request as JSON: a string, or a list.
+func (p *Prompts) appendPrompt(dst []byte, q *sim.Request, blocks []uint64) []byte {
+	open, end, between := byte('"'), byte('"'), byte(' ')
+	if p.words == nil {
+		open, end, between = '[', ']', ','
+	}
+	dst = append(dst, open)
+	bare := len(dst)
+	last := max(q.InputTokens-p.extra+p.head, p.head+1)
+	for i := p.head; i < last; i++ {
+		if len(dst) > bare {
+			dst = append(dst, between)
+		}
+		k, id := i/p.block, uint64(q.ID)
+		shared := k < len(blocks)
+		if shared {
+			id = blocks[k]
+		}
+		n := p.numberOf(id, i%p.block, k, shared)
+		if p.words != nil {
+			dst = append(dst, p.words[n%uint64(len(p.words))]...)
+		} else {
+			dst = strconv.AppendUint(dst, n%uint64(p.ids), 10)
+		}
+	}
+	return append(dst, end)
+}
+
+// numberOf returns a number for a token of a block, always the same: of one of the
+// trace by its id, of another by its request and place.
+func (p *Prompts) numberOf(id uint64, at, place int, shared bool) uint64 {
+	var key [33]byte
+	binary.LittleEndian.PutUint64(key[25:], p.salt)
+	binary.LittleEndian.PutUint64(key[:], id)
+	binary.LittleEndian.PutUint64(key[8:], uint64(at))
+	if !shared {
+		binary.LittleEndian.PutUint64(key[16:], uint64(place))
+		key[24] = 1
+	}
+	return blockhash.Bytes(key[:])
+}

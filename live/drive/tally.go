@@ -1,0 +1,75 @@
+package drive
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/replay-llm/replay/live/measure"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/sim"
+)
+
+// lateMS is how many ms after its time a request may reach the server and count as
+// on time.
+const lateMS = 1
+
+// Kept is how well the client kept to the workload, which it reports of itself.
+type Kept struct {
+	mu        sync.Mutex
+	late      []float64 // ms, by request
+	over      int       // requests later than lateMS
+	ended     map[string]int
+	lengths   int // prompts that the server found longer or shorter than the trace says
+	answers   int // answers of another length than was asked for
+	counted   int // answers whose tokens are the pieces of the stream
+	firstFail string
+}
+
+// NewKept returns a count of nothing.
+func NewKept() *Kept { return &Kept{ended: map[string]int{}} }
+
+func (k *Kept) addRow(r *measure.Row, q *sim.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	late := max(0, 1000*(r.Arrival-*r.Due))
+	k.late = append(k.late, late)
+	if late > lateMS {
+		k.over++
+	}
+	k.ended[r.Status]++
+	if r.Status == measure.StatusError && k.firstFail == "" {
+		k.firstFail = fmt.Sprintf("request %s: %s", r.ID, r.Error)
+	}
+	if r.Status != measure.StatusOK {
+		return
+	}
+	if r.Input != q.InputTokens {
+		k.lengths++
+	}
+	if r.Output != q.OutputTokens {
+		k.answers++
+	}
+	if r.Counted {
+		k.counted++
+	}
+}
+
+// Failed returns how many requests ended with an error, and what the first said.
+func (k *Kept) Failed() (n int, first string) { return k.ended[measure.StatusError], k.firstFail }
+
+// WriteText writes what there is to know beside the report.
+func (k *Kept) WriteText(w io.Writer) {
+	d := collector.Describe(k.late)
+	fmt.Fprintf(w, "Requests: %d ok, %d with an error, %d cancelled\n", k.ended[measure.StatusOK], k.ended[measure.StatusError], k.ended[measure.StatusCancelled])
+	fmt.Fprintf(w, "Sent late by (ms): %.3f p50, %.3f p99, %.3f max; %d of %d more than %d ms late\n", d.Median, d.P99, d.Max, k.over, len(k.late), lateMS)
+	if k.lengths > 0 {
+		fmt.Fprintf(w, "Prompts: %d of another length than the trace says, by the server's count\n", k.lengths)
+	}
+	if k.answers > 0 {
+		fmt.Fprintf(w, "Answers: %d of another length than was asked for\n", k.answers)
+	}
+	if k.counted > 0 {
+		fmt.Fprintf(w, "Answers: the server counted no tokens of %d; these are pieces of its stream\n", k.counted)
+	}
+}

@@ -1,0 +1,219 @@
+// Package drive plays the requests of a workload against a real server that speaks
+// as OpenAI's does, and keeps what it measured.
+//
+// The driver of replays in real time lets requests arrive, in open or closed loop
+// and turn by turn; a Target of this package makes calls of them. Read target.go (a
+// request as a call), prompts.go (its prompt), server.go (what the server says of
+// itself), tally.go (how well the client kept time).
+package drive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/measure"
+	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Options are how requests are put.
+type Options struct {
+	URL   string // of the server, without /v1
+	Model string
+	Chat  bool // /v1/chat/completions in place of /v1/completions
+	// Body holds members of every request beside those that are made for it.
+	Body    map[string]any
+	Headers http.Header
+	// SessionHeader and ServerHeader name the headers that tell a router the session
+	// of a request, and the client who served it; "": none.
+	SessionHeader, ServerHeader string
+	Whole                       bool          // answers come in one piece, not as a stream
+	Timeout                     time.Duration // of a request
+}
+
+// Target serves the requests of a workload by calls. It is an online.Target.
+//
+// A request is told to the recorder once it has completed.
+type Target struct {
+	o       Options
+	prompts *Prompts
+	client  *http.Client
+	path    string
+	before  []byte // of a body: what comes before the prompt, and behind it
+	behind  []byte
+
+	run   *measure.Run
+	rec   *online.Recorder
+	clock *online.Clock
+	kept  *Kept
+	bufs  sync.Pool
+}
+
+// NewTarget returns a target of requests with those prompts.
+func NewTarget(o Options, p *Prompts, run *measure.Run, kept *Kept) (*Target, error) {
+	t := &Target{o: o, prompts: p, run: run, kept: kept, path: o.URL + "/v1/completions"}
+	body := map[string]any{"model": o.Model, "temperature": 0, "ignore_eos": true, "stream": !o.Whole}
+	if !o.Whole {
+		body["stream_options"] = map[string]any{"include_usage": true}
+	}
+	for key, value := range o.Body {
+		if body[key] = value; value == nil {
+			delete(body, key)
+		}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	t.before, t.behind = append(text[:len(text)-1], `,"prompt":`...), []byte(`,"max_tokens":`)
+	if o.Chat {
+		t.path = o.URL + "/v1/chat/completions"
+		t.before, t.behind = append(text[:len(text)-1], `,"messages":[{"role":"user","content":`...), []byte(`}],"max_tokens":`)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.DisableCompression = 0, 1<<16, true
+	t.client = &http.Client{Transport: transport}
+	t.bufs.New = func() any { return new([16 << 10]byte) }
+	return t, nil
+}
+
+// Begin makes t the target of a replay on a clock.
+func (t *Target) Begin(rec *online.Recorder, clock *online.Clock) online.Target {
+	t.rec, t.clock = rec, clock
+	return t
+}
+
+// call is one request under way.
+type call struct {
+	q      *sim.Request
+	row    measure.Row
+	answer *measure.Answer
+	wrote  time.Time
+}
+
+// Serve asks for q and reads the answer to its end. The end of ctx ends the request.
+func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error {
+	placed()
+	turn := t.prompts.turnOf(q)
+	w := t.prompts.workload
+	c := &call{q: q, answer: measure.NewAnswer(!t.o.Whole), row: measure.Row{
+		ID: strconv.Itoa(int(q.ID)), Line: int(q.Line), Input: q.InputTokens, Asked: q.OutputTokens, Blocks: turn.IDs,
+		Streamed: !t.o.Whole, Status: measure.StatusOK, Due: new(t.run.Since(time.Now().Add(-time.Duration(float64(t.clock.Now()-q.Arrived) * 1e6)))),
+	}}
+	if w.MultiTurn() {
+		c.row.Session = w.SessionID(int(q.Session))
+	}
+	err := t.ask(ctx, c)
+	if c.wrote.IsZero() {
+		c.wrote = time.Now()
+	}
+	c.row.Arrival = t.run.Since(c.wrote)
+	c.row.SetAnswer(c.answer, t.run.Start)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		c.row.Status, err = measure.StatusCancelled, ctx.Err()
+	case err != nil:
+		c.row.Status, c.row.Error = measure.StatusError, err.Error()
+	}
+	t.run.Add(&c.row)
+	t.kept.addRow(&c.row, q)
+	if err == nil {
+		t.reportTokens(c)
+	}
+	return err
+}
+
+// ask makes the call.
+func (t *Target) ask(ctx context.Context, c *call) error {
+	ctx, end := context.WithTimeoutCause(ctx, t.o.Timeout, fmt.Errorf("no whole answer after %v", t.o.Timeout))
+	defer end()
+	body := append(make([]byte, 0, len(t.before)+8*c.q.InputTokens+64), t.before...)
+	body = t.prompts.appendPrompt(body, c.q, c.row.Blocks)
+	body = append(strconv.AppendInt(append(body, t.behind...), int64(c.q.OutputTokens), 10), '}')
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.wrote = time.Now() }})
+	rq, err := http.NewRequestWithContext(traced, http.MethodPost, t.path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	rq.Header.Set("Content-Type", "application/json")
+	maps.Copy(rq.Header, t.o.Headers)
+	if t.o.SessionHeader != "" {
+		rq.Header.Set(t.o.SessionHeader, t.prompts.workload.SessionID(int(c.q.Session)))
+	}
+	response, err := t.client.Do(rq)
+	if err == nil {
+		defer response.Body.Close()
+		err = t.readAnswer(c, response)
+	}
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		return cause
+	}
+	return err
+}
+
+// readAnswer reads an answer to its end.
+func (t *Target) readAnswer(c *call, response *http.Response) error {
+	c.row.Code = response.StatusCode
+	if t.o.ServerHeader != "" {
+		c.row.Server = response.Header.Get(t.o.ServerHeader)
+	}
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(text))
+	}
+	buffer := t.bufs.Get().(*[16 << 10]byte)
+	defer t.bufs.Put(buffer)
+	for {
+		n, err := response.Body.Read(buffer[:])
+		if n > 0 {
+			c.answer.AddBytes(time.Now(), buffer[:n])
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.answer.End()
+	switch {
+	case c.answer.Err != "":
+		return errors.New(c.answer.Err)
+	case !c.answer.Done:
+		return errors.New("the stream ended without [DONE]")
+	case c.answer.Last.IsZero():
+		return errors.New("the answer has no token")
+	}
+	return nil
+}
+
+// reportTokens reports to the recorder a request that has completed: as many tokens as
+// it asked for, the last with the last piece of the answer.
+func (t *Target) reportTokens(c *call) {
+	reused := 0
+	if c.row.Cached != nil {
+		reused = *c.row.Cached
+	}
+	a := c.answer
+	t.rec.Admitted(t.clock.At(a.First), c.q.ID, reused)
+	at, n := a.First, c.q.OutputTokens
+	for i := range n {
+		switch {
+		case i == n-1:
+			at = a.Last
+		case i > 0 && i <= len(a.Gaps):
+			at = at.Add(time.Duration(a.Gaps[i-1] * 1e9))
+		}
+		t.rec.Token(t.clock.At(at), c.q.ID, i == n-1)
+	}
+}

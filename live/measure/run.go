@@ -1,0 +1,275 @@
+// Package measure keeps what was measured of the requests of a real server: a
+// directory that replay validate and replay calibrate read.
+//
+// measured.jsonl has a line per request, in the order in which they ended, and
+// trace.jsonl in the same order their arrivals, lengths and blocks, as a trace;
+// meta.json says of what.
+//
+// Read answer.go (what the bytes of an answer say), then run.go (the directory).
+package measure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// The files of a run, and how requests ended.
+const (
+	RowsFile  = "measured.jsonl"
+	TraceFile = "trace.jsonl"
+	MetaFile  = "meta.json"
+
+	StatusOK        = "ok"
+	StatusCancelled = "cancelled" // by the client
+	StatusError     = "error"
+)
+
+// Row is what was measured of one request. Instants are s on the clock of whoever
+// measured, since the start of the run.
+type Row struct {
+	ID       string   `json:"request_id"`
+	Line     int      `json:"line,omitempty"` // of the trace that was driven
+	Session  string   `json:"session_id,omitempty"`
+	Status   string   `json:"status"`
+	Code     int      `json:"http_status,omitempty"`
+	Error    string   `json:"error,omitempty"`
+	Server   string   `json:"server,omitempty"` // that answered, where it is known
+	Input    int      `json:"input_toks"`
+	Output   int      `json:"output_toks"`
+	Cached   *int     `json:"cached_toks,omitempty"` // of the prompt; nil: the server did not say
+	Counted  bool     `json:"counted,omitempty"`     // output_toks are the pieces of the stream
+	Streamed bool     `json:"streamed"`
+	Due      *float64 `json:"due_time,omitempty"` // when the trace wanted it to arrive
+	Arrival  float64  `json:"arrival_time"`       // when the server was sent all of it
+	First    *float64 `json:"first_token_ts,omitempty"`
+	Last     *float64 `json:"last_token_ts,omitempty"`
+	// Gaps are s between the pieces of the stream.
+	Gaps []float64 `json:"gaps_s,omitempty"`
+
+	// Blocks are the ids of the prompt's blocks; it goes into the trace.
+	Blocks []uint64 `json:"-"`
+	// Asked are the tokens that the client asked for, and what the trace says where none came.
+	Asked int `json:"-"`
+}
+
+// SetAnswer takes over what is known of the answer; start is that of the run.
+func (r *Row) SetAnswer(a *Answer, start time.Time) {
+	since := func(t time.Time) *float64 { return new(roundMicro(t.Sub(start).Seconds())) }
+	r.Output, r.Counted = a.Tokens()
+	if a.Input >= 0 {
+		r.Input = a.Input
+	}
+	if a.Cached >= 0 {
+		r.Cached = &a.Cached
+	}
+	if !a.Last.IsZero() {
+		r.Last = since(a.Last)
+	}
+	if !r.Streamed {
+		return
+	}
+	if !a.First.IsZero() {
+		r.First = since(a.First)
+	}
+	for _, g := range a.Gaps {
+		r.Gaps = append(r.Gaps, roundMicro(g))
+	}
+}
+
+// roundMicro rounds s to whole µs.
+func roundMicro(s float64) float64 { return math.Round(s*1e6) / 1e6 }
+
+// Options are how a run is kept.
+type Options struct {
+	BlockTokens int            // that an id of the trace stands for
+	Meta        map[string]any // what meta.json is to say
+	// PartBytes and PartTime end a part of the run, which is a directory part-N of its
+	// own then; 0: never.
+	PartBytes int64
+	PartTime  time.Duration
+}
+
+// maxPending is the number of bytes that wait to be written; rows that come then
+// are lost, and counted.
+const maxPending = 64 << 20
+
+// Run is a run that is being measured. Any goroutine may add rows, and none waits
+// for the disk.
+type Run struct {
+	dir   string
+	o     Options
+	Start time.Time
+
+	mu          sync.Mutex
+	rows, trace []byte // whole lines, to be written
+	lost        int
+	ending      chan struct{}
+	wake        chan struct{}
+	written     chan error
+
+	part               int
+	rowsFile, traceOut *os.File
+	size               int64
+	opened             time.Time
+	fresh              uint64 // the last number that was made up for a block
+}
+
+// Create begins a run in a directory, which it makes. One with a run in it is
+// refused.
+func Create(dir string, o Options) (*Run, error) {
+	for _, old := range []string{RowsFile, "part-0001"} {
+		if _, err := os.Stat(filepath.Join(dir, old)); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: has %s of another run in it, want a new directory", dir, old)
+		}
+	}
+	r := &Run{dir: dir, o: o, Start: time.Now(), ending: make(chan struct{}), wake: make(chan struct{}, 1), written: make(chan error, 1)}
+	r.fresh = 1 << 52
+	if err := r.openPart(); err != nil {
+		return nil, err
+	}
+	go func() { r.written <- r.writeAll() }()
+	return r, nil
+}
+
+// Since returns an instant of the run in s.
+func (r *Run) Since(t time.Time) float64 { return roundMicro(t.Sub(r.Start).Seconds()) }
+
+// Add adds a request that has ended.
+func (r *Run) Add(row *Row) {
+	text, err := json.Marshal(row)
+	if err != nil {
+		panic(fmt.Sprintf("a row cannot be written: %v", err)) // numbers are finite
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.rows)+len(r.trace) > maxPending {
+		r.lost++
+		return
+	}
+	r.rows = append(append(r.rows, text...), '\n')
+	r.appendTrace(row)
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// appendTrace appends a request as a line of a Mooncake trace. A prompt of which
+// more is known than its blocks, or less, has blocks of its own at the end.
+func (r *Run) appendTrace(row *Row) {
+	input, output := max(row.Input, 1), row.Output
+	if output == 0 {
+		output = max(row.Asked, 1)
+	}
+	b := append(r.trace, `{"timestamp":`...)
+	b = strconv.AppendFloat(b, math.Round(row.Arrival*1e6)/1e3, 'f', -1, 64)
+	b = strconv.AppendInt(append(b, `,"input_length":`...), int64(input), 10)
+	b = strconv.AppendInt(append(b, `,"output_length":`...), int64(output), 10)
+	b = append(b, `,"hash_ids":[`...)
+	for i := range (input + r.o.BlockTokens - 1) / r.o.BlockTokens {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if i < len(row.Blocks) {
+			b = strconv.AppendUint(b, row.Blocks[i], 10)
+		} else {
+			r.fresh++
+			b = strconv.AppendUint(b, r.fresh, 10)
+		}
+	}
+	r.trace = append(b, "]}\n"...)
+}
+
+// writeDelay is how long rows wait to be written together.
+const writeDelay = 200 * time.Millisecond
+
+// writeAll writes what there is, again and again until the run ends. Only whole lines
+// go to the files.
+func (r *Run) writeAll() error {
+	var rows, trace []byte
+	for open := true; open; {
+		select {
+		case <-r.wake:
+			select {
+			case <-time.After(writeDelay):
+			case <-r.ending:
+			}
+		case <-r.ending:
+			open = false
+		}
+		r.mu.Lock()
+		rows, r.rows = r.rows, rows[:0]
+		trace, r.trace = r.trace, trace[:0]
+		r.mu.Unlock()
+		if err := r.writeLines(rows, trace); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.rowsFile.Close(), r.traceOut.Close())
+}
+
+func (r *Run) writeLines(rows, trace []byte) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if r.isPartFull() {
+		if err := errors.Join(r.rowsFile.Close(), r.traceOut.Close(), r.openPart()); err != nil {
+			return err
+		}
+	}
+	n, err := r.rowsFile.Write(rows)
+	m, err2 := r.traceOut.Write(trace)
+	r.size += int64(n + m)
+	return errors.Join(err, err2)
+}
+
+// isPartFull reports whether what comes goes into a part of its own.
+func (r *Run) isPartFull() bool {
+	return r.o.PartBytes > 0 && r.size >= r.o.PartBytes || r.o.PartTime > 0 && r.size > 0 && time.Since(r.opened) >= r.o.PartTime
+}
+
+// openPart opens the files of the next part, or of the whole run.
+func (r *Run) openPart() error {
+	dir := r.dir
+	if r.part++; r.o.PartBytes > 0 || r.o.PartTime > 0 {
+		dir = filepath.Join(r.dir, fmt.Sprintf("part-%04d", r.part))
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	meta := maps.Clone(r.o.Meta)
+	meta["started"] = r.Start.UTC().Format(time.RFC3339Nano)
+	meta["trace_block_size"] = r.o.BlockTokens
+	text, err := json.MarshalIndent(meta, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, MetaFile), append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	if r.rowsFile, err = os.Create(filepath.Join(dir, RowsFile)); err != nil {
+		return err
+	}
+	r.traceOut, err = os.Create(filepath.Join(dir, TraceFile))
+	r.size, r.opened = 0, time.Now()
+	return err
+}
+
+// Close writes what is left. The error is the first of all that was written.
+func (r *Run) Close() error {
+	close(r.ending)
+	err := <-r.written
+	if r.lost > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: %d requests are missing: they came faster than they could be written", r.dir, r.lost))
+	}
+	return err
+}

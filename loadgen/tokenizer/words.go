@@ -1,0 +1,53 @@
+package tokenizer
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Around returns the number of tokens that every text begins and ends with.
+func (t *Tokenizer) Around() (head, tail int) { return len(t.head), len(t.tail) }
+
+// Words returns up to so many words, those of the lowest ids, of which each is one
+// token wherever it stands in a text of them with blanks between; nil where there are
+// no such words.
+func (t *Tokenizer) Words(most int) []string {
+	type entry struct {
+		token string
+		id    uint32
+	}
+	var all []entry
+	for token, id := range t.model.vocab {
+		all = append(all, entry{token, id})
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.token, b.token)) })
+	var words []string
+	known := map[string]bool{}
+	var ids []uint32
+	for _, e := range all {
+		word := strings.TrimPrefix(strings.TrimPrefix(e.token, "Ġ"), "▁")
+		if len(words) == most {
+			break
+		}
+		if known[word] || len(word) < 2 || !isPlain(word) {
+			continue
+		}
+		known[word] = true
+		if ids = t.AppendBare(ids[:0], word); len(ids) != 1 {
+			continue
+		}
+		if ids = t.AppendBare(ids[:0], word+" "+word); len(ids) == 2 {
+			words = append(words, word)
+		}
+	}
+	if len(t.AppendBare(nil, strings.Join(words, " "))) != len(words) {
+		return nil
+	}
+	return words
+}
+
+// isPlain reports whether a word is small letters and digits.
+func isPlain(word string) bool {
+	return strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
