@@ -84,6 +84,7 @@ type SGLangArgs struct {
 	NoOverlap        bool    // a pass is planned when the one before it has ended, not while it runs
 	MixedChunk       bool    // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
 	IgnoreEOS        bool    // requests are known to use all their answer tokens, and memory is reserved for all; default false
+	LoadBalance      string  // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
 	PageGiven        bool    // page_size was written
 	ChunkGiven       bool    // chunked_prefill_size was written
 }

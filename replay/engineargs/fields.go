@@ -254,6 +254,9 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	m.flag("overlap", &overlap)
 	m.flag("ignore_eos", &s.IgnoreEOS)
 	m.flag("enable_mixed_chunk", &s.MixedChunk)
+	if how := m.choice("load_balance_method", sglang.Balances()...); how != "" {
+		s.LoadBalance = how
+	}
 	s.NoOverlap = !overlap
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {

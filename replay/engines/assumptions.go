@@ -115,6 +115,9 @@ func schedulerRules(a *engineargs.Args) string {
 		if a.SGLang.NoOverlap {
 			overlap = "no pass planned while one runs"
 		}
+		if a.DPSize > 1 {
+			overlap += fmt.Sprintf(", over %d ranks in lockstep", a.DPSize)
+		}
 		return fmt.Sprintf("sglang-0.5.23's own rules, %s requests at once, chunks of %d tokens, %s", limitText(a.SGLang.MaxRunning), a.SGLang.ChunkTokens, overlap)
 	}
 	if a.Rules.Reference() {

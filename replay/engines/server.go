@@ -55,7 +55,7 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 	if a.Engine != engineargs.SGLang {
 		return nil
 	}
-	seats := sglang.ServerSeats(blocks*a.BlockTokens, f.LongestSequence())
+	seats := a.DPSize * sglang.ServerSeats(blocks*a.BlockTokens, f.LongestSequence()) // of each rank
 	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 

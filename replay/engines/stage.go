@@ -133,9 +133,9 @@ func (s *Stage) routerCapture() scheduler.Capture {
 		return scheduler.CaptureResidency
 	case a.Engine == engineargs.VLLM:
 		return scheduler.CaptureEvents
-	case !s.Compat:
+	case !s.Compat && a.DPSize == 1:
 		return scheduler.CaptureResidency
-	case a.BlockTokens == 2:
+	case !s.Compat, a.BlockTokens == 2:
 		return scheduler.CaptureEvents
 	}
 	return scheduler.CaptureNone
@@ -151,8 +151,11 @@ func (s *Stage) LiveCore(id sim.WorkerID) (scheduler.Core, error) { return s.at(
 // core returns a new engine of that rank.
 func (s *Stage) core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Engine.Engine == engineargs.SGLang {
-		if s.Compat {
-			return sglangreference.New(s.sglangConfig(id))
+		switch c := s.sglangConfig(id); {
+		case s.Compat:
+			return sglangreference.New(c)
+		case s.Engine.DPSize > 1:
+			return sglang.NewRanks(c, s.Engine.DPSize, sglang.ParseBalance(s.Engine.SGLang.LoadBalance, s.Role))
 		}
 		return sglang.New(s.sglangConfig(id))
 	}
@@ -175,7 +178,7 @@ func (s *Stage) ranks() (scheduler.Core, error) {
 		}
 		all[i] = core
 	}
-	return lockstep.New(all, s.Clock), nil
+	return lockstep.New(all, lockstep.Options{Clock: s.Clock}), nil
 }
 
 func (s *Stage) vllmConfig() vllm.Config {

@@ -146,7 +146,7 @@ func (t *Topology) checkPools() error {
 	if !slices.Equal(roles, []scheduler.Role{scheduler.Aggregated}) && !slices.Equal(roles, []scheduler.Role{scheduler.Prefill, scheduler.Decode}) {
 		return fmt.Errorf("pools are %v, want one aggregated, or prefill and decode", roles)
 	}
-	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, (*Pool).checkDPSize} {
+	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, t.checkDPSize} {
 		for i := range t.Pools {
 			if err := t.Pools[i].checkKinds(check); err != nil {
 				return err
@@ -192,12 +192,13 @@ func (p *Pool) checkRole() error {
 	return fmt.Errorf("%s engine arguments: worker_type is %q, want %q", p.Role, p.Engine.Role, p.Role)
 }
 
-func (p *Pool) checkDPSize() error {
-	want := "1"
+// checkDPSize refuses ranks of an engine that has none.
+func (t *Topology) checkDPSize(p *Pool) error {
+	want, ranks := "1", !p.Engine.Rules.Reference() || p.Engine.Engine == engineargs.SGLang && !t.Compat
 	switch {
-	case p.Engine.DPSize == 1, p.Engine.DPSize <= maxRanks && !p.Engine.Rules.Reference():
+	case p.Engine.DPSize == 1, p.Engine.DPSize <= maxRanks && ranks:
 		return nil
-	case !p.Engine.Rules.Reference():
+	case ranks:
 		want = fmt.Sprintf("at most %d", maxRanks)
 	}
 	if p.Role == scheduler.Aggregated {

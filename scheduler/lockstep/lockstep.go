@@ -3,12 +3,14 @@
 // layers of experts they share make them.
 //
 // A pass lasts as long as one that had the most tokens, requests, KV cache and prompt
-// attention of all ranks. Ranks without requests wait along. A request goes to the rank
-// with the least 4·waiting + running, as the front end of vLLM chooses, the first of
-// several.
+// attention of all ranks, or as long as that of the slowest rank. Ranks without requests
+// wait along. A request goes to the rank with the least 4·waiting + running, as the front
+// end of vLLM chooses, the first of several, unless somebody else chooses.
 package lockstep
 
 import (
+	"errors"
+
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
@@ -27,10 +29,28 @@ type Rank interface {
 	Line() (waiting, running int)
 }
 
+// Planner is a rank that plans a pass while the one before it runs. What others have
+// planned begins without it where it has not.
+type Planner interface {
+	// Planned reports whether the next pass is planned.
+	Planned() bool
+	// Wait begins, in place of Begin, a pass that others run; End ends it.
+	Wait(now sim.Time, p *scheduler.Pass)
+}
+
+// Options are how ranks go together.
+type Options struct {
+	Clock timing.Clock
+	// Slowest makes a pass last as long as that of the slowest rank.
+	Slowest bool
+	// Choose returns the rank that a request goes to; nil: the least 4·waiting + running.
+	Choose func(r *sim.Request) int
+}
+
 // Core is a worker of several ranks.
 type Core struct {
+	Options
 	ranks []rank
-	clock timing.Clock
 	// holders counts the ranks that have a block, by its sequence hash, when events
 	// are captured: the worker has it as long as one of them does.
 	holders map[uint64]int32
@@ -39,15 +59,17 @@ type Core struct {
 // rank is a rank with its part of the pass.
 type rank struct {
 	Rank
-	pass  scheduler.Pass
-	begun bool
+	planner Planner // the same, nil when it plans no passes ahead
+	pass    scheduler.Pass
+	begun   bool
 }
 
-// New returns a worker of these ranks, at least one, timed by clock.
-func New(ranks []Rank, clock timing.Clock) *Core {
-	c := &Core{clock: clock, holders: map[uint64]int32{}}
+// New returns a worker of these ranks, at least one.
+func New(ranks []Rank, o Options) *Core {
+	c := &Core{Options: o, holders: map[uint64]int32{}}
 	for _, r := range ranks {
-		c.ranks = append(c.ranks, rank{Rank: r})
+		planner, _ := r.(Planner)
+		c.ranks = append(c.ranks, rank{Rank: r, planner: planner})
 	}
 	return c
 }
@@ -61,8 +83,12 @@ func (c *Core) Load() int {
 	return all
 }
 
-// Submit queues r at the rank that has the least to do.
+// Submit queues r at a rank.
 func (c *Core) Submit(r *sim.Request) {
+	if c.Choose != nil {
+		c.ranks[c.Choose(r)].Submit(r)
+		return
+	}
 	best, least := 0, 0
 	for i := range c.ranks {
 		waiting, running := c.ranks[i].Line()
@@ -75,22 +101,7 @@ func (c *Core) Submit(r *sim.Request) {
 
 // Step runs the pass that starts at now on all ranks, always a single one.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
-	var most timing.Step
-	for i := range c.ranks {
-		r := &c.ranks[i]
-		if r.begun = r.Load() > 0; !r.begun {
-			continue
-		}
-		if p.Detail != nil && r.pass.Detail == nil {
-			r.pass.Detail = new(scheduler.Detail)
-		}
-		step, err := r.Begin(now, &r.pass)
-		if err != nil {
-			return err
-		}
-		most.Widen(step)
-	}
-	ms, err := c.clock.Step(&most)
+	ms, err := c.beginPasses(now, p.Detail != nil)
 	if err != nil {
 		return err
 	}
@@ -102,7 +113,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	}
 	for i := range c.ranks {
 		r := &c.ranks[i]
-		if !r.begun {
+		if !r.begun && r.planner == nil {
 			continue
 		}
 		r.pass.End = p.End
@@ -112,6 +123,68 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 		c.join(p, &r.pass, int32(i))
 	}
 	return nil
+}
+
+// beginPasses begins a pass on all ranks that have one and returns how long it takes, in ms.
+func (c *Core) beginPasses(now sim.Time, detail bool) (float64, error) {
+	planned, begun := c.isPlanned(), false
+	var all work
+	var stalled error
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		if detail && r.pass.Detail == nil {
+			r.pass.Detail = new(scheduler.Detail)
+		}
+		if r.begun = r.Load() > 0 && (!planned || r.planner.Planned()); r.begun {
+			step, err := r.Begin(now, &r.pass)
+			if err == nil {
+				err = c.add(&all, step)
+			}
+			var stall *scheduler.StallError
+			if r.planner != nil && errors.As(err, &stall) {
+				r.begun, stalled = false, err
+			} else if err != nil {
+				return 0, err
+			}
+			begun = begun || r.begun
+		}
+		if !r.begun && r.planner != nil {
+			r.planner.Wait(now, &r.pass)
+		}
+	}
+	if !begun {
+		return 0, stalled
+	}
+	if c.Slowest {
+		return all.slowest, nil
+	}
+	return c.Clock.Step(&all.most)
+}
+
+// work is that of a pass, over the ranks.
+type work struct {
+	most    timing.Step // of everything
+	slowest float64     // ms of the rank that takes longest
+}
+
+func (c *Core) add(all *work, step *timing.Step) error {
+	if !c.Slowest {
+		all.most.Widen(step)
+		return nil
+	}
+	ms, err := c.Clock.Step(step)
+	all.slowest = max(all.slowest, ms)
+	return err
+}
+
+// isPlanned reports whether a rank has planned the next pass.
+func (c *Core) isPlanned() bool {
+	for i := range c.ranks {
+		if p := c.ranks[i].planner; p != nil && p.Planned() {
+			return true
+		}
+	}
+	return false
 }
 
 // Cancel takes a request out of the rank that has it.

@@ -38,7 +38,7 @@ func worker(s schedulertest.Setup, ranks int) scheduler.Core {
 	for i := range all {
 		all[i] = engine(s)
 	}
-	return lockstep.New(all, clock())
+	return lockstep.New(all, lockstep.Options{Clock: clock()})
 }
 
 // TestSuite holds workers of ranks to what every core does.

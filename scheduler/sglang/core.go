@@ -6,7 +6,7 @@
 // counted, and written out when something else happens to a request.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, run.go,
-// retract.go, deliver.go, cancel.go, queue.go; pages.go for the cache; record.go and pageevents.go
+// retract.go, deliver.go, cancel.go, queue.go; ranks.go for several of them in lockstep; pages.go for the cache; record.go and pageevents.go
 // for what a router is shown of it; view.go for what planners and observers see.
 package sglang
 
@@ -58,6 +58,7 @@ type Core struct {
 	stays       []stay
 	before      counts             // the latest run of passes
 	view        scheduler.Snapshot // of the pass under way, for planners
+	board       *board             // where it tells its load, as one of several ranks
 }
 
 // counted is the tokens by which hrrn measures time.
@@ -150,12 +151,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
 // calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
-	p.Reset(now)
-	p.KVAtEnd = true
-	c.record.begin(p)
-	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
-		c.ratio.now = c.ratio.first // it was idle
-	}
+	c.openPass(now, p)
 	if !c.next.planned {
 		c.planPass(c.next, p)
 	}
@@ -167,7 +163,18 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	if c.Overlap {
 		c.planPass(c.after, p)
 	}
+	c.tellLoad(len(c.next.batch) > 0)
 	return &c.step, nil
+}
+
+// openPass empties p for the pass that begins.
+func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
+	p.Reset(now)
+	p.KVAtEnd = true
+	c.record.begin(p)
+	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
+		c.ratio.now = c.ratio.first // it was idle
+	}
 }
 
 // End is the second half of Step: the pass that Begin planned ends at p.End.

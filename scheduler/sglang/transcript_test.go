@@ -10,7 +10,7 @@ import (
 // The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
 // planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
 // limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, and bytes=N with gbps=X for
-// handoffs. Its budget is max_prefill_tokens, and seqs counts for nothing.
+// handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest. Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.BlockTokens, e.Blocks)
@@ -29,6 +29,13 @@ func TestTranscripts(t *testing.T) {
 			c.Policy = LOF
 		case e.Has("hrrn"):
 			c.Policy = HRRN
+		}
+		if n := e.Int("ranks", 1); n > 1 {
+			how := TotalRequests
+			if e.Has("inturn") {
+				how = RoundRobin
+			}
+			return NewRanks(c, n, how)
 		}
 		return New(c)
 	})

@@ -23,7 +23,7 @@ func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
-		"fifo", "uncached", "unchunked", "digits", "straddle", "tight",
+		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks",
 	}
 }
 
@@ -52,8 +52,23 @@ func drawTrial(seed uint64) *trial {
 	}
 	x.spec.Seed = seed
 	x.drawEnd(d)
+	x.drawRanks(d)
 	x.Workload = d.Workload
 	return x
+}
+
+// drawRanks makes workers of some SGLang engines in lockstep.
+func (x *trial) drawRanks(d *draw.Drawer) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || !d.Chance(3) {
+		return
+	}
+	d.Tags.Add("ranks")
+	for i := range x.spec.Pools {
+		a := &x.spec.Pools[i].Engine
+		a.DPSize = 2 + d.IntN(2)
+		a.SGLang.ChunkTokens *= a.DPSize
+		a.SGLang.LoadBalance = draw.Pick(d.Rand, "auto", "total_requests", "total_tokens")
+	}
 }
 
 // drawEnd draws what ends a replay early, and what changes its pools.

@@ -17,4 +17,12 @@ def draw_clip(r, c, rows):
             x["output_length"] = r.choice([1, 2, 40, 300]) + r.randint(0, page)
 
 
-DRAWS = {"clip": draw_clip}
+def draw_ranks(r, c, rows):
+    """Several ranks, each with the chunks of one."""
+    c["dp_size"] = n = r.choice([2, 2, 3, 4])
+    c["load_balance_method"] = r.choice(["auto", "total_requests", "total_tokens"])
+    c["chunked_prefill_size"] *= n
+    c["max_running_requests"] = r.choice([c["max_running_requests"], n * c["max_running_requests"]])
+
+
+DRAWS = {"clip": draw_clip, "ranks": draw_ranks}

@@ -63,6 +63,8 @@ class Config:
     ignore_eos = False  # as a client's flag; outputs have the wanted length either way
     clip_outputs = True  # SGLang shortens outputs that do not fit the pool
     passes = True
+    ranks = 1  # over which attention is data parallel
+    load_balance_method = "auto"
 
     def __init__(self, **kw):
         for k, v in kw.items():
@@ -148,6 +150,7 @@ def server_args(c: Config):
         prefill_max_requests=c.prefill_max_requests, schedule_policy=c.schedule_policy, schedule_conservativeness=c.conservativeness,
         disable_radix_cache=c.disable_cache, enable_mixed_chunk=c.mixed_chunk,
         disable_overlap_schedule=c.loop != "overlap", disable_cuda_graph=True, attention_backend="torch_native",
+        tp_size=c.ranks, attn_dp_size=c.ranks, load_balance_method=c.load_balance_method,
     )
 
 
@@ -340,6 +343,7 @@ class Oracle(sched.Scheduler):
         params = SamplingParams(max_new_tokens=r.output, temperature=0, ignore_eos=self.c.ignore_eos)
         params.normalize(None)
         req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60)
+        req.logprob_start_len = -1  # as the server sets it where no log-probabilities are asked for
         if self.c.clip_outputs:
             self.init_req_max_new_tokens(req)
             if params.max_new_tokens != r.output:
@@ -399,12 +403,14 @@ class Oracle(sched.Scheduler):
                 entry["prefill"] = self._extend_work(batch)
             self._admit(batch)
             ms = self._prefill_ms(batch)
+        elif batch.forward_mode.is_idle():  # a rank that waits for others
+            ms = 0.0
         else:
             entry["decode"] = [self.by_rid[q.rid].rid for q in batch.reqs]
             ms = self._decode_ms([q.kv.kv_committed_len for q in batch.reqs])
         if self.retracted_now:
             entry["retracted"], self.retracted_now = self.retracted_now, []
-        entry["end"] = self.gpu_free = start + ms
+        entry["end"] = self.gpu_free = start + self._slowest(ms)
         entry["free"] = self.token_to_kv_pool_allocator.available_size()
         if self.c.passes:
             self.log.append(entry)
@@ -413,12 +419,18 @@ class Oracle(sched.Scheduler):
         result.ends = self.gpu_free
         return result
 
+    def _slowest(self, ms):
+        """The time of a pass that takes ms here."""
+        return ms
+
     def process_batch_result(self, batch, result):
         self.clock = max(self.clock, result.ends)
         before = {q.rid: len(q.output_ids) for q in batch.reqs}
         p = self.batch_result_processor
         if batch.forward_mode.is_decode():
             p.process_batch_result_decode(batch, result)
+        elif batch.forward_mode.is_idle():
+            p.process_batch_result_idle(batch, result)
         else:
             p.process_batch_result_prefill(batch, result)
         self._stamp(batch.reqs, before, self.clock)
@@ -479,7 +491,12 @@ def read(path, block, limit=None):
 
 
 def simulate(config, requests, times=None):
-    o = Oracle(config, requests, times).run()
+    if config.ranks > 1:
+        import ranks
+
+        o = ranks.Lockstep(config, requests, times).run()
+    else:
+        o = Oracle(config, requests, times).run()
     return {
         "sglang": VERSION,
         "requests": [

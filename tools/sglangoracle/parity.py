@@ -22,7 +22,8 @@ from workload import workload
 COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens"]
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
-FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None}
+FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None,
+         "dp_size": 1, "load_balance_method": "auto"}
 
 
 def ask_sglang(case):
@@ -34,7 +35,7 @@ def ask_sglang(case):
         conservativeness=s["schedule_conservativeness"], max_running_requests=s["max_running_requests"],
         prefill_max_requests=s.get("prefill_max_requests"),
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
-        loop=case["loop"], passes=False)
+        ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False)
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
     requests = [oracle.Request(i, float(x["timestamp"]) - start,
                                oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
@@ -56,7 +57,9 @@ def ask_replay(program, case):
                 "--max-running-requests", s["max_running_requests"], "--overlap", json.dumps(case["loop"] == "overlap")]
         known = {"enable_prefix_caching": "--enable-prefix-caching", "ignore_eos": "--ignore-eos",
                  "enable_mixed_chunk": "--enable-mixed-chunk",
-                 "prefill_max_requests": "--prefill-max-requests"}
+                 "prefill_max_requests": "--prefill-max-requests", "dp_size": "--attn-dp-size"}
+        if s.get("dp_size", 1) > 1:
+            args += ["--load-balance-method", s["load_balance_method"]]
         args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
         done = subprocess.run(
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",

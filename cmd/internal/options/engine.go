@@ -55,6 +55,8 @@ func EngineSettings() []Setting {
 		{Name: "overlap", Key: "sglang.overlap", kind: "bool", preset: "true", engine: "sglang", help: "sglang: plan a pass while the one before it runs; =false turns it off"},
 		{Name: "enable-mixed-chunk", Key: "sglang.enable_mixed_chunk", kind: "bool", preset: "false", engine: "sglang", help: "sglang: running requests decode in the passes that compute prompts"},
 		{Name: "ignore-eos", Key: "sglang.ignore_eos", kind: "bool", preset: "false", engine: "sglang", help: "sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"},
+		{Name: "attn-dp-size", Key: "dp_size", kind: "int", preset: "1", engine: "sglang", help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu"},
+		{Name: "load-balance-method", Key: "sglang.load_balance_method", kind: "name", preset: "auto", Names: sglang.Balances(), engine: "sglang", help: "sglang: how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room"},
 	}...)
 }
 

@@ -1,0 +1,189 @@
+package sglang
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/lockstep"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Balance is how requests are spread over the ranks of a worker.
+type Balance uint8
+
+const (
+	RoundRobin    Balance = iota // in turn
+	BootstrapRoom                // by the number of the request
+	TotalRequests                // to the rank with the fewest requests
+	TotalTokens                  // to the rank with the fewest tokens
+)
+
+// Balances returns the names of the ways to spread requests, auto first.
+func Balances() []string {
+	return []string{"auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"}
+}
+
+// ParseBalance returns the way of that name; auto, and none, depends on the role.
+func ParseBalance(name string, role scheduler.Role) Balance {
+	if at := slices.Index(Balances(), name); at > 0 {
+		return Balance(at - 1)
+	}
+	if role == scheduler.Prefill {
+		return BootstrapRoom
+	}
+	return RoundRobin
+}
+
+// rankShare is what the server scales conservativeness by where attention is data parallel.
+const rankShare = 0.3
+
+// OfRank returns the arguments of each of n ranks of an engine with the arguments c, as the
+// server divides them.
+func OfRank(c Config, n int) Config {
+	if n > 1 {
+		c.ChunkTokens = floorTo(c.ChunkTokens/n, max(1, c.PageTokens))
+		c.Conservativeness *= rankShare
+		if c.MaxRunning > 0 {
+			c.MaxRunning = max(1, c.MaxRunning/n)
+		}
+	}
+	return c
+}
+
+// NewRanks returns an idle worker of n engines in lockstep, each with the arguments
+// OfRank(c, n).
+func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
+	own := OfRank(c, n)
+	if own.ChunkTokens <= 0 && c.ChunkTokens > 0 {
+		return nil, fmt.Errorf("chunked_prefill_size is %d over %d ranks, want at least block_size %d for each", c.ChunkTokens, n, c.PageTokens)
+	}
+	b := &balancer{how: how, believed: make([]load, n), boards: make([]board, n), refreshed: -refreshMs}
+	var ranks []lockstep.Rank
+	for i := range n {
+		core, err := New(own)
+		if err != nil {
+			return nil, err
+		}
+		if how == TotalRequests || how == TotalTokens {
+			core.board = &b.boards[i]
+		}
+		b.ranks = append(b.ranks, core)
+		ranks = append(ranks, core)
+	}
+	return lockstep.New(ranks, lockstep.Options{Clock: c.Clock, Slowest: true, Choose: b.choose}), nil
+}
+
+// Planned reports whether the next pass is planned.
+func (c *Core) Planned() bool { return c.next.planned }
+
+// Wait begins a pass that other ranks run and this one waits for.
+func (c *Core) Wait(now sim.Time, p *scheduler.Pass) {
+	c.openPass(now, p)
+	if c.Overlap && c.live > 0 {
+		c.planPass(c.after, p)
+	}
+	c.tellLoad(false)
+}
+
+// load is what a rank has to do.
+type load struct{ requests, tokens int }
+
+// board is where a rank tells its load.
+type board struct {
+	load
+	fresh  bool // nobody has read it
+	silent int  // passes since it was told
+}
+
+// tellEvery is the number of passes after which a rank tells its load that computes no prompts.
+const tellEvery = 15
+
+// tellLoad writes on the board, if there is one, how many requests the rank has, and how many
+// tokens they hold and will. Those whose prompts are being computed are not among the requests.
+func (c *Core) tellLoad(prompts bool) {
+	b := c.board
+	if b == nil {
+		return
+	}
+	if b.silent++; !prompts && b.silent < tellEvery {
+		return
+	}
+	l := load{requests: c.waiting.Len(), tokens: c.pool - c.free - c.evictableTokens()}
+	if !c.mixed {
+		l.requests += len(c.running)
+	}
+	for _, r := range c.waiting.All() {
+		l.tokens += r.length()
+	}
+	*b = board{load: l, fresh: true}
+}
+
+// refreshMs is how long a balancer believes what it has read, at least, in ms.
+const refreshMs = 20
+
+// balancer spreads requests over ranks.
+type balancer struct {
+	how       Balance
+	ranks     []*Core
+	next      int     // in turn
+	boards    []board // of each rank
+	believed  []load  // of each rank: as it told, with what it was sent since
+	refreshed sim.Time
+}
+
+// choose returns the rank that r goes to.
+func (b *balancer) choose(r *sim.Request) int {
+	switch b.how {
+	case RoundRobin:
+		rank := b.next
+		b.next = (rank + 1) % len(b.ranks)
+		return rank
+	case BootstrapRoom:
+		return int(r.ID) % len(b.ranks)
+	}
+	b.readBoards(r.Arrived)
+	best := 0
+	for i, l := range b.believed {
+		if b.isLess(l, b.believed[best]) {
+			best = i
+		}
+	}
+	b.believed[best].requests++
+	if b.how == TotalTokens {
+		b.believed[best].tokens += r.InputTokens
+	}
+	return best
+}
+
+// isLess reports whether a rank with the load x goes before one with y.
+func (b *balancer) isLess(x, y load) bool {
+	if b.how == TotalTokens && x.tokens != y.tokens {
+		return x.tokens < y.tokens
+	}
+	return x.requests < y.requests
+}
+
+// readBoards takes over what ranks have told, unless that was done just now. Idle ranks tell
+// all the time.
+func (b *balancer) readBoards(now sim.Time) {
+	if b.isIdle(now) {
+		for i := range b.boards {
+			b.boards[i] = board{fresh: true}
+		}
+	}
+	if now/1000-b.refreshed/1000 < refreshMs/1000.0 {
+		return
+	}
+	b.refreshed = now
+	for i := range b.boards {
+		if b.boards[i].fresh {
+			b.believed[i], b.boards[i].fresh = b.boards[i].load, false
+		}
+	}
+}
+
+// isIdle reports whether nothing is left to do on any rank, since before now.
+func (b *balancer) isIdle(now sim.Time) bool {
+	return !slices.ContainsFunc(b.ranks, func(c *Core) bool { return c.live > 0 || c.lastEnd >= now && now > 0 })
+}

@@ -1,0 +1,71 @@
+package sglang
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/schedulertest"
+)
+
+// Ranks in lockstep owe what every core does, and let requests be taken out.
+func TestRanks(t *testing.T) {
+	for _, how := range []Balance{RoundRobin, BootstrapRoom, TotalRequests, TotalTokens} {
+		for name, change := range variants() {
+			if how != RoundRobin && name != "overlap" {
+				continue
+			}
+			build := func(s schedulertest.Setup) scheduler.Core {
+				c := suiteConfig(s, change)
+				c.ChunkTokens *= 3
+				if c.Capture == scheduler.CaptureResidency {
+					c.Capture = scheduler.CaptureEvents
+				}
+				core, err := NewRanks(c, 3, how)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return core
+			}
+			t.Run(name, func(t *testing.T) {
+				schedulertest.Run(t, build)
+				schedulertest.RunCancel(t, true, build)
+			})
+		}
+	}
+}
+
+// The server divides chunks and seats among ranks, and believes less in reserved tokens.
+func TestOfRank(t *testing.T) {
+	c := config(16, 100)
+	c.ChunkTokens, c.MaxRunning = 800, 9
+	if got := OfRank(c, 4); got.ChunkTokens != 192 || got.MaxRunning != 2 || got.Conservativeness != 0.3 || got.Pages != 100 {
+		t.Errorf("each of 4 ranks has chunks of %d, %d seats, conservativeness %v and %d pages, want 192, 2, 0.3 and 100",
+			got.ChunkTokens, got.MaxRunning, got.Conservativeness, got.Pages)
+	}
+	if got := OfRank(c, 1); got.ChunkTokens != 800 || got.MaxRunning != 9 || got.Conservativeness != 1 {
+		t.Errorf("one rank has %+v, want what it was given", got)
+	}
+	c.ChunkTokens = 32
+	want := "chunked_prefill_size is 32 over 4 ranks, want at least block_size 16 for each"
+	if _, err := NewRanks(c, 4, RoundRobin); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Requests go in turn unless somebody says otherwise; to prefill workers by their rooms.
+func TestParseBalance(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		role scheduler.Role
+		want Balance
+	}{
+		{"auto", scheduler.Aggregated, RoundRobin}, {"auto", scheduler.Decode, RoundRobin}, {"auto", scheduler.Prefill, BootstrapRoom},
+		{"round_robin", scheduler.Prefill, RoundRobin}, {"total_requests", scheduler.Prefill, TotalRequests},
+		{"total_tokens", scheduler.Aggregated, TotalTokens}, {"follow_bootstrap_room", scheduler.Decode, BootstrapRoom},
+	} {
+		if got := ParseBalance(c.name, c.role); got != c.want {
+			t.Errorf("%s of a worker that is %v: %d, want %d", c.name, c.role, got, c.want)
+		}
+	}
+}
