@@ -149,7 +149,8 @@ func quickLoss(ctx context.Context, m *Measured, o Options, simulations int) (fl
 		return 0, err
 	}
 	all, _ := splitParts(m, 0)
-	shapes := plainForms()
-	s := &search{ctx: ctx, sim: sim, target: newTarget(m, all[0].withoutWarmUp(m)), start: startParameters(&m.Settings), form: shapes[len(shapes)-1]}
+	s := newSearch(ctx, []*Simulation{sim}, []*target{newTarget(m, all[0].withoutWarmUp(m))})
+	shapes := s.plainForms()
+	s.form = shapes[len(shapes)-1]
 	return s.descendSimplex(s.scaleStart(), wideEdge, simulations).loss, s.err
 }

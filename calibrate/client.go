@@ -13,23 +13,23 @@ import (
 	"slices"
 )
 
-// readTimes reads the requests of a run, and reports whether their times are a client's.
-func (m *Measured) readTimes(dir string) (client bool, err error) {
+// readTimes reads the requests of a run.
+func (m *Measured) readTimes(dir string) (err error) {
 	if !slices.ContainsFunc(tableNames(), func(name string) bool { return isFile(filepath.Join(dir, name)) }) {
-		m.Requests, client, err = readMeasured(dir)
-		return client, err
+		m.Requests, m.Client, err = readMeasured(dir)
+		return err
 	}
 	t, err := readTraceV2(dir)
 	if err != nil {
-		return true, err
+		return err
 	}
 	left, err := readWarmUp(filepath.Join(dir, "trace_header.yaml"))
 	if err != nil {
-		return true, err
+		return err
 	}
-	m.Lead, m.Failed = t.addLead(left), t.failed
+	m.Lead, m.Failed, m.Client = t.addLead(left), t.failed, true
 	m.Requests, m.Prompts = t.requests, t.prompts(dir)
-	return true, nil
+	return nil
 }
 
 // readMeasured reads the requests of a run: what the server wrote itself, or

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -10,25 +11,36 @@ import (
 )
 
 // makeProfile makes the profile of the fit to all requests.
-func (r *Result) makeProfile(sim *Simulation, m *Measured, f *fitted) error {
-	var out Outcome
+func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Measured, f *fitted, all []training) error {
 	var seen []pass
-	last := 1000 * m.Requests[len(m.Requests)-1].Last
-	err := sim.Run(&f.parameters, &out, func(p *scheduler.Pass) {
-		if float64(p.End) <= last {
-			seen = append(seen, readPass(p, m.Settings.BlockTokens))
-		}
-	})
-	if err != nil {
-		return err
-	}
-	engine := m.Settings.Engine
+	engine := runs[0].Settings.Engine
 	r.Profile = timing.Profile{
-		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + m.Name,
-		Parameters: f.parameters, Engine: &engine, Trusted: trustedRange(seen),
+		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine,
 	}
-	r.Profile.Trusted.Preempted = out.Preemptions > 0
-	r.Profile.Spreads, err = computeSpreads(sim, m, f)
+	var trials []*trial
+	_, targets := targetsOf(sims, runs, all[0].on)
+	for i, m := range runs {
+		t := &trial{sim: sims[i], target: targets[i], out: Outcome{Way: f.way}}
+		last := 1000 * m.Requests[len(m.Requests)-1].Last
+		err := sims[i].Run(&f.parameters, &t.out, func(p *scheduler.Pass) {
+			if float64(p.End) <= last {
+				seen = append(seen, readPass(p, m.Settings.BlockTokens))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		trials = append(trials, t)
+	}
+	r.Profile.Trusted = trustedRange(seen)
+	r.Profile.Trusted.Preempted = r.Preemptions > 0
+	if trials[0].target.run.Client {
+		way := f.way
+		measureSpread(&way, trials)
+		r.Profile.Way = &way
+	}
+	var err error
+	r.Profile.Spreads, err = computeSpreads(ctx, trials, f)
 	return err
 }
 
@@ -42,37 +54,89 @@ const (
 )
 
 // computeSpreads returns how well each parameter is known: the standard deviation
-// that the scatter of the residuals gives it, by blocks of requests.
-func computeSpreads(sim *Simulation, m *Measured, f *fitted) ([]timing.Spread, error) {
-	all, _ := splitParts(m, 0)
-	t := newTarget(m, all[0].withoutWarmUp(m))
-	centre, err := computeResiduals(sim, t, f, f.u)
+// that the scatter of the residuals gives it, by blocks of requests, or by which fits to parts
+// of the runs differ, if that is more.
+func computeSpreads(ctx context.Context, trials []*trial, f *fitted) ([]timing.Spread, error) {
+	centre, err := computeResiduals(trials, f, f.u)
 	if err != nil {
 		return nil, err
 	}
-	columns, err := effectsAt(f.u, nudge, func(u []float64) ([]float64, error) { return computeResiduals(sim, t, f, u) })
+	columns, err := effectsAt(f.u, nudge, func(u []float64) ([]float64, error) { return computeResiduals(trials, f, u) })
 	if err != nil {
 		return nil, err
 	}
-	return sandwichSpreads(f.form, columns, centre, len(t.chosen)), nil
+	all := sandwichSpreads(f.form, columns, centre, len(centre)/len(allMetrics()))
+	apart, err := refitParts(ctx, trials, f)
+	for i := range apart {
+		all[i].Share = max(all[i].Share, apart[i])
+	}
+	return all, err
+}
+
+// partsOfRuns is the number of parts that runs are cut into, all together, to see by how much
+// fits to them differ.
+const partsOfRuns = 4
+
+// refitParts returns the standard deviations of the logarithms of parameters between fits to
+// parts of the runs, each a piece of one run.
+func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, error) {
+	if trials[0].sim.rules.Reference() { // which has no way from one fit to another but by trial
+		return nil, nil
+	}
+	each := max(partsOfRuns/len(trials), 1)
+	found := make([][]float64, len(f.u))
+	for _, t := range trials {
+		for piece := range each {
+			all := t.target.chosen
+			chosen := all[piece*len(all)/each : (piece+1)*len(all)/each]
+			if len(chosen) < fewest {
+				continue
+			}
+			s := newSearch(ctx, []*Simulation{t.sim}, []*target{newTarget(t.target.run, chosen)})
+			s.form = f.form
+			to := s.descendNewton(point{u: f.u})
+			if s.err != nil {
+				return nil, s.err
+			}
+			for a, u := range to.u {
+				found[a] = append(found[a], u)
+			}
+		}
+	}
+	shares := make([]float64, len(found))
+	for a, values := range found {
+		mean, sum := meanOf(values), 0.0
+		for _, v := range values {
+			sum += squareOf(v - mean)
+		}
+		if n := len(values); n > 1 {
+			shares[a] = min(math.Sqrt(sum/float64(n-1)), 1)
+		}
+	}
+	return shares, nil
 }
 
 // computeResiduals returns the residuals at a point, metric by metric and in
 // each for all chosen requests.
-func computeResiduals(sim *Simulation, t *target, f *fitted, u []float64) ([]float64, error) {
-	p := f.form.parametersAt(&f.start, u)
-	var out Outcome
-	if err := sim.Run(&p, &out, nil); err != nil {
-		return nil, err
+func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error) {
+	p, way := f.form.parametersAt(&f.start, u), f.form.wayAt(u)
+	outs := make([]Outcome, len(trials))
+	for i, t := range trials {
+		outs[i].Way = way
+		if err := t.sim.Run(&p, &outs[i], nil); err != nil {
+			return nil, err
+		}
 	}
 	var all []float64
-	for k := range t.measured {
-		for j, s := range t.simulated(k, &out) {
-			r := 0.0
-			if x := t.measured[k][j]; !math.IsNaN(x) {
-				r = t.residual(k, s, x)
+	for k := range allMetrics() {
+		for i, t := range trials {
+			for j, s := range t.target.simulated(k, &outs[i]) {
+				r := 0.0
+				if x := t.target.measured[k][j]; !math.IsNaN(x) {
+					r = t.target.residual(k, s, x)
+				}
+				all = append(all, r)
 			}
-			all = append(all, r)
 		}
 	}
 	return all, nil

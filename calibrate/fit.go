@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-
-	"golang.org/x/sync/errgroup"
+	"slices"
 
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -84,84 +83,64 @@ func (p part) withoutWarmUp(m *Measured) []int {
 
 // Run calibrates to m. It stops early, with ctx's error, when ctx is done.
 func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
+	return RunAll(ctx, []*Measured{m}, o)
+}
+
+// RunAll calibrates to several runs of one server, all at once. It stops early, with ctx's
+// error, when ctx is done.
+func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if !(o.Holdout >= 0 && o.Holdout < 1) {
 		return nil, fmt.Errorf("holdout is %v, want a share from 0 to below 1", o.Holdout)
 	}
-	fittedOn, held := splitParts(m, o.Holdout)
-	for i := range fittedOn {
-		if i > 0 && min(len(fittedOn[i].chosen), len(held[i].chosen)) < fewest/2 {
-			return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", o.Holdout, len(m.Requests), fewest/2)
+	if err := checkAlike(runs); err != nil {
+		return nil, err
+	}
+	all, err := listTrainings(runs, o.Holdout)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	sims := make([]*Simulation, len(runs))
+	runs = slices.Clone(runs)
+	for i := range runs {
+		if runs[i], sims[i], err = prepareRun(ctx, runs[i], o); err != nil {
+			return nil, err
+		}
+		r.addNotes(runs, i)
+	}
+	fits, err := fitAll(ctx, sims, runs, all)
+	if err != nil {
+		return nil, err
+	}
+	for i := range fits {
+		r.Simulations += fits[i].runs
+		if err := r.addChecks(sims, runs, &fits[i], &all[i]); err != nil {
+			return nil, err
 		}
 	}
+	return r, r.makeProfile(ctx, sims, runs, &fits[0], all)
+}
+
+// prepareRun decides what a run leaves open, and prepares for replays of it.
+func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simulation, error) {
 	if o.Prompts == nil {
 		o.Prompts = m.Prompts
 	}
 	m, err := decideOpen(ctx, m, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	blocks, err := findBlocks(ctx, m, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m = m.withBlocks(blocks)
-	sim, err := NewSimulation(m, o.Prompts, o.Reference)
-	if err != nil {
-		return nil, err
-	}
-	fits, err := fitAll(ctx, sim, m, fittedOn)
-	if err != nil {
-		return nil, err
-	}
-	r := &Result{Run: m.Name, Notes: m.Settings.Notes}
 	if o.Reference {
-		r.Notes = append(r.Notes, "the scheduler follows the reference's rules, not those of vLLM")
+		m.Settings.addNote("the scheduler follows the reference's rules, not those of vLLM")
 	}
 	if o.Prompts == nil && m.Settings.PrefixCaching {
-		r.Notes = append(r.Notes, "prompts are not told: none is taken to begin like another")
+		m.Settings.addNote("prompts are not told: none is taken to begin like another")
 	}
-	for i, f := range fits {
-		r.Simulations += f.runs
-		if err := r.addChecks(sim, m, &f, fittedOn[i], held[i]); err != nil {
-			return nil, err
-		}
-	}
-	return r, r.makeProfile(sim, m, &fits[0])
-}
-
-// fitAll fits to each part. The fits know nothing of each other, so that they
-// may run side by side.
-func fitAll(ctx context.Context, sim *Simulation, m *Measured, all []part) ([]fitted, error) {
-	fits := make([]fitted, len(all))
-	var g errgroup.Group
-	for i := range all {
-		g.Go(func() (err error) {
-			fits[i], err = fitTarget(ctx, sim, newTarget(m, all[i].withoutWarmUp(m)))
-			return err
-		})
-	}
-	return fits, g.Wait()
-}
-
-// addChecks holds a fit to what it was fitted to, and to what it was not.
-func (r *Result) addChecks(sim *Simulation, m *Measured, f *fitted, on, held part) error {
-	var out Outcome
-	if err := sim.Run(&f.parameters, &out, nil); err != nil {
-		return err
-	}
-	add := func(judged part, heldOut bool) {
-		if len(judged.chosen) > 0 {
-			r.Checks = append(r.Checks, Check{on.name, judged.name, heldOut, f.form.Name, judgeOutcome(m, judged.chosen, &out)})
-		}
-	}
-	add(on, false)
-	add(held, true)
-	if len(held.chosen) > 0 {
-		return nil
-	}
-	r.Preemptions = out.Preemptions
-	quick, slow := splitBySaturation(m)
-	add(part{"all, at once", quick}, false)
-	add(part{"all, queued", slow}, false)
-	return nil
+	sim, err := NewSimulation(m, o.Prompts, o.Reference)
+	return m, sim, err
 }

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -63,7 +64,9 @@ func newForm(knee int, fields, with []string) Form {
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee}
 	for i, name := range f.Fields {
-		*parameterOf(&p, name) = *parameterOf(start, name) * math.Exp(u[i])
+		if place := parameterOf(&p, name); place != nil { // or it is one of the way
+			*place = *parameterOf(start, name) * math.Exp(u[i])
+		}
 	}
 	return p
 }
@@ -76,7 +79,7 @@ func startParameters(s *Settings) timing.Parameters {
 	if err != nil {
 		gpu, _ = hardware.FindGPU("h100", nil)
 	}
-	model, err := hardware.FindModel(s.Model)
+	model, err := findModel(s.Model)
 	if err != nil {
 		model, _ = hardware.FindModel("llama-3.1-8b")
 	}
@@ -86,4 +89,16 @@ func startParameters(s *Settings) timing.Parameters {
 		Weights: 1.1 * (pass.Weights + pass.Experts), Token: pass.Token, Pair: pass.Pair,
 		Context: 0.8 * pass.Context, Mixed: 1.2 * pass.Context, MixedBase: 0.1 * pass.Weights, Graphs: s.Graphs,
 	}
+}
+
+// findModel returns a model by its name or by the path that a server has loaded it from, which
+// ends with its name.
+func findModel(name string) (hardware.Model, error) {
+	m, err := hardware.FindModel(name)
+	if err != nil {
+		if last, e := hardware.FindModel(path.Base(name)); e == nil {
+			return last, nil
+		}
+	}
+	return m, err
 }

@@ -28,6 +28,28 @@ func (x *metric) valueOf(r *Request) float64 {
 	return (to - from) / over
 }
 
+// fewHeld is the share of requests of a client up to which those that were held back before
+// the server are left out of a fit.
+const fewHeld = 0.05
+
+// withoutHeld returns the chosen requests without those that somebody before the server held
+// back, where these are few.
+func (m *Measured) withoutHeld(chosen []int) []int {
+	if !m.Client {
+		return chosen
+	}
+	late, kept := m.lateFirst(), []int(nil)
+	for _, i := range chosen {
+		if r := &m.Requests[i]; r.First-r.Arrival < late {
+			kept = append(kept, i)
+		}
+	}
+	if float64(len(chosen)-len(kept)) > fewHeld*float64(len(chosen)) {
+		return chosen
+	}
+	return kept
+}
+
 // warmUp is the time in s after the start of a run in which a server is still
 // loading and compiling: what arrives then is simulated and not fitted to.
 const warmUp = 2
@@ -119,7 +141,8 @@ func (t *target) simulated(k int, out *Outcome) []float64 {
 
 func (t *target) appendSimulated(values []float64, k int, out *Outcome) []float64 {
 	for j := range t.chosen {
-		values = append(values, t.metrics[k].valueOf(t.requestIn(out, j)))
+		r := t.requestIn(out, j)
+		values = append(values, t.metrics[k].valueOf(r)+partOfWay(&out.Way, k, r.Output))
 	}
 	return values
 }

@@ -23,6 +23,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // Measured is one run of a real server.
@@ -33,7 +35,9 @@ type Measured struct {
 	// Lead is the number of requests before the first that was measured: they are
 	// replayed, and not judged.
 	Lead    int
-	Failed  int      // requests that are left out
+	Failed  int  // requests that are left out
+	Client  bool // the times are a client's
+	way     timing.Way
 	Prompts *Prompts // as far as the run itself tells them; nil: it does not
 }
 
@@ -81,7 +85,7 @@ func Read(dir string, blocks int) (*Measured, error) { return ReadKnown(dir, blo
 // leaves out; device_name is the GPU.
 func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
 	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
-	client, err := m.readTimes(dir)
+	err := m.readTimes(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +96,8 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 		m.Settings.Blocks = blocks
 	}
 	m.alignClocks()
-	if client {
-		m.Settings.addNote("times are those of a client: the way to the server and back counts as the server's")
+	if m.Client {
+		m.Settings.addNote("times are those of a client: the way to the server and back is fitted, too")
 	}
 	m.noteLeft()
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))

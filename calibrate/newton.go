@@ -25,7 +25,7 @@ func (s *search) newtonFromThree(from point) (best point) {
 		if i == 0 || p.loss < best.loss {
 			best = p
 		}
-		if s.sim.rules.Reference() {
+		if s.isReferences() {
 			break
 		}
 	}
@@ -36,11 +36,11 @@ func (s *search) newtonFromThree(from point) (best point) {
 // while all passes compute the same, which is smooth where the loss itself is
 // not. What a changed schedule does to that is seen by the next step.
 func (s *search) descendNewton(from point) point {
-	if s.sim.rules.Reference() { // it asks for no whole passes
+	if s.isReferences() { // it asks for no whole passes
 		return from
 	}
-	s.record = new(ledger)
-	defer func() { s.record = nil }()
+	s.recorded = true
+	defer func() { s.recorded = false }()
 	at := point{slices.Clone(from.u), s.loss(from.u)}
 	damp := 1e-3
 	for range newtonSteps {
@@ -72,28 +72,42 @@ func (s *search) descendNewton(from point) point {
 // computeSlopes returns the second and first derivatives of the loss at u,
 // which was the last to be simulated, or nearly so.
 func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []float64) {
+	n := len(s.form.Fields)
+	hessian, slope = mat.NewSymDense(n, nil), make([]float64, n)
+	for _, t := range s.trials {
+		s.addSlopes(t, u, hessian, slope)
+	}
+	for a := range n {
+		hessian.SetSym(a, a, hessian.At(a, a)+spreadWeight)
+		slope[a] += spreadWeight * u[a]
+	}
+	return hessian, slope
+}
+
+// addSlopes adds the derivatives of the loss of one run.
+func (s *search) addSlopes(of *trial, u []float64, hessian *mat.SymDense, slope []float64) {
 	p := s.form.parametersAt(&s.start, u)
 	n := len(s.form.Fields)
-	engines := make([]*effects, len(s.record.engines))
-	for i, passes := range s.record.engines {
+	engines := make([]*effects, len(of.record.engines))
+	for i, passes := range of.record.engines {
 		engines[i] = newEffects(passes, &p, s.form.Fields)
 	}
-	hessian, slope = mat.NewSymDense(n, nil), make([]float64, n)
-	row := make([]float64, n)
-	t := s.target
+	row, t := make([]float64, n), of.target
 	for k := range t.measured {
 		for j, measured := range t.measured[k] {
 			if math.IsNaN(measured) {
 				continue
 			}
-			from, to, over := t.metrics[k].span(t.requestIn(&s.out, j))
-			e := engines[s.record.of[t.chosen[j]]]
+			shown := t.requestIn(&of.out, j)
+			from, to, over := t.metrics[k].span(shown)
+			e := engines[of.record.of[t.chosen[j]]]
 			begins, ends := e.find(from), e.find(to)
 			for a := range row {
 				row[a] = (e.at(a, ends) - e.at(a, begins)) / over
 			}
-			r := t.residual(k, (to-from)/over, measured)
-			w := 1 / math.Sqrt(1+float64(r*r)) / float64(len(t.chosen))
+			s.form.addWay(row, &of.out.Way, k, shown.Output)
+			r := t.residual(k, (to-from)/over+partOfWay(&of.out.Way, k, shown.Output), measured)
+			w := 1 / math.Sqrt(1+float64(r*r)) / float64(len(t.chosen)*len(s.trials))
 			scale := t.residual(k, 1, measured) - t.residual(k, 0, measured)
 			for a := range n {
 				slope[a] += w * r * scale * row[a]
@@ -103,11 +117,6 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 			}
 		}
 	}
-	for a := range n {
-		hessian.SetSym(a, a, hessian.At(a, a)+spreadWeight)
-		slope[a] += spreadWeight * u[a]
-	}
-	return hessian, slope
 }
 
 // dampedStep returns the point one damped step further, nil when there is none.

@@ -86,12 +86,14 @@ func newEffects(passes []stretch, p *timing.Parameters, fields []string) *effect
 	}
 	for i, name := range fields {
 		other := *p
-		*parameterOf(&other, name) *= 1 + factor
 		sums := make([]float64, len(passes)+1)
+		if e.upTo[i] = sums; isOfWay(name) {
+			continue
+		}
+		*parameterOf(&other, name) *= 1 + factor
 		for k := range passes {
 			sums[k+1] = sums[k] + (other.Step(&passes[k].step)-lasts[k])/(1000*factor)
 		}
-		e.upTo[i] = sums
 	}
 	return e
 }

@@ -21,15 +21,15 @@ const (
 // the way that costs the loss of single requests least. The effects on means
 // come from simulations: what a change does to the schedule is part of them.
 func (s *search) polishMeans(from point) point {
-	if s.sim.rules.Reference() { // as in newton
+	if s.isReferences() { // as in newton
 		return from
 	}
-	weight := s.target.weight
-	s.target.weight = 0
-	s.record = new(ledger)
-	defer func() { s.target.weight, s.record = weight, nil }()
+	weight := s.trials[0].target.weight
+	s.setWeight(0)
+	s.recorded = true
+	defer func() { s.setWeight(weight); s.recorded = false }()
 	at := point{from.u, s.loss(from.u)}
-	limit, miss := at.loss*(1+polishCost), s.target.misses(&s.out)
+	limit, miss := at.loss*(1+polishCost), s.misses()
 	for range polishSteps {
 		if s.err != nil { // nothing is recorded
 			break
@@ -46,7 +46,7 @@ func (s *search) polishMeans(from point) point {
 				u[a] = at.u[a] - share*step[a]
 			}
 			loss := s.loss(u)
-			if m := s.target.misses(&s.out); loss < limit && normOf(m) < normOf(miss) {
+			if m := s.misses(); loss < limit && normOf(m) < normOf(miss) {
 				at, miss, moved = point{u, loss}, m, true
 			}
 		}
@@ -59,14 +59,13 @@ func (s *search) polishMeans(from point) point {
 
 // meanEffects returns how the means change with each parameter, by metric.
 func (s *search) meanEffects(u []float64) *mat.Dense {
-	record := s.record
-	s.record = nil
-	defer func() { s.record = record }()
+	s.recorded = false
+	defer func() { s.recorded = true }()
 	columns, _ := effectsAt(u, polishEdge, func(u []float64) ([]float64, error) { // the error is kept in s
 		s.loss(u)
-		return s.target.misses(&s.out), nil
+		return s.misses(), nil
 	})
-	effects := mat.NewDense(len(s.target.metrics), len(u), nil)
+	effects := mat.NewDense(len(s.misses()), len(u), nil)
 	for a, column := range columns {
 		effects.SetCol(a, column)
 	}

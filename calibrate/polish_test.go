@@ -19,21 +19,22 @@ func TestPolish(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, _ := splitParts(m, 0)
-	target := newTarget(m, all[0].withoutWarmUp(m))
-	s := &search{ctx: t.Context(), sim: sim, target: target, start: truth(), form: plainForms()[1]}
+	aim := newTarget(m, all[0].withoutWarmUp(m))
+	s := newSearch(t.Context(), []*Simulation{sim}, []*target{aim})
+	s.start, s.form = truth(), plainForms()[1]
 	s.start.Graphs = m.Settings.Graphs
 	far, near := 0.0, 0.0
 	for i := range 4 {
 		from := point{u: make([]float64, 4)}
 		from.u[i] = 0.02
 		from.loss = s.loss(from.u)
-		before := target.misses(&s.out)
+		before := s.misses()
 		to := s.polishMeans(from)
 		if s.err != nil {
 			t.Fatal(s.err)
 		}
 		s.loss(to.u)
-		after := target.misses(&s.out)
+		after := s.misses()
 		if normOf(after) > normOf(before) {
 			t.Errorf("parameter %d: means are off by %v after a polish, %v before", i, after, before)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // identified is the spread up to which a parameter means something by itself.
@@ -34,7 +35,10 @@ func (r *Result) WriteText(w io.Writer) error {
 		if s.Share > identified {
 			word = "  not identified: do not transfer"
 		}
-		line("%-20s  %-10.4g  %6.1f %%%s", s.Name, *parameterOf(&r.Profile.Parameters, s.Name), 100*s.Share, word)
+		line("%-20s  %-10.4g  %6.1f %%%s", s.Name, valueOf(&r.Profile, s.Name), 100*s.Share, word)
+	}
+	if w := r.Profile.Way; w != nil {
+		line("Way of the client: %.1f ms (+- %.1f) before the first token, %.3f ms (+- %.3f) for each further one", 1000*w.First, 1000*w.FirstSpread, 1000*w.Token, 1000*w.TokenSpread)
 	}
 	line("")
 	line("Errors in %%, simulated to measured")
@@ -56,6 +60,17 @@ func (r *Result) WriteText(w io.Writer) error {
 	line("%s", r.verdict())
 	_, err := w.Write(t.Bytes())
 	return err
+}
+
+// valueOf returns a fitted parameter.
+func valueOf(p *timing.Profile, name string) float64 {
+	switch name {
+	case wayFirst:
+		return p.Way.First
+	case wayToken:
+		return p.Way.Token
+	}
+	return *parameterOf(&p.Parameters, name)
 }
 
 func (r *Result) writeRange(line func(format string, args ...any)) {

@@ -28,6 +28,7 @@ type candidate struct {
 type fitted struct {
 	candidate
 	parameters timing.Parameters
+	way        timing.Way
 	start      timing.Parameters
 	runs       int // simulations
 }
@@ -35,15 +36,55 @@ type fitted struct {
 // search is the hunt for the parameters of one form on one target.
 type search struct {
 	ctx    context.Context
-	sim    *Simulation
-	target *target
+	trials []*trial
 	form   Form
 	start  timing.Parameters
+	floor  timing.Parameters // what physics forbids to be below
+	client bool              // the times are a client's: a way is fitted
 
+	recorded bool // what passes compute is remembered
+	runs     int  // simulations so far
+	err      error
+}
+
+// trial is a run that a search looks at.
+type trial struct {
+	sim    *Simulation
+	target *target
 	out    Outcome
-	record *ledger // nil: what passes compute is not remembered
-	runs   int     // simulations so far
-	err    error   // of the first that failed
+	record ledger
+}
+
+// newSearch prepares a search on targets, each with the simulation of its run.
+func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *search {
+	s := &search{ctx: ctx, client: true}
+	for i, sim := range sims {
+		s.trials = append(s.trials, &trial{sim: sim, target: targets[i]})
+		s.client = s.client && targets[i].run.Client
+	}
+	s.start = startParameters(&sims[0].settings)
+	return s
+}
+
+// isReferences reports whether the scheduler follows the rules of the reference, which asks
+// for no whole passes.
+func (s *search) isReferences() bool { return s.trials[0].sim.rules.Reference() }
+
+// simulate replays all runs with what u stands for.
+func (s *search) simulate(u []float64) error {
+	p, way := s.form.parametersAt(&s.start, u), s.form.wayAt(u)
+	for _, t := range s.trials {
+		s.runs++
+		t.out.Way = way
+		record := &t.record
+		if !s.recorded {
+			record = nil
+		}
+		if err := t.sim.runRecorded(&p, &t.out, record); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // spreadWeight draws parameters that the run does not determine to the start.
@@ -64,12 +105,33 @@ func (s *search) loss(u []float64) float64 {
 	if s.err != nil {
 		return math.MaxFloat64
 	}
-	p := s.form.parametersAt(&s.start, u)
-	s.runs++
-	if s.err = s.sim.runRecorded(&p, &s.out, s.record); s.err != nil {
+	if p := s.form.parametersAt(&s.start, u); isBelow(&p, &s.floor) {
 		return math.MaxFloat64
 	}
-	return s.target.loss(&s.out) + pull
+	if s.err = s.simulate(u); s.err != nil {
+		return math.MaxFloat64
+	}
+	total := 0.0
+	for _, t := range s.trials {
+		total += t.target.loss(&t.out)
+	}
+	return total/float64(len(s.trials)) + pull
+}
+
+// setWeight sets the weight of the errors of means.
+func (s *search) setWeight(weight float64) {
+	for _, t := range s.trials {
+		t.target.weight = weight
+	}
+}
+
+// misses returns the relative errors of the means of all runs.
+func (s *search) misses() []float64 {
+	var all []float64
+	for _, t := range s.trials {
+		all = append(all, t.target.misses(&t.out)...)
+	}
+	return all
 }
 
 // descendSimplex moves a simplex with edges of the given length from a point, and
@@ -95,22 +157,28 @@ func (s *search) descendSimplex(from point, edge float64, runs int) point {
 func (s *search) scaleStart() point {
 	u := make([]float64, len(s.form.Fields))
 	for range 6 {
-		p := s.form.parametersAt(&s.start, u)
-		s.runs++
-		if s.err = cmp.Or(s.err, s.sim.Run(&p, &s.out, nil)); s.err != nil {
+		if s.err == nil {
+			s.err = s.simulate(u)
+		}
+		if s.err != nil {
 			break
 		}
 		ratio := 0.0
-		for k := range s.target.measured {
-			ratio += math.Log(s.target.mean[k] / meanOf(s.target.simulated(k, &s.out)))
+		for _, t := range s.trials {
+			for k := range t.target.measured {
+				ratio += math.Log(t.target.mean[k] / meanOf(t.target.simulated(k, &t.out)))
+			}
 		}
-		ratio /= 3
+		ratio /= float64(3 * len(s.trials))
 		if math.Abs(ratio) < 0.01 {
 			break
 		}
 		for i := range u {
-			u[i] += 0.8 * ratio
+			if !isOfWay(s.form.Fields[i]) {
+				u[i] += 0.8 * ratio
+			}
 		}
+		s.raiseToFloor(u)
 	}
 	return point{u, s.loss(u)}
 }
@@ -129,12 +197,24 @@ const (
 	hopeless = 1.5
 )
 
-// fitTarget finds the parameters with which the simulated requests come out
-// most like the chosen measured ones: for each form by the effects of its
+// fitTargets finds the parameters with which the simulated requests come out
+// most like the chosen measured ones of each run: for each form by the effects of its
 // parameters, from the best of them by trial, and at last the means by
 // themselves.
-func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) {
-	s := &search{ctx: ctx, sim: sim, target: t, start: startParameters(&sim.settings)}
+func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fitted, error) {
+	s := newSearch(ctx, sims, targets)
+	f, err := s.findFit()
+	floor := floorParameters(&sims[0].settings)
+	if err != nil || !isBelow(&f.parameters, &floor) {
+		return f, err
+	}
+	s.floor = floor // no GPU is so fast: it is sought once more, where that is minded
+	s.setWeight(meanWeight)
+	return s.findFit()
+}
+
+// findFit searches from the start to the end.
+func (s *search) findFit() (fitted, error) {
 	best := s.findCandidate()
 	s.form = best.form
 	for _, stage := range []struct {
@@ -142,19 +222,19 @@ func fitTarget(ctx context.Context, sim *Simulation, t *target) (fitted, error) 
 		runs   int
 		weight float64
 	}{{fineEdge, fineRuns, meanWeight}, {lastEdge, lastRuns, lastWeight}} {
-		t.weight = stage.weight
+		s.setWeight(stage.weight)
 		best.loss = s.loss(best.u)
 		best.point = s.descendSimplex(best.point, stage.edge, stage.runs)
 	}
 	best.point = s.polishMeans(best.point)
-	return fitted{best, s.form.parametersAt(&s.start, best.u), s.start, s.runs}, s.err
+	return fitted{best, s.form.parametersAt(&s.start, best.u), s.form.wayAt(best.u), s.start, s.runs}, s.err
 }
 
 // findCandidate returns the best of all forms. A form with more parameters has
 // to be clearly better than one with fewer.
 func (s *search) findCandidate() candidate {
 	var plain []candidate
-	for _, f := range plainForms() {
+	for _, f := range s.plainForms() {
 		s.form = f
 		p := s.newtonFromThree(s.scaleStart())
 		plain = append(plain, candidate{s.descendSimplex(p, wideEdge, wideRuns), f})
@@ -163,10 +243,10 @@ func (s *search) findCandidate() candidate {
 	for more := plain; ; more = []candidate{best} {
 		var wider []candidate
 		for _, c := range more {
-			if c.loss > hopeless*best.loss && !s.sim.rules.Reference() {
+			if c.loss > hopeless*best.loss && !s.isReferences() {
 				continue
 			}
-			for _, f := range c.form.extensions() {
+			for _, f := range s.extensionsOf(&c.form) {
 				s.form = f
 				wider = append(wider, candidate{s.descendNewton(point{u: append(slices.Clone(c.u), 0)}), f})
 			}

@@ -25,7 +25,9 @@ type Settings struct {
 	// the layers of experts make them.
 	DataParallel int
 	Lockstep     bool
-	Pods         int // servers behind a router that share the requests, at least 1
+	Kind         string // of engine: vllm or sglang
+	Quantized    bool   // weights are of another type than the model's own
+	Pods         int    // servers behind a router that share the requests, at least 1
 
 	Notes []string // what was assumed
 	// estimated is true when Blocks is a guess from what was in use, to be fitted.
@@ -144,9 +146,10 @@ func readSettings(path string, known map[string]any) (Settings, error) {
 
 // newSettings returns the settings that a tree holds.
 func newSettings(t tree) Settings {
-	s := Settings{Pods: 1}
+	s := Settings{Pods: 1, Kind: "vllm"}
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
+	s.Quantized = t.text("quantization") != ""
 	s.readModelled(t)
 	s.refuseUnmodelled(t)
 	return s

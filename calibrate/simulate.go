@@ -71,6 +71,8 @@ type Outcome struct {
 	First, Last, Scheduled []float64
 	Preemptions            int
 	Passes                 int
+	// Way is what a client sees beyond that.
+	Way timing.Way
 
 	record *ledger // nil: what passes compute is not remembered
 }
@@ -103,7 +105,7 @@ func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *led
 
 func (out *Outcome) reset(n int) {
 	if len(out.First) != n {
-		*out = Outcome{First: make([]float64, n), Last: make([]float64, n), Scheduled: make([]float64, n), record: out.record}
+		*out = Outcome{First: make([]float64, n), Last: make([]float64, n), Scheduled: make([]float64, n), record: out.record, Way: out.Way}
 	}
 	for i := range out.Scheduled {
 		out.Scheduled[i] = math.NaN()

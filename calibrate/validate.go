@@ -9,16 +9,18 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // ReadTimes reads the requests of a run as Read does, whatever its server is and whether
 // or not meta.json is there. What a simulated scheduler does not do is in the notes.
 func ReadTimes(dir string) (*Measured, error) {
 	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
-	client, err := m.readTimes(dir)
+	err := m.readTimes(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -31,11 +33,25 @@ func ReadTimes(dir string) (*Measured, error) {
 		m.Settings.addNote("not simulated: %s", text)
 	}
 	m.alignClocks()
-	if client {
-		m.Settings.addNote("times are those of a client: the way to the server and back is not simulated")
+	if m.Client {
+		m.Settings.addNote("%s", wayNotTold)
 	}
 	m.noteLeft()
 	return m, nil
+}
+
+// wayNotTold is what is assumed of a run that a client measured unless a profile tells its way.
+const wayNotTold = "times are those of a client: the way to the server and back is not simulated"
+
+// AddWay adds what a profile says of the way between client and engine to the times of replays
+// that the run is held to, where it was a client that measured it.
+func (m *Measured) AddWay(w *timing.Way) {
+	if w == nil || !m.Client {
+		return
+	}
+	m.way = *w
+	m.Settings.Notes = slices.DeleteFunc(m.Settings.Notes, func(n string) bool { return n == wayNotTold })
+	m.Settings.addNote("times are those of a client: %.1f ms before the first token and %.3f ms per further one are added, as the profile has them", 1000*w.First, 1000*w.Token)
 }
 
 // freshTokens is the number of tokens that an id stands for where no two prompts begin
@@ -87,6 +103,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	}
 	var out Outcome
 	out.reset(len(records))
+	out.Way = m.way
 	for i := range records {
 		r := &records[i]
 		if r.Tokens < r.OutputTokens {

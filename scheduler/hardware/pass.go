@@ -75,6 +75,12 @@ func (f *Fit) Pass() Pass {
 	return p
 }
 
+// Fastest returns what reads and products take at the very least, by the data sheet alone.
+func (f *Fit) Fastest() Pass {
+	p := f.Pass()
+	return Pass{Weights: p.Weights * bandwidthShare, Token: p.Token * productShare}
+}
+
 // addNetwork adds what the GPUs of a worker tell each other: two all-reduces a layer
 // for TP, two all-to-alls a layer of experts for EP, an all-gather and a reduce-scatter
 // for DP without it, a hop a stage for PP.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 )
@@ -15,11 +16,21 @@ type Profile struct {
 	Source     string     `json:"source"`  // what the parameters come from
 	Parameters Parameters `json:"parameters"`
 	Engine     *Engine    `json:"engine,omitempty"` // it was measured on
+	Way        *Way       `json:"way,omitempty"`    // nil: the times were the engine's own
 	// Trusted, when not nil, are the passes the parameters were fitted to.
 	Trusted *Trusted `json:"trusted,omitempty"`
 	// Spreads are the standard deviations of fitted parameters, as shares of them,
 	// in the order of the parameters.
 	Spreads []Spread `json:"spreads,omitempty"`
+}
+
+// Way is what lies between a client and the engine: times that the client sees and the
+// engine does not.
+type Way struct {
+	First       float64 `json:"first_s"`        // s more to the first token
+	Token       float64 `json:"token_s"`        // s more for each token after it
+	FirstSpread float64 `json:"first_spread_s"` // standard deviation over requests of First
+	TokenSpread float64 `json:"token_spread_s"` // and of Token
 }
 
 // ProfileVersion is the version of the files that are written and read.
@@ -133,7 +144,26 @@ func LoadProfile(path string) (*Profile, error) {
 	if err := p.Parameters.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if err := p.Way.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	return p, nil
+}
+
+// check refuses a way that takes no time that could be.
+func (w *Way) check() error {
+	if w == nil {
+		return nil
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"first_s", w.First}, {"token_s", w.Token}, {"first_spread_s", w.FirstSpread}, {"token_spread_s", w.TokenSpread}} {
+		if !(f.value >= 0) || math.IsInf(f.value, 0) {
+			return fmt.Errorf("way: %s is %v, want a finite number >= 0", f.name, f.value)
+		}
+	}
+	return nil
 }
 
 // Write writes p as JSON, for Load.

@@ -3,6 +3,7 @@ package plans
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
 // calibration holds the flags of replay calibrate.
@@ -21,6 +23,7 @@ type calibration struct {
 	holdout float64
 	profile string
 	blocks  int
+	gpu     string
 	file    string // of the deployment
 	form    cli.Choice
 	rules   cli.Choice
@@ -30,29 +33,31 @@ type calibration struct {
 func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	f := &calibration{}
 	cmd := &cobra.Command{
-		Use:   "calibrate RUN",
+		Use:   "calibrate RUN...",
 		Short: "Fit pass times to what a real server was measured to do",
 		Long: `Fit the time of forward passes to the measured times of a real vLLM server's
 requests, by replaying them through its scheduler again and again.
 
-RUN is a directory with requests.jsonl (when each request arrived, was taken in,
-and got its first and last token), meta.json (the server's settings) and, if
-there is one, timeseries.csv; or with what AIPerf, vllm bench serve or BLIS
-wrote, and the server's log. A server whose settings are not modelled is
-refused.
+Each RUN is a directory with requests.jsonl (when each request arrived, was
+taken in, and got its first and last token), meta.json (the server's settings)
+and, if there is one, timeseries.csv; or with what AIPerf, vllm bench serve or
+BLIS wrote, and the server's log. A server whose settings are not modelled is
+refused. Several runs of one server, at other loads, are fitted together, and
+each is judged by a fit to the others.
 
 The profile is for --timing-profile. docs/calibration.md says how to read the
 errors, docs/accuracy.md what was reached.`,
 		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
   replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl
+  replay calibrate runs/rate-5 runs/rate-8 --gpu h100 --profile h100.json
   replay trace requests.jsonl --timing-profile h100.json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef("calibrate: %d arguments, want the directory of one run", len(args))
+			if len(args) < 1 {
+				return cli.Usagef("calibrate: no arguments, want the directory of a run, or of several of one server")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	return cli.BindOwn(cmd, f.bindFlags)
 }
@@ -65,12 +70,13 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
+	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not tell")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
 	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm, those of the server's release, or reference, by `name`")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
-func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error {
+func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) error {
 	if f.blocks < 0 || f.block < 1 {
 		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d: want blocks of at least 1 token", f.blocks, f.block)
 	}
@@ -78,19 +84,22 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error 
 	if err != nil {
 		return err
 	}
-	m, err := calibrate.ReadKnown(dir, f.blocks, known)
-	if err != nil {
-		return err
-	}
 	o := calibrate.Options{Holdout: f.holdout, Reference: f.rules.Value == "reference"}
 	if f.prompts != "" {
+		if len(dirs) > 1 {
+			return cli.Usagef("--prompts with %d runs: want one run, whose prompts the file tells", len(dirs))
+		}
 		if o.Prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {
 			return err
 		}
 	}
-	r, err := calibrate.Run(ctx, m, o)
+	runs, err := calibrate.ReadAll(dirs, f.blocks, known)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return err
+	}
+	r, err := calibrate.RunAll(ctx, runs, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(dirs, ", "), err)
 	}
 	if f.profile != "" {
 		if err := collector.WriteFile(f.profile, r.Profile.Write); err != nil {
@@ -106,16 +115,24 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dir string) error 
 // readDeployment returns what the deployment file says of the server, by the keys of
 // meta.json.
 func (f *calibration) readDeployment() (map[string]any, error) {
+	flags := map[string]string{}
+	if f.gpu != "" {
+		if _, err := hardware.FindGPU(f.gpu, nil); err != nil {
+			return nil, cli.WrongUsage(err)
+		}
+		flags["gpu"] = f.gpu
+	}
 	if f.file == "" {
-		return nil, nil
+		return calibrate.KnownSettings(flags), nil
 	}
 	settings, err := options.ExpandDeployment([]plan.Setting{{Name: "deployment", Value: f.file}})
 	if err != nil {
 		return nil, err
 	}
-	flags := map[string]string{}
 	for _, s := range settings {
-		flags[s.Name] = s.Value
+		if flags[s.Name] == "" {
+			flags[s.Name] = s.Value
+		}
 	}
 	return calibrate.KnownSettings(flags), nil
 }

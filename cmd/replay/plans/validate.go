@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // validation holds the flags of replay validate beside those of a replay.
@@ -99,6 +100,13 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	result, err := spec.Run(ctx, replay.Streams{Stdin: trace})
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if path := spec.Entry().Engine.ProfilePath; timing.HoldsProfile(path) {
+		p, err := timing.LoadProfile(path)
+		if err != nil {
+			return err
+		}
+		m.AddWay(p.Way)
 	}
 	v := newValidated(m, &spec, filled)
 	if v.Checks, err = m.Judge(result); err != nil {

@@ -1,0 +1,152 @@
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// training is what a fit sees and what it is judged by, by run.
+type training struct {
+	name     string
+	on, held []part // of each run; nothing is chosen of a run that it does not see
+}
+
+// listTrainings returns the fit to all requests of all runs, then those that leave out a part of
+// each run and, where there are several, a whole run.
+func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
+	var all []training
+	for i, m := range runs {
+		fitted, held := splitParts(m, holdout)
+		for k := range fitted {
+			if k > 0 && min(len(fitted[k].chosen), len(held[k].chosen)) < fewest/2 {
+				return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", holdout, len(m.Requests)-m.Lead, fewest/2)
+			}
+			if i == 0 {
+				all = append(all, training{name: fitted[k].name})
+			}
+			all[k].on, all[k].held = append(all[k].on, fitted[k]), append(all[k].held, held[k])
+		}
+	}
+	if len(runs) < 2 {
+		return all, nil
+	}
+	for i := range all {
+		all[i].name = cmp.Or(strings.TrimPrefix(all[i].name, "all"), "all runs")
+	}
+	whole := all[0]
+	for i := range runs {
+		t := training{name: "all but " + runs[i].Name, on: slices.Clone(whole.on), held: make([]part, len(runs))}
+		t.held[i], t.on[i] = t.on[i], part{}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// checkAlike refuses runs that are not of one server.
+func checkAlike(runs []*Measured) error {
+	first := &runs[0].Settings
+	for _, m := range runs[1:] {
+		s := &m.Settings
+		for _, f := range []struct {
+			name       string
+			one, other any
+		}{
+			{"model", first.Model, s.Model}, {"device_name", first.GPU, s.GPU}, {"vllm_version", first.Version, s.Version},
+			{"tensor_parallel_size", first.TensorParallel, s.TensorParallel}, {"engine", first.Kind, s.Kind},
+		} {
+			if f.one != f.other {
+				return fmt.Errorf("%s of %s is %v and of %s %v, want runs of servers that are alike", f.name, runs[0].Name, f.one, m.Name, f.other)
+			}
+		}
+		if runs[0].Client != m.Client {
+			return fmt.Errorf("%s and %s: the times of one are a client's and of the other the server's own, want the same of both", runs[0].Name, m.Name)
+		}
+	}
+	return nil
+}
+
+// addNotes adds what was assumed of run i; what was said of another is not said again.
+func (r *Result) addNotes(runs []*Measured, i int) {
+	if i > 0 {
+		r.Run += ", "
+	}
+	r.Run += runs[i].Name
+	for _, n := range runs[i].Settings.Notes {
+		if !slices.Contains(r.Notes, n) {
+			r.Notes = append(r.Notes, n)
+		}
+	}
+}
+
+// fitAll fits to each training. The fits know nothing of each other, so that they
+// may run side by side.
+func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []training) ([]fitted, error) {
+	fits := make([]fitted, len(all))
+	var g errgroup.Group
+	for i := range all {
+		g.Go(func() (err error) {
+			seen, targets := targetsOf(sims, runs, all[i].on)
+			fits[i], err = fitTargets(ctx, seen, targets)
+			return err
+		})
+	}
+	return fits, g.Wait()
+}
+
+// targetsOf returns the targets of the runs of which something is chosen, with their simulations.
+func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulation, targets []*target) {
+	for i, p := range on {
+		if len(p.chosen) > 0 {
+			seen = append(seen, sims[i])
+			targets = append(targets, newTarget(runs[i], runs[i].withoutHeld(p.withoutWarmUp(runs[i]))))
+		}
+	}
+	return seen, targets
+}
+
+// addChecks holds a fit to what it was fitted to, and to what it was not.
+func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t *training) error {
+	for i, m := range runs {
+		out := Outcome{Way: f.way}
+		if err := sims[i].Run(&f.parameters, &out, nil); err != nil {
+			return err
+		}
+		add := func(judged part, heldOut bool) {
+			name := judged.name
+			if len(runs) > 1 {
+				name = m.Name + ", " + name
+			}
+			if len(judged.chosen) > 0 {
+				r.Checks = append(r.Checks, Check{t.name, name, heldOut, f.form.Name, judgeOutcome(m, judged.chosen, &out)})
+			}
+		}
+		add(t.on[i], false)
+		add(t.held[i], true)
+		if slices.ContainsFunc(t.held, func(p part) bool { return len(p.chosen) > 0 }) {
+			continue
+		}
+		r.Preemptions += out.Preemptions
+		quick, slow := splitBySaturation(m)
+		add(part{"all, at once", quick}, false)
+		add(part{"all, queued", slow}, false)
+	}
+	return nil
+}
+
+// ReadAll reads several runs of one server as ReadKnown does. What one does not tell of its
+// server is taken from the first.
+func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, error) {
+	all := make([]*Measured, len(dirs))
+	for i, dir := range dirs {
+		var err error
+		if all[i], err = ReadKnown(dir, blocks, known); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,128 @@
+package calibrate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// The parameters of a way, and where a search for them begins, in s.
+const (
+	wayFirst, wayFirstStart = "way_first_s", 10e-3
+	wayToken, wayTokenStart = "way_token_s", 0.1e-3
+)
+
+// isOfWay reports whether a parameter is one of the way.
+func isOfWay(name string) bool { return name == wayFirst || name == wayToken }
+
+// plainForms returns the shapes that are tried for the runs, with a way where the times are
+// a client's.
+func (s *search) plainForms() []Form {
+	all := plainForms()
+	for i := range all {
+		if s.client {
+			all[i] = newForm(all[i].Knee, append(all[i].Fields, wayFirst), []string{"way"})
+		}
+	}
+	return all
+}
+
+// extensionsOf returns a form with one more parameter.
+func (s *search) extensionsOf(f *Form) []Form {
+	all := f.extensions()
+	if s.client && !slices.Contains(f.Fields, wayToken) {
+		all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), wayToken), append(slices.Clone(f.with), "token")))
+	}
+	return all
+}
+
+// wayAt returns the way that u stands for.
+func (f *Form) wayAt(u []float64) (w timing.Way) {
+	for i, name := range f.Fields {
+		switch name {
+		case wayFirst:
+			w.First = wayFirstStart * math.Exp(u[i])
+		case wayToken:
+			w.Token = wayTokenStart * math.Exp(u[i])
+		}
+	}
+	return w
+}
+
+// partOfWay returns what a way adds to metric k of a request with so many tokens.
+func partOfWay(w *timing.Way, k, output int) float64 {
+	switch k {
+	case 0:
+		return w.First
+	case 1:
+		return w.Token
+	}
+	return w.First + w.Token*float64(output-1)
+}
+
+// addWay adds how metric k of a request changes with the logarithms of the way's parameters.
+func (f *Form) addWay(row []float64, w *timing.Way, k, output int) {
+	for i, name := range f.Fields {
+		switch name {
+		case wayFirst:
+			row[i] += partOfWay(&timing.Way{First: w.First}, k, output)
+		case wayToken:
+			row[i] += partOfWay(&timing.Way{Token: w.Token}, k, output)
+		}
+	}
+}
+
+// measureSpread sets the spreads of a way: how much the requests of runs differ from the
+// replay, where they differ alike to both sides of it.
+func measureSpread(w *timing.Way, trials []*trial) {
+	var by [2][]float64
+	for _, t := range trials {
+		for k := range by {
+			for j, simulated := range t.target.simulated(k, &t.out) {
+				by[k] = append(by[k], t.target.measured[k][j]-simulated)
+			}
+		}
+	}
+	half := func(v []float64) float64 { return (quantileOf(v, 0.8413) - quantileOf(v, 0.1587)) / 2 }
+	w.FirstSpread, w.TokenSpread = half(by[0]), half(by[1])
+}
+
+// floorParameters returns what no pass can be faster than, by the data sheet of the GPU: 0 where
+// it is not known.
+func floorParameters(s *Settings) timing.Parameters {
+	gpu, err := hardware.FindGPU(s.GPU, nil)
+	if err != nil || s.Quantized {
+		return timing.Parameters{}
+	}
+	model, err := findModel(s.Model)
+	if err != nil {
+		return timing.Parameters{}
+	}
+	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1}
+	pass := f.Fastest()
+	return timing.Parameters{Weights: overClock * pass.Weights, Token: overClock * pass.Token}
+}
+
+// overClock is the share of a data sheet's time that a GPU may take whose clocks are above the
+// sheet's, or whose caches hold a part of what it reads.
+const overClock = 0.9
+
+// isBelow reports whether p is faster than a floor.
+func isBelow(p, floor *timing.Parameters) bool {
+	return p.Weights < floor.Weights || p.Token < floor.Token
+}
+
+// raiseToFloor raises parameters that physics forbids to what it allows.
+func (s *search) raiseToFloor(u []float64) {
+	p := s.form.parametersAt(&s.start, u)
+	for i, name := range s.form.Fields {
+		if isOfWay(name) {
+			continue
+		}
+		if least := *parameterOf(&s.floor, name); *parameterOf(&p, name) < least {
+			u[i] = math.Log(1.01 * least / *parameterOf(&s.start, name))
+		}
+	}
+}
