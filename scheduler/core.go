@@ -59,6 +59,20 @@ type Progresser interface {
 	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 }
 
+// Teller is a core that keeps to itself for a while what happens to its cache.
+type Teller interface {
+	// TellIdle adds to p, the core's latest pass, which is over, what has not been told yet,
+	// if nobody is on the core now.
+	TellIdle(p *Pass)
+}
+
+// TellIdle lets core tell what it does when it falls idle at the end of p.
+func TellIdle(core Core, p *Pass) {
+	if t, ok := core.(Teller); ok {
+		t.TellIdle(p)
+	}
+}
+
 // StallError reports a core in which nothing can run although requests wait.
 type StallError struct {
 	Request sim.RequestID // the request at the head of the line

@@ -80,6 +80,7 @@ type SGLangArgs struct {
 	ClipNewTokens    int     // answer tokens counted at most when memory is reserved; default 4096
 	Conservativeness float64 // scales the share of answers that memory is reserved for; default 1
 	PrefillRequests  int     // prefill_max_requests, of a pass of prompts; 0: no limit
+	LogInterval      int     // decode_log_interval, passes of tokens alone of which one publishes KV events; default 40
 	MaxRunning       int     // max_running_requests, at once; default Unlimited
 	NoOverlap        bool    // a pass is planned when the one before it has ended, not while it runs
 	MixedChunk       bool    // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
@@ -136,6 +137,7 @@ func Default() Args {
 			ChunkTokens:      8192,
 			ClipNewTokens:    4096,
 			Conservativeness: 1,
+			LogInterval:      40,
 		},
 	}
 }

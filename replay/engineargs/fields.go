@@ -251,6 +251,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	overlap := true
 	m.limit("max_running_requests", &s.MaxRunning)
 	m.limit("prefill_max_requests", &s.PrefillRequests)
+	m.size("decode_log_interval", &s.LogInterval)
 	m.flag("overlap", &overlap)
 	m.flag("ignore_eos", &s.IgnoreEOS)
 	m.flag("enable_mixed_chunk", &s.MixedChunk)

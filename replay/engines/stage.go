@@ -225,7 +225,7 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	return sglang.Config{
 		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, MaxRunning: a.SGLang.MaxRunning,
 		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, PrefillRequests: a.SGLang.PrefillRequests, ChunkTokens: a.SGLang.ChunkTokens,
-		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness,
+		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness, DecodeLogInterval: a.SGLang.LogInterval,
 		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk, PrefixCaching: a.PrefixCaching,
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Rank: int32(id),

@@ -3,6 +3,7 @@ package offline
 import (
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -55,6 +56,9 @@ func (c *cluster) Refused(_ sim.RequestID, err error) error { return err }
 // applyPass carries the effects of w's pass, which is over.
 func (c *cluster) applyPass(w *worker) error {
 	p := &w.pass
+	if p.KVAtEnd {
+		scheduler.TellIdle(w.core, p)
+	}
 	c.Passed(w.pool.Role, w.id, p)
 	if p.KVAtEnd {
 		if err := c.showRouter(w); err != nil {

@@ -158,6 +158,7 @@ func (w *Worker) cancelRequest(id sim.RequestID) {
 		panic(fmt.Sprintf("cancel of request %d: a %T cannot cancel", id, w.cfg.Core))
 	}
 	if c.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
+		scheduler.TellIdle(w.cfg.Core, &w.pass)
 		w.showChanges()
 		if w.cfg.Canceled != nil {
 			w.cfg.Canceled(id, &w.pass)
@@ -192,6 +193,7 @@ func (w *Worker) stepCore(ctx context.Context) error {
 		return nil
 	}
 	if w.pass.KVAtEnd {
+		scheduler.TellIdle(w.cfg.Core, &w.pass)
 		w.showChanges()
 	}
 	w.open = false

@@ -203,6 +203,21 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return false
 }
 
+// TellIdle lets the ranks tell what they do when nobody is on any of them.
+func (c *Core) TellIdle(p *scheduler.Pass) {
+	if c.Load() > 0 {
+		return
+	}
+	for i := range c.ranks {
+		r := &c.ranks[i]
+		r.pass.Events = r.pass.Events[:0]
+		scheduler.TellIdle(r.Rank, &r.pass)
+		for k := range r.pass.Events {
+			c.joinEvent(p, r.pass.Events[k], int32(i))
+		}
+	}
+}
+
 // Progress yields the requests of all ranks that have begun their answers.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for i := range c.ranks {

@@ -274,6 +274,7 @@ func (s *transcript) stepCore(until sim.Time) string {
 		return fmt.Sprintf("error: %v", err)
 	}
 	s.now = s.pass.End
+	scheduler.TellIdle(s.core, &s.pass)
 	return s.describePass()
 }
 

@@ -14,7 +14,6 @@ var _ scheduler.Canceler = (*Core)(nil)
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	p.KVAtEnd = true
-	c.record.begin(p)
 	r := c.findRequest(id)
 	if r == nil {
 		return false

@@ -37,12 +37,15 @@ type Config struct {
 	Overlap          bool    // a pass is planned while the one before it runs
 	MixedChunk       bool    // running requests decode in the passes that compute prompts
 	PrefixCaching    bool    // reuse cached pages across requests
-	Role             scheduler.Role
-	Transfer         scheduler.Transfer // read on prefill workers only
-	Clock            timing.Clock
-	Tree             *prompt.Tree // the tree of the requests' prompts, for PageTokens
-	Capture          scheduler.Capture
-	Planner          bool // keep what Snapshot returns of each pass
+	// DecodeLogInterval is the number of decode passes, > 0, of which the last publishes
+	// what has happened to the cache. Passes that compute prompts always do.
+	DecodeLogInterval int
+	Role              scheduler.Role
+	Transfer          scheduler.Transfer // read on prefill workers only
+	Clock             timing.Clock
+	Tree              *prompt.Tree // the tree of the requests' prompts, for PageTokens
+	Capture           scheduler.Capture
+	Planner           bool // keep what Snapshot returns of each pass
 
 	// Rank is the rank that events are filed under, Tokens appends the token values of a
 	// prompt to dst. Both are read by the reference's rules only, whose events name
@@ -74,6 +77,8 @@ func Check(c Config) error {
 		return fmt.Errorf("chunked_prefill_size is %d, want > 0", c.ChunkTokens)
 	case c.PageTokens > c.ChunkTokens:
 		return fmt.Errorf("chunked_prefill_size is %d, want at least block_size %d", c.ChunkTokens, c.PageTokens)
+	case c.DecodeLogInterval <= 0:
+		return fmt.Errorf("decode_log_interval is %d, want > 0", c.DecodeLogInterval)
 	case c.ClipNewTokens < 0:
 		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
 	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):

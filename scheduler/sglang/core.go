@@ -37,6 +37,8 @@ type Core struct {
 	totals   totals
 	planned  int64 // decode passes planned
 	done     int64 // decode passes that have ended
+	// doneMixed is those of them that computed prompts as well.
+	doneMixed int64
 	// agenda has running requests by the decode pass that gives them their last token,
 	// and by the epoch that was theirs.
 	agenda  heap.Heap[int64, int32, *request]
@@ -171,7 +173,6 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.Reset(now)
 	p.KVAtEnd = true
-	c.record.begin(p)
 	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
 		c.ratio.now = c.ratio.first // it was idle
 	}
@@ -187,6 +188,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 		c.deliverTokens(f, p)
 	}
 	c.leaveLine()
+	c.publishRecord(f, p)
 	f.clear()
 	c.lastEnd = p.End
 	c.describeState(p)

@@ -18,7 +18,7 @@ import (
 func config(pageTokens, pages int) Config {
 	return Config{
 		Pages: pages, PageTokens: pageTokens, MaxPrefillTokens: 16384, ChunkTokens: floorTo(8192, pageTokens), ClipNewTokens: 4096,
-		Conservativeness: 1, Overlap: true, PrefixCaching: true, Tree: prompt.NewTree(4*pageTokens, pageTokens, prompt.Options{}),
+		Conservativeness: 1, DecodeLogInterval: 40, Overlap: true, PrefixCaching: true, Tree: prompt.NewTree(4*pageTokens, pageTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
@@ -95,6 +95,7 @@ func TestCheck(t *testing.T) {
 		{"no number", func(c *Config) { c.Conservativeness = math.NaN() }, "schedule_conservativeness is NaN"},
 		{"a clip of nothing", func(c *Config) { c.ClipNewTokens = 0 }, ""},
 		{"a negative clip", func(c *Config) { c.ClipNewTokens = -1 }, "clip_max_new_tokens is -1"},
+		{"no interval", func(c *Config) { c.DecodeLogInterval = 0 }, "decode_log_interval is 0"},
 		{"fewer than no requests", func(c *Config) { c.MaxRunning = -1 }, "max_running_requests is -1"},
 		{"no times", func(c *Config) { c.Clock.Model = nil }, "timing model"},
 		{"another tree", func(c *Config) { c.Tree = prompt.NewTree(8, 8, prompt.Options{}) }, "pages of 16"},
@@ -164,6 +165,7 @@ func crowd(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass))
 			t.Fatal(err)
 		}
 		now = p.End
+		core.TellIdle(&p)
 		each(&p)
 	}
 }
@@ -201,7 +203,7 @@ func TestNoAllocations(t *testing.T) {
 func TestResidency(t *testing.T) {
 	for _, page := range []int{1, 16} {
 		c := config(page, 2400/page)
-		c.Capture, c.ChunkTokens = scheduler.CaptureResidency, 64
+		c.Capture, c.ChunkTokens, c.DecodeLogInterval = scheduler.CaptureResidency, 64, 1
 		core := mustBuild(t, c)
 		resident := make(map[prompt.NodeID]int32)
 		changes, shrunk := 0, 0

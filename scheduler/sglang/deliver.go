@@ -33,6 +33,9 @@ func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 // deliverTokens ends a decode pass.
 func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.done++
+	if len(f.batch) > 0 {
+		c.doneMixed++
+	}
 	p.Tokens += f.decodes - f.lost
 	c.noteGaps(f, p)
 	c.lastDecode = p.End

@@ -33,6 +33,7 @@ type oracleCase struct {
 		MixedChunk       bool    `json:"enable_mixed_chunk"`
 		Ranks            int     `json:"dp_size"`
 		Balance          string  `json:"load_balance_method"`
+		LogInterval      int     `json:"decode_log_interval"`
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -42,6 +43,8 @@ type oracleCase struct {
 		IDs    []uint64 `json:"hash_ids"`
 	} `json:"rows"`
 	Requests []oracleRequest `json:"requests"`
+	// Published is what it told of its cache, where that was asked for.
+	Published []batch `json:"published"`
 }
 
 // oracleRequest is what happened to a request, by column of TestEqualsSGLang; older cases have
@@ -54,7 +57,7 @@ func (c *oracleCase) config() Config {
 	return Config{
 		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
-		Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
+		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Tree:  prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
@@ -73,26 +76,43 @@ func (c *oracleCase) worker(cfg Config) (scheduler.Core, error) {
 func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRuns int) {
 	t.Helper()
 	cfg := c.config()
-	core, err := c.worker(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	did = make([]oracleRequest, len(c.Rows))
 	for i := range did {
 		did[i] = make(oracleRequest, 5)
 	}
 	seen := make([]bool, len(c.Rows))
+	c.drive(t, &cfg, runs, func(p *scheduler.Pass) {
+		if p.Count > 1 {
+			inRuns += p.Count
+		}
+		noteFates(did, seen, p)
+	})
+	return did, inRuns
+}
+
+// drive runs the requests, which it returns, on an engine, pass by pass or in runs of passes.
+func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*scheduler.Pass)) (requests []*sim.Request) {
+	t.Helper()
+	core, err := c.worker(*cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pass := scheduler.Pass{Detail: &scheduler.Detail{}}
-	for now, next := sim.Time(0), 0; next < len(c.Rows) || core.Load() > 0; {
+	now, next := sim.Time(0), 0
+	submit := func() {
 		for ; next < len(c.Rows) && c.arrival(next) <= now; next++ {
 			row := &c.Rows[next]
-			core.Submit(&sim.Request{
+			requests = append(requests, &sim.Request{
 				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Prompt: cfg.Tree.Add(row.IDs, row.Input),
 				Arrived: c.arrival(next),
 			})
+			core.Submit(requests[next])
 		}
+	}
+	for submit(); next < len(c.Rows) || core.Load() > 0; {
 		if core.Load() == 0 {
 			now = c.arrival(next)
+			submit()
 			continue
 		}
 		until := now
@@ -104,16 +124,15 @@ func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRun
 		if err := core.Step(now, until, &pass); err != nil {
 			t.Fatal(err)
 		}
-		if pass.Count > 1 {
-			inRuns += pass.Count
-		}
 		if os.Getenv("SGLANG_PASSES") != "" {
 			t.Logf("%v..%v work %v lost %v tokens %d held %d", pass.Start, pass.End, pass.Detail.Work, pass.Detail.Lost, pass.Tokens, pass.Detail.Held)
 		}
 		now = pass.End
-		noteFates(did, seen, &pass)
+		submit()
+		scheduler.TellIdle(core, &pass)
+		each(&pass)
 	}
-	return did, inRuns
+	return requests
 }
 
 // arrival returns when request i arrives: the first does at 0.
@@ -167,6 +186,9 @@ func TestEqualsSGLang(t *testing.T) {
 							t.Fatalf("in runs %v, request %d: %s is %v, and %v in SGLang", runs, i, columns[k], got[k], want)
 						}
 					}
+				}
+				if c.Published != nil {
+					c.comparePublished(t, runs)
 				}
 			}
 		})

@@ -13,14 +13,28 @@ import (
 // pageEvents records pages under the hashes that routers use themselves.
 type pageEvents struct {
 	prompts *prompt.Tree
-	pass    *scheduler.Pass
 	hashes  radix.ByNode[uint64] // sequence hashes of the pages of each node
-	gone    []uint64             // of the eviction in progress
+	events  []scheduler.KVEvent  // not yet published
 }
 
 func newPageEvents(prompts *prompt.Tree) *pageEvents { return &pageEvents{prompts: prompts} }
 
-func (e *pageEvents) begin(p *scheduler.Pass) { e.pass = p }
+func (e *pageEvents) publish(p *scheduler.Pass) {
+	p.Events = append(p.Events, e.events...)
+	clear(e.events)
+	e.events = e.events[:0]
+}
+
+func (e *pageEvents) waits() bool { return len(e.events) > 0 }
+
+// latest returns the event before, with which those go together that come after it: removals,
+// or what is stored after its last page.
+func (e *pageEvents) latest() *scheduler.KVEvent {
+	if len(e.events) == 0 {
+		return &scheduler.KVEvent{}
+	}
+	return &e.events[len(e.events)-1]
+}
 
 func (e *pageEvents) Stored(t *radix.Tree, n int32) {
 	x := t.At(n)
@@ -42,7 +56,11 @@ func (e *pageEvents) Stored(t *radix.Tree, n int32) {
 		event.Stored = append(event.Stored, scheduler.KVBlock{Seq: last, Tokens: local})
 	}
 	e.hashes.Set(n, own)
-	e.pass.Events = append(e.pass.Events, event)
+	if l := e.latest(); event.HasParent && len(l.Stored) > 0 && l.Stored[len(l.Stored)-1].Seq == event.Parent {
+		l.Stored = append(l.Stored, event.Stored...)
+		return
+	}
+	e.events = append(e.events, event)
 }
 
 // localHash returns the hash of the tokens of page i of s.
@@ -68,12 +86,10 @@ func (e *pageEvents) Split(t *radix.Tree, upper, lower int32) {
 }
 
 func (e *pageEvents) Removed(t *radix.Tree, n, from int32) {
-	e.gone = append(e.gone, e.hashes.Cut(n, int(from-t.At(n).From))...)
-}
-
-func (e *pageEvents) evicted() {
-	if len(e.gone) > 0 {
-		e.pass.Events = append(e.pass.Events, scheduler.KVEvent{Removed: slices.Clone(e.gone)})
-		e.gone = e.gone[:0]
+	gone := e.hashes.Cut(n, int(from-t.At(n).From))
+	if l := e.latest(); len(l.Removed) > 0 {
+		l.Removed = append(l.Removed, gone...)
+		return
 	}
+	e.events = append(e.events, scheduler.KVEvent{Removed: slices.Clone(gone)})
 }

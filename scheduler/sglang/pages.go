@@ -9,7 +9,6 @@ func (c *Core) evictableTokens() int { return c.tree.UnlockedPages * c.PageToken
 func (c *Core) evictTokens(wanted int) {
 	if n := wanted - c.free; n > 0 && c.caching {
 		c.free += c.tree.Evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
-		c.record.evicted()
 	}
 }
 

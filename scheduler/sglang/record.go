@@ -8,8 +8,8 @@ import (
 
 // recorder keeps the record of the cache that a router is shown.
 type recorder interface {
-	begin(p *scheduler.Pass) // what happens from now on belongs to p
-	evicted()                // an eviction is over
+	publish(p *scheduler.Pass) // enters into p what has happened since it was last asked
+	waits() bool               // there is something to publish
 }
 
 // startRecord chooses the recorder.
@@ -29,17 +29,39 @@ func (c *Core) startRecord() {
 // silent records nothing.
 type silent struct{}
 
-func (silent) begin(*scheduler.Pass) {}
-func (silent) evicted()              {}
+func (silent) publish(*scheduler.Pass) {}
+func (silent) waits() bool             { return false }
+
+// publishRecord publishes what has happened to the cache, when the pass f ends, if SGLang
+// does: with prompts, and with every DecodeLogInterval-th pass of tokens alone.
+func (c *Core) publishRecord(f *flight, p *scheduler.Pass) {
+	if len(f.batch) > 0 || f.decodes > 0 && c.decodesUnlogged() == 0 {
+		c.record.publish(p)
+	}
+}
+
+// TellIdle publishes what has happened to the cache when nothing is left to do.
+func (c *Core) TellIdle(p *scheduler.Pass) {
+	if c.live == 0 {
+		c.record.publish(p)
+	}
+}
+
+// decodesUnlogged returns how many passes of tokens alone have ended since the latest of them
+// that published.
+func (c *Core) decodesUnlogged() int { return int((c.done - c.doneMixed) % int64(c.DecodeLogInterval)) }
 
 // residency records how much of each prompt node is cached.
 type residency struct {
-	pass *scheduler.Pass
+	changes []scheduler.KVChange
 }
 
-func (s *residency) begin(p *scheduler.Pass) { s.pass = p }
+func (s *residency) publish(p *scheduler.Pass) {
+	p.KV = append(p.KV, s.changes...)
+	s.changes = s.changes[:0]
+}
 
-func (*residency) evicted() {}
+func (s *residency) waits() bool { return len(s.changes) > 0 }
 
 func (s *residency) Stored(t *radix.Tree, n int32) {
 	x := t.At(n)
@@ -62,7 +84,7 @@ func (s *residency) Removed(t *radix.Tree, n, from int32) {
 }
 
 func (s *residency) recordChange(n prompt.NodeID, blocks int32) {
-	s.pass.KV = append(s.pass.KV, scheduler.KVChange{Node: n, Blocks: blocks})
+	s.changes = append(s.changes, scheduler.KVChange{Node: n, Blocks: blocks})
 }
 
 // promptEnd returns the end of the pages of n that are pages of prompt nodes.

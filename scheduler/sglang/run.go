@@ -33,6 +33,9 @@ func (c *Core) countAlike(now sim.Time) int {
 	}
 	// In as many passes as a page has tokens each of them opens one, and room is made for one more.
 	room := (c.free/(n*c.PageTokens) - 1) * c.PageTokens
+	if c.record.waits() { // for a pass that publishes
+		room = min(room, c.DecodeLogInterval-1-c.decodesUnlogged())
+	}
 	return int(min(last-c.planned, int64(room)))
 }
 

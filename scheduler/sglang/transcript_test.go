@@ -9,7 +9,8 @@ import (
 
 // The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
 // planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
-// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, and bytes=N with gbps=X for
+// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, log=N
+// (passes of tokens alone of which one publishes, 40), and bytes=N with gbps=X for
 // handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest. Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
@@ -21,7 +22,7 @@ func TestTranscripts(t *testing.T) {
 		c.MixedChunk = e.Has("mixed")
 		c.Conservativeness = e.Float("conservativeness", 1)
 		c.Transfer = scheduler.Transfer{GBPerSecond: e.Float("gbps", 0), BytesPerToken: e.Int("bytes", 0)}
-		c.PrefillRequests = e.Int("prompts", 0)
+		c.PrefillRequests, c.DecodeLogInterval = e.Int("prompts", 0), e.Int("log", 40)
 		switch {
 		case e.Has("lpm"):
 			c.Policy = LPM

@@ -40,6 +40,8 @@ from sglang.srt.managers.utils import GenerationBatchResult  # noqa: E402
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams  # noqa: E402
 from sglang.srt.sampling.sampling_params import SamplingParams  # noqa: E402
 
+import events  # noqa: E402
+
 logging.disable(logging.WARNING)
 
 VERSION = __import__("importlib.metadata").metadata.version("sglang")
@@ -62,6 +64,8 @@ class Config:
     tree = "default"  # what SGLang builds; radix: its older RadixCache; python: the default one's Python core
     ignore_eos = False  # as a client's flag; outputs have the wanted length either way
     clip_outputs = True  # SGLang shortens outputs that do not fit the pool
+    events = False  # keep what is published of the cache
+    decode_log_interval = 40
     passes = True
     ranks = 1  # over which attention is data parallel
     load_balance_method = "auto"
@@ -151,6 +155,7 @@ def server_args(c: Config):
         disable_radix_cache=c.disable_cache, enable_mixed_chunk=c.mixed_chunk,
         disable_overlap_schedule=c.loop != "overlap", disable_cuda_graph=True, attention_backend="torch_native",
         tp_size=c.ranks, attn_dp_size=c.ranks, load_balance_method=c.load_balance_method,
+        decode_log_interval=c.decode_log_interval,
     )
 
 
@@ -162,6 +167,7 @@ class Request:
         self.got = 0
         self.retractions = 0
         self.admissions = []
+        self.outputs = []  # its tokens
         self.clipped = None
         self.aborted = False
 
@@ -274,6 +280,8 @@ class Oracle(sched.Scheduler):
         self.future_map = Quiet()
         self.init_beam_coordinator()
         self.enable_metrics = False
+        if self.c.events:
+            events.follow(self)
         from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
 
         self.batch_result_processor = SchedulerBatchResultProcessor(
@@ -308,7 +316,7 @@ class Oracle(sched.Scheduler):
             disable=c.disable_cache, req_to_token_pool=self.req_to_token_pool,
             token_to_kv_pool_allocator=self.token_to_kv_pool_allocator, page_size=c.page_size,
             eviction_policy=sched.get_memory().radix_eviction_policy,
-            chunked_prefill_size=c.chunked_prefill_size,
+            chunked_prefill_size=c.chunked_prefill_size, enable_kv_cache_events=c.events,
         )
         if c.tree == "radix":
             from sglang.srt.mem_cache import radix_cache
@@ -441,12 +449,14 @@ class Oracle(sched.Scheduler):
             if n > before[q.rid]:
                 r = self.by_rid[q.rid]
                 r.got = n
+                r.outputs = list(q.output_ids)
                 r.last = at
                 if r.first is None:
                     r.first = at
 
     def on_idle(self):
         if self.is_done():
+            self.kv_events_publisher.publish_kv_events()
             self.new_token_ratio_tracker.reset()
         self.idle_turns += 1
         if self.future and (self.is_done() or self.idle_turns > 4):
@@ -506,6 +516,7 @@ def simulate(config, requests, times=None):
             for r in sorted(o.by_rid.values(), key=lambda r: r.rid)
         ],
         "passes": o.log,
+        "events": events.named(o, config.page_size) if config.events else None,
     }
 
 

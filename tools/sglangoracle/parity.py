@@ -23,27 +23,30 @@ COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "t
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
 FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None,
-         "dp_size": 1, "load_balance_method": "auto"}
+         "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto"}
 
 
-def ask_sglang(case):
-    """The columns of each request, or None where SGLang itself gave one up."""
+def ask_sglang(case, events=False):
+    """The columns of each request and, where they are asked for, the events; None where SGLang itself gave one up."""
     s = case["settings"]
     c = oracle.Config(
         page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
         chunked_prefill_size=s["chunked_prefill_size"], schedule_policy=s["schedule_policy"],
         conservativeness=s["schedule_conservativeness"], max_running_requests=s["max_running_requests"],
         prefill_max_requests=s.get("prefill_max_requests"),
+        decode_log_interval=s.get("decode_log_interval", 40),
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
-        ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False)
+        ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False,
+        events=events)
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
     requests = [oracle.Request(i, float(x["timestamp"]) - start,
                                oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
                                max(1, x["output_length"])) for i, x in enumerate(case["rows"])]
-    did = oracle.simulate(c, requests)["requests"]
+    answer = oracle.simulate(c, requests)
+    did = answer["requests"]
     if any(x["aborted"] for x in did):
         return None
-    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"]] for x in did]
+    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"]] for x in did], answer["events"]
 
 
 def ask_replay(program, case):
@@ -57,7 +60,8 @@ def ask_replay(program, case):
                 "--max-running-requests", s["max_running_requests"], "--overlap", json.dumps(case["loop"] == "overlap")]
         known = {"enable_prefix_caching": "--enable-prefix-caching", "ignore_eos": "--ignore-eos",
                  "enable_mixed_chunk": "--enable-mixed-chunk",
-                 "prefill_max_requests": "--prefill-max-requests", "dp_size": "--attn-dp-size"}
+                 "prefill_max_requests": "--prefill-max-requests", "decode_log_interval": "--decode-log-interval",
+                 "dp_size": "--attn-dp-size"}
         if s.get("dp_size", 1) > 1:
             args += ["--load-balance-method", s["load_balance_method"]]
         args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
@@ -123,6 +127,7 @@ def main():
     p.add_argument("--loops", default="normal,overlap")
     p.add_argument("--replay", help="replay's program")
     p.add_argument("--record", help="a file to which cases go with what SGLang did, a line each")
+    p.add_argument("--events", action="store_true", help="record what is published of the cache, too")
     p.add_argument("--small", type=int, default=1 << 30, help="requests of a case that is recorded, at most")
     a = p.parse_args()
     asked = requests = gave_up = differ = 0
@@ -130,7 +135,7 @@ def main():
     for c in cases(a):
         name = f"{c['name']}, {c['loop']}"
         try:
-            did = ask_sglang(c)
+            did, published = ask_sglang(c, a.events) or (None, None)
         except RuntimeError as e:  # SGLang's own: no memory for what it has planned
             print(f"{name}: SGLang fails: {str(e)[:90]!r}", flush=True)
             did = None
@@ -139,7 +144,8 @@ def main():
             continue
         if a.record and len(c["rows"]) <= a.small:
             with open(a.record, "a") as f:
-                f.write(json.dumps({**c, "requests": did}, separators=(",", ":")) + "\n")
+                kept = {**c, "requests": did, **({"published": published} if a.events else {})}
+                f.write(json.dumps(kept, separators=(",", ":")) + "\n")
         asked, requests = asked + 1, requests + len(did)
         if not a.replay:
             continue

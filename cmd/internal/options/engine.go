@@ -52,6 +52,7 @@ func EngineSettings() []Setting {
 		{Name: "schedule-conservativeness", Key: "sglang.schedule_conservativeness", kind: "number", preset: "1", engine: "sglang", help: "sglang: `factor` on the memory reserved for answers"},
 		{Name: "max-running-requests", Key: "sglang.max_running_requests", kind: "limit", preset: "unlimited", engine: "sglang", help: "sglang: `requests` a worker runs at once"},
 		{Name: "prefill-max-requests", Key: "sglang.prefill_max_requests", kind: "limit", preset: "unlimited", engine: "sglang", help: "sglang: `requests` of a pass that computes prompts"},
+		{Name: "decode-log-interval", Key: "sglang.decode_log_interval", kind: "int", preset: "40", engine: "sglang", help: "sglang: `passes` of tokens alone of which one publishes what has happened to the KV cache"},
 		{Name: "overlap", Key: "sglang.overlap", kind: "bool", preset: "true", engine: "sglang", help: "sglang: plan a pass while the one before it runs; =false turns it off"},
 		{Name: "enable-mixed-chunk", Key: "sglang.enable_mixed_chunk", kind: "bool", preset: "false", engine: "sglang", help: "sglang: running requests decode in the passes that compute prompts"},
 		{Name: "ignore-eos", Key: "sglang.ignore_eos", kind: "bool", preset: "false", engine: "sglang", help: "sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"},

@@ -27,7 +27,7 @@ func r(at sim.Time, in, out int, ids ...uint64) line { return line{at, in, out, 
 func config(pageTokens, pages int) sglang.Config {
 	return sglang.Config{
 		Pages: pages, PageTokens: pageTokens, MaxPrefillTokens: 16384, ChunkTokens: 8192, ClipNewTokens: 4096,
-		Conservativeness: 1, PrefixCaching: true,
+		Conservativeness: 1, DecodeLogInterval: 40, PrefixCaching: true,
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}
 }
