@@ -86,6 +86,9 @@ type SGLangArgs struct {
 	MixedChunk       bool    // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
 	IgnoreEOS        bool    // requests are known to use all their answer tokens, and memory is reserved for all; default false
 	LoadBalance      string  // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
+	Window           int     // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
+	WindowShare      float64 // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
+	NoWindowPool     bool    // disable_hybrid_swa_memory: layers with a window keep all tokens
 	PageGiven        bool    // page_size was written
 	ChunkGiven       bool    // chunked_prefill_size was written
 }

@@ -258,6 +258,11 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	if how := m.choice("load_balance_method", sglang.Balances()...); how != "" {
 		s.LoadBalance = how
 	}
+	m.limit("sliding_window_size", &s.Window)
+	if m.number("swa_full_tokens_ratio", &s.WindowShare) && !(s.WindowShare > 0 && s.WindowShare <= 1) {
+		m.fail("swa_full_tokens_ratio", string(m.values["swa_full_tokens_ratio"]), "a share above 0, at most 1")
+	}
+	m.flag("disable_hybrid_swa_memory", &s.NoWindowPool)
 	s.NoOverlap = !overlap
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {

@@ -102,3 +102,19 @@ func (r *reader) readLayerTypes() (types []string) {
 	}
 	return types
 }
+
+// PoolShare returns what the pool of layers with a window has of the other's tokens.
+func (s *SGLangArgs) PoolShare() float64 {
+	if s.WindowShare == 0 {
+		return 0.8
+	}
+	return s.WindowShare
+}
+
+// PoolWindow returns the window of the layers that have a pool of their own, 0 if none has.
+func (s *SGLangArgs) PoolWindow() int {
+	if s.NoWindowPool {
+		return 0
+	}
+	return s.Window
+}

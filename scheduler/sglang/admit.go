@@ -4,6 +4,7 @@ package sglang
 type budget struct {
 	reserved float64 // tokens that are spoken for: outputs to come, and what was admitted
 	taken    int     // tokens that were admitted
+	window   int     // the same of the pool of layers with a window, with answers
 	stays    []stay  // of those that run and were admitted, where outputs are counted exactly
 	input    int     // prompt tokens left
 	chunk    int     // prompt tokens left to this pass's chunks
@@ -45,6 +46,7 @@ func (c *Core) memoryLeft(b *budget) float64 {
 // charge takes a chunk and the answer after it from the budget.
 func (c *Core) charge(b *budget, tokens, answer int) {
 	pages := c.poolTokens(tokens)
+	b.window += c.windowNeed(pages, answer, b.chunk)
 	b.reserved += float64(pages + c.PageTokens + answer)
 	b.taken += pages + c.PageTokens
 	b.input -= pages
@@ -56,6 +58,8 @@ func (c *Core) judge(b *budget) verdict {
 	switch {
 	case c.memoryLeft(b) <= 0 || c.free+c.evictableTokens()-b.taken <= 0:
 		return noTokens
+	case c.Window > 0 && c.windowLeft(b) <= 0:
+		return noTokens
 	case b.input <= 0 || b.chunk <= 0:
 		return spent
 	}
@@ -65,7 +69,7 @@ func (c *Core) judge(b *budget) verdict {
 // planPrompts plans a batch of prompts, and finds its memory. It reports whether there
 // is one.
 func (c *Core) planPrompts(f *flight) bool {
-	if len(c.running) == 0 {
+	if len(c.running) == 0 || c.Window > 0 {
 		c.full = false
 	}
 	if (c.full || c.waiting.Len() == 0) && c.partial == nil {
@@ -103,7 +107,13 @@ func (c *Core) placesLeft() int {
 func (c *Core) continuePartial(b *budget, f *flight) {
 	r := c.partial
 	width := min(b.chunk, int(max(0, c.memoryLeft(b))))
-	if width <= 0 {
+	if c.Window > 0 {
+		c.win.parked = true
+		width = min(width, c.windowLeft(b)-c.PageTokens)
+		if len(c.running) == 0 && width <= 0 {
+			width = min(b.chunk, c.windowTokens())
+		}
+	} else if width <= 0 {
 		width = b.chunk
 	}
 	if width <= 0 {
@@ -119,6 +129,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 		answer = min(r.maxOut, c.ClipNewTokens)
 		c.partial = nil
 	}
+	c.win.parked = false
 	f.batch = append(f.batch, e)
 	c.charge(b, e.tokens, answer)
 }
@@ -156,7 +167,7 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 	case c.IgnoreEOS && !c.caching:
 		v = c.fitExactly(b, f, &e)
 	default:
-		v = c.cutChunk(b, &e)
+		v = c.cutChunk(b, f, &e)
 	}
 	if v != goOn {
 		c.dropPrefix(r)
@@ -170,7 +181,7 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 	if e.whole {
 		answer = min(r.maxOut, c.ClipNewTokens)
 	} else {
-		c.partial = r
+		c.partial, c.win.parked = r, false
 	}
 	f.batch = append(f.batch, e)
 	c.charge(b, e.tokens, answer)
@@ -179,14 +190,20 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 
 // cutChunk cuts e, the rest of a prompt, to what the pass may compute of it, and returns
 // whether it may be admitted.
-func (c *Core) cutChunk(b *budget, e *chunk) verdict {
+func (c *Core) cutChunk(b *budget, f *flight, e *chunk) verdict {
 	need := e.tokens + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
 	if float64(need) >= c.memoryLeft(b) {
 		return noTokens
 	}
-	if c.poolTokens(e.tokens) > b.chunk {
-		e.tokens, e.whole = floorTo(b.chunk, c.PageTokens), false
-		if e.tokens <= 0 {
+	limit := b.chunk
+	if c.Window > 0 {
+		if limit = c.limitByWindow(b, f, e); limit <= 0 {
+			return noTokens
+		}
+	}
+	if c.poolTokens(e.tokens) > limit {
+		e.tokens, e.whole = floorTo(limit, c.PageTokens), false
+		if e.tokens <= 0 || c.partial != nil {
 			return spent
 		}
 	}
@@ -207,11 +224,14 @@ func (c *Core) allocBatch(f *flight) {
 	if c.PageTokens > 1 {
 		wanted += len(f.batch) * c.PageTokens
 	}
+	if c.Window > 0 {
+		c.slideChunks(f)
+	}
 	c.evictTokens(wanted)
 	for i := range f.batch {
 		e := &f.batch[i]
 		end := e.before + e.tokens
-		c.free -= c.poolTokens(end) - c.poolTokens(e.before)
+		c.takeTokens(c.poolTokens(end) - c.poolTokens(e.before))
 		e.stored, e.reached = end, end
 	}
 }

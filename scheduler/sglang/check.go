@@ -38,24 +38,34 @@ func (c *Core) checkTotals() {
 
 // checkPool holds the tokens of the pool against those who hold them.
 func (c *Core) checkPool() {
-	own := 0
+	own, windowed := 0, 0
+	hold := func(r *request, tokens int) {
+		own += c.poolTokens(tokens) - r.prot
+		windowed += c.ownWindow(r, tokens)
+	}
 	for _, r := range c.running {
-		own += c.poolTokens(c.lengthOf(r)) - r.prot
+		hold(r, c.lengthOf(r))
 	}
 	for _, r := range c.ending {
 		if r.place == notRunning {
-			own += c.poolTokens(r.stored) - r.prot
+			hold(r, r.stored)
 		}
 	}
 	if c.partial != nil {
-		own += c.poolTokens(c.partial.stored) - c.partial.prot
+		hold(c.partial, c.partial.stored)
 	}
 	for _, v := range c.merging {
 		if !v.isVoid() && v.request != c.partial {
-			own += c.poolTokens(v.stored) - v.prot
+			hold(v.request, v.stored)
 		}
 	}
 	if cached := c.tree.Pages * c.PageTokens; c.free+cached+own != c.pool || c.free < 0 {
 		panic(fmt.Sprintf("token pool: %d free + %d cached + %d held != %d total", c.free, cached, own, c.pool))
+	}
+	if c.Window == 0 {
+		return
+	}
+	if cached := c.win.tree.Live() * c.PageTokens; c.win.free+cached+windowed != c.win.pool || c.win.free < 0 {
+		panic(fmt.Sprintf("token pool of windows: %d free + %d cached + %d held != %d total", c.win.free, cached, windowed, c.win.pool))
 	}
 }

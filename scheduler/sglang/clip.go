@@ -25,7 +25,7 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 	case least > pool:
 		wrong.Reason = fmt.Sprintf("SGLang never admits it, nor who comes after: it wants %d tokens free, and there are %d in %d pages", least, pool, c.Pages)
 	default:
-		return nil
+		return fitsWindows(&c, input, c.clipOutput(input, output))
 	}
 	wrong.Blocks = ceilTo(least, c.PageTokens) / c.PageTokens
 	return wrong

@@ -37,6 +37,8 @@ type Config struct {
 	Overlap          bool    // a pass is planned while the one before it runs
 	MixedChunk       bool    // running requests decode in the passes that compute prompts
 	PrefixCaching    bool    // reuse cached pages across requests
+	Window           int     // tokens that the layers with a window attend to; 0: no layer has one
+	WindowPages      int     // pages of the pool of those layers
 	// DecodeLogInterval is the number of decode passes, > 0, of which the last publishes
 	// what has happened to the cache. Passes that compute prompts always do.
 	DecodeLogInterval int
@@ -79,6 +81,11 @@ func Check(c Config) error {
 		return fmt.Errorf("chunked_prefill_size is %d, want at least block_size %d", c.ChunkTokens, c.PageTokens)
 	case c.DecodeLogInterval <= 0:
 		return fmt.Errorf("decode_log_interval is %d, want > 0", c.DecodeLogInterval)
+	case c.Window < 0 || c.Window > math.MaxInt32:
+		return fmt.Errorf("sliding_window_size is %d, want 0 to %d", c.Window, math.MaxInt32)
+	case c.Window > 0 && (c.WindowPages > c.Pages || c.Window+c.PageTokens >= c.WindowPages*c.PageTokens):
+		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, want no more than that, and more than sliding_window_size %d and a page of %d",
+			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.Window, c.PageTokens)
 	case c.ClipNewTokens < 0:
 		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
 	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):

@@ -5,6 +5,8 @@
 // A decode pass gives each running request a token and touches none of them: passes are
 // counted, and written out when something else happens to a request.
 //
+// Layers that attend to a window have a pool of their own (windows.go), beside that of the others.
+//
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, run.go,
 // retract.go, deliver.go, cancel.go, queue.go; ranks.go for several of them in lockstep; pages.go for the cache; record.go and pageevents.go
 // for what a router is shown of it; view.go for what planners and observers see.
@@ -49,6 +51,7 @@ type Core struct {
 	spare   []*request
 
 	free   int // tokens in the pool, whole pages
+	win    windows
 	tree   *radix.Tree
 	record recorder
 
@@ -90,6 +93,7 @@ func New(c Config) (*Core, error) {
 	core.ChunkTokens = floorTo(c.ChunkTokens, c.PageTokens)
 	core.free = core.pool
 	core.totals.phase = make([]int32, c.PageTokens)
+	core.startWindows()
 	core.startRecord()
 	return core, nil
 }

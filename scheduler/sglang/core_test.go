@@ -48,8 +48,13 @@ func variants() map[string]func(*Config) {
 		"exact":     func(c *Config) { c.PrefixCaching, c.IgnoreEOS = false, true },
 		"seats":     func(c *Config) { c.MaxRunning = 3 },
 		"no cache":  func(c *Config) { c.PrefixCaching = false },
-		"eager":     func(c *Config) { c.Conservativeness, c.ClipNewTokens = 0, 1 },
-		"eager one": func(c *Config) { c.Conservativeness, c.ClipNewTokens, c.Overlap = 0, 1, false },
+		"windows":   func(c *Config) { c.Window, c.WindowPages = 20, c.Pages },
+		"windows in one loop": func(c *Config) {
+			c.Window, c.WindowPages, c.Overlap, c.Capture = 20, c.Pages, false, scheduler.CaptureResidency
+		},
+		"windows, no cache": func(c *Config) { c.Window, c.WindowPages, c.PrefixCaching = 20, c.Pages, false },
+		"eager":             func(c *Config) { c.Conservativeness, c.ClipNewTokens = 0, 1 },
+		"eager one":         func(c *Config) { c.Conservativeness, c.ClipNewTokens, c.Overlap = 0, 1, false },
 	}
 }
 
@@ -97,6 +102,10 @@ func TestCheck(t *testing.T) {
 		{"a negative clip", func(c *Config) { c.ClipNewTokens = -1 }, "clip_max_new_tokens is -1"},
 		{"no interval", func(c *Config) { c.DecodeLogInterval = 0 }, "decode_log_interval is 0"},
 		{"fewer than no requests", func(c *Config) { c.MaxRunning = -1 }, "max_running_requests is -1"},
+		{"a window", func(c *Config) { c.Window, c.WindowPages = 100, 8 }, ""},
+		{"windows of nothing", func(c *Config) { c.Window, c.WindowPages = 112, 8 }, "more than sliding_window_size 112 and a page of 16"},
+		{"windows beyond the pool", func(c *Config) { c.Window, c.WindowPages = 100, 101 }, "layers with a window 1616 tokens of the pool's 1600"},
+		{"a window of less than nothing", func(c *Config) { c.Window = -1 }, "sliding_window_size is -1"},
 		{"no times", func(c *Config) { c.Clock.Model = nil }, "timing model"},
 		{"another tree", func(c *Config) { c.Tree = prompt.NewTree(8, 8, prompt.Options{}) }, "pages of 16"},
 	} {

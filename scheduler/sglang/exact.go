@@ -18,7 +18,12 @@ type stay struct {
 func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	input := c.poolTokens(e.tokens) + c.PageTokens
 	free := c.free - b.taken
-	fits := float64(input) <= min(c.memoryLeft(b), float64(free)) && c.outlasts(b, f, e, free-input)
+	fits := float64(input) <= min(c.memoryLeft(b), float64(free))
+	if c.Window > 0 {
+		fits = fits && c.windowNeed(e.tokens, min(max(0, e.maxOut-e.out), c.ClipNewTokens), b.chunk) <= c.windowLeft(b)
+	} else {
+		fits = fits && c.outlasts(b, f, e, free-input)
+	}
 	if !fits && !c.isIdle(f) {
 		return noTokens
 	}

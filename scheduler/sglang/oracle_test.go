@@ -34,6 +34,8 @@ type oracleCase struct {
 		Ranks            int     `json:"dp_size"`
 		Balance          string  `json:"load_balance_method"`
 		LogInterval      int     `json:"decode_log_interval"`
+		Window           int     `json:"sliding_window_size"`
+		WindowShare      float64 `json:"swa_full_tokens_ratio"`
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -58,6 +60,7 @@ func (c *oracleCase) config() Config {
 		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
 		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
+		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
 		Tree:  prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
 		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
 	}

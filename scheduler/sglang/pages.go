@@ -7,6 +7,10 @@ func (c *Core) evictableTokens() int { return c.tree.UnlockedPages * c.PageToken
 
 // evictTokens evicts until so many tokens are free, as far as it can.
 func (c *Core) evictTokens(wanted int) {
+	if c.Window > 0 {
+		c.evictWindowed(wanted)
+		return
+	}
 	if n := wanted - c.free; n > 0 && c.caching {
 		c.free += c.tree.Evict((n+c.PageTokens-1)/c.PageTokens) * c.PageTokens
 	}
@@ -24,6 +28,9 @@ func (c *Core) findPrefix(r *request) int {
 	if !c.caching {
 		return 0
 	}
+	if c.Window > 0 {
+		return c.findWindowed(r)
+	}
 	pages, n := c.tree.Match(&r.seq, c.pagesOf(r.length()-1))
 	c.tree.Lock(n)
 	r.node, r.prot = n, int(pages)*c.PageTokens
@@ -33,7 +40,7 @@ func (c *Core) findPrefix(r *request) int {
 // dropPrefix undoes findPrefix.
 func (c *Core) dropPrefix(r *request) {
 	if c.caching {
-		c.tree.Unlock(r.node)
+		c.unlockNode(r)
 	}
 	r.node, r.prot = radix.Root, 0
 }
@@ -41,6 +48,10 @@ func (c *Core) dropPrefix(r *request) {
 // cachePages caches the whole pages that r had when its prefill ended. Pages that are
 // cached already are freed, and those taken.
 func (c *Core) cachePages(r *request) {
+	if c.Window > 0 {
+		c.cacheWindowed(r)
+		return
+	}
 	k := floorTo(r.reached, c.PageTokens)
 	if !c.caching || k == 0 {
 		return
@@ -67,6 +78,10 @@ func (c *Core) insertPages(r *request, tokens int) (int32, int32) {
 // releasePages gives back what r, which does not run, holds of the pool and the tree;
 // with keep it stays cached.
 func (c *Core) releasePages(r *request, keep bool) {
+	if c.Window > 0 {
+		c.releaseWindowed(r, keep)
+		return
+	}
 	k := r.prot
 	if keep && c.caching {
 		k = floorTo(r.stored, c.PageTokens)
@@ -76,4 +91,32 @@ func (c *Core) releasePages(r *request, keep bool) {
 	c.free += c.poolTokens(r.stored) - k
 	c.dropPrefix(r)
 	r.stored, r.reached = 0, 0
+}
+
+// freeTokens returns what a token of every layer may be put into.
+func (c *Core) freeTokens() int {
+	if c.Window > 0 {
+		return min(c.free, c.win.free)
+	}
+	return c.free
+}
+
+// takeTokens takes so many, whole pages, out of the pool; with layers that have a window, out
+// of both.
+func (c *Core) takeTokens(n int) {
+	c.free -= n
+	if c.Window > 0 {
+		c.win.free -= n
+	}
+}
+
+// touchPrefix returns how many of the first pages pages of s a request could use, which it
+// makes young.
+func (c *Core) touchPrefix(s *radix.Sequence, pages int32) (usable int32) {
+	if c.Window > 0 {
+		usable, _, _ = c.win.tree.Match(s, pages)
+		return usable
+	}
+	usable, _ = c.tree.Match(s, pages)
+	return usable
 }

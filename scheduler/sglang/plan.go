@@ -9,7 +9,7 @@ import (
 // planPass plans a pass, by what is known now: prompts come first, and tokens where none
 // can be computed.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) {
-	if c.partial != nil {
+	if c.partial != nil && !c.win.parked {
 		c.cachePages(c.partial)
 	}
 	c.mergePrompts()
@@ -114,10 +114,13 @@ func (c *Core) stopEnding() {
 // addTokens adds a token for each running request to the pass, for which there is room.
 func (c *Core) addTokens(f *flight) {
 	n := len(c.running)
+	if c.Window > 0 {
+		c.slideDecoding()
+	}
 	if c.PageTokens > 1 {
 		c.evictTokens(n * c.PageTokens)
 	}
-	c.free -= c.countCrossing() * c.PageTokens
+	c.takeTokens(c.countCrossing() * c.PageTokens)
 	c.planned++
 	c.totals.length += n
 	f.decodes, f.length = n, c.totals.length
@@ -133,6 +136,9 @@ func (c *Core) startRunning(r *request) {
 	c.totals.phase[c.phaseOf(r)]++
 	gained := r.stored - r.InputTokens + 1 // with the token of the prefill, which may be in flight
 	c.agenda.Push(c.planned+int64(r.asked()-gained), r.epoch, r)
+	if c.Window > 0 {
+		c.awaitSlide(r, c.planned+1)
+	}
 }
 
 // stopRunning takes r out of the sums over running requests; the caller takes it out of

@@ -50,7 +50,7 @@ func (c *Core) sortQueue() {
 		return
 	}
 	for i := min(n, looked) - 1; i >= 0; i-- {
-		c.tree.Match(&all[i].seq, c.pagesOf(all[i].length()))
+		c.touchPrefix(&all[i].seq, c.pagesOf(all[i].length()))
 	}
 }
 
@@ -58,7 +58,7 @@ func (c *Core) sortQueue() {
 // hrrn the tokens that were computed while it waited over those it needs; and less than any
 // when r had better wait for a request ahead of it that begins alike.
 func (c *Core) rankOf(r *request) float64 {
-	pages, _ := c.tree.Match(&r.seq, c.pagesOf(r.length()))
+	pages := c.touchPrefix(&r.seq, c.pagesOf(r.length()))
 	cached := int(pages) * c.PageTokens
 	if cached <= lpmShared && c.beginsAlike(r) {
 		return -1

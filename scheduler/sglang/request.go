@@ -22,7 +22,8 @@ type request struct {
 
 	node int32 // tree node it has locked, or root
 	prot int   // tokens down to node
-	hit  int   // tokens found at its first admission, -1 before
+	windowed
+	hit int // tokens found at its first admission, -1 before
 
 	rank      float64  // what lpm and hrrn sort by, highest first
 	queuedAt  int      // the sum of counted when it joined the queue

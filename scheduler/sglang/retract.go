@@ -12,7 +12,7 @@ import (
 func (c *Core) isShort() bool {
 	need := c.countCrossing() * c.PageTokens
 	c.evictTokens(need)
-	return c.free < need
+	return c.freeTokens() < need
 }
 
 // retractVictims retracts running requests until the next tokens of the others have room,

@@ -9,7 +9,8 @@ import (
 // counts is what passes that only decode change.
 type counts struct {
 	ratio         float64
-	free, length  int
+	free, window  int
+	length        int
 	counted       int
 	planned, done int64
 }
@@ -18,7 +19,8 @@ type counts struct {
 // token for every running request, while each of them plans one that is as uneventful.
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.running)
-	if n == 0 || !c.full && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
+	tried := !c.full || c.Window > 0 // those who wait are tried again in each pass
+	if n == 0 || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}
 	if len(c.merging) > 0 || len(c.joined) > 0 || len(c.agenda) == 0 {
@@ -32,9 +34,12 @@ func (c *Core) countAlike(now sim.Time) int {
 		last++ // which is planned in the one before
 	}
 	// In as many passes as a page has tokens each of them opens one, and room is made for one more.
-	room := (c.free/(n*c.PageTokens) - 1) * c.PageTokens
+	room := (c.freeTokens()/(n*c.PageTokens) - 1) * c.PageTokens
 	if c.record.waits() { // for a pass that publishes
 		room = min(room, c.DecodeLogInterval-1-c.decodesUnlogged())
+	}
+	if len(c.win.due) > 0 {
+		last = min(last, c.win.due[0].Key)
 	}
 	return int(min(last-c.planned, int64(room)))
 }
@@ -44,7 +49,7 @@ func (c *Core) countAlike(now sim.Time) int {
 func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
-	c.before = counts{c.ratio.now, c.free, c.totals.length, c.counted.sum, c.planned, c.done}
+	c.before = counts{c.ratio.now, c.free, c.win.free, c.totals.length, c.counted.sum, c.planned, c.done}
 	if !c.Overlap {
 		c.next.decodes, c.next.length = len(c.running), c.totals.length+len(c.running)
 	}
@@ -71,10 +76,10 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 // keepRun runs the first keep passes of the run p, from what was before it.
 func (c *Core) keepRun(p *scheduler.Pass, keep int) {
 	b, n := &c.before, len(c.running)
-	c.ratio.now, c.free, c.planned = b.ratio, b.free, b.planned
+	c.ratio.now, c.free, c.win.free, c.planned = b.ratio, b.free, b.window, b.planned
 	for range keep {
 		c.ratio.decay()
-		c.free -= c.countCrossing() * c.PageTokens
+		c.takeTokens(c.countCrossing() * c.PageTokens)
 		c.planned++
 	}
 	c.totals.length, c.done = b.length+keep*n, b.done+int64(keep)

@@ -9,20 +9,24 @@ import (
 
 // The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
 // planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
-// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, log=N
+// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, window=N (tokens)
+// with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
+// none), log=N
 // (passes of tokens alone of which one publishes, 40), and bytes=N with gbps=X for
 // handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest. Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.BlockTokens, e.Blocks)
 		c.Tree, c.Clock, c.Capture, c.Role = e.Tree, e.Clock, e.Capture, e.Role
-		c.Planner, c.PrefixCaching, c.Overlap, c.IgnoreEOS = true, !e.Has("nocache"), e.Has("overlap"), e.Has("eos")
+		c.Planner, c.PrefixCaching, c.Overlap, c.IgnoreEOS = !e.Has("runs"), !e.Has("nocache"), e.Has("overlap"), e.Has("eos")
 		c.MaxPrefillTokens, c.ChunkTokens = e.MaxBatchedTokens, e.Int("chunk", 32)
 		c.ClipNewTokens, c.MaxRunning = e.Int("clip", 4096), e.Int("running", 0)
 		c.MixedChunk = e.Has("mixed")
 		c.Conservativeness = e.Float("conservativeness", 1)
 		c.Transfer = scheduler.Transfer{GBPerSecond: e.Float("gbps", 0), BytesPerToken: e.Int("bytes", 0)}
 		c.PrefillRequests, c.DecodeLogInterval = e.Int("prompts", 0), e.Int("log", 40)
+		c.Window = e.Int("window", 0)
+		c.WindowPages = WindowPages(c.Pages*c.PageTokens, c.PageTokens, e.Float("share", 1))
 		switch {
 		case e.Has("lpm"):
 			c.Policy = LPM

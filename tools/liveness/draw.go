@@ -23,7 +23,7 @@ func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
-		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks",
+		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows",
 	}
 }
 
@@ -53,6 +53,7 @@ func drawTrial(seed uint64) *trial {
 	x.spec.Seed = seed
 	x.drawEnd(d)
 	x.drawRanks(d)
+	x.drawWindows(d)
 	x.Workload = d.Workload
 	return x
 }
@@ -97,5 +98,21 @@ func (x *trial) drawEnd(d *draw.Drawer) {
 	if d.Chance(5) {
 		x.spec.Until = sim.Time(1 + d.IntN(500))
 		d.Tags.Add("until")
+	}
+}
+
+// drawWindows gives layers with a window a pool of their own, which hardly holds one.
+func (x *trial) drawWindows(d *draw.Drawer) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || !d.Chance(3) {
+		return
+	}
+	d.Tags.Add("windows")
+	for i := range x.spec.Pools {
+		a := &x.spec.Pools[i].Engine
+		a.SGLang.WindowShare = draw.Pick(d.Rand, 0.25, 0.5, 0.9, 1)
+		pages := int(float64(a.Blocks) * a.SGLang.WindowShare)
+		if room := (pages-1)*a.BlockTokens - 1; room > 0 {
+			a.SGLang.Window = 1 + d.IntN(min(room, draw.Pick(d.Rand, 8, 64, 1000)))
+		}
 	}
 }

@@ -25,4 +25,15 @@ def draw_ranks(r, c, rows):
     c["max_running_requests"] = r.choice([c["max_running_requests"], n * c["max_running_requests"]])
 
 
-DRAWS = {"clip": draw_clip, "ranks": draw_ranks}
+def draw_windows(r, c, rows):
+    """A pool for layers with windows, and now and then outputs that go past these."""
+    c["sliding_window_size"] = r.choice([8, 16, 50, 100])
+    c["swa_full_tokens_ratio"] = r.choice([0.4, 0.6, 0.8, 1.0])
+    if r.random() < 0.3:
+        longest = max(x["output_length"] for x in rows)
+        for x in rows:
+            x["output_length"] *= 3
+        c["num_gpu_blocks"] += 2 * longest // c["page_size"]
+
+
+DRAWS = {"windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks}

@@ -34,6 +34,7 @@ import torch  # noqa: E402
 
 torch.set_num_threads(1)
 
+import windows  # noqa: E402
 from sglang.srt.managers import scheduler as sched  # noqa: E402
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch  # noqa: E402
 from sglang.srt.managers.utils import GenerationBatchResult  # noqa: E402
@@ -60,6 +61,8 @@ class Config:
     conservativeness = 1.0
     disable_cache = False
     mixed_chunk = False
+    sliding_window_size = None  # of the layers that have a pool of their own
+    swa_full_tokens_ratio = 0.8  # what that pool has of the other's tokens
     loop = "normal"  # or overlap: SGLang's loops
     tree = "default"  # what SGLang builds; radix: its older RadixCache; python: the default one's Python core
     ignore_eos = False  # as a client's flag; outputs have the wanted length either way
@@ -241,6 +244,8 @@ class Oracle(sched.Scheduler):
         self.tree_cache = self._tree()
         self.is_hybrid_swa = self.is_hybrid_ssm = False
         self.sliding_window_size = self.full_tokens_per_layer = self.swa_tokens_per_layer = None
+        if c.sliding_window_size:
+            windows.set_scheduler(self, c)
         self.disaggregation_mode = S.DisaggregationMode.NULL
         self.hisparse_coordinator = self.decode_offload_manager = None
         self.dllm_config = None
@@ -304,6 +309,8 @@ class Oracle(sched.Scheduler):
         from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 
         c = self.c
+        if c.sliding_window_size:
+            return windows.allocator(c)
         if c.page_size == 1:
             return TokenToKVPoolAllocator(c.pool, torch.bfloat16, "cpu", Quiet(), False)
         a = PagedTokenToKVPoolAllocator(c.pool, c.page_size, torch.bfloat16, "cpu", Quiet(), False)
@@ -329,6 +336,8 @@ class Oracle(sched.Scheduler):
         from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 
         p.tree_components = (ComponentType.FULL,)
+        if c.sliding_window_size:
+            windows.tree_params(p, c)
         if c.tree == "python":
             p.tree_core_backend = "python"
         return UnifiedRadixCache(p)

@@ -23,7 +23,8 @@ COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "t
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
 FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None,
-         "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto"}
+         "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto", "sliding_window_size": None,
+         "swa_full_tokens_ratio": 0.8}
 
 
 def ask_sglang(case, events=False):
@@ -37,6 +38,7 @@ def ask_sglang(case, events=False):
         decode_log_interval=s.get("decode_log_interval", 40),
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
         ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False,
+        sliding_window_size=s.get("sliding_window_size"), swa_full_tokens_ratio=s.get("swa_full_tokens_ratio", 0.8),
         events=events)
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
     requests = [oracle.Request(i, float(x["timestamp"]) - start,
@@ -61,7 +63,8 @@ def ask_replay(program, case):
         known = {"enable_prefix_caching": "--enable-prefix-caching", "ignore_eos": "--ignore-eos",
                  "enable_mixed_chunk": "--enable-mixed-chunk",
                  "prefill_max_requests": "--prefill-max-requests", "decode_log_interval": "--decode-log-interval",
-                 "dp_size": "--attn-dp-size"}
+                 "dp_size": "--attn-dp-size",
+                 "sliding_window_size": "--sliding-window-size", "swa_full_tokens_ratio": "--swa-full-tokens-ratio"}
         if s.get("dp_size", 1) > 1:
             args += ["--load-balance-method", s["load_balance_method"]]
         args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
@@ -136,7 +139,7 @@ def main():
         name = f"{c['name']}, {c['loop']}"
         try:
             did, published = ask_sglang(c, a.events) or (None, None)
-        except RuntimeError as e:  # SGLang's own: no memory for what it has planned
+        except (RuntimeError, AssertionError) as e:  # SGLang's own: no memory for what it has planned
             print(f"{name}: SGLang fails: {str(e)[:90]!r}", flush=True)
             did = None
         if did is None:

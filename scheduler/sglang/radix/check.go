@@ -13,7 +13,7 @@ func (t *Tree) All() iter.Seq2[int32, *Node] {
 	}
 	return func(yield func(int32, *Node) bool) {
 		for i := Root + 1; i < int32(t.len); i++ {
-			if !dead[i] && !yield(i, t.At(i)) {
+			if !dead[i] && !t.At(i).dead && !yield(i, t.At(i)) {
 				return
 			}
 		}
@@ -45,5 +45,8 @@ func (t *Tree) Check() {
 	if pages != t.Pages || unlocked != t.UnlockedPages || leaf != t.LeafPages {
 		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, %d in leaves, want %d, %d, %d",
 			t.Pages, t.UnlockedPages, t.LeafPages, pages, unlocked, leaf))
+	}
+	if t.windows != nil {
+		t.windows.check()
 	}
 }

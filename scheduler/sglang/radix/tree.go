@@ -23,6 +23,7 @@ type Tree struct {
 	// younger, as SGLang does. Otherwise both are as old as the node was.
 	StampSplits bool
 
+	windows  *Windows                   // nil: no layer has a window
 	sheets   []*[sheetNodes]Node        // nodes stay where they are
 	len      int                        // nodes, those not in use among them
 	free     []int32                    // nodes not in use
@@ -46,6 +47,7 @@ type Node struct {
 	stamp    int64 // the tick of the last walk over it
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // it has an entry in the heap of leaves
+	dead     bool  // it is gone, but for that entry
 	// Grain marks what a request has cached token by token: each page is a node of
 	// its own to whoever splits or evicts.
 	Grain bool
@@ -158,14 +160,20 @@ func (t *Tree) Insert(s *Sequence, pages int32) (int32, int32) {
 	}
 	m, at := t.walk(s, pages, t.Tick())
 	if m < pages {
-		at = t.createNode(at, s, m, pages)
-		t.At(at).stamp = t.Tick()
-		t.addLeaf(at)
-		if t.Watch != nil {
-			t.Watch.Stored(t, at)
-		}
+		at = t.insertLeaf(at, s, m, pages)
 	}
 	return m, at
+}
+
+// insertLeaf caches pages [from, to) of s below node at, and returns their node.
+func (t *Tree) insertLeaf(at int32, s *Sequence, from, to int32) int32 {
+	n := t.createNode(at, s, from, to)
+	t.At(n).stamp = t.Tick()
+	t.addLeaf(n)
+	if t.Watch != nil {
+		t.Watch.Stored(t, n)
+	}
+	return n
 }
 
 // Graft caches pages [from, to) of s below node at, each as a node of its own,
@@ -184,6 +192,9 @@ func (t *Tree) Graft(at int32, s *Sequence, from, to int32) int32 {
 func (t *Tree) createNode(parent int32, s *Sequence, from, to int32) int32 {
 	n := t.newNode()
 	*t.At(n) = Node{Seq: *s, From: from, To: to, Parent: parent}
+	if t.windows != nil {
+		*t.windows.at(n) = windowNode{}
+	}
 	up := t.At(parent)
 	if up.leaf {
 		t.removeLeaf(parent)
@@ -234,6 +245,9 @@ func (t *Tree) split(low, at int32, now int64) int32 {
 		t.At(up).stamp = t.Tick()
 	case n.Grain:
 		t.At(up).stamp = now // its pages were passed whole
+	}
+	if t.windows != nil {
+		t.windows.split(up, low)
 	}
 	if t.Watch != nil {
 		t.Watch.Split(t, up, low)
@@ -304,8 +318,7 @@ func (t *Tree) Evict(want int) int {
 	return freed
 }
 
-// prune removes the last cut pages of n, the oldest leaf; all of it where it is
-// no grain.
+// prune removes the last cut pages of n, a leaf; all of it where it is no grain.
 func (t *Tree) prune(n int32, cut int) {
 	x := t.At(n)
 	if t.Watch != nil {
@@ -317,12 +330,17 @@ func (t *Tree) prune(n int32, cut int) {
 		x.To -= int32(cut)
 		return
 	}
+	if t.windows != nil && t.windows.at(n).live {
+		t.windows.bury(n)
+	}
 	t.removeLeaf(n)
-	t.leaves.Pop()
 	t.children.Delete(childKey(x.Parent, x.Seq.KeyOf(x.From, t.PerNode)))
 	parent := x.Parent
 	x.Seq = Sequence{}
-	t.free = append(t.free, n)
+	if x.dead = t.leaves[0].Tie != n; !x.dead {
+		t.leaves.Pop()
+		t.free = append(t.free, n)
+	}
 	up := t.At(parent)
 	if up.children--; up.children == 0 && up.Locks == 0 && parent != Root {
 		t.addLeaf(parent)
@@ -364,7 +382,9 @@ func (t *Tree) oldestLeaf() int32 {
 		switch {
 		case !x.leaf:
 			x.listed = false
-			t.leaves.Pop()
+			if t.leaves.Pop(); x.dead {
+				t.free = append(t.free, n)
+			}
 		case x.stamp != t.leaves[0].Key:
 			t.leaves.SetFirst(x.stamp, n)
 		default:

@@ -1,0 +1,55 @@
+package sglang
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler"
+)
+
+// A request needs room in the second pool for as much as it holds there at once, and is told
+// how large the first would have to be.
+func TestFitsWindows(t *testing.T) {
+	for _, c := range []struct{ window, windowPages, in, out, blocks int }{
+		{0, 0, 500, 500, 0},
+		{16, 100, 500, 500, 0},
+		{16, 25, 500, 500, 0},   // 3 windows, 256 tokens and 6 pages
+		{16, 24, 500, 500, 105}, // of which one page is missing
+		{16, 24, 300, 84, 0},
+		{16, 24, 300, 85, 105},
+	} {
+		config := config(16, 100)
+		config.Window, config.WindowPages = c.window, c.windowPages
+		err := Fits(config, c.in, c.out)
+		switch {
+		case c.blocks == 0 && err != nil:
+			t.Errorf("%+v: %v, want it to fit", c, err)
+		case c.blocks > 0 && (err == nil || err.Blocks != c.blocks):
+			t.Errorf("%+v: %v, want it to need %d blocks", c, err, c.blocks)
+		}
+	}
+}
+
+// A warm core with windows allocates nothing, while it cuts prompts, leaves tombstones and
+// retracts.
+func TestNoAllocationsWithWindows(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("the checks of invariants allocate")
+	}
+	c := config(16, 500)
+	c.Window, c.WindowPages = 40, 240
+	c.Conservativeness, c.ClipNewTokens = 0, 1
+	preempted := 0
+	core := mustBuild(t, c)
+	step := crowd(t, core, 60, func(p *scheduler.Pass) { preempted += p.Preempted })
+	for range 9000 {
+		step()
+	}
+	preempted = 0
+	if n := testing.AllocsPerRun(2000, step); n > 0 {
+		t.Errorf("%v allocations per pass, want none", n)
+	}
+	if preempted == 0 || core.win.tree.Live() == core.tree.Pages {
+		t.Errorf("%d retractions, %d of %d pages with a window; want some retractions and fewer pages", preempted, core.win.tree.Live(), core.tree.Pages)
+	}
+}
