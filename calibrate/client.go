@@ -15,6 +15,10 @@ import (
 
 // readTimes reads the requests of a run.
 func (m *Measured) readTimes(dir string) (err error) {
+	if isFile(filepath.Join(dir, recordedName)) {
+		m.Client = true
+		return m.readRecorded(dir)
+	}
 	if !slices.ContainsFunc(tableNames(), func(name string) bool { return isFile(filepath.Join(dir, name)) }) {
 		m.Requests, m.Client, err = readMeasured(dir)
 		return err
@@ -54,7 +58,7 @@ func readMeasured(dir string) (all []Request, client bool, err error) {
 			return all, true, err
 		}
 	}
-	return nil, true, fmt.Errorf("%s: no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS and no result of vllm bench serve --save-detailed, want one of them", dir)
+	return nil, true, fmt.Errorf("%s: no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, want one of them", dir)
 }
 
 // bench is the result of vllm bench serve, with a value per request in each list.

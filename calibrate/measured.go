@@ -55,6 +55,9 @@ type Request struct {
 	Place     int        `json:"-"`                   // in the file, from 0
 	Class     string     `json:"slo_class,omitempty"` // of service; "": there is one
 
+	Cached *int   `json:"-"` // tokens of the prompt, as the server says; nil: it does not
+	Server string `json:"-"` // that answered; "": not known
+
 	gaps []float64 // between its tokens, in s; nil where they are not told
 	lead bool      // it stands for one that was not measured
 }

@@ -1,0 +1,110 @@
+package calibrate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// The files of a run that replay drive or replay record wrote.
+const (
+	recordedName = "measured.jsonl"
+	tracedName   = "trace.jsonl"
+)
+
+// recordedRow is a line of measured.jsonl, as far as it matters here.
+type recordedRow struct {
+	ID      identifier `json:"request_id"`
+	Status  string     `json:"status"`
+	Server  string     `json:"server"`
+	Input   int        `json:"input_toks"`
+	Output  int        `json:"output_toks"`
+	Cached  *int       `json:"cached_toks"`
+	Arrival *float64   `json:"arrival_time"`
+	First   *float64   `json:"first_token_ts"`
+	Last    *float64   `json:"last_token_ts"`
+	Gaps    []float64  `json:"gaps_s"`
+}
+
+// readRecorded reads the requests of a run that replay drive or replay record wrote,
+// and their prompts. Those that failed or were cancelled are left out.
+func (m *Measured) readRecorded(dir string) error {
+	path := filepath.Join(dir, recordedName)
+	var served []bool
+	err := readLines(path, func(_ int, text []byte) error {
+		var x recordedRow
+		if err := json.Unmarshal(text, &x); err != nil {
+			return err
+		}
+		ok := x.Status == "ok"
+		if served = append(served, ok); !ok {
+			m.Failed++
+			return nil
+		}
+		r, err := x.request(len(m.Requests))
+		m.Requests = append(m.Requests, r)
+		return err
+	})
+	if err == nil {
+		m.Requests, err = checkCount(path, m.Requests)
+	}
+	if err == nil && isFile(filepath.Join(dir, tracedName)) {
+		m.Prompts, err = readTraced(dir, served)
+	}
+	return err
+}
+
+// request returns the row as a request.
+func (x *recordedRow) request(place int) (Request, error) {
+	r := Request{
+		ID: x.ID, Place: place, Input: x.Input, Output: x.Output, Queued: math.NaN(), Scheduled: math.NaN(), First: math.NaN(),
+		gaps: x.Gaps, Cached: x.Cached, Server: x.Server,
+	}
+	if x.Input < 1 || x.Output < 1 {
+		return r, fmt.Errorf("input_toks is %d and output_toks %d, want at least 1 of each", x.Input, x.Output)
+	}
+	if x.Arrival == nil || x.Last == nil {
+		return r, errors.New("arrival_time or last_token_ts is missing, want two instants in s")
+	}
+	r.Arrival, r.Last = *x.Arrival, *x.Last
+	if x.First != nil {
+		r.First = *x.First
+	}
+	if !(r.Last >= r.Arrival) || r.First < r.Arrival || r.First > r.Last {
+		return r, fmt.Errorf("arrival, first and last token at %v, %v and %v s, want them in this order", r.Arrival, r.First, r.Last)
+	}
+	return r, nil
+}
+
+// readTraced reads the prompts of the requests that were served. A run that was ended
+// hard may have a line more in one file than in the other.
+func readTraced(dir string, served []bool) (*Prompts, error) {
+	meta := filepath.Join(dir, "meta.json")
+	text, err := os.ReadFile(meta)
+	if err != nil {
+		return nil, err
+	}
+	var t tree
+	if err := json.Unmarshal(text, &t); err != nil {
+		return nil, fmt.Errorf("%s: %w", meta, err)
+	}
+	path := filepath.Join(dir, tracedName)
+	all, err := ReadPrompts(path, t.number("trace_block_size", 512))
+	if err != nil {
+		return nil, err
+	}
+	p := &Prompts{BlockTokens: all.BlockTokens, path: path}
+	for i, ok := range served {
+		switch {
+		case !ok:
+		case i >= len(all.ids):
+			return nil, fmt.Errorf("%s: %d lines, want one for each of %s", path, len(all.ids), recordedName)
+		default:
+			p.ids, p.lengths = append(p.ids, all.ids[i]), append(p.lengths, all.lengths[i])
+		}
+	}
+	return p, nil
+}
