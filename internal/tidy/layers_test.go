@@ -30,7 +30,7 @@ func layers() [][]string {
 		{"live/drt", "live/kvevents", "live/rendezvous"},
 		{"live/engine"},
 		{"live/conformance", "live/route"},
-		{"live/cluster", "live/drive", "live/frontend", "live/mocker"},
+		{"live/cluster", "live/drive", "live/frontend", "live/mocker", "live/record"},
 		{"cmd/internal"},
 		{"cmd/replay", "cmd/replay-live", "tools", "docs"},
 	}

@@ -96,6 +96,8 @@ type Options struct {
 	// own then; 0: never.
 	PartBytes int64
 	PartTime  time.Duration
+	// Warn, when not nil, is called with why rows cannot be written any more.
+	Warn func(error)
 }
 
 // maxPending is the number of bytes that wait to be written; rows that come then
@@ -136,7 +138,13 @@ func Create(dir string, o Options) (*Run, error) {
 	if err := r.openPart(); err != nil {
 		return nil, err
 	}
-	go func() { r.written <- r.writeAll() }()
+	go func() {
+		err := r.writeAll()
+		if err != nil && o.Warn != nil {
+			o.Warn(err)
+		}
+		r.written <- err
+	}()
 	return r, nil
 }
 

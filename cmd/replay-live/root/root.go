@@ -21,7 +21,7 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, clusterrun.Run) }),
 		cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, clusterrun.Run) }),
 		cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, sweepqueue.New(s)...) }),
-	), cli.ForJob("Real servers", cli.NewSubcommand("drive", servers.NewDriveCommand)), cli.ForJob("Served engines",
+	), cli.ForJob("Real servers", cli.NewSubcommand("record", servers.NewRecordCommand), cli.NewSubcommand("drive", servers.NewDriveCommand)), cli.ForJob("Served engines",
 		cli.NewSubcommand("stack", serve.NewStackCommand), cli.NewSubcommand("worker", serve.NewWorkerCommand), cli.NewSubcommand("frontend", serve.NewFrontendCommand),
 		cli.NewSubcommand("kv-tail", serve.NewKVTailCommand), cli.NewSubcommand("conformance", serve.NewConformanceCommand),
 	))

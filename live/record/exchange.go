@@ -1,0 +1,181 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/replay-llm/replay/live/measure"
+)
+
+// exchange is a request and its answer.
+type exchange struct {
+	proxy    *Proxy
+	upstream *url.URL
+	client   context.Context // ends when the client leaves
+	measured bool
+	failed   error // why there is no answer, or half of one
+
+	row    measure.Row
+	mu     sync.Mutex // over what is known of the request, which may come while the answer does
+	came   time.Time  // all of the request, or its beginning until then
+	body   []byte     // so far; nil once it has been passed to be hashed
+	whole  bool       // all of it is there
+	chat   bool
+	asked  int         // tokens of the answer
+	prompt chan prompt // of it; nil: nobody will say
+	answer *measure.Answer
+	pieces int // of the answer
+}
+
+// begin begins to measure a request, and looks at its body as it passes.
+func (x *exchange) begin(r *http.Request) {
+	x.measured, x.came = true, time.Now()
+	x.proxy.active.Add(1)
+	x.chat = strings.HasSuffix(r.URL.Path, "/chat/completions")
+	x.row = measure.Row{ID: cmp.Or(r.Header.Get("X-Request-Id"), strconv.FormatInt(x.came.UnixNano(), 36)), Status: measure.StatusOK}
+	r.Body = &passing{from: r.Body, see: x.addRequest}
+}
+
+// passing is a body that somebody looks at as it passes.
+type passing struct {
+	from  io.ReadCloser
+	see   func(p []byte, err error)
+	ended bool
+}
+
+// Read reads on, but not beyond the end: the body of a request is closed once its answer
+// has begun, and a transport that makes sure of the end would break off the answer.
+func (b *passing) Read(p []byte) (int, error) {
+	if b.ended {
+		return 0, io.EOF
+	}
+	n, err := b.from.Read(p)
+	b.ended = err == io.EOF
+	b.see(p[:n], err)
+	return n, err
+}
+
+func (b *passing) Close() error { return b.from.Close() }
+
+// addRequest keeps a piece of the body until all of it is there. A body that is too
+// long, or one too many, is not looked at.
+func (x *exchange) addRequest(p []byte, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	h := x.proxy.hashers
+	if before := cap(x.body); len(x.body) <= maxBody && !x.whole {
+		x.body = append(x.body, p...)
+		h.held.Add(int64(cap(x.body) - before))
+	}
+	if err != io.EOF || x.whole {
+		return
+	}
+	x.came, x.whole = time.Now(), true
+	x.asked = findNumber(x.body, `"max_tokens":`, `"max_completion_tokens":`)
+	if len(x.body) > maxBody || h.held.Load() > maxHeld {
+		x.dropBody()
+	}
+}
+
+// hashPrompt has the prompt hashed, once there is an answer and nobody waits for it.
+func (x *exchange) hashPrompt() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.whole || x.body == nil {
+		return
+	}
+	done := make(chan prompt, 1)
+	select {
+	case x.proxy.hashers.jobs <- job{x.body, x.chat, done}:
+		x.prompt, x.body = done, nil
+	default:
+		x.dropBody()
+	}
+}
+
+func (x *exchange) dropBody() {
+	x.proxy.hashers.held.Add(-int64(cap(x.body)))
+	x.body = nil
+}
+
+// findNumber returns a whole number that follows one of the keys, or 0.
+func findNumber(body []byte, keys ...string) int {
+	for _, key := range keys {
+		if i := bytes.LastIndex(body, []byte(key)); i >= 0 {
+			text := bytes.TrimLeft(body[i+len(key):], " ")
+			end := bytes.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+			if n, err := strconv.Atoi(string(text[:max(end, 0)])); err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// beginAnswer looks at the answer as it passes.
+func (x *exchange) beginAnswer(response *http.Response) {
+	o := &x.proxy.o
+	x.row.Code = response.StatusCode
+	if x.row.Server = response.Header.Get(o.ServerHeader); o.ServerHeader == "" && len(o.Upstreams) > 1 {
+		x.row.Server = x.upstream.Host
+	}
+	x.row.Streamed = strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
+	x.answer = measure.NewAnswer(x.row.Streamed)
+	response.Body = &passing{from: response.Body, see: func(p []byte, err error) {
+		if len(p) > 0 {
+			x.answer.AddBytes(time.Now(), p)
+			if x.pieces++; x.pieces == 2 {
+				x.hashPrompt()
+			}
+		}
+		if err == io.EOF {
+			x.answer.End()
+		} else if err != nil {
+			x.failed = err
+		}
+	}}
+}
+
+// end adds the request to the run. Its prompt is known by now, or soon.
+func (x *exchange) end() {
+	run := x.proxy.run
+	defer x.proxy.active.Add(-1)
+	x.hashPrompt()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.row.Asked, x.row.Arrival = x.asked, run.Since(x.came)
+	if x.prompt != nil {
+		p := <-x.prompt
+		x.row.Input, x.row.Blocks = p.tokens, p.blocks
+	} else {
+		x.dropBody()
+	}
+	if x.answer != nil {
+		x.row.SetAnswer(x.answer, run.Start)
+	}
+	switch {
+	case x.client.Err() != nil && (x.answer == nil || !x.answer.Done):
+		x.row.Status = measure.StatusCancelled
+	case x.failed == nil && x.row.Code != http.StatusOK:
+		x.failed = errors.New(http.StatusText(x.row.Code))
+	case x.failed == nil && x.answer.Err != "":
+		x.failed = errors.New(x.answer.Err)
+	case x.failed == nil && !x.answer.Done:
+		x.failed = errors.New("the answer ended before its end")
+	case x.failed == nil && (x.row.Input == 0 || x.row.Output == 0):
+		x.failed = errors.New("the answer says of no token")
+	}
+	if x.failed != nil && x.row.Status == measure.StatusOK {
+		x.row.Status, x.row.Error = measure.StatusError, x.failed.Error()
+	}
+	run.Add(&x.row)
+}

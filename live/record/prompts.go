@@ -1,0 +1,174 @@
+package record
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/replay-llm/replay/loadgen/tokenizer"
+)
+
+// minKey is the number of bytes that a key has at least.
+const minKey = 32
+
+// ReadKey reads a key from a file; without a path it makes one that nobody knows.
+func ReadKey(path string) ([]byte, error) {
+	if path == "" {
+		key := make([]byte, minKey)
+		rand.Read(key)
+		return key, nil
+	}
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) < minKey {
+		err = fmt.Errorf("%s: %d bytes, want a key of at least %d", path, len(key), minKey)
+	}
+	return key, err
+}
+
+// prompt is a request's prompt without its text.
+type prompt struct {
+	tokens int // 0: not known
+	blocks []uint64
+}
+
+// job is a body whose prompt is to be hashed.
+type job struct {
+	body []byte
+	chat bool
+	done chan<- prompt
+}
+
+// hashers turn the prompts of bodies into the hashes of their blocks, on goroutines of
+// their own. Nothing of a body is kept.
+type hashers struct {
+	jobs   chan job
+	ending chan struct{}
+	held   atomic.Int64 // bytes of bodies that wait or are read from clients
+	all    sync.WaitGroup
+}
+
+const (
+	maxBody = 16 << 20  // bytes of a body that is hashed; longer ones pass, and their prompts are like no other
+	maxHeld = 256 << 20 // bytes of all bodies that are held at a time
+)
+
+// newHashers starts workers.
+func newHashers(o *Options, workers int) (*hashers, error) {
+	h := &hashers{jobs: make(chan job, 4096), ending: make(chan struct{})}
+	for range workers {
+		b := &blockHasher{block: o.BlockTokens, bytesPerToken: o.BytesPerToken, mac: hmac.New(sha256.New, o.Key)}
+		if o.Tokenizer != "" {
+			var err error
+			if b.tokens, err = tokenizer.Load(o.Tokenizer); err != nil {
+				h.close()
+				return nil, err
+			}
+		}
+		h.all.Go(func() {
+			for {
+				select {
+				case j := <-h.jobs:
+					j.done <- b.hashBody(j.body, j.chat)
+					h.held.Add(-int64(cap(j.body)))
+				case <-h.ending:
+					return
+				}
+			}
+		})
+	}
+	return h, nil
+}
+
+func (h *hashers) close() {
+	close(h.ending)
+	h.all.Wait()
+}
+
+// blockHasher hashes the blocks of prompts.
+type blockHasher struct {
+	block         int
+	bytesPerToken float64
+	tokens        *tokenizer.Tokenizer // nil: none
+	ids           []uint32
+	mac           hash.Hash
+	sum, content  []byte
+}
+
+// asked is what of a body says what the prompt is.
+type asked struct {
+	Prompt   json.RawMessage   `json:"prompt"`
+	Tools    json.RawMessage   `json:"tools"`
+	Messages []json.RawMessage `json:"messages"`
+}
+
+// hashBody returns the prompt of a body. One that cannot be read, or that holds several
+// prompts, is not known.
+func (b *blockHasher) hashBody(body []byte, chat bool) prompt {
+	var q asked
+	if json.Unmarshal(body, &q) != nil {
+		return prompt{}
+	}
+	if !chat {
+		var ids []uint32
+		if json.Unmarshal(q.Prompt, &ids) == nil && ids != nil {
+			return b.hashIDs(ids)
+		}
+		var text string
+		if json.Unmarshal(q.Prompt, &text) != nil {
+			return prompt{}
+		}
+		return b.hashText(text)
+	}
+	text := string(q.Tools)
+	for _, m := range q.Messages {
+		text += string(m)
+	}
+	return b.hashText(text)
+}
+
+// hashText hashes a text: its tokens, or without a tokenizer runs of bytes.
+func (b *blockHasher) hashText(text string) prompt {
+	if b.tokens != nil {
+		b.ids = b.tokens.Append(b.ids[:0], text)
+		return b.hashIDs(b.ids)
+	}
+	p := prompt{tokens: int(float64(len(text))/b.bytesPerToken + 0.999999)}
+	var chain [16]byte
+	place := func(token int) int { return min(len(text), int(float64(token)*b.bytesPerToken)) }
+	for at := 0; at < p.tokens; at += b.block {
+		b.content = append(b.content[:0], text[place(at):place(at+b.block)]...)
+		p.blocks = append(p.blocks, b.linkBlock(&chain))
+	}
+	return p
+}
+
+func (b *blockHasher) hashIDs(ids []uint32) prompt {
+	p := prompt{tokens: len(ids)}
+	var chain [16]byte
+	for at := 0; at < len(ids); at += b.block {
+		b.content = b.content[:0]
+		for _, id := range ids[at:min(at+b.block, len(ids))] {
+			b.content = binary.LittleEndian.AppendUint32(b.content, id)
+		}
+		p.blocks = append(p.blocks, b.linkBlock(&chain))
+	}
+	return p
+}
+
+// linkBlock returns the id of the block of content after the blocks of chain, to which
+// it adds it. Nobody can find out what the block holds without the key.
+func (b *blockHasher) linkBlock(chain *[16]byte) uint64 {
+	b.mac.Reset()
+	b.mac.Write(chain[:])
+	b.mac.Write(b.content)
+	b.sum = b.mac.Sum(b.sum[:0])
+	copy(chain[:], b.sum)
+	return binary.LittleEndian.Uint64(b.sum) >> 11 // a whole number in any reader of JSON
+}

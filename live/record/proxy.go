@@ -1,0 +1,145 @@
+// Package record stands between clients and servers that speak as OpenAI's do, passes
+// everything through as it is, and keeps what it measured of each request.
+//
+// No text is kept: a prompt is the keyed hashes of its blocks. Read proxy.go (who is
+// asked), exchange.go (one request and its answer), prompts.go (its hashes).
+package record
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/replay-llm/replay/live/measure"
+)
+
+// Options are what a proxy depends on.
+type Options struct {
+	Upstreams     []*url.URL // asked in turn
+	Key           []byte     // of the hashes
+	BlockTokens   int        // of a hash
+	Tokenizer     string     // the path of a tokenizer.json; "": blocks are runs of bytes
+	BytesPerToken float64    // of such runs
+	ServerHeader  string     // of answers, that says who served; "": the upstream
+	Log           *slog.Logger
+}
+
+// bufferBytes is the size of the memory by way of which an answer is copied: little, since
+// a stream that comes in small pieces has one all along.
+const bufferBytes = 4 << 10
+
+// Proxy is a handler that passes requests on.
+type Proxy struct {
+	o       Options
+	run     *measure.Run
+	hashers *hashers
+	proxy   *httputil.ReverseProxy
+	server  *http.Server
+	next    atomic.Uint64 // requests so far
+	active  atomic.Int64
+	buffers sync.Pool
+}
+
+// New makes a proxy that listens nowhere yet.
+func New(o Options) (*Proxy, error) {
+	h, err := newHashers(&o, min(4, runtime.GOMAXPROCS(0)))
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{o: o, hashers: h}
+	p.buffers.New = func() any { return new([bufferBytes]byte) }
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.DisableCompression, transport.Proxy = 0, 1<<16, true, nil
+	p.proxy = &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, BufferPool: p, Rewrite: p.rewrite, ModifyResponse: p.watchAnswer,
+		ErrorHandler: p.reportError, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: p.proxy.ErrorLog}
+	return p, nil
+}
+
+// Get and Put lend the memory by way of which answers are copied.
+func (p *Proxy) Get() []byte { return p.buffers.Get().(*[bufferBytes]byte)[:] }
+
+// Put takes it back.
+func (p *Proxy) Put(b []byte) { p.buffers.Put((*[bufferBytes]byte)(b)) }
+
+// exchangeKey is the key of an exchange in the context of its request.
+type exchangeKey struct{}
+
+// ServeHTTP passes a request on, and measures it if it asks for tokens.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{proxy: p, upstream: p.o.Upstreams[0], client: r.Context()}
+	if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/completions") {
+		x.upstream = p.o.Upstreams[(p.next.Add(1)-1)%uint64(len(p.o.Upstreams))]
+		x.begin(r)
+		defer x.end()
+	}
+	p.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+func exchangeOf(r *http.Request) *exchange {
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// rewrite sends a request to its upstream and changes nothing else.
+func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
+	x := exchangeOf(r.In)
+	r.SetURL(x.upstream)
+	r.Out.Host = r.In.Host
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if all, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = all
+		}
+	}
+	if r.In.Header.Get("User-Agent") == "" {
+		r.Out.Header.Set("User-Agent", "") // and none of our own
+	}
+}
+
+func (p *Proxy) watchAnswer(response *http.Response) error {
+	if x := exchangeOf(response.Request); x.measured {
+		x.beginAnswer(response)
+	}
+	return nil
+}
+
+// reportError answers for an upstream that does not.
+func (p *Proxy) reportError(w http.ResponseWriter, r *http.Request, err error) {
+	exchangeOf(r).failed = err
+	w.WriteHeader(http.StatusBadGateway)
+}
+
+// Serve passes on what comes in at l until Shutdown, and returns nil then. What it
+// measures goes to run.
+func (p *Proxy) Serve(l net.Listener, run *measure.Run) error {
+	p.run = run
+	if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown takes no more requests and waits for those under way; when ctx ends before,
+// it cuts them off. All of them have been added to the run then.
+func (p *Proxy) Shutdown(ctx context.Context) error {
+	err := p.server.Shutdown(ctx)
+	if err != nil {
+		err = p.server.Close()
+		for wait := time.Now().Add(time.Second); p.active.Load() > 0 && time.Now().Before(wait); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	p.hashers.close()
+	return err
+}
