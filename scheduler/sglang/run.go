@@ -77,11 +77,16 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 func (c *Core) keepRun(p *scheduler.Pass, keep int) {
 	b, n := &c.before, len(c.running)
 	c.ratio.now, c.free, c.win.free, c.planned = b.ratio, b.free, b.window, b.planned
-	for range keep {
+	for i := 0; i < keep && c.ratio.now > c.ratio.least; i++ {
 		c.ratio.decay()
-		c.takeTokens(c.countCrossing() * c.PageTokens)
+	}
+	opened := keep / c.PageTokens * n // by each of them one in as many passes as a page has tokens
+	for range keep % c.PageTokens {
+		opened += c.countCrossing()
 		c.planned++
 	}
+	c.takeTokens(opened * c.PageTokens)
+	c.planned = b.planned + int64(keep)
 	c.totals.length, c.done = b.length+keep*n, b.done+int64(keep)
 	c.counted.sum = b.counted + keep*c.counted.batch
 	if c.next.clear(); c.Overlap {

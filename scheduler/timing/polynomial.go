@@ -1,5 +1,11 @@
 package timing
 
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/sim"
+)
+
 // Polynomial is the reference's default model: fits to one GPU's profile, in
 // the prompt tokens to compute and in the share of the KV cache in use.
 type Polynomial struct{}
@@ -23,4 +29,27 @@ func (Polynomial) Decode(_, active, _, capacity int) float64 {
 	}
 	ms := float64(-25.74*float64(p*p)) + float64(54.01*p)
 	return max(ms+5.74, 1)
+}
+
+func (p Polynomial) repeatShares(s *Step, r *Run) {
+	from := len(r.Ends)
+	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
+	n, until, end := from, r.Until, r.End
+	active, length, step := s.Active, s.DecodeLength, s.Decodes
+	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) {
+		ms := p.Decode(0, active, 0, s.Capacity)
+		took, ok := roundNanos(float64(float64(ms/1000.0) * nanosPerSecond))
+		next := end + sim.Time(nanosToMS(took))
+		if !ok || next == end {
+			break
+		}
+		ends[n], nanos[n] = next, took
+		end = next
+		n++
+		if length += step; s.ByTokens {
+			active = min(length, s.Capacity)
+		}
+	}
+	s.Grow(n - from)
+	r.End, r.Ends, r.Nanos = end, ends[:n], nanos[:n]
 }

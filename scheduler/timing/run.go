@@ -18,6 +18,13 @@ type Run struct {
 	Nanos []int64    // how long they take, in ns; none when it is too long to count
 }
 
+// sharer is a Model whose passes that only decode take a time by the share of the KV cache in use.
+type sharer interface {
+	// repeatShares is Repeat for such passes, with a clock that leaves times as they are, up to
+	// the first that does not take the short way of scaleTime.
+	repeatShares(s *Step, r *Run)
+}
+
 // mostNanos bounds the lengths of passes that are counted in whole ns: some 18 minutes.
 const mostNanos = 1 << 40
 
@@ -34,10 +41,16 @@ func InNanos(ms float64) (int64, bool) {
 // follow. A pass of no length, or one that is too long to count, is a run by itself.
 func (c *Clock) Repeat(s *Step, r *Run) error {
 	p, short := c.Model.(*Parameters)
-	short = short && !r.Apart && !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup))
+	kept := !s.Mixed() && leavesTimes(float64(c.Speedup*c.DecodeSpeedup))
+	short = short && !r.Apart && kept
+	shares, byShare := c.Model.(sharer)
+	byShare = byShare && kept && s.Decodes > 0 && s.Prompts == 0 && s.Drafts == 0
 	for again := true; again; {
-		if short {
+		switch {
+		case short:
 			p.repeatDecodes(c.timeApart(p, s), s, r)
+		case byShare:
+			shares.repeatShares(s, r)
 		}
 		if len(r.Ends) == r.Most || len(r.Ends) > 0 && r.End >= r.Until {
 			return nil
