@@ -97,7 +97,7 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 	return missed, err
 }
 
-// measureRows measures the rows that were chosen: those of vLLM's own rules, for which the
+// measureRows measures the rows that were chosen: those of engines' own rules, for which the
 // reference need not be there, and those against it.
 func (c *comparison) measureRows(ctx context.Context) (missed int, err error) {
 	onTrace := func(r row.RulesRow) bool { return r.Source == row.Conversation }

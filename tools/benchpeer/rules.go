@@ -12,11 +12,11 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// measureRules measures the rows of vLLM's own rules against the reference's, this program
+// measureRules measures the rows of engines' own rules against others, this program
 // in both, prints each as soon as it is known, and counts those that miss a bound.
 func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
-	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of vLLM's own rules to the reference's, both simulated by this program", c.pairs))
-	fmt.Fprintln(c.out, "| case | simulation: vLLM's / the reference's | ratio | bound | peak MiB: vLLM's / the reference's | ratio | bound | verdict |")
+	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of an engine's own rules to the reference's, or to vLLM's where a row says so, both simulated by this program", c.pairs))
+	fmt.Fprintln(c.out, "| case | simulation: own / others | ratio | bound | peak MiB: own / others | ratio | bound | verdict |")
 	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|")
 	profile := filepath.Join(c.dir, "profile.json")
 	if err := os.WriteFile(profile, []byte(row.Profile()), 0o600); err != nil {
@@ -39,16 +39,16 @@ func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// runRules runs a row by vLLM's own rules and by the reference's, in turn. In its pairs the
-// reference's rules stand where the reference does in others.
+// runRules runs a row by own rules and by others, in turn. In its pairs the others stand where
+// the reference does elsewhere.
 func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile string) (pairs []pair, err error) {
 	trace, err := c.tracePath(r.Source, 0)
 	if err != nil {
 		return nil, err
 	}
 	own, reference := c.ours, c.ours
-	own.name, own.tail = "vLLM's rules", r.Own(profile)
-	reference.name, reference.tail = "the reference's rules", []string{"--scheduler-profile=reference"}
+	own.name, own.tail = "own rules", r.Own(profile)
+	reference.name, reference.tail = "other rules", r.Others()
 	for range c.pairs + 1 {
 		var p pair
 		for _, run := range []struct {

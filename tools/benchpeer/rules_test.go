@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Rows of vLLM's own rules run this program by both, in turn, and nothing else.
+// Rows of own rules run this program by both, in turn, and nothing else.
 func TestRules(t *testing.T) {
 	for _, c := range []struct{ times, want, verdict string }{
 		{"20 7 8 7", "| 20 ms / 8 ms | 2.50x [2.50x–2.50x] | ≤ 2.5x |", "| ok |"},
@@ -27,8 +27,8 @@ if tail -n 1 "$(dirname "$0")/calls" | grep -q -e --scheduler-profile=reference;
 			if got := out.String(); !strings.Contains(got, c.want) || !strings.Contains(got, c.verdict) || strings.Contains(got, "skipped") {
 				t.Errorf("no %q or %q in\n%s", c.want, c.verdict, got)
 			}
-			if n := strings.Count(errs.String(), "vLLM's rules: simulation"); n != 3 {
-				t.Errorf("%d runs by vLLM's rules, want 3:\n%s", n, &errs)
+			if n := strings.Count(errs.String(), "own rules: simulation"); n != 3 {
+				t.Errorf("%d runs by own rules, want 3:\n%s", n, &errs)
 			}
 		})
 	}

@@ -5,11 +5,13 @@ import (
 	"strconv"
 )
 
-// RulesRow is a case in which vLLM's own rules are compared with the reference's, both by
+// RulesRow is a case in which an engine's own rules are compared with the reference's, both by
 // this program: the same requests on the same workers, which have as many KV blocks, seats
 // and tokens in a pass. What differs is whose rules hold and how long a pass takes.
 type RulesRow struct {
 	Title         string
+	SGLang        bool // otherwise vLLM
+	BesideVLLM    bool // SGLang's own rules are compared with vLLM's own
 	Source        Source
 	Requests      int // of Synthetic
 	Input, Output int // tokens of each of them
@@ -25,10 +27,10 @@ type RulesRow struct {
 	Simulation float64 // most times the simulation of the reference's rules
 }
 
-// RulesMemory is the most memory that vLLM's own rules take, in times that of the reference's.
+// RulesMemory is the most memory that own rules take, in times that of the reference's.
 const RulesMemory = 1.5
 
-// RulesTable returns the cases of vLLM's own rules.
+// RulesTable returns the cases of own rules.
 func RulesTable() []RulesRow {
 	all := []RulesRow{
 		{Title: "conversation, 8 workers, KV router, block 64", Workers: 8, Router: "kv", BlockTokens: 64},
@@ -45,10 +47,18 @@ func RulesTable() []RulesRow {
 			Source: Synthetic, Requests: 131_072, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 64},
 		{Title: "synthetic 131,072 of 1,024/128, 64 in flight, 1 worker, block 16",
 			Source: Synthetic, Requests: 131_072, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 16},
+		{Title: "synthetic 16,384 of 1,024/128, 64 in flight, block 64", SGLang: true,
+			Source: Synthetic, Requests: 16_384, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 64},
+		{Title: "synthetic 4,096 of 1,024/2,048, 128 in flight, block 64", SGLang: true,
+			Source: Synthetic, Requests: 4_096, Input: 1024, Output: 2_048, InFlight: 128, Workers: 1, BlockTokens: 64},
+		{Title: "conversation, 8 workers, KV router, block 64, beside vLLM's own rules", SGLang: true, BesideVLLM: true,
+			Workers: 8, Router: "kv", BlockTokens: 64, Simulation: 3},
+		{Title: "conversation, 8 workers, KV router, block 16, beside vLLM's own rules", SGLang: true, BesideVLLM: true,
+			Workers: 8, Router: "kv", BlockTokens: 16, Simulation: 3},
 	}
 	for i := range all {
 		r := &all[i]
-		r.Title = "vllm rules: " + r.Title
+		r.Title = r.engine() + " rules: " + r.Title
 		if r.Requests == 0 {
 			r.Source = Conversation
 		}
@@ -62,8 +72,14 @@ func RulesTable() []RulesRow {
 // Args returns the command line without rules and pass times; trace is the file to replay.
 func (r *RulesRow) Args(trace string) []string {
 	tokens, seats, budget := 443_024, 1024, 8192 // what vLLM has on an H100 with Llama 3.1 8B
-	if r.Calibrated {
+	switch {
+	case r.Calibrated:
 		tokens, seats, budget = 612_368, 128, 2048
+	case r.SGLang:
+		seats, budget = 0, 0
+		if !r.BesideVLLM {
+			tokens = endlessBlocks * r.BlockTokens
+		}
 	}
 	args := []string{"trace", trace, "--trace-block-size", strconv.Itoa(TraceBlock)}
 	if r.Source == Synthetic {
@@ -90,12 +106,35 @@ func (r *RulesRow) Args(trace string) []string {
 	return args
 }
 
-// Own returns the arguments by which vLLM's own rules hold; profile is a file with Profile.
+// Own returns the arguments by which the engine's own rules hold; profile is a file with Profile.
 func (r *RulesRow) Own(profile string) []string {
-	if r.Calibrated {
+	switch {
+	case r.BesideVLLM:
+		return []string{"--engine=sglang", "--gpu=h100", "--model=llama-3.1-8b"}
+	case r.SGLang:
+		return []string{"--engine=sglang"}
+	case r.Calibrated:
 		return []string{"--scheduler-profile=vllm", "--timing-profile=" + profile}
 	}
 	return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b"}
+}
+
+// Others returns the arguments by which the rules hold that they are compared with.
+func (r *RulesRow) Others() []string {
+	switch {
+	case r.BesideVLLM:
+		return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b", "--max-num-seqs=1024", "--max-num-batched-tokens=8192"}
+	case r.SGLang:
+		return []string{"--engine=sglang", "--compat=dynamo-1.2"}
+	}
+	return []string{"--scheduler-profile=reference"}
+}
+
+func (r *RulesRow) engine() string {
+	if r.SGLang {
+		return "sglang"
+	}
+	return "vllm"
 }
 
 // Profile returns a timing profile of the form that replay calibrate writes, in round numbers.
