@@ -91,6 +91,7 @@ type SGLangArgs struct {
 	NoWindowPool     bool    // disable_hybrid_swa_memory: layers with a window keep all tokens
 	PageGiven        bool    // page_size was written
 	ChunkGiven       bool    // chunked_prefill_size was written
+	Drafts           SGLangDrafts
 }
 
 // Policies returns the names of the orders of the queue.

@@ -138,7 +138,7 @@ func TestRefused(t *testing.T) {
 		{`{"speculative_config":{"num_speculative_tokens":2,"synthetic_acceptance_length":2,"acceptance_rate":1}}`, `acceptance_rate is 1, want none beside synthetic_acceptance_length`},
 		{`{"speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1,"acceptance":1}}`, `speculative_config.acceptance is 1, want one of`},
 		{`{"speculative_config":{"method":"ngram","num_speculative_tokens":2,"acceptance_rate":1},"scheduler_profile":"vllm","scheduler_rules":{"two_in_flight":true}}`, `scheduler_rules.two_in_flight is true, want false with method ngram`},
-		{`{"speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1},"engine_type":"sglang"}`, `want an engine of type vllm with it`},
+		{`{"speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1},"engine_type":"sglang"}`, `want sglang.speculative_algorithm with it`},
 		{`{"scheduler_rules":{"watermark":1}}`, `scheduler_rules.watermark is 1, want less than 1`},
 		{`{"preemption_mode":"FIFO"}`, `preemption_mode is "FIFO", want "lifo" or "fifo"`},
 		{`{"router_queue_policy":"x"}`, `want "fcfs", "lcfs" or "wspt"`},
@@ -168,6 +168,13 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type":"sglang","sglang":{"chunked_prefill_size":0}}`, `sglang.chunked_prefill_size is 0, want at least`},
 		{`{"engine_type":"sglang","sglang":{"max_prefill_tokens":0}}`, `sglang.max_prefill_tokens is 0, want at least 1`},
 		{`{"engine_type":"sglang","block_size":10000}`, `sglang.chunked_prefill_size is 8192, want at least block_size, which is 10000`},
+		{`{"engine_type":"sglang","sglang":{"speculative_algorithm":"MEDUSA"}}`, `speculative_algorithm is "MEDUSA", want`},
+		{`{"sglang":{"speculative_num_steps":2}}`, `want speculative_algorithm with it`},
+		{`{"sglang":{"speculative_algorithm":"EAGLE","speculative_eagle_topk":2}}`, `want speculative_num_steps with it`},
+		{`{"sglang":{"speculative_algorithm":"EAGLE","speculative_num_steps":2}}`, `want speculative_eagle_topk beside speculative_num_steps`},
+		{`{"sglang":{"speculative_algorithm":"EAGLE","speculative_num_steps":2,"speculative_eagle_topk":4}}`, `want speculative_num_draft_tokens beside`},
+		{`{"sglang":{"speculative_algorithm":"NGRAM","speculative_num_draft_tokens":1}}`, `want at least 2`},
+		{`{"sglang":{"speculative_algorithm":"NGRAM","speculative_num_draft_tokens":65}}`, `want at most 64`},
 		{`{"planner_profile_data":5}`, `planner_profile_data is 5, want a string`},
 	}
 	for _, c := range cases {

@@ -67,9 +67,6 @@ func (r *reader) read(a *Args) {
 // ones.
 func (r *reader) readRules(a *Args) {
 	if a.Engine == SGLang {
-		if a.Speculative != nil {
-			r.fail("speculative_config", shortenValue(r.values["speculative_config"]), "an engine of type vllm with it")
-		}
 		r.choice("scheduler_profile", r.sglangProfiles()...)
 		return
 	}
@@ -263,6 +260,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 		m.fail("swa_full_tokens_ratio", string(m.values["swa_full_tokens_ratio"]), "a share above 0, at most 1")
 	}
 	m.flag("disable_hybrid_swa_memory", &s.NoWindowPool)
+	m.readSpeculation(s)
 	s.NoOverlap = !overlap
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {

@@ -165,6 +165,12 @@ func (a *Args) checkSGLang(compat bool) error {
 		return &KeyError{"sglang.page_size", strconv.Itoa(s.PageTokens), fmt.Sprintf("block_size, which is %d", a.BlockTokens)}
 	}
 	a.BlockTokens = max(a.BlockTokens, s.PageTokens, 1)
+	if a.Speculative != nil && a.DPSize > 1 {
+		return &KeyError{"dp_size", strconv.Itoa(a.DPSize), "1 with speculative_algorithm, which was not held against SGLang's ranks"}
+	}
+	if a.Speculative != nil && s.PoolWindow() > 0 {
+		return &KeyError{"sglang.sliding_window_size", strconv.Itoa(s.Window), "none with speculative_algorithm, which was not held against SGLang's two pools; with disable_hybrid_swa_memory there is one"}
+	}
 	if s.ChunkGiven && s.ChunkTokens%a.BlockTokens != 0 {
 		return &KeyError{"sglang.chunked_prefill_size", strconv.Itoa(s.ChunkTokens),
 			fmt.Sprintf("a multiple of block_size, which is %d", a.BlockTokens)}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -27,15 +28,15 @@ type Speculative struct {
 // vLLM turns asynchronous scheduling off for those that need tokens on the CPU.
 func listMethods() []method {
 	return []method{
-		{"eagle", vllm.ByHead, true}, {"eagle3", vllm.ByHead, true}, {"mtp", vllm.ByHead, true},
-		{"draft_model", vllm.ByDraftModel, true},
-		{"ngram", vllm.ByLookup, false}, {"ngram_gpu", vllm.ByLookup, true}, {"suffix", vllm.ByLookup, false}, {"medusa", vllm.ByLookup, false},
+		{"eagle", scheduler.ByHead, true}, {"eagle3", scheduler.ByHead, true}, {"mtp", scheduler.ByHead, true},
+		{"draft_model", scheduler.ByDraftModel, true},
+		{"ngram", scheduler.ByLookup, false}, {"ngram_gpu", scheduler.ByLookup, true}, {"suffix", scheduler.ByLookup, false}, {"medusa", scheduler.ByLookup, false},
 	}
 }
 
 type method struct {
 	name  string
-	kind  vllm.Method
+	kind  scheduler.Drafter
 	async bool
 }
 
@@ -46,6 +47,10 @@ const maxDrafts = 64
 // kernels have no effect, and ours: acceptance_rate, acceptance_seed, draft_ms and
 // draft_share.
 func (r *reader) readSpeculative(a *Args) {
+	if a.Engine == SGLang {
+		r.readDrafts(a)
+		return
+	}
 	m := r.openObject("speculative_config")
 	if m == nil {
 		return
@@ -60,6 +65,21 @@ func (r *reader) readSpeculative(a *Args) {
 		m.fail("num_speculative_tokens", strconv.Itoa(s.Tokens), fmt.Sprintf("at most %d", maxDrafts))
 	}
 	m.text("model", &s.Model)
+	m.readLaw(s)
+	for _, key := range []string{"prompt_lookup_max", "prompt_lookup_min", "draft_tensor_parallel_size", "max_model_len"} {
+		m.size(key, &number)
+	}
+	for _, key := range []string{"rejection_sample_method", "draft_sample_method", "quantization", "revision"} {
+		m.text(key, &text)
+	}
+	m.refuseOthers()
+	if r.err = m.err; r.err == nil {
+		a.Speculative = s
+	}
+}
+
+// readLaw reads what is ours: how many drafts are accepted, and what they take.
+func (m *reader) readLaw(s *Speculative) {
 	m.readAcceptance(s)
 	seed := 0
 	s.SeedGiven = m.size("acceptance_seed", &seed)
@@ -67,17 +87,12 @@ func (r *reader) readSpeculative(a *Args) {
 	m.ratio("draft_ms", &s.Ms)
 	m.ratio("draft_share", &s.Share)
 	s.TimeGiven = m.values["draft_ms"] != nil || m.values["draft_share"] != nil
-	for _, key := range []string{"prompt_lookup_max", "prompt_lookup_min", "draft_tensor_parallel_size", "max_model_len"} {
-		m.size(key, &number)
-	}
-	for _, key := range []string{"rejection_sample_method", "draft_sample_method", "quantization", "revision"} {
-		m.text(key, &text)
-	}
+}
+
+// refuseOthers refuses keys that were not asked for.
+func (m *reader) refuseOthers() {
 	if keys := m.values.unknownKeys(m.asked); len(keys) > 0 {
 		m.fail(keys[0], shortenValue(m.values[keys[0]]), "one of "+strings.Join(m.asked, ", ")+nearest.Ask(keys[0], m.asked))
-	}
-	if r.err = m.err; r.err == nil {
-		a.Speculative = s
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -17,9 +19,9 @@ func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	switch {
 	case s.TimeGiven:
 		return s.Ms, s.Share, fmt.Sprintf("each takes %g ms and %g of a pass", s.Ms, s.Share)
-	case s.Method == vllm.ByLookup:
+	case s.Method == scheduler.ByLookup:
 		return 0, 0, "drafts take no time"
-	case s.Method == vllm.ByHead && isSheet:
+	case s.Method == scheduler.ByHead && isSheet:
 		share = 1 / float64(f.Model.Layers)
 		return 0, share, fmt.Sprintf("each takes %.3f of a pass, one layer of %d", share, f.Model.Layers)
 	case isSheet && s.Model != "":
@@ -65,4 +67,13 @@ func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
 		drafts.Seed = seed
 	}
 	return &drafts
+}
+
+// draftsOf returns how an SGLang engine decodes speculatively; nil where it does not.
+func draftsOf(a *engineargs.Args, seed uint64) *sglang.Speculation {
+	s := withSeed(a.Speculative, seed)
+	if s == nil {
+		return nil
+	}
+	return &sglang.Speculation{Drafts: a.SGLang.Drafts.Drafts, Acceptance: s.Acceptance}
 }

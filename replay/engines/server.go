@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -40,19 +41,34 @@ func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (
 
 // onSGLang is OnServer for SGLang. Chunks are whole pages.
 func onSGLang(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
+	all := chainOf(&a, f, gives)
 	const key = "sglang.chunked_prefill_size"
 	chunk := sglang.ServerChunk(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens
 	if gives(key) || chunk == 0 {
-		return a, nil
+		return a, all
 	}
 	a.SGLang.ChunkTokens = chunk
-	return a, []engineargs.Setting{{Key: key, Value: strconv.Itoa(chunk)}}
+	return a, append(all, engineargs.Setting{Key: key, Value: strconv.Itoa(chunk)})
+}
+
+// chainOf returns the drafts that an SGLang server takes for a model of the family llama, where no
+// steps are said.
+func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
+	d := &a.SGLang.Drafts
+	if a.Speculative == nil || d.Algorithm != scheduler.ByHead || f.Model.Family != "llama" || gives("sglang.speculative_num_steps") {
+		return nil
+	}
+	d.Steps, d.TopK, d.Tokens = 5, 4, 8
+	return []engineargs.Setting{
+		{Key: "sglang.speculative_num_steps", Value: "5"}, {Key: "sglang.speculative_eagle_topk", Value: "4"},
+		{Key: "sglang.speculative_num_draft_tokens", Value: "8"},
+	}
 }
 
 // Seats returns how many requests an SGLang server with so many KV blocks runs at once, where
 // nothing is said; nothing for other engines.
 func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting {
-	if a.Engine != engineargs.SGLang {
+	if a.Engine != engineargs.SGLang || a.Speculative != nil {
 		return nil
 	}
 	seats := a.DPSize * sglang.ServerSeats(blocks*a.BlockTokens, f.LongestSequence()) // of each rank

@@ -35,6 +35,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	c.forgetRequest(r)
 	if c.live == 0 {
 		c.next.clear()
+		c.left = 0
 		c.done = c.planned
 	}
 	c.check()

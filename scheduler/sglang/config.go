@@ -49,6 +49,8 @@ type Config struct {
 	Capture           scheduler.Capture
 	Planner           bool // keep what Snapshot returns of each pass
 
+	Speculation *Speculation // nil: a decode pass gives a token to each request
+
 	// Rank is the rank that events are filed under, Tokens appends the token values of a
 	// prompt to dst. Both are read by the reference's rules only, whose events name
 	// single tokens.
@@ -90,6 +92,9 @@ func Check(c Config) error {
 		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
 	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):
 		return fmt.Errorf("schedule_conservativeness is %v, want a finite number >= 0", c.Conservativeness)
+	case c.Speculation != nil && (c.Speculation.Steps <= 0 || c.Speculation.TopK <= 0 || c.Speculation.Tokens <= 1):
+		return fmt.Errorf("speculative_num_steps is %d, speculative_eagle_topk %d and speculative_num_draft_tokens %d, want > 0, > 0 and > 1",
+			c.Speculation.Steps, c.Speculation.TopK, c.Speculation.Tokens)
 	case c.Clock.Model == nil:
 		return errors.New("the clock has no timing model")
 	case c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens:

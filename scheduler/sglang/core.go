@@ -8,7 +8,7 @@
 // Layers that attend to a window have a pool of their own (windows.go), beside that of the others.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, run.go,
-// retract.go, deliver.go, cancel.go, queue.go; ranks.go for several of them in lockstep; pages.go for the cache; record.go and pageevents.go
+// retract.go, deliver.go, drafts.go, cancel.go, queue.go; ranks.go for several of them in lockstep; pages.go for the cache; record.go and pageevents.go
 // for what a router is shown of it; view.go for what planners and observers see.
 package sglang
 
@@ -27,6 +27,7 @@ type Core struct {
 	Config
 	pool    int // tokens
 	caching bool
+	pairs   bool // the tree knows a token by the one after it
 	ratio   ratio
 
 	live     int // requests submitted and not finished
@@ -59,6 +60,8 @@ type Core struct {
 	step        timing.Step
 	lastEnd     sim.Time // of the latest pass
 	lastDecode  sim.Time // the end of the latest decode pass
+	verified    int64    // passes that have verified drafts
+	left, awake sim.Time // with speculative decoding: when nobody was left for the pass that is planned, and when that ended
 	sorted      sorted
 	stays       []stay
 	before      counts             // the latest run of passes
@@ -90,6 +93,7 @@ func New(c Config) (*Core, error) {
 		ratio: newRatio(c.Conservativeness), next: new(flight), after: new(flight),
 	}
 	core.tree.StampSplits = true
+	core.pairs = c.Speculation != nil && c.Speculation.Algorithm == scheduler.ByHead
 	core.ChunkTokens = floorTo(c.ChunkTokens, c.PageTokens)
 	core.free = core.pool
 	core.totals.phase = make([]int32, c.PageTokens)
@@ -102,6 +106,9 @@ func New(c Config) (*Core, error) {
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
 	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
+	if c.pairs {
+		q.seq.Pairs, q.seq.Full = 1, c.pagesOf(r.InputTokens)
+	}
 	c.waiting.PushBack(q)
 	c.live++
 }
@@ -135,6 +142,11 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if until > now {
 		if n := c.countAlike(now); n > 1 {
 			return c.takeRun(n, now, until, p)
+		}
+	}
+	if c.Speculation != nil {
+		if idle, err := c.passIdly(now, p); idle || err != nil {
+			return err
 		}
 	}
 	step, err := c.Begin(now, p)
@@ -195,6 +207,9 @@ func (c *Core) End(p *scheduler.Pass) error {
 	c.publishRecord(f, p)
 	f.clear()
 	c.lastEnd = p.End
+	if c.left = 0; c.Speculation != nil && c.live == 0 && c.next.planned {
+		c.left = p.End
+	}
 	c.describeState(p)
 	c.check()
 	return nil
@@ -220,6 +235,9 @@ func (c *Core) measurePass() {
 	s := &c.step
 	n := f.decodes
 	s.Tokens, s.Requests, s.Context = n, n, int64(f.length)
+	if c.Speculation != nil {
+		c.measureDrafts(s)
+	}
 	if len(f.batch) == 0 || c.Role == scheduler.Decode {
 		s.Decodes, s.DecodeLength = n, f.length
 		s.Active, s.Capacity, s.ByTokens = min(f.length, c.pool), c.pool, true

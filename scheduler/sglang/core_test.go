@@ -1,6 +1,7 @@
 package sglang
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -58,10 +59,33 @@ func variants() map[string]func(*Config) {
 	}
 }
 
+// draftVariants are the ways to decode speculatively.
+func draftVariants() map[string]func(*Config) {
+	return map[string]func(*Config){
+		"drafts":     func(c *Config) { c.Speculation = speculate(scheduler.ByHead, 1, 0.6) },
+		"drafts one": func(c *Config) { c.Speculation, c.Overlap = speculate(scheduler.ByHead, 1, 0.6), false },
+		"tree": func(c *Config) {
+			c.Speculation, c.Capture = speculate(scheduler.ByHead, 2, 0.9), scheduler.CaptureResidency
+		},
+		"drafts mixed": func(c *Config) {
+			c.Speculation, c.MixedChunk, c.Capture = speculate(scheduler.ByHead, 1, 0.6), true, scheduler.CaptureEvents
+		},
+		"draft model": func(c *Config) { c.Speculation, c.Conservativeness = speculate(scheduler.ByDraftModel, 1, 1), 0 },
+		"lookup":      func(c *Config) { c.Speculation, c.PrefixCaching = speculate(scheduler.ByLookup, 1, 0.3), false },
+	}
+}
+
+// speculate has two steps of drafts, of which so many are accepted.
+func speculate(by scheduler.Drafter, topk int, rate float64) *Speculation {
+	return &Speculation{Drafts{by, 2, topk, 3}, scheduler.Acceptance{Low: rate, High: rate, Seed: 1}}
+}
+
 func suiteConfig(s schedulertest.Setup, change func(*Config)) Config {
 	c := config(s.BlockTokens, s.Blocks)
 	c.Tree, c.MaxPrefillTokens = s.Tree, s.MaxBatchedTokens
-	change(&c)
+	if change(&c); c.Speculation != nil { // whatever fits without drafts
+		c.Pages += ceilTo(c.Speculation.reserve(c.PageTokens), c.PageTokens) / c.PageTokens
+	}
 	return c
 }
 
@@ -75,7 +99,9 @@ func TestSuite(t *testing.T) {
 
 // Requests can be taken out, whatever the engine does.
 func TestCancel(t *testing.T) {
-	for name, change := range variants() {
+	all := variants()
+	maps.Copy(all, draftVariants())
+	for name, change := range all {
 		t.Run(name, func(t *testing.T) {
 			schedulertest.RunCancel(t, true, func(s schedulertest.Setup) scheduler.Core { return mustBuild(t, suiteConfig(s, change)) })
 		})
@@ -185,8 +211,11 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("the checks of invariants allocate")
 	}
 	for _, overlap := range []bool{true, false} {
-		for _, capture := range []scheduler.Capture{scheduler.CaptureNone, scheduler.CaptureResidency} {
+		for i, capture := range []scheduler.Capture{scheduler.CaptureNone, scheduler.CaptureResidency, scheduler.CaptureResidency} {
 			c := config(16, 400)
+			if i > 1 {
+				c.Speculation = speculate(scheduler.ByHead, 1, 0.5)
+			}
 			c.Capture, c.Overlap, c.Conservativeness, c.ClipNewTokens = capture, overlap, 0, 1
 			preempted, evicted := 0, 0
 			step := crowd(t, mustBuild(t, c), 60, func(p *scheduler.Pass) {
@@ -210,8 +239,11 @@ func TestNoAllocations(t *testing.T) {
 // The record of residency says at every moment which pages of which prompt nodes are in
 // the tree.
 func TestResidency(t *testing.T) {
-	for _, page := range []int{1, 16} {
+	for i, page := range []int{1, 16, 1, 16} {
 		c := config(page, 2400/page)
+		if i > 1 {
+			c.Speculation = speculate(scheduler.ByHead, 1, 0.5)
+		}
 		c.Capture, c.ChunkTokens, c.DecodeLogInterval = scheduler.CaptureResidency, 64, 1
 		core := mustBuild(t, c)
 		resident := make(map[prompt.NodeID]int32)
@@ -248,12 +280,17 @@ func TestResidency(t *testing.T) {
 // residentNodes counts the cached pages of each prompt node, page by page.
 func (c *Core) residentNodes() map[prompt.NodeID]int32 {
 	count := make(map[prompt.NodeID]int32)
+	seen := make(map[head]bool)
 	for _, n := range c.tree.All() {
 		if n.Seq.Seed > 0 {
 			continue
 		}
 		for k := n.From; k < min(n.To, n.Seq.Full); k++ {
-			count[n.Seq.Nodes[k/c.tree.PerNode]]++
+			h := head{n.Seq.Nodes[k/c.tree.PerNode], k % c.tree.PerNode}
+			if !seen[h] {
+				count[h.node]++
+			}
+			seen[h] = true
 		}
 	}
 	return count

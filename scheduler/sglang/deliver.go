@@ -32,6 +32,10 @@ func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 
 // deliverTokens ends a decode pass.
 func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
+	if c.Speculation != nil {
+		c.deliverDrafts(f, p)
+		return
+	}
 	c.done++
 	if len(f.batch) > 0 {
 		c.doneMixed++

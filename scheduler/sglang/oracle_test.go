@@ -36,6 +36,7 @@ type oracleCase struct {
 		LogInterval      int     `json:"decode_log_interval"`
 		Window           int     `json:"sliding_window_size"`
 		WindowShare      float64 `json:"swa_full_tokens_ratio"`
+		oracleDrafts
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -55,6 +56,7 @@ type oracleRequest []float64
 
 func (c *oracleCase) config() Config {
 	s := &c.Settings
+	clock := timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1, DraftMs: s.Law.Ms, DraftShare: s.Law.Share}
 	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN}[s.Policy]
 	return Config{
 		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
@@ -62,7 +64,7 @@ func (c *oracleCase) config() Config {
 		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
 		Tree:  prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
-		Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1},
+		Clock: clock, Speculation: s.speculation(),
 	}
 }
 
@@ -72,6 +74,43 @@ func (c *oracleCase) worker(cfg Config) (scheduler.Core, error) {
 		return NewRanks(cfg, n, ParseBalance(c.Settings.Balance, cfg.Role))
 	}
 	return New(cfg)
+}
+
+// oracleDrafts is how a case decodes speculatively.
+type oracleDrafts struct {
+	Algorithm string `json:"speculative_algorithm"`
+	Steps     int    `json:"speculative_num_steps"`
+	TopK      int    `json:"speculative_eagle_topk"`
+	Drafts    int    `json:"speculative_num_draft_tokens"`
+	Law       struct {
+		Rate  any     `json:"acceptance_rate"`
+		Seed  uint64  `json:"acceptance_seed"`
+		Ms    float64 `json:"draft_ms"`
+		Share float64 `json:"draft_share"`
+	} `json:"speculative_config"`
+}
+
+func (d *oracleDrafts) speculation() *Speculation {
+	if d.Algorithm == "" {
+		return nil
+	}
+	s := &Speculation{
+		Drafts:     Drafts{Algorithm: scheduler.ByHead, Steps: d.Steps, TopK: d.TopK, Tokens: d.Drafts},
+		Acceptance: scheduler.Acceptance{Seed: d.Law.Seed},
+	}
+	switch d.Algorithm {
+	case "STANDALONE":
+		s.Algorithm = scheduler.ByDraftModel
+	case "NGRAM":
+		s.Algorithm = scheduler.ByLookup
+	}
+	switch rate := d.Law.Rate.(type) {
+	case float64:
+		s.Low, s.High = rate, rate
+	case []any:
+		s.Low, s.High = rate[0].(float64), rate[1].(float64)
+	}
+	return s
 }
 
 // replay returns what happens to the requests here, pass by pass or in runs of passes, and
@@ -196,7 +235,7 @@ func TestEqualsSGLang(t *testing.T) {
 			}
 		})
 	}
-	if err := lines.Err(); err != nil || n < 60 && os.Getenv("SGLANG_CASES") == "" {
+	if err := lines.Err(); err != nil || n < 90 && os.Getenv("SGLANG_CASES") == "" {
 		t.Fatalf("%d cases, %v", n, err)
 	}
 	if inRuns == 0 && os.Getenv("SGLANG_CASES") == "" {

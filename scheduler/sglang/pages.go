@@ -16,8 +16,14 @@ func (c *Core) evictTokens(wanted int) {
 	}
 }
 
-// pagesOf returns the whole pages of n tokens.
-func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
+// pagesOf returns the whole pages that the tree has of n tokens. To a drafter that reads hidden
+// states a token is known by the one after it, so that the last is not.
+func (c *Core) pagesOf(n int) int32 {
+	if c.pairs {
+		n = max(0, n-1)
+	}
+	return int32(n / c.PageTokens)
+}
 
 // poolTokens returns what n tokens take of the pool.
 func (c *Core) poolTokens(n int) int { return ceilTo(n, c.PageTokens) }
@@ -52,22 +58,21 @@ func (c *Core) cachePages(r *request) {
 		c.cacheWindowed(r)
 		return
 	}
-	k := floorTo(r.reached, c.PageTokens)
+	k := int(c.pagesOf(r.reached)) * c.PageTokens
 	if !c.caching || k == 0 {
 		return
 	}
-	m, n := c.insertPages(r, k)
+	m, n := c.insertPages(r, c.pagesOf(r.reached))
 	c.free += int(m)*c.PageTokens - r.prot
 	c.tree.Lock(n)
 	c.tree.Unlock(r.node)
 	r.node, r.prot = n, k
 }
 
-// insertPages caches the first tokens of r, which are whole pages, and returns how many pages
-// were cached before, and the node that ends there. What is new is split where the prompt ends,
+// insertPages caches the first pages of r and returns how many pages were cached before, and the node that ends there. What is new is split where the prompt ends,
 // so that the answer can be evicted without it.
-func (c *Core) insertPages(r *request, tokens int) (int32, int32) {
-	pages, prompt := c.pagesOf(tokens), c.pagesOf(r.InputTokens)
+func (c *Core) insertPages(r *request, pages int32) (int32, int32) {
+	prompt := c.pagesOf(r.InputTokens)
 	m, n := c.tree.Insert(&r.seq, pages)
 	if m < prompt && prompt < pages {
 		c.tree.Match(&r.seq, prompt)
@@ -84,13 +89,14 @@ func (c *Core) releasePages(r *request, keep bool) {
 	}
 	k := r.prot
 	if keep && c.caching {
-		k = floorTo(r.stored, c.PageTokens)
-		m, _ := c.insertPages(r, k)
+		pages := c.pagesOf(min(r.stored, r.InputTokens+r.asked()))
+		k = int(pages) * c.PageTokens
+		m, _ := c.insertPages(r, pages)
 		c.free += int(m)*c.PageTokens - r.prot
 	}
-	c.free += c.poolTokens(r.stored) - k
+	c.free += c.heldTokens(r) - k
 	c.dropPrefix(r)
-	r.stored, r.reached = 0, 0
+	r.stored, r.reached, r.alloc = 0, 0, 0
 }
 
 // freeTokens returns what a token of every layer may be put into.

@@ -66,6 +66,10 @@ func (c *Core) mergePrompts() {
 // noteEnding finds the requests whose last token is in flight. They keep their places
 // until tokens are planned without them, or that pass has ended.
 func (c *Core) noteEnding() {
+	if c.Speculation != nil {
+		c.noteDraftsEnding()
+		return
+	}
 	from := len(c.ending)
 	for len(c.agenda) > 0 && c.agenda[0].Key <= c.planned {
 		e := c.agenda.Pop()
@@ -113,6 +117,10 @@ func (c *Core) stopEnding() {
 
 // addTokens adds a token for each running request to the pass, for which there is room.
 func (c *Core) addTokens(f *flight) {
+	if c.Speculation != nil {
+		c.addDrafts(f)
+		return
+	}
 	n := len(c.running)
 	if c.Window > 0 {
 		c.slideDecoding()
@@ -131,6 +139,10 @@ func (c *Core) addTokens(f *flight) {
 func (c *Core) startRunning(r *request) {
 	r.base, r.place = c.planned, len(c.running)
 	c.running = append(c.running, r)
+	if c.Speculation != nil {
+		r.sampled = r.stored - r.InputTokens + 1 // with the token of the prefill, which may be in flight
+		return
+	}
 	c.joined = append(c.joined, visit{r, r.epoch})
 	c.totals.length += r.stored
 	c.totals.phase[c.phaseOf(r)]++
@@ -147,9 +159,11 @@ func (c *Core) stopRunning(r *request) {
 	if r.place == notRunning {
 		return
 	}
-	c.writeGains(r)
-	c.totals.length -= r.stored
-	c.totals.phase[c.phaseOf(r)]--
+	if c.Speculation == nil {
+		c.writeGains(r)
+		c.totals.length -= r.stored
+		c.totals.phase[c.phaseOf(r)]--
+	}
 	c.running[r.place] = nil
 	r.place = notRunning
 }

@@ -22,6 +22,9 @@ func (c *Core) startRecord() {
 		c.record, c.tree.Watch = e, e
 	case scheduler.CaptureResidency:
 		s := &residency{}
+		if c.pairs {
+			s.heads = make(map[head]int32)
+		}
 		c.record, c.tree.Watch = s, s
 	}
 }
@@ -49,11 +52,22 @@ func (c *Core) TellIdle(p *scheduler.Pass) {
 
 // decodesUnlogged returns how many passes of tokens alone have ended since the latest of them
 // that published.
-func (c *Core) decodesUnlogged() int { return int((c.done - c.doneMixed) % int64(c.DecodeLogInterval)) }
+func (c *Core) decodesUnlogged() int {
+	return int((c.done - c.doneMixed + c.verified) % int64(c.DecodeLogInterval))
+}
 
 // residency records how much of each prompt node is cached.
 type residency struct {
 	changes []scheduler.KVChange
+	// heads counts the nodes of the tree by their first page, where the tree tells pages apart by
+	// the token after them: a page is cached as long as one of them is.
+	heads map[head]int32
+}
+
+// head is a page of a prompt node.
+type head struct {
+	node prompt.NodeID
+	page int32
 }
 
 func (s *residency) publish(p *scheduler.Pass) {
@@ -64,6 +78,7 @@ func (s *residency) publish(p *scheduler.Pass) {
 func (s *residency) waits() bool { return len(s.changes) > 0 }
 
 func (s *residency) Stored(t *radix.Tree, n int32) {
+	s.countHead(t, n, 1)
 	x := t.At(n)
 	for at, end := x.From, promptEnd(x); at < end; {
 		i := at / t.PerNode
@@ -72,10 +87,28 @@ func (s *residency) Stored(t *radix.Tree, n int32) {
 	}
 }
 
-func (*residency) Split(*radix.Tree, int32, int32) {}
+func (s *residency) Split(t *radix.Tree, _, lower int32) { s.countHead(t, lower, 1) }
+
+// countHead counts n in or out and returns how many nodes begin as it does.
+func (s *residency) countHead(t *radix.Tree, n, by int32) int32 {
+	x := t.At(n)
+	if s.heads == nil || promptEnd(x) == x.From {
+		return 0
+	}
+	h := head{x.Seq.Nodes[x.From/t.PerNode], x.From % t.PerNode}
+	s.heads[h] += by
+	left := s.heads[h]
+	if left == 0 {
+		delete(s.heads, h)
+	}
+	return left
+}
 
 func (s *residency) Removed(t *radix.Tree, n, from int32) {
 	x := t.At(n)
+	if s.countHead(t, n, -1) > 0 {
+		from++
+	}
 	for at := promptEnd(x); at > from; {
 		i := (at - 1) / t.PerNode
 		at = max(from, i*t.PerNode)

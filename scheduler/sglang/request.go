@@ -25,6 +25,10 @@ type request struct {
 	windowed
 	hit int // tokens found at its first admission, -1 before
 
+	// With speculative decoding base is 0. Tokens that passes have made of its answer, those in
+	// flight among them, and tokens that it has places for, 0 before it decodes.
+	sampled, alloc int
+
 	rank      float64  // what lpm and hrrn sort by, highest first
 	queuedAt  int      // the sum of counted when it joined the queue
 	place     int      // in the line of running requests, or notRunning
@@ -60,6 +64,9 @@ type flight struct {
 	length  int     // tokens of these
 	joined  []visit // of these, those that decode for the first time since they began to run
 	planned bool
+	// With speculative decoding: those that decode, and whether their drafts are verified.
+	shares   []share
+	verifies bool
 }
 
 // chunk is a request's share of a prefill.
@@ -71,5 +78,5 @@ type chunk struct {
 }
 
 func (f *flight) clear() {
-	*f = flight{batch: f.batch[:0], joined: f.joined[:0]}
+	*f = flight{batch: f.batch[:0], joined: f.joined[:0], shares: f.shares[:0]}
 }

@@ -10,7 +10,7 @@ import (
 // isShort reports whether the pool lacks room for the next tokens of all running
 // requests, after evicting what it can.
 func (c *Core) isShort() bool {
-	need := c.countCrossing() * c.PageTokens
+	need := c.countMissing()
 	c.evictTokens(need)
 	return c.freeTokens() < need
 }

@@ -20,7 +20,7 @@ type counts struct {
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.running)
 	tried := !c.full || c.Window > 0 // those who wait are tried again in each pass
-	if n == 0 || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
+	if n == 0 || c.Speculation != nil || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}
 	if len(c.merging) > 0 || len(c.joined) > 0 || len(c.agenda) == 0 {

@@ -13,7 +13,9 @@ import (
 // with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
 // none), log=N
 // (passes of tokens alone of which one publishes, 40), and bytes=N with gbps=X for
-// handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest. Its budget is max_prefill_tokens, and seqs counts for nothing.
+// handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
+// topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
+// max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.BlockTokens, e.Blocks)
@@ -27,6 +29,13 @@ func TestTranscripts(t *testing.T) {
 		c.PrefillRequests, c.DecodeLogInterval = e.Int("prompts", 0), e.Int("log", 40)
 		c.Window = e.Int("window", 0)
 		c.WindowPages = WindowPages(c.Pages*c.PageTokens, c.PageTokens, e.Float("share", 1))
+		if n := e.Int("drafts", 0); n > 0 {
+			rate := float64(e.Int("accepted", 100)) / 100
+			c.Speculation = &Speculation{
+				Drafts{scheduler.Drafter(e.Int("method", 2)), n, e.Int("topk", 1), e.Int("verified", n+1)},
+				scheduler.Acceptance{Low: rate, High: rate},
+			}
+		}
 		switch {
 		case e.Has("lpm"):
 			c.Policy = LPM

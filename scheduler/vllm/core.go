@@ -79,7 +79,7 @@ func New(cfg Config) (*Core, error) {
 		next: new(flight), after: new(flight),
 	}
 	c.pool = newPool(c)
-	if s := cfg.Speculation; s != nil && s.Method == ByDraftModel && c.rules.DraftSlots {
+	if s := cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && c.rules.DraftSlots {
 		c.draftSlots = 1
 	}
 	c.events.init(&c.cfg)

@@ -8,49 +8,9 @@ import (
 // Speculation is how an engine decodes speculatively: after every pass a drafter
 // proposes tokens for each request that gained one, and the next pass verifies them.
 type Speculation struct {
-	Method Method
+	Method scheduler.Drafter
 	Tokens int // drafts per request and pass, > 0
-	// Rates is, by position, how likely a draft is accepted if those before it are. Where
-	// it is nil, each request draws one rate for all positions from Low to High.
-	Rates     []float64
-	Low, High float64
-	Seed      uint64 // of the draws
-}
-
-// Method is a kind of drafters, by what the scheduler does for it.
-type Method uint8
-
-const (
-	ByLookup     Method = iota // ngram and the like: no KV cache of its own
-	ByDraftModel               // a model with KV blocks beside the engine's
-	ByHead                     // eagle, mtp: reads the hidden states of the model
-)
-
-// drawNumber returns a number from 0 to 1 that depends on its arguments alone: the
-// finalizer of SplitMix64 over the three.
-func drawNumber(seed, request, place uint64) float64 {
-	x := seed*0x9e3779b97f4a7c15 + (request+1)*0xd6e8feb86659fd93 + place*0xa0761d6478bd642f
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return float64((x^x>>31)>>11) / (1 << 53)
-}
-
-// accepted returns how many of so many drafts for the tokens of a request's answer
-// after the first sampled ones are accepted.
-func (s *Speculation) accepted(id sim.RequestID, sampled, drafts int) int {
-	rate := s.Low
-	if s.High > s.Low {
-		rate += float64((s.High - s.Low) * drawNumber(s.Seed, uint64(id), 0))
-	}
-	for i := range drafts {
-		if s.Rates != nil {
-			rate = s.Rates[i]
-		}
-		if !(drawNumber(s.Seed, uint64(id), uint64(sampled+i)+1) < rate) {
-			return i
-		}
-	}
-	return drafts
+	scheduler.Acceptance
 }
 
 // speculation is what a request needs where an engine decodes speculatively. Its
@@ -65,7 +25,7 @@ type speculation struct {
 // blocks, so that the drafter finds room.
 func (c *Core) lookahead(r *request) int {
 	s := c.cfg.Speculation
-	if s == nil || s.Method == ByLookup || r.state != running && !c.rules.DraftRoom {
+	if s == nil || s.Method == scheduler.ByLookup || r.state != running && !c.rules.DraftRoom {
 		return 0
 	}
 	return s.Tokens
@@ -74,7 +34,7 @@ func (c *Core) lookahead(r *request) int {
 // recomputesHit reports whether the last block that a request finds is computed again,
 // for the hidden states that the drafter reads.
 func (c *Core) recomputesHit() bool {
-	return c.cfg.Speculation != nil && c.cfg.Speculation.Method == ByHead
+	return c.cfg.Speculation != nil && c.cfg.Speculation.Method == scheduler.ByHead
 }
 
 // padsDrafts reports whether a request that is admitted with one token to compute gets
@@ -111,7 +71,7 @@ func (c *Core) sampleDrafts(x *share, r *request, drafts int) {
 	x.before -= int32(r.spec.rejected)
 	x.drafts, x.accepted = int32(drafts), 0
 	if x.verifies = drafts > 0 && r.spec.drafts > 0; x.verifies {
-		x.accepted = int32(s.accepted(r.id, r.spec.sampled, drafts))
+		x.accepted = int32(s.Accepted(r.id, r.spec.sampled, drafts))
 	}
 	r.target = r.computed + 1
 	r.spec.sampled += int(x.accepted) + 1

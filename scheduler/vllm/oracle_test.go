@@ -95,12 +95,12 @@ func (c *oracleCase) speculation() *vllm.Speculation {
 	if d == nil {
 		return nil
 	}
-	s := &vllm.Speculation{Tokens: d.Tokens, Seed: d.Seed}
+	s := &vllm.Speculation{Tokens: d.Tokens, Acceptance: scheduler.Acceptance{Seed: d.Seed}}
 	switch d.Method {
 	case "draft_model":
-		s.Method = vllm.ByDraftModel
+		s.Method = scheduler.ByDraftModel
 	case "eagle":
-		s.Method = vllm.ByHead
+		s.Method = scheduler.ByHead
 	}
 	var both [2]float64
 	switch {

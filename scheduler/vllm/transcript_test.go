@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 		}
 		if n := e.Int("drafts", 0); n > 0 {
 			rate := float64(e.Int("accepted", 100)) / 100
-			c.Speculation = &vllm.Speculation{Method: vllm.Method(e.Int("method", 0)), Tokens: n, Low: rate, High: rate}
+			c.Speculation = &vllm.Speculation{Method: scheduler.Drafter(e.Int("method", 0)), Tokens: n, Acceptance: scheduler.Acceptance{Low: rate, High: rate}}
 			c.Rules.DraftRoom, c.Rules.PadDrafts = e.Has("draft-room"), e.Has("pad-drafts")
 		}
 		return vllm.New(c)

@@ -13,7 +13,7 @@ import (
 
 // slots returns how many tokens of a pass a draft model takes for each request.
 func (t *twin) slots() int {
-	if s := t.cfg.Speculation; s != nil && s.Method == vllm.ByDraftModel && t.rules.DraftSlots {
+	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && t.rules.DraftSlots {
 		return 1
 	}
 	return 0
@@ -22,7 +22,7 @@ func (t *twin) slots() int {
 // lookahead returns for how many tokens more r gets blocks, for its drafts.
 func (t *twin) lookahead(r *twinRequest) int {
 	s := t.cfg.Speculation
-	if s == nil || s.Method == vllm.ByLookup || !t.rules.DraftRoom && !slices.Contains(t.running, r) {
+	if s == nil || s.Method == scheduler.ByLookup || !t.rules.DraftRoom && !slices.Contains(t.running, r) {
 		return 0
 	}
 	return s.Tokens
@@ -173,7 +173,7 @@ func drawDrafts(seed uint64) drawn {
 	}
 	rules.LongPrefillTokens, rules.Watermark = rng.IntN(4)/3, float64(rng.IntN(5)/4)/10
 	d := draw(seed, rules)
-	s := &vllm.Speculation{Method: vllm.Method(rng.IntN(3)), Tokens: 1 + rng.IntN(5), Seed: rng.Uint64N(9)}
+	s := &vllm.Speculation{Method: scheduler.Drafter(rng.IntN(3)), Tokens: 1 + rng.IntN(5), Acceptance: scheduler.Acceptance{Seed: rng.Uint64N(9)}}
 	s.Low = float64(rng.IntN(4)) / 4
 	s.High = s.Low + (1-s.Low)*float64(rng.IntN(3))/2
 	if rng.IntN(3) == 0 {

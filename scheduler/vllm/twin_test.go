@@ -271,7 +271,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 		most = r.target - 1
 		hits = t.hits(r, most/t.cfg.BlockTokens)
 	}
-	if s := t.cfg.Speculation; s != nil && s.Method == vllm.ByHead && len(hits[0]) > 0 { // the drafter needs what the last gives
+	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByHead && len(hits[0]) > 0 { // the drafter needs what the last gives
 		hits[0] = hits[0][:len(hits[0])-1]
 	}
 	cached := min(len(hits[0])*t.cfg.BlockTokens, most)

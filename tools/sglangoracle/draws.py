@@ -36,4 +36,25 @@ def draw_windows(r, c, rows):
         c["num_gpu_blocks"] += 2 * longest // c["page_size"]
 
 
-DRAWS = {"windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks}
+def draw_drafts(r, c, rows):
+    """Algorithms, chains and trees of drafts, few and many accepted, and what a request needs beyond its tokens."""
+    c["speculative_algorithm"] = a = r.choice(["EAGLE", "EAGLE", "EAGLE3", "STANDALONE", "NGRAM"])
+    steps, topk = r.choice([1, 3, 5, 8]), r.choice([1, 1, 4])
+    tokens = steps + 1 if topk == 1 else r.randint(2, 2 * topk * steps)
+    c.update(speculative_num_steps=steps, speculative_eagle_topk=topk, speculative_num_draft_tokens=tokens)
+    law = {"acceptance_rate": r.choice([0.0, 0.5, 0.9, 1.0, [0.2, 0.9]]), "acceptance_seed": r.randrange(1 << 20)}
+    if r.random() < 0.5:
+        law["draft_ms"] = r.choice([0.3, 1.7])
+    if r.random() < 0.3:
+        law["draft_share"] = 0.07
+    c["speculative_config"] = law
+    if not a.startswith("EAGLE"):
+        c["enable_mixed_chunk"] = False  # as its server has it
+    page = c["page_size"]
+    most = max(steps * topk, tokens)
+    if page > 1 and topk > 1 and a != "NGRAM":
+        most = max((2 * page - 2 + steps) // page * page * topk, tokens)
+    c["num_gpu_blocks"] += -(-2 * most // page)
+
+
+DRAWS = {"windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts}

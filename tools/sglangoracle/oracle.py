@@ -41,6 +41,7 @@ from sglang.srt.managers.utils import GenerationBatchResult  # noqa: E402
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams  # noqa: E402
 from sglang.srt.sampling.sampling_params import SamplingParams  # noqa: E402
 
+import drafts  # noqa: E402
 import events  # noqa: E402
 
 logging.disable(logging.WARNING)
@@ -72,6 +73,11 @@ class Config:
     passes = True
     ranks = 1  # over which attention is data parallel
     load_balance_method = "auto"
+    speculative_algorithm = None  # drafts.py says what these and speculative_config are
+    speculative_num_steps = 3
+    speculative_eagle_topk = 1
+    speculative_num_draft_tokens = 4
+    speculative_config = None
 
     def __init__(self, **kw):
         for k, v in kw.items():
@@ -195,7 +201,11 @@ class Oracle(sched.Scheduler):
         self.retracted_now = []
         args = server_args(c)
         sched.publish(args, role="scheduler", ranks=sched.SpawnRanks(world_rank=0, dp_rank=None, gpu_id=0))
-        longest = max((len(r.tokens) + r.output for r in requests), default=1) + c.page_size + 8
+        self.drafts = drafts.Drafts(
+            c.speculative_algorithm, c.speculative_num_steps, c.speculative_eagle_topk, c.speculative_num_draft_tokens,
+            c.speculative_config)
+        self.drafts.override(sched.get_context())
+        longest = max((len(r.tokens) + r.output for r in requests), default=1) + c.page_size + 8 + self.drafts.room(c.page_size)
         self._build(args, longest)
 
     # -- construction --
@@ -213,7 +223,7 @@ class Oracle(sched.Scheduler):
         self.enable_lora = self.enable_lora_overlap_loading = False
         self.enable_overlap = c.loop == "overlap"
         self.enable_overlap_mlx = self.enable_pdmux = False
-        self.spec_algorithm = S.SpeculativeAlgorithm.from_string(None)
+        self.spec_algorithm = S.SpeculativeAlgorithm.from_string(c.speculative_algorithm)
         self.page_size = c.page_size
         self.enable_hierarchical_cache = self.enable_lmcache = self.enable_hicache_storage = False
         self.enable_session_radix_cache = self.enable_unified_cache_external_linker = False
@@ -323,7 +333,7 @@ class Oracle(sched.Scheduler):
             disable=c.disable_cache, req_to_token_pool=self.req_to_token_pool,
             token_to_kv_pool_allocator=self.token_to_kv_pool_allocator, page_size=c.page_size,
             eviction_policy=sched.get_memory().radix_eviction_policy,
-            chunked_prefill_size=c.chunked_prefill_size, enable_kv_cache_events=c.events,
+            chunked_prefill_size=c.chunked_prefill_size, enable_kv_cache_events=c.events, is_eagle=self.spec_algorithm.is_eagle(),
         )
         if c.tree == "radix":
             from sglang.srt.mem_cache import radix_cache
@@ -397,6 +407,9 @@ class Oracle(sched.Scheduler):
     def _prefill_ms(self, batch):
         n = len(batch.reqs)
         before, new = sum(batch.prefix_lens), sum(batch.extend_lens)
+        if self.drafts and batch.decoding_reqs:  # SGLang knows their lengths only as far as it has seen results
+            k = n - len(batch.decoding_reqs)
+            before = sum(batch.prefix_lens[:k]) + sum(x - 1 for x in self.drafts.lengths(batch.decoding_reqs))
         return self.times.prefill(n, (before + new) // n, before // n)
 
     def _decode_ms(self, lengths):
@@ -424,7 +437,10 @@ class Oracle(sched.Scheduler):
             ms = 0.0
         else:
             entry["decode"] = [self.by_rid[q.rid].rid for q in batch.reqs]
-            ms = self._decode_ms([q.kv.kv_committed_len for q in batch.reqs])
+            lengths = [q.kv.kv_committed_len for q in batch.reqs]
+            ms = self._decode_ms(self.drafts.lengths(batch.reqs, self.drafts.tokens - 1) if self.drafts else lengths)
+        if self.drafts:
+            ms = self.drafts.pass_ms(ms, batch.forward_mode.is_decode())
         if self.retracted_now:
             entry["retracted"], self.retracted_now = self.retracted_now, []
         entry["end"] = self.gpu_free = start + self._slowest(ms)
@@ -434,6 +450,10 @@ class Oracle(sched.Scheduler):
         batch.input_ids = None
         result = self._result(len(batch.reqs))
         result.ends = self.gpu_free
+        if self.drafts and batch.forward_mode.is_decode():
+            self.drafts.accept(batch, self.by_rid, result)
+        elif self.drafts:
+            self.drafts.prefill(batch, result)
         return result
 
     def _slowest(self, ms):
@@ -450,6 +470,8 @@ class Oracle(sched.Scheduler):
             p.process_batch_result_idle(batch, result)
         else:
             p.process_batch_result_prefill(batch, result)
+        if self.drafts:
+            self.drafts.settle(result)
         self._stamp(batch.reqs, before, self.clock)
 
     def _stamp(self, reqs, before, at):
@@ -457,7 +479,7 @@ class Oracle(sched.Scheduler):
             n = len(q.output_ids)
             if n > before[q.rid]:
                 r = self.by_rid[q.rid]
-                r.got = n
+                r.got = n if not self.drafts else min(n, max(1, q.sampling_params.max_new_tokens))  # more are thrown away
                 r.outputs = list(q.output_ids)
                 r.last = at
                 if r.first is None:

@@ -25,6 +25,9 @@ DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 81
 FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None,
          "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto", "sliding_window_size": None,
          "swa_full_tokens_ratio": 0.8}
+# Of cases that decode speculatively: SGLang's own, and speculative_config.
+DRAFTS = ["speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
+          "speculative_config"]
 
 
 def ask_sglang(case, events=False):
@@ -39,7 +42,7 @@ def ask_sglang(case, events=False):
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
         ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False,
         sliding_window_size=s.get("sliding_window_size"), swa_full_tokens_ratio=s.get("swa_full_tokens_ratio", 0.8),
-        events=events)
+        events=events, **{k: s[k] for k in DRAFTS if k in s})
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
     requests = [oracle.Request(i, float(x["timestamp"]) - start,
                                oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
@@ -67,6 +70,8 @@ def ask_replay(program, case):
                  "sliding_window_size": "--sliding-window-size", "swa_full_tokens_ratio": "--swa-full-tokens-ratio"}
         if s.get("dp_size", 1) > 1:
             args += ["--load-balance-method", s["load_balance_method"]]
+        if "speculative_algorithm" in s:
+            args += draft_args(s)
         args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
         done = subprocess.run(
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
@@ -80,6 +85,17 @@ def ask_replay(program, case):
                 x = json.loads(line)
                 out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0, x["generated_tokens"]]
         return [out[i] for i in range(len(case["rows"]))]
+
+
+def draft_args(s):
+    """How replay is asked for speculative decoding."""
+    lookup = s["speculative_algorithm"] == "NGRAM"
+    args = ["--speculative-algorithm", s["speculative_algorithm"], "--speculative-num-steps", s["speculative_num_steps"],
+            "--speculative-num-draft-tokens", s["speculative_num_draft_tokens"], f"--speculative-config={json.dumps(s['speculative_config'])}"]
+    if lookup:
+        breadth = {"sglang": {"speculative_ngram_max_bfs_breadth": s["speculative_eagle_topk"]}}
+        return [*args, f"--engine-args={json.dumps(breadth)}"]
+    return [*args, "--speculative-eagle-topk", s["speculative_eagle_topk"]]
 
 
 def join(args):

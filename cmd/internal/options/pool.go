@@ -182,6 +182,9 @@ func (o *Options) engineError(p *Pool, err error) error {
 		}
 	}
 	if s := byKey(o.Engine.Settings, name); s != nil && !o.Changed(p.from) {
+		if key.Value == "missing" {
+			return cli.Usagef("--%s: missing, want %s", s.Name, key.Want)
+		}
 		return cli.Usagef("--%s is %s by default, want %s", s.Name, key.Value, key.Want)
 	}
 	return fmt.Errorf("--%s: %w", o.Name(p.from), err)

@@ -17,6 +17,9 @@ type Sequence struct {
 	Owner sim.RequestID
 	// Prompt is the number of prompt tokens; generated ones follow.
 	Prompt int32
+	// Pairs is 1 where a page is known by the token after it, too, and that token must be one
+	// of the prompt for it to count as full; 0 otherwise.
+	Pairs int32
 }
 
 // NewSequence returns the pages of r.
@@ -43,9 +46,9 @@ func (s *Sequence) KeyOf(i, perNode int32) Key {
 	case i >= s.Full:
 		return generatedKey | Key(s.Owner)
 	case perNode == 1:
-		return s.NodeKey(i)
+		return s.NodeKey(i + s.Pairs)
 	}
-	return s.NodeKey(i / perNode)
+	return s.NodeKey((i + s.Pairs) / perNode)
 }
 
 // NodeKey returns the key of the pages of the prompt's node i.

@@ -1,0 +1,48 @@
+package scheduler
+
+import "github.com/replay-llm/replay/sim"
+
+// Acceptance is how many drafts a model accepts where an engine decodes speculatively.
+type Acceptance struct {
+	// Rates is, by position, how likely a draft is accepted if those before it are. Where
+	// it is nil, each request draws one rate for all positions from Low to High.
+	Rates     []float64
+	Low, High float64
+	Seed      uint64 // of the draws
+}
+
+// Drafter is a kind of what proposes drafts, by what a scheduler does for it.
+type Drafter uint8
+
+const (
+	ByLookup     Drafter = iota // ngram and the like: no KV cache of its own
+	ByDraftModel                // a model with KV blocks beside the engine's
+	ByHead                      // eagle, mtp: reads the hidden states of the model
+)
+
+// drawNumber returns a number from 0 to 1 that depends on its arguments alone: the
+// finalizer of SplitMix64 over the three.
+func drawNumber(seed, request, place uint64) float64 {
+	x := seed*0x9e3779b97f4a7c15 + (request+1)*0xd6e8feb86659fd93 + place*0xa0761d6478bd642f
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) / (1 << 53)
+}
+
+// Accepted returns how many of so many drafts for the tokens of a request's answer
+// after the first sampled ones are accepted.
+func (a *Acceptance) Accepted(id sim.RequestID, sampled, drafts int) int {
+	rate := a.Low
+	if a.High > a.Low {
+		rate += float64((a.High - a.Low) * drawNumber(a.Seed, uint64(id), 0))
+	}
+	for i := range drafts {
+		if a.Rates != nil {
+			rate = a.Rates[i]
+		}
+		if !(drawNumber(a.Seed, uint64(id), uint64(sampled+i)+1) < rate) {
+			return i
+		}
+	}
+	return drafts
+}

@@ -1,0 +1,208 @@
+package sglang
+
+import (
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Speculation is how an engine decodes speculatively: a decode pass drafts tokens for each
+// running request and verifies them.
+type Speculation struct {
+	Drafts
+	scheduler.Acceptance
+}
+
+// Drafts are what a drafter proposes.
+type Drafts struct {
+	Algorithm scheduler.Drafter
+	Steps     int // in a row, > 0
+	TopK      int // that each step goes on with, > 0
+	Tokens    int // of a request that a pass verifies, the one before the drafts among them, > 1
+}
+
+// Depth returns the number of drafts that a pass may accept of a request.
+func (s *Drafts) Depth() int {
+	if s.Algorithm == scheduler.ByLookup {
+		return s.Tokens - 1
+	}
+	return min(s.Steps, s.Tokens-1)
+}
+
+// reserve returns the tokens beyond those it has that a request holds while it decodes: those
+// of two passes, as one may be in flight of which nobody knows yet what it accepts. Where
+// pages have several tokens each branch of a tree has pages of its own.
+func (s *Drafts) reserve(page int) int {
+	one := s.Steps * s.TopK
+	if page > 1 && s.TopK > 1 && s.Algorithm != scheduler.ByLookup {
+		one = floorTo(page-1+s.Steps+page-1, page) * s.TopK
+	}
+	return 2 * max(one, s.Tokens)
+}
+
+// draftTokens returns the tokens of the pool that a request may hold that decodes speculatively:
+// it does while it lacks a token.
+func (c *Config) draftTokens(input, output int) int {
+	if c.Speculation == nil || output < 2 {
+		return 0
+	}
+	return ceilTo(input+output-2+c.Speculation.reserve(c.PageTokens), c.PageTokens)
+}
+
+// draftPasses returns how many times a pass calls the drafter, which reads what a prefill
+// computes, too.
+func (s *Drafts) draftPasses(prefill bool) int {
+	switch {
+	case s.Algorithm == scheduler.ByLookup && prefill:
+		return 0
+	case s.Algorithm == scheduler.ByLookup || prefill:
+		return 1
+	}
+	return s.Steps
+}
+
+// share is a request's part in a pass that verifies drafts.
+type share struct {
+	visit
+	accepted int // drafts
+}
+
+// heldTokens returns the tokens of the pool that r has places for, shared ones among them: at
+// base, if it runs.
+func (c *Core) heldTokens(r *request) int { return c.poolTokens(max(r.stored, r.alloc)) }
+
+// nextHold returns the tokens that r gets places for when it decodes next, as far as is known.
+func (c *Core) nextHold(r *request) int {
+	return max(r.alloc, r.stored, c.poolTokens(r.stored+c.Speculation.reserve(c.PageTokens)))
+}
+
+// countMissing returns the tokens of the pool that running requests need to decode.
+func (c *Core) countMissing() int {
+	if c.Speculation == nil {
+		return c.countCrossing() * c.PageTokens
+	}
+	missing := 0
+	for _, r := range c.running {
+		missing += c.nextHold(r) - c.heldTokens(r)
+	}
+	return missing
+}
+
+// noteDraftsEnding finds the requests whose last token is in flight whatever is accepted:
+// those that lack one.
+func (c *Core) noteDraftsEnding() {
+	for _, r := range c.running {
+		if !r.ending && r.sampled > r.out && r.out+1 >= r.asked() {
+			r.ending = true
+			c.ending = append(c.ending, r)
+		}
+	}
+}
+
+// addDrafts adds each running request to the pass, with drafts unless it computes prompts,
+// and finds places for all that may be accepted.
+func (c *Core) addDrafts(f *flight) {
+	wanted, taken := 0, 0
+	for _, r := range c.running {
+		next := c.nextHold(r)
+		wanted += next - max(r.alloc, r.stored)
+		taken += next - c.heldTokens(r)
+	}
+	if wanted > 0 && c.PageTokens > 1 {
+		wanted += len(c.running) * c.PageTokens
+	}
+	c.evictTokens(wanted)
+	c.free -= taken
+	s := c.Speculation
+	f.decodes, f.length, f.verifies = len(c.running), 0, len(f.batch) == 0
+	for _, r := range c.running {
+		r.alloc = c.nextHold(r)
+		x := share{visit: visit{r, r.epoch}}
+		f.length += r.InputTokens + r.sampled
+		if f.verifies {
+			x.accepted = s.Accepted(r.ID, r.sampled, s.Depth())
+			f.length += s.Tokens - 1
+		}
+		r.sampled += x.accepted + 1
+		f.shares = append(f.shares, x)
+	}
+}
+
+// measureDrafts enters what drafts add to the pass that begins.
+func (c *Core) measureDrafts(s *timing.Step) {
+	f := c.next
+	if f.verifies {
+		s.Tokens *= c.Speculation.Tokens
+	}
+	if f.verifies || c.Role != scheduler.Decode {
+		s.Drafts = c.Speculation.draftPasses(!f.verifies)
+	}
+}
+
+// deliverDrafts ends a pass that decodes speculatively.
+func (c *Core) deliverDrafts(f *flight, p *scheduler.Pass) {
+	if f.verifies {
+		c.verified++
+	}
+	for i := range f.shares {
+		if x := &f.shares[i]; !x.isVoid() && c.giveDrafts(x, f.verifies, p) {
+			if !x.ending {
+				c.ending = append(c.ending, x.request)
+			}
+			c.stopRunning(x.request)
+			c.finishRequest(x.request)
+		}
+	}
+}
+
+// giveDrafts gives the request of x the tokens that the pass has accepted, as many as it still
+// wants, and reports whether the last was among them. What it does not want is in the pool
+// until it ends; so is the token that a last one follows, but where it comes with prompts.
+func (c *Core) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool) {
+	r := x.request
+	if verifies {
+		p.Verified++
+		p.Drafts += c.Speculation.Tokens - 1
+		p.Accepted += x.accepted
+	}
+	if more := min(x.accepted, r.asked()-r.out-1); more > 0 {
+		p.AddAccepted(r.ID, r.out+1, more)
+		r.out += more
+	}
+	r.out++
+	m := p.AddToken(r.ID, r.out, r.asked(), r.lastToken, r.lastToken != p.Start)
+	r.lastToken = p.End
+	if last = m != nil && m.Last; last {
+		m.Handoff = c.transferDelay(r.Request)
+	}
+	if verifies || !last {
+		r.stored += x.accepted + 1
+	}
+	return last
+}
+
+// passIdly runs the pass that is planned when nobody is left: the drafts of the one before it,
+// which ended at c.left, turned out to end all requests. It reports whether a request that has
+// come meanwhile waits for its end.
+func (c *Core) passIdly(now sim.Time, p *scheduler.Pass) (bool, error) {
+	if c.left > 0 && now > c.left {
+		c.measurePass()
+		ms, err := c.Clock.Step(&c.step)
+		if err != nil {
+			return false, err
+		}
+		c.lastEnd = c.left + sim.Time(ms)
+		c.awake, c.left = c.lastEnd, 0
+		c.verified++
+		c.next.clear()
+	}
+	if now >= c.awake {
+		return false, nil
+	}
+	p.Reset(now)
+	p.KVAtEnd = true
+	p.End = c.awake
+	p.Gap = p.End - p.Start
+	c.describeState(p)
+	return true, nil
+}
