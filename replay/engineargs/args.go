@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
@@ -73,24 +74,25 @@ type Args struct {
 
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs struct {
-	Policy           string  // "fifo", its other name "fcfs", "lpm", "lof" or "hrrn"; any other string counts as fifo, with compat the last two, too
-	PageTokens       int     // another name of BlockTokens, as written; 0: not given
-	MaxPrefillTokens int     // prompt tokens per pass; default 16384
-	ChunkTokens      int     // chunked_prefill_size, prompt tokens of one request per pass; default 8192
-	ClipNewTokens    int     // answer tokens counted at most when memory is reserved; default 4096
-	Conservativeness float64 // scales the share of answers that memory is reserved for; default 1
-	PrefillRequests  int     // prefill_max_requests, of a pass of prompts; 0: no limit
-	LogInterval      int     // decode_log_interval, passes of tokens alone of which one publishes KV events; default 40
-	MaxRunning       int     // max_running_requests, at once; default Unlimited
-	NoOverlap        bool    // a pass is planned when the one before it has ended, not while it runs
-	MixedChunk       bool    // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
-	IgnoreEOS        bool    // requests are known to use all their answer tokens, and memory is reserved for all; default false
-	LoadBalance      string  // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
-	Window           int     // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
-	WindowShare      float64 // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
-	NoWindowPool     bool    // disable_hybrid_swa_memory: layers with a window keep all tokens
-	PageGiven        bool    // page_size was written
-	ChunkGiven       bool    // chunked_prefill_size was written
+	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof" or "hrrn"; any other string counts as fifo, with compat the last two, too
+	PageTokens       int               // another name of BlockTokens, as written; 0: not given
+	MaxPrefillTokens int               // prompt tokens per pass; default 16384
+	ChunkTokens      int               // chunked_prefill_size, prompt tokens of one request per pass; default 8192
+	ClipNewTokens    int               // answer tokens counted at most when memory is reserved; default 4096
+	Conservativeness float64           // scales the share of answers that memory is reserved for; default 1
+	PrefillRequests  int               // prefill_max_requests, of a pass of prompts; 0: no limit
+	LogInterval      int               // decode_log_interval, passes of tokens alone of which one publishes KV events; default 40
+	MaxRunning       int               // max_running_requests, at once; default Unlimited
+	NoOverlap        bool              // a pass is planned when the one before it has ended, not while it runs
+	MixedChunk       bool              // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
+	IgnoreEOS        bool              // requests are known to use all their answer tokens, and memory is reserved for all; default false
+	Priorities       sglang.Priorities // default none; Threshold 10 where there are
+	LoadBalance      string            // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
+	Window           int               // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
+	WindowShare      float64           // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
+	NoWindowPool     bool              // disable_hybrid_swa_memory: layers with a window keep all tokens
+	PageGiven        bool              // page_size was written
+	ChunkGiven       bool              // chunked_prefill_size was written
 	Drafts           SGLangDrafts
 }
 

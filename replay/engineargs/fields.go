@@ -262,6 +262,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	m.flag("disable_hybrid_swa_memory", &s.NoWindowPool)
 	m.readSpeculation(s)
 	s.NoOverlap = !overlap
+	m.readPriorities(s)
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {
 			m.fail(key, shortenValue(value), "SGLang's own rules with it: no compat")

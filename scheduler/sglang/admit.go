@@ -1,5 +1,7 @@
 package sglang
 
+import "github.com/replay-llm/replay/scheduler"
+
 // budget is what a pass may still admit.
 type budget struct {
 	reserved float64 // tokens that are spoken for: outputs to come, and what was admitted
@@ -8,6 +10,7 @@ type budget struct {
 	stays    []stay  // of those that run and were admitted, where outputs are counted exactly
 	input    int     // prompt tokens left
 	chunk    int     // prompt tokens left to this pass's chunks
+	share    float64 // of the outputs to come that is believed in
 }
 
 // verdict is what is said of a request that wants in, or of the budget after it.
@@ -21,13 +24,12 @@ const (
 
 // openBudget returns the budget of a pass.
 func (c *Core) openBudget() budget {
-	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens}
-	share := c.ratio.now
+	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens, share: c.ratio.now}
 	if c.IgnoreEOS {
-		share = 1
+		b.share = 1
 	}
 	for _, r := range c.running {
-		b.reserved += float64(float64(min(r.maxOut-c.gainedBy(r), c.ClipNewTokens)) * share)
+		b.reserved += c.reservedFor(r, &b)
 	}
 	if c.MixedChunk { // a token for each of them
 		n := len(c.running)
@@ -36,6 +38,11 @@ func (c *Core) openBudget() budget {
 		b.chunk -= n
 	}
 	return b
+}
+
+// reservedFor returns what is reserved for the outputs to come of a running request.
+func (c *Core) reservedFor(r *request, b *budget) float64 {
+	return float64(float64(min(r.maxOut-c.gainedBy(r), c.ClipNewTokens)) * b.share)
 }
 
 // memoryLeft returns the room in the pool beyond what is spoken for.
@@ -68,14 +75,14 @@ func (c *Core) judge(b *budget) verdict {
 
 // planPrompts plans a batch of prompts, and finds its memory. It reports whether there
 // is one.
-func (c *Core) planPrompts(f *flight) bool {
-	if len(c.running) == 0 || c.Window > 0 {
+func (c *Core) planPrompts(f *flight, p *scheduler.Pass) bool {
+	if len(c.running) == 0 || c.Window > 0 || c.Priorities.Preempt {
 		c.full = false
 	}
 	if (c.full || c.waiting.Len() == 0) && c.partial == nil {
 		return false
 	}
-	if c.partial == nil && c.placesLeft() <= 0 {
+	if c.partial == nil && c.placesLeft() <= 0 && !c.Priorities.Preempt {
 		c.full = true
 		return false
 	}
@@ -85,6 +92,7 @@ func (c *Core) planPrompts(f *flight) bool {
 		c.continuePartial(&b, f)
 	}
 	c.admitWaiting(&b, f)
+	c.requeueVictims(p)
 	if len(f.batch) == 0 {
 		return false
 	}
@@ -141,8 +149,10 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 		if c.judge(b) == spent {
 			return
 		}
-		if len(f.batch) >= places {
+		if len(f.batch) >= places+len(c.victims) {
 			c.full = true
+		}
+		if c.full && !c.preemptFor(c.waiting.Front(), b) {
 			return
 		}
 		v := c.admitHead(b, f)

@@ -24,10 +24,11 @@ const (
 // Config is what one simulated SGLang engine is made with. It has no defaults:
 // every field counts as it is.
 type Config struct {
-	Pages            int     // pages of the token pool, > 0
-	PageTokens       int     // tokens per page, > 0
-	MaxRunning       int     // requests that run at once, at most; 0: no limit
-	Policy           Policy  // order of the queue
+	Pages            int    // pages of the token pool, > 0
+	PageTokens       int    // tokens per page, > 0
+	MaxRunning       int    // requests that run at once, at most; 0: no limit
+	Policy           Policy // order of the queue
+	Priorities       Priorities
 	MaxPrefillTokens int     // prompt tokens of a prefill pass, > 0; the first request may exceed it
 	PrefillRequests  int     // requests of a prefill pass, at most; 0: no limit
 	ChunkTokens      int     // tokens after which prompts are cut, over a pass, a multiple of PageTokens
@@ -88,6 +89,12 @@ func Check(c Config) error {
 	case c.Window > 0 && (c.WindowPages > c.Pages || c.Window+c.PageTokens >= c.WindowPages*c.PageTokens):
 		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, want no more than that, and more than sliding_window_size %d and a page of %d",
 			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.Window, c.PageTokens)
+	case c.Priorities.Threshold < 0:
+		return fmt.Errorf("priority_scheduling_preemption_threshold is %d, want >= 0, or requests preempt each other for good", c.Priorities.Threshold)
+	case c.Priorities.On && c.Policy != FIFO && c.Policy != LOF:
+		return errors.New("enable_priority_scheduling is true, want schedule_policy fcfs or lof with it")
+	case c.Priorities.Retract && !c.Priorities.On:
+		return errors.New(`retraction_policy is "priority", want enable_priority_scheduling with it`)
 	case c.ClipNewTokens < 0:
 		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
 	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):

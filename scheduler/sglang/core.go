@@ -7,9 +7,10 @@
 //
 // Layers that attend to a window have a pool of their own (windows.go), beside that of the others.
 //
-// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, run.go,
-// retract.go, deliver.go, drafts.go, cancel.go, queue.go; ranks.go for several of them in lockstep; pages.go for the cache; record.go and pageevents.go
-// for what a router is shown of it; view.go for what planners and observers see.
+// Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
+// retract.go, deliver.go, drafts.go, cancel.go, queue.go, priority.go; ranks.go for several of them in lockstep;
+// pages.go for the cache; record.go and pageevents.go for what a router is shown of it; view.go for what
+// planners and observers see.
 package sglang
 
 import (
@@ -32,6 +33,9 @@ type Core struct {
 
 	live     int // requests submitted and not finished
 	waiting  scheduler.Line[*request]
+	joins    int        // times that somebody joined it
+	victims  []*request // preempted by the plan that is being made
+	ranked   []*request // scratch of who is preempted first
 	partial  *request   // prefilled in part: goes on before anybody is admitted
 	running  []*request // each knows its place
 	full     bool       // nobody is admitted until a request leaves
@@ -105,11 +109,11 @@ func New(c Config) (*Core, error) {
 // Submit queues r at the back.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
-	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning, queuedAt: c.counted.sum}
+	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning}
 	if c.pairs {
 		q.seq.Pairs, q.seq.Full = 1, c.pagesOf(r.InputTokens)
 	}
-	c.waiting.PushBack(q)
+	c.joinQueue(q)
 	c.live++
 }
 
@@ -170,7 +174,8 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.openPass(now, p)
-	if !c.next.planned {
+	for preempted := -1; !c.next.planned && p.Preempted > preempted; { // again, if who was preempted left the engine idle
+		preempted = p.Preempted
 		c.planPass(c.next, p)
 	}
 	if !c.next.planned {

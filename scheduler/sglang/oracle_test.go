@@ -37,6 +37,11 @@ type oracleCase struct {
 		Window           int     `json:"sliding_window_size"`
 		WindowShare      float64 `json:"swa_full_tokens_ratio"`
 		oracleDrafts
+		Priorities       bool   `json:"enable_priority_scheduling"`
+		LowFirst         bool   `json:"schedule_low_priority_values_first"`
+		Threshold        *int   `json:"priority_scheduling_preemption_threshold"`
+		NoPreemption     bool   `json:"disable_priority_preemption"`
+		RetractionPolicy string `json:"retraction_policy"`
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -44,6 +49,7 @@ type oracleCase struct {
 		Input  int      `json:"input_length"`
 		Output int      `json:"output_length"`
 		IDs    []uint64 `json:"hash_ids"`
+		Prio   int32    `json:"priority"`
 	} `json:"rows"`
 	Requests []oracleRequest `json:"requests"`
 	// Published is what it told of its cache, where that was asked for.
@@ -58,8 +64,13 @@ func (c *oracleCase) config() Config {
 	s := &c.Settings
 	clock := timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1, DraftMs: s.Law.Ms, DraftShare: s.Law.Share}
 	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN}[s.Policy]
+	threshold := 10
+	if s.Threshold != nil {
+		threshold = *s.Threshold
+	}
 	return Config{
-		Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
+		Priorities: Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
+		Pages:      s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
 		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
@@ -145,7 +156,7 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 		for ; next < len(c.Rows) && c.arrival(next) <= now; next++ {
 			row := &c.Rows[next]
 			requests = append(requests, &sim.Request{
-				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Prompt: cfg.Tree.Add(row.IDs, row.Input),
+				ID: sim.RequestID(next), InputTokens: row.Input, OutputTokens: row.Output, Priority: row.Prio, Prompt: cfg.Tree.Add(row.IDs, row.Input),
 				Arrived: c.arrival(next),
 			})
 			core.Submit(requests[next])

@@ -31,6 +31,7 @@ func (c *Core) poolTokens(n int) int { return ceilTo(n, c.PageTokens) }
 // findPrefix looks up the first tokens of r, all but its last, locks those that are cached
 // and returns their number.
 func (c *Core) findPrefix(r *request) int {
+	r.looked, r.found = r.length(), 0
 	if !c.caching {
 		return 0
 	}
@@ -40,6 +41,7 @@ func (c *Core) findPrefix(r *request) int {
 	pages, n := c.tree.Match(&r.seq, c.pagesOf(r.length()-1))
 	c.tree.Lock(n)
 	r.node, r.prot = n, int(pages)*c.PageTokens
+	r.found = r.prot
 	return r.prot
 }
 

@@ -15,7 +15,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	c.mergePrompts()
 	c.noteEnding()
 	defer func() { c.counted.held = len(c.running) > 0 }()
-	if !c.planPrompts(f) {
+	if !c.planPrompts(f, p) {
 		f.planned = c.planTokens(f, p)
 		return
 	}

@@ -27,8 +27,13 @@ type sorted struct {
 func (c *Core) sortQueue() {
 	n := c.waiting.Len()
 	all := c.waiting.All()
-	if c.Policy == LOF {
-		slices.SortStableFunc(all, func(a, b *request) int { return cmp.Compare(b.maxOut, a.maxOut) })
+	switch {
+	case c.Policy == LOF:
+		slices.SortStableFunc(all, func(a, b *request) int {
+			return cmp.Or(c.comparePriority(a, b), cmp.Compare(b.maxOut, a.maxOut))
+		})
+	case c.Priorities.On:
+		slices.SortFunc(all, c.comparePriority)
 	}
 	if n == 0 || !c.caching {
 		return

@@ -29,8 +29,12 @@ type request struct {
 	// flight among them, and tokens that it has places for, 0 before it decodes.
 	sampled, alloc int
 
+	looked int // its length when it was last looked up to be admitted, 0 before
+	found  int // the tokens that were found then; 0 since it lost its place
+
 	rank      float64  // what lpm and hrrn sort by, highest first
-	queuedAt  int      // the sum of counted when it joined the queue
+	joined    int      // the core's joins when it joined the queue
+	queuedAt  int      // the sum of counted then
 	place     int      // in the line of running requests, or notRunning
 	ending    bool     // its last token is in flight
 	resumed   bool     // it was admitted after it had lost its place

@@ -27,7 +27,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 		c.releasePages(r, false)
 		c.evictTokens(len(c.running) * retractSteps)
 		c.requeueRequest(r, p)
-		c.waiting.PushBack(r)
+		c.joinQueue(r)
 		c.full = false
 	}
 	if c.partial != nil && c.isShort() {
@@ -47,10 +47,14 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 }
 
 // sortForRetraction brings the running requests into the order in which they stay
-// longest: most outputs, then shortest prompt.
+// longest: if priorities count the most urgent, then most outputs, then shortest prompt.
 func (c *Core) sortForRetraction() {
 	slices.SortStableFunc(c.running, func(a, b *request) int {
-		return cmp.Or(cmp.Compare(c.gainedBy(b), c.gainedBy(a)), cmp.Compare(a.InputTokens, b.InputTokens))
+		order := cmp.Or(cmp.Compare(c.gainedBy(b), c.gainedBy(a)), cmp.Compare(a.InputTokens, b.InputTokens))
+		if c.Priorities.Retract {
+			return cmp.Or(cmp.Compare(c.urgency(a), c.urgency(b)), order)
+		}
+		return order
 	})
 	for i, r := range c.running {
 		r.place = i
@@ -68,6 +72,7 @@ func (c *Core) loseFlight(r *request) {
 // requeueRequest makes r, which holds nothing any more, one that waits.
 func (c *Core) requeueRequest(r *request, p *scheduler.Pass) {
 	r.epoch++
+	r.found = 0
 	r.resumed, r.queuedAt = true, c.counted.sum
 	p.Preempted++
 	if p.Detail != nil {

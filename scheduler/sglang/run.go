@@ -19,7 +19,7 @@ type counts struct {
 // token for every running request, while each of them plans one that is as uneventful.
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.running)
-	tried := !c.full || c.Window > 0 // those who wait are tried again in each pass
+	tried := !c.full || c.Window > 0 || c.Priorities.Preempt // those who wait are tried again in each pass
 	if n == 0 || c.Speculation != nil || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}

@@ -12,7 +12,8 @@ import (
 // limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, window=N (tokens)
 // with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
 // none), log=N
-// (passes of tokens alone of which one publishes, 40), and bytes=N with gbps=X for
+// (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: nobody is
+// preempted, and least: the least urgent are retracted), and bytes=N with gbps=X for
 // handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
 // topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
 // max_prefill_tokens, and seqs counts for nothing.
@@ -35,6 +36,10 @@ func TestTranscripts(t *testing.T) {
 				Drafts{scheduler.Drafter(e.Int("method", 2)), n, e.Int("topk", 1), e.Int("verified", n+1)},
 				scheduler.Acceptance{Low: rate, High: rate},
 			}
+		}
+		c.Priorities = Priorities{
+			On: e.Has("priorities"), LowFirst: e.Has("low"), Preempt: e.Has("priorities") && !e.Has("spare"),
+			Threshold: e.Int("threshold", 0), Retract: e.Has("least"),
 		}
 		switch {
 		case e.Has("lpm"):

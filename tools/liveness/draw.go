@@ -23,7 +23,7 @@ func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
-		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows",
+		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order",
 	}
 }
 
@@ -54,6 +54,7 @@ func drawTrial(seed uint64) *trial {
 	x.drawEnd(d)
 	x.drawRanks(d)
 	x.drawWindows(d)
+	x.drawOrder(d)
 	x.Workload = d.Workload
 	return x
 }

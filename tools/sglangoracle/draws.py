@@ -57,4 +57,17 @@ def draw_drafts(r, c, rows):
     c["num_gpu_blocks"] += -(-2 * most // page)
 
 
-DRAWS = {"windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts}
+def draw_priority(r, c, rows):
+    """Priorities of a few values, near and far."""
+    c["enable_priority_scheduling"] = True
+    c["schedule_policy"] = r.choice(["fcfs", "fcfs", "lof"])
+    c["schedule_low_priority_values_first"] = r.random() < 0.4
+    c["priority_scheduling_preemption_threshold"] = r.choice([0, 0, 2, 10])
+    c["disable_priority_preemption"] = r.random() < 0.15
+    c["retraction_policy"] = r.choice(["length", "priority"])
+    values = r.choice([[0, 1], [-5, 0, 5], list(range(-20, 20)), [0, 0, 0, 50]])
+    for x in rows:
+        x["priority"] = r.choice(values)
+
+
+DRAWS = {"windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}

@@ -21,6 +21,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 for _name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
     os.environ.setdefault(_name, "1")
 
+import order  # noqa: E402
 import stubs  # noqa: E402
 
 stubs.install(["sgl_kernel"])
@@ -67,6 +68,7 @@ class Config:
     loop = "normal"  # or overlap: SGLang's loops
     tree = "default"  # what SGLang builds; radix: its older RadixCache; python: the default one's Python core
     ignore_eos = False  # as a client's flag; outputs have the wanted length either way
+    order = order.settings({})  # of the queue and what is given up first
     clip_outputs = True  # SGLang shortens outputs that do not fit the pool
     events = False  # keep what is published of the cache
     decode_log_interval = 40
@@ -162,6 +164,7 @@ def server_args(c: Config):
         chunked_prefill_size=c.chunked_prefill_size, max_running_requests=c.max_running_requests,
         prefill_max_requests=c.prefill_max_requests, schedule_policy=c.schedule_policy, schedule_conservativeness=c.conservativeness,
         disable_radix_cache=c.disable_cache, enable_mixed_chunk=c.mixed_chunk,
+        **c.order,
         disable_overlap_schedule=c.loop != "overlap", disable_cuda_graph=True, attention_backend="torch_native",
         tp_size=c.ranks, attn_dp_size=c.ranks, load_balance_method=c.load_balance_method,
         decode_log_interval=c.decode_log_interval,
@@ -169,8 +172,9 @@ def server_args(c: Config):
 
 
 class Request:
-    def __init__(self, rid, arrival, tokens, output):
+    def __init__(self, rid, arrival, tokens, output, priority=None):
         self.rid, self.arrival, self.tokens, self.output = rid, arrival, tokens, output
+        self.priority, self.queued = priority, False
         self.first = self.last = None
         self.hit = None
         self.got = 0
@@ -216,9 +220,10 @@ class Oracle(sched.Scheduler):
         self.server_args = args
         self.device = "cpu"
         self.schedule_policy = c.schedule_policy
-        self.enable_priority_scheduling = False
+        self.enable_priority_scheduling = args.enable_priority_scheduling
         self.abort_on_priority_when_disabled = False
-        self.schedule_low_priority_values_first = False
+        self.schedule_low_priority_values_first = args.schedule_low_priority_values_first
+        order.pin_sets()
         self.priority_scheduling_preemption_threshold = S.get_schedule().priority_scheduling_preemption_threshold
         self.enable_lora = self.enable_lora_overlap_loading = False
         self.enable_overlap = c.loop == "overlap"
@@ -369,7 +374,7 @@ class Oracle(sched.Scheduler):
     def _submit(self, r):
         params = SamplingParams(max_new_tokens=r.output, temperature=0, ignore_eos=self.c.ignore_eos)
         params.normalize(None)
-        req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60)
+        req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60, priority=r.priority)
         req.logprob_start_len = -1  # as the server sets it where no log-probabilities are asked for
         if self.c.clip_outputs:
             self.init_req_max_new_tokens(req)
@@ -378,8 +383,9 @@ class Oracle(sched.Scheduler):
         self._add_request_to_queue(req)
 
     def _add_request_to_queue(self, req, is_retracted=False):
-        if is_retracted:
-            r = self.by_rid[req.rid]
+        r = self.by_rid[req.rid]
+        again, r.queued = r.queued, True
+        if again:  # retracted, or preempted
             r.retractions += 1
             self.retracted_now.append(r.rid)
         super()._add_request_to_queue(req, is_retracted)

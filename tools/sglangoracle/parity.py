@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 import oracle
+import order as orders
 from workload import workload
 
 COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens"]
@@ -28,6 +29,7 @@ FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk
 # Of cases that decode speculatively: SGLang's own, and speculative_config.
 DRAFTS = ["speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
           "speculative_config"]
+FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "priority")
 
 
 def ask_sglang(case, events=False):
@@ -42,11 +44,12 @@ def ask_sglang(case, events=False):
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
         ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False,
         sliding_window_size=s.get("sliding_window_size"), swa_full_tokens_ratio=s.get("swa_full_tokens_ratio", 0.8),
+        order=orders.settings(s),
         events=events, **{k: s[k] for k in DRAFTS if k in s})
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
     requests = [oracle.Request(i, float(x["timestamp"]) - start,
                                oracle.prompt(x["hash_ids"], x["input_length"], case["trace_block_size"]),
-                               max(1, x["output_length"])) for i, x in enumerate(case["rows"])]
+                               max(1, x["output_length"]), x.get("priority", 0)) for i, x in enumerate(case["rows"])]
     answer = oracle.simulate(c, requests)
     did = answer["requests"]
     if any(x["aborted"] for x in did):
@@ -72,6 +75,7 @@ def ask_replay(program, case):
             args += ["--load-balance-method", s["load_balance_method"]]
         if "speculative_algorithm" in s:
             args += draft_args(s)
+        args += orders.flags(s)
         args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
         done = subprocess.run(
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
@@ -124,7 +128,7 @@ def cases(a):
     else:
         found = ((f"seed {i}", workload(i, fixed)) for i in range(a.seed, a.seed + a.parity))
     for name, (s, block, rows) in found:
-        rows = [{k: x[k] for k in ("timestamp", "input_length", "output_length", "hash_ids")} for x in rows]
+        rows = [{k: x[k] for k in FIELDS if k in x} for x in rows]
         for loop in a.loops.split(","):
             yield {"name": name, "sglang": oracle.VERSION, "loop": loop, "settings": {**FLAGS, **s},
                    "trace_block_size": block, "rows": rows, "columns": COLUMNS}
