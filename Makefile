@@ -5,6 +5,12 @@ GO ?= go
 N ?= 200
 VLLM ?= 0.19.1:vllm-0.19 0.24.0:vllm-0.24 0.33.0:vllm-0.33
 SEED ?= 1
+# Settings that make parity-sglang tries on SGLANG_EACH random workloads each, in both loops.
+SGLANG_EACH ?= 50
+SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ignore_eos":true' '"enable_prefix_caching":false' \
+  '"enable_prefix_caching":false,"ignore_eos":true' '"prefill_max_requests":2' '"schedule_policy":"lof"' '"schedule_policy":"hrrn"' \
+  '"draw":["clip"]' '"draw":["ranks"]' '"draw":["windows"]'
+MOONCAKE ?= ../shared/traces/mooncake_conversation.jsonl
 FUZZTIME ?= 30s
 COUNT ?= 10
 ROW ?=
@@ -69,6 +75,19 @@ parity-sglang: ## replay N random workloads here and with SGLang's own scheduler
 	$(GO) build -o bin/replay ./cmd/replay
 	SGLANG_ORACLE_S=7200 tools/sglangoracle/run --parity $(N) --seed $(SEED) --replay bin/replay
 	tools/sglangoracle/run --cases testdata/sglang/cases.jsonl --replay bin/replay
+	for setting in $(SGLANG_SETS); do \
+	  echo "== SGLang, $$setting"; \
+	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --parity $(SGLANG_EACH) --seed 1001 --set "{$$setting}" --replay bin/replay || exit 1; \
+	done
+	echo "== SGLang, what it publishes of its cache"; rm -f bin/sglang-published.jsonl
+	SGLANG_ORACLE_S=3600 tools/sglangoracle/run --parity $(SGLANG_EACH) --seed 2001 --set '{"decode_log_interval":3}' --events \
+	  --record bin/sglang-published.jsonl
+	SGLANG_CASES=$(abspath bin/sglang-published.jsonl) $(GO) test ./scheduler/sglang -run TestEqualsSGLang -count 1 -v | tail -4
+	test ! -e $(MOONCAKE) || for pool in '"page_size":16,"num_gpu_blocks":65536' '"page_size":64,"num_gpu_blocks":4096' \
+	  '"page_size":16,"num_gpu_blocks":16384,"schedule_policy":"lpm"'; do \
+	  echo "== SGLang, 3,000 rows of Mooncake, $$pool"; \
+	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --trace $(MOONCAKE) --limit 3000 --set "{$$pool}" --replay bin/replay || exit 1; \
+	done
 
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger

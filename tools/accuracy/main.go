@@ -2,9 +2,10 @@
 // calibrated profiles are off.
 //
 //	go run ./tools/accuracy [-shared ../shared] [-write docs/accuracy.md]
+//	go run ./tools/accuracy -turns turns.jsonl -in-flight 16 -hardware 'gb300/kimi-k2.5?tp=4' -page 256
 //
 // With -write the tables replace those between the marks of a document. Read main.go,
-// servers.go, then formats.go, replay.go and fits.go. It exits with 3 when a bound is
+// servers.go, then formats.go, replay.go, fits.go and turns.go. It exits with 3 when a bound is
 // missed: by data sheets, mean TPOT within 15 % and KV tokens within 5 %, of the servers
 // that the bounds are for.
 package main
@@ -30,7 +31,16 @@ const (
 func main() {
 	shared := flag.String("shared", "../shared", "directory of measured runs")
 	write := flag.String("write", "", "document whose tables are replaced")
+	var own turns
+	own.bindFlags(flag.CommandLine)
 	flag.Parse()
+	if own.path != "" {
+		if err := own.judge(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "accuracy:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	missed, err := run(os.Stdout, *shared, *write)
 	switch {
 	case err != nil:
@@ -76,7 +86,7 @@ func run(out io.Writer, shared, document string) (missed int, err error) {
 // bounds.
 func judgeSheets(servers []*server, dir string) (table string, missed int, err error) {
 	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Run | KV tokens | off | TPOT, ms | off: mean / p50 / p99 | TTFT, ms | off: mean / p50 / p99 | E2E, mean | ITL, ms | off: mean / p50 / p99 | TPOT by the reference's rules |")
+	fmt.Fprintln(t, "| Run | KV tokens | off | TPOT, ms | off: mean / p50 / p99 | TTFT, ms | off: mean / p50 / p99 | E2E, mean | ITL, ms | off: mean / p50 / p99 | Mean TPOT by the reference's rules |")
 	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, s := range servers {
 		row, n, err := s.judgeSheet(dir)
@@ -106,13 +116,13 @@ func (s *server) judgeSheet(dir string) (row string, missed int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	reference := ""
-	if s.engine == vllmEngine {
-		other, err := s.replay(sheets, referenceRules, dir)
-		if err != nil {
-			return "", 0, err
-		}
-		reference = formatPercent(other.tpot.mean/measured.tpot.mean - 1)
+	other, err := s.replay(sheets, referenceRules, dir)
+	if err != nil {
+		return "", 0, err
+	}
+	reference := formatPercent(other.tpot.mean/measured.tpot.mean - 1)
+	if s.engine == sglangEngine {
+		reference += ", TTFT " + formatPercent(other.ttft.mean/measured.ttft.mean-1)
 	}
 	if !s.unbounded {
 		missed += countBeyond(got.tpot.mean/measured.tpot.mean-1, tpotBound)

@@ -41,6 +41,7 @@ func (s *server) replay(passes, rules, dir string) (metrics, error) {
 	if s.inFlight > 0 {
 		spec.Mode, spec.MaxInFlight = loadgen.Concurrency, s.inFlight
 	}
+	spec.Compat = s.engine == sglangEngine && rules == referenceRules
 	result, err := spec.Run(context.Background(), replay.Streams{})
 	if err != nil {
 		return metrics{}, err
@@ -53,6 +54,10 @@ func (s *server) replay(passes, rules, dir string) (metrics, error) {
 	return metrics{ttft: of(&r.TTFT), tpot: of(&r.TPOT), itl: of(&r.ITL), e2e: of(&r.E2E)}, nil
 }
 
+// endless is how many times the pool of an SGLang server the reference's rules get, which
+// otherwise lose so much of it that they stall.
+const endless = 100
+
 // engineArgs returns the arguments of the server's engines.
 func (s *server) engineArgs(passes, rules string) (engineargs.Args, error) {
 	fit, budget, err := s.fit()
@@ -62,6 +67,9 @@ func (s *server) engineArgs(passes, rules string) (engineargs.Args, error) {
 	all := map[string]any{
 		"engine_type": s.engine, "num_gpu_blocks": budget.Blocks, "block_size": fit.BlockTokens, "planner_profile_data": passes,
 		"max_num_seqs": fit.MaxSeqs,
+	}
+	if s.engine == sglangEngine && rules == referenceRules {
+		all["num_gpu_blocks"] = endless * budget.Blocks
 	}
 	if s.engine == vllmEngine {
 		maps.Copy(all, map[string]any{"max_num_batched_tokens": fit.MaxBatch, "scheduler_profile": rules})

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/replay-llm/replay/scheduler/hardware"
+)
+
+// turns are the flags of a closed loop on a server of one's own.
+type turns struct {
+	path, hardware        string
+	inFlight, page, seats int
+}
+
+func (t *turns) bindFlags(fs *flag.FlagSet) {
+	fs.StringVar(&t.path, "turns", "", "instead of all others a closed loop on an SGLang server: a `file` of JSON lines with isl, osl, ttft_ms, tpot_ms and e2e_ms, in order of completion")
+	fs.StringVar(&t.hardware, "hardware", "", "its GPU and model, as gb300/kimi-k2.5?tp=4")
+	fs.IntVar(&t.inFlight, "in-flight", 1, "turns at once")
+	fs.IntVar(&t.page, "page", 1, "its --page-size")
+	fs.IntVar(&t.seats, "seats", 128, "its --max-running-requests")
+}
+
+// judge prints the row of the server, by SGLang's rules and by the reference's.
+func (t *turns) judge(out io.Writer) error {
+	s := &server{
+		name: t.path, format: readTurns, path: t.path, engine: sglangEngine, hardware: t.hardware, pods: 1, inFlight: t.inFlight, unbounded: true,
+		change: func(f *hardware.Fit) { f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, t.page, t.seats, 8192 },
+	}
+	if least := min(t.inFlight, t.page, t.seats); least < 1 {
+		return fmt.Errorf("-in-flight %d, -page %d, -seats %d: want at least 1", t.inFlight, t.page, t.seats)
+	}
+	var err error
+	if s.requests, err = s.read(""); err != nil {
+		return err
+	}
+	if len(s.requests) == 0 {
+		return fmt.Errorf("%s: no turns", t.path)
+	}
+	for i, r := range s.requests {
+		if r.input < 1 || r.output < 1 {
+			return fmt.Errorf("%s: turn %d has isl %d and osl %d, want at least 1", t.path, i+1, r.input, r.output)
+		}
+	}
+	dir, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	sheets, _, err := judgeSheets([]*server{s}, dir)
+	if err == nil {
+		fmt.Fprint(out, sheets)
+	}
+	return err
+}
