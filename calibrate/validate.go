@@ -97,22 +97,12 @@ type Judged struct {
 // Judge compares a replay of the whole run, by its trace, with what was measured: all
 // requests, and those that the server admitted at once and the others where that is known.
 func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
-	records := result.Collector.Records()
-	if len(records) != len(m.Requests) {
-		return nil, fmt.Errorf("%d of %d requests were replayed, want all", len(records), len(m.Requests))
-	}
-	var out Outcome
-	out.reset(len(records))
-	out.Way = m.way
-	for i := range records {
-		r := &records[i]
-		if r.Tokens < r.OutputTokens {
-			return nil, fmt.Errorf("request %s got %d of %d tokens in the replay, want all", m.Requests[i].ID, r.Tokens, r.OutputTokens)
-		}
-		out.First[i], out.Last[i] = float64(r.First)/1000, float64(r.Last)/1000
+	out, err := m.outcomeOf(result)
+	if err != nil {
+		return nil, err
 	}
 	parts, _ := splitParts(m, 0)
-	all := Judged{"all", judgeOutcome(m, parts[0].chosen, &out)}
+	all := Judged{"all", judgeOutcome(m, parts[0].chosen, out)}
 	var gaps []float64
 	for i := range m.Requests {
 		gaps = append(gaps, m.Requests[i].gaps...)
@@ -123,7 +113,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	sets := []Judged{all}
 	quick, slow := splitBySaturation(m)
 	if len(quick) > 0 && len(slow) > 0 {
-		sets = append(sets, Judged{"at once", judgeOutcome(m, quick, &out)}, Judged{"queued", judgeOutcome(m, slow, &out)})
+		sets = append(sets, Judged{"at once", judgeOutcome(m, quick, out)}, Judged{"queued", judgeOutcome(m, slow, out)})
 	}
 	return sets, nil
 }

@@ -21,7 +21,7 @@ func exitCodes() []exitCode {
 		{ExitDone, "done; `replay diff`: no difference; `replay check`: all budgets hold"},
 		{ExitRefused, "refused input, or a run that stalled or failed; nothing was written"},
 		{ExitUsage, "wrong usage: a flag or an argument that makes no sense"},
-		{ExitDiffer, "`replay diff`: the runs differ; `replay validate --within`: a mean is further off; a live run: its deadline passed"},
+		{ExitDiffer, "`replay diff`: the runs differ; `replay validate --tolerance`: a mean is further off; a live run: its deadline passed"},
 		{ExitIncomplete, "the run ended, and some of its requests or cells did not complete"},
 		{ExitBudget, "`replay check`: a budget is exceeded"},
 		{ExitObjective, "`--slo-exit`: an objective is missed; `replay plan`: no cluster considered meets the objectives"},

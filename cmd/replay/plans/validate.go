@@ -16,6 +16,9 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -24,6 +27,8 @@ type validation struct {
 	prompts string
 	block   int
 	within  float64
+	repeats []string
+	html    string
 	form    cli.Choice
 }
 
@@ -35,14 +40,15 @@ func NewValidateCommand(s cli.Streams) *cobra.Command {
 		Short: "Say how far a replay of a measured run is from what was measured",
 		Long: `Replay the requests of a measured run at their arrivals, on a deployment, a
 profile or data sheets, and print how far the simulation is from the
-measurement.
+measurement, and both side by side.
 
 RUN is a directory as replay calibrate reads it. What neither flags nor files
 say of the server is taken from its meta.json, if there is one; nothing is
 fitted.`,
 		Example: `  replay validate runs/h100_llama-3.1-8b --deployment h100.yaml
   replay validate runs/h100_llama-3.1-8b --timing-profile h100.json
-  replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv`,
+  replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv
+  replay validate runs/a --timing-profile a.json --repeat runs/b --html a.html`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef("validate: %d arguments, want the directory of one run", len(args))
@@ -59,7 +65,11 @@ func (f *validation) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
 	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
 	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
-	fs.Float64Var(&f.within, "within", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
+	fs.Float64Var(&f.within, "tolerance", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
+	fs.Float64Var(&f.within, "within", 0, "as --tolerance, a `share`")
+	cli.Hide(fs, "within")
+	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same on the same server, a `DIR`: how far apart they are is shown as noise; several are given one by one")
+	fs.StringVar(&f.html, "html", "", "draw measured against simulated, by request and over time, on a page of its own, `FILE`")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
@@ -73,12 +83,13 @@ type validated struct {
 	Simulated int                `json:"simulated_kv_tokens"`
 	Checks    []calibrate.Judged `json:"checks"`
 	Assumes   map[string]string  `json:"assumptions"`
+	Sides     []calibrate.Side   `json:"side_by_side"`
 	order     []string           // of the keys of Assumes
 }
 
 func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options, dir string) error {
 	if f.block < 1 || !(f.within >= 0) || math.IsInf(f.within, 0) {
-		return cli.Usagef("--prompt-block-size=%d, --within=%v: want at least 1 token, and a share of at least 0", f.block, f.within)
+		return cli.Usagef("--prompt-block-size=%d, --tolerance=%v: want at least 1 token, and a share of at least 0", f.block, f.within)
 	}
 	m, err := calibrate.ReadTimes(dir)
 	if err != nil {
@@ -115,11 +126,38 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	if prompts == nil && spec.Entry().Engine.PrefixCaching {
 		v.Notes = append(v.Notes, "prompts are not told: none is taken to begin like another")
 	}
+	if err := f.compare(v, m, result); err != nil {
+		return err
+	}
 	if err := v.write(s.Out, f.form.Value); err != nil {
 		return err
 	}
 	if worst := calibrate.FurthestMean(v.Checks); f.within > 0 && !(math.Abs(worst.Mean) <= f.within) {
 		return cli.Coded(cli.ExitDiffer, "%s: mean %s is %+.1f %% off, want within %g %%", m.Name, worst.Metric, 100*worst.Mean, 100*f.within)
+	}
+	return nil
+}
+
+// compare puts measured and simulated side by side, and onto a page if one is wanted.
+func (f *validation) compare(v *validated, m *calibrate.Measured, result *harness.Result) error {
+	var repeats []*calibrate.Measured
+	for _, dir := range f.repeats {
+		r, err := calibrate.ReadTimes(dir)
+		if err != nil {
+			return err
+		}
+		repeats = append(repeats, r)
+	}
+	c, err := m.Compare(result, repeats)
+	if err != nil {
+		return err
+	}
+	v.Sides = c.Sides
+	if f.html == "" {
+		return nil
+	}
+	if err := collector.WriteFile(f.html, func(w io.Writer) error { return html.WriteSheet(w, v.makeSidesPage(c)) }); err != nil {
+		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
 }
@@ -170,6 +208,7 @@ func (v *validated) write(w io.Writer, form string) error {
 		}
 	}
 	line("measured, simulated: means. request: median size of the error of single requests.")
+	v.writeSides(line)
 	for i, key := range v.order {
 		head := [2]string{"Assumes:", "        "}[min(i, 1)]
 		text := fmt.Sprintf("%s %s: %s", head, strings.ReplaceAll(key, "_", " "), v.Assumes[key])
