@@ -23,7 +23,7 @@ func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
-		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order",
+		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own",
 	}
 }
 
@@ -55,8 +55,28 @@ func drawTrial(seed uint64) *trial {
 	x.drawRanks(d)
 	x.drawWindows(d)
 	x.drawOrder(d)
+	x.drawOwn(d)
 	x.Workload = d.Workload
 	return x
+}
+
+// drawOwn sets options of SGLang's own rules.
+func (x *trial) drawOwn(d *draw.Drawer) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || d.Chance(3) {
+		return
+	}
+	d.Tags.Add("own")
+	for i := range x.spec.Pools {
+		a := &x.spec.Pools[i].Engine
+		s := &a.SGLang
+		if !d.Tags.Has("order") {
+			s.Policy = draw.Pick(d.Rand, s.Policy, "lpm", "lof", "hrrn")
+		}
+		s.NoOverlap, s.MixedChunk, s.IgnoreEOS = d.Chance(2), d.Chance(3), d.Chance(3)
+		s.PrefillRequests, s.MaxRunning = draw.Pick(d.Rand, 0, 0, 1, 2), draw.Pick(d.Rand, 0, 0, 1, 2, 5)
+		s.LogInterval = draw.Pick(d.Rand, 1, 3, 40)
+		a.PrefixCaching = !d.Chance(4)
+	}
 }
 
 // drawRanks makes workers of some SGLang engines in lockstep.

@@ -19,6 +19,7 @@ func TestTrialsEnd(t *testing.T) {
 		n = 200
 	}
 	met := make(map[string]int)
+	defer func() { t.Logf("%d trials by SGLang's own rules", met["own"]) }()
 	for seed := range n {
 		e := watchTrial(drawTrial(seed), 20*time.Second) // the machine may be busy
 		if e.failed() {
@@ -28,6 +29,9 @@ func TestTrialsEnd(t *testing.T) {
 			t.Error(e.describe(), e.trial)
 		}
 		met[e.kind.String()+e.name]++
+		if e.trial.Tags.Has("sglang") && !e.trial.spec.Compat {
+			met["own"]++
+		}
 		if strings.Contains(e.why, " partial true") {
 			met["partial"]++
 		}
@@ -35,8 +39,8 @@ func TestTrialsEnd(t *testing.T) {
 			met["rejected"]++
 		}
 	}
-	for _, what := range []string{"report", "erroroversize", "errorstalled", "partial", "rejected"} {
-		if met[what] < int(n)/200 {
+	for _, what := range []string{"report", "erroroversize", "errorstalled", "partial", "rejected", "own"} {
+		if met[what] < int(n)/200 || what == "own" && met[what] < int(n)/4 {
 			t.Errorf("%q was met %d times in %d, want more: %v", what, met[what], n, met)
 		}
 	}
@@ -112,8 +116,11 @@ func TestJudge(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run([]string{"-n", "20", "-v"}, &out, &errs); code != 0 {
+	if code := run([]string{"-n", "20", "-v", "-only", "sglang", "-skip", "compat"}, &out, &errs); code != 0 {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs)
+	}
+	if own := strings.Count(out.String(), "sglang "); own != 20 || strings.Contains(out.String(), " compat ") {
+		t.Errorf("%d runs of SGLang, want 20 and none with compat:\n%s", own, &out)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if last := lines[len(lines)-1]; len(lines) < 21 || !strings.HasPrefix(last, "runs 20, reports ") || !strings.HasSuffix(last, "slow 0, panics 0, other 0") {

@@ -4,6 +4,7 @@
 //
 //	go run -tags invariants ./tools/liveness -n 2000
 //	go run -tags invariants ./tools/liveness -n 1 -seed 77 -v    one run, as a failure prints it
+//	go run -tags invariants ./tools/liveness -only sglang -skip compat    SGLang's own rules
 //
 // Package draw makes the workloads. Read main.go, then draw.go (what is run),
 // watch.go (how) and outcome.go (what counts as an end).
@@ -32,6 +33,8 @@ type settings struct {
 	jobs     int
 	patience time.Duration
 	verbose  bool
+	only     string
+	skip     string
 }
 
 func (s *settings) bindFlags(fs *flag.FlagSet) {
@@ -39,6 +42,8 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
 	fs.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "runs at once")
 	fs.DurationVar(&s.patience, "patience", 2*time.Second, "time a run may take")
+	fs.StringVar(&s.only, "only", "", "only runs with all of these `tags`, by comma, as sglang")
+	fs.StringVar(&s.skip, "skip", "", "no runs with any of these `tags`, as compat")
 	fs.BoolVar(&s.verbose, "v", false, "print every run")
 }
 
@@ -74,7 +79,11 @@ func (s *settings) runAll() <-chan ending {
 	stop := make(chan struct{})
 	go func() {
 		defer close(seeds)
-		for i := range uint64(max(s.n, 0)) {
+		for i, left := uint64(0), s.n; left > 0; i++ {
+			if x := drawTrial(s.seed + i); !x.Tags.Match(s.only, s.skip) {
+				continue
+			}
+			left--
 			select {
 			case seeds <- s.seed + i:
 			case <-stop:
