@@ -13,7 +13,7 @@ import (
 
 // OnServer returns a as a server on the hardware of f has it by its own rules, and these
 // settings, for where nothing is said: with vLLM the newest rules, that release's limits and
-// block size, and the groups of the model's layers; with SGLang the size of chunks. gives reports whether an argument is said.
+// block size, and the groups of the model's layers; with SGLang the size of chunks, and the window of the layers that have a pool of their own. gives reports whether an argument is said.
 func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
 	var all []engineargs.Setting
 	switch profile := gives("scheduler_profile"); {
@@ -41,8 +41,12 @@ func OnServer(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (
 
 // onSGLang is OnServer for SGLang. Chunks are whole pages.
 func onSGLang(a engineargs.Args, f *hardware.Fit, gives func(key string) bool) (engineargs.Args, []engineargs.Setting) {
+	const key, window = "sglang.chunked_prefill_size", "sglang.sliding_window_size"
 	all := chainOf(&a, f, gives)
-	const key = "sglang.chunked_prefill_size"
+	if n := f.Model.PoolWindow(); n > 0 && !gives(window) && !a.SGLang.NoWindowPool && a.Speculative == nil {
+		a.SGLang.Window = n
+		all = append(all, engineargs.Setting{Key: window, Value: strconv.Itoa(n)})
+	}
 	chunk := sglang.ServerChunk(f.GPU.MemoryGiB) / a.BlockTokens * a.BlockTokens
 	if gives(key) || chunk == 0 {
 		return a, all
@@ -63,6 +67,16 @@ func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) [
 		{Key: "sglang.speculative_num_steps", Value: "5"}, {Key: "sglang.speculative_eagle_topk", Value: "4"},
 		{Key: "sglang.speculative_num_draft_tokens", Value: "8"},
 	}
+}
+
+// ServerShare returns the share of a GPU's memory that an SGLang server with these arguments takes
+// for weights and KV cache, where nothing is said; that of f for other engines.
+func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
+	if a.Engine != engineargs.SGLang {
+		return f.Utilization
+	}
+	s := sglang.Server{MemoryGiB: f.GPU.MemoryGiB, TP: f.TP * f.DP, PP: f.PP, Latent: f.Model.Latent != nil, Chunk: a.SGLang.ChunkTokens}
+	return s.Share()
 }
 
 // Seats returns how many requests an SGLang server with so many KV blocks runs at once, where

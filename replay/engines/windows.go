@@ -43,6 +43,12 @@ func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Blocks > 0 
 // groupsOf returns what memory has to know of the groups of f's layers.
 func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 	m, w := &f.Model, a.Windows
+	if a.Engine == engineargs.SGLang && m.WindowLayers > 0 {
+		if a.SGLang.PoolWindow() > 0 {
+			return hardware.Groups{Share: a.SGLang.PoolShare()}
+		}
+		return hardware.Groups{Share: 1}
+	}
 	own := a.Engine == engineargs.VLLM && (a.Profile != "" || !a.Rules.Reference())
 	switch {
 	case !own || m.WindowLayers == 0:
@@ -62,6 +68,10 @@ func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 // describeBlocks describes the KV cache of a worker.
 func describeBlocks(a *engineargs.Args) string {
 	n, w := a.DPSize*a.Blocks, &a.Windows
+	if a.Engine == engineargs.SGLang && a.SGLang.PoolWindow() > 0 {
+		return fmt.Sprintf("%d tokens a worker (%d blocks of %d); layers with a window of %d tokens have %g times as many",
+			n*a.BlockTokens, n, a.BlockTokens, a.SGLang.Window, a.SGLang.PoolShare())
+	}
 	if !w.Given() {
 		return fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s", n*a.BlockTokens, n, a.BlockTokens, describeWindows(a))
 	}
@@ -84,7 +94,7 @@ func describeWindows(a *engineargs.Args) string {
 	switch {
 	case !ok || f.Model.WindowLayers == 0:
 		return ""
-	case !a.Rules.Reference() && keepsWhole(a):
+	case a.Engine == engineargs.SGLang, !a.Rules.Reference() && keepsWhole(a):
 		return "; layers with sliding windows keep all tokens"
 	case f.Live > 0:
 		return fmt.Sprintf("; sliding windows count as in sequences of %d tokens, the mean of this workload", f.Live)

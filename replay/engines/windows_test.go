@@ -22,7 +22,10 @@ func TestGroupWindows(t *testing.T) {
 		{"gemma-3-27b", `{"disable_hybrid_kv_cache_manager":true}`, "layers with sliding windows keep all tokens", 0, true},
 		{"gemma-3-27b", `{"num_g2_blocks":100,"kv_bytes_per_token":1000}`, "layers with sliding windows keep all tokens", 0, true},
 		{"gemma-3-27b", `{"scheduler_profile":"reference"}`, "as in the longest sequences", 0, false},
-		{"gemma-3-27b", `{"engine_type":"sglang"}`, "as in the longest sequences", 0, false},
+		{"gemma-3-27b", `{"engine_type":"sglang"}`, "layers with sliding windows keep all tokens", 0, false},
+		{"gpt-oss-120b", `{"engine_type":"sglang"}`, "layers with a window of 127 tokens have 0.8 times as many", 0, false},
+		{"gpt-oss-120b", `{"engine_type":"sglang","sglang":{"disable_hybrid_swa_memory":true}}`, "layers with sliding windows keep all tokens", 0, false},
+		{"llama-4-scout", `{"engine_type":"sglang","sglang":{"swa_full_tokens_ratio":0.1}}`, "layers with a window of 8192 tokens have 0.1 times as many", 0, false},
 		{"gemma-3-27b", `{"scheduler_profile":"vllm","sliding_window":512}`, "gives up what a window of 512 tokens has passed", 10, false},
 		{"llama-3.1-8b", `{}`, "(16384 blocks of", 0, false},
 	} {

@@ -35,6 +35,9 @@ type Groups struct {
 	Layers int  // of the largest group, for which a block has room; 0: one group
 	Blocks int  // that all groups need of the longest sequence
 	Whole  bool // layers with windows keep all tokens, as the others do
+	// Share is what layers with windows have of the tokens of the others, in a pool of their
+	// own, as SGLang has it; 0: none does.
+	Share float64
 }
 
 // Budget is where the memory of one GPU goes, in bytes.
@@ -93,6 +96,9 @@ func (f *Fit) KVBytesPerToken(length int) float64 {
 func (f *Fit) liveBytesPerToken() float64 {
 	if g := f.Groups; g.Layers > 0 {
 		return f.layerBytes() * f.stageShare(g.Layers) * float64(g.Blocks*f.BlockTokens) / float64(f.LongestSequence())
+	}
+	if f.Groups.Share > 0 {
+		return f.windowedBytes(f.Groups.Share)
 	}
 	if f.Live == 0 {
 		return f.KVBytesPerToken(f.LongestSequence())

@@ -1,5 +1,7 @@
 package hardware
 
+import "strings"
+
 // Model is the shape of a language model, as its configuration file has it.
 type Model struct {
 	Name   string
@@ -20,6 +22,20 @@ type Model struct {
 	Bits, ExpertBits float64
 	// Activation bits of a checkpoint that multiplies narrow numbers; 0: 16.
 	ActivationBits float64
+}
+
+// PoolWindow returns the tokens, besides the one that is computed, that layers with a window
+// attend to of a model for which SGLang keeps these in a pool of their own; 0 of others, all of
+// whose layers keep all tokens there.
+func (m *Model) PoolWindow() int {
+	switch {
+	case m.WindowLayers == 0 || m.WindowLayers == m.Layers:
+	case m.Family == "gpt_oss":
+		return m.Window - 1
+	case strings.HasPrefix(m.Family, "llama4"):
+		return m.Window
+	}
+	return 0
 }
 
 // Experts are the experts of a model's layers.

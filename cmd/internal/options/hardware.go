@@ -41,7 +41,7 @@ func HardwareSettings() []Setting {
 		{Name: "quantization", kind: "name", preset: "auto", Names: hardware.Dtypes(), help: "type of the weights, by `name`; auto: as the checkpoint has them"},
 		{Name: "kv-cache-dtype", kind: "name", preset: "auto", Names: []string{"auto", "bfloat16", "fp8"}, help: "type of the KV cache, by `name`; auto: bfloat16"},
 		{Name: "graphs", kind: "name", preset: "full", Names: hardware.GraphModes(), help: "what runs as CUDA graphs, by `name`: full, piecewise or none (--enforce-eager)"},
-		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9", help: "`share` of a GPU's memory that the engine takes"},
+		{Name: "gpu-memory-utilization", kind: "number", preset: "0.9, with sglang as its server", help: "`share` of a GPU's memory that the engine takes"},
 		{Name: "max-model-len", kind: "int", preset: "the model's", help: "longest sequence, in `tokens`"},
 	}
 	for i := range all {
@@ -143,6 +143,12 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 		own, all = engines.OnServer(own, &f, gives)
 	}
 	f = engines.OnEngine(f, &own)
+	if !legacy && h.Text("gpu-memory-utilization") == "" {
+		f.Utilization = engines.ServerShare(&own, &f)
+	}
+	if legacy && f.SGLang {
+		f.Groups = hardware.Groups{} // the reference knows one pool
+	}
 	path := h.path(h.Text("gpu"))
 	var of lengths
 	blocks := gives("num_gpu_blocks")

@@ -108,7 +108,12 @@ func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 			return nil, err
 		}
 		args, _ := engines.OnServer(engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) })
-		rows = append(rows, fitRows(engines.OnEngine(fit, &args), changed("tp"))...)
+		fit = engines.OnEngine(fit, &args)
+		rows = append(rows, fitRows(fit, changed("tp"), func(fit *hardware.Fit) {
+			if f.Text("gpu-memory-utilization") == "" {
+				fit.Utilization = engines.ServerShare(&args, fit)
+			}
+		})...)
 	}
 	return rows, nil
 }
@@ -127,8 +132,8 @@ func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting
 }
 
 // fitRows returns the fits on one GPU: one, or the least tensor parallelism that fits and
-// its doubles.
-func fitRows(fit hardware.Fit, tpGiven bool) []fitRow {
+// its doubles; setShare sets what the engine takes of the memory.
+func fitRows(fit hardware.Fit, tpGiven bool, setShare func(*hardware.Fit)) []fitRow {
 	var rows []fitRow
 	for tp := 1; tp <= 8; tp *= 2 {
 		if !tpGiven {
@@ -137,6 +142,7 @@ func fitRows(fit hardware.Fit, tpGiven bool) []fitRow {
 		if !fit.Divides() {
 			continue
 		}
+		setShare(&fit)
 		b, err := fit.Check()
 		row := fitRow{GPU: fit.GPU.Name, Model: fit.Model.Name, TP: fit.TP, PP: fit.PP, DP: fit.DP, GPUs: fit.GPUs(), Fits: err == nil, Budget: b}
 		if err != nil {
