@@ -1,6 +1,9 @@
 package formats
 
 import (
+	"fmt"
+	"io"
+
 	"github.com/replay-llm/replay/loadgen"
 )
 
@@ -8,8 +11,9 @@ import (
 // What a whole file comes to, where sessions are joined as the reference joins
 // them, is mooncakeFile.
 type mooncakeRows struct {
-	s   *Stream
-	row mooncakeRow
+	s      *Stream
+	row    mooncakeRow
+	ranked bool // a row had a priority
 }
 
 func openMooncake(s *Stream) (rows, error) {
@@ -26,6 +30,9 @@ func newMooncakeRows(s *Stream) mooncakeRows {
 // readRow reads the next row into r, its ids into memory of the arena.
 func (m *mooncakeRows) readRow(r *Record) error {
 	line, err := m.s.lines.next()
+	if name := m.row.priorityName; err == io.EOF && name != "" && !m.ranked {
+		return fmt.Errorf("%s: no row has the field %s, want the one that has the priority", m.s.Name, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -35,6 +42,7 @@ func (m *mooncakeRows) readRow(r *Record) error {
 	}
 	r.reset(m.s.lines.line)
 	f := &m.row
+	m.ranked = m.ranked || f.has(fieldPriority)
 	r.IDs, r.Input, r.Output, r.Priority = f.ids, int(f.prompt), int(f.answer), f.priority
 	if f.has(fieldSession) {
 		r.Session, r.Group = f.session, f.session

@@ -36,7 +36,7 @@ func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 // describeSpeculation returns how an engine decodes speculatively.
 func describeSpeculation(a *engineargs.Args) string {
 	s := a.Speculative
-	rate := fmt.Sprintf("of each after accepted ones %g", s.Low)
+	rate := fmt.Sprintf("each accepted at a rate of %g if those before it were", s.Low)
 	switch {
 	case s.Rates != nil:
 		mean, all := 1.0, 1.0
@@ -44,16 +44,16 @@ func describeSpeculation(a *engineargs.Args) string {
 			all *= r
 			mean += all
 		}
-		rate = fmt.Sprintf("%.3g tokens a pass at most", mean)
+		rate = fmt.Sprintf("accepted for %.3g tokens a pass at most", mean)
 	case s.High > s.Low:
-		rate += fmt.Sprintf(" to %g, drawn for each request,", s.High)
+		rate = fmt.Sprintf("each accepted at a rate of %g to %g, drawn for each request, if those before it were", s.Low, s.High)
 	}
 	_, _, text := draftTime(a)
 	verified := "a verified draft costs what a prompt token does"
 	if a.ProfilePath == "" || strings.HasSuffix(a.ProfilePath, ".npz") {
 		verified = "verifying takes no time, which this model has by requests"
 	}
-	return fmt.Sprintf("%s, %d drafts a pass, %s accepted; %s; %s; the drafter's memory is not counted", s.Name, s.Tokens, rate, text, verified)
+	return fmt.Sprintf("%s, %d drafts a pass, %s; %s; %s; the drafter's memory is not counted", s.Name, s.Tokens, rate, text, verified)
 }
 
 // withSeed returns how an engine decodes speculatively, with the seed of the run where
