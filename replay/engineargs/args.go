@@ -74,7 +74,7 @@ type Args struct {
 
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs struct {
-	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof" or "hrrn"; any other string counts as fifo, with compat the last two, too
+	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof", "hrrn" or "shortest-prefill-first"; any other string counts as fifo, with compat the last three, too
 	PageTokens       int               // another name of BlockTokens, as written; 0: not given
 	MaxPrefillTokens int               // prompt tokens per pass; default 16384
 	ChunkTokens      int               // chunked_prefill_size, prompt tokens of one request per pass; default 8192
@@ -86,6 +86,8 @@ type SGLangArgs struct {
 	NoOverlap        bool              // a pass is planned when the one before it has ended, not while it runs
 	MixedChunk       bool              // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
 	IgnoreEOS        bool              // requests are known to use all their answer tokens, and memory is reserved for all; default false
+	DecodeInterval   int               // prefill_decode_interval, passes of tokens after one of prompts before the next; default 0
+	IntervalSeats    int               // prefill_decode_interval_min_bs, running requests from which on that holds; default 0
 	Priorities       sglang.Priorities // default none; Threshold 10 where there are
 	LoadBalance      string            // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
 	Window           int               // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
@@ -97,7 +99,9 @@ type SGLangArgs struct {
 }
 
 // Policies returns the names of the orders of the queue.
-func Policies() []string { return []string{"fifo", "fcfs", "lpm", "lof", "hrrn"} }
+func Policies() []string {
+	return []string{"fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first"}
+}
 
 // LPM reports whether the request with the longest cached prefix goes first.
 func (s SGLangArgs) LPM() bool { return s.Policy == "lpm" }
@@ -157,7 +161,7 @@ func (a *Args) Transfer() scheduler.Transfer {
 func (a *Args) Warnings() []string {
 	var w []string
 	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(Policies(), s) {
-		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof or hrrn", s))
+		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn or shortest-prefill-first", s))
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))

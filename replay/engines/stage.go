@@ -219,6 +219,8 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		policy = sglang.LPM
 	case a.SGLang.Policy == "lof" && !s.Compat:
 		policy = sglang.LOF
+	case a.SGLang.Policy == "shortest-prefill-first" && !s.Compat:
+		policy = sglang.ShortestPrefill
 	case a.SGLang.Policy == "hrrn" && !s.Compat:
 		policy = sglang.HRRN
 	}
@@ -229,8 +231,8 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk && a.SGLang.Drafts.Mixes(), PrefixCaching: a.PrefixCaching,
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Speculation: draftsOf(a, s.Seed), Window: a.SGLang.PoolWindow(), WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),
-		Priorities: a.SGLang.Priorities,
-		Rank:       int32(id),
+		Priorities: a.SGLang.Priorities, DecodeInterval: a.SGLang.DecodeInterval, DecodeIntervalSeats: a.SGLang.IntervalSeats,
+		Rank: int32(id),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {
 			return s.Tree.AppendTokens(&r.Prompt, r.InputTokens, dst)
 		},

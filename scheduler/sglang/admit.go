@@ -128,6 +128,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 		return
 	}
 	rest := r.length() - r.stored
+	width = c.leaveRoom(width, rest, b)
 	e := chunk{visit: visit{r, r.epoch}, before: r.stored, tokens: min(rest, width), whole: rest <= width}
 	if c.poolTokens(e.before+e.tokens)-c.poolTokens(e.before) > c.free+c.evictableTokens() {
 		return

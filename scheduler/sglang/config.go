@@ -19,27 +19,32 @@ const (
 	LPM                // longest cached prefix first
 	LOF                // longest output first
 	HRRN               // highest response ratio next
+
+	ShortestPrefill // fewest prompt tokens to compute first
 )
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
 // every field counts as it is.
 type Config struct {
-	Pages            int    // pages of the token pool, > 0
-	PageTokens       int    // tokens per page, > 0
-	MaxRunning       int    // requests that run at once, at most; 0: no limit
-	Policy           Policy // order of the queue
-	Priorities       Priorities
-	MaxPrefillTokens int     // prompt tokens of a prefill pass, > 0; the first request may exceed it
-	PrefillRequests  int     // requests of a prefill pass, at most; 0: no limit
-	ChunkTokens      int     // tokens after which prompts are cut, over a pass, a multiple of PageTokens
-	ClipNewTokens    int     // output tokens of a request that memory is reserved for, at most; 0 reserves for none
-	Conservativeness float64 // scales the share of the reserved tokens that is believed in, >= 0
-	IgnoreEOS        bool    // requests are known to use all their outputs: all of them are reserved
-	Overlap          bool    // a pass is planned while the one before it runs
-	MixedChunk       bool    // running requests decode in the passes that compute prompts
-	PrefixCaching    bool    // reuse cached pages across requests
-	Window           int     // tokens that the layers with a window attend to; 0: no layer has one
-	WindowPages      int     // pages of the pool of those layers
+	Pages      int    // pages of the token pool, > 0
+	PageTokens int    // tokens per page, > 0
+	MaxRunning int    // requests that run at once, at most; 0: no limit
+	Policy     Policy // order of the queue
+	Priorities Priorities
+	// DecodeInterval is the passes of tokens after a pass of prompts before the next may come, unless
+	// fewer than DecodeIntervalSeats requests run; 0: none.
+	DecodeInterval, DecodeIntervalSeats int
+	MaxPrefillTokens                    int     // prompt tokens of a prefill pass, > 0; the first request may exceed it
+	PrefillRequests                     int     // requests of a prefill pass, at most; 0: no limit
+	ChunkTokens                         int     // tokens after which prompts are cut, over a pass, a multiple of PageTokens
+	ClipNewTokens                       int     // output tokens of a request that memory is reserved for, at most; 0 reserves for none
+	Conservativeness                    float64 // scales the share of the reserved tokens that is believed in, >= 0
+	IgnoreEOS                           bool    // requests are known to use all their outputs: all of them are reserved
+	Overlap                             bool    // a pass is planned while the one before it runs
+	MixedChunk                          bool    // running requests decode in the passes that compute prompts
+	PrefixCaching                       bool    // reuse cached pages across requests
+	Window                              int     // tokens that the layers with a window attend to; 0: no layer has one
+	WindowPages                         int     // pages of the pool of those layers
 	// DecodeLogInterval is the number of decode passes, > 0, of which the last publishes
 	// what has happened to the cache. Passes that compute prompts always do.
 	DecodeLogInterval int
@@ -89,6 +94,10 @@ func Check(c Config) error {
 	case c.Window > 0 && (c.WindowPages > c.Pages || c.Window+c.PageTokens >= c.WindowPages*c.PageTokens):
 		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, want no more than that, and more than sliding_window_size %d and a page of %d",
 			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.Window, c.PageTokens)
+	case c.DecodeInterval < 0 || c.DecodeIntervalSeats < 0:
+		return fmt.Errorf("prefill_decode_interval is %d, and %d for prefill_decode_interval_min_bs, want >= 0", c.DecodeInterval, c.DecodeIntervalSeats)
+	case c.Policy == ShortestPrefill && !c.PrefixCaching:
+		return errors.New("schedule_policy is shortest-prefill-first, want enable_prefix_caching with it")
 	case c.Priorities.Threshold < 0:
 		return fmt.Errorf("priority_scheduling_preemption_threshold is %d, want >= 0, or requests preempt each other for good", c.Priorities.Threshold)
 	case c.Priorities.On && c.Policy != FIFO && c.Policy != LOF:

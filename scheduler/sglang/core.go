@@ -8,7 +8,7 @@
 // Layers that attend to a window have a pool of their own (windows.go), beside that of the others.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
-// retract.go, deliver.go, drafts.go, cancel.go, queue.go, priority.go; ranks.go for several of them in lockstep;
+// retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
 // pages.go for the cache; record.go and pageevents.go for what a router is shown of it; view.go for what
 // planners and observers see.
 package sglang
@@ -48,12 +48,13 @@ type Core struct {
 	doneMixed int64
 	// agenda has running requests by the decode pass that gives them their last token,
 	// and by the epoch that was theirs.
-	agenda  heap.Heap[int64, int32, *request]
-	ending  []*request // their last token is in flight, or due in the pass that ends
-	merging []visit    // the prompts of the latest pass, when it was a prefill
-	mixed   bool       // that pass was one of prompts and tokens
-	joined  []visit    // began to run since the latest decode pass was planned
-	spare   []*request
+	agenda   heap.Heap[int64, int32, *request]
+	deferred int        // passes that are planned without prompts, under DecodeInterval
+	ending   []*request // their last token is in flight, or due in the pass that ends
+	merging  []visit    // the prompts of the latest pass, when it was a prefill
+	mixed    bool       // that pass was one of prompts and tokens
+	joined   []visit    // began to run since the latest decode pass was planned
+	spare    []*request
 
 	free   int // tokens in the pool, whole pages
 	win    windows
@@ -174,9 +175,13 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.openPass(now, p)
-	for preempted := -1; !c.next.planned && p.Preempted > preempted; { // again, if who was preempted left the engine idle
-		preempted = p.Preempted
+	for again := true; again && !c.next.planned; { // if who was preempted left the engine idle, or prompts were to wait for nobody
+		preempted, deferred := p.Preempted, c.deferred
 		c.planPass(c.next, p)
+		again = p.Preempted > preempted || deferred > 0
+		if !c.next.planned {
+			c.deferred = 0
+		}
 	}
 	if !c.next.planned {
 		return nil, c.stallError()
@@ -195,7 +200,7 @@ func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.Reset(now)
 	p.KVAtEnd = true
 	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
-		c.ratio.now = c.ratio.first // it was idle
+		c.ratio.now, c.deferred = c.ratio.first, 0 // it was idle
 	}
 }
 

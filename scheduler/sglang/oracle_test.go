@@ -37,6 +37,8 @@ type oracleCase struct {
 		Window           int     `json:"sliding_window_size"`
 		WindowShare      float64 `json:"swa_full_tokens_ratio"`
 		oracleDrafts
+		DecodeInterval   int    `json:"prefill_decode_interval"`
+		IntervalSeats    int    `json:"prefill_decode_interval_min_bs"`
 		Priorities       bool   `json:"enable_priority_scheduling"`
 		LowFirst         bool   `json:"schedule_low_priority_values_first"`
 		Threshold        *int   `json:"priority_scheduling_preemption_threshold"`
@@ -63,12 +65,13 @@ type oracleRequest []float64
 func (c *oracleCase) config() Config {
 	s := &c.Settings
 	clock := timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1, DraftMs: s.Law.Ms, DraftShare: s.Law.Share}
-	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN}[s.Policy]
+	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN, "shortest-prefill-first": ShortestPrefill}[s.Policy]
 	threshold := 10
 	if s.Threshold != nil {
 		threshold = *s.Threshold
 	}
 	return Config{
+		DecodeInterval: s.DecodeInterval, DecodeIntervalSeats: s.IntervalSeats,
 		Priorities: Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
 		Pages:      s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,

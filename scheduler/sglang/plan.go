@@ -15,11 +15,12 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	c.mergePrompts()
 	c.noteEnding()
 	defer func() { c.counted.held = len(c.running) > 0 }()
-	if !c.planPrompts(f, p) {
+	if c.defersPrompts() || !c.planPrompts(f, p) {
 		f.planned = c.planTokens(f, p)
 		return
 	}
 	f.planned = true
+	c.deferred = c.DecodeInterval
 	for i := range f.batch {
 		c.merging = append(c.merging, f.batch[i].visit)
 	}

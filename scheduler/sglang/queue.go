@@ -38,6 +38,14 @@ func (c *Core) sortQueue() {
 	if n == 0 || !c.caching {
 		return
 	}
+	if c.Policy == ShortestPrefill {
+		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
+		for _, r := range all {
+			c.rankShortest(r)
+		}
+		slices.SortFunc(all, compareShortest)
+		return
+	}
 	if (c.Policy == LPM || c.Policy == HRRN) && n <= looked {
 		c.sorted.keys, c.sorted.ahead = c.sorted.keys[:0], c.sorted.ahead[:0]
 		for _, r := range all {

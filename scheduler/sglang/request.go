@@ -32,6 +32,9 @@ type request struct {
 	looked int // its length when it was last looked up to be admitted, 0 before
 	found  int // the tokens that were found then; 0 since it lost its place
 
+	work      int  // by shortest-prefill-first: tokens to compute
+	postponed bool // and whether another is to be computed first
+
 	rank      float64  // what lpm and hrrn sort by, highest first
 	joined    int      // the core's joins when it joined the queue
 	queuedAt  int      // the sum of counted then

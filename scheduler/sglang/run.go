@@ -13,6 +13,7 @@ type counts struct {
 	length        int
 	counted       int
 	planned, done int64
+	deferred      int
 }
 
 // countAlike returns in how many passes from now on, at most, nothing happens but one more
@@ -49,7 +50,7 @@ func (c *Core) countAlike(now sim.Time) int {
 func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
-	c.before = counts{c.ratio.now, c.free, c.win.free, c.totals.length, c.counted.sum, c.planned, c.done}
+	c.before = counts{c.ratio.now, c.free, c.win.free, c.totals.length, c.counted.sum, c.planned, c.done, c.deferred}
 	if !c.Overlap {
 		c.next.decodes, c.next.length = len(c.running), c.totals.length+len(c.running)
 	}
@@ -91,6 +92,9 @@ func (c *Core) keepRun(p *scheduler.Pass, keep int) {
 	c.counted.sum = b.counted + keep*c.counted.batch
 	if c.next.clear(); c.Overlap {
 		c.next.planned, c.next.decodes, c.next.length = true, n, c.totals.length
+	}
+	if c.deferred = max(0, b.deferred-keep); n < c.DecodeIntervalSeats {
+		c.deferred = 0
 	}
 	p.CutEnds(keep)
 	c.lastEnd, c.lastDecode = p.End, p.End

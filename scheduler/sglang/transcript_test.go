@@ -9,11 +9,11 @@ import (
 
 // The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
 // planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
-// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, nocache, window=N (tokens)
+// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, shortest, nocache, interval=N (passes of tokens between those of prompts) with least=N (running requests), window=N (tokens)
 // with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
 // none), log=N
 // (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: nobody is
-// preempted, and least: the least urgent are retracted), and bytes=N with gbps=X for
+// preempted, and leasturgent: the least urgent are retracted), and bytes=N with gbps=X for
 // handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
 // topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
 // max_prefill_tokens, and seqs counts for nothing.
@@ -37,9 +37,10 @@ func TestTranscripts(t *testing.T) {
 				scheduler.Acceptance{Low: rate, High: rate},
 			}
 		}
+		c.DecodeInterval, c.DecodeIntervalSeats = e.Int("interval", 0), e.Int("least", 0)
 		c.Priorities = Priorities{
 			On: e.Has("priorities"), LowFirst: e.Has("low"), Preempt: e.Has("priorities") && !e.Has("spare"),
-			Threshold: e.Int("threshold", 0), Retract: e.Has("least"),
+			Threshold: e.Int("threshold", 0), Retract: e.Has("leasturgent"),
 		}
 		switch {
 		case e.Has("lpm"):
@@ -48,6 +49,8 @@ func TestTranscripts(t *testing.T) {
 			c.Policy = LOF
 		case e.Has("hrrn"):
 			c.Policy = HRRN
+		case e.Has("shortest"):
+			c.Policy = ShortestPrefill
 		}
 		if n := e.Int("ranks", 1); n > 1 {
 			how := TotalRequests

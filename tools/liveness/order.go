@@ -19,6 +19,13 @@ func (x *trial) drawOrder(d *draw.Drawer) {
 		s := &x.spec.Pools[i].Engine.SGLang
 		s.Policy, s.MaxRunning = draw.Pick(d.Rand, "fcfs", "lof"), draw.Pick(d.Rand, 0, 1, 2, 5)
 		s.NoOverlap, s.MixedChunk = d.Chance(3), d.Chance(3)
+		if d.Chance(3) {
+			s.DecodeInterval, s.IntervalSeats = 1+d.IntN(30), draw.Pick(d.Rand, 0, 2)
+		}
+		if d.Chance(4) {
+			s.Policy = "shortest-prefill-first"
+			continue
+		}
 		p := &s.Priorities
 		p.On, p.LowFirst, p.Preempt, p.Threshold, p.Retract = true, d.Chance(2), true, draw.Pick(d.Rand, 0, 0, 3), d.Chance(2)
 	}

@@ -70,4 +70,10 @@ def draw_priority(r, c, rows):
         x["priority"] = r.choice(values)
 
 
-DRAWS = {"windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}
+def draw_interval(r, c, rows):
+    """Passes of tokens between those of prompts."""
+    c["prefill_decode_interval"] = r.choice([1, 2, 3])
+    c["prefill_decode_interval_min_bs"] = r.choice([0, 0, 2, 4])
+
+
+DRAWS = {"interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}
