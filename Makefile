@@ -90,6 +90,9 @@ parity-sglang: ## replay N random workloads here and with SGLang's own scheduler
 	  SGLANG_ORACLE_S=3600 tools/sglangoracle/run --trace $(MOONCAKE) --limit 3000 --set "{$$pool}" --replay bin/replay || exit 1; \
 	done
 
+real-vllm: ## drive, record, calibrate to and validate vLLM's own server on the CPU (Python 3.12, 7 GB, some minutes); skipped without Python
+	tools/realvllm/loop
+
 ledger: ## check that the parts of every request of every golden case sum to its latency
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
 

@@ -13,22 +13,23 @@ import (
 
 // writeSides writes what was measured beside what was simulated.
 func (v *validated) writeSides(line func(format string, args ...any)) {
-	noise := false
+	noise, width := false, 18
 	for i := range v.Sides {
+		width = max(width, len(v.Sides[i].Name))
 		noise = noise || v.Sides[i].Noise != nil
 	}
 	head := ""
 	if noise {
 		head = "repeats of the run"
 	}
-	line("%s", strings.TrimRight("Side by side           measured    simulated       off  "+head, " "))
+	line("%s", strings.TrimRight(fmt.Sprintf("%-*s   measured    simulated       off  %s", width+2, "Side by side", head), " "))
 	for i := range v.Sides {
 		s := &v.Sides[i]
 		text := ""
 		if s.Noise != nil {
 			text = formatRate(s, s.Noise[0]) + " to " + formatRate(s, s.Noise[1])
 		}
-		text = fmt.Sprintf("  %-18s %10s   %10s  %8s  %s", s.Name, formatSide(s, s.Measured), formatSide(s, s.Simulated), formatRate(s, s.Off()), text)
+		text = fmt.Sprintf("  %-*s %10s   %10s  %8s  %s", width, s.Name, formatSide(s, s.Measured), formatSide(s, s.Simulated), formatRate(s, s.Off()), text)
 		line("%s", strings.TrimRight(text, " "))
 	}
 }
