@@ -53,7 +53,11 @@ func describeSpeculation(a *engineargs.Args) string {
 	if a.ProfilePath == "" || strings.HasSuffix(a.ProfilePath, ".npz") {
 		verified = "verifying takes no time, which this model has by requests"
 	}
-	return fmt.Sprintf("%s, %d drafts a pass, %s; %s; %s; the drafter's memory is not counted", s.Name, s.Tokens, rate, text, verified)
+	number := fmt.Sprintf("%d drafts a pass", s.Tokens)
+	if d := &a.SGLang.Drafts; a.Engine == engineargs.SGLang && d.Tokens > s.Tokens+1 {
+		number = fmt.Sprintf("%d drafts in a row of the %d a pass", s.Tokens, d.Tokens-1)
+	}
+	return fmt.Sprintf("%s, %s, %s; %s; %s; the drafter's memory is not counted", s.Name, number, rate, text, verified)
 }
 
 // withSeed returns how an engine decodes speculatively, with the seed of the run where

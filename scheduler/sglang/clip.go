@@ -26,7 +26,7 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 	case least > pool:
 		wrong.Reason = fmt.Sprintf("SGLang never admits it, nor who comes after: it wants %d tokens free, and there are %d in %d pages", least, pool, c.Pages)
 	case drafts > pool:
-		least = drafts
+		least = max(c.draftTokens(input, output), ceilTo(input, c.PageTokens)+output+c.PageTokens+1) // whole
 		wrong.Reason = fmt.Sprintf("SGLang may abort it: with drafts it may hold %d tokens, and there are %d in %d pages", drafts, pool, c.Pages)
 	default:
 		return fitsWindows(&c, input, c.clipOutput(input, output))

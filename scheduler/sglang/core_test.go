@@ -184,6 +184,29 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// With drafts a request has to fit with what it may hold while it lacks a token, of its whole
+// output where that is shortened.
+func TestFitsDrafts(t *testing.T) {
+	for _, c := range []struct{ page, pages, in, out, blocks int }{
+		{1, 90, 64, 22, 0}, {1, 90, 64, 24, 92}, {1, 90, 64, 1, 0}, {1, 90, 64, 500, 568},
+		{16, 8, 100, 9, 0}, {16, 8, 100, 600, 0}, {16, 10, 100, 31, 0}, // to a single token
+	} {
+		config := config(c.page, c.pages)
+		config.Speculation = speculate(scheduler.ByHead, 1, 1)
+		err := Fits(config, c.in, c.out)
+		switch {
+		case c.blocks == 0 && err != nil:
+			t.Errorf("%+v: %v, want it to fit", c, err)
+		case c.blocks > 0 && (err == nil || err.Blocks != c.blocks):
+			t.Errorf("%+v: %v, want it to need %d blocks", c, err, c.blocks)
+		case c.blocks > 0:
+			if config.Pages = c.blocks; Fits(config, c.in, c.out) != nil {
+				t.Errorf("%+v: %v with as many blocks", c, Fits(config, c.in, c.out))
+			}
+		}
+	}
+}
+
 // crowd keeps requests with common beginnings on a core, each step a pass.
 func crowd(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass)) (step func()) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -6,6 +6,8 @@ import (
 
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/tools/draw"
 	"github.com/replay-llm/replay/tools/golden/reference"
@@ -23,7 +25,7 @@ func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
-		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own",
+		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own", "drafts",
 	}
 }
 
@@ -56,6 +58,7 @@ func drawTrial(seed uint64) *trial {
 	x.drawWindows(d)
 	x.drawOrder(d)
 	x.drawOwn(d)
+	x.drawDrafts(d)
 	x.Workload = d.Workload
 	return x
 }
@@ -135,5 +138,23 @@ func (x *trial) drawWindows(d *draw.Drawer) {
 		if room := (pages-1)*a.BlockTokens - 1; room > 0 {
 			a.SGLang.Window = 1 + d.IntN(min(room, draw.Pick(d.Rand, 8, 64, 1000)))
 		}
+	}
+}
+
+// drawDrafts makes some SGLang engines decode speculatively.
+func (x *trial) drawDrafts(d *draw.Drawer) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Chance(3) {
+		return
+	}
+	d.Tags.Add("drafts")
+	rate := draw.Pick(d.Rand, 0, 0.5, 0.9, 1)
+	for i := range x.spec.Pools {
+		a := &x.spec.Pools[i].Engine
+		drafts, law := &a.SGLang.Drafts, &engineargs.Speculative{}
+		drafts.Algorithm = draw.Pick(d.Rand, scheduler.ByHead, scheduler.ByDraftModel, scheduler.ByLookup)
+		drafts.Steps, drafts.TopK = 1+d.IntN(4), 1+d.IntN(2)
+		drafts.Tokens = 2 + d.IntN(2*drafts.Steps)
+		law.Method, law.Tokens, law.Low, law.High = drafts.Algorithm, drafts.Depth(), rate, rate
+		a.Speculative = law
 	}
 }
