@@ -78,7 +78,9 @@ func (x *trial) drawOwn(d *draw.Drawer) {
 		s.NoOverlap, s.MixedChunk, s.IgnoreEOS = d.Chance(2), d.Chance(3), d.Chance(3)
 		s.PrefillRequests, s.MaxRunning = draw.Pick(d.Rand, 0, 0, 1, 2), draw.Pick(d.Rand, 0, 0, 1, 2, 5)
 		s.LogInterval = draw.Pick(d.Rand, 1, 3, 40)
-		a.PrefixCaching = !d.Chance(4)
+		if !d.Tags.Has("order") { // some orders want a cache
+			a.PrefixCaching = !d.Chance(4)
+		}
 	}
 }
 
