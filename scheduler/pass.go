@@ -56,6 +56,9 @@ type Pass struct {
 	// KVAtEnd is whether KV and Events become visible at End instead of Start.
 	KVAtEnd bool
 
+	// ToHost and FromHost are the tokens that were sent to host memory, and fetched from it; SGLang's alone.
+	ToHost, FromHost int
+
 	// Preempted is the number of requests that lost their place in this pass.
 	Preempted int
 	// PrefillTokens is the number of prompt tokens computed in this pass.
@@ -111,6 +114,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
+	p.ToHost, p.FromHost = 0, 0
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

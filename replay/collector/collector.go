@@ -40,6 +40,8 @@ type Collector struct {
 	// drafts, and those of them that were accepted.
 	verified, drafts, accepted int
 
+	toHost, loaded int // tokens sent to host memory, and fetched from it
+
 	clipped, clippedTokens int // answers that engines shortened, and the tokens that they lack
 
 	apart  bool                    // see CountPreemptedApart
@@ -183,6 +185,8 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 		c.drafts += p.Drafts
 		c.accepted += p.Accepted
 	}
+	c.toHost += p.ToHost
+	c.loaded += p.FromHost
 	if len(p.Second) > 0 {
 		c.noteSecond(p.FirstEnd(), p.Second)
 	}

@@ -173,3 +173,6 @@ func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Recor
 	}
 	return dst
 }
+
+// HostTokens returns the tokens that engines sent to host memory, and those that they fetched from it.
+func (c *Collector) HostTokens() (sent, fetched int) { return c.toHost, c.loaded }

@@ -93,8 +93,9 @@ type SGLangArgs struct {
 	Window           int               // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
 	WindowShare      float64           // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
 	NoWindowPool     bool              // disable_hybrid_swa_memory: layers with a window keep all tokens
-	PageGiven        bool              // page_size was written
-	ChunkGiven       bool              // chunked_prefill_size was written
+	HiCache          HiCacheArgs
+	PageGiven        bool // page_size was written
+	ChunkGiven       bool // chunked_prefill_size was written
 	Drafts           SGLangDrafts
 }
 
@@ -112,8 +113,8 @@ type AIC struct {
 	TPSize, MoETPSize, MoEEPSize, AttentionSize int // 0: not given
 }
 
-// G2 are the settings of KV offload to host memory, for vLLM engines. There is
-// none when Blocks or Args.KVBytesPerToken is 0. The reference's released build
+// G2 are the settings of KV offload to host memory, for vLLM engines; SGLang's have its bandwidths
+// alone. There is none when Blocks or Args.KVBytesPerToken is 0. The reference's released build
 // ignores them.
 type G2 struct {
 	Blocks         int     // KV blocks in host memory; 0: no offload
@@ -148,6 +149,7 @@ func Default() Args {
 			ClipNewTokens:    4096,
 			Conservativeness: 1,
 			LogInterval:      40,
+			HiCache:          HiCacheArgs{Ratio: 2},
 		},
 	}
 }
@@ -165,6 +167,9 @@ func (a *Args) Warnings() []string {
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))
+	}
+	if a.SGLang.HiCache.On && a.Engine == SGLang && a.KVBytesPerToken == 0 {
+		w = append(w, "sglang.enable_hierarchical_cache without kv_bytes_per_token: there is no host memory")
 	}
 	return w
 }

@@ -68,6 +68,7 @@ func (r *reader) read(a *Args) {
 func (r *reader) readRules(a *Args) {
 	if a.Engine == SGLang {
 		r.choice("scheduler_profile", r.sglangProfiles()...)
+		r.checkHiCache(a)
 		return
 	}
 	name := r.choice("scheduler_profile", vllm.Profiles()...)
@@ -263,6 +264,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	m.readSpeculation(s)
 	s.NoOverlap = !overlap
 	m.readPriorities(s)
+	m.readHiCache(&s.HiCache)
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {
 			m.fail(key, shortenValue(value), "SGLang's own rules with it: no compat")

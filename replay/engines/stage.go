@@ -211,6 +211,25 @@ func (s *Stage) offloadConfig() blocks.Offload {
 	}
 }
 
+// hostMemory returns the host memory behind the token pool of an SGLang engine. What is loaded arrives in
+// as many parts as the model has layers.
+func (s *Stage) hostMemory() sglang.HiCache {
+	a := &s.Engine
+	h := sglang.HiCache{Pages: a.HostPages()}
+	if s.Compat || h.Pages == 0 {
+		return sglang.HiCache{}
+	}
+	h.Policy, h.BytesPerToken, h.Layers = sglang.ParseWritePolicy(a.SGLang.HiCache.Policy), a.KVBytesPerToken, a.SGLang.HiCache.Layers
+	h.ToHostGBPerSecond, h.ToGPUGBPerSecond = a.G2.ToHostGBPerSec, a.G2.ToGPUGBPerSec
+	if f, ok := dataSheets(a); ok && h.Layers == 0 {
+		h.Layers = f.Model.Layers
+	}
+	if h.Layers == 0 {
+		h.Layers = engineargs.AssumedLayers
+	}
+	return h
+}
+
 func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	a := &s.Engine
 	policy := sglang.FIFO
@@ -232,7 +251,7 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Speculation: draftsOf(a, s.Seed), Window: a.SGLang.PoolWindow(), WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),
 		Priorities: a.SGLang.Priorities, DecodeInterval: a.SGLang.DecodeInterval, DecodeIntervalSeats: a.SGLang.IntervalSeats,
-		Rank: int32(id),
+		Rank: int32(id), HiCache: s.hostMemory(),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {
 			return s.Tree.AppendTokens(&r.Prompt, r.InputTokens, dst)
 		},
@@ -279,7 +298,10 @@ func (s *Stage) Offloads() bool {
 	if len(s.kinds) > 0 {
 		return slices.ContainsFunc(s.kinds, (*Stage).Offloads)
 	}
-	return s.Engine.Engine == engineargs.VLLM && s.offloadConfig().Blocks > 0
+	if s.Engine.Engine == engineargs.SGLang {
+		return s.hostMemory().Pages > 0
+	}
+	return s.offloadConfig().Blocks > 0
 }
 
 // Fits returns nil if a request can run on the pool's idle engines, whichever it is sent

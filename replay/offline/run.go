@@ -48,6 +48,9 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	}
 	if slices.ContainsFunc(r.Stages, (*engines.Stage).Offloads) {
 		extra = append(extra, collector.Field{Key: "host_cache_reused_ratio", Value: r.Collector.HostReusedRatio()})
+		if sent, fetched := r.Collector.HostTokens(); sent+fetched > 0 {
+			extra = append(extra, collector.Field{Key: "host_cache_written_tokens", Value: sent}, collector.Field{Key: "host_cache_loaded_tokens", Value: fetched})
+		}
 	}
 	return &harness.Result{
 		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial,

@@ -171,14 +171,20 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 func (c *Core) admitHead(b *budget, f *flight) verdict {
 	r := c.waiting.Front()
 	before := c.findPrefix(r)
-	e := chunk{visit: visit{r, r.epoch}, before: before, tokens: r.length() - before, whole: true}
+	host := c.hostPrefix()
+	e := chunk{visit: visit{r, r.epoch}, before: before + host, tokens: r.length() - before - host, whole: true}
 	v := spent
 	switch {
 	case c.PrefillRequests > 0 && len(f.batch) >= c.PrefillRequests:
 	case c.IgnoreEOS && !c.caching:
 		v = c.fitExactly(b, f, &e)
 	default:
-		v = c.cutChunk(b, f, &e)
+		v = c.cutChunk(b, f, &e, host)
+	}
+	if v == goOn && host > 0 && !c.loadPrefix(r, f, host) {
+		host = 0
+		e = chunk{visit: visit{r, r.epoch}, before: before, tokens: r.length() - before, whole: true}
+		v = c.cutChunk(b, f, &e, host)
 	}
 	if v != goOn {
 		c.dropPrefix(r)
@@ -186,7 +192,7 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 	}
 	c.waiting.PopFront()
 	if r.hit < 0 {
-		r.hit = before
+		r.hit, r.hostHit = before+host, host
 	}
 	answer := 0
 	if e.whole {
@@ -200,9 +206,9 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 }
 
 // cutChunk cuts e, the rest of a prompt, to what the pass may compute of it, and returns
-// whether it may be admitted.
-func (c *Core) cutChunk(b *budget, f *flight, e *chunk) verdict {
-	need := e.tokens + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
+// whether it may be admitted with so many tokens from host memory.
+func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
+	need := e.tokens + host + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
 	if float64(need) >= c.memoryLeft(b) {
 		return noTokens
 	}

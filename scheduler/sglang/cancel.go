@@ -34,7 +34,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	c.full = false
 	c.forgetRequest(r)
 	if c.live == 0 {
-		c.next.clear()
+		c.dropFlight(now)
 		c.left = 0
 		c.done = c.planned
 	}

@@ -54,6 +54,7 @@ type Config struct {
 	Tree              *prompt.Tree // the tree of the requests' prompts, for PageTokens
 	Capture           scheduler.Capture
 	Planner           bool // keep what Snapshot returns of each pass
+	HiCache           HiCache
 
 	Speculation *Speculation // nil: a decode pass gives a token to each request
 
@@ -116,7 +117,7 @@ func Check(c Config) error {
 	case c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens:
 		return fmt.Errorf("the prompts' tree is not made for pages of %d tokens", c.PageTokens)
 	}
-	return nil
+	return checkHiCache(c)
 }
 
 // floorTo returns n cut to a multiple of page.

@@ -9,7 +9,7 @@
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
 // retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
-// pages.go for the cache; record.go and pageevents.go for what a router is shown of it; view.go for what
+// pages.go for the cache, hicache.go for host memory behind it; record.go and pageevents.go for what a router is shown of it; view.go for what
 // planners and observers see.
 package sglang
 
@@ -60,6 +60,7 @@ type Core struct {
 	win    windows
 	tree   *radix.Tree
 	record recorder
+	tiers  *tiers // host memory behind the pool, nil: none
 
 	next, after *flight // the pass that runs next, and with Overlap the one after it
 	step        timing.Step
@@ -103,6 +104,9 @@ func New(c Config) (*Core, error) {
 	core.free = core.pool
 	core.totals.phase = make([]int32, c.PageTokens)
 	core.startWindows()
+	if c.HiCache.Pages > 0 {
+		core.attachHost(c.HiCache)
+	}
 	core.startRecord()
 	return core, nil
 }
@@ -155,12 +159,15 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 		}
 	}
 	step, err := c.Begin(now, p)
-	if err != nil {
+	if err != nil || step == nil {
 		return err
 	}
 	ms, err := c.Clock.Step(step)
 	if err != nil {
 		return err
+	}
+	if c.tiers != nil {
+		ms = c.tiers.stretchPass(c.next, ms)
 	}
 	p.End = now + sim.Time(ms)
 	if n, ok := timing.InNanos(ms); ok {
@@ -172,9 +179,10 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // Begin is the first half of Step, for a pass whose duration is not the core's to tell,
 // as when several engines run in lockstep: it plans the pass that starts at now and
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
-// calls End.
+// calls End. Without work the pass has ended, and done nothing but wait for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.openPass(now, p)
+	fresh := !c.next.planned
 	for again := true; again && !c.next.planned; { // if who was preempted left the engine idle, or prompts were to wait for nobody
 		preempted, deferred := p.Preempted, c.deferred
 		c.planPass(c.next, p)
@@ -182,6 +190,9 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		if !c.next.planned {
 			c.deferred = 0
 		}
+	}
+	if fresh && c.tiers != nil && c.waitForCopies(p) {
+		return nil, nil
 	}
 	if !c.next.planned {
 		return nil, c.stallError()
@@ -206,6 +217,9 @@ func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 
 // End is the second half of Step: the pass that Begin planned ends at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
+	if c.tiers != nil {
+		c.tiers.endPass(p)
+	}
 	p.Gap = p.End - p.Start
 	f := c.next
 	c.next, c.after = c.after, f
@@ -214,6 +228,10 @@ func (c *Core) End(p *scheduler.Pass) error {
 		c.deliverTokens(f, p)
 	}
 	c.leaveLine()
+	if c.tiers != nil {
+		c.tiers.submitWrites(p.End, c.next.planned)
+		c.tiers.tellTokens(p)
+	}
 	c.publishRecord(f, p)
 	f.clear()
 	c.lastEnd = p.End
@@ -231,8 +249,11 @@ func (c *Core) announcePass(p *scheduler.Pass) {
 		e := &c.next.batch[i]
 		p.PrefillTokens += e.tokens
 		if !e.isVoid() {
-			p.Admitted = append(p.Admitted, scheduler.Admission{Request: e.ID, Again: e.resumed, Reused: e.hit})
+			p.Admitted = append(p.Admitted, scheduler.Admission{Request: e.ID, Again: e.resumed, Reused: e.hit, FromHost: e.hostHit})
 		}
+	}
+	if c.tiers != nil {
+		c.tiers.beginLoads(c.next, p.Start)
 	}
 	c.describeWork(p.Detail)
 }

@@ -61,6 +61,24 @@ func variants() map[string]func(*Config) {
 		"windows, no cache": func(c *Config) { c.Window, c.WindowPages, c.PrefixCaching = 20, c.Pages, false },
 		"eager":             func(c *Config) { c.Conservativeness, c.ClipNewTokens = 0, 1 },
 		"eager one":         func(c *Config) { c.Conservativeness, c.ClipNewTokens, c.Overlap = 0, 1, false },
+		"host":              func(c *Config) { c.HiCache = hostMemory(c, 2, WriteThrough) },
+		"host back":         func(c *Config) { c.HiCache = hostMemory(c, 0.5, WriteBack) },
+		"host back one": func(c *Config) {
+			c.HiCache = hostMemory(c, 0.5, WriteBack)
+			c.Overlap, c.Capture, c.Policy = false, scheduler.CaptureEvents, LPM
+		},
+		"host selective": func(c *Config) {
+			c.HiCache = hostMemory(c, 1, WriteThroughSelective)
+			c.Capture, c.Conservativeness, c.ClipNewTokens = scheduler.CaptureResidency, 0, 1
+		},
+	}
+}
+
+// hostMemory is slow host memory behind the pool of c.
+func hostMemory(c *Config, ratio float64, policy WritePolicy) HiCache {
+	return HiCache{
+		Pages: HostPages(c.Pages, c.PageTokens, ratio), Policy: policy, BytesPerToken: 131072,
+		ToHostGBPerSecond: 0.3, ToGPUGBPerSecond: 2, Layers: 32,
 	}
 }
 
@@ -108,7 +126,8 @@ func TestCancel(t *testing.T) {
 	maps.Copy(all, draftVariants())
 	for name, change := range all {
 		t.Run(name, func(t *testing.T) {
-			schedulertest.RunCancel(t, true, func(s schedulertest.Setup) scheduler.Core { return mustBuild(t, suiteConfig(s, change)) })
+			exact := !strings.HasPrefix(name, "host") // where evictions take time
+			schedulertest.RunCancel(t, exact, func(s schedulertest.Setup) scheduler.Core { return mustBuild(t, suiteConfig(s, change)) })
 		})
 	}
 }
@@ -244,10 +263,15 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("the checks of invariants allocate")
 	}
 	for _, overlap := range []bool{true, false} {
-		for i, capture := range []scheduler.Capture{scheduler.CaptureNone, scheduler.CaptureResidency, scheduler.CaptureResidency} {
+		for i, capture := range []scheduler.Capture{scheduler.CaptureNone, scheduler.CaptureResidency, scheduler.CaptureResidency, scheduler.CaptureResidency, scheduler.CaptureNone} {
 			c := config(16, 400)
-			if i > 1 {
+			switch i {
+			case 2:
 				c.Speculation = speculate(scheduler.ByHead, 1, 0.5)
+			case 3:
+				c.HiCache = hostMemory(&c, 0.7, WriteThrough)
+			case 4:
+				c.HiCache = hostMemory(&c, 0.7, WriteBack)
 			}
 			c.Capture, c.Overlap, c.Conservativeness, c.ClipNewTokens = capture, overlap, 0, 1
 			preempted, evicted := 0, 0
@@ -272,12 +296,15 @@ func TestNoAllocations(t *testing.T) {
 // The record of residency says at every moment which pages of which prompt nodes are in
 // the tree.
 func TestResidency(t *testing.T) {
-	for i, page := range []int{1, 16, 1, 16} {
+	for i, page := range []int{1, 16, 1, 16, 16} {
 		c := config(page, 2400/page)
-		if i > 1 {
+		if i == 2 || i == 3 {
 			c.Speculation = speculate(scheduler.ByHead, 1, 0.5)
 		}
 		c.Capture, c.ChunkTokens, c.DecodeLogInterval = scheduler.CaptureResidency, 64, 1
+		if i == 4 {
+			c.HiCache = hostMemory(&c, 0.7, WriteThroughSelective)
+		}
 		core := mustBuild(t, c)
 		resident := make(map[prompt.NodeID]int32)
 		changes, shrunk := 0, 0
@@ -314,8 +341,8 @@ func TestResidency(t *testing.T) {
 func (c *Core) residentNodes() map[prompt.NodeID]int32 {
 	count := make(map[prompt.NodeID]int32)
 	seen := make(map[head]bool)
-	for _, n := range c.tree.All() {
-		if n.Seq.Seed > 0 {
+	for i, n := range c.tree.All() {
+		if n.Seq.Seed > 0 || c.tree.IsAway(i) {
 			continue
 		}
 		for k := n.From; k < min(n.To, n.Seq.Full); k++ {

@@ -37,13 +37,20 @@ type oracleCase struct {
 		Window           int     `json:"sliding_window_size"`
 		WindowShare      float64 `json:"swa_full_tokens_ratio"`
 		oracleDrafts
-		DecodeInterval   int    `json:"prefill_decode_interval"`
-		IntervalSeats    int    `json:"prefill_decode_interval_min_bs"`
-		Priorities       bool   `json:"enable_priority_scheduling"`
-		LowFirst         bool   `json:"schedule_low_priority_values_first"`
-		Threshold        *int   `json:"priority_scheduling_preemption_threshold"`
-		NoPreemption     bool   `json:"disable_priority_preemption"`
-		RetractionPolicy string `json:"retraction_policy"`
+		DecodeInterval   int     `json:"prefill_decode_interval"`
+		IntervalSeats    int     `json:"prefill_decode_interval_min_bs"`
+		Priorities       bool    `json:"enable_priority_scheduling"`
+		LowFirst         bool    `json:"schedule_low_priority_values_first"`
+		Threshold        *int    `json:"priority_scheduling_preemption_threshold"`
+		NoPreemption     bool    `json:"disable_priority_preemption"`
+		RetractionPolicy string  `json:"retraction_policy"`
+		HiCache          bool    `json:"enable_hierarchical_cache"`
+		HiCacheRatio     float64 `json:"hicache_ratio"`
+		WritePolicy      string  `json:"hicache_write_policy"`
+		BytesPerToken    int     `json:"kv_bytes_per_token"`
+		ToHost           float64 `json:"bandwidth_g1_to_g2_gbps"`
+		ToGPU            float64 `json:"bandwidth_g2_to_g1_gbps"`
+		Layers           int     `json:"hicache_layers"`
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -58,8 +65,8 @@ type oracleCase struct {
 	Published []batch `json:"published"`
 }
 
-// oracleRequest is what happened to a request, by column of TestEqualsSGLang; older cases have
-// the first four.
+// oracleRequest is what happened to a request, by column of TestEqualsSGLang; some cases have
+// fewer.
 type oracleRequest []float64
 
 func (c *oracleCase) config() Config {
@@ -70,10 +77,18 @@ func (c *oracleCase) config() Config {
 	if s.Threshold != nil {
 		threshold = *s.Threshold
 	}
+	var host HiCache
+	if s.HiCache {
+		host = HiCache{
+			Pages:  HostPages(s.Pages, s.PageTokens, s.HiCacheRatio),
+			Policy: ParseWritePolicy(s.WritePolicy), BytesPerToken: s.BytesPerToken,
+			ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU, Layers: s.Layers,
+		}
+	}
 	return Config{
 		DecodeInterval: s.DecodeInterval, DecodeIntervalSeats: s.IntervalSeats,
 		Priorities: Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
-		Pages:      s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
+		HiCache:    host, Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
 		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
@@ -134,7 +149,7 @@ func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRun
 	cfg := c.config()
 	did = make([]oracleRequest, len(c.Rows))
 	for i := range did {
-		did[i] = make(oracleRequest, 5)
+		did[i] = make(oracleRequest, 6)
 	}
 	seen := make([]bool, len(c.Rows))
 	c.drive(t, &cfg, runs, func(p *scheduler.Pass) {
@@ -199,7 +214,7 @@ func noteFates(did []oracleRequest, seen []bool, p *scheduler.Pass) {
 	for _, a := range p.Admitted {
 		if !seen[a.Request] {
 			seen[a.Request] = true
-			did[a.Request][2] = float64(a.Reused)
+			did[a.Request][2], did[a.Request][5] = float64(a.Reused), float64(a.FromHost)
 		}
 	}
 	for _, id := range p.Detail.Lost {
@@ -223,7 +238,7 @@ func TestEqualsSGLang(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	columns := [...]string{"first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens"}
+	columns := [...]string{"first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens", "reused_from_host_tokens"}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<26)
 	n, inRuns := 0, 0

@@ -38,6 +38,9 @@ func (c *Core) findPrefix(r *request) int {
 	if c.Window > 0 {
 		return c.findWindowed(r)
 	}
+	if c.tiers != nil {
+		return c.findTiered(r)
+	}
 	pages, n := c.tree.Match(&r.seq, c.pagesOf(r.length()-1))
 	c.tree.Lock(n)
 	r.node, r.prot = n, int(pages)*c.PageTokens
@@ -75,6 +78,14 @@ func (c *Core) cachePages(r *request) {
 // so that the answer can be evicted without it.
 func (c *Core) insertPages(r *request, pages int32) (int32, int32) {
 	prompt := c.pagesOf(r.InputTokens)
+	if c.tiers != nil {
+		all, m, n := c.tree.InsertTiers(&r.seq, pages, r.counted)
+		r.counted = max(r.counted, pages)
+		if all < prompt && prompt < pages {
+			c.tree.MatchTiers(&r.seq, prompt)
+		}
+		return m, n
+	}
 	m, n := c.tree.Insert(&r.seq, pages)
 	if m < prompt && prompt < pages {
 		c.tree.Match(&r.seq, prompt)
@@ -98,7 +109,7 @@ func (c *Core) releasePages(r *request, keep bool) {
 	}
 	c.free += c.heldTokens(r) - k
 	c.dropPrefix(r)
-	r.stored, r.reached, r.alloc = 0, 0, 0
+	r.stored, r.reached, r.alloc, r.counted = 0, 0, 0, 0
 }
 
 // freeTokens returns what a token of every layer may be put into.
@@ -124,6 +135,9 @@ func (c *Core) touchPrefix(s *radix.Sequence, pages int32) (usable int32) {
 	if c.Window > 0 {
 		usable, _, _ = c.win.tree.Match(s, pages)
 		return usable
+	}
+	if c.tiers != nil {
+		return c.tiers.match(s, pages).Device
 	}
 	usable, _ = c.tree.Match(s, pages)
 	return usable

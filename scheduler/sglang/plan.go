@@ -9,6 +9,9 @@ import (
 // planPass plans a pass, by what is known now: prompts come first, and tokens where none
 // can be computed.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) {
+	if c.tiers != nil {
+		c.tiers.noteDone(p.Start, f != c.next)
+	}
 	if c.partial != nil && !c.win.parked {
 		c.cachePages(c.partial)
 	}
@@ -98,6 +101,9 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 		return false
 	default:
 		c.retractVictims(p)
+		if c.tiers != nil && c.isShort() {
+			return false // what is being copied is about to be evictable
+		}
 	}
 	c.counted.sum += c.counted.batch
 	c.addTokens(f)

@@ -76,7 +76,7 @@ func (c *Core) rankOf(r *request) float64 {
 	if cached <= lpmShared && c.beginsAlike(r) {
 		return -1
 	}
-	cached = min(cached, r.length()-1)
+	cached = min(cached+c.hostPrefix(), r.length()-1)
 	if c.Policy == LPM {
 		return float64(cached)
 	}

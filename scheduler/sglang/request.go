@@ -29,8 +29,10 @@ type request struct {
 	// flight among them, and tokens that it has places for, 0 before it decodes.
 	sampled, alloc int
 
-	looked int // its length when it was last looked up to be admitted, 0 before
-	found  int // the tokens that were found then; 0 since it lost its place
+	looked  int   // its length when it was last looked up to be admitted, 0 before
+	found   int   // the tokens that were found then; 0 since it lost its place
+	hostHit int   // of these, tokens found in host memory alone
+	counted int32 // pages that it has put into the tree since it was admitted
 
 	work      int  // by shortest-prefill-first: tokens to compute
 	postponed bool // and whether another is to be computed first
@@ -70,6 +72,7 @@ type flight struct {
 	lost    int     // of these, those that lost their place since it was planned
 	length  int     // tokens of these
 	joined  []visit // of these, those that decode for the first time since they began to run
+	loaded  int     // tokens loaded from host memory
 	planned bool
 	// With speculative decoding: those that decode, and whether their drafts are verified.
 	shares   []share

@@ -14,7 +14,7 @@ import (
 // none), log=N
 // (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: nobody is
 // preempted, and leasturgent: the least urgent are retracted), and bytes=N with gbps=X for
-// handoffs; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
+// handoffs and for host=N pages of host memory, written through, selective or back; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
 // topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
 // max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
@@ -41,6 +41,15 @@ func TestTranscripts(t *testing.T) {
 		c.Priorities = Priorities{
 			On: e.Has("priorities"), LowFirst: e.Has("low"), Preempt: e.Has("priorities") && !e.Has("spare"),
 			Threshold: e.Int("threshold", 0), Retract: e.Has("leasturgent"),
+		}
+		if pages := e.Int("host", 0); pages > 0 {
+			c.HiCache = HiCache{Pages: pages, BytesPerToken: e.Int("bytes", 0), ToHostGBPerSecond: e.Float("gbps", 0), ToGPUGBPerSecond: e.Float("gbps", 0), Layers: 4}
+		}
+		switch {
+		case e.Has("selective"):
+			c.HiCache.Policy = WriteThroughSelective
+		case e.Has("back"):
+			c.HiCache.Policy = WriteBack
 		}
 		switch {
 		case e.Has("lpm"):

@@ -25,7 +25,7 @@ func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
 		"trace", "concurrency", "queue", "scale", "steps", "reject", "until", "compat", "offload", "oversize", "speed",
-		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own", "drafts",
+		"fifo", "uncached", "unchunked", "digits", "straddle", "tight", "ranks", "windows", "order", "own", "drafts", "host",
 	}
 }
 
@@ -59,6 +59,7 @@ func drawTrial(seed uint64) *trial {
 	x.drawOrder(d)
 	x.drawOwn(d)
 	x.drawDrafts(d)
+	x.drawHost(d)
 	x.Workload = d.Workload
 	return x
 }
@@ -95,6 +96,27 @@ func (x *trial) drawRanks(d *draw.Drawer) {
 		a.DPSize = 2 + d.IntN(2)
 		a.SGLang.ChunkTokens *= a.DPSize
 		a.SGLang.LoadBalance = draw.Pick(d.Rand, "auto", "total_requests", "total_tokens")
+	}
+}
+
+// drawHost puts host memory behind some SGLang engines.
+func (x *trial) drawHost(d *draw.Drawer) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Tags.Has("drafts") || !d.Chance(3) {
+		return
+	}
+	d.Tags.Add("host")
+	for i := range x.spec.Pools {
+		p := &x.spec.Pools[i]
+		a := &p.Engine
+		if p.Role == scheduler.Decode || !a.PrefixCaching {
+			continue
+		}
+		a.SGLang.HiCache = engineargs.HiCacheArgs{
+			On: true, Ratio: draw.Pick(d.Rand, 0.1, 0.5, 1, 2), Layers: draw.Pick(d.Rand, 0, 1, 4),
+			Policy: draw.Pick(d.Rand, "write_through", "write_through_selective", "write_back"),
+		}
+		a.KVBytesPerToken = draw.Pick(d.Rand, 100, 100_000, 10_000_000)
+		a.G2.ToHostGBPerSec, a.G2.ToGPUGBPerSec = draw.Pick(d.Rand, 0, 0.1, 14), draw.Pick(d.Rand, 0, 0.1, 14)
 	}
 }
 

@@ -44,6 +44,7 @@ from sglang.srt.sampling.sampling_params import SamplingParams  # noqa: E402
 
 import drafts  # noqa: E402
 import events  # noqa: E402
+import hicache  # noqa: E402
 
 logging.disable(logging.WARNING)
 
@@ -65,6 +66,12 @@ class Config:
     mixed_chunk = False
     sliding_window_size = None  # of the layers that have a pool of their own
     swa_full_tokens_ratio = 0.8  # what that pool has of the other's tokens
+    hicache = False
+    hicache_ratio = 2.0
+    hicache_write_policy = "write_through"
+    bytes_per_token = 131072
+    to_host_gbps = to_device_gbps = 14.0
+    layers = 32
     loop = "normal"  # or overlap: SGLang's loops
     tree = "default"  # what SGLang builds; radix: its older RadixCache; python: the default one's Python core
     ignore_eos = False  # as a client's flag; outputs have the wanted length either way
@@ -168,6 +175,8 @@ def server_args(c: Config):
         disable_overlap_schedule=c.loop != "overlap", disable_cuda_graph=True, attention_backend="torch_native",
         tp_size=c.ranks, attn_dp_size=c.ranks, load_balance_method=c.load_balance_method,
         decode_log_interval=c.decode_log_interval,
+        **(dict(enable_hierarchical_cache=True, hicache_ratio=c.hicache_ratio,
+                hicache_write_policy=c.hicache_write_policy) if c.hicache else {}),
     )
 
 
@@ -176,7 +185,7 @@ class Request:
         self.rid, self.arrival, self.tokens, self.output = rid, arrival, tokens, output
         self.priority, self.queued = priority, False
         self.first = self.last = None
-        self.hit = None
+        self.hit = self.host_hit = None
         self.got = 0
         self.retractions = 0
         self.admissions = []
@@ -203,6 +212,10 @@ class Oracle(sched.Scheduler):
         self.next_token = 1 << 40
         self.idle_turns = 0
         self.retracted_now = []
+        self.written_tokens = self.loaded_tokens = self.load_nanos = 0
+        self.transfers = None
+        if c.hicache:
+            hicache.prepare(self)
         args = server_args(c)
         sched.publish(args, role="scheduler", ranks=sched.SpawnRanks(world_rank=0, dp_rank=None, gpu_id=0))
         self.drafts = drafts.Drafts(
@@ -230,7 +243,8 @@ class Oracle(sched.Scheduler):
         self.enable_overlap_mlx = self.enable_pdmux = False
         self.spec_algorithm = S.SpeculativeAlgorithm.from_string(c.speculative_algorithm)
         self.page_size = c.page_size
-        self.enable_hierarchical_cache = self.enable_lmcache = self.enable_hicache_storage = False
+        self.enable_hierarchical_cache = c.hicache
+        self.enable_lmcache = self.enable_hicache_storage = False
         self.enable_session_radix_cache = self.enable_unified_cache_external_linker = False
         self.enable_hisparse = self.enable_unified_memory = self.attn_dp_enabled = False
         self.enable_decode_hicache = False
@@ -326,9 +340,10 @@ class Oracle(sched.Scheduler):
         c = self.c
         if c.sliding_window_size:
             return windows.allocator(c)
+        kv = hicache.device_pool(c) if c.hicache else Quiet()
         if c.page_size == 1:
-            return TokenToKVPoolAllocator(c.pool, torch.bfloat16, "cpu", Quiet(), False)
-        a = PagedTokenToKVPoolAllocator(c.pool, c.page_size, torch.bfloat16, "cpu", Quiet(), False)
+            return TokenToKVPoolAllocator(c.pool, torch.bfloat16, "cpu", kv, False)
+        a = PagedTokenToKVPoolAllocator(c.pool, c.page_size, torch.bfloat16, "cpu", kv, False)
         a.use_triton_kernels = False
         return a
 
@@ -355,7 +370,10 @@ class Oracle(sched.Scheduler):
             windows.tree_params(p, c)
         if c.tree == "python":
             p.tree_core_backend = "python"
-        return UnifiedRadixCache(p)
+        tree = UnifiedRadixCache(p)
+        if c.hicache:
+            tree.init_hicache(self.server_args, p)
+        return tree
 
     # -- what comes in --
 
@@ -402,7 +420,7 @@ class Oracle(sched.Scheduler):
         for q, p in zip(batch.reqs, batch.prefix_lens):
             r = self.by_rid[q.rid]
             if r.hit is None:
-                r.hit = p
+                r.hit, r.host_hit = p, q.materialized_host_hit_len()
             r.admissions.append(p)
 
     def _result(self, n):
@@ -447,6 +465,9 @@ class Oracle(sched.Scheduler):
             ms = self._decode_ms(self.drafts.lengths(batch.reqs, self.drafts.tokens - 1) if self.drafts else lengths)
         if self.drafts:
             ms = self.drafts.pass_ms(ms, batch.forward_mode.is_decode())
+            ms = self._decode_ms([q.kv.kv_committed_len for q in batch.reqs])
+        if self.load_nanos:
+            ms, self.load_nanos = hicache.load_pass(self.c, ms, self.load_nanos), 0
         if self.retracted_now:
             entry["retracted"], self.retracted_now = self.retracted_now, []
         entry["end"] = self.gpu_free = start + self._slowest(ms)
@@ -479,6 +500,7 @@ class Oracle(sched.Scheduler):
         if self.drafts:
             self.drafts.settle(result)
         self._stamp(batch.reqs, before, self.clock)
+        self.tree_cache.flush_pending_backups()
 
     def _stamp(self, reqs, before, at):
         for q in reqs:
@@ -496,7 +518,10 @@ class Oracle(sched.Scheduler):
             self.kv_events_publisher.publish_kv_events()
             self.new_token_ratio_tracker.reset()
         self.idle_turns += 1
-        if self.future and (self.is_done() or self.idle_turns > 4):
+        copied = self.transfers.next_end(self.clock) if self.transfers and not self.is_done() else None
+        if copied is not None and not (self.future and self.future[0].arrival <= copied):
+            self.clock, self.idle_turns = copied, 0
+        elif self.future and (self.is_done() or self.idle_turns > 4):
             self.clock = max(self.clock, self.future[0].arrival)
         elif self.idle_turns > 64:
             raise Stall(f"nothing can run: {len(self.waiting_queue)} wait, {len(self.running_batch.reqs)} run, "
@@ -548,7 +573,7 @@ def simulate(config, requests, times=None):
         "sglang": VERSION,
         "requests": [
             {"id": r.rid, "arrival_ms": r.arrival, "input": len(r.tokens), "output": r.output, "got": r.got,
-             "reused": r.hit, "retractions": r.retractions, "first_ms": r.first, "last_ms": r.last,
+             "reused": r.hit, "host": r.host_hit, "retractions": r.retractions, "first_ms": r.first, "last_ms": r.last,
              "clipped": r.clipped, "aborted": r.aborted}
             for r in sorted(o.by_rid.values(), key=lambda r: r.rid)
         ],

@@ -16,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 
+import hicache
 import oracle
 import order as orders
 from workload import workload
 
-COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens"]
+COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens", "reused_from_host_tokens"]
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
 FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None,
@@ -39,7 +40,7 @@ def ask_sglang(case, events=False):
         page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
         chunked_prefill_size=s["chunked_prefill_size"], schedule_policy=s["schedule_policy"],
         conservativeness=s["schedule_conservativeness"], max_running_requests=s["max_running_requests"],
-        prefill_max_requests=s.get("prefill_max_requests"),
+        prefill_max_requests=s.get("prefill_max_requests"), **hicache.settings(s),
         decode_log_interval=s.get("decode_log_interval", 40),
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
         ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False,
@@ -54,7 +55,7 @@ def ask_sglang(case, events=False):
     did = answer["requests"]
     if any(x["aborted"] for x in did):
         return None
-    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"]] for x in did], answer["events"]
+    return [[x["first_ms"], x["last_ms"], x["reused"], x["retractions"], x["got"], *hicache.columns(x)] for x in did], answer["events"]
 
 
 def ask_replay(program, case):
@@ -76,6 +77,7 @@ def ask_replay(program, case):
         if "speculative_algorithm" in s:
             args += draft_args(s)
         args += orders.flags(s)
+        args += hicache.flags(s)
         args += [f"{flag}={json.dumps(s[k])}" for k, flag in known.items() if s.get(k, FLAGS[k]) != FLAGS[k]]
         done = subprocess.run(
             [program, "trace", f"{d}/t.jsonl", "--engine", "sglang", "--scheduler-profile", "sglang-0.5.23",
@@ -89,7 +91,8 @@ def ask_replay(program, case):
         with open(f"{d}/r.jsonl") as f:
             for line in f:
                 x = json.loads(line)
-                out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0, x["generated_tokens"]]
+                out[x["line"] - 1] = [x["first_token_ms"], x["last_token_ms"], x["reused_tokens"], x["preemptions"] or 0,
+                                      x["generated_tokens"], *hicache.columns(x)]
         return [out[i] for i in range(len(case["rows"]))]
 
 
@@ -128,7 +131,7 @@ def cases(a):
             rows = [json.loads(x) for _, x in zip(range(a.limit), f)]
         found = [(a.trace, ({**DEFAULTS, **fixed}, a.trace_block_size, rows))]
     else:
-        found = ((f"seed {i}", workload(i, fixed)) for i in range(a.seed, a.seed + a.parity))
+        found = ((f"seed {i}", hicache.draw(i, workload(i, fixed), fixed)) for i in range(a.seed, a.seed + a.parity))
     for name, (s, block, rows) in found:
         rows = [{k: x[k] for k in FIELDS if k in x} for x in rows]
         for loop in a.loops.split(","):
@@ -179,7 +182,7 @@ def main():
             refused += 1
             continue
         wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
-                 for i, (x, y) in enumerate(zip(did, here)) for k in range(len(x)) if x[k] != y[k]]
+                 for i, (x, y) in enumerate(zip(did, here)) for k in range(min(len(x), len(y))) if x[k] != y[k]]
         fields["order"] += order(did) != order(here)
         for k, column in enumerate(COLUMNS):
             fields[column] += any(x[k] != y[k] for x, y in zip(did, here))

@@ -42,8 +42,8 @@ func EngineSettings() []Setting {
 		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
 		{Name: "num-g2-blocks", Key: "num_g2_blocks", kind: "int", preset: "no offload", engine: "vllm", help: "KV `blocks` in host memory, behind those of the GPU"},
 		{Name: "offload-batch-size", Key: "offload_batch_size", kind: "int", preset: "32", engine: "vllm", help: "KV `blocks` per transfer to the host"},
-		{Name: "bandwidth-g1-to-g2-gbps", Key: "bandwidth_g1_to_g2_gbps", kind: "number", preset: "14", engine: "vllm", help: "`GB/s` to the host; 0: transfers take no time"},
-		{Name: "bandwidth-g2-to-g1-gbps", Key: "bandwidth_g2_to_g1_gbps", kind: "number", preset: "14", engine: "vllm", help: "`GB/s` from the host; 0: transfers take no time"},
+		{Name: "bandwidth-g1-to-g2-gbps", Key: "bandwidth_g1_to_g2_gbps", kind: "number", preset: "14", help: "`GB/s` to the host; 0: transfers take no time"},
+		{Name: "bandwidth-g2-to-g1-gbps", Key: "bandwidth_g2_to_g1_gbps", kind: "number", preset: "14", help: "`GB/s` from the host; 0: transfers take no time"},
 		{Name: "startup-time", Key: "startup_time", kind: "number", preset: "0", help: "`seconds` until a worker that --scale adds serves"},
 		{Name: "schedule-policy", Key: "sglang.schedule_policy", kind: "name", preset: "fifo", Names: engineargs.Policies(), engine: "sglang", help: "sglang: order of the queue: fifo, lpm, lof, hrrn or shortest-prefill-first, by `name`"},
 		{Name: "max-prefill-tokens", Key: "sglang.max_prefill_tokens", kind: "int", preset: "16384", engine: "sglang", help: "sglang: prompt `tokens` per pass"},
@@ -72,6 +72,12 @@ func EngineSettings() []Setting {
 		{Name: "ignore-eos", Key: "sglang.ignore_eos", kind: "bool", preset: "false", engine: "sglang", help: "sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"},
 		{Name: "attn-dp-size", Key: "dp_size", kind: "int", preset: "1", engine: "sglang", help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu"},
 		{Name: "load-balance-method", Key: "sglang.load_balance_method", kind: "name", preset: "auto", Names: sglang.Balances(), engine: "sglang", help: "sglang: how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room"},
+		{Name: "enable-hierarchical-cache", Key: "sglang.enable_hierarchical_cache", kind: "bool", preset: "false", engine: "sglang", help: "sglang: host memory behind the KV cache (HiCache)"},
+		{Name: "hicache-ratio", Key: "sglang.hicache_ratio", kind: "number", preset: "2", engine: "sglang", help: "sglang: host memory, as `factor` of the KV cache"},
+		{Name: "hicache-size", Key: "sglang.hicache_size", kind: "number", preset: "by --hicache-ratio", engine: "sglang", help: "sglang: host memory in `GB`"},
+		{Name: "hicache-write-policy", Key: "sglang.hicache_write_policy", kind: "name", preset: "write_through", Names: sglang.WritePolicies(), engine: "sglang", help: "sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by `name`"},
+		{Name: "hicache-layers", Key: "sglang.hicache_layers", kind: "int", preset: "the model's, or 32", engine: "sglang", help: "sglang: `layers` of the model, in which what is loaded from the host arrives"},
+		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "name", preset: "none", engine: "sglang", help: "sglang: refused, storage behind host memory is not simulated; a `name`"},
 	}...)
 }
 

@@ -263,15 +263,16 @@ func (o *Options) checkTransfers(pools []Pool) error {
 		a := pools[i].Args
 		bytes = bytes || a.KVBytesPerToken > 0
 		bandwidth = bandwidth || a.TransferGBPerSecond > 0
-		offload = offload || a.G2.Blocks > 0
+		host, _ := a.HostKey()
+		offload = offload || host != ""
 	}
 	two := o.TwoPools()
 	const twoPools = "with --prefill-workers and --decode-workers"
 	if err := o.Check(
 		cli.Needs(two, twoPools, "kv-transfer-bandwidth"),
 		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
-		cli.Needs(two || offload, twoPools+", or --num-g2-blocks", "kv-bytes-per-token"),
-		cli.Needs(bandwidth || offload, "with --kv-transfer-bandwidth or --num-g2-blocks", "kv-bytes-per-token"),
+		cli.Needs(two || offload, twoPools+", --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
+		cli.Needs(bandwidth || offload, "with --kv-transfer-bandwidth, --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
 	); err != nil {
 		return err
 	}
@@ -281,29 +282,31 @@ func (o *Options) checkTransfers(pools []Pool) error {
 // checkOffload refuses flags about offload to host memory that have no effect;
 // offload reports whether some pool has it.
 func (o *Options) checkOffload(pools []Pool, offload bool) error {
+	const host = "with --num-g2-blocks or --enable-hierarchical-cache"
 	if s := transferSetting(o.Engine.Settings); s != nil && !offload {
-		return o.Only(s.Name, "with --num-g2-blocks")
+		return o.Only(s.Name, host)
 	}
 	for i := range pools {
 		p := &pools[i]
-		g2 := p.Args.G2.Blocks > 0
-		if s := transferSetting(p.own); s != nil && !g2 {
-			return o.Only(s.Name, "with --num-g2-blocks")
+		key, value := p.Args.HostKey()
+		if s := transferSetting(p.own); s != nil && key == "" {
+			return o.Only(s.Name, host)
 		}
-		if !g2 || p.Args.KVBytesPerToken > 0 || o.Reference || o.compat != "" {
+		if key == "" || p.Args.KVBytesPerToken > 0 || o.Reference || o.compat != "" {
 			continue
 		}
-		if s := o.givenFor(p, "num_g2_blocks"); s != nil {
+		if s := o.givenFor(p, key); s != nil {
 			return o.Only(s.Name, "with --kv-bytes-per-token")
 		}
-		return fmt.Errorf("--%s: num_g2_blocks is %d without kv_bytes_per_token, want both", p.from, p.Args.G2.Blocks)
+		return fmt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
 	}
 	return nil
 }
 
-// transferSetting is the first given flag about transfers to and from the host.
+// transferSetting is the first given flag about host memory and transfers to and from it.
 func transferSetting(settings []Setting) *Setting {
-	for _, key := range []string{"offload_batch_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps"} {
+	for _, key := range []string{"offload_batch_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
+		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers"} {
 		if s := byKey(GivenOf(settings), key); s != nil {
 			return s
 		}

@@ -23,12 +23,18 @@ func (t *Tree) All() iter.Seq2[int32, *Node] {
 // Check holds the sums of the tree against its nodes.
 func (t *Tree) Check() {
 	pages, unlocked, leaf := 0, 0, 0
+	if t.host != nil {
+		t.host.check()
+	}
 	for i, n := range t.All() {
 		if n.From >= n.To || t.At(n.Parent).To != n.From && n.Parent != Root {
 			panic(fmt.Sprintf("radix tree: node %d holds pages %d to %d below one that ends at %d", i, n.From, n.To, t.At(n.Parent).To))
 		}
 		if n.Parent != Root && t.At(n.Parent).Locks < n.Locks {
 			panic(fmt.Sprintf("radix tree: node %d has %d locks, its parent %d", i, n.Locks, t.At(n.Parent).Locks))
+		}
+		if t.IsAway(i) {
+			continue
 		}
 		pages += n.Size()
 		if n.Locks == 0 {
@@ -48,5 +54,27 @@ func (t *Tree) Check() {
 	}
 	if t.windows != nil {
 		t.windows.check()
+	}
+}
+
+// check holds host memory against the nodes of the tree.
+func (h *Host) check() {
+	held := 0
+	for i, n := range h.tree.All() {
+		x := &h.nodes[i]
+		if x.copied {
+			held += n.Size()
+		}
+		switch up := &h.nodes[n.Parent]; {
+		case x.away && (!x.copied || n.Locks > 0 || n.leaf):
+			panic(fmt.Sprintf("host memory: node %d is not on the device: copied %v, %d locks, a leaf %v", i, x.copied, n.Locks, n.leaf))
+		case up.away && !x.away:
+			panic(fmt.Sprintf("host memory: node %d is on the device, its parent %d is not", i, n.Parent))
+		case h.isLeaf(i) && !x.listed:
+			panic(fmt.Sprintf("host memory: leaf %d is not listed", i))
+		}
+	}
+	if held+h.Free != h.Pages || h.Free < 0 {
+		panic(fmt.Sprintf("host memory: %d pages free + %d held != %d in all", h.Free, held, h.Pages))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/internal/probe"
 )
@@ -24,6 +23,7 @@ type Tree struct {
 	StampSplits bool
 
 	windows  *Windows                   // nil: no layer has a window
+	host     *Host                      // nil: no memory behind the device
 	sheets   []*[sheetNodes]Node        // nodes stay where they are
 	len      int                        // nodes, those not in use among them
 	free     []int32                    // nodes not in use
@@ -195,6 +195,9 @@ func (t *Tree) createNode(parent int32, s *Sequence, from, to int32) int32 {
 	if t.windows != nil {
 		*t.windows.at(n) = windowNode{}
 	}
+	if t.host != nil {
+		t.host.addNode(n, parent)
+	}
 	up := t.At(parent)
 	if up.leaf {
 		t.removeLeaf(parent)
@@ -249,7 +252,8 @@ func (t *Tree) split(low, at int32, now int64) int32 {
 	if t.windows != nil {
 		t.windows.split(up, low)
 	}
-	if t.Watch != nil {
+	away := t.host != nil && t.host.splitNode(up, low)
+	if t.Watch != nil && !away {
 		t.Watch.Split(t, up, low)
 	}
 	return up
@@ -313,7 +317,11 @@ func (t *Tree) Evict(want int) int {
 			cut = min(cut, want-freed)
 		}
 		freed += cut
-		t.prune(n, cut)
+		if t.host != nil {
+			t.host.evictLeaf(n)
+		} else {
+			t.prune(n, cut)
+		}
 	}
 	return freed
 }
@@ -336,6 +344,9 @@ func (t *Tree) prune(n int32, cut int) {
 	t.removeLeaf(n)
 	t.children.Delete(childKey(x.Parent, x.Seq.KeyOf(x.From, t.PerNode)))
 	parent := x.Parent
+	if t.host != nil {
+		t.host.dropNode(n, parent)
+	}
 	x.Seq = Sequence{}
 	if x.dead = t.leaves[0].Tie != n; !x.dead {
 		t.leaves.Pop()
@@ -345,51 +356,4 @@ func (t *Tree) prune(n int32, cut int) {
 	if up.children--; up.children == 0 && up.Locks == 0 && parent != Root {
 		t.addLeaf(parent)
 	}
-}
-
-// leaves has the evictable nodes of a tree, the Tie of an entry, by a stamp, its
-// Key. No two evictable nodes have the same stamp.
-//
-// A node has one entry at most, which stays when the node is walked over or
-// locked or has a child: stamps only grow, so entries come up in time to be put
-// right.
-type leaves = heap.Heap[int64, int32, struct{}]
-
-// addLeaf makes n evictable.
-func (t *Tree) addLeaf(n int32) {
-	x := t.At(n)
-	x.leaf = true
-	t.LeafPages += x.evictPages()
-	if !x.listed {
-		x.listed = true
-		t.leaves.Push(x.stamp, n, struct{}{})
-	}
-}
-
-// removeLeaf makes n not evictable.
-func (t *Tree) removeLeaf(n int32) {
-	x := t.At(n)
-	x.leaf = false
-	t.LeafPages -= x.evictPages()
-}
-
-// oldestLeaf returns the evictable node with the lowest stamp, whose entry is
-// then the first of t.leaves; Root when nothing is evictable.
-func (t *Tree) oldestLeaf() int32 {
-	for len(t.leaves) > 0 {
-		n := t.leaves[0].Tie
-		x := t.At(n)
-		switch {
-		case !x.leaf:
-			x.listed = false
-			if t.leaves.Pop(); x.dead {
-				t.free = append(t.free, n)
-			}
-		case x.stamp != t.leaves[0].Key:
-			t.leaves.SetFirst(x.stamp, n)
-		default:
-			return n
-		}
-	}
-	return Root
 }

@@ -1,0 +1,68 @@
+package engineargs
+
+import (
+	"strconv"
+
+	"github.com/replay-llm/replay/scheduler/sglang"
+)
+
+// HiCacheArgs are those of SGLang's hierarchical cache: host memory behind the token pool.
+// There is none without Args.KVBytesPerToken.
+type HiCacheArgs struct {
+	On     bool    // enable_hierarchical_cache; default false
+	Ratio  float64 // hicache_ratio: host memory over the token pool, > 0; default 2
+	SizeGB float64 // hicache_size: of host memory, 10^9 bytes, in place of Ratio; 0: not given
+	Policy string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
+	Layers int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
+}
+
+// AssumedLayers is what a model has whose layers nobody knows.
+const AssumedLayers = 32
+
+// readHiCache reads the keys of the hierarchical cache in the object sglang.
+func (r *reader) readHiCache(h *HiCacheArgs) {
+	h.Ratio = 2
+	r.flag("enable_hierarchical_cache", &h.On)
+	if r.number("hicache_ratio", &h.Ratio); !(h.Ratio > 0) {
+		r.fail("hicache_ratio", string(r.values["hicache_ratio"]), "above 0")
+	}
+	r.ratio("hicache_size", &h.SizeGB)
+	r.count("hicache_layers", &h.Layers)
+	h.Policy = r.choice("hicache_write_policy", sglang.WritePolicies()...)
+	for _, key := range []string{"hicache_storage_backend", "hicache_storage_prefetch_policy"} {
+		if value := r.raw(key); value != nil && string(value) != "null" {
+			r.fail(key, shortenValue(value), "null: storage behind host memory is not simulated")
+		}
+	}
+}
+
+// checkHiCache refuses a hierarchical cache where there can be none.
+func (r *reader) checkHiCache(a *Args) {
+	if h := &a.SGLang.HiCache; h.On && a.Engine == SGLang && a.DPSize > 1 {
+		r.fail("sglang.enable_hierarchical_cache", "true", "dp_size 1: host memory behind ranks in lockstep is not simulated")
+	}
+}
+
+// HostPages returns the pages of host memory behind the token pool.
+func (a *Args) HostPages() int {
+	h := &a.SGLang.HiCache
+	switch {
+	case !h.On || a.KVBytesPerToken == 0:
+		return 0
+	case h.SizeGB > 0:
+		return int(min(h.SizeGB*1e9/float64(a.KVBytesPerToken), 1<<40))/a.BlockTokens + 1
+	}
+	return sglang.HostPages(a.Blocks, a.BlockTokens, h.Ratio)
+}
+
+// HostKey returns the key by which host memory behind the KV blocks was asked for, and its value; "" when
+// it was not.
+func (a *Args) HostKey() (key, value string) {
+	switch {
+	case a.Engine == SGLang && a.SGLang.HiCache.On:
+		return "sglang.enable_hierarchical_cache", "true"
+	case a.Engine != SGLang && a.G2.Blocks > 0:
+		return "num_g2_blocks", strconv.Itoa(a.G2.Blocks)
+	}
+	return "", ""
+}

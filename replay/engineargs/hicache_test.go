@@ -1,0 +1,34 @@
+package engineargs
+
+import (
+	"strings"
+	"testing"
+)
+
+// Host memory is a multiple of the token pool, or has a size, in whole pages, and one.
+func TestHostPages(t *testing.T) {
+	for text, want := range map[string]int{
+		`{}`:                          0,
+		`{"kv_bytes_per_token":1000}`: 0,
+		`{"sglang":{"enable_hierarchical_cache":true}}`:                                                                  0,
+		`{"kv_bytes_per_token":1000,"sglang":{"enable_hierarchical_cache":true}}`:                                        201,
+		`{"kv_bytes_per_token":1000,"sglang":{"enable_hierarchical_cache":true,"hicache_ratio":0.333}}`:                  34,
+		`{"kv_bytes_per_token":1000,"sglang":{"enable_hierarchical_cache":true,"hicache_ratio":3,"hicache_size":0.001}}`: 63,
+	} {
+		a, err := Parse([]byte(`{"engine_type":"sglang","num_gpu_blocks":100,"block_size":16,`+text[1:]), Options{})
+		if text == `{}` {
+			a, err = Parse([]byte(`{"engine_type":"sglang"}`), Options{})
+		}
+		if err != nil || a.HostPages() != want {
+			t.Errorf("%s: %d pages of host memory, %v; want %d", text, a.HostPages(), err, want)
+		}
+	}
+}
+
+// Ranks in lockstep have no host memory.
+func TestNoHiCacheOfRanks(t *testing.T) {
+	_, err := Parse([]byte(`{"engine_type":"sglang","dp_size":2,"sglang":{"enable_hierarchical_cache":true}}`), Options{})
+	if err == nil || !strings.Contains(err.Error(), "ranks in lockstep") {
+		t.Errorf("%v, want it refused", err)
+	}
+}

@@ -1,0 +1,160 @@
+"""SGLang's hierarchical cache on the CPU: its own tree, host pool and cache controller; copies take logical time.
+
+Replaced is what moves bytes: a copy ends after its bytes at a bandwidth. Those to the host begin when the pass that was
+launched last has ended and the copy before them is done; those to the device with the pass that needs them, which
+computes a layer when it is there. The controller asks whether a copy has ended, or waits for it, as it does in SGLang.
+"""
+from __future__ import annotations
+
+import contextlib
+import random
+import types
+
+import torch
+
+from sglang.srt.managers import cache_controller
+from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller  # noqa: F401
+from sglang.srt.mem_cache.l2_transfer import TransferCompletion
+from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
+from sglang.srt.mem_cache.pool_host import common
+
+
+class Event:
+    """Something that has happened at an instant of the oracle's clock."""
+
+    oracle = None
+
+    def __init__(self, at=float("-inf")):
+        self.at = at
+
+    def record(self, *a):
+        pass
+
+    def wait(self, *a):
+        pass
+
+    def query(self):
+        return self.oracle.clock >= self.at
+
+    def synchronize(self):
+        o = self.oracle
+        o.clock = max(o.clock, self.at)
+
+    def elapsed_time(self, other):
+        return 0.0
+
+
+class Stream:
+    def wait_stream(self, other):
+        pass
+
+    def wait_event(self, event):
+        pass
+
+
+class Transfers:
+    """Stands for the L2TransferEngine."""
+
+    oracle = None
+
+    def __init__(self, io_backend):
+        self.device_to_host_stream = Stream()
+        self.host_to_device_stream = Stream()
+        self.written_at = 0.0
+        self.oracle.transfers = self
+        self.pending = []
+
+    def submit_device_to_host(self, transfers):
+        o = self.oracle
+        n = sum(len(t.host_indices) for t in transfers)
+        o.written_tokens += n
+        begin = max(o.clock, o.gpu_free, self.written_at)
+        self.written_at = begin + nanos(o.c, n, o.c.to_host_gbps) / 1e6
+        self.pending.append(self.written_at)
+        return TransferCompletion(Event(begin), Event(self.written_at), False)
+
+    def submit_host_to_device(self, transfers, *, transfer_layer_id_max, start_event=None, on_layer_done=None):
+        o = self.oracle
+        n = sum(len(t.host_indices) for t in transfers)
+        o.loaded_tokens += n
+        begin = max(o.clock, o.gpu_free)
+        o.load_nanos = nanos(o.c, n, o.c.to_device_gbps)
+        end = begin + o.load_nanos / 1e6
+        self.pending.append(end)
+        return TransferCompletion(Event(begin), Event(end), False)
+
+    def next_end(self, now):
+        """The next instant at which a copy ends, or None."""
+        self.pending = [t for t in self.pending if t > now]
+        return min(self.pending, default=None)
+
+
+def prepare(oracle):
+    """Puts logical time in the place of the device's, for this oracle."""
+    Event.oracle = Transfers.oracle = oracle
+    module = types.SimpleNamespace(
+        Event=lambda *a, **k: Event(), Stream=lambda *a, **k: Stream(), current_stream=Stream,
+        stream=lambda s: contextlib.nullcontext())
+    cache_controller.device_module = module
+    cache_controller.L2TransferEngine = Transfers
+    common._cuda_host_register = common._cuda_host_unregister = lambda *a, **k: None
+
+
+def nanos(c, tokens, gbps):
+    """How long a copy takes, in whole ns; with a bandwidth of 0 no time."""
+    return round(tokens * c.bytes_per_token / gbps) if gbps else 0
+
+
+def load_pass(c, ms, load):
+    """How long a pass takes whose first layer waits for its share of a copy, and each other for its own, too."""
+    ns = round(ms * 1e6)
+    return max(ns + load // c.layers, load + ns // c.layers) / 1e6
+
+
+def device_pool(c):
+    """A KV cache of one layer with a number or two to a token."""
+    return MHATokenToKVPool(
+        c.pool, page_size=c.page_size, dtype=torch.bfloat16, head_num=1, head_dim=1, layer_num=1, device="cpu",
+        enable_memory_saver=False)
+
+
+# Settings of a case, by what they are where it has HiCache and does not say.
+DEFAULTS = {"hicache_ratio": 2.0, "hicache_write_policy": "write_through", "kv_bytes_per_token": 131072,
+            "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0, "hicache_layers": 32}
+
+
+def draw(seed, case, fixed):
+    """The case of a seed, with settings of HiCache where it has that; draws of its own leave the others as they are."""
+    s, *rest = case
+    if s.get("enable_hierarchical_cache"):
+        r = random.Random(f"hicache {seed}")
+        drawn = {"hicache_ratio": r.choice([0.1, 0.4, 1.0, 2.0, 8.0]),
+                 "hicache_write_policy": r.choice(["write_through", "write_through_selective", "write_back"]),
+                 "bandwidth_g1_to_g2_gbps": r.choice([0, 0.3, 2.0, 14.0]),
+                 "bandwidth_g2_to_g1_gbps": r.choice([0, 0.3, 2.0, 14.0]), "hicache_layers": r.choice([1, 4, 32])}
+        s = {**DEFAULTS, **s, **drawn, **fixed}
+    return s, *rest
+
+
+def settings(s):
+    """The oracle's settings of a case."""
+    if not s.get("enable_hierarchical_cache"):
+        return {}
+    s = {**DEFAULTS, **s}
+    return dict(hicache=True, hicache_ratio=s["hicache_ratio"],
+                hicache_write_policy=s["hicache_write_policy"], bytes_per_token=s["kv_bytes_per_token"],
+                to_host_gbps=s["bandwidth_g1_to_g2_gbps"], to_device_gbps=s["bandwidth_g2_to_g1_gbps"],
+                layers=s["hicache_layers"])
+
+
+def flags(s):
+    """The same as flags of replay."""
+    if not s.get("enable_hierarchical_cache"):
+        return []
+    s = {**DEFAULTS, **s}
+    return ["--enable-hierarchical-cache=true"] + [f"--{k.replace('_', '-')}={s[k]}" for k in DEFAULTS]
+
+
+def columns(x):
+    """What was found in host memory alone, of a request in the oracle's words or replay's."""
+    return [x.get("host") or x.get("host_reused_tokens") or 0]
