@@ -101,7 +101,7 @@ func (x *trial) drawRanks(d *draw.Drawer) {
 
 // drawHost puts host memory behind some SGLang engines.
 func (x *trial) drawHost(d *draw.Drawer) {
-	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Tags.Has("drafts") || !d.Chance(3) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Tags.Has("drafts") {
 		return
 	}
 	d.Tags.Add("host")
