@@ -98,3 +98,14 @@ func KnownSettings(flags map[string]string) map[string]any {
 	}
 	return known
 }
+
+// findRouter returns the file of the router of a run, which stands in its directory or above; ""
+// where there is none.
+func findRouter(dir string) string {
+	for _, path := range []string{filepath.Join(dir, "router.yaml"), filepath.Join(dir, "..", "router.yaml")} {
+		if isFile(path) {
+			return path
+		}
+	}
+	return ""
+}

@@ -95,6 +95,7 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 	if m.Settings, err = readServer(dir, known); err != nil {
 		return nil, err
 	}
+	m.Settings.Router = findRouter(dir)
 	if m.Settings.Blocks == 0 {
 		m.Settings.Blocks = blocks
 	}

@@ -77,9 +77,15 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 	for _, t := range s.trials {
 		s.addSlopes(t, u, hessian, slope)
 	}
+	centre := s.centreOf(u)
 	for a := range n {
-		hessian.SetSym(a, a, hessian.At(a, a)+spreadWeight)
-		slope[a] += spreadWeight * u[a]
+		name, from := s.form.Fields[a], centre
+		if isOfWay(name) {
+			from = 0
+		}
+		weight := s.pullWeight(name)
+		hessian.SetSym(a, a, hessian.At(a, a)+weight)
+		slope[a] += weight * (u[a] - from)
 	}
 	return hessian, slope
 }

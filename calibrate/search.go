@@ -87,18 +87,57 @@ func (s *search) simulate(u []float64) error {
 	return nil
 }
 
-// spreadWeight draws parameters that the run does not determine to the start.
-const spreadWeight = 0.001
+// How strongly parameters that the runs do not determine are drawn to the start: the times of
+// clients tell much less than those of engines.
+const (
+	spreadWeight = 0.001
+	clientWeight = 0.5
+)
+
+// pullWeight returns how strongly a parameter is drawn to the start.
+func (s *search) pullWeight(name string) float64 {
+	if s.client && !isOfWay(name) {
+		return clientWeight
+	}
+	return spreadWeight
+}
+
+// pullOf returns what the distance of u from the start costs.
+func (s *search) pullOf(u []float64) float64 {
+	pull, centre := 0.0, s.centreOf(u)
+	for i, x := range u {
+		if name := s.form.Fields[i]; !isOfWay(name) {
+			x -= centre
+		}
+		pull += float64(s.pullWeight(s.form.Fields[i]) * squareOf(x))
+	}
+	return pull
+}
+
+// centreOf returns from where the distance of the parameters of passes counts: how fast the GPU
+// is as a whole is left to the runs where they are a client's.
+func (s *search) centreOf(u []float64) float64 {
+	if !s.client {
+		return 0
+	}
+	sum, n := 0.0, 0
+	for i, x := range u {
+		if !isOfWay(s.form.Fields[i]) {
+			sum += x
+			n++
+		}
+	}
+	return sum / float64(n)
+}
 
 // loss returns the loss of the simulation at u.
 func (s *search) loss(u []float64) float64 {
-	pull := 0.0
 	for _, x := range u {
 		if math.Abs(x) > 5 {
 			return math.MaxFloat64
 		}
-		pull += float64(spreadWeight * squareOf(x))
 	}
+	pull := s.pullOf(u)
 	if s.err == nil {
 		s.err = s.ctx.Err()
 	}

@@ -27,6 +27,7 @@ type Settings struct {
 	Lockstep     bool
 	Kind         string // of engine: vllm or sglang
 	Quantized    bool   // weights are of another type than the model's own
+	Router       string // file of the router in front of the servers; "": there is none
 	Pods         int    // servers behind a router that share the requests, at least 1
 
 	Notes []string // what was assumed

@@ -28,6 +28,7 @@ func ReadTimes(dir string) (*Measured, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	m.Settings.Router = findRouter(dir)
 	m.Settings.Notes = nil
 	for _, text := range m.Settings.refusals {
 		m.Settings.addNote("not simulated: %s", text)
@@ -81,11 +82,26 @@ func (m *Measured) WriteTrace(w io.Writer, p *Prompts) (blockTokens int, err err
 		} else {
 			ids = p.ids[r.Place]
 		}
-		if err := lines.Encode(map[string]any{"timestamp": 1000 * r.Arrival, "input_length": r.Input, "output_length": r.Output, "hash_ids": ids}); err != nil {
+		line := map[string]any{"timestamp": 1000 * r.Arrival, "input_length": r.Input, "output_length": r.Output, "hash_ids": ids}
+		if r.Class != "" {
+			line["priority"] = priorityOf(r.Class)
+		}
+		if err := lines.Encode(line); err != nil {
 			return 0, err
 		}
 	}
 	return blockTokens, out.Flush()
+}
+
+// priorityOf returns the priority of a class of service, the least for the most urgent.
+func priorityOf(class string) int {
+	switch class {
+	case "critical":
+		return 0
+	case "sheddable", "batch", "background":
+		return 2
+	}
+	return 1
 }
 
 // Judged is how far a replay is from what was measured of a set of requests.
@@ -111,11 +127,39 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 		all.Errors = append(all.Errors, judgeGaps(gaps, &result.Report.ITL, &all.Errors[1]))
 	}
 	sets := []Judged{all}
+	for _, class := range m.classes() {
+		sets = append(sets, Judged{class, judgeOutcome(m, m.ofClass(class), out)})
+	}
 	quick, slow := splitBySaturation(m)
 	if len(quick) > 0 && len(slow) > 0 {
 		sets = append(sets, Judged{"at once", judgeOutcome(m, quick, out)}, Judged{"queued", judgeOutcome(m, slow, out)})
 	}
 	return sets, nil
+}
+
+// classes returns the classes of service of the requests, none where there is only one.
+func (m *Measured) classes() []string {
+	var all []string
+	for i := m.Lead; i < len(m.Requests); i++ {
+		if class := m.Requests[i].Class; !slices.Contains(all, class) {
+			all = append(all, class)
+		}
+	}
+	slices.Sort(all)
+	if len(all) < 2 {
+		return nil
+	}
+	return all
+}
+
+// ofClass returns the requests of a class.
+func (m *Measured) ofClass(class string) (chosen []int) {
+	for i := m.Lead; i < len(m.Requests); i++ {
+		if m.Requests[i].Class == class {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
 }
 
 // judgeGaps compares the times between tokens, of all requests together. The mean of a
@@ -159,6 +203,12 @@ func (s *Settings) Flags() []Flag {
 		if f.value > f.usual {
 			all = append(all, Flag{f.name, fmt.Sprint(f.value)})
 		}
+	}
+	if s.Pods > 1 {
+		all = append(all, Flag{"workers", fmt.Sprint(s.Pods)})
+	}
+	if s.Router != "" {
+		all = append(all, Flag{"endpoint-picker", s.Router})
 	}
 	return append(all, Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
 }

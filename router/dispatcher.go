@@ -23,6 +23,7 @@ type Dispatcher struct {
 	index   index      // nil unless the policy needs overlaps
 	loads   loads      // nil unless the policy needs blocks that may be shared
 	queue   queue
+	meters  meters
 
 	records []record
 	vacant  []int32 // records to use again
@@ -129,6 +130,12 @@ func (d *Dispatcher) growColumns() {
 	}
 	n, c := d.workers.known, &d.seen
 	c.Running, c.Tokens = growSlice(c.Running, n), growSlice(c.Tokens, n)
+	if d.needs.Metrics {
+		c.Metrics, d.meters.reports = growSlice(c.Metrics, n), growSlice(d.meters.reports, n)
+		for len(d.meters.idle) < n {
+			d.meters.idle = append(d.meters.idle, true)
+		}
+	}
 	d.overlap.grow(n)
 	d.active.grow(n)
 	c.Overlap, c.Active = d.overlap.by, d.active.by
@@ -206,6 +213,9 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 
 // placeHeld places held requests until every worker is busy.
 func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
+	if d.needs.Gate != nil {
+		return dst, nil // it opens by what workers report
+	}
 	var err error
 	for len(d.queue.heap) > 0 && err == nil && !d.allBusy() {
 		q := d.queue.pop(&d.overlap)

@@ -14,6 +14,12 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	if err := d.checkNew(q.ID); err != nil {
 		return dst, err
 	}
+	if d.needs.Gate != nil {
+		return d.routeGated(now, q, dst)
+	}
+	if d.needs.Metrics {
+		d.readMetrics(now)
+	}
 	if d.index != nil {
 		d.index.match(q, &d.overlap)
 	}
@@ -67,6 +73,8 @@ func (d *Dispatcher) queueKey(now sim.Time, q *sim.Request) (float64, error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case d.needs.Gate != nil:
+		return 0 - (byClass*float64(q.Priority) + at.Seconds()), nil
 	case d.needs.Hold.Order == LCFS:
 		return 0 + at.Seconds(), nil
 	case d.needs.Hold.Order == WSPT:

@@ -40,6 +40,10 @@ type Needs struct {
 	Blocks  bool // blocks of the prompts of running requests
 	Shared  bool // of those, blocks that running prompts have in common count once
 	Overlap bool // blocks of a request's prompt that are cached
+	Metrics bool // what workers report of themselves
+	// Gate holds requests back while the metrics say that the workers are saturated; nil:
+	// never. It wants Metrics, and no Hold.
+	Gate *Gate
 	// Hold holds requests back while every worker is busy; nil: never.
 	Hold *Hold
 }
@@ -70,6 +74,8 @@ type Candidates struct {
 	Blocks  []int64 // blocks of their prompts
 	Overlap []int32 // leading blocks of the request's prompt that the worker has cached
 	Active  []int32 // leading blocks of the request's prompt that Blocks counts already
+
+	Metrics []Metrics // as they were read last
 
 	Queued int      // requests held back
 	Age    sim.Time // how old all of this is; 0, since it is always current so far

@@ -97,7 +97,7 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	switch {
 	case use.Events:
 		s.Capture = scheduler.CaptureEvents
-	case t.Router.Info().Caches && p.Role != scheduler.Decode:
+	case t.followsCaches() && p.Role != scheduler.Decode:
 		s.Capture = s.routerCapture()
 	}
 	return s, nil
@@ -112,7 +112,7 @@ func Joined(t *Topology, use Use) bool {
 			stage := Stage{Topology: t, Pool: k.pool()}
 			a := &stage.Engine
 			if a.Engine != engineargs.VLLM || stage.offloadConfig().Blocks > 0 || a.Windows.Given() ||
-				t.Router.Info().Caches && stage.routerCapture() == scheduler.CaptureEvents {
+				t.followsCaches() && stage.routerCapture() == scheduler.CaptureEvents {
 				return false
 			}
 		}
@@ -277,6 +277,9 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	}
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
+	}
+	if s.Picker != nil {
+		return policy.NewPicker(*s.Picker, o), nil
 	}
 	return policy.New(s.Router, o)
 }

@@ -22,6 +22,8 @@ type Topology struct {
 
 	Router       policy.Name
 	RouterConfig *router.Config // of policies that look at caches; nil: the defaults
+	// Picker, when not nil, chooses in place of Router, which then names it alone.
+	Picker *policy.Picker
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
@@ -296,4 +298,12 @@ func (g *Given) Pools() ([]Pool, error) {
 		return OnePool(*g.Engine, g.Workers), nil
 	}
 	return OnePool(engineargs.Default(), g.Workers), nil
+}
+
+// followsCaches reports whether the router looks at what workers have cached.
+func (t *Topology) followsCaches() bool {
+	if t.Picker != nil {
+		return t.Picker.Prefix > 0
+	}
+	return t.Router.Info().Caches
 }

@@ -61,6 +61,24 @@ func (p *Pool) Drain(now sim.Time) error {
 	return p.carryOut(now, placed, err)
 }
 
+// Metered reports whether the router reads the metrics of workers.
+func (p *Pool) Metered() bool {
+	d, ok := p.Router.(*router.Dispatcher)
+	return ok && d.Metered()
+}
+
+// Measure lets the router know what a worker reports after a pass, which has Detail.
+func (p *Pool) Measure(now sim.Time, w sim.WorkerID, pass *scheduler.Pass) error {
+	d, ok := p.Router.(*router.Dispatcher)
+	if !ok {
+		return nil
+	}
+	is := pass.Detail
+	m := router.Metrics{Running: int32(is.Running), Waiting: int32(is.Waiting), KV: float64(is.Held) / float64(max(is.Blocks, 1))}
+	placed, err := d.Measure(now, w, m, p.placed[:0])
+	return p.carryOut(now, placed, err)
+}
+
 // carryOut carries out a router's answer, in order.
 func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) error {
 	if err != nil {

@@ -36,7 +36,7 @@ func newCluster(r *run) (*cluster, error) {
 		return nil, err
 	}
 	for i, h := range pools {
-		p := &pool{Pool: h, first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill}
+		p := &pool{Pool: h, metered: h.Metered(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill}
 		for range p.Count {
 			if err := p.addWorker(); err != nil {
 				return nil, err
@@ -239,7 +239,10 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
 	w.goIfDone()
-	return c.applyPass(w)
+	if err := c.applyPass(w); err != nil || !w.pool.metered {
+		return err
+	}
+	return w.pool.Measure(c.now, w.id, &w.pass)
 }
 
 // takeArrivals takes in the requests that arrive now.
@@ -291,7 +294,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps {
+	if c.cfg.steps || w.pool.metered {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {
@@ -312,6 +315,9 @@ func (c *cluster) startPass(w *worker) error {
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.clear(int(w.id))
 	c.askDetail(&w.pass)
+	if w.pool.metered && w.pass.Detail == nil {
+		w.pass.Detail = new(scheduler.Detail)
+	}
 	if err := w.core.Step(c.now, until, &w.pass); err != nil {
 		return c.Failed(w.id, c.now, err)
 	}

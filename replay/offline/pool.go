@@ -17,6 +17,7 @@ type pool struct {
 	ready   bitset     // workers that could start a pass
 	due     []sim.Time // by worker: not to be looked at before (driveLazily)
 	first   uint64     // rank of worker 0 among all workers
+	metered bool       // its router reads what workers report after each pass
 	visible bool       // the tokens of its passes are those of answers
 
 	snapshots []scheduler.Snapshot // kept for a Stepper

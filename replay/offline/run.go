@@ -107,7 +107,7 @@ func (r *run) chooseDriver() (driver, error) {
 	needs := route.Needs()
 	switch {
 	case len(r.Scale) > 0:
-	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap:
+	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap && !needs.Metrics:
 		core, err := entry.Core(0)
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (r *run) chooseDriver() (driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.canDriveLazily() {
+	if !needs.Metrics && c.canDriveLazily() {
 		return c.driveLazily, nil
 	}
 	return c.runEvents, nil

@@ -17,6 +17,7 @@ import (
 // cluster holds the flags that say how many workers there are and how requests
 // reach them.
 type cluster struct {
+	picker                                 string // file of an endpoint picker
 	mode                                   cli.Choice
 	Workers, PrefillWorkers, DecodeWorkers int
 	count                                  workerCount // Workers, and their kinds
@@ -38,6 +39,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	for i, prefix := range speedPrefixes() {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
+	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose scorers and flow control requests are routed")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names))
 	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
@@ -112,6 +114,9 @@ func (o *Options) fillRouter(spec *replay.Spec) (err error) {
 	}
 	if err := o.FillRouter(spec); err != nil {
 		return err
+	}
+	if o.Cluster.picker != "" {
+		return o.fillPicker(spec)
 	}
 	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && !o.TwoPools()
 	if alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster() {

@@ -52,6 +52,9 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if given["engine"] != "sglang" {
 		for _, s := range m.Settings.Flags() {
 			derived := s.Name == "num-gpu-blocks" && given["gpu"] != "" || (s.Name == "tp" || s.Name == "dp") && given["gpu"] == ""
+			if _, ok := given["router"]; ok && s.Name == "endpoint-picker" {
+				continue
+			}
 			if _, ok := given[s.Name]; ok || derived {
 				continue
 			}

@@ -1,0 +1,147 @@
+package router
+
+import (
+	"math"
+
+	"github.com/replay-llm/replay/sim"
+)
+
+// Metrics is what a worker reports of itself.
+type Metrics struct {
+	Running, Waiting int32   // requests
+	KV               float64 // share of its KV blocks that requests hold, 0 to 1
+}
+
+// Scrape is how often the router reads the metrics of its workers; until the next time it
+// knows the ones it read last.
+const Scrape sim.Time = 50
+
+// Lag is how old the metrics of a worker are when they are read: a server shows what its
+// scheduler did once its front end has handled it, which is busy with everybody's tokens.
+const Lag sim.Time = 100
+
+// Gate holds requests back while the workers, by their metrics, are saturated: on average
+// over them, the larger of their waiting requests over Queue and their KV usage over KV is at
+// least 1. Of those that are held the least Priority goes first, then who came first.
+type Gate struct {
+	Queue float64  // requests, > 0
+	KV    float64  // share of KV blocks, > 0
+	Each  sim.Time // between two requests that are let go, > 0
+}
+
+// meters is what a dispatcher knows of the metrics of its workers.
+type meters struct {
+	reports [][]report // of each worker, that have not been read
+	idle    []bool
+	next    sim.Time // when the next held request may be let go
+}
+
+// report is what a worker reported at an instant.
+type report struct {
+	at      sim.Time
+	metrics Metrics
+}
+
+// Metered reports whether workers' metrics are read.
+func (d *Dispatcher) Metered() bool { return d.needs.Metrics }
+
+// Measure takes in what worker w reports from now on. Requests that were let go meanwhile are
+// placed.
+func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Placement) ([]Placement, error) {
+	if !d.needs.Metrics || int(w) >= len(d.meters.reports) {
+		return dst, nil
+	}
+	dst, err := d.letGo(now, dst)
+	if err != nil {
+		return dst, err
+	}
+	d.readMetrics(now)
+	d.meters.reports[w] = append(d.meters.reports[w], report{now, m})
+	if d.meters.idle[w] = m.Running == 0 && m.Waiting == 0; d.meters.idle[w] && d.allIdle() { // nothing would be reported any more
+		for _, other := range d.workers.ids {
+			d.seen.Metrics[other] = Metrics{}
+		}
+		for d.needs.Gate != nil && len(d.queue.heap) > 0 && err == nil {
+			dst, err = d.placeRequest(d.queue.pop(&d.overlap), dst)
+		}
+	}
+	return dst, err
+}
+
+// allIdle reports whether no worker has anything to do, so that nobody will report any more.
+func (d *Dispatcher) allIdle() bool {
+	for _, w := range d.workers.ids {
+		if !d.meters.idle[w] {
+			return false
+		}
+	}
+	return true
+}
+
+// readMetrics shows the policy the metrics that were there when they were read last, by now.
+func (d *Dispatcher) readMetrics(now sim.Time) {
+	last := Scrape*sim.Time(math.Floor(float64(now/Scrape))) - Lag
+	for w := range d.meters.reports {
+		all := d.meters.reports[w]
+		n := 0
+		for n < len(all) && all[n].at <= last {
+			d.seen.Metrics[w] = all[n].metrics
+			n++
+		}
+		d.meters.reports[w] = append(all[:0], all[n:]...)
+	}
+}
+
+// isSaturated reports whether the workers are, as far as is known.
+func (d *Dispatcher) isSaturated() bool {
+	if len(d.workers.ids) == 0 {
+		return true
+	}
+	total := 0.0
+	for _, w := range d.workers.ids {
+		m := &d.seen.Metrics[w]
+		total += max(float64(m.Waiting)/d.needs.Gate.Queue, m.KV/d.needs.Gate.KV)
+	}
+	return total >= float64(len(d.workers.ids))
+}
+
+// letGo places the held requests that the gate has let go by now.
+func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
+	if d.needs.Gate == nil {
+		return dst, nil
+	}
+	var err error
+	for t := &d.meters.next; *t <= now && len(d.queue.heap) > 0 && err == nil; {
+		d.readMetrics(*t)
+		if d.isSaturated() {
+			*t = Scrape * (1 + sim.Time(math.Floor(float64(*t/Scrape))))
+			continue
+		}
+		dst, err = d.placeRequest(d.queue.pop(&d.overlap), dst)
+		*t += d.needs.Gate.Each
+	}
+	if len(d.queue.heap) == 0 {
+		d.meters.next = max(d.meters.next, now)
+	}
+	return dst, err
+}
+
+// routeGated places a request where the gate is open and nobody waits before it, and holds it
+// back otherwise.
+func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
+	dst, err := d.letGo(now, dst)
+	if err != nil {
+		return dst, err
+	}
+	if d.index != nil {
+		d.index.match(q, &d.overlap)
+	}
+	d.readMetrics(now)
+	if len(d.queue.heap) > 0 || d.isSaturated() {
+		return dst, d.holdRequest(now, q)
+	}
+	return d.placeRequest(q, dst)
+}
+
+// byClass is how much more a step of priority counts than a second of waiting.
+const byClass = 1e9

@@ -1,0 +1,36 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+)
+
+// The highest sum of weighted scores wins: a cached prompt outweighs a shorter queue, and a
+// little of free cache nothing but equals.
+func TestPicker(t *testing.T) {
+	p := NewPicker(Picker{Prefix: 3, KV: 2, Queue: 2}, Options{})
+	for i, c := range []struct {
+		overlap []int32
+		metrics []router.Metrics
+		want    sim.WorkerID
+	}{
+		{[]int32{0, 8, 0}, []router.Metrics{{}, {Waiting: 3}, {}}, 1},
+		{[]int32{0, 8, 7}, []router.Metrics{{Waiting: 4}, {Waiting: 9}, {}}, 2},
+		{[]int32{8, 8, 8}, []router.Metrics{{KV: 0.3}, {KV: 0.2}, {KV: 0.25}}, 1},
+		{[]int32{0, 0, 0}, []router.Metrics{{Waiting: 2}, {Waiting: 2}, {Waiting: 1}}, 2},
+	} {
+		got := p.Choose(&sim.Request{}, &router.Candidates{Workers: []sim.WorkerID{0, 1, 2}, Overlap: c.overlap, Metrics: c.metrics})
+		if got.Worker != c.want {
+			t.Errorf("case %d: worker %d, want %d", i, got.Worker, c.want)
+		}
+	}
+	seen := map[sim.WorkerID]bool{}
+	for range 50 {
+		seen[p.Choose(&sim.Request{}, &router.Candidates{Workers: []sim.WorkerID{0, 1}, Overlap: []int32{1, 1}, Metrics: make([]router.Metrics, 2)}).Worker] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("of equals %v are taken, want both", seen)
+	}
+}
