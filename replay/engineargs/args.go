@@ -94,6 +94,7 @@ type SGLangArgs struct {
 	WindowShare      float64           // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
 	NoWindowPool     bool              // disable_hybrid_swa_memory: layers with a window keep all tokens
 	HiCache          HiCacheArgs
+	ReservedDecode   int  // num_reserved_decode_tokens: tokens that decode workers keep free for each request; 0: 512
 	PageGiven        bool // page_size was written
 	ChunkGiven       bool // chunked_prefill_size was written
 	Drafts           SGLangDrafts

@@ -76,9 +76,9 @@ func TestEveryKey(t *testing.T) {
 		{"zmq_replay_port", `82`, set(func(a *Args) { a.ReplayPort = 82 })},
 		{"reasoning", `{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}`,
 			set(func(a *Args) { a.Reasoning = &Reasoning{1, 2, 0.5} })},
-		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2,"max_running_requests":7,"prefill_max_requests":3,"decode_log_interval":9,"overlap":false,"ignore_eos":true,"enable_mixed_chunk":true,"load_balance_method":"total_tokens","prefill_decode_interval":4,"prefill_decode_interval_min_bs":5,"priority_scheduling_preemption_threshold":3,"schedule_low_priority_values_first":true,"sliding_window_size":128,"swa_full_tokens_ratio":0.5,"disable_hybrid_swa_memory":true,"enable_hierarchical_cache":true,"hicache_ratio":0.5,"hicache_size":40,"hicache_write_policy":"write_back","hicache_layers":61,"hicache_storage_backend":null}`,
+		{"sglang", `{"schedule_policy":"lpm","max_prefill_tokens":10,"chunked_prefill_size":64,"clip_max_new_tokens":0,"schedule_conservativeness":2,"max_running_requests":7,"prefill_max_requests":3,"decode_log_interval":9,"overlap":false,"ignore_eos":true,"enable_mixed_chunk":true,"load_balance_method":"total_tokens","num_reserved_decode_tokens":9,"prefill_decode_interval":4,"prefill_decode_interval_min_bs":5,"priority_scheduling_preemption_threshold":3,"schedule_low_priority_values_first":true,"sliding_window_size":128,"swa_full_tokens_ratio":0.5,"disable_hybrid_swa_memory":true,"enable_hierarchical_cache":true,"hicache_ratio":0.5,"hicache_size":40,"hicache_write_policy":"write_back","hicache_layers":61,"hicache_storage_backend":null}`,
 			set(func(a *Args) {
-				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, MaxRunning: 7, PrefillRequests: 3, LogInterval: 9, NoOverlap: true, IgnoreEOS: true, MixedChunk: true, LoadBalance: "total_tokens", DecodeInterval: 4, IntervalSeats: 5, Priorities: sglang.Priorities{LowFirst: true, Threshold: 3}, ChunkGiven: true,
+				a.SGLang = SGLangArgs{Policy: "lpm", MaxPrefillTokens: 10, ChunkTokens: 64, Conservativeness: 2, MaxRunning: 7, PrefillRequests: 3, LogInterval: 9, NoOverlap: true, IgnoreEOS: true, MixedChunk: true, LoadBalance: "total_tokens", ReservedDecode: 9, DecodeInterval: 4, IntervalSeats: 5, Priorities: sglang.Priorities{LowFirst: true, Threshold: 3}, ChunkGiven: true,
 					Window: 128, WindowShare: 0.5, NoWindowPool: true,
 					HiCache: HiCacheArgs{On: true, Ratio: 0.5, SizeGB: 40, Policy: "write_back", Layers: 61}}
 			})},
@@ -374,7 +374,7 @@ func FuzzEngineArgs(f *testing.F) {
 
 // The reference's rules have none of these.
 func TestCompatRefusesSGLangsOwn(t *testing.T) {
-	for _, own := range []string{`"load_balance_method":"round_robin"`, `"overlap":false`, `"max_running_requests":4`, `"ignore_eos":true`, `"enable_mixed_chunk":true`, `"sliding_window_size":128`, `"enable_hierarchical_cache":true`} {
+	for _, own := range []string{`"load_balance_method":"round_robin"`, `"num_reserved_decode_tokens":3`, `"overlap":false`, `"max_running_requests":4`, `"ignore_eos":true`, `"enable_mixed_chunk":true`, `"sliding_window_size":128`, `"enable_hierarchical_cache":true`} {
 		_, err := Parse([]byte(`{"engine_type":"sglang","sglang":{`+own+`}}`), Options{Compat: true})
 		if err == nil || !strings.Contains(err.Error(), "no compat") {
 			t.Errorf("%s: %v, want it refused", own, err)

@@ -253,6 +253,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	m.flag("overlap", &overlap)
 	m.flag("ignore_eos", &s.IgnoreEOS)
 	m.flag("enable_mixed_chunk", &s.MixedChunk)
+	m.count("num_reserved_decode_tokens", &s.ReservedDecode)
 	if how := m.choice("load_balance_method", sglang.Balances()...); how != "" {
 		s.LoadBalance = how
 	}

@@ -7,6 +7,7 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -251,7 +252,8 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Speculation: draftsOf(a, s.Seed), Window: a.SGLang.PoolWindow(), WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),
 		Priorities: a.SGLang.Priorities, DecodeInterval: a.SGLang.DecodeInterval, DecodeIntervalSeats: a.SGLang.IntervalSeats,
-		Rank: int32(id), HiCache: s.hostMemory(),
+		ReservedDecode: cmp.Or(a.SGLang.ReservedDecode, sglang.ServerReserve),
+		Rank:           int32(id), HiCache: s.hostMemory(),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {
 			return s.Tree.AppendTokens(&r.Prompt, r.InputTokens, dst)
 		},

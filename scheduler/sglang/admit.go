@@ -106,7 +106,7 @@ func (c *Core) placesLeft() int {
 	if c.MaxRunning == 0 {
 		return c.live
 	}
-	return c.MaxRunning - (c.live - c.waiting.Len())
+	return c.MaxRunning - (c.live - c.waiting.Len()) - len(c.inFlight)
 }
 
 // continuePartial computes the next chunk of the request that is prefilled in part. With no

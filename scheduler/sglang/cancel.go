@@ -26,7 +26,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	case r == c.partial:
 		c.partial = nil
 	default:
-		c.waiting.Remove(r)
+		c.removeQueued(r)
 	}
 	if r.stored > 0 {
 		c.releasePages(r, false)
@@ -54,7 +54,7 @@ func (c *Core) findRequest(id sim.RequestID) *request {
 			return v.request
 		}
 	}
-	for _, all := range [][]*request{c.running, c.waiting.All()} {
+	for _, all := range [][]*request{c.running, c.waiting.All(), c.retracted, c.arrived} {
 		if i := slices.IndexFunc(all, is); i >= 0 {
 			return all[i]
 		}

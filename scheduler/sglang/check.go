@@ -62,6 +62,12 @@ func (c *Core) checkPool() {
 			hold(v.request, v.stored)
 		}
 	}
+	for _, r := range c.arrived {
+		own += c.poolTokens(r.stored)
+	}
+	for _, s := range c.inFlight {
+		own += c.poolTokens(s.stored) - s.prot
+	}
 	if cached := c.tree.Pages * c.PageTokens; c.free+cached+own != c.pool || c.free < 0 {
 		panic(fmt.Sprintf("token pool: %d free + %d cached + %d held != %d total", c.free, cached, own, c.pool))
 	}

@@ -48,6 +48,7 @@ type Config struct {
 	// DecodeLogInterval is the number of decode passes, > 0, of which the last publishes
 	// what has happened to the cache. Passes that compute prompts always do.
 	DecodeLogInterval int
+	ReservedDecode    int // num_reserved_decode_tokens: tokens that decode workers keep free for each request
 	Role              scheduler.Role
 	Transfer          scheduler.Transfer // read on prefill workers only
 	Clock             timing.Clock
@@ -112,6 +113,8 @@ func Check(c Config) error {
 	case c.Speculation != nil && (c.Speculation.Steps <= 0 || c.Speculation.TopK <= 0 || c.Speculation.Tokens <= 1):
 		return fmt.Errorf("speculative_num_steps is %d, speculative_eagle_topk %d and speculative_num_draft_tokens %d, want > 0, > 0 and > 1",
 			c.Speculation.Steps, c.Speculation.TopK, c.Speculation.Tokens)
+	case c.ReservedDecode < 0:
+		return fmt.Errorf("num_reserved_decode_tokens is %d, want >= 0", c.ReservedDecode)
 	case c.Clock.Model == nil:
 		return errors.New("the clock has no timing model")
 	case c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens:
@@ -148,12 +151,4 @@ const retractSteps = 20
 // by the n requests that still run.
 func (r *ratio) estimate(n, gained, asked int) {
 	r.now = min(1.0, float64(gained+retractSteps*n)/float64(asked+1))
-}
-
-// transferDelay returns the time that the KV cache of r takes to a decode worker.
-func (c *Config) transferDelay(r *sim.Request) sim.Time {
-	if c.Role != scheduler.Prefill {
-		return 0
-	}
-	return c.Transfer.Delay(r.InputTokens)
 }

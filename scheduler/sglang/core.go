@@ -9,6 +9,7 @@
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
 // retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
+// handover.go and decode.go for prefill and decode workers;
 // pages.go for the cache, hicache.go for host memory behind it; record.go and pageevents.go for what a router is shown of it; view.go for what
 // planners and observers see.
 package sglang
@@ -72,7 +73,10 @@ type Core struct {
 	stays       []stay
 	before      counts             // the latest run of passes
 	view        scheduler.Snapshot // of the pass under way, for planners
-	board       *board             // where it tells its load, as one of several ranks
+	isRank      bool               // it is one of several ranks
+	board       *board             // where it tells its load, as such
+	decoding                       // on decode workers
+	inFlight    []sending          // on prefill workers
 }
 
 // counted is the tokens by which hrrn measures time.
@@ -97,6 +101,9 @@ func New(c Config) (*Core, error) {
 	core := &Core{
 		Config: c, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: radix.New(c.Tree.PerNode()),
 		ratio: newRatio(c.Conservativeness), next: new(flight), after: new(flight),
+	}
+	if core.takesIn() {
+		core.caching = false
 	}
 	core.tree.StampSplits = true
 	core.pairs = c.Speculation != nil && c.Speculation.Algorithm == scheduler.ByHead
@@ -143,7 +150,10 @@ func (c *Core) forgetRequest(r *request) {
 func (c *Core) Load() int { return c.live }
 
 // Line returns the number of requests that wait and that run.
-func (c *Core) Line() (waiting, running int) { return c.waiting.Len(), c.live - c.waiting.Len() }
+func (c *Core) Line() (waiting, running int) {
+	waiting = c.waiting.Len() + len(c.retracted) + len(c.arrived)
+	return waiting, c.live - waiting
+}
 
 // Step runs the pass that starts at now, and those after it that only give a token to each
 // running request. With Overlap it also plans the pass that follows, by what is known now.
@@ -153,12 +163,20 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 			return c.takeRun(n, now, until, p)
 		}
 	}
+	if c.takesIn() {
+		if alone, err := c.takeIn(now, p); alone || err != nil {
+			return err
+		}
+	}
 	if c.Speculation != nil {
 		if idle, err := c.passIdly(now, p); idle || err != nil {
 			return err
 		}
 	}
 	step, err := c.Begin(now, p)
+	if err != nil && c.waitForArrival(p) {
+		return nil
+	}
 	if err != nil || step == nil {
 		return err
 	}
@@ -181,7 +199,9 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
 // calls End. Without work the pass has ended, and done nothing but wait for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
-	c.openPass(now, p)
+	if !c.takesIn() { // which has opened it already
+		c.openPass(now, p)
+	}
 	fresh := !c.next.planned
 	for again := true; again && !c.next.planned; { // if who was preempted left the engine idle, or prompts were to wait for nobody
 		preempted, deferred := p.Preempted, c.deferred
@@ -198,6 +218,9 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 		return nil, c.stallError()
 	}
 	c.announcePass(p)
+	if c.handsOver() {
+		c.sendCached(c.next, now)
+	}
 	c.measurePass()
 	if c.Overlap {
 		c.planPass(c.after, p)
@@ -212,6 +235,9 @@ func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.KVAtEnd = true
 	if !c.next.planned && now > c.lastEnd && c.live == c.waiting.Len() {
 		c.ratio.now, c.deferred = c.ratio.first, 0 // it was idle
+	}
+	for at, ok := c.nextArrival(); ok && at <= now; at, ok = c.nextArrival() {
+		c.releaseArrived(at) // each when it comes, as nothing runs
 	}
 }
 
@@ -228,6 +254,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 		c.deliverTokens(f, p)
 	}
 	c.leaveLine()
+	c.releaseArrived(p.End)
 	if c.tiers != nil {
 		c.tiers.submitWrites(p.End, c.next.planned)
 		c.tiers.tellTokens(p)

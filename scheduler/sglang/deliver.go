@@ -13,18 +13,27 @@ import (
 func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 	for i := range f.batch {
 		e := &f.batch[i]
-		if !e.whole || e.isVoid() {
+		if e.isVoid() {
 			continue
 		}
 		r := e.request
+		if !e.whole {
+			if c.handsOver() {
+				c.sendUpTo(r, floorTo(e.before+e.tokens, c.PageTokens), p.End)
+			}
+			continue
+		}
 		r.out++
 		m := p.AddToken(r.ID, r.out, r.asked(), r.lastToken, r.lastToken != p.Start)
 		r.lastToken = p.End
-		if m != nil && m.Last {
+		switch {
+		case m != nil && m.Last && c.handsOver():
+			m.Handoff = c.handOver(r, p.End)
+		case m != nil && m.Last:
 			m.Handoff = c.transferDelay(r.Request)
 			c.stopRunning(r)
 			c.finishRequest(r)
-		} else {
+		default:
 			c.cachePages(r)
 		}
 	}
@@ -43,16 +52,20 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	p.Tokens += f.decodes - f.lost
 	c.noteGaps(f, p)
 	c.lastDecode = p.End
-	if !c.Overlap {
-		c.noteEnding()
+	if !c.Overlap || c.takesIn() {
+		c.noteEnding(c.done)
 	}
 	for _, r := range c.ending {
 		if r.Request == nil {
 			continue // it has ended with its prompt
 		}
+		if c.takesIn() {
+			c.ended = append(c.ended, endedOne{r.InputTokens + r.asked(), c.longestOf(r)})
+			c.loseFlight(r) // the pass after this one was planned with it
+		}
 		c.stopRunning(r)
 		r.out = r.asked()
-		p.Marks = append(p.Marks, scheduler.Mark{Request: r.ID, Last: true, Tokens: r.out, Handoff: c.transferDelay(r.Request)})
+		p.Marks = append(p.Marks, scheduler.Mark{Request: r.ID, Last: true, Tokens: r.out})
 		c.finishRequest(r)
 	}
 }

@@ -51,6 +51,9 @@ type oracleCase struct {
 		ToHost           float64 `json:"bandwidth_g1_to_g2_gbps"`
 		ToGPU            float64 `json:"bandwidth_g2_to_g1_gbps"`
 		Layers           int     `json:"hicache_layers"`
+		Role             string  `json:"role"`
+		Reserved         int     `json:"num_reserved_decode_tokens"`
+		GBPerSecond      float64 `json:"kv_transfer_bandwidth"`
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -92,8 +95,10 @@ func (c *oracleCase) config() Config {
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
 		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),
-		Tree:  prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
-		Clock: clock, Speculation: s.speculation(),
+		Role: map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[s.Role], ReservedDecode: s.Reserved,
+		Transfer: scheduler.Transfer{GBPerSecond: s.GBPerSecond, BytesPerToken: s.BytesPerToken},
+		Tree:     prompt.NewTree(c.TraceTokens, s.PageTokens, prompt.Options{}),
+		Clock:    clock, Speculation: s.speculation(),
 	}
 }
 
@@ -225,7 +230,7 @@ func noteFates(did []oracleRequest, seen []bool, p *scheduler.Pass) {
 			did[m.Request][0] = float64(p.End)
 		}
 		if m.Last {
-			did[m.Request][1], did[m.Request][4] = float64(p.End), float64(m.Tokens)
+			did[m.Request][1], did[m.Request][4] = float64(p.End+m.Handoff), float64(m.Tokens)
 		}
 	}
 }

@@ -9,6 +9,11 @@ import (
 // planPass plans a pass, by what is known now: prompts come first, and tokens where none
 // can be computed.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) {
+	if c.takesIn() {
+		c.ended, c.looked = c.ended[:0], false
+		f.planned = c.planTokens(f, p)
+		return
+	}
 	if c.tiers != nil {
 		c.tiers.noteDone(p.Start, f != c.next)
 	}
@@ -16,7 +21,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 		c.cachePages(c.partial)
 	}
 	c.mergePrompts()
-	c.noteEnding()
+	c.noteEnding(c.planned)
 	defer func() { c.counted.held = len(c.running) > 0 }()
 	if c.defersPrompts() || !c.planPrompts(f, p) {
 		f.planned = c.planTokens(f, p)
@@ -42,6 +47,11 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 // it otherwise makes room. Those who decoded in it stand behind them.
 func (c *Core) mergePrompts() {
 	ahead := len(c.running)
+	if c.handsOver() { // nobody runs
+		c.full = false
+		c.merging = c.merging[:0]
+		return
+	}
 	if c.mixed {
 		c.full = false
 		c.counted.batch = c.counted.last
@@ -67,15 +77,15 @@ func (c *Core) mergePrompts() {
 	c.merging = c.merging[:0]
 }
 
-// noteEnding finds the requests whose last token is in flight. They keep their places
+// noteEnding finds the requests whose last token comes with one of the first passes decode passes. They keep their places
 // until tokens are planned without them, or that pass has ended.
-func (c *Core) noteEnding() {
+func (c *Core) noteEnding(passes int64) {
 	if c.Speculation != nil {
 		c.noteDraftsEnding()
 		return
 	}
 	from := len(c.ending)
-	for len(c.agenda) > 0 && c.agenda[0].Key <= c.planned {
+	for len(c.agenda) > 0 && c.agenda[0].Key <= passes {
 		e := c.agenda.Pop()
 		if r := e.Value; e.Tie == r.epoch {
 			r.ending = true

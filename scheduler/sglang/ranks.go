@@ -68,6 +68,7 @@ func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 		if err != nil {
 			return nil, err
 		}
+		core.isRank, core.caching = true, own.PrefixCaching
 		if how == TotalRequests || how == TotalTokens {
 			core.board = &b.boards[i]
 		}

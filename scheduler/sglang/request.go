@@ -37,6 +37,9 @@ type request struct {
 	work      int  // by shortest-prefill-first: tokens to compute
 	postponed bool // and whether another is to be computed first
 
+	sent    int      // of its prompt's tokens, those that are on their way to a decode worker or there
+	arrives sim.Time // when they all are there
+
 	rank      float64  // what lpm and hrrn sort by, highest first
 	joined    int      // the core's joins when it joined the queue
 	queuedAt  int      // the sum of counted then

@@ -27,7 +27,11 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 		c.releasePages(r, false)
 		c.evictTokens(len(c.running) * retractSteps)
 		c.requeueRequest(r, p)
-		c.joinQueue(r)
+		if c.takesIn() {
+			c.retracted = append(c.retracted, r)
+		} else {
+			c.joinQueue(r)
+		}
 		c.full = false
 	}
 	if c.partial != nil && c.isShort() {

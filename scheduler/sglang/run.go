@@ -20,6 +20,9 @@ type counts struct {
 // token for every running request, while each of them plans one that is as uneventful.
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.running)
+	if len(c.retracted)+len(c.arrived) > 0 || c.takesIn() && c.waiting.Len() > 0 {
+		return 0
+	}
 	tried := !c.full || c.Window > 0 || c.Priorities.Preempt // those who wait are tried again in each pass
 	if n == 0 || c.Speculation != nil || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
@@ -50,6 +53,7 @@ func (c *Core) countAlike(now sim.Time) int {
 func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
+	c.ended, c.looked = c.ended[:0], false
 	c.before = counts{c.ratio.now, c.free, c.win.free, c.totals.length, c.counted.sum, c.planned, c.done, c.deferred}
 	if !c.Overlap {
 		c.next.decodes, c.next.length = len(c.running), c.totals.length+len(c.running)

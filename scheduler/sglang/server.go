@@ -17,6 +17,9 @@ func ServerChunk(memory float64) int {
 	}
 }
 
+// ServerReserve is num_reserved_decode_tokens of an SGLang server where it is not said.
+const ServerReserve = 512
+
 // ServerSeats returns max_running_requests of an SGLang server where it is not said: by the
 // tokens of its pool and the longest sequence of its model.
 func ServerSeats(tokens, longest int) int {

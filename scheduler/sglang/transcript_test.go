@@ -13,7 +13,7 @@ import (
 // with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
 // none), log=N
 // (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: nobody is
-// preempted, and leasturgent: the least urgent are retracted), and bytes=N with gbps=X for
+// preempted, and leasturgent: the least urgent are retracted), reserve=N (tokens that decode workers keep free, 0), and bytes=N with gbps=X for
 // handoffs and for host=N pages of host memory, written through, selective or back; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
 // topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
 // max_prefill_tokens, and seqs counts for nothing.
@@ -51,6 +51,7 @@ func TestTranscripts(t *testing.T) {
 		case e.Has("back"):
 			c.HiCache.Policy = WriteBack
 		}
+		c.ReservedDecode = e.Int("reserve", 0)
 		switch {
 		case e.Has("lpm"):
 			c.Policy = LPM

@@ -38,8 +38,10 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	if c.partial != nil {
 		s.AddQueued(c.partial.Request, c.partial.out)
 	}
-	for _, r := range c.waiting.All() {
-		s.AddQueued(r.Request, r.out)
+	for _, line := range [][]*request{c.waiting.All(), c.retracted, c.arrived} {
+		for _, r := range line {
+			s.AddQueued(r.Request, r.out)
+		}
 	}
 	return s
 }
@@ -61,8 +63,10 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 			tell(r)
 		}
 	}
-	for _, r := range c.waiting.All() {
-		tell(r)
+	for _, line := range [][]*request{c.waiting.All(), c.retracted, c.arrived} {
+		for _, r := range line {
+			tell(r)
+		}
 	}
 	if c.partial != nil {
 		tell(c.partial)

@@ -76,4 +76,20 @@ def draw_interval(r, c, rows):
     c["prefill_decode_interval_min_bs"] = r.choice([0, 0, 2, 4])
 
 
-DRAWS = {"interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}
+def draw_prefill(r, c, rows):
+    """A prefill worker whose transfers take a while."""
+    c["role"] = "prefill"
+    c["kv_bytes_per_token"], c["kv_transfer_bandwidth"] = 1000000, r.choice([0, 0.5, 2, 10, 50])
+
+
+def draw_decode(r, c, rows):
+    """A decode worker, to which requests come with their KV cache."""
+    page = c["page_size"]
+    c["role"] = "decode"
+    c["num_reserved_decode_tokens"] = r.choice([0, 1, 5, 20, 100, 512])
+    need = max(-(-x["input_length"] // page) * page + x["output_length"] for x in rows) + 2 * page + 10
+    need = max(need, c["num_reserved_decode_tokens"] + need)
+    c["num_gpu_blocks"] = -(-int(need * r.choice([1.0, 1.05, 1.2, 1.6, 2.5])) // page)
+
+
+DRAWS = {"prefill": draw_prefill, "decode": draw_decode, "interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}

@@ -87,6 +87,9 @@ class Config:
     speculative_eagle_topk = 1
     speculative_num_draft_tokens = 4
     speculative_config = None
+    role = "null"  # or prefill, decode: a worker of the two, as pd.py runs them
+    reserved_decode = 512
+    transfer = (0.0, 0)  # GB/s to decode workers, bytes of KV cache per token
 
     def __init__(self, **kw):
         for k, v in kw.items():
@@ -175,6 +178,8 @@ def server_args(c: Config):
         disable_overlap_schedule=c.loop != "overlap", disable_cuda_graph=True, attention_backend="torch_native",
         tp_size=c.ranks, attn_dp_size=c.ranks, load_balance_method=c.load_balance_method,
         decode_log_interval=c.decode_log_interval,
+        disaggregation_mode=c.role, disaggregation_transfer_backend="fake" if c.role == "decode" else "mooncake",
+        num_reserved_decode_tokens=c.reserved_decode,
         **(dict(enable_hierarchical_cache=True, hicache_ratio=c.hicache_ratio,
                 hicache_write_policy=c.hicache_write_policy) if c.hicache else {}),
     )
@@ -567,6 +572,10 @@ def simulate(config, requests, times=None):
         import ranks
 
         o = ranks.Lockstep(config, requests, times).run()
+    elif config.role != "null":
+        import pd
+
+        o = pd.worker(config, requests, times).run()
     else:
         o = Oracle(config, requests, times).run()
     return {

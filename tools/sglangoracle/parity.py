@@ -26,7 +26,8 @@ DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 81
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
 FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk": False, "prefill_max_requests": None,
          "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto", "sliding_window_size": None,
-         "swa_full_tokens_ratio": 0.8}
+         "swa_full_tokens_ratio": 0.8,
+         "role": "null", "num_reserved_decode_tokens": 512, "kv_transfer_bandwidth": 0.0, "kv_bytes_per_token": 0}
 # Of cases that decode speculatively: SGLang's own, and speculative_config.
 DRAFTS = ["speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
           "speculative_config"]
@@ -45,6 +46,8 @@ def ask_sglang(case, events=False):
         disable_cache=not s["enable_prefix_caching"], mixed_chunk=s["enable_mixed_chunk"], ignore_eos=s["ignore_eos"],
         ranks=s.get("dp_size", 1), load_balance_method=s.get("load_balance_method", "auto"), loop=case["loop"], passes=False,
         sliding_window_size=s.get("sliding_window_size"), swa_full_tokens_ratio=s.get("swa_full_tokens_ratio", 0.8),
+        role=s.get("role", "null"), reserved_decode=s.get("num_reserved_decode_tokens", 512),
+        transfer=(s.get("kv_transfer_bandwidth", 0.0), s.get("kv_bytes_per_token", 0)),
         order=orders.settings(s),
         events=events, **{k: s[k] for k in DRAFTS if k in s})
     start = float(case["rows"][0]["timestamp"])  # replay's clock starts with the first arrival
