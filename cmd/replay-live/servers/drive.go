@@ -61,9 +61,9 @@ Prompts are made up so that equal blocks of the trace are equal text. With
 with --prompts ids, which vLLM and SGLang take. Answers are as long as the trace
 says where the server knows ignore_eos. How late the client itself was is
 reported; Ctrl-C ends the run, and what there is of it is written.`,
-		Example: `  replay drive requests.jsonl --url http://server:8000 --tokenizer tokenizer.json --out runs/a
-  replay drive requests.jsonl --url http://server:8000 --prompts ids --speedup 2 --out runs/b
-  replay drive --url http://server:8000 --max-in-flight 16 --input-tokens 1000 --output-tokens 100 --request-count 200 --out runs/c`,
+		Example: `  replay drive day.jsonl --url http://a:8000 --prompts ids --out runs/a
+  replay drive day.jsonl --url http://a:8000 --tokenizer t.json --out runs/b
+  replay drive day.jsonl --url http://a:8000 --max-in-flight 16 --out runs/c`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	f.o.BindWorkload(cmd, cli.NewGroup("Server", f.bindServer, "url", "model", "out", "prompts"))

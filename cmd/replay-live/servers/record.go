@@ -57,8 +57,8 @@ turn.
 It prints one line of JSON with its address and passes on until SIGINT or
 SIGTERM; then it takes no more requests, waits up to --grace for those under
 way, and ends with exit code 0. Every line that was written is whole.`,
-		Example: `  replay record --listen :8080 --upstream http://server:8000 --out runs/today --tokenizer tokenizer.json
-  replay record --listen :8080 --upstream http://a:8000 --upstream http://b:8000 --out runs/two --part-bytes 1000000000`,
+		Example: `  replay record --listen :8080 --upstream http://a:8000 --out runs/today
+  replay record --upstream http://a:8000 --upstream http://b:8000 --out runs/two`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
