@@ -19,7 +19,7 @@ type engine struct {
 
 // EngineSettings returns a flag for each engine argument that has an effect.
 func EngineSettings() []Setting {
-	return append(HardwareSettings(), []Setting{
+	return append(append(HardwareSettings(), []Setting{
 		{Name: "engine", Key: "engine_type", kind: "name", preset: "vllm", Names: []string{"vllm", "sglang"}, help: "engine, by `name`: vllm or sglang"},
 		{Name: "num-gpu-blocks", Key: "num_gpu_blocks", kind: "int", preset: "16384", help: "KV `blocks` of a worker"},
 		{Name: "block-size", Key: "block_size", kind: "int", preset: "64 for vllm, 16 with --gpu; 1 for sglang", cluster: true, help: "`tokens` per KV block"},
@@ -70,16 +70,22 @@ func EngineSettings() []Setting {
 		{Name: "prefill-decode-interval-min-bs", Key: "sglang.prefill_decode_interval_min_bs", kind: "int", preset: "0", engine: "sglang", help: "sglang: running `requests` below which prompts do not wait for them"},
 		{Name: "retraction-policy", Key: "sglang.retraction_policy", kind: "name", preset: "length", Names: []string{"length", "priority"}, engine: "sglang", help: "sglang: who loses their place where memory is short, by `name`: length, those with the fewest tokens, or priority"},
 		{Name: "ignore-eos", Key: "sglang.ignore_eos", kind: "bool", preset: "false", engine: "sglang", help: "sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"},
-		{Name: "attn-dp-size", Key: "dp_size", kind: "int", preset: "1", engine: "sglang", help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu"},
-		{Name: "load-balance-method", Key: "sglang.load_balance_method", kind: "name", preset: "auto", Names: sglang.Balances(), engine: "sglang", help: "sglang: how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room"},
 		{Name: "enable-hierarchical-cache", Key: "sglang.enable_hierarchical_cache", kind: "bool", preset: "false", engine: "sglang", help: "sglang: host memory behind the KV cache (HiCache)"},
 		{Name: "hicache-ratio", Key: "sglang.hicache_ratio", kind: "number", preset: "2", engine: "sglang", help: "sglang: host memory, as `factor` of the KV cache"},
 		{Name: "hicache-size", Key: "sglang.hicache_size", kind: "number", preset: "by --hicache-ratio", engine: "sglang", help: "sglang: host memory in `GB`"},
 		{Name: "hicache-write-policy", Key: "sglang.hicache_write_policy", kind: "name", preset: "write_through", Names: sglang.WritePolicies(), engine: "sglang", help: "sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by `name`"},
 		{Name: "hicache-layers", Key: "sglang.hicache_layers", kind: "int", preset: "the model's, or 32", engine: "sglang", help: "sglang: `layers` of the model, in which what is loaded from the host arrives"},
 		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "name", preset: "none", engine: "sglang", help: "sglang: refused, storage behind host memory is not simulated; a `name`"},
+	}...), clusterSettings()...)
+}
+
+// clusterSettings returns the flags of SGLang engines of several ranks, or of several roles.
+func clusterSettings() []Setting {
+	return []Setting{
+		{Name: "attn-dp-size", Key: "dp_size", kind: "int", preset: "1", engine: "sglang", help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu"},
+		{Name: "load-balance-method", Key: "sglang.load_balance_method", kind: "name", preset: "auto", Names: sglang.Balances(), engine: "sglang", help: "sglang: how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room"},
 		{Name: "num-reserved-decode-tokens", Key: "sglang.num_reserved_decode_tokens", kind: "int", preset: "512", engine: "sglang", help: "sglang: `N` tokens that decode workers keep free for each request"},
-	}...)
+	}
 }
 
 // poolNames are what the flags of one pool begin with.
