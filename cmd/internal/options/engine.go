@@ -75,7 +75,7 @@ func EngineSettings() []Setting {
 		{Name: "hicache-size", Key: "sglang.hicache_size", kind: "number", preset: "by --hicache-ratio", engine: "sglang", help: "sglang: host memory in `GB`"},
 		{Name: "hicache-write-policy", Key: "sglang.hicache_write_policy", kind: "name", preset: "write_through", Names: sglang.WritePolicies(), engine: "sglang", help: "sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by `name`"},
 		{Name: "hicache-layers", Key: "sglang.hicache_layers", kind: "int", preset: "the model's, or 32", engine: "sglang", help: "sglang: `layers` of the model, in which what is loaded from the host arrives"},
-		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "name", preset: "none", engine: "sglang", help: "sglang: refused, storage behind host memory is not simulated; a `name`"},
+		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "path", preset: "none", engine: "sglang", help: "sglang: refused, storage behind host memory is not simulated; a `name`"},
 	}...), clusterSettings()...)
 }
 
