@@ -76,13 +76,14 @@ func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compar
 			b.Cached[0] = *r.Cached
 		}
 		for k, to := range []*[2]float64{&b.TTFT, &b.TPOT, &b.E2E} {
-			*to = [2]float64{t.measured[k][j], t.metrics[k].valueOf(t.requestIn(out, j))}
+			*to = [2]float64{t.measured[k][j], t.metrics[k].valueOf(t.requestIn(out, j)) + partOfWay(&out.Way, k, r.Output)}
 		}
 		c.Requests = append(c.Requests, b)
 	}
 	c.addTimes(m, &result.Report.ITL)
 	c.addHits()
 	c.addShares()
+	c.addPods(m.pods)
 	c.addNoise(repeats)
 	return c, nil
 }

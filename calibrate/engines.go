@@ -74,7 +74,7 @@ type server struct {
 func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*server, error) {
 	r := &server{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
 	r.front.at = -refresh
-	for number := range max(s.settings.DataParallel, 1) {
+	for number := range s.settings.engines() {
 		e := &engine{number: number}
 		if s.rules.Reference() {
 			e.core = reference.New(s.config(model))

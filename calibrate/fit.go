@@ -71,7 +71,7 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 func (p part) withoutWarmUp(m *Measured) []int {
 	var kept []int
 	for _, i := range p.chosen {
-		if m.Requests[i].Arrival >= warmUp {
+		if m.Requests[i].Arrival >= m.warmUp() {
 			kept = append(kept, i)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -56,7 +58,7 @@ func checkAlike(runs []*Measured) error {
 			name       string
 			one, other any
 		}{
-			{"model", first.Model, s.Model}, {"device_name", first.GPU, s.GPU}, {"vllm_version", first.Version, s.Version},
+			{"model", path.Base(first.Model), path.Base(s.Model)}, {"device_name", first.GPU, s.GPU}, {"vllm_version", first.Version, s.Version},
 			{"tensor_parallel_size", first.TensorParallel, s.TensorParallel}, {"engine", first.Kind, s.Kind},
 		} {
 			if f.one != f.other {
@@ -139,14 +141,46 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t *t
 }
 
 // ReadAll reads several runs of one server as ReadKnown does. What one does not tell of its
-// server is taken from the first.
+// server is taken from the first that does.
 func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, error) {
 	all := make([]*Measured, len(dirs))
+	filled := maps.Clone(known)
+	if filled == nil {
+		filled = map[string]any{}
+	}
+	for _, dir := range dirs {
+		s, err := readServer(dir, nil)
+		if err == nil && s.MaxSeqs > 0 {
+			for key, value := range s.tellOthers() {
+				if _, ok := filled[key]; !ok {
+					filled[key] = value
+				}
+			}
+			break
+		}
+	}
 	for i, dir := range dirs {
 		var err error
-		if all[i], err = ReadKnown(dir, blocks, known); err != nil {
+		if all[i], err = ReadKnown(dir, blocks, filled); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// tellOthers returns what a server's settings tell of another that is like it, by the keys of
+// meta.json.
+func (s *Settings) tellOthers() map[string]any {
+	known := map[string]any{
+		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), "max_num_seqs": float64(s.MaxSeqs),
+		"max_num_batched_tokens": float64(s.MaxBatchedTokens), "block_size": float64(s.BlockTokens), "async_scheduling": s.Async,
+		"enforce_eager": len(s.Graphs) == 0, "enable_prefix_caching": s.PrefixCaching, "enable_chunked_prefill": s.ChunkedPrefill, "pods": float64(s.Pods),
+	}
+	if s.Blocks > 0 {
+		known["num_gpu_blocks"] = float64(s.Blocks * max(s.DataParallel, 1))
+	}
+	if s.GPU != "" {
+		known["device_name"] = s.GPU
+	}
+	return known
 }

@@ -54,6 +54,18 @@ func (m *Measured) withoutHeld(chosen []int) []int {
 // loading and compiling: what arrives then is simulated and not fitted to.
 const warmUp = 2
 
+// clientWarmUp is the same of a run that a client measured: its requests may be the first that a
+// server ever has, which compiles kernels for several seconds and has a queue afterwards.
+const clientWarmUp = 15
+
+// warmUp returns the time in s in which the run's server warms up.
+func (m *Measured) warmUp() float64 {
+	if m.Client {
+		return clientWarmUp
+	}
+	return warmUp
+}
+
 // target is what a fit is to reach: the requests it may use, with what was measured
 // of them.
 type target struct {

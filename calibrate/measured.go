@@ -38,6 +38,7 @@ type Measured struct {
 	Failed  int  // requests that are left out
 	Client  bool // the times are a client's
 	way     timing.Way
+	pods    []pod    // as they logged what they did
 	Prompts *Prompts // as far as the run itself tells them; nil: it does not
 }
 
@@ -104,6 +105,10 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 		m.Settings.addNote("times are those of a client: the way to the server and back is fitted, too")
 	}
 	m.noteLeft()
+	if m.pods, err = readPods(dir); err != nil {
+		return nil, err
+	}
+	m.Settings.noteSlow(m.pods)
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {
 		return nil, err

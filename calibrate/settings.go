@@ -254,6 +254,13 @@ func (s *Settings) refuseUnmodelled(t tree) {
 			s.refusals = append(s.refusals, fmt.Sprintf("%s is set, want none", key))
 		}
 	}
+	for _, key := range []string{"sglang_version", "mem_fraction_static", "chunked_prefill_size", "max_running_requests"} {
+		if t.find(key) != nil || t.at("server_args", key) != nil || t.text("engine") == "sglang" {
+			s.Kind = "sglang"
+			s.refusals = append(s.refusals, "the server is SGLang: calibrate fits vLLM's scheduler, and would take its rules for the server's")
+			break
+		}
+	}
 	if p := t.text("policy"); p != "" && p != "fcfs" {
 		s.refusals = append(s.refusals, fmt.Sprintf("policy is %q, want fcfs", p))
 	}
@@ -271,3 +278,6 @@ func gpuOf(name string) string {
 	}
 	return ""
 }
+
+// engines returns the number of engines that share the requests.
+func (s *Settings) engines() int { return max(s.DataParallel, 1) * max(s.Pods, 1) }

@@ -97,7 +97,7 @@ func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *led
 	if record == nil {
 		return s.Run(p, out, nil)
 	}
-	record.reset(max(s.settings.DataParallel, 1), len(s.requests))
+	record.reset(s.settings.engines(), len(s.requests))
 	out.record = record
 	defer func() { out.record = nil }()
 	return s.Run(&recorder{p, p, record}, out, nil)

@@ -38,6 +38,10 @@ func ReadTimes(dir string) (*Measured, error) {
 		m.Settings.addNote("%s", wayNotTold)
 	}
 	m.noteLeft()
+	if m.pods, err = readPods(dir); err != nil {
+		return nil, err
+	}
+	m.Settings.noteSlow(m.pods)
 	return m, nil
 }
 
@@ -127,6 +131,9 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 		all.Errors = append(all.Errors, judgeGaps(gaps, &result.Report.ITL, &all.Errors[1]))
 	}
 	sets := []Judged{all}
+	if warm := parts[0].withoutWarmUp(m); m.Client && len(warm) < len(parts[0].chosen) {
+		sets = append(sets, Judged{fmt.Sprintf("all from %d s on", clientWarmUp), judgeOutcome(m, warm, out)})
+	}
 	for _, class := range m.classes() {
 		sets = append(sets, Judged{class, judgeOutcome(m, m.ofClass(class), out)})
 	}

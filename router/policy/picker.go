@@ -19,6 +19,11 @@ type Picker struct {
 // PickerName is what reports call a router that is a Picker.
 const PickerName Name = "llm-d"
 
+// Settling is the time from the start in which nothing is known of caches: fresh servers compile
+// their kernels, and what they cache is told late. Prompts that many have in common are
+// cached everywhere afterwards.
+const Settling sim.Time = 5000
+
 // picker is the policy of a Picker.
 type picker struct {
 	Picker
@@ -33,7 +38,7 @@ func (p *picker) Needs() router.Needs {
 	return router.Needs{Running: true, Overlap: p.Prefix > 0, Metrics: true, Gate: p.Gate}
 }
 
-func (p *picker) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
+func (p *picker) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	least, most := c.Overlap[c.Workers[0]], c.Overlap[c.Workers[0]]
 	short, long := c.Metrics[c.Workers[0]].Waiting, c.Metrics[c.Workers[0]].Waiting
 	for _, w := range c.Workers {
@@ -44,7 +49,11 @@ func (p *picker) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 	p.ties = p.ties[:0]
 	for _, w := range c.Workers {
 		m := &c.Metrics[w]
-		score := float64(p.Prefix*placeBetween(c.Overlap[w], least, most)) + float64(p.KV*(1-m.KV)) + float64(p.Queue*placeBetween(long-m.Waiting, 0, long-short))
+		prefix := 1.0
+		if q.Arrived >= Settling {
+			prefix = placeBetween(c.Overlap[w], least, most)
+		}
+		score := float64(p.Prefix*prefix) + float64(p.KV*(1-m.KV)) + float64(p.Queue*placeBetween(long-m.Waiting, 0, long-short))
 		switch {
 		case score > best:
 			best, p.ties = score, append(p.ties[:0], w)

@@ -21,7 +21,7 @@ func TestPicker(t *testing.T) {
 		{[]int32{8, 8, 8}, []router.Metrics{{KV: 0.3}, {KV: 0.2}, {KV: 0.25}}, 1},
 		{[]int32{0, 0, 0}, []router.Metrics{{Waiting: 2}, {Waiting: 2}, {Waiting: 1}}, 2},
 	} {
-		got := p.Choose(&sim.Request{}, &router.Candidates{Workers: []sim.WorkerID{0, 1, 2}, Overlap: c.overlap, Metrics: c.metrics})
+		got := p.Choose(&sim.Request{Arrived: Settling}, &router.Candidates{Workers: []sim.WorkerID{0, 1, 2}, Overlap: c.overlap, Metrics: c.metrics})
 		if got.Worker != c.want {
 			t.Errorf("case %d: worker %d, want %d", i, got.Worker, c.want)
 		}

@@ -1,0 +1,127 @@
+package calibrate
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// pod is what a server logged of itself while it served.
+type pod struct {
+	name      string
+	running   float64   // sums over its lines
+	generated float64   // tokens a second
+	hits      []float64 // shares of prompt tokens found cached, of the latest requests
+}
+
+// slowPod is by how much a server's tokens take longer than those of its peers where it is
+// said to be slow, and fewLines how many lines it takes to say so.
+const (
+	slowPod  = 0.08
+	fewLines = 5
+)
+
+// readPods reads what the servers of a run logged every few seconds. The first and the last
+// lines, while they fill and empty, do not count.
+func readPods(dir string) ([]pod, error) {
+	logs, err := findLogs(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []pod
+	line := regexp.MustCompile(`generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, .*Prefix cache hit rate: ([\d.]+)%`)
+	for _, path := range logs {
+		f, err := openPacked(path)
+		if err != nil {
+			return nil, err
+		}
+		var rows [][3]float64
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			m := line.FindStringSubmatch(lines.Text())
+			if m == nil {
+				continue
+			}
+			var row [3]float64
+			for i := range row {
+				row[i], _ = strconv.ParseFloat(m[1+i], 64) // it is all digits
+			}
+			rows = append(rows, row)
+		}
+		f.Close()
+		if err := lines.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		p := pod{name: filepath.Base(path)}
+		for i := 2; i < len(rows)-1; i++ {
+			p.generated, p.running = p.generated+rows[i][0], p.running+rows[i][1]
+			p.hits = append(p.hits, rows[i][2]/100)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// perToken returns the time in s between the tokens of a request, on average.
+func (p *pod) perToken() float64 { return p.running / p.generated }
+
+// noteSlow notes which servers are slower than their peers.
+func (s *Settings) noteSlow(all []pod) {
+	var times []float64
+	for i := range all {
+		if len(all[i].hits) >= fewLines && all[i].generated > 0 {
+			times = append(times, all[i].perToken())
+		}
+	}
+	if len(times) < 3 {
+		return
+	}
+	usual := quantileOf(times, 0.5)
+	for i := range all {
+		if p := &all[i]; len(p.hits) >= fewLines && p.perToken() > (1+slowPod)*usual {
+			s.addNote("%s is slow: %.1f ms between the tokens of a request, %+.0f %% to the median of all", p.name, 1000*p.perToken(), 100*(p.perToken()/usual-1))
+		}
+	}
+}
+
+// addPods adds what the logs of servers say of all of them: the hit rate and the share of the
+// generated tokens of each, those with most first.
+func (c *Compared) addPods(all []pod) {
+	var hits []float64
+	total := 0.0
+	for i := range all {
+		hits, total = append(hits, all[i].hits...), total+all[i].generated
+	}
+	if len(all) < 2 || total == 0 {
+		return
+	}
+	cached, prompts, outputs := 0, 0, 0
+	byWorker := map[int]int{}
+	for i := range c.Requests {
+		b := &c.Requests[i]
+		cached, prompts, outputs = cached+b.Cached[1], prompts+b.InputTokens, outputs+b.OutputTokens
+		byWorker[b.Worker] += b.OutputTokens
+	}
+	if !slices.ContainsFunc(c.Sides, func(s Side) bool { return s.Name == hitRateName }) {
+		c.Sides = append(c.Sides, Side{Name: hitRateName, Measured: meanOf(hits), Simulated: float64(cached) / float64(prompts)})
+	}
+	var simulated []int
+	for _, tokens := range byWorker {
+		simulated = append(simulated, tokens)
+	}
+	slices.SortFunc(simulated, func(a, b int) int { return cmp.Compare(b, a) })
+	most := slices.Clone(all)
+	slices.SortStableFunc(most, func(a, b pod) int { return cmp.Compare(b.generated, a.generated) })
+	for i := range most {
+		s := Side{Name: "share of tokens, " + most[i].name, Measured: most[i].generated / total}
+		if i < len(simulated) {
+			s.Simulated = float64(simulated[i]) / float64(outputs)
+		}
+		c.Sides = append(c.Sides, s)
+	}
+}
