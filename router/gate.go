@@ -62,7 +62,7 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 			d.seen.Metrics[other] = Metrics{}
 		}
 		for d.needs.Gate != nil && len(d.queue.heap) > 0 && err == nil {
-			dst, err = d.placeRequest(d.queue.pop(&d.overlap), dst)
+			dst, err = d.placeFirst(now, dst)
 		}
 	}
 	return dst, err
@@ -117,13 +117,24 @@ func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
 			*t = Scrape * (1 + sim.Time(math.Floor(float64(*t/Scrape))))
 			continue
 		}
-		dst, err = d.placeRequest(d.queue.pop(&d.overlap), dst)
+		dst, err = d.placeFirst(*t, dst)
 		*t += d.needs.Gate.Each
 	}
 	if len(d.queue.heap) == 0 {
 		d.meters.next = max(d.meters.next, now)
 	}
 	return dst, err
+}
+
+// placeFirst lets the first of the held requests go, by what is cached then.
+func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, error) {
+	q := d.queue.pop(&d.overlap)
+	if d.index != nil {
+		d.overlap.clear()
+		d.index.match(q, &d.overlap)
+	}
+	d.seen.Now = now
+	return d.placeRequest(q, dst)
 }
 
 // routeGated places a request where the gate is open and nobody waits before it, and holds it
@@ -140,6 +151,7 @@ func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) (
 	if len(d.queue.heap) > 0 || d.isSaturated() {
 		return dst, d.holdRequest(now, q)
 	}
+	d.seen.Now = now
 	return d.placeRequest(q, dst)
 }
 

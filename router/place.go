@@ -17,6 +17,7 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	if d.needs.Gate != nil {
 		return d.routeGated(now, q, dst)
 	}
+	d.seen.Now = now
 	if d.needs.Metrics {
 		d.readMetrics(now)
 	}

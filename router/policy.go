@@ -78,7 +78,8 @@ type Candidates struct {
 	Metrics []Metrics // as they were read last
 
 	Queued int      // requests held back
-	Age    sim.Time // how old all of this is; 0, since it is always current so far
+	Age    sim.Time // how old all of this but Metrics is; 0, since it is always current so far
+	Now    sim.Time // the instant of the choice
 
 	names func(sim.WorkerID) uint64 // nil: ids are names
 }

@@ -19,7 +19,7 @@ type Assumption struct {
 
 // Assumptions returns what a result of a replay on t rests on: for each pool, and each kind of
 // workers in a mix, where pass times come from, how many tokens of KV cache a worker has, whose scheduler's rules it follows, and
-// what a handoff takes; and which inter-token latency is meant.
+// what a handoff takes; what of an endpoint picker is simulated; and which inter-token latency is meant.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
 	for i := range t.Pools {
@@ -46,6 +46,9 @@ func (t *Topology) Assumptions() []Assumption {
 	}
 	if t.Disaggregated() {
 		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
+	}
+	if t.Picker != nil {
+		all = append(all, Assumption{"router", t.Picker.String()})
 	}
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
 }

@@ -276,6 +276,7 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	o := policy.Options{
 		Config: config, Role: s.Role, BlockTokens: s.Tree.BlockTokens(),
 		MaxBatchedTokens: s.Engine.MaxBatchedTokens, Seed: s.Seed,
+		Tree: s.Tree, CacheBlocks: s.Engine.Blocks,
 	}
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)

@@ -303,7 +303,7 @@ func (g *Given) Pools() ([]Pool, error) {
 // followsCaches reports whether the router looks at what workers have cached.
 func (t *Topology) followsCaches() bool {
 	if t.Picker != nil {
-		return t.Picker.Prefix > 0
+		return t.Picker.FollowsCaches()
 	}
 	return t.Router.Info().Caches
 }

@@ -1,76 +1,166 @@
 package policy
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
 )
 
-// Picker is how the router of an inference pool chooses, as its EndpointPickerConfig says: the
-// worker with the highest sum of weighted scores, each from 0 to 1.
+// Picker is how the router of an inference pool chooses, as its EndpointPickerConfig says:
+// each worker has the sum of weighted scores, each from 0 to 1, and one is drawn by them.
 type Picker struct {
-	Prefix float64      // weight of the prompt's blocks that are cached, between the least and the most of all workers
-	KV     float64      // of the KV blocks that are free, as a share
-	Queue  float64      // of short queues, between the longest and the shortest
-	Gate   *router.Gate // flow control; nil: none
+	Scorers []Scorer
+	Draw    Draw
+	Gate    *router.Gate // flow control; nil: none
+	// Settling is the time from the start in which requests arrive of which nothing counts as
+	// cached; 0: none.
+	Settling sim.Time `json:",omitempty"`
+	// Idle are plugins of the configuration that change nothing here, and why.
+	Idle []string `json:",omitempty"`
 }
+
+// Draw is how a worker is drawn by the scores, by llm-d's name.
+type Draw string
+
+const (
+	MaxScore       Draw = "max-score-picker"       // the highest score; among equals any
+	WeightedRandom Draw = "weighted-random-picker" // as probable as the score is high
+	AnyScore       Draw = "random-picker"          // any worker, whatever its score
+)
+
+// Draws returns all ways to draw.
+func Draws() []Draw { return []Draw{MaxScore, WeightedRandom, AnyScore} }
 
 // PickerName is what reports call a router that is a Picker.
 const PickerName Name = "llm-d"
 
-// Settling is the time from the start in which nothing is known of caches: fresh servers compile
-// their kernels, and what they cache is told late. Prompts that many have in common are
-// cached everywhere afterwards.
+// Settling is the time from the start of a measured run in which nothing is known of caches:
+// fresh servers compile their kernels, and what they cache is told late. Prompts that many
+// have in common are cached everywhere afterwards.
 const Settling sim.Time = 5000
 
 // picker is the policy of a Picker.
 type picker struct {
 	Picker
-	rand *rand.Rand
-	ties []sim.WorkerID
+	scorers []scorer
+	rand    *rand.Rand
+	totals  []float64 // of each candidate
+	ties    []sim.WorkerID
 }
 
 // NewPicker returns a policy by a Picker.
-func NewPicker(p Picker, o Options) router.Policy { return &picker{Picker: p, rand: newRand(o)} }
+func NewPicker(p Picker, o Options) router.Policy {
+	all := &picker{Picker: p, rand: newRand(o)}
+	for _, s := range p.Scorers {
+		all.scorers = append(all.scorers, makeScorer(s, o))
+	}
+	return all
+}
+
+// String describes the scorers with their weights, how a worker is drawn, and what changes
+// nothing here.
+func (p *Picker) String() string {
+	var parts []string
+	for i := range p.Scorers {
+		s := &p.Scorers[i]
+		text := fmt.Sprintf("%s %v", s.Kind, s.Weight)
+		if s.Kind == PrecisePrefix && s.Relative {
+			text += " (between the fewest and the most)"
+		}
+		if s.Speculative > 0 {
+			text += fmt.Sprintf(" (what is sent counts for %v ms)", s.Speculative)
+		}
+		parts = append(parts, text)
+	}
+	text := strings.Join(append(parts, string(p.Draw)), ", ")
+	if p.Gate != nil {
+		text += ", flow control"
+	}
+	if p.readsMetrics() {
+		text += fmt.Sprintf("; metrics are read every %v ms, %v ms old", router.Scrape, router.Lag)
+	}
+	if p.Settling > 0 {
+		text += fmt.Sprintf("; nothing counts as cached for %v ms", p.Settling)
+	}
+	if len(p.Idle) > 0 {
+		text += "; without effect: " + strings.Join(p.Idle, ", ")
+	}
+	return text
+}
+
+// readsMetrics reports whether anything looks at what workers report of themselves.
+func (p *Picker) readsMetrics() bool {
+	return p.Gate != nil || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() })
+}
+
+// FollowsCaches reports whether a scorer looks at what workers have cached.
+func (p *Picker) FollowsCaches() bool {
+	return slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind == PrecisePrefix })
+}
 
 func (p *picker) Needs() router.Needs {
-	return router.Needs{Running: true, Overlap: p.Prefix > 0, Metrics: true, Gate: p.Gate}
+	return router.Needs{Running: true, Overlap: p.FollowsCaches(), Metrics: p.readsMetrics(), Gate: p.Gate}
 }
 
 func (p *picker) Choose(q *sim.Request, c *router.Candidates) router.Choice {
-	least, most := c.Overlap[c.Workers[0]], c.Overlap[c.Workers[0]]
-	short, long := c.Metrics[c.Workers[0]].Waiting, c.Metrics[c.Workers[0]].Waiting
-	for _, w := range c.Workers {
-		least, most = min(least, c.Overlap[w]), max(most, c.Overlap[w])
-		short, long = min(short, c.Metrics[w].Waiting), max(long, c.Metrics[w].Waiting)
+	p.totals = p.totals[:0]
+	for range c.Workers {
+		p.totals = append(p.totals, 0)
+	}
+	for i := range p.scorers {
+		if s := &p.scorers[i]; s.Kind != PrecisePrefix || q.Arrived >= p.Settling {
+			s.addScores(q, c, p.totals)
+		}
+	}
+	w := p.draw(c.Workers)
+	for i := range p.scorers {
+		p.scorers[i].noteChoice(q, c, w)
+	}
+	return router.Choice{Worker: w, Second: router.None}
+}
+
+// draw returns one of the workers by their totals.
+func (p *picker) draw(workers []sim.WorkerID) sim.WorkerID {
+	sum := 0.0
+	for _, x := range p.totals {
+		sum += x
+	}
+	switch {
+	case p.Draw == AnyScore || p.Draw == WeightedRandom && sum == 0:
+		return workers[p.rand.IntN(len(workers))]
+	case p.Draw == WeightedRandom:
+		return p.drawWeighted(workers, sum)
 	}
 	best := -1.0
-	p.ties = p.ties[:0]
-	for _, w := range c.Workers {
-		m := &c.Metrics[w]
-		prefix := 1.0
-		if q.Arrived >= Settling {
-			prefix = placeBetween(c.Overlap[w], least, most)
-		}
-		score := float64(p.Prefix*prefix) + float64(p.KV*(1-m.KV)) + float64(p.Queue*placeBetween(long-m.Waiting, 0, long-short))
-		switch {
-		case score > best:
-			best, p.ties = score, append(p.ties[:0], w)
-		case score == best:
+	for i, w := range workers {
+		switch x := p.totals[i]; {
+		case x > best:
+			best, p.ties = x, append(p.ties[:0], w)
+		case x == best:
 			p.ties = append(p.ties, w)
 		}
 	}
 	if len(p.ties) == 1 {
-		return router.Choice{Worker: p.ties[0], Second: router.None}
+		return p.ties[0]
 	}
-	return router.Choice{Worker: p.ties[p.rand.IntN(len(p.ties))], Second: router.None}
+	return p.ties[p.rand.IntN(len(p.ties))]
 }
 
-// placeBetween returns where n lies from least to most, 1 where they are one.
-func placeBetween(n, least, most int32) float64 {
-	if most == least {
-		return 1
+// drawWeighted returns a worker as probable as its total is of the sum of all, which is > 0.
+func (p *picker) drawWeighted(workers []sim.WorkerID, sum float64) sim.WorkerID {
+	at, last := float64(p.rand.Float64()*sum), 0
+	for i, x := range p.totals {
+		if x > 0 {
+			last = i
+			if at < x {
+				break
+			}
+		}
+		at -= x
 	}
-	return float64(n-least) / float64(most-least)
+	return workers[last]
 }

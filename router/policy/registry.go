@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
 )
 
 // Name is the name of a policy, as flags take it. "" is the default policy.
@@ -58,6 +59,8 @@ type Options struct {
 	MaxBatchedTokens int            // token budget of a pass of an engine; 0: no bound
 	WorkerBatches    []int          // that of each worker, where they differ
 	Seed             uint64         // of what is drawn; 0 is 42
+	Tree             *prompt.Tree   // that of the prompts; read by a Picker
+	CacheBlocks      int            // KV blocks of a worker; read by a Picker
 }
 
 // New returns a new policy of the given name.

@@ -23,6 +23,11 @@ import (
 //	router policy=NAME workers=N [role=prefill|decode] [budget=TOKENS] [seed=N] [KEY=VALUE...]
 //		makes a router of idle workers 0 to N-1. A block is 10 tokens. Further
 //		arguments are keys of the KV policy's configuration.
+//	picker scorers=KIND:WEIGHT,... workers=N [draw=NAME] [seed=N] [relative=true] [speculative=MS]
+//	[capacity=N] [longest=N] [full=N] [idle=N] [busy=SHARE] [gate=true]
+//		makes a router of a Picker, with the given settings of its scorers.
+//	report N running=N waiting=N kv=SHARE
+//		tells what a worker reports of itself.
 //	at MS
 //		moves the clock.
 //	arrive ID prompt=1,2,3 [tokens=N] [session=N]
@@ -99,6 +104,10 @@ func (s *transcript) do(words []string) error {
 	switch words[0] {
 	case "router":
 		return s.newRouter(args)
+	case "picker":
+		return s.newPicker(args)
+	case "report":
+		return s.report(sim.WorkerID(n), args)
 	case "at":
 		s.now = sim.Time(n)
 	case "arrive":
@@ -157,10 +166,14 @@ func (s *transcript) newRouter(args map[string]string) error {
 	if err != nil {
 		return err
 	}
-	s.tree = prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{})
+	s.begin(workers, prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{}), p)
+	return nil
+}
+
+func (s *transcript) begin(workers int, tree *prompt.Tree, p router.Policy) {
+	s.tree = tree
 	s.d = router.New(router.Options{Policy: p, Workers: workers, Tree: s.tree})
 	s.request, s.worker = map[sim.RequestID]*sim.Request{}, map[sim.RequestID]sim.WorkerID{}
-	return nil
 }
 
 func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {

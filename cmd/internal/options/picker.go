@@ -1,13 +1,19 @@
 package options
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/replay-llm/replay/cmd/internal/cli"
+	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -18,22 +24,35 @@ const pickerFlag = "endpoint-picker"
 
 // pickerConfig is an EndpointPickerConfig, as far as it is read.
 type pickerConfig struct {
-	Kind     string   `yaml:"kind"`
-	Features []string `yaml:"featureGates"`
-	Plugins  []struct {
-		Name string `yaml:"name"`
-		Type string `yaml:"type"`
-	} `yaml:"plugins"`
+	Version  string         `yaml:"apiVersion"`
+	Kind     string         `yaml:"kind"`
+	Features []string       `yaml:"featureGates"`
+	Plugins  []pickerPlugin `yaml:"plugins"`
 	Profiles []struct {
-		Plugins []struct {
-			Ref    string   `yaml:"pluginRef"`
-			Weight *float64 `yaml:"weight"`
-		} `yaml:"plugins"`
+		Plugins []pluginRef `yaml:"plugins"`
 	} `yaml:"schedulingProfiles"`
-	Saturation struct {
-		Queue float64 `yaml:"queueDepthThreshold"`
-		KV    float64 `yaml:"kvCacheUtilThreshold"`
-	} `yaml:"saturationDetector"`
+	Saturation thresholds `yaml:"saturationDetector"`
+}
+
+// thresholds are those of a detector of saturation; 0: the usual ones.
+type thresholds struct {
+	Queue float64 `yaml:"queueDepthThreshold"`
+	KV    float64 `yaml:"kvCacheUtilThreshold"`
+	Stale string  `yaml:"metricsStalenessThreshold"`
+	Ref   string  `yaml:"pluginRef"`
+}
+
+// pickerPlugin is a plugin of the configuration.
+type pickerPlugin struct {
+	Name       string         `yaml:"name"`
+	Type       string         `yaml:"type"`
+	Parameters map[string]any `yaml:"parameters"`
+}
+
+// pluginRef is a place of a plugin in a profile.
+type pluginRef struct {
+	Ref    string `yaml:"pluginRef"`
+	Weight any    `yaml:"weight"`
 }
 
 // fillPicker lets the router choose as the file of an endpoint picker says.
@@ -52,6 +71,9 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	p, err := readPicker(o.Cluster.picker)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", pickerFlag, err)
+	}
+	if o.measured != nil {
+		p.Settling = policy.Settling
 	}
 	spec.Picker, spec.Router, spec.RouterConfig = p, policy.PickerName, nil
 	return nil
@@ -123,52 +145,98 @@ func searchPicker(v any, depth int) (string, error) {
 
 // picker returns what the configuration asks for.
 func (c *pickerConfig) picker() (*policy.Picker, error) {
-	if len(c.Profiles) != 1 {
+	if len(c.Profiles) > 1 {
 		return nil, fmt.Errorf("%d schedulingProfiles, want one", len(c.Profiles))
 	}
-	types := map[string]string{}
-	for _, p := range c.Plugins {
-		name := p.Name
-		if name == "" {
-			name = p.Type
-		}
-		types[name] = p.Type
-	}
 	p := &policy.Picker{}
-	for _, ref := range c.Profiles[0].Plugins {
-		kind, ok := types[ref.Ref]
-		if !ok {
-			return nil, fmt.Errorf("pluginRef %q is none of the plugins", ref.Ref)
-		}
-		weight := 1.0
-		if ref.Weight != nil {
-			weight = *ref.Weight
-		}
-		if !(weight >= 0 && weight <= 1e6) {
-			return nil, fmt.Errorf("weight of %s is %v, want a number from 0 to 1000000", ref.Ref, weight)
-		}
-		switch kind {
-		case "precise-prefix-cache-scorer", "prefix-cache-scorer":
-			p.Prefix += weight
-		case "kv-cache-utilization-scorer":
-			p.KV += weight
-		case "queue-scorer":
-			p.Queue += weight
-		case "max-score-picker":
-		default:
-			return nil, fmt.Errorf("plugin %s is of type %q, want one of precise-prefix-cache-scorer, prefix-cache-scorer, kv-cache-utilization-scorer, queue-scorer, max-score-picker", ref.Ref, kind)
+	for i := range c.Plugins {
+		if err := c.checkPlugin(i, p); err != nil {
+			return nil, err
 		}
 	}
-	for _, f := range c.Features {
-		if f == "flowControl" {
-			p.Gate = &router.Gate{Queue: 5, KV: 0.8, Each: 1}
-			if c.Saturation.Queue > 0 {
-				p.Gate.Queue = c.Saturation.Queue
-			}
-			if c.Saturation.KV > 0 {
-				p.Gate.KV = c.Saturation.KV
-			}
+	for _, ref := range c.references() {
+		if err := c.addPlugin(ref, p); err != nil {
+			return nil, err
 		}
+	}
+	if len(p.Scorers) == 0 && p.Draw == "" {
+		return nil, errors.New("no scorer and no picker among the plugins")
+	}
+	p.Draw = cmp.Or(p.Draw, policy.MaxScore)
+	if slices.Contains(c.Features, "flowControl") {
+		p.Gate = &router.Gate{Queue: 5, KV: 0.8, Each: 1}
+		return p, c.readThresholds(p.Gate)
 	}
 	return p, nil
+}
+
+// checkPlugin names a plugin and refuses one that is unknown or not simulated; one that
+// changes nothing is noted.
+func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
+	x := &c.Plugins[i]
+	x.Name = cmp.Or(x.Name, x.Type)
+	if slices.ContainsFunc(c.Plugins[:i], func(y pickerPlugin) bool { return y.Name == x.Name }) {
+		return fmt.Errorf("two plugins are named %q", x.Name)
+	}
+	switch why, known := pluginTypes()[x.Type]; {
+	case !known:
+		return fmt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
+	case why == notSimulated:
+		return fmt.Errorf("plugin %s is of type %q, which is not simulated; want scorers and pickers of docs/router.md", x.Name, x.Type)
+	case why != "":
+		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
+	}
+	return nil
+}
+
+// references returns the plugins of the profile; where there is none, all of them.
+func (c *pickerConfig) references() []pluginRef {
+	if len(c.Profiles) == 1 {
+		return c.Profiles[0].Plugins
+	}
+	var all []pluginRef
+	for _, x := range c.Plugins {
+		all = append(all, pluginRef{Ref: x.Name})
+	}
+	return all
+}
+
+// addPlugin adds the plugin of a profile to a picker.
+func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
+	i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == ref.Ref })
+	if i < 0 {
+		return fmt.Errorf("pluginRef %q is none of the plugins", ref.Ref)
+	}
+	x := &c.Plugins[i]
+	weight, err := ref.weigh()
+	if err != nil {
+		return err
+	}
+	switch kind := policy.ScorerKind(x.Type); {
+	case slices.Contains(policy.ScorerKinds(), kind):
+		s, err := c.readScorer(x)
+		if err != nil {
+			return fmt.Errorf("parameters of %s: %w", x.Name, err)
+		}
+		s.Weight = weight
+		p.Scorers = append(p.Scorers, s)
+	case slices.Contains(policy.Draws(), policy.Draw(x.Type)):
+		if p.Draw != "" {
+			return fmt.Errorf("plugin %s is a second picker, want one", x.Name)
+		}
+		p.Draw = policy.Draw(x.Type)
+	}
+	return nil
+}
+
+// weigh returns the weight of a plugin in its profile, 1 where it says none.
+func (r *pluginRef) weigh() (float64, error) {
+	if r.Weight == nil {
+		return 1, nil
+	}
+	weight, err := strconv.ParseFloat(fmt.Sprint(r.Weight), 64)
+	if err != nil || !(weight >= 0 && weight <= 1e6) {
+		return 0, fmt.Errorf("weight of %s is %v, want a number from 0 to 1000000", r.Ref, r.Weight)
+	}
+	return weight, nil
 }

@@ -1,0 +1,47 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// newPicker is the command of a transcript that makes a router of a Picker.
+func (s *transcript) newPicker(args map[string]string) error {
+	number := func(key string) float64 {
+		x, _ := strconv.ParseFloat(args[key], 64)
+		return x
+	}
+	p := Picker{Draw: Draw(args["draw"])}
+	for part := range strings.SplitSeq(args["scorers"], ",") {
+		kind, weight, ok := strings.Cut(part, ":")
+		w, err := strconv.ParseFloat(weight, 64)
+		if !ok || err != nil {
+			return fmt.Errorf("scorer %q, want KIND:WEIGHT", part)
+		}
+		p.Scorers = append(p.Scorers, Scorer{
+			Kind: ScorerKind(kind), Weight: w, Relative: args["relative"] == "true", Speculative: sim.Time(number("speculative")),
+			Capacity: int(number("capacity")), LongestBlocks: int(number("longest")), Full: int(number("full")), Idle: int(number("idle")), Busy: number("busy"),
+		})
+	}
+	if args["gate"] == "true" {
+		p.Gate = &router.Gate{Queue: 5, KV: 0.8, Each: 1}
+	}
+	tree := prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{})
+	s.begin(int(number("workers")), tree, NewPicker(p, Options{
+		BlockTokens: transcriptBlock, Seed: uint64(number("seed")), Tree: tree, CacheBlocks: 100,
+	}))
+	return nil
+}
+
+// report is the command of a transcript that tells what a worker reports.
+func (s *transcript) report(w sim.WorkerID, args map[string]string) error {
+	running, _ := strconv.Atoi(args["running"])
+	waiting, _ := strconv.Atoi(args["waiting"])
+	kv, _ := strconv.ParseFloat(args["kv"], 64)
+	return s.print(s.d.Measure(s.now, w, router.Metrics{Running: int32(running), Waiting: int32(waiting), KV: kv}, nil))
+}

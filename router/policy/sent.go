@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// sent is what a router believes to be cached because it sent it there: of each worker the
+// blocks sent last, up to a number of them, or those sent in a span of time.
+type sent struct {
+	tree     *prompt.Tree
+	capacity int64    // blocks of a worker; 0: no bound
+	keep     sim.Time // how long they are believed in; 0: no bound
+	workers  []recent
+}
+
+// recent are the blocks sent to a worker, as pieces of prompts: those of a node, or of a
+// prompt that nobody shares. A piece is in a ring around piece 0, the one used last first.
+type recent struct {
+	at     map[prompt.NodeID]int32
+	pieces []piece
+	vacant []int32
+	used   int64 // blocks, over all pieces
+}
+
+// piece is the first blocks of a node.
+type piece struct {
+	node          prompt.NodeID // None: of a prompt that nobody shares
+	blocks        int32
+	left          int32 // of blocks: the last ones, once the first are forgotten
+	used          sim.Time
+	before, after int32
+}
+
+func makeSent(tree *prompt.Tree, capacity int64, keep sim.Time) *sent {
+	return &sent{tree: tree, capacity: capacity, keep: keep}
+}
+
+// on returns the blocks sent to w.
+func (s *sent) on(w sim.WorkerID) *recent {
+	for int(w) >= len(s.workers) {
+		s.workers = append(s.workers, recent{at: map[prompt.NodeID]int32{}, pieces: make([]piece, 1)})
+	}
+	return &s.workers[w]
+}
+
+// match returns how many leading blocks of a prompt are believed to be on w.
+func (s *sent) match(now sim.Time, w sim.WorkerID, p *prompt.Prompt) int32 {
+	r, found := s.on(w), int32(0)
+	if p.Unique() {
+		return 0
+	}
+	for _, n := range s.tree.Full(p) {
+		i, ok := r.at[n]
+		if !ok {
+			break
+		}
+		x := &r.pieces[i]
+		if x.left < x.blocks || s.keep > 0 && now >= x.used+s.keep {
+			break
+		}
+		size := s.sizeOf(n, p.Blocks)
+		found += min(x.blocks, size)
+		if x.blocks < size {
+			break
+		}
+	}
+	return found
+}
+
+// sizeOf returns how many blocks of a node are among the first blocks of a prompt.
+func (s *sent) sizeOf(n prompt.NodeID, blocks int32) int32 {
+	return min(s.tree.End(n), blocks) - s.tree.Start(n)
+}
+
+// add notes that the first blocks of a prompt go to w.
+func (s *sent) add(now sim.Time, w sim.WorkerID, p *prompt.Prompt, blocks int32) {
+	r := s.on(w)
+	if p.Unique() {
+		if s.capacity > 0 && blocks > 0 {
+			r.use(now, prompt.None, blocks)
+		}
+	} else {
+		for _, n := range s.tree.Full(p) {
+			size := s.sizeOf(n, blocks)
+			if size <= 0 {
+				break
+			}
+			r.use(now, n, size)
+		}
+	}
+	for last := r.pieces[0].before; last != 0 && s.isOver(now, r, last); last = r.pieces[0].before {
+		r.forget(last, s.capacity)
+	}
+}
+
+// isOver reports whether the piece used last is too much or too old.
+func (s *sent) isOver(now sim.Time, r *recent, i int32) bool {
+	return s.capacity > 0 && r.used > s.capacity || s.keep > 0 && now >= r.pieces[i].used+s.keep
+}
+
+// use puts the first blocks of a node in front of all others.
+func (r *recent) use(now sim.Time, n prompt.NodeID, blocks int32) {
+	i, ok := r.at[n]
+	switch {
+	case ok:
+		r.unlink(i)
+	case len(r.vacant) > 0:
+		i, r.vacant = r.vacant[len(r.vacant)-1], r.vacant[:len(r.vacant)-1]
+	default:
+		i = int32(len(r.pieces))
+		r.pieces = append(r.pieces, piece{})
+	}
+	x := &r.pieces[i]
+	blocks = max(blocks, x.blocks)
+	r.used += int64(blocks - x.left)
+	*x = piece{node: n, blocks: blocks, left: blocks, used: now, after: r.pieces[0].after}
+	r.pieces[x.after].before, r.pieces[0].after = i, i
+	if n != prompt.None {
+		r.at[n] = i
+	}
+}
+
+func (r *recent) unlink(i int32) {
+	x := &r.pieces[i]
+	r.pieces[x.before].after, r.pieces[x.after].before = x.after, x.before
+}
+
+// forget forgets as many of a piece's blocks as are too many, from its first on; all where
+// there is no capacity.
+func (r *recent) forget(i int32, capacity int64) {
+	x := &r.pieces[i]
+	gone := x.left
+	if capacity > 0 {
+		gone = int32(min(int64(gone), r.used-capacity))
+	}
+	r.used -= int64(gone)
+	if x.left -= gone; x.left > 0 {
+		return
+	}
+	r.unlink(i)
+	if x.node != prompt.None {
+		delete(r.at, x.node)
+	}
+	*x = piece{}
+	r.vacant = append(r.vacant, i)
+}
