@@ -89,6 +89,7 @@ type SGLangArgs struct {
 	DecodeInterval   int               // prefill_decode_interval, passes of tokens after one of prompts before the next; default 0
 	IntervalSeats    int               // prefill_decode_interval_min_bs, running requests from which on that holds; default 0
 	Priorities       sglang.Priorities // default none; Threshold 10 where there are
+	Eviction         sglang.Eviction   // radix_eviction_policy, default lru
 	LoadBalance      string            // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
 	Window           int               // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
 	WindowShare      float64           // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8

@@ -82,6 +82,8 @@ func TestEveryKey(t *testing.T) {
 					Window: 128, WindowShare: 0.5, NoWindowPool: true,
 					HiCache: HiCacheArgs{On: true, Ratio: 0.5, SizeGB: 40, Policy: "write_back", Layers: 61}}
 			})},
+		{"sglang", `{"radix_eviction_policy":"slru","radix_eviction_policy_config":{"protected_threshold":4}}`,
+			set(func(a *Args) { a.SGLang.Eviction = sglang.Eviction{Policy: 2, ProtectedHits: 4} })},
 		{"has_perf_model", `[{}]`, Default()},
 		{"scheduler_profile", `"vllm-0.19"`, set(func(a *Args) { a.Rules, a.Profile = vllm.Rules019(), "vllm-0.19" })},
 		{"scheduler_rules", `{"null_block":true,"long_prefill_tokens":9}`, set(func(a *Args) { a.Rules.NullBlock, a.Rules.LongPrefillTokens = true, 9 })},
@@ -113,6 +115,9 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type":"sglang","sglang":{"max_running_requests":0}}`, `sglang.max_running_requests is 0`},
 		{`{"engine_type":"sglang","sglang":{"enable_priority_scheduling":true,"schedule_policy":"lpm"}}`, `sglang.enable_priority_scheduling is true, want schedule_policy fcfs or lof with it`},
 		{`{"engine_type":"sglang","sglang":{"retraction_policy":"priority"}}`, `sglang.retraction_policy is "priority", want enable_priority_scheduling with it`},
+		{`{"engine_type":"sglang","sglang":{"radix_eviction_policy":"tlru","radix_eviction_policy_config":{"threshold":5,"next_prompt_estimate":5}}}`, `sglang.radix_eviction_policy is "tlru", want radix_eviction_policy_config with it, of a threshold above`},
+		{`{"engine_type":"sglang","sglang":{"radix_eviction_policy_config":{"threshold":5}}}`, `want radix_eviction_policy slru or tlru with it`},
+		{`{"engine_type":"sglang","sglang":{"radix_eviction_policy":"tlru","radix_eviction_policy_config":{"treshold":5}}}`, `sglang.radix_eviction_policy_config.treshold is 5, want one of threshold, next_prompt_estimate`},
 		{`{"engine_type":"sglang","sglang":{"priority_scheduling_preemption_threshold":-1}}`, `sglang.priority_scheduling_preemption_threshold is -1, want an integer from 0`},
 		{`{"engine_type":"sglang","sglang":{"hicache_ratio":0}}`, `sglang.hicache_ratio is 0, want above 0`},
 		{`{"engine_type":"sglang","sglang":{"hicache_write_policy":"through"}}`, `sglang.hicache_write_policy is "through"`},

@@ -266,6 +266,7 @@ func (r *reader) readSGLang(s *SGLangArgs) {
 	s.NoOverlap = !overlap
 	m.readPriorities(s)
 	m.readHiCache(&s.HiCache)
+	m.readEviction(s)
 	for _, key := range m.asked[given:] {
 		if value, ok := m.values[key]; ok && r.compat {
 			m.fail(key, shortenValue(value), "SGLang's own rules with it: no compat")

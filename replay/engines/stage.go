@@ -251,7 +251,7 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk && a.SGLang.Drafts.Mixes(), PrefixCaching: a.PrefixCaching,
 		Role: s.Role, Transfer: a.Transfer(), Clock: s.Clock, Tree: s.Tree, Capture: s.Capture, Planner: s.Steps,
 		Speculation: draftsOf(a, s.Seed), Window: a.SGLang.PoolWindow(), WindowPages: sglang.WindowPages(a.Blocks*a.BlockTokens, a.BlockTokens, a.SGLang.PoolShare()),
-		Priorities: a.SGLang.Priorities, DecodeInterval: a.SGLang.DecodeInterval, DecodeIntervalSeats: a.SGLang.IntervalSeats,
+		Eviction: a.SGLang.Eviction, Priorities: a.SGLang.Priorities, DecodeInterval: a.SGLang.DecodeInterval, DecodeIntervalSeats: a.SGLang.IntervalSeats,
 		ReservedDecode: cmp.Or(a.SGLang.ReservedDecode, sglang.ServerReserve),
 		Rank:           int32(id), HiCache: s.hostMemory(),
 		Tokens: func(r *sim.Request, dst []uint64) []uint64 {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
@@ -31,6 +32,7 @@ type Config struct {
 	MaxRunning int    // requests that run at once, at most; 0: no limit
 	Policy     Policy // order of the queue
 	Priorities Priorities
+	Eviction   Eviction
 	// DecodeInterval is the passes of tokens after a pass of prompts before the next may come, unless
 	// fewer than DecodeIntervalSeats requests run; 0: none.
 	DecodeInterval, DecodeIntervalSeats int
@@ -106,6 +108,10 @@ func Check(c Config) error {
 		return errors.New("enable_priority_scheduling is true, want schedule_policy fcfs or lof with it")
 	case c.Priorities.Retract && !c.Priorities.On:
 		return errors.New(`retraction_policy is "priority", want enable_priority_scheduling with it`)
+	case c.Eviction.Policy != radix.LRU && c.Window > 0:
+		return errors.New("radix_eviction_policy is not lru, want no sliding_window_size with it: only lru was compared there")
+	case c.Eviction.Policy != radix.LRU && c.HiCache.Pages > 0:
+		return errors.New("radix_eviction_policy is not lru, want no enable_hierarchical_cache with it: only lru was compared there")
 	case c.ClipNewTokens < 0:
 		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
 	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):

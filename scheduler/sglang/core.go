@@ -10,7 +10,7 @@
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
 // retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
 // handover.go and decode.go for prefill and decode workers;
-// pages.go for the cache, hicache.go for host memory behind it; record.go and pageevents.go for what a router is shown of it; view.go for what
+// pages.go and eviction.go for the cache, hicache.go for host memory behind it; record.go and pageevents.go for what a router is shown of it; view.go for what
 // planners and observers see.
 package sglang
 
@@ -106,6 +106,8 @@ func New(c Config) (*Core, error) {
 		core.caching = false
 	}
 	core.tree.StampSplits = true
+	core.Eviction.PageTokens = c.PageTokens
+	core.tree.UseEviction(core.Eviction)
 	core.pairs = c.Speculation != nil && c.Speculation.Algorithm == scheduler.ByHead
 	core.ChunkTokens = floorTo(c.ChunkTokens, c.PageTokens)
 	core.free = core.pool

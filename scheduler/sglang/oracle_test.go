@@ -54,6 +54,12 @@ type oracleCase struct {
 		Role             string  `json:"role"`
 		Reserved         int     `json:"num_reserved_decode_tokens"`
 		GBPerSecond      float64 `json:"kv_transfer_bandwidth"`
+		Eviction         string  `json:"radix_eviction_policy"`
+		EvictionConfig   *struct {
+			Protected *int `json:"protected_threshold"`
+			Threshold int  `json:"threshold"`
+			Next      int  `json:"next_prompt_estimate"`
+		} `json:"radix_eviction_policy_config"`
 	} `json:"settings"`
 	TraceTokens int `json:"trace_block_size"`
 	Rows        []struct {
@@ -88,8 +94,15 @@ func (c *oracleCase) config() Config {
 			ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU, Layers: s.Layers,
 		}
 	}
+	eviction := NewEviction(s.Eviction)
+	if e := s.EvictionConfig; e != nil {
+		eviction.Threshold, eviction.NextPrompt = e.Threshold, e.Next
+		if e.Protected != nil {
+			eviction.ProtectedHits = *e.Protected
+		}
+	}
 	return Config{
-		DecodeInterval: s.DecodeInterval, DecodeIntervalSeats: s.IntervalSeats,
+		Eviction: eviction, DecodeInterval: s.DecodeInterval, DecodeIntervalSeats: s.IntervalSeats,
 		Priorities: Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
 		HiCache:    host, Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,

@@ -90,6 +90,10 @@ func (c *Core) insertPages(r *request, pages int32) (int32, int32) {
 	if m < prompt && prompt < pages {
 		c.tree.Match(&r.seq, prompt)
 	}
+	if c.Eviction.Policy != radix.LRU {
+		c.tree.CountInsert(n, radix.Visit{Counted: r.counted, Priority: int64(r.Priority), Prompt: prompt})
+		r.counted = max(r.counted, pages)
+	}
 	return m, n
 }
 

@@ -23,7 +23,7 @@ type sorted struct {
 }
 
 // sortQueue brings the queue into the policy's order. Lookups make what they find young; where
-// the policy needs none, every 32nd attempt looks up the head of the queue just for that.
+// the policy needs none and eviction is by age alone, every 32nd attempt looks up the head of the queue just for that.
 func (c *Core) sortQueue() {
 	n := c.waiting.Len()
 	all := c.waiting.All()
@@ -57,6 +57,9 @@ func (c *Core) sortQueue() {
 			}
 			return cmp.Compare(a.ID, b.ID)
 		})
+		return
+	}
+	if c.Eviction.Policy != radix.LRU {
 		return
 	}
 	if c.attempts++; c.attempts%refreshEvery != 1 {

@@ -13,7 +13,8 @@ import (
 // with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
 // none), log=N
 // (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: nobody is
-// preempted, and leasturgent: the least urgent are retracted), reserve=N (tokens that decode workers keep free, 0), and bytes=N with gbps=X for
+// preempted, and leasturgent: the least urgent are retracted), evict and the name of a policy (with protected=N hits, threshold=N and
+// next=N tokens), reserve=N (tokens that decode workers keep free, 0), and bytes=N with gbps=X for
 // handoffs and for host=N pages of host memory, written through, selective or back; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
 // topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
 // max_prefill_tokens, and seqs counts for nothing.
@@ -52,6 +53,12 @@ func TestTranscripts(t *testing.T) {
 			c.HiCache.Policy = WriteBack
 		}
 		c.ReservedDecode = e.Int("reserve", 0)
+		for _, name := range Evictions() {
+			if e.Has("evict" + name) {
+				c.Eviction = NewEviction(name)
+				c.Eviction.ProtectedHits, c.Eviction.Threshold, c.Eviction.NextPrompt = e.Int("protected", 2), e.Int("threshold", 0), e.Int("next", 0)
+			}
+		}
 		switch {
 		case e.Has("lpm"):
 			c.Policy = LPM

@@ -111,6 +111,7 @@ func (x *trial) drawHost(d *draw.Drawer) {
 		if p.Role == scheduler.Decode || !a.PrefixCaching {
 			continue
 		}
+		a.SGLang.Eviction.Policy = 0 // others have no host memory
 		a.SGLang.HiCache = engineargs.HiCacheArgs{
 			On: true, Ratio: draw.Pick(d.Rand, 0.1, 0.5, 1, 2), Layers: draw.Pick(d.Rand, 0, 1, 4),
 			Policy: draw.Pick(d.Rand, "write_through", "write_through_selective", "write_back"),

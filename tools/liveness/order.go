@@ -19,6 +19,12 @@ func (x *trial) drawOrder(d *draw.Drawer) {
 		s := &x.spec.Pools[i].Engine.SGLang
 		s.Policy, s.MaxRunning = draw.Pick(d.Rand, "fcfs", "lof"), draw.Pick(d.Rand, 0, 1, 2, 5)
 		s.NoOverlap, s.MixedChunk = d.Chance(3), d.Chance(3)
+		if s.Window == 0 || s.NoWindowPool {
+			s.Eviction.ProtectedHits, s.Eviction.Threshold = 2, 30
+			for range d.IntN(5) {
+				s.Eviction.Policy++
+			}
+		}
 		if d.Chance(3) {
 			s.DecodeInterval, s.IntervalSeats = 1+d.IntN(30), draw.Pick(d.Rand, 0, 2)
 		}

@@ -92,4 +92,19 @@ def draw_decode(r, c, rows):
     c["num_gpu_blocks"] = -(-int(need * r.choice([1.0, 1.05, 1.2, 1.6, 2.5])) // page)
 
 
-DRAWS = {"prefill": draw_prefill, "decode": draw_decode, "interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}
+def draw_eviction(r, c, rows):
+    """What is evicted first, and what decides it: hits, priorities, and conversations of some length."""
+    c["radix_eviction_policy"] = p = r.choice(["lfu", "slru", "priority", "tlru"])
+    if p == "slru" and r.random() < 0.5:
+        c["radix_eviction_policy_config"] = {"protected_threshold": r.choice([1, 3, 5])}
+    if p == "tlru":
+        estimate = r.choice([0, 10, 40])
+        c["radix_eviction_policy_config"] = {"threshold": estimate + r.choice([1, 30, 100, 300]), "next_prompt_estimate": estimate}
+    values = r.choice([[0, 1], [-5, 0, 5], [0]])
+    for x in rows[:r.choice([0, 10, 20])]:  # again, later
+        rows.append({**x, "timestamp": round(rows[-1]["timestamp"] + r.choice([0, 5, 60]), 3), "output_length": r.randint(1, 8)})
+    for x in rows:
+        x.setdefault("priority", r.choice(values))
+
+
+DRAWS = {"eviction": draw_eviction, "prefill": draw_prefill, "decode": draw_decode, "interval": draw_interval, "windows": draw_windows, "clip": draw_clip, "ranks": draw_ranks, "drafts": draw_drafts, "priority": draw_priority}

@@ -358,6 +358,7 @@ class Oracle(sched.Scheduler):
             disable=c.disable_cache, req_to_token_pool=self.req_to_token_pool,
             token_to_kv_pool_allocator=self.token_to_kv_pool_allocator, page_size=c.page_size,
             eviction_policy=sched.get_memory().radix_eviction_policy,
+            eviction_policy_config=sched.get_memory().radix_eviction_policy_config,
             chunked_prefill_size=c.chunked_prefill_size, enable_kv_cache_events=c.events, is_eagle=self.spec_algorithm.is_eagle(),
         )
         if c.tree == "radix":

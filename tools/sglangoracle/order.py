@@ -5,7 +5,8 @@ import json
 
 DEFAULTS = {"enable_priority_scheduling": False, "schedule_low_priority_values_first": False,
             "priority_scheduling_preemption_threshold": 10, "disable_priority_preemption": False,
-            "retraction_policy": "length", "prefill_decode_interval": 0, "prefill_decode_interval_min_bs": 0}
+            "retraction_policy": "length", "prefill_decode_interval": 0, "prefill_decode_interval_min_bs": 0,
+            "radix_eviction_policy": "lru", "radix_eviction_policy_config": None}
 
 
 def settings(s):

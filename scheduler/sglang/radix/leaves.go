@@ -17,8 +17,28 @@ func (t *Tree) addLeaf(n int32) {
 	t.LeafPages += x.evictPages()
 	if !x.listed {
 		x.listed = true
+		if t.ranks != nil {
+			t.ranks.leaves.Push(t.ranks.rankOf(t, n), x.stamp, n)
+			return
+		}
 		t.leaves.Push(x.stamp, n, struct{}{})
 	}
+}
+
+// popFirst takes out the first entry of the leaves if it is that of n, and reports whether it was.
+func (t *Tree) popFirst(n int32) bool {
+	if t.ranks != nil {
+		if t.ranks.leaves[0].Value != n {
+			return false
+		}
+		t.ranks.leaves.Pop()
+		return true
+	}
+	if t.leaves[0].Tie != n {
+		return false
+	}
+	t.leaves.Pop()
+	return true
 }
 
 // removeLeaf makes n not evictable.
@@ -29,8 +49,11 @@ func (t *Tree) removeLeaf(n int32) {
 }
 
 // oldestLeaf returns the evictable node with the lowest stamp, whose entry is
-// then the first of t.leaves; Root when nothing is evictable.
+// then the first of t.leaves, or by another policy the first of its leaves; Root when nothing is evictable.
 func (t *Tree) oldestLeaf() int32 {
+	if t.ranks != nil {
+		return t.ranks.first(t)
+	}
 	for len(t.leaves) > 0 {
 		n := t.leaves[0].Tie
 		x := t.At(n)

@@ -24,6 +24,7 @@ type Tree struct {
 
 	windows  *Windows                   // nil: no layer has a window
 	host     *Host                      // nil: no memory behind the device
+	ranks    *ranks                     // nil: by stamps alone
 	sheets   []*[sheetNodes]Node        // nodes stay where they are
 	len      int                        // nodes, those not in use among them
 	free     []int32                    // nodes not in use
@@ -198,6 +199,9 @@ func (t *Tree) createNode(parent int32, s *Sequence, from, to int32) int32 {
 	if t.host != nil {
 		t.host.addNode(n, parent)
 	}
+	if t.ranks != nil {
+		t.ranks.begin(t, n)
+	}
 	up := t.At(parent)
 	if up.leaf {
 		t.removeLeaf(parent)
@@ -251,6 +255,9 @@ func (t *Tree) split(low, at int32, now int64) int32 {
 	}
 	if t.windows != nil {
 		t.windows.split(up, low)
+	}
+	if t.ranks != nil {
+		t.ranks.split(t, up, low)
 	}
 	away := t.host != nil && t.host.splitNode(up, low)
 	if t.Watch != nil && !away {
@@ -348,8 +355,7 @@ func (t *Tree) prune(n int32, cut int) {
 		t.host.dropNode(n, parent)
 	}
 	x.Seq = Sequence{}
-	if x.dead = t.leaves[0].Tie != n; !x.dead {
-		t.leaves.Pop()
+	if x.dead = !t.popFirst(n); !x.dead {
 		t.free = append(t.free, n)
 	}
 	up := t.At(parent)
