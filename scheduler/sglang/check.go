@@ -6,11 +6,15 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// check holds the accounts against each other.
+// check holds the accounts against each other, where invariants are checked.
 func (c *Core) check() {
-	if !invariant.Enabled {
-		return
+	if invariant.Enabled {
+		c.checkAccounts()
 	}
+}
+
+// checkAccounts holds the accounts against each other.
+func (c *Core) checkAccounts() {
 	c.checkTotals()
 	c.tree.Check()
 	c.checkPool()

@@ -216,6 +216,9 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 		if os.Getenv("SGLANG_PASSES") != "" {
 			t.Logf("%v..%v work %v lost %v tokens %d held %d", pass.Start, pass.End, pass.Detail.Work, pass.Detail.Lost, pass.Tokens, pass.Detail.Held)
 		}
+		if one, ok := core.(*Core); ok && !runs {
+			one.checkAccounts()
+		}
 		now = pass.End
 		submit()
 		scheduler.TellIdle(core, &pass)
