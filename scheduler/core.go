@@ -21,7 +21,8 @@ type Core interface {
 	// Step plans and runs the pass that starts at now and replaces *p with what
 	// it did. When the passes after it are all alike and start before until,
 	// the core may take them too: p.Count is how many it took. It always takes
-	// at least one pass; until <= now asks for exactly one.
+	// at least one pass; until <= now asks for exactly one. A pass that only waits
+	// may end when a request is submitted during it, by Pass.EndWait.
 	//
 	// The harness steps only a core with Load() > 0 whose last pass has ended.
 	// A *StallError means that nothing can run and nothing that is still to

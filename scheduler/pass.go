@@ -64,6 +64,10 @@ type Pass struct {
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
+	// Waits is whether the pass does nothing but wait, and ends earlier where a request comes:
+	// EndWait is for whoever submits one. Runs have none.
+	Waits bool
+
 	// Detail, when not nil, is filled with what the pass did to single
 	// requests.
 	Detail *Detail
@@ -104,6 +108,14 @@ func (p *Pass) CutEnds(keep int) {
 	}
 }
 
+// EndWait ends a pass that waits with the request that comes at an instant, if that is before its end.
+func (p *Pass) EndWait(at sim.Time) {
+	if p.Waits && at < p.End {
+		p.End = max(at, p.Start)
+		p.Gap = p.End - p.Start
+	}
+}
+
 // Reset empties p for a pass that starts at now, keeping its memory.
 func (p *Pass) Reset(now sim.Time) {
 	// Field by field: most are a word, and the slices keep their memory.
@@ -114,7 +126,7 @@ func (p *Pass) Reset(now sim.Time) {
 	p.Gaps, p.Admitted, p.Second = p.Gaps[:0], p.Admitted[:0], p.Second[:0]
 	p.Marks, p.KV, p.Events = p.Marks[:0], p.KV[:0], p.Events[:0]
 	p.KVAtEnd, p.Preempted, p.PrefillTokens = false, 0, 0
-	p.ToHost, p.FromHost = 0, 0
+	p.ToHost, p.FromHost, p.Waits = 0, 0, false
 	if p.Detail != nil {
 		p.Detail.Reset()
 	}

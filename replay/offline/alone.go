@@ -87,6 +87,9 @@ func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Co
 		if err := core.Step(now, until, &a.pass); err != nil {
 			return a.Failed(w, now, err)
 		}
+		if len(queue) > 0 {
+			a.pass.EndWait(queue[0].At)
+		}
 		now = a.pass.End
 		a.Passed(scheduler.Aggregated, w, &a.pass)
 		for i := range a.pass.Marks {

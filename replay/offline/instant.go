@@ -95,6 +95,15 @@ func (c *cluster) trimRun(w *worker, keep int) {
 	c.events.restoreAt(w.at)
 }
 
+// endWait ends now what w waits for, whose end is among the events unless c is driven lazily.
+func (c *cluster) endWait(w *worker) {
+	w.pass.EndWait(c.now)
+	if w.at < len(c.events) && c.events[w.at].worker == w {
+		c.events[w.at].at = w.pass.End
+		c.events.restoreAt(w.at)
+	}
+}
+
 // passOrder is the place of the end of the pass that w starts now.
 func (c *cluster) passOrder(w *worker) order {
 	if c.instant.irregular {

@@ -385,6 +385,14 @@ func (l *literal) dispatch(p *literalPool, placed []router.Placement, err error)
 		} else {
 			l.Collector.Place(request.ID, w.id)
 		}
+		if w.busy && w.pass.Waits {
+			w.pass.EndWait(l.now)
+			for i := range l.events {
+				if e := &l.events[i]; e.worker == w && e.kind == passEnds {
+					e.at = w.pass.End
+				}
+			}
+		}
 		w.core.Submit(&request)
 	}
 	return err

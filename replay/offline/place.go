@@ -22,6 +22,9 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 	if w.busy && w.pass.Count > 1 {
 		c.cutRun(w, w.countBegun(now, c.instant.irregular))
 	}
+	if w.busy && w.pass.Waits {
+		c.endWait(w)
+	}
 	w.core.Submit(q)
 	if p.due != nil {
 		p.due[w.id] = 0

@@ -71,11 +71,15 @@ func (s *single) submitArrivals() error {
 // stepCore takes passes up to the next arrival or the next request that ends.
 func (s *single) stepCore(end sim.Time) error {
 	until := end
-	if next, ok := s.Feed.Next(s.now, s.core.Load()); ok {
+	next, ok := s.Feed.Next(s.now, s.core.Load())
+	if ok {
 		until = min(until, next)
 	}
 	if err := s.core.Step(s.now, until, &s.pass); err != nil {
 		return s.Failed(0, s.now, err)
+	}
+	if ok {
+		s.pass.EndWait(next)
 	}
 	s.now = s.pass.End
 	s.Passed(scheduler.Aggregated, 0, &s.pass)

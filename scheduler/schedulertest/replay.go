@@ -114,6 +114,7 @@ func (r *replayer) stepCore() error {
 	if err := r.core.Step(r.now, until, p); err != nil {
 		return err
 	}
+	p.EndWait(arrival)
 	if r.stride != OneByOne {
 		if keep := r.keptPasses(arrival); keep < p.Count {
 			r.core.Cut(p, keep)

@@ -273,6 +273,9 @@ func (s *transcript) stepCore(until sim.Time) string {
 	if err := s.core.Step(s.now, until, &s.pass); err != nil {
 		return fmt.Sprintf("error: %v", err)
 	}
+	if until > 0 {
+		s.pass.EndWait(until)
+	}
 	s.now = s.pass.End
 	scheduler.TellIdle(s.core, &s.pass)
 	return s.describePass()

@@ -325,7 +325,7 @@ func (c *Core) waitForCopies(p *scheduler.Pass) bool {
 			return false
 		}
 		if end, ok := t.nextEnd(p.Start); ok {
-			p.End = end
+			p.End, p.Waits = end, true
 		}
 	}
 	if p.End == p.Start {

@@ -213,6 +213,9 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 		if err := core.Step(now, until, &pass); err != nil {
 			t.Fatal(err)
 		}
+		if next < len(c.Rows) {
+			pass.EndWait(c.arrival(next))
+		}
 		if os.Getenv("SGLANG_PASSES") != "" {
 			t.Logf("%v..%v work %v lost %v tokens %d held %d", pass.Start, pass.End, pass.Detail.Work, pass.Detail.Lost, pass.Tokens, pass.Detail.Held)
 		}

@@ -7,7 +7,7 @@ import "cmp"
 func (c *Core) rankShortest(r *request) {
 	cached := int(c.touchPrefix(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
 	r.postponed = cached <= lpmShared && c.beginsAlike(r)
-	r.work = max(1, r.length()-min(cached, r.length()-1))
+	r.work = max(1, r.length()-min(cached+c.hostPrefix(), r.length()-1))
 }
 
 // compareShortest compares where requests stand in line when the shortest prefill goes first.

@@ -156,5 +156,5 @@ def flags(s):
 
 
 def columns(x):
-    """What was found in host memory alone, of a request in the oracle's words or replay's."""
-    return [x.get("host") or x.get("host_reused_tokens") or 0]
+    """What was found in host memory alone, of a request in the oracle's words; replay's rows do not say."""
+    return [x["host"] or 0] if "host" in x else []

@@ -525,8 +525,9 @@ class Oracle(sched.Scheduler):
             self.new_token_ratio_tracker.reset()
         self.idle_turns += 1
         copied = self.transfers.next_end(self.clock) if self.transfers and not self.is_done() else None
-        if copied is not None and not (self.future and self.future[0].arrival <= copied):
-            self.clock, self.idle_turns = copied, 0
+        if copied is not None:  # it would look all the time, to no end before then
+            self.clock = max(self.clock, min(copied, self.future[0].arrival if self.future else copied))
+            self.idle_turns = 0
         elif self.future and (self.is_done() or self.idle_turns > 4):
             self.clock = max(self.clock, self.future[0].arrival)
         elif self.idle_turns > 64:

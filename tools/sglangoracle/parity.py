@@ -188,7 +188,7 @@ def main():
                  for i, (x, y) in enumerate(zip(did, here)) for k in range(min(len(x), len(y))) if x[k] != y[k]]
         fields["order"] += order(did) != order(here)
         for k, column in enumerate(COLUMNS):
-            fields[column] += any(x[k] != y[k] for x, y in zip(did, here))
+            fields[column] += any(x[k:k + 1] != y[k:k + 1] for x, y in zip(did, here) if k < len(y))
         if wrong:
             differ += 1
             print(f"{name}: {wrong[0]} ({len(wrong)} in all)", flush=True)
