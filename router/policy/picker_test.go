@@ -37,3 +37,30 @@ func TestPicker(t *testing.T) {
 		t.Errorf("of equals %v are taken, want both", seen)
 	}
 }
+
+// Once warm, a choice takes no memory.
+func TestPickerTakesNoMemory(t *testing.T) {
+	tree := prompt.NewTree(10, 10, prompt.Options{})
+	var all []Scorer
+	for _, k := range ScorerKinds() {
+		all = append(all, Scorer{Kind: k, Weight: 1, Speculative: 10, Capacity: 8, Full: 1})
+	}
+	p := NewPicker(Picker{Scorers: all, Draw: WeightedRandom}, Options{Tree: tree, BlockTokens: 10})
+	var requests []*sim.Request
+	for i := range uint64(20) {
+		requests = append(requests, &sim.Request{Prompt: tree.Add([]uint64{1, i, i + 1}, 30)})
+	}
+	c := router.Candidates{Workers: []sim.WorkerID{0, 1}, Overlap: make([]int32, 2), Running: make([]int32, 2), Metrics: make([]router.Metrics, 2)}
+	i := 0
+	choose := func() {
+		c.Now++
+		p.Choose(requests[i%len(requests)], &c)
+		i++
+	}
+	for range 200 {
+		choose()
+	}
+	if n := testing.AllocsPerRun(200, choose); n > 0 {
+		t.Errorf("%v allocations a choice, want none", n)
+	}
+}

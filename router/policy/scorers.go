@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/sim"
@@ -70,7 +71,7 @@ func makeScorer(s Scorer, o Options) scorer {
 			capacity = o.CacheBlocks
 		}
 		all.sent = makeSent(o.Tree, int64(capacity), 0)
-		all.longest = int32(cmp.Or(s.LongestBlocks, s.Longest/o.BlockTokens))
+		all.longest = int32(min(math.MaxInt32, cmp.Or(s.LongestBlocks, s.Longest/o.BlockTokens)))
 	case s.Kind == PrecisePrefix && s.Speculative > 0:
 		all.sent = makeSent(o.Tree, 0, s.Speculative)
 	}

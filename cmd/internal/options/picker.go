@@ -160,7 +160,7 @@ func (c *pickerConfig) picker() (*policy.Picker, error) {
 		}
 	}
 	if len(p.Scorers) == 0 && p.Draw == "" {
-		return nil, errors.New("no scorer and no picker among the plugins")
+		return nil, errors.New("no scorer and no picker in the profile, or among the plugins where there is none")
 	}
 	p.Draw = cmp.Or(p.Draw, policy.MaxScore)
 	if slices.Contains(c.Features, "flowControl") {
@@ -174,6 +174,9 @@ func (c *pickerConfig) picker() (*policy.Picker, error) {
 // changes nothing is noted.
 func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 	x := &c.Plugins[i]
+	if x.Type == "" {
+		return fmt.Errorf("plugin %d (%q) has no type", i+1, x.Name)
+	}
 	x.Name = cmp.Or(x.Name, x.Type)
 	if slices.ContainsFunc(c.Plugins[:i], func(y pickerPlugin) bool { return y.Name == x.Name }) {
 		return fmt.Errorf("two plugins are named %q", x.Name)

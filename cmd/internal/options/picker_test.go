@@ -66,6 +66,7 @@ func TestReadPicker(t *testing.T) {
 		{strings.Replace(pickerYAML, "  - type: max-score-picker", "  - type: load-aware-scorer\n    parameters: {treshold: 5}\n  - type: max-score-picker", 1) + "      - pluginRef: load-aware-scorer\n", `parameters of load-aware-scorer: `},
 		{strings.Replace(pickerYAML, "  - type: max-score-picker", "  - type: random-picker\n  - type: max-score-picker", 1) + "      - pluginRef: random-picker\n", `random-picker is a second picker`},
 		{"kind: EndpointPickerConfig\n", "no scorer and no picker"},
+		{"kind: EndpointPickerConfig\nplugins:\n- name: x\n", `plugin 1 ("x") has no type`},
 	} {
 		write(c.text)
 		if _, err := readPicker(path); err == nil || !strings.Contains(err.Error(), c.want) {
