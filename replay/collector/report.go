@@ -145,6 +145,9 @@ func (r *Report) divideByWall() {
 	}
 }
 
+// HostReused is the key of the share of the input tokens that was fetched from host memory.
+const HostReused = "host_cache_reused_ratio"
+
 // HostReusedRatio is the share of the input tokens that was fetched from host
 // memory.
 func (c *Collector) HostReusedRatio() float64 {

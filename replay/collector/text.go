@@ -50,7 +50,7 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	if t.Form == Reference {
 		label = "Prefix Cache Reused Ratio"
 	}
-	fmt.Fprintf(&b, "%s: %s\n", label, twoDecimals(r.PrefixCacheReusedRatio))
+	fmt.Fprintf(&b, "%s: %s%s\n", label, twoDecimals(r.PrefixCacheReusedRatio), r.describeHost(t.Form))
 	if r.Readmissions > 0 {
 		fmt.Fprintf(&b, "Readmissions After Preemption: %d, which found %s of their prompts cached\n", r.Readmissions, twoDecimals(r.ReadmittedReusedRatio))
 	}
@@ -62,6 +62,20 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// describeHost returns what of the prefix cache hit rate came from host memory, where there
+// is one behind the KV blocks. The reference's table does not say so.
+func (r *Report) describeHost(form Form) string {
+	at := slices.IndexFunc(r.Extra, func(f Field) bool { return f.Key == HostReused })
+	if at < 0 || form == Reference {
+		return ""
+	}
+	ratio, fraction := r.Extra[at].Value.(float64)
+	if n, whole := r.Extra[at].Value.(int); whole && !fraction { // as it is read from a file
+		ratio = float64(n)
+	}
+	return fmt.Sprintf(" (%s from host memory)", twoDecimals(ratio))
 }
 
 // metric is a distribution of the table.

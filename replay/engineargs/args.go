@@ -72,6 +72,9 @@ type Args struct {
 	ReplayPort    uint16 // zmq_replay_port
 }
 
+// DefaultLogInterval is SGLang's decode_log_interval, in passes.
+const DefaultLogInterval = 40
+
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs struct {
 	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof", "hrrn" or "shortest-prefill-first"; any other string counts as fifo, with compat the last three, too
@@ -81,7 +84,7 @@ type SGLangArgs struct {
 	ClipNewTokens    int               // answer tokens counted at most when memory is reserved; default 4096
 	Conservativeness float64           // scales the share of answers that memory is reserved for; default 1
 	PrefillRequests  int               // prefill_max_requests, of a pass of prompts; 0: no limit
-	LogInterval      int               // decode_log_interval, passes of tokens alone of which one publishes KV events; default 40
+	LogInterval      int               // decode_log_interval, passes of tokens alone of which one publishes KV events; 0: DefaultLogInterval
 	MaxRunning       int               // max_running_requests, at once; default Unlimited
 	NoOverlap        bool              // a pass is planned when the one before it has ended, not while it runs
 	MixedChunk       bool              // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
@@ -150,8 +153,6 @@ func Default() Args {
 			ChunkTokens:      8192,
 			ClipNewTokens:    4096,
 			Conservativeness: 1,
-			LogInterval:      40,
-			HiCache:          HiCacheArgs{Ratio: 2},
 		},
 	}
 }

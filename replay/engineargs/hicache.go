@@ -1,6 +1,7 @@
 package engineargs
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/replay-llm/replay/scheduler/sglang"
@@ -10,7 +11,7 @@ import (
 // There is none without Args.KVBytesPerToken.
 type HiCacheArgs struct {
 	On     bool    // enable_hierarchical_cache; default false
-	Ratio  float64 // hicache_ratio: host memory over the token pool, > 0; default 2
+	Ratio  float64 // hicache_ratio: host memory over the token pool, > 0; 0: 2
 	SizeGB float64 // hicache_size: of host memory, 10^9 bytes, in place of Ratio; 0: not given
 	Policy string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
 	Layers int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
@@ -21,9 +22,8 @@ const AssumedLayers = 32
 
 // readHiCache reads the keys of the hierarchical cache in the object sglang.
 func (r *reader) readHiCache(h *HiCacheArgs) {
-	h.Ratio = 2
 	r.flag("enable_hierarchical_cache", &h.On)
-	if r.number("hicache_ratio", &h.Ratio); !(h.Ratio > 0) {
+	if r.number("hicache_ratio", &h.Ratio) && !(h.Ratio > 0) {
 		r.fail("hicache_ratio", string(r.values["hicache_ratio"]), "above 0")
 	}
 	r.ratio("hicache_size", &h.SizeGB)
@@ -52,7 +52,18 @@ func (a *Args) HostPages() int {
 	case h.SizeGB > 0:
 		return int(min(h.SizeGB*1e9/float64(a.KVBytesPerToken), 1<<40))/a.BlockTokens + 1
 	}
-	return sglang.HostPages(a.Blocks, a.BlockTokens, h.Ratio)
+	return sglang.HostPages(a.Blocks, a.BlockTokens, cmp.Or(h.Ratio, 2))
+}
+
+// HostBlocks returns the blocks of host memory behind the KV blocks of a rank.
+func (a *Args) HostBlocks() int {
+	switch {
+	case a.Engine == SGLang:
+		return a.HostPages()
+	case a.KVBytesPerToken == 0:
+		return 0
+	}
+	return a.G2.Blocks
 }
 
 // HostKey returns the key by which host memory behind the KV blocks was asked for, and its value; "" when

@@ -73,7 +73,7 @@ func describeBlocks(a *engineargs.Args) string {
 			n*a.BlockTokens, n, a.BlockTokens, a.SGLang.Window, a.SGLang.PoolShare())
 	}
 	if !w.Given() {
-		return fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s", n*a.BlockTokens, n, a.BlockTokens, describeWindows(a))
+		return fmt.Sprintf("%d tokens a worker (%d blocks of %d)%s%s", n*a.BlockTokens, n, a.BlockTokens, describeHost(a), describeWindows(a))
 	}
 	kind := "a window"
 	if w.Chunked {
@@ -85,6 +85,14 @@ func describeBlocks(a *engineargs.Args) string {
 	}
 	return text + fmt.Sprintf("a sequence takes blocks in %d groups of layers, and in %d with %s of %d tokens gives up what that has passed",
 		w.Groups+w.Full, w.Groups, kind, w.Tokens)
+}
+
+// describeHost returns what of host memory is behind the KV blocks of a worker, "" where there is none.
+func describeHost(a *engineargs.Args) string {
+	if blocks := a.HostBlocks(); blocks > 0 {
+		return fmt.Sprintf(", %d more in host memory", a.DPSize*blocks*a.BlockTokens)
+	}
+	return ""
 }
 
 // describeWindows returns what KV blocks assume of a model whose layers have windows, where

@@ -47,7 +47,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		extra = append(extra, collector.Field{Key: "partial", Value: true})
 	}
 	if slices.ContainsFunc(r.Stages, (*engines.Stage).Offloads) {
-		extra = append(extra, collector.Field{Key: "host_cache_reused_ratio", Value: r.Collector.HostReusedRatio()})
+		extra = append(extra, collector.Field{Key: collector.HostReused, Value: r.Collector.HostReusedRatio()})
 		if sent, fetched := r.Collector.HostTokens(); sent+fetched > 0 {
 			extra = append(extra, collector.Field{Key: "host_cache_written_tokens", Value: sent}, collector.Field{Key: "host_cache_loaded_tokens", Value: fetched})
 		}
