@@ -35,10 +35,16 @@ const refresh = 100
 type frontEnd struct {
 	engines []*engine
 	at      sim.Time // of the last refresh
+	taken   []int    // which engine took each request; nil: the front end chooses
 }
 
 // sendRequest hands in a request that arrives at the given time.
 func (f *frontEnd) sendRequest(request int, at sim.Time) {
+	if f.taken != nil {
+		e := f.engines[f.taken[request]]
+		e.queue = append(e.queue, request)
+		return
+	}
 	if at-f.at >= refresh {
 		f.at = at
 		for _, e := range f.engines {
@@ -73,7 +79,7 @@ type server struct {
 
 func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*server, error) {
 	r := &server{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
-	r.front.at = -refresh
+	r.front.at, r.front.taken = -refresh, s.taken
 	for number := range s.settings.engines() {
 		e := &engine{number: number}
 		if s.rules.Reference() {

@@ -35,6 +35,9 @@ type Options struct {
 	// do not see: the last ones and the first ones. 0: there is one fit, to all.
 	Holdout float64
 	Prompts *Prompts // nil: no two prompts begin alike
+	// Route, when not nil, replays a run on its servers by the router that its settings name,
+	// with pass times by a profile, and returns which of them took each request.
+	Route func(m *Measured, p *timing.Profile) ([]int, error)
 	// Reference makes the scheduler follow the rules of the reference instead of
 	// those of vLLM 0.19.
 	Reference bool
@@ -142,5 +145,17 @@ func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simula
 		m.Settings.addNote("prompts are not told: none is taken to begin like another")
 	}
 	sim, err := NewSimulation(m, o.Prompts, o.Reference)
-	return m, sim, err
+	if err != nil || m.Settings.Pods < 2 || m.Settings.DataParallel > 1 {
+		return m, sim, err
+	}
+	how := "the one with the least 4·waiting + running"
+	if o.Route != nil && m.Settings.Router != "" {
+		how = "the one that the router's scorers choose in a replay by data sheets"
+		p := timing.Profile{Version: timing.ProfileVersion, Parameters: startParameters(&m.Settings)}
+		if sim.taken, err = o.Route(m, &p); err != nil {
+			return nil, nil, err
+		}
+	}
+	m.Settings.addNote("which of %d servers took which request is not told: %s", m.Settings.Pods, how)
+	return m, sim, nil
 }

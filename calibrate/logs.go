@@ -35,9 +35,6 @@ func readServer(dir string, known map[string]any) (Settings, error) {
 	if len(logs) > 1 {
 		s.addNote("%d logs of servers: as many behind one router", s.Pods)
 	}
-	if s.Pods > 1 && s.DataParallel < 2 {
-		s.addNote("which of %d servers took which request is not told: the one with the least 4·waiting + running", s.Pods)
-	}
 	return s, nil
 }
 

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // writeLogs writes the logs of pods that take so many ms for a token.
@@ -73,5 +76,31 @@ func TestSGLangRefused(t *testing.T) {
 		if err := s.checkModelled(); err == nil || !strings.Contains(err.Error(), "SGLang") || s.Kind != "sglang" {
 			t.Errorf("%s: %v, want a refusal", text, err)
 		}
+	}
+}
+
+// Where a router chose, its choice stands; otherwise the server with the least to do is taken.
+func TestTakenRequests(t *testing.T) {
+	m, err := Read(measure(t, 60), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Settings.Pods, m.Settings.Router = 2, "router.yaml"
+	all := make([]int, len(m.Requests))
+	for i := range all {
+		all[i] = 1
+	}
+	all[3] = 0
+	_, sim, err := prepareRun(t.Context(), m, Options{Route: func(*Measured, *timing.Profile) ([]int, error) { return all, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := truth()
+	out, record := Outcome{}, ledger{}
+	if err := sim.runRecorded(&p, &out, &record); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(record.of, all) {
+		t.Errorf("engines %v took the requests, want %v", record.of, all)
 	}
 }

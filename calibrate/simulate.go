@@ -19,6 +19,7 @@ type Simulation struct {
 	requests []sim.Request
 	arrivals []sim.Time
 	tree     *prompt.Tree
+	taken    []int // by request: the engine that took it; nil: the front end chooses
 }
 
 // NewSimulation prepares for replays of m, under the rules of the reference or

@@ -197,7 +197,10 @@ type Flag struct{ Name, Value string }
 // Flags returns what is known of the server as flags.
 func (s *Settings) Flags() []Flag {
 	if s.MaxSeqs == 0 {
-		return nil // there is no meta.json
+		if s.Router == "" {
+			return nil // there is no meta.json
+		}
+		return []Flag{{"endpoint-picker", s.Router}}
 	}
 	var all []Flag
 	for _, f := range []struct {

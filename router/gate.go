@@ -16,8 +16,9 @@ type Metrics struct {
 // knows the ones it read last.
 const Scrape sim.Time = 50
 
-// Lag is how old the metrics of a worker are when they are read: a server shows what its
-// scheduler did once its front end has handled it, which is busy with everybody's tokens.
+// Lag is how old the metrics of a worker are when they are read before a gate: a server shows
+// what its scheduler did once its front end has handled it, which is busy with all that the
+// gate lets go at once.
 const Lag sim.Time = 100
 
 // Gate holds requests back while the workers, by their metrics, are saturated: on average
@@ -80,7 +81,10 @@ func (d *Dispatcher) allIdle() bool {
 
 // readMetrics shows the policy the metrics that were there when they were read last, by now.
 func (d *Dispatcher) readMetrics(now sim.Time) {
-	last := Scrape*sim.Time(math.Floor(float64(now/Scrape))) - Lag
+	last := Scrape * sim.Time(math.Floor(float64(now/Scrape)))
+	if d.needs.Gate != nil {
+		last -= Lag
+	}
 	for w := range d.meters.reports {
 		all := d.meters.reports[w]
 		n := 0

@@ -30,7 +30,7 @@ type server struct {
 	overload  bool   // its queue grew, so that the time to the first token is a waiting time
 	unbounded bool   // the bounds are for others: experts on several GPUs, servers that were still starting
 	summary   string // below ../shared: a file with the mean and p99 of itl_ms; "": there is none
-	fitted    string // how calibrate is tried: runs of one server have one name, and halves is for one run; "": not at all
+	halves    bool   // calibrate is fitted to the first half of the run's requests and judged by the second
 
 	requests []request // by arrival
 	itl      metric
@@ -46,15 +46,11 @@ type request struct {
 	e2e           float64
 }
 
-// halves fits calibrate to the first half of a run's requests and judges it by the second.
-const halves = "halves"
-
 // listServers returns the runs of measured servers.
 func listServers() []*server {
-	llama := server{format: readOwnTimes, engine: vllmEngine, pods: 1, fitted: halves}
+	llama := server{format: readOwnTimes, engine: vllmEngine, pods: 1, halves: true}
 	eager := server{
 		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b?graphs=none", pods: 1, kvTokens: 281008,
-		fitted: "H100, Qwen3-14B, eager",
 	}
 	pods := server{
 		format: readTable, engine: vllmEngine, hardware: "h100/qwen3-14b", pods: 4, kvTokens: 198208,

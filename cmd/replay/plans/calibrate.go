@@ -3,6 +3,8 @@ package plans
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,8 +14,10 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/cmd/internal/options"
 	"github.com/replay-llm/replay/plan"
+	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler/hardware"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // calibration holds the flags of replay calibrate.
@@ -85,6 +89,7 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 		return err
 	}
 	o := calibrate.Options{Holdout: f.holdout, Reference: f.rules.Value == "reference"}
+	o.Route = func(m *calibrate.Measured, p *timing.Profile) ([]int, error) { return routeRun(ctx, m, p) }
 	if f.prompts != "" {
 		if len(dirs) > 1 {
 			return cli.Usagef("--prompts with %d runs: want one run, whose prompts the file tells", len(dirs))
@@ -135,4 +140,35 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 		}
 	}
 	return calibrate.KnownSettings(flags), nil
+}
+
+// routeRun replays a run by its router, with pass times by a profile, and returns which worker
+// took each request.
+func routeRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile) ([]int, error) {
+	dir, err := os.MkdirTemp("", "replay-calibrate")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "profile.json")
+	if err := collector.WriteFile(path, p.Write); err != nil {
+		return nil, err
+	}
+	o, _, _, err := options.OptionsOf([]plan.Setting{{Name: "timing-profile", Value: path}})
+	if err != nil {
+		return nil, err
+	}
+	spec, trace, _, err := o.MeasuredSpec(m, m.Prompts)
+	if err != nil {
+		return nil, err
+	}
+	result, err := spec.Run(ctx, replay.Streams{Stdin: trace})
+	if err != nil {
+		return nil, err
+	}
+	var taken []int
+	for _, r := range result.Collector.Records() {
+		taken = append(taken, int(r.Worker))
+	}
+	return taken, nil
 }
