@@ -126,6 +126,8 @@ type G2 struct {
 	BatchBlocks    int     // blocks per transfer to the host, ≥ 1; default 32
 	ToHostGBPerSec float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	ToGPUGBPerSec  float64 // 10^9 bytes per second; default 14; 0: transfers take no time
+	// Between host memory and storage, SGLang's alone; default 5.
+	ToStorageGBPerSec, FromStorageGBPerSec float64
 }
 
 // Reasoning shapes answers that think first.
@@ -146,7 +148,7 @@ func Default() Args {
 		Speedup:          1,
 		DecodeSpeedup:    1,
 		DPSize:           1,
-		G2:               G2{BatchBlocks: 32, ToHostGBPerSec: 14, ToGPUGBPerSec: 14},
+		G2:               G2{BatchBlocks: 32, ToHostGBPerSec: 14, ToGPUGBPerSec: 14, ToStorageGBPerSec: 5, FromStorageGBPerSec: 5},
 		SGLang: SGLangArgs{
 			Policy:           "fifo",
 			MaxPrefillTokens: 16384,

@@ -195,6 +195,8 @@ func (r *reader) readG2(g *G2) {
 	r.count("offload_batch_size", &g.BatchBlocks)
 	r.ratio("bandwidth_g1_to_g2_gbps", &g.ToHostGBPerSec)
 	r.ratio("bandwidth_g2_to_g1_gbps", &g.ToGPUGBPerSec)
+	r.ratio("bandwidth_g2_to_g3_gbps", &g.ToStorageGBPerSec)
+	r.ratio("bandwidth_g3_to_g2_gbps", &g.FromStorageGBPerSec)
 }
 
 // openObject returns the reader of a nested object, or nil when there is none.

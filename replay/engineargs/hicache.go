@@ -10,11 +10,12 @@ import (
 // HiCacheArgs are those of SGLang's hierarchical cache: host memory behind the token pool.
 // There is none without Args.KVBytesPerToken.
 type HiCacheArgs struct {
-	On     bool    // enable_hierarchical_cache; default false
-	Ratio  float64 // hicache_ratio: host memory over the token pool, > 0; 0: 2
-	SizeGB float64 // hicache_size: of host memory, 10^9 bytes, in place of Ratio; 0: not given
-	Policy string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
-	Layers int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
+	On      bool    // enable_hierarchical_cache; default false
+	Ratio   float64 // hicache_ratio: host memory over the token pool, > 0; 0: 2
+	SizeGB  float64 // hicache_size: of host memory, 10^9 bytes, in place of Ratio; 0: not given
+	Policy  string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
+	Layers  int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
+	Storage StorageArgs
 }
 
 // AssumedLayers is what a model has whose layers nobody knows.
@@ -29,11 +30,7 @@ func (r *reader) readHiCache(h *HiCacheArgs) {
 	r.ratio("hicache_size", &h.SizeGB)
 	r.count("hicache_layers", &h.Layers)
 	h.Policy = r.choice("hicache_write_policy", sglang.WritePolicies()...)
-	for _, key := range []string{"hicache_storage_backend", "hicache_storage_prefetch_policy"} {
-		if value := r.raw(key); value != nil && string(value) != "null" {
-			r.fail(key, shortenValue(value), "null: storage behind host memory is not simulated")
-		}
-	}
+	r.readStorage(&h.Storage)
 }
 
 // checkHiCache refuses a hierarchical cache where there can be none.
@@ -41,6 +38,7 @@ func (r *reader) checkHiCache(a *Args) {
 	if h := &a.SGLang.HiCache; h.On && a.Engine == SGLang && a.DPSize > 1 {
 		r.fail("sglang.enable_hierarchical_cache", "true", "dp_size 1: host memory behind ranks in lockstep is not simulated")
 	}
+	r.checkStorage(a)
 }
 
 // HostPages returns the pages of host memory behind the token pool.

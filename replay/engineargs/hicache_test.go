@@ -32,3 +32,23 @@ func TestNoHiCacheOfRanks(t *testing.T) {
 		t.Errorf("%v, want it refused", err)
 	}
 }
+
+// Storage stands behind host memory that is written through, and its numbers are read.
+func TestStorage(t *testing.T) {
+	const on = `"hicache_storage_backend":"file","hicache_storage_prefetch_retry_max_attempts":0`
+	for text, want := range map[string]string{
+		`{` + on + `}`: "enable_hierarchical_cache with it",
+		`{"enable_hierarchical_cache":true,"hicache_write_policy":"write_back",` + on + `}`:                             "write_through or write_through_selective",
+		`{"enable_hierarchical_cache":true,"hicache_storage_backend_extra_config":{"prefetch_threshold":0},` + on + `}`: "at least 1",
+	} {
+		_, err := Parse([]byte(`{"engine_type":"sglang","sglang":`+text+`}`), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	a, err := Parse([]byte(`{"engine_type":"sglang","sglang":{"enable_hierarchical_cache":true,"hicache_storage_prefetch_policy":"best_effort",`+
+		`"hicache_storage_backend_extra_config":{"prefetch_threshold":7,"prefetch_timeout_base":2,"prefetch_timeout_per_ki_token":3},`+on+`}}`), Options{})
+	if want := (StorageArgs{"file", "best_effort", 7, 2, 3}); err != nil || a.SGLang.HiCache.Storage != want {
+		t.Errorf("%+v, %v; want %+v", a.SGLang.HiCache.Storage, err, want)
+	}
+}

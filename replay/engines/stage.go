@@ -222,6 +222,13 @@ func (s *Stage) hostMemory() sglang.HiCache {
 	}
 	h.Policy, h.BytesPerToken, h.Layers = sglang.ParseWritePolicy(a.SGLang.HiCache.Policy), a.KVBytesPerToken, a.SGLang.HiCache.Layers
 	h.ToHostGBPerSecond, h.ToGPUGBPerSecond = a.G2.ToHostGBPerSec, a.G2.ToGPUGBPerSec
+	if x := &a.SGLang.HiCache.Storage; x.Backend != "" {
+		h.Storage = sglang.Storage{
+			On: true, Policy: sglang.ParsePrefetchPolicy(x.Policy), Threshold: x.Threshold,
+			Timeout: x.Timeout, TimeoutPerKiToken: x.TimeoutPerKiToken,
+			ToStorageGBPerSecond: a.G2.ToStorageGBPerSec, ToHostGBPerSecond: a.G2.FromStorageGBPerSec,
+		}
+	}
 	if f, ok := dataSheets(a); ok && h.Layers == 0 {
 		h.Layers = f.Model.Layers
 	}

@@ -146,17 +146,22 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 // admitWaiting admits requests from the head of the queue until one has to wait.
 func (c *Core) admitWaiting(b *budget, f *flight) {
 	places := c.placesLeft() + len(f.batch) // who goes on has a place already
-	for c.waiting.Len() > 0 {
+	for skipped := 0; c.waiting.Len() > skipped; {
+		r := c.waiting.All()[skipped]
 		if c.judge(b) == spent {
 			return
 		}
 		if len(f.batch) >= places+len(c.victims) {
 			c.full = true
 		}
-		if c.full && !c.preemptFor(c.waiting.Front(), b) {
+		if c.full && !c.preemptFor(r, b) {
 			return
 		}
-		v := c.admitHead(b, f)
+		if !c.endFetch(r) {
+			skipped++
+			continue
+		}
+		v := c.admitRequest(r, b, f)
 		if v == noTokens {
 			c.full = len(f.batch) > 0 || len(c.running) > 0
 		}
@@ -166,10 +171,8 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 	}
 }
 
-// admitHead admits the request at the head of the queue, or a chunk of it, and tells
-// whether another may follow.
-func (c *Core) admitHead(b *budget, f *flight) verdict {
-	r := c.waiting.Front()
+// admitRequest admits a request of the queue, or a chunk of it, and tells whether another may follow.
+func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	before := c.findPrefix(r)
 	host := c.hostPrefix()
 	e := chunk{visit: visit{r, r.epoch}, before: before + host, tokens: r.length() - before - host, whole: true}
@@ -190,7 +193,8 @@ func (c *Core) admitHead(b *budget, f *flight) verdict {
 		c.dropPrefix(r)
 		return v
 	}
-	c.waiting.PopFront()
+	c.waiting.Remove(r)
+	r.deadline = 0
 	if r.hit < 0 {
 		r.hit, r.hostHit = before+host, host
 	}

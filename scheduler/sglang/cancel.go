@@ -31,6 +31,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	if r.stored > 0 {
 		c.releasePages(r, false)
 	}
+	c.dropFetch(r)
 	c.full = false
 	c.forgetRequest(r)
 	if c.live == 0 {

@@ -10,7 +10,7 @@
 // Read config.go and rules.go, then core.go, request.go, plan.go, admit.go, exact.go, clip.go, run.go,
 // retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
 // handover.go and decode.go for prefill and decode workers;
-// pages.go and eviction.go for the cache, hicache.go for host memory behind it; record.go and pageevents.go for what a router is shown of it; view.go for what
+// pages.go and eviction.go for the cache, hicache.go for host memory behind it, storage.go and disk.go for what is behind that; record.go and pageevents.go for what a router is shown of it; view.go for what
 // planners and observers see.
 package sglang
 
@@ -175,6 +175,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 			return err
 		}
 	}
+	c.tiers.openWait(now)
 	step, err := c.Begin(now, p)
 	if err != nil && c.waitForArrival(p) {
 		return nil

@@ -19,6 +19,7 @@ type HiCache struct {
 	ToHostGBPerSecond float64     // 10^9 bytes per second; 0: copies take no time
 	ToGPUGBPerSecond  float64     // the same, back
 	Layers            int         // of the model, > 0: what is loaded arrives layer by layer
+	Storage           Storage     // behind it
 }
 
 // WritePolicy is when pages are copied to the host.
@@ -61,8 +62,9 @@ type tiers struct {
 	wrote   sim.Time  // the end of the latest copy to the host that is known
 	blocked []float64 // ns: copies that the planner of the next pass waits for, one after the other
 	found   radix.Tiers
-	written int // tokens copied to the host by the pass that ends
-	loaded  int // tokens loaded by the pass that ends
+	storage *storage // behind host memory, nil: none
+	written int      // tokens copied to the host by the pass that ends
+	loaded  int      // tokens loaded by the pass that ends
 }
 
 // transfer is a copy that is under way.
@@ -85,6 +87,9 @@ func (c *Core) attachHost(h HiCache) {
 	}
 	c.tree.AttachHost(t.host)
 	c.tiers = t
+	if h.Storage.On {
+		t.attachStorage()
+	}
 }
 
 // checkHiCache returns an error that names what is wrong with the host memory of c.
@@ -108,7 +113,7 @@ func checkHiCache(c Config) error {
 	case !(h.ToHostGBPerSecond >= 0) || !(h.ToGPUGBPerSecond >= 0):
 		return fmt.Errorf("bandwidths between GPU and host are %v and %v, want >= 0", h.ToHostGBPerSecond, h.ToGPUGBPerSecond)
 	}
-	return nil
+	return checkStorage(c)
 }
 
 // nanosOf returns how long tokens take at a bandwidth, in whole ns.
@@ -123,6 +128,7 @@ func (t *tiers) nanosOf(tokens int, gbps float64) float64 {
 func (t *tiers) Copy(n int32) {
 	t.queue = append(t.queue, n)
 	t.queued += t.core.tree.At(n).Size() * t.core.PageTokens
+	t.storage.noteCopy(n)
 }
 
 // CopyNow is radix.Copier: the planner waits for the copy.
@@ -177,8 +183,16 @@ func (t *tiers) waitsForPass() bool {
 // noteDone gives back the locks of copies that have ended, which SGLang looks at before it plans a pass.
 func (t *tiers) noteDone(now sim.Time, inFlight bool) {
 	t.submitWrites(now, inFlight)
-	t.writes = endTransfers(t.writes, now, t.host.EndCopy)
+	seen := t.storage.readNews(now)
+	t.writes = endTransfers(t.writes, now, t.endCopy)
 	t.loads = endTransfers(t.loads, now, t.host.EndLoad)
+	t.storage.drain(seen)
+}
+
+// endCopy notes that n has been copied to the host, from where it goes to storage.
+func (t *tiers) endCopy(n int32) {
+	t.host.EndCopy(n)
+	t.storage.backUp(n)
 }
 
 // endTransfers ends those that are over, in order, and returns the others.
@@ -197,7 +211,7 @@ func endTransfers(all []transfer, now sim.Time, end func(n int32)) []transfer {
 
 // nextEnd returns when the next copy ends that has not by now.
 func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
-	next := sim.Time(math.Inf(1))
+	next := t.storage.nextEnd(now)
 	for _, all := range [][]transfer{t.writes, t.loads} {
 		for i := range all {
 			if w := &all[i]; w.known && w.end > now {
@@ -318,7 +332,7 @@ func (c *Core) waitForCopies(p *scheduler.Pass) bool {
 		p.End = t.waitBlocked(p.Start)
 	case c.next.planned:
 	default:
-		for !c.next.planned && len(t.queue) > 0 { // which the next look at it submits
+		for !c.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // which the next look at it submits
 			c.planPass(c.next, p)
 		}
 		if c.next.planned {

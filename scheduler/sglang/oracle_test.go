@@ -51,11 +51,12 @@ type oracleCase struct {
 		ToHost           float64 `json:"bandwidth_g1_to_g2_gbps"`
 		ToGPU            float64 `json:"bandwidth_g2_to_g1_gbps"`
 		Layers           int     `json:"hicache_layers"`
-		Role             string  `json:"role"`
-		Reserved         int     `json:"num_reserved_decode_tokens"`
-		GBPerSecond      float64 `json:"kv_transfer_bandwidth"`
-		Eviction         string  `json:"radix_eviction_policy"`
-		EvictionConfig   *struct {
+		oracleStorage
+		Role           string  `json:"role"`
+		Reserved       int     `json:"num_reserved_decode_tokens"`
+		GBPerSecond    float64 `json:"kv_transfer_bandwidth"`
+		Eviction       string  `json:"radix_eviction_policy"`
+		EvictionConfig *struct {
 			Protected *int `json:"protected_threshold"`
 			Threshold int  `json:"threshold"`
 			Next      int  `json:"next_prompt_estimate"`
@@ -91,7 +92,7 @@ func (c *oracleCase) config() Config {
 		host = HiCache{
 			Pages:  HostPages(s.Pages, s.PageTokens, s.HiCacheRatio),
 			Policy: ParseWritePolicy(s.WritePolicy), BytesPerToken: s.BytesPerToken,
-			ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU, Layers: s.Layers,
+			ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU, Layers: s.Layers, Storage: s.storage(),
 		}
 	}
 	eviction := NewEviction(s.Eviction)

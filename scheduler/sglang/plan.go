@@ -15,6 +15,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 		return
 	}
 	if c.tiers != nil {
+		c.askStorage(p.Start)
 		c.tiers.noteDone(p.Start, f != c.next)
 	}
 	if c.partial != nil && !c.win.parked {

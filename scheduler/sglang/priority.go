@@ -40,6 +40,7 @@ func (c *Core) joinQueue(r *request) {
 	c.joins++
 	r.joined, r.queuedAt = c.joins, c.counted.sum
 	c.waiting.PushBack(r)
+	c.tiers.noteJoin(r)
 }
 
 // preemptFor takes places and memory from running requests that are less urgent than r, the
@@ -95,4 +96,5 @@ func (c *Core) requeueVictims(p *scheduler.Pass) {
 		c.joinQueue(r)
 	}
 	c.victims = c.victims[:0]
+	c.askStorage(p.Start)
 }

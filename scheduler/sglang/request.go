@@ -29,10 +29,12 @@ type request struct {
 	// flight among them, and tokens that it has places for, 0 before it decodes.
 	sampled, alloc int
 
-	looked  int   // its length when it was last looked up to be admitted, 0 before
-	found   int   // the tokens that were found then; 0 since it lost its place
-	hostHit int   // of these, tokens found in host memory alone
-	counted int32 // pages that it has put into the tree since it was admitted
+	looked   int      // its length when it was last looked up to be admitted, 0 before
+	found    int      // the tokens that were found then; 0 since it lost its place
+	fetch    *fetch   // from storage, nil: none
+	deadline sim.Time // by which it has to be there; 0 before anybody waited for it, or while none is set
+	hostHit  int      // of these, tokens found in host memory alone
+	counted  int32    // pages that it has put into the tree since it was admitted
 
 	work      int  // by shortest-prefill-first: tokens to compute
 	postponed bool // and whether another is to be computed first

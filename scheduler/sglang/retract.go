@@ -34,6 +34,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 		}
 		c.full = false
 	}
+	c.askStorage(p.Start)
 	if c.partial != nil && c.isShort() {
 		r := c.partial
 		c.partial = nil

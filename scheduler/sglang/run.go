@@ -27,7 +27,7 @@ func (c *Core) countAlike(now sim.Time) int {
 	if n == 0 || c.Speculation != nil || tried && c.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}
-	if len(c.merging) > 0 || len(c.joined) > 0 || len(c.agenda) == 0 || c.tiers.waitsForPass() {
+	if len(c.merging) > 0 || len(c.joined) > 0 || len(c.agenda) == 0 || c.tiers.waitsForPass() || c.tiers.isStoring() {
 		return 0
 	}
 	last := c.agenda[0].Key - 1 // the pass before somebody ends

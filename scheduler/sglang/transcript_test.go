@@ -46,6 +46,12 @@ func TestTranscripts(t *testing.T) {
 		if pages := e.Int("host", 0); pages > 0 {
 			c.HiCache = HiCache{Pages: pages, BytesPerToken: e.Int("bytes", 0), ToHostGBPerSecond: e.Float("gbps", 0), ToGPUGBPerSecond: e.Float("gbps", 0), Layers: 4}
 		}
+		if least := e.Int("storage", 0); least > 0 {
+			c.HiCache.Storage = Storage{
+				On: true, Policy: PrefetchPolicy(e.Int("prefetch", 0)), Threshold: least, Timeout: e.Float("timeout", 0),
+				ToHostGBPerSecond: e.Float("readgbps", 0),
+			}
+		}
 		switch {
 		case e.Has("selective"):
 			c.HiCache.Policy = WriteThroughSelective

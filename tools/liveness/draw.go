@@ -116,6 +116,13 @@ func (x *trial) drawHost(d *draw.Drawer) {
 			On: true, Ratio: draw.Pick(d.Rand, 0.1, 0.5, 1, 2), Layers: draw.Pick(d.Rand, 0, 1, 4),
 			Policy: draw.Pick(d.Rand, "write_through", "write_through_selective", "write_back"),
 		}
+		if h := &a.SGLang.HiCache; h.Policy != "write_back" && d.Chance(2) {
+			h.Storage = engineargs.StorageArgs{
+				Backend: "sim", Policy: draw.Pick(d.Rand, "", "best_effort", "wait_complete"), Threshold: draw.Pick(d.Rand, 1, 64, 256),
+				Timeout: draw.Pick(d.Rand, 0, 0.1, 1), TimeoutPerKiToken: 0.25,
+			}
+			a.G2.ToStorageGBPerSec, a.G2.FromStorageGBPerSec = draw.Pick(d.Rand, 0, 0.1, 5), draw.Pick(d.Rand, 0, 0.1, 5)
+		}
 		a.KVBytesPerToken = draw.Pick(d.Rand, 100, 100_000, 10_000_000)
 		a.G2.ToHostGBPerSec, a.G2.ToGPUGBPerSec = draw.Pick(d.Rand, 0, 0.1, 14), draw.Pick(d.Rand, 0, 0.1, 14)
 	}

@@ -10,6 +10,7 @@ import contextlib
 import random
 import types
 
+import storage
 import torch
 
 from sglang.srt.managers import cache_controller
@@ -133,6 +134,8 @@ def draw(seed, case, fixed):
                  "bandwidth_g1_to_g2_gbps": r.choice([0, 0.3, 2.0, 14.0]),
                  "bandwidth_g2_to_g1_gbps": r.choice([0, 0.3, 2.0, 14.0]), "hicache_layers": r.choice([1, 4, 32])}
         s = {**DEFAULTS, **s, **drawn, **fixed}
+        if s.get("hicache_storage_backend"):
+            s = storage.draw(seed, s, fixed)
     return s, *rest
 
 
@@ -144,7 +147,7 @@ def settings(s):
     return dict(hicache=True, hicache_ratio=s["hicache_ratio"],
                 hicache_write_policy=s["hicache_write_policy"], bytes_per_token=s["kv_bytes_per_token"],
                 to_host_gbps=s["bandwidth_g1_to_g2_gbps"], to_device_gbps=s["bandwidth_g2_to_g1_gbps"],
-                layers=s["hicache_layers"])
+                layers=s["hicache_layers"], **storage.settings(s))
 
 
 def flags(s):
@@ -152,7 +155,7 @@ def flags(s):
     if not s.get("enable_hierarchical_cache"):
         return []
     s = {**DEFAULTS, **s}
-    return ["--enable-hierarchical-cache=true"] + [f"--{k.replace('_', '-')}={s[k]}" for k in DEFAULTS]
+    return ["--enable-hierarchical-cache=true"] + [f"--{k.replace('_', '-')}={s[k]}" for k in DEFAULTS] + storage.flags(s)
 
 
 def columns(x):

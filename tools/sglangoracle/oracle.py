@@ -45,6 +45,7 @@ from sglang.srt.sampling.sampling_params import SamplingParams  # noqa: E402
 import drafts  # noqa: E402
 import events  # noqa: E402
 import hicache  # noqa: E402
+import storage  # noqa: E402
 
 logging.disable(logging.WARNING)
 
@@ -72,6 +73,8 @@ class Config:
     bytes_per_token = 131072
     to_host_gbps = to_device_gbps = 14.0
     layers = 32
+    storage = None  # behind it: settings of storage.py
+    host_to_storage_gbps = storage_to_host_gbps = 5.0
     loop = "normal"  # or overlap: SGLang's loops
     tree = "default"  # what SGLang builds; radix: its older RadixCache; python: the default one's Python core
     ignore_eos = False  # as a client's flag; outputs have the wanted length either way
@@ -181,7 +184,7 @@ def server_args(c: Config):
         disaggregation_mode=c.role, disaggregation_transfer_backend="fake" if c.role == "decode" else "mooncake",
         num_reserved_decode_tokens=c.reserved_decode,
         **(dict(enable_hierarchical_cache=True, hicache_ratio=c.hicache_ratio,
-                hicache_write_policy=c.hicache_write_policy) if c.hicache else {}),
+                hicache_write_policy=c.hicache_write_policy, **storage.args(c)) if c.hicache else {}),
     )
 
 
@@ -221,6 +224,9 @@ class Oracle(sched.Scheduler):
         self.transfers = None
         if c.hicache:
             hicache.prepare(self)
+        self.storage = None
+        if c.storage:
+            storage.prepare(self, hicache.nanos)
         args = server_args(c)
         sched.publish(args, role="scheduler", ranks=sched.SpawnRanks(world_rank=0, dp_rank=None, gpu_id=0))
         self.drafts = drafts.Drafts(
@@ -249,7 +255,8 @@ class Oracle(sched.Scheduler):
         self.spec_algorithm = S.SpeculativeAlgorithm.from_string(c.speculative_algorithm)
         self.page_size = c.page_size
         self.enable_hierarchical_cache = c.hicache
-        self.enable_lmcache = self.enable_hicache_storage = False
+        self.enable_lmcache = False
+        self.enable_hicache_storage = c.storage is not None
         self.enable_session_radix_cache = self.enable_unified_cache_external_linker = False
         self.enable_hisparse = self.enable_unified_memory = self.attn_dp_enabled = False
         self.enable_decode_hicache = False
@@ -276,6 +283,8 @@ class Oracle(sched.Scheduler):
         self.kv_shard_widening = 1
         self.disable_radix_cache = c.disable_cache
         self.tree_cache = self._tree()
+        if c.storage:
+            storage.attach(self)
         self.is_hybrid_swa = self.is_hybrid_ssm = False
         self.sliding_window_size = self.full_tokens_per_layer = self.swa_tokens_per_layer = None
         if c.sliding_window_size:
@@ -524,7 +533,12 @@ class Oracle(sched.Scheduler):
             self.kv_events_publisher.publish_kv_events()
             self.new_token_ratio_tracker.reset()
         self.idle_turns += 1
-        copied = self.transfers.next_end(self.clock) if self.transfers and not self.is_done() else None
+        copied = self.transfers.next_end(self.clock) if self.transfers and (self.storage or not self.is_done()) else None
+        if self.storage:
+            if self.storage.has_news():
+                return
+            later = [t for t in self.storage.ends() if t > self.clock]
+            copied = min(later + ([copied] if copied is not None else []), default=None)
         if copied is not None:  # it would look all the time, to no end before then
             self.clock = max(self.clock, min(copied, self.future[0].arrival if self.future else copied))
             self.idle_turns = 0

@@ -70,7 +70,7 @@ func EngineSettings() []Setting {
 		{Name: "prefill-decode-interval-min-bs", Key: "sglang.prefill_decode_interval_min_bs", kind: "int", preset: "0", engine: "sglang", help: "sglang: running `requests` below which prompts do not wait for them"},
 		{Name: "retraction-policy", Key: "sglang.retraction_policy", kind: "name", preset: "length", Names: []string{"length", "priority"}, engine: "sglang", help: "sglang: who loses their place where memory is short, by `name`: length, those with the fewest tokens, or priority"},
 		{Name: "ignore-eos", Key: "sglang.ignore_eos", kind: "bool", preset: "false", engine: "sglang", help: "sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved"},
-	}...), append(cacheSettings(), clusterSettings()...)...)
+	}...), append(append(cacheSettings(), storageSettings()...), clusterSettings()...)...)
 }
 
 // cacheSettings returns the flags of the cache of SGLang engines, and of host memory behind it.
@@ -83,7 +83,6 @@ func cacheSettings() []Setting {
 		{Name: "hicache-size", Key: "sglang.hicache_size", kind: "number", preset: "by --hicache-ratio", engine: "sglang", help: "sglang: host memory in `GB`"},
 		{Name: "hicache-write-policy", Key: "sglang.hicache_write_policy", kind: "name", preset: "write_through", Names: sglang.WritePolicies(), engine: "sglang", help: "sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by `name`"},
 		{Name: "hicache-layers", Key: "sglang.hicache_layers", kind: "int", preset: "the model's, or 32", engine: "sglang", help: "sglang: `layers` of the model, in which what is loaded from the host arrives"},
-		{Name: "hicache-storage-backend", Key: "sglang.hicache_storage_backend", kind: "path", preset: "none", engine: "sglang", help: "sglang: refused, storage behind host memory is not simulated; a `name`"},
 	}
 }
 

@@ -306,7 +306,8 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 // transferSetting is the first given flag about host memory and transfers to and from it.
 func transferSetting(settings []Setting) *Setting {
 	for _, key := range []string{"offload_batch_size", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
-		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers"} {
+		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers",
+		"bandwidth_g2_to_g3_gbps", "bandwidth_g3_to_g2_gbps"} {
 		if s := byKey(GivenOf(settings), key); s != nil {
 			return s
 		}

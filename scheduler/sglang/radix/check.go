@@ -74,7 +74,7 @@ func (h *Host) check() {
 			panic(fmt.Sprintf("host memory: leaf %d is not listed", i))
 		}
 	}
-	if held+h.Free != h.Pages || h.Free < 0 {
+	if held+h.Free+h.Fetching != h.Pages || h.Free < 0 || h.Fetching < 0 {
 		panic(fmt.Sprintf("host memory: %d pages free + %d held != %d in all", h.Free, held, h.Pages))
 	}
 }

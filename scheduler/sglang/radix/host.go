@@ -7,6 +7,8 @@ package radix
 type Host struct {
 	Pages int // of host memory
 	Free  int // of them
+	// Fetching is the pages taken for what storage sends, or sent in vain.
+	Fetching int
 	// Walks is the number of insertions over a node after which it is copied to the host;
 	// 0: when the device evicts it.
 	Walks  int32

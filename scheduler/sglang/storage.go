@@ -1,0 +1,366 @@
+package sglang
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/sglang/radix"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Storage is what stands behind host memory and has room for everything.
+type Storage struct {
+	On                   bool
+	Policy               PrefetchPolicy
+	Threshold            int     // tokens fetched at least, > 0
+	Timeout              float64 // s, and
+	TimeoutPerKiToken    float64 // s for 1024 tokens asked for, under PrefetchTimeout
+	ToStorageGBPerSecond float64 // 10^9 bytes per second; 0: writing takes no time
+	ToHostGBPerSecond    float64 // the same of reading
+}
+
+// PrefetchPolicy is how long a request waits for what storage sends.
+type PrefetchPolicy uint8
+
+const (
+	PrefetchTimeout    PrefetchPolicy = iota // for a time
+	PrefetchBestEffort                       // not at all
+	PrefetchComplete                         // until all of it is there
+)
+
+// PrefetchPolicies returns their names.
+func PrefetchPolicies() []string { return []string{"timeout", "best_effort", "wait_complete"} }
+
+// ParsePrefetchPolicy returns the policy of that name, PrefetchTimeout where there is none.
+func ParsePrefetchPolicy(name string) PrefetchPolicy {
+	return PrefetchPolicy(max(0, slices.Index(PrefetchPolicies(), name)))
+}
+
+// checkStorage returns an error that names what is wrong with the storage of c.
+func checkStorage(c Config) error {
+	s := &c.HiCache.Storage
+	switch {
+	case !s.On:
+		return nil
+	case c.HiCache.Policy == WriteBack:
+		return errors.New("hicache_storage_backend with hicache_write_policy write_back: want write_through or write_through_selective, as the former was not held against SGLang")
+	case s.Threshold <= 0:
+		return fmt.Errorf("prefetch_threshold is %d, want > 0", s.Threshold)
+	case !(s.Timeout >= 0) || !(s.TimeoutPerKiToken >= 0):
+		return fmt.Errorf("prefetch_timeout_base is %v and prefetch_timeout_per_ki_token %v, want >= 0", s.Timeout, s.TimeoutPerKiToken)
+	case !(s.ToStorageGBPerSecond >= 0) || !(s.ToHostGBPerSecond >= 0):
+		return fmt.Errorf("bandwidths between host and storage are %v and %v, want >= 0", s.ToStorageGBPerSecond, s.ToHostGBPerSecond)
+	}
+	return nil
+}
+
+// storage is the storage behind a core's host memory. A nil one does nothing.
+type storage struct {
+	Storage
+	*tiers
+	pages         map[radix.StoredPage]struct{}
+	reads, writes disk
+	copying       map[int32]int32 // nodes that are copied to the host, by the page they began with then
+	joined        []visit         // who came, and was not looked up yet
+	asked         []*fetch        // looked up, and not looked at yet
+	arrived       []arrival       // what was read, and not looked at yet
+	written       []int32         // nodes that were written, and not looked at yet
+	void          int             // pages of host memory to give back
+	occupied      int             // tokens that were asked for
+	now           sim.Time        // of the latest look
+}
+
+// fetch is what a request fetches from storage.
+type fetch struct {
+	r       *request // nil: it is over
+	seq     radix.Sequence
+	anchor  int32 // the node below which it belongs
+	from    int32 // pages
+	asked   int32
+	found   int32 // of them in storage
+	room    int32 // of them in host memory
+	landed  int32 // of them there, by what is known
+	stopped bool
+}
+
+// arrival is news of a fetch: so many pages are there, and no more are to come.
+type arrival struct {
+	fetch *fetch
+	pages int32
+	over  bool
+}
+
+// attachStorage puts storage behind the host memory.
+func (t *tiers) attachStorage() {
+	s := &storage{Storage: t.HiCache.Storage, tiers: t, pages: make(map[radix.StoredPage]struct{}), copying: make(map[int32]int32)}
+	s.reads = disk{
+		took:   func(n int32) float64 { return t.nanosOf(int(n)*t.core.PageTokens, s.ToHostGBPerSecond) },
+		landed: func(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, false}) },
+		over:   func(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, true}) },
+	}
+	s.writes = disk{
+		took: func(n int32) float64 { return t.nanosOf(int(n)*t.core.PageTokens, s.ToStorageGBPerSecond) },
+		landed: func(j *job) {
+			for i := j.from; i < j.from+j.done; i++ {
+				s.pages[t.core.tree.StoredPageOf(j.seq, i)] = struct{}{}
+			}
+		},
+		over: func(j *job) { s.written = append(s.written, j.node) },
+	}
+	t.storage = s
+}
+
+// noteCopy notes that n is being copied to the host.
+func (s *storage) noteCopy(n int32) {
+	if s != nil {
+		s.copying[n] = s.core.tree.At(n).From
+	}
+}
+
+// backUp writes to storage what was copied with n, which may have been split since.
+func (s *storage) backUp(n int32) {
+	if s == nil {
+		return
+	}
+	from := s.copying[n]
+	delete(s.copying, n)
+	s.writeFrom(n, from)
+}
+
+// writeFrom writes the pages from a place on, as far as n goes.
+func (s *storage) writeFrom(n, from int32) {
+	x := s.core.tree.At(n)
+	if x.From > from {
+		s.writeFrom(x.Parent, from)
+	}
+	s.host.Pin(n)
+	seq := x.Seq
+	s.writes.add(&job{seq: &seq, from: x.From, to: x.To, node: n, put: s.now})
+}
+
+// noteJoin notes that r has joined the queue.
+func (t *tiers) noteJoin(r *request) {
+	if t != nil && t.storage != nil {
+		t.storage.joined = append(t.storage.joined, visit{r, r.epoch})
+	}
+}
+
+// askStorage looks up for those who have joined the queue.
+func (c *Core) askStorage(now sim.Time) {
+	if c.tiers == nil || c.tiers.storage == nil {
+		return
+	}
+	s := c.tiers.storage
+	for _, v := range s.joined {
+		if !v.isVoid() {
+			s.lookUp(v.request, now)
+		}
+	}
+	s.joined = s.joined[:0]
+}
+
+// lookUp asks storage for what r needs beyond what is cached.
+func (s *storage) lookUp(r *request, now sim.Time) {
+	c := s.core
+	pages := c.pagesOf(r.length() - 1)
+	found := s.match(&r.seq, pages)
+	asked := pages - found.All
+	if !s.host.IsCopied(found.AllNode) || int(asked)*c.PageTokens < s.Threshold || s.isLimited() {
+		return
+	}
+	s.writes.advance(now)
+	f := &fetch{r: r, seq: r.seq, anchor: found.AllNode, from: found.All, asked: asked}
+	for f.found < asked && s.has(f, f.found) {
+		f.found++
+	}
+	s.host.Pin(f.anchor)
+	s.occupied += int(asked) * c.PageTokens
+	r.fetch, s.asked = f, append(s.asked, f)
+}
+
+// has reports whether page i of what is asked for is in storage.
+func (s *storage) has(f *fetch, i int32) bool {
+	_, ok := s.pages[s.core.tree.StoredPageOf(&f.seq, f.from+i)]
+	return ok
+}
+
+// isLimited reports whether so much is asked for that nothing else may be: half of the host memory.
+func (s *storage) isLimited() bool { return s.occupied >= s.host.Pages*s.core.PageTokens/2 }
+
+// news counts what there is to look at.
+type news struct{ asked, arrived, written, void int }
+
+// readNews returns what has happened by now.
+func (s *storage) readNews(now sim.Time) (n news) {
+	if s == nil {
+		return n
+	}
+	s.now = now
+	s.advance()
+	return news{len(s.asked), len(s.arrived), len(s.written), s.void}
+}
+
+func (s *storage) advance() {
+	s.reads.advance(s.now)
+	s.writes.advance(s.now)
+}
+
+// hasNews reports whether something has happened that the next look will see.
+func (s *storage) hasNews() bool {
+	return s != nil && len(s.asked)+len(s.arrived)+len(s.written)+s.void > 0
+}
+
+// drain does what SGLang does when it has looked.
+func (s *storage) drain(n news) {
+	if s == nil {
+		return
+	}
+	for _, f := range s.asked[:n.asked] {
+		s.begin(f)
+	}
+	s.asked = slices.Delete(s.asked, 0, n.asked)
+	for _, a := range s.arrived[:n.arrived] {
+		s.noteArrival(a)
+	}
+	s.arrived = slices.Delete(s.arrived, 0, n.arrived)
+	for _, node := range s.written[:n.written] {
+		s.host.Unpin(node)
+	}
+	s.written = slices.Delete(s.written, 0, n.written)
+	s.host.ReleaseFetch(n.void)
+	s.void -= n.void
+	s.advance()
+}
+
+// begin reads what was found, if it is worth it and host memory has room.
+func (s *storage) begin(f *fetch) {
+	if f.r == nil {
+		return
+	}
+	tokens := s.core.PageTokens
+	least := (s.Threshold + tokens - 1) / tokens
+	if int(f.found) >= least {
+		f.room = int32(s.host.ReserveFetch(int(f.found), least))
+	}
+	if f.room == 0 {
+		s.retire(f)
+		return
+	}
+	s.reads.add(&job{seq: &f.seq, from: f.from, to: f.from + f.room, fetch: f, put: s.now})
+}
+
+// noteArrival notes pages that are in host memory now.
+func (s *storage) noteArrival(a arrival) {
+	f := a.fetch
+	if f.r != nil {
+		f.landed = a.pages
+	}
+	if a.over {
+		if f.r != nil {
+			s.insert(f)
+		}
+		s.void += int(f.room - f.landed)
+	}
+}
+
+// insert puts into the tree what has come.
+func (s *storage) insert(f *fetch) {
+	s.host.Fill(f.anchor, &f.seq, f.from, f.from+f.landed)
+	s.retire(f)
+}
+
+// retire ends a fetch.
+func (s *storage) retire(f *fetch) {
+	s.host.Unpin(f.anchor)
+	s.occupied -= int(f.asked) * s.core.PageTokens
+	f.r.fetch, f.r = nil, nil
+}
+
+// endFetch reports whether r may be admitted, and takes what it has fetched if it waits no longer.
+func (c *Core) endFetch(r *request) bool {
+	f := r.fetch
+	if f == nil {
+		return true
+	}
+	s := c.tiers.storage
+	if !s.gives(r, f) {
+		return false
+	}
+	f.stopped = true
+	if f.room == 0 {
+		s.retire(f)
+	} else {
+		s.insert(f)
+	}
+	return true
+}
+
+// gives reports whether r waits no longer for storage.
+func (s *storage) gives(r *request, f *fetch) bool {
+	switch s.Policy {
+	case PrefetchBestEffort:
+		return true
+	case PrefetchComplete:
+		return false
+	}
+	if r.deadline == 0 {
+		perPage := float64(s.core.PageTokens) / 1024 * s.TimeoutPerKiToken
+		wait := s.Timeout + float64(float64(f.asked)*perPage)
+		r.deadline = s.now + sim.Time(wait*1e3+1e-6)
+		return false
+	}
+	return s.now >= r.deadline && (f.room == 0 || f.landed < f.room)
+}
+
+// dropFetch stops what r fetches, who is taken out.
+func (c *Core) dropFetch(r *request) {
+	f := r.fetch
+	if f == nil {
+		return
+	}
+	s := c.tiers.storage
+	f.stopped = true
+	s.void += int(f.landed)
+	s.retire(f)
+}
+
+// isStoring reports whether something is under way between host and storage, or about to be.
+func (t *tiers) isStoring() bool {
+	if t == nil || t.storage == nil {
+		return false
+	}
+	s := t.storage
+	return len(t.writes)+len(s.joined)+len(s.reads.jobs)+len(s.writes.jobs) > 0 || s.hasNews()
+}
+
+// nextEnd returns when the next thing happens that SGLang would see.
+func (s *storage) nextEnd(now sim.Time) sim.Time {
+	if s == nil {
+		return sim.Time(math.Inf(1))
+	}
+	next := min(s.reads.nextEnd(now), s.writes.nextEnd(now))
+	for _, r := range s.core.waiting.All() {
+		if r.fetch != nil && r.deadline > now {
+			next = min(next, r.deadline)
+		}
+	}
+	return next
+}
+
+// openWait lets an idle engine see what has happened before now.
+func (t *tiers) openWait(now sim.Time) {
+	if t == nil || t.storage == nil {
+		return
+	}
+	if t.core.next.planned {
+		return
+	}
+	for at, ok := t.nextEnd(t.core.lastEnd); ok && at < now; at, ok = t.nextEnd(at) {
+		t.noteDone(at, false)
+		for t.storage.hasNews() {
+			t.noteDone(at, false)
+		}
+	}
+}
