@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/replay-llm/replay/calibrate"
 )
@@ -87,10 +88,11 @@ func (f *jointFit) row(name string, j *judgedRun, c *calibrate.Judged) string {
 		off[e.Metric] = fmt.Sprintf("%+.1f / %+.1f / %+.1f %%", 100*e.Mean, 100*e.P50, 100*e.P99)
 	}
 	on := j.run + ", " + c.Set
-	for _, run := range f.fitted {
-		if run == j.run {
-			on += " (fitted)"
-		}
+	switch {
+	case slices.Contains(f.fitted, j.run):
+		on += " (fitted)"
+	case c.Set == "all":
+		on += ": another load"
 	}
 	return fmt.Sprintf("| %s | %s | vLLM's | %s | %s | %s |", name, on, off["TPOT"], off["TTFT"], off["E2E"])
 }
