@@ -480,7 +480,6 @@ class Oracle(sched.Scheduler):
             ms = self._decode_ms(self.drafts.lengths(batch.reqs, self.drafts.tokens - 1) if self.drafts else lengths)
         if self.drafts:
             ms = self.drafts.pass_ms(ms, batch.forward_mode.is_decode())
-            ms = self._decode_ms([q.kv.kv_committed_len for q in batch.reqs])
         if self.load_nanos:
             ms, self.load_nanos = hicache.load_pass(self.c, ms, self.load_nanos), 0
         if self.retracted_now:
