@@ -20,9 +20,9 @@ const (
 	ByHead                      // eagle, mtp: reads the hidden states of the model
 )
 
-// drawNumber returns a number from 0 to 1 that depends on its arguments alone: the
+// DrawNumber returns a number from 0 to 1 that depends on its arguments alone: the
 // finalizer of SplitMix64 over the three.
-func drawNumber(seed, request, place uint64) float64 {
+func DrawNumber(seed, request, place uint64) float64 {
 	x := seed*0x9e3779b97f4a7c15 + (request+1)*0xd6e8feb86659fd93 + place*0xa0761d6478bd642f
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -34,13 +34,13 @@ func drawNumber(seed, request, place uint64) float64 {
 func (a *Acceptance) Accepted(id sim.RequestID, sampled, drafts int) int {
 	rate := a.Low
 	if a.High > a.Low {
-		rate += float64((a.High - a.Low) * drawNumber(a.Seed, uint64(id), 0))
+		rate += float64((a.High - a.Low) * DrawNumber(a.Seed, uint64(id), 0))
 	}
 	for i := range drafts {
 		if a.Rates != nil {
 			rate = a.Rates[i]
 		}
-		if !(drawNumber(a.Seed, uint64(id), uint64(sampled+i)+1) < rate) {
+		if !(DrawNumber(a.Seed, uint64(id), uint64(sampled+i)+1) < rate) {
 			return i
 		}
 	}

@@ -77,7 +77,7 @@ const DefaultLogInterval = 40
 
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs struct {
-	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof", "hrrn" or "shortest-prefill-first"; any other string counts as fifo, with compat the last three, too
+	Policy           string            // "fifo", its other name "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first" or "random"; any other string counts as fifo, with compat the last four, too
 	PageTokens       int               // another name of BlockTokens, as written; 0: not given
 	MaxPrefillTokens int               // prompt tokens per pass; default 16384
 	ChunkTokens      int               // chunked_prefill_size, prompt tokens of one request per pass; default 8192
@@ -106,7 +106,7 @@ type SGLangArgs struct {
 
 // Policies returns the names of the orders of the queue.
 func Policies() []string {
-	return []string{"fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first"}
+	return []string{"fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
 }
 
 // LPM reports whether the request with the longest cached prefix goes first.
@@ -126,7 +126,7 @@ type G2 struct {
 	BatchBlocks    int     // blocks per transfer to the host, ≥ 1; default 32
 	ToHostGBPerSec float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	ToGPUGBPerSec  float64 // 10^9 bytes per second; default 14; 0: transfers take no time
-	// Between host memory and storage, SGLang's alone; default 5.
+	// Between host memory and storage, SGLang's alone, with a backend of storage; default 5.
 	ToStorageGBPerSec, FromStorageGBPerSec float64
 }
 
@@ -148,7 +148,7 @@ func Default() Args {
 		Speedup:          1,
 		DecodeSpeedup:    1,
 		DPSize:           1,
-		G2:               G2{BatchBlocks: 32, ToHostGBPerSec: 14, ToGPUGBPerSec: 14, ToStorageGBPerSec: 5, FromStorageGBPerSec: 5},
+		G2:               G2{BatchBlocks: 32, ToHostGBPerSec: 14, ToGPUGBPerSec: 14},
 		SGLang: SGLangArgs{
 			Policy:           "fifo",
 			MaxPrefillTokens: 16384,
@@ -168,7 +168,7 @@ func (a *Args) Transfer() scheduler.Transfer {
 func (a *Args) Warnings() []string {
 	var w []string
 	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(Policies(), s) {
-		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn or shortest-prefill-first", s))
+		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn, shortest-prefill-first or random", s))
 	}
 	if a.G2.Blocks > 0 && a.KVBytesPerToken == 0 {
 		w = append(w, fmt.Sprintf("num_g2_blocks is %d without kv_bytes_per_token: nothing is offloaded", a.G2.Blocks))

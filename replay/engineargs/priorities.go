@@ -17,7 +17,7 @@ func (r *reader) readPriorities(s *SGLangArgs) {
 	r.size("prefill_decode_interval_min_bs", &s.IntervalSeats)
 	p.Retract = r.choice("retraction_policy", "length", "priority") == "priority"
 	switch {
-	case p.On && (s.Policy == "lpm" || s.Policy == "hrrn" || s.Policy == "shortest-prefill-first"):
+	case p.On && (s.Policy == "lpm" || s.Policy == "hrrn" || s.Policy == "shortest-prefill-first" || s.Policy == "random"):
 		r.fail("enable_priority_scheduling", "true", "schedule_policy fcfs or lof with it")
 	case p.Retract && !p.On:
 		r.fail("retraction_policy", `"priority"`, "enable_priority_scheduling with it")

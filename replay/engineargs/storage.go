@@ -59,9 +59,20 @@ func (r *reader) refuseAlone(key string) {
 	}
 }
 
-// checkStorage refuses storage where there can be none.
+// storageGBPerSec is the bandwidth between host memory and storage where none is given.
+const storageGBPerSec = 5
+
+// checkStorage refuses storage where there can be none, and gives it the bandwidths that
+// nobody gave.
 func (r *reader) checkStorage(a *Args) {
 	h := &a.SGLang.HiCache
+	for key, speed := range map[string]*float64{
+		"bandwidth_g2_to_g3_gbps": &a.G2.ToStorageGBPerSec, "bandwidth_g3_to_g2_gbps": &a.G2.FromStorageGBPerSec,
+	} {
+		if r.values[key] == nil && h.Storage.Backend != "" {
+			*speed = storageGBPerSec
+		}
+	}
 	switch {
 	case a.Engine != SGLang || h.Storage.Backend == "":
 	case !h.On:

@@ -248,11 +248,13 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 		policy = sglang.LOF
 	case a.SGLang.Policy == "shortest-prefill-first" && !s.Compat:
 		policy = sglang.ShortestPrefill
+	case a.SGLang.Policy == "random" && !s.Compat:
+		policy = sglang.Random
 	case a.SGLang.Policy == "hrrn" && !s.Compat:
 		policy = sglang.HRRN
 	}
 	return sglang.Config{
-		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, MaxRunning: a.SGLang.MaxRunning,
+		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, Seed: s.Seed, MaxRunning: a.SGLang.MaxRunning,
 		MaxPrefillTokens: a.SGLang.MaxPrefillTokens, PrefillRequests: a.SGLang.PrefillRequests, ChunkTokens: a.SGLang.ChunkTokens,
 		ClipNewTokens: a.SGLang.ClipNewTokens, Conservativeness: a.SGLang.Conservativeness, DecodeLogInterval: cmp.Or(a.SGLang.LogInterval, engineargs.DefaultLogInterval),
 		IgnoreEOS: a.SGLang.IgnoreEOS, Overlap: !a.SGLang.NoOverlap, MixedChunk: a.SGLang.MixedChunk && a.SGLang.Drafts.Mixes(), PrefixCaching: a.PrefixCaching,

@@ -22,6 +22,7 @@ const (
 	HRRN               // highest response ratio next
 
 	ShortestPrefill // fewest prompt tokens to compute first
+	Random          // drawn anew for each look at the queue
 )
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
@@ -31,6 +32,7 @@ type Config struct {
 	PageTokens int    // tokens per page, > 0
 	MaxRunning int    // requests that run at once, at most; 0: no limit
 	Policy     Policy // order of the queue
+	Seed       uint64 // of what Random draws
 	Priorities Priorities
 	Eviction   Eviction
 	// DecodeInterval is the passes of tokens after a pass of prompts before the next may come, unless

@@ -41,6 +41,7 @@ type Core struct {
 	running  []*request // each knows its place
 	full     bool       // nobody is admitted until a request leaves
 	attempts int        // to admit, under FIFO: every 32nd renews ages
+	shuffles uint64     // of the queue, under Random
 	counted  counted    // under HRRN
 	totals   totals
 	planned  int64 // decode passes planned

@@ -82,7 +82,7 @@ type oracleRequest []float64
 func (c *oracleCase) config() Config {
 	s := &c.Settings
 	clock := timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1, DraftMs: s.Law.Ms, DraftShare: s.Law.Share}
-	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN, "shortest-prefill-first": ShortestPrefill}[s.Policy]
+	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN, "shortest-prefill-first": ShortestPrefill, "random": Random}[s.Policy]
 	threshold := 10
 	if s.Threshold != nil {
 		threshold = *s.Threshold
@@ -105,7 +105,7 @@ func (c *oracleCase) config() Config {
 	return Config{
 		Eviction: eviction, DecodeInterval: s.DecodeInterval, DecodeIntervalSeats: s.IntervalSeats,
 		Priorities: Priorities{On: s.Priorities, LowFirst: s.LowFirst, Preempt: s.Priorities && !s.NoPreemption, Threshold: threshold, Retract: s.RetractionPolicy == "priority"},
-		HiCache:    host, Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, MaxPrefillTokens: s.MaxPrefill,
+		HiCache:    host, Pages: s.Pages, PageTokens: s.PageTokens, MaxRunning: s.MaxRunning, Policy: policy, Seed: 42, MaxPrefillTokens: s.MaxPrefill,
 		ChunkTokens: s.Chunk, PrefillRequests: s.PrefillRequests, ClipNewTokens: 4096, Conservativeness: s.Conservativeness, IgnoreEOS: s.IgnoreEOS,
 		DecodeLogInterval: cmp.Or(s.LogInterval, 40), Overlap: c.Loop == "overlap", MixedChunk: s.MixedChunk, PrefixCaching: s.PrefixCaching,
 		Window: s.Window, WindowPages: WindowPages(s.Pages*s.PageTokens, s.PageTokens, s.WindowShare),

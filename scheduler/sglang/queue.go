@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -28,6 +29,8 @@ func (c *Core) sortQueue() {
 	n := c.waiting.Len()
 	all := c.waiting.All()
 	switch {
+	case c.Policy == Random:
+		c.shuffle(all)
 	case c.Policy == LOF:
 		slices.SortStableFunc(all, func(a, b *request) int {
 			return cmp.Or(c.comparePriority(a, b), cmp.Compare(b.maxOut, a.maxOut))
@@ -68,6 +71,16 @@ func (c *Core) sortQueue() {
 	for i := min(n, looked) - 1; i >= 0; i-- {
 		c.touchPrefix(&all[i].seq, c.pagesOf(all[i].length()))
 	}
+}
+
+// shuffle puts requests in an order that depends on the seed, on them, and on how many times
+// it was called.
+func (c *Core) shuffle(all []*request) {
+	c.shuffles++
+	for _, r := range all {
+		r.rank = scheduler.DrawNumber(c.Seed, uint64(r.ID), c.shuffles)
+	}
+	slices.SortFunc(all, func(a, b *request) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.ID, b.ID)) })
 }
 
 // rankOf returns what the queue is sorted by, highest first: the cached tokens of r, or by

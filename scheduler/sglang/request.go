@@ -42,7 +42,7 @@ type request struct {
 	sent    int      // of its prompt's tokens, those that are on their way to a decode worker or there
 	arrives sim.Time // when they all are there
 
-	rank      float64  // what lpm and hrrn sort by, highest first
+	rank      float64  // what lpm and hrrn sort by, highest first, and random, lowest first
 	joined    int      // the core's joins when it joined the queue
 	queuedAt  int      // the sum of counted then
 	place     int      // in the line of running requests, or notRunning

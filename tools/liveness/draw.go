@@ -175,7 +175,7 @@ func (x *trial) drawWindows(d *draw.Drawer) {
 
 // drawDrafts makes some SGLang engines decode speculatively.
 func (x *trial) drawDrafts(d *draw.Drawer) {
-	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Chance(3) {
+	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Chance(2) {
 		return
 	}
 	d.Tags.Add("drafts")

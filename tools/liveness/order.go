@@ -29,7 +29,7 @@ func (x *trial) drawOrder(d *draw.Drawer) {
 			s.DecodeInterval, s.IntervalSeats = 1+d.IntN(30), draw.Pick(d.Rand, 0, 2)
 		}
 		if d.Chance(4) {
-			s.Policy = "shortest-prefill-first"
+			s.Policy = draw.Pick(d.Rand, "shortest-prefill-first", "random")
 			continue
 		}
 		p := &s.Priorities

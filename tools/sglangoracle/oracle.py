@@ -310,6 +310,8 @@ class Oracle(sched.Scheduler):
         self.is_mixed_chunk = self.chunked_prefill_size is not None and s.enable_mixed_chunk
         self.dynamic_chunk_sizer = None
         self.init_schedule_policy()
+        self.shuffles = 0
+        sched.SchedulePolicy._sort_randomly = staticmethod(self._shuffle)
         self.require_mlp_sync = False
         self.grammar_manager = Quiet(has_waiting_grammars=lambda: False)
         self.ngram_embedding_manager = Quiet(prepare_for_forward=lambda b, chunked_req=None: b)
@@ -437,6 +439,11 @@ class Oracle(sched.Scheduler):
             if r.hit is None:
                 r.hit, r.host_hit = p, q.materialized_host_hit_len()
             r.admissions.append(p)
+
+    def _shuffle(self, queue):
+        """In place of Python's own shuffle the one of replay with its default seed."""
+        queue.sort(key=lambda q: (drafts.acceptance.draw(42, self.by_rid[q.rid].rid, self.shuffles), self.by_rid[q.rid].rid))
+        self.shuffles += 1
 
     def _result(self, n):
         ids = torch.arange(self.next_token, self.next_token + n, dtype=torch.int64)

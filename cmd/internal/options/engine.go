@@ -45,7 +45,7 @@ func EngineSettings() []Setting {
 		{Name: "bandwidth-g1-to-g2-gbps", Key: "bandwidth_g1_to_g2_gbps", kind: "number", preset: "14", help: "`GB/s` to the host; 0: transfers take no time"},
 		{Name: "bandwidth-g2-to-g1-gbps", Key: "bandwidth_g2_to_g1_gbps", kind: "number", preset: "14", help: "`GB/s` from the host; 0: transfers take no time"},
 		{Name: "startup-time", Key: "startup_time", kind: "number", preset: "0", help: "`seconds` until a worker that --scale adds serves"},
-		{Name: "schedule-policy", Key: "sglang.schedule_policy", kind: "name", preset: "fifo", Names: engineargs.Policies(), engine: "sglang", help: "sglang: order of the queue: fifo, lpm, lof, hrrn or shortest-prefill-first, by `name`"},
+		{Name: "schedule-policy", Key: "sglang.schedule_policy", kind: "name", preset: "fifo", Names: engineargs.Policies(), engine: "sglang", help: "sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by `name`"},
 		{Name: "max-prefill-tokens", Key: "sglang.max_prefill_tokens", kind: "int", preset: "16384", engine: "sglang", help: "sglang: prompt `tokens` per pass"},
 		{Name: "chunked-prefill-size", Key: "sglang.chunked_prefill_size", kind: "int", preset: "8192", engine: "sglang", help: "sglang: prompt `tokens` of one request per pass"},
 		{Name: "clip-max-new-tokens", Key: "sglang.clip_max_new_tokens", kind: "int", preset: "4096", engine: "sglang", help: "sglang: answer `tokens` reserved at most"},
