@@ -162,6 +162,7 @@ def main():
     p.add_argument("--small", type=int, default=1 << 30, help="requests of a case that is recorded, at most")
     a = p.parse_args()
     asked = requests = gave_up = refused = differ = 0
+    roles = 0
     fields = collections.Counter()
     for c in cases(a):
         name = f"{c['name']}, {c['loop']}"
@@ -180,6 +181,9 @@ def main():
         asked, requests = asked + 1, requests + len(did)
         if not a.replay:
             continue
+        if c["settings"].get("role", "null") != "null":
+            roles += 1
+            continue
         here = ask_replay(a.replay, c)
         if here is None:
             refused += 1
@@ -193,6 +197,8 @@ def main():
             differ += 1
             print(f"{name}: {wrong[0]} ({len(wrong)} in all)", flush=True)
     print(f"{asked} cases with {requests} requests; SGLang gave up requests in {gave_up} more, which are left out")
+    if roles:
+        print(f"{roles} of them are of prefill or decode workers alone, which go test compares")
     if refused:
         print(f"replay refuses {refused} of them: more than its pool can ever hold")
     if a.replay:
