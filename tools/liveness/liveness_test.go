@@ -127,3 +127,11 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d lines, the last %q", len(lines), last)
 	}
 }
+
+// A tag that no run has is refused, as there would be no end to looking for one.
+func TestUnknownTag(t *testing.T) {
+	var out, errs strings.Builder
+	if code := run([]string{"-only", "sglagn"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), `"sglagn", did you mean sglang?`) {
+		t.Errorf("exit %d, %s%s", code, &out, &errs)
+	}
+}

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/replay-llm/replay/internal/nearest"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -47,12 +49,28 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&s.verbose, "v", false, "print every run")
 }
 
+// checkTags returns an error for a tag that no run has, with which there would be no runs to find.
+func (s *settings) checkTags() error {
+	for _, list := range []string{s.only, s.skip} {
+		for tag := range strings.SplitSeq(list, ",") {
+			if tag != "" && !slices.Contains(allTags(), tag) {
+				return fmt.Errorf("no run has the tag %q%s", tag, nearest.Ask(tag, allTags()))
+			}
+		}
+	}
+	return nil
+}
+
 func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("liveness", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var s settings
 	s.bindFlags(fs)
 	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	if err := s.checkTags(); err != nil {
+		fmt.Fprintln(stderr, "liveness:", err)
 		return 2
 	}
 	t := totals{make(map[kind]int), make(map[string]int)}
