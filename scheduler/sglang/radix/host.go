@@ -116,16 +116,9 @@ func (t *Tree) MatchTiers(s *Sequence, pages int32) (f Tiers) {
 func (t *Tree) InsertTiers(s *Sequence, pages, counted int32) (cached, onDevice, at int32) {
 	h := t.host
 	for cached < pages {
-		child := t.child(at, s.KeyOf(cached, t.PerNode))
+		child, end := t.step(at, s, cached, pages)
 		if child == Root {
 			break
-		}
-		now := t.Tick()
-		t.stamp(child, now)
-		n := t.At(child)
-		end := commonPages(&n.Seq, s, cached, min(n.To, pages), t.PerNode)
-		if end < n.To {
-			child = t.split(child, end, now)
 		}
 		if h.nodes[child].away {
 			h.bringBack(child)
@@ -139,12 +132,7 @@ func (t *Tree) InsertTiers(s *Sequence, pages, counted int32) (cached, onDevice,
 		}
 	}
 	if cached < pages {
-		at = t.createNode(at, s, cached, pages)
-		t.At(at).stamp = t.Tick()
-		t.addLeaf(at)
-		if t.Watch != nil {
-			t.Watch.Stored(t, at)
-		}
+		at = t.insertLeaf(at, s, cached, pages)
 		if pages > counted {
 			h.countWalk(at)
 		}

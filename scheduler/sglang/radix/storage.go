@@ -41,16 +41,9 @@ func (h *Host) Fill(at int32, s *Sequence, from, to int32) {
 	t.stamp(at, t.Tick())
 	h.Fetching -= int(to - from)
 	for from < to {
-		child := t.child(at, s.KeyOf(from, t.PerNode))
+		child, end := t.step(at, s, from, to)
 		if child == Root {
 			break
-		}
-		now := t.Tick()
-		t.stamp(child, now)
-		n := t.At(child)
-		end := commonPages(&n.Seq, s, from, min(n.To, to), t.PerNode)
-		if end < n.To {
-			child = t.split(child, end, now)
 		}
 		if h.nodes[child].copied {
 			h.Free += int(end - from)

@@ -134,6 +134,22 @@ func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
 	return m, at
 }
 
+// step walks on from node at, which ends where page from of s begins, at a tick of its own. It
+// returns the next node and the page at which that ends, Root where there is none. A node
+// that goes on otherwise than s, or beyond page to, is split.
+func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
+	if child = t.child(at, s.KeyOf(from, t.PerNode)); child == Root {
+		return Root, from
+	}
+	now := t.Tick()
+	t.stamp(child, now)
+	n := t.At(child)
+	if end = commonPages(&n.Seq, s, from, min(n.To, to), t.PerNode); end < n.To {
+		child = t.split(child, end, now)
+	}
+	return child, end
+}
+
 // Lookup returns how many of the first pages pages of s are cached. It changes
 // nothing.
 func (t *Tree) Lookup(s *Sequence, pages int32) int32 {

@@ -116,16 +116,9 @@ func (w *Windows) Insert(s *Sequence, pages, from, held int32) (before, at, take
 	t := w.tree
 	at = Root
 	for before < pages {
-		child := t.child(at, s.KeyOf(before, t.PerNode))
+		child, end := t.step(at, s, before, pages)
 		if child == Root {
 			break
-		}
-		now := t.Tick()
-		t.stamp(child, now)
-		n := t.At(child)
-		end := commonPages(&n.Seq, s, before, min(n.To, pages), t.PerNode)
-		if end < n.To {
-			child = t.split(child, end, now)
 		}
 		if end > held && !w.at(child).live && from < end {
 			w.cutBefore(child, from)
