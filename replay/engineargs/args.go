@@ -106,7 +106,7 @@ type SGLangArgs struct {
 
 // Policies returns the names of the orders of the queue.
 func Policies() []string {
-	return []string{"fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
+	return slices.Insert(sglang.Policies(), 1, "fcfs")
 }
 
 // LPM reports whether the request with the longest cached prefix goes first.

@@ -240,18 +240,9 @@ func (s *Stage) hostMemory() sglang.HiCache {
 
 func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	a := &s.Engine
-	policy := sglang.FIFO
-	switch {
-	case a.SGLang.LPM():
-		policy = sglang.LPM
-	case a.SGLang.Policy == "lof" && !s.Compat:
-		policy = sglang.LOF
-	case a.SGLang.Policy == "shortest-prefill-first" && !s.Compat:
-		policy = sglang.ShortestPrefill
-	case a.SGLang.Policy == "random" && !s.Compat:
-		policy = sglang.Random
-	case a.SGLang.Policy == "hrrn" && !s.Compat:
-		policy = sglang.HRRN
+	policy := sglang.ParsePolicy(a.SGLang.Policy)
+	if s.Compat && policy != sglang.LPM {
+		policy = sglang.FIFO
 	}
 	return sglang.Config{
 		Pages: a.Blocks, PageTokens: a.BlockTokens, Policy: policy, Seed: s.Seed, MaxRunning: a.SGLang.MaxRunning,

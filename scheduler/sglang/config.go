@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
@@ -24,6 +25,14 @@ const (
 	ShortestPrefill // fewest prompt tokens to compute first
 	Random          // drawn anew for each look at the queue
 )
+
+// Policies returns the names of the orders of the queue, by Policy.
+func Policies() []string {
+	return []string{"fifo", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
+}
+
+// ParsePolicy returns the order of that name, FIFO where there is none.
+func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(Policies(), name))) }
 
 // Config is what one simulated SGLang engine is made with. It has no defaults:
 // every field counts as it is.

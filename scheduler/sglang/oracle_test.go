@@ -82,7 +82,7 @@ type oracleRequest []float64
 func (c *oracleCase) config() Config {
 	s := &c.Settings
 	clock := timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1, DraftMs: s.Law.Ms, DraftShare: s.Law.Share}
-	policy := map[string]Policy{"fcfs": FIFO, "lpm": LPM, "lof": LOF, "hrrn": HRRN, "shortest-prefill-first": ShortestPrefill, "random": Random}[s.Policy]
+	policy := ParsePolicy(s.Policy)
 	threshold := 10
 	if s.Threshold != nil {
 		threshold = *s.Threshold
