@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // apart and lockstep are the settings of servers of two engines.
@@ -37,6 +38,12 @@ func dense(count int) []Request {
 // serve lets the settings' server answer requests.
 func serve(t *testing.T, settings string, requests []Request) (*Simulation, Outcome) {
 	t.Helper()
+	return serveIn(t, settings, requests, truth())
+}
+
+// serveIn does the same with passes that take what p says.
+func serveIn(t *testing.T, settings string, requests []Request, p timing.Parameters) (*Simulation, Outcome) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "meta.json")
 	write(t, path, settings)
 	m := &Measured{Requests: requests}
@@ -48,7 +55,6 @@ func serve(t *testing.T, settings string, requests []Request) (*Simulation, Outc
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := truth()
 	p.Graphs = m.Settings.Graphs
 	var out Outcome
 	if err := s.Run(&p, &out, nil); err != nil {

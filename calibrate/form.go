@@ -23,9 +23,24 @@ type Form struct {
 // parameterOf returns the place of a parameter that may be fitted.
 func parameterOf(p *timing.Parameters, name string) *float64 {
 	return map[string]*float64{
-		"weights_s": &p.Weights, "token_s": &p.Token, "context_s": &p.Context, "mixed_context_s": &p.Mixed,
-		"pair_s": &p.Pair, "mixed_base_s": &p.MixedBase,
+		denseField: &p.Weights, "token_s": &p.Token, "context_s": &p.Context, "mixed_context_s": &p.Mixed,
+		"pair_s": &p.Pair, "mixed_base_s": &p.MixedBase, expertsField: &p.Experts,
 	}[name]
+}
+
+// Weights that all passes read, and those of experts.
+const (
+	denseField   = "weights_s"
+	expertsField = "experts_s"
+)
+
+// scaleParameter multiplies a parameter of the form. Experts that the form does not fit go with the
+// other weights.
+func (f *Form) scaleParameter(p *timing.Parameters, name string, factor float64) {
+	*parameterOf(p, name) *= factor
+	if name == denseField && !slices.Contains(f.Fields, expertsField) {
+		p.Experts *= factor
+	}
 }
 
 // tokenField is the place of token_s in all forms.
@@ -36,18 +51,18 @@ const tokenField = 1
 func plainForms() []Form {
 	var all []Form
 	for _, knee := range []int{1, 2, 4} {
-		all = append(all, newForm(knee, []string{"weights_s", "token_s", "context_s", "mixed_context_s"}, nil))
+		all = append(all, newForm(knee, []string{denseField, "token_s", "context_s", "mixed_context_s"}, nil))
 	}
 	return all
 }
 
 // extensions returns the form with one more parameter: attention inside
-// prompts, which long prompts show, or what a pass with prompts takes more in
-// any case.
-func (f Form) extensions() []Form {
+// prompts, which long prompts show, what a pass with prompts takes more in
+// any case, or the experts apart from other weights, where there are some at the start.
+func (f *Form) extensions(start *timing.Parameters) []Form {
 	var all []Form
-	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}} {
-		if !slices.Contains(f.Fields, more.field) {
+	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}, {"experts", expertsField}} {
+		if !slices.Contains(f.Fields, more.field) && *parameterOf(start, more.field) > 0 {
 			all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), more.field), append(slices.Clone(f.with), more.name)))
 		}
 	}
@@ -60,13 +75,17 @@ func newForm(knee int, fields, with []string) Form {
 	return Form{name, knee, fields, with}
 }
 
-// parametersAt returns the start with the form's parameters multiplied by e^u.
+// parametersAt returns the start with the form's parameters multiplied by e^u. Experts that the form
+// does not fit are in the proportion to the other weights that they have at the start.
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
-	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee}
+	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee, ExpertShare: start.ExpertShare}
 	for i, name := range f.Fields {
 		if place := parameterOf(&p, name); place != nil { // or it is one of the way
 			*place = *parameterOf(start, name) * math.Exp(u[i])
 		}
+	}
+	if start.Experts > 0 && !slices.Contains(f.Fields, expertsField) {
+		p.Experts = start.Experts * (p.Weights / start.Weights)
 	}
 	return p
 }
@@ -83,12 +102,34 @@ func startParameters(s *Settings) timing.Parameters {
 	if err != nil {
 		model, _ = hardware.FindModel("llama-3.1-8b")
 	}
-	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1}
+	f := s.fitOf(gpu, model)
 	pass := f.Pass()
 	return timing.Parameters{
-		Weights: 1.1 * (pass.Weights + pass.Experts), Token: pass.Token, Pair: pass.Pair,
+		Weights: 1.1 * pass.Weights, Experts: 1.1 * pass.Experts, ExpertShare: s.expertShare(pass.Share), Token: pass.Token, Pair: pass.Pair,
 		Context: 0.8 * pass.Context, Mixed: 1.2 * pass.Context, MixedBase: 0.1 * pass.Weights, Graphs: s.Graphs,
 	}
+}
+
+// fitOf returns a model on the server's GPUs. Engines in lockstep share the experts.
+func (s *Settings) fitOf(gpu hardware.GPU, model hardware.Model) hardware.Fit {
+	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1}
+	if s.Lockstep {
+		f.DP = max(s.DataParallel, 1)
+	}
+	return f
+}
+
+// expertShare returns the share of the experts that a token of each engine is sent to, all
+// together, where one token is sent to the given share.
+func (s *Settings) expertShare(each float64) float64 {
+	spared := 1.0
+	for range s.engines() {
+		spared *= 1 - each
+		if !s.Lockstep {
+			break
+		}
+	}
+	return 1 - spared
 }
 
 // findModel returns a model by its name or by the path that a server has loaded it from, which
@@ -101,4 +142,10 @@ func findModel(name string) (hardware.Model, error) {
 		}
 	}
 	return m, err
+}
+
+// isKnownModel reports whether a name is that of a model with a data sheet.
+func isKnownModel(name string) bool {
+	_, err := findModel(name)
+	return err == nil
 }

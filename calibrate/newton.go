@@ -96,7 +96,7 @@ func (s *search) addSlopes(of *trial, u []float64, hessian *mat.SymDense, slope 
 	n := len(s.form.Fields)
 	engines := make([]*effects, len(of.record.engines))
 	for i, passes := range of.record.engines {
-		engines[i] = newEffects(passes, &p, s.form.Fields)
+		engines[i] = newEffects(passes, &p, &s.form)
 	}
 	row, t := make([]float64, n), of.target
 	for k := range t.measured {

@@ -150,18 +150,18 @@ func TestForms(t *testing.T) {
 	for _, f := range plainForms() {
 		names = append(names, f.Name)
 	}
-	more := plainForms()[1].extensions()
-	for _, f := range append(more, more[0].extensions()...) {
+	start := timing.Parameters{Weights: 1, Token: 2, Context: 3, Mixed: 4, Pair: 5, MixedBase: 6, Base: 7, Knee: 1, Graphs: []int{8}}
+	more := plainForms()[1].extensions(&start)
+	for _, f := range append(more, more[0].extensions(&start)...) {
 		names = append(names, f.Name)
 	}
 	want := "roofline4-knee1 roofline4-knee2 roofline4-knee4 roofline5-pair-knee2 roofline5-mixed-knee2 roofline6-pair-mixed-knee2"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("forms are %s, want %s", got, want)
 	}
-	if all := more[0].extensions()[0].extensions(); len(all) != 0 {
+	if all := more[0].extensions(&start)[0].extensions(&start); len(all) != 0 {
 		t.Errorf("%d extensions of all parameters", len(all))
 	}
-	start := timing.Parameters{Weights: 1, Token: 2, Context: 3, Mixed: 4, Pair: 5, MixedBase: 6, Base: 7, Knee: 1, Graphs: []int{8}}
 	p := more[0].parametersAt(&start, []float64{0, math.Ln2, 0, -math.Ln2, 0})
 	if got := fmt.Sprintf("%.3g", []float64{p.Weights, p.Token, p.Context, p.Mixed, p.Pair, p.MixedBase, p.Base}); got != "[1 4 3 2 5 0 0]" || p.Knee != 2 || len(p.Graphs) != 1 {
 		t.Errorf("parameters %s, %+v", got, p)

@@ -77,20 +77,20 @@ type effects struct {
 
 // newEffects returns what changes of the parameters by a small factor do to each
 // pass.
-func newEffects(passes []stretch, p *timing.Parameters, fields []string) *effects {
+func newEffects(passes []stretch, p *timing.Parameters, form *Form) *effects {
 	const factor = 1e-4
-	e := &effects{passes: passes, upTo: make([][]float64, len(fields))}
+	e := &effects{passes: passes, upTo: make([][]float64, len(form.Fields))}
 	lasts := make([]float64, len(passes))
 	for k := range passes {
 		lasts[k] = p.Step(&passes[k].step)
 	}
-	for i, name := range fields {
+	for i, name := range form.Fields {
 		other := *p
 		sums := make([]float64, len(passes)+1)
 		if e.upTo[i] = sums; isOfWay(name) {
 			continue
 		}
-		*parameterOf(&other, name) *= 1 + factor
+		form.scaleParameter(&other, name, 1+factor)
 		for k := range passes {
 			sums[k+1] = sums[k] + (other.Step(&passes[k].step)-lasts[k])/(1000*factor)
 		}

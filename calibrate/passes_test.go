@@ -16,7 +16,7 @@ func TestEffects(t *testing.T) {
 	p := timing.Parameters{Weights: 2, Token: 1, Knee: 1}
 	step := timing.Step{Tokens: 3}
 	passes := []stretch{{0, 1, step}, {1, 3, step}, {5, 6, step}}
-	e := newEffects(passes, &p, plainForms()[0].Fields[:2])
+	e := newEffects(passes, &p, &Form{Fields: plainForms()[0].Fields[:2]})
 	for _, c := range []struct{ at, weights float64 }{{0, 0}, {0.5, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 4}, {5.5, 5}, {9, 6}} {
 		if got := e.at(0, e.find(c.at)); !near(got, c.weights) {
 			t.Errorf("by %v s the weights took %v s, want %v", c.at, got, c.weights)

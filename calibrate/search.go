@@ -287,7 +287,7 @@ func (s *search) findCandidate() candidate {
 			}
 			for _, f := range s.extensionsOf(&c.form) {
 				s.form = f
-				wider = append(wider, candidate{s.descendNewton(point{u: append(slices.Clone(c.u), 0)}), f})
+				wider = append(wider, candidate{s.descendNewton(point{u: append(slices.Clone(c.u), c.firstOf(&f))}), f})
 			}
 		}
 		if len(wider) == 0 || s.err != nil || leastLoss(wider).loss >= (1-worth)*best.loss {
@@ -297,6 +297,15 @@ func (s *search) findCandidate() candidate {
 		s.form = best.form
 		best.point = s.descendSimplex(best.point, fineEdge, moreRuns)
 	}
+}
+
+// firstOf returns where the last parameter of a wider form begins: where experts have been, and
+// otherwise at the start.
+func (c *candidate) firstOf(wider *Form) float64 {
+	if wider.Fields[len(wider.Fields)-1] == expertsField {
+		return c.u[slices.Index(c.form.Fields, denseField)]
+	}
+	return 0
 }
 
 // leastLoss returns the candidate of the least loss, the first of several.

@@ -111,7 +111,7 @@ func (t tree) text(key string) string {
 	return s
 }
 
-// fill adds what is known where the file says nothing.
+// fill adds what is known where the file says nothing, or names a model that nobody knows.
 func (t tree) fill(known map[string]any) {
 	for key, value := range known {
 		switch {
@@ -122,6 +122,13 @@ func (t tree) fill(known map[string]any) {
 			}
 			all[key] = value
 			t["hardware"] = all
+		case key == "model" && !isKnownModel(t.text(key)):
+			for _, p := range settingPlaces() { // the last is t itself
+				if m, ok := t.at(p...).(map[string]any); ok {
+					delete(m, key)
+				}
+			}
+			t[key] = value
 		case key != "device_name" && t.find(key) == nil:
 			t[key] = value
 		}

@@ -31,7 +31,7 @@ func (s *search) plainForms() []Form {
 
 // extensionsOf returns a form with one more parameter.
 func (s *search) extensionsOf(f *Form) []Form {
-	all := f.extensions()
+	all := f.extensions(&s.start)
 	if s.client && !slices.Contains(f.Fields, wayToken) {
 		all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), wayToken), append(slices.Clone(f.with), "token")))
 	}
@@ -100,9 +100,9 @@ func floorParameters(s *Settings) timing.Parameters {
 	if err != nil {
 		return timing.Parameters{}
 	}
-	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1}
+	f := s.fitOf(gpu, model)
 	pass := f.Fastest()
-	return timing.Parameters{Weights: overClock * pass.Weights, Token: overClock * pass.Token}
+	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, Token: overClock * pass.Token}
 }
 
 // overClock is the share of a data sheet's time that a GPU may take whose clocks are above the
@@ -111,7 +111,7 @@ const overClock = 0.9
 
 // isBelow reports whether p is faster than a floor.
 func isBelow(p, floor *timing.Parameters) bool {
-	return p.Weights < floor.Weights || p.Token < floor.Token
+	return p.Weights < floor.Weights || p.Experts < floor.Experts || p.Token < floor.Token
 }
 
 // raiseToFloor raises parameters that physics forbids to what it allows.

@@ -78,7 +78,7 @@ func (f *Fit) Pass() Pass {
 // Fastest returns what reads and products take at the very least, by the data sheet alone.
 func (f *Fit) Fastest() Pass {
 	p := f.Pass()
-	return Pass{Weights: p.Weights * bandwidthShare, Token: p.Token * productShare}
+	return Pass{Weights: p.Weights * bandwidthShare, Experts: p.Experts * bandwidthShare, Token: p.Token * productShare}
 }
 
 // addNetwork adds what the GPUs of a worker tell each other: two all-reduces a layer

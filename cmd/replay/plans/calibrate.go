@@ -28,6 +28,7 @@ type calibration struct {
 	profile string
 	blocks  int
 	gpu     string
+	model   string
 	file    string // of the deployment
 	form    cli.Choice
 	rules   cli.Choice
@@ -75,6 +76,7 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
 	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not tell")
+	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not tell or by a name that is not in replay models")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
 	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm, those of the server's release, or reference, by `name`")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
@@ -126,6 +128,12 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 			return nil, cli.WrongUsage(err)
 		}
 		flags["gpu"] = f.gpu
+	}
+	if f.model != "" {
+		if _, err := hardware.FindModel(f.model); err != nil {
+			return nil, cli.WrongUsage(err)
+		}
+		flags["model"] = f.model
 	}
 	if f.file == "" {
 		return calibrate.KnownSettings(flags), nil
