@@ -41,7 +41,7 @@ func readServer(dir string, known map[string]any) (Settings, error) {
 // findLogs returns the logs of a run's servers, in order of their names.
 func findLogs(dir string) ([]string, error) {
 	var all []string
-	for _, name := range []string{"vllm*.log", "vllm*.log.gz", "server*.log", "server*.log.gz"} {
+	for _, name := range []string{"vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "server*.log", "server*.log.gz"} {
 		found, err := filepath.Glob(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
@@ -52,17 +52,19 @@ func findLogs(dir string) ([]string, error) {
 	return all, nil
 }
 
-// readLog reads the settings that a vLLM server logged as it started, by the keys of
-// meta.json.
+// readLog reads the settings that a server logged as it started, by the keys of meta.json.
 func readLog(path string) (tree, error) {
 	f, err := openPacked(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	log, err := deployment.ReadVLLMLog(f)
+	log, err := deployment.ReadLog(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if log.SGLang != nil {
+		return treeOfSGLang(log.SGLang), nil
 	}
 	t := KnownSettings(log.Known)
 	t["vllm_version"] = log.Release

@@ -4,15 +4,15 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 )
 
 // pod is what a server logged of itself while it served.
 type pod struct {
 	name      string
+	lines     int
 	running   float64   // sums over its lines
 	generated float64   // tokens a second
 	hits      []float64 // shares of prompt tokens found cached, of the latest requests
@@ -33,38 +33,45 @@ func readPods(dir string) ([]pod, error) {
 		return nil, err
 	}
 	var all []pod
-	line := regexp.MustCompile(`generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, .*Prefix cache hit rate: ([\d.]+)%`)
+	form := newPodLines()
 	for _, path := range logs {
 		f, err := openPacked(path)
 		if err != nil {
 			return nil, err
 		}
-		var rows [][3]float64
+		var rows []podRow
+		var prompts [2]float64
 		lines := bufio.NewScanner(f)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			m := line.FindStringSubmatch(lines.Text())
-			if m == nil {
-				continue
+			if row, ok := form.read(lines.Text(), &prompts); ok {
+				rows = append(rows, row)
 			}
-			var row [3]float64
-			for i := range row {
-				row[i], _ = strconv.ParseFloat(m[1+i], 64) // it is all digits
-			}
-			rows = append(rows, row)
 		}
 		f.Close()
 		if err := lines.Err(); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		p := pod{name: filepath.Base(path)}
-		for i := 2; i < len(rows)-1; i++ {
-			p.generated, p.running = p.generated+rows[i][0], p.running+rows[i][1]
-			p.hits = append(p.hits, rows[i][2]/100)
+		p := newPod(filepath.Base(path), rows)
+		if prompts[1] > 0 {
+			p.hits = []float64{prompts[0] / prompts[1]}
 		}
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// newPod adds up the lines of a server.
+func newPod(name string, rows []podRow) pod {
+	p := pod{name: name}
+	for i := 2; i < len(rows)-1; i++ {
+		p.lines++
+		p.generated, p.running = p.generated+rows[i].generated, p.running+rows[i].running
+		if !math.IsNaN(rows[i].hit) {
+			p.hits = append(p.hits, rows[i].hit)
+		}
+	}
+	return p
 }
 
 // perToken returns the time in s between the tokens of a request, on average.
@@ -74,7 +81,7 @@ func (p *pod) perToken() float64 { return p.running / p.generated }
 func (s *Settings) noteSlow(all []pod) {
 	var times []float64
 	for i := range all {
-		if len(all[i].hits) >= fewLines && all[i].generated > 0 {
+		if all[i].lines >= fewLines && all[i].generated > 0 {
 			times = append(times, all[i].perToken())
 		}
 	}
@@ -83,7 +90,7 @@ func (s *Settings) noteSlow(all []pod) {
 	}
 	usual := quantileOf(times, 0.5)
 	for i := range all {
-		if p := &all[i]; len(p.hits) >= fewLines && p.perToken() > (1+slowPod)*usual {
+		if p := &all[i]; p.lines >= fewLines && p.perToken() > (1+slowPod)*usual {
 			s.addNote("%s is slow: %.1f ms between the tokens of a request, %+.0f %% to the median of all", p.name, 1000*p.perToken(), 100*(p.perToken()/usual-1))
 		}
 	}
@@ -107,7 +114,7 @@ func (c *Compared) addPods(all []pod) {
 		cached, prompts, outputs = cached+b.Cached[1], prompts+b.InputTokens, outputs+b.OutputTokens
 		byWorker[b.Worker] += b.OutputTokens
 	}
-	if !slices.ContainsFunc(c.Sides, func(s Side) bool { return s.Name == hitRateName }) {
+	if !slices.ContainsFunc(c.Sides, func(s Side) bool { return s.Name == hitRateName }) && len(hits) > 0 {
 		c.Sides = append(c.Sides, Side{Name: hitRateName, Measured: meanOf(hits), Simulated: float64(cached) / float64(prompts)})
 	}
 	var simulated []int

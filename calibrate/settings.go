@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/scheduler/hardware"
@@ -35,6 +36,7 @@ type Settings struct {
 	estimated bool
 	// open are settings that the file leaves open: the run is to decide.
 	open     []opening
+	flags    []Flag   // of a replay, where the server is SGLang
 	missing  []string // what is not there and cannot be assumed
 	refusals []string // what is not modelled
 }
@@ -48,7 +50,11 @@ func (e *NotModelledError) Error() string {
 
 // checkModelled returns the error of a server that cannot be simulated.
 func (s *Settings) checkModelled() error {
-	if all := append(s.missing, s.refusals...); len(all) > 0 {
+	all := append(slices.Clone(s.missing), s.refusals...)
+	if s.Kind == "sglang" {
+		all = append(all, "the server is SGLang: calibrate fits vLLM's scheduler, and would take its rules for the server's")
+	}
+	if len(all) > 0 {
 		return &NotModelledError{all}
 	}
 	return nil
@@ -77,7 +83,7 @@ func settingPlaces() [][]string {
 	return [][]string{
 		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},
 		{"resolved_config", "model_config"}, {"resolved_config", "compilation_config"}, {"resolved_config"},
-		{"kv_cache"}, {"engine_kwargs"}, {"engine_args"}, {},
+		{"kv_cache"}, {"engine_kwargs"}, {"engine_args"}, {"server_args"}, {},
 	}
 }
 
@@ -158,6 +164,10 @@ func newSettings(t tree) Settings {
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
 	s.Quantized = t.text("quantization") != ""
+	if t.isSGLang() {
+		s.readSGLang(t)
+		return s
+	}
 	s.readModelled(t)
 	s.refuseUnmodelled(t)
 	return s
@@ -259,13 +269,6 @@ func (s *Settings) refuseUnmodelled(t tree) {
 	for _, key := range []string{"speculative_config", "kv_transfer_config", "kv_offloading_size", "sliding_window"} {
 		if v := t.find(key); v != nil && v != false {
 			s.refusals = append(s.refusals, fmt.Sprintf("%s is set, want none", key))
-		}
-	}
-	for _, key := range []string{"sglang_version", "mem_fraction_static", "chunked_prefill_size", "max_running_requests"} {
-		if t.find(key) != nil || t.at("server_args", key) != nil || t.text("engine") == "sglang" {
-			s.Kind = "sglang"
-			s.refusals = append(s.refusals, "the server is SGLang: calibrate fits vLLM's scheduler, and would take its rules for the server's")
-			break
 		}
 	}
 	if p := t.text("policy"); p != "" && p != "fcfs" {

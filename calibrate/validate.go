@@ -196,11 +196,11 @@ type Flag struct{ Name, Value string }
 
 // Flags returns what is known of the server as flags.
 func (s *Settings) Flags() []Flag {
-	if s.MaxSeqs == 0 {
-		if s.Router == "" {
-			return nil // there is no meta.json
-		}
-		return []Flag{{"endpoint-picker", s.Router}}
+	if s.Kind == "sglang" {
+		return s.addCluster(slices.Clone(s.flags))
+	}
+	if s.MaxSeqs == 0 { // there is no meta.json
+		return s.addCluster(nil)
 	}
 	var all []Flag
 	for _, f := range []struct {
@@ -214,11 +214,16 @@ func (s *Settings) Flags() []Flag {
 			all = append(all, Flag{f.name, fmt.Sprint(f.value)})
 		}
 	}
+	return append(s.addCluster(all), Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
+}
+
+// addCluster adds the flags that say how many servers there are and what is in front of them.
+func (s *Settings) addCluster(all []Flag) []Flag {
 	if s.Pods > 1 {
 		all = append(all, Flag{"workers", fmt.Sprint(s.Pods)})
 	}
 	if s.Router != "" {
 		all = append(all, Flag{"endpoint-picker", s.Router})
 	}
-	return append(all, Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
+	return all
 }

@@ -2,7 +2,7 @@
 // model and how it is spread, the engine and its settings. The file is YAML, with the
 // names of flags as keys; package options reads it as it reads a file of flags.
 //
-// Read deployment.go, then vllmlog.go.
+// Read deployment.go, vllmlog.go and sglanglog.go.
 package deployment
 
 import (
@@ -16,7 +16,7 @@ import (
 type Setting struct {
 	Flag  string
 	Value string // "": not known, written as a comment with Usual
-	Usual string // what holds when nothing is said
+	Usual string // what holds when nothing is said; "": the line is left out where nothing is known
 	Help  string
 }
 
@@ -43,6 +43,14 @@ func Settings() []Setting {
 		{"max-num-batched-tokens", "", "8192", "tokens a worker computes per pass; left out likewise"},
 		{"enable-prefix-caching", "", "true", "reuse KV blocks across requests"},
 		{"enable-chunked-prefill", "", "true", "cut prompts that exceed what is left of a pass"},
+		{"max-running-requests", "", "", "requests an SGLang worker runs at once"},
+		{"chunked-prefill-size", "", "", "prompt tokens of one request that an SGLang worker computes per pass"},
+		{"max-prefill-tokens", "", "", "prompt tokens that an SGLang worker computes per pass"},
+		{"prefill-max-requests", "", "", "requests of an SGLang worker's pass that computes prompts"},
+		{"schedule-policy", "", "", "order of an SGLang worker's queue"},
+		{"schedule-conservativeness", "", "", "factor on the memory that an SGLang worker reserves for answers"},
+		{"enable-mixed-chunk", "", "", "running requests of SGLang decode in the passes that compute prompts"},
+		{"overlap", "", "", "an SGLang worker plans a pass while the one before it runs"},
 		{"timing-profile", "", "profile.json", "measured pass times, in place of data sheets: replay calibrate fits them"},
 	}
 }
@@ -75,6 +83,9 @@ func Write(w io.Writer, title string, settings []Setting) error {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "# %s\n# replay trace requests.jsonl --deployment FILE --workers 4\n", title)
 	for _, s := range settings {
+		if s.Value == "" && s.Usual == "" {
+			continue
+		}
 		line := s.Flag + ": " + s.Value
 		if s.Value == "" {
 			line = "# " + s.Flag + ": " + s.Usual

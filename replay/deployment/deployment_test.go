@@ -11,8 +11,8 @@ const log = `(APIServer pid=1) INFO 04-24 [utils.py:238] non-default args: {'mod
 (EngineCore_DP0 pid=439) INFO 04-24 [kv_cache_utils.py:1314] GPU KV cache size: 198,208 tokens
 `
 
-func TestReadVLLMLog(t *testing.T) {
-	l, err := ReadVLLMLog(strings.NewReader(log))
+func TestReadLog(t *testing.T) {
+	l, err := ReadLog(strings.NewReader(log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestReadVLLMLog(t *testing.T) {
 	if l.Release != "0.17.1" || l.KVTokens != 198208 || len(l.Known) != len(want) {
 		t.Errorf("%+v", l)
 	}
-	if _, err := ReadVLLMLog(strings.NewReader("hello\n")); err == nil || !strings.Contains(err.Error(), "Initializing a V1 LLM engine") {
+	if _, err := ReadLog(strings.NewReader("hello\n")); err == nil || !strings.Contains(err.Error(), "Initializing a V1 LLM engine") {
 		t.Errorf("a log of something else: %v", err)
 	}
 }

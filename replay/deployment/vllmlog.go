@@ -26,59 +26,82 @@ func logKeys() map[string]string {
 
 // Log is what a server printed as it started.
 type Log struct {
-	Release  string            // of vLLM, as 0.20.2
+	Release  string            // of vLLM, as 0.20.2; "" of SGLang, whose log does not tell it
 	KVTokens int               // GPU KV cache size, 0: not printed
 	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
 	Known    map[string]string // values of flags
+	SGLang   map[string]string // arguments of SGLang's server by its own names; nil: the server is vLLM
 }
 
-// ReadVLLMLog reads the settings of a vLLM server from what it printed as it started.
-// It fails when there is no configuration in it.
-func ReadVLLMLog(r io.Reader) (*Log, error) {
-	l := &Log{Known: map[string]string{}}
-	arguments := regexp.MustCompile(`non-default args: \{(.*)\}`)
-	configured := regexp.MustCompile(`Initializing a V1 LLM engine \(v([^)]+)\) with config: (.*)`)
-	argument := regexp.MustCompile(`'(\w+)': ('[^']*'|[\w.+-]+)`)
-	value := regexp.MustCompile(`(\w+)=('[^']*'|[\w.+-]+)`)
-	batch := regexp.MustCompile(`max_num_batched_tokens=(\d+)`)
-	cache := regexp.MustCompile(`GPU KV cache size: ([\d,]+) tokens`)
-	async := regexp.MustCompile(`Asynchronous scheduling is (enabled|disabled)`)
+// ReadLog reads the settings of a server of vLLM or SGLang from what it printed as it
+// started. It fails when neither has printed any.
+func ReadLog(r io.Reader) (*Log, error) {
+	v, s := newVLLMLines(), newSGLangLines()
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	given := map[string]string{}
-	for lines.Scan() {
+	n := 0
+	for ; lines.Scan(); n++ {
 		line := lines.Text()
-		if m := arguments.FindStringSubmatch(line); m != nil {
-			collectPairs(given, argument.FindAllStringSubmatch(m[1], -1))
-		}
-		if m := configured.FindStringSubmatch(line); m != nil && l.Release == "" {
-			l.Release = m[1]
-			collectPairs(l.Known, value.FindAllStringSubmatch(m[2], -1))
-		}
-		if m := batch.FindStringSubmatch(line); m != nil && strings.Contains(line, "Chunked prefill is enabled") {
-			given["max_num_batched_tokens"] = m[1]
-		}
-		if m := async.FindStringSubmatch(line); m != nil {
-			l.Async = m[1]
-		}
-		if m := cache.FindStringSubmatch(line); m != nil {
-			l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // it is all digits
-		}
+		v.read(line)
+		s.read(line)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, err
+	switch err := lines.Err(); {
+	case err != nil:
+		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	case s.args != nil && v.Release == "":
+		return s.makeLog()
+	case v.Release == "":
+		return nil, errors.New("no line says \"Initializing a V1 LLM engine\" or \"server_args=\", want the log of a vLLM or SGLang server from its start")
 	}
-	if l.Release == "" {
-		return nil, errors.New("no line says \"Initializing a V1 LLM engine\", want the log of a vLLM server from its start")
+	return &v.Log, v.translate(v.given)
+}
+
+// vllmLines collects what a log says of a vLLM server as it started.
+type vllmLines struct {
+	Log
+	given map[string]string
+
+	arguments, configured, argument, value, batch, cache, async *regexp.Regexp
+}
+
+func newVLLMLines() *vllmLines {
+	return &vllmLines{
+		Log: Log{Known: map[string]string{}}, given: map[string]string{},
+		arguments:  regexp.MustCompile(`non-default args: \{(.*)\}`),
+		configured: regexp.MustCompile(`Initializing a V1 LLM engine \(v([^)]+)\) with config: (.*)`),
+		argument:   regexp.MustCompile(`'(\w+)': ('[^']*'|[\w.+-]+)`),
+		value:      regexp.MustCompile(`(\w+)=('[^']*'|[\w.+-]+)`),
+		batch:      regexp.MustCompile(`max_num_batched_tokens=(\d+)`),
+		cache:      regexp.MustCompile(`GPU KV cache size: ([\d,]+) tokens`),
+		async:      regexp.MustCompile(`Asynchronous scheduling is (enabled|disabled)`),
 	}
-	return l, l.translate(given)
+}
+
+// read takes in a line.
+func (l *vllmLines) read(line string) {
+	if m := l.arguments.FindStringSubmatch(line); m != nil {
+		collectPairs(l.given, l.argument.FindAllStringSubmatch(m[1], -1))
+	}
+	if m := l.configured.FindStringSubmatch(line); m != nil && l.Release == "" {
+		l.Release = m[1]
+		collectPairs(l.Known, l.value.FindAllStringSubmatch(m[2], -1))
+	}
+	if m := l.batch.FindStringSubmatch(line); m != nil && strings.Contains(line, "Chunked prefill is enabled") {
+		l.given["max_num_batched_tokens"] = m[1]
+	}
+	if m := l.async.FindStringSubmatch(line); m != nil {
+		l.Async = m[1]
+	}
+	if m := l.cache.FindStringSubmatch(line); m != nil {
+		l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // it is all digits
+	}
 }
 
 // collectPairs adds the pairs of names and values.
 func collectPairs(into map[string]string, pairs [][]string) {
 	for _, pair := range pairs {
 		if _, ok := into[pair[1]]; !ok {
-			into[pair[1]] = strings.Trim(pair[2], "'")
+			into[pair[1]] = strings.Trim(pair[2], `'"`)
 		}
 	}
 }

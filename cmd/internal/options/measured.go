@@ -2,6 +2,7 @@ package options
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 
@@ -49,7 +50,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	for _, s := range settings {
 		given[s.Name] = s.Value
 	}
-	if given["engine"] != "sglang" {
+	if kind := cmp.Or(m.Settings.Kind, "vllm"); cmp.Or(given["engine"], kind) == kind {
 		for _, s := range m.Settings.Flags() {
 			derived := s.Name == "num-gpu-blocks" && given["gpu"] != "" || (s.Name == "tp" || s.Name == "dp") && given["gpu"] == ""
 			if _, ok := given["router"]; ok && s.Name == "endpoint-picker" {

@@ -24,8 +24,8 @@ func NewInitCommand(s cli.Streams) *cobra.Command {
 		Use:   "init [--from LOG]",
 		Short: "Write a deployment file: GPU, model, parallelism and engine",
 		Long: `Write a commented deployment file for --deployment. With --from its settings are
-those a vLLM server printed as it started, the KV blocks it found among them;
-what a log does not say, as the GPU, is left for you to fill in.`,
+those a server of vLLM or SGLang printed as it started, the KV blocks it found
+among them; what a log does not say, as the GPU, is left for you to fill in.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,
@@ -33,7 +33,7 @@ what a log does not say, as the GPU, is left for you to fill in.`,
 		RunE: func(*cobra.Command, []string) error { return f.write(s) },
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.from, "from", "", "`file` that a vLLM server logged to as it started")
+		fs.StringVar(&f.from, "from", "", "`file` that a server of vLLM or SGLang logged to as it started")
 		fs.StringVar(&f.gpu, "gpu", "", "GPU of the workers, by `name`")
 		fs.StringVar(&f.model, "model", "", "model they run, by `name` or the path of its config.json")
 		fs.StringVar(&f.out, "out", "", "`file` to write, which must not be there yet; without it standard output")
@@ -49,7 +49,11 @@ func (f *initFlags) write(s cli.Streams) error {
 			return fmt.Errorf("%s: %w", f.from, err)
 		}
 		known, title = log.Known, "A deployment, as vLLM "+log.Release+" logged it"
-		known["scheduler-profile"] = options.NearestRules(log.Release)
+		if log.SGLang != nil {
+			title = "A deployment, as SGLang logged it"
+		} else {
+			known["scheduler-profile"] = options.NearestRules(log.Release)
+		}
 	}
 	if f.gpu != "" {
 		g, err := hardware.FindGPU(f.gpu, nil)
@@ -57,7 +61,9 @@ func (f *initFlags) write(s cli.Streams) error {
 			return cli.WrongUsage(err)
 		}
 		known["gpu"] = g.Name
-		usual = options.UsualSettings(known["scheduler-profile"], &g)
+		if known["engine"] != "sglang" {
+			usual = options.UsualSettings(known["scheduler-profile"], &g)
+		}
 	}
 	if f.model != "" {
 		known["model"] = f.model
@@ -89,5 +95,5 @@ func (f *initFlags) readLog() (*deployment.Log, error) {
 		return nil, errors.Unwrap(err)
 	}
 	defer file.Close()
-	return deployment.ReadVLLMLog(file)
+	return deployment.ReadLog(file)
 }

@@ -187,7 +187,7 @@ func (v *validated) write(w io.Writer, form string) error {
 	}
 	line("%s: %d requests replayed at their measured arrivals", v.Run, v.Requests)
 	if len(v.FromRun) > 0 {
-		line("  from meta.json: %s", strings.Join(v.FromRun, ", "))
+		line("  from the run: %s", strings.Join(v.FromRun, ", "))
 	}
 	for _, n := range v.Notes {
 		line("  assumed: %s", n)

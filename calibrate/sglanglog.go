@@ -1,0 +1,136 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/deployment"
+)
+
+// treeOfSGLang returns the arguments of a server of SGLang as a tree has them, in
+// server_args.
+func treeOfSGLang(args map[string]string) tree {
+	typed := map[string]any{}
+	for key, text := range args {
+		switch number, err := strconv.ParseFloat(text, 64); {
+		case text == "None":
+		case text == "True" || text == "False":
+			typed[key] = text == "True"
+		case err == nil:
+			typed[key] = number
+		default:
+			typed[key] = text
+		}
+	}
+	return tree{"engine": "sglang", "server_args": typed}
+}
+
+// isSGLang reports whether the settings are those of a server of SGLang.
+func (t tree) isSGLang() bool {
+	for _, key := range []string{"sglang_version", "mem_fraction_static", "chunked_prefill_size", "max_running_requests"} {
+		if t.find(key) != nil {
+			return true
+		}
+	}
+	return t.text("engine") == "sglang"
+}
+
+// readSGLang takes what the arguments of a server of SGLang say, by its own names: those of
+// its log, of its /server_info, or of a meta.json.
+func (s *Settings) readSGLang(t tree) {
+	s.Kind, s.DataParallel = "sglang", 1
+	args := map[string]string{}
+	for _, place := range settingPlaces() {
+		object, _ := t.at(place...).(map[string]any)
+		if len(place) == 0 {
+			object = t
+		}
+		for key, value := range object {
+			if _, ok := args[key]; ok {
+				continue
+			}
+			switch v := value.(type) {
+			case bool:
+				args[key] = map[bool]string{true: "True", false: "False"}[v]
+			case float64:
+				args[key] = strconv.FormatFloat(v, 'f', -1, 64)
+			case string:
+				args[key] = v
+			}
+		}
+	}
+	flags, err := deployment.SGLangFlags(args)
+	if err != nil {
+		s.missing = append(s.missing, err.Error())
+		return
+	}
+	number := func(flag string) int {
+		n, _ := strconv.Atoi(flags[flag])
+		return n
+	}
+	s.Model = flags["model"]
+	s.Quantized = flags["quantization"] != ""
+	s.TensorParallel = max(number("tp"), 1)
+	s.DataParallel = max(number("dp"), 1)
+	s.Blocks, s.BlockTokens = number("num-gpu-blocks"), max(number("block-size"), 1)
+	s.MaxSeqs, s.MaxBatchedTokens = number("max-running-requests"), number("chunked-prefill-size")
+	s.PrefixCaching = flags["enable-prefix-caching"] != "false"
+	for flag, text := range flags {
+		// What the weights and the memory of the GPU are is for those who give --gpu.
+		if !slices.Contains([]string{"model", "pp", "ep", "quantization", "kv-cache-dtype", "gpu-memory-utilization", "max-model-len", "graphs"}, flag) && text != "" {
+			s.flags = append(s.flags, Flag{flag, text})
+		}
+	}
+	slices.SortFunc(s.flags, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
+	for key, none := range map[string]string{"speculative_algorithm": "", "disaggregation_mode": "null", "enable_hierarchical_cache": "False"} {
+		if text := args[key]; text != "" && text != "None" && text != none {
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, want none", key, text))
+		}
+	}
+	slices.Sort(s.refusals)
+}
+
+// podLines reads what servers log every few seconds, or passes, while they serve.
+type podLines struct{ vllm, sglang *regexp.Regexp }
+
+func newPodLines() podLines {
+	return podLines{
+		vllm:   regexp.MustCompile(`generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, .*Prefix cache hit rate: ([\d.]+)%`),
+		sglang: regexp.MustCompile(`(#?[a-z][a-z -]*[a-z](?: \(token/s\))?): ([\d.]+)`),
+	}
+}
+
+// podRow is what a line says: the requests that run, the tokens a second that they get, and
+// the share of prompt tokens found cached.
+type podRow struct{ generated, running, hit float64 }
+
+// read reads a line of either engine. SGLang says of each pass that computes prompts what was
+// found, of which prompts are the sums: cached tokens, and all.
+func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
+	if m := l.vllm.FindStringSubmatch(line); m != nil {
+		row.generated, _ = strconv.ParseFloat(m[1], 64) // they are all digits
+		row.running, _ = strconv.ParseFloat(m[2], 64)
+		row.hit, _ = strconv.ParseFloat(m[3], 64)
+		row.hit /= 100
+		return row, true
+	}
+	decode := strings.Contains(line, "Decode batch")
+	if !decode && !strings.Contains(line, "Prefill batch") {
+		return row, false
+	}
+	fields := map[string]float64{}
+	for _, m := range l.sglang.FindAllStringSubmatch(line, -1) {
+		fields[m[1]], _ = strconv.ParseFloat(m[2], 64)
+	}
+	if !decode {
+		prompts[0], prompts[1] = prompts[0]+fields["#cached-token"], prompts[1]+fields["#cached-token"]+fields["#new-token"]
+		return row, false
+	}
+	row.running, row.hit = fields["#running-req"], math.NaN()
+	row.generated, ok = fields["gen throughput (token/s)"]
+	return row, ok
+}

@@ -1,0 +1,126 @@
+package deployment
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// sglangKeys returns the flags that arguments of SGLang's server stand for, by the name
+// that its log has.
+func sglangKeys() map[string]string {
+	return map[string]string{
+		"model_path": "model", "tp_size": "tp", "pp_size": "pp", "ep_size": "ep", "quantization": "quantization", "kv_cache_dtype": "kv-cache-dtype",
+		"mem_fraction_static": "gpu-memory-utilization", "context_length": "max-model-len", "page_size": "block-size",
+		"max_running_requests": "max-running-requests", "chunked_prefill_size": "chunked-prefill-size", "max_prefill_tokens": "max-prefill-tokens",
+		"prefill_max_requests": "prefill-max-requests", "schedule_policy": "schedule-policy", "schedule_conservativeness": "schedule-conservativeness",
+		"enable_mixed_chunk": "enable-mixed-chunk", "decode_log_interval": "decode-log-interval", "radix_eviction_policy": "radix-eviction-policy",
+		"enable_priority_scheduling": "enable-priority-scheduling",
+		"prefill_decode_interval":    "prefill-decode-interval", "retraction_policy": "retraction-policy",
+	}
+}
+
+// sglangLines collects what a log says of a server of SGLang as it started.
+type sglangLines struct {
+	args                      map[string]string // nil: nothing
+	given, sized, pair, field *regexp.Regexp
+}
+
+func newSGLangLines() *sglangLines {
+	return &sglangLines{
+		given: regexp.MustCompile(`server_args=(?:ServerArgs\(|\{)(.*)[)}]`),
+		sized: regexp.MustCompile(`max_total_num_tokens=\d+, chunked_prefill_size=.*`),
+		pair:  regexp.MustCompile(`'(\w+)': ('[^']*'|"[^"]*"|[\w.+-]+)`),
+		field: regexp.MustCompile(`(\w+)=('[^']*'|"[^"]*"|[\w.+-]*\w)`),
+	}
+}
+
+// read takes in a line. What the scheduler says that it found in memory wins over what
+// the server was asked for.
+func (l *sglangLines) read(line string) {
+	if !strings.Contains(line, "server_args=") && !strings.Contains(line, "max_total_num_tokens=") {
+		return
+	}
+	if l.args == nil && (l.given.MatchString(line) || l.sized.MatchString(line)) {
+		l.args = map[string]string{}
+	}
+	if m := l.given.FindStringSubmatch(line); m != nil {
+		pairs := l.pair.FindAllStringSubmatch(m[1], -1)
+		if len(pairs) == 0 {
+			pairs = l.field.FindAllStringSubmatch(m[1], -1)
+		}
+		collectPairs(l.args, pairs)
+	}
+	if text := l.sized.FindString(line); text != "" {
+		sized := map[string]string{}
+		collectPairs(sized, l.field.FindAllStringSubmatch(text, -1))
+		for key, value := range sized {
+			l.args[key] = value
+		}
+	}
+}
+
+// makeLog returns what the lines said.
+func (l *sglangLines) makeLog() (*Log, error) {
+	known, err := SGLangFlags(l.args)
+	if err != nil {
+		return nil, err
+	}
+	tokens, _ := strconv.Atoi(l.args["max_total_num_tokens"]) // it is all digits
+	return &Log{Release: l.args["version"], KVTokens: tokens, Known: known, SGLang: l.args}, nil
+}
+
+// SGLangFlags returns the flags that the arguments of a server of SGLang stand for, by
+// their names in its log, where max_total_num_tokens is the size of its KV pool.
+func SGLangFlags(args map[string]string) (map[string]string, error) {
+	known := map[string]string{"engine": "sglang"}
+	for key, flag := range sglangKeys() {
+		if text := args[key]; text != "" && text != "None" {
+			known[flag] = strings.ReplaceAll(strings.ReplaceAll(text, "True", "true"), "False", "false")
+		}
+	}
+	for key, flag := range map[string]string{"disable_radix_cache": "enable-prefix-caching", "disable_overlap_schedule": "overlap"} {
+		switch args[key] {
+		case "True":
+			known[flag] = "false"
+		case "False":
+			known[flag] = "true"
+		}
+	}
+	if text := args["context_len"]; text != "" {
+		known["max-model-len"] = text
+	}
+	if args["disable_cuda_graph"] == "True" {
+		known["graphs"] = "none"
+	}
+	if n := args["dp_size"]; n != "" && args["enable_dp_attention"] == "True" {
+		known["dp"] = n
+	}
+	page, err := countOf(args, "page_size", 1)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := countOf(args, "max_total_num_tokens", 0)
+	if strings.HasPrefix(args["chunked_prefill_size"], "-") { // prompts are not cut
+		known["chunked-prefill-size"] = strconv.Itoa(max(tokens, 1<<20) / page * page)
+	}
+	if err != nil || tokens == 0 {
+		return known, err
+	}
+	known["block-size"], known["num-gpu-blocks"] = strconv.Itoa(page), strconv.Itoa(tokens/page)
+	return known, nil
+}
+
+// countOf returns an argument that is a number of tokens, unset where it is not told.
+func countOf(args map[string]string, key string, unset int) (int, error) {
+	text := args[key]
+	if text == "" || text == "None" {
+		return unset, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s is %q, want a number of tokens", key, text)
+	}
+	return n, nil
+}
