@@ -49,6 +49,7 @@ type Args struct {
 	DecodeSpeedup    float64     // divides decode times once more; default 1; 0 leaves decode unscaled
 	DPSize           int         // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
 	StartupSeconds   float64     // how long a worker added later takes to start; 0: none
+	Warmup           vllm.Warmup // of a worker that has never served: its one pass that takes longer; none by default
 
 	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time

@@ -38,6 +38,7 @@ func (r *reader) read(a *Args) {
 	r.ratio("decode_speedup_ratio", &a.DecodeSpeedup)
 	r.dpSize(&a.DPSize)
 	r.ratio("startup_time", &a.StartupSeconds)
+	r.readWarmup(a)
 	r.size("kv_bytes_per_token", &a.KVBytesPerToken)
 	r.ratio("kv_transfer_bandwidth", &a.TransferGBPerSecond)
 	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
@@ -61,6 +62,7 @@ func (r *reader) read(a *Args) {
 	r.readWindows(a)
 	r.readSpeculative(a)
 	r.readRules(a)
+	r.checkWarmup(a)
 }
 
 // readRules reads the rules of vLLM's scheduler: a set of them by name, then single

@@ -56,10 +56,18 @@ func (t *Topology) Assumptions() []Assumption {
 // assumptionsOf returns what is assumed of an engine.
 func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
 	all := []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", describeBlocks(a)}, {prefix + "scheduler", schedulerRules(a)}}
+	if a.Warmup.Given() {
+		all = append(all, Assumption{prefix + "warm_up", describeWarmup(a)})
+	}
 	if a.Speculative != nil {
 		all = append(all, Assumption{prefix + "speculative_decoding", describeSpeculation(a)})
 	}
 	return all
+}
+
+// describeWarmup describes when a fresh engine stands still.
+func describeWarmup(a *engineargs.Args) string {
+	return fmt.Sprintf("workers are fresh: the first pass with %d requests that gain a token takes %g s longer", a.Warmup.Requests, float64(a.Warmup.Time/1000))
 }
 
 // passTimes describes where pass times come from.

@@ -195,7 +195,7 @@ func (s *Stage) vllmConfig() vllm.Config {
 		PrefixCaching: a.PrefixCaching, ChunkedPrefill: a.ChunkedPrefill,
 		Preemption: a.Preemption, Policy: a.Scheduling, PrefillInterval: a.PrefillInterval, Role: s.Role, Transfer: a.Transfer(),
 		Clock: s.Clock, Tree: s.Tree, Capture: s.Capture,
-		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules, Windows: a.Windows,
+		Planner: s.Steps, Offload: s.offloadConfig(), Rules: a.Rules, Windows: a.Windows, Warmup: a.Warmup,
 	}
 }
 

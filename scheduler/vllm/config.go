@@ -54,6 +54,7 @@ type Config struct {
 	Planner          bool           // keep what Snapshot tells, and take one pass at a time
 	Offload          blocks.Offload // host memory behind the KV blocks
 	Windows          Windows        // layers with windows; not for the reference's rules, nor with Offload
+	Warmup           Warmup         // of a fresh engine; not for the reference's rules
 	Rules            Rules          // all as in the reference, for New
 }
 

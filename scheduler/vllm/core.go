@@ -62,6 +62,7 @@ type Core struct {
 	idle        bool     // the pass under way computes nothing: it waits for a transfer, or naps
 	awake       sim.Time // the end of the latest nap
 	further     bool     // a pass without its token got a request further than ever before
+	cold        bool     // the pass that takes longer on a fresh engine is to come
 }
 
 // New returns an idle engine. Requests that Config.Fits refuses must not reach
@@ -78,7 +79,7 @@ func New(cfg Config) (*Core, error) {
 		shift: uint(bits.TrailingZeros(uint(cfg.BlockTokens))), mask: cfg.BlockTokens - 1,
 		next: new(flight), after: new(flight),
 	}
-	c.pool = newPool(c)
+	c.pool, c.cold = newPool(c), cfg.Warmup.Given()
 	if s := cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && c.rules.DraftSlots {
 		c.draftSlots = 1
 	}

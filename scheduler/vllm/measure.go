@@ -19,6 +19,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	}
 	if !c.rules.MixedStep {
 		prefill, decode, err := clock.Apart(step)
+		decode += float64(c.warmUp())
 		setNanos(prefill+decode, p)
 		end := p.Start + sim.Time(prefill)
 		if p.Detail != nil {
@@ -31,6 +32,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
+	ms += float64(c.warmUp())
 	p.End = p.Start + sim.Time(ms)
 	setNanos(ms, p)
 	if p.Detail == nil {

@@ -16,7 +16,7 @@ func (c *Core) countAlike(now sim.Time) int {
 	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.awake {
 		return 0
 	}
-	if k.single || k.count > c.cfg.Budget() {
+	if k.single || c.cold || k.count > c.cfg.Budget() {
 		return 0
 	}
 	if f := c.next; !c.rules.TwoInFlight {

@@ -1,0 +1,53 @@
+package engineargs
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// readWarmup reads for how long a worker that has never served stands still, once.
+func (r *reader) readWarmup(a *Args) {
+	m := r.openObject("warmup")
+	if m == nil {
+		return
+	}
+	seconds, requests := 0.0, 1
+	m.ratio("time", &seconds)
+	m.size("requests", &requests)
+	for _, key := range m.values.unknownKeys(m.asked) {
+		m.fail(key, shortenValue(m.values[key]), "one of "+strings.Join(m.asked, ", "))
+	}
+	if requests < 1 {
+		m.fail("requests", strconv.Itoa(requests), "at least 1")
+	}
+	if seconds == 0 {
+		value := "missing"
+		if text := m.values["time"]; text != nil {
+			value = shortenValue(text)
+		}
+		m.fail("time", value, "s above 0")
+	}
+	if r.err = m.err; r.err == nil {
+		a.Warmup = vllm.Warmup{Requests: requests, Time: sim.Time(1000 * seconds)}
+	}
+}
+
+// checkWarmup refuses a warm-up of engines that have none.
+func (r *reader) checkWarmup(a *Args) {
+	want := ""
+	switch {
+	case !a.Warmup.Given():
+	case a.Engine == SGLang:
+		want = "engine_type vllm with it"
+	case a.Rules.Reference():
+		want = "vLLM's own rules with it: scheduler_profile vllm"
+	case a.DPSize > 1:
+		want = "dp_size 1 with it"
+	}
+	if want != "" {
+		r.fail("warmup", shortenValue(r.values["warmup"]), want)
+	}
+}
