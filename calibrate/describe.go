@@ -32,6 +32,9 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 		}
 		trials = append(trials, t)
 	}
+	if err := r.addKinds(trials, f); err != nil {
+		return err
+	}
 	r.Profile.Trusted = trustedRange(seen)
 	r.Profile.Trusted.Preempted = r.Preemptions > 0
 	if trials[0].target.run.Client {
@@ -42,6 +45,22 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 	var err error
 	r.Profile.Spreads, err = computeSpreads(ctx, trials, f)
 	return err
+}
+
+// addKinds adds how passes of the fit were launched, which the rules of the reference do not ask for.
+func (r *Result) addKinds(trials []*trial, f *fitted) error {
+	if trials[0].sim.rules.Reference() {
+		return nil
+	}
+	var records []*ledger
+	for _, t := range trials {
+		if err := t.sim.runRecorded(&f.parameters, &t.out, &t.record); err != nil {
+			return err
+		}
+		records = append(records, &t.record)
+	}
+	r.Kinds = sharesOfKinds(&f.parameters, records)
+	return nil
 }
 
 const (

@@ -15,6 +15,7 @@ type Result struct {
 	Run     string         `json:"run"`
 	Notes   []string       `json:"notes"` // what was assumed
 	Checks  []Check        `json:"checks"`
+	Kinds   []KindShare    `json:"passes_by_kind,omitempty"`
 	// Simulations is the number of replays of the run that it took.
 	Simulations int `json:"simulations"`
 	Preemptions int `json:"preemptions"` // in the last of them

@@ -25,6 +25,7 @@ func parameterOf(p *timing.Parameters, name string) *float64 {
 	return map[string]*float64{
 		denseField: &p.Weights, "token_s": &p.Token, "context_s": &p.Context, "mixed_context_s": &p.Mixed,
 		"pair_s": &p.Pair, "mixed_base_s": &p.MixedBase, expertsField: &p.Experts,
+		piecewiseField: &p.PiecewiseBase, eagerField: &p.EagerBase,
 	}[name]
 }
 
@@ -58,11 +59,12 @@ func plainForms() []Form {
 
 // extensions returns the form with one more parameter: attention inside
 // prompts, which long prompts show, what a pass with prompts takes more in
-// any case, or the experts apart from other weights, where there are some at the start.
-func (f *Form) extensions(start *timing.Parameters) []Form {
+// any case, the experts apart from other weights, or what launches take of passes that are no
+// graph: what there is at the start. With a knee of 1 what every pass has is in the weights.
+func (f Form) extensions(start *timing.Parameters) []Form {
 	var all []Form
-	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}, {"experts", expertsField}} {
-		if !slices.Contains(f.Fields, more.field) && *parameterOf(start, more.field) > 0 {
+	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}, {"experts", expertsField}, {"piecewise", piecewiseField}, {"eager", eagerField}} {
+		if !slices.Contains(f.Fields, more.field) && *parameterOf(start, more.field) > 0 && !(f.Knee == 1 && isConstant(more.field, start)) {
 			all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), more.field), append(slices.Clone(f.with), more.name)))
 		}
 	}
@@ -78,7 +80,7 @@ func newForm(knee int, fields, with []string) Form {
 // parametersAt returns the start with the form's parameters multiplied by e^u. Experts that the form
 // does not fit are in the proportion to the other weights that they have at the start.
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
-	p := timing.Parameters{Graphs: start.Graphs, Knee: f.Knee, ExpertShare: start.ExpertShare}
+	p := timing.Parameters{Graphs: start.Graphs, GraphMode: start.GraphMode, Knee: f.Knee, ExpertShare: start.ExpertShare}
 	for i, name := range f.Fields {
 		if place := parameterOf(&p, name); place != nil { // or it is one of the way
 			*place = *parameterOf(start, name) * math.Exp(u[i])
@@ -104,10 +106,12 @@ func startParameters(s *Settings) timing.Parameters {
 	}
 	f := s.fitOf(gpu, model)
 	pass := f.Pass()
-	return timing.Parameters{
+	p := timing.Parameters{
 		Weights: 1.1 * pass.Weights, Experts: 1.1 * pass.Experts, ExpertShare: s.expertShare(pass.Share), Token: pass.Token, Pair: pass.Pair,
 		Context: 0.8 * pass.Context, Mixed: 1.2 * pass.Context, MixedBase: 0.1 * pass.Weights, Graphs: s.Graphs,
 	}
+	s.setLaunches(&p, f)
+	return p
 }
 
 // fitOf returns a model on the server's GPUs. Engines in lockstep share the experts.

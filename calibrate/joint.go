@@ -176,6 +176,13 @@ func (s *Settings) tellOthers() map[string]any {
 		"max_num_batched_tokens": float64(s.MaxBatchedTokens), "block_size": float64(s.BlockTokens), "async_scheduling": s.Async,
 		"enforce_eager": len(s.Graphs) == 0, "enable_prefix_caching": s.PrefixCaching, "enable_chunked_prefill": s.ChunkedPrefill, "pods": float64(s.Pods),
 	}
+	if len(s.Graphs) > 0 {
+		var sizes []any
+		for _, n := range s.Graphs {
+			sizes = append(sizes, float64(n))
+		}
+		known["cudagraph_capture_sizes"], known["cudagraph_mode"] = sizes, string(cmp.Or(s.GraphMode, "FULL_AND_PIECEWISE"))
+	}
 	if s.Blocks > 0 {
 		known["num_gpu_blocks"] = float64(s.Blocks * max(s.DataParallel, 1))
 	}

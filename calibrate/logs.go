@@ -71,6 +71,16 @@ func readLog(path string) (tree, error) {
 	if log.Async != "" {
 		t["async_scheduling"] = log.Async == "enabled"
 	}
+	if log.GraphMode != "" {
+		t["cudagraph_mode"] = log.GraphMode
+	}
+	var sizes []any
+	for _, n := range log.GraphSizes {
+		sizes = append(sizes, float64(n))
+	}
+	if len(sizes) > 0 {
+		t["cudagraph_capture_sizes"] = sizes
+	}
 	return t, nil
 }
 

@@ -56,7 +56,7 @@ func TestSettings(t *testing.T) {
 		}},
 		{`"data_parallel_size":1`, `"data_parallel_size":2,"is_moe_model":true`, func(s *Settings) bool { return s.Lockstep && strings.Contains(s.Notes[0], "in lockstep") }},
 		{`"policy":`, `"enforce_eager":true,"policy":`, func(s *Settings) bool { return s.Graphs == nil }},
-		{`"policy":`, `"cudagraph_capture_sizes":[1,2,2,8,4],"policy":`, func(s *Settings) bool { return slices.Equal(s.Graphs, []int{1, 2, 8}) }},
+		{`"policy":`, `"cudagraph_capture_sizes":[1,2,2,8,4],"policy":`, func(s *Settings) bool { return slices.Equal(s.Graphs, []int{1, 2, 4, 8}) }},
 		{`"policy":`, `"pipeline_parallel_size":1,"sliding_window":null,"kv_transfer_config":false,"enable_dbo":false,"policy":`, func(s *Settings) bool { return len(s.refusals) == 0 }},
 		{`"policy":`, `"pipeline_parallel_size":2,"sliding_window":5,"enable_dbo":true,"policy":`, func(s *Settings) bool { return len(s.refusals) == 3 }},
 		{`"policy":"fcfs"`, `"policy":""`, func(s *Settings) bool { return len(s.refusals) == 0 }},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/scheduler/timing"
@@ -36,6 +37,13 @@ func (r *Result) WriteText(w io.Writer) error {
 			word = "  not identified: do not transfer"
 		}
 		line("%-20s  %-10.4g  %6.1f %%%s", s.Name, valueOf(&r.Profile, s.Name), 100*s.Share, word)
+	}
+	if len(r.Kinds) > 0 {
+		var kinds []string
+		for _, k := range r.Kinds {
+			kinds = append(kinds, fmt.Sprintf("%.1f %% %s", 100*k.Share, k.Kind))
+		}
+		line("Time of passes by kind: %s", strings.Join(kinds, ", "))
 	}
 	if p := &r.Profile.Parameters; p.Experts > 0 {
 		line("Experts: %.4g s to read all of them, of which a token is sent to %.3g %%", p.Experts, 100*p.ExpertShare)

@@ -19,7 +19,8 @@ type Settings struct {
 	ChunkedPrefill    bool
 	ReserveWhole      bool
 	LongPrefillTokens int
-	Graphs            []int
+	Graphs            []int // sizes of captured graphs, rising; none: passes are launched without
+	GraphMode         timing.GraphMode
 	KVTokens          int // of the pool; 0: not known
 	// DataParallel is the number of engines, each with a scheduler and a KV cache
 	// of its own, at least 1. In Lockstep all passes begin and end together, as
@@ -83,7 +84,8 @@ func settingPlaces() [][]string {
 	return [][]string{
 		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},
 		{"resolved_config", "model_config"}, {"resolved_config", "compilation_config"}, {"resolved_config"},
-		{"kv_cache"}, {"engine_kwargs"}, {"engine_args"}, {"server_args"}, {},
+		{"kv_cache"}, {"engine_kwargs"}, {"engine_kwargs", "compilation_config"}, {"engine_args"}, {"engine_args", "compilation_config"},
+		{"server_args"}, {},
 	}
 }
 
@@ -239,22 +241,6 @@ func (s *Settings) readNeeded(t tree, key string) int {
 		s.missing = append(s.missing, key+" is missing, want it in engine_kwargs or resolved_config")
 	}
 	return n
-}
-
-func (s *Settings) readGraphs(t tree) {
-	if t.truth("enforce_eager", false) {
-		return
-	}
-	if sizes, ok := t.find("cudagraph_capture_sizes").([]any); ok {
-		for _, v := range sizes {
-			if n, ok := v.(float64); ok && (len(s.Graphs) == 0 || int(n) > s.Graphs[len(s.Graphs)-1]) {
-				s.Graphs = append(s.Graphs, int(n))
-			}
-		}
-	}
-	if len(s.Graphs) == 0 {
-		s.Graphs = timing.DefaultGraphs(s.MaxSeqs)
-	}
 }
 
 // refuseUnmodelled names what the simulated scheduler does not do.

@@ -30,7 +30,10 @@ type Log struct {
 	KVTokens int               // GPU KV cache size, 0: not printed
 	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
 	Known    map[string]string // values of flags
-	SGLang   map[string]string // arguments of SGLang's server by its own names; nil: the server is vLLM
+	// GraphMode is cudagraph_mode and GraphSizes the sizes of captured graphs; "" and none: not printed.
+	GraphMode  string
+	GraphSizes []int
+	SGLang     map[string]string // arguments of SGLang's server by its own names; nil: the server is vLLM
 }
 
 // ReadLog reads the settings of a server of vLLM or SGLang from what it printed as it
@@ -59,14 +62,15 @@ func ReadLog(r io.Reader) (*Log, error) {
 // vllmLines collects what a log says of a vLLM server as it started.
 type vllmLines struct {
 	Log
-	given map[string]string
+	given  map[string]string
+	graphs graphReader
 
 	arguments, configured, argument, value, batch, cache, async *regexp.Regexp
 }
 
 func newVLLMLines() *vllmLines {
 	return &vllmLines{
-		Log: Log{Known: map[string]string{}}, given: map[string]string{},
+		Log: Log{Known: map[string]string{}}, given: map[string]string{}, graphs: newGraphReader(),
 		arguments:  regexp.MustCompile(`non-default args: \{(.*)\}`),
 		configured: regexp.MustCompile(`Initializing a V1 LLM engine \(v([^)]+)\) with config: (.*)`),
 		argument:   regexp.MustCompile(`'(\w+)': ('[^']*'|[\w.+-]+)`),
@@ -84,6 +88,7 @@ func (l *vllmLines) read(line string) {
 	}
 	if m := l.configured.FindStringSubmatch(line); m != nil && l.Release == "" {
 		l.Release = m[1]
+		l.graphs.read(&l.Log, m[2])
 		collectPairs(l.Known, l.value.FindAllStringSubmatch(m[2], -1))
 	}
 	if m := l.batch.FindStringSubmatch(line); m != nil && strings.Contains(line, "Chunked prefill is enabled") {

@@ -23,6 +23,11 @@ type Parameters struct {
 	Experts     float64 `json:"experts_s,omitempty"`
 	ExpertShare float64 `json:"expert_share,omitempty"`
 	Network     float64 `json:"network_s,omitempty"` // s per token computed, between the GPUs of a worker
+	// PiecewiseBase is s more per pass that is not one graph; EagerBase s more beyond that per pass
+	// that is launched without graphs. GraphMode says which passes those are.
+	PiecewiseBase float64   `json:"piecewise_base_s,omitempty"`
+	EagerBase     float64   `json:"eager_base_s,omitempty"`
+	GraphMode     GraphMode `json:"cudagraph_mode,omitempty"`
 	// Knee is how sharply the larger of reading and multiplying rules: the
 	// exponent 1, 2 or 4 of the sum; 0 counts as 4.
 	Knee   int   `json:"knee"`
@@ -39,6 +44,7 @@ func (p *Parameters) Step(s *Step) float64 {
 
 // addContext returns the time of a pass, in ms, of which t is apart from the context.
 func (p *Parameters) addContext(t float64, s *Step) float64 {
+	t += p.launchTime(s)
 	if !s.Mixed() {
 		return 1000 * (t + float64(p.Context*float64(s.Context)))
 	}
@@ -112,6 +118,7 @@ func (p *Parameters) check() error {
 		{"base_s", p.Base}, {"weights_s", p.Weights}, {"token_s", p.Token}, {"pair_s", p.Pair},
 		{"request_s", p.Request}, {"context_s", p.Context}, {"mixed_context_s", p.Mixed}, {"mixed_base_s", p.MixedBase},
 		{"experts_s", p.Experts}, {"expert_share", p.ExpertShare}, {"network_s", p.Network},
+		{"piecewise_base_s", p.PiecewiseBase}, {"eager_base_s", p.EagerBase},
 	} {
 		if !(f.value >= 0) || math.IsInf(f.value, 0) {
 			return fmt.Errorf("%s is %v, want a finite number >= 0", f.name, f.value)
@@ -119,6 +126,9 @@ func (p *Parameters) check() error {
 	}
 	if p.ExpertShare > 1 {
 		return fmt.Errorf("expert_share is %v, want at most 1", p.ExpertShare)
+	}
+	if err := p.GraphMode.check(); err != nil {
+		return err
 	}
 	if p.Base+p.Weights == 0 {
 		return fmt.Errorf("base_s and weights_s are 0, want one of them above 0")

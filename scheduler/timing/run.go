@@ -48,7 +48,7 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 	for again := true; again; {
 		switch {
 		case short:
-			p.repeatDecodes(c.timeApart(p, s), s, r)
+			p.repeatDecodes(c.timeApart(p, s)+p.launchTime(s), s, r)
 		case byShare:
 			shares.repeatShares(s, r)
 		}

@@ -21,7 +21,10 @@ func drawClock(rng *rand.Rand) Clock {
 			DecodeMS: []float64{1 + rng.Float64(), 3, 2, 5 + 1000*scale},
 		}
 	default:
-		c.Model = &Parameters{Base: scale * rng.Float64(), Weights: scale * rng.Float64(), Token: scale * rng.Float64() / 100, Request: scale / 1e3, Context: scale * rng.Float64() / 1e4}
+		c.Model = &Parameters{
+			Base: scale * rng.Float64(), Weights: scale * rng.Float64(), Token: scale * rng.Float64() / 100, Request: scale / 1e3, Context: scale * rng.Float64() / 1e4,
+			PiecewiseBase: scale * rng.Float64(), EagerBase: scale * rng.Float64(), Graphs: []int{1 + rng.IntN(9)}, GraphMode: GraphMode(GraphModes()[rng.IntN(5)]),
+		}
 	}
 	return c
 }

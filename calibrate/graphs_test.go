@@ -1,0 +1,88 @@
+package calibrate
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// Passes without graphs that take longer by themselves are told from those that are run as some.
+func TestFindsKinds(t *testing.T) {
+	t.Parallel()
+	settings := meta(`"policy"`, `"cudagraph_capture_sizes":[1,2,4,8,16,64],"cudagraph_mode":[2,1],"policy"`)
+	requests := dense(200)
+	for i := range requests {
+		requests[i].Input = 5 + i*37%170 // some fit into a graph with those that decode
+		requests[i].Arrival *= 2.2
+	}
+	p := truth()
+	p.EagerBase, p.MixedBase = 11e-3, 1.5e-3
+	_, out := serveIn(t, settings, requests, p)
+	r, err := Run(t.Context(), written(t, settings, requests, &out), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Profile.Parameters.EagerBase; math.Abs(got/p.EagerBase-1) > 0.15 {
+		t.Errorf("passes without graphs take %v s more, want %v\n%s", got, p.EagerBase, &b)
+	}
+	if len(r.Kinds) != 3 {
+		t.Errorf("kinds of passes are %v, want three\n%s", r.Kinds, &b)
+	}
+}
+
+// What is captured is read from where it stands, by release where nothing is said.
+func TestReadGraphs(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		mode     timing.GraphMode
+		sizes    int
+	}{
+		{`"policy"`, `"cudagraph_mode":[2,1],"policy"`, "FULL_AND_PIECEWISE", 7},
+		{`"policy"`, `"cudagraph_mode":"CUDAGraphMode.PIECEWISE","policy"`, "PIECEWISE", 7},
+		{`"policy"`, `"cudagraph_mode":0,"policy"`, "", 0},
+		{`"policy"`, `"enforce_eager":true,"cudagraph_mode":[2,1],"policy"`, "", 0},
+		{`"0.19.0"`, `"0.10.2"`, "PIECEWISE", 7},
+		{`"0.19.0"`, `"0.11.0"`, "", 7},
+		{`"engine_kwargs":{`, `"engine_kwargs":{"compilation_config":{"cudagraph_mode":"FULL_DECODE_ONLY","cudagraph_capture_sizes":[8,4]},`, "FULL_DECODE_ONLY", 2},
+	} {
+		s := settingsOf(t, c.from, c.to)
+		if s.GraphMode != c.mode || len(s.Graphs) != c.sizes || !slices.IsSorted(s.Graphs) {
+			t.Errorf("%s: %q and sizes %v, want %q and %d", c.to, s.GraphMode, s.Graphs, c.mode, c.sizes)
+		}
+	}
+	if s := settingsOf(t, `"policy"`, `"cudagraph_mode":"SOME","policy"`); len(s.refusals) != 1 {
+		t.Errorf("a mode that nobody knows: refusals %q", s.refusals)
+	}
+}
+
+// Only what a server has passes of is fitted, and nothing that the weights are already.
+func TestKindsToFit(t *testing.T) {
+	for _, c := range []struct {
+		graphs           []int
+		mode             timing.GraphMode
+		piecewise, eager bool // with a knee of 2
+		first            int  // extensions with a knee of 1
+	}{
+		{[]int{512}, "", false, false, 2},
+		{[]int{64}, "", false, true, 3},
+		{[]int{64}, "FULL_DECODE_ONLY", false, false, 2},
+		{[]int{64}, "PIECEWISE", true, true, 3},
+		{nil, "", false, true, 2},
+	} {
+		s := &Settings{Engine: timing.Engine{MaxBatchedTokens: 512}, Graphs: c.graphs, GraphMode: c.mode}
+		start := startParameters(s)
+		has := func(field string) bool {
+			return slices.ContainsFunc(plainForms()[1].extensions(&start), func(f Form) bool { return slices.Contains(f.Fields, field) })
+		}
+		if has(piecewiseField) != c.piecewise || has(eagerField) != c.eager || len(plainForms()[0].extensions(&start)) != c.first {
+			t.Errorf("%q with graphs of %v: %+v", c.mode, c.graphs, start)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package timing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is how the host launches a pass: the less of it is captured as graphs, the longer that takes.
+type Kind uint8
+
+const (
+	FullGraph Kind = iota // one graph
+	Piecewise             // graphs of the pieces between attentions
+	Eager                 // no graph: kernel by kernel
+)
+
+// GraphMode is which passes are run as which kind, as cudagraph_mode of vLLM names it: what decodes
+// alone, and what also computes prompts. "" is FULL_AND_PIECEWISE.
+type GraphMode string
+
+// kindsOf returns the kinds of passes that only decode and of those that also compute prompts.
+func (m GraphMode) kindsOf() (decode, mixed Kind, ok bool) {
+	switch m {
+	case "", "FULL_AND_PIECEWISE":
+		return FullGraph, Piecewise, true
+	case "FULL":
+		return FullGraph, FullGraph, true
+	case "FULL_DECODE_ONLY":
+		return FullGraph, Eager, true
+	case "PIECEWISE":
+		return Piecewise, Piecewise, true
+	case "NONE":
+		return Eager, Eager, true
+	}
+	return Eager, Eager, false
+}
+
+// GraphModes returns the names of all modes.
+func GraphModes() []string {
+	return []string{"FULL_AND_PIECEWISE", "FULL", "FULL_DECODE_ONLY", "PIECEWISE", "NONE"}
+}
+
+// KindOf returns how a pass is launched. One of more tokens than the largest captured graph is
+// launched without.
+func (p *Parameters) KindOf(s *Step) Kind {
+	n := len(p.Graphs)
+	if n == 0 || s.Tokens > p.Graphs[n-1] {
+		return Eager
+	}
+	decode, mixed, _ := p.GraphMode.kindsOf()
+	if s.Mixed() {
+		return mixed
+	}
+	return decode
+}
+
+// launchTime returns what a pass takes more, in s, than one that is a single graph.
+func (p *Parameters) launchTime(s *Step) float64 {
+	if p.PiecewiseBase == 0 && p.EagerBase == 0 {
+		return 0
+	}
+	switch p.KindOf(s) {
+	case Piecewise:
+		return p.PiecewiseBase
+	case Eager:
+		return p.PiecewiseBase + p.EagerBase
+	}
+	return 0
+}
+
+// check refuses a mode that nobody knows.
+func (m GraphMode) check() error {
+	if _, _, ok := m.kindsOf(); !ok {
+		return fmt.Errorf("cudagraph_mode is %q, want one of %s", string(m), strings.Join(GraphModes(), ", "))
+	}
+	return nil
+}
+
+// NewGraphMode returns the mode of a name, of which vLLM writes several: with the type's name before
+// it, or as numbers. It reports false for one that nobody knows.
+func NewGraphMode(name string) (GraphMode, bool) {
+	name = strings.ToUpper(strings.Join(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" ,[]()", r) }), ","))
+	name = name[strings.LastIndex(name, ".")+1:]
+	switch name {
+	case "2,1":
+		name = "FULL_AND_PIECEWISE"
+	case "2,0":
+		name = "FULL_DECODE_ONLY"
+	case "2":
+		name = "FULL"
+	case "1":
+		name = "PIECEWISE"
+	case "0":
+		name = "NONE"
+	}
+	return GraphMode(name), slices.Contains(GraphModes(), name)
+}
