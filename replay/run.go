@@ -20,8 +20,10 @@ type Streams struct {
 	Progress func(finished, requests int)
 	// Opened, when not nil, is shown the workload before it is replayed.
 	Opened func(*loadgen.Workload)
-	// Observer, when not nil, is shown everything that happens.
+	// Observer, when not nil, is shown everything that happens, with KVEvents also the
+	// events of KV caches (on the logical clock).
 	Observer harness.Observer
+	KVEvents bool
 }
 
 // Run replays s to its end. It stops early, with ctx's error, when ctx is done.
@@ -75,7 +77,7 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 		streams.Opened(workload)
 	}
 	c := harness.Config{
-		Topology: s.Topology, Workload: workload, Observer: streams.Observer,
+		Topology: s.Topology, Workload: workload, Observer: streams.Observer, KVEvents: streams.KVEvents,
 		Admission: loadgen.Admission{Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup},
 	}
 	if streams.Progress != nil {

@@ -26,7 +26,8 @@ type Answer struct {
 	Err                   string // that the server sent in the stream
 
 	stream bool
-	long   bool // the event at hand is too long
+	silent time.Time // when it ended without text, as an answer of one token may that has none
+	long   bool      // the event at hand is too long
 	line   []byte
 }
 
@@ -95,10 +96,15 @@ func (a *Answer) readLine(at time.Time, line []byte) {
 		a.Done = true
 		return
 	}
-	if bringsToken(data) {
+	switch {
+	case bringsToken(data):
 		a.countPiece(at)
+	case a.Pieces == 0 && bytes.HasPrefix(valueOf(data, `"finish_reason":`), []byte{'"'}):
+		a.silent = at
 	}
-	a.readUsage(data)
+	if a.readUsage(data); a.Pieces == 0 && a.Output > 0 && !a.silent.IsZero() {
+		a.countPiece(a.silent)
+	}
 	if bytes.HasPrefix(data, []byte(`{"error"`)) || bytes.HasPrefix(data, []byte(`{"object":"error"`)) {
 		a.Err = string(data[:min(len(data), 200)])
 	}

@@ -32,6 +32,8 @@ type Config struct {
 	// Observer, when not nil, is shown everything that happens, from one
 	// goroutine.
 	Observer Observer
+	// KVEvents lets the engines fill Pass.Events.
+	KVEvents bool
 }
 
 // Run is one replay, whoever moves its time.
@@ -55,6 +57,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 		return nil, fmt.Errorf("the workload has %d requests, want at most %d", n, math.MaxInt32) // a RequestID has no more
 	}
 	c.Admission.Disaggregated = c.Disaggregated()
+	use.Events = use.Events || c.KVEvents
 	block := c.Entry().Engine.BlockTokens
 	traceBlock := c.Workload.TraceBlock
 	if traceBlock == 0 {

@@ -35,6 +35,9 @@ type batch struct {
 	times    []sim.Time
 	ids      []sim.RequestID
 	work     []scheduler.Work
+	events   []scheduler.KVEvent
+	stored   []scheduler.KVBlock
+	removed  []uint64
 }
 
 // asked is a request without its prompt, at an instant.
@@ -71,6 +74,7 @@ func (b *batch) reset() {
 	*b = batch{
 		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], passes: b.passes[:0],
 		admitted: b.admitted[:0], marks: b.marks[:0], times: b.times[:0], ids: b.ids[:0], work: b.work[:0],
+		events: b.events[:0], stored: b.stored[:0], removed: b.removed[:0],
 	}
 }
 
@@ -88,11 +92,16 @@ func keepList[T any](all *[]T, list []T) []T {
 	return (*all)[from:len(*all):len(*all)]
 }
 
-// keepPass copies p without what becomes cached or was evicted.
+// keepPass copies p without what a router's index needs of it.
 func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	b.passes = append(b.passes, pass{Pass: *p, stage: stage, worker: w}) // there is room for as many as there are calls
 	k := &b.passes[len(b.passes)-1]
-	k.KV, k.Events, k.Nanos = nil, nil, nil
+	k.KV, k.Nanos = nil, nil
+	k.Events = keepList(&b.events, p.Events)
+	for i := range k.Events {
+		e := &k.Events[i]
+		e.Stored, e.Removed = keepList(&b.stored, e.Stored), keepList(&b.removed, e.Removed)
+	}
 	k.Admitted, k.Marks = keepList(&b.admitted, p.Admitted), keepList(&b.marks, p.Marks)
 	k.Gaps, k.Ends, k.Second = keepList(&b.times, p.Gaps), keepList(&b.times, p.Ends), keepList(&b.ids, p.Second)
 	if d := p.Detail; d != nil {

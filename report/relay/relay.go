@@ -16,8 +16,8 @@ import (
 // Relay observes a replay and shows another observer the same, in the same
 // order, a little later.
 //
-// Of requests it shows everything but the prompt. Of passes it shows neither KV
-// nor Events.
+// Of requests it shows everything but the prompt. Of passes it does not show
+// KV.
 type Relay struct {
 	to     harness.Observer
 	fill   *batch

@@ -41,7 +41,7 @@ func (d *diary) Handoff(id sim.RequestID, from, to sim.Time) {
 
 func (d *diary) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	q := *p
-	q.Detail, q.KV, q.Events, q.Nanos = nil, nil, nil, nil
+	q.Detail, q.KV, q.Nanos = nil, nil, nil
 	text := fmt.Sprintf("pass %v %v %+v", stage, w, q)
 	if p.Detail != nil {
 		text += fmt.Sprintf(" %+v", *p.Detail)
@@ -104,7 +104,7 @@ func TestShowsTheSame(t *testing.T) {
 			behind := &diary{}
 			b := both{&diary{}, relay.New(behind)}
 			spec := small(t, engine, two)
-			if _, err := spec.Run(context.Background(), replay.Streams{Observer: b}); err != nil {
+			if _, err := spec.Run(context.Background(), replay.Streams{Observer: b, KVEvents: true}); err != nil {
 				t.Fatal(err)
 			}
 			b.later.Close()

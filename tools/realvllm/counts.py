@@ -1,14 +1,17 @@
-"""Compares what a vLLM server counted in a sequential run with what the simulator did with the same requests.
+"""Compares counts that do not depend on time, and ends with 1 where one differs. OUT: where tools/realvllm/loop put them.
 
-python counts.py OUT    OUT: where tools/realvllm/loop put them. It ends with 1 where a count differs.
+python counts.py OUT one    what a vLLM server counted in a sequential run, with what the simulator did with the same requests
+python counts.py OUT full   preemptions of both in a run with more requests than there is room for, which are printed alone
+python counts.py OUT two    what the client measured of two servers, with what the proxy did
 """
 
+import itertools
 import json
 import re
 import sys
 
 out = sys.argv[1]
-block = 128
+bad = []
 
 
 def read(name):
@@ -16,39 +19,85 @@ def read(name):
         return [json.loads(line) for line in lines]
 
 
-def count_blocks(kind):
-    return sum(len(e.get("blocks") or []) for e in events if kind in e["type"].lower())
+def list_changes(events):
+    """Yields each block that is stored or removed, in order: what happens to it, its name, and that of the block before it."""
+    for e in events:
+        kind, parent = e["type"], e.get("parent")
+        for name in e.get("blocks") or []:
+            yield kind, name, parent
+            parent = name if kind == "BlockStored" else None
 
 
-measured = sorted(read("one/measured.jsonl"), key=lambda r: r["arrival_time"])
-simulated = sorted(read("one-simulated.jsonl"), key=lambda r: r["id"])
-events = read("events.jsonl")
-with open(f"{out}/metrics.txt") as f:
-    metrics = f.read()
+def compare_changes(real, ours):
+    """Returns what differs first. Blocks have other names on both sides, but the same all along. Whether a pass that removes a block was
+    planned before the one before it had filled another depends on how long that took: stored and removed ones are each in order."""
+    names, known = {None: None}, {None: None}
+    for kind in "BlockStored", "BlockRemoved":
+        each = [[c for c in side if c[0] == kind] for side in (real, ours)]
+        for i, (a, b) in enumerate(itertools.zip_longest(*each, fillvalue=(None, None, None))):
+            for x, y in zip(a[1:], b[1:]):
+                if names.setdefault(x, y) != y or known.setdefault(y, x) != x:
+                    return f"{kind} {i}: block {x}, which was {names[x]} simulated, {y} here"
+    return None
 
 
-def read_counter(name):
-    return int(float(re.search(rf"^vllm:{name}{{.*}} (\S+)$", metrics, re.M).group(1)))
+def read_counter(file, name):
+    with open(f"{out}/{file}") as f:
+        return int(float(re.search(rf"^vllm:{name}{{.*}} (\S+)$", f.read(), re.M).group(1)))
 
 
-bad = [f"{r['request_id']} is {r['status']}" for r in measured if r["status"] != "ok"]
-for r, s in zip(measured, simulated, strict=True):
-    for name, real, ours in (("prompt", r["input_toks"], s["input_tokens"]), ("cached", r["cached_toks"], s["reused_tokens"]), ("output", r["output_toks"], s["output_tokens"])):
-        if real != ours:
-            bad.append(f"request {r['request_id']}: {real} {name} tokens, {ours} simulated")
-stored = sum((s["input_tokens"] + s["output_tokens"] - 1) // block - s["reused_tokens"] // block for s in simulated)
-pairs = [
-    ("prompt tokens counted", read_counter("prompt_tokens_total"), sum(s["input_tokens"] for s in simulated)),
-    ("tokens found cached", read_counter("prefix_cache_hits_total"), sum(s["reused_tokens"] for s in simulated)),
-    ("blocks stored, by KV events", count_blocks("stored"), stored),
-]
-print(f"{len(measured)} requests: prompt, cached and output tokens of each compared")
-for name, real, ours in pairs:
-    print(f"  {name:28} {real:8} {ours:8} simulated")
-    if real != ours:
-        bad.append(name)
-print(f"  {'blocks removed, by KV events':28} {count_blocks('removed'):8}")
+def count(changes, kind):
+    return sum(c[0] == kind for c in changes)
+
+
+def compare_sequential():
+    measured = sorted(read("one/measured.jsonl"), key=lambda r: r["arrival_time"])
+    simulated = sorted(read("one-simulated.jsonl"), key=lambda r: r["id"])
+    wanted = read("trace.jsonl")
+    real, ours = list(list_changes(read("events.jsonl"))), list(list_changes(read("events-simulated.jsonl")))
+    bad.extend(f"{r['request_id']} is {r['status']}" for r in measured if r["status"] != "ok")
+    for r, s in zip(measured, simulated, strict=True):
+        for name, a, b in (("prompt", r["input_toks"], s["input_tokens"]), ("cached", r["cached_toks"], s["reused_tokens"]), ("output", r["output_toks"], s["output_tokens"])):
+            if a != b:
+                bad.append(f"request {r['request_id']}: {a} {name} tokens, {b} simulated")
+        if r["input_toks"] != wanted[r["line"] - 1]["input_length"]:
+            bad.append(f"request {r['request_id']}: {r['input_toks']} prompt tokens, {wanted[r['line'] - 1]['input_length']} in the trace")
+    prompts = sum(s["input_tokens"] for s in simulated)
+    pairs = [
+        ("prompt tokens counted", read_counter("metrics.txt", "prompt_tokens_total"), prompts),
+        ("tokens looked up", read_counter("metrics.txt", "prefix_cache_queries_total"), prompts),
+        ("tokens found cached", read_counter("metrics.txt", "prefix_cache_hits_total"), sum(s["reused_tokens"] for s in simulated)),
+        ("blocks stored, by KV events", count(real, "BlockStored"), count(ours, "BlockStored")),
+        ("blocks removed, by KV events", count(real, "BlockRemoved"), count(ours, "BlockRemoved")),
+    ]
+    print(f"{len(measured)} requests: prompt, cached and output tokens of each compared")
+    for name, a, b in pairs:
+        print(f"  {name:28} {a:8} {b:8} simulated")
+        if a != b:
+            bad.append(name)
+    if first := compare_changes(real, ours):
+        bad.append(first)
+    else:
+        print("  which blocks were stored and removed, and in which order: the same")
+    if count(real, "BlockRemoved") == 0:
+        bad.append("no block was removed: the run says nothing about eviction")
+
+
+def print_preemptions():
+    real = read_counter("full-metrics.txt", "num_preemptions_total") - read_counter("metrics.txt", "num_preemptions_total")
+    print(f"  {'preemptions':28} {real:8} {sum(s['preemptions'] for s in read('full-simulated.jsonl')):8} simulated")
+
+
+def compare_sides():
+    client, proxy = (sorted((r["status"], r["input_toks"], r["output_toks"], r["cached_toks"]) for r in read(f"{name}/measured.jsonl")) for name in ("driven", "two"))
+    print(f"{len(client)} requests of the client, {len(proxy)} of the proxy: status, prompt, output and cached tokens compared")
+    if client != proxy:
+        bad.append(f"{set(client) ^ set(proxy)} are on one side alone")
+
+
+{"one": compare_sequential, "full": print_preemptions, "two": compare_sides}[sys.argv[2]]()
 for line in bad[:20]:
     print("differs:", line)
-print(f"{len(bad)} differences")
+if sys.argv[2] != "full":
+    print(f"{len(bad)} differences")
 sys.exit(1 if bad else 0)

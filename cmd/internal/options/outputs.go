@@ -37,6 +37,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 // Outputs holds the flags that say what a run leaves besides its report.
 type Outputs struct {
 	Requests         string
+	KVEvents         string
 	Dir              string
 	Form             cli.Choice
 	overwrite, force bool
@@ -52,6 +53,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
 	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
+	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
 	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
@@ -92,6 +94,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
 		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
 		cli.Needs(o.Output.Form.Value == "table", "with --output table", "wide"),
+		cli.Wants(!o.Changed("kv-events-file") || out.KVEvents != "", "kv-events-file", "the name of a file"),
 		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
 	); err != nil {
 		return err
@@ -133,7 +136,7 @@ func (out *Outputs) Replace() rundir.Replace {
 // ask for.
 func (o *Options) RecordOnly(dir string) {
 	for _, name := range []string{
-		"report-json", "report-format", "requests-format", "overwrite", "force", "slo-exit",
+		"report-json", "report-format", "requests-format", "overwrite", "force", "slo-exit", "kv-events-file",
 		"timeline", "timeline-from", "timeline-to", "timeline-request",
 	} {
 		if f := o.Set.Lookup(name); f != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/online"
+	"github.com/replay-llm/replay/report/kvevents"
 	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/report/timeline"
 )
@@ -104,22 +105,39 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	return r.writeReport()
 }
 
-// replay writes the timeline, if one is wanted, while the replay runs. The file
-// appears when it is over.
+// logging is an observer that writes while the replay runs.
+type logging interface {
+	harness.Observer
+	Close() error
+}
+
+// replay writes the timeline and the KV events, if they are wanted, while the replay runs.
+// The files appear when it is over.
 func (r *run) replay(ctx context.Context) error {
-	if !r.o.Changed("timeline") {
-		return r.replayWatched(ctx)
+	timed := func(out io.Writer) logging { return timeline.New(out, r.cut) }
+	events := func(out io.Writer) logging { return kvevents.New(out) }
+	return r.replayLogged("timeline", r.o.Output.Drawing.Path, timed, func(more ...harness.Observer) error {
+		return r.replayLogged("kv-events-file", r.o.Outputs.KVEvents, events, func(last ...harness.Observer) error {
+			return r.replayWatched(ctx, append(more, last...)...)
+		})
+	})
+}
+
+// replayLogged has a replay logged to the file that a flag names, if it does.
+func (r *run) replayLogged(flag, path string, newLog func(io.Writer) logging, replay func(...harness.Observer) error) error {
+	if !r.o.Changed(flag) {
+		return replay()
 	}
 	var ended error
-	err := collector.WriteFile(r.o.Output.Drawing.Path, func(out io.Writer) error {
-		line := timeline.New(out, r.cut)
-		if ended = r.replayWatched(ctx, line); ended != nil {
+	err := collector.WriteFile(path, func(out io.Writer) error {
+		log := newLog(out)
+		if ended = replay(log); ended != nil {
 			return ended
 		}
-		return line.Close()
+		return log.Close()
 	})
 	if err != nil && ended == nil {
-		err = fmt.Errorf("--timeline: %w", err)
+		err = fmt.Errorf("--%s: %w", flag, err)
 	}
 	return err
 }
@@ -134,6 +152,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	defer bar.Clear()
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: func(text string) { fmt.Fprintf(r.s.Err, "replay: warning: %s\n", text) },
+		KVEvents: r.o.Changed("kv-events-file"),
 		Opened: func(w *loadgen.Workload) {
 			r.workload = w
 			all.growAll(len(w.Turns))
