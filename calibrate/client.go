@@ -21,6 +21,11 @@ func (m *Measured) readTimes(dir string) (err error) {
 	}
 	if !slices.ContainsFunc(tableNames(), func(name string) bool { return isFile(filepath.Join(dir, name)) }) {
 		m.Requests, m.Client, err = readMeasured(dir)
+		var none *noTimesError
+		if snapshots, _ := findSnapshots(dir); errors.As(err, &none) && len(snapshots) > 0 && isFile(filepath.Join(dir, tracedName)) {
+			m.Client = false
+			return m.readLengths(dir)
+		}
 		return err
 	}
 	t, err := readTraceV2(dir)
@@ -58,7 +63,14 @@ func readMeasured(dir string) (all []Request, client bool, err error) {
 			return all, true, err
 		}
 	}
-	return nil, true, fmt.Errorf("%s: no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, want one of them", dir)
+	return nil, true, &noTimesError{dir}
+}
+
+// noTimesError reports a directory in which nothing tells when the tokens of requests came.
+type noTimesError struct{ dir string }
+
+func (e *noTimesError) Error() string {
+	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
 // bench is the result of vllm bench serve, with a value per request in each list.

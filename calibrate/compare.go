@@ -9,8 +9,9 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// Side is one number of a run beside that of its replay: times in s, shares of 1.
+// Side is one number of a run beside that of its replay: times in s, shares of 1, or counts.
 type Side struct {
+	Count     bool     `json:"count,omitempty"`
 	Name      string   `json:"name"`
 	Measured  float64  `json:"measured"`
 	Simulated float64  `json:"simulated"`
@@ -83,6 +84,9 @@ func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compar
 	c.addTimes(m, &result.Report.ITL)
 	c.addHits()
 	c.addShares()
+	if err := c.addCounted(m, result); err != nil {
+		return nil, err
+	}
 	c.addPods(m.pods)
 	c.addNoise(repeats)
 	return c, nil

@@ -16,6 +16,9 @@ type Errors struct {
 	P90      float64 `json:"p90"`
 	P99      float64 `json:"p99"`
 	Each     float64 `json:"median_of_requests"` // median of the size of the errors of single requests
+	// Bucketed quantiles are compared with buckets of a histogram, and nothing is known of
+	// single requests.
+	Bucketed bool `json:"of_buckets,omitempty"`
 }
 
 // judgeOutcome compares an outcome with what was measured of the chosen requests.

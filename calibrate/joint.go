@@ -149,7 +149,7 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 		filled = map[string]any{}
 	}
 	for _, dir := range dirs {
-		s, err := readServer(dir, nil)
+		s, err := readServer(dir)
 		if err == nil && s.MaxSeqs > 0 {
 			for key, value := range s.tellOthers() {
 				if _, ok := filled[key]; !ok {

@@ -25,7 +25,7 @@ func TestKnownSettings(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s, err := readSettings(path, known)
+		s, err := readSettings(path, []map[string]any{known})
 		if err != nil || s.GPU != want.gpu || s.TensorParallel != want.tp || s.MaxSeqs != want.seqs || s.BlockTokens != want.blockLen || s.PrefixCaching || s.Blocks != 9000 || s.Model != "qwen3-14b" {
 			t.Errorf("%s: %+v, %v", text, s, err)
 		}

@@ -13,14 +13,16 @@ import (
 )
 
 // readServer reads the settings of a run's server from its meta.json or, where there is none,
-// from what the server logged as it started. known is for what neither tells.
-func readServer(dir string, known map[string]any) (Settings, error) {
+// from what the server logged as it started. known is for what neither tells, the first
+// that does counting.
+func readServer(dir string, known ...map[string]any) (Settings, error) {
 	s, err := readSettings(filepath.Join(dir, "meta.json"), known)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
 	logs, e := findLogs(dir)
-	if e != nil || len(logs) == 0 && len(known) == 0 {
+	told := slices.ContainsFunc(known, func(k map[string]any) bool { return len(k) > 0 })
+	if e != nil || len(logs) == 0 && !told {
 		return s, cmp.Or(e, err)
 	}
 	t := tree{}
@@ -29,7 +31,9 @@ func readServer(dir string, known map[string]any) (Settings, error) {
 			return s, err
 		}
 	}
-	t.fill(known)
+	for _, k := range known {
+		t.fill(k)
+	}
 	s = newSettings(t)
 	s.Pods = max(len(logs), t.number("pods", 1))
 	if len(logs) > 1 {

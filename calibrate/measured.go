@@ -38,6 +38,8 @@ type Measured struct {
 	Failed  int  // requests that are left out
 	Client  bool // the times are a client's
 	way     timing.Way
+	untimed bool // of single requests nothing is known but their lengths
+	counted []*counted
 	pods    []pod    // as they logged what they did
 	Prompts *Prompts // as far as the run itself tells them; nil: it does not
 }
@@ -93,7 +95,13 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	if m.Settings, err = readServer(dir, known); err != nil {
+	if m.untimed {
+		return nil, fmt.Errorf("%s: nothing tells when the tokens of single requests came, only histograms: want times to fit to; replay validate compares means", dir)
+	}
+	if m.counted, err = readCounted(dir); err != nil {
+		return nil, err
+	}
+	if m.Settings, err = readServer(dir, toldByMetrics(m.counted), known); err != nil {
 		return nil, err
 	}
 	m.Settings.Router = findRouter(dir)
@@ -105,10 +113,9 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 		m.Settings.addNote("times are those of a client: the way to the server and back is fitted, too")
 	}
 	m.noteLeft()
-	if m.pods, err = readPods(dir); err != nil {
+	if err := m.readPods(dir); err != nil {
 		return nil, err
 	}
-	m.Settings.noteSlow(m.pods)
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {
 		return nil, err

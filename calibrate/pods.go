@@ -25,6 +25,19 @@ const (
 	fewLines = 5
 )
 
+// readPods reads what the servers of a run say of themselves, in logs or else in metrics, and
+// notes who is slow.
+func (m *Measured) readPods(dir string) (err error) {
+	if m.pods, err = readPods(dir); err != nil {
+		return err
+	}
+	if len(m.pods) == 0 {
+		m.pods = podsOf(m.counted)
+	}
+	m.Settings.noteSlow(m.pods)
+	return nil
+}
+
 // readPods reads what the servers of a run logged every few seconds. The first and the last
 // lines, while they fill and empty, do not count.
 func readPods(dir string) ([]pod, error) {

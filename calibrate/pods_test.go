@@ -69,7 +69,7 @@ func TestSGLangRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := readSettings(path, map[string]any{"max_num_seqs": 8.0, "max_num_batched_tokens": 8.0})
+		s, err := readSettings(path, []map[string]any{{"max_num_seqs": 8.0, "max_num_batched_tokens": 8.0}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -84,6 +85,9 @@ func (x *recordedRow) request(place int) (Request, error) {
 func readTraced(dir string, served []bool) (*Prompts, error) {
 	meta := filepath.Join(dir, "meta.json")
 	text, err := os.ReadFile(meta)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte("{}"), nil
+	}
 	if err != nil {
 		return nil, err
 	}

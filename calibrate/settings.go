@@ -144,7 +144,7 @@ func (t tree) fill(known map[string]any) {
 }
 
 // readSettings reads those of meta.json, with known for what it leaves out.
-func readSettings(path string, known map[string]any) (Settings, error) {
+func readSettings(path string, known []map[string]any) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return Settings{}, err
@@ -156,13 +156,15 @@ func readSettings(path string, known map[string]any) (Settings, error) {
 	if t == nil {
 		t = tree{}
 	}
-	t.fill(known)
+	for _, k := range known {
+		t.fill(k)
+	}
 	return newSettings(t), nil
 }
 
 // newSettings returns the settings that a tree holds.
 func newSettings(t tree) Settings {
-	s := Settings{Pods: 1, Kind: "vllm"}
+	s := Settings{Pods: t.number("pods", 1), Kind: "vllm"}
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
 	s.Quantized = t.text("quantization") != ""

@@ -34,7 +34,7 @@ func writeSGLangLogs(t *testing.T, dir string, times ...float64) {
 func TestSGLangLogs(t *testing.T) {
 	dir := t.TempDir()
 	writeSGLangLogs(t, dir, 15, 15.2, 18, 14.9)
-	s, err := readServer(dir, nil)
+	s, err := readServer(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,10 @@ func ReadTimes(dir string) (*Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Settings, err = readServer(dir, nil)
+	if m.counted, err = readCounted(dir); err != nil {
+		return nil, err
+	}
+	m.Settings, err = readServer(dir, toldByMetrics(m.counted))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -38,10 +41,10 @@ func ReadTimes(dir string) (*Measured, error) {
 		m.Settings.addNote("%s", wayNotTold)
 	}
 	m.noteLeft()
-	if m.pods, err = readPods(dir); err != nil {
+	m.Settings.noteCounted(m.counted, len(m.Requests)-m.Lead)
+	if err := m.readPods(dir); err != nil {
 		return nil, err
 	}
-	m.Settings.noteSlow(m.pods)
 	return m, nil
 }
 
@@ -121,6 +124,9 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.untimed {
+		return m.judgeCounted(result)
+	}
 	parts, _ := splitParts(m, 0)
 	all := Judged{"all", judgeOutcome(m, parts[0].chosen, out)}
 	var gaps []float64
@@ -199,7 +205,7 @@ func (s *Settings) Flags() []Flag {
 	if s.Kind == "sglang" {
 		return s.addCluster(slices.Clone(s.flags))
 	}
-	if s.MaxSeqs == 0 { // there is no meta.json
+	if s.MaxSeqs == 0 && s.Blocks == 0 { // there is no meta.json
 		return s.addCluster(nil)
 	}
 	var all []Flag

@@ -35,6 +35,9 @@ func (v *validated) writeSides(line func(format string, args ...any)) {
 }
 
 func formatSide(s *calibrate.Side, v float64) string {
+	if s.Count {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
 	if s.IsShare() {
 		return fmt.Sprintf("%.2f %%", 100*v)
 	}
@@ -45,6 +48,9 @@ func formatSide(s *calibrate.Side, v float64) string {
 func formatRate(s *calibrate.Side, r calibrate.Rate) string {
 	if s.IsShare() {
 		return fmt.Sprintf("%+.2f pt", 100*float64(r))
+	}
+	if math.IsNaN(float64(r)) || math.IsInf(float64(r), 0) { // of none
+		return "-"
 	}
 	return fmt.Sprintf("%+.1f %%", 100*float64(r))
 }

@@ -203,11 +203,19 @@ func (v *validated) write(w io.Writer, form string) error {
 	for _, c := range v.Checks {
 		line("judged on %s", c.Set)
 		for _, e := range c.Errors {
-			line("  %-6s %6d %8.4f s %9.4f s %+7.2f %+7.2f %+7.2f %+7.2f %8.2f",
-				e.Metric, e.Requests, e.Measured, e.Measured*(1+e.Mean), 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, 100*e.Each)
+			each := fmt.Sprintf("%.2f", 100*e.Each)
+			if e.Bucketed {
+				each = "-"
+			}
+			line("  %-6s %6d %8.4f s %9.4f s %+7.2f %+7.2f %+7.2f %+7.2f %8s",
+				e.Metric, e.Requests, e.Measured, e.Measured*(1+e.Mean), 100*e.Mean, 100*e.P50, 100*e.P90, 100*e.P99, each)
 		}
 	}
-	line("measured, simulated: means. request: median size of the error of single requests.")
+	if e := v.Checks[0].Errors; e[0].Bucketed {
+		line("measured, simulated: means. p50 to p99: how far the simulated one is from the bucket that holds the measured one.")
+	} else {
+		line("measured, simulated: means. request: median size of the error of single requests.")
+	}
 	v.writeSides(line)
 	for i, key := range v.order {
 		head := [2]string{"Assumes:", "        "}[min(i, 1)]
