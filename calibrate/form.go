@@ -116,7 +116,7 @@ func startParameters(s *Settings) timing.Parameters {
 
 // fitOf returns a model on the server's GPUs. Engines in lockstep share the experts.
 func (s *Settings) fitOf(gpu hardware.GPU, model hardware.Model) hardware.Fit {
-	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1}
+	f := hardware.Fit{GPU: gpu, Model: model, TP: max(s.TensorParallel, 1), PP: 1, DP: 1, KVBits: s.kvBits}
 	if s.Lockstep {
 		f.DP = max(s.DataParallel, 1)
 	}

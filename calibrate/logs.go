@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -85,7 +86,26 @@ func readLog(path string) (tree, error) {
 	if len(sizes) > 0 {
 		t["cudagraph_capture_sizes"] = sizes
 	}
+	for key, text := range log.Told {
+		if _, ok := t[key]; !ok && text != "None" {
+			t[key] = parseValue(text)
+		}
+	}
 	return t, nil
+}
+
+// parseValue returns a value as Python prints it: a number, a truth, or text.
+func parseValue(text string) any {
+	if number, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(number) && !math.IsInf(number, 0) {
+		return number
+	}
+	switch text {
+	case "True", "true":
+		return true
+	case "False", "false":
+		return false
+	}
+	return text
 }
 
 // KnownSettings returns flags of a deployment by the keys of meta.json.
@@ -100,14 +120,8 @@ func KnownSettings(flags map[string]string) map[string]any {
 		if !ok {
 			continue
 		}
-		known[key] = text
-		if flag == "gpu" || flag == "model" {
-			continue
-		}
-		if number, err := strconv.ParseFloat(text, 64); err == nil {
-			known[key] = number
-		} else if truth, err := strconv.ParseBool(text); err == nil {
-			known[key] = truth
+		if known[key] = text; flag != "gpu" && flag != "model" {
+			known[key] = parseValue(text)
 		}
 	}
 	if flags["graphs"] == "none" {

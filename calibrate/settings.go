@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,10 +28,11 @@ type Settings struct {
 	// the layers of experts make them.
 	DataParallel int
 	Lockstep     bool
-	Kind         string // of engine: vllm or sglang
-	Quantized    bool   // weights are of another type than the model's own
-	Router       string // file of the router in front of the servers; "": there is none
-	Pods         int    // servers behind a router that share the requests, at least 1
+	Kind         string  // of engine: vllm or sglang
+	kvBits       float64 // of a value in the KV cache; 0: 16
+	Quantized    bool    // weights are of another type than the model's own
+	Router       string  // file of the router in front of the servers; "": there is none
+	Pods         int     // servers behind a router that share the requests, at least 1
 
 	Notes []string // what was assumed
 	// estimated is true when Blocks is a guess from what was in use, to be fitted.
@@ -168,6 +170,7 @@ func newSettings(t tree) Settings {
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
 	s.Quantized = t.text("quantization") != ""
+	s.kvBits, _ = hardware.DtypeBits(cmp.Or(t.text("cache_dtype"), t.text("kv_cache_dtype"), "auto")) // of an unknown type: as usual
 	if t.isSGLang() {
 		s.readSGLang(t)
 		return s
@@ -190,7 +193,9 @@ func (s *Settings) readModelled(t tree) {
 	s.PrefixCaching = t.truth("enable_prefix_caching", true)
 	s.ChunkedPrefill = t.truth("enable_chunked_prefill", true)
 	s.ReserveWhole = t.truth("scheduler_reserve_full_isl", true)
-	s.LongPrefillTokens = t.number("long_prefill_token_threshold", 0)
+	if s.LongPrefillTokens = t.number("long_prefill_token_threshold", 0); t.number("max_num_partial_prefills", 1) > 1 && s.LongPrefillTokens == 0 {
+		s.LongPrefillTokens = t.number("max_model_len", 0) / 25 // as vLLM sets it then
+	}
 	if v, ok := t.find("async_scheduling").(bool); ok {
 		s.Async = v
 	} else {
@@ -243,28 +248,6 @@ func (s *Settings) readNeeded(t tree, key string) int {
 		s.missing = append(s.missing, key+" is missing, want it in engine_kwargs or resolved_config")
 	}
 	return n
-}
-
-// refuseUnmodelled names what the simulated scheduler does not do.
-func (s *Settings) refuseUnmodelled(t tree) {
-	for _, one := range []string{
-		"pipeline_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size",
-	} {
-		if n := t.number(one, 1); n > 1 {
-			s.refusals = append(s.refusals, fmt.Sprintf("%s is %d, want 1: one engine's passes overlap", one, n))
-		}
-	}
-	for _, key := range []string{"speculative_config", "kv_transfer_config", "kv_offloading_size", "sliding_window"} {
-		if v := t.find(key); v != nil && v != false {
-			s.refusals = append(s.refusals, fmt.Sprintf("%s is set, want none", key))
-		}
-	}
-	if p := t.text("policy"); p != "" && p != "fcfs" {
-		s.refusals = append(s.refusals, fmt.Sprintf("policy is %q, want fcfs", p))
-	}
-	if t.truth("enable_dbo", false) {
-		s.refusals = append(s.refusals, "enable_dbo is true, want passes that are not cut in two")
-	}
 }
 
 // gpuOf returns the GPU that the name of a run begins with, as GPU_MODEL; "" when

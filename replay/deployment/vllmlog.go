@@ -30,6 +30,7 @@ type Log struct {
 	KVTokens int               // GPU KV cache size, 0: not printed
 	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
 	Known    map[string]string // values of flags
+	Told     map[string]string // all that vLLM printed of its arguments and configuration, by its own names
 	// GraphMode is cudagraph_mode and GraphSizes the sizes of captured graphs; "" and none: not printed.
 	GraphMode  string
 	GraphSizes []int
@@ -70,7 +71,7 @@ type vllmLines struct {
 
 func newVLLMLines() *vllmLines {
 	return &vllmLines{
-		Log: Log{Known: map[string]string{}}, given: map[string]string{}, graphs: newGraphReader(),
+		Log: Log{Known: map[string]string{}, Told: map[string]string{}}, given: map[string]string{}, graphs: newGraphReader(),
 		arguments:  regexp.MustCompile(`non-default args: \{(.*)\}`),
 		configured: regexp.MustCompile(`Initializing a V1 LLM engine \(v([^)]+)\) with config: (.*)`),
 		argument:   regexp.MustCompile(`'(\w+)': ('[^']*'|[\w.+-]+)`),
@@ -84,11 +85,13 @@ func newVLLMLines() *vllmLines {
 // read takes in a line.
 func (l *vllmLines) read(line string) {
 	if m := l.arguments.FindStringSubmatch(line); m != nil {
+		addPairs(l.Told, m[1], ":")
 		collectPairs(l.given, l.argument.FindAllStringSubmatch(m[1], -1))
 	}
 	if m := l.configured.FindStringSubmatch(line); m != nil && l.Release == "" {
 		l.Release = m[1]
 		l.graphs.read(&l.Log, m[2])
+		addPairs(l.Told, m[2], "=")
 		collectPairs(l.Known, l.value.FindAllStringSubmatch(m[2], -1))
 	}
 	if m := l.batch.FindStringSubmatch(line); m != nil && strings.Contains(line, "Chunked prefill is enabled") {
