@@ -15,6 +15,7 @@ type Dispatcher struct {
 	policy      Policy
 	needs       Needs
 	blind       bool // the policy needs nothing
+	patient     bool // without workers requests stay held
 	blockTokens int64
 
 	workers workers
@@ -48,6 +49,7 @@ type index interface {
 	observe(w sim.WorkerID, p *scheduler.Pass) error
 	match(q *sim.Request, s *scores)
 	grow(workers int)
+	forget(w sim.WorkerID)
 }
 
 // loads counts the distinct prompt blocks of the running requests of each worker.
@@ -80,11 +82,13 @@ type Options struct {
 	Requests int
 	// Names returns the names of workers, which differ; nil: their ids.
 	Names func(sim.WorkerID) uint64
+	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
+	Patient bool
 }
 
 // New returns a dispatcher of idle workers.
 func New(o Options) *Dispatcher {
-	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens)}
+	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens), patient: o.Patient}
 	d.blind = d.needs == Needs{}
 	d.workers.names, d.seen.names = o.Names, o.Names
 	if o.Tree != nil {
@@ -213,8 +217,11 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 
 // placeHeld places held requests until every worker is busy.
 func (d *Dispatcher) placeHeld(dst []Placement) ([]Placement, error) {
-	if d.needs.Gate != nil {
+	switch {
+	case d.needs.Gate != nil:
 		return dst, nil // it opens by what workers report
+	case d.patient && len(d.workers.ids) == 0:
+		return dst, nil
 	}
 	var err error
 	for len(d.queue.heap) > 0 && err == nil && !d.allBusy() {

@@ -62,7 +62,7 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 		for _, other := range d.workers.ids {
 			d.seen.Metrics[other] = Metrics{}
 		}
-		for d.needs.Gate != nil && len(d.queue.heap) > 0 && err == nil {
+		for d.needs.Gate != nil && len(d.queue.heap) > 0 && err == nil && (len(d.workers.ids) > 0 || !d.patient) {
 			dst, err = d.placeFirst(now, dst)
 		}
 	}

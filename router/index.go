@@ -339,6 +339,7 @@ type treeIndex struct {
 	index *Index
 	query []uint64
 	found []Match
+	lossy bool // see forget
 }
 
 func newTreeIndex(tree *prompt.Tree) *treeIndex {
@@ -352,7 +353,7 @@ func (x *treeIndex) observe(w sim.WorkerID, p *scheduler.Pass) error {
 		if e.Tier != scheduler.Device || e.Copy {
 			continue // a router follows the device alone, and what can be found there
 		}
-		if err := x.index.Apply(w, e); err != nil {
+		if err := x.ignoreLost(x.index.Apply(w, e)); err != nil {
 			return err
 		}
 	}

@@ -121,6 +121,8 @@ type Router interface {
 	// RemoveWorker makes w a candidate no longer; its requests and its cache stay
 	// known.
 	RemoveWorker(w sim.WorkerID) error
+	// Forget takes the cache of w out of what is known.
+	Forget(w sim.WorkerID)
 	// Drain places held requests after a change of workers, unless there are none.
 	Drain(now sim.Time, dst []Placement) ([]Placement, error)
 	// Queued is the number of requests held back.

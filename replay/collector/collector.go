@@ -1,7 +1,8 @@
 // Package collector remembers facts of a replay (when each request arrived, was
 // admitted and gained its tokens) and derives the report from them at the end.
 //
-// Read collector.go (the facts), gaps.go (inter-token latencies as weighted
+// Read collector.go (the facts), fates.go (of requests that lose
+// their worker or are turned away), gaps.go (inter-token latencies as weighted
 // values), spans.go with spanstats.go (those in whole nanoseconds), report.go (what is
 // derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
 // file.go (where).
@@ -14,7 +15,6 @@ import (
 
 	"github.com/replay-llm/replay/internal/invariant"
 	"github.com/replay-llm/replay/scheduler"
-	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -49,6 +49,8 @@ type Collector struct {
 	looked int                     // prompt tokens of these
 	found  int                     // of those, tokens that were cached
 	hits   map[sim.RequestID]int32 // by request with such admissions: what it found before
+
+	fates fates
 }
 
 // Record is what is known of one request. Instants are on the logical clock.
@@ -161,6 +163,9 @@ func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 		if a.Again && c.apart {
 			c.countApart(a)
 		}
+		if c.fates.moved > 0 {
+			a.Reused = c.admitAgain(a)
+		}
 		r.Reused = max(r.Reused, int32(min(a.Reused, math.MaxInt32)))
 		if a.FromHost > 0 {
 			c.admitFromHost(a.Request, int32(a.FromHost))
@@ -191,7 +196,11 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 		c.noteSecond(p.FirstEnd(), p.Second)
 	}
 	for i := range p.Marks {
-		c.noteMark(p.End, &p.Marks[i])
+		if carried := c.fates.carriedBy(p.Marks[i].Request); carried > 0 {
+			c.noteCarried(p, &p.Marks[i], carried)
+		} else {
+			c.noteMark(p.End, &p.Marks[i])
+		}
 	}
 	if len(p.Nanos) > 0 {
 		c.noteNanos(p)
@@ -213,17 +222,17 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 func (c *Collector) noteNanos(p *scheduler.Pass) {
 	c.spans.add(p.Nanos, int64(p.Decoding))
 	for _, gap := range p.Gaps {
-		if n, ok := timing.InNanos(float64(gap.Max0())); ok {
-			c.spans.add([]int64{n}, 1)
-		} else {
-			c.gaps.add(gap, 1)
-		}
+		c.noteGap(p, gap)
 	}
 }
 
 func (c *Collector) noteSecond(at sim.Time, ids []sim.RequestID) {
 	for _, id := range ids {
 		r := &c.records[id]
+		if carried := c.fates.carriedBy(id); carried > 0 {
+			r.Last, r.Tokens = at, carried+2
+			continue
+		}
 		if invariant.Enabled && r.Tokens != 1 {
 			panic(fmt.Sprintf("collector: second token of request %d, which has %d", id, r.Tokens))
 		}
@@ -264,6 +273,7 @@ func (c *Collector) noteClipped(r *Record) {
 // no pass says so; a report of a run that is not over needs it.
 func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	r := &c.records[id]
+	tokens += int(c.fates.carriedBy(id))
 	if invariant.Enabled && (tokens < int(r.Tokens) || tokens > 0 && r.Tokens == 0) {
 		panic(fmt.Sprintf("collector: progress of request %d to %d tokens, which has %d", id, tokens, r.Tokens))
 	}

@@ -296,6 +296,7 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	return router.New(router.Options{
 		Policy: p, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
+		Patient: s.Faults != nil,
 	}), nil
 }
 

@@ -34,6 +34,9 @@ type Topology struct {
 	// says: passes of one at 0.5 take twice as long. A pool without any: all at 1.
 	WorkerSpeeds [][]float64
 
+	// Faults are what goes wrong as time goes on; nil: nothing.
+	Faults *Faults
+
 	// PreemptedApart counts what a preempted request finds cached when it is admitted again
 	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
 	PreemptedApart bool
@@ -112,7 +115,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds, t.checkFaults} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -20,9 +21,25 @@ type Observer interface {
 	// Handoff shows a request whose KV cache leaves the prefill worker at one
 	// instant and reaches the decode stage at another.
 	Handoff(id sim.RequestID, from, to sim.Time)
+	// Left shows a request that leaves its worker, or the line before it, without its
+	// last token.
+	Left(d *Departure)
 	// Pass shows a pass or a run of passes, with Detail; in real time in the
 	// instants at which it really began and ended.
 	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
+}
+
+// Departure is a request that leaves its worker without its last token. It enters the
+// cluster once more, unless its Outcome says how it ended.
+type Departure struct {
+	Request sim.RequestID
+	Stage   scheduler.Role
+	Worker  sim.WorkerID // collector.Nowhere where it was on none
+	At      sim.Time
+	Outcome collector.Outcome
+	Keeps   bool     // the tokens that it has gained; otherwise they are thrown away
+	Gained  int      // tokens, on this worker
+	Last    sim.Time // instant of the latest of them, if there is one
 }
 
 // NoObserver is an Observer that does nothing. Observers embed it for what they
@@ -37,6 +54,9 @@ func (NoObserver) Routed(scheduler.Role, sim.Time, *router.Placement) {}
 
 // Handoff does nothing.
 func (NoObserver) Handoff(sim.RequestID, sim.Time, sim.Time) {}
+
+// Left does nothing.
+func (NoObserver) Left(*Departure) {}
 
 // Pass does nothing.
 func (NoObserver) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) {}

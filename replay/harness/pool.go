@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"errors"
+
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -16,6 +18,7 @@ type Pool struct {
 	Router router.Router
 
 	to     Carrier
+	anew   bool // the router has been restarted, and may not know requests under way
 	firsts firsts
 	placed []router.Placement // of the latest answer
 }
@@ -53,6 +56,14 @@ func (r *Run) NewPools(to Carrier) ([]*Pool, error) {
 func (p *Pool) Enter(now sim.Time, q *sim.Request) error {
 	placed, err := p.Router.Route(now, q, p.placed[:0])
 	return p.carryOut(now, placed, err)
+}
+
+// RestartRouter replaces the router by a new one, which knows the workers at the start
+// and no request.
+func (p *Pool) RestartRouter() (err error) {
+	p.anew = true
+	p.Router, err = p.NewRouter()
+	return err
 }
 
 // Drain places held requests after a change of workers.
@@ -123,6 +134,9 @@ func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 // out its answer.
 func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.PrefillDone(now, id, p.placed[:0])
+	if unknown := new(router.RequestError); p.anew && errors.As(err, &unknown) {
+		return nil
+	}
 	if err := p.carryOut(now, placed, err); err != nil {
 		return p.to.Refused(id, err)
 	}
@@ -139,6 +153,10 @@ func (p *Pool) markFinished(now sim.Time, id sim.RequestID) error {
 	return nil
 }
 
+// Leave lets the router know that a request has left its worker before its last token,
+// and carries out its answer.
+func (p *Pool) Leave(now sim.Time, id sim.RequestID) error { return p.markFinished(now, id) }
+
 // sendOn sends a request on from prefill to decode.
 func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
 	if err := p.markPrefilled(now, m.Request); err != nil {
@@ -147,10 +165,14 @@ func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
 	if err := p.markFinished(now, m.Request); err != nil {
 		return err
 	}
-	if o := p.Run.Observer; o != nil {
-		o.Handoff(m.Request, at, at+m.Handoff)
+	delay := m.Handoff
+	if share := p.Run.LinkShare; share != 0 {
+		delay = sim.Time(float64(delay) / share)
 	}
-	return p.to.HandOver(p, m.Request, at, m.Handoff)
+	if o := p.Run.Observer; o != nil {
+		o.Handoff(m.Request, at, at+delay)
+	}
+	return p.to.HandOver(p, m.Request, at, delay)
 }
 
 // firsts makes copies of requests that end with their first token.

@@ -47,6 +47,9 @@ type Run struct {
 	// FirstOfOne lets routers hear of a first token that is the last one too, as
 	// those of the reference do in real time.
 	FirstOfOne bool
+	// LinkShare is the share of their bandwidth that transfers from prefill to decode have
+	// which begin now; 0: all of it.
+	LinkShare float64
 }
 
 // Open makes a run: the workload's prompts, the feed and an empty collector.
@@ -152,6 +155,8 @@ type Result struct {
 	Partial bool
 	// Rejected are the requests turned away because no engine could run them.
 	Rejected []Rejection
+	// Incidents are what went wrong, in order of time.
+	Incidents []Incident
 
 	// The rest is of replays in real time.
 

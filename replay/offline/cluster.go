@@ -26,6 +26,9 @@ type cluster struct {
 	pending int     // events that are not the end of a pass, these among them
 	window  window
 	scaling []engines.ScaleEvent // still to come
+
+	agenda agenda // incidents to come, see incidents.go
+	lives  lives  // see leave.go
 }
 
 func newCluster(r *run) (*cluster, error) {
@@ -36,7 +39,7 @@ func newCluster(r *run) (*cluster, error) {
 		return nil, err
 	}
 	for i, h := range pools {
-		p := &pool{Pool: h, metered: h.Metered(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill}
+		p := &pool{Pool: h, metered: h.Metered(), first: uint64(i) * maxIDs, visible: h.Role != scheduler.Prefill, serving: h.Count}
 		for range p.Count {
 			if err := p.addWorker(); err != nil {
 				return nil, err
@@ -44,7 +47,8 @@ func newCluster(r *run) (*cluster, error) {
 		}
 		c.pools = append(c.pools, p)
 	}
-	return c, nil
+	c.openLives()
+	return c, c.planFaults()
 }
 
 func (c *cluster) runEvents(ctx context.Context) error {
@@ -97,7 +101,13 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 			return err
 		}
 		next, ok := c.nextInstant()
-		if !ok || next > until {
+		if !ok {
+			if again, err := c.loseStranded(); err != nil || !again {
+				return err
+			}
+			continue
+		}
+		if next > until {
 			return nil
 		}
 		if err := c.checkInterrupt(ctx); err != nil {
@@ -110,7 +120,7 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 // nextInstant is the next instant at which something happens.
 func (c *cluster) nextInstant() (sim.Time, bool) {
 	next, ok := c.Feed.Next(c.now, c.countInFlight())
-	if len(c.events) > 0 && (!ok || c.events[0].at < next) {
+	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !c.isOver() {
 		next, ok = c.events[0].at, true
 	}
 	if len(c.scaling) > 0 && ok && c.scaling[0].At < next {
@@ -156,7 +166,7 @@ func (c *cluster) isIdle() bool { return c.Feed.Done() && c.countInFlight() == 0
 func (c *cluster) countInFlight() int {
 	n := c.inFlight
 	for _, p := range c.pools {
-		n += p.Router.Queued()
+		n += p.Router.Queued() + len(p.parked)
 	}
 	return n
 }
@@ -191,7 +201,7 @@ func (c *cluster) settleRounds(changed bool) (err error) {
 
 // settleRound carries out once what can happen at the current instant.
 func (c *cluster) settleRound() (changed bool, err error) {
-	for _, kind := range [...]kind{passEnds, workerReady, handoffDone} {
+	for _, kind := range [...]kind{passEnds, workerReady, handoffDone, incidentDue} {
 		did, err := c.applyEvents(kind)
 		if err != nil {
 			return true, err
@@ -220,7 +230,10 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 		case handoffDone:
 			c.transit--
 			c.pending--
-			err = c.pools[1].Enter(c.now, c.Requests[e.request]) // its KV cache has arrived
+			err = c.enterPool(c.pools[1], c.Requests[e.request]) // its KV cache has arrived
+		case incidentDue:
+			c.pending--
+			err = c.fireIncident(int(e.request))
 		}
 		if err != nil {
 			return true, err
@@ -238,9 +251,19 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 // endPass applies the pass of w, which ends now.
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
-	w.goIfDone()
-	if err := c.applyPass(w); err != nil || !w.pool.metered {
+	if err := c.letGoIfDone(w); err != nil {
 		return err
+	}
+	if err := c.applyPass(w); err != nil {
+		return err
+	}
+	if len(w.calledOff) > 0 {
+		if err := c.takeCalledOff(w); err != nil {
+			return err
+		}
+	}
+	if !w.pool.metered {
+		return nil
 	}
 	return w.pool.Measure(c.now, w.id, &w.pass)
 }
@@ -260,7 +283,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 				again = true // its place is free for another
 				continue
 			}
-			if err := c.pools[0].Enter(c.now, a.Request); err != nil {
+			if err := c.enterPool(c.pools[0], a.Request); err != nil {
 				return true, err
 			}
 		}
@@ -294,7 +317,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps || w.pool.metered {
+	if c.cfg.steps || w.pool.metered || w.isWarped() {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {
@@ -318,8 +341,14 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	if w.pool.metered && w.pass.Detail == nil {
 		w.pass.Detail = new(scheduler.Detail)
 	}
-	if err := w.core.Step(c.now, until, &w.pass); err != nil {
+	if w.pool.drafts && c.lives.tracked {
+		w.noteTokens()
+	}
+	if err := w.core.Step(c.now-w.lag, until-w.lag, &w.pass); err != nil {
 		return c.Failed(w.id, c.now, err)
+	}
+	if w.isWarped() {
+		w.warpPass(c.now)
 	}
 	w.pool.keepSnapshot(w)
 	if !w.pool.visible {
@@ -333,8 +362,13 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 
 // showRouter shows the router what a pass did to w's cache.
 func (c *cluster) showRouter(w *worker) error {
-	if len(w.pass.KV) == 0 && len(w.pass.Events) == 0 {
+	return c.showRouterOf(w, &w.pass)
+}
+
+// showRouterOf is showRouter for any pass.
+func (c *cluster) showRouterOf(w *worker, p *scheduler.Pass) error {
+	if len(p.KV) == 0 && len(p.Events) == 0 {
 		return nil
 	}
-	return w.pool.Router.Observe(w.id, &w.pass)
+	return w.pool.Router.Observe(w.id, p)
 }

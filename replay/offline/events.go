@@ -43,6 +43,7 @@ const (
 	passEnds kind = iota
 	workerReady
 	handoffDone
+	incidentDue
 )
 
 // event is something that happens later.
@@ -51,7 +52,7 @@ type event struct {
 	order   order
 	kind    kind
 	worker  *worker       // passEnds, workerReady
-	request sim.RequestID // handoffDone
+	request sim.RequestID // handoffDone; of an incident, its place in the agenda
 }
 
 func (e *event) before(x *event) bool {

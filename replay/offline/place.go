@@ -25,6 +25,9 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 	if w.busy && w.pass.Waits {
 		c.endWait(w)
 	}
+	if c.lives.tracked {
+		c.lives.seat(w, q.ID)
+	}
 	w.core.Submit(q)
 	if p.due != nil {
 		p.due[w.id] = 0
@@ -38,7 +41,7 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 // HandOver sends a request on to the decode pool.
 func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	if delay <= 0 {
-		return c.pools[p.Index+1].Enter(at, c.Requests[id])
+		return c.enterPool(c.pools[p.Index+1], c.Requests[id])
 	}
 	c.transit++
 	c.pending++
@@ -71,6 +74,9 @@ func (c *cluster) applyPass(w *worker) error {
 	for i := range p.Marks {
 		if p.Marks[i].Last {
 			c.inFlight--
+			if c.lives.tracked {
+				c.lives.unseat(p.Marks[i].Request)
+			}
 		}
 	}
 	for i := range p.Marks {

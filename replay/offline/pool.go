@@ -19,6 +19,10 @@ type pool struct {
 	first   uint64     // rank of worker 0 among all workers
 	metered bool       // its router reads what workers report after each pass
 	visible bool       // the tokens of its passes are those of answers
+	drafts  bool       // a pass may give a request several tokens
+
+	serving int             // active workers
+	parked  []sim.RequestID // requests that wait for one, in the order in which they came
 
 	snapshots []scheduler.Snapshot // kept for a Stepper
 }
@@ -44,7 +48,7 @@ func (p *pool) addWorker() error {
 // markIdle notes that w is not busy; when it has work it could start a pass.
 func (p *pool) markIdle(w *worker) {
 	w.busy = false
-	if w.core.Load() > 0 {
+	if !w.hung && w.core.Load() > 0 {
 		p.ready.set(int(w.id))
 	}
 }
@@ -70,6 +74,8 @@ type worker struct {
 	pass  scheduler.Pass // in progress while busy
 	began order          // of the end of the first pass of the run
 	at    int            // place of the run's end among the events, while busy
+
+	life // see lives.go
 }
 
 // endOrder is the place of the end of the run in progress.

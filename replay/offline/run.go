@@ -43,6 +43,9 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	if r.cfg.Reject {
 		extra = append(extra, collector.Field{Key: "rejected_requests", Value: len(r.rejected)})
 	}
+	if r.hasIncidents() {
+		extra = append(extra, r.OutcomeFields()...)
+	}
 	if r.partial {
 		extra = append(extra, collector.Field{Key: "partial", Value: true})
 	}
@@ -53,8 +56,16 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		}
 	}
 	return &harness.Result{
-		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial,
+		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, Incidents: r.countCosts(),
 	}
+}
+
+// countCosts returns what went wrong, and what that cost.
+func (r *run) countCosts() []harness.Incident {
+	for i, cost := range r.Collector.EventCosts() {
+		r.incidents[i].EventCost = cost
+	}
+	return r.incidents
 }
 
 // run is what all drivers share.
@@ -64,6 +75,8 @@ type run struct {
 
 	rejected []harness.Rejection
 	partial  bool
+
+	incidents []harness.Incident
 
 	done  int // requests finished
 	ticks int // calls of interrupted
@@ -106,7 +119,7 @@ func (r *run) chooseDriver() (driver, error) {
 	}
 	needs := route.Needs()
 	switch {
-	case len(r.Scale) > 0:
+	case len(r.Scale) > 0 || r.hasIncidents():
 	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap && !needs.Metrics:
 		core, err := entry.Core(0)
 		if err != nil {
@@ -120,7 +133,7 @@ func (r *run) chooseDriver() (driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !needs.Metrics && c.canDriveLazily() {
+	if !needs.Metrics && !r.hasIncidents() && c.canDriveLazily() {
 		return c.driveLazily, nil
 	}
 	return c.runEvents, nil
@@ -139,6 +152,7 @@ func (r *run) noteArrival(a loadgen.Arrival) (ok bool, err error) {
 		return true, nil
 	}
 	r.rejected = append(r.rejected, harness.Rejection{Request: q.ID, Place: r.Place(q), Err: reason})
+	r.Collector.GiveUp(q.ID, collector.Rejected, 0, 0)
 	return false, r.finishRequest(q.ID, a.At)
 }
 

@@ -18,7 +18,7 @@ func (c *cluster) scalePools(targets []int) error {
 		if err := c.resizePool(p, targets[i]); err != nil {
 			return err
 		}
-		if err := p.Drain(c.now); err != nil {
+		if err := c.openPool(p); err != nil {
 			return err
 		}
 	}
@@ -66,16 +66,18 @@ func (c *cluster) launchWorker(p *pool) error {
 		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.nextOrder(), kind: workerReady, worker: w})
 		return nil
 	}
+	p.serving++
 	return p.Router.AddWorker(w.id)
 }
 
 // dismissWorker lets a worker go.
 func (c *cluster) dismissWorker(w *worker) error {
 	if w.state == starting {
-		w.state = gone // its event stays and finds nobody
-		return nil
+		w.state, w.returns = gone, false // its event stays and finds nobody
+		return w.endRestart()
 	}
 	w.state = leaving
+	w.pool.serving--
 	w.goIfDone()
 	return w.pool.Router.RemoveWorker(w.id)
 }
@@ -88,10 +90,18 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 		return false, nil
 	}
 	w.state = active
+	w.pool.serving++
+	if w.returns {
+		w.returns = false
+		w.pool.Router.Forget(w.id) // what it had told until it was gone
+	}
 	if err := w.pool.Router.AddWorker(w.id); err != nil {
 		return true, err
 	}
-	return true, w.pool.Drain(c.now)
+	if err := c.openPool(w.pool); err != nil {
+		return true, err
+	}
+	return true, w.endRestart()
 }
 
 // workerState is a worker's part in its pool.

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
@@ -77,6 +78,7 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 		x.cfg.Pools = engines.TwoPools(engines.Pool{Engine: a, Count: prefill}, engines.Pool{Engine: a, Count: decode})
 	}
 	readRouter(t, d, x)
+	readFaults(t, d, x)
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "scale" {
 			continue
@@ -90,6 +92,36 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 		}
 	}
 	return x
+}
+
+// readFaults reads what goes wrong: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), as far as it is
+// given, worker -1 being all, and loss=retry.
+func readFaults(t *testing.T, d *datadriven.TestData, x *trial) {
+	f := &engines.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}
+	for _, arg := range d.CmdArgs {
+		if arg.Key == "loss" {
+			f.OnLoss = engines.OnLoss(arg.Vals[0])
+		}
+		if arg.Key != "fault" {
+			continue
+		}
+		for _, v := range arg.Vals {
+			e := engines.Fault{Pool: engines.Anywhere, Zone: engines.Anywhere, For: engines.Forever, Back: engines.Forever, N: 1}
+			var who sim.WorkerID
+			into := []any{(*float64)(&e.At), (*string)(&e.Kind), (*int32)(&who), (*float64)(&e.For), &e.Factor, &e.Pool}
+			for i, part := range strings.Split(v, ":") {
+				if _, err := fmt.Sscan(part, into[i]); err != nil {
+					d.Fatalf(t, "fault=%s: %v", v, err)
+				}
+			}
+			if who >= 0 {
+				e.Workers = []sim.WorkerID{who}
+			}
+			e.Back = e.For
+			f.Events = append(f.Events, e)
+			x.cfg.Faults = f
+		}
+	}
 }
 
 func readRouter(t *testing.T, d *datadriven.TestData, x *trial) {
@@ -145,6 +177,23 @@ func (s *scribe) Handoff(id sim.RequestID, _, to sim.Time) {
 	s.writef("request %d is handed over, there at %g", id, float64(to))
 }
 
+// Left notes a request that leaves its worker.
+func (s *scribe) Left(d *harness.Departure) {
+	text := fmt.Sprintf("request %d has left", d.Request)
+	if d.Worker != collector.Nowhere {
+		text += fmt.Sprintf(" %s with %d tokens", s.name(d.Stage, d.Worker), d.Gained)
+	}
+	switch {
+	case d.Outcome != collector.Unfinished:
+		text += fmt.Sprintf(": %v", d.Outcome)
+	case d.Keeps:
+		text += " and takes them along"
+	default:
+		text += " and begins again"
+	}
+	s.writef("%s", text)
+}
+
 // Pass notes the end of a pass or a run of passes.
 func (s *scribe) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	text := fmt.Sprintf("%s has run %s", s.name(stage, w), passesOf(p))
@@ -186,6 +235,10 @@ func (c *scribeCore) Step(now, until sim.Time, p *scheduler.Pass) error {
 		c.s.writef("%s starts %s", c.s.name(c.w.pool.Role, c.w.id), passesOf(p))
 	}
 	return err
+}
+
+func (c *scribeCore) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
+	c.Core.(scheduler.Progresser).Progress(yield)
 }
 
 func (c *scribeCore) Cut(p *scheduler.Pass, keep int) {

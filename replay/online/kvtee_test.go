@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/live/kvevents"
-	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -62,11 +62,11 @@ func (x *tees) raw(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 }
 
 // cachedBlocks notes what each engine says of its cache.
-type cachedBlocks struct{ x *tees }
+type cachedBlocks struct {
+	harness.NoObserver
+	x *tees
+}
 
-func (c cachedBlocks) Arrived(*sim.Request, sim.Time)                     {}
-func (c cachedBlocks) Routed(scheduler.Role, sim.Time, *router.Placement) {}
-func (c cachedBlocks) Handoff(sim.RequestID, sim.Time, sim.Time)          {}
 func (c cachedBlocks) Pass(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	c.x.cached[w] = p.Detail.Held + p.Detail.Cached
 }
@@ -88,7 +88,7 @@ func TestSubscribersRebuildWhatWorkersCache(t *testing.T) {
 	c.Pools[0].Engine.Blocks = 64
 	c.Pools[0].Engine.Speedup, c.Pools[0].Engine.DecodeSpeedup = 10, 1
 	x := newTees(t, 2, kvevents.TeeOptions{BlockTokens: 64})
-	c.Raw, c.Observer = x.raw, cachedBlocks{x}
+	c.Raw, c.Observer = x.raw, cachedBlocks{x: x}
 	got := kvevents.NewIndex(func(s string) { t.Error(s) })
 	var following []*kvevents.Subscriber
 	for w, tee := range x.all {

@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
@@ -250,7 +251,10 @@ func TestTwoPools(t *testing.T) {
 }
 
 // watcher counts what it is shown.
-type watcher struct{ arrived, routed, handoffs, passes int }
+type watcher struct {
+	harness.NoObserver
+	arrived, routed, handoffs, passes int
+}
 
 func (w *watcher) Arrived(*sim.Request, sim.Time)                           { w.arrived++ }
 func (w *watcher) Routed(scheduler.Role, sim.Time, *router.Placement)       { w.routed++ }

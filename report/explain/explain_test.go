@@ -159,6 +159,12 @@ func (b both) Handoff(id sim.RequestID, from, to sim.Time) {
 	}
 }
 
+func (b both) Left(d *harness.Departure) {
+	for _, o := range b {
+		o.Left(d)
+	}
+}
+
 func (b both) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	for _, o := range b {
 		o.Pass(stage, w, p)

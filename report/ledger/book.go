@@ -80,6 +80,9 @@ func (b *Book) Arrived(q *sim.Request, at sim.Time) {
 // seems to pass before it is a wait for the engine.
 func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 	a := &b.accounts[p.Request.ID]
+	if a.phase == lost {
+		return // that is a wait for its place
+	}
 	if p.Blocks > 0 {
 		a.addPart(Router, at-a.since)
 		a.since = at
@@ -92,6 +95,30 @@ func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 	a := &b.accounts[id]
 	a.addPart(Transfer, to-from)
 	a.since = to
+}
+
+// Left takes a request off its worker. The time until it has a place again is that of a
+// preemption; and so is all of its time before, if it begins again.
+func (b *Book) Left(d *harness.Departure) {
+	a := &b.accounts[d.Request]
+	switch {
+	case a.phase == seated:
+		a.leavePlace(d.At, *b.prefill.At(d.Stage, d.Worker))
+	case a.phase == handed:
+		a.addPart(Transfer, d.At-a.since) // what was still to come of it
+	case a.ever:
+		a.addPart(Recompute, d.At-a.since)
+	default:
+		a.addPart(Queue, d.At-a.since)
+	}
+	if !d.Keeps {
+		all := float64(a.decode)
+		for _, ms := range a.entry {
+			all += ms
+		}
+		a.entry, a.decode = Entry{Recompute: all}, 0
+	}
+	a.since, a.phase, a.ever = d.At, lost, true
 }
 
 // Pass counts a pass. Who is admitted sits down at its start, before the

@@ -18,6 +18,7 @@ const (
 	arrival kind = iota
 	placement
 	transfer
+	departure
 	step
 )
 
@@ -27,6 +28,7 @@ type batch struct {
 	arrivals   []asked
 	placements []placed
 	handoffs   []handoff
+	departures []harness.Departure
 	passes     []pass
 
 	// What belongs to the passes, one after the other.
@@ -72,7 +74,7 @@ func newBatch() *batch {
 // reset empties the batch and keeps its memory.
 func (b *batch) reset() {
 	*b = batch{
-		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], passes: b.passes[:0],
+		order: b.order[:0], arrivals: b.arrivals[:0], placements: b.placements[:0], handoffs: b.handoffs[:0], departures: b.departures[:0], passes: b.passes[:0],
 		admitted: b.admitted[:0], marks: b.marks[:0], times: b.times[:0], ids: b.ids[:0], work: b.work[:0],
 		events: b.events[:0], stored: b.stored[:0], removed: b.removed[:0],
 	}
@@ -125,6 +127,8 @@ func (b *batch) showAll(to harness.Observer) {
 		case transfer:
 			h := takeFirst(&left.handoffs)
 			to.Handoff(h.id, h.from, h.to)
+		case departure:
+			to.Left(takeFirst(&left.departures))
 		case step:
 			p := takeFirst(&left.passes)
 			to.Pass(p.stage, p.worker, &p.Pass)

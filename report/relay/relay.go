@@ -119,6 +119,12 @@ func (r *Relay) Handoff(id sim.RequestID, from, to sim.Time) {
 	r.passOn(transfer)
 }
 
+// Left keeps a departure.
+func (r *Relay) Left(d *harness.Departure) {
+	r.fill.departures = append(r.fill.departures, *d)
+	r.passOn(departure)
+}
+
 // Pass keeps a pass.
 func (r *Relay) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	r.fill.keepPass(stage, w, p)

@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/relay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -38,6 +39,8 @@ func (d *diary) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 func (d *diary) Handoff(id sim.RequestID, from, to sim.Time) {
 	d.note("handoff %d %v %v", id, from, to)
 }
+
+func (d *diary) Left(l *harness.Departure) { d.note("left %+v", *l) }
 
 func (d *diary) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	q := *p
@@ -68,6 +71,11 @@ func (b both) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 func (b both) Handoff(id sim.RequestID, from, to sim.Time) {
 	b.now.Handoff(id, from, to)
 	b.later.Handoff(id, from, to)
+}
+
+func (b both) Left(d *harness.Departure) {
+	b.now.Left(d)
+	b.later.Left(d)
 }
 
 func (b both) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {

@@ -36,6 +36,8 @@ type interval struct {
 	longest sim.Time // longest time seen so far; once the request has ended, of all
 	inside  bool     // it has its first token and not its last
 	ended   bool
+	resumed bool     // it goes on elsewhere, and
+	last    sim.Time // this is when it had its latest token
 }
 
 // longestKnown is the longest time between two tokens of a request that has ended.
@@ -53,6 +55,7 @@ func (d *decoding) addPass(p *scheduler.Pass) {
 	d.resumeRequest(p)
 	for i := range p.Marks {
 		m := &p.Marks[i]
+		d.resumeElsewhere(m, p.End)
 		switch {
 		case m.Last:
 			d.leaveRequest(m.Request)
@@ -93,11 +96,37 @@ func (d *decoding) resumeRequest(p *scheduler.Pass) {
 	}
 }
 
+// resumeElsewhere takes in for how long a request was without a token that has brought
+// tokens from another worker. It has gained its next one.
+func (d *decoding) resumeElsewhere(m *scheduler.Mark, at sim.Time) {
+	i := d.intervalOf(m.Request)
+	if !i.resumed || !m.First {
+		return
+	}
+	i.longest, i.resumed = max(i.longest, at-i.last), false
+	i.ended = m.Last && !d.blind
+}
+
 // enterRequest takes in a request that gained its first token in the current pass.
 func (d *decoding) enterRequest(id sim.RequestID) {
 	i := d.intervalOf(id)
 	i.inside, i.since = true, d.passes+1
 	d.inside++
+}
+
+// dropRequest ends the time of a request that leaves the worker before its last token.
+func (d *decoding) dropRequest(i *interval) {
+	i.inside = false
+	d.inside--
+	d.raiseLongest(i)
+}
+
+// raiseLongest takes in the longest pass since a request had its first token here.
+func (d *decoding) raiseLongest(i *interval) {
+	at := sort.Search(len(d.peaks), func(k int) bool { return d.peaks[k].pass >= i.since })
+	if at < len(d.peaks) {
+		i.longest = max(i.longest, d.peaks[at].gap)
+	}
 }
 
 // leaveRequest ends a request with the current pass.
@@ -106,11 +135,6 @@ func (d *decoding) leaveRequest(id sim.RequestID) {
 	if !i.inside {
 		return // its only token
 	}
-	i.inside = false
-	d.inside--
-	at := sort.Search(len(d.peaks), func(k int) bool { return d.peaks[k].pass >= i.since })
-	if at < len(d.peaks) {
-		i.longest = max(i.longest, d.peaks[at].gap)
-	}
+	d.dropRequest(i)
 	i.ended = !d.blind
 }

@@ -64,6 +64,22 @@ func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
 	s.prefillEnd, s.decodeStart = MS(from), MS(to)
 }
 
+// Left forgets what was seen of a request that begins again, and notes for how long one
+// that goes on is without a token.
+func (rec *Recorder) Left(d *harness.Departure) {
+	s := &rec.seen[d.Request]
+	if s.tokens.inside {
+		rec.gaps.At(d.Stage, d.Worker).dropRequest(&s.tokens)
+	}
+	s.decodeAdmit, s.prefillEnd, s.decodeStart = Unknown(), Unknown(), Unknown()
+	switch {
+	case !d.Keeps:
+		s.tokens = interval{}
+	case d.Gained > 0:
+		s.tokens.resumed, s.tokens.last = true, d.Last
+	}
+}
+
 // Pass notes who lost its place, who came to decode, and the times between
 // tokens.
 func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {

@@ -8,6 +8,7 @@
 package series
 
 import (
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -57,6 +58,22 @@ func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 // Routed counts a placement.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	s.workers.At(stage, p.Worker).Requests++
+}
+
+// Left counts a request that loses its place, or that is there no more.
+func (s *Series) Left(d *harness.Departure) {
+	q := &s.requests[d.Request]
+	waits := q.lost || !q.seated[0]
+	switch {
+	case d.Outcome != collector.Unfinished && waits:
+		s.addAt(&s.all.Admitted, d.At, 1)
+		fallthrough
+	case d.Outcome != collector.Unfinished:
+		s.addAt(&s.all.Finished, d.At, 1)
+	case !waits:
+		s.addAt(&s.all.Lost, d.At, 1)
+		q.lost = true
+	}
 }
 
 // Pass counts a pass or a run of passes.

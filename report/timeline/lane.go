@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
@@ -8,6 +10,7 @@ import (
 // lane is a request's own line, and how far its arrows have come.
 type lane struct {
 	arrival sim.Time
+	left    sim.Time // its latest worker before the last token, if it did
 	stays   [2]stay
 	hidden  bool // the cut leaves it out
 	handed  bool // its KV cache has left the prefill worker
@@ -22,6 +25,33 @@ type stay struct {
 }
 
 func (l *lane) stageOf(s scheduler.Role) *stay { return &l.stays[s.Stage()] }
+
+// Left ends a request's time on a worker, which it leaves before its last token, and
+// its lane where it does not come back.
+func (w *Writer) Left(d *harness.Departure) {
+	l := &w.lanes[d.Request]
+	if l.hidden {
+		return
+	}
+	if s := l.stageOf(d.Stage); d.Worker != collector.Nowhere {
+		w.workerOf(d.Stage, d.Worker).watched--
+		switch {
+		case s.token && d.At > s.first:
+			w.writePhase(d.Request, decode, s.first, d.At)
+		case s.admitted && !s.token:
+			w.writePhase(d.Request, prefill, s.admit, d.At)
+		}
+	}
+	l.stays, l.handed, l.left = [2]stay{}, false, d.At
+	if !w.isShown(d.At, d.At) {
+		return
+	}
+	w.openLane(d.Request)
+	w.out.writeAsync(happens, d.Request, losesPlace, d.At)
+	if d.Outcome != collector.Unfinished {
+		w.out.writeAsync(ends, d.Request, whole, d.At)
+	}
+}
 
 // followRequests takes the requests of a pass further.
 func (w *Writer) followRequests(stage scheduler.Role, k *worker, p *scheduler.Pass) {
@@ -63,7 +93,7 @@ func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at s
 	if stage == scheduler.Decode {
 		w.writePhase(id, waitForDecode, s.routed, at)
 	} else {
-		w.writePhase(id, wait, l.arrival, at)
+		w.writePhase(id, wait, max(l.arrival, l.left), at)
 	}
 	w.stepArrow(id, at, &k.track)
 	if l.handed && w.isShown(at, at) {

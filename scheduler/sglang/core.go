@@ -126,7 +126,7 @@ func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
 	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning}
 	if c.pairs {
-		q.seq.Pairs, q.seq.Full = 1, c.pagesOf(r.InputTokens)
+		q.seq.Pairs, q.seq.Full = 1, c.pagesOf(c.ownPrompt(r))
 	}
 	c.joinQueue(q)
 	c.live++

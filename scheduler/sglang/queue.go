@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
+	"github.com/replay-llm/replay/sim"
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
@@ -105,7 +106,7 @@ func (c *Core) rankOf(r *request) float64 {
 // beginsAlike reports whether one of the requests ahead begins with the same tokens as
 // r; if not, r joins them.
 func (c *Core) beginsAlike(r *request) bool {
-	if r.InputTokens < lpmShared {
+	if c.ownPrompt(r.Request) < lpmShared {
 		return false // its own output is among the tokens that count
 	}
 	if c.tree.PerNode > 1 {
@@ -125,6 +126,15 @@ func (c *Core) beginsAlike(r *request) bool {
 	}
 	c.sorted.ahead = append(c.sorted.ahead, r)
 	return false
+}
+
+// ownPrompt returns how many tokens of a prompt its path knows for certain: all of them, or the
+// full pages where tokens of an answer that was begun elsewhere follow.
+func (c *Core) ownPrompt(r *sim.Request) int {
+	if full := int(r.Prompt.Blocks) * c.PageTokens; r.InputTokens >= full+c.PageTokens {
+		return full
+	}
+	return r.InputTokens
 }
 
 // opening returns the part of r's prompt that decides whether another begins alike.

@@ -119,6 +119,12 @@ func (all observers) Handoff(id sim.RequestID, from, to sim.Time) {
 	}
 }
 
+func (all observers) Left(d *harness.Departure) {
+	for _, o := range all {
+		o.Left(d)
+	}
+}
+
 func (all observers) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	for _, o := range all {
 		o.Pass(stage, w, p)

@@ -1,0 +1,229 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Faults are what goes wrong in a cluster, and what becomes of the requests that it hits.
+type Faults struct {
+	Events []Fault
+	Laws   []FaultLaw `json:",omitempty"`
+
+	OnLoss OnLoss
+	// Limit is how often a request is begun again or goes on elsewhere; after that it is lost.
+	Limit int
+	// After is how long a request takes to come back to the router.
+	After sim.Time
+	// Zones is the number of zones, over which the workers of each pool are dealt out in the
+	// order of their ids; ZoneOf, in its place, has the zone of each worker of the only pool.
+	Zones  int   `json:",omitempty"`
+	ZoneOf []int `json:",omitempty"`
+}
+
+// OnLoss is what becomes of requests whose worker dies.
+type OnLoss string
+
+const (
+	LoseThem    OnLoss = "lose"    // they fail
+	RetryThem   OnLoss = "retry"   // they begin again from their prompts
+	MigrateThem OnLoss = "migrate" // they go on elsewhere, with the tokens that they have as a part of their prompts
+)
+
+// DefaultLimit is how often a request comes back where nothing is said, as in Dynamo.
+const DefaultLimit = 3
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+const (
+	Dies    FaultKind = "dies"    // with its cache and its requests; it comes back, empty, after Back
+	Hangs   FaultKind = "hangs"   // for a while: its pass ends that much later, and no other begins
+	Slows   FaultKind = "slow"    // for a while passes take Factor times as long
+	Link    FaultKind = "link"    // for a while transfers to decode have a share, Factor, of their bandwidth
+	NoIndex FaultKind = "index"   // the router forgets what the workers have cached
+	Router  FaultKind = "router"  // the router begins anew: it knows of no cache and of no request under way
+	Rolling FaultKind = "rolling" // workers are drained and restarted, N at a time
+)
+
+// FaultKinds returns all of them.
+func FaultKinds() []FaultKind { return []FaultKind{Dies, Hangs, Slows, Link, NoIndex, Router, Rolling} }
+
+// Anywhere is no pool and no zone in particular, and Forever no end.
+const (
+	Anywhere          = -1
+	Forever  sim.Time = -1
+)
+
+// Fault is one event.
+type Fault struct {
+	At   sim.Time
+	Kind FaultKind
+	// Pool, Zone and Workers say whom it hits: all who are in the pool, in the zone and
+	// among the workers. Anywhere, or no workers, leaves one of them open.
+	Pool    int
+	Zone    int
+	Workers []sim.WorkerID `json:",omitempty"`
+
+	For    sim.Time // how long it lasts; Forever
+	Back   sim.Time // after which a worker is there again; Forever: never
+	Factor float64  `json:",omitempty"`
+	N      int      `json:",omitempty"`
+}
+
+// FaultLaw lets workers die again and again: after times of a mean Between while they
+// work, drawn from an exponential law; they come back after times of a mean Repair.
+type FaultLaw struct {
+	Pool    int
+	Workers []sim.WorkerID `json:",omitempty"`
+	Between sim.Time
+	Repair  sim.Time
+}
+
+// Hits reports whether the fault hits a worker of a pool.
+func (x *Fault) Hits(f *Faults, pool int, id sim.WorkerID) bool {
+	return (x.Pool == Anywhere || x.Pool == pool) && (len(x.Workers) == 0 || slices.Contains(x.Workers, id)) &&
+		(x.Zone == Anywhere || f.zoneOf(id) == x.Zone)
+}
+
+// zoneOf returns the zone of a worker.
+func (f *Faults) zoneOf(id sim.WorkerID) int {
+	switch {
+	case int(id) < len(f.ZoneOf):
+		return f.ZoneOf[id]
+	case f.Zones > 0:
+		return int(id) % f.Zones
+	}
+	return 0
+}
+
+// String describes the fault in a few words.
+func (x *Fault) String() string {
+	whom := x.whom()
+	switch x.Kind {
+	case Dies:
+		return whom + " dies" + ifTime(x.Back, ", back after ")
+	case Hangs:
+		return whom + " hangs" + ifTime(x.For, " for ")
+	case Slows:
+		return fmt.Sprintf("%s is %g times as slow%s", whom, x.Factor, ifTime(x.For, " for "))
+	case Link:
+		return fmt.Sprintf("the link has %g of its bandwidth%s", x.Factor, ifTime(x.For, " for "))
+	case NoIndex:
+		return "the router loses its KV index"
+	case Router:
+		return "the router restarts"
+	}
+	return fmt.Sprintf("rolling update of %s, %d at a time", whom, x.N)
+}
+
+// whom names those who are hit.
+func (x *Fault) whom() string {
+	var parts []string
+	for _, id := range x.Workers {
+		parts = append(parts, fmt.Sprint(id))
+	}
+	text := "all workers"
+	switch {
+	case len(parts) == 1:
+		text = "worker " + parts[0]
+	case len(parts) > 1:
+		text = "workers " + strings.Join(parts, ", ")
+	}
+	if x.Pool != Anywhere {
+		text += fmt.Sprintf(" of pool %d", x.Pool)
+	}
+	if x.Zone != Anywhere {
+		text = fmt.Sprintf("zone %d", x.Zone)
+	}
+	return text
+}
+
+func ifTime(t sim.Time, before string) string {
+	if t < 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s%gs", before, float64(t)/1000)
+}
+
+// checkFaults refuses faults that cannot happen, and those whose effects nobody computes.
+func (t *Topology) checkFaults() error {
+	f := t.Faults
+	if f == nil {
+		return nil
+	}
+	for i := range f.Events {
+		if err := t.checkFault(&f.Events[i]); err != nil {
+			return fmt.Errorf("fault %d: %w", i+1, err)
+		}
+	}
+	for i := range f.Laws {
+		l := &f.Laws[i]
+		if !(l.Between >= 1) || !(l.Repair >= 0) || math.IsInf(float64(l.Between+l.Repair), 0) {
+			return fmt.Errorf("law %d of faults: mtbf %v ms and mttr %v ms, want at least 1 ms and 0 ms", i+1, float64(l.Between), float64(l.Repair))
+		}
+		if err := t.checkTargets(l.Pool, l.Workers); err != nil {
+			return fmt.Errorf("law %d of faults: %w", i+1, err)
+		}
+	}
+	if f.Limit < 0 || !(f.After >= 0) || math.IsInf(float64(f.After), 0) {
+		return fmt.Errorf("requests come back %d times after %v ms, want both at least 0", f.Limit, float64(f.After))
+	}
+	if f.OnLoss != MigrateThem {
+		return nil
+	}
+	for i := range t.Pools {
+		for _, k := range t.Pools[i].Kinds() {
+			if t.Compat || k.Engine.Engine == engineargs.VLLM && k.Engine.Rules.Reference() {
+				return errors.New("requests migrate, which the reference's rules have no prompts for, want on_loss: retry or lose")
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Topology) checkFault(x *Fault) error {
+	if !(x.At >= 0) || math.IsInf(float64(x.At), 0) {
+		return fmt.Errorf("at is %v ms, want >= 0", float64(x.At))
+	}
+	switch {
+	case !slices.Contains(FaultKinds(), x.Kind):
+		return fmt.Errorf("%q, want one of %v", x.Kind, FaultKinds())
+	case x.Kind == Slows && !(x.Factor > 0 && x.Factor < math.Inf(1)):
+		return fmt.Errorf("factor is %v, want > 0", x.Factor)
+	case x.Kind == Link && !(x.Factor > 0 && x.Factor <= 1):
+		return fmt.Errorf("share is %v, want > 0 and at most 1", x.Factor)
+	case x.Kind == Link && !t.Disaggregated():
+		return errors.New("a link, want prefill and decode workers, between which KV caches travel")
+	case x.Kind == Hangs && !(x.For >= 0):
+		return errors.New("a worker hangs, want for how long")
+	case x.Kind == Rolling && x.N < 1:
+		return fmt.Errorf("%d workers at a time, want at least 1", x.N)
+	}
+	return t.checkTargets(x.Pool, x.Workers)
+}
+
+// checkTargets refuses workers that are not there.
+func (t *Topology) checkTargets(pool int, workers []sim.WorkerID) error {
+	if len(t.Scale) > 0 {
+		return nil // who is there is known then
+	}
+	least := math.MaxInt
+	for i := range t.Pools {
+		if pool == Anywhere || pool == i {
+			least = min(least, t.Pools[i].Count)
+		}
+	}
+	for _, id := range workers {
+		if id < 0 || int(id) >= least {
+			return fmt.Errorf("worker %d, want 0 to %d", id, least-1)
+		}
+	}
+	return nil
+}

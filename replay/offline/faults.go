@@ -1,0 +1,230 @@
+package offline
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/sim"
+)
+
+// planFaults puts all faults on the agenda, and the first that each law draws.
+func (c *cluster) planFaults() error {
+	f := c.Faults
+	if f == nil {
+		return nil
+	}
+	for i := range f.Events {
+		c.schedule(f.Events[i].At, &fault{Fault: f.Events[i]})
+	}
+	for i := range f.Laws {
+		for _, p := range c.pools {
+			for _, w := range p.workers {
+				c.planBreakdown(&f.Laws[i], i, w)
+			}
+		}
+	}
+	return nil
+}
+
+// planBreakdown puts the first breakdown of a worker on the agenda, if the law is about it.
+func (c *cluster) planBreakdown(l *engines.FaultLaw, i int, w *worker) {
+	x := engines.Fault{Pool: l.Pool, Zone: engines.Anywhere, Workers: l.Workers}
+	if x.Hits(c.Faults, w.pool.Index, w.id) {
+		b := &breakdown{law: l, worker: w, draw: sim.NewRand(c.Seed, fmt.Sprintf("faults %d %d %d", i, w.pool.Index, w.id))}
+		c.schedule(c.now+b.drawMean(l.Between), b)
+	}
+}
+
+// breakdown is the next time that a worker dies by a law.
+type breakdown struct {
+	law    *engines.FaultLaw
+	worker *worker
+	draw   *rand.Rand
+}
+
+// drawMean draws a time of an exponential law, in whole ms.
+func (b *breakdown) drawMean(mean sim.Time) sim.Time {
+	return sim.Time(int64(b.draw.ExpFloat64() * float64(mean)))
+}
+
+func (b *breakdown) happen(c *cluster) error {
+	w := b.worker
+	if w.state == gone && !w.returns || c.isStranded() {
+		return nil // for good
+	}
+	next := b.drawMean(b.law.Between)
+	if w.isUp() {
+		back := b.drawMean(b.law.Repair)
+		next += back
+		x := fault{Fault: engines.Fault{Kind: engines.Dies, Pool: w.pool.Index, Zone: engines.Anywhere, Workers: []sim.WorkerID{w.id}, Back: back}}
+		if len(c.pools) == 1 {
+			x.Pool = engines.Anywhere
+		}
+		if err := x.happen(c); err != nil {
+			return err
+		}
+	}
+	c.schedule(c.now+max(next, 1), b)
+	return nil
+}
+
+// isUp reports whether w works.
+func (w *worker) isUp() bool { return w.state == active || w.state == leaving }
+
+// fault is a fault that happens.
+type fault struct {
+	engines.Fault
+	number int       // among all that happen, from 1
+	left   []*worker // of a rolling update: those to come
+}
+
+func (x *fault) happen(c *cluster) error {
+	hit := c.workersHit(x)
+	x.number = c.noteIncident(x.String(), hit)
+	switch x.Kind {
+	case engines.Dies:
+		return c.killWorkers(hit, x.Back, x.number)
+	case engines.Hangs:
+		for _, w := range hit {
+			c.hangWorker(w, x.For)
+		}
+	case engines.Slows:
+		for _, w := range hit {
+			c.slowWorker(w, x.Factor)
+			w.slowedBy = x.number
+		}
+	case engines.Link:
+		c.LinkShare, c.lives.linkBy = x.Factor, x.number
+	case engines.NoIndex:
+		c.forgetCaches(x.Pool)
+	case engines.Router:
+		return c.restartRouters(x.Pool)
+	case engines.Rolling:
+		return c.beginRollout(x, hit)
+	}
+	if x.For >= 0 && x.Kind != engines.Hangs && x.Kind != engines.NoIndex {
+		c.schedule(c.now+x.For, &faultEnds{x, hit})
+	}
+	return nil
+}
+
+// workersHit returns the workers that a fault hits, those of the entry first.
+func (c *cluster) workersHit(x *fault) []*worker {
+	var hit []*worker
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if w.isUp() && x.Hits(c.Faults, p.Index, w.id) {
+				hit = append(hit, w)
+			}
+		}
+	}
+	return hit
+}
+
+// noteIncident notes that something happens, and returns its number.
+func (c *cluster) noteIncident(what string, hit []*worker) int {
+	x := harness.Incident{At: c.now, What: what}
+	for _, w := range hit {
+		x.Workers[w.pool.Index] = append(x.Workers[w.pool.Index], w.id)
+	}
+	c.incidents = append(c.incidents, x)
+	return c.Collector.BeginEvent()
+}
+
+// faultEnds is the end of what a fault began, unless another has gone on with it.
+type faultEnds struct {
+	*fault
+	hit []*worker
+}
+
+func (x *faultEnds) happen(c *cluster) error {
+	if x.Kind == engines.Link && c.lives.linkBy == x.number {
+		c.LinkShare = 0
+	}
+	for _, w := range x.hit {
+		if x.Kind == engines.Slows && w.slowedBy == x.number && w.core != nil {
+			c.slowWorker(w, 1)
+		}
+	}
+	return nil
+}
+
+// forgetCaches lets the routers of a pool, or of all, forget what is cached.
+func (c *cluster) forgetCaches(pool int) {
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if pool == engines.Anywhere || p.Index == pool {
+				p.Router.Forget(w.id)
+			}
+		}
+	}
+}
+
+// restartRouters replaces the router of a pool, or of all, by one that knows who works and
+// nothing else. Those whom it held come before it again.
+func (c *cluster) restartRouters(pool int) error {
+	for _, p := range c.pools {
+		if pool != engines.Anywhere && p.Index != pool {
+			continue
+		}
+		held := p.Router.Waiting(nil)
+		if err := p.RestartRouter(); err != nil {
+			return err
+		}
+		for _, w := range p.workers {
+			if err := p.agreeOn(w); err != nil {
+				return err
+			}
+		}
+		for _, id := range held {
+			if err := c.enterPool(p, c.Requests[id]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// agreeOn makes w known to a new router, which knows those of the start.
+func (p *pool) agreeOn(w *worker) error {
+	var err error
+	switch known := int(w.id) < p.Count; {
+	case known && w.state != active:
+		err = p.Router.RemoveWorker(w.id)
+	case !known && w.state == active:
+		err = p.Router.AddWorker(w.id)
+	}
+	p.Router.Forget(w.id)
+	return err
+}
+
+// beginRollout drains the first workers of a rolling update.
+func (c *cluster) beginRollout(x *fault, all []*worker) error {
+	x.left = slices.Clone(all)
+	for range x.N {
+		if err := c.goOnWithRollout(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goOnWithRollout drains the next worker that is still there.
+func (c *cluster) goOnWithRollout(x *fault) error {
+	for len(x.left) > 0 {
+		w := x.left[0]
+		x.left = x.left[1:]
+		if w.state != active {
+			continue
+		}
+		back := x.Back
+		if back < 0 {
+			back = sim.Time(w.pool.Engine.StartupSeconds * 1000)
+		}
+		return c.drainWorker(w, back, func() error { return c.goOnWithRollout(x) })
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/sim"
+)
+
+// faults draws what goes wrong in a replay: at instants at which much happens, too.
+func (d draw) faults(t *engines.Topology) *engines.Faults {
+	f := &engines.Faults{
+		OnLoss: pick(d, engines.LoseThem, engines.RetryThem, engines.MigrateThem), Limit: pick(d, 0, 1, 3, 10),
+		After: pick(d, sim.Time(0), 0, 5, 0.75), Zones: pick(d, 0, 1, 2, 3),
+	}
+	for i := range t.Pools {
+		if e := &t.Pools[i].Engine; f.OnLoss == engines.MigrateThem && (t.Compat || e.Engine == engineargs.VLLM && e.Rules.Reference()) {
+			f.OnLoss = engines.RetryThem
+		}
+	}
+	kinds := slices.DeleteFunc(engines.FaultKinds(), func(k engines.FaultKind) bool { return k == engines.Link && !t.Disaggregated() })
+	for range 1 + d.IntN(6) {
+		x := engines.Fault{
+			Kind: pick(d, pick(d, kinds...), engines.Dies), Pool: engines.Anywhere, Zone: engines.Anywhere, N: 1 + d.IntN(2),
+			For: sim.Time(d.IntN(30)), Back: pick(d, engines.Forever, 0, 1, 2.5, 40), Factor: pick(d, 0.5, 1, 0.25),
+		}
+		if x.At = sim.Time(d.IntN(80)); d.oneIn(3) {
+			x.At += sim.Time(d.Float64())
+		}
+		if x.Kind == engines.Slows {
+			x.Factor = pick(d, 2, 1.5, 0.5)
+		}
+		if t.Disaggregated() && d.oneIn(2) {
+			x.Pool = d.IntN(2)
+		}
+		if f.Zones > 0 && d.oneIn(3) {
+			x.Zone = d.IntN(f.Zones)
+		} else if !d.oneIn(4) {
+			x.Workers = []sim.WorkerID{sim.WorkerID(d.IntN(4))}
+		}
+		f.Events = append(f.Events, x)
+	}
+	if d.oneIn(4) {
+		f.Laws = []engines.FaultLaw{{Pool: engines.Anywhere, Between: sim.Time(20 + d.IntN(200)), Repair: sim.Time(d.IntN(20))}}
+	}
+	return f
+}
+
+// After any script of faults every request has ended in exactly one way, nobody holds any, tokens
+// add up, and runs of passes give what single passes do.
+func TestFaultScripts(t *testing.T) {
+	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.cfg.Faults = d.faults(&x.cfg.Topology)
+		var left []*cluster
+		drive := func(single bool) maker {
+			return func(r *run, _ *journal) (driver, error) {
+				c, err := newCluster(r)
+				for _, p := range c.pools {
+					p.metered = p.metered || single // one pass at a time
+				}
+				left = append(left, c)
+				return c.runEvents, err
+			}
+		}
+		a, b := x.run(drive(false)), x.run(drive(true))
+		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
+		if errors.As(a.err, &stall) || errors.As(a.err, &oversize) {
+			return false
+		}
+		if a.err != nil {
+			t.Fatalf("%v\n%+v\n%s", a.err, x.cfg.Faults, x.show(text))
+		}
+		if text := left[0].unbalanced(); text != "" {
+			t.Fatalf("%s\n%+v\n%s", text, x.cfg.Faults, x.show(text))
+		}
+		if diff := difference(a, b); diff != "" {
+			t.Fatalf("runs and single passes: %s\n%+v\n%s", diff, x.cfg.Faults, x.show(text))
+		}
+		return true
+	})
+}
+
+// unbalanced returns what does not add up when a cluster has come to its end, "" when all does.
+func (c *cluster) unbalanced() string {
+	if c.inFlight != 0 || c.transit != 0 || c.countInFlight() != 0 {
+		return fmt.Sprintf("%d requests in flight, %d on their way, %d held", c.inFlight, c.transit, c.countInFlight())
+	}
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if w.core != nil && w.core.Load() != 0 || len(w.has) > 0 {
+				return fmt.Sprintf("worker %d has %v", w.id, w.has)
+			}
+		}
+	}
+	if want := len(c.Workload.Turns); c.Collector.Len() != want {
+		return fmt.Sprintf("%d of %d requests have arrived", c.Collector.Len(), want)
+	}
+	by, sum := c.Collector.Outcomes()
+	if n := by[collector.Unfinished]; n > 0 {
+		return fmt.Sprintf("%d requests have not ended", n)
+	}
+	costs := collector.EventCost{}
+	for _, x := range c.Collector.EventCosts() {
+		costs.Lost += x.Lost
+		costs.Retried += x.Retried
+		costs.Migrated += x.Migrated
+		costs.LostTokens += x.LostTokens
+		costs.Recomputed += x.Recomputed
+	}
+	if costs.Retried != sum.Retries || costs.Migrated != sum.Migrations || costs.LostTokens != sum.LostTokens || costs.Recomputed != sum.Recomputed || costs.Lost > by[collector.Lost] {
+		return fmt.Sprintf("events cost %+v, requests %+v and %v", costs, sum, by)
+	}
+	for id, r := range c.Collector.Requests() {
+		if text := c.brokenFate(id, r); text != "" {
+			return fmt.Sprintf("request %d: %s: %+v %+v", id, text, *r, c.Collector.Fate(id))
+		}
+	}
+	return ""
+}
+
+// brokenFate returns what is wrong with the record of a request that has ended.
+func (c *cluster) brokenFate(id sim.RequestID, r *collector.Record) string {
+	times := []sim.Time{r.Arrival, r.Admit, r.First}
+	if r.Tokens >= 2 {
+		times = append(times, r.Second)
+	}
+	f := c.Collector.Fate(id)
+	switch how := c.Collector.OutcomeOf(id); {
+	case how == collector.Lost && r.Tokens != 0:
+		return "lost, and has tokens"
+	case how == collector.Completed && r.Tokens != r.OutputTokens:
+		return "completed, and has not all tokens"
+	case how == collector.Completed && !slices.IsSorted(append(times, r.Last)):
+		return fmt.Sprintf("times %v", times)
+	case f.Retries+f.Migrations > c.lives.rules.Limit:
+		return "came back too often"
+	case f.LostTokens > (f.Retries+1)*int(r.OutputTokens):
+		return "lost more tokens than it could have"
+	case r.Reused > r.InputTokens && f.Retries+f.Migrations > 0:
+		return "reused more than its prompt"
+	}
+	return ""
+}
+
+// giveUp calls requests off their workers.
+type giveUp struct{ every sim.RequestID }
+
+func (x giveUp) happen(c *cluster) error {
+	event := c.noteIncident("some are called off", nil)
+	for id := range sim.RequestID(len(c.Requests)) {
+		if id%x.every != 0 || c.lives.workerOf(id) == nil {
+			continue
+		}
+		if err := c.callOff(id, func(l leaver) error {
+			c.Collector.GiveUp(id, collector.Lost, l.gained, event)
+			return c.finishRequest(id, c.now)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Requests may be called off their workers at any instant, and be hit by a fault as well.
+func TestCalledOff(t *testing.T) {
+	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.cfg.Faults = &engines.Faults{}
+		if d.oneIn(2) {
+			x.cfg.Faults = d.faults(&x.cfg.Topology)
+		}
+		when := []sim.Time{sim.Time(d.IntN(40)), sim.Time(d.IntN(80)) + 0.5}
+		var c *cluster
+		out := x.run(func(r *run, _ *journal) (_ driver, err error) {
+			c, err = newCluster(r)
+			for i, at := range when {
+				c.schedule(at, giveUp{every: sim.RequestID(i + 1)})
+			}
+			return c.runEvents, err
+		})
+		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
+		if errors.As(out.err, &stall) || errors.As(out.err, &oversize) {
+			return false
+		}
+		if out.err != nil {
+			t.Fatalf("%v\n%s", out.err, x.show(text))
+		}
+		if diff := c.unbalanced(); diff != "" {
+			t.Fatalf("called off at %v: %s\n%+v\n%s", when, diff, x.cfg.Faults, x.show(text))
+		}
+		return true
+	})
+}

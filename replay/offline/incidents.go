@@ -1,0 +1,93 @@
+package offline
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/sim"
+)
+
+// incident is something that happens to a cluster at an instant and is no effect of its
+// passes: a fault, its end, a request that comes back, somebody who looks on and acts.
+// At one instant incidents come after what ends then and before what arrives, in the
+// order in which they were scheduled (docs/rules/harness.md, Order of effects at one instant).
+type incident interface {
+	happen(c *cluster) error
+}
+
+// agenda is the incidents to come.
+type agenda struct {
+	all    []incident // by the number that its event has
+	vacant []int
+	made   uint64
+	barren int // that happened since a request has ended
+	done   int // requests that had ended then
+}
+
+// barrenIncidents is the number of incidents in a row without a request that ends which
+// counts as a stall.
+const barrenIncidents = 1_000_000
+
+// schedule lets an incident happen at an instant, now or later.
+func (c *cluster) schedule(at sim.Time, x incident) {
+	a := &c.agenda
+	i := len(a.all)
+	if k := len(a.vacant); k > 0 {
+		i, a.vacant = a.vacant[k-1], a.vacant[:k-1]
+		a.all[i] = x
+	} else {
+		a.all = append(a.all, x)
+	}
+	a.made++
+	c.pending++
+	c.events.push(event{at: max(at, c.now), order: order{made: sim.Time(math.Inf(1)), rank: a.made}, kind: incidentDue, request: sim.RequestID(i)})
+}
+
+// fireIncident lets an incident happen.
+func (c *cluster) fireIncident(i int) error {
+	a := &c.agenda
+	x := a.all[i]
+	a.all[i], a.vacant = nil, append(a.vacant, i)
+	if a.done != c.done {
+		a.done, a.barren = c.done, 0
+	}
+	if a.barren++; a.barren > barrenIncidents {
+		return fmt.Errorf("stalled at %v ms: %d incidents in a row and no request has ended, %s", float64(c.now), barrenIncidents, c.describeOpen())
+	}
+	return x.happen(c)
+}
+
+// describeOpen names the first request that has not ended.
+func (c *cluster) describeOpen() string {
+	open, first := 0, ""
+	for _, q := range c.Requests {
+		if q == nil {
+			continue
+		}
+		if open++; open == 1 {
+			first = c.Place(q)
+		}
+	}
+	return fmt.Sprintf("%d requests are open, the first is %s", open, first)
+}
+
+// isOver reports whether nothing but incidents is to come.
+func (c *cluster) isOver() bool { return c.events[0].kind == incidentDue && c.isIdle() }
+
+// openLives prepares for requests that leave their workers.
+func (c *cluster) openLives() {
+	c.lives.tracked = c.hasIncidents()
+	if c.lives.rules = c.Faults; c.Faults == nil {
+		c.lives.rules = &engines.Faults{OnLoss: engines.RetryThem, Limit: engines.DefaultLimit}
+	}
+	for _, p := range c.pools {
+		for _, k := range p.Kinds() {
+			p.drafts = p.drafts || k.Engine.Speculative != nil
+		}
+	}
+}
+
+// hasIncidents reports whether something may happen to workers or requests that is no
+// effect of passes.
+func (r *run) hasIncidents() bool { return r.Faults != nil }

@@ -1,0 +1,282 @@
+package offline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// lives knows who is on which worker, where requests may leave their workers before
+// their last token.
+type lives struct {
+	tracked bool
+	rules   *engines.Faults // what becomes of those who leave
+	seats   []seat          // by request
+	linkBy  int             // the number of the fault that took a share of the link
+}
+
+// seat is where a request is.
+type seat struct {
+	worker *worker // nil: on none
+	place  int     // in its list
+}
+
+// seat notes that a request is on a worker.
+func (l *lives) seat(w *worker, id sim.RequestID) {
+	for int(id) >= len(l.seats) {
+		l.seats = append(l.seats, seat{})
+	}
+	l.seats[id] = seat{w, len(w.has)}
+	w.has = append(w.has, id)
+}
+
+// unseat notes that a request has left its worker.
+func (l *lives) unseat(id sim.RequestID) {
+	s := &l.seats[id]
+	w, last := s.worker, len(s.worker.has)-1
+	moved := w.has[last]
+	w.has[s.place] = moved
+	l.seats[moved].place = s.place
+	w.has = w.has[:last]
+	*s = seat{}
+}
+
+// workerOf returns the worker that a request is on, nil when it is on none.
+func (l *lives) workerOf(id sim.RequestID) *worker {
+	if int(id) >= len(l.seats) {
+		return nil
+	}
+	return l.seats[id].worker
+}
+
+// leaver is a request that leaves its worker without its last token.
+type leaver struct {
+	id     sim.RequestID
+	pool   *pool
+	worker sim.WorkerID
+	gained int                // tokens there
+	last   sim.Time           // when it got the latest of them
+	then   func(leaver) error // of one that was called off
+}
+
+// sortLeavers puts leavers in the order of their ids.
+func sortLeavers(all []leaver) {
+	slices.SortFunc(all, func(a, b leaver) int { return cmp.Compare(a.id, b.id) })
+}
+
+// throwOut ends requests, or lets them come back, as is configured. The routers know
+// that they have left. event is the number of what has thrown them out.
+func (c *cluster) throwOut(all []leaver, event int) error {
+	var back []sim.RequestID
+	for i := range all {
+		if then := all[i].then; then != nil {
+			if err := then(all[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		again, err := c.throwOutOne(&all[i], event)
+		if err != nil {
+			return err
+		}
+		if again {
+			back = append(back, all[i].id)
+		}
+	}
+	for _, id := range back {
+		if after := c.lives.rules.After; after > 0 {
+			c.transit++
+			c.schedule(c.now+after, comeback(id))
+		} else if err := c.enterPool(c.pools[0], c.Requests[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// throwOutOne ends a request, or prepares it for coming back.
+func (c *cluster) throwOutOne(x *leaver, event int) (again bool, err error) {
+	fate := c.Collector.Fate(x.id)
+	switch how := c.lives.rules.OnLoss; {
+	case how == engines.LoseThem || fate.Retries+fate.Migrations >= c.lives.rules.Limit:
+		c.showLeft(x, collector.Lost, false)
+		c.Collector.GiveUp(x.id, collector.Lost, x.gained, event)
+		return false, c.finishRequest(x.id, c.now)
+	case how == engines.MigrateThem && c.fitsWith(x.id, x.gained):
+		c.showLeft(x, collector.Unfinished, true)
+		c.Collector.Migrate(x.id, x.gained, x.last, event)
+		c.remake(x.id, c.Collector.TokensOf(x.id, 0))
+		return true, nil
+	}
+	c.showLeft(x, collector.Unfinished, false)
+	c.Collector.Retry(x.id, x.gained, event)
+	c.remake(x.id, 0)
+	return true, nil
+}
+
+// showLeft shows the observer who leaves.
+func (c *cluster) showLeft(x *leaver, how collector.Outcome, keeps bool) {
+	if c.Observer != nil {
+		c.Observer.Left(&harness.Departure{
+			Request: x.id, Stage: x.pool.Role, Worker: x.worker, At: c.now, Outcome: how, Keeps: keeps, Gained: x.gained, Last: x.last,
+		})
+	}
+}
+
+// fitsWith reports whether a request fits on the engines with the tokens that it has as
+// a part of its prompt.
+func (c *cluster) fitsWith(id sim.RequestID, gained int) bool {
+	r := &c.Collector.Records()[id]
+	n := c.Collector.TokensOf(id, gained)
+	return n == 0 || engines.Fits(c.Stages, int(r.InputTokens)+n, int(r.OutputTokens)-n) == nil
+}
+
+// remake makes a request anew, with tokens of its answer as a part of its prompt.
+func (c *cluster) remake(id sim.RequestID, tokens int) {
+	r := &c.Collector.Records()[id]
+	if old := c.Requests[id]; old.InputTokens != int(r.InputTokens)+tokens {
+		q := *old
+		q.InputTokens, q.OutputTokens = int(r.InputTokens)+tokens, int(r.OutputTokens)-tokens
+		c.Requests[id] = &q
+	}
+}
+
+// comeback is a request that enters the cluster again.
+type comeback sim.RequestID
+
+func (x comeback) happen(c *cluster) error {
+	c.transit--
+	return c.enterPool(c.pools[0], c.Requests[x])
+}
+
+// enterPool brings a request before the router of a pool. Where there is no worker it
+// waits in front of it.
+func (c *cluster) enterPool(p *pool, q *sim.Request) error {
+	if p.serving == 0 && c.lives.tracked {
+		p.parked = append(p.parked, q.ID)
+		return nil
+	}
+	return p.Enter(c.now, q)
+}
+
+// openPool lets in who waits, after a change of workers: first whom the router holds.
+func (c *cluster) openPool(p *pool) error {
+	if err := p.Drain(c.now); err != nil {
+		return err
+	}
+	for len(p.parked) > 0 && p.serving > 0 {
+		id := p.parked[0]
+		p.parked = p.parked[1:]
+		if err := p.Enter(c.now, c.Requests[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isStranded reports whether nothing but incidents will ever happen, whatever is left.
+func (c *cluster) isStranded() bool {
+	for i := range c.events {
+		if c.events[i].kind != incidentDue {
+			return false
+		}
+	}
+	for _, p := range c.pools {
+		for _, w := range p.workers {
+			if len(w.has) > 0 {
+				return false
+			}
+		}
+	}
+	_, ok := c.Feed.Next(c.now, c.countInFlight())
+	return !ok && c.transit == 0
+}
+
+// loseStranded ends requests that wait for a worker when none will ever come. It reports
+// whether there were any.
+func (c *cluster) loseStranded() (found bool, err error) {
+	for _, p := range c.pools {
+		if !c.lives.tracked || p.serving > 0 {
+			continue
+		}
+		stranded := p.parked
+		for _, id := range p.Router.Waiting(nil) {
+			if r, ok := p.Router.(interface{ Withdraw(sim.RequestID) bool }); ok && r.Withdraw(id) {
+				stranded = append(stranded, id)
+			}
+		}
+		p.parked = nil
+		for _, id := range stranded {
+			x := leaver{id: id, pool: p, worker: collector.Nowhere}
+			c.showLeft(&x, collector.Lost, false)
+			c.Collector.GiveUp(id, collector.Lost, 0, 0)
+			if err := c.finishRequest(id, c.now); err != nil {
+				return true, err
+			}
+			found = true
+		}
+	}
+	return found, nil
+}
+
+// callOff takes a request off its worker at the end of the pass in progress, unless it
+// gets its last token then, or at once when the worker is idle. then goes on with it.
+func (c *cluster) callOff(id sim.RequestID, then func(leaver) error) error {
+	w := c.lives.workerOf(id)
+	w.calledOff = append(w.calledOff, calledOff{id, then})
+	if !w.busy {
+		return c.takeCalledOff(w)
+	}
+	if keep := w.countBegun(c.now, true); keep < w.pass.Count {
+		c.trimRun(w, keep)
+	}
+	return nil
+}
+
+// calledOff is a request that is to leave its worker.
+type calledOff struct {
+	id   sim.RequestID
+	then func(leaver) error
+}
+
+// takeCalledOff takes the requests that were called off w, whose pass is over.
+func (c *cluster) takeCalledOff(w *worker) error {
+	all := w.calledOff
+	w.calledOff = nil
+	for _, x := range all {
+		if c.lives.workerOf(x.id) != w {
+			continue // it has got its last token
+		}
+		left := leaver{id: x.id, pool: w.pool, worker: w.id}
+		left.gained, left.last = w.tokensOf(x.id)
+		if err := c.cancelOn(w, x.id); err != nil {
+			return err
+		}
+		if err := x.then(left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancelOn takes a request off the core of w, which is between two passes, and lets the
+// router know.
+func (c *cluster) cancelOn(w *worker, id sim.RequestID) error {
+	var p scheduler.Pass
+	if x, ok := w.core.(scheduler.Canceler); ok && x.Cancel(c.now-w.lag, id, &p) {
+		if err := c.showRouterOf(w, &p); err != nil {
+			return err
+		}
+	}
+	c.lives.unseat(id)
+	c.inFlight--
+	if w.core.Load() == 0 {
+		w.pool.ready.clear(int(w.id))
+	}
+	return w.pool.Leave(c.now, id)
+}

@@ -1,0 +1,361 @@
+package offline
+
+import (
+	"github.com/replay-llm/replay/internal/invariant"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// life is what may happen to a worker besides work.
+//
+// Its core lives by a clock of its own, which is lag behind: what a fault adds to a pass
+// is no time to the core, so that the core never learns of it. An idle core does not
+// mind how late it is.
+type life struct {
+	has       []sim.RequestID // requests on it, in any order
+	calledOff []calledOff
+	before    []progress // of them, before the pass in progress; where passes have drafts
+
+	lag   sim.Time
+	slow  float64  // passes take so many times as long; 0: as long as they do
+	hung  bool     // no pass begins
+	until sim.Time // when it goes on, if it hangs or did
+
+	slowedBy int // the number of the fault that did
+
+	returns bool         // when it has gone it comes back,
+	back    sim.Time     // after so long,
+	then    func() error // and this goes on
+}
+
+// progress is how far a request has come.
+type progress struct {
+	id     sim.RequestID
+	tokens int
+	last   sim.Time
+}
+
+// isWarped reports whether passes take longer than the core says, or took.
+func (w *worker) isWarped() bool { return w.lag != 0 || w.slow != 0 }
+
+// warpPass puts a pass, which the core has begun by its own clock, at now.
+func (w *worker) warpPass(now sim.Time) {
+	p := &w.pass
+	length := p.End - p.Start
+	if d := p.Detail; d != nil {
+		part := (d.PrefillEnd - p.Start).Max0()
+		if w.slow != 0 {
+			part = sim.Time(float64(part) * w.slow)
+		}
+		d.PrefillEnd = now + part
+	}
+	p.Start, p.End = now, now+length
+	if w.slow != 0 && !p.Waits {
+		w.stretchPass(sim.Time(float64(length) * (w.slow - 1)))
+	}
+}
+
+// stretchPass makes the pass in progress, a single one, longer.
+func (w *worker) stretchPass(by sim.Time) {
+	p := &w.pass
+	if invariant.Enabled && p.Count != 1 {
+		panic("a run of passes is stretched, want a single one")
+	}
+	p.Waits = false
+	p.End += by
+	p.Gap += by
+	w.lag += by
+	for i := range p.Gaps {
+		p.Gaps[i] += by
+	}
+	for i := range p.Nanos {
+		p.Nanos[i] += int64(float64(by) * 1e6)
+	}
+}
+
+// splitRun notes the passes of the run in progress on w that are over, so that the pass in
+// progress stands alone.
+func (c *cluster) splitRun(w *worker) {
+	if !w.busy {
+		return
+	}
+	if keep := w.countBegun(c.now, true); keep < w.pass.Count {
+		c.trimRun(w, keep)
+	}
+	p := &w.pass
+	over := p.Count - 1
+	if over == 0 {
+		return
+	}
+	past := *p
+	if len(p.Ends) > 0 {
+		past.CutEnds(over)
+		p.Gap = p.GapOf(over)
+	} else {
+		past.Count, past.End, past.Nanos = over, p.Begins(over), p.Nanos[:min(over, len(p.Nanos))]
+	}
+	c.Passed(w.pool.Role, w.id, &past)
+	p.Start, p.Count, p.Ends, p.Second = past.End, 1, p.Ends[:0], p.Second[:0]
+	p.Nanos = p.Nanos[min(over, len(p.Nanos)):]
+	w.began = order{made: p.Start, rank: rankPass + w.rank()}
+	c.events[w.at].order = w.endOrder()
+	c.events.restoreAt(w.at)
+}
+
+// noteTokens notes how far the requests on w have come, before a pass.
+func (w *worker) noteTokens() {
+	w.before = w.before[:0]
+	if p, ok := w.core.(scheduler.Progresser); ok {
+		p.Progress(func(id sim.RequestID, tokens int, last sim.Time) {
+			w.before = append(w.before, progress{id, tokens, last + w.lag})
+		})
+	}
+}
+
+// tokensOf returns how many tokens a request has gained on w, which is idle, and when the
+// latest came.
+func (w *worker) tokensOf(id sim.RequestID) (tokens int, last sim.Time) {
+	if p, ok := w.core.(scheduler.Progresser); ok && w.pool.visible {
+		p.Progress(func(x sim.RequestID, n int, at sim.Time) {
+			if x == id {
+				tokens, last = n, at+w.lag
+			}
+		})
+	}
+	return tokens, last
+}
+
+// listProgress returns how far the requests on w have come. What the pass in progress, a
+// single one, gives them is not there yet.
+func (w *worker) listProgress() []progress {
+	if !w.pool.visible {
+		return nil
+	}
+	if w.busy && w.pool.drafts {
+		return w.before
+	}
+	start := w.pass.Start
+	w.noteTokens()
+	if !w.busy {
+		return w.before
+	}
+	kept := w.before[:0]
+	for _, x := range w.before {
+		if x.last > start {
+			x.tokens, x.last = x.tokens-1, start
+		}
+		if x.tokens > 0 {
+			kept = append(kept, x)
+		}
+	}
+	for _, m := range w.pass.Marks {
+		if m.Last && m.Tokens > 1 {
+			kept = append(kept, progress{m.Request, m.Tokens - 1, start})
+		}
+	}
+	return kept
+}
+
+// stopWorker takes everything off w, which begins with an empty core where it begins again.
+func (c *cluster) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
+	c.splitRun(w)
+	come := w.listProgress()
+	if w.busy {
+		c.events.removeAt(w.at)
+	}
+	from := len(leavers)
+	for _, id := range w.has {
+		leavers = append(leavers, leaver{id: id, pool: w.pool, worker: w.id})
+	}
+	for i := range leavers[from:] {
+		x := &leavers[from+i]
+		c.lives.seats[x.id] = seat{}
+		for _, p := range come {
+			if p.id == x.id {
+				x.gained, x.last = p.tokens, p.last
+			}
+		}
+	}
+	c.inFlight -= len(w.has)
+	w.pool.ready.clear(int(w.id))
+	core, err := w.pool.Core(w.id)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range w.calledOff {
+		for i := range leavers[from:] {
+			if y := &leavers[from+i]; y.id == x.id {
+				y.then = x.then
+			}
+		}
+	}
+	w.core, w.busy, w.life = core, false, life{then: w.then, returns: w.returns || w.state == active}
+	w.pass.Reset(c.now)
+	return leavers, nil
+}
+
+// killWorkers lets workers die at once, with their caches, and brings them back after a
+// while; engines.Forever: never.
+func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
+	for _, w := range all {
+		if err := c.closeWorker(w); err != nil {
+			return err
+		}
+	}
+	var leavers []leaver
+	for _, w := range all {
+		var err error
+		if leavers, err = c.stopWorker(w, leavers); err != nil {
+			return err
+		}
+		leavers = c.takeTransfers(w, leavers)
+		if w.returns = w.returns && back >= 0; w.returns {
+			c.restartWorker(w, back)
+			continue
+		}
+		w.state, w.core = gone, nil
+	}
+	sortLeavers(leavers)
+	for i := range leavers {
+		if x := &leavers[i]; x.worker != collector.Nowhere {
+			if err := x.pool.Leave(c.now, x.id); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.throwOut(leavers, event); err != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.state == gone {
+			if err := w.endRestart(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// closeWorker takes w away from its router, with its cache.
+func (c *cluster) closeWorker(w *worker) error {
+	w.pool.Router.Forget(w.id)
+	if w.state != active {
+		return nil
+	}
+	w.pool.serving--
+	return w.pool.Router.RemoveWorker(w.id)
+}
+
+// restartWorker lets w, which has nothing to do, start and be there after a while.
+func (c *cluster) restartWorker(w *worker, after sim.Time) {
+	w.state = starting
+	c.pending++
+	c.events.push(event{at: c.now + after, order: c.nextOrder(), kind: workerReady, worker: w})
+}
+
+// takeTransfers takes the KV caches off their way that a prefill worker was sending.
+func (c *cluster) takeTransfers(w *worker, leavers []leaver) []leaver {
+	if w.pool.Role != scheduler.Prefill {
+		return leavers
+	}
+	for i := 0; i < len(c.events); {
+		e := c.events[i]
+		if e.kind != handoffDone || c.Collector.Records()[e.request].PrefillWorker != w.id {
+			i++
+			continue
+		}
+		c.events.removeAt(i)
+		c.transit--
+		c.pending--
+		leavers = append(leavers, leaver{id: e.request, pool: w.pool, worker: collector.Nowhere})
+		i = 0 // the heap has another order now
+	}
+	return leavers
+}
+
+// hangWorker stops w for a while: the pass in progress ends that much later, and no other
+// begins before.
+func (c *cluster) hangWorker(w *worker, lasts sim.Time) {
+	until := c.now + lasts
+	if w.state == gone || w.state == starting || until <= w.until {
+		return
+	}
+	from := max(c.now, w.until)
+	w.until = until
+	if w.busy {
+		c.splitRun(w)
+		w.stretchPass(until - from)
+		e := &c.events[w.at]
+		e.at, e.order = w.pass.End, w.endOrder()
+		c.events.restoreAt(w.at)
+		return
+	}
+	w.hung = true
+	w.pool.ready.clear(int(w.id))
+	c.schedule(until, wakeUp{w})
+}
+
+// wakeUp ends the time in which an idle worker hangs.
+type wakeUp struct{ w *worker }
+
+func (x wakeUp) happen(c *cluster) error {
+	if w := x.w; w.hung && c.now >= w.until {
+		w.hung = false
+		if w.core != nil && !w.busy {
+			w.pool.markIdle(w)
+		}
+	}
+	return nil
+}
+
+// slowWorker lets passes of w take so many times as long, from the next one on.
+func (c *cluster) slowWorker(w *worker, factor float64) {
+	if w.slow = factor; factor == 1 {
+		w.slow = 0
+	}
+	if w.busy {
+		if keep := w.countBegun(c.now, true); keep < w.pass.Count {
+			c.trimRun(w, keep)
+		}
+	}
+}
+
+// drainWorker lets w finish what it has and get nothing new. Then it restarts and is there
+// again after a while, and then goes on.
+func (c *cluster) drainWorker(w *worker, back sim.Time, then func() error) error {
+	w.returns, w.back, w.then = true, back, then
+	if err := c.dismissWorker(w); err != nil {
+		return err
+	}
+	return c.restartIfGone(w)
+}
+
+// endRestart does what waits for w to be there again, or to be gone for good.
+func (w *worker) endRestart() error {
+	then := w.then
+	if w.then = nil; then == nil {
+		return nil
+	}
+	return then()
+}
+
+// letGoIfDone lets a leaving worker go when it has nothing left to do.
+func (c *cluster) letGoIfDone(w *worker) error {
+	w.goIfDone()
+	return c.restartIfGone(w)
+}
+
+// restartIfGone brings a worker back that has been drained for a restart.
+func (c *cluster) restartIfGone(w *worker) error {
+	if w.state != gone || !w.returns {
+		return nil
+	}
+	core, err := w.pool.Core(w.id)
+	if err != nil {
+		return err
+	}
+	w.core = core
+	c.restartWorker(w, w.back)
+	return nil
+}

@@ -1,0 +1,91 @@
+package router
+
+import "github.com/replay-llm/replay/sim"
+
+// Forget takes the cache of a worker out of the index, and what it has reported: it has
+// died, or the router has lost its index. What it caches from now on is followed again,
+// as far as the index can tell where it belongs.
+func (d *Dispatcher) Forget(w sim.WorkerID) {
+	if int(w) >= d.workers.known {
+		return
+	}
+	if d.index != nil {
+		d.index.forget(w)
+	}
+	for _, h := range d.queue.heap {
+		for i := range h.Value.overlap {
+			if c := &h.Value.overlap[i]; c.worker == w {
+				c.blocks = 0
+			}
+		}
+	}
+	if d.needs.Metrics {
+		d.meters.reports[w], d.meters.idle[w], d.seen.Metrics[w] = nil, true, Metrics{}
+	}
+}
+
+// Holds reports whether a request is placed on a worker as far as the router knows. One
+// that has been restarted knows nothing of those before.
+func (d *Dispatcher) Holds(id sim.RequestID) bool {
+	_, ok := d.findRecord(id)
+	return ok
+}
+
+func (r residency) forget(w sim.WorkerID) { r.dropWorker(w) }
+
+func (x hashIndex) forget(sim.WorkerID) {} // kept elsewhere
+
+// forget takes a worker out. Blocks that hang on those that it has announced before are
+// unknown from then on, which is no error.
+func (x *treeIndex) forget(w sim.WorkerID) {
+	x.index.Clear(w)
+	x.lossy = true
+}
+
+// dropWorker ends everything that a worker holds.
+func (h *holdings) dropWorker(w sim.WorkerID) {
+	word, bit := int(uint32(w)/64), uint64(1)<<(uint32(w)%64)
+	if word >= h.words {
+		return
+	}
+	for i, p := range h.pages {
+		if p == nil {
+			continue
+		}
+		for n := range pageNodes {
+			if full := &p.full[n*h.words+word]; *full&bit != 0 {
+				*full &^= bit
+				p.live--
+			}
+		}
+		for n := range p.parts {
+			h.dropParts(p, &p.parts[n], w)
+		}
+		if p.live == 0 {
+			h.pages[i] = nil
+			h.unused = append(h.unused, p)
+		}
+	}
+}
+
+// dropParts drops the parts of a node that a worker holds.
+func (h *holdings) dropParts(p *page, link *int32, w sim.WorkerID) {
+	for *link != noPart {
+		i := *link
+		x := &h.parts[i]
+		if x.worker != w {
+			link = &x.next
+			continue
+		}
+		*link, x.next, h.vacant = x.next, h.vacant, i
+		p.live--
+	}
+}
+
+// ignoreLost drops complaints about blocks that a lossy index cannot place.
+func (x *treeIndex) ignoreLost(err error) error {
+	if _, ok := err.(*IndexError); ok && x.lossy {
+		return nil
+	}
+	return err
+}
