@@ -35,8 +35,9 @@ type Measured struct {
 	// Lead is the number of requests before the first that was measured: they are
 	// replayed, and not judged.
 	Lead    int
-	Failed  int  // requests that are left out
-	Client  bool // the times are a client's
+	Failed  int       // requests that are left out
+	late    []float64 // ms, by request that a client sent by a trace: after its time
+	Client  bool      // the times are a client's
 	way     timing.Way
 	untimed bool // of single requests nothing is known but their lengths
 	counted []*counted
@@ -193,6 +194,9 @@ func compareArrivals(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arriva
 func (m *Measured) noteLeft() {
 	if m.Failed > 0 {
 		m.Settings.addNote("%d requests failed and are left out", m.Failed)
+	}
+	if n, _, text := m.Late(); n > 0 {
+		m.Settings.addNote("arrivals are as they were, not as the trace wanted them: %s", text)
 	}
 	if m.Lead > 0 {
 		m.Settings.addNote("%d requests before the first were not recorded: like those after it, and not judged", m.Lead)

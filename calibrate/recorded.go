@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // The files of a run that replay drive or replay record wrote.
@@ -24,6 +26,7 @@ type recordedRow struct {
 	Input   int        `json:"input_toks"`
 	Output  int        `json:"output_toks"`
 	Cached  *int       `json:"cached_toks"`
+	Due     *float64   `json:"due_time"`
 	Arrival *float64   `json:"arrival_time"`
 	First   *float64   `json:"first_token_ts"`
 	Last    *float64   `json:"last_token_ts"`
@@ -45,6 +48,9 @@ func (m *Measured) readRecorded(dir string) error {
 			m.Failed++
 			return nil
 		}
+		if x.Due != nil && x.Arrival != nil {
+			m.late = append(m.late, max(0, 1000*(*x.Arrival-*x.Due)))
+		}
 		r, err := x.request(len(m.Requests))
 		m.Requests = append(m.Requests, r)
 		return err
@@ -56,6 +62,20 @@ func (m *Measured) readRecorded(dir string) error {
 		m.Prompts, err = readTraced(dir, served)
 	}
 	return err
+}
+
+// lateMS is how many ms after its time a request may have been sent and count as on time.
+const lateMS = 1
+
+// Late returns how many of those requests that a client sent by a trace were sent too late, and says how late.
+func (m *Measured) Late() (n, of int, text string) {
+	for _, ms := range m.late {
+		if ms > lateMS {
+			n++
+		}
+	}
+	d := collector.Describe(m.late)
+	return n, len(m.late), fmt.Sprintf("the client sent %d of %d requests more than %d ms late, by %.1f ms at p99 and %.1f ms at most", n, len(m.late), lateMS, d.P99, d.Max)
 }
 
 // request returns the row as a request.

@@ -82,3 +82,20 @@ func TestBadRecorded(t *testing.T) {
 		}
 	}
 }
+
+// What the client could not keep is known of the run.
+func TestLateClientIsKnown(t *testing.T) {
+	dir := t.TempDir()
+	writeRecorded(t, dir, `"arrival_time":5,`, `"due_time":4.988,"arrival_time":5,`)
+	m, err := ReadTimes(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the client sent 1 of 1 requests more than 1 ms late, by 12.0 ms at p99 and 12.0 ms at most"
+	if n, of, text := m.Late(); n != 1 || of != 1 || text != want {
+		t.Errorf("%d of %d: %s, want %s", n, of, text, want)
+	}
+	if notes := strings.Join(m.Settings.Notes, "\n"); !strings.Contains(notes, want) {
+		t.Errorf("notes %q", notes)
+	}
+}
