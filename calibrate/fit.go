@@ -59,7 +59,9 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	span := func(name string, from, to int) part {
 		p := part{name: name}
 		for i := lead + from; i < lead+to; i++ {
-			p.chosen = append(p.chosen, i)
+			if !m.Requests[i].cut {
+				p.chosen = append(p.chosen, i)
+			}
 		}
 		return p
 	}

@@ -38,6 +38,8 @@ type Measured struct {
 	Failed  int       // requests that are left out
 	late    []float64 // ms, by request that a client sent by a trace: after its time
 	Client  bool      // the times are a client's
+	Cut     int       // requests that are replayed up to where they broke off, and not judged
+	assumed []string
 	way     timing.Way
 	untimed bool // of single requests nothing is known but their lengths
 	counted []*counted
@@ -64,6 +66,7 @@ type Request struct {
 
 	gaps []float64 // between its tokens, in s; nil where they are not told
 	lead bool      // it stands for one that was not measured
+	cut  bool      // it broke off: its output is what it had got by then
 }
 
 // identifier is the name of a request, which files have as text or as a number.
@@ -197,6 +200,12 @@ func (m *Measured) noteLeft() {
 	}
 	if n, _, text := m.Late(); n > 0 {
 		m.Settings.addNote("arrivals are as they were, not as the trace wanted them: %s", text)
+	}
+	if m.Cut > 0 {
+		m.Settings.addNote("%d requests were cancelled or broke off: replayed with the tokens that they had got, and not judged", m.Cut)
+	}
+	for _, text := range m.assumed {
+		m.Settings.addNote("%s", text)
 	}
 	if m.Lead > 0 {
 		m.Settings.addNote("%d requests before the first were not recorded: like those after it, and not judged", m.Lead)

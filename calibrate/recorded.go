@@ -34,7 +34,7 @@ type recordedRow struct {
 }
 
 // readRecorded reads the requests of a run that replay drive or replay record wrote,
-// and their prompts. Those that failed or were cancelled are left out.
+// and their prompts. Those that failed or were cancelled count as far as they came.
 func (m *Measured) readRecorded(dir string) error {
 	path := filepath.Join(dir, recordedName)
 	var served []bool
@@ -43,14 +43,14 @@ func (m *Measured) readRecorded(dir string) error {
 		if err := json.Unmarshal(text, &x); err != nil {
 			return err
 		}
-		ok := x.Status == "ok"
-		if served = append(served, ok); !ok {
-			m.Failed++
+		if x.Status != "ok" {
+			served = append(served, m.addCut(x.cut()))
 			return nil
 		}
 		if x.Due != nil && x.Arrival != nil {
 			m.late = append(m.late, max(0, 1000*(*x.Arrival-*x.Due)))
 		}
+		served = append(served, true)
 		r, err := x.request(len(m.Requests))
 		m.Requests = append(m.Requests, r)
 		return err
@@ -76,6 +76,15 @@ func (m *Measured) Late() (n, of int, text string) {
 	}
 	d := collector.Describe(m.late)
 	return n, len(m.late), fmt.Sprintf("the client sent %d of %d requests more than %d ms late, by %.1f ms at p99 and %.1f ms at most", n, len(m.late), lateMS, d.P99, d.Max)
+}
+
+// cut returns a row that broke off.
+func (x *recordedRow) cut() Request {
+	r := Request{ID: x.ID, Input: x.Input, Output: x.Output, Arrival: math.NaN(), Queued: math.NaN(), Scheduled: math.NaN(), Server: x.Server}
+	if x.Arrival != nil {
+		r.Arrival = *x.Arrival
+	}
+	return r
 }
 
 // request returns the row as a request.
