@@ -28,7 +28,10 @@ require (
 
 require github.com/philhofer/fwd v1.2.0 // indirect
 
-require github.com/agnivade/levenshtein v1.2.1 // indirect
+require (
+	github.com/agnivade/levenshtein v1.2.1 // indirect
+	github.com/expr-lang/expr v1.17.8 // indirect
+)
 
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect

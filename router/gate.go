@@ -30,6 +30,11 @@ type Gate struct {
 	Each  sim.Time // between two requests that are let go, > 0
 }
 
+// MetricsAge returns how long ago metrics were read, where there is no gate.
+func MetricsAge(now sim.Time) sim.Time {
+	return now - Scrape*sim.Time(math.Floor(float64(now/Scrape)))
+}
+
 // meters is what a dispatcher knows of the metrics of its workers.
 type meters struct {
 	reports [][]report // of each worker, that have not been read

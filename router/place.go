@@ -36,7 +36,7 @@ func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement,
 		return dst, &NoWorkersError{Request: q.ID}
 	}
 	c := d.policy.Choose(q, &d.seen)
-	return append(dst, Placement{Request: q, Worker: c.Worker, Second: c.Second}), nil
+	return append(dst, Placement{Request: q, Worker: c.Worker, Cost: c.Cost, Second: c.Second, SecondCost: c.SecondCost}), nil
 }
 
 // holdRequest holds a request back with its overlaps, which it uses up.

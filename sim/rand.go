@@ -21,3 +21,11 @@ func hashStream(seed uint64, stream string) uint64 {
 	}
 	return h
 }
+
+// MixBits scrambles x: it is the finalizer of SplitMix64.
+func MixBits(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

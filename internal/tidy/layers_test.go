@@ -15,7 +15,7 @@ func layers() [][]string {
 		{"internal/decimal", "internal/heap", "internal/invariant", "internal/nearest", "internal/probe", "internal/script", "internal/terminal", "sim/blockhash"},
 		{"sim/prompt"},
 		{"sim"},
-		{"scheduler/hardware"},
+		{"internal/formula", "scheduler/hardware"},
 		{"scheduler/timing"},
 		{"scheduler"},
 		{"scheduler/blocks", "scheduler/lockstep"},

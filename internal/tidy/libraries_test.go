@@ -19,6 +19,7 @@ func doors() []door {
 		{library: "github.com/spf13/", rooms: []string{"cmd"}},
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"live", "cmd/replay-live", "loadgen/formats"}}, // there in a test that says why the simulator has none of it
+		{library: "github.com/expr-lang/expr", rooms: []string{"internal/formula"}},
 		{library: "github.com/agnivade/levenshtein", rooms: []string{"internal/nearest"}},
 		{library: "github.com/zeebo/xxh3", rooms: []string{"sim/blockhash"}},
 		{library: "github.com/klauspost/compress", rooms: []string{"loadgen"}},

@@ -9,8 +9,6 @@
 package measure
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,12 +118,11 @@ type Run struct {
 	wake        chan struct{}
 	written     chan error
 
-	part                int
-	rowsFile, traceOut  *os.File
-	rowsSize, traceSize int64 // whole lines
-	broken              error // the first that kept lines from being written
-	opened              time.Time
-	fresh               uint64 // the last number that was made up for a block
+	part               int
+	rowsFile, traceOut *os.File
+	size               int64
+	opened             time.Time
+	fresh              uint64 // the last number that was made up for a block
 }
 
 // Create begins a run in a directory, which it makes. One with a run in it is
@@ -142,7 +139,11 @@ func Create(dir string, o Options) (*Run, error) {
 		return nil, err
 	}
 	go func() {
-		r.written <- r.writeAll()
+		err := r.writeAll()
+		if err != nil && o.Warn != nil {
+			o.Warn(err)
+		}
+		r.written <- err
 	}()
 	return r, nil
 }
@@ -218,21 +219,10 @@ func (r *Run) writeAll() error {
 		trace, r.trace = r.trace, trace[:0]
 		r.mu.Unlock()
 		if err := r.writeLines(rows, trace); err != nil {
-			r.loseLines(rows, err)
+			return err
 		}
 	}
-	return errors.Join(r.broken, r.rowsFile.Close(), r.traceOut.Close())
-}
-
-// loseLines counts requests that could not be written. Those that come may find room again.
-func (r *Run) loseLines(rows []byte, err error) {
-	r.mu.Lock()
-	r.lost += bytes.Count(rows, []byte{'\n'})
-	r.mu.Unlock()
-	if r.broken == nil && r.o.Warn != nil {
-		r.o.Warn(err)
-	}
-	r.broken = cmp.Or(r.broken, err)
+	return errors.Join(r.rowsFile.Close(), r.traceOut.Close())
 }
 
 func (r *Run) writeLines(rows, trace []byte) error {
@@ -240,40 +230,26 @@ func (r *Run) writeLines(rows, trace []byte) error {
 		return nil
 	}
 	if r.isPartFull() {
-		if err := r.openPart(); err != nil {
+		if err := errors.Join(r.rowsFile.Close(), r.traceOut.Close(), r.openPart()); err != nil {
 			return err
 		}
 	}
-	if err := writeWhole(r.rowsFile, r.rowsSize, rows); err != nil {
-		return err
-	}
-	if err := writeWhole(r.traceOut, r.traceSize, trace); err != nil {
-		return errors.Join(err, r.rowsFile.Truncate(r.rowsSize))
-	}
-	r.rowsSize += int64(len(rows))
-	r.traceSize += int64(len(trace))
-	return nil
-}
-
-// writeWhole writes lines at the end of a file of that size, or none of them.
-func writeWhole(f *os.File, size int64, lines []byte) error {
-	_, err := f.WriteAt(lines, size)
-	if err != nil {
-		err = errors.Join(err, f.Truncate(size))
-	}
-	return err
+	n, err := r.rowsFile.Write(rows)
+	m, err2 := r.traceOut.Write(trace)
+	r.size += int64(n + m)
+	return errors.Join(err, err2)
 }
 
 // isPartFull reports whether what comes goes into a part of its own.
 func (r *Run) isPartFull() bool {
-	return r.o.PartBytes > 0 && r.rowsSize+r.traceSize >= r.o.PartBytes || r.o.PartTime > 0 && r.rowsSize > 0 && time.Since(r.opened) >= r.o.PartTime
+	return r.o.PartBytes > 0 && r.size >= r.o.PartBytes || r.o.PartTime > 0 && r.size > 0 && time.Since(r.opened) >= r.o.PartTime
 }
 
-// openPart opens the files of the next part, or of the whole run, in place of those before.
+// openPart opens the files of the next part, or of the whole run.
 func (r *Run) openPart() error {
 	dir := r.dir
-	if r.o.PartBytes > 0 || r.o.PartTime > 0 {
-		dir = filepath.Join(r.dir, fmt.Sprintf("part-%04d", r.part+1))
+	if r.part++; r.o.PartBytes > 0 || r.o.PartTime > 0 {
+		dir = filepath.Join(r.dir, fmt.Sprintf("part-%04d", r.part))
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -288,18 +264,11 @@ func (r *Run) openPart() error {
 	if err := os.WriteFile(filepath.Join(dir, MetaFile), append(text, '\n'), 0o666); err != nil {
 		return err
 	}
-	rows, err := os.Create(filepath.Join(dir, RowsFile))
-	if err != nil {
+	if r.rowsFile, err = os.Create(filepath.Join(dir, RowsFile)); err != nil {
 		return err
 	}
-	trace, err := os.Create(filepath.Join(dir, TraceFile))
-	if err != nil {
-		return errors.Join(err, rows.Close())
-	}
-	if r.part++; r.part > 1 {
-		err = errors.Join(r.rowsFile.Close(), r.traceOut.Close())
-	}
-	r.rowsFile, r.traceOut, r.rowsSize, r.traceSize, r.opened = rows, trace, 0, 0, time.Now()
+	r.traceOut, err = os.Create(filepath.Join(dir, TraceFile))
+	r.size, r.opened = 0, time.Now()
 	return err
 }
 
@@ -308,7 +277,7 @@ func (r *Run) Close() error {
 	close(r.ending)
 	err := <-r.written
 	if r.lost > 0 {
-		err = errors.Join(err, fmt.Errorf("%s: %d requests are missing, which could not be written or came faster than that", r.dir, r.lost))
+		err = errors.Join(err, fmt.Errorf("%s: %d requests are missing: they came faster than they could be written", r.dir, r.lost))
 	}
 	return err
 }

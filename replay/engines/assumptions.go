@@ -47,8 +47,11 @@ func (t *Topology) Assumptions() []Assumption {
 	if t.Disaggregated() {
 		all = append(all, Assumption{"kv_transfer", transferOf(&t.Pools[0].Engine)})
 	}
-	if t.Picker != nil {
+	switch {
+	case t.Picker != nil:
 		all = append(all, Assumption{"router", t.Picker.String()})
+	case t.Text != nil:
+		all = append(all, Assumption{"router", t.Text.String()})
 	}
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
 }

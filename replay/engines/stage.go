@@ -281,8 +281,12 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
 	}
-	if s.Picker != nil {
+	switch {
+	case s.Picker != nil:
 		return policy.NewPicker(*s.Picker, o), nil
+	case s.Text != nil:
+		o.Workers = s.traits()
+		return policy.NewText(*s.Text, o)
 	}
 	return policy.New(s.Router, o)
 }

@@ -24,6 +24,8 @@ type Topology struct {
 	RouterConfig *router.Config // of policies that look at caches; nil: the defaults
 	// Picker, when not nil, chooses in place of Router, which then names it alone.
 	Picker *policy.Picker
+	// Text, when not nil, chooses in place of Router in the same way, in every pool.
+	Text *policy.Text
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
@@ -115,7 +117,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds, t.checkFaults} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds, t.checkFaults, t.checkText} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -305,8 +307,11 @@ func (g *Given) Pools() ([]Pool, error) {
 
 // followsCaches reports whether the router looks at what workers have cached.
 func (t *Topology) followsCaches() bool {
-	if t.Picker != nil {
+	switch {
+	case t.Picker != nil:
 		return t.Picker.FollowsCaches()
+	case t.Text != nil:
+		return t.Text.FollowsCaches()
 	}
 	return t.Router.Info().Caches
 }

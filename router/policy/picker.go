@@ -133,27 +133,32 @@ func (p *picker) draw(workers []sim.WorkerID) sim.WorkerID {
 	case p.Draw == AnyScore || p.Draw == WeightedRandom && sum == 0:
 		return workers[p.rand.IntN(len(workers))]
 	case p.Draw == WeightedRandom:
-		return p.drawWeighted(workers, sum)
+		return drawWeighted(workers, p.totals, sum, p.rand)
 	}
-	best := -1.0
+	return drawHighest(workers, p.totals, &p.ties, p.rand)
+}
+
+// drawHighest returns any of the workers of the highest total; ties is room for them.
+func drawHighest(workers []sim.WorkerID, totals []float64, ties *[]sim.WorkerID, r *rand.Rand) sim.WorkerID {
+	best, all := totals[0], (*ties)[:0]
 	for i, w := range workers {
-		switch x := p.totals[i]; {
+		switch x := totals[i]; {
 		case x > best:
-			best, p.ties = x, append(p.ties[:0], w)
+			best, all = x, append(all[:0], w)
 		case x == best:
-			p.ties = append(p.ties, w)
+			all = append(all, w)
 		}
 	}
-	if len(p.ties) == 1 {
-		return p.ties[0]
+	if *ties = all; len(all) == 1 {
+		return all[0]
 	}
-	return p.ties[p.rand.IntN(len(p.ties))]
+	return all[r.IntN(len(all))]
 }
 
 // drawWeighted returns a worker as probable as its total is of the sum of all, which is > 0.
-func (p *picker) drawWeighted(workers []sim.WorkerID, sum float64) sim.WorkerID {
-	at, last := float64(p.rand.Float64()*sum), 0
-	for i, x := range p.totals {
+func drawWeighted(workers []sim.WorkerID, totals []float64, sum float64, r *rand.Rand) sim.WorkerID {
+	at, last := float64(r.Float64()*sum), 0
+	for i, x := range totals {
 		if x > 0 {
 			last = i
 			if at < x {

@@ -61,6 +61,7 @@ type Options struct {
 	Seed             uint64         // of what is drawn; 0 is 42
 	Tree             *prompt.Tree   // that of the prompts; read by a Picker
 	CacheBlocks      int            // KV blocks of a worker; read by a Picker
+	Workers          []Worker       // what is known of each worker; read by a Text
 }
 
 // New returns a new policy of the given name.

@@ -54,12 +54,4 @@ func requestLimit(c *router.Candidates) float64 {
 }
 
 // drawLot returns a number that looks random and follows from both names.
-func drawLot(session, worker uint64) uint64 { return mixBits(mixBits(worker) ^ session) }
-
-// mixBits scrambles x: it is the finalizer of SplitMix64.
-func mixBits(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
+func drawLot(session, worker uint64) uint64 { return sim.MixBits(sim.MixBits(worker) ^ session) }

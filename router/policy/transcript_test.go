@@ -26,11 +26,17 @@ import (
 //	picker scorers=KIND:WEIGHT,... workers=N [draw=NAME] [seed=N] [relative=true] [speculative=MS]
 //	[capacity=N] [longest=N] [full=N] [idle=N] [busy=SHARE] [gate=true]
 //		makes a router of a Picker, with the given settings of its scorers.
+//	keep EXPRESSION, sample N, score WEIGHT EXPRESSION, cost WEIGHT EXPRESSION
+//		adds a filter or a scorer to the Text of the next command text. A line "policy" stands
+//		before them, since the first line of a case has words alone.
+//	text workers=N [picker=NAME] [ties=any] [temperature=T] [above=EXPRESSION] [role=prefill|decode]
+//	[seed=N] [budget=TOKENS] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
+//		makes a router of a Text. Its expressions have no blanks.
 //	report N running=N waiting=N kv=SHARE
 //		tells what a worker reports of itself.
 //	at MS
 //		moves the clock.
-//	arrive ID prompt=1,2,3 [tokens=N] [session=N]
+//	arrive ID prompt=1,2,3 [tokens=N] [session=N] [output=N] [priority=N]
 //		brings a request whose prompt is made of the given blocks, cut to N
 //		tokens. Prompts that begin with the same blocks share them.
 //	first ID, finish ID
@@ -47,6 +53,7 @@ type transcript struct {
 	now     sim.Time
 	request map[sim.RequestID]*sim.Request
 	worker  map[sim.RequestID]sim.WorkerID
+	text    Text
 	out     strings.Builder
 }
 
@@ -106,6 +113,11 @@ func (s *transcript) do(words []string) error {
 		return s.newRouter(args)
 	case "picker":
 		return s.newPicker(args)
+	case "policy":
+	case "keep", "sample", "score", "cost":
+		return s.addToText(words)
+	case "text":
+		return s.newText(args)
 	case "report":
 		return s.report(sim.WorkerID(n), args)
 	case "at":
@@ -190,7 +202,11 @@ func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
 		tokens = n
 	}
 	session, _ := strconv.Atoi(args["session"])
-	s.request[id] = &sim.Request{ID: id, InputTokens: tokens, Prompt: s.tree.Add(blocks, tokens), Session: int32(session)}
+	output, _ := strconv.Atoi(args["output"])
+	priority, _ := strconv.Atoi(args["priority"])
+	s.request[id] = &sim.Request{
+		ID: id, InputTokens: tokens, OutputTokens: output, Prompt: s.tree.Add(blocks, tokens), Session: int32(session), Priority: int32(priority),
+	}
 	held := s.d.Queued()
 	err := s.print(s.d.Route(s.now, s.request[id], nil))
 	if s.d.Queued() > held {

@@ -21,7 +21,8 @@ type cluster struct {
 	mode                                   cli.Choice
 	Workers, PrefillWorkers, DecodeWorkers int
 	count                                  workerCount // Workers, and their kinds
-	Router                                 cli.Choice
+	Router                                 routerFlag
+	policy                                 string // file of a router policy
 	scale                                  string
 	speeds                                 [3]string // of workers, prefill and decode workers
 	Half                                   bool      // it is a worker of one of two pools
@@ -31,7 +32,7 @@ type cluster struct {
 
 func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	c.mode = cli.Choice{Names: []string{"offline", "online", "cluster"}, Value: "offline"}
-	c.Router = RouterChoice()
+	c.Router.Choice = RouterChoice()
 	c.count.all, c.Workers = &c.Workers, 1
 	fs.Var(&c.count, "workers", "`N` workers that prefill and decode; a mix: h100:4,l40s:8")
 	fs.IntVar(&c.PrefillWorkers, "prefill-workers", 1, "`N` workers that prefill only")
@@ -40,7 +41,8 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose scorers and flow control requests are routed")
-	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names))
+	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
+	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
@@ -109,6 +111,9 @@ func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).
 
 // fillRouter enters into spec how requests are routed.
 func (o *Options) fillRouter(spec *replay.Spec) (err error) {
+	if path := o.policyPath(); path != "" {
+		return o.fillPolicy(spec, path)
+	}
 	if spec.Router, err = policy.Parse(o.Cluster.Router.Value); err != nil {
 		return err
 	}

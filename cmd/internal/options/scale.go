@@ -17,13 +17,13 @@ import (
 // scaleFile is a file that says when the number of workers changes: a list of
 // mappings with at, and workers or prefill and decode.
 type scaleFile struct {
-	path string
-	two  bool // there are prefill and decode workers
+	yamlFile
+	two bool // there are prefill and decode workers
 }
 
 // fillScale enters into spec when the number of workers changes.
 func (o *Options) fillScale(spec *replay.Spec) error {
-	f := scaleFile{path: o.Cluster.scale, two: spec.Disaggregated()}
+	f := scaleFile{yamlFile: yamlFile{o.Cluster.scale}, two: spec.Disaggregated()}
 	if f.path == "" {
 		return nil
 	}
@@ -62,10 +62,6 @@ func (f *scaleFile) readEvents(text []byte) ([]replay.ScaleEvent, error) {
 		return nil, fmt.Errorf("%s: no events, want a list of them, as - {at: 90s, workers: 4}", f.path)
 	}
 	return all, nil
-}
-
-func (f *scaleFile) errorAt(at ast.Node, format string, args ...any) error {
-	return fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), fmt.Sprintf(format, args...))
 }
 
 // readEvent reads one event.

@@ -208,7 +208,7 @@ func (d *digests) Path(digest string) string {
 }
 
 // fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
-// profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
+// router's policy, a profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
 // of workers have its name and a dot in front.
 func fileOf(s plan.Setting) string {
 	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
@@ -216,8 +216,12 @@ func fileOf(s plan.Setting) string {
 		return path
 	}
 	switch s.Name {
-	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file":
+	case options.TraceSetting, "deployment", "tokenizer", "generate-lengths-from", "gpu-file", "router-policy", "endpoint-picker":
 		return s.Value
+	case "router":
+		if options.IsPolicyFile(s.Value) {
+			return s.Value
+		}
 	case "model":
 		return configOf(s.Value)
 	}

@@ -131,17 +131,28 @@ func variantsOf(spec replay.Spec, demand, requests int) []bounded {
 		if name.Info().MinWorkers > spec.Entry().Count && !spec.Disaggregated() {
 			continue
 		}
-		routed := spec
-		routed.Router = name
-		if !name.Info().Caches {
-			routed.RouterConfig, routed.PrefillLoad = nil, engineargs.AIC{}
+		routed := routeBy(spec, name)
+		label := name.String()
+		if routed.Text != nil {
+			label = routed.Text.Name
 		}
-		all = append(all, bounded{name.String(), routed}, bounded{"  endless cache", withEndlessCache(routed, demand)})
+		all = append(all, bounded{label, routed}, bounded{"  endless cache", withEndlessCache(routed, demand)})
 		if spec.Disaggregated() {
 			all = append(all, bounded{"  instant transfer", withInstantTransfer(routed)})
 		}
 	}
 	return append(all, bounded{"a worker each", withWorkerEach(spec, requests)}, bounded{"ceiling", ceilingOf(spec, demand)})
+}
+
+// routeBy is spec with the policy of that name, with its own settings and files where it has it.
+func routeBy(spec replay.Spec, name policy.Name) replay.Spec {
+	if name != spec.Router {
+		spec.Picker, spec.Text = nil, nil
+	}
+	if spec.Router = name; !name.Info().Caches {
+		spec.RouterConfig, spec.PrefillLoad = nil, engineargs.AIC{}
+	}
+	return spec
 }
 
 // changeEngines is spec with other engines.
@@ -162,7 +173,7 @@ func withInstantTransfer(spec replay.Spec) replay.Spec {
 
 // withWorkerEach gives every request a worker that nobody else has used.
 func withWorkerEach(spec replay.Spec, requests int) replay.Spec {
-	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
+	spec = routeBy(spec, policy.RoundRobin)
 	spec.Topology = spec.Resize(requests, requests)
 	return withInstantTransfer(spec)
 }
@@ -170,7 +181,7 @@ func withWorkerEach(spec replay.Spec, requests int) replay.Spec {
 // ceilingOf replays one request after the other on an engine that forgets nothing.
 func ceilingOf(spec replay.Spec, demand int) replay.Spec {
 	spec.Mode, spec.MaxInFlight = loadgen.Concurrency, 1
-	spec.Router, spec.RouterConfig, spec.PrefillLoad = policy.RoundRobin, nil, engineargs.AIC{}
+	spec = routeBy(spec, policy.RoundRobin)
 	spec.Topology = spec.Resize(1, 1)
 	return withInstantTransfer(changeEngines(withEndlessCache(spec, demand), func(a *engineargs.Args) {
 		a.Rules.EmptyPassIdle = false // it would sleep after each request

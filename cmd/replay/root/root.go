@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/sweeps"
 	"github.com/replay-llm/replay/cmd/replay/machines"
 	"github.com/replay-llm/replay/cmd/replay/plans"
+	"github.com/replay-llm/replay/cmd/replay/policies"
 	"github.com/replay-llm/replay/cmd/replay/records"
 	"github.com/replay-llm/replay/cmd/replay/traces"
 )
@@ -47,7 +48,8 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
 			cli.NewSubcommand("concurrency", func(s cli.Streams) *cobra.Command { return runs.NewConcurrencyCommand(s, nil) }),
 			cli.NewSubcommand("sweep", func(s cli.Streams) *cobra.Command { return sweeps.NewSweepCommand(s, queueCommands(s)...) }),
-			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand)),
+			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", plans.NewBoundsCommand),
+			cli.NewSubcommand("policies", policies.NewPoliciesCommand)),
 		cli.ForJob("Gate a change, and look at recorded runs",
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),

@@ -1,0 +1,89 @@
+package options
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// What is wrong with a policy is told with its line, the value and what is wanted.
+func TestPolicyFaults(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "p.yaml: 0 documents, want one router policy"},
+		{"a: 1\n---\nb: 2", "p.yaml: 2 documents, want one router policy"},
+		{"- 1", "p.yaml:1: want a router policy, with name, filters, scorers, picker, ties, temperature, hold or sent"},
+		{"name: x", "p.yaml:1: an empty policy, want filters, scorers or a picker"},
+		{"scorer: []", "p.yaml:1: scorer: no such key of a router policy, want name, filters, scorers, picker, ties, temperature, hold or sent, did you mean scorers?"},
+		{"scorers: 3", "p.yaml:1: scorers: want a list of scorers, as - score: -requests"},
+		{"scorers:\n- 3", "p.yaml:2: want a scorer, with name, weight, score or cost"},
+		{"scorers:\n- weight: 2", "p.yaml:2: want a scorer with either score, the higher the better, or cost, the lower the better"},
+		{"scorers:\n- score: requests\n  cost: requests", "p.yaml:2: want a scorer with either score"},
+		{"scorers:\n- weight: x\n  score: requests", "p.yaml:2: weight: x: want a number from -1e+09 to 1e+09"},
+		{"scorers:\n- weight: NaN\n  score: requests", "p.yaml:2: weight: NaN: want a number"},
+		{"scorers:\n- score: request", "p.yaml:2: request is unknown, did you mean requests?"},
+		{"scorers:\n- score: |\n    requests +\n      waitng", "p.yaml:4: waitng is unknown, did you mean waiting?"},
+		{"scorers:\n- score: >\n    waitng", "p.yaml:3: waitng is unknown, did you mean waiting?"},
+		{"scorers:\n- score: output_tokens", "p.yaml:2: output_tokens is unknown, did you mean oracle.output_tokens?"},
+		{"scorers:\n- score: requests > 2", "p.yaml:2: the expression is true or false, want a number"},
+		{"scorers:\n- score: [1]", "p.yaml:2: score: want a single value"},
+		{"filters:\n- keep: requests", "p.yaml:2: the expression is a number, want true or false"},
+		{"filters:\n- keep: true\n  sample: 2", "p.yaml:2: a filter with keep and sample, want two filters"},
+		{"filters:\n- sample: 0", "p.yaml:2: sample: 0: want a whole number from 1 on"},
+		{"picker: max", "p.yaml:1: picker: max: want max-score, weighted-random, random or round-robin"},
+		{"picker: random\nscorers:\n- score: requests", "p.yaml:1: scorers beside the picker random, which looks at no score"},
+		{"picker: weighted-random", "p.yaml:1: no scorers beside the picker weighted-random"},
+		{"picker: random\nties: any", "p.yaml:1: ties, want the picker max-score without a temperature with it"},
+		{"picker: random\ntemperature: 1", "p.yaml:1: a temperature, want the picker max-score and scorers with it"},
+		{"scorers:\n- score: requests\ntemperature: -1", "p.yaml:3: temperature: -1: want a number from 0 to 1e+09"},
+		{"picker: random\nhold: {order: fcfs}", "p.yaml:2: hold: want above"},
+		{"picker: random\nhold: {above: requests}", "p.yaml:2: requests is unknown"},
+		{"picker: random\nhold: {above: -pass_tokens}", "p.yaml:2: above: -pass_tokens is -8192 for passes of 8192 tokens, want at least 0"},
+		{"picker: random\nhold: {above: 1, order: fifo}", "p.yaml:2: order: fifo: want fcfs, lcfs or wspt"},
+		{"picker: random\nsent: {for: 2s}", "p.yaml:1: sent, and no expression looks at sent_blocks"},
+		{"picker: random\nsent: {for: soon}", "p.yaml:2: for: soon: want ms, or a time such as 90s or 10m"},
+		{"picker: random\npicker: random", "p.yaml:2: mapping key \"picker\" already defined at [1:1]"},
+		{"name: ' '\npicker: random", "p.yaml:1: name: want a name"},
+		{"picker: [", "p.yaml:1: "},
+	} {
+		_, err := ParsePolicy("p.yaml", []byte(c.text))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
+// A policy is called by its own name, or by that of its file.
+func TestPolicyIsNamed(t *testing.T) {
+	for text, want := range map[string]string{"picker: random": "mine", "picker: random\nname: yours": "yours"} {
+		p, err := ParsePolicy("dir/mine.yaml", []byte(text))
+		if err != nil || p.Name != want {
+			t.Errorf("%q: %v, %v, want the name %s", text, p, err, want)
+		}
+	}
+}
+
+// Any bytes are a policy that can be made, or refused with their place.
+func FuzzParsePolicy(f *testing.F) {
+	for _, name := range PolicyNames() {
+		text, err := PolicyText(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("scorers: [{score: 1, weight: 1e400}]\nhold: {above: -1}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := ParsePolicy("p.yaml", text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "p.yaml:") {
+				t.Errorf("%q: %v names no place", text, err)
+			}
+			return
+		}
+		_ = p.String()
+		if _, err := policy.NewText(*p, policy.Options{BlockTokens: 16}); err != nil && !strings.Contains(err.Error(), "want at least 0") {
+			t.Errorf("%q: read, and not made: %v", text, err)
+		}
+	})
+}

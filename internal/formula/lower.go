@@ -1,0 +1,299 @@
+package formula
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+)
+
+// Add adds an expression, which must be of that kind, and returns where its value is found.
+func (p *Program) Add(text string, want Kind) (Value, *Error) {
+	tree, err := p.language.read(text)
+	if err != nil {
+		return Value{}, err
+	}
+	w := &lowering{Program: p, tree: tree, scope: map[string]term{}}
+	x := w.lower(tree.Node)
+	if !x.kind.suits(want) {
+		w.refuse(tree.Node, "the expression is %v, want %v", x.kind, want)
+	}
+	p.buffer = nil // there are more registers
+	return x.Value, w.err
+}
+
+// suits reports whether a value can stand where another kind is wanted.
+func (k Kind) suits(want Kind) bool { return k == want || k == Integer && want == Number }
+
+// join returns the kind of a value that is of one kind or another; ok reports whether there is
+// such a kind.
+func (k Kind) join(other Kind) (both Kind, ok bool) {
+	if k.suits(other) {
+		return other, true
+	}
+	return k, other.suits(k)
+}
+
+// lowering turns a tree into steps.
+type lowering struct {
+	*Program
+	tree  *parser.Tree
+	scope map[string]term // what let names
+	err   *Error          // the first complaint
+}
+
+// term is what a node is.
+type term struct {
+	Value
+	kind Kind
+}
+
+func (w *lowering) refuse(at ast.Node, format string, args ...any) term {
+	if w.err == nil {
+		place := &file.Error{Location: at.Location()}
+		w.err = &Error{Line: max(1, place.Bind(w.tree.Source).Line), Text: fmt.Sprintf(format, args...)}
+	}
+	return term{}
+}
+
+// lower returns what a node is.
+func (w *lowering) lower(node ast.Node) term {
+	switch x := node.(type) {
+	case *ast.IntegerNode:
+		return term{w.addConstant(float64(x.Value)), Integer}
+	case *ast.FloatNode:
+		return term{w.addConstant(x.Value), Number}
+	case *ast.BoolNode:
+		return term{w.addConstant(asTruth(x.Value)), Bool}
+	case *ast.StringNode:
+		return term{w.addConstant(w.language.NumberOf(x.Value)), Text}
+	case *ast.IdentifierNode, *ast.MemberNode:
+		return w.lowerName(node)
+	case *ast.UnaryNode:
+		return w.lowerUnary(x)
+	case *ast.BinaryNode:
+		return w.lowerBinary(x)
+	case *ast.ConditionalNode:
+		return w.lowerChoice(x)
+	case *ast.CallNode:
+		return w.lowerCall(x)
+	case *ast.VariableDeclaratorNode:
+		return w.lowerLet(x)
+	}
+	return w.refuse(node, "%s: want an expression of numbers, names and %s", node, nameFunctions())
+}
+
+// nameFunctions returns the names of all functions.
+func nameFunctions() string {
+	var all []string
+	for _, f := range listFunctions() {
+		all = append(all, f.name)
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " and " + all[last]
+}
+
+// lowerName returns what a name is.
+func (w *lowering) lowerName(node ast.Node) term {
+	name := nameOf(node)
+	if x, ok := w.scope[name]; ok {
+		return x
+	}
+	i := slices.IndexFunc(w.language.names, func(n Name) bool { return n.Name == name })
+	if i < 0 {
+		return w.refuse(node, "%s: want the name of a value", node)
+	}
+	kind := w.language.names[i].Kind
+	if place := slices.IndexFunc(w.inputs, func(in input) bool { return in.name == i }); place >= 0 {
+		return term{w.inputs[place].value, kind}
+	}
+	return term{w.addInput(i), kind}
+}
+
+// lowerLet gives a value a name for the rest of the expression.
+func (w *lowering) lowerLet(x *ast.VariableDeclaratorNode) term {
+	w.scope[x.Name] = w.lower(x.Value) // which is new: the library sees to that
+	defer delete(w.scope, x.Name)
+	return w.lower(x.Expr)
+}
+
+func (w *lowering) lowerUnary(x *ast.UnaryNode) term {
+	of := w.lower(x.Node)
+	switch {
+	case x.Operator == "!" || x.Operator == "not":
+		if of.kind != Bool {
+			return w.refuse(x, "%s of %v, want %v", x.Operator, of.kind, Bool)
+		}
+		return term{w.addStep(not, of.Value), Bool}
+	case !of.kind.suits(Number):
+		return w.refuse(x, "%s of %v, want %v", x.Operator, of.kind, Number)
+	case x.Operator == "-":
+		return term{w.addStep(negate, of.Value), of.kind}
+	}
+	return of
+}
+
+func (w *lowering) lowerBinary(x *ast.BinaryNode) term {
+	switch x.Operator {
+	case "in":
+		return w.lowerIn(x)
+	case ">", ">=":
+		return w.combine(x, w.lower(x.Right), w.lower(x.Left))
+	}
+	return w.combine(x, w.lower(x.Left), w.lower(x.Right))
+}
+
+// combine returns what a binary node makes of two terms.
+func (w *lowering) combine(x *ast.BinaryNode, a, b term) term {
+	kind, alike := a.kind.join(b.kind)
+	is, want := Bool, Number
+	var do operation
+	switch x.Operator {
+	case "+":
+		do, is = add, kind
+	case "-":
+		do, is = subtract, kind
+	case "*":
+		do, is = multiply, kind
+	case "/":
+		do, is = divide, Number
+	case "%":
+		do, is, want = modulo, Integer, Integer
+	case "<", ">":
+		do = less
+	case "<=", ">=":
+		do = atMost
+	case "==":
+		do, want = equal, kind
+	case "!=":
+		do, want = unequal, kind
+	case "and", "&&":
+		do, want = and, Bool
+	case "or", "||":
+		do, want = or, Bool
+	default:
+		return w.refuse(x, "no %s here, want one of + - * / %% < <= > >= == != and or in ?:", x.Operator)
+	}
+	if !alike || !kind.suits(want) {
+		return w.refuse(x, "%s of %v and %v has no meaning here", x.Operator, a.kind, b.kind)
+	}
+	return term{w.addStep(do, a.Value, b.Value), is}
+}
+
+// lowerIn reports whether a value is in a list.
+func (w *lowering) lowerIn(x *ast.BinaryNode) term {
+	list, ok := x.Right.(*ast.ArrayNode)
+	if !ok {
+		return w.refuse(x, "in: want a list behind it, as [1, 2]")
+	}
+	of, found := w.lower(x.Left), w.addConstant(0)
+	for _, node := range list.Nodes {
+		item := w.lower(node)
+		if _, alike := item.kind.join(of.kind); !alike {
+			return w.refuse(x, "in: %v in the list, want %v", item.kind, of.kind)
+		}
+		found = w.addStep(or, found, w.addStep(equal, of.Value, item.Value))
+	}
+	return term{found, Bool}
+}
+
+// lowerChoice takes one of two values.
+func (w *lowering) lowerChoice(x *ast.ConditionalNode) term {
+	condition, a, b := w.lower(x.Cond), w.lower(x.Exp1), w.lower(x.Exp2)
+	kind, alike := a.kind.join(b.kind)
+	if !alike || condition.kind != Bool {
+		return w.refuse(x, "%v ? %v : %v, want values of one kind by true or false", condition.kind, a.kind, b.kind)
+	}
+	return term{w.addStep(choose, condition.Value, a.Value, b.Value), kind}
+}
+
+// lowerCall calls a function; a single value is looked at over all candidates by those that do.
+func (w *lowering) lowerCall(x *ast.CallNode) term {
+	all := listFunctions()
+	i := slices.IndexFunc(all, func(f function) bool { return f.name == nameOf(x.Callee) })
+	if i < 0 {
+		return w.refuse(x, "%s: want one of %s", x.Callee, nameFunctions())
+	}
+	f, result := &all[i], term{}
+	want := Number
+	if f.bool {
+		want = Bool
+	}
+	for k, node := range x.Arguments {
+		next := w.lower(node)
+		if !next.kind.suits(want) {
+			return w.refuse(node, "%s of %v, want %v", f.name, next.kind, want)
+		}
+		if k == 0 {
+			result = next
+			continue
+		}
+		result.kind, _ = result.kind.join(next.kind)
+		result.Value = w.addStep(f.do, result.Value, next.Value)
+	}
+	kind := f.kind(result.kind)
+	switch {
+	case len(x.Arguments) > 1:
+		return term{result.Value, kind}
+	case f.all == 0:
+		return term{w.addStep(f.do, result.Value), kind}
+	case !result.each && w.err == nil:
+		return w.refuse(x, "%s: all candidates have the same, want something that differs between them", x)
+	}
+	return term{w.addStep(f.all, result.Value), kind}
+}
+
+// addInput makes room for a name.
+func (p *Program) addInput(name int) Value {
+	v := p.addRegister(p.language.names[name].Each)
+	p.inputs = append(p.inputs, input{name, v})
+	return v
+}
+
+// addConstant returns where a constant is found.
+func (p *Program) addConstant(x float64) Value {
+	for register, y := range p.constant {
+		if math.Float64bits(x) == math.Float64bits(y) {
+			return Value{register: register}
+		}
+	}
+	v := p.addRegister(false)
+	p.constant[v.register] = x
+	return v
+}
+
+func (p *Program) addRegister(each bool) Value {
+	p.registers++
+	return Value{p.registers - 1, each}
+}
+
+// addStep returns where the result of an operation is found; what follows from constants is
+// worked out at once.
+func (p *Program) addStep(do operation, of ...Value) Value {
+	s := step{do: do}
+	values := [...]*Value{&s.a, &s.b, &s.c}
+	constant, isConstant := [3][]float64{{0}, {0}, {0}}, true
+	for i, v := range of {
+		*values[i] = v
+		s.each = s.each || v.each && do < least
+		x, ok := p.constant[v.register]
+		constant[i][0], isConstant = x, isConstant && ok
+	}
+	if isConstant {
+		result := []float64{0}
+		applyStep(do, result, &operands{a: constant[0], b: constant[1], c: constant[2]})
+		return p.addConstant(result[0])
+	}
+	if v, ok := p.known[s]; ok {
+		return v
+	}
+	key := s
+	v := p.addRegister(s.each)
+	s.to, p.known[key] = v.register, v
+	p.steps = append(p.steps, s)
+	return v
+}

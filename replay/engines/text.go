@@ -1,0 +1,48 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
+)
+
+// checkText refuses a policy of a file that looks at what nobody knows of these workers.
+func (t *Topology) checkText() error {
+	if t.Text == nil {
+		return nil
+	}
+	if t.Disaggregated() && t.Text.ReadsMetrics() {
+		return errors.New("a router policy that looks at running, waiting, kv_usage or signal_age, want workers that prefill and decode with it")
+	}
+	for i := range t.Pools {
+		for _, k := range t.Pools[i].Kinds() {
+			if price, err := k.price(); err != nil {
+				return err
+			} else if price == 0 && t.Text.KnowsPrices() {
+				return fmt.Errorf("a router policy that looks at cost, want workers whose GPU has a price (--gpu)")
+			}
+		}
+	}
+	return nil
+}
+
+// traits returns what a router knows of each worker of the pool.
+func (s *Stage) traits() []policy.Worker {
+	var all []policy.Worker
+	for _, k := range s.Pool.Kinds() {
+		price, _ := k.price() // checkText has
+		for range k.Count {
+			all = append(all, policy.Worker{Kind: k.Name, Speed: s.speedOf(s.index, sim.WorkerID(len(all))), Cost: price})
+		}
+	}
+	return all
+}
+
+// price returns what a worker costs an hour by default prices; 0 where that is not known.
+func (k *Kind) price() (float64, error) {
+	gpus, price, err := timing.GPUs(k.Engine.ProfilePath)
+	return float64(gpus) * price, err
+}

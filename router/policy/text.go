@@ -1,0 +1,411 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/formula"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// Text is a policy that a file describes: filters leave some of the workers, scorers give each a
+// number, and a picker takes one. Its expressions are in the language of package formula, over
+// what listFacts has.
+type Text struct {
+	Name    string
+	Filters []TextFilter `json:",omitempty"` // in order
+	Scorers []TextScorer `json:",omitempty"` // of which the sum counts
+	Picker  TextPicker
+	// AnyTie draws one of the workers of the highest sum; otherwise the first is taken: the lowest
+	// id or, after a filter that draws, the first that was drawn.
+	AnyTie bool `json:",omitempty"`
+	// Temperature above 0 draws a worker, the likelier the higher its sum.
+	Temperature float64    `json:",omitempty"`
+	Hold        *TextHold  `json:",omitempty"` // nil: none is held back
+	Sent        TextMemory `json:",omitzero"`
+}
+
+// TextFilter leaves some of the workers. One that leaves none is passed over.
+type TextFilter struct {
+	Keep   string `json:",omitempty"` // who stays: true or false
+	Sample int    `json:",omitempty"` // in place of Keep: that many, drawn at random
+}
+
+// TextScorer gives each worker a number, times Weight.
+type TextScorer struct {
+	Name   string `json:",omitempty"` // "": its expression
+	Weight float64
+	Score  string `json:",omitempty"` // the higher the better
+	Cost   string `json:",omitempty"` // in place of Score: the lower the better
+}
+
+// TextHold holds requests back while every worker has more than Above prompt tokens to compute,
+// an expression of pass_tokens alone.
+type TextHold struct {
+	Above string
+	Order router.QueueOrder
+}
+
+// TextMemory is what sent_blocks remembers of each worker: Blocks blocks, 0 as many as its cache
+// has, for a time of For, 0 without end.
+type TextMemory struct {
+	Blocks int      `json:",omitempty"`
+	For    sim.Time `json:",omitempty"`
+}
+
+// TextPicker is how a worker is taken by the sums.
+type TextPicker string
+
+const (
+	TakeHighest TextPicker = "max-score"       // the highest sum
+	DrawByScore TextPicker = "weighted-random" // as probable as the sum is high; any, where none is above 0
+	DrawAny     TextPicker = "random"          // any worker
+	TakeInTurn  TextPicker = "round-robin"     // the workers in turn
+)
+
+// TextPickers returns all pickers.
+func TextPickers() []TextPicker { return []TextPicker{TakeHighest, DrawByScore, DrawAny, TakeInTurn} }
+
+// TextName is what reports call a router that follows a Text.
+const TextName Name = "text"
+
+// text is the policy of a Text.
+type text struct {
+	Text
+	sight
+	needs   router.Needs
+	filters []textProgram
+	scorers *textProgram // nil: there are none
+	values  []formula.Value
+	draws   *draw // nil at temperature 0
+	rand    *rand.Rand
+	next    int // of TakeInTurn
+
+	left   []sim.WorkerID // after filters
+	pool   []sim.WorkerID // not drawn yet
+	totals []float64      // of those
+	ties   []sim.WorkerID
+}
+
+// textProgram is a program with the facts that it looks at, by its inputs.
+type textProgram struct {
+	*formula.Program
+	facts []fact
+	keep  formula.Value // of a filter
+}
+
+// NewText returns the policy of a Text.
+func NewText(t Text, o Options) (router.Policy, error) {
+	p := &text{Text: t, rand: newRand(o), sight: makeSight(&t, o)}
+	for _, f := range t.Filters {
+		x := textProgram{Program: p.language.NewProgram()}
+		if f.Sample == 0 {
+			if err := x.add(f.Keep, formula.Bool, &x.keep); err != nil {
+				return nil, err
+			}
+		}
+		p.filters = append(p.filters, x)
+	}
+	if len(t.Scorers) > 0 {
+		p.scorers = &textProgram{Program: p.language.NewProgram()}
+		p.values = make([]formula.Value, len(t.Scorers))
+	}
+	for i := range t.Scorers {
+		if err := p.scorers.add(t.Scorers[i].expression(), formula.Number, &p.values[i]); err != nil {
+			return nil, err
+		}
+	}
+	if t.Temperature > 0 {
+		p.draws = &draw{temperature: t.Temperature, rand: p.rand}
+	}
+	return p, p.collectNeeds(o)
+}
+
+// expression returns what a scorer works out.
+func (s *TextScorer) expression() string { return s.Score + s.Cost }
+
+// signedWeight returns the weight of a scorer, negative for a cost.
+func (s *TextScorer) signedWeight() float64 {
+	if s.Cost != "" {
+		return -s.Weight
+	}
+	return s.Weight
+}
+
+// add adds an expression to a program.
+func (p *textProgram) add(expression string, kind formula.Kind, to *formula.Value) error {
+	v, err := p.Add(expression, kind)
+	if err != nil {
+		return fmt.Errorf("%s: %w", expression, err)
+	}
+	*to = v
+	return nil
+}
+
+// collectNeeds finds out what the dispatcher has to keep.
+func (p *text) collectNeeds(o Options) error {
+	for i := range p.filters {
+		p.filters[i].findFacts(&p.needs, o.Role)
+	}
+	if p.scorers != nil {
+		p.scorers.findFacts(&p.needs, o.Role)
+	}
+	if p.Hold == nil || o.Role == scheduler.Decode {
+		return nil
+	}
+	p.needs.Running, p.needs.Tokens = true, true
+	p.needs.Hold = &router.Hold{Order: p.Hold.Order}
+	var err error
+	if p.needs.Hold.Tokens, err = p.Hold.findLimit(o.MaxBatchedTokens); err != nil {
+		return err
+	}
+	for _, budget := range o.WorkerBatches {
+		above, err := p.Hold.findLimit(budget)
+		if err != nil {
+			return err
+		}
+		p.needs.Hold.ByWorker = append(p.needs.Hold.ByWorker, above)
+	}
+	return nil
+}
+
+// findFacts notes the facts that a program looks at, and what they need.
+func (p *textProgram) findFacts(n *router.Needs, role scheduler.Role) {
+	all := listFacts()
+	for i := range p.Inputs() {
+		f := all[p.NameOf(i)]
+		p.facts = append(p.facts, f)
+		if f.need != nil {
+			n.Running = true
+			f.need(n, role)
+		}
+	}
+}
+
+// findLimit returns beyond how many prompt tokens a worker of a token budget is busy.
+func (h *TextHold) findLimit(budget int) (float64, error) {
+	x := textProgram{Program: holdLanguage().NewProgram()}
+	if err := x.add(h.Above, formula.Number, &x.keep); err != nil {
+		return 0, err
+	}
+	if budget == 0 {
+		budget = unlimitedTokens
+	}
+	x.Begin(1)
+	for i := range x.Inputs() {
+		x.Input(i)[0] = float64(budget)
+	}
+	x.Run()
+	above := x.Column(x.keep)[0]
+	if !(above >= 0) {
+		return 0, fmt.Errorf("%s is %v for passes of %d tokens, want at least 0", h.Above, above, budget)
+	}
+	return above, nil
+}
+
+// holdLanguage is that of TextHold.Above.
+func holdLanguage() *formula.Language {
+	return formula.NewLanguage([]formula.Name{{Name: "pass_tokens", Kind: formula.Integer}})
+}
+
+func (p *text) Needs() router.Needs { return p.needs }
+
+func (p *text) Choose(q *sim.Request, c *router.Candidates) router.Choice {
+	p.request, p.candidates, p.workers = q, c, c.Workers
+	for i := range p.filters {
+		p.filter(i)
+	}
+	choice := p.pick()
+	if p.sent != nil {
+		p.sent.add(c.Now, choice.Worker, &q.Prompt, q.Prompt.Blocks)
+	}
+	return choice
+}
+
+// run evaluates a program for the workers that are left.
+func (p *textProgram) run(s *sight) {
+	p.Begin(len(s.workers))
+	for i := range p.facts {
+		p.facts[i].load(s, p.Input(i))
+	}
+	p.Run()
+}
+
+// filter leaves the workers that a filter keeps.
+func (p *text) filter(i int) {
+	if n := p.Filters[i].Sample; n > 0 {
+		p.sample(n)
+		return
+	}
+	x := &p.filters[i]
+	x.run(&p.sight)
+	keep := x.Column(x.keep)
+	if !x.keep.Each() {
+		return // all or none
+	}
+	left := p.left[:0] // p.workers may be it: what is read is never behind what is written
+	for k, w := range p.workers {
+		if keep[k] != 0 {
+			left = append(left, w)
+		}
+	}
+	if len(left) > 0 {
+		p.left, p.workers = left, left
+	}
+}
+
+// sample leaves n workers, drawn at random, in the order in which they were drawn.
+func (p *text) sample(n int) {
+	if len(p.workers) == 1 {
+		return
+	}
+	p.pool = append(p.pool[:0], p.workers...)
+	p.left = p.left[:0]
+	for len(p.left) < n && len(p.pool) > 0 {
+		k := p.rand.IntN(len(p.pool))
+		p.left = append(p.left, p.pool[k])
+		p.pool = slices.Delete(p.pool, k, k+1)
+	}
+	p.workers = p.left
+}
+
+// pick takes one of the workers that are left.
+func (p *text) pick() router.Choice {
+	workers := p.workers
+	switch p.Picker {
+	case DrawAny:
+		return router.Choice{Worker: workers[p.rand.IntN(len(workers))], Second: router.None}
+	case TakeInTurn:
+		i := p.next % len(workers)
+		p.next = i + 1
+		return router.Choice{Worker: workers[i], Second: router.None}
+	}
+	p.addScores()
+	switch {
+	case p.Picker == DrawByScore:
+		return router.Choice{Worker: p.drawByScore(), Second: router.None}
+	case p.draws != nil:
+		return p.drawSoftly()
+	case p.AnyTie:
+		return router.Choice{Worker: drawHighest(workers, p.totals, &p.ties, p.rand), Second: router.None}
+	}
+	return p.takeHighest()
+}
+
+// addScores fills totals with the weighted sums of what the scorers give. What is no number counts as less
+// than every number.
+func (p *text) addScores() {
+	p.totals = p.totals[:0]
+	for range p.workers {
+		p.totals = append(p.totals, 0)
+	}
+	if p.scorers == nil {
+		return
+	}
+	p.scorers.run(&p.sight)
+	for i, v := range p.values {
+		weight := p.Scorers[i].signedWeight()
+		column := p.scorers.Column(v)
+		for k := range p.totals {
+			x := column[0]
+			if v.Each() {
+				x = column[k]
+			}
+			p.totals[k] += float64(weight * x)
+		}
+	}
+	for k, x := range p.totals {
+		if math.IsNaN(x) {
+			p.totals[k] = math.Inf(-1)
+		}
+	}
+}
+
+// takeHighest takes the first worker of the highest sum. The next best one is told as well.
+func (p *text) takeHighest() router.Choice {
+	best, second := 0, -1
+	for i := 1; i < len(p.totals); i++ {
+		switch x := p.totals[i]; {
+		case x > p.totals[best]:
+			best, second = i, best
+		case second < 0 || x > p.totals[second]:
+			second = i
+		}
+	}
+	return p.choiceOf(best, second)
+}
+
+// choiceOf returns a choice with costs: sums, negated.
+func (p *text) choiceOf(best, second int) router.Choice {
+	c := router.Choice{Worker: p.workers[best], Cost: 0 - p.totals[best], Second: router.None}
+	if second >= 0 {
+		c.Second, c.SecondCost = p.workers[second], 0-p.totals[second]
+	}
+	return c
+}
+
+// drawSoftly draws a worker at the temperature.
+func (p *text) drawSoftly() router.Choice {
+	p.draws.costs = p.draws.costs[:0]
+	for _, x := range p.totals {
+		p.draws.costs = append(p.draws.costs, 0-x)
+	}
+	return p.draws.chooseWorker(p.workers)
+}
+
+// drawByScore draws a worker as probable as its sum is high.
+func (p *text) drawByScore() sim.WorkerID {
+	sum := 0.0
+	for i, x := range p.totals {
+		p.totals[i] = max(x, 0)
+		sum += p.totals[i]
+	}
+	if sum == 0 {
+		return p.workers[p.rand.IntN(len(p.workers))]
+	}
+	return drawWeighted(p.workers, p.totals, sum, p.rand)
+}
+
+// String describes a policy in a line.
+func (t *Text) String() string {
+	var parts []string
+	for _, f := range t.Filters {
+		if f.Sample > 0 {
+			parts = append(parts, fmt.Sprintf("%d workers drawn", f.Sample))
+		} else {
+			parts = append(parts, "keep "+f.Keep)
+		}
+	}
+	for i := range t.Scorers {
+		s := &t.Scorers[i]
+		name := s.Name
+		if name == "" {
+			name = "(" + s.expression() + ")"
+		}
+		parts = append(parts, fmt.Sprintf("%s %v", name, s.signedWeight()))
+	}
+	picker := string(t.Picker)
+	switch {
+	case t.Temperature > 0:
+		picker += fmt.Sprintf(" at temperature %v", t.Temperature)
+	case t.AnyTie:
+		picker += " (any of equals)"
+	}
+	line := t.Name + ": " + strings.Join(append(parts, picker), ", ")
+	if t.Hold != nil {
+		line += fmt.Sprintf("; holds requests while all workers have more than %s to compute", t.Hold.Above)
+	}
+	names := t.LooksAt()
+	if slices.ContainsFunc(names, isMetric) {
+		line += fmt.Sprintf("; metrics are read every %v ms", router.Scrape)
+	}
+	if oracles := slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, oracle) }); len(oracles) > 0 {
+		line += "; looks at " + strings.Join(oracles, " and ") + ", which no real router knows"
+	}
+	return line
+}

@@ -1,0 +1,263 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/replay-llm/replay/internal/formula"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// oracle begins the names of what no real router knows when it chooses.
+const oracle = "oracle."
+
+// sight is what a Text looks at.
+type sight struct {
+	Options
+	language   *formula.Language
+	sent       *sent // what was sent where; nil where nobody looks at it
+	request    *sim.Request
+	candidates *router.Candidates
+	workers    []sim.WorkerID // the candidates that are left
+	kinds      []float64      // the numbers of those of Workers
+}
+
+// Worker is what a router knows of a worker beside its load.
+type Worker struct {
+	Kind  string  // in a mix
+	Speed float64 // beside what its engine says
+	Cost  float64 // of an hour by default prices; 0: not known
+}
+
+// worker returns what is known of a worker. Those that come later are like the first ones.
+func (s *sight) worker(w sim.WorkerID) Worker {
+	if len(s.Workers) == 0 {
+		return Worker{Speed: 1}
+	}
+	return s.Workers[int(w)%len(s.Workers)]
+}
+
+// kindNumber returns the number of the kind of a worker.
+func kindNumber(s *sight, w sim.WorkerID) float64 {
+	if len(s.kinds) == 0 {
+		return s.language.NumberOf("")
+	}
+	return s.kinds[int(w)%len(s.kinds)]
+}
+
+// passTokens returns the token budget of a pass of a worker.
+func (s *sight) passTokens(w sim.WorkerID) int {
+	budget := s.MaxBatchedTokens
+	if int(w) < len(s.WorkerBatches) {
+		budget = s.WorkerBatches[w]
+	}
+	if budget == 0 {
+		return unlimitedTokens
+	}
+	return budget
+}
+
+// fact is something that the expressions of a Text may look at.
+type fact struct {
+	formula.Name
+	help string
+	need func(n *router.Needs, role scheduler.Role) // notes what the dispatcher has to keep; nil: nothing
+	load func(s *sight, to []float64)               // fills in the values
+}
+
+// makeSight returns what a Text looks at before there is a request.
+func makeSight(t *Text, o Options) sight {
+	s := sight{Options: o, language: textLanguage()}
+	for _, w := range o.Workers {
+		s.kinds = append(s.kinds, s.language.NumberOf(w.Kind))
+	}
+	if slices.Contains(t.LooksAt(), "sent_blocks") {
+		capacity := t.Sent.Blocks
+		if capacity == 0 && t.Sent.For == 0 {
+			capacity = o.CacheBlocks
+		}
+		s.sent = makeSent(o.Tree, int64(capacity), t.Sent.For)
+	}
+	return s
+}
+
+// textLanguage is that of filters and scorers.
+func textLanguage() *formula.Language {
+	var names []formula.Name
+	for _, f := range listFacts() {
+		names = append(names, f.Name)
+	}
+	return formula.NewLanguage(names)
+}
+
+// listFacts returns all facts: those of a worker, of the request, and of neither.
+func listFacts() []fact {
+	return slices.Concat(listLoads(), listTraits(), listRequestFacts())
+}
+
+// ofEach returns a fact of each worker.
+func ofEach(name string, kind formula.Kind, help string, f func(s *sight, w sim.WorkerID) float64) fact {
+	return fact{Name: formula.Name{Name: name, Kind: kind, Each: true}, help: help, load: func(s *sight, to []float64) {
+		for i, w := range s.workers {
+			to[i] = f(s, w)
+		}
+	}}
+}
+
+// ofAll returns a fact that is the same for all workers.
+func ofAll(name string, kind formula.Kind, help string, f func(s *sight) float64) fact {
+	return fact{Name: formula.Name{Name: name, Kind: kind}, help: help, load: func(s *sight, to []float64) { to[0] = f(s) }}
+}
+
+// gatherColumn returns a fact of each worker that a column of the dispatcher has.
+func gatherColumn[T int32 | int64](name, help string, column func(c *router.Candidates) []T, need func(n *router.Needs, role scheduler.Role)) fact {
+	return fact{
+		Name: formula.Name{Name: name, Kind: formula.Integer, Each: true}, help: help, need: need,
+		load: func(s *sight, to []float64) {
+			from := column(s.candidates)
+			for i, w := range s.workers {
+				to[i] = float64(from[w])
+			}
+		},
+	}
+}
+
+// listLoads returns what a router knows of what a worker has to do and has cached.
+func listLoads() []fact {
+	blocks := func(n *router.Needs, role scheduler.Role) {
+		n.Blocks = n.Blocks || role != scheduler.Prefill
+		n.Shared = n.Shared || role == scheduler.Aggregated
+	}
+	all := []fact{
+		gatherColumn("requests", "requests sent there and not over", func(c *router.Candidates) []int32 { return c.Running }, nil),
+		gatherColumn("tokens_to_compute", "prompt tokens of those that have no token yet, less what was cached", func(c *router.Candidates) []int64 { return c.Tokens }, func(n *router.Needs, role scheduler.Role) { n.Tokens = n.Tokens || role != scheduler.Decode }),
+		gatherColumn("active_blocks", "different blocks of the prompts of those", func(c *router.Candidates) []int64 { return c.Blocks }, blocks),
+		gatherColumn("active_overlap", "leading blocks of the prompt that are among them", func(c *router.Candidates) []int32 { return c.Active }, blocks),
+		gatherColumn("cached_blocks", "leading blocks of the prompt in its prefix cache", func(c *router.Candidates) []int32 { return c.Overlap }, func(n *router.Needs, role scheduler.Role) { n.Overlap = n.Overlap || role != scheduler.Decode }),
+		ofEach("sent_blocks", formula.Integer, "leading blocks of the prompt that the router sent there of late", func(s *sight, w sim.WorkerID) float64 {
+			return float64(s.sent.match(s.candidates.Now, w, &s.request.Prompt))
+		}),
+		ofEach("running", formula.Integer, "running requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Running) }),
+		ofEach("waiting", formula.Integer, "waiting requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Waiting) }),
+		ofEach("kv_usage", formula.Number, "share of its KV blocks that requests hold, 0 to 1, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return s.candidates.Metrics[w].KV }),
+		ofEach("signal_age", formula.Number, "ms since running, waiting and kv_usage were read", func(s *sight, w sim.WorkerID) float64 { return float64(router.MetricsAge(s.candidates.Now)) }),
+	}
+	for i := range all {
+		switch {
+		case isMetric(all[i].Name.Name):
+			all[i].need = func(n *router.Needs, _ scheduler.Role) { n.Metrics = true }
+		case all[i].need == nil:
+			all[i].need = needRequests
+		}
+	}
+	return all
+}
+
+// needRequests is the need of what the dispatcher keeps whenever it keeps anything.
+func needRequests(*router.Needs, scheduler.Role) {}
+
+// isMetric reports whether a fact is what workers report of themselves.
+func isMetric(name string) bool {
+	return slices.Contains([]string{"running", "waiting", "kv_usage", "signal_age"}, name)
+}
+
+// listTraits returns what a worker is.
+func listTraits() []fact {
+	return []fact{
+		ofEach("index", formula.Integer, "its number, from 0 on", func(_ *sight, w sim.WorkerID) float64 { return float64(w) }),
+		ofEach("kind", formula.Text, "its kind in a mix of workers, as in --workers h100:4,l40s:8", kindNumber),
+		ofEach("speed", formula.Number, "its speed beside what its engine says (--worker-speed)", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Speed }),
+		ofEach("cost", formula.Number, "its price of an hour by default prices of GPUs", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Cost }),
+		ofEach("pass_tokens", formula.Integer, "the token budget of one of its passes", func(s *sight, w sim.WorkerID) float64 { return float64(s.passTokens(w)) }),
+	}
+}
+
+// listRequestFacts returns what is known of the request, and of the cluster as a whole.
+func listRequestFacts() []fact {
+	return []fact{
+		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
+		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
+		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 where the trace says none", func(s *sight) float64 { return float64(s.request.Priority) }),
+		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),
+		ofAll(oracle+"output_tokens", formula.Integer, "tokens of the answer, which no real router knows", func(s *sight) float64 { return float64(s.request.OutputTokens) }),
+		ofAll("workers", formula.Integer, "workers to choose from, after the filters before", func(s *sight) float64 { return float64(len(s.workers)) }),
+		withClock(ofAll("queued", formula.Integer, "requests that the router holds back", func(s *sight) float64 { return float64(s.candidates.Queued) })),
+		withClock(ofAll("now", formula.Number, "ms since the start", func(s *sight) float64 { return float64(s.candidates.Now) })),
+		ofAll("block_tokens", formula.Integer, "tokens of a block", func(s *sight) float64 { return float64(s.BlockTokens) }),
+		ofAll("role", formula.Text, `what the workers do: "aggregated" (both), "prefill" or "decode"`, func(s *sight) float64 { return s.language.NumberOf(s.Role.String()) }),
+	}
+}
+
+// withClock returns f as a fact for which the dispatcher has to follow requests.
+func withClock(f fact) fact {
+	f.need = needRequests
+	return f
+}
+
+// Fact is a name that expressions may use, and what it stands for.
+type Fact struct{ Name, Help string }
+
+// Facts returns what filters and scorers may look at.
+func Facts() []Fact {
+	var all []Fact
+	for _, f := range listFacts() {
+		all = append(all, Fact{f.Name.Name, f.help})
+	}
+	return all
+}
+
+// CheckFilter, CheckScore and CheckHold report what is wrong with an expression: nil, or a
+// *formula.Error.
+func CheckFilter(expression string) error {
+	return checkExpression(textLanguage(), expression, formula.Bool)
+}
+
+// CheckScore is CheckFilter for the expression of a scorer.
+func CheckScore(expression string) error {
+	return checkExpression(textLanguage(), expression, formula.Number)
+}
+
+// CheckHold is CheckFilter for that of TextHold.Above, which must not be below 0 in passes of
+// 8192 tokens.
+func CheckHold(expression string) error {
+	if err := checkExpression(holdLanguage(), expression, formula.Number); err != nil {
+		return err
+	}
+	_, err := (&TextHold{Above: expression}).findLimit(8192)
+	return err
+}
+
+func checkExpression(l *formula.Language, expression string, kind formula.Kind) error {
+	if _, err := l.NewProgram().Add(expression, kind); err != nil {
+		return err
+	}
+	return nil
+}
+
+// LooksAt returns the names that t looks at.
+func (t *Text) LooksAt() []string {
+	p, all := textLanguage().NewProgram(), listFacts()
+	for _, f := range t.Filters {
+		if f.Sample == 0 {
+			_, _ = p.Add(f.Keep, formula.Bool) // what is wrong is told elsewhere
+		}
+	}
+	for i := range t.Scorers {
+		_, _ = p.Add(t.Scorers[i].expression(), formula.Number)
+	}
+	var names []string
+	for i := range p.Inputs() {
+		names = append(names, all[p.NameOf(i)].Name.Name)
+	}
+	return names
+}
+
+// FollowsCaches reports whether t looks at what workers have cached.
+func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), "cached_blocks") }
+
+// ReadsMetrics reports whether t looks at what workers report of themselves.
+func (t *Text) ReadsMetrics() bool { return slices.ContainsFunc(t.LooksAt(), isMetric) }
+
+// KnowsPrices reports whether t looks at what workers cost.
+func (t *Text) KnowsPrices() bool { return slices.Contains(t.LooksAt(), "cost") }

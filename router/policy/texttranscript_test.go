@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+	"github.com/replay-llm/replay/sim/prompt"
+)
+
+// addToText is the command of a transcript that adds a filter or a scorer.
+func (s *transcript) addToText(words []string) error {
+	switch words[0] {
+	case "keep":
+		s.text.Filters = append(s.text.Filters, TextFilter{Keep: strings.Join(words[1:], " ")})
+		return nil
+	case "sample":
+		n, err := strconv.Atoi(words[1])
+		s.text.Filters = append(s.text.Filters, TextFilter{Sample: n})
+		return err
+	}
+	weight, err := strconv.ParseFloat(words[1], 64)
+	x := TextScorer{Weight: weight}
+	if expression := strings.Join(words[2:], " "); words[0] == "score" {
+		x.Score = expression
+	} else {
+		x.Cost = expression
+	}
+	s.text.Scorers = append(s.text.Scorers, x)
+	return err
+}
+
+// newText is the command of a transcript that makes a router of a Text.
+func (s *transcript) newText(args map[string]string) error {
+	number := func(key string) float64 {
+		x, _ := strconv.ParseFloat(args[key], 64)
+		return x
+	}
+	t := s.text
+	s.text, t.Name = Text{}, "mine"
+	t.Picker = TextPicker(args["picker"])
+	if t.Picker == "" {
+		t.Picker = TakeHighest
+	}
+	t.AnyTie, t.Temperature, t.Sent = args["ties"] == "any", number("temperature"), TextMemory{Blocks: int(number("remember")), For: sim.Time(number("for"))}
+	if above := args["above"]; above != "" {
+		t.Hold = &TextHold{Above: above}
+	}
+	tree := prompt.NewTree(transcriptBlock, transcriptBlock, prompt.Options{})
+	o := Options{
+		Role:        map[string]scheduler.Role{"prefill": scheduler.Prefill, "decode": scheduler.Decode}[args["role"]],
+		BlockTokens: transcriptBlock, Seed: uint64(number("seed")), Tree: tree, CacheBlocks: 100, MaxBatchedTokens: int(number("budget")),
+	}
+	kinds, speeds := strings.Split(args["kinds"], ","), strings.Split(args["speeds"], ",")
+	for i := range int(number("workers")) {
+		speed, err := strconv.ParseFloat(speeds[i%len(speeds)], 64)
+		if err != nil {
+			speed = 1
+		}
+		o.Workers = append(o.Workers, Worker{Kind: kinds[i%len(kinds)], Speed: speed})
+	}
+	p, err := NewText(t, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(&s.out, &t)
+	s.begin(len(o.Workers), tree, p)
+	return nil
+}
