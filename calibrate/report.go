@@ -48,6 +48,9 @@ func (r *Result) WriteText(w io.Writer) error {
 	if p := &r.Profile.Parameters; p.Experts > 0 {
 		line("Experts: %.4g s to read all of them, of which a token is sent to %.3g %%", p.Experts, 100*p.ExpertShare)
 	}
+	if l := r.Profile.Link; l != nil {
+		t.WriteString(terminal.WrapText(describeLink(l), 2))
+	}
 	if w := r.Profile.Way; w != nil {
 		line("Way of the client: %.1f ms (+- %.1f) before the first token, %.3f ms (+- %.3f) for each further one", 1000*w.First, 1000*w.FirstSpread, 1000*w.Token, 1000*w.TokenSpread)
 	}

@@ -26,8 +26,9 @@ func (r Role) Stage() int {
 
 // Transfer is the link over which a prefill worker hands a KV cache over.
 type Transfer struct {
-	GBPerSecond   float64 // 10^9 bytes per second; 0: the transfer takes no time
-	BytesPerToken int     // KV cache bytes per prompt token; 0: unknown, no time
+	GBPerSecond   float64  // 10^9 bytes per second; 0: the transfer takes no time
+	BytesPerToken int      // KV cache bytes per prompt token; 0: unknown, no time
+	Latency       sim.Time // of each transfer, whatever its size
 }
 
 // Delay returns the time the KV cache of a prompt takes, in the reference's
@@ -35,9 +36,9 @@ type Transfer struct {
 // to nanoseconds.
 func (t Transfer) Delay(promptTokens int) sim.Time {
 	if t.GBPerSecond <= 0 || t.BytesPerToken == 0 {
-		return 0
+		return t.Latency
 	}
 	bytes := float64(promptTokens) * float64(t.BytesPerToken)
 	seconds := bytes / float64(t.GBPerSecond*1e9)
-	return sim.Time(seconds * 1000.0)
+	return t.Latency + sim.Time(seconds*1000.0)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/sglang"
 	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
 )
 
 // Engine is the kind of engine a worker runs.
@@ -53,6 +54,7 @@ type Args struct {
 
 	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
+	TransferLatencyMs   float64 // of a transfer from prefill to decode, whatever its size; 0: none
 
 	QueuePolicy string // "fcfs", "lcfs" or "wspt" replaces the router's policy; "": the router's own
 	ProfilePath string // a model of pass times, as timing.Load names it; "": the polynomial model
@@ -162,7 +164,7 @@ func Default() Args {
 
 // Transfer returns the link over which a prefill worker hands a KV cache over.
 func (a *Args) Transfer() scheduler.Transfer {
-	return scheduler.Transfer{GBPerSecond: a.TransferGBPerSecond, BytesPerToken: a.KVBytesPerToken}
+	return scheduler.Transfer{GBPerSecond: a.TransferGBPerSecond, BytesPerToken: a.KVBytesPerToken, Latency: sim.Time(a.TransferLatencyMs)}
 }
 
 // Warnings names arguments that were read and do not mean what they seem to.

@@ -64,6 +64,7 @@ func TestEveryKey(t *testing.T) {
 		{"layer_types", `["full_attention"]`, set(func(*Args) {})},
 		{"disable_hybrid_kv_cache_manager", `true`, set(func(a *Args) { a.NoHybrid = true })},
 		{"speculative_config", `null`, set(func(*Args) {})},
+		{"kv_transfer_latency_ms", `1.5`, set(func(a *Args) { a.TransferLatencyMs = 1.5 })},
 		{"warmup", `null`, set(func(*Args) {})},
 		{"preemption_mode", `"fifo"`, set(func(a *Args) { a.Preemption = vllm.FIFO })},
 		{"router_queue_policy", `"wspt"`, set(func(a *Args) { a.QueuePolicy = "wspt" })},

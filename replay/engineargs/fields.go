@@ -41,6 +41,7 @@ func (r *reader) read(a *Args) {
 	r.readWarmup(a)
 	r.size("kv_bytes_per_token", &a.KVBytesPerToken)
 	r.ratio("kv_transfer_bandwidth", &a.TransferGBPerSecond)
+	r.ratio("kv_transfer_latency_ms", &a.TransferLatencyMs)
 	if r.choice("preemption_mode", "lifo", "fifo") == "fifo" {
 		a.Preemption = vllm.FIFO
 	}

@@ -153,10 +153,16 @@ func limitText(n int) string {
 
 // transferOf describes what a handoff from prefill to decode takes.
 func transferOf(a *engineargs.Args) string {
-	if a.KVBytesPerToken == 0 || a.TransferGBPerSecond == 0 {
-		return "handoffs take no time"
+	text := fmt.Sprintf("%d bytes a token at %g GB/s", a.KVBytesPerToken, a.TransferGBPerSecond)
+	switch latency := a.TransferLatencyMs; {
+	case a.KVBytesPerToken > 0 && a.TransferGBPerSecond > 0 && latency > 0:
+		return fmt.Sprintf("%g ms, and %s", latency, text)
+	case a.KVBytesPerToken > 0 && a.TransferGBPerSecond > 0:
+		return text
+	case latency > 0:
+		return fmt.Sprintf("%g ms, whatever the size", latency)
 	}
-	return fmt.Sprintf("%d bytes a token at %g GB/s", a.KVBytesPerToken, a.TransferGBPerSecond)
+	return "handoffs take no time"
 }
 
 // OnEngine returns f as an engine with these arguments has it.

@@ -10,13 +10,24 @@ import (
 )
 
 // ProfileSettings returns the settings of the server that an engine's timing profile was
-// fitted to, for where nothing else is said of them.
-func ProfileSettings(a *engineargs.Args) ([]engineargs.Setting, error) {
+// fitted to, for where nothing else is said of them; with pools of prefill and decode those
+// of the link between them, too.
+func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, error) {
 	p, err := timing.LoadProfile(a.ProfilePath)
-	if err != nil || p.Engine == nil {
+	if err != nil {
 		return nil, err
 	}
 	var all []engineargs.Setting
+	if l := p.Link; l != nil && twoPools {
+		all = append(all,
+			engineargs.Setting{Key: "kv_bytes_per_token", Value: strconv.Itoa(l.BytesPerToken)},
+			engineargs.Setting{Key: "kv_transfer_bandwidth", Value: strconv.FormatFloat(l.GBPerSecond, 'g', -1, 64)},
+			engineargs.Setting{Key: "kv_transfer_latency_ms", Value: strconv.FormatFloat(1000*l.Latency, 'g', -1, 64)},
+		)
+	}
+	if p.Engine == nil {
+		return all, nil
+	}
 	for _, s := range serverSettings(p.Engine) {
 		if s.value > 0 {
 			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func TestProfileSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unless, err := ProfileSettings(&a)
+		unless, err := ProfileSettings(&a, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,5 +89,36 @@ func TestAssumptions(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, strings.Join(all, "\n"))
 			}
 		}
+	}
+}
+
+// TestProfileLink applies the link of a profile to workers that hand over, and to no others.
+func TestProfileLink(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "profile.json")
+	text := `{"version":1,"parameters":{"weights_s":1},"kv_transfer":{"bandwidth_gb_s":25,"latency_s":0.0025,"kv_bytes_per_token":131072}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := `{"planner_profile_data":"` + path + `"}`
+	a, err := engineargs.Parse([]byte(args), engineargs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := ProfileSettings(&a, false)
+	if err != nil || len(alone) != 0 {
+		t.Errorf("%v, %v for workers that do both", alone, err)
+	}
+	unless, err := ProfileSettings(&a, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err = engineargs.Parse([]byte(args), engineargs.Options{Unless: unless}); err != nil {
+		t.Fatal(err)
+	}
+	if delay := a.Transfer().Delay(100000); math.Abs(float64(delay)-(2.5+524.288)) > 1e-9 {
+		t.Errorf("100,000 tokens arrive after %v ms, want 2.5 ms and 13.1 GB at 25 GB/s", delay)
+	}
+	if got := transferOf(&a); got != "2.5 ms, and 131072 bytes a token at 25 GB/s" {
+		t.Errorf("described as %q", got)
 	}
 }

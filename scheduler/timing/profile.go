@@ -15,8 +15,9 @@ type Profile struct {
 	Version    int        `json:"version"` // of the file, ProfileVersion
 	Source     string     `json:"source"`  // what the parameters come from
 	Parameters Parameters `json:"parameters"`
-	Engine     *Engine    `json:"engine,omitempty"` // it was measured on
-	Way        *Way       `json:"way,omitempty"`    // nil: the times were the engine's own
+	Engine     *Engine    `json:"engine,omitempty"`      // it was measured on
+	Way        *Way       `json:"way,omitempty"`         // nil: the times were the engine's own
+	Link       *Link      `json:"kv_transfer,omitempty"` // nil: no transfer was measured
 	// Trusted, when not nil, are the passes the parameters were fitted to.
 	Trusted *Trusted `json:"trusted,omitempty"`
 	// Spreads are the standard deviations of fitted parameters, as shares of them,
@@ -145,6 +146,9 @@ func LoadProfile(path string) (*Profile, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := p.Way.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := p.Link.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil

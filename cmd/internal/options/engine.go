@@ -40,6 +40,7 @@ func EngineSettings() []Setting {
 		{Name: "scheduler-profile", Key: "scheduler_profile", kind: "name", preset: "reference for vllm, sglang-0.5.23 for sglang", Names: append(vllm.Profiles(), sglang.Profiles()...), help: "whose rules the scheduler follows: the reference's, or those of a release of vLLM or SGLang, by `name`"},
 		{Name: "kv-bytes-per-token", Key: "kv_bytes_per_token", kind: "int", preset: "unknown", cluster: true, help: "`bytes` of KV cache per token, for handoffs to decode workers and for offload"},
 		{Name: "kv-transfer-bandwidth", Key: "kv_transfer_bandwidth", kind: "number", preset: "handoffs take no time", cluster: true, help: "`GB/s` from prefill to decode workers"},
+		{Name: "kv-transfer-latency-ms", Key: "kv_transfer_latency_ms", kind: "number", preset: "0", cluster: true, help: "`ms` of each transfer from prefill to decode workers, whatever its size"},
 		{Name: "num-g2-blocks", Key: "num_g2_blocks", kind: "int", preset: "no offload", engine: "vllm", help: "KV `blocks` in host memory, behind those of the GPU"},
 		{Name: "offload-batch-size", Key: "offload_batch_size", kind: "int", preset: "32", engine: "vllm", help: "KV `blocks` per transfer to the host"},
 		{Name: "bandwidth-g1-to-g2-gbps", Key: "bandwidth_g1_to_g2_gbps", kind: "number", preset: "14", help: "`GB/s` to the host; 0: transfers take no time"},

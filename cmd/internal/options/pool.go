@@ -143,7 +143,7 @@ func (o *Options) following(a *engineargs.Args, gives func(key string) bool) ([]
 		return nil, nil
 	}
 	if timing.HoldsProfile(a.ProfilePath) {
-		return engines.ProfileSettings(a)
+		return engines.ProfileSettings(a, o.TwoPools())
 	}
 	return engines.UsualSettings(a), nil
 }
@@ -269,7 +269,7 @@ func (o *Options) checkTransfers(pools []Pool) error {
 	two := o.TwoPools()
 	const twoPools = "with --prefill-workers and --decode-workers"
 	if err := o.Check(
-		cli.Needs(two, twoPools, "kv-transfer-bandwidth"),
+		cli.Needs(two, twoPools, "kv-transfer-bandwidth", "kv-transfer-latency-ms"),
 		cli.Needs(bytes, "with --kv-bytes-per-token", "kv-transfer-bandwidth"),
 		cli.Needs(two || offload, twoPools+", --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),
 		cli.Needs(bandwidth || offload, "with --kv-transfer-bandwidth, --num-g2-blocks or --enable-hierarchical-cache", "kv-bytes-per-token"),

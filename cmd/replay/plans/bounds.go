@@ -168,7 +168,7 @@ func withEndlessCache(spec replay.Spec, demand int) replay.Spec {
 
 // withInstantTransfer lets KV caches reach the decode stage in no time.
 func withInstantTransfer(spec replay.Spec) replay.Spec {
-	return changeEngines(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond = 0, 0 })
+	return changeEngines(spec, func(a *engineargs.Args) { a.KVBytesPerToken, a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0, 0 })
 }
 
 // withWorkerEach gives every request a worker that nobody else has used.

@@ -3,6 +3,7 @@ package plans
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,7 @@ type calibration struct {
 	blocks  int
 	gpu     string
 	model   string
+	pair    string // directory of what was measured of KV transfers
 	file    string // of the deployment
 	form    cli.Choice
 	rules   cli.Choice
@@ -38,7 +40,7 @@ type calibration struct {
 func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	f := &calibration{}
 	cmd := &cobra.Command{
-		Use:   "calibrate RUN...",
+		Use:   "calibrate [RUN...]",
 		Short: "Fit pass times to what a real server was measured to do",
 		Long: `Fit the time of forward passes to the measured times of a real vLLM server's
 requests, by replaying them through its scheduler again and again.
@@ -55,9 +57,10 @@ errors, docs/accuracy.md what was reached.`,
 		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
   replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl
   replay calibrate runs/rate-5 runs/rate-8 --gpu h100 --profile h100.json
+  replay calibrate --transfers runs/pair --model llama-3.1-8b
   replay trace requests.jsonl --timing-profile h100.json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 1 {
+			if len(args) < 1 && f.pair == "" {
 				return cli.Usagef("calibrate: no arguments, want the directory of a run, or of several of one server")
 			}
 			return nil
@@ -76,6 +79,7 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
 	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not tell")
+	fs.StringVar(&f.pair, "transfers", "", "`directory` of what was measured of KV transfers from prefill to decode servers: their logs, metrics or requests; without RUN only these are fitted")
 	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not tell or by a name that is not in replay models")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
 	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm, those of the server's release, or reference, by `name`")
@@ -100,6 +104,9 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 			return err
 		}
 	}
+	if len(dirs) == 0 {
+		return f.fitTransfers(s, known)
+	}
 	runs, err := calibrate.ReadAll(dirs, f.blocks, known)
 	if err != nil {
 		return err
@@ -107,6 +114,15 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	r, err := calibrate.RunAll(ctx, runs, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(dirs, ", "), err)
+	}
+	if f.pair != "" {
+		told := runs[0].Servers()
+		maps.Copy(told, known)
+		t, err := calibrate.FitTransfers(f.pair, told)
+		if err != nil {
+			return fmt.Errorf("--transfers: %w", err)
+		}
+		r.AddTransfers(t)
 	}
 	if f.profile != "" {
 		if err := collector.WriteFile(f.profile, r.Profile.Write); err != nil {
@@ -117,6 +133,21 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 		return cli.WriteJSON(s.Out, r)
 	}
 	return r.WriteText(s.Out)
+}
+
+// fitTransfers fits what KV transfers take, and nothing else.
+func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
+	if f.profile != "" || f.prompts != "" || f.holdout != 0 {
+		return cli.Usagef("--profile, --prompts and --holdout: want a RUN with them, beside --transfers")
+	}
+	t, err := calibrate.FitTransfers(f.pair, known)
+	if err != nil {
+		return fmt.Errorf("--transfers: %w", err)
+	}
+	if f.form.Value == "json" {
+		return cli.WriteJSON(s.Out, t)
+	}
+	return t.WriteText(s.Out)
 }
 
 // readDeployment returns what the deployment file says of the server, by the keys of
