@@ -13,7 +13,9 @@ const (
 	azure   = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,120,33\n"
 	burst   = "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
 	callEnd = `{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":5400,"request":{"request_id":"ID","request_received_ms":5000,"output_tokens":7,"replay":{"trace_block_size":16,"input_length":20,"input_sequence_hashes":[1,2]}}}`
-	v2      = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64}`
+	// vllmLine is a request of 3 tokens.
+	vllmLine = "INFO 06-08 18:55:35 [logger.py:41] Received request a: params: SamplingParams(max_tokens=4), prompt_token_ids: [1, 2, 3]\n"
+	v2       = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64}`
 )
 
 // badRow is a file with something wrong in it, and the complaint.
@@ -53,6 +55,13 @@ func badRows() []badRow {
 		{"id too large", moon + "\n" + `{"output_length":1,"hash_ids":[1,2,3,18446744073709551616]}`, "f:2: hash_ids is […, 18446744073709551616, …] at place 4, want whole numbers >= 0", 1, no},
 		{"negative id", moon + "\n" + `{"output_length":1,"hash_ids":[-1]}`, "f:2: hash_ids is […, -1, …] at place 1, want whole numbers >= 0", 1, no},
 
+		{"prompt without end", vllmLine + vllmLine + "INFO 06-08 18:55:36 [logger.py:41] Received request b: prompt: 'x, params: SamplingParams(max_tokens=4)", "f:3: prompt: the text has no end, want a quote", 2, no},
+		{"token that is none", vllmLine + "INFO 06-08 18:55:36 [logger.py:41] Received request b: params: SamplingParams(max_tokens=4), prompt_token_ids: [1, x]", `f:2: prompt_token_ids[1] is " x", want a whole number`, 1, no},
+		{"prompt in no line", vllmLine + "INFO 06-08 18:55:36 [logger.py:65] Received request b: params: SamplingParams(max_tokens=4)", "f:2: no line tells the prompt of 1 requests: want a log of VLLM_LOGGING_LEVEL=DEBUG", -1, no},
+		{"log without requests", "INFO 06-08 18:55:36 [api_server.py:9] Starting\n", "f: no line says \"Received request\", want the log", -1, no},
+		{"span of negative length", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"-1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].gen_ai.usage.input_tokens is -1, want an integer >= 0", -1, no},
+		{"span without begin", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"1"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":"1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].startTimeUnixNano is missing, want ns since 1970", -1, no},
+		{"spans without requests", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"GET"}]}]}]}`, "f: no span says how many tokens it used", -1, no},
 		{"input 0", azure + "2023-11-16 18:15:47.5,0,33", "f:3: input is 0, want > 0", 1, no},
 		{"output 0", azure + "2023-11-16 18:15:47.5,4,0", "f:3: output is 0, want > 0 (or --zero-output)", 1, no},
 		{"no such day", azure + "2023-11-31 18:15:47.5,4,1", `f:3: TIMESTAMP is "2023-11-31 18:15:47.5", want a valid date and time`, 1, no},

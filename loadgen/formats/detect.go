@@ -24,6 +24,7 @@ func listKinds() []kind {
 		{"dynamo", isDynamo, openDynamo},
 		{"agentic_mooncake", isGraph, openGraph},
 		{"satf", func(o *object) bool { return string(o.find("format")) == `"satf"` }, refuseFormat("is SATF, which holds no lengths that can be replayed")},
+		{"otlp", isOTLP, openOTLP},
 		{"weka", isWeka, openWeka},
 		{"bailian", func(o *object) bool { return o.hasAll("chat_id", "parent_chat_id") }, openBailian},
 		{Agentic, isAgents, openAgents},
@@ -41,6 +42,7 @@ func listKinds() []kind {
 		{Mooncake, isMooncake, openMooncake},
 		{"mooncake-delta", nil, openDelta},
 		{"aiperf-turns", func(o *object) bool { return o.has("turns", "text", "texts") }, openText},
+		{vllmLogName, nil, openVLLMLog}, // told by lines that are no JSON
 		{"vllm-custom", func(o *object) bool { v := o.find("prompt"); return v != nil && v[0] == '"' }, openText},
 	}
 }
@@ -152,6 +154,9 @@ func (s *Stream) detectKind() (kind, error) {
 			err = &loadgen.SyntaxError{Name: s.Name, Line: 1, Msg: "invalid JSON at column 1 (byte-order mark), want none in " + k.name}
 		}
 		return k, err
+	}
+	if isVLLMLog(samples) {
+		return kind{name: vllmLogName, open: openVLLMLog}, nil
 	}
 	return s.detectTable(samples[0])
 }

@@ -66,15 +66,20 @@ func (t *texts) fillExactly(r *Record, text []byte) error {
 	if len(t.ids) > maxTokens {
 		return fmt.Errorf("prompt has %d tokens, want at most %d", len(t.ids), maxTokens)
 	}
+	t.fillTokens(r, t.ids)
+	return nil
+}
+
+// fillTokens gives r length and blocks of token ids.
+func (t *texts) fillTokens(r *Record, ids []uint32) {
 	var content []byte
-	t.fillBlocks(r, len(t.ids), func(from, to int) (int, []byte) {
+	t.fillBlocks(r, len(ids), func(from, to int) (int, []byte) {
 		content = content[:0]
-		for _, id := range t.ids[from:to] {
+		for _, id := range ids[from:to] {
 			content = binary.LittleEndian.AppendUint32(content, id)
 		}
 		return to - from, content
 	})
-	return nil
 }
 
 // fillBlocks gives r its length and an id for each block, of which content gives what

@@ -13,7 +13,7 @@ func textFormats() []string {
 
 // countedFormats are those whose texts a tokenizer can count.
 func countedFormats() []string {
-	return append([]string{"genai-perf", "inference-perf"}, textFormats()...)
+	return append([]string{"genai-perf", "inference-perf", vllmLogName}, textFormats()...)
 }
 
 // HasTexts reports whether the trace at path is of a format of which a tokenizer can
@@ -43,7 +43,7 @@ func (s *Stream) refuseUnused() error {
 		formats []string
 	}{
 		{o.Model != "", "a model", []string{"burstgpt"}},
-		{o.Jitter != "", "jitter", []string{"burstgpt"}},
+		{o.Jitter != "", "jitter", []string{"burstgpt", vllmLogName}},
 		{o.Run != 0, "the number of a run", []string{"vllm-bench", "sglang-bench", "genai-perf", "guidellm"}},
 		{o.ImageTokens != 0, "the size of images", []string{"azure-mm"}},
 		{o.PriorityFrom != "", "the field of a priority", []string{"mooncake", "mooncake-delta"}},
@@ -51,7 +51,7 @@ func (s *Stream) refuseUnused() error {
 		{o.From != 0 || o.To != 0, "a span", []string{"servegen"}},
 		{o.TokensPerByte != 0, "the length of texts", countedFormats()},
 		{o.Tokenizer != "", "a tokenizer", countedFormats()},
-		{o.OutputTokens != 0, "the length of answers", texts},
+		{o.OutputTokens != 0, "the length of answers", append([]string{vllmLogName}, texts...)},
 		{o.DAG != "", "what to do with a DAG", []string{"agentic_mooncake", "dynamo", "weka", "guidellm"}},
 	} {
 		if c.set && !slices.Contains(c.formats, s.Format) {

@@ -43,7 +43,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
 	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
 	fs.StringVar(&o.Model, prefix+"model", "", "only requests to the model of this `name` (burstgpt)")
-	fs.Var(&f.jitter, "jitter", "second: spread requests of the same `second` evenly over it (burstgpt)")
+	fs.Var(&f.jitter, "jitter", "second: spread requests of the same `second` evenly over it (burstgpt, vllm-log)")
 	fs.IntVar(&o.Run, prefix+"run", 0, "`number` of the run in files with several, from 1")
 	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "prompt `tokens` of an image (azure-mm)")
 	fs.Float64Var(&o.Rate, "arrival-rate", 0, "`requests/s` for files without arrivals; a factor for servegen")
