@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -20,7 +19,7 @@ func (m *Measured) readTimes(dir string) (err error) {
 		return m.readRecorded(dir)
 	}
 	if !slices.ContainsFunc(tableNames(), func(name string) bool { return isFile(filepath.Join(dir, name)) }) {
-		m.Requests, m.Client, err = readMeasured(dir)
+		err = m.readMeasured(dir)
 		var none *noTimesError
 		if snapshots, _ := findSnapshots(dir); errors.As(err, &none) && len(snapshots) > 0 && isFile(filepath.Join(dir, tracedName)) {
 			m.Client = false
@@ -43,90 +42,37 @@ func (m *Measured) readTimes(dir string) (err error) {
 
 // readMeasured reads the requests of a run: what the server wrote itself, or
 // what a load generator saw of it.
-func readMeasured(dir string) (all []Request, client bool, err error) {
-	all, err = readRequests(filepath.Join(dir, "requests.jsonl"))
+func (m *Measured) readMeasured(dir string) (err error) {
+	m.Requests, err = readRequests(filepath.Join(dir, "requests.jsonl"))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return all, false, err
+		return err
 	}
-	if all, err = readAIPerf(filepath.Join(dir, "profile_export.jsonl")); !errors.Is(err, fs.ErrNotExist) {
-		return all, true, err
+	m.Client = true
+	if m.Requests, m.Failed, err = readAIPerf(filepath.Join(dir, "profile_export.jsonl")); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, true, err
-	}
-	for _, path := range files {
-		if filepath.Base(path) == "meta.json" {
-			continue
+	for _, name := range []string{"*.json", "*.json.gz", "*.jsonl", "*.jsonl.gz"} {
+		files, err := filepath.Glob(filepath.Join(dir, name))
+		if err != nil {
+			return err
 		}
-		if all, found, err := readBench(path); found || err != nil {
-			return all, true, err
+		for _, path := range files {
+			if slices.Contains([]string{"meta.json", tracedName}, filepath.Base(path)) {
+				continue
+			}
+			if found, err := m.readGenerated(path); found || err != nil {
+				return err
+			}
 		}
 	}
-	return nil, true, &noTimesError{dir}
+	return &noTimesError{dir}
 }
 
 // noTimesError reports a directory in which nothing tells when the tokens of requests came.
 type noTimesError struct{ dir string }
 
 func (e *noTimesError) Error() string {
-	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
-}
-
-// bench is the result of vllm bench serve, with a value per request in each list.
-type bench struct {
-	Inputs  []int       `json:"input_lens"`
-	Outputs []int       `json:"output_lens"`
-	TTFTs   []float64   `json:"ttfts"` // s
-	ITLs    [][]float64 `json:"itls"`  // s
-	Starts  []float64   `json:"start_times"`
-	Errors  []any       `json:"errors"`
-}
-
-// readBench reads a result of vllm bench serve. It reports false when the file
-// has no lists of requests.
-func readBench(path string) (all []Request, found bool, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, false, err
-	}
-	var b bench
-	if err := json.Unmarshal(text, &b); err != nil {
-		return nil, false, fmt.Errorf("%s: %w", path, err)
-	}
-	n := len(b.Inputs)
-	switch {
-	case n == 0:
-		return nil, false, nil
-	case len(b.Outputs) != n || len(b.TTFTs) != n || len(b.ITLs) != n:
-		return nil, true, fmt.Errorf("%s: %d input_lens, %d output_lens, %d ttfts and %d itls, want as many of each", path, n, len(b.Outputs), len(b.TTFTs), len(b.ITLs))
-	case len(b.Starts) != n:
-		return nil, true, fmt.Errorf("%s: %d start_times for %d requests: without them nobody knows when a request arrived", path, len(b.Starts), n)
-	}
-	for i := range n {
-		if i < len(b.Errors) && b.Errors[i] != nil && b.Errors[i] != "" {
-			continue
-		}
-		if b.Inputs[i] < 1 || b.Outputs[i] < 1 {
-			return nil, true, fmt.Errorf("%s: request %d has %d input and %d output tokens, want at least 1", path, i, b.Inputs[i], b.Outputs[i])
-		}
-		all = append(all, b.request(i))
-	}
-	all, err = checkCount(path, all)
-	return all, true, err
-}
-
-// request returns entry i of the lists.
-func (b *bench) request(i int) Request {
-	r := Request{
-		ID: identifier(fmt.Sprint(i)), Place: i, Input: b.Inputs[i], Output: b.Outputs[i],
-		Arrival: b.Starts[i], First: b.Starts[i] + b.TTFTs[i], Queued: math.NaN(), Scheduled: math.NaN(), gaps: b.ITLs[i],
-	}
-	r.Last = r.First
-	for _, gap := range b.ITLs[i] {
-		r.Last += gap
-	}
-	return r
+	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
 // record is a line of AIPerf's profile_export.jsonl.
@@ -157,9 +103,9 @@ func (x *record) seconds(name string) float64 {
 	return x.number(name) / cmp.Or(perSecond[x.Metrics[name].Unit], 1e3)
 }
 
-func readAIPerf(path string) ([]Request, error) {
-	var all []Request
-	err := readLines(path, func(line int, text []byte) error {
+// readAIPerf reads the records of a run of AIPerf, and counts those that failed or were cancelled.
+func readAIPerf(path string) (all []Request, failed int, err error) {
+	err = readLines(path, func(line int, text []byte) error {
 		var x record
 		if len(bytes.TrimSpace(text)) == 0 {
 			return nil
@@ -167,7 +113,11 @@ func readAIPerf(path string) ([]Request, error) {
 		if err := json.Unmarshal(text, &x); err != nil {
 			return err
 		}
-		if x.Error != nil || x.Metadata.Cancelled || x.Metadata.Phase != "" && x.Metadata.Phase != "profiling" {
+		switch {
+		case x.Metadata.Phase != "" && x.Metadata.Phase != "profiling":
+			return nil
+		case x.Error != nil || x.Metadata.Cancelled:
+			failed++
 			return nil
 		}
 		ttft, latency := x.seconds("time_to_first_token"), x.seconds("request_latency")
@@ -183,9 +133,10 @@ func readAIPerf(path string) ([]Request, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return checkCount(path, all)
+	all, err = checkCount(path, all)
+	return all, failed, err
 }
 
 // checkCount refuses runs of too few requests.

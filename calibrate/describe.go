@@ -21,7 +21,12 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 	_, targets := targetsOf(sims, runs, all[0].on)
 	for i, m := range runs {
 		t := &trial{sim: sims[i], target: targets[i], out: Outcome{Way: f.way}}
-		last := 1000 * m.Requests[len(m.Requests)-1].Last
+		last := 0.0
+		for i := len(m.Requests) - 1; i >= 0 && last == 0; i-- { // the last that did not break off
+			if at := m.Requests[i].Last; !math.IsNaN(at) {
+				last = 1000 * at
+			}
+		}
 		err := sims[i].Run(&f.parameters, &t.out, func(p *scheduler.Pass) {
 			if float64(p.End) <= last {
 				seen = append(seen, readPass(p, m.Settings.BlockTokens))

@@ -56,6 +56,9 @@ func splitBySaturation(m *Measured) (quick, slow []int) {
 	late := m.lateFirst()
 	for i := m.Lead; i < len(m.Requests); i++ {
 		r := &m.Requests[i]
+		if r.cut {
+			continue
+		}
 		waited := r.Scheduled-r.Arrival >= shortWait
 		if math.IsNaN(r.Scheduled) {
 			waited = !(r.First-r.Arrival < late)

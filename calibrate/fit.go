@@ -48,6 +48,7 @@ type Options struct {
 type part struct {
 	name   string
 	chosen []int
+	left   spell // that is not fitted to
 }
 
 // splitParts returns all requests, and with a holdout those that are left
@@ -58,7 +59,9 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	span := func(name string, from, to int) part {
 		p := part{name: name}
 		for i := lead + from; i < lead+to; i++ {
-			p.chosen = append(p.chosen, i)
+			if !m.Requests[i].cut {
+				p.chosen = append(p.chosen, i)
+			}
 		}
 		return p
 	}
@@ -71,11 +74,11 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	return fitted, held
 }
 
-// withoutWarmUp returns p without what arrived while the server warmed up.
+// withoutWarmUp returns p without what arrived while the server warmed up or was slow.
 func (p part) withoutWarmUp(m *Measured) []int {
 	var kept []int
 	for _, i := range p.chosen {
-		if m.Requests[i].Arrival >= m.warmUp() {
+		if at := m.Requests[i].Arrival; at >= m.warmUp() && !p.left.holds(at) {
 			kept = append(kept, i)
 		}
 	}
@@ -116,9 +119,10 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.noteSpells(runs, &all[0])
 	for i := range fits {
 		r.Simulations += fits[i].runs
-		if err := r.addChecks(sims, runs, &fits[i], &all[i]); err != nil {
+		if err := r.addChecks(sims, runs, &fits[i], &all[i], &all[0]); err != nil {
 			return nil, err
 		}
 	}

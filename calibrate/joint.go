@@ -92,8 +92,7 @@ func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []tra
 	var g errgroup.Group
 	for i := range all {
 		g.Go(func() (err error) {
-			seen, targets := targetsOf(sims, runs, all[i].on)
-			fits[i], err = fitTargets(ctx, seen, targets)
+			fits[i], err = fitTraining(ctx, sims, runs, &all[i])
 			return err
 		})
 	}
@@ -111,8 +110,9 @@ func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulat
 	return seen, targets
 }
 
-// addChecks holds a fit to what it was fitted to, and to what it was not.
-func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t *training) error {
+// addChecks holds a fit to what it was fitted to, and to what it was not, each also without the
+// spells that the fit to all leaves out.
+func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, all *training) error {
 	for i, m := range runs {
 		out := Outcome{Way: f.way}
 		if err := sims[i].Run(&f.parameters, &out, nil); err != nil {
@@ -126,6 +126,9 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t *t
 			if len(judged.chosen) > 0 {
 				r.Checks = append(r.Checks, Check{t.name, name, heldOut, f.form.Name, judgeOutcome(m, judged.chosen, &out)})
 			}
+			if rest := all.on[i].left.leave(m, judged.chosen); len(rest) > 0 && len(rest) < len(judged.chosen) {
+				r.Checks = append(r.Checks, Check{t.name, name + " but " + all.on[i].left.String(), heldOut, f.form.Name, judgeOutcome(m, rest, &out)})
+			}
 		}
 		add(t.on[i], false)
 		add(t.held[i], true)
@@ -134,8 +137,8 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t *t
 		}
 		r.Preemptions += out.Preemptions
 		quick, slow := splitBySaturation(m)
-		add(part{"all, at once", quick}, false)
-		add(part{"all, queued", slow}, false)
+		add(part{name: "all, at once", chosen: quick}, false)
+		add(part{name: "all, queued", chosen: slow}, false)
 	}
 	return nil
 }

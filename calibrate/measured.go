@@ -35,8 +35,11 @@ type Measured struct {
 	// Lead is the number of requests before the first that was measured: they are
 	// replayed, and not judged.
 	Lead    int
-	Failed  int  // requests that are left out
-	Client  bool // the times are a client's
+	Failed  int       // requests that are left out
+	late    []float64 // ms, by request that a client sent by a trace: after its time
+	Client  bool      // the times are a client's
+	Cut     int       // requests that are replayed up to where they broke off, and not judged
+	assumed []string
 	way     timing.Way
 	untimed bool // of single requests nothing is known but their lengths
 	counted []*counted
@@ -63,6 +66,7 @@ type Request struct {
 
 	gaps []float64 // between its tokens, in s; nil where they are not told
 	lead bool      // it stands for one that was not measured
+	cut  bool      // it broke off: its output is what it had got by then
 }
 
 // identifier is the name of a request, which files have as text or as a number.
@@ -193,6 +197,15 @@ func compareArrivals(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arriva
 func (m *Measured) noteLeft() {
 	if m.Failed > 0 {
 		m.Settings.addNote("%d requests failed and are left out", m.Failed)
+	}
+	if n, _, text := m.Late(); n > 0 {
+		m.Settings.addNote("arrivals are as they were, not as the trace wanted them: %s", text)
+	}
+	if m.Cut > 0 {
+		m.Settings.addNote("%d requests were cancelled or broke off: replayed with the tokens that they had got, and not judged", m.Cut)
+	}
+	for _, text := range m.assumed {
+		m.Settings.addNote("%s", text)
 	}
 	if m.Lead > 0 {
 		m.Settings.addNote("%d requests before the first were not recorded: like those after it, and not judged", m.Lead)

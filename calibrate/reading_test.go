@@ -224,10 +224,10 @@ func TestAIPerf(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "profile_export.jsonl")
 		write(t, path, c.line+"\n"+strings.Join(good, "\n"))
-		all, err := readAIPerf(path)
+		all, failed, err := readAIPerf(path)
 		if c.ttft < 0 {
-			if err == nil || !strings.Contains(err.Error(), "19 requests, want at least 20") {
-				t.Errorf("%s: %v", c.line, err)
+			if err == nil || !strings.Contains(err.Error(), "19 requests, want at least 20") || failed != strings.Count(c.line, "error")+strings.Count(c.line, "was_cancelled") {
+				t.Errorf("%s: %v, %d failed", c.line, err, failed)
 			}
 			continue
 		}
@@ -239,7 +239,7 @@ func TestAIPerf(t *testing.T) {
 		strings.Replace(line(start, "", "s", ""), `{"value":1}`, `{"value":0}`, 1), "{"} {
 		path := filepath.Join(t.TempDir(), "profile_export.jsonl")
 		write(t, path, "\n"+bad)
-		if _, err := readAIPerf(path); err == nil || !strings.Contains(err.Error(), "profile_export.jsonl:2: ") {
+		if _, _, err := readAIPerf(path); err == nil || !strings.Contains(err.Error(), "profile_export.jsonl:2: ") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -258,18 +258,22 @@ func TestBench(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"good", text(one(20), one(20), one(20), list(20, "[]"), one(20), ""), ""},
 		{"no lists", "{}", "none"},
-		{"not JSON", "{", "unexpected end"},
+		{"not JSON", "\n{", "result.json:2: unexpected EOF"},
 		{"short outputs", text(one(20), one(19), one(20), list(20, "[]"), one(20), ""), "20 input_lens, 19 output_lens"},
 		{"short ttfts", text(one(20), one(20), one(19), list(20, "[]"), one(20), ""), "19 ttfts"},
 		{"short itls", text(one(20), one(20), one(20), list(19, "[]"), one(20), ""), "19 itls"},
 		{"short starts", text(one(20), one(20), one(20), list(20, "[]"), one(19), ""), "19 start_times for 20 requests"},
 		{"no input", text(list(20, "0"), one(20), one(20), list(20, "[]"), one(20), ""), "request 0 has 0 input and 1 output"},
-		{"no output", text(one(20), list(20, "0"), one(20), list(20, "[]"), one(20), ""), "request 0 has 1 input and 0 output"},
+		{"no output", text(one(20), list(20, "0"), one(20), list(20, "[]"), one(20), ""), "0 requests, want at least 20"},
+		{"no starts", text(one(20), one(20), one(20), list(20, "[]"), "[]", `,"request_rate": 4.0`), "a request_rate that is not inf"},
+		{"two runs", strings.Repeat(text(one(20), one(20), one(20), list(20, "[]"), one(20), "")+"\n", 2), "2 runs, want a file of one"},
 		{"a failure", text(one(20), one(20), one(20), list(20, "[]"), one(20), `,"errors":["",null,"lost"]`), "19 requests, want at least 20"},
 	} {
 		path := filepath.Join(t.TempDir(), "result.json")
 		write(t, path, c.text)
-		all, found, err := readBench(path)
+		m := &Measured{}
+		found, err := m.readGenerated(path)
+		all := m.Requests
 		switch {
 		case c.want == "":
 			if err != nil || !found || len(all) != 20 || all[3].Last != 2 {
@@ -283,7 +287,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if _, _, err := readBench(t.TempDir()); err == nil || !strings.Contains(err.Error(), "directory") {
+	if _, err := (&Measured{}).readGenerated(t.TempDir()); err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("a folder: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/replay-llm/replay/replay/collector"
 )
 
 // The files of a run that replay drive or replay record wrote.
@@ -24,6 +26,7 @@ type recordedRow struct {
 	Input   int        `json:"input_toks"`
 	Output  int        `json:"output_toks"`
 	Cached  *int       `json:"cached_toks"`
+	Due     *float64   `json:"due_time"`
 	Arrival *float64   `json:"arrival_time"`
 	First   *float64   `json:"first_token_ts"`
 	Last    *float64   `json:"last_token_ts"`
@@ -31,7 +34,7 @@ type recordedRow struct {
 }
 
 // readRecorded reads the requests of a run that replay drive or replay record wrote,
-// and their prompts. Those that failed or were cancelled are left out.
+// and their prompts. Those that failed or were cancelled count as far as they came.
 func (m *Measured) readRecorded(dir string) error {
 	path := filepath.Join(dir, recordedName)
 	var served []bool
@@ -40,11 +43,14 @@ func (m *Measured) readRecorded(dir string) error {
 		if err := json.Unmarshal(text, &x); err != nil {
 			return err
 		}
-		ok := x.Status == "ok"
-		if served = append(served, ok); !ok {
-			m.Failed++
+		if x.Status != "ok" {
+			served = append(served, m.addCut(x.cut()))
 			return nil
 		}
+		if x.Due != nil && x.Arrival != nil {
+			m.late = append(m.late, max(0, 1000*(*x.Arrival-*x.Due)))
+		}
+		served = append(served, true)
 		r, err := x.request(len(m.Requests))
 		m.Requests = append(m.Requests, r)
 		return err
@@ -56,6 +62,29 @@ func (m *Measured) readRecorded(dir string) error {
 		m.Prompts, err = readTraced(dir, served)
 	}
 	return err
+}
+
+// lateMS is how many ms after its time a request may have been sent and count as on time.
+const lateMS = 1
+
+// Late returns how many of those requests that a client sent by a trace were sent too late, and says how late.
+func (m *Measured) Late() (n, of int, text string) {
+	for _, ms := range m.late {
+		if ms > lateMS {
+			n++
+		}
+	}
+	d := collector.Describe(m.late)
+	return n, len(m.late), fmt.Sprintf("the client sent %d of %d requests more than %d ms late, by %.1f ms at p99 and %.1f ms at most", n, len(m.late), lateMS, d.P99, d.Max)
+}
+
+// cut returns a row that broke off.
+func (x *recordedRow) cut() Request {
+	r := Request{ID: x.ID, Input: x.Input, Output: x.Output, Arrival: math.NaN(), Queued: math.NaN(), Scheduled: math.NaN(), Server: x.Server}
+	if x.Arrival != nil {
+		r.Arrival = *x.Arrival
+	}
+	return r
 }
 
 // request returns the row as a request.

@@ -15,15 +15,15 @@ func writeRecorded(t *testing.T, dir, change, to string) {
 	t.Helper()
 	var rows, trace strings.Builder
 	for i := range 24 {
-		at, status := 5+0.1*float64(i), "ok"
+		at, status, output := 5+0.1*float64(i), "ok", 3
 		switch i {
 		case 3:
-			status = "error"
+			status, output = "error", 0
 		case 7:
 			status = "cancelled"
 		}
-		fmt.Fprintf(&rows, `{"request_id":"%d","status":"%s","server":"s%d","input_toks":%d,"output_toks":3,"cached_toks":16,"arrival_time":%g,"first_token_ts":%g,"last_token_ts":%g,"gaps_s":[0.01,0.02]}`+"\n",
-			i, status, i%2, 40+i, at, at+0.05, at+0.08)
+		fmt.Fprintf(&rows, `{"request_id":"%d","status":"%s","server":"s%d","input_toks":%d,"output_toks":%d,"cached_toks":16,"arrival_time":%g,"first_token_ts":%g,"last_token_ts":%g,"gaps_s":[0.01,0.02]}`+"\n",
+			i, status, i%2, 40+i, output, at, at+0.05, at+0.08)
 		fmt.Fprintf(&trace, `{"timestamp":%g,"input_length":%d,"output_length":3,"hash_ids":[1,%d]}`+"\n", 1000*at, 40+i, 10+i)
 	}
 	files := map[string]string{
@@ -37,7 +37,8 @@ func writeRecorded(t *testing.T, dir, change, to string) {
 	}
 }
 
-// A run of replay drive is read with its prompts, without what did not complete.
+// A run of replay drive is read with its prompts, without what failed before a token; what was
+// cancelled is replayed and not judged.
 func TestReadRecorded(t *testing.T) {
 	dir := t.TempDir()
 	writeRecorded(t, dir, "", "")
@@ -46,7 +47,7 @@ func TestReadRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := m.Requests[3] // 4 of the file, since 3 failed
-	if len(m.Requests) != 22 || m.Failed != 2 || r.ID != "4" || r.Server != "s0" || *r.Cached != 16 || len(r.gaps) != 2 {
+	if len(m.Requests) != 23 || m.Failed != 1 || m.Cut != 1 || !math.IsNaN(m.Requests[6].Last) || r.ID != "4" || r.Server != "s0" || *r.Cached != 16 || len(r.gaps) != 2 {
 		t.Errorf("%d requests, %d failed, %+v", len(m.Requests), m.Failed, r)
 	}
 	if ttft := r.First - r.Arrival; math.Abs(ttft-0.05) > 1e-9 || m.Requests[0].Arrival != 0 {
@@ -80,5 +81,22 @@ func TestBadRecorded(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.new, err, c.want)
 		}
+	}
+}
+
+// What the client could not keep is known of the run.
+func TestLateClientIsKnown(t *testing.T) {
+	dir := t.TempDir()
+	writeRecorded(t, dir, `"arrival_time":5,`, `"due_time":4.988,"arrival_time":5,`)
+	m, err := ReadTimes(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the client sent 1 of 1 requests more than 1 ms late, by 12.0 ms at p99 and 12.0 ms at most"
+	if n, of, text := m.Late(); n != 1 || of != 1 || text != want {
+		t.Errorf("%d of %d: %s, want %s", n, of, text, want)
+	}
+	if notes := strings.Join(m.Settings.Notes, "\n"); !strings.Contains(notes, want) {
+		t.Errorf("notes %q", notes)
 	}
 }

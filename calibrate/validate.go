@@ -168,7 +168,7 @@ func (m *Measured) classes() []string {
 // ofClass returns the requests of a class.
 func (m *Measured) ofClass(class string) (chosen []int) {
 	for i := m.Lead; i < len(m.Requests); i++ {
-		if m.Requests[i].Class == class {
+		if m.Requests[i].Class == class && !m.Requests[i].cut {
 			chosen = append(chosen, i)
 		}
 	}

@@ -45,6 +45,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Prompt string `json:"prompt"`
 		Max    int    `json:"max_tokens"`
 	}
+	if r.Method == http.MethodGet { // connections are opened
+		http.NotFound(w, r)
+		return
+	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -111,7 +115,8 @@ func playTrace(t testing.TB, ctx context.Context, f *fake, spec replay.Spec, tra
 		if err != nil {
 			return nil, err
 		}
-		return target.Begin(rec, clock), nil
+		t.Cleanup(target.Close)
+		return target.Begin(ctx, rec, clock), nil
 	})
 	if err != nil {
 		t.Fatal(err)

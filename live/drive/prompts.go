@@ -60,29 +60,30 @@ func NewIDs(w *loadgen.Workload, n int, salt uint64) *Prompts {
 // TakesIDs reports whether prompts are token ids.
 func (p *Prompts) TakesIDs() bool { return p.words == nil }
 
-// turnOf returns the turn that q is.
-func (p *Prompts) turnOf(q *sim.Request) *loadgen.Turn {
+// turnOf returns the place of the turn that q is.
+func (p *Prompts) turnOf(q *sim.Request) int32 {
 	turn := p.workload.Sessions[q.Session].First
 	for range q.Turn {
 		turn = p.workload.Turns[turn].Next
 	}
-	return &p.workload.Turns[turn]
+	return turn
 }
 
-// appendPrompt appends the prompt of a request as JSON: a string, or a list.
-func (p *Prompts) appendPrompt(dst []byte, q *sim.Request, blocks []uint64) []byte {
+// appendPrompt appends the prompt of a turn as JSON: a string, or a list.
+func (p *Prompts) appendPrompt(dst []byte, turn int32) []byte {
+	tokens, blocks := int(p.workload.Turns[turn].Input), p.workload.Turns[turn].IDs
 	open, end, between := byte('"'), byte('"'), byte(' ')
 	if p.words == nil {
 		open, end, between = '[', ']', ','
 	}
 	dst = append(dst, open)
 	bare := len(dst)
-	last := max(q.InputTokens-p.extra+p.head, p.head+1)
+	last := max(tokens-p.extra+p.head, p.head+1)
 	for i := p.head; i < last; i++ {
 		if len(dst) > bare {
 			dst = append(dst, between)
 		}
-		k, id := i/p.block, uint64(q.ID)
+		k, id := i/p.block, uint64(turn)
 		shared := k < len(blocks)
 		if shared {
 			id = blocks[k]
@@ -98,7 +99,7 @@ func (p *Prompts) appendPrompt(dst []byte, q *sim.Request, blocks []uint64) []by
 }
 
 // numberOf returns a number for a token of a block, always the same: of one of the
-// trace by its id, of another by its request and place.
+// trace by its id, of another by its turn and place.
 func (p *Prompts) numberOf(id uint64, at, place int, shared bool) uint64 {
 	var key [33]byte
 	binary.LittleEndian.PutUint64(key[25:], p.salt)

@@ -58,6 +58,26 @@ func (k *Kept) addRow(r *measure.Row, q *sim.Request) {
 // Failed returns how many requests ended with an error, and what the first said.
 func (k *Kept) Failed() (n int, first string) { return k.ended[measure.StatusError], k.firstFail }
 
+// Warning returns what is to be said where too many requests were late; else nothing.
+func (k *Kept) Warning() string {
+	if 100*k.over <= len(k.late) { // one in a hundred makes no other run
+		return ""
+	}
+	d := collector.Describe(k.late)
+	return fmt.Sprintf("this client could not keep up: %d of %d requests were sent more than %d ms late, by %.1f ms at p99 and %.1f ms at most; the run is about arrivals as they were, not about those of the trace",
+		k.over, len(k.late), lateMS, d.P99, d.Max)
+}
+
+// Fields returns the same for the report's JSON.
+func (k *Kept) Fields() []collector.Field {
+	d := collector.Describe(k.late)
+	return []collector.Field{
+		{Key: "sent_late_p50_ms", Value: d.Median}, {Key: "sent_late_p99_ms", Value: d.P99}, {Key: "sent_late_max_ms", Value: d.Max},
+		{Key: "sent_late_requests", Value: k.over}, {Key: "failed_requests", Value: k.ended[measure.StatusError]},
+		{Key: "cancelled_requests", Value: k.ended[measure.StatusCancelled]},
+	}
+}
+
 // WriteText writes what there is to know beside the report.
 func (k *Kept) WriteText(w io.Writer) {
 	d := collector.Describe(k.late)

@@ -48,6 +48,7 @@ type Target struct {
 	o       Options
 	prompts *Prompts
 	client  *http.Client
+	ahead   *ahead
 	path    string
 	before  []byte // of a body: what comes before the prompt, and behind it
 	behind  []byte
@@ -87,15 +88,51 @@ func NewTarget(o Options, p *Prompts, run *measure.Run, kept *Kept) (*Target, er
 	return t, nil
 }
 
-// Begin makes t the target of a replay on a clock.
-func (t *Target) Begin(rec *online.Recorder, clock *online.Clock) online.Target {
+// Begin makes t the target of a replay on a clock, and prepares what would make the first
+// requests late. Close ends what it began.
+func (t *Target) Begin(ctx context.Context, rec *online.Recorder, clock *online.Clock) online.Target {
 	t.rec, t.clock = rec, clock
+	t.openConnections(ctx)
+	t.ahead = newAhead(t.prompts.workload, t.makeBody)
 	return t
+}
+
+// maxOpened is how many connections are opened before the first request.
+const maxOpened = 256
+
+// openConnections opens as many connections as there are sessions, or a number of them.
+func (t *Target) openConnections(ctx context.Context) {
+	ctx, end := context.WithTimeout(ctx, askTime)
+	defer end()
+	var all sync.WaitGroup
+	for range min(len(t.prompts.workload.Sessions), maxOpened) {
+		all.Go(func() {
+			rq, err := http.NewRequestWithContext(ctx, http.MethodGet, t.o.URL+"/v1/models", nil)
+			if err != nil {
+				return
+			}
+			maps.Copy(rq.Header, t.o.Headers)
+			if response, err := t.client.Do(rq); err == nil { // who refuses it has a connection all the same
+				_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
+				response.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Close frees what the target holds. Nothing is served any more.
+func (t *Target) Close() {
+	if t.ahead != nil {
+		t.ahead.close()
+	}
+	t.client.CloseIdleConnections()
 }
 
 // call is one request under way.
 type call struct {
 	q      *sim.Request
+	body   []byte
 	row    measure.Row
 	answer *measure.Answer
 	wrote  time.Time
@@ -104,12 +141,15 @@ type call struct {
 // Serve asks for q and reads the answer to its end. The end of ctx ends the request.
 func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	placed()
-	turn := t.prompts.turnOf(q)
-	w := t.prompts.workload
-	c := &call{q: q, answer: measure.NewAnswer(!t.o.Whole), row: measure.Row{
+	place, w := t.prompts.turnOf(q), t.prompts.workload
+	turn := &w.Turns[place]
+	c := &call{q: q, body: t.ahead.takeBody(place), answer: measure.NewAnswer(!t.o.Whole), row: measure.Row{
 		ID: strconv.Itoa(int(q.ID)), Line: int(q.Line), Input: q.InputTokens, Asked: q.OutputTokens, Blocks: turn.IDs,
 		Streamed: !t.o.Whole, Status: measure.StatusOK, Due: new(t.run.Since(time.Now().Add(-time.Duration(float64(t.clock.Now()-q.Arrived) * 1e6)))),
 	}}
+	if turn.Next >= 0 {
+		t.ahead.expect(turn.Next)
+	}
 	if w.MultiTurn() {
 		c.row.Session = w.SessionID(int(q.Session))
 	}
@@ -133,15 +173,20 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 	return err
 }
 
+// makeBody makes the body of a request.
+func (t *Target) makeBody(turn int32) []byte {
+	q := &t.prompts.workload.Turns[turn]
+	body := append(make([]byte, 0, len(t.before)+len(t.behind)+8*int(q.Input)+16), t.before...)
+	body = append(t.prompts.appendPrompt(body, turn), t.behind...)
+	return append(strconv.AppendInt(body, int64(q.Output), 10), '}')
+}
+
 // ask makes the call.
 func (t *Target) ask(ctx context.Context, c *call) error {
 	ctx, end := context.WithTimeoutCause(ctx, t.o.Timeout, fmt.Errorf("no whole answer after %v", t.o.Timeout))
 	defer end()
-	body := append(make([]byte, 0, len(t.before)+8*c.q.InputTokens+64), t.before...)
-	body = t.prompts.appendPrompt(body, c.q, c.row.Blocks)
-	body = append(strconv.AppendInt(append(body, t.behind...), int64(c.q.OutputTokens), 10), '}')
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.wrote = time.Now() }})
-	rq, err := http.NewRequestWithContext(traced, http.MethodPost, t.path, bytes.NewReader(body))
+	rq, err := http.NewRequestWithContext(traced, http.MethodPost, t.path, bytes.NewReader(c.body))
 	if err != nil {
 		return err
 	}

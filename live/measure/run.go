@@ -9,6 +9,8 @@
 package measure
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,11 +120,12 @@ type Run struct {
 	wake        chan struct{}
 	written     chan error
 
-	part               int
-	rowsFile, traceOut *os.File
-	size               int64
-	opened             time.Time
-	fresh              uint64 // the last number that was made up for a block
+	part                int
+	rowsFile, traceOut  *os.File
+	rowsSize, traceSize int64 // whole lines
+	broken              error // the first that kept lines from being written
+	opened              time.Time
+	fresh               uint64 // the last number that was made up for a block
 }
 
 // Create begins a run in a directory, which it makes. One with a run in it is
@@ -139,11 +142,7 @@ func Create(dir string, o Options) (*Run, error) {
 		return nil, err
 	}
 	go func() {
-		err := r.writeAll()
-		if err != nil && o.Warn != nil {
-			o.Warn(err)
-		}
-		r.written <- err
+		r.written <- r.writeAll()
 	}()
 	return r, nil
 }
@@ -219,10 +218,21 @@ func (r *Run) writeAll() error {
 		trace, r.trace = r.trace, trace[:0]
 		r.mu.Unlock()
 		if err := r.writeLines(rows, trace); err != nil {
-			return err
+			r.loseLines(rows, err)
 		}
 	}
-	return errors.Join(r.rowsFile.Close(), r.traceOut.Close())
+	return errors.Join(r.broken, r.rowsFile.Close(), r.traceOut.Close())
+}
+
+// loseLines counts requests that could not be written. Those that come may find room again.
+func (r *Run) loseLines(rows []byte, err error) {
+	r.mu.Lock()
+	r.lost += bytes.Count(rows, []byte{'\n'})
+	r.mu.Unlock()
+	if r.broken == nil && r.o.Warn != nil {
+		r.o.Warn(err)
+	}
+	r.broken = cmp.Or(r.broken, err)
 }
 
 func (r *Run) writeLines(rows, trace []byte) error {
@@ -230,26 +240,40 @@ func (r *Run) writeLines(rows, trace []byte) error {
 		return nil
 	}
 	if r.isPartFull() {
-		if err := errors.Join(r.rowsFile.Close(), r.traceOut.Close(), r.openPart()); err != nil {
+		if err := r.openPart(); err != nil {
 			return err
 		}
 	}
-	n, err := r.rowsFile.Write(rows)
-	m, err2 := r.traceOut.Write(trace)
-	r.size += int64(n + m)
-	return errors.Join(err, err2)
+	if err := writeWhole(r.rowsFile, r.rowsSize, rows); err != nil {
+		return err
+	}
+	if err := writeWhole(r.traceOut, r.traceSize, trace); err != nil {
+		return errors.Join(err, r.rowsFile.Truncate(r.rowsSize))
+	}
+	r.rowsSize += int64(len(rows))
+	r.traceSize += int64(len(trace))
+	return nil
+}
+
+// writeWhole writes lines at the end of a file of that size, or none of them.
+func writeWhole(f *os.File, size int64, lines []byte) error {
+	_, err := f.WriteAt(lines, size)
+	if err != nil {
+		err = errors.Join(err, f.Truncate(size))
+	}
+	return err
 }
 
 // isPartFull reports whether what comes goes into a part of its own.
 func (r *Run) isPartFull() bool {
-	return r.o.PartBytes > 0 && r.size >= r.o.PartBytes || r.o.PartTime > 0 && r.size > 0 && time.Since(r.opened) >= r.o.PartTime
+	return r.o.PartBytes > 0 && r.rowsSize+r.traceSize >= r.o.PartBytes || r.o.PartTime > 0 && r.rowsSize > 0 && time.Since(r.opened) >= r.o.PartTime
 }
 
-// openPart opens the files of the next part, or of the whole run.
+// openPart opens the files of the next part, or of the whole run, in place of those before.
 func (r *Run) openPart() error {
 	dir := r.dir
-	if r.part++; r.o.PartBytes > 0 || r.o.PartTime > 0 {
-		dir = filepath.Join(r.dir, fmt.Sprintf("part-%04d", r.part))
+	if r.o.PartBytes > 0 || r.o.PartTime > 0 {
+		dir = filepath.Join(r.dir, fmt.Sprintf("part-%04d", r.part+1))
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -264,11 +288,18 @@ func (r *Run) openPart() error {
 	if err := os.WriteFile(filepath.Join(dir, MetaFile), append(text, '\n'), 0o666); err != nil {
 		return err
 	}
-	if r.rowsFile, err = os.Create(filepath.Join(dir, RowsFile)); err != nil {
+	rows, err := os.Create(filepath.Join(dir, RowsFile))
+	if err != nil {
 		return err
 	}
-	r.traceOut, err = os.Create(filepath.Join(dir, TraceFile))
-	r.size, r.opened = 0, time.Now()
+	trace, err := os.Create(filepath.Join(dir, TraceFile))
+	if err != nil {
+		return errors.Join(err, rows.Close())
+	}
+	if r.part++; r.part > 1 {
+		err = errors.Join(r.rowsFile.Close(), r.traceOut.Close())
+	}
+	r.rowsFile, r.traceOut, r.rowsSize, r.traceSize, r.opened = rows, trace, 0, 0, time.Now()
 	return err
 }
 
@@ -277,7 +308,7 @@ func (r *Run) Close() error {
 	close(r.ending)
 	err := <-r.written
 	if r.lost > 0 {
-		err = errors.Join(err, fmt.Errorf("%s: %d requests are missing: they came faster than they could be written", r.dir, r.lost))
+		err = errors.Join(err, fmt.Errorf("%s: %d requests are missing, which could not be written or came faster than that", r.dir, r.lost))
 	}
 	return err
 }

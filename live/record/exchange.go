@@ -33,7 +33,8 @@ type exchange struct {
 	asked  int         // tokens of the answer
 	prompt chan prompt // of it; nil: nobody will say
 	answer *measure.Answer
-	pieces int // of the answer
+	reader reader // of its bytes
+	pieces int    // of the answer
 }
 
 // begin begins to measure a request, and looks at its body as it passes.
@@ -130,14 +131,16 @@ func (x *exchange) beginAnswer(response *http.Response) {
 	}
 	x.row.Streamed = strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream")
 	x.answer = measure.NewAnswer(x.row.Streamed)
+	x.reader.init(response.Header.Get("Content-Encoding"), x.answer)
 	response.Body = &passing{from: response.Body, see: func(p []byte, err error) {
 		if len(p) > 0 {
-			x.answer.AddBytes(time.Now(), p)
+			x.reader.addBytes(p)
 			if x.pieces++; x.pieces == 2 {
 				x.hashPrompt()
 			}
 		}
 		if err == io.EOF {
+			x.reader.end()
 			x.answer.End()
 		} else if err != nil {
 			x.failed = err
@@ -160,6 +163,7 @@ func (x *exchange) end() {
 		x.dropBody()
 	}
 	if x.answer != nil {
+		x.reader.end()
 		x.row.SetAnswer(x.answer, run.Start)
 	}
 	switch {
@@ -169,6 +173,8 @@ func (x *exchange) end() {
 		x.failed = errors.New(http.StatusText(x.row.Code))
 	case x.failed == nil && x.answer.Err != "":
 		x.failed = errors.New(x.answer.Err)
+	case x.failed == nil && x.reader.failed != nil:
+		x.failed = x.reader.failed
 	case x.failed == nil && !x.answer.Done:
 		x.failed = errors.New("the answer ended before its end")
 	case x.failed == nil && (x.row.Input == 0 || x.row.Output == 0):

@@ -32,6 +32,16 @@ func ReadKey(path string) ([]byte, error) {
 	return key, err
 }
 
+// WarnOfKey returns what is to be said of a file with a key that others may read, who could find
+// out then what prompts were; else nothing.
+func WarnOfKey(path string) string {
+	st, err := os.Stat(path)
+	if err != nil || st.Mode().Perm()&0o077 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: others may read this key (mode %04o), and with it try which prompts were asked; want mode 0600", path, st.Mode().Perm())
+}
+
 // prompt is a request's prompt without its text.
 type prompt struct {
 	tokens int // 0: not known

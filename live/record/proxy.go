@@ -7,6 +7,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -114,10 +115,15 @@ func (p *Proxy) watchAnswer(response *http.Response) error {
 	return nil
 }
 
-// reportError answers for an upstream that does not.
+// reportError answers for an upstream that does not, as such servers say what is wrong.
 func (p *Proxy) reportError(w http.ResponseWriter, r *http.Request, err error) {
-	exchangeOf(r).failed = err
+	x := exchangeOf(r)
+	x.failed, x.row.Code = err, http.StatusBadGateway
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadGateway)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{ // a client that has left does not read it
+		"message": "no answer from " + x.upstream.Host, "type": "upstream_error", "param": nil, "code": http.StatusBadGateway,
+	}})
 }
 
 // Serve passes on what comes in at l until Shutdown, and returns nil then. What it

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 // rig is a proxy in front of a server.
 type rig struct {
 	direct, url string
+	server      *httptest.Server
 	dir         string
 	client      *http.Client
 	stop        func()
@@ -78,7 +80,7 @@ func newRig(t testing.TB, o record.Options, run measure.Options, serve http.Hand
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{direct: server.URL, dir: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 14}}}
+	r := &rig{direct: server.URL, server: server, dir: t.TempDir(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 14}}}
 	run.BlockTokens, run.Meta = 16, map[string]any{}
 	o.Upstreams, o.BlockTokens, o.BytesPerToken, o.Log = []*url.URL{upstream}, 16, 4, slog.New(slog.DiscardHandler)
 	if o.Key, err = record.ReadKey(""); err != nil {
@@ -277,5 +279,37 @@ func TestParts(t *testing.T) {
 		if rows, trace := r.rows(t, part); len(rows) != 1 || len(trace) != 1 {
 			t.Errorf("%s: %d rows", part, len(rows))
 		}
+	}
+}
+
+// Keys are long enough, the same one makes the same hashes, and one that others may read is warned of.
+func TestKeyFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "key")
+	for text, want := range map[string]string{"": "0 bytes, want a key of at least 32", strings.Repeat("k", 31): "31 bytes", strings.Repeat("k", 32): ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		key, err := record.ReadKey(path)
+		if want == "" && (err != nil || string(key) != text) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: %v, want %q", len(text), err, want)
+		}
+	}
+	for _, none := range []string{dir, filepath.Join(dir, "none")} {
+		if _, err := record.ReadKey(none); err == nil || !strings.Contains(err.Error(), none) {
+			t.Errorf("%s: %v", none, err)
+		}
+	}
+	if text := record.WarnOfKey(path); text != "" {
+		t.Errorf("%s, of mode 0600", text)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if text := record.WarnOfKey(path); runtime.GOOS != "windows" && !strings.Contains(text, "mode 0640") {
+		t.Errorf("%q, want a warning", text)
+	}
+	if text := record.WarnOfKey(""); text != "" {
+		t.Errorf("%s, without a file", text)
 	}
 }

@@ -310,6 +310,10 @@ func (s *scanner) skipValueOrOpen() (opened bool, err error) {
 		return false, s.readWord("false")
 	case c == 'n':
 		return false, s.readWord("null")
+	case s.parts && c == 'N':
+		return false, s.readWord("NaN")
+	case s.parts && c == 'I': // as Python writes a rate without a bound
+		return false, s.readWord("Infinity")
 	case c == '-' || '0' <= c && c <= '9':
 		_, err := s.readNumber()
 		return false, err

@@ -133,6 +133,7 @@ type driving struct {
 	meta      map[string]any
 	workload  *loadgen.Workload
 	run       *measure.Run
+	target    *drive.Target
 	kept      *drive.Kept
 }
 
@@ -157,12 +158,14 @@ func (f *driveFlags) run(ctx context.Context, s cli.Streams, args []string) erro
 	}
 	live := replay.Live{Pace: online.Pace{Precise: f.spin, Deadline: f.end}}
 	result, err := spec.Drive(ctx, streams, live, func(rec *online.Recorder, clock *online.Clock) (online.Target, error) {
-		t, err := d.open(ctx)
-		if err != nil {
+		if err := d.open(ctx); err != nil {
 			return nil, err
 		}
-		return t.Begin(rec, clock), nil
+		return d.target.Begin(ctx, rec, clock), nil
 	})
+	if d.target != nil {
+		d.target.Close()
+	}
 	if d.run != nil {
 		err = errors.Join(err, d.run.Close())
 	}
@@ -173,7 +176,7 @@ func (f *driveFlags) run(ctx context.Context, s cli.Streams, args []string) erro
 }
 
 // open makes up prompts, asks the server what it is, and makes the directory of the run.
-func (d *driving) open(ctx context.Context) (*drive.Target, error) {
+func (d *driving) open(ctx context.Context) error {
 	f, t := d.f, &d.f.target
 	if !f.o.Changed("salt") {
 		f.salt = rand.Uint64N(1 << 53)
@@ -183,11 +186,11 @@ func (d *driving) open(ctx context.Context) (*drive.Target, error) {
 		prompts, err = drive.NewIDs(d.workload, f.ids, f.salt), nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if t.Model == "" {
 		if t.Model, err = drive.FindModel(ctx, t.URL, t.Headers); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for key, value := range drive.FindSettings(ctx, t.URL, t.Headers) {
@@ -198,9 +201,10 @@ func (d *driving) open(ctx context.Context) (*drive.Target, error) {
 	d.meta["salt"] = f.salt
 	d.meta["recorded_by"], d.meta["url"], d.meta["served_model"], d.meta["prompts"] = "replay drive", t.URL, t.Model, f.prompts.Value
 	if d.run, err = measure.Create(f.out, measure.Options{BlockTokens: cmp.Or(d.workload.TraceBlock, 512), Meta: d.meta}); err != nil {
-		return nil, err
+		return err
 	}
-	return drive.NewTarget(*t, prompts, d.run, d.kept)
+	d.target, err = drive.NewTarget(*t, prompts, d.run, d.kept)
+	return err
 }
 
 // report writes what came of it, and returns the error of a run that is not whole.
@@ -208,6 +212,7 @@ func (d *driving) report(s cli.Streams, r *harness.Result) error {
 	f, kept, about, total := d.f, d.kept, s.Out, len(d.workload.Turns)
 	if f.form.Value == "json" {
 		about = s.Err
+		r.Report.Extra = append(r.Report.Extra, kept.Fields()...)
 		if err := r.Report.WriteJSON(s.Out); err != nil {
 			return err
 		}
@@ -215,6 +220,9 @@ func (d *driving) report(s cli.Streams, r *harness.Result) error {
 		return err
 	}
 	kept.WriteText(about)
+	if text := kept.Warning(); text != "" {
+		fmt.Fprintf(s.Err, "replay: warning: %s\n", text)
+	}
 	fmt.Fprintf(about, "Measured run: %s\n", f.out)
 	if n, first := kept.Failed(); !r.Partial && n > 0 {
 		return cli.Coded(cli.ExitIncomplete, "%d of %d requests ended with an error: %s", n, total, first)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -123,6 +124,9 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	}
 	if f.o.Key, err = record.ReadKey(f.keyFile); err != nil {
 		return err
+	}
+	if text := record.WarnOfKey(f.keyFile); text != "" {
+		fmt.Fprintf(s.Err, "replay: warning: %s\n", text)
 	}
 	for key, value := range drive.FindSettings(ctx, f.o.Upstreams[0].String(), http.Header{}) {
 		if _, told := meta[key]; !told {

@@ -95,6 +95,9 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	if err != nil {
 		return err
 	}
+	if n, of, text := m.Late(); 100*n > of {
+		fmt.Fprintf(s.Err, "replay: warning: %s: %s: it could not keep up with the trace\n", m.Name, text)
+	}
 	prompts := m.Prompts
 	if f.prompts != "" {
 		if prompts, err = calibrate.ReadPrompts(f.prompts, f.block); err != nil {

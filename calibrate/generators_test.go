@@ -1,0 +1,93 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A result of sglang.bench_serving tells no starts: where requests were sent as others ended,
+// they follow from that.
+func TestStartsOfClosedLoop(t *testing.T) {
+	dir := t.TempDir()
+	list := func(of func(i int) string) string {
+		var all []string
+		for i := range 24 {
+			all = append(all, of(i))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	}
+	text := `{"backend": "sglang", "request_rate": Infinity, "max_concurrency": 2, "input_lens": ` + list(func(int) string { return "100" }) +
+		`, "output_lens": ` + list(func(i int) string { return fmt.Sprint(3 - 3*(i/23)) }) + `, "ttfts": ` + list(func(i int) string { return fmt.Sprint(float64(1+i%2) / 10) }) +
+		`, "itls": ` + list(func(int) string { return "[0.2, 0.3]" }) + `, "errors": ` + list(func(int) string { return `""` }) +
+		`, "cached_tokens": ` + list(func(int) string { return "64" }) + `, "generated_texts": ["x"], "mean_accept": NaN}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "sglang_0501_24_random.jsonl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadTimes(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Requests) != 23 || m.Failed != 1 || !m.Client || *m.Requests[0].Cached != 64 || !strings.Contains(strings.Join(m.Settings.Notes, ";"), "each when one of 2 had ended") {
+		t.Fatalf("%d requests, %d failed, %q", len(m.Requests), m.Failed, m.Settings.Notes)
+	}
+	for i, want := range []float64{0, 0, 0.6, 0.7, 1.2, 1.4} {
+		if r := &m.Requests[i]; !near(r.Arrival, want) || !near(r.Last-r.First, 0.5) {
+			t.Errorf("request %d at %v, want %v", i, r.Arrival, want)
+		}
+	}
+}
+
+// Reports of GuideLLM, in the forms of three releases; what its end cut short is replayed and
+// not judged.
+func TestGuideLLM(t *testing.T) {
+	for name, row := range map[string]string{
+		"0.5": `{"request_id":%d,"input_metrics":{"text_tokens":600},"output_metrics":{"text_tokens":7},"info":{"timings":{"request_start":%v,"first_token_iteration":%v,"last_token_iteration":%v}}}`,
+		"0.4": `{"request_id":"%d","input_metrics":{"text_tokens":600},"output_metrics":{"text_tokens":7},"info":{"timings":{"request_start":%v,"first_iteration":%v,"last_iteration":%v}}}`,
+		"0.3": `{"request_id":"%d","prompt_tokens":600,"output_tokens":7,"start_time":%v,"first_token_time":%v,"last_token_time":%v}`,
+	} {
+		dir := t.TempDir()
+		var rows []string
+		for i := range 20 {
+			at := 1.7e9 + float64(i)
+			rows = append(rows, fmt.Sprintf(row, i, at, at+0.5, at+2))
+		}
+		part := strings.Replace(fmt.Sprintf(row, 99, 1.7e9, 1.7e9+1, 1.7e9+2), `:7`, `:3`, 1)
+		none := `{"request_id":"x"}`
+		text := `{"benchmarks":[{"requests":{"successful":[` + strings.Join(rows, ",") + `],"incomplete":[` + part + `,` + none + `],"errored":[` + none + `]}}]}`
+		if err := os.WriteFile(filepath.Join(dir, "benchmarks.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := ReadTimes(dir)
+		if err != nil || len(m.Requests) != 21 || m.Failed != 2 || m.Cut != 1 {
+			t.Fatalf("%s: %d requests, %d failed, %v", name, len(m.Requests), m.Failed, err)
+		}
+		r := &m.Requests[0]
+		if r.Input != 600 || r.Output != 7 || !near(r.First, 0.5) || !near(r.Last, 2) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		cut := &m.Requests[1]
+		if cut.Output != 3 || !math.IsNaN(cut.Last) || cut.Arrival != 0 {
+			t.Errorf("%s: %+v, want what broke off", name, cut)
+		}
+	}
+}
+
+// Whatever a result of a load generator holds, it is refused in words or becomes requests.
+func FuzzGenerated(f *testing.F) {
+	f.Add(`{"input_lens":[1],"output_lens":[1],"ttfts":[0.1],"itls":[[]],"request_rate": Infinity}`)
+	f.Add(`{"benchmarks":[{"requests":{"successful":[{"request_id":1,"prompt_tokens":6,"output_tokens":7,"start_time":1,"first_token_time":2,"last_token_time":3}]}}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(t.TempDir(), "r.jsonl")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := &Measured{}
+		if found, err := m.readGenerated(path); err == nil && found && len(m.Requests) < fewest {
+			t.Errorf("%d requests", len(m.Requests))
+		}
+	})
+}

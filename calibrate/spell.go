@@ -1,0 +1,165 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// spell is a time of a run in which its server was slower than in the rest of it, as a neighbour
+// on its machine makes it. The zero spell is none.
+type spell struct {
+	from, to float64 // s of the run, of arrivals
+	apart    bool    // it is all but the time from from to to
+	more     float64 // share by which requests waited longer for their tokens
+}
+
+// What a spell is: the medians of windows within it and of those outside differ by a share of at
+// least leastMore, and by leastContrast standard deviations of that difference. Either are several.
+const (
+	leastWindow   = 10  // s
+	mostWindows   = 100 // of a run
+	fewWindows    = 3
+	fewInWindow   = 5 // requests: others have no median
+	leastMore     = 0.025
+	leastContrast = 6
+)
+
+// holds reports whether a request that arrived at an instant is in the spell.
+func (s *spell) holds(at float64) bool {
+	return s.more > 0 && (at >= s.from && at < s.to) != s.apart
+}
+
+// String returns when the spell was.
+func (s *spell) String() string {
+	if s.apart {
+		return fmt.Sprintf("before %.0f s and from %.0f s on", s.from, s.to)
+	}
+	return fmt.Sprintf("from %.0f to %.0f s", s.from, s.to)
+}
+
+// leave returns the chosen requests that are not in the spell.
+func (s *spell) leave(m *Measured, chosen []int) (rest []int) {
+	for _, i := range chosen {
+		if !s.holds(m.Requests[i].Arrival) {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+// noteSpells notes what a fit leaves out.
+func (r *Result) noteSpells(runs []*Measured, t *training) {
+	for i, m := range runs {
+		if s := &t.on[i].left; s.more > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s requests waited %.1f %% longer for their tokens than at other times under as much load: the server was disturbed, and that time is not fitted to", m.Name, s, 100*s.more))
+		}
+	}
+}
+
+// sums are of the values that are numbers.
+type sums struct{ n, total, squares float64 }
+
+func (s *sums) add(values []float64) {
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			s.n, s.total, s.squares = s.n+1, s.total+v, s.squares+float64(v*v)
+		}
+	}
+}
+
+// scatter returns the sum of squares around the mean.
+func (s *sums) scatter() float64 { return max(s.squares-s.total*s.total/s.n, 0) }
+
+// findSpell returns the spell of a run that stands out most: slow are the logarithms of how much
+// longer each request, by its arrival, waited for its tokens than was simulated.
+func findSpell(arrivals, slow []float64) (best spell) {
+	first, width, windows := medianWindows(arrivals, slow)
+	contrast := float64(leastContrast)
+	for i := range windows {
+		for j := i + fewWindows; j <= len(windows); j++ {
+			var in, out sums
+			in.add(windows[i:j])
+			out.add(windows[:i])
+			out.add(windows[j:])
+			if min(in.n, out.n) < fewWindows {
+				continue
+			}
+			off := in.total/in.n - out.total/out.n
+			wide := math.Sqrt((in.scatter()+out.scatter())/(in.n+out.n-2)*(1/in.n+1/out.n)) + 1e-9
+			more := math.Exp(math.Abs(off)) - 1
+			if off < 0 && (i == 0 || j == len(windows)) {
+				continue // the rest is in one piece
+			}
+			if c := math.Abs(off) / wide; c > contrast && more >= leastMore {
+				contrast = c
+				best = spell{from: first + float64(float64(i)*width), to: first + float64(float64(j)*width), apart: off < 0, more: more}
+			}
+		}
+	}
+	return best
+}
+
+// medianWindows returns the medians of values over windows of a run, NaN where there are few.
+func medianWindows(arrivals, values []float64) (first, width float64, medians []float64) {
+	if len(arrivals) == 0 {
+		return 0, 0, nil
+	}
+	first = arrivals[0]
+	lasts := arrivals[len(arrivals)-1] - first
+	width = max(leastWindow, lasts/mostWindows)
+	by := make([][]float64, 1+int(lasts/width))
+	for k, at := range arrivals {
+		i := min(int((at-first)/width), len(by)-1)
+		by[i] = append(by[i], values[k])
+	}
+	for _, v := range by {
+		if len(v) < fewInWindow {
+			v = nil
+		}
+		medians = append(medians, quantileOf(v, 0.5))
+	}
+	return first, width, medians
+}
+
+// leaveSpells leaves out of a training what its fit shows to be spells of slow servers. It
+// reports whether there are any.
+func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) (found bool, err error) {
+	for i, m := range runs {
+		chosen := t.on[i].withoutWarmUp(m)
+		if len(t.on[i].chosen) == 0 || !m.Client {
+			continue
+		}
+		out, tpot := Outcome{Way: f.way}, newTarget(m, chosen)
+		if err := sims[i].Run(&f.parameters, &out, nil); err != nil {
+			return false, err
+		}
+		var arrivals, slow []float64
+		for j, simulated := range tpot.simulated(1, &out) {
+			arrivals = append(arrivals, m.Requests[chosen[j]].Arrival)
+			slow = append(slow, math.Log(tpot.measured[1][j]/simulated))
+		}
+		if s := findSpell(arrivals, slow); s.more > 0 {
+			t.on[i].left, found = s, true
+		}
+	}
+	return found, nil
+}
+
+// fitTraining fits to a training and, where it shows spells of slow servers, once more without
+// them: what they have to do with is not the server.
+func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
+	seen, targets := targetsOf(sims, runs, t.on)
+	f, err := fitTargets(ctx, seen, targets)
+	if err != nil {
+		return f, err
+	}
+	if found, err := t.leaveSpells(sims, runs, &f); err != nil || !found {
+		return f, err
+	}
+	before := f.runs
+	seen, targets = targetsOf(sims, runs, t.on)
+	f, err = fitTargets(ctx, seen, targets)
+	f.runs += before
+	return f, err
+}

@@ -1,0 +1,117 @@
+package calibrate
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// disturbed is a server whose passes take longer for a while.
+type disturbed struct {
+	timing.Parameters
+	now, from, to float64 // s
+	more          float64
+}
+
+func (d *disturbed) Step(s *timing.Step) float64 {
+	if d.now >= d.from && d.now < d.to {
+		return (1 + d.more) * d.Parameters.Step(s)
+	}
+	return d.Parameters.Step(s)
+}
+
+// disturbedRun is a client's run of a server that was 8 % slower for 40 s.
+func disturbedRun(t *testing.T) *Measured {
+	t.Helper()
+	m, err := Read(measure(t, 900), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &disturbed{Parameters: truth(), from: 40, to: 80, more: 0.08}
+	d.Graphs = m.Settings.Graphs
+	var out Outcome
+	if err := sim.Run(d, &out, func(p *scheduler.Pass) { d.now = float64(p.End) / 1000 }); err != nil {
+		t.Fatal(err)
+	}
+	m.Client = true
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		r.First, r.Last = out.First[i]+0.02, out.Last[i]+0.02
+		r.Queued, r.Scheduled = math.NaN(), math.NaN()
+	}
+	return m
+}
+
+// What a disturbed server did for a while is left out of a fit, and named.
+func TestSpellIsLeft(t *testing.T) {
+	m := disturbedRun(t)
+	r, err := Run(t.Context(), m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "from 35 to 75 s requests waited 8.") { // windows of 10 s
+		t.Errorf("notes are %q, want the time of 40 to 80 s among them", r.Notes)
+	}
+	rest := 0
+	for _, c := range r.Checks {
+		if strings.Contains(c.Judged, "all but from") {
+			rest++
+			for _, e := range c.Errors {
+				if math.Abs(e.Mean) > 0.01 {
+					t.Errorf("%s: %s is %.1f %% off outside of that time", c.Judged, e.Metric, 100*e.Mean)
+				}
+			}
+		}
+	}
+	if rest == 0 {
+		t.Error("nothing is judged without that time")
+	}
+}
+
+func TestFindSpell(t *testing.T) {
+	run := func(seconds, perSecond int, slow func(at float64) float64) (arrivals, values []float64) {
+		for i := range seconds * perSecond {
+			at := float64(i) / float64(perSecond)
+			arrivals = append(arrivals, at)
+			values = append(values, slow(at)+0.02*math.Sin(float64(i*i)))
+		}
+		return arrivals, values
+	}
+	block := func(from, to, by float64) func(float64) float64 {
+		return func(at float64) float64 {
+			if at >= from && at < to {
+				return by
+			}
+			return 0
+		}
+	}
+	for name, c := range map[string]struct {
+		seconds int
+		slow    func(float64) float64
+		want    spell
+	}{
+		"even":                   {400, func(float64) float64 { return 0.3 }, spell{}},
+		"slower for a while":     {400, block(100, 250, 0.05), spell{from: 100, to: 250, more: 0.05}},
+		"faster for a while":     {400, block(100, 250, -0.05), spell{from: 100, to: 250, apart: true, more: 0.05}},
+		"slower to the end":      {400, block(300, 400, 0.04), spell{from: 300, to: 400, more: 0.04}},
+		"slower by little":       {400, block(100, 250, 0.02), spell{}},
+		"slower for a moment":    {400, block(100, 110, 0.2), spell{}},
+		"too short to tell":      {50, block(20, 40, 0.2), spell{}},
+		"hours, slower for some": {20000, block(5000, 9000, 0.05), spell{from: 5000, to: 9000, more: 0.05}},
+	} {
+		got := findSpell(run(c.seconds, 6, c.slow))
+		if got.apart != c.want.apart || math.Abs(got.from-c.want.from) > float64(c.seconds)/100 || math.Abs(got.more-c.want.more) > 0.01 || math.Abs(got.to-c.want.to) > float64(c.seconds)/100 {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	if got := findSpell(nil, nil); got.more != 0 {
+		t.Errorf("nothing is slow %+v", got)
+	}
+}
