@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 )
 
 // readTimes reads the requests of a run.
 func (m *Measured) readTimes(dir string) (err error) {
+	if err := checkDir(dir); err != nil {
+		return err
+	}
 	if isFile(filepath.Join(dir, recordedName)) {
 		m.Client = true
 		return m.readRecorded(dir)
@@ -66,6 +70,18 @@ func (m *Measured) readMeasured(dir string) (err error) {
 		}
 	}
 	return &noTimesError{dir}
+}
+
+// checkDir refuses what is no directory of one run: a file, or the parts that replay record wrote.
+func checkDir(dir string) error {
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return fmt.Errorf("%s: is a file, want the directory of a measured run", dir)
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, "part-*", recordedName))
+	if err == nil && len(parts) > 0 && !isFile(filepath.Join(dir, recordedName)) {
+		err = fmt.Errorf("%s: has %d parts, each of them a run, want one, such as %s", dir, len(parts), filepath.Dir(parts[0]))
+	}
+	return err
 }
 
 // noTimesError reports a directory in which nothing tells when the tokens of requests came.

@@ -100,3 +100,25 @@ func TestLateClientIsKnown(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 }
+
+// A file, and a directory of parts, are no run.
+func TestRefusesWhatIsNoRun(t *testing.T) {
+	dir := t.TempDir()
+	for _, part := range []string{"part-0001", "part-0002"} {
+		if err := os.Mkdir(filepath.Join(dir, part), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeRecorded(t, filepath.Join(dir, part), "", "")
+	}
+	for path, want := range map[string]string{
+		dir: "has 2 parts, each of them a run, want one, such as " + filepath.Join(dir, "part-0001"),
+		filepath.Join(dir, "part-0001", "measured.jsonl"): "is a file, want the directory",
+	} {
+		if _, err := ReadTimes(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, err := Read(path, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

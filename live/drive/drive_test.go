@@ -230,3 +230,42 @@ func TestEndedRunIsWhole(t *testing.T) {
 		t.Errorf("%+v, want a cancelled request with what came of it", r)
 	}
 }
+
+// What a vLLM server says of itself is known by its own names; another server's word is not taken for it.
+func TestSettingsOfServers(t *testing.T) {
+	for metrics, want := range map[string]string{
+		"vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",num_gpu_blocks=\"400\"} 1.0\n": "map[block_size:16 enable_prefix_caching:true num_gpu_blocks:400 vllm_version:0.32.0]",
+		"sglang:num_running_reqs 3\n": "map[]",
+		"":                            "map[]",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/metrics" && metrics != "":
+				fmt.Fprint(w, metrics)
+			case r.URL.Path == "/version":
+				fmt.Fprint(w, `{"version":"0.32.0"}`)
+			default:
+				http.NotFound(w, r)
+			}
+		}))
+		if found := fmt.Sprint(drive.FindSettings(t.Context(), server.URL, nil)); found != want {
+			t.Errorf("%q: %s, want %s", metrics, found, want)
+		}
+		http.DefaultClient.CloseIdleConnections()
+		server.Close()
+	}
+}
+
+// A trace whose ids stand for fewer tokens than was said is refused, with how many fit.
+func TestBlocksLongerThanPrompts(t *testing.T) {
+	for want, w := range map[string]*loadgen.Workload{
+		"": {TraceBlock: 16, Turns: []loadgen.Turn{{Input: 33, IDs: make([]uint64, 3)}, {Input: 5, IDs: make([]uint64, 1)}, {Input: 100}}},
+		"a: 2 of 3 requests have more hash ids than blocks of 512 tokens in their prompts, want the tokens of an id by --trace-block-size (16 fits all)": {Name: "a", Turns: []loadgen.Turn{{Input: 40, IDs: make([]uint64, 3)}, {Input: 100, IDs: make([]uint64, 7)}, {Input: 1, IDs: make([]uint64, 1)}}},
+		"a: 1 of 2 requests have more hash ids than blocks of 64 tokens in their prompts, want the tokens of an id by --trace-block-size":                {Name: "a", TraceBlock: 64, Turns: []loadgen.Turn{{Input: 40, IDs: make([]uint64, 3)}, {Input: 600, IDs: make([]uint64, 2)}}},
+	} {
+		err := drive.CheckBlocks(w)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"math/bits"
 	"strconv"
 
 	"github.com/replay-llm/replay/loadgen"
@@ -55,6 +57,32 @@ func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 // server that takes them.
 func NewIDs(w *loadgen.Workload, n int, salt uint64) *Prompts {
 	return &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), ids: n, salt: salt}
+}
+
+// CheckBlocks refuses a workload whose prompts are shorter than their blocks: its ids stand for fewer
+// tokens than was said, and prompts would have other beginnings in common.
+func CheckBlocks(w *loadgen.Workload) error {
+	block, bad := cmp.Or(w.TraceBlock, 512), 0
+	least, most := 1, math.MaxInt // tokens that an id may stand for
+	for i := range w.Turns {
+		q := &w.Turns[i]
+		n, tokens := len(q.IDs), int(q.Input)
+		if n < 2 {
+			continue
+		}
+		if (n-1)*block >= tokens {
+			bad++
+		}
+		least, most = max(least, (tokens+n-1)/n), min(most, (tokens-1)/(n-1))
+	}
+	if bad == 0 {
+		return nil
+	}
+	hint := ""
+	if size := 1 << bits.Len(uint(least-1)); size <= most { // the smallest power of two that is at least as much
+		hint = fmt.Sprintf(" (%d fits all)", size)
+	}
+	return fmt.Errorf("%s: %d of %d requests have more hash ids than blocks of %d tokens in their prompts, want the tokens of an id by --trace-block-size%s", w.Name, bad, len(w.Turns), block, hint)
 }
 
 // TakesIDs reports whether prompts are token ids.

@@ -33,13 +33,17 @@ func FindModel(ctx context.Context, url string, headers http.Header) (string, er
 	return list.Data[0].ID, nil
 }
 
-// FindSettings returns what the metrics of a vLLM server say of its settings, by the
-// names of its arguments; nothing of others.
+// FindSettings returns what a vLLM server and its metrics say of its release and settings, by the
+// names that meta.json has; nothing of others.
 func FindSettings(ctx context.Context, url string, headers http.Header) map[string]any {
 	found := map[string]any{}
 	text, err := getText(ctx, url+"/metrics", headers)
-	if err != nil {
+	if err != nil || !strings.Contains(string(text), "vllm:") {
 		return found
+	}
+	var told struct{ Version string }
+	if text, err := getText(ctx, url+"/version", headers); err == nil && json.Unmarshal(text, &told) == nil && told.Version != "" {
+		found["vllm_version"] = told.Version
 	}
 	lines := bufio.NewScanner(strings.NewReader(string(text)))
 	lines.Buffer(nil, 1<<20)

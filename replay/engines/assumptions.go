@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -99,7 +100,7 @@ func passTimes(a *engineargs.Args) string {
 		return text
 	}
 	if p, err := timing.LoadProfile(path); err == nil && p.Engine != nil {
-		return fmt.Sprintf("profile %s, fitted to %s on %s", path, p.Engine.Model, p.Engine.GPU)
+		return fmt.Sprintf("profile %s, fitted to %s on %s", path, cmp.Or(p.Engine.Model, "a model that is not told"), cmp.Or(p.Engine.GPU, "a GPU that is not told"))
 	}
 	return "profile " + path
 }

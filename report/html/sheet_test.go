@@ -2,6 +2,7 @@ package html
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,4 +97,35 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("the page holds %q", bad)
 		}
 	}
+}
+
+// sidesText is a page of a measured run beside its simulation, as replay validate makes it.
+func sidesText(t *testing.T) string {
+	t.Helper()
+	each := &sheet.Table{Columns: []sheet.Column{
+		{Name: "request", Setting: true}, {Name: "server", Setting: true}, {Name: "measured_ttft_ms", Number: true}, {Name: "simulated_ttft_ms", Number: true}, {Name: "ttft_off", Number: true},
+	}}
+	over := &sheet.Table{Columns: []sheet.Column{{Name: "side", Setting: true}, {Name: "time_s", Number: true}, {Name: "ttft_ms", Number: true}}}
+	for i := range 300 {
+		off := any(0.01 * float64(i%7))
+		if i%50 == 0 {
+			off = nil // an answer in one piece has no first token
+		}
+		each.Rows = append(each.Rows, []any{strings.Repeat("0123456789abcdef", 2) + fmt.Sprint(i), fmt.Sprintf("server %d", i%4), 40 + float64(i%90), 44 + float64(i%80), off})
+	}
+	for i := range 60 {
+		over.Rows = append(over.Rows, []any{"measured", float64(i), 40 + float64(i%9)}, []any{"simulated", float64(i), 44 + float64(i%8)})
+	}
+	facts := []Facts{
+		{Title: "What was replayed", Rows: [][2]string{{"requests", "300"}, {"pass times", "profile " + strings.Repeat("of_a_long_name", 6) + ".json"}}},
+		{Title: "Measured, simulated, off", Rows: [][2]string{{"TTFT mean", "40.10 ms, 44.00 ms, +9.7 %; repeats -7.0 % to +25.0 %"}, {"share of 10.0.0.1:8000", "50.00 %, 49.00 %, -1.00 pt"}}},
+	}
+	var b strings.Builder
+	if err := WriteSheet(&b, &SheetPage{Title: "Measured and simulated: a", Facts: facts, Tables: []SheetTable{
+		{Title: "Each request", Table: each, X: "measured_ttft_ms", Y: "simulated_ttft_ms", By: "server", Few: []string{"measured_ttft_ms", "simulated_ttft_ms", "ttft_off"}},
+		{Title: "Over time", Table: over, X: "time_s", Y: "ttft_ms", By: "side", Few: []string{"ttft_ms"}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

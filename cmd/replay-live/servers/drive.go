@@ -178,6 +178,9 @@ func (f *driveFlags) run(ctx context.Context, s cli.Streams, args []string) erro
 // open makes up prompts, asks the server what it is, and makes the directory of the run.
 func (d *driving) open(ctx context.Context) error {
 	f, t := d.f, &d.f.target
+	if err := drive.CheckBlocks(d.workload); err != nil {
+		return err
+	}
 	if !f.o.Changed("salt") {
 		f.salt = rand.Uint64N(1 << 53)
 	}

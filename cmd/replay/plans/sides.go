@@ -63,7 +63,7 @@ func (v *validated) makeSidesPage(c *calibrate.Compared) *html.SheetPage {
 	page := &html.SheetPage{Title: "Measured and simulated: " + v.Run}
 	facts := html.Facts{Title: "What was replayed", Rows: [][2]string{{"requests", strconv.Itoa(v.Requests)}}}
 	for _, key := range v.order {
-		facts.Rows = append(facts.Rows, [2]string{key, v.Assumes[key]})
+		facts.Rows = append(facts.Rows, [2]string{strings.ReplaceAll(key, "_", " "), v.Assumes[key]})
 	}
 	for _, n := range v.Notes {
 		facts.Rows = append(facts.Rows, [2]string{"assumed", n})
