@@ -17,13 +17,13 @@ const (
 // isOfWay reports whether a parameter is one of the way.
 func isOfWay(name string) bool { return name == wayFirst || name == wayToken }
 
-// plainForms returns the shapes that are tried for the runs, with a way where the times are
-// a client's.
+// plainForms returns the shapes that are tried for the runs. Where the times are a client's they have
+// a way, and all that a pass has: what the runs do not tell of it is drawn to the data sheet, not to 0.
 func (s *search) plainForms() []Form {
 	all := plainForms()
 	for i := range all {
 		if s.client {
-			all[i] = newForm(all[i].Knee, append(all[i].Fields, wayFirst), []string{"way"})
+			all[i] = newForm(all[i].Knee, append(all[i].Fields, "pair_s", "mixed_base_s", wayFirst), []string{"pair", "mixed", "way"})
 		}
 	}
 	return all
