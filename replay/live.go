@@ -64,6 +64,8 @@ func (s *Spec) validateLive(live *Live) error {
 		return errors.New("two pools in real time, want prefill and decode engine arguments")
 	case len(s.Scale) > 0:
 		return errors.New("workers that come and go in real time, want a fixed number")
+	case s.Faults != nil:
+		return errors.New("faults in real time, want a replay on a logical clock")
 	case s.Until > 0:
 		return fmt.Errorf("an end at %v ms of the logical clock in real time, want a deadline", float64(s.Until))
 	case s.Reject:

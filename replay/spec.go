@@ -47,13 +47,15 @@ type Spec struct {
 }
 
 // Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
-// are alike, ScaleEvent a change of their sizes, and Given what a command line says of them.
+// are alike, ScaleEvent a change of their sizes, Given what a command line says of them, and Faults what goes
+// wrong with them.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
 	Kind       = engines.Kind
 	ScaleEvent = engines.ScaleEvent
 	Given      = engines.Given
+	Faults     = engines.Faults
 )
 
 // KeepSize leaves a pool as it is at a ScaleEvent.
@@ -137,6 +139,7 @@ type Recorded struct {
 	RouterConfig *router.Config
 	Picker       *policy.Picker `json:",omitempty"`
 	Text         *policy.Text   `json:",omitempty"`
+	Faults       *Faults        `json:",omitempty"`
 	PrefillLoad  engineargs.AIC
 
 	Compat bool
@@ -149,7 +152,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Faults: s.Faults, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -44,7 +44,8 @@ type EventCost struct {
 type fates struct {
 	of     map[sim.RequestID]*Fate
 	events []EventCost
-	moved  int // requests that have left a worker
+	moved  int  // requests that have left a worker
+	kept   bool // see KeepOutcomes
 }
 
 // fateOf returns the fate of a request, made where it had none.
@@ -79,6 +80,12 @@ func (c *Collector) OutcomeOf(id sim.RequestID) Outcome {
 	}
 	return Unfinished
 }
+
+// KeepOutcomes notes that requests may end in other ways than with their last token.
+func (c *Collector) KeepOutcomes() { c.fates.kept = true }
+
+// KeepsOutcomes reports whether requests may end in other ways.
+func (c *Collector) KeepsOutcomes() bool { return c.fates.kept }
 
 // BeginEvent returns the number, from 1, of an event that throws requests out.
 func (c *Collector) BeginEvent() int {

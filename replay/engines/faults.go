@@ -152,8 +152,8 @@ func ifTime(t sim.Time, before string) string {
 	return fmt.Sprintf("%s%gs", before, float64(t)/1000)
 }
 
-// checkFaults refuses faults that cannot happen, and those whose effects nobody computes.
-func (t *Topology) checkFaults() error {
+// CheckFaults refuses faults that cannot happen, and those whose effects nobody computes.
+func (t *Topology) CheckFaults() error {
 	f := t.Faults
 	if f == nil {
 		return nil
@@ -175,13 +175,16 @@ func (t *Topology) checkFaults() error {
 	if f.Limit < 0 || !(f.After >= 0) || math.IsInf(float64(f.After), 0) {
 		return fmt.Errorf("requests come back %d times after %v ms, want both at least 0", f.Limit, float64(f.After))
 	}
+	if n := len(f.ZoneOf); n > 0 && n != t.Pools[0].Count {
+		return fmt.Errorf("zones of %d workers, want those of %d", n, t.Pools[0].Count)
+	}
 	if f.OnLoss != MigrateThem {
 		return nil
 	}
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
-			if t.Compat || k.Engine.Engine == engineargs.VLLM && k.Engine.Rules.Reference() {
-				return errors.New("requests migrate, which the reference's rules have no prompts for, want on_loss: retry or lose")
+			if t.Compat && k.Engine.Engine == engineargs.SGLang {
+				return errors.New("requests migrate, for which SGLang has no prompts under --compat, want on_loss: retry or lose")
 			}
 		}
 	}
@@ -206,7 +209,22 @@ func (t *Topology) checkFault(x *Fault) error {
 	case x.Kind == Rolling && x.N < 1:
 		return fmt.Errorf("%d workers at a time, want at least 1", x.N)
 	}
+	if err := t.checkZone(x.Zone); err != nil {
+		return err
+	}
 	return t.checkTargets(x.Pool, x.Workers)
+}
+
+// checkZone refuses a zone that is not there.
+func (t *Topology) checkZone(zone int) error {
+	f := t.Faults
+	switch {
+	case zone == Anywhere || zone >= 0 && zone < f.Zones || slices.Contains(f.ZoneOf, zone):
+		return nil
+	case f.Zones == 0 && len(f.ZoneOf) == 0:
+		return fmt.Errorf("zone %d, and the workers are in none, want zones", zone)
+	}
+	return fmt.Errorf("zone %d, want one that has workers", zone)
 }
 
 // checkTargets refuses workers that are not there.

@@ -117,7 +117,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds, t.checkFaults, t.checkText} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds, t.CheckFaults, t.checkText} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 		After: pick(d, sim.Time(0), 0, 5, 0.75), Zones: pick(d, 0, 1, 2, 3),
 	}
 	for i := range t.Pools {
-		if e := &t.Pools[i].Engine; f.OnLoss == engines.MigrateThem && (t.Compat || e.Engine == engineargs.VLLM && e.Rules.Reference()) {
+		if t.Compat && t.Pools[i].Engine.Engine == engineargs.SGLang && f.OnLoss == engines.MigrateThem {
 			f.OnLoss = engines.RetryThem
 		}
 	}

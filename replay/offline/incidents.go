@@ -81,6 +81,9 @@ func (c *cluster) openLives() {
 	if c.lives.rules = c.Faults; c.Faults == nil {
 		c.lives.rules = &engines.Faults{OnLoss: engines.RetryThem, Limit: engines.DefaultLimit}
 	}
+	if c.lives.tracked {
+		c.Collector.KeepOutcomes()
+	}
 	for _, p := range c.pools {
 		for _, k := range p.Kinds() {
 			p.drafts = p.drafts || k.Engine.Speculative != nil

@@ -29,6 +29,9 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 			if n, apart := c.Readmitted(sim.RequestID(i)); apart {
 				r.Readmitted = Count(n)
 			}
+			if c.KeepsOutcomes() {
+				r.setFate(c)
+			}
 			r.setPlace(rec, where)
 			if seen != nil {
 				seen.fillRow(r)
@@ -39,6 +42,14 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 		}
 	})
 	return rows
+}
+
+// setFate notes how the request ended, and what happened to it before.
+func (r *Row) setFate(c *collector.Collector) {
+	id := sim.RequestID(r.ID)
+	f := c.Fate(id)
+	r.Outcome = c.OutcomeOf(id).String()
+	r.Retries, r.Migrations, r.LostTokens = Count(f.Retries), Count(f.Migrations), Count(f.LostTokens)
 }
 
 // setPlace notes where the request stands in its workload.

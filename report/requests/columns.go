@@ -3,6 +3,7 @@ package requests
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/replay-llm/replay/report/ledger"
@@ -19,7 +20,8 @@ type Column struct {
 	// Kind is the type of the values in a Parquet file.
 	Kind parquet.Kind
 
-	repeats bool // see Row
+	repeats  bool // see Row
+	optional bool // see columnsOf
 
 	at func(*Row) reflect.Value // where the value is
 }
@@ -41,11 +43,18 @@ func Columns() []Column {
 		name, flags, _ := strings.Cut(f.Tag.Get("col"), ",")
 		columns = append(columns, Column{
 			Name: name, Meaning: f.Tag.Get("means"), Kind: kinds[f.Type],
-			Required: f.Type == reflect.TypeFor[int]() || strings.Contains(flags, "required"), repeats: strings.Contains(flags, "repeats"),
+			Required: f.Type == reflect.TypeFor[int]() || strings.Contains(flags, "required"), repeats: strings.Contains(flags, "repeats"), optional: strings.Contains(flags, "optional"),
 			at: func(r *Row) reflect.Value { return reflect.ValueOf(r).Elem().Field(i) },
 		})
 	}
 	return columns
+}
+
+// columnsOf returns the columns of a file of rows, all of which have the optional ones or
+// none.
+func columnsOf(rows []Row) []Column {
+	all := len(rows) > 0 && rows[0].Outcome != ""
+	return slices.DeleteFunc(Columns(), func(c Column) bool { return c.optional && !all })
 }
 
 // ledgerParts are the uses of a request's time, which sum to e2e_ms.

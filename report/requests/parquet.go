@@ -34,7 +34,7 @@ func parquetColumns(columns []Column) []parquet.Column {
 
 // writeParquet writes rows in groups.
 func writeParquet(w io.Writer, rows []Row) error {
-	columns := Columns()
+	columns := columnsOf(rows)
 	out := parquet.NewWriter(w, parquetColumns(columns), parquet.Options{Name: "requests", PageBytes: pageBytes})
 	for group := range slices.Chunk(rows, groupRows) {
 		err := parquet.FillGroup(out, group, batch, func(to *parquet.Chunk, column int, rows []Row) {

@@ -96,6 +96,12 @@ type Row struct {
 	RunnerUpCost MS      `col:"runner_up_cost_blocks" means:"its cost"`
 	SLO          Verdict `col:"slo_met" means:"whether it met the objectives"`
 	SLOMissed    string  `col:"slo_missed" means:"those it missed, joined with +"`
+
+	// Only of runs in which requests may end in other ways.
+	Outcome    string `col:"outcome,optional,repeats" means:"how it ended: completed, rejected, shed, lost or unfinished"`
+	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`
+	Migrations Count  `col:"migrations,optional,repeats" means:"times it went on elsewhere with the tokens that it had"`
+	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"tokens it had gained that were thrown away"`
 }
 
 // Parts is where the time of a request went, in the order of ledger.Parts.

@@ -17,7 +17,7 @@ import (
 // writeJSONL writes an object per line with all columns in order; null stands
 // for what is unknown.
 func writeJSONL(w io.Writer, rows []Row) error {
-	columns := Columns()
+	columns := columnsOf(rows)
 	keys := make([]string, len(columns))
 	for i := range columns {
 		keys[i] = `,"` + columns[i].Name + `":`
@@ -136,7 +136,7 @@ func (c *Column) parseText(r *Row, text string) error {
 // writeCSV writes a line of names and a line per row; what is unknown is empty.
 // It formats by itself, since numbers need no quoting and there are many.
 func writeCSV(w io.Writer, rows []Row) error {
-	columns := Columns()
+	columns := columnsOf(rows)
 	names := make([]string, len(columns))
 	for i := range columns {
 		names[i] = columns[i].Name

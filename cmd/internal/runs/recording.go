@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/passes"
 	"github.com/replay-llm/replay/report/requests"
@@ -31,7 +32,8 @@ type recording struct {
 	passes *passes.Log // nil unless asked for
 
 	rows    []requests.Row
-	outcome *slo.Outcome // nil without objectives
+	outcome *slo.Outcome    // nil without objectives
+	faults  *failures.Study // nil where nothing is to go wrong
 	run     rundir.Run
 	lines   []string // for people, below the report
 }
@@ -160,6 +162,9 @@ func (r *run) writeRecording(ctx context.Context) error {
 	}
 	if r.passes != nil {
 		files = append(files, rundir.File{Name: passes.FileName, Write: r.passes.Write})
+	}
+	if r.faults != nil {
+		files = append(files, rundir.File{Name: failures.FileName, Write: r.faults.Write})
 	}
 	if err := dir.Write(ctx, out.Dir, out.Replace(), files); err != nil {
 		return fmt.Errorf("--out: %w", err)

@@ -92,6 +92,9 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.studyFaults(ctx); err != nil {
+		return err
+	}
 	if err := r.addRows(); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 
 	why "github.com/replay-llm/replay/report/explain"
+	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/series"
@@ -21,6 +22,7 @@ import (
 // NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
 func NewExplainCommand(s cli.Streams) *cobra.Command {
 	var form cli.Choice
+	fault := 0
 	cmd := &cobra.Command{
 		Use:   "explain DIR REQUEST...",
 		Short: "Say where the time of a request went",
@@ -28,20 +30,54 @@ func NewExplainCommand(s cli.Streams) *cobra.Command {
 
 DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
 or :LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so
-many. docs/explain.md defines what is printed.`,
+many. docs/explain.md defines what is printed. --fault says instead what an
+event of the run's faults cost (docs/failures.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812
-  replay explain out/a requests.jsonl:813`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
+  replay explain out/a requests.jsonl:813
+  replay explain out/f --fault 1`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch by := cmd.Flags().Changed("fault"); {
+			case by && len(args) == 1:
+				return nil
+			case by:
+				return cli.Usagef("--fault: want a directory that --out made, and no request")
+			case len(args) < 2:
 				return cli.Usagef("want a directory that --out made, and a request or slowest")
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return runExplain(s, form.Value, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("fault") {
+				return explainFault(s, form.Value, args[0], fault)
+			}
+			return runExplain(s, form.Value, args[0], args[1:])
+		},
 	}
-	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { cli.BindForm(fs, &form) })
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
+		cli.BindForm(fs, &form)
+		fs.IntVar(&fault, "fault", 0, "`number` of an event that went wrong, from 1, whose cost is wanted")
+	})
+}
+
+// explainFault writes what an event that went wrong cost.
+func explainFault(s cli.Streams, form, dir string, number int) error {
+	if _, err := rundir.Open(dir); err != nil {
+		return err
+	}
+	study, err := failures.Read(dir)
+	if err != nil {
+		return err
+	}
+	e, err := study.Find(number)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if form == "json" {
+		return cli.WriteJSON(s.Out, e)
+	}
+	return study.WriteText(s.Out, e)
 }
 
 func runExplain(s cli.Streams, form, dir string, names []string) error {

@@ -83,13 +83,13 @@ func (s *request) init(r *sim.Request, cfg *vllm.Config) {
 	*s = request{
 		id: r.ID, input: r.InputTokens, output: r.OutputTokens,
 		state: waiting, prev: none, next: none,
-		full: int(r.Prompt.Blocks), length: r.InputTokens,
+		full: r.InputTokens / cfg.BlockTokens, length: r.InputTokens, // more than in its Prompt, where tokens of an answer follow
 		part: r.InputTokens%cfg.BlockTokens != 0,
 		own:  span{seg: noSeg}, tail: prompt.None,
 		emitted: -1, planned: -1,
 	}
 	if cfg.PrefixCaching && !r.Prompt.Unique() {
-		s.shared = s.full
+		s.shared = int(r.Prompt.Blocks)
 		s.path = cfg.Tree.Full(&r.Prompt)
 	}
 }

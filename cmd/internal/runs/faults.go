@@ -1,0 +1,42 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/report/failures"
+)
+
+// mostFaults is how many events are told below a report.
+const mostFaults = 5
+
+// studyFaults finds what each thing that went wrong cost, beside the same replay without
+// faults.
+func (r *run) studyFaults(ctx context.Context) error {
+	if r.spec.Faults == nil || r.live {
+		return nil
+	}
+	calm := r.spec
+	calm.Faults = nil
+	result, err := calm.RunOn(ctx, r.workload, replay.Streams{})
+	if err != nil {
+		return err
+	}
+	out := &r.o.Outputs
+	r.faults = failures.Judge(r.result, result, failures.Goal{Objectives: out.Slo.All, Share: out.Attainment})
+	for _, line := range r.faults.Lines(mostFaults) {
+		r.lines = append(r.lines, terminal.WrapLine(line, 4))
+	}
+	late := 0
+	for i := range r.spec.Faults.Events {
+		if float64(r.spec.Faults.Events[i].At) > r.result.Report.DurationMS {
+			late++
+		}
+	}
+	if late > 0 {
+		r.lines = append(r.lines, fmt.Sprintf("Faults: %d of %d come after the last token, and changed nothing", late, len(r.spec.Faults.Events)))
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package failures
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Lines returns what the first events cost, in a line each, and how many are left.
+func (s *Study) Lines(most int) []string {
+	var lines []string
+	for i := range s.Events {
+		if i == most {
+			return append(lines, fmt.Sprintf("Faults: and %d more", len(s.Events)-i))
+		}
+		e := &s.Events[i]
+		lines = append(lines, fmt.Sprintf("Fault %d at %s: %s: %s; %s", e.Number, roundTime(e.AtMS), e.What, e.toll(), e.recovery()))
+	}
+	return lines
+}
+
+// toll returns what became of the requests that an event threw out.
+func (e *Event) toll() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(e.Lost, "lost")
+	add(e.Retried, "begun again")
+	add(e.Migrated, "moved on")
+	if number, rest, ok := strings.Cut(strings.Join(parts, ", "), " "); ok {
+		unit := "requests"
+		if number == "1" {
+			unit = "request"
+		}
+		parts = []string{number + " " + unit + " " + rest}
+	}
+	add(e.LostTokens, "tokens lost")
+	add(e.RecomputedTokens, "tokens computed again")
+	if len(parts) == 0 {
+		return "no request lost its place"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// recovery returns for how long the goal was missed, in words.
+func (e *Event) recovery() string {
+	switch {
+	case !e.Missed:
+		return "the goal was met all along"
+	case !e.MetAgain:
+		return fmt.Sprintf("the goal was not met again in the %s that followed", roundTime(e.AfterMS))
+	}
+	return fmt.Sprintf("the goal was met again after %s", roundTime(e.AfterMS))
+}
+
+// roundTime is a time in ms for people.
+func roundTime(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// Find returns an event by its number.
+func (s *Study) Find(number int) (*Event, error) {
+	if number < 1 || number > len(s.Events) {
+		return nil, fmt.Errorf("no fault %d, want 1 to %d", number, len(s.Events))
+	}
+	return &s.Events[number-1], nil
+}
+
+// shown is how many windows before and after an event are shown at most.
+const shown = 12
+
+// WriteText writes what an event cost.
+func (s *Study) WriteText(w io.Writer, e *Event) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Fault %d of %d at %s: %s\n\n", e.Number, len(s.Events), roundTime(e.AtMS), e.What)
+	for _, row := range []struct {
+		what  string
+		value int
+	}{
+		{"requests lost", e.Lost}, {"requests begun again", e.Retried}, {"requests moved on", e.Migrated},
+		{"tokens lost", e.LostTokens}, {"tokens computed again", e.RecomputedTokens},
+	} {
+		fmt.Fprintf(&b, "  %-24s %12d\n", row.what, row.value)
+	}
+	fmt.Fprintf(&b, "\nGoal: %s.\n", s.Goal)
+	text := e.recovery()
+	fmt.Fprintf(&b, "%s%s.\n\n", strings.ToUpper(text[:1]), text[1:])
+	fmt.Fprintf(&b, "%d requests were open or arrived from %s to %s. Beside the same replay without faults:\n\n", e.Requests, roundTime(e.AtMS), roundTime(e.UntilMS))
+	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", e.ExtraTTFT, "E2E, mean", e.ExtraE2E)
+	if e.Worst >= 0 {
+		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", e.WorstExtra, e.Worst)
+	}
+	s.writeWindows(&b, e)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeWindows writes how the windows around an event went.
+func (s *Study) writeWindows(b *strings.Builder, e *Event) {
+	at := min(int(e.AtMS/s.WindowMS), len(s.Windows)-1)
+	to := min(int(e.UntilMS/s.WindowMS)+2, len(s.Windows), at+2*shown)
+	fmt.Fprintf(b, "\nRequests that arrived in each %s; means in ms, without faults behind the slash:\n\n", roundTime(s.WindowMS))
+	fmt.Fprintf(b, "  %10s %9s %6s %22s %20s\n", "from", "requests", "lost", "TTFT", "TPOT")
+	for k := max(at-1, 0); k < to; k++ {
+		w := &s.Windows[k]
+		mark := ""
+		if w.Requests > 0 && !w.Met {
+			mark = "  missed"
+		}
+		fmt.Fprintf(b, "  %10s %9d %6d %10.2f / %9.2f %9.2f / %8.2f%s\n", roundTime(w.FromMS), w.Requests, w.Lost, w.TTFT, w.CalmTTFT, w.TPOT, w.CalmTPOT, mark)
+	}
+}
