@@ -88,7 +88,7 @@ func checkDir(dir string) error {
 type noTimesError struct{ dir string }
 
 func (e *noTimesError) Error() string {
-	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
+	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
 // record is a line of AIPerf's profile_export.jsonl.

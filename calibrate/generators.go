@@ -22,14 +22,15 @@ type bench struct {
 	Rate        any         `json:"request_rate"`
 	Concurrency *int        `json:"max_concurrency"`
 
-	Benchmarks []guideRun `json:"benchmarks"` // of GuideLLM
+	Benchmarks []guideRun  `json:"benchmarks"`    // of GuideLLM
+	Spans      []otlpBatch `json:"resourceSpans"` // of OpenTelemetry
 }
 
 // mostResult bounds the result of a load generator.
 const mostResult = 1 << 30
 
-// readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving,
-// or GuideLLM. It reports false when the file holds no requests with times.
+// readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving
+// or GuideLLM; or spans of requests. It reports false when the file holds no requests with times.
 func (m *Measured) readGenerated(path string) (found bool, err error) {
 	f, err := openPacked(path)
 	if err != nil {
@@ -46,6 +47,7 @@ func (m *Measured) readGenerated(path string) (found bool, err error) {
 	// Python writes numbers that JSON does not have.
 	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(": Infinity"), []byte(`: "inf"`)), []byte(": NaN"), []byte(": null"))
 	var runs []bench
+	var batches []otlpBatch
 	for d := json.NewDecoder(bytes.NewReader(text)); ; {
 		var b bench
 		err := d.Decode(&b)
@@ -57,13 +59,16 @@ func (m *Measured) readGenerated(path string) (found bool, err error) {
 			at += len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n"))
 			return false, fmt.Errorf("%s:%d: %w", path, 1+bytes.Count(text[:at], []byte{'\n'}), err)
 		}
+		batches = append(batches, b.Spans...)
 		if len(b.Inputs) > 0 || slices.ContainsFunc(b.Benchmarks, func(g guideRun) bool { return len(g.Requests.Successful) > 0 }) {
 			runs = append(runs, b)
 		}
 	}
 	switch {
-	case len(runs) == 0:
+	case len(runs) == 0 && len(batches) == 0:
 		return false, nil
+	case len(runs) == 0:
+		err = m.readSpans(path, batches)
 	case len(runs) > 1 || len(runs[0].Benchmarks) > 1:
 		return true, fmt.Errorf("%s: %d runs, want a file of one: each is a measured run of its own", path, max(len(runs), len(runs[0].Benchmarks)))
 	case len(runs[0].Benchmarks) == 1:

@@ -76,9 +76,45 @@ func TestGuideLLM(t *testing.T) {
 	}
 }
 
+// Spans of vLLM tell its own times, those around them and what failed do not count; without them
+// those of clients do.
+func TestSpansMeasured(t *testing.T) {
+	span := func(i int, id, parent, more string) string {
+		return fmt.Sprintf(`{"spanId":"%s%d","parentSpanId":"%s","startTimeUnixNano":"%d000000000","endTimeUnixNano":"%d500000000","attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"600"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":7}}%s]}`,
+			id, i, parent, 1700000000+i, 1700000001+i, more)
+	}
+	var engine, client strings.Builder
+	for i := range 21 {
+		outer := span(i, "c", "", "")
+		times := `,{"key":"gen_ai.latency.time_to_first_token","value":{"doubleValue":0.25}},{"key":"gen_ai.latency.e2e","value":{"doubleValue":1.25}}`
+		inner := span(i, "e", fmt.Sprint("c", i), times)
+		if i == 20 {
+			outer = strings.Replace(outer, `{"spanId"`, `{"status":{"code":2},"spanId"`, 1)
+			inner = strings.Replace(inner, `{"spanId"`, `{"status":{"code":2},"spanId"`, 1)
+		}
+		fmt.Fprintf(&client, `{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}`+"\n", outer)
+		fmt.Fprintf(&engine, `{"resourceSpans":[{"scopeSpans":[{"spans":[%s,%s]}]}]}`+"\n", outer, inner)
+	}
+	for text, first := range map[string]float64{engine.String(): 0.25, client.String(): math.NaN()} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "spans.jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := ReadTimes(dir)
+		if err != nil || len(m.Requests) != 20 || m.Failed != 1 || m.Client != math.IsNaN(first) {
+			t.Fatalf("%d requests, %d failed, client %v, %v", len(m.Requests), m.Failed, m.Client, err)
+		}
+		last := map[bool]float64{false: 4.25, true: 4.5}[m.Client]
+		if r := &m.Requests[3]; r.Arrival != 3 || !near(r.First-3, first) && !m.Client || !near(r.Last, last) || math.IsNaN(r.First) != m.Client {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // Whatever a result of a load generator holds, it is refused in words or becomes requests.
 func FuzzGenerated(f *testing.F) {
 	f.Add(`{"input_lens":[1],"output_lens":[1],"ttfts":[0.1],"itls":[[]],"request_rate": Infinity}`)
+	f.Add(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"spanId":"a","startTimeUnixNano":"1","attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"600"}}]}]}]}]}`)
 	f.Add(`{"benchmarks":[{"requests":{"successful":[{"request_id":1,"prompt_tokens":6,"output_tokens":7,"start_time":1,"first_token_time":2,"last_token_time":3}]}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(t.TempDir(), "r.jsonl")
