@@ -72,22 +72,31 @@ func (m *Measured) readMeasured(dir string) (err error) {
 	return &noTimesError{dir}
 }
 
-// checkDir refuses what is no directory of one run: a file, or the parts that replay record wrote.
+// checkDir refuses a file.
 func checkDir(dir string) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		return fmt.Errorf("%s: is a file, want the directory of a measured run", dir)
 	}
-	parts, err := filepath.Glob(filepath.Join(dir, "part-*", recordedName))
-	if err == nil && len(parts) > 0 && !isFile(filepath.Join(dir, recordedName)) {
-		err = fmt.Errorf("%s: has %d parts, each of them a run, want one, such as %s", dir, len(parts), filepath.Dir(parts[0]))
+	return nil
+}
+
+// findRunInside returns the first directory of one that holds a run, or "".
+func findRunInside(dir string) string {
+	for _, name := range append(tableNames(), recordedName, "requests.jsonl", "profile_export.jsonl") {
+		if found, _ := filepath.Glob(filepath.Join(dir, "*", name)); len(found) > 0 {
+			return filepath.Dir(found[0])
+		}
 	}
-	return err
+	return ""
 }
 
 // noTimesError reports a directory in which nothing tells when the tokens of requests came.
 type noTimesError struct{ dir string }
 
 func (e *noTimesError) Error() string {
+	if run := findRunInside(e.dir); run != "" {
+		return fmt.Sprintf("%s: holds directories of runs, want one of them, such as %s", e.dir, run)
+	}
 	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 

@@ -101,7 +101,7 @@ func TestLateClientIsKnown(t *testing.T) {
 	}
 }
 
-// A file, and a directory of parts, are no run.
+// A file, and a directory of runs, are no run.
 func TestRefusesWhatIsNoRun(t *testing.T) {
 	dir := t.TempDir()
 	for _, part := range []string{"part-0001", "part-0002"} {
@@ -111,7 +111,7 @@ func TestRefusesWhatIsNoRun(t *testing.T) {
 		writeRecorded(t, filepath.Join(dir, part), "", "")
 	}
 	for path, want := range map[string]string{
-		dir: "has 2 parts, each of them a run, want one, such as " + filepath.Join(dir, "part-0001"),
+		dir: "holds directories of runs, want one of them, such as " + filepath.Join(dir, "part-0001"),
 		filepath.Join(dir, "part-0001", "measured.jsonl"): "is a file, want the directory",
 	} {
 		if _, err := ReadTimes(path); err == nil || !strings.Contains(err.Error(), want) {
