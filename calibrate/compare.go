@@ -64,7 +64,7 @@ func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compar
 	if err != nil {
 		return nil, err
 	}
-	all, records := m.judged(), result.Collector.Records()
+	all, records := m.judged(), m.recordsOf(result)
 	c := &Compared{}
 	t := newTarget(m, all)
 	for j, i := range all {
@@ -232,7 +232,7 @@ func (c *Compared) addNoise(repeats []*Measured) {
 // outcomeOf returns when the tokens of a replay came, on the clock of a client where the
 // run has one.
 func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
-	records := result.Collector.Records()
+	records := m.recordsOf(result)
 	if len(records) != len(m.Requests) {
 		return nil, fmt.Errorf("%d of %d requests were replayed, want all", len(records), len(m.Requests))
 	}
@@ -245,6 +245,9 @@ func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
 			return nil, fmt.Errorf("request %s got %d of %d tokens in the replay, want all", m.Requests[i].ID, r.Tokens, r.OutputTokens)
 		}
 		out.First[i], out.Last[i] = float64(r.First)/1000, float64(r.Last)/1000
+		if m.InFlight > 0 {
+			out.Begun = append(out.Begun, float64(r.Arrival)/1000)
+		}
 	}
 	return out, nil
 }

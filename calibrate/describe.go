@@ -154,9 +154,11 @@ func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error
 	var all []float64
 	for k := range allMetrics() {
 		for i, t := range trials {
-			for j, s := range t.target.simulated(k, &outs[i]) {
+			simulated := t.target.simulated(k, &outs[i])
+			held := t.target.counterparts(k, simulated)
+			for j, s := range simulated {
 				r := 0.0
-				if x := t.target.measured[k][j]; !math.IsNaN(x) {
+				if x := held[j]; !math.IsNaN(x) {
 					r = t.target.residual(k, s, x)
 				}
 				all = append(all, r)

@@ -82,14 +82,18 @@ func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*sch
 	r.front.at, r.front.taken = -refresh, s.taken
 	for number := range s.settings.engines() {
 		e := &engine{number: number}
-		if s.rules.Reference() {
+		var err error
+		switch {
+		case s.sglang != nil:
+			e.core, err = s.newSGLang(model)
+		case s.rules.Reference():
 			e.core = reference.New(s.config(model))
-		} else {
-			var err error
-			if e.vllm, err = vllm.New(s.config(model)); err != nil {
-				return nil, err
-			}
+		default:
+			e.vllm, err = vllm.New(s.config(model))
 			e.core = e.vllm
+		}
+		if err != nil {
+			return nil, err
 		}
 		if watch != nil {
 			e.pass.Detail = new(scheduler.Detail)

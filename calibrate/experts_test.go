@@ -70,7 +70,7 @@ func TestScaleExperts(t *testing.T) {
 		t.Errorf("%+v at twice %+v", p, start)
 	}
 	step := timing.Step{Tokens: 4, Requests: 4}
-	e := newEffects([]stretch{{0, 1, step}}, &p, &form)
+	e := newEffects([]stretch{{0, 1, step, 1}}, &p, &form)
 	if want := p.Step(&step)/1000 - 4*p.Token; math.Abs(e.upTo[0][1]/want-1) > 0.15 {
 		t.Errorf("the weights have an effect of %v s on a pass that reads %v s of them", e.upTo[0][1], want)
 	}

@@ -18,13 +18,14 @@ type Form struct {
 	Knee   int
 	Fields []string // parameters by their names in a profile
 	with   []string // names of what was added
+	keeps  bool     // others stay as they are at the start
 }
 
 // parameterOf returns the place of a parameter that may be fitted.
 func parameterOf(p *timing.Parameters, name string) *float64 {
 	return map[string]*float64{
 		denseField: &p.Weights, "token_s": &p.Token, "context_s": &p.Context, "mixed_context_s": &p.Mixed,
-		"pair_s": &p.Pair, "mixed_base_s": &p.MixedBase, expertsField: &p.Experts,
+		"pair_s": &p.Pair, promptsField: &p.MixedBase, expertsField: &p.Experts, passField: &p.Base, shareField: &p.ExpertShare,
 		piecewiseField: &p.PiecewiseBase, eagerField: &p.EagerBase,
 	}[name]
 }
@@ -35,10 +36,19 @@ const (
 	expertsField = "experts_s"
 )
 
+// isFree reports whether nothing but the runs says what a parameter is: times of a client's way, and those that data
+// sheets have none of.
+func (f *Form) isFree(name string) bool {
+	return isOfWay(name) || f.keeps && (name == passField || name == promptsField)
+}
+
 // scaleParameter multiplies a parameter of the form. Experts that the form does not fit go with the
 // other weights.
 func (f *Form) scaleParameter(p *timing.Parameters, name string, factor float64) {
 	*parameterOf(p, name) *= factor
+	if name == shareField { // a token alone is sent to as many
+		p.Experts /= factor
+	}
 	if name == denseField && !slices.Contains(f.Fields, expertsField) {
 		p.Experts *= factor
 	}
@@ -74,17 +84,24 @@ func (f Form) extensions(start *timing.Parameters) []Form {
 // newForm returns a form with a name that tells it from the others.
 func newForm(knee int, fields, with []string) Form {
 	name := fmt.Sprintf("roofline%d-%sknee%d", len(fields), strings.Join(append(with, ""), "-"), knee)
-	return Form{name, knee, fields, with}
+	return Form{Name: name, Knee: knee, Fields: fields, with: with}
 }
 
 // parametersAt returns the start with the form's parameters multiplied by e^u. Experts that the form
 // does not fit are in the proportion to the other weights that they have at the start.
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, GraphMode: start.GraphMode, Knee: f.Knee, ExpertShare: start.ExpertShare}
+	if f.keeps {
+		p = *start
+		p.Knee = f.Knee
+	}
 	for i, name := range f.Fields {
 		if place := parameterOf(&p, name); place != nil { // or it is one of the way
 			*place = *parameterOf(start, name) * math.Exp(u[i])
 		}
+	}
+	if slices.Contains(f.Fields, shareField) {
+		p.Experts *= start.ExpertShare / p.ExpertShare
 	}
 	if start.Experts > 0 && !slices.Contains(f.Fields, expertsField) {
 		p.Experts = start.Experts * (p.Weights / start.Weights)

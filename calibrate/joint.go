@@ -146,6 +146,7 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 // ReadAll reads several runs of one server as ReadKnown does. What one does not tell of its
 // server is taken from the first that does.
 func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, error) {
+	dirs = listRuns(dirs)
 	all := make([]*Measured, len(dirs))
 	filled := maps.Clone(known)
 	if filled == nil {
@@ -153,7 +154,7 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 	}
 	for _, dir := range dirs {
 		s, err := readServer(dir)
-		if err == nil && s.MaxSeqs > 0 {
+		if err == nil && (s.MaxSeqs > 0 || s.isSGLang()) {
 			for key, value := range s.tellOthers() {
 				if _, ok := filled[key]; !ok {
 					filled[key] = value
@@ -174,6 +175,9 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 // tellOthers returns what a server's settings tell of another that is like it, by the keys of
 // meta.json.
 func (s *Settings) tellOthers() map[string]any {
+	if s.isSGLang() {
+		return map[string]any{"engine": sglangKind, "server_args": s.args}
+	}
 	known := map[string]any{
 		"model": s.Model, "vllm_version": s.Version, "tensor_parallel_size": float64(s.TensorParallel), "max_num_seqs": float64(s.MaxSeqs),
 		"max_num_batched_tokens": float64(s.MaxBatchedTokens), "block_size": float64(s.BlockTokens), "async_scheduling": s.Async,

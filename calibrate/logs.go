@@ -23,14 +23,21 @@ func readServer(dir string, known ...map[string]any) (Settings, error) {
 	}
 	logs, e := findLogs(dir)
 	told := slices.ContainsFunc(known, func(k map[string]any) bool { return len(k) > 0 })
-	if e != nil || len(logs) == 0 && !told {
+	command := filepath.Join(dir, commandName)
+	if e != nil || len(logs) == 0 && !told && !isFile(command) {
 		return s, cmp.Or(e, err)
 	}
 	t := tree{}
-	if len(logs) > 0 {
-		if t, err = readLog(logs[0]); err != nil {
-			return s, err
-		}
+	switch {
+	case len(logs) > 0:
+		t, err = readLog(logs[0])
+	case isFile(command):
+		t, err = readCommand(command)
+	default:
+		err = nil
+	}
+	if err != nil {
+		return s, err
 	}
 	for _, k := range known {
 		t.fill(k)
@@ -114,7 +121,7 @@ func KnownSettings(flags map[string]string) map[string]any {
 	for flag, key := range map[string]string{
 		"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "pp": "pipeline_parallel_size",
 		"num-gpu-blocks": "num_gpu_blocks", "block-size": "block_size", "max-num-seqs": "max_num_seqs",
-		"max-num-batched-tokens": "max_num_batched_tokens", "enable-prefix-caching": "enable_prefix_caching", "enable-chunked-prefill": "enable_chunked_prefill",
+		"max-num-batched-tokens": "max_num_batched_tokens", "max-in-flight": inFlightKey, "enable-prefix-caching": "enable_prefix_caching", "enable-chunked-prefill": "enable_chunked_prefill",
 	} {
 		text, ok := flags[flag]
 		if !ok {
@@ -126,6 +133,12 @@ func KnownSettings(flags map[string]string) map[string]any {
 	}
 	if flags["graphs"] == "none" {
 		known["enforce_eager"] = true
+	}
+	if engine := flags["engine"]; engine != "" {
+		known[engineKey] = engine
+	}
+	if flags["engine"] == sglangKind {
+		known["server_args"] = argsOfSGLang(flags)
 	}
 	return known
 }

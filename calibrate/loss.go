@@ -83,6 +83,11 @@ type target struct {
 
 	shown  Request // see requestIn
 	values []float64
+
+	// sorted, order and paired are for counterparts.
+	sorted [3][]float64
+	order  []int
+	paired []float64
 }
 
 func newTarget(m *Measured, chosen []int) *target {
@@ -124,7 +129,7 @@ func (t *target) loss(out *Outcome) float64 {
 	for k := range t.measured {
 		t.values = t.appendSimulated(t.values[:0], k, out)
 		sum, n := 0.0, 0
-		for j, m := range t.measured[k] {
+		for j, m := range t.counterparts(k, t.values) {
 			if !math.IsNaN(m) {
 				r := t.residual(k, t.values[j], m)
 				sum += 2 * (math.Sqrt(1+float64(r*r)) - 1)
@@ -143,6 +148,9 @@ func (t *target) requestIn(out *Outcome, j int) *Request {
 	i := t.chosen[j]
 	r := &t.run.Requests[i]
 	t.shown.Arrival, t.shown.Output, t.shown.First, t.shown.Last = r.Arrival, r.Output, out.First[i], out.Last[i]
+	if out.Begun != nil {
+		t.shown.Arrival = out.Begun[i]
+	}
 	return &t.shown
 }
 

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -45,6 +44,9 @@ type Measured struct {
 	counted []*counted
 	pods    []pod    // as they logged what they did
 	Prompts *Prompts // as far as the run itself tells them; nil: it does not
+	// InFlight is the number of requests in flight in a closed loop, whose arrivals follow from it; 0: they
+	// arrive by themselves.
+	InFlight int
 }
 
 // Request is what was measured of one request. Instants are seconds on the clock
@@ -67,6 +69,7 @@ type Request struct {
 	gaps []float64 // between its tokens, in s; nil where they are not told
 	lead bool      // it stands for one that was not measured
 	cut  bool      // it broke off: its output is what it had got by then
+	lane int       // of a closed loop, from 1; 0: there is none
 }
 
 // identifier is the name of a request, which files have as text or as a number.
@@ -94,8 +97,8 @@ func Read(dir string, blocks int) (*Measured, error) { return ReadKnown(dir, blo
 // ReadKnown reads a run as Read does, with settings by the keys of meta.json for what that
 // leaves out; device_name is the GPU.
 func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) {
-	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
-	err := m.readTimes(dir)
+	inFlight, _ := known[inFlightKey].(float64)
+	m, dir, err := openRun(dir, int(inFlight))
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +111,7 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 	if m.Settings, err = readServer(dir, toldByMetrics(m.counted), known); err != nil {
 		return nil, err
 	}
+	m.Settings.checkEngine(known)
 	m.Settings.Router = findRouter(dir)
 	if m.Settings.Blocks == 0 {
 		m.Settings.Blocks = blocks
@@ -124,7 +128,11 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	m.Settings.resolveOpen(m.Name, m.Requests, load)
+	if m.Settings.isSGLang() {
+		m.Settings.completeSGLang(m.Requests)
+	} else {
+		m.Settings.resolveOpen(m.Name, m.Requests, load)
+	}
 	if err := m.Settings.checkModelled(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -151,7 +159,7 @@ func readRequests(path string) ([]Request, error) {
 // readLines calls read with the lines of a file and their numbers from 1. An error
 // names file and line.
 func readLines(path string, read func(line int, text []byte) error) error {
-	f, err := os.Open(path)
+	f, err := openPacked(path)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []floa
 	centre := s.centreOf(u)
 	for a := range n {
 		name, from := s.form.Fields[a], centre
-		if isOfWay(name) {
+		if s.form.isFree(name) {
 			from = 0
 		}
 		weight := s.pullWeight(name)
@@ -100,7 +100,7 @@ func (s *search) addSlopes(of *trial, u []float64, hessian *mat.SymDense, slope 
 	}
 	row, t := make([]float64, n), of.target
 	for k := range t.measured {
-		for j, measured := range t.measured[k] {
+		for j, measured := range t.counterparts(k, t.simulated(k, &of.out)) {
 			if math.IsNaN(measured) {
 				continue
 			}

@@ -16,12 +16,14 @@ type ledger struct {
 	engine  int   // whose pass is being noted
 	step    timing.Step
 	noted   bool // the pass that computes step, and those that follow it in a run
+	merges  bool // a run is kept as one stretch, of its mean
 }
 
 // stretch is a pass.
 type stretch struct {
 	start, end float64 // s
 	step       timing.Step
+	count      int // passes; 0 counts as 1
 }
 
 func (r *ledger) reset(engines, requests int) {
@@ -38,12 +40,17 @@ func (r *ledger) reset(engines, requests int) {
 // notePass adds a pass, or a run of them: the first computes step.
 func (r *ledger) notePass(p *scheduler.Pass) {
 	step, all := r.step, r.engines[r.engine]
+	if r.merges && p.Count > 1 {
+		step.Grow((p.Count - 1) / 2)
+		r.engines[r.engine], r.noted = append(all, stretch{float64(p.Start) / 1000, float64(p.End) / 1000, step, p.Count}), true
+		return
+	}
 	for i := range p.Count {
 		end := p.End
 		if i+1 < p.Count {
 			end = p.Begins(i + 1)
 		}
-		all = append(all, stretch{float64(p.Begins(i)) / 1000, float64(end) / 1000, step})
+		all = append(all, stretch{float64(p.Begins(i)) / 1000, float64(end) / 1000, step, 1})
 		step.Grow(1)
 	}
 	r.engines[r.engine], r.noted = all, true
@@ -92,7 +99,7 @@ func newEffects(passes []stretch, p *timing.Parameters, form *Form) *effects {
 		}
 		form.scaleParameter(&other, name, 1+factor)
 		for k := range passes {
-			sums[k+1] = sums[k] + (other.Step(&passes[k].step)-lasts[k])/(1000*factor)
+			sums[k+1] = sums[k] + float64(max(passes[k].count, 1))*((other.Step(&passes[k].step)-lasts[k])/(1000*factor))
 		}
 	}
 	return e

@@ -15,7 +15,7 @@ import (
 func TestEffects(t *testing.T) {
 	p := timing.Parameters{Weights: 2, Token: 1, Knee: 1}
 	step := timing.Step{Tokens: 3}
-	passes := []stretch{{0, 1, step}, {1, 3, step}, {5, 6, step}}
+	passes := []stretch{{0, 1, step, 1}, {1, 3, step, 1}, {5, 6, step, 1}}
 	e := newEffects(passes, &p, &Form{Fields: plainForms()[0].Fields[:2]})
 	for _, c := range []struct{ at, weights float64 }{{0, 0}, {0.5, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 4}, {5.5, 5}, {9, 6}} {
 		if got := e.at(0, e.find(c.at)); !near(got, c.weights) {

@@ -62,23 +62,6 @@ func TestSettingsOfOthers(t *testing.T) {
 	}
 }
 
-// Nobody's scheduler is taken for another's.
-func TestSGLangRefused(t *testing.T) {
-	for _, text := range []string{`{"sglang_version": "0.5.9"}`, `{"engine": "sglang"}`, `{"server_args": {"mem_fraction_static": 0.8}}`} {
-		path := filepath.Join(t.TempDir(), "meta.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := readSettings(path, []map[string]any{{"max_num_seqs": 8.0, "max_num_batched_tokens": 8.0}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.checkModelled(); err == nil || !strings.Contains(err.Error(), "SGLang") || s.Kind != "sglang" {
-			t.Errorf("%s: %v, want a refusal", text, err)
-		}
-	}
-}
-
 // Where a router chose, its choice stands; otherwise the server with the least to do is taken.
 func TestTakenRequests(t *testing.T) {
 	m, err := Read(measure(t, 60), 0)

@@ -54,12 +54,12 @@ func (m *Measured) simRequests(p *Prompts) (all []sim.Request, t *prompt.Tree, e
 		all[i].Prompt = prompt.Prompt{Blocks: int32(r.Input / size), Seed: int32(i + 1)}
 	}
 	if p == nil {
-		return all, prompt.NewTree(size, size, prompt.Options{}), nil
+		return all, m.Settings.treeFor(nil), nil
 	}
 	if err := p.check(m.Requests); err != nil {
 		return nil, nil, err
 	}
-	t = prompt.NewTree(p.BlockTokens, size, prompt.Options{Joined: true})
+	t = m.Settings.treeFor(p)
 	list := t.AddAll(len(all), func(i int) ([]uint64, int) { return p.ids[m.Requests[i].Place], m.Requests[i].Input })
 	for i := range all {
 		all[i].Prompt = list.At(i)

@@ -62,13 +62,18 @@ func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *sear
 		s.trials = append(s.trials, &trial{sim: sim, target: targets[i]})
 		s.client = s.client && targets[i].run.Client
 	}
-	s.start = startParameters(&sims[0].settings)
+	if s.start = startParameters(&sims[0].settings); sims[0].sglang != nil {
+		s.start = startSGLang(&sims[0].settings, targets)
+	}
 	return s
 }
 
 // isReferences reports whether the scheduler follows the rules of the reference, which asks
 // for no whole passes.
 func (s *search) isReferences() bool { return s.trials[0].sim.rules.Reference() }
+
+// isSGLangs reports whether the scheduler is SGLang's.
+func (s *search) isSGLangs() bool { return s.trials[0].sim.sglang != nil }
 
 // simulate replays all runs with what u stands for.
 func (s *search) simulate(u []float64) error {
@@ -96,7 +101,7 @@ const (
 
 // pullWeight returns how strongly a parameter is drawn to the start.
 func (s *search) pullWeight(name string) float64 {
-	if s.client && !isOfWay(name) {
+	if (s.client || s.form.keeps) && !s.form.isFree(name) {
 		return clientWeight
 	}
 	return spreadWeight
@@ -106,7 +111,7 @@ func (s *search) pullWeight(name string) float64 {
 func (s *search) pullOf(u []float64) float64 {
 	pull, centre := 0.0, s.centreOf(u)
 	for i, x := range u {
-		if name := s.form.Fields[i]; !isOfWay(name) {
+		if name := s.form.Fields[i]; !s.form.isFree(name) {
 			x -= centre
 		}
 		pull += float64(s.pullWeight(s.form.Fields[i]) * squareOf(x))
@@ -122,7 +127,7 @@ func (s *search) centreOf(u []float64) float64 {
 	}
 	sum, n := 0.0, 0
 	for i, x := range u {
-		if !isOfWay(s.form.Fields[i]) {
+		if !s.form.isFree(s.form.Fields[i]) {
 			sum += x
 			n++
 		}
@@ -254,6 +259,9 @@ func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fit
 
 // findFit searches from the start to the end.
 func (s *search) findFit() (fitted, error) {
+	if s.form.keeps = s.isSGLangs(); s.form.keeps {
+		return s.findSGLang()
+	}
 	best := s.findCandidate()
 	s.form = best.form
 	for _, stage := range []struct {

@@ -40,6 +40,7 @@ type Settings struct {
 	// open are settings that the file leaves open: the run is to decide.
 	open     []opening
 	flags    []Flag   // of a replay, where the server is SGLang
+	args     any      // of that server, as it has them
 	missing  []string // what is not there and cannot be assumed
 	refusals []string // what is not modelled
 }
@@ -54,9 +55,6 @@ func (e *NotModelledError) Error() string {
 // checkModelled returns the error of a server that cannot be simulated.
 func (s *Settings) checkModelled() error {
 	all := append(slices.Clone(s.missing), s.refusals...)
-	if s.Kind == "sglang" {
-		all = append(all, "the server is SGLang: calibrate fits vLLM's scheduler, and would take its rules for the server's")
-	}
 	if len(all) > 0 {
 		return &NotModelledError{all}
 	}

@@ -31,6 +31,9 @@ func treeOfSGLang(args map[string]string) tree {
 
 // isSGLang reports whether the settings are those of a server of SGLang.
 func (t tree) isSGLang() bool {
+	if t.text("vllm_version") != "" || t.find("max_num_seqs") != nil {
+		return false
+	}
 	for _, key := range []string{"sglang_version", "mem_fraction_static", "chunked_prefill_size", "max_running_requests"} {
 		if t.find(key) != nil {
 			return true
@@ -63,6 +66,7 @@ func (s *Settings) readSGLang(t tree) {
 			}
 		}
 	}
+	s.args = treeOfSGLang(args)["server_args"]
 	flags, err := deployment.SGLangFlags(args)
 	if err != nil {
 		s.missing = append(s.missing, err.Error())
@@ -72,7 +76,9 @@ func (s *Settings) readSGLang(t tree) {
 		n, _ := strconv.Atoi(flags[flag])
 		return n
 	}
-	s.Model = flags["model"]
+	if s.Model = flags["model"]; !isKnownModel(s.Model) && isKnownModel(t.text("model")) {
+		s.Model = t.text("model")
+	}
 	s.Quantized = flags["quantization"] != ""
 	s.TensorParallel = max(number("tp"), 1)
 	s.DataParallel = max(number("dp"), 1)

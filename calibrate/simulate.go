@@ -3,7 +3,9 @@ package calibrate
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/scheduler/vllm"
@@ -19,7 +21,9 @@ type Simulation struct {
 	requests []sim.Request
 	arrivals []sim.Time
 	tree     *prompt.Tree
-	taken    []int // by request: the engine that took it; nil: the front end chooses
+	taken    []int          // by request: the engine that took it; nil: the front end chooses
+	sglang   *engines.Stage // nil: the engines are vLLM's
+	next     []int          // see followers
 }
 
 // NewSimulation prepares for replays of m, under the rules of the reference or
@@ -33,12 +37,18 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 		}
 		s.rules = vllm.Rules{}
 	}
+	for i := range m.Requests {
+		s.arrivals = append(s.arrivals, sim.Time(1000*m.Requests[i].Arrival))
+	}
+	if m.Settings.isSGLang() {
+		if reference {
+			return nil, &NotModelledError{[]string{"the server is SGLang, want its own rules"}}
+		}
+		return s, s.useSGLang(m, p)
+	}
 	var err error
 	if s.requests, s.tree, err = m.simRequests(p); err != nil {
 		return nil, err
-	}
-	for i := range m.Requests {
-		s.arrivals = append(s.arrivals, sim.Time(1000*m.Requests[i].Arrival))
 	}
 	c := s.config(nil)
 	for i := range s.requests {
@@ -70,6 +80,7 @@ func (s *Simulation) config(model timing.Model) vllm.Config {
 // of the passes of the first and of the last token, in s.
 type Outcome struct {
 	First, Last, Scheduled []float64
+	Begun                  []float64 // when each arrived, in s, in a closed loop; nil: as was measured
 	Preemptions            int
 	Passes                 int
 	// Way is what a client sees beyond that.
@@ -82,11 +93,17 @@ type Outcome struct {
 // watch, which may be nil.
 func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
 	out.reset(len(s.requests))
+	if s.next != nil {
+		out.Begun = slices.Grow(out.Begun[:0], len(s.requests))[:len(s.requests)]
+	}
 	r, err := s.newServer(model, out, watch)
 	if err != nil {
 		return err
 	}
-	if s.settings.Lockstep {
+	switch {
+	case s.next != nil:
+		return r.runClosed()
+	case s.settings.Lockstep:
 		return r.runLockstep()
 	}
 	return r.runApart()
@@ -99,6 +116,7 @@ func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *led
 		return s.Run(p, out, nil)
 	}
 	record.reset(s.settings.engines(), len(s.requests))
+	record.merges = s.sglang != nil
 	out.record = record
 	defer func() { out.record = nil }()
 	return s.Run(&recorder{p, p, record}, out, nil)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"github.com/replay-llm/replay/replay/collector"
@@ -18,9 +17,11 @@ import (
 
 // ReadTimes reads the requests of a run as Read does, whatever its server is and whether
 // or not meta.json is there. What a simulated scheduler does not do is in the notes.
-func ReadTimes(dir string) (*Measured, error) {
-	m := &Measured{Name: filepath.Base(filepath.Clean(dir))}
-	err := m.readTimes(dir)
+func ReadTimes(dir string) (*Measured, error) { return ReadTimesOf(dir, 0) }
+
+// ReadTimesOf reads them as ReadTimes does; inFlight, when not 0, is how many requests a closed loop had at once.
+func ReadTimesOf(dir string, inFlight int) (*Measured, error) {
+	m, dir, err := openRun(dir, inFlight)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +91,7 @@ func (m *Measured) WriteTrace(w io.Writer, p *Prompts) (blockTokens int, err err
 			ids = p.ids[r.Place]
 		}
 		line := map[string]any{"timestamp": 1000 * r.Arrival, "input_length": r.Input, "output_length": r.Output, "hash_ids": ids}
+		m.addLane(line, r)
 		if r.Class != "" {
 			line["priority"] = priorityOf(r.Class)
 		}

@@ -102,7 +102,7 @@ func floorParameters(s *Settings) timing.Parameters {
 	}
 	f := s.fitOf(gpu, model)
 	pass := f.Fastest()
-	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, Token: overClock * pass.Token}
+	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, ExpertShare: s.expertShare(pass.Share), Token: overClock * pass.Token}
 }
 
 // overClock is the share of a data sheet's time that a GPU may take whose clocks are above the
@@ -111,7 +111,7 @@ const overClock = 0.9
 
 // isBelow reports whether p is faster than a floor.
 func isBelow(p, floor *timing.Parameters) bool {
-	return p.Weights < floor.Weights || p.Experts < floor.Experts || p.Token < floor.Token
+	return p.Weights < floor.Weights || p.Experts*p.ExpertShare < floor.Experts*floor.ExpertShare || p.Token < floor.Token
 }
 
 // raiseToFloor raises parameters that physics forbids to what it allows.

@@ -92,7 +92,7 @@ func passTimes(a *engineargs.Args) string {
 		case a.Engine == engineargs.VLLM && a.Rules.Reference():
 			text += "with the reference's rules mean TPOT was -2 to +165 % off on measured servers"
 		default:
-			text += "beyond dense models on one GPU under vLLM one server was measured, whose mean TPOT was -38 to -14 % off"
+			text += "beyond dense models on one GPU under vLLM one server was measured, whose mean TPOT was -38 to -19 % off"
 		}
 		if f.PP > 1 {
 			text += "; the stages of --pp are kept full"

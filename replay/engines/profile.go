@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -28,16 +29,22 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 	if p.Engine == nil {
 		return all, nil
 	}
+	if p.Engine.Kind == timing.SGLang {
+		all = append(all, engineargs.Setting{Key: engineKey, Value: strconv.Quote(p.Engine.Kind)})
+	}
 	for _, s := range serverSettings(p.Engine) {
 		if s.value > 0 {
 			all = append(all, engineargs.Setting{Key: s.key, Value: strconv.Itoa(s.value)})
 		}
 	}
-	if a.Engine == engineargs.VLLM && p.Engine.Version != "" {
+	if a.Engine == engineargs.VLLM && p.Engine.Kind != timing.SGLang && p.Engine.Version != "" {
 		all = append(all, engineargs.Setting{Key: "scheduler_profile", Value: strconv.Quote(vllm.Nearest(p.Engine.Version))})
 	}
 	return all, nil
 }
+
+// engineKey is the argument that says which engine it is.
+const engineKey = "engine_type"
 
 // UsualSettings returns what an engine has where nothing is said: SGLang a KV cache of as
 // many tokens as vLLM.
@@ -57,6 +64,14 @@ type serverSetting struct {
 }
 
 func serverSettings(e *timing.Engine) []serverSetting {
+	if e.Kind == timing.SGLang {
+		return []serverSetting{
+			{"sglang.max_running_requests", e.MaxSeqs, func(a *engineargs.Args) int { return a.SGLang.MaxRunning }},
+			{"sglang.chunked_prefill_size", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.SGLang.ChunkTokens }},
+			{"num_gpu_blocks", e.Blocks, func(a *engineargs.Args) int { return a.Blocks }},
+			{"block_size", e.BlockTokens, func(a *engineargs.Args) int { return a.BlockTokens }},
+		}
+	}
 	return []serverSetting{
 		{"max_num_seqs", e.MaxSeqs, func(a *engineargs.Args) int { return a.MaxSeqs }},
 		{"max_num_batched_tokens", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.MaxBatchedTokens }},
@@ -76,6 +91,9 @@ func profileWarnings(a *engineargs.Args) []string {
 		return nil // whoever reads it complains
 	}
 	var all []string
+	if has, fitted := a.Engine == engineargs.SGLang, p.Engine.Kind == timing.SGLang; has != fitted {
+		return []string{fmt.Sprintf("%s was fitted under the scheduler of %s, not that of %s", a.ProfilePath, cmp.Or(p.Engine.Kind, engineargs.VLLM.String()), a.Engine)}
+	}
 	for _, s := range serverSettings(p.Engine) {
 		if has := s.of(a); s.value > 0 && has != s.value {
 			all = append(all, fmt.Sprintf("%s was fitted with %s %d, not %d", a.ProfilePath, s.key, s.value, has))

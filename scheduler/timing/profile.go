@@ -34,11 +34,15 @@ type Way struct {
 	TokenSpread float64 `json:"token_spread_s"` // and of Token
 }
 
+// SGLang is the kind of an engine under the scheduler of SGLang.
+const SGLang = "sglang"
+
 // ProfileVersion is the version of the files that are written and read.
 const ProfileVersion = 1
 
 // Engine is the server that a profile was measured on.
 type Engine struct {
+	Kind             string `json:"engine,omitempty"` // SGLang; "": vLLM
 	Model            string `json:"model,omitempty"`
 	GPU              string `json:"gpu,omitempty"`
 	Version          string `json:"vllm_version,omitempty"`

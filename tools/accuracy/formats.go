@@ -8,9 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/replay-llm/replay/calibrate"
 )
 
 // readOwnTimes reads the times that a server's engine kept, with the prompts' blocks.
@@ -48,53 +49,17 @@ func promptsOf(dir string) string {
 	return filepath.Join(filepath.Dir(dir), "prompts_llama-3.1-8b.jsonl")
 }
 
-// readTurns reads turns of sessions in the order in which they were completed. Which
-// session a turn is of is not told: it is taken to go on with the longest that is no
-// longer than itself, of those in hand.
-func readTurns(path string) ([]request, error) {
-	rows, err := readLines[struct {
-		Input  int     `json:"isl"`
-		Output int     `json:"osl"`
-		TTFT   float64 `json:"ttft_ms"`
-		TPOT   float64 `json:"tpot_ms"`
-		E2E    float64 `json:"e2e_ms"`
-	}](path)
-	if err != nil {
+// readTurns reads the turns of a closed loop, as replay calibrate does.
+func (s *server) readTurns(path string) (all []request, err error) {
+	if s.turns, err = calibrate.ReadTimesOf(path, s.inFlight); err != nil {
 		return nil, err
 	}
-	const (
-		block = 256
-		fresh = 1600 // tokens: the first turns of all sessions are shorter
-		most  = 64   // sessions in hand
-	)
-	type session struct {
-		number uint64
-		tokens int
-	}
-	var all []request
-	var open []session // the one that went on last comes last
-	var sessions uint64
-	for _, row := range rows {
-		best := -1
-		for i := range open {
-			if row.Input >= fresh && open[i].tokens <= row.Input && (best < 0 || open[i].tokens > open[best].tokens) {
-				best = i
-			}
-		}
-		s := session{number: sessions, tokens: row.Input}
-		if best >= 0 {
-			s.number = open[best].number
-			open = slices.Delete(open, best, best+1)
-		} else {
-			sessions++
-		}
-		open = append(open, s)
-		open = open[max(0, len(open)-most):]
-		r := request{input: row.Input, output: row.Output, block: block, ttft: row.TTFT, tpot: row.TPOT, e2e: row.E2E}
-		for i := 0; i*block < row.Input; i++ {
-			r.hashes = append(r.hashes, s.number<<16|uint64(i))
-		}
-		all = append(all, r)
+	for i := range s.turns.Requests {
+		r := &s.turns.Requests[i]
+		all = append(all, request{
+			arrival: 1000 * r.Arrival, input: r.Input, output: r.Output, block: s.turns.Prompts.BlockTokens, ttft: 1000 * (r.First - r.Arrival),
+			e2e: 1000 * (r.Last - r.Arrival), tpot: 1000 * (r.Last - r.First) / float64(max(r.Output-1, 1)),
+		})
 	}
 	return all, nil
 }

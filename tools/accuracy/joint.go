@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
 )
@@ -20,6 +22,8 @@ type jointFit struct {
 	fitted []string // runs
 	judged []judgedRun
 	flags  []string // of replay validate
+	sheets []string // flags of replay calibrate that name GPU and model; nil: h100
+	rules  string   // whose the scheduler's are; "": vLLM's
 }
 
 // judgedRun is a run that a fit is held to.
@@ -31,15 +35,32 @@ type judgedRun struct {
 // listJointFits returns the fits to several runs.
 func listJointFits() []jointFit {
 	warm := []string{"all from 15 s on"}
+	eager := jointFit{name: "H100, Qwen3-14B, eager", folder: "measured/one-pod-qwen3-14b-eager"}
+	kimi := jointFit{
+		name: "4 × GB300, Kimi K2.5", folder: "measured/sglang-kimi-closed-loop", sheets: []string{"--gpu", "gb300", "--model", "kimi-k2.5"}, rules: "SGLang's",
+	}
+	of := func(base jointFit, fitted []string, judged ...judgedRun) jointFit {
+		base.fitted, base.judged = fitted, judged
+		return base
+	}
+	at := func(all ...int) (names []string) {
+		for _, n := range all {
+			names = append(names, fmt.Sprintf("raw_conc%d.jsonl.gz", n))
+		}
+		return names
+	}
+	all := []string{"all"}
 	return []jointFit{
-		{"H100, Qwen3-14B, eager", "measured/one-pod-qwen3-14b-eager", []string{"rate-5", "rate-8"}, []judgedRun{
-			{"rate-5", []string{"all"}}, {"rate-8", []string{"all"}}, {"rate-15", []string{"all", "critical", "sheddable"}},
-		}, nil},
-		{"H100, Qwen3-14B, eager", "measured/one-pod-qwen3-14b-eager", []string{"rate-5"}, []judgedRun{{"rate-8", []string{"all"}}}, nil},
-		{"H100, Qwen3-14B, eager", "measured/one-pod-qwen3-14b-eager", []string{"rate-8"}, []judgedRun{{"rate-5", []string{"all"}}}, nil},
-		{"4 × H100, Qwen3-14B", "measured/four-pods-qwen3-14b-prefix", []string{"w2-40", "short-w1-20"}, []judgedRun{
-			{"w2-40", warm}, {"short-w2-40", warm}, {"short-w1-20", warm},
-		}, []string{"--workers", "4"}},
+		of(eager, []string{"rate-5", "rate-8"}, judgedRun{"rate-5", all}, judgedRun{"rate-8", all}, judgedRun{"rate-15", []string{"all", "critical", "sheddable"}}),
+		of(eager, []string{"rate-5"}, judgedRun{"rate-8", all}),
+		of(eager, []string{"rate-8"}, judgedRun{"rate-5", all}),
+		{
+			name: "4 × H100, Qwen3-14B", folder: "measured/four-pods-qwen3-14b-prefix", fitted: []string{"w2-40", "short-w1-20"},
+			judged: []judgedRun{{"w2-40", warm}, {"short-w2-40", warm}, {"short-w1-20", warm}}, flags: []string{"--workers", "4"},
+		},
+		of(kimi, at(4, 64), judgedRun{at(4)[0], all}, judgedRun{at(16)[0], all}, judgedRun{at(64)[0], all}),
+		of(kimi, at(4, 16), judgedRun{at(64)[0], all}),
+		of(kimi, at(16, 64), judgedRun{at(4)[0], all}),
 	}
 }
 
@@ -49,14 +70,17 @@ func (f *jointFit) judge(ctx context.Context, shared, dir string) ([]string, err
 	if err := runCommand(ctx, nil, "go", "build", "-o", program, "./cmd/replay"); err != nil {
 		return nil, err
 	}
-	args := []string{"calibrate", "--gpu", "h100", "--profile", profile}
+	args := append([]string{"calibrate", "--profile", profile}, f.sheets...)
+	if f.sheets == nil {
+		args = append(args, "--gpu", "h100")
+	}
 	name := f.name + ": "
 	for i, run := range f.fitted {
 		args = append(args, filepath.Join(shared, f.folder, run))
 		if i > 0 {
 			name += " and "
 		}
-		name += run
+		name += nameRun(run)
 	}
 	if err := runCommand(ctx, nil, program, args...); err != nil {
 		return nil, err
@@ -87,14 +111,22 @@ func (f *jointFit) row(name string, j *judgedRun, c *calibrate.Judged) string {
 	for _, e := range c.Errors {
 		off[e.Metric] = fmt.Sprintf("%+.1f / %+.1f / %+.1f %%", 100*e.Mean, 100*e.P50, 100*e.P99)
 	}
-	on := j.run + ", " + c.Set
+	on := nameRun(j.run) + ", " + c.Set
 	switch {
 	case slices.Contains(f.fitted, j.run):
 		on += " (fitted)"
 	case c.Set == "all":
 		on += ": another load"
 	}
-	return fmt.Sprintf("| %s | %s | vLLM's | %s | %s | %s |", name, on, off["TPOT"], off["TTFT"], off["E2E"])
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", name, on, cmp.Or(f.rules, "vLLM's"), off["TPOT"], off["TTFT"], off["E2E"])
+}
+
+// nameRun returns the name of a run, which is a directory or a file of turns.
+func nameRun(run string) string {
+	if n, ok := strings.CutPrefix(run, "raw_conc"); ok {
+		return strings.TrimSuffix(n, ".jsonl.gz") + " at once"
+	}
+	return run
 }
 
 // runCommand runs a command and reads what it prints as JSON into result, unless that is nil.

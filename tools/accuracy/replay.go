@@ -26,7 +26,7 @@ const (
 // path.
 func (s *server) replay(passes, rules, dir string) (metrics, error) {
 	trace := filepath.Join(dir, "trace.jsonl")
-	if err := writeTrace(trace, s.requests); err != nil {
+	if err := s.writeTrace(trace); err != nil {
 		return metrics{}, err
 	}
 	args, err := s.engineArgs(passes, rules)
@@ -81,11 +81,17 @@ func (s *server) engineArgs(passes, rules string) (engineargs.Args, error) {
 	return engineargs.Parse(text, engineargs.Options{})
 }
 
-// writeTrace writes requests as a Mooncake trace.
-func writeTrace(path string, requests []request) error {
+// writeTrace writes the requests as a Mooncake trace.
+func (s *server) writeTrace(path string) error {
 	text := &bytes.Buffer{}
+	if s.turns != nil {
+		if _, err := s.turns.WriteTrace(text, s.turns.Prompts); err != nil {
+			return err
+		}
+		return os.WriteFile(path, text.Bytes(), 0o600)
+	}
 	encoder := json.NewEncoder(text)
-	for _, r := range requests {
+	for _, r := range s.requests {
 		if err := encoder.Encode(map[string]any{"timestamp": r.arrival, "input_length": r.input, "output_length": r.output, "hash_ids": r.hashes}); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
@@ -19,8 +20,8 @@ const (
 // server is a run of a measured server: how it ran, and what it reported.
 type server struct {
 	name      string
-	path      string // below ../shared
-	format    func(path string) ([]request, error)
+	path      string                               // below ../shared
+	format    func(path string) ([]request, error) // nil: turns in a closed loop
 	engine    string
 	hardware  string // as hardware.ParseFit reads it
 	pods      int
@@ -32,7 +33,8 @@ type server struct {
 	summary   string // below ../shared: a file with the mean and p99 of itl_ms; "": there is none
 	halves    bool   // calibrate is fitted to the first half of the run's requests and judged by the second
 
-	requests []request // by arrival
+	requests []request           // by arrival
+	turns    *calibrate.Measured // of a closed loop; nil: there is none
 	itl      metric
 }
 
@@ -57,7 +59,7 @@ func listServers() []*server {
 		change: func(f *hardware.Fit) { f.Utilization, f.BlockTokens = 0.75, 64 },
 	}
 	kimi := server{
-		format: readTurns, engine: sglangEngine, hardware: "gb300/kimi-k2.5?tp=4", pods: 1, unbounded: true,
+		engine: sglangEngine, hardware: "gb300/kimi-k2.5?tp=4", pods: 1, unbounded: true,
 		change: func(f *hardware.Fit) { f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, 256, 128, 8192 },
 	}
 	of := func(base server, name, path string, change func(*server)) *server {
@@ -109,7 +111,11 @@ func (s *server) fit() (hardware.Fit, hardware.Budget, error) {
 
 // read returns the server's requests, by arrival.
 func (s *server) read(shared string) ([]request, error) {
-	all, err := s.format(filepath.Join(shared, s.path))
+	format := s.format
+	if s.inFlight > 0 {
+		format = s.readTurns
+	}
+	all, err := format(filepath.Join(shared, s.path))
 	if err != nil {
 		return nil, err
 	}

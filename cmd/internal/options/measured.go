@@ -16,6 +16,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // BindMeasured adds the flags of a replay of a measured run, whose requests are given.
@@ -23,6 +24,9 @@ func (o *Options) BindMeasured(cmd *cobra.Command, own ...cli.Group) {
 	o.BindReplay(cmd, own...)
 	cli.Hide(cmd.Flags(), givenByRun()...)
 }
+
+// MaxInFlight returns the requests in flight that were asked for, 0 where none were.
+func (o *Options) MaxInFlight() int { return o.input.maxInFlight }
 
 // givenByRun are the flags of a replay that make no sense where its requests are those
 // of a measured run, which served them all.
@@ -39,7 +43,7 @@ func givenByRun() []string {
 // they name, win over what the run's settings say; those that are taken from the run are
 // filled, as FLAG VALUE.
 func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spec replay.Spec, trace *bytes.Buffer, filled []string, err error) {
-	if name := o.FirstChanged(givenByRun()...); name != "" {
+	if name := o.FirstChanged(givenByRun()...); name != "" && (name != "max-in-flight" || m.InFlight == 0) {
 		return spec, nil, nil, o.Only(name, "with replay trace: the run says what was served")
 	}
 	if err := o.Config.Apply(o); err != nil {
@@ -70,6 +74,16 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	own.measured = m
 	if spec, err = own.Spec("-", loadgen.Trace); err != nil {
 		return spec, nil, nil, err
+	}
+	if path := spec.Entry().Engine.ProfilePath; timing.HoldsProfile(path) {
+		p, err := timing.LoadProfile(path)
+		if err != nil {
+			return spec, nil, nil, err
+		}
+		m.AddWay(p.Way)
+	}
+	if m.InFlight > 0 {
+		spec.Mode, spec.MaxInFlight = loadgen.Concurrency, m.InFlight
 	}
 	trace = &bytes.Buffer{}
 	block, err := m.WriteTrace(trace, p)

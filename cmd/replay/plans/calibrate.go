@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,9 @@ type calibration struct {
 	holdout float64
 	profile string
 	blocks  int
+	atOnce  int // requests in flight
 	gpu     string
+	engine  cli.Choice
 	model   string
 	pair    string // directory of what was measured of KV transfers
 	file    string // of the deployment
@@ -42,7 +45,7 @@ func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN...]",
 		Short: "Fit pass times to what a real server was measured to do",
-		Long: `Fit the time of forward passes to the measured times of a real vLLM server's
+		Long: `Fit the time of forward passes to the measured times of a real server's
 requests, by replaying them through its scheduler again and again.
 
 Each RUN is a directory with requests.jsonl (when each request arrived, was
@@ -78,6 +81,9 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
+	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, where no file beside its turns tells")
+	f.engine = cli.Choice{Names: []string{"vllm", "sglang"}}
+	fs.Var(&f.engine, "engine", "engine of the server, whose scheduler is simulated, by `name`: vllm or sglang, where the run does not tell")
 	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not tell")
 	fs.StringVar(&f.pair, "transfers", "", "`directory` of what was measured of KV transfers from prefill to decode servers: their logs, metrics or requests; without RUN only these are fitted")
 	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not tell or by a name that is not in replay models")
@@ -87,8 +93,8 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 }
 
 func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) error {
-	if f.blocks < 0 || f.block < 1 {
-		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d: want blocks of at least 1 token", f.blocks, f.block)
+	if f.blocks < 0 || f.block < 1 || f.atOnce < 0 {
+		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d, --max-in-flight=%d: want blocks of at least 1 token, and requests", f.blocks, f.block, f.atOnce)
 	}
 	known, err := f.readDeployment()
 	if err != nil {
@@ -154,6 +160,12 @@ func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
 // meta.json.
 func (f *calibration) readDeployment() (map[string]any, error) {
 	flags := map[string]string{}
+	if f.engine.Value != "" {
+		flags["engine"] = f.engine.Value
+	}
+	if f.atOnce > 0 {
+		flags["max-in-flight"] = strconv.Itoa(f.atOnce)
+	}
 	if f.gpu != "" {
 		if _, err := hardware.FindGPU(f.gpu, nil); err != nil {
 			return nil, cli.WrongUsage(err)

@@ -20,7 +20,7 @@ import (
 // nine of ten servers lie. docs/accuracy.md has what they rest on.
 const (
 	dataSheetError = 0.15 // by data sheets, of what was measured: the largest was 12 %
-	unknownError   = 0.5  // by data sheets, of anything else: experts on four GPUs were -38 to -14 % off
+	unknownError   = 0.5  // by data sheets, of anything else: experts on four GPUs were -38 to -19 % off
 	fittedError    = 0.1  // by a fitted profile, at other loads than its own: -7 to +13 %; on the rest of its own run 1 %
 )
 

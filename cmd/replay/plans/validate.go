@@ -19,7 +19,6 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/report/html"
-	"github.com/replay-llm/replay/scheduler/timing"
 )
 
 // validation holds the flags of replay validate beside those of a replay.
@@ -91,7 +90,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	if f.block < 1 || !(f.within >= 0) || math.IsInf(f.within, 0) {
 		return cli.Usagef("--prompt-block-size=%d, --tolerance=%v: want at least 1 token, and a share of at least 0", f.block, f.within)
 	}
-	m, err := calibrate.ReadTimes(dir)
+	m, err := calibrate.ReadTimesOf(dir, o.MaxInFlight())
 	if err != nil {
 		return err
 	}
@@ -114,13 +113,6 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	result, err := spec.Run(ctx, replay.Streams{Stdin: trace})
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
-	}
-	if path := spec.Entry().Engine.ProfilePath; timing.HoldsProfile(path) {
-		p, err := timing.LoadProfile(path)
-		if err != nil {
-			return err
-		}
-		m.AddWay(p.Way)
 	}
 	v := newValidated(m, &spec, filled)
 	if v.Checks, err = m.Judge(result); err != nil {
@@ -145,7 +137,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 func (f *validation) compare(v *validated, m *calibrate.Measured, result *harness.Result) error {
 	var repeats []*calibrate.Measured
 	for _, dir := range f.repeats {
-		r, err := calibrate.ReadTimes(dir)
+		r, err := calibrate.ReadTimesOf(dir, m.InFlight)
 		if err != nil {
 			return err
 		}

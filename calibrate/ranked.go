@@ -1,0 +1,43 @@
+package calibrate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// counterparts returns, for metric k of each chosen request of an outcome, the measured value that it is held to: its own
+// or, in a closed loop, that of the same rank. There it is not told who was in flight with whom, and a request that
+// waited for the prompts of others in one may not in the other.
+func (t *target) counterparts(k int, simulated []float64) []float64 {
+	if t.run.InFlight == 0 {
+		return t.measured[k]
+	}
+	if t.sorted[k] == nil {
+		t.sorted[k] = slices.Clone(t.measured[k])
+		slices.SortFunc(t.sorted[k], compareLast)
+	}
+	t.order = t.order[:0]
+	for j, v := range simulated {
+		if !math.IsNaN(v) {
+			t.order = append(t.order, j)
+		}
+	}
+	slices.SortStableFunc(t.order, func(a, b int) int { return cmp.Compare(simulated[a], simulated[b]) })
+	t.paired = append(t.paired[:0], t.measured[k]...) // what is no number stays
+	for rank, j := range t.order {
+		t.paired[j] = t.sorted[k][rank]
+	}
+	return t.paired
+}
+
+// compareLast orders numbers, with those that are none last.
+func compareLast(a, b float64) int {
+	switch {
+	case math.IsNaN(a):
+		return cmp.Compare(1, 0)
+	case math.IsNaN(b):
+		return -1
+	}
+	return cmp.Compare(a, b)
+}
