@@ -7,7 +7,8 @@
 // simulated requests come out as the measured ones. What was fitted to one half
 // is judged on the other.
 //
-// Read measured.go, client.go, settings.go and prompts.go for what comes in,
+// Read measured.go, client.go (generators.go, spans.go, recorded.go, tracev2.go: who wrote it),
+// settings.go, sglanglog.go, counters.go (promtext.go) and prompts.go for what comes in,
 // simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
 // the fit, then errors.go, trusted.go and report.go for what comes out. validate.go
 // holds a replay of a run to its measured times.
