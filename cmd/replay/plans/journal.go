@@ -39,6 +39,9 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 			{Name: "plan-seed", Value: strconv.FormatUint(seed, 10)}, {Name: "plan-resamples", Value: strconv.Itoa(f.resamples)},
 			{Name: "plan-model-error", Value: fmt.Sprint(f.modelErrorOf(&c.spec))},
 		}, settings...)}
+		if s := f.survive.text; s != "" {
+			cell.Settings = append(cell.Settings, plan.Setting{Name: "plan-survive", Value: s + f.describeSurvival()})
+		}
 		task, err := plan.NewTask(&cell, program, digests.Of)
 		if err != nil {
 			return nil, err

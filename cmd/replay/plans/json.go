@@ -12,7 +12,8 @@ import (
 
 // PlanDocument is a plan as JSON.
 type PlanDocument struct {
-	Inputs   []plan.Setting    `json:"inputs"` // flags, and the trace
+	Inputs   []plan.Setting    `json:"inputs"`            // flags, and the trace
+	Survive  string            `json:"survive,omitempty"` // who may be gone: a number of workers, or zone
 	Found    bool              `json:"found"`
 	Best     *answerDocument   `json:"best"` // null when no cluster meets
 	Variants []answerDocument  `json:"variants"`
@@ -80,7 +81,7 @@ type valueDocument struct {
 }
 
 func (p *planSheet) planDocument() *PlanDocument {
-	d := &PlanDocument{Inputs: p.runner.choices[0].settings, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
+	d := &PlanDocument{Survive: p.flags.survive.text, Inputs: p.runner.choices[0].settings, Found: p.plan.Best >= 0, Replays: len(p.plan.Measures), Front: []measureDocument{}}
 	for i := range p.plan.Answers {
 		d.Variants = append(d.Variants, p.answerDocument(&p.plan.Answers[i]))
 	}

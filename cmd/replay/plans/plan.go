@@ -45,6 +45,8 @@ type planFlags struct {
 	form       cli.Choice
 	wide       bool
 	journal    string
+	survive    survival
+	zones      int
 	files      sweeps.TableFiles
 }
 
@@ -55,6 +57,8 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.try, "try", nil, "also choose among the values of a flag, as `tp=2,4`; may be repeated")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
+	fs.Var(&f.survive, "survive", "what may be gone while objectives are met: a `number` of any workers, or zone")
+	fs.IntVar(&f.zones, "zones", 3, "`number` of zones that workers are dealt out over, with --survive zone")
 	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
@@ -91,7 +95,7 @@ makes it a closed loop, whose load is the number of requests in flight.`,
 			return runPlan(cmd.Context(), s, o, f, file)
 		},
 	}
-	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "try", "topology", "gpu-cost", "output", "out"))
+	o.BindReplay(cmd, cli.NewGroup("Plan", f.bindFlags, "slo", "slo-attainment", "try", "survive", "topology", "gpu-cost", "output", "out"))
 	return cmd
 }
 
@@ -163,13 +167,14 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(
-		o.CheckLeast(1, "max-workers", "jobs"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
+		o.CheckLeast(1, "max-workers", "jobs", "zones"), o.CheckLeast(0, "gpus-per-worker", "confidence", "model-error"), o.CheckLeast(0, "gpu-cost", "resamples"), o.CheckLeast(1e-6, "precision"),
 		o.Check(
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
 			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
+			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology"),
 			cli.Wants(f.topology.Value == "aggregated" || f.most >= 2, "max-workers", "at least 2 with --topology "+f.topology.Value),
@@ -322,18 +327,18 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 	if m, ok := r.journal.findMeasure(p); ok {
 		return m, nil
 	}
-	m, err := r.replayPoint(ctx, p)
+	m, err := r.replaySurviving(ctx, p)
 	if err != nil {
 		return m, err
 	}
 	return m, r.journal.addMeasure(p, &m)
 }
 
-// replayPoint replays a point and holds it to the objectives.
-func (r *planRunner) replayPoint(ctx context.Context, p plan.Point) (plan.Measure, error) {
+// replayPoint replays a point on a cluster and holds it to the objectives.
+func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engines.Topology) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
-	spec.Topology = r.choices[p.Variant].clusterOf(p.Shape)
-	if p.Shape.Workers == 1 {
+	spec.Topology = cluster
+	if len(cluster.Pools) == 1 && cluster.Pools[0].Count == 1 {
 		spec.Router = policy.RoundRobin // there is nothing to route
 	}
 	if spec.Mode == loadgen.Concurrency {

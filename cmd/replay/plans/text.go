@@ -88,12 +88,18 @@ func (p *planSheet) writeAnswer(b *strings.Builder, a *plan.Answer) {
 	case !a.Found:
 		head = "No cluster meets the objectives; the largest considered"
 	}
+	if a.Confident == nil && a.Found {
+		head += p.flags.describeSurvival()
+	}
 	name := ""
 	if v := p.variantName(a.Variant); v != "" {
 		name = ", " + v
 	}
 	fmt.Fprintf(b, "%s: %s (%d GPUs)%s%s\n", head, p.nameCluster(a.Variant, a.Shape), p.plan.GPUs(a.Variant, a.Shape), name, hourly)
 	p.writeDiffering(b, a)
+	if s := p.flags.describeSurvival(); s != "" && !a.Found && fixed {
+		fmt.Fprintf(b, "  Misses%s: %s\n", s, a.At.Missed)
+	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range a.At.Values {
 		v := &a.At.Values[i]
@@ -136,7 +142,7 @@ func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 	if p.plan.ByCost {
 		head = "Cheapest"
 	}
-	fmt.Fprintf(b, "%s cluster that holds: %v (%d GPUs)%s%s\n", head, c.Shape, p.plan.GPUs(a.Variant, c.Shape), name, p.formatHourly(a.Variant, c.Shape))
+	fmt.Fprintf(b, "%s cluster that holds%s: %v (%d GPUs)%s%s\n", head, p.flags.describeSurvival(), c.Shape, p.plan.GPUs(a.Variant, c.Shape), name, p.formatHourly(a.Variant, c.Shape))
 	fmt.Fprintf(b, "  met %d of %d times when %s; wanted: %g%%\n", c.Met, p.flags.resamples, when, 100*c.Share)
 }
 

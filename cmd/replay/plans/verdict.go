@@ -100,7 +100,7 @@ func (p *planSheet) describeWanted(a *plan.Answer) string {
 		}
 		parts = append(parts, p.nameObjective(v)+" ≤ "+formatTime(v.Limit, v.Unit))
 	}
-	return strings.Join(parts, ", and ")
+	return strings.Join(parts, ", and ") + p.flags.describeSurvival()
 }
 
 // describeEach names the limits on the times of each request.
