@@ -15,7 +15,7 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 	var seen []pass
 	engine := runs[0].Settings.Engine
 	r.Profile = timing.Profile{
-		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine,
+		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine, Warmup: r.Profile.Warmup,
 	}
 	var trials []*trial
 	_, targets := targetsOf(sims, runs, all[0].on)
@@ -28,7 +28,7 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 			}
 		}
 		err := sims[i].Run(&f.parameters, &t.out, func(p *scheduler.Pass) {
-			if float64(p.End) <= last {
+			if float64(p.End) <= last && !(sims[i].warmup.Given() && p.End-p.Start >= sims[i].warmup.Time) {
 				seen = append(seen, readPass(p, m.Settings.BlockTokens))
 			}
 		})

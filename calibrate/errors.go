@@ -54,7 +54,7 @@ const firstIgnored = 10
 // without the first, and those that were not.
 func splitBySaturation(m *Measured) (quick, slow []int) {
 	late := m.lateFirst()
-	for i := m.Lead; i < len(m.Requests); i++ {
+	for i := m.judgedFrom(); i < len(m.Requests); i++ {
 		r := &m.Requests[i]
 		if r.cut {
 			continue

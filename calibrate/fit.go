@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
@@ -36,9 +37,9 @@ type Options struct {
 	// do not see: the last ones and the first ones. 0: there is one fit, to all.
 	Holdout float64
 	Prompts *Prompts // nil: no two prompts begin alike
-	// Route, when not nil, replays a run on its servers by the router that its settings name,
-	// with pass times by a profile, and returns which of them took each request.
-	Route func(m *Measured, p *timing.Profile) ([]int, error)
+	// Replay, when not nil, replays a run on its servers by the router that its settings name,
+	// as a profile has them; seed is what is left to chance.
+	Replay func(m *Measured, p *timing.Profile, seed uint64) (*harness.Result, error)
 	// Reference makes the scheduler follow the rules of the reference instead of
 	// those of vLLM 0.19.
 	Reference bool
@@ -55,7 +56,8 @@ type part struct {
 // without the last ones and the first ones, each followed by what was left out
 // of it.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
-	lead, n := m.Lead, len(m.Requests)-m.Lead
+	lead := m.judgedFrom()
+	n := len(m.Requests) - lead
 	span := func(name string, from, to int) part {
 		p := part{name: name}
 		for i := lead + from; i < lead+to; i++ {
@@ -65,7 +67,7 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 		}
 		return p
 	}
-	fitted, held = []part{span("all", 0, n)}, []part{{}}
+	fitted, held = []part{span(m.nameAll(), 0, n)}, []part{{}}
 	if holdout > 0 {
 		cut := int(math.Round(holdout * float64(n)))
 		fitted = append(fitted, span(fmt.Sprintf("first %d", n-cut), 0, n-cut), span(fmt.Sprintf("last %d", n-cut), cut, n))
@@ -86,6 +88,15 @@ func (p part) withoutWarmUp(m *Measured) []int {
 		return p.chosen
 	}
 	return kept
+}
+
+// judgedIn returns what of p is judged: in a run that a client measured no more than what is fitted
+// to.
+func (p part) judgedIn(m *Measured) part {
+	if warm := p.withoutWarmUp(m); m.Client && m.ignored == nil && len(warm) < len(p.chosen) {
+		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, clientWarmUp), warm
+	}
+	return p
 }
 
 // Run calibrates to m. It stops early, with ctx's error, when ctx is done.
@@ -114,6 +125,9 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 			return nil, err
 		}
 		r.addNotes(runs, i)
+	}
+	if r.Profile.Warmup, err = routeRuns(ctx, sims, runs, o, &all[0]); err != nil {
+		return nil, err
 	}
 	fits, err := fitAll(ctx, sims, runs, all)
 	if err != nil {
@@ -154,12 +168,8 @@ func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simula
 		return m, sim, err
 	}
 	how := "the one with the least 4·waiting + running"
-	if o.Route != nil && m.Settings.Router != "" {
-		how = "the one that the router's scorers choose in a replay by data sheets"
-		p := timing.Profile{Version: timing.ProfileVersion, Parameters: startParameters(&m.Settings)}
-		if sim.taken, err = o.Route(m, &p); err != nil {
-			return nil, nil, err
-		}
+	if o.Replay != nil && m.isRouted() {
+		how = "the one that the router's scorers choose in a replay"
 	}
 	m.Settings.addNote("which of %d servers took which request is not told: %s", m.Settings.Pods, how)
 	return m, sim, nil

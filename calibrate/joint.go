@@ -119,6 +119,7 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 			return err
 		}
 		add := func(judged part, heldOut bool) {
+			judged = judged.judgedIn(m)
 			name := judged.name
 			if len(runs) > 1 {
 				name = m.Name + ", " + name

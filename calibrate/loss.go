@@ -1,6 +1,9 @@
 package calibrate
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // metric is a quantity of a request that is compared: a span of time in s, over a
 // number, which is NaN where there is no such quantity.
@@ -58,8 +61,37 @@ const warmUp = 2
 // server ever has, which compiles kernels for several seconds and has a queue afterwards.
 const clientWarmUp = 15
 
+// Ignore leaves what arrives in the first seconds of the run out of what is fitted to and judged.
+func (m *Measured) Ignore(seconds float64) error {
+	m.ignored = &seconds
+	if n := len(m.judged()); n < fewest {
+		return fmt.Errorf("%s: %d requests arrive after the first %g s, want at least %d", m.Name, n, seconds, fewest)
+	}
+	return nil
+}
+
+// judgedFrom returns the first request that counts: those before it are not to be judged.
+func (m *Measured) judgedFrom() int {
+	first := m.Lead
+	for m.ignored != nil && first < len(m.Requests) && m.Requests[first].Arrival < *m.ignored {
+		first++
+	}
+	return first
+}
+
+// nameAll names all requests that are judged.
+func (m *Measured) nameAll() string {
+	if m.ignored == nil || *m.ignored == 0 {
+		return "all"
+	}
+	return fmt.Sprintf("all from %g s on", *m.ignored)
+}
+
 // warmUp returns the time in s in which the run's server warms up.
 func (m *Measured) warmUp() float64 {
+	if m.ignored != nil {
+		return *m.ignored
+	}
 	if m.Client {
 		return clientWarmUp
 	}

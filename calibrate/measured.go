@@ -34,10 +34,14 @@ type Measured struct {
 	Requests []Request // by arrival
 	// Lead is the number of requests before the first that was measured: they are
 	// replayed, and not judged.
-	Lead    int
-	Failed  int       // requests that are left out
-	late    []float64 // ms, by request that a client sent by a trace: after its time
-	Client  bool      // the times are a client's
+	Lead   int
+	Failed int       // requests that are left out
+	late   []float64 // ms, by request that a client sent by a trace: after its time
+	Client bool      // the times are a client's
+	// ignored is the time in s from the start of which what arrives is replayed, and neither fitted
+	// to nor judged; nil: what is usual.
+	ignored *float64
+	whole   *Measured // that this is the beginning of; nil: it is a whole run
 	Cut     int       // requests that are replayed up to where they broke off, and not judged
 	assumed []string
 	way     timing.Way

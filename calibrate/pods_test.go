@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/sim"
 )
 
 // writeLogs writes the logs of pods that take so many ms for a token.
@@ -74,16 +77,83 @@ func TestTakenRequests(t *testing.T) {
 		all[i] = 1
 	}
 	all[3] = 0
-	_, sim, err := prepareRun(t.Context(), m, Options{Route: func(*Measured, *timing.Profile) ([]int, error) { return all, nil }})
+	_, replayed, err := prepareRun(t.Context(), m, Options{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	replay := func(_ *Measured, p *timing.Profile, _ uint64) (*harness.Result, error) {
+		if p.Engine == nil || p.Engine.Version != m.Settings.Version {
+			t.Errorf("it is replayed as on %+v, want the release of the server", p.Engine)
+		}
+		c := collector.New(len(all))
+		for i, w := range all {
+			c.Arrive(&sim.Request{ID: sim.RequestID(i), InputTokens: 1, OutputTokens: 1}, 0)
+			c.Place(sim.RequestID(i), sim.WorkerID(w))
+		}
+		return &harness.Result{Collector: c}, nil
+	}
+	fitted, _ := splitParts(m, 0)
+	if _, err := routeRuns(t.Context(), []*Simulation{replayed}, []*Measured{m}, Options{Replay: replay}, &training{on: fitted}); err != nil {
 		t.Fatal(err)
 	}
 	p := truth()
 	out, record := Outcome{}, ledger{}
-	if err := sim.runRecorded(&p, &out, &record); err != nil {
+	if err := replayed.runRecorded(&p, &out, &record); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(record.of, all) {
 		t.Errorf("engines %v took the requests, want %v", record.of, all)
+	}
+}
+
+// Servers are fresh where many of the first requests wait for long and few later on; once nobody
+// does, all of them have stood still.
+func TestFresh(t *testing.T) {
+	m := &Measured{Client: true}
+	for i := range 400 {
+		m.Requests = append(m.Requests, Request{Arrival: float64(i) / 10, First: float64(i)/10 + 0.1})
+	}
+	w := &timing.Warmup{Requests: 8, Time: 4}
+	if m.Fresh() || m.WarmupOf(w).Given() {
+		t.Error("servers are fresh where nobody waits")
+	}
+	for i := 20; i < 70; i++ {
+		m.Requests[i].First += 3
+	}
+	if got := m.WarmupOf(w); got.Requests != 8 || got.Time != 4000 || int(got.Until+0.5) != 3900 {
+		t.Errorf("%+v, want one that begins before 3.9 s: requests wait up to 6.9 s", got)
+	}
+	if cut := m.cutAt(5); len(cut.Requests) != 50 || cut.WarmupOf(w) != m.WarmupOf(w) {
+		t.Errorf("the beginning of the run is not as fresh as the run: %+v", cut.WarmupOf(w))
+	}
+	if m.WarmupOf(nil).Given() {
+		t.Error("fresh servers stand still though no profile says so")
+	}
+	for i := 200; i < 300; i++ {
+		m.Requests[i].First += 3
+	}
+	if m.Fresh() {
+		t.Error("servers are fresh where requests wait later on, too")
+	}
+}
+
+// What arrives in the beginning that is to be ignored is neither fitted to nor judged.
+func TestIgnore(t *testing.T) {
+	m := &Measured{Name: "run"}
+	for i := range 100 {
+		m.Requests = append(m.Requests, Request{Arrival: float64(i) / 10, First: float64(i)/10 + 0.1})
+	}
+	if err := m.Ignore(3); err != nil {
+		t.Fatal(err)
+	}
+	parts, _ := splitParts(m, 0)
+	if p := parts[0]; p.name != "all from 3 s on" || len(p.chosen) != 70 || len(p.withoutWarmUp(m)) != 70 || p.chosen[0] != 30 {
+		t.Errorf("%s: %d requests", p.name, len(p.chosen))
+	}
+	if err := m.Ignore(0); err != nil || len(m.judged()) != 100 || m.nameAll() != "all" {
+		t.Errorf("%v, %d of %s, want all", err, len(m.judged()), m.nameAll())
+	}
+	if err := m.Ignore(9); err == nil || !strings.Contains(err.Error(), "run: 10 requests arrive after the first 9 s") {
+		t.Errorf("%v, want that too few are left", err)
 	}
 }

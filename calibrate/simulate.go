@@ -21,6 +21,7 @@ type Simulation struct {
 	requests []sim.Request
 	arrivals []sim.Time
 	tree     *prompt.Tree
+	warmup   vllm.Warmup
 	taken    []int          // by request: the engine that took it; nil: the front end chooses
 	sglang   *engines.Stage // nil: the engines are vLLM's
 	next     []int          // see followers
@@ -72,7 +73,7 @@ func (s *Simulation) config(model timing.Model) vllm.Config {
 		MaxSeqs: s.settings.MaxSeqs, MaxBatchedTokens: s.settings.MaxBatchedTokens,
 		PrefixCaching: s.settings.PrefixCaching, ChunkedPrefill: s.settings.ChunkedPrefill,
 		Clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1},
-		Tree:  s.tree, Rules: s.rules,
+		Tree:  s.tree, Rules: s.rules, Warmup: s.warmup,
 	}
 }
 

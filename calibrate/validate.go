@@ -130,7 +130,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 		return m.judgeCounted(result)
 	}
 	parts, _ := splitParts(m, 0)
-	all := Judged{"all", judgeOutcome(m, parts[0].chosen, out)}
+	all := Judged{m.nameAll(), judgeOutcome(m, parts[0].chosen, out)}
 	var gaps []float64
 	for i := range m.Requests {
 		gaps = append(gaps, m.Requests[i].gaps...)
@@ -155,7 +155,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 // classes returns the classes of service of the requests, none where there is only one.
 func (m *Measured) classes() []string {
 	var all []string
-	for i := m.Lead; i < len(m.Requests); i++ {
+	for i := m.judgedFrom(); i < len(m.Requests); i++ {
 		if class := m.Requests[i].Class; !slices.Contains(all, class) {
 			all = append(all, class)
 		}
@@ -169,7 +169,7 @@ func (m *Measured) classes() []string {
 
 // ofClass returns the requests of a class.
 func (m *Measured) ofClass(class string) (chosen []int) {
-	for i := m.Lead; i < len(m.Requests); i++ {
+	for i := m.judgedFrom(); i < len(m.Requests); i++ {
 		if m.Requests[i].Class == class && !m.Requests[i].cut {
 			chosen = append(chosen, i)
 		}

@@ -35,19 +35,22 @@ func (r *reader) readWarmup(a *Args) {
 	}
 }
 
+// NoWarmup returns what an engine would have to be to stand still once, "" where it may.
+func (a *Args) NoWarmup() string {
+	switch {
+	case a.Engine == SGLang:
+		return "engine_type vllm with it"
+	case a.Rules.Reference():
+		return "vLLM's own rules with it: scheduler_profile vllm"
+	case a.DPSize > 1:
+		return "dp_size 1 with it"
+	}
+	return ""
+}
+
 // checkWarmup refuses a warm-up of engines that have none.
 func (r *reader) checkWarmup(a *Args) {
-	want := ""
-	switch {
-	case !a.Warmup.Given():
-	case a.Engine == SGLang:
-		want = "engine_type vllm with it"
-	case a.Rules.Reference():
-		want = "vLLM's own rules with it: scheduler_profile vllm"
-	case a.DPSize > 1:
-		want = "dp_size 1 with it"
-	}
-	if want != "" {
+	if want := a.NoWarmup(); want != "" && a.Warmup.Given() {
 		r.fail("warmup", shortenValue(r.values["warmup"]), want)
 	}
 }

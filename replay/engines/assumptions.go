@@ -71,7 +71,11 @@ func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
 
 // describeWarmup describes when a fresh engine stands still.
 func describeWarmup(a *engineargs.Args) string {
-	return fmt.Sprintf("workers are fresh: the first pass with %d requests that gain a token takes %g s longer", a.Warmup.Requests, float64(a.Warmup.Time/1000))
+	until := ""
+	if a.Warmup.Until > 0 {
+		until = fmt.Sprintf(", up to %.3g s", float64(a.Warmup.Until/1000))
+	}
+	return fmt.Sprintf("workers are fresh: the first pass with %d requests that gain a token takes %.3g s longer%s", a.Warmup.Requests, float64(a.Warmup.Time/1000), until)
 }
 
 // passTimes describes where pass times come from.

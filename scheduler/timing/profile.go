@@ -18,6 +18,7 @@ type Profile struct {
 	Engine     *Engine    `json:"engine,omitempty"`      // it was measured on
 	Way        *Way       `json:"way,omitempty"`         // nil: the times were the engine's own
 	Link       *Link      `json:"kv_transfer,omitempty"` // nil: no transfer was measured
+	Warmup     *Warmup    `json:"warmup,omitempty"`      // of fresh servers; nil: none was seen
 	// Trusted, when not nil, are the passes the parameters were fitted to.
 	Trusted *Trusted `json:"trusted,omitempty"`
 	// Spreads are the standard deviations of fitted parameters, as shares of them,
@@ -32,6 +33,13 @@ type Way struct {
 	Token       float64 `json:"token_s"`        // s more for each token after it
 	FirstSpread float64 `json:"first_spread_s"` // standard deviation over requests of First
 	TokenSpread float64 `json:"token_spread_s"` // and of Token
+}
+
+// Warmup is how a server that has never served stands still, once: in its first pass in which
+// so many requests gain a token.
+type Warmup struct {
+	Requests int     `json:"requests"`
+	Time     float64 `json:"time_s"`
 }
 
 // SGLang is the kind of an engine under the scheduler of SGLang.
@@ -154,6 +162,9 @@ func LoadProfile(path string) (*Profile, error) {
 	}
 	if err := p.Link.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if w := p.Warmup; w != nil && (w.Requests < 1 || !(w.Time > 0) || math.IsInf(w.Time, 0)) {
+		return nil, fmt.Errorf("%s: warmup: requests are %d and time_s is %v, want at least 1, and a finite number > 0", path, w.Requests, w.Time)
 	}
 	return p, nil
 }

@@ -19,7 +19,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	}
 	if !c.rules.MixedStep {
 		prefill, decode, err := clock.Apart(step)
-		decode += float64(c.warmUp())
+		decode += float64(c.warmUp(p.Start))
 		setNanos(prefill+decode, p)
 		end := p.Start + sim.Time(prefill)
 		if p.Detail != nil {
@@ -32,7 +32,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	if err != nil {
 		return err
 	}
-	ms += float64(c.warmUp())
+	ms += float64(c.warmUp(p.Start))
 	p.End = p.Start + sim.Time(ms)
 	setNanos(ms, p)
 	if p.Detail == nil {

@@ -7,14 +7,18 @@ import "github.com/replay-llm/replay/sim"
 type Warmup struct {
 	Requests int      // that gain a token in the pass
 	Time     sim.Time // by which it takes longer; 0: the engine is not fresh
+	Until    sim.Time // a pass that begins later is as any other; 0: none is
 }
 
 // Given reports whether the engine is fresh.
-func (w *Warmup) Given() bool { return w.Time > 0 }
+func (w Warmup) Given() bool { return w.Time > 0 }
 
-// warmUp returns by how much longer the pass at hand takes since it is the first of its kind. A pass that is
+// warmUp returns by how much longer the pass that begins now takes since it is the first of its kind. A pass that is
 // planned while another runs is launched then, and holds that one up.
-func (c *Core) warmUp() sim.Time {
+func (c *Core) warmUp(now sim.Time) sim.Time {
+	if until := c.cfg.Warmup.Until; until > 0 && now > until {
+		c.cold = false
+	}
 	if !c.cold || max(c.next.countGains(), c.after.countGains()) < c.cfg.Warmup.Requests {
 		return 0
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
+	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -85,10 +86,31 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if m.InFlight > 0 {
 		spec.Mode, spec.MaxInFlight = loadgen.Concurrency, m.InFlight
 	}
+	if err := warmUp(&spec, m); err != nil {
+		return spec, nil, nil, err
+	}
 	trace = &bytes.Buffer{}
 	block, err := m.WriteTrace(trace, p)
 	spec.Trace = &replay.Trace{Path: "-", Format: formats.Mooncake, BlockTokens: block}
 	return spec, trace, filled, err
+}
+
+// warmUp lets workers be fresh, as their profile has it, where the servers of a run were.
+func warmUp(spec *replay.Spec, m *calibrate.Measured) error {
+	if !m.Fresh() {
+		return nil
+	}
+	var err error
+	spec.Topology = spec.WithEngines(func(a *engineargs.Args) {
+		if err != nil || a.Warmup.Given() || a.NoWarmup() != "" || !timing.HoldsProfile(a.ProfilePath) {
+			return
+		}
+		var p *timing.Profile
+		if p, err = timing.LoadProfile(a.ProfilePath); err == nil && p.Warmup != nil {
+			a.Warmup = m.WarmupOf(p.Warmup)
+		}
+	})
+	return err
 }
 
 // FitCheck returns a function that says why the deployment of a file can never serve a

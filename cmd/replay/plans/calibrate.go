@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -37,6 +38,7 @@ type calibration struct {
 	file    string // of the deployment
 	form    cli.Choice
 	rules   cli.Choice
+	warmup  warmup
 }
 
 // NewCalibrateCommand fits a model of pass times to a measured run.
@@ -89,6 +91,7 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not tell or by a name that is not in replay models")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
 	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm, those of the server's release, or reference, by `name`")
+	f.warmup.bind(fs)
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
@@ -101,7 +104,9 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 		return err
 	}
 	o := calibrate.Options{Holdout: f.holdout, Reference: f.rules.Value == "reference"}
-	o.Route = func(m *calibrate.Measured, p *timing.Profile) ([]int, error) { return routeRun(ctx, m, p) }
+	o.Replay = func(m *calibrate.Measured, p *timing.Profile, seed uint64) (*harness.Result, error) {
+		return replayRun(ctx, m, p, seed)
+	}
 	if f.prompts != "" {
 		if len(dirs) > 1 {
 			return cli.Usagef("--prompts with %d runs: want one run, whose prompts the file tells", len(dirs))
@@ -115,6 +120,9 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	}
 	runs, err := calibrate.ReadAll(dirs, f.blocks, known)
 	if err != nil {
+		return err
+	}
+	if err := f.warmup.apply(runs...); err != nil {
 		return err
 	}
 	r, err := calibrate.RunAll(ctx, runs, o)
@@ -193,9 +201,8 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 	return calibrate.KnownSettings(flags), nil
 }
 
-// routeRun replays a run by its router, with pass times by a profile, and returns which worker
-// took each request.
-func routeRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile) ([]int, error) {
+// replayRun replays a run by its router, as a profile has its servers.
+func replayRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile, seed uint64) (*harness.Result, error) {
 	dir, err := os.MkdirTemp("", "replay-calibrate")
 	if err != nil {
 		return nil, err
@@ -213,13 +220,6 @@ func routeRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile) ([]
 	if err != nil {
 		return nil, err
 	}
-	result, err := spec.Run(ctx, replay.Streams{Stdin: trace})
-	if err != nil {
-		return nil, err
-	}
-	var taken []int
-	for _, r := range result.Collector.Records() {
-		taken = append(taken, int(r.Worker))
-	}
-	return taken, nil
+	spec.Seed = seed
+	return spec.Run(ctx, replay.Streams{Stdin: trace})
 }

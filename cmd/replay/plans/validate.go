@@ -29,6 +29,7 @@ type validation struct {
 	repeats []string
 	html    string
 	form    cli.Choice
+	warmup  warmup
 }
 
 // NewValidateCommand holds a replay of a measured run to what was measured.
@@ -67,8 +68,9 @@ func (f *validation) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.within, "tolerance", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
 	fs.Float64Var(&f.within, "within", 0, "as --tolerance, a `share`")
 	cli.Hide(fs, "within")
-	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same on the same server, a `DIR`: how far apart they are is shown as noise; several are given one by one")
+	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same on the same server, a `DIR`: how far apart they are is shown as noise; may be given again")
 	fs.StringVar(&f.html, "html", "", "draw measured against simulated, by request and over time, on a page of its own, `FILE`")
+	f.warmup.bind(fs)
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
@@ -96,6 +98,9 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	}
 	if n, of, text := m.Late(); 100*n > of {
 		fmt.Fprintf(s.Err, "replay: warning: %s: %s: it could not keep up with the trace\n", m.Name, text)
+	}
+	if err := f.warmup.apply(m); err != nil {
+		return err
 	}
 	prompts := m.Prompts
 	if f.prompts != "" {
@@ -138,6 +143,9 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 	var repeats []*calibrate.Measured
 	for _, dir := range f.repeats {
 		r, err := calibrate.ReadTimesOf(dir, m.InFlight)
+		if err == nil {
+			err = f.warmup.apply(r)
+		}
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,220 @@
+package calibrate
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
+	"github.com/replay-llm/replay/sim"
+)
+
+// freshShare is the share of the requests of a warm-up that wait for long where servers were
+// fresh, and fewLater what part of that share may do so afterwards.
+const (
+	freshShare = 0.05
+	fewLater   = 0.2
+)
+
+// Fresh reports whether the servers of the run had never served: many of its first requests
+// waited for long, and few later on.
+func (m *Measured) Fresh() bool {
+	switch {
+	case m.whole != nil:
+		return m.whole.Fresh()
+	case !m.Client || m.InFlight > 0 || m.Settings.Kind == timing.SGLang:
+		return false
+	}
+	late := m.lateFirst()
+	var n, waited [2]float64 // in the warm-up, and later
+	for i := m.Lead; i < len(m.Requests); i++ {
+		r, k := &m.Requests[i], 0
+		if r.Arrival >= clientWarmUp {
+			k = 1
+		}
+		n[k]++
+		if r.First-r.Arrival >= late {
+			waited[k]++
+		}
+	}
+	share := waited[0] / n[0]
+	return share >= freshShare && (n[1] == 0 || waited[1]/n[1] < fewLater*share)
+}
+
+// cutAt returns the run up to the requests that arrive at a time in s.
+func (m *Measured) cutAt(end float64) *Measured {
+	c := *m
+	c.whole = m
+	n, _ := slices.BinarySearchFunc(m.Requests, end, func(r Request, t float64) int {
+		if r.Arrival < t {
+			return -1
+		}
+		return 1
+	})
+	c.Requests = slices.Clone(m.Requests[:n])
+	if m.Prompts == nil {
+		return &c
+	}
+	c.Prompts = &Prompts{BlockTokens: m.Prompts.BlockTokens, path: m.Prompts.path}
+	for i := range c.Requests {
+		at := &c.Requests[i].Place
+		c.Prompts.ids, c.Prompts.lengths = append(c.Prompts.ids, m.Prompts.ids[*at]), append(c.Prompts.lengths, m.Prompts.lengths[*at])
+		*at = i
+	}
+	return &c
+}
+
+// freshRun is the warm-up of a run of fresh servers.
+type freshRun struct {
+	run      *Measured
+	measured []float64 // times to the first token, in s, sorted
+}
+
+// warmupFit seeks when and for how long fresh servers stand still.
+type warmupFit struct {
+	replay  func(*Measured, *timing.Profile, uint64) (*harness.Result, error)
+	runs    []freshRun
+	held    []float64 // times to the first token of requests that waited for long, in s
+	profile timing.Profile
+	best    timing.Warmup
+	least   float64 // distance of best
+}
+
+// addRun adds the warm-up of a run.
+func (f *warmupFit) addRun(m *Measured) {
+	cut, late := freshRun{run: m.cutAt(clientWarmUp)}, m.lateFirst()
+	for _, r := range cut.run.Requests[m.Lead:] {
+		if r.cut {
+			continue
+		}
+		ttft := r.First - r.Arrival
+		if cut.measured = append(cut.measured, ttft); ttft >= late {
+			f.held = append(f.held, ttft)
+		}
+	}
+	slices.Sort(cut.measured)
+	f.runs = append(f.runs, cut)
+}
+
+// warmupSeeds is the number of replays that a warm-up is judged by: who waits is left to chance
+// where servers stand still.
+const warmupSeeds = 3
+
+// distanceOf returns how far the times to the first token of the warm-ups are from those of
+// replays: the mean distance of one distribution from the other, as a share of the mean.
+func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
+	total := 0.0
+	f.profile.Warmup = w
+	for _, cut := range f.runs {
+		for seed := range uint64(warmupSeeds) {
+			result, err := f.replay(cut.run, &f.profile, seed)
+			if err != nil {
+				return 0, err
+			}
+			out, err := cut.run.outcomeOf(result)
+			if err != nil {
+				return 0, err
+			}
+			var got []float64
+			for i := cut.run.Lead; i < len(cut.run.Requests); i++ {
+				if r := &cut.run.Requests[i]; !r.cut {
+					got = append(got, out.First[i]-r.Arrival)
+				}
+			}
+			slices.Sort(got)
+			off := 0.0
+			for i, x := range got {
+				off += math.Abs(x - cut.measured[i])
+			}
+			total += off / float64(len(got)) / meanOf(cut.measured)
+		}
+	}
+	return total, nil
+}
+
+// try keeps a warm-up that is nearer than the best so far.
+func (f *warmupFit) try(ctx context.Context, requests int, time float64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := timing.Warmup{Requests: requests, Time: time}
+	off, err := f.distanceOf(&w)
+	if err == nil && off < f.least {
+		f.best, f.least = w, off
+	}
+	return err
+}
+
+// explains is the part of the distance without a warm-up that may be left with one, and
+// mostWarm the largest number of requests that a server is taken to stand still at.
+const (
+	explains = 0.6
+	mostWarm = 32
+)
+
+// fitWarmup returns when and for how long the fresh servers among those of the runs stand still,
+// nil where none is fresh or that does not explain how long requests waited. Runs whose first
+// requests are not told count where there are no others.
+func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profile) (*timing.Warmup, error) {
+	f := &warmupFit{replay: o.Replay, profile: p}
+	known := slices.ContainsFunc(runs, func(m *Measured) bool { return m.Lead == 0 && m.Fresh() })
+	for _, m := range runs {
+		if m.Fresh() && (m.Lead == 0 || !known) {
+			f.addRun(m)
+		}
+	}
+	if len(f.runs) == 0 || o.Reference {
+		return nil, nil
+	}
+	none, err := f.distanceOf(nil)
+	if err != nil {
+		return nil, err
+	}
+	f.least = none
+	longest := quantileOf(f.held, 0.95)
+	for requests := 1; requests <= mostWarm; requests *= 2 {
+		for _, share := range []float64{0.7, 0.8, 0.9, 1, 1.1} {
+			if err := f.try(ctx, requests, share*longest); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, step := range []float64{0.05, 0.025} {
+		centre := f.best
+		for _, sign := range []float64{-1, 1} {
+			if err := f.try(ctx, centre.Requests, centre.Time*(1+sign*step)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !(f.least < explains*none) {
+		return nil, nil
+	}
+	return &f.best, nil
+}
+
+// unseen is the time in s before the end of a stand-still in which requests may arrive, or fail to,
+// that do not count as waiting for long.
+const unseen = longHold + 0.4
+
+// WarmupOf returns how the servers of the run stand still where they are fresh. Once nobody waits
+// for long any more, all of them have: when is told by the run, since which of them is the last to
+// do so, and when, is left to chance.
+func (m *Measured) WarmupOf(w *timing.Warmup) (all vllm.Warmup) {
+	if w == nil || !m.Fresh() {
+		return all
+	}
+	if m.whole != nil {
+		return m.whole.WarmupOf(w)
+	}
+	all = vllm.Warmup{Requests: w.Requests, Time: sim.Time(1000 * w.Time)}
+	late := m.lateFirst()
+	for i := m.Lead; i < len(m.Requests) && m.Requests[i].Arrival < clientWarmUp; i++ {
+		if r := &m.Requests[i]; r.First-r.Arrival >= late {
+			all.Until = max(sim.Time(1000*(r.Arrival+unseen-w.Time)), 1)
+		}
+	}
+	return all
+}

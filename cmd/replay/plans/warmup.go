@@ -1,0 +1,52 @@
+package plans
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/calibrate"
+)
+
+// warmup is the flag of how much of the beginning of runs is replayed and not judged.
+type warmup struct {
+	time  time.Duration
+	given bool
+}
+
+func (w *warmup) bind(fs *pflag.FlagSet) {
+	fs.Var(w, "warmup", "`time` from the start that is not judged: 15s")
+}
+
+func (w *warmup) Type() string { return "duration" }
+
+func (w *warmup) String() string {
+	if !w.given {
+		return ""
+	}
+	return w.time.String()
+}
+
+// Set reads a duration.
+func (w *warmup) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q, want a duration of at least 0 such as 15s", text)
+	}
+	w.time, w.given = d, true
+	return nil
+}
+
+// apply leaves the beginning of runs out, where that is wanted.
+func (w *warmup) apply(runs ...*calibrate.Measured) error {
+	for _, m := range runs {
+		if !w.given {
+			return nil
+		}
+		if err := m.Ignore(w.time.Seconds()); err != nil {
+			return fmt.Errorf("--warmup=%v: %w", w.time, err)
+		}
+	}
+	return nil
+}
