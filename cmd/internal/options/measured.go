@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,7 +51,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if err := o.Config.Apply(o); err != nil {
 		return spec, nil, nil, err
 	}
-	settings := o.Settings()
+	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool { return s.Name == "max-in-flight" }) // the run has it
 	given := map[string]string{}
 	for _, s := range settings {
 		given[s.Name] = s.Value

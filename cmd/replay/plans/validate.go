@@ -78,6 +78,7 @@ func (f *validation) bindFlags(fs *pflag.FlagSet) {
 type validated struct {
 	Run       string             `json:"run"`
 	Requests  int                `json:"requests"`
+	InFlight  int                `json:"in_flight,omitempty"` // of a closed loop
 	FromRun   []string           `json:"settings_of_the_run"` // as FLAG VALUE
 	Notes     []string           `json:"notes"`
 	Measured  int                `json:"measured_kv_tokens,omitempty"` // of an engine, 0: not told
@@ -169,7 +170,7 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *validated {
 	pool := spec.Pools[len(spec.Pools)-1].Engine
 	v := &validated{
-		Run: m.Name, Requests: len(m.Requests), FromRun: append([]string{}, filled...), Notes: append([]string{}, m.Settings.Notes...), Assumes: map[string]string{},
+		Run: m.Name, Requests: len(m.Requests), InFlight: m.InFlight, FromRun: append([]string{}, filled...), Notes: append([]string{}, m.Settings.Notes...), Assumes: map[string]string{},
 		Measured: m.Settings.Blocks * m.Settings.BlockTokens, Simulated: pool.Blocks * pool.BlockTokens,
 	}
 	for _, a := range spec.Assumptions() {
@@ -188,7 +189,11 @@ func (v *validated) write(w io.Writer, form string) error {
 		text := fmt.Sprintf(format, args...)
 		t.WriteString(terminal.WrapText(text+"\n", 2))
 	}
-	line("%s: %d requests replayed at their measured arrivals", v.Run, v.Requests)
+	how := "at their measured arrivals"
+	if v.InFlight > 0 {
+		how = fmt.Sprintf("in a closed loop of %d", v.InFlight)
+	}
+	line("%s: %d requests replayed %s", v.Run, v.Requests, how)
 	if len(v.FromRun) > 0 {
 		line("  from the run: %s", strings.Join(v.FromRun, ", "))
 	}
