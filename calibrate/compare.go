@@ -248,6 +248,9 @@ func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
 		if m.InFlight > 0 {
 			out.Begun = append(out.Begun, float64(r.Arrival)/1000)
 		}
+		if r.Admitted() {
+			out.Scheduled[i] = float64(r.Admit) / 1000
+		}
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -47,6 +48,7 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 		measureSpread(&way, trials)
 		r.Profile.Way = &way
 	}
+	r.noteSpreads(trials)
 	var err error
 	r.Profile.Spreads, err = computeSpreads(ctx, trials, f)
 	return err
@@ -101,15 +103,32 @@ func computeSpreads(ctx context.Context, trials []*trial, f *fitted) ([]timing.S
 // fits to them differ.
 const partsOfRuns = 4
 
+// piecesOf returns into how many pieces a run is cut, of several: each has enough requests for a fit.
+func piecesOf(t *trial, runs int) int {
+	return max(min(partsOfRuns/runs, len(t.target.chosen)/fewest), 1)
+}
+
+// noteSpreads notes what the spreads of a fit to a single run do not tell.
+func (r *Result) noteSpreads(trials []*trial) {
+	if len(trials) > 1 || trials[0].sim.rules.Reference() {
+		return
+	}
+	how := "between fits to parts of one run"
+	if piecesOf(trials[0], 1) < 2 {
+		how = fmt.Sprintf("that of residuals alone, as the run has no two parts of %d requests", fewest)
+	}
+	r.Notes = append(r.Notes, "the spread of parameters is "+how+": at other loads they may differ by more")
+}
+
 // refitParts returns the standard deviations of the logarithms of parameters between fits to
-// parts of the runs, each a piece of one run.
+// parts of the runs, each a piece of one run. What these do not tell is not taken from data sheets.
 func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, error) {
 	if trials[0].sim.rules.Reference() { // which has no way from one fit to another but by trial
 		return nil, nil
 	}
-	each := max(partsOfRuns/len(trials), 1)
 	found := make([][]float64, len(f.u))
 	for _, t := range trials {
+		each := piecesOf(t, len(trials))
 		for piece := range each {
 			all := t.target.chosen
 			chosen := all[piece*len(all)/each : (piece+1)*len(all)/each]
@@ -117,7 +136,7 @@ func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, err
 				continue
 			}
 			s := newSearch(ctx, []*Simulation{t.sim}, []*target{newTarget(t.target.run, chosen)})
-			s.form = f.form
+			s.form, s.free = f.form, true
 			to := s.descendNewton(point{u: f.u})
 			if s.err != nil {
 				return nil, s.err

@@ -50,9 +50,25 @@ const shortWait = 0.25
 // short: the server is warming up.
 const firstIgnored = 10
 
-// splitBySaturation divides requests into those that were admitted at once,
-// without the first, and those that were not.
-func splitBySaturation(m *Measured) (quick, slow []int) {
+// saturation is which requests of a run were admitted at once, without the first, and which were not.
+type saturation struct {
+	quick, slow []int
+	// supposed is true when the run does not tell: they are those that a replay admits at once, and that
+	// nobody before the server held back.
+	supposed bool
+}
+
+// nameOf returns the name of a set of requests.
+func (s *saturation) nameOf(set string) string {
+	if s.supposed {
+		return set + " as replayed"
+	}
+	return set
+}
+
+// splitBySaturation divides requests by whether they waited for their admission: as the run tells or,
+// where it does not, as they did in a replay.
+func splitBySaturation(m *Measured, out *Outcome) (s saturation) {
 	late := m.lateFirst()
 	for i := m.judgedFrom(); i < len(m.Requests); i++ {
 		r := &m.Requests[i]
@@ -61,16 +77,21 @@ func splitBySaturation(m *Measured) (quick, slow []int) {
 		}
 		waited := r.Scheduled-r.Arrival >= shortWait
 		if math.IsNaN(r.Scheduled) {
-			waited = !(r.First-r.Arrival < late)
+			s.supposed = true
+			begun := r.Arrival
+			if len(out.Begun) > 0 {
+				begun = out.Begun[i]
+			}
+			waited = !(r.First-r.Arrival < late) || out.Scheduled[i]-begun >= shortWait
 		}
 		switch {
 		case waited:
-			slow = append(slow, i)
+			s.slow = append(s.slow, i)
 		case i >= firstIgnored:
-			quick = append(quick, i)
+			s.quick = append(s.quick, i)
 		}
 	}
-	return quick, slow
+	return s
 }
 
 // longHold is the time in s by which the first token of a request is later than half of them

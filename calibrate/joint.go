@@ -137,9 +137,9 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 			continue
 		}
 		r.Preemptions += out.Preemptions
-		quick, slow := splitBySaturation(m)
-		add(part{name: "all, at once", chosen: quick}, false)
-		add(part{name: "all, queued", chosen: slow}, false)
+		s := splitBySaturation(m, &out)
+		add(part{name: s.nameOf("all, at once"), chosen: s.quick}, false)
+		add(part{name: s.nameOf("all, queued"), chosen: s.slow}, false)
 	}
 	return nil
 }

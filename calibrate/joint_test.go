@@ -107,3 +107,39 @@ func TestHeldBack(t *testing.T) {
 		t.Errorf("%d of 40 are kept where 4 waited, want all", len(kept))
 	}
 }
+
+// The spread of a fit to one run is that between fits to its parts, as many as have enough requests;
+// what it does not say is noted.
+func TestSpreadOfOneRun(t *testing.T) {
+	runs := clientRuns(t)
+	for _, c := range []struct {
+		requests int
+		cut      bool
+		want     string
+	}{{150, true, "between fits to parts of one run"}, {70, false, "that of residuals alone"}} {
+		m := *runs[0]
+		m.Requests = m.Requests[:c.requests]
+		chosen := part{chosen: splitAll(&m)}.withoutWarmUp(&m)
+		if !c.cut {
+			chosen = chosen[:2*fewest-1]
+		}
+		tr := &trial{sim: new(Simulation), target: newTarget(&m, chosen)}
+		tr.sim.rules = Rules(&m.Settings)
+		r := &Result{}
+		if got := piecesOf(tr, 1); (got > 1) != c.cut {
+			t.Errorf("%d requests are cut into %d pieces", len(chosen), got)
+		}
+		if r.noteSpreads([]*trial{tr}); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], c.want) {
+			t.Errorf("%d requests: %q, want %q", len(chosen), r.Notes, c.want)
+		}
+		if r.noteSpreads([]*trial{tr, tr}); len(r.Notes) != 1 {
+			t.Errorf("two runs: %q", r.Notes)
+		}
+	}
+}
+
+// splitAll returns all requests of a run.
+func splitAll(m *Measured) []int {
+	parts, _ := splitParts(m, 0)
+	return parts[0].chosen
+}

@@ -91,9 +91,29 @@ func TestSaturation(t *testing.T) {
 		m.Requests = append(m.Requests, Request{Arrival: float64(i), Scheduled: float64(i) + 0.1})
 	}
 	m.Requests[0].Scheduled, m.Requests[1].Scheduled, m.Requests[11].Scheduled = 0.25, math.NaN(), 11.249
-	quick, slow := splitBySaturation(m)
-	if !slices.Equal(quick, []int{10, 11, 12}) || !slices.Equal(slow, []int{0, 1}) {
-		t.Errorf("admitted at once %v, queued %v", quick, slow)
+	s := splitBySaturation(m, &Outcome{Scheduled: make([]float64, 13)})
+	if !slices.Equal(s.quick, []int{10, 11, 12}) || !slices.Equal(s.slow, []int{0, 1}) {
+		t.Errorf("admitted at once %v, queued %v", s.quick, s.slow)
+	}
+}
+
+// Where nobody tells when requests were admitted it is those that a replay admits at once, though none
+// that were held back on their way.
+func TestSupposedSaturation(t *testing.T) {
+	m, out := &Measured{}, &Outcome{}
+	for i := range 40 {
+		at := float64(i)
+		m.Requests = append(m.Requests, Request{Arrival: at, Scheduled: math.NaN(), First: at + 5})
+		out.Scheduled = append(out.Scheduled, at+0.1)
+	}
+	out.Scheduled[20] += 0.2    // it waits in the replay
+	m.Requests[30].First += 0.7 // it was held
+	s := splitBySaturation(m, out)
+	if !slices.Equal(s.slow, []int{20, 30}) || len(s.quick) != 28 || s.nameOf("queued") != "queued as replayed" {
+		t.Errorf("queued %v, at once %d of 40, named %q", s.slow, len(s.quick), s.nameOf("queued"))
+	}
+	if told := splitBySaturation(&Measured{Requests: []Request{{Arrival: 1, Scheduled: 1}}}, out); told.nameOf("queued") != "queued" {
+		t.Errorf("what the run tells is called %q", told.nameOf("queued"))
 	}
 }
 

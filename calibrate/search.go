@@ -41,6 +41,7 @@ type search struct {
 	start  timing.Parameters
 	floor  timing.Parameters // what physics forbids to be below
 	client bool              // the times are a client's: a way is fitted
+	free   bool              // the times of a client draw no more to the start than those of an engine
 
 	recorded bool // what passes compute is remembered
 	runs     int  // simulations so far
@@ -101,7 +102,7 @@ const (
 
 // pullWeight returns how strongly a parameter is drawn to the start.
 func (s *search) pullWeight(name string) float64 {
-	if (s.client || s.form.keeps) && !s.form.isFree(name) {
+	if (s.client || s.form.keeps) && !s.free && !s.form.isFree(name) {
 		return clientWeight
 	}
 	return spreadWeight

@@ -145,9 +145,9 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	for _, class := range m.classes() {
 		sets = append(sets, Judged{class, judgeOutcome(m, m.ofClass(class), out)})
 	}
-	quick, slow := splitBySaturation(m)
-	if len(quick) > 0 && len(slow) > 0 {
-		sets = append(sets, Judged{"at once", judgeOutcome(m, quick, out)}, Judged{"queued", judgeOutcome(m, slow, out)})
+	s := splitBySaturation(m, out)
+	if len(s.quick) > 0 && len(s.slow) > 0 {
+		sets = append(sets, Judged{s.nameOf("at once"), judgeOutcome(m, s.quick, out)}, Judged{s.nameOf("queued"), judgeOutcome(m, s.slow, out)})
 	}
 	return sets, nil
 }
