@@ -250,8 +250,8 @@ func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fit
 	s := newSearch(ctx, sims, targets)
 	f, err := s.findFit()
 	floor := floorParameters(&sims[0].settings)
-	if err != nil || !isBelow(&f.parameters, &floor) {
-		return f, err
+	if err != nil || s.isReferences() || !isBelow(&f.parameters, &floor) {
+		return f, err // by the reference's rules a pass is not what a server runs, nor are its parameters a GPU's
 	}
 	s.floor = floor // no GPU is so fast: it is sought once more, where that is minded
 	s.setWeight(meanWeight)

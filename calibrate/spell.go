@@ -122,6 +122,17 @@ func medianWindows(arrivals, values []float64) (first, width float64, medians []
 	return first, width, medians
 }
 
+// spellOf returns the spell of a run that a replay of it shows.
+func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
+	var arrivals, slow []float64
+	tpot := newTarget(m, chosen)
+	for j, simulated := range tpot.simulated(1, out) {
+		arrivals = append(arrivals, m.Requests[chosen[j]].Arrival)
+		slow = append(slow, math.Log(tpot.measured[1][j]/simulated))
+	}
+	return findSpell(arrivals, slow)
+}
+
 // leaveSpells leaves out of a training what its fit shows to be spells of slow servers. It
 // reports whether there are any.
 func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) (found bool, err error) {
@@ -130,16 +141,11 @@ func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) 
 		if len(t.on[i].chosen) == 0 || !m.Client {
 			continue
 		}
-		out, tpot := Outcome{Way: f.way}, newTarget(m, chosen)
+		out := Outcome{Way: f.way}
 		if err := sims[i].Run(&f.parameters, &out, nil); err != nil {
 			return false, err
 		}
-		var arrivals, slow []float64
-		for j, simulated := range tpot.simulated(1, &out) {
-			arrivals = append(arrivals, m.Requests[chosen[j]].Arrival)
-			slow = append(slow, math.Log(tpot.measured[1][j]/simulated))
-		}
-		if s := findSpell(arrivals, slow); s.more > 0 {
+		if s := m.spellOf(chosen, &out); s.more > 0 {
 			t.on[i].left, found = s, true
 		}
 	}

@@ -142,6 +142,11 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	if warm := parts[0].withoutWarmUp(m); m.Client && len(warm) < len(parts[0].chosen) {
 		sets = append(sets, Judged{fmt.Sprintf("all from %d s on", clientWarmUp), judgeOutcome(m, warm, out)})
 	}
+	if warm := parts[0].withoutWarmUp(m); m.Client {
+		if s := m.spellOf(warm, out); s.more > 0 {
+			sets = append(sets, Judged{"all but " + s.String(), judgeOutcome(m, s.leave(m, parts[0].chosen), out)})
+		}
+	}
 	for _, class := range m.classes() {
 		sets = append(sets, Judged{class, judgeOutcome(m, m.ofClass(class), out)})
 	}

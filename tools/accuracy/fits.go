@@ -13,8 +13,8 @@ import (
 // requests that it has not seen.
 func judgeFits(ctx context.Context, servers []*server, shared, dir string) (string, error) {
 	t := &strings.Builder{}
-	fmt.Fprintln(t, "| Fitted to | Judged on, held out | Rules | TPOT: mean / p50 / p99 | TTFT: mean / p50 / p99 | E2E: mean / p50 / p99 |")
-	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- |")
+	fmt.Fprintln(t, "| Fitted to | Judged on, held out | Rules | TPOT: mean / p50 / p99 | TTFT: mean / p50 / p99 | E2E: mean / p50 / p99 | Noise of repeats, means |")
+	fmt.Fprintln(t, "| --- | --- | --- | --- | --- | --- | --- |")
 	for _, s := range servers {
 		if !s.halves {
 			continue
@@ -65,7 +65,7 @@ func (s *server) judgeHalves(ctx context.Context, shared string) ([]string, erro
 			for _, e := range c.Errors {
 				off[e.Metric] = fmt.Sprintf("%+.1f / %+.1f / %+.1f %%", 100*e.Mean, 100*e.P50, 100*e.P99)
 			}
-			rows = append(rows, fmt.Sprintf("| %s, %s | %s of the same run | %s | %s | %s%s | %s |", s.name, c.Fitted, c.Judged, rules, off["TPOT"], off["TTFT"], s.mark(), off["E2E"]))
+			rows = append(rows, fmt.Sprintf("| %s, %s | %s of the same run | %s | %s | %s%s | %s | %s |", s.name, c.Fitted, c.Judged, rules, off["TPOT"], off["TTFT"], s.mark(), off["E2E"], unknownNoise))
 		}
 	}
 	return rows, nil

@@ -24,7 +24,11 @@ type jointFit struct {
 	flags  []string // of replay validate
 	sheets []string // flags of replay calibrate that name GPU and model; nil: h100
 	rules  string   // whose the scheduler's are; "": vLLM's
+	noise  string   // of repeats that are not at hand
 }
+
+// disturbed begins the name of the set without the time in which a server was disturbed.
+const disturbed = "all but "
 
 // judgedRun is a run that a fit is held to.
 type judgedRun struct {
@@ -35,9 +39,9 @@ type judgedRun struct {
 // listJointFits returns the fits to several runs.
 func listJointFits() []jointFit {
 	warm := []string{"all from 15 s on"}
-	eager := jointFit{name: "H100, Qwen3-14B, eager", folder: "measured/one-pod-qwen3-14b-eager"}
+	eager := jointFit{name: "H100, Qwen3-14B, eager", folder: "measured/one-pod-qwen3-14b-eager", noise: statedNoise}
 	kimi := jointFit{
-		name: "4 × GB300, Kimi K2.5", folder: "measured/sglang-kimi-closed-loop", sheets: []string{"--gpu", "gb300", "--model", "kimi-k2.5"}, rules: "SGLang's",
+		name: "4 × GB300, Kimi K2.5", folder: "measured/sglang-kimi-closed-loop", sheets: []string{"--gpu", "gb300", "--model", "kimi-k2.5"}, rules: "SGLang's", noise: unknownNoise,
 	}
 	of := func(base jointFit, fitted []string, judged ...judgedRun) jointFit {
 		base.fitted, base.judged = fitted, judged
@@ -51,12 +55,12 @@ func listJointFits() []jointFit {
 	}
 	all := []string{"all"}
 	return []jointFit{
-		of(eager, []string{"rate-5", "rate-8"}, judgedRun{"rate-5", all}, judgedRun{"rate-8", all}, judgedRun{"rate-15", []string{"all", "critical", "sheddable"}}),
+		of(eager, []string{"rate-5", "rate-8"}, judgedRun{"rate-5", []string{"all", disturbed}}, judgedRun{"rate-8", all}, judgedRun{"rate-15", []string{"all", "critical", "sheddable"}}),
 		of(eager, []string{"rate-5"}, judgedRun{"rate-8", all}),
-		of(eager, []string{"rate-8"}, judgedRun{"rate-5", all}),
+		of(eager, []string{"rate-8"}, judgedRun{"rate-5", []string{"all", disturbed}}),
 		{
 			name: "4 × H100, Qwen3-14B", folder: "measured/four-pods-qwen3-14b-prefix", fitted: []string{"w2-40", "short-w1-20"},
-			judged: []judgedRun{{"w2-40", warm}, {"short-w2-40", warm}, {"short-w1-20", warm}}, flags: []string{"--workers", "4"},
+			judged: []judgedRun{{"w2-40", warm}, {"short-w2-40", warm}, {"short-w1-20", warm}}, flags: []string{"--workers", "4"}, noise: unknownNoise,
 		},
 		of(kimi, at(4, 64), judgedRun{at(4)[0], all}, judgedRun{at(16)[0], all}, judgedRun{at(64)[0], all}),
 		of(kimi, at(4, 16), judgedRun{at(64)[0], all}),
@@ -87,6 +91,10 @@ func (f *jointFit) judge(ctx context.Context, shared, dir string) ([]string, err
 	}
 	var rows []string
 	for _, j := range f.judged {
+		noise, err := f.noiseOf(shared, j.run)
+		if err != nil {
+			return nil, err
+		}
 		var got struct {
 			Checks []calibrate.Judged `json:"checks"`
 		}
@@ -96,8 +104,8 @@ func (f *jointFit) judge(ctx context.Context, shared, dir string) ([]string, err
 		}
 		for _, set := range j.sets {
 			for _, c := range got.Checks {
-				if c.Set == set {
-					rows = append(rows, f.row(name, &j, &c))
+				if c.Set == set || set == disturbed && strings.HasPrefix(c.Set, set) {
+					rows = append(rows, f.row(name, &j, &c)+" "+noise+" |")
 				}
 			}
 		}
@@ -115,7 +123,7 @@ func (f *jointFit) row(name string, j *judgedRun, c *calibrate.Judged) string {
 	switch {
 	case slices.Contains(f.fitted, j.run):
 		on += " (fitted)"
-	case c.Set == "all":
+	case strings.HasPrefix(c.Set, "all"):
 		on += ": another load"
 	}
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", name, on, cmp.Or(f.rules, "vLLM's"), off["TPOT"], off["TTFT"], off["E2E"])

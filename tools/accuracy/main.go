@@ -5,7 +5,7 @@
 //	go run ./tools/accuracy -turns turns.jsonl -in-flight 16 -hardware 'gb300/kimi-k2.5?tp=4' -page 256
 //
 // With -write the tables replace those between the marks of a document. Read main.go,
-// servers.go, then formats.go, replay.go, fits.go and turns.go. It exits with 3 when a bound is
+// servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. It exits with 3 when a bound is
 // missed: by data sheets, mean TPOT within 15 % and KV tokens within 5 %, of the servers
 // that the bounds are for.
 package main

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/replay-llm/replay/calibrate"
+)
+
+// unknownNoise is the noise of a run that was not repeated.
+const unknownNoise = "–"
+
+// statedNoise is what repeats of the runs of one pod at 5, 8 and 10/s, nine of each, differ around their median,
+// as their publisher's files have it (../shared/measured/README.md). They are not all at hand.
+const statedNoise = "TPOT, E2E ±2 %, TTFT -7 to +25 %, ±2.6 % of those not held"
+
+// noiseOf returns by how much the real server differs from itself: between a run and its repeats, the
+// directories RUN.2, RUN.3 and so on beside it, where there are any, and otherwise what is stated of it.
+func (f *jointFit) noiseOf(shared, run string) (string, error) {
+	dirs, err := filepath.Glob(filepath.Join(shared, f.folder, run+".*"))
+	if err != nil || len(dirs) == 0 {
+		return f.noise, err
+	}
+	by := map[string][]float64{}
+	for _, dir := range append(dirs, filepath.Join(shared, f.folder, run)) {
+		m, err := calibrate.ReadTimes(dir)
+		if err != nil {
+			return "", err
+		}
+		for metric, mean := range meansOf(m) {
+			by[metric] = append(by[metric], mean)
+		}
+	}
+	text := fmt.Sprintf("%d runs:", 1+len(dirs))
+	for _, metric := range []string{"TPOT", "TTFT", "E2E"} {
+		text += " " + metric + " " + describeNoise(by[metric])
+	}
+	return text, nil
+}
+
+// meansOf returns the means of a run, in s.
+func meansOf(m *calibrate.Measured) map[string]float64 {
+	var first, each, whole, several float64
+	served := m.Requests[m.Lead:]
+	for _, r := range served {
+		first, whole = first+r.First-r.Arrival, whole+r.Last-r.Arrival
+		if r.Output > 1 {
+			each, several = each+(r.Last-r.First)/float64(r.Output-1), several+1
+		}
+	}
+	n := float64(len(served))
+	return map[string]float64{"TTFT": first / n, "TPOT": each / max(several, 1), "E2E": whole / n}
+}
+
+// describeNoise returns how far the least and the largest of values are from their median.
+func describeNoise(values []float64) string {
+	slices.Sort(values)
+	n := len(values)
+	median := (values[(n-1)/2] + values[n/2]) / 2
+	return fmt.Sprintf("%+.1f to %+.1f %%", 100*(values[0]/median-1), 100*(values[n-1]/median-1))
+}
