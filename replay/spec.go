@@ -137,9 +137,10 @@ type Recorded struct {
 
 	Router       policy.Name
 	RouterConfig *router.Config
-	Picker       *policy.Picker `json:",omitempty"`
-	Text         *policy.Text   `json:",omitempty"`
-	Faults       *Faults        `json:",omitempty"`
+	Picker       *policy.Picker    `json:",omitempty"`
+	Text         *policy.Text      `json:",omitempty"`
+	Faults       *Faults           `json:",omitempty"`
+	Admission    *policy.Admission `json:",omitempty"`
 	PrefillLoad  engineargs.AIC
 
 	Compat bool
@@ -152,7 +153,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Faults: s.Faults, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -13,9 +13,10 @@ import (
 // Not safe for use by several goroutines.
 type Dispatcher struct {
 	policy      Policy
-	needs       Needs
-	blind       bool // the policy needs nothing
-	patient     bool // without workers requests stay held
+	admission   Admission // nil: everybody is let in
+	needs       Needs     // of both
+	blind       bool      // the policy needs nothing
+	patient     bool      // without workers requests stay held
 	blockTokens int64
 
 	workers workers
@@ -24,6 +25,7 @@ type Dispatcher struct {
 	index   index      // nil unless the policy needs overlaps
 	loads   loads      // nil unless the policy needs blocks that may be shared
 	queue   queue
+	lobby   lobby // where the admission lets requests wait
 	meters  meters
 
 	records []record
@@ -82,6 +84,8 @@ type Options struct {
 	Requests int
 	// Names returns the names of workers, which differ; nil: their ids.
 	Names func(sim.WorkerID) uint64
+	// Admission decides on requests before Policy; nil: all are routed.
+	Admission Admission
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
 }
@@ -89,6 +93,9 @@ type Options struct {
 // New returns a dispatcher of idle workers.
 func New(o Options) *Dispatcher {
 	d := &Dispatcher{policy: o.Policy, needs: o.Policy.Needs(), blockTokens: int64(o.BlockTokens), patient: o.Patient}
+	if d.admission = o.Admission; d.admission != nil {
+		d.needs.addAdmission(d.admission.Needs())
+	}
 	d.blind = d.needs == Needs{}
 	d.workers.names, d.seen.names = o.Names, o.Names
 	if o.Tree != nil {
@@ -212,7 +219,17 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 	if err := checkInstant(now); err != nil {
 		return dst, err
 	}
-	return d.placeHeld(dst)
+	return d.placeWaiting(now, dst)
+}
+
+// placeWaiting places requests that the policy holds back, and then those that the admission
+// lets in.
+func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, error) {
+	dst, err := d.placeHeld(dst)
+	if err != nil || d.lobby.count == 0 {
+		return dst, err
+	}
+	return d.letIn(now, dst)
 }
 
 // placeHeld places held requests until every worker is busy.
@@ -256,13 +273,18 @@ func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 }
 
 // Queued returns the number of requests held back.
-func (d *Dispatcher) Queued() int { return len(d.queue.heap) }
+func (d *Dispatcher) Queued() int { return len(d.queue.heap) + d.lobby.count }
 
 // Waiting appends the requests held back, in the order in which they would be
 // placed.
 func (d *Dispatcher) Waiting(dst []sim.RequestID) []sim.RequestID {
 	for _, h := range d.queue.heap.Sorted() {
 		dst = append(dst, h.Value.request.ID)
+	}
+	for _, l := range d.lobby.lines {
+		for _, q := range l.waiting {
+			dst = append(dst, q.ID)
+		}
 	}
 	return dst
 }

@@ -14,6 +14,14 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	if err := d.checkNew(q.ID); err != nil {
 		return dst, err
 	}
+	if d.admission != nil {
+		return d.admit(now, q, dst)
+	}
+	return d.routeAdmitted(now, q, dst)
+}
+
+// routeAdmitted takes in a request that nobody holds back before the policy is asked.
+func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if d.needs.Gate != nil {
 		return d.routeGated(now, q, dst)
 	}
@@ -172,7 +180,7 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 		return dst, &RequestError{Request: id, Worker: None}
 	}
 	d.endPrefill(i)
-	return d.placeHeld(dst)
+	return d.placeWaiting(now, dst)
 }
 
 // Finished takes everything of the request off its worker.
@@ -186,7 +194,7 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 	if i, ok := d.findRecord(id); ok {
 		d.removeLoad(i)
 	}
-	return d.placeHeld(dst)
+	return d.placeWaiting(now, dst)
 }
 
 // findRecord returns the record of a request that is placed.
@@ -203,6 +211,7 @@ func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
 		return false
 	}
 	d.queue.remove(id)
+	d.lobby.remove(id)
 	d.record[id] = 0
 	return true
 }

@@ -87,6 +87,20 @@ func (c *Collector) KeepOutcomes() { c.fates.kept = true }
 // KeepsOutcomes reports whether requests may end in other ways.
 func (c *Collector) KeepsOutcomes() bool { return c.fates.kept }
 
+// LetIn returns the records of the requests that were not shed, which never wait for the cluster.
+func (c *Collector) LetIn() []Record {
+	if len(c.fates.of) == 0 {
+		return c.records
+	}
+	var all []Record
+	for id := range c.records {
+		if c.OutcomeOf(sim.RequestID(id)) != Shed {
+			all = append(all, c.records[id])
+		}
+	}
+	return all
+}
+
 // BeginEvent returns the number, from 1, of an event that throws requests out.
 func (c *Collector) BeginEvent() int {
 	c.fates.events = append(c.fates.events, EventCost{})

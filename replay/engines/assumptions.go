@@ -54,6 +54,9 @@ func (t *Topology) Assumptions() []Assumption {
 	case t.Text != nil:
 		all = append(all, Assumption{"router", t.Text.String()})
 	}
+	if t.Admission != nil {
+		all = append(all, Assumption{"admission", t.Admission.String()})
+	}
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
 }
 

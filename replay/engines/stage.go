@@ -260,8 +260,8 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	}
 }
 
-// NewPolicy returns a new policy for the pool's router.
-func (s *Stage) NewPolicy() (router.Policy, error) {
+// policyOptions returns what a policy of the pool's router is made of.
+func (s *Stage) policyOptions() (policy.Options, error) {
 	config := router.DefaultConfig()
 	if s.RouterConfig != nil {
 		config = *s.RouterConfig
@@ -269,7 +269,7 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	if name := s.Engine.QueuePolicy; name != "" {
 		order, err := router.ParseQueueOrder(name)
 		if err != nil {
-			return nil, err
+			return policy.Options{}, err
 		}
 		config.QueuePolicy = order // the engine's wins
 	}
@@ -281,14 +281,36 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
 	}
+	if s.Text != nil || s.Admission != nil {
+		o.Workers = s.traits()
+	}
+	return o, nil
+}
+
+// NewPolicy returns a new policy for the pool's router.
+func (s *Stage) NewPolicy() (router.Policy, error) {
+	o, err := s.policyOptions()
 	switch {
+	case err != nil:
+		return nil, err
 	case s.Picker != nil:
 		return policy.NewPicker(*s.Picker, o), nil
 	case s.Text != nil:
-		o.Workers = s.traits()
 		return policy.NewText(*s.Text, o)
 	}
 	return policy.New(s.Router, o)
+}
+
+// newAdmission returns who decides on requests before the pool's router; nil where nobody does.
+func (s *Stage) newAdmission() (router.Admission, error) {
+	if s.Admission == nil || s.index > 0 {
+		return nil, nil
+	}
+	o, err := s.policyOptions()
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewAdmission(*s.Admission, o)
 }
 
 // NewRouter returns the router of the pool.
@@ -297,8 +319,12 @@ func (s *Stage) NewRouter() (router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
+	admission, err := s.newAdmission()
+	if err != nil {
+		return nil, err
+	}
 	return router.New(router.Options{
-		Policy: p, Workers: s.Count, Tree: s.Tree,
+		Policy: p, Admission: admission, Workers: s.Count, Tree: s.Tree,
 		Exact: s.Capture == scheduler.CaptureEvents, Requests: s.Requests,
 		Patient: s.Faults != nil,
 	}), nil

@@ -2,27 +2,34 @@ package engines
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler/timing"
 	"github.com/replay-llm/replay/sim"
 )
 
-// checkText refuses a policy of a file that looks at what nobody knows of these workers.
+// checkText refuses policies of files that look at what nobody knows of these workers.
 func (t *Topology) checkText() error {
-	if t.Text == nil {
-		return nil
+	var names []string
+	if t.Text != nil {
+		names = t.Text.LooksAt()
 	}
-	if t.Disaggregated() && t.Text.ReadsMetrics() {
-		return errors.New("a router policy that looks at running, waiting, kv_usage or signal_age, want workers that prefill and decode with it")
+	if t.Admission != nil {
+		names = append(names, t.Admission.LooksAt()...)
+	}
+	if t.Disaggregated() && slices.ContainsFunc(names, policy.IsMetric) {
+		return errors.New("a router policy or an admission that looks at running, waiting, kv_usage or signal_age, want workers that prefill and decode with it")
+	}
+	if !slices.Contains(names, "cost") {
+		return nil
 	}
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
 			if price, err := k.price(); err != nil {
 				return err
-			} else if price == 0 && t.Text.KnowsPrices() {
-				return fmt.Errorf("a router policy that looks at cost, want workers whose GPU has a price (--gpu)")
+			} else if price == 0 {
+				return errors.New("a router policy or an admission that looks at cost, want workers whose GPU has a price (--gpu)")
 			}
 		}
 	}

@@ -26,6 +26,8 @@ type Topology struct {
 	Picker *policy.Picker
 	// Text, when not nil, chooses in place of Router in the same way, in every pool.
 	Text *policy.Text
+	// Admission decides on requests before the router of the entry pool; nil: all are routed.
+	Admission *policy.Admission
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
@@ -308,6 +310,8 @@ func (g *Given) Pools() ([]Pool, error) {
 // followsCaches reports whether the router looks at what workers have cached.
 func (t *Topology) followsCaches() bool {
 	switch {
+	case t.Admission != nil && t.Admission.FollowsCaches():
+		return true
 	case t.Picker != nil:
 		return t.Picker.FollowsCaches()
 	case t.Text != nil:

@@ -33,6 +33,8 @@ type Carrier interface {
 	HandOver(p *Pool, id sim.RequestID, at, delay sim.Time) error
 	// Complete ends a request that got its last token at an instant.
 	Complete(id sim.RequestID, at sim.Time) error
+	// TurnAway ends a request that is shed.
+	TurnAway(id sim.RequestID, at sim.Time) error
 	// Refused is called with the router's complaint about a request. It returns
 	// nil where the replay goes on all the same.
 	Refused(id sim.RequestID, err error) error
@@ -98,6 +100,12 @@ func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) erro
 	p.placed = placed
 	for i := range placed {
 		q := placed[i].Request
+		if placed[i].Worker == router.None {
+			if err := p.to.TurnAway(q.ID, now); err != nil {
+				return err
+			}
+			continue
+		}
 		if p.Role == scheduler.Prefill {
 			q = p.firsts.copyOf(q)
 		}

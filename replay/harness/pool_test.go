@@ -56,6 +56,11 @@ func (s *scribe) Complete(id sim.RequestID, at sim.Time) error {
 	return nil
 }
 
+func (s *scribe) TurnAway(id sim.RequestID, at sim.Time) error {
+	s.note("turn away %d at %g", id, float64(at))
+	return nil
+}
+
 func (s *scribe) Refused(_ sim.RequestID, err error) error {
 	s.note("refused: %v", err)
 	return nil

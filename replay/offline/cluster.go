@@ -283,9 +283,11 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 				again = true // its place is free for another
 				continue
 			}
+			id := a.Request.ID // one that is shed is not there any more
 			if err := c.enterPool(c.pools[0], a.Request); err != nil {
 				return true, err
 			}
+			again = again || c.Requests[id] == nil
 		}
 	}
 	return changed, nil

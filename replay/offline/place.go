@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/scheduler"
@@ -53,6 +54,12 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 	ttft, itl, known := c.Collector.Latencies(id)
 	c.window.addFinished(c.Requests[id], ttft, itl, known)
+	return c.finishRequest(id, at)
+}
+
+// TurnAway ends a request that is shed.
+func (c *cluster) TurnAway(id sim.RequestID, at sim.Time) error {
+	c.Collector.GiveUp(id, collector.Shed, 0, 0)
 	return c.finishRequest(id, at)
 }
 

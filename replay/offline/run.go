@@ -46,6 +46,10 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	if r.hasIncidents() {
 		extra = append(extra, r.OutcomeFields()...)
 	}
+	if r.Topology.Admission != nil {
+		by, _ := r.Collector.Outcomes()
+		extra = append(extra, collector.Field{Key: "shed_requests", Value: by[collector.Shed]})
+	}
 	if r.partial {
 		extra = append(extra, collector.Field{Key: "partial", Value: true})
 	}
@@ -97,6 +101,9 @@ func prepareRun(cfg *Config) (*run, error) {
 	if err := r.MakeStages(); err != nil {
 		return nil, err
 	}
+	if cfg.Topology.Admission != nil {
+		r.Collector.KeepOutcomes()
+	}
 	if cfg.Reject {
 		return r, nil
 	}
@@ -119,7 +126,7 @@ func (r *run) chooseDriver() (driver, error) {
 	}
 	needs := route.Needs()
 	switch {
-	case len(r.Scale) > 0 || r.hasIncidents():
+	case len(r.Scale) > 0 || r.hasIncidents() || r.Topology.Admission != nil:
 	case len(r.Stages) == 1 && one && needs.Hold == nil && !needs.Overlap && !needs.Metrics:
 		core, err := entry.Core(0)
 		if err != nil {
@@ -133,7 +140,7 @@ func (r *run) chooseDriver() (driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !needs.Metrics && !r.hasIncidents() && c.canDriveLazily() {
+	if !c.pools[0].metered && !r.hasIncidents() && c.canDriveLazily() {
 		return c.driveLazily, nil
 	}
 	return c.runEvents, nil

@@ -1,6 +1,7 @@
 package online
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -138,6 +139,11 @@ func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) er
 func (x *run) Complete(id sim.RequestID, at sim.Time) error {
 	x.driver.endRequest(x.entryOf(id), at, nil, x.falls)
 	return nil
+}
+
+// TurnAway is not called: nobody sheds requests in real time.
+func (x *run) TurnAway(id sim.RequestID, _ sim.Time) error {
+	return x.Refused(id, errors.New("it is shed, and in real time none is"))
 }
 
 // Refused does not end the run.

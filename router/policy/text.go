@@ -101,7 +101,8 @@ type textProgram struct {
 
 // NewText returns the policy of a Text.
 func NewText(t Text, o Options) (router.Policy, error) {
-	p := &text{Text: t, rand: newRand(o), sight: makeSight(&t, o)}
+	p := &text{Text: t, rand: newRand(o), sight: makeSight(o)}
+	p.rememberSent(&t)
 	for _, f := range t.Filters {
 		x := textProgram{Program: p.language.NewProgram()}
 		if f.Sample == 0 {
@@ -400,12 +401,17 @@ func (t *Text) String() string {
 	if t.Hold != nil {
 		line += fmt.Sprintf("; holds requests while all workers have more than %s to compute", t.Hold.Above)
 	}
-	names := t.LooksAt()
-	if slices.ContainsFunc(names, isMetric) {
-		line += fmt.Sprintf("; metrics are read every %v ms", router.Scrape)
+	return line + describeSight(t.LooksAt())
+}
+
+// describeSight returns how old what is looked at may be, and what of it no real router knows.
+func describeSight(names []string) string {
+	text := ""
+	if slices.ContainsFunc(names, IsMetric) {
+		text = fmt.Sprintf("; metrics are read every %v ms", router.Scrape)
 	}
 	if oracles := slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, oracle) }); len(oracles) > 0 {
-		line += "; looks at " + strings.Join(oracles, " and ") + ", which no real router knows"
+		text += "; looks at " + strings.Join(oracles, " and ") + ", which no real router knows"
 	}
-	return line
+	return text
 }

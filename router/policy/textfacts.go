@@ -67,19 +67,24 @@ type fact struct {
 }
 
 // makeSight returns what a Text looks at before there is a request.
-func makeSight(t *Text, o Options) sight {
+func makeSight(o Options) sight {
 	s := sight{Options: o, language: textLanguage()}
 	for _, w := range o.Workers {
 		s.kinds = append(s.kinds, s.language.NumberOf(w.Kind))
 	}
-	if slices.Contains(t.LooksAt(), "sent_blocks") {
-		capacity := t.Sent.Blocks
-		if capacity == 0 && t.Sent.For == 0 {
-			capacity = o.CacheBlocks
-		}
-		s.sent = makeSent(o.Tree, int64(capacity), t.Sent.For)
-	}
 	return s
+}
+
+// rememberSent lets s remember what is sent where, if t looks at it.
+func (s *sight) rememberSent(t *Text) {
+	if !slices.Contains(t.LooksAt(), sentBlocks) {
+		return
+	}
+	capacity := t.Sent.Blocks
+	if capacity == 0 && t.Sent.For == 0 {
+		capacity = s.CacheBlocks
+	}
+	s.sent = makeSent(s.Tree, int64(capacity), t.Sent.For)
 }
 
 // textLanguage is that of filters and scorers.
@@ -134,8 +139,8 @@ func listLoads() []fact {
 		gatherColumn("tokens_to_compute", "prompt tokens of those that have no token yet, less what was cached", func(c *router.Candidates) []int64 { return c.Tokens }, func(n *router.Needs, role scheduler.Role) { n.Tokens = n.Tokens || role != scheduler.Decode }),
 		gatherColumn("active_blocks", "different blocks of the prompts of those", func(c *router.Candidates) []int64 { return c.Blocks }, blocks),
 		gatherColumn("active_overlap", "leading blocks of the prompt that are among them", func(c *router.Candidates) []int32 { return c.Active }, blocks),
-		gatherColumn("cached_blocks", "leading blocks of the prompt in its prefix cache", func(c *router.Candidates) []int32 { return c.Overlap }, func(n *router.Needs, role scheduler.Role) { n.Overlap = n.Overlap || role != scheduler.Decode }),
-		ofEach("sent_blocks", formula.Integer, "leading blocks of the prompt that the router sent there of late", func(s *sight, w sim.WorkerID) float64 {
+		gatherColumn(cachedBlocks, "leading blocks of the prompt in its prefix cache", func(c *router.Candidates) []int32 { return c.Overlap }, func(n *router.Needs, role scheduler.Role) { n.Overlap = n.Overlap || role != scheduler.Decode }),
+		ofEach(sentBlocks, formula.Integer, "leading blocks of the prompt that the router sent there of late", func(s *sight, w sim.WorkerID) float64 {
 			return float64(s.sent.match(s.candidates.Now, w, &s.request.Prompt))
 		}),
 		ofEach("running", formula.Integer, "running requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Running) }),
@@ -145,7 +150,7 @@ func listLoads() []fact {
 	}
 	for i := range all {
 		switch {
-		case isMetric(all[i].Name.Name):
+		case IsMetric(all[i].Name.Name):
 			all[i].need = func(n *router.Needs, _ scheduler.Role) { n.Metrics = true }
 		case all[i].need == nil:
 			all[i].need = needRequests
@@ -154,11 +159,17 @@ func listLoads() []fact {
 	return all
 }
 
+// The facts that need more than a column: caches that are followed, and what the router itself remembers.
+const (
+	cachedBlocks = "cached_blocks"
+	sentBlocks   = "sent_blocks"
+)
+
 // needRequests is the need of what the dispatcher keeps whenever it keeps anything.
 func needRequests(*router.Needs, scheduler.Role) {}
 
-// isMetric reports whether a fact is what workers report of themselves.
-func isMetric(name string) bool {
+// IsMetric reports whether a fact is what workers report of themselves.
+func IsMetric(name string) bool {
 	return slices.Contains([]string{"running", "waiting", "kv_usage", "signal_age"}, name)
 }
 
@@ -180,6 +191,7 @@ func listRequestFacts() []fact {
 		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
 		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 where the trace says none", func(s *sight) float64 { return float64(s.request.Priority) }),
 		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),
+		withClock(ofAll("request.waited", formula.Number, "ms since it arrived: above 0 where it was held, or came again", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),
 		ofAll(oracle+"output_tokens", formula.Integer, "tokens of the answer, which no real router knows", func(s *sight) float64 { return float64(s.request.OutputTokens) }),
 		ofAll("workers", formula.Integer, "workers to choose from, after the filters before", func(s *sight) float64 { return float64(len(s.workers)) }),
 		withClock(ofAll("queued", formula.Integer, "requests that the router holds back", func(s *sight) float64 { return float64(s.candidates.Queued) })),
@@ -237,7 +249,7 @@ func checkExpression(l *formula.Language, expression string, kind formula.Kind) 
 
 // LooksAt returns the names that t looks at.
 func (t *Text) LooksAt() []string {
-	p, all := textLanguage().NewProgram(), listFacts()
+	p := textLanguage().NewProgram()
 	for _, f := range t.Filters {
 		if f.Sample == 0 {
 			_, _ = p.Add(f.Keep, formula.Bool) // what is wrong is told elsewhere
@@ -246,7 +258,13 @@ func (t *Text) LooksAt() []string {
 	for i := range t.Scorers {
 		_, _ = p.Add(t.Scorers[i].expression(), formula.Number)
 	}
+	return namesOf(p)
+}
+
+// namesOf returns the names that a program looks at.
+func namesOf(p *formula.Program) []string {
 	var names []string
+	all := listFacts()
 	for i := range p.Inputs() {
 		names = append(names, all[p.NameOf(i)].Name.Name)
 	}
@@ -254,10 +272,4 @@ func (t *Text) LooksAt() []string {
 }
 
 // FollowsCaches reports whether t looks at what workers have cached.
-func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), "cached_blocks") }
-
-// ReadsMetrics reports whether t looks at what workers report of themselves.
-func (t *Text) ReadsMetrics() bool { return slices.ContainsFunc(t.LooksAt(), isMetric) }
-
-// KnowsPrices reports whether t looks at what workers cost.
-func (t *Text) KnowsPrices() bool { return slices.Contains(t.LooksAt(), "cost") }
+func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), cachedBlocks) }

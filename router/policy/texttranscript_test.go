@@ -65,6 +65,13 @@ func (s *transcript) newText(args map[string]string) error {
 	if err != nil {
 		return err
 	}
+	if len(s.rules) > 0 {
+		a := Admission{Name: "rules", Rules: s.rules}
+		if s.admission, err = NewAdmission(a, o); err != nil {
+			return err
+		}
+		fmt.Fprintln(&s.out, &a)
+	}
 	fmt.Fprintln(&s.out, &t)
 	s.begin(len(o.Workers), tree, p)
 	return nil

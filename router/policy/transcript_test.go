@@ -29,6 +29,8 @@ import (
 //	keep EXPRESSION, sample N, score WEIGHT EXPRESSION, cost WEIGHT EXPRESSION
 //		adds a filter or a scorer to the Text of the next command text. A line "policy" stands
 //		before them, since the first line of a case has words alone.
+//	accept EXPRESSION, hold EXPRESSION, shed EXPRESSION
+//		adds a rule to the Admission in front of the next command text.
 //	text workers=N [picker=NAME] [ties=any] [temperature=T] [above=EXPRESSION] [role=prefill|decode]
 //	[seed=N] [budget=TOKENS] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
 //		makes a router of a Text. Its expressions have no blanks.
@@ -48,13 +50,15 @@ import (
 //	loads
 //		prints what the router knows of its workers.
 type transcript struct {
-	d       *router.Dispatcher
-	tree    *prompt.Tree
-	now     sim.Time
-	request map[sim.RequestID]*sim.Request
-	worker  map[sim.RequestID]sim.WorkerID
-	text    Text
-	out     strings.Builder
+	d         *router.Dispatcher
+	tree      *prompt.Tree
+	now       sim.Time
+	request   map[sim.RequestID]*sim.Request
+	worker    map[sim.RequestID]sim.WorkerID
+	text      Text
+	rules     []AdmissionRule
+	admission router.Admission
+	out       strings.Builder
 }
 
 const transcriptBlock = 10
@@ -114,6 +118,9 @@ func (s *transcript) do(words []string) error {
 	case "picker":
 		return s.newPicker(args)
 	case "policy":
+	case "accept", "hold", "shed":
+		d, _ := router.ParseDecision(words[0])
+		s.rules = append(s.rules, AdmissionRule{d, strings.Join(words[1:], " ")})
 	case "keep", "sample", "score", "cost":
 		return s.addToText(words)
 	case "text":
@@ -184,7 +191,7 @@ func (s *transcript) newRouter(args map[string]string) error {
 
 func (s *transcript) begin(workers int, tree *prompt.Tree, p router.Policy) {
 	s.tree = tree
-	s.d = router.New(router.Options{Policy: p, Workers: workers, Tree: s.tree})
+	s.d = router.New(router.Options{Policy: p, Admission: s.admission, Workers: workers, Tree: s.tree})
 	s.request, s.worker = map[sim.RequestID]*sim.Request{}, map[sim.RequestID]sim.WorkerID{}
 }
 
@@ -205,7 +212,7 @@ func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
 	output, _ := strconv.Atoi(args["output"])
 	priority, _ := strconv.Atoi(args["priority"])
 	s.request[id] = &sim.Request{
-		ID: id, InputTokens: tokens, OutputTokens: output, Prompt: s.tree.Add(blocks, tokens), Session: int32(session), Priority: int32(priority),
+		ID: id, InputTokens: tokens, OutputTokens: output, Prompt: s.tree.Add(blocks, tokens), Session: int32(session), Priority: int32(priority), Arrived: s.now,
 	}
 	held := s.d.Queued()
 	err := s.print(s.d.Route(s.now, s.request[id], nil))
@@ -217,6 +224,10 @@ func (s *transcript) arrive(id sim.RequestID, args map[string]string) error {
 
 func (s *transcript) print(placed []router.Placement, err error) error {
 	for _, p := range placed {
+		if p.Worker == router.None {
+			fmt.Fprintf(&s.out, "request %d is shed\n", p.Request.ID)
+			continue
+		}
 		s.worker[p.Request.ID] = p.Worker
 		fmt.Fprintf(&s.out, "request %d to worker %d", p.Request.ID, p.Worker)
 		if p.Blocks > 0 {

@@ -23,6 +23,7 @@ type cluster struct {
 	count                                  workerCount // Workers, and their kinds
 	Router                                 routerFlag
 	policy                                 string // file of a router policy
+	admission                              string // file of an admission
 	scale                                  string
 	faults                                 string
 	speeds                                 [3]string // of workers, prefill and decode workers
@@ -44,6 +45,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig, by whose scorers and flow control requests are routed")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+cli.Either(c.Router.Names)+", or a file as of --"+policyFlag+", NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
+	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")
 	fs.String("engine-args", "", "engine arguments of all workers: a `JSON` object with the keys of the reference, or @file")
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")

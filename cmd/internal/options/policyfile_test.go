@@ -53,6 +53,27 @@ func TestPolicyFaults(t *testing.T) {
 	}
 }
 
+// So it is with an admission.
+func TestAdmissionFaults(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "a.yaml: 0 documents, want one admission"},
+		{"name: x", "a.yaml:1: an admission without rules, which lets everybody in"},
+		{"rule: []", "a.yaml:1: rule: no such key of an admission, want name or rules, did you mean rules?"},
+		{"rules: {shed: true}", "a.yaml:1: rules: want a list of rules, as - shed: min(requests) > 32"},
+		{"rules:\n- reject: true", "a.yaml:2: reject: no such key of a rule, want accept, hold or shed"},
+		{"rules:\n- shed: true\n  hold: true", "a.yaml:2: a rule with shed and hold, want a rule for each"},
+		{"rules:\n- shed: requests > 3", "a.yaml:2: requests > 3 differs between workers, want one value for all, as any(...), all(...) or with min(...)"},
+		{"rules:\n- shed: min(sent_blocks) > 3", "a.yaml:2: sent_blocks is known to router policies alone"},
+		{"rules:\n- shed: queued", "a.yaml:2: the expression is a number, want true or false"},
+		{"rules:\n- shed: queud > 1", "a.yaml:2: queud is unknown, did you mean queued?"},
+	} {
+		_, err := ParseAdmission("a.yaml", []byte(c.text))
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
 // A policy is called by its own name, or by that of its file.
 func TestPolicyIsNamed(t *testing.T) {
 	for text, want := range map[string]string{"picker: random": "mine", "picker: random\nname: yours": "yours"} {
@@ -72,8 +93,12 @@ func FuzzParsePolicy(f *testing.F) {
 		}
 		f.Add(text)
 	}
+	f.Add([]byte("rules: [{hold: min(requests) > 8}, {shed: queued > 16}]"))
 	f.Add([]byte("scorers: [{score: 1, weight: 1e400}]\nhold: {above: -1}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := ParseAdmission("p.yaml", text); err != nil && !strings.HasPrefix(err.Error(), "p.yaml:") {
+			t.Errorf("%q: %v names no place", text, err)
+		}
 		p, err := ParsePolicy("p.yaml", text)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "p.yaml:") {

@@ -19,7 +19,7 @@ func (r *run) conclude() {
 	table := r.o.Output.Form.Value != "json"
 	report := r.result.Report
 	if r.spec.Mode == loadgen.Trace {
-		s := saturation.Judge(r.result.Collector.Records())
+		s := saturation.Judge(r.result.Collector.LetIn())
 		report.Extra = append(report.Extra, s.Fields()...)
 		switch {
 		case table:

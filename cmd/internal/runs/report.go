@@ -59,6 +59,10 @@ func (r *run) missingLines() []string {
 	if n := len(r.result.Rejected); n > 0 {
 		lines = append(lines, fmt.Sprintf("Rejected: %d of %d requests", n, total))
 	}
+	if r.spec.Admission != nil {
+		by, _ := r.result.Collector.Outcomes()
+		lines = append(lines, fmt.Sprintf("Shed: %d of %d requests", by[collector.Shed], total))
+	}
 	if !r.result.Partial {
 		return lines
 	}
@@ -72,7 +76,8 @@ func (r *run) missingLines() []string {
 // countUnfinished counts the requests of a workload of total requests that have not
 // got all their tokens and were not rejected either.
 func countUnfinished(r *harness.Result, total int) int {
-	left := total - len(r.Rejected)
+	by, _ := r.Collector.Outcomes()
+	left := total - len(r.Rejected) - by[collector.Shed]
 	for _, q := range r.Collector.Requests() {
 		if q.OutputTokens > 0 && q.Tokens >= q.OutputTokens {
 			left--

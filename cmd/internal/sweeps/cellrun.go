@@ -124,7 +124,7 @@ func cellReport(o *options.Options, result *harness.Result, mode loadgen.Mode, c
 		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
 	}
 	if mode == loadgen.Trace && !compat {
-		s := saturation.Judge(result.Collector.Records())
+		s := saturation.Judge(result.Collector.LetIn())
 		result.Report.Extra = append(result.Report.Extra, s.Fields()[0])
 	}
 	var long, short bytes.Buffer
