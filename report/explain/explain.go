@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/requests"
 )
@@ -93,7 +94,10 @@ func (r *Run) WriteText(w io.Writer, id int) error {
 	row := &r.Rows[id]
 	about := fmt.Sprintf("%d prompt tokens (%d reused), %d answer tokens, %s", row.Input, row.Reused, row.Tokens, r.whereText(row))
 	fmt.Fprint(out, terminal.WrapText(r.requestTitle(id)+"\n"+about+"\n", 2)+"\n")
+	gone := []string{collector.Rejected.String(), collector.Shed.String(), collector.Lost.String()}
 	switch {
+	case slices.Contains(gone, row.Outcome):
+		fmt.Fprintf(out, "it was %s\n", row.Outcome)
 	case !row.Finished():
 		fmt.Fprintf(out, "it has not finished: %d of %d tokens\n", row.Tokens, row.Output)
 	case !row.Explained():
