@@ -142,7 +142,7 @@ func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 // out its answer.
 func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.PrefillDone(now, id, p.placed[:0])
-	if unknown := new(router.RequestError); p.anew && errors.As(err, &unknown) {
+	if p.anew && errors.As(err, new(*router.RequestError)) {
 		return nil
 	}
 	if err := p.carryOut(now, placed, err); err != nil {

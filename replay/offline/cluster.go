@@ -120,7 +120,7 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 // nextInstant is the next instant at which something happens.
 func (c *cluster) nextInstant() (sim.Time, bool) {
 	next, ok := c.Feed.Next(c.now, c.countInFlight())
-	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !c.isOver() {
+	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.isOver()) {
 		next, ok = c.events[0].at, true
 	}
 	if len(c.scaling) > 0 && ok && c.scaling[0].At < next {
@@ -166,7 +166,7 @@ func (c *cluster) isIdle() bool { return c.Feed.Done() && c.countInFlight() == 0
 func (c *cluster) countInFlight() int {
 	n := c.inFlight
 	for _, p := range c.pools {
-		n += p.Router.Queued() + len(p.parked)
+		n += p.Router.Queued()
 	}
 	return n
 }
@@ -201,8 +201,15 @@ func (c *cluster) settleRounds(changed bool) (err error) {
 
 // settleRound carries out once what can happen at the current instant.
 func (c *cluster) settleRound() (changed bool, err error) {
-	for _, kind := range [...]kind{passEnds, workerReady, handoffDone, incidentDue} {
+	for _, kind := range [...]kind{passEnds, workerReady, handoffDone} {
 		did, err := c.applyEvents(kind)
+		if err != nil {
+			return true, err
+		}
+		changed = changed || did
+	}
+	if c.lives.tracked {
+		did, err := c.applyEvents(incidentDue)
 		if err != nil {
 			return true, err
 		}
@@ -251,13 +258,15 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 // endPass applies the pass of w, which ends now.
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
-	if err := c.letGoIfDone(w); err != nil {
-		return err
+	if w.state == leaving {
+		if err := c.letGoIfDone(w); err != nil {
+			return err
+		}
 	}
 	if err := c.applyPass(w); err != nil {
 		return err
 	}
-	if len(w.calledOff) > 0 {
+	if c.lives.tracked && len(w.calledOff) > 0 {
 		if err := c.takeCalledOff(w); err != nil {
 			return err
 		}
@@ -319,7 +328,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps || w.pool.metered || w.isWarped() {
+	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isWarped() {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {
@@ -343,14 +352,12 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	if w.pool.metered && w.pass.Detail == nil {
 		w.pass.Detail = new(scheduler.Detail)
 	}
-	if w.pool.drafts && c.lives.tracked {
-		w.noteTokens()
-	}
-	if err := w.core.Step(c.now-w.lag, until-w.lag, &w.pass); err != nil {
+	if c.lives.tracked {
+		if err := w.stepWarped(c.now, until); err != nil {
+			return c.Failed(w.id, c.now, err)
+		}
+	} else if err := w.core.Step(c.now, until, &w.pass); err != nil {
 		return c.Failed(w.id, c.now, err)
-	}
-	if w.isWarped() {
-		w.warpPass(c.now)
 	}
 	w.pool.keepSnapshot(w)
 	if !w.pool.visible {
@@ -364,13 +371,8 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 
 // showRouter shows the router what a pass did to w's cache.
 func (c *cluster) showRouter(w *worker) error {
-	return c.showRouterOf(w, &w.pass)
-}
-
-// showRouterOf is showRouter for any pass.
-func (c *cluster) showRouterOf(w *worker, p *scheduler.Pass) error {
-	if len(p.KV) == 0 && len(p.Events) == 0 {
+	if len(w.pass.KV) == 0 && len(w.pass.Events) == 0 {
 		return nil
 	}
-	return w.pool.Router.Observe(w.id, p)
+	return w.pool.Router.Observe(w.id, &w.pass)
 }

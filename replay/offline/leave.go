@@ -159,6 +159,7 @@ func (x comeback) happen(c *cluster) error {
 func (c *cluster) enterPool(p *pool, q *sim.Request) error {
 	if p.serving == 0 && c.lives.tracked {
 		p.parked = append(p.parked, q.ID)
+		c.inFlight++
 		return nil
 	}
 	return p.Enter(c.now, q)
@@ -172,6 +173,7 @@ func (c *cluster) openPool(p *pool) error {
 	for len(p.parked) > 0 && p.serving > 0 {
 		id := p.parked[0]
 		p.parked = p.parked[1:]
+		c.inFlight--
 		if err := p.Enter(c.now, c.Requests[id]); err != nil {
 			return err
 		}
@@ -205,6 +207,7 @@ func (c *cluster) loseStranded() (found bool, err error) {
 			continue
 		}
 		stranded := p.parked
+		c.inFlight -= len(p.parked)
 		for _, id := range p.Router.Waiting(nil) {
 			if r, ok := p.Router.(interface{ Withdraw(sim.RequestID) bool }); ok && r.Withdraw(id) {
 				stranded = append(stranded, id)
@@ -269,7 +272,7 @@ func (c *cluster) takeCalledOff(w *worker) error {
 func (c *cluster) cancelOn(w *worker, id sim.RequestID) error {
 	var p scheduler.Pass
 	if x, ok := w.core.(scheduler.Canceler); ok && x.Cancel(c.now-w.lag, id, &p) {
-		if err := c.showRouterOf(w, &p); err != nil {
+		if err := w.pool.Router.Observe(w.id, &p); err != nil {
 			return err
 		}
 	}

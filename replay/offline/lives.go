@@ -39,6 +39,18 @@ type progress struct {
 // isWarped reports whether passes take longer than the core says, or took.
 func (w *worker) isWarped() bool { return w.lag != 0 || w.slow != 0 }
 
+// stepWarped lets the core take a pass, which it begins by its own clock.
+func (w *worker) stepWarped(now, until sim.Time) error {
+	if w.pool.drafts {
+		w.noteTokens()
+	}
+	err := w.core.Step(now-w.lag, until-w.lag, &w.pass)
+	if err == nil && w.isWarped() {
+		w.warpPass(now)
+	}
+	return err
+}
+
 // warpPass puts a pass, which the core has begun by its own clock, at now.
 func (w *worker) warpPass(now sim.Time) {
 	p := &w.pass

@@ -33,7 +33,7 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 	if p.due != nil {
 		p.due[w.id] = 0
 	}
-	if !w.busy {
+	if !w.busy && !w.hung {
 		w.since = now
 		p.markIdle(w)
 	}

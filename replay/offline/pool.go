@@ -48,7 +48,7 @@ func (p *pool) addWorker() error {
 // markIdle notes that w is not busy; when it has work it could start a pass.
 func (p *pool) markIdle(w *worker) {
 	w.busy = false
-	if !w.hung && w.core.Load() > 0 {
+	if w.core.Load() > 0 {
 		p.ready.set(int(w.id))
 	}
 }
