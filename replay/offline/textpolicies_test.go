@@ -1,0 +1,83 @@
+package offline
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/router"
+	"github.com/replay-llm/replay/router/policy"
+)
+
+// text draws a policy of a file.
+func (d draw) text(metrics bool) *policy.Text {
+	numbers := []string{
+		"requests", "tokens_to_compute / block_tokens", "active_blocks - active_overlap", "cached_blocks", "sent_blocks", "request.blocks * index", "requests / max(sum(requests), 1)",
+		"lot(request.session, index)", "oracle.output_tokens * requests", "now * index", "requests / (requests - 1)", "speed", "queued + index",
+	}
+	truths := []string{"requests < 2", "requests == min(requests)", "any(cached_blocks > 0) ? cached_blocks > 0 : true", "index % 2 == 0", "request.input_tokens > 60", "tokens_to_compute < 100"}
+	if metrics {
+		numbers, truths = append(numbers, "waiting", "kv_usage", "signal_age * index"), append(truths, "waiting == 0", "kv_usage < 0.5")
+	}
+	t := &policy.Text{Name: "drawn", Picker: pick(d, policy.TextPickers()...)}
+	for range d.IntN(3) {
+		t.Filters = append(t.Filters, pick(d, policy.TextFilter{Keep: pick(d, truths...)}, policy.TextFilter{Keep: pick(d, truths...)}, policy.TextFilter{Sample: 1 + d.IntN(3)}))
+	}
+	if t.Picker == policy.TakeHighest || t.Picker == policy.DrawByScore {
+		for range 1 + d.IntN(3) {
+			t.Scorers = append(t.Scorers, pick(d, policy.TextScorer{Weight: d.Float64(), Score: pick(d, numbers...)}, policy.TextScorer{Weight: 1, Cost: pick(d, numbers...)}))
+		}
+	}
+	if t.Picker == policy.TakeHighest {
+		t.AnyTie, t.Temperature = d.oneIn(3), pick(d, 0, 0, 0.5)
+	}
+	if d.oneIn(4) {
+		t.Hold = &policy.TextHold{Above: pick(d, "0", "pass_tokens / 2", "50"), Order: pick(d, router.FCFS, router.LCFS, router.WSPT)}
+	}
+	t.Sent = pick(d, policy.TextMemory{}, policy.TextMemory{Blocks: 5}, policy.TextMemory{For: 10})
+	return t
+}
+
+// Whatever a file says, a replay ends, and all drivers that can run it do the same.
+func TestTextPoliciesInEveryDriver(t *testing.T) {
+	met := map[string]int{}
+	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.cfg.Text, x.cfg.Router, x.cfg.RouterConfig = d.text(!x.cfg.Disaggregated()), policy.TextName, nil
+		readsMetrics := slices.ContainsFunc(x.cfg.Text.LooksAt(), policy.IsMetric)
+		want := x.run(byCluster)
+		if d := x.broken(want); d != "" {
+			t.Fatalf("%v: %s\n%s", x.cfg.Text, d, x.show(text))
+		}
+		if d := difference(want, x.run(byLiteral)); d != "" && !readsMetrics {
+			t.Fatalf("%v: the cluster and the literal model: %s\n%s", x.cfg.Text, d, x.show(text))
+		}
+		if readsMetrics || x.cfg.Disaggregated() || x.cfg.Admission.Mode == loadgen.Concurrency || x.cfg.Workload.MultiTurn() || len(x.cfg.Scale) > 0 {
+			return true
+		}
+		held := 0
+		drivers := map[string]maker{"lazily": byLazily(&held)}
+		p, err := policy.NewText(*x.cfg.Text, policy.Options{BlockTokens: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Needs() == (router.Needs{}) {
+			drivers["alone"] = byAlone
+		}
+		want.calls = nil
+		for name, make := range drivers {
+			got := x.run(make)
+			if want.err != nil && got.err != nil {
+				continue // of several workers that stall another may be named
+			}
+			got.calls, want.inFlight, got.inFlight = nil, 0, 0
+			if d := difference(want, got); d != "" {
+				t.Fatalf("%v: the cluster, and workers %s: %s\n%s", x.cfg.Text, name, d, x.show(text))
+			}
+			met[name]++
+		}
+		return true
+	})
+	if want := trials(t, 1000) / 50; met["lazily"] < want || met["alone"] < want {
+		t.Errorf("driven %v, want at least %d of each", met, want)
+	}
+}

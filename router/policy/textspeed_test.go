@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/replay-llm/replay/router"
+)
+
+// textLoad is the load of a router that follows a Text of three terms, the KV policy's cost and a filter,
+// behind an Admission.
+func textLoad(tb testing.TB, workers int) *load {
+	tb.Helper()
+	l := newLoad(tb, workers, 1)
+	o := Options{BlockTokens: 64, Tree: l.tree, CacheBlocks: 10_000}
+	p, err := NewText(Text{
+		Picker:  TakeHighest,
+		Filters: []TextFilter{{Keep: "requests <= min(requests) + 100"}},
+		Scorers: []TextScorer{
+			{Weight: 1, Cost: "max((tokens_to_compute + max(request.input_tokens, cached_blocks * block_tokens)) / block_tokens - cached_blocks, 0)"},
+			{Weight: 1, Cost: "active_blocks + request.blocks - active_overlap"},
+			{Weight: 0.5, Score: "max(requests) == min(requests) ? 1 : (max(requests) - requests) / (max(requests) - min(requests))"},
+		},
+	}, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a, err := NewAdmission(Admission{Rules: []AdmissionRule{{router.Shed, "min(requests) > 1000"}}}, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l.d, l.running = router.New(router.Options{Policy: p, Admission: a, Workers: workers, Tree: l.tree}), l.running[:0]
+	for range 2 * len(l.sent) {
+		l.step(tb)
+	}
+	return l
+}
+
+// A warm router that follows a file allocates nothing either, however many candidates it has.
+func TestTextAllocatesNothing(t *testing.T) {
+	for _, workers := range []int{8, 70} {
+		l := textLoad(t, workers)
+		if n := testing.AllocsPerRun(1000, func() { l.step(t) }); n > 0 {
+			t.Errorf("%d workers: %v allocations for a request, want none", workers, n)
+		}
+	}
+}
+
+// As BenchmarkRequest, whose router has the KV policy.
+func BenchmarkRequestByText(b *testing.B) {
+	for _, workers := range []int{8, 64} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			l := textLoad(b, workers)
+			b.ReportAllocs()
+			for b.Loop() {
+				l.step(b)
+			}
+		})
+	}
+}
