@@ -73,6 +73,26 @@ func isConstant(name string, start *timing.Parameters) bool {
 	return name == piecewiseField || name == eagerField && len(start.Graphs) == 0
 }
 
+// leastOfKind is the share of the time of passes with prompts from which on a way to launch them is told
+// from the others.
+const leastOfKind = 0.1
+
+// tellsLaunches reports whether passes with prompts were launched in more than one way. Where all
+// of them are alike, what a launch takes is not told from what prompts take.
+func (s *search) tellsLaunches() bool {
+	var of [3]float64
+	for _, t := range s.trials {
+		for _, passes := range t.record.engines {
+			for i := range passes {
+				if pass := &passes[i]; pass.step.Mixed() {
+					of[s.start.KindOf(&pass.step)] += pass.end - pass.start
+				}
+			}
+		}
+	}
+	return max(of[0], of[1], of[2]) <= (1-leastOfKind)*(of[0]+of[1]+of[2])
+}
+
 // KindShare is the share of the time of passes of a kind.
 type KindShare struct {
 	Kind  string  `json:"kind"`

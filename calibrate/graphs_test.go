@@ -86,3 +86,24 @@ func TestKindsToFit(t *testing.T) {
 		}
 	}
 }
+
+// Where hardly a pass with prompts is launched in another way than the rest, launches have no parameter of their own.
+func TestTellsLaunches(t *testing.T) {
+	mixed := func(tokens int, lasts float64) stretch {
+		return stretch{end: lasts, step: timing.Step{Tokens: tokens, Pairs: 1}}
+	}
+	for _, c := range []struct {
+		small float64 // time of passes that fit into a graph
+		want  bool
+	}{{0, false}, {0.09, false}, {0.11, true}, {0.89, true}, {0.91, false}} {
+		s := &search{trials: []*trial{{}}}
+		s.start.Graphs, s.start.GraphMode = []int{512}, "FULL_AND_PIECEWISE"
+		s.start.EagerBase = 1e-3
+		s.trials[0].record.engines = [][]stretch{{mixed(512, c.small), mixed(2048, 1-c.small)}}
+		form := newForm(2, []string{denseField}, nil)
+		offered := slices.ContainsFunc(s.extensionsOf(&form), func(f Form) bool { return f.Fields[len(f.Fields)-1] == eagerField })
+		if s.tellsLaunches() != c.want || offered != c.want {
+			t.Errorf("%v of the time: told %v, offered %v, want %v", c.small, s.tellsLaunches(), offered, c.want)
+		}
+	}
+}

@@ -32,6 +32,12 @@ func (s *search) plainForms() []Form {
 // extensionsOf returns a form with one more parameter.
 func (s *search) extensionsOf(f *Form) []Form {
 	all := f.extensions(&s.start)
+	if !s.tellsLaunches() {
+		all = slices.DeleteFunc(all, func(f Form) bool {
+			last := f.Fields[len(f.Fields)-1]
+			return last == piecewiseField || last == eagerField
+		})
+	}
 	if s.client && !slices.Contains(f.Fields, wayToken) {
 		all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), wayToken), append(slices.Clone(f.with), "token")))
 	}

@@ -72,7 +72,8 @@ errors, docs/accuracy.md what was reached.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
-	return cli.BindOwn(cmd, f.bindFlags)
+	return cli.BindGroups(cmd, cli.NewGroup("Flags", f.bindFlags,
+		"holdout", "profile", "prompts", "gpu", "model", "engine", "deployment", "transfers", "warmup", "output"))
 }
 
 func (f *calibration) bindFlags(fs *pflag.FlagSet) {

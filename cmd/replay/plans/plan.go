@@ -54,10 +54,10 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.topology = cli.Choice{Names: []string{"aggregated", "disaggregated", "both"}, Value: "aggregated"}
 	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
 	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
-	fs.StringArrayVar(&f.try, "try", nil, "also choose among the values of a flag, as `tp=2,4`; may be repeated")
+	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
-	fs.Var(&f.survive, "survive", "what may be gone while objectives are met: a `number` of any workers, or zone")
+	fs.Var(&f.survive, "survive", "`number` of workers that may be gone, or zone")
 	fs.IntVar(&f.zones, "zones", 3, "`number` of zones that workers are dealt out over, with --survive zone")
 	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
