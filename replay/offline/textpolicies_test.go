@@ -13,7 +13,7 @@ import (
 func (d draw) text(metrics bool) *policy.Text {
 	numbers := []string{
 		"requests", "tokens_to_compute / block_tokens", "active_blocks - active_overlap", "cached_blocks", "sent_blocks", "request.blocks * index", "requests / max(sum(requests), 1)",
-		"lot(request.session, index)", "oracle.output_tokens * requests", "now * index", "requests / (requests - 1)", "speed", "queued + index",
+		"lot(request.session, index)", "lot(request.prefix_group, index)", "oracle.output_tokens * requests", "now * index", "requests / (requests - 1)", "speed", "queued + index",
 	}
 	truths := []string{"requests < 2", "requests == min(requests)", "any(cached_blocks > 0) ? cached_blocks > 0 : true", "index % 2 == 0", "request.input_tokens > 60", "tokens_to_compute < 100"}
 	if metrics {

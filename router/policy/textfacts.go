@@ -21,6 +21,7 @@ type sight struct {
 	candidates *router.Candidates
 	workers    []sim.WorkerID // the candidates that are left
 	kinds      []float64      // the numbers of those of Workers
+	groups     map[int]int    // by the first piece of a prompt, the number of its prefix group
 }
 
 // Worker is what a router knows of a worker beside its load.
@@ -46,6 +47,25 @@ func kindNumber(s *sight, w sim.WorkerID) float64 {
 	return s.kinds[int(w)%len(s.kinds)]
 }
 
+// prefixGroup returns the number of the requests that begin with the same block as the one in
+// hand, in the order in which their first ones came; -1 where it has no full block.
+func (s *sight) prefixGroup() int {
+	p := &s.request.Prompt
+	if p.Blocks == 0 {
+		return -1
+	}
+	first := -int(p.Seed) // of a prompt that nobody shares
+	if !p.Unique() {
+		first = int(p.Nodes[0])
+	}
+	group, ok := s.groups[first]
+	if !ok {
+		group = len(s.groups)
+		s.groups[first] = group
+	}
+	return group
+}
+
 // passTokens returns the token budget of a pass of a worker.
 func (s *sight) passTokens(w sim.WorkerID) int {
 	budget := s.MaxBatchedTokens
@@ -68,7 +88,7 @@ type fact struct {
 
 // makeSight returns what a Text looks at before there is a request.
 func makeSight(o Options) sight {
-	s := sight{Options: o, language: textLanguage()}
+	s := sight{Options: o, language: textLanguage(), groups: map[int]int{}}
 	for _, w := range o.Workers {
 		s.kinds = append(s.kinds, s.language.NumberOf(w.Kind))
 	}
@@ -189,6 +209,7 @@ func listRequestFacts() []fact {
 	return []fact{
 		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
 		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
+		ofAll("request.prefix_group", formula.Integer, "a number of all requests whose prompts begin with the same block; -1 without one", func(s *sight) float64 { return float64(s.prefixGroup()) }),
 		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 where the trace says none", func(s *sight) float64 { return float64(s.request.Priority) }),
 		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),
 		withClock(ofAll("request.waited", formula.Number, "ms since it arrived: above 0 where it was held, or came again", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),
