@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/replay/engineargs"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
@@ -136,8 +137,9 @@ func (x *Fault) whom() string {
 	case len(parts) > 1:
 		text = "workers " + strings.Join(parts, ", ")
 	}
-	if x.Pool != Anywhere {
-		text += fmt.Sprintf(" of pool %d", x.Pool)
+	if x.Pool != Anywhere { // there are two, then
+		role := [...]scheduler.Role{scheduler.Prefill, scheduler.Decode}[x.Pool]
+		text = strings.Replace(text, "worker", role.String()+" worker", 1)
 	}
 	if x.Zone != Anywhere {
 		text = fmt.Sprintf("zone %d", x.Zone)
@@ -204,6 +206,8 @@ func (t *Topology) checkFault(x *Fault) error {
 		return fmt.Errorf("share is %v, want > 0 and at most 1", x.Factor)
 	case x.Kind == Link && !t.Disaggregated():
 		return errors.New("a link, want prefill and decode workers, between which KV caches travel")
+	case x.Kind == Link && transferOf(&t.Pools[0].Engine) == transferOf(&engineargs.Args{}):
+		return errors.New("a link, and handoffs take no time, want kv_transfer_bandwidth and kv_bytes_per_token with it")
 	case x.Kind == Hangs && !(x.For >= 0):
 		return errors.New("a worker hangs, want for how long")
 	case x.Kind == Rolling && x.N < 1:

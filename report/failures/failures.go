@@ -213,7 +213,7 @@ func (w *Window) fill(members []*pair) {
 func (w *Window) meets(goal *Goal, members []*pair) bool {
 	if len(goal.Objectives) == 0 {
 		const slack = 1.0 // ms, of what is next to nothing
-		return w.TTFT <= w.CalmTTFT*tolerance+slack && w.TPOT <= w.CalmTPOT*tolerance+slack
+		return w.TTFT <= float64(w.CalmTTFT*tolerance)+slack && w.TPOT <= float64(w.CalmTPOT*tolerance)+slack
 	}
 	met, counted := 0, 0
 	for _, p := range members {
@@ -294,19 +294,23 @@ func (s *Study) findRecovery(e *Event, end float64, last bool) {
 	from := min(int(e.AtMS/s.WindowMS), len(s.Windows)-1)
 	to := min(int(math.Ceil(end/s.WindowMS)), len(s.Windows))
 	e.UntilMS = end
-	row := 0
+	row, since := 0, 0.0 // windows that met it, and from when on
 	for k := from; k < to && row < steady; k++ {
-		if w := &s.Windows[k]; w.Requests > 0 && !w.Met {
+		switch w := &s.Windows[k]; {
+		case w.Requests == 0:
+		case !w.Met:
 			e.Missed, row = true, 0
-			continue
-		}
-		if row++; row == steady || k+1 == to && last {
-			e.MetAgain = true
-			e.UntilMS = min(end, max(e.AtMS, s.Windows[k+1-row].FromMS))
+		default:
+			if row++; row == 1 {
+				since = w.FromMS
+			}
 		}
 	}
+	if row == steady || row > 0 && last {
+		e.MetAgain, e.UntilMS = true, min(end, max(e.AtMS, since))
+	}
 	if !e.Missed { // what it did to those who were there
-		e.MetAgain, e.UntilMS = false, min(end, s.Windows[from].FromMS+steady*s.WindowMS)
+		e.MetAgain, e.UntilMS = false, min(end, s.Windows[from].FromMS+float64(steady*s.WindowMS))
 		return
 	}
 	e.AfterMS = e.UntilMS - e.AtMS

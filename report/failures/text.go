@@ -50,7 +50,7 @@ func (e *Event) toll() string {
 func (e *Event) recovery() string {
 	switch {
 	case !e.Missed:
-		return "the goal was met all along"
+		return "who came after it met the goal"
 	case !e.MetAgain:
 		return fmt.Sprintf("the goal was not met again in the %s that followed", roundTime(e.AfterMS))
 	}

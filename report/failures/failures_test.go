@@ -1,0 +1,114 @@
+package failures
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/slo"
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
+)
+
+// spell is what requests that arrive for a while get: a TTFT; a negative one: they are lost.
+type spell struct {
+	requests int
+	ttft     sim.Time
+}
+
+// play makes the result of a replay in which a request arrives every 10 ms.
+func play(spells ...spell) *harness.Result {
+	c := collector.New(0)
+	c.KeepOutcomes()
+	at := sim.Time(0)
+	for _, s := range spells {
+		for range s.requests {
+			id := sim.RequestID(c.Len())
+			c.Arrive(&sim.Request{ID: id, Session: int32(id), InputTokens: 10, OutputTokens: 1}, at)
+			if s.ttft < 0 {
+				c.GiveUp(id, collector.Lost, 0, 0)
+			} else {
+				p := scheduler.Pass{Start: at, End: at + s.ttft, Count: 1, Gap: s.ttft, Admitted: []scheduler.Admission{{Request: id}}}
+				p.AddToken(id, 1, 1, 0, false)
+				c.Pass(&p)
+			}
+			at += 10
+		}
+	}
+	return &harness.Result{Collector: c, Report: c.Report(0)}
+}
+
+// The goal is met again with the first of three windows in a row in which it is.
+func TestRecovery(t *testing.T) {
+	calm := play(spell{1200, 20})
+	objectives, err := slo.Parse("p99:ttft=30ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spells []spell
+		goal   Goal
+		want   string
+	}{
+		{[]spell{{1200, 20}}, Goal{}, "who came after it met the goal"},
+		{[]spell{{1200, 26}}, Goal{}, "who came after it met the goal"},                                             // 25 % and 1 ms
+		{[]spell{{500, 20}, {100, 40}, {600, 20}}, Goal{}, "the goal was met again after 1s"},                       // ten windows of 100 ms
+		{[]spell{{500, 20}, {20, 40}, {20, 20}, {20, 40}, {640, 20}}, Goal{}, "the goal was met again after 600ms"}, // two are not enough
+		{[]spell{{500, 20}, {100, -1}, {600, 20}}, Goal{}, "the goal was met again after 1s"},
+		{[]spell{{500, 20}, {700, 40}}, Goal{}, "the goal was not met again in the 7.03s that followed"},
+		{[]spell{{500, 20}, {100, 29}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "who came after it met the goal"},
+		{[]spell{{500, 20}, {100, 31}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "the goal was met again after 1s"},
+	} {
+		with := play(c.spells...)
+		with.Incidents = []harness.Incident{{At: 5000, What: "worker 1 dies"}}
+		s := Judge(with, calm, c.goal)
+		if got := s.Events[0].recovery(); got != c.want {
+			t.Errorf("%v: %s, want %s", c.spells, got, c.want)
+		}
+	}
+}
+
+// What is written is read back, and told; what is there for no fault is an error.
+func TestFile(t *testing.T) {
+	with := play(spell{500, 20}, spell{100, 40}, spell{600, 20})
+	with.Incidents = []harness.Incident{
+		{At: 5000, What: "worker 1 dies", Workers: [2][]sim.WorkerID{{1}}, EventCost: collector.EventCost{Lost: 1, LostTokens: 7}},
+		{At: 9000, What: "the router restarts"},
+	}
+	s := Judge(with, play(spell{1200, 20}), Goal{})
+	dir := t.TempDir()
+	var text bytes.Buffer
+	if err := s.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "nothing went wrong") {
+		t.Errorf("without a file: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, FileName), text.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(dir)
+	if err != nil || !reflect.DeepEqual(got, s) {
+		t.Fatalf("%+v, %v; want %+v", got, err, s)
+	}
+	want := []string{
+		"Fault 1 at 5s: worker 1 dies: 1 request lost, 7 tokens lost; the goal was met again after 1s",
+		"Faults: and 1 more",
+	}
+	if lines := got.Lines(1); !reflect.DeepEqual(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+	if e := &s.Events[0]; e.Requests != 102 || e.ExtraTTFT < 19 || e.ExtraTTFT > 20 {
+		t.Errorf("%d requests, %v ms more", e.Requests, e.ExtraTTFT)
+	}
+	for _, n := range []int{-1, 0, 3} {
+		if _, err := got.Find(n); err == nil || !strings.Contains(err.Error(), "want 1 to 2") {
+			t.Errorf("fault %d: %v", n, err)
+		}
+	}
+}
