@@ -9,7 +9,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -37,23 +36,20 @@ func (o *Options) fillAdmission(spec *replay.Spec) error {
 // ParseAdmission reads which requests are held back or turned away (docs/policies.md). path is
 // what errors call it, and what it is named after where it has no name.
 func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
-	bodies, err := cli.YamlBodies(path, text)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(bodies) != 1:
-		return nil, fmt.Errorf("%s: %d documents, want one admission", path, len(bodies))
-	}
 	f := &policyFile{yamlFile: yamlFile{path}}
+	body, err := f.readBody(text, "admission")
+	if err != nil {
+		return nil, err
+	}
 	base := filepath.Base(path)
 	a := &policy.Admission{Name: strings.TrimSuffix(base, filepath.Ext(base))}
-	seen, err := f.readKeys(bodies[0], "an admission",
+	seen, err := f.readKeys(body, "an admission",
 		yamlKey{"name", func(n ast.Node) error { return f.readName(n, &a.Name) }},
 		yamlKey{"rules", func(n ast.Node) error {
 			return f.readList(n, "rules, as - shed: min(requests) > 32", func(item ast.Node) error { return f.readRule(item, a) })
 		}})
 	if err == nil && !slices.Contains(seen, "rules") {
-		err = f.errorAt(bodies[0], "an admission without rules, which lets everybody in")
+		err = f.errorAt(body, "an admission without rules, which lets everybody in")
 	}
 	return a, err
 }

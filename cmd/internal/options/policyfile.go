@@ -88,16 +88,13 @@ func readPolicy(path string) (*policy.Text, error) {
 // ParsePolicy reads a router policy. path is what errors call it, and what it is named after
 // where it has no name.
 func ParsePolicy(path string, text []byte) (*policy.Text, error) {
-	bodies, err := cli.YamlBodies(path, text)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(bodies) != 1:
-		return nil, fmt.Errorf("%s: %d documents, want one router policy", path, len(bodies))
-	}
 	f := &policyFile{yamlFile: yamlFile{path}, text: policy.Text{Picker: policy.TakeHighest}}
 	t := &f.text
-	seen, err := f.readKeys(bodies[0], "a router policy",
+	body, err := f.readBody(text, "router policy")
+	if err != nil {
+		return nil, err
+	}
+	seen, err := f.readKeys(body, "a router policy",
 		yamlKey{"name", func(n ast.Node) error { return f.readName(n, &t.Name) }},
 		yamlKey{"filters", f.readFilters},
 		yamlKey{"scorers", f.readScorers},
@@ -112,7 +109,7 @@ func ParsePolicy(path string, text []byte) (*policy.Text, error) {
 	base := filepath.Base(path)
 	t.Name = cmp.Or(t.Name, strings.TrimSuffix(base, filepath.Ext(base)))
 	if err := f.checkWhole(seen); err != nil {
-		return nil, f.errorAt(bodies[0], "%v", err)
+		return nil, f.errorAt(body, "%v", err)
 	}
 	return t, nil
 }

@@ -45,6 +45,7 @@ func TestPolicyFaults(t *testing.T) {
 		{"picker: random\npicker: random", "p.yaml:2: mapping key \"picker\" already defined at [1:1]"},
 		{"name: ' '\npicker: random", "p.yaml:1: name: want a name"},
 		{"picker: [", "p.yaml:1: "},
+		{"scorers:\n- cost: now > 1 ? 2 : 3", "p.yaml:2: mapping value is not allowed in this context; an expression with \": \" in it wants quotes around it, or | in front"},
 	} {
 		_, err := ParsePolicy("p.yaml", []byte(c.text))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

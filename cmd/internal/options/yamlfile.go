@@ -22,6 +22,20 @@ func (f yamlFile) errorAt(at ast.Node, format string, args ...any) error {
 	return placedError{fmt.Errorf("%s: %s", cli.YamlPlace(f.path, at), fmt.Sprintf(format, args...))}
 }
 
+// readBody returns what the only document of a file holds.
+func (f yamlFile) readBody(text []byte, what string) (ast.Node, error) {
+	bodies, err := cli.YamlBodies(f.path, text)
+	switch {
+	case err != nil && strings.Contains(err.Error(), "mapping value"):
+		return nil, fmt.Errorf(`%w; an expression with ": " in it wants quotes around it, or | in front and a line of its own`, err)
+	case err != nil:
+		return nil, err
+	case len(bodies) != 1:
+		return nil, fmt.Errorf("%s: %d documents, want one %s", f.path, len(bodies), what)
+	}
+	return bodies[0], nil
+}
+
 // yamlKey is a key of a mapping, and what takes in its value.
 type yamlKey struct {
 	name string
