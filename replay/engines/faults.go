@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
@@ -151,7 +152,7 @@ func ifTime(t sim.Time, before string) string {
 	if t < 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s%gs", before, float64(t)/1000)
+	return before + time.Duration(float64(t)*1e6).Round(time.Microsecond).String()
 }
 
 // CheckFaults refuses faults that cannot happen, and those whose effects nobody computes.

@@ -38,7 +38,11 @@ func (e *Event) toll() string {
 		}
 		parts = []string{number + " " + unit + " " + rest}
 	}
-	add(e.LostTokens, "tokens lost")
+	if e.LostTokens == 1 {
+		add(1, "token lost")
+	} else {
+		add(e.LostTokens, "tokens lost")
+	}
 	add(e.RecomputedTokens, "tokens computed again")
 	if len(parts) == 0 {
 		return "no request lost its place"
@@ -114,8 +118,11 @@ func (s *Study) writeWindows(b *strings.Builder, e *Event) {
 	fmt.Fprintf(b, "  %10s %9s %6s %22s %20s\n", "from", "requests", "lost", "TTFT", "TPOT")
 	for k := max(at-1, 0); k < to; k++ {
 		w := &s.Windows[k]
+		if w.Requests == 0 {
+			continue
+		}
 		mark := ""
-		if w.Requests > 0 && !w.Met {
+		if !w.Met {
 			mark = "  missed"
 		}
 		fmt.Fprintf(b, "  %10s %9d %6d %10.2f / %9.2f %9.2f / %8.2f%s\n", roundTime(w.FromMS), w.Requests, w.Lost, w.TTFT, w.CalmTTFT, w.TPOT, w.CalmTPOT, mark)

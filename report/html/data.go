@@ -79,6 +79,9 @@ func newRun(r *Run, curves []string) run {
 	}
 	if r.Series != nil {
 		out.Time = newOverTime(r.Series)
+		for _, ms := range r.Faults {
+			out.Time.Faults = append(out.Time.Faults, ms/1000)
+		}
 	}
 	return out
 }

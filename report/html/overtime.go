@@ -15,6 +15,8 @@ type overTime struct {
 	Queue      []float64 `json:"queue"`
 	Throughput []float64 `json:"throughput"` // tokens/s
 
+	Faults []float64 `json:"faults,omitempty"` // s, when something went wrong
+
 	WorkerBinS float64   `json:"worker_bin_s"`
 	Batch      []float64 `json:"batch"` // requests in a pass, over busy workers
 	Workers    []worker  `json:"workers"`

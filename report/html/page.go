@@ -39,6 +39,7 @@ type Run struct {
 	Report *collector.Report
 	Rows   []requests.Row
 	Series *series.File // nil: nothing is drawn over time
+	Faults []float64    // ms, when something went wrong
 	Log    *ledger.Log  // nil: who computed prompts when is not known
 	Paired *diff.Paired // against the first run; nil: not compared
 }

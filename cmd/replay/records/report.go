@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/cmd/internal/cli"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/report/diff"
+	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/report/rundir"
 	"github.com/replay-llm/replay/report/series"
@@ -176,10 +178,30 @@ func openDrawn(dir string) (*html.Run, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return &html.Run{
+	run := &html.Run{
 		Name: filepath.Clean(dir), Facts: factsOf(recorded), Trace: explained.Trace,
 		Report: report, Rows: explained.Rows, Series: over, Log: explained.Log,
-	}, nil
+	}
+	return run, addFaults(run, dir)
+}
+
+// addFaults adds what went wrong in a run, if anything did.
+func addFaults(run *html.Run, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, failures.FileName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	study, err := failures.Read(dir)
+	if err != nil {
+		return err
+	}
+	for i := range study.Events {
+		run.Faults = append(run.Faults, study.Events[i].AtMS)
+	}
+	for _, line := range study.Lines(20) {
+		head, text, _ := strings.Cut(line, ": ")
+		run.Facts = append(run.Facts, [2]string{strings.ToLower(head), text})
+	}
+	return nil
 }
 
 // factsOf returns what a run was made of.

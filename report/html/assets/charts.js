@@ -3,7 +3,7 @@
 // legend that says what is in them before one points at them.
 //
 // A chart is {title, panels, value, tick, xValue, xAxis, range, spread, counts, note, limits}. A
-// panel is {name, color, x, lines: [{name, color, dash, y, says, step, fill}]}; spread says,
+// panel is {name, color, x, limits of its own, lines: [{name, color, dash, y, says, step, fill}]}; spread says,
 // with the limits on the y axis, how far apart values are; limits are {side, at, text, point}.
 const makeCharts = () => {
   const charts = [];
@@ -60,7 +60,7 @@ const makeCharts = () => {
       draw: [(u) => one.limits.forEach((l, i) => {
         const at = (o) => o.side === "y" ? one.scale.to(o.at) : o.at, pos = (o) => u.valToPos(at(o), "y");
         const crowded = one.limits.some((o) => o !== l && pos(o) <= pos(l) && pos(l) - pos(o) < 16);
-        drawLimit(u, l.side, at(l), l.text, l.side === "y" ? Number(crowded) : i);
+        drawLimit(u, l.side, at(l), l.text, l.side === "y" ? Number(crowded) : i % 4);
         if (l.point === undefined) return;
         u.ctx.strokeStyle = color("--c4");
         drawShape(u.ctx, "ring", u.valToPos(l.point, "x", true), u.valToPos(one.scale.to(l.at), "y", true), 5 * devicePixelRatio);
@@ -106,7 +106,7 @@ const makeCharts = () => {
       const cell = grid.appendChild(el("div.panel")), box = el("div.chart");
       if (many) cell.append(el("div.key.small", swatch(p.color), p.name));
       cell.append(box);
-      const one = { box, c, p, scale, xs, y, limits: c.limits || [], legend: legend(c, p) };
+      const one = { box, c, p, scale, xs, y, limits: p.limits || c.limits || [], legend: legend(c, p) };
       charts.push(one);
       if (!p.x.length) { box.append(el("p", "nothing to show")); continue; }
       cell.append(one.legend.box);

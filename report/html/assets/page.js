@@ -25,12 +25,15 @@
   const mean = (list) => list.reduce((a, b) => a + b, 0) / (list.length || 1);
   const most = (list) => list.reduce((a, b) => Math.max(a, b), 0);
 
+  // faults are lines at the instants at which something went wrong in a run.
+  const faults = (r) => (r.time && r.time.faults || []).slice(0, 20).map((s, i) => ({ side: "x", at: s, text: `fault ${i + 1}` }));
+
   // overTime draws what pick takes of each run, a panel for each.
   const overTime = (parent, title, value, pick, worker) => {
     const panels = runs.map((r, i) => {
       const y = r.time ? pick(r.time) : [];
       const step = r.time ? (worker ? r.time.worker_bin_s : r.time.bin_s) : 0;
-      return { name: r.name, color: nth(i), x: y.map((_, k) => k * step), lines: [{ color: nth(i), y, says: `mean ${value(mean(y))}, most ${value(most(y))}` }] };
+      return { name: r.name, color: nth(i), limits: faults(r), x: y.map((_, k) => k * step), lines: [{ color: nth(i), y, says: `mean ${value(mean(y))}, most ${value(most(y))}` }] };
     });
     const peaks = panels.map((p) => most(p.lines[0].y)).filter((v) => v > 0);
     addChart(parent, { title, panels, value, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
@@ -213,7 +216,7 @@
       const line = (name, n, y) => ({ name, color: nth(n), dash: n % 3, y, says: "most " + percent(most(y)) });
       const lines = workers.length <= 8 ? workers.map((w, n) => line("worker " + w.name, n, w[key]))
         : [line("highest worker", 1, over((v) => Math.max(...v))), line("mean of workers", 0, over(mean)), line("lowest worker", 2, over((v) => Math.min(...v)))];
-      return { name: r.name, color: nth(i), x, lines };
+      return { name: r.name, color: nth(i), limits: faults(r), x, lines };
     });
     if (panels.some((p) => p.x.length)) addChart(grid, { title, panels, value: percent, xAxis: timeAxis });
   };
