@@ -8,7 +8,8 @@
 // Dispatchers hold no clock: instants are given with each call, and the same
 // calls make the same placements.
 //
-// Read policy.go, dispatcher.go, place.go, queue.go; then what a dispatcher
+// Read policy.go, dispatcher.go, place.go, queue.go and admission.go, what is decided before a
+// policy is asked; then what a dispatcher
 // knows of caches, holdings.go, scores.go, residency.go and index.go, and of
 // active blocks, loads.go; hashed.go is both for prompts that nobody knew
 // before. config.go, parse.go and check.go are the configuration of the KV

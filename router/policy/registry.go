@@ -2,7 +2,9 @@
 // file of its own, and the registry that names them.
 //
 // Read registry.go, then any policy; kv.go is the longest one, and draw.go what
-// it does at a temperature above 0.
+// it does at a temperature above 0; picker.go with scorers.go is the router of an inference pool,
+// text.go with textfacts.go the policy of a file, and admission.go what such a file decides
+// before.
 package policy
 
 import (

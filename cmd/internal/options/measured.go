@@ -59,7 +59,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if kind := cmp.Or(m.Settings.Kind, "vllm"); cmp.Or(given["engine"], kind) == kind {
 		for _, s := range m.Settings.Flags() {
 			derived := s.Name == "num-gpu-blocks" && given["gpu"] != "" || (s.Name == "tp" || s.Name == "dp") && given["gpu"] == ""
-			if _, ok := given["router"]; ok && s.Name == "endpoint-picker" {
+			if given["router"]+given[policyFlag] != "" && s.Name == pickerFlag {
 				continue
 			}
 			if _, ok := given[s.Name]; ok || derived {
