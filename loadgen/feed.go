@@ -150,7 +150,7 @@ func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
 	t := &q.w.Turns[turn]
 	*r = sim.Request{
 		ID: q.next, InputTokens: int(t.Input), OutputTokens: int(t.Output), Prompt: q.prompts.At(int(turn)),
-		Session: t.Session, Turn: t.Index, Line: t.Line, Priority: q.w.PriorityOf(turn), Arrived: arrives,
+		Session: t.Session, Turn: t.Index, Line: t.Line, Priority: q.w.PriorityOf(turn), Class: q.w.ClassOf(turn), Arrived: arrives,
 	}
 	q.next++
 	return r

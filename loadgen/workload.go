@@ -31,6 +31,10 @@ type Workload struct {
 	// Priorities are those of the turns, the least the most urgent; nil where the trace
 	// gives none.
 	Priorities []int32
+	// Classes are the names of the classes of requests, DefaultClass first, and ClassesOf those of
+	// the turns, by their place in it; both nil where there are none.
+	Classes   []string
+	ClassesOf []int32
 	// Synthetic says that no two prompts share anything; turns have no ids then.
 	Synthetic bool
 	// Untimed says that the format knows no arrivals, so that only closed loop

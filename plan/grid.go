@@ -174,5 +174,5 @@ func WorkloadKey(s *replay.Spec) string {
 		trace = fmt.Sprintf("%+v", *s.Trace)
 	}
 	// A synthetic workload is made in blocks of the first pool.
-	return fmt.Sprintf("%s %+v %v %d %v %d", trace, s.Synthetic, s.Mode, s.Entry().Engine.BlockTokens, s.Compat, s.Seed)
+	return fmt.Sprintf("%s %+v %v %d %v %d %+v", trace, s.Synthetic, s.Mode, s.Entry().Engine.BlockTokens, s.Compat, s.Seed, s.Classes)
 }

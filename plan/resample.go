@@ -66,7 +66,7 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 	o := *r.w
 	o.Sessions = make([]loadgen.Session, 0, len(drawn))
 	o.Turns = make([]loadgen.Turn, 0, len(r.w.Turns))
-	o.Priorities = nil
+	o.Priorities, o.ClassesOf = nil, nil
 	fresh := copies{next: r.top, of: r.private}
 	for i, place := range drawn {
 		again := i > 0 && drawn[i-1] == place && r.top < math.MaxUint64/2
@@ -131,6 +131,9 @@ func (r *Resampler) addSession(o *loadgen.Workload, session int32, again bool, f
 		t := r.w.Turns[turn]
 		if r.w.Priorities != nil {
 			o.Priorities = append(o.Priorities, r.w.Priorities[turn])
+		}
+		if r.w.ClassesOf != nil {
+			o.ClassesOf = append(o.ClassesOf, r.w.ClassesOf[turn])
 		}
 		turn = t.Next
 		t.Session = int32(len(o.Sessions))

@@ -13,10 +13,16 @@ import (
 // synthetic workload is made of blocks of its first pool.
 func (s *Spec) Open(ctx context.Context, streams Streams) (*loadgen.Workload, error) {
 	w, err := s.open(ctx, streams)
-	if err != nil && ctx.Err() != nil {
+	if err == nil && len(s.Classes) > 0 {
+		err = w.Classify(s.Classes)
+	}
+	switch {
+	case err == nil:
+		return w, nil
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	return w, err
+	return nil, err
 }
 
 func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, error) {

@@ -32,6 +32,9 @@ type Spec struct {
 	Trace     *Trace            // the file to replay; nil: Synthetic
 	Synthetic loadgen.Synthetic // read without a trace; Block, Seed and Compat are filled in by Run
 
+	// Classes says of which class requests are, and what that means; nil: what the trace says.
+	Classes []loadgen.Class
+
 	Mode        loadgen.Mode
 	MaxInFlight int     // requests in flight in concurrency mode, at least 1; trace mode ignores it
 	Speedup     float64 // divides the times of the workload in trace mode, finite and > 0; concurrency mode ignores it
@@ -140,6 +143,7 @@ type Recorded struct {
 	Picker       *policy.Picker    `json:",omitempty"`
 	Text         *policy.Text      `json:",omitempty"`
 	Faults       *Faults           `json:",omitempty"`
+	Classes      []loadgen.Class   `json:",omitempty"`
 	Admission    *policy.Admission `json:",omitempty"`
 	PrefillLoad  engineargs.AIC
 
@@ -153,7 +157,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

@@ -15,8 +15,9 @@ type WorkerID int32
 // A feed owns the requests it hands out; nobody else writes to them.
 type Request struct {
 	ID           RequestID
-	InputTokens  int // prompt length, > 0
-	OutputTokens int // answer length asked for
+	Class        int32 // its place among the classes of the workload; 0 where there are none
+	InputTokens  int   // prompt length, > 0
+	OutputTokens int   // answer length asked for
 	Prompt       prompt.Prompt
 	Session      int32 // index of the session in the workload
 	Turn         int32 // index of the turn in its session

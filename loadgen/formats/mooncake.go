@@ -44,6 +44,9 @@ func (m *mooncakeRows) readRow(r *Record) error {
 	f := &m.row
 	m.ranked = m.ranked || f.has(fieldPriority)
 	r.IDs, r.Input, r.Output, r.Priority = f.ids, int(f.prompt), int(f.answer), f.priority
+	if f.has(fieldClass) {
+		r.Class = f.class
+	}
 	if f.has(fieldSession) {
 		r.Session, r.Group = f.session, f.session
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+
+	"github.com/replay-llm/replay/loadgen"
 )
 
 // mooncakeRow reads rows in the Mooncake format: one request each, with the hash
@@ -20,6 +22,7 @@ type mooncakeRow struct {
 	ids            []uint64
 	prompt, answer int32 // tokens
 	priority       int32
+	class          []byte
 	priorityName   string // of its field; "": priority
 }
 
@@ -39,7 +42,8 @@ const (
 	fieldIDs
 	fieldDelay
 	fieldDelayMS
-	fieldPriority // never in a list
+	fieldPriority // never in a list, nor what follows
+	fieldClass
 )
 
 func mooncakeKey(key []byte) rowField {
@@ -62,22 +66,28 @@ func mooncakeKey(key []byte) rowField {
 		return fieldDelayMS
 	case "priority":
 		return fieldPriority
+	case "class", "slo_class":
+		return fieldClass
 	}
 	return 0
 }
 
 // ownKey is mooncakeKey where the file has priorities under another name, or, as the
-// reference reads it, none.
+// reference reads it, none, and no classes.
 func (m *mooncakeRow) ownKey(key []byte) rowField {
 	if m.priorityName != "" && string(key) == m.priorityName {
 		return fieldPriority
 	}
-	return mooncakeKey(key) &^ fieldPriority
+	f := mooncakeKey(key) &^ fieldPriority
+	if m.scanner.compat {
+		f &^= fieldClass
+	}
+	return f
 }
 
 // mooncakeNames are the names of the fields in messages.
-func mooncakeNames() [9]string {
-	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority"}
+func mooncakeNames() [10]string {
+	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority", "class"}
 }
 
 // readLine reads the row of a line.
@@ -150,6 +160,8 @@ func (m *mooncakeRow) readValue(f rowField) error {
 		m.ids, err = s.idList(&m.arena)
 	case fieldPriority:
 		m.priority, err = s.readPriority()
+	case fieldClass:
+		err = m.readClass()
 	}
 	if err != nil {
 		if f == fieldPriority && m.priorityName != "" {
@@ -177,6 +189,19 @@ func (m *mooncakeRow) sessionID() error {
 	}
 	m.session = append(m.session[:0], id...)
 	return err
+}
+
+// readClass reads the class and keeps it beyond the strings that follow.
+func (m *mooncakeRow) readClass() error {
+	if m.scanner.peek() != '"' {
+		return m.scanner.mismatchOf("a string")
+	}
+	name, err := m.scanner.readString()
+	if err != nil {
+		return err
+	}
+	m.class = append(m.class[:0], name...)
+	return loadgen.CheckClassName(string(name))
 }
 
 func (m *mooncakeRow) has(field rowField) bool { return m.set&field != 0 }

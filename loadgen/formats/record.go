@@ -44,6 +44,7 @@ type Record struct {
 	Output   int // answer tokens
 	// Priority is the least for what is the most urgent; 0 where the file says nothing.
 	Priority int32
+	Class    []byte // nil where the file says nothing
 	// IDs names the blocks of the prompt; equal ids at equal places after equal
 	// ids are equal text.
 	IDs []uint64

@@ -141,6 +141,14 @@ func (c *collector) addRecord(r *Record) error {
 		w.Priorities = append(w.Priorities, make([]int32, int(turn)-len(w.Priorities))...)
 		w.Priorities = append(w.Priorities, r.Priority)
 	}
+	if r.Class != nil || w.ClassesOf != nil {
+		w.ClassesOf = append(w.ClassesOf, make([]int32, int(turn)-len(w.ClassesOf))...)
+		class := loadgen.DefaultClass
+		if r.Class != nil {
+			class = string(r.Class)
+		}
+		w.ClassesOf = append(w.ClassesOf, w.AddClass(class))
+	}
 	session.Turns++
 	c.last[place.Session] = turn
 	return nil
@@ -245,6 +253,6 @@ func (o *Order) errorf(r *Record, format string, args ...any) error {
 func (r *Record) Clone() Record {
 	c := *r
 	c.IDs, c.Session, c.Group = slices.Clone(r.IDs), slices.Clone(r.Session), slices.Clone(r.Group)
-	c.After = slices.Clone(r.After)
+	c.After, c.Class = slices.Clone(r.After), slices.Clone(r.Class)
 	return c
 }

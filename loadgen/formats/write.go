@@ -81,6 +81,9 @@ func (w *Writer) appendMooncake(r *Record) {
 	if r.Priority != 0 {
 		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
 	}
+	if r.Class != nil {
+		b = append(appendString(append(b, `"class":`...), r.Class), ',')
+	}
 	w.line = append(appendPrompt(b, r), '}')
 }
 

@@ -34,13 +34,16 @@ func listObjectives(report *collector.Report) []objective {
 	for i := range o.Objectives {
 		j := &o.Objectives[i]
 		one := objective{Title: j.Title(), Curve: j.Metric, Share: -1, Limit: j.LimitMS, Value: j.ValueMS, Met: j.Met}
-		if share, ok := shareOfStatistic(j.Statistic); ok {
+		if share, ok := shareOfStatistic(j.Statistic); ok && j.Class == "" {
 			one.Share = share
+		}
+		if j.Class != "" {
+			one.Curve = "" // which is of all requests
 		}
 		if j.Statistic == "" {
 			singles++
 			one.Each, one.Value, one.Want, one.Met = true, j.Attainment, o.Target, j.Attainment >= o.Target
-			if j.Metric == "itl" {
+			if j.Metric == "itl" && j.Class == "" {
 				one.Curve = "tpot" // the mean gap of a request, not all gaps pooled
 			}
 		}

@@ -11,7 +11,8 @@ import (
 // Place is where a request stands in its workload.
 type Place struct {
 	Session string
-	Line    int // of the trace file; 0 when there is none
+	Line    int    // of the trace file; 0 when there is none
+	Class   string // "" where there are none
 }
 
 // Collect makes the rows of all requests that arrived, in order of arrival.
@@ -59,7 +60,7 @@ func (r *Row) setPlace(rec *collector.Record, where func(session, turn int32) Pl
 		return
 	}
 	p := where(rec.Session, rec.Turn)
-	r.Session = p.Session
+	r.Session, r.Class = p.Session, p.Class
 	if p.Line > 0 {
 		r.Line = Count(p.Line)
 	}

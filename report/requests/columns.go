@@ -50,11 +50,16 @@ func Columns() []Column {
 	return columns
 }
 
-// columnsOf returns the columns of a file of rows, all of which have the optional ones or
+// columnsOf returns the columns of a file of rows, all of which have an optional one or
 // none.
 func columnsOf(rows []Row) []Column {
-	all := len(rows) > 0 && rows[0].Outcome != ""
-	return slices.DeleteFunc(Columns(), func(c Column) bool { return c.optional && !all })
+	var first Row
+	if len(rows) > 0 {
+		first = rows[0]
+	}
+	return slices.DeleteFunc(Columns(), func(c Column) bool {
+		return c.optional && (c.Name == "class" && first.Class == "" || c.Name != "class" && first.Outcome == "")
+	})
 }
 
 // ledgerParts are the uses of a request's time, which sum to e2e_ms.

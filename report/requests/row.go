@@ -97,6 +97,9 @@ type Row struct {
 	SLO          Verdict `col:"slo_met" means:"whether it met the objectives"`
 	SLOMissed    string  `col:"slo_missed" means:"those it missed, joined with +"`
 
+	// Only where there are classes.
+	Class string `col:"class,optional,repeats" means:"its class"`
+
 	// Only of runs in which requests may end in other ways.
 	Outcome    string `col:"outcome,optional,repeats" means:"how it ended: completed, rejected, shed, lost or unfinished"`
 	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`

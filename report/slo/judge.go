@@ -21,6 +21,7 @@ type Outcome struct {
 	GoodputTokS float64 // their answer tokens, per second of the run
 	Objectives  []Judged
 	Overall     bool // all objectives over all requests were met
+	Classes     []ClassOutcome
 }
 
 // Judged is an objective and what came of it.
@@ -39,7 +40,7 @@ const unfinished = "unfinished"
 // limit on it; one that was not answered in full meets nothing. The share of
 // requests that must meet their objectives is target.
 func Judge(objectives []Objective, target float64, rows []requests.Row, result *harness.Result) *Outcome {
-	o := &Outcome{Arrived: len(rows), Target: target, Overall: true}
+	o := &Outcome{Arrived: countHeld(objectives, rows), Target: target, Overall: true}
 	var single []Judged
 	for _, objective := range objectives {
 		j := Judged{Objective: objective}
@@ -47,8 +48,13 @@ func Judge(objectives []Objective, target float64, rows []requests.Row, result *
 			single = append(single, j)
 			continue
 		}
-		j.ValueMS, _ = FindStatistic(result, j.Statistic, j.Metric)
-		j.Met = j.ValueMS <= objective.LimitMS
+		known := true
+		if j.Class != "" {
+			j.ValueMS, known = statisticOf(&objective, rows)
+		} else {
+			j.ValueMS, _ = FindStatistic(result, j.Statistic, j.Metric)
+		}
+		j.Met = known && j.ValueMS <= objective.LimitMS
 		o.Overall = o.Overall && j.Met
 		o.Objectives = append(o.Objectives, j)
 	}
@@ -84,10 +90,16 @@ func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS flo
 	for i := range rows {
 		r := &rows[i]
 		missed = missed[:0]
+		if !isHeld(single, r) {
+			continue
+		}
 		if !r.Finished() {
 			missed = append(missed, unfinished)
 		} else {
 			for k := range single {
+				if !single[k].covers(r) {
+					continue
+				}
 				if v := at[k](r); v.Known() && float64(v) > single[k].LimitMS {
 					missed = append(missed, single[k].Metric)
 				} else {
@@ -103,11 +115,12 @@ func (o *Outcome) judgeRows(single []Judged, rows []requests.Row, durationMS flo
 		}
 	}
 	seconds := max(durationMS/1000.0, 1e-9)
-	o.Attainment = shareOf(o.Met, len(rows))
+	o.Attainment = shareOf(o.Met, o.Arrived)
 	o.GoodputRPS, o.GoodputTokS = float64(o.Met)/seconds, float64(tokens)/seconds
 	for k := range single {
-		single[k].Attainment = shareOf(met[k], len(rows))
+		single[k].Attainment = shareOf(met[k], countHeld([]Objective{single[k].Objective}, rows))
 	}
+	o.judgeClasses(single, rows)
 }
 
 // shareOf is a part of a whole; all of nothing is all.
@@ -120,7 +133,7 @@ func shareOf(part, whole int) float64 {
 
 // Holds reports whether everything was met that was asked for.
 func (o *Outcome) Holds() bool {
-	return o.Overall && (!o.Single || o.Attainment >= o.Target)
+	return o.Overall && (!o.Single || o.Attainment >= o.Target && o.classMissed() == nil)
 }
 
 // Fields are the entries that a report gets.
@@ -134,6 +147,9 @@ func (o *Outcome) Fields() []collector.Field {
 			collector.Field{Key: "goodput_rps", Value: o.GoodputRPS},
 			collector.Field{Key: "goodput_output_tok_s", Value: o.GoodputTokS})
 	}
+	for _, c := range o.Classes {
+		fields = append(fields, collector.Field{Key: "slo_class_" + c.Name + "_attainment", Value: c.Attainment})
+	}
 	for i := range o.Objectives {
 		j := &o.Objectives[i]
 		key := "slo_" + j.keyName()
@@ -142,7 +158,7 @@ func (o *Outcome) Fields() []collector.Field {
 			fields = append(fields, collector.Field{Key: key + "_attainment", Value: j.Attainment})
 		} else {
 			fields = append(fields, collector.Field{Key: key + "_met", Value: j.Met})
-			if _, further := furtherPercentile(j.Statistic); further {
+			if _, further := furtherPercentile(j.Statistic); further || j.Class != "" {
 				fields = append(fields, collector.Field{Key: j.reportKey(), Value: j.ValueMS})
 			}
 		}
@@ -156,6 +172,9 @@ func (o *Outcome) Lines() []string {
 	if o.Single {
 		lines = append(lines, fmt.Sprintf("SLO: %d of %d requests met it (%.2f%%, wanted %.2f%%)",
 			o.Met, o.Arrived, 100*o.Attainment, 100*o.Target))
+		for _, c := range o.Classes {
+			lines = append(lines, fmt.Sprintf("SLO of %s: %d of %d requests met it (%.2f%%)", c.Name, c.Met, c.Held, 100*c.Attainment))
+		}
 		lines = append(lines, fmt.Sprintf("Goodput: %.2f requests/sec, %.2f output tokens/sec", o.GoodputRPS, o.GoodputTokS))
 	}
 	for i := range o.Objectives {
@@ -178,9 +197,12 @@ func (o *Outcome) Missed() string {
 	if o.Single && o.Attainment < o.Target {
 		parts = append(parts, fmt.Sprintf("%d of %d requests met their objectives, want %.2f%%", o.Met, o.Arrived, 100*o.Target))
 	}
+	if c := o.classMissed(); c != nil {
+		parts = append(parts, fmt.Sprintf("%d of %d requests of class %s met their objectives, want %.2f%%", c.Met, c.Held, c.Name, 100*o.Target))
+	}
 	for i := range o.Objectives {
 		if j := &o.Objectives[i]; j.Statistic != "" && !j.Met {
-			parts = append(parts, fmt.Sprintf("%s %s is %.2f ms, want at most %g ms", j.Statistic, j.Metric, j.ValueMS, j.LimitMS))
+			parts = append(parts, fmt.Sprintf("%s is %.2f ms, want at most %g ms", j.Name(), j.ValueMS, j.LimitMS))
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -12,28 +12,43 @@ func ReadOutcome(report *collector.Report) *Outcome {
 	values, numbers := report.Values(), report.Numbers()
 	o := &Outcome{Overall: true, Met: int(numbers["slo_met_requests"]), Attainment: numbers["slo_attainment"], Target: numbers["slo_attainment_target"],
 		GoodputRPS: numbers["goodput_rps"], GoodputTokS: numbers["goodput_output_tok_s"]}
-	for _, metric := range metricNames() {
-		for _, statistic := range append([]string{""}, statisticNames()...) {
-			j := Judged{Objective: Objective{Metric: metric, Statistic: statistic}}
-			key := "slo_" + j.keyName()
-			limit, known := numbers[key+"_ms"]
-			if !known {
-				continue
-			}
-			j.LimitMS = limit
-			if statistic == "" {
-				o.Single, j.Attainment = true, numbers[key+"_attainment"]
-			} else {
-				j.ValueMS, j.Met = numbers[j.reportKey()], values[key+"_met"] == true
-				o.Overall = o.Overall && j.Met
-			}
-			o.Objectives = append(o.Objectives, j)
+	classes := []string{""}
+	if names, ok := values[ClassesKey].(string); ok {
+		classes = append(classes, strings.Split(names, ",")...)
+	}
+	for _, objective := range possibleObjectives(classes) {
+		j := Judged{Objective: objective}
+		key := "slo_" + j.keyName()
+		limit, known := numbers[key+"_ms"]
+		if !known {
+			continue
 		}
+		j.LimitMS = limit
+		if j.Statistic == "" {
+			o.Single, j.Attainment = true, numbers[key+"_attainment"]
+		} else {
+			j.ValueMS, j.Met = numbers[j.reportKey()], values[key+"_met"] == true
+			o.Overall = o.Overall && j.Met
+		}
+		o.Objectives = append(o.Objectives, j)
 	}
 	if len(o.Objectives) == 0 {
 		return nil
 	}
 	return o
+}
+
+// possibleObjectives are those that there may be about requests of these classes, without limits.
+func possibleObjectives(classes []string) []Objective {
+	var all []Objective
+	for _, class := range classes {
+		for _, metric := range metricNames() {
+			for _, statistic := range append([]string{""}, statisticNames()...) {
+				all = append(all, Objective{Class: class, Metric: metric, Statistic: statistic})
+			}
+		}
+	}
+	return all
 }
 
 // LimitedKey returns which statistic of a report an entry is the limit of: p99_ttft_ms of
@@ -59,7 +74,11 @@ func metricNames() []string {
 func (o *Objective) Title() string {
 	statistic := o.Statistic
 	if statistic == "" {
-		statistic = "each"
+		statistic = each
 	}
-	return statistic + " " + strings.ToUpper(o.Metric)
+	title := statistic + " " + strings.ToUpper(o.Metric)
+	if o.Class != "" {
+		title = o.Class + " " + title
+	}
+	return title
 }

@@ -1,7 +1,8 @@
 // Package slo judges a run by objectives: limits on the times of each request,
 // and on percentiles over all of them.
 //
-// Read slo.go (what an objective is), then judge.go, read.go (of a report that was kept).
+// Read slo.go (what an objective is), then judge.go, class.go (of one class of requests),
+// read.go (of a report that was kept).
 package slo
 
 import (
@@ -12,11 +13,13 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/report/requests"
 )
 
 // Objective is a limit on a time.
 type Objective struct {
+	Class  string // of the requests that it is about; "": all
 	Metric string // ttft, ttst, tpot, itl or e2e
 	// Statistic is that of the report which is limited, as p99; "" limits the
 	// time of each request.
@@ -50,7 +53,11 @@ func furtherPercentile(statistic string) (p float64, ok bool) {
 	return p, ok
 }
 
-// Parse reads objectives: ttft=500ms,p99:e2e=10s. A time needs a unit.
+// each stands for the requests of a class where an objective is not about a statistic.
+const each = "each"
+
+// Parse reads objectives: ttft=500ms,p99:e2e=10s; of a class critical:p99:ttft=1s, and of each of
+// its requests critical:each:ttft=1s. A time needs a unit.
 func Parse(text string) ([]Objective, error) {
 	var all []Objective
 	for part := range strings.SplitSeq(text, ",") {
@@ -58,7 +65,9 @@ func Parse(text string) ([]Objective, error) {
 		if err != nil {
 			return nil, err
 		}
-		same := func(b Objective) bool { return b.Metric == o.Metric && b.Statistic == o.Statistic }
+		same := func(b Objective) bool {
+			return b.Class == o.Class && b.Metric == o.Metric && b.Statistic == o.Statistic
+		}
 		if slices.ContainsFunc(all, same) {
 			return nil, fmt.Errorf("%q: a second limit on it, want one", part)
 		}
@@ -73,17 +82,29 @@ func parseObjective(part string) (Objective, error) {
 		return Objective{}, fmt.Errorf("%q, want a metric and a limit, as ttft=500ms", part)
 	}
 	o := Objective{Metric: name}
+	if class, rest, ok := strings.Cut(name, ":"); ok && strings.Contains(rest, ":") {
+		o.Class, name = class, rest
+		if err := loadgen.CheckClassName(class); err != nil {
+			return o, fmt.Errorf("%q: %w", part, err)
+		}
+	}
 	if statistic, metric, ok := strings.Cut(name, ":"); ok {
 		o.Statistic, o.Metric = statistic, metric
-		if o.Statistic == "p50" {
+		switch {
+		case o.Statistic == "p50":
 			o.Statistic = "median"
+		case o.Statistic == each && o.Class != "":
+			o.Statistic = ""
 		}
-		if !slices.Contains(statisticNames(), o.Statistic) {
+		if o.Statistic != "" && !slices.Contains(statisticNames(), o.Statistic) {
 			return o, fmt.Errorf("%q: statistic is %q, want one of %s%s", part, statistic, strings.Join(statisticNames(), ", "), nearest.Ask(statistic, statisticNames()))
 		}
 	}
 	if m, names := metricNamed(o.Metric); m == nil {
 		return o, fmt.Errorf("%q: metric is %q, want one of %s%s", part, o.Metric, strings.Join(names, ", "), nearest.Ask(o.Metric, names))
+	}
+	if o.Class != "" && o.Metric == "itl" && o.Statistic != "" {
+		return o, fmt.Errorf("%q: the gaps of a class are not pooled, want tpot", part)
 	}
 	d, err := time.ParseDuration(limit)
 	if err != nil || d <= 0 {
@@ -98,21 +119,37 @@ func (o *Objective) metricOf() *requests.Metric {
 	return m
 }
 
-// keyName is the objective's in keys: ttft, or p99_ttft.
+// keyName is the objective's in keys: ttft, or p99_ttft; of a class class_critical_p99_ttft.
 func (o *Objective) keyName() string {
-	if o.Statistic == "" {
-		return o.Metric
+	name := o.Metric
+	if o.Statistic != "" {
+		name = o.Statistic + "_" + name
 	}
-	return o.Statistic + "_" + o.Metric
+	if o.Class != "" {
+		name = "class_" + o.Class + "_" + name
+	}
+	return name
 }
 
 // reportKey is the key of a statistic in the report: p99_e2e_latency_ms.
-func (o *Objective) reportKey() string { return o.Statistic + "_" + o.metricOf().Key }
+func (o *Objective) reportKey() string {
+	if o.Class != "" {
+		return "slo_" + o.keyName() + "_value_ms"
+	}
+	return o.Statistic + "_" + o.metricOf().Key
+}
+
+// Name is the objective without its limit: ttft, p99 ttft, or critical p99 ttft.
+func (o *Objective) Name() string {
+	var parts []string
+	for _, part := range []string{o.Class, o.Statistic, o.Metric} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, " ")
+}
 
 func (o Objective) String() string {
-	limit := strconv.FormatFloat(o.LimitMS, 'f', -1, 64) + " ms"
-	if o.Statistic == "" {
-		return o.Metric + " <= " + limit
-	}
-	return o.Statistic + " " + o.Metric + " <= " + limit
+	return o.Name() + " <= " + strconv.FormatFloat(o.LimitMS, 'f', -1, 64) + " ms"
 }

@@ -21,6 +21,7 @@ import (
 type input struct {
 	speedup     float64
 	maxInFlight int
+	classes     string // file
 
 	format      cli.Choice
 	blockTokens int
@@ -44,6 +45,7 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times by `R`")
 	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
 
+	fs.StringVar(&in.classes, "classes", "", "`FILE` that says of which class, priority and deadline requests are (docs/classes.md)")
 	in.format = cli.Choice{Names: formats.Names(), Value: formats.Mooncake}
 	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
 	fs.Lookup("trace-format").DefValue = "as the file looks"

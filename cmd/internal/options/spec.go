@@ -41,7 +41,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	}
 	fillInput := func(spec *replay.Spec) error {
 		o.workload = spec
-		return o.fillInput(spec, file)
+		return cmp.Or(o.fillInput(spec, file), o.fillClasses(spec))
 	}
 	for _, fill := range []func(*replay.Spec) error{
 		fillInput, o.checkUnsigned, o.fillEngines, o.fillScale, o.fillFaults, o.fillSpeeds, o.fillRouter, o.fillAdmission, o.fillEstimator, o.fillLimits,

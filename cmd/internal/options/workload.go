@@ -41,7 +41,7 @@ func (o *Options) WorkloadSpec(args []string) (spec replay.Spec, tokenizer strin
 	if o.Changed("max-in-flight") {
 		spec.Mode = loadgen.Concurrency
 	}
-	if err := cmp.Or(o.checkSource(file), o.checkInput(file, spec.Mode), o.fillInput(&spec, file)); err != nil {
+	if err := cmp.Or(o.checkSource(file), o.checkInput(file, spec.Mode), o.fillInput(&spec, file), o.fillClasses(&spec)); err != nil {
 		return spec, "", err
 	}
 	engine, err := engineargs.Parse([]byte(`{}`), engineargs.Options{})

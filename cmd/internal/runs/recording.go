@@ -10,6 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/failures"
 	"github.com/replay-llm/replay/report/ledger"
 	"github.com/replay-llm/replay/report/passes"
@@ -107,14 +108,23 @@ func (rec *recording) watching() []harness.Observer {
 func (r *run) addRows() error {
 	r.conclude()
 	out, report := &r.o.Outputs, r.result.Report
-	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
+	classed := r.workload != nil && r.workload.Classes != nil
+	if out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 && !classed {
 		return nil
 	}
-	r.rows = requests.Collect(r.result.Collector, placesIn(r.workload), r.seen, r.book)
+	r.rows = requests.Collect(r.result.Collector, PlacesIn(r.workload), r.seen, r.book)
 	if objectives := out.Slo.All; len(objectives) > 0 {
+		if err := slo.CheckClasses(objectives, r.workload.Classes); err != nil {
+			return err
+		}
 		r.outcome = slo.Judge(objectives, out.Attainment, r.rows, r.result)
 		report.Extra = append(report.Extra, r.outcome.Fields()...)
 		r.lines = append(r.lines, r.outcome.Lines()...)
+	}
+	if classed {
+		s := classes.Summarize(r.workload.Classes, r.rows, report.DurationMS)
+		report.Extra = append(report.Extra, s.Fields()...)
+		r.lines = append(r.lines, s.Lines()...)
 	}
 	if r.inputs == nil {
 		return nil
@@ -181,8 +191,8 @@ func (r *run) endJudged() error {
 	return cli.Coded(cli.ExitObjective, "%s", r.outcome.Missed())
 }
 
-// placesIn finds the place of a request in w.
-func placesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
+// PlacesIn finds the place of a request in w.
+func PlacesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
 	if w == nil {
 		return nil
 	}
@@ -190,12 +200,17 @@ func placesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
 	for i := range w.Sessions {
 		first[i+1] = first[i] + w.Sessions[i].Turns
 	}
-	lines := make([]int32, len(w.Turns))
+	turns := make([]int32, len(w.Turns))
 	for i := range w.Turns {
 		t := &w.Turns[i]
-		lines[first[t.Session]+t.Index] = t.Line
+		turns[first[t.Session]+t.Index] = int32(i)
 	}
 	return func(session, turn int32) requests.Place {
-		return requests.Place{Session: w.SessionID(int(session)), Line: int(lines[first[session]+turn])}
+		at := turns[first[session]+turn]
+		p := requests.Place{Session: w.SessionID(int(session)), Line: int(w.Turns[at].Line)}
+		if w.Classes != nil {
+			p.Class = w.Classes[w.ClassOf(at)]
+		}
+		return p
 	}
 }

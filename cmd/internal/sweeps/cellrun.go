@@ -20,6 +20,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/classes"
 	"github.com/replay-llm/replay/report/requests"
 	"github.com/replay-llm/replay/report/saturation"
 	"github.com/replay-llm/replay/report/slo"
@@ -70,7 +71,10 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	if err := addHardware(result.Report, &spec); err != nil {
 		return nil, err
 	}
-	return cellReport(o, result, spec.Mode, spec.Compat)
+	if err := slo.CheckClasses(o.Outputs.Slo.All, w.Classes); err != nil {
+		return nil, err
+	}
+	return cellReport(o, result, w, &spec)
 }
 
 // addHardware adds to a report how many GPUs the cluster has, which, and what they cost by
@@ -117,13 +121,23 @@ func PrintWarnings(w io.Writer, cells []plan.Cell) {
 
 // cellReport is the report as one line, with what came of the objectives and, in open
 // loop, whether the cluster kept up.
-func cellReport(o *options.Options, result *harness.Result, mode loadgen.Mode, compat bool) (json.RawMessage, error) {
+func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload, spec *replay.Spec) (json.RawMessage, error) {
+	var rows []requests.Row
+	switch {
+	case w.Classes != nil:
+		rows = requests.Collect(result.Collector, runs.PlacesIn(w), nil, nil)
+	case len(o.Outputs.Slo.All) > 0:
+		rows = requests.Collect(result.Collector, nil, nil, nil)
+	}
 	if objectives := o.Outputs.Slo.All; len(objectives) > 0 {
-		rows := requests.Collect(result.Collector, nil, nil, nil)
 		outcome := slo.Judge(objectives, o.Outputs.Attainment, rows, result)
 		result.Report.Extra = append(result.Report.Extra, outcome.Fields()...)
 	}
-	if mode == loadgen.Trace && !compat {
+	if w.Classes != nil {
+		s := classes.Summarize(w.Classes, rows, result.Report.DurationMS)
+		result.Report.Extra = append(result.Report.Extra, s.Fields()...)
+	}
+	if spec.Mode == loadgen.Trace && !spec.Compat {
 		s := saturation.Judge(result.Collector.LetIn())
 		result.Report.Extra = append(result.Report.Extra, s.Fields()[0])
 	}

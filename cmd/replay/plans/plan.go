@@ -350,7 +350,11 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	if p.Sample > 0 {
 		spec = slowDown(spec, r.factors[p.Variant][p.Sample-1])
 	}
-	result, err := spec.RunOn(ctx, r.samples[p.Variant][p.Sample](), replay.Streams{})
+	w := r.samples[p.Variant][p.Sample]()
+	if err := slo.CheckClasses(r.flags.slo.All, w.Classes); err != nil {
+		return plan.Measure{}, err
+	}
+	result, err := spec.RunOn(ctx, w, replay.Streams{})
 	if errors.As(err, new(*engines.OversizeError)) {
 		return plan.Measure{}, &plan.CannotRunError{Err: runs.ExplainError(err)}
 	} else if err != nil {
@@ -359,20 +363,23 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	if n := result.Report.ClippedRequests; n > 0 { // what it promises is not what was asked for
 		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
 	}
-	m := measureOf(result, &r.flags.slo, r.flags.attainment)
+	m := measureOf(result, w, r.flags)
 	holdStable(&m, result, &spec, p.Load)
 	return m, nil
 }
 
 // measureOf returns what a plan wants to know of a replay.
-func measureOf(result *harness.Result, objectives *options.Objectives, attainment float64) plan.Measure {
-	report := result.Report
-	single := slices.ContainsFunc(objectives.All, func(o slo.Objective) bool { return o.Statistic == "" })
+func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) plan.Measure {
+	report, objectives := result.Report, f.slo.All
+	single := slices.ContainsFunc(objectives, func(o slo.Objective) bool { return o.Statistic == "" })
 	var rows []requests.Row
-	if single {
+	switch {
+	case slo.AreOfClasses(objectives):
+		rows = requests.Collect(result.Collector, runs.PlacesIn(w), nil, nil)
+	case single:
 		rows = requests.Collect(result.Collector, nil, nil, nil)
 	}
-	outcome := slo.Judge(objectives.All, attainment, rows, result)
+	outcome := slo.Judge(objectives, f.attainment, rows, result)
 	m := plan.Measure{
 		Met: outcome.Holds(), Missed: outcome.Missed(),
 		RequestsPerS: report.RequestsPerS, OutputTokensPerS: report.OutputTokensPerS,
@@ -383,15 +390,18 @@ func measureOf(result *harness.Result, objectives *options.Objectives, attainmen
 			Name: "requests that meet theirs", Unit: "share", Value: outcome.Attainment, Limit: outcome.Target,
 			Met: outcome.Attainment >= outcome.Target,
 		})
+		for _, c := range outcome.Classes {
+			m.Values = append(m.Values, plan.Value{Name: c.Name + ": requests that meet theirs", Unit: "share", Value: c.Attainment, Limit: outcome.Target, Met: c.Attainment >= outcome.Target})
+		}
 	}
 	for _, j := range outcome.Objectives {
 		other := map[string]string{"itl": "tpot", "tpot": "itl"}[j.Metric]
-		if value, ok := slo.FindStatistic(result, j.Statistic, other); ok {
+		if value, ok := slo.FindStatistic(result, j.Statistic, other); ok && j.Class == "" {
 			m.Others = append(m.Others, plan.Value{Name: j.Statistic + " " + other, Unit: "ms", Value: value, Limit: j.LimitMS, Met: value <= j.LimitMS})
 		}
 		if j.Statistic != "" {
 			m.Values = append(m.Values, plan.Value{
-				Name: j.Statistic + " " + j.Metric, Unit: "ms", Value: j.ValueMS, Limit: j.LimitMS, Met: j.Met,
+				Name: j.Name(), Unit: "ms", Value: j.ValueMS, Limit: j.LimitMS, Met: j.Met,
 			})
 		}
 	}

@@ -95,7 +95,11 @@ func (p *planSheet) describeWanted(a *plan.Answer) string {
 	for i := range a.At.Values {
 		v := &a.At.Values[i]
 		if v.Unit == "share" {
-			parts = append(parts, p.describeEach()+" for "+formatTime(v.Limit, v.Unit)+" of the requests")
+			of := " of the requests"
+			if class, _, ok := strings.Cut(v.Name, ": "); ok {
+				of += " of " + class
+			}
+			parts = append(parts, p.describeEach()+" for "+formatTime(v.Limit, v.Unit)+of)
 			continue
 		}
 		parts = append(parts, p.nameObjective(v)+" ≤ "+formatTime(v.Limit, v.Unit))
@@ -108,7 +112,11 @@ func (p *planSheet) describeEach() string {
 	var each []string
 	for _, o := range p.flags.slo.All {
 		if o.Statistic == "" {
-			each = append(each, strings.ToUpper(o.Metric)+" ≤ "+formatTime(o.LimitMS, "ms"))
+			name := strings.ToUpper(o.Metric)
+			if o.Class != "" {
+				name += " of " + o.Class
+			}
+			each = append(each, name+" ≤ "+formatTime(o.LimitMS, "ms"))
 		}
 	}
 	return strings.Join(each, " and ")
@@ -117,10 +125,13 @@ func (p *planSheet) describeEach() string {
 // nameObjective names an objective in the field's capitals.
 func (p *planSheet) nameObjective(v *plan.Value) string {
 	if v.Unit == "share" {
+		if class, _, ok := strings.Cut(v.Name, ": "); ok {
+			return class + " requests with " + p.describeEach()
+		}
 		return "requests with " + p.describeEach()
 	}
-	statistic, metric, _ := strings.Cut(v.Name, " ")
-	return statistic + " " + strings.ToUpper(metric)
+	metric := v.Name[strings.LastIndexByte(v.Name, ' ')+1:]
+	return strings.TrimSuffix(v.Name, metric) + strings.ToUpper(metric)
 }
 
 // formatTime is a value in the unit that is easiest to read.

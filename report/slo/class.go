@@ -1,0 +1,129 @@
+package slo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/report/requests"
+)
+
+// ClassesKey is the key of a report under which the names of its classes are, with commas
+// between them.
+const ClassesKey = "classes"
+
+// ClassOutcome is how far the requests of a class met the objectives of single requests.
+type ClassOutcome struct {
+	Name       string
+	Held, Met  int
+	Attainment float64
+}
+
+// CheckClasses refuses objectives of classes that a workload does not have.
+func CheckClasses(objectives []Objective, classes []string) error {
+	for _, o := range objectives {
+		switch {
+		case o.Class == "" || slices.Contains(classes, o.Class):
+		case len(classes) == 0:
+			return fmt.Errorf("--slo: an objective of class %s, want a workload with classes, or --classes", o.Class)
+		default:
+			return fmt.Errorf("--slo: class is %q, want one of %s%s", o.Class, strings.Join(classes, ", "), nearest.Ask(o.Class, classes))
+		}
+	}
+	return nil
+}
+
+// AreOfClasses reports whether some objective is of a class.
+func AreOfClasses(objectives []Objective) bool {
+	return slices.ContainsFunc(objectives, func(o Objective) bool { return o.Class != "" })
+}
+
+// covers reports whether an objective is about a request.
+func (o *Objective) covers(r *requests.Row) bool { return o.Class == "" || o.Class == r.Class }
+
+// isHeld reports whether a request is held to some of the objectives.
+func isHeld(single []Judged, r *requests.Row) bool {
+	for i := range single {
+		if single[i].covers(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// countHeld returns how many requests are held to some of the objectives of single requests.
+func countHeld(objectives []Objective, rows []requests.Row) int {
+	var single []Judged
+	for _, o := range objectives {
+		if o.Statistic == "" {
+			single = append(single, Judged{Objective: o})
+		}
+	}
+	if len(single) == 0 || slices.ContainsFunc(single, func(j Judged) bool { return j.Class == "" }) {
+		return len(rows)
+	}
+	n := 0
+	for i := range rows {
+		if isHeld(single, &rows[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// statisticOf returns a statistic of the requests of a class, if there is one.
+func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
+	var own []requests.Row
+	for i := range rows {
+		if o.covers(&rows[i]) {
+			own = append(own, rows[i])
+		}
+	}
+	times := requests.KnownTimes(own, o.metricOf().At)
+	if len(times) == 0 {
+		return 0, false
+	}
+	if p, further := furtherPercentile(o.Statistic); further {
+		slices.Sort(times)
+		return times[int(math.Round(float64(len(times)-1)*p/100.0))], true
+	}
+	d := collector.Describe(times)
+	return map[string]float64{
+		"mean": d.Mean, "min": d.Min, "median": d.Median, "p75": d.P75, "p90": d.P90, "p95": d.P95, "p99": d.P99, "max": d.Max,
+	}[o.Statistic], true
+}
+
+// judgeClasses finds how far each class that has objectives of its own met those that it is
+// held to.
+func (o *Outcome) judgeClasses(single []Judged, rows []requests.Row) {
+	for i := range single {
+		name := single[i].Class
+		if name == "" || slices.ContainsFunc(o.Classes, func(c ClassOutcome) bool { return c.Name == name }) {
+			continue
+		}
+		c := ClassOutcome{Name: name}
+		for k := range rows {
+			if rows[k].Class == name {
+				c.Held++
+				if rows[k].SLO == requests.Met {
+					c.Met++
+				}
+			}
+		}
+		c.Attainment = shareOf(c.Met, c.Held)
+		o.Classes = append(o.Classes, c)
+	}
+}
+
+// classMissed returns a class of which too few requests met their objectives; nil: none.
+func (o *Outcome) classMissed() *ClassOutcome {
+	for i := range o.Classes {
+		if o.Classes[i].Attainment < o.Target {
+			return &o.Classes[i]
+		}
+	}
+	return nil
+}
