@@ -90,9 +90,9 @@ func (p part) withoutWarmUp(m *Measured) []int {
 	return kept
 }
 
-// judgedIn returns what of p is judged: in a run that a client measured no more than what is fitted
-// to.
+// judgedIn returns what of p is judged: in a run that a client measured not its warm-up.
 func (p part) judgedIn(m *Measured) part {
+	p.left = spell{} // it is judged apart
 	if warm := p.withoutWarmUp(m); m.Client && m.ignored == nil && len(warm) < len(p.chosen) {
 		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, clientWarmUp), warm
 	}

@@ -104,9 +104,9 @@ func (k *keptRun) measure(t *testing.T, dir string) {
 // state is not found.
 func keptBounds() []keptBound {
 	return []keptBound{
-		{"all runs", "rate-3, all but from", 0.005, 0.015, 0.01},
+		{"all runs", "rate-3, all from 15 s on but from", 0.005, 0.015, 0.01},
 		{"all runs", "rate-6, all", 0.005, 0.01, 0.01},
-		{"all but rate-3", "rate-3, all but from", 0.007, 0.02, 0.01},
+		{"all but rate-3", "rate-3, all from 15 s on but from", 0.007, 0.02, 0.01},
 		{"all but rate-6", "rate-6, all", 0.015, 0.02, 0.03},
 		{"all runs", "rate-9", 0.007, 0.02, 0.01},
 	}

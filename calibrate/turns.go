@@ -181,7 +181,7 @@ func openRun(path string, inFlight int) (m *Measured, dir string, err error) {
 	m = &Measured{Name: filepath.Base(filepath.Clean(path))}
 	if s, err := os.Stat(path); err == nil && !s.IsDir() {
 		if !holdsTurns(path) {
-			return nil, path, fmt.Errorf("%s: no rows of isl, osl, ttft_ms and e2e_ms, want a file of turns, or the directory of a run", path)
+			return nil, path, fmt.Errorf("%s is a file, want the directory of a run, or turns: rows of isl, osl, ttft_ms and e2e_ms", path)
 		}
 		return m, filepath.Dir(path), m.readTurns(path, inFlight)
 	}
