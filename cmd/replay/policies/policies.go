@@ -17,6 +17,7 @@ import (
 
 // NewPoliciesCommand returns the command that lists router policies that are text, and prints one.
 func NewPoliciesCommand(s cli.Streams) *cobra.Command {
+	var form cli.Choice
 	cmd := &cobra.Command{
 		Use:   "policies [name]",
 		Short: "List router policies to begin with, or print one",
@@ -27,29 +28,56 @@ every request where --router NAME does. Change it, and see what comes of it
 		Example: "  replay policies\n  replay policies kv > mine.yaml\n  replay trace requests.jsonl --workers 8 --router-policy mine.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return listPolicies(s)
+			switch asJSON := form.Value == "json"; {
+			case len(args) > 0 && asJSON:
+				return cli.Usagef("--output json with %s: a policy is YAML, want the list alone", args[0])
+			case len(args) > 0:
+				return printPolicy(s, args[0])
+			case asJSON:
+				return cli.WriteJSON(s.Out, makeCatalogue())
 			}
-			return printPolicy(s, args[0])
+			return writeCatalogue(s)
 		},
 	}
-	return cli.BindOwn(cmd, func(*pflag.FlagSet) {})
+	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { cli.BindForm(fs, &form) })
 }
 
-// listPolicies prints the names of policies, and those that expressions may use.
-func listPolicies(s cli.Streams) error {
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "POLICY\tA REQUEST GOES TO")
+// catalogue is the policies there are, and the names that expressions may use.
+type catalogue struct {
+	Policies []entry `json:"policies"`
+	Names    []entry `json:"names"`
+}
+
+type entry struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+}
+
+func makeCatalogue() *catalogue {
+	c := &catalogue{}
 	for _, name := range options.PolicyNames() {
 		help := policy.Name(name).Info().Help
 		if help == "" {
 			help = "the highest of llm-d's scores: cached prefix 3, free KV cache 2, short queue 2"
 		}
-		fmt.Fprintf(w, "%s\t%s\n", name, help)
+		c.Policies = append(c.Policies, entry{name, help})
+	}
+	for _, f := range policy.Facts() {
+		c.Names = append(c.Names, entry{f.Name, f.Help})
+	}
+	return c
+}
+
+// writeCatalogue prints the catalogue as two tables.
+func writeCatalogue(s cli.Streams) error {
+	w, c := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0), makeCatalogue()
+	fmt.Fprintln(w, "POLICY\tA REQUEST GOES TO")
+	for _, e := range c.Policies {
+		fmt.Fprintf(w, "%s\t%s\n", e.Name, e.Help)
 	}
 	fmt.Fprintln(w, "\nNAME\tWHAT EXPRESSIONS READ")
-	for _, f := range policy.Facts() {
-		fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Help)
+	for _, e := range c.Names {
+		fmt.Fprintf(w, "%s\t%s\n", e.Name, e.Help)
 	}
 	return w.Flush()
 }
