@@ -122,8 +122,12 @@ func medianWindows(arrivals, values []float64) (first, width float64, medians []
 	return first, width, medians
 }
 
-// spellOf returns the spell of a run that a replay of it shows.
+// spellOf returns the spell of a run that a replay of it shows. In a closed loop a replay has other
+// requests at once than the run had at that time, so that none is seen.
 func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
+	if m.InFlight > 0 {
+		return spell{}
+	}
 	var arrivals, slow []float64
 	tpot := newTarget(m, chosen)
 	for j, simulated := range tpot.simulated(1, out) {

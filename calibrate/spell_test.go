@@ -75,6 +75,28 @@ func TestSpellIsLeft(t *testing.T) {
 	}
 }
 
+// In a closed loop the replay has other requests at once, and is no measure of the server at that time.
+func TestSpellOfClosedLoop(t *testing.T) {
+	m := disturbedRun(t)
+	sim, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, out := truth(), Outcome{}
+	p.Graphs = m.Settings.Graphs
+	if err := sim.Run(&p, &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	all, _ := splitParts(m, 0)
+	if s := m.spellOf(all[0].chosen, &out); s.more == 0 {
+		t.Error("no spell of the run whose server was slower for 40 s")
+	}
+	m.InFlight = 4
+	if s := m.spellOf(all[0].chosen, &out); s.more > 0 {
+		t.Errorf("a spell %s of a closed loop", &s)
+	}
+}
+
 func TestFindSpell(t *testing.T) {
 	run := func(seconds, perSecond int, slow func(at float64) float64) (arrivals, values []float64) {
 		for i := range seconds * perSecond {
