@@ -3,9 +3,11 @@ package replay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/replay-llm/replay/loadgen"
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/replay/offline"
 )
@@ -24,6 +26,9 @@ type Streams struct {
 	// events of KV caches (on the logical clock).
 	Observer harness.Observer
 	KVEvents bool
+	// Scaler, when not nil, decides in place of the Spec's Autoscale.Kind; what it sees and
+	// how workers start is as Autoscale says.
+	Scaler autoscale.Scaler
 }
 
 // Run replays s to its end. It stops early, with ctx's error, when ctx is done.
@@ -44,6 +49,12 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
+	switch given := streams.Scaler != nil; {
+	case given && s.Autoscale == nil:
+		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
+	case !given && s.Autoscale != nil && s.Autoscale.Kind == autoscale.Given:
+		return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
+	}
 	result, err := offline.Run(ctx, s.offlineConfig(workload, streams))
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -58,6 +69,9 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
 		return nil, err
 	}
+	if s.Autoscale != nil {
+		return nil, errors.New("an autoscaler in a replay in steps, whose caller changes the number of workers, want one or the other")
+	}
 	workload, err := s.Open(ctx, streams)
 	if err != nil {
 		return nil, err
@@ -67,7 +81,7 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 
 // offlineConfig is the replay of a workload on a logical clock.
 func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offline.Config {
-	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject}
+	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject, Scaler: streams.Scaler}
 }
 
 // harnessConfig is what the replay of a workload depends on, whatever moves its time.

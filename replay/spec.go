@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats"
 	"github.com/replay-llm/replay/loadgen/generate"
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/router"
@@ -50,8 +51,8 @@ type Spec struct {
 }
 
 // Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
-// are alike, ScaleEvent a change of their sizes, Given what a command line says of them, and Faults what goes
-// wrong with them.
+// are alike, ScaleEvent a change of their sizes, Given what a command line says of them, Faults what goes
+// wrong with them, and Autoscale who changes their number.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
@@ -59,6 +60,7 @@ type (
 	ScaleEvent = engines.ScaleEvent
 	Given      = engines.Given
 	Faults     = engines.Faults
+	Autoscale  = autoscale.Config
 )
 
 // KeepSize leaves a pool as it is at a ScaleEvent.
@@ -101,7 +103,7 @@ func (s *Spec) Validate() error {
 	if err := s.checkMode(); err != nil {
 		return err
 	}
-	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 {
+	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 && s.Autoscale == nil {
 		return fmt.Errorf("workers are %d, want at least %d with the KV router", s.Pools[0].Count, least)
 	}
 	return s.Topology.Validate()
@@ -145,6 +147,7 @@ type Recorded struct {
 	Faults       *Faults           `json:",omitempty"`
 	Classes      []loadgen.Class   `json:",omitempty"`
 	Admission    *policy.Admission `json:",omitempty"`
+	Autoscale    *Autoscale        `json:",omitempty"`
 	PrefillLoad  engineargs.AIC
 
 	Compat bool
@@ -157,7 +160,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, Autoscale: s.Autoscale, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

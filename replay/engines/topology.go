@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -40,6 +41,9 @@ type Topology struct {
 
 	// Faults are what goes wrong as time goes on; nil: nothing.
 	Faults *Faults
+
+	// Autoscale changes the number of workers by what is seen of them; nil: nobody does.
+	Autoscale *autoscale.Config
 
 	// PreemptedApart counts what a preempted request finds cached when it is admitted again
 	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
@@ -119,7 +123,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 
 // Validate refuses clusters that cannot be run.
 func (t *Topology) Validate() error {
-	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.checkSpeeds, t.CheckFaults, t.checkText} {
+	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.checkText} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -241,6 +245,30 @@ func (t *Topology) CheckScale() error {
 			return fmt.Errorf("scaling at %v ms: decode workers only with prefill and decode pools", float64(e.At))
 		}
 		last = e.At
+	}
+	return nil
+}
+
+// CheckAutoscale refuses an autoscaler that makes no sense, or that is not there for the cluster.
+func (t *Topology) CheckAutoscale() error {
+	a := t.Autoscale
+	switch {
+	case a == nil:
+		return nil
+	case t.Disaggregated():
+		return errors.New("an autoscaler of prefill and decode workers, want one pool")
+	case len(t.Scale) > 0:
+		return errors.New("an autoscaler beside sizes at given times, want one or the other")
+	case len(t.Pools[0].Mix) > 0 || len(t.WorkerSpeeds) > 0:
+		return errors.New("an autoscaler of workers that differ, want workers that are alike")
+	case t.Faults != nil:
+		return errors.New("an autoscaler in a cluster with faults, want one or the other")
+	}
+	if err := a.Check(); err != nil {
+		return fmt.Errorf("autoscaler: %w", err)
+	}
+	if n := t.Pools[0].Count; n < a.Min || n > a.Max {
+		return fmt.Errorf("workers are %d, want %d to %d, as the autoscaler has them", n, a.Min, a.Max)
 	}
 	return nil
 }

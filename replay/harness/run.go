@@ -157,6 +157,8 @@ type Result struct {
 	Rejected []Rejection
 	// Incidents are what went wrong, in order of time.
 	Incidents []Incident
+	// Scaling is what an autoscaler did; nil without one.
+	Scaling *Scaling
 
 	// The rest is of replays in real time.
 

@@ -29,6 +29,8 @@ type cluster struct {
 
 	agenda agenda // incidents to come, see incidents.go
 	lives  lives  // see leave.go
+
+	auto *autoscaler // nil: nobody changes the number of workers
 }
 
 func newCluster(r *run) (*cluster, error) {
@@ -48,6 +50,7 @@ func newCluster(r *run) (*cluster, error) {
 		c.pools = append(c.pools, p)
 	}
 	c.openLives()
+	c.planAutoscale()
 	return c, c.planFaults()
 }
 
@@ -66,6 +69,9 @@ func (c *cluster) runEvents(ctx context.Context) error {
 func (c *cluster) endReplay() error {
 	if c.cfg.Until > 0 && !c.isIdle() {
 		c.partial = true
+		if c.scaled != nil {
+			c.scaled.End = c.cfg.Until
+		}
 		c.recordBegun(c.cfg.Until)
 		return nil
 	}
@@ -258,6 +264,9 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 // endPass applies the pass of w, which ends now.
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
+	if c.auto != nil {
+		w.keepGauge()
+	}
 	if w.state == leaving {
 		if err := c.letGoIfDone(w); err != nil {
 			return err
@@ -328,7 +337,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isWarped() {
+	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isWarped() || c.auto != nil && c.auto.single {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {
@@ -349,7 +358,7 @@ func (c *cluster) startPass(w *worker) error {
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.clear(int(w.id))
 	c.askDetail(&w.pass)
-	if w.pool.metered && w.pass.Detail == nil {
+	if (w.pool.metered || c.auto != nil) && w.pass.Detail == nil {
 		w.pass.Detail = new(scheduler.Detail)
 	}
 	if c.lives.tracked {

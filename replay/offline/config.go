@@ -10,6 +10,7 @@
 package offline
 
 import (
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/sim"
 )
@@ -24,6 +25,8 @@ type Config struct {
 	// Until is the instant after which no request arrives and no pass begins; 0
 	// lets the replay run to its end.
 	Until sim.Time
+	// Scaler, when not nil, decides in place of Autoscale.Kind.
+	Scaler autoscale.Scaler
 
 	steps bool // a planner looks at every pass
 }

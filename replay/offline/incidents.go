@@ -21,7 +21,7 @@ type agenda struct {
 	all    []incident // by the number that its event has
 	vacant []int
 	made   uint64
-	barren int // that happened since a request has ended
+	barren int // that happened since a request has ended, or there was none
 	done   int // requests that had ended then
 }
 
@@ -49,7 +49,7 @@ func (c *cluster) fireIncident(i int) error {
 	a := &c.agenda
 	x := a.all[i]
 	a.all[i], a.vacant = nil, append(a.vacant, i)
-	if a.done != c.done {
+	if a.done != c.done || c.countInFlight() == 0 && c.transit == 0 {
 		a.done, a.barren = c.done, 0
 	}
 	if a.barren++; a.barren > barrenIncidents {
@@ -81,7 +81,7 @@ func (c *cluster) openLives() {
 	if c.lives.rules = c.Faults; c.Faults == nil {
 		c.lives.rules = &engines.Faults{OnLoss: engines.RetryThem, Limit: engines.DefaultLimit}
 	}
-	if c.lives.tracked {
+	if c.Faults != nil {
 		c.Collector.KeepOutcomes()
 	}
 	for _, p := range c.pools {
@@ -93,4 +93,4 @@ func (c *cluster) openLives() {
 
 // hasIncidents reports whether something may happen to workers or requests that is no
 // effect of passes.
-func (r *run) hasIncidents() bool { return r.Faults != nil }
+func (r *run) hasIncidents() bool { return r.Faults != nil || r.Autoscale != nil }

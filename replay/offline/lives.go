@@ -354,7 +354,9 @@ func (w *worker) endRestart() error {
 
 // letGoIfDone lets a leaving worker go when it has nothing left to do.
 func (c *cluster) letGoIfDone(w *worker) error {
-	w.goIfDone()
+	if w.goIfDone(); w.state == gone {
+		c.noteSize()
+	}
 	return c.restartIfGone(w)
 }
 

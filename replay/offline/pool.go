@@ -76,6 +76,8 @@ type worker struct {
 	at    int            // place of the run's end among the events, while busy
 
 	life // see lives.go
+
+	gauge gauge // see autoscale.go
 }
 
 // endOrder is the place of the end of the run in progress.

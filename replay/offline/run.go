@@ -43,12 +43,15 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	if r.cfg.Reject {
 		extra = append(extra, collector.Field{Key: "rejected_requests", Value: len(r.rejected)})
 	}
-	if r.hasIncidents() {
+	if r.Faults != nil {
 		extra = append(extra, r.OutcomeFields()...)
 	}
 	if r.Topology.Admission != nil {
 		by, _ := r.Collector.Outcomes()
 		extra = append(extra, collector.Field{Key: "shed_requests", Value: by[collector.Shed]})
+	}
+	if r.scaled != nil {
+		extra = append(extra, r.scaled.Fields()...)
 	}
 	if r.partial {
 		extra = append(extra, collector.Field{Key: "partial", Value: true})
@@ -60,7 +63,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		}
 	}
 	return &harness.Result{
-		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, Incidents: r.countCosts(),
+		Report: r.Report(time.Since(started), extra...), Collector: r.Collector, Rejected: r.rejected, Partial: r.partial, Incidents: r.countCosts(), Scaling: r.scaled,
 	}
 }
 
@@ -81,6 +84,7 @@ type run struct {
 	partial  bool
 
 	incidents []harness.Incident
+	scaled    *harness.Scaling // nil without an autoscaler
 
 	done  int // requests finished
 	ticks int // calls of interrupted
@@ -182,6 +186,9 @@ func (r *run) recordProgress(core scheduler.Core) {
 // finishRequest notes that a request has ended.
 func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	r.done++
+	if r.scaled != nil {
+		r.scaled.End = now
+	}
 	if err := r.Feed.Finish(id, now); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"github.com/replay-llm/replay/replay/engines"
-	"github.com/replay-llm/replay/sim"
 )
 
 // scalePools brings every pool to its target, and lets held requests go where there
@@ -60,10 +59,11 @@ func (c *cluster) launchWorker(p *pool) error {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
-	if s := p.Engine.StartupSeconds; s > 0 {
+	defer c.noteSize()
+	if t := c.startupTime(p); t > 0 {
 		w.state = starting
 		c.pending++
-		c.events.push(event{at: c.now + sim.Time(s*1000.0), order: c.nextOrder(), kind: workerReady, worker: w})
+		c.events.push(event{at: c.now + t, order: c.nextOrder(), kind: workerReady, worker: w})
 		return nil
 	}
 	p.serving++
@@ -72,6 +72,7 @@ func (c *cluster) launchWorker(p *pool) error {
 
 // dismissWorker lets a worker go.
 func (c *cluster) dismissWorker(w *worker) error {
+	defer c.noteSize()
 	if w.state == starting {
 		w.state, w.returns = gone, false // its event stays and finds nobody
 		return w.endRestart()
@@ -91,6 +92,7 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 	}
 	w.state = active
 	w.pool.serving++
+	c.noteSize()
 	if w.returns {
 		w.returns = false
 		w.pool.Router.Forget(w.id) // what it had told until it was gone

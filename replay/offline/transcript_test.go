@@ -32,12 +32,16 @@ func TestTranscripts(t *testing.T) {
 			x := readTrial(t, d)
 			s := &scribe{}
 			x.cfg.Observer = s
+			readScaler(t, d, x)
 			out := x.run(func(r *run, _ *journal) (driver, error) {
 				c, err := newCluster(r)
 				if err != nil {
 					return nil, err
 				}
 				s.watch(c)
+				if c.auto != nil {
+					c.auto.scaler = &scribeScaler{c.auto.scaler, s}
+				}
 				return c.runEvents, nil
 			})
 			if out.err != nil {

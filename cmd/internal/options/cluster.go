@@ -26,6 +26,7 @@ type cluster struct {
 	admission                              string // file of an admission
 	scale                                  string
 	faults                                 string
+	autoscale                              string    // file of an autoscaler
 	speeds                                 [3]string // of workers, prefill and decode workers
 	Half                                   bool      // it is a worker of one of two pools
 	aic                                    engineargs.AIC
@@ -51,6 +52,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` that says when the number of workers changes: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: in place of workers:")
 	fs.StringVar(&c.faults, "faults", "", "YAML `file` that says what goes wrong, and what becomes of the requests: a list of\n{at: 10m, worker: 3, what: dies, back: 60s}")
+	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers (docs/autoscaling.md)")
 	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")
 	c.aicFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) {
 		fs.StringVar(&c.aic.Backend, "aic-backend", "", "")

@@ -176,6 +176,9 @@ func (r *run) writeRecording(ctx context.Context) error {
 	if r.faults != nil {
 		files = append(files, rundir.File{Name: failures.FileName, Write: r.faults.Write})
 	}
+	if s := r.result.Scaling; s != nil {
+		files = append(files, rundir.File{Name: scalingFile, Write: func(w io.Writer) error { return writeScaling(w, s) }})
+	}
 	if err := dir.Write(ctx, out.Dir, out.Replace(), files); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}

@@ -95,6 +95,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.studyFaults(ctx); err != nil {
 		return err
 	}
+	r.addScaling()
 	if err := r.addRows(); err != nil {
 		return err
 	}

@@ -172,7 +172,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
-			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale"),
+			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
 			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
 			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "admission"),

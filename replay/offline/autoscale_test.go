@@ -1,0 +1,180 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/replay-llm/replay/replay/autoscale"
+	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/sim"
+)
+
+// readScaler reads an autoscaler: hpa=METRIC:TARGET, up to most=N workers, with ticks and scrapes
+// every=MS that take delay=MS, and a ladder of startup time as image=MS.
+func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
+	if !d.HasArg("hpa") {
+		return
+	}
+	var text string
+	var every, delay, image, down int
+	a := autoscale.Default()
+	d.ScanArgs(t, "hpa", &text)
+	d.ScanArgs(t, "most", &a.Max)
+	d.ScanArgs(t, "every", &every)
+	d.MaybeScanArgs(t, "delay", &delay)
+	d.MaybeScanArgs(t, "image", &image)
+	d.MaybeScanArgs(t, "down", &down)
+	var target autoscale.Target
+	for _, m := range autoscale.Metrics() {
+		if _, err := fmt.Sscanf(text, string(m)+":%g", &target.Value); err == nil {
+			target.Metric = m
+		}
+	}
+	a.Targets = []autoscale.Target{target}
+	a.Sync, a.Interval, a.Delay = sim.Time(every), sim.Time(every), sim.Time(delay)
+	a.Startup.Image, a.Down.Window, a.Down.Policies = sim.Time(image), sim.Time(down), nil
+	x.cfg.Autoscale = &a
+}
+
+// scribeScaler is a scaler of which it is written down what it sees and wants.
+type scribeScaler struct {
+	autoscale.Scaler
+	s *scribe
+}
+
+func (x *scribeScaler) Want(s *autoscale.Signals) int {
+	n := x.Scaler.Want(s)
+	text := "nothing"
+	if s.Ready > 0 {
+		text = fmt.Sprintf("of %g: %d ready, %d running, %d waiting, KV %.3g", float64(s.At), s.Ready, s.Running, s.Waiting, s.KV)
+	}
+	x.s.writef("scaler sees %s; has %d, wants %d", text, s.Workers, n)
+	return n
+}
+
+// whim is a scaler that wants anything.
+type whim struct {
+	d    draw
+	seen *[]autoscale.Signals
+}
+
+func (w whim) Want(s *autoscale.Signals) int {
+	*w.seen = append(*w.seen, *s)
+	return w.d.IntN(8) - 1
+}
+
+// watcher keeps what a scaler sees.
+type watcher struct {
+	autoscale.Scaler
+	noKV bool
+	seen *[]autoscale.Signals
+}
+
+func (w watcher) Want(s *autoscale.Signals) int {
+	*w.seen = append(*w.seen, *s)
+	if w.noKV {
+		(*w.seen)[len(*w.seen)-1].KV = 0
+	}
+	return w.Scaler.Want(s)
+}
+
+// autoscale draws an autoscaler.
+func (d draw) autoscale() *autoscale.Config {
+	a := autoscale.Default()
+	a.Sync, a.Interval, a.Delay = pick(d, sim.Time(1), 3, 7.5, 20), pick(d, sim.Time(1), 2, 5), pick(d, sim.Time(0), 0, 4)
+	a.RateWindow = pick(d, sim.Time(0), 10, 30)
+	a.Min = 1 + d.IntN(2)
+	a.Max = a.Min + d.IntN(5)
+	a.Startup.Image, a.Startup.WarmUp = pick(d, sim.Time(0), 2, 12.5), pick(d, sim.Time(0), 1)
+	a.Targets = []autoscale.Target{{Metric: pick(d, autoscale.Metrics()...), Value: pick(d, 0.1, 1, 3)}}
+	a.Down.Window, a.Up.Window = pick(d, sim.Time(0), 5, 30), pick(d, sim.Time(0), 0, 10)
+	for _, b := range []*autoscale.Behavior{&a.Up, &a.Down} {
+		b.Policies = pick(d, nil, []autoscale.Policy{{Workers: 1, Period: 4}}, []autoscale.Policy{{Percent: 50, Period: 3}, {Workers: 2, Period: 9}})
+		b.Least, b.Off = d.oneIn(3), d.oneIn(10)
+	}
+	return &a
+}
+
+// Whatever an autoscaler wants, every request is answered, tokens add up, there are never more or
+// fewer workers than it may have, and runs of passes give what single passes do.
+func TestAutoscalers(t *testing.T) {
+	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
+		x.aggregate()
+		a := d.autoscale()
+		x.cfg.Autoscale, x.cfg.Scale, x.cfg.WorkerSpeeds = a, nil, nil
+		x.cfg.Pools[0].Count = a.Min + d.IntN(a.Max-a.Min+1)
+		if d.oneIn(4) {
+			x.cfg.Topology.Admission = d.admissionRules(&x.cfg.Topology)
+		}
+		seed := 0
+		if d.oneIn(2) {
+			seed = 1 + d.IntN(1000)
+		}
+		var left []*cluster
+		var seen [2][]autoscale.Signals
+		drive := func(single bool) maker {
+			return func(r *run, _ *journal) (driver, error) {
+				if seed > 0 {
+					r.cfg.Scaler = whim{newDraw(seed), &seen[len(left)]}
+				}
+				c, err := newCluster(r)
+				if err != nil {
+					return nil, err
+				}
+				if seed == 0 {
+					c.auto.scaler = watcher{c.auto.scaler, !a.SeesKV(), &seen[len(left)]}
+				}
+				for _, p := range c.pools {
+					p.metered = p.metered || single // one pass at a time
+				}
+				left = append(left, c)
+				return c.runEvents, err
+			}
+		}
+		one, two := x.run(drive(false)), x.run(drive(true))
+		stall, oversize := new(harness.StalledError), new(engines.OversizeError)
+		if errors.As(one.err, &stall) || errors.As(one.err, &oversize) {
+			return false
+		}
+		if one.err != nil {
+			t.Fatalf("%v\n%+v\n%s", one.err, a, x.show(text))
+		}
+		if text := left[0].unscaled(); text != "" {
+			t.Fatalf("%s\n%+v\n%s", text, a, x.show(text))
+		}
+		if !slices.Equal(seen[0], seen[1]) {
+			t.Fatalf("runs and single passes: seen\n%+v\n%+v\n%+v\n%s", seen[0], seen[1], a, x.show(text))
+		}
+		if diff := difference(one, two); diff != "" {
+			t.Fatalf("runs and single passes: %s\n%+v\n%s", diff, a, x.show(text))
+		}
+		return true
+	})
+}
+
+// unscaled returns what does not add up when a cluster has come to its end, "" when all does.
+func (c *cluster) unscaled() string {
+	if text := c.unbalanced(); text != "" {
+		return text
+	}
+	for id, r := range c.Collector.Requests() {
+		if r.Tokens != r.OutputTokens && c.Topology.Admission == nil {
+			return fmt.Sprintf("request %d has %d of %d tokens", id, r.Tokens, r.OutputTokens)
+		}
+	}
+	for _, size := range c.scaled.Sizes {
+		if n := size.Ready + size.Starting; n < c.auto.Min || n > c.auto.Max || size.Ready < 1 {
+			return fmt.Sprintf("%+v, want %d to %d workers", size, c.auto.Min, c.auto.Max)
+		}
+	}
+	last := c.scaled.Sizes[len(c.scaled.Sizes)-1]
+	if got := last.Ready + last.Starting; got != c.auto.wanted {
+		return fmt.Sprintf("%d workers at the end, want %d", got, c.auto.wanted)
+	}
+	return ""
+}
