@@ -13,10 +13,11 @@ import (
 
 // makeProfile makes the profile of the fit to all requests.
 func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Measured, f *fitted, all []training) error {
+	sims = all[0].atPaces(sims)
 	var seen []pass
 	engine := runs[0].Settings.Engine
 	r.Profile = timing.Profile{
-		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine, Warmup: r.Profile.Warmup,
+		Form: f.form.Name, Version: timing.ProfileVersion, Source: "fitted to " + r.Run, Parameters: f.parameters, Engine: &engine, Warmup: r.Profile.Warmup, Slow: r.Profile.Slow,
 	}
 	var trials []*trial
 	_, targets := targetsOf(sims, runs, all[0].on)

@@ -78,18 +78,18 @@ type server struct {
 }
 
 func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) (*server, error) {
-	r := &server{Simulation: s, clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}, out: out, watch: watch}
+	r := &server{Simulation: s, clock: s.clockOf(0, model), out: out, watch: watch}
 	r.front.at, r.front.taken = -refresh, s.taken
 	for number := range s.settings.engines() {
 		e := &engine{number: number}
 		var err error
 		switch {
 		case s.sglang != nil:
-			e.core, err = s.newSGLang(model)
+			e.core, err = s.newSGLang(s.clockOf(number, model))
 		case s.rules.Reference():
-			e.core = reference.New(s.config(model))
+			e.core = reference.New(s.config(s.clockOf(number, model)))
 		default:
-			e.vllm, err = vllm.New(s.config(model))
+			e.vllm, err = vllm.New(s.config(s.clockOf(number, model)))
 			e.core = e.vllm
 		}
 		if err != nil {

@@ -134,6 +134,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 		return nil, err
 	}
 	r.noteSpells(runs, &all[0])
+	r.notePaces(runs, &all[0])
 	for i := range fits {
 		r.Simulations += fits[i].runs
 		if err := r.addChecks(sims, runs, &fits[i], &all[i], &all[0]); err != nil {
@@ -163,8 +164,9 @@ func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simula
 	if o.Prompts == nil && m.Settings.PrefixCaching {
 		m.Settings.addNote("prompts are not told: none is taken to begin like another")
 	}
+	m.noteSpeeds()
 	sim, err := NewSimulation(m, o.Prompts, o.Reference)
-	if err != nil || m.Settings.Pods < 2 || m.Settings.DataParallel > 1 {
+	if err != nil || m.taken != nil || m.Settings.Pods < 2 || m.Settings.DataParallel > 1 {
 		return m, sim, err
 	}
 	how := "the one with the least 4·waiting + running"

@@ -15,7 +15,8 @@ import (
 // training is what a fit sees and what it is judged by, by run.
 type training struct {
 	name     string
-	on, held []part // of each run; nothing is chosen of a run that it does not see
+	on, held []part    // of each run; nothing is chosen of a run that it does not see
+	paces    []float64 // by run: how fast its server is beside that of the others, 0 where as fast; nil: all are
 }
 
 // listTrainings returns the fit to all requests of all runs, then those that leave out a part of
@@ -113,6 +114,7 @@ func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulat
 // addChecks holds a fit to what it was fitted to, and to what it was not, each also without the
 // spells that the fit to all leaves out.
 func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, all *training) error {
+	sims = t.atPaces(sims)
 	for i, m := range runs {
 		out := Outcome{Way: f.way}
 		if err := sims[i].Run(&f.parameters, &out, nil); err != nil {
@@ -122,7 +124,7 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 			judged = judged.judgedIn(m)
 			name := judged.name
 			if len(runs) > 1 {
-				name = m.Name + ", " + name
+				name = t.nameSlow(m.Name+", "+name, i, all)
 			}
 			if len(judged.chosen) > 0 {
 				r.Checks = append(r.Checks, Check{t.name, name, heldOut, f.form.Name, judgeOutcome(m, judged.chosen, &out)})

@@ -10,7 +10,7 @@
 // Read measured.go, client.go (generators.go, spans.go, recorded.go, tracev2.go: who wrote it),
 // settings.go, sglanglog.go, counters.go (promtext.go) and prompts.go for what comes in,
 // simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
-// the fit, then errors.go, trusted.go and report.go for what comes out. validate.go
+// the fit, with spell.go, speeds.go and paces.go for servers that are not like others, then errors.go, trusted.go and report.go for what comes out. validate.go
 // holds a replay of a run to its measured times.
 package calibrate
 
@@ -47,8 +47,11 @@ type Measured struct {
 	way     timing.Way
 	untimed bool // of single requests nothing is known but their lengths
 	counted []*counted
-	pods    []pod    // as they logged what they did
-	Prompts *Prompts // as far as the run itself tells them; nil: it does not
+	pods    []pod               // as they logged what they did
+	speeds  []float64           // of the servers beside an ordinary one; nil: they are alike
+	taken   []int               // by request: the server that answered, where speeds need it
+	slow    []timing.SlowServer // those of them that are
+	Prompts *Prompts            // as far as the run itself tells them; nil: it does not
 	// InFlight is the number of requests in flight in a closed loop, whose arrivals follow from it; 0: they
 	// arrive by themselves.
 	InFlight int
@@ -141,6 +144,7 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 	if err := m.Settings.checkModelled(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	m.findSpeeds()
 	return m, nil
 }
 

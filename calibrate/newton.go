@@ -97,6 +97,7 @@ func (s *search) addSlopes(of *trial, u []float64, hessian *mat.SymDense, slope 
 	engines := make([]*effects, len(of.record.engines))
 	for i, passes := range of.record.engines {
 		engines[i] = newEffects(passes, &p, &s.form)
+		engines[i].scaleTime(of.sim.speedAt(i))
 	}
 	row, t := make([]float64, n), of.target
 	for k := range t.measured {

@@ -13,6 +13,8 @@ import (
 type pod struct {
 	name      string
 	lines     int
+	load      float64   // requests that ran, on average; 0: not told
+	off       float64   // standard deviation, as a share, of the time per token
 	running   float64   // sums over its lines
 	generated float64   // tokens a second
 	hits      []float64 // shares of prompt tokens found cached, of the latest requests
@@ -83,6 +85,10 @@ func newPod(name string, rows []podRow) pod {
 		if !math.IsNaN(rows[i].hit) {
 			p.hits = append(p.hits, rows[i].hit)
 		}
+	}
+	if p.lines > 0 {
+		p.load = p.running / float64(p.lines)
+		p.off = ratioScatter(p.lines, p.perToken(), func(i int) (float64, float64) { return rows[i+2].running, rows[i+2].generated })
 	}
 	return p
 }

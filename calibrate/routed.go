@@ -29,7 +29,7 @@ func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Opti
 		}
 		for i, m := range runs {
 			sims[i].warmup = m.WarmupOf(p.Warmup)
-			if !m.isRouted() {
+			if !m.isRouted() || m.taken != nil {
 				continue
 			}
 			routed = true

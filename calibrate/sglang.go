@@ -123,10 +123,10 @@ func (s *Simulation) useSGLang(m *Measured, p *Prompts) error {
 	return nil
 }
 
-// newSGLang returns an engine with passes timed by model.
-func (s *Simulation) newSGLang(model timing.Model) (scheduler.Core, error) {
+// newSGLang returns an engine with passes timed by a clock.
+func (s *Simulation) newSGLang(clock timing.Clock) (scheduler.Core, error) {
 	stage := *s.sglang
-	stage.Clock = timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1}
+	stage.Clock = clock
 	return stage.Core(0)
 }
 

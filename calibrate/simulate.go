@@ -23,6 +23,8 @@ type Simulation struct {
 	tree     *prompt.Tree
 	warmup   vllm.Warmup
 	taken    []int          // by request: the engine that took it; nil: the front end chooses
+	speeds   []float64      // by engine, beside an ordinary one; nil: they are alike
+	pace     float64        // of the whole run beside others, 0 as 1
 	sglang   *engines.Stage // nil: the engines are vLLM's
 	next     []int          // see followers
 }
@@ -30,7 +32,7 @@ type Simulation struct {
 // NewSimulation prepares for replays of m, under the rules of the reference or
 // of vLLM 0.19. p may be nil.
 func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error) {
-	s := &Simulation{settings: m.Settings, rules: Rules(&m.Settings)}
+	s := &Simulation{settings: m.Settings, rules: Rules(&m.Settings), speeds: m.speeds, taken: m.taken}
 	if reference {
 		if m.Settings.DataParallel > 1 {
 			return nil, &NotModelledError{[]string{fmt.Sprintf(
@@ -51,7 +53,7 @@ func NewSimulation(m *Measured, p *Prompts, reference bool) (*Simulation, error)
 	if s.requests, s.tree, err = m.simRequests(p); err != nil {
 		return nil, err
 	}
-	c := s.config(nil)
+	c := s.config(timing.Clock{})
 	for i := range s.requests {
 		if err := c.Fits(s.requests[i].InputTokens, s.requests[i].OutputTokens); err != nil {
 			return nil, &NotModelledError{[]string{"request " + string(m.Requests[i].ID) + ": " + err.Error()}}
@@ -67,12 +69,12 @@ func Rules(s *Settings) vllm.Rules {
 	return r
 }
 
-func (s *Simulation) config(model timing.Model) vllm.Config {
+func (s *Simulation) config(clock timing.Clock) vllm.Config {
 	return vllm.Config{
 		Blocks: s.settings.Blocks, BlockTokens: s.settings.BlockTokens,
 		MaxSeqs: s.settings.MaxSeqs, MaxBatchedTokens: s.settings.MaxBatchedTokens,
 		PrefixCaching: s.settings.PrefixCaching, ChunkedPrefill: s.settings.ChunkedPrefill,
-		Clock: timing.Clock{Model: model, Speedup: 1, DecodeSpeedup: 1},
+		Clock: clock,
 		Tree:  s.tree, Rules: s.rules, Warmup: s.warmup,
 	}
 }

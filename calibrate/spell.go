@@ -156,9 +156,18 @@ func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) 
 	return found, nil
 }
 
-// fitTraining fits to a training and, where it shows spells of slow servers, once more without
-// them: what they have to do with is not the server.
+// fitTraining fits to a training, without what disturbed servers and with slow ones as such.
 func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
+	f, err := fitUndisturbed(ctx, sims, runs, t)
+	if err != nil {
+		return f, err
+	}
+	return fitPaces(ctx, sims, runs, t, f)
+}
+
+// fitUndisturbed fits to a training and, where it shows spells of slow servers, once more without
+// them: what they have to do with is not the server.
+func fitUndisturbed(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	seen, targets := targetsOf(sims, runs, t.on)
 	f, err := fitTargets(ctx, seen, targets)
 	if err != nil {

@@ -46,6 +46,7 @@ func ReadTimesOf(dir string, inFlight int) (*Measured, error) {
 	if err := m.readPods(dir); err != nil {
 		return nil, err
 	}
+	m.findSpeeds()
 	return m, nil
 }
 

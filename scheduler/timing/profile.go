@@ -19,6 +19,8 @@ type Profile struct {
 	Way        *Way       `json:"way,omitempty"`         // nil: the times were the engine's own
 	Link       *Link      `json:"kv_transfer,omitempty"` // nil: no transfer was measured
 	Warmup     *Warmup    `json:"warmup,omitempty"`      // of fresh servers; nil: none was seen
+	// Slow are the servers of the runs fitted to that were slower than the one whose times these are.
+	Slow []SlowServer `json:"slow_servers,omitempty"`
 	// Trusted, when not nil, are the passes the parameters were fitted to.
 	Trusted *Trusted `json:"trusted,omitempty"`
 	// Spreads are the standard deviations of fitted parameters, as shares of them,
@@ -33,6 +35,14 @@ type Way struct {
 	Token       float64 `json:"token_s"`        // s more for each token after it
 	FirstSpread float64 `json:"first_spread_s"` // standard deviation over requests of First
 	TokenSpread float64 `json:"token_spread_s"` // and of Token
+}
+
+// SlowServer is a server whose passes took longer than those of its peers by a share. Without a name it is
+// the whole run, beside others.
+type SlowServer struct {
+	Run    string  `json:"run"`
+	Server string  `json:"server,omitempty"`
+	Share  float64 `json:"slower"`
 }
 
 // Warmup is how a server that has never served stands still, once: in its first pass in which

@@ -87,6 +87,11 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 	if m.InFlight > 0 {
 		spec.Mode, spec.MaxInFlight = loadgen.Concurrency, m.InFlight
 	}
+	if last := len(spec.Pools) - 1; last == 0 && spec.WorkerSpeeds == nil {
+		if speeds := m.SpeedsFor(spec.Pools[0].Count); speeds != nil {
+			spec.WorkerSpeeds = [][]float64{speeds}
+		}
+	}
 	if err := warmUp(&spec, m); err != nil {
 		return spec, nil, nil, err
 	}

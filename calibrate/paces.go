@@ -1,0 +1,188 @@
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// What a slow run among several is: its passes take longer than those of the others by at least
+// leastPace. Those of so many whose requests waited longest for their tokens are looked at.
+const (
+	leastPace  = 0.03
+	paceTries  = 2
+	paceRounds = 4 // of replays that find how much slower a run is
+)
+
+// atPaces returns the simulations of runs, each as fast as the training found its server.
+func (t *training) atPaces(sims []*Simulation) []*Simulation {
+	all := slices.Clone(sims)
+	for i, pace := range t.paces {
+		if pace > 0 {
+			c := *sims[i]
+			c.pace = pace
+			all[i] = &c
+		}
+	}
+	return all
+}
+
+// slownessOf returns by which share the passes of run i took longer than those of the others, 0 where
+// they did not.
+func (t *training) slownessOf(i int) float64 {
+	if t.paces == nil || t.paces[i] == 0 {
+		return 0
+	}
+	return 1/t.paces[i] - 1
+}
+
+// nameSlow returns the name of a check on run i with how slow its server was by the fit to all runs, if it was, and
+// whether this fit knew.
+func (t *training) nameSlow(name string, i int, all *training) string {
+	slow := all.slownessOf(i)
+	switch {
+	case slow == 0:
+		return name
+	case t.slownessOf(i) > 0:
+		return fmt.Sprintf("%s (a server %.1f %% slower, simulated so)", name, 100*slow)
+	}
+	return fmt.Sprintf("%s (a server %.1f %% slower, replayed as an ordinary one)", name, 100*slow)
+}
+
+// notePaces notes the slow runs, and has the profile name them.
+func (r *Result) notePaces(runs []*Measured, t *training) {
+	for i, m := range runs {
+		r.Profile.Slow = append(r.Profile.Slow, m.slow...)
+		if slow := t.slownessOf(i); slow > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: its passes took %.1f %% longer than those of the other runs: it is simulated so, and the profile is that of the others", m.Name, 100*slow))
+			r.Profile.Slow = append(r.Profile.Slow, timing.SlowServer{Run: m.Name, Share: slow})
+		}
+	}
+}
+
+// paceFit seeks runs of slow servers among those that a training sees.
+type paceFit struct {
+	ctx  context.Context
+	sims []*Simulation
+	runs []*Measured
+	t    *training
+	f    *fitted
+	seen []int
+}
+
+// fitPaces finds the runs of a training whose servers were slower than those of the others, and fits once
+// more with each of them at its pace, where that lowers the loss clearly.
+func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, f fitted) (fitted, error) {
+	s := &paceFit{ctx: ctx, sims: sims, runs: runs, t: t, f: &f}
+	for i, p := range t.on {
+		if len(p.chosen) > 0 {
+			s.seen = append(s.seen, i)
+		}
+		if runs[i].InFlight > 0 || sims[i].rules.Reference() {
+			return f, nil
+		}
+	}
+	for found := 1; len(s.seen) >= fewPeers && found <= (len(s.seen)-1)/2; found++ {
+		i, pace, err := s.findSlow()
+		if err != nil || i < 0 {
+			return f, err
+		}
+		if t.paces == nil {
+			t.paces = make([]float64, len(runs))
+		}
+		t.paces[i] = pace
+		before := f.runs
+		seen, targets := targetsOf(t.atPaces(sims), runs, t.on)
+		if f, err = fitTargets(ctx, seen, targets); err != nil {
+			return f, err
+		}
+		f.runs += before
+	}
+	return f, nil
+}
+
+// searchAt returns a search of the fit's form over all runs seen but one, with paces.
+func (s *paceFit) searchAt(paces []float64, without int) *search {
+	on := slices.Clone(s.t.on)
+	if without >= 0 {
+		on[without] = part{}
+	}
+	paced := training{paces: paces}
+	seen, targets := targetsOf(paced.atPaces(s.sims), s.runs, on)
+	n := newSearch(s.ctx, seen, targets)
+	n.form = s.f.form
+	return n
+}
+
+// findSlow returns the run that most explains as one of a slow server, -1 where none does so clearly, and its pace.
+func (s *paceFit) findSlow() (best int, pace float64, err error) {
+	plain := s.searchAt(s.t.paces, -1)
+	least := plain.descendNewton(point{u: s.f.u}).loss * (1 - worth)
+	if best = -1; plain.err != nil {
+		return best, 0, plain.err
+	}
+	var off []float64 // by run: how much longer requests waited for their tokens than simulated
+	if plain.loss(s.f.u); plain.err != nil {
+		return best, 0, plain.err
+	}
+	for _, t := range plain.trials {
+		off = append(off, t.behind())
+	}
+	order := slices.Clone(s.seen)
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(off[slices.Index(s.seen, b)], off[slices.Index(s.seen, a)])
+	})
+	for _, i := range order[:min(paceTries, len(order))] {
+		if s.t.slownessOf(i) > 0 {
+			continue
+		}
+		at, loss, err := s.tryPace(i)
+		if err != nil {
+			return -1, 0, err
+		}
+		if 1/at-1 >= leastPace && loss < least {
+			best, pace, least = i, at, loss
+		}
+	}
+	return best, pace, nil
+}
+
+// tryPace returns how fast the server of a run is beside what the other runs lead to, and the loss of all with that.
+func (s *paceFit) tryPace(i int) (pace, loss float64, err error) {
+	others := s.searchAt(s.t.paces, i)
+	to := others.descendNewton(point{u: s.f.u})
+	if others.err != nil {
+		return 0, 0, others.err
+	}
+	paces := slices.Clone(s.t.paces)
+	if paces == nil {
+		paces = make([]float64, len(s.runs))
+	}
+	paces[i] = 1
+	at := slices.Index(s.seen, i)
+	for range paceRounds {
+		one := s.searchAt(paces, -1)
+		if one.err = one.simulate(to.u); one.err != nil {
+			return 0, 0, one.err
+		}
+		paces[i] *= math.Exp(-one.trials[at].behind())
+	}
+	paces[i] = math.Round(1e4*paces[i]) / 1e4
+	all := s.searchAt(paces, -1)
+	loss = all.descendNewton(to).loss
+	return paces[i], loss + float64(clientWeight*squareOf(math.Log(paces[i]))), all.err
+}
+
+// behind returns the median of the logarithms by how much longer the requests of a trial waited for their tokens than
+// in its last replay.
+func (t *trial) behind() float64 {
+	var off []float64
+	for j, simulated := range t.target.simulated(1, &t.out) {
+		off = append(off, math.Log(t.target.measured[1][j]/simulated))
+	}
+	return quantileOf(off, 0.5)
+}

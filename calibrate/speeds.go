@@ -1,0 +1,189 @@
+package calibrate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// leastSlow is by how much longer the passes of a server take than those of its peers where it is
+// simulated so, and slowContrast how many standard deviations of what its lines tell that is.
+const (
+	leastSlow    = 0.05
+	slowContrast = 3
+	fewPeers     = 3 // of two servers nobody knows which is the slow one
+)
+
+// findSpeeds finds which servers of a run are slower than their peers at equal load, by rows that
+// tell who answered, or else by what the servers say of themselves.
+func (m *Measured) findSpeeds() {
+	all, taken := m.podsOfRows()
+	if all == nil {
+		all = m.pods
+	}
+	if len(all) != m.Settings.Pods || m.Settings.DataParallel > 1 {
+		return
+	}
+	speeds := m.speedsOf(all)
+	if speeds == nil {
+		return
+	}
+	m.speeds, m.taken = speeds, taken
+	for i, speed := range speeds {
+		if speed < 1 {
+			m.slow = append(m.slow, timing.SlowServer{Run: m.Name, Server: all[i].name, Share: 1/speed - 1})
+		}
+	}
+}
+
+// noteSpeeds notes which servers of the run are simulated as slow ones.
+func (m *Measured) noteSpeeds() {
+	for i := range m.slow {
+		s := &m.slow[i]
+		n := fmt.Sprintf("%s: %s is %.1f %% slower than its peers at equal load: simulated so", m.Name, s.Server, 100*s.Share)
+		if !slices.Contains(m.Settings.Notes, n) {
+			m.Settings.Notes = append(m.Settings.Notes, n)
+		}
+	}
+}
+
+// SpeedsFor returns how fast each of so many workers is that stand for the servers of the run, beside an ordinary
+// one, and notes it; nil where they are alike or their number is another.
+func (m *Measured) SpeedsFor(workers int) []float64 {
+	if len(m.speeds) != workers {
+		return nil
+	}
+	m.noteSpeeds()
+	return slices.Clone(m.speeds)
+}
+
+// speedsOf returns how fast each server is beside the median of all, at equal load; nil where none is slow.
+func (m *Measured) speedsOf(all []pod) (speeds []float64) {
+	if len(all) < fewPeers {
+		return nil
+	}
+	var slow []float64
+	load, exponent := 0.0, 0.0
+	for i := range all {
+		if p := &all[i]; p.lines < fewLines || !(p.generated > 0) || !(p.running > 0) {
+			return nil
+		}
+		load += all[i].load / float64(len(all))
+	}
+	if load > 0 { // or it is not told
+		exponent = m.loadExponent(load)
+	}
+	for i := range all {
+		t := math.Log(all[i].perToken())
+		if load > 0 {
+			t -= float64(exponent * math.Log(all[i].load/load))
+		}
+		slow = append(slow, t)
+	}
+	usual, found := quantileOf(slow, 0.5), false
+	for i := range all {
+		speed := 1.0
+		if more := math.Exp(slow[i]-usual) - 1; more >= leastSlow && more >= slowContrast*all[i].off {
+			speed, found = math.Round(1e4/(1+more))/1e4, true
+		}
+		speeds = append(speeds, speed)
+	}
+	if !found {
+		return nil
+	}
+	return speeds
+}
+
+// loadExponent returns as which power of the requests that run the time of a pass grows around a load of so
+// many, by data sheets: a slow server has more of them, and the more there are the longer each waits for its tokens.
+func (m *Measured) loadExponent(load float64) float64 {
+	input, output := 0, 0
+	for i := range m.Requests {
+		input, output = input+m.Requests[i].Input, output+m.Requests[i].Output
+	}
+	n := float64(len(m.Requests))
+	tokens, context := 1+float64(input)/float64(output), float64(input)/n+float64(output)/n/2
+	p := startParameters(&m.Settings)
+	p.Graphs = nil
+	at := func(requests float64) float64 {
+		return p.Step(&timing.Step{Tokens: int(math.Round(requests * tokens)), Requests: int(math.Round(requests)), Context: int64(requests * context)})
+	}
+	return math.Log(at(2*load)/at(load/2)) / math.Log(4)
+}
+
+// podsOfRows returns the servers of the run by what requests saw of them, and which of them answered each
+// request, where every row says who answered; otherwise nil.
+func (m *Measured) podsOfRows() (all []pod, taken []int) {
+	var names []string
+	for i := range m.Requests {
+		name := m.Requests[i].Server
+		if name == "" {
+			return nil, nil
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	by := make([][]*Request, len(names))
+	span := 0.0
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		k, _ := slices.BinarySearch(names, r.Server)
+		taken = append(taken, k)
+		if r.Arrival >= m.warmUp() && r.Output > 1 && !r.cut {
+			by[k] = append(by[k], r)
+			span = max(span, r.Last-m.warmUp())
+		}
+	}
+	for k, name := range names {
+		p := pod{name: name, lines: len(by[k])}
+		for _, r := range by[k] {
+			p.running, p.generated = p.running+(r.Last-r.First), p.generated+float64(r.Output-1)
+		}
+		p.load = p.running / span
+		p.off = ratioScatter(len(by[k]), p.perToken(), func(i int) (float64, float64) { return by[k][i].Last - by[k][i].First, float64(by[k][i].Output - 1) })
+		all = append(all, p)
+	}
+	return all, taken
+}
+
+// ratioScatter returns the standard deviation, as a share of it, of a ratio of sums of so many pairs.
+func ratioScatter(n int, ratio float64, pair func(i int) (over, under float64)) float64 {
+	squares, total := 0.0, 0.0
+	for i := range n {
+		over, under := pair(i)
+		squares += squareOf(over - float64(ratio*under))
+		total += over
+	}
+	return math.Sqrt(squares) / total
+}
+
+// speedAt returns how fast an engine is beside what the pass times say.
+func (s *Simulation) speedAt(number int) float64 {
+	speed := cmp.Or(s.pace, 1)
+	if number < len(s.speeds) {
+		speed *= s.speeds[number]
+	}
+	return speed
+}
+
+// clockOf returns the clock of an engine's passes.
+func (s *Simulation) clockOf(number int, model timing.Model) timing.Clock {
+	return timing.Clock{Model: model, Speedup: s.speedAt(number), DecodeSpeedup: 1}
+}
+
+// scaleTime makes effects those on an engine that is slower or faster.
+func (e *effects) scaleTime(speed float64) {
+	if speed == 1 {
+		return
+	}
+	for _, sums := range e.upTo {
+		for k := range sums {
+			sums[k] /= speed
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/replay-llm/replay/scheduler/timing"
+)
+
+// podsRun is a run of four simulated servers that are as fast as told, whose rows say who answered.
+func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
+	t.Helper()
+	m, err := Read(measure(t, count), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Requests {
+		m.Requests[i].Arrival /= 3
+	}
+	m.Settings.Pods = len(speeds)
+	sim, err := NewSimulation(m, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.speeds = speeds
+	p, out, record := truth(), Outcome{}, ledger{}
+	p.Graphs = m.Settings.Graphs
+	if err := sim.runRecorded(&p, &out, &record); err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		r.First, r.Last, r.Scheduled, r.Queued = out.First[i], out.Last[i], out.Scheduled[i], math.NaN()
+		r.Server = fmt.Sprintf("pod-%d", record.of[i])
+	}
+	return m
+}
+
+// writePodLogs writes what the servers of a run would log every 0.6 s, in which about as many requests come and go as in 10 s of a large model.
+func writePodLogs(t *testing.T, m *Measured, dir string) {
+	t.Helper()
+	for pod := range m.Settings.Pods {
+		text := &strings.Builder{}
+		const apart = 0.6
+		for at := apart; at < 140; at += apart {
+			running, tokens := 0, 0.0
+			for i := range m.Requests {
+				r := &m.Requests[i]
+				if r.Server != fmt.Sprintf("pod-%d", pod) {
+					continue
+				}
+				if r.First <= at && at < r.Last {
+					running++
+				}
+				part := (min(at, r.Last) - max(at-apart, r.First)) / (r.Last - r.First)
+				tokens += max(part, 0) * float64(r.Output-1)
+			}
+			fmt.Fprintf(text, "INFO Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs, Waiting: 0 reqs, GPU KV cache usage: 9.1%%, Prefix cache hit rate: 0.0%%\n", tokens/apart, running)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("vllm-pod%d.log", pod+1)), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// How fast a slow server is follows from rows that say who answered, and from logs; peers that are alike
+// have no speeds.
+func TestSpeedsOfServers(t *testing.T) {
+	for _, speed := range []float64{1, 0.91, 0.8} {
+		m := podsRun(t, 4000, 1, 1, speed, 1)
+		byRows := *m
+		byRows.findSpeeds()
+		dir, byLogs := t.TempDir(), *m
+		writePodLogs(t, m, dir)
+		byLogs.Requests = slices.Clone(m.Requests)
+		for i := range byLogs.Requests {
+			byLogs.Requests[i].Server = ""
+		}
+		var err error
+		if byLogs.pods, err = readPods(dir); err != nil {
+			t.Fatal(err)
+		}
+		byLogs.findSpeeds()
+		t.Logf("rows %v, logs %v", byRows.speeds, byLogs.speeds)
+		for i, m := range []*Measured{&byRows, &byLogs} {
+			if speed == 1 {
+				if m.speeds != nil || m.slow != nil {
+					t.Errorf("servers that are alike have the speeds %v", m.speeds)
+				}
+				continue
+			}
+			if len(m.speeds) != 4 || math.Abs(m.speeds[2]/speed-1) > []float64{0.01, 0.05}[i] || m.speeds[0] != 1 || m.speeds[3] != 1 {
+				t.Errorf("%v, want a third one of %v", m.speeds, speed)
+			}
+		}
+	}
+}
+
+// A slow server does not bend what is fitted to all, and the profile names it.
+func TestSlowServerIsSimulated(t *testing.T) {
+	m := podsRun(t, 1200, 1, 1, 0.8, 1)
+	m.findSpeeds()
+	if m.Client = true; len(m.taken) != len(m.Requests) {
+		t.Fatalf("who answered %d of %d requests is known", len(m.taken), len(m.Requests))
+	}
+	r, err := Run(t.Context(), m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Profile.Slow; len(got) != 1 || got[0].Server != "pod-2" || math.Abs(got[0].Share-0.25) > 0.03 {
+		t.Errorf("slow servers are %+v, want the third by 25 %%", got)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "pod-2 is 2") || !strings.Contains(notes, "simulated so") || strings.Contains(notes, "is not told: the one") {
+		t.Errorf("notes are %q", r.Notes)
+	}
+	was := truth()
+	step := timing.Step{Tokens: 8, Requests: 8, Context: 2400}
+	if got := r.Profile.Parameters.Step(&step) / was.Step(&step); math.Abs(got-1) > 0.015 {
+		t.Errorf("a pass takes %+.1f %% longer than an ordinary server's", 100*(got-1))
+	}
+}
