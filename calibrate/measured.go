@@ -10,8 +10,9 @@
 // Read measured.go, client.go (generators.go, spans.go, recorded.go, tracev2.go: who wrote it),
 // settings.go, sglanglog.go, counters.go (promtext.go) and prompts.go for what comes in,
 // simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
-// the fit, with spell.go, speeds.go and paces.go for servers that are not like others, then errors.go, trusted.go and report.go for what comes out. validate.go
-// holds a replay of a run to its measured times.
+// the fit, spell.go, speeds.go and paces.go for servers that are slower than others,
+// then errors.go, trusted.go and report.go for what comes out. validate.go holds a
+// replay of a run to its measured times.
 package calibrate
 
 import (
@@ -144,7 +145,7 @@ func ReadKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 	if err := m.Settings.checkModelled(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	m.findSpeeds()
+	m.findSpeeds(m.Settings.engines())
 	return m, nil
 }
 

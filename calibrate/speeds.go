@@ -18,13 +18,13 @@ const (
 )
 
 // findSpeeds finds which servers of a run are slower than their peers at equal load, by rows that
-// tell who answered, or else by what the servers say of themselves.
-func (m *Measured) findSpeeds() {
+// tell who answered, or else by what the servers say of themselves. There are so many servers; 0: it is not known.
+func (m *Measured) findSpeeds(servers int) {
 	all, taken := m.podsOfRows()
 	if all == nil {
 		all = m.pods
 	}
-	if len(all) != m.Settings.Pods || m.Settings.DataParallel > 1 {
+	if servers > 0 && len(all) != servers || m.Settings.DataParallel > 1 {
 		return
 	}
 	speeds := m.speedsOf(all)

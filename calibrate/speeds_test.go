@@ -74,7 +74,7 @@ func TestSpeedsOfServers(t *testing.T) {
 	for _, speed := range []float64{1, 0.91, 0.8} {
 		m := podsRun(t, 4000, 1, 1, speed, 1)
 		byRows := *m
-		byRows.findSpeeds()
+		byRows.findSpeeds(4)
 		dir, byLogs := t.TempDir(), *m
 		writePodLogs(t, m, dir)
 		byLogs.Requests = slices.Clone(m.Requests)
@@ -85,7 +85,7 @@ func TestSpeedsOfServers(t *testing.T) {
 		if byLogs.pods, err = readPods(dir); err != nil {
 			t.Fatal(err)
 		}
-		byLogs.findSpeeds()
+		byLogs.findSpeeds(4)
 		t.Logf("rows %v, logs %v", byRows.speeds, byLogs.speeds)
 		for i, m := range []*Measured{&byRows, &byLogs} {
 			if speed == 1 {
@@ -101,10 +101,36 @@ func TestSpeedsOfServers(t *testing.T) {
 	}
 }
 
+// Speeds are those of as many workers as there are servers, and none where there are too few to compare.
+func TestSpeedsForWorkers(t *testing.T) {
+	m := podsRun(t, 1200, 1, 0.7, 1)
+	if m.findSpeeds(2); m.speeds != nil {
+		t.Errorf("of two servers, where three answered, the speeds are %v", m.speeds)
+	}
+	if m.findSpeeds(0); len(m.SpeedsFor(3)) != 3 || m.SpeedsFor(4) != nil || len(m.SpeedsFor(3)) != 3 {
+		t.Errorf("speeds are %v, want those of three workers", m.speeds)
+	}
+	n := 0
+	for _, note := range m.Settings.Notes {
+		if strings.Contains(note, "pod-1 is ") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d notes of %q name the slow server, want one", n, m.Settings.Notes)
+	}
+	if m = podsRun(t, 600, 1, 0.7); m.Settings.Pods != 2 {
+		t.Fatal(m.Settings.Pods)
+	}
+	if m.findSpeeds(2); m.speeds != nil {
+		t.Errorf("two servers have the speeds %v, though nobody knows which is the slow one", m.speeds)
+	}
+}
+
 // A slow server does not bend what is fitted to all, and the profile names it.
 func TestSlowServerIsSimulated(t *testing.T) {
 	m := podsRun(t, 1200, 1, 1, 0.8, 1)
-	m.findSpeeds()
+	m.findSpeeds(4)
 	if m.Client = true; len(m.taken) != len(m.Requests) {
 		t.Fatalf("who answered %d of %d requests is known", len(m.taken), len(m.Requests))
 	}

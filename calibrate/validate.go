@@ -46,7 +46,7 @@ func ReadTimesOf(dir string, inFlight int) (*Measured, error) {
 	if err := m.readPods(dir); err != nil {
 		return nil, err
 	}
-	m.findSpeeds()
+	m.findSpeeds(0)
 	return m, nil
 }
 
