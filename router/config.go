@@ -10,21 +10,22 @@ import (
 type QueueOrder uint8
 
 const (
-	FCFS QueueOrder = iota // first come, first served
-	LCFS                   // last come, first served
-	WSPT                   // fewest uncached tokens first
+	FCFS       QueueOrder = iota // first come, first served
+	LCFS                         // last come, first served
+	WSPT                         // fewest uncached tokens first
+	ByPriority                   // the least Priority first, then who came first
 )
 
-func (o QueueOrder) String() string { return [...]string{"fcfs", "lcfs", "wspt"}[o] }
+func (o QueueOrder) String() string { return [...]string{"fcfs", "lcfs", "wspt", "priority"}[o] }
 
 // ParseQueueOrder returns the order of the given name.
 func ParseQueueOrder(name string) (QueueOrder, error) {
-	for o := FCFS; o <= WSPT; o++ {
+	for o := FCFS; o <= ByPriority; o++ {
 		if o.String() == name {
 			return o, nil
 		}
 	}
-	return 0, fmt.Errorf("router_queue_policy is %q, want fcfs, lcfs or wspt", name)
+	return 0, fmt.Errorf("router_queue_policy is %q, want fcfs, lcfs, wspt or priority", name)
 }
 
 // LoadModel is how outstanding prefill tokens decay over time.

@@ -62,7 +62,7 @@ func TestQueueOrders(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", o, got, err)
 		}
 	}
-	if _, err := ParseQueueOrder("FCFS"); err == nil || err.Error() != `router_queue_policy is "FCFS", want fcfs, lcfs or wspt` {
+	if _, err := ParseQueueOrder("FCFS"); err == nil || err.Error() != `router_queue_policy is "FCFS", want fcfs, lcfs, wspt or priority` {
 		t.Errorf("error %v", err)
 	}
 }

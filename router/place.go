@@ -82,8 +82,8 @@ func (d *Dispatcher) queueKey(now sim.Time, q *sim.Request) (float64, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case d.needs.Gate != nil:
-		return 0 - (byClass*float64(q.Priority) + at.Seconds()), nil
+	case d.needs.Gate != nil || d.needs.Hold.Order == ByPriority:
+		return 0 - (float64(byClass*float64(q.Priority)) + at.Seconds()), nil
 	case d.needs.Hold.Order == LCFS:
 		return 0 + at.Seconds(), nil
 	case d.needs.Hold.Order == WSPT:
