@@ -38,7 +38,7 @@ const (
 	MigrateThem OnLoss = "migrate" // they go on elsewhere, with the tokens that they have as a part of their prompts
 )
 
-// DefaultLimit is how often a request comes back where nothing is said, as in Dynamo.
+// DefaultLimit is how often a request comes back where nothing is said.
 const DefaultLimit = 3
 
 // FaultKind is what goes wrong.
