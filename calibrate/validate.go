@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/scheduler/timing"
+	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
 // ReadTimes reads the requests of a run as Read does, whatever its server is and whether
@@ -227,6 +228,9 @@ func (s *Settings) Flags() []Flag {
 		if f.value > f.usual {
 			all = append(all, Flag{f.name, fmt.Sprint(f.value)})
 		}
+	}
+	if s.Version != "" {
+		all = append(all, Flag{"scheduler-profile", vllm.Nearest(s.Version)})
 	}
 	return append(s.addCluster(all), Flag{"enable-prefix-caching", fmt.Sprint(s.PrefixCaching)}, Flag{"enable-chunked-prefill", fmt.Sprint(s.ChunkedPrefill)})
 }

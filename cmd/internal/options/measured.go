@@ -62,7 +62,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *calibrate.Prompts) (spe
 			if given["router"]+given[policyFlag] != "" && s.Name == pickerFlag {
 				continue
 			}
-			if _, ok := given[s.Name]; ok || derived {
+			if _, ok := given[s.Name]; ok || derived || s.Name == "scheduler-profile" && given["timing-profile"] != "" { // which has the rules it was fitted under
 				continue
 			}
 			settings = append(settings, plan.Setting{Name: s.Name, Value: s.Value})
