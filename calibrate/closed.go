@@ -89,14 +89,9 @@ func (r *server) runClosed() error {
 		if len(e.queue) > 0 {
 			until = sim.Time(1000 * r.out.Begun[e.queue[0]])
 		}
-		if r.watch != nil { // it is shown every pass
-			until = e.now
-		}
-		if err := e.core.Step(e.now, until, &e.pass); err != nil {
+		if err := r.stepEngine(e, until); err != nil {
 			return err
 		}
-		e.now = e.pass.End
-		r.notePass(e)
 		for _, mark := range e.pass.Marks {
 			if next := r.next[mark.Request]; mark.Last && next >= 0 {
 				r.out.Begun[next] = float64(e.now)/1000 + r.out.Way.First

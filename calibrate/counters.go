@@ -72,12 +72,7 @@ func readCounted(dir string) ([]*counted, error) {
 	var order []string
 	byServer := map[string][]*snapshot{}
 	for _, path := range paths {
-		f, err := openPacked(path)
-		if err != nil {
-			return nil, err
-		}
-		all, err := readSnapshots(path, f)
-		f.Close()
+		all, err := readSnapshotFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -113,6 +113,19 @@ func (r *server) submitArrived(e *engine) {
 	e.queue = append(e.queue[:0], e.queue[n:]...)
 }
 
+// stepEngine lets e take a pass, or a run of them that begin before an instant.
+func (r *server) stepEngine(e *engine, until sim.Time) error {
+	if r.watch != nil { // it is shown every pass
+		until = e.now
+	}
+	if err := e.core.Step(e.now, until, &e.pass); err != nil {
+		return err
+	}
+	e.now = e.pass.End
+	r.notePass(e)
+	return nil
+}
+
 // notePass notes the pass of e, which is over.
 func (r *server) notePass(e *engine) {
 	if r.out.record != nil {
@@ -204,15 +217,9 @@ func (r *server) runUntil(e *engine, at sim.Time) error {
 			continue
 		}
 		e.reportLoad()
-		until := at
-		if r.watch != nil { // it is shown every pass
-			until = e.now
-		}
-		if err := e.core.Step(e.now, until, &e.pass); err != nil {
+		if err := r.stepEngine(e, at); err != nil {
 			return err
 		}
-		e.now = e.pass.End
-		r.notePass(e)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (b *keptBound) missedBy(c *Check) (missed []string) {
 // well as it did.
 func TestAccuracyIsKept(t *testing.T) {
 	if testing.Short() {
-		t.Skip("fits to two runs, five times")
+		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short, runs them")
 	}
 	var runs []*Measured
 	for _, k := range keptRuns() {

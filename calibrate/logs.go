@@ -52,8 +52,14 @@ func readServer(dir string, known ...map[string]any) (Settings, error) {
 
 // findLogs returns the logs of a run's servers, in order of their names.
 func findLogs(dir string) ([]string, error) {
+	return findFiles(dir, "vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "server*.log", "server*.log.gz")
+}
+
+// findFiles returns the files of a directory whose names fit one of several patterns, in order of
+// their names.
+func findFiles(dir string, patterns ...string) ([]string, error) {
 	var all []string
-	for _, name := range []string{"vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "server*.log", "server*.log.gz"} {
+	for _, name := range patterns {
 		found, err := filepath.Glob(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err

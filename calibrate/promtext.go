@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,16 +52,17 @@ func (s *snapshot) label(name, label string) string {
 // findSnapshots returns the files of a run that hold snapshots of metrics, in order of their
 // names.
 func findSnapshots(dir string) ([]string, error) {
-	var all []string
-	for _, name := range []string{"*.prom", "*.prom.gz", "metrics*.txt", "metrics*.txt.gz"} {
-		found, err := filepath.Glob(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+	return findFiles(dir, "*.prom", "*.prom.gz", "metrics*.txt", "metrics*.txt.gz")
+}
+
+// readSnapshotFile reads the snapshots of a file, which may be packed.
+func readSnapshotFile(path string) ([]*snapshot, error) {
+	f, err := openPacked(path)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(all)
-	return all, nil
+	defer f.Close()
+	return readSnapshots(path, f)
 }
 
 // mostLine bounds a line of a file of metrics.

@@ -129,12 +129,7 @@ func readTransferMetrics(dir string, _ int) (*transfers, error) {
 	}
 	t := &transfers{rank: true, notes: []string{perGPU}}
 	for _, path := range paths {
-		f, err := openPacked(path)
-		if err != nil {
-			return nil, err
-		}
-		all, err := readSnapshots(path, f)
-		f.Close()
+		all, err := readSnapshotFile(path)
 		if err != nil {
 			return nil, err
 		}
