@@ -26,8 +26,8 @@ type Streams struct {
 	// events of KV caches (on the logical clock).
 	Observer harness.Observer
 	KVEvents bool
-	// Scaler, when not nil, decides in place of the Spec's Autoscale.Kind; what it sees and
-	// how workers start is as Autoscale says.
+	// Scaler, when not nil, decides in place of the Kind of the Spec's Autoscale and
+	// AutoscaleDecode; what it sees and how workers start is as they say.
 	Scaler autoscale.Scaler
 }
 
@@ -49,11 +49,13 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	switch given := streams.Scaler != nil; {
-	case given && s.Autoscale == nil:
+	if streams.Scaler != nil && !s.Autoscales() {
 		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
-	case !given && s.Autoscale != nil && s.Autoscale.Kind == autoscale.Given:
-		return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
+	}
+	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
+		if a != nil && a.Kind == autoscale.Given && streams.Scaler == nil {
+			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
+		}
 	}
 	result, err := offline.Run(ctx, s.offlineConfig(workload, streams))
 	if err != nil && ctx.Err() != nil {
@@ -69,7 +71,7 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	if err := cmp.Or(s.checkMode(), s.Topology.Validate()); err != nil {
 		return nil, err
 	}
-	if s.Autoscale != nil {
+	if s.Autoscales() {
 		return nil, errors.New("an autoscaler in a replay in steps, whose caller changes the number of workers, want one or the other")
 	}
 	workload, err := s.Open(ctx, streams)

@@ -103,7 +103,7 @@ func (s *Spec) Validate() error {
 	if err := s.checkMode(); err != nil {
 		return err
 	}
-	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 && s.Autoscale == nil {
+	if least := s.Router.Info().MinWorkers; least > 1 && len(s.Pools) == 1 && s.Pools[0].Count < least && len(s.Scale) == 0 && !s.Autoscales() {
 		return fmt.Errorf("workers are %d, want at least %d with the KV router", s.Pools[0].Count, least)
 	}
 	return s.Topology.Validate()
@@ -148,7 +148,9 @@ type Recorded struct {
 	Classes      []loadgen.Class   `json:",omitempty"`
 	Admission    *policy.Admission `json:",omitempty"`
 	Autoscale    *Autoscale        `json:",omitempty"`
-	PrefillLoad  engineargs.AIC
+	// AutoscaleDecode is of decode workers.
+	AutoscaleDecode *Autoscale `json:",omitempty"`
+	PrefillLoad     engineargs.AIC
 
 	Compat bool
 	Seed   uint64
@@ -160,7 +162,7 @@ func (s *Spec) Recorded() *Recorded {
 		Trace: s.Trace, Synthetic: s.Synthetic, Mode: s.Mode, MaxInFlight: s.MaxInFlight, Speedup: s.Speedup,
 		Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1,
 		Scale: s.Scale, WorkerSpeeds: s.WorkerSpeeds, Until: s.Until, Reject: s.Reject,
-		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, Autoscale: s.Autoscale, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
+		Router: s.Router, RouterConfig: s.RouterConfig, Picker: s.Picker, Text: s.Text, Admission: s.Admission, Faults: s.Faults, Autoscale: s.Autoscale, AutoscaleDecode: s.AutoscaleDecode, Classes: s.Classes, PrefillLoad: s.PrefillLoad,
 		Compat: s.Compat, Seed: s.Seed,
 	}
 	for i := range s.Pools {

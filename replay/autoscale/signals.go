@@ -4,7 +4,8 @@ import "github.com/replay-llm/replay/sim"
 
 // Signals are what a scaler sees.
 type Signals struct {
-	Now sim.Time
+	Now  sim.Time
+	Pool string // prefill or decode; "" where workers do both
 	// Workers is the number that was wanted last: those that are starting are among them.
 	Workers int
 	Scrape

@@ -42,8 +42,9 @@ type Topology struct {
 	// Faults are what goes wrong as time goes on; nil: nothing.
 	Faults *Faults
 
-	// Autoscale changes the number of workers by what is seen of them; nil: nobody does.
-	Autoscale *autoscale.Config
+	// Autoscale changes the number of workers of the entry pool by what is seen of them, and
+	// AutoscaleDecode that of the decode pool; nil: nobody does.
+	Autoscale, AutoscaleDecode *autoscale.Config
 
 	// PreemptedApart counts what a preempted request finds cached when it is admitted again
 	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
@@ -249,14 +250,21 @@ func (t *Topology) CheckScale() error {
 	return nil
 }
 
+// AutoscalerOf returns the autoscaler of a pool, nil where it has none.
+func (t *Topology) AutoscalerOf(pool int) *autoscale.Config {
+	return [...]*autoscale.Config{t.Autoscale, t.AutoscaleDecode}[pool]
+}
+
+// Autoscales reports whether some pool has an autoscaler.
+func (t *Topology) Autoscales() bool { return t.Autoscale != nil || t.AutoscaleDecode != nil }
+
 // CheckAutoscale refuses an autoscaler that makes no sense, or that is not there for the cluster.
 func (t *Topology) CheckAutoscale() error {
-	a := t.Autoscale
 	switch {
-	case a == nil:
+	case !t.Autoscales():
 		return nil
-	case t.Disaggregated():
-		return errors.New("an autoscaler of prefill and decode workers, want one pool")
+	case t.AutoscaleDecode != nil && !t.Disaggregated():
+		return errors.New("an autoscaler of decode workers, want prefill and decode pools")
 	case len(t.Scale) > 0:
 		return errors.New("an autoscaler beside sizes at given times, want one or the other")
 	case len(t.Pools[0].Mix) > 0 || len(t.WorkerSpeeds) > 0:
@@ -264,11 +272,17 @@ func (t *Topology) CheckAutoscale() error {
 	case t.Faults != nil:
 		return errors.New("an autoscaler in a cluster with faults, want one or the other")
 	}
-	if err := a.Check(); err != nil {
-		return fmt.Errorf("autoscaler: %w", err)
-	}
-	if n := t.Pools[0].Count; n < a.Min || n > a.Max {
-		return fmt.Errorf("workers are %d, want %d to %d, as the autoscaler has them", n, a.Min, a.Max)
+	for i := range t.Pools {
+		p, a := &t.Pools[i], t.AutoscalerOf(i)
+		if a == nil {
+			continue
+		}
+		if err := a.Check(); err != nil {
+			return fmt.Errorf("%s: %w", p.nameOf("autoscaler"), err)
+		}
+		if p.Count < a.Min || p.Count > a.Max {
+			return fmt.Errorf("%s are %d, want %d to %d, as the autoscaler has them", p.nameOf("workers"), p.Count, a.Min, a.Max)
+		}
 	}
 	return nil
 }

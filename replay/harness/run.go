@@ -157,8 +157,8 @@ type Result struct {
 	Rejected []Rejection
 	// Incidents are what went wrong, in order of time.
 	Incidents []Incident
-	// Scaling is what an autoscaler did; nil without one.
-	Scaling *Scaling
+	// Scaling is what autoscalers did, by pool; those without one are left out.
+	Scaling []*Scaling
 
 	// The rest is of replays in real time.
 

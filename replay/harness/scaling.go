@@ -2,11 +2,13 @@ package harness
 
 import (
 	"github.com/replay-llm/replay/replay/collector"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
-// Scaling is what an autoscaler did, and how many workers there were.
+// Scaling is what the autoscaler of a pool did, and how many workers there were.
 type Scaling struct {
+	Stage scheduler.Role
 	Acts  []ScalingAct
 	Sizes []PoolSize // from each of these instants to the next
 	End   sim.Time   // when the last request had ended
@@ -26,8 +28,24 @@ type PoolSize struct {
 	Ready, Starting, Leaving int
 }
 
-// NewScaling returns the scaling of workers that cost so much in an hour.
-func NewScaling(cost float64) *Scaling { return &Scaling{cost: cost} }
+// NewScaling returns the scaling of a pool whose workers cost so much in an hour.
+func NewScaling(stage scheduler.Role, cost float64) *Scaling {
+	return &Scaling{Stage: stage, cost: cost}
+}
+
+// Name returns what the pool's workers are called, with a capital letter.
+func (s *Scaling) Name() string {
+	switch s.Stage {
+	case scheduler.Prefill:
+		return "Prefill workers"
+	case scheduler.Decode:
+		return "Decode workers"
+	}
+	return "Workers"
+}
+
+// Cost returns what so many worker-hours cost, 0 where it is not known.
+func (s *Scaling) Cost(hours float64) float64 { return hours * s.cost }
 
 // SetSize notes how many workers there are from now on.
 func (s *Scaling) SetSize(size PoolSize) {
@@ -65,27 +83,60 @@ func (s *Scaling) WorkerHours() (hours float64, least int, mean float64, most in
 	return paid / hour, least, mean, most
 }
 
-// Fields returns what a report tells of it.
-func (s *Scaling) Fields() []collector.Field {
-	up, down := 0, 0
+// ScalingFields returns what a report tells of the autoscalers of a cluster. Where there are two
+// pools, the keys of each begin with its name, and sums of both follow.
+func ScalingFields(all []*Scaling) []collector.Field {
+	if len(all) == 0 {
+		return nil
+	}
+	if all[0].Stage == scheduler.Aggregated {
+		fields, sum := all[0].fields("")
+		return append(fields, sum.costField()...)
+	}
+	var fields []collector.Field
+	var sum scalingSum
+	for _, s := range all {
+		own, x := s.fields(s.Stage.String() + "_")
+		fields = append(fields, own...)
+		sum.hours, sum.cost, sum.ups, sum.downs = sum.hours+x.hours, sum.cost+x.cost, sum.ups+x.ups, sum.downs+x.downs
+	}
+	fields = append(fields, collector.Field{Key: "worker_hours", Value: sum.hours},
+		collector.Field{Key: "scale_ups", Value: sum.ups}, collector.Field{Key: "scale_downs", Value: sum.downs})
+	return append(fields, sum.costField()...)
+}
+
+// scalingSum is what adds up over pools.
+type scalingSum struct {
+	hours, cost float64
+	ups, downs  int
+}
+
+// costField returns the cost, where it is known.
+func (x *scalingSum) costField() []collector.Field {
+	if x.cost == 0 {
+		return nil
+	}
+	return []collector.Field{{Key: "worker_cost", Value: x.cost}}
+}
+
+// fields returns what a report tells of one pool, and what of it adds up.
+func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
+	var x scalingSum
 	for _, a := range s.Acts {
 		if a.To > a.From {
-			up++
+			x.ups++
 		} else {
-			down++
+			x.downs++
 		}
 	}
 	hours, least, mean, most := s.WorkerHours()
-	all := []collector.Field{
-		{Key: "worker_hours", Value: hours},
-		{Key: "scale_ups", Value: up},
-		{Key: "scale_downs", Value: down},
-		{Key: "least_workers", Value: least},
-		{Key: "mean_workers", Value: mean},
-		{Key: "most_workers", Value: most},
-	}
-	if s.cost > 0 {
-		all = append(all, collector.Field{Key: "worker_cost", Value: hours * s.cost})
-	}
-	return all
+	x.hours, x.cost = hours, s.Cost(hours)
+	return []collector.Field{
+		{Key: prefix + "worker_hours", Value: hours},
+		{Key: prefix + "scale_ups", Value: x.ups},
+		{Key: prefix + "scale_downs", Value: x.downs},
+		{Key: prefix + "least_workers", Value: least},
+		{Key: prefix + "mean_workers", Value: mean},
+		{Key: prefix + "most_workers", Value: most},
+	}, x
 }

@@ -3,13 +3,15 @@ package offline
 import (
 	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
 )
 
-// autoscaler looks at the workers now and then, and changes their number. It is an incident
-// that puts itself on the agenda again.
+// autoscaler looks at the workers of a pool now and then, and changes their number. It is an
+// incident that puts itself on the agenda again.
 type autoscaler struct {
 	*autoscale.Config
+	pool     *pool
 	scaler   autoscale.Scaler
 	exporter autoscale.Exporter
 	scrape   sim.Time // when it looks next
@@ -25,34 +27,36 @@ type gauge struct {
 	kv      float64
 }
 
-// planAutoscale puts the autoscaler on the agenda.
-func (c *cluster) planAutoscale() {
-	a := c.Autoscale
-	if a == nil {
-		return
+// planAutoscalers puts the autoscalers on the agenda, that of the entry pool first.
+func (c *cluster) planAutoscalers() {
+	for i, p := range c.pools {
+		a := c.AutoscalerOf(i)
+		if a == nil {
+			continue
+		}
+		scaler := c.cfg.Scaler
+		if scaler == nil {
+			scaler = autoscale.New(a)
+		}
+		p.auto = &autoscaler{
+			Config: a, pool: p, scaler: scaler, exporter: autoscale.Exporter{Config: a}, scrape: a.Interval, tick: a.Sync,
+			wanted: p.Count, single: a.SeesKV() || c.cfg.Scaler != nil, done: harness.NewScaling(p.Role, a.Cost),
+		}
+		c.scaled = append(c.scaled, p.auto.done)
+		p.noteSize(c.now)
+		c.schedule(min(p.auto.scrape, p.auto.tick), p.auto)
 	}
-	scaler := c.cfg.Scaler
-	if scaler == nil {
-		scaler = autoscale.New(a)
-	}
-	c.auto = &autoscaler{
-		Config: a, scaler: scaler, exporter: autoscale.Exporter{Config: a}, scrape: a.Interval, tick: a.Sync,
-		wanted: c.pools[0].Count, single: a.SeesKV() || c.cfg.Scaler != nil, done: harness.NewScaling(a.Cost),
-	}
-	c.scaled = c.auto.done
-	c.noteSize()
-	c.schedule(min(c.auto.scrape, c.auto.tick), c.auto)
 }
 
 // happen scrapes and acts, in this order, as far as either is due.
 func (a *autoscaler) happen(c *cluster) error {
 	if a.scrape <= c.now {
-		a.exporter.Add(c.scrapeWorkers())
+		a.exporter.Add(c.scrapeWorkers(a.pool))
 		a.scrape += a.Interval
 	}
 	if a.tick <= c.now {
 		a.tick += a.Sync
-		if err := c.rescale(); err != nil {
+		if err := c.rescale(a); err != nil {
 			return err
 		}
 	}
@@ -61,25 +65,29 @@ func (a *autoscaler) happen(c *cluster) error {
 }
 
 // rescale asks the scaler how many workers there should be, and begins to bring that about.
-func (c *cluster) rescale() error {
-	a, p := c.auto, c.pools[0]
+func (c *cluster) rescale(a *autoscaler) error {
 	s := autoscale.Signals{Now: c.now, Workers: a.wanted, Scrape: a.exporter.Latest(c.now)}
+	if c.Disaggregated() {
+		s.Pool = a.pool.Role.String()
+	}
 	n := min(max(a.scaler.Want(&s), a.Min), a.Max)
 	if n == a.wanted {
 		return nil
 	}
 	a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: c.now, From: a.wanted, To: n})
 	a.wanted = n
-	if err := c.resizePool(p, n); err != nil {
+	if err := c.resizePool(a.pool, n); err != nil {
 		return err
 	}
-	return c.openPool(p)
+	return c.openPool(a.pool)
 }
 
-// scrapeWorkers reads what the workers that get requests say of themselves.
-func (c *cluster) scrapeWorkers() autoscale.Scrape {
-	p := c.pools[0]
+// scrapeWorkers reads what the workers of a pool that get requests say of themselves.
+func (c *cluster) scrapeWorkers(p *pool) autoscale.Scrape {
 	s := autoscale.Scrape{At: c.now, Arrived: len(c.Requests), Held: p.Router.Queued() + len(p.parked)}
+	if p.Role == scheduler.Decode {
+		s.Arrived = p.entered
+	}
 	for _, w := range p.workers {
 		if w.state != active {
 			continue
@@ -103,10 +111,10 @@ func (w *worker) keepGauge() {
 	}
 }
 
-// startupTime returns how long a new worker of a pool takes to start.
-func (c *cluster) startupTime(p *pool) sim.Time {
-	if c.auto != nil {
-		if t := c.auto.Startup.Sum(); t > 0 {
+// startupTime returns how long a new worker takes to start.
+func (p *pool) startupTime() sim.Time {
+	if p.auto != nil {
+		if t := p.auto.Startup.Sum(); t > 0 {
 			return t
 		}
 	}
@@ -114,12 +122,12 @@ func (c *cluster) startupTime(p *pool) sim.Time {
 }
 
 // noteSize notes how many workers there are, after a change of them.
-func (c *cluster) noteSize() {
-	if c.auto == nil {
+func (p *pool) noteSize(now sim.Time) {
+	if p.auto == nil {
 		return
 	}
-	size := harness.PoolSize{At: c.now}
-	for _, w := range c.pools[0].workers {
+	size := harness.PoolSize{At: now}
+	for _, w := range p.workers {
 		switch w.state {
 		case active:
 			size.Ready++
@@ -129,5 +137,5 @@ func (c *cluster) noteSize() {
 			size.Leaving++
 		}
 	}
-	c.auto.done.SetSize(size)
+	p.auto.done.SetSize(size)
 }

@@ -38,7 +38,9 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	a.Targets = []autoscale.Target{target}
 	a.Sync, a.Interval, a.Delay = sim.Time(every), sim.Time(every), sim.Time(delay)
 	a.Startup.Image, a.Down.Window, a.Down.Policies = sim.Time(image), sim.Time(down), nil
-	x.cfg.Autoscale = &a
+	if x.cfg.Autoscale = &a; x.cfg.Disaggregated() {
+		x.cfg.AutoscaleDecode = &a
+	}
 }
 
 // scribeScaler is a scaler of which it is written down what it sees and wants.
@@ -53,7 +55,11 @@ func (x *scribeScaler) Want(s *autoscale.Signals) int {
 	if s.Ready > 0 {
 		text = fmt.Sprintf("of %g: %d ready, %d running, %d waiting, KV %.3g", float64(s.At), s.Ready, s.Running, s.Waiting, s.KV)
 	}
-	x.s.writef("scaler sees %s; has %d, wants %d", text, s.Workers, n)
+	who := "scaler"
+	if s.Pool != "" {
+		who = s.Pool + " " + who
+	}
+	x.s.writef("%s sees %s; has %d, wants %d", who, text, s.Workers, n)
 	return n
 }
 
@@ -100,14 +106,28 @@ func (d draw) autoscale() *autoscale.Config {
 	return &a
 }
 
+// autoscalers draws who changes the number of workers: of one pool, or of both.
+func (d draw) autoscalers(x *trial) {
+	which := 0
+	if x.cfg.Disaggregated() {
+		which = d.IntN(3) // 2: both
+	}
+	for i := range x.cfg.Pools {
+		if which < 2 && which != i {
+			continue
+		}
+		a := d.autoscale()
+		*[]**autoscale.Config{&x.cfg.Autoscale, &x.cfg.AutoscaleDecode}[i] = a
+		x.cfg.Pools[i].Count = a.Min + d.IntN(a.Max-a.Min+1)
+	}
+}
+
 // Whatever an autoscaler wants, every request is answered, tokens add up, there are never more or
 // fewer workers than it may have, and runs of passes give what single passes do.
 func TestAutoscalers(t *testing.T) {
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
-		x.aggregate()
-		a := d.autoscale()
-		x.cfg.Autoscale, x.cfg.Scale, x.cfg.WorkerSpeeds = a, nil, nil
-		x.cfg.Pools[0].Count = a.Min + d.IntN(a.Max-a.Min+1)
+		d.autoscalers(x)
+		x.cfg.Scale = nil
 		if d.oneIn(4) {
 			x.cfg.Topology.Admission = d.admissionRules(&x.cfg.Topology)
 		}
@@ -126,10 +146,10 @@ func TestAutoscalers(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				if seed == 0 {
-					c.auto.scaler = watcher{c.auto.scaler, !a.SeesKV(), &seen[len(left)]}
-				}
 				for _, p := range c.pools {
+					if seed == 0 && p.auto != nil {
+						p.auto.scaler = watcher{p.auto.scaler, !p.auto.SeesKV(), &seen[len(left)]}
+					}
 					p.metered = p.metered || single // one pass at a time
 				}
 				left = append(left, c)
@@ -142,16 +162,16 @@ func TestAutoscalers(t *testing.T) {
 			return false
 		}
 		if one.err != nil {
-			t.Fatalf("%v\n%+v\n%s", one.err, a, x.show(text))
+			t.Fatalf("%v\n%s", one.err, x.show(text))
 		}
 		if text := left[0].unscaled(); text != "" {
-			t.Fatalf("%s\n%+v\n%s", text, a, x.show(text))
+			t.Fatalf("%s\n%s", text, x.show(text))
 		}
 		if !slices.Equal(seen[0], seen[1]) {
-			t.Fatalf("runs and single passes: seen\n%+v\n%+v\n%+v\n%s", seen[0], seen[1], a, x.show(text))
+			t.Fatalf("runs and single passes: seen\n%+v\n%+v\n%s", seen[0], seen[1], x.show(text))
 		}
 		if diff := difference(one, two); diff != "" {
-			t.Fatalf("runs and single passes: %s\n%+v\n%s", diff, a, x.show(text))
+			t.Fatalf("runs and single passes: %s\n%s", diff, x.show(text))
 		}
 		return true
 	})
@@ -167,14 +187,20 @@ func (c *cluster) unscaled() string {
 			return fmt.Sprintf("request %d has %d of %d tokens", id, r.Tokens, r.OutputTokens)
 		}
 	}
-	for _, size := range c.scaled.Sizes {
-		if n := size.Ready + size.Starting; n < c.auto.Min || n > c.auto.Max || size.Ready < 1 {
-			return fmt.Sprintf("%+v, want %d to %d workers", size, c.auto.Min, c.auto.Max)
+	for _, p := range c.pools {
+		a := p.auto
+		if a == nil {
+			continue
 		}
-	}
-	last := c.scaled.Sizes[len(c.scaled.Sizes)-1]
-	if got := last.Ready + last.Starting; got != c.auto.wanted {
-		return fmt.Sprintf("%d workers at the end, want %d", got, c.auto.wanted)
+		for _, size := range a.done.Sizes {
+			if n := size.Ready + size.Starting; n < a.Min || n > a.Max || size.Ready < 1 {
+				return fmt.Sprintf("%+v, want %d to %d workers", size, a.Min, a.Max)
+			}
+		}
+		last := a.done.Sizes[len(a.done.Sizes)-1]
+		if got := last.Ready + last.Starting; got != a.wanted {
+			return fmt.Sprintf("%d workers at the end, want %d", got, a.wanted)
+		}
 	}
 	return ""
 }

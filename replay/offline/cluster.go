@@ -29,8 +29,6 @@ type cluster struct {
 
 	agenda agenda // incidents to come, see incidents.go
 	lives  lives  // see leave.go
-
-	auto *autoscaler // nil: nobody changes the number of workers
 }
 
 func newCluster(r *run) (*cluster, error) {
@@ -50,7 +48,7 @@ func newCluster(r *run) (*cluster, error) {
 		c.pools = append(c.pools, p)
 	}
 	c.openLives()
-	c.planAutoscale()
+	c.planAutoscalers()
 	return c, c.planFaults()
 }
 
@@ -68,10 +66,7 @@ func (c *cluster) runEvents(ctx context.Context) error {
 // endReplay ends a replay whose time has come, or in which nothing is to come.
 func (c *cluster) endReplay() error {
 	if c.cfg.Until > 0 && !c.isIdle() {
-		c.partial = true
-		if c.scaled != nil {
-			c.scaled.End = c.cfg.Until
-		}
+		c.partial, c.ended = true, c.cfg.Until
 		c.recordBegun(c.cfg.Until)
 		return nil
 	}
@@ -243,7 +238,7 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 		case handoffDone:
 			c.transit--
 			c.pending--
-			err = c.enterPool(c.pools[1], c.Requests[e.request]) // its KV cache has arrived
+			err = c.enterDecode(e.request) // its KV cache has arrived
 		case incidentDue:
 			c.pending--
 			err = c.fireIncident(int(e.request))
@@ -264,7 +259,7 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 // endPass applies the pass of w, which ends now.
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
-	if c.auto != nil {
+	if w.pool.auto != nil {
 		w.keepGauge()
 	}
 	if w.state == leaving {
@@ -337,7 +332,7 @@ func (c *cluster) nextReady() *worker {
 // startPass runs a pass on w. One that takes no time is over at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
-	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isWarped() || c.auto != nil && c.auto.single {
+	if c.cfg.steps || w.pool.metered || c.lives.tracked && w.isWarped() || w.pool.auto != nil && w.pool.auto.single {
 		until = c.now // one pass at a time
 	}
 	if err := c.stepWorker(w, until); err != nil {
@@ -358,7 +353,7 @@ func (c *cluster) startPass(w *worker) error {
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.clear(int(w.id))
 	c.askDetail(&w.pass)
-	if (w.pool.metered || c.auto != nil) && w.pass.Detail == nil {
+	if (w.pool.metered || w.pool.auto != nil) && w.pass.Detail == nil {
 		w.pass.Detail = new(scheduler.Detail)
 	}
 	if c.lives.tracked {

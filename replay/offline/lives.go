@@ -355,7 +355,7 @@ func (w *worker) endRestart() error {
 // letGoIfDone lets a leaving worker go when it has nothing left to do.
 func (c *cluster) letGoIfDone(w *worker) error {
 	if w.goIfDone(); w.state == gone {
-		c.noteSize()
+		w.pool.noteSize(c.now)
 	}
 	return c.restartIfGone(w)
 }

@@ -42,12 +42,19 @@ func (c *cluster) Submit(to *harness.Pool, now sim.Time, placed *router.Placemen
 // HandOver sends a request on to the decode pool.
 func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	if delay <= 0 {
-		return c.enterPool(c.pools[p.Index+1], c.Requests[id])
+		return c.enterDecode(id)
 	}
 	c.transit++
 	c.pending++
 	c.events.push(event{at: at + delay, order: c.nextOrder(), kind: handoffDone, request: id})
 	return nil
+}
+
+// enterDecode brings a request, whose KV cache is there, before the router of the decode pool.
+func (c *cluster) enterDecode(id sim.RequestID) error {
+	p := c.pools[1]
+	p.entered++
+	return c.enterPool(p, c.Requests[id])
 }
 
 // Complete ends a request.

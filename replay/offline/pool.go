@@ -24,6 +24,9 @@ type pool struct {
 	serving int             // active workers
 	parked  []sim.RequestID // requests that wait for one, in the order in which they came
 
+	auto    *autoscaler // nil: nobody changes the number of workers
+	entered int         // handovers that have come to the pool
+
 	snapshots []scheduler.Snapshot // kept for a Stepper
 }
 

@@ -254,6 +254,9 @@ func (x *trial) show(text string) string {
 			fmt.Fprintf(&b, "threshold: %v\n", *c.RouterConfig.QueueThreshold)
 		}
 	}
+	if c.Autoscales() {
+		fmt.Fprintf(&b, "autoscalers: %+v\n%+v\n", c.Autoscale, c.AutoscaleDecode)
+	}
 	fmt.Fprintf(&b, "model: %+v\n", x.model)
 	return b.String()
 }

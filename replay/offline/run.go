@@ -50,9 +50,10 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 		by, _ := r.Collector.Outcomes()
 		extra = append(extra, collector.Field{Key: "shed_requests", Value: by[collector.Shed]})
 	}
-	if r.scaled != nil {
-		extra = append(extra, r.scaled.Fields()...)
+	for _, s := range r.scaled {
+		s.End = r.ended
 	}
+	extra = append(extra, harness.ScalingFields(r.scaled)...)
 	if r.partial {
 		extra = append(extra, collector.Field{Key: "partial", Value: true})
 	}
@@ -84,10 +85,11 @@ type run struct {
 	partial  bool
 
 	incidents []harness.Incident
-	scaled    *harness.Scaling // nil without an autoscaler
+	scaled    []*harness.Scaling // of the pools that have an autoscaler
 
-	done  int // requests finished
-	ticks int // calls of interrupted
+	ended sim.Time // when the latest request has ended
+	done  int      // requests finished
+	ticks int      // calls of interrupted
 }
 
 // driver moves time until every request has finished.
@@ -186,9 +188,7 @@ func (r *run) recordProgress(core scheduler.Core) {
 // finishRequest notes that a request has ended.
 func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	r.done++
-	if r.scaled != nil {
-		r.scaled.End = now
-	}
+	r.ended = now
 	if err := r.Feed.Finish(id, now); err != nil {
 		return err
 	}

@@ -59,8 +59,8 @@ func (c *cluster) launchWorker(p *pool) error {
 		return err
 	}
 	w := p.workers[len(p.workers)-1]
-	defer c.noteSize()
-	if t := c.startupTime(p); t > 0 {
+	defer p.noteSize(c.now)
+	if t := p.startupTime(); t > 0 {
 		w.state = starting
 		c.pending++
 		c.events.push(event{at: c.now + t, order: c.nextOrder(), kind: workerReady, worker: w})
@@ -72,7 +72,7 @@ func (c *cluster) launchWorker(p *pool) error {
 
 // dismissWorker lets a worker go.
 func (c *cluster) dismissWorker(w *worker) error {
-	defer c.noteSize()
+	defer w.pool.noteSize(c.now)
 	if w.state == starting {
 		w.state, w.returns = gone, false // its event stays and finds nobody
 		return w.endRestart()
@@ -92,7 +92,7 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 	}
 	w.state = active
 	w.pool.serving++
-	c.noteSize()
+	w.pool.noteSize(c.now)
 	if w.returns {
 		w.returns = false
 		w.pool.Router.Forget(w.id) // what it had told until it was gone

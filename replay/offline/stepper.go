@@ -108,7 +108,9 @@ func (s *Stepper) Finish() (*harness.Result, error) {
 		return nil, errClosed
 	}
 	s.closed = true
-	s.cluster.partial = !s.cluster.isIdle()
+	if s.cluster.partial = !s.cluster.isIdle(); s.cluster.partial {
+		s.cluster.ended = s.cluster.now
+	}
 	s.cluster.recordBegun(s.cluster.now)
 	return s.cluster.makeResult(s.started), nil
 }

@@ -39,8 +39,10 @@ func TestTranscripts(t *testing.T) {
 					return nil, err
 				}
 				s.watch(c)
-				if c.auto != nil {
-					c.auto.scaler = &scribeScaler{c.auto.scaler, s}
+				for _, p := range c.pools {
+					if p.auto != nil {
+						p.auto.scaler = &scribeScaler{p.auto.scaler, s}
+					}
 				}
 				return c.runEvents, nil
 			})

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -30,18 +31,21 @@ func (o *Options) fillAutoscale(spec *replay.Spec) error {
 			return o.Only(other, "without --autoscale")
 		}
 	}
-	if spec.Disaggregated() {
-		return o.Only("autoscale", "where workers both prefill and decode")
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("--autoscale: %w", err)
 	}
-	if spec.Autoscale, err = ParseAutoscale(path, text); err != nil {
+	if spec.Autoscale, spec.AutoscaleDecode, err = ParseAutoscale(path, text, spec.Disaggregated()); err != nil {
 		return err
 	}
-	if !o.Changed("workers") {
-		spec.Pools[0].Count = spec.Autoscale.Min
+	flags := []string{"workers"}
+	if spec.Disaggregated() {
+		flags = []string{"prefill-workers", "decode-workers"}
+	}
+	for i, flag := range flags {
+		if a := spec.AutoscalerOf(i); a != nil && !o.Changed(flag) {
+			spec.Pools[i].Count = a.Min
+		}
 	}
 	if err := spec.Topology.CheckAutoscale(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -49,24 +53,60 @@ func (o *Options) fillAutoscale(spec *replay.Spec) error {
 	return nil
 }
 
-// ParseAutoscale reads an autoscaler. path is what errors call it.
-func ParseAutoscale(path string, text []byte) (*replay.Autoscale, error) {
+// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil where
+// there is none; two says that there are two pools. path is what errors call the file.
+func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.Autoscale, err error) {
 	bodies, err := cli.YamlBodies(path, text)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case len(bodies) != 1:
-		return nil, fmt.Errorf("%s: %d documents, want one autoscaler", path, len(bodies))
+		return nil, nil, fmt.Errorf("%s: %d documents, want one autoscaler", path, len(bodies))
 	}
 	f := &scalerFile{yamlFile: yamlFile{path}, all: autoscale.Default()}
-	a := &f.all
-	if _, err := f.readKeys(bodies[0], "an autoscaler", f.listKeys()...); err != nil {
-		return nil, err
+	if two {
+		return f.readPools(bodies[0])
 	}
-	if err := a.Check(); err != nil {
-		return nil, f.errorAt(bodies[0], "%v", err)
+	alone := func(name string) yamlKey {
+		return yamlKey{name, func(ast.Node) error { return errors.New("only with --prefill-workers and --decode-workers") }}
 	}
-	return a, nil
+	if _, err := f.readKeys(bodies[0], "an autoscaler", append(f.listKeys(), alone("prefill"), alone("decode"))...); err != nil {
+		return nil, nil, err
+	}
+	if err := f.all.Check(); err != nil {
+		return nil, nil, f.errorAt(bodies[0], "%v", err)
+	}
+	return &f.all, nil, nil
+}
+
+// readPools reads an autoscaler of each pool that has one. What stands beside them is said of both.
+func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, err error) {
+	var nodes [2]ast.Node
+	keep := func(i int) func(ast.Node) error {
+		return func(n ast.Node) error { nodes[i] = n; return nil }
+	}
+	keys := append(f.listKeys(), yamlKey{"prefill", keep(0)}, yamlKey{"decode", keep(1)})
+	if _, err := f.readKeys(body, "autoscalers", keys...); err != nil {
+		return nil, nil, err
+	}
+	var all [2]*replay.Autoscale
+	for i, node := range nodes {
+		if node == nil {
+			continue
+		}
+		own := &scalerFile{f.yamlFile, f.all}
+		if _, err := own.readKeys(node, "an autoscaler", own.listKeys()...); err != nil {
+			return nil, nil, err
+		}
+		if err := own.all.Check(); err != nil {
+			return nil, nil, f.errorAt(node, "%v", err)
+		}
+		all[i] = &own.all
+	}
+	if all[0] == nil && all[1] == nil {
+		return nil, nil, f.errorAt(body, "an autoscaler of neither pool, want prefill, decode or both, as prefill: {min: 1, max: 4, metrics: [...]}")
+	}
+	return all[0], all[1], nil
 }
 
 // listKeys returns the keys of the file.
@@ -93,7 +133,10 @@ func (f *scalerFile) listKeys() []yamlKey {
 		}},
 		{"cost", readAmount(&a.Cost)},
 		{"tolerance", readAmount(&a.Tolerance)},
-		{"metrics", func(n ast.Node) error { return f.readList(n, "metrics", f.readTarget) }},
+		{"metrics", func(n ast.Node) error {
+			a.Targets = nil
+			return f.readList(n, "metrics", f.readTarget)
+		}},
 		{"scale_up", func(n ast.Node) error { return f.readBehavior(n, &a.Up) }},
 		{"scale_down", func(n ast.Node) error { return f.readBehavior(n, &a.Down) }},
 	}

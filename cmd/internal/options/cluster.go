@@ -129,7 +129,7 @@ func (o *Options) fillRouter(spec *replay.Spec) (err error) {
 	if o.Cluster.picker != "" {
 		return o.fillPicker(spec)
 	}
-	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && !o.TwoPools()
+	alone := spec.Router.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && !o.TwoPools()
 	if alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster() {
 		spec.Router, spec.RouterConfig = policy.RoundRobin, nil // one worker: there is nothing to choose
 	}
@@ -161,7 +161,7 @@ func (o *Options) checkCluster() error {
 	}
 	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
 		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
-		cli.Needs(c.scale != "", "with --scale", "startup-time", "prefill-startup-time", "decode-startup-time"),
+		cli.Needs(c.scale != "" || c.autoscale != "" || c.faults != "", "with --scale, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", append(RouterFlags(), "router-config")...),
 	))
 }

@@ -176,7 +176,7 @@ func (r *run) writeRecording(ctx context.Context) error {
 	if r.faults != nil {
 		files = append(files, rundir.File{Name: failures.FileName, Write: r.faults.Write})
 	}
-	if s := r.result.Scaling; s != nil {
+	if s := r.result.Scaling; len(s) > 0 {
 		files = append(files, rundir.File{Name: scalingFile, Write: func(w io.Writer) error { return writeScaling(w, s) }})
 	}
 	if err := dir.Write(ctx, out.Dir, out.Replace(), files); err != nil {
