@@ -212,6 +212,11 @@ func (c *cluster) beginRollout(x *fault, all []*worker) error {
 	return nil
 }
 
+// rolloutGoesOn lets a rolling update go on, when a worker is there again.
+type rolloutGoesOn struct{ *fault }
+
+func (x rolloutGoesOn) happen(c *cluster) error { return c.goOnWithRollout(x.fault) }
+
 // goOnWithRollout drains the next worker that is still there.
 func (c *cluster) goOnWithRollout(x *fault) error {
 	for len(x.left) > 0 {
@@ -224,7 +229,7 @@ func (c *cluster) goOnWithRollout(x *fault) error {
 		if back < 0 {
 			back = sim.Time(w.pool.Engine.StartupSeconds * 1000)
 		}
-		return c.drainWorker(w, back, func() error { return c.goOnWithRollout(x) })
+		return c.drainWorker(w, back, rolloutGoesOn{x})
 	}
 	return nil
 }

@@ -157,14 +157,19 @@ func (x giveUp) happen(c *cluster) error {
 		if id%x.every != 0 || c.lives.workerOf(id) == nil {
 			continue
 		}
-		if err := c.callOff(id, func(l leaver) error {
-			c.Collector.GiveUp(id, collector.Lost, l.gained, event)
-			return c.finishRequest(id, c.now)
-		}); err != nil {
+		if err := c.callOff(id, givenUp(event)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// givenUp is the number of what a request is called off for.
+type givenUp int
+
+func (event givenUp) goOn(c *cluster, l leaver) error {
+	c.Collector.GiveUp(l.id, collector.Lost, l.gained, int(event))
+	return c.finishRequest(l.id, c.now)
 }
 
 // Requests may be called off their workers at any instant, and be hit by a fault as well.

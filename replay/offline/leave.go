@@ -59,9 +59,15 @@ type leaver struct {
 	id     sim.RequestID
 	pool   *pool
 	worker sim.WorkerID
-	gained int                // tokens there
-	last   sim.Time           // when it got the latest of them
-	then   func(leaver) error // of one that was called off
+	gained int      // tokens there
+	last   sim.Time // when it got the latest of them
+	then   sequel   // of one that was called off
+}
+
+// sequel goes on with a request that was called off. It is a value, as all state of a cluster, so that
+// the cluster can be copied.
+type sequel interface {
+	goOn(c *cluster, l leaver) error
 }
 
 // sortLeavers puts leavers in the order of their ids.
@@ -75,7 +81,7 @@ func (c *cluster) throwOut(all []leaver, event int) error {
 	var back []sim.RequestID
 	for i := range all {
 		if then := all[i].then; then != nil {
-			if err := then(all[i]); err != nil {
+			if err := then.goOn(c, all[i]); err != nil {
 				return err
 			}
 			continue
@@ -229,7 +235,7 @@ func (c *cluster) loseStranded() (found bool, err error) {
 
 // callOff takes a request off its worker at the end of the pass in progress, unless it
 // gets its last token then, or at once when the worker is idle. then goes on with it.
-func (c *cluster) callOff(id sim.RequestID, then func(leaver) error) error {
+func (c *cluster) callOff(id sim.RequestID, then sequel) error {
 	w := c.lives.workerOf(id)
 	w.calledOff = append(w.calledOff, calledOff{id, then})
 	if !w.busy {
@@ -244,7 +250,7 @@ func (c *cluster) callOff(id sim.RequestID, then func(leaver) error) error {
 // calledOff is a request that is to leave its worker.
 type calledOff struct {
 	id   sim.RequestID
-	then func(leaver) error
+	then sequel
 }
 
 // takeCalledOff takes the requests that were called off w, whose pass is over.
@@ -260,7 +266,7 @@ func (c *cluster) takeCalledOff(w *worker) error {
 		if err := c.cancelOn(w, x.id); err != nil {
 			return err
 		}
-		if err := x.then(left); err != nil {
+		if err := x.then.goOn(c, left); err != nil {
 			return err
 		}
 	}

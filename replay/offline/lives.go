@@ -24,9 +24,9 @@ type life struct {
 
 	slowedBy int // the number of the fault that did
 
-	returns bool         // when it has gone it comes back,
-	back    sim.Time     // after so long,
-	then    func() error // and this goes on
+	returns bool     // when it has gone it comes back,
+	back    sim.Time // after so long,
+	then    incident // and this happens
 }
 
 // progress is how far a request has come.
@@ -241,7 +241,7 @@ func (c *cluster) killWorkers(all []*worker, back sim.Time, event int) error {
 	}
 	for _, w := range all {
 		if w.state == gone {
-			if err := w.endRestart(); err != nil {
+			if err := c.endRestart(w); err != nil {
 				return err
 			}
 		}
@@ -335,7 +335,7 @@ func (c *cluster) slowWorker(w *worker, factor float64) {
 
 // drainWorker lets w finish what it has and get nothing new. Then it restarts and is there
 // again after a while, and then goes on.
-func (c *cluster) drainWorker(w *worker, back sim.Time, then func() error) error {
+func (c *cluster) drainWorker(w *worker, back sim.Time, then incident) error {
 	w.returns, w.back, w.then = true, back, then
 	if err := c.dismissWorker(w); err != nil {
 		return err
@@ -344,12 +344,12 @@ func (c *cluster) drainWorker(w *worker, back sim.Time, then func() error) error
 }
 
 // endRestart does what waits for w to be there again, or to be gone for good.
-func (w *worker) endRestart() error {
+func (c *cluster) endRestart(w *worker) error {
 	then := w.then
 	if w.then = nil; then == nil {
 		return nil
 	}
-	return then()
+	return then.happen(c)
 }
 
 // letGoIfDone lets a leaving worker go when it has nothing left to do.

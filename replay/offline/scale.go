@@ -75,7 +75,7 @@ func (c *cluster) dismissWorker(w *worker) error {
 	defer w.pool.noteSize(c.now)
 	if w.state == starting {
 		w.state, w.returns = gone, false // its event stays and finds nobody
-		return w.endRestart()
+		return c.endRestart(w)
 	}
 	w.state = leaving
 	w.pool.serving--
@@ -103,7 +103,7 @@ func (c *cluster) makeReady(w *worker) (bool, error) {
 	if err := c.openPool(w.pool); err != nil {
 		return true, err
 	}
-	return true, w.endRestart()
+	return true, c.endRestart(w)
 }
 
 // workerState is a worker's part in its pool.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/replay-llm/replay/internal/formula"
@@ -294,3 +295,6 @@ func namesOf(p *formula.Program) []string {
 
 // FollowsCaches reports whether t looks at what workers have cached.
 func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), cachedBlocks) }
+
+// Constants returns the types of this package whose values never change, and that hold functions.
+func Constants() []reflect.Type { return []reflect.Type{reflect.TypeFor[fact]()} }

@@ -43,8 +43,14 @@ type Options struct {
 	Clock timing.Clock
 	// Slowest makes a pass last as long as that of the slowest rank.
 	Slowest bool
-	// Choose returns the rank that a request goes to; nil: the least 4·waiting + running.
-	Choose func(r *sim.Request) int
+	// Balancer chooses ranks; nil: the least 4·waiting + running.
+	Balancer Balancer
+}
+
+// Balancer chooses among ranks.
+type Balancer interface {
+	// Choose returns the rank that a request goes to.
+	Choose(r *sim.Request) int
 }
 
 // Core is a worker of several ranks.
@@ -85,8 +91,8 @@ func (c *Core) Load() int {
 
 // Submit queues r at a rank.
 func (c *Core) Submit(r *sim.Request) {
-	if c.Choose != nil {
-		c.ranks[c.Choose(r)].Submit(r)
+	if c.Balancer != nil {
+		c.ranks[c.Balancer.Choose(r)].Submit(r)
 		return
 	}
 	best, least := 0, 0

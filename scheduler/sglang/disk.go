@@ -12,11 +12,18 @@ const diskBatch = 128
 
 // disk reads from storage or writes to it, one job after the other and batch by batch.
 type disk struct {
-	jobs   []*job
-	free   sim.Time // the end of the latest batch
-	took   func(pages int32) float64
-	landed func(j *job) // a batch has ended
-	over   func(j *job) // the job has
+	jobs []*job
+	free sim.Time // the end of the latest batch
+	duty
+}
+
+// duty is what a disk is for: to read, or to write.
+type duty interface {
+	// timeOf returns how long so many pages take, in ns.
+	timeOf(pages int32) float64
+	// endBatch notes that a batch of a job has ended, and endJob that the job has.
+	endBatch(j *job)
+	endJob(j *job)
 }
 
 // job is pages that are read or written.
@@ -44,7 +51,7 @@ func (d *disk) advance(now sim.Time) {
 			d.free = j.end
 			j.done += j.batch
 			j.batch = 0
-			d.landed(j)
+			d.endBatch(j)
 		} else {
 			begin := max(j.put, d.free)
 			if begin > now {
@@ -54,11 +61,11 @@ func (d *disk) advance(now sim.Time) {
 		}
 		if j.done == j.to-j.from || j.fetch != nil && j.fetch.stopped {
 			d.jobs = d.jobs[1:]
-			d.over(j)
+			d.endJob(j)
 			continue
 		}
 		j.batch = min(diskBatch, j.to-j.from-j.done)
-		j.end = d.free + sim.Time(d.took(j.batch)/1e6)
+		j.end = d.free + sim.Time(d.timeOf(j.batch)/1e6)
 	}
 }
 

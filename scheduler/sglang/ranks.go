@@ -75,7 +75,7 @@ func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 		b.ranks = append(b.ranks, core)
 		ranks = append(ranks, core)
 	}
-	return lockstep.New(ranks, lockstep.Options{Clock: c.Clock, Slowest: true, Choose: b.choose}), nil
+	return lockstep.New(ranks, lockstep.Options{Clock: c.Clock, Slowest: true, Balancer: b}), nil
 }
 
 // Planned reports whether the next pass is planned.
@@ -136,8 +136,8 @@ type balancer struct {
 	refreshed sim.Time
 }
 
-// choose returns the rank that r goes to.
-func (b *balancer) choose(r *sim.Request) int {
+// Choose returns the rank that r goes to.
+func (b *balancer) Choose(r *sim.Request) int {
 	switch b.how {
 	case RoundRobin:
 		rank := b.next

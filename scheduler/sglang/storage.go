@@ -95,22 +95,34 @@ type arrival struct {
 // attachStorage puts storage behind the host memory.
 func (t *tiers) attachStorage() {
 	s := &storage{Storage: t.HiCache.Storage, tiers: t, pages: make(map[radix.StoredPage]struct{}), copying: make(map[int32]int32)}
-	s.reads = disk{
-		took:   func(n int32) float64 { return t.nanosOf(int(n)*t.core.PageTokens, s.ToHostGBPerSecond) },
-		landed: func(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, false}) },
-		over:   func(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, true}) },
-	}
-	s.writes = disk{
-		took: func(n int32) float64 { return t.nanosOf(int(n)*t.core.PageTokens, s.ToStorageGBPerSecond) },
-		landed: func(j *job) {
-			for i := j.from; i < j.from+j.done; i++ {
-				s.pages[t.core.tree.StoredPageOf(j.seq, i)] = struct{}{}
-			}
-		},
-		over: func(j *job) { s.written = append(s.written, j.node) },
-	}
+	s.reads.duty, s.writes.duty = reading{s}, writing{s}
 	t.storage = s
 }
+
+// reading is what the disk does that reads.
+type reading struct{ *storage }
+
+func (s reading) timeOf(pages int32) float64 {
+	return s.nanosOf(int(pages)*s.core.PageTokens, s.ToHostGBPerSecond)
+}
+
+func (s reading) endBatch(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, false}) }
+func (s reading) endJob(j *job)   { s.arrived = append(s.arrived, arrival{j.fetch, j.done, true}) }
+
+// writing is what the disk does that writes.
+type writing struct{ *storage }
+
+func (s writing) timeOf(pages int32) float64 {
+	return s.nanosOf(int(pages)*s.core.PageTokens, s.ToStorageGBPerSecond)
+}
+
+func (s writing) endBatch(j *job) {
+	for i := j.from; i < j.from+j.done; i++ {
+		s.pages[s.core.tree.StoredPageOf(j.seq, i)] = struct{}{}
+	}
+}
+
+func (s writing) endJob(j *job) { s.written = append(s.written, j.node) }
 
 // noteCopy notes that n is being copied to the host.
 func (s *storage) noteCopy(n int32) {

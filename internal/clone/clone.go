@@ -1,0 +1,212 @@
+// Package clone copies what hangs on a value, whatever its fields: a simulation that goes on twice from
+// one instant must not forget a part of its state.
+//
+// What is copied keeps its shape: two pointers to one thing are two pointers to one copy, also where
+// they point into a struct or a slice, and slices that share memory share it in the copy. Types
+// that are declared shared stay as they are: what never changes. A function or a channel cannot be
+// copied and is an error, which names its field.
+//
+// Read clone.go, then plan.go, what the memory of a type holds, and regions.go, the memory found.
+package clone
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// Copier makes copies. It may be used by several goroutines at once.
+type Copier struct {
+	shared []reflect.Type
+	mutex  sync.Mutex
+	plans  map[reflect.Type]*plan
+}
+
+// New returns a copier that leaves values of the shared types, and what they point to, as they are.
+// Of a shared interface or struct that holds for its values, of a shared type T also for pointers to T.
+func New(shared ...reflect.Type) *Copier {
+	return &Copier{shared: append(shared, reflect.TypeFor[time.Time](), reflect.TypeFor[reflect.Type]()), plans: map[reflect.Type]*plan{}}
+}
+
+// Of returns a copy of what v points to. Nothing may change meanwhile.
+func Of[T any](c *Copier, v *T) (*T, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	job := copying{Copier: c, at: map[unsafe.Pointer]int32{}, maps: map[unsafe.Pointer]unsafe.Pointer{}}
+	if err := job.find(reflect.TypeFor[T](), unsafe.Pointer(v), 1, "copy of "+reflect.TypeFor[T]().String()); err != nil {
+		return nil, err
+	}
+	if err := job.merge(); err != nil {
+		return nil, err
+	}
+	job.allocate()
+	for i := range job.found {
+		r := &job.found[i]
+		if p := c.planOf(r.elem); !p.plain {
+			job.redirectAll(p, r.to, r.count)
+		}
+	}
+	return (*T)(job.translate(unsafe.Pointer(v))), nil
+}
+
+// isShared reports whether values of a type stay as they are.
+func (c *Copier) isShared(t reflect.Type) bool {
+	return slices.Contains(c.shared, t) || t.Kind() == reflect.Pointer && slices.Contains(c.shared, t.Elem())
+}
+
+// copying is one copy in the making.
+type copying struct {
+	*Copier
+	found []region
+	at    map[unsafe.Pointer]int32          // by where a region begins
+	todo  []int32                           // regions that have not been looked through
+	maps  map[unsafe.Pointer]unsafe.Pointer // copies of maps
+}
+
+// find finds all memory that can be reached from count values at p.
+func (x *copying) find(t reflect.Type, p unsafe.Pointer, count int, name string) error {
+	x.addRegion(t, p, count, name)
+	for len(x.todo) > 0 {
+		r := x.found[x.todo[len(x.todo)-1]]
+		x.todo = x.todo[:len(x.todo)-1]
+		plan := x.planOf(r.elem)
+		if plan.plain {
+			continue
+		}
+		for i := range r.count {
+			if err := x.follow(plan, unsafe.Add(r.from, uintptr(i)*r.elem.Size())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// follow adds what the value at p points to.
+func (x *copying) follow(p *plan, at unsafe.Pointer) error {
+	for i := range p.places {
+		s := &p.places[i]
+		from := unsafe.Add(at, s.offset)
+		switch s.kind {
+		case reflect.Pointer:
+			if to := *(*unsafe.Pointer)(from); to != nil {
+				x.addRegion(s.elem, to, 1, s.name)
+			}
+		case reflect.Slice:
+			if h := (*sliceHeader)(from); h.cap > 0 {
+				x.addRegion(s.elem, h.data, h.cap, s.name)
+			}
+		case reflect.Map:
+			if err := x.followMap(s, from); err != nil {
+				return err
+			}
+		case reflect.Interface:
+			if v := reflect.NewAt(s.typ, from).Elem().Elem(); v.IsValid() {
+				if err := x.followBoxed(v); err != nil {
+					return err
+				}
+			}
+		default: // a function, a channel, an unsafe pointer
+			if *(*unsafe.Pointer)(from) != nil {
+				return fmt.Errorf("%s is a %v, which cannot be copied", s.name, s.typ)
+			}
+		}
+	}
+	return nil
+}
+
+// followMap adds what keys and values of a map point to.
+func (x *copying) followMap(s *place, from unsafe.Pointer) error {
+	m := reflect.NewAt(s.typ, from).Elem()
+	if m.IsNil() || x.planOf(s.typ.Key()).plain && x.planOf(s.typ.Elem()).plain {
+		return nil
+	}
+	for all := m.MapRange(); all.Next(); {
+		if err := x.followBoxed(all.Key()); err != nil {
+			return err
+		}
+		if err := x.followBoxed(all.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followBoxed adds what a value points to that stands in no memory of its own.
+func (x *copying) followBoxed(v reflect.Value) error {
+	plan := x.planOf(v.Type())
+	if plan.plain {
+		return nil
+	}
+	own := reflect.New(v.Type())
+	own.Elem().Set(v)
+	return x.follow(plan, own.UnsafePointer())
+}
+
+// redirectAll makes count values at p, which are copied as they were, point to copies.
+func (x *copying) redirectAll(p *plan, at unsafe.Pointer, count int) {
+	for i := range count {
+		x.redirect(p, unsafe.Add(at, uintptr(i)*p.size))
+	}
+}
+
+// redirect makes the value at p point to copies.
+func (x *copying) redirect(p *plan, at unsafe.Pointer) {
+	for i := range p.places {
+		s := &p.places[i]
+		to := unsafe.Add(at, s.offset)
+		switch s.kind {
+		case reflect.Pointer:
+			if q := (*unsafe.Pointer)(to); *q != nil {
+				*q = x.translate(*q)
+			}
+		case reflect.Slice:
+			if h := (*sliceHeader)(to); h.cap > 0 {
+				h.data = x.translate(h.data)
+			}
+		case reflect.Map:
+			x.redirectMap(s, to)
+		case reflect.Interface:
+			v := reflect.NewAt(s.typ, to).Elem()
+			if old := v.Elem(); old.IsValid() {
+				if plan := x.planOf(old.Type()); !plan.plain {
+					v.Set(x.redirectBoxed(plan, old))
+				}
+			}
+		}
+	}
+}
+
+// redirectBoxed returns the copy of a value that stands in no memory of its own.
+func (x *copying) redirectBoxed(p *plan, v reflect.Value) reflect.Value {
+	if p.plain {
+		return v
+	}
+	own := reflect.New(v.Type())
+	own.Elem().Set(v)
+	x.redirect(p, own.UnsafePointer())
+	return own.Elem()
+}
+
+// redirectMap puts a copy in the place of a map.
+func (x *copying) redirectMap(s *place, to unsafe.Pointer) {
+	m := reflect.NewAt(s.typ, to).Elem()
+	if m.IsNil() {
+		return
+	}
+	old := m.UnsafePointer()
+	if own, ok := x.maps[old]; ok {
+		*(*unsafe.Pointer)(to) = own // another has it, too
+		return
+	}
+	key, value := x.planOf(s.typ.Key()), x.planOf(s.typ.Elem())
+	own := reflect.MakeMapWithSize(s.typ, m.Len())
+	for all := m.MapRange(); all.Next(); {
+		own.SetMapIndex(x.redirectBoxed(key, all.Key()), x.redirectBoxed(value, all.Value()))
+	}
+	m.Set(own)
+	x.maps[old] = own.UnsafePointer()
+}
